@@ -1,0 +1,128 @@
+# One function makes one folder a component, and holds it to what it declares.
+#
+# lfarm_component(common/ir
+#   HEADERS dtype.h graph.h        # every header of the folder
+#   SOURCES graph.cc               # every source of the folder
+#   PUBLIC common/base             # components its headers include
+#   PRIVATE ...                    # components only its sources include
+#   LIBRARIES spdlog::spdlog)      # third-party libraries; they never leak to dependents
+#
+# The component can include only its own headers and those of the components it declares, because
+# each component's headers are reachable through an include root of its own. A whole-archive link
+# proves that it needs no symbol from an undeclared component. A header without a source of its own
+# name is compiled alone, so that every header is self-contained.
+
+set(LFARM_WARNINGS -Wall -Wextra -Wno-missing-field-initializers)
+if(LFARM_WERROR)
+  list(APPEND LFARM_WARNINGS -Werror)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # GCC 12 sees uninitialised variants in inlined std::variant code that is sound.
+    list(APPEND LFARM_WARNINGS -Wno-error=maybe-uninitialized -Wno-error=restrict
+         -Wno-error=stringop-overflow -Wno-error=array-bounds)
+  endif()
+endif()
+if(LFARM_SANITIZE)
+  add_compile_options(-fsanitize=${LFARM_SANITIZE} -fno-omit-frame-pointer -g1)
+  add_link_options(-fsanitize=${LFARM_SANITIZE})
+  if(LFARM_SANITIZE MATCHES "undefined")
+    add_compile_options(-fno-sanitize-recover=undefined)
+  endif()
+endif()
+
+function(lfarm_target_name path out)
+  string(REPLACE "/" "_" name ${path})
+  set(${out} lfarm_${name} PARENT_SCOPE)
+endfunction()
+
+function(lfarm_component path)
+  cmake_parse_arguments(ARG "" "" "HEADERS;SOURCES;PUBLIC;PRIVATE;LIBRARIES" ${ARGN})
+  lfarm_target_name(${path} target)
+  set(folder ${CMAKE_SOURCE_DIR}/${path})
+  set(include_root ${CMAKE_BINARY_DIR}/include/${target})
+  get_filename_component(parent ${include_root}/${path} DIRECTORY)
+  file(MAKE_DIRECTORY ${parent})
+  file(CREATE_LINK ${folder} ${include_root}/${path} SYMBOLIC)
+
+  set(sources)
+  foreach(source ${ARG_SOURCES})
+    list(APPEND sources ${folder}/${source})
+  endforeach()
+  foreach(header ${ARG_HEADERS})
+    string(REGEX REPLACE "\\.h$" ".cc" twin ${header})
+    if(NOT twin IN_LIST ARG_SOURCES)
+      set(check ${CMAKE_BINARY_DIR}/header_checks/${target}_${header}.cc)
+      if(NOT EXISTS ${check})
+        file(WRITE ${check} "#include \"${path}/${header}\"  // IWYU pragma: keep\n")
+      endif()
+      list(APPEND sources ${check})
+    endif()
+  endforeach()
+
+  add_library(${target} STATIC ${sources})
+  target_include_directories(${target} PUBLIC ${include_root})
+  target_compile_options(${target} PRIVATE ${LFARM_WARNINGS})
+  set(dependencies)
+  foreach(dependency ${ARG_PUBLIC})
+    lfarm_target_name(${dependency} name)
+    target_link_libraries(${target} PUBLIC ${name})
+    list(APPEND dependencies ${name})
+  endforeach()
+  foreach(dependency ${ARG_PRIVATE})
+    lfarm_target_name(${dependency} name)
+    target_link_libraries(${target} PRIVATE ${name})
+    list(APPEND dependencies ${name})
+  endforeach()
+  target_link_libraries(${target} PRIVATE ${ARG_LIBRARIES})
+
+  set(stub ${CMAKE_BINARY_DIR}/link_test_main.cc)
+  if(NOT EXISTS ${stub})
+    file(WRITE ${stub} "int main() { return 0; }\n")
+  endif()
+  add_executable(link_${target} ${stub})
+  set_target_properties(link_${target} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/link_tests)
+  target_link_libraries(link_${target} PRIVATE
+    -Wl,--whole-archive ${target} -Wl,--no-whole-archive ${dependencies} ${ARG_LIBRARIES})
+endfunction()
+
+# lfarm_executable(lfarm-worker SOURCE worker/agent/main.cc COMPONENTS worker/agent)
+function(lfarm_executable name)
+  cmake_parse_arguments(ARG "" "SOURCE" "COMPONENTS;LIBRARIES" ${ARGN})
+  add_executable(${name} ${CMAKE_SOURCE_DIR}/${ARG_SOURCE})
+  target_compile_options(${name} PRIVATE ${LFARM_WARNINGS})
+  foreach(dependency ${ARG_COMPONENTS})
+    lfarm_target_name(${dependency} target)
+    target_link_libraries(${name} PRIVATE ${target})
+  endforeach()
+  target_link_libraries(${name} PRIVATE ${ARG_LIBRARIES})
+endfunction()
+
+# lfarm_test(graph_hash LABEL unit SOURCES graph_hash_test.cc COMPONENTS common/ir)
+# One GoogleTest executable; ctest runs each of its tests under the label.
+# LFARM_TEST_DATA names tests/fixtures, LFARM_SHARED the optional folder of larger cases,
+# LFARM_BIN_DIR the built binaries.
+function(lfarm_test name)
+  cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "SOURCES;COMPONENTS;LIBRARIES;DEPENDS" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  add_executable(test_${name} ${ARG_SOURCES})
+  set_target_properties(test_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  target_compile_options(test_${name} PRIVATE ${LFARM_WARNINGS})
+  target_compile_definitions(test_${name} PRIVATE
+    LFARM_TEST_DATA="${CMAKE_SOURCE_DIR}/tests/fixtures"
+    LFARM_SHARED="${CMAKE_SOURCE_DIR}/../shared"
+    LFARM_BIN_DIR="${CMAKE_BINARY_DIR}/bin")
+  foreach(dependency ${ARG_COMPONENTS})
+    lfarm_target_name(${dependency} target)
+    target_link_libraries(test_${name} PRIVATE ${target})
+  endforeach()
+  target_link_libraries(test_${name} PRIVATE ${ARG_LIBRARIES} GTest::gtest GTest::gtest_main)
+  if(ARG_DEPENDS)
+    add_dependencies(test_${name} ${ARG_DEPENDS})
+  endif()
+  # One ctest entry per executable: starting a process per test case costs more than the cases.
+  add_test(NAME ${ARG_LABEL}.${name} COMMAND test_${name})
+  set_tests_properties(${ARG_LABEL}.${name} PROPERTIES
+    LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT})
+endfunction()

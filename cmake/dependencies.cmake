@@ -1,0 +1,17 @@
+# Third-party packages, all from Debian 12. Each is linked by one component only.
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+find_package(spdlog REQUIRED)
+# The package's CMake file fails on machines without libatomic, so pkg-config and the tool serve.
+pkg_check_modules(CAPNP REQUIRED IMPORTED_TARGET capnp)
+find_program(CAPNP_TOOL capnp REQUIRED)
+find_package(GTest REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(simdjson REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(benchmark QUIET)
+pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET libsodium)
+pkg_check_modules(ZMQ REQUIRED IMPORTED_TARGET libzmq)
+pkg_check_modules(ZIP REQUIRED IMPORTED_TARGET libzip)
+pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+find_library(ROCKSDB_LIBRARY rocksdb REQUIRED)

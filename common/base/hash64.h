@@ -1,0 +1,27 @@
+// Fast 64-bit hashing for in-memory tables; never stored and never trusted for identity.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "common/base/bytes.h"
+
+namespace common {
+
+// XXH3 of the bytes.
+uint64_t hash64(ByteView bytes);
+inline uint64_t hash64(std::string_view text) { return hash64(as_bytes(text)); }
+
+// splitmix64 finaliser: a bijection whose output bits all depend on all input bits.
+constexpr uint64_t mix64(uint64_t x) {
+  x += 0x9e3779b97f4a7c15ULL;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
+  return x ^ (x >> 31);
+}
+// Order-dependent combination of two hashes.
+constexpr uint64_t combine64(uint64_t a, uint64_t b) {
+  return mix64(a ^ (b * 0xff51afd7ed558ccdULL));
+}
+
+}  // namespace common

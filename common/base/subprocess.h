@@ -1,0 +1,64 @@
+// Child processes: start, wait with a deadline, signal. Used for compilers, executors and farms.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+
+namespace common {
+
+struct SpawnOptions {
+  std::vector<std::string> arguments;  // arguments[0] is the program, looked up in PATH
+  int stdin_fd = -1;                   // -1: /dev/null
+  int stdout_fd = -1;                  // -1: inherit
+  int stderr_fd = -1;                  // -1: inherit
+  std::vector<int> kept_fds;           // stay open in the child under the same numbers
+  bool die_with_parent = true;         // SIGKILL when the starting thread's process dies
+  bool new_process_group = false;      // keeps the terminal's Ctrl-C away from the child
+};
+
+// How a child ended.
+struct ExitStatus {
+  int code = 0;    // exit code when signal is 0
+  int signal = 0;  // the signal that ended it, else 0
+};
+
+// A running child. Destruction kills and reaps it. Not thread-safe.
+class Subprocess {
+ public:
+  // kInvalidInput when the program cannot be started.
+  static Result<Subprocess> start(const SpawnOptions& options);
+  Subprocess(Subprocess&& other) noexcept : pid_(other.pid_) { other.pid_ = -1; }
+  Subprocess& operator=(Subprocess&& other) noexcept;
+  ~Subprocess();
+
+  pid_t pid() const { return pid_; }
+  // Empty while it runs. After it returned a status, the child is reaped.
+  std::optional<ExitStatus> poll();
+  // Waits at most `timeout_ms`; empty when it still runs then. Negative waits for ever.
+  std::optional<ExitStatus> wait(int timeout_ms);
+  void send_signal(int signal);
+
+ private:
+  explicit Subprocess(pid_t pid) : pid_(pid) {}
+  pid_t pid_ = -1;
+};
+
+struct CommandOutput {
+  ExitStatus status;
+  std::string output;  // standard output and standard error, at most `max_output` bytes
+  bool timed_out = false;
+};
+
+// Runs a command to its end, killing it at the deadline.
+Result<CommandOutput> run_command(const std::vector<std::string>& arguments, int timeout_ms,
+                                  size_t max_output = 1 << 20);
+
+// The folder of the running binary, for finding its siblings.
+std::string executable_directory();
+
+}  // namespace common
