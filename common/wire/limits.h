@@ -1,0 +1,50 @@
+// Bounds on everything that crosses the wire, in one place: what is beyond them is refused whole.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace common {
+
+// Raised when an old peer would misunderstand a new one. Peers of another version are refused.
+inline constexpr uint32_t kProtocolVersion = 1;
+
+// One envelope frame. Everything larger is a blob.
+inline constexpr size_t kEnvelopeBytesMax = size_t{8} << 20;
+// One blob frame.
+inline constexpr size_t kBlobBytesMax = size_t{1} << 30;
+// Task payloads and task reports.
+inline constexpr size_t kPayloadBytesMax = size_t{4} << 20;
+// The JSON text of a status reply.
+inline constexpr size_t kStatusBytesMax = size_t{4} << 20;
+// Identifiers, targets, builds, stage names: printable ASCII.
+inline constexpr size_t kNameBytesMax = 256;
+// Diagnostics and policies: UTF-8 without control characters other than tab and newline.
+inline constexpr size_t kTextBytesMax = size_t{16} << 10;
+// Lists of digests, leases, stages.
+inline constexpr size_t kDigestsMax = 16384;
+inline constexpr size_t kLeasesMax = 4096;
+inline constexpr size_t kStagesMax = 256;
+// Tasks that one worker holds or asks for at once.
+inline constexpr uint32_t kSlotsMax = 4096;
+// Heartbeat interval, task deadline.
+inline constexpr uint32_t kHeartbeatMsMax = 10 * 60 * 1000;
+inline constexpr uint32_t kDeadlineMsMax = 24 * 60 * 60 * 1000;
+// How deep structures in a message may nest.
+inline constexpr int kNestingMax = 8;
+
+// Messages queued for one peer before sends say so, and from one peer before it is held back.
+inline constexpr int kSendQueueMessages = 16384;
+inline constexpr int kReceiveQueueMessages = 16384;
+// How long a closing endpoint tries to deliver what is queued.
+inline constexpr int kLingerMs = 500;
+// First and longest wait before a broken connection is tried again.
+inline constexpr int kReconnectMs = 50;
+inline constexpr int kReconnectMsMax = 1000;
+// A connection that is silent this long is probed, and dropped when the probe stays unanswered.
+inline constexpr int kConnectionProbeMs = 5000;
+inline constexpr int kConnectionTimeoutMs = 15000;
+// Connections one process holds open.
+inline constexpr int kSocketsMax = 16384;
+
+}  // namespace common

@@ -1,0 +1,261 @@
+// The farm's messages as plain values. What each means on the wire is said in schemas/farm.capnp.
+//
+// A conversation: the peer connects and says WorkerHello or ClientHello; the coordinator answers
+// Welcome. A peer that gets Refused with kUnavailable to anything else says its hello again: the
+// coordinator does not know this connection, because it or the connection is new. Ping may be sent
+// before a hello.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "common/base/bytes.h"
+#include "common/base/digest.h"
+#include "common/base/result.h"
+#include "common/base/signing.h"
+#include "common/wire/limits.h"
+
+namespace common {
+
+// ---- Worker to coordinator ---------------------------------------------------------------------
+
+struct WorkerHello {
+  std::string worker_id;
+  std::string target;
+  uint32_t slots = 1;
+  uint32_t protocol_version = kProtocolVersion;
+  std::string build;
+  friend bool operator==(const WorkerHello&, const WorkerHello&) = default;
+};
+
+// Room for `count` more tasks.
+struct Credit {
+  uint32_t count = 0;
+  friend bool operator==(const Credit&, const Credit&) = default;
+};
+
+// A task in one of its leases; every new lease of a task has a higher epoch.
+struct TaskLease {
+  uint64_t task_id = 0;
+  uint64_t epoch = 0;
+  friend auto operator<=>(const TaskLease&, const TaskLease&) = default;
+};
+
+// Every lease the worker still works on.
+struct Heartbeat {
+  std::vector<TaskLease> leases;
+  friend bool operator==(const Heartbeat&, const Heartbeat&) = default;
+};
+
+enum class TaskOutcome { kOk, kCompileError, kWrong, kCrash, kHang, kInfra };
+// "ok", "compile_error", "wrong", "crash", "hang", "infra".
+const char* outcome_name(TaskOutcome outcome);
+
+struct TaskResult {
+  TaskLease lease;
+  TaskOutcome outcome = TaskOutcome::kOk;
+  std::string message;        // diagnostics; cut to kTextBytesMax on encoding
+  Bytes report;               // an encoded TaskReport (common/wire/ir_codec.h) when kOk
+  std::vector<Digest> blobs;  // the report's blobs; the coordinator requests those it lacks
+  friend bool operator==(const TaskResult&, const TaskResult&) = default;
+};
+
+// The worker gives the lease back untouched.
+struct LeaseReturned {
+  TaskLease lease;
+  friend bool operator==(const LeaseReturned&, const LeaseReturned&) = default;
+};
+
+// The worker holds no lease any more and goes away on purpose.
+struct WorkerBye {
+  friend bool operator==(const WorkerBye&, const WorkerBye&) = default;
+};
+
+// ---- Coordinator to worker ---------------------------------------------------------------------
+
+// Answers both hellos.
+struct Welcome {
+  std::string coordinator_id;  // new at every start of the coordinator
+  uint32_t heartbeat_ms = 0;
+  PublicKey signing_key{};     // plans of this farm are signed under it
+  std::string compiler_epoch;  // part of the plan key: rules, code generator, toolchain
+  friend bool operator==(const Welcome&, const Welcome&) = default;
+};
+
+struct Task {
+  TaskLease lease;
+  uint32_t attempt = 1;
+  uint32_t deadline_ms = 0;   // from receipt
+  Bytes payload;              // an encoded TaskPayload (common/wire/ir_codec.h)
+  std::vector<Digest> blobs;  // needed by the payload; the worker requests those it lacks
+  friend bool operator==(const Task&, const Task&) = default;
+};
+
+// The lease is void: stop, its result would be refused.
+struct Revoke {
+  TaskLease lease;
+  friend bool operator==(const Revoke&, const Revoke&) = default;
+};
+
+struct DrainRequest {
+  friend bool operator==(const DrainRequest&, const DrainRequest&) = default;
+};
+
+// ---- Anyone ------------------------------------------------------------------------------------
+
+struct BlobRequest {
+  Digest digest;
+  friend bool operator==(const BlobRequest&, const BlobRequest&) = default;
+};
+
+// The bytes are in the packet's blob frame (common/wire/socket.h).
+struct Blob {
+  Digest digest;
+  friend bool operator==(const Blob&, const Blob&) = default;
+};
+
+// Answers a BlobRequest for bytes that this side does not hold.
+struct BlobMissing {
+  Digest digest;
+  friend bool operator==(const BlobMissing&, const BlobMissing&) = default;
+};
+
+// The last message was not accepted and had no effect.
+struct Refused {
+  Code code = Code::kInternal;
+  std::string message;  // cut to kTextBytesMax on encoding
+  friend bool operator==(const Refused&, const Refused&) = default;
+};
+
+struct Ping {
+  uint64_t number = 0;
+  friend bool operator==(const Ping&, const Ping&) = default;
+};
+
+struct Pong {
+  uint64_t number = 0;
+  friend bool operator==(const Pong&, const Pong&) = default;
+};
+
+// ---- Client to coordinator ---------------------------------------------------------------------
+
+struct ClientHello {
+  std::string client_id;
+  uint32_t protocol_version = kProtocolVersion;
+  std::string build;
+  friend bool operator==(const ClientHello&, const ClientHello&) = default;
+};
+
+// Budgets of 0 are no limit of that kind. The packet may carry the graph as its blob frame.
+struct Submit {
+  uint64_t request_id = 0;
+  Digest graph_hash;
+  std::string target;  // "": any CPU worker's
+  std::string policy;  // numerics policy, text form
+  Digest graph;        // blob with the encoded graph
+  uint64_t budget_candidates = 0;
+  uint64_t budget_ms = 0;
+  uint64_t seed = 0;
+  uint64_t max_wait_ms = 0;  // longest time without a worker of the target; 0: the farm's default
+  friend bool operator==(const Submit&, const Submit&) = default;
+};
+
+struct CancelJob {
+  uint64_t job_id = 0;
+  friend bool operator==(const CancelJob&, const CancelJob&) = default;
+};
+
+struct PullPlan {
+  uint64_t request_id = 0;
+  Digest plan_key;
+  friend bool operator==(const PullPlan&, const PullPlan&) = default;
+};
+
+enum class StatusTopic { kStatus, kWorkers, kJobs, kCache };
+
+struct StatusRequest {
+  uint64_t request_id = 0;
+  StatusTopic what = StatusTopic::kStatus;
+  friend bool operator==(const StatusRequest&, const StatusRequest&) = default;
+};
+
+// ---- Coordinator to client ---------------------------------------------------------------------
+
+struct Accepted {
+  uint64_t request_id = 0;
+  uint64_t job_id = 0;
+  bool joined = false;  // another client's job already searches for this plan
+  friend bool operator==(const Accepted&, const Accepted&) = default;
+};
+
+// Times of 0 are not yet known.
+struct Progress {
+  uint64_t job_id = 0;
+  std::string stage;
+  uint64_t candidates_done = 0;
+  uint64_t candidates_total = 0;  // 0: the budget is a time
+  uint64_t best_ns = 0;
+  uint64_t baseline_ns = 0;
+  uint64_t elapsed_ms = 0;
+  uint32_t workers = 0;
+  friend bool operator==(const Progress&, const Progress&) = default;
+};
+
+enum class CacheOutcome { kHit, kPartial, kMiss };
+// "hit", "partial", "miss".
+const char* cache_outcome_name(CacheOutcome outcome);
+
+struct StageTime {
+  std::string stage;
+  double ms = 0;
+  friend bool operator==(const StageTime&, const StageTime&) = default;
+};
+
+// Answers Submit (when its job is done) and PullPlan. The packet may carry the plan as its blob.
+struct PlanReady {
+  uint64_t request_id = 0;
+  uint64_t job_id = 0;  // 0 when no job was needed
+  Digest plan_key;
+  Digest plan;  // blob with the signed plan
+  CacheOutcome cache = CacheOutcome::kMiss;
+  uint64_t candidates = 0;
+  uint64_t best_ns = 0;
+  uint64_t baseline_ns = 0;
+  uint64_t elapsed_ms = 0;
+  std::vector<StageTime> breakdown;
+  friend bool operator==(const PlanReady&, const PlanReady&) = default;
+};
+
+struct JobFailed {
+  uint64_t request_id = 0;
+  uint64_t job_id = 0;  // 0 when it failed before it became a job
+  Code code = Code::kInternal;
+  std::string message;  // cut to kTextBytesMax on encoding
+  friend bool operator==(const JobFailed&, const JobFailed&) = default;
+};
+
+// Answers a PullPlan whose key the cache does not hold.
+struct PlanMissing {
+  uint64_t request_id = 0;
+  friend bool operator==(const PlanMissing&, const PlanMissing&) = default;
+};
+
+struct StatusReply {
+  uint64_t request_id = 0;
+  std::string json;
+  friend bool operator==(const StatusReply&, const StatusReply&) = default;
+};
+
+using Message =
+    std::variant<WorkerHello, Credit, Heartbeat, TaskResult, LeaseReturned, WorkerBye, Welcome,
+                 Task, Revoke, DrainRequest, BlobRequest, Blob, BlobMissing, Refused, Ping, Pong,
+                 ClientHello, Submit, CancelJob, PullPlan, StatusRequest, Accepted, Progress,
+                 PlanReady, JobFailed, PlanMissing, StatusReply>;
+
+// The message's type name, such as "TaskResult", for logs and counters.
+const char* message_name(const Message& message);
+
+}  // namespace common

@@ -1,0 +1,281 @@
+@0xd1f8c2a65b7e9043;
+# The farm's protocol: every message between workers, clients and the coordinator.
+#
+# A message on the wire is one frame that holds an Envelope and, where the message says so, a second
+# frame with the raw bytes of one blob. Blobs never travel inside the envelope, so that a large one
+# is neither copied into nor counted against it.
+#
+# Evolution: fields and union members are only ever added, with the next ordinal. A change that an
+# old peer would misunderstand raises Envelope.protocolVersion, and peers of another version are
+# refused by name before anything else is read.
+#
+# Limits on sizes and counts are in common/wire/limits.h; a message beyond them is refused whole.
+
+using Cxx = import "/capnp/c++.capnp";
+$Cxx.namespace("schemas::farm");
+
+struct Envelope {
+  protocolVersion @0 :UInt32;
+  # Of the sender. Read first; the rest of the message is only read when it matches.
+
+  build @1 :Text;
+  # The sender's version, for people. Never compared.
+
+  union {
+    # Worker to coordinator.
+    workerHello @2 :WorkerHello;
+    credit @3 :Credit;
+    heartbeat @4 :Heartbeat;
+    taskResult @5 :TaskResult;
+    leaseReturned @6 :TaskLease;
+    # The worker gives the lease back untouched, for example while it drains.
+    workerBye @7 :Void;
+    # The worker holds no lease any more and goes away on purpose.
+
+    # Coordinator to worker.
+    welcome @8 :Welcome;
+    # Answers both hellos.
+    task @9 :Task;
+    revoke @10 :TaskLease;
+    # The lease is void: its result would be refused.
+    drainRequest @11 :Void;
+    # Finish or return leases, then say workerBye. No new tasks come.
+
+    # Anyone.
+    blobRequest @12 :Digest;
+    blob @13 :Digest;
+    # The second frame holds the bytes, whose digest this is.
+    blobMissing @14 :Digest;
+    # Answers a blobRequest for bytes that the other side does not hold.
+    refused @15 :Refused;
+    ping @16 :UInt64;
+    pong @17 :UInt64;
+    # The number of the ping.
+
+    # Client to coordinator.
+    clientHello @18 :ClientHello;
+    submit @19 :Submit;
+    # A second frame may hold the graph blob, which saves the round trip of a blobRequest.
+    cancelJob @20 :UInt64;
+    # The job's id.
+    pullPlan @21 :PullPlan;
+    statusRequest @22 :StatusRequest;
+
+    # Coordinator to client.
+    accepted @23 :Accepted;
+    progress @24 :Progress;
+    planReady @25 :PlanReady;
+    # A second frame may hold the plan's bytes, which saves the round trip of a blobRequest.
+    jobFailed @26 :JobFailed;
+    planMissing @27 :UInt64;
+    # Answers a pullPlan whose key the cache does not hold; the number is its request id.
+    statusReply @28 :StatusReply;
+  }
+}
+
+struct Digest {
+  # 256 bits: the digest's 32 bytes as four little-endian numbers, in order.
+  word0 @0 :UInt64;
+  word1 @1 :UInt64;
+  word2 @2 :UInt64;
+  word3 @3 :UInt64;
+}
+
+struct TaskLease {
+  # A task in one of its leases. Each new lease of a task has a higher epoch, and only the current
+  # epoch may report a result.
+  taskId @0 :UInt64;
+  epoch @1 :UInt64;
+}
+
+enum Code {
+  # What the other side should do next; the same names as common::Code.
+  invalidInput @0;
+  unsupported @1;
+  unavailable @2;
+  verification @3;
+  corrupt @4;
+  timedOut @5;
+  deviceSick @6;
+  internal @7;
+}
+
+struct Refused {
+  # The last message was not accepted. Nothing has happened because of it.
+  code @0 :Code;
+  message @1 :Text;
+  # One line: what, where, what to do.
+}
+
+# ---- Workers ----------------------------------------------------------------------------------
+
+struct WorkerHello {
+  # First message on every connection. A worker that is told to say hello (Refused with unavailable)
+  # repeats it: the coordinator has restarted or the connection is a new one.
+  workerId @0 :Text;
+  # Chosen by the worker, the same for its whole life.
+  target @1 :Text;
+  # What its device is, in the words of the plan key, such as "cuda-sm90" or "cpu-x86_64-avx512".
+  slots @2 :UInt32;
+  # How many tasks it is willing to hold at once; credits never exceed this.
+  protocolVersion @3 :UInt32;
+  build @4 :Text;
+}
+
+struct Credit {
+  # The worker takes this many more tasks. Without credit the coordinator sends none.
+  count @0 :UInt32;
+}
+
+struct Heartbeat {
+  # Sent every Welcome.heartbeatMs. Names every lease the worker still works on, which extends them;
+  # a lease that the coordinator knows and the worker does not name has been lost.
+  leases @0 :List(TaskLease);
+}
+
+enum Outcome {
+  ok @0;
+  compileError @1;
+  wrong @2;
+  # The outputs differ from the reference.
+  crash @3;
+  # The executor child died while it ran the candidate.
+  hang @4;
+  infra @5;
+  # The worker's own fault. Says nothing about the candidate: the task runs again elsewhere.
+}
+
+struct TaskResult {
+  lease @0 :TaskLease;
+  outcome @1 :Outcome;
+  message @2 :Text;
+  # Diagnostics, cut to the limit.
+  report @3 :Data;
+  # A TaskReport of plan.capnp; empty unless the outcome is ok.
+  blobs @4 :List(Digest);
+  # Blobs that the report names and this worker holds. The coordinator requests those it lacks.
+}
+
+struct Welcome {
+  coordinatorId @0 :Text;
+  # New at every start, so that a peer notices a restart.
+  heartbeatMs @1 :UInt32;
+  signingKey @2 :Data;
+  # Ed25519 public key, 32 bytes, under which this farm signs plans.
+  compilerEpoch @3 :Text;
+  # The part of the plan key that stands for rules, code generator and toolchain.
+}
+
+struct Task {
+  lease @0 :TaskLease;
+  attempt @1 :UInt32;
+  # 1 for the first.
+  deadlineMs @2 :UInt32;
+  # From receipt. The worker reports a hang itself before the coordinator would.
+  payload @3 :Data;
+  # A TaskPayload of plan.capnp.
+  blobs @4 :List(Digest);
+  # Blobs the payload needs. The worker requests those it lacks.
+}
+
+# ---- Clients ----------------------------------------------------------------------------------
+
+struct ClientHello {
+  clientId @0 :Text;
+  protocolVersion @1 :UInt32;
+  build @2 :Text;
+}
+
+struct Submit {
+  requestId @0 :UInt64;
+  # Chosen by the client; every answer names it.
+  graphHash @1 :Digest;
+  target @2 :Text;
+  # Empty: any CPU worker's.
+  policy @3 :Text;
+  # Numerics policy in its text form.
+  graph @4 :Digest;
+  # Blob with a Graph of ir.capnp.
+  budgetCandidates @5 :UInt64;
+  # 0: no limit of this kind.
+  budgetMs @6 :UInt64;
+  # 0: no limit of this kind.
+  seed @7 :UInt64;
+  maxWaitMs @8 :UInt64;
+  # The job fails when no worker of the target has been there for this long. 0: the farm's default.
+}
+
+struct PullPlan {
+  requestId @0 :UInt64;
+  planKey @1 :Digest;
+}
+
+struct StatusRequest {
+  enum What {
+    status @0;
+    workers @1;
+    jobs @2;
+    cache @3;
+  }
+  requestId @0 :UInt64;
+  what @1 :What;
+}
+
+struct Accepted {
+  requestId @0 :UInt64;
+  jobId @1 :UInt64;
+  joined @2 :Bool;
+  # Another client's job already searches for this plan; both get its result.
+}
+
+struct Progress {
+  jobId @0 :UInt64;
+  stage @1 :Text;
+  candidatesDone @2 :UInt64;
+  candidatesTotal @3 :UInt64;
+  # 0: the budget is a time.
+  bestNs @4 :UInt64;
+  # 0: not yet known.
+  baselineNs @5 :UInt64;
+  # 0: not yet known.
+  elapsedMs @6 :UInt64;
+  workers @7 :UInt32;
+}
+
+struct PlanReady {
+  enum Cache {
+    hit @0;
+    partial @1;
+    # Some regions or measurements came from the cache.
+    miss @2;
+  }
+  struct StageTime {
+    stage @0 :Text;
+    ms @1 :Float64;
+  }
+  requestId @0 :UInt64;
+  jobId @1 :UInt64;
+  # 0 when no job was needed.
+  planKey @2 :Digest;
+  plan @3 :Digest;
+  # Blob with a signed Plan of plan.capnp.
+  cache @4 :Cache;
+  candidates @5 :UInt64;
+  bestNs @6 :UInt64;
+  baselineNs @7 :UInt64;
+  elapsedMs @8 :UInt64;
+  breakdown @9 :List(StageTime);
+}
+
+struct JobFailed {
+  requestId @0 :UInt64;
+  jobId @1 :UInt64;
+  # 0 when it failed before it became a job.
+  code @2 :Code;
+  message @3 :Text;
+}
+
+struct StatusReply {
+  requestId @0 :UInt64;
+  json @1 :Text;
+}
