@@ -1,0 +1,496 @@
+#include "common/wire/codec.h"
+
+#include <capnp/message.h>
+#include <capnp/serialize.h>
+#include <kj/exception.h>
+
+#include <cstring>
+
+#include "common/base/cat.h"
+#include "schemas/farm.capnp.h"
+
+namespace common {
+namespace {
+
+namespace farm = schemas::farm;
+
+// Thrown while reading and caught in decode(), like the exceptions of the library beside it.
+struct Malformed {
+  std::string what;
+};
+
+// ---- Pieces ------------------------------------------------------------------------------------
+
+kj::StringPtr kj_text(const std::string& text) { return {text.c_str(), text.size()}; }
+
+capnp::Data::Reader kj_data(ByteView bytes) {
+  return {reinterpret_cast<const kj::byte*>(bytes.data()), bytes.size()};
+}
+
+void put(farm::Digest::Builder out, const Digest& digest) {
+  uint64_t words[4];
+  static_assert(sizeof words == sizeof digest.bytes);
+  std::memcpy(words, digest.bytes.data(), sizeof words);
+  out.setWord0(words[0]);
+  out.setWord1(words[1]);
+  out.setWord2(words[2]);
+  out.setWord3(words[3]);
+}
+
+Digest get(farm::Digest::Reader in) {
+  uint64_t words[4] = {in.getWord0(), in.getWord1(), in.getWord2(), in.getWord3()};
+  Digest digest;
+  std::memcpy(digest.bytes.data(), words, sizeof words);
+  return digest;
+}
+
+void put(capnp::List<farm::Digest>::Builder out, const std::vector<Digest>& digests) {
+  for (size_t i = 0; i < digests.size(); ++i) put(out[i], digests[i]);
+}
+
+template <class List>
+void check_count(const List& list, size_t max, const char* what) {
+  if (list.size() > max) {
+    throw Malformed{cat("a list of ", list.size(), ' ', what, "; at most ", max, " are accepted")};
+  }
+}
+
+std::vector<Digest> get(capnp::List<farm::Digest>::Reader in) {
+  check_count(in, kDigestsMax, "digests");
+  std::vector<Digest> digests;
+  digests.reserve(in.size());
+  for (auto digest : in) digests.push_back(get(digest));
+  return digests;
+}
+
+void put(farm::TaskLease::Builder out, const TaskLease& lease) {
+  out.setTaskId(lease.task_id);
+  out.setEpoch(lease.epoch);
+}
+
+TaskLease get(farm::TaskLease::Reader in) { return {in.getTaskId(), in.getEpoch()}; }
+
+std::string get(capnp::Text::Reader in) { return {in.begin(), in.size()}; }
+
+Bytes get(capnp::Data::Reader in) {
+  if (in.size() > kPayloadBytesMax) {
+    throw Malformed{cat("a payload of ", in.size(), " bytes; at most ", kPayloadBytesMax,
+                        " are accepted, larger data travels as a blob")};
+  }
+  auto* first = reinterpret_cast<const std::byte*>(in.begin());
+  return {first, first + in.size()};
+}
+
+// The schema's enums and the values' list the same names in the same order.
+template <class To, class From>
+To convert(From value, To last, const char* what) {
+  auto number = static_cast<uint16_t>(value);
+  if (number > static_cast<uint16_t>(last)) throw Malformed{cat("unknown ", what, ' ', number)};
+  return static_cast<To>(number);
+}
+
+static_assert(static_cast<int>(farm::Code::INTERNAL) == static_cast<int>(Code::kInternal));
+static_assert(static_cast<int>(farm::Outcome::INFRA) == static_cast<int>(TaskOutcome::kInfra));
+static_assert(static_cast<int>(farm::PlanReady::Cache::MISS) ==
+              static_cast<int>(CacheOutcome::kMiss));
+static_assert(static_cast<int>(farm::StatusRequest::What::CACHE) ==
+              static_cast<int>(StatusTopic::kCache));
+
+Code get(farm::Code code) { return convert(code, Code::kInternal, "error code"); }
+
+// ---- Values to envelopes -----------------------------------------------------------------------
+
+using Out = farm::Envelope::Builder;
+
+void write(Out e, const WorkerHello& m) {
+  auto out = e.initWorkerHello();
+  out.setWorkerId(kj_text(m.worker_id));
+  out.setTarget(kj_text(m.target));
+  out.setSlots(m.slots);
+  out.setProtocolVersion(m.protocol_version);
+  out.setBuild(kj_text(m.build));
+}
+
+void write(Out e, const Credit& m) { e.initCredit().setCount(m.count); }
+
+void write(Out e, const Heartbeat& m) {
+  auto out = e.initHeartbeat().initLeases(m.leases.size());
+  for (size_t i = 0; i < m.leases.size(); ++i) put(out[i], m.leases[i]);
+}
+
+void write(Out e, const TaskResult& m) {
+  auto out = e.initTaskResult();
+  put(out.initLease(), m.lease);
+  out.setOutcome(static_cast<farm::Outcome>(m.outcome));
+  out.setMessage(kj_text(clean_text(m.message)));
+  out.setReport(kj_data(m.report));
+  put(out.initBlobs(m.blobs.size()), m.blobs);
+}
+
+void write(Out e, const LeaseReturned& m) { put(e.initLeaseReturned(), m.lease); }
+void write(Out e, const WorkerBye&) { e.setWorkerBye(); }
+
+void write(Out e, const Welcome& m) {
+  auto out = e.initWelcome();
+  out.setCoordinatorId(kj_text(m.coordinator_id));
+  out.setHeartbeatMs(m.heartbeat_ms);
+  out.setSigningKey(kj_data(m.signing_key));
+  out.setCompilerEpoch(kj_text(m.compiler_epoch));
+}
+
+void write(Out e, const Task& m) {
+  auto out = e.initTask();
+  put(out.initLease(), m.lease);
+  out.setAttempt(m.attempt);
+  out.setDeadlineMs(m.deadline_ms);
+  out.setPayload(kj_data(m.payload));
+  put(out.initBlobs(m.blobs.size()), m.blobs);
+}
+
+void write(Out e, const Revoke& m) { put(e.initRevoke(), m.lease); }
+void write(Out e, const DrainRequest&) { e.setDrainRequest(); }
+void write(Out e, const BlobRequest& m) { put(e.initBlobRequest(), m.digest); }
+void write(Out e, const Blob& m) { put(e.initBlob(), m.digest); }
+void write(Out e, const BlobMissing& m) { put(e.initBlobMissing(), m.digest); }
+
+void write(Out e, const Refused& m) {
+  auto out = e.initRefused();
+  out.setCode(static_cast<farm::Code>(m.code));
+  out.setMessage(kj_text(clean_text(m.message)));
+}
+
+void write(Out e, const Ping& m) { e.setPing(m.number); }
+void write(Out e, const Pong& m) { e.setPong(m.number); }
+
+void write(Out e, const ClientHello& m) {
+  auto out = e.initClientHello();
+  out.setClientId(kj_text(m.client_id));
+  out.setProtocolVersion(m.protocol_version);
+  out.setBuild(kj_text(m.build));
+}
+
+void write(Out e, const Submit& m) {
+  auto out = e.initSubmit();
+  out.setRequestId(m.request_id);
+  put(out.initGraphHash(), m.graph_hash);
+  out.setTarget(kj_text(m.target));
+  out.setPolicy(kj_text(m.policy));
+  put(out.initGraph(), m.graph);
+  out.setBudgetCandidates(m.budget_candidates);
+  out.setBudgetMs(m.budget_ms);
+  out.setSeed(m.seed);
+  out.setMaxWaitMs(m.max_wait_ms);
+}
+
+void write(Out e, const CancelJob& m) { e.setCancelJob(m.job_id); }
+
+void write(Out e, const PullPlan& m) {
+  auto out = e.initPullPlan();
+  out.setRequestId(m.request_id);
+  put(out.initPlanKey(), m.plan_key);
+}
+
+void write(Out e, const StatusRequest& m) {
+  auto out = e.initStatusRequest();
+  out.setRequestId(m.request_id);
+  out.setWhat(static_cast<farm::StatusRequest::What>(m.what));
+}
+
+void write(Out e, const Accepted& m) {
+  auto out = e.initAccepted();
+  out.setRequestId(m.request_id);
+  out.setJobId(m.job_id);
+  out.setJoined(m.joined);
+}
+
+void write(Out e, const Progress& m) {
+  auto out = e.initProgress();
+  out.setJobId(m.job_id);
+  out.setStage(kj_text(m.stage));
+  out.setCandidatesDone(m.candidates_done);
+  out.setCandidatesTotal(m.candidates_total);
+  out.setBestNs(m.best_ns);
+  out.setBaselineNs(m.baseline_ns);
+  out.setElapsedMs(m.elapsed_ms);
+  out.setWorkers(m.workers);
+}
+
+void write(Out e, const PlanReady& m) {
+  auto out = e.initPlanReady();
+  out.setRequestId(m.request_id);
+  out.setJobId(m.job_id);
+  put(out.initPlanKey(), m.plan_key);
+  put(out.initPlan(), m.plan);
+  out.setCache(static_cast<farm::PlanReady::Cache>(m.cache));
+  out.setCandidates(m.candidates);
+  out.setBestNs(m.best_ns);
+  out.setBaselineNs(m.baseline_ns);
+  out.setElapsedMs(m.elapsed_ms);
+  auto stages = out.initBreakdown(m.breakdown.size());
+  for (size_t i = 0; i < m.breakdown.size(); ++i) {
+    stages[i].setStage(kj_text(m.breakdown[i].stage));
+    stages[i].setMs(m.breakdown[i].ms);
+  }
+}
+
+void write(Out e, const JobFailed& m) {
+  auto out = e.initJobFailed();
+  out.setRequestId(m.request_id);
+  out.setJobId(m.job_id);
+  out.setCode(static_cast<farm::Code>(m.code));
+  out.setMessage(kj_text(clean_text(m.message)));
+}
+
+void write(Out e, const PlanMissing& m) { e.setPlanMissing(m.request_id); }
+
+void write(Out e, const StatusReply& m) {
+  auto out = e.initStatusReply();
+  out.setRequestId(m.request_id);
+  out.setJson(kj_text(m.json));
+}
+
+// ---- Envelopes to values -----------------------------------------------------------------------
+
+WorkerHello read(farm::WorkerHello::Reader in) {
+  return {get(in.getWorkerId()), get(in.getTarget()), in.getSlots(), in.getProtocolVersion(),
+          get(in.getBuild())};
+}
+
+Heartbeat read(farm::Heartbeat::Reader in) {
+  auto leases = in.getLeases();
+  check_count(leases, kLeasesMax, "leases");
+  Heartbeat m;
+  m.leases.reserve(leases.size());
+  for (auto lease : leases) m.leases.push_back(get(lease));
+  return m;
+}
+
+TaskResult read(farm::TaskResult::Reader in) {
+  return {get(in.getLease()), convert(in.getOutcome(), TaskOutcome::kInfra, "task outcome"),
+          get(in.getMessage()), get(in.getReport()), get(in.getBlobs())};
+}
+
+Welcome read(farm::Welcome::Reader in) {
+  Welcome m;
+  m.coordinator_id = get(in.getCoordinatorId());
+  m.heartbeat_ms = in.getHeartbeatMs();
+  auto key = in.getSigningKey();
+  if (key.size() != m.signing_key.size()) {
+    throw Malformed{cat("a signing key of ", key.size(), " bytes; it has 32")};
+  }
+  std::memcpy(m.signing_key.data(), key.begin(), key.size());
+  m.compiler_epoch = get(in.getCompilerEpoch());
+  return m;
+}
+
+Task read(farm::Task::Reader in) {
+  return {get(in.getLease()), in.getAttempt(), in.getDeadlineMs(), get(in.getPayload()),
+          get(in.getBlobs())};
+}
+
+Refused read(farm::Refused::Reader in) { return {get(in.getCode()), get(in.getMessage())}; }
+
+ClientHello read(farm::ClientHello::Reader in) {
+  return {get(in.getClientId()), in.getProtocolVersion(), get(in.getBuild())};
+}
+
+Submit read(farm::Submit::Reader in) {
+  Submit m;
+  m.request_id = in.getRequestId();
+  m.graph_hash = get(in.getGraphHash());
+  m.target = get(in.getTarget());
+  m.policy = get(in.getPolicy());
+  m.graph = get(in.getGraph());
+  m.budget_candidates = in.getBudgetCandidates();
+  m.budget_ms = in.getBudgetMs();
+  m.seed = in.getSeed();
+  m.max_wait_ms = in.getMaxWaitMs();
+  return m;
+}
+
+PullPlan read(farm::PullPlan::Reader in) { return {in.getRequestId(), get(in.getPlanKey())}; }
+
+StatusRequest read(farm::StatusRequest::Reader in) {
+  return {in.getRequestId(), convert(in.getWhat(), StatusTopic::kCache, "status topic")};
+}
+
+Accepted read(farm::Accepted::Reader in) {
+  return {in.getRequestId(), in.getJobId(), in.getJoined()};
+}
+
+Progress read(farm::Progress::Reader in) {
+  Progress m;
+  m.job_id = in.getJobId();
+  m.stage = get(in.getStage());
+  m.candidates_done = in.getCandidatesDone();
+  m.candidates_total = in.getCandidatesTotal();
+  m.best_ns = in.getBestNs();
+  m.baseline_ns = in.getBaselineNs();
+  m.elapsed_ms = in.getElapsedMs();
+  m.workers = in.getWorkers();
+  return m;
+}
+
+PlanReady read(farm::PlanReady::Reader in) {
+  PlanReady m;
+  m.request_id = in.getRequestId();
+  m.job_id = in.getJobId();
+  m.plan_key = get(in.getPlanKey());
+  m.plan = get(in.getPlan());
+  m.cache = convert(in.getCache(), CacheOutcome::kMiss, "cache outcome");
+  m.candidates = in.getCandidates();
+  m.best_ns = in.getBestNs();
+  m.baseline_ns = in.getBaselineNs();
+  m.elapsed_ms = in.getElapsedMs();
+  auto stages = in.getBreakdown();
+  check_count(stages, kStagesMax, "stages");
+  m.breakdown.reserve(stages.size());
+  for (auto stage : stages) m.breakdown.push_back({get(stage.getStage()), stage.getMs()});
+  return m;
+}
+
+JobFailed read(farm::JobFailed::Reader in) {
+  return {in.getRequestId(), in.getJobId(), get(in.getCode()), get(in.getMessage())};
+}
+
+StatusReply read(farm::StatusReply::Reader in) { return {in.getRequestId(), get(in.getJson())}; }
+
+Message read(farm::Envelope::Reader e) {
+  using Kind = farm::Envelope;
+  switch (e.which()) {
+    case Kind::WORKER_HELLO:
+      return read(e.getWorkerHello());
+    case Kind::CREDIT:
+      return Credit{e.getCredit().getCount()};
+    case Kind::HEARTBEAT:
+      return read(e.getHeartbeat());
+    case Kind::TASK_RESULT:
+      return read(e.getTaskResult());
+    case Kind::LEASE_RETURNED:
+      return LeaseReturned{get(e.getLeaseReturned())};
+    case Kind::WORKER_BYE:
+      return WorkerBye{};
+    case Kind::WELCOME:
+      return read(e.getWelcome());
+    case Kind::TASK:
+      return read(e.getTask());
+    case Kind::REVOKE:
+      return Revoke{get(e.getRevoke())};
+    case Kind::DRAIN_REQUEST:
+      return DrainRequest{};
+    case Kind::BLOB_REQUEST:
+      return BlobRequest{get(e.getBlobRequest())};
+    case Kind::BLOB:
+      return Blob{get(e.getBlob())};
+    case Kind::BLOB_MISSING:
+      return BlobMissing{get(e.getBlobMissing())};
+    case Kind::REFUSED:
+      return read(e.getRefused());
+    case Kind::PING:
+      return Ping{e.getPing()};
+    case Kind::PONG:
+      return Pong{e.getPong()};
+    case Kind::CLIENT_HELLO:
+      return read(e.getClientHello());
+    case Kind::SUBMIT:
+      return read(e.getSubmit());
+    case Kind::CANCEL_JOB:
+      return CancelJob{e.getCancelJob()};
+    case Kind::PULL_PLAN:
+      return read(e.getPullPlan());
+    case Kind::STATUS_REQUEST:
+      return read(e.getStatusRequest());
+    case Kind::ACCEPTED:
+      return read(e.getAccepted());
+    case Kind::PROGRESS:
+      return read(e.getProgress());
+    case Kind::PLAN_READY:
+      return read(e.getPlanReady());
+    case Kind::JOB_FAILED:
+      return read(e.getJobFailed());
+    case Kind::PLAN_MISSING:
+      return PlanMissing{e.getPlanMissing()};
+    case Kind::STATUS_REPLY:
+      return read(e.getStatusReply());
+  }
+  throw Malformed{cat("a message of unknown kind ", static_cast<int>(e.which()),
+                      "; the sender is newer, update this side")};
+}
+
+// The words of the first segment, so that almost every message is built in one piece.
+size_t first_segment_words(const Message& message) {
+  size_t bytes = 1024;
+  if (auto* task = std::get_if<Task>(&message)) {
+    bytes += task->payload.size() + task->blobs.size() * sizeof(Digest);
+  } else if (auto* result = std::get_if<TaskResult>(&message)) {
+    bytes += result->report.size() + result->message.size() + result->blobs.size() * sizeof(Digest);
+  } else if (auto* reply = std::get_if<StatusReply>(&message)) {
+    bytes += reply->json.size();
+  } else if (auto* heartbeat = std::get_if<Heartbeat>(&message)) {
+    bytes += heartbeat->leases.size() * sizeof(TaskLease);
+  }
+  return bytes / sizeof(capnp::word) + 1;
+}
+
+Result<Message> decode_words(kj::ArrayPtr<const capnp::word> words) {
+  capnp::ReaderOptions options;
+  // A pointer may be followed more than once in a hostile message; this bounds the work to little
+  // more than the message's own size.
+  options.traversalLimitInWords = words.size() + 64;
+  options.nestingLimit = kNestingMax;
+  capnp::FlatArrayMessageReader reader(words, options);
+  if (reader.getEnd() != words.end()) return corrupt("message followed by stray bytes");
+  auto envelope = reader.getRoot<farm::Envelope>();
+  if (envelope.getProtocolVersion() != kProtocolVersion) {
+    return invalid_input(cat("message of protocol ", envelope.getProtocolVersion(), " from build ",
+                             clean_text(get(envelope.getBuild()).substr(0, kNameBytesMax)),
+                             "; this side (", build_name(), ") speaks ", kProtocolVersion,
+                             ": update the older side"));
+  }
+  Message message = read(envelope);
+  LFARM_RETURN_IF_ERROR(validate(message));
+  return message;
+}
+
+}  // namespace
+
+std::string_view build_name() { return LFARM_BUILD_NAME; }
+
+Bytes encode(const Message& message) {
+  capnp::MallocMessageBuilder builder(static_cast<unsigned>(first_segment_words(message)));
+  auto envelope = builder.initRoot<farm::Envelope>();
+  envelope.setProtocolVersion(kProtocolVersion);
+  envelope.setBuild(LFARM_BUILD_NAME);
+  std::visit([&](const auto& value) { write(envelope, value); }, message);
+  auto segments = builder.getSegmentsForOutput();
+  Bytes bytes(capnp::computeSerializedSizeInWords(segments) * sizeof(capnp::word));
+  kj::ArrayOutputStream stream(
+      kj::ArrayPtr<kj::byte>(reinterpret_cast<kj::byte*>(bytes.data()), bytes.size()));
+  capnp::writeMessage(stream, segments);
+  return bytes;
+}
+
+Result<Message> decode(ByteView envelope) {
+  if (envelope.size() > kEnvelopeBytesMax) {
+    return invalid_input(cat("message of ", envelope.size(), " bytes; at most ", kEnvelopeBytesMax,
+                             " are accepted, larger data travels as a blob"));
+  }
+  if (envelope.empty() || envelope.size() % sizeof(capnp::word) != 0) {
+    return corrupt(cat("message of ", envelope.size(), " bytes, which is cut off"));
+  }
+  try {
+    size_t count = envelope.size() / sizeof(capnp::word);
+    if (reinterpret_cast<uintptr_t>(envelope.data()) % alignof(capnp::word) == 0) {
+      return decode_words({reinterpret_cast<const capnp::word*>(envelope.data()), count});
+    }
+    auto aligned = kj::heapArray<capnp::word>(count);
+    std::memcpy(aligned.begin(), envelope.data(), envelope.size());
+    return decode_words(aligned);
+  } catch (const kj::Exception& exception) {
+    return corrupt(cat("message is damaged: ", exception.getDescription().cStr()));
+  } catch (const Malformed& malformed) {
+    return invalid_input(cat("message holds ", malformed.what));
+  }
+}
+
+}  // namespace common

@@ -1,0 +1,42 @@
+// Messages to envelope bytes and back: the one place where bytes from another process become
+// values.
+#pragma once
+
+#include <string_view>
+
+#include "common/base/bytes.h"
+#include "common/base/result.h"
+#include "common/wire/messages.h"
+
+namespace common {
+
+// What this binary says of itself in envelopes and hellos, such as "lfarm 0.1.0".
+std::string_view build_name();
+
+// The envelope frame of a message. Diagnostic texts are made clean and cut to their limit; nothing
+// else is checked: the receiver refuses what validate() refuses. Call validate() first where a
+// value comes from a user.
+Bytes encode(const Message& message);
+
+// The message in an envelope frame, validated. kCorrupt when the bytes are damaged, kInvalidInput
+// when they break a limit or come from another protocol version. Never fails in another way,
+// whatever the bytes are.
+Result<Message> decode(ByteView envelope);
+
+// Checks every limit of limits.h on one message. kInvalidInput names the message, field and value.
+Status validate(const Message& message);
+
+// Whether a packet of this message must (kRequired), may or must not carry a blob frame.
+enum class BlobFrame { kNone, kOptional, kRequired };
+BlobFrame blob_frame_of(const Message& message);
+
+// The digest that the message gives for its blob frame; zero when it has none.
+Digest blob_digest_of(const Message& message);
+
+// Free text made fit for a message: invalid UTF-8 and control characters become '?', and what is
+// beyond kTextBytesMax is cut off at a character.
+std::string clean_text(std::string_view text);
+// Whether clean_text() would leave it as it is, up to `bytes_max`.
+bool is_clean_text(std::string_view text, size_t bytes_max);
+
+}  // namespace common

@@ -1,0 +1,234 @@
+// The limits that every message must keep, and the names of what messages hold.
+#include <cmath>
+
+#include "common/base/cat.h"
+#include "common/wire/codec.h"
+
+namespace common {
+namespace {
+
+// The length of the UTF-8 character at the front of `text`, or 0 when there is none.
+size_t utf8_length(std::string_view text) {
+  auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  auto continues = [&](size_t i) { return i < text.size() && (byte(i) & 0xc0) == 0x80; };
+  unsigned char first = byte(0);
+  if (first < 0x80) return 1;
+  if (first >= 0xc2 && first <= 0xdf) return continues(1) ? 2 : 0;
+  if (first >= 0xe0 && first <= 0xef) {
+    if (!continues(1) || !continues(2)) return 0;
+    bool overlong = first == 0xe0 && byte(1) < 0xa0;
+    bool surrogate = first == 0xed && byte(1) >= 0xa0;
+    return overlong || surrogate ? 0 : 3;
+  }
+  if (first >= 0xf0 && first <= 0xf4) {
+    if (!continues(1) || !continues(2) || !continues(3)) return 0;
+    bool overlong = first == 0xf0 && byte(1) < 0x90;
+    bool beyond = first == 0xf4 && byte(1) >= 0x90;
+    return overlong || beyond ? 0 : 4;
+  }
+  return 0;
+}
+
+bool is_control(char c) {
+  return (static_cast<unsigned char>(c) < 0x20 && c != '\t' && c != '\n') || c == 0x7f;
+}
+
+// Collects the first broken limit of one message.
+class Checker {
+ public:
+  explicit Checker(const char* message) : message_(message) {}
+
+  void name(const char* field, const std::string& text, bool may_be_empty = false) {
+    if (text.empty() && !may_be_empty) return fail(field, "is empty");
+    if (text.size() > kNameBytesMax) return too_large(field, text.size(), kNameBytesMax);
+    for (unsigned char c : text) {
+      if (c < 0x20 || c > 0x7e) return fail(field, "holds characters other than printable ASCII");
+    }
+  }
+  void text(const char* field, const std::string& text, size_t max = kTextBytesMax) {
+    if (text.size() > max) return too_large(field, text.size(), max);
+    if (!is_clean_text(text, max)) fail(field, "is not clean UTF-8 text");
+  }
+  void digest(const char* field, const Digest& digest) {
+    if (digest.is_zero()) fail(field, "is missing");
+  }
+  void digests(const char* field, const std::vector<Digest>& list) {
+    count(field, list.size(), kDigestsMax);
+    for (const Digest& entry : list) digest(field, entry);
+  }
+  void count(const char* field, uint64_t value, uint64_t max) {
+    if (value > max) too_large(field, value, max);
+  }
+  void range(const char* field, uint64_t value, uint64_t min, uint64_t max) {
+    if (value < min) return fail(field, cat("is ", value, "; at least ", min, " is accepted"));
+    count(field, value, max);
+  }
+  void fail(const char* field, const std::string& problem) {
+    if (status_.ok()) status_ = invalid_input(cat(message_, '.', field, ' ', problem));
+  }
+  Status status() const { return status_; }
+
+ private:
+  void too_large(const char* field, uint64_t value, uint64_t max) {
+    fail(field, cat("is ", value, "; at most ", max, " is accepted"));
+  }
+  const char* message_;
+  Status status_;
+};
+
+void check(Checker& c, const WorkerHello& m) {
+  c.name("worker_id", m.worker_id);
+  c.name("target", m.target);
+  c.range("slots", m.slots, 1, kSlotsMax);
+  c.name("build", m.build, true);
+}
+void check(Checker& c, const Credit& m) { c.count("count", m.count, kSlotsMax); }
+void check(Checker& c, const Heartbeat& m) { c.count("leases", m.leases.size(), kLeasesMax); }
+void check(Checker& c, const TaskResult& m) {
+  c.text("message", m.message);
+  c.count("report", m.report.size(), kPayloadBytesMax);
+  c.digests("blobs", m.blobs);
+}
+void check(Checker& c, const Welcome& m) {
+  c.name("coordinator_id", m.coordinator_id);
+  c.range("heartbeat_ms", m.heartbeat_ms, 1, kHeartbeatMsMax);
+  c.name("compiler_epoch", m.compiler_epoch, true);
+}
+void check(Checker& c, const Task& m) {
+  c.range("deadline_ms", m.deadline_ms, 1, kDeadlineMsMax);
+  c.count("payload", m.payload.size(), kPayloadBytesMax);
+  c.digests("blobs", m.blobs);
+}
+void check(Checker& c, const BlobRequest& m) { c.digest("digest", m.digest); }
+void check(Checker& c, const Blob& m) { c.digest("digest", m.digest); }
+void check(Checker& c, const BlobMissing& m) { c.digest("digest", m.digest); }
+void check(Checker& c, const Refused& m) { c.text("message", m.message); }
+void check(Checker& c, const ClientHello& m) {
+  c.name("client_id", m.client_id);
+  c.name("build", m.build, true);
+}
+void check(Checker& c, const Submit& m) {
+  c.digest("graph_hash", m.graph_hash);
+  c.name("target", m.target, true);
+  c.text("policy", m.policy);
+  c.digest("graph", m.graph);
+}
+void check(Checker& c, const PullPlan& m) { c.digest("plan_key", m.plan_key); }
+void check(Checker& c, const Progress& m) { c.name("stage", m.stage, true); }
+void check(Checker& c, const PlanReady& m) {
+  c.digest("plan_key", m.plan_key);
+  c.digest("plan", m.plan);
+  c.count("breakdown", m.breakdown.size(), kStagesMax);
+  for (const StageTime& stage : m.breakdown) {
+    c.name("breakdown.stage", stage.stage);
+    if (!std::isfinite(stage.ms) || stage.ms < 0) c.fail("breakdown.ms", "is not a duration");
+  }
+}
+void check(Checker& c, const JobFailed& m) { c.text("message", m.message); }
+void check(Checker& c, const StatusReply& m) { c.text("json", m.json, kStatusBytesMax); }
+
+// Messages of numbers only, every one of which is accepted.
+void check(Checker&, const LeaseReturned&) {}
+void check(Checker&, const WorkerBye&) {}
+void check(Checker&, const Revoke&) {}
+void check(Checker&, const DrainRequest&) {}
+void check(Checker&, const Ping&) {}
+void check(Checker&, const Pong&) {}
+void check(Checker&, const CancelJob&) {}
+void check(Checker&, const StatusRequest&) {}
+void check(Checker&, const Accepted&) {}
+void check(Checker&, const PlanMissing&) {}
+
+// In the order of the variant.
+constexpr const char* kMessageNames[] = {
+    "WorkerHello", "Credit",      "Heartbeat",     "TaskResult",   "LeaseReturned", "WorkerBye",
+    "Welcome",     "Task",        "Revoke",        "DrainRequest", "BlobRequest",   "Blob",
+    "BlobMissing", "Refused",     "Ping",          "Pong",         "ClientHello",   "Submit",
+    "CancelJob",   "PullPlan",    "StatusRequest", "Accepted",     "Progress",      "PlanReady",
+    "JobFailed",   "PlanMissing", "StatusReply"};
+static_assert(std::size(kMessageNames) == std::variant_size_v<Message>);
+
+}  // namespace
+
+Status validate(const Message& message) {
+  Checker checker(message_name(message));
+  std::visit([&](const auto& value) { check(checker, value); }, message);
+  return checker.status();
+}
+
+BlobFrame blob_frame_of(const Message& message) {
+  if (std::holds_alternative<Blob>(message)) return BlobFrame::kRequired;
+  if (std::holds_alternative<Submit>(message) || std::holds_alternative<PlanReady>(message)) {
+    return BlobFrame::kOptional;
+  }
+  return BlobFrame::kNone;
+}
+
+Digest blob_digest_of(const Message& message) {
+  if (auto* blob = std::get_if<Blob>(&message)) return blob->digest;
+  if (auto* submit = std::get_if<Submit>(&message)) return submit->graph;
+  if (auto* ready = std::get_if<PlanReady>(&message)) return ready->plan;
+  return {};
+}
+
+const char* message_name(const Message& message) { return kMessageNames[message.index()]; }
+
+const char* outcome_name(TaskOutcome outcome) {
+  switch (outcome) {
+    case TaskOutcome::kOk:
+      return "ok";
+    case TaskOutcome::kCompileError:
+      return "compile_error";
+    case TaskOutcome::kWrong:
+      return "wrong";
+    case TaskOutcome::kCrash:
+      return "crash";
+    case TaskOutcome::kHang:
+      return "hang";
+    case TaskOutcome::kInfra:
+      return "infra";
+  }
+  return "unknown";
+}
+
+const char* cache_outcome_name(CacheOutcome outcome) {
+  switch (outcome) {
+    case CacheOutcome::kHit:
+      return "hit";
+    case CacheOutcome::kPartial:
+      return "partial";
+    case CacheOutcome::kMiss:
+      return "miss";
+  }
+  return "unknown";
+}
+
+std::string clean_text(std::string_view text) {
+  std::string out;
+  out.reserve(std::min(text.size(), kTextBytesMax));
+  while (!text.empty()) {
+    size_t length = utf8_length(text);
+    bool bad = length == 0 || (length == 1 && is_control(text[0]));
+    size_t taken = std::max<size_t>(length, 1);
+    if (out.size() + taken > kTextBytesMax) break;
+    if (bad) {
+      out += '?';
+    } else {
+      out += text.substr(0, taken);
+    }
+    text.remove_prefix(taken);
+  }
+  return out;
+}
+
+bool is_clean_text(std::string_view text, size_t bytes_max) {
+  if (text.size() > bytes_max) return false;
+  while (!text.empty()) {
+    size_t length = utf8_length(text);
+    if (length == 0 || (length == 1 && is_control(text[0]))) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
+}  // namespace common
