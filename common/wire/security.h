@@ -1,0 +1,97 @@
+// Who may talk to a farm: CURVE keys, the allow-list that gives each key a tenant and roles, and
+// the authenticator that enforces it on every connection (ZeroMQ's ZAP).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "common/base/result.h"
+#include "common/wire/context.h"
+#include "common/wire/messages.h"
+
+namespace common {
+
+// A CURVE key pair; both keys are 40 characters of Z85 text.
+struct KeyPair {
+  std::string public_key;
+  std::string secret_key;
+  friend bool operator==(const KeyPair&, const KeyPair&) = default;
+};
+
+KeyPair make_key_pair();
+// Reads the file ("public KEY" and "secret KEY" lines), or creates it with mode 0600 when it is
+// missing. kCorrupt when it is not a key file or the keys are not a pair.
+Result<KeyPair> load_or_create_key_pair(const std::string& path);
+// kInvalidInput unless `key` is a well-formed CURVE key; `what` names it in the message.
+Status check_curve_key(std::string_view key, std::string_view what);
+
+// What a client or worker needs to reach a farm with CURVE.
+struct ClientKeys {
+  KeyPair own;
+  std::string server_public_key;
+};
+
+enum class Role : uint8_t { kSubmit = 1, kRead = 2, kWorker = 4, kAdmin = 8 };
+const char* role_name(Role role);
+
+// Who a connection belongs to. Roles are independent: an administrator submits only with kSubmit.
+struct Principal {
+  std::string tenant;
+  uint8_t roles = 0;  // sum of Role values
+  bool has(Role role) const { return (roles & static_cast<uint8_t>(role)) != 0; }
+  friend bool operator==(const Principal&, const Principal&) = default;
+};
+// Everyone, where security is off: on loopback, ipc and inproc without keys.
+Principal local_principal();
+
+// Whether the principal may send this message to a coordinator: workers' messages need kWorker,
+// Submit kSubmit, CancelJob kSubmit or kAdmin, PullPlan kRead or kSubmit, StatusRequest kRead or
+// kAdmin. Messages that only a coordinator sends are refused from anyone.
+bool may_send(const Principal& principal, const Message& message);
+
+// The clients' public keys that a farm knows.
+class AllowList {
+ public:
+  // One entry a line: "KEY TENANT role,role". '#' starts a comment. kInvalidInput names the line.
+  static Result<AllowList> parse(std::string_view text);
+  void add(const std::string& public_key, Principal principal);
+  void remove(const std::string& public_key);
+  // Inverse of parse(), ordered by key.
+  std::string text() const;
+  // Null when the key is not known. Valid while the list is.
+  const std::shared_ptr<const Principal>* find(const std::string& public_key) const;
+  size_t size() const { return entries_.size(); }
+
+ private:
+  std::map<std::string, std::shared_ptr<const Principal>> entries_;
+};
+
+// Answers for every CURVE connection of one context whether its key is on the allow-list. Runs a
+// thread of its own; all functions are thread-safe. Without one, servers with keys cannot be bound.
+class Authenticator {
+ public:
+  // kInvalidInput when the context already has one.
+  static Result<std::shared_ptr<Authenticator>> start(WireContext& context, AllowList allowed);
+  ~Authenticator();
+  Authenticator(const Authenticator&) = delete;
+  Authenticator& operator=(const Authenticator&) = delete;
+
+  // Takes effect at once: connections of keys that are gone are no longer listened to.
+  void replace(AllowList allowed);
+  // Null when the key is not, or no longer, on the list.
+  std::shared_ptr<const Principal> principal_of(const std::string& public_key) const;
+  // Handshakes since the start. Each denial is also logged, at most once a second.
+  uint64_t allowed_count() const;
+  uint64_t denied_count() const;
+
+ private:
+  struct State;
+  explicit Authenticator(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace common

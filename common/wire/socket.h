@@ -1,0 +1,148 @@
+// The farm's connections: a coordinator's ROUTER and its peers' DEALERs, which carry messages.
+//
+// On the wire a packet is an envelope frame and, where the message allows one, a blob frame.
+// Everything received has been decoded and validated, and its blob has the digest that the message
+// names. Sockets belong to one thread at a time and never block.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/bytes.h"
+#include "common/base/result.h"
+#include "common/wire/codec.h"
+#include "common/wire/context.h"
+#include "common/wire/messages.h"
+#include "common/wire/security.h"
+
+namespace common {
+
+// Bytes shared without copying: `owner` keeps `bytes` alive and unchanged.
+struct SharedBytes {
+  ByteView bytes;
+  std::shared_ptr<const void> owner;  // null: there are none
+  explicit operator bool() const { return owner != nullptr; }
+};
+SharedBytes share(Bytes bytes);
+
+struct Packet {
+  Message message;
+  SharedBytes blob;
+};
+
+enum class SendOutcome {
+  kSent,      // queued; delivery is not promised
+  kFull,      // the peer's queue is full: keep the message and try again later
+  kPeerGone,  // no such connection any more
+};
+
+// What happened to a connection, below the level of messages.
+struct ConnectionEvent {
+  enum class Kind {
+    kReady,  // handshake done, messages flow
+    kDisconnected,
+    kDenied,        // the server does not know the client's key
+    kBadHandshake,  // wrong server key, no keys where keys are needed, not ZeroMQ, timed out
+  };
+  Kind kind = Kind::kReady;
+  std::string endpoint;
+  std::string detail;  // for people
+};
+
+// Counts of ConnectionEvents since the socket was opened. Updated by another thread.
+struct ConnectionCounters {
+  std::atomic<uint64_t> ready{0};
+  std::atomic<uint64_t> disconnected{0};
+  std::atomic<uint64_t> denied{0};
+  std::atomic<uint64_t> bad_handshakes{0};
+};
+
+// Called on a thread of its own; must not touch the socket. Failures are also logged, at most once
+// a second for each socket.
+using ConnectionCallback = std::function<void(const ConnectionEvent&)>;
+
+// Whether an endpoint is only reachable from this machine: ipc, inproc, tcp on a loopback address.
+bool is_local_endpoint(std::string_view endpoint);
+
+struct RouterOptions {
+  // tcp://ADDRESS:PORT, ipc://PATH or inproc://NAME; port "*" takes a free one.
+  std::string endpoint;
+  // Both or neither. Needed unless the endpoint is local.
+  std::optional<KeyPair> keys;
+  std::shared_ptr<Authenticator> authenticator;
+  ConnectionCallback on_connection;
+};
+
+// One thing that came from a peer.
+struct Arrival {
+  std::string peer;  // names the connection, for RouterSocket::send(); new at every reconnection
+  std::shared_ptr<const Principal> principal;
+  std::string address;    // the peer's network address, empty where there is none
+  Result<Packet> packet;  // an error when the peer sent something that is not a valid message
+};
+
+// A listening socket with many peers.
+class RouterSocket {
+ public:
+  // kInvalidInput when the endpoint is in use, malformed, or needs keys that were not given.
+  static Result<RouterSocket> bind(WireContext& context, RouterOptions options);
+  RouterSocket(RouterSocket&&) noexcept;
+  RouterSocket& operator=(RouterSocket&&) noexcept;
+  ~RouterSocket();
+
+  // The endpoint that peers connect to, with the port that was taken.
+  const std::string& endpoint() const;
+  // A blob goes with the message only as blob_frame_of() says; anything else is a bug.
+  SendOutcome send(const std::string& peer, const Message& message, const SharedBytes& blob = {});
+  // Appends up to `max` arrivals that wait and returns how many. Peers whose key has been taken
+  // off the allow-list are skipped, and counted in denied.
+  size_t receive(std::vector<Arrival>& arrivals, size_t max);
+  const ConnectionCounters& counters() const;
+
+ private:
+  friend class Poller;
+  struct State;
+  explicit RouterSocket(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+struct DealerOptions {
+  std::string endpoint;
+  // Needed unless the endpoint is local.
+  std::optional<ClientKeys> keys;
+  ConnectionCallback on_connection;
+};
+
+// A connection to one router. It reconnects by itself, for ever; messages sent meanwhile are
+// queued, but what was under way is lost, and the router sees a new peer: watch counters().ready
+// and say hello again whenever it grows.
+class DealerSocket {
+ public:
+  // Returns at once; the connection is made in the background. kInvalidInput when the endpoint is
+  // malformed or needs keys that were not given.
+  static Result<DealerSocket> connect(WireContext& context, DealerOptions options);
+  DealerSocket(DealerSocket&&) noexcept;
+  DealerSocket& operator=(DealerSocket&&) noexcept;
+  ~DealerSocket();
+
+  SendOutcome send(const Message& message, const SharedBytes& blob = {});
+  // Appends up to `max` packets that wait, or errors for invalid ones, and returns how many.
+  size_t receive(std::vector<Result<Packet>>& packets, size_t max);
+  const ConnectionCounters& counters() const;
+  // Success while messages flow, else kUnavailable with the reason as far as it is known: never
+  // answered, key denied, handshake failed, lost.
+  Status connection() const;
+
+ private:
+  friend class Poller;
+  struct State;
+  explicit DealerSocket(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace common
