@@ -1,0 +1,18 @@
+// The canonical 256-bit identity of a graph.
+#pragma once
+
+#include "common/base/digest.h"
+#include "common/ir/graph.h"
+
+namespace common {
+
+// Independent of node order, of names, of dead nodes and of how symbols are numbered; any shape,
+// dtype, range, operator, parameter, constant or input/output order changes it.
+// A Merkle hash over the nodes that the outputs reach (BLAKE2b).
+Digest graph_hash(const Graph& graph);
+
+// Renumbers nodes (depth first from the outputs) and symbols (by first appearance in the inputs),
+// shares equal nodes and drops names: graphs of equal hash become equal values.
+Graph canonical(const Graph& graph);
+
+}  // namespace common

@@ -1,0 +1,15 @@
+// Checks that a graph keeps HLIR's rules; everything that comes from outside passes through here.
+#pragma once
+
+#include "common/ir/graph.h"
+
+namespace common {
+
+// Operand order, arity, dtypes, shapes, views and attributes of every node, and of loop bodies.
+// kInvalidInput with the node's number and what is wrong.
+Status verify(const Graph& graph);
+
+// The type a node must have, given its operands; shared by the builder and the verifier.
+Result<TensorType> infer_type(const Graph& graph, const Node& node);
+
+}  // namespace common

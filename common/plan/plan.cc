@@ -1,0 +1,181 @@
+#include "common/plan/plan.h"
+
+#include "common/base/cat.h"
+
+namespace common {
+namespace {
+size_t at(int index) { return static_cast<size_t>(index); }
+
+bool symbols_in_scope(const Expr& e, size_t count) {
+  bool ok = true;
+  e.visit_vars([&](Var v) { ok = ok && v.kind == Var::Kind::kSymbol && at(v.id) < count; });
+  return ok;
+}
+
+bool in_scope(const GemmForm& form, size_t symbols) {
+  bool ok = true;
+  for (const Expr* e : {&form.batch, &form.m, &form.n, &form.k}) {
+    ok = ok && symbols_in_scope(*e, symbols);
+  }
+  for (const GemmOperand* o : {&form.a, &form.b, &form.out}) {
+    for (const Expr* e : {&o->offset, &o->batch_stride, &o->row_stride, &o->column_stride}) {
+      ok = ok && symbols_in_scope(*e, symbols);
+    }
+  }
+  return ok;
+}
+}  // namespace
+
+Digest PlanKey::digest() const {
+  return Hasher()
+      .text("lfarm-plan-key-1")
+      .digest(graph_hash)
+      .text(target.name)
+      .text(policy)
+      .text(epoch)
+      .finish();
+}
+
+namespace {
+
+Status verify_buffers(const Plan& plan) {
+  for (size_t b = 0; b < plan.buffers.size(); ++b) {
+    const Buffer& buffer = plan.buffers[b];
+    size_t limit = buffer.kind == BufferKind::kInput    ? plan.inputs.size()
+                   : buffer.kind == BufferKind::kOutput ? plan.outputs.size()
+                                                        : SIZE_MAX;
+    bool ok = buffer.position >= 0 && at(buffer.position) < limit;
+    for (const Expr& size : buffer.shape) ok = ok && symbols_in_scope(size, plan.symbols.size());
+    if (ok && buffer.kind == BufferKind::kInput) {
+      const GraphInput& input = plan.inputs[at(buffer.position)];
+      ok = input.dtype == buffer.dtype && input.shape == buffer.shape;
+    }
+    if (!ok) return corrupt(cat("plan buffer ", b, " is malformed"));
+  }
+  for (const GraphOutput& output : plan.outputs) {
+    if (output.kind == OutputKind::kMutate &&
+        (output.input < 0 || at(output.input) >= plan.inputs.size())) {
+      return corrupt("a plan output mutates no input");
+    }
+  }
+  return {};
+}
+
+Status verify_plan_call(const Plan& plan, const Call& call, std::vector<char>& written) {
+  if (call.kernel < 0 || at(call.kernel) >= plan.kernels.size()) return corrupt("no such kernel");
+  const PlanKernel& kernel = plan.kernels[at(call.kernel)];
+  for (const Expr& e : call.symbols) {
+    if (!symbols_in_scope(e, plan.symbols.size())) return corrupt("unknown symbol");
+  }
+  if (!symbols_in_scope(kernel.units, call.symbols.size()) ||
+      !symbols_in_scope(kernel.scratch_bytes, call.symbols.size())) {
+    return corrupt("unknown symbol in a kernel");
+  }
+  if (kernel.library &&
+      (!in_scope(kernel.gemm, call.symbols.size()) || call.outputs.size() != 1 ||
+       kernel.gemm.a_input < 0 || at(kernel.gemm.a_input) >= call.inputs.size() ||
+       kernel.gemm.b_input < 0 || at(kernel.gemm.b_input) >= call.inputs.size())) {
+    return corrupt("malformed library call");
+  }
+  for (int id : call.inputs) {
+    if (id < 0 || at(id) >= plan.buffers.size() ||
+        (plan.buffers[at(id)].kind != BufferKind::kInput && !written[at(id)])) {
+      return corrupt("reads a buffer before it is written");
+    }
+  }
+  for (int id : call.outputs) {
+    if (id < 0 || at(id) >= plan.buffers.size() ||
+        plan.buffers[at(id)].kind == BufferKind::kInput || written[at(id)]) {
+      return corrupt("writes a buffer that is not its own");
+    }
+    written[at(id)] = 1;
+  }
+  return {};
+}
+
+}  // namespace
+
+Status verify(const Plan& plan) {
+  LFARM_RETURN_IF_ERROR(verify_buffers(plan));
+  for (size_t k = 0; k < plan.kernels.size(); ++k) {
+    const PlanKernel& kernel = plan.kernels[k];
+    if (!kernel.library && (kernel.object < 0 || at(kernel.object) >= plan.objects.size())) {
+      return corrupt(cat("plan kernel ", k, " names no object"));
+    }
+  }
+  std::vector<char> written(plan.buffers.size(), 0);
+  for (size_t c = 0; c < plan.calls.size(); ++c) {
+    Status status = verify_plan_call(plan, plan.calls[c], written);
+    if (!status.ok()) return corrupt(cat("plan call ", c, ": ", status.error().message));
+  }
+  std::vector<char> covered(plan.outputs.size(), 0);
+  for (size_t b = 0; b < plan.buffers.size(); ++b) {
+    if (plan.buffers[b].kind == BufferKind::kOutput && written[b]) {
+      covered[at(plan.buffers[b].position)] = 1;
+    }
+  }
+  for (char c : covered) {
+    if (!c) return corrupt("a plan output is never written");
+  }
+  return {};
+}
+
+std::string print(const Plan& plan) {
+  const Provenance& p = plan.provenance;
+  std::string out =
+      cat("plan ", plan.key.digest().hex(), "\n  graph     ", plan.key.graph_hash.hex(),
+          "\n  target    ", plan.key.target.name, "\n  policy    ", plan.key.policy,
+          "\n  epoch     ", plan.key.epoch, "\n  best      ", p.best_ns, " ns\n  baseline  ",
+          p.baseline_ns, " ns\n  predicted ", p.predicted_ns, " ns\n  tried     ", p.candidates,
+          " candidates, seed ", p.seed, "\n  made by   ", p.farm, ", measured by ", p.worker, "\n");
+  for (size_t s = 0; s < plan.symbols.size(); ++s) {
+    out += cat("symbol s", s, " ", plan.symbols[s].min, "..", plan.symbols[s].max, "\n");
+  }
+  static constexpr std::string_view kKinds[] = {"input", "output", "temporary"};
+  for (size_t b = 0; b < plan.buffers.size(); ++b) {
+    const Buffer& buffer = plan.buffers[b];
+    out += cat("buffer ", b, " ", kKinds[static_cast<size_t>(buffer.kind)], " ", buffer.position,
+               " ", dtype_name(buffer.dtype), shape_text(buffer.shape), "\n");
+  }
+  for (size_t k = 0; k < plan.kernels.size(); ++k) {
+    const PlanKernel& kernel = plan.kernels[k];
+    out += cat("kernel ", k, " ", kernel.fingerprint.short_hex(), " ");
+    if (kernel.library) {
+      out += cat("library gemm batch=", kernel.gemm.batch.text(), " m=", kernel.gemm.m.text(),
+                 " n=", kernel.gemm.n.text(), " k=", kernel.gemm.k.text(), "\n");
+    } else {
+      out += cat("object ", plan.objects[at(kernel.object)].short_hex(), " entry ", kernel.entry,
+                 " units=", kernel.units.text(), "\n");
+    }
+  }
+  for (const Call& call : plan.calls) {
+    out += cat("call ", call.kernel, " (");
+    for (size_t k = 0; k < call.inputs.size(); ++k) out += cat(k ? " " : "", call.inputs[k]);
+    out += ") -> (";
+    for (size_t k = 0; k < call.outputs.size(); ++k) out += cat(k ? " " : "", call.outputs[k]);
+    out += ")";
+    if (!call.symbols.empty()) out += cat(" symbols=", shape_text(call.symbols));
+    out += "\n";
+  }
+  return out;
+}
+
+SignedPlan sign_plan(const SigningKey& key, Bytes plan_bytes) {
+  SignedPlan plan;
+  plan.signature = sign(key, digest_of(plan_bytes).bytes);
+  plan.signer = key.public_key();
+  plan.bytes = std::move(plan_bytes);
+  return plan;
+}
+
+Status check_signature(const SignedPlan& plan, const PublicKey& trusted) {
+  if (plan.signer != trusted) {
+    return Error{Code::kVerification, "the plan was signed by another farm than the trusted one"};
+  }
+  if (!signature_is_valid(trusted, digest_of(plan.bytes).bytes, plan.signature)) {
+    return Error{Code::kVerification, "the plan's signature does not match its content"};
+  }
+  return {};
+}
+
+}  // namespace common

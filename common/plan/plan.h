@@ -1,0 +1,93 @@
+// The kernel plan: what a client pulls and runs without a compiler.
+//
+// A plan is a Program whose kernels have become machine code. Objects (shared objects on the CPU,
+// cubins on a GPU) are content-addressed blobs that the plan names by digest.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/base/digest.h"
+#include "common/base/signing.h"
+#include "common/ir/gemm_form.h"
+#include "common/ir/llir.h"
+
+namespace common {
+
+// The machine a plan is for, such as "cpu-x86_64-avx512" or "cuda-sm_90a". Exact match only.
+struct Target {
+  std::string name;
+  friend auto operator<=>(const Target&, const Target&) = default;
+};
+
+// Changes whenever rules, code generator or toolchain change what a plan would contain.
+inline constexpr std::string_view kCompilerEpoch = "1";
+// The numerics policy: "strict" keeps every rounding that the model asks for.
+inline constexpr std::string_view kDefaultPolicy = "strict";
+
+// Identifies a plan: what was compiled, for what, how exactly, by which compiler.
+struct PlanKey {
+  Digest graph_hash;
+  Target target;
+  std::string policy;
+  std::string epoch;
+  Digest digest() const;
+  friend bool operator==(const PlanKey&, const PlanKey&) = default;
+};
+
+// How one distinct kernel is launched.
+struct PlanKernel {
+  Digest fingerprint;    // of the Kernel it was made from, for people and measurements
+  bool library = false;  // true: `gemm` says what the library computes; else code
+  GemmForm gemm;
+  int object = -1;    // into Plan::objects
+  std::string entry;  // symbol in the object
+  // The kernel is called for units [begin, end) of this many independent units, over its body's
+  // symbols; several threads may share the range.
+  Expr units = 1;
+  Expr scratch_bytes = 0;  // private memory each concurrent call needs
+  friend bool operator==(const PlanKernel&, const PlanKernel&) = default;
+};
+
+struct Provenance {
+  int64_t best_ns = 0;       // one run of the plan, measured
+  int64_t baseline_ns = 0;   // one run of the plain lowering, measured beside it
+  int64_t predicted_ns = 0;  // what the cost model said, 0 when it said nothing
+  int64_t candidates = 0;    // tried to find it
+  uint64_t seed = 0;
+  int64_t created_ns = 0;  // since 1970
+  std::string farm;        // the coordinator's name
+  std::string worker;      // who measured it
+  friend bool operator==(const Provenance&, const Provenance&) = default;
+};
+
+struct Plan {
+  PlanKey key;
+  std::vector<SymbolRange> symbols;
+  std::vector<GraphInput> inputs;    // names are empty: binding is by position
+  std::vector<GraphOutput> outputs;  // `node` is -1
+  std::vector<Buffer> buffers;
+  std::vector<PlanKernel> kernels;
+  std::vector<Call> calls;  // `kernel` indexes kernels
+  std::vector<Digest> objects;
+  Provenance provenance;
+  friend bool operator==(const Plan&, const Plan&) = default;
+};
+
+// Buffer, kernel, object and symbol references, define-before-use and single writers.
+Status verify(const Plan& plan);
+// For people: `lfarm plan show`.
+std::string print(const Plan& plan);
+
+// Encoded plan bytes with the farm's signature over their digest.
+struct SignedPlan {
+  Bytes bytes;
+  PublicKey signer{};
+  Signature signature{};
+};
+SignedPlan sign_plan(const SigningKey& key, Bytes plan_bytes);
+// kVerification when the bytes were not signed by `trusted`.
+Status check_signature(const SignedPlan& plan, const PublicKey& trusted);
+
+}  // namespace common
