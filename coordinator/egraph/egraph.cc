@@ -1,0 +1,382 @@
+#include "coordinator/egraph/egraph.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "common/base/check.h"
+
+namespace coordinator {
+
+EGraph::EGraph(EGraphOptions options) : options_(std::move(options)) { rehash(); }
+
+uint32_t EGraph::hash_wide(Head head, std::span<const ClassId> children) {
+  uint64_t x = head * 0x9e3779b97f4a7c15ULL + children.size();
+  for (ClassId child : children) {
+    x = (x ^ child) * 0xff51afd7ed558ccdULL;
+    x ^= x >> 32;
+  }
+  x *= 0xc4ceb9fe1a85ec53ULL;
+  return static_cast<uint32_t>(x >> 32);
+}
+
+NodeId EGraph::probe_wide(uint32_t hash, Head head, std::span<const ClassId> children,
+                          size_t* slot) const {
+  size_t mask = table_.size() - 1;
+  for (size_t i = home(hash);; i = (i + 1) & mask) {
+    Slot s = table_[i];
+    if (s.node == kNone) {
+      *slot = i;
+      return kNone;
+    }
+    if (s.hash != hash) continue;
+    const Node& n = nodes_[s.node];
+    if (n.head != head || n.child[0] != kWide || n.child[1] != children.size()) continue;
+    if (std::equal(children.begin(), children.end(), wide_child_.data() + n.link[0])) {
+      return s.node;
+    }
+  }
+}
+
+// Children are taken as they are: canonical as of the last rebuild for a snapshot's node.
+NodeId EGraph::probe(Head head, std::span<const ClassId> children) const {
+  size_t slot;
+  if (children.size() > 2) {
+    return probe_wide(hash_wide(head, children), head, children, &slot);
+  }
+  ClassId a = !children.empty() ? children[0] : kNone;
+  ClassId b = children.size() > 1 ? children[1] : kNone;
+  return probe_narrow(hash_narrow(head, a, b), head, a, b, &slot);
+}
+
+ClassId EGraph::add(Head head, std::span<const ClassId> children) {
+  if (children.size() <= 2) {
+    ClassId a = !children.empty() ? find(children[0]) : kNone;
+    ClassId b = children.size() > 1 ? find(children[1]) : kNone;
+    return add_narrow(hash_narrow(head, a, b), head, a, b);
+  }
+  scratch_.clear();
+  for (ClassId child : children) scratch_.push_back(find(child));
+  uint32_t hash = hash_wide(head, scratch_);
+  reserve_slot();
+  size_t slot;
+  NodeId found = probe_wide(hash, head, scratch_, &slot);
+  if (found != kNone) return find(nodes_[found].cls);
+  return insert_wide(slot, hash, head, scratch_);
+}
+
+std::optional<ClassId> EGraph::lookup(Head head, std::span<const ClassId> children) const {
+  std::vector<ClassId> canonical(children.begin(), children.end());
+  for (ClassId& child : canonical) child = find(child);
+  NodeId found = probe(head, canonical);
+  if (found == kNone) return std::nullopt;
+  return find(nodes_[found].cls);
+}
+
+ClassId EGraph::insert_narrow(size_t slot, uint32_t hash, Head head, ClassId a, ClassId b) {
+  NodeId id = static_cast<NodeId>(nodes_.size());
+  nodes_.push_back({head, static_cast<ClassId>(classes_.size()), kNone, 0, {a, b}, {kNone, kNone}});
+  fill_slot(slot, hash, id);
+  if (a != kNone) link_parent(a, 2 * id);
+  if (b != kNone) link_parent(b, 2 * id + 1);
+  return finish_insert(id);
+}
+
+ClassId EGraph::insert_wide(size_t slot, uint32_t hash, Head head,
+                            std::span<const ClassId> children) {
+  NodeId id = static_cast<NodeId>(nodes_.size());
+  uint32_t offset = static_cast<uint32_t>(wide_child_.size());
+  uint32_t arity = static_cast<uint32_t>(children.size());
+  nodes_.push_back(
+      {head, static_cast<ClassId>(classes_.size()), kNone, 0, {kWide, arity}, {offset, kNone}});
+  fill_slot(slot, hash, id);
+  for (uint32_t i = 0; i < arity; ++i) {
+    wide_child_.push_back(children[i]);
+    wide_link_.push_back(kNone);
+    wide_owner_.push_back(id);
+    link_parent(children[i], kWideSlot | (offset + i));
+  }
+  return finish_insert(id);
+}
+
+ClassId EGraph::finish_insert(NodeId node) {
+  LFARM_CHECK(nodes_.size() < (size_t{1} << 30), "an e-graph holds at most 2^30 nodes");
+  ClassId cls = nodes_[node].cls;
+  classes_.push_back({node, node, 1, kNone, kNone, 0, 0, 0});
+  union_find_.push_back(cls);
+  up_ = union_find_.data();
+  Head head = nodes_[node].head;
+  if (head >= heads_.size() || heads_[head].family == kNone) meet_head(head);
+  ++heads_[head].live;
+  ++live_nodes_;
+  touch(node);
+  if (options_.analysis != nullptr) {
+    in_data_pending_.push_back(0);
+    options_.analysis->make_class(*this, cls, node);
+    options_.analysis->modify(*this, cls);
+    return find(cls);
+  }
+  return cls;
+}
+
+void EGraph::meet_head(Head head) {
+  LFARM_CHECK(head != kNone, "the head kNone is reserved");
+  if (head >= heads_.size()) heads_.resize(head + 1);
+  uint32_t family = options_.family_of ? options_.family_of(head) : head;
+  LFARM_CHECK(family != kNone, "the family kNone is reserved");
+  heads_[head].family = family;
+}
+
+void EGraph::rehash() {
+  size_t capacity = std::bit_ceil(std::max<size_t>(16, live_nodes_ * 2 + 2));
+  table_ = FlatArray<Slot>();
+  table_.resize(capacity, Slot{0, kNone});
+  shift_ = 32 - std::countr_zero(capacity);
+  used_slots_ = 0;
+  max_used_slots_ = capacity / 8 * 5;
+  size_t mask = capacity - 1;
+  for (NodeId id = 0; id < nodes_.size(); ++id) {
+    const Node& n = nodes_[id];
+    if (n.head == kNone) continue;
+    uint32_t hash = hash_of(n);
+    size_t i = home(hash);
+    while (table_[i].node != kNone) i = (i + 1) & mask;
+    fill_slot(i, hash, id);
+  }
+}
+
+void EGraph::touch(NodeId node) {
+  Node& n = nodes_[node];
+  if (n.stamp == epoch_) return;
+  n.stamp = epoch_;
+  HeadInfo& info = heads_[n.head];
+  // Searches hold positions in the log, so it is compacted only where none is running.
+  if (rebuilding_ && info.log.size() == info.log.capacity() &&
+      info.log.size() > size_t{2} * info.live) {
+    compact_log(info);
+  }
+  info.log.push_back({node, epoch_});
+  ++log_entries_;
+}
+
+void EGraph::compact_log(HeadInfo& info) {
+  size_t kept = 0;
+  for (const LogEntry& e : info.log) {
+    const Node& n = nodes_[e.node];
+    // The node being touched already has its new stamp: its old entry goes, the new one follows.
+    if (n.head != kNone && n.stamp == e.stamp) info.log[kept++] = e;
+  }
+  log_entries_ -= info.log.size() - kept;
+  info.log.resize(kept);
+}
+
+bool EGraph::merge(ClassId a, ClassId b) {
+  a = find(a);
+  b = find(b);
+  if (a == b) return false;
+  // The loser's nodes and parents are rewritten in rebuild(): let the smaller side lose.
+  auto weight = [this](ClassId c) {
+    return uint64_t{classes_[c].node_count} + classes_[c].parent_count;
+  };
+  uint64_t weight_a = weight(a), weight_b = weight(b);
+  if (weight_a < weight_b || (weight_a == weight_b && b < a)) std::swap(a, b);
+  union_find_[b] = a;
+  ++merges_;
+  MergeEffect effect;
+  if (options_.analysis != nullptr) effect = options_.analysis->merge(*this, a, b);
+  pending_.push_back({b, a, effect.loser_changed});
+  if (effect.winner_changed) data_changed(a);
+  return true;
+}
+
+void EGraph::data_changed(ClassId cls) {
+  if (in_data_pending_[cls] != 0) return;
+  in_data_pending_[cls] = 1;
+  data_pending_.push_back(cls);
+}
+
+void EGraph::rebuild() {
+  rebuilding_ = true;
+  size_t next_data = 0;
+  while (true) {
+    for (size_t i = 0; i < pending_.size(); ++i) absorb(pending_[i]);
+    pending_.clear();
+    if (next_data == data_pending_.size()) break;
+    ClassId cls = data_pending_[next_data++];
+    in_data_pending_[cls] = 0;
+    spread_data(find(cls));
+  }
+  data_pending_.clear();
+  for (ClassId cls : sweep_) sweep(find(cls));
+  sweep_.clear();
+  rebuilding_ = false;
+}
+
+// Rewrites what named the loser. Merges found on the way are appended to pending_.
+void EGraph::absorb(Pending pending) {
+  // With an analysis, lists move one merge at a time: a later loss of the winner then looks at
+  // these parents again. Without one they go straight to where they end.
+  Analysis* analysis = options_.analysis;
+  ClassId loser = pending.loser;
+  ClassId winner = analysis != nullptr ? pending.winner : find(loser);
+  for (NodeId n = classes_[loser].nodes_first; n != kNone; n = nodes_[n].next) {
+    nodes_[n].cls = winner;
+    if (nodes_[n].head != kNone) touch(n);
+  }
+  for (uint32_t s = classes_[loser].parents_first; s != kNone; s = link(s)) {
+    NodeId parent = owner(s);
+    if (nodes_[parent].head == kNone) continue;
+    rekey(parent);
+    if (!pending.data_changed || nodes_[parent].head == kNone) continue;
+    ClassId cls = find(nodes_[parent].cls);
+    if (analysis->update(*this, cls, parent)) data_changed(cls);
+  }
+  move_lists(loser, winner);
+}
+
+void EGraph::move_lists(ClassId loser, ClassId winner) {
+  ClassRecord& from = classes_[loser];
+  ClassRecord& to = classes_[winner];
+  if (from.nodes_first != kNone) {
+    nodes_[from.nodes_last].next = to.nodes_first;
+    if (to.nodes_first == kNone) to.nodes_last = from.nodes_last;
+    to.nodes_first = from.nodes_first;
+  }
+  if (from.parents_first != kNone) {
+    link(from.parents_last) = to.parents_first;
+    if (to.parents_first == kNone) to.parents_last = from.parents_last;
+    to.parents_first = from.parents_first;
+  }
+  to.node_count += from.node_count;
+  to.parent_count += from.parent_count;
+  to.dead_nodes += from.dead_nodes;
+  to.dead_parents += from.dead_parents;
+  from = {kNone, kNone, 0, kNone, kNone, 0, 0, 0};
+}
+
+// Gives a node its canonical children; a node that then equals another dies and their classes are
+// merged.
+void EGraph::rekey(NodeId node) {
+  reserve_slot();  // before the key changes: a rehash files nodes under the keys they have
+  Node& n = nodes_[node];
+  size_t slot;
+  NodeId twin;
+  uint32_t hash;
+  if (n.child[0] == kWide) {
+    scratch_.clear();
+    for (ClassId child : children_of(n)) scratch_.push_back(find(child));
+    ClassId* stored = wide_child_.data() + n.link[0];
+    if (std::equal(scratch_.begin(), scratch_.end(), stored)) return;
+    hash = hash_wide(n.head, scratch_);
+    twin = probe_wide(hash, n.head, scratch_, &slot);
+    if (twin == kNone) std::copy(scratch_.begin(), scratch_.end(), stored);
+  } else {
+    ClassId a = find(n.child[0]);
+    ClassId b = n.child[1] == kNone ? kNone : find(n.child[1]);
+    if (a == n.child[0] && b == n.child[1]) return;
+    hash = hash_narrow(n.head, a, b);
+    twin = probe_narrow(hash, n.head, a, b, &slot);
+    if (twin == kNone) {
+      n.child[0] = a;
+      n.child[1] = b;
+    }
+  }
+  if (twin == kNone) {
+    fill_slot(slot, hash, node);
+    touch(node);
+    return;
+  }
+  ClassId cls = n.cls, twin_cls = nodes_[twin].cls;
+  kill(node);
+  merge(cls, twin_cls);
+}
+
+void EGraph::kill(NodeId node) {
+  Node& n = nodes_[node];
+  auto mostly_dead = [](uint32_t dead, uint32_t all) { return dead > 8 && dead * 2 > all; };
+  for (ClassId child : children_of(n)) {
+    ClassRecord& c = classes_[find(child)];
+    ++c.dead_parents;
+    if (mostly_dead(c.dead_parents, c.parent_count)) sweep_.push_back(find(child));
+  }
+  ClassRecord& c = classes_[n.cls];
+  ++c.dead_nodes;
+  if (mostly_dead(c.dead_nodes, c.node_count)) sweep_.push_back(n.cls);
+  --heads_[n.head].live;
+  --live_nodes_;
+  n.head = kNone;
+}
+
+// Unlinks the dead from a class's lists.
+void EGraph::sweep(ClassId cls) {
+  ClassRecord& c = classes_[cls];
+  if (c.dead_nodes * 2 > c.node_count) {
+    NodeId last = kNone;
+    for (NodeId n = c.nodes_first; n != kNone; n = nodes_[n].next) {
+      if (nodes_[n].head == kNone) continue;
+      (last == kNone ? c.nodes_first : nodes_[last].next) = n;
+      last = n;
+    }
+    (last == kNone ? c.nodes_first : nodes_[last].next) = kNone;
+    c.nodes_last = last;
+    c.node_count -= c.dead_nodes;
+    c.dead_nodes = 0;
+  }
+  if (c.dead_parents * 2 > c.parent_count) {
+    uint32_t last = kNone, count = 0;
+    for (uint32_t s = c.parents_first; s != kNone; s = link(s)) {
+      if (nodes_[owner(s)].head == kNone) continue;
+      (last == kNone ? c.parents_first : link(last)) = s;
+      last = s;
+      ++count;
+    }
+    (last == kNone ? c.parents_first : link(last)) = kNone;
+    c.parents_last = last;
+    c.parent_count = count;
+    c.dead_parents = 0;
+  }
+}
+
+// The facts of a class changed: matches that looked at them count as new, and parents look again.
+void EGraph::spread_data(ClassId cls) {
+  Analysis* analysis = options_.analysis;
+  analysis->modify(*this, cls);
+  if (!pending_.empty()) {  // lists are about to move: come back after that
+    data_changed(find(cls));
+    return;
+  }
+  for (NodeId n = classes_[cls].nodes_first; n != kNone; n = nodes_[n].next) {
+    if (nodes_[n].head != kNone) touch(n);
+  }
+  for (uint32_t s = classes_[cls].parents_first; s != kNone; s = link(s)) {
+    NodeId parent = owner(s);
+    if (nodes_[parent].head == kNone) continue;
+    touch(parent);
+    ClassId parent_cls = find(nodes_[parent].cls);
+    if (analysis->update(*this, parent_cls, parent)) data_changed(parent_cls);
+  }
+}
+
+std::vector<NodeId> EGraph::nodes(ClassId cls) const {
+  std::vector<NodeId> out;
+  for_each_node(cls, [&](NodeId n) { out.push_back(n); });
+  return out;
+}
+
+std::vector<ClassId> EGraph::classes() const {
+  std::vector<ClassId> out;
+  out.reserve(class_count());
+  for (ClassId c = 0; c < class_ids(); ++c) {
+    if (union_find_[c] == c) out.push_back(c);
+  }
+  return out;
+}
+
+size_t EGraph::bytes() const {
+  return nodes_.bytes() + wide_child_.bytes() + wide_link_.bytes() + wide_owner_.bytes() +
+         classes_.bytes() + union_find_.bytes() + table_.bytes() + log_entries_ * sizeof(LogEntry) +
+         heads_.size() * sizeof(HeadInfo) + pending_.size() * sizeof(Pending) +
+         in_data_pending_.size();
+}
+
+}  // namespace coordinator

@@ -1,0 +1,294 @@
+// The e-graph: many equal programs stored once, as classes of hash-consed e-nodes in flat arrays.
+//
+// A node is a head (operator with attributes, interned by the caller) and child classes. merge()
+// only records that two classes are equal; rebuild() restores congruence for what changed. Between
+// rebuilds nodes and class lists stay as they were, so that a search over the nodes stamped up to
+// an epoch sees one snapshot while its matches are already being applied.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "coordinator/egraph/analysis.h"
+#include "coordinator/egraph/flat_array.h"
+#include "coordinator/egraph/ids.h"
+
+namespace coordinator {
+
+struct EGraphOptions {
+  // The family of a head: heads that differ in attributes only share one, and patterns can match
+  // it. Called once for each head. Empty: every head is a family of its own.
+  std::function<uint32_t(Head)> family_of;
+  // Not owned; must outlive the e-graph. May be null.
+  Analysis* analysis = nullptr;
+};
+
+// Not thread-safe: even find() shortens paths.
+class EGraph {
+ public:
+  explicit EGraph(EGraphOptions options = {});
+  EGraph(EGraph&&) = default;
+  EGraph& operator=(EGraph&&) = delete;
+
+  // --- building ---
+  // The class of the node, made if it is new. The head is any number but kNone.
+  ClassId add(Head head, std::span<const ClassId> children);
+  ClassId add(Head head, std::initializer_list<ClassId> children) {
+    return add(head, std::span<const ClassId>(children.begin(), children.size()));
+  }
+  // The class of the node if it is there. Between a merge and rebuild() it may miss a node whose
+  // children were merged.
+  std::optional<ClassId> lookup(Head head, std::span<const ClassId> children) const;
+  // Declares two classes equal; false when they were already.
+  bool merge(ClassId a, ClassId b);
+  // Restores congruence, the canonical form of all nodes and the analysis. Cost is proportional to
+  // what was merged since the last rebuild.
+  void rebuild();
+  bool is_clean() const { return pending_.empty() && data_pending_.empty(); }
+
+  ClassId find(ClassId id) const {
+    uint32_t* up = up_;
+    while (up[id] != id) {
+      up[id] = up[up[id]];
+      id = up[id];
+    }
+    return id;
+  }
+
+  // --- reading; canonical after rebuild() ---
+  Head head(NodeId node) const { return nodes_[node].head; }
+  uint32_t arity(NodeId node) const { return arity_of(nodes_[node]); }
+  // Valid until the next add().
+  std::span<const ClassId> children(NodeId node) const { return children_of(nodes_[node]); }
+  ClassId class_of(NodeId node) const { return find(nodes_[node].cls); }
+  bool is_live(NodeId node) const { return nodes_[node].head != kNone; }
+  uint32_t family(Head head) const { return heads_[head].family; }
+
+  // Calls f(NodeId) for each node of a canonical class; f must not change the e-graph.
+  template <class F>
+  void for_each_node(ClassId cls, F&& f) const {
+    for (NodeId n = classes_[cls].nodes_first; n != kNone; n = nodes_[n].next) {
+      if (nodes_[n].head != kNone) f(n);
+    }
+  }
+  // Calls f(NodeId) for each use of a canonical class as a child: a node that uses it twice comes
+  // twice. f must not change the e-graph.
+  template <class F>
+  void for_each_parent(ClassId cls, F&& f) const {
+    for (uint32_t s = classes_[cls].parents_first; s != kNone; s = link(s)) {
+      NodeId n = owner(s);
+      if (nodes_[n].head != kNone) f(n);
+    }
+  }
+  // Calls f(NodeId) for each live node with this head.
+  template <class F>
+  void for_each_with_head(Head head, F&& f) const {
+    if (head >= heads_.size()) return;
+    for (const LogEntry& e : heads_[head].log) {
+      if (nodes_[e.node].stamp == e.stamp && nodes_[e.node].head == head) f(e.node);
+    }
+  }
+  std::vector<NodeId> nodes(ClassId cls) const;
+  // Canonical class ids, ascending.
+  std::vector<ClassId> classes() const;
+
+  // Live nodes; between rebuilds this counts duplicates that the next rebuild removes.
+  size_t node_count() const { return live_nodes_; }
+  size_t class_count() const { return class_ids() - merges_; }
+  size_t node_count(ClassId cls) const {
+    return classes_[cls].node_count - classes_[cls].dead_nodes;
+  }
+  size_t node_count_with_head(Head head) const {
+    return head < heads_.size() ? heads_[head].live : 0;
+  }
+  // Ids given so far: the bound of arrays indexed by class or node.
+  size_t class_ids() const { return classes_.size(); }
+  size_t node_ids() const { return nodes_.size(); }
+  // Ever-growing counters, for telling whether something changed.
+  uint64_t merges() const { return merges_; }
+  uint64_t nodes_created() const { return nodes_.size(); }
+  // Bytes of the arrays in use.
+  size_t bytes() const;
+
+  // --- epochs: what changed since when ---
+  // Nodes are stamped with the epoch in which they were made or last changed (re-keyed, moved to
+  // another class, or facts of their class or children changed). Starts at 1.
+  uint32_t epoch() const { return epoch_; }
+  void advance_epoch() { ++epoch_; }
+  uint32_t stamp(NodeId node) const { return nodes_[node].stamp; }
+
+  // --- looking inside ---
+  // One line for each class, "c3: (add c1 c2) | x", ordered by class id, nodes in text order.
+  std::string dump(const std::function<std::string(Head)>& head_name) const;
+  // For tests: the first broken invariant of a clean e-graph, by a full sweep.
+  common::Status check_invariants() const;
+
+ private:
+  friend class Matcher;
+  friend class ResultBuilder;
+
+  // Half a cache line. Up to two children are inline; with more, child = {kWide, arity} and
+  // link[0] is the offset in the wide arrays. A dead node (a duplicate) has head kNone.
+  struct Node {
+    Head head;
+    ClassId cls;     // whose list holds this node
+    NodeId next;     // in that list
+    uint32_t stamp;  // epoch of the last change
+    ClassId child[2];
+    uint32_t link[2];  // next use of the same child class
+  };
+  static_assert(sizeof(Node) == 32);
+  static constexpr uint32_t kWide = 0xfffffffe;
+  static constexpr uint32_t kWideSlot = 0x80000000;
+
+  struct ClassRecord {
+    NodeId nodes_first;
+    NodeId nodes_last;
+    uint32_t node_count;     // list length, dead nodes included
+    uint32_t parents_first;  // slots: 2 * node + position, or kWideSlot | wide index
+    uint32_t parents_last;
+    uint32_t parent_count;
+    uint32_t dead_nodes;
+    uint32_t dead_parents;
+  };
+  // A node's entry in its head's log is current when the stamps agree; stamps ascend.
+  struct LogEntry {
+    NodeId node;
+    uint32_t stamp;
+  };
+  struct HeadInfo {
+    uint32_t family = kNone;  // kNone until the head is seen
+    uint32_t live = 0;
+    FlatArray<LogEntry> log;
+  };
+  // A slot whose node has another key by now is garbage that no probe matches; rehash() drops it.
+  struct Slot {
+    uint32_t hash;
+    NodeId node;  // kNone: empty
+  };
+  struct Pending {
+    ClassId loser;
+    ClassId winner;
+    bool data_changed;
+  };
+
+  uint32_t arity_of(const Node& n) const {
+    if (n.child[0] == kNone) return 0;
+    if (n.child[0] == kWide) return n.child[1];
+    return n.child[1] == kNone ? 1 : 2;
+  }
+  std::span<const ClassId> children_of(const Node& n) const {
+    if (n.child[0] == kWide) return {wide_child_.data() + n.link[0], n.child[1]};
+    return {n.child, arity_of(n)};
+  }
+  uint32_t& link(uint32_t slot) {
+    return slot < kWideSlot ? nodes_[slot >> 1].link[slot & 1] : wide_link_[slot & ~kWideSlot];
+  }
+  uint32_t link(uint32_t slot) const { return const_cast<EGraph*>(this)->link(slot); }
+  NodeId owner(uint32_t slot) const {
+    return slot < kWideSlot ? slot >> 1 : wide_owner_[slot & ~kWideSlot];
+  }
+
+  static uint32_t hash_narrow(Head head, ClassId a, ClassId b) {
+    uint64_t x = (uint64_t{a} << 32 | b) ^ head * 0x9e3779b97f4a7c15ULL;
+    x *= 0xff51afd7ed558ccdULL;
+    x ^= x >> 32;
+    x *= 0xc4ceb9fe1a85ec53ULL;
+    return static_cast<uint32_t>(x >> 32);
+  }
+  static uint32_t hash_wide(Head head, std::span<const ClassId> children);
+  uint32_t hash_of(const Node& n) const {
+    return n.child[0] == kWide ? hash_wide(n.head, children_of(n))
+                               : hash_narrow(n.head, n.child[0], n.child[1]);
+  }
+  size_t home(uint32_t hash) const { return hash >> shift_; }
+
+  // The node with this key, or kNone and the free slot where it belongs. Missing children of a
+  // narrow key are kNone.
+  NodeId probe_narrow(uint32_t hash, Head head, ClassId a, ClassId b, size_t* slot) const {
+    size_t mask = table_.size() - 1;
+    for (size_t i = home(hash);; i = (i + 1) & mask) {
+      Slot s = table_[i];
+      if (s.node == kNone) {
+        *slot = i;
+        return kNone;
+      }
+      if (s.hash != hash) continue;
+      const Node& n = nodes_[s.node];
+      if (n.head == head && n.child[0] == a && n.child[1] == b) return s.node;
+    }
+  }
+  NodeId probe_wide(uint32_t hash, Head head, std::span<const ClassId> children,
+                    size_t* slot) const;
+  NodeId probe(Head head, std::span<const ClassId> children) const;
+
+  // add() for canonical children; the hash is that of the key.
+  ClassId add_narrow(uint32_t hash, Head head, ClassId a, ClassId b) {
+    reserve_slot();
+    size_t slot;
+    NodeId found = probe_narrow(hash, head, a, b, &slot);
+    if (found != kNone) return find(nodes_[found].cls);
+    return insert_narrow(slot, hash, head, a, b);
+  }
+  ClassId insert_narrow(size_t slot, uint32_t hash, Head head, ClassId a, ClassId b);
+  ClassId insert_wide(size_t slot, uint32_t hash, Head head, std::span<const ClassId> children);
+  ClassId finish_insert(NodeId node);
+  void reserve_slot() {
+    if (used_slots_ >= max_used_slots_) rehash();
+  }
+  void rehash();
+  void fill_slot(size_t slot, uint32_t hash, NodeId node) {
+    table_[slot] = {hash, node};
+    ++used_slots_;
+  }
+  void meet_head(Head head);
+  void link_parent(ClassId child, uint32_t slot) {
+    ClassRecord& c = classes_[child];
+    link(slot) = c.parents_first;
+    if (c.parents_first == kNone) c.parents_last = slot;
+    c.parents_first = slot;
+    ++c.parent_count;
+  }
+  void touch(NodeId node);
+  void compact_log(HeadInfo& info);
+
+  void absorb(Pending pending);
+  void move_lists(ClassId loser, ClassId winner);
+  void rekey(NodeId node);
+  void kill(NodeId node);
+  void sweep(ClassId cls);
+  void data_changed(ClassId cls);
+  void spread_data(ClassId cls);
+
+  EGraphOptions options_;
+  FlatArray<Node> nodes_;
+  FlatArray<ClassId> wide_child_;
+  FlatArray<uint32_t> wide_link_;
+  FlatArray<NodeId> wide_owner_;
+  FlatArray<ClassRecord> classes_;
+  mutable FlatArray<ClassId> union_find_;
+  uint32_t* up_ = nullptr;  // union_find_'s data
+  FlatArray<Slot> table_;
+  size_t used_slots_ = 0;
+  size_t max_used_slots_ = 0;
+  int shift_ = 31;
+  std::vector<HeadInfo> heads_;
+  size_t log_entries_ = 0;
+  size_t live_nodes_ = 0;
+  uint64_t merges_ = 0;
+  uint32_t epoch_ = 1;
+  bool rebuilding_ = false;
+  std::vector<Pending> pending_;
+  std::vector<ClassId> data_pending_;
+  std::vector<uint8_t> in_data_pending_;
+  std::vector<ClassId> sweep_;
+  std::vector<ClassId> scratch_;
+};
+
+}  // namespace coordinator

@@ -1,0 +1,95 @@
+// The e-graph as text, and the full sweep that tests hold it to.
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "common/base/cat.h"
+#include "coordinator/egraph/egraph.h"
+
+namespace coordinator {
+
+using common::cat;
+
+std::string EGraph::dump(const std::function<std::string(Head)>& head_name) const {
+  std::string out;
+  for (ClassId c : classes()) {
+    std::vector<std::string> lines;
+    for_each_node(c, [&](NodeId n) {
+      std::string text = head_name(head(n));
+      if (arity(n) > 0) {
+        text = cat("(", text);
+        for (ClassId child : children(n)) text += cat(" c", find(child));
+        text += ')';
+      }
+      lines.push_back(std::move(text));
+    });
+    std::sort(lines.begin(), lines.end());
+    out += cat("c", c, ":");
+    for (size_t i = 0; i < lines.size(); ++i) out += cat(i == 0 ? " " : " | ", lines[i]);
+    out += '\n';
+  }
+  return out;
+}
+
+common::Status EGraph::check_invariants() const {
+  auto broken = [](auto... parts) { return common::internal_error(cat(parts...)); };
+  if (!is_clean()) return broken("the e-graph has pending merges: call rebuild() first");
+  std::map<std::pair<Head, std::vector<ClassId>>, NodeId> keys;
+  size_t live = 0;
+  std::vector<size_t> uses(class_ids(), 0), members(class_ids(), 0);
+  for (NodeId n = 0; n < node_ids(); ++n) {
+    if (!is_live(n)) continue;
+    ++live;
+    ClassId cls = nodes_[n].cls;
+    if (find(cls) != cls) return broken("node ", n, " lies in merged class ", cls);
+    ++members[cls];
+    std::vector<ClassId> key;
+    for (ClassId child : children(n)) {
+      if (find(child) != child) return broken("node ", n, " has merged child ", child);
+      ++uses[child];
+      key.push_back(child);
+    }
+    auto [other, fresh] = keys.try_emplace({head(n), key}, n);
+    if (!fresh) return broken("nodes ", other->second, " and ", n, " are congruent");
+    if (probe(head(n), key) != n) return broken("node ", n, " is not found under its key");
+  }
+  if (live != live_nodes_) return broken("counted ", live, " nodes, expected ", live_nodes_);
+  size_t canonical = 0;
+  for (ClassId c = 0; c < class_ids(); ++c) {
+    if (find(c) != c) continue;
+    ++canonical;
+    size_t listed = 0, listed_uses = 0;
+    bool wrong = false;
+    for_each_node(c, [&](NodeId n) {
+      ++listed;
+      wrong |= nodes_[n].cls != c;
+    });
+    for_each_parent(c, [&](NodeId n) {
+      ++listed_uses;
+      auto all = children(n);
+      wrong |= std::find(all.begin(), all.end(), c) == all.end();
+    });
+    if (wrong) return broken("class ", c, " lists a node that is not its own");
+    if (listed != members[c]) return broken("class ", c, " lists ", listed, " of ", members[c]);
+    if (listed != node_count(c)) return broken("class ", c, " miscounts its nodes");
+    if (listed_uses != uses[c]) return broken("class ", c, " misses a parent");
+  }
+  if (canonical != class_count()) return broken("miscounted classes: ", canonical);
+  size_t logged = 0, entries = 0;
+  for (Head h = 0; h < heads_.size(); ++h) {
+    size_t here = 0;
+    for_each_with_head(h, [&](NodeId) { ++here; });
+    if (here != heads_[h].live) return broken("head ", h, " indexes ", here, " nodes");
+    logged += here;
+    entries += heads_[h].log.size();
+    for (size_t i = 1; i < heads_[h].log.size(); ++i) {
+      if (heads_[h].log[i].stamp < heads_[h].log[i - 1].stamp) {
+        return broken("the log of head ", h, " is not in order");
+      }
+    }
+  }
+  if (logged != live || entries != log_entries_) return broken("miscounted log entries");
+  return {};
+}
+
+}  // namespace coordinator
