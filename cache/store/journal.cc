@@ -1,0 +1,174 @@
+#include <algorithm>
+
+#include "cache/store/store_state.h"
+#include "common/base/cat.h"
+
+namespace cache {
+
+using common::cat;
+using common::Digest;
+using common::Result;
+using common::Status;
+
+namespace {
+
+std::string measurement_key(const Digest& fingerprint, std::string_view device) {
+  std::string key(key_of(fingerprint));
+  key += device;
+  return key;
+}
+
+// Empty when the record is malformed.
+std::optional<StoredMeasurement> decode_measurement(std::string_view record) {
+  FieldReader fields(record);
+  StoredMeasurement measurement;
+  measurement.ns = fields.f64();
+  measurement.samples = fields.u32();
+  measurement.when_wall_ns = static_cast<int64_t>(fields.u64());
+  if (!fields.done()) return std::nullopt;
+  return measurement;
+}
+
+Status check_job_name(std::string_view job) {
+  if (!job.empty() && job.size() <= 255) return {};
+  return common::invalid_input(
+      cat("a job name has ", job.size(), " bytes: give it between 1 and 255"));
+}
+
+}  // namespace
+
+Result<bool> Store::put_measurement(const Digest& fingerprint, std::string_view device,
+                                    const StoredMeasurement& measurement) {
+  std::string key = measurement_key(fingerprint, device);
+  std::lock_guard lock(state_->commit);
+  LFARM_ASSIGN_OR_RETURN(auto existing, state_->database->get(Family::kMeasurements, key));
+  if (existing && decode_measurement(*existing)) return false;
+  std::string record;
+  append_f64(record, measurement.ns);
+  append_u32(record, measurement.samples);
+  append_u64(record, static_cast<uint64_t>(measurement.when_wall_ns));
+  Batch batch(*state_->database);
+  batch.put(Family::kMeasurements, key, record);
+  LFARM_RETURN_IF_ERROR(state_->database->write(batch, false));
+  return true;
+}
+
+Result<std::optional<StoredMeasurement>> Store::get_measurement(const Digest& fingerprint,
+                                                                std::string_view device) {
+  LFARM_ASSIGN_OR_RETURN(auto record, state_->database->get(Family::kMeasurements,
+                                                            measurement_key(fingerprint, device)));
+  if (!record) return std::optional<StoredMeasurement>();
+  return decode_measurement(*record);
+}
+
+Status Store::for_each_measurement(
+    const std::function<void(const Digest& fingerprint, std::string_view device,
+                             const StoredMeasurement& measurement)>& visit) {
+  return state_->database->scan(Family::kMeasurements, {},
+                                [&](std::string_view key, std::string_view value) {
+                                  FieldReader fields(key);
+                                  Digest fingerprint = fields.digest();
+                                  auto measurement = decode_measurement(value);
+                                  if (fields.ok() && measurement)
+                                    visit(fingerprint, fields.rest(), *measurement);
+                                  return true;
+                                });
+}
+
+Status Store::put_negative(const Digest& fingerprint, const Negative& negative) {
+  std::string record;
+  append_u64(record, static_cast<uint64_t>(negative.expires_wall_ns));
+  record += negative.reason;
+  Batch batch(*state_->database);
+  batch.put(Family::kNegatives, key_of(fingerprint), record);
+  return state_->database->write(batch, false);
+}
+
+Result<std::optional<Negative>> Store::get_negative(const Digest& fingerprint) {
+  LFARM_ASSIGN_OR_RETURN(auto record,
+                         state_->database->get(Family::kNegatives, key_of(fingerprint)));
+  if (!record) return std::optional<Negative>();
+  FieldReader fields(*record);
+  Negative negative;
+  negative.expires_wall_ns = static_cast<int64_t>(fields.u64());
+  negative.reason = std::string(fields.rest());
+  bool expired = negative.expires_wall_ns != 0 && negative.expires_wall_ns <= state_->now();
+  if (!fields.ok() || expired) return std::optional<Negative>();
+  return std::optional<Negative>(std::move(negative));
+}
+
+Status Store::append_job(std::string_view job, std::span<const JobRecord> records, bool durable) {
+  LFARM_RETURN_IF_ERROR(check_job_name(job));
+  Batch batch(*state_->database);
+  for (const JobRecord& record : records) {
+    std::string key = job_key(job, record.sequence);
+    LFARM_ASSIGN_OR_RETURN(auto existing, state_->database->get(Family::kJobs, key));
+    if (existing) {
+      return common::invalid_input(cat("the journal of job ", job, " already has record ",
+                                       record.sequence, ": read it and continue after its end"));
+    }
+    batch.put(Family::kJobs, key, record.bytes);
+  }
+  return state_->database->write(batch, durable);
+}
+
+Result<std::vector<JobRecord>> Store::read_job(std::string_view job) {
+  LFARM_RETURN_IF_ERROR(check_job_name(job));
+  std::vector<JobRecord> records;
+  LFARM_RETURN_IF_ERROR(state_->database->scan(
+      Family::kJobs, job_prefix(job), [&](std::string_view key, std::string_view value) {
+        if (auto parsed = parse_job_key(key)) {
+          records.push_back({parsed->sequence, std::string(value)});
+        }
+        return true;
+      }));
+  return records;
+}
+
+Result<std::vector<std::string>> Store::open_jobs() {
+  std::vector<std::string> jobs;
+  std::string bound;
+  while (true) {
+    LFARM_ASSIGN_OR_RETURN(auto key, state_->database->key_at_or_after(Family::kJobs, bound));
+    if (!key) return jobs;
+    if (auto parsed = parse_job_key(*key)) {
+      // The journal of one job is skipped without reading it.
+      bound = job_key(parsed->job, std::numeric_limits<uint64_t>::max());
+      jobs.emplace_back(parsed->job);
+    } else {
+      bound = *key;
+    }
+    bound += '\0';
+  }
+}
+
+Status Store::remove_job(std::string_view job, uint64_t below) {
+  LFARM_RETURN_IF_ERROR(check_job_name(job));
+  bool all = below == std::numeric_limits<uint64_t>::max();
+  Batch batch(*state_->database);
+  LFARM_RETURN_IF_ERROR(state_->database->scan(Family::kJobs, job_prefix(job),
+                                               [&](std::string_view key, std::string_view) {
+                                                 auto parsed = parse_job_key(key);
+                                                 if (!parsed || (!all && parsed->sequence >= below))
+                                                   return false;
+                                                 batch.remove(Family::kJobs, key);
+                                                 return true;
+                                               }));
+  return state_->database->write(batch, false);
+}
+
+Status Store::put_named(std::string_view name, std::string_view bytes) {
+  std::string key(kNamedPrefix);
+  key += name;
+  Batch batch(*state_->database);
+  batch.put(Family::kMeta, key, bytes);
+  return state_->database->write(batch, false);
+}
+
+Result<std::optional<std::string>> Store::get_named(std::string_view name) {
+  std::string key(kNamedPrefix);
+  key += name;
+  return state_->database->get(Family::kMeta, key);
+}
+
+}  // namespace cache

@@ -1,0 +1,278 @@
+#include <algorithm>
+
+#include "cache/store/store_state.h"
+#include "common/base/cat.h"
+#include "common/base/log.h"
+
+namespace cache {
+
+using common::cat;
+using common::Digest;
+using common::Result;
+using common::Status;
+
+namespace {
+
+PlanFacts facts_of(const Digest& key, const PlanHeader& header) {
+  return {key, header.graph_hash, header.plan_id, header.best_ns};
+}
+
+StoredPlan to_plan(const Digest& key, PlanHeader header, std::string record) {
+  StoredPlan plan;
+  plan.facts = facts_of(key, header);
+  plan.created_wall_ns = header.created_wall_ns;
+  plan.needs = std::move(header.needs);
+  record.erase(0, header.size);
+  plan.bytes = std::move(record);
+  return plan;
+}
+
+Status validate(const NewPlan& plan, bool only_if_better) {
+  std::string name = cat("plan ", plan.facts.key.short_hex());
+  if (plan.facts.best_ns < 0 || (only_if_better && plan.facts.best_ns == 0)) {
+    return common::invalid_input(
+        cat(name, " has the time ", plan.facts.best_ns, " ns: measure it before it is stored"));
+  }
+  if (plan.needs.size() > kNeedsMax || plan.bytes.size() > kBlobBytesMax) {
+    return common::invalid_input(cat(name, " has ", plan.needs.size(), " kernels and ",
+                                     plan.bytes.size(), " bytes, above the limits of ", kNeedsMax,
+                                     " and ", kBlobBytesMax));
+  }
+  return {};
+}
+
+}  // namespace
+
+void Store::State::add_plan_removal(Batch& batch, const Digest& key, const PlanHeader& header,
+                                    size_t record_bytes) {
+  batch.remove(Family::kPlans, plan_key(key));
+  batch.remove(Family::kPlans, graph_key(header.graph_hash, key));
+  batch.remove(Family::kMeta, digest_key(kUsedPrefix, key));
+  counters.plans.count -= counters.plans.count > 0 ? 1 : 0;
+  counters.plans.bytes -= std::min<uint64_t>(counters.plans.bytes, record_bytes);
+}
+
+Status Store::State::discard_plan(const Digest& key, const std::string& record) {
+  if (database->read_only()) return {};
+  std::lock_guard lock(commit);
+  auto current = database->get(Family::kPlans, plan_key(key));
+  bool unreadable = !current.ok() && current.error().code == common::Code::kCorrupt;
+  if (!current.ok() && !unreadable) return current.error();
+  if (!unreadable && (!*current || **current != record)) return {};
+  common::log_warning(cat("store: dropping plan ", key.short_hex(),
+                          ": it is damaged or one of its kernels is gone"));
+  Counters before = counters;
+  Batch batch(*database);
+  // Of an unreadable record neither graph nor size is known; its index entry is skipped by readers.
+  auto header = unreadable ? std::nullopt : decode_plan_header(record);
+  add_plan_removal(batch, key, header.value_or(PlanHeader()), record.size());
+  return write_counted(batch, before);
+}
+
+Result<bool> Store::State::commit_plan(const NewPlan& plan, bool only_if_better) {
+  LFARM_RETURN_IF_ERROR(validate(plan, only_if_better));
+  const Digest& key = plan.facts.key;
+  PlanHeader header;
+  header.graph_hash = plan.facts.graph_hash;
+  header.plan_id = plan.facts.plan_id;
+  header.best_ns = plan.facts.best_ns;
+  header.needs = plan.needs;
+  {
+    std::lock_guard lock(commit);
+    LFARM_ASSIGN_OR_RETURN(
+        auto revoked, database->get(Family::kMeta, digest_key(kRevokedPrefix, header.plan_id)));
+    if (revoked) {
+      return common::Error{common::Code::kVerification,
+                           cat("plan ", header.plan_id.short_hex(), " was revoked (", *revoked,
+                               "): compile the model again")};
+    }
+    for (const Digest& need : plan.needs) {
+      LFARM_ASSIGN_OR_RETURN(BlobCondition condition, check_blob(need));
+      if (condition == BlobCondition::kIntact) continue;
+      return common::invalid_input(cat("plan ", key.short_hex(), " needs the kernel ",
+                                       need.short_hex(), ", which is not in ", directory,
+                                       ": put it first"));
+    }
+    Counters before = counters;
+    Batch batch(*database);
+    auto existing = database->get(Family::kPlans, plan_key(key));
+    if (!existing.ok() && existing.error().code != common::Code::kCorrupt) return existing.error();
+    if (existing.ok() && *existing) {
+      auto old = decode_plan_header(**existing);
+      if (old && only_if_better && old->best_ns > 0 && old->best_ns <= header.best_ns) {
+        bool usable = true;
+        for (const Digest& need : old->needs) {
+          LFARM_ASSIGN_OR_RETURN(BlobCondition condition, check_blob(need));
+          usable = usable && condition == BlobCondition::kIntact;
+        }
+        if (usable) return false;
+      }
+      add_plan_removal(batch, key, old.value_or(PlanHeader()), (*existing)->size());
+    }
+    header.created_wall_ns = now();
+    std::string record = encode_plan(header, plan.bytes);
+    std::string used;
+    append_u64(used, static_cast<uint64_t>(header.created_wall_ns));
+    batch.put(Family::kPlans, plan_key(key), record);
+    batch.put(Family::kPlans, graph_key(header.graph_hash, key), {});
+    batch.put(Family::kMeta, digest_key(kUsedPrefix, key), used);
+    counters.plans.count += 1;
+    counters.plans.bytes += record.size();
+    LFARM_RETURN_IF_ERROR(write_counted(batch, before));
+    for (const Digest& need : plan.needs) recent_blobs.erase(need);
+  }
+  // The blobs were written to the same log before the plan, so this brings them along.
+  LFARM_RETURN_IF_ERROR(database->sync());
+  LFARM_RETURN_IF_ERROR(collect_if_full());
+  return true;
+}
+
+Result<std::optional<Store::State::Found>> Store::State::find_plan(const Digest& key,
+                                                                   bool with_blobs) {
+  auto record = database->get(Family::kPlans, plan_key(key));
+  if (!record.ok()) {
+    if (record.error().code != common::Code::kCorrupt) return record.error();
+    LFARM_RETURN_IF_ERROR(discard_plan(key, {}));
+    return std::optional<Found>();
+  }
+  if (!*record) return std::optional<Found>();
+  Found found;
+  found.record = std::move(**record);
+  auto header = decode_plan_header(found.record);
+  bool usable = header.has_value();
+  if (usable) {
+    found.header = std::move(*header);
+    for (const Digest& need : found.header.needs) {
+      if (with_blobs) found.blobs.emplace_back();
+      LFARM_ASSIGN_OR_RETURN(BlobCondition condition, with_blobs
+                                                          ? verify_blob(need, &found.blobs.back())
+                                                          : check_blob(need));
+      if (condition == BlobCondition::kIntact) continue;
+      usable = false;
+      if (condition == BlobCondition::kDamaged) LFARM_RETURN_IF_ERROR(discard_damaged(need));
+      break;
+    }
+  }
+  if (usable) return std::optional<Found>(std::move(found));
+  LFARM_RETURN_IF_ERROR(discard_plan(key, found.record));
+  return std::optional<Found>();
+}
+
+Status Store::put_plan(const NewPlan& plan) {
+  auto kept = state_->commit_plan(plan, false);
+  if (!kept.ok()) return kept.error();
+  return {};
+}
+
+Result<bool> Store::put_plan_if_better(const NewPlan& plan) {
+  return state_->commit_plan(plan, true);
+}
+
+Result<std::optional<StoredPlan>> Store::get_plan(const Digest& key) {
+  LFARM_ASSIGN_OR_RETURN(auto found, state_->find_plan(key, false));
+  state_->note_lookup(key, found.has_value());
+  if (!found) return std::optional<StoredPlan>();
+  return std::optional<StoredPlan>(
+      to_plan(key, std::move(found->header), std::move(found->record)));
+}
+
+Result<std::optional<PlanBundle>> Store::get_bundle(const Digest& key) {
+  LFARM_ASSIGN_OR_RETURN(auto found, state_->find_plan(key, true));
+  state_->note_lookup(key, found.has_value());
+  if (!found) return std::optional<PlanBundle>();
+  PlanBundle bundle;
+  bundle.plan = to_plan(key, std::move(found->header), std::move(found->record));
+  bundle.blobs = std::move(found->blobs);
+  return std::optional<PlanBundle>(std::move(bundle));
+}
+
+Result<std::vector<Digest>> Store::plans_of_graph(const Digest& graph_hash) {
+  std::vector<Digest> listed;
+  LFARM_RETURN_IF_ERROR(state_->database->scan(Family::kPlans, digest_key(kGraphPrefix, graph_hash),
+                                               [&](std::string_view key, auto) {
+                                                 if (auto plan = trailing_digest(key))
+                                                   listed.push_back(*plan);
+                                                 return true;
+                                               }));
+  std::vector<Digest> keys;
+  for (const Digest& key : listed) {
+    LFARM_ASSIGN_OR_RETURN(auto record, state_->database->get(Family::kPlans, plan_key(key)));
+    if (record) keys.push_back(key);
+  }
+  return keys;
+}
+
+Result<std::vector<PlanListing>> Store::list_plans() {
+  State& state = *state_;
+  std::unordered_map<Digest, int64_t> used;
+  LFARM_RETURN_IF_ERROR(state.database->scan(
+      Family::kMeta, kUsedPrefix, [&](std::string_view key, std::string_view value) {
+        if (auto plan = trailing_digest(key)) {
+          used[*plan] = static_cast<int64_t>(FieldReader(value).u64());
+        }
+        return true;
+      }));
+  {
+    std::lock_guard lock(state.usage);
+    for (const auto& [key, when] : state.last_used) used[key] = when;
+  }
+  std::vector<PlanListing> plans;
+  LFARM_RETURN_IF_ERROR(state.database->scan(
+      Family::kPlans, kPlanPrefix, [&](std::string_view key, std::string_view record) {
+        auto header = decode_plan_header(record);
+        auto digest = trailing_digest(key);
+        if (!header || !digest) return true;
+        PlanListing listing;
+        listing.facts = facts_of(*digest, *header);
+        listing.bytes = record.size() - header->size;
+        listing.needs = header->needs.size();
+        listing.created_wall_ns = header->created_wall_ns;
+        auto use = used.find(*digest);
+        listing.last_used_wall_ns = use == used.end() ? header->created_wall_ns : use->second;
+        plans.push_back(listing);
+        return true;
+      }));
+  return plans;
+}
+
+Result<bool> Store::remove_plan(const Digest& key) {
+  State& state = *state_;
+  std::lock_guard lock(state.commit);
+  LFARM_ASSIGN_OR_RETURN(auto record, state.database->get(Family::kPlans, plan_key(key)));
+  if (!record) return false;
+  Counters before = state.counters;
+  Batch batch(*state.database);
+  state.add_plan_removal(batch, key, decode_plan_header(*record).value_or(PlanHeader()),
+                         record->size());
+  LFARM_RETURN_IF_ERROR(state.write_counted(batch, before));
+  return true;
+}
+
+Result<uint64_t> Store::revoke(const Digest& plan_id, std::string_view reason) {
+  State& state = *state_;
+  uint64_t removed = 0;
+  {
+    std::lock_guard lock(state.commit);
+    Counters before = state.counters;
+    Batch batch(*state.database);
+    LFARM_RETURN_IF_ERROR(state.database->scan(
+        Family::kPlans, kPlanPrefix, [&](std::string_view key, std::string_view record) {
+          auto header = decode_plan_header(record);
+          auto digest = trailing_digest(key);
+          if (!header || !digest || header->plan_id != plan_id) return true;
+          state.add_plan_removal(batch, *digest, *header, record.size());
+          ++removed;
+          return true;
+        }));
+    batch.put(Family::kMeta, digest_key(kRevokedPrefix, plan_id), reason);
+    LFARM_RETURN_IF_ERROR(state.write_counted(batch, before));
+  }
+  LFARM_RETURN_IF_ERROR(state.database->sync());
+  return removed;
+}
+
+Result<std::optional<std::string>> Store::revocation(const Digest& plan_id) {
+  return state_->database->get(Family::kMeta, digest_key(kRevokedPrefix, plan_id));
+}
+
+}  // namespace cache

@@ -1,0 +1,82 @@
+// The byte layouts of the store's keys and values. Integers in values are little-endian; those in
+// keys big-endian, so that keys sort by number.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/digest.h"
+
+namespace cache {
+
+void append_u32(std::string& out, uint32_t value);
+void append_u64(std::string& out, uint64_t value);
+void append_f64(std::string& out, double value);
+void append_digest(std::string& out, const common::Digest& digest);
+inline std::string_view key_of(const common::Digest& digest) {
+  return common::as_text(digest.bytes);
+}
+
+// Reads fields in order; a read beyond the end fails and leaves `ok()` false for good.
+class FieldReader {
+ public:
+  explicit FieldReader(std::string_view bytes) : rest_(bytes) {}
+  uint8_t u8();
+  uint32_t u32();
+  uint64_t u64();
+  double f64();
+  common::Digest digest();
+  std::string_view take(size_t size);
+  std::string_view rest() const { return rest_; }
+  bool ok() const { return ok_; }
+  bool done() const { return ok_ && rest_.empty(); }
+
+ private:
+  std::string_view rest_;
+  bool ok_ = true;
+};
+
+// The header of a stored plan; the plan's own bytes follow it.
+struct PlanHeader {
+  common::Digest graph_hash;
+  common::Digest plan_id;
+  int64_t best_ns = 0;
+  int64_t created_wall_ns = 0;
+  std::vector<common::Digest> needs;
+  size_t size = 0;  // bytes of the header itself
+};
+std::string encode_plan(const PlanHeader& header, std::string_view bytes);
+// Empty when the record is malformed.
+std::optional<PlanHeader> decode_plan_header(std::string_view record);
+
+// Keys of the plans family.
+std::string plan_key(const common::Digest& key);
+std::string graph_key(const common::Digest& graph_hash, const common::Digest& key);
+inline constexpr std::string_view kPlanPrefix = "P";
+inline constexpr std::string_view kGraphPrefix = "G";
+// The digest at the end of a key; empty when the key is too short.
+std::optional<common::Digest> trailing_digest(std::string_view key);
+
+// Keys of the meta family.
+inline constexpr std::string_view kFormatKey = "F";
+inline constexpr std::string_view kCountersKey = "C";
+inline constexpr std::string_view kUsageKey = "H";
+inline constexpr std::string_view kSizePrefix = "S";     // + blob digest -> u64 bytes
+inline constexpr std::string_view kUsedPrefix = "U";     // + plan key -> u64 wall ns
+inline constexpr std::string_view kNamedPrefix = "M";    // + name -> bytes
+inline constexpr std::string_view kRevokedPrefix = "R";  // + plan id -> reason
+std::string digest_key(std::string_view prefix, const common::Digest& digest);
+
+// Keys of the jobs family: one length byte, the job, the sequence number.
+std::string job_prefix(std::string_view job);
+std::string job_key(std::string_view job, uint64_t sequence);
+struct JobKey {
+  std::string_view job;
+  uint64_t sequence = 0;
+};
+std::optional<JobKey> parse_job_key(std::string_view key);
+
+}  // namespace cache

@@ -1,0 +1,296 @@
+#include "cache/store/store.h"
+
+#include <algorithm>
+
+#include "cache/store/store_state.h"
+#include "common/base/cat.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+
+namespace cache {
+
+using common::cat;
+using common::Digest;
+using common::digest_of;
+using common::Result;
+using common::Status;
+
+namespace {
+
+constexpr uint32_t kFormat = 1;
+constexpr size_t kPendingUsesMax = 1024;
+constexpr size_t kIntactMax = size_t{1} << 18;       // 32 bytes each and the table around them
+constexpr size_t kRecentBlobsMax = size_t{1} << 16;  // pruned by age beyond this
+
+std::string encode_counters(const Counters& counters) {
+  std::string out;
+  append_u64(out, counters.plans.count);
+  append_u64(out, counters.plans.bytes);
+  append_u64(out, counters.kernels.count);
+  append_u64(out, counters.kernels.bytes);
+  return out;
+}
+
+Result<Counters> read_counters(const Database& database) {
+  LFARM_ASSIGN_OR_RETURN(auto record, database.get(Family::kMeta, kCountersKey));
+  Counters counters;
+  if (!record) return counters;
+  FieldReader fields(*record);
+  counters.plans.count = fields.u64();
+  counters.plans.bytes = fields.u64();
+  counters.kernels.count = fields.u64();
+  counters.kernels.bytes = fields.u64();
+  return counters;
+}
+
+Result<Usage> read_usage(const Database& database) {
+  LFARM_ASSIGN_OR_RETURN(auto record, database.get(Family::kMeta, kUsageKey));
+  Usage usage;
+  if (!record) return usage;
+  FieldReader fields(*record);
+  usage.hits = fields.u64();
+  usage.misses = fields.u64();
+  usage.saved_ms = fields.f64();
+  return usage;
+}
+
+Status check_format(Database& database, const std::string& directory) {
+  LFARM_ASSIGN_OR_RETURN(auto record, database.get(Family::kMeta, kFormatKey));
+  if (!record) {
+    if (database.read_only()) return {};
+    std::string format;
+    append_u32(format, kFormat);
+    Batch batch(database);
+    batch.put(Family::kMeta, kFormatKey, format);
+    return database.write(batch, false);
+  }
+  uint32_t format = FieldReader(*record).u32();
+  if (format == kFormat) return {};
+  return common::unsupported(cat("the store in ", directory, " has format ", format,
+                                 ", this lfarm reads ", kFormat,
+                                 ": use the lfarm that wrote it, or another --state"));
+}
+
+}  // namespace
+
+Store::Store(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+Store::~Store() { state_->flush_usage(); }
+
+Result<std::unique_ptr<Store>> Store::open(const std::string& directory,
+                                           const StoreOptions& options) {
+  DatabaseOptions settings;
+  settings.read_only = options.read_only;
+  settings.block_cache_bytes = options.block_cache_bytes;
+  LFARM_ASSIGN_OR_RETURN(auto database, Database::open(directory, settings));
+  LFARM_RETURN_IF_ERROR(check_format(*database, directory));
+  auto state = std::make_unique<State>();
+  state->directory = directory;
+  state->options = options;
+  if (!state->options.wall_ns) state->options.wall_ns = common::wall_clock_ns;
+  state->collect_above = options.max_bytes;
+  LFARM_ASSIGN_OR_RETURN(state->counters, read_counters(*database));
+  LFARM_ASSIGN_OR_RETURN(state->totals, read_usage(*database));
+  state->database = std::move(database);
+  return std::unique_ptr<Store>(new Store(std::move(state)));
+}
+
+Status Store::sync() { return state_->database->sync(); }
+
+Status Store::refresh() {
+  LFARM_RETURN_IF_ERROR(state_->database->refresh());
+  if (!state_->database->read_only()) return {};
+  std::lock_guard commit(state_->commit);
+  LFARM_ASSIGN_OR_RETURN(state_->counters, read_counters(*state_->database));
+  LFARM_ASSIGN_OR_RETURN(auto usage, read_usage(*state_->database));
+  {
+    std::lock_guard lock(state_->usage);
+    state_->totals = usage;
+  }
+  std::lock_guard lock(state_->memo);
+  state_->intact.clear();
+  ++state_->removals;
+  return {};
+}
+
+Status Store::State::write_counted(Batch& batch, const Counters& before) {
+  batch.put(Family::kMeta, kCountersKey, encode_counters(counters));
+  auto status = database->write(batch, false);
+  if (!status.ok()) counters = before;
+  return status;
+}
+
+// --- Blobs
+// ----------------------------------------------------------------------------------------
+
+Result<std::optional<uint64_t>> Store::State::blob_size(const Digest& digest) const {
+  LFARM_ASSIGN_OR_RETURN(auto size, database->get(Family::kMeta, digest_key(kSizePrefix, digest)));
+  if (!size) return std::optional<uint64_t>();
+  return std::optional<uint64_t>(FieldReader(*size).u64());
+}
+
+Result<BlobCondition> Store::State::verify_blob(const Digest& digest, std::string* bytes) {
+  uint64_t removals_before;
+  {
+    std::lock_guard lock(memo);
+    removals_before = removals;
+  }
+  auto found = database->get(Family::kKernels, key_of(digest));
+  if (!found.ok()) {
+    if (found.error().code != common::Code::kCorrupt) return found.error();
+    return BlobCondition::kDamaged;
+  }
+  if (!*found) return BlobCondition::kMissing;
+  if (digest_of(**found) != digest) return BlobCondition::kDamaged;
+  if (bytes != nullptr) *bytes = std::move(**found);
+  std::lock_guard lock(memo);
+  if (removals == removals_before) remember_intact(digest);
+  return BlobCondition::kIntact;
+}
+
+void Store::State::remember_intact(const Digest& digest) {
+  if (intact.size() >= kIntactMax) intact.clear();
+  intact.insert(digest);
+}
+
+Result<BlobCondition> Store::State::check_blob(const Digest& digest) {
+  {
+    std::lock_guard lock(memo);
+    if (intact.count(digest) != 0) return BlobCondition::kIntact;
+  }
+  return verify_blob(digest, nullptr);
+}
+
+void Store::State::forget_blobs(const std::vector<Digest>& digests) {
+  std::lock_guard lock(memo);
+  for (const Digest& digest : digests) intact.erase(digest);
+  ++removals;
+}
+
+void Store::State::add_removal(Batch& batch, const Digest& blob, uint64_t bytes) {
+  batch.remove(Family::kKernels, key_of(blob));
+  batch.remove(Family::kMeta, digest_key(kSizePrefix, blob));
+  counters.kernels.count -= counters.kernels.count > 0 ? 1 : 0;
+  counters.kernels.bytes -= std::min(counters.kernels.bytes, bytes);
+}
+
+Status Store::State::discard_damaged(const Digest& digest) {
+  if (database->read_only()) return {};
+  std::lock_guard lock(commit);
+  LFARM_ASSIGN_OR_RETURN(BlobCondition condition, verify_blob(digest, nullptr));
+  if (condition != BlobCondition::kDamaged) return {};
+  common::log_warning(cat("store: removing the damaged kernel ", digest.short_hex()));
+  LFARM_ASSIGN_OR_RETURN(auto bytes, blob_size(digest));
+  Counters before = counters;
+  Batch batch(*database);
+  add_removal(batch, digest, bytes.value_or(0));
+  LFARM_RETURN_IF_ERROR(write_counted(batch, before));
+  forget_blobs({digest});
+  return {};
+}
+
+Result<Digest> Store::put_blob(std::string_view bytes) {
+  State& state = *state_;
+  if (bytes.size() > kBlobBytesMax) {
+    return common::invalid_input(cat("a kernel of ", bytes.size(), " bytes is above the limit of ",
+                                     kBlobBytesMax, ": split it"));
+  }
+  Digest digest = digest_of(bytes);
+  {
+    std::lock_guard lock(state.commit);
+    int64_t now = state.now();
+    if (state.recent_blobs.size() >= kRecentBlobsMax) {
+      std::erase_if(state.recent_blobs,
+                    [now](const auto& entry) { return entry.second + kRecentBlobNs < now; });
+    }
+    state.recent_blobs[digest] = now;
+    LFARM_ASSIGN_OR_RETURN(BlobCondition condition, state.check_blob(digest));
+    if (condition == BlobCondition::kIntact) return digest;
+    // A size without good bytes belongs to a damaged or lost copy, which this one replaces.
+    LFARM_ASSIGN_OR_RETURN(auto old_bytes, state.blob_size(digest));
+    Counters before = state.counters;
+    Batch batch(*state.database);
+    if (old_bytes) state.add_removal(batch, digest, *old_bytes);
+    std::string size;
+    append_u64(size, bytes.size());
+    batch.put(Family::kKernels, key_of(digest), bytes);
+    batch.put(Family::kMeta, digest_key(kSizePrefix, digest), size);
+    state.counters.kernels.count += 1;
+    state.counters.kernels.bytes += bytes.size();
+    LFARM_RETURN_IF_ERROR(state.write_counted(batch, before));
+    std::lock_guard memo(state.memo);
+    state.remember_intact(digest);
+  }
+  LFARM_RETURN_IF_ERROR(state.collect_if_full());
+  return digest;
+}
+
+Result<std::optional<std::string>> Store::get_blob(const Digest& digest) {
+  std::string bytes;
+  LFARM_ASSIGN_OR_RETURN(BlobCondition condition, state_->verify_blob(digest, &bytes));
+  if (condition == BlobCondition::kMissing) return std::optional<std::string>();
+  if (condition == BlobCondition::kIntact) return std::optional<std::string>(std::move(bytes));
+  state_->forget_blobs({digest});
+  LFARM_RETURN_IF_ERROR(state_->discard_damaged(digest));
+  return common::corrupt(cat("the kernel ", digest.short_hex(), " in ", state_->directory,
+                             " is damaged and was dropped: fetch or compile it again"));
+}
+
+Result<bool> Store::has_blob(const Digest& digest) {
+  std::lock_guard lock(state_->commit);
+  LFARM_ASSIGN_OR_RETURN(auto size, state_->blob_size(digest));
+  if (size) state_->recent_blobs[digest] = state_->now();
+  return size.has_value();
+}
+
+// --- Usage
+// ----------------------------------------------------------------------------------------
+
+void Store::State::note_lookup(const Digest& key, bool hit) {
+  std::lock_guard lock(usage);
+  if (!hit) {
+    ++totals.misses;
+    return;
+  }
+  ++totals.hits;
+  if (database->read_only()) return;
+  last_used[key] = now();
+  if (last_used.size() < kPendingUsesMax) return;
+  Batch batch(*database);
+  add_usage(batch);
+  // Losing the order of some uses is no reason to fail a lookup.
+  if (auto status = database->write(batch, false); !status.ok()) {
+    common::log_warning(status.error().message);
+  }
+}
+
+void Store::State::add_usage(Batch& batch) {
+  for (const auto& [key, when] : last_used) {
+    std::string value;
+    append_u64(value, static_cast<uint64_t>(when));
+    batch.put(Family::kMeta, digest_key(kUsedPrefix, key), value);
+  }
+  last_used.clear();
+  std::string record;
+  append_u64(record, totals.hits);
+  append_u64(record, totals.misses);
+  append_f64(record, totals.saved_ms);
+  batch.put(Family::kMeta, kUsageKey, record);
+}
+
+void Store::State::flush_usage() {
+  if (database->read_only()) return;
+  std::lock_guard lock(usage);
+  Batch batch(*database);
+  add_usage(batch);
+  if (auto status = database->write(batch, false); !status.ok()) {
+    common::log_warning(status.error().message);
+  }
+}
+
+void Store::add_saved_ms(double ms) {
+  std::lock_guard lock(state_->usage);
+  state_->totals.saved_ms += ms;
+}
+
+}  // namespace cache

@@ -1,0 +1,200 @@
+// The cache of one state directory: plans, the kernels they need, measurements, known failures and
+// the journals of running jobs, kept so that a plan is served whole or not at all.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/digest.h"
+#include "common/base/result.h"
+
+namespace cache {
+
+struct StoreOptions {
+  bool read_only = false;
+  // Bound on the bytes of plans and kernels; puts beyond it evict what was used longest ago.
+  // 0: unbounded. It bounds what is kept, not the disk: removed bytes leave the disk later.
+  uint64_t max_bytes = 0;
+  size_t block_cache_bytes = size_t{16} << 20;
+  // Nanoseconds since 1970; empty means common::wall_clock_ns.
+  std::function<int64_t()> wall_ns;
+};
+
+// What is known of a plan without reading its bytes.
+struct PlanFacts {
+  common::Digest key;         // graph hash + target + numerics policy + compiler epoch
+  common::Digest graph_hash;  // plans of one graph are found by it
+  common::Digest plan_id;     // identifies the plan's content; revocations name it
+  int64_t best_ns = 0;        // measured time of the plan; 0 when unknown
+};
+
+struct NewPlan {
+  PlanFacts facts;
+  std::string bytes;
+  std::vector<common::Digest> needs;  // blobs without which the plan is useless
+};
+
+struct StoredPlan {
+  PlanFacts facts;
+  int64_t created_wall_ns = 0;
+  std::string bytes;
+  std::vector<common::Digest> needs;
+};
+
+// A plan with the verified bytes of its blobs: blobs[i] has the digest plan.needs[i].
+struct PlanBundle {
+  StoredPlan plan;
+  std::vector<std::string> blobs;
+};
+
+struct PlanListing {
+  PlanFacts facts;
+  uint64_t bytes = 0;  // of the plan without its blobs
+  uint64_t needs = 0;  // number of blobs
+  int64_t created_wall_ns = 0;
+  int64_t last_used_wall_ns = 0;
+};
+
+struct StoredMeasurement {
+  double ns = 0;
+  uint32_t samples = 0;
+  int64_t when_wall_ns = 0;
+  friend bool operator==(const StoredMeasurement&, const StoredMeasurement&) = default;
+};
+
+// Why something is known not to work.
+struct Negative {
+  std::string reason;
+  int64_t expires_wall_ns = 0;  // 0: never
+};
+
+struct JobRecord {
+  uint64_t sequence = 0;
+  std::string bytes;
+};
+
+struct FamilyStats {
+  uint64_t count = 0;
+  uint64_t bytes = 0;  // of values
+};
+
+struct StoreStats {
+  FamilyStats plans, kernels, measurements, negatives, jobs;
+  uint64_t hits = 0, misses = 0;  // of get_plan and get_bundle, over all processes so far
+  double saved_ms = 0;
+  uint64_t disk_bytes = 0;
+};
+
+struct CollectReport {
+  uint64_t plans_removed = 0;
+  uint64_t blobs_removed = 0;
+  uint64_t bytes_removed = 0;
+  uint64_t bytes_kept = 0;
+};
+
+// All functions are thread-safe. One process writes to a state directory at a time; read-only
+// stores may be open beside it. Byte strings are opaque here: callers encode and sign them.
+class Store {
+ public:
+  // Opens, or creates, the store below `directory`, in a few milliseconds. kUnavailable: another
+  // process writes to it, the disk is full, or a read-only open finds none; kCorrupt: damaged;
+  // kUnsupported: written by another version; kInvalidInput: the directory cannot be used.
+  static common::Result<std::unique_ptr<Store>> open(const std::string& directory,
+                                                     const StoreOptions& options = {});
+  ~Store();
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
+
+  // --- Blobs, addressed by the digest of their bytes ------------------------------------------
+  // Keeps the bytes (at most 1 GiB) and returns digest_of(bytes). A damaged copy is replaced.
+  // A blob that no plan needs is safe from collection for ten minutes.
+  common::Result<common::Digest> put_blob(std::string_view bytes);
+  // Empty when absent. kCorrupt when the bytes no longer have their digest; they are removed then.
+  common::Result<std::optional<std::string>> get_blob(const common::Digest& digest);
+  // Whether it is there; restarts its ten minutes. Does not verify the bytes.
+  common::Result<bool> has_blob(const common::Digest& digest);
+
+  // --- Plans ------------------------------------------------------------------------------------
+  // Keeps the plan under its key in place of an earlier one, durably. kInvalidInput, naming the
+  // blob, unless all needed blobs are there and intact; kVerification when it was revoked.
+  common::Status put_plan(const NewPlan& plan);
+  // The same if no usable plan is there, or only a slower one; best_ns must be positive. Returns
+  // whether it was kept: of equal or repeated puts exactly one is.
+  common::Result<bool> put_plan_if_better(const NewPlan& plan);
+  // Empty unless the plan is there with all of its blobs; a plan that lost one is removed. A
+  // blob's digest is checked once for each open store: a later loss is seen by get_blob.
+  common::Result<std::optional<StoredPlan>> get_plan(const common::Digest& key);
+  // The same with the bytes of the blobs, all verified by this call.
+  common::Result<std::optional<PlanBundle>> get_bundle(const common::Digest& key);
+  // Keys of the plans of one graph, for all targets.
+  common::Result<std::vector<common::Digest>> plans_of_graph(const common::Digest& graph_hash);
+  common::Result<std::vector<PlanListing>> list_plans();
+  // Returns whether there was one. Its blobs stay until the next collection.
+  common::Result<bool> remove_plan(const common::Digest& key);
+  // Removes the plans with this id and refuses them from now on. Returns how many were removed.
+  common::Result<uint64_t> revoke(const common::Digest& plan_id, std::string_view reason);
+  // The reason when the plan id was revoked.
+  common::Result<std::optional<std::string>> revocation(const common::Digest& plan_id);
+
+  // --- Measurements: of one kernel, by its fingerprint, on one device -------------------------
+  // The first one stays; returns whether this was it.
+  common::Result<bool> put_measurement(const common::Digest& fingerprint, std::string_view device,
+                                       const StoredMeasurement& measurement);
+  common::Result<std::optional<StoredMeasurement>> get_measurement(
+      const common::Digest& fingerprint, std::string_view device);
+  common::Status for_each_measurement(
+      const std::function<void(const common::Digest& fingerprint, std::string_view device,
+                               const StoredMeasurement& measurement)>& visit);
+
+  // --- Negatives --------------------------------------------------------------------------------
+  common::Status put_negative(const common::Digest& fingerprint, const Negative& negative);
+  // Empty when absent or expired.
+  common::Result<std::optional<Negative>> get_negative(const common::Digest& fingerprint);
+
+  // --- Journals of jobs -------------------------------------------------------------------------
+  // Adds records to the journal of `job` (1 to 255 bytes), all or none. kInvalidInput when a
+  // sequence number is taken. `durable`: returns after they reached the disk, together with
+  // everything written before.
+  common::Status append_job(std::string_view job, std::span<const JobRecord> records, bool durable);
+  // In the order of their sequence numbers; empty when the job is unknown.
+  common::Result<std::vector<JobRecord>> read_job(std::string_view job);
+  // Jobs that have records.
+  common::Result<std::vector<std::string>> open_jobs();
+  // Removes the records below a sequence number, by default all of them.
+  common::Status remove_job(std::string_view job,
+                            uint64_t below = std::numeric_limits<uint64_t>::max());
+  // Brings everything written so far to the disk.
+  common::Status sync();
+
+  // --- Small named values -----------------------------------------------------------------------
+  common::Status put_named(std::string_view name, std::string_view bytes);
+  common::Result<std::optional<std::string>> get_named(std::string_view name);
+
+  // --- Upkeep -----------------------------------------------------------------------------------
+  // Reads every measurement, negative and job; plans and kernels are counted as they are put.
+  common::Result<StoreStats> stats();
+  // Adds to the time that hits saved their callers.
+  void add_saved_ms(double ms);
+  // Removes blobs that no plan needs, then plans in the order of their last use until plans and
+  // kernels take at most `max_bytes`, and gives the space back.
+  common::Result<CollectReport> gc(uint64_t max_bytes);
+  // Removes plans, kernels, measurements and negatives; journals, named values and revocations
+  // stay.
+  common::Status clear();
+  // Read-only: catches up with the process that writes. Call it to see later plans.
+  common::Status refresh();
+
+ private:
+  struct State;
+  explicit Store(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace cache

@@ -1,0 +1,99 @@
+// What an open store keeps in memory, shared by the sources that implement it and by no one else.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "cache/store/database.h"
+#include "cache/store/records.h"
+#include "cache/store/store.h"
+
+namespace cache {
+
+// Numbers kept up to date with every change of plans and kernels, in the same batch.
+struct Counters {
+  FamilyStats plans, kernels;
+  uint64_t total_bytes() const { return plans.bytes + kernels.bytes; }
+};
+
+struct Usage {
+  uint64_t hits = 0, misses = 0;
+  double saved_ms = 0;
+};
+
+enum class BlobCondition { kIntact, kMissing, kDamaged };
+
+// Lock order: commit, then memo or usage. Reads take no commit lock.
+struct Store::State {
+  std::string directory;
+  StoreOptions options;
+  std::unique_ptr<Database> database;
+
+  // Serialises changes of plans and kernels, so that checks and counters hold until the write.
+  std::mutex commit;
+  Counters counters;
+  // Blobs that wait for their plan: digest -> when last put or asked for.
+  std::unordered_map<common::Digest, int64_t> recent_blobs;
+  uint64_t collect_above = 0;  // automatic collection waits for this many bytes
+
+  // Blobs seen intact since the store was opened. Only this process can remove them, so membership
+  // saves hashing them again; `removals` tells a reader that its finding may be out of date.
+  std::mutex memo;
+  std::unordered_set<common::Digest> intact;
+  uint64_t removals = 0;
+
+  // Hits are written in bulk: one lost in a crash costs a little order of eviction.
+  std::mutex usage;
+  Usage totals;
+  std::unordered_map<common::Digest, int64_t> last_used;  // plan key -> wall ns, not yet written
+
+  int64_t now() const { return options.wall_ns(); }
+
+  common::Result<BlobCondition> check_blob(const common::Digest& digest);
+  common::Result<BlobCondition> verify_blob(const common::Digest& digest, std::string* bytes);
+  // The caller holds `memo`.
+  void remember_intact(const common::Digest& digest);
+  void forget_blobs(const std::vector<common::Digest>& digests);
+  void add_removal(Batch& batch, const common::Digest& blob, uint64_t bytes);
+  // Removes the blob if it is still damaged.
+  common::Status discard_damaged(const common::Digest& digest);
+  // As noted when it was put; empty when it never was.
+  common::Result<std::optional<uint64_t>> blob_size(const common::Digest& digest) const;
+
+  common::Result<bool> commit_plan(const NewPlan& plan, bool only_if_better);
+  // Adds a plan's removal to the batch and the counters.
+  void add_plan_removal(Batch& batch, const common::Digest& key, const PlanHeader& header,
+                        size_t record_bytes);
+  // Removes the plan if its record is still `record`.
+  common::Status discard_plan(const common::Digest& key, const std::string& record);
+  struct Found {
+    std::string record;
+    PlanHeader header;
+    std::vector<std::string> blobs;
+  };
+  common::Result<std::optional<Found>> find_plan(const common::Digest& key, bool with_blobs);
+
+  void note_lookup(const common::Digest& key, bool hit);
+  // Adds the pending uses to the batch. The caller holds `usage`.
+  void add_usage(Batch& batch);
+  void flush_usage();
+
+  // Writes the batch together with the counters; restores them when the write fails.
+  common::Status write_counted(Batch& batch, const Counters& before);
+  // The caller holds `commit`.
+  common::Result<CollectReport> collect(uint64_t max_bytes);
+  common::Status collect_if_full();
+};
+
+inline constexpr uint64_t kBlobBytesMax = uint64_t{1} << 30;
+inline constexpr size_t kNeedsMax = size_t{1} << 20;
+// Between the put of a blob and the put of the plan that needs it.
+inline constexpr int64_t kRecentBlobNs = int64_t{600} * 1'000'000'000;
+
+}  // namespace cache
