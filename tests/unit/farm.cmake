@@ -1,0 +1,1 @@
+lfarm_test(farm LABEL unit SOURCES farm_test.cc COMPONENTS coordinator/farm)

@@ -1,0 +1,715 @@
+// One test for each rule of the farm's scheduler.
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "coordinator/farm/scheduler.h"
+
+namespace coordinator::farm {
+namespace {
+
+constexpr int64_t kMs = 1'000'000;
+
+common::Digest candidate(const std::string& name) { return common::digest_of(name); }
+
+// A scheduler with a clock that only the test moves.
+struct Farm {
+  explicit Farm(Config config = {}) : config(config), scheduler(config) {}
+
+  std::vector<Action> on(const Event& event) {
+    auto actions = scheduler.on_event(event, now_ms * kMs);
+    scheduler.check_invariants();
+    return actions;
+  }
+  std::vector<Action> hello(WorkerId worker, uint32_t slots = 1, const std::string& target = "cpu",
+                            uint64_t incarnation = 1) {
+    return on(WorkerHello{worker, incarnation, target, slots});
+  }
+  void job(JobId id, const std::string& tenant = "team", uint32_t priority = 10) {
+    on(JobAdded{id, tenant, priority});
+  }
+  std::vector<Action> task(TaskId id, JobId job = 1, const std::string& name = "",
+                           const std::string& target = "cpu", uint32_t cost = 1) {
+    TaskAdded added;
+    added.task = id;
+    added.job = job;
+    added.target = target;
+    added.run_limit_ms = 1000;
+    added.cost = cost;
+    if (!name.empty()) added.fingerprint = candidate(name);
+    added.payload = id + 1000;
+    return on(added);
+  }
+  std::vector<Action> result(WorkerId worker, TaskId task, Epoch epoch,
+                             Outcome outcome = Outcome::kOk, Handle handle = 7) {
+    return on(TaskResult{worker, task, epoch, outcome, handle});
+  }
+  std::vector<Action> beat(WorkerId worker, std::vector<HeldLease> leases = {},
+                           uint32_t slots = 1) {
+    return on(WorkerHeartbeat{worker, 1, slots, std::move(leases)});
+  }
+  std::vector<Action> tick_after(int64_t ms) {
+    now_ms += ms;
+    return on(Tick{});
+  }
+  // Lets `ms` pass in ticks of a second, with heartbeats of these workers each second.
+  std::vector<Action> pass(int64_t ms, const std::map<WorkerId, std::vector<HeldLease>>& beats) {
+    std::vector<Action> all;
+    for (int64_t end = now_ms + ms; now_ms < end;) {
+      for (const auto& [worker, leases] : beats) append(all, beat(worker, leases));
+      append(all, tick_after(std::min<int64_t>(1000, end - now_ms)));
+    }
+    return all;
+  }
+  static void append(std::vector<Action>& to, std::vector<Action> from) {
+    for (Action& action : from) to.push_back(std::move(action));
+  }
+
+  Config config;
+  Scheduler scheduler;
+  int64_t now_ms = 1000;
+};
+
+template <class Kind>
+std::vector<Kind> only(const std::vector<Action>& actions) {
+  std::vector<Kind> found;
+  for (const Action& action : actions) {
+    if (const Kind* kind = std::get_if<Kind>(&action)) found.push_back(*kind);
+  }
+  return found;
+}
+
+template <class Kind>
+size_t count(const std::vector<Action>& actions) {
+  return only<Kind>(actions).size();
+}
+
+TEST(Farm, SendsATaskToAWorkerOfItsTargetAndCommitsItsResult) {
+  Farm farm;
+  farm.job(1);
+  farm.hello(5, 1, "cuda");
+  EXPECT_TRUE(farm.task(10).empty());
+  auto sent = only<SendTask>(farm.hello(6, 1, "cpu"));
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].worker, 6u);
+  EXPECT_EQ(sent[0].task, 10u);
+  EXPECT_EQ(sent[0].job, 1u);
+  EXPECT_EQ(sent[0].epoch, 1u);
+  EXPECT_EQ(sent[0].attempt, 1u);
+  EXPECT_EQ(sent[0].payload, 1010u);
+  EXPECT_EQ(sent[0].deadline_ns, (1000 + 1000 + farm.config.lease_slack_ms) * kMs);
+  auto committed = only<TaskCommitted>(farm.result(6, 10, 1, Outcome::kWrong, 77));
+  ASSERT_EQ(committed.size(), 1u);
+  EXPECT_EQ(committed[0].outcome, Outcome::kWrong);
+  EXPECT_EQ(committed[0].result, 77u);
+  EXPECT_EQ(committed[0].worker, 6u);
+  EXPECT_EQ(farm.scheduler.stats().tasks_open, 0u);
+}
+
+TEST(Farm, NeverExceedsTheSlotsOfferedAndFollowsTheirChanges) {
+  Farm farm;
+  farm.job(1);
+  for (TaskId id = 1; id <= 6; ++id) farm.task(id);
+  EXPECT_EQ(count<SendTask>(farm.hello(5, 2)), 2u);
+  EXPECT_EQ(count<SendTask>(farm.on(WorkerCredit{5, 1, 3})), 1u);
+  EXPECT_EQ(count<SendTask>(farm.on(WorkerCredit{5, 1, 3})), 0u) << "the same credit again";
+  EXPECT_EQ(count<SendTask>(farm.on(WorkerCredit{5, 1, 1})), 0u);
+  EXPECT_EQ(count<SendTask>(farm.result(5, 1, 1)), 0u);
+  EXPECT_EQ(count<SendTask>(farm.result(5, 2, 1)), 0u);
+  EXPECT_EQ(count<SendTask>(farm.result(5, 3, 1)), 1u);
+}
+
+TEST(Farm, SpreadsWorkOverTheLeastLoadedWorkers) {
+  Farm farm;
+  farm.job(1);
+  farm.hello(5, 4);
+  farm.hello(6, 4);
+  std::map<WorkerId, int> tasks;
+  for (TaskId id = 1; id <= 6; ++id) ++tasks[only<SendTask>(farm.task(id))[0].worker];
+  EXPECT_EQ(tasks[5], 3);
+  EXPECT_EQ(tasks[6], 3);
+}
+
+TEST(Farm, RefusesResultsOfOldEpochsForeignWorkersAndDuplicates) {
+  Farm farm;
+  farm.job(1);
+  farm.hello(5);
+  farm.hello(6);
+  farm.task(10);
+  EXPECT_EQ(count<StaleResult>(farm.result(6, 10, 1)), 1u) << "not its lease";
+  EXPECT_EQ(count<StaleResult>(farm.result(5, 10, 2)), 1u) << "an epoch never granted";
+  farm.on(WorkerGone{5, 1, false});  // requeued to 6 under epoch 2
+  auto stale = farm.result(5, 10, 1);
+  EXPECT_EQ(count<StaleResult>(stale), 1u);
+  EXPECT_EQ(count<TaskCommitted>(stale), 0u);
+  EXPECT_EQ(count<TaskCommitted>(farm.result(6, 10, 2)), 1u);
+  auto again = farm.result(6, 10, 2);
+  EXPECT_EQ(count<TaskCommitted>(again), 0u);
+  EXPECT_EQ(count<StaleResult>(again), 1u);
+}
+
+TEST(Farm, SilentWorkersAreLostAndTheirTasksMove) {
+  Farm farm;
+  farm.job(1);
+  farm.hello(5);
+  farm.task(10);
+  EXPECT_TRUE(farm.pass(9000, {}).empty());
+  farm.hello(6);
+  auto lost = farm.pass(1000, {});
+  ASSERT_EQ(count<WorkerLost>(lost), 1u);
+  EXPECT_EQ(only<TaskRequeued>(lost)[0].reason, RequeueReason::kWorkerLost);
+  auto sent = only<SendTask>(lost);
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].worker, 6u);
+  EXPECT_EQ(sent[0].epoch, 2u);
+  EXPECT_EQ(sent[0].attempt, 2u);
+  EXPECT_EQ(count<WorkerUnknown>(farm.beat(5)), 1u);
+}
+
+TEST(Farm, HeartbeatsExtendALeaseUpToTheTasksDeadlineOnly) {
+  Farm farm;
+  farm.job(1);
+  farm.hello(5);
+  auto sent = only<SendTask>(farm.task(10));
+  auto alive = farm.pass(30'000, {{5, {{10, 1, false}}}});
+  EXPECT_EQ(count<TaskRequeued>(alive), 0u) << "lease_ms is 15 s, but the worker names the lease";
+  auto over = farm.pass(1'000, {{5, {{10, 1, false}}}});
+  EXPECT_GE(farm.now_ms * kMs, sent[0].deadline_ns);
+  ASSERT_EQ(count<TaskRequeued>(over), 1u);
+  EXPECT_EQ(only<TaskRequeued>(over)[0].reason, RequeueReason::kLeaseExpired);
+  EXPECT_EQ(count<RevokeLease>(over), 1u);
+}
+
+TEST(Farm, ALeaseTheWorkerNeverNamesExpiresEarly) {
+  Farm farm;
+  farm.job(1);
+  farm.hello(5);
+  farm.task(10);
+  EXPECT_EQ(count<TaskRequeued>(farm.pass(14'000, {{5, {}}})), 0u);
+  EXPECT_EQ(count<TaskRequeued>(farm.pass(1'000, {{5, {}}})), 1u);
+}
+
+TEST(Farm, ARevokedLeaseHoldsItsSlotUntilTheWorkerGivesItUp) {
+  Farm farm;
+  farm.job(1);
+  farm.job(2);
+  farm.hello(5);
+  farm.task(10, 1);
+  EXPECT_EQ(count<RevokeLease>(farm.on(JobCancelled{1})), 1u);
+  EXPECT_EQ(count<SendTask>(farm.task(20, 2)), 0u);
+  farm.now_ms += 5000;
+  auto still = farm.beat(5, {{10, 1, true}});
+  EXPECT_EQ(count<RevokeLease>(still), 1u) << "said again while the worker holds it";
+  EXPECT_EQ(count<SendTask>(still), 0u);
+  EXPECT_EQ(count<SendTask>(farm.on(LeaseReturned{5, 10, 1})), 1u);
+}
+
+TEST(Farm, ARevokedLeaseIsForgottenAfterTheWorkerStoppedNamingIt) {
+  Farm farm;
+  farm.job(1);
+  farm.job(2);
+  farm.hello(5);
+  farm.task(10, 1);
+  farm.on(JobCancelled{1});
+  farm.task(20, 2);
+  EXPECT_EQ(count<SendTask>(farm.beat(5)), 0u) << "may have left before the lease arrived";
+  farm.now_ms += farm.config.settle_ms;
+  EXPECT_EQ(count<SendTask>(farm.beat(5)), 1u);
+}
+
+TEST(Farm, LeasesOfAnEarlierCoordinatorAreRevokedAndCountAsSlots) {
+  Farm farm;
+  farm.job(1);
+  farm.hello(5, 2);
+  auto revoked = only<RevokeLease>(farm.beat(5, {{99, 3, true}}, 2));
+  ASSERT_EQ(revoked.size(), 1u);
+  EXPECT_EQ(revoked[0].task, 99u);
+  EXPECT_EQ(count<SendTask>(farm.task(1)), 1u);
+  EXPECT_EQ(count<SendTask>(farm.task(2)), 0u);
+}
+
+TEST(Farm, ATaskMayStartAtALaterEpochAfterARestart) {
+  Farm farm;
+  farm.job(1);
+  farm.hello(5);
+  TaskAdded task;
+  task.task = 10;
+  task.job = 1;
+  task.target = "cpu";
+  task.run_limit_ms = 100;
+  task.first_epoch = 1'000'001;
+  EXPECT_EQ(only<SendTask>(farm.on(task))[0].epoch, 1'000'001u);
+  EXPECT_EQ(count<StaleResult>(farm.result(5, 10, 1)), 1u);
+  EXPECT_EQ(count<TaskCommitted>(farm.result(5, 10, 1'000'001)), 1u);
+}
+
+TEST(Farm, InfraFailuresAreRetriedOnAnotherWorker) {
+  Farm farm;
+  farm.job(1);
+  farm.hello(5);
+  farm.task(10);
+  farm.hello(6, 0);
+  auto failed = farm.result(5, 10, 1, Outcome::kInfra);
+  EXPECT_EQ(count<TaskCommitted>(failed), 0u);
+  EXPECT_EQ(only<TaskRequeued>(failed)[0].reason, RequeueReason::kInfra);
+  EXPECT_EQ(only<SendTask>(failed)[0].worker, 5u) << "6 takes no work, so there is no other";
+  farm.on(WorkerCredit{6, 1, 1});
+  auto moved = farm.result(5, 10, 2, Outcome::kInfra);
+  EXPECT_EQ(only<SendTask>(moved)[0].worker, 6u);
+}
+
+TEST(Farm, ATaskWaitsForAnotherWorkerButNotForEver) {
+  Farm farm;
+  farm.job(1);
+  farm.hello(5);
+  farm.hello(6);
+  farm.task(10);
+  farm.task(11);
+  auto failed = farm.result(5, 10, 1, Outcome::kInfra);
+  EXPECT_EQ(count<SendTask>(failed), 0u) << "6 is busy, 5 has failed it";
+  auto freed = only<SendTask>(farm.result(6, 11, 1));
+  ASSERT_EQ(freed.size(), 1u);
+  EXPECT_EQ(freed[0].task, 10u);
+  EXPECT_EQ(freed[0].worker, 6u);
+
+  farm.task(12);  // to 5
+  farm.result(5, 12, 1, Outcome::kInfra);
+  auto later = only<SendTask>(farm.pass(farm.config.elsewhere_ms, {{5, {}}, {6, {{10, 2, true}}}}));
+  ASSERT_EQ(later.size(), 1u);
+  EXPECT_EQ(later[0].worker, 5u) << "6 stayed busy";
+}
+
+TEST(Farm, GivesATaskUpAfterTooManyInfraFailures) {
+  Config config;
+  config.infra_failures_max = 3;
+  config.strikes_max = 100;
+  Farm farm(config);
+  farm.job(1);
+  farm.hello(5);
+  farm.task(10);
+  farm.result(5, 10, 1, Outcome::kInfra);
+  farm.result(5, 10, 2, Outcome::kInfra);
+  auto last = farm.result(5, 10, 3, Outcome::kInfra);
+  ASSERT_EQ(count<TaskFailedInfra>(last), 1u);
+  EXPECT_EQ(only<TaskFailedInfra>(last)[0].failures, 3u);
+  EXPECT_EQ(count<TaskCommitted>(last), 0u);
+  EXPECT_EQ(farm.scheduler.stats().tasks_open, 0u);
+}
+
+TEST(Farm, SuspendsAWorkerThatKeepsFailing) {
+  Farm farm;
+  farm.job(1);
+  farm.hello(5);
+  farm.task(10);
+  farm.result(5, 10, 1, Outcome::kInfra);
+  farm.result(5, 10, 2, Outcome::kInfra);
+  auto third = farm.result(5, 10, 3, Outcome::kInfra);
+  EXPECT_EQ(count<WorkerSuspended>(third), 1u);
+  EXPECT_EQ(count<SendTask>(third), 0u);
+  EXPECT_EQ(count<SendTask>(farm.tick_after(farm.config.suspend_ms_min)), 1u);
+  auto fourth = only<WorkerSuspended>(farm.result(5, 10, 4, Outcome::kInfra));
+  ASSERT_EQ(fourth.size(), 1u);
+  EXPECT_EQ(fourth[0].until_ns, (farm.now_ms + 2 * farm.config.suspend_ms_min) * kMs);
+}
+
+TEST(Farm, AVerdictEndsAWorkersRowOfFailures) {
+  Farm farm;
+  farm.job(1);
+  farm.hello(5);
+  for (TaskId id = 1; id <= 8; id += 2) {
+    farm.task(id);
+    EXPECT_EQ(count<WorkerSuspended>(farm.result(5, id, 1, Outcome::kInfra)), 0u);
+    EXPECT_EQ(count<TaskCommitted>(farm.result(5, id, 2, Outcome::kCompileError)), 1u);
+  }
+}
+
+TEST(Farm, ACrashIsConfirmedOnAnotherWorkerAndThenQuarantined) {
+  Farm farm;
+  farm.job(1);
+  farm.job(2);
+  farm.hello(5);
+  farm.hello(6);
+  farm.task(10, 1, "killer");
+  farm.task(11, 1, "bystander");
+  farm.task(12, 2, "killer");
+  auto first = farm.result(5, 10, 1, Outcome::kCrash);
+  EXPECT_EQ(count<TaskCommitted>(first), 0u);
+  EXPECT_EQ(only<TaskRequeued>(first)[0].reason, RequeueReason::kUnconfirmedCrash);
+  farm.result(6, 11, 1);
+  auto second = farm.result(6, 10, 2, Outcome::kHang, 9);
+  ASSERT_EQ(count<CandidateQuarantined>(second), 1u);
+  auto committed = only<TaskCommitted>(second);
+  ASSERT_EQ(committed.size(), 2u) << "the other job's task with it";
+  EXPECT_EQ(committed[0].task, 10u);
+  EXPECT_EQ(committed[0].outcome, Outcome::kCrash);
+  EXPECT_EQ(committed[0].result, 9u);
+  EXPECT_EQ(committed[1].task, 12u);
+  EXPECT_EQ(committed[1].outcome, Outcome::kCrash);
+  EXPECT_EQ(committed[1].result, 0u);
+  auto later = only<TaskCommitted>(farm.task(13, 2, "killer"));
+  ASSERT_EQ(later.size(), 1u);
+  EXPECT_EQ(later[0].outcome, Outcome::kCrash);
+  EXPECT_EQ(count<SendTask>(farm.task(14, 2, "bystander")), 1u);
+}
+
+TEST(Farm, ASickWorkersCrashReportDoesNotCondemnACandidate) {
+  Farm farm;
+  farm.job(1);
+  farm.hello(5);
+  farm.hello(6);
+  farm.task(10, 1, "healthy");
+  auto moved = only<SendTask>(farm.result(5, 10, 1, Outcome::kCrash));
+  ASSERT_EQ(moved.size(), 1u);
+  EXPECT_EQ(moved[0].worker, 6u);
+  auto verdict = only<TaskCommitted>(farm.result(6, 10, 2, Outcome::kOk));
+  ASSERT_EQ(verdict.size(), 1u);
+  EXPECT_EQ(verdict[0].outcome, Outcome::kOk);
+}
+
+TEST(Farm, AloneAWorkersCrashReportIsTheVerdict) {
+  Farm farm;
+  farm.job(1);
+  farm.hello(5);
+  farm.task(10, 1, "killer");
+  auto verdict = farm.result(5, 10, 1, Outcome::kHang, 3);
+  ASSERT_EQ(count<TaskCommitted>(verdict), 1u);
+  EXPECT_EQ(only<TaskCommitted>(verdict)[0].outcome, Outcome::kHang);
+  EXPECT_EQ(count<CandidateQuarantined>(verdict), 0u);
+  farm.task(11, 1, "killer");
+  EXPECT_EQ(count<CandidateQuarantined>(farm.result(5, 11, 1, Outcome::kCrash)), 0u)
+      << "one worker killed twice is one worker";
+}
+
+TEST(Farm, WorkersLostWhileExecutingACandidateQuarantineIt) {
+  Farm farm;
+  farm.job(1);
+  farm.hello(5);
+  farm.task(10, 1, "killer");
+  farm.beat(5, {{10, 1, true}});
+  farm.on(WorkerGone{5, 1, false});
+  farm.hello(6);
+  farm.beat(6, {{10, 2, true}});
+  auto lost = farm.on(WorkerGone{6, 1, false});
+  EXPECT_EQ(count<CandidateQuarantined>(lost), 1u);
+  ASSERT_EQ(count<TaskCommitted>(lost), 1u);
+  EXPECT_EQ(only<TaskCommitted>(lost)[0].outcome, Outcome::kCrash);
+}
+
+TEST(Farm, CandidatesThatWereNotExecutingAreNotBlamed) {
+  Farm farm;
+  farm.job(1);
+  farm.hello(5);
+  farm.task(10, 1, "innocent");
+  farm.beat(5, {{10, 1, false}});
+  farm.on(WorkerGone{5, 1, false});
+  farm.hello(6);
+  farm.beat(6, {{10, 2, true}});
+  farm.on(WorkerGone{6, 1, true});
+  farm.hello(7);
+  auto lost = farm.on(WorkerGone{7, 1, false});
+  EXPECT_EQ(count<CandidateQuarantined>(lost), 0u);
+  EXPECT_EQ(count<TaskRequeued>(lost), 1u);
+}
+
+TEST(Farm, ManyLossesAtOnceAreTheNetworksFault) {
+  Farm farm;
+  farm.job(1);
+  for (WorkerId id = 1; id <= 6; ++id) farm.hello(id);
+  for (TaskId id = 1; id <= 6; ++id) farm.task(id, 1, "shared kernel");
+  for (WorkerId id = 1; id <= 6; ++id) farm.beat(id, {{id, 1, false}});
+  // The first two losses cannot be told from deaths; they execute nothing here.
+  farm.beat(5, {{5, 1, true}});
+  farm.beat(6, {{6, 1, true}});
+  auto lost = farm.pass(11'000, {});
+  EXPECT_EQ(count<WorkerLost>(lost), 6u);
+  EXPECT_EQ(count<CandidateQuarantined>(lost), 0u);
+}
+
+TEST(Farm, ACandidateThatHangsTheWorkerItselfIsBlamed) {
+  Farm farm;
+  farm.job(1);
+  farm.hello(5);
+  farm.task(10, 1, "killer");
+  farm.pass(31'000, {{5, {{10, 1, true}}}});
+  farm.hello(6);
+  auto all = farm.pass(40'000, {{5, {{10, 1, true}}}, {6, {{10, 2, true}}}});
+  EXPECT_EQ(count<CandidateQuarantined>(all), 1u);
+  EXPECT_EQ(count<TaskCommitted>(all), 1u);
+}
+
+TEST(Farm, AFingerprintCanBeBannedByHand) {
+  Farm farm;
+  farm.job(1);
+  farm.hello(5);
+  farm.task(10, 1, "killer");
+  auto banned = farm.on(FingerprintBanned{candidate("killer")});
+  EXPECT_EQ(count<CandidateQuarantined>(banned), 1u);
+  EXPECT_EQ(count<TaskCommitted>(banned), 1u);
+  EXPECT_EQ(count<RevokeLease>(banned), 1u);
+  EXPECT_TRUE(farm.on(FingerprintBanned{candidate("killer")}).empty());
+}
+
+TEST(Farm, ADrainingWorkerFinishesOrReturnsItsLeasesAndGetsNoMore) {
+  Farm farm;
+  farm.job(1);
+  farm.hello(5, 2);
+  farm.task(10);
+  farm.task(11);
+  EXPECT_EQ(count<WorkerDrained>(farm.on(WorkerDrain{5, 1})), 0u);
+  EXPECT_EQ(count<SendTask>(farm.task(12)), 0u);
+  EXPECT_EQ(count<TaskCommitted>(farm.result(5, 10, 1)), 1u);
+  auto returned = farm.on(LeaseReturned{5, 11, 1});
+  EXPECT_EQ(count<WorkerDrained>(returned), 1u);
+  EXPECT_EQ(count<SendTask>(returned), 0u);
+  EXPECT_EQ(count<WorkerDrained>(farm.on(WorkerDrain{5, 1})), 1u) << "asked again, told again";
+  EXPECT_EQ(count<SendTask>(farm.on(WorkerCredit{5, 1, 4})), 0u);
+  farm.on(WorkerGone{5, 1, true});
+  EXPECT_EQ(count<SendTask>(farm.hello(6, 2)), 2u);
+}
+
+TEST(Farm, ReturnedLeasesAreNoInfraFailures) {
+  Config config;
+  config.infra_failures_max = 1;
+  Farm farm(config);
+  farm.job(1);
+  farm.hello(5);
+  farm.hello(6);
+  farm.task(10);
+  auto returned = farm.on(LeaseReturned{5, 10, 1});
+  EXPECT_EQ(count<TaskFailedInfra>(returned), 0u);
+  EXPECT_EQ(only<SendTask>(returned)[0].worker, 6u);
+  EXPECT_EQ(count<TaskRequeued>(farm.on(LeaseReturned{5, 10, 1})), 0u) << "a duplicate";
+}
+
+TEST(Farm, ARestartedWorkerLosesWhatItsEarlierProcessHeld) {
+  Farm farm;
+  farm.job(1);
+  farm.hello(5);
+  farm.task(10);
+  auto restarted = farm.hello(5, 1, "cpu", 2);
+  ASSERT_EQ(count<WorkerLost>(restarted), 1u);
+  EXPECT_TRUE(only<WorkerLost>(restarted)[0].restarted);
+  ASSERT_EQ(count<SendTask>(restarted), 1u);
+  EXPECT_EQ(only<SendTask>(restarted)[0].epoch, 2u);
+  EXPECT_TRUE(farm.hello(5, 9, "cpu", 1).empty()) << "an old message";
+  EXPECT_TRUE(farm.on(WorkerCredit{5, 1, 9}).empty());
+  EXPECT_TRUE(farm.on(WorkerGone{5, 1, false}).empty());
+  EXPECT_EQ(count<WorkerUnknown>(farm.on(WorkerCredit{5, 3, 9})), 1u) << "its hello got lost";
+}
+
+TEST(Farm, HelloAgainChangesNothing) {
+  Farm farm;
+  farm.job(1);
+  farm.hello(5);
+  farm.task(10);
+  EXPECT_TRUE(farm.hello(5).empty());
+  EXPECT_EQ(count<TaskCommitted>(farm.result(5, 10, 1)), 1u);
+}
+
+TEST(Farm, CancellingAJobRevokesItsLeasesAndCommitsNothing) {
+  Farm farm;
+  farm.job(1);
+  farm.hello(5, 2);
+  for (TaskId id = 1; id <= 4; ++id) farm.task(id);
+  auto cancelled = farm.on(JobCancelled{1});
+  EXPECT_EQ(count<RevokeLease>(cancelled), 2u);
+  EXPECT_EQ(count<TaskCommitted>(cancelled), 0u);
+  EXPECT_EQ(farm.scheduler.stats().tasks_open, 0u);
+  auto stale = farm.result(5, 1, 1);
+  EXPECT_EQ(count<StaleResult>(stale), 1u);
+  EXPECT_EQ(count<TaskCommitted>(stale), 0u);
+  EXPECT_EQ(only<TaskRefused>(farm.task(9))[0].refusal, Refusal::kCancelled);
+  farm.on(JobRemoved{1});
+  EXPECT_EQ(only<TaskRefused>(farm.task(9))[0].refusal, Refusal::kUnknown);
+  EXPECT_EQ(farm.scheduler.stats().jobs, 0u);
+}
+
+TEST(Farm, TellsAJobThatNoWorkerHasItsTarget) {
+  Farm farm;
+  farm.job(1);
+  farm.hello(5, 1, "cpu");
+  farm.task(10, 1, "", "cuda:sm_90");
+  int64_t grace = farm.config.no_worker_grace_ms;
+  EXPECT_EQ(count<NoWorkerForTarget>(farm.pass(grace - 1, {{5, {}}})), 0u);
+  auto told = only<NoWorkerForTarget>(farm.pass(1, {{5, {}}}));
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].job, 1u);
+  EXPECT_EQ(told[0].target, "cuda:sm_90");
+  EXPECT_EQ(farm.scheduler.jobs()[0].targets_without_worker.size(), 1u);
+  EXPECT_EQ(count<NoWorkerForTarget>(farm.pass(2 * grace, {{5, {}}})), 0u) << "once";
+  auto came = farm.hello(6, 1, "cuda:sm_90");
+  EXPECT_EQ(count<NoWorkerCleared>(came), 1u);
+  EXPECT_EQ(count<SendTask>(came), 1u);
+}
+
+TEST(Farm, WorkersThatLeaveOrOfferNothingAreNoWorkers) {
+  Farm farm;
+  farm.job(1);
+  farm.hello(5, 1);
+  farm.task(10);
+  farm.task(11);
+  farm.on(WorkerDrain{5, 1});
+  farm.hello(6, 0);
+  auto told = farm.pass(farm.config.no_worker_grace_ms, {{5, {{10, 1, true}}}, {6, {}}});
+  EXPECT_EQ(count<NoWorkerForTarget>(told), 0u) << "heartbeats of 6 offer a slot";
+  Farm idle;
+  idle.job(1);
+  idle.hello(6, 0);
+  idle.task(10);
+  auto all = idle.pass(idle.config.no_worker_grace_ms, {});
+  EXPECT_EQ(count<NoWorkerForTarget>(all), 1u);
+  auto cancelled = idle.on(JobCancelled{1});
+  EXPECT_EQ(count<NoWorkerCleared>(cancelled), 1u);
+}
+
+TEST(Farm, AStalledCoordinatorDoesNotDeclareItsWorkersDead) {
+  Farm farm;
+  farm.job(1);
+  farm.hello(5);
+  farm.task(10);
+  farm.pass(2000, {{5, {{10, 1, true}}}});
+  EXPECT_TRUE(farm.tick_after(60'000).empty()) << "the process slept for a minute";
+  EXPECT_EQ(count<TaskCommitted>(farm.result(5, 10, 1)), 1u);
+  EXPECT_EQ(count<WorkerLost>(farm.pass(farm.config.heartbeat_timeout_ms, {})), 1u);
+}
+
+// Serves one task at a time on one worker and counts what each job got.
+std::map<JobId, int> serve(Farm& farm, std::vector<Action> actions, int tasks) {
+  std::map<JobId, int> served;
+  std::deque<SendTask> sent;
+  for (int i = 0; i < tasks; ++i) {
+    for (const SendTask& send : only<SendTask>(actions)) sent.push_back(send);
+    if (sent.empty()) break;
+    SendTask task = sent.front();
+    sent.pop_front();
+    ++served[task.job];
+    actions = farm.result(task.worker, task.task, task.epoch);
+  }
+  return served;
+}
+
+TEST(Farm, TenantsShareEquallyHoweverManyJobsTheyHave) {
+  Farm farm;
+  for (JobId id = 1; id <= 4; ++id) farm.job(id, id == 4 ? "small" : "large");
+  for (TaskId id = 0; id < 400; ++id) farm.task(id, id % 4 + 1);
+  auto served = serve(farm, farm.hello(5), 120);
+  EXPECT_EQ(served[4], 60);
+  for (JobId id = 1; id <= 3; ++id) EXPECT_EQ(served[id], 20);
+}
+
+TEST(Farm, JobsOfATenantShareByPriority) {
+  Farm farm;
+  farm.job(1, "team", 30);
+  farm.job(2, "team", 10);
+  for (TaskId id = 0; id < 200; ++id) farm.task(id, id % 2 + 1);
+  auto served = serve(farm, farm.hello(5), 80);
+  EXPECT_NEAR(served[1], 60, 1);
+  EXPECT_NEAR(served[2], 20, 1);
+}
+
+TEST(Farm, CostlyTasksCountForMore) {
+  Farm farm;
+  farm.job(1, "a");
+  farm.job(2, "b");
+  for (TaskId id = 0; id < 200; ++id) farm.task(id, id % 2 + 1, "", "cpu", id % 2 == 0 ? 4 : 1);
+  auto served = serve(farm, farm.hello(5), 100);
+  EXPECT_NEAR(served[1], 20, 1);
+  EXPECT_NEAR(served[2], 80, 1);
+}
+
+TEST(Farm, AJobThatIdledSavesNothingUp) {
+  Farm farm;
+  farm.job(1, "a");
+  farm.job(2, "b");
+  for (TaskId id = 0; id < 300; ++id) farm.task(id, 1);
+  serve(farm, farm.hello(5), 100);
+  for (TaskId id = 1000; id < 1100; ++id) farm.task(id, 2);
+  auto served = serve(farm, farm.on(LeaseReturned{5, 100, 1}), 60);
+  EXPECT_NEAR(served[1], 30, 1);
+  EXPECT_NEAR(served[2], 30, 1);
+}
+
+TEST(Farm, RefusesWhatIsOutOfBounds) {
+  Config config;
+  config.tasks_max = 3;
+  config.tasks_per_job_max = 2;
+  config.jobs_max = 2;
+  config.workers_max = 1;
+  config.targets_max = 1;
+  Farm farm(config);
+  EXPECT_EQ(only<JobRefused>(farm.on(JobAdded{9, "", 1}))[0].refusal, Refusal::kInvalid);
+  EXPECT_EQ(only<JobRefused>(farm.on(JobAdded{9, "t", 0}))[0].refusal, Refusal::kInvalid);
+  farm.job(1);
+  farm.job(2);
+  EXPECT_EQ(only<JobRefused>(farm.on(JobAdded{3, "t", 1}))[0].refusal, Refusal::kFull);
+  farm.task(1, 1);
+  farm.task(2, 1);
+  EXPECT_TRUE(farm.task(2, 1).empty()) << "the same task again";
+  EXPECT_EQ(only<TaskRefused>(farm.task(3, 1))[0].refusal, Refusal::kFull) << "per job";
+  EXPECT_EQ(only<TaskRefused>(farm.task(3, 2, "", "cuda"))[0].refusal, Refusal::kFull) << "targets";
+  farm.task(3, 2);
+  EXPECT_EQ(only<TaskRefused>(farm.task(4, 2))[0].refusal, Refusal::kFull) << "all";
+  EXPECT_EQ(only<TaskRefused>(farm.task(5, 2, "", ""))[0].refusal, Refusal::kInvalid);
+  EXPECT_EQ(only<WorkerRefused>(farm.hello(7, 1, ""))[0].refusal, Refusal::kInvalid);
+  farm.hello(5);
+  EXPECT_EQ(only<WorkerRefused>(farm.hello(6))[0].refusal, Refusal::kFull);
+}
+
+TEST(Farm, NextTimerIsWhenATickHasSomethingToDo) {
+  Farm farm;
+  EXPECT_FALSE(farm.scheduler.next_timer_ns().has_value());
+  farm.hello(5);
+  EXPECT_EQ(farm.scheduler.next_timer_ns(), (1000 + farm.config.heartbeat_timeout_ms) * kMs);
+  farm.on(WorkerGone{5, 1, true});
+  EXPECT_FALSE(farm.scheduler.next_timer_ns().has_value());
+}
+
+TEST(Farm, EverythingHasAName) {
+  EXPECT_STREQ(outcome_name(Outcome::kCompileError), "compile_error");
+  EXPECT_STREQ(requeue_reason_name(RequeueReason::kLeaseExpired), "lease expired");
+  EXPECT_STREQ(refusal_name(Refusal::kFull), "full");
+}
+
+// The size the farm must bear: 100,000 open tasks of 100 jobs on 500 workers. An event that scans
+// tasks would take minutes here, against the limit that the test runner sets.
+TEST(Farm, BearsAHundredThousandOpenTasks) {
+  Scheduler scheduler{Config{}};
+  constexpr TaskId kTasks = 100'000;
+  for (JobId id = 1; id <= 100; ++id) {
+    scheduler.on_event(JobAdded{id, "tenant" + std::to_string(id % 10), 10}, 0);
+  }
+  for (TaskId id = 0; id < kTasks; ++id) {
+    TaskAdded task;
+    task.task = id;
+    task.job = id % 100 + 1;
+    task.target = "cpu";
+    task.run_limit_ms = 1000;
+    task.fingerprint = common::digest_of(std::to_string(id));
+    ASSERT_TRUE(scheduler.on_event(task, 0).empty());
+  }
+  EXPECT_EQ(scheduler.stats().tasks_open, kTasks);
+  std::deque<SendTask> sent;
+  auto take = [&](const std::vector<Action>& actions) {
+    for (const SendTask& send : only<SendTask>(actions)) sent.push_back(send);
+  };
+  for (WorkerId id = 1; id <= 500; ++id) {
+    take(scheduler.on_event(WorkerHello{id, 1, "cpu", 4}, 0));
+  }
+  TaskId committed = 0;
+  for (int64_t now_ms = 0; !sent.empty(); ++now_ms) {
+    SendTask task = sent.front();
+    sent.pop_front();
+    auto actions =
+        scheduler.on_event(TaskResult{task.worker, task.task, task.epoch, Outcome::kOk, 1}, now_ms);
+    committed += count<TaskCommitted>(actions);
+    take(actions);
+  }
+  EXPECT_EQ(committed, kTasks);
+  scheduler.check_invariants();
+}
+
+}  // namespace
+}  // namespace coordinator::farm
