@@ -77,6 +77,11 @@ Status verify_plan_call(const Plan& plan, const Call& call, std::vector<char>& w
        kernel.gemm.b_input < 0 || at(kernel.gemm.b_input) >= call.inputs.size())) {
     return corrupt("malformed library call");
   }
+  if (kernel.in_place_input < -1 ||
+      (kernel.in_place_input >= 0 && at(kernel.in_place_input) >= call.inputs.size()) ||
+      (kernel.in_place_input >= 0 && call.outputs.empty())) {
+    return corrupt("works in place on no input of its own");
+  }
   for (int id : call.inputs) {
     if (id < 0 || at(id) >= plan.buffers.size() ||
         (plan.buffers[at(id)].kind != BufferKind::kInput && !written[at(id)])) {
@@ -145,7 +150,9 @@ std::string print(const Plan& plan) {
                  " n=", kernel.gemm.n.text(), " k=", kernel.gemm.k.text(), "\n");
     } else {
       out += cat("object ", plan.objects[at(kernel.object)].short_hex(), " entry ", kernel.entry,
-                 " units=", kernel.units.text(), "\n");
+                 " units=", kernel.units.text());
+      if (kernel.in_place_input >= 0) out += cat(" in-place=", kernel.in_place_input);
+      out += "\n";
     }
   }
   for (const Call& call : plan.calls) {

@@ -47,6 +47,9 @@ struct PlanKernel {
   // symbols; several threads may share the range.
   Expr units = 1;
   Expr scratch_bytes = 0;  // private memory each concurrent call needs
+  // The input whose memory output 0 may share, because the kernel writes only what changes there
+  // (the base of a scatter); -1: none.
+  int in_place_input = -1;
   friend bool operator==(const PlanKernel&, const PlanKernel&) = default;
 };
 
