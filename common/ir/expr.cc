@@ -452,13 +452,16 @@ std::optional<Expr> exact_div(const Expr& a, const Expr& b) {
 std::string Expr::text() const {
   if (!node_) return cat(constant_);
   const ExprNode& n = *node_;
+  auto operand = [](const Expr& e) {
+    return e.kind() == ExprKind::kSum ? cat('(', e.text(), ')') : e.text();
+  };
   switch (n.kind) {
     case ExprKind::kVar:
       return cat(n.var.kind == Var::Kind::kSymbol ? 's' : 'i', n.var.id);
     case ExprKind::kFloorDiv:
-      return cat('(', n.left.text(), " // ", n.right.text(), ')');
+      return cat('(', operand(n.left), " // ", operand(n.right), ')');
     case ExprKind::kMod:
-      return cat('(', n.left.text(), " % ", n.right.text(), ')');
+      return cat('(', operand(n.left), " % ", operand(n.right), ')');
     case ExprKind::kMin:
       return cat("min(", n.left.text(), ", ", n.right.text(), ')');
     case ExprKind::kMax:

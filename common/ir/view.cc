@@ -77,11 +77,13 @@ void reshape_group(const Shape& input, size_t in_begin, size_t in_end, const Sha
   for (size_t k = out_begin; k < out_end; ++k) {
     position = position * shape[k] + Expr::index(static_cast<int>(k));
   }
+  size_t top = in_begin;  // the outermost axis needs no remainder
+  while (top < in_end && input[top].is_constant(1)) ++top;
   Expr below = 1;
-  for (size_t k = in_end; k-- > in_begin;) {
+  for (size_t k = in_end; k-- > top;) {
+    if (input[k].is_constant(1)) continue;
     Expr quotient = floor_div(position, below);
-    view.index[k] = k == in_begin ? quotient : mod(quotient, input[k]);
-    if (input[k].is_constant(1)) view.index[k] = 0;
+    view.index[k] = k == top ? quotient : mod(quotient, input[k]);
     below *= input[k];
   }
 }
