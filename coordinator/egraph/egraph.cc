@@ -125,6 +125,7 @@ void EGraph::meet_head(Head head) {
   uint32_t family = options_.family_of ? options_.family_of(head) : head;
   LFARM_CHECK(family != kNone, "the family kNone is reserved");
   heads_[head].family = family;
+  families_[family].push_back(head);
 }
 
 void EGraph::rehash() {

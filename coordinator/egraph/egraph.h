@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -131,7 +132,7 @@ class EGraph {
 
  private:
   friend class Matcher;
-  friend class ResultBuilder;
+  friend class Applier;
 
   // Half a cache line. Up to two children are inline; with more, child = {kWide, arity} and
   // link[0] is the offset in the wide arrays. A dead node (a duplicate) has head kNone.
@@ -193,6 +194,12 @@ class EGraph {
   uint32_t link(uint32_t slot) const { return const_cast<EGraph*>(this)->link(slot); }
   NodeId owner(uint32_t slot) const {
     return slot < kWideSlot ? slot >> 1 : wide_owner_[slot & ~kWideSlot];
+  }
+
+  uint32_t position(uint32_t slot) const {
+    if (slot < kWideSlot) return slot & 1;
+    uint32_t index = slot & ~kWideSlot;
+    return index - nodes_[wide_owner_[index]].link[0];
   }
 
   static uint32_t hash_narrow(Head head, ClassId a, ClassId b) {
@@ -279,6 +286,7 @@ class EGraph {
   size_t max_used_slots_ = 0;
   int shift_ = 31;
   std::vector<HeadInfo> heads_;
+  std::map<uint32_t, std::vector<Head>> families_;  // heads in the order they were met
   size_t log_entries_ = 0;
   size_t live_nodes_ = 0;
   uint64_t merges_ = 0;

@@ -68,7 +68,8 @@ class Compiler {
     if (!term.class_variable.empty() && term.class_variable != "_") {
       index_or_add(out_.names.classes, term.class_variable);
     }
-    if (term.kind == PatternTerm::Kind::kFamily && !term.head_variable.empty()) {
+    if (term.kind == PatternTerm::Kind::kFamily && !term.head_variable.empty() &&
+        term.head_variable != "_") {
       index_or_add(out_.names.heads, term.head_variable);
     }
     for (const PatternTerm& child : term.children) name_variables(child);
@@ -170,10 +171,11 @@ class Compiler {
       step.kind = Step::Kind::kDown;
       step.from_register = atom.class_register;
     } else {
-      for (uint32_t reg : atom.child_registers) {
-        if (!bound[reg]) continue;
+      for (uint32_t i = 0; i < atom.child_registers.size(); ++i) {
+        if (!bound[atom.child_registers[i]]) continue;
         step.kind = Step::Kind::kUp;
-        step.from_register = reg;
+        step.from_register = atom.child_registers[i];
+        step.from_position = i;
         return;
       }
     }

@@ -87,6 +87,7 @@ struct Step {
   Kind kind = Kind::kScan;
   uint32_t atom = 0;
   uint32_t from_register = 0;  // kDown: the class; kUp: the child
+  uint32_t from_position = 0;  // kUp: where the parent has the child
   bool bind_class = true;
   bool bind_head = true;  // for atoms with a head variable
   std::vector<Child> children;

@@ -1,0 +1,232 @@
+#include "coordinator/egraph/runner.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "common/base/check.h"
+#include "coordinator/egraph/applier.h"
+#include "coordinator/egraph/matcher.h"
+
+namespace coordinator {
+
+namespace {
+// Matches are applied in blocks while the search stands still: the matched nodes are still cached,
+// and memory for matches is bounded.
+constexpr size_t kBlockWords = 8192;
+// Bounds the back-off settings, so that doubling them does not overflow.
+constexpr uint64_t kMostMatches = uint64_t{1} << 32;
+}  // namespace
+
+const char* stop_reason_name(StopReason reason) {
+  switch (reason) {
+    case StopReason::kSaturated:
+      return "saturated";
+    case StopReason::kGoal:
+      return "goal";
+    case StopReason::kNodeLimit:
+      return "node_limit";
+    case StopReason::kTimeLimit:
+      return "time_limit";
+    case StopReason::kIterationLimit:
+      return "iteration_limit";
+    case StopReason::kMemoryLimit:
+      return "memory_limit";
+  }
+  return "unknown";
+}
+
+// One run: the limits, the report so far, and the sink of the rule being searched.
+class Runner::Iteration final : public MatchSink {
+ public:
+  Iteration(Runner& runner, const RunLimits& limits, const Scheduling& scheduling)
+      : runner_(runner),
+        graph_(runner.graph_),
+        limits_(limits),
+        backoff_(scheduling.kind == Scheduling::Kind::kBackoff),
+        scheduling_(scheduling),
+        matcher_(runner.graph_),
+        applier_(runner.graph_) {
+    start_ns_ = mark_ns_ = now();
+    for (const CompiledRule& rule : runner.rules_) {
+      report_.rules.emplace_back().name = rule.rule.name;
+    }
+  }
+
+  RunReport run(const std::function<bool(const EGraph&)>& goal) {
+    graph_.rebuild();
+    lap(report_.rebuild_s);
+    report_.stop = loop(goal);
+    report_.nodes = graph_.node_count();
+    report_.classes = graph_.class_count();
+    report_.bytes = graph_.bytes();
+    report_.seconds = static_cast<double>(now() - start_ns_) * 1e-9;
+    return std::move(report_);
+  }
+
+  // Under back-off all matches are kept until it is known that they are not too many.
+  bool on_full() override { return !backoff_ && flush(); }
+
+  bool on_tick() override { return !over_time_or_memory(); }
+
+ private:
+  int64_t now() const { return runner_.clock_.now_ns(); }
+  // Adds the time since the last lap.
+  void lap(double& seconds) {
+    int64_t at = now();
+    seconds += static_cast<double>(at - mark_ns_) * 1e-9;
+    mark_ns_ = at;
+  }
+
+  bool over_time_or_memory() {
+    if (graph_.bytes() > limits_.bytes) {
+      stop_ = StopReason::kMemoryLimit;
+    } else if (static_cast<double>(now() - start_ns_) * 1e-9 >= limits_.seconds) {
+      stop_ = StopReason::kTimeLimit;
+    }
+    return stop_.has_value();
+  }
+
+  StopReason loop(const std::function<bool(const EGraph&)>& goal) {
+    while (true) {
+      if (goal && goal(graph_)) return StopReason::kGoal;
+      if (over_time_or_memory()) return *stop_;
+      if (graph_.node_count() >= limits_.nodes) return StopReason::kNodeLimit;
+      if (report_.iterations >= limits_.iterations) return StopReason::kIterationLimit;
+      uint64_t created = graph_.nodes_created(), merged = graph_.merges();
+      size_t nodes_before = graph_.node_count();
+      for (uint32_t r = 0; r < runner_.rules_.size() && !stop_; ++r) {
+        if (r == 0) next_snapshot();
+        if (!banned(r)) run_rule(r);
+      }
+      lap(report_.search_s);
+      graph_.rebuild();
+      lap(report_.rebuild_s);
+      ++report_.iterations;
+      if (stop_ == StopReason::kNodeLimit && !at_node_limit(nodes_before)) stop_.reset();
+      if (stop_) return goal && goal(graph_) ? StopReason::kGoal : *stop_;
+      bool changed = graph_.nodes_created() != created || graph_.merges() != merged;
+      if (!changed && !interrupted_ && unban()) {
+        return goal && goal(graph_) ? StopReason::kGoal : StopReason::kSaturated;
+      }
+    }
+  }
+
+  // The limit counts duplicates; when the rebuild removed enough of them, the run goes on.
+  bool at_node_limit(size_t nodes_before) const {
+    size_t nodes = graph_.node_count();
+    return nodes <= nodes_before || nodes + limits_.nodes / 100 >= limits_.nodes;
+  }
+
+  void next_snapshot() {
+    upto_ = graph_.epoch();
+    graph_.advance_epoch();
+    interrupted_ = false;
+  }
+
+  bool banned(uint32_t r) const {
+    return backoff_ && report_.iterations < runner_.states_[r].banned_until;
+  }
+
+  // Nothing changed: true if no rule waits for its ban to end, else shortens the waiting so that
+  // at least one rule runs next.
+  bool unban() {
+    uint64_t soonest = ~uint64_t{0};
+    for (const RuleState& state : runner_.states_) {
+      if (state.banned_until > report_.iterations) {
+        soonest = std::min(soonest, state.banned_until - report_.iterations);
+      }
+    }
+    if (!backoff_ || soonest == ~uint64_t{0}) return true;
+    for (RuleState& state : runner_.states_) {
+      if (state.banned_until > report_.iterations) state.banned_until -= soonest;
+    }
+    return false;
+  }
+
+  void run_rule(uint32_t r) {
+    rule_ = &runner_.rules_[r];
+    RuleState& state = runner_.states_[r];
+    RuleReport& report = report_.rules[r];
+    rule_report_ = &report;
+    words.clear();
+    uint32_t doublings = std::min<uint32_t>(state.bans, 20);
+    uint64_t block = kBlockWords / rule_->match_words() + 1;
+    uint64_t threshold = std::min(scheduling_.match_limit, kMostMatches) << doublings;
+    full_words = (backoff_ ? threshold : block) * rule_->match_words();
+    uint32_t seen = rule_->rule.incremental ? state.seen : 0;
+    bool whole = matcher_.search(*rule_, seen, upto_, *this);
+    lap_search();
+    if (!whole && !stop_) {  // more matches than the threshold
+      state.banned_until =
+          report_.iterations + (std::min(scheduling_.ban_length, kMostMatches) << doublings);
+      ++state.bans;
+      ++report.banned;
+      interrupted_ = true;
+      return;
+    }
+    if (whole && flush()) {
+      state.seen = upto_;
+    } else {
+      interrupted_ = true;
+    }
+  }
+
+  void lap_search() {
+    double seconds = 0;
+    lap(seconds);
+    rule_report_->search_s += seconds;
+    report_.search_s += seconds;
+  }
+
+  // Applies the stored matches.
+  bool flush() {
+    if (words.empty()) return true;
+    lap_search();
+    ApplyCounts counts;
+    bool within = applier_.apply(*rule_, words, limits_.nodes, counts);
+    words.clear();
+    rule_report_->matches += counts.matches;
+    rule_report_->rejected += counts.rejected;
+    rule_report_->applied += counts.applied;
+    rule_report_->nodes_added += counts.nodes_added;
+    double seconds = 0;
+    lap(seconds);
+    rule_report_->apply_s += seconds;
+    report_.apply_s += seconds;
+    if (!within) stop_ = StopReason::kNodeLimit;
+    return within && !over_time_or_memory();
+  }
+
+  Runner& runner_;
+  EGraph& graph_;
+  const RunLimits& limits_;
+  bool backoff_;
+  const Scheduling& scheduling_;
+  Matcher matcher_;
+  Applier applier_;
+  RunReport report_;
+  int64_t start_ns_ = 0;
+  int64_t mark_ns_ = 0;
+  std::optional<StopReason> stop_;
+  uint32_t upto_ = 0;
+  // A rule has matches left that were found but not applied.
+  bool interrupted_ = false;
+  const CompiledRule* rule_ = nullptr;
+  RuleReport* rule_report_ = nullptr;
+};
+
+Runner::Runner(EGraph& graph, const std::vector<CompiledRule>& rules, const common::Clock& clock)
+    : graph_(graph), rules_(rules), clock_(clock), states_(rules.size()) {}
+
+Runner::~Runner() = default;
+
+RunReport Runner::run(const RunLimits& limits, const Scheduling& scheduling,
+                      const std::function<bool(const EGraph&)>& goal) {
+  for (RuleState& state : states_) {
+    state.banned_until = 0;
+    state.bans = 0;
+  }
+  return Iteration(*this, limits, scheduling).run(goal);
+}
+
+}  // namespace coordinator
