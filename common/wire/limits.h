@@ -12,7 +12,7 @@ inline constexpr uint32_t kProtocolVersion = 1;
 // One envelope frame. Everything larger is a blob.
 inline constexpr size_t kEnvelopeBytesMax = size_t{8} << 20;
 // One blob frame.
-inline constexpr size_t kBlobBytesMax = size_t{1} << 30;
+inline constexpr size_t kBlobBytesMax = size_t{256} << 20;
 // Task payloads and task reports.
 inline constexpr size_t kPayloadBytesMax = size_t{4} << 20;
 // The JSON text of a status reply.
@@ -44,7 +44,9 @@ inline constexpr int kReconnectMsMax = 1000;
 // A connection that is silent this long is probed, and dropped when the probe stays unanswered.
 inline constexpr int kConnectionProbeMs = 5000;
 inline constexpr int kConnectionTimeoutMs = 15000;
-// Connections one process holds open.
+// Connections that wait to be accepted: clients arrive in storms.
+inline constexpr int kListenBacklog = 4096;
+// Sockets that one process opens.
 inline constexpr int kSocketsMax = 16384;
 
 }  // namespace common

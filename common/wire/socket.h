@@ -54,7 +54,8 @@ struct ConnectionEvent {
   std::string detail;  // for people
 };
 
-// Counts of ConnectionEvents since the socket was opened. Updated by another thread.
+// Counts of ConnectionEvents since the socket was opened. They may be read from any thread and move
+// when the socket's own thread calls receive().
 struct ConnectionCounters {
   std::atomic<uint64_t> ready{0};
   std::atomic<uint64_t> disconnected{0};
@@ -62,8 +63,8 @@ struct ConnectionCounters {
   std::atomic<uint64_t> bad_handshakes{0};
 };
 
-// Called on a thread of its own; must not touch the socket. Failures are also logged, at most once
-// a second for each socket.
+// Called from the socket's receive(); must not call the socket. Failures are also logged, at most
+// once a second for each socket.
 using ConnectionCallback = std::function<void(const ConnectionEvent&)>;
 
 // Whether an endpoint is only reachable from this machine: ipc, inproc, tcp on a loopback address.
@@ -71,6 +72,7 @@ bool is_local_endpoint(std::string_view endpoint);
 
 struct RouterOptions {
   // tcp://ADDRESS:PORT, ipc://PATH or inproc://NAME; port "*" takes a free one.
+  // IPv6 addresses stand in brackets.
   std::string endpoint;
   // Both or neither. Needed unless the endpoint is local.
   std::optional<KeyPair> keys;
@@ -120,7 +122,8 @@ struct DealerOptions {
 
 // A connection to one router. It reconnects by itself, for ever; messages sent meanwhile are
 // queued, but what was under way is lost, and the router sees a new peer: watch counters().ready
-// and say hello again whenever it grows.
+// and say hello again whenever it grows. A connection whose key was denied is tried again every
+// second, as long as receive() or connection() is called; until then sends find it full.
 class DealerSocket {
  public:
   // Returns at once; the connection is made in the background. kInvalidInput when the endpoint is
@@ -135,7 +138,7 @@ class DealerSocket {
   size_t receive(std::vector<Result<Packet>>& packets, size_t max);
   const ConnectionCounters& counters() const;
   // Success while messages flow, else kUnavailable with the reason as far as it is known: never
-  // answered, key denied, handshake failed, lost.
+  // answered, key denied, handshake failed, lost. Handles connection events, as receive() does.
   Status connection() const;
 
  private:
