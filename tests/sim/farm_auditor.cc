@@ -1,0 +1,284 @@
+#include "farm_auditor.h"
+
+#include "common/base/cat.h"
+
+namespace sim {
+
+using common::cat;
+
+void Auditor::wrong(const std::string& what) {
+  if (wrong_.empty()) wrong_ = what;
+}
+
+std::string Auditor::audit(const Event& event, const std::vector<Action>& actions,
+                           const Stats& stats, int64_t now_ns) {
+  now_ns_ = now_ns;
+  wrong_.clear();
+  before(event);
+  for (const Action& action : actions) {
+    std::visit([this](const auto& known) { act(known); }, action);
+  }
+  after(event);
+  if (stats.tasks_open != open_) {
+    wrong(cat("the scheduler has ", stats.tasks_open, " open tasks, it was given ", open_));
+  }
+  if (stats.tasks_leased != leased_) {
+    wrong(cat("the scheduler counts ", stats.tasks_leased, " leases, it granted ", leased_));
+  }
+  return wrong_;
+}
+
+Auditor::Worker* Auditor::current(WorkerId id, uint64_t incarnation) {
+  auto found = workers_.find(id);
+  if (found == workers_.end() || found->second.incarnation != incarnation) return nullptr;
+  return &found->second;
+}
+
+bool Auditor::valid(WorkerId worker, TaskId id, Epoch epoch) const {
+  auto found = tasks_.find(id);
+  if (found == tasks_.end()) return false;
+  const Task& task = found->second;
+  return task.open && task.leased && task.epoch == epoch && task.holder == worker;
+}
+
+// What an event says before the scheduler answers.
+void Auditor::before(const Event& event) {
+  result_ = std::get_if<TaskResult>(&event);
+  said_stale_ = said_committed_ = false;
+  result_valid_ = result_ != nullptr && valid(result_->worker, result_->task, result_->epoch);
+  if (result_valid_) {
+    Task& task = tasks_.at(result_->task);
+    if (result_->outcome == Outcome::kCrash || result_->outcome == Outcome::kHang) {
+      accuse(task.spec.fingerprint, result_->worker);
+    }
+    end_lease(task);
+  }
+  if (auto* returned = std::get_if<LeaseReturned>(&event)) {
+    if (valid(returned->worker, returned->task, returned->epoch))
+      end_lease(tasks_.at(returned->task));
+  }
+  if (auto* job = std::get_if<JobAdded>(&event)) jobs_[job->job] = *job;
+  if (auto* added = std::get_if<TaskAdded>(&event)) {
+    Task& task = tasks_[added->task];
+    if (!task.known && task.open) {
+      task.spec = *added;
+      task.known = true;
+      ++open_;
+    }
+  }
+  if (auto* banned = std::get_if<FingerprintBanned>(&event)) {
+    accused_[banned->fingerprint] = {1, 2};
+    quarantined_.erase(banned->fingerprint);
+  }
+  if (auto* hello = std::get_if<WorkerHello>(&event)) {
+    Worker* worker = current(hello->worker, hello->incarnation);
+    if (worker != nullptr) worker->slots = hello->slots;
+  }
+  if (auto* credit = std::get_if<WorkerCredit>(&event)) {
+    if (Worker* worker = current(credit->worker, credit->incarnation)) {
+      worker->slots = credit->slots;
+    }
+  }
+  if (auto* beat = std::get_if<WorkerHeartbeat>(&event)) {
+    if (Worker* worker = current(beat->worker, beat->incarnation)) worker->slots = beat->slots;
+  }
+  if (auto* drain = std::get_if<WorkerDrain>(&event)) {
+    if (Worker* worker = current(drain->worker, drain->incarnation)) worker->draining = true;
+  }
+  // A new process: known at once, so that the actions of this event may already use it. The old
+  // one's leases are taken from it by WorkerLost.
+  if (auto* hello = std::get_if<WorkerHello>(&event)) {
+    auto found = workers_.find(hello->worker);
+    if (found == workers_.end() || found->second.incarnation < hello->incarnation) {
+      Worker& worker = workers_[hello->worker];
+      worker.incarnation = hello->incarnation;
+      worker.target = hello->target;
+      worker.slots = hello->slots;
+      worker.draining = false;
+    }
+  }
+}
+
+// What must hold once the scheduler has answered.
+void Auditor::after(const Event& event) {
+  if (result_ != nullptr && result_valid_ == said_stale_) {
+    wrong(cat("the result of task ", result_->task, " epoch ", result_->epoch, " was ",
+              result_valid_ ? "refused although valid" : "accepted although stale"));
+  }
+  if (result_valid_ && result_->outcome <= Outcome::kWrong && !said_committed_) {
+    wrong(cat("the verdict on task ", result_->task, " was not committed"));
+  }
+  auto end_job = [this](JobId job) {
+    ended_jobs_.insert(job);
+    for (auto& [id, task] : tasks_) {
+      if (task.open && task.spec.job == job) close(task);
+    }
+  };
+  if (auto* cancelled = std::get_if<JobCancelled>(&event)) end_job(cancelled->job);
+  if (auto* removed = std::get_if<JobRemoved>(&event)) end_job(removed->job);
+  if (auto* gone = std::get_if<WorkerGone>(&event)) {
+    if (Worker* worker = current(gone->worker, gone->incarnation)) {
+      if (!worker->leases.empty()) wrong(cat("worker ", gone->worker, " left with leases"));
+      workers_.erase(gone->worker);
+    }
+  }
+}
+
+void Auditor::end_lease(Task& task) {
+  if (!task.leased) return;
+  task.leased = false;
+  --leased_;
+  workers_.at(task.holder).leases.erase(task.spec.task);
+}
+
+void Auditor::close(Task& task) {
+  end_lease(task);
+  task.open = false;
+  --open_;
+}
+
+void Auditor::accuse(const common::Digest& fingerprint, WorkerId worker) {
+  if (!fingerprint.is_zero()) accused_[fingerprint].insert(worker);
+}
+
+void Auditor::act(const SendTask& action) {
+  Task& task = tasks_.at(action.task);
+  auto found = workers_.find(action.worker);
+  if (found == workers_.end()) return wrong(cat("task sent to unknown worker ", action.worker));
+  Worker& worker = found->second;
+  std::string which = cat("task ", action.task, " epoch ", action.epoch, ": ");
+  if (!task.open) wrong(which + "sent although closed");
+  if (task.leased) wrong(which + "sent although leased");
+  if (action.epoch <= task.epoch) wrong(which + "sent under an old epoch");
+  if (worker.target != task.spec.target) wrong(which + "sent to another target");
+  if (worker.draining) wrong(which + "sent to a draining worker");
+  if (worker.leases.size() >= worker.slots) wrong(which + "sent beyond the slots");
+  if (action.deadline_ns <= now_ns_) wrong(which + "sent with a deadline in the past");
+  if (action.payload != task.spec.payload) wrong(which + "sent with another payload");
+  task.leased = true;
+  task.holder = action.worker;
+  task.epoch = action.epoch;
+  worker.leases.insert(action.task);
+  ++leased_;
+}
+
+void Auditor::act(const RevokeLease& action) {
+  auto found = tasks_.find(action.task);
+  if (found == tasks_.end()) return wrong("revoked a task that never was");
+  Task& task = found->second;
+  if (!task.leased || task.epoch != action.epoch || task.holder != action.worker) return;
+  // An expired lease; the candidate may have hung the worker.
+  accuse(task.spec.fingerprint, action.worker);
+  end_lease(task);
+}
+
+void Auditor::act(const TaskCommitted& action) {
+  Task& task = tasks_.at(action.task);
+  if (!task.open) return wrong(cat("task ", action.task, " committed although closed"));
+  bool own = result_valid_ && result_->task == action.task;
+  if (own) {
+    said_committed_ = true;
+    bool same = action.outcome == result_->outcome;
+    bool killer = result_->outcome == Outcome::kHang && action.outcome == Outcome::kCrash;
+    if (!same && !killer) wrong(cat("task ", action.task, " committed with another outcome"));
+    if (action.result != result_->result) wrong("committed with another result");
+    if (action.outcome == Outcome::kInfra) wrong("an infra outcome was committed as a verdict");
+  } else if (quarantined_.count(task.spec.fingerprint) == 0 || action.outcome != Outcome::kCrash ||
+             action.result != 0) {
+    wrong(cat("task ", action.task, " committed without a result"));
+  }
+  close(task);
+  ++committed_;
+}
+
+void Auditor::act(const TaskFailedInfra& action) {
+  Task& task = tasks_.at(action.task);
+  if (!task.open) return wrong(cat("task ", action.task, " given up although closed"));
+  if (action.failures != config_.infra_failures_max) wrong("given up too early or too late");
+  close(task);
+  ++given_up_;
+}
+
+void Auditor::act(const TaskRequeued& action) {
+  Task& task = tasks_.at(action.task);
+  if (!task.open) wrong(cat("task ", action.task, " requeued although closed"));
+  if (task.holder != action.worker) wrong(cat("task ", action.task, " taken from another worker"));
+  end_lease(task);
+}
+
+void Auditor::act(const CandidateQuarantined& action) {
+  if (accused_[action.fingerprint].size() < config_.killed_workers_max) {
+    wrong("a candidate was quarantined that did not kill enough workers");
+  }
+  if (!quarantined_.insert(action.fingerprint).second) wrong("quarantined twice");
+}
+
+void Auditor::act(const WorkerLost& action) {
+  auto found = workers_.find(action.worker);
+  if (found == workers_.end()) return wrong("an unknown worker was lost");
+  for (TaskId id : std::set<TaskId>(found->second.leases)) {
+    accuse(tasks_.at(id).spec.fingerprint, action.worker);
+    end_lease(tasks_.at(id));
+  }
+  if (!action.restarted) workers_.erase(found);
+}
+
+void Auditor::act(const WorkerUnknown& action) {
+  if (result_ != nullptr) wrong(cat("worker ", action.worker, " asked for hello after a result"));
+}
+
+void Auditor::act(const WorkerDrained& action) {
+  auto found = workers_.find(action.worker);
+  if (found == workers_.end()) return wrong("an unknown worker drained");
+  if (!found->second.draining) wrong("a worker drained that nobody asked to");
+  if (!found->second.leases.empty()) wrong("a worker drained that holds leases");
+}
+
+void Auditor::act(const NoWorkerForTarget& action) {
+  ++no_worker_reports_;
+  if (!without_worker_.insert({action.job, action.target}).second) wrong("no worker, told twice");
+  for (const auto& [id, worker] : workers_) {
+    if (worker.target == action.target && !worker.draining && worker.slots > 0) {
+      wrong(cat("no worker reported although there is worker ", id));
+    }
+  }
+}
+
+void Auditor::act(const NoWorkerCleared& action) {
+  if (without_worker_.erase({action.job, action.target}) == 0) wrong("cleared what was not told");
+}
+
+void Auditor::act(const StaleResult& action) {
+  ++stale_;
+  said_stale_ = true;
+  if (result_ == nullptr || result_->task != action.task || result_->epoch != action.epoch) {
+    wrong("a stale result was named that did not come");
+  }
+}
+
+std::vector<Event> Auditor::restart() {
+  constexpr Epoch kEpochsPerGeneration = 1'000'000;
+  ++generation_;
+  std::vector<Event> journal;
+  for (const auto& [id, job] : jobs_) {
+    if (ended_jobs_.count(id) == 0) journal.push_back(job);
+  }
+  for (const common::Digest& fingerprint : quarantined_) {
+    journal.push_back(FingerprintBanned{fingerprint});
+  }
+  for (auto& [id, task] : tasks_) {
+    if (!task.open) continue;
+    task.leased = false;
+    task.known = false;
+    task.spec.first_epoch = generation_ * kEpochsPerGeneration + 1;
+    journal.push_back(task.spec);
+  }
+  workers_.clear();
+  accused_.clear();
+  without_worker_.clear();
+  leased_ = 0;
+  open_ = 0;
+  return journal;
+}
+
+}  // namespace sim
