@@ -1,0 +1,67 @@
+#include "common/runtime/cpu_device_pool.h"
+
+#include <algorithm>
+
+namespace common {
+namespace {
+
+// About 20 microseconds: longer than the gap between the launches of one run.
+constexpr int kSpins = 2000;
+
+void pause_briefly() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#else
+  std::this_thread::yield();
+#endif
+}
+
+}  // namespace
+
+CpuPool::CpuPool(int threads) {
+  for (int member = 1; member < std::max(1, threads); ++member) {
+    helpers_.emplace_back([this, member] { helper(member); });
+  }
+}
+
+CpuPool::~CpuPool() {
+  stop_.store(true);
+  round_.fetch_add(1);
+  round_.notify_all();
+  for (std::thread& thread : helpers_) thread.join();
+}
+
+bool CpuPool::try_run(void (*job)(void*, int), void* context) {
+  std::unique_lock lock(running_, std::try_to_lock);
+  if (!lock.owns_lock()) return false;
+  job_ = job;
+  context_ = context;
+  left_.store(static_cast<int>(helpers_.size()), std::memory_order_relaxed);
+  round_.fetch_add(1, std::memory_order_release);
+  round_.notify_all();
+  job(context, 0);
+  for (int spin = 0; left_.load(std::memory_order_acquire) != 0; ++spin) {
+    if (spin < kSpins) {
+      pause_briefly();
+    } else {
+      std::this_thread::yield();  // a helper was descheduled: give it the processor
+    }
+  }
+  return true;
+}
+
+void CpuPool::helper(int member) {
+  uint64_t seen = 0;
+  while (true) {
+    for (int spin = 0; spin < kSpins && round_.load(std::memory_order_acquire) == seen; ++spin) {
+      pause_briefly();
+    }
+    round_.wait(seen, std::memory_order_acquire);
+    seen = round_.load(std::memory_order_acquire);
+    if (stop_.load()) return;
+    job_(context_, member);
+    left_.fetch_sub(1, std::memory_order_release);
+  }
+}
+
+}  // namespace common

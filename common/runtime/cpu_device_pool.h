@@ -1,0 +1,39 @@
+// A fixed set of threads that share out the units of one launch at a time.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace common {
+
+// Threads wait in a short spin, then asleep: launches follow each other within microseconds.
+class CpuPool {
+ public:
+  // The caller counts as one of `threads`, which is at least 1.
+  explicit CpuPool(int threads);
+  ~CpuPool();
+  CpuPool(const CpuPool&) = delete;
+  CpuPool& operator=(const CpuPool&) = delete;
+
+  int threads() const { return static_cast<int>(helpers_.size()) + 1; }
+
+  // Calls job(context, member) once on each of `threads()` members and returns when all are done;
+  // the caller is member 0. Returns false without calling anything when another thread's run is
+  // under way.
+  bool try_run(void (*job)(void* context, int member), void* context);
+
+ private:
+  void helper(int member);
+  std::mutex running_;
+  std::atomic<uint64_t> round_{0};
+  std::atomic<int> left_{0};
+  std::atomic<bool> stop_{false};
+  void (*job_)(void*, int) = nullptr;
+  void* context_ = nullptr;
+  std::vector<std::thread> helpers_;
+};
+
+}  // namespace common
