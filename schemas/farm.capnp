@@ -12,6 +12,7 @@
 # Limits on sizes and counts are in common/wire/limits.h; a message beyond them is refused whole.
 
 using Cxx = import "/capnp/c++.capnp";
+using import "/schemas/plan.capnp".Digest;
 $Cxx.namespace("schemas::farm");
 
 struct Envelope {
@@ -71,14 +72,6 @@ struct Envelope {
     # Answers a pullPlan whose key the cache does not hold; the number is its request id.
     statusReply @28 :StatusReply;
   }
-}
-
-struct Digest {
-  # 256 bits: the digest's 32 bytes as four little-endian numbers, in order.
-  word0 @0 :UInt64;
-  word1 @1 :UInt64;
-  word2 @2 :UInt64;
-  word3 @3 :UInt64;
 }
 
 struct TaskLease {

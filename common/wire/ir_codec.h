@@ -1,0 +1,40 @@
+// Graphs, programs, plans, payloads and reports to bytes and back (schemas/ir.capnp, plan.capnp).
+//
+// Encoding a valid value never fails, and equal values give equal bytes. Decoding takes any bytes:
+// kCorrupt when they are damaged, kInvalidInput when they break a limit or do not pass the IR's or
+// the plan's verifier. What it returns has been verified.
+#pragma once
+
+#include "common/base/bytes.h"
+#include "common/base/result.h"
+#include "common/ir/graph.h"
+#include "common/ir/llir.h"
+#include "common/plan/plan.h"
+#include "common/wire/task.h"
+
+namespace common {
+
+Bytes encode_graph(const Graph& graph);
+Result<Graph> decode_graph(ByteView bytes);
+
+Bytes encode_program(const Program& program);
+Result<Program> decode_program(ByteView bytes);
+
+// The bytes that a farm signs (sign_plan).
+Bytes encode_plan(const Plan& plan);
+Result<Plan> decode_plan(ByteView bytes);
+
+// The content of a plan blob. Decoding does not check the signature: check_signature() comes
+// next, decode_plan(plan.bytes) only after it.
+Bytes encode_signed_plan(const SignedPlan& plan);
+Result<SignedPlan> decode_signed_plan(ByteView bytes);
+
+// Task::payload. The payload's graph is checked against its program where both are at hand.
+Bytes encode_task_payload(const TaskPayload& payload);
+Result<TaskPayload> decode_task_payload(ByteView bytes);
+
+// TaskResult::report. Kernels, objects and times agree in number; errors and times are finite.
+Bytes encode_task_report(const TaskReport& report);
+Result<TaskReport> decode_task_report(ByteView bytes);
+
+}  // namespace common

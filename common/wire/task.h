@@ -1,0 +1,72 @@
+// What a worker is asked to do with one candidate, and what it answers: the payload of a Task and
+// the report of a TaskResult.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/base/digest.h"
+#include "common/ir/llir.h"
+#include "common/plan/plan.h"
+
+namespace common {
+
+enum class TaskKind : uint8_t {
+  kCandidate,  // verify and measure
+  kBaseline,   // the plain lowering, whose error and time the candidates are held against
+  kFinalist,   // verify and measure thoroughly, and keep the objects for the plan
+};
+// "candidate", "baseline", "finalist".
+const char* task_kind_name(TaskKind kind);
+
+struct VerifyOptions {
+  // Values for the program's symbols. The first are measured, all are verified. One empty list for
+  // a program without symbols.
+  std::vector<std::vector<int64_t>> sizes{{}};
+  std::vector<uint64_t> seeds{1, 2};  // of the random inputs; each is verified at every size
+  bool adversarial = true;            // also inputs of zeros, extremes, infinities and NaN
+  // Refuse an error against float64 that is above this many times the plain lowering's ...
+  double error_factor_max = 2;
+  // ... which is this; negative: not known, the worker finds it itself.
+  double baseline_error = -1;
+  friend bool operator==(const VerifyOptions&, const VerifyOptions&) = default;
+};
+
+struct MeasureOptions {
+  uint32_t warmups = 2;
+  uint32_t repetitions = 10;
+  uint32_t time_max_ms = 2000;  // stop measuring after this long
+  uint64_t give_up_ns = 0;      // stop once a run takes longer; 0: never
+  bool per_kernel = true;       // also measure each kernel alone
+  uint32_t threads = 0;         // CPU threads of a run; 0: all that the worker has
+  friend bool operator==(const MeasureOptions&, const MeasureOptions&) = default;
+};
+
+struct TaskPayload {
+  TaskKind kind = TaskKind::kCandidate;
+  Digest graph;  // blob with the encoded graph that the program implements
+  Program program;
+  VerifyOptions verify;
+  MeasureOptions measure;
+  friend bool operator==(const TaskPayload&, const TaskPayload&) = default;
+};
+
+// For a candidate that is right. What went wrong with another is TaskResult's outcome and message.
+struct TaskReport {
+  // In the program's order; `object` indexes `objects`, which the worker holds as blobs.
+  std::vector<PlanKernel> kernels;
+  std::vector<Digest> objects;
+  std::vector<uint64_t> kernel_ns;  // in the program's order; empty when not measured one by one
+  uint64_t total_ns = 0;            // median time of one run
+  uint64_t spread_ns = 0;           // from the first to the third quartile
+  uint32_t runs = 0;
+  double compile_ms = 0;
+  uint32_t kernels_compiled = 0;  // the others came from the worker's cache
+  double max_error = 0;           // largest against float64, over all outputs, sizes and inputs
+  double baseline_error = 0;      // the plain lowering's, as given or as found
+  std::string detail;             // for people; cut to kTextBytesMax on encoding
+  friend bool operator==(const TaskReport&, const TaskReport&) = default;
+};
+
+}  // namespace common

@@ -1,0 +1,155 @@
+@0x9e07d45ab1c8f326;
+# Kernel plans as they are signed, stored and pulled, and the tasks that find them.
+#
+# A plan's bytes are what the farm signs: they are never decoded and encoded again on their way. The
+# values are those of common/plan/plan.h and common/wire/task.h.
+
+using Cxx = import "/capnp/c++.capnp";
+using Ir = import "/schemas/ir.capnp";
+$Cxx.namespace("schemas::plan");
+
+struct Digest {
+  # 256 bits: the digest's 32 bytes as four little-endian numbers, in order.
+  word0 @0 :UInt64;
+  word1 @1 :UInt64;
+  word2 @2 :UInt64;
+  word3 @3 :UInt64;
+}
+
+struct PlanKey {
+  graphHash @0 :Digest;
+  target @1 :Text;
+  policy @2 :Text;
+  epoch @3 :Text;
+}
+
+struct GemmOperand {
+  # Expression references.
+  offset @0 :Int64;
+  batchStride @1 :Int64;
+  rowStride @2 :Int64;
+  columnStride @3 :Int64;
+}
+
+struct GemmForm {
+  dtype @0 :Ir.DType;
+  batch @1 :Int64;
+  # Expression references, as m, n and k.
+  m @2 :Int64;
+  n @3 :Int64;
+  k @4 :Int64;
+  a @5 :GemmOperand;
+  b @6 :GemmOperand;
+  out @7 :GemmOperand;
+  aInput @8 :Int32;
+  bInput @9 :Int32;
+}
+
+struct PlanKernel {
+  fingerprint @0 :Digest;
+  library @1 :Bool;
+  gemm @2 :GemmForm;
+  # Only where library is true.
+  object @3 :Int32 = -1;
+  entry @4 :Text;
+  units @5 :Int64;
+  # Expression references, as scratchBytes.
+  scratchBytes @6 :Int64;
+  inPlaceInput @7 :Int32 = -1;
+}
+
+struct Provenance {
+  bestNs @0 :Int64;
+  baselineNs @1 :Int64;
+  predictedNs @2 :Int64;
+  candidates @3 :Int64;
+  seed @4 :UInt64;
+  createdNs @5 :Int64;
+  farm @6 :Text;
+  worker @7 :Text;
+}
+
+struct Plan {
+  exprs @0 :List(Ir.ExprEntry);
+  key @1 :PlanKey;
+  symbols @2 :List(Ir.SymbolRange);
+  inputs @3 :List(Ir.GraphInput);
+  outputs @4 :List(Ir.GraphOutput);
+  buffers @5 :List(Ir.Buffer);
+  kernels @6 :List(PlanKernel);
+  calls @7 :List(Ir.Call);
+  objects @8 :List(Digest);
+  # Blobs that hold the machine code.
+  provenance @9 :Provenance;
+}
+
+struct SignedPlan {
+  # The content of a plan blob.
+  plan @0 :Data;
+  # The bytes of one Plan message.
+  signer @1 :Data;
+  # Ed25519 public key, 32 bytes.
+  signature @2 :Data;
+  # Over the digest of the plan's bytes, 64 bytes.
+}
+
+# ---- Tasks ------------------------------------------------------------------------------------
+
+struct TaskPayload {
+  # What a worker does with one candidate.
+  enum Kind {
+    candidate @0;
+    # Verify and measure.
+    baseline @1;
+    # The plain lowering, whose error and time the candidates are held against.
+    finalist @2;
+    # Verify and measure thoroughly, and keep the objects for the plan.
+  }
+  kind @0 :Kind;
+  graph @1 :Digest;
+  # Blob with the graph that the program implements: the reference for its outputs.
+  program @2 :Ir.Program;
+  sizes @3 :List(List(Int64));
+  # Values for the program's symbols. The first are measured, all are verified.
+  seeds @4 :List(UInt64);
+  # Of the random inputs; every one is verified at every size.
+  adversarial @5 :Bool;
+  # Also verify inputs of zeros, extremes, infinities and NaN.
+  errorFactorMax @6 :Float64;
+  # Refuse an error against float64 above this many times baselineError.
+  baselineError @7 :Float64;
+  # The plain lowering's largest error. Negative: not known, the worker finds it itself.
+  warmups @8 :UInt32;
+  repetitions @9 :UInt32;
+  timeMaxMs @10 :UInt32;
+  # Stop measuring after this long.
+  giveUpNs @11 :UInt64;
+  # Stop measuring once a run takes longer. 0: never.
+  perKernel @12 :Bool;
+  # Also measure each kernel alone.
+  threads @13 :UInt32;
+  # CPU threads of a run. 0: all that the worker has.
+}
+
+struct TaskReport {
+  # What a worker found out about a candidate that is right.
+  kernels @0 :List(PlanKernel);
+  # In the program's order.
+  objects @1 :List(Digest);
+  exprs @2 :List(Ir.ExprEntry);
+  kernelNs @3 :List(UInt64);
+  # In the program's order; empty when they were not measured one by one.
+  totalNs @4 :UInt64;
+  # Median time of one run.
+  spreadNs @5 :UInt64;
+  # From the first to the third quartile.
+  runs @6 :UInt32;
+  compileMs @7 :Float64;
+  kernelsCompiled @8 :UInt32;
+  # The others came from the worker's cache.
+  maxError @9 :Float64;
+  # Largest error against float64, over all outputs, sizes and inputs.
+  baselineError @10 :Float64;
+  # The plain lowering's, as given or as found.
+  detail @11 :Text;
+}
