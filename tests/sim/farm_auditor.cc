@@ -80,7 +80,14 @@ void Auditor::before(const Event& event) {
     }
   }
   if (auto* beat = std::get_if<WorkerHeartbeat>(&event)) {
-    if (Worker* worker = current(beat->worker, beat->incarnation)) worker->slots = beat->slots;
+    if (Worker* worker = current(beat->worker, beat->incarnation)) {
+      worker->slots = beat->slots;
+      for (const HeldLease& held : beat->leases) {
+        if (valid(beat->worker, held.task, held.epoch)) {
+          tasks_.at(held.task).executing = held.executing;
+        }
+      }
+    }
   }
   if (auto* drain = std::get_if<WorkerDrain>(&event)) {
     if (Worker* worker = current(drain->worker, drain->incarnation)) worker->draining = true;
@@ -156,6 +163,7 @@ void Auditor::act(const SendTask& action) {
   if (action.deadline_ns <= now_ns_) wrong(which + "sent with a deadline in the past");
   if (action.payload != task.spec.payload) wrong(which + "sent with another payload");
   task.leased = true;
+  task.executing = false;
   task.holder = action.worker;
   task.epoch = action.epoch;
   worker.leases.insert(action.task);
@@ -168,7 +176,7 @@ void Auditor::act(const RevokeLease& action) {
   Task& task = found->second;
   if (!task.leased || task.epoch != action.epoch || task.holder != action.worker) return;
   // An expired lease; the candidate may have hung the worker.
-  accuse(task.spec.fingerprint, action.worker);
+  if (task.executing) accuse(task.spec.fingerprint, action.worker);
   end_lease(task);
 }
 
@@ -217,8 +225,9 @@ void Auditor::act(const WorkerLost& action) {
   auto found = workers_.find(action.worker);
   if (found == workers_.end()) return wrong("an unknown worker was lost");
   for (TaskId id : std::set<TaskId>(found->second.leases)) {
-    accuse(tasks_.at(id).spec.fingerprint, action.worker);
-    end_lease(tasks_.at(id));
+    Task& task = tasks_.at(id);
+    if (task.executing) accuse(task.spec.fingerprint, action.worker);
+    end_lease(task);
   }
   if (!action.restarted) workers_.erase(found);
 }

@@ -38,6 +38,7 @@ class Auditor {
     bool known = false;  // to the present coordinator
     bool open = true;
     bool leased = false;
+    bool executing = false;  // as the holder said last
     WorkerId holder = 0;
     Epoch epoch = 0;  // of the last lease
   };

@@ -1,14 +1,15 @@
 // Simulation of the farm. Goal: no order of messages, losses and deaths makes the scheduler lose a
 // task, commit one twice, believe an old result, overfill a worker or leave a job waiting. Method:
 // each seed draws a farm, its jobs and a mixture of faults; an auditor checks the rules after every
-// event; when the faults stop, all tasks must end. Half of what a real network cannot do is done
-// to it as well.
+// event; when the faults stop, all tasks must end. Messages also overtake one another, which one
+// TCP connection would not let them.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 #include "common/base/cat.h"
 #include "farm_world.h"
@@ -20,7 +21,7 @@ namespace {
 char reproduction[256];
 
 void print_reproduction(int) {
-  ssize_t ignored = write(STDERR_FILENO, reproduction, sizeof reproduction);
+  ssize_t ignored = write(STDERR_FILENO, reproduction, std::strlen(reproduction));
   (void)ignored;
 }
 

@@ -328,7 +328,8 @@ void World::beat(Worker& worker) {
   }
   to_farm(worker, heartbeat);
   if (worker.draining) to_farm(worker, WorkerDrain{worker.id, worker.incarnation});
-  if (worker.draining && !worker.held.empty() && random_.chance(0.3)) {
+  if (worker.draining && !worker.held.empty() && !worker.held.begin()->second.dying &&
+      random_.chance(0.3)) {
     Lease lease = worker.held.begin()->first;
     worker.held.erase(lease);
     worker.over.insert(lease);
@@ -341,15 +342,25 @@ void World::receive(Worker& worker, const Action& action) {
   if (auto* revoke = std::get_if<RevokeLease>(&action)) {
     Lease lease{revoke->task, revoke->epoch};
     worker.over.insert(lease);
-    if (worker.held.erase(lease) != 0 && random_.chance(0.5)) {
-      to_farm(worker, LeaseReturned{worker.id, lease.first, lease.second});
-    }
+    auto held = worker.held.find(lease);
+    if (held == worker.held.end() || held->second.dying) return;
+    held->second.dying = true;
+    WorkerId id = worker.id;
+    uint64_t incarnation = worker.incarnation;
+    at(now_ms_ + static_cast<int64_t>(random_.below(1'500)),
+       [this, id, incarnation, lease] { bury(workers_.at(id), incarnation, lease); });
   }
   if (std::holds_alternative<WorkerUnknown>(action)) hello(worker);
   if (std::holds_alternative<WorkerDrained>(action) && worker.draining && worker.held.empty()) {
     to_farm(worker, WorkerGone{worker.id, worker.incarnation, true});
     stop(worker);
   }
+}
+
+// The executor of a revoked lease is dead and its slot free.
+void World::bury(Worker& worker, uint64_t incarnation, Lease lease) {
+  if (worker.incarnation != incarnation || worker.held.erase(lease) == 0) return;
+  if (random_.chance(0.5)) to_farm(worker, LeaseReturned{worker.id, lease.first, lease.second});
 }
 
 void World::take(Worker& worker, const SendTask& task) {
@@ -373,7 +384,9 @@ void World::take(Worker& worker, const SendTask& task) {
 }
 
 void World::finish(Worker& worker, uint64_t incarnation, Lease lease) {
-  if (!worker.up || worker.incarnation != incarnation || worker.held.count(lease) == 0) return;
+  if (!worker.up || worker.incarnation != incarnation) return;
+  auto held = worker.held.find(lease);
+  if (held == worker.held.end() || held->second.dying) return;
   if (strikes(faults_.infra)) return report(worker, lease, Outcome::kInfra);
   switch (nature(lease.first)) {
     case Nature::kKills:

@@ -52,6 +52,7 @@ class World {
   enum class Nature { kGood, kSlow, kWrong, kRefused, kCrashes, kHangs, kKills, kFreezes };
   struct Running {
     int64_t since_ms = 0;
+    bool dying = false;  // revoked, but its executor is not dead yet
   };
   struct Worker {
     WorkerId id = 0;
@@ -91,6 +92,7 @@ class World {
   void hello(Worker& worker);
   void beat(Worker& worker);
   void receive(Worker& worker, const Action& action);
+  void bury(Worker& worker, uint64_t incarnation, Lease lease);
   void take(Worker& worker, const SendTask& task);
   void finish(Worker& worker, uint64_t incarnation, Lease lease);
   void report(Worker& worker, Lease lease, Outcome outcome);
