@@ -1,67 +1,17 @@
 #include "common/wire/codec.h"
 
-#include <capnp/message.h>
-#include <capnp/serialize.h>
-#include <kj/exception.h>
-
-#include <cstring>
-
 #include "common/base/cat.h"
+#include "common/wire/capnp_support.h"
 #include "schemas/farm.capnp.h"
 
 namespace common {
 namespace {
 
 namespace farm = schemas::farm;
-
-// Thrown while reading and caught in decode(), like the exceptions of the library beside it.
-struct Malformed {
-  std::string what;
-};
+using common::get;
+using common::put;
 
 // ---- Pieces ------------------------------------------------------------------------------------
-
-kj::StringPtr kj_text(const std::string& text) { return {text.c_str(), text.size()}; }
-
-capnp::Data::Reader kj_data(ByteView bytes) {
-  return {reinterpret_cast<const kj::byte*>(bytes.data()), bytes.size()};
-}
-
-void put(farm::Digest::Builder out, const Digest& digest) {
-  uint64_t words[4];
-  static_assert(sizeof words == sizeof digest.bytes);
-  std::memcpy(words, digest.bytes.data(), sizeof words);
-  out.setWord0(words[0]);
-  out.setWord1(words[1]);
-  out.setWord2(words[2]);
-  out.setWord3(words[3]);
-}
-
-Digest get(farm::Digest::Reader in) {
-  uint64_t words[4] = {in.getWord0(), in.getWord1(), in.getWord2(), in.getWord3()};
-  Digest digest;
-  std::memcpy(digest.bytes.data(), words, sizeof words);
-  return digest;
-}
-
-void put(capnp::List<farm::Digest>::Builder out, const std::vector<Digest>& digests) {
-  for (size_t i = 0; i < digests.size(); ++i) put(out[i], digests[i]);
-}
-
-template <class List>
-void check_count(const List& list, size_t max, const char* what) {
-  if (list.size() > max) {
-    throw Malformed{cat("a list of ", list.size(), ' ', what, "; at most ", max, " are accepted")};
-  }
-}
-
-std::vector<Digest> get(capnp::List<farm::Digest>::Reader in) {
-  check_count(in, kDigestsMax, "digests");
-  std::vector<Digest> digests;
-  digests.reserve(in.size());
-  for (auto digest : in) digests.push_back(get(digest));
-  return digests;
-}
 
 void put(farm::TaskLease::Builder out, const TaskLease& lease) {
   out.setTaskId(lease.task_id);
@@ -70,24 +20,9 @@ void put(farm::TaskLease::Builder out, const TaskLease& lease) {
 
 TaskLease get(farm::TaskLease::Reader in) { return {in.getTaskId(), in.getEpoch()}; }
 
-std::string get(capnp::Text::Reader in) { return {in.begin(), in.size()}; }
-
-Bytes get(capnp::Data::Reader in) {
-  if (in.size() > kPayloadBytesMax) {
-    throw Malformed{cat("a payload of ", in.size(), " bytes; at most ", kPayloadBytesMax,
-                        " are accepted, larger data travels as a blob")};
-  }
-  auto* first = reinterpret_cast<const std::byte*>(in.begin());
-  return {first, first + in.size()};
-}
-
-// The schema's enums and the values' list the same names in the same order.
-template <class To, class From>
-To convert(From value, To last, const char* what) {
-  auto number = static_cast<uint16_t>(value);
-  if (number > static_cast<uint16_t>(last)) throw Malformed{cat("unknown ", what, ' ', number)};
-  return static_cast<To>(number);
-}
+// Texts are bounded by the envelope here and by validate() afterwards.
+std::string get(capnp::Text::Reader in) { return get_text(in, kEnvelopeBytesMax); }
+Bytes get(capnp::Data::Reader in) { return get_data(in, kPayloadBytesMax); }
 
 static_assert(static_cast<int>(farm::Code::INTERNAL) == static_cast<int>(Code::kInternal));
 static_assert(static_cast<int>(farm::Outcome::INFRA) == static_cast<int>(TaskOutcome::kInfra));
@@ -96,7 +31,7 @@ static_assert(static_cast<int>(farm::PlanReady::Cache::MISS) ==
 static_assert(static_cast<int>(farm::StatusRequest::What::CACHE) ==
               static_cast<int>(StatusTopic::kCache));
 
-Code get(farm::Code code) { return convert(code, Code::kInternal, "error code"); }
+Code get(farm::Code code) { return get_enum(code, Code::kInternal, "error code"); }
 
 // ---- Values to envelopes -----------------------------------------------------------------------
 
@@ -266,7 +201,7 @@ Heartbeat read(farm::Heartbeat::Reader in) {
 }
 
 TaskResult read(farm::TaskResult::Reader in) {
-  return {get(in.getLease()), convert(in.getOutcome(), TaskOutcome::kInfra, "task outcome"),
+  return {get(in.getLease()), get_enum(in.getOutcome(), TaskOutcome::kInfra, "task outcome"),
           get(in.getMessage()), get(in.getReport()), get(in.getBlobs())};
 }
 
@@ -311,7 +246,7 @@ Submit read(farm::Submit::Reader in) {
 PullPlan read(farm::PullPlan::Reader in) { return {in.getRequestId(), get(in.getPlanKey())}; }
 
 StatusRequest read(farm::StatusRequest::Reader in) {
-  return {in.getRequestId(), convert(in.getWhat(), StatusTopic::kCache, "status topic")};
+  return {in.getRequestId(), get_enum(in.getWhat(), StatusTopic::kCache, "status topic")};
 }
 
 Accepted read(farm::Accepted::Reader in) {
@@ -337,7 +272,7 @@ PlanReady read(farm::PlanReady::Reader in) {
   m.job_id = in.getJobId();
   m.plan_key = get(in.getPlanKey());
   m.plan = get(in.getPlan());
-  m.cache = convert(in.getCache(), CacheOutcome::kMiss, "cache outcome");
+  m.cache = get_enum(in.getCache(), CacheOutcome::kMiss, "cache outcome");
   m.candidates = in.getCandidates();
   m.best_ns = in.getBestNs();
   m.baseline_ns = in.getBaselineNs();
@@ -432,15 +367,7 @@ size_t first_segment_words(const Message& message) {
   return bytes / sizeof(capnp::word) + 1;
 }
 
-Result<Message> decode_words(kj::ArrayPtr<const capnp::word> words) {
-  capnp::ReaderOptions options;
-  // A pointer may be followed more than once in a hostile message; this bounds the work to little
-  // more than the message's own size.
-  options.traversalLimitInWords = words.size() + 64;
-  options.nestingLimit = kNestingMax;
-  capnp::FlatArrayMessageReader reader(words, options);
-  if (reader.getEnd() != words.end()) return corrupt("message followed by stray bytes");
-  auto envelope = reader.getRoot<farm::Envelope>();
+Result<Message> read_envelope(farm::Envelope::Reader envelope) {
   if (envelope.getProtocolVersion() != kProtocolVersion) {
     return invalid_input(cat("message of protocol ", envelope.getProtocolVersion(), " from build ",
                              clean_text(get(envelope.getBuild()).substr(0, kNameBytesMax)),
@@ -462,35 +389,12 @@ Bytes encode(const Message& message) {
   envelope.setProtocolVersion(kProtocolVersion);
   envelope.setBuild(LFARM_BUILD_NAME);
   std::visit([&](const auto& value) { write(envelope, value); }, message);
-  auto segments = builder.getSegmentsForOutput();
-  Bytes bytes(capnp::computeSerializedSizeInWords(segments) * sizeof(capnp::word));
-  kj::ArrayOutputStream stream(
-      kj::ArrayPtr<kj::byte>(reinterpret_cast<kj::byte*>(bytes.data()), bytes.size()));
-  capnp::writeMessage(stream, segments);
-  return bytes;
+  return flatten(builder);
 }
 
 Result<Message> decode(ByteView envelope) {
-  if (envelope.size() > kEnvelopeBytesMax) {
-    return invalid_input(cat("message of ", envelope.size(), " bytes; at most ", kEnvelopeBytesMax,
-                             " are accepted, larger data travels as a blob"));
-  }
-  if (envelope.empty() || envelope.size() % sizeof(capnp::word) != 0) {
-    return corrupt(cat("message of ", envelope.size(), " bytes, which is cut off"));
-  }
-  try {
-    size_t count = envelope.size() / sizeof(capnp::word);
-    if (reinterpret_cast<uintptr_t>(envelope.data()) % alignof(capnp::word) == 0) {
-      return decode_words({reinterpret_cast<const capnp::word*>(envelope.data()), count});
-    }
-    auto aligned = kj::heapArray<capnp::word>(count);
-    std::memcpy(aligned.begin(), envelope.data(), envelope.size());
-    return decode_words(aligned);
-  } catch (const kj::Exception& exception) {
-    return corrupt(cat("message is damaged: ", exception.getDescription().cStr()));
-  } catch (const Malformed& malformed) {
-    return invalid_input(cat("message holds ", malformed.what));
-  }
+  return decode_flat<Message, farm::Envelope>(envelope, "message", kEnvelopeBytesMax, kNestingMax,
+                                              read_envelope);
 }
 
 }  // namespace common
