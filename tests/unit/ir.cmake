@@ -1,3 +1,3 @@
 lfarm_test(ir LABEL unit
-  SOURCES expr_test.cc view_test.cc graph_test.cc
+  SOURCES expr_test.cc view_test.cc graph_test.cc roll_test.cc
   COMPONENTS common/base common/ir)
