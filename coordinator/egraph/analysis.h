@@ -2,6 +2,7 @@
 // the analysis stores, indexed by class id.
 #pragma once
 
+#include <type_traits>
 #include <vector>
 
 #include "coordinator/egraph/ids.h"
@@ -39,6 +40,8 @@ class Analysis {
 // An analysis whose facts are a value type: two functions are left to write.
 template <class Data>
 class TypedAnalysis : public Analysis {
+  static_assert(!std::is_same_v<Data, bool>, "std::vector<bool> has no references: use uint8_t");
+
  public:
   // What a node alone says, from the facts of its children.
   virtual Data make(const EGraph& graph, NodeId node) const = 0;

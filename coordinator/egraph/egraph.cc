@@ -108,6 +108,7 @@ ClassId EGraph::finish_insert(NodeId node) {
   Head head = nodes_[node].head;
   if (head >= heads_.size() || heads_[head].family == kNone) meet_head(head);
   ++heads_[head].live;
+  masks_.push_back(heads_[head].mask);
   ++live_nodes_;
   touch(node);
   if (options_.analysis != nullptr) {
@@ -125,6 +126,7 @@ void EGraph::meet_head(Head head) {
   uint32_t family = options_.family_of ? options_.family_of(head) : head;
   LFARM_CHECK(family != kNone, "the family kNone is reserved");
   heads_[head].family = family;
+  heads_[head].mask = head_bit(head) | family_bit(family);
   families_[family].push_back(head);
 }
 
@@ -248,6 +250,7 @@ void EGraph::move_lists(ClassId loser, ClassId winner) {
     if (to.parents_first == kNone) to.parents_last = from.parents_last;
     to.parents_first = from.parents_first;
   }
+  masks_[winner] |= masks_[loser];
   to.node_count += from.node_count;
   to.parent_count += from.parent_count;
   to.dead_nodes += from.dead_nodes;
@@ -375,9 +378,9 @@ std::vector<ClassId> EGraph::classes() const {
 
 size_t EGraph::bytes() const {
   return nodes_.bytes() + wide_child_.bytes() + wide_link_.bytes() + wide_owner_.bytes() +
-         classes_.bytes() + union_find_.bytes() + table_.bytes() + log_entries_ * sizeof(LogEntry) +
-         heads_.size() * sizeof(HeadInfo) + pending_.size() * sizeof(Pending) +
-         in_data_pending_.size();
+         classes_.bytes() + masks_.bytes() + union_find_.bytes() + table_.bytes() +
+         log_entries_ * sizeof(LogEntry) + heads_.size() * sizeof(HeadInfo) +
+         pending_.size() * sizeof(Pending) + in_data_pending_.size();
 }
 
 }  // namespace coordinator

@@ -166,6 +166,7 @@ class EGraph {
   struct HeadInfo {
     uint32_t family = kNone;  // kNone until the head is seen
     uint32_t live = 0;
+    uint32_t mask = 0;  // the bits of the head and of its family
     FlatArray<LogEntry> log;
   };
   // A slot whose node has another key by now is garbage that no probe matches; rehash() drops it.
@@ -188,6 +189,8 @@ class EGraph {
     if (n.child[0] == kWide) return {wide_child_.data() + n.link[0], n.child[1]};
     return {n.child, arity_of(n)};
   }
+  static uint32_t head_bit(Head head) { return 1u << (head * 0x9e3779b1u >> 27); }
+  static uint32_t family_bit(uint32_t family) { return 1u << (family * 0x85ebca6bu >> 27); }
   uint32_t& link(uint32_t slot) {
     return slot < kWideSlot ? nodes_[slot >> 1].link[slot & 1] : wide_link_[slot & ~kWideSlot];
   }
@@ -279,6 +282,8 @@ class EGraph {
   FlatArray<uint32_t> wide_link_;
   FlatArray<NodeId> wide_owner_;
   FlatArray<ClassRecord> classes_;
+  // By class, which heads and families it may have: lets a search skip classes at 4 bytes each.
+  FlatArray<uint32_t> masks_;
   mutable FlatArray<ClassId> union_find_;
   uint32_t* up_ = nullptr;  // union_find_'s data
   FlatArray<Slot> table_;

@@ -6,6 +6,7 @@ namespace coordinator {
 
 namespace {
 constexpr uint32_t kTick = 1 << 16;  // visited nodes between calls of on_tick
+constexpr size_t kUpCost = 8;        // parents met on the way up, against nodes on the way down
 constexpr size_t kAhead = 12;        // log entries whose nodes are fetched ahead
 }  // namespace
 
@@ -55,33 +56,34 @@ bool Matcher::search(const CompiledRule& rule, uint32_t seen, uint32_t upto, Mat
   upto_ = upto;
   ticks_ = kTick;
   size_t atoms = rule.atoms.size();
-  uint32_t rarest = 0;
-  size_t fewest = ~size_t{0}, changed = 0;
+  uint32_t start = 0;
+  size_t full_cost = ~size_t{0}, changed = 0;
   std::vector<size_t> delta(atoms);
   for (uint32_t i = 0; i < atoms; ++i) {
     size_t count = live(rule.atoms[i]);
     if (count == 0) return true;
-    if (count < fewest) {
-      fewest = count;
-      rarest = i;
+    bool goes_up = atoms > 1 && rule.plans[i][1].kind == Step::Kind::kUp;
+    size_t cost = goes_up ? count * kUpCost : count;
+    if (cost < full_cost) {
+      full_cost = cost;
+      start = i;
     }
     delta[i] = changed_since(rule.atoms[i], seen);
     changed += delta[i];
   }
   if (changed == 0) return true;
+  bits_.clear();
+  for (const Atom& atom : rule.atoms) {
+    bits_.push_back(atom.is_family ? EGraph::family_bit(atom.symbol)
+                                   : EGraph::head_bit(atom.symbol));
+  }
   ranges_.assign(atoms, {0, upto});
   registers_.assign(rule.registers, kNone);
   heads_.assign(rule.names.heads.size(), {});
-  // The first step's nodes, and a guess at what going up from them meets.
-  const std::vector<Step>& rare_plan = rule.plans[rarest];
-  size_t full_cost = fewest;
-  if (atoms > 1 && rare_plan[1].kind == Step::Kind::kUp) {
-    full_cost += live(rule.atoms[rare_plan[1].atom]) / 4;
-  }
   if (seen == 0 || changed > full_cost) {
     // Much is new: one pass over all, keeping the matches with something new in them.
     require_new_ = seen > 0;
-    return run_plan(rare_plan);
+    return run_plan(rule.plans[start]);
   }
   // One pass for each atom that may be the first new one: those before it old, those after any.
   require_new_ = false;
@@ -187,7 +189,11 @@ inline bool Matcher::bind(const Step& step, const Atom& atom, const EGraph::Node
       node.child[0] == EGraph::kWide ? graph_.wide_child_.data() + node.link[0] : node.child;
   for (const Step::Child& child : step.children) {
     if (child.bind) {
-      registers_[child.reg] = children[child.position];
+      ClassId cls = children[child.position];
+      registers_[child.reg] = cls;
+      if (child.needs_atom != kNone && (graph_.masks_[cls] & bits_[child.needs_atom]) == 0) {
+        return false;
+      }
     } else if (registers_[child.reg] != children[child.position]) {
       return false;
     }

@@ -60,7 +60,8 @@ class Matcher {
   uint32_t upto_ = 0;
   bool require_new_ = false;
   uint32_t ticks_ = 0;
-  std::vector<Range> ranges_;  // by atom: the stamps admitted
+  std::vector<uint32_t> bits_;  // by atom: its bit in EGraph::masks_
+  std::vector<Range> ranges_;   // by atom: the stamps admitted
   std::vector<ClassId> registers_;
   std::vector<BoundHead> heads_;
   std::vector<ClassId> key_;

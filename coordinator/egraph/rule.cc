@@ -122,7 +122,7 @@ class Compiler {
       bound[atom.class_register] = true;
       for (uint32_t i = 0; i < atom.child_registers.size(); ++i) {
         uint32_t reg = atom.child_registers[i];
-        step.children.push_back({i, reg, !bound[reg]});
+        step.children.push_back({i, reg, !bound[reg], kNone});
         bound[reg] = true;
       }
       if (atom.head_variable != kNone) {
@@ -130,9 +130,19 @@ class Compiler {
         head_bound[atom.head_variable] = true;
       }
       placed[next] = true;
+      for (Step::Child& child : step.children) {
+        if (child.bind) child.needs_atom = atom_of_class(child.reg, placed);
+      }
       steps.push_back(std::move(step));
     }
     return steps;
+  }
+
+  uint32_t atom_of_class(uint32_t reg, const std::vector<bool>& placed) const {
+    for (uint32_t i = 0; i < out_.atoms.size(); ++i) {
+      if (!placed[i] && out_.atoms[i].class_register == reg) return i;
+    }
+    return kNone;
   }
 
   static bool can_probe(const Atom& atom, const std::vector<bool>& bound) {

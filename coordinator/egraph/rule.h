@@ -83,6 +83,8 @@ struct Step {
     uint32_t position;
     uint32_t reg;
     bool bind;  // else compare
+    // Of a class bound here: an atom still to come that needs nodes in it, or kNone.
+    uint32_t needs_atom;
   };
   Kind kind = Kind::kScan;
   uint32_t atom = 0;

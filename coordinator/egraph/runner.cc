@@ -96,7 +96,11 @@ class Runner::Iteration final : public MatchSink {
       size_t nodes_before = graph_.node_count();
       for (uint32_t r = 0; r < runner_.rules_.size() && !stop_; ++r) {
         if (r == 0) next_snapshot();
-        if (!banned(r)) run_rule(r);
+        if (banned(r)) {
+          waiting_ = true;
+        } else {
+          run_rule(r);
+        }
       }
       lap(report_.search_s);
       graph_.rebuild();
@@ -105,7 +109,10 @@ class Runner::Iteration final : public MatchSink {
       if (stop_ == StopReason::kNodeLimit && !at_node_limit(nodes_before)) stop_.reset();
       if (stop_) return goal && goal(graph_) ? StopReason::kGoal : *stop_;
       bool changed = graph_.nodes_created() != created || graph_.merges() != merged;
-      if (!changed && !interrupted_ && unban()) {
+      if (changed || interrupted_) continue;
+      if (waiting_) {
+        shorten_bans();
+      } else {
         return goal && goal(graph_) ? StopReason::kGoal : StopReason::kSaturated;
       }
     }
@@ -121,26 +128,25 @@ class Runner::Iteration final : public MatchSink {
     upto_ = graph_.epoch();
     graph_.advance_epoch();
     interrupted_ = false;
+    waiting_ = false;
   }
 
   bool banned(uint32_t r) const {
     return backoff_ && report_.iterations < runner_.states_[r].banned_until;
   }
 
-  // Nothing changed: true if no rule waits for its ban to end, else shortens the waiting so that
-  // at least one rule runs next.
-  bool unban() {
+  // Nothing changed while rules waited for their bans to end: at least one runs next.
+  void shorten_bans() {
     uint64_t soonest = ~uint64_t{0};
+    auto left = [this](const RuleState& state) {
+      return state.banned_until - std::min(state.banned_until, report_.iterations);
+    };
     for (const RuleState& state : runner_.states_) {
-      if (state.banned_until > report_.iterations) {
-        soonest = std::min(soonest, state.banned_until - report_.iterations);
-      }
+      if (left(state) > 0) soonest = std::min(soonest, left(state));
     }
-    if (!backoff_ || soonest == ~uint64_t{0}) return true;
     for (RuleState& state : runner_.states_) {
-      if (state.banned_until > report_.iterations) state.banned_until -= soonest;
+      if (left(state) > 0) state.banned_until -= soonest;
     }
-    return false;
   }
 
   void run_rule(uint32_t r) {
@@ -211,6 +217,7 @@ class Runner::Iteration final : public MatchSink {
   uint32_t upto_ = 0;
   // A rule has matches left that were found but not applied.
   bool interrupted_ = false;
+  bool waiting_ = false;  // a rule was not run because it is banned
   const CompiledRule* rule_ = nullptr;
   RuleReport* rule_report_ = nullptr;
 };
