@@ -1,0 +1,98 @@
+// The search for one submitted graph, from its regions to a verified whole plan.
+//
+// A pure machine: it proposes candidates and learns from results, and touches neither sockets nor
+// clocks nor files. The same graph, options and results give the same proposals, in whatever order
+// the results arrive: a proposal depends only on results of candidates at least kLag before it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/ir/llir.h"
+#include "common/plan/plan.h"
+#include "common/wire/messages.h"
+#include "common/wire/task.h"
+
+namespace coordinator {
+
+struct SearchOptions {
+  int64_t budget = 64;  // candidates that may be sent to workers, baseline and finalists included
+  uint64_t seed = 0;
+  common::Target target;
+  std::string policy{common::kDefaultPolicy};
+};
+
+// What became of a candidate. kInfra reaches the search only when the farm gave up retrying.
+struct CandidateResult {
+  common::TaskOutcome outcome{};
+  std::string message;  // what went wrong
+  std::string worker;
+  common::TaskReport report;  // when the outcome is kOk
+};
+
+struct CandidateTask {
+  uint64_t id = 0;                             // dense, in the order of proposal
+  common::Digest fingerprint;                  // of the program; equal candidates are sent once
+  std::shared_ptr<const common::Graph> graph;  // what the program must compute: a region or all
+  // All but `graph`, the digest of the encoded graph, which whoever encodes it fills in.
+  common::TaskPayload payload;
+};
+
+// Measurements of earlier searches, by kernel fingerprint.
+class MeasurementSource {
+ public:
+  virtual ~MeasurementSource() = default;
+  virtual std::optional<int64_t> kernel_ns(const common::Digest& kernel) const = 0;
+};
+
+struct StageTime {
+  std::string stage;  // "roll", "saturate", ...
+  double ms = 0;
+};
+
+struct SearchStatus {
+  std::string stage;       // "baseline", "search", "finalists", "done"
+  int64_t candidates = 0;  // sent
+  int64_t completed = 0;
+  int64_t budget = 0;
+  int64_t best_ns = 0;  // of the whole graph; 0 while unknown. Before finalists: an estimate
+  int64_t baseline_ns = 0;
+  int64_t regions = 0;     // distinct
+  int64_t duplicates = 0;  // candidates that were not sent because their twin was
+  int64_t reused = 0;      // kernels whose time was known from earlier searches
+};
+
+// The outcome of a finished search: a plan whose key and provenance are filled in but for the
+// farm's name and the time, and whose objects the measuring worker holds.
+struct SearchOutcome {
+  common::Plan plan;
+  std::string worker;
+};
+
+class JobSearch {
+ public:
+  // Rolls, cuts into regions, saturates. `measurements` may be null and must outlive the search.
+  // kInvalidInput when the graph does not verify.
+  static common::Result<std::unique_ptr<JobSearch>> create(const common::Graph& graph,
+                                                           const SearchOptions& options,
+                                                           const MeasurementSource* measurements);
+  virtual ~JobSearch() = default;
+
+  // At most `max` new candidates; fewer (or none) while results are awaited or when done.
+  virtual std::vector<CandidateTask> propose(int max) = 0;
+  virtual void on_result(uint64_t id, const CandidateResult& result) = 0;
+  virtual bool done() const = 0;
+  // Ends early with the best that is known (a time budget ran out): only finalists follow.
+  virtual void finish_now() = 0;
+  virtual SearchStatus status() const = 0;
+  // How long the preparation took, by stage.
+  virtual const std::vector<StageTime>& preparation() const = 0;
+  // After done(): the result, or kVerification / kInternal when not even the baseline worked.
+  virtual common::Result<SearchOutcome> outcome() const = 0;
+};
+
+}  // namespace coordinator
