@@ -75,8 +75,8 @@ bool vector_multiply(const Routines<T>& blas, const GemmSizes& s, const T* a, co
     int64_t out_step = s.n == 1 ? 1 : s.out.column_stride;
     if (!matrix || step < 1 || out_step < 1) return false;
     if (matrix->transposed) {
-      blas.gemv(kRowMajor, kNoTranspose, as_int(s.n), as_int(s.k), T{1}, b,
-                as_int(matrix->leading), a, as_int(step), T{0}, out, as_int(out_step));
+      blas.gemv(kRowMajor, kNoTranspose, as_int(s.n), as_int(s.k), T{1}, b, as_int(matrix->leading),
+                a, as_int(step), T{0}, out, as_int(out_step));
     } else {
       blas.gemv(kRowMajor, kTranspose, as_int(s.k), as_int(s.n), T{1}, b, as_int(matrix->leading),
                 a, as_int(step), T{0}, out, as_int(out_step));

@@ -70,8 +70,8 @@ class CpuModule final : public Module {
     if (library == nullptr) {
       const char* reason = ::dlerror();
       ::close(*fd);
-      return corrupt(cat("object ", digest.short_hex(), " cannot be loaded: ",
-                         reason == nullptr ? "unknown reason" : reason));
+      return corrupt(cat("object ", digest.short_hex(),
+                         " cannot be loaded: ", reason == nullptr ? "unknown reason" : reason));
     }
     return std::shared_ptr<Module>(new CpuModule(digest, *fd, std::move(path), library));
   }
@@ -89,8 +89,8 @@ class CpuModule final : public Module {
   Result<Function> entry(const std::string& name) const override {
     void* symbol = ::dlsym(library_, name.c_str());
     if (symbol == nullptr) {
-      return corrupt(cat("object ", digest_.short_hex(), " has no entry ", name,
-                         ": fetch the plan again"));
+      return corrupt(
+          cat("object ", digest_.short_hex(), " has no entry ", name, ": fetch the plan again"));
     }
     return Function{symbol};
   }
@@ -256,8 +256,9 @@ struct SharedGemm {
                         j * operand.column_stride;
       return element * dtype_size(sizes.dtype);
     };
-    Status done = blas->multiply(part, a + position(sizes.a, row, 0), b + position(sizes.b, 0, column),
-                                 out + position(sizes.out, row, column));
+    Status done =
+        blas->multiply(part, a + position(sizes.a, row, 0), b + position(sizes.b, 0, column),
+                       out + position(sizes.out, row, column));
     if (!done.ok()) {
       std::lock_guard lock(mutex);
       status = done;
@@ -272,8 +273,9 @@ struct SharedGemm {
 
 Status CpuDevice::gemm(const GemmSizes& sizes, const void* a, const void* b, void* out) {
   if (blas_ == nullptr) {
-    return unavailable("a plan calls a library product, but OpenBLAS is missing: install "
-                       "libopenblas0");
+    return unavailable(
+        "a plan calls a library product, but OpenBLAS is missing: install "
+        "libopenblas0");
   }
   // Below about a million multiplications the helpers cost more than they give.
   constexpr double kWorthSharing = 1e6;
@@ -283,7 +285,8 @@ Status CpuDevice::gemm(const GemmSizes& sizes, const void* a, const void* b, voi
                 static_cast<double>(sizes.k) * static_cast<double>(sizes.batch);
   int threads = pool_.threads();
   if (threads > 1 && work > kWorthSharing) {
-    if (sizes.batch < threads) (sizes.m > sizes.n ? shared.row_pieces : shared.column_pieces) = threads;
+    if (sizes.batch < threads)
+      (sizes.m > sizes.n ? shared.row_pieces : shared.column_pieces) = threads;
     if (pool_.try_run(SharedGemm::work, &shared)) return shared.status;
   }
   SharedGemm::work(&shared, 0);
