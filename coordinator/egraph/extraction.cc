@@ -13,17 +13,45 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// A finished node: all of its children have their best node.
+// A class with a program of this cost; out of date when it has found a cheaper one since.
 struct Candidate {
   double cost;
   ClassId cls;
-  NodeId node;
   bool operator>(const Candidate& other) const {
-    if (cost != other.cost) return cost > other.cost;
-    if (cls != other.cls) return cls > other.cls;
-    return node > other.node;
+    return cost != other.cost ? cost > other.cost : cls > other.cls;
   }
 };
+
+struct NodeState {
+  double cost;       // its own and that of the children that are settled
+  uint32_t waiting;  // children that are not
+  ClassId cls;
+};
+
+// The users of each class, contiguous: walking the e-graph's parent lists waits for memory at each
+// step (0.45 s against 0.33 s at a million nodes).
+struct Users {
+  std::vector<uint32_t> begin;  // by class id, and one more
+  std::vector<NodeId> nodes;
+};
+
+Users collect_users(const EGraph& graph) {
+  Users users;
+  users.begin.assign(graph.class_ids() + 1, 0);
+  for (NodeId n = 0; n < graph.node_ids(); ++n) {
+    if (!graph.is_live(n)) continue;
+    for (ClassId child : graph.children(n)) ++users.begin[child];
+  }
+  uint32_t end = 0;
+  for (uint32_t& count : users.begin) count = end += count;
+  users.nodes.resize(end);
+  // Filling from the back turns ends into beginnings.
+  for (NodeId n = static_cast<NodeId>(graph.node_ids()); n-- > 0;) {
+    if (!graph.is_live(n)) continue;
+    for (ClassId child : graph.children(n)) users.nodes[--users.begin[child]] = n;
+  }
+  return users;
+}
 
 }  // namespace
 
@@ -33,30 +61,33 @@ BestNodes best_nodes(const EGraph& graph, const NodeCost& cost) {
   best.node.assign(graph.class_ids(), kNone);
   best.cost.assign(graph.class_ids(), kInfinity);
   best.rank.assign(graph.class_ids(), kNone);
-  std::vector<uint32_t> waiting(graph.node_ids(), 0);  // children without a best node
-  std::vector<double> own(graph.node_ids(), 0);        // cost so far
+  std::vector<NodeState> states(graph.node_ids(), {0, 0, kNone});
   std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> queue;
+  // An unsettled class already holds the best node found so far.
+  auto offer = [&](NodeId n, const NodeState& state) {
+    if (!(state.cost < best.cost[state.cls])) return;
+    best.cost[state.cls] = state.cost;
+    best.node[state.cls] = n;
+    queue.push({state.cost, state.cls});
+  };
   for (NodeId n = 0; n < graph.node_ids(); ++n) {
     if (!graph.is_live(n)) continue;
-    waiting[n] = graph.arity(n);
-    own[n] = cost(n);
-    LFARM_CHECK(own[n] >= 0, "a node cost is negative or not a number");
-    if (waiting[n] == 0 && own[n] < kInfinity) queue.push({own[n], graph.class_of(n), n});
+    states[n] = {cost(n), graph.arity(n), graph.class_of(n)};
+    LFARM_CHECK(states[n].cost >= 0, "a node cost is negative or not a number");
+    if (states[n].waiting == 0) offer(n, states[n]);
   }
+  Users users = collect_users(graph);
   uint32_t rank = 0;
   while (!queue.empty()) {
     Candidate next = queue.top();
     queue.pop();
-    if (best.node[next.cls] != kNone) continue;
-    best.node[next.cls] = next.node;
-    best.cost[next.cls] = next.cost;
+    if (best.rank[next.cls] != kNone) continue;
     best.rank[next.cls] = rank++;
-    graph.for_each_parent(next.cls, [&](NodeId parent) {
-      own[parent] += next.cost;
-      if (--waiting[parent] > 0 || !(own[parent] < kInfinity)) return;
-      ClassId cls = graph.class_of(parent);
-      if (best.node[cls] == kNone) queue.push({own[parent], cls, parent});
-    });
+    for (uint32_t i = users.begin[next.cls]; i < users.begin[next.cls + 1]; ++i) {
+      NodeState& state = states[users.nodes[i]];
+      state.cost += next.cost;
+      if (--state.waiting == 0) offer(users.nodes[i], state);
+    }
   }
   return best;
 }

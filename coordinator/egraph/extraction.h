@@ -23,8 +23,8 @@ struct BestNodes {
   std::vector<uint32_t> rank;  // by class id; kNone where node is kNone
 };
 
-// Knuth's generalisation of Dijkstra's algorithm over dense arrays, O(n log n). Among equal costs
-// the class, then the node with the smaller id wins. The e-graph must be clean.
+// Knuth's generalisation of Dijkstra's algorithm over dense arrays, O(n log n). Among nodes of
+// equal cost the one whose children were settled first wins. The e-graph must be clean.
 BestNodes best_nodes(const EGraph& graph, const NodeCost& cost);
 
 // A program: the classes that the roots need, children before parents, and the node of each.

@@ -276,6 +276,24 @@ class Depth : public TypedAnalysis<int> {
   }
 };
 
+TEST(EGraphAnalysis, FactsReachParentsThroughChainsOfMerges) {
+  Depth depth;
+  EGraphOptions options;
+  options.analysis = &depth;
+  EGraph graph(options);
+  ClassId light = graph.add(0, {}), middle = graph.add(1, {}), deep = graph.add(2, {});
+  ClassId user = graph.add(3, {light});
+  for (Head head = 4; head < 6; ++head) graph.add(head, {middle});
+  for (int i = 0; i < 5; ++i) deep = graph.add(6, {deep});
+  for (Head head = 7; head < 12; ++head) graph.add(head, {deep});
+  graph.merge(light, middle);  // same facts, middle wins
+  graph.merge(middle, deep);   // middle loses and learns
+  graph.rebuild();
+  EXPECT_EQ(depth[graph.find(light)], 5);
+  EXPECT_EQ(depth[graph.find(user)], 6);
+  expect_sound(graph);
+}
+
 TEST(EGraphAnalysis, ReachesTheFixpointOnRandomGraphs) {
   for (uint64_t seed = 0; seed < 40; ++seed) {
     SCOPED_TRACE(common::cat("seed ", seed));
@@ -293,7 +311,7 @@ TEST(EGraphAnalysis, ReachesTheFixpointOnRandomGraphs) {
         ids.push_back(
             graph.add(static_cast<Head>(random.below(3) + (arity == 0 ? 10 : 0)), children));
       }
-      for (int i = 0; i < 5; ++i) {
+      for (uint64_t merges = random.below(25); merges > 0; --merges) {
         graph.merge(ids[random.below(ids.size())], ids[random.below(ids.size())]);
       }
       graph.rebuild();

@@ -177,6 +177,23 @@ TEST(Rules, ANodeThatUsesAClassTwiceMatchesOnce) {
   EXPECT_EQ(report.rules[1].matches, 1u);
 }
 
+TEST(Rules, EachMatchIsTriedOnce) {
+  Lab lab;
+  auto add_leaves = [&](int begin, int end) {
+    for (int i = begin; i < end; ++i) lab.add(common::cat("(f (g leaf", i, "))"));
+  };
+  lab.rule("(f (g ?a))", "(h ?a)");
+  std::vector<CompiledRule> compiled = compile_rules(lab.rules).value();
+  Runner runner(lab.graph, compiled, lab.clock);
+  add_leaves(0, 10);
+  EXPECT_EQ(runner.run({}, {}).rules[0].matches, 10u);
+  add_leaves(10, 13);  // few: found from what is new
+  EXPECT_EQ(runner.run({}, {}).rules[0].matches, 3u);
+  add_leaves(13, 90);  // most: found by looking at all
+  EXPECT_EQ(runner.run({}, {}).rules[0].matches, 77u);
+  EXPECT_EQ(runner.run({}, {}).rules[0].matches, 0u);
+}
+
 TEST(Rules, ConditionsAreAskedAgainWhenFactsChange) {
   // A fact per class: true once the class has a node with head `safe`.
   class Safe : public TypedAnalysis<uint8_t> {
