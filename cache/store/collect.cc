@@ -36,9 +36,9 @@ Result<Inventory> take_inventory(const Database& database) {
   Inventory inventory;
   std::unordered_map<Digest, int64_t> used;
   LFARM_RETURN_IF_ERROR(
-      database.scan(Family::kMeta, kSizePrefix, [&](std::string_view key, std::string_view value) {
+      database.scan(Family::kMeta, kBlobPrefix, [&](std::string_view key, std::string_view value) {
         if (auto digest = trailing_digest(key)) {
-          inventory.blobs[*digest].bytes = FieldReader(value).u64();
+          inventory.blobs[*digest].bytes = decode_note(value).bytes;
         }
         return true;
       }));
@@ -66,8 +66,8 @@ Result<Inventory> take_inventory(const Database& database) {
         return true;
       }));
   for (const Candidate& plan : inventory.plans) {
-    for (const Digest& need : plan.header.needs) {
-      auto blob = inventory.blobs.find(need);
+    for (const Need& need : plan.header.needs) {
+      auto blob = inventory.blobs.find(need.digest);
       if (blob != inventory.blobs.end()) ++blob->second.references;
     }
   }
@@ -91,7 +91,7 @@ Result<CollectReport> Store::State::collect(uint64_t max_bytes) {
   LFARM_ASSIGN_OR_RETURN(Inventory inventory, take_inventory(*database));
   CollectReport report;
   Counters before = counters;
-  Batch batch(*database);
+  Batch batch;
   std::vector<Digest> removed;
   int64_t recent_from = now() - kRecentBlobNs;
   std::erase_if(recent_blobs, [&](const auto& entry) { return entry.second < recent_from; });
@@ -119,11 +119,11 @@ Result<CollectReport> Store::State::collect(uint64_t max_bytes) {
     add_plan_removal(batch, plan.key, plan.header, plan.record_bytes);
     report.plans_removed += 1;
     report.bytes_removed += plan.record_bytes;
-    for (const Digest& need : plan.header.needs) {
-      auto blob = inventory.blobs.find(need);
+    for (const Need& need : plan.header.needs) {
+      auto blob = inventory.blobs.find(need.digest);
       if (blob == inventory.blobs.end()) continue;
       --blob->second.references;
-      remove_if_unused(need, blob->second);
+      remove_if_unused(need.digest, blob->second);
     }
   }
   report.blobs_removed = removed.size();
@@ -165,17 +165,18 @@ Status Store::clear() {
     std::lock_guard lock(state.commit);
     std::lock_guard usage(state.usage);
     Counters before = state.counters;
-    Batch batch(*state.database);
+    Batch batch;
     for (Family family :
          {Family::kPlans, Family::kKernels, Family::kMeasurements, Family::kNegatives}) {
       batch.remove_prefix(family, {});
     }
-    batch.remove_prefix(Family::kMeta, kSizePrefix);
+    batch.remove_prefix(Family::kMeta, kBlobPrefix);
     batch.remove_prefix(Family::kMeta, kUsedPrefix);
     batch.remove(Family::kMeta, kUsageKey);
     state.counters = {};
     LFARM_RETURN_IF_ERROR(state.write_counted(batch, before));
     state.totals = {};
+    state.usage_changed = false;
     state.last_used.clear();
     state.recent_blobs.clear();
     std::lock_guard memo(state.memo);

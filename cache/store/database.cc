@@ -10,6 +10,7 @@
 #include <rocksdb/utilities/table_properties_collectors.h>
 #include <rocksdb/write_batch.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@
 #include <cstdio>
 #include <fstream>
 #include <sstream>
+#include <thread>
 #include <vector>
 
 #include "common/base/cat.h"
@@ -36,8 +38,11 @@ namespace {
 
 constexpr std::array<const char*, kFamilyCount> kFamilyNames = {
     "default", "plans", "kernels", "measurements", "negatives", "jobs"};
-// A log up to this size replays in a few milliseconds; a bigger one is flushed on close.
-constexpr uint64_t kReplayBytesMax = uint64_t{1} << 20;
+// Small records replay at 40 MB/s, and each open adds a log: more than this is flushed on close.
+constexpr uint64_t kReplayBytesMax = uint64_t{64} << 10;
+constexpr size_t kReplayLogsMax = 4;
+// Opening again writes a manifest and a log.
+constexpr uint64_t kRecoveryBytesMin = uint64_t{1} << 20;
 // A writer may delete a file between a reader's listing and its open.
 constexpr int kReaderAttempts = 5;
 
@@ -130,7 +135,7 @@ rocksdb::DBOptions database_options(bool read_only) {
   options.avoid_flush_during_recovery = true;
   options.stats_dump_period_sec = 0;
   options.stats_persist_period_sec = 0;
-  options.max_total_wal_size = uint64_t{32} << 20;
+  options.max_total_wal_size = uint64_t{16} << 20;
   options.max_file_opening_threads = 2;
   // All tables stay open, so that a reader survives a writer's deletions.
   options.max_open_files = -1;
@@ -177,37 +182,71 @@ std::string prefix_end(std::string_view prefix) {
 }  // namespace
 
 struct Database::Handles {
-  std::string directory;
-  bool read_only = false;
-  std::unique_ptr<rocksdb::DB> db;
+  rocksdb::DB* db = nullptr;
   std::vector<rocksdb::ColumnFamilyHandle*> families;
 
+  Handles() = default;
+  Handles(const Handles&) = delete;
+  Handles& operator=(const Handles&) = delete;
+  ~Handles() {
+    if (db == nullptr) return;
+    for (auto* family : families) db->DestroyColumnFamilyHandle(family).PermitUncheckedError();
+    auto status = db->Close();
+    if (!status.ok()) common::log_warning(cat("closing the store: ", status.ToString()));
+    delete db;
+  }
   rocksdb::ColumnFamilyHandle* family(Family id) const { return families[static_cast<size_t>(id)]; }
 };
 
-Batch::Batch(const Database& database)
-    : database_(database), batch_(std::make_unique<rocksdb::WriteBatch>()) {}
-Batch::~Batch() = default;
-
-// WriteBatch reports only a wrong family or an oversized entry; both are bugs of the caller.
 void Batch::put(Family family, std::string_view key, std::string_view value) {
-  auto status = batch_->Put(database_.handles_->family(family), slice(key), slice(value));
-  LFARM_CHECK(status.ok(), status.ToString());
+  changes_.push_back({Kind::kPut, family, std::string(key), std::string(value)});
 }
 
 void Batch::remove(Family family, std::string_view key) {
-  auto status = batch_->Delete(database_.handles_->family(family), slice(key));
-  LFARM_CHECK(status.ok(), status.ToString());
+  changes_.push_back({Kind::kRemove, family, std::string(key), {}});
 }
 
 void Batch::remove_prefix(Family family, std::string_view prefix) {
   std::string end = prefix_end(prefix);
   if (end.empty()) end.assign(256, '\xff');
-  auto status = batch_->DeleteRange(database_.handles_->family(family), slice(prefix), slice(end));
-  LFARM_CHECK(status.ok(), status.ToString());
+  changes_.push_back({Kind::kRemoveRange, family, std::string(prefix), std::move(end)});
 }
 
-Database::Database(std::unique_ptr<Handles> handles) : handles_(std::move(handles)) {}
+Database::Database(std::string directory, const DatabaseOptions& options,
+                   std::shared_ptr<const Handles> handles)
+    : directory_(std::move(directory)), options_(options), handles_(std::move(handles)) {}
+
+std::shared_ptr<const Database::Handles> Database::handles() const {
+  std::lock_guard lock(mutex_);
+  return handles_;
+}
+
+Result<std::shared_ptr<const Database::Handles>> Database::open_handles(
+    const std::string& directory, const DatabaseOptions& options) {
+  auto handles = std::make_shared<Handles>();
+  auto families = family_descriptors(options);
+  auto settings = database_options(options.read_only);
+  rocksdb::Status status;
+  for (int attempt = 0; attempt < (options.read_only ? kReaderAttempts : 1); ++attempt) {
+    // Not a secondary instance: in 7.8 its memtables hide what the writer removed and flushed.
+    status = options.read_only ? rocksdb::DB::OpenForReadOnly(settings, directory, families,
+                                                              &handles->families, &handles->db)
+                               : rocksdb::DB::Open(settings, directory, families,
+                                                   &handles->families, &handles->db);
+    if (status.ok()) return std::shared_ptr<const Handles>(std::move(handles));
+  }
+  std::string text = status.ToString();
+  if (mentions(text, "LOCK") && !mentions(text, "Permission denied") &&
+      !mentions(text, "Read-only file system")) {
+    return lock_conflict(directory, text);
+  }
+  if (status.IsInvalidArgument() && mentions(text, "olumn famil")) {
+    return common::unsupported(cat("the store ", directory, " has another layout (", text,
+                                   "): it belongs to another version of lfarm; choose another "
+                                   "directory with --state"));
+  }
+  return to_error(status, directory);
+}
 
 Result<std::unique_ptr<Database>> Database::open(const std::string& directory,
                                                  const DatabaseOptions& options) {
@@ -218,147 +257,164 @@ Result<std::unique_ptr<Database>> Database::open(const std::string& directory,
                                    ": start lfarm once with this state directory, or choose "
                                    "another with --state"));
   }
-  auto handles = std::make_unique<Handles>();
-  handles->directory = directory;
-  handles->read_only = options.read_only;
-  auto families = family_descriptors(options);
-  auto database_settings = database_options(options.read_only);
-  rocksdb::DB* db = nullptr;
-  rocksdb::Status status;
-  for (int attempt = 0; attempt < (options.read_only ? kReaderAttempts : 1); ++attempt) {
-    // With a logger of our own a secondary instance writes nothing, so the path is never used.
-    status =
-        options.read_only
-            ? rocksdb::DB::OpenAsSecondary(database_settings, directory, directory, families,
-                                           &handles->families, &db)
-            : rocksdb::DB::Open(database_settings, directory, families, &handles->families, &db);
-    if (status.ok()) break;
-  }
-  if (!status.ok()) {
-    std::string text = status.ToString();
-    if (mentions(text, "LOCK") && !mentions(text, "Permission denied") &&
-        !mentions(text, "Read-only file system")) {
-      return lock_conflict(directory, text);
-    }
-    if (status.IsInvalidArgument() && mentions(text, "olumn famil")) {
-      return common::unsupported(cat("the store ", directory, " has another layout (", text,
-                                     "): it belongs to another version of lfarm; choose another "
-                                     "directory with --state"));
-    }
-    return to_error(status, directory);
-  }
-  handles->db.reset(db);
-  return std::unique_ptr<Database>(new Database(std::move(handles)));
+  LFARM_ASSIGN_OR_RETURN(auto handles, open_handles(directory, options));
+  return std::unique_ptr<Database>(new Database(directory, options, std::move(handles)));
 }
 
 Database::~Database() {
-  if (!handles_->read_only) {
-    rocksdb::VectorLogPtr logs;
-    uint64_t replay_bytes = 0;
-    if (handles_->db->GetSortedWalFiles(logs).ok()) {
-      for (const auto& log : logs) replay_bytes += log->SizeFileBytes();
-    }
-    if (replay_bytes > kReplayBytesMax) {
-      // What fails to flush is still in the log.
-      handles_->db->Flush(rocksdb::FlushOptions(), handles_->families).PermitUncheckedError();
-    }
+  if (options_.read_only || failed_ || !handles_) return;
+  rocksdb::VectorLogPtr logs;
+  uint64_t replay_bytes = 0;
+  if (handles_->db->GetSortedWalFiles(logs).ok()) {
+    for (const auto& log : logs) replay_bytes += log->SizeFileBytes();
   }
-  for (auto* family : handles_->families) {
-    handles_->db->DestroyColumnFamilyHandle(family).PermitUncheckedError();
+  if (replay_bytes > kReplayBytesMax || logs.size() > kReplayLogsMax) {
+    // What fails to flush is still in the log.
+    handles_->db->Flush(rocksdb::FlushOptions(), handles_->families).PermitUncheckedError();
   }
-  auto status = handles_->db->Close();
-  if (!status.ok()) {
-    common::log_warning(cat("closing the store ", handles_->directory, ": ", status.ToString()));
+}
+
+Error Database::closed() const {
+  return common::unavailable(
+      cat("the store ", directory_, " failed and could not be opened again: check its disk"));
+}
+
+// RocksDB 7.8 can't resume after its log failed: DB::Resume returns the old error for ever, and
+// SyncWAL then fails an assertion. A fresh open replays what was acknowledged.
+Status Database::recover() {
+  std::lock_guard lock(mutex_);
+  if (!failed_) return {};
+  struct statvfs disk {};
+  if (::statvfs(directory_.c_str(), &disk) == 0 &&
+      uint64_t{disk.f_bavail} * disk.f_frsize < kRecoveryBytesMin) {
+    return common::unavailable(cat("the disk of ", directory_, " is full: free space, ",
+                                   kRecoveryBytesMin >> 20, " MiB at least"));
   }
+  // New reads wait for the mutex and those under way are short.
+  while (handles_ && handles_.use_count() > 1) std::this_thread::yield();
+  handles_.reset();
+  auto fresh = open_handles(directory_, options_);
+  if (fresh.ok()) {
+    handles_ = std::move(*fresh);
+    failed_ = false;
+    common::log_info(cat("the store ", directory_, " takes writes again"));
+    return {};
+  }
+  DatabaseOptions reading = options_;
+  reading.read_only = true;
+  if (auto reader = open_handles(directory_, reading); reader.ok()) handles_ = std::move(*reader);
+  return fresh.error();
 }
 
 Result<std::optional<std::string>> Database::get(Family family, std::string_view key) const {
+  auto open = handles();
+  if (!open) return closed();
   std::string value;
-  auto status =
-      handles_->db->Get(rocksdb::ReadOptions(), handles_->family(family), slice(key), &value);
+  auto status = open->db->Get(rocksdb::ReadOptions(), open->family(family), slice(key), &value);
   if (status.IsNotFound()) return std::optional<std::string>();
-  if (!status.ok()) return to_error(status, handles_->directory);
+  if (!status.ok()) return to_error(status, directory_);
   return std::optional<std::string>(std::move(value));
 }
 
-Status Database::write(Batch& batch, bool durable) {
-  if (handles_->read_only) {
-    return common::invalid_input(cat("the store ", handles_->directory, " was opened read-only"));
+Status Database::write(const Batch& batch, bool durable) {
+  if (options_.read_only) {
+    return common::invalid_input(cat("the store ", directory_, " was opened read-only"));
+  }
+  if (failed_) LFARM_RETURN_IF_ERROR(recover());
+  auto open = handles();
+  if (!open) return closed();
+  rocksdb::WriteBatch changes;
+  // Without a change there is still a record, which a durable write takes to the disk.
+  rocksdb::Status status = batch.changes_.empty() ? changes.PutLogData("sync") : rocksdb::Status();
+  for (const Batch::Change& change : batch.changes_) {
+    auto* family = open->family(change.family);
+    if (change.kind == Batch::Kind::kPut) {
+      status = changes.Put(family, change.key, change.value);
+    } else if (change.kind == Batch::Kind::kRemove) {
+      status = changes.Delete(family, change.key);
+    } else {
+      status = changes.DeleteRange(family, change.key, change.value);
+    }
+    if (!status.ok()) return to_error(status, directory_);
   }
   rocksdb::WriteOptions options;
   options.sync = durable;
-  auto status = handles_->db->Write(options, batch.batch_.get());
-  // After a failed write RocksDB refuses all others until it is told that the disk is well again.
-  if (!status.ok() && handles_->db->Resume().ok()) {
-    status = handles_->db->Write(options, batch.batch_.get());
-  }
-  if (!status.ok()) return to_error(status, handles_->directory);
-  return {};
+  status = open->db->Write(options, &changes);
+  if (status.ok()) return {};
+  failed_ = true;
+  return to_error(status, directory_);
 }
 
 Status Database::sync() {
-  if (handles_->read_only) return {};
-  auto status = handles_->db->SyncWAL();
-  if (!status.ok()) return to_error(status, handles_->directory);
-  return {};
+  if (options_.read_only) return {};
+  return write(Batch(), true);
 }
 
 Status Database::scan(Family family, std::string_view prefix, const Visitor& visit) const {
+  auto open = handles();
+  if (!open) return closed();
   rocksdb::ReadOptions options;
   options.fill_cache = false;
   std::string end = prefix_end(prefix);
   rocksdb::Slice bound = slice(end);
   if (!end.empty()) options.iterate_upper_bound = &bound;
-  std::unique_ptr<rocksdb::Iterator> cursor(
-      handles_->db->NewIterator(options, handles_->family(family)));
+  std::unique_ptr<rocksdb::Iterator> cursor(open->db->NewIterator(options, open->family(family)));
   for (cursor->Seek(slice(prefix)); cursor->Valid(); cursor->Next()) {
     if (!visit(view(cursor->key()), view(cursor->value()))) return {};
   }
-  if (!cursor->status().ok()) return to_error(cursor->status(), handles_->directory);
+  if (!cursor->status().ok()) return to_error(cursor->status(), directory_);
   return {};
 }
 
 Result<std::optional<std::string>> Database::key_at_or_after(Family family,
                                                              std::string_view bound) const {
+  auto open = handles();
+  if (!open) return closed();
   std::unique_ptr<rocksdb::Iterator> cursor(
-      handles_->db->NewIterator(rocksdb::ReadOptions(), handles_->family(family)));
+      open->db->NewIterator(rocksdb::ReadOptions(), open->family(family)));
   cursor->Seek(slice(bound));
   if (cursor->Valid()) return std::optional<std::string>(cursor->key().ToString());
-  if (!cursor->status().ok()) return to_error(cursor->status(), handles_->directory);
+  if (!cursor->status().ok()) return to_error(cursor->status(), directory_);
   return std::optional<std::string>();
 }
 
 Status Database::compact(Family family) {
+  if (failed_) LFARM_RETURN_IF_ERROR(recover());
+  auto open = handles();
+  if (!open) return closed();
   rocksdb::CompactRangeOptions options;
   options.exclusive_manual_compaction = false;
   options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForceOptimized;
-  auto status = handles_->db->CompactRange(options, handles_->family(family), nullptr, nullptr);
-  if (!status.ok()) return to_error(status, handles_->directory);
+  auto status = open->db->CompactRange(options, open->family(family), nullptr, nullptr);
+  if (!status.ok()) return to_error(status, directory_);
   return {};
 }
 
 Status Database::refresh() {
-  if (!handles_->read_only) return {};
-  auto status = handles_->db->TryCatchUpWithPrimary();
-  if (!status.ok()) return to_error(status, handles_->directory);
+  if (!options_.read_only) return {};
+  LFARM_ASSIGN_OR_RETURN(auto fresh, open_handles(directory_, options_));
+  std::lock_guard lock(mutex_);
+  handles_ = std::move(fresh);
   return {};
 }
 
 uint64_t Database::disk_bytes() const {
+  auto open = handles();
+  if (!open) return 0;
   uint64_t total = 0;
-  for (auto* family : handles_->families) {
+  for (auto* family : open->families) {
     uint64_t bytes = 0;
-    if (handles_->db->GetIntProperty(family, rocksdb::DB::Properties::kTotalSstFilesSize, &bytes)) {
+    if (open->db->GetIntProperty(family, rocksdb::DB::Properties::kTotalSstFilesSize, &bytes)) {
       total += bytes;
     }
   }
   rocksdb::VectorLogPtr logs;
-  if (handles_->db->GetSortedWalFiles(logs).ok()) {
+  if (open->db->GetSortedWalFiles(logs).ok()) {
     for (const auto& log : logs) total += log->SizeFileBytes();
   }
   return total;
 }
 
-bool Database::read_only() const { return handles_->read_only; }
+bool Database::read_only() const { return options_.read_only; }
 
 }  // namespace cache

@@ -1,18 +1,17 @@
 // RocksDB behind plain strings and Results, so that its headers and its errors stay in one file.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/base/result.h"
-
-namespace rocksdb {
-class WriteBatch;
-}
 
 namespace cache {
 
@@ -25,16 +24,9 @@ struct DatabaseOptions {
   size_t block_cache_bytes = size_t{16} << 20;
 };
 
-class Database;
-
 // Changes that become visible together. Keys and values are copied in. Not thread-safe.
 class Batch {
  public:
-  explicit Batch(const Database& database);
-  ~Batch();
-  Batch(const Batch&) = delete;
-  Batch& operator=(const Batch&) = delete;
-
   void put(Family family, std::string_view key, std::string_view value);
   void remove(Family family, std::string_view key);
   // Removes every key of the family that begins with `prefix`; an empty prefix removes them all.
@@ -42,8 +34,14 @@ class Batch {
 
  private:
   friend class Database;
-  const Database& database_;
-  std::unique_ptr<rocksdb::WriteBatch> batch_;
+  enum class Kind : uint8_t { kPut, kRemove, kRemoveRange };
+  struct Change {
+    Kind kind;
+    Family family;
+    std::string key;
+    std::string value;  // of a range: its end
+  };
+  std::vector<Change> changes_;
 };
 
 // An open database; all functions are thread-safe. A read-only one sees what its writer had written
@@ -63,12 +61,13 @@ class Database {
   common::Result<std::optional<std::string>> get(Family family, std::string_view key) const;
   // `durable` returns after the bytes reached the device; otherwise they survive the death of the
   // process, not of the machine.
-  common::Status write(Batch& batch, bool durable);
+  // After a failed write (a full disk) reads go on, and the next write opens the database again.
+  common::Status write(const Batch& batch, bool durable);
   // Brings all earlier writes to the device.
   common::Status sync();
 
   // Visits keys that begin with `prefix` in order, over one consistent snapshot, until the visitor
-  // returns false. The views end with the call.
+  // returns false. The views end with the call. The visitor must not call the database.
   using Visitor = std::function<bool(std::string_view key, std::string_view value)>;
   common::Status scan(Family family, std::string_view prefix, const Visitor& visit) const;
   // The first key that is not below `bound`.
@@ -77,17 +76,28 @@ class Database {
 
   // Gives the space of removed keys back to the disk. Takes seconds per gigabyte.
   common::Status compact(Family family);
-  // Read-only: catches up with the writer.
+  // Read-only: opens again, to see what the writer wrote since. Reads that are under way finish on
+  // the state they began with.
   common::Status refresh();
   // Bytes of tables and logs on the disk.
   uint64_t disk_bytes() const;
   bool read_only() const;
 
  private:
-  friend class Batch;
   struct Handles;
-  explicit Database(std::unique_ptr<Handles> handles);
-  std::unique_ptr<Handles> handles_;
+  static common::Result<std::shared_ptr<const Handles>> open_handles(
+      const std::string& directory, const DatabaseOptions& options);
+  Database(std::string directory, const DatabaseOptions& options,
+           std::shared_ptr<const Handles> handles);
+  std::shared_ptr<const Handles> handles() const;
+  common::Error closed() const;
+  common::Status recover();
+
+  const std::string directory_;
+  const DatabaseOptions options_;
+  mutable std::mutex mutex_;                // guards the pointer; what it points to is thread-safe
+  std::shared_ptr<const Handles> handles_;  // null when neither recovery nor reading succeeded
+  std::atomic<bool> failed_{false};         // a write failed; RocksDB takes no more of them
 };
 
 }  // namespace cache

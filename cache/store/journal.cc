@@ -47,7 +47,7 @@ Result<bool> Store::put_measurement(const Digest& fingerprint, std::string_view 
   append_f64(record, measurement.ns);
   append_u32(record, measurement.samples);
   append_u64(record, static_cast<uint64_t>(measurement.when_wall_ns));
-  Batch batch(*state_->database);
+  Batch batch;
   batch.put(Family::kMeasurements, key, record);
   LFARM_RETURN_IF_ERROR(state_->database->write(batch, false));
   return true;
@@ -79,7 +79,7 @@ Status Store::put_negative(const Digest& fingerprint, const Negative& negative) 
   std::string record;
   append_u64(record, static_cast<uint64_t>(negative.expires_wall_ns));
   record += negative.reason;
-  Batch batch(*state_->database);
+  Batch batch;
   batch.put(Family::kNegatives, key_of(fingerprint), record);
   return state_->database->write(batch, false);
 }
@@ -99,7 +99,7 @@ Result<std::optional<Negative>> Store::get_negative(const Digest& fingerprint) {
 
 Status Store::append_job(std::string_view job, std::span<const JobRecord> records, bool durable) {
   LFARM_RETURN_IF_ERROR(check_job_name(job));
-  Batch batch(*state_->database);
+  Batch batch;
   for (const JobRecord& record : records) {
     std::string key = job_key(job, record.sequence);
     LFARM_ASSIGN_OR_RETURN(auto existing, state_->database->get(Family::kJobs, key));
@@ -145,7 +145,7 @@ Result<std::vector<std::string>> Store::open_jobs() {
 Status Store::remove_job(std::string_view job, uint64_t below) {
   LFARM_RETURN_IF_ERROR(check_job_name(job));
   bool all = below == std::numeric_limits<uint64_t>::max();
-  Batch batch(*state_->database);
+  Batch batch;
   LFARM_RETURN_IF_ERROR(state_->database->scan(Family::kJobs, job_prefix(job),
                                                [&](std::string_view key, std::string_view) {
                                                  auto parsed = parse_job_key(key);
@@ -160,7 +160,7 @@ Status Store::remove_job(std::string_view job, uint64_t below) {
 Status Store::put_named(std::string_view name, std::string_view bytes) {
   std::string key(kNamedPrefix);
   key += name;
-  Batch batch(*state_->database);
+  Batch batch;
   batch.put(Family::kMeta, key, bytes);
   return state_->database->write(batch, false);
 }

@@ -17,11 +17,12 @@ PlanFacts facts_of(const Digest& key, const PlanHeader& header) {
   return {key, header.graph_hash, header.plan_id, header.best_ns};
 }
 
-StoredPlan to_plan(const Digest& key, PlanHeader header, std::string record) {
+StoredPlan to_plan(const Digest& key, const PlanHeader& header, std::string record) {
   StoredPlan plan;
   plan.facts = facts_of(key, header);
   plan.created_wall_ns = header.created_wall_ns;
-  plan.needs = std::move(header.needs);
+  plan.needs.reserve(header.needs.size());
+  for (const Need& need : header.needs) plan.needs.push_back(need.digest);
   record.erase(0, header.size);
   plan.bytes = std::move(record);
   return plan;
@@ -62,7 +63,7 @@ Status Store::State::discard_plan(const Digest& key, const std::string& record) 
   common::log_warning(cat("store: dropping plan ", key.short_hex(),
                           ": it is damaged or one of its kernels is gone"));
   Counters before = counters;
-  Batch batch(*database);
+  Batch batch;
   // Of an unreadable record neither graph nor size is known; its index entry is skipped by readers.
   auto header = unreadable ? std::nullopt : decode_plan_header(record);
   add_plan_removal(batch, key, header.value_or(PlanHeader()), record.size());
@@ -76,7 +77,6 @@ Result<bool> Store::State::commit_plan(const NewPlan& plan, bool only_if_better)
   header.graph_hash = plan.facts.graph_hash;
   header.plan_id = plan.facts.plan_id;
   header.best_ns = plan.facts.best_ns;
-  header.needs = plan.needs;
   {
     std::lock_guard lock(commit);
     LFARM_ASSIGN_OR_RETURN(
@@ -86,22 +86,23 @@ Result<bool> Store::State::commit_plan(const NewPlan& plan, bool only_if_better)
                            cat("plan ", header.plan_id.short_hex(), " was revoked (", *revoked,
                                "): compile the model again")};
     }
-    for (const Digest& need : plan.needs) {
-      LFARM_ASSIGN_OR_RETURN(BlobCondition condition, check_blob(need));
-      if (condition == BlobCondition::kIntact) continue;
+    Digest missing;
+    LFARM_ASSIGN_OR_RETURN(auto needs, resolve(plan.needs, &missing));
+    if (!needs) {
       return common::invalid_input(cat("plan ", key.short_hex(), " needs the kernel ",
-                                       need.short_hex(), ", which is not in ", directory,
+                                       missing.short_hex(), ", which is not in ", directory,
                                        ": put it first"));
     }
+    header.needs = std::move(*needs);
     Counters before = counters;
-    Batch batch(*database);
+    Batch batch;
     auto existing = database->get(Family::kPlans, plan_key(key));
     if (!existing.ok() && existing.error().code != common::Code::kCorrupt) return existing.error();
     if (existing.ok() && *existing) {
       auto old = decode_plan_header(**existing);
       if (old && only_if_better && old->best_ns > 0 && old->best_ns <= header.best_ns) {
         bool usable = true;
-        for (const Digest& need : old->needs) {
+        for (const Need& need : old->needs) {
           LFARM_ASSIGN_OR_RETURN(BlobCondition condition, check_blob(need));
           usable = usable && condition == BlobCondition::kIntact;
         }
@@ -142,14 +143,14 @@ Result<std::optional<Store::State::Found>> Store::State::find_plan(const Digest&
   bool usable = header.has_value();
   if (usable) {
     found.header = std::move(*header);
-    for (const Digest& need : found.header.needs) {
+    for (const Need& need : found.header.needs) {
       if (with_blobs) found.blobs.emplace_back();
-      LFARM_ASSIGN_OR_RETURN(BlobCondition condition, with_blobs
-                                                          ? verify_blob(need, &found.blobs.back())
-                                                          : check_blob(need));
+      LFARM_ASSIGN_OR_RETURN(
+          BlobCondition condition,
+          with_blobs ? verify_blob(need.digest, &found.blobs.back()) : check_blob(need));
       if (condition == BlobCondition::kIntact) continue;
       usable = false;
-      if (condition == BlobCondition::kDamaged) LFARM_RETURN_IF_ERROR(discard_damaged(need));
+      if (condition == BlobCondition::kDamaged) LFARM_RETURN_IF_ERROR(discard_damaged(need.digest));
       break;
     }
   }
@@ -172,8 +173,7 @@ Result<std::optional<StoredPlan>> Store::get_plan(const Digest& key) {
   LFARM_ASSIGN_OR_RETURN(auto found, state_->find_plan(key, false));
   state_->note_lookup(key, found.has_value());
   if (!found) return std::optional<StoredPlan>();
-  return std::optional<StoredPlan>(
-      to_plan(key, std::move(found->header), std::move(found->record)));
+  return std::optional<StoredPlan>(to_plan(key, found->header, std::move(found->record)));
 }
 
 Result<std::optional<PlanBundle>> Store::get_bundle(const Digest& key) {
@@ -181,7 +181,7 @@ Result<std::optional<PlanBundle>> Store::get_bundle(const Digest& key) {
   state_->note_lookup(key, found.has_value());
   if (!found) return std::optional<PlanBundle>();
   PlanBundle bundle;
-  bundle.plan = to_plan(key, std::move(found->header), std::move(found->record));
+  bundle.plan = to_plan(key, found->header, std::move(found->record));
   bundle.blobs = std::move(found->blobs);
   return std::optional<PlanBundle>(std::move(bundle));
 }
@@ -241,7 +241,7 @@ Result<bool> Store::remove_plan(const Digest& key) {
   LFARM_ASSIGN_OR_RETURN(auto record, state.database->get(Family::kPlans, plan_key(key)));
   if (!record) return false;
   Counters before = state.counters;
-  Batch batch(*state.database);
+  Batch batch;
   state.add_plan_removal(batch, key, decode_plan_header(*record).value_or(PlanHeader()),
                          record->size());
   LFARM_RETURN_IF_ERROR(state.write_counted(batch, before));
@@ -254,7 +254,7 @@ Result<uint64_t> Store::revoke(const Digest& plan_id, std::string_view reason) {
   {
     std::lock_guard lock(state.commit);
     Counters before = state.counters;
-    Batch batch(*state.database);
+    Batch batch;
     LFARM_RETURN_IF_ERROR(state.database->scan(
         Family::kPlans, kPlanPrefix, [&](std::string_view key, std::string_view record) {
           auto header = decode_plan_header(record);

@@ -55,7 +55,7 @@ Digest FieldReader::digest() {
 
 std::string encode_plan(const PlanHeader& header, std::string_view bytes) {
   std::string record;
-  record.reserve(96 + 32 * header.needs.size() + bytes.size());
+  record.reserve(96 + 40 * header.needs.size() + bytes.size());
   record += static_cast<char>(kPlanRecordVersion);
   append_digest(record, header.graph_hash);
   append_digest(record, header.plan_id);
@@ -63,7 +63,10 @@ std::string encode_plan(const PlanHeader& header, std::string_view bytes) {
   append_u64(record, static_cast<uint64_t>(header.created_wall_ns));
   append_u32(record, static_cast<uint32_t>(header.needs.size()));
   append_u64(record, bytes.size());
-  for (const Digest& need : header.needs) append_digest(record, need);
+  for (const Need& need : header.needs) {
+    append_digest(record, need.digest);
+    append_u64(record, need.checksum);
+  }
   record += bytes;
   return record;
 }
@@ -78,9 +81,13 @@ std::optional<PlanHeader> decode_plan_header(std::string_view record) {
   header.created_wall_ns = static_cast<int64_t>(fields.u64());
   size_t needs = fields.u32();
   uint64_t plan_bytes = fields.u64();
-  if (!fields.ok() || needs > fields.rest().size() / 32) return std::nullopt;
+  if (!fields.ok() || needs > fields.rest().size() / 40) return std::nullopt;
   header.needs.reserve(needs);
-  for (size_t i = 0; i < needs; ++i) header.needs.push_back(fields.digest());
+  for (size_t i = 0; i < needs; ++i) {
+    Need& need = header.needs.emplace_back();
+    need.digest = fields.digest();
+    need.checksum = fields.u64();
+  }
   if (!fields.ok() || fields.rest().size() != plan_bytes) return std::nullopt;
   header.size = record.size() - fields.rest().size();
   return header;
@@ -97,6 +104,21 @@ std::string digest_key(std::string_view prefix, const Digest& digest) {
   std::string out(prefix);
   append_digest(out, digest);
   return out;
+}
+
+std::string encode_note(const BlobNote& note) {
+  std::string record;
+  append_u64(record, note.bytes);
+  append_u64(record, note.checksum);
+  return record;
+}
+
+BlobNote decode_note(std::string_view record) {
+  FieldReader fields(record);
+  BlobNote note;
+  note.bytes = fields.u64();
+  note.checksum = fields.u64();
+  return note;
 }
 
 std::optional<Digest> trailing_digest(std::string_view key) {

@@ -39,13 +39,20 @@ class FieldReader {
   bool ok_ = true;
 };
 
+// A blob that a plan needs. The checksum (XXH3) finds accidental damage at a fraction of the
+// digest's cost; it proves nothing against somebody who writes to the directory.
+struct Need {
+  common::Digest digest;
+  uint64_t checksum = 0;
+};
+
 // The header of a stored plan; the plan's own bytes follow it.
 struct PlanHeader {
   common::Digest graph_hash;
   common::Digest plan_id;
   int64_t best_ns = 0;
   int64_t created_wall_ns = 0;
-  std::vector<common::Digest> needs;
+  std::vector<Need> needs;
   size_t size = 0;  // bytes of the header itself
 };
 std::string encode_plan(const PlanHeader& header, std::string_view bytes);
@@ -64,11 +71,19 @@ std::optional<common::Digest> trailing_digest(std::string_view key);
 inline constexpr std::string_view kFormatKey = "F";
 inline constexpr std::string_view kCountersKey = "C";
 inline constexpr std::string_view kUsageKey = "H";
-inline constexpr std::string_view kSizePrefix = "S";     // + blob digest -> u64 bytes
+inline constexpr std::string_view kBlobPrefix = "B";     // + blob digest -> BlobNote
 inline constexpr std::string_view kUsedPrefix = "U";     // + plan key -> u64 wall ns
 inline constexpr std::string_view kNamedPrefix = "M";    // + name -> bytes
 inline constexpr std::string_view kRevokedPrefix = "R";  // + plan id -> reason
 std::string digest_key(std::string_view prefix, const common::Digest& digest);
+
+// What is known of a blob without reading it.
+struct BlobNote {
+  uint64_t bytes = 0;
+  uint64_t checksum = 0;
+};
+std::string encode_note(const BlobNote& note);
+BlobNote decode_note(std::string_view record);
 
 // Keys of the jobs family: one length byte, the job, the sequence number.
 std::string job_prefix(std::string_view job);

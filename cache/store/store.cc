@@ -5,6 +5,7 @@
 #include "cache/store/store_state.h"
 #include "common/base/cat.h"
 #include "common/base/clock.h"
+#include "common/base/hash64.h"
 #include "common/base/log.h"
 
 namespace cache {
@@ -60,7 +61,7 @@ Status check_format(Database& database, const std::string& directory) {
     if (database.read_only()) return {};
     std::string format;
     append_u32(format, kFormat);
-    Batch batch(database);
+    Batch batch;
     batch.put(Family::kMeta, kFormatKey, format);
     return database.write(batch, false);
   }
@@ -123,13 +124,15 @@ Status Store::State::write_counted(Batch& batch, const Counters& before) {
 // --- Blobs
 // ----------------------------------------------------------------------------------------
 
-Result<std::optional<uint64_t>> Store::State::blob_size(const Digest& digest) const {
-  LFARM_ASSIGN_OR_RETURN(auto size, database->get(Family::kMeta, digest_key(kSizePrefix, digest)));
-  if (!size) return std::optional<uint64_t>();
-  return std::optional<uint64_t>(FieldReader(*size).u64());
+Result<std::optional<BlobNote>> Store::State::blob_note(const Digest& digest) const {
+  LFARM_ASSIGN_OR_RETURN(auto note, database->get(Family::kMeta, digest_key(kBlobPrefix, digest)));
+  if (!note) return std::optional<BlobNote>();
+  return std::optional<BlobNote>(decode_note(*note));
 }
 
-Result<BlobCondition> Store::State::verify_blob(const Digest& digest, std::string* bytes) {
+template <class IsIntact>
+Result<BlobCondition> Store::State::inspect_blob(const Digest& digest, const IsIntact& is_intact,
+                                                 std::string* bytes) {
   uint64_t removals_before;
   {
     std::lock_guard lock(memo);
@@ -141,24 +144,49 @@ Result<BlobCondition> Store::State::verify_blob(const Digest& digest, std::strin
     return BlobCondition::kDamaged;
   }
   if (!*found) return BlobCondition::kMissing;
-  if (digest_of(**found) != digest) return BlobCondition::kDamaged;
+  if (!is_intact(**found)) return BlobCondition::kDamaged;
   if (bytes != nullptr) *bytes = std::move(**found);
   std::lock_guard lock(memo);
   if (removals == removals_before) remember_intact(digest);
   return BlobCondition::kIntact;
 }
 
+Result<BlobCondition> Store::State::verify_blob(const Digest& digest, std::string* bytes) {
+  return inspect_blob(
+      digest, [&](std::string_view found) { return digest_of(found) == digest; }, bytes);
+}
+
+Result<BlobCondition> Store::State::check_blob(const Need& need) {
+  {
+    std::lock_guard lock(memo);
+    if (intact.count(need.digest) != 0) return BlobCondition::kIntact;
+  }
+  return inspect_blob(
+      need.digest, [&](std::string_view found) { return common::hash64(found) == need.checksum; },
+      nullptr);
+}
+
+Result<std::optional<std::vector<Need>>> Store::State::resolve(const std::vector<Digest>& digests,
+                                                               Digest* missing) {
+  std::vector<Need> needs;
+  needs.reserve(digests.size());
+  for (const Digest& digest : digests) {
+    LFARM_ASSIGN_OR_RETURN(auto note, blob_note(digest));
+    BlobCondition condition = BlobCondition::kMissing;
+    if (note) {
+      needs.push_back({digest, note->checksum});
+      LFARM_ASSIGN_OR_RETURN(condition, check_blob(needs.back()));
+    }
+    if (condition == BlobCondition::kIntact) continue;
+    *missing = digest;
+    return std::optional<std::vector<Need>>();
+  }
+  return std::optional<std::vector<Need>>(std::move(needs));
+}
+
 void Store::State::remember_intact(const Digest& digest) {
   if (intact.size() >= kIntactMax) intact.clear();
   intact.insert(digest);
-}
-
-Result<BlobCondition> Store::State::check_blob(const Digest& digest) {
-  {
-    std::lock_guard lock(memo);
-    if (intact.count(digest) != 0) return BlobCondition::kIntact;
-  }
-  return verify_blob(digest, nullptr);
 }
 
 void Store::State::forget_blobs(const std::vector<Digest>& digests) {
@@ -169,7 +197,7 @@ void Store::State::forget_blobs(const std::vector<Digest>& digests) {
 
 void Store::State::add_removal(Batch& batch, const Digest& blob, uint64_t bytes) {
   batch.remove(Family::kKernels, key_of(blob));
-  batch.remove(Family::kMeta, digest_key(kSizePrefix, blob));
+  batch.remove(Family::kMeta, digest_key(kBlobPrefix, blob));
   counters.kernels.count -= counters.kernels.count > 0 ? 1 : 0;
   counters.kernels.bytes -= std::min(counters.kernels.bytes, bytes);
 }
@@ -180,10 +208,10 @@ Status Store::State::discard_damaged(const Digest& digest) {
   LFARM_ASSIGN_OR_RETURN(BlobCondition condition, verify_blob(digest, nullptr));
   if (condition != BlobCondition::kDamaged) return {};
   common::log_warning(cat("store: removing the damaged kernel ", digest.short_hex()));
-  LFARM_ASSIGN_OR_RETURN(auto bytes, blob_size(digest));
+  LFARM_ASSIGN_OR_RETURN(auto note, blob_note(digest));
   Counters before = counters;
-  Batch batch(*database);
-  add_removal(batch, digest, bytes.value_or(0));
+  Batch batch;
+  add_removal(batch, digest, note ? note->bytes : 0);
   LFARM_RETURN_IF_ERROR(write_counted(batch, before));
   forget_blobs({digest});
   return {};
@@ -204,17 +232,19 @@ Result<Digest> Store::put_blob(std::string_view bytes) {
                     [now](const auto& entry) { return entry.second + kRecentBlobNs < now; });
     }
     state.recent_blobs[digest] = now;
-    LFARM_ASSIGN_OR_RETURN(BlobCondition condition, state.check_blob(digest));
-    if (condition == BlobCondition::kIntact) return digest;
-    // A size without good bytes belongs to a damaged or lost copy, which this one replaces.
-    LFARM_ASSIGN_OR_RETURN(auto old_bytes, state.blob_size(digest));
+    BlobNote note{bytes.size(), common::hash64(bytes)};
+    LFARM_ASSIGN_OR_RETURN(auto old, state.blob_note(digest));
+    if (old && old->checksum == note.checksum) {
+      LFARM_ASSIGN_OR_RETURN(BlobCondition condition,
+                             state.check_blob(Need{digest, note.checksum}));
+      if (condition == BlobCondition::kIntact) return digest;
+    }
     Counters before = state.counters;
-    Batch batch(*state.database);
-    if (old_bytes) state.add_removal(batch, digest, *old_bytes);
-    std::string size;
-    append_u64(size, bytes.size());
+    Batch batch;
+    // A note without good bytes belongs to a damaged or lost copy, which this one replaces.
+    if (old) state.add_removal(batch, digest, old->bytes);
     batch.put(Family::kKernels, key_of(digest), bytes);
-    batch.put(Family::kMeta, digest_key(kSizePrefix, digest), size);
+    batch.put(Family::kMeta, digest_key(kBlobPrefix, digest), encode_note(note));
     state.counters.kernels.count += 1;
     state.counters.kernels.bytes += bytes.size();
     LFARM_RETURN_IF_ERROR(state.write_counted(batch, before));
@@ -238,9 +268,9 @@ Result<std::optional<std::string>> Store::get_blob(const Digest& digest) {
 
 Result<bool> Store::has_blob(const Digest& digest) {
   std::lock_guard lock(state_->commit);
-  LFARM_ASSIGN_OR_RETURN(auto size, state_->blob_size(digest));
-  if (size) state_->recent_blobs[digest] = state_->now();
-  return size.has_value();
+  LFARM_ASSIGN_OR_RETURN(auto note, state_->blob_note(digest));
+  if (note) state_->recent_blobs[digest] = state_->now();
+  return note.has_value();
 }
 
 // --- Usage
@@ -248,6 +278,7 @@ Result<bool> Store::has_blob(const Digest& digest) {
 
 void Store::State::note_lookup(const Digest& key, bool hit) {
   std::lock_guard lock(usage);
+  usage_changed = true;
   if (!hit) {
     ++totals.misses;
     return;
@@ -256,7 +287,7 @@ void Store::State::note_lookup(const Digest& key, bool hit) {
   if (database->read_only()) return;
   last_used[key] = now();
   if (last_used.size() < kPendingUsesMax) return;
-  Batch batch(*database);
+  Batch batch;
   add_usage(batch);
   // Losing the order of some uses is no reason to fail a lookup.
   if (auto status = database->write(batch, false); !status.ok()) {
@@ -271,6 +302,7 @@ void Store::State::add_usage(Batch& batch) {
     batch.put(Family::kMeta, digest_key(kUsedPrefix, key), value);
   }
   last_used.clear();
+  usage_changed = false;
   std::string record;
   append_u64(record, totals.hits);
   append_u64(record, totals.misses);
@@ -281,7 +313,8 @@ void Store::State::add_usage(Batch& batch) {
 void Store::State::flush_usage() {
   if (database->read_only()) return;
   std::lock_guard lock(usage);
-  Batch batch(*database);
+  if (!usage_changed) return;
+  Batch batch;
   add_usage(batch);
   if (auto status = database->write(batch, false); !status.ok()) {
     common::log_warning(status.error().message);
@@ -290,6 +323,7 @@ void Store::State::flush_usage() {
 
 void Store::add_saved_ms(double ms) {
   std::lock_guard lock(state_->usage);
+  state_->usage_changed = true;
   state_->totals.saved_ms += ms;
 }
 

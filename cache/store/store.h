@@ -128,8 +128,9 @@ class Store {
   // The same if no usable plan is there, or only a slower one; best_ns must be positive. Returns
   // whether it was kept: of equal or repeated puts exactly one is.
   common::Result<bool> put_plan_if_better(const NewPlan& plan);
-  // Empty unless the plan is there with all of its blobs; a plan that lost one is removed. A
-  // blob's digest is checked once for each open store: a later loss is seen by get_blob.
+  // Empty unless the plan is there with all of its blobs; a plan that lost one is removed. Blobs
+  // are checked once for each open store, for accidental damage: only get_bundle and get_blob
+  // compare digests, so execute what they return.
   common::Result<std::optional<StoredPlan>> get_plan(const common::Digest& key);
   // The same with the bytes of the blobs, all verified by this call.
   common::Result<std::optional<PlanBundle>> get_bundle(const common::Digest& key);

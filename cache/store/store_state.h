@@ -51,12 +51,18 @@ struct Store::State {
   // Hits are written in bulk: one lost in a crash costs a little order of eviction.
   std::mutex usage;
   Usage totals;
+  bool usage_changed = false;
   std::unordered_map<common::Digest, int64_t> last_used;  // plan key -> wall ns, not yet written
 
   int64_t now() const { return options.wall_ns(); }
 
-  common::Result<BlobCondition> check_blob(const common::Digest& digest);
+  template <class IsIntact>
+  common::Result<BlobCondition> inspect_blob(const common::Digest& digest,
+                                             const IsIntact& is_intact, std::string* bytes);
+  // By the digest.
   common::Result<BlobCondition> verify_blob(const common::Digest& digest, std::string* bytes);
+  // By memory, else by the checksum.
+  common::Result<BlobCondition> check_blob(const Need& need);
   // The caller holds `memo`.
   void remember_intact(const common::Digest& digest);
   void forget_blobs(const std::vector<common::Digest>& digests);
@@ -64,7 +70,10 @@ struct Store::State {
   // Removes the blob if it is still damaged.
   common::Status discard_damaged(const common::Digest& digest);
   // As noted when it was put; empty when it never was.
-  common::Result<std::optional<uint64_t>> blob_size(const common::Digest& digest) const;
+  common::Result<std::optional<BlobNote>> blob_note(const common::Digest& digest) const;
+  // Empty unless all of them are there and intact by their notes; `missing` then names one.
+  common::Result<std::optional<std::vector<Need>>> resolve(
+      const std::vector<common::Digest>& digests, common::Digest* missing);
 
   common::Result<bool> commit_plan(const NewPlan& plan, bool only_if_better);
   // Adds a plan's removal to the batch and the counters.

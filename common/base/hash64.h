@@ -1,4 +1,4 @@
-// Fast 64-bit hashing for in-memory tables; never stored and never trusted for identity.
+// Fast 64-bit hashing for in-memory tables and checksums; never trusted for identity.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace common {
 
-// XXH3 of the bytes.
+// XXH3 of the bytes; the same on every platform, so it may be stored against accidental damage.
 uint64_t hash64(ByteView bytes);
 inline uint64_t hash64(std::string_view text) { return hash64(as_bytes(text)); }
 
