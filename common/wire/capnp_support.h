@@ -53,6 +53,17 @@ void check_count(const List& list, size_t max, const char* what) {
   }
 }
 
+// A list of numbers.
+template <class Number>
+std::vector<Number> get_numbers(typename capnp::List<Number>::Reader in, size_t max,
+                                const char* what) {
+  check_count(in, max, what);
+  std::vector<Number> numbers;
+  numbers.reserve(in.size());
+  for (Number number : in) numbers.push_back(number);
+  return numbers;
+}
+
 // The schemas' enums and the values' list the same names in the same order.
 template <class To, class From>
 To get_enum(From value, To last, const char* what) {

@@ -33,6 +33,25 @@ inline constexpr uint32_t kDeadlineMsMax = 24 * 60 * 60 * 1000;
 // How deep structures in a message may nest.
 inline constexpr int kNestingMax = 8;
 
+// Graphs, programs and plans. Nodes are counted over all loop bodies and kernels together.
+inline constexpr size_t kNodesMax = size_t{1} << 20;
+inline constexpr size_t kSymbolsMax = 4096;
+inline constexpr size_t kRankMax = 64;
+inline constexpr size_t kKernelsMax = size_t{1} << 16;
+inline constexpr size_t kScheduleParametersMax = 64;
+// Structures nest as deep as loops do: the verifier takes 8, each of 6 levels on the wire.
+inline constexpr int kIrNestingMax = 64;
+// Entries of one expression table; the size and depth of one expression written out in full; and
+// the sum of these sizes over a table, which bounds the time that reading it takes.
+inline constexpr size_t kExprsMax = size_t{1} << 18;
+inline constexpr uint32_t kExprWeightMax = 4096;
+inline constexpr uint32_t kExprDepthMax = 64;
+inline constexpr uint64_t kExprWeightTotalMax = uint64_t{1} << 24;
+// A task's symbol values, random seeds, repetitions and measuring time.
+inline constexpr size_t kTaskSizesMax = 64;
+inline constexpr size_t kTaskSeedsMax = 256;
+inline constexpr uint32_t kRepetitionsMax = 1'000'000;
+
 // Messages queued for one peer before sends say so, and from one peer before it is held back.
 inline constexpr int kSendQueueMessages = 16384;
 inline constexpr int kReceiveQueueMessages = 16384;

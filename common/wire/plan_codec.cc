@@ -1,0 +1,372 @@
+// Plans, signed plans, task payloads and task reports on the wire.
+#include <cctype>
+#include <cmath>
+
+#include "common/wire/codec.h"
+#include "common/wire/ir_codec.h"
+#include "common/wire/ir_pieces.h"
+#include "schemas/plan.capnp.h"
+
+namespace common {
+namespace {
+
+namespace wire = schemas::plan;
+using common::get;
+using common::put;
+
+// ---- Pieces ------------------------------------------------------------------------------------
+
+void put_operand(IrWriter& writer, wire::GemmOperand::Builder out, const GemmOperand& operand) {
+  out.setOffset(writer.ref(operand.offset));
+  out.setBatchStride(writer.ref(operand.batch_stride));
+  out.setRowStride(writer.ref(operand.row_stride));
+  out.setColumnStride(writer.ref(operand.column_stride));
+}
+
+// A kernel's expressions are over its body's symbols, whose number the calls say.
+Expr get_kernel_expr(const IrReader& reader, int64_t ref) {
+  return reader.size_expr(ref, kSymbolsMax);
+}
+
+GemmOperand get_operand(const IrReader& reader, wire::GemmOperand::Reader in) {
+  return {get_kernel_expr(reader, in.getOffset()), get_kernel_expr(reader, in.getBatchStride()),
+          get_kernel_expr(reader, in.getRowStride()),
+          get_kernel_expr(reader, in.getColumnStride())};
+}
+
+void put_gemm(IrWriter& writer, wire::GemmForm::Builder out, const GemmForm& gemm) {
+  out.setDtype(static_cast<schemas::ir::DType>(gemm.dtype));
+  out.setBatch(writer.ref(gemm.batch));
+  out.setM(writer.ref(gemm.m));
+  out.setN(writer.ref(gemm.n));
+  out.setK(writer.ref(gemm.k));
+  put_operand(writer, out.initA(), gemm.a);
+  put_operand(writer, out.initB(), gemm.b);
+  put_operand(writer, out.initOut(), gemm.out);
+  out.setAInput(gemm.a_input);
+  out.setBInput(gemm.b_input);
+}
+
+GemmForm get_gemm(const IrReader& reader, wire::GemmForm::Reader in) {
+  GemmForm gemm;
+  gemm.dtype = get_enum(in.getDtype(), DType::kComplex64, "dtype");
+  gemm.batch = get_kernel_expr(reader, in.getBatch());
+  gemm.m = get_kernel_expr(reader, in.getM());
+  gemm.n = get_kernel_expr(reader, in.getN());
+  gemm.k = get_kernel_expr(reader, in.getK());
+  gemm.a = get_operand(reader, in.getA());
+  gemm.b = get_operand(reader, in.getB());
+  gemm.out = get_operand(reader, in.getOut());
+  gemm.a_input = in.getAInput();
+  gemm.b_input = in.getBInput();
+  if (gemm.dtype != DType::kFloat32 && gemm.dtype != DType::kFloat64) {
+    throw Malformed{cat("a library product of ", dtype_name(gemm.dtype))};
+  }
+  return gemm;
+}
+
+void put_kernels(IrWriter& writer, capnp::List<wire::PlanKernel>::Builder out,
+                 const std::vector<PlanKernel>& kernels) {
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    const PlanKernel& kernel = kernels[i];
+    auto entry = out[list_size(i)];
+    put(entry.initFingerprint(), kernel.fingerprint);
+    entry.setLibrary(kernel.library);
+    if (kernel.library) put_gemm(writer, entry.initGemm(), kernel.gemm);
+    entry.setObject(kernel.object);
+    entry.setEntry(kj_text(kernel.entry));
+    entry.setUnits(writer.ref(kernel.units));
+    entry.setScratchBytes(writer.ref(kernel.scratch_bytes));
+    entry.setInPlaceInput(kernel.in_place_input);
+  }
+}
+
+// A C identifier: it is looked up in an object.
+std::string get_entry_name(capnp::Text::Reader in) {
+  std::string name = get_name(in, "an entry point");
+  for (unsigned char c : name) {
+    if (!std::isalnum(c) && c != '_') throw Malformed{"an entry point that is no identifier"};
+  }
+  return name;
+}
+
+std::vector<PlanKernel> get_kernels(const IrReader& reader,
+                                    capnp::List<wire::PlanKernel>::Reader in, size_t objects) {
+  check_count(in, kKernelsMax, "kernels");
+  std::vector<PlanKernel> kernels;
+  kernels.reserve(in.size());
+  for (auto entry : in) {
+    PlanKernel kernel;
+    kernel.fingerprint = get(entry.getFingerprint());
+    kernel.library = entry.getLibrary();
+    if (kernel.library) kernel.gemm = get_gemm(reader, entry.getGemm());
+    kernel.object = entry.getObject();
+    kernel.entry = get_entry_name(entry.getEntry());
+    kernel.units = get_kernel_expr(reader, entry.getUnits());
+    kernel.scratch_bytes = get_kernel_expr(reader, entry.getScratchBytes());
+    kernel.in_place_input = entry.getInPlaceInput();
+    bool has_object = kernel.object >= 0 && static_cast<size_t>(kernel.object) < objects;
+    bool ok = kernel.library ? kernel.object == -1 : has_object && !kernel.entry.empty();
+    if (!ok) throw Malformed{"a kernel without its code"};
+    kernels.push_back(std::move(kernel));
+  }
+  return kernels;
+}
+
+void check_duration(double value, const char* what) {
+  if (!std::isfinite(value) || value < 0) throw Malformed{cat(what, " of ", value)};
+}
+
+template <size_t kSize>
+std::array<std::byte, kSize> get_array(capnp::Data::Reader in, const char* what) {
+  std::array<std::byte, kSize> array;
+  if (in.size() != kSize) {
+    throw Malformed{cat(what, " of ", in.size(), " bytes; it has ", kSize)};
+  }
+  std::memcpy(array.data(), in.begin(), kSize);
+  return array;
+}
+
+// ---- Plans -------------------------------------------------------------------------------------
+
+Result<Plan> read_plan(wire::Plan::Reader in) {
+  IrReader reader(in.getExprs());
+  Plan plan;
+  auto key = in.getKey();
+  plan.key.graph_hash = get(key.getGraphHash());
+  plan.key.target.name = get_name(key.getTarget(), "a target");
+  plan.key.policy = get_clean_text(key.getPolicy(), "a policy");
+  plan.key.epoch = get_name(key.getEpoch(), "a compiler epoch");
+  plan.symbols = reader.symbols(in.getSymbols());
+  size_t symbols = plan.symbols.size();
+  plan.inputs = reader.inputs(in.getInputs(), symbols);
+  plan.outputs = reader.outputs(in.getOutputs(), false);
+  plan.buffers = reader.buffers(in.getBuffers(), symbols);
+  plan.objects = get(in.getObjects());
+  plan.kernels = get_kernels(reader, in.getKernels(), plan.objects.size());
+  plan.calls = reader.calls(in.getCalls(), symbols);
+  auto provenance = in.getProvenance();
+  plan.provenance.best_ns = provenance.getBestNs();
+  plan.provenance.baseline_ns = provenance.getBaselineNs();
+  plan.provenance.predicted_ns = provenance.getPredictedNs();
+  plan.provenance.candidates = provenance.getCandidates();
+  plan.provenance.seed = provenance.getSeed();
+  plan.provenance.created_ns = provenance.getCreatedNs();
+  plan.provenance.farm = get_name(provenance.getFarm(), "a farm's name");
+  plan.provenance.worker = get_name(provenance.getWorker(), "a worker's name");
+  LFARM_RETURN_IF_ERROR(verify(plan));
+  return plan;
+}
+
+Result<SignedPlan> read_signed_plan(wire::SignedPlan::Reader in) {
+  SignedPlan plan;
+  plan.bytes = get_data(in.getPlan(), kBlobBytesMax);
+  plan.signer = get_array<sizeof(PublicKey)>(in.getSigner(), "a public key");
+  plan.signature = get_array<sizeof(Signature)>(in.getSignature(), "a signature");
+  return plan;
+}
+
+// ---- Tasks -------------------------------------------------------------------------------------
+
+std::vector<std::vector<int64_t>> get_sizes(capnp::List<Refs>::Reader in,
+                                            const std::vector<SymbolRange>& symbols) {
+  check_count(in, kTaskSizesMax, "size assignments");
+  if (in.size() == 0) throw Malformed{"no sizes to measure"};
+  std::vector<std::vector<int64_t>> sizes;
+  for (auto values : in) {
+    if (values.size() != symbols.size()) {
+      throw Malformed{cat(values.size(), " sizes for ", symbols.size(), " symbols")};
+    }
+    sizes.push_back(get_numbers<int64_t>(values, kSymbolsMax, "sizes"));
+    for (size_t i = 0; i < symbols.size(); ++i) {
+      int64_t value = sizes.back()[i];
+      if (value < symbols[i].min || value > symbols[i].max) {
+        throw Malformed{cat("the value ", value, " for s", i, ", outside its range")};
+      }
+    }
+  }
+  return sizes;
+}
+
+Result<TaskPayload> read_task_payload(wire::TaskPayload::Reader in) {
+  TaskPayload payload;
+  payload.kind = get_enum(in.getKind(), TaskKind::kFinalist, "task kind");
+  payload.graph = get(in.getGraph());
+  auto program = in.getProgram();
+  IrReader reader(program.getExprs());
+  payload.program = reader.program(program);
+  LFARM_RETURN_IF_ERROR(verify(payload.program));
+  payload.verify.sizes = get_sizes(in.getSizes(), payload.program.symbols);
+  payload.verify.seeds = get_numbers<uint64_t>(in.getSeeds(), kTaskSeedsMax, "seeds");
+  payload.verify.adversarial = in.getAdversarial();
+  payload.verify.error_factor_max = in.getErrorFactorMax();
+  payload.verify.baseline_error = in.getBaselineError();
+  payload.measure.warmups = in.getWarmups();
+  payload.measure.repetitions = in.getRepetitions();
+  payload.measure.time_max_ms = in.getTimeMaxMs();
+  payload.measure.give_up_ns = in.getGiveUpNs();
+  payload.measure.per_kernel = in.getPerKernel();
+  payload.measure.threads = in.getThreads();
+  if (payload.graph.is_zero()) throw Malformed{"no graph"};
+  // No candidate wins unverified.
+  if (payload.verify.seeds.empty()) throw Malformed{"no seeds to verify with"};
+  check_duration(payload.verify.error_factor_max, "an error factor");
+  if (!std::isfinite(payload.verify.baseline_error)) throw Malformed{"an infinite baseline error"};
+  const MeasureOptions& measure = payload.measure;
+  if (measure.repetitions == 0 || measure.repetitions > kRepetitionsMax ||
+      measure.warmups > kRepetitionsMax || measure.time_max_ms > kDeadlineMsMax) {
+    throw Malformed{cat(measure.warmups, " warm-ups, ", measure.repetitions, " repetitions and ",
+                        measure.time_max_ms, " ms to measure")};
+  }
+  return payload;
+}
+
+Result<TaskReport> read_task_report(wire::TaskReport::Reader in) {
+  TaskReport report;
+  IrReader reader(in.getExprs());
+  report.objects = get(in.getObjects());
+  report.kernels = get_kernels(reader, in.getKernels(), report.objects.size());
+  report.kernel_ns = get_numbers<uint64_t>(in.getKernelNs(), kKernelsMax, "times");
+  if (!report.kernel_ns.empty() && report.kernel_ns.size() != report.kernels.size()) {
+    throw Malformed{cat(report.kernel_ns.size(), " times of ", report.kernels.size(), " kernels")};
+  }
+  report.total_ns = in.getTotalNs();
+  report.spread_ns = in.getSpreadNs();
+  report.runs = in.getRuns();
+  report.compile_ms = in.getCompileMs();
+  report.kernels_compiled = in.getKernelsCompiled();
+  report.max_error = in.getMaxError();
+  report.baseline_error = in.getBaselineError();
+  report.detail = get_clean_text(in.getDetail(), "a detail");
+  // A run that took no time has not run.
+  if (report.total_ns == 0 || report.total_ns > INT64_MAX) {
+    throw Malformed{cat("a run of ", report.total_ns, " ns")};
+  }
+  check_duration(report.compile_ms, "a compilation");
+  check_duration(report.max_error, "an error");
+  check_duration(report.baseline_error, "a baseline error");
+  return report;
+}
+
+}  // namespace
+
+const char* task_kind_name(TaskKind kind) {
+  switch (kind) {
+    case TaskKind::kCandidate:
+      return "candidate";
+    case TaskKind::kBaseline:
+      return "baseline";
+    case TaskKind::kFinalist:
+      return "finalist";
+  }
+  return "unknown";
+}
+
+Bytes encode_plan(const Plan& plan) {
+  capnp::MallocMessageBuilder builder;
+  auto root = builder.initRoot<wire::Plan>();
+  IrWriter writer;
+  auto key = root.initKey();
+  put(key.initGraphHash(), plan.key.graph_hash);
+  key.setTarget(kj_text(plan.key.target.name));
+  key.setPolicy(kj_text(plan.key.policy));
+  key.setEpoch(kj_text(plan.key.epoch));
+  writer.symbols(root.initSymbols(list_size(plan.symbols.size())), plan.symbols);
+  writer.inputs(root.initInputs(list_size(plan.inputs.size())), plan.inputs);
+  writer.outputs(root.initOutputs(list_size(plan.outputs.size())), plan.outputs);
+  writer.buffers(root.initBuffers(list_size(plan.buffers.size())), plan.buffers);
+  put_kernels(writer, root.initKernels(list_size(plan.kernels.size())), plan.kernels);
+  writer.calls(root.initCalls(list_size(plan.calls.size())), plan.calls);
+  put(root.initObjects(list_size(plan.objects.size())), plan.objects);
+  auto provenance = root.initProvenance();
+  provenance.setBestNs(plan.provenance.best_ns);
+  provenance.setBaselineNs(plan.provenance.baseline_ns);
+  provenance.setPredictedNs(plan.provenance.predicted_ns);
+  provenance.setCandidates(plan.provenance.candidates);
+  provenance.setSeed(plan.provenance.seed);
+  provenance.setCreatedNs(plan.provenance.created_ns);
+  provenance.setFarm(kj_text(plan.provenance.farm));
+  provenance.setWorker(kj_text(plan.provenance.worker));
+  writer.exprs(root.initExprs(list_size(writer.expr_count())));
+  return flatten(builder);
+}
+
+Result<Plan> decode_plan(ByteView bytes) {
+  return decode_flat<Plan, wire::Plan>(bytes, "plan", kBlobBytesMax, kIrNestingMax, read_plan);
+}
+
+Bytes encode_signed_plan(const SignedPlan& plan) {
+  capnp::MallocMessageBuilder builder(list_size(plan.bytes.size() / sizeof(capnp::word) + 64));
+  auto root = builder.initRoot<wire::SignedPlan>();
+  root.setPlan(kj_data(plan.bytes));
+  root.setSigner(kj_data(plan.signer));
+  root.setSignature(kj_data(plan.signature));
+  return flatten(builder);
+}
+
+Result<SignedPlan> decode_signed_plan(ByteView bytes) {
+  return decode_flat<SignedPlan, wire::SignedPlan>(bytes, "signed plan", kBlobBytesMax, kNestingMax,
+                                                   read_signed_plan);
+}
+
+Bytes encode_task_payload(const TaskPayload& payload) {
+  capnp::MallocMessageBuilder builder;
+  auto root = builder.initRoot<wire::TaskPayload>();
+  root.setKind(static_cast<wire::TaskPayload::Kind>(payload.kind));
+  put(root.initGraph(), payload.graph);
+  IrWriter().program(root.initProgram(), payload.program);
+  const VerifyOptions& verify = payload.verify;
+  auto sizes = root.initSizes(list_size(verify.sizes.size()));
+  for (size_t i = 0; i < verify.sizes.size(); ++i) {
+    auto values = sizes.init(list_size(i), list_size(verify.sizes[i].size()));
+    for (size_t k = 0; k < verify.sizes[i].size(); ++k) {
+      values.set(list_size(k), verify.sizes[i][k]);
+    }
+  }
+  auto seeds = root.initSeeds(list_size(verify.seeds.size()));
+  for (size_t i = 0; i < verify.seeds.size(); ++i) seeds.set(list_size(i), verify.seeds[i]);
+  root.setAdversarial(verify.adversarial);
+  root.setErrorFactorMax(verify.error_factor_max);
+  root.setBaselineError(verify.baseline_error);
+  root.setWarmups(payload.measure.warmups);
+  root.setRepetitions(payload.measure.repetitions);
+  root.setTimeMaxMs(payload.measure.time_max_ms);
+  root.setGiveUpNs(payload.measure.give_up_ns);
+  root.setPerKernel(payload.measure.per_kernel);
+  root.setThreads(payload.measure.threads);
+  return flatten(builder);
+}
+
+Result<TaskPayload> decode_task_payload(ByteView bytes) {
+  return decode_flat<TaskPayload, wire::TaskPayload>(bytes, "task payload", kPayloadBytesMax,
+                                                     kIrNestingMax, read_task_payload);
+}
+
+Bytes encode_task_report(const TaskReport& report) {
+  capnp::MallocMessageBuilder builder;
+  auto root = builder.initRoot<wire::TaskReport>();
+  IrWriter writer;
+  put_kernels(writer, root.initKernels(list_size(report.kernels.size())), report.kernels);
+  put(root.initObjects(list_size(report.objects.size())), report.objects);
+  writer.exprs(root.initExprs(list_size(writer.expr_count())));
+  auto times = root.initKernelNs(list_size(report.kernel_ns.size()));
+  for (size_t i = 0; i < report.kernel_ns.size(); ++i) {
+    times.set(list_size(i), report.kernel_ns[i]);
+  }
+  root.setTotalNs(report.total_ns);
+  root.setSpreadNs(report.spread_ns);
+  root.setRuns(report.runs);
+  root.setCompileMs(report.compile_ms);
+  root.setKernelsCompiled(report.kernels_compiled);
+  root.setMaxError(report.max_error);
+  root.setBaselineError(report.baseline_error);
+  root.setDetail(kj_text(clean_text(report.detail)));
+  return flatten(builder);
+}
+
+Result<TaskReport> decode_task_report(ByteView bytes) {
+  return decode_flat<TaskReport, wire::TaskReport>(bytes, "task report", kPayloadBytesMax,
+                                                   kIrNestingMax, read_task_report);
+}
+
+}  // namespace common
