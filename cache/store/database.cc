@@ -310,7 +310,10 @@ Result<std::optional<std::string>> Database::get(Family family, std::string_view
   auto open = handles();
   if (!open) return closed();
   std::string value;
-  auto status = open->db->Get(rocksdb::ReadOptions(), open->family(family), slice(key), &value);
+  rocksdb::ReadOptions options;
+  // A kernel is read once per process and would push the plans out of the small cache.
+  options.fill_cache = family != Family::kKernels;
+  auto status = open->db->Get(options, open->family(family), slice(key), &value);
   if (status.IsNotFound()) return std::optional<std::string>();
   if (!status.ok()) return to_error(status, directory_);
   return std::optional<std::string>(std::move(value));
