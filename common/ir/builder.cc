@@ -357,17 +357,21 @@ void GraphBuilder::mutate(int input, NodeId id) {
   graph_.outputs.push_back({OutputKind::kMutate, id, input});
 }
 
-std::optional<double> GraphBuilder::uniform_value(NodeId id) const {
-  const Node* n = &node(id);
-  while (n->op == Op::kView && attr<ViewAttr>(*n).view.valid.empty()) n = &node(n->operands[0]);
-  if (n->op != Op::kConstant || n->dtype == DType::kComplex64) return std::nullopt;
-  const Bytes& data = *attr<ConstantAttr>(*n).data;
-  auto size = static_cast<size_t>(dtype_size(n->dtype));
+std::optional<double> uniform_constant(const Node& constant) {
+  if (constant.dtype == DType::kComplex64) return std::nullopt;
+  const Bytes& data = *attr<ConstantAttr>(constant).data;
+  auto size = static_cast<size_t>(dtype_size(constant.dtype));
   if (data.empty()) return std::nullopt;
   for (size_t i = size; i < data.size(); i += size) {
     if (std::memcmp(data.data(), data.data() + i, size) != 0) return std::nullopt;
   }
-  return decode_element(n->dtype, data.data());
+  return decode_element(constant.dtype, data.data());
+}
+
+std::optional<double> GraphBuilder::uniform_value(NodeId id) const {
+  const Node* n = &node(id);
+  while (n->op == Op::kView && attr<ViewAttr>(*n).view.valid.empty()) n = &node(n->operands[0]);
+  return n->op == Op::kConstant ? uniform_constant(*n) : std::nullopt;
 }
 
 Graph GraphBuilder::finish() {

@@ -89,4 +89,7 @@ class GraphBuilder {
   std::unordered_multimap<uint64_t, NodeId> known_;
 };
 
+// The value of a kConstant node when all its elements are equal; empty for complex numbers.
+std::optional<double> uniform_constant(const Node& constant);
+
 }  // namespace common

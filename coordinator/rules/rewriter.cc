@@ -1,0 +1,76 @@
+#include "coordinator/rules/rewriter.h"
+
+#include "common/ir/builder.h"
+
+namespace coordinator {
+
+using common::Node;
+using common::Op;
+
+const Node& Rewriter::type(ClassId cls) const {
+  const Node* found = nullptr;
+  graph_.for_each_node(graph_.find(cls), [&](NodeId n) {
+    if (!found) found = &heads_.node(graph_.head(n));
+  });
+  LFARM_CHECK(found != nullptr, "a class without nodes");
+  return *found;
+}
+
+std::optional<Rewriter::Found> Rewriter::find(ClassId cls, Op op) const {
+  std::optional<Found> found;
+  graph_.for_each_node(graph_.find(cls), [&](NodeId n) {
+    const Node& node = heads_.node(graph_.head(n));
+    if (found || node.op != op) return;
+    auto children = graph_.children(n);
+    found = Found{&node, {children.begin(), children.end()}};
+  });
+  return found;
+}
+
+std::optional<double> Rewriter::uniform_value(ClassId cls) const {
+  if (auto view = find(cls, Op::kView)) {
+    if (common::attr<common::ViewAttr>(*view->node).view.valid.empty()) {
+      if (auto constant = find(view->operands[0], Op::kConstant)) {
+        return common::uniform_constant(*constant->node);
+      }
+    }
+  }
+  if (auto constant = find(cls, Op::kConstant)) return common::uniform_constant(*constant->node);
+  return std::nullopt;
+}
+
+ClassId Rewriter::add(const Node& node, const std::vector<ClassId>& operands, Lowering lowering) {
+  std::vector<ClassId> canonical;
+  canonical.reserve(operands.size());
+  for (ClassId operand : operands) canonical.push_back(graph_.find(operand));
+  return graph_.add(heads_.intern(node, lowering), canonical);
+}
+
+ClassId Rewriter::unary(common::UnaryOp op, ClassId x) {
+  return add({Op::kUnary, dtype(x), shape(x), {}, common::UnaryAttr{op}}, {x});
+}
+
+ClassId Rewriter::binary(common::BinaryOp op, ClassId a, ClassId b) {
+  common::DType result = common::is_comparison(op) ? common::DType::kBool : dtype(a);
+  return add({Op::kBinary, result, shape(a), {}, common::BinaryAttr{op}}, {a, b});
+}
+
+ClassId Rewriter::cast(ClassId x, common::DType to) {
+  if (dtype(x) == to) return x;
+  return add({Op::kCast, to, shape(x), {}, {}}, {x});
+}
+
+ClassId Rewriter::view(ClassId x, const common::View& view) {
+  if (common::view_is_identity(view, shape(x))) return x;
+  return add({Op::kView, dtype(x), view.shape, {}, common::ViewAttr{view}}, {x});
+}
+
+ClassId Rewriter::scalar(common::DType dtype, double value, const common::Shape& shape) {
+  common::GraphBuilder builder;
+  common::NodeId node = builder.scalar(dtype, value);
+  ClassId scalar_class = add(builder.node(node), {});
+  if (shape.empty()) return scalar_class;
+  return view(scalar_class, *common::view_expand({}, shape));
+}
+
+}  // namespace coordinator

@@ -1,0 +1,50 @@
+// What a rule's code sees: types of classes, constants, and node constructors over classes.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "common/ir/graph.h"
+#include "coordinator/egraph/egraph.h"
+#include "coordinator/rules/heads.h"
+
+namespace coordinator {
+
+// Borrows all; cheap to make per match.
+class Rewriter {
+ public:
+  Rewriter(EGraph& graph, HeadTable& heads, const std::vector<common::SymbolRange>& symbols)
+      : graph_(graph), heads_(heads), symbols_(symbols) {}
+
+  // The type of a class: all of its nodes have the same.
+  const common::Node& type(ClassId cls) const;
+  const common::Shape& shape(ClassId cls) const { return type(cls).shape; }
+  common::DType dtype(ClassId cls) const { return type(cls).dtype; }
+  // The value of every element, when the class holds a constant or a view of one.
+  std::optional<double> uniform_value(ClassId cls) const;
+  // A node of the class with this operation and its operand classes.
+  struct Found {
+    const common::Node* node;
+    std::vector<ClassId> operands;
+  };
+  std::optional<Found> find(ClassId cls, common::Op op) const;
+
+  // Adds a node; its type must be complete.
+  ClassId add(const common::Node& node, const std::vector<ClassId>& operands,
+              Lowering lowering = Lowering::kInPlace);
+  ClassId unary(common::UnaryOp op, ClassId x);
+  ClassId binary(common::BinaryOp op, ClassId a, ClassId b);
+  ClassId cast(ClassId x, common::DType dtype);
+  ClassId view(ClassId x, const common::View& view);
+  ClassId scalar(common::DType dtype, double value, const common::Shape& shape);
+
+  EGraph& graph() { return graph_; }
+  const std::vector<common::SymbolRange>& symbols() const { return symbols_; }
+
+ private:
+  EGraph& graph_;
+  HeadTable& heads_;
+  const std::vector<common::SymbolRange>& symbols_;
+};
+
+}  // namespace coordinator

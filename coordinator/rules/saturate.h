@@ -1,0 +1,29 @@
+// From a region's HLIR to a saturated e-graph: all the equal ways of computing it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/ir/graph.h"
+#include "coordinator/egraph/egraph.h"
+#include "coordinator/egraph/runner.h"
+#include "coordinator/rules/heads.h"
+
+namespace coordinator {
+
+struct Saturated {
+  std::unique_ptr<HeadTable> heads;
+  std::unique_ptr<EGraph> graph;
+  std::vector<ClassId> outputs;  // one per output of the region
+  RunReport report;
+
+  std::string dump() const;
+};
+
+// The region has no loops. Deterministic unless the time limit ends the run.
+Saturated saturate(const common::Graph& region, const RunLimits& limits,
+                   const common::Clock& clock);
+
+}  // namespace coordinator
