@@ -1,0 +1,204 @@
+#include "common/runtime/executor_calls.h"
+
+#include <algorithm>
+
+#include "common/base/cat.h"
+#include "common/runtime/tensor.h"
+
+namespace common {
+namespace {
+
+size_t at(int index) { return static_cast<size_t>(index); }
+size_t aligned(size_t bytes) {
+  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<BoundCalls>> BoundCalls::bind(const LoadedPlan& loaded,
+                                                     std::vector<int64_t> symbols, size_t band) {
+  auto bound = std::unique_ptr<BoundCalls>(new BoundCalls(loaded));
+  bound->symbols_ = std::move(symbols);
+  LFARM_RETURN_IF_ERROR(bound->evaluate_sizes());
+  bound->lay_out_arena(band);
+  LFARM_RETURN_IF_ERROR(bound->add_records());
+  return bound;
+}
+
+Status BoundCalls::evaluate_sizes() {
+  for (const Buffer& buffer : loaded_->plan.buffers) {
+    std::vector<int64_t> sizes = evaluate_shape(buffer.shape, symbols_);
+    auto count = checked_element_count(buffer.dtype, sizes);
+    if (!count.ok()) return count.error();
+    bytes_.push_back(static_cast<size_t>(*count * dtype_size(buffer.dtype)));
+    sizes_.push_back(std::move(sizes));
+  }
+  return {};
+}
+
+void BoundCalls::lay_out_arena(size_t band) {
+  const Lifetimes& lifetimes = loaded_->lifetimes;
+  band_ = band;
+  offsets_.assign(bytes_.size(), 0);
+  std::vector<LiveBlock> blocks;
+  std::vector<size_t> owners;
+  int last_call = static_cast<int>(loaded_->plan.calls.size());
+  for (size_t b = 0; b < bytes_.size(); ++b) {
+    if (lifetimes.first[b] < 0) continue;
+    owners.push_back(b);
+    // Guarded temporaries keep their memory, so that a band is one from start to end.
+    blocks.push_back(band == 0 ? LiveBlock{bytes_[b], lifetimes.first[b], lifetimes.last[b]}
+                               : LiveBlock{aligned(bytes_[b]) + 2 * band, 0, last_call});
+  }
+  ArenaLayout layout = plan_arena(blocks, kBufferAlignment);
+  for (size_t k = 0; k < owners.size(); ++k) offsets_[owners[k]] = layout.offsets[k] + band;
+  arena_bytes_ = layout.bytes;
+}
+
+void BoundCalls::add_pointers(const Call& call) {
+  auto add = [&](int id) {
+    size_t storage = at(loaded_->lifetimes.storage[at(id)]);
+    const Buffer& buffer = loaded_->plan.buffers[storage];
+    size_t pointer = pointers_.size();
+    pointers_.push_back(nullptr);
+    if (buffer.kind == BufferKind::kTemporary) {
+      temporaries_.push_back({pointer, offsets_[storage]});
+    } else {
+      patches_.push_back({pointer, buffer.kind == BufferKind::kOutput, at(buffer.position)});
+    }
+  };
+  for (int id : call.inputs) add(id);
+  for (int id : call.outputs) add(id);
+}
+
+Status BoundCalls::add_library_call(Record& record, const PlanKernel& kernel, const Call& call,
+                                    size_t first_pointer) {
+  std::span<const int64_t> symbols = record.launch.symbols;
+  record.library = true;
+  record.gemm = evaluate(kernel.gemm, symbols);
+  auto elements = [&](int id) {
+    return static_cast<int64_t>(bytes_[at(id)]) / dtype_size(kernel.gemm.dtype);
+  };
+  LFARM_RETURN_IF_ERROR(check_bounds(record.gemm, elements(call.inputs[at(kernel.gemm.a_input)]),
+                                     elements(call.inputs[at(kernel.gemm.b_input)]),
+                                     elements(call.outputs[0])));
+  record.a = first_pointer + at(kernel.gemm.a_input);
+  record.b = first_pointer + at(kernel.gemm.b_input);
+  record.out = first_pointer + call.inputs.size();
+  record.skip = record.gemm.batch == 0 || record.gemm.m == 0 || record.gemm.n == 0;
+  return {};
+}
+
+Status BoundCalls::add_records() {
+  const Plan& plan = loaded_->plan;
+  std::vector<size_t> first_pointer, first_symbol;
+  for (const Call& call : plan.calls) {
+    first_pointer.push_back(pointers_.size());
+    first_symbol.push_back(call_symbols_.size());
+    add_pointers(call);
+    for (const Expr& symbol : call.symbols) call_symbols_.push_back(symbol.evaluate(symbols_));
+  }
+  // From here on pointers_ and call_symbols_ keep their addresses.
+  int64_t scratch_bytes = 0;
+  for (size_t c = 0; c < plan.calls.size(); ++c) {
+    const Call& call = plan.calls[c];
+    const PlanKernel& kernel = plan.kernels[at(call.kernel)];
+    Record record;
+    record.launch.function = loaded_->functions[at(call.kernel)];
+    record.launch.buffers = {pointers_.data() + first_pointer[c],
+                             call.inputs.size() + call.outputs.size()};
+    record.launch.symbols = {call_symbols_.data() + first_symbol[c], call.symbols.size()};
+    if (kernel.library) {
+      LFARM_RETURN_IF_ERROR(add_library_call(record, kernel, call, first_pointer[c]));
+    } else {
+      record.launch.units = kernel.units.evaluate(record.launch.symbols);
+      record.skip = record.launch.units <= 0;
+      scratch_bytes = std::max(scratch_bytes, kernel.scratch_bytes.evaluate(record.launch.symbols));
+    }
+    records_.push_back(record);
+  }
+  if (scratch_bytes > kMaxTensorBytes) {
+    return invalid_input(cat("a kernel needs ", scratch_bytes, " bytes of scratch memory"));
+  }
+  scratch_stride_ = aligned(static_cast<size_t>(scratch_bytes));
+  for (Record& record : records_) record.launch.scratch_stride = scratch_stride_;
+  return {};
+}
+
+Status BoundCalls::prepare_memory(Device& device, SharedMemory& shared) {
+  size_t scratch_bytes = scratch_stride_ * at(device.concurrency());
+  if (shared.arena.size() < arena_bytes_) {
+    shared.arena = {};
+    LFARM_ASSIGN_OR_RETURN(shared.arena, GuardedMemory::allocate(device, arena_bytes_, band_));
+  }
+  if (shared.scratch.size() < scratch_bytes) {
+    shared.scratch = {};
+    LFARM_ASSIGN_OR_RETURN(shared.scratch, GuardedMemory::allocate(device, scratch_bytes, band_));
+  }
+  std::byte* arena = shared.arena.data();
+  std::byte* scratch = shared.scratch.data();
+  if (arena != arena_used_) {
+    for (const TemporaryPointer& t : temporaries_) pointers_[t.pointer] = arena + t.offset;
+    arena_used_ = arena;
+  }
+  if (scratch != scratch_used_) {
+    for (Record& record : records_) record.launch.scratch = scratch;
+    scratch_used_ = scratch;
+  }
+  return {};
+}
+
+Status BoundCalls::run(Device& device, const ExternalMemory& external, SharedMemory& shared,
+                       Timer* timer) {
+  LFARM_RETURN_IF_ERROR(prepare_memory(device, shared));
+  for (const Patch& patch : patches_) {
+    pointers_[patch.pointer] =
+        patch.output ? external.outputs[patch.position] : external.inputs[patch.position];
+  }
+  if (timer != nullptr) timer->mark();
+  for (size_t c = 0; c < records_.size(); ++c) {
+    const Record& record = records_[c];
+    if (!record.skip) {
+      Status status = record.library ? device.gemm(record.gemm, pointers_[record.a],
+                                                   pointers_[record.b], pointers_[record.out])
+                                     : device.launch(record.launch);
+      if (!status.ok()) {
+        return Error{status.error().code, cat("call ", c, ": ", status.error().message)};
+      }
+    }
+    if (timer != nullptr) timer->mark();
+  }
+  return {};
+}
+
+Status BoundCalls::poison(Device& device, SharedMemory& shared, std::byte value) {
+  LFARM_RETURN_IF_ERROR(prepare_memory(device, shared));
+  if (band_ == 0) return device.fill(shared.arena.data(), value, arena_bytes_);
+  LFARM_RETURN_IF_ERROR(device.fill(shared.arena.data(), kBandPattern, arena_bytes_));
+  for (size_t b = 0; b < bytes_.size(); ++b) {
+    if (loaded_->lifetimes.first[b] < 0) continue;
+    LFARM_RETURN_IF_ERROR(device.fill(shared.arena.data() + offsets_[b], value, bytes_[b]));
+  }
+  return {};
+}
+
+Status BoundCalls::check_bands(Device& device, const SharedMemory& shared) const {
+  if (band_ == 0) return {};
+  LFARM_RETURN_IF_ERROR(shared.arena.check(device, "the temporaries"));
+  LFARM_RETURN_IF_ERROR(shared.scratch.check(device, "the scratch memory"));
+  Bytes arena(arena_bytes_);
+  if (arena_bytes_ != 0) LFARM_RETURN_IF_ERROR(device.copy_out(arena, shared.arena.data()));
+  std::vector<char> is_data(arena_bytes_, 0);
+  for (size_t b = 0; b < bytes_.size(); ++b) {
+    if (loaded_->lifetimes.first[b] < 0) continue;
+    std::fill_n(is_data.begin() + static_cast<std::ptrdiff_t>(offsets_[b]), bytes_[b], 1);
+  }
+  for (size_t i = 0; i < arena_bytes_; ++i) {
+    if (!is_data[i] && arena[i] != kBandPattern) {
+      return Error{Code::kVerification, "bytes between the temporaries were written"};
+    }
+  }
+  return {};
+}
+
+}  // namespace common

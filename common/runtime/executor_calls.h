@@ -1,0 +1,104 @@
+// A plan's calls made ready for concrete sizes: everything about a run that need not be worked out
+// again while the sizes stay.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/runtime/arena.h"
+#include "common/runtime/device.h"
+#include "common/runtime/executor_memory.h"
+
+namespace common {
+
+// What a loaded plan looks like to its calls, whatever the sizes.
+struct LoadedPlan {
+  Plan plan;
+  Lifetimes lifetimes;
+  std::vector<std::shared_ptr<Module>> modules;  // one per object
+  std::vector<Function> functions;               // one per kernel; unset for library calls
+  Graph shape;                                   // the plan's symbols and inputs, for bind_symbols
+};
+
+// The memory that a run's calls work on and that comes from outside them; one pointer per position.
+struct ExternalMemory {
+  std::vector<std::byte*> inputs;
+  std::vector<std::byte*> outputs;
+};
+
+// Memory that every size set may use in turn, as large as the largest needs.
+struct SharedMemory {
+  GuardedMemory arena;
+  GuardedMemory scratch;
+};
+
+class BoundCalls {
+ public:
+  // Evaluates every size and lays out the temporaries. kInvalidInput when sizes are impossible,
+  // kCorrupt when a library call leaves its buffers. `band`: bytes between temporaries that are
+  // guarded, which then never share memory; 0: they share. `loaded` outlives the result.
+  static Result<std::unique_ptr<BoundCalls>> bind(const LoadedPlan& loaded,
+                                                  std::vector<int64_t> symbols, size_t band);
+
+  const std::vector<int64_t>& symbols() const { return symbols_; }
+  size_t buffer_bytes(int buffer) const { return bytes_[static_cast<size_t>(buffer)]; }
+  const std::vector<int64_t>& buffer_sizes(int buffer) const {
+    return sizes_[static_cast<size_t>(buffer)];
+  }
+  size_t arena_bytes() const { return arena_bytes_; }
+
+  // Runs every call in order. `timer`, when given, is marked before the first call and after each.
+  Status run(Device& device, const ExternalMemory& external, SharedMemory& shared, Timer* timer);
+  // Fills every temporary, and the bands between them when there are any.
+  Status poison(Device& device, SharedMemory& shared, std::byte value);
+  // kVerification when a band between temporaries was written.
+  Status check_bands(Device& device, const SharedMemory& shared) const;
+
+ private:
+  struct Record {
+    Launch launch;
+    bool library = false;
+    bool skip = false;  // nothing to do for these sizes
+    GemmSizes gemm;
+    size_t a = 0, b = 0, out = 0;  // of a library call: indices into pointers_
+  };
+  // pointers_[pointer] is that of an input or output, known only at the run.
+  struct Patch {
+    size_t pointer;
+    bool output;
+    size_t position;
+  };
+  struct TemporaryPointer {
+    size_t pointer;
+    size_t offset;
+  };
+
+  explicit BoundCalls(const LoadedPlan& loaded) : loaded_(&loaded) {}
+  Status evaluate_sizes();
+  void lay_out_arena(size_t band);
+  void add_pointers(const Call& call);
+  Status add_records();
+  Status add_library_call(Record& record, const PlanKernel& kernel, const Call& call,
+                          size_t first_pointer);
+  Status prepare_memory(Device& device, SharedMemory& shared);
+
+  const LoadedPlan* loaded_;
+  std::vector<int64_t> symbols_;
+  std::vector<std::vector<int64_t>> sizes_;  // per buffer
+  std::vector<size_t> bytes_;                // per buffer
+  std::vector<size_t> offsets_;              // per buffer that lies in the arena
+  size_t arena_bytes_ = 0;
+  size_t band_ = 0;
+  size_t scratch_stride_ = 0;
+  std::vector<void*> pointers_;
+  std::vector<Patch> patches_;
+  std::vector<TemporaryPointer> temporaries_;
+  std::vector<int64_t> call_symbols_;
+  std::vector<Record> records_;
+  const std::byte* arena_used_ = nullptr;  // what the temporaries' pointers were computed from
+  const std::byte* scratch_used_ = nullptr;
+};
+
+}  // namespace common
