@@ -27,7 +27,7 @@ int64_t wrap_mul(int64_t a, int64_t b) {
 }
 int64_t floor_div_int(int64_t a, int64_t b) {
   LFARM_CHECK(b != 0, "division by zero in a size expression");
-  if (b == -1) return wrap_mul(a, -1);  // the machine's division traps on INT64_MIN / -1
+  if (b == -1) return wrap_mul(a, -1);  // INT64_MIN / -1 traps
   int64_t q = a / b;
   return (a % b != 0 && ((a < 0) != (b < 0))) ? q - 1 : q;
 }
@@ -342,10 +342,11 @@ namespace {
 
 // Divides one term by a single-term divisor; empty when it does not divide.
 std::optional<Expr::Term> divide_term(const Expr::Term& term, const Expr::Term& divisor) {
-  if (divisor.coefficient == -1 || term.coefficient % divisor.coefficient != 0) {
-    return std::nullopt;
-  }
-  Expr::Term quotient{term.coefficient / divisor.coefficient, term.factors};
+  bool negates = divisor.coefficient == -1;  // INT64_MIN / -1 traps
+  if (!negates && term.coefficient % divisor.coefficient != 0) return std::nullopt;
+  Expr::Term quotient{
+      negates ? wrap_mul(term.coefficient, -1) : term.coefficient / divisor.coefficient,
+      term.factors};
   for (const Expr& factor : divisor.factors) {
     auto at = std::find(quotient.factors.begin(), quotient.factors.end(), factor);
     if (at == quotient.factors.end()) return std::nullopt;
