@@ -1,0 +1,242 @@
+#include "clients/pt2/sympy_parser.h"
+
+#include <charconv>
+#include <string>
+#include <vector>
+
+#include "common/base/cat.h"
+
+namespace clients {
+namespace {
+
+using common::cat;
+using common::Expr;
+using common::Result;
+
+constexpr int kMaxDepth = 64;
+constexpr int64_t kMaxPower = 16;
+
+// Sympy folds halves into products, as in s0*(1/2): a value is a quotient until the end.
+struct Quotient {
+  Expr above = 0;
+  Expr below = 1;
+};
+
+class Parser {
+ public:
+  Parser(std::string_view text, const SymbolLookup& lookup) : text_(text), lookup_(lookup) {}
+
+  Result<Expr> run() {
+    LFARM_ASSIGN_OR_RETURN(Quotient value, sum());
+    if (at_ != text_.size()) return malformed();
+    return whole(value);
+  }
+
+ private:
+  common::Error malformed() const {
+    return common::corrupt(cat("size expression '", text_, "' is malformed at character ", at_));
+  }
+  common::Error unknown(std::string_view what) const {
+    return common::unsupported(cat("size expression '", text_, "' uses ", what,
+                                   ", which lfarm does not know; export the model with static "
+                                   "sizes or without data-dependent shapes"));
+  }
+
+  void skip_spaces() {
+    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
+  }
+  bool take(std::string_view token) {
+    skip_spaces();
+    if (!text_.substr(at_).starts_with(token)) return false;
+    at_ += token.size();
+    skip_spaces();
+    return true;
+  }
+
+  // The exact quotient where there is one, as torch's own divisions without remainder are.
+  static Expr whole(const Quotient& q) {
+    if (q.below.is_constant(1)) return q.above;
+    if (auto exact = common::exact_div(q.above, q.below)) return *exact;
+    return common::floor_div(q.above, q.below);
+  }
+  static Quotient times(const Quotient& a, const Quotient& b) {
+    Quotient out{a.above * b.above, a.below * b.below};
+    if (out.below.is_constant(1)) return out;
+    if (auto exact = common::exact_div(out.above, out.below)) return {*exact, 1};
+    return out;
+  }
+  static Quotient plus(const Quotient& a, const Quotient& b) {
+    if (a.below == b.below) return {a.above + b.above, a.below};
+    return {a.above * b.below + b.above * a.below, a.below * b.below};
+  }
+  static Quotient negative(const Quotient& a) { return {-a.above, a.below}; }
+
+  Result<Quotient> power(const Quotient& base, const Quotient& exponent) const {
+    Expr e = whole(exponent);
+    if (!e.is_constant()) return unknown("a symbolic power");
+    int64_t n = e.constant();
+    if (n > kMaxPower || n < -kMaxPower) return unknown("a large power");
+    Quotient out{1, 1};
+    Quotient factor = n < 0 ? Quotient{base.below, base.above} : base;
+    for (int64_t i = 0; i < (n < 0 ? -n : n); ++i) out = times(out, factor);
+    return out;
+  }
+
+  Result<Quotient> sum() {
+    if (++depth_ > kMaxDepth) return malformed();
+    LFARM_ASSIGN_OR_RETURN(Quotient left, product());
+    for (;;) {
+      bool add = take("+");
+      if (!add && !take("-")) break;
+      LFARM_ASSIGN_OR_RETURN(Quotient right, product());
+      left = plus(left, add ? right : negative(right));
+    }
+    --depth_;
+    return left;
+  }
+
+  Result<Quotient> product() {
+    LFARM_ASSIGN_OR_RETURN(Quotient left, signed_power());
+    for (;;) {
+      if (take("//")) {
+        LFARM_ASSIGN_OR_RETURN(Quotient right, signed_power());
+        left = {common::floor_div(whole(left), whole(right)), 1};
+      } else if (take("*")) {
+        LFARM_ASSIGN_OR_RETURN(Quotient right, signed_power());
+        left = times(left, right);
+      } else if (take("/")) {
+        LFARM_ASSIGN_OR_RETURN(Quotient right, signed_power());
+        left = times(left, {right.below, right.above});
+      } else if (take("%")) {
+        LFARM_ASSIGN_OR_RETURN(Quotient right, signed_power());
+        left = {common::mod(whole(left), whole(right)), 1};
+      } else {
+        return left;
+      }
+    }
+  }
+
+  Result<Quotient> signed_power() {
+    if (++depth_ > kMaxDepth) return malformed();
+    if (take("-")) {
+      LFARM_ASSIGN_OR_RETURN(Quotient value, signed_power());
+      --depth_;
+      return negative(value);
+    }
+    LFARM_ASSIGN_OR_RETURN(Quotient base, atom());
+    if (take("**")) {
+      LFARM_ASSIGN_OR_RETURN(Quotient exponent, signed_power());
+      LFARM_ASSIGN_OR_RETURN(base, power(base, exponent));
+    }
+    --depth_;
+    return base;
+  }
+
+  Result<Quotient> atom() {
+    skip_spaces();
+    if (take("(")) {
+      LFARM_ASSIGN_OR_RETURN(Quotient value, sum());
+      if (!take(")")) return malformed();
+      return value;
+    }
+    if (at_ >= text_.size()) return malformed();
+    char c = text_[at_];
+    if (c >= '0' && c <= '9') return number();
+    size_t start = at_;
+    auto is_word = [](char letter) {
+      return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') ||
+             (letter >= '0' && letter <= '9') || letter == '_' || letter == '.';
+    };
+    while (at_ < text_.size() && is_word(text_[at_])) ++at_;
+    if (start == at_) return malformed();
+    std::string_view name = text_.substr(start, at_ - start);
+    if (!take("(")) return symbol(name);
+    if (name == "Symbol") return quoted_symbol();
+    return call(name);
+  }
+
+  Result<Quotient> number() {
+    int64_t value = 0;
+    auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
+    if (error != std::errc()) return malformed();
+    at_ = static_cast<size_t>(end - text_.data());
+    return Quotient{Expr(value), 1};
+  }
+
+  Result<Quotient> symbol(std::string_view name) const {
+    auto value = lookup_(name);
+    if (!value) return unknown(cat("the symbol '", name, "', which no input's size defines"));
+    return Quotient{*value, 1};
+  }
+
+  // 's0', positive=True, integer=True)
+  Result<Quotient> quoted_symbol() {
+    if (!take("'")) return malformed();
+    size_t quote = text_.find('\'', at_);
+    size_t close = text_.find(')', at_);
+    if (quote == std::string_view::npos || close == std::string_view::npos || close < quote) {
+      return malformed();
+    }
+    std::string_view name = text_.substr(at_, quote - at_);
+    at_ = close + 1;
+    return symbol(name);
+  }
+
+  Result<Quotient> call(std::string_view name) {
+    std::vector<Quotient> arguments;
+    while (!take(")")) {
+      if (!arguments.empty() && !take(",")) return malformed();
+      LFARM_ASSIGN_OR_RETURN(Quotient argument, sum());
+      arguments.push_back(argument);
+    }
+    if (auto value = apply(name, arguments)) return *value;
+    if (name == "Pow" && arguments.size() == 2) return power(arguments[0], arguments[1]);
+    return unknown(cat("the function '", name, "'"));
+  }
+
+  static std::optional<Quotient> apply(std::string_view name, const std::vector<Quotient>& a) {
+    if (a.empty()) return std::nullopt;
+    if (a.size() == 1) {
+      if (name == "Integer" || name == "TruncToInt" || name == "Identity") return a[0];
+      if (name == "floor" || name == "FloorToInt") {
+        return Quotient{common::floor_div(a[0].above, a[0].below), 1};
+      }
+      if (name == "ceiling" || name == "CeilToInt") {
+        return Quotient{-common::floor_div(-a[0].above, a[0].below), 1};
+      }
+    }
+    if (name == "Add" || name == "Mul" || name == "Max" || name == "Min") {
+      Quotient out = a[0];
+      for (size_t i = 1; i < a.size(); ++i) {
+        if (name == "Add") out = plus(out, a[i]);
+        if (name == "Mul") out = times(out, a[i]);
+        if (name == "Max") out = {common::max(whole(out), whole(a[i])), 1};
+        if (name == "Min") out = {common::min(whole(out), whole(a[i])), 1};
+      }
+      return out;
+    }
+    if (a.size() != 2) return std::nullopt;
+    if (name == "Rational" || name == "IntTrueDiv" || name == "CleanDiv") {
+      return times(a[0], {a[1].below, a[1].above});
+    }
+    Expr x = whole(a[0]);
+    Expr y = whole(a[1]);
+    if (name == "FloorDiv") return Quotient{common::floor_div(x, y), 1};
+    if (name == "CeilDiv") return Quotient{-common::floor_div(-x, y), 1};
+    if (name == "Mod" || name == "PythonMod") return Quotient{common::mod(x, y), 1};
+    return std::nullopt;
+  }
+
+  std::string_view text_;
+  const SymbolLookup& lookup_;
+  size_t at_ = 0;
+  int depth_ = 0;
+};
+
+}  // namespace
+
+Result<Expr> parse_sympy(std::string_view text, const SymbolLookup& lookup) {
+  return Parser(text, lookup).run();
+}
+
+}  // namespace clients

@@ -1,0 +1,479 @@
+#include "clients/pt2/translate.h"
+
+#include <cstring>
+#include <unordered_set>
+
+#include "clients/pt2/archive.h"
+#include "clients/pt2/operators.h"
+#include "clients/pt2/sympy_parser.h"
+#include "clients/pt2/translate_context.h"
+#include "common/base/cat.h"
+#include "common/ir/verify.h"
+
+namespace clients {
+namespace {
+
+using common::cat;
+using common::Result;
+using common::Status;
+
+constexpr std::string_view kTargetPrefix = "torch.ops.";
+
+bool is_complex_type(ScalarType type) {
+  return type == ScalarType::kComplex64 || type == ScalarType::kComplex128;
+}
+
+OperatorTable all_operators() {
+  OperatorTable table;
+  add_attention_operators(&table);
+  add_creation_operators(&table);
+  add_indexing_operators(&table);
+  add_matmul_operators(&table);
+  add_movement_operators(&table);
+  add_norm_operators(&table);
+  add_pointwise_operators(&table);
+  add_reduction_operators(&table);
+  add_state_operators(&table);
+  return table;
+}
+
+std::string_view short_target(const ExportNode& node) {
+  std::string_view target = node.target;
+  if (target.starts_with(kTargetPrefix)) target.remove_prefix(kTargetPrefix.size());
+  return target;
+}
+
+// Names that some node or output reads.
+std::unordered_set<std::string> used_names(const ExportGraph& graph) {
+  std::unordered_set<std::string> used;
+  auto note = [&used](const Argument& argument) {
+    if (auto* tensor = std::get_if<TensorArgument>(&argument)) used.insert(tensor->name);
+    if (auto* list = std::get_if<TensorListArgument>(&argument)) {
+      used.insert(list->names.begin(), list->names.end());
+    }
+  };
+  for (const ExportNode& node : graph.nodes) {
+    for (const NamedArgument& input : node.inputs) note(input.value);
+  }
+  for (const Argument& output : graph.outputs) note(output);
+  return used;
+}
+
+// A complex tensor as pairs of reals with a last axis of two.
+StoredTensor as_reals(StoredTensor tensor) {
+  if (!is_complex_type(tensor.dtype)) return tensor;
+  bool wide = tensor.dtype == ScalarType::kComplex128;
+  tensor.dtype = wide ? ScalarType::kFloat64 : ScalarType::kFloat32;
+  for (int64_t& stride : tensor.strides) stride *= 2;
+  tensor.storage_offset *= 2;
+  tensor.sizes.push_back(2);
+  tensor.strides.push_back(1);
+  return tensor;
+}
+
+class Driver {
+ public:
+  explicit Driver(const ExportedProgram& program)
+      : program_(program), table_(all_operators()), context_(&builder_, &symbols_) {}
+
+  Result<Model> run() {
+    Status status;
+    model_.torch_version = program_.torch_version;
+    status = guarded("the model's inputs", [this] { inputs(); });
+    if (!status.ok()) return status.error();
+    status = graph(program_.graph);
+    if (!status.ok()) return status.error();
+    status = guarded("the model's outputs", [this] { outputs(); });
+    if (!status.ok()) return status.error();
+    model_.graph = builder_.finish();
+    for (int input : states_) {
+      auto& declared = model_.graph.inputs[static_cast<size_t>(input)];
+      if (declared.kind == common::InputKind::kWeight) declared.kind = common::InputKind::kState;
+    }
+    status = common::verify(model_.graph);
+    if (!status.ok()) {
+      return common::internal_error(cat("the translated graph is wrong: ", status.error().message));
+    }
+    return std::move(model_);
+  }
+
+ private:
+  template <class Work>
+  Status guarded(std::string_view where, Work work) {
+    try {
+      work();
+    } catch (const Refusal& refusal) {
+      return common::Error{refusal.code, cat(where, ": ", refusal.message)};
+    }
+    return {};
+  }
+
+  // Sizes of the inputs define the symbols, in order of appearance.
+  Expr define_symbol(std::string_view name) {
+    auto [place, fresh] = symbols_.emplace(std::string(name), Expr());
+    if (!fresh) return place->second;
+    common::SymbolRange range;
+    for (const RangeConstraint& constraint : program_.ranges) {
+      if (constraint.symbol != name) continue;
+      range.min = constraint.min.value_or(0);
+      range.max = constraint.max.value_or(INT64_MAX);
+    }
+    return place->second = builder_.new_symbol(range);
+  }
+  void define_symbols(const TensorMeta& meta) {
+    for (const Extent& size : meta.sizes) {
+      if (!size.is_symbolic()) continue;
+      auto value = parse_sympy(size.expression, [this](std::string_view name) {
+        return std::optional<Expr>(define_symbol(name));
+      });
+      if (!value.ok()) throw Refusal{value.error().code, value.error().message};
+    }
+  }
+
+  int declare(common::InputKind kind, const std::string& name, const TensorMeta& meta) {
+    define_symbols(meta);
+    int position = static_cast<int>(model_.weights.size());
+    NodeId value =
+        builder_.input(kind, context_.ir_dtype(meta.dtype), context_.shape_of(meta), name);
+    context_.define_tensor(name, value, is_complex_type(meta.dtype), position);
+    positions_[name] = position;
+    model_.weights.emplace_back();
+    return position;
+  }
+
+  void stored_input(const InputSpec& spec, const std::string& name) {
+    const TensorMeta& meta = program_.graph.tensor_values.at(name);
+    StoredTensor tensor = as_reals(program_.tensors.at(spec.target));
+    size_t bytes = scalar_type_bytes(tensor.dtype);
+    for (int64_t size : tensor.sizes) bytes *= static_cast<size_t>(size);
+    bool folds = spec.kind == ExportInputKind::kTensorConstant &&
+                 bytes <= common::kMaxConstantBytes && !written_.contains(name);
+    if (folds) {
+      NodeId value = builder_.constant(context_.ir_dtype(tensor.dtype), tensor.sizes,
+                                       contiguous_bytes(tensor));
+      context_.define_tensor(name, value, is_complex_type(meta.dtype), -1);
+      return;
+    }
+    int position = declare(common::InputKind::kWeight, name, meta);
+    model_.weights[static_cast<size_t>(position)] = std::move(tensor);
+    by_target_[spec.target] = position;
+  }
+
+  void user_input(const InputSpec& spec) {
+    model_.user_inputs.push_back(-1);
+    model_.user_input_is_complex.push_back(false);
+    if (auto* tensor = std::get_if<TensorArgument>(&spec.argument)) {
+      const TensorMeta& meta = program_.graph.tensor_values.at(tensor->name);
+      model_.user_inputs.back() = declare(common::InputKind::kUser, tensor->name, meta);
+      model_.user_input_is_complex.back() = is_complex_type(meta.dtype);
+    } else if (auto* size = std::get_if<SymIntArgument>(&spec.argument)) {
+      if (size->name.empty()) return;
+      // An integer input that is also a size of a tensor input is read off that tensor.
+      auto value = program_.graph.sym_int_values.find(size->name);
+      if (value != program_.graph.sym_int_values.end())
+        sizes_.push_back({size->name, &value->second});
+    }
+  }
+
+  // Names that an in-place operator writes to directly.
+  void find_written() {
+    for (const ExportNode& node : program_.graph.nodes) {
+      std::string_view target = short_target(node);
+      size_t dot = target.rfind('.');
+      bool in_place = dot != std::string_view::npos && dot > 1 && target[dot - 1] == '_' &&
+                      target[dot - 2] != '_';
+      if (!in_place || node.inputs.empty()) continue;
+      if (auto* tensor = std::get_if<TensorArgument>(&node.inputs[0].value)) {
+        written_.insert(tensor->name);
+      }
+    }
+  }
+
+  void inputs() {
+    find_written();
+    std::unordered_set<std::string> used = used_names(program_.graph);
+    for (const InputSpec& spec : program_.inputs) {
+      auto* tensor = std::get_if<TensorArgument>(&spec.argument);
+      switch (spec.kind) {
+        case ExportInputKind::kUser:
+          user_input(spec);
+          break;
+        case ExportInputKind::kParameter:
+        case ExportInputKind::kBuffer:
+        case ExportInputKind::kTensorConstant:
+          if (tensor != nullptr && used.contains(tensor->name)) stored_input(spec, tensor->name);
+          break;
+        case ExportInputKind::kConstant:
+          break;
+        case ExportInputKind::kCustomObject:
+        case ExportInputKind::kToken:
+          throw Refusal{common::Code::kUnsupported, "custom objects and tokens are not supported"};
+      }
+    }
+    for (const auto& [name, extent] : sizes_) context_.define_size(name, context_.expr_of(*extent));
+  }
+
+  Status graph(const ExportGraph& graph) {
+    for (const ExportNode& node : graph.nodes) {
+      Translator translator = table_.find(short_target(node));
+      if (translator == nullptr && nested_graph(node) != nullptr) {
+        LFARM_RETURN_IF_ERROR(inline_graph(graph, node));
+        continue;
+      }
+      if (translator == nullptr) return refusal(node, common::Code::kUnsupported, "");
+      context_.begin(graph, node);
+      try {
+        translator(context_);
+        write_back(node);
+      } catch (const Refusal& refused) {
+        return refusal(node, refused.code, refused.message);
+      }
+    }
+    return {};
+  }
+
+  // An in-place operator is its pure form, written back into its first argument.
+  void write_back(const ExportNode& node) {
+    std::string_view target = short_target(node);
+    size_t dot = target.rfind('.');
+    bool in_place = dot != std::string_view::npos && dot > 1 && target[dot - 1] == '_' &&
+                    target[dot - 2] != '_';
+    if (!in_place || node.inputs.empty() || node.outputs.empty()) return;
+    auto* written = std::get_if<TensorArgument>(&node.inputs[0].value);
+    auto* result = std::get_if<TensorArgument>(&node.outputs[0]);
+    if (written == nullptr || result == nullptr) return;
+    NodeId content = context_.read(result->name);
+    if (content != context_.read(written->name)) context_.mutate(node.inputs[0].name, content);
+    context_.define_value(result->name, context_.value(written->name));
+  }
+
+  static const GraphArgument* nested_graph(const ExportNode& node) {
+    for (const NamedArgument& input : node.inputs) {
+      if (auto* nested = std::get_if<GraphArgument>(&input.value)) return nested;
+    }
+    return nullptr;
+  }
+
+  // Runs a nested graph in place: wrappers that only set a mode around it.
+  Status inline_graph(const ExportGraph& outer, const ExportNode& node) {
+    if (!short_target(node).starts_with("higher_order.wrap")) {
+      return refusal(node, common::Code::kUnsupported, "control flow is not supported");
+    }
+    const ExportGraph& body = *nested_graph(node)->graph;
+    std::vector<Argument> given;
+    bool after = false;
+    for (const NamedArgument& input : node.inputs) {
+      if (after) given.push_back(input.value);
+      after = after || std::holds_alternative<GraphArgument>(input.value);
+    }
+    if (given.size() != body.inputs.size()) {
+      return refusal(node, common::Code::kCorrupt, "its graph takes other arguments");
+    }
+    context_.begin(outer, node);
+    Status status = guarded(node.target, [&] {
+      Context::Scope inner;
+      for (size_t i = 0; i < given.size(); ++i) bind(body.inputs[i], given[i], &inner);
+      Context::Scope saved = context_.take_scope();
+      context_.restore_scope(std::move(inner));
+      Status done = graph(body);
+      inner = context_.take_scope();
+      context_.restore_scope(std::move(saved));
+      if (!done.ok()) throw Refusal{done.error().code, done.error().message};
+      std::vector<std::string> names;
+      for (const Argument& output : node.outputs) flatten(output, &names);
+      std::vector<std::string> results;
+      for (const Argument& output : body.outputs) flatten(output, &results);
+      if (names.size() != results.size()) {
+        throw Refusal{common::Code::kCorrupt, "its graph gives another number of results"};
+      }
+      for (size_t i = 0; i < names.size(); ++i) {
+        context_.define_value(names[i], inner.at(results[i]));
+      }
+    });
+    return status;
+  }
+
+  static void flatten(const Argument& argument, std::vector<std::string>* names) {
+    if (auto* tensor = std::get_if<TensorArgument>(&argument)) names->push_back(tensor->name);
+    if (auto* size = std::get_if<SymIntArgument>(&argument)) names->push_back(size->name);
+    if (auto* list = std::get_if<TensorListArgument>(&argument)) {
+      names->insert(names->end(), list->names.begin(), list->names.end());
+    }
+  }
+
+  void bind(const Argument& parameter, const Argument& given, Context::Scope* scope) {
+    std::vector<std::string> inner, outer;
+    flatten(parameter, &inner);
+    flatten(given, &outer);
+    if (inner.size() != outer.size()) {
+      throw Refusal{common::Code::kUnsupported, "a nested graph takes something that is no tensor"};
+    }
+    for (size_t i = 0; i < inner.size(); ++i) (*scope)[inner[i]] = context_.value(outer[i]);
+  }
+
+  static common::Error refusal(const ExportNode& node, common::Code code, std::string_view why) {
+    std::string where(short_target(node));
+    if (!node.name.empty()) where += cat(" (node '", node.name, "')");
+    std::string line = source_line(node);
+    if (!line.empty()) where += cat(" at ", line);
+    if (why.empty()) {
+      return {code, cat("operator ", where,
+                        ": not supported; call run_decompositions() on the "
+                        "exported program, or replace the operator")};
+    }
+    return {code, cat("operator ", where, ": ", why)};
+  }
+
+  void user_output(const Argument& argument) {
+    UserOutput out;
+    std::optional<NodeId> value;
+    if (auto* tensor = std::get_if<TensorArgument>(&argument)) {
+      value = context_.read(tensor->name);
+      out.complex = context_.name_is_complex(tensor->name);
+    } else if (auto* size = std::get_if<SymIntArgument>(&argument)) {
+      Expr number = size->name.empty() ? Expr(size->value) : context_.read_size(size->name);
+      value = builder_.size_scalar(DType::kInt64, number);
+    } else if (auto* integer = std::get_if<int64_t>(&argument)) {
+      value = builder_.scalar_int(DType::kInt64, *integer);
+    } else if (auto* number = std::get_if<double>(&argument)) {
+      value = builder_.scalar(DType::kFloat64, *number);
+    } else if (auto* truth = std::get_if<bool>(&argument)) {
+      value = builder_.scalar_int(DType::kBool, *truth);
+    } else if (!std::holds_alternative<NoneArgument>(argument)) {
+      throw Refusal{common::Code::kUnsupported, "the model returns something that is no tensor"};
+    }
+    if (value) {
+      out.graph_output = outputs_++;
+      builder_.output(*value);
+    }
+    model_.user_outputs.push_back(out);
+  }
+
+  void outputs() {
+    std::unordered_map<int, NodeId> written;
+    for (size_t i = 0; i < model_.weights.size(); ++i) {
+      int input = static_cast<int>(i);
+      if (auto value = context_.mutated_input(input)) written[input] = *value;
+    }
+    for (const OutputSpec& spec : program_.outputs) {
+      const auto* tensor = std::get_if<TensorArgument>(&spec.argument);
+      switch (spec.kind) {
+        case ExportOutputKind::kUser:
+        case ExportOutputKind::kLoss:
+          user_output(spec.argument);
+          break;
+        case ExportOutputKind::kBufferMutation:
+        case ExportOutputKind::kParameterMutation: {
+          auto found = by_target_.find(spec.target);
+          if (tensor != nullptr && found != by_target_.end()) {
+            written[found->second] = context_.read(tensor->name);
+          }
+          break;
+        }
+        case ExportOutputKind::kUserInputMutation: {
+          auto found = positions_.find(spec.target);
+          if (tensor != nullptr && found != positions_.end()) {
+            written[found->second] = context_.read(tensor->name);
+          }
+          break;
+        }
+        case ExportOutputKind::kGradient:
+        case ExportOutputKind::kToken:
+          throw Refusal{common::Code::kUnsupported, "gradients and tokens are not supported"};
+      }
+    }
+    for (size_t i = 0; i < model_.weights.size(); ++i) {
+      auto found = written.find(static_cast<int>(i));
+      if (found == written.end()) continue;
+      builder_.mutate(found->first, found->second);
+      states_.push_back(found->first);
+    }
+  }
+
+  const ExportedProgram& program_;
+  OperatorTable table_;
+  common::GraphBuilder builder_;
+  std::unordered_map<std::string, Expr> symbols_;
+  Context context_;
+  Model model_;
+  std::unordered_map<std::string, int> positions_;
+  std::unordered_map<std::string, int> by_target_;
+  std::unordered_set<std::string> written_;
+  std::vector<std::pair<std::string, const Extent*>> sizes_;
+  std::vector<int> states_;
+  int outputs_ = 0;
+};
+
+}  // namespace
+
+Translator OperatorTable::find(std::string_view target) const {
+  auto lookup = [this](std::string_view name) {
+    auto found = rows_.find(name);
+    return found == rows_.end() ? nullptr : found->second;
+  };
+  if (Translator exact = lookup(target)) return exact;
+  size_t dot = target.rfind('.');
+  if (dot == std::string_view::npos) return nullptr;
+  std::string_view name = target.substr(0, dot);
+  if (Translator any = lookup(name)) return any;
+  if (!name.ends_with('_') || name.ends_with("__")) return nullptr;
+  name.remove_suffix(1);
+  if (Translator any = lookup(std::string(name) + std::string(target.substr(dot)))) return any;
+  return lookup(name);
+}
+
+Result<Model> translate(const ExportedProgram& program) { return Driver(program).run(); }
+
+Result<Model> load_model(const std::string& path) {
+  LFARM_ASSIGN_OR_RETURN(ExportedProgram program, open_pt2(path));
+  auto model = translate(program);
+  if (model.ok()) return model;
+  return common::Error{model.error().code, cat(path, ": ", model.error().message)};
+}
+
+bool is_contiguous(const StoredTensor& tensor) {
+  int64_t expected = 1;
+  for (size_t i = tensor.sizes.size(); i-- > 0;) {
+    if (tensor.sizes[i] == 0) return true;
+    if (tensor.sizes[i] != 1 && tensor.strides[i] != expected) return false;
+    expected *= tensor.sizes[i];
+  }
+  return true;
+}
+
+common::ByteView contiguous_view(const StoredTensor& tensor) {
+  LFARM_CHECK(is_contiguous(tensor), "the tensor has gaps or another order");
+  size_t bytes = scalar_type_bytes(tensor.dtype);
+  size_t total = bytes;
+  for (int64_t size : tensor.sizes) total *= static_cast<size_t>(size);
+  if (total == 0) return {};
+  return tensor.storage.subspan(static_cast<size_t>(tensor.storage_offset) * bytes, total);
+}
+
+common::Bytes contiguous_bytes(const StoredTensor& tensor) {
+  if (is_contiguous(tensor)) return common::to_bytes(contiguous_view(tensor));
+  size_t element = scalar_type_bytes(tensor.dtype);
+  size_t rank = tensor.sizes.size();
+  size_t total = 1;
+  for (int64_t size : tensor.sizes) total *= static_cast<size_t>(size);
+  common::Bytes out(total * element);
+  // The innermost axis is a tight loop; the others count up like an odometer.
+  auto inner = static_cast<size_t>(tensor.sizes[rank - 1]);
+  size_t step = static_cast<size_t>(tensor.strides[rank - 1]) * element;
+  std::vector<int64_t> position(rank, 0);
+  int64_t offset = tensor.storage_offset;
+  for (size_t done = 0; done < total; done += inner) {
+    const std::byte* from = tensor.storage.data() + static_cast<size_t>(offset) * element;
+    std::byte* to = out.data() + done * element;
+    for (size_t i = 0; i < inner; ++i) std::memcpy(to + i * element, from + i * step, element);
+    for (size_t axis = rank - 1; axis-- > 0;) {
+      offset += tensor.strides[axis];
+      if (++position[axis] < tensor.sizes[axis]) break;
+      offset -= tensor.strides[axis] * tensor.sizes[axis];
+      position[axis] = 0;
+    }
+  }
+  return out;
+}
+
+}  // namespace clients

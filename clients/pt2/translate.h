@@ -1,0 +1,46 @@
+// Turns an exported PyTorch program into an HLIR graph with its weights bound by position.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "clients/pt2/exported_program.h"
+#include "common/base/result.h"
+#include "common/ir/graph.h"
+
+namespace clients {
+
+// One value the model returns.
+struct UserOutput {
+  int graph_output = -1;  // position among the graph's outputs; -1: None
+  bool complex = false;   // the last axis holds real and imaginary parts
+};
+
+struct Model {
+  common::Graph graph;
+  // For each graph input its stored tensor (a weight, or a state's first content), in the graph
+  // input's dtype and shape; empty for user inputs.
+  std::vector<std::optional<StoredTensor>> weights;
+  // For each user input its graph input; -1 when the model does not read it (None, a constant).
+  std::vector<int> user_inputs;
+  // For each user input: complex numbers, which the graph takes with a last axis of two.
+  std::vector<bool> user_input_is_complex;
+  std::vector<UserOutput> user_outputs;
+  std::string torch_version;
+};
+
+// kUnsupported names the operator, its node and its line in the model's source.
+common::Result<Model> translate(const ExportedProgram& program);
+
+// open_pt2 and translate.
+common::Result<Model> load_model(const std::string& path);
+
+// True when the tensor's elements lie in row-major order without gaps in its storage.
+bool is_contiguous(const StoredTensor& tensor);
+// The elements in row-major order, copied.
+common::Bytes contiguous_bytes(const StoredTensor& tensor);
+// The elements of a contiguous tensor, as a view of its storage.
+common::ByteView contiguous_view(const StoredTensor& tensor);
+
+}  // namespace clients

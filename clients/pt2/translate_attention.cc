@@ -1,0 +1,87 @@
+// Scaled dot-product attention in the forms that exports contain.
+#include <cmath>
+#include <limits>
+
+#include "clients/pt2/operators.h"
+#include "clients/pt2/translate_math.h"
+
+namespace clients {
+namespace {
+
+// Repeats the key's or value's heads so that they are as many as the query's.
+NodeId repeat_heads(Context& c, NodeId x, const Expr& heads) {
+  Shape shape = c.b.shape(x);
+  if (shape.size() < 3) c.refuse("grouped heads need a head axis");
+  size_t axis = shape.size() - 3;
+  auto times = common::exact_div(heads, shape[axis]);
+  if (!times) c.refuse("the heads are not a multiple");
+  if (times->is_constant(1)) return x;
+  View view = common::view_identity(shape);
+  view.shape[axis] = heads;
+  view.index[axis] = common::floor_div(Expr::index(static_cast<int>(axis)), *times);
+  return c.b.view(x, view);
+}
+
+NodeId causal_mask(Context& c, const Expr& rows, const Expr& columns) {
+  return c.b.binary(BinaryOp::kLessEqual, positions(c, columns, 1, 2), positions(c, rows, 0, 2));
+}
+
+void attention(Context& c) {
+  NodeId query = float_tensor(c, "query");
+  NodeId key = float_tensor(c, "key");
+  NodeId value = float_tensor(c, "value");
+  if (c.number("dropout_p", 0) != 0) c.refuse("dropout is random; export the model in eval mode");
+  int rank = c.b.rank(query);
+  if (rank < 2 || c.b.rank(key) < 2 || c.b.rank(value) < 2) c.refuse("it takes matrices");
+  const Shape q_shape = c.b.shape(query);
+  if (c.flag("enable_gqa", false)) {
+    Expr heads = q_shape[q_shape.size() - 3];
+    key = repeat_heads(c, key, heads);
+    value = repeat_heads(c, value, heads);
+  }
+  const Expr& width = q_shape.back();
+  if (!c.has("scale") && !width.is_constant()) c.refuse("the head size is symbolic");
+  double scale =
+      c.has("scale") ? c.number("scale", 1) : 1 / std::sqrt(static_cast<double>(width.constant()));
+  std::vector<int> order;
+  for (int k = 0; k < c.b.rank(key); ++k) order.push_back(k);
+  std::swap(order[order.size() - 1], order[order.size() - 2]);
+  NodeId scores = mul(c, matmul(c, query, c.b.permute(key, order)), scale);
+  double minus_infinity = -std::numeric_limits<double>::infinity();
+  NodeId hidden = number_like(c, scores, minus_infinity);
+  if (c.flag("is_causal", false)) {
+    const Shape& shape = c.b.shape(scores);
+    scores = c.b.select(causal_mask(c, shape[shape.size() - 2], shape.back()), scores, hidden);
+  }
+  std::string_view mask_name = c.has("attn_mask") ? "attn_mask" : "attn_bias";
+  bool may_hide_all = false;
+  if (auto mask = c.optional_tensor(mask_name)) {
+    if (!c.b.broadcast(c.b.shape(scores), c.b.shape(*mask))) c.refuse("the mask does not fit");
+    if (c.b.dtype(*mask) == DType::kBool) {
+      scores = c.b.select(*mask, scores, hidden);
+      may_hide_all = true;
+    } else {
+      scores = add(c, scores, c.b.cast(*mask, c.b.dtype(scores)));
+    }
+  }
+  NodeId weights = softmax(c, scores, c.b.rank(scores) - 1);
+  if (may_hide_all) {
+    // A row without a visible key gives zeros.
+    NodeId top = c.b.reduce(ReduceOp::kMax, scores, {c.b.rank(scores) - 1}, true);
+    NodeId none = c.b.binary(BinaryOp::kEqual, top, hidden);
+    weights = c.b.select(none, number_like(c, weights, 0), weights);
+  }
+  c.result(matmul(c, weights, value));
+}
+
+}  // namespace
+
+void add_attention_operators(OperatorTable* t) {
+  t->add("aten.scaled_dot_product_attention", attention);
+  t->add("aten._scaled_dot_product_flash_attention_for_cpu", attention);
+  t->add("aten._scaled_dot_product_efficient_attention", attention);
+  t->add("aten._scaled_dot_product_flash_attention", attention);
+  t->add("aten._scaled_dot_product_cudnn_attention", attention);
+}
+
+}  // namespace clients

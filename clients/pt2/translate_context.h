@@ -1,0 +1,160 @@
+// What an operator's translator works with: the node's arguments, the builder, and its results.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+#include "clients/pt2/exported_program.h"
+#include "common/ir/builder.h"
+
+namespace clients {
+
+using common::BinaryOp;
+using common::DType;
+using common::Expr;
+using common::NodeId;
+using common::ReduceOp;
+using common::ScanOp;
+using common::ScatterMode;
+using common::Shape;
+using common::UnaryOp;
+using common::View;
+
+// Thrown where a translator cannot go on, many calls deep inside an expression; translate()
+// catches it, adds the operator and its source line, and returns it. Never leaves clients/pt2.
+struct Refusal {
+  common::Code code = common::Code::kUnsupported;
+  std::string message;
+};
+
+// A Python number among the arguments.
+struct Scalar {
+  enum class Kind { kBool, kInt, kFloat };
+  Kind kind = Kind::kInt;
+  Expr integer;          // of kBool and kInt; not constant for a size
+  double number = 0;     // of kFloat
+  double value() const;  // refuses a size that isn't constant
+};
+
+// The values of one graph while it is translated, and the node that is being translated.
+//
+// Tensors that share memory in PyTorch share a storage here: an operator that writes into one of
+// them changes what the others read afterwards, and the results stay pure values. Complex tensors
+// are float32 or float64 with a last axis of two, as view_as_real shows them.
+class Context {
+ public:
+  Context(common::GraphBuilder* builder, std::unordered_map<std::string, Expr>* symbols);
+
+  common::GraphBuilder& b;
+
+  // Arguments of the current node, by the names of their ATen schema. Those without a default
+  // refuse a missing argument.
+  bool has(std::string_view name) const;  // given and not None
+  bool is_tensor(std::string_view name) const;
+  NodeId tensor(std::string_view name);
+  // Also takes complex tensors, with their last axis of two.
+  NodeId any_tensor(std::string_view name);
+  std::optional<NodeId> optional_tensor(std::string_view name);
+  std::vector<NodeId> tensors(std::string_view name);
+  std::vector<std::optional<NodeId>> optional_tensors(std::string_view name);
+  bool is_complex(std::string_view name) const;
+  int64_t integer(std::string_view name);
+  int64_t integer(std::string_view name, int64_t fallback);
+  Expr size(std::string_view name);
+  Expr size(std::string_view name, const Expr& fallback);
+  std::vector<int64_t> integers(std::string_view name);
+  std::vector<int64_t> integers(std::string_view name, std::vector<int64_t> fallback);
+  std::vector<Expr> sizes(std::string_view name);
+  double number(std::string_view name, double fallback);
+  bool flag(std::string_view name, bool fallback);
+  std::string text(std::string_view name, std::string_view fallback);
+  Scalar scalar(std::string_view name);
+  std::optional<DType> dtype(std::string_view name);
+  // Counted from the front; refuses an axis outside [-rank, rank). A scalar has the one axis 0.
+  int axis(std::string_view name, int rank);
+  int axis(std::string_view name, int rank, int64_t fallback);
+  // Sorted and distinct; every axis when the argument is missing, None or empty.
+  std::vector<int> axes(std::string_view name, int rank);
+
+  // What the archive says about the node's results, flattened over lists.
+  size_t output_count() const { return outputs_.size(); }
+  bool wants_output(size_t k) const { return k < outputs_.size() && !outputs_[k].empty(); }
+  DType out_dtype(size_t k = 0) const;
+  Shape out_shape(size_t k = 0) const;
+
+  // Results. `set` refuses a value whose dtype or shape is not what the archive says; `result`
+  // casts to that dtype first, which is the one rounding of the operator.
+  void set(NodeId value, size_t k = 0);
+  void result(NodeId value, size_t k = 0);
+  void set_complex(NodeId value, size_t k = 0);
+  void set_size(const Expr& value);
+  // Result k is a view of the tensor argument's memory.
+  void alias(std::string_view name, const View& view, size_t k = 0);
+  // Result k is the argument itself.
+  void alias(std::string_view name, size_t k = 0);
+  // Result k, set as an alias, becomes a copy that later writes don't reach.
+  void unshare(size_t k = 0);
+  // Writes new content, cast and broadcast to the argument's type, into the tensor argument and
+  // every tensor that shares its memory.
+  void mutate(std::string_view name, NodeId content);
+
+  [[noreturn]] void refuse(std::string_view why) const;
+
+  // For the driver.
+  const ExportNode* node = nullptr;
+  void begin(const ExportGraph& graph, const ExportNode& node);
+  // Makes a value known under a name; `input` is its position among the graph's inputs, or -1.
+  void define_tensor(const std::string& name, NodeId value, bool complex, int input);
+  void define_size(const std::string& name, const Expr& value);
+  NodeId read(const std::string& name);
+  Expr read_size(const std::string& name) const;
+  bool name_is_complex(const std::string& name) const;
+  bool knows(const std::string& name) const { return values_.contains(name); }
+  // The content of a graph input at the end; empty when nothing wrote into it.
+  std::optional<NodeId> mutated_input(int input) const;
+  DType ir_dtype(ScalarType type) const;
+  Expr expr_of(const Extent& extent) const;
+  Shape shape_of(const TensorMeta& meta) const;
+  // A nested graph's values live in a scope of their own.
+  struct Tensor {
+    int storage = 0;
+    std::vector<View> chain;  // from the storage to this tensor
+    NodeId node = 0;          // its value when the storage had `version`
+    int version = 0;
+    bool complex = false;
+  };
+  using Value = std::variant<Tensor, Expr>;
+  using Scope = std::unordered_map<std::string, Value>;
+  Scope take_scope() { return std::move(values_); }
+  void restore_scope(Scope scope) { values_ = std::move(scope); }
+  const Value& value(const std::string& name) const;
+  void define_value(const std::string& name, Value value) { values_[name] = std::move(value); }
+
+ private:
+  struct Storage {
+    NodeId current = 0;
+    int version = 0;
+    int input = -1;
+  };
+  const Argument* find(std::string_view name) const;
+  const Argument& need(std::string_view name) const;
+  const std::string& tensor_name(std::string_view name) const;
+  const TensorMeta& meta(size_t k) const;
+  NodeId read(Tensor* tensor);
+  NodeId fit(NodeId value, size_t k, bool complex) const;
+  int add_storage(NodeId value, int input);
+
+  std::unordered_map<std::string, Expr>* symbols_;
+  mutable std::unordered_map<std::string, Expr> expressions_;
+  const ExportGraph* graph_ = nullptr;
+  std::vector<std::string> outputs_;
+  Scope values_;
+  std::vector<Storage> storages_;
+};
+
+}  // namespace clients

@@ -1,0 +1,200 @@
+#include "clients/pt2/translate_math.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace clients {
+namespace {
+
+enum Category { kBoolCategory, kIntCategory, kFloatCategory };
+
+Category category(DType d) {
+  if (common::is_float(d)) return kFloatCategory;
+  return d == DType::kBool ? kBoolCategory : kIntCategory;
+}
+
+// The smallest type that holds both, as torch.promote_types.
+DType join(DType a, DType b) {
+  if (a == b) return a;
+  Category ca = category(a);
+  Category cb = category(b);
+  if (ca != cb) return ca > cb ? a : b;
+  if (ca == kFloatCategory) {
+    if (common::is_half(a) && common::is_half(b)) return DType::kFloat32;
+    return common::dtype_size(a) > common::dtype_size(b) ? a : b;
+  }
+  // Unsigned with signed: the next signed type that holds both.
+  if (a == DType::kUint8 || b == DType::kUint8) {
+    DType other = a == DType::kUint8 ? b : a;
+    return other == DType::kInt8 ? DType::kInt16 : other;
+  }
+  return common::dtype_size(a) > common::dtype_size(b) ? a : b;
+}
+
+Category category(const Scalar& scalar) {
+  if (scalar.kind == Scalar::Kind::kFloat) return kFloatCategory;
+  return scalar.kind == Scalar::Kind::kInt ? kIntCategory : kBoolCategory;
+}
+
+DType default_dtype(Category category) {
+  if (category == kFloatCategory) return DType::kFloat32;
+  return category == kIntCategory ? DType::kInt64 : DType::kBool;
+}
+
+}  // namespace
+
+Operand operand(Context& c, std::string_view name) {
+  Operand out;
+  if (c.is_tensor(name)) {
+    out.node = c.tensor(name);
+  } else {
+    out.scalar = c.scalar(name);
+  }
+  return out;
+}
+Operand operand(NodeId node) {
+  Operand out;
+  out.node = node;
+  return out;
+}
+
+DType promote(Context& c, const std::vector<Operand>& operands) {
+  std::optional<DType> with_axes, without_axes;
+  std::optional<Category> numbers;
+  for (const Operand& item : operands) {
+    if (!item.node) {
+      numbers = std::max(numbers.value_or(kBoolCategory), category(item.scalar));
+      continue;
+    }
+    std::optional<DType>& slot = c.b.rank(*item.node) > 0 ? with_axes : without_axes;
+    DType d = c.b.dtype(*item.node);
+    slot = slot ? join(*slot, d) : d;
+  }
+  std::optional<DType> result = with_axes;
+  if (!result || (without_axes && category(*without_axes) > category(*result))) {
+    if (without_axes) result = without_axes;
+  }
+  if (!result) return default_dtype(numbers.value_or(kBoolCategory));
+  if (numbers && *numbers > category(*result)) return default_dtype(*numbers);
+  return *result;
+}
+
+DType compute_dtype(DType dtype) { return common::is_half(dtype) ? DType::kFloat32 : dtype; }
+DType float_dtype(DType dtype) {
+  return dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
+}
+
+NodeId as(Context& c, const Operand& operand, DType dtype) {
+  if (operand.node) return c.b.cast(*operand.node, dtype);
+  const Scalar& scalar = operand.scalar;
+  if (scalar.kind == Scalar::Kind::kFloat) return c.b.scalar(dtype, scalar.number);
+  return c.b.size_scalar(dtype, scalar.integer);
+}
+
+NodeId float_tensor(Context& c, std::string_view name) {
+  NodeId x = c.tensor(name);
+  return c.b.cast(x, float_dtype(c.b.dtype(x)));
+}
+
+NodeId number_like(Context& c, NodeId x, double value) { return c.b.scalar(c.b.dtype(x), value); }
+
+NodeId add(Context& c, NodeId a, NodeId b) { return c.b.binary(BinaryOp::kAdd, a, b); }
+NodeId sub(Context& c, NodeId a, NodeId b) { return c.b.binary(BinaryOp::kSub, a, b); }
+NodeId mul(Context& c, NodeId a, NodeId b) { return c.b.binary(BinaryOp::kMul, a, b); }
+NodeId div(Context& c, NodeId a, NodeId b) { return c.b.binary(BinaryOp::kDiv, a, b); }
+NodeId add(Context& c, NodeId a, double b) { return add(c, a, number_like(c, a, b)); }
+NodeId mul(Context& c, NodeId a, double b) { return mul(c, a, number_like(c, a, b)); }
+NodeId any_add(Context& c, NodeId a, NodeId b) {
+  return c.b.binary(c.b.dtype(a) == DType::kBool ? BinaryOp::kOr : BinaryOp::kAdd, a, b);
+}
+NodeId any_mul(Context& c, NodeId a, NodeId b) {
+  return c.b.binary(c.b.dtype(a) == DType::kBool ? BinaryOp::kAnd : BinaryOp::kMul, a, b);
+}
+NodeId less(Context& c, NodeId a, double b) {
+  return c.b.binary(BinaryOp::kLess, a, number_like(c, a, b));
+}
+NodeId maximum(Context& c, NodeId a, double b) {
+  return c.b.binary(BinaryOp::kMax, a, number_like(c, a, b));
+}
+NodeId minimum(Context& c, NodeId a, double b) {
+  return c.b.binary(BinaryOp::kMin, a, number_like(c, a, b));
+}
+NodeId truth(Context& c, NodeId x) { return c.b.cast(x, DType::kBool); }
+NodeId logical_not(Context& c, NodeId x) { return c.b.unary(UnaryOp::kNot, truth(c, x)); }
+
+NodeId count(Context& c, NodeId x, const std::vector<int>& axes, DType dtype) {
+  Expr n = 1;
+  for (int axis : axes) n *= c.b.shape(x)[static_cast<size_t>(axis)];
+  return c.b.size_scalar(dtype, n);
+}
+
+NodeId mean(Context& c, NodeId x, const std::vector<int>& axes) {
+  NodeId total = c.b.reduce(ReduceOp::kSum, x, axes, true);
+  return div(c, total, count(c, x, axes, c.b.dtype(x)));
+}
+
+NodeId softmax(Context& c, NodeId x, int axis) {
+  if (c.b.rank(x) == 0) return c.b.scalar(c.b.dtype(x), 1);
+  NodeId top = c.b.reduce(ReduceOp::kMax, x, {axis}, true);
+  NodeId e = c.b.unary(UnaryOp::kExp, sub(c, x, top));
+  return div(c, e, c.b.reduce(ReduceOp::kSum, e, {axis}, true));
+}
+
+NodeId log_softmax(Context& c, NodeId x, int axis) {
+  if (c.b.rank(x) == 0) return c.b.scalar(c.b.dtype(x), 0);
+  NodeId top = c.b.reduce(ReduceOp::kMax, x, {axis}, true);
+  NodeId shifted = sub(c, x, top);
+  NodeId e = c.b.unary(UnaryOp::kExp, shifted);
+  return sub(c, shifted, c.b.unary(UnaryOp::kLog, c.b.reduce(ReduceOp::kSum, e, {axis}, true)));
+}
+
+NodeId normalise(Context& c, NodeId x, const std::vector<int>& axes, double epsilon) {
+  NodeId centred = sub(c, x, mean(c, x, axes));
+  NodeId variance = mean(c, mul(c, centred, centred), axes);
+  return mul(c, centred, c.b.unary(UnaryOp::kRsqrt, add(c, variance, epsilon)));
+}
+
+NodeId gelu(Context& c, NodeId x, bool tanh_form) {
+  if (!tanh_form) {
+    NodeId e = c.b.unary(UnaryOp::kErf, mul(c, x, M_SQRT1_2));
+    return mul(c, mul(c, x, 0.5), add(c, e, 1.0));
+  }
+  NodeId cube = mul(c, mul(c, x, x), x);
+  NodeId inner = mul(c, add(c, x, mul(c, cube, 0.044715)), M_SQRT2 * M_2_SQRTPI * 0.5);
+  return mul(c, mul(c, x, 0.5), add(c, c.b.unary(UnaryOp::kTanh, inner), 1.0));
+}
+
+NodeId silu(Context& c, NodeId x) { return mul(c, x, c.b.unary(UnaryOp::kSigmoid, x)); }
+
+NodeId positions(Context& c, const Expr& length, int axis, int rank, DType dtype) {
+  Shape shape(static_cast<size_t>(rank), Expr(1));
+  if (rank == 0) return c.b.scalar_int(dtype, 0);
+  shape[static_cast<size_t>(axis)] = length;
+  return c.b.reshape(c.b.iota(dtype, length), shape);
+}
+
+NodeId flatten(Context& c, NodeId x) {
+  if (c.b.rank(x) == 1) return x;
+  return c.b.reshape(x, {c.b.simplify(common::element_count(c.b.shape(x)))});
+}
+
+NodeId matmul(Context& c, NodeId a, NodeId b) {
+  if (c.b.rank(a) == 0 || c.b.rank(b) == 0) c.refuse("matmul takes tensors with axes");
+  bool vector_a = c.b.rank(a) == 1;
+  bool vector_b = c.b.rank(b) == 1;
+  if (vector_a) a = c.b.unsqueeze(a, 0);
+  if (vector_b) b = c.b.unsqueeze(b, 1);
+  const Shape& sa = c.b.shape(a);
+  const Shape& sb = c.b.shape(b);
+  if (sa.back() != sb[sb.size() - 2] ||
+      !c.b.broadcast(Shape(sa.begin(), sa.end() - 2), Shape(sb.begin(), sb.end() - 2))) {
+    c.refuse("the shapes do not fit");
+  }
+  NodeId out = c.b.matmul(a, b);
+  if (vector_b) out = c.b.squeeze(out, c.b.rank(out) - 1);
+  if (vector_a) out = c.b.squeeze(out, c.b.rank(out) - (vector_b ? 1 : 2));
+  return out;
+}
+
+}  // namespace clients

@@ -1,0 +1,67 @@
+// Arithmetic that several operator families share: type promotion, means, exponentials.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "clients/pt2/translate_context.h"
+
+namespace clients {
+
+// A tensor or a Python number.
+struct Operand {
+  std::optional<NodeId> node;
+  Scalar scalar;
+};
+Operand operand(Context& c, std::string_view name);
+Operand operand(NodeId node);
+
+// PyTorch's result type: tensors with axes decide, then scalar tensors of a higher category
+// (bool < integer < float), then numbers of a higher category.
+DType promote(Context& c, const std::vector<Operand>& operands);
+// The dtype arithmetic is done in: float32 for the half types, else the dtype itself.
+DType compute_dtype(DType dtype);
+// As compute_dtype, but float32 for integers and booleans.
+DType float_dtype(DType dtype);
+
+// The operand in `dtype`, a number as a scalar.
+NodeId as(Context& c, const Operand& operand, DType dtype);
+// The named argument cast to where arithmetic on it happens (float_dtype).
+NodeId float_tensor(Context& c, std::string_view name);
+// A number in x's dtype.
+NodeId number_like(Context& c, NodeId x, double value);
+
+NodeId add(Context& c, NodeId a, NodeId b);
+NodeId sub(Context& c, NodeId a, NodeId b);
+NodeId mul(Context& c, NodeId a, NodeId b);
+NodeId div(Context& c, NodeId a, NodeId b);
+NodeId add(Context& c, NodeId a, double b);
+NodeId mul(Context& c, NodeId a, double b);
+// a + b for any dtype; logical or for booleans.
+NodeId any_add(Context& c, NodeId a, NodeId b);
+NodeId any_mul(Context& c, NodeId a, NodeId b);
+NodeId less(Context& c, NodeId a, double b);
+NodeId maximum(Context& c, NodeId a, double b);
+NodeId minimum(Context& c, NodeId a, double b);
+// x is a bool or becomes one: x != 0.
+NodeId truth(Context& c, NodeId x);
+NodeId logical_not(Context& c, NodeId x);
+
+// Over `axes` of a float32 or float64 value, kept with size 1.
+NodeId mean(Context& c, NodeId x, const std::vector<int>& axes);
+// The number of elements along `axes` as a scalar of `dtype`.
+NodeId count(Context& c, NodeId x, const std::vector<int>& axes, DType dtype);
+NodeId softmax(Context& c, NodeId x, int axis);
+NodeId log_softmax(Context& c, NodeId x, int axis);
+// (x - mean) * rsqrt(variance + epsilon) over the last `axes` axes.
+NodeId normalise(Context& c, NodeId x, const std::vector<int>& axes, double epsilon);
+NodeId gelu(Context& c, NodeId x, bool tanh_form);
+NodeId silu(Context& c, NodeId x);
+
+// Positions along `axis`, shaped to broadcast against a value of rank `rank`.
+NodeId positions(Context& c, const Expr& length, int axis, int rank, DType dtype = DType::kInt64);
+NodeId flatten(Context& c, NodeId x);
+// a[..., m, k] times b[..., k, n] with one or two axes on either side, as torch.matmul.
+NodeId matmul(Context& c, NodeId a, NodeId b);
+
+}  // namespace clients

@@ -1,0 +1,476 @@
+// Operators that move elements: views of their operand's memory, and copies in another order.
+#include <algorithm>
+#include <numeric>
+
+#include "clients/pt2/operators.h"
+#include "clients/pt2/translate_math.h"
+
+namespace clients {
+namespace {
+
+size_t at(int axis) { return static_cast<size_t>(axis); }
+
+// Axes that the model sees: a complex tensor's last one is not among them.
+int logical_rank(Context& c, std::string_view name = "self") {
+  return c.b.rank(c.any_tensor(name)) - (c.is_complex(name) ? 1 : 0);
+}
+const Shape& shape_of(Context& c, std::string_view name = "self") {
+  return c.b.shape(c.any_tensor(name));
+}
+
+View composed(Context& c, const View& outer, const View& inner) {
+  auto view = common::view_compose(outer, inner, c.b.symbols());
+  if (!view) c.refuse("two paddings cannot be joined");
+  return *view;
+}
+
+// The operand in the shape that the archive gives the result.
+void reshape(Context& c) {
+  Shape from = shape_of(c);
+  Shape to = c.out_shape();
+  Expr difference = c.b.simplify(common::element_count(from) - common::element_count(to));
+  if (difference.is_constant() && !difference.is_constant(0)) c.refuse("the element counts differ");
+  c.alias("self", common::view_reshape(from, to, c.b.bounds()));
+}
+
+void permuted(Context& c, std::vector<int> order) {
+  if (c.is_complex("self")) order.push_back(static_cast<int>(order.size()));
+  if (order.size() != shape_of(c).size()) c.refuse("the permutation has another rank");
+  c.alias("self", common::view_permute(shape_of(c), order));
+}
+
+void permute(Context& c) {
+  int rank = logical_rank(c);
+  std::vector<int> order;
+  for (int64_t dim : c.integers("dims")) {
+    int axis = static_cast<int>(dim < 0 ? dim + rank : dim);
+    if (axis < 0 || axis >= rank || std::find(order.begin(), order.end(), axis) != order.end()) {
+      c.refuse("the permutation is malformed");
+    }
+    order.push_back(axis);
+  }
+  permuted(c, order);
+}
+
+std::vector<int> identity_order(int rank) {
+  std::vector<int> order(at(rank));
+  std::iota(order.begin(), order.end(), 0);
+  return order;
+}
+
+void swap_axes(Context& c, int first, int second) {
+  std::vector<int> order = identity_order(logical_rank(c));
+  if (!order.empty()) std::swap(order[at(first)], order[at(second)]);
+  permuted(c, order);
+}
+
+void transpose(Context& c) {
+  int rank = logical_rank(c);
+  bool short_names = c.has("dim0");
+  swap_axes(c, c.axis(short_names ? "dim0" : "axis0", rank),
+            c.axis(short_names ? "dim1" : "axis1", rank));
+}
+
+void matrix_transpose(Context& c) {
+  int rank = logical_rank(c);
+  if (rank < 2) return c.alias("self");
+  swap_axes(c, rank - 2, rank - 1);
+}
+
+void reverse_axes(Context& c) {
+  std::vector<int> order = identity_order(logical_rank(c));
+  std::reverse(order.begin(), order.end());
+  permuted(c, order);
+}
+
+void movedim(Context& c) {
+  int rank = logical_rank(c);
+  std::vector<int64_t> from = c.integers("source");
+  std::vector<int64_t> to = c.integers("destination");
+  if (from.size() != to.size()) c.refuse("source and destination differ in length");
+  std::vector<int> order(at(rank), -1);
+  std::vector<bool> used(at(rank), false);
+  for (size_t i = 0; i < from.size(); ++i) {
+    int source = static_cast<int>(from[i] < 0 ? from[i] + rank : from[i]);
+    int target = static_cast<int>(to[i] < 0 ? to[i] + rank : to[i]);
+    if (source < 0 || source >= rank || target < 0 || target >= rank) c.refuse("no such axis");
+    order[at(target)] = source;
+    used[at(source)] = true;
+  }
+  int next = 0;
+  for (int& axis : order) {
+    if (axis >= 0) continue;
+    while (used[at(next)]) ++next;
+    axis = next++;
+  }
+  permuted(c, order);
+}
+
+void expand(Context& c) {
+  auto view = common::view_expand(shape_of(c), c.out_shape());
+  if (!view) c.refuse("the shape cannot be expanded");
+  c.alias("self", *view);
+}
+
+// A start position counted from the front; what lies past the end is never read.
+Expr start_position(Context& c, const Expr& start, const Expr& size) {
+  Expr front = start;
+  if (c.b.bounds().upper(start) < 0) front = size + start;
+  return c.b.simplify(common::max(front, 0));
+}
+
+void slice(Context& c) {
+  int axis = c.axis("dim", logical_rank(c), 0);
+  const Shape& shape = shape_of(c);
+  int64_t step = c.integer("step", 1);
+  Expr start = start_position(c, c.size("start", 0), shape[at(axis)]);
+  c.alias("self", common::view_slice(shape, axis, start, c.out_shape()[at(axis)], step));
+}
+
+void narrow(Context& c) {
+  int axis = c.axis("dim", logical_rank(c));
+  const Shape& shape = shape_of(c);
+  Expr start = start_position(c, c.size("start"), shape[at(axis)]);
+  c.alias("self", common::view_slice(shape, axis, start, c.size("length"), 1));
+}
+
+View select_view(Context& c, const Shape& shape, int axis, const Expr& position) {
+  View one = common::view_slice(shape, axis, position, 1, 1);
+  return composed(c, common::view_squeeze(one.shape, axis), one);
+}
+
+void select(Context& c) {
+  int axis = c.axis("dim", logical_rank(c));
+  const Shape& shape = shape_of(c);
+  Expr index = c.size("index");
+  if (c.b.bounds().upper(index) < 0) index = index + shape[at(axis)];
+  c.alias("self", select_view(c, shape, axis, index));
+}
+
+void unbind(Context& c) {
+  int axis = c.axis("dim", logical_rank(c), 0);
+  Shape shape = shape_of(c);
+  for (size_t k = 0; k < c.output_count(); ++k) {
+    c.alias("self", select_view(c, shape, axis, static_cast<int64_t>(k)), k);
+  }
+}
+
+// Consecutive pieces of the sizes that the archive gives the results.
+void split(Context& c) {
+  int axis = c.axis("dim", logical_rank(c), 0);
+  Shape shape = shape_of(c);
+  Expr start = 0;
+  for (size_t k = 0; k < c.output_count(); ++k) {
+    if (!c.wants_output(k)) c.refuse("a piece has no name");
+    Expr length = c.out_shape(k)[at(axis)];
+    c.alias("self", common::view_slice(shape, axis, start, length, 1), k);
+    start += length;
+  }
+}
+
+void diagonal(Context& c) {
+  int rank = logical_rank(c);
+  const Shape& shape = shape_of(c);
+  int64_t offset = c.integer("offset", 0);
+  int first = c.axis("dim1", rank, 0);
+  int second = c.axis("dim2", rank, 1);
+  if (first == second || c.is_complex("self")) c.refuse("it takes two axes");
+  View view;
+  view.shape = c.out_shape();
+  Expr along = Expr::index(rank - 2);
+  int next = 0;
+  for (int k = 0; k < rank; ++k) {
+    if (k == first) {
+      view.index.push_back(along + Expr(std::max<int64_t>(-offset, 0)));
+    } else if (k == second) {
+      view.index.push_back(along + Expr(std::max<int64_t>(offset, 0)));
+    } else {
+      view.index.push_back(Expr::index(next++));
+    }
+  }
+  if (shape.size() != view.index.size()) c.refuse("the rank differs");
+  c.alias("self", view);
+}
+
+void unfold(Context& c) {
+  int rank = logical_rank(c);
+  int axis = c.axis("dimension", rank);
+  if (c.is_complex("self")) c.refuse("complex numbers are not supported here");
+  Shape shape = shape_of(c);
+  if (rank == 0) return c.alias("self", common::view_unsqueeze(shape, 0));
+  c.alias("self", common::view_unfold(shape, axis, c.out_shape()[at(axis)], c.integer("size"),
+                                      c.integer("step")));
+}
+
+// Positions in the operand's row-major storage.
+void as_strided(Context& c) {
+  NodeId x = c.tensor("self");
+  std::vector<Expr> strides = c.sizes("stride");
+  Expr position = c.size("storage_offset", 0);
+  for (size_t k = 0; k < strides.size(); ++k) {
+    position += strides[k] * Expr::index(static_cast<int>(k));
+  }
+  View whole = common::view_reshape(
+      c.b.shape(x), {c.b.simplify(common::element_count(c.b.shape(x)))}, c.b.bounds());
+  c.alias("self", composed(c, View{c.out_shape(), {position}, {}, 0}, whole));
+}
+
+void flip(Context& c) {
+  NodeId x = c.tensor("self");
+  // Without axes nothing is reversed, unlike in a reduction.
+  if (c.integers("dims").empty()) return c.set(x);
+  for (int axis : c.axes("dims", c.b.rank(x))) {
+    Expr size = c.b.shape(x)[at(axis)];
+    x = c.b.slice(x, axis, size - 1, size, -1);
+  }
+  c.set(x);
+}
+
+// Reads position `index(i, size)` along an axis whose new size is `length`.
+template <class Index>
+NodeId remap(Context& c, NodeId x, int axis, const Expr& length, Index index) {
+  View view = common::view_identity(c.b.shape(x));
+  view.shape[at(axis)] = length;
+  view.index[at(axis)] = index(Expr::index(axis), c.b.shape(x)[at(axis)]);
+  return c.b.view(x, view);
+}
+
+void roll(Context& c) {
+  NodeId x = c.tensor("self");
+  Shape shape = c.b.shape(x);
+  std::vector<int64_t> shifts = c.integers("shifts");
+  std::vector<int64_t> dims = c.integers("dims", {});
+  bool flat = dims.empty();
+  if (flat) {
+    x = flatten(c, x);
+    dims = {0};
+  }
+  if (shifts.size() != dims.size()) c.refuse("shifts and dims differ in length");
+  for (size_t i = 0; i < dims.size(); ++i) {
+    int axis = static_cast<int>(dims[i] < 0 ? dims[i] + c.b.rank(x) : dims[i]);
+    if (axis < 0 || axis >= c.b.rank(x)) c.refuse("no such axis");
+    x = remap(c, x, axis, c.b.shape(x)[at(axis)], [&](const Expr& i0, const Expr& size) {
+      return common::mod(i0 - Expr(shifts[i]), size);
+    });
+  }
+  c.set(flat ? c.b.reshape(x, shape) : x);
+}
+
+void repeat(Context& c) {
+  NodeId x = c.tensor("self");
+  Shape out = c.out_shape();
+  Shape shape = c.b.shape(x);
+  if (out.size() < shape.size()) c.refuse("fewer repeats than axes");
+  size_t lead = out.size() - shape.size();
+  View view;
+  view.shape = out;
+  for (size_t k = 0; k < shape.size(); ++k) {
+    view.index.push_back(common::mod(Expr::index(static_cast<int>(lead + k)), shape[k]));
+  }
+  c.set(c.b.view(x, view));
+}
+
+void repeat_interleave(Context& c) {
+  if (c.is_tensor("repeats")) c.refuse("repeats that are data are not supported");
+  NodeId x = c.tensor("self");
+  if (!c.has("dim")) x = flatten(c, x);
+  int axis = c.axis("dim", c.b.rank(x), 0);
+  Expr times = c.size("repeats");
+  c.set(remap(c, x, axis, c.out_shape()[at(axis)],
+              [&](const Expr& i, const Expr&) { return common::floor_div(i, times); }));
+}
+
+NodeId joined(Context& c, const std::vector<NodeId>& parts, int axis) {
+  for (NodeId part : parts) {
+    bool fits = c.b.rank(part) == c.b.rank(parts[0]);
+    for (int k = 0; fits && k < c.b.rank(part); ++k) {
+      fits = k == axis || c.b.shape(part)[at(k)] == c.b.shape(parts[0])[at(k)];
+    }
+    if (!fits) c.refuse("the tensors' shapes differ");
+  }
+  return c.b.concat(parts, axis);
+}
+
+void cat(Context& c) {
+  std::vector<NodeId> parts;
+  for (NodeId part : c.tensors("tensors")) {
+    // An empty vector joins with anything, for old models' sake.
+    bool empty = c.b.rank(part) == 1 && c.b.shape(part)[0].is_constant(0);
+    if (!empty || c.out_shape().size() == 1) parts.push_back(c.b.cast(part, c.out_dtype()));
+  }
+  if (parts.empty()) c.refuse("nothing to join");
+  c.set(joined(c, parts, c.axis("dim", c.b.rank(parts[0]), 0)));
+}
+
+void stack(Context& c) {
+  std::vector<NodeId> parts = c.tensors("tensors");
+  if (parts.empty()) c.refuse("nothing to join");
+  int axis = c.axis("dim", c.b.rank(parts[0]) + 1, 0);
+  for (NodeId& part : parts) part = c.b.unsqueeze(c.b.cast(part, c.out_dtype()), axis);
+  c.set(joined(c, parts, axis));
+}
+
+// The pad list starts at the last axis: (before, after) for each.
+NodeId pad(Context& c, NodeId x, const std::vector<Expr>& amounts, const std::string& mode) {
+  double value = c.number("value", 0);
+  for (size_t i = 0; i + 1 < amounts.size(); i += 2) {
+    int axis = c.b.rank(x) - 1 - static_cast<int>(i / 2);
+    if (axis < 0) c.refuse("more paddings than axes");
+    Expr before = amounts[i];
+    Expr after = amounts[i + 1];
+    if (before.is_constant(0) && after.is_constant(0)) continue;
+    Expr size = c.b.shape(x)[at(axis)];
+    Expr length = size + before + after;
+    if (mode == "constant") {
+      x = c.b.pad(x, axis, before, after, value);
+      continue;
+    }
+    x = remap(c, x, axis, length, [&](const Expr& i0, const Expr& n) {
+      Expr inside = i0 - before;
+      if (mode == "circular") return common::mod(inside, n);
+      if (mode == "replicate") return common::min(common::max(inside, 0), n - 1);
+      Expr low = common::max(inside, -inside);
+      return common::min(low, Expr(2) * (n - 1) - low);
+    });
+  }
+  return x;
+}
+
+void pad_with(Context& c, const std::string& mode) {
+  if (mode != "constant" && mode != "reflect" && mode != "replicate" && mode != "circular") {
+    c.refuse("unknown padding mode");
+  }
+  c.set(pad(c, c.tensor("self"), c.sizes(c.has("pad") ? "pad" : "padding"), mode));
+}
+
+// Elements on one side of a diagonal, zero elsewhere.
+void triangle(Context& c, bool lower) {
+  NodeId x = c.tensor("self");
+  int rank = c.b.rank(x);
+  if (rank < 2) c.refuse("it takes matrices");
+  NodeId row = positions(c, c.b.shape(x)[at(rank - 2)], rank - 2, rank);
+  NodeId column = positions(c, c.b.shape(x)[at(rank - 1)], rank - 1, rank);
+  NodeId limit = add(c, row, c.b.size_scalar(DType::kInt64, c.size("diagonal", 0)));
+  NodeId inside = lower ? c.b.binary(BinaryOp::kLessEqual, column, limit)
+                        : c.b.binary(BinaryOp::kLessEqual, limit, column);
+  c.set(c.b.select(inside, x, number_like(c, x, 0)));
+}
+
+// The base with `updates` written where a view of it reads.
+void scatter_view(Context& c, const View& view) {
+  NodeId base = c.tensor("self");
+  NodeId updates = c.b.cast(c.tensor("src"), c.b.dtype(base));
+  if (!c.b.can_expand(updates, view.shape)) c.refuse("src has another shape");
+  std::vector<common::Coordinate> coordinates;
+  for (const Expr& index : view.index) coordinates.push_back({-1, index});
+  c.set(c.b.scatter(ScatterMode::kAssign, base, c.b.expand(updates, view.shape), {}, coordinates));
+}
+
+void slice_scatter(Context& c) {
+  NodeId base = c.tensor("self");
+  int axis = c.axis("dim", c.b.rank(base), 0);
+  const Shape& shape = c.b.shape(base);
+  const Expr& size = shape[at(axis)];
+  Expr start = c.b.simplify(common::min(start_position(c, c.size("start", 0), size), size));
+  Expr end = c.size("end", INT64_MAX);
+  if (c.b.bounds().upper(end) < 0) end = end + size;
+  end = c.b.simplify(common::min(common::max(end, start), size));
+  int64_t step = c.integer("step", 1);
+  Expr length = c.b.simplify(common::floor_div(end - start + Expr(step - 1), step));
+  scatter_view(c, common::view_slice(shape, axis, start, length, step));
+}
+
+void select_scatter(Context& c) {
+  NodeId base = c.tensor("self");
+  int axis = c.axis("dim", c.b.rank(base));
+  const Shape& shape = c.b.shape(base);
+  Expr index = c.size("index");
+  if (c.b.bounds().upper(index) < 0) index = index + shape[at(axis)];
+  scatter_view(c, select_view(c, shape, axis, index));
+}
+
+template <Translator translator>
+void copied(Context& c) {
+  translator(c);
+  for (size_t k = 0; k < c.output_count(); ++k) c.unshare(k);
+}
+
+void add_views(OperatorTable* t) {
+  for (const char* name :
+       {"aten.view.default", "aten.reshape", "aten._unsafe_view", "aten.view_as", "aten.reshape_as",
+        "aten.flatten", "aten.unflatten", "aten.ravel", "aten.squeeze", "aten.unsqueeze",
+        "aten._reshape_alias", "aten.atleast_1d", "aten.atleast_2d", "aten.atleast_3d"}) {
+    t->add(name, reshape);
+  }
+  for (const char* name : {"aten.view_copy.default", "aten.squeeze_copy", "aten.unsqueeze_copy",
+                           "aten._reshape_copy"}) {
+    t->add(name, copied<reshape>);
+  }
+  t->add("aten.permute", permute);
+  t->add("aten.permute_copy", copied<permute>);
+  t->add("aten.transpose", transpose);
+  t->add("aten.transpose_copy", copied<transpose>);
+  t->add("aten.swapaxes", transpose);
+  t->add("aten.swapdims", transpose);
+  t->add("aten.t", matrix_transpose);
+  t->add("aten.t_copy", copied<matrix_transpose>);
+  t->add("aten.mT", matrix_transpose);
+  t->add("aten.numpy_T", reverse_axes);
+  t->add("aten.movedim", movedim);
+  t->add("aten.expand", expand);
+  t->add("aten.expand_as", expand);
+  t->add("aten.broadcast_to", expand);
+  t->add("aten.expand_copy", copied<expand>);
+  t->add("aten.slice", slice);
+  t->add("aten.slice_copy", copied<slice>);
+  t->add("aten.narrow", narrow);
+  t->add("aten.narrow_copy", copied<narrow>);
+  t->add("aten.select", select);
+  t->add("aten.select_copy", copied<select>);
+  t->add("aten.unbind", unbind);
+  t->add("aten.unbind_copy", copied<unbind>);
+  for (const char* name :
+       {"aten.split", "aten.split_with_sizes", "aten.chunk", "aten.tensor_split"}) {
+    t->add(name, split);
+  }
+  for (const char* name : {"aten.split_copy", "aten.split_with_sizes_copy", "aten.unsafe_split",
+                           "aten.unsafe_chunk", "aten.unsafe_split_with_sizes"}) {
+    t->add(name, copied<split>);
+  }
+  t->add("aten.diagonal", diagonal);
+  t->add("aten.diagonal_copy", copied<diagonal>);
+  t->add("aten.unfold", unfold);
+  t->add("aten.unfold_copy", copied<unfold>);
+  t->add("aten.as_strided", as_strided);
+  t->add("aten.as_strided_copy", copied<as_strided>);
+}
+
+}  // namespace
+
+void add_movement_operators(OperatorTable* t) {
+  add_views(t);
+  t->add("aten.flip", flip);
+  t->add("aten.roll", roll);
+  t->add("aten.repeat", repeat);
+  t->add("aten.tile", repeat);
+  t->add("aten.repeat_interleave.self_int", repeat_interleave);
+  t->add("aten.cat", cat);
+  t->add("aten.concat", cat);
+  t->add("aten.stack", stack);
+  t->add("aten.constant_pad_nd", [](Context& c) { pad_with(c, "constant"); });
+  t->add("aten.pad", [](Context& c) { pad_with(c, c.text("mode", "constant")); });
+  for (const char* name :
+       {"aten.reflection_pad1d", "aten.reflection_pad2d", "aten.reflection_pad3d"}) {
+    t->add(name, [](Context& c) { pad_with(c, "reflect"); });
+  }
+  for (const char* name :
+       {"aten.replication_pad1d", "aten.replication_pad2d", "aten.replication_pad3d"}) {
+    t->add(name, [](Context& c) { pad_with(c, "replicate"); });
+  }
+  t->add("aten.tril", [](Context& c) { triangle(c, true); });
+  t->add("aten.triu", [](Context& c) { triangle(c, false); });
+  t->add("aten.slice_scatter", slice_scatter);
+  t->add("aten.select_scatter", select_scatter);
+}
+
+}  // namespace clients

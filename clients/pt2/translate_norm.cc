@@ -1,0 +1,150 @@
+// Softmax and the normalisations.
+#include <numeric>
+
+#include "clients/pt2/operators.h"
+#include "clients/pt2/translate_math.h"
+
+namespace clients {
+namespace {
+
+// The dtype argument converts the input before the function.
+NodeId converted(Context& c) {
+  NodeId x = c.tensor("self");
+  if (auto wanted = c.dtype("dtype")) x = c.b.cast(x, *wanted);
+  return c.b.cast(x, float_dtype(c.b.dtype(x)));
+}
+
+void softmax(Context& c) {
+  NodeId x = converted(c);
+  c.result(softmax(c, x, c.axis("dim", c.b.rank(x))));
+}
+
+void log_softmax(Context& c) {
+  NodeId x = converted(c);
+  c.result(log_softmax(c, x, c.axis("dim", c.b.rank(x))));
+}
+
+std::vector<int> last_axes(Context& c, NodeId x, size_t count) {
+  int rank = c.b.rank(x);
+  if (static_cast<int>(count) > rank) c.refuse("more normalised axes than there are");
+  std::vector<int> axes(count);
+  std::iota(axes.begin(), axes.end(), rank - static_cast<int>(count));
+  return axes;
+}
+
+NodeId checked(Context& c, BinaryOp op, NodeId a, NodeId b) {
+  if (!c.b.broadcast(c.b.shape(a), c.b.shape(b))) c.refuse("the operands do not broadcast");
+  return c.b.binary(op, a, b);
+}
+
+// x * weight + bias, each where given, after `shaped` has given it axes to broadcast over.
+template <class Shaped>
+NodeId scale_and_shift(Context& c, NodeId x, Shaped shaped) {
+  if (auto weight = c.optional_tensor("weight")) {
+    x = checked(c, BinaryOp::kMul, x, shaped(c.b.cast(*weight, c.b.dtype(x))));
+  }
+  if (auto bias = c.optional_tensor("bias")) {
+    x = checked(c, BinaryOp::kAdd, x, shaped(c.b.cast(*bias, c.b.dtype(x))));
+  }
+  return x;
+}
+
+void layer_norm(Context& c) {
+  NodeId x = float_tensor(c, "input");
+  std::vector<int> axes = last_axes(c, x, c.sizes("normalized_shape").size());
+  double epsilon = c.number("eps", 1e-5);
+  NodeId centred = sub(c, x, mean(c, x, axes));
+  NodeId rstd =
+      c.b.unary(UnaryOp::kRsqrt, add(c, mean(c, mul(c, centred, centred), axes), epsilon));
+  NodeId out = scale_and_shift(c, mul(c, centred, rstd), [](NodeId w) { return w; });
+  c.result(out);
+  if (c.wants_output(1)) c.result(mean(c, x, axes), 1);
+  if (c.wants_output(2)) c.result(rstd, 2);
+}
+
+void rms_norm(Context& c) {
+  NodeId x = float_tensor(c, "input");
+  std::vector<int> axes = last_axes(c, x, c.sizes("normalized_shape").size());
+  bool wide = c.b.dtype(x) == DType::kFloat64;
+  double epsilon = c.number("eps", wide ? 2.220446049250313e-16 : 1.1920928955078125e-07);
+  NodeId rstd = c.b.unary(UnaryOp::kRsqrt, add(c, mean(c, mul(c, x, x), axes), epsilon));
+  c.result(scale_and_shift(c, mul(c, x, rstd), [](NodeId w) { return w; }));
+  if (c.wants_output(1)) c.result(rstd, 1);
+}
+
+// A vector of one number for each channel, to broadcast over (batch, channel, ...).
+NodeId per_channel(Context& c, NodeId vector, int rank) {
+  Shape shape(static_cast<size_t>(rank), Expr(1));
+  if (rank < 2 || c.b.rank(vector) != 1) c.refuse("it takes channels on axis 1");
+  shape[1] = c.b.shape(vector)[0];
+  return c.b.reshape(vector, shape);
+}
+
+void batch_norm(Context& c) {
+  NodeId x = float_tensor(c, "input");
+  int rank = c.b.rank(x);
+  bool training = c.flag("training", false);
+  auto shaped = [&](NodeId w) { return per_channel(c, w, rank); };
+  NodeId average, variance;
+  if (training || !c.has("running_mean")) {
+    std::vector<int> axes;
+    for (int k = 0; k < rank; ++k) {
+      if (k != 1) axes.push_back(k);
+    }
+    average = mean(c, x, axes);
+    NodeId centred = sub(c, x, average);
+    variance = mean(c, mul(c, centred, centred), axes);
+    if (training && c.has("running_mean")) c.refuse("training updates are not supported");
+  } else {
+    average = shaped(float_tensor(c, "running_mean"));
+    variance = shaped(float_tensor(c, "running_var"));
+  }
+  NodeId rstd = c.b.unary(UnaryOp::kRsqrt, add(c, variance, c.number("eps", 1e-5)));
+  NodeId normal = mul(c, checked(c, BinaryOp::kSub, x, average), rstd);
+  c.result(scale_and_shift(c, normal, shaped));
+  // Evaluation saves empty statistics.
+  for (size_t k = 1; k < 3; ++k) {
+    if (c.wants_output(k)) c.result(c.b.full(c.out_dtype(k), c.out_shape(k), 0), k);
+  }
+}
+
+void group_norm(Context& c) {
+  NodeId x = float_tensor(c, "input");
+  Shape shape = c.b.shape(x);
+  int rank = c.b.rank(x);
+  if (rank < 2) c.refuse("it takes channels on axis 1");
+  int64_t groups = c.integer(c.has("group") ? "group" : "num_groups");
+  auto per_group = common::exact_div(shape[1], groups);
+  if (!per_group) c.refuse("the groups do not divide the channels");
+  Expr rest = *per_group;
+  for (size_t k = 2; k < shape.size(); ++k) rest *= shape[k];
+  NodeId grouped = c.b.reshape(x, {shape[0], groups, c.b.simplify(rest)});
+  double epsilon = c.number("eps", 1e-5);
+  NodeId average = mean(c, grouped, {2});
+  NodeId centred = sub(c, grouped, average);
+  NodeId rstd = c.b.unary(UnaryOp::kRsqrt, add(c, mean(c, mul(c, centred, centred), {2}), epsilon));
+  NodeId normal = c.b.reshape(mul(c, centred, rstd), shape);
+  c.result(scale_and_shift(c, normal, [&](NodeId w) { return per_channel(c, w, rank); }));
+  if (c.wants_output(1)) c.result(c.b.squeeze(average, 2), 1);
+  if (c.wants_output(2)) c.result(c.b.squeeze(rstd, 2), 2);
+}
+
+}  // namespace
+
+void add_norm_operators(OperatorTable* t) {
+  t->add("aten.softmax", softmax);
+  t->add("aten._softmax", softmax);
+  t->add("aten._safe_softmax", softmax);
+  t->add("aten.log_softmax", log_softmax);
+  t->add("aten._log_softmax", log_softmax);
+  t->add("aten.layer_norm", layer_norm);
+  t->add("aten.native_layer_norm", layer_norm);
+  t->add("aten.rms_norm", rms_norm);
+  t->add("aten._fused_rms_norm", rms_norm);
+  t->add("aten.batch_norm", batch_norm);
+  t->add("aten._native_batch_norm_legit_no_training", batch_norm);
+  t->add("aten.group_norm", group_norm);
+  t->add("aten.native_group_norm", group_norm);
+}
+
+}  // namespace clients
