@@ -182,6 +182,17 @@ Result<HostTensor> HostTensor::copy_of(DType dtype, std::vector<int64_t> sizes, 
   return tensor;
 }
 
+Result<HostTensor> HostTensor::reshaped(std::vector<int64_t> sizes) const {
+  LFARM_ASSIGN_OR_RETURN(int64_t elements, checked_element_count(dtype_, sizes));
+  if (elements != elements_) {
+    return invalid_input(cat("a tensor ", type_text(), " does not have the elements of ",
+                             tensor_type_text(dtype_, sizes)));
+  }
+  HostTensor tensor = *this;
+  tensor.sizes_ = std::move(sizes);
+  return tensor;
+}
+
 std::span<std::byte> HostTensor::mutable_bytes() {
   LFARM_CHECK(!read_only_, "this tensor wraps memory that must not be written");
   return {data_, bytes().size()};

@@ -46,6 +46,8 @@ class HostTensor {
   static Result<HostTensor> wrap(DType dtype, std::vector<int64_t> sizes, ByteView bytes);
   static Result<HostTensor> wrap_mutable(DType dtype, std::vector<int64_t> sizes,
                                          std::span<std::byte> bytes);
+  // The same memory under other sizes; kInvalidInput when the number of elements differs.
+  Result<HostTensor> reshaped(std::vector<int64_t> sizes) const;
   Result<HostTensor> clone() const { return copy_of(dtype_, sizes_, bytes()); }
 
   DType dtype() const { return dtype_; }

@@ -1,0 +1,406 @@
+// Sums of products: multiply-and-sum and einsum, with double accumulation and no stored product.
+#include <algorithm>
+#include <cstring>
+
+#include "common/base/cat.h"
+#include "common/runtime/interpreter_ops.h"
+
+namespace common::interp {
+namespace {
+
+// One loop over both operands; a stride of 0 means that the operand repeats along it.
+struct Loop {
+  int64_t size = 1;
+  int64_t a = 0;
+  int64_t b = 0;
+};
+using Loops = std::vector<Loop>;
+
+// out[kept...] = sum over `summed` of a * b; `kept` in the result's row-major order.
+struct Problem {
+  Loops kept;
+  Loops summed;
+};
+
+int64_t count_of(const Loops& loops) {
+  int64_t count = 1;
+  for (const Loop& loop : loops) count *= loop.size;
+  return count;
+}
+Sizes sizes_of(const Loops& loops) {
+  Sizes sizes;
+  for (const Loop& loop : loops) sizes.push_back(loop.size);
+  return sizes;
+}
+Sizes strides_of(const Loops& loops, int64_t Loop::*operand) {
+  Sizes strides;
+  for (const Loop& loop : loops) strides.push_back(loop.*operand);
+  return strides;
+}
+Nest<2> nest_of(const Loops& loops) {
+  return Nest<2>(sizes_of(loops), {strides_of(loops, &Loop::a), strides_of(loops, &Loop::b)});
+}
+// Every offset that a list of loops visits, in row-major order.
+Sizes offsets_of(const Loops& loops, int64_t Loop::*operand) {
+  Sizes offsets;
+  for_each_position<1>(sizes_of(loops), {strides_of(loops, operand)}, {0},
+                       [&](const auto& at) { offsets.push_back(at[0]); });
+  return offsets;
+}
+
+// ---- plain loops --------------------------------------------------------------------------
+
+template <class A, class B>
+double dot_row(const A* a, int64_t a_step, const B* b, int64_t b_step, int64_t count) {
+  double part[4] = {};
+  int64_t i = 0;
+  for (; i + 4 <= count; i += 4) {
+    for (int64_t j = 0; j < 4; ++j) {
+      part[j] += widen(a[(i + j) * a_step]) * widen(b[(i + j) * b_step]);
+    }
+  }
+  double sum = (part[0] + part[1]) + (part[2] + part[3]);
+  for (; i < count; ++i) sum += widen(a[i * a_step]) * widen(b[i * b_step]);
+  return sum;
+}
+
+constexpr int64_t kColumns = 512;
+
+// store(index, sum) for every result element.
+template <class A, class B, class Store>
+void direct_sums(const Problem& problem, const A* a, const B* b, Store&& store) {
+  Nest<2> summed = nest_of(problem.summed);
+  Loops outer = problem.kept;
+  Loop column = outer.empty() ? Loop{} : outer.back();
+  // Walk along the result's last axis when the operands lie closer together that way.
+  bool by_columns =
+      column.size >= 8 && std::max(std::abs(column.a), std::abs(column.b)) <
+                              std::max(std::abs(summed.steps[0]), std::abs(summed.steps[1]));
+  if (by_columns) outer.pop_back();
+  int64_t width = by_columns ? column.size : 1;
+  int64_t index = 0;
+  double sums[kColumns];
+  for_each_position<2>(
+      sizes_of(outer), {strides_of(outer, &Loop::a), strides_of(outer, &Loop::b)}, {0, 0},
+      [&](const std::array<int64_t, 2>& at) {
+        for (int64_t first = 0; first < width; first += kColumns) {
+          int64_t count = std::min(kColumns, width - first);
+          std::fill_n(sums, count, 0.0);
+          summed.rows(
+              {at[0] + first * column.a * by_columns, at[1] + first * column.b * by_columns},
+              [&](const std::array<int64_t, 2>& row) {
+                const A* x = a + row[0];
+                const B* y = b + row[1];
+                if (!by_columns) {
+                  sums[0] += dot_row(x, summed.steps[0], y, summed.steps[1], summed.length);
+                  return;
+                }
+                for (int64_t r = 0; r < summed.length; ++r) {
+                  const A* p = x + r * summed.steps[0];
+                  const B* q = y + r * summed.steps[1];
+                  for (int64_t j = 0; j < count; ++j) {
+                    sums[j] += widen(p[j * column.a]) * widen(q[j * column.b]);
+                  }
+                }
+              });
+          for (int64_t j = 0; j < count; ++j) store(index++, sums[j]);
+        }
+      });
+}
+
+// ---- blocked matrix product ---------------------------------------------------------------
+
+// c[r * ldc + j] += sum over p < depth of a[p * rows + r] * b[p * columns + j]
+using TileKernel = void (*)(const double* a, const double* b, int64_t depth, double* c,
+                            int64_t ldc);
+struct Tile {
+  int64_t rows = 0;
+  int64_t columns = 0;
+  TileKernel kernel = nullptr;
+};
+
+// Two vectors of `Width` doubles wide, `Rows` high, held in registers.
+template <int Width, int Rows>
+__attribute__((always_inline)) inline void tile(const double* a, const double* b, int64_t depth,
+                                                double* c, int64_t ldc) {
+  typedef double Vector __attribute__((vector_size(Width * 8)));
+  Vector left[Rows] = {};
+  Vector right[Rows] = {};
+  for (int64_t p = 0; p < depth; ++p) {
+    Vector b0;
+    Vector b1;
+    std::memcpy(&b0, b, sizeof b0);
+    std::memcpy(&b1, b + Width, sizeof b1);
+    for (int r = 0; r < Rows; ++r) {
+      left[r] += a[r] * b0;
+      right[r] += a[r] * b1;
+    }
+    a += Rows;
+    b += 2 * Width;
+  }
+  for (int r = 0; r < Rows; ++r) {
+    Vector c0;
+    Vector c1;
+    double* row = c + r * ldc;
+    std::memcpy(&c0, row, sizeof c0);
+    std::memcpy(&c1, row + Width, sizeof c1);
+    c0 += left[r];
+    c1 += right[r];
+    std::memcpy(row, &c0, sizeof c0);
+    std::memcpy(row + Width, &c1, sizeof c1);
+  }
+}
+
+void tile_plain(const double* a, const double* b, int64_t depth, double* c, int64_t ldc) {
+  tile<2, 4>(a, b, depth, c, ldc);
+}
+#if defined(__x86_64__)
+__attribute__((target("avx2,fma"))) void tile_avx2(const double* a, const double* b, int64_t depth,
+                                                   double* c, int64_t ldc) {
+  tile<4, 4>(a, b, depth, c, ldc);
+}
+__attribute__((target("avx512f,fma"))) void tile_avx512(const double* a, const double* b,
+                                                        int64_t depth, double* c, int64_t ldc) {
+  tile<8, 8>(a, b, depth, c, ldc);
+}
+#endif
+
+Tile best_tile() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f")) return {8, 16, &tile_avx512};
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return {4, 8, &tile_avx2};
+#endif
+  return {4, 4, &tile_plain};
+}
+
+// A row or column panel of the packed operand: `lanes` of `positions` by `depth`, zero-padded.
+template <class T>
+void pack(const T* from, std::span<const int64_t> positions, std::span<const int64_t> depths,
+          size_t lanes, double* to) {
+  size_t n = positions.size();
+  // Read in the order of memory.
+  bool depth_inside = n < 2 || depths.size() < 2 ||
+                      std::abs(depths[1] - depths[0]) < std::abs(positions[1] - positions[0]);
+  if (n < lanes) std::fill_n(to, lanes * depths.size(), 0.0);
+  if (depth_inside) {
+    for (size_t j = 0; j < n; ++j) {
+      const T* line = from + positions[j];
+      for (size_t p = 0; p < depths.size(); ++p) to[p * lanes + j] = widen(line[depths[p]]);
+    }
+    return;
+  }
+  for (size_t p = 0; p < depths.size(); ++p) {
+    const T* line = from + depths[p];
+    for (size_t j = 0; j < n; ++j) to[p * lanes + j] = widen(line[positions[j]]);
+  }
+}
+
+// The result's axes by which operand they belong to.
+struct Roles {
+  Loops batch, rows, columns;
+  std::vector<char> role;  // of each kept loop: 0 batch, 1 rows, 2 columns
+  explicit Roles(const Loops& kept) {
+    for (const Loop& loop : kept) {
+      bool in_a = loop.a != 0;
+      bool in_b = loop.b != 0;
+      role.push_back(in_a == in_b ? 0 : in_a ? 1 : 2);
+      (in_a == in_b ? batch : in_a ? rows : columns).push_back(loop);
+    }
+  }
+};
+
+class MatrixProduct {
+ public:
+  MatrixProduct(const Problem& problem, const Roles& roles)
+      : tile_(best_tile()),
+        depth_a_(offsets_of(problem.summed, &Loop::a)),
+        depth_b_(offsets_of(problem.summed, &Loop::b)),
+        rows_(offsets_of(roles.rows, &Loop::a)),
+        columns_(offsets_of(roles.columns, &Loop::b)) {}
+
+  Status reserve() {
+    auto take = [](int64_t count, HostTensor& tensor) -> Status {
+      LFARM_ASSIGN_OR_RETURN(tensor, HostTensor::zeros(DType::kFloat64, {count}));
+      return {};
+    };
+    LFARM_RETURN_IF_ERROR(take(kRows * kDepth, a_));
+    LFARM_RETURN_IF_ERROR(take(kColumnsAtOnce * kDepth, b_));
+    return take(kRows * kColumnsAtOnce, c_);
+  }
+
+  // store(row, column, sum) for every element of one matrix.
+  template <class A, class B, class Store>
+  void run(const A* a, const B* b, Store&& store) {
+    auto m = static_cast<int64_t>(rows_.size());
+    auto n = static_cast<int64_t>(columns_.size());
+    for (int64_t j = 0; j < n; j += kColumnsAtOnce) {
+      int64_t wide = std::min(kColumnsAtOnce, n - j);
+      for (int64_t i = 0; i < m; i += kRows) {
+        int64_t high = std::min(kRows, m - i);
+        block(a, b, i, high, j, wide);
+        const double* c = data(c_);
+        for (int64_t r = 0; r < high; ++r) {
+          for (int64_t k = 0; k < wide; ++k) store(i + r, j + k, c[r * kColumnsAtOnce + k]);
+        }
+      }
+    }
+  }
+
+ private:
+  // Sized for a 2 MiB second-level cache; multiples of every tile.
+  static constexpr int64_t kRows = 128;
+  static constexpr int64_t kColumnsAtOnce = 256;
+  static constexpr int64_t kDepth = 256;
+
+  static double* data(HostTensor& t) { return reinterpret_cast<double*>(t.mutable_bytes().data()); }
+
+  template <class A, class B>
+  void block(const A* a, const B* b, int64_t i, int64_t high, int64_t j, int64_t wide) {
+    double* c = data(c_);
+    std::fill_n(c, kRows * kColumnsAtOnce, 0.0);
+    auto depth = static_cast<int64_t>(depth_a_.size());
+    for (int64_t p = 0; p < depth; p += kDepth) {
+      int64_t deep = std::min(kDepth, depth - p);
+      pack_panels(a, rows_, i, high, depth_a_, p, deep, tile_.rows, data(a_));
+      pack_panels(b, columns_, j, wide, depth_b_, p, deep, tile_.columns, data(b_));
+      for (int64_t k = 0; k < wide; k += tile_.columns) {
+        for (int64_t r = 0; r < high; r += tile_.rows) {
+          tile_.kernel(data(a_) + r * deep, data(b_) + k * deep, deep, c + r * kColumnsAtOnce + k,
+                       kColumnsAtOnce);
+        }
+      }
+    }
+  }
+
+  template <class T>
+  static void pack_panels(const T* from, const Sizes& positions, int64_t first, int64_t count,
+                          const Sizes& depths, int64_t begin, int64_t deep, int64_t lanes,
+                          double* to) {
+    auto at = [](int64_t x) { return static_cast<size_t>(x); };
+    auto depth = std::span(depths).subspan(at(begin), at(deep));
+    for (int64_t j = 0; j < count; j += lanes) {
+      auto panel = std::span(positions).subspan(at(first + j), at(std::min(lanes, count - j)));
+      pack(from, panel, depth, at(lanes), to + j * deep);
+    }
+  }
+
+  Tile tile_;
+  Sizes depth_a_, depth_b_, rows_, columns_;
+  HostTensor a_, b_, c_;
+};
+
+template <class A, class B, class Out>
+Status matrix_sums(const Problem& problem, const Roles& roles, const A* a, const B* b, Out* out) {
+  Sizes strides = row_major_strides(sizes_of(problem.kept));
+  Sizes by_role[3];  // the result's strides of batch, rows, columns
+  for (size_t k = 0; k < strides.size(); ++k) {
+    by_role[static_cast<size_t>(roles.role[k])].push_back(strides[k]);
+  }
+  auto result_offsets = [](const Loops& loops, const Sizes& target) {
+    Sizes offsets;
+    for_each_position<1>(sizes_of(loops), {target}, {0},
+                         [&](const auto& at) { offsets.push_back(at[0]); });
+    return offsets;
+  };
+  Sizes rows = result_offsets(roles.rows, by_role[1]);
+  Sizes columns = result_offsets(roles.columns, by_role[2]);
+  MatrixProduct product(problem, roles);
+  LFARM_RETURN_IF_ERROR(product.reserve());
+  for_each_position<3>(
+      sizes_of(roles.batch),
+      {strides_of(roles.batch, &Loop::a), strides_of(roles.batch, &Loop::b), by_role[0]}, {0, 0, 0},
+      [&](const std::array<int64_t, 3>& at) {
+        product.run(a + at[0], b + at[1], [&](int64_t i, int64_t j, double sum) {
+          out[at[2] + rows[static_cast<size_t>(i)] + columns[static_cast<size_t>(j)]] =
+              static_cast<Out>(sum);
+        });
+      });
+  return {};
+}
+
+template <class A, class B, class Out>
+Status sums(const Problem& problem, const A* a, const B* b, Out* out) {
+  Roles roles(problem.kept);
+  int64_t rows = count_of(roles.rows);
+  int64_t columns = count_of(roles.columns);
+  if (rows >= 2 && columns >= 2 && rows * columns >= 16 && count_of(problem.summed) >= 4) {
+    return matrix_sums(problem, roles, a, b, out);
+  }
+  direct_sums(problem, a, b, [&](int64_t i, double sum) { out[i] = static_cast<Out>(sum); });
+  return {};
+}
+
+// Storage dtypes that reach here: f16, bf16, f32, f64.
+template <class F>
+auto dispatch_stored_float(DType dtype, F&& f) {
+  if (dtype == DType::kFloat16) return f(Half{});
+  if (dtype == DType::kBfloat16) return f(Bfloat{});
+  return dispatch_float(dtype, f);
+}
+
+// `sizes` are those of the result, one per kept loop.
+Result<Value> evaluate(const Context& context, Problem problem, const Value& a, const Value& b,
+                       DType to) {
+  std::vector<char> repeated;
+  for (const Loop& loop : problem.kept) repeated.push_back(loop.a == 0 && loop.b == 0);
+  LFARM_ASSIGN_OR_RETURN(Value out, allocate(context, to, sizes_of(problem.kept), repeated));
+  if (out.storage.elements() == 0) return out;
+  for (size_t k = 0; k < repeated.size(); ++k) {
+    if (repeated[k]) problem.kept[k].size = 1;
+  }
+  if (count_of(problem.summed) == 0) {
+    std::memset(out.storage.mutable_bytes().data(), 0, out.storage.bytes().size());
+    return out;
+  }
+  Status status = dispatch_stored_float(a.dtype(), [&](auto left) -> Status {
+    using A = decltype(left);
+    return dispatch_stored_float(b.dtype(), [&](auto right) -> Status {
+      using B = decltype(right);
+      if (to == DType::kFloat32) {
+        return sums(problem, a.data<A>(), b.data<B>(), out.mutable_data<float>());
+      }
+      return sums(problem, a.data<A>(), b.data<B>(), out.mutable_data<double>());
+    });
+  });
+  if (!status.ok()) return status.error();
+  return out;
+}
+
+}  // namespace
+
+Result<Value> eval_product_sum(const Context& context, const Value& a, const Value& b,
+                               std::span<const int> axes, DType to) {
+  Problem problem;
+  for (size_t k = 0; k < a.sizes.size(); ++k) {
+    bool away = std::find(axes.begin(), axes.end(), static_cast<int>(k)) != axes.end();
+    (away ? problem.summed : problem.kept).push_back({a.sizes[k], a.strides[k], b.strides[k]});
+  }
+  return evaluate(context, std::move(problem), a, b, to);
+}
+
+Result<Value> eval_contract(const Context& context, const ContractAttr& attr, const Value& a,
+                            const Value& b, DType to) {
+  auto loop_of = [&](int label) {
+    Loop loop;
+    for (size_t k = 0; k < attr.a.size(); ++k) {
+      if (attr.a[k] == label) loop = {a.sizes[k], a.strides[k], loop.b};
+    }
+    for (size_t k = 0; k < attr.b.size(); ++k) {
+      if (attr.b[k] == label) loop = {b.sizes[k], loop.a, b.strides[k]};
+    }
+    return loop;
+  };
+  Problem problem;
+  for (int label : attr.out) problem.kept.push_back(loop_of(label));
+  std::vector<int> labels = attr.a;
+  labels.insert(labels.end(), attr.b.begin(), attr.b.end());
+  std::vector<int> seen = attr.out;
+  for (int label : labels) {
+    if (std::find(seen.begin(), seen.end(), label) != seen.end()) continue;
+    seen.push_back(label);
+    problem.summed.push_back(loop_of(label));
+  }
+  return evaluate(context, std::move(problem), a, b, to);
+}
+
+}  // namespace common::interp

@@ -1,0 +1,2 @@
+lfarm_test(interpreter LABEL unit SOURCES interpreter_test.cc COMPONENTS common/runtime)
+target_include_directories(test_interpreter PRIVATE ${CMAKE_SOURCE_DIR})
