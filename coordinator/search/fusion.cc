@@ -1,0 +1,383 @@
+#include "coordinator/search/fusion.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "common/ir/builder.h"
+#include "common/ir/gemm_form.h"
+#include "common/ir/graph_hash.h"
+
+namespace coordinator {
+namespace {
+
+using common::BinaryOp;
+using common::Graph;
+using common::GraphBuilder;
+using common::Node;
+using common::Op;
+using common::Template;
+using common::UnaryOp;
+
+size_t at(common::NodeId id) { return static_cast<size_t>(id); }
+
+bool is_elementwise(const Node& node) {
+  return node.op == Op::kUnary || node.op == Op::kBinary || node.op == Op::kSelect ||
+         node.op == Op::kCast;
+}
+
+// A handful of machine instructions.
+bool is_cheap(const Node& node) {
+  if (node.op == Op::kSelect || node.op == Op::kCast) return true;
+  if (node.op == Op::kUnary) {
+    UnaryOp op = common::attr<common::UnaryAttr>(node).op;
+    return op <= UnaryOp::kNot;
+  }
+  if (node.op == Op::kBinary) {
+    BinaryOp op = common::attr<common::BinaryAttr>(node).op;
+    return op <= BinaryOp::kMul || op == BinaryOp::kMin || op == BinaryOp::kMax ||
+           op >= BinaryOp::kAnd;
+  }
+  return false;
+}
+
+bool is_reductive(const Node& node) {
+  return node.op == Op::kReduce || node.op == Op::kSoftmax || node.op == Op::kNorm ||
+         node.op == Op::kContract;
+}
+
+bool has_own_template(const Node& node) {
+  return node.op == Op::kScan || node.op == Op::kScatter || node.op == Op::kSort;
+}
+
+bool is_product_sum(const Graph& graph, const Node& node) {
+  if (node.op != Op::kReduce ||
+      common::attr<common::ReduceAttr>(node).op != common::ReduceOp::kSum) {
+    return false;
+  }
+  const Node& operand = graph.node(node.operands[0]);
+  return operand.op == Op::kBinary &&
+         common::attr<common::BinaryAttr>(operand).op == BinaryOp::kMul;
+}
+
+common::NodeId base_of(const Graph& graph, common::NodeId id) {
+  while (graph.node(id).op == Op::kView) id = graph.node(id).operands[0];
+  return id;
+}
+
+// A use of a node by a computed node, seen through views.
+struct Use {
+  common::NodeId user;
+  bool direct;  // without a view between
+};
+
+std::vector<std::vector<Use>> uses_of(const Graph& graph) {
+  std::vector<std::vector<Use>> uses(graph.nodes.size());
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (!is_computed(graph.nodes[i])) continue;
+    for (common::NodeId operand : graph.nodes[i].operands) {
+      common::NodeId base = base_of(graph, operand);
+      uses[at(base)].push_back({static_cast<common::NodeId>(i), base == operand});
+    }
+  }
+  for (const auto& output : graph.outputs) {
+    common::NodeId base = base_of(graph, output.node);
+    if (base != output.node) uses[at(base)].push_back({output.node, false});
+  }
+  return uses;
+}
+
+// The leading axes of `inner` walk along with those of `outer`, so that a value per row of `inner`
+// is computed once per row of `outer`.
+bool rows_align(const common::Shape& reduced, const common::Shape& outer) {
+  if (reduced.size() > outer.size()) return false;
+  for (size_t k = 0; k < reduced.size(); ++k) {
+    if (reduced[k] != outer[k]) return false;
+  }
+  return true;
+}
+
+bool default_in_place(const Graph& graph, common::NodeId id, const std::vector<Use>& uses) {
+  const Node& node = graph.node(id);
+  if (uses.empty() || has_own_template(node)) return false;
+  if (uses.size() > 1) {
+    if (!is_cheap(node) || uses.size() > 4) return false;
+    // Recomputing must not drag a long chain along.
+    return std::all_of(node.operands.begin(), node.operands.end(), [&](common::NodeId operand) {
+      return !is_computed(graph.node(base_of(graph, operand)));
+    });
+  }
+  const Node& user = graph.node(uses[0].user);
+  if (node.op == Op::kContract) {
+    return is_elementwise(user) && uses[0].direct && user.shape == node.shape;
+  }
+  if (user.op == Op::kContract) return is_cheap(node);
+  if (has_own_template(user)) return is_elementwise(node);
+  if (node.op == Op::kReduce) {
+    return is_elementwise(user) && rows_align(node.shape, user.shape) &&
+           !is_product_sum(graph, node);
+  }
+  if (node.op == Op::kSoftmax || node.op == Op::kNorm) {
+    return is_elementwise(user) && uses[0].direct;
+  }
+  if (node.op == Op::kGather) return is_elementwise(user);
+  return true;
+}
+
+}  // namespace
+
+bool is_computed(const Node& node) {
+  return node.op != Op::kInput && node.op != Op::kConstant && node.op != Op::kIota &&
+         node.op != Op::kView;
+}
+
+Selected select_all(const Graph& graph) {
+  Selected selected;
+  selected.graph = graph;
+  selected.lowering.assign(graph.nodes.size(), Lowering::kInPlace);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) selected.gene.push_back(static_cast<ClassId>(i));
+  return selected;
+}
+
+Stores plain_stores(const Selected& selected) {
+  const Graph& graph = selected.graph;
+  Stores stores(graph.nodes.size(), 1);
+  auto uses = uses_of(graph);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (!is_product_sum(graph, graph.nodes[i])) continue;
+    common::NodeId product = graph.nodes[i].operands[0];
+    if (uses[at(product)].size() == 1) stores[at(product)] = 0;
+  }
+  repair_stores(selected, stores);
+  return stores;
+}
+
+Stores default_stores(const Selected& selected) {
+  const Graph& graph = selected.graph;
+  Stores stores(graph.nodes.size(), 0);
+  auto uses = uses_of(graph);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    auto id = static_cast<common::NodeId>(i);
+    if (is_computed(graph.nodes[i])) stores[i] = !default_in_place(graph, id, uses[i]);
+  }
+  repair_stores(selected, stores);
+  return stores;
+}
+
+namespace {
+
+// Finds what a kernel rooted at `root` holds that its template cannot: the node to store, if any.
+class TileCheck {
+ public:
+  TileCheck(const Selected& selected, const Stores& stores, common::NodeId root)
+      : selected_(selected), stores_(stores), root_(root) {}
+
+  std::optional<common::NodeId> offender() {
+    visit(root_, true);
+    if (contraction_ < 0) return std::nullopt;
+    return offender_ ? offender_ : reductive_;
+  }
+  // The contraction that the kernel is built around; -1 when there is none.
+  common::NodeId contraction() const { return contraction_; }
+
+ private:
+  // on_spine: the value is needed at exactly the root's indices.
+  void visit(common::NodeId id, bool on_spine) {
+    const Node& node = selected_.graph.node(id);
+    if (id != root_ && (stores_[at(id)] && is_computed(node))) return;
+    if (!seen_.insert({id, on_spine}).second) return;
+    if (node.op == Op::kContract) {
+      bool second = contraction_ >= 0;
+      if (!on_spine || (second && contraction_ != id)) {
+        offender_ = id;
+        if (!second) contraction_ = id;
+        return;
+      }
+      contraction_ = id;
+      if (node.shape != selected_.graph.node(root_).shape) offender_ = id;
+    } else if (is_reductive(node) && !reductive_ && id != root_) {
+      reductive_ = id;
+    }
+    bool stays = on_spine && is_elementwise(node);
+    for (common::NodeId operand : node.operands) visit(operand, stays);
+  }
+
+  const Selected& selected_;
+  const Stores& stores_;
+  common::NodeId root_;
+  common::NodeId contraction_ = -1;
+  std::optional<common::NodeId> offender_;
+  std::optional<common::NodeId> reductive_;
+  std::set<std::pair<common::NodeId, bool>> seen_;
+};
+
+void require_stored_operands(const Selected& selected, const Node& node, Stores& stores) {
+  for (common::NodeId operand : node.operands) {
+    common::NodeId base = base_of(selected.graph, operand);
+    if (is_computed(selected.graph.node(base))) stores[at(base)] = 1;
+  }
+}
+
+}  // namespace
+
+void repair_stores(const Selected& selected, Stores& stores) {
+  const Graph& graph = selected.graph;
+  std::vector<char> is_output(graph.nodes.size(), 0);
+  for (const auto& output : graph.outputs) {
+    is_output[at(output.node)] = 1;
+    if (is_computed(graph.node(output.node))) stores[at(output.node)] = 1;
+  }
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    if (has_own_template(node)) stores[i] = 1;
+    if (node.op == Op::kContract && selected.lowering[i] == Lowering::kGemm) {
+      stores[i] = 1;
+      require_stored_operands(selected, node, stores);
+    }
+  }
+  // Storing one node can only shrink other kernels, so this ends.
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    auto id = static_cast<common::NodeId>(i);
+    bool is_root = (is_computed(graph.nodes[i]) && stores[i]) || is_output[i];
+    while (is_root) {
+      auto offender = TileCheck(selected, stores, id).offender();
+      if (!offender) break;
+      stores[at(*offender)] = 1;
+      // The stored node is an earlier root that may have troubles of its own.
+      while (auto inner = TileCheck(selected, stores, *offender).offender()) {
+        stores[at(*inner)] = 1;
+      }
+    }
+  }
+}
+
+namespace {
+
+class ProgramBuilder {
+ public:
+  ProgramBuilder(const Selected& selected, const Stores& stores, const ScheduleGenes& schedule)
+      : selected_(selected), graph_(selected.graph), stores_(stores), schedule_(schedule) {}
+
+  FusedProgram run() {
+    common::Program& program = result_.program;
+    program.symbols = graph_.symbols;
+    program.inputs = graph_.inputs;
+    for (common::GraphInput& input : program.inputs) input.name.clear();
+    for (common::GraphOutput output : graph_.outputs) {
+      output.node = -1;
+      program.outputs.push_back(output);
+    }
+    buffer_.assign(graph_.nodes.size(), -1);
+    std::vector<std::vector<int>> output_positions(graph_.nodes.size());
+    for (size_t k = 0; k < graph_.outputs.size(); ++k) {
+      output_positions[at(graph_.outputs[k].node)].push_back(static_cast<int>(k));
+    }
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const Node& node = graph_.nodes[i];
+      if (node.op == Op::kInput) {
+        buffer_[i] = add_buffer(common::BufferKind::kInput,
+                                common::attr<common::InputAttr>(node).position, node);
+      }
+      if ((is_computed(node) && stores_[i]) || !output_positions[i].empty()) {
+        add_kernel(static_cast<common::NodeId>(i), output_positions[i]);
+      }
+    }
+    return std::move(result_);
+  }
+
+ private:
+  int add_buffer(common::BufferKind kind, int position, const Node& node) {
+    auto& buffers = result_.program.buffers;
+    buffers.push_back({kind, position, node.dtype, node.shape});
+    return static_cast<int>(buffers.size()) - 1;
+  }
+
+  // Copies the root and what it computes in place; stored values become inputs.
+  common::NodeId copy(common::NodeId id, common::NodeId root, GraphBuilder& builder,
+                      std::map<common::NodeId, common::NodeId>& copied, std::vector<int>& inputs) {
+    if (auto it = copied.find(id); it != copied.end()) return it->second;
+    const Node& node = graph_.node(id);
+    common::NodeId result;
+    if (node.op == Op::kInput || (id != root && is_computed(node) && stores_[at(id)])) {
+      result = builder.input(common::InputKind::kUser, node.dtype, node.shape, "");
+      inputs.push_back(buffer_[at(id)]);
+    } else {
+      Node twin = node;
+      for (common::NodeId& operand : twin.operands)
+        operand = copy(operand, root, builder, copied, inputs);
+      result = builder.raw(std::move(twin));
+    }
+    copied[id] = result;
+    return result;
+  }
+
+  Template form_of(common::NodeId root, const Graph& body) const {
+    const Node& node = graph_.node(root);
+    if (node.op == Op::kScan) return Template::kScan;
+    if (node.op == Op::kScatter) return Template::kScatter;
+    if (node.op == Op::kSort) return Template::kSort;
+    if (node.op == Op::kContract && selected_.lowering[at(root)] == Lowering::kGemm &&
+        common::gemm_form(body)) {
+      return Template::kGemm;
+    }
+    TileCheck check(selected_, stores_, root);
+    LFARM_CHECK(!check.offender(), "the stores were not repaired");
+    return check.contraction() >= 0 ? Template::kTile : Template::kLoops;
+  }
+
+  void add_kernel(common::NodeId root, const std::vector<int>& output_positions) {
+    common::Call call;
+    GraphBuilder builder(graph_.symbols);
+    std::map<common::NodeId, common::NodeId> copied;
+    common::NodeId result = copy(root, root, builder, copied, call.inputs);
+    const Node& node = graph_.node(root);
+    if (output_positions.empty()) {
+      call.outputs.push_back(add_buffer(common::BufferKind::kTemporary, 0, node));
+    }
+    for (int position : output_positions) {
+      call.outputs.push_back(add_buffer(common::BufferKind::kOutput, position, node));
+    }
+    for (size_t k = 0; k < call.outputs.size(); ++k) builder.output(result);
+    if (is_computed(node)) buffer_[at(root)] = call.outputs[0];
+
+    common::Canonical body = common::canonical_without_unused_symbols(builder.finish());
+    for (int symbol : body.symbols) call.symbols.push_back(common::Expr::symbol(symbol));
+    common::Kernel kernel;
+    kernel.form = form_of(root, body.graph);
+    kernel.body = std::move(body.graph);
+    ClassId gene = selected_.gene[at(root)];
+    for (const common::ScheduleChoice& choice : common::schedule_parameters(kernel.form)) {
+      int64_t value = schedule_(gene, kernel.form, choice);
+      if (value != choice.values[0]) kernel.schedule.push_back({std::string(choice.name), value});
+    }
+    std::sort(kernel.schedule.begin(), kernel.schedule.end());
+    result_.roots.push_back({gene, kernel.form});
+    call.kernel = intern(std::move(kernel));
+    result_.program.calls.push_back(std::move(call));
+  }
+
+  int intern(common::Kernel kernel) {
+    auto& kernels = result_.program.kernels;
+    auto [it, is_new] =
+        known_.emplace(common::kernel_fingerprint(kernel), static_cast<int>(kernels.size()));
+    if (is_new) kernels.push_back(std::move(kernel));
+    return it->second;
+  }
+
+  const Selected& selected_;
+  const Graph& graph_;
+  const Stores& stores_;
+  const ScheduleGenes& schedule_;
+  FusedProgram result_;
+  std::vector<int> buffer_;  // of a node's stored value
+  std::map<common::Digest, int> known_;
+};
+
+}  // namespace
+
+FusedProgram build_program(const Selected& selected, const Stores& stores,
+                           const ScheduleGenes& schedule) {
+  return ProgramBuilder(selected, stores, schedule).run();
+}
+
+}  // namespace coordinator
