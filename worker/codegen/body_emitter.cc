@@ -1,0 +1,275 @@
+#include "worker/codegen/body_emitter.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "common/base/cat.h"
+#include "worker/codegen/c_text.h"
+
+namespace worker {
+
+using common::BinaryAttr;
+using common::BinaryOp;
+using common::Bounds;
+using common::cat;
+using common::ConstantAttr;
+using common::Coordinate;
+using common::DType;
+using common::Expr;
+using common::GatherAttr;
+using common::Graph;
+using common::InputAttr;
+using common::Node;
+using common::NodeId;
+using common::Op;
+using common::Shape;
+using common::UnaryAttr;
+using common::Validity;
+using common::Var;
+using common::ViewAttr;
+
+namespace {
+
+// A body that needs more statements than this would take minutes to compile.
+constexpr int64_t kMaxStatements = 20'000;
+constexpr int kMaxDepth = 2'000;
+// Tags of ValueKey: the value itself, and the value as a clamped index.
+constexpr int kValueTag = 0;
+constexpr int kIndexTag = 1;
+
+size_t at(int index) { return static_cast<size_t>(index); }
+
+}  // namespace
+
+Expr linear_position(const Indices& indices, const Shape& shape) {
+  Expr position = 0;
+  for (size_t k = 0; k < shape.size(); ++k) position = position * shape[k] + indices[k];
+  return position;
+}
+
+void Scratch::add(const std::string& name, std::string_view type, int64_t element_bytes,
+                  const Expr& count) {
+  pieces_.push_back({name, std::string(type), bytes_});
+  Expr bytes = count * Expr(element_bytes);
+  bytes_ += common::floor_div(bytes + 63, 64) * Expr(64);
+}
+
+BodyEmitter::BodyEmitter(const Graph& graph, CodeWriter& writer) : graph_(graph), w_(writer) {
+  for (size_t id = 0; id < graph.nodes.size(); ++id) {
+    const Node& node = graph.nodes[id];
+    if (node.op != Op::kInput) continue;
+    stored_[static_cast<NodeId>(id)] = {cat("in", attr<InputAttr>(node).position), node.shape};
+  }
+}
+
+CodeValue BodyEmitter::declare(int level, DType dtype, std::string_view expression) {
+  return w_.declare(level, c_value_type(dtype), "v", expression);
+}
+
+int BodyEmitter::safe_level(const Indices& indices, const Shape& shape) {
+  int level = 0;
+  bool safe = true;
+  const Bounds& bounds = w_.bounds();
+  for (size_t k = 0; k < indices.size(); ++k) {
+    level = std::max(level, w_.level_of(indices[k]));
+    safe = safe && bounds.provably_non_negative(indices[k]) &&
+           bounds.provably_less(indices[k], shape[k]);
+  }
+  return safe ? level : std::max(level, w_.barrier());
+}
+
+CodeValue BodyEmitter::value(NodeId id, const Indices& given) {
+  const Node& node = graph_.node(id);
+  if (!status_.ok()) return {c_literal(node.dtype, 0), 0, -1};
+  if (w_.statements() > kMaxStatements || depth_ > kMaxDepth) {
+    status_ = common::unsupported("the kernel's body is too large; fuse less");
+    return {c_literal(node.dtype, 0), 0, -1};
+  }
+  Indices indices;
+  indices.reserve(given.size());
+  for (const Expr& e : given) indices.push_back(w_.simplify(e));
+  ValueKey key{id, kValueTag, indices};
+  if (const CodeValue* known = w_.find(key)) return *known;
+  ++depth_;
+  CodeValue result = compute(id, indices);
+  --depth_;
+  w_.remember(key, result);
+  return result;
+}
+
+CodeValue BodyEmitter::compute(NodeId id, const Indices& indices) {
+  const Node& node = graph_.node(id);
+  if (auto it = stored_.find(id); it != stored_.end()) {
+    return load(it->second, node.dtype, indices);
+  }
+  switch (node.op) {
+    case Op::kConstant:
+      return constant(node, indices);
+    case Op::kIota:
+      if (node.dtype == DType::kInt64 && indices[0].is_constant()) {
+        return {c_int_literal(indices[0].constant()), 0, -1};
+      }
+      return declare(w_.level_of(indices[0]), node.dtype,
+                     cat("(", c_value_type(node.dtype), ")", w_.text(indices[0])));
+    case Op::kView:
+      return view(node, indices);
+    case Op::kCast:
+    case Op::kUnary:
+    case Op::kBinary:
+    case Op::kSelect:
+      return elementwise(node, indices);
+    case Op::kGather:
+      return gather(node, indices);
+    case Op::kReduce:
+      return reduction(id, indices);
+    default:
+      status_ = common::unsupported(
+          cat("a ", op_name(node.op), " node cannot be computed in place; give it a kernel"));
+      return {c_literal(node.dtype, 0), 0, -1};
+  }
+}
+
+CodeValue BodyEmitter::load(const StoredNode& stored, DType dtype, const Indices& indices) {
+  Expr offset = w_.simplify(linear_position(indices, stored.shape));
+  int level = std::max(safe_level(indices, stored.shape), w_.level_of(offset));
+  return declare(level, dtype, cat(stored.pointer, "[", w_.text(offset), "]"));
+}
+
+CodeValue BodyEmitter::constant(const Node& node, const Indices& indices) {
+  const common::Bytes& data = *attr<ConstantAttr>(node).data;
+  auto size = static_cast<size_t>(common::dtype_size(node.dtype));
+  bool uniform = !data.empty();
+  for (size_t k = size; k < data.size(); k += size) {
+    uniform = uniform && std::memcmp(data.data(), data.data() + k, size) == 0;
+  }
+  if (uniform) return {c_element_literal(node.dtype, data.data()), 0, -1};
+  ValueKey table{static_cast<NodeId>(&node - graph_.nodes.data()), kIndexTag, {}};
+  const CodeValue* known = w_.find(table);
+  if (known == nullptr) {
+    std::string list;
+    for (size_t k = 0; k < data.size(); k += size) {
+      list += cat(k ? ", " : "", c_element_literal(node.dtype, data.data() + k));
+    }
+    std::string name = w_.fresh("table");
+    // At least one element, for C; an empty constant is never read.
+    w_.line(0, cat("static const ", c_storage_type(node.dtype), " ", name, "[] = {",
+                   list.empty() ? "0" : list, "};"));
+    w_.remember(table, {name, 0, -1});
+    known = w_.find(table);
+  }
+  return load({known->text, node.shape}, node.dtype, indices);
+}
+
+CodeValue BodyEmitter::view(const Node& node, const Indices& indices) {
+  const common::View& v = attr<ViewAttr>(node).view;
+  auto through = [&](const Expr& e) {
+    return w_.simplify(e.substitute([&](Var var) -> Expr {
+      return var.kind == Var::Kind::kIndex ? indices[at(var.id)] : Expr::var(var);
+    }));
+  };
+  Indices inner;
+  for (const Expr& e : v.index) inner.push_back(through(e));
+  std::string condition;
+  for (const Validity& check : v.valid) {
+    Expr position = through(check.value);
+    Expr bound = through(check.bound);
+    const Bounds& bounds = w_.bounds();
+    bool above = bounds.provably_non_negative(position);
+    bool below = bounds.provably_less(position, bound);
+    if (bounds.upper(position) < 0 || bounds.lower(position - bound) >= 0) {
+      return {c_literal(node.dtype, v.fill), 0, -1};
+    }
+    std::string text = w_.text(position);
+    if (!above) condition += cat(condition.empty() ? "" : " & ", "(", text, " >= 0)");
+    if (!below) {
+      condition += cat(condition.empty() ? "" : " & ", "(", text, " < ", w_.text(bound), ")");
+    }
+  }
+  if (condition.empty()) return value(node.operands[0], inner);
+
+  int level = 0;
+  for (const Expr& e : indices) level = std::max(level, w_.level_of(e));
+  level = std::max(level, safe_level(indices, node.shape));
+  CodeWriter::Outward outward(w_, level);
+  std::string name = w_.fresh("v");
+  w_.line(cat(c_value_type(node.dtype), " ", name, " = ", c_literal(node.dtype, v.fill), ";"));
+  w_.open(true);
+  CodeValue operand = value(node.operands[0], inner);
+  w_.line(cat(name, " = ", operand.text, ";"));
+  w_.close(cat("if (", condition, ")"));
+  return {name, level, -1};
+}
+
+// x to a small constant power, without a call.
+CodeValue BodyEmitter::power(const Node& node, const std::vector<CodeValue>& x, bool* done) {
+  *done = common::is_float(node.dtype);
+  int level = x[0].level;
+  const std::string& base = x[0].text;
+  auto is = [&](double exponent) { return x[1].text == c_literal(node.dtype, exponent); };
+  if (*done && is(2)) return declare(level, node.dtype, cat(base, " * ", base));
+  if (*done && is(3)) return declare(level, node.dtype, cat(base, " * ", base, " * ", base));
+  if (*done && is(1)) return x[0];
+  if (*done && is(-1)) return declare(level, node.dtype, cat("1 / ", base));
+  *done = false;
+  return {};
+}
+
+CodeValue BodyEmitter::elementwise(const Node& node, const Indices& indices) {
+  std::vector<CodeValue> x;
+  int level = 0;
+  for (NodeId operand : node.operands) {
+    x.push_back(value(operand, indices));
+    level = std::max(level, x.back().level);
+  }
+  DType from = graph_.node(node.operands[0]).dtype;
+  switch (node.op) {
+    case Op::kCast:
+      return declare(level, node.dtype, c_cast(from, node.dtype, x[0].text));
+    case Op::kUnary:
+      return declare(level, node.dtype, c_unary(attr<UnaryAttr>(node).op, from, x[0].text));
+    case Op::kSelect:
+      return declare(level, node.dtype, cat(x[0].text, " ? ", x[1].text, " : ", x[2].text));
+    default:
+      break;
+  }
+  BinaryOp op = attr<BinaryAttr>(node).op;
+  if (op == BinaryOp::kPow) {
+    bool done = false;
+    CodeValue result = power(node, x, &done);
+    if (done) return result;
+  }
+  return declare(level, node.dtype, c_binary(op, from, x[0].text, x[1].text));
+}
+
+CodeValue BodyEmitter::gather(const Node& node, const Indices& indices) {
+  const Node& data = graph_.node(node.operands[0]);
+  Indices position;
+  const auto& coordinates = attr<GatherAttr>(node).coordinates;
+  for (size_t axis = 0; axis < coordinates.size(); ++axis) {
+    const Coordinate& c = coordinates[axis];
+    if (c.slot < 0) {
+      position.push_back(w_.simplify(c.expr.substitute([&](Var var) -> Expr {
+        return var.kind == Var::Kind::kIndex ? indices[at(var.id)] : Expr::var(var);
+      })));
+      continue;
+    }
+    NodeId operand = node.operands[at(c.slot) + 1];
+    ValueKey key{operand, kIndexTag, indices};
+    key.indices.push_back(data.shape[axis]);
+    const CodeValue* known = w_.find(key);
+    if (known == nullptr) {
+      CodeValue x = value(operand, indices);
+      CodeValue clamped =
+          w_.declare(x.level, "int64_t", "g",
+                     cat("lf_clamp_index((int64_t)", x.text, ", ", w_.text(data.shape[axis]), ")"));
+      clamped.index = w_.bind_index(clamped.text, data.shape[axis], clamped.level);
+      w_.remember(key, clamped);
+      position.push_back(Expr::index(clamped.index));
+      continue;
+    }
+    position.push_back(Expr::index(known->index));
+  }
+  return value(node.operands[0], position);
+}
+
+}  // namespace worker

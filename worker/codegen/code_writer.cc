@@ -1,0 +1,171 @@
+#include "worker/codegen/code_writer.h"
+
+#include <algorithm>
+
+#include "common/base/cat.h"
+#include "common/base/hash64.h"
+#include "worker/codegen/c_text.h"
+
+namespace worker {
+
+using common::cat;
+using common::Expr;
+using common::ExprKind;
+using common::Var;
+
+namespace {
+size_t at(int index) { return static_cast<size_t>(index); }
+}  // namespace
+
+size_t ValueKeyHash::operator()(const ValueKey& key) const noexcept {
+  uint64_t hash =
+      common::combine64(static_cast<uint64_t>(key.node), static_cast<uint64_t>(key.tag));
+  for (const Expr& e : key.indices) hash = common::combine64(hash, e.hash());
+  return hash;
+}
+
+CodeWriter::CodeWriter(std::vector<common::SymbolRange> symbols) : symbols_(std::move(symbols)) {
+  scopes_.emplace_back();
+  rebuild_bounds();
+}
+
+void CodeWriter::rebuild_bounds() { bounds_ = common::Bounds(symbols_, extents_); }
+
+void CodeWriter::open(bool conditional) {
+  scopes_.emplace_back();
+  scopes_.back().conditional = conditional;
+}
+
+void CodeWriter::end_scope(Scope& scope) {
+  for (int id : scope.indices) free_indices_.push_back(id);
+}
+
+void CodeWriter::close(const std::string& header) {
+  LFARM_CHECK(scopes_.size() > 1, "scope 0 is closed by finish");
+  Scope scope = std::move(scopes_.back());
+  scopes_.pop_back();
+  end_scope(scope);
+  std::string indent(scopes_.size() * 2, ' ');
+  std::string& out = scopes_.back().text;
+  size_t line_start = 0;  // a header may hold a pragma line before its statement
+  while (line_start < header.size()) {
+    size_t line_end = std::min(header.find('\n', line_start), header.size());
+    out += indent + header.substr(line_start, line_end - line_start);
+    line_start = line_end + 1;
+    if (line_start < header.size()) out += '\n';
+  }
+  out += cat(header.empty() ? indent : " ", "{\n", scope.text, indent, "}\n");
+  bool loop = header.find("for (") != std::string::npos;
+  scopes_.back().holds_loops = scopes_.back().holds_loops || scope.holds_loops || loop;
+}
+
+int CodeWriter::barrier() const {
+  for (size_t k = scopes_.size(); k-- > 0;) {
+    if (scopes_[k].conditional) return static_cast<int>(k);
+  }
+  return 0;
+}
+
+void CodeWriter::line(int level, std::string_view statement) {
+  ++statements_;
+  scopes_[at(level)].text += cat(std::string(at(level + 1) * 2, ' '), statement, "\n");
+}
+
+CodeWriter::Outward::Outward(CodeWriter& writer, int level)
+    : writer_(writer), first_(writer.aside_.size()) {
+  auto begin = writer.scopes_.begin() + level + 1;
+  for (auto it = begin; it != writer.scopes_.end(); ++it) writer.aside_.push_back(std::move(*it));
+  writer.scopes_.erase(begin, writer.scopes_.end());
+}
+
+CodeWriter::Outward::~Outward() {
+  for (size_t k = first_; k < writer_.aside_.size(); ++k) {
+    writer_.scopes_.push_back(std::move(writer_.aside_[k]));
+  }
+  writer_.aside_.resize(first_);
+}
+
+std::string CodeWriter::fresh(std::string_view prefix) { return cat(prefix, next_name_++); }
+
+int CodeWriter::bind_index(std::string name, const Expr& extent, int level) {
+  int id;
+  if (free_indices_.empty()) {
+    id = static_cast<int>(extents_.size());
+    extents_.push_back(extent);
+    names_.push_back(std::move(name));
+    levels_.push_back(level);
+  } else {
+    id = free_indices_.back();
+    free_indices_.pop_back();
+    extents_[at(id)] = extent;
+    names_[at(id)] = std::move(name);
+    levels_[at(id)] = level;
+  }
+  scopes_[at(level)].indices.push_back(id);
+  rebuild_bounds();
+  return id;
+}
+
+void CodeWriter::count_divisions(const Expr& expr) {
+  for (const auto& term : expr.terms()) {
+    for (const Expr& factor : term.factors) {
+      if (factor.as_var()) continue;
+      if (factor.kind() == ExprKind::kFloorDiv || factor.kind() == ExprKind::kMod) {
+        ++divisions_;
+        auto var = factor.left().as_var();
+        if (var && var->kind == Var::Kind::kIndex) {
+          divided_.push_back({names_[at(var->id)], factor.right()});
+        }
+      }
+      count_divisions(factor.left());
+      count_divisions(factor.right());
+    }
+  }
+}
+
+std::string CodeWriter::text(const Expr& expr) {
+  count_divisions(expr);
+  return rare_text(expr);
+}
+
+std::string CodeWriter::rare_text(const Expr& expr) const {
+  return c_expr(
+      expr, [&](Var v) { return v.kind == Var::Kind::kSymbol ? cat("s", v.id) : names_[at(v.id)]; },
+      bounds_);
+}
+
+int CodeWriter::level_of(const Expr& expr) const {
+  int level = 0;
+  expr.visit_vars([&](Var v) {
+    if (v.kind == Var::Kind::kIndex) level = std::max(level, levels_[at(v.id)]);
+  });
+  return level;
+}
+
+const CodeValue* CodeWriter::find(const ValueKey& key) const {
+  for (size_t k = scopes_.size(); k-- > 0;) {
+    auto it = scopes_[k].values.find(key);
+    if (it != scopes_[k].values.end()) return &it->second;
+  }
+  return nullptr;
+}
+
+void CodeWriter::remember(const ValueKey& key, const CodeValue& value) {
+  int level = value.level;
+  for (const Expr& e : key.indices) level = std::max(level, level_of(e));
+  scopes_[at(level)].values.emplace(key, value);
+}
+
+CodeValue CodeWriter::declare(int level, std::string_view type, std::string_view prefix,
+                              std::string_view expression) {
+  std::string name = fresh(prefix);
+  line(level, cat("const ", type, " ", name, " = ", expression, ";"));
+  return {name, level, -1};
+}
+
+std::string CodeWriter::finish() {
+  LFARM_CHECK(scopes_.size() == 1 && aside_.empty(), "scopes are still open");
+  return std::move(scopes_[0].text);
+}
+
+}  // namespace worker

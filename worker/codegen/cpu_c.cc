@@ -1,0 +1,74 @@
+#include "worker/codegen/cpu_c.h"
+
+#include "common/base/cat.h"
+#include "common/ir/verify.h"
+#include "worker/codegen/c_text.h"
+#include "worker/codegen/cpu_preamble.h"
+#include "worker/codegen/loops.h"
+#include "worker/codegen/lowering.h"
+
+namespace worker {
+
+using common::cat;
+using common::Graph;
+using common::Kernel;
+using common::Node;
+using common::Result;
+using common::Template;
+
+std::string entry_name(const Kernel& kernel) {
+  return "lf_" + common::kernel_fingerprint(kernel).hex().substr(0, 16);
+}
+
+namespace {
+
+// The signature, the symbols and the typed pointers.
+std::string prologue(const std::string& entry, const Graph& body, const FunctionBody& function) {
+  std::string text = cat("void ", entry,
+                         "(void* const* restrict buffers, const int64_t* restrict symbols, "
+                         "int64_t begin, int64_t end, void* restrict scratch) {\n");
+  for (size_t k = 0; k < body.symbols.size(); ++k) {
+    text += cat("  const int64_t s", k, " = symbols[", k, "];\n");
+  }
+  auto pointer = [&](std::string_view qualifier, common::DType dtype, std::string_view name,
+                     size_t number, size_t buffer) {
+    text += cat("  ", qualifier, c_storage_type(dtype), "* restrict const ", name, number,
+                " = __builtin_assume_aligned(buffers[", buffer, "], 64);\n");
+  };
+  for (size_t k = 0; k < body.inputs.size(); ++k) {
+    pointer("const ", body.inputs[k].dtype, "in", k, k);
+  }
+  for (size_t k = 0; k < body.outputs.size(); ++k) {
+    pointer("", body.node(body.outputs[k].node).dtype, "out", k, body.inputs.size() + k);
+  }
+  CodeWriter names(body.symbols);
+  for (const Scratch::Piece& piece : function.scratch) {
+    text += cat("  ", piece.type, "* restrict const ", piece.name,
+                " = __builtin_assume_aligned((char*)scratch + ", names.rare_text(piece.offset),
+                ", 64);\n");
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string CpuCodeGenerator::preamble() const {
+  return cat(cpu_preamble_base(), cpu_preamble_math());
+}
+
+Result<KernelSource> CpuCodeGenerator::generate(const Kernel& kernel) const {
+  LFARM_RETURN_IF_ERROR(common::verify(kernel.body));
+  if (kernel.form == Template::kGemm) {
+    return common::invalid_input("a gemm kernel is a library call and has no code");
+  }
+  Graph body = lower_structure(kernel.body, kernel.form == Template::kTile);
+  LFARM_ASSIGN_OR_RETURN(FunctionBody function, emit_loops(body, kernel.schedule));
+  KernelSource source;
+  source.entry = entry_name(kernel);
+  source.text = cat(prologue(source.entry, body, function), function.text, "}\n");
+  source.units = function.units;
+  source.scratch_bytes = function.scratch_bytes;
+  return source;
+}
+
+}  // namespace worker

@@ -1,0 +1,22 @@
+// The kLoops template: loop nests over the outputs' shapes, everything else on demand.
+#pragma once
+
+#include "common/base/result.h"
+#include "common/ir/llir.h"
+#include "worker/codegen/body_emitter.h"
+#include "worker/codegen/generator.h"
+
+namespace worker {
+
+// The function's text after its prologue, and what its caller must know.
+struct FunctionBody {
+  std::string text;
+  common::Expr units = 1;
+  std::vector<Scratch::Piece> scratch;
+  common::Expr scratch_bytes = 0;
+};
+
+common::Result<FunctionBody> emit_loops(const common::Graph& body,
+                                        const common::Schedule& schedule);
+
+}  // namespace worker

@@ -1,0 +1,106 @@
+#include "worker/compile/compiler.h"
+
+#include <cstdlib>
+
+#include "common/base/cat.h"
+#include "common/base/files.h"
+#include "common/base/subprocess.h"
+#include "worker/compile/target.h"
+
+namespace worker {
+
+using common::Bytes;
+using common::cat;
+using common::Code;
+using common::CommandOutput;
+using common::Error;
+using common::Result;
+using common::ScratchDirectory;
+
+namespace {
+
+constexpr int kVersionTimeoutMs = 10'000;
+constexpr size_t kMaxObjectBytes = size_t{64} << 20;
+
+std::string first_line(std::string_view text) {
+  return std::string(text.substr(0, text.find('\n')));
+}
+
+// The first line that says "error", with the place it names.
+std::string first_complaint(std::string_view output) {
+  size_t start = 0;
+  while (start < output.size()) {
+    size_t end = std::min(output.find('\n', start), output.size());
+    std::string_view line = output.substr(start, end - start);
+    if (line.find("error") != std::string_view::npos) return std::string(line);
+    start = end + 1;
+  }
+  return first_line(output);
+}
+
+}  // namespace
+
+Result<Compiler> Compiler::find(const common::Target& target) {
+  std::vector<std::string> candidates = {"clang-14", "clang", "gcc", "cc"};
+  if (const char* chosen = std::getenv("LFARM_CC"); chosen != nullptr && *chosen != '\0') {
+    candidates = {chosen};
+  }
+  for (const std::string& program : candidates) {
+    auto output = common::run_command({program, "--version"}, kVersionTimeoutMs);
+    if (!output.ok() || output->timed_out || output->status.code != 0 ||
+        output->status.signal != 0) {
+      continue;
+    }
+    Compiler compiler;
+    compiler.program_ = program;
+    compiler.version_ = first_line(output->output);
+    compiler.options_ = {"-std=gnu11",
+                         "-O3",
+                         "-fPIC",
+                         "-shared",
+                         "-w",
+                         "-nostartfiles",
+                         "-fwrapv",
+                         "-fno-math-errno",
+                         "-fopenmp-simd",
+                         "-fno-trapping-math",
+                         "-ffp-contract=fast",
+                         "-fno-stack-protector",
+                         "-fno-asynchronous-unwind-tables"};
+    for (const std::string& option : machine_options(target)) compiler.options_.push_back(option);
+    common::Hasher hasher;
+    hasher.text(compiler.version_);
+    for (const std::string& option : compiler.options_) hasher.text(option);
+    compiler.identity_ = hasher.finish();
+    return compiler;
+  }
+  return common::unavailable(cat("no C compiler runs (tried ", candidates[0],
+                                 candidates.size() > 1 ? ", clang, gcc, cc" : "",
+                                 "); install clang-14 or set LFARM_CC"));
+}
+
+Result<Bytes> Compiler::compile(std::string_view source, int timeout_ms) const {
+  LFARM_ASSIGN_OR_RETURN(ScratchDirectory directory, ScratchDirectory::create("lfarm-cc"));
+  std::string text_path = directory.path() + "/kernels.c";
+  std::string object_path = directory.path() + "/kernels.so";
+  LFARM_RETURN_IF_ERROR(common::write_file_atomic(text_path, common::as_bytes(source)));
+  std::vector<std::string> command = {program_};
+  command.insert(command.end(), options_.begin(), options_.end());
+  command.insert(command.end(), {"-o", object_path, text_path, "-lm"});
+  LFARM_ASSIGN_OR_RETURN(CommandOutput output, common::run_command(command, timeout_ms));
+  if (output.timed_out) {
+    return Error{Code::kTimedOut, cat(program_, " took longer than ", timeout_ms,
+                                      " ms; compile fewer kernels at once")};
+  }
+  if (output.status.signal != 0) {
+    return common::internal_error(cat(program_, " died of signal ", output.status.signal));
+  }
+  if (output.status.code != 0) {
+    return common::invalid_input(
+        cat(program_, " refused the generated code: ", first_complaint(output.output)));
+  }
+  LFARM_ASSIGN_OR_RETURN(std::string object, common::read_file(object_path, kMaxObjectBytes));
+  return common::to_bytes(common::as_bytes(object));
+}
+
+}  // namespace worker

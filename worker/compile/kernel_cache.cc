@@ -1,0 +1,121 @@
+#include "worker/compile/kernel_cache.h"
+
+#include <vector>
+
+#include "common/base/cat.h"
+#include "common/base/files.h"
+#include "common/base/log.h"
+
+namespace worker {
+
+using common::Bytes;
+using common::cat;
+using common::Digest;
+using common::Status;
+
+namespace {
+
+constexpr size_t kMaxEntryBytes = size_t{1} << 20;
+constexpr size_t kMaxObjectBytes = size_t{64} << 20;
+
+// One field a line: object, entry, units, scratch bytes.
+std::string entry_text(const CompiledKernel& kernel) {
+  return cat(kernel.object.hex(), "\n", kernel.entry, "\n", kernel.units.text(), "\n",
+             kernel.scratch_bytes.text(), "\n");
+}
+
+std::optional<CompiledKernel> parse_entry(const std::string& text) {
+  std::vector<std::string> lines;
+  size_t start = 0;
+  for (size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', start)) {
+    lines.push_back(text.substr(start, end - start));
+    start = end + 1;
+  }
+  if (lines.size() != 4) return std::nullopt;
+  auto object = Digest::parse(lines[0]);
+  auto units = common::parse_expr(lines[2]);
+  auto scratch = common::parse_expr(lines[3]);
+  if (!object || !units.ok() || !scratch.ok()) return std::nullopt;
+  return CompiledKernel{lines[1], *units, *scratch, *object};
+}
+
+}  // namespace
+
+KernelCache::KernelCache(std::string directory, size_t max_bytes)
+    : directory_(std::move(directory)), max_bytes_(max_bytes) {}
+
+std::optional<CompiledKernel> KernelCache::read_entry(const Digest& key) {
+  if (directory_.empty()) return std::nullopt;
+  auto text = common::read_file(cat(directory_, "/", key.hex(), ".kernel"), kMaxEntryBytes);
+  if (!text.ok()) return std::nullopt;
+  return parse_entry(*text);
+}
+
+std::optional<CompiledKernel> KernelCache::find(const Digest& key) {
+  std::lock_guard lock(mutex_);
+  std::optional<CompiledKernel> kernel;
+  if (auto it = kernels_.find(key); it != kernels_.end()) {
+    kernel = it->second;
+  } else {
+    kernel = read_entry(key);
+  }
+  if (!kernel || object_locked(kernel->object) == nullptr) return std::nullopt;
+  kernels_[key] = *kernel;
+  return kernel;
+}
+
+std::shared_ptr<const Bytes> KernelCache::object(const Digest& digest) {
+  std::lock_guard lock(mutex_);
+  return object_locked(digest);
+}
+
+std::shared_ptr<const Bytes> KernelCache::object_locked(const Digest& digest) {
+  if (auto it = objects_.find(digest); it != objects_.end()) return it->second;
+  if (directory_.empty()) return nullptr;
+  auto text = common::read_file(cat(directory_, "/", digest.hex(), ".so"), kMaxObjectBytes);
+  if (!text.ok() || common::digest_of(*text) != digest) return nullptr;
+  auto bytes = std::make_shared<const Bytes>(common::to_bytes(common::as_bytes(*text)));
+  store_locked(digest, bytes);
+  return bytes;
+}
+
+void KernelCache::store_locked(const Digest& digest, std::shared_ptr<const Bytes> bytes) {
+  if (objects_.count(digest) != 0) return;
+  bytes_ += bytes->size();
+  objects_[digest] = std::move(bytes);
+  oldest_first_.push_back(digest);
+  while (bytes_ > max_bytes_ && oldest_first_.size() > 1) {
+    Digest victim = oldest_first_.front();
+    oldest_first_.pop_front();
+    bytes_ -= objects_[victim]->size();
+    objects_.erase(victim);
+    for (auto it = kernels_.begin(); it != kernels_.end();) {
+      it = it->second.object == victim ? kernels_.erase(it) : std::next(it);
+    }
+  }
+}
+
+void KernelCache::insert(const std::map<Digest, CompiledKernel>& kernels,
+                         std::shared_ptr<const Bytes> object) {
+  std::lock_guard lock(mutex_);
+  Digest digest = common::digest_of(*object);
+  store_locked(digest, object);
+  for (const auto& [key, kernel] : kernels) kernels_[key] = kernel;
+  if (directory_.empty()) return;
+  // The object first: an entry never names an object that is not there yet.
+  Status status = common::make_directories(directory_);
+  if (status.ok()) {
+    status = common::write_file_atomic(cat(directory_, "/", digest.hex(), ".so"), *object);
+  }
+  for (const auto& [key, kernel] : kernels) {
+    if (!status.ok()) break;
+    status = common::write_file_atomic(cat(directory_, "/", key.hex(), ".kernel"),
+                                       common::as_bytes(entry_text(kernel)));
+  }
+  if (!status.ok() && !reported_) {
+    reported_ = true;
+    common::log_warning(cat("compiled kernels are not kept: ", status.error().message));
+  }
+}
+
+}  // namespace worker

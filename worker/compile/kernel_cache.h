@@ -1,0 +1,57 @@
+// Remembers compiled kernels by the content that made them, so that nothing is compiled twice.
+#pragma once
+
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "common/base/bytes.h"
+#include "common/base/digest.h"
+#include "common/base/result.h"
+#include "common/ir/expr.h"
+
+namespace worker {
+
+// A kernel's code: an entry in a shared object that other kernels may share.
+struct CompiledKernel {
+  std::string entry;
+  common::Expr units = 1;
+  common::Expr scratch_bytes = 0;
+  common::Digest object;
+};
+
+// In memory, bounded by bytes, oldest objects first out; and in a directory when one is given, from
+// where other processes and later runs read. Thread-safe.
+class KernelCache {
+ public:
+  // An empty `directory` keeps the cache in memory only. The directory is made when it is missing.
+  explicit KernelCache(std::string directory = "", size_t max_bytes = size_t{256} << 20);
+
+  // A kernel whose object is at hand. Entries that are damaged on disk count as missing.
+  std::optional<CompiledKernel> find(const common::Digest& key);
+  // The bytes of an object that `find` or `insert` named; null when it was evicted since.
+  std::shared_ptr<const common::Bytes> object(const common::Digest& digest);
+  // Adds kernels that one compiler run made. A directory that cannot be written is reported once
+  // in the log and costs only the persistence.
+  void insert(const std::map<common::Digest, CompiledKernel>& kernels,
+              std::shared_ptr<const common::Bytes> object);
+
+ private:
+  std::shared_ptr<const common::Bytes> object_locked(const common::Digest& digest);
+  void store_locked(const common::Digest& digest, std::shared_ptr<const common::Bytes> bytes);
+  std::optional<CompiledKernel> read_entry(const common::Digest& key);
+
+  std::mutex mutex_;
+  std::string directory_;
+  size_t max_bytes_;
+  size_t bytes_ = 0;
+  bool reported_ = false;
+  std::map<common::Digest, CompiledKernel> kernels_;
+  std::map<common::Digest, std::shared_ptr<const common::Bytes>> objects_;
+  std::list<common::Digest> oldest_first_;
+};
+
+}  // namespace worker
