@@ -56,10 +56,11 @@ TEST(Interpreter, SpecialFunctions) {
   expect_numbers(unary(UnaryOp::kDigamma, row(DType::kFloat32, {0, -0.0})), {-kInf, kInf});
   expect_numbers(unary(UnaryOp::kLgamma, row(DType::kFloat64, {5, 0.5})),
                  {3.1780538303479458, 0.57236494292470008}, 1e-14);
-  auto y = unary(UnaryOp::kErfinv, row(DType::kFloat64, {0, 0.5, -0.9, 0.999999, 1, -1, 2}));
-  expect_numbers(
-      y, {0, 0.47693627620446987, -1.1630871536766743, 3.4589107372795002, kInf, -kInf, kNan},
-      1e-13);
+  auto y = unary(UnaryOp::kErfinv, row(DType::kFloat64, {0, 0.5, -0.9, 1, -1, 2}));
+  expect_numbers(y, {0, 0.47693627620446987, -1.1630871536766743, kInf, -kInf, kNan}, 1e-13);
+  // The nearest double to 0.999999 moves the result by up to 1e-11.
+  expect_numbers(unary(UnaryOp::kErfinv, row(DType::kFloat64, {0.999999})), {3.4589107372795002},
+                 1e-11);
   for (double x : {1e-12, 0.1, 0.3, -0.7, 0.99, -0.9999}) {
     auto inverse = unary(UnaryOp::kErfinv, row(DType::kFloat64, {x}));
     EXPECT_NEAR(std::erf(inverse.get(0)), x, 4e-16) << x;
