@@ -1,0 +1,376 @@
+#include "coordinator/search/job_search.h"
+
+#include <algorithm>
+#include <deque>
+
+#include "common/base/cat.h"
+#include "common/base/clock.h"
+#include "common/ir/graph_hash.h"
+#include "common/ir/roll.h"
+#include "common/ir/verify.h"
+#include "coordinator/search/assemble.h"
+#include "coordinator/search/cost_model.h"
+#include "coordinator/search/region_search.h"
+
+namespace coordinator {
+namespace {
+
+using common::Program;
+using common::TaskKind;
+using common::TaskOutcome;
+
+// A proposal sees the results of all candidates but the last kLag: enough to keep workers busy, and
+// what makes the sequence independent of the order in which results arrive.
+constexpr uint64_t kLag = 12;
+constexpr int64_t kMaxFinalists = 3;
+constexpr double kGiveUpFactor = 6;  // a candidate this much slower than the best is cut short
+
+// Sizes that a program is verified at; the first is also measured.
+std::vector<std::vector<int64_t>> verified_sizes(const std::vector<common::SymbolRange>& symbols) {
+  std::vector<int64_t> typical = representative_sizes(symbols);
+  std::vector<std::vector<int64_t>> sizes{typical};
+  if (symbols.empty()) return sizes;
+  std::vector<int64_t> smallest, odd;
+  for (size_t s = 0; s < symbols.size(); ++s) {
+    smallest.push_back(std::max<int64_t>(symbols[s].min, 1));
+    odd.push_back(std::clamp<int64_t>(typical[s] / 2 + 3, smallest[s], symbols[s].max));
+  }
+  for (auto& more : {smallest, odd}) {
+    if (std::find(sizes.begin(), sizes.end(), more) == sizes.end()) sizes.push_back(more);
+  }
+  return sizes;
+}
+
+class Search final : public JobSearch {
+ public:
+  Search(const common::Graph& graph, const SearchOptions& options,
+         const MeasurementSource* measurements)
+      : options_(options),
+        graph_(std::make_shared<const common::Graph>(graph)),
+        hash_(common::graph_hash(graph)),
+        times_(measurements, representative_sizes(graph.symbols)) {
+    common::SteadyClock clock;
+    int64_t start = clock.now_ns();
+    auto stage = [&](const char* name) {
+      int64_t now = clock.now_ns();
+      preparation_.push_back({name, static_cast<double>(now - start) * 1e-6});
+      start = now;
+    };
+    common::Graph rolled = common::roll(graph);
+    stage("roll");
+    cut_ = cut_into_regions(rolled);
+    stage("cut");
+    for (size_t r = 0; r < cut_.regions.size(); ++r) {
+      const common::Graph& region = cut_.regions[r].graph;
+      region_graphs_.push_back(std::make_shared<const common::Graph>(region));
+      spaces_.push_back(std::make_unique<RegionSpace>(region, clock));
+    }
+    stage("saturate");
+    for (size_t r = 0; r < spaces_.size(); ++r) {
+      searches_.push_back(std::make_unique<RegionSearch>(*spaces_[r], times_,
+                                                         common::combine64(options.seed + 1, r)));
+      tried_.push_back(0);
+      exhausted_.push_back(0);
+    }
+    stage("decode");
+    int64_t budget = std::max<int64_t>(1, options.budget);
+    finalist_budget_ = std::clamp<int64_t>(budget / 8, 1, kMaxFinalists);
+    region_budget_ = std::max<int64_t>(0, budget - 1 - finalist_budget_);
+    stage_ = budget == 1 ? Stage::kFinalists : Stage::kBaseline;
+  }
+
+  std::vector<CandidateTask> propose(int max) override {
+    std::vector<CandidateTask> tasks;
+    while (static_cast<int>(tasks.size()) < max && stage_ != Stage::kDone) {
+      auto task = next();
+      if (!task) break;
+      tasks.push_back(std::move(*task));
+    }
+    return tasks;
+  }
+
+  void on_result(uint64_t id, const CandidateResult& result) override {
+    if (id >= sent_.size() || sent_[id].result) return;
+    sent_[id].result = result;
+    ++completed_;
+    if (stage_ == Stage::kFinalists) maybe_conclude();
+  }
+
+  bool done() const override { return stage_ == Stage::kDone; }
+  void finish_now() override { region_budget_ = 0; }
+  const std::vector<StageTime>& preparation() const override { return preparation_; }
+
+  SearchStatus status() const override {
+    static constexpr const char* kNames[] = {"baseline", "search", "finalists", "done"};
+    SearchStatus s;
+    s.stage = kNames[static_cast<size_t>(stage_)];
+    s.candidates = static_cast<int64_t>(sent_.size());
+    s.completed = completed_;
+    s.budget = options_.budget;
+    s.best_ns = best_ ? static_cast<int64_t>(best_->result->report.total_ns) : estimate_ns();
+    s.baseline_ns = baseline_ns();
+    s.regions = static_cast<int64_t>(cut_.regions.size());
+    for (const auto& search : searches_) s.duplicates += search->duplicates() + search->composed();
+    s.reused = times_.reused();
+    return s;
+  }
+
+  common::Result<SearchOutcome> outcome() const override {
+    LFARM_CHECK(done(), "the search is not done");
+    if (!best_) return failure();
+    const common::TaskReport& report = best_->result->report;
+    const Program& program = best_->task.payload.program;
+    SearchOutcome outcome;
+    outcome.worker = best_->result->worker;
+    common::Plan& plan = outcome.plan;
+    plan.key = {hash_, options_.target, options_.policy, std::string(common::kCompilerEpoch)};
+    plan.symbols = program.symbols;
+    plan.inputs = program.inputs;
+    plan.outputs = program.outputs;
+    plan.buffers = program.buffers;
+    plan.calls = program.calls;
+    plan.kernels = report.kernels;
+    plan.objects = report.objects;
+    plan.provenance.best_ns = static_cast<int64_t>(report.total_ns);
+    plan.provenance.baseline_ns = baseline_ns();
+    plan.provenance.predicted_ns = static_cast<int64_t>(best_->predicted_ns);
+    plan.provenance.candidates = static_cast<int64_t>(sent_.size());
+    plan.provenance.seed = options_.seed;
+    plan.provenance.worker = best_->result->worker;
+    return outcome;
+  }
+
+ private:
+  enum class Stage { kBaseline, kRegions, kFinalists, kDone };
+  struct Sent {
+    CandidateTask task;
+    int region = -1;            // -1: the whole graph
+    RegionCandidate candidate;  // of a region
+    double predicted_ns = 0;
+    std::optional<CandidateResult> result;
+  };
+
+  // Lets the proposer see the results before `end`, in order; false when one is missing.
+  bool apply_until(uint64_t end) {
+    while (applied_ < end) {
+      Sent& sent = sent_[applied_];
+      if (!sent.result) return false;
+      apply(sent);
+      ++applied_;
+    }
+    return true;
+  }
+
+  void apply(const Sent& sent) {
+    if (sent.result->outcome != TaskOutcome::kOk) return;
+    const common::TaskReport& report = sent.result->report;
+    const Program& program = sent.task.payload.program;
+    if (report.kernel_ns.size() == program.kernels.size()) {
+      std::vector<char> recorded(program.kernels.size(), 0);
+      for (const common::Call& call : program.calls) {
+        auto k = static_cast<size_t>(call.kernel);
+        if (recorded[k]) continue;
+        recorded[k] = 1;
+        times_.record(program.kernels[k], call, static_cast<int64_t>(report.kernel_ns[k]));
+      }
+    }
+    if (sent.region >= 0) {
+      searches_[static_cast<size_t>(sent.region)]->tell(sent.candidate,
+                                                        static_cast<double>(report.total_ns));
+    } else if (sent.task.payload.kind == TaskKind::kBaseline) {
+      baseline_error_ = report.baseline_error;
+    }
+  }
+
+  std::optional<CandidateTask> next() {
+    uint64_t visible = sent_.size() > kLag ? sent_.size() - kLag : 0;
+    if (!apply_until(visible)) return std::nullopt;
+    if (stage_ == Stage::kBaseline) {
+      stage_ = Stage::kRegions;
+      return send_whole(TaskKind::kBaseline, plain_program());
+    }
+    if (stage_ == Stage::kRegions) {
+      while (region_budget_ > 0) {
+        if (auto task = next_region_candidate()) return task;
+        if (std::count(exhausted_.begin(), exhausted_.end(), 0) == 0) break;
+      }
+      stage_ = Stage::kFinalists;
+    }
+    if (!finalists_chosen_) {
+      if (!apply_until(sent_.size())) return std::nullopt;
+      choose_finalists();
+    }
+    if (next_finalist_ == finalists_.size()) return std::nullopt;
+    return send_whole(TaskKind::kFinalist, std::move(finalists_[next_finalist_++]));
+  }
+
+  // The region where a candidate promises most: time it takes in a run, over candidates tried.
+  std::optional<CandidateTask> next_region_candidate() {
+    size_t chosen = 0;
+    double most = -1;
+    for (size_t r = 0; r < searches_.size(); ++r) {
+      if (exhausted_[r]) continue;
+      double weight = static_cast<double>(cut_.executions[r]) * searches_[r]->best_ns() /
+                      static_cast<double>(1 + tried_[r]);
+      if (weight > most) {
+        most = weight;
+        chosen = r;
+      }
+    }
+    if (most < 0) return std::nullopt;
+    auto candidate = searches_[chosen]->propose();
+    if (!candidate) {
+      exhausted_[chosen] = 1;
+      return std::nullopt;
+    }
+    ++tried_[chosen];
+    --region_budget_;
+    Sent sent;
+    sent.region = static_cast<int>(chosen);
+    sent.predicted_ns = candidate->predicted_ns;
+    sent.task.graph = region_graphs_[chosen];
+    sent.task.fingerprint = candidate->fingerprint;
+    sent.task.payload.program = *candidate->program;
+    if (searches_[chosen]->has_measurement()) {
+      sent.task.payload.measure.give_up_ns =
+          static_cast<uint64_t>(searches_[chosen]->best_ns() * kGiveUpFactor);
+    }
+    sent.candidate = std::move(*candidate);
+    return send(std::move(sent));
+  }
+
+  CandidateTask send_whole(TaskKind kind, Program program) {
+    Sent sent;
+    sent.predicted_ns = times_.estimate(program).ns;
+    sent.task.graph = graph_;
+    sent.task.fingerprint = common::program_fingerprint(program);
+    sent.task.payload.kind = kind;
+    sent.task.payload.program = std::move(program);
+    if (kind == TaskKind::kFinalist) {
+      sent.task.payload.verify.baseline_error = baseline_error_;
+      sent.task.payload.measure.repetitions = 30;
+    }
+    return send(std::move(sent));
+  }
+
+  CandidateTask send(Sent sent) {
+    sent.task.id = sent_.size();
+    sent.task.payload.verify.sizes = verified_sizes(graph_->symbols);
+    sent_.push_back(std::move(sent));
+    return sent_.back().task;
+  }
+
+  Program plain_program() const {
+    std::vector<const Program*> parts;
+    for (const auto& space : spaces_) parts.push_back(&space->plain());
+    return assemble(cut_, parts);
+  }
+
+  void choose_finalists() {
+    finalists_chosen_ = true;
+    std::vector<common::Digest> known;
+    for (int64_t rank = 0; rank < finalist_budget_; ++rank) {
+      std::vector<std::shared_ptr<const Program>> held;
+      std::vector<const Program*> parts;
+      for (const auto& search : searches_) {
+        held.push_back(search->ranked(static_cast<size_t>(rank)));
+        parts.push_back(held.back().get());
+      }
+      Program program = assemble(cut_, parts);
+      common::Digest fingerprint = common::program_fingerprint(program);
+      if (std::find(known.begin(), known.end(), fingerprint) != known.end()) continue;
+      known.push_back(fingerprint);
+      finalists_.push_back(std::move(program));
+    }
+  }
+
+  void maybe_conclude() {
+    if (!finalists_chosen_ || next_finalist_ != finalists_.size()) return;
+    if (completed_ != static_cast<int64_t>(sent_.size())) return;
+    apply_until(sent_.size());
+    for (const Sent& sent : sent_) {
+      if (sent.region >= 0 || sent.result->outcome != TaskOutcome::kOk) continue;
+      if (!best_ || sent.result->report.total_ns < best_->result->report.total_ns) best_ = &sent;
+    }
+    if (!best_ && !fallback_sent_) {
+      // The plain lowering is the last resort when it was not tried yet.
+      fallback_sent_ = true;
+      bool tried = std::any_of(sent_.begin(), sent_.end(), [](const Sent& sent) {
+        return sent.task.payload.kind == TaskKind::kBaseline;
+      });
+      if (!tried) {
+        finalists_.push_back(plain_program());
+        return;
+      }
+    }
+    stage_ = Stage::kDone;
+  }
+
+  common::Error failure() const {
+    const CandidateResult* last = nullptr;
+    for (const Sent& sent : sent_) {
+      if (sent.region < 0 && sent.result) last = &*sent.result;
+    }
+    common::Code code = last && last->outcome == TaskOutcome::kInfra   ? common::Code::kUnavailable
+                        : last && last->outcome == TaskOutcome::kWrong ? common::Code::kVerification
+                                                                       : common::Code::kInternal;
+    return {code, common::cat("no candidate for the whole graph ran and was right: ",
+                              last ? common::outcome_name(last->outcome) : "none was tried", ": ",
+                              last ? last->message : "")};
+  }
+
+  int64_t baseline_ns() const {
+    for (const Sent& sent : sent_) {
+      if (sent.task.payload.kind == TaskKind::kBaseline && sent.result &&
+          sent.result->outcome == TaskOutcome::kOk) {
+        return static_cast<int64_t>(sent.result->report.total_ns);
+      }
+    }
+    return 0;
+  }
+
+  // Of the whole graph, from its regions; 0 before every region was measured.
+  int64_t estimate_ns() const {
+    double sum = 0;
+    for (size_t r = 0; r < searches_.size(); ++r) {
+      if (!searches_[r]->has_measurement()) return 0;
+      sum += searches_[r]->best_ns() * static_cast<double>(cut_.executions[r]);
+    }
+    return static_cast<int64_t>(sum);
+  }
+
+  SearchOptions options_;
+  std::shared_ptr<const common::Graph> graph_;
+  common::Digest hash_;
+  KernelTimes times_;
+  std::vector<StageTime> preparation_;
+  Cut cut_;
+  std::vector<std::shared_ptr<const common::Graph>> region_graphs_;
+  std::vector<std::unique_ptr<RegionSpace>> spaces_;
+  std::vector<std::unique_ptr<RegionSearch>> searches_;
+  std::vector<int64_t> tried_;
+  std::vector<char> exhausted_;
+  Stage stage_ = Stage::kBaseline;
+  int64_t region_budget_ = 0;
+  int64_t finalist_budget_ = 1;
+  std::deque<Sent> sent_;  // stable addresses
+  uint64_t applied_ = 0;
+  int64_t completed_ = 0;
+  double baseline_error_ = -1;
+  std::vector<Program> finalists_;
+  size_t next_finalist_ = 0;
+  bool finalists_chosen_ = false;
+  bool fallback_sent_ = false;
+  const Sent* best_ = nullptr;
+};
+
+}  // namespace
+
+common::Result<std::unique_ptr<JobSearch>> JobSearch::create(
+    const common::Graph& graph, const SearchOptions& options,
+    const MeasurementSource* measurements) {
+  LFARM_RETURN_IF_ERROR(common::verify(graph));
+  return std::unique_ptr<JobSearch>(std::make_unique<Search>(graph, options, measurements));
+}
+
+}  // namespace coordinator
