@@ -1,2 +1,4 @@
 lfarm_test(codegen_loops LABEL unit SOURCES codegen_loops_test.cc
   COMPONENTS worker/compile worker/codegen common/runtime)
+lfarm_test(codegen_ops LABEL unit TIMEOUT 600 SOURCES codegen_ops_test.cc
+  COMPONENTS worker/compile worker/codegen common/runtime)

@@ -6,6 +6,7 @@
 #include "worker/codegen/cpu_preamble.h"
 #include "worker/codegen/loops.h"
 #include "worker/codegen/lowering.h"
+#include "worker/codegen/ordered.h"
 
 namespace worker {
 
@@ -23,7 +24,10 @@ std::string entry_name(const Kernel& kernel) {
 namespace {
 
 // The signature, the symbols and the typed pointers.
-std::string prologue(const std::string& entry, const Graph& body, const FunctionBody& function) {
+// With `in_place`, an output may be the memory of an input, so pointers promise nothing.
+std::string prologue(const std::string& entry, const Graph& body, const FunctionBody& function,
+                     bool in_place) {
+  std::string_view restricted = in_place ? "" : "restrict ";
   std::string text = cat("void ", entry,
                          "(void* const* restrict buffers, const int64_t* restrict symbols, "
                          "int64_t begin, int64_t end, void* restrict scratch) {\n");
@@ -32,7 +36,7 @@ std::string prologue(const std::string& entry, const Graph& body, const Function
   }
   auto pointer = [&](std::string_view qualifier, common::DType dtype, std::string_view name,
                      size_t number, size_t buffer) {
-    text += cat("  ", qualifier, c_storage_type(dtype), "* restrict const ", name, number,
+    text += cat("  ", qualifier, c_storage_type(dtype), "* ", restricted, "const ", name, number,
                 " = __builtin_assume_aligned(buffers[", buffer, "], 64);\n");
   };
   for (size_t k = 0; k < body.inputs.size(); ++k) {
@@ -50,10 +54,23 @@ std::string prologue(const std::string& entry, const Graph& body, const Function
   return text;
 }
 
+Result<FunctionBody> emit_function(const Kernel& kernel, const Graph& body) {
+  switch (kernel.form) {
+    case Template::kScan:
+      return emit_scan(body);
+    case Template::kScatter:
+      return emit_scatter(body);
+    case Template::kSort:
+      return emit_sort(body);
+    default:
+      return emit_loops(body, kernel.schedule);
+  }
+}
+
 }  // namespace
 
 std::string CpuCodeGenerator::preamble() const {
-  return cat(cpu_preamble_base(), cpu_preamble_math());
+  return cat(cpu_preamble_base(), cpu_preamble_math(), ordered_preamble());
 }
 
 Result<KernelSource> CpuCodeGenerator::generate(const Kernel& kernel) const {
@@ -61,11 +78,12 @@ Result<KernelSource> CpuCodeGenerator::generate(const Kernel& kernel) const {
   if (kernel.form == Template::kGemm) {
     return common::invalid_input("a gemm kernel is a library call and has no code");
   }
-  Graph body = lower_structure(kernel.body, kernel.form == Template::kTile);
-  LFARM_ASSIGN_OR_RETURN(FunctionBody function, emit_loops(body, kernel.schedule));
+  Graph body = lower_structure(kernel.body, false);
+  LFARM_ASSIGN_OR_RETURN(FunctionBody function, emit_function(kernel, body));
   KernelSource source;
   source.entry = entry_name(kernel);
-  source.text = cat(prologue(source.entry, body, function), function.text, "}\n");
+  source.text = cat(prologue(source.entry, body, function, kernel.form == Template::kScatter),
+                    function.text, "}\n");
   source.units = function.units;
   source.scratch_bytes = function.scratch_bytes;
   return source;

@@ -118,8 +118,8 @@ LF_INTEGER(int16_t, uint32_t, i16, 1)
 LF_INTEGER(int32_t, uint32_t, i32, 1)
 LF_INTEGER(int64_t, uint64_t, i64, 1)
 LF_INTEGER(uint8_t, uint32_t, u8, 0)
-LF_INLINE _Bool lf_shl_bool(_Bool a, _Bool b) { return b ? 0 : a; }
-LF_INLINE _Bool lf_shr_bool(_Bool a, _Bool b) { return b ? 0 : a; }
+LF_INLINE _Bool lf_shl_bool(_Bool a, _Bool b) { return (a << b) != 0; }
+LF_INLINE _Bool lf_shr_bool(_Bool a, _Bool b) { return a >> b; }
 
 // NaN wins.
 LF_INLINE float lf_min_f32(float a, float b) { return ((a < b) | (a != a)) ? a : b; }

@@ -5,6 +5,7 @@
 #include "common/base/cat.h"
 #include "worker/codegen/c_text.h"
 #include "worker/codegen/nest_plan.h"
+#include "worker/codegen/unit_loop.h"
 
 namespace worker {
 
@@ -41,36 +42,34 @@ struct LoopsPlan {
 class LoopsEmitter {
  public:
   LoopsEmitter(const Graph& body, const Schedule& schedule, const std::vector<OutputGroup>& groups,
-               size_t prefix, const LoopsPlan& plan)
+               const LoopsPlan& plan)
       : body_(body),
         schedule_(schedule),
         groups_(groups),
-        prefix_(prefix),
         plan_(plan),
         writer_(body.symbols),
         emitter_(body, writer_) {}
 
   Result<FunctionBody> run() {
-    size_t loops = plan_.shared.extents.size();
-    size_t unit_loops = choose_unit_loops();
-    Expr units = 1;
-    for (size_t k = 0; k < unit_loops; ++k) units *= plan_.shared.extents[k];
-    std::vector<Expr> indices;
-    if (unit_loops != 0) open_units(unit_loops, units, indices);
-    for (size_t k = unit_loops; k < loops; ++k) {
-      indices.push_back(open_loop(plan_.shared.extents[k], cat("i", k)));
+    const std::vector<Expr>& extents = plan_.shared.extents;
+    auto unit_loops = static_cast<std::ptrdiff_t>(choose_unit_loops());
+    UnitLoop units(writer_, {extents.begin(), extents.begin() + unit_loops});
+    std::vector<Expr> indices = units.indices();
+    for (size_t k = indices.size(); k < extents.size(); ++k) {
+      indices.push_back(open_loop(extents[k], cat("i", k)));
     }
     bool several = groups_.size() > 1;
     for (size_t g = 0; g < groups_.size(); ++g) {
       emit_group(groups_[g], plan_.own[g], indices, several ? cat("o", g, "_") : "");
     }
-    for (size_t k = loops; k-- > unit_loops;) close_loop();
-    if (unit_loops != 0 && writer_.holds_loops(0)) units = 1;  // else every share repeats them
-    if (unit_loops != 0) close_units(unit_loops, units);
+    while (!open_.empty()) close_loop();
+    // Loops beside the units' loop would be repeated by every share.
+    bool whole = writer_.holds_loops(0);
+    Expr count = units.close(unit_loops == 1 ? pragma() : "", whole);
     LFARM_RETURN_IF_ERROR(emitter_.status());
     FunctionBody result;
     result.text = writer_.finish();
-    result.units = units;
+    result.units = count;
     return result;
   }
 
@@ -116,37 +115,6 @@ class LoopsEmitter {
     writer_.close(cat(pragma(), "for (int64_t ", i, " = 0; ", i, " < ", n, "; ++", i, ")"));
   }
 
-  // One loop over [begin, end) whose counter gives the indices of the outer loops.
-  void open_units(size_t count, const Expr& units, std::vector<Expr>& indices) {
-    writer_.open(true);
-    if (count == 1) {
-      indices.push_back(Expr::index(writer_.bind_index("i0", units, 1)));
-      return;
-    }
-    Expr u = Expr::index(writer_.bind_index("u", units, 1));
-    for (size_t k = 0; k < count; ++k) {
-      const Expr& extent = plan_.shared.extents[k];
-      Expr below = 1;
-      for (size_t j = k + 1; j < count; ++j) below *= plan_.shared.extents[j];
-      Expr position = common::floor_div(u, below);
-      if (k != 0) position = common::mod(position, extent);
-      std::string name = cat("i", k);
-      writer_.line(cat("const int64_t ", name, " = ", writer_.rare_text(position), ";"));
-      indices.push_back(Expr::index(writer_.bind_index(name, extent, 1)));
-    }
-  }
-
-  void close_units(size_t count, const Expr& units) {
-    std::string i = count == 1 ? "i0" : "u";
-    bool whole = units.is_constant(1);
-    Expr all = 1;
-    for (size_t k = 0; k < count; ++k) all *= plan_.shared.extents[k];
-    std::string from = whole ? "0" : "begin";
-    std::string to = whole ? writer_.text(all) : "end";
-    std::string header = count == 1 ? pragma() : "";
-    writer_.close(cat(header, "for (int64_t ", i, " = ", from, "; ", i, " < ", to, "; ++", i, ")"));
-  }
-
   void emit_group(const OutputGroup& group, const NestPlan& own, const std::vector<Expr>& outer,
                   const std::string& prefix) {
     std::vector<Expr> inner;
@@ -179,7 +147,6 @@ class LoopsEmitter {
   const Graph& body_;
   const Schedule& schedule_;
   const std::vector<OutputGroup>& groups_;
-  size_t prefix_;
   const LoopsPlan& plan_;
   CodeWriter writer_;
   BodyEmitter emitter_;
@@ -247,7 +214,7 @@ class PlanSearch {
 
   Result<Trial> attempt(const LoopsPlan& plan) {
     ++trials_;
-    LoopsEmitter emitter(body_, schedule_, groups_, prefix_, plan);
+    LoopsEmitter emitter(body_, schedule_, groups_, plan);
     LFARM_ASSIGN_OR_RETURN(FunctionBody function, emitter.run());
     return Trial{std::move(function), emitter.writer().divisions(), emitter.writer().divided()};
   }

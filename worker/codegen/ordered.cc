@@ -1,0 +1,430 @@
+#include "worker/codegen/ordered.h"
+
+#include <algorithm>
+
+#include "common/base/cat.h"
+#include "worker/codegen/c_text.h"
+#include "worker/codegen/unit_loop.h"
+
+namespace worker {
+
+using common::cat;
+using common::Coordinate;
+using common::DType;
+using common::Expr;
+using common::Graph;
+using common::InputAttr;
+using common::Node;
+using common::NodeId;
+using common::Op;
+using common::Result;
+using common::ScanAttr;
+using common::ScanOp;
+using common::ScatterAttr;
+using common::ScatterMode;
+using common::Shape;
+using common::SortAttr;
+using common::Status;
+using common::Var;
+
+namespace {
+
+size_t at(int index) { return static_cast<size_t>(index); }
+
+// What the three templates share: one output node, a writer, an emitter, loops.
+class OrderedEmitter {
+ public:
+  explicit OrderedEmitter(const Graph& body)
+      : body_(body),
+        writer_(body.symbols),
+        emitter_(body, writer_),
+        node_(body.node(body.outputs[0].node)) {}
+
+  Status check(Op op) const {
+    if (body_.outputs.size() == 1 && node_.op == op) return {};
+    return common::unsupported(cat("the ", op_name(op), " template takes a body whose one output ",
+                                   "is the ", op_name(op), " node"));
+  }
+
+  Result<FunctionBody> finish(const Expr& units) {
+    LFARM_RETURN_IF_ERROR(emitter_.status());
+    FunctionBody result;
+    result.text = writer_.finish();
+    result.units = units;
+    result.scratch = scratch_.pieces();
+    result.scratch_bytes = scratch_.bytes();
+    return result;
+  }
+
+  Expr open_loop(const Expr& extent) {
+    writer_.open(writer_.bounds().lower(extent) < 1);
+    std::string name = writer_.fresh("j");
+    open_.push_back({name, extent});
+    return Expr::index(writer_.bind_index(name, extent, writer_.depth()));
+  }
+  void close_loop(bool independent) {
+    auto [name, extent] = open_.back();
+    open_.pop_back();
+    std::string pragma = independent && !writer_.holds_loops() ? "LF_VECTOR_LOOP(0, 1)\n" : "";
+    writer_.close(cat(pragma, "for (int64_t ", name, " = 0; ", name, " < ", writer_.text(extent),
+                      "; ++", name, ")"));
+  }
+
+ protected:
+  const Graph& body_;
+  CodeWriter writer_;
+  BodyEmitter emitter_;
+  const Node& node_;
+  Scratch scratch_;
+
+ private:
+  struct OpenLoop {
+    std::string name;
+    Expr extent;
+  };
+  std::vector<OpenLoop> open_;
+};
+
+// ---- scan -----------------------------------------------------------------------------------
+
+// Units are the positions before the axis; the axes behind it are the inner loop, with one
+// accumulator each, so that it vectorises.
+class ScanEmitter : public OrderedEmitter {
+ public:
+  using OrderedEmitter::OrderedEmitter;
+
+  Result<FunctionBody> run() {
+    LFARM_RETURN_IF_ERROR(check(Op::kScan));
+    const auto& a = attr<ScanAttr>(node_);
+    const Shape& shape = node_.shape;
+    auto axis = static_cast<std::ptrdiff_t>(a.axis);
+    Shape behind(shape.begin() + axis + 1, shape.end());
+    Expr width = common::element_count(behind);
+    bool single = width.is_constant(1);
+    std::string type = accumulator_type();
+    if (!single) scratch_.add("sums", type, 8, width);
+
+    UnitLoop units(writer_, {shape.begin(), shape.begin() + axis});
+    if (single) {
+      writer_.line(cat(type, " sum = ", start(), ";"));
+    } else {
+      Expr i = open_loop(width);
+      writer_.line(cat("sums[", writer_.text(i), "] = ", start(), ";"));
+      close_loop(true);
+    }
+    Indices position = units.indices();
+    position.push_back(open_loop(shape[at(a.axis)]));
+    Expr lane = 0;
+    for (const Expr& size : behind) {
+      position.push_back(size.is_constant(1) ? Expr(0) : open_loop(size));
+      lane = lane * size + position.back();
+    }
+    CodeValue x = emitter_.value(node_.operands[0], position);
+    std::string sum = single ? "sum" : cat("sums[", writer_.text(writer_.simplify(lane)), "]");
+    writer_.line(cat(sum, " = ", step(sum, x.text), ";"));
+    Expr offset = writer_.simplify(linear_position(position, shape));
+    writer_.line(
+        cat("out0[", writer_.text(offset), "] = (", c_value_type(node_.dtype), ")", sum, ";"));
+    for (size_t k = behind.size(); k-- > 0;) {
+      if (!behind[k].is_constant(1)) close_loop(true);
+    }
+    close_loop(false);
+    return finish(units.close("", writer_.holds_loops(0)));
+  }
+
+ private:
+  bool sums() const {
+    ScanOp op = attr<ScanAttr>(node_).op;
+    return op == ScanOp::kSum || op == ScanOp::kProd || op == ScanOp::kLogSumExp;
+  }
+  std::string accumulator_type() const {
+    if (sums() && common::is_float(node_.dtype)) return "double";
+    return std::string(c_value_type(node_.dtype));
+  }
+  std::string start() const {
+    bool is_float = common::is_float(node_.dtype);
+    switch (attr<ScanAttr>(node_).op) {
+      case ScanOp::kSum:
+        return "0";
+      case ScanOp::kProd:
+        return "1";
+      case ScanOp::kLogSumExp:
+        return "-__builtin_inf()";
+      case ScanOp::kMax:
+        if (is_float) return c_literal(node_.dtype, -1.0 / 0.0);
+        return node_.dtype == DType::kUint8 ? "0" : cat("-", c_suffix(node_.dtype), "_limit - 1");
+      case ScanOp::kMin:
+        if (is_float) return c_literal(node_.dtype, 1.0 / 0.0);
+        return cat(c_suffix(node_.dtype), "_limit");
+    }
+    LFARM_CHECK(false, "unknown scan");
+  }
+  std::string step(const std::string& sum, const std::string& x) const {
+    switch (attr<ScanAttr>(node_).op) {
+      case ScanOp::kSum:
+        return cat(sum, " + ", x);
+      case ScanOp::kProd:
+        return cat(sum, " * ", x);
+      case ScanOp::kMax:
+        return cat("lf_max_", c_suffix(node_.dtype), "(", sum, ", ", x, ")");
+      case ScanOp::kMin:
+        return cat("lf_min_", c_suffix(node_.dtype), "(", sum, ", ", x, ")");
+      case ScanOp::kLogSumExp:
+        return cat("lf_log_add_exp(", sum, ", ", x, ")");
+    }
+    LFARM_CHECK(false, "unknown scan");
+  }
+};
+
+// ---- scatter --------------------------------------------------------------------------------
+
+class ScatterEmitter : public OrderedEmitter {
+ public:
+  using OrderedEmitter::OrderedEmitter;
+
+  Result<FunctionBody> run() {
+    LFARM_RETURN_IF_ERROR(check(Op::kScatter));
+    keep_old_base();
+    size_t shared = independent_axes();
+    auto cut = static_cast<std::ptrdiff_t>(shared);
+    UnitLoop units(writer_, {node_.shape.begin(), node_.shape.begin() + cut});
+    copy_base(units.indices());
+    apply_updates(units.indices());
+    return finish(units.close("", writer_.holds_loops(0)));
+  }
+
+ private:
+  const ScatterAttr& scatter() const { return attr<ScatterAttr>(node_); }
+
+  // Leading axes along which every update stays where it is: slices that units can share out.
+  size_t independent_axes() const {
+    const Node& updates = body_.node(node_.operands[1]);
+    size_t count = 0;
+    for (size_t k = 0; k < node_.shape.size() && k < updates.shape.size(); ++k) {
+      Var var{Var::Kind::kIndex, static_cast<int32_t>(k)};
+      const Coordinate& c = scatter().coordinates[k];
+      if (c.slot >= 0 || c.expr != Expr::var(var) || updates.shape[k] != node_.shape[k]) break;
+      bool elsewhere = false;
+      for (size_t j = 0; j < scatter().coordinates.size(); ++j) {
+        elsewhere = elsewhere || (j != k && scatter().coordinates[j].expr.uses(var));
+      }
+      if (elsewhere) break;
+      ++count;
+    }
+    return count;
+  }
+
+  // When the updates read the base, they read a private copy: the output may be its memory.
+  void keep_old_base() {
+    const Node& base = body_.node(node_.operands[0]);
+    if (base.op != Op::kInput || common::use_counts(body_)[at(node_.operands[0])] == 1) return;
+    Expr count = common::element_count(base.shape);
+    scratch_.add("old", c_storage_type(base.dtype), common::dtype_size(base.dtype), count);
+    Expr i = open_loop(count);
+    std::string text = writer_.text(i);
+    writer_.line(cat("old[", text, "] = in", attr<InputAttr>(base).position, "[", text, "];"));
+    close_loop(true);
+    emitter_.set_stored(node_.operands[0], {"old", base.shape});
+  }
+
+  void copy_base(const std::vector<Expr>& outer) {
+    const Node& base = body_.node(node_.operands[0]);
+    bool plain = base.op == Op::kInput;
+    if (plain) writer_.open(true);
+    Indices position = outer;
+    for (size_t k = outer.size(); k < node_.shape.size(); ++k) {
+      position.push_back(open_loop(node_.shape[k]));
+    }
+    CodeValue x = emitter_.value(node_.operands[0], position);
+    std::string offset = writer_.text(writer_.simplify(linear_position(position, node_.shape)));
+    writer_.line(cat("out0[", offset, "] = ", x.text, ";"));
+    for (size_t k = outer.size(); k < node_.shape.size(); ++k) close_loop(true);
+    if (plain) {
+      writer_.close(
+          cat("if ((const void*)out0 != (const void*)in", attr<InputAttr>(base).position, ")"));
+    }
+  }
+
+  void apply_updates(const std::vector<Expr>& outer) {
+    const Shape& shape = body_.node(node_.operands[1]).shape;
+    Indices j = outer;
+    for (size_t k = outer.size(); k < shape.size(); ++k) j.push_back(open_loop(shape[k]));
+    Indices target;
+    std::string condition;
+    for (size_t axis = 0; axis < scatter().coordinates.size(); ++axis) {
+      std::string check;
+      target.push_back(coordinate(axis, j, &check));
+      if (!check.empty()) condition += cat(condition.empty() ? "" : " & ", check);
+    }
+    CodeValue x = emitter_.value(node_.operands[1], j);
+    if (!condition.empty()) writer_.open(true);
+    std::string place =
+        cat("out0[", writer_.text(writer_.simplify(linear_position(target, node_.shape))), "]");
+    writer_.line(combine(place, x.text));
+    if (!condition.empty()) writer_.close(cat("if (", condition, ")"));
+    for (size_t k = shape.size(); k-- > outer.size();) {
+      close_loop(k + 1 == shape.size() && moves_evenly(shape.size() - 1));
+    }
+  }
+
+  // The position along a base axis; `check` receives the condition under which it exists.
+  Expr coordinate(size_t axis, const Indices& j, std::string* check) {
+    const Coordinate& c = scatter().coordinates[axis];
+    const Expr& size = node_.shape[axis];
+    auto in_range = [&](const std::string& text) {
+      return cat("(", text, " >= 0) & (", text, " < ", writer_.text(size), ")");
+    };
+    if (c.slot < 0) {
+      Expr position = writer_.simplify(c.expr.substitute(
+          [&](Var v) -> Expr { return v.kind == Var::Kind::kIndex ? j[at(v.id)] : Expr::var(v); }));
+      const common::Bounds& bounds = writer_.bounds();
+      if (!bounds.provably_non_negative(position) || !bounds.provably_less(position, size)) {
+        *check = in_range(writer_.text(position));
+      }
+      return position;
+    }
+    CodeValue x = emitter_.value(node_.operands[at(c.slot) + 2], j);
+    CodeValue wide = writer_.declare(x.level, "int64_t", "g", cat("(int64_t)", x.text));
+    *check = in_range(wide.text);
+    return Expr::index(writer_.bind_index(wide.text, size, wide.level));
+  }
+
+  // Whether no two steps of the innermost loop meet: a coordinate moves with its index.
+  bool moves_evenly(size_t innermost) const {
+    Var var{Var::Kind::kIndex, static_cast<int32_t>(innermost)};
+    for (const Coordinate& c : scatter().coordinates) {
+      if (c.slot >= 0 || !c.expr.uses(var)) continue;
+      auto form = common::affine_form(c.expr, static_cast<int>(innermost) + 1);
+      if (form && form->strides[innermost].is_constant() &&
+          !form->strides[innermost].is_constant(0)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  std::string combine(const std::string& place, const std::string& x) const {
+    std::string suffix = c_suffix(node_.dtype);
+    bool logical = node_.dtype == DType::kBool;
+    switch (scatter().mode) {
+      case ScatterMode::kAssign:
+        return cat(place, " = ", x, ";");
+      case ScatterMode::kAdd:
+        return cat(place, logical ? " |= " : " += ", x, ";");
+      case ScatterMode::kMul:
+        return cat(place, logical ? " &= " : " *= ", x, ";");
+      case ScatterMode::kMin:
+        if (logical) return cat(place, " &= ", x, ";");
+        return cat(place, " = lf_min_", suffix, "(", place, ", ", x, ");");
+      case ScatterMode::kMax:
+        if (logical) return cat(place, " |= ", x, ";");
+        return cat(place, " = lf_max_", suffix, "(", place, ", ", x, ");");
+    }
+    LFARM_CHECK(false, "unknown scatter mode");
+  }
+};
+
+// ---- sort -----------------------------------------------------------------------------------
+
+// Rows of (ordered key, position) pairs, sorted by a stable radix sort.
+class SortEmitter : public OrderedEmitter {
+ public:
+  using OrderedEmitter::OrderedEmitter;
+
+  Result<FunctionBody> run() {
+    LFARM_RETURN_IF_ERROR(check(Op::kSort));
+    const auto& a = attr<SortAttr>(node_);
+    const Shape& shape = node_.shape;
+    const Expr& length = shape[at(a.axis)];
+    scratch_.add("pairs", "lf_pair", 16, length);
+    scratch_.add("spare", "lf_pair", 16, length);
+    std::vector<Expr> others;
+    for (size_t k = 0; k < shape.size(); ++k) {
+      if (k != at(a.axis)) others.push_back(shape[k]);
+    }
+    UnitLoop units(writer_, others);
+    Indices position = units.indices();
+    auto axis = static_cast<std::ptrdiff_t>(a.axis);
+    Expr i = open_loop(length);
+    position.insert(position.begin() + axis, i);
+    CodeValue x = emitter_.value(node_.operands[0], position);
+    DType dtype = body_.node(node_.operands[0]).dtype;
+    std::string key = x.text;
+    if (common::is_half(dtype)) key = c_cast(dtype, DType::kFloat32, key);
+    if (common::is_half(dtype)) dtype = DType::kFloat32;
+    key = common::is_float(dtype) ? cat("lf_sort_key_", c_suffix(dtype), "(", key, ")")
+                                  : cat("lf_sort_key_i64(", key, ")");
+    std::string index = writer_.text(i);
+    writer_.line(cat("pairs[", index, "].key = ", a.descending ? "~" : "", key, ";"));
+    writer_.line(cat("pairs[", index, "].position = ", index, ";"));
+    close_loop(true);
+    writer_.line(cat("lf_sort_pairs(pairs, spare, ", writer_.text(length), ");"));
+    position[at(a.axis)] = i = open_loop(length);
+    Expr offset = writer_.simplify(linear_position(position, shape));
+    writer_.line(cat("out0[", writer_.text(offset), "] = pairs[", writer_.text(i), "].position;"));
+    close_loop(true);
+    return finish(units.close("", false));
+  }
+};
+
+}  // namespace
+
+Result<FunctionBody> emit_scan(const Graph& body) { return ScanEmitter(body).run(); }
+Result<FunctionBody> emit_scatter(const Graph& body) { return ScatterEmitter(body).run(); }
+Result<FunctionBody> emit_sort(const Graph& body) { return SortEmitter(body).run(); }
+
+std::string_view ordered_preamble() {
+  return R"C(
+#define i8_limit 127
+#define i16_limit 32767
+#define i32_limit 2147483647
+#define i64_limit INT64_MAX
+#define u8_limit 255
+LF_INLINE double lf_log_add_exp(double a, double b) {
+  double high = lf_max_f64(a, b), low = lf_min_f64(a, b);
+  if (high == low && !(__builtin_fabs(high) < __builtin_inf())) return high;
+  return high + __builtin_log1p(__builtin_exp(low - high));
+}
+typedef struct { uint64_t key; int64_t position; } lf_pair;
+LF_INLINE uint64_t lf_sort_key_f32(float x) {
+  return (uint32_t)lf_top_key_f32(x == 0 ? 0 : x) ^ 0x80000000u;
+}
+LF_INLINE uint64_t lf_sort_key_f64(double x) {
+  return (uint64_t)lf_top_key_f64(x == 0 ? 0 : x) ^ 0x8000000000000000u;
+}
+LF_INLINE uint64_t lf_sort_key_i64(int64_t x) { return (uint64_t)x ^ 0x8000000000000000u; }
+// Least significant digit first; digits that are equal in all keys are skipped.
+static void lf_sort_pairs(lf_pair* restrict a, lf_pair* restrict spare, int64_t n) {
+  if (n <= 48) {
+    for (int64_t i = 1; i < n; ++i) {
+      lf_pair x = a[i];
+      int64_t j = i;
+      for (; j > 0 && a[j - 1].key > x.key; --j) a[j] = a[j - 1];
+      a[j] = x;
+    }
+    return;
+  }
+  lf_pair *from = a, *to = spare;
+  for (int shift = 0; shift < 64; shift += 8) {
+    int64_t starts[256] = {0};
+    for (int64_t i = 0; i < n; ++i) ++starts[(from[i].key >> shift) & 255];
+    if (starts[(from[0].key >> shift) & 255] == n) continue;
+    int64_t sum = 0;
+    for (int d = 0; d < 256; ++d) {
+      int64_t count = starts[d];
+      starts[d] = sum;
+      sum += count;
+    }
+    for (int64_t i = 0; i < n; ++i) to[starts[(from[i].key >> shift) & 255]++] = from[i];
+    lf_pair* other = from;
+    from = to;
+    to = other;
+  }
+  if (from != a) {
+    for (int64_t i = 0; i < n; ++i) a[i] = from[i];
+  }
+}
+)C";
+}
+
+}  // namespace worker

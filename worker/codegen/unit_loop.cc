@@ -1,0 +1,41 @@
+#include "worker/codegen/unit_loop.h"
+
+#include "common/base/cat.h"
+
+namespace worker {
+
+using common::cat;
+using common::Expr;
+
+UnitLoop::UnitLoop(CodeWriter& writer, std::vector<Expr> extents)
+    : writer_(writer), extents_(std::move(extents)) {
+  if (extents_.empty()) return;
+  for (const Expr& e : extents_) units_ *= e;
+  counter_ = extents_.size() == 1 ? "i0" : "u";
+  writer_.open(true);
+  Expr u = Expr::index(writer_.bind_index(counter_, units_, writer_.depth()));
+  if (extents_.size() == 1) {
+    indices_.push_back(u);
+    return;
+  }
+  for (size_t k = 0; k < extents_.size(); ++k) {
+    Expr below = 1;
+    for (size_t j = k + 1; j < extents_.size(); ++j) below *= extents_[j];
+    Expr position = common::floor_div(u, below);
+    if (k != 0) position = common::mod(position, extents_[k]);
+    std::string name = cat("i", k);
+    writer_.line(cat("const int64_t ", name, " = ", writer_.rare_text(position), ";"));
+    indices_.push_back(Expr::index(writer_.bind_index(name, extents_[k], writer_.depth())));
+  }
+}
+
+Expr UnitLoop::close(const std::string& pragma, bool whole) {
+  if (extents_.empty()) return 1;
+  std::string from = whole ? "0" : "begin";
+  std::string to = whole ? writer_.rare_text(units_) : "end";
+  writer_.close(cat(pragma, "for (int64_t ", counter_, " = ", from, "; ", counter_, " < ", to,
+                    "; ++", counter_, ")"));
+  return whole ? Expr(1) : units_;
+}
+
+}  // namespace worker
