@@ -16,14 +16,20 @@ using Translator = void (*)(Context& c);
 class OperatorTable {
  public:
   void add(std::string_view name, Translator translator) { rows_[name] = translator; }
+  // The form for nodes that read or give a complex tensor; others use the plain form.
+  void add_complex(std::string_view name, Translator translator) { complex_[name] = translator; }
   // Null when the operator is unknown.
-  Translator find(std::string_view target) const;
+  Translator find(std::string_view target, bool complex) const;
 
  private:
-  std::unordered_map<std::string_view, Translator> rows_;
+  using Rows = std::unordered_map<std::string_view, Translator>;
+  static Translator find(const Rows& rows, std::string_view target);
+  Rows rows_;
+  Rows complex_;
 };
 
 void add_attention_operators(OperatorTable* table);
+void add_complex_operators(OperatorTable* table);
 void add_creation_operators(OperatorTable* table);
 void add_indexing_operators(OperatorTable* table);
 void add_matmul_operators(OperatorTable* table);
@@ -31,6 +37,8 @@ void add_movement_operators(OperatorTable* table);
 void add_norm_operators(OperatorTable* table);
 void add_pointwise_operators(OperatorTable* table);
 void add_reduction_operators(OperatorTable* table);
+void add_special_operators(OperatorTable* table);
 void add_state_operators(OperatorTable* table);
+void add_window_operators(OperatorTable* table);
 
 }  // namespace clients

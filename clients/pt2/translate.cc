@@ -26,6 +26,7 @@ bool is_complex_type(ScalarType type) {
 OperatorTable all_operators() {
   OperatorTable table;
   add_attention_operators(&table);
+  add_complex_operators(&table);
   add_creation_operators(&table);
   add_indexing_operators(&table);
   add_matmul_operators(&table);
@@ -33,7 +34,9 @@ OperatorTable all_operators() {
   add_norm_operators(&table);
   add_pointwise_operators(&table);
   add_reduction_operators(&table);
+  add_special_operators(&table);
   add_state_operators(&table);
+  add_window_operators(&table);
   return table;
 }
 
@@ -215,7 +218,7 @@ class Driver {
 
   Status graph(const ExportGraph& graph) {
     for (const ExportNode& node : graph.nodes) {
-      Translator translator = table_.find(short_target(node));
+      Translator translator = table_.find(short_target(node), touches_complex(graph, node));
       if (translator == nullptr && nested_graph(node) != nullptr) {
         LFARM_RETURN_IF_ERROR(inline_graph(graph, node));
         continue;
@@ -230,6 +233,17 @@ class Driver {
       }
     }
     return {};
+  }
+
+  static bool touches_complex(const ExportGraph& graph, const ExportNode& node) {
+    auto complex = [&graph](const Argument& argument) {
+      auto* tensor = std::get_if<TensorArgument>(&argument);
+      return tensor != nullptr && is_complex_type(graph.tensor_values.at(tensor->name).dtype);
+    };
+    for (const NamedArgument& input : node.inputs) {
+      if (complex(input.value)) return true;
+    }
+    return !node.outputs.empty() && complex(node.outputs[0]);
   }
 
   // An in-place operator is its pure form, written back into its first argument.
@@ -406,10 +420,17 @@ class Driver {
 
 }  // namespace
 
-Translator OperatorTable::find(std::string_view target) const {
-  auto lookup = [this](std::string_view name) {
-    auto found = rows_.find(name);
-    return found == rows_.end() ? nullptr : found->second;
+Translator OperatorTable::find(std::string_view target, bool complex) const {
+  if (complex) {
+    if (Translator special = find(complex_, target)) return special;
+  }
+  return find(rows_, target);
+}
+
+Translator OperatorTable::find(const Rows& rows, std::string_view target) {
+  auto lookup = [&rows](std::string_view name) {
+    auto found = rows.find(name);
+    return found == rows.end() ? nullptr : found->second;
   };
   if (Translator exact = lookup(target)) return exact;
   size_t dot = target.rfind('.');

@@ -159,12 +159,22 @@ Scalar Context::scalar(std::string_view name) {
   return out;
 }
 
+const std::vector<double>* Context::floats(std::string_view name) const {
+  const Argument* argument = find(name);
+  return argument == nullptr ? nullptr : std::get_if<std::vector<double>>(argument);
+}
+
 double Context::number(std::string_view name, double fallback) {
   return has(name) ? scalar(name).value() : fallback;
 }
 
 bool Context::flag(std::string_view name, bool fallback) {
   return has(name) ? scalar(name).value() != 0 : fallback;
+}
+
+bool Context::is_text(std::string_view name) const {
+  const Argument* argument = find(name);
+  return argument != nullptr && std::holds_alternative<std::string>(*argument);
 }
 
 std::string Context::text(std::string_view name, std::string_view fallback) {
@@ -269,6 +279,10 @@ const TensorMeta& Context::meta(size_t k) const {
 }
 DType Context::out_dtype(size_t k) const { return ir_dtype(meta(k).dtype); }
 Shape Context::out_shape(size_t k) const { return shape_of(meta(k)); }
+bool Context::out_is_complex(size_t k) const {
+  ScalarType type = meta(k).dtype;
+  return type == ScalarType::kComplex64 || type == ScalarType::kComplex128;
+}
 
 // ---- Values ----------------------------------------------------------------------------------
 
@@ -342,9 +356,7 @@ std::optional<NodeId> Context::mutated_input(int input) const {
 // The value in exactly the shape the archive gives, when it is that shape in other words.
 NodeId Context::fit(NodeId value, size_t k, bool complex) const {
   const TensorMeta& wanted = meta(k);
-  bool wants_complex =
-      wanted.dtype == ScalarType::kComplex64 || wanted.dtype == ScalarType::kComplex128;
-  if (b.dtype(value) != ir_dtype(wanted.dtype) || complex != wants_complex) {
+  if (b.dtype(value) != ir_dtype(wanted.dtype) || complex != out_is_complex(k)) {
     refuse(cat("lfarm derives the dtype ", common::dtype_name(b.dtype(value)), ", the model says ",
                scalar_type_name(wanted.dtype)));
   }

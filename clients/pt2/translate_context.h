@@ -70,8 +70,11 @@ class Context {
   std::vector<int64_t> integers(std::string_view name);
   std::vector<int64_t> integers(std::string_view name, std::vector<int64_t> fallback);
   std::vector<Expr> sizes(std::string_view name);
+  // Null when the argument is no list of floats.
+  const std::vector<double>* floats(std::string_view name) const;
   double number(std::string_view name, double fallback);
   bool flag(std::string_view name, bool fallback);
+  bool is_text(std::string_view name) const;
   std::string text(std::string_view name, std::string_view fallback);
   Scalar scalar(std::string_view name);
   std::optional<DType> dtype(std::string_view name);
@@ -85,7 +88,9 @@ class Context {
   size_t output_count() const { return outputs_.size(); }
   bool wants_output(size_t k) const { return k < outputs_.size() && !outputs_[k].empty(); }
   DType out_dtype(size_t k = 0) const;
+  // Of a complex result: with the last axis of two.
   Shape out_shape(size_t k = 0) const;
+  bool out_is_complex(size_t k = 0) const;
 
   // Results. `set` refuses a value whose dtype or shape is not what the archive says; `result`
   // casts to that dtype first, which is the one rounding of the operator.

@@ -339,8 +339,7 @@ NodeId neutral(Context& c, const std::string& name, NodeId base) {
 
 // scatter_reduce and index_reduce share their accumulation; `apply` scatters with a mode.
 template <class Apply>
-void reduce_into(Context& c, const std::string& name, bool include_self, Apply apply) {
-  NodeId base = c.tensor("self");
+void reduce_into(Context& c, NodeId base, const std::string& name, bool include_self, Apply apply) {
   DType d = c.b.dtype(base);
   DType wide = d == DType::kBool ? DType::kInt32 : compute_dtype(d);
   bool averaged = name == "mean";
@@ -367,7 +366,7 @@ void scatter_reduce(Context& c) {
   if (c.b.rank(base) == 0 || c.b.rank(index) != c.b.rank(base)) c.refuse("the ranks differ");
   int axis = c.axis("dim", c.b.rank(base));
   NodeId source = cut_to(c, c.tensor("src"), c.b.shape(index));
-  reduce_into(c, c.text("reduce", ""), c.flag("include_self", true),
+  reduce_into(c, base, c.text("reduce", ""), c.flag("include_self", true),
               [&](ScatterMode mode, NodeId start, std::optional<double> constant) {
                 DType d = c.b.dtype(start);
                 NodeId updates =
@@ -378,15 +377,19 @@ void scatter_reduce(Context& c) {
 
 void index_reduce(Context& c) {
   NodeId base = c.tensor("self");
-  int rank = c.b.rank(base);
-  if (rank == 0) c.refuse("it takes a tensor with axes");
-  int axis = c.axis("dim", rank);
-  NodeId place = on_axis(c, wrapped(c, c.tensor("index"), c.b.shape(base)[at(axis)]), axis, rank);
   NodeId source = c.tensor("source");
+  int rank = c.b.rank(base);
+  int axis = c.axis("dim", rank);
+  if (rank == 0) {
+    base = c.b.unsqueeze(base, 0);
+    source = c.b.reshape(source, {1});
+    rank = 1;
+  }
+  NodeId place = on_axis(c, wrapped(c, c.tensor("index"), c.b.shape(base)[at(axis)]), axis, rank);
   Shape shape = c.b.shape(base);
   shape[at(axis)] = c.b.shape(place)[at(axis)];
   if (c.b.shape(source) != shape) c.refuse("the source does not fit");
-  reduce_into(c, c.text("reduce", ""), c.flag("include_self", true),
+  reduce_into(c, base, c.text("reduce", ""), c.flag("include_self", true),
               [&](ScatterMode mode, NodeId start, std::optional<double> constant) {
                 DType d = c.b.dtype(start);
                 NodeId updates = constant ? c.b.full(d, shape, *constant) : c.b.cast(source, d);

@@ -16,9 +16,6 @@ void dropout(Context& c) {
 
 void nothing(Context&) {}
 
-// Memory is a view when the layout already fits, which the archive's strides say.
-void contiguous(Context& c) { c.alias("self"); }
-
 void size_of(Context& c) {
   int rank = c.b.rank(c.any_tensor("self"));
   int axis = c.axis("dim", rank);
@@ -41,7 +38,6 @@ void add_state_operators(OperatorTable* t) {
         "aten.conj_physical", "aten.conj", "aten._conj", "aten.requires_grad_"}) {
     t->add(name, same);
   }
-  t->add("aten.contiguous", contiguous);
   t->add("aten.dropout", dropout);
   t->add("aten.feature_dropout", dropout);
   t->add("aten.alpha_dropout", dropout);

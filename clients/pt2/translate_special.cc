@@ -1,0 +1,611 @@
+// Operators of their own kind: special functions, distances, quantiles, resampling, expert
+// products.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "clients/pt2/operators.h"
+#include "clients/pt2/translate_math.h"
+
+namespace clients {
+namespace {
+
+using common::Coordinate;
+
+size_t at(int axis) { return static_cast<size_t>(axis); }
+
+NodeId constant_vector(Context& c, const std::vector<int64_t>& values) {
+  common::Bytes bytes(values.size() * sizeof(int64_t));
+  if (bytes.size() > common::kMaxConstantBytes) c.refuse("it is too large");
+  if (!values.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
+  return c.b.constant(DType::kInt64, {static_cast<int64_t>(values.size())}, std::move(bytes));
+}
+
+// Chebyshev series of the modified Bessel function I0 (Cephes, i0.c): exp(-x) I0(x) on [0, 8] and
+// exp(-x) sqrt(x) I0(x) above.
+constexpr double kBesselNear[] = {
+    -4.41534164647933937950E-18, 3.33079451882223809783E-17,  -2.43127984654795469359E-16,
+    1.71539128555513303061E-15,  -1.16853328779934516808E-14, 7.67618549860493561688E-14,
+    -4.85644678311192946090E-13, 2.95505266312963983461E-12,  -1.72682629144155570723E-11,
+    9.67580903537323691224E-11,  -5.18979560163526290666E-10, 2.65982372468238665035E-9,
+    -1.30002500998624804212E-8,  6.04699502254191894932E-8,   -2.67079385394061173391E-7,
+    1.11738753912010371815E-6,   -4.41673835845875056359E-6,  1.64484480707288970893E-5,
+    -5.75419501008210370398E-5,  1.88502885095841655729E-4,   -5.76375574538582365885E-4,
+    1.63947561694133579842E-3,   -4.32430999505057594430E-3,  1.05464603945949983183E-2,
+    -2.37374148058994688156E-2,  4.93052842396707084878E-2,   -9.49010970480476444210E-2,
+    1.71620901522208775349E-1,   -3.04682672343198398683E-1,  6.76795274409476084995E-1};
+constexpr double kBesselFar[] = {
+    -7.23318048787475395456E-18, -4.83050448594418207126E-18, 4.46562142029675999901E-17,
+    3.46122286769746109310E-17,  -2.82762398051658348494E-16, -3.42548561967721913462E-16,
+    1.77256013305652638360E-15,  3.81168066935262242075E-15,  -9.55484669882830764870E-15,
+    -4.15056934728722208663E-14, 1.54008621752140982691E-14,  3.85277838274214270114E-13,
+    7.18012445138366623367E-13,  -1.79417853150680611778E-12, -1.32158118404477131188E-11,
+    -3.14991652796324136454E-11, 1.18891471078464383424E-11,  4.94060238822496958910E-10,
+    3.39623202570838634515E-9,   2.26666899049817806459E-8,   2.04891858946906374183E-7,
+    2.89137052083475648297E-6,   6.88975834691682398426E-5,   3.36911647825569408990E-3,
+    8.04490411014108831608E-1};
+
+template <size_t n>
+NodeId chebyshev(Context& c, NodeId x, const double (&coefficients)[n]) {
+  NodeId before = number_like(c, x, 0);
+  NodeId last = number_like(c, x, 0);
+  NodeId value = number_like(c, x, coefficients[0]);
+  for (size_t i = 1; i < n; ++i) {
+    before = last;
+    last = value;
+    value = add(c, sub(c, mul(c, x, last), before), coefficients[i]);
+  }
+  return mul(c, sub(c, value, before), 0.5);
+}
+
+void bessel_i0(Context& c) {
+  NodeId x = c.b.unary(UnaryOp::kAbs, float_tensor(c, "self"));
+  NodeId grown = c.b.unary(UnaryOp::kExp, x);
+  NodeId near = mul(c, grown, chebyshev(c, add(c, mul(c, x, 0.5), -2.0), kBesselNear));
+  NodeId inverse = div(c, number_like(c, x, 32), x);
+  NodeId tail = chebyshev(c, add(c, inverse, -2.0), kBesselFar);
+  NodeId far = div(c, mul(c, grown, tail), c.b.unary(UnaryOp::kSqrt, x));
+  NodeId is_near = c.b.binary(BinaryOp::kLessEqual, x, number_like(c, x, 8));
+  c.result(c.b.select(is_near, near, far));
+}
+
+// Euclid's algorithm, unrolled: neighbouring Fibonacci numbers below 2^63 take 91 steps.
+NodeId greatest_divisor(Context& c, NodeId a, NodeId b) {
+  constexpr int kSteps = 92;
+  a = c.b.unary(UnaryOp::kAbs, a);
+  b = c.b.unary(UnaryOp::kAbs, b);
+  NodeId zero = number_like(c, a, 0);
+  NodeId one = number_like(c, a, 1);
+  for (int i = 0; i < kSteps; ++i) {
+    NodeId done = c.b.binary(BinaryOp::kEqual, b, zero);
+    NodeId divisor = c.b.select(done, one, b);
+    NodeId rest = c.b.binary(BinaryOp::kFmod, a, divisor);
+    a = c.b.select(done, a, b);
+    b = c.b.select(done, zero, rest);
+  }
+  return a;
+}
+
+void divisor(Context& c, bool least_multiple) {
+  NodeId a = c.b.cast(c.tensor("self"), c.out_dtype());
+  NodeId b = c.b.cast(c.tensor("other"), c.out_dtype());
+  if (!common::is_integer(c.out_dtype())) c.refuse("it takes integers");
+  auto shape = c.b.broadcast(c.b.shape(a), c.b.shape(b));
+  if (!shape) c.refuse("the operands do not broadcast");
+  a = c.b.expand(a, *shape);
+  b = c.b.expand(b, *shape);
+  NodeId gcd = greatest_divisor(c, a, b);
+  if (!least_multiple) return c.result(gcd);
+  NodeId none = c.b.binary(BinaryOp::kEqual, gcd, number_like(c, gcd, 0));
+  NodeId safe = c.b.select(none, number_like(c, gcd, 1), gcd);
+  NodeId product = c.b.unary(UnaryOp::kAbs, mul(c, div(c, a, safe), b));
+  c.result(c.b.select(none, number_like(c, gcd, 0), product));
+}
+
+// The p-norm over the last axis.
+NodeId last_norm(Context& c, NodeId difference, double p) {
+  NodeId size = c.b.unary(UnaryOp::kAbs, difference);
+  int axis = c.b.rank(size) - 1;
+  auto total = [&](NodeId x) { return c.b.reduce(ReduceOp::kSum, x, {axis}); };
+  if (p == 0) return total(c.b.cast(truth(c, size), c.b.dtype(size)));
+  if (p == 1) return total(size);
+  if (p == 2) return c.b.unary(UnaryOp::kSqrt, total(mul(c, size, size)));
+  if (std::isinf(p)) return c.b.reduce(p > 0 ? ReduceOp::kMax : ReduceOp::kMin, size, {axis});
+  NodeId powers = c.b.binary(BinaryOp::kPow, size, number_like(c, size, p));
+  NodeId sum = total(powers);
+  return c.b.binary(BinaryOp::kPow, sum, number_like(c, sum, 1 / p));
+}
+
+void dist(Context& c) {
+  NodeId a = float_tensor(c, "self");
+  NodeId b = float_tensor(c, "other");
+  if (!c.b.broadcast(c.b.shape(a), c.b.shape(b))) c.refuse("the operands do not broadcast");
+  c.result(last_norm(c, flatten(c, sub(c, a, b)), c.number("p", 2)));
+}
+
+void cdist(Context& c) {
+  NodeId a = float_tensor(c, "x1");
+  NodeId b = float_tensor(c, "x2");
+  NodeId rows = c.b.unsqueeze(a, c.b.rank(a) - 1);
+  NodeId columns = c.b.unsqueeze(b, c.b.rank(b) - 2);
+  if (!c.b.broadcast(c.b.shape(rows), c.b.shape(columns))) c.refuse("the operands do not fit");
+  c.result(last_norm(c, sub(c, rows, columns), c.number("p", 2)));
+}
+
+void pdist(Context& c) {
+  NodeId x = float_tensor(c, "self");
+  const Shape shape = c.b.shape(x);
+  if (shape.size() != 2 || !shape[0].is_constant()) c.refuse("it takes a matrix of known size");
+  std::vector<int64_t> first, second;
+  for (int64_t i = 0; i < shape[0].constant(); ++i) {
+    for (int64_t j = i + 1; j < shape[0].constant(); ++j) {
+      first.push_back(i);
+      second.push_back(j);
+    }
+  }
+  Shape picked = {static_cast<int64_t>(first.size()), shape[1]};
+  auto rows = [&](const std::vector<int64_t>& index) {
+    NodeId column = c.b.unsqueeze(constant_vector(c, index), 1);
+    return c.b.gather(x, {column}, picked, {Coordinate{0, {}}, Coordinate{-1, Expr::index(1)}});
+  };
+  c.result(last_norm(c, sub(c, rows(first), rows(second)), c.number("p", 2)));
+}
+
+void diagflat(Context& c) {
+  NodeId x = flatten(c, c.tensor("self"));
+  int64_t offset = c.integer("offset", 0);
+  Shape shape = c.out_shape();
+  Expr row = Expr::index(0) + Expr(offset < 0 ? offset : 0);
+  View view{shape, {row}, {{row, c.b.shape(x)[0]}}, 0};
+  NodeId rows = positions(c, shape[0], 0, 2);
+  NodeId columns = positions(c, shape[1], 1, 2);
+  NodeId on = c.b.binary(BinaryOp::kEqual, add(c, rows, static_cast<double>(offset)), columns);
+  c.set(c.b.select(on, c.b.view(x, view), number_like(c, x, 0)));
+}
+
+// The base with src written at computed coordinates over src's loop indices.
+void write_at(Context& c, NodeId base, const std::vector<Expr>& index) {
+  NodeId source = c.b.cast(c.tensor("src"), c.b.dtype(base));
+  std::vector<Coordinate> coordinates;
+  for (const Expr& e : index) coordinates.push_back({-1, e});
+  NodeId out = c.b.scatter(ScatterMode::kAssign, base, source, {}, coordinates);
+  c.set(c.b.reshape(out, c.out_shape()));
+}
+
+void diagonal_scatter(Context& c) {
+  NodeId base = c.tensor("self");
+  int rank = c.b.rank(base);
+  int64_t offset = c.integer("offset", 0);
+  int first = c.axis("dim1", rank, 0);
+  int second = c.axis("dim2", rank, 1);
+  if (c.b.rank(c.tensor("src")) != rank - 1) c.refuse("src has another rank");
+  Expr along = Expr::index(rank - 2);
+  std::vector<Expr> index;
+  int next = 0;
+  for (int k = 0; k < rank; ++k) {
+    if (k == first) {
+      index.push_back(along + Expr(std::max<int64_t>(-offset, 0)));
+    } else if (k == second) {
+      index.push_back(along + Expr(std::max<int64_t>(offset, 0)));
+    } else {
+      index.push_back(Expr::index(next++));
+    }
+  }
+  write_at(c, base, index);
+}
+
+void as_strided_scatter(Context& c) {
+  NodeId base = flatten(c, c.tensor("self"));
+  std::vector<Expr> strides = c.sizes("stride");
+  if (static_cast<int>(strides.size()) != c.b.rank(c.tensor("src"))) c.refuse("src does not fit");
+  Expr position = c.size("storage_offset", 0);
+  for (size_t k = 0; k < strides.size(); ++k) {
+    position += strides[k] * Expr::index(static_cast<int>(k));
+  }
+  write_at(c, base, {position});
+}
+
+void logspace(Context& c) {
+  int64_t steps = c.integer("steps");
+  double base = c.number("base", 10);
+  DType wide = c.out_dtype() == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
+  NodeId start = as(c, operand(c, "start"), wide);
+  NodeId end = as(c, operand(c, "end"), wide);
+  if (steps == 0) return c.set(c.b.full(c.out_dtype(), c.out_shape(), 0));
+  NodeId step = steps == 1 ? number_like(c, start, 0)
+                           : div(c, sub(c, end, start),
+                                 number_like(c, start, static_cast<double>(steps - 1)));
+  NodeId exponent = add(c, start, mul(c, step, c.b.iota(wide, steps)));
+  c.result(c.b.binary(BinaryOp::kPow, number_like(c, exponent, base), exponent));
+}
+
+// Interpolates between sorted neighbours at q * (n - 1).
+void quantile(Context& c, bool ignore_nan) {
+  NodeId x = float_tensor(c, "self");
+  if (c.is_tensor("q")) c.refuse("q must be a number");
+  double q = c.number("q", 0.5);
+  bool flat = !c.has("dim");
+  if (flat) x = flatten(c, x);
+  if (c.b.rank(x) == 0) x = c.b.unsqueeze(x, 0);
+  int axis = flat ? 0 : c.axis("dim", c.b.rank(x));
+  Expr size = c.b.shape(x)[at(axis)];
+  std::vector<Coordinate> along;
+  for (int k = 0; k < c.b.rank(x); ++k) {
+    along.push_back(k == axis ? Coordinate{0, {}} : Coordinate{-1, Expr::index(k)});
+  }
+  NodeId order = c.b.sort_indices(x, axis, false);
+  NodeId sorted = c.b.gather(x, {order}, c.b.shape(x), along);
+  NodeId nan = c.b.unary(UnaryOp::kIsNan, x);
+  DType d = c.b.dtype(x);
+  NodeId nans = c.b.reduce(ReduceOp::kSum, c.b.cast(nan, d), {axis}, true);
+  NodeId number = sub(c, c.b.size_scalar(d, size), ignore_nan ? nans : number_like(c, x, 0));
+  NodeId kept = c.b.expand(number, c.b.shape(nans));
+  NodeId rank = mul(c, add(c, kept, -1.0), q);
+  std::string mode = c.text("interpolation", "linear");
+  if (mode == "lower") rank = c.b.unary(UnaryOp::kFloor, rank);
+  if (mode == "higher") rank = c.b.unary(UnaryOp::kCeil, rank);
+  if (mode == "nearest") rank = c.b.unary(UnaryOp::kRound, rank);
+  rank = maximum(c, rank, 0);
+  NodeId below = c.b.unary(UnaryOp::kFloor, rank);
+  auto pick = [&](NodeId place) {
+    NodeId index = c.b.cast(place, DType::kInt64);
+    return c.b.gather(sorted, {index}, c.b.shape(index), along);
+  };
+  NodeId low = pick(below);
+  NodeId high = pick(c.b.unary(UnaryOp::kCeil, rank));
+  NodeId weight = mode == "midpoint" ? number_like(c, rank, 0.5) : sub(c, rank, below);
+  NodeId value = add(c, low, mul(c, sub(c, high, low), weight));
+  NodeId broken = ignore_nan ? c.b.binary(BinaryOp::kEqual, kept, number_like(c, kept, 0))
+                             : c.b.binary(BinaryOp::kLess, number_like(c, nans, 0), nans);
+  value = c.b.select(broken, number_like(c, value, NAN), value);
+  c.result(c.b.reshape(value, c.out_shape()));
+}
+
+// Normalises by the batch and returns the updated running statistics, in training.
+void batch_norm_functional(Context& c) {
+  NodeId x = float_tensor(c, "input");
+  int rank = c.b.rank(x);
+  if (rank < 2) c.refuse("it takes channels on axis 1");
+  Shape channels(at(rank), Expr(1));
+  channels[1] = c.b.shape(x)[1];
+  DType d = c.b.dtype(x);
+  auto shaped = [&](NodeId v) { return c.b.reshape(c.b.cast(v, d), channels); };
+  std::vector<int> axes;
+  for (int k = 0; k < rank; ++k) {
+    if (k != 1) axes.push_back(k);
+  }
+  NodeId running_mean = c.tensor("running_mean");
+  NodeId running_var = c.tensor("running_var");
+  bool training = c.flag("training", false);
+  NodeId average = training ? mean(c, x, axes) : shaped(running_mean);
+  NodeId centred = sub(c, x, average);
+  NodeId variance = training ? mean(c, mul(c, centred, centred), axes) : shaped(running_var);
+  NodeId rstd = c.b.unary(UnaryOp::kRsqrt, add(c, variance, c.number("eps", 1e-5)));
+  NodeId out = mul(c, centred, rstd);
+  if (auto weight = c.optional_tensor("weight")) out = mul(c, out, shaped(*weight));
+  if (auto bias = c.optional_tensor("bias")) out = add(c, out, shaped(*bias));
+  c.result(out);
+  Shape line = {channels[1]};
+  auto vector = [&](NodeId v) { return c.b.reshape(v, line); };
+  for (size_t k = 1; k < 3; ++k) {
+    if (!c.wants_output(k)) continue;
+    NodeId saved = vector(k == 1 ? average : rstd);
+    c.result(training ? saved : c.b.full(d, c.out_shape(k), 0), k);
+  }
+  auto updated = [&](NodeId old, NodeId fresh) {
+    if (!training) return old;
+    double momentum = c.number("momentum", 0.1);
+    NodeId kept = mul(c, c.b.cast(old, d), 1 - momentum);
+    return add(c, kept, mul(c, vector(fresh), momentum));
+  };
+  NodeId n = count(c, x, axes, d);
+  NodeId unbiased = mul(c, variance, div(c, n, add(c, n, -1.0)));
+  c.result(updated(running_mean, average), 3);
+  c.result(updated(running_var, unbiased), 4);
+}
+
+// Sums or averages of the rows that each bag of indices names; only the first result is given.
+void embedding_bag(Context& c) {
+  NodeId weight = c.tensor("weight");
+  NodeId indices = c.tensor("indices");
+  NodeId offsets = c.tensor("offsets");
+  int64_t mode = c.integer("mode", 0);
+  if (mode > 1 || c.b.rank(indices) != 1)
+    c.refuse("only sums and means of flat bags are supported");
+  DType d = compute_dtype(c.b.dtype(weight));
+  Shape shape = {c.b.shape(indices)[0], c.b.shape(weight)[1]};
+  NodeId column = c.b.unsqueeze(indices, 1);
+  NodeId rows = c.b.cast(
+      c.b.gather(weight, {column}, shape, {Coordinate{0, {}}, Coordinate{-1, Expr::index(1)}}), d);
+  if (auto scale = c.optional_tensor("per_sample_weights")) {
+    rows = mul(c, rows, c.b.unsqueeze(c.b.cast(*scale, d), 1));
+  }
+  NodeId place = c.b.cast(positions(c, shape[0], 0, 2), c.b.dtype(offsets));
+  NodeId begun = c.b.binary(BinaryOp::kLessEqual, c.b.unsqueeze(offsets, 0), place);
+  NodeId bag = add(c, c.b.reduce(ReduceOp::kSum, c.b.cast(begun, DType::kInt64), {1}), -1.0);
+  Shape out = c.out_shape();
+  std::vector<Coordinate> where = {Coordinate{0, {}}, Coordinate{-1, Expr::index(1)}};
+  NodeId sum =
+      c.b.scatter(ScatterMode::kAdd, c.b.full(d, out, 0), rows, {c.b.unsqueeze(bag, 1)}, where);
+  if (mode == 1) {
+    NodeId ones = c.b.full(d, {shape[0]}, 1);
+    NodeId sizes =
+        c.b.scatter(ScatterMode::kAdd, c.b.full(d, {out[0]}, 0), ones, {bag}, {Coordinate{0, {}}});
+    sum = div(c, sum, c.b.unsqueeze(maximum(c, sizes, 1), 1));
+  }
+  c.result(sum);
+}
+
+// Positions of nonzero elements in row-major order, cut or filled to a fixed number.
+void nonzero_static(Context& c) {
+  NodeId x = c.tensor("self");
+  int64_t size = c.integer("size");
+  int64_t fill = c.integer("fill_value", -1);
+  Shape shape = c.b.shape(x);
+  NodeId mask = flatten(c, truth(c, x));
+  NodeId order = add(c, c.b.scan(ScanOp::kSum, c.b.cast(mask, DType::kInt64), 0), -1.0);
+  NodeId place = c.b.select(mask, order, c.b.scalar_int(DType::kInt64, size));
+  NodeId position = c.b.iota(DType::kInt64, c.b.shape(mask)[0]);
+  std::vector<NodeId> columns;
+  Expr below = element_count(shape);
+  for (const Expr& extent : shape) {
+    auto rest = common::exact_div(below, extent);
+    if (!rest) c.refuse("an empty shape");
+    below = *rest;
+    NodeId along = c.b.binary(BinaryOp::kFloorDiv, position, c.b.size_scalar(DType::kInt64, below));
+    along = c.b.binary(BinaryOp::kMod, along, c.b.size_scalar(DType::kInt64, extent));
+    NodeId base = c.b.full_int(DType::kInt64, {size}, fill);
+    NodeId found = c.b.scatter(ScatterMode::kAssign, base, along, {place}, {Coordinate{0, {}}});
+    columns.push_back(c.b.unsqueeze(found, 1));
+  }
+  if (columns.empty()) return c.result(c.b.full(DType::kInt64, c.out_shape(), 0));
+  c.set(c.b.concat(columns, 1));
+}
+
+// ---- Resampling ------------------------------------------------------------------------------
+
+// How far apart input positions of neighbouring output positions are.
+double step_between(Context& c, int64_t in, int64_t out, bool align_corners, size_t axis) {
+  if (align_corners)
+    return out > 1 ? static_cast<double>(in - 1) / static_cast<double>(out - 1) : 0;
+  if (c.has("scale_factors")) {
+    if (const auto* factors = c.floats("scale_factors")) {
+      if (axis < factors->size() && (*factors)[axis] > 0) return 1 / (*factors)[axis];
+    }
+  }
+  return static_cast<double>(in) / static_cast<double>(out);
+}
+
+struct Sizes {
+  int64_t in = 0;
+  int64_t out = 0;
+};
+Sizes known_sizes(Context& c, NodeId x, int axis) {
+  const Expr& in = c.b.shape(x)[at(axis)];
+  Expr out = c.out_shape()[at(axis)];
+  if (!in.is_constant() || !out.is_constant()) c.refuse("symbolic sizes are not supported here");
+  return {in.constant(), out.constant()};
+}
+
+NodeId pick_along(Context& c, NodeId x, int axis, NodeId index) {
+  int rank = c.b.rank(x);
+  Shape shape = c.b.shape(x);
+  shape[at(axis)] = c.b.shape(index)[0];
+  Shape line(at(rank), Expr(1));
+  line[at(axis)] = shape[at(axis)];
+  std::vector<Coordinate> coordinates;
+  for (int k = 0; k < rank; ++k) {
+    coordinates.push_back(k == axis ? Coordinate{0, {}} : Coordinate{-1, Expr::index(k)});
+  }
+  return c.b.gather(x, {c.b.reshape(index, line)}, shape, coordinates);
+}
+
+std::string_view resampled_name(Context& c) { return c.has("input") ? "input" : "self"; }
+
+void upsample_nearest(Context& c) {
+  NodeId x = c.tensor(resampled_name(c));
+  for (int axis = 2; axis < c.b.rank(x); ++axis) {
+    Sizes sizes = known_sizes(c, x, axis);
+    double step = step_between(c, sizes.in, sizes.out, false, at(axis - 2));
+    NodeId place = c.b.iota(DType::kFloat32, sizes.out);
+    NodeId from = c.b.unary(UnaryOp::kFloor, mul(c, place, step));
+    x = pick_along(c, x, axis, c.b.cast(from, DType::kInt64));
+  }
+  c.set(x);
+}
+
+// Linear interpolation along each spatial axis in turn.
+void upsample_linear(Context& c) {
+  std::string_view name = resampled_name(c);
+  NodeId x = float_tensor(c, name);
+  bool align = c.flag("align_corners", false);
+  DType d = c.b.dtype(x);
+  for (int axis = 2; axis < c.b.rank(x); ++axis) {
+    Sizes sizes = known_sizes(c, x, axis);
+    double step = step_between(c, sizes.in, sizes.out, align, at(axis - 2));
+    NodeId place = c.b.iota(d, sizes.out);
+    NodeId from =
+        align ? mul(c, place, step) : maximum(c, add(c, mul(c, add(c, place, 0.5), step), -0.5), 0);
+    NodeId below = c.b.unary(UnaryOp::kFloor, from);
+    Shape line(at(c.b.rank(x)), Expr(1));
+    line[at(axis)] = sizes.out;
+    NodeId weight = c.b.reshape(sub(c, from, below), line);
+    NodeId low = c.b.cast(below, DType::kInt64);
+    NodeId high = minimum(c, add(c, low, 1.0), static_cast<double>(sizes.in - 1));
+    NodeId a = pick_along(c, x, axis, low);
+    NodeId b = pick_along(c, x, axis, high);
+    x = add(c, mul(c, a, sub(c, number_like(c, weight, 1), weight)), mul(c, b, weight));
+  }
+  c.result(x);
+}
+
+// Reflects a coordinate at the borders of [low, low + span].
+NodeId reflected(Context& c, NodeId x, double low, double span) {
+  if (span <= 0) return mul(c, x, 0.0);
+  NodeId away = c.b.unary(UnaryOp::kAbs, add(c, x, -low));
+  NodeId extra = c.b.binary(BinaryOp::kFmod, away, number_like(c, x, span));
+  NodeId flips = c.b.unary(UnaryOp::kFloor, div(c, away, number_like(c, x, span)));
+  NodeId odd = c.b.binary(BinaryOp::kEqual, c.b.binary(BinaryOp::kMod, flips, number_like(c, x, 2)),
+                          number_like(c, x, 1));
+  NodeId back = sub(c, number_like(c, x, span + low), extra);
+  return c.b.select(odd, back, add(c, extra, low));
+}
+
+// The grid's last axis holds coordinates in [-1, 1], x first; zero outside by default.
+void grid_sample(Context& c, int spatial) {
+  NodeId x = float_tensor(c, "input");
+  NodeId grid = float_tensor(c, "grid");
+  int64_t mode = c.integer("interpolation_mode", 0);
+  int64_t padding = c.integer("padding_mode", 0);
+  bool align = c.flag("align_corners", false);
+  if (mode > 1) c.refuse("cubic interpolation is not supported");
+  if (c.b.rank(x) != spatial + 2 || c.b.rank(grid) != spatial + 2) c.refuse("the ranks differ");
+  Shape out = c.out_shape();
+  int rank = spatial + 2;
+  std::vector<int64_t> sizes;
+  std::vector<NodeId> place;  // one for each spatial axis, shaped (batch, 1, *out)
+  for (int k = 0; k < spatial; ++k) {
+    const Expr& size = c.b.shape(x)[at(2 + k)];
+    if (!size.is_constant()) c.refuse("symbolic sizes are not supported here");
+    auto n = static_cast<double>(size.constant());
+    sizes.push_back(size.constant());
+    NodeId g = c.b.slice(grid, spatial + 1, spatial - 1 - k, 1);
+    g = c.b.unsqueeze(c.b.squeeze(g, spatial + 1), 1);
+    NodeId p = align ? mul(c, add(c, g, 1.0), (n - 1) / 2)
+                     : mul(c, add(c, mul(c, add(c, g, 1.0), n), -1.0), 0.5);
+    if (padding == 2) p = align ? reflected(c, p, 0, n - 1) : reflected(c, p, -0.5, n);
+    if (padding != 0) p = minimum(c, maximum(c, p, 0), n - 1);
+    place.push_back(p);
+  }
+  NodeId total = c.b.full(c.b.dtype(x), out, 0);
+  int corners = mode == 1 ? 1 : 1 << spatial;
+  for (int corner = 0; corner < corners; ++corner) {
+    std::vector<NodeId> indices;
+    NodeId weight = number_like(c, x, 1);
+    std::vector<Coordinate> coordinates = {{-1, Expr::index(0)}, {-1, Expr::index(1)}};
+    for (int k = 0; k < spatial; ++k) {
+      NodeId below = c.b.unary(mode == 1 ? UnaryOp::kRound : UnaryOp::kFloor, place[at(k)]);
+      NodeId share = sub(c, place[at(k)], below);
+      bool upper = (corner >> k & 1) != 0;
+      NodeId at_corner = upper ? add(c, below, 1.0) : below;
+      if (mode == 0) weight = mul(c, weight, upper ? share : sub(c, number_like(c, x, 1), share));
+      NodeId inside = c.b.binary(BinaryOp::kAnd,
+                                 c.b.binary(BinaryOp::kLessEqual, number_like(c, x, 0), at_corner),
+                                 less(c, at_corner, static_cast<double>(sizes[at(k)])));
+      weight = c.b.select(inside, weight, number_like(c, x, 0));
+      indices.push_back(c.b.cast(at_corner, DType::kInt64));
+      coordinates.push_back({k, {}});
+    }
+    Shape spread = out;
+    NodeId value = c.b.gather(x, indices, spread, coordinates);
+    total = add(c, total, mul(c, value, weight));
+  }
+  if (c.b.rank(total) != rank) c.refuse("the result has another rank");
+  c.result(total);
+}
+
+void pixel_shuffle(Context& c) {
+  NodeId x = c.tensor("self");
+  int64_t r = c.integer("upscale_factor");
+  Shape s = c.b.shape(x);
+  size_t n = s.size();
+  if (n < 3) c.refuse("it takes images");
+  auto channels = common::exact_div(s[n - 3], r * r);
+  if (!channels) c.refuse("the factor does not divide the channels");
+  Shape split(s.begin(), s.end() - 3);
+  int lead = static_cast<int>(split.size());
+  split.insert(split.end(), {*channels, r, r, s[n - 2], s[n - 1]});
+  std::vector<int> order;
+  for (int k = 0; k <= lead; ++k) order.push_back(k);
+  for (int k : {3, 1, 4, 2}) order.push_back(lead + k);
+  c.set(c.b.reshape(c.b.permute(c.b.reshape(x, split), order), c.out_shape()));
+}
+
+void pixel_unshuffle(Context& c) {
+  NodeId x = c.tensor("self");
+  int64_t r = c.integer("downscale_factor");
+  Shape s = c.b.shape(x);
+  size_t n = s.size();
+  if (n < 3) c.refuse("it takes images");
+  auto height = common::exact_div(s[n - 2], r);
+  auto width = common::exact_div(s[n - 1], r);
+  if (!height || !width) c.refuse("the factor does not divide the sizes");
+  Shape split(s.begin(), s.end() - 2);
+  int lead = static_cast<int>(split.size());
+  split.insert(split.end(), {*height, r, *width, r});
+  std::vector<int> order;
+  for (int k = 0; k < lead; ++k) order.push_back(k);
+  for (int k : {1, 3, 0, 2}) order.push_back(lead + k);
+  c.set(c.b.reshape(c.b.permute(c.b.reshape(x, split), order), c.out_shape()));
+}
+
+// Each row times the matrix of its expert; `offs` holds where each expert's rows end, and rows
+// behind the last end are zero. The rows' matrices are gathered before they are widened, so that
+// no expert that is not used is read.
+void grouped_matmul(Context& c, std::string_view rows_name, std::string_view experts_name) {
+  NodeId x = c.tensor(rows_name);
+  NodeId experts = c.tensor(experts_name);
+  NodeId ends = c.tensor("offs");
+  if (c.b.rank(x) != 2 || c.b.rank(experts) != 3 || c.b.rank(ends) != 1) {
+    c.refuse("only rows times a stack of matrices are supported");
+  }
+  if (c.has("bias")) c.refuse("a bias is not supported");
+  const Shape xs = c.b.shape(x);
+  const Shape es = c.b.shape(experts);
+  if (xs[1] != es[1]) c.refuse("the inner sizes differ");
+  DType d = compute_dtype(c.b.dtype(x));
+  NodeId row = c.b.cast(positions(c, xs[0], 0, 2), c.b.dtype(ends));
+  NodeId passed = c.b.binary(BinaryOp::kLessEqual, c.b.unsqueeze(ends, 0), row);
+  NodeId expert = c.b.reduce(ReduceOp::kSum, c.b.cast(passed, DType::kInt64), {1});
+  Shape full = {xs[0], es[1], es[2]};
+  NodeId index = c.b.reshape(expert, {xs[0], 1, 1});
+  NodeId chosen = c.b.gather(
+      experts, {index}, full,
+      {Coordinate{0, {}}, Coordinate{-1, Expr::index(1)}, Coordinate{-1, Expr::index(2)}});
+  NodeId product = mul(c, c.b.unsqueeze(c.b.cast(x, d), 2), c.b.cast(chosen, d));
+  NodeId sum = c.b.reduce(ReduceOp::kSum, product, {1});
+  NodeId inside = c.b.binary(BinaryOp::kLess, expert, c.b.size_scalar(DType::kInt64, es[0]));
+  c.result(c.b.select(c.b.unsqueeze(inside, 1), sum, number_like(c, sum, 0)));
+}
+
+}  // namespace
+
+void add_special_operators(OperatorTable* t) {
+  t->add("aten.i0", bessel_i0);
+  t->add("aten.special_i0", bessel_i0);
+  t->add("aten.gcd", [](Context& c) { divisor(c, false); });
+  t->add("aten.lcm", [](Context& c) { divisor(c, true); });
+  t->add("aten.dist", dist);
+  t->add("aten.cdist", cdist);
+  t->add("aten._cdist_forward", cdist);
+  t->add("aten.pdist", pdist);
+  t->add("aten._pdist_forward", pdist);
+  t->add("aten.diagflat", diagflat);
+  t->add("aten.diagonal_scatter", diagonal_scatter);
+  t->add("aten.as_strided_scatter", as_strided_scatter);
+  t->add("aten.logspace", logspace);
+  t->add("aten.quantile", [](Context& c) { quantile(c, false); });
+  t->add("aten.nanquantile", [](Context& c) { quantile(c, true); });
+  t->add("aten._native_batch_norm_legit_functional", batch_norm_functional);
+  t->add("aten._embedding_bag_forward_only", embedding_bag);
+  t->add("aten._embedding_bag", embedding_bag);
+  t->add("aten.nonzero_static", nonzero_static);
+  for (const char* name :
+       {"aten.upsample_nearest1d", "aten.upsample_nearest2d", "aten.upsample_nearest3d"}) {
+    t->add(name, upsample_nearest);
+  }
+  for (const char* name :
+       {"aten.upsample_linear1d", "aten.upsample_bilinear2d", "aten.upsample_trilinear3d"}) {
+    t->add(name, upsample_linear);
+  }
+  t->add("aten.grid_sampler_2d", [](Context& c) { grid_sample(c, 2); });
+  t->add("aten.grid_sampler_3d", [](Context& c) { grid_sample(c, 3); });
+  t->add("aten.pixel_shuffle", pixel_shuffle);
+  t->add("aten.pixel_unshuffle", pixel_unshuffle);
+  t->add("aten._grouped_mm", [](Context& c) { grouped_matmul(c, "self", "mat2"); });
+  t->add("transformers.grouped_mm_fallback",
+         [](Context& c) { grouped_matmul(c, "input", "weight"); });
+}
+
+}  // namespace clients

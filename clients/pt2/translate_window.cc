@@ -1,0 +1,488 @@
+// Convolutions and pooling: views of sliding windows, then a product and sum, a mean or a maximum.
+#include <algorithm>
+#include <limits>
+
+#include "clients/pt2/operators.h"
+#include "clients/pt2/translate_math.h"
+
+namespace clients {
+namespace {
+
+size_t at(int axis) { return static_cast<size_t>(axis); }
+
+// One number for each spatial axis; a single number serves all.
+std::vector<int64_t> per_axis(Context& c, std::string_view name, int spatial,
+                              std::vector<int64_t> fallback) {
+  std::vector<int64_t> out = c.integers(name, {});
+  if (out.empty()) out = std::move(fallback);
+  if (out.size() == 1) out.resize(at(spatial), out[0]);
+  if (static_cast<int>(out.size()) != spatial) c.refuse(std::string(name) + " has another length");
+  return out;
+}
+
+struct Window {
+  std::vector<int64_t> kernel, stride, padding, dilation;
+};
+
+// Position along spatial axis k of the element that output place `o` reads at kernel place `t`.
+Expr tap(const Window& w, size_t k, const Expr& o, const Expr& t) {
+  return o * Expr(w.stride[k]) + t * Expr(w.dilation[k]) - Expr(w.padding[k]);
+}
+
+// (batch, channel, *sizes) to (batch, channel, *out, *kernel), `fill` outside of the operand.
+NodeId windows(Context& c, NodeId x, const Window& w, const Shape& out, double fill) {
+  Shape shape = c.b.shape(x);
+  size_t spatial = w.kernel.size();
+  size_t lead = shape.size() - spatial;
+  View view;
+  for (size_t k = 0; k < lead; ++k) {
+    view.shape.push_back(shape[k]);
+    view.index.push_back(Expr::index(static_cast<int>(k)));
+  }
+  view.shape.insert(view.shape.end(), out.begin(), out.end());
+  view.shape.insert(view.shape.end(), w.kernel.begin(), w.kernel.end());
+  for (size_t k = 0; k < spatial; ++k) {
+    Expr position = tap(w, k, Expr::index(static_cast<int>(lead + k)),
+                        Expr::index(static_cast<int>(lead + spatial + k)));
+    view.index.push_back(position);
+    view.valid.push_back({position, shape[lead + k]});
+  }
+  view.fill = fill;
+  return c.b.view(x, view);
+}
+
+// ---- Convolution -----------------------------------------------------------------------------
+
+struct Convolution {
+  Window window;
+  int64_t groups = 1;
+  bool transposed = false;
+};
+
+// Axes of the product: batch, (group,) channel out, *places, channel in, *kernel.
+struct ProductAxes {
+  int group = -1, channel_out = 0, place = 0, channel_in = 0, tap = 0;
+};
+
+NodeId spread_input(Context& c, NodeId x, const Convolution& conv, const ProductAxes& axes,
+                    const Shape& shape) {
+  const Shape& from = c.b.shape(x);
+  View view;
+  view.shape = shape;
+  view.shape[at(axes.channel_out)] = 1;
+  Expr channel = Expr::index(axes.channel_in);
+  if (axes.group >= 0) channel += Expr::index(axes.group) * shape[at(axes.channel_in)];
+  view.index = {Expr::index(0), channel};
+  for (size_t k = 0; k < conv.window.kernel.size(); ++k) {
+    Expr o = Expr::index(axes.place + static_cast<int>(k));
+    Expr t = Expr::index(axes.tap + static_cast<int>(k));
+    const Expr& size = from[2 + k];
+    if (!conv.transposed) {
+      Expr position = tap(conv.window, k, o, t);
+      view.index.push_back(position);
+      view.valid.push_back({position, size});
+      continue;
+    }
+    // Output place o gets input place i where o + padding = i * stride + t * dilation.
+    Expr reach = o + Expr(conv.window.padding[k]) - t * Expr(conv.window.dilation[k]);
+    Expr position = common::floor_div(reach, conv.window.stride[k]);
+    view.index.push_back(position);
+    view.valid.push_back({position, size});
+    view.valid.push_back({common::mod(reach, conv.window.stride[k]), 1});
+  }
+  return c.b.view(x, view);
+}
+
+NodeId spread_weight(Context& c, NodeId w, const Convolution& conv, const ProductAxes& axes,
+                     const Shape& shape) {
+  View view;
+  view.shape = shape;
+  view.shape[0] = 1;
+  for (size_t k = 0; k < conv.window.kernel.size(); ++k) view.shape[at(axes.place) + k] = 1;
+  Expr out = Expr::index(axes.channel_out);
+  Expr in = Expr::index(axes.channel_in);
+  if (axes.group >= 0) {
+    Expr group = Expr::index(axes.group);
+    (conv.transposed ? in : out) +=
+        group * shape[at(conv.transposed ? axes.channel_in : axes.channel_out)];
+  }
+  view.index = conv.transposed ? std::vector<Expr>{in, out} : std::vector<Expr>{out, in};
+  for (size_t k = 0; k < conv.window.kernel.size(); ++k) {
+    view.index.push_back(Expr::index(axes.tap + static_cast<int>(k)));
+  }
+  return c.b.view(w, view);
+}
+
+NodeId convolve(Context& c, NodeId x, NodeId weight, const Convolution& conv, const Shape& out) {
+  int spatial = static_cast<int>(conv.window.kernel.size());
+  Expr channels_out = out[1];
+  Expr channels_in = c.b.shape(x)[1];
+  auto group_out = common::exact_div(channels_out, conv.groups);
+  auto group_in = common::exact_div(channels_in, conv.groups);
+  if (!group_out || !group_in) c.refuse("the groups do not divide the channels");
+  ProductAxes axes;
+  Shape shape = {out[0]};
+  if (conv.groups > 1) {
+    axes.group = 1;
+    shape.push_back(conv.groups);
+  }
+  axes.channel_out = static_cast<int>(shape.size());
+  shape.push_back(*group_out);
+  axes.place = static_cast<int>(shape.size());
+  shape.insert(shape.end(), out.begin() + 2, out.end());
+  axes.channel_in = static_cast<int>(shape.size());
+  shape.push_back(*group_in);
+  axes.tap = static_cast<int>(shape.size());
+  shape.insert(shape.end(), conv.window.kernel.begin(), conv.window.kernel.end());
+  NodeId product =
+      mul(c, spread_input(c, x, conv, axes, shape), spread_weight(c, weight, conv, axes, shape));
+  std::vector<int> summed;
+  for (int k = 0; k <= spatial; ++k) summed.push_back(axes.channel_in + k);
+  return c.b.reshape(c.b.reduce(ReduceOp::kSum, product, summed), out);
+}
+
+// "same" and "valid" are names for paddings.
+void apply_padding_mode(Context& c, Window* w) {
+  if (c.text("padding", "valid") == "valid") return;
+  if (c.text("padding", "") != "same") c.refuse("unknown padding");
+  for (size_t k = 0; k < w->kernel.size(); ++k) {
+    int64_t total = w->dilation[k] * (w->kernel[k] - 1);
+    w->padding[k] = total / 2;  // an odd total pads its one more element behind
+  }
+}
+
+void convolution(Context& c, bool transposed) {
+  NodeId x = c.tensor("input");
+  NodeId weight = c.tensor("weight");
+  DType d = compute_dtype(c.b.dtype(x));
+  if (c.b.dtype(weight) != c.b.dtype(x)) c.refuse("the operands differ in dtype");
+  int spatial = c.b.rank(weight) - 2;
+  if (spatial < 1 || spatial > 3) c.refuse("it takes one to three spatial axes");
+  x = c.b.cast(x, d);
+  weight = c.b.cast(weight, d);
+  Convolution conv;
+  conv.transposed = transposed || c.flag("transposed", false);
+  conv.groups = c.integer("groups", 1);
+  bool unbatched = c.b.rank(x) == spatial + 1;
+  if (unbatched) x = c.b.unsqueeze(x, 0);
+  if (c.b.rank(x) != spatial + 2) c.refuse("the input has another rank");
+  for (int k = 0; k < spatial; ++k) {
+    const Expr& size = c.b.shape(weight)[at(k + 2)];
+    if (!size.is_constant()) c.refuse("the kernel's size is symbolic");
+    conv.window.kernel.push_back(size.constant());
+  }
+  conv.window.stride = per_axis(c, "stride", spatial, {1});
+  conv.window.dilation = per_axis(c, "dilation", spatial, {1});
+  bool by_name = c.has("padding") && c.is_text("padding");
+  conv.window.padding =
+      by_name ? std::vector<int64_t>(at(spatial), 0) : per_axis(c, "padding", spatial, {0});
+  if (by_name) apply_padding_mode(c, &conv.window);
+  Shape out = c.out_shape();
+  if (unbatched) out.insert(out.begin(), Expr(1));
+  NodeId y = convolve(c, x, weight, conv, out);
+  if (auto bias = c.optional_tensor("bias")) {
+    Shape shape(at(spatial + 2), Expr(1));
+    shape[1] = out[1];
+    y = add(c, y, c.b.reshape(c.b.cast(*bias, d), shape));
+  }
+  c.result(unbatched ? c.b.squeeze(y, 0) : y);
+}
+
+// ---- Pooling ---------------------------------------------------------------------------------
+
+struct Pooling {
+  Window window;
+  NodeId x = 0;  // with a batch and a channel axis
+  Shape out;     // the spatial sizes of the result
+  int spatial = 0;
+};
+
+Pooling pooling(Context& c, int spatial) {
+  Pooling p;
+  p.spatial = spatial;
+  p.x = c.tensor("self");
+  p.window.kernel = per_axis(c, "kernel_size", spatial, {});
+  p.window.stride = per_axis(c, "stride", spatial, p.window.kernel);
+  p.window.padding = per_axis(c, "padding", spatial, {0});
+  p.window.dilation = per_axis(c, "dilation", spatial, {1});
+  Shape out = c.out_shape();
+  if (c.b.rank(p.x) < spatial + 1) c.refuse("the input has another rank");
+  p.out.assign(out.end() - spatial, out.end());
+  return p;
+}
+
+std::vector<int> last(int rank, int count) {
+  std::vector<int> axes;
+  for (int k = rank - count; k < rank; ++k) axes.push_back(k);
+  return axes;
+}
+
+// The kernel axes of a windowed value joined into one, and its greatest element's place there.
+struct Peak {
+  NodeId value = 0;
+  NodeId place = 0;
+};
+
+Peak peak(Context& c, NodeId windowed, int spatial, bool with_place) {
+  int rank = c.b.rank(windowed);
+  Peak out;
+  out.value = c.b.reduce(ReduceOp::kMax, windowed, last(rank, spatial));
+  if (!with_place) return out;
+  Shape joined(c.b.shape(windowed).begin(), c.b.shape(windowed).end() - spatial);
+  Expr taps = 1;
+  for (int k = rank - spatial; k < rank; ++k) taps *= c.b.shape(windowed)[at(k)];
+  joined.push_back(taps);
+  out.place = c.b.reduce(ReduceOp::kArgmax, c.b.reshape(windowed, joined), {rank - spatial});
+  return out;
+}
+
+// Splits a place within the window into one number for each axis.
+std::vector<NodeId> split_place(Context& c, NodeId place, const std::vector<int64_t>& kernel) {
+  std::vector<NodeId> out(kernel.size());
+  for (size_t k = kernel.size(); k-- > 0;) {
+    NodeId size = c.b.scalar_int(DType::kInt64, kernel[k]);
+    out[k] = c.b.binary(BinaryOp::kMod, place, size);
+    place = c.b.binary(BinaryOp::kFloorDiv, place, size);
+  }
+  return out;
+}
+
+double least(DType d) {
+  if (common::is_float(d)) return -std::numeric_limits<double>::infinity();
+  int64_t bits = common::dtype_size(d) * 8;
+  return d == DType::kUint8 || d == DType::kBool ? 0
+                                                 : -static_cast<double>(uint64_t{1} << (bits - 1));
+}
+
+void max_pool(Context& c, int spatial) {
+  Pooling p = pooling(c, spatial);
+  DType d = compute_dtype(c.b.dtype(p.x));
+  NodeId x = c.b.cast(p.x, d);
+  Shape sizes(c.b.shape(x).end() - spatial, c.b.shape(x).end());
+  bool with_place = c.wants_output(1);
+  Peak top = peak(c, windows(c, x, p.window, p.out, least(d)), spatial, with_place);
+  c.result(top.value);
+  if (!with_place) return;
+  std::vector<NodeId> places = split_place(c, top.place, p.window.kernel);
+  int rank = c.b.rank(top.value);
+  NodeId flat = c.b.scalar_int(DType::kInt64, 0);
+  for (int k = 0; k < spatial; ++k) {
+    int axis = rank - spatial + k;
+    NodeId o = positions(c, p.out[at(k)], axis, rank);
+    NodeId start = add(c, mul(c, o, static_cast<double>(p.window.stride[at(k)])),
+                       -static_cast<double>(p.window.padding[at(k)]));
+    NodeId step = mul(c, places[at(k)], static_cast<double>(p.window.dilation[at(k)]));
+    flat = add(c, mul(c, flat, c.b.size_scalar(DType::kInt64, sizes[at(k)])), add(c, start, step));
+  }
+  c.result(flat, 1);
+}
+
+// How many elements of each window count, along one axis: shape (out).
+NodeId window_counts(Context& c, const Pooling& p, size_t k, const Expr& size, bool with_padding,
+                     DType d) {
+  Window w{{p.window.kernel[k]}, {p.window.stride[k]}, {p.window.padding[k]}, {1}};
+  Expr length = size;
+  if (with_padding) {
+    length = size + Expr(2 * w.padding[0]);
+    w.padding[0] = 0;
+  }
+  NodeId ones = c.b.full(d, {length}, 1);
+  return c.b.reduce(ReduceOp::kSum, windows(c, ones, w, {p.out[k]}, 0), {1});
+}
+
+void avg_pool(Context& c, int spatial) {
+  Pooling p = pooling(c, spatial);
+  DType d = compute_dtype(c.b.dtype(p.x));
+  NodeId x = c.b.cast(p.x, d);
+  Shape sizes(c.b.shape(x).end() - spatial, c.b.shape(x).end());
+  NodeId windowed = windows(c, x, p.window, p.out, 0);
+  NodeId total = c.b.reduce(ReduceOp::kSum, windowed, last(c.b.rank(windowed), spatial));
+  if (c.has("divisor_override")) {
+    double divisor = static_cast<double>(c.integer("divisor_override"));
+    return c.result(div(c, total, number_like(c, total, divisor)));
+  }
+  bool padded = std::any_of(p.window.padding.begin(), p.window.padding.end(),
+                            [](int64_t amount) { return amount != 0; });
+  if (!padded && !c.flag("ceil_mode", false)) {
+    double taps = 1;
+    for (int64_t size : p.window.kernel) taps *= static_cast<double>(size);
+    return c.result(div(c, total, number_like(c, total, taps)));
+  }
+  int rank = c.b.rank(total);
+  for (int k = 0; k < spatial; ++k) {
+    NodeId counts = window_counts(c, p, at(k), sizes[at(k)], c.flag("count_include_pad", true), d);
+    Shape shape(at(rank), Expr(1));
+    shape[at(rank - spatial + k)] = p.out[at(k)];
+    total = div(c, total, c.b.reshape(counts, shape));
+  }
+  c.result(total);
+}
+
+// Adaptive pooling: output o covers floor(o * size / out) up to ceil((o + 1) * size / out).
+struct Adaptive {
+  NodeId windowed = 0;          // (..., *out, *widest)
+  std::vector<int64_t> widest;  // of any window, along each axis
+  std::vector<int64_t> sizes, outs;
+};
+
+Adaptive adaptive(Context& c, NodeId x, int spatial, double fill) {
+  Adaptive out;
+  Shape shape = c.b.shape(x);
+  Shape to = c.out_shape();
+  if (c.b.rank(x) < spatial) c.refuse("the input has another rank");
+  size_t lead = shape.size() - at(spatial);
+  View view;
+  for (size_t k = 0; k < lead; ++k) {
+    view.shape.push_back(shape[k]);
+    view.index.push_back(Expr::index(static_cast<int>(k)));
+  }
+  for (int k = 0; k < spatial; ++k) {
+    const Expr& size = shape[lead + at(k)];
+    const Expr& length = to[to.size() - at(spatial - k)];
+    if (!size.is_constant() || !length.is_constant() || length.constant() < 1) {
+      c.refuse("adaptive pooling of symbolic sizes is not supported");
+    }
+    int64_t n = size.constant();
+    int64_t m = length.constant();
+    int64_t widest = 0;
+    for (int64_t o = 0; o < m; ++o) {
+      widest = std::max(widest, ((o + 1) * n + m - 1) / m - o * n / m);
+    }
+    out.sizes.push_back(n);
+    out.outs.push_back(m);
+    out.widest.push_back(widest);
+    view.shape.push_back(m);
+    Expr o = Expr::index(static_cast<int>(lead) + k);
+    Expr t = Expr::index(static_cast<int>(lead) + spatial + k);
+    Expr start = common::floor_div(o * Expr(n), m);
+    Expr end = common::floor_div((o + 1) * Expr(n) + Expr(m - 1), m);
+    view.index.push_back(common::min(start + t, n - 1));
+    view.valid.push_back({t, end - start});
+  }
+  view.shape.insert(view.shape.end(), out.widest.begin(), out.widest.end());
+  view.fill = fill;
+  out.windowed = c.b.view(x, view);
+  return out;
+}
+
+void adaptive_avg_pool(Context& c, int spatial) {
+  NodeId x = c.tensor("self");
+  DType d = compute_dtype(c.b.dtype(x));
+  Adaptive a = adaptive(c, c.b.cast(x, d), spatial, 0);
+  int rank = c.b.rank(a.windowed) - spatial;
+  NodeId total = c.b.reduce(ReduceOp::kSum, a.windowed, last(rank + spatial, spatial));
+  for (int k = 0; k < spatial; ++k) {
+    int64_t n = a.sizes[at(k)];
+    int64_t m = a.outs[at(k)];
+    NodeId o = positions(c, m, rank - spatial + k, rank);
+    NodeId divisor = c.b.scalar_int(DType::kInt64, m);
+    NodeId start = c.b.binary(BinaryOp::kFloorDiv, mul(c, o, static_cast<double>(n)), divisor);
+    NodeId last_one =
+        add(c, mul(c, add(c, o, 1.0), static_cast<double>(n)), static_cast<double>(m - 1));
+    NodeId end = c.b.binary(BinaryOp::kFloorDiv, last_one, divisor);
+    NodeId width = n % m == 0 ? number_like(c, total, static_cast<double>(n / m))
+                              : c.b.cast(sub(c, end, start), d);
+    total = div(c, total, width);
+  }
+  c.result(total);
+}
+
+void adaptive_max_pool(Context& c, int spatial) {
+  NodeId x = c.tensor("self");
+  DType d = compute_dtype(c.b.dtype(x));
+  Adaptive a = adaptive(c, c.b.cast(x, d), spatial, least(d));
+  bool with_place = c.wants_output(1);
+  Peak top = peak(c, a.windowed, spatial, with_place);
+  c.result(top.value);
+  if (!with_place) return;
+  std::vector<NodeId> places = split_place(c, top.place, a.widest);
+  int rank = c.b.rank(top.value);
+  NodeId flat = c.b.scalar_int(DType::kInt64, 0);
+  for (int k = 0; k < spatial; ++k) {
+    NodeId o = positions(c, a.outs[at(k)], rank - spatial + k, rank);
+    NodeId start = c.b.binary(BinaryOp::kFloorDiv, mul(c, o, static_cast<double>(a.sizes[at(k)])),
+                              c.b.scalar_int(DType::kInt64, a.outs[at(k)]));
+    flat = add(c, mul(c, flat, static_cast<double>(a.sizes[at(k)])), add(c, start, places[at(k)]));
+  }
+  c.result(flat, 1);
+}
+
+// (batch, channel, height, width) to (batch, channel * kernel, places).
+void im2col(Context& c) {
+  Window w;
+  w.kernel = per_axis(c, "kernel_size", 2, {});
+  w.stride = per_axis(c, "stride", 2, {1});
+  w.padding = per_axis(c, "padding", 2, {0});
+  w.dilation = per_axis(c, "dilation", 2, {1});
+  NodeId x = c.tensor("self");
+  Shape shape = c.b.shape(x);
+  if (shape.size() < 3) c.refuse("the input has another rank");
+  Shape out;
+  for (size_t k = 0; k < 2; ++k) {
+    Expr room = shape[shape.size() - 2 + k] +
+                Expr(2 * w.padding[k] - w.dilation[k] * (w.kernel[k] - 1) - 1);
+    out.push_back(c.b.simplify(common::floor_div(room, w.stride[k]) + 1));
+  }
+  NodeId windowed = windows(c, x, w, out, 0);
+  int lead = c.b.rank(windowed) - 4;
+  std::vector<int> order;
+  for (int k = 0; k < lead; ++k) order.push_back(k);
+  for (int k : {2, 3, 0, 1}) order.push_back(lead + k);
+  c.set(c.b.reshape(c.b.permute(windowed, order), c.out_shape()));
+}
+
+// Each gradient flows to the element that was its window's maximum.
+void max_pool_backward(Context& c) {
+  NodeId x = c.tensor("self");
+  NodeId gradient = c.tensor("grad_output");
+  NodeId indices = c.tensor("indices");
+  Shape shape = c.b.shape(x);
+  if (shape.size() < 3 || c.b.shape(gradient) != c.b.shape(indices)) c.refuse("the ranks differ");
+  DType d = compute_dtype(c.b.dtype(x));
+  auto flat = [&](const Shape& from) {
+    Shape to(from.begin(), from.end() - 2);
+    to.push_back(c.b.simplify(from[from.size() - 2] * from.back()));
+    return to;
+  };
+  NodeId base = c.b.full(d, flat(shape), 0);
+  NodeId updates = c.b.cast(c.b.reshape(gradient, flat(c.b.shape(gradient))), d);
+  NodeId place = c.b.reshape(indices, flat(c.b.shape(indices)));
+  std::vector<common::Coordinate> coordinates;
+  for (int k = 0; k + 1 < c.b.rank(base); ++k) coordinates.push_back({-1, Expr::index(k)});
+  coordinates.push_back({0, {}});
+  c.result(c.b.reshape(c.b.scatter(ScatterMode::kAdd, base, updates, {place}, coordinates), shape));
+}
+
+}  // namespace
+
+void add_window_operators(OperatorTable* t) {
+  t->add("aten.convolution", [](Context& c) { convolution(c, false); });
+  for (const char* name : {"aten.conv1d", "aten.conv2d", "aten.conv3d"}) {
+    t->add(name, [](Context& c) { convolution(c, false); });
+  }
+  for (const char* name :
+       {"aten.conv_transpose1d", "aten.conv_transpose2d", "aten.conv_transpose3d"}) {
+    t->add(name, [](Context& c) { convolution(c, true); });
+  }
+  t->add("aten.max_pool1d", [](Context& c) { max_pool(c, 1); });
+  t->add("aten.max_pool2d", [](Context& c) { max_pool(c, 2); });
+  t->add("aten.max_pool3d", [](Context& c) { max_pool(c, 3); });
+  t->add("aten.max_pool1d_with_indices", [](Context& c) { max_pool(c, 1); });
+  t->add("aten.max_pool2d_with_indices", [](Context& c) { max_pool(c, 2); });
+  t->add("aten.max_pool3d_with_indices", [](Context& c) { max_pool(c, 3); });
+  t->add("aten.max_pool2d_with_indices_backward", max_pool_backward);
+  t->add("aten.avg_pool1d", [](Context& c) { avg_pool(c, 1); });
+  t->add("aten.avg_pool2d", [](Context& c) { avg_pool(c, 2); });
+  t->add("aten.avg_pool3d", [](Context& c) { avg_pool(c, 3); });
+  t->add("aten.adaptive_avg_pool1d", [](Context& c) { adaptive_avg_pool(c, 1); });
+  t->add("aten.adaptive_avg_pool2d", [](Context& c) { adaptive_avg_pool(c, 2); });
+  t->add("aten._adaptive_avg_pool2d", [](Context& c) { adaptive_avg_pool(c, 2); });
+  t->add("aten.adaptive_avg_pool3d", [](Context& c) { adaptive_avg_pool(c, 3); });
+  t->add("aten._adaptive_avg_pool3d", [](Context& c) { adaptive_avg_pool(c, 3); });
+  t->add("aten.adaptive_max_pool1d", [](Context& c) { adaptive_max_pool(c, 1); });
+  t->add("aten.adaptive_max_pool2d", [](Context& c) { adaptive_max_pool(c, 2); });
+  t->add("aten.adaptive_max_pool3d", [](Context& c) { adaptive_max_pool(c, 3); });
+  t->add("aten.im2col", im2col);
+}
+
+}  // namespace clients
