@@ -251,7 +251,8 @@ Result<std::vector<HostTensor>> interpret(const Graph& graph, std::span<const Ho
                                dtype_name(graph.inputs[i].dtype)));
     }
   }
-  interp::Context context{symbols, options.precision == Precision::kWide, options.max_tensor_bytes};
+  interp::Context context{symbols, options.precision == Precision::kWide,
+                          options.precision == Precision::kPlain, options.max_tensor_bytes};
   std::vector<interp::Value> values;
   for (const HostTensor& input : inputs) {
     LFARM_ASSIGN_OR_RETURN(interp::Value value, interp::aligned(input));

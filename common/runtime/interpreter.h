@@ -13,6 +13,7 @@ namespace common {
 
 enum class Precision : uint8_t {
   kModel,  // every node's result is rounded to its dtype
+  kPlain,  // the same, but sums of float32 accumulate in float32: a plain lowering's error
   kWide,   // floats are carried as float64 and never rounded: the oracle
 };
 
@@ -25,12 +26,12 @@ struct InterpretOptions {
 // Runs a verified graph on inputs of the declared dtypes, whose sizes bind its symbols. Gives one
 // tensor per graph output, in order, with memory of its own; with kWide every float output is
 // float64. Elementwise operations are computed in at least double precision and rounded once,
-// sums and products accumulate in double (integers wrap in their dtype). A sum of float products
-// rounds the sum only. Edge cases follow PyTorch on x86: float to integer out of range gives the
-// least integer, sign(NaN) is 0, shifts by the width or more give 0 or the sign. Integer division
-// and remainder by zero, which PyTorch refuses, give 0.
-// kInvalidInput when inputs do not fit the graph or a view reads outside its operand.
-// Single-threaded; takes memory for the live tensors only.
+// sums and products accumulate in double but for kPlain (integers wrap in their dtype). A sum of
+// float products rounds the sum only. Edge cases follow PyTorch on x86: float to integer out of
+// range gives the least integer, sign(NaN) is 0, shifts by the width or more give 0 or the sign.
+// Integer division and remainder by zero, which PyTorch refuses, give 0. kInvalidInput when inputs
+// do not fit the graph or a view reads outside its operand. Single-threaded; takes memory for the
+// live tensors only.
 Result<std::vector<HostTensor>> interpret(const Graph& graph, std::span<const HostTensor> inputs,
                                           const InterpretOptions& options);
 

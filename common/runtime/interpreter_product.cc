@@ -1,4 +1,5 @@
-// Sums of products: multiply-and-sum and einsum, with double accumulation and no stored product.
+// Sums of products: multiply-and-sum and einsum, without a stored product. `Sum` is the type they
+// accumulate in: double, or float for a plain lowering's error.
 #include <algorithm>
 #include <cstring>
 
@@ -50,24 +51,29 @@ Sizes offsets_of(const Loops& loops, int64_t Loop::*operand) {
 
 // ---- plain loops --------------------------------------------------------------------------
 
-template <class A, class B>
-double dot_row(const A* a, int64_t a_step, const B* b, int64_t b_step, int64_t count) {
-  double part[4] = {};
+template <class Sum, class T>
+Sum to(T x) {
+  return static_cast<Sum>(widen(x));
+}
+
+template <class Sum, class A, class B>
+Sum dot_row(const A* a, int64_t a_step, const B* b, int64_t b_step, int64_t count) {
+  Sum part[4] = {};
   int64_t i = 0;
   for (; i + 4 <= count; i += 4) {
     for (int64_t j = 0; j < 4; ++j) {
-      part[j] += widen(a[(i + j) * a_step]) * widen(b[(i + j) * b_step]);
+      part[j] += to<Sum>(a[(i + j) * a_step]) * to<Sum>(b[(i + j) * b_step]);
     }
   }
-  double sum = (part[0] + part[1]) + (part[2] + part[3]);
-  for (; i < count; ++i) sum += widen(a[i * a_step]) * widen(b[i * b_step]);
+  Sum sum = (part[0] + part[1]) + (part[2] + part[3]);
+  for (; i < count; ++i) sum += to<Sum>(a[i * a_step]) * to<Sum>(b[i * b_step]);
   return sum;
 }
 
 constexpr int64_t kColumns = 512;
 
 // store(index, sum) for every result element.
-template <class A, class B, class Store>
+template <class Sum, class A, class B, class Store>
 void direct_sums(const Problem& problem, const A* a, const B* b, Store&& store) {
   Nest<2> summed = nest_of(problem.summed);
   Loops outer = problem.kept;
@@ -79,27 +85,27 @@ void direct_sums(const Problem& problem, const A* a, const B* b, Store&& store) 
   if (by_columns) outer.pop_back();
   int64_t width = by_columns ? column.size : 1;
   int64_t index = 0;
-  double sums[kColumns];
+  Sum sums[kColumns];
   for_each_position<2>(
       sizes_of(outer), {strides_of(outer, &Loop::a), strides_of(outer, &Loop::b)}, {0, 0},
       [&](const std::array<int64_t, 2>& at) {
         for (int64_t first = 0; first < width; first += kColumns) {
           int64_t count = std::min(kColumns, width - first);
-          std::fill_n(sums, count, 0.0);
+          std::fill_n(sums, count, Sum{0});
           summed.rows(
               {at[0] + first * column.a * by_columns, at[1] + first * column.b * by_columns},
               [&](const std::array<int64_t, 2>& row) {
                 const A* x = a + row[0];
                 const B* y = b + row[1];
                 if (!by_columns) {
-                  sums[0] += dot_row(x, summed.steps[0], y, summed.steps[1], summed.length);
+                  sums[0] += dot_row<Sum>(x, summed.steps[0], y, summed.steps[1], summed.length);
                   return;
                 }
                 for (int64_t r = 0; r < summed.length; ++r) {
                   const A* p = x + r * summed.steps[0];
                   const B* q = y + r * summed.steps[1];
                   for (int64_t j = 0; j < count; ++j) {
-                    sums[j] += widen(p[j * column.a]) * widen(q[j * column.b]);
+                    sums[j] += to<Sum>(p[j * column.a]) * to<Sum>(q[j * column.b]);
                   }
                 }
               });
@@ -111,87 +117,94 @@ void direct_sums(const Problem& problem, const A* a, const B* b, Store&& store) 
 // ---- blocked matrix product ---------------------------------------------------------------
 
 // c[r * ldc + j] += sum over p < depth of a[p * rows + r] * b[p * columns + j]
-using TileKernel = void (*)(const double* a, const double* b, int64_t depth, double* c,
-                            int64_t ldc);
+template <class Sum>
 struct Tile {
   int64_t rows = 0;
   int64_t columns = 0;
-  TileKernel kernel = nullptr;
+  void (*kernel)(const Sum* a, const Sum* b, int64_t depth, Sum* c, int64_t ldc) = nullptr;
 };
 
-// Two vectors of `Width` doubles wide, `Rows` high, held in registers.
-template <int Width, int Rows>
-__attribute__((always_inline)) inline void tile(const double* a, const double* b, int64_t depth,
-                                                double* c, int64_t ldc) {
-  typedef double Vector __attribute__((vector_size(Width * 8)));
+// Two vectors of `Bytes` bytes wide, `Rows` high, held in registers.
+template <class Sum, int Bytes, int Rows>
+__attribute__((always_inline)) inline void tile(const Sum* a, const Sum* b, int64_t depth, Sum* c,
+                                                int64_t ldc) {
+  typedef Sum Vector __attribute__((vector_size(Bytes)));
+  constexpr int kWidth = Bytes / static_cast<int>(sizeof(Sum));
   Vector left[Rows] = {};
   Vector right[Rows] = {};
   for (int64_t p = 0; p < depth; ++p) {
     Vector b0;
     Vector b1;
     std::memcpy(&b0, b, sizeof b0);
-    std::memcpy(&b1, b + Width, sizeof b1);
+    std::memcpy(&b1, b + kWidth, sizeof b1);
     for (int r = 0; r < Rows; ++r) {
       left[r] += a[r] * b0;
       right[r] += a[r] * b1;
     }
     a += Rows;
-    b += 2 * Width;
+    b += 2 * kWidth;
   }
   for (int r = 0; r < Rows; ++r) {
     Vector c0;
     Vector c1;
-    double* row = c + r * ldc;
+    Sum* row = c + r * ldc;
     std::memcpy(&c0, row, sizeof c0);
-    std::memcpy(&c1, row + Width, sizeof c1);
+    std::memcpy(&c1, row + kWidth, sizeof c1);
     c0 += left[r];
     c1 += right[r];
     std::memcpy(row, &c0, sizeof c0);
-    std::memcpy(row + Width, &c1, sizeof c1);
+    std::memcpy(row + kWidth, &c1, sizeof c1);
   }
 }
 
-void tile_plain(const double* a, const double* b, int64_t depth, double* c, int64_t ldc) {
-  tile<2, 4>(a, b, depth, c, ldc);
+template <class Sum>
+void tile_plain(const Sum* a, const Sum* b, int64_t depth, Sum* c, int64_t ldc) {
+  tile<Sum, 16, 4>(a, b, depth, c, ldc);
 }
 #if defined(__x86_64__)
-__attribute__((target("avx2,fma"))) void tile_avx2(const double* a, const double* b, int64_t depth,
-                                                   double* c, int64_t ldc) {
-  tile<4, 4>(a, b, depth, c, ldc);
+template <class Sum>
+__attribute__((target("avx2,fma"))) void tile_avx2(const Sum* a, const Sum* b, int64_t depth,
+                                                   Sum* c, int64_t ldc) {
+  tile<Sum, 32, 4>(a, b, depth, c, ldc);
 }
-__attribute__((target("avx512f,fma"))) void tile_avx512(const double* a, const double* b,
-                                                        int64_t depth, double* c, int64_t ldc) {
-  tile<8, 8>(a, b, depth, c, ldc);
+template <class Sum>
+__attribute__((target("avx512f,fma"))) void tile_avx512(const Sum* a, const Sum* b, int64_t depth,
+                                                        Sum* c, int64_t ldc) {
+  tile<Sum, 64, 8>(a, b, depth, c, ldc);
 }
 #endif
 
-Tile best_tile() {
+template <class Sum>
+Tile<Sum> best_tile() {
+  constexpr int64_t kPair = 32 / sizeof(Sum);  // two vectors of 16 bytes
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f")) return {8, 16, &tile_avx512};
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return {4, 8, &tile_avx2};
+  if (__builtin_cpu_supports("avx512f")) return {8, 4 * kPair, &tile_avx512<Sum>};
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    return {4, 2 * kPair, &tile_avx2<Sum>};
+  }
 #endif
-  return {4, 4, &tile_plain};
+  return {4, kPair, &tile_plain<Sum>};
 }
 
 // A row or column panel of the packed operand: `lanes` of `positions` by `depth`, zero-padded.
-template <class T>
+template <class Sum, class T>
 void pack(const T* from, std::span<const int64_t> positions, std::span<const int64_t> depths,
-          size_t lanes, double* to) {
+          size_t lanes, Sum* panel) {
   size_t n = positions.size();
   // Read in the order of memory.
   bool depth_inside = n < 2 || depths.size() < 2 ||
                       std::abs(depths[1] - depths[0]) < std::abs(positions[1] - positions[0]);
-  if (n < lanes) std::fill_n(to, lanes * depths.size(), 0.0);
+  if (n < lanes) std::fill_n(panel, lanes * depths.size(), Sum{0});
   if (depth_inside) {
     for (size_t j = 0; j < n; ++j) {
       const T* line = from + positions[j];
-      for (size_t p = 0; p < depths.size(); ++p) to[p * lanes + j] = widen(line[depths[p]]);
+      for (size_t p = 0; p < depths.size(); ++p) panel[p * lanes + j] = to<Sum>(line[depths[p]]);
     }
     return;
   }
   for (size_t p = 0; p < depths.size(); ++p) {
     const T* line = from + depths[p];
-    for (size_t j = 0; j < n; ++j) to[p * lanes + j] = widen(line[positions[j]]);
+    for (size_t j = 0; j < n; ++j) panel[p * lanes + j] = to<Sum>(line[positions[j]]);
   }
 }
 
@@ -209,10 +222,11 @@ struct Roles {
   }
 };
 
+template <class Sum>
 class MatrixProduct {
  public:
   MatrixProduct(const Problem& problem, const Roles& roles)
-      : tile_(best_tile()),
+      : tile_(best_tile<Sum>()),
         depth_a_(offsets_of(problem.summed, &Loop::a)),
         depth_b_(offsets_of(problem.summed, &Loop::b)),
         rows_(offsets_of(roles.rows, &Loop::a)),
@@ -220,7 +234,8 @@ class MatrixProduct {
 
   Status reserve() {
     auto take = [](int64_t count, HostTensor& tensor) -> Status {
-      LFARM_ASSIGN_OR_RETURN(tensor, HostTensor::zeros(DType::kFloat64, {count}));
+      constexpr auto kBytes = static_cast<int64_t>(sizeof(Sum));
+      LFARM_ASSIGN_OR_RETURN(tensor, HostTensor::zeros(DType::kUint8, {count * kBytes}));
       return {};
     };
     LFARM_RETURN_IF_ERROR(take(kRows * kDepth, a_));
@@ -238,7 +253,7 @@ class MatrixProduct {
       for (int64_t i = 0; i < m; i += kRows) {
         int64_t high = std::min(kRows, m - i);
         block(a, b, i, high, j, wide);
-        const double* c = data(c_);
+        const Sum* c = data(c_);
         for (int64_t r = 0; r < high; ++r) {
           for (int64_t k = 0; k < wide; ++k) store(i + r, j + k, c[r * kColumnsAtOnce + k]);
         }
@@ -252,12 +267,12 @@ class MatrixProduct {
   static constexpr int64_t kColumnsAtOnce = 256;
   static constexpr int64_t kDepth = 256;
 
-  static double* data(HostTensor& t) { return reinterpret_cast<double*>(t.mutable_bytes().data()); }
+  static Sum* data(HostTensor& t) { return reinterpret_cast<Sum*>(t.mutable_bytes().data()); }
 
   template <class A, class B>
   void block(const A* a, const B* b, int64_t i, int64_t high, int64_t j, int64_t wide) {
-    double* c = data(c_);
-    std::fill_n(c, kRows * kColumnsAtOnce, 0.0);
+    Sum* c = data(c_);
+    std::fill_n(c, kRows * kColumnsAtOnce, Sum{0});
     auto depth = static_cast<int64_t>(depth_a_.size());
     for (int64_t p = 0; p < depth; p += kDepth) {
       int64_t deep = std::min(kDepth, depth - p);
@@ -275,21 +290,21 @@ class MatrixProduct {
   template <class T>
   static void pack_panels(const T* from, const Sizes& positions, int64_t first, int64_t count,
                           const Sizes& depths, int64_t begin, int64_t deep, int64_t lanes,
-                          double* to) {
+                          Sum* panels) {
     auto at = [](int64_t x) { return static_cast<size_t>(x); };
     auto depth = std::span(depths).subspan(at(begin), at(deep));
     for (int64_t j = 0; j < count; j += lanes) {
       auto panel = std::span(positions).subspan(at(first + j), at(std::min(lanes, count - j)));
-      pack(from, panel, depth, at(lanes), to + j * deep);
+      pack(from, panel, depth, at(lanes), panels + j * deep);
     }
   }
 
-  Tile tile_;
+  Tile<Sum> tile_;
   Sizes depth_a_, depth_b_, rows_, columns_;
   HostTensor a_, b_, c_;
 };
 
-template <class A, class B, class Out>
+template <class Sum, class A, class B, class Out>
 Status matrix_sums(const Problem& problem, const Roles& roles, const A* a, const B* b, Out* out) {
   Sizes strides = row_major_strides(sizes_of(problem.kept));
   Sizes by_role[3];  // the result's strides of batch, rows, columns
@@ -304,13 +319,13 @@ Status matrix_sums(const Problem& problem, const Roles& roles, const A* a, const
   };
   Sizes rows = result_offsets(roles.rows, by_role[1]);
   Sizes columns = result_offsets(roles.columns, by_role[2]);
-  MatrixProduct product(problem, roles);
+  MatrixProduct<Sum> product(problem, roles);
   LFARM_RETURN_IF_ERROR(product.reserve());
   for_each_position<3>(
       sizes_of(roles.batch),
       {strides_of(roles.batch, &Loop::a), strides_of(roles.batch, &Loop::b), by_role[0]}, {0, 0, 0},
       [&](const std::array<int64_t, 3>& at) {
-        product.run(a + at[0], b + at[1], [&](int64_t i, int64_t j, double sum) {
+        product.run(a + at[0], b + at[1], [&](int64_t i, int64_t j, Sum sum) {
           out[at[2] + rows[static_cast<size_t>(i)] + columns[static_cast<size_t>(j)]] =
               static_cast<Out>(sum);
         });
@@ -318,15 +333,15 @@ Status matrix_sums(const Problem& problem, const Roles& roles, const A* a, const
   return {};
 }
 
-template <class A, class B, class Out>
+template <class Sum, class A, class B, class Out>
 Status sums(const Problem& problem, const A* a, const B* b, Out* out) {
   Roles roles(problem.kept);
   int64_t rows = count_of(roles.rows);
   int64_t columns = count_of(roles.columns);
   if (rows >= 2 && columns >= 2 && rows * columns >= 16 && count_of(problem.summed) >= 4) {
-    return matrix_sums(problem, roles, a, b, out);
+    return matrix_sums<Sum>(problem, roles, a, b, out);
   }
-  direct_sums(problem, a, b, [&](int64_t i, double sum) { out[i] = static_cast<Out>(sum); });
+  direct_sums<Sum>(problem, a, b, [&](int64_t i, Sum sum) { out[i] = static_cast<Out>(sum); });
   return {};
 }
 
@@ -356,10 +371,13 @@ Result<Value> evaluate(const Context& context, Problem problem, const Value& a, 
     using A = decltype(left);
     return dispatch_stored_float(b.dtype(), [&](auto right) -> Status {
       using B = decltype(right);
-      if (to == DType::kFloat32) {
-        return sums(problem, a.data<A>(), b.data<B>(), out.mutable_data<float>());
+      if (to == DType::kFloat32 && context.narrow) {
+        return sums<float>(problem, a.data<A>(), b.data<B>(), out.mutable_data<float>());
       }
-      return sums(problem, a.data<A>(), b.data<B>(), out.mutable_data<double>());
+      if (to == DType::kFloat32) {
+        return sums<double>(problem, a.data<A>(), b.data<B>(), out.mutable_data<float>());
+      }
+      return sums<double>(problem, a.data<A>(), b.data<B>(), out.mutable_data<double>());
     });
   });
   if (!status.ok()) return status.error();

@@ -28,23 +28,23 @@ struct ReducedAxes {
 // A fold: an accumulator, its neutral value and how it takes one more element.
 template <class T>
 constexpr bool kFloating = std::is_floating_point_v<T>;
-template <class T>
+template <class T, class Wide = double>
 struct SumFold {
   using In = T;
-  using Acc = std::conditional_t<kFloating<T>, double, T>;
+  using Acc = std::conditional_t<kFloating<T>, Wide, T>;
   static Acc neutral() { return 0; }
   static Acc step(Acc a, T x) {
-    if constexpr (kFloating<T>) return a + static_cast<double>(x);
+    if constexpr (kFloating<T>) return a + static_cast<Acc>(x);
     if constexpr (!kFloating<T>) return wrap_add(a, x);
   }
 };
-template <class T>
+template <class T, class Wide = double>
 struct ProdFold {
   using In = T;
-  using Acc = std::conditional_t<kFloating<T>, double, T>;
+  using Acc = std::conditional_t<kFloating<T>, Wide, T>;
   static Acc neutral() { return 1; }
   static Acc step(Acc a, T x) {
-    if constexpr (kFloating<T>) return a * static_cast<double>(x);
+    if constexpr (kFloating<T>) return a * static_cast<Acc>(x);
     if constexpr (!kFloating<T>) return wrap_mul(a, x);
   }
 };
@@ -285,6 +285,10 @@ Result<Value> eval_reduce(const Context& context, const ReduceAttr& attr, const 
       });
     default:
       break;
+  }
+  if (context.narrow && in.dtype() == DType::kFloat32) {
+    if (attr.op == ReduceOp::kSum) return fold<SumFold<float, float>>(context, in, axes);
+    if (attr.op == ReduceOp::kProd) return fold<ProdFold<float, float>>(context, in, axes);
   }
   return dispatch_number(in.dtype(), [&](auto unit) {
     using T = decltype(unit);

@@ -32,6 +32,7 @@ struct Complex {
 struct Context {
   std::span<const int64_t> symbols;
   bool wide = false;
+  bool narrow = false;  // sums of float32 accumulate in float32
   int64_t max_tensor_bytes = 0;
 
   // The dtype that a value of this declared dtype is carried in.

@@ -1,0 +1,195 @@
+#include "common/runtime/compare.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/base/cat.h"
+
+namespace common {
+namespace {
+
+Error differs(std::string message) { return {Code::kVerification, std::move(message)}; }
+
+// "[0, 3]" of a row-major position.
+std::string index_text(const std::vector<int64_t>& sizes, int64_t position) {
+  std::vector<int64_t> index(sizes.size());
+  for (size_t k = sizes.size(); k-- > 0; position /= sizes[k]) index[k] = position % sizes[k];
+  std::string text = "[";
+  for (size_t k = 0; k < index.size(); ++k) text += cat(k ? ", " : "", index[k]);
+  return text + "]";
+}
+
+std::string value_text(const HostTensor& tensor, int64_t i) {
+  return is_float(tensor.dtype()) ? cat(tensor.get(i)) : cat(tensor.get_int(i));
+}
+
+// A complex tensor as twice as many floats, real and imaginary parts in turn.
+Result<HostTensor> as_real(const HostTensor& tensor) {
+  if (tensor.dtype() != DType::kComplex64) return tensor;
+  std::vector<int64_t> sizes = tensor.sizes();
+  sizes.push_back(2);
+  return HostTensor::wrap(DType::kFloat32, std::move(sizes), tensor.bytes());
+}
+
+// The worst of the elements that differ, and their number.
+struct Differences {
+  int64_t count = 0;
+  int64_t worst = 0;
+  double excess = -1;  // of the worst
+  void add(int64_t i, double by) {
+    ++count;
+    if (!(by <= excess)) {  // NaN is the worst
+      worst = i;
+      excess = by;
+    }
+  }
+};
+
+Error report(std::string_view name, const Differences& found, const HostTensor& got,
+             const HostTensor& expected, std::string_view allowed) {
+  return differs(cat(name, ": ", found.count, " of ", got.elements(),
+                     " elements differ, the worst at ", index_text(got.sizes(), found.worst),
+                     ": got ", value_text(got, found.worst), ", expected ",
+                     value_text(expected, found.worst), allowed));
+}
+
+bool same_kind(double a, double b) {
+  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
+  if (std::isinf(a) || std::isinf(b)) return a == b;
+  return true;
+}
+
+// Rounding that reordering a computation may add, relative, by what the output is stored in.
+double slack(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat16:
+      return 4 * 0x1p-10;
+    case DType::kBfloat16:
+      return 4 * 0x1p-7;
+    case DType::kFloat64:
+      return 1e-10;
+    default:
+      return 64 * 0x1p-23;
+  }
+}
+
+// The median magnitude of finite elements other than 0; 0 without any.
+double typical_magnitude(const HostTensor& tensor) {
+  std::vector<double> magnitudes;
+  for (int64_t i = 0; i < tensor.elements(); ++i) {
+    double x = std::fabs(tensor.get(i));
+    if (std::isfinite(x) && x != 0) magnitudes.push_back(x);
+  }
+  if (magnitudes.empty()) return 0;
+  auto middle = magnitudes.begin() + static_cast<std::ptrdiff_t>(magnitudes.size() / 2);
+  std::nth_element(magnitudes.begin(), middle, magnitudes.end());
+  return *middle;
+}
+
+// The relative error of a finite element; 0 when both are 0.
+double error_at(double x, double oracle, double typical) {
+  double difference = std::fabs(x - oracle);
+  if (difference == 0) return 0;
+  return difference / std::max({std::fabs(oracle), typical, 1e-30});
+}
+
+Result<OutputError> verify_exact(std::string_view name, const HostTensor& candidate,
+                                 const HostTensor& oracle, const HostTensor& reference) {
+  Differences found;
+  for (int64_t i = 0; i < candidate.elements(); ++i) {
+    int64_t x = candidate.get_int(i);
+    if (x == oracle.get_int(i) || x == reference.get_int(i)) continue;
+    found.add(i, std::fabs(static_cast<double>(x) - static_cast<double>(oracle.get_int(i))));
+  }
+  if (found.count != 0) return report(name, found, candidate, oracle, "");
+  return OutputError{};
+}
+
+}  // namespace
+
+Status compare_close(std::string_view name, const HostTensor& got, const HostTensor& expected,
+                     const Tolerance& tolerance) {
+  if (got.dtype() != expected.dtype() || got.sizes() != expected.sizes()) {
+    return differs(cat(name, ": got ", got.type_text(), ", expected ", expected.type_text()));
+  }
+  LFARM_ASSIGN_OR_RETURN(HostTensor a, as_real(got));
+  LFARM_ASSIGN_OR_RETURN(HostTensor b, as_real(expected));
+  Differences found;
+  for (int64_t i = 0; i < a.elements(); ++i) {
+    if (!is_float(a.dtype())) {
+      if (a.get_int(i) == b.get_int(i)) continue;
+      found.add(i, std::fabs(a.get(i) - b.get(i)));
+      continue;
+    }
+    double x = a.get(i);
+    double y = b.get(i);
+    if (!same_kind(x, y)) {
+      found.add(i, HUGE_VAL);
+    } else if (std::isfinite(y)) {
+      double over = std::fabs(x - y) - (tolerance.atol + tolerance.rtol * std::fabs(y));
+      if (over > 0) found.add(i, over);
+    }
+  }
+  if (found.count == 0) return {};
+  std::string allowed =
+      is_float(a.dtype()) ? cat(" (rtol ", tolerance.rtol, ", atol ", tolerance.atol, ")") : "";
+  return report(name, found, a, b, allowed);
+}
+
+Result<OutputError> verify_output(std::string_view name, const HostTensor& candidate,
+                                  const HostTensor& oracle, const HostTensor& reference) {
+  if (candidate.sizes() != oracle.sizes() || candidate.sizes() != reference.sizes() ||
+      candidate.dtype() != reference.dtype()) {
+    return differs(
+        cat(name, ": got ", candidate.type_text(), ", expected ", reference.type_text()));
+  }
+  LFARM_ASSIGN_OR_RETURN(HostTensor x, as_real(candidate));
+  LFARM_ASSIGN_OR_RETURN(HostTensor truth, as_real(oracle));
+  LFARM_ASSIGN_OR_RETURN(HostTensor plain, as_real(reference));
+  if (!is_float(x.dtype())) return verify_exact(name, x, truth, plain);
+
+  double typical = typical_magnitude(truth);
+  OutputError error;
+  for (int64_t i = 0; i < x.elements(); ++i) {
+    if (!std::isfinite(truth.get(i)) || !std::isfinite(plain.get(i))) continue;
+    error.reference = std::max(error.reference, error_at(plain.get(i), truth.get(i), typical));
+  }
+  error.allowed = 2 * error.reference + slack(x.dtype());
+  Differences found;
+  for (int64_t i = 0; i < x.elements(); ++i) {
+    double got = x.get(i);
+    double expected = truth.get(i);
+    if (!std::isfinite(got) || !std::isfinite(expected)) {
+      bool overflows = !same_kind(plain.get(i), expected);
+      bool passes = same_kind(got, expected) || (overflows && !std::isfinite(got)) ||
+                    (overflows && error_at(got, plain.get(i), typical) <= error.allowed);
+      if (!passes) found.add(i, HUGE_VAL);
+      continue;
+    }
+    double e = error_at(got, expected, typical);
+    error.candidate = std::max(error.candidate, e);
+    if (!(e <= error.allowed)) found.add(i, e);
+  }
+  if (found.count == 0) return error;
+  return report(name, found, x, truth,
+                cat(" (error ", found.excess, ", allowed ", error.allowed, ")"));
+}
+
+Result<OutputError> verify_outputs(std::span<const HostTensor> candidate,
+                                   std::span<const HostTensor> oracle,
+                                   std::span<const HostTensor> reference) {
+  if (candidate.size() != oracle.size() || candidate.size() != reference.size()) {
+    return differs(cat("got ", candidate.size(), " outputs, expected ", oracle.size()));
+  }
+  OutputError worst;
+  for (size_t i = 0; i < candidate.size(); ++i) {
+    LFARM_ASSIGN_OR_RETURN(OutputError error,
+                           verify_output(cat("output ", i), candidate[i], oracle[i], reference[i]));
+    worst.candidate = std::max(worst.candidate, error.candidate);
+    worst.reference = std::max(worst.reference, error.reference);
+    worst.allowed = std::max(worst.allowed, error.allowed);
+  }
+  return worst;
+}
+
+}  // namespace common
