@@ -1,0 +1,178 @@
+#include "coordinator/service/command.h"
+
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <utility>
+
+#include "common/base/cat.h"
+#include "common/base/files.h"
+#include "common/base/log.h"
+#include "coordinator/service/service.h"
+
+namespace coordinator::service {
+
+using common::cat;
+using common::Code;
+
+namespace {
+
+int exit_code(Code code) {
+  switch (code) {
+    case Code::kInvalidInput:
+      return 2;
+    case Code::kUnsupported:
+      return 3;
+    case Code::kUnavailable:
+      return 4;
+    case Code::kVerification:
+      return 5;
+    default:
+      return 1;
+  }
+}
+
+int fail(const common::Error& error) {
+  std::fprintf(stderr, "lfarm-coordinator: %s\n", error.message.c_str());
+  return exit_code(error.code);
+}
+
+// Signals as something to read. Blocks them in this thread, and so in those it starts later.
+class SignalDescriptor {
+ public:
+  SignalDescriptor() {
+    sigset_t set;
+    ::sigemptyset(&set);
+    for (int signal : {SIGTERM, SIGINT, SIGHUP}) ::sigaddset(&set, signal);
+    ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+    fd_ = ::signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    LFARM_CHECK(fd_ >= 0, "no signalfd");
+  }
+  ~SignalDescriptor() { ::close(fd_); }
+  SignalDescriptor(const SignalDescriptor&) = delete;
+  SignalDescriptor& operator=(const SignalDescriptor&) = delete;
+
+  int fd() const { return fd_; }
+  // The next signal; 0 when there is none.
+  int take() {
+    signalfd_siginfo info;
+    ssize_t size = ::read(fd_, &info, sizeof info);
+    return size == static_cast<ssize_t>(sizeof info) ? static_cast<int>(info.ssi_signo) : 0;
+  }
+
+ private:
+  int fd_ = -1;
+};
+
+struct Arguments {
+  ServiceOptions service;
+  std::string endpoint_file;
+  std::string log = "info";
+};
+
+// Part of messages that take printable ASCII only.
+std::string check_name(const std::string& name) {
+  constexpr size_t kNameMax = 64;
+  bool ok = !name.empty() && name.size() <= kNameMax &&
+            std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c < 0x7f; });
+  return ok ? "" : cat("a name has 1 to ", kNameMax, " printable ASCII characters, no spaces");
+}
+
+void declare(CLI::App& app, Arguments& arguments) {
+  ServiceOptions& service = arguments.service;
+  app.add_option("--listen", service.listen,
+                 "tcp://ADDRESS:PORT (port 0 or *: a free one) or ipc://PATH");
+  app.add_option("--state", service.state, "directory of the cache, the keys and open jobs");
+  app.add_option("--name", service.name, "the farm's name in plans and logs")
+      ->check(CLI::Validator(check_name, "NAME"));
+  app.add_option("--endpoint-file", arguments.endpoint_file,
+                 "write the endpoint that was bound to this file");
+  app.add_flag("--secure", service.secure,
+               "CURVE keys also on loopback; other addresses always need them");
+  app.add_option("--allow", service.allow_file,
+                 "who may connect: lines of KEY TENANT ROLE,ROLE (default: STATE/allow)");
+  app.add_option("--store-bytes", service.store_bytes_max,
+                 "bound on the bytes of kept plans and kernels (0: none)");
+  app.add_option("--searches", service.searches_max, "jobs that search at a time")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--no-worker-ms", service.no_worker_grace_ms,
+                 "a job without a worker of its target fails after this long")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--run-limit-ms", service.run_limit_ms, "longest time for one candidate")
+      ->check(CLI::Range(int64_t{1}, service.farm.run_limit_ms_max));
+  app.add_option("--log", arguments.log, "debug, info, warning, error or off")
+      ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}));
+}
+
+common::LogLevel log_level(const std::string& name) {
+  if (name == "debug") return common::LogLevel::kDebug;
+  if (name == "warning") return common::LogLevel::kWarning;
+  if (name == "error") return common::LogLevel::kError;
+  if (name == "off") return common::LogLevel::kOff;
+  return common::LogLevel::kInfo;
+}
+
+common::Status announce(const Service& service, const Arguments& arguments) {
+  if (!arguments.endpoint_file.empty()) {
+    LFARM_RETURN_IF_ERROR(common::write_file_atomic(
+        arguments.endpoint_file, common::as_bytes(cat(service.endpoint(), '\n'))));
+  }
+  std::printf("listening on %s\n", service.endpoint().c_str());
+  if (!service.public_key().empty()) std::printf("public key %s\n", service.public_key().c_str());
+  std::fflush(stdout);
+  common::log_info(cat("farm ", arguments.service.name, " listens on ", service.endpoint(),
+                       ", state in ", arguments.service.state));
+  return {};
+}
+
+void handle_signals(SignalDescriptor& signals, Service& service) {
+  while (int signal = signals.take()) {
+    if (signal != SIGHUP) {
+      common::log_info(signal == SIGTERM ? "SIGTERM: stopping" : "SIGINT: stopping");
+      service.stop();
+      continue;
+    }
+    auto status = service.reload_allow_list();
+    if (!status.ok()) common::log_error(cat("allow-list: ", status.error().message));
+  }
+}
+
+}  // namespace
+
+int run_coordinator(int argc, const char* const* argv, SearchFactory create_search) {
+  Arguments arguments;
+  arguments.service.state = common::default_state_directory();
+  CLI::App app(
+      "The coordinator of an lfarm: takes models, searches for their fastest plans with "
+      "its workers, and keeps what it finds.");
+  declare(app, arguments);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  common::log_init(arguments.service.name, log_level(arguments.log));
+  // After this line threads start, with the signals blocked.
+  SignalDescriptor signals;
+  arguments.service.create_search = std::move(create_search);
+  auto service = Service::create(arguments.service);
+  if (!service.ok()) return fail(service.error());
+  common::Status status = announce(**service, arguments);
+  if (!status.ok()) return fail(status.error());
+  status = (*service)->run(signals.fd(), [&] { handle_signals(signals, **service); });
+  // Preparing a large graph takes longer than anyone waits for a process to end; everything that
+  // counts is on the disk.
+  if (status.ok() && (*service)->is_busy()) {
+    constexpr useconds_t kFarewellUs = 200'000;  // for the last messages to leave the socket
+    ::usleep(kFarewellUs);
+    ::_exit(0);
+  }
+  return status.ok() ? 0 : fail(status.error());
+}
+
+}  // namespace coordinator::service

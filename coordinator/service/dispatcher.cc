@@ -1,0 +1,232 @@
+#include "coordinator/service/dispatcher.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/cat.h"
+#include "common/base/log.h"
+
+namespace coordinator::service {
+
+using common::cat;
+
+namespace {
+
+farm::Outcome to_farm(common::TaskOutcome outcome) {
+  switch (outcome) {
+    case common::TaskOutcome::kOk:
+      return farm::Outcome::kOk;
+    case common::TaskOutcome::kCompileError:
+      return farm::Outcome::kCompileError;
+    case common::TaskOutcome::kWrong:
+      return farm::Outcome::kWrong;
+    case common::TaskOutcome::kCrash:
+      return farm::Outcome::kCrash;
+    case common::TaskOutcome::kHang:
+      return farm::Outcome::kHang;
+    case common::TaskOutcome::kInfra:
+      return farm::Outcome::kInfra;
+  }
+  return farm::Outcome::kInfra;
+}
+
+CandidateResult without_worker(common::TaskOutcome outcome, std::string message) {
+  CandidateResult result;
+  result.outcome = outcome;
+  result.message = std::move(message);
+  return result;
+}
+
+constexpr const char* kQuarantineReason = "killed several workers";
+
+}  // namespace
+
+Dispatcher::Dispatcher(const DispatcherOptions& options, const common::Clock& clock,
+                       cache::Store& store)
+    : options_(options), clock_(clock), store_(store), scheduler_(options.farm) {}
+
+void Dispatcher::connect(WorkerLink& workers, TaskSink& sink) {
+  workers_ = &workers;
+  sink_ = &sink;
+}
+
+void Dispatcher::feed(farm::Event event) {
+  if (closed_) return;
+  events_.push_back(std::move(event));
+  pump();
+}
+
+void Dispatcher::report(farm::WorkerId worker, const common::TaskLease& lease,
+                        CandidateResult result) {
+  farm::Handle handle = ++handles_made_;
+  farm::Outcome outcome = to_farm(result.outcome);
+  results_.emplace(handle, std::move(result));
+  feed(farm::TaskResult{worker, lease.task_id, lease.epoch, outcome, handle});
+}
+
+void Dispatcher::add_job(farm::JobId job, const std::string& tenant) {
+  by_job_[job];
+  farm::JobAdded event;
+  event.job = job;
+  event.tenant = tenant;
+  feed(std::move(event));
+}
+
+void Dispatcher::add_task(TaskSpec spec) {
+  auto quarantined = store_.get_negative(spec.fingerprint);
+  if (quarantined.ok() && quarantined->has_value()) feed(farm::FingerprintBanned{spec.fingerprint});
+  // The generation keeps ids apart from those that workers may remember of an earlier coordinator.
+  farm::TaskId id = (options_.generation << 32) + ++tasks_made_;
+  farm::TaskAdded event;
+  event.task = id;
+  event.job = spec.job;
+  event.target = spec.target;
+  event.run_limit_ms = options_.run_limit_ms;
+  event.fingerprint = spec.fingerprint;
+  event.payload = id;
+  by_job_[spec.job].insert(id);
+  tasks_.emplace(id, std::move(spec));
+  feed(std::move(event));
+}
+
+void Dispatcher::remove_job(farm::JobId job) {
+  auto found = by_job_.find(job);
+  if (found == by_job_.end()) return;
+  for (farm::TaskId task : found->second) tasks_.erase(task);
+  by_job_.erase(found);
+  std::erase_if(done_, [job](const TaskDone& done) { return done.job == job; });
+  feed(farm::JobRemoved{job});
+}
+
+size_t Dispatcher::open_tasks(farm::JobId job) const {
+  auto found = by_job_.find(job);
+  return found == by_job_.end() ? 0 : found->second.size();
+}
+
+const TaskSpec* Dispatcher::task(uint64_t id) const {
+  auto found = tasks_.find(id);
+  return found == tasks_.end() ? nullptr : &found->second;
+}
+
+void Dispatcher::pump() {
+  if (pumping_) return;
+  pumping_ = true;
+  while (!events_.empty() || !done_.empty()) {
+    if (!events_.empty()) {
+      farm::Event event = std::move(events_.front());
+      events_.pop_front();
+      for (const farm::Action& action : scheduler_.on_event(event, clock_.now_ns())) {
+        carry_out(action);
+      }
+      // A result that was not committed is not needed again.
+      if (auto* result = std::get_if<farm::TaskResult>(&event)) results_.erase(result->result);
+      continue;
+    }
+    TaskDone done = std::move(done_.front());
+    done_.pop_front();
+    sink_->task_done(std::move(done));
+  }
+  pumping_ = false;
+}
+
+void Dispatcher::carry_out(const farm::Action& action) {
+  std::visit([this](const auto& one) { on(one); }, action);
+}
+
+void Dispatcher::on(const farm::SendTask& action) {
+  const TaskSpec* spec = task(action.task);
+  if (spec == nullptr) return;  // its job was removed; the scheduler learns of it next
+  int64_t left_ms = (action.deadline_ns - clock_.now_ns()) / 1'000'000;
+  // The worker is to notice a hang before the lease ends here.
+  int64_t limit_ms =
+      std::clamp<int64_t>(left_ms - options_.farm.lease_slack_ms, 1, common::kDeadlineMsMax);
+  common::Task message;
+  message.lease = {action.task, action.epoch};
+  message.attempt = action.attempt;
+  message.deadline_ms = static_cast<uint32_t>(limit_ms);
+  message.payload = spec->payload;
+  message.blobs = spec->blobs;
+  workers_->send_task(action.worker, message);
+}
+
+void Dispatcher::on(const farm::RevokeLease& action) {
+  workers_->revoke(action.worker, {action.task, action.epoch});
+}
+
+void Dispatcher::on(const farm::TaskCommitted& action) {
+  auto found = results_.find(action.result);
+  if (found == results_.end()) {
+    return end_task(action.task, without_worker(common::TaskOutcome::kCrash,
+                                                cat("quarantined: it ", kQuarantineReason)));
+  }
+  end_task(action.task, std::move(found->second));
+}
+
+void Dispatcher::on(const farm::TaskFailedInfra& action) {
+  common::log_warning(cat("job ", action.job, ": task ", action.task, " given up after ",
+                          action.failures, " failures that were not its own"));
+  end_task(action.task, without_worker(common::TaskOutcome::kInfra,
+                                       cat("given up after ", action.failures,
+                                           " failures of workers; see their logs")));
+}
+
+void Dispatcher::on(const farm::TaskRequeued& action) {
+  common::log_info(cat("job ", action.job, ": task ", action.task, " moves away from ",
+                       workers_->name(action.worker), ": ",
+                       farm::requeue_reason_name(action.reason)));
+}
+
+void Dispatcher::on(const farm::TaskRefused& action) {
+  end_task(action.task,
+           without_worker(common::TaskOutcome::kInfra,
+                          cat("the scheduler refused it: ", farm::refusal_name(action.refusal))));
+}
+
+void Dispatcher::on(const farm::JobRefused& action) {
+  // Its tasks are refused next, and the job fails of that.
+  common::log_error(
+      cat("job ", action.job, ": the scheduler refused it: ", farm::refusal_name(action.refusal)));
+}
+
+void Dispatcher::on(const farm::WorkerRefused& action) {
+  workers_->refused(action.worker, action.refusal);
+}
+
+void Dispatcher::on(const farm::CandidateQuarantined& action) {
+  common::log_warning(
+      cat("candidate ", action.fingerprint.short_hex(), " quarantined: it ", kQuarantineReason));
+  auto status = store_.put_negative(action.fingerprint, {kQuarantineReason, 0});
+  if (!status.ok()) common::log_error(cat("cannot keep it: ", status.error().message));
+}
+
+void Dispatcher::on(const farm::WorkerLost& action) {
+  workers_->lost(action.worker, action.restarted);
+}
+
+void Dispatcher::on(const farm::WorkerUnknown& action) { workers_->ask_for_hello(action.worker); }
+
+void Dispatcher::on(const farm::WorkerSuspended& action) {
+  int64_t pause_ms = (action.until_ns - clock_.now_ns()) / 1'000'000;
+  common::log_warning(cat("worker ", workers_->name(action.worker),
+                          " keeps failing: it gets no work for ", pause_ms, " ms"));
+}
+
+void Dispatcher::on(const farm::NoWorkerForTarget& action) {
+  common::log_warning(cat("job ", action.job, " waits: no worker has the target ", action.target));
+}
+
+void Dispatcher::on(const farm::StaleResult& action) {
+  common::log_info(cat("a result for task ", action.task, " from ", workers_->name(action.worker),
+                       " came under a void lease and was dropped"));
+}
+
+void Dispatcher::end_task(farm::TaskId id, CandidateResult result) {
+  auto found = tasks_.find(id);
+  if (found == tasks_.end()) return;
+  TaskDone done{found->second.job, found->second.tag, std::move(result)};
+  by_job_[done.job].erase(id);
+  tasks_.erase(found);
+  done_.push_back(std::move(done));
+}
+
+}  // namespace coordinator::service

@@ -1,0 +1,28 @@
+// What a job works with; all of it belongs to the service and outlives every job.
+#pragma once
+
+#include "cache/store/store.h"
+#include "common/base/clock.h"
+#include "coordinator/service/background.h"
+#include "coordinator/service/blob_table.h"
+#include "coordinator/service/dispatcher.h"
+#include "coordinator/service/options.h"
+#include "coordinator/service/plan_shelf.h"
+#include "coordinator/service/post.h"
+#include "coordinator/service/workers.h"
+
+namespace coordinator::service {
+
+struct Environment {
+  const ServiceOptions& options;
+  const common::Clock& clock;
+  cache::Store& store;
+  Post& post;
+  BlobTable& blobs;
+  Dispatcher& dispatcher;
+  Workers& workers;
+  Background& background;
+  PlanShelf& plans;
+};
+
+}  // namespace coordinator::service

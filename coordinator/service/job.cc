@@ -1,0 +1,430 @@
+#include "coordinator/service/job.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/cat.h"
+#include "common/base/log.h"
+#include "common/wire/ir_codec.h"
+
+namespace coordinator::service {
+
+using common::cat;
+using common::Digest;
+using common::Error;
+using common::Status;
+
+namespace {
+
+// Proposed beyond what workers can take now, so that a freed worker never waits for the loop.
+constexpr size_t kReserve = 2;
+constexpr int kProposalsMax = 16;  // at a time, so that one job does not hold up the loop
+constexpr int64_t kNsPerMs = 1'000'000;
+constexpr const char* kTooManyGraphs = "the farm holds too many graphs; submit it again later";
+constexpr int64_t kQuietProgressMs = 1'000;  // a sign of life when nothing changes
+
+uint64_t as_count(int64_t number) { return number > 0 ? static_cast<uint64_t>(number) : 0; }
+
+}  // namespace
+
+const char* phase_name(Phase phase) {
+  switch (phase) {
+    case Phase::kAwaitingGraph:
+      return "awaiting graph";
+    case Phase::kAdmitting:
+      return "admitting";
+    case Phase::kQueued:
+      return "queued";
+    case Phase::kPreparing:
+      return "preparing";
+    case Phase::kSearching:
+      return "searching";
+    case Phase::kFetching:
+      return "fetching";
+    case Phase::kEnded:
+      return "ended";
+  }
+  return "unknown";
+}
+
+Job::Job(Environment& environment, JobRequest request)
+    : env_(environment), request_(std::move(request)), started_ns_(env_.clock.now_ns()) {
+  phase_deadline_ns_ = started_ns_ + env_.options.graph_wait_ms * kNsPerMs;
+  env_.dispatcher.add_job(request_.id, request_.tenant);
+}
+
+Job::~Job() { env_.dispatcher.remove_job(request_.id); }
+
+void Job::subscribe(Subscriber subscriber) {
+  std::erase_if(subscribers_, [&](const Subscriber& known) {
+    return known.peer == subscriber.peer && known.request_id == subscriber.request_id;
+  });
+  subscribers_.push_back(std::move(subscriber));
+  if (is_admitted_) send_accepted(subscribers_.back());
+}
+
+void Job::unsubscribe(const std::string& peer) {
+  std::erase_if(subscribers_, [&](const Subscriber& known) { return known.peer == peer; });
+}
+
+bool Job::has_subscriber(const std::string& peer) const {
+  return std::any_of(subscribers_.begin(), subscribers_.end(),
+                     [&](const Subscriber& known) { return known.peer == peer; });
+}
+
+void Job::give_graph(common::SharedBytes bytes) {
+  graph_ = env_.blobs.hold(std::move(bytes));
+  if (!graph_) return fail(common::unavailable(kTooManyGraphs));
+  phase_ = Phase::kAdmitting;
+  stages_.enter("admit", env_.clock.now_ns());
+}
+
+common::SharedBytes Job::graph() const {
+  return graph_ ? env_.blobs.find(graph_->digest()) : common::SharedBytes{};
+}
+
+void Job::resume(JournalledJob journal) {
+  graph_ = env_.blobs.hold(common::share(std::move(journal.graph)));
+  if (!graph_) return interrupt(common::unavailable(kTooManyGraphs));
+  known_ = std::move(journal.results);
+  next_result_ = journal.next_result;
+  admitted();
+}
+
+void Job::admitted() {
+  is_admitted_ = true;
+  phase_ = Phase::kQueued;
+  stages_.enter("queue", env_.clock.now_ns());
+  for (const Subscriber& subscriber : subscribers_) send_accepted(subscriber);
+}
+
+void Job::start_search(std::unique_ptr<JobSearch> search,
+                       std::shared_ptr<const MeasurementSource> measurements) {
+  graph_.reset();
+  search_ = std::move(search);
+  measurements_ = std::move(measurements);
+  phase_ = Phase::kSearching;
+  stages_.end(env_.clock.now_ns());
+  for (const StageTime& stage : search_->preparation()) stages_.add(stage.stage, stage.ms);
+}
+
+// ---- Searching ---------------------------------------------------------------------------------
+
+void Job::drive() {
+  if (phase_ != Phase::kSearching) return;
+  stages_.enter(search_->status().stage, env_.clock.now_ns());
+  size_t room = env_.workers.slots(request_.key.target.name) + kReserve;
+  while (phase_ == Phase::kSearching && !search_->done()) {
+    size_t open = env_.dispatcher.open_tasks(request_.id);
+    if (open >= room) return;
+    int most = static_cast<int>(std::min<size_t>(room - open, kProposalsMax));
+    std::vector<CandidateTask> candidates = search_->propose(most);
+    if (candidates.empty() && (!sent_.empty() || search_->done())) break;
+    if (candidates.empty()) {
+      return fail(common::internal_error("the search neither proposes candidates nor ends"));
+    }
+    for (CandidateTask& candidate : candidates) {
+      if (phase_ == Phase::kSearching) propose(std::move(candidate));
+    }
+  }
+  if (phase_ == Phase::kSearching && search_->done()) finish_search();
+}
+
+void Job::propose(CandidateTask candidate) {
+  Sent sent;
+  sent.key = {candidate.payload.kind, candidate.fingerprint};
+  for (const common::Kernel& kernel : candidate.payload.program.kernels) {
+    sent.kernels.push_back(common::kernel_fingerprint(kernel));
+  }
+  auto known = known_.find(sent.key);
+  if (known != known_.end()) {
+    CandidateResult result = std::move(known->second);
+    known_.erase(known);
+    if (result.report.kernels.size() == sent.kernels.size() ||
+        result.outcome != common::TaskOutcome::kOk) {
+      return search_->on_result(candidate.id, result);
+    }
+  }
+  std::optional<Digest> graph = graph_blob(candidate.graph);
+  if (!graph) return fail(common::unavailable(kTooManyGraphs));
+  candidate.payload.graph = *graph;
+  TaskSpec spec;
+  spec.job = request_.id;
+  spec.tag = candidate.id;
+  spec.target = request_.key.target.name;
+  spec.fingerprint = candidate.fingerprint;
+  spec.payload = common::encode_task_payload(candidate.payload);
+  spec.blobs = {*graph};
+  spec.kernels = sent.kernels;
+  if (spec.payload.size() > common::kPayloadBytesMax) {
+    CandidateResult result;
+    result.outcome = common::TaskOutcome::kCompileError;
+    result.message = cat("the program takes ", spec.payload.size(), " bytes, too many to send");
+    return search_->on_result(candidate.id, result);
+  }
+  if (candidate.payload.kind != common::TaskKind::kCandidate) {
+    finalists_sent_.emplace(candidate.id, spec);
+  }
+  sent_.emplace(candidate.id, std::move(sent));
+  env_.dispatcher.add_task(std::move(spec));
+}
+
+std::optional<Digest> Job::graph_blob(const std::shared_ptr<const common::Graph>& graph) {
+  auto found = graph_blobs_.find(graph.get());
+  if (found == graph_blobs_.end()) {
+    auto blob = env_.blobs.hold(common::share(common::encode_graph(*graph)));
+    if (!blob) return std::nullopt;
+    found = graph_blobs_.emplace(graph.get(), std::make_pair(graph, std::move(*blob))).first;
+  }
+  return found->second.second.digest();
+}
+
+void Job::task_done(uint64_t tag, const CandidateResult& result) {
+  if (phase_ == Phase::kFetching) return rerun_done(result);
+  if (phase_ == Phase::kSearching) learn(tag, result);
+}
+
+void Job::learn(uint64_t candidate, const CandidateResult& result) {
+  auto found = sent_.find(candidate);
+  if (found == sent_.end()) return;
+  Sent sent = std::move(found->second);
+  sent_.erase(found);
+  bool is_ok = result.outcome == common::TaskOutcome::kOk;
+  if (is_ok) keep_measurements(sent.kernels, result.report);
+  auto finalist = finalists_sent_.find(candidate);
+  if (finalist != finalists_sent_.end()) {
+    if (is_ok) finalists_.push_back({std::move(finalist->second), result.report.objects});
+    finalists_sent_.erase(finalist);
+  }
+  if (result.outcome != common::TaskOutcome::kInfra) {
+    Status status = journal_result(env_.store, request_.id, next_result_++, sent.key, result);
+    if (!status.ok()) {
+      common::log_warning(
+          cat("job ", request_.id, ": a result is not in the journal: ", status.error().message));
+    }
+  }
+  search_->on_result(candidate, result);
+}
+
+void Job::keep_measurements(const std::vector<Digest>& kernels, const common::TaskReport& report) {
+  if (report.kernel_ns.size() != kernels.size()) return;
+  int64_t now = common::wall_clock_ns();
+  for (size_t k = 0; k < kernels.size(); ++k) {
+    if (report.kernel_ns[k] == 0) continue;
+    cache::StoredMeasurement measurement{static_cast<double>(report.kernel_ns[k]), report.runs,
+                                         now};
+    auto kept = env_.store.put_measurement(kernels[k], request_.key.target.name, measurement);
+    if (!kept.ok()) {
+      common::log_warning(cat("cannot keep a measurement: ", kept.error().message));
+      return;
+    }
+  }
+}
+
+// ---- From the search's outcome to a plan in the store ------------------------------------------
+
+void Job::finish_search() {
+  auto outcome = search_->outcome();
+  if (!outcome.ok()) return fail(outcome.error());
+  plan_ = std::move(outcome->plan);
+  holder_ = std::move(outcome->worker);
+  Status status = common::verify(plan_);
+  if (!status.ok()) {
+    return fail(common::internal_error(cat("the search's plan: ", status.error().message)));
+  }
+  if (!(plan_.key == request_.key)) {
+    return fail(common::internal_error("the search's plan has another key than the request"));
+  }
+  stages_.enter("fetch", env_.clock.now_ns());
+  phase_ = Phase::kFetching;
+  fetch_objects();
+}
+
+void Job::fetch_objects() {
+  missing_.clear();
+  phase_deadline_ns_ = env_.clock.now_ns() + env_.options.object_wait_ms * kNsPerMs;
+  for (const Digest& object : plan_.objects) {
+    auto there = env_.store.has_blob(object);
+    if (!there.ok()) return fail(there.error());
+    if (!*there) missing_.insert(object);
+  }
+  std::vector<Digest> wanted(missing_.begin(), missing_.end());
+  for (const Digest& object : wanted) {
+    if (!env_.workers.send(holder_, common::BlobRequest{object})) {
+      return objects_lost(cat("worker ", holder_, " is gone"));
+    }
+  }
+  if (missing_.empty()) complete();
+}
+
+void Job::object_arrived(const Digest& digest) {
+  if (phase_ != Phase::kFetching || missing_.erase(digest) == 0) return;
+  if (missing_.empty()) complete();
+}
+
+void Job::object_missing(const std::string& worker, const Digest& digest) {
+  if (phase_ != Phase::kFetching || worker != holder_ || missing_.count(digest) == 0) return;
+  objects_lost(cat("worker ", worker, " no longer has object ", digest.short_hex()));
+}
+
+// The program is verified, so any worker can make its objects once more.
+void Job::objects_lost(const std::string& why) {
+  missing_.clear();
+  auto made_by = [&](const Finalist& finalist) {
+    return std::all_of(plan_.objects.begin(), plan_.objects.end(), [&](const Digest& object) {
+      return std::count(finalist.objects.begin(), finalist.objects.end(), object) != 0;
+    });
+  };
+  auto finalist = std::find_if(finalists_.begin(), finalists_.end(), made_by);
+  if (has_rerun_ || finalist == finalists_.end()) {
+    return fail(common::unavailable(
+        cat("the plan's objects are lost: ", why, "; submit again, measurements are kept")));
+  }
+  common::log_warning(cat("job ", request_.id, ": ", why, "; the finalist runs again"));
+  has_rerun_ = true;
+  phase_deadline_ns_ = 0;  // the scheduler watches over the task
+  env_.dispatcher.add_task(finalist->spec);
+}
+
+void Job::rerun_done(const CandidateResult& result) {
+  if (result.outcome != common::TaskOutcome::kOk) {
+    return fail(
+        common::unavailable(cat("the plan's objects are lost, and making them again ended ",
+                                common::outcome_name(result.outcome), ": ", result.message)));
+  }
+  Status status = adopt(result.report);
+  if (!status.ok()) return fail(status.error());
+  holder_ = result.worker;
+  fetch_objects();
+}
+
+// Compilers need not give the same bytes twice: the plan takes what the second run made.
+Status Job::adopt(const common::TaskReport& report) {
+  common::Plan plan = plan_;
+  for (common::PlanKernel& kernel : plan.kernels) {
+    auto made = std::find_if(
+        report.kernels.begin(), report.kernels.end(),
+        [&](const common::PlanKernel& other) { return other.fingerprint == kernel.fingerprint; });
+    if (made == report.kernels.end()) {
+      return common::internal_error("the finalist's second run lacks a kernel of the plan");
+    }
+    kernel = *made;
+  }
+  plan.objects = report.objects;
+  LFARM_RETURN_IF_ERROR(common::verify(plan));
+  plan_ = std::move(plan);
+  return {};
+}
+
+void Job::complete() {
+  plan_.provenance.farm = env_.options.name;
+  plan_.provenance.created_ns = common::wall_clock_ns();
+  auto ready = env_.plans.keep(plan_);
+  if (!ready.ok()) return fail(ready.error());
+  int64_t now_ns = env_.clock.now_ns();
+  stages_.end(now_ns);
+  SearchStatus status = search_->status();
+  common::PlanReady message = ready->message(0);
+  message.job_id = request_.id;
+  message.cache = status.reused > 0 ? common::CacheOutcome::kPartial : common::CacheOutcome::kMiss;
+  message.candidates = as_count(status.candidates);
+  message.elapsed_ms = as_count(elapsed_ms(now_ns));
+  message.breakdown = stages_.times();
+  for (const Subscriber& subscriber : subscribers_) {
+    message.request_id = subscriber.request_id;
+    env_.post.send(subscriber.peer, message, ready->bytes);
+  }
+  common::log_info(cat("job ", request_.id, " done: ", status.candidates, " candidates, best ",
+                       message.best_ns, " ns, baseline ", message.baseline_ns, " ns, ",
+                       message.elapsed_ms, " ms"));
+  phase_ = Phase::kEnded;
+  Status removed = remove_journal(env_.store, request_.id);
+  if (!removed.ok()) common::log_warning(removed.error().message);
+}
+
+// ---- Ends, deadlines and progress --------------------------------------------------------------
+
+void Job::fail(const Error& error) {
+  if (phase_ == Phase::kEnded) return;
+  common::log_warning(cat("job ", request_.id, " failed: ", error.message));
+  report_failure(error);
+  phase_ = Phase::kEnded;
+  if (!is_admitted_) return;
+  Status removed = remove_journal(env_.store, request_.id);
+  if (!removed.ok()) common::log_warning(removed.error().message);
+}
+
+void Job::interrupt(const Error& error) {
+  if (phase_ == Phase::kEnded) return;
+  report_failure(error);
+  subscribers_.clear();
+}
+
+void Job::report_failure(const Error& error) {
+  for (const Subscriber& subscriber : subscribers_) {
+    env_.post.send(subscriber.peer, common::JobFailed{subscriber.request_id, request_.id,
+                                                      error.code, error.message});
+  }
+}
+
+void Job::send_accepted(const Subscriber& subscriber) {
+  env_.post.send(subscriber.peer,
+                 common::Accepted{subscriber.request_id, request_.id, subscriber.joined});
+}
+
+void Job::tick(int64_t now_ns) {
+  if (phase_ == Phase::kEnded) return;
+  if (phase_ == Phase::kAwaitingGraph && now_ns >= phase_deadline_ns_) {
+    return fail({common::Code::kTimedOut, "the graph's bytes did not arrive; submit it again"});
+  }
+  if (phase_ == Phase::kFetching && !missing_.empty() && now_ns >= phase_deadline_ns_) {
+    return objects_lost(cat("worker ", holder_, " does not answer"));
+  }
+  if (phase_ == Phase::kSearching && !told_to_finish_ && request_.budget_ms != 0 &&
+      as_count(elapsed_ms(now_ns)) >= request_.budget_ms) {
+    told_to_finish_ = true;
+    search_->finish_now();
+  }
+  check_workers(now_ns);
+  if (phase_ != Phase::kEnded) report_progress(now_ns);
+}
+
+// A job nobody waits for may outlast its workers; a client must learn that nothing will come.
+void Job::check_workers(int64_t now_ns) {
+  const std::string& target = request_.key.target.name;
+  if (!is_admitted_ || subscribers_.empty() || env_.workers.has_target(target)) {
+    no_worker_since_ns_ = 0;
+    return;
+  }
+  if (no_worker_since_ns_ == 0) no_worker_since_ns_ = now_ns;
+  int64_t wait_ms = request_.max_wait_ms != 0 ? static_cast<int64_t>(request_.max_wait_ms)
+                                              : env_.options.no_worker_grace_ms;
+  if ((now_ns - no_worker_since_ns_) / kNsPerMs < wait_ms) return;
+  fail(common::unavailable(cat("no worker for target ", target, " for ", wait_ms,
+                               " ms; start one with lfarm-worker or 'lfarm up'")));
+}
+
+void Job::report_progress(int64_t now_ns) {
+  if (subscribers_.empty() || !is_admitted_) return;
+  if (now_ns - last_progress_ns_ < env_.options.progress_ms * kNsPerMs) return;
+  SearchStatus status = this->status();
+  common::Progress progress;
+  progress.job_id = request_.id;
+  progress.stage = phase_ == Phase::kSearching ? status.stage : phase_name(phase_);
+  progress.candidates_done = as_count(status.completed);
+  progress.candidates_total = request_.budget_candidates != 0 ? as_count(status.budget) : 0;
+  progress.best_ns = as_count(status.best_ns);
+  progress.baseline_ns = as_count(status.baseline_ns);
+  progress.workers = static_cast<uint32_t>(env_.workers.count());
+  if (progress == last_progress_ && now_ns - last_progress_ns_ < kQuietProgressMs * kNsPerMs) {
+    return;
+  }
+  last_progress_ = progress;
+  last_progress_ns_ = now_ns;
+  progress.elapsed_ms = as_count(elapsed_ms(now_ns));
+  std::erase_if(subscribers_, [&](const Subscriber& subscriber) {
+    return !env_.post.send(subscriber.peer, progress);
+  });
+}
+
+}  // namespace coordinator::service

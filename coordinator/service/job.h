@@ -1,0 +1,137 @@
+// One job: from a submitted graph through its search to a plan in the store.
+//
+//   awaiting graph -> admitting -> queued -> preparing -> searching -> fetching -> ended
+//
+// Admitting checks the graph and brings the job to the disk; from then on it survives the
+// coordinator. Queued jobs wait for their turn to search. Fetching brings the plan's objects from
+// the worker that measured it.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "coordinator/service/environment.h"
+#include "coordinator/service/job_journal.h"
+#include "coordinator/service/stage_clock.h"
+
+namespace coordinator::service {
+
+// A client that waits for the job, under the number of its request.
+struct Subscriber {
+  std::string peer;
+  uint64_t request_id = 0;
+  bool joined = false;
+};
+
+enum class Phase { kAwaitingGraph, kAdmitting, kQueued, kPreparing, kSearching, kFetching, kEnded };
+const char* phase_name(Phase phase);
+
+// Not thread-safe. Background work reaches a job through its id, because the job may have ended.
+class Job {
+ public:
+  Job(Environment& environment, JobRequest request);
+  ~Job();
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+
+  const JobRequest& request() const { return request_; }
+  Phase phase() const { return phase_; }
+  const std::vector<Subscriber>& subscribers() const { return subscribers_; }
+  // A peer's later request takes the place of an earlier one with the same number.
+  void subscribe(Subscriber subscriber);
+  void unsubscribe(const std::string& peer);
+  bool has_subscriber(const std::string& peer) const;
+
+  // Begins to admit the job; it fails when the farm holds too many graphs.
+  void give_graph(common::SharedBytes bytes);
+  // The job as it was read from its journal: admitted, with what it had learned.
+  void resume(JournalledJob journal);
+  // The graph's bytes, from give_graph() to start_search().
+  common::SharedBytes graph() const;
+  void set_phase(Phase phase) { phase_ = phase; }
+  void admitted();
+  void start_search(std::unique_ptr<JobSearch> search,
+                    std::shared_ptr<const MeasurementSource> measurements);
+
+  // Proposes candidates while there is room for them, and moves on when the search is done.
+  void drive();
+  void task_done(uint64_t tag, const CandidateResult& result);
+  bool wants_object(const common::Digest& digest) const { return missing_.count(digest) != 0; }
+  void object_arrived(const common::Digest& digest);
+  // The worker does not have it.
+  void object_missing(const std::string& worker, const common::Digest& digest);
+
+  // Deadlines and progress.
+  void tick(int64_t now_ns);
+  // Tells everyone who waits, and ends the job for good.
+  void fail(const common::Error& error);
+  // Tells everyone who waits; the journal stays, so that the next coordinator goes on.
+  void interrupt(const common::Error& error);
+
+  SearchStatus status() const { return search_ ? search_->status() : SearchStatus{}; }
+  int64_t elapsed_ms(int64_t now_ns) const { return (now_ns - started_ns_) / 1'000'000; }
+
+ private:
+  struct Sent {
+    ResultKey key;
+    std::vector<common::Digest> kernels;
+  };
+  // A verified whole program whose objects may be wanted again.
+  struct Finalist {
+    TaskSpec spec;
+    std::vector<common::Digest> objects;
+  };
+  void propose(CandidateTask candidate);
+  std::optional<common::Digest> graph_blob(const std::shared_ptr<const common::Graph>& graph);
+  void learn(uint64_t candidate, const CandidateResult& result);
+  void keep_measurements(const std::vector<common::Digest>& kernels,
+                         const common::TaskReport& report);
+  void finish_search();
+  void fetch_objects();
+  void objects_lost(const std::string& why);
+  void rerun_done(const CandidateResult& result);
+  common::Status adopt(const common::TaskReport& report);
+  void complete();
+  void send_accepted(const Subscriber& subscriber);
+  void report_failure(const common::Error& error);
+  void report_progress(int64_t now_ns);
+  void check_workers(int64_t now_ns);
+
+  Environment& env_;
+  JobRequest request_;
+  Phase phase_ = Phase::kAwaitingGraph;
+  std::vector<Subscriber> subscribers_;
+  bool is_admitted_ = false;
+  std::optional<HeldBlob> graph_;
+  int64_t started_ns_ = 0;
+  int64_t phase_deadline_ns_ = 0;
+  int64_t no_worker_since_ns_ = 0;
+  StageClock stages_;
+
+  std::shared_ptr<const MeasurementSource> measurements_;
+  std::unique_ptr<JobSearch> search_;
+  bool told_to_finish_ = false;
+  std::unordered_map<uint64_t, Sent> sent_;
+  std::unordered_map<uint64_t, TaskSpec> finalists_sent_;
+  std::vector<Finalist> finalists_;
+  // The graphs of candidates, encoded once each; the pointer keeps its address from being reused.
+  std::unordered_map<const common::Graph*,
+                     std::pair<std::shared_ptr<const common::Graph>, HeldBlob>>
+      graph_blobs_;
+  KnownResults known_;  // of an earlier coordinator
+  uint64_t next_result_ = 0;
+
+  common::Plan plan_;
+  std::string holder_;  // the worker that has the objects
+  std::set<common::Digest> missing_;
+  bool has_rerun_ = false;
+
+  common::Progress last_progress_;
+  int64_t last_progress_ns_ = 0;
+};
+
+}  // namespace coordinator::service

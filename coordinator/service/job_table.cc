@@ -1,0 +1,380 @@
+#include "coordinator/service/job_table.h"
+
+#include <algorithm>
+#include <charconv>
+#include <exception>
+#include <utility>
+
+#include "common/base/cat.h"
+#include "common/base/log.h"
+#include "common/ir/graph_hash.h"
+#include "common/wire/ir_codec.h"
+#include "coordinator/service/measurements.h"
+
+namespace coordinator::service {
+
+using common::cat;
+using common::Digest;
+using common::Error;
+using common::Result;
+using common::Status;
+
+namespace {
+
+constexpr std::string_view kLastJobName = "coordinator/last-job";
+constexpr int64_t kNsPerMs = 1'000'000;
+// A job whose only budget is a time may try this many.
+constexpr int64_t kCandidatesMax = 1'000'000;
+
+// Runs on a background thread: nothing of the job may be touched there.
+template <class Value, class Function>
+Result<Value> guarded(Function&& function) {
+  try {
+    return function();
+  } catch (const std::exception& exception) {
+    return common::internal_error(cat("cannot search this graph: ", exception.what()));
+  }
+}
+
+Status check_graph(common::ByteView bytes, const Digest& expected) {
+  LFARM_ASSIGN_OR_RETURN(common::Graph graph, common::decode_graph(bytes));
+  Digest actual = common::graph_hash(graph);
+  if (actual == expected) return {};
+  return common::invalid_input(cat("the graph's hash is ", actual.short_hex(),
+                                   ", not the submitted ", expected.short_hex(),
+                                   "; client and farm may be of different versions"));
+}
+
+struct Prepared {
+  std::shared_ptr<const MeasurementSource> measurements;
+  std::unique_ptr<JobSearch> search;  // goes before the measurements it reads
+};
+
+SearchOptions search_options(const JobRequest& request, int64_t default_budget) {
+  SearchOptions options;
+  options.seed = request.seed;
+  options.target = request.key.target;
+  options.policy = request.key.policy;
+  if (request.budget_candidates != 0) {
+    options.budget =
+        static_cast<int64_t>(std::min<uint64_t>(request.budget_candidates, kCandidatesMax));
+  } else {
+    options.budget = request.budget_ms != 0 ? kCandidatesMax : default_budget;
+  }
+  return options;
+}
+
+}  // namespace
+
+// ---- Restart -----------------------------------------------------------------------------------
+
+Status JobTable::resume() {
+  LFARM_ASSIGN_OR_RETURN(std::optional<std::string> last, env_.store.get_named(kLastJobName));
+  if (last) std::from_chars(last->data(), last->data() + last->size(), last_id_);
+  LFARM_ASSIGN_OR_RETURN(std::vector<std::string> names, env_.store.open_jobs());
+  for (const std::string& name : names) {
+    auto journal = read_journal(env_.store, name);
+    bool is_current = journal.ok() && journal->request.key.epoch == common::kCompilerEpoch;
+    if (is_current) {
+      auto plan = env_.plans.find(journal->request.key.digest());
+      is_current = !plan.ok() || !plan->has_value();
+    }
+    if (!is_current) {
+      common::log_warning(cat("journal ", name, " closed: ",
+                              journal.ok() ? "its plan is there or it is of an earlier compiler"
+                                           : journal.error().message));
+      LFARM_RETURN_IF_ERROR(env_.store.remove_job(name));
+      continue;
+    }
+    farm::JobId id = journal->request.id;
+    last_id_ = std::max(last_id_, id);
+    common::log_info(cat("job ", id, " goes on with ", journal->results.size(), " known results"));
+    by_key_.emplace(journal->request.key.digest(), id);
+    auto job = std::make_unique<Job>(env_, journal->request);
+    job->resume(std::move(*journal));
+    jobs_.emplace(id, std::move(job));
+  }
+  return {};
+}
+
+// ---- Submits -----------------------------------------------------------------------------------
+
+void JobTable::submit(const std::string& peer, const std::string& tenant,
+                      const common::Submit& request, common::SharedBytes graph) {
+  std::string target = request.target.empty() ? env_.workers.any_target() : request.target;
+  std::string policy =
+      request.policy.empty() ? std::string(common::kDefaultPolicy) : request.policy;
+  common::PlanKey key{request.graph_hash, {target}, policy, std::string(common::kCompilerEpoch)};
+  Digest key_digest = key.digest();
+  auto answered = answer_from_cache(peer, request, target.empty() ? nullptr : &key_digest);
+  if (!answered.ok()) return refuse(peer, request, answered.error());
+  if (*answered) return;
+  if (target.empty()) return park(peer, tenant, request, std::move(graph));
+
+  Job* job = job_for(key_digest);
+  bool joined = job != nullptr;
+  if (!joined) {
+    auto made = make(tenant, request, std::move(key));
+    if (!made.ok()) return refuse(peer, request, made.error());
+    job = *made;
+  }
+  job->subscribe({peer, request.request_id, joined});
+  if (job->phase() != Phase::kAwaitingGraph) return;
+  // Another client's encoding of the same graph will do, but its digest must be the one asked for.
+  if (graph && request.graph == job->request().graph) {
+    job->give_graph(std::move(graph));
+    if (job->phase() == Phase::kAdmitting) admit(*job);
+    return;
+  }
+  env_.post.send(peer, common::BlobRequest{job->request().graph});
+}
+
+// True when a PlanReady was sent. Without a key, any target's plan will do.
+Result<bool> JobTable::answer_from_cache(const std::string& peer, const common::Submit& request,
+                                         const Digest* key) {
+  std::string policy =
+      request.policy.empty() ? std::string(common::kDefaultPolicy) : request.policy;
+  LFARM_ASSIGN_OR_RETURN(std::optional<ReadyPlan> ready,
+                         key != nullptr ? env_.plans.find(*key)
+                                        : env_.plans.find_any_target(request.graph_hash, policy));
+  if (!ready) return false;
+  env_.post.send(peer, ready->message(request.request_id), ready->bytes);
+  return true;
+}
+
+void JobTable::park(const std::string& peer, const std::string& tenant,
+                    const common::Submit& request, common::SharedBytes graph) {
+  if (parked_.size() >= env_.options.jobs_max) {
+    return refuse(peer, request,
+                  common::unavailable("too many submits wait for a worker; "
+                                      "start one, or submit again later"));
+  }
+  int64_t wait_ms = request.max_wait_ms != 0 ? static_cast<int64_t>(request.max_wait_ms)
+                                             : env_.options.no_worker_grace_ms;
+  int64_t deadline_ns = env_.clock.now_ns() + wait_ms * kNsPerMs;
+  parked_.push_back({peer, tenant, request, std::move(graph), deadline_ns});
+}
+
+void JobTable::try_parked(int64_t now_ns) {
+  if (parked_.empty()) return;
+  bool has_worker = env_.workers.count() != 0;
+  std::vector<Parked> parked;
+  parked.swap(parked_);
+  for (Parked& one : parked) {
+    if (has_worker) {
+      submit(one.peer, one.tenant, one.request, std::move(one.graph));
+    } else if (now_ns >= one.deadline_ns) {
+      refuse(one.peer, one.request,
+             common::unavailable("the farm has no worker; start one with lfarm-worker or 'lfarm "
+                                 "up'"));
+    } else {
+      parked_.push_back(std::move(one));
+    }
+  }
+}
+
+void JobTable::refuse(const std::string& peer, const common::Submit& request, const Error& error) {
+  env_.post.send(peer, common::JobFailed{request.request_id, 0, error.code, error.message});
+}
+
+Result<farm::JobId> JobTable::next_id() {
+  LFARM_RETURN_IF_ERROR(env_.store.put_named(kLastJobName, cat(last_id_ + 1)));
+  return ++last_id_;
+}
+
+Result<Job*> JobTable::make(const std::string& tenant, const common::Submit& request,
+                            common::PlanKey key) {
+  if (jobs_.size() >= env_.options.jobs_max) {
+    return common::unavailable("the farm has too many jobs; submit again later");
+  }
+  JobRequest job;
+  LFARM_ASSIGN_OR_RETURN(job.id, next_id());
+  job.key = std::move(key);
+  job.graph = request.graph;
+  job.tenant = tenant;
+  job.budget_candidates = request.budget_candidates;
+  job.budget_ms = request.budget_ms;
+  job.seed = request.seed;
+  job.max_wait_ms = request.max_wait_ms;
+  common::log_info(cat("job ", job.id, " of ", tenant, ": graph ", job.key.graph_hash.short_hex(),
+                       " for ", job.key.target.name));
+  farm::JobId id = job.id;
+  by_key_[job.key.digest()] = id;
+  return jobs_.emplace(id, std::make_unique<Job>(env_, std::move(job))).first->second.get();
+}
+
+void JobTable::cancel(const std::string& peer, bool is_admin, farm::JobId id) {
+  Job* job = find(id);
+  if (job == nullptr) {
+    return env_.post.refuse(peer, common::Code::kInvalidInput,
+                            cat("cannot cancel job ", id, ": no such job is running"));
+  }
+  Error cancelled = common::unavailable(cat("job ", id, " was cancelled; submit it again"));
+  bool waits = job->has_subscriber(peer);
+  if (!waits && !is_admin) {
+    return env_.post.refuse(peer, common::Code::kInvalidInput,
+                            cat("cannot cancel job ", id, ": it is not this client's"));
+  }
+  if (!waits) {
+    env_.post.send(peer, common::JobFailed{0, id, cancelled.code, cancelled.message});
+    return job->fail(cancelled);
+  }
+  std::vector<Subscriber> all = job->subscribers();
+  bool alone =
+      std::all_of(all.begin(), all.end(), [&](const Subscriber& one) { return one.peer == peer; });
+  if (alone) return job->fail(cancelled);
+  job->unsubscribe(peer);
+  for (const Subscriber& one : all) {
+    if (one.peer != peer) continue;
+    env_.post.send(peer, common::JobFailed{one.request_id, id, cancelled.code, cancelled.message});
+  }
+}
+
+// ---- Blobs and results on their way to a job ---------------------------------------------------
+
+void JobTable::graph_arrived(const Digest& digest, const common::SharedBytes& bytes) {
+  for (auto& [id, job] : jobs_) {
+    if (job->phase() != Phase::kAwaitingGraph || job->request().graph != digest) continue;
+    job->give_graph(bytes);
+    if (job->phase() == Phase::kAdmitting) admit(*job);
+  }
+}
+
+void JobTable::graph_missing(const std::string& peer, const Digest& digest) {
+  for (auto& [id, job] : jobs_) {
+    if (job->phase() != Phase::kAwaitingGraph || job->request().graph != digest) continue;
+    if (!job->has_subscriber(peer)) continue;
+    job->fail(common::invalid_input("the client does not have the graph that it submitted"));
+  }
+}
+
+void JobTable::object_arrived(const Digest& digest, const common::SharedBytes& bytes) {
+  bool is_wanted = std::any_of(jobs_.begin(), jobs_.end(), [&](const auto& entry) {
+    return entry.second->wants_object(digest);
+  });
+  if (!is_wanted) return;
+  auto kept = env_.store.put_blob(common::as_text(bytes.bytes));
+  for (auto& [id, job] : jobs_) {
+    if (!job->wants_object(digest)) continue;
+    if (kept.ok()) {
+      job->object_arrived(digest);
+    } else {
+      job->fail(kept.error());
+    }
+  }
+}
+
+void JobTable::object_missing(const std::string& worker, const Digest& digest) {
+  for (auto& [id, job] : jobs_) job->object_missing(worker, digest);
+}
+
+void JobTable::task_done(TaskDone done) {
+  Job* job = find(done.job);
+  if (job != nullptr) job->task_done(done.tag, done.result);
+}
+
+// ---- The life of jobs --------------------------------------------------------------------------
+
+void JobTable::admit(Job& job) {
+  farm::JobId id = job.request().id;
+  env_.background.start([this, id, request = job.request(), graph = job.graph(),
+                         &store = env_.store]() -> Background::Done {
+    Status status = check_graph(graph.bytes, request.key.graph_hash);
+    if (status.ok()) status = journal_job(store, request, graph.bytes);
+    return [this, id, status, request, &store] {
+      Job* job = find(id);
+      if (job != nullptr && status.ok()) return job->admitted();
+      if (job != nullptr) return job->fail(status.error());
+      // It was cancelled meanwhile.
+      if (status.ok() && !remove_journal(store, request.id).ok()) {
+        common::log_warning(cat("cannot close the journal of job ", id));
+      }
+    };
+  });
+}
+
+void JobTable::prepare(Job& job) {
+  job.set_phase(Phase::kPreparing);
+  farm::JobId id = job.request().id;
+  auto options = search_options(job.request(), env_.options.budget_candidates);
+  env_.background.start([this, id, options, graph = job.graph(), &store = env_.store,
+                         create = env_.options.create_search]() -> Background::Done {
+    auto prepared = std::make_shared<Prepared>();
+    prepared->measurements = std::make_shared<StoreMeasurements>(store, options.target.name);
+    Result<std::unique_ptr<JobSearch>> search =
+        guarded<std::unique_ptr<JobSearch>>([&]() -> Result<std::unique_ptr<JobSearch>> {
+          LFARM_ASSIGN_OR_RETURN(common::Graph decoded, common::decode_graph(graph.bytes));
+          return create(decoded, options, prepared->measurements.get());
+        });
+    std::optional<Error> error;
+    if (search.ok()) {
+      prepared->search = std::move(search).value();
+    } else {
+      error = search.error();
+    }
+    return [this, id, prepared, error] {
+      Job* job = find(id);
+      if (job == nullptr) return;
+      if (error) return job->fail(*error);
+      job->start_search(std::move(prepared->search), prepared->measurements);
+    };
+  });
+}
+
+void JobTable::begin_queued() {
+  size_t active = 0;
+  for (const auto& [id, job] : jobs_) active += job->phase() >= Phase::kPreparing ? 1 : 0;
+  for (auto& [id, job] : jobs_) {
+    if (active >= env_.options.searches_max) return;
+    if (job->phase() != Phase::kQueued) continue;
+    prepare(*job);
+    ++active;
+  }
+}
+
+void JobTable::tick(int64_t now_ns) {
+  try_parked(now_ns);
+  for (auto& [id, job] : jobs_) {
+    job->drive();
+    job->tick(now_ns);
+  }
+  sweep();
+  begin_queued();
+}
+
+void JobTable::sweep() {
+  for (auto it = jobs_.begin(); it != jobs_.end();) {
+    if (it->second->phase() != Phase::kEnded) {
+      ++it;
+      continue;
+    }
+    auto key = by_key_.find(it->second->request().key.digest());
+    if (key != by_key_.end() && key->second == it->first) by_key_.erase(key);
+    it = jobs_.erase(it);
+  }
+}
+
+void JobTable::interrupt(const Error& error) {
+  for (auto& [id, job] : jobs_) job->interrupt(error);
+  for (const Parked& one : parked_) refuse(one.peer, one.request, error);
+  parked_.clear();
+}
+
+std::vector<const Job*> JobTable::jobs() const {
+  std::vector<const Job*> all;
+  for (const auto& [id, job] : jobs_) all.push_back(job.get());
+  return all;
+}
+
+Job* JobTable::find(farm::JobId id) {
+  auto found = jobs_.find(id);
+  return found == jobs_.end() || found->second->phase() == Phase::kEnded ? nullptr
+                                                                         : found->second.get();
+}
+
+Job* JobTable::job_for(const Digest& key) {
+  auto found = by_key_.find(key);
+  return found == by_key_.end() ? nullptr : find(found->second);
+}
+
+}  // namespace coordinator::service

@@ -1,0 +1,78 @@
+// All jobs: finds or makes the one that a submit asks for, gives each its turn, and takes up those
+// that an earlier coordinator left behind.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "coordinator/service/job.h"
+
+namespace coordinator::service {
+
+// Not thread-safe.
+class JobTable final : public TaskSink {
+ public:
+  explicit JobTable(Environment& environment) : env_(environment) {}
+
+  // Brings back the jobs whose journals are open. To be called once, before anything else.
+  common::Status resume();
+
+  // Answers with PlanReady, Accepted, a BlobRequest for the graph, or JobFailed.
+  void submit(const std::string& peer, const std::string& tenant, const common::Submit& request,
+              common::SharedBytes graph);
+  // The peer leaves the job; the job ends when nobody else waits for it, or when the peer is an
+  // administrator that does not itself wait for it.
+  void cancel(const std::string& peer, bool is_admin, farm::JobId job);
+  // A blob came: a graph from a client, or a plan's object from a worker.
+  void graph_arrived(const common::Digest& digest, const common::SharedBytes& bytes);
+  void graph_missing(const std::string& peer, const common::Digest& digest);
+  void object_arrived(const common::Digest& digest, const common::SharedBytes& bytes);
+  void object_missing(const std::string& worker, const common::Digest& digest);
+
+  void task_done(TaskDone done) override;
+  // To be called on every turn of the loop: deadlines, progress, proposals, ended jobs.
+  void tick(int64_t now_ns);
+  // Tells every client that waits; journals stay for the next coordinator.
+  void interrupt(const common::Error& error);
+
+  bool idle() const { return jobs_.empty() && parked_.empty(); }
+  std::vector<const Job*> jobs() const;
+  // Submits that wait for a worker whose target they can take.
+  size_t parked() const { return parked_.size(); }
+
+ private:
+  // A submit without a target, while there is no worker whose target it could take.
+  struct Parked {
+    std::string peer;
+    std::string tenant;
+    common::Submit request;
+    common::SharedBytes graph;
+    int64_t deadline_ns = 0;
+  };
+  common::Result<bool> answer_from_cache(const std::string& peer, const common::Submit& request,
+                                         const common::Digest* key);
+  void park(const std::string& peer, const std::string& tenant, const common::Submit& request,
+            common::SharedBytes graph);
+  void try_parked(int64_t now_ns);
+  Job* find(farm::JobId id);
+  Job* job_for(const common::Digest& key);
+  common::Result<Job*> make(const std::string& tenant, const common::Submit& request,
+                            common::PlanKey key);
+  void admit(Job& job);
+  void prepare(Job& job);
+  void begin_queued();
+  void sweep();
+  void refuse(const std::string& peer, const common::Submit& request, const common::Error& error);
+  common::Result<farm::JobId> next_id();
+
+  Environment& env_;
+  std::map<farm::JobId, std::unique_ptr<Job>> jobs_;
+  std::unordered_map<common::Digest, farm::JobId> by_key_;
+  std::vector<Parked> parked_;
+  farm::JobId last_id_ = 0;
+};
+
+}  // namespace coordinator::service

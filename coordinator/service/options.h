@@ -1,0 +1,43 @@
+// How a coordinator is set up, and the seam through which it gets its searches.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "common/base/result.h"
+#include "coordinator/farm/types.h"
+#include "coordinator/search/job_search.h"
+
+namespace coordinator::service {
+
+// JobSearch::create, or a scripted search in its place. Called from background threads.
+using SearchFactory = std::function<common::Result<std::unique_ptr<JobSearch>>(
+    const common::Graph&, const SearchOptions&, const MeasurementSource*)>;
+
+struct ServiceOptions {
+  std::string listen = "tcp://127.0.0.1:*";
+  std::string state;           // directory: store, signing key, transport keys
+  std::string name = "lfarm";  // in plans' provenance
+  // Transport security; always on where the endpoint is reachable from other machines.
+  bool secure = false;
+  std::string allow_file;  // empty: "allow" in the state directory
+
+  farm::Config farm;
+  uint64_t store_bytes_max = 0;  // of plans and kernels; 0: unbounded
+  int64_t heartbeat_ms = 2'000;
+  int64_t no_worker_grace_ms = 30'000;  // without a worker of the target, before a job fails
+  int64_t graph_wait_ms = 30'000;       // for the bytes of a submitted graph
+  int64_t object_wait_ms = 30'000;      // for the objects of a finished plan
+  int64_t progress_ms = 200;
+  int64_t run_limit_ms = 120'000;            // one candidate on a worker
+  int64_t budget_candidates = 64;            // of a job that gives no budget at all
+  size_t searches_max = 4;                   // at a time; other jobs wait their turn
+  size_t jobs_max = 4'096;                   // searching or waiting
+  size_t clients_max = 65'536;               // connections
+  size_t graph_bytes_max = size_t{2} << 30;  // of the graphs of all jobs together
+  SearchFactory create_search;
+};
+
+}  // namespace coordinator::service

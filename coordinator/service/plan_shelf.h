@@ -1,0 +1,58 @@
+// Plans as clients get them: found in the store, or signed and put there.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "cache/store/store.h"
+#include "common/base/signing.h"
+#include "common/plan/plan.h"
+#include "common/wire/messages.h"
+#include "common/wire/socket.h"
+
+namespace coordinator::service {
+
+struct ReadyPlan {
+  common::Digest key;
+  common::Digest plan;        // of `bytes`
+  common::SharedBytes bytes;  // an encoded SignedPlan
+  int64_t best_ns = 0;
+  int64_t baseline_ns = 0;
+  int64_t candidates = 0;
+
+  // The answer to one request, without what the request itself decides.
+  common::PlanReady message(uint64_t request_id) const;
+};
+
+// Not thread-safe.
+class PlanShelf {
+ public:
+  PlanShelf(cache::Store& store, const common::SigningKey& key) : store_(store), key_(key) {}
+
+  // Empty when there is none, or it lost one of its objects.
+  common::Result<std::optional<ReadyPlan>> find(const common::Digest& key);
+  // A plan for the graph whatever its target, a CPU's before others.
+  common::Result<std::optional<ReadyPlan>> find_any_target(const common::Digest& graph_hash,
+                                                           const std::string& policy);
+  // Signs and keeps a plan whose objects are in the store; the plan that is there stays if it is as
+  // fast. Returns the one that is kept.
+  common::Result<ReadyPlan> keep(const common::Plan& plan);
+  common::PublicKey public_key() const { return key_.public_key(); }
+
+ private:
+  struct Origin {
+    int64_t baseline_ns = 0;
+    int64_t candidates = 0;
+  };
+  common::Result<ReadyPlan> ready(cache::StoredPlan stored);
+
+  static constexpr size_t kOriginsMax = 4'096;
+  cache::Store& store_;
+  const common::SigningKey key_;
+  // By plan digest: decoding a plan for two numbers would cost more than finding it.
+  std::unordered_map<common::Digest, Origin> origins_;
+};
+
+}  // namespace coordinator::service

@@ -1,0 +1,177 @@
+#include "coordinator/service/reception.h"
+
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+#include "common/base/cat.h"
+#include "common/base/log.h"
+#include "coordinator/service/status.h"
+
+namespace coordinator::service {
+
+using common::cat;
+using common::Code;
+
+namespace {
+
+template <class Message>
+constexpr bool kIsFromWorker =
+    std::is_same_v<Message, common::Credit> || std::is_same_v<Message, common::Heartbeat> ||
+    std::is_same_v<Message, common::LeaseReturned> || std::is_same_v<Message, common::WorkerBye>;
+
+}  // namespace
+
+Reception::Reception(Environment& environment, JobTable& jobs, std::string coordinator_id)
+    : env_(environment),
+      jobs_(jobs),
+      coordinator_id_(std::move(coordinator_id)),
+      clients_(environment.options.clients_max) {}
+
+void Reception::receive(common::Arrival arrival) {
+  const std::string& peer = arrival.peer;
+  if (!arrival.packet.ok()) {
+    const common::Error& error = arrival.packet.error();
+    common::log_warning(cat("a message from ", arrival.address, " is refused: ", error.message));
+    return env_.post.refuse(peer, error.code, error.message);
+  }
+  common::Packet& packet = *arrival.packet;
+  if (!common::may_send(*arrival.principal, packet.message)) {
+    return env_.post.refuse(peer, Code::kInvalidInput,
+                            cat("this key may not send ", common::message_name(packet.message),
+                                "; ask the farm's administrator for the role"));
+  }
+  Sender from{peer, arrival.address, *arrival.principal, std::move(packet.blob)};
+  bool is_greeting = std::holds_alternative<common::WorkerHello>(packet.message) ||
+                     std::holds_alternative<common::ClientHello>(packet.message) ||
+                     std::holds_alternative<common::Ping>(packet.message);
+  if (!is_greeting && !is_known(peer)) {
+    return env_.post.refuse(peer, Code::kUnavailable,
+                            "the farm does not know this connection; say hello");
+  }
+  std::visit([&](auto& message) { on(from, message); }, packet.message);
+}
+
+bool Reception::is_known(const std::string& peer) {
+  return env_.workers.is_worker(peer) || clients_.touch(peer, env_.clock.now_ns());
+}
+
+void Reception::welcome(const std::string& peer) {
+  common::Welcome message;
+  message.coordinator_id = coordinator_id_;
+  message.heartbeat_ms = static_cast<uint32_t>(env_.options.heartbeat_ms);
+  message.signing_key = env_.plans.public_key();
+  message.compiler_epoch = common::kCompilerEpoch;
+  env_.post.send(peer, message);
+}
+
+void Reception::on(const Sender& from, const common::WorkerHello& message) {
+  if (message.protocol_version != common::kProtocolVersion) {
+    return env_.post.refuse(from.peer, Code::kUnsupported,
+                            cat("worker speaks protocol ", message.protocol_version, ", the farm ",
+                                common::kProtocolVersion, "; install the farm's version"));
+  }
+  if (env_.workers.hello(from.peer, from.address, message)) welcome(from.peer);
+}
+
+void Reception::on(const Sender& from, const common::ClientHello& message) {
+  if (message.protocol_version != common::kProtocolVersion) {
+    return env_.post.refuse(from.peer, Code::kUnsupported,
+                            cat("client speaks protocol ", message.protocol_version, ", the farm ",
+                                common::kProtocolVersion, "; install the farm's version"));
+  }
+  clients_.hello(from.peer, message, env_.clock.now_ns());
+  welcome(from.peer);
+}
+
+void Reception::on(const Sender& from, const common::Ping& message) {
+  env_.post.send(from.peer, common::Pong{message.number});
+}
+
+void Reception::on(const Sender& from, const common::Submit& message) {
+  jobs_.submit(from.peer, from.principal.tenant, message, from.blob);
+}
+
+void Reception::on(const Sender& from, const common::CancelJob& message) {
+  jobs_.cancel(from.peer, from.principal.has(common::Role::kAdmin), message.job_id);
+}
+
+void Reception::on(const Sender& from, const common::PullPlan& message) {
+  auto ready = env_.plans.find(message.plan_key);
+  if (!ready.ok()) {
+    const common::Error& error = ready.error();
+    env_.post.send(from.peer, common::JobFailed{message.request_id, 0, error.code, error.message});
+  } else if (ready->has_value()) {
+    env_.post.send(from.peer, (*ready)->message(message.request_id), (*ready)->bytes);
+  } else {
+    env_.post.send(from.peer, common::PlanMissing{message.request_id});
+  }
+}
+
+void Reception::on(const Sender& from, const common::StatusRequest& message) {
+  common::StatusReply reply;
+  reply.request_id = message.request_id;
+  reply.json = status_json(message.what, {env_, jobs_, clients_, coordinator_id_});
+  if (reply.json.size() > common::kStatusBytesMax) {
+    return env_.post.refuse(from.peer, Code::kUnavailable, "the status is too long to send");
+  }
+  env_.post.send(from.peer, reply);
+}
+
+// Graphs of running jobs first, because workers wait for them; then kernels and plans.
+void Reception::on(const Sender& from, const common::BlobRequest& message) {
+  common::SharedBytes bytes = env_.blobs.find(message.digest);
+  if (!bytes) {
+    auto stored = env_.store.get_blob(message.digest);
+    if (!stored.ok()) common::log_warning(stored.error().message);
+    if (stored.ok() && stored->has_value()) {
+      auto owner = std::make_shared<const std::string>(std::move(**stored));
+      bytes = {common::as_bytes(*owner), owner};
+    }
+  }
+  if (bytes) {
+    env_.post.send(from.peer, common::Blob{message.digest}, bytes);
+  } else {
+    env_.post.send(from.peer, common::BlobMissing{message.digest});
+  }
+}
+
+void Reception::on(const Sender& from, const common::Blob& message) {
+  if (env_.workers.is_worker(from.peer)) {
+    jobs_.object_arrived(message.digest, from.blob);
+  } else {
+    jobs_.graph_arrived(message.digest, from.blob);
+  }
+}
+
+void Reception::on(const Sender& from, const common::BlobMissing& message) {
+  std::string worker = env_.workers.name_of_peer(from.peer);
+  if (!worker.empty()) {
+    jobs_.object_missing(worker, message.digest);
+  } else {
+    jobs_.graph_missing(from.peer, message.digest);
+  }
+}
+
+void Reception::on(const Sender&, const common::Pong&) {}
+
+void Reception::on(const Sender& from, const common::Refused& message) {
+  common::log_warning(cat("a peer at ", from.address, " refused a message: ", message.message));
+}
+
+void Reception::on(const Sender& from, common::TaskResult& message) {
+  env_.workers.on(from.peer, std::move(message));
+}
+
+template <class Message>
+void Reception::on(const Sender& from, const Message& message) {
+  if constexpr (kIsFromWorker<Message>) {
+    if (env_.workers.is_worker(from.peer)) return env_.workers.on(from.peer, message);
+    env_.post.refuse(from.peer, Code::kUnavailable, "this connection is no worker; say hello");
+  } else {
+    env_.post.refuse(from.peer, Code::kInvalidInput,
+                     cat("a coordinator takes no ", common::message_name(message)));
+  }
+}
+
+}  // namespace coordinator::service

@@ -1,0 +1,55 @@
+// Reads what peers send and hands each message to whom it concerns.
+#pragma once
+
+#include <string>
+
+#include "common/wire/socket.h"
+#include "coordinator/service/clients.h"
+#include "coordinator/service/environment.h"
+#include "coordinator/service/job_table.h"
+
+namespace coordinator::service {
+
+// Not thread-safe.
+class Reception {
+ public:
+  Reception(Environment& environment, JobTable& jobs, std::string coordinator_id);
+
+  void receive(common::Arrival arrival);
+  const Clients& clients() const { return clients_; }
+  const std::string& coordinator_id() const { return coordinator_id_; }
+
+ private:
+  // What is known of the message that is being handled.
+  struct Sender {
+    const std::string& peer;
+    const std::string& address;
+    const common::Principal& principal;
+    common::SharedBytes blob;
+  };
+  void on(const Sender& from, const common::WorkerHello& message);
+  void on(const Sender& from, const common::ClientHello& message);
+  void on(const Sender& from, const common::Ping& message);
+  void on(const Sender& from, const common::Submit& message);
+  void on(const Sender& from, const common::CancelJob& message);
+  void on(const Sender& from, const common::PullPlan& message);
+  void on(const Sender& from, const common::StatusRequest& message);
+  void on(const Sender& from, const common::BlobRequest& message);
+  void on(const Sender& from, const common::Blob& message);
+  void on(const Sender& from, const common::BlobMissing& message);
+  void on(const Sender& from, const common::Pong&);
+  void on(const Sender& from, const common::Refused& message);
+  // Messages that only workers send.
+  void on(const Sender& from, common::TaskResult& message);
+  template <class Message>
+  void on(const Sender& from, const Message& message);
+  void welcome(const std::string& peer);
+  bool is_known(const std::string& peer);
+
+  Environment& env_;
+  JobTable& jobs_;
+  const std::string coordinator_id_;
+  Clients clients_;
+};
+
+}  // namespace coordinator::service

@@ -1,0 +1,230 @@
+#include "coordinator/service/service.h"
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "common/base/cat.h"
+#include "common/base/files.h"
+#include "common/base/log.h"
+#include "common/base/signing.h"
+#include "common/wire/security.h"
+#include "common/wire/socket.h"
+#include "coordinator/service/environment.h"
+#include "coordinator/service/job_table.h"
+#include "coordinator/service/reception.h"
+
+namespace coordinator::service {
+
+using common::cat;
+using common::Result;
+using common::Status;
+
+namespace {
+
+constexpr std::string_view kGenerationName = "coordinator/generation";
+constexpr size_t kArrivalsAtOnce = 256;
+// Rounds of arrivals before timers and proposals get their turn.
+constexpr int kRoundsAtOnce = 16;
+constexpr int kBusyWaitMs = 20;
+constexpr int kIdleWaitMs = 250;
+constexpr size_t kBackgroundThreads = 2;
+
+// Grows with every start; part of every task id.
+Result<uint64_t> next_generation(cache::Store& store) {
+  LFARM_ASSIGN_OR_RETURN(std::optional<std::string> last, store.get_named(kGenerationName));
+  uint64_t generation = 0;
+  if (last) std::from_chars(last->data(), last->data() + last->size(), generation);
+  ++generation;
+  LFARM_RETURN_IF_ERROR(store.put_named(kGenerationName, cat(generation)));
+  LFARM_RETURN_IF_ERROR(store.sync());
+  return generation;
+}
+
+struct Security {
+  std::optional<common::KeyPair> keys;
+  std::shared_ptr<common::Authenticator> authenticator;
+};
+
+std::string allow_file(const ServiceOptions& options) {
+  return options.allow_file.empty() ? options.state + "/allow" : options.allow_file;
+}
+
+Result<common::AllowList> read_allow_list(const ServiceOptions& options) {
+  constexpr size_t kAllowBytesMax = size_t{16} << 20;
+  LFARM_ASSIGN_OR_RETURN(std::string text, common::read_file(allow_file(options), kAllowBytesMax));
+  return common::AllowList::parse(text);
+}
+
+Result<Security> secure(const ServiceOptions& options, common::WireContext& context) {
+  Security security;
+  if (!options.secure && common::is_local_endpoint(options.listen)) return security;
+  LFARM_ASSIGN_OR_RETURN(security.keys,
+                         common::load_or_create_key_pair(options.state + "/farm.key"));
+  LFARM_ASSIGN_OR_RETURN(common::AllowList allowed, read_allow_list(options));
+  LFARM_ASSIGN_OR_RETURN(security.authenticator,
+                         common::Authenticator::start(context, std::move(allowed)));
+  return security;
+}
+
+}  // namespace
+
+// Members are destroyed in reverse: the threads end first, and whoever uses another goes before it.
+struct Service::State {
+  ServiceOptions options;
+  common::SteadyClock clock;
+  common::WireContext context;
+  Security security;
+  common::RouterSocket router;
+  std::unique_ptr<cache::Store> store;
+  Post post;
+  BlobTable blobs;
+  PlanShelf plans;
+  Dispatcher dispatcher;
+  Workers workers;
+  Environment environment;
+  JobTable jobs;
+  Reception reception;
+  std::vector<common::Arrival> arrivals;
+  std::atomic<bool> stopping{false};
+  common::Waker stop_waker;
+  Background background;
+
+  struct Parts {
+    common::WireContext context;
+    Security security;
+    common::RouterSocket router;
+    std::unique_ptr<cache::Store> store;
+    common::SigningKey signing_key;
+    uint64_t generation = 0;
+  };
+  State(ServiceOptions its_options, Parts parts)
+      : options(std::move(its_options)),
+        context(std::move(parts.context)),
+        security(std::move(parts.security)),
+        router(std::move(parts.router)),
+        store(std::move(parts.store)),
+        post(router),
+        blobs(options.graph_bytes_max),
+        plans(*store, parts.signing_key),
+        dispatcher({options.farm, parts.generation, options.run_limit_ms}, clock, *store),
+        workers(dispatcher, post, clock, options.heartbeat_ms),
+        environment{options, clock, *store, post, blobs, dispatcher, workers, background, plans},
+        jobs(environment),
+        reception(environment, jobs, cat(options.name, '-', parts.generation)),
+        background(kBackgroundThreads) {
+    dispatcher.connect(workers, jobs);
+  }
+
+  bool drain();
+  void turn();
+  int wait_ms() const;
+  void wind_up();
+};
+
+Service::Service(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Service::~Service() = default;
+
+Result<std::unique_ptr<Service>> Service::create(ServiceOptions options) {
+  LFARM_CHECK(options.create_search != nullptr, "no search to serve");
+  LFARM_RETURN_IF_ERROR(common::make_directories(options.state));
+  common::WireContext context;
+  LFARM_ASSIGN_OR_RETURN(Security security, secure(options, context));
+  // Bound before the store is opened: a taken port is the clearer error when both are taken.
+  LFARM_ASSIGN_OR_RETURN(common::RouterSocket router,
+                         common::RouterSocket::bind(context, {options.listen, security.keys,
+                                                              security.authenticator, nullptr}));
+  cache::StoreOptions store_options;
+  store_options.max_bytes = options.store_bytes_max;
+  LFARM_ASSIGN_OR_RETURN(std::unique_ptr<cache::Store> store,
+                         cache::Store::open(options.state, store_options));
+  LFARM_ASSIGN_OR_RETURN(common::SigningKey signing_key,
+                         common::load_or_create_signing_key(options.state + "/signing.key"));
+  LFARM_ASSIGN_OR_RETURN(uint64_t generation, next_generation(*store));
+  auto state = std::make_unique<State>(
+      std::move(options), State::Parts{std::move(context), std::move(security), std::move(router),
+                                       std::move(store), signing_key, generation});
+  LFARM_RETURN_IF_ERROR(state->jobs.resume());
+  return std::unique_ptr<Service>(new Service(std::move(state)));
+}
+
+const std::string& Service::endpoint() const { return state_->router.endpoint(); }
+
+const std::string& Service::public_key() const {
+  static const std::string kNone;
+  return state_->security.keys ? state_->security.keys->public_key : kNone;
+}
+
+Status Service::run(int watched_fd, const std::function<void()>& on_readable) {
+  State& state = *state_;
+  common::Poller poller;
+  poller.watch(state.router);
+  size_t background = poller.watch_fd(state.background.fd());
+  poller.watch_fd(state.stop_waker.fd());
+  size_t watched = watched_fd >= 0 ? poller.watch_fd(watched_fd) : SIZE_MAX;
+  while (!state.stopping) {
+    LFARM_ASSIGN_OR_RETURN([[maybe_unused]] size_t ready, poller.wait(state.wait_ms()));
+    if (watched != SIZE_MAX && poller.ready(watched)) on_readable();
+    if (poller.ready(background)) state.background.deliver();
+    state.turn();
+  }
+  state.wind_up();
+  return {};
+}
+
+void Service::stop() {
+  state_->stopping = true;
+  state_->stop_waker.wake();
+}
+
+Status Service::reload_allow_list() {
+  if (!state_->security.authenticator) return {};
+  LFARM_ASSIGN_OR_RETURN(common::AllowList allowed, read_allow_list(state_->options));
+  common::log_info(cat("allow-list read: ", allowed.size(), " keys"));
+  state_->security.authenticator->replace(std::move(allowed));
+  return {};
+}
+
+bool Service::is_busy() const { return state_->background.busy(); }
+
+// Messages first, then what they allow, then the clock: a slow coordinator must not declare its
+// workers dead while their heartbeats wait in the socket.
+void Service::State::turn() {
+  post.flush();
+  bool drained = drain();
+  if (drained) dispatcher.feed(farm::Tick{});
+  jobs.tick(clock.now_ns());
+}
+
+// False when there is more to read.
+bool Service::State::drain() {
+  for (int round = 0; round < kRoundsAtOnce; ++round) {
+    arrivals.clear();
+    size_t count = router.receive(arrivals, kArrivalsAtOnce);
+    for (common::Arrival& arrival : arrivals) reception.receive(std::move(arrival));
+    if (count < kArrivalsAtOnce) return true;
+  }
+  return false;
+}
+
+int Service::State::wait_ms() const {
+  if (post.has_backlog() || !jobs.idle()) return kBusyWaitMs;
+  auto timer_ns = dispatcher.scheduler().next_timer_ns();
+  if (!timer_ns) return kIdleWaitMs;
+  int64_t left_ms = (*timer_ns - clock.now_ns()) / 1'000'000 + 1;
+  return static_cast<int>(std::clamp<int64_t>(left_ms, 0, kIdleWaitMs));
+}
+
+void Service::State::wind_up() {
+  dispatcher.close();
+  jobs.interrupt(common::unavailable("the farm is shutting down; submit again later"));
+  post.flush();
+  Status status = store->sync();
+  if (!status.ok()) common::log_error(cat("cannot flush the store: ", status.error().message));
+  common::log_info("coordinator stopped");
+}
+
+}  // namespace coordinator::service

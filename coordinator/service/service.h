@@ -1,0 +1,43 @@
+// The coordinator: one socket, one event loop, and the farm behind it.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "common/base/result.h"
+#include "coordinator/service/options.h"
+
+namespace coordinator::service {
+
+class Service {
+ public:
+  // Opens the state directory, binds the endpoint and takes up the jobs that were open. Errors:
+  // kInvalidInput (endpoint in use or malformed, allow-list malformed), kUnavailable (another
+  // coordinator has the state directory), kCorrupt.
+  static common::Result<std::unique_ptr<Service>> create(ServiceOptions options);
+  ~Service();
+  Service(const Service&) = delete;
+  Service& operator=(const Service&) = delete;
+
+  // The endpoint that peers connect to.
+  const std::string& endpoint() const;
+  // The public CURVE key; empty when transport security is off.
+  const std::string& public_key() const;
+
+  // Serves until stop(); then tells clients and brings everything to the disk. The descriptor (-1:
+  // none) is watched, and `on_readable` called when it has something, from this thread.
+  common::Status run(int watched_fd = -1, const std::function<void()>& on_readable = {});
+  // Makes run() return. Thread-safe.
+  void stop();
+  // Reads the allow-list again. Thread-safe. kInvalidInput leaves the old one in force.
+  common::Status reload_allow_list();
+  // Whether background work is under way, for which destruction would wait. After run().
+  bool is_busy() const;
+
+ private:
+  struct State;
+  explicit Service(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace coordinator::service

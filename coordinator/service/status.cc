@@ -1,0 +1,114 @@
+#include "coordinator/service/status.h"
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+namespace coordinator::service {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+Json farm_json(const StatusSources& sources) {
+  const Environment& env = sources.environment;
+  farm::Stats stats = env.dispatcher.scheduler().stats();
+  return Json{{"name", env.options.name},
+              {"coordinator", sources.coordinator_id},
+              {"compiler_epoch", common::kCompilerEpoch},
+              {"workers", env.workers.count()},
+              {"clients", sources.clients.count()},
+              {"jobs", sources.jobs.jobs().size()},
+              {"waiting_submits", sources.jobs.parked()},
+              {"tasks_open", stats.tasks_open},
+              {"tasks_leased", stats.tasks_leased},
+              {"graph_bytes", env.blobs.bytes()}};
+}
+
+Json workers_json(const StatusSources& sources) {
+  const Environment& env = sources.environment;
+  std::map<farm::WorkerId, farm::WorkerView> views;
+  for (auto& view : env.dispatcher.scheduler().workers()) views.emplace(view.worker, view);
+  int64_t now_ns = env.clock.now_ns();
+  Json rows = Json::array();
+  for (const WorkerSession* session : env.workers.sessions()) {
+    const farm::WorkerView& view = views[session->id];
+    rows.push_back({{"worker", session->name},
+                    {"target", session->target},
+                    {"address", session->address},
+                    {"build", session->build},
+                    {"slots", session->slots_offered},
+                    {"tasks", view.leases},
+                    {"tasks_done", session->tasks_done},
+                    {"suspended", view.suspended},
+                    {"seen_ms_ago", (now_ns - view.last_seen_ns) / 1'000'000},
+                    {"up_s", (now_ns - session->since_ns) / 1'000'000'000}});
+  }
+  return Json{{"workers", std::move(rows)}};
+}
+
+Json jobs_json(const StatusSources& sources) {
+  int64_t now_ns = sources.environment.clock.now_ns();
+  Json rows = Json::array();
+  for (const Job* job : sources.jobs.jobs()) {
+    const JobRequest& request = job->request();
+    SearchStatus status = job->status();
+    rows.push_back({{"job", request.id},
+                    {"phase", phase_name(job->phase())},
+                    {"stage", status.stage},
+                    {"graph", request.key.graph_hash.hex()},
+                    {"target", request.key.target.name},
+                    {"tenant", request.tenant},
+                    {"clients", job->subscribers().size()},
+                    {"candidates", status.candidates},
+                    {"completed", status.completed},
+                    {"budget", status.budget},
+                    {"best_ns", status.best_ns},
+                    {"baseline_ns", status.baseline_ns},
+                    {"regions", status.regions},
+                    {"duplicates", status.duplicates},
+                    {"reused", status.reused},
+                    {"tasks_open", sources.environment.dispatcher.open_tasks(request.id)},
+                    {"elapsed_ms", job->elapsed_ms(now_ns)}});
+  }
+  return Json{{"jobs", std::move(rows)}};
+}
+
+Json family_json(const cache::FamilyStats& family) {
+  return Json{{"count", family.count}, {"bytes", family.bytes}};
+}
+
+Json cache_json(const StatusSources& sources) {
+  auto stats = sources.environment.store.stats();
+  if (!stats.ok()) return Json{{"error", stats.error().message}};
+  return Json{{"plans", family_json(stats->plans)},
+              {"kernels", family_json(stats->kernels)},
+              {"measurements", family_json(stats->measurements)},
+              {"negatives", family_json(stats->negatives)},
+              {"jobs", family_json(stats->jobs)},
+              {"hits", stats->hits},
+              {"misses", stats->misses},
+              {"saved_ms", stats->saved_ms},
+              {"disk_bytes", stats->disk_bytes}};
+}
+
+Json topic_json(common::StatusTopic topic, const StatusSources& sources) {
+  switch (topic) {
+    case common::StatusTopic::kStatus:
+      return farm_json(sources);
+    case common::StatusTopic::kWorkers:
+      return workers_json(sources);
+    case common::StatusTopic::kJobs:
+      return jobs_json(sources);
+    case common::StatusTopic::kCache:
+      return cache_json(sources);
+  }
+  return Json::object();
+}
+
+}  // namespace
+
+std::string status_json(common::StatusTopic topic, const StatusSources& sources) {
+  return topic_json(topic, sources).dump(-1, ' ', true, Json::error_handler_t::replace);
+}
+
+}  // namespace coordinator::service

@@ -1,0 +1,312 @@
+#include "coordinator/service/workers.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "common/base/cat.h"
+#include "common/base/log.h"
+#include "common/wire/ir_codec.h"
+
+namespace coordinator::service {
+
+using common::cat;
+
+namespace {
+
+// A report must speak of the kernels that were asked for.
+common::Status check_report(const common::TaskReport& report, const TaskSpec& task) {
+  if (report.kernels.size() != task.kernels.size()) {
+    return common::corrupt(cat("its report has ", report.kernels.size(), " kernels; the program ",
+                               "has ", task.kernels.size()));
+  }
+  for (size_t k = 0; k < task.kernels.size(); ++k) {
+    if (report.kernels[k].fingerprint != task.kernels[k]) {
+      return common::corrupt(cat("its report has another kernel ", k, " than the program"));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+bool Workers::hello(const std::string& peer, const std::string& address,
+                    const common::WorkerHello& hello) {
+  Known& who = known(hello.worker_id);
+  auto found = by_id_.find(who.id);
+  bool returns = found != by_id_.end() && found->second.target == hello.target;
+  if (!returns) {
+    if (found != by_id_.end()) {
+      dispatcher_.feed(farm::WorkerGone{who.id, found->second.incarnation, false});
+      remove(who.id);
+    }
+    WorkerSession session;
+    session.name = hello.worker_id;
+    session.id = who.id;
+    session.incarnation = ++who.incarnation;
+    session.target = hello.target;
+    session.since_ns = clock_.now_ns();
+    found = by_id_.emplace(who.id, std::move(session)).first;
+    common::log_info(cat("worker ", hello.worker_id, " joined: ", hello.target, ", ", hello.slots,
+                         " slots, ", hello.build));
+  }
+  WorkerSession& session = found->second;
+  if (session.peer != peer) move_to(session, peer);
+  session.address = address;
+  session.build = hello.build;
+  session.slots_offered = hello.slots;
+  // Its credits were told to another connection; what it holds it still holds.
+  session.slots = std::min<uint32_t>(static_cast<uint32_t>(session.leases.size()), hello.slots);
+  announce(session);
+  return by_peer_.count(peer) != 0;
+}
+
+void Workers::on(const std::string& peer, const common::Credit& message) {
+  WorkerSession* session = at_peer(peer);
+  if (session == nullptr) return;
+  uint64_t slots = uint64_t{session->slots} + message.count;
+  session->slots = static_cast<uint32_t>(std::min<uint64_t>(slots, session->slots_offered));
+  dispatcher_.feed(farm::WorkerCredit{session->id, session->incarnation, session->slots});
+}
+
+void Workers::on(const std::string& peer, const common::Heartbeat& message) {
+  WorkerSession* session = at_peer(peer);
+  if (session == nullptr) return;
+  farm::WorkerId id = session->id;
+  find_lost_leases(*session, message);
+  auto found = by_id_.find(id);
+  if (found == by_id_.end()) return;
+  farm::WorkerHeartbeat event;
+  event.worker = id;
+  event.incarnation = found->second.incarnation;
+  event.slots = found->second.slots;
+  // Executors are children: what kills one is reported, and does not kill the worker. So a lost
+  // worker blames no candidate, and `executing` stays false.
+  for (const common::TaskLease& lease : message.leases) {
+    event.leases.push_back({lease.task_id, lease.epoch, false});
+  }
+  dispatcher_.feed(std::move(event));
+}
+
+// What the worker no longer names, long after it must have arrived, is lost.
+void Workers::find_lost_leases(WorkerSession& session, const common::Heartbeat& message) {
+  int64_t arrived_ns = clock_.now_ns() - 2 * heartbeat_ms_ * 1'000'000;
+  std::set<common::TaskLease> named(message.leases.begin(), message.leases.end());
+  std::vector<common::TaskLease> missing;
+  for (const auto& [lease, sent_ns] : session.leases) {
+    if (sent_ns <= arrived_ns && named.count(lease) == 0) missing.push_back(lease);
+  }
+  if (missing.empty()) return;
+  common::log_warning(cat("worker ", session.name, " lost ", missing.size(), " leases"));
+  if (missing.size() == session.leases.size()) {
+    // All at once: the process is a new one under the old name.
+    session.incarnation = ++known(session.name).incarnation;
+    session.leases.clear();
+    return announce(session);
+  }
+  farm::WorkerId id = session.id;
+  for (const common::TaskLease& lease : missing) {
+    session.leases.erase(lease);
+    dispatcher_.feed(farm::LeaseReturned{id, lease.task_id, lease.epoch});
+  }
+}
+
+void Workers::on(const std::string& peer, common::TaskResult message) {
+  WorkerSession* session = at_peer(peer);
+  if (session == nullptr) return;
+  farm::WorkerId id = session->id;
+  CandidateResult result = judge(*session, message);
+  ++session->tasks_done;
+  give_up_slot(*session, message.lease);
+  dispatcher_.report(id, message.lease, std::move(result));
+}
+
+CandidateResult Workers::judge(const WorkerSession& session, common::TaskResult& message) const {
+  CandidateResult result;
+  result.outcome = message.outcome;
+  result.message = std::move(message.message);
+  result.worker = session.name;
+  const TaskSpec* task = dispatcher_.task(message.lease.task_id);
+  if (result.outcome != common::TaskOutcome::kOk || task == nullptr) return result;
+  auto report = common::decode_task_report(message.report);
+  common::Status status = report.ok() ? check_report(*report, *task) : report.error();
+  if (status.ok()) {
+    result.report = std::move(report).value();
+    return result;
+  }
+  common::log_warning(
+      cat("worker ", session.name, ", task ", message.lease.task_id, ": ", status.error().message));
+  result.outcome = common::TaskOutcome::kInfra;
+  result.message = status.error().message;
+  return result;
+}
+
+void Workers::on(const std::string& peer, const common::LeaseReturned& message) {
+  WorkerSession* session = at_peer(peer);
+  if (session == nullptr) return;
+  farm::WorkerId id = session->id;
+  give_up_slot(*session, message.lease);
+  dispatcher_.feed(farm::LeaseReturned{id, message.lease.task_id, message.lease.epoch});
+}
+
+// A lease that ends at the worker's side gives no new credit: the worker says when it wants more.
+void Workers::give_up_slot(WorkerSession& session, const common::TaskLease& lease) {
+  session.leases.erase(lease);
+  if (session.slots > 0) --session.slots;
+  dispatcher_.feed(farm::WorkerCredit{session.id, session.incarnation, session.slots});
+}
+
+void Workers::on(const std::string& peer, const common::WorkerBye&) {
+  WorkerSession* session = at_peer(peer);
+  if (session == nullptr) return;
+  farm::WorkerId id = session->id;
+  uint64_t incarnation = session->incarnation;
+  common::log_info(cat("worker ", session->name, " left after ", session->tasks_done, " tasks"));
+  remove(id);
+  dispatcher_.feed(farm::WorkerGone{id, incarnation, true});
+}
+
+size_t Workers::slots(const std::string& target) const {
+  size_t sum = 0;
+  for (const auto& [id, session] : by_id_) {
+    if (session.target == target) sum += session.slots;
+  }
+  return sum;
+}
+
+bool Workers::has_target(const std::string& target) const {
+  return std::any_of(by_id_.begin(), by_id_.end(),
+                     [&](const auto& entry) { return entry.second.target == target; });
+}
+
+std::string Workers::any_target() const {
+  std::string best;
+  bool best_is_cpu = false;
+  for (const auto& [id, session] : by_id_) {
+    bool is_cpu = session.target.substr(0, 3) == "cpu";
+    // The smallest name, so that the answer does not depend on who came first.
+    if (best.empty() || (is_cpu && !best_is_cpu) ||
+        (is_cpu == best_is_cpu && session.target < best)) {
+      best = session.target;
+      best_is_cpu = is_cpu;
+    }
+  }
+  return best;
+}
+
+std::vector<const WorkerSession*> Workers::sessions() const {
+  std::vector<const WorkerSession*> all;
+  for (const auto& [id, session] : by_id_) all.push_back(&session);
+  std::sort(all.begin(), all.end(),
+            [](const WorkerSession* a, const WorkerSession* b) { return a->name < b->name; });
+  return all;
+}
+
+bool Workers::send(const std::string& name, const common::Message& message) {
+  auto who = known_.find(name);
+  if (who == known_.end()) return false;
+  auto found = by_id_.find(who->second.id);
+  return found != by_id_.end() && post_.send(found->second.peer, message);
+}
+
+std::string Workers::name_of_peer(const std::string& peer) const {
+  auto found = by_peer_.find(peer);
+  return found == by_peer_.end() ? std::string() : by_id_.at(found->second).name;
+}
+
+void Workers::send_task(farm::WorkerId worker, const common::Task& task) {
+  auto found = by_id_.find(worker);
+  if (found != by_id_.end()) {
+    WorkerSession& session = found->second;
+    session.leases.emplace(task.lease, clock_.now_ns());
+    if (post_.send(session.peer, task)) return;
+    // It may come back on a new connection, and until then gets nothing more.
+    session.leases.erase(task.lease);
+    session.slots = static_cast<uint32_t>(session.leases.size());
+    dispatcher_.feed(farm::WorkerCredit{session.id, session.incarnation, session.slots});
+  }
+  dispatcher_.feed(farm::LeaseReturned{worker, task.lease.task_id, task.lease.epoch});
+}
+
+void Workers::revoke(farm::WorkerId worker, const common::TaskLease& lease) {
+  auto found = by_id_.find(worker);
+  if (found == by_id_.end()) return;
+  found->second.leases.erase(lease);
+  post_.send(found->second.peer, common::Revoke{lease});
+}
+
+void Workers::ask_for_hello(farm::WorkerId worker) {
+  auto found = by_id_.find(worker);
+  if (found == by_id_.end()) return;
+  std::string peer = found->second.peer;
+  remove(worker);
+  post_.refuse(peer, common::Code::kUnavailable, "the farm does not know this worker; say hello");
+}
+
+void Workers::lost(farm::WorkerId worker, bool restarted) {
+  auto found = by_id_.find(worker);
+  if (found == by_id_.end() || restarted) return;
+  common::log_warning(cat("worker ", found->second.name, " is silent and counts as lost"));
+  remove(worker);
+}
+
+void Workers::refused(farm::WorkerId worker, farm::Refusal refusal) {
+  auto found = by_id_.find(worker);
+  if (found == by_id_.end()) return;
+  std::string peer = found->second.peer;
+  common::log_warning(
+      cat("worker ", found->second.name, " refused: ", farm::refusal_name(refusal)));
+  remove(worker);
+  post_.refuse(peer, common::Code::kInvalidInput,
+               "the farm takes no more workers or targets; stop some or start another farm");
+}
+
+std::string Workers::name(farm::WorkerId worker) const {
+  auto found = by_id_.find(worker);
+  return found == by_id_.end() ? cat("worker ", worker) : found->second.name;
+}
+
+WorkerSession* Workers::at_peer(const std::string& peer) {
+  auto found = by_peer_.find(peer);
+  return found == by_peer_.end() ? nullptr : &by_id_.at(found->second);
+}
+
+Workers::Known& Workers::known(const std::string& name) {
+  auto found = known_.find(name);
+  if (found != known_.end()) return found->second;
+  if (known_.size() >= kKnownMax) {
+    std::erase_if(known_, [this](const auto& entry) { return by_id_.count(entry.second.id) == 0; });
+  }
+  return known_.emplace(name, Known{++ids_made_, 0}).first->second;
+}
+
+void Workers::move_to(WorkerSession& session, const std::string& peer) {
+  auto occupant = by_peer_.find(peer);
+  if (occupant != by_peer_.end()) {
+    // One connection, one worker: the name it had before is gone.
+    farm::WorkerId id = occupant->second;
+    uint64_t incarnation = by_id_.at(id).incarnation;
+    remove(id);
+    dispatcher_.feed(farm::WorkerGone{id, incarnation, false});
+  }
+  if (!session.peer.empty()) {
+    common::log_info(cat("worker ", session.name, " came back on a new connection"));
+    by_peer_.erase(session.peer);
+  }
+  session.peer = peer;
+  by_peer_.emplace(peer, session.id);
+}
+
+void Workers::announce(const WorkerSession& session) {
+  dispatcher_.feed(
+      farm::WorkerHello{session.id, session.incarnation, session.target, session.slots});
+}
+
+void Workers::remove(farm::WorkerId id) {
+  auto found = by_id_.find(id);
+  if (found == by_id_.end()) return;
+  by_peer_.erase(found->second.peer);
+  by_id_.erase(found);
+}
+
+}  // namespace coordinator::service

@@ -1,0 +1,94 @@
+// The workers' side of the protocol: who is connected, what they offered, what they hold.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/wire/messages.h"
+#include "coordinator/service/dispatcher.h"
+#include "coordinator/service/post.h"
+
+namespace coordinator::service {
+
+struct WorkerSession {
+  std::string name;  // the worker's id on the wire
+  farm::WorkerId id = 0;
+  uint64_t incarnation = 1;
+  std::string peer;
+  std::string target;
+  std::string address;
+  std::string build;
+  uint32_t slots_offered = 0;
+  // Leases it is willing to hold now: those it holds and its credits. Credits and results move it,
+  // so that a worker that withholds credit gets no work.
+  uint32_t slots = 0;
+  std::map<common::TaskLease, int64_t> leases;  // and when each was sent
+  uint64_t tasks_done = 0;
+  int64_t since_ns = 0;
+};
+
+// Not thread-safe.
+class Workers final : public WorkerLink {
+ public:
+  Workers(Dispatcher& dispatcher, Post& post, const common::Clock& clock, int64_t heartbeat_ms)
+      : dispatcher_(dispatcher), post_(post), clock_(clock), heartbeat_ms_(heartbeat_ms) {}
+
+  // False when the hello was refused; the refusal has been sent.
+  bool hello(const std::string& peer, const std::string& address, const common::WorkerHello& hello);
+  bool is_worker(const std::string& peer) const { return by_peer_.count(peer) != 0; }
+  void on(const std::string& peer, const common::Credit& message);
+  void on(const std::string& peer, const common::Heartbeat& message);
+  void on(const std::string& peer, common::TaskResult message);
+  void on(const std::string& peer, const common::LeaseReturned& message);
+  void on(const std::string& peer, const common::WorkerBye& message);
+
+  // Leases that the target's workers are willing to hold together, held ones included.
+  size_t slots(const std::string& target) const;
+  bool has_target(const std::string& target) const;
+  // A target for who has no wish: a CPU if there is one, else any; empty without workers.
+  std::string any_target() const;
+  size_t count() const { return by_id_.size(); }
+  // In the order of names.
+  std::vector<const WorkerSession*> sessions() const;
+  // Sends to the worker of that name; false when it is not connected.
+  bool send(const std::string& name, const common::Message& message);
+  // The worker's name; empty when the peer is no worker.
+  std::string name_of_peer(const std::string& peer) const;
+
+  void send_task(farm::WorkerId worker, const common::Task& task) override;
+  void revoke(farm::WorkerId worker, const common::TaskLease& lease) override;
+  void ask_for_hello(farm::WorkerId worker) override;
+  void lost(farm::WorkerId worker, bool restarted) override;
+  void refused(farm::WorkerId worker, farm::Refusal refusal) override;
+  std::string name(farm::WorkerId worker) const override;
+
+ private:
+  struct Known {
+    farm::WorkerId id = 0;
+    uint64_t incarnation = 0;
+  };
+  WorkerSession* at_peer(const std::string& peer);
+  Known& known(const std::string& name);
+  void move_to(WorkerSession& session, const std::string& peer);
+  void announce(const WorkerSession& session);
+  void find_lost_leases(WorkerSession& session, const common::Heartbeat& message);
+  void give_up_slot(WorkerSession& session, const common::TaskLease& lease);
+  CandidateResult judge(const WorkerSession& session, common::TaskResult& message) const;
+  void remove(farm::WorkerId id);
+
+  static constexpr size_t kKnownMax = 65'536;
+  Dispatcher& dispatcher_;
+  Post& post_;
+  const common::Clock& clock_;
+  const int64_t heartbeat_ms_;
+  uint64_t ids_made_ = 0;
+  std::unordered_map<std::string, Known> known_;  // workers keep their id when they come back
+  std::unordered_map<farm::WorkerId, WorkerSession> by_id_;
+  std::unordered_map<std::string, farm::WorkerId> by_peer_;
+};
+
+}  // namespace coordinator::service
