@@ -1,0 +1,1 @@
+lfarm_test(worker_agent LABEL unit SOURCES worker_agent_test.cc COMPONENTS worker/agent)

@@ -1,0 +1,331 @@
+#include "worker/agent/agent.h"
+
+#include <algorithm>
+
+#include "common/base/cat.h"
+#include "common/base/log.h"
+
+namespace worker {
+using common::cat;
+using common::Code;
+using common::Digest;
+using common::Packet;
+using common::Result;
+using common::SharedBytes;
+using common::Status;
+using common::TaskLease;
+using common::TaskOutcome;
+
+namespace {
+
+constexpr int64_t kMs = 1'000'000;
+constexpr size_t kReceiveBatch = 64;
+// How long the last messages are offered to a coordinator that does not take them.
+constexpr int64_t kFarewellMs = 500;
+
+common::TaskResult infra(const TaskLease& lease, std::string message) {
+  common::TaskResult result;
+  result.lease = lease;
+  result.outcome = TaskOutcome::kInfra;
+  result.message = std::move(message);
+  return result;
+}
+
+}  // namespace
+
+Agent::Agent(common::DealerSocket socket, Pipeline& pipeline, AgentOptions options,
+             const common::Clock& clock)
+    : socket_(std::move(socket)),
+      pipeline_(pipeline),
+      options_(std::move(options)),
+      clock_(clock),
+      blobs_(options_.blob_bytes_max),
+      heartbeat_ms_(options_.heartbeat_ms) {}
+
+Status Agent::run(int stop_fd) {
+  common::Poller poller;
+  poller.watch(socket_);
+  poller.watch_fd(pipeline_.results_fd());
+  size_t stop = poller.watch_fd(stop_fd);
+  while (!drained()) {
+    if (draining_ && clock_.now_ns() >= drain_end_ns_ + kFarewellMs * kMs) {
+      return common::unavailable("the coordinator did not take this worker's last messages");
+    }
+    LFARM_RETURN_IF_ERROR(step(poller, stop));
+  }
+  return {};
+}
+
+Status Agent::step(common::Poller& poller, size_t stop) {
+  LFARM_ASSIGN_OR_RETURN([[maybe_unused]] size_t ready, poller.wait(wait_ms()));
+  LFARM_RETURN_IF_ERROR(receive());
+  take_results();
+  expire_leases();
+  if (poller.ready(stop)) start_draining();
+  say_goodbye();
+  keep_in_touch();
+  flush();
+  return {};
+}
+
+int Agent::wait_ms() const {
+  int64_t next = clock_.now_ns() + 1'000 * kMs;
+  if (welcomed_) {
+    next = next_heartbeat_ns_;
+  } else if (connections_seen_ != 0) {
+    next = std::max(next_hello_ns_, clock_.now_ns() + 10 * kMs);
+  }
+  for (const auto& [lease, held] : held_) next = std::min(next, held.deadline_ns);
+  if (draining_) next = std::min(next, clock_.now_ns() + 50 * kMs);
+  if (welcomed_ && !outbox_.empty()) next = std::min(next, clock_.now_ns() + 10 * kMs);
+  return static_cast<int>(std::clamp<int64_t>((next - clock_.now_ns()) / kMs + 1, 0, 1'000));
+}
+
+Status Agent::receive() {
+  packets_.clear();
+  socket_.receive(packets_, kReceiveBatch);
+  for (const Result<Packet>& packet : packets_) {
+    if (packet.ok()) {
+      LFARM_RETURN_IF_ERROR(on(*packet));
+    } else {
+      common::log_warning(cat("the coordinator sent something invalid: ", packet.error().message));
+    }
+  }
+  return {};
+}
+
+Status Agent::on(const Packet& packet) {
+  const common::Message& message = packet.message;
+  if (const auto* welcome = std::get_if<common::Welcome>(&message)) {
+    on_welcome(*welcome);
+  } else if (const auto* task = std::get_if<common::Task>(&message)) {
+    on_task(*task);
+  } else if (const auto* revoke = std::get_if<common::Revoke>(&message)) {
+    // The slot goes back to the coordinator, who may fill it at once: no credit.
+    pipeline_.cancel(revoke->lease);
+    held_.erase(revoke->lease);
+  } else if (std::holds_alternative<common::DrainRequest>(message)) {
+    start_draining();
+  } else if (const auto* blob = std::get_if<common::Blob>(&message)) {
+    on_blob(blob->digest, packet.blob);
+  } else if (const auto* missing = std::get_if<common::BlobMissing>(&message)) {
+    on_blob_missing(missing->digest);
+  } else if (const auto* request = std::get_if<common::BlobRequest>(&message)) {
+    SharedBytes bytes = blobs_.find(request->digest);
+    if (bytes) {
+      queue(common::Blob{request->digest}, std::move(bytes));
+    } else {
+      queue(common::BlobMissing{request->digest});
+    }
+  } else if (const auto* refused = std::get_if<common::Refused>(&message)) {
+    return on_refused(*refused);
+  } else if (const auto* ping = std::get_if<common::Ping>(&message)) {
+    queue(common::Pong{ping->number});
+  }
+  return {};
+}
+
+void Agent::on_welcome(const common::Welcome& welcome) {
+  if (!welcomed_ || welcome.coordinator_id != coordinator_id_) {
+    common::log_info(
+        cat("joined coordinator ", welcome.coordinator_id, " as ", options_.worker_id));
+  }
+  coordinator_id_ = welcome.coordinator_id;
+  welcomed_ = true;
+  if (welcome.heartbeat_ms != 0) heartbeat_ms_ = welcome.heartbeat_ms;
+  next_heartbeat_ns_ = clock_.now_ns();
+  uint32_t held = static_cast<uint32_t>(held_.size());
+  std::set<Digest> missing;  // the requests were told to another connection
+  for (const auto& [lease, entry] : held_)
+    missing.insert(entry.missing.begin(), entry.missing.end());
+  for (const Digest& digest : missing) queue(common::BlobRequest{digest});
+  if (!draining_ && held < options_.slots) queue(common::Credit{options_.slots - held});
+}
+
+void Agent::on_task(const common::Task& task) {
+  if (held_.count(task.lease) != 0) return;
+  if (draining_ || held_.size() >= options_.slots) {
+    return queue(common::LeaseReturned{task.lease});
+  }
+  Held held;
+  held.task = task;
+  int64_t room_ms = std::max<int64_t>(0, int64_t{task.deadline_ms} - options_.answer_early_ms);
+  held.deadline_ns = clock_.now_ns() + room_ms * kMs;
+  for (const Digest& digest : task.blobs) {
+    if (!blobs_.find(digest)) held.missing.insert(digest);
+  }
+  for (const Digest& digest : held.missing) request(digest);
+  held_.emplace(task.lease, std::move(held));
+  submit_when_complete(task.lease);
+}
+
+// Asks for a blob unless another task's request is under way.
+void Agent::request(const Digest& digest) {
+  bool asked = std::any_of(held_.begin(), held_.end(), [&](const auto& entry) {
+    return entry.second.missing.count(digest) != 0;
+  });
+  if (!asked) queue(common::BlobRequest{digest});
+}
+
+void Agent::on_blob(const Digest& digest, const SharedBytes& bytes) {
+  blobs_.insert(digest, bytes);
+  std::vector<TaskLease> completed;
+  for (auto& [lease, held] : held_) {
+    if (held.missing.erase(digest) != 0) completed.push_back(lease);
+  }
+  for (const TaskLease& lease : completed) submit_when_complete(lease);
+}
+
+void Agent::on_blob_missing(const Digest& digest) {
+  std::vector<TaskLease> hopeless;
+  for (const auto& [lease, held] : held_) {
+    if (held.missing.count(digest) != 0) hopeless.push_back(lease);
+  }
+  for (const TaskLease& lease : hopeless) {
+    answer(infra(lease, cat("the coordinator lacks the task's blob ", digest.short_hex())));
+  }
+}
+
+Status Agent::on_refused(const common::Refused& refused) {
+  if (refused.code == Code::kUnavailable) {  // it does not know this connection
+    welcomed_ = false;
+    next_hello_ns_ = clock_.now_ns();
+    return {};
+  }
+  if (!welcomed_) {
+    return common::Error{refused.code,
+                         cat("the coordinator refused this worker: ", refused.message)};
+  }
+  common::log_warning(cat("the coordinator refused a message: ", refused.message));
+  return {};
+}
+
+void Agent::submit_when_complete(const TaskLease& lease) {
+  Held& held = held_.at(lease);
+  if (held.submitted || !held.missing.empty()) return;
+  Job job;
+  job.lease = lease;
+  job.payload = std::move(held.task.payload);
+  job.deadline_ns = held.deadline_ns;
+  for (const Digest& digest : held.task.blobs) {
+    job.blobs[digest] = blobs_.find(digest);
+    if (job.blobs[digest]) continue;
+    // Other blobs drove it out before the last one came.
+    request(digest);
+    held.missing.insert(digest);
+    held.task.payload = std::move(job.payload);
+    return;
+  }
+  held.submitted = true;
+  pipeline_.submit(std::move(job));
+}
+
+void Agent::take_results() {
+  for (JobResult& result : pipeline_.take_results()) {
+    if (held_.count(result.message.lease) == 0) continue;
+    for (auto& [digest, bytes] : result.blobs) {
+      blobs_.insert(digest, SharedBytes{common::ByteView(*bytes), bytes});
+    }
+    answer(std::move(result.message));
+  }
+}
+
+void Agent::expire_leases() {
+  int64_t now = clock_.now_ns();
+  std::vector<TaskLease> late;
+  for (const auto& [lease, held] : held_) {
+    if (now >= held.deadline_ns) late.push_back(lease);
+  }
+  for (const TaskLease& lease : late) {
+    if (!held_.at(lease).submitted || pipeline_.cancel(lease)) {
+      give_back(lease);
+    } else {
+      answer(infra(lease, "the worker did not finish in time"));
+    }
+  }
+  if (!draining_ || now < drain_end_ns_) return;
+  std::vector<TaskLease> rest;
+  for (const auto& [lease, held] : held_) rest.push_back(lease);
+  for (const TaskLease& lease : rest) {
+    pipeline_.cancel(lease);
+    give_back(lease);
+  }
+}
+
+void Agent::answer(common::TaskResult result) {
+  held_.erase(result.lease);
+  queue(std::move(result));
+  if (!draining_) queue(common::Credit{1});
+}
+
+void Agent::give_back(const TaskLease& lease) {
+  held_.erase(lease);
+  queue(common::LeaseReturned{lease});
+  if (!draining_) queue(common::Credit{1});
+}
+
+void Agent::start_draining() {
+  if (draining_) return;
+  common::log_info("draining: no new tasks are taken");
+  draining_ = true;
+  drain_end_ns_ = clock_.now_ns() + options_.drain_ms * kMs;
+  std::vector<TaskLease> waiting = pipeline_.cancel_waiting();
+  for (const auto& [lease, held] : held_) {
+    if (!held.submitted) waiting.push_back(lease);
+  }
+  for (const TaskLease& lease : waiting) {
+    if (held_.count(lease) != 0) give_back(lease);
+  }
+}
+
+// When the last lease has gone, so has the worker.
+void Agent::say_goodbye() {
+  if (!draining_ || !held_.empty() || said_goodbye_) return;
+  queue(common::WorkerBye{});
+  said_goodbye_ = true;
+}
+
+void Agent::keep_in_touch() {
+  int64_t now = clock_.now_ns();
+  bool connected = socket_.connection().ok();
+  uint64_t connections = socket_.counters().ready.load();
+  if (connections != connections_seen_) {  // the coordinator sees a new peer
+    connections_seen_ = connections;
+    welcomed_ = false;
+    next_hello_ns_ = now;
+  }
+  if (!connected) welcomed_ = false;  // what is sent now would arrive before the next hello
+  if (connected && !welcomed_ && now >= next_hello_ns_) say_hello();
+  if (welcomed_ && now >= next_heartbeat_ns_) {
+    common::Heartbeat heartbeat;
+    for (const auto& [lease, held] : held_) heartbeat.leases.push_back(lease);
+    queue(std::move(heartbeat));
+    next_heartbeat_ns_ = now + heartbeat_ms_ * kMs;
+  }
+}
+
+void Agent::say_hello() {
+  common::WorkerHello hello;
+  hello.worker_id = options_.worker_id;
+  hello.target = options_.target;
+  hello.slots = options_.slots;
+  hello.build = std::string(common::build_name());
+  // A full queue is tried again with the next hello.
+  (void)socket_.send(hello);
+  next_hello_ns_ = clock_.now_ns() + options_.hello_ms * kMs;
+}
+
+void Agent::queue(common::Message message, SharedBytes blob) {
+  outbox_.push_back({std::move(message), std::move(blob)});
+}
+
+void Agent::flush() {
+  while (welcomed_ && !outbox_.empty()) {
+    if (socket_.send(outbox_.front().message, outbox_.front().blob) != common::SendOutcome::kSent) {
+      return;
+    }
+    outbox_.pop_front();
+  }
+}
+
+}  // namespace worker

@@ -1,0 +1,75 @@
+#include "worker/agent/options.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <random>
+#include <thread>
+
+#include "common/base/cat.h"
+#include "common/base/files.h"
+#include "common/wire/codec.h"
+#include "common/wire/limits.h"
+
+namespace worker {
+namespace {
+
+// Different for every worker of every machine that shares a farm.
+std::string default_name() {
+  char host[256] = "worker";
+  if (::gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
+  return common::cat(host, "-", ::getpid(), "-", std::random_device{}() % 65536);
+}
+
+common::Status load_keys(const std::string& key_file, const std::string& farm_key,
+                         WorkerOptions& options) {
+  if (key_file.empty() && farm_key.empty()) return {};
+  if (key_file.empty() || farm_key.empty()) {
+    return common::invalid_input("--key and --farm-key are only of use together");
+  }
+  LFARM_RETURN_IF_ERROR(common::check_curve_key(farm_key, "--farm-key"));
+  LFARM_ASSIGN_OR_RETURN(common::KeyPair own, common::load_or_create_key_pair(key_file));
+  options.keys = common::ClientKeys{std::move(own), farm_key};
+  return {};
+}
+
+}  // namespace
+
+std::variant<WorkerOptions, int> parse_options(int argc, char** argv) {
+  WorkerOptions options;
+  std::string key_file, farm_key;
+  CLI::App app("Compiles, verifies and measures kernel candidates for a farm.", "lfarm-worker");
+  app.add_option("--farm", options.farm, "The coordinator's endpoint")->capture_default_str();
+  app.add_option("--device", options.device, "What candidates run on")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+      ->capture_default_str();
+  app.add_option("--name", options.name, "Unique in the farm; default: host and process");
+  app.add_option("--slots", options.slots, "Tasks held at once, one of them on the device")
+      ->check(CLI::Range(uint32_t{1}, common::kSlotsMax))
+      ->capture_default_str();
+  app.add_option("--threads", options.threads, "CPU threads of a run; 0: all")
+      ->capture_default_str();
+  app.add_option("--state", options.state, "Directory of the kernel cache");
+  app.add_option("--key", key_file, "File with this worker's CURVE keys; created when missing");
+  app.add_option("--farm-key", farm_key, "The coordinator's public CURVE key");
+  app.set_version_flag("--version", std::string(common::build_name()));
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    bool fine = error.get_exit_code() == 0;
+    int code = app.exit(error);
+    return fine ? code : 2;
+  }
+  common::Status keys = load_keys(key_file, farm_key, options);
+  if (!keys.ok()) {
+    std::cerr << "lfarm-worker: " << keys.error().message << "\n";
+    return 2;
+  }
+  if (options.name.empty()) options.name = default_name();
+  if (options.state.empty()) options.state = common::default_state_directory() + "/worker";
+  if (options.threads == 0) options.threads = std::max(1u, std::thread::hardware_concurrency());
+  return options;
+}
+
+}  // namespace worker

@@ -1,0 +1,27 @@
+// The command line of lfarm-worker.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "common/base/result.h"
+#include "common/wire/security.h"
+
+namespace worker {
+
+struct WorkerOptions {
+  std::string farm = "tcp://127.0.0.1:7171";
+  std::string device = "auto";
+  std::string name;
+  std::string state;
+  uint32_t slots = 4;
+  uint32_t threads = 0;  // 0: as many as the processor has
+  std::optional<common::ClientKeys> keys;
+};
+
+// How main() goes on: with options, or to its end with an exit code (after --help or a mistake,
+// which has been printed).
+std::variant<WorkerOptions, int> parse_options(int argc, char** argv);
+
+}  // namespace worker

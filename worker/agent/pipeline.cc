@@ -1,0 +1,272 @@
+#include "worker/agent/pipeline.h"
+
+#include <algorithm>
+
+#include "common/base/cat.h"
+#include "common/base/log.h"
+#include "common/wire/ir_codec.h"
+
+namespace worker {
+using common::cat;
+using common::Code;
+using common::TaskLease;
+using common::TaskOutcome;
+
+namespace {
+
+// Compiled jobs that wait for the device: one is enough to keep it busy.
+constexpr size_t kCompiledMax = 2;
+constexpr int kCompileMsMax = 120'000;
+// What candidates may take on the device, on top of the measuring time they ask for: verification
+// on a dozen inputs under guards.
+constexpr int64_t kVerifyMsMax = 30'000;
+constexpr int64_t kVerifyMsMin = 3'000;
+// A verified run copies, fills and compares besides running: about this many plain runs.
+constexpr int64_t kRunsPerCase = 16;
+
+JobResult ended(const TaskLease& lease, TaskOutcome outcome, std::string message) {
+  JobResult result;
+  result.message.lease = lease;
+  result.message.outcome = outcome;
+  result.message.message = std::move(message);
+  return result;
+}
+
+// Whether the candidate or this machine is to blame for a plan that could not be built.
+TaskOutcome build_outcome(Code code) {
+  bool candidate =
+      code == Code::kInvalidInput || code == Code::kUnsupported || code == Code::kTimedOut;
+  return candidate ? TaskOutcome::kCompileError : TaskOutcome::kInfra;
+}
+
+// Mean over a kernel's calls of their median times.
+std::vector<uint64_t> kernel_times(const common::Plan& plan, const std::vector<uint64_t>& call_ns) {
+  if (call_ns.size() != plan.calls.size() || call_ns.empty()) return {};
+  std::vector<uint64_t> total(plan.kernels.size(), 0), calls(plan.kernels.size(), 0);
+  for (size_t c = 0; c < plan.calls.size(); ++c) {
+    auto kernel = static_cast<size_t>(plan.calls[c].kernel);
+    total[kernel] += call_ns[c];
+    ++calls[kernel];
+  }
+  for (size_t k = 0; k < total.size(); ++k) total[k] /= std::max<uint64_t>(1, calls[k]);
+  return total;
+}
+
+common::TaskReport report_of(const BuiltPlan& built, const ProfileReply& reply) {
+  common::TaskReport report;
+  report.kernels = built.plan.kernels;
+  report.objects = built.plan.objects;
+  report.kernel_ns = kernel_times(built.plan, reply.call_ns);
+  report.total_ns = reply.total_ns;
+  report.spread_ns = reply.spread_ns;
+  report.runs = reply.runs;
+  report.compile_ms = built.compile_ms;
+  for (const KernelBuild& kernel : built.kernels) report.kernels_compiled += !kernel.cached;
+  report.max_error = reply.max_error;
+  report.baseline_error = reply.baseline_error;
+  report.detail = cat("verified in ", static_cast<int64_t>(reply.verify_ms), " ms, measured in ",
+                      static_cast<int64_t>(reply.measure_ms), " ms");
+  return report;
+}
+
+}  // namespace
+
+LocalPipeline::LocalPipeline(PipelineOptions options,
+                             std::unique_ptr<const CodeGenerator> generator, Compiler compiler,
+                             std::string cache_directory)
+    : options_(std::move(options)),
+      generator_(std::move(generator)),
+      compiler_(std::move(compiler)),
+      cache_(std::move(cache_directory)) {
+  compile_thread_ = std::thread([this] { compile_loop(); });
+  run_thread_ = std::thread([this] { run_loop(); });
+}
+
+LocalPipeline::~LocalPipeline() {
+  {
+    std::lock_guard lock(mutex_);
+    stop_ = true;
+    if (executor_ != nullptr) executor_->interrupt();
+  }
+  changed_.notify_all();
+  compile_thread_.join();
+  run_thread_.join();
+}
+
+int64_t LocalPipeline::left_ms(int64_t deadline_ns) const {
+  return std::clamp<int64_t>((deadline_ns - clock_.now_ns()) / 1'000'000, 0, 86'400'000);
+}
+
+void LocalPipeline::submit(Job job) {
+  {
+    std::lock_guard lock(mutex_);
+    waiting_.push_back(std::move(job));
+  }
+  changed_.notify_all();
+}
+
+bool LocalPipeline::cancel(const TaskLease& lease) {
+  std::lock_guard lock(mutex_);
+  std::erase_if(results_, [&](const JobResult& r) { return r.message.lease == lease; });
+  size_t unstarted = std::erase_if(waiting_, [&](const Job& job) { return job.lease == lease; });
+  std::erase_if(compiled_, [&](const auto& job) { return job->lease == lease; });
+  if (active_.erase(lease) != 0 && running_ == lease && executor_ != nullptr) {
+    executor_->interrupt();
+  }
+  changed_.notify_all();  // there may be room for another compiled job
+  return unstarted != 0;
+}
+
+std::vector<TaskLease> LocalPipeline::cancel_waiting() {
+  std::lock_guard lock(mutex_);
+  std::vector<TaskLease> leases;
+  for (const Job& job : waiting_) leases.push_back(job.lease);
+  for (const auto& job : compiled_) leases.push_back(job->lease);
+  waiting_.clear();
+  compiled_.clear();
+  for (auto it = active_.begin(); it != active_.end();) {
+    if (*it == running_) {
+      ++it;
+    } else {
+      leases.push_back(*it);
+      it = active_.erase(it);
+    }
+  }
+  return leases;
+}
+
+std::vector<JobResult> LocalPipeline::take_results() {
+  std::lock_guard lock(mutex_);
+  results_ready_.clear();
+  return std::exchange(results_, {});
+}
+
+// Drops the result of a job that was cancelled meanwhile.
+void LocalPipeline::deliver(JobResult result) {
+  std::lock_guard lock(mutex_);
+  if (active_.erase(result.message.lease) == 0) return;
+  results_.push_back(std::move(result));
+  results_ready_.wake();
+}
+
+void LocalPipeline::compile_loop() {
+  while (true) {
+    Job job;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(
+          lock, [&] { return stop_ || (!waiting_.empty() && compiled_.size() < kCompiledMax); });
+      if (stop_) return;
+      job = std::move(waiting_.front());
+      waiting_.pop_front();
+      active_.insert(job.lease);
+    }
+    TaskLease lease = job.lease;
+    std::unique_ptr<Compiled> compiled = compile(std::move(job));
+    if (compiled == nullptr) continue;
+    {
+      std::lock_guard lock(mutex_);
+      if (active_.erase(lease) == 0) continue;  // cancelled meanwhile
+      compiled_.push_back(std::move(compiled));
+    }
+    changed_.notify_all();
+  }
+}
+
+std::unique_ptr<LocalPipeline::Compiled> LocalPipeline::compile(Job job) {
+  auto refuse = [&](TaskOutcome outcome, const std::string& message) {
+    deliver(ended(job.lease, outcome, message));
+    return nullptr;
+  };
+  auto payload = common::decode_task_payload(job.payload);
+  if (!payload.ok()) return refuse(TaskOutcome::kInfra, payload.error().message);
+  auto compiled = std::make_unique<Compiled>();
+  compiled->lease = job.lease;
+  compiled->deadline_ns = job.deadline_ns;
+  compiled->payload = std::move(payload).value();
+  compiled->graph = job.blobs[compiled->payload.graph];
+  if (!compiled->graph) {
+    return refuse(TaskOutcome::kInfra, "the task does not name its graph among its blobs");
+  }
+  int timeout_ms = static_cast<int>(std::min<int64_t>(kCompileMsMax, left_ms(job.deadline_ns)));
+  auto built = build_plan(compiled->payload.program, *generator_, compiler_, cache_, timeout_ms);
+  if (!built.ok()) return refuse(build_outcome(built.error().code), built.error().message);
+  compiled->built = std::move(built).value();
+  compiled->built.plan.key.target = options_.target;
+  return compiled;
+}
+
+void LocalPipeline::run_loop() {
+  ExecutorClient executor(options_.executor_command);
+  common::Status started = executor.warm_up();
+  if (!started.ok()) common::log_error(started.error().message);
+  while (true) {
+    std::unique_ptr<Compiled> job;
+    {
+      std::unique_lock lock(mutex_);
+      executor_ = &executor;
+      running_ = {};
+      changed_.wait(lock, [&] { return stop_ || !compiled_.empty(); });
+      if (stop_) {
+        executor_ = nullptr;
+        return;
+      }
+      job = std::move(compiled_.front());
+      compiled_.pop_front();
+      active_.insert(job->lease);
+      running_ = job->lease;
+      executor.clear_interrupt();
+    }
+    changed_.notify_all();
+    deliver(run(executor, *job));
+  }
+}
+
+ProfileLimits LocalPipeline::limits_for(const Compiled& job) const {
+  const common::TaskPayload& task = job.payload;
+  ProfileLimits limits;
+  limits.total_ms = static_cast<int>(left_ms(job.deadline_ns));
+  int64_t verify_ms = kVerifyMsMax;
+  if (task.measure.give_up_ns != 0 && task.measure.give_up_ns < INT64_MAX / 1'000'000) {
+    // Whoever says what is too slow has seen this graph run.
+    auto give_up_ns = static_cast<int64_t>(task.measure.give_up_ns);
+    auto cases = static_cast<int64_t>((task.verify.seeds.size() + 4) * task.verify.sizes.size());
+    int64_t run_ms = give_up_ns / 1'000'000 + 1;
+    verify_ms = std::min(verify_ms, kVerifyMsMin + cases * kRunsPerCase * run_ms);
+  }
+  int64_t candidate_ms = verify_ms + 3 * int64_t{task.measure.time_max_ms};
+  limits.candidate_ms = static_cast<int>(task.kind == common::TaskKind::kCandidate
+                                             ? std::min<int64_t>(candidate_ms, limits.total_ms)
+                                             : limits.total_ms);
+  return limits;
+}
+
+JobResult LocalPipeline::run(ExecutorClient& executor, Compiled& job) {
+  ProfileRequest request;
+  request.graph = job.payload.graph;
+  request.plan = job.built.plan;
+  request.verify = job.payload.verify;
+  request.measure = job.payload.measure;
+  uint32_t wanted = request.measure.threads;
+  request.measure.threads = wanted == 0 ? options_.threads : std::min(wanted, options_.threads);
+  for (const common::Digest& digest : request.plan.objects) {
+    const auto& bytes = job.built.objects[digest];
+    if (bytes == nullptr) {
+      return ended(job.lease, TaskOutcome::kInfra, "a compiled object left the cache too early");
+    }
+    request.objects.push_back({digest, *bytes});
+  }
+  ProfileReply reply = executor.run(request, job.graph.bytes, limits_for(job));
+  if (reply.outcome != TaskOutcome::kOk) return ended(job.lease, reply.outcome, reply.message);
+
+  JobResult result = ended(job.lease, TaskOutcome::kOk, "");
+  result.message.report = common::encode_task_report(report_of(job.built, reply));
+  if (result.message.report.size() > common::kPayloadBytesMax) {
+    return ended(job.lease, TaskOutcome::kInfra, "the report is too large to be sent");
+  }
+  result.message.blobs = job.built.plan.objects;
+  result.blobs = std::move(job.built.objects);
+  return result;
+}
+
+}  // namespace worker

@@ -1,0 +1,110 @@
+// What the agent does with a task between receiving it and answering it: compile, then verify and
+// measure, one task compiling while another one runs.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/wire/context.h"
+#include "common/wire/messages.h"
+#include "common/wire/socket.h"
+#include "worker/compile/build_plan.h"
+#include "worker/profile/executor_client.h"
+
+namespace worker {
+
+// A task whose blobs are all here.
+struct Job {
+  common::TaskLease lease;
+  common::Bytes payload;  // encoded TaskPayload
+  std::map<common::Digest, common::SharedBytes> blobs;
+  int64_t deadline_ns = 0;  // on the steady clock; the answer must be out by then
+};
+
+struct JobResult {
+  common::TaskResult message;
+  std::map<common::Digest, std::shared_ptr<const common::Bytes>> blobs;  // that the report names
+};
+
+// The agent's view, so that tests can put a scripted one in its place. Thread-safe.
+class Pipeline {
+ public:
+  virtual ~Pipeline() = default;
+  virtual void submit(Job job) = 0;
+  // No result of this lease comes any more, as soon as this returns. True when nothing had been
+  // done for it yet.
+  virtual bool cancel(const common::TaskLease& lease) = 0;
+  // Cancels what has not reached the device and says what that was.
+  virtual std::vector<common::TaskLease> cancel_waiting() = 0;
+  virtual std::vector<JobResult> take_results() = 0;
+  // Readable when there are results; cleared by take_results().
+  virtual int results_fd() const = 0;
+};
+
+struct PipelineOptions {
+  common::Target target;
+  std::vector<std::string> executor_command;
+  uint32_t threads = 1;  // of a run, at most
+};
+
+// Compiles on one thread and runs on another, which owns the executor child.
+class LocalPipeline final : public Pipeline {
+ public:
+  LocalPipeline(PipelineOptions options, std::unique_ptr<const CodeGenerator> generator,
+                Compiler compiler, std::string cache_directory);
+  ~LocalPipeline() override;
+
+  void submit(Job job) override;
+  bool cancel(const common::TaskLease& lease) override;
+  std::vector<common::TaskLease> cancel_waiting() override;
+  std::vector<JobResult> take_results() override;
+  int results_fd() const override { return results_ready_.fd(); }
+
+ private:
+  struct Compiled {
+    common::TaskLease lease;
+    int64_t deadline_ns = 0;
+    common::SharedBytes graph;
+    common::TaskPayload payload;
+    BuiltPlan built;
+  };
+
+  void compile_loop();
+  void run_loop();
+  // Empty when the job ended here, with its result delivered.
+  std::unique_ptr<Compiled> compile(Job job);
+  JobResult run(ExecutorClient& executor, Compiled& job);
+  ProfileLimits limits_for(const Compiled& job) const;
+  void deliver(JobResult result);
+  int64_t left_ms(int64_t deadline_ns) const;
+
+  PipelineOptions options_;
+  std::unique_ptr<const CodeGenerator> generator_;
+  Compiler compiler_;
+  KernelCache cache_;
+  common::SteadyClock clock_;
+  common::Waker results_ready_;
+
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::deque<Job> waiting_;
+  std::deque<std::unique_ptr<Compiled>> compiled_;
+  std::set<common::TaskLease> active_;  // being compiled or run, not cancelled
+  common::TaskLease running_;           // on the device now
+  ExecutorClient* executor_ = nullptr;  // of the run thread, while it lives
+  std::vector<JobResult> results_;
+  bool stop_ = false;
+
+  std::thread compile_thread_;
+  std::thread run_thread_;
+};
+
+}  // namespace worker

@@ -1,0 +1,142 @@
+#include "worker/profile/request.h"
+
+#include <cstring>
+
+#include "common/wire/ir_codec.h"
+#include "worker/profile/pipe.h"
+
+namespace worker {
+using common::Bytes;
+using common::ByteView;
+using common::Digest;
+using common::Result;
+
+namespace {
+
+void write_digest(FrameWriter& w, const Digest& digest) { w.bytes(digest.bytes); }
+
+Digest read_digest(FrameReader& r) {
+  Digest digest;
+  ByteView bytes = r.bytes();
+  if (bytes.size() == digest.bytes.size()) {
+    std::memcpy(digest.bytes.data(), bytes.data(), bytes.size());
+  }
+  return digest;
+}
+
+void write_options(FrameWriter& w, const common::VerifyOptions& verify,
+                   const common::MeasureOptions& measure) {
+  w.u64(verify.sizes.size());
+  for (const std::vector<int64_t>& sizes : verify.sizes) {
+    w.bytes(std::as_bytes(std::span(sizes)));
+  }
+  w.bytes(std::as_bytes(std::span(verify.seeds)));
+  w.u64(verify.adversarial);
+  w.f64(verify.error_factor_max);
+  w.f64(verify.baseline_error);
+  w.u64(measure.warmups);
+  w.u64(measure.repetitions);
+  w.u64(measure.time_max_ms);
+  w.u64(measure.give_up_ns);
+  w.u64(measure.per_kernel);
+  w.u64(measure.threads);
+}
+
+template <class T>
+std::vector<T> read_numbers(FrameReader& r) {
+  ByteView bytes = r.bytes();
+  std::vector<T> result(bytes.size() / sizeof(T));
+  if (!result.empty()) std::memcpy(result.data(), bytes.data(), result.size() * sizeof(T));
+  return result;
+}
+
+void read_options(FrameReader& r, common::VerifyOptions& verify, common::MeasureOptions& measure) {
+  verify.sizes.resize(r.count());
+  for (std::vector<int64_t>& sizes : verify.sizes) sizes = read_numbers<int64_t>(r);
+  verify.seeds = read_numbers<uint64_t>(r);
+  verify.adversarial = r.u64() != 0;
+  verify.error_factor_max = r.f64();
+  verify.baseline_error = r.f64();
+  measure.warmups = static_cast<uint32_t>(r.u64());
+  measure.repetitions = static_cast<uint32_t>(r.u64());
+  measure.time_max_ms = static_cast<uint32_t>(r.u64());
+  measure.give_up_ns = r.u64();
+  measure.per_kernel = r.u64() != 0;
+  measure.threads = static_cast<uint32_t>(r.u64());
+}
+
+}  // namespace
+
+Bytes encode(const ProfileRequest& request) {
+  FrameWriter w;
+  write_digest(w, request.graph);
+  w.bytes(request.graph_bytes);
+  w.bytes(common::encode_plan(request.plan));
+  w.u64(request.objects.size());
+  for (const ObjectBlob& object : request.objects) {
+    write_digest(w, object.digest);
+    w.bytes(object.bytes);
+  }
+  write_options(w, request.verify, request.measure);
+  return w.take();
+}
+
+Result<ProfileRequest> decode_request(ByteView frame) {
+  FrameReader r(frame);
+  ProfileRequest request;
+  request.graph = read_digest(r);
+  request.graph_bytes = common::to_bytes(r.bytes());
+  ByteView plan = r.bytes();
+  request.objects.resize(r.count());
+  for (ObjectBlob& object : request.objects) {
+    object.digest = read_digest(r);
+    object.bytes = common::to_bytes(r.bytes());
+  }
+  read_options(r, request.verify, request.measure);
+  if (!r.ok()) return common::corrupt("a request to the executor is cut off");
+  LFARM_ASSIGN_OR_RETURN(request.plan, common::decode_plan(plan));
+  return request;
+}
+
+Bytes encode(const ProfileReply& reply) {
+  FrameWriter w;
+  w.u64(static_cast<uint64_t>(reply.kind));
+  w.u64(static_cast<uint64_t>(reply.stage));
+  w.u64(static_cast<uint64_t>(reply.outcome));
+  w.bytes(common::as_bytes(reply.message));
+  for (double value : {reply.max_error, reply.baseline_error, reply.verify_ms, reply.measure_ms}) {
+    w.f64(value);
+  }
+  w.u64(reply.total_ns);
+  w.u64(reply.spread_ns);
+  w.u64(reply.runs);
+  w.bytes(std::as_bytes(std::span(reply.call_ns)));
+  return w.take();
+}
+
+Result<ProfileReply> decode_reply(ByteView frame) {
+  FrameReader r(frame);
+  ProfileReply reply;
+  uint64_t kind = r.u64(), stage = r.u64(), outcome = r.u64();
+  reply.message = std::string(common::as_text(r.bytes()));
+  for (double* value :
+       {&reply.max_error, &reply.baseline_error, &reply.verify_ms, &reply.measure_ms}) {
+    *value = r.f64();
+  }
+  reply.total_ns = r.u64();
+  reply.spread_ns = r.u64();
+  reply.runs = static_cast<uint32_t>(r.u64());
+  reply.call_ns = read_numbers<uint64_t>(r);
+  // A candidate may have scribbled over the child's memory: nothing of it is taken on trust.
+  if (!r.ok() || kind > static_cast<uint64_t>(ProfileReply::Kind::kDone) ||
+      stage > static_cast<uint64_t>(ProfileStage::kCandidate) ||
+      outcome > static_cast<uint64_t>(common::TaskOutcome::kInfra)) {
+    return common::corrupt("the executor's answer is damaged");
+  }
+  reply.kind = static_cast<ProfileReply::Kind>(kind);
+  reply.stage = static_cast<ProfileStage>(stage);
+  reply.outcome = static_cast<common::TaskOutcome>(outcome);
+  return reply;
+}
+
+}  // namespace worker

@@ -1,0 +1,60 @@
+// What the worker asks of its executor child, and what the child answers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/base/bytes.h"
+#include "common/base/digest.h"
+#include "common/base/result.h"
+#include "common/plan/plan.h"
+#include "common/wire/messages.h"
+#include "common/wire/task.h"
+
+namespace worker {
+
+struct ObjectBlob {
+  common::Digest digest;
+  common::Bytes bytes;
+};
+
+// Verify and measure one compiled candidate.
+struct ProfileRequest {
+  common::Digest graph;       // of the encoded graph
+  common::Bytes graph_bytes;  // may be empty: the child answers kNeedGraph when it does not know it
+  common::Plan plan;
+  std::vector<ObjectBlob> objects;  // the plan's
+  common::VerifyOptions verify;
+  common::MeasureOptions measure;
+};
+
+// What the child is busy with, so that a deadline or a crash is blamed on the right one.
+enum class ProfileStage : uint8_t {
+  kReference,  // the worker's own work: decoding, inputs, the reference interpreter, comparing
+  kCandidate,  // code of the candidate runs
+};
+
+struct ProfileReply {
+  enum class Kind : uint8_t { kStage, kNeedGraph, kDone };
+  Kind kind = Kind::kDone;
+  ProfileStage stage = ProfileStage::kReference;  // of kStage
+
+  // Of kDone.
+  common::TaskOutcome outcome = common::TaskOutcome::kInfra;
+  std::string message;  // empty when the outcome is kOk
+  double max_error = 0;
+  double baseline_error = 0;
+  double verify_ms = 0, measure_ms = 0;
+  uint64_t total_ns = 0;
+  uint64_t spread_ns = 0;
+  uint32_t runs = 0;
+  std::vector<uint64_t> call_ns;  // median of each call; empty when not measured one by one
+};
+
+common::Bytes encode(const ProfileRequest& request);
+common::Result<ProfileRequest> decode_request(common::ByteView frame);
+common::Bytes encode(const ProfileReply& reply);
+common::Result<ProfileReply> decode_reply(common::ByteView frame);
+
+}  // namespace worker
