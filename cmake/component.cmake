@@ -34,6 +34,42 @@ function(lfarm_target_name path out)
   set(${out} lfarm_${name} PARENT_SCOPE)
 endfunction()
 
+# The target `tidy` runs clang-tidy on every source of the project. Each run waits for the source's
+# object file, so that it happens again exactly when the source or a header of it has changed.
+find_program(CLANG_TIDY clang-tidy-14)
+add_custom_target(tidy)
+function(lfarm_tidy target)
+  if(NOT CLANG_TIDY)
+    return()
+  endif()
+  set(stamps)
+  foreach(source ${ARGN})
+    get_filename_component(absolute ${source} ABSOLUTE)
+    file(RELATIVE_PATH name ${CMAKE_SOURCE_DIR} ${absolute})
+    string(REPLACE "/" "_" id ${name})
+    get_property(known GLOBAL PROPERTY ${id})
+    if(known OR name MATCHES "^\\.\\./")
+      continue()  # shared by two tests, or generated
+    endif()
+    set_property(GLOBAL PROPERTY ${id} ON)
+    set(stamp ${CMAKE_BINARY_DIR}/tidy/${id}.stamp)
+    file(RELATIVE_PATH beside ${CMAKE_CURRENT_SOURCE_DIR} ${absolute})
+    set(object ${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/${target}.dir/${beside}.o)
+    set(definitions $<TARGET_PROPERTY:${target},COMPILE_DEFINITIONS>)
+    set(includes $<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES>)
+    add_custom_command(OUTPUT ${stamp}
+      COMMAND ${CMAKE_SOURCE_DIR}/.ci/tidy-file ${stamp} ${absolute} -std=c++20
+              "$<$<BOOL:${definitions}>:-D$<JOIN:${definitions},;-D>>"
+              "$<$<BOOL:${includes}>:-I$<JOIN:${includes},;-I>>"
+      DEPENDS ${object} ${CMAKE_SOURCE_DIR}/.clang-tidy ${CMAKE_SOURCE_DIR}/tests/.clang-tidy
+              ${CMAKE_SOURCE_DIR}/.ci/tidy-file
+      COMMENT "clang-tidy ${name}" COMMAND_EXPAND_LISTS VERBATIM)
+    list(APPEND stamps ${stamp})
+  endforeach()
+  add_custom_target(tidy_${target} DEPENDS ${stamps})
+  add_dependencies(tidy tidy_${target})
+endfunction()
+
 function(lfarm_component path)
   cmake_parse_arguments(ARG "" "" "HEADERS;SOURCES;PUBLIC;PRIVATE;LIBRARIES" ${ARGN})
   lfarm_target_name(${path} target)
@@ -59,6 +95,7 @@ function(lfarm_component path)
   endforeach()
 
   add_library(${target} STATIC ${sources})
+  lfarm_tidy(${target} ${ARG_SOURCES})
   target_include_directories(${target} PUBLIC ${include_root})
   target_compile_options(${target} PRIVATE ${LFARM_WARNINGS})
   set(dependencies)
@@ -95,6 +132,7 @@ function(lfarm_executable name)
     target_link_libraries(${name} PRIVATE ${target})
   endforeach()
   target_link_libraries(${name} PRIVATE ${ARG_LIBRARIES})
+  lfarm_tidy(${name} ${CMAKE_SOURCE_DIR}/${ARG_SOURCE})
 endfunction()
 
 # lfarm_test(graph_hash LABEL unit SOURCES graph_hash_test.cc COMPONENTS common/ir)
@@ -107,6 +145,7 @@ function(lfarm_test name)
     set(ARG_TIMEOUT 120)
   endif()
   add_executable(test_${name} ${ARG_SOURCES})
+  lfarm_tidy(test_${name} ${ARG_SOURCES})
   set_target_properties(test_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   target_compile_options(test_${name} PRIVATE ${LFARM_WARNINGS})
   target_compile_definitions(test_${name} PRIVATE

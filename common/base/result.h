@@ -105,4 +105,4 @@ using Status = Result<void>;
   if (!LFARM_CONCAT(lfarm_result_, __LINE__).ok()) {         \
     return LFARM_CONCAT(lfarm_result_, __LINE__).error();    \
   }                                                          \
-  lhs = std::move(LFARM_CONCAT(lfarm_result_, __LINE__)).value()
+  lhs = std::move(LFARM_CONCAT(lfarm_result_, __LINE__)).value()  // NOLINT: lhs may declare

@@ -1,4 +1,6 @@
+lfarm_test(runtime_arena LABEL unit SOURCES runtime_arena_test.cc COMPONENTS common/runtime)
+lfarm_test(runtime_device LABEL unit SOURCES runtime_device_test.cc COMPONENTS common/runtime)
+lfarm_test(runtime_executor LABEL unit SOURCES runtime_executor_test.cc COMPONENTS common/runtime)
 foreach(name arena device executor)
-  lfarm_test(runtime_${name} LABEL unit SOURCES runtime_${name}_test.cc COMPONENTS common/runtime)
   target_include_directories(test_runtime_${name} PRIVATE ${CMAKE_SOURCE_DIR})
 endforeach()

@@ -1,0 +1,34 @@
+# The front door. `make demo` shows lfarm at work; `make check` is what CI runs.
+.PHONY: help demo check build packages test format tidy clean
+.DEFAULT_GOAL := help
+
+LABELS ?= unit|golden|conformance|sim|farm|fuzz
+
+help:  ## this list
+	@sed -n 's/^\([a-z]*\):.*##/  make \1\t/p' Makefile | expand -t 16
+
+demo: build  ## start a farm here, compile a bundled transformer, run it, compare with PyTorch
+	@tests/demo/demo.sh build/bin
+
+check: packages  ## build everything, check formatting, lint, and run all tests
+	@.ci/check
+
+build: packages  ## binaries in build/bin; installs missing Debian packages first
+	@cmake --preset release
+	@cmake --build build
+
+test: build  ## only the tests; LABELS='unit|sim' chooses
+	@ctest --test-dir build --output-on-failure -j $$(nproc) -L '^($(LABELS))$$'
+
+format:  ## rewrite the sources in house style
+	@git ls-files -co --exclude-standard '*.h' '*.cc' | xargs clang-format-14 -i
+
+tidy: packages  ## clang-tidy on what changed
+	@cmake --preset release
+	@cmake --build build --target tidy
+
+clean:  ## remove all build folders
+	@rm -rf build build-*
+
+packages:
+	@.ci/install-packages

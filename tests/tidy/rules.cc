@@ -1,0 +1,241 @@
+#include "tests/tidy/rules.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <string_view>
+
+namespace tidy {
+namespace {
+
+constexpr int kFileLinesMax = 600;
+constexpr int kFunctionLinesMax = 70;
+
+std::string at(const SourceFile& file, int line, const std::string& what) {
+  return file.path + ":" + std::to_string(line) + ": " + what;
+}
+
+bool starts_with_any(std::string_view path, const std::vector<std::string_view>& prefixes) {
+  return std::any_of(prefixes.begin(), prefixes.end(),
+                     [&](std::string_view prefix) { return path.starts_with(prefix); });
+}
+
+// Who may include whom, first match wins. A prefix that ends in '/' covers a whole folder.
+struct Arrow {
+  std::string_view from;
+  std::vector<std::string_view> to;
+};
+
+const std::vector<Arrow>& arrows() {
+  static const std::vector<Arrow> kArrows = {
+      {"common/base/", {}},
+      {"common/ir/", {"common/base/"}},
+      {"common/plan/", {"common/base/", "common/ir/"}},
+      {"common/wire/", {"common/base/", "common/ir/", "common/plan/", "schemas/"}},
+      {"common/cuda/", {"common/base/"}},
+      {"common/runtime/", {"common/base/", "common/ir/", "common/plan/", "common/cuda/"}},
+      {"cache/", {"common/base/", "common/ir/", "common/plan/", "common/wire/", "cache/"}},
+      {"coordinator/egraph/", {"common/base/"}},
+      {"coordinator/farm/", {"common/base/"}},
+      // Not common/cuda, nor the runtime that loads it: a coordinator runs where there is no GPU.
+      {"coordinator/",
+       {"common/base/", "common/ir/", "common/plan/", "common/wire/", "cache/", "coordinator/"}},
+      {"worker/", {"common/", "cache/", "worker/"}},
+      {"clients/pt2/", {"common/base/", "common/ir/"}},
+      {"clients/", {"common/", "cache/", "clients/"}},
+      {"tests/",
+       {"common/", "cache/", "coordinator/", "worker/", "clients/", "schemas/", "tests/"}},
+  };
+  return kArrows;
+}
+
+// The components that own a library, by the beginning of its headers' names. One each, except what
+// every binary's driver needs: a command line, and JSON for people's tools.
+struct Owner {
+  std::string_view library;
+  std::vector<std::string_view> components;
+};
+
+const std::vector<Owner>& owners() {
+  static const std::vector<Owner> kOwners = {
+      {"spdlog/", {"common/base/"}},
+      {"sodium", {"common/base/"}},
+      {"xxhash.h", {"common/base/"}},
+      {"zmq", {"common/wire/"}},
+      {"capnp/", {"common/wire/"}},
+      {"kj/", {"common/wire/"}},
+      {"cuda", {"common/cuda/"}},
+      {"cublas", {"common/cuda/"}},
+      {"nvrtc", {"common/cuda/"}},
+      {"rocksdb/", {"cache/store/"}},
+      {"hiredis/", {"cache/remote/"}},
+      {"zip.h", {"clients/pt2/"}},
+      {"simdjson", {"clients/pt2/"}},
+      {"CLI/", {"clients/cli/", "coordinator/service/", "worker/agent/"}},
+      {"nlohmann/", {"clients/cli/", "coordinator/service/"}},
+  };
+  return kOwners;
+}
+
+// Headers of the operating system and the C library; those of C++ have no dot.
+bool is_system_header(std::string_view name) {
+  if (name.find('.') == std::string_view::npos) return name.find('/') == std::string_view::npos;
+  for (const char* folder : {"sys/", "arpa/", "netinet/", "net/", "linux/"}) {
+    if (name.starts_with(folder)) return true;
+  }
+  constexpr std::array<std::string_view, 16> kNames = {
+      "dirent.h", "dlfcn.h",  "elf.h",     "errno.h",   "fcntl.h", "immintrin.h",
+      "math.h",   "netdb.h",  "poll.h",    "pthread.h", "sched.h", "signal.h",
+      "spawn.h",  "string.h", "termios.h", "unistd.h"};
+  return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+}
+
+}  // namespace
+
+Violations include_direction(const SourceFile& file) {
+  Violations found;
+  for (const Include& include : includes_of(file)) {
+    if (include.spelling.front() != '"') continue;
+    const std::string target = include.spelling.substr(1, include.spelling.size() - 2);
+    if (target.starts_with(".")) {
+      found.push_back(at(file, include.line, target + ": include from the repository root"));
+      continue;
+    }
+    const bool is_beside = file.is_test() && target.find('/') == std::string::npos;
+    if (is_beside || target.starts_with(file.component() + "/")) continue;
+    const auto arrow = std::find_if(arrows().begin(), arrows().end(),
+                                    [&](const Arrow& a) { return file.path.starts_with(a.from); });
+    const bool allowed = arrow != arrows().end() && starts_with_any(target, arrow->to);
+    if (!allowed) {
+      found.push_back(at(file, include.line,
+                         file.component() + " may not include " + target +
+                             ": it is against the arrows between folders, see rules.cc"));
+    }
+  }
+  return found;
+}
+
+Violations library_owner(const SourceFile& file) {
+  Violations found;
+  if (file.is_test()) return found;
+  for (const Include& include : includes_of(file)) {
+    if (include.spelling.front() != '<') continue;
+    const std::string name = include.spelling.substr(1, include.spelling.size() - 2);
+    if (is_system_header(name)) continue;
+    const auto owner = std::find_if(owners().begin(), owners().end(), [&](const Owner& candidate) {
+      return name.starts_with(candidate.library);
+    });
+    if (owner == owners().end()) {
+      found.push_back(at(file, include.line, name + " has no owner: add it to rules.cc"));
+    } else if (!starts_with_any(file.path, owner->components)) {
+      found.push_back(at(
+          file, include.line,
+          name + " belongs to " + std::string(owner->components.front()) + ": use its interface"));
+    }
+  }
+  return found;
+}
+
+Violations header_opening(const SourceFile& file) {
+  Violations found;
+  if (!file.is_header()) return found;
+  if (!file.text.starts_with("// ")) {
+    found.push_back(at(file, 1, "begin with one sentence: what this header is and why it exists"));
+  }
+  if (file.code.find("#pragma once") == std::string::npos) {
+    found.push_back(at(file, 1, "no #pragma once"));
+  }
+  return found;
+}
+
+Violations lengths(const SourceFile& file) {
+  Violations found;
+  if (file.is_test() || !file.is_cpp()) return found;
+  constexpr std::string_view kReason = "Long because";
+  const std::vector<std::string_view> lines = lines_of(file.text);
+  std::string opening;
+  for (std::string_view line : lines) {
+    if (!line.starts_with("//")) break;
+    opening += line;
+  }
+  if (lines.size() > kFileLinesMax && opening.find(kReason) == std::string::npos) {
+    found.push_back(at(file, 1,
+                       std::to_string(lines.size()) + " lines, more than " +
+                           std::to_string(kFileLinesMax) +
+                           ": split it, or say \"Long because\" at its head"));
+  }
+  for (const Function& function : functions_of(file)) {
+    if (function.length <= kFunctionLinesMax) continue;
+    if (function.comment.find(kReason) != std::string::npos) continue;
+    found.push_back(at(file, function.line,
+                       "a function of " + std::to_string(function.length) + " lines, more than " +
+                           std::to_string(kFunctionLinesMax) +
+                           ": split it, or say \"Long because\" above it"));
+  }
+  return found;
+}
+
+Violations file_name(const SourceFile& file) {
+  const std::string name = file.path.substr(file.path.rfind('/') + 1);
+  const std::string stem = name.substr(0, name.rfind('.'));
+  const bool good = file.path.find("CMakeLists.txt") != std::string::npos ||
+                    std::all_of(stem.begin(), stem.end(), [](unsigned char c) {
+                      return std::islower(c) || std::isdigit(c) || c == '_';
+                    });
+  if (good || !file.is_cpp()) return {};
+  return {at(file, 1, "file names are snake_case")};
+}
+
+Violations words(const SourceFile& file) {
+  Violations found;
+  // In two parts, so that this file does not hold them.
+  const std::vector<std::string> unwanted = {
+      "TO"
+      "DO",
+      "FIX"
+      "ME",
+      "X"
+      "XX",
+      "HA"
+      "CK",
+      "/wo"
+      "rk/",
+      "/ho"
+      "me/",
+      "/ro"
+      "ot/"};
+  const std::vector<std::string_view> lines = lines_of(file.text);
+  for (size_t i = 0; i < lines.size(); ++i) {
+    for (const std::string& word : unwanted) {
+      const size_t start = lines[i].find(word);
+      if (start == std::string_view::npos) continue;
+      const auto is_letter = [&](size_t at) {
+        return at < lines[i].size() && std::isalnum(static_cast<unsigned char>(lines[i][at]));
+      };
+      const bool is_path = word.front() == '/';
+      if (is_path ? start > 0 && is_letter(start - 1)
+                  : (start > 0 && is_letter(start - 1)) || is_letter(start + word.size())) {
+        continue;
+      }
+      found.push_back(at(file, static_cast<int>(i) + 1,
+                         "\"" + word + "\": " + (is_path ? "a path of one machine" : "finish it")));
+    }
+  }
+  return found;
+}
+
+Violations listed(const SourceFile& file, const std::string& lists) {
+  if (!file.is_cpp() || (file.is_test() && file.is_header())) return {};
+  const std::string name = file.path.substr(file.path.rfind('/') + 1);
+  for (size_t start = lists.find(name); start != std::string::npos;
+       start = lists.find(name, start + 1)) {
+    const auto is_part = [&](size_t i) {
+      return i < lists.size() && (std::isalnum(static_cast<unsigned char>(lists[i])) ||
+                                  lists[i] == '_' || lists[i] == '.');
+    };
+    if ((start == 0 || !is_part(start - 1)) && !is_part(start + name.size())) return {};
+  }
+  return {at(file, 1, "not listed in the CMakeLists.txt beside it: nothing builds it")};
+}
+
+}  // namespace tidy

@@ -1,0 +1,212 @@
+#include "tests/tidy/source_text.h"
+
+#include <algorithm>
+#include <cctype>
+
+namespace tidy {
+namespace {
+
+// Blanks comments and literals, one character at a time; newlines stay so that lines keep their
+// numbers.
+class Blanker {
+ public:
+  explicit Blanker(std::string text) : text_(std::move(text)) {}
+
+  std::string run() {
+    while (at_ < text_.size()) {
+      if (looking_at("//")) {
+        blank_until("\n", 0);
+      } else if (looking_at("/*")) {
+        blank_until("*/", 2);
+      } else if (looking_at("R\"")) {
+        const size_t open = text_.find('(', at_);
+        const std::string end = ")" + text_.substr(at_ + 2, open - at_ - 2) + "\"";
+        blank_until(end, end.size());
+      } else if (text_[at_] == '"' || starts_character()) {
+        blank_literal(text_[at_]);
+      } else {
+        ++at_;
+      }
+    }
+    return std::move(text_);
+  }
+
+ private:
+  bool looking_at(std::string_view what) const {
+    return text_.compare(at_, what.size(), what) == 0;
+  }
+
+  // A quote after a digit or letter separates digits (1'000), except after u8, u, U and L.
+  bool starts_character() const {
+    return text_[at_] == '\'' &&
+           (at_ == 0 || !std::isalnum(static_cast<unsigned char>(text_[at_ - 1])));
+  }
+
+  void blank_until(std::string_view end, size_t keep) {
+    const size_t found = text_.find(end, at_ + (keep != 0 ? 2 : 0));
+    const size_t stop = found == std::string::npos ? text_.size() : found + keep;
+    for (; at_ < stop; ++at_) {
+      if (text_[at_] != '\n') text_[at_] = ' ';
+    }
+  }
+
+  void blank_literal(char quote) {
+    text_[at_++] = ' ';
+    while (at_ < text_.size() && text_[at_] != quote && text_[at_] != '\n') {
+      if (text_[at_] == '\\' && at_ + 1 < text_.size()) text_[at_++] = ' ';
+      if (text_[at_] != '\n') text_[at_] = ' ';
+      ++at_;
+    }
+    if (at_ < text_.size() && text_[at_] == quote) text_[at_++] = ' ';
+  }
+
+  std::string text_;
+  size_t at_ = 0;
+};
+
+bool has_word(std::string_view text, std::string_view word) {
+  for (size_t at = text.find(word); at != std::string_view::npos; at = text.find(word, at + 1)) {
+    const auto is_part = [&](size_t i) {
+      return i < text.size() &&
+             (std::isalnum(static_cast<unsigned char>(text[i])) || text[i] == '_');
+    };
+    if ((at == 0 || !is_part(at - 1)) && !is_part(at + word.size())) return true;
+  }
+  return false;
+}
+
+// What a brace opens, judged by the statement in front of it.
+enum class Scope { kNamespace, kType, kFunction, kOther };
+
+Scope scope_of(std::string_view statement) {
+  if (has_word(statement, "namespace") || has_word(statement, "extern")) return Scope::kNamespace;
+  const bool has_parameters = statement.find('(') != std::string_view::npos;
+  for (const char* word : {"class", "struct", "union", "enum"}) {
+    // "template <class T> T f(T x)" is a function: look behind the template's parameters.
+    const size_t after = statement.rfind('>');
+    const bool is_template = has_word(statement, "template");
+    const std::string_view rest =
+        is_template && after != std::string_view::npos ? statement.substr(after) : statement;
+    if (has_word(rest, word) && rest.find('(') == std::string_view::npos) return Scope::kType;
+    if (!is_template && has_word(statement, word) && !has_parameters) return Scope::kType;
+  }
+  return has_parameters ? Scope::kFunction : Scope::kOther;
+}
+
+// The code without preprocessor lines, whose braces need not balance.
+std::string without_directives(const std::string& code) {
+  std::string out = code;
+  bool continued = false;
+  size_t start = 0;
+  while (start < out.size()) {
+    const size_t end = std::min(out.find('\n', start), out.size());
+    const size_t first = out.find_first_not_of(" \t", start);
+    if (continued || (first < end && out[first] == '#')) {
+      continued = end > start && out[end - 1] == '\\';
+      std::fill(out.begin() + static_cast<std::ptrdiff_t>(start),
+                out.begin() + static_cast<std::ptrdiff_t>(end), ' ');
+    }
+    start = end + 1;
+  }
+  return out;
+}
+
+// The comment lines directly above line `line` (counted from 1).
+std::string comment_above(const std::vector<std::string_view>& lines, int line) {
+  std::string comment;
+  for (int i = line - 2; i >= 0; --i) {
+    const size_t first = lines[static_cast<size_t>(i)].find_first_not_of(' ');
+    if (first == std::string_view::npos || lines[static_cast<size_t>(i)].substr(first, 2) != "//")
+      break;
+    comment = std::string(lines[static_cast<size_t>(i)].substr(first)) + "\n" + comment;
+  }
+  return comment;
+}
+
+}  // namespace
+
+std::string SourceFile::component() const {
+  const size_t first = path.find('/');
+  const size_t second = first == std::string::npos ? first : path.find('/', first + 1);
+  return second == std::string::npos ? "" : path.substr(0, second);
+}
+
+SourceFile make_source(std::string path, std::string text) {
+  SourceFile file{std::move(path), std::move(text), ""};
+  if (file.is_cpp()) file.code = Blanker(file.text).run();
+  return file;
+}
+
+std::vector<std::string_view> lines_of(std::string_view text) {
+  std::vector<std::string_view> lines;
+  for (size_t start = 0; start < text.size();) {
+    const size_t end = std::min(text.find('\n', start), text.size());
+    lines.push_back(text.substr(start, end - start));
+    start = end + 1;
+  }
+  return lines;
+}
+
+std::vector<Include> includes_of(const SourceFile& file) {
+  std::vector<Include> includes;
+  constexpr std::string_view kDirective = "#include ";
+  const std::vector<std::string_view> lines = lines_of(file.text);
+  const std::vector<std::string_view> code = lines_of(file.code);
+  for (size_t i = 0; i < lines.size(); ++i) {
+    // The code, too, so that a raw string with generated source does not count.
+    if (!lines[i].starts_with(kDirective) || !code[i].starts_with("#include")) continue;
+    const std::string_view rest = lines[i].substr(kDirective.size());
+    const size_t end = rest.find_first_of("\">", 1);
+    if (end == std::string_view::npos) continue;
+    includes.push_back({static_cast<int>(i) + 1, std::string(rest.substr(0, end + 1))});
+  }
+  return includes;
+}
+
+std::vector<Function> functions_of(const SourceFile& file) {
+  const std::string code = without_directives(file.code);
+  const std::vector<std::string_view> lines = lines_of(file.text);
+  std::vector<Function> functions;
+  std::vector<Scope> open;
+  size_t statement = 0;  // where the current statement begins
+  int line = 1;
+  int depth_in_function = 0;
+  Function current;
+  int opened_at = 0;
+  for (size_t i = 0; i < code.size(); ++i) {
+    if (code[i] == '\n') ++line;
+    if (depth_in_function > 0) {
+      if (code[i] == '{') ++depth_in_function;
+      if (code[i] == '}' && --depth_in_function == 0) {
+        current.length = line - opened_at + 1;
+        functions.push_back(current);
+        statement = i + 1;
+      }
+      continue;
+    }
+    if (code[i] == ';') statement = i + 1;
+    if (code[i] == '{') {
+      const std::string_view before = std::string_view(code).substr(statement, i - statement);
+      const Scope scope = scope_of(before);
+      if (scope == Scope::kFunction) {
+        const size_t first = before.find_first_not_of(" \n");
+        const auto newlines =
+            std::count(before.begin() + static_cast<std::ptrdiff_t>(first), before.end(), '\n');
+        current = {line - static_cast<int>(newlines), 0, ""};
+        current.comment = comment_above(lines, current.line);
+        opened_at = line;
+        depth_in_function = 1;
+      } else {
+        open.push_back(scope);
+      }
+      statement = i + 1;
+    }
+    if (code[i] == '}') {
+      if (!open.empty()) open.pop_back();
+      statement = i + 1;
+    }
+  }
+  return functions;
+}
+
+}  // namespace tidy

@@ -1,0 +1,197 @@
+// Holds the whole tree to the rules of tests/tidy/rules.h, and each rule to a file that breaks it.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "tests/tidy/rules.h"
+
+namespace tidy {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string slurp(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream out;
+  out << in.rdbuf();
+  return out.str();
+}
+
+bool is_skipped_folder(const std::string& name) {
+  return name == ".git" || name == "fixtures" || name.starts_with("build");
+}
+
+// Everything of the tree that people write, sorted by path.
+std::vector<SourceFile> tree() {
+  const fs::path root = LFARM_SOURCE_DIR;
+  std::vector<SourceFile> files;
+  for (auto it = fs::recursive_directory_iterator(root); it != fs::end(it); ++it) {
+    const std::string name = it->path().filename();
+    if (it->is_directory() && is_skipped_folder(name)) it.disable_recursion_pending();
+    if (!it->is_regular_file()) continue;
+    files.push_back(make_source(fs::relative(it->path(), root), slurp(it->path())));
+  }
+  std::sort(files.begin(), files.end(),
+            [](const SourceFile& a, const SourceFile& b) { return a.path < b.path; });
+  return files;
+}
+
+// The text of CMakeLists.txt and *.cmake in the folder of `path`.
+std::string lists_beside(const std::string& path) {
+  const fs::path folder = (fs::path(LFARM_SOURCE_DIR) / path).parent_path();
+  std::string text;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename();
+    if (name == "CMakeLists.txt" || name.ends_with(".cmake")) text += slurp(entry.path());
+  }
+  return text;
+}
+
+std::string report(const Violations& found) {
+  std::string text;
+  for (const std::string& line : found) text += "  " + line + "\n";
+  return text;
+}
+
+void append(Violations& all, const Violations& more) {
+  all.insert(all.end(), more.begin(), more.end());
+}
+
+TEST(Tidy, TheTreeKeepsTheRules) {
+  const std::vector<SourceFile> files = tree();
+  ASSERT_GT(files.size(), 100u) << "the tree is not where the test looks: " << LFARM_SOURCE_DIR;
+  Violations all;
+  for (const SourceFile& file : files) {
+    append(all, words(file));
+    if (!file.is_cpp()) continue;
+    append(all, include_direction(file));
+    append(all, library_owner(file));
+    append(all, header_opening(file));
+    append(all, lengths(file));
+    append(all, file_name(file));
+    append(all, listed(file, lists_beside(file.path)));
+  }
+  EXPECT_TRUE(all.empty()) << all.size() << " breaches of the house rules:\n" << report(all);
+}
+
+SourceFile sample(std::string path, std::string text) {
+  return make_source(std::move(path), std::move(text));
+}
+
+TEST(Tidy, IncludesFollowTheArrows) {
+  EXPECT_EQ(include_direction(sample("common/ir/a.cc", "#include \"common/base/b.h\"\n")).size(),
+            0u);
+  EXPECT_EQ(include_direction(sample("common/ir/a.cc", "#include \"common/wire/b.h\"\n")).size(),
+            1u);
+  EXPECT_EQ(include_direction(sample("common/base/a.cc", "#include \"common/ir/b.h\"\n")).size(),
+            1u);
+  EXPECT_EQ(
+      include_direction(sample("coordinator/search/a.cc", "#include \"common/cuda/b.h\"\n")).size(),
+      1u);
+  EXPECT_EQ(
+      include_direction(sample("coordinator/egraph/a.cc", "#include \"common/ir/b.h\"\n")).size(),
+      1u);
+  EXPECT_EQ(include_direction(sample("clients/cli/a.cc", "#include \"worker/agent/b.h\"\n")).size(),
+            1u);
+  EXPECT_EQ(
+      include_direction(sample("worker/agent/a.cc", "#include \"common/runtime/b.h\"\n")).size(),
+      0u);
+  EXPECT_EQ(include_direction(sample("common/ir/a.cc", "#include \"../base/b.h\"\n")).size(), 1u);
+  EXPECT_EQ(include_direction(sample("common/ir/a.cc", "// #include \"common/wire/b.h\"\n")).size(),
+            0u);
+}
+
+TEST(Tidy, LibrariesHaveOneOwner) {
+  EXPECT_EQ(
+      library_owner(sample("common/wire/a.cc", "#include <zmq.h>\n#include <vector>\n")).size(),
+      0u);
+  EXPECT_EQ(library_owner(sample("worker/agent/a.cc", "#include <zmq.h>\n")).size(), 1u);
+  EXPECT_EQ(library_owner(sample("worker/agent/a.cc", "#include <boost/any.hpp>\n")).size(), 1u);
+  EXPECT_EQ(library_owner(sample("worker/agent/a.cc", "#include <sys/wait.h>\n")).size(), 0u);
+}
+
+TEST(Tidy, HeadersOpenWithASentence) {
+  EXPECT_EQ(header_opening(sample("a/b/c.h", "// What it is.\n#pragma once\n")).size(), 0u);
+  EXPECT_EQ(header_opening(sample("a/b/c.h", "#pragma once\n// What it is.\n")).size(), 1u);
+  EXPECT_EQ(header_opening(sample("a/b/c.h", "// What it is. #pragma once\n")).size(), 1u);
+}
+
+std::string lines(int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i) text += "  f();\n";
+  return text;
+}
+
+TEST(Tidy, LengthsAreBounded) {
+  EXPECT_EQ(lengths(sample("a/b/c.cc", "void g() {\n" + lines(68) + "}\n")).size(), 0u);
+  EXPECT_EQ(lengths(sample("a/b/c.cc", "void g() {\n" + lines(69) + "}\n")).size(), 1u);
+  EXPECT_EQ(
+      lengths(sample("a/b/c.cc", "// Long because a table.\nvoid g() {\n" + lines(69) + "}\n"))
+          .size(),
+      0u);
+  EXPECT_EQ(lengths(sample("a/b/c.cc", std::string(601, '\n'))).size(), 1u);
+  EXPECT_EQ(
+      lengths(sample("a/b/c.cc", "// Long because a table.\n" + std::string(601, '\n'))).size(),
+      0u);
+  EXPECT_EQ(lengths(sample("tests/b/c.cc", std::string(601, '\n'))).size(), 0u);
+}
+
+TEST(Tidy, FunctionsAreFoundWhereTheyAre) {
+  const std::string text =
+      "namespace n {\n"                                           // 1
+      "class C : public B {\n"                                    // 2
+      " public:\n"                                                // 3
+      "  C() : a_{1}, b_(2) {\n"                                  // 4
+      "    if (x) {\n      y();\n    }\n"                         // 5
+      "  }\n"                                                     // 8
+      "  int a_ = 0;\n"                                           // 9
+      "};\n"                                                      // 10
+      "template <class T>\nT twice(T x) {\n  return x + x;\n}\n"  // 11
+      "const char* brace = \"{\"; char c = '{';  // {\n"          // 15
+      "const char* raw = R\"({{{)\"; int n = 1'000;\n"            // 16
+      "#define OPEN {\n"                                          // 17
+      "int last() { return 1; }\n"                                // 18
+      "}\n";
+  std::vector<std::pair<int, int>> found;
+  for (const Function& f : functions_of(sample("a/b/c.cc", text))) {
+    if (f.length > 1 || f.line == 18) found.emplace_back(f.line, f.length);
+  }
+  const std::vector<std::pair<int, int>> expected = {{4, 5}, {11, 3}, {18, 1}};
+  EXPECT_EQ(found, expected);
+}
+
+TEST(Tidy, WordsOfUnfinishedWorkAreRefused) {
+  const std::string mark =
+      "TO"
+      "DO";
+  EXPECT_EQ(words(sample("a/b/c.cc", "// " + mark + ": more\n")).size(), 1u);
+  EXPECT_EQ(words(sample("a/b/c.cc", "int MYS" + mark + ";\n")).size(), 0u);
+  EXPECT_EQ(words(sample("a/b/c.txt",
+                         "/ho"
+                         "me/someone/x\n"))
+                .size(),
+            1u);
+  EXPECT_EQ(words(sample("a/b/c.txt",
+                         "build/wo"
+                         "rk/x\n"))
+                .size(),
+            0u);
+}
+
+TEST(Tidy, SourcesAreListed) {
+  EXPECT_EQ(listed(sample("a/b/c.cc", ""), "SOURCES b.cc c.cc)").size(), 0u);
+  EXPECT_EQ(listed(sample("a/b/c.cc", ""), "SOURCES abc.cc c.cc.in)").size(), 1u);
+  EXPECT_EQ(listed(sample("a/b/c.h", ""), "SOURCES c.cc").size(), 1u);
+}
+
+TEST(Tidy, FileNamesAreSnakeCase) {
+  EXPECT_EQ(file_name(sample("a/b/snake_case_2.cc", "")).size(), 0u);
+  EXPECT_EQ(file_name(sample("a/b/CamelCase.cc", "")).size(), 1u);
+  EXPECT_EQ(file_name(sample("a/b/with-dash.h", "")).size(), 1u);
+}
+
+}  // namespace
+}  // namespace tidy
