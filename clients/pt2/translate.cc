@@ -76,8 +76,21 @@ StoredTensor as_reals(StoredTensor tensor) {
 
 class Driver {
  public:
-  explicit Driver(const ExportedProgram& program)
-      : program_(program), table_(all_operators()), context_(&builder_, &symbols_) {}
+  // `state_constants` names constants that the model writes into.
+  Driver(const ExportedProgram& program, std::unordered_set<std::string> state_constants)
+      : program_(program),
+        state_constants_(std::move(state_constants)),
+        table_(all_operators()),
+        context_(&builder_, &symbols_) {}
+
+  // After run(): folded constants that were written into, and so are state.
+  std::unordered_set<std::string> written_constants() const {
+    std::unordered_set<std::string> out;
+    for (size_t k = 0; k < folded_.size(); ++k) {
+      if (context_.mutated_input(-2 - static_cast<int>(k))) out.insert(folded_[k]);
+    }
+    return out;
+  }
 
   Result<Model> run() {
     Status status;
@@ -150,11 +163,14 @@ class Driver {
     size_t bytes = scalar_type_bytes(tensor.dtype);
     for (int64_t size : tensor.sizes) bytes *= static_cast<size_t>(size);
     bool folds = spec.kind == ExportInputKind::kTensorConstant &&
-                 bytes <= common::kMaxConstantBytes && !written_.contains(name);
+                 bytes <= common::kMaxConstantBytes && !state_constants_.contains(name);
     if (folds) {
       NodeId value = builder_.constant(context_.ir_dtype(tensor.dtype), tensor.sizes,
                                        contiguous_bytes(tensor));
-      context_.define_tensor(name, value, is_complex_type(meta.dtype), -1);
+      // Numbered below -1, so that a write into its memory can be found.
+      context_.define_tensor(name, value, is_complex_type(meta.dtype),
+                             -2 - static_cast<int>(folded_.size()));
+      folded_.push_back(name);
       return;
     }
     int position = declare(common::InputKind::kWeight, name, meta);
@@ -178,22 +194,7 @@ class Driver {
     }
   }
 
-  // Names that an in-place operator writes to directly.
-  void find_written() {
-    for (const ExportNode& node : program_.graph.nodes) {
-      std::string_view target = short_target(node);
-      size_t dot = target.rfind('.');
-      bool in_place = dot != std::string_view::npos && dot > 1 && target[dot - 1] == '_' &&
-                      target[dot - 2] != '_';
-      if (!in_place || node.inputs.empty()) continue;
-      if (auto* tensor = std::get_if<TensorArgument>(&node.inputs[0].value)) {
-        written_.insert(tensor->name);
-      }
-    }
-  }
-
   void inputs() {
-    find_written();
     std::unordered_set<std::string> used = used_names(program_.graph);
     for (const InputSpec& spec : program_.inputs) {
       auto* tensor = std::get_if<TensorArgument>(&spec.argument);
@@ -405,14 +406,15 @@ class Driver {
   }
 
   const ExportedProgram& program_;
+  std::unordered_set<std::string> state_constants_;
   OperatorTable table_;
-  common::GraphBuilder builder_;
+  Builder builder_;
   std::unordered_map<std::string, Expr> symbols_;
   Context context_;
   Model model_;
   std::unordered_map<std::string, int> positions_;
   std::unordered_map<std::string, int> by_target_;
-  std::unordered_set<std::string> written_;
+  std::vector<std::string> folded_;
   std::vector<std::pair<std::string, const Extent*>> sizes_;
   std::vector<int> states_;
   int outputs_ = 0;
@@ -443,7 +445,15 @@ Translator OperatorTable::find(const Rows& rows, std::string_view target) {
   return lookup(name);
 }
 
-Result<Model> translate(const ExportedProgram& program) { return Driver(program).run(); }
+Result<Model> translate(const ExportedProgram& program) {
+  Driver first(program, {});
+  auto model = first.run();
+  if (!model.ok()) return model;
+  // Which constants are state shows only when all aliases are known: then they are declared so.
+  std::unordered_set<std::string> written = first.written_constants();
+  if (written.empty()) return model;
+  return Driver(program, std::move(written)).run();
+}
 
 Result<Model> load_model(const std::string& path) {
   LFARM_ASSIGN_OR_RETURN(ExportedProgram program, open_pt2(path));

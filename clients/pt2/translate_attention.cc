@@ -39,7 +39,7 @@ void attention(Context& c) {
     key = repeat_heads(c, key, heads);
     value = repeat_heads(c, value, heads);
   }
-  const Expr& width = q_shape.back();
+  Expr width = q_shape.back();
   if (!c.has("scale") && !width.is_constant()) c.refuse("the head size is symbolic");
   double scale =
       c.has("scale") ? c.number("scale", 1) : 1 / std::sqrt(static_cast<double>(width.constant()));
@@ -50,7 +50,7 @@ void attention(Context& c) {
   double minus_infinity = -std::numeric_limits<double>::infinity();
   NodeId hidden = number_like(c, scores, minus_infinity);
   if (c.flag("is_causal", false)) {
-    const Shape& shape = c.b.shape(scores);
+    Shape shape = c.b.shape(scores);
     scores = c.b.select(causal_mask(c, shape[shape.size() - 2], shape.back()), scores, hidden);
   }
   std::string_view mask_name = c.has("attn_mask") ? "attn_mask" : "attn_bias";

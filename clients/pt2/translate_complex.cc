@@ -102,7 +102,7 @@ void conjugate(Context& c) {
 void negate(Context& c) { c.set_complex(negated(c, c.any_tensor("self"))); }
 
 View part_view(Context& c, int64_t part) {
-  const Shape& shape = c.b.shape(c.any_tensor("self"));
+  Shape shape = c.b.shape(c.any_tensor("self"));
   int axis = static_cast<int>(shape.size()) - 1;
   View one = common::view_slice(shape, axis, part, 1, 1);
   auto view = common::view_compose(common::view_squeeze(one.shape, axis), one, c.b.symbols());
@@ -234,7 +234,7 @@ Complex transform(Context& c, NodeId real, std::optional<NodeId> imaginary, int6
 }
 
 int64_t known_length(Context& c, NodeId x, int axis) {
-  const Expr& size = c.b.shape(x)[at(axis)];
+  Expr size = c.b.shape(x)[at(axis)];
   if (!size.is_constant() || size.constant() < 1) {
     c.refuse("transforms of symbolic lengths are not supported");
   }

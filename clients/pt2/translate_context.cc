@@ -18,7 +18,7 @@ double Scalar::value() const {
   return static_cast<double>(integer.constant());
 }
 
-Context::Context(common::GraphBuilder* builder, std::unordered_map<std::string, Expr>* symbols)
+Context::Context(Builder* builder, std::unordered_map<std::string, Expr>* symbols)
     : b(*builder), symbols_(symbols) {}
 
 void Context::refuse(std::string_view why) const {

@@ -41,6 +41,13 @@ struct Scalar {
   double value() const;  // refuses a size that isn't constant
 };
 
+// A builder whose shapes are copies: the base's are references that the next new node invalidates.
+class Builder : public common::GraphBuilder {
+ public:
+  using common::GraphBuilder::GraphBuilder;
+  Shape shape(NodeId id) const { return common::GraphBuilder::shape(id); }
+};
+
 // The values of one graph while it is translated, and the node that is being translated.
 //
 // Tensors that share memory in PyTorch share a storage here: an operator that writes into one of
@@ -48,9 +55,9 @@ struct Scalar {
 // are float32 or float64 with a last axis of two, as view_as_real shows them.
 class Context {
  public:
-  Context(common::GraphBuilder* builder, std::unordered_map<std::string, Expr>* symbols);
+  Context(Builder* builder, std::unordered_map<std::string, Expr>* symbols);
 
-  common::GraphBuilder& b;
+  Builder& b;
 
   // Arguments of the current node, by the names of their ATen schema. Those without a default
   // refuse a missing argument.

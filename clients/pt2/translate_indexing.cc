@@ -89,7 +89,7 @@ bool has_mask(Context& c, const std::vector<std::optional<NodeId>>& indices) {
 }
 
 Addressed address(Context& c, NodeId data, std::vector<std::optional<NodeId>> indices) {
-  const Shape& from = c.b.shape(data);
+  Shape from = c.b.shape(data);
   if (indices.size() > from.size()) c.refuse("more indices than axes");
   indices.resize(from.size());
   std::vector<int> indexed;
@@ -139,7 +139,8 @@ void index(Context& c) {
 void put_by_mask(Context& c, NodeId data, NodeId mask, NodeId values, bool accumulate) {
   if (c.b.rank(mask) > c.b.rank(data)) c.refuse("the mask has more axes than the data");
   Shape shape = c.b.shape(mask);
-  Shape rest(c.b.shape(data).begin() + c.b.rank(mask), c.b.shape(data).end());
+  Shape whole = c.b.shape(data);
+  Shape rest(whole.begin() + c.b.rank(mask), whole.end());
   shape.insert(shape.end(), rest.size(), Expr(1));
   NodeId condition = c.b.reshape(truth(c, mask), shape);
   // One value for every place (or one row for every place) needs no counting.

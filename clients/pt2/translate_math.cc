@@ -185,8 +185,8 @@ NodeId matmul(Context& c, NodeId a, NodeId b) {
   bool vector_b = c.b.rank(b) == 1;
   if (vector_a) a = c.b.unsqueeze(a, 0);
   if (vector_b) b = c.b.unsqueeze(b, 1);
-  const Shape& sa = c.b.shape(a);
-  const Shape& sb = c.b.shape(b);
+  Shape sa = c.b.shape(a);
+  Shape sb = c.b.shape(b);
   if (sa.back() != sb[sb.size() - 2] ||
       !c.b.broadcast(Shape(sa.begin(), sa.end() - 2), Shape(sb.begin(), sb.end() - 2))) {
     c.refuse("the shapes do not fit");

@@ -14,9 +14,7 @@ size_t at(int axis) { return static_cast<size_t>(axis); }
 int logical_rank(Context& c, std::string_view name = "self") {
   return c.b.rank(c.any_tensor(name)) - (c.is_complex(name) ? 1 : 0);
 }
-const Shape& shape_of(Context& c, std::string_view name = "self") {
-  return c.b.shape(c.any_tensor(name));
-}
+Shape shape_of(Context& c, std::string_view name = "self") { return c.b.shape(c.any_tensor(name)); }
 
 View composed(Context& c, const View& outer, const View& inner) {
   auto view = common::view_compose(outer, inner, c.b.symbols());
@@ -121,7 +119,7 @@ Expr start_position(Context& c, const Expr& start, const Expr& size) {
 
 void slice(Context& c) {
   int axis = c.axis("dim", logical_rank(c), 0);
-  const Shape& shape = shape_of(c);
+  Shape shape = shape_of(c);
   int64_t step = c.integer("step", 1);
   Expr start = start_position(c, c.size("start", 0), shape[at(axis)]);
   c.alias("self", common::view_slice(shape, axis, start, c.out_shape()[at(axis)], step));
@@ -129,7 +127,7 @@ void slice(Context& c) {
 
 void narrow(Context& c) {
   int axis = c.axis("dim", logical_rank(c));
-  const Shape& shape = shape_of(c);
+  Shape shape = shape_of(c);
   Expr start = start_position(c, c.size("start"), shape[at(axis)]);
   c.alias("self", common::view_slice(shape, axis, start, c.size("length"), 1));
 }
@@ -141,7 +139,7 @@ View select_view(Context& c, const Shape& shape, int axis, const Expr& position)
 
 void select(Context& c) {
   int axis = c.axis("dim", logical_rank(c));
-  const Shape& shape = shape_of(c);
+  Shape shape = shape_of(c);
   Expr index = c.size("index");
   if (c.b.bounds().upper(index) < 0) index = index + shape[at(axis)];
   c.alias("self", select_view(c, shape, axis, index));
@@ -170,7 +168,7 @@ void split(Context& c) {
 
 void diagonal(Context& c) {
   int rank = logical_rank(c);
-  const Shape& shape = shape_of(c);
+  Shape shape = shape_of(c);
   int64_t offset = c.integer("offset", 0);
   int first = c.axis("dim1", rank, 0);
   int second = c.axis("dim2", rank, 1);
@@ -369,8 +367,8 @@ void scatter_view(Context& c, const View& view) {
 void slice_scatter(Context& c) {
   NodeId base = c.tensor("self");
   int axis = c.axis("dim", c.b.rank(base), 0);
-  const Shape& shape = c.b.shape(base);
-  const Expr& size = shape[at(axis)];
+  Shape shape = c.b.shape(base);
+  Expr size = shape[at(axis)];
   Expr start = c.b.simplify(common::min(start_position(c, c.size("start", 0), size), size));
   Expr end = c.size("end", INT64_MAX);
   if (c.b.bounds().upper(end) < 0) end = end + size;
@@ -383,7 +381,7 @@ void slice_scatter(Context& c) {
 void select_scatter(Context& c) {
   NodeId base = c.tensor("self");
   int axis = c.axis("dim", c.b.rank(base));
-  const Shape& shape = c.b.shape(base);
+  Shape shape = c.b.shape(base);
   Expr index = c.size("index");
   if (c.b.bounds().upper(index) < 0) index = index + shape[at(axis)];
   scatter_view(c, select_view(c, shape, axis, index));

@@ -382,7 +382,7 @@ struct Sizes {
   int64_t out = 0;
 };
 Sizes known_sizes(Context& c, NodeId x, int axis) {
-  const Expr& in = c.b.shape(x)[at(axis)];
+  Expr in = c.b.shape(x)[at(axis)];
   Expr out = c.out_shape()[at(axis)];
   if (!in.is_constant() || !out.is_constant()) c.refuse("symbolic sizes are not supported here");
   return {in.constant(), out.constant()};
@@ -466,7 +466,7 @@ void grid_sample(Context& c, int spatial) {
   std::vector<int64_t> sizes;
   std::vector<NodeId> place;  // one for each spatial axis, shaped (batch, 1, *out)
   for (int k = 0; k < spatial; ++k) {
-    const Expr& size = c.b.shape(x)[at(2 + k)];
+    Expr size = c.b.shape(x)[at(2 + k)];
     if (!size.is_constant()) c.refuse("symbolic sizes are not supported here");
     auto n = static_cast<double>(size.constant());
     sizes.push_back(size.constant());

@@ -66,7 +66,7 @@ struct ProductAxes {
 
 NodeId spread_input(Context& c, NodeId x, const Convolution& conv, const ProductAxes& axes,
                     const Shape& shape) {
-  const Shape& from = c.b.shape(x);
+  Shape from = c.b.shape(x);
   View view;
   view.shape = shape;
   view.shape[at(axes.channel_out)] = 1;
@@ -76,7 +76,7 @@ NodeId spread_input(Context& c, NodeId x, const Convolution& conv, const Product
   for (size_t k = 0; k < conv.window.kernel.size(); ++k) {
     Expr o = Expr::index(axes.place + static_cast<int>(k));
     Expr t = Expr::index(axes.tap + static_cast<int>(k));
-    const Expr& size = from[2 + k];
+    Expr size = from[2 + k];
     if (!conv.transposed) {
       Expr position = tap(conv.window, k, o, t);
       view.index.push_back(position);
@@ -167,7 +167,7 @@ void convolution(Context& c, bool transposed) {
   if (unbatched) x = c.b.unsqueeze(x, 0);
   if (c.b.rank(x) != spatial + 2) c.refuse("the input has another rank");
   for (int k = 0; k < spatial; ++k) {
-    const Expr& size = c.b.shape(weight)[at(k + 2)];
+    Expr size = c.b.shape(weight)[at(k + 2)];
     if (!size.is_constant()) c.refuse("the kernel's size is symbolic");
     conv.window.kernel.push_back(size.constant());
   }
@@ -228,7 +228,8 @@ Peak peak(Context& c, NodeId windowed, int spatial, bool with_place) {
   Peak out;
   out.value = c.b.reduce(ReduceOp::kMax, windowed, last(rank, spatial));
   if (!with_place) return out;
-  Shape joined(c.b.shape(windowed).begin(), c.b.shape(windowed).end() - spatial);
+  Shape shape = c.b.shape(windowed);
+  Shape joined(shape.begin(), shape.end() - spatial);
   Expr taps = 1;
   for (int k = rank - spatial; k < rank; ++k) taps *= c.b.shape(windowed)[at(k)];
   joined.push_back(taps);
@@ -258,7 +259,8 @@ void max_pool(Context& c, int spatial) {
   Pooling p = pooling(c, spatial);
   DType d = compute_dtype(c.b.dtype(p.x));
   NodeId x = c.b.cast(p.x, d);
-  Shape sizes(c.b.shape(x).end() - spatial, c.b.shape(x).end());
+  Shape shape = c.b.shape(x);
+  Shape sizes(shape.end() - spatial, shape.end());
   bool with_place = c.wants_output(1);
   Peak top = peak(c, windows(c, x, p.window, p.out, least(d)), spatial, with_place);
   c.result(top.value);
@@ -294,7 +296,8 @@ void avg_pool(Context& c, int spatial) {
   Pooling p = pooling(c, spatial);
   DType d = compute_dtype(c.b.dtype(p.x));
   NodeId x = c.b.cast(p.x, d);
-  Shape sizes(c.b.shape(x).end() - spatial, c.b.shape(x).end());
+  Shape shape = c.b.shape(x);
+  Shape sizes(shape.end() - spatial, shape.end());
   NodeId windowed = windows(c, x, p.window, p.out, 0);
   NodeId total = c.b.reduce(ReduceOp::kSum, windowed, last(c.b.rank(windowed), spatial));
   if (c.has("divisor_override")) {
@@ -337,8 +340,8 @@ Adaptive adaptive(Context& c, NodeId x, int spatial, double fill) {
     view.index.push_back(Expr::index(static_cast<int>(k)));
   }
   for (int k = 0; k < spatial; ++k) {
-    const Expr& size = shape[lead + at(k)];
-    const Expr& length = to[to.size() - at(spatial - k)];
+    Expr size = shape[lead + at(k)];
+    Expr length = to[to.size() - at(spatial - k)];
     if (!size.is_constant() || !length.is_constant() || length.constant() < 1) {
       c.refuse("adaptive pooling of symbolic sizes is not supported");
     }
