@@ -358,7 +358,7 @@ void reduce_into(Context& c, NodeId base, const std::string& name, bool include_
     out =
         common::is_float(wide) ? div(c, out, number) : c.b.binary(BinaryOp::kFloorDiv, out, number);
   }
-  c.result(out);
+  c.result(c.b.reshape(out, c.out_shape()));
 }
 
 void scatter_reduce(Context& c) {

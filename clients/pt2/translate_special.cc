@@ -452,9 +452,14 @@ NodeId reflected(Context& c, NodeId x, double low, double span) {
   return c.b.select(odd, back, add(c, extra, low));
 }
 
-// The grid's last axis holds coordinates in [-1, 1], x first; zero outside by default.
+// The grid's last axis holds coordinates in [-1, 1], x first; zero outside by default. In half
+// precision PyTorch rounds after every step, and coordinates are coarse enough to show it.
 void grid_sample(Context& c, int spatial) {
   NodeId x = float_tensor(c, "input");
+  DType narrow = c.out_dtype();
+  auto r = [&](NodeId value) {
+    return common::is_half(narrow) ? c.b.cast(c.b.cast(value, narrow), c.b.dtype(x)) : value;
+  };
   NodeId grid = float_tensor(c, "grid");
   int64_t mode = c.integer("interpolation_mode", 0);
   int64_t padding = c.integer("padding_mode", 0);
@@ -472,8 +477,8 @@ void grid_sample(Context& c, int spatial) {
     sizes.push_back(size.constant());
     NodeId g = c.b.slice(grid, spatial + 1, spatial - 1 - k, 1);
     g = c.b.unsqueeze(c.b.squeeze(g, spatial + 1), 1);
-    NodeId p = align ? mul(c, add(c, g, 1.0), (n - 1) / 2)
-                     : mul(c, add(c, mul(c, add(c, g, 1.0), n), -1.0), 0.5);
+    NodeId shifted = r(add(c, g, 1.0));
+    NodeId p = align ? r(mul(c, shifted, (n - 1) / 2)) : r(add(c, r(mul(c, shifted, n / 2)), -0.5));
     if (padding == 2) p = align ? reflected(c, p, 0, n - 1) : reflected(c, p, -0.5, n);
     if (padding != 0) p = minimum(c, maximum(c, p, 0), n - 1);
     place.push_back(p);
@@ -486,10 +491,13 @@ void grid_sample(Context& c, int spatial) {
     std::vector<Coordinate> coordinates = {{-1, Expr::index(0)}, {-1, Expr::index(1)}};
     for (int k = 0; k < spatial; ++k) {
       NodeId below = c.b.unary(mode == 1 ? UnaryOp::kRound : UnaryOp::kFloor, place[at(k)]);
-      NodeId share = sub(c, place[at(k)], below);
+      NodeId share = r(sub(c, place[at(k)], below));
       bool upper = (corner >> k & 1) != 0;
       NodeId at_corner = upper ? add(c, below, 1.0) : below;
-      if (mode == 0) weight = mul(c, weight, upper ? share : sub(c, number_like(c, x, 1), share));
+      if (mode == 0) {
+        NodeId part = upper ? share : r(sub(c, number_like(c, x, 1), share));
+        weight = r(mul(c, weight, part));
+      }
       NodeId inside = c.b.binary(BinaryOp::kAnd,
                                  c.b.binary(BinaryOp::kLessEqual, number_like(c, x, 0), at_corner),
                                  less(c, at_corner, static_cast<double>(sizes[at(k)])));
@@ -499,7 +507,7 @@ void grid_sample(Context& c, int spatial) {
     }
     Shape spread = out;
     NodeId value = c.b.gather(x, indices, spread, coordinates);
-    total = add(c, total, mul(c, value, weight));
+    total = r(add(c, total, r(mul(c, value, weight))));
   }
   if (c.b.rank(total) != rank) c.refuse("the result has another rank");
   c.result(total);

@@ -368,12 +368,35 @@ Adaptive adaptive(Context& c, NodeId x, int spatial, double fill) {
   return out;
 }
 
+// Sums of half-precision windows, rounded after every element as PyTorch's three-dimensional pool
+// does it; wide windows keep the exact sum.
+std::optional<NodeId> rounded_sum(Context& c, const Adaptive& a, int spatial) {
+  constexpr int64_t kMaxTaps = 64;
+  int64_t taps = 1;
+  for (int64_t size : a.widest) taps *= size;
+  DType narrow = c.out_dtype();
+  if (spatial != 3 || !common::is_half(narrow) || taps > kMaxTaps) return std::nullopt;
+  Shape joined = c.b.shape(a.windowed);
+  joined.resize(joined.size() - at(spatial));
+  joined.push_back(taps);
+  NodeId line = c.b.reshape(a.windowed, joined);
+  int axis = c.b.rank(line) - 1;
+  std::optional<NodeId> total;
+  for (int64_t k = 0; k < taps; ++k) {
+    NodeId tap = c.b.squeeze(c.b.slice(line, axis, k, 1), axis);
+    total = total ? c.b.cast(c.b.cast(add(c, *total, tap), narrow), c.b.dtype(tap)) : tap;
+  }
+  return total;
+}
+
 void adaptive_avg_pool(Context& c, int spatial) {
   NodeId x = c.tensor("self");
   DType d = compute_dtype(c.b.dtype(x));
   Adaptive a = adaptive(c, c.b.cast(x, d), spatial, 0);
   int rank = c.b.rank(a.windowed) - spatial;
-  NodeId total = c.b.reduce(ReduceOp::kSum, a.windowed, last(rank + spatial, spatial));
+  std::optional<NodeId> rounded = rounded_sum(c, a, spatial);
+  NodeId total =
+      rounded ? *rounded : c.b.reduce(ReduceOp::kSum, a.windowed, last(rank + spatial, spatial));
   for (int k = 0; k < spatial; ++k) {
     int64_t n = a.sizes[at(k)];
     int64_t m = a.outs[at(k)];
