@@ -1,0 +1,54 @@
+// Cases in a process of their own, so that one that crashes or hangs takes no other along.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "clients/cli/case.h"
+#include "clients/cli/command_line.h"
+#include "common/base/result.h"
+#include "common/base/subprocess.h"
+
+namespace clients {
+
+// The other side: runs the cases whose folders come on standard input, one a line, and writes what
+// becomes of each to standard output.
+int run_check_worker(const CheckCommand& command);
+
+// Runs cases one after another in child processes; a child that dies or takes too long fails its
+// case and is replaced.
+class CaseRunner {
+ public:
+  // `farm`: where the children find plans; empty with --reference.
+  CaseRunner(const CheckCommand& command, std::string farm)
+      : command_(command), farm_(std::move(farm)) {}
+  ~CaseRunner();
+  CaseRunner(const CaseRunner&) = delete;
+  CaseRunner& operator=(const CaseRunner&) = delete;
+
+  // Calls `on_result` for each folder in order, and `on_wait` several times a second; its error
+  // ends the run.
+  common::Status run(const std::vector<std::string>& folders,
+                     const std::function<void(const CaseResult&)>& on_result,
+                     const std::function<common::Status()>& on_wait);
+
+ private:
+  common::Status start_child(const std::vector<std::string>& folders, size_t first);
+  // One line of the child's; empty while there is none. At its end `*ended` is set.
+  std::optional<std::string> read_line(bool* ended);
+  CaseResult failed(const std::string& folder, const std::string& how);
+  std::string child_words() const;
+  void close_child();
+
+  const CheckCommand& command_;
+  std::string farm_;
+  std::optional<common::Subprocess> child_;
+  int output_ = -1;  // the child's standard output
+  int words_ = -1;   // a file with its standard error
+  std::string buffer_;
+};
+
+}  // namespace clients

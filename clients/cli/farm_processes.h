@@ -1,0 +1,71 @@
+// A farm of this process's own: a coordinator and workers as child processes.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "clients/cli/state_directory.h"
+#include "common/base/result.h"
+#include "common/base/subprocess.h"
+
+namespace clients {
+
+struct FarmProcessOptions {
+  StateDirectory state;
+  std::string listen;
+  std::string endpoint_file;  // which the coordinator writes
+  std::string device = "auto";
+  int workers = 2;
+};
+
+// Starts the processes, starts again those that die, stops them. The children's output goes to
+// files in the state directory's logs. Not thread-safe, and all calls come from the thread that
+// started it.
+class FarmProcesses {
+ public:
+  // Returns once the coordinator listens; workers connect meanwhile. Takes the state directory's
+  // lock first: kUnavailable when another process has it. What the coordinator says when it refuses
+  // to start is the error's message.
+  static common::Result<std::unique_ptr<FarmProcesses>> start(FarmProcessOptions options);
+  // Stops what still runs.
+  ~FarmProcesses();
+  FarmProcesses(const FarmProcesses&) = delete;
+  FarmProcesses& operator=(const FarmProcesses&) = delete;
+
+  const std::string& endpoint() const { return endpoint_; }
+  // Looks after the children. To be called several times a second. An error when the farm cannot go
+  // on: a process that refuses to run, or dies again and again.
+  common::Status tend();
+  // Drains the workers, then stops the coordinator; kills what does not end within about four
+  // seconds.
+  void stop();
+
+ private:
+  struct Child {
+    std::string name;
+    std::optional<common::Subprocess> process;
+    int starts = 0;
+    int64_t restart_at_ns = 0;
+    std::vector<int64_t> deaths_ns;  // recent ones
+  };
+
+  explicit FarmProcesses(FarmProcessOptions options) : options_(std::move(options)) {}
+  common::Status start_coordinator(const std::string& listen);
+  common::Status start_worker(Child* child);
+  common::Status launch(Child* child, std::vector<std::string> arguments);
+  common::Status tend(Child* child);
+  common::Status died(Child* child, common::ExitStatus status);
+  std::string log_path(const Child& child) const;
+  std::string last_words(const Child& child) const;
+
+  FarmProcessOptions options_;
+  std::unique_ptr<FarmLock> lock_;
+  std::string endpoint_;
+  Child coordinator_;
+  std::vector<Child> workers_;
+};
+
+}  // namespace clients

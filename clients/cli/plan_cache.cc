@@ -1,0 +1,91 @@
+#include "clients/cli/plan_cache.h"
+
+#include <unistd.h>
+
+#include "common/base/cat.h"
+#include "common/wire/ir_codec.h"
+
+namespace clients {
+
+using common::cat;
+using common::Result;
+
+namespace {
+
+common::SharedBytes share_text(std::string text) {
+  auto owner = std::make_shared<const std::string>(std::move(text));
+  return {common::as_bytes(*owner), owner};
+}
+
+uint64_t count(int64_t number) { return number > 0 ? static_cast<uint64_t>(number) : 0; }
+
+bool starts_with(const common::Digest& digest, const std::string& digits) {
+  return digest.hex().compare(0, digits.size(), digits) == 0;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<PlanCache>> PlanCache::open(const StateDirectory& state) {
+  cache::StoreOptions options;
+  options.read_only = true;
+  LFARM_ASSIGN_OR_RETURN(auto store, cache::Store::open(state.store(), options));
+  return std::unique_ptr<PlanCache>(new PlanCache(state, std::move(store)));
+}
+
+Result<common::PublicKey> PlanCache::trusted_key() const {
+  std::string path = state_.signing_key();
+  if (::access(path.c_str(), R_OK) != 0) {
+    return common::Error{common::Code::kVerification,
+                         cat("the plans in ", state_.path, " cannot be verified: no key at ", path,
+                             "; run a farm there, or take another --state")};
+  }
+  LFARM_ASSIGN_OR_RETURN(common::SigningKey key, common::load_or_create_signing_key(path));
+  return key.public_key();
+}
+
+Result<std::optional<PulledPlan>> PlanCache::find(const common::PlanKey& key) {
+  LFARM_ASSIGN_OR_RETURN(auto bundle, store_->get_bundle(key.digest()));
+  if (!bundle) return std::optional<PulledPlan>();
+  LFARM_ASSIGN_OR_RETURN(common::PublicKey trusted, trusted_key());
+  PulledPlan out;
+  LFARM_ASSIGN_OR_RETURN(out.plan,
+                         open_signed_plan(common::as_bytes(bundle->plan.bytes), trusted, key));
+  out.id = bundle->plan.facts.plan_id;
+  for (size_t i = 0; i < bundle->blobs.size(); ++i) {
+    out.objects.emplace(bundle->plan.needs[i], share_text(std::move(bundle->blobs[i])));
+  }
+  out.facts.plan_key = bundle->plan.facts.key;
+  out.facts.plan = out.id;
+  out.facts.cache = common::CacheOutcome::kHit;
+  out.facts.candidates = count(out.plan.provenance.candidates);
+  out.facts.best_ns = count(out.plan.provenance.best_ns);
+  out.facts.baseline_ns = count(out.plan.provenance.baseline_ns);
+  return std::optional<PulledPlan>(std::move(out));
+}
+
+Result<std::vector<cache::PlanListing>> PlanCache::find_by_id(const std::string& digits) {
+  LFARM_ASSIGN_OR_RETURN(std::vector<cache::PlanListing> all, store_->list_plans());
+  std::vector<cache::PlanListing> found;
+  for (const cache::PlanListing& plan : all) {
+    if (starts_with(plan.facts.plan_id, digits) || starts_with(plan.facts.key, digits) ||
+        starts_with(plan.facts.graph_hash, digits)) {
+      found.push_back(plan);
+    }
+  }
+  return found;
+}
+
+Result<common::Plan> PlanCache::read(const cache::PlanListing& listing) {
+  LFARM_ASSIGN_OR_RETURN(auto stored, store_->get_plan(listing.facts.key));
+  if (!stored) {
+    return common::invalid_input(
+        cat("plan ", listing.facts.plan_id.short_hex(), " is not complete any more; submit again"));
+  }
+  LFARM_ASSIGN_OR_RETURN(common::PublicKey trusted, trusted_key());
+  LFARM_ASSIGN_OR_RETURN(common::SignedPlan outer,
+                         common::decode_signed_plan(common::as_bytes(stored->bytes)));
+  LFARM_RETURN_IF_ERROR(common::check_signature(outer, trusted));
+  return common::decode_plan(outer.bytes);
+}
+
+}  // namespace clients

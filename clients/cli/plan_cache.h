@@ -1,0 +1,40 @@
+// Plans of a state directory without a farm: straight from the store's files.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cache/store/store.h"
+#include "clients/cli/state_directory.h"
+#include "clients/runtime/pulled_plan.h"
+#include "common/base/result.h"
+#include "common/plan/plan.h"
+
+namespace clients {
+
+// Read-only, beside a farm that may be writing. Not thread-safe.
+class PlanCache {
+ public:
+  // kUnavailable when the state directory holds no store yet.
+  static common::Result<std::unique_ptr<PlanCache>> open(const StateDirectory& state);
+
+  // Empty when there is no plan under the key. kVerification when it does not bear the signature of
+  // the state directory's own key.
+  common::Result<std::optional<PulledPlan>> find(const common::PlanKey& key);
+  // Plans whose plan id, plan key or graph hash begins with these hexadecimal digits.
+  common::Result<std::vector<cache::PlanListing>> find_by_id(const std::string& digits);
+  // Its content, verified.
+  common::Result<common::Plan> read(const cache::PlanListing& listing);
+  cache::Store& store() { return *store_; }
+
+ private:
+  PlanCache(StateDirectory state, std::unique_ptr<cache::Store> store)
+      : state_(std::move(state)), store_(std::move(store)) {}
+  common::Result<common::PublicKey> trusted_key() const;
+  StateDirectory state_;
+  std::unique_ptr<cache::Store> store_;
+};
+
+}  // namespace clients

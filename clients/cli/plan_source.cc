@@ -1,0 +1,208 @@
+#include "clients/cli/plan_source.h"
+
+#include <chrono>
+#include <thread>
+
+#include "clients/cli/plan_cache.h"
+#include "clients/cli/signals.h"
+#include "common/base/cat.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/ir/graph_hash.h"
+#include "common/runtime/cpu_device.h"
+#include "common/wire/ir_codec.h"
+
+namespace clients {
+
+using common::cat;
+using common::Result;
+using common::Status;
+
+namespace {
+
+constexpr int kOwnFarmConnectMs = 15'000;
+constexpr auto kLockPause = std::chrono::milliseconds(100);
+// ZeroMQ's ipc paths are those of Unix sockets.
+constexpr size_t kSocketPathMax = 100;
+
+class StageClock {
+ public:
+  explicit StageClock(std::vector<common::StageTime>* stages) : stages_(stages) {}
+  void lap(const char* stage) {
+    int64_t now = clock_.now_ns();
+    stages_->push_back({stage, static_cast<double>(now - last_ns_) * 1e-6});
+    last_ns_ = now;
+  }
+
+ private:
+  common::SteadyClock clock_;
+  std::vector<common::StageTime>* stages_;
+  int64_t last_ns_ = clock_.now_ns();
+};
+
+// Private to this user where a path of the state directory is short enough for a socket.
+std::string own_endpoint(const StateDirectory& state) {
+  std::string path = state.path + "/farm.socket";
+  return path.size() < kSocketPathMax && path[0] == '/' ? "ipc://" + path : "tcp://127.0.0.1:*";
+}
+
+}  // namespace
+
+std::string running_farm(const StateDirectory& state) {
+  return FarmLock::holder(state) ? read_endpoint(state.endpoint_file()) : "";
+}
+
+Result<FarmClientOptions> client_options(const FarmOptions& options, const std::string& endpoint) {
+  FarmClientOptions out;
+  out.endpoint = endpoint;
+  out.on_wait = check_stop;
+  StateDirectory state{options.state};
+  if (!options.server_key.empty()) {
+    LFARM_RETURN_IF_ERROR(common::check_curve_key(options.server_key, "--farm-key"));
+    std::string path = options.keys.empty() ? state.client_keys() : options.keys;
+    LFARM_ASSIGN_OR_RETURN(common::KeyPair own, common::load_or_create_key_pair(path));
+    out.keys = common::ClientKeys{std::move(own), options.server_key};
+  } else if (!common::is_local_endpoint(endpoint)) {
+    return common::invalid_input(cat(
+        "the farm at ", endpoint, " is on another machine; give its public key with --farm-key"));
+  }
+  return out;
+}
+
+Result<std::unique_ptr<FarmClient>> connect_to_farm(const FarmOptions& options) {
+  std::string endpoint = options.farm;
+  if (endpoint.empty()) endpoint = running_farm({options.state});
+  if (endpoint.empty()) {
+    return common::unavailable(cat("no farm runs on ", options.state,
+                                   "; start one with 'lfarm up' or name one with --farm"));
+  }
+  LFARM_ASSIGN_OR_RETURN(FarmClientOptions client, client_options(options, endpoint));
+  return FarmClient::connect(std::move(client));
+}
+
+PlanSource::PlanSource(FarmOptions options, BudgetOptions budget, Progress* progress)
+    : options_(std::move(options)), budget_(budget), progress_(progress), state_{options_.state} {}
+
+PlanSource::~PlanSource() = default;
+
+Status PlanSource::tend() { return own_ ? own_->tend() : Status(); }
+
+Status PlanSource::connect(const std::string& endpoint) {
+  LFARM_ASSIGN_OR_RETURN(FarmClientOptions options, client_options(options_, endpoint));
+  if (own_) options.connect_ms_max = kOwnFarmConnectMs;
+  options.on_wait = [this]() -> Status {
+    LFARM_RETURN_IF_ERROR(check_stop());
+    return tend();
+  };
+  LFARM_ASSIGN_OR_RETURN(client_, FarmClient::connect(std::move(options)));
+  return {};
+}
+
+// Starts a farm of our own, or joins one that `lfarm up` started meanwhile. False when another
+// process runs a farm for itself: its end has been waited for, for a while.
+Result<bool> PlanSource::start_or_join() {
+  if (std::string endpoint = running_farm(state_); !endpoint.empty()) {
+    LFARM_RETURN_IF_ERROR(connect(endpoint));
+    return true;
+  }
+  FarmProcessOptions options;
+  options.state = state_;
+  options.listen = own_endpoint(state_);
+  options.endpoint_file = state_.private_endpoint_file();
+  options.device = options_.device;
+  options.workers = options_.workers;
+  auto started = FarmProcesses::start(std::move(options));
+  if (started.ok()) {
+    own_ = std::move(started).value();
+    LFARM_RETURN_IF_ERROR(connect(own_->endpoint()));
+    return true;
+  }
+  if (started.error().code != common::Code::kUnavailable) return started.error();
+  LFARM_RETURN_IF_ERROR(check_stop());
+  std::this_thread::sleep_for(kLockPause);
+  return false;
+}
+
+Result<std::string> PlanSource::require_farm() {
+  if (!client_ && !options_.farm.empty()) LFARM_RETURN_IF_ERROR(connect(options_.farm));
+  bool said = false;
+  while (!client_) {
+    LFARM_ASSIGN_OR_RETURN(bool there, start_or_join());
+    if (!there && !said) progress_->stage(cat("waiting for another lfarm on ", state_.path));
+    said = true;
+  }
+  return client_->endpoint();
+}
+
+Result<std::optional<PulledPlan>> PlanSource::find_in_cache(const common::PlanKey& key) {
+  auto cache = PlanCache::open(state_);
+  // Without a store there is nothing to find, and a damaged one is the coordinator's to mend.
+  if (!cache.ok()) return std::optional<PulledPlan>();
+  auto found = (*cache)->find(key);
+  if (!found.ok() && found.error().code == common::Code::kCorrupt) {
+    common::log_warning(cat("a cached plan is damaged: ", found.error().message));
+    return std::optional<PulledPlan>();
+  }
+  return found;
+}
+
+Result<CompiledPlan> PlanSource::obtain(const common::Graph& graph) {
+  CompiledPlan out;
+  StageClock clock(&out.stages);
+  common::PlanKey key{common::graph_hash(graph), common::host_cpu_target(),
+                      std::string(common::kDefaultPolicy), std::string(common::kCompilerEpoch)};
+  clock.lap("hash");
+  if (!client_) {
+    std::string endpoint = options_.farm.empty() ? running_farm(state_) : options_.farm;
+    if (!endpoint.empty()) {
+      LFARM_RETURN_IF_ERROR(connect(endpoint));
+      clock.lap("connect");
+    }
+  }
+  bool said = false;
+  while (!client_) {
+    LFARM_ASSIGN_OR_RETURN(auto cached, find_in_cache(key));
+    clock.lap("look up");
+    if (cached) {
+      out.pulled = std::move(*cached);
+      return out;
+    }
+    if (!said) progress_->stage(cat("starting a farm on ", state_.path));
+    LFARM_ASSIGN_OR_RETURN(bool there, start_or_join());
+    if (!there && !said) progress_->stage(cat("waiting for another lfarm on ", state_.path));
+    said = true;
+    clock.lap("start farm");
+  }
+  key.epoch = client_->compiler_epoch();
+  LFARM_ASSIGN_OR_RETURN(auto pulled, client_->pull(key));
+  clock.lap("look up");
+  if (pulled) {
+    out.pulled = std::move(*pulled);
+    return out;
+  }
+  LFARM_ASSIGN_OR_RETURN(out.pulled, compile(graph, key));
+  clock.lap("farm");
+  return out;
+}
+
+Result<PulledPlan> PlanSource::compile(const common::Graph& graph, const common::PlanKey& key) {
+  SubmitRequest request;
+  request.key = key;
+  // Canonical, so that it is the same blob whatever the model's names are.
+  request.graph = common::encode_graph(common::canonical(graph));
+  request.budget_candidates = static_cast<uint64_t>(budget_.candidates);
+  request.budget_ms = static_cast<uint64_t>(budget_.seconds * 1000);
+  request.seed = budget_.seed;
+  uint64_t job = 0;
+  auto found = client_->submit(
+      request, [&job](uint64_t id) { job = id; },
+      [this](const common::Progress& progress) { progress_->update(progress); });
+  progress_->clear();
+  if (!found.ok() && stop_signal() != 0 && job != 0 && !own_) {
+    return common::internal_error(cat(found.error().message, "; job ", job,
+                                      " goes on at the farm ('lfarm cancel ", job, "' stops it)"));
+  }
+  return found;
+}
+
+}  // namespace clients

@@ -1,0 +1,70 @@
+// The way from a model's graph to its plan: the cache, a farm that runs, or one of our own.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "clients/cli/command_line.h"
+#include "clients/cli/farm_processes.h"
+#include "clients/cli/progress.h"
+#include "clients/cli/state_directory.h"
+#include "clients/runtime/farm_client.h"
+#include "clients/runtime/pulled_plan.h"
+#include "common/base/result.h"
+#include "common/ir/graph.h"
+
+namespace clients {
+
+struct CompiledPlan {
+  PulledPlan pulled;
+  std::vector<common::StageTime> stages;  // of this process; the farm's are in pulled.facts
+};
+
+// Without an endpoint in the options:
+//   1. the farm that `lfarm up` runs on the state directory, if there is one;
+//   2. else a plan that the state directory's cache holds: nothing is started;
+//   3. else a farm of this process's own, which is stopped when this object goes. One process at a
+//      time runs one on a state directory: others wait, and then look into the cache again.
+// Not thread-safe. A signal that asks to stop (signals.h) ends every wait with an error.
+class PlanSource {
+ public:
+  PlanSource(FarmOptions options, BudgetOptions budget, Progress* progress);
+  ~PlanSource();
+  PlanSource(const PlanSource&) = delete;
+  PlanSource& operator=(const PlanSource&) = delete;
+
+  common::Result<CompiledPlan> obtain(const common::Graph& graph);
+  // A running farm, started if need be, for other processes to use.
+  common::Result<std::string> require_farm();
+  // Looks after a farm of our own; to be called several times a second.
+  common::Status tend();
+
+ private:
+  common::Status connect(const std::string& endpoint);
+  common::Result<bool> start_or_join();
+  common::Result<std::optional<PulledPlan>> find_in_cache(const common::PlanKey& key);
+  common::Result<PulledPlan> compile(const common::Graph& graph, const common::PlanKey& key);
+
+  FarmOptions options_;
+  BudgetOptions budget_;
+  Progress* progress_;
+  StateDirectory state_;
+  std::unique_ptr<FarmProcesses> own_;
+  std::unique_ptr<FarmClient> client_;
+};
+
+// Connects to the farm that the options name, or that runs on the state directory. kUnavailable
+// when there is none; never starts one.
+common::Result<std::unique_ptr<FarmClient>> connect_to_farm(const FarmOptions& options);
+
+// The endpoint of the farm that `lfarm up` runs on the state directory; empty when none does.
+std::string running_farm(const StateDirectory& state);
+
+// What it takes to reach an endpoint: keys for farms on other machines.
+common::Result<FarmClientOptions> client_options(const FarmOptions& options,
+                                                 const std::string& endpoint);
+
+}  // namespace clients

@@ -1,0 +1,90 @@
+#include "clients/cli/progress.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "clients/cli/report.h"
+#include "common/base/cat.h"
+#include "common/base/clock.h"
+
+namespace clients {
+namespace {
+
+using common::cat;
+
+constexpr int64_t kLineEveryNs = 2'000'000'000;
+
+// "3.4x"
+std::string ratio_text(double ratio) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2fx", ratio);
+  return text;
+}
+
+}  // namespace
+
+std::string progress_line(const common::Progress& progress) {
+  std::string line = progress.stage;
+  line.resize(std::max<size_t>(line.size(), 10), ' ');
+  line += cat(' ', progress.candidates_done);
+  if (progress.candidates_total != 0) line += cat('/', progress.candidates_total);
+  line += " candidates";
+  if (progress.best_ns != 0) {
+    line += cat(", best ", duration_text(static_cast<double>(progress.best_ns)));
+  }
+  if (progress.baseline_ns != 0) {
+    line += cat(", plain ", duration_text(static_cast<double>(progress.baseline_ns)));
+    if (progress.best_ns != 0) {
+      line += cat(" (",
+                  ratio_text(static_cast<double>(progress.baseline_ns) /
+                             static_cast<double>(progress.best_ns)),
+                  ")");
+    }
+  }
+  line += cat(", ", progress.workers, progress.workers == 1 ? " worker" : " workers");
+  if (progress.candidates_total > progress.candidates_done && progress.candidates_done > 0) {
+    double per_candidate = static_cast<double>(progress.elapsed_ms) * 1e6 /
+                           static_cast<double>(progress.candidates_done);
+    auto left = static_cast<double>(progress.candidates_total - progress.candidates_done);
+    line += cat(", about ", duration_text(per_candidate * left), " left");
+  }
+  return line;
+}
+
+Progress::Progress(bool quiet) : terminal_(::isatty(STDERR_FILENO) != 0), quiet_(quiet) {}
+
+Progress::~Progress() { clear(); }
+
+void Progress::show(const std::string& line) {
+  if (terminal_) {
+    std::string padded = line;
+    padded.resize(std::max(padded.size(), width_), ' ');
+    std::fprintf(stderr, "\r%s", padded.c_str());
+    width_ = line.size();
+  } else if (!quiet_) {
+    std::fprintf(stderr, "%s\n", line.c_str());
+  }
+  std::fflush(stderr);
+}
+
+void Progress::stage(const std::string& text) { show(text); }
+
+void Progress::update(const common::Progress& progress) {
+  int64_t now = common::SteadyClock().now_ns();
+  bool due = progress.stage != last_stage_ || now - last_line_ns_ >= kLineEveryNs;
+  if (!terminal_ && !due) return;
+  last_stage_ = progress.stage;
+  last_line_ns_ = now;
+  show(progress_line(progress));
+}
+
+void Progress::clear() {
+  if (!terminal_ || width_ == 0) return;
+  std::fprintf(stderr, "\r%*s\r", static_cast<int>(width_), "");
+  std::fflush(stderr);
+  width_ = 0;
+}
+
+}  // namespace clients

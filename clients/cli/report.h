@@ -1,0 +1,27 @@
+// How commands end: exit codes, and errors as one line.
+#pragma once
+
+#include <string>
+
+#include "common/base/result.h"
+
+namespace clients {
+
+inline constexpr int kExitDone = 0;
+inline constexpr int kExitFailed = 1;
+inline constexpr int kExitUsage = 2;
+inline constexpr int kExitUnsupported = 3;
+inline constexpr int kExitUnreachable = 4;
+inline constexpr int kExitVerification = 5;
+
+int exit_code(common::Code code);
+
+// Prints "lfarm: MESSAGE" on one line of standard error and returns the exit code.
+int fail(const common::Error& error);
+
+// For people: "1.23 ms", "45.6 us", "7.8 s".
+std::string duration_text(double ns);
+// For people: "12.3 MiB".
+std::string bytes_text(double bytes);
+
+}  // namespace clients

@@ -1,0 +1,49 @@
+// The files of one state directory that lfarm's processes share, and who may run a farm on it.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "common/base/result.h"
+
+namespace clients {
+
+// Paths only; nothing is created by asking.
+struct StateDirectory {
+  std::string path;
+
+  // Where the store is opened; the same directory that coordinators get.
+  const std::string& store() const { return path; }
+  std::string signing_key() const { return path + "/signing.key"; }
+  std::string client_keys() const { return path + "/client_keys"; }
+  // The endpoint of the farm that `lfarm up` runs here. Meaningful while its lock is held.
+  std::string endpoint_file() const { return path + "/endpoint"; }
+  // The same for a farm that serves one command only, which others must not use.
+  std::string private_endpoint_file() const { return path + "/endpoint.private"; }
+  std::string logs() const { return path + "/logs"; }
+  std::string lock_file() const { return path + "/farm.lock"; }
+};
+
+// The right to run a farm on a state directory. Released on destruction, and by the system when the
+// process ends in any way.
+class FarmLock {
+ public:
+  // Empty when another process has it. Creates the directory.
+  static common::Result<std::unique_ptr<FarmLock>> try_take(const StateDirectory& state);
+  ~FarmLock();
+  FarmLock(const FarmLock&) = delete;
+  FarmLock& operator=(const FarmLock&) = delete;
+
+  // The process that runs a farm here; empty when none does.
+  static std::optional<int> holder(const StateDirectory& state);
+
+ private:
+  explicit FarmLock(int fd) : fd_(fd) {}
+  int fd_;
+};
+
+// The endpoint that a file names, without white space; empty when there is none.
+std::string read_endpoint(const std::string& path);
+
+}  // namespace clients

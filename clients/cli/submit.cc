@@ -1,0 +1,107 @@
+// lfarm submit: finds the fastest plan for a model.
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "clients/cli/commands.h"
+#include "clients/cli/plan_source.h"
+#include "clients/cli/report.h"
+#include "clients/pt2/translate.h"
+#include "common/base/cat.h"
+#include "common/base/clock.h"
+
+namespace clients {
+namespace {
+
+using common::cat;
+
+struct Outcome {
+  CompiledPlan plan;
+  std::vector<common::StageTime> breakdown;  // this process's stages and the farm's
+  double seconds = 0;
+};
+
+std::string json_text(const Outcome& outcome) {
+  const common::PlanReady& facts = outcome.plan.pulled.facts;
+  const common::PlanKey& key = outcome.plan.pulled.plan.key;
+  nlohmann::ordered_json breakdown = nlohmann::ordered_json::object();
+  for (const common::StageTime& stage : outcome.breakdown) breakdown[stage.stage] = stage.ms;
+  nlohmann::ordered_json json{{"graph_hash", key.graph_hash.hex()},
+                              {"plan", outcome.plan.pulled.id.hex()},
+                              {"plan_key", facts.plan_key.hex()},
+                              {"target", key.target.name},
+                              {"cache", common::cache_outcome_name(facts.cache)},
+                              {"candidates", facts.candidates},
+                              {"best_ns", facts.best_ns},
+                              {"baseline_ns", facts.baseline_ns},
+                              {"seconds", outcome.seconds},
+                              {"breakdown", std::move(breakdown)}};
+  return json.dump();
+}
+
+void print_text(const Outcome& outcome) {
+  const common::PlanReady& facts = outcome.plan.pulled.facts;
+  const common::PlanKey& key = outcome.plan.pulled.plan.key;
+  auto best = static_cast<double>(facts.best_ns), plain = static_cast<double>(facts.baseline_ns);
+  std::printf("graph       %s\n", key.graph_hash.hex().c_str());
+  std::printf("plan        %s for %s\n", outcome.plan.pulled.id.hex().c_str(),
+              key.target.name.c_str());
+  std::printf("cache       %s\n", common::cache_outcome_name(facts.cache));
+  std::printf("candidates  %llu tried\n", static_cast<unsigned long long>(facts.candidates));
+  std::printf("best        %s a run", duration_text(best).c_str());
+  if (best > 0 && plain > 0) {
+    std::printf(", %.2f times as fast as the plain plan's %s", plain / best,
+                duration_text(plain).c_str());
+  }
+  std::printf("\ntook        %s\n", duration_text(outcome.seconds * 1e9).c_str());
+  for (const common::StageTime& stage : outcome.breakdown) {
+    std::printf("  %-18s %s\n", stage.stage.c_str(), duration_text(stage.ms * 1e6).c_str());
+  }
+}
+
+// The farm's stages say where the time of this process's stage "farm" went; what they leave is
+// waiting and transport.
+std::vector<common::StageTime> breakdown_of(double load_ms, const CompiledPlan& plan) {
+  std::vector<common::StageTime> all{{"translate", load_ms}};
+  double farm_ms = 0;
+  for (const common::StageTime& stage : plan.pulled.facts.breakdown) farm_ms += stage.ms;
+  for (const common::StageTime& stage : plan.stages) {
+    if (stage.stage != "farm") {
+      all.push_back(stage);
+      continue;
+    }
+    for (const common::StageTime& part : plan.pulled.facts.breakdown) {
+      all.push_back({"farm: " + part.stage, part.ms});
+    }
+    all.push_back({"farm: the rest", std::max(0.0, stage.ms - farm_ms)});
+  }
+  return all;
+}
+
+}  // namespace
+
+int submit(const SubmitCommand& command) {
+  common::SteadyClock clock;
+  int64_t start_ns = clock.now_ns();
+  auto model = load_model(command.model);
+  if (!model.ok()) return fail(model.error());
+  double load_ms = static_cast<double>(clock.now_ns() - start_ns) * 1e-6;
+
+  Progress progress(command.json);
+  PlanSource source(command.farm, command.budget, &progress);
+  auto plan = source.obtain(model->graph);
+  progress.clear();
+  if (!plan.ok()) return fail(plan.error());
+
+  Outcome outcome;
+  outcome.seconds = static_cast<double>(clock.now_ns() - start_ns) * 1e-9;
+  outcome.breakdown = breakdown_of(load_ms, *plan);
+  outcome.plan = std::move(*plan);
+  if (command.json) {
+    std::printf("%s\n", json_text(outcome).c_str());
+  } else {
+    print_text(outcome);
+  }
+  return kExitDone;
+}
+
+}  // namespace clients

@@ -1,0 +1,256 @@
+#include "clients/runtime/farm_client.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "common/base/cat.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/wire/codec.h"
+
+namespace clients {
+
+using common::cat;
+using common::Message;
+using common::Packet;
+using common::Result;
+using common::SharedBytes;
+using common::Status;
+
+namespace {
+
+constexpr int kWaitMs = 100;
+constexpr int64_t kNsPerMs = 1'000'000;
+constexpr size_t kBatch = 64;
+
+uint64_t request_of(const Message& message) {
+  if (auto* m = std::get_if<common::Accepted>(&message)) return m->request_id;
+  if (auto* m = std::get_if<common::PlanReady>(&message)) return m->request_id;
+  if (auto* m = std::get_if<common::JobFailed>(&message)) return m->request_id;
+  if (auto* m = std::get_if<common::PlanMissing>(&message)) return m->request_id;
+  if (auto* m = std::get_if<common::StatusReply>(&message)) return m->request_id;
+  return 0;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<FarmClient>> FarmClient::connect(FarmClientOptions options) {
+  std::unique_ptr<FarmClient> client(new FarmClient(std::move(options)));
+  LFARM_RETURN_IF_ERROR(client->open());
+  return client;
+}
+
+Status FarmClient::open() {
+  common::DealerOptions dealer;
+  dealer.endpoint = options_.endpoint;
+  dealer.keys = options_.keys;
+  LFARM_ASSIGN_OR_RETURN(socket_, common::DealerSocket::connect(context_, std::move(dealer)));
+  int64_t deadline = common::SteadyClock().now_ns() + options_.connect_ms_max * kNsPerMs;
+  while (!welcomed_) {
+    LFARM_ASSIGN_OR_RETURN([[maybe_unused]] auto packet, receive());
+    if (!welcomed_ && common::SteadyClock().now_ns() > deadline) {
+      return common::unavailable(cat("no farm answers at ", options_.endpoint,
+                                     "; start one with 'lfarm up' or check the address"));
+    }
+  }
+  return {};
+}
+
+Status FarmClient::say_hello() {
+  hellos_ = socket_->counters().ready.load();
+  welcomed_ = false;
+  common::ClientHello hello;
+  hello.client_id = cat("client-", ::getpid());
+  hello.build = std::string(common::build_name());
+  return send(hello, {});
+}
+
+Status FarmClient::send(const Message& message, const SharedBytes& blob) {
+  if (socket_->send(message, blob) == common::SendOutcome::kSent) return {};
+  return common::unavailable(
+      cat("the farm at ", options_.endpoint, " does not take messages; try again later"));
+}
+
+Status FarmClient::ask(const Message& message, const SharedBytes& blob) {
+  LFARM_RETURN_IF_ERROR(common::validate(message));
+  question_ = Packet{message, blob};
+  return send(message, blob);
+}
+
+// The next packet that is not about the connection itself; empty when none came for a while.
+Result<std::optional<Packet>> FarmClient::receive() {
+  if (taken_ == arrived_.size()) {
+    arrived_.clear();
+    taken_ = 0;
+    common::Poller poller;
+    poller.watch(*socket_);
+    LFARM_ASSIGN_OR_RETURN([[maybe_unused]] size_t ready, poller.wait(kWaitMs));
+    socket_->receive(arrived_, kBatch);
+    LFARM_RETURN_IF_ERROR(check_connection());
+    if (options_.on_wait) LFARM_RETURN_IF_ERROR(options_.on_wait());
+  }
+  if (taken_ == arrived_.size()) return std::optional<Packet>();
+  Result<Packet> packet = std::move(arrived_[taken_++]);
+  if (!packet.ok()) return packet.error();
+  return handle(std::move(packet).value());
+}
+
+Status FarmClient::check_connection() {
+  int64_t now = common::SteadyClock().now_ns();
+  if (socket_->counters().ready.load() > hellos_) {
+    alive_ns_ = now;
+    return say_hello();
+  }
+  Status connection = socket_->connection();
+  if (connection.ok()) {
+    alive_ns_ = now;
+    return {};
+  }
+  bool given_up = alive_ns_ != 0 && now - alive_ns_ > options_.silence_ms_max * kNsPerMs;
+  if (given_up) return connection;
+  return {};
+}
+
+Status FarmClient::repeat_question() {
+  if (!question_) return {};
+  return send(question_->message, question_->blob);
+}
+
+Result<std::optional<Packet>> FarmClient::handle(Packet packet) {
+  if (auto* welcome = std::get_if<common::Welcome>(&packet.message)) {
+    bool first = welcome_.coordinator_id.empty();
+    welcome_ = *welcome;
+    welcomed_ = true;
+    if (!first) LFARM_RETURN_IF_ERROR(repeat_question());
+    return std::optional<Packet>();
+  }
+  if (auto* refused = std::get_if<common::Refused>(&packet.message)) {
+    if (refused->code == common::Code::kUnavailable && welcomed_) {
+      LFARM_RETURN_IF_ERROR(say_hello());
+      return std::optional<Packet>();
+    }
+    return common::Error{refused->code,
+                         cat("the farm at ", options_.endpoint, " refuses: ", refused->message)};
+  }
+  if (auto* wanted = std::get_if<common::BlobRequest>(&packet.message)) {
+    bool held = question_ && question_->blob &&
+                common::blob_digest_of(question_->message) == wanted->digest;
+    LFARM_RETURN_IF_ERROR(held ? send(common::Blob{wanted->digest}, question_->blob)
+                               : send(common::BlobMissing{wanted->digest}, {}));
+    return std::optional<Packet>();
+  }
+  return std::optional<Packet>(std::move(packet));
+}
+
+Result<std::optional<PulledPlan>> FarmClient::pull(const common::PlanKey& key) {
+  common::PullPlan request{++requests_, key.digest()};
+  LFARM_RETURN_IF_ERROR(ask(request, {}));
+  while (true) {
+    LFARM_ASSIGN_OR_RETURN(auto packet, receive());
+    if (!packet || request_of(packet->message) != request.request_id) continue;
+    if (std::holds_alternative<common::PlanMissing>(packet->message)) {
+      return std::optional<PulledPlan>();
+    }
+    if (auto* failed = std::get_if<common::JobFailed>(&packet->message)) {
+      return common::Error{failed->code, failed->message};
+    }
+    if (!std::holds_alternative<common::PlanReady>(packet->message)) continue;
+    LFARM_ASSIGN_OR_RETURN(PulledPlan plan, open_plan(std::move(*packet), key));
+    return std::optional<PulledPlan>(std::move(plan));
+  }
+}
+
+Result<PulledPlan> FarmClient::submit(
+    const SubmitRequest& request, const std::function<void(uint64_t job)>& on_accepted,
+    const std::function<void(const common::Progress&)>& on_progress) {
+  common::Submit message;
+  message.request_id = ++requests_;
+  message.graph_hash = request.key.graph_hash;
+  message.target = request.key.target.name;
+  message.policy = request.key.policy;
+  message.graph = common::digest_of(request.graph);
+  message.budget_candidates = request.budget_candidates;
+  message.budget_ms = request.budget_ms;
+  message.seed = request.seed;
+  LFARM_RETURN_IF_ERROR(ask(message, common::share(request.graph)));
+  uint64_t job = 0;
+  while (true) {
+    LFARM_ASSIGN_OR_RETURN(auto packet, receive());
+    if (!packet) continue;
+    if (auto* progress = std::get_if<common::Progress>(&packet->message)) {
+      if (progress->job_id == job && on_progress) on_progress(*progress);
+      continue;
+    }
+    if (request_of(packet->message) != message.request_id) continue;
+    if (auto* accepted = std::get_if<common::Accepted>(&packet->message)) {
+      job = accepted->job_id;
+      if (on_accepted) on_accepted(job);
+    } else if (auto* failed = std::get_if<common::JobFailed>(&packet->message)) {
+      return common::Error{failed->code, failed->message};
+    } else if (std::holds_alternative<common::PlanReady>(packet->message)) {
+      return open_plan(std::move(*packet), request.key);
+    }
+  }
+}
+
+Result<PulledPlan> FarmClient::open_plan(Packet ready, const common::PlanKey& key) {
+  PulledPlan out;
+  out.facts = std::get<common::PlanReady>(ready.message);
+  out.id = out.facts.plan;
+  SharedBytes bytes = std::move(ready.blob);
+  if (!bytes) {
+    LFARM_ASSIGN_OR_RETURN(auto fetched, blob(out.id));
+    if (!fetched) {
+      return common::unavailable(
+          cat("the farm lost plan ", out.id.short_hex(), " meanwhile; submit again"));
+    }
+    bytes = std::move(*fetched);
+  }
+  LFARM_ASSIGN_OR_RETURN(out.plan, open_signed_plan(bytes.bytes, welcome_.signing_key, key));
+  for (const common::Digest& object : out.plan.objects) {
+    if (out.objects.contains(object)) continue;
+    LFARM_ASSIGN_OR_RETURN(auto fetched, blob(object));
+    if (!fetched) {
+      return common::unavailable(cat("the farm lost object ", object.short_hex(), " of plan ",
+                                     out.id.short_hex(), "; submit again"));
+    }
+    out.objects.emplace(object, std::move(*fetched));
+  }
+  return out;
+}
+
+Result<std::optional<SharedBytes>> FarmClient::blob(const common::Digest& digest) {
+  LFARM_RETURN_IF_ERROR(ask(common::BlobRequest{digest}, {}));
+  while (true) {
+    LFARM_ASSIGN_OR_RETURN(auto packet, receive());
+    if (!packet) continue;
+    if (auto* missing = std::get_if<common::BlobMissing>(&packet->message)) {
+      if (missing->digest == digest) return std::optional<SharedBytes>();
+    } else if (auto* found = std::get_if<common::Blob>(&packet->message)) {
+      if (found->digest == digest) return std::optional<SharedBytes>(std::move(packet->blob));
+    }
+  }
+}
+
+Result<std::string> FarmClient::status(common::StatusTopic topic) {
+  common::StatusRequest request{++requests_, topic};
+  LFARM_RETURN_IF_ERROR(ask(request, {}));
+  while (true) {
+    LFARM_ASSIGN_OR_RETURN(auto packet, receive());
+    if (!packet || request_of(packet->message) != request.request_id) continue;
+    if (auto* reply = std::get_if<common::StatusReply>(&packet->message)) {
+      return std::move(reply->json);
+    }
+  }
+}
+
+Status FarmClient::cancel(uint64_t job) {
+  LFARM_RETURN_IF_ERROR(ask(common::CancelJob{job}, {}));
+  // A cancellation has no answer of its own: what follows it on the connection says that it was
+  // taken, or refused.
+  LFARM_ASSIGN_OR_RETURN([[maybe_unused]] auto status, this->status(common::StatusTopic::kJobs));
+  return {};
+}
+
+}  // namespace clients

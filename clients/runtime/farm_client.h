@@ -1,0 +1,89 @@
+// A client's connection to a farm: submits graphs, pulls plans, asks how the farm is.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "clients/runtime/pulled_plan.h"
+#include "common/base/result.h"
+#include "common/ir/graph.h"
+#include "common/plan/plan.h"
+#include "common/wire/context.h"
+#include "common/wire/messages.h"
+#include "common/wire/security.h"
+#include "common/wire/socket.h"
+
+namespace clients {
+
+struct FarmClientOptions {
+  std::string endpoint;
+  // Needed unless the endpoint is local.
+  std::optional<common::ClientKeys> keys;
+  int connect_ms_max = 5000;    // until the farm has answered for the first time
+  int silence_ms_max = 30'000;  // without a connection, once there was one
+  // Called several times a second while the client waits; its error ends the wait.
+  std::function<common::Status()> on_wait;
+};
+
+struct SubmitRequest {
+  common::PlanKey key;
+  common::Bytes graph;  // encoded
+  uint64_t budget_candidates = 0;
+  uint64_t budget_ms = 0;
+  uint64_t seed = 0;
+};
+
+// Not thread-safe. A connection that breaks is made again and what was asked is asked again, which
+// the farm takes as the same request.
+class FarmClient {
+ public:
+  // Says hello and waits for the answer. kUnavailable when none comes.
+  static common::Result<std::unique_ptr<FarmClient>> connect(FarmClientOptions options);
+
+  const std::string& endpoint() const { return options_.endpoint; }
+  // The compiler epoch of this farm's plan keys.
+  const std::string& compiler_epoch() const { return welcome_.compiler_epoch; }
+
+  // Empty when the farm's cache has no plan under this key.
+  common::Result<std::optional<PulledPlan>> pull(const common::PlanKey& key);
+  // Waits for the plan, however long the search takes. `on_accepted` gets the job's id.
+  common::Result<PulledPlan> submit(
+      const SubmitRequest& request, const std::function<void(uint64_t job)>& on_accepted,
+      const std::function<void(const common::Progress&)>& on_progress);
+  // A blob of the farm's by its digest; empty when it holds none.
+  common::Result<std::optional<common::SharedBytes>> blob(const common::Digest& digest);
+  // JSON text.
+  common::Result<std::string> status(common::StatusTopic topic);
+  common::Status cancel(uint64_t job);
+  const common::PublicKey& signing_key() const { return welcome_.signing_key; }
+
+ private:
+  explicit FarmClient(FarmClientOptions options) : options_(std::move(options)) {}
+  common::Status open();
+  common::Status say_hello();
+  common::Status send(const common::Message& message, const common::SharedBytes& blob);
+  common::Status ask(const common::Message& message, const common::SharedBytes& blob);
+  common::Status repeat_question();
+  common::Result<std::optional<common::Packet>> receive();
+  common::Result<std::optional<common::Packet>> handle(common::Packet packet);
+  common::Status check_connection();
+  common::Result<PulledPlan> open_plan(common::Packet ready, const common::PlanKey& key);
+
+  FarmClientOptions options_;
+  common::WireContext context_;
+  std::optional<common::DealerSocket> socket_;
+  common::Welcome welcome_;
+  uint64_t hellos_ = 0;    // connections on which hello was said
+  bool welcomed_ = false;  // on the connection of today
+  int64_t alive_ns_ = 0;   // when the connection was last seen up
+  uint64_t requests_ = 0;
+  std::optional<common::Packet> question_;  // asked again on a new connection
+  std::vector<common::Result<common::Packet>> arrived_;
+  size_t taken_ = 0;
+};
+
+}  // namespace clients

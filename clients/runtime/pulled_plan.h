@@ -1,0 +1,33 @@
+// A plan as a client holds it: checked against the farm's key, with the machine code it needs.
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+
+#include "common/base/result.h"
+#include "common/plan/plan.h"
+#include "common/runtime/executor.h"
+#include "common/wire/messages.h"
+#include "common/wire/socket.h"
+
+namespace clients {
+
+struct PulledPlan {
+  common::Plan plan;
+  common::Digest id;  // of the signed bytes
+  std::unordered_map<common::Digest, common::SharedBytes> objects;
+  // What finding it took. For a plan that was there already, candidates and times are those of the
+  // search that found it.
+  common::PlanReady facts;
+
+  // Valid as long as the plan is.
+  common::ObjectSource object_source() const;
+};
+
+// The plan in a blob of encode_signed_plan(). kVerification unless `trusted` signed it and it was
+// made under `key`; kCorrupt when the bytes are damaged.
+common::Result<common::Plan> open_signed_plan(common::ByteView blob,
+                                              const common::PublicKey& trusted,
+                                              const common::PlanKey& key);
+
+}  // namespace clients
