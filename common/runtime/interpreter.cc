@@ -89,12 +89,41 @@ class Runner {
     for (NodeId id : graph_.nodes[i].operands) release(id);
   }
 
-  Attempt evaluate(size_t i) {
+  // Whether a node takes floats in any dtype that holds them exactly.
+  bool takes_stored(size_t i) const {
     const Node& node = graph_.nodes[i];
     switch (node.op) {
+      case Op::kView:
+        return attr<ViewAttr>(node).view.valid.empty();  // else it adds values of its own
+      case Op::kReduce:
+        return fused_[i].product >= 0;
+      case Op::kCast:
+      case Op::kGather:
+      case Op::kSort:
+      case Op::kLoop:
+      case Op::kLoopResult:
+      case Op::kContract:
+        return true;
+      default:
+        return false;
+    }
+  }
+  // Weights stay as they are stored until something computes on them; products read them directly.
+  Status widen_operands(size_t i) {
+    if (!context_.wide || takes_stored(i)) return {};
+    for (NodeId id : graph_.nodes[i].operands) {
+      Value& value = values_[at(id)];
+      LFARM_ASSIGN_OR_RETURN(value, eval_cast(context_, value, context_.carried(value.dtype())));
+    }
+    return {};
+  }
+
+  Attempt evaluate(size_t i) {
+    const Node& node = graph_.nodes[i];
+    LFARM_RETURN_IF_ERROR(widen_operands(i));
+    switch (node.op) {
       case Op::kInput:
-        return eval_cast(context_, inputs_[at(attr<InputAttr>(node).position)],
-                         context_.carried(node.dtype));
+        return inputs_[at(attr<InputAttr>(node).position)];
       case Op::kConstant:
         return constant(node);
       case Op::kIota:
@@ -102,6 +131,9 @@ class Runner {
       case Op::kView:
         return apply_view(context_, operand(i, 0), attr<ViewAttr>(node).view);
       case Op::kCast:
+        if (context_.wide && is_float(node.dtype) && is_float(operand(i, 0).dtype())) {
+          return operand(i, 0);
+        }
         return eval_cast(context_, operand(i, 0), context_.carried(node.dtype));
       case Op::kUnary:
         return eval_unary(context_, attr<UnaryAttr>(node).op, operand(i, 0));
@@ -147,7 +179,7 @@ class Runner {
         HostTensor tensor,
         HostTensor::copy_of(node.dtype, evaluate_shape(node.shape, context_.symbols),
                             *attr<ConstantAttr>(node).data));
-    return eval_cast(context_, whole(std::move(tensor)), context_.carried(node.dtype));
+    return whole(std::move(tensor));
   }
 
   Attempt iota(const Node& node) const {
@@ -225,7 +257,9 @@ Result<std::vector<HostTensor>> finish(const Context& context, std::span<const H
     return [&tensor](const HostTensor& other) { return other.data() == tensor.data(); };
   };
   for (const Value& result : results) {
-    LFARM_ASSIGN_OR_RETURN(Value value, contiguous(context, result));
+    LFARM_ASSIGN_OR_RETURN(Value value,
+                           eval_cast(context, result, context.carried(result.dtype())));
+    LFARM_ASSIGN_OR_RETURN(value, contiguous(context, value));
     LFARM_ASSIGN_OR_RETURN(HostTensor tensor, value.storage.reshaped(value.sizes));
     if (std::any_of(inputs.begin(), inputs.end(), same_memory(tensor)) ||
         std::any_of(outputs.begin(), outputs.end(), same_memory(tensor))) {

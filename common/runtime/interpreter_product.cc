@@ -191,20 +191,14 @@ template <class Sum, class T>
 void pack(const T* from, std::span<const int64_t> positions, std::span<const int64_t> depths,
           size_t lanes, Sum* panel) {
   size_t n = positions.size();
-  // Read in the order of memory.
-  bool depth_inside = n < 2 || depths.size() < 2 ||
-                      std::abs(depths[1] - depths[0]) < std::abs(positions[1] - positions[0]);
   if (n < lanes) std::fill_n(panel, lanes * depths.size(), Sum{0});
-  if (depth_inside) {
-    for (size_t j = 0; j < n; ++j) {
-      const T* line = from + positions[j];
-      for (size_t p = 0; p < depths.size(); ++p) panel[p * lanes + j] = to<Sum>(line[depths[p]]);
-    }
-    return;
-  }
+  constexpr size_t kLanesMax = 64;
+  LFARM_CHECK(lanes <= kLanesMax, "the tile is wider than any vector unit's");
+  const T* lines[kLanesMax];
+  for (size_t j = 0; j < n; ++j) lines[j] = from + positions[j];
   for (size_t p = 0; p < depths.size(); ++p) {
-    const T* line = from + depths[p];
-    for (size_t j = 0; j < n; ++j) panel[p * lanes + j] = to<Sum>(line[positions[j]]);
+    int64_t depth = depths[p];
+    for (size_t j = 0; j < n; ++j) panel[p * lanes + j] = to<Sum>(lines[j][depth]);
   }
 }
 

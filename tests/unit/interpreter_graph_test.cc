@@ -311,6 +311,16 @@ TEST(InterpreterGraphs, WidePrecisionDoesNotRound) {
   EXPECT_EQ(wide.get(0), 0x1p-30);
 }
 
+TEST(InterpreterGraphs, WidePrecisionFillsBeyondTheStoredType) {
+  // A fill that bfloat16 cannot hold, in a float32 tensor that came from bfloat16.
+  auto x = tensor(DType::kBfloat16, {1}, {2});
+  auto build = [](GraphBuilder& b, const Nodes& n) {
+    return b.pad(b.cast(n[0], DType::kFloat32), 0, 1, 0, -3.4028234663852886e38);
+  };
+  expect_numbers(compute({x}, build, Precision::kWide), {-3.4028234663852886e38, 2});
+  expect_numbers(compute({x}, build), {-3.4028234663852886e38, 2});
+}
+
 TEST(InterpreterGraphs, OutputsHaveTheirOwnMemory) {
   GraphBuilder b;
   NodeId x = b.input(InputKind::kState, DType::kFloat32, {2, 2}, "x");

@@ -60,6 +60,33 @@ TEST(Compare, CandidateIsHeldToTwiceTheReferencesError) {
   EXPECT_FALSE(verify_output("out", row(DType::kFloat32, {1, 2}), oracle, reference).ok());
 }
 
+TEST(Compare, SmallErrorsEverywhereAreFound) {
+  // The reference is off by 2% in one element; half of that everywhere is no rounding.
+  Numbers truth(100, 1.0);
+  Numbers plain = truth;
+  plain[7] = 1.02;
+  Numbers shifted(100, 1.01);
+  auto oracle = row(DType::kFloat64, truth);
+  auto reference = row(DType::kFloat32, plain);
+  auto result = verify_output("out", row(DType::kFloat32, shifted), oracle, reference);
+  ASSERT_FALSE(result.ok());
+  EXPECT_NE(result.error().message.find("mean"), std::string::npos);
+  truth[9] = 1.01;
+  EXPECT_TRUE(verify_output("out", row(DType::kFloat32, truth), oracle, reference).ok());
+}
+
+TEST(Compare, FewElementsAreAllowedWhatTheGraphRoundsTo) {
+  auto oracle = row(DType::kFloat64, {1});
+  auto lucky = row(DType::kFloat32, {1});
+  auto candidate = row(DType::kFloat32, {1.001});
+  EXPECT_FALSE(verify_output("out", candidate, oracle, lucky).ok());
+  GraphBuilder b;
+  NodeId x = b.input(InputKind::kUser, DType::kBfloat16, {1}, "x");
+  b.output(b.cast(x, DType::kFloat32));
+  EXPECT_EQ(narrowest_float(b.finish()), DType::kBfloat16);
+  EXPECT_TRUE(verify_output("out", candidate, oracle, lucky, DType::kBfloat16).ok());
+}
+
 TEST(Compare, NonFiniteElements) {
   auto oracle = row(DType::kFloat64, {kNan, kInf, 1e6, 1});
   auto reference = row(DType::kFloat16, {kNan, kInf, kInf, 1});
