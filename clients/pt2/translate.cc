@@ -74,6 +74,35 @@ StoredTensor as_reals(StoredTensor tensor) {
   return tensor;
 }
 
+bool is_in_place(std::string_view target) {
+  size_t dot = target.rfind('.');
+  return dot != std::string_view::npos && dot > 1 && target[dot - 1] == '_' &&
+         target[dot - 2] != '_';
+}
+
+// Graph inputs that in-place operators write to, directly or through the aliases that models in
+// practice make of them. Aliases it misses are found by translating.
+std::unordered_set<std::string> likely_written(const ExportGraph& graph) {
+  std::unordered_set<std::string> written;
+  std::unordered_map<std::string, std::string> roots;
+  for (const ExportNode& node : graph.nodes) {
+    if (node.inputs.empty() || node.outputs.empty()) continue;
+    auto* from = std::get_if<TensorArgument>(&node.inputs[0].value);
+    auto* to = std::get_if<TensorArgument>(&node.outputs[0]);
+    if (from == nullptr || to == nullptr) continue;
+    std::string_view target = short_target(node);
+    bool writes = is_in_place(target);
+    bool aliases = writes || target.starts_with("aten.to.") || target == "aten.alias.default" ||
+                   target == "aten.detach.default";
+    if (!aliases) continue;
+    auto root = roots.find(from->name);
+    const std::string& base = root == roots.end() ? from->name : root->second;
+    if (writes) written.insert(base);
+    roots.emplace(to->name, base);
+  }
+  return written;
+}
+
 class Driver {
  public:
   // `state_constants` names constants that the model writes into.
@@ -249,10 +278,7 @@ class Driver {
 
   // An in-place operator is its pure form, written back into its first argument.
   void write_back(const ExportNode& node) {
-    std::string_view target = short_target(node);
-    size_t dot = target.rfind('.');
-    bool in_place = dot != std::string_view::npos && dot > 1 && target[dot - 1] == '_' &&
-                    target[dot - 2] != '_';
+    bool in_place = is_in_place(short_target(node));
     if (!in_place || node.inputs.empty() || node.outputs.empty()) return;
     auto* written = std::get_if<TensorArgument>(&node.inputs[0].value);
     auto* result = std::get_if<TensorArgument>(&node.outputs[0]);
@@ -446,13 +472,14 @@ Translator OperatorTable::find(const Rows& rows, std::string_view target) {
 }
 
 Result<Model> translate(const ExportedProgram& program) {
-  Driver first(program, {});
+  std::unordered_set<std::string> state = likely_written(program.graph);
+  Driver first(program, state);
   auto model = first.run();
   if (!model.ok()) return model;
-  // Which constants are state shows only when all aliases are known: then they are declared so.
-  std::unordered_set<std::string> written = first.written_constants();
-  if (written.empty()) return model;
-  return Driver(program, std::move(written)).run();
+  std::unordered_set<std::string> missed = first.written_constants();
+  if (missed.empty()) return model;
+  state.insert(missed.begin(), missed.end());
+  return Driver(program, std::move(state)).run();
 }
 
 Result<Model> load_model(const std::string& path) {

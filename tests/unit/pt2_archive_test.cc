@@ -122,7 +122,7 @@ TEST(Archive, WeightsAreViewsOfTheMapping) {
 }
 
 TEST(Archive, ReadsStateAndSourceLines) {
-  auto program = open_pt2(fixture("kv_step.pt2"));
+  auto program = open_pt2(fixture("cases/kv_step/model.pt2"));
   ASSERT_TRUE(program.ok()) << message_of(program);
   EXPECT_EQ(program->inputs[4].kind, ExportInputKind::kBuffer);
   EXPECT_EQ(program->inputs[4].target, "k");

@@ -1,0 +1,308 @@
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+
+#include "clients/pt2/archive.h"
+#include "clients/pt2/sympy_parser.h"
+#include "clients/pt2/translate.h"
+#include "common/ir/graph_hash.h"
+#include "common/runtime/interpreter.h"
+#include "tests/unit/pt2_case.h"
+
+namespace clients {
+namespace {
+
+using common::DType;
+using common::Expr;
+using common::HostTensor;
+
+// ---- Size expressions ------------------------------------------------------------------------
+
+std::string parsed(std::string_view text) {
+  auto value = parse_sympy(text, [](std::string_view name) -> std::optional<Expr> {
+    if (name == "s0") return Expr::symbol(0);
+    if (name == "s77") return Expr::symbol(1);
+    return std::nullopt;
+  });
+  return value.ok() ? value->text() : "error: " + value.error().message;
+}
+Expr s0() { return Expr::symbol(0); }
+
+TEST(Sympy, ReadsBothSpellings) {
+  EXPECT_EQ(parsed("s77"), Expr::symbol(1).text());
+  EXPECT_EQ(parsed("Symbol('s77', positive=True, integer=True)"), Expr::symbol(1).text());
+  EXPECT_EQ(parsed("2*s0"), (Expr(2) * s0()).text());
+  EXPECT_EQ(parsed("Mul(Integer(2), Symbol('s0', positive=True, integer=True))"),
+            (Expr(2) * s0()).text());
+  EXPECT_EQ(parsed("s0 + 1"), (s0() + 1).text());
+  EXPECT_EQ(parsed("-s0 - 3"), (-s0() - 3).text());
+  EXPECT_EQ(parsed("Pow(Symbol('s0', positive=True, integer=True), Integer(2))"),
+            (s0() * s0()).text());
+  EXPECT_EQ(parsed("s0**2"), (s0() * s0()).text());
+  EXPECT_EQ(parsed("Max(1, s0)"), common::max(1, s0()).text());
+  EXPECT_EQ(parsed("Min(s0, 4, s77)"), common::min(common::min(s0(), 4), Expr::symbol(1)).text());
+  EXPECT_EQ(parsed("(s0//2)"), common::floor_div(s0(), 2).text());
+  EXPECT_EQ(parsed("FloorDiv(s0, 2)"), common::floor_div(s0(), 2).text());
+  EXPECT_EQ(parsed("Mod(s0, 2)"), common::mod(s0(), 2).text());
+  EXPECT_EQ(parsed("PythonMod(s0 + 1, 2)"), common::mod(s0() + 1, 2).text());
+  EXPECT_EQ(parsed("CeilDiv(s0, 2)"), (-common::floor_div(-s0(), 2)).text());
+}
+
+TEST(Sympy, KeepsQuotientsExactUntilTheEnd) {
+  EXPECT_EQ(parsed("(s0/2)*4"), (Expr(2) * s0()).text());
+  EXPECT_EQ(parsed("Mul(Rational(1, 2), Mul(Integer(4), s0))"), (Expr(2) * s0()).text());
+  EXPECT_EQ(parsed("floor(s0/2)"), common::floor_div(s0(), 2).text());
+  EXPECT_EQ(parsed("2*s0/s0"), "2");
+}
+
+TEST(Sympy, RefusesWhatItDoesNotKnow) {
+  EXPECT_NE(parsed("u0 + 1").find("'u0'"), std::string::npos) << parsed("u0 + 1");
+  EXPECT_NE(parsed("Piecewise(s0, 1)").find("'Piecewise'"), std::string::npos);
+  EXPECT_NE(parsed("s0**s77").find("power"), std::string::npos);
+  for (const char* text :
+       {"", "s0 +", "(s0", "Max(s0", "s0 s77", "Symbol('s0", "99999999999999999999"}) {
+    EXPECT_EQ(parsed(text).rfind("error", 0), 0u) << text;
+  }
+  EXPECT_EQ(parsed(std::string(100000, '(')).rfind("error", 0), 0u) << "deep nesting";
+}
+
+// ---- Hand-written programs -------------------------------------------------------------------
+
+// Builds programs over float32 tensors, node by node.
+class Program {
+ public:
+  Program& tensor(const std::string& name, std::vector<int64_t> sizes,
+                  ScalarType type = ScalarType::kFloat32) {
+    TensorMeta meta;
+    meta.dtype = type;
+    int64_t stride = 1;
+    for (size_t i = sizes.size(); i-- > 0; stride *= sizes[i]) {
+      meta.strides.insert(meta.strides.begin(), Extent{stride, "", {}});
+    }
+    for (int64_t size : sizes) meta.sizes.push_back({size, "", {}});
+    program_.graph.tensor_values[name] = meta;
+    return *this;
+  }
+  Program& input(const std::string& name, std::vector<int64_t> sizes,
+                 ScalarType type = ScalarType::kFloat32) {
+    tensor(name, std::move(sizes), type);
+    program_.graph.inputs.push_back(TensorArgument{name});
+    program_.inputs.push_back({ExportInputKind::kUser, TensorArgument{name}, "", true});
+    return *this;
+  }
+  Program& stored(ExportInputKind kind, const std::string& name, std::vector<float> values) {
+    auto count = static_cast<int64_t>(values.size());
+    input(name, {count});
+    program_.inputs.back() = {kind, TensorArgument{name}, name, true};
+    auto owner = std::make_shared<std::vector<float>>(std::move(values));
+    common::ByteView bytes{reinterpret_cast<const std::byte*>(owner->data()), owner->size() * 4};
+    program_.tensors[name] = {ScalarType::kFloat32, {count}, {1}, 0, bytes, owner};
+    return *this;
+  }
+  Program& node(const std::string& target, std::vector<NamedArgument> inputs,
+                const std::string& output) {
+    ExportNode node;
+    node.target = "torch.ops." + target;
+    node.name = output;
+    node.stack_trace = "File \"/home/me/net.py\", line 12, in forward\n    return self.f(x)";
+    node.inputs = std::move(inputs);
+    node.outputs.push_back(TensorArgument{output});
+    program_.graph.nodes.push_back(std::move(node));
+    return *this;
+  }
+  Program& output(const std::string& name) {
+    program_.graph.outputs.push_back(TensorArgument{name});
+    program_.outputs.push_back({ExportOutputKind::kUser, TensorArgument{name}, ""});
+    return *this;
+  }
+  const ExportedProgram& get() const { return program_; }
+
+ private:
+  ExportedProgram program_;
+};
+
+NamedArgument self(const std::string& name) { return {"self", TensorArgument{name}}; }
+
+std::vector<float> floats(const HostTensor& tensor) {
+  std::vector<float> out;
+  for (int64_t i = 0; i < tensor.elements(); ++i) out.push_back(static_cast<float>(tensor.get(i)));
+  return out;
+}
+
+HostTensor line(std::vector<float> values, std::vector<int64_t> sizes = {}) {
+  if (sizes.empty()) sizes = {static_cast<int64_t>(values.size())};
+  common::ByteView bytes{reinterpret_cast<const std::byte*>(values.data()), values.size() * 4};
+  return HostTensor::copy_of(DType::kFloat32, sizes, bytes).value();
+}
+
+std::vector<HostTensor> run(const Model& model, const std::vector<HostTensor>& inputs) {
+  auto out = common::interpret(model.graph, inputs, {});
+  EXPECT_TRUE(out.ok()) << (out.ok() ? "" : out.error().message);
+  return out.ok() ? *out : std::vector<HostTensor>();
+}
+
+TEST(Translate, NamesTheUnsupportedOperatorItsNodeAndItsLine) {
+  Program p;
+  p.input("x", {2}).tensor("y", {2}).node("aten.frobnicate.default", {self("x")}, "y").output("y");
+  auto model = translate(p.get());
+  ASSERT_FALSE(model.ok());
+  EXPECT_EQ(model.error().code, common::Code::kUnsupported);
+  const std::string& message = model.error().message;
+  EXPECT_NE(message.find("aten.frobnicate.default"), std::string::npos) << message;
+  EXPECT_NE(message.find("node 'y'"), std::string::npos) << message;
+  EXPECT_NE(message.find("net.py:12: return self.f(x)"), std::string::npos) << message;
+  EXPECT_NE(message.find("run_decompositions()"), std::string::npos) << message;
+}
+
+TEST(Translate, RefusesAShapeThatTheOperatorDoesNotGive) {
+  Program p;
+  p.input("x", {2}).tensor("y", {3}).node("aten.neg.default", {self("x")}, "y").output("y");
+  auto model = translate(p.get());
+  ASSERT_FALSE(model.ok());
+  EXPECT_NE(model.error().message.find("derives the shape [2]"), std::string::npos)
+      << model.error().message;
+}
+
+TEST(Translate, AWriteThroughAViewReachesItsBaseAndItsSiblings) {
+  Program p;
+  p.input("x", {2, 3}).tensor("x2", {2, 3}).tensor("row", {3}).tensor("flat", {6});
+  p.tensor("one", {3}).tensor("sum", {6});
+  p.node("aten.clone.default", {self("x")}, "x2");
+  p.node("aten.view.default", {self("x2"), {"size", std::vector<int64_t>{6}}}, "flat");
+  p.node("aten.select.int", {self("x2"), {"dim", int64_t{0}}, {"index", int64_t{1}}}, "row");
+  p.node("aten.add_.Tensor", {self("row"), {"other", int64_t{10}}}, "one");
+  p.node("aten.neg.default", {self("flat")}, "sum");
+  p.output("sum").output("x").output("one");
+  auto model = translate(p.get());
+  ASSERT_TRUE(model.ok()) << model.error().message;
+  auto out = run(*model, {line({1, 2, 3, 4, 5, 6}, {2, 3})});
+  EXPECT_EQ(floats(out[0]), (std::vector<float>{-1, -2, -3, -14, -15, -16}));
+  EXPECT_EQ(floats(out[1]), (std::vector<float>{1, 2, 3, 4, 5, 6})) << "the clone took the write";
+  EXPECT_EQ(floats(out[2]), (std::vector<float>{14, 15, 16}));
+  EXPECT_EQ(out.size(), 3u) << "no input was written to";
+}
+
+TEST(Translate, AWrittenInputIsAnExtraOutputAndABufferIsState) {
+  Program p;
+  p.stored(ExportInputKind::kBuffer, "count", {5}).input("x", {1});
+  p.tensor("c", {1}).tensor("y", {1});
+  p.node("aten.add_.Tensor", {self("count"), {"other", TensorArgument{"x"}}}, "c");
+  p.node("aten.mul_.Tensor", {self("x"), {"other", TensorArgument{"c"}}}, "y");
+  p.output("y");
+  auto model = translate(p.get());
+  ASSERT_TRUE(model.ok()) << model.error().message;
+  ASSERT_EQ(model->graph.outputs.size(), 3u);
+  EXPECT_EQ(model->graph.inputs[0].kind, common::InputKind::kState);
+  EXPECT_EQ(model->graph.inputs[1].kind, common::InputKind::kUser);
+  EXPECT_EQ(model->user_outputs[0].graph_output, 0);
+  EXPECT_EQ(model->graph.outputs[1].input, 0);
+  EXPECT_EQ(model->graph.outputs[2].input, 1);
+  auto out = run(*model, {line({5}), line({3})});
+  EXPECT_EQ(floats(out[0]), std::vector<float>{24});
+  EXPECT_EQ(floats(out[1]), std::vector<float>{8});
+  EXPECT_EQ(floats(out[2]), std::vector<float>{24});
+}
+
+TEST(Translate, SmallConstantsArePartOfTheGraphUnlessWrittenTo) {
+  auto build = [](float value, bool writes) {
+    Program p;
+    p.stored(ExportInputKind::kTensorConstant, "k", {value}).input("x", {1});
+    p.tensor("alias", {1}).tensor("w", {1}).tensor("y", {1});
+    p.node("aten.view.default", {self("k"), {"size", std::vector<int64_t>{1}}}, "alias");
+    if (writes) p.node("aten.add_.Tensor", {self("alias"), {"other", int64_t{1}}}, "w");
+    p.node("aten.mul.Tensor", {self("x"), {"other", TensorArgument{"k"}}}, "y").output("y");
+    auto model = translate(p.get());
+    EXPECT_TRUE(model.ok());
+    return *model;
+  };
+  Model folded = build(2, false);
+  EXPECT_EQ(folded.graph.inputs.size(), 1u);
+  EXPECT_NE(common::graph_hash(folded.graph), common::graph_hash(build(3, false).graph));
+  EXPECT_EQ(floats(run(folded, {line({4})})[0]), std::vector<float>{8});
+  Model state = build(2, true);
+  ASSERT_EQ(state.graph.inputs.size(), 2u);
+  EXPECT_EQ(state.graph.inputs[0].kind, common::InputKind::kState);
+  auto out = run(state, {line({2}), line({4})});
+  EXPECT_EQ(floats(out[0]), std::vector<float>{12});
+  EXPECT_EQ(floats(out[1]), std::vector<float>{3});
+}
+
+TEST(Translate, WeightValuesDoNotEnterTheHash) {
+  auto hash = [](float value) {
+    Program p;
+    p.stored(ExportInputKind::kParameter, "w", {value}).input("x", {1}).tensor("y", {1});
+    p.node("aten.mul.Tensor", {self("x"), {"other", TensorArgument{"w"}}}, "y").output("y");
+    return common::graph_hash(translate(p.get())->graph);
+  };
+  EXPECT_EQ(hash(1), hash(2));
+}
+
+TEST(Translate, AnAllFalseMaskChangesNothing) {
+  Program p;
+  p.input("x", {3}).input("mask", {3}, ScalarType::kBool).input("v", {}).tensor("y", {3});
+  p.node("aten.index_put.default",
+         {self("x"), {"indices", TensorListArgument{{"mask"}}}, {"values", TensorArgument{"v"}}},
+         "y");
+  p.output("y");
+  auto model = translate(p.get());
+  ASSERT_TRUE(model.ok()) << model.error().message;
+  HostTensor mask = HostTensor::zeros(DType::kBool, {3}).value();
+  HostTensor seven = HostTensor::zeros(DType::kFloat32, {}).value();
+  seven.set(0, 7);
+  EXPECT_EQ(floats(run(*model, {line({1, 2, 3}), mask, seven})[0]), (std::vector<float>{1, 2, 3}));
+  HostTensor some = HostTensor::zeros(DType::kBool, {3}).value();
+  some.set(1, 1);
+  EXPECT_EQ(floats(run(*model, {line({1, 2, 3}), some, seven})[0]), (std::vector<float>{1, 7, 3}));
+}
+
+TEST(Translate, StridedWeightsAreReadInRowMajorOrder) {
+  StoredTensor turned;
+  turned.dtype = ScalarType::kInt8;
+  turned.sizes = {2, 3};
+  turned.strides = {1, 2};
+  auto owner = std::make_shared<std::string>("abcdef");
+  turned.storage = common::as_bytes(*owner);
+  turned.owner = owner;
+  EXPECT_FALSE(is_contiguous(turned));
+  EXPECT_EQ(common::as_text(contiguous_bytes(turned)), "acebdf");
+  turned.strides = {0, 0};
+  EXPECT_EQ(common::as_text(contiguous_bytes(turned)), "aaaaaa");
+  turned.strides = {3, 1};
+  ASSERT_TRUE(is_contiguous(turned));
+  EXPECT_EQ(common::as_text(contiguous_view(turned)), "abcdef");
+}
+
+// ---- Saved cases -----------------------------------------------------------------------------
+
+class SavedCase : public testing::TestWithParam<const char*> {};
+TEST_P(SavedCase, AgreesWithEagerPyTorch) {
+  auto result = pt2_test::run_case(std::string(LFARM_TEST_DATA) + "/pt2/cases/" + GetParam());
+  EXPECT_TRUE(result.passed) << result.message;
+}
+INSTANTIATE_TEST_SUITE_P(Fixtures, SavedCase,
+                         testing::Values("mlp_dynamic", "kv_step", "input_mutation", "indexing",
+                                         "reductions", "welch_peaks"),
+                         [](const auto& info) { return std::string(info.param); });
+
+// Unstable sorts order ties as they like, so their positions cannot be compared.
+bool orders_ties(const std::string& name) {
+  return name == "argsort.default.bool.0" || name == "argsort.default.bfloat16.0";
+}
+
+void run_folder(const char* folder) {
+  std::filesystem::path shared = std::filesystem::path(LFARM_SHARED) / folder;
+  if (!std::filesystem::exists(shared)) GTEST_SKIP() << "no folder of cases at " << shared;
+  for (const auto& entry : std::filesystem::directory_iterator(shared)) {
+    std::string name = entry.path().filename().string();
+    if (!entry.is_directory() || orders_ties(name)) continue;
+    auto result = pt2_test::run_case(entry.path().string());
+    EXPECT_TRUE(result.passed) << name << ": " << result.message;
+  }
+}
+
+TEST(SharedCases, ModelsAgreeWithEagerPyTorch) { run_folder("models"); }
+TEST(SharedCases, OperatorsAgreeWithEagerPyTorch) { run_folder("ops"); }
+
+}  // namespace
+}  // namespace clients
