@@ -31,11 +31,12 @@ const std::vector<ScheduleChoice>& schedule_parameters(Template t) {
   static const std::vector<ScheduleChoice> kNone;
   static const std::vector<ScheduleChoice> kLoops = {
       {"stage", {1, 0}}, {"unroll", {1, 2, 4, 8}}, {"vector", {0, 4, 8, 16}}};
-  static const std::vector<ScheduleChoice> kTile = {{"kc", {256, 64, 128, 512}},
-                                                    {"mc", {64, 16, 32, 128}},
-                                                    {"mr", {4, 1, 2, 6, 8}},
-                                                    {"nc", {256, 64, 128, 512}},
-                                                    {"nr", {16, 8, 32, 48}}};
+  // 0: the code generator's choice for the sizes and the target.
+  static const std::vector<ScheduleChoice> kTile = {{"kc", {0, 64, 128, 256, 512}},
+                                                    {"mc", {0, 32, 64, 128, 256}},
+                                                    {"mr", {0, 1, 2, 4, 6, 8, 12}},
+                                                    {"nc", {0, 64, 128, 256, 512}},
+                                                    {"nr", {0, 8, 16, 32, 48, 64}}};
   if (t == Template::kLoops) return kLoops;
   if (t == Template::kTile) return kTile;
   return kNone;

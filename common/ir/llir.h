@@ -43,7 +43,8 @@ struct ScheduleChoice {
 };
 // For kLoops: unroll (inner loop unroll factor), vector (SIMD width hint in elements, 0 =
 // compiler's choice), stage (1 = values read twice within a row are kept in a row buffer). For
-// kTile: mr, nr (register tile), kc, mc, nc (cache blocks, in elements).
+// kTile: mr, nr (register tile), kc, mc, nc (cache blocks, in elements; 0 = the generator's
+// choice).
 const std::vector<ScheduleChoice>& schedule_parameters(Template t);
 int64_t schedule_value(const Schedule& schedule, Template t, std::string_view name);
 

@@ -132,6 +132,7 @@ CodeValue BodyEmitter::compute(NodeId id, const Indices& indices) {
 CodeValue BodyEmitter::load(const StoredNode& stored, DType dtype, const Indices& indices) {
   Expr offset = w_.simplify(linear_position(indices, stored.shape));
   int level = std::max(safe_level(indices, stored.shape), w_.level_of(offset));
+  load_offsets_.push_back(offset);
   return declare(level, dtype, cat(stored.pointer, "[", w_.text(offset), "]"));
 }
 

@@ -59,6 +59,9 @@ class BodyEmitter {
   // kUnsupported once an operation was met that has no expression form, or the code grew too long.
   const common::Status& status() const { return status_; }
 
+  // The positions that inputs and stored nodes were read at so far.
+  const std::vector<common::Expr>& load_offsets() const { return load_offsets_; }
+
   const common::Graph& graph() const { return graph_; }
   CodeWriter& writer() { return w_; }
 
@@ -83,6 +86,7 @@ class BodyEmitter {
   const common::Graph& graph_;
   CodeWriter& w_;
   std::map<common::NodeId, StoredNode> stored_;
+  std::vector<common::Expr> load_offsets_;
   common::Status status_;
   int depth_ = 0;
 };

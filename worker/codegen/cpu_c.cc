@@ -7,6 +7,7 @@
 #include "worker/codegen/loops.h"
 #include "worker/codegen/lowering.h"
 #include "worker/codegen/ordered.h"
+#include "worker/codegen/tile.h"
 
 namespace worker {
 
@@ -54,8 +55,10 @@ std::string prologue(const std::string& entry, const Graph& body, const Function
   return text;
 }
 
-Result<FunctionBody> emit_function(const Kernel& kernel, const Graph& body) {
+Result<FunctionBody> emit_function(const Kernel& kernel, const Graph& body, int vector_bytes) {
   switch (kernel.form) {
+    case Template::kTile:
+      return emit_tile(body, kernel.schedule, vector_bytes);
     case Template::kScan:
       return emit_scan(body);
     case Template::kScatter:
@@ -70,7 +73,7 @@ Result<FunctionBody> emit_function(const Kernel& kernel, const Graph& body) {
 }  // namespace
 
 std::string CpuCodeGenerator::preamble() const {
-  return cat(cpu_preamble_base(), cpu_preamble_math(), ordered_preamble());
+  return cat(cpu_preamble_base(), cpu_preamble_math(), ordered_preamble(), tile_preamble());
 }
 
 Result<KernelSource> CpuCodeGenerator::generate(const Kernel& kernel) const {
@@ -78,8 +81,8 @@ Result<KernelSource> CpuCodeGenerator::generate(const Kernel& kernel) const {
   if (kernel.form == Template::kGemm) {
     return common::invalid_input("a gemm kernel is a library call and has no code");
   }
-  Graph body = lower_structure(kernel.body, false);
-  LFARM_ASSIGN_OR_RETURN(FunctionBody function, emit_function(kernel, body));
+  Graph body = lower_structure(kernel.body, kernel.form == Template::kTile);
+  LFARM_ASSIGN_OR_RETURN(FunctionBody function, emit_function(kernel, body, vector_bytes_));
   KernelSource source;
   source.entry = entry_name(kernel);
   source.text = cat(prologue(source.entry, body, function, kernel.form == Template::kScatter),

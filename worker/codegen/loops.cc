@@ -42,13 +42,16 @@ struct LoopsPlan {
 class LoopsEmitter {
  public:
   LoopsEmitter(const Graph& body, const Schedule& schedule, const std::vector<OutputGroup>& groups,
-               const LoopsPlan& plan)
+               const LoopsPlan& plan, const LoopsOptions& options)
       : body_(body),
         schedule_(schedule),
         groups_(groups),
         plan_(plan),
         writer_(body.symbols),
-        emitter_(body, writer_) {}
+        emitter_(body, writer_),
+        whole_(options.whole) {
+    for (const auto& [node, stored] : options.stored) emitter_.set_stored(node, stored);
+  }
 
   Result<FunctionBody> run() {
     const std::vector<Expr>& extents = plan_.shared.extents;
@@ -64,7 +67,7 @@ class LoopsEmitter {
     }
     while (!open_.empty()) close_loop();
     // Loops beside the units' loop would be repeated by every share.
-    bool whole = writer_.holds_loops(0);
+    bool whole = whole_ || writer_.holds_loops(0);
     Expr count = units.close(unit_loops == 1 ? pragma() : "", whole);
     LFARM_RETURN_IF_ERROR(emitter_.status());
     FunctionBody result;
@@ -151,6 +154,7 @@ class LoopsEmitter {
   CodeWriter writer_;
   BodyEmitter emitter_;
   std::vector<OpenLoop> open_;
+  bool whole_;
 };
 
 std::vector<OutputGroup> group_outputs(const Graph& body) {
@@ -174,8 +178,8 @@ struct Trial {
 
 class PlanSearch {
  public:
-  PlanSearch(const Graph& body, const Schedule& schedule)
-      : body_(body), schedule_(schedule), groups_(group_outputs(body)) {
+  PlanSearch(const Graph& body, const Schedule& schedule, const LoopsOptions& options)
+      : body_(body), schedule_(schedule), options_(options), groups_(group_outputs(body)) {
     prefix_ = groups_[0].shape.size();
     for (const OutputGroup& g : groups_) {
       size_t same = 0;
@@ -214,7 +218,7 @@ class PlanSearch {
 
   Result<Trial> attempt(const LoopsPlan& plan) {
     ++trials_;
-    LoopsEmitter emitter(body_, schedule_, groups_, plan);
+    LoopsEmitter emitter(body_, schedule_, groups_, plan, options_);
     LFARM_ASSIGN_OR_RETURN(FunctionBody function, emitter.run());
     return Trial{std::move(function), emitter.writer().divisions(), emitter.writer().divided()};
   }
@@ -252,6 +256,7 @@ class PlanSearch {
 
   const Graph& body_;
   const Schedule& schedule_;
+  const LoopsOptions& options_;
   std::vector<OutputGroup> groups_;
   size_t prefix_ = 0;
   LoopsPlan plan_;
@@ -261,8 +266,9 @@ class PlanSearch {
 
 }  // namespace
 
-Result<FunctionBody> emit_loops(const Graph& body, const Schedule& schedule) {
-  return PlanSearch(body, schedule).run();
+Result<FunctionBody> emit_loops(const Graph& body, const Schedule& schedule,
+                                const LoopsOptions& options) {
+  return PlanSearch(body, schedule, options).run();
 }
 
 }  // namespace worker

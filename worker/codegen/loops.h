@@ -1,6 +1,8 @@
 // The kLoops template: loop nests over the outputs' shapes, everything else on demand.
 #pragma once
 
+#include <map>
+
 #include "common/base/result.h"
 #include "common/ir/llir.h"
 #include "worker/codegen/body_emitter.h"
@@ -16,7 +18,12 @@ struct FunctionBody {
   common::Expr scratch_bytes = 0;
 };
 
-common::Result<FunctionBody> emit_loops(const common::Graph& body,
-                                        const common::Schedule& schedule);
+struct LoopsOptions {
+  std::map<common::NodeId, StoredNode> stored;  // nodes that are in memory already
+  bool whole = false;                           // one unit, which does everything
+};
+
+common::Result<FunctionBody> emit_loops(const common::Graph& body, const common::Schedule& schedule,
+                                        const LoopsOptions& options = {});
 
 }  // namespace worker

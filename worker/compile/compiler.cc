@@ -54,8 +54,10 @@ Result<Compiler> Compiler::find(const common::Target& target) {
     Compiler compiler;
     compiler.program_ = program;
     compiler.version_ = first_line(output->output);
+    // Clang's -O2 vectorises, and takes a third of the time of its -O3.
+    bool clang = compiler.version_.find("clang") != std::string::npos;
     compiler.options_ = {"-std=gnu11",
-                         "-O3",
+                         clang ? "-O2" : "-O3",
                          "-fPIC",
                          "-shared",
                          "-w",

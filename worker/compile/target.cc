@@ -31,4 +31,9 @@ std::vector<std::string> machine_options(const common::Target& target) {
   return {};
 }
 
+int vector_bytes(const common::Target& target) {
+  if (target.name == "cpu-x86_64-avx512") return 64;
+  return target.name == "cpu-x86_64-avx2" ? 32 : 16;
+}
+
 }  // namespace worker

@@ -1,0 +1,152 @@
+// Code of the kTile template against the reference interpreter.
+#include "codegen_testing.h"
+
+namespace testing_codegen {
+namespace {
+
+NodeId input(GraphBuilder& b, DType dtype, Shape shape) {
+  return b.input(InputKind::kUser, dtype, std::move(shape), "x");
+}
+
+NodeId contract(GraphBuilder& b, NodeId x, NodeId y, std::vector<int> lx, std::vector<int> ly,
+                std::vector<int> out) {
+  bool wide = b.dtype(x) == DType::kFloat64 || b.dtype(y) == DType::kFloat64;
+  Shape shape;
+  for (int label : out) {
+    for (size_t k = 0; k < lx.size(); ++k) {
+      if (lx[k] == label) shape.push_back(b.shape(x)[k]);
+    }
+    if (std::find(lx.begin(), lx.end(), label) != lx.end()) continue;
+    for (size_t k = 0; k < ly.size(); ++k) {
+      if (ly[k] == label) shape.push_back(b.shape(y)[k]);
+    }
+  }
+  return b.raw({Op::kContract,
+                wide ? DType::kFloat64 : DType::kFloat32,
+                shape,
+                {x, y},
+                ContractAttr{lx, ly, out}});
+}
+
+// m x k times k x n in the given memory orders.
+void add_product(KernelBatch& batch, Random& random, DType dtype, int64_t m, int64_t n, int64_t k,
+                 bool turn_a, bool turn_b, Schedule schedule) {
+  GraphBuilder b;
+  std::vector<int64_t> a_sizes = turn_a ? std::vector<int64_t>{k, m} : std::vector<int64_t>{m, k};
+  std::vector<int64_t> b_sizes = turn_b ? std::vector<int64_t>{n, k} : std::vector<int64_t>{k, n};
+  NodeId x = input(b, dtype, Shape(a_sizes.begin(), a_sizes.end()));
+  NodeId y = input(b, dtype, Shape(b_sizes.begin(), b_sizes.end()));
+  b.output(contract(b, x, y, turn_a ? std::vector<int>{2, 0} : std::vector<int>{0, 2},
+                    turn_b ? std::vector<int>{1, 2} : std::vector<int>{2, 1}, {0, 1}));
+  batch.add(Template::kTile, std::move(schedule), b.finish(),
+            {random_tensor(random, dtype, a_sizes), random_tensor(random, dtype, b_sizes)});
+}
+
+TEST(CodegenTile, OrdersSizesAndTypes) {
+  Random random(21);
+  KernelBatch batch;
+  for (DType dtype : {DType::kFloat32, DType::kFloat64, DType::kBfloat16, DType::kFloat16}) {
+    for (bool turn_a : {false, true}) {
+      for (bool turn_b : {false, true}) {
+        add_product(batch, random, dtype, 37, 75, 500, turn_a, turn_b, {});
+        add_product(batch, random, dtype, 1, 130, 33, turn_a, turn_b, {});
+      }
+    }
+  }
+  add_product(batch, random, DType::kFloat32, 0, 5, 7, false, false, {});
+  add_product(batch, random, DType::kFloat32, 5, 7, 0, false, false, {});
+  add_product(batch, random, DType::kFloat32, 600, 300, 20, false, true, {});
+  batch.compile();
+  for (size_t k = 0; k < batch.size(); ++k) {
+    batch.check(k, 3e-4);
+    batch.check(k, 3e-4, 2);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(CodegenTile, EveryScheduleValue) {
+  Random random(22);
+  KernelBatch batch;
+  for (const ScheduleChoice& choice : schedule_parameters(Template::kTile)) {
+    for (int64_t value : choice.values) {
+      Schedule schedule = {{std::string(choice.name), value}};
+      add_product(batch, random, DType::kFloat32, 70, 100, 300, false, true, schedule);
+    }
+  }
+  batch.compile();
+  batch.check_all(3e-4);
+}
+
+TEST(CodegenTile, PrologueAndEpilogue) {
+  Random random(23);
+  KernelBatch batch;
+  // gelu(x bf16 @ w^T + bias) * scale, twice as outputs, one of them permuted into heads.
+  GraphBuilder b;
+  NodeId x = input(b, DType::kBfloat16, {2, 24, 96});
+  NodeId w = input(b, DType::kBfloat16, {64, 96});
+  NodeId bias = input(b, DType::kFloat32, {64});
+  NodeId gate = input(b, DType::kFloat32, {2, 24, 1});
+  NodeId product = contract(b, b.cast(x, DType::kFloat32), b.cast(w, DType::kFloat32), {0, 1, 3},
+                            {2, 3}, {0, 1, 2});
+  NodeId y = b.binary(BinaryOp::kAdd, product, bias);
+  NodeId inner =
+      b.unary(UnaryOp::kErf, b.binary(BinaryOp::kMul, y, b.scalar(DType::kFloat32, 0.7)));
+  NodeId gelu = b.binary(BinaryOp::kMul, b.binary(BinaryOp::kMul, y, gate),
+                         b.binary(BinaryOp::kAdd, inner, b.scalar(DType::kFloat32, 1)));
+  b.output(b.cast(gelu, DType::kBfloat16));
+  b.output(b.permute(b.reshape(gelu, {2, 24, 4, 16}), {0, 2, 1, 3}));
+  batch.add(Template::kTile, {}, b.finish(),
+            {random_tensor(random, DType::kBfloat16, {2, 24, 96}),
+             random_tensor(random, DType::kBfloat16, {64, 96}),
+             random_tensor(random, DType::kFloat32, {64}),
+             random_tensor(random, DType::kFloat32, {2, 24, 1})});
+  batch.compile();
+  batch.check_all(1e-4);
+}
+
+TEST(CodegenTile, BatchedAttentionShapes) {
+  Random random(24);
+  KernelBatch batch;
+  GraphBuilder b;
+  // Heads lie inside of the rows: q[b, s, h, d] . k[b, t, h, d] -> scores[b, h, s, t].
+  NodeId q = input(b, DType::kFloat32, {2, 19, 3, 40});
+  NodeId k = input(b, DType::kFloat32, {2, 23, 3, 40});
+  NodeId scores = contract(b, q, k, {0, 1, 2, 4}, {0, 3, 2, 4}, {0, 2, 1, 3});
+  NodeId scaled = b.binary(BinaryOp::kMul, scores, b.scalar(DType::kFloat32, 0.125));
+  b.output(scaled);
+  batch.add(Template::kTile, {}, b.finish(),
+            {random_tensor(random, DType::kFloat32, {2, 19, 3, 40}),
+             random_tensor(random, DType::kFloat32, {2, 23, 3, 40})});
+  // A row-wise epilogue needs the whole product first.
+  GraphBuilder c;
+  NodeId left = input(c, DType::kFloat32, {5, 30});
+  NodeId right = input(c, DType::kFloat32, {30, 70});
+  NodeId p = contract(c, left, right, {0, 2}, {2, 1}, {0, 1});
+  c.output(c.raw({Op::kSoftmax, DType::kFloat32, c.shape(p), {p}, SoftmaxAttr{1, false}}));
+  batch.add(Template::kTile, {}, c.finish(),
+            {random_tensor(random, DType::kFloat32, {5, 30}),
+             random_tensor(random, DType::kFloat32, {30, 70})});
+  batch.compile();
+  batch.check_all(1e-4);
+}
+
+TEST(CodegenTile, SymbolicSizes) {
+  Random random(25);
+  KernelBatch batch;
+  for (int64_t m : {0, 1, 5, 64, 130}) {
+    for (int64_t k : {1, 40, 700}) {
+      GraphBuilder b({{0, 4096}, {1, 4096}});
+      NodeId x = input(b, DType::kFloat32, {Expr::symbol(0), Expr::symbol(1)});
+      NodeId w = input(b, DType::kFloat32, {50, Expr::symbol(1)});
+      b.output(contract(b, x, w, {0, 2}, {1, 2}, {0, 1}));
+      batch.add(Template::kTile, {}, b.finish(),
+                {random_tensor(random, DType::kFloat32, {m, k}),
+                 random_tensor(random, DType::kFloat32, {50, k})});
+    }
+  }
+  batch.compile();
+  batch.check_all(3e-4);
+}
+
+}  // namespace
+}  // namespace testing_codegen

@@ -1,0 +1,21 @@
+// The kTile template: a contraction in cache blocks and register tiles, with everything before it
+// computed while blocks are packed and everything after it while tiles are stored.
+#pragma once
+
+#include "common/base/result.h"
+#include "common/ir/llir.h"
+#include "worker/codegen/loops.h"
+
+namespace worker {
+
+// `body` holds exactly one kContract and otherwise primitives. Outputs that are elementwise
+// functions of the contraction, or permutations and reshapes of such, are stored tile by tile;
+// other bodies compute the whole contraction into scratch first. `vector_bytes` is the target's
+// SIMD width. kUnsupported for a body without exactly one contraction.
+common::Result<FunctionBody> emit_tile(const common::Graph& body, const common::Schedule& schedule,
+                                       int vector_bytes);
+
+// C helpers that the template calls, for the preamble.
+std::string_view tile_preamble();
+
+}  // namespace worker

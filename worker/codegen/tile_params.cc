@@ -1,0 +1,83 @@
+#include "worker/codegen/tile_params.h"
+
+#include <algorithm>
+
+namespace worker {
+
+using common::Expr;
+using common::Schedule;
+using common::Template;
+
+namespace {
+
+int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
+
+// Register tiles that keep about 24 accumulators (12 without AVX-512), widest first.
+struct RegisterTile {
+  int64_t vectors, rows;
+};
+constexpr RegisterTile kWide[] = {{3, 8}, {4, 6}, {2, 12}, {1, 12}};
+constexpr RegisterTile kNarrow[] = {{2, 6}, {3, 4}, {1, 8}};
+
+// Work done per useful element when `size` is covered in steps of `step`.
+double waste(const Expr& size, int64_t step) {
+  if (!size.is_constant() || size.constant() < 1) return 1;
+  return static_cast<double>(round_up(size.constant(), step)) /
+         static_cast<double>(size.constant());
+}
+
+RegisterTile choose_registers(const TileProblem& p, int64_t lanes, bool wide) {
+  RegisterTile best = wide ? kWide[0] : kNarrow[0];
+  double best_cost = 1e30;
+  auto consider = [&](RegisterTile tile) {
+    if (p.M.is_constant()) tile.rows = std::min(tile.rows, std::max<int64_t>(p.M.constant(), 1));
+    // Loads per multiply-add: each step loads `vectors` vectors and broadcasts `rows` elements.
+    double loads = 1.0 / static_cast<double>(tile.rows) + 1.0 / static_cast<double>(tile.vectors);
+    // Two loads go with two multiply-adds; beyond that, loads are what takes time.
+    double cost = waste(p.M, tile.rows) * waste(p.N, tile.vectors * lanes) * std::max(1.0, loads);
+    if (cost < best_cost * 0.999) {
+      best = tile;
+      best_cost = cost;
+    }
+  };
+  if (wide) {
+    for (RegisterTile tile : kWide) consider(tile);
+  } else {
+    for (RegisterTile tile : kNarrow) consider(tile);
+  }
+  return best;
+}
+
+}  // namespace
+
+TileParams choose_tile(const TileProblem& problem, const Schedule& schedule, int vector_bytes) {
+  auto given = [&](std::string_view name) {
+    return schedule_value(schedule, Template::kTile, name);
+  };
+  TileParams t;
+  t.lanes = vector_bytes / common::dtype_size(problem.dtype);
+  RegisterTile registers = choose_registers(problem, t.lanes, vector_bytes >= 64);
+  t.mr = given("mr") != 0 ? given("mr") : registers.rows;
+  t.nr = round_up(given("nr") != 0 ? given("nr") : registers.vectors * t.lanes, t.lanes);
+  t.kc = given("kc") != 0 ? given("kc") : 256;
+  if (problem.K.is_constant()) {
+    int64_t k = std::max<int64_t>(problem.K.constant(), 1);
+    // Equal blocks, so that the last one is not a sliver.
+    if (given("kc") == 0) t.kc = round_up((k + (k + 383) / 384 - 1) / ((k + 383) / 384), 8);
+    t.kc = std::min(t.kc, k);
+  }
+  t.mc = round_up(given("mc") != 0 ? given("mc") : 96, t.mr);
+  t.nc = round_up(given("nc") != 0 ? given("nc") : 256, t.nr);
+  if (problem.N.is_constant()) {
+    t.nc = std::min(t.nc, round_up(std::max<int64_t>(problem.N.constant(), 1), t.nr));
+  }
+  t.group = t.mc * std::max<int64_t>(1, 512 / t.mc);
+  if (problem.M.is_constant()) {
+    int64_t m = round_up(std::max<int64_t>(problem.M.constant(), 1), t.mr);
+    t.mc = std::min(t.mc, m);
+    t.group = std::min(t.group, round_up(m, t.mc));
+  }
+  return t;
+}
+
+}  // namespace worker

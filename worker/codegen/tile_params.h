@@ -1,0 +1,27 @@
+// The block sizes of a tiled contraction: what the schedule says, else what suits sizes and target.
+#pragma once
+
+#include "common/ir/llir.h"
+
+namespace worker {
+
+// A contraction as a batch of matrix products: labels of each kind, outermost first.
+struct TileProblem {
+  std::vector<int> batch, m, n, k;
+  std::vector<common::Expr> label_size;  // by label
+  common::Expr M = 1, N = 1, K = 1;      // products of the sizes
+  common::DType dtype = common::DType::kFloat32;
+};
+
+struct TileParams {
+  int64_t lanes = 16;         // elements of a vector
+  int64_t mr = 8, nr = 48;    // register tile, nr a multiple of lanes
+  int64_t kc = 256;           // steps of the summed axis per packed block
+  int64_t mc = 64, nc = 256;  // rows and columns per packed block, multiples of mr and nr
+  int64_t group = 512;        // rows of one unit, a multiple of mc
+};
+
+TileParams choose_tile(const TileProblem& problem, const common::Schedule& schedule,
+                       int vector_bytes);
+
+}  // namespace worker
