@@ -1,0 +1,19 @@
+# tests/farm/*.h are included from the repository root, beside the components' own headers.
+set(service_support ${CMAKE_CURRENT_SOURCE_DIR}/service_peers.cc
+    ${CMAKE_CURRENT_SOURCE_DIR}/service_script.cc)
+set(service_components coordinator/service coordinator/search)
+add_executable(lfarm-coordinator-scripted
+  ${CMAKE_CURRENT_SOURCE_DIR}/service_main.cc ${CMAKE_CURRENT_SOURCE_DIR}/service_script.cc)
+set_target_properties(lfarm-coordinator-scripted PROPERTIES
+  RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+target_compile_options(lfarm-coordinator-scripted PRIVATE ${LFARM_WARNINGS})
+target_include_directories(lfarm-coordinator-scripted PRIVATE ${CMAKE_SOURCE_DIR})
+target_link_libraries(lfarm-coordinator-scripted PRIVATE lfarm_coordinator_service)
+lfarm_test(service LABEL farm
+  SOURCES service_test.cc ${service_support} COMPONENTS ${service_components})
+lfarm_test(service_process LABEL farm
+  SOURCES service_process_test.cc ${service_support} COMPONENTS ${service_components}
+  DEPENDS lfarm-coordinator-scripted)
+foreach(name service service_process)
+  target_include_directories(test_${name} PRIVATE ${CMAKE_SOURCE_DIR})
+endforeach()

@@ -1,0 +1,153 @@
+// The coordinator as a process: if these fail, a stopped or killed coordinator loses work, or a
+// mistake on its command line is hard to understand.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <stdexcept>
+#include <thread>
+
+#include "cache/store/store.h"
+#include "common/base/cat.h"
+#include "common/base/files.h"
+#include "common/base/subprocess.h"
+#include "tests/farm/service_peers.h"
+#include "tests/farm/service_script.h"
+
+namespace coordinator::service {
+namespace {
+
+using common::cat;
+
+constexpr const char* kBinary = LFARM_BIN_DIR "/../tests/lfarm-coordinator-scripted";
+constexpr const char* kTarget = "cpu-test";
+
+class ServiceProcessTest : public testing::Test {
+ protected:
+  ServiceProcessTest() : scratch_(scratch()) {}
+
+  std::string state() const { return scratch_.path() + "/state"; }
+
+  void start() {
+    std::string file = scratch_.path() + "/endpoint";
+    ::unlink(file.c_str());
+    common::SpawnOptions options;
+    options.arguments = {kBinary,           "--state", state(), "--listen", "tcp://127.0.0.1:0",
+                         "--endpoint-file", file,      "--log", "warning"};
+    auto process = common::Subprocess::start(options);
+    if (!process.ok()) throw std::runtime_error(process.error().message);
+    process_.emplace(std::move(process).value());
+    auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (::access(file.c_str(), R_OK) != 0) {
+      if (std::chrono::steady_clock::now() > end || process_->poll()) {
+        throw std::runtime_error("the coordinator did not start");
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    endpoint_ = common::read_file(file).value();
+    endpoint_.pop_back();  // the newline
+  }
+  common::ExitStatus end(int signal) {
+    process_->send_signal(signal);
+    auto status = process_->wait(20'000);
+    if (!status) throw std::runtime_error("the coordinator did not end");
+    return *status;
+  }
+  static common::Submit request(uint64_t budget) {
+    common::Submit submit;
+    submit.target = kTarget;
+    submit.budget_candidates = budget;
+    return submit;
+  }
+
+  std::string endpoint_;
+
+ private:
+  static common::ScratchDirectory scratch() {
+    auto made = common::ScratchDirectory::create("service_process");
+    if (!made.ok()) throw std::runtime_error(made.error().message);
+    return std::move(made).value();
+  }
+  common::ScratchDirectory scratch_;
+  std::optional<common::Subprocess> process_;
+};
+
+TEST_F(ServiceProcessTest, SigtermTellsClientsAndLeavesAStoreThatOpens) {
+  start();
+  FakeWorker worker(endpoint_, "w1", kTarget);
+  worker.answers_max = 2;
+  FakeClient client(endpoint_);
+  client.submit(scripted_graph(8), request(6));
+  ASSERT_TRUE(converse({&worker, &client}, [&] { return worker.tasks.size() >= 3; }));
+  common::ExitStatus status = end(SIGTERM);
+  EXPECT_EQ(status.code, 0);
+  EXPECT_EQ(status.signal, 0);
+  ASSERT_TRUE(converse({&client}, [&] { return client.last<common::JobFailed>() != nullptr; }));
+  EXPECT_EQ(client.last<common::JobFailed>()->code, common::Code::kUnavailable);
+  auto store = cache::Store::open(state());
+  ASSERT_TRUE(store.ok()) << store.error().message;
+  EXPECT_EQ((*store)->open_jobs().value().size(), 1u);
+}
+
+TEST_F(ServiceProcessTest, AKilledCoordinatorGoesOnWhereItWas) {
+  start();
+  constexpr uint64_t kBudget = 12;
+  auto before = std::make_unique<FakeWorker>(endpoint_, "w1", kTarget);
+  before->answers_max = 5;
+  auto client = std::make_unique<FakeClient>(endpoint_);
+  client->submit(scripted_graph(8), request(kBudget));
+  ASSERT_TRUE(converse({before.get(), client.get()}, [&] {
+    const auto* progress = client->last<common::Progress>();
+    return progress != nullptr && progress->candidates_done == 5;
+  }));
+  uint64_t job = client->last<common::Accepted>()->job_id;
+  EXPECT_EQ(end(SIGKILL).signal, SIGKILL);
+  client.reset();
+  before.reset();
+
+  start();
+  FakeClient again(endpoint_);
+  again.submit(scripted_graph(8), request(kBudget), false);
+  ASSERT_TRUE(converse({&again}, [&] { return again.last<common::Accepted>() != nullptr; }));
+  EXPECT_EQ(again.last<common::Accepted>()->job_id, job);
+  EXPECT_TRUE(again.last<common::Accepted>()->joined);
+  FakeWorker after(endpoint_, "w1", kTarget);
+  ASSERT_TRUE(converse({&after, &again}, [&] { return again.plan() != nullptr; }));
+  EXPECT_EQ(after.answered, kBudget - 5);
+  EXPECT_EQ(again.last<common::PlanReady>()->candidates, kBudget);
+  EXPECT_EQ(end(SIGINT).code, 0);
+  auto store = cache::Store::open(state());
+  ASSERT_TRUE(store.ok()) << store.error().message;
+  EXPECT_TRUE((*store)->open_jobs().value().empty());
+}
+
+TEST_F(ServiceProcessTest, MistakesAreOneLineAndExitTwo) {
+  start();
+  auto lines = [](const std::string& text) { return std::count(text.begin(), text.end(), '\n'); };
+  auto busy = common::run_command(
+      {kBinary, "--state", state() + "2", "--listen", endpoint_, "--log", "off"}, 20'000);
+  ASSERT_TRUE(busy.ok());
+  EXPECT_EQ(busy->status.code, 2);
+  EXPECT_EQ(lines(busy->output), 1) << busy->output;
+  EXPECT_NE(busy->output.find("address in use"), std::string::npos) << busy->output;
+
+  auto open = common::run_command(
+      {kBinary, "--state", state() + "2", "--listen", "tcp://0.0.0.0:0", "--log", "off"}, 20'000);
+  ASSERT_TRUE(open.ok());
+  EXPECT_EQ(open->status.code, 2) << open->output;
+  EXPECT_EQ(lines(open->output), 1) << open->output;
+
+  auto shared = common::run_command(
+      {kBinary, "--state", state(), "--listen", "tcp://127.0.0.1:0", "--log", "off"}, 20'000);
+  ASSERT_TRUE(shared.ok());
+  EXPECT_EQ(shared->status.code, 4) << shared->output;
+
+  auto unknown = common::run_command({kBinary, "--no-such-option"}, 20'000);
+  ASSERT_TRUE(unknown.ok());
+  EXPECT_EQ(unknown->status.code, 2);
+}
+
+}  // namespace
+}  // namespace coordinator::service

@@ -1,0 +1,145 @@
+#include "tests/farm/service_script.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "common/base/cat.h"
+#include "common/ir/builder.h"
+#include "common/ir/graph_hash.h"
+
+namespace coordinator::service {
+
+using common::TaskKind;
+using common::TaskOutcome;
+
+common::Graph scripted_graph(int64_t size) {
+  common::GraphBuilder builder;
+  common::NodeId x = builder.input(common::InputKind::kUser, common::DType::kFloat32, {size}, "x");
+  builder.output(builder.binary(common::BinaryOp::kAdd, x, x));
+  return builder.finish();
+}
+
+namespace {
+
+// One kernel; `variant` chooses its schedule.
+common::Program one_kernel(const common::Graph& graph, uint64_t variant) {
+  common::Program program;
+  program.inputs = graph.inputs;
+  program.outputs = graph.outputs;
+  for (common::GraphOutput& output : program.outputs) output.node = -1;
+  common::Kernel kernel;
+  kernel.form = common::Template::kLoops;
+  kernel.body = common::canonical(graph);
+  const common::ScheduleChoice& choice = common::schedule_parameters(kernel.form).front();
+  kernel.schedule = {{std::string(choice.name), choice.values[variant % choice.values.size()]}};
+  program.kernels = {std::move(kernel)};
+  program.buffers = {
+      {common::BufferKind::kInput, 0, common::DType::kFloat32, graph.inputs[0].shape},
+      {common::BufferKind::kOutput, 0, common::DType::kFloat32, graph.inputs[0].shape}};
+  program.calls = {{0, {0}, {1}, {}}};
+  return program;
+}
+
+class Script final : public JobSearch {
+ public:
+  Script(const common::Graph& graph, const SearchOptions& options,
+         const MeasurementSource* measurements, std::shared_ptr<ScriptCounters> counters)
+      : graph_(std::make_shared<const common::Graph>(graph)),
+        options_(options),
+        counters_(std::move(counters)),
+        budget_(static_cast<uint64_t>(std::max<int64_t>(1, options.budget))) {
+    common::Digest first = common::kernel_fingerprint(one_kernel(graph, 0).kernels[0]);
+    if (measurements->kernel_ns(first)) reused_ = 1;
+  }
+
+  std::vector<CandidateTask> propose(int max) override {
+    std::vector<CandidateTask> tasks;
+    while (static_cast<int>(tasks.size()) < max && sent_ < budget_) {
+      bool is_last = sent_ + 1 == budget_;
+      if (is_last && completed_ < sent_) break;  // the finalist knows all results
+      CandidateTask task;
+      task.id = sent_++;
+      task.fingerprint = common::digest_of(common::cat("candidate ", task.id));
+      task.graph = graph_;
+      task.payload.kind = is_last        ? TaskKind::kFinalist
+                          : task.id == 0 ? TaskKind::kBaseline
+                                         : TaskKind::kCandidate;
+      task.payload.program = one_kernel(*graph_, task.id);
+      if (is_last) finalist_ = task.payload.program;
+      tasks.push_back(std::move(task));
+    }
+    return tasks;
+  }
+
+  void on_result(uint64_t id, const CandidateResult& result) override {
+    ++completed_;
+    if (id == 0) baseline_ns_ = static_cast<int64_t>(result.report.total_ns);
+    if (id + 1 == budget_) last_ = result;
+  }
+  bool done() const override { return last_.has_value(); }
+  void finish_now() override {
+    ++counters_->finished_early;
+    budget_ = std::min(budget_, sent_ + 1);
+  }
+  SearchStatus status() const override {
+    SearchStatus status;
+    status.stage = done() ? "done" : sent_ == budget_ ? "finalists" : "search";
+    status.candidates = static_cast<int64_t>(sent_);
+    status.completed = static_cast<int64_t>(completed_);
+    status.budget = static_cast<int64_t>(budget_);
+    status.baseline_ns = baseline_ns_;
+    status.reused = reused_;
+    return status;
+  }
+  const std::vector<StageTime>& preparation() const override { return preparation_; }
+  common::Result<SearchOutcome> outcome() const override {
+    if (last_->outcome != TaskOutcome::kOk) {
+      return common::Error{common::Code::kVerification, "the scripted finalist is not right"};
+    }
+    SearchOutcome outcome;
+    outcome.worker = last_->worker;
+    common::Plan& plan = outcome.plan;
+    plan.key = {common::graph_hash(*graph_), options_.target, options_.policy,
+                std::string(common::kCompilerEpoch)};
+    plan.inputs = finalist_.inputs;
+    for (common::GraphInput& input : plan.inputs) input.name.clear();
+    plan.outputs = finalist_.outputs;
+    plan.buffers = finalist_.buffers;
+    plan.calls = finalist_.calls;
+    plan.kernels = last_->report.kernels;
+    plan.objects = last_->report.objects;
+    plan.provenance.best_ns = static_cast<int64_t>(last_->report.total_ns);
+    plan.provenance.baseline_ns = baseline_ns_;
+    plan.provenance.candidates = static_cast<int64_t>(sent_);
+    plan.provenance.worker = last_->worker;
+    return outcome;
+  }
+
+ private:
+  std::shared_ptr<const common::Graph> graph_;
+  SearchOptions options_;
+  std::shared_ptr<ScriptCounters> counters_;
+  uint64_t budget_;
+  uint64_t sent_ = 0;
+  uint64_t completed_ = 0;
+  int64_t reused_ = 0;
+  int64_t baseline_ns_ = 0;
+  common::Program finalist_;
+  std::optional<CandidateResult> last_;
+  std::vector<StageTime> preparation_{{"roll", 0.5}};
+};
+
+}  // namespace
+
+SearchFactory scripted_searches(std::shared_ptr<ScriptCounters> counters) {
+  return [counters](
+             const common::Graph& graph, const SearchOptions& options,
+             const MeasurementSource* measurements) -> common::Result<std::unique_ptr<JobSearch>> {
+    ++counters->searches;
+    return std::unique_ptr<JobSearch>(
+        std::make_unique<Script>(graph, options, measurements, counters));
+  };
+}
+
+}  // namespace coordinator::service

@@ -1,0 +1,404 @@
+// The coordinator over real sockets: if these fail, clients wait for ever, searches are done twice,
+// or plans reach clients incomplete or unsigned.
+#include <gtest/gtest.h>
+
+#include "common/base/cat.h"
+#include "common/ir/graph_hash.h"
+#include "common/wire/ir_codec.h"
+#include "tests/farm/service_farm.h"
+
+namespace coordinator::service {
+namespace {
+
+using common::TaskOutcome;
+
+TEST_F(ServiceTest, ASubmittedGraphBecomesASignedPlanWithItsObjects) {
+  start();
+  FakeWorker worker(endpoint(), "w1", kTestTarget);
+  FakeClient client(endpoint());
+  uint64_t id = client.submit(scripted_graph(8), request());
+  ASSERT_TRUE(converse({&worker, &client}, [&] { return client.plan() != nullptr; }));
+
+  const auto* accepted = client.last<common::Accepted>();
+  ASSERT_NE(accepted, nullptr);
+  EXPECT_FALSE(accepted->joined);
+  const auto& ready = *client.last<common::PlanReady>();
+  EXPECT_EQ(ready.request_id, id);
+  EXPECT_EQ(ready.job_id, accepted->job_id);
+  EXPECT_EQ(ready.cache, common::CacheOutcome::kMiss);
+  EXPECT_EQ(ready.candidates, 6u);
+  EXPECT_GT(ready.best_ns, 0u);
+  EXPECT_GT(ready.baseline_ns, 0u);
+  EXPECT_EQ(ready.breakdown.front().stage, "admit");
+  EXPECT_EQ(worker.tasks.size(), 6u);
+  EXPECT_GT(client.count<common::Progress>(), 0u);
+
+  auto outer = common::decode_signed_plan(client.plan()->blob.bytes);
+  ASSERT_TRUE(outer.ok()) << outer.error().message;
+  const auto* welcome = client.last<common::Welcome>();
+  EXPECT_TRUE(common::check_signature(*outer, welcome->signing_key).ok());
+  auto plan = common::decode_plan(outer->bytes);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  EXPECT_EQ(plan->key.graph_hash, common::graph_hash(scripted_graph(8)));
+  EXPECT_EQ(plan->key.target.name, kTestTarget);
+  EXPECT_EQ(plan->provenance.farm, "test-farm");
+  EXPECT_EQ(plan->provenance.worker, "w1");
+  EXPECT_EQ(plan->key.digest(), ready.plan_key);
+  for (const common::Digest& object : plan->objects) client.send(common::BlobRequest{object});
+  client.send(common::BlobRequest{ready.plan});
+  EXPECT_TRUE(converse({&client},
+                       [&] { return client.count<common::Blob>() == plan->objects.size() + 1; }));
+}
+
+TEST_F(ServiceTest, ASecondSubmitAndAPullAreHits) {
+  start();
+  FakeWorker worker(endpoint(), "w1", kTestTarget);
+  FakeClient client(endpoint());
+  client.submit(scripted_graph(8), request());
+  ASSERT_TRUE(converse({&worker, &client}, [&] { return client.plan() != nullptr; }));
+  common::PlanReady first = *client.last<common::PlanReady>();
+  size_t tasks = worker.tasks.size();
+
+  uint64_t id = client.submit(scripted_graph(8), request(), false);
+  ASSERT_TRUE(converse({&worker, &client}, [&] { return client.count<common::PlanReady>() == 2; }));
+  common::PlanReady second = *client.last<common::PlanReady>();
+  EXPECT_EQ(second.request_id, id);
+  EXPECT_EQ(second.cache, common::CacheOutcome::kHit);
+  EXPECT_EQ(second.job_id, 0u);
+  EXPECT_EQ(second.plan, first.plan);
+  EXPECT_EQ(second.baseline_ns, first.baseline_ns);
+  EXPECT_EQ(second.candidates, first.candidates);
+  EXPECT_TRUE(client.plan()->blob);
+
+  client.send(common::PullPlan{77, first.plan_key});
+  client.send(common::PullPlan{78, common::digest_of("another key")});
+  ASSERT_TRUE(converse({&client}, [&] { return client.last<common::PlanMissing>() != nullptr; }));
+  EXPECT_EQ(client.last<common::PlanMissing>()->request_id, 78u);
+  EXPECT_EQ(client.last<common::PlanReady>()->request_id, 77u);
+  EXPECT_EQ(client.last<common::PlanReady>()->plan, first.plan);
+  EXPECT_EQ(worker.tasks.size(), tasks);
+  EXPECT_EQ(counters_->searches, 1);
+}
+
+TEST_F(ServiceTest, ClientsOfOneGraphShareOneSearch) {
+  start();
+  FakeWorker worker(endpoint(), "w1", kTestTarget);
+  worker.answers_max = 1;
+  FakeClient first(endpoint());
+  first.submit(scripted_graph(8), request());
+  ASSERT_TRUE(converse({&worker, &first}, [&] { return worker.answered == 1; }));
+  FakeClient second(endpoint());
+  second.submit(scripted_graph(8), request(), false);
+  ASSERT_TRUE(
+      converse({&worker, &second}, [&] { return second.last<common::Accepted>() != nullptr; }));
+  EXPECT_TRUE(second.last<common::Accepted>()->joined);
+  EXPECT_EQ(second.last<common::Accepted>()->job_id, first.last<common::Accepted>()->job_id);
+  worker.release();
+  ASSERT_TRUE(converse({&worker, &first, &second},
+                       [&] { return first.plan() != nullptr && second.plan() != nullptr; }));
+  EXPECT_EQ(first.last<common::PlanReady>()->plan, second.last<common::PlanReady>()->plan);
+  EXPECT_EQ(second.count<common::BlobRequest>(), 0u);
+  EXPECT_EQ(counters_->searches, 1);
+}
+
+TEST_F(ServiceTest, AGraphThatIsNotSentIsAskedFor) {
+  start();
+  FakeWorker worker(endpoint(), "w1", kTestTarget);
+  FakeClient client(endpoint());
+  client.submit(scripted_graph(8), request(), false);
+  ASSERT_TRUE(converse({&worker, &client}, [&] { return client.plan() != nullptr; }));
+  EXPECT_EQ(client.count<common::BlobRequest>(), 1u);
+
+  client.gives_graphs = false;
+  client.submit(scripted_graph(9), request(), false);
+  ASSERT_TRUE(
+      converse({&worker, &client}, [&] { return client.last<common::JobFailed>() != nullptr; }));
+  EXPECT_EQ(client.last<common::JobFailed>()->code, common::Code::kInvalidInput);
+}
+
+TEST_F(ServiceTest, AGraphUnderAnotherHashIsRefused) {
+  start();
+  FakeClient client(endpoint());
+  common::Submit wrong = request();
+  wrong.graph_hash = common::digest_of("another graph");
+  client.submit(scripted_graph(8), wrong);
+  ASSERT_TRUE(converse({&client}, [&] { return client.last<common::JobFailed>() != nullptr; }));
+  EXPECT_EQ(client.last<common::JobFailed>()->code, common::Code::kInvalidInput);
+  EXPECT_EQ(client.count<common::Accepted>(), 0u);
+  EXPECT_EQ(counters_->searches, 0);
+}
+
+TEST_F(ServiceTest, ALaterSearchReusesMeasurements) {
+  start();
+  FakeWorker worker(endpoint(), "w1", kTestTarget);
+  FakeClient client(endpoint());
+  client.submit(scripted_graph(8), request());
+  ASSERT_TRUE(converse({&worker, &client}, [&] { return client.plan() != nullptr; }));
+  common::Submit other = request();
+  other.policy = "relaxed";  // another plan key over the same kernels
+  client.submit(scripted_graph(8), other);
+  ASSERT_TRUE(converse({&worker, &client}, [&] { return client.count<common::PlanReady>() == 2; }));
+  EXPECT_EQ(client.last<common::PlanReady>()->cache, common::CacheOutcome::kPartial);
+}
+
+TEST_F(ServiceTest, TasksOfADeadWorkerMoveToAnother) {
+  start();
+  FakeClient client(endpoint());
+  auto doomed = std::make_unique<FakeWorker>(endpoint(), "doomed", kTestTarget);
+  doomed->answers_max = 1;
+  client.submit(scripted_graph(8), request());
+  ASSERT_TRUE(converse({doomed.get(), &client}, [&] { return doomed->tasks.size() >= 3; }));
+  doomed.reset();
+  FakeWorker heir(endpoint(), "heir", kTestTarget);
+  ASSERT_TRUE(converse({&heir, &client}, [&] { return client.plan() != nullptr; }));
+  // The one result of the dead worker counts, and nothing is measured twice.
+  EXPECT_EQ(heir.answered, 5u);
+  EXPECT_EQ(client.last<common::PlanReady>()->candidates, 6u);
+}
+
+TEST_F(ServiceTest, AWorkerThatForgotItsLeasesGetsThemAgain) {
+  start();
+  FakeClient client(endpoint());
+  auto before = std::make_unique<FakeWorker>(endpoint(), "w1", kTestTarget);
+  before->answers_max = 0;
+  client.submit(scripted_graph(8), request());
+  ASSERT_TRUE(converse({before.get(), &client}, [&] { return before->tasks.size() == 2; }));
+  before.reset();
+  // Under the same name and never silent for long: only its heartbeats tell that the leases are
+  // lost.
+  FakeWorker after(endpoint(), "w1", kTestTarget);
+  ASSERT_TRUE(converse({&after, &client}, [&] { return client.plan() != nullptr; }));
+  EXPECT_EQ(after.answered, 6u);
+}
+
+TEST_F(ServiceTest, WithoutAWorkerTheClientLearnsWhy) {
+  start();
+  FakeClient client(endpoint());
+  FakeWorker other(endpoint(), "w1", "cpu-other");
+  client.submit(scripted_graph(8), request());
+  ASSERT_TRUE(
+      converse({&client, &other}, [&] { return client.last<common::JobFailed>() != nullptr; }));
+  EXPECT_EQ(client.last<common::JobFailed>()->code, common::Code::kUnavailable);
+  EXPECT_NE(client.last<common::JobFailed>()->message.find("no worker for target cpu-test"),
+            std::string::npos);
+}
+
+TEST_F(ServiceTest, WithoutATargetTheFirstWorkerDecides) {
+  start();
+  FakeClient client(endpoint());
+  common::Submit any = request();
+  any.target.clear();
+  any.max_wait_ms = 20'000;
+  client.submit(scripted_graph(8), any);
+  client.send(common::StatusRequest{1, common::StatusTopic::kStatus});
+  ASSERT_TRUE(converse({&client}, [&] { return client.last<common::StatusReply>() != nullptr; }));
+  EXPECT_NE(client.last<common::StatusReply>()->json.find("\"waiting_submits\":1"),
+            std::string::npos);
+  FakeWorker worker(endpoint(), "w1", kTestTarget);
+  ASSERT_TRUE(converse({&worker, &client}, [&] { return client.plan() != nullptr; }));
+
+  any.max_wait_ms = 1;
+  worker.bye();
+  client.submit(scripted_graph(8), any);  // any target's plan is a hit
+  client.submit(scripted_graph(9), any);
+  ASSERT_TRUE(converse({&client}, [&] { return client.last<common::JobFailed>() != nullptr; }));
+  EXPECT_EQ(client.last<common::JobFailed>()->request_id, 3u);
+  EXPECT_EQ(client.last<common::JobFailed>()->code, common::Code::kUnavailable);
+  EXPECT_EQ(client.last<common::PlanReady>()->request_id, 2u);
+  EXPECT_EQ(client.last<common::PlanReady>()->cache, common::CacheOutcome::kHit);
+}
+
+TEST_F(ServiceTest, AJobIsCancelledByItsOnlyClientAlone) {
+  start();
+  FakeWorker worker(endpoint(), "w1", kTestTarget);
+  worker.answers_max = 1;
+  FakeClient first(endpoint());
+  FakeClient second(endpoint());
+  first.submit(scripted_graph(8), request());
+  second.submit(scripted_graph(8), request());
+  ASSERT_TRUE(converse({&worker, &first, &second}, [&] {
+    return worker.tasks.size() >= 2 && first.last<common::Accepted>() != nullptr &&
+           second.last<common::Accepted>() != nullptr;
+  }));
+  uint64_t job = first.last<common::Accepted>()->job_id;
+  first.send(common::CancelJob{job});
+  ASSERT_TRUE(
+      converse({&worker, &first}, [&] { return first.last<common::JobFailed>() != nullptr; }));
+  EXPECT_TRUE(worker.revoked.empty());
+  second.send(common::CancelJob{job});
+  ASSERT_TRUE(converse({&worker, &second}, [&] {
+    return second.last<common::JobFailed>() != nullptr && !worker.revoked.empty();
+  }));
+  second.send(common::CancelJob{job});
+  ASSERT_TRUE(converse({&second}, [&] { return second.last<common::Refused>() != nullptr; }));
+  EXPECT_EQ(second.last<common::Refused>()->code, common::Code::kInvalidInput);
+}
+
+TEST_F(ServiceTest, ATimeBudgetEndsTheSearch) {
+  start();
+  FakeWorker worker(endpoint(), "w1", kTestTarget);
+  FakeClient client(endpoint());
+  common::Submit timed = request(0);
+  timed.budget_ms = 200;
+  client.submit(scripted_graph(8), timed);
+  ASSERT_TRUE(converse({&worker, &client}, [&] { return client.plan() != nullptr; }));
+  EXPECT_EQ(counters_->finished_early, 1);
+  EXPECT_GE(client.last<common::PlanReady>()->elapsed_ms, 200u);
+}
+
+TEST_F(ServiceTest, ObjectsThatTheWorkerLostAreMadeAgain) {
+  start();
+  FakeWorker worker(endpoint(), "w1", kTestTarget);
+  worker.objects_refused = 1;
+  // A compiler that never gives the same bytes twice.
+  worker.judge = [&worker](const common::Task&) {
+    worker.object_salt += '+';
+    return TaskOutcome::kOk;
+  };
+  FakeClient client(endpoint());
+  client.submit(scripted_graph(8), request());
+  ASSERT_TRUE(converse({&worker, &client}, [&] { return client.plan() != nullptr; }));
+  EXPECT_EQ(worker.answered, 7u);
+  auto outer = common::decode_signed_plan(client.plan()->blob.bytes);
+  auto plan = common::decode_plan(outer->bytes);
+  ASSERT_TRUE(plan.ok());
+  client.send(common::BlobRequest{plan->objects.at(0)});
+  EXPECT_TRUE(converse({&client}, [&] { return client.count<common::Blob>() == 1; }));
+}
+
+TEST_F(ServiceTest, ObjectsLostForGoodFailTheJob) {
+  start();
+  FakeWorker worker(endpoint(), "w1", kTestTarget);
+  worker.objects_refused = SIZE_MAX;
+  FakeClient client(endpoint());
+  client.submit(scripted_graph(8), request());
+  ASSERT_TRUE(
+      converse({&worker, &client}, [&] { return client.last<common::JobFailed>() != nullptr; }));
+  EXPECT_EQ(client.last<common::JobFailed>()->code, common::Code::kUnavailable);
+  EXPECT_EQ(worker.answered, 7u);
+}
+
+TEST_F(ServiceTest, AWrongFinalistFailsTheJob) {
+  start();
+  FakeWorker worker(endpoint(), "w1", kTestTarget);
+  worker.judge = [](const common::Task& task) {
+    auto payload = common::decode_task_payload(task.payload);
+    return payload->kind == common::TaskKind::kFinalist ? TaskOutcome::kWrong : TaskOutcome::kOk;
+  };
+  FakeClient client(endpoint());
+  client.submit(scripted_graph(8), request());
+  ASSERT_TRUE(
+      converse({&worker, &client}, [&] { return client.last<common::JobFailed>() != nullptr; }));
+  EXPECT_EQ(client.last<common::JobFailed>()->code, common::Code::kVerification);
+}
+
+TEST_F(ServiceTest, AResultThatSpeaksOfOtherKernelsIsNotBelieved) {
+  start();
+  FakeClient client(endpoint());
+  FakeWorker liar(endpoint(), "liar", kTestTarget, 1);
+  liar.answers_max = 1;
+  liar.tamper = [](common::TaskReport& report) {
+    report.kernels[0].fingerprint = common::digest_of("another kernel");
+  };
+  client.submit(scripted_graph(8), request(1));
+  ASSERT_TRUE(converse({&liar, &client}, [&] { return liar.tasks.size() == 2; }));
+  EXPECT_EQ(liar.tasks[0].lease.task_id, liar.tasks[1].lease.task_id);
+  liar.bye();
+  FakeWorker honest(endpoint(), "honest", kTestTarget);
+  ASSERT_TRUE(converse({&honest, &client}, [&] { return client.plan() != nullptr; }));
+  auto outer = common::decode_signed_plan(client.plan()->blob.bytes);
+  auto plan = common::decode_plan(outer->bytes);
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(plan->provenance.worker, "honest");
+}
+
+TEST_F(ServiceTest, AWorkerWithoutCreditGetsNoTasks) {
+  start();
+  FakeClient client(endpoint());
+  FakeWorker worker(endpoint(), "w1", kTestTarget, 3);
+  worker.answers_max = 0;
+  client.submit(scripted_graph(8), request());
+  ASSERT_TRUE(converse({&worker, &client}, [&] { return worker.tasks.size() == 3; }));
+  // Two leases come back without credit: one slot in use, none free.
+  for (size_t i = 0; i < 2; ++i) {
+    worker.held.erase(worker.tasks[i].lease);
+    worker.send(common::LeaseReturned{worker.tasks[i].lease});
+  }
+  client.send(common::StatusRequest{1, common::StatusTopic::kWorkers});
+  ASSERT_TRUE(
+      converse({&worker, &client}, [&] { return client.last<common::StatusReply>() != nullptr; }));
+  common::Task last = worker.tasks.back();
+  EXPECT_EQ(worker.tasks.size(), 3u);
+  worker.credit(1);
+  ASSERT_TRUE(converse({&worker, &client}, [&] { return worker.tasks.size() == 4; }));
+}
+
+TEST_F(ServiceTest, UnknownConnectionsAreAskedForTheirHello) {
+  start();
+  FakeClient client(endpoint());
+  ASSERT_TRUE(converse({&client}, [&] { return client.last<common::Welcome>() != nullptr; }));
+  class Stranger final : public FakePeer {
+   public:
+    using FakePeer::FakePeer;
+    std::vector<common::Packet> inbox;
+
+   private:
+    void on(const common::Packet& packet) override { inbox.push_back(packet); }
+  } stranger(endpoint());
+  stranger.send(common::Ping{5});
+  stranger.send(common::PullPlan{1, common::digest_of("key")});
+  ASSERT_TRUE(converse({&stranger}, [&] { return stranger.inbox.size() == 2; }));
+  EXPECT_EQ(std::get<common::Pong>(stranger.inbox[0].message).number, 5u);
+  EXPECT_EQ(std::get<common::Refused>(stranger.inbox[1].message).code, common::Code::kUnavailable);
+  client.send(common::Credit{1});
+  ASSERT_TRUE(converse({&client}, [&] { return client.last<common::Refused>() != nullptr; }));
+}
+
+TEST_F(ServiceTest, EveryStatusTopicIsAnswered) {
+  start();
+  FakeWorker worker(endpoint(), "w1", kTestTarget);
+  worker.answers_max = 1;
+  FakeClient client(endpoint());
+  client.submit(scripted_graph(8), request());
+  ASSERT_TRUE(converse({&worker, &client}, [&] { return worker.tasks.size() >= 2; }));
+  const char* expected[] = {"\"workers\":1", "\"worker\":\"w1\"", "\"phase\":\"searching\"",
+                            "\"measurements\":"};
+  for (int topic = 0; topic < 4; ++topic) {
+    size_t replies = client.count<common::StatusReply>();
+    client.send(common::StatusRequest{static_cast<uint64_t>(topic),
+                                      static_cast<common::StatusTopic>(topic)});
+    ASSERT_TRUE(converse({&worker, &client},
+                         [&] { return client.count<common::StatusReply>() > replies; }));
+    EXPECT_NE(client.last<common::StatusReply>()->json.find(expected[topic]), std::string::npos)
+        << client.last<common::StatusReply>()->json;
+  }
+}
+
+TEST_F(ServiceTest, ClientsAreToldWhenTheFarmStopsAndTheJobGoesOn) {
+  start();
+  auto worker = std::make_unique<FakeWorker>(endpoint(), "w1", kTestTarget);
+  worker->answers_max = 3;
+  FakeClient client(endpoint());
+  client.submit(scripted_graph(8), request());
+  ASSERT_TRUE(converse({worker.get(), &client}, [&] { return worker->tasks.size() >= 4; }));
+  stop();
+  ASSERT_TRUE(converse({&client}, [&] { return client.last<common::JobFailed>() != nullptr; }));
+  EXPECT_EQ(client.last<common::JobFailed>()->code, common::Code::kUnavailable);
+  EXPECT_NE(client.last<common::JobFailed>()->message.find("shutting down"), std::string::npos);
+  uint64_t job = client.last<common::JobFailed>()->job_id;
+  worker.reset();
+
+  start();
+  FakeWorker next(endpoint(), "w2", kTestTarget);
+  FakeClient again(endpoint());
+  again.submit(scripted_graph(8), request(), false);
+  ASSERT_TRUE(converse({&next, &again}, [&] { return again.plan() != nullptr; }));
+  EXPECT_EQ(next.answered, 3u);  // the other three results were in the journal
+  if (const auto* accepted = again.last<common::Accepted>()) {
+    EXPECT_EQ(accepted->job_id, job);
+    EXPECT_TRUE(accepted->joined);
+  }
+}
+
+}  // namespace
+}  // namespace coordinator::service
