@@ -1,1 +1,4 @@
 lfarm_test(worker_agent LABEL unit SOURCES worker_agent_test.cc COMPONENTS worker/agent)
+lfarm_test(worker_profile LABEL unit SOURCES worker_profile_test.cc
+  COMPONENTS worker/profile common/runtime common/wire)
+target_include_directories(test_worker_profile PRIVATE ${CMAKE_SOURCE_DIR})

@@ -92,6 +92,7 @@ ProfileReply ExecutorClient::run(const ProfileRequest& request, ByteView graph_b
       reply = ended(TaskOutcome::kInfra, "the executor does not take its graph");
     }
   }
+  if (reply.damaged) child_.reset();
   if (child_ == nullptr) {
     Status replaced = warm_up();
     if (!replaced.ok()) common::log_error(replaced.error().message);
@@ -102,6 +103,7 @@ ProfileReply ExecutorClient::run(const ProfileRequest& request, ByteView graph_b
 ProfileReply ExecutorClient::exchange(const Bytes& frame, Deadlines& deadlines) {
   Child& child = *child_;
   child.stage = ProfileStage::kReference;
+  child.candidate_ran = false;
   deadlines.enter(child.stage);
   child.stream.send(frame);
   Bytes received;
@@ -115,6 +117,7 @@ ProfileReply ExecutorClient::exchange(const Bytes& frame, Deadlines& deadlines) 
       }
       if (reply->kind != ProfileReply::Kind::kStage) return *reply;
       child.stage = reply->stage;
+      child.candidate_ran |= child.stage == ProfileStage::kCandidate;
       deadlines.enter(child.stage);
     }
     if (!moved.ok()) return blame_death();
@@ -150,18 +153,20 @@ bool ExecutorClient::wait(Deadlines& deadlines, ProfileReply& reply) {
 // The child closed its end without an answer.
 ProfileReply ExecutorClient::blame_death() {
   auto status = child_->process.wait(kReapMs);
-  ProfileStage stage = child_->stage;
+  // Memory that the candidate damaged may end the process later, in the worker's own code. Only
+  // being killed from outside, as for want of memory, is not its doing there.
+  bool killed = status.has_value() && status->signal == SIGKILL;
+  bool own_code = child_->stage == ProfileStage::kReference;
+  bool innocent = own_code && (killed || !child_->candidate_ran);
   child_.reset();
   std::string how = !status.has_value()   ? "closed its pipe"
                     : status->signal != 0 ? cat("died of ", ::strsignal(status->signal))
                                           : cat("ended with code ", status->code);
-  if (stage == ProfileStage::kReference) {
+  if (innocent) {
     return ended(TaskOutcome::kInfra, cat("the executor ", how, " outside the candidate's code"));
   }
-  if (status.has_value() && status->signal == SIGXCPU) {
-    return ended(TaskOutcome::kHang, "the candidate's code used up its processor time");
-  }
-  return ended(TaskOutcome::kCrash, cat("the executor ", how, " in the candidate's code"));
+  return ended(TaskOutcome::kCrash,
+               cat("the executor ", how, own_code ? " after" : " in", " the candidate's code"));
 }
 
 }  // namespace worker

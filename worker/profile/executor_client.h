@@ -56,6 +56,7 @@ class ExecutorClient {
     int fd;
     FrameStream stream;
     ProfileStage stage = ProfileStage::kReference;
+    bool candidate_ran = false;  // during the request under way
   };
   struct Deadlines;
 

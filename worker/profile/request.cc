@@ -104,6 +104,7 @@ Bytes encode(const ProfileReply& reply) {
   w.u64(static_cast<uint64_t>(reply.stage));
   w.u64(static_cast<uint64_t>(reply.outcome));
   w.bytes(common::as_bytes(reply.message));
+  w.u64(reply.damaged);
   for (double value : {reply.max_error, reply.baseline_error, reply.verify_ms, reply.measure_ms}) {
     w.f64(value);
   }
@@ -119,6 +120,7 @@ Result<ProfileReply> decode_reply(ByteView frame) {
   ProfileReply reply;
   uint64_t kind = r.u64(), stage = r.u64(), outcome = r.u64();
   reply.message = std::string(common::as_text(r.bytes()));
+  reply.damaged = r.u64() != 0;
   for (double* value :
        {&reply.max_error, &reply.baseline_error, &reply.verify_ms, &reply.measure_ms}) {
     *value = r.f64();

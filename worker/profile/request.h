@@ -42,7 +42,8 @@ struct ProfileReply {
 
   // Of kDone.
   common::TaskOutcome outcome = common::TaskOutcome::kInfra;
-  std::string message;  // empty when the outcome is kOk
+  std::string message;   // empty when the outcome is kOk
+  bool damaged = false;  // the candidate wrote where it must not: the child is to be replaced
   double max_error = 0;
   double baseline_error = 0;
   double verify_ms = 0, measure_ms = 0;

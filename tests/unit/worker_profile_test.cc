@@ -1,0 +1,314 @@
+// The executor child under candidates that misbehave in every way, and the outcomes that the
+// worker makes of it. This binary is its own executor child.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <thread>
+
+#include "common/ir/builder.h"
+#include "common/runtime/cpu_device.h"
+#include "common/wire/ir_codec.h"
+#include "tests/unit/runtime_testing.h"
+#include "worker/profile/executor_child.h"
+#include "worker/profile/executor_client.h"
+#include "worker/profile/judge.h"
+
+namespace worker {
+namespace {
+
+using common::DType;
+using common::Expr;
+using common::InputKind;
+using common::TaskOutcome;
+
+// Each computes out = x + w over s[0] elements, or fails to. b[0] = x, b[1] = w, b[2] = out.
+constexpr const char* kKernels = R"(
+#include <stdlib.h>
+#include <signal.h>
+#include <unistd.h>
+#define F(k) ((float*)b[k])
+#define SUM(count) for (int64_t i = 0; i < (count); ++i) F(2)[i] = F(0)[i] + F(1)[i];
+KERNEL(good) { SUM(s[0]) }
+KERNEL(wrong) { SUM(s[0]) F(2)[s[0] - 1] += 0.01f * F(2)[s[0] - 1] + 0.01f; }
+KERNEL(half_written) { SUM(s[0] / 2) }
+KERNEL(unwritten) { }
+KERNEL(past_end) { SUM(s[0]) F(2)[s[0] + 3] = 1; }
+KERNEL(writes_input) { SUM(s[0]) F(0)[0] += 1; }
+KERNEL(segfaults) { SUM(s[0]) *(volatile int*)8 = 1; }
+KERNEL(aborts) { abort(); }
+KERNEL(exits) { _exit(0); }
+KERNEL(spins) { SUM(s[0]) for (volatile int k = 0;; ++k) {} }
+KERNEL(smashes_heap) { SUM(s[0]) volatile char* p = malloc(64); for (int k = -64; k < 4096; ++k) p[k] = 0x41;
+  free((void*)p); }
+/* right in the first call of a process, stale afterwards */
+KERNEL(cheats) { static int calls; if (calls++ == 0) { SUM(s[0]) } }
+KERNEL(stops) { SUM(s[0]) raise(SIGSTOP); }
+)";
+
+common::Graph sum_graph() {
+  common::GraphBuilder g({{1, 4096}});
+  Expr n = Expr::symbol(0);
+  auto x = g.input(InputKind::kUser, DType::kFloat32, {n}, "x");
+  auto w = g.input(InputKind::kWeight, DType::kFloat32, {n}, "w");
+  g.output(g.binary(common::BinaryOp::kAdd, x, w));
+  return g.finish();
+}
+
+class ProfileTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { object_ = new common::Bytes(common::compile_object(kKernels)); }
+  static void TearDownTestSuite() { delete object_; }
+
+  ProfileTest() : graph_bytes_(common::encode_graph(sum_graph())) {}
+
+  ProfileRequest request(const char* entry) {
+    common::PlanMaker m;
+    m.plan.symbols = {{1, 4096}};
+    Expr n = Expr::symbol(0);
+    int x = m.input({n}), w = m.input({n}, InputKind::kWeight), out = m.output({n});
+    m.call(m.kernel(entry), {x, w}, {out}, {n});
+    ProfileRequest result;
+    result.graph = common::digest_of(graph_bytes_);
+    result.plan = m.finish(*object_);
+    result.plan.key.target = common::host_cpu_target();
+    result.objects = {{common::digest_of(*object_), *object_}};
+    result.verify.sizes = {{37}, {1}};
+    result.measure.repetitions = 3;
+    result.measure.time_max_ms = 50;
+    result.measure.threads = 1;
+    return result;
+  }
+  ProfileReply run(const ProfileRequest& request, int candidate_ms = 20'000) {
+    ProfileLimits limits;
+    limits.candidate_ms = candidate_ms;
+    return client_.run(request, graph_bytes_, limits);
+  }
+  ProfileReply run(const char* entry) { return run(request(entry)); }
+  void expect_healthy() {
+    ProfileReply reply = run("good");
+    EXPECT_EQ(reply.outcome, TaskOutcome::kOk) << reply.message;
+  }
+
+  static common::Bytes* object_;
+  common::Bytes graph_bytes_;
+  ExecutorClient client_{{"/proc/self/exe", "--executor"}};
+};
+common::Bytes* ProfileTest::object_ = nullptr;
+
+TEST_F(ProfileTest, GoodCandidatesAreMeasured) {
+  ProfileReply reply = run("good");
+  ASSERT_EQ(reply.outcome, TaskOutcome::kOk) << reply.message;
+  EXPECT_GE(reply.runs, 3u);
+  EXPECT_GT(reply.total_ns, 0u);
+  EXPECT_EQ(reply.call_ns.size(), 1u);
+  EXPECT_LT(reply.max_error, 1e-5);
+  pid_t child = client_.child_pid();
+  expect_healthy();
+  EXPECT_EQ(client_.child_pid(), child) << "a healthy child was replaced";
+}
+
+TEST_F(ProfileTest, PerKernelTimesOnlyWhenAskedFor) {
+  ProfileRequest r = request("good");
+  r.measure.per_kernel = false;
+  EXPECT_TRUE(run(r).call_ns.empty());
+}
+
+TEST_F(ProfileTest, SlowCandidatesAreGivenUp) {
+  ProfileRequest r = request("good");
+  r.measure.give_up_ns = 1;
+  ProfileReply reply = run(r);
+  EXPECT_EQ(reply.outcome, TaskOutcome::kOk) << reply.message;
+  EXPECT_LE(reply.runs, 2u);
+}
+
+TEST_F(ProfileTest, WrongOutputsAreFound) {
+  ASSERT_EQ(run("good").outcome, TaskOutcome::kOk);
+  pid_t child = client_.child_pid();
+  for (const char* entry : {"wrong", "half_written", "unwritten", "cheats"}) {
+    ProfileReply reply = run(entry);
+    EXPECT_EQ(reply.outcome, TaskOutcome::kWrong) << entry << ": " << reply.message;
+    EXPECT_FALSE(reply.message.empty());
+    EXPECT_FALSE(reply.damaged) << entry << ": " << reply.message;
+  }
+  EXPECT_EQ(client_.child_pid(), child) << "wrong outputs cost a child";
+}
+
+TEST_F(ProfileTest, StrayWritesAreFoundAndCostTheChild) {
+  for (const char* entry : {"past_end", "writes_input"}) {
+    expect_healthy();
+    pid_t child = client_.child_pid();
+    ProfileReply reply = run(entry);
+    EXPECT_EQ(reply.outcome, TaskOutcome::kWrong) << entry << ": " << reply.message;
+    EXPECT_NE(client_.child_pid(), child) << "a child with damaged memory lived on";
+  }
+}
+
+TEST_F(ProfileTest, CrashesKillTheChildAndNotTheWorker) {
+  for (const char* entry : {"segfaults", "aborts", "exits", "smashes_heap"}) {
+    ProfileReply reply = run(entry);
+    EXPECT_EQ(reply.outcome, TaskOutcome::kCrash) << entry << ": " << reply.message;
+    expect_healthy();
+  }
+}
+
+TEST_F(ProfileTest, HangsAreKilledAtTheDeadline) {
+  for (const char* entry : {"spins", "stops"}) {
+    ProfileReply reply = run(request(entry), 300);
+    EXPECT_EQ(reply.outcome, TaskOutcome::kHang) << entry << ": " << reply.message;
+    expect_healthy();
+  }
+}
+
+TEST_F(ProfileTest, TheWorkersOwnSlownessIsNotAHang) {
+  ProfileRequest r = request("good");
+  ProfileLimits limits;
+  limits.total_ms = 0;
+  ProfileReply reply = client_.run(r, graph_bytes_, limits);
+  EXPECT_EQ(reply.outcome, TaskOutcome::kInfra) << reply.message;
+  expect_healthy();
+}
+
+TEST_F(ProfileTest, InterruptedRunsEndSoon) {
+  std::thread other([&] { client_.interrupt(); });
+  ProfileReply reply = run(request("spins"), 60'000);
+  other.join();
+  EXPECT_EQ(reply.outcome, TaskOutcome::kInfra);
+  client_.clear_interrupt();
+  expect_healthy();
+}
+
+TEST_F(ProfileTest, AChildThatDiesOnItsOwnIsReplaced) {
+  expect_healthy();
+  pid_t child = client_.child_pid();
+  ::kill(child, SIGKILL);
+  ProfileReply reply = run("good");
+  // Killed between two requests or noticed at the next one: never the candidate's fault.
+  EXPECT_TRUE(reply.outcome == TaskOutcome::kOk || reply.outcome == TaskOutcome::kInfra);
+  expect_healthy();
+  EXPECT_NE(client_.child_pid(), child);
+}
+
+TEST_F(ProfileTest, UnloadablePlansAreCompileErrors) {
+  EXPECT_EQ(run("no_such_entry").outcome, TaskOutcome::kCompileError);
+  ProfileRequest damaged = request("good");
+  damaged.objects[0].bytes.resize(100);
+  EXPECT_EQ(run(damaged).outcome, TaskOutcome::kCompileError);
+  ProfileRequest other = request("good");
+  other.plan.inputs[1].kind = InputKind::kUser;
+  EXPECT_EQ(run(other).outcome, TaskOutcome::kCompileError);
+}
+
+TEST_F(ProfileTest, TasksThatMakeNoSenseAreInfra) {
+  ProfileRequest r = request("good");
+  r.verify.sizes = {{37, 4}};
+  EXPECT_EQ(run(r).outcome, TaskOutcome::kInfra);
+  ProfileRequest unknown = request("good");
+  unknown.graph = common::digest_of("another graph");
+  ProfileReply reply = client_.run(unknown, {}, {});
+  EXPECT_EQ(reply.outcome, TaskOutcome::kInfra) << reply.message;
+  expect_healthy();
+}
+
+TEST(ExecutorClient, ProgramsThatDoNotStartAreInfra) {
+  ProfileRequest request;
+  for (const char* program : {"/no/such/program", "/bin/true"}) {
+    ExecutorClient client({program});
+    EXPECT_EQ(client.run(request, {}, {}).outcome, TaskOutcome::kInfra) << program;
+  }
+}
+
+// A model with a state: the child must set it anew for every case.
+TEST(Judge, StatesAndMutatedInputsAreCompared) {
+  common::GraphBuilder g;
+  auto x = g.input(InputKind::kUser, DType::kFloat32, {4}, "x");
+  auto state = g.input(InputKind::kState, DType::kFloat32, {4}, "state");
+  g.mutate(1, g.binary(common::BinaryOp::kAdd, state, x));
+  g.mutate(0, g.binary(common::BinaryOp::kMul, x, x));
+  g.output(g.binary(common::BinaryOp::kSub, state, x));
+  common::Graph graph = g.finish();
+
+  auto verdict_of = [&](const char* update) {
+    common::Bytes object = common::compile_object(
+        common::cat("#define F(k) ((float*)b[k])\nKERNEL(all) { for (int i = 0; i < 4; ++i) {"
+                    " float x = F(0)[i], s = F(1)[i]; F(2)[i] = ",
+                    update, "; F(3)[i] = x * x; F(4)[i] = s - x; } }"));
+    common::PlanMaker m;
+    int in = m.input({4}), old = m.input({4}, InputKind::kState);
+    int fresh = m.mutate(1, {4}), square = m.mutate(0, {4}), out = m.output({4});
+    m.call(m.kernel("all"), {in, old}, {fresh, square, out});
+    common::Plan plan = m.finish(object);
+    plan.key.target = common::host_cpu_target();
+    EXPECT_TRUE(plan_fits(plan, graph).ok());
+    auto device = common::make_cpu_device();
+    auto executor =
+        common::Executor::load(plan,
+                               [&](const common::Digest&) -> common::Result<common::ByteView> {
+                                 return common::ByteView(object);
+                               },
+                               *device, {true});
+    EXPECT_TRUE(executor.ok());
+    Judge judge;
+    return judge.verify(common::digest_of("graph"), graph, **executor, {});
+  };
+  auto good = verdict_of("s + x");
+  EXPECT_TRUE(good.ok()) << good.error().message;
+  auto bad = verdict_of("s");
+  ASSERT_FALSE(bad.ok());
+  EXPECT_EQ(bad.error().code, common::Code::kVerification);
+}
+
+TEST(Pipe, LargeFramesPassInBothDirections) {
+  auto pipe = make_pipe();
+  ASSERT_TRUE(pipe.ok());
+  common::Bytes large(5 << 20);
+  for (size_t i = 0; i < large.size(); ++i) large[i] = static_cast<std::byte>(i * 7);
+  std::thread echo([&] {
+    auto frame = read_frame(pipe->child);
+    ASSERT_TRUE(frame.ok());
+    EXPECT_TRUE(write_frame(pipe->child, *frame).ok());
+  });
+  FrameStream stream(pipe->parent);
+  stream.send(large);
+  common::Bytes back;
+  while (!stream.take(back)) {
+    ASSERT_TRUE(stream.pump().ok());
+    std::this_thread::yield();
+  }
+  echo.join();
+  EXPECT_EQ(back, large);
+  ::close(pipe->child);
+  EXPECT_FALSE(stream.pump().ok());
+  ::close(pipe->parent);
+}
+
+TEST(Requests, RepliesSurviveTheWireAndDamageIsFound) {
+  ProfileReply reply;
+  reply.outcome = TaskOutcome::kOk;
+  reply.message = "fine";
+  reply.max_error = 0.5;
+  reply.call_ns = {1, 2, 3};
+  common::Bytes bytes = encode(reply);
+  auto back = decode_reply(bytes);
+  ASSERT_TRUE(back.ok());
+  EXPECT_EQ(back->message, "fine");
+  EXPECT_EQ(back->max_error, 0.5);
+  EXPECT_EQ(back->call_ns, (std::vector<uint64_t>{1, 2, 3}));
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_FALSE(decode_reply(common::ByteView(bytes).first(size)).ok());
+  }
+  common::Bytes nonsense(bytes.size(), std::byte{0xff});
+  EXPECT_FALSE(decode_reply(nonsense).ok());
+}
+
+}  // namespace
+}  // namespace worker
+
+int main(int argc, char** argv) {
+  if (argc > 1 && std::strcmp(argv[1], "--executor") == 0) {
+    return worker::run_executor_child(STDIN_FILENO);
+  }
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}

@@ -1,0 +1,209 @@
+#include "worker/profile/executor_child.h"
+
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <list>
+#include <map>
+
+#include "common/base/cat.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/runtime/cpu_device.h"
+#include "common/runtime/executor.h"
+#include "common/wire/ir_codec.h"
+#include "worker/profile/judge.h"
+#include "worker/profile/measure.h"
+#include "worker/profile/pipe.h"
+#include "worker/profile/request.h"
+
+namespace worker {
+using common::cat;
+using common::Code;
+using common::Digest;
+using common::Error;
+using common::Graph;
+using common::Result;
+using common::Status;
+using common::TaskOutcome;
+
+namespace {
+
+constexpr size_t kGraphsMax = 8;
+// Devices of different thread counts that are kept.
+constexpr size_t kDevicesMax = 4;
+// More than any candidate needs that leaves the machine usable.
+constexpr rlim_t kAddressSpacePerMemory = 4;
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;  // shadow memory needs terabytes of address space
+#else
+constexpr bool kSanitized = false;
+#endif
+
+void limit_process() {
+  ::prctl(PR_SET_DUMPABLE, 0);
+  rlimit no_core{0, 0};
+  ::setrlimit(RLIMIT_CORE, &no_core);
+  if (kSanitized) return;
+  auto memory =
+      static_cast<rlim_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE));
+  rlimit space{memory * kAddressSpacePerMemory, memory * kAddressSpacePerMemory};
+  ::setrlimit(RLIMIT_AS, &space);
+}
+
+ProfileReply ended(TaskOutcome outcome, std::string message) {
+  ProfileReply reply;
+  reply.outcome = outcome;
+  reply.message = std::move(message);
+  return reply;
+}
+
+// Who is to blame for an error of the executor.
+TaskOutcome executor_outcome(Code code) {
+  if (code == Code::kVerification) return TaskOutcome::kWrong;
+  // A plan that does not load anywhere, or asks for impossible sizes.
+  if (code == Code::kCorrupt || code == Code::kInvalidInput || code == Code::kUnsupported) {
+    return TaskOutcome::kCompileError;
+  }
+  return TaskOutcome::kInfra;
+}
+ProfileReply blamed(const Error& error) {
+  return ended(executor_outcome(error.code), error.message);
+}
+
+class ExecutorChild {
+ public:
+  explicit ExecutorChild(int fd) : fd_(fd) {}
+
+  int serve() {
+    while (true) {
+      auto frame = read_frame(fd_);
+      if (!frame.ok()) return 0;  // the parent is gone
+      auto request = decode_request(*frame);
+      frame = common::Bytes{};
+      ProfileReply reply =
+          request.ok() ? handle(*request) : ended(TaskOutcome::kInfra, request.error().message);
+      if (!write_frame(fd_, encode(reply)).ok()) return 0;
+    }
+  }
+
+ private:
+  void enter(ProfileStage stage) {
+    if (stage == stage_) return;
+    stage_ = stage;
+    ProfileReply note;
+    note.kind = ProfileReply::Kind::kStage;
+    note.stage = stage;
+    (void)write_frame(fd_, encode(note));  // a parent that is gone shows at the next read
+  }
+
+  Result<std::shared_ptr<const Graph>> graph_of(const ProfileRequest& request) {
+    for (auto it = graphs_.begin(); it != graphs_.end(); ++it) {
+      if (it->first != request.graph) continue;
+      graphs_.splice(graphs_.begin(), graphs_, it);
+      return graphs_.front().second;
+    }
+    if (request.graph_bytes.empty()) return std::shared_ptr<const Graph>();
+    LFARM_ASSIGN_OR_RETURN(Graph graph, common::decode_graph(request.graph_bytes));
+    graphs_.emplace_front(request.graph, std::make_shared<const Graph>(std::move(graph)));
+    if (graphs_.size() > kGraphsMax) graphs_.pop_back();
+    return graphs_.front().second;
+  }
+
+  common::Device& device_for(uint32_t threads) {
+    int count = static_cast<int>(std::max(1u, threads));
+    auto found = devices_.find(count);
+    if (found != devices_.end()) return *found->second;
+    if (devices_.size() >= kDevicesMax) devices_.clear();
+    return *(devices_[count] = common::make_cpu_device({count}));
+  }
+
+  Result<std::unique_ptr<common::Executor>> load(const ProfileRequest& request,
+                                                 common::Device& device, bool guard) {
+    auto source = [&](const Digest& digest) -> Result<common::ByteView> {
+      for (const ObjectBlob& object : request.objects) {
+        if (object.digest == digest) return common::ByteView(object.bytes);
+      }
+      return common::corrupt(cat("object ", digest.short_hex(), " did not come with the request"));
+    };
+    enter(ProfileStage::kCandidate);
+    auto executor = common::Executor::load(request.plan, source, device, {guard});
+    enter(ProfileStage::kReference);
+    return executor;
+  }
+
+  ProfileReply handle(const ProfileRequest& request) {
+    stage_ = ProfileStage::kReference;
+    auto graph = graph_of(request);
+    if (!graph.ok()) return ended(TaskOutcome::kInfra, graph.error().message);
+    if (*graph == nullptr) {
+      ProfileReply reply;
+      reply.kind = ProfileReply::Kind::kNeedGraph;
+      return reply;
+    }
+    Status fits = plan_fits(request.plan, **graph);
+    if (!fits.ok()) return blamed(fits.error());
+    common::Device& device = device_for(request.measure.threads);
+    judge_.set_observer([this](bool candidate_runs) {
+      enter(candidate_runs ? ProfileStage::kCandidate : ProfileStage::kReference);
+    });
+    return verify_and_measure(request, **graph, device);
+  }
+
+  ProfileReply verify_and_measure(const ProfileRequest& request, const Graph& graph,
+                                  common::Device& device) {
+    common::SteadyClock clock;
+    int64_t start = clock.now_ns();
+    auto guarded = load(request, device, true);
+    if (!guarded.ok()) return blamed(guarded.error());
+    auto verdict = judge_.verify(request.graph, graph, **guarded, request.verify);
+    guarded->reset();
+    if (!verdict.ok()) {
+      ProfileReply refusal = blamed(verdict.error());
+      refusal.damaged = judge_.memory_damaged();
+      return refusal;
+    }
+
+    ProfileReply reply;
+    reply.verify_ms = static_cast<double>(clock.now_ns() - start) * 1e-6;
+    reply.max_error = verdict->max_error;
+    reply.baseline_error = verdict->baseline_error;
+    start = clock.now_ns();
+    auto executor = load(request, device, false);
+    if (!executor.ok()) return blamed(executor.error());
+    auto inputs = judge_.bind_first_case(request.graph, graph, **executor, request.verify);
+    if (!inputs.ok()) return ended(TaskOutcome::kInfra, inputs.error().message);
+    enter(ProfileStage::kCandidate);
+    auto measured = measure(**executor, *inputs, request.measure);
+    enter(ProfileStage::kReference);
+    if (!measured.ok()) return blamed(measured.error());
+    // Without guards temporaries share memory: that must not change the result either.
+    Status same = judge_.check_first_case(request.graph, graph, **executor, request.verify);
+    if (!same.ok()) return blamed(same.error());
+    reply.outcome = TaskOutcome::kOk;
+    reply.measure_ms = static_cast<double>(clock.now_ns() - start) * 1e-6;
+    reply.total_ns = measured->total_ns;
+    reply.spread_ns = measured->spread_ns;
+    reply.runs = measured->runs;
+    reply.call_ns = std::move(measured->call_ns);
+    return reply;
+  }
+
+  int fd_;
+  ProfileStage stage_ = ProfileStage::kReference;
+  std::list<std::pair<Digest, std::shared_ptr<const Graph>>> graphs_;  // newest first
+  std::map<int, std::unique_ptr<common::Device>> devices_;             // by thread count
+  Judge judge_;
+};
+
+}  // namespace
+
+int run_executor_child(int fd) {
+  common::log_init("lfarm-executor", common::LogLevel::kInfo);
+  limit_process();
+  return ExecutorChild(fd).serve();
+}
+
+}  // namespace worker

@@ -1,0 +1,231 @@
+#include "worker/profile/judge.h"
+
+#include <algorithm>
+
+#include "common/base/cat.h"
+#include "common/runtime/interpreter.h"
+
+namespace worker {
+using common::cat;
+using common::Code;
+using common::Digest;
+using common::Error;
+using common::Executor;
+using common::Graph;
+using common::HostTensor;
+using common::InputKind;
+using common::InputPattern;
+using common::OutputKind;
+using common::Result;
+using common::Status;
+using common::VerifyOptions;
+
+namespace {
+
+// What candidates are tried on besides ordinary values.
+constexpr struct {
+  InputPattern pattern;
+  const char* name;
+} kAdversarial[] = {{InputPattern::kZeros, "zeros"},
+                    {InputPattern::kLarge, "large values"},
+                    {InputPattern::kNegative, "negative values"},
+                    {InputPattern::kMixed, "mixed magnitudes"}};
+// compare.h allows this many times the plain lowering's error.
+constexpr double kUsualErrorFactor = 2;
+
+size_t bytes_of(const std::vector<HostTensor>& tensors) {
+  size_t total = 0;
+  for (const HostTensor& tensor : tensors) total += tensor.bytes().size();
+  return total;
+}
+
+Error internal(std::string what, const Error& cause) {
+  return common::internal_error(cat(what, ": ", cause.message));
+}
+
+// Binds weights and states; gives the user inputs.
+Result<std::vector<HostTensor>> bind_inputs(Executor& executor,
+                                            const std::vector<HostTensor>& inputs) {
+  std::vector<HostTensor> user;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    int position = static_cast<int>(i);
+    switch (executor.plan().inputs[i].kind) {
+      case InputKind::kUser:
+        user.push_back(inputs[i]);
+        break;
+      case InputKind::kWeight:
+        LFARM_RETURN_IF_ERROR(executor.bind_weight(position, inputs[i]));
+        break;
+      case InputKind::kState:
+        LFARM_RETURN_IF_ERROR(executor.set_state(position, inputs[i]));
+        break;
+    }
+  }
+  return user;
+}
+
+// The run's outputs in the graph's order, new contents of states included.
+Result<std::vector<HostTensor>> outputs_in_order(Executor& executor, common::RunOutputs& run) {
+  std::vector<HostTensor> outputs;
+  size_t user = 0, mutated = 0;
+  for (const common::GraphOutput& output : executor.plan().outputs) {
+    if (output.kind == OutputKind::kUser) {
+      outputs.push_back(run.user[user++]);
+    } else if (executor.plan().inputs[static_cast<size_t>(output.input)].kind ==
+               InputKind::kState) {
+      LFARM_ASSIGN_OR_RETURN(HostTensor state, executor.state(output.input));
+      outputs.push_back(std::move(state));
+    } else {
+      outputs.push_back(run.mutated[mutated++].value);
+    }
+  }
+  return outputs;
+}
+
+}  // namespace
+
+Status plan_fits(const common::Plan& plan, const Graph& graph) {
+  bool fits = plan.symbols == graph.symbols && plan.inputs.size() == graph.inputs.size() &&
+              plan.outputs.size() == graph.outputs.size();
+  for (size_t i = 0; fits && i < graph.inputs.size(); ++i) {
+    const common::GraphInput &a = plan.inputs[i], &b = graph.inputs[i];
+    fits = a.kind == b.kind && a.dtype == b.dtype && a.shape == b.shape;
+  }
+  for (size_t o = 0; fits && o < graph.outputs.size(); ++o) {
+    fits = plan.outputs[o].kind == graph.outputs[o].kind &&
+           plan.outputs[o].input == graph.outputs[o].input;
+  }
+  if (fits) return {};
+  return common::invalid_input("the program does not have its graph's inputs and outputs");
+}
+
+// One set of inputs.
+struct Judge::Case {
+  std::vector<int64_t> sizes;  // of the symbols
+  uint64_t seed = 0;
+  InputPattern pattern = InputPattern::kNormal;
+  std::string name;
+};
+
+struct Judge::Reference {
+  Digest key;  // graph and case
+  std::vector<HostTensor> inputs;
+  std::vector<HostTensor> oracle;  // in float64
+  std::vector<HostTensor> plain;   // as a plain lowering gives it
+  size_t bytes = 0;
+};
+
+std::vector<Judge::Case> Judge::cases(const VerifyOptions& options) const {
+  std::vector<Case> result;
+  for (const std::vector<int64_t>& sizes : options.sizes) {
+    for (uint64_t seed : options.seeds) {
+      result.push_back({sizes, seed, InputPattern::kNormal, cat("seed ", seed)});
+    }
+    if (!options.adversarial) continue;
+    for (const auto& [pattern, name] : kAdversarial) {
+      result.push_back({sizes, options.seeds.empty() ? 1 : options.seeds[0], pattern, name});
+    }
+  }
+  for (Case& c : result) {
+    for (size_t k = 0; k < c.sizes.size(); ++k) c.name += cat(", s", k, "=", c.sizes[k]);
+  }
+  return result;
+}
+
+Result<std::shared_ptr<const Judge::Reference>> Judge::reference(const Digest& digest,
+                                                                 const Graph& graph,
+                                                                 const Case& which) {
+  common::Hasher hasher;
+  hasher.digest(digest).u64(which.seed).u64(static_cast<uint64_t>(which.pattern));
+  for (int64_t size : which.sizes) hasher.i64(size);
+  Digest key = hasher.finish();
+  for (auto it = cache_.begin(); it != cache_.end(); ++it) {
+    if ((*it)->key != key) continue;
+    cache_.splice(cache_.begin(), cache_, it);
+    return cache_.front();
+  }
+  if (which.sizes.size() != graph.symbols.size()) {
+    return common::internal_error(
+        cat("a task gives ", which.sizes.size(), " sizes for ", graph.symbols.size(), " symbols"));
+  }
+  auto made = std::make_shared<Reference>();
+  made->key = key;
+  auto inputs = common::synthetic_inputs(graph, which.sizes, which.seed, which.pattern);
+  if (!inputs.ok()) return internal("cannot make inputs", inputs.error());
+  made->inputs = std::move(inputs).value();
+  for (auto [precision, outputs] : {std::pair{common::Precision::kWide, &made->oracle},
+                                    std::pair{common::Precision::kPlain, &made->plain}}) {
+    common::InterpretOptions options;
+    options.precision = precision;
+    auto computed = common::interpret(graph, made->inputs, options);
+    if (!computed.ok()) return internal("cannot compute the reference", computed.error());
+    *outputs = std::move(computed).value();
+  }
+  made->bytes = bytes_of(made->inputs) + bytes_of(made->oracle) + bytes_of(made->plain);
+  cache_bytes_ += made->bytes;
+  cache_.push_front(std::move(made));
+  while (cache_bytes_ > cache_bytes_max_ && cache_.size() > 1) {
+    cache_bytes_ -= cache_.back()->bytes;
+    cache_.pop_back();
+  }
+  return cache_.front();
+}
+
+Status Judge::check_case(const Reference& reference, Executor& executor,
+                         const VerifyOptions& options, Verdict& verdict) {
+  LFARM_ASSIGN_OR_RETURN(auto user, bind_inputs(executor, reference.inputs));
+  if (observer_) observer_(true);
+  auto run = executor.run(user);
+  if (observer_) observer_(false);
+  if (!run.ok()) return run.error();
+  Status guards = executor.check_guards();
+  memory_damaged_ = !guards.ok();
+  LFARM_RETURN_IF_ERROR(guards);
+  LFARM_ASSIGN_OR_RETURN(auto outputs, outputs_in_order(executor, *run));
+  LFARM_ASSIGN_OR_RETURN(auto error,
+                         common::verify_outputs(outputs, reference.oracle, reference.plain));
+  verdict.max_error = std::max(verdict.max_error, error.candidate);
+  verdict.baseline_error = std::max(verdict.baseline_error, error.reference);
+  double limit = error.allowed + (options.error_factor_max - kUsualErrorFactor) * error.reference;
+  if (options.error_factor_max < kUsualErrorFactor && error.candidate > limit) {
+    return Error{Code::kVerification, cat("error ", error.candidate, " against float64; the plain ",
+                                          "lowering has ", error.reference)};
+  }
+  return {};
+}
+
+Result<Verdict> Judge::verify(const Digest& digest, const Graph& graph, Executor& executor,
+                              const VerifyOptions& options) {
+  Verdict verdict;
+  memory_damaged_ = false;
+  for (const Case& which : cases(options)) {
+    LFARM_ASSIGN_OR_RETURN(auto expected, reference(digest, graph, which));
+    Status status = check_case(*expected, executor, options, verdict);
+    if (!status.ok()) {
+      return Error{status.error().code, cat(which.name, ": ", status.error().message)};
+    }
+  }
+  return verdict;
+}
+
+Result<std::vector<HostTensor>> Judge::bind_first_case(const Digest& digest, const Graph& graph,
+                                                       Executor& executor,
+                                                       const VerifyOptions& options) {
+  std::vector<Case> all = cases(options);
+  if (all.empty()) return common::internal_error("a task asks for no inputs to measure with");
+  LFARM_ASSIGN_OR_RETURN(auto expected, reference(digest, graph, all[0]));
+  return bind_inputs(executor, expected->inputs);
+}
+
+Status Judge::check_first_case(const Digest& digest, const Graph& graph, Executor& executor,
+                               const VerifyOptions& options) {
+  std::vector<Case> all = cases(options);
+  if (all.empty()) return common::internal_error("a task asks for no inputs to measure with");
+  LFARM_ASSIGN_OR_RETURN(auto expected, reference(digest, graph, all[0]));
+  Verdict verdict;
+  Status status = check_case(*expected, executor, options, verdict);
+  if (status.ok()) return status;
+  return Error{status.error().code, cat("after measuring: ", status.error().message)};
+}
+
+}  // namespace worker

@@ -1,0 +1,78 @@
+// Decides whether a candidate computes what its graph means: runs it on synthetic inputs and
+// compares with the reference interpreter.
+#pragma once
+
+#include <functional>
+#include <list>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/base/digest.h"
+#include "common/base/result.h"
+#include "common/ir/graph.h"
+#include "common/runtime/compare.h"
+#include "common/runtime/executor.h"
+#include "common/runtime/synthetic.h"
+#include "common/wire/task.h"
+
+namespace worker {
+
+// kInvalidInput unless the plan takes the graph's inputs and gives its outputs.
+common::Status plan_fits(const common::Plan& plan, const common::Graph& graph);
+
+struct Verdict {
+  // Greatest over all cases, as OutputError in compare.h says.
+  double max_error = 0;
+  double baseline_error = 0;  // of the plain lowering
+};
+
+// Keeps inputs and reference results, because many candidates of one graph are judged in a row.
+// Not thread-safe.
+class Judge {
+ public:
+  // `cache_bytes_max`: inputs and reference results kept; the newest case stays whatever its size.
+  explicit Judge(size_t cache_bytes_max = size_t{1} << 30) : cache_bytes_max_(cache_bytes_max) {}
+
+  // Called with true before code of the candidate runs and with false after it.
+  void set_observer(std::function<void(bool candidate_runs)> observer) {
+    observer_ = std::move(observer);
+  }
+
+  // Runs `executor` (loaded with guards) on every case that the options ask for. kVerification with
+  // the case and what is wrong with the candidate; any other error is not the candidate's fault.
+  // `digest` is the graph's name in the cache.
+  common::Result<Verdict> verify(const common::Digest& digest, const common::Graph& graph,
+                                 common::Executor& executor, const common::VerifyOptions& options);
+
+  // Whether the last candidate was seen to write outside its buffers.
+  bool memory_damaged() const { return memory_damaged_; }
+
+  // Binds weights and states of the first case and gives its user inputs, for measuring.
+  common::Result<std::vector<common::HostTensor>> bind_first_case(
+      const common::Digest& digest, const common::Graph& graph, common::Executor& executor,
+      const common::VerifyOptions& options);
+  // Runs and compares the first case alone.
+  common::Status check_first_case(const common::Digest& digest, const common::Graph& graph,
+                                  common::Executor& executor, const common::VerifyOptions& options);
+
+ private:
+  struct Case;
+  struct Reference;
+
+  std::vector<Case> cases(const common::VerifyOptions& options) const;
+  common::Result<std::shared_ptr<const Reference>> reference(const common::Digest& digest,
+                                                             const common::Graph& graph,
+                                                             const Case& which);
+  common::Status check_case(const Reference& reference, common::Executor& executor,
+                            const common::VerifyOptions& options, Verdict& verdict);
+
+  size_t cache_bytes_max_;
+  size_t cache_bytes_ = 0;
+  std::list<std::shared_ptr<const Reference>> cache_;  // newest first
+  std::function<void(bool)> observer_;
+  bool memory_damaged_ = false;
+};
+
+}  // namespace worker
