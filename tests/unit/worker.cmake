@@ -2,3 +2,5 @@ lfarm_test(worker_agent LABEL unit SOURCES worker_agent_test.cc COMPONENTS worke
 lfarm_test(worker_profile LABEL unit SOURCES worker_profile_test.cc
   COMPONENTS worker/profile common/runtime common/wire)
 target_include_directories(test_worker_profile PRIVATE ${CMAKE_SOURCE_DIR})
+lfarm_test(worker_pipeline LABEL unit SOURCES worker_pipeline_test.cc
+  COMPONENTS worker/agent worker/profile worker/codegen worker/compile common/wire common/ir)

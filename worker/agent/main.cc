@@ -54,9 +54,9 @@ common::Status serve(const WorkerOptions& options, const common::Target& target,
   pipeline_options.executor_command = {"/proc/self/exe", std::string(kExecutorFlag)};
   // Never destroyed: a compiler that still runs would delay the end of the process, and dies with
   // it.
-  auto* pipeline =
-      new LocalPipeline(std::move(pipeline_options), std::make_unique<CpuCodeGenerator>(), compiler,
-                        options.state + "/kernels");
+  auto* pipeline = new LocalPipeline(std::move(pipeline_options),
+                                     std::make_unique<CpuCodeGenerator>(vector_bytes(target)),
+                                     compiler, options.state + "/kernels");
   common::WireContext context;
   LFARM_ASSIGN_OR_RETURN(
       auto socket, common::DealerSocket::connect(context, {options.farm, options.keys, nullptr}));

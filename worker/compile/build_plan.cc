@@ -28,6 +28,19 @@ Digest kernel_key(const KernelSource& source, const CodeGenerator& generator,
 
 namespace {
 
+// See PlanKernel::in_place_input: the base of a scatter that reads it nowhere else.
+int in_place_input(const Kernel& kernel) {
+  const common::Graph& body = kernel.body;
+  const common::Node& result = body.node(body.outputs[0].node);
+  if (kernel.form != Template::kScatter || result.op != common::Op::kScatter) return -1;
+  common::NodeId base = result.operands[0];
+  if (body.node(base).op != common::Op::kInput ||
+      common::use_counts(body)[static_cast<size_t>(base)] != 1) {
+    return -1;
+  }
+  return common::attr<common::InputAttr>(body.node(base)).position;
+}
+
 class PlanBuilder {
  public:
   PlanBuilder(const Program& program, const CodeGenerator& generator, const Compiler& compiler,
@@ -64,6 +77,7 @@ class PlanBuilder {
       entry.entry = source.entry;
       entry.units = source.units;
       entry.scratch_bytes = source.scratch_bytes;
+      entry.in_place_input = in_place_input(kernel);
       Digest key = kernel_key(source, generator_, compiler_);
       if (auto known = cache_.find(key)) {
         build.cached = true;
