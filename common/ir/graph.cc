@@ -92,6 +92,61 @@ Graph without_dead_nodes(const Graph& graph) {
 
 namespace {
 
+void mark_symbols(const Graph& graph, std::vector<char>& used) {
+  auto visit = [&](const Expr& e) {
+    e.visit_vars([&](Var v) {
+      if (v.kind == Var::Kind::kSymbol) used[static_cast<size_t>(v.id)] = 1;
+    });
+  };
+  for (const GraphInput& input : graph.inputs) {
+    for (const Expr& size : input.shape) visit(size);
+  }
+  for (const Node& node : graph.nodes) {
+    for (const Expr& size : node.shape) visit(size);
+    if (const auto* view = std::get_if<ViewAttr>(&node.attr)) {
+      for (const Expr& e : view->view.index) visit(e);
+      for (const Validity& v : view->view.valid) {
+        visit(v.value);
+        visit(v.bound);
+      }
+    } else if (const auto* gather = std::get_if<GatherAttr>(&node.attr)) {
+      for (const Coordinate& c : gather->coordinates) visit(c.expr);
+    } else if (const auto* scatter = std::get_if<ScatterAttr>(&node.attr)) {
+      for (const Coordinate& c : scatter->coordinates) visit(c.expr);
+    } else if (const auto* loop = std::get_if<LoopAttr>(&node.attr)) {
+      mark_symbols(*loop->body, used);
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<char> used_symbols(const Graph& graph) {
+  std::vector<char> used(graph.symbols.size(), 0);
+  mark_symbols(graph, used);
+  return used;
+}
+
+bool shows_symbol(const Shape& shape, int symbol) {
+  for (const Expr& size : shape) {
+    if (size.as_var() == Var{Var::Kind::kSymbol, symbol}) return true;
+  }
+  return false;
+}
+
+std::vector<int> hidden_symbols(const Graph& graph) {
+  std::vector<int> hidden;
+  std::vector<char> used = used_symbols(graph);
+  for (int s = 0; s < static_cast<int>(used.size()); ++s) {
+    bool shown = false;
+    for (const GraphInput& input : graph.inputs) shown = shown || shows_symbol(input.shape, s);
+    if (used[static_cast<size_t>(s)] && !shown) hidden.push_back(s);
+  }
+  return hidden;
+}
+
+namespace {
+
 // Solves size == value for the one unbound symbol of a linear size expression, if it is of that
 // form; leaves `values` alone otherwise.
 void solve_size(const Expr& size, int64_t value, std::vector<int64_t>& values,

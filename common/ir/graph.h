@@ -301,6 +301,13 @@ std::vector<int> use_counts(const Graph& graph);
 // Drops nodes that no output needs (inputs' declarations stay) and renumbers.
 Graph without_dead_nodes(const Graph& graph);
 
+// One flag per symbol: whether any shape, view or coordinate mentions it, loop bodies included.
+std::vector<char> used_symbols(const Graph& graph);
+// Used symbols whose values no input's shape shows by itself: run alone, the graph could not tell
+// its sizes. A graph cut out of another takes an input that shows them along.
+std::vector<int> hidden_symbols(const Graph& graph);
+bool shows_symbol(const Shape& shape, int symbol);
+
 // Reads the symbols' values off the inputs' actual sizes. kInvalidInput when a size differs from
 // what the graph says or a symbol leaves its range, naming the input.
 Result<std::vector<int64_t>> bind_symbols(const Graph& graph,

@@ -1,5 +1,6 @@
 #include "common/ir/graph_hash.h"
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "common/base/cat.h"
@@ -140,6 +141,26 @@ Digest hash_canonical(const Graph& graph) {
 }  // namespace
 
 Graph canonical(const Graph& graph) { return Canonicalizer(graph, symbol_order(graph)).run(); }
+
+Canonical canonical_without_unused_symbols(const Graph& graph) {
+  // Unused symbols are numbered last, so that cutting them off renames nothing.
+  std::vector<char> used = used_symbols(graph);
+  std::vector<int> by_input = symbol_order(graph);
+  std::vector<int> sorted(used.size());
+  for (size_t s = 0; s < used.size(); ++s)
+    sorted[static_cast<size_t>(by_input[s])] = static_cast<int>(s);
+  std::stable_partition(sorted.begin(), sorted.end(),
+                        [&](int s) { return used[static_cast<size_t>(s)] != 0; });
+  std::vector<int> order(used.size());
+  for (size_t k = 0; k < sorted.size(); ++k) {
+    order[static_cast<size_t>(sorted[k])] = static_cast<int>(k);
+  }
+  auto count = static_cast<size_t>(std::count(used.begin(), used.end(), 1));
+  Canonical result{Canonicalizer(graph, order).run(), std::move(sorted)};
+  result.graph.symbols.resize(count);
+  result.symbols.resize(count);
+  return result;
+}
 
 Digest graph_hash(const Graph& graph) { return hash_canonical(canonical(graph)); }
 

@@ -15,4 +15,11 @@ Digest graph_hash(const Graph& graph);
 // shares equal nodes and drops names: graphs of equal hash become equal values.
 Graph canonical(const Graph& graph);
 
+// A canonical graph without the symbols it does not use, and where each of its symbols came from.
+struct Canonical {
+  Graph graph;
+  std::vector<int> symbols;  // symbols[k] is the original's number of the result's s<k>
+};
+Canonical canonical_without_unused_symbols(const Graph& graph);
+
 }  // namespace common

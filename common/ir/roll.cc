@@ -62,7 +62,7 @@ class ChainFinder {
   }
 
  private:
-  enum class Role { kCarried, kShared, kCopied, kVarying, kInterior, kMismatch };
+  enum class Role { kCarried, kShared, kVarying, kInterior, kMismatch };
 
   Role role(const Tuple& tuple) const {
     bool is_carried = true;
@@ -78,7 +78,7 @@ class ChainFinder {
     }
     bool all_equal =
         std::all_of(tuple.begin(), tuple.end(), [&](NodeId id) { return id == tuple[0]; });
-    if (all_equal) return is_free(graph_, tuple[0]) ? Role::kCopied : Role::kShared;
+    if (all_equal) return Role::kShared;
     const Node& first = graph_.node(tuple[0]);
     bool same_type = true;
     bool same_operation = first.op != Op::kInput;
@@ -118,10 +118,7 @@ class ChainFinder {
           chain_.initial = operands[0];
           break;
         case Role::kShared:
-          chain_.shared.push_back(operands[0]);
-          break;
-        case Role::kCopied:
-          copy_free(operands[0]);
+          share(operands[0]);
           break;
         case Role::kVarying:
           chain_.varying.push_back(operands);
@@ -136,10 +133,15 @@ class ChainFinder {
     return true;
   }
 
-  void copy_free(NodeId id) {
-    if (!copied_.insert(id).second) return;
-    for (NodeId operand : graph_.node(id).operands) copy_free(operand);
-    chain_.copied.push_back(id);
+  // Views and constants are copied into the body: passed in, a broadcast would have to be stored.
+  void share(NodeId id) {
+    if (!shared_.insert(id).second) return;
+    if (graph_.node(id).op == Op::kView || is_free(graph_, id)) {
+      for (NodeId operand : graph_.node(id).operands) share(operand);
+      chain_.copied.push_back(id);
+    } else {
+      chain_.shared.push_back(id);
+    }
   }
 
   // What enters the loop must not depend on anything inside it.
@@ -166,7 +168,7 @@ class ChainFinder {
   const Graph& graph_;
   Chain chain_;
   std::set<Tuple> seen_;
-  std::set<NodeId> copied_;
+  std::set<NodeId> shared_;
 };
 
 bool can_anchor(const Graph& graph, NodeId id) {
@@ -311,9 +313,30 @@ class Folder {
     }
   }
 
+  // Invariants that show the sizes which the body's other inputs hide. They go behind the other
+  // invariants, so the inputs after them move on.
+  void add_witnesses(Graph& body) {
+    for (int symbol : hidden_symbols(body)) {
+      for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+        const Node& node = graph_.nodes[i];
+        if (node.op != Op::kInput || !shows_symbol(node.shape, symbol)) continue;
+        size_t place = 1 + chain_.shared.size() + witnesses_.size();
+        body.inputs.insert(body.inputs.begin() + static_cast<std::ptrdiff_t>(place),
+                           {InputKind::kUser, node.dtype, node.shape, "witness"});
+        for (Node& inner : body.nodes) {
+          if (inner.op != Op::kInput) continue;
+          auto& position = std::get<InputAttr>(inner.attr).position;
+          if (static_cast<size_t>(position) >= place) ++position;
+        }
+        witnesses_.push_back(static_cast<NodeId>(i));
+        break;
+      }
+    }
+  }
+
   void build_body() {
     GraphBuilder body(graph_.symbols);
-    std::unordered_map<NodeId, NodeId> free_nodes;
+    std::unordered_map<NodeId, NodeId> outside;  // invariants and copies
     std::map<Tuple, NodeId> places;
     auto declare = [&](const Node& like, bool weight, const std::string& name) {
       return body.input(weight ? InputKind::kWeight : InputKind::kUser, like.dtype, like.shape,
@@ -330,15 +353,16 @@ class Folder {
     places[carried] = declare(graph_.node(chain_.initial), false, "carried");
     size_t blocks = chain_.anchors.size();
     for (NodeId id : chain_.shared) {
-      places[Tuple(blocks, id)] = declare(graph_.node(id), is_weight(id), "invariant");
+      outside[id] = declare(graph_.node(id), is_weight(id), "invariant");
+      places[Tuple(blocks, id)] = outside[id];
     }
     for (const Tuple& tuple : chain_.varying) {
       bool weight = std::all_of(tuple.begin(), tuple.end(), is_weight);
       places[tuple] = declare(graph_.node(tuple[0]), weight, "iteration");
     }
     for (NodeId id : chain_.copied) {
-      free_nodes[id] = raw_copy(body, graph_.node(id), free_nodes);
-      places[Tuple(blocks, id)] = free_nodes[id];
+      outside[id] = raw_copy(body, graph_.node(id), outside);
+      places[Tuple(blocks, id)] = outside[id];
     }
     for (const Tuple& place : chain_.interior) {
       Node copy = graph_.node(place[0]);
@@ -351,10 +375,12 @@ class Folder {
     }
     body.output(places.at(chain_.anchors));
     for (const Tuple& place : side_outputs_) body.output(places.at(place));
-    loop_.body = std::make_shared<const Graph>(roll(body.finish()));
+    Graph finished = body.finish();
+    add_witnesses(finished);
+    loop_.body = std::make_shared<const Graph>(roll(finished));
     loop_.trip_count = static_cast<int64_t>(blocks);
     loop_.carried = 1;
-    loop_.invariant = static_cast<int>(chain_.shared.size());
+    loop_.invariant = static_cast<int>(chain_.shared.size() + witnesses_.size());
     loop_.per_iteration = static_cast<int>(chain_.varying.size());
     loop_.outputs = static_cast<int>(side_outputs_.size());
   }
@@ -380,6 +406,7 @@ class Folder {
   std::vector<NodeId> loop_operands() const {
     std::vector<NodeId> operands{chain_.initial};
     operands.insert(operands.end(), chain_.shared.begin(), chain_.shared.end());
+    operands.insert(operands.end(), witnesses_.begin(), witnesses_.end());
     for (const Tuple& tuple : chain_.varying) {
       operands.insert(operands.end(), tuple.begin(), tuple.end());
     }
@@ -442,6 +469,7 @@ class Folder {
   std::vector<int> block_of_;
   std::vector<Tuple> side_outputs_;
   LoopAttr loop_;
+  std::vector<NodeId> witnesses_;
   std::vector<NodeId> input_nodes_;
 };
 

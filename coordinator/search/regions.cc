@@ -103,8 +103,23 @@ class Cutter {
       step.outputs.push_back(id);
     }
     if (step.outputs.empty()) return;
-    step.region = intern(builder.finish(), executions);
+    Graph region = builder.finish();
+    add_witnesses(graph, region, step);
+    step.region = intern(std::move(region), executions);
     result.steps.emplace_back(std::move(step));
+  }
+
+  // Inputs that show the sizes which the region's other inputs hide.
+  static void add_witnesses(const Graph& graph, Graph& region, SegmentStep& step) {
+    for (int symbol : common::hidden_symbols(region)) {
+      for (size_t i = 0; i < graph.nodes.size(); ++i) {
+        const Node& node = graph.nodes[i];
+        if (node.op != Op::kInput || !common::shows_symbol(node.shape, symbol)) continue;
+        region.inputs.push_back({common::InputKind::kUser, node.dtype, node.shape, ""});
+        step.inputs.push_back(static_cast<NodeId>(i));
+        break;
+      }
+    }
   }
 
   // Copies what a value needs from its own level; what other levels made becomes a region input.

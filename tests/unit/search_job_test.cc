@@ -1,0 +1,173 @@
+// The job's search: if these fail, searches are not reproducible, run duplicates, or end badly.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "common/base/random.h"
+#include "common/ir/builder.h"
+#include "coordinator/search/genome.h"
+#include "coordinator/search/job_search.h"
+
+namespace coordinator {
+namespace {
+
+using common::BinaryOp;
+using common::DType;
+using common::GraphBuilder;
+using common::InputKind;
+using common::ReduceOp;
+using common::TaskKind;
+using common::TaskOutcome;
+using common::UnaryOp;
+using IrNode = common::NodeId;
+
+common::Graph model() {
+  GraphBuilder b;
+  IrNode h = b.input(InputKind::kUser, DType::kFloat32, {8, 32}, "x");
+  for (int layer = 0; layer < 3; ++layer) {
+    IrNode w = b.input(InputKind::kWeight, DType::kFloat32, {32, 32}, "w");
+    IrNode y = b.unary(UnaryOp::kTanh, b.matmul(h, b.permute(w, {1, 0})));
+    IrNode top = b.reduce(ReduceOp::kMax, y, {1}, true);
+    IrNode e = b.unary(UnaryOp::kExp, b.binary(BinaryOp::kSub, y, top));
+    h = b.binary(BinaryOp::kAdd, h,
+                 b.binary(BinaryOp::kDiv, e, b.reduce(ReduceOp::kSum, e, {1}, true)));
+  }
+  b.output(h);
+  return b.finish();
+}
+
+// A device whose times follow from kernels' identities alone.
+CandidateResult measure(const CandidateTask& task) {
+  CandidateResult result;
+  result.worker = "simulated";
+  for (const common::Kernel& kernel : task.payload.program.kernels) {
+    uint64_t noise = common::kernel_fingerprint(kernel).prefix64() % 1000;
+    result.report.kernel_ns.push_back(500 + noise);
+    result.report.kernels.emplace_back();
+  }
+  for (const common::Call& call : task.payload.program.calls) {
+    result.report.total_ns += result.report.kernel_ns[static_cast<size_t>(call.kernel)];
+  }
+  result.report.runs = 10;
+  return result;
+}
+
+struct Trace {
+  std::vector<std::string> fingerprints;
+  common::Result<SearchOutcome> outcome = common::internal_error("not run");
+};
+
+// Keeps up to `parallel` candidates in flight and answers them in an order drawn from `order_seed`.
+Trace run(const SearchOptions& options, size_t parallel, uint64_t order_seed,
+          const std::function<CandidateResult(const CandidateTask&)>& device = measure) {
+  auto search = JobSearch::create(model(), options, nullptr);
+  EXPECT_TRUE(search.ok());
+  common::Random random(order_seed);
+  Trace trace;
+  std::vector<CandidateTask> flying;
+  while (!(*search)->done()) {
+    for (auto& task : (*search)->propose(static_cast<int>(parallel - flying.size()))) {
+      trace.fingerprints.push_back(task.fingerprint.hex());
+      flying.push_back(std::move(task));
+    }
+    if (flying.empty()) {
+      ADD_FAILURE() << "the search neither proposes nor ends";
+      break;
+    }
+    size_t k = random.below(flying.size());
+    (*search)->on_result(flying[k].id, device(flying[k]));
+    flying.erase(flying.begin() + static_cast<std::ptrdiff_t>(k));
+  }
+  trace.outcome = (*search)->outcome();
+  return trace;
+}
+
+SearchOptions options(int64_t budget, uint64_t seed = 1) {
+  SearchOptions o;
+  o.budget = budget;
+  o.seed = seed;
+  o.target.name = "cpu-test";
+  return o;
+}
+
+TEST(JobSearch, SameSeedSameCandidatesWhateverTheOrderOfResults) {
+  Trace reference = run(options(48), 4, 1);
+  ASSERT_TRUE(reference.outcome.ok());
+  for (size_t parallel : {1u, 2u, 8u}) {
+    for (uint64_t order = 2; order < 5; ++order) {
+      Trace other = run(options(48), parallel, order);
+      EXPECT_EQ(other.fingerprints, reference.fingerprints) << parallel << " in flight";
+      EXPECT_EQ(other.outcome->plan, reference.outcome->plan);
+    }
+  }
+  EXPECT_NE(run(options(48, 2), 4, 1).fingerprints, reference.fingerprints);
+}
+
+TEST(JobSearch, NeverSendsAProgramTwiceAndKeepsItsBudget) {
+  Trace trace = run(options(64), 4, 1);
+  EXPECT_LE(trace.fingerprints.size(), 64u);
+  std::set<std::string> distinct(trace.fingerprints.begin(), trace.fingerprints.end());
+  // A finalist may equal the baseline or the single region's best, so only those may repeat.
+  EXPECT_GE(distinct.size() + 3, trace.fingerprints.size());
+}
+
+TEST(JobSearch, MoreBudgetNeverEndsWorseOnADeviceWithoutNoise) {
+  int64_t previous = INT64_MAX;
+  for (int64_t budget : {1, 2, 8, 32, 128}) {
+    Trace trace = run(options(budget), 4, 1);
+    ASSERT_TRUE(trace.outcome.ok());
+    EXPECT_LE(trace.outcome->plan.provenance.best_ns, previous) << budget;
+    previous = trace.outcome->plan.provenance.best_ns;
+  }
+}
+
+TEST(JobSearch, FallsBackToThePlainLowering) {
+  auto only_plain = [](const CandidateTask& task) {
+    CandidateResult result = measure(task);
+    if (task.payload.kind != TaskKind::kBaseline) result.outcome = TaskOutcome::kWrong;
+    return result;
+  };
+  Trace trace = run(options(16), 4, 1, only_plain);
+  ASSERT_TRUE(trace.outcome.ok()) << trace.outcome.error().message;
+  EXPECT_EQ(trace.outcome->plan.provenance.best_ns, trace.outcome->plan.provenance.baseline_ns);
+}
+
+TEST(JobSearch, SaysWhyNothingWorked) {
+  auto broken = [](const CandidateTask&) {
+    CandidateResult result;
+    result.outcome = TaskOutcome::kWrong;
+    result.message = "output 0 differs";
+    return result;
+  };
+  for (int64_t budget : {1, 16}) {
+    Trace trace = run(options(budget), 4, 1, broken);
+    ASSERT_FALSE(trace.outcome.ok());
+    EXPECT_EQ(trace.outcome.error().code, common::Code::kVerification);
+    EXPECT_NE(trace.outcome.error().message.find("output 0 differs"), std::string::npos);
+  }
+}
+
+TEST(JobSearch, ARepeatedBlockIsOneRegion) {
+  auto search = JobSearch::create(model(), options(8), nullptr);
+  ASSERT_TRUE(search.ok());
+  EXPECT_EQ((*search)->status().regions, 1);
+}
+
+TEST(Genome, HashIsIndependentOfTheOrderOfMutations) {
+  GeneName a{GeneKind::kStore, 3, 0};
+  GeneName b{GeneKind::kParameter, 3, 1};
+  Genome x, y;
+  x.set(a, 1);
+  x.set(b, 16);
+  y.set(b, 8);
+  y.set(a, 1);
+  EXPECT_NE(x.hash(), y.hash());
+  y.set(b, 16);
+  EXPECT_EQ(x.hash(), y.hash());
+  y.erase(a);
+  y.erase(b);
+  EXPECT_EQ(y.hash(), Genome().hash());
+}
+
+}  // namespace
+}  // namespace coordinator

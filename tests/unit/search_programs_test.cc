@@ -1,0 +1,123 @@
+// Decoding: if these fail, a genome gives a program that does not compute its region, or the parts
+// of a model are put together wrongly.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "clients/pt2/translate.h"
+#include "common/base/clock.h"
+#include "common/base/random.h"
+#include "common/ir/roll.h"
+#include "common/ir/text.h"
+#include "common/runtime/interpreter.h"
+#include "coordinator/search/assemble.h"
+#include "coordinator/search/cost_model.h"
+#include "coordinator/search/region_space.h"
+#include "coordinator/search/regions.h"
+#include "program_interpreter.h"
+
+namespace coordinator {
+namespace {
+
+using common::Graph;
+using common::HostTensor;
+using common::testing::interpret_program;
+using common::testing::largest_difference;
+using common::testing::sample_inputs;
+
+std::vector<std::string> model_files() {
+  std::vector<std::string> files;
+  for (const std::string& root :
+       {std::string(LFARM_TEST_DATA) + "/models", std::string(LFARM_SHARED) + "/models"}) {
+    if (!std::filesystem::is_directory(root)) continue;
+    for (const char* name :
+         {"mlp", "mlp_dynamic", "mlp_bf16", "attention_dynamic", "elementwise_dag",
+          "deep_mlp_12_layers", "kv_step", "gpt2", "llama", "llama_dynamic_seq", "llama_decode"}) {
+      std::string file = root + "/" + name + "/model.pt2";
+      if (std::filesystem::exists(file)) files.push_back(file);
+    }
+  }
+  return files;
+}
+
+Genome random_genome(RegionSpace& space, common::Random& random, int mutations) {
+  Genome genome;
+  for (int k = 0; k < mutations; ++k) {
+    std::vector<Site> sites = space.decode(genome).sites;
+    if (sites.empty()) break;
+    const Site& site = sites[random.below(sites.size())];
+    genome.set(site.name, site.values[random.below(site.values.size())]);
+  }
+  return genome;
+}
+
+class Programs : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(Programs, RandomGenomesComputeTheirRegion) {
+  auto model = clients::load_model(GetParam());
+  ASSERT_TRUE(model.ok()) << model.error().message;
+  Cut cut = cut_into_regions(common::roll(model->graph));
+  common::SteadyClock clock;
+  for (size_t r = 0; r < cut.regions.size(); ++r) {
+    const Graph& region = cut.regions[r].graph;
+    RegionSpace space(region, clock);
+    std::vector<int64_t> sizes = representative_sizes(region.symbols);
+    std::vector<HostTensor> inputs = sample_inputs(region, sizes, 7 + r);
+    auto expected = common::interpret(region, inputs, {});
+    ASSERT_TRUE(expected.ok()) << expected.error().message << "\n" << common::print(region);
+    auto plain = interpret_program(space.plain(), inputs, sizes);
+    ASSERT_TRUE(plain.ok()) << plain.error().message;
+    EXPECT_LT(largest_difference(*plain, *expected), 2e-2) << "plain lowering of region " << r;
+    for (uint64_t seed = 0; seed < 6; ++seed) {
+      common::Random random(seed);
+      Genome genome = random_genome(space, random, static_cast<int>(seed * 4));
+      Decoded decoded = space.decode(genome);
+      auto actual = interpret_program(decoded.fused.program, inputs, sizes);
+      ASSERT_TRUE(actual.ok()) << actual.error().message << "\n"
+                               << common::print(decoded.fused.program);
+      EXPECT_LT(largest_difference(*actual, *expected), 2e-2)
+          << "region " << r << " seed " << seed << "\n"
+          << common::print(decoded.fused.program);
+    }
+  }
+}
+
+TEST_P(Programs, AssembledProgramsComputeTheModel) {
+  auto model = clients::load_model(GetParam());
+  ASSERT_TRUE(model.ok()) << model.error().message;
+  const Graph& graph = model->graph;
+  Cut cut = cut_into_regions(common::roll(graph));
+  common::SteadyClock clock;
+  std::vector<std::unique_ptr<RegionSpace>> spaces;
+  std::vector<common::Program> chosen;
+  std::vector<const common::Program*> plain, best;
+  for (const Region& region : cut.regions) {
+    spaces.push_back(std::make_unique<RegionSpace>(region.graph, clock));
+    chosen.push_back(spaces.back()->decode({}).fused.program);
+  }
+  for (size_t r = 0; r < spaces.size(); ++r) {
+    plain.push_back(&spaces[r]->plain());
+    best.push_back(&chosen[r]);
+  }
+  std::vector<int64_t> sizes = representative_sizes(graph.symbols);
+  std::vector<HostTensor> inputs = sample_inputs(graph, sizes, 3);
+  auto expected = common::interpret(graph, inputs, {});
+  ASSERT_TRUE(expected.ok()) << expected.error().message;
+  for (const auto* parts : {&plain, &best}) {
+    common::Program program = assemble(cut, *parts);
+    ASSERT_TRUE(common::verify(program).ok()) << common::verify(program).error().message;
+    auto actual = interpret_program(program, inputs, sizes);
+    ASSERT_TRUE(actual.ok()) << actual.error().message;
+    EXPECT_LT(largest_difference(*actual, *expected), 5e-2);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Programs, ::testing::ValuesIn(model_files()),
+                         [](const auto& info) {
+                           std::filesystem::path path(info.param);
+                           std::string name = path.parent_path().filename().string();
+                           return name + "_" + std::to_string(info.index);
+                         });
+
+}  // namespace
+}  // namespace coordinator

@@ -1,0 +1,138 @@
+// Rules: if these fail, structure is not found, or a rewrite changes what a model computes.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "common/base/clock.h"
+#include "common/ir/builder.h"
+#include "coordinator/rules/saturate.h"
+
+namespace coordinator {
+namespace {
+
+using common::BinaryOp;
+using common::DType;
+using common::Expr;
+using common::Graph;
+using common::GraphBuilder;
+using common::InputKind;
+using common::Op;
+using common::ReduceOp;
+using common::Shape;
+using common::UnaryOp;
+using IrNode = common::NodeId;
+
+// The operations (with lowerings) in the class of the graph's first output.
+std::set<std::string> root_forms(const Graph& graph) {
+  common::SteadyClock clock;
+  Saturated s = saturate(graph, RunLimits{}, clock);
+  EXPECT_EQ(s.report.stop, StopReason::kSaturated);
+  std::set<std::string> forms;
+  s.graph->for_each_node(s.outputs[0], [&](coordinator::NodeId n) {
+    std::string name = s.heads->name(s.graph->head(n));
+    std::string operation = name.substr(0, name.find(' '));
+    forms.insert(operation + name.substr(name.rfind('@')));
+  });
+  return forms;
+}
+
+TEST(Rules, MatmulInEveryLayoutIsAContraction) {
+  for (int layout = 0; layout < 4; ++layout) {
+    GraphBuilder b({{1, 64}});
+    Expr s0 = Expr::symbol(0);
+    bool turn_a = (layout & 1) != 0;
+    bool turn_b = (layout & 2) != 0;
+    IrNode x =
+        b.input(InputKind::kUser, DType::kFloat32, turn_a ? Shape{8, s0} : Shape{s0, 8}, "x");
+    IrNode w =
+        b.input(InputKind::kWeight, DType::kFloat32, turn_b ? Shape{4, 8} : Shape{8, 4}, "w");
+    b.output(b.matmul(turn_a ? b.permute(x, {1, 0}) : x, turn_b ? b.permute(w, {1, 0}) : w));
+    auto forms = root_forms(b.finish());
+    EXPECT_TRUE(forms.count("contract@tile")) << layout;
+    EXPECT_TRUE(forms.count("contract@gemm")) << layout;
+  }
+}
+
+TEST(Rules, HalfPrecisionMatmulIsATileButNotALibraryCall) {
+  GraphBuilder b;
+  IrNode x = b.input(InputKind::kUser, DType::kBfloat16, {4, 8}, "x");
+  IrNode w = b.input(InputKind::kWeight, DType::kBfloat16, {8, 4}, "w");
+  b.output(b.matmul(b.cast(x, DType::kFloat32), b.cast(w, DType::kFloat32)));
+  auto forms = root_forms(b.finish());
+  EXPECT_TRUE(forms.count("contract@tile"));
+}
+
+TEST(Rules, ASumOfSquaresIsNoContraction) {
+  GraphBuilder b;
+  IrNode x = b.input(InputKind::kUser, DType::kFloat32, {4, 8}, "x");
+  b.output(b.reduce(ReduceOp::kSum, b.binary(BinaryOp::kMul, x, x), {1}));
+  EXPECT_FALSE(root_forms(b.finish()).count("contract@tile"));
+}
+
+IrNode softmax_parts(GraphBuilder& b, IrNode x, int sum_axis) {
+  IrNode top = b.reduce(ReduceOp::kMax, x, {1}, true);
+  IrNode e = b.unary(UnaryOp::kExp, b.binary(BinaryOp::kSub, x, top));
+  return b.binary(BinaryOp::kDiv, e, b.reduce(ReduceOp::kSum, e, {sum_axis}, true));
+}
+
+TEST(Rules, SoftmaxIsFoundFromItsParts) {
+  GraphBuilder b({{1, 64}});
+  IrNode x = b.input(InputKind::kUser, DType::kFloat32, {Expr::symbol(0), 7}, "x");
+  b.output(softmax_parts(b, x, 1));
+  EXPECT_TRUE(root_forms(b.finish()).count("softmax@in_place"));
+}
+
+TEST(Rules, ASumOverAnotherAxisIsNoSoftmax) {
+  GraphBuilder b;
+  IrNode x = b.input(InputKind::kUser, DType::kFloat32, {7, 7}, "x");
+  b.output(softmax_parts(b, x, 0));
+  EXPECT_FALSE(root_forms(b.finish()).count("softmax@in_place"));
+}
+
+// x * rsqrt(mean(x^2) + eps), with what is squared and the divisor as given.
+Graph rms(double divisor, bool centre) {
+  GraphBuilder b({{1, 64}});
+  IrNode x = b.input(InputKind::kUser, DType::kFloat32, {Expr::symbol(0), 3, 16}, "x");
+  auto mean = [&](IrNode v) {
+    return b.binary(BinaryOp::kDiv, b.reduce(ReduceOp::kSum, v, {2}, true),
+                    b.scalar(DType::kFloat32, divisor));
+  };
+  IrNode d = centre ? b.binary(BinaryOp::kSub, x, mean(x)) : x;
+  IrNode square = b.binary(BinaryOp::kPow, d, b.scalar(DType::kFloat32, 2));
+  IrNode variance = b.binary(BinaryOp::kAdd, mean(square), b.scalar(DType::kFloat32, 1e-5));
+  b.output(b.binary(BinaryOp::kMul, d, b.unary(UnaryOp::kRsqrt, variance)));
+  return b.finish();
+}
+
+TEST(Rules, NormsAreFoundFromTheirParts) {
+  EXPECT_TRUE(root_forms(rms(16, false)).count("norm@in_place"));
+  EXPECT_TRUE(root_forms(rms(16, true)).count("norm@in_place"));
+}
+
+TEST(Rules, ASumScaledByAnotherNumberIsNoNorm) {
+  EXPECT_FALSE(root_forms(rms(17, false)).count("norm@in_place"));
+}
+
+TEST(Rules, NeutralElementsVanish) {
+  GraphBuilder b;
+  IrNode x = b.input(InputKind::kUser, DType::kFloat32, {4}, "x");
+  IrNode y = b.binary(BinaryOp::kAdd, b.binary(BinaryOp::kMul, x, b.scalar(DType::kFloat32, 1)),
+                      b.scalar(DType::kFloat32, 0));
+  b.output(b.unary(UnaryOp::kNeg, b.unary(UnaryOp::kNeg, y)));
+  EXPECT_TRUE(root_forms(b.finish()).count("input@in_place"));
+}
+
+TEST(Rules, LossyCastsStay) {
+  auto through = [](DType from, DType via) {
+    GraphBuilder b;
+    IrNode x = b.input(InputKind::kUser, from, {4}, "x");
+    b.output(b.cast(b.cast(x, via), from));
+    return root_forms(b.finish()).count("input@in_place") != 0;
+  };
+  EXPECT_TRUE(through(DType::kBfloat16, DType::kFloat32));
+  EXPECT_FALSE(through(DType::kFloat32, DType::kBfloat16));
+  EXPECT_FALSE(through(DType::kInt64, DType::kFloat64));
+}
+
+}  // namespace
+}  // namespace coordinator
