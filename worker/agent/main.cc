@@ -12,6 +12,7 @@
 #include "worker/agent/agent.h"
 #include "worker/agent/options.h"
 #include "worker/agent/pipeline.h"
+#include "worker/agent/print_source.h"
 #include "worker/codegen/cpu_c.h"
 #include "worker/compile/target.h"
 #include "worker/profile/executor_child.h"
@@ -71,6 +72,7 @@ common::Status serve(const WorkerOptions& options, const common::Target& target,
 
 int run(int argc, char** argv) {
   if (argc > 1 && argv[1] == kExecutorFlag) return run_executor_child(STDIN_FILENO);
+  if (argc == 2 && std::string_view(argv[1]) == "print-source") return run_print_source();
   auto parsed = parse_options(argc, argv);
   if (const int* code = std::get_if<int>(&parsed)) return *code;
   const auto& options = std::get<WorkerOptions>(parsed);

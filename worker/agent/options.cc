@@ -54,6 +54,9 @@ std::variant<WorkerOptions, int> parse_options(int argc, char** argv) {
   app.add_option("--key", key_file, "File with this worker's CURVE keys; created when missing");
   app.add_option("--farm-key", farm_key, "The coordinator's public CURVE key");
   app.set_version_flag("--version", std::string(common::build_name()));
+  app.failure_message([](const CLI::App*, const CLI::Error& error) {
+    return common::cat("lfarm-worker: ", error.what(), "\n");
+  });
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -1,0 +1,22 @@
+// The stages of a search as text, for `lfarm print`.
+#pragma once
+
+#include <string>
+
+#include "common/ir/llir.h"
+
+namespace coordinator {
+
+// Each region's saturated e-graph: what was found, rule by rule, and every class.
+std::string print_egraphs(const common::Graph& graph);
+// Each region's default program and the first few alternatives, with predicted times.
+std::string print_candidates(const common::Graph& graph);
+// The whole graph's program as it is before anything was measured.
+common::Program default_program(const common::Graph& graph);
+
+// `lfarm-coordinator print --stage egraph|candidates|program`: reads an encoded graph from standard
+// input and writes text (an encoded program for `program`) to standard output. Exit code 0, or 2
+// with one line on standard error.
+int run_print(int argc, const char* const* argv);
+
+}  // namespace coordinator

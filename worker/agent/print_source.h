@@ -1,0 +1,10 @@
+// `lfarm-worker print-source`: an encoded program on standard input, its kernels' source on
+// standard output, for `lfarm print --stage source`.
+#pragma once
+
+namespace worker {
+
+// Exit code 0, or 2 with one line on standard error.
+int run_print_source();
+
+}  // namespace worker
