@@ -23,6 +23,7 @@ namespace {
 
 constexpr std::string_view kLastJobName = "coordinator/last-job";
 constexpr int64_t kNsPerMs = 1'000'000;
+constexpr int64_t kRoundMs = 10;
 // A job whose only budget is a time may try this many.
 constexpr int64_t kCandidatesMax = 1'000'000;
 
@@ -283,6 +284,7 @@ void JobTable::admit(Job& job) {
     if (status.ok()) status = journal_job(store, request, graph.bytes);
     return [this, id, status, request, &store] {
       Job* job = find(id);
+      has_news_ = true;
       if (job != nullptr && status.ok()) return job->admitted();
       if (job != nullptr) return job->fail(status.error());
       // It was cancelled meanwhile.
@@ -314,6 +316,7 @@ void JobTable::prepare(Job& job) {
     }
     return [this, id, prepared, error] {
       Job* job = find(id);
+      has_news_ = true;
       if (job == nullptr) return;
       if (error) return job->fail(*error);
       job->start_search(std::move(prepared->search), prepared->measurements);
@@ -321,25 +324,29 @@ void JobTable::prepare(Job& job) {
   });
 }
 
-void JobTable::begin_queued() {
-  size_t active = 0;
-  for (const auto& [id, job] : jobs_) active += job->phase() >= Phase::kPreparing ? 1 : 0;
-  for (auto& [id, job] : jobs_) {
-    if (active >= env_.options.searches_max) return;
-    if (job->phase() != Phase::kQueued) continue;
-    prepare(*job);
-    ++active;
+void JobTable::turn(int64_t now_ns) {
+  for (farm::JobId id : searching_) {
+    Job& job = *jobs_.at(id);
+    job.drive();
+    has_news_ = has_news_ || job.phase() == Phase::kEnded;
   }
-}
-
-void JobTable::tick(int64_t now_ns) {
+  // Thousands of jobs may wait; only the few that search are looked at on every turn.
+  if (!has_news_ && now_ns - last_round_ns_ < kRoundMs * kNsPerMs) return;
+  has_news_ = false;
+  last_round_ns_ = now_ns;
   try_parked(now_ns);
-  for (auto& [id, job] : jobs_) {
-    job->drive();
-    job->tick(now_ns);
-  }
+  for (auto& [id, job] : jobs_) job->tick(now_ns);
   sweep();
   begin_queued();
+}
+
+void JobTable::begin_queued() {
+  for (auto& [id, job] : jobs_) {
+    if (searching_.size() >= env_.options.searches_max) return;
+    if (job->phase() != Phase::kQueued) continue;
+    searching_.insert(id);
+    prepare(*job);
+  }
 }
 
 void JobTable::sweep() {
@@ -348,6 +355,7 @@ void JobTable::sweep() {
       ++it;
       continue;
     }
+    searching_.erase(it->first);
     auto key = by_key_.find(it->second->request().key.digest());
     if (key != by_key_.end() && key->second == it->first) by_key_.erase(key);
     it = jobs_.erase(it);

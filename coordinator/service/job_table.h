@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -33,8 +34,9 @@ class JobTable final : public TaskSink {
   void object_missing(const std::string& worker, const common::Digest& digest);
 
   void task_done(TaskDone done) override;
-  // To be called on every turn of the loop: deadlines, progress, proposals, ended jobs.
-  void tick(int64_t now_ns);
+  // To be called on every turn of the loop: proposals; deadlines, progress and the queue now and
+  // then.
+  void turn(int64_t now_ns);
   // Tells every client that waits; journals stay for the next coordinator.
   void interrupt(const common::Error& error);
 
@@ -73,6 +75,9 @@ class JobTable final : public TaskSink {
   std::unordered_map<common::Digest, farm::JobId> by_key_;
   std::vector<Parked> parked_;
   farm::JobId last_id_ = 0;
+  std::set<farm::JobId> searching_;  // preparing, searching or fetching
+  bool has_news_ = true;             // a job came, was admitted or ended
+  int64_t last_round_ns_ = 0;
 };
 
 }  // namespace coordinator::service

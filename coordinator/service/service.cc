@@ -55,8 +55,13 @@ std::string allow_file(const ServiceOptions& options) {
 
 Result<common::AllowList> read_allow_list(const ServiceOptions& options) {
   constexpr size_t kAllowBytesMax = size_t{16} << 20;
-  LFARM_ASSIGN_OR_RETURN(std::string text, common::read_file(allow_file(options), kAllowBytesMax));
-  return common::AllowList::parse(text);
+  auto text = common::read_file(allow_file(options), kAllowBytesMax);
+  if (!text.ok()) {
+    return common::invalid_input(cat("no allow-list: ", text.error().message,
+                                     "; list who may connect as lines of KEY TENANT ROLE,ROLE, "
+                                     "with keys from 'lfarm keys'"));
+  }
+  return common::AllowList::parse(*text);
 }
 
 Result<Security> secure(const ServiceOptions& options, common::WireContext& context) {
@@ -196,7 +201,7 @@ void Service::State::turn() {
   post.flush();
   bool drained = drain();
   if (drained) dispatcher.feed(farm::Tick{});
-  jobs.tick(clock.now_ns());
+  jobs.turn(clock.now_ns());
 }
 
 // False when there is more to read.

@@ -45,6 +45,7 @@ class ServiceTest : public testing::Test {
     EXPECT_TRUE(status_.ok());
   }
   std::string endpoint() const { return service_->endpoint(); }
+  std::string public_key() const { return service_->public_key(); }
   static common::Submit request(uint64_t budget = 6) {
     common::Submit submit;
     submit.target = kTestTarget;

@@ -14,15 +14,17 @@ using common::cat;
 
 namespace {
 
-common::DealerSocket connect(common::WireContext& context, const std::string& endpoint) {
-  auto socket = common::DealerSocket::connect(context, {endpoint, std::nullopt, nullptr});
+common::DealerSocket connect(common::WireContext& context, const std::string& endpoint,
+                             std::optional<common::ClientKeys> keys) {
+  auto socket = common::DealerSocket::connect(context, {endpoint, std::move(keys), nullptr});
   if (!socket.ok()) throw std::runtime_error(socket.error().message);
   return std::move(socket).value();
 }
 
 }  // namespace
 
-FakePeer::FakePeer(const std::string& endpoint) : socket_(connect(context_, endpoint)) {}
+FakePeer::FakePeer(const std::string& endpoint, std::optional<common::ClientKeys> keys)
+    : socket_(connect(context_, endpoint, std::move(keys))) {}
 
 void FakePeer::send(const common::Message& message, const common::SharedBytes& blob) {
   if (socket_.send(message, blob) != common::SendOutcome::kSent) {
@@ -58,7 +60,8 @@ bool converse(const std::vector<FakePeer*>& peers, const std::function<bool()>& 
 
 // ---- Client ------------------------------------------------------------------------------------
 
-FakeClient::FakeClient(const std::string& endpoint) : FakePeer(endpoint) {
+FakeClient::FakeClient(const std::string& endpoint, std::optional<common::ClientKeys> keys)
+    : FakePeer(endpoint, std::move(keys)) {
   send(common::ClientHello{"client", common::kProtocolVersion, "test"});
 }
 

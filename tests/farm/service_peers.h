@@ -18,7 +18,8 @@ namespace coordinator::service {
 // One connection; what arrives is handed to the subclass while a Stage waits.
 class FakePeer {
  public:
-  explicit FakePeer(const std::string& endpoint);
+  explicit FakePeer(const std::string& endpoint,
+                    std::optional<common::ClientKeys> keys = std::nullopt);
   virtual ~FakePeer() = default;
   void send(const common::Message& message, const common::SharedBytes& blob = {});
   common::DealerSocket& socket() { return socket_; }
@@ -36,7 +37,8 @@ class FakePeer {
 // Keeps everything it is told; gives its graphs to who asks.
 class FakeClient final : public FakePeer {
  public:
-  explicit FakeClient(const std::string& endpoint);
+  explicit FakeClient(const std::string& endpoint,
+                      std::optional<common::ClientKeys> keys = std::nullopt);
   // Returns the request id. The bytes go with the message, or wait for a BlobRequest.
   uint64_t submit(const common::Graph& graph, common::Submit request, bool with_blob = true);
   template <class Message>

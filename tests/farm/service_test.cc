@@ -2,7 +2,10 @@
 // or plans reach clients incomplete or unsigned.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "common/base/cat.h"
+#include "common/ir/builder.h"
 #include "common/ir/graph_hash.h"
 #include "common/wire/ir_codec.h"
 #include "tests/farm/service_farm.h"
@@ -354,6 +357,83 @@ TEST_F(ServiceTest, UnknownConnectionsAreAskedForTheirHello) {
   ASSERT_TRUE(converse({&client}, [&] { return client.last<common::Refused>() != nullptr; }));
 }
 
+TEST_F(ServiceTest, ManyClientsOfANewGraphStartOneSearch) {
+  start();
+  FakeWorker worker(endpoint(), "w1", kTestTarget);
+  std::vector<std::unique_ptr<FakeClient>> clients;
+  std::vector<FakePeer*> peers{&worker};
+  for (int i = 0; i < 50; ++i) {
+    clients.push_back(std::make_unique<FakeClient>(endpoint()));
+    clients.back()->submit(scripted_graph(8), request(), i % 2 == 0);
+    peers.push_back(clients.back().get());
+  }
+  ASSERT_TRUE(converse(peers, [&] {
+    return std::all_of(clients.begin(), clients.end(),
+                       [](const auto& client) { return client->plan() != nullptr; });
+  }));
+  EXPECT_EQ(counters_->searches, 1);
+  EXPECT_EQ(worker.answered, 6u);
+}
+
+TEST_F(ServiceTest, JobsBeyondTheBoundWaitTheirTurn) {
+  options_.searches_max = 1;
+  start();
+  FakeWorker worker(endpoint(), "w1", kTestTarget);
+  worker.answers_max = 0;
+  FakeClient client(endpoint());
+  for (int64_t size = 1; size <= 3; ++size) client.submit(scripted_graph(size), request());
+  ASSERT_TRUE(converse({&worker, &client}, [&] {
+    return client.count<common::Accepted>() == 3 && worker.tasks.size() == 2;
+  }));
+  EXPECT_EQ(counters_->searches, 1);
+  worker.release();
+  ASSERT_TRUE(converse({&worker, &client}, [&] { return client.count<common::PlanReady>() == 3; }));
+  EXPECT_EQ(counters_->searches, 3);
+}
+
+TEST_F(ServiceTest, TheRealSearchFindsAPlan) {
+  options_.create_search = JobSearch::create;
+  start();
+  common::GraphBuilder b;
+  common::NodeId h = b.input(common::InputKind::kUser, common::DType::kFloat32, {8, 16}, "x");
+  for (int layer = 0; layer < 2; ++layer) {
+    common::NodeId w = b.input(common::InputKind::kWeight, common::DType::kFloat32, {16, 16}, "w");
+    common::NodeId y = b.unary(common::UnaryOp::kTanh, b.matmul(h, w));
+    h = b.binary(common::BinaryOp::kSub, y, b.reduce(common::ReduceOp::kMax, y, {1}, true));
+  }
+  b.output(h);
+  common::Graph graph = b.finish();
+  FakeWorker worker(endpoint(), "w1", kTestTarget, 4);
+  FakeClient client(endpoint());
+  client.submit(graph, request(24));
+  ASSERT_TRUE(converse({&worker, &client}, [&] {
+    return client.plan() != nullptr || client.last<common::JobFailed>() != nullptr;
+  }));
+  ASSERT_NE(client.plan(), nullptr) << client.last<common::JobFailed>()->message;
+  EXPECT_LE(client.last<common::PlanReady>()->candidates, 24u);
+  EXPECT_LE(client.last<common::PlanReady>()->best_ns,
+            client.last<common::PlanReady>()->baseline_ns);
+}
+
+TEST_F(ServiceTest, KeysDecideWhoMayDoWhat) {
+  common::KeyPair reader = common::make_key_pair();
+  common::KeyPair stranger = common::make_key_pair();
+  options_.secure = true;
+  EXPECT_FALSE(Service::create(options_).ok()) << "no allow-list";
+  std::string list = reader.public_key + " team read\n";
+  ASSERT_TRUE(common::write_file_atomic(options_.state + "/allow", common::as_bytes(list)).ok());
+  start();
+  FakeClient client(endpoint(), common::ClientKeys{reader, public_key()});
+  ASSERT_TRUE(converse({&client}, [&] { return client.last<common::Welcome>() != nullptr; }));
+  client.submit(scripted_graph(8), request());
+  ASSERT_TRUE(converse({&client}, [&] { return client.last<common::Refused>() != nullptr; }));
+  client.send(common::PullPlan{1, common::digest_of("key")});
+  ASSERT_TRUE(converse({&client}, [&] { return client.last<common::PlanMissing>() != nullptr; }));
+  FakeClient unknown(endpoint(), common::ClientKeys{stranger, public_key()});
+  ASSERT_TRUE(converse({&unknown}, [&] { return unknown.socket().counters().denied.load() > 0; }));
+  EXPECT_TRUE(unknown.inbox.empty());
+}
+
 TEST_F(ServiceTest, EveryStatusTopicIsAnswered) {
   start();
   FakeWorker worker(endpoint(), "w1", kTestTarget);
@@ -380,7 +460,7 @@ TEST_F(ServiceTest, ClientsAreToldWhenTheFarmStopsAndTheJobGoesOn) {
   worker->answers_max = 3;
   FakeClient client(endpoint());
   client.submit(scripted_graph(8), request());
-  ASSERT_TRUE(converse({worker.get(), &client}, [&] { return worker->tasks.size() >= 4; }));
+  ASSERT_TRUE(converse({worker.get(), &client}, [&] { return worker->tasks.size() == 5; }));
   stop();
   ASSERT_TRUE(converse({&client}, [&] { return client.last<common::JobFailed>() != nullptr; }));
   EXPECT_EQ(client.last<common::JobFailed>()->code, common::Code::kUnavailable);
