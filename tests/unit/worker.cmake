@@ -4,3 +4,5 @@ lfarm_test(worker_profile LABEL unit SOURCES worker_profile_test.cc
 target_include_directories(test_worker_profile PRIVATE ${CMAKE_SOURCE_DIR})
 lfarm_test(worker_pipeline LABEL unit SOURCES worker_pipeline_test.cc
   COMPONENTS worker/agent worker/profile worker/codegen worker/compile common/wire common/ir)
+lfarm_test(worker_binary LABEL unit SOURCES worker_binary_test.cc
+  COMPONENTS common/base common/wire DEPENDS lfarm-worker)

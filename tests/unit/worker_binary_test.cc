@@ -1,0 +1,107 @@
+// lfarm-worker as a process: exit codes, the good-bye on SIGTERM, and what it leaves behind.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+
+#include "common/base/clock.h"
+#include "common/base/files.h"
+#include "common/base/subprocess.h"
+#include "common/wire/socket.h"
+
+namespace worker {
+namespace {
+
+constexpr const char* kWorker = LFARM_BIN_DIR "/lfarm-worker";
+constexpr int kPatienceMs = 20'000;
+
+class WorkerBinaryTest : public testing::Test {
+ protected:
+  WorkerBinaryTest() : state_(std::move(common::ScratchDirectory::create("lfarm-test")).value()) {}
+
+  common::CommandOutput run(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), kWorker);
+    auto output = common::run_command(arguments, kPatienceMs);
+    EXPECT_TRUE(output.ok());
+    return output.ok() ? *output : common::CommandOutput{};
+  }
+  common::Subprocess start(const std::string& endpoint) {
+    common::SpawnOptions options;
+    options.arguments = {kWorker,    "--farm", endpoint,  "--name",     "w1",
+                         "--device", "cpu",    "--state", state_.path()};
+    auto child = common::Subprocess::start(options);
+    EXPECT_TRUE(child.ok());
+    return std::move(child).value();
+  }
+  // The first message of type T from the worker.
+  template <class T>
+  bool receive(common::RouterSocket& router, std::string* peer) {
+    common::SteadyClock clock;
+    int64_t end = clock.now_ns() + int64_t{kPatienceMs} * 1'000'000;
+    common::Poller poller;
+    poller.watch(router);
+    std::vector<common::Arrival> arrivals;
+    while (clock.now_ns() < end) {
+      if (!poller.wait(50).ok()) return false;
+      arrivals.clear();
+      router.receive(arrivals, 10);
+      for (const common::Arrival& arrival : arrivals) {
+        *peer = arrival.peer;
+        if (arrival.packet.ok() && std::holds_alternative<T>(arrival.packet->message)) return true;
+      }
+    }
+    return false;
+  }
+
+  common::ScratchDirectory state_;
+};
+
+TEST_F(WorkerBinaryTest, MistakesExitWithTwoAndOneLine) {
+  const std::vector<std::string> mistakes[] = {
+      {"--device", "cuda"}, {"--device", "abacus"},
+      {"--slots", "0"},     {"--farm", "nonsense", "--state", state_.path()},
+      {"--farm-key", "x"},  {"--no-such-option"}};
+  for (const std::vector<std::string>& arguments : mistakes) {
+    common::CommandOutput output = run(arguments);
+    EXPECT_EQ(output.status.code, 2) << arguments[0] << ": " << output.output;
+    EXPECT_EQ(std::count(output.output.begin(), output.output.end(), '\n'), 1) << output.output;
+  }
+}
+
+TEST_F(WorkerBinaryTest, StopsOnSigtermWhenTheCoordinatorHasGone) {
+  common::WireContext context;
+  auto router = common::RouterSocket::bind(context, {"tcp://127.0.0.1:*", std::nullopt, {}, {}});
+  ASSERT_TRUE(router.ok());
+  common::Subprocess worker = start(router->endpoint());
+  std::string peer;
+  ASSERT_TRUE(receive<common::WorkerHello>(*router, &peer));
+  { common::RouterSocket gone = std::move(router).value(); }
+  worker.send_signal(SIGTERM);
+  auto status = worker.wait(kPatienceMs);
+  ASSERT_TRUE(status.has_value()) << "the worker does not stop";
+  EXPECT_EQ(status->signal, 0);
+  EXPECT_EQ(status->code, 0);
+}
+
+TEST_F(WorkerBinaryTest, SaysGoodbyeOnSigterm) {
+  common::WireContext context;
+  auto router = common::RouterSocket::bind(context, {"tcp://127.0.0.1:*", std::nullopt, {}, {}});
+  ASSERT_TRUE(router.ok());
+  common::Subprocess worker = start(router->endpoint());
+  std::string peer;
+  ASSERT_TRUE(receive<common::WorkerHello>(*router, &peer));
+  common::Welcome welcome;
+  welcome.coordinator_id = "c1";
+  welcome.heartbeat_ms = 100;
+  EXPECT_EQ(router->send(peer, welcome), common::SendOutcome::kSent);
+  ASSERT_TRUE(receive<common::Credit>(*router, &peer));
+  worker.send_signal(SIGTERM);
+  EXPECT_TRUE(receive<common::WorkerBye>(*router, &peer));
+  auto status = worker.wait(kPatienceMs);
+  ASSERT_TRUE(status.has_value()) << "the worker does not stop";
+  EXPECT_EQ(status->signal, 0);
+  EXPECT_EQ(status->code, 0);
+}
+
+}  // namespace
+}  // namespace worker
