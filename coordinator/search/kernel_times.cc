@@ -9,8 +9,12 @@ namespace coordinator {
 
 std::optional<double> KernelTimes::known(const common::Digest& fingerprint) {
   if (auto it = measured_.find(fingerprint); it != measured_.end()) return it->second;
-  auto ns = earlier_ ? earlier_->kernel_ns(fingerprint) : std::nullopt;
-  if (!ns) return std::nullopt;
+  if (!earlier_ || unknown_.count(fingerprint) != 0) return std::nullopt;
+  auto ns = earlier_->kernel_ns(fingerprint);
+  if (!ns) {
+    unknown_.insert(fingerprint);
+    return std::nullopt;
+  }
   ++reused_;
   return measured_.emplace(fingerprint, static_cast<double>(*ns)).first->second;
 }

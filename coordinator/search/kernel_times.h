@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "common/ir/llir.h"
@@ -35,6 +36,8 @@ class KernelTimes {
   const MeasurementSource* earlier_;
   std::vector<int64_t> sizes_;
   std::map<common::Digest, double> measured_;
+  // Asked for and not found: what others measure meanwhile must not change this search's course.
+  std::set<common::Digest> unknown_;
   double log_ratio_sum_ = 0;  // of measured to predicted time
   int64_t ratios_ = 0;
   int64_t reused_ = 0;

@@ -1,6 +1,7 @@
 // The job's search: if these fail, searches are not reproducible, run duplicates, or end badly.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 
 #include "common/base/random.h"
@@ -59,8 +60,9 @@ struct Trace {
 
 // Keeps up to `parallel` candidates in flight and answers them in an order drawn from `order_seed`.
 Trace run(const SearchOptions& options, size_t parallel, uint64_t order_seed,
-          const std::function<CandidateResult(const CandidateTask&)>& device = measure) {
-  auto search = JobSearch::create(model(), options, nullptr);
+          const std::function<CandidateResult(const CandidateTask&)>& device = measure,
+          const MeasurementSource* earlier = nullptr) {
+  auto search = JobSearch::create(model(), options, earlier);
   EXPECT_TRUE(search.ok());
   common::Random random(order_seed);
   Trace trace;
@@ -101,6 +103,46 @@ TEST(JobSearch, SameSeedSameCandidatesWhateverTheOrderOfResults) {
     }
   }
   EXPECT_NE(run(options(48, 2), 4, 1).fingerprints, reference.fingerprints);
+}
+
+// Remembers every kernel as soon as it was measured, as a farm's store does.
+class Store : public MeasurementSource {
+ public:
+  std::optional<int64_t> kernel_ns(const common::Digest& kernel) const override {
+    auto it = times.find(kernel);
+    return it == times.end() ? std::nullopt : std::optional(it->second);
+  }
+  std::map<common::Digest, int64_t> times;
+};
+
+TEST(JobSearch, ItsOwnMeasurementsInTheStoreDoNotChangeItsCourse) {
+  Trace reference = run(options(48), 4, 1);
+  Store store;
+  auto remember = [&](const CandidateTask& task) {
+    CandidateResult result = measure(task);
+    for (size_t k = 0; k < task.payload.program.kernels.size(); ++k) {
+      store.times[common::kernel_fingerprint(task.payload.program.kernels[k])] =
+          static_cast<int64_t>(result.report.kernel_ns[k]);
+    }
+    return result;
+  };
+  EXPECT_EQ(run(options(48), 4, 1, remember, &store).fingerprints, reference.fingerprints);
+}
+
+TEST(JobSearch, KnownKernelsAreReused) {
+  Store store;
+  auto remember = [&](const CandidateTask& task) {
+    CandidateResult result = measure(task);
+    for (size_t k = 0; k < task.payload.program.kernels.size(); ++k) {
+      store.times[common::kernel_fingerprint(task.payload.program.kernels[k])] =
+          static_cast<int64_t>(result.report.kernel_ns[k]);
+    }
+    return result;
+  };
+  run(options(48), 4, 1, remember, &store);
+  auto search = JobSearch::create(model(), options(48), &store);
+  ASSERT_TRUE(search.ok());
+  EXPECT_GT((*search)->status().reused, 0);
 }
 
 TEST(JobSearch, NeverSendsAProgramTwiceAndKeepsItsBudget) {
