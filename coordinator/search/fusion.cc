@@ -243,9 +243,16 @@ void repair_stores(const Selected& selected, Stores& stores) {
       auto offender = TileCheck(selected, stores, id).offender();
       if (!offender) break;
       stores[at(*offender)] = 1;
-      // The stored node is an earlier root that may have troubles of its own.
-      while (auto inner = TileCheck(selected, stores, *offender).offender()) {
-        stores[at(*inner)] = 1;
+      // A stored node is an earlier root that may have troubles of its own.
+      std::vector<common::NodeId> troubled{*offender};
+      while (!troubled.empty()) {
+        auto inner = TileCheck(selected, stores, troubled.back()).offender();
+        if (inner) {
+          stores[at(*inner)] = 1;
+          troubled.push_back(*inner);
+        } else {
+          troubled.pop_back();
+        }
       }
     }
   }
