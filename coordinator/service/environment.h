@@ -21,7 +21,8 @@ struct Environment {
   BlobTable& blobs;
   Dispatcher& dispatcher;
   Workers& workers;
-  Background& background;
+  Background& background;  // admits and prepares jobs, which may take seconds
+  Background& steps;       // takes searches forward
   PlanShelf& plans;
 };
 

@@ -18,7 +18,8 @@ namespace {
 
 // Proposed beyond what workers can take now, so that a freed worker never waits for the loop.
 constexpr size_t kReserve = 2;
-constexpr int kProposalsMax = 16;  // at a time, so that one job does not hold up the loop
+constexpr size_t kReserveShare = 8;   // and one more for so many slots
+constexpr size_t kProposalsMax = 64;  // in one step
 constexpr int64_t kNsPerMs = 1'000'000;
 constexpr const char* kTooManyGraphs = "the farm holds too many graphs; submit it again later";
 constexpr int64_t kQuietProgressMs = 1'000;  // a sign of life when nothing changes
@@ -101,8 +102,9 @@ void Job::admitted() {
 void Job::start_search(std::unique_ptr<JobSearch> search,
                        std::shared_ptr<const MeasurementSource> measurements) {
   graph_.reset();
-  search_ = std::move(search);
-  measurements_ = std::move(measurements);
+  search_ =
+      std::make_shared<SearchSteps>(std::move(search), std::move(measurements), std::move(known_));
+  status_ = search_->status();
   phase_ = Phase::kSearching;
   stages_.end(env_.clock.now_ns());
   for (const StageTime& stage : search_->preparation()) stages_.add(stage.stage, stage.ms);
@@ -111,72 +113,62 @@ void Job::start_search(std::unique_ptr<JobSearch> search,
 // ---- Searching ---------------------------------------------------------------------------------
 
 void Job::drive() {
-  if (phase_ != Phase::kSearching) return;
-  stages_.enter(search_->status().stage, env_.clock.now_ns());
-  size_t room = env_.workers.slots(request_.key.target.name) + kReserve;
-  while (phase_ == Phase::kSearching && !search_->done()) {
-    size_t open = env_.dispatcher.open_tasks(request_.id);
-    if (open >= room) return;
-    int most = static_cast<int>(std::min<size_t>(room - open, kProposalsMax));
-    std::vector<CandidateTask> candidates = search_->propose(most);
-    if (candidates.empty() && (!sent_.empty() || search_->done())) break;
-    if (candidates.empty()) {
-      return fail(common::internal_error("the search neither proposes candidates nor ends"));
-    }
-    for (CandidateTask& candidate : candidates) {
-      if (phase_ == Phase::kSearching) propose(std::move(candidate));
-    }
-  }
-  if (phase_ == Phase::kSearching && search_->done()) finish_search();
+  if (phase_ != Phase::kSearching || is_stepping_) return;
+  stages_.enter(status_.stage, env_.clock.now_ns());
+  size_t slots = env_.workers.slots(request_.key.target.name);
+  size_t room = slots + kReserve + slots / kReserveShare;
+  size_t open = env_.dispatcher.open_tasks(request_.id);
+  size_t wanted = room > open && !is_waiting_ ? std::min(room - open, kProposalsMax) : 0;
+  bool has_news = !next_step_.results.empty() || next_step_.finish_now;
+  if (wanted == 0 && !has_news) return;
+  next_step_.candidates = static_cast<int>(wanted);
+  is_stepping_ = true;
+  env_.steps.start([self = std::weak_ptr<Job*>(self_), search = search_,
+                    request = std::make_shared<StepRequest>(std::exchange(next_step_, {}))] {
+    auto step = std::make_shared<common::Result<StepResult>>(search->advance(std::move(*request)));
+    return [self, step] {
+      if (auto job = self.lock()) (*job)->step_done(std::move(*step));
+    };
+  });
 }
 
-void Job::propose(CandidateTask candidate) {
-  Sent sent;
-  sent.key = {candidate.payload.kind, candidate.fingerprint};
-  for (const common::Kernel& kernel : candidate.payload.program.kernels) {
-    sent.kernels.push_back(common::kernel_fingerprint(kernel));
+void Job::step_done(common::Result<StepResult> step) {
+  is_stepping_ = false;
+  if (phase_ != Phase::kSearching) return;
+  if (!step.ok()) return fail(step.error());
+  status_ = step->status;
+  // Results that came during the step wake the search up again, see learn().
+  bool came_short = step->candidates.size() < static_cast<size_t>(step->asked);
+  is_waiting_ = came_short && next_step_.results.empty() && !next_step_.finish_now;
+  for (ReadyCandidate& candidate : step->candidates) {
+    if (phase_ == Phase::kSearching) send(std::move(candidate));
   }
-  auto known = known_.find(sent.key);
-  if (known != known_.end()) {
-    CandidateResult result = std::move(known->second);
-    known_.erase(known);
-    if (result.report.kernels.size() == sent.kernels.size() ||
-        result.outcome != common::TaskOutcome::kOk) {
-      return search_->on_result(candidate.id, result);
-    }
+  if (phase_ != Phase::kSearching) return;
+  if (step->outcome) return finish_search(std::move(*step->outcome));
+  if (is_waiting_ && sent_.empty()) {
+    fail(common::internal_error("the search neither proposes candidates nor ends"));
   }
-  std::optional<Digest> graph = graph_blob(candidate.graph);
-  if (!graph) return fail(common::unavailable(kTooManyGraphs));
-  candidate.payload.graph = *graph;
+}
+
+void Job::send(ReadyCandidate candidate) {
+  if (graph_blobs_.count(candidate.graph) == 0) {
+    auto blob = env_.blobs.hold(std::move(candidate.graph_bytes));
+    if (!blob) return fail(common::unavailable(kTooManyGraphs));
+    graph_blobs_.emplace(candidate.graph, std::move(*blob));
+  }
   TaskSpec spec;
   spec.job = request_.id;
   spec.tag = candidate.id;
   spec.target = request_.key.target.name;
-  spec.fingerprint = candidate.fingerprint;
-  spec.payload = common::encode_task_payload(candidate.payload);
-  spec.blobs = {*graph};
-  spec.kernels = sent.kernels;
-  if (spec.payload.size() > common::kPayloadBytesMax) {
-    CandidateResult result;
-    result.outcome = common::TaskOutcome::kCompileError;
-    result.message = cat("the program takes ", spec.payload.size(), " bytes, too many to send");
-    return search_->on_result(candidate.id, result);
-  }
-  if (candidate.payload.kind != common::TaskKind::kCandidate) {
+  spec.fingerprint = candidate.key.second;
+  spec.payload = std::move(candidate.payload);
+  spec.blobs = {candidate.graph};
+  spec.kernels = candidate.kernels;
+  if (candidate.key.first != common::TaskKind::kCandidate) {
     finalists_sent_.emplace(candidate.id, spec);
   }
-  sent_.emplace(candidate.id, std::move(sent));
+  sent_.emplace(candidate.id, Sent{candidate.key, std::move(candidate.kernels)});
   env_.dispatcher.add_task(std::move(spec));
-}
-
-std::optional<Digest> Job::graph_blob(const std::shared_ptr<const common::Graph>& graph) {
-  auto found = graph_blobs_.find(graph.get());
-  if (found == graph_blobs_.end()) {
-    auto blob = env_.blobs.hold(common::share(common::encode_graph(*graph)));
-    if (!blob) return std::nullopt;
-    found = graph_blobs_.emplace(graph.get(), std::make_pair(graph, std::move(*blob))).first;
-  }
-  return found->second.second.digest();
 }
 
 void Job::task_done(uint64_t tag, const CandidateResult& result) {
@@ -203,7 +195,8 @@ void Job::learn(uint64_t candidate, const CandidateResult& result) {
           cat("job ", request_.id, ": a result is not in the journal: ", status.error().message));
     }
   }
-  search_->on_result(candidate, result);
+  next_step_.results.emplace_back(candidate, result);
+  is_waiting_ = false;
 }
 
 void Job::keep_measurements(const std::vector<Digest>& kernels, const common::TaskReport& report) {
@@ -223,8 +216,7 @@ void Job::keep_measurements(const std::vector<Digest>& kernels, const common::Ta
 
 // ---- From the search's outcome to a plan in the store ------------------------------------------
 
-void Job::finish_search() {
-  auto outcome = search_->outcome();
+void Job::finish_search(common::Result<SearchOutcome> outcome) {
   if (!outcome.ok()) return fail(outcome.error());
   plan_ = std::move(outcome->plan);
   holder_ = std::move(outcome->worker);
@@ -323,7 +315,7 @@ void Job::complete() {
   if (!ready.ok()) return fail(ready.error());
   int64_t now_ns = env_.clock.now_ns();
   stages_.end(now_ns);
-  SearchStatus status = search_->status();
+  const SearchStatus& status = status_;
   common::PlanReady message = ready->message(0);
   message.job_id = request_.id;
   message.cache = status.reused > 0 ? common::CacheOutcome::kPartial : common::CacheOutcome::kMiss;
@@ -383,7 +375,8 @@ void Job::tick(int64_t now_ns) {
   if (phase_ == Phase::kSearching && !told_to_finish_ && request_.budget_ms != 0 &&
       as_count(elapsed_ms(now_ns)) >= request_.budget_ms) {
     told_to_finish_ = true;
-    search_->finish_now();
+    next_step_.finish_now = true;
+    is_waiting_ = false;
   }
   check_workers(now_ns);
   if (phase_ != Phase::kEnded) report_progress(now_ns);
@@ -407,7 +400,7 @@ void Job::check_workers(int64_t now_ns) {
 void Job::report_progress(int64_t now_ns) {
   if (subscribers_.empty() || !is_admitted_) return;
   if (now_ns - last_progress_ns_ < env_.options.progress_ms * kNsPerMs) return;
-  SearchStatus status = this->status();
+  const SearchStatus& status = status_;
   common::Progress progress;
   progress.job_id = request_.id;
   progress.stage = phase_ == Phase::kSearching ? status.stage : phase_name(phase_);

@@ -7,6 +7,7 @@
 // the worker that measured it.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -16,6 +17,7 @@
 
 #include "coordinator/service/environment.h"
 #include "coordinator/service/job_journal.h"
+#include "coordinator/service/search_steps.h"
 #include "coordinator/service/stage_clock.h"
 
 namespace coordinator::service {
@@ -57,7 +59,7 @@ class Job {
   void start_search(std::unique_ptr<JobSearch> search,
                     std::shared_ptr<const MeasurementSource> measurements);
 
-  // Proposes candidates while there is room for them, and moves on when the search is done.
+  // Takes the search a step further while there is room for candidates or something to learn.
   void drive();
   void task_done(uint64_t tag, const CandidateResult& result);
   bool wants_object(const common::Digest& digest) const { return missing_.count(digest) != 0; }
@@ -72,7 +74,8 @@ class Job {
   // Tells everyone who waits; the journal stays, so that the next coordinator goes on.
   void interrupt(const common::Error& error);
 
-  SearchStatus status() const { return search_ ? search_->status() : SearchStatus{}; }
+  // As of the search's last step.
+  const SearchStatus& status() const { return status_; }
   int64_t elapsed_ms(int64_t now_ns) const { return (now_ns - started_ns_) / 1'000'000; }
 
  private:
@@ -85,12 +88,12 @@ class Job {
     TaskSpec spec;
     std::vector<common::Digest> objects;
   };
-  void propose(CandidateTask candidate);
-  std::optional<common::Digest> graph_blob(const std::shared_ptr<const common::Graph>& graph);
+  void step_done(common::Result<StepResult> step);
+  void send(ReadyCandidate candidate);
   void learn(uint64_t candidate, const CandidateResult& result);
   void keep_measurements(const std::vector<common::Digest>& kernels,
                          const common::TaskReport& report);
-  void finish_search();
+  void finish_search(common::Result<SearchOutcome> outcome);
   void fetch_objects();
   void objects_lost(const std::string& why);
   void rerun_done(const CandidateResult& result);
@@ -112,17 +115,20 @@ class Job {
   int64_t no_worker_since_ns_ = 0;
   StageClock stages_;
 
-  std::shared_ptr<const MeasurementSource> measurements_;
-  std::unique_ptr<JobSearch> search_;
+  // Reaches this job from background work, for as long as it lives.
+  const std::shared_ptr<Job*> self_ = std::make_shared<Job*>(this);
+  std::shared_ptr<SearchSteps> search_;  // shared with the step under way
+  bool is_stepping_ = false;
+  // The search proposes nothing more before it has learned something.
+  bool is_waiting_ = false;
+  StepRequest next_step_;
+  SearchStatus status_;
   bool told_to_finish_ = false;
   std::unordered_map<uint64_t, Sent> sent_;
   std::unordered_map<uint64_t, TaskSpec> finalists_sent_;
   std::vector<Finalist> finalists_;
-  // The graphs of candidates, encoded once each; the pointer keeps its address from being reused.
-  std::unordered_map<const common::Graph*,
-                     std::pair<std::shared_ptr<const common::Graph>, HeldBlob>>
-      graph_blobs_;
-  KnownResults known_;  // of an earlier coordinator
+  std::map<common::Digest, HeldBlob> graph_blobs_;  // of candidates
+  KnownResults known_;                              // of an earlier coordinator
   uint64_t next_result_ = 0;
 
   common::Plan plan_;

@@ -32,6 +32,7 @@ constexpr int kRoundsAtOnce = 16;
 constexpr int kBusyWaitMs = 20;
 constexpr int kIdleWaitMs = 250;
 constexpr size_t kBackgroundThreads = 2;
+constexpr size_t kStepThreads = 2;
 
 // Grows with every start; part of every task id.
 Result<uint64_t> next_generation(cache::Store& store) {
@@ -97,6 +98,7 @@ struct Service::State {
   std::atomic<bool> stopping{false};
   common::Waker stop_waker;
   Background background;
+  Background steps;
 
   struct Parts {
     common::WireContext context;
@@ -117,10 +119,12 @@ struct Service::State {
         plans(*store, parts.signing_key),
         dispatcher({options.farm, parts.generation, options.run_limit_ms}, clock, *store),
         workers(dispatcher, post, clock, options.heartbeat_ms),
-        environment{options, clock, *store, post, blobs, dispatcher, workers, background, plans},
+        environment{options,    clock,   *store,     post,  blobs,
+                    dispatcher, workers, background, steps, plans},
         jobs(environment),
         reception(environment, jobs, cat(options.name, '-', parts.generation)),
-        background(kBackgroundThreads) {
+        background(kBackgroundThreads),
+        steps(kStepThreads) {
     dispatcher.connect(workers, jobs);
   }
 
@@ -168,12 +172,14 @@ Status Service::run(int watched_fd, const std::function<void()>& on_readable) {
   common::Poller poller;
   poller.watch(state.router);
   size_t background = poller.watch_fd(state.background.fd());
+  size_t steps = poller.watch_fd(state.steps.fd());
   poller.watch_fd(state.stop_waker.fd());
   size_t watched = watched_fd >= 0 ? poller.watch_fd(watched_fd) : SIZE_MAX;
   while (!state.stopping) {
     LFARM_ASSIGN_OR_RETURN([[maybe_unused]] size_t ready, poller.wait(state.wait_ms()));
     if (watched != SIZE_MAX && poller.ready(watched)) on_readable();
     if (poller.ready(background)) state.background.deliver();
+    if (poller.ready(steps)) state.steps.deliver();
     state.turn();
   }
   state.wind_up();
@@ -193,7 +199,7 @@ Status Service::reload_allow_list() {
   return {};
 }
 
-bool Service::is_busy() const { return state_->background.busy(); }
+bool Service::is_busy() const { return state_->background.busy() || state_->steps.busy(); }
 
 // Messages first, then what they allow, then the clock: a slow coordinator must not declare its
 // workers dead while their heartbeats wait in the socket.

@@ -397,8 +397,12 @@ TEST_F(ServiceTest, TheRealSearchFindsAPlan) {
   common::GraphBuilder b;
   common::NodeId h = b.input(common::InputKind::kUser, common::DType::kFloat32, {8, 16}, "x");
   for (int layer = 0; layer < 2; ++layer) {
-    common::NodeId w = b.input(common::InputKind::kWeight, common::DType::kFloat32, {16, 16}, "w");
-    common::NodeId y = b.unary(common::UnaryOp::kTanh, b.matmul(h, w));
+    common::NodeId y = h;
+    for (common::UnaryOp op : {common::UnaryOp::kTanh, common::UnaryOp::kSigmoid}) {
+      common::NodeId w =
+          b.input(common::InputKind::kWeight, common::DType::kFloat32, {16, 16}, "w");
+      y = b.unary(op, b.matmul(y, w));
+    }
     h = b.binary(common::BinaryOp::kSub, y, b.reduce(common::ReduceOp::kMax, y, {1}, true));
   }
   b.output(h);
