@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "common/base/hash64.h"
 #include "common/ir/builder.h"
@@ -14,7 +16,7 @@ namespace {
 
 // A chain must save at least this many nodes to be worth a loop.
 constexpr size_t kMinSavedNodes = 6;
-constexpr int kColourRounds = 3;
+constexpr int kColourRounds = 6;
 // Bounds on the work for graphs without structure.
 constexpr size_t kMaxAnchorClasses = 2048;
 constexpr size_t kMaxPairs = 50'000;
@@ -37,6 +39,12 @@ uint64_t local_colour(const Node& node) {
 
 using Tuple = std::vector<NodeId>;  // the nodes at one place of the block, one per iteration
 
+struct TupleHash {
+  size_t operator()(const Tuple& tuple) const {
+    return hash64(std::as_bytes(std::span<const NodeId>(tuple)));
+  }
+};
+
 // A chain of isomorphic blocks, found by walking back from all anchors in lock step.
 struct Chain {
   Tuple anchors;                // the blocks' results, in order
@@ -55,6 +63,7 @@ class ChainFinder {
   }
 
   std::optional<Chain> run() {
+    mark_before();
     if (!walk(chain_.anchors) || chain_.initial < 0) return std::nullopt;
     if (chain_.saved() < kMinSavedNodes) return std::nullopt;
     if (!operands_precede_blocks()) return std::nullopt;
@@ -90,9 +99,20 @@ class ChainFinder {
     }
     if (!same_type) return Role::kMismatch;
     if (same_operation && first.op != Op::kLoop && first.op != Op::kLoopResult) {
-      return Role::kInterior;
+      // A value that went into the block before goes around the carried one: no such chain.
+      return before_[at(tuple.back())] ? Role::kMismatch : Role::kInterior;
     }
     return Role::kVarying;
+  }
+
+  // Marks what the last block's carried value is made of.
+  void mark_before() {
+    before_.assign(graph_.nodes.size(), 0);
+    before_[at(chain_.anchors[chain_.anchors.size() - 2])] = 1;
+    for (size_t i = at(chain_.anchors[chain_.anchors.size() - 2]) + 1; i-- > 0;) {
+      if (!before_[i]) continue;
+      for (NodeId operand : graph_.nodes[i].operands) before_[at(operand)] = 1;
+    }
   }
 
   // Classifies the tuple and all it reads; depth first without recursion.
@@ -167,7 +187,8 @@ class ChainFinder {
 
   const Graph& graph_;
   Chain chain_;
-  std::set<Tuple> seen_;
+  std::vector<char> before_;
+  std::unordered_set<Tuple, TupleHash> seen_;
   std::set<NodeId> shared_;
 };
 
@@ -212,8 +233,9 @@ class ChainSearch {
       }
       colour = std::move(next);
       classes_of(colour);
-      for (uint64_t c : order_) try_class(classes_[c]);
+      for (uint64_t c : order_) estimate_class(classes_[c]);
     }
+    try_promising();
     // Short chains differ from their start in every neighbourhood: try pairs of equal operations.
     if (!best_) {
       for (uint64_t c : operations) try_pairs(same_operation[c]);
@@ -238,12 +260,32 @@ class ChainSearch {
     if (chain && (!best_ || chain->saved() > best_->saved())) best_ = std::move(chain);
   }
 
-  void try_class(const Tuple& members) {
+  // Two blocks tell what a chain through all members would save, at a fraction of its price.
+  void estimate_class(const Tuple& members) {
     if (members.size() < 2 || ++classes_tried_ > kMaxAnchorClasses) return;
-    consider(extended_chain(graph_, members));
     // The last member may stand behind the repeated part.
-    if (members.size() > 2)
-      consider(extended_chain(graph_, Tuple(members.begin(), members.end() - 1)));
+    for (size_t dropped = 0; dropped < 2 && members.size() >= dropped + 2; ++dropped) {
+      auto end = members.end() - static_cast<std::ptrdiff_t>(dropped);
+      auto pair = ChainFinder(graph_, Tuple(end - 2, end)).run();
+      if (!pair) continue;
+      Tuple anchors(members.begin(), end);
+      size_t blocks = anchors.size() + kColourRounds;  // extension may find that many more
+      promising_.push_back({pair->interior.size() * blocks, std::move(anchors)});
+      return;
+    }
+  }
+
+  void try_promising() {
+    std::stable_sort(promising_.begin(), promising_.end(),
+                     [](const Promise& a, const Promise& b) { return a.saved_max > b.saved_max; });
+    for (Promise& promise : promising_) {
+      if (best_ && best_->saved() >= promise.saved_max) break;
+      consider(extended_chain(graph_, std::move(promise.anchors)));
+      // What extension can add at most is small against what was found.
+      if (best_ && best_->saved() + kColourRounds * best_->interior.size() >= promise.saved_max) {
+        break;
+      }
+    }
   }
 
   void try_pairs(const Tuple& members) {
@@ -255,7 +297,13 @@ class ChainSearch {
     }
   }
 
+  struct Promise {
+    size_t saved_max;
+    Tuple anchors;
+  };
+
   const Graph& graph_;
+  std::vector<Promise> promising_;
   std::map<uint64_t, Tuple> classes_;
   std::vector<uint64_t> order_;  // colours by first occurrence
   std::optional<Chain> best_;
@@ -337,7 +385,7 @@ class Folder {
   void build_body() {
     GraphBuilder body(graph_.symbols);
     std::unordered_map<NodeId, NodeId> outside;  // invariants and copies
-    std::map<Tuple, NodeId> places;
+    std::unordered_map<Tuple, NodeId, TupleHash> places;
     auto declare = [&](const Node& like, bool weight, const std::string& name) {
       return body.input(weight ? InputKind::kWeight : InputKind::kUser, like.dtype, like.shape,
                         name);

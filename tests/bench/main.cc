@@ -1,0 +1,30 @@
+// lfarm-bench: measurements of lfarm's parts, one JSON object a line on standard output.
+#include <sys/resource.h>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "tests/bench/bench.h"
+
+namespace bench {
+
+double peak_mb() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024;
+}
+
+}  // namespace bench
+
+int main(int argc, char** argv) {
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  std::string command = arguments.empty() ? "" : arguments[0];
+  if (!arguments.empty()) arguments.erase(arguments.begin());
+  if (command == "stages") return bench::run_stages(arguments);
+  if (command == "egraph") return bench::run_egraph(arguments);
+  std::fprintf(stderr,
+               "usage: lfarm-bench stages MODEL.pt2...\n"
+               "       lfarm-bench egraph --suite mathmicroN|acN|chainN\n");
+  return command == "--help" ? 0 : 2;
+}
