@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 #include <thread>
 
@@ -11,6 +12,7 @@
 #include "common/runtime/cpu_device.h"
 #include "common/wire/ir_codec.h"
 #include "tests/unit/runtime_testing.h"
+#include "worker/profile/device_lock.h"
 #include "worker/profile/executor_child.h"
 #include "worker/profile/executor_client.h"
 #include "worker/profile/judge.h"
@@ -257,6 +259,22 @@ TEST(Judge, StatesAndMutatedInputsAreCompared) {
   auto bad = verdict_of("s");
   ASSERT_FALSE(bad.ok());
   EXPECT_EQ(bad.error().code, common::Code::kVerification);
+}
+
+TEST(DeviceLock, ExcludesOthersUntilItEnds) {
+  std::string device = common::cat("test-", ::getpid());
+  auto first = std::make_unique<DeviceLock>(device);
+  ASSERT_TRUE(first->held());
+  std::atomic<bool> second_holds{false};
+  std::thread other([&] {
+    DeviceLock second(device);
+    second_holds = true;
+  });
+  EXPECT_FALSE(second_holds);
+  first.reset();
+  other.join();
+  EXPECT_TRUE(second_holds);
+  ::unlink(common::cat("/tmp/lfarm-device-", device, ".lock").c_str());
 }
 
 TEST(Pipe, LargeFramesPassInBothDirections) {

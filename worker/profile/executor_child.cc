@@ -13,6 +13,7 @@
 #include "common/runtime/cpu_device.h"
 #include "common/runtime/executor.h"
 #include "common/wire/ir_codec.h"
+#include "worker/profile/device_lock.h"
 #include "worker/profile/judge.h"
 #include "worker/profile/measure.h"
 #include "worker/profile/pipe.h"
@@ -33,10 +34,17 @@ namespace {
 constexpr size_t kGraphsMax = 8;
 // Devices of different thread counts that are kept.
 constexpr size_t kDevicesMax = 4;
+// Seconds beyond what a candidate may take on all its threads.
+constexpr int64_t kProcessorTimeSlack = 10;
 // More than any candidate needs that leaves the machine usable.
 constexpr rlim_t kAddressSpacePerMemory = 4;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define LFARM_SANITIZED 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(LFARM_SANITIZED)
 constexpr bool kSanitized = true;  // shadow memory needs terabytes of address space
 #else
 constexpr bool kSanitized = false;
@@ -51,6 +59,17 @@ void limit_process() {
       static_cast<rlim_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE));
   rlimit space{memory * kAddressSpacePerMemory, memory * kAddressSpacePerMemory};
   ::setrlimit(RLIMIT_AS, &space);
+}
+
+// Seconds of processor time that this process may still use; 0: any.
+void limit_processor_time(int64_t seconds) {
+  rlimit limit{RLIM_INFINITY, RLIM_INFINITY};
+  if (seconds != 0) {
+    rusage used{};
+    ::getrusage(RUSAGE_SELF, &used);
+    limit.rlim_cur = static_cast<rlim_t>(used.ru_utime.tv_sec + used.ru_stime.tv_sec + seconds);
+  }
+  ::setrlimit(RLIMIT_CPU, &limit);
 }
 
 ProfileReply ended(TaskOutcome outcome, std::string message) {
@@ -93,6 +112,7 @@ class ExecutorChild {
   void enter(ProfileStage stage) {
     if (stage == stage_) return;
     stage_ = stage;
+    limit_processor_time(stage == ProfileStage::kCandidate ? candidate_seconds_ : 0);
     ProfileReply note;
     note.kind = ProfileReply::Kind::kStage;
     note.stage = stage;
@@ -136,6 +156,8 @@ class ExecutorChild {
 
   ProfileReply handle(const ProfileRequest& request) {
     stage_ = ProfileStage::kReference;
+    candidate_seconds_ = kProcessorTimeSlack + int64_t{request.candidate_ms} *
+                                                   std::max(1u, request.measure.threads) / 1000;
     auto graph = graph_of(request);
     if (!graph.ok()) return ended(TaskOutcome::kInfra, graph.error().message);
     if (*graph == nullptr) {
@@ -175,9 +197,13 @@ class ExecutorChild {
     if (!executor.ok()) return blamed(executor.error());
     auto inputs = judge_.bind_first_case(request.graph, graph, **executor, request.verify);
     if (!inputs.ok()) return ended(TaskOutcome::kInfra, inputs.error().message);
-    enter(ProfileStage::kCandidate);
-    auto measured = measure(**executor, *inputs, request.measure);
-    enter(ProfileStage::kReference);
+    auto measured = [&] {
+      DeviceLock alone("cpu");  // waiting for it is not the candidate's time
+      enter(ProfileStage::kCandidate);
+      auto result = measure(**executor, *inputs, request.measure);
+      enter(ProfileStage::kReference);
+      return result;
+    }();
     if (!measured.ok()) return blamed(measured.error());
     // Without guards temporaries share memory: that must not change the result either.
     Status same = judge_.check_first_case(request.graph, graph, **executor, request.verify);
@@ -193,6 +219,7 @@ class ExecutorChild {
 
   int fd_;
   ProfileStage stage_ = ProfileStage::kReference;
+  int64_t candidate_seconds_ = 0;
   std::list<std::pair<Digest, std::shared_ptr<const Graph>>> graphs_;  // newest first
   std::map<int, std::unique_ptr<common::Device>> devices_;             // by thread count
   Judge judge_;

@@ -5,7 +5,7 @@
 namespace worker {
 
 // Serves requests from the socket `fd`; returns the exit code once the parent is gone. Sets the
-// process's limits first: no core dumps, bounded address space and processor time.
+// process's limits: no core dumps, bounded address space, bounded processor time for candidates.
 int run_executor_child(int fd);
 
 }  // namespace worker

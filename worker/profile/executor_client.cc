@@ -83,11 +83,12 @@ ProfileReply ExecutorClient::run(const ProfileRequest& request, ByteView graph_b
   deadlines.candidate_left = int64_t{limits.candidate_ms} * 1'000'000;
   Status started = warm_up();
   if (!started.ok()) return ended(TaskOutcome::kInfra, started.error().message);
-  ProfileReply reply = exchange(encode(request), deadlines);
+  ProfileRequest limited = request;
+  limited.candidate_ms = static_cast<uint32_t>(std::max(0, limits.candidate_ms));
+  ProfileReply reply = exchange(encode(limited), deadlines);
   if (reply.kind == ProfileReply::Kind::kNeedGraph) {
-    ProfileRequest with_graph = request;
-    with_graph.graph_bytes = common::to_bytes(graph_bytes);
-    reply = exchange(encode(with_graph), deadlines);
+    limited.graph_bytes = common::to_bytes(graph_bytes);
+    reply = exchange(encode(limited), deadlines);
     if (reply.kind == ProfileReply::Kind::kNeedGraph) {
       reply = ended(TaskOutcome::kInfra, "the executor does not take its graph");
     }
@@ -164,6 +165,9 @@ ProfileReply ExecutorClient::blame_death() {
                                           : cat("ended with code ", status->code);
   if (innocent) {
     return ended(TaskOutcome::kInfra, cat("the executor ", how, " outside the candidate's code"));
+  }
+  if (status.has_value() && status->signal == SIGXCPU) {
+    return ended(TaskOutcome::kHang, "the candidate's code used up its processor time");
   }
   return ended(TaskOutcome::kCrash,
                cat("the executor ", how, own_code ? " after" : " in", " the candidate's code"));

@@ -78,6 +78,7 @@ Bytes encode(const ProfileRequest& request) {
     w.bytes(object.bytes);
   }
   write_options(w, request.verify, request.measure);
+  w.u64(request.candidate_ms);
   return w.take();
 }
 
@@ -93,6 +94,7 @@ Result<ProfileRequest> decode_request(ByteView frame) {
     object.bytes = common::to_bytes(r.bytes());
   }
   read_options(r, request.verify, request.measure);
+  request.candidate_ms = static_cast<uint32_t>(r.u64());
   if (!r.ok()) return common::corrupt("a request to the executor is cut off");
   LFARM_ASSIGN_OR_RETURN(request.plan, common::decode_plan(plan));
   return request;

@@ -27,6 +27,8 @@ struct ProfileRequest {
   std::vector<ObjectBlob> objects;  // the plan's
   common::VerifyOptions verify;
   common::MeasureOptions measure;
+  // For the candidate's own code; the child ends itself well beyond it, should nobody else.
+  uint32_t candidate_ms = 0;
 };
 
 // What the child is busy with, so that a deadline or a crash is blamed on the right one.
