@@ -6,6 +6,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,23 @@ class Scratch {
   std::vector<Piece> pieces_;
 };
 
+// A run of steps [begin, end) of a nest's innermost loop. Reductions that depend on that loop's
+// index are computed for the whole run before it: arrays of accumulators, with the run as their
+// innermost loop, which then vectorises and reads memory in order.
+struct LaneBlock {
+  int level = 0;           // the scope that the block's arrays live in
+  std::string begin, end;  // C names
+  common::Expr extent;     // of the whole loop
+  int64_t width = 0;       // end - begin at most
+};
+
+// Whether lanes would make reductions faster in the nest set by set_nest, and before which of its
+// loops the block's loop must stand for that.
+struct LaneAdvice {
+  int64_t gain = 0;
+  size_t position = 0;
+};
+
 class BodyEmitter {
  public:
   // `graph` holds only primitives (see lowering.h) and outlives the emitter. Its inputs are read
@@ -55,6 +73,19 @@ class BodyEmitter {
   // Code whose indices are not provably inside of `shape` must stay in the innermost conditional
   // scope; this is that scope, or the scope where the indices are known.
   int safe_level(const Indices& indices, const common::Shape& shape);
+
+  // ---- lanes
+  // The loops around what follows, outermost first; advice starts afresh.
+  void set_nest(std::vector<int> indices) {
+    nest_ = std::move(indices);
+    advice_ = {};
+  }
+  const LaneAdvice& advice() const { return advice_; }
+  void open_lanes(LaneBlock block);
+  void close_lanes() { lanes_.reset(); }
+  // Opens a loop over the block and returns its index.
+  common::Expr open_lane_loop(const std::string& name);
+  void close_lane_loop(const std::string& pragma);
 
   // kUnsupported once an operation was met that has no expression form, or the code grew too long.
   const common::Status& status() const { return status_; }
@@ -78,15 +109,35 @@ class BodyEmitter {
   // ---- reductions (reduction_emitter.cc)
   CodeValue reduction(common::NodeId id, const Indices& indices);
   CodeValue arg_reduction(const common::Node& node, const Indices& indices, int level);
-  void reduction_loops(const common::Node& node, const Indices& indices, size_t axis, Indices inner,
-                       const std::string& total);
-  void innermost_loop(const common::Node& node, const common::Expr& extent, Indices inner,
-                      size_t axis, const std::string& total);
+  // Both return the innermost loop's index.
+  int reduction_loops(const common::Node& node, size_t axis, Indices inner,
+                      const std::string& total);
+  int innermost_loop(const common::Node& node, const common::Expr& extent, Indices inner,
+                     size_t axis, const std::string& total);
+
+  // ---- reductions over lanes (lane_emitter.cc)
+  // The index of the lane loop that the reduction's indices depend on, when all else in them is
+  // known outside of the block; -1 otherwise.
+  int lane_of(const common::Node& node, const Indices& indices);
+  CodeValue lane_reduction(common::NodeId id, const Indices& indices, int lane);
+  void emit_lane_arrays(const common::Node& node, const Indices& indices, int lane,
+                        const std::string& name);
+  void lane_step(const common::Node& node, Indices inner, int lane, const std::string& name,
+                 const std::string& position);
+  void advise(const common::Node& node, const Indices& indices, int innermost, size_t first_offset);
+  struct Lanes {
+    LaneBlock block;
+    int canonical = -1;      // an index that stands for any lane loop's in keys
+    std::vector<int> loops;  // the indices of open lane loops
+  };
 
   const common::Graph& graph_;
   CodeWriter& w_;
   std::map<common::NodeId, StoredNode> stored_;
   std::vector<common::Expr> load_offsets_;
+  std::vector<int> nest_;
+  LaneAdvice advice_;
+  std::optional<Lanes> lanes_;
   common::Status status_;
   int depth_ = 0;
 };

@@ -3,159 +3,20 @@
 #include <algorithm>
 
 #include "common/base/cat.h"
-#include "worker/codegen/c_text.h"
-#include "worker/codegen/nest_plan.h"
-#include "worker/codegen/unit_loop.h"
+#include "worker/codegen/loops_emitter.h"
 
 namespace worker {
 
 using common::cat;
 using common::Expr;
 using common::Graph;
-using common::NodeId;
 using common::Result;
 using common::Schedule;
 using common::Shape;
-using common::Template;
-using common::Var;
 
 namespace {
 
-// Enough units for any number of threads to share evenly.
-constexpr int64_t kEnoughUnits = 512;
 constexpr int kMaxPlanTrials = 24;
-
-size_t at(int index) { return static_cast<size_t>(index); }
-
-// Outputs of one shape.
-struct OutputGroup {
-  Shape shape;
-  std::vector<size_t> outputs;
-};
-
-// Everything that decides the text: the shared outer loops and each group's own inner loops.
-struct LoopsPlan {
-  NestPlan shared;
-  std::vector<NestPlan> own;
-};
-
-class LoopsEmitter {
- public:
-  LoopsEmitter(const Graph& body, const Schedule& schedule, const std::vector<OutputGroup>& groups,
-               const LoopsPlan& plan, const LoopsOptions& options)
-      : body_(body),
-        schedule_(schedule),
-        groups_(groups),
-        plan_(plan),
-        writer_(body.symbols),
-        emitter_(body, writer_),
-        whole_(options.whole) {
-    for (const auto& [node, stored] : options.stored) emitter_.set_stored(node, stored);
-  }
-
-  Result<FunctionBody> run() {
-    const std::vector<Expr>& extents = plan_.shared.extents;
-    auto unit_loops = static_cast<std::ptrdiff_t>(choose_unit_loops());
-    UnitLoop units(writer_, {extents.begin(), extents.begin() + unit_loops});
-    std::vector<Expr> indices = units.indices();
-    for (size_t k = indices.size(); k < extents.size(); ++k) {
-      indices.push_back(open_loop(extents[k], cat("i", k)));
-    }
-    bool several = groups_.size() > 1;
-    for (size_t g = 0; g < groups_.size(); ++g) {
-      emit_group(groups_[g], plan_.own[g], indices, several ? cat("o", g, "_") : "");
-    }
-    while (!open_.empty()) close_loop();
-    // Loops beside the units' loop would be repeated by every share.
-    bool whole = whole_ || writer_.holds_loops(0);
-    Expr count = units.close(unit_loops == 1 ? pragma() : "", whole);
-    LFARM_RETURN_IF_ERROR(emitter_.status());
-    FunctionBody result;
-    result.text = writer_.finish();
-    result.units = count;
-    return result;
-  }
-
-  const CodeWriter& writer() const { return writer_; }
-
- private:
-  // The innermost loop stays whole, so that it vectorises, unless it is the only one.
-  size_t choose_unit_loops() const {
-    size_t loops = plan_.shared.extents.size();
-    bool innermost_is_shared = groups_.size() == 1;
-    size_t limit = innermost_is_shared && loops > 1 ? loops - 1 : loops;
-    int64_t units = 1;
-    for (size_t k = 0; k < limit; ++k) {
-      const Expr& extent = plan_.shared.extents[k];
-      units = extent.is_constant() ? units * std::max<int64_t>(extent.constant(), 1) : 0;
-      if (units >= kEnoughUnits) return k + 1;
-      if (units == 0) units = 1;
-    }
-    return limit;
-  }
-
-  bool maybe_empty(const Expr& extent) const { return writer_.bounds().lower(extent) < 1; }
-
-  Expr open_loop(const Expr& extent, std::string name) {
-    writer_.open(maybe_empty(extent));
-    int id = writer_.bind_index(std::move(name), extent, writer_.depth());
-    open_.push_back({extent, id});
-    return Expr::index(id);
-  }
-
-  std::string pragma() const {
-    if (writer_.holds_loops()) return "";
-    int64_t vector = schedule_value(schedule_, Template::kLoops, "vector");
-    int64_t unroll = schedule_value(schedule_, Template::kLoops, "unroll");
-    return cat("LF_VECTOR_LOOP(", vector, ", ", unroll, ")\n");
-  }
-
-  void close_loop() {
-    auto [extent, id] = open_.back();
-    open_.pop_back();
-    const std::string i = writer_.index_name(id);
-    std::string n = writer_.text(extent);
-    writer_.close(cat(pragma(), "for (int64_t ", i, " = 0; ", i, " < ", n, "; ++", i, ")"));
-  }
-
-  void emit_group(const OutputGroup& group, const NestPlan& own, const std::vector<Expr>& outer,
-                  const std::string& prefix) {
-    std::vector<Expr> inner;
-    for (size_t k = 0; k < own.extents.size(); ++k) {
-      inner.push_back(open_loop(own.extents[k], cat("i", prefix, k)));
-    }
-    Indices position;
-    auto place = [&](const NestPlan& plan, const std::vector<Expr>& loops) {
-      for (const Expr& e : plan.position) {
-        position.push_back(e.substitute([&](Var v) -> Expr {
-          return v.kind == Var::Kind::kIndex ? loops[at(v.id)] : Expr::var(v);
-        }));
-      }
-    };
-    place(plan_.shared, outer);
-    place(own, inner);
-    for (size_t output : group.outputs) {
-      NodeId node = body_.outputs[output].node;
-      CodeValue x = emitter_.value(node, position);
-      Expr offset = writer_.simplify(linear_position(position, group.shape));
-      writer_.line(cat("out", output, "[", writer_.text(offset), "] = ", x.text, ";"));
-    }
-    for (size_t k = own.extents.size(); k-- > 0;) close_loop();
-  }
-
-  struct OpenLoop {
-    Expr extent;
-    int id = 0;
-  };
-  const Graph& body_;
-  const Schedule& schedule_;
-  const std::vector<OutputGroup>& groups_;
-  const LoopsPlan& plan_;
-  CodeWriter writer_;
-  BodyEmitter emitter_;
-  std::vector<OpenLoop> open_;
-  bool whole_;
-};
 
 std::vector<OutputGroup> group_outputs(const Graph& body) {
   std::vector<OutputGroup> groups;
@@ -174,7 +35,17 @@ struct Trial {
   FunctionBody function;
   int64_t divisions = 0;
   std::vector<CodeWriter::Division> divided;
+  std::vector<LaneAdvice> advice;
 };
+
+// Enough lanes for whole cache lines of every access, few enough for the accumulators to stay in
+// the first-level cache and for threads to share the blocks.
+int64_t lane_width(const Expr& extent) {
+  if (!extent.is_constant()) return 256;
+  int64_t n = std::max<int64_t>(extent.constant(), 1);
+  if (n <= 128) return n;
+  return std::clamp<int64_t>((n / 16 + 63) / 64 * 64, 64, 512);
+}
 
 class PlanSearch {
  public:
@@ -197,6 +68,7 @@ class PlanSearch {
     for (const OutputGroup& g : groups_) {
       plan_.own.push_back(plain_nest(Shape(g.shape.begin() + cut, g.shape.end())));
     }
+    plan_.lanes.resize(groups_.size());
     LFARM_ASSIGN_OR_RETURN(best_, attempt(plan_));
     while (trials_ < kMaxPlanTrials && try_split()) {
     }
@@ -207,6 +79,7 @@ class PlanSearch {
         accept(merged, false);
       }
     }
+    add_lanes();
     return std::move(best_.function);
   }
 
@@ -220,7 +93,8 @@ class PlanSearch {
     ++trials_;
     LoopsEmitter emitter(body_, schedule_, groups_, plan, options_);
     LFARM_ASSIGN_OR_RETURN(FunctionBody function, emitter.run());
-    return Trial{std::move(function), emitter.writer().divisions(), emitter.writer().divided()};
+    return Trial{std::move(function), emitter.writer().divisions(), emitter.writer().divided(),
+                 emitter.advice()};
   }
 
   bool accept(const LoopsPlan& plan, bool must_improve) {
@@ -233,6 +107,23 @@ class PlanSearch {
     plan_ = plan;
     best_ = std::move(*trial);
     return true;
+  }
+
+  // Blocks of lanes where reductions would otherwise walk memory the wrong way.
+  void add_lanes() {
+    LoopsPlan with = plan_;
+    bool any = false;
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      const NestPlan& nest = groups_.size() == 1 ? plan_.shared : plan_.own[g];
+      if (best_.advice[g].gain <= 0 || nest.extents.empty()) continue;
+      with.lanes[g] = {true, best_.advice[g].position, lane_width(nest.extents.back())};
+      any = true;
+    }
+    if (!any) return;
+    auto trial = attempt(with);
+    if (!trial.ok()) return;
+    plan_ = with;
+    best_ = std::move(*trial);
   }
 
   // Splits one loop by a divisor that its index is divided by, if that removes divisions.

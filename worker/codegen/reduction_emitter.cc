@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "common/base/cat.h"
+#include "worker/codegen/accumulation.h"
 #include "worker/codegen/body_emitter.h"
 #include "worker/codegen/c_text.h"
 
@@ -26,110 +27,12 @@ constexpr int64_t kSumBlock = 2048;
 
 size_t at(int index) { return static_cast<size_t>(index); }
 
-bool is_extremum(ReduceOp op) { return op == ReduceOp::kMax || op == ReduceOp::kMin; }
-
-// How one reduction accumulates: types, start, step and end of the accumulator, as C.
-struct Accumulation {
-  std::string type;    // of the accumulator in the innermost loop
-  std::string outer;   // of the accumulator around it; empty when they are the same
-  std::string start;   // the neutral element
-  std::string clause;  // of "omp simd reduction(clause:x)"
-  ReduceOp op{};
-  DType dtype{};
-
-  std::string step(const std::string& total, const std::string& x) const {
-    switch (op) {
-      case ReduceOp::kSum:
-        return cat(total, " += ", x, ";");
-      case ReduceOp::kProd:
-        return cat(total, " *= ", x, ";");
-      case ReduceOp::kAny:
-        return cat(total, " |= ", x, ";");
-      case ReduceOp::kAll:
-        return cat(total, " &= ", x, ";");
-      default: {
-        std::string sign = op == ReduceOp::kMax ? " > " : " < ";
-        return cat(total, " = ", x, sign, total, " ? ", x, " : ", total, ";");
-      }
-    }
-  }
-  // What of an element enters the accumulator.
-  std::string enter(const std::string& x) const {
-    if (!is_extremum(op) || !common::is_float(dtype)) return x;
-    return cat(op == ReduceOp::kMax ? "lf_top_key_" : "lf_low_key_", c_suffix(dtype), "(", x, ")");
-  }
-  std::string leave(const std::string& total) const {
-    if (is_extremum(op) && common::is_float(dtype)) {
-      return cat("lf_from_key_", c_suffix(dtype), "(", total, ")");
-    }
-    return cat("(", c_value_type(dtype), ")", total);
-  }
-};
-
-std::string integer_end(DType dtype, bool low) {
-  switch (dtype) {
-    case DType::kBool:
-    case DType::kUint8:
-      return low ? "0" : dtype == DType::kBool ? "1" : "255";
-    case DType::kInt8:
-      return low ? "(-128)" : "127";
-    case DType::kInt16:
-      return low ? "(-32768)" : "32767";
-    case DType::kInt32:
-      return low ? "INT32_MIN" : "INT32_MAX";
-    default:
-      return low ? "INT64_MIN" : "INT64_MAX";
-  }
-}
-
-Accumulation accumulation_of(ReduceOp op, DType dtype) {
-  Accumulation a;
-  a.op = op;
-  a.dtype = dtype;
-  a.type = c_value_type(dtype);
-  bool single = dtype == DType::kFloat32;
-  switch (op) {
-    case ReduceOp::kSum:
-      a.start = "0";
-      a.clause = "+";
-      if (single) a.outer = "double";
-      break;
-    case ReduceOp::kProd:
-      a.start = "1";
-      a.clause = "*";
-      if (single) a.type = "double";
-      break;
-    case ReduceOp::kAny:
-      a.type = "int32_t";
-      a.start = "0";
-      a.clause = "|";
-      break;
-    case ReduceOp::kAll:
-      a.type = "int32_t";
-      a.start = "1";
-      a.clause = "&";
-      break;
-    default: {
-      bool low = op == ReduceOp::kMax;
-      a.clause = low ? "max" : "min";
-      if (common::is_float(dtype)) {
-        a.type = single ? "int32_t" : "int64_t";
-        a.start = a.enter(c_literal(dtype, low ? -1.0 / 0.0 : 1.0 / 0.0));
-      } else {
-        if (dtype == DType::kBool) a.type = "int32_t";
-        a.start = integer_end(dtype, low);
-      }
-    }
-  }
-  return a;
-}
-
 }  // namespace
 
 // ---- loops ----------------------------------------------------------------------------------
 
-void BodyEmitter::innermost_loop(const Node& node, const Expr& extent, Indices inner, size_t axis,
-                                 const std::string& total) {
+int BodyEmitter::innermost_loop(const Node& node, const Expr& extent, Indices inner, size_t axis,
+                                const std::string& total) {
   const auto& a = attr<ReduceAttr>(node);
   Accumulation acc = accumulation_of(a.op, node.dtype);
   NodeId operand = node.operands[0];
@@ -148,12 +51,13 @@ void BodyEmitter::innermost_loop(const Node& node, const Expr& extent, Indices i
   if (part != total) w_.line(cat(acc.type, " ", part, " = ", acc.start, ";"));
   w_.open(maybe_empty);
   std::string j = w_.fresh("j");
-  inner[axis] = Expr::index(w_.bind_index(j, extent, w_.depth()));
-  w_.line(acc.step(part, [&] {
-    CodeValue x = value(operand, inner);
-    if (acc.enter(x.text) == x.text) return x.text;
-    return w_.declare(w_.depth(), acc.type, "k", acc.enter(x.text)).text;
-  }()));
+  int index = w_.bind_index(j, extent, w_.depth());
+  inner[axis] = Expr::index(index);
+  CodeValue x = value(operand, inner);
+  if (acc.enter(x.text) != x.text) {
+    x = w_.declare(w_.depth(), acc.type, "k", acc.enter(x.text));
+  }
+  w_.line(acc.step(part, x.text));
   std::string header =
       w_.holds_loops() ? "" : cat("#pragma omp simd reduction(", acc.clause, ":", part, ")\n");
   w_.close(cat(header, "for (int64_t ", j, " = ", from, "; ", j, " < ", to, "; ++", j, ")"));
@@ -162,27 +66,29 @@ void BodyEmitter::innermost_loop(const Node& node, const Expr& extent, Indices i
     w_.close(
         cat("for (int64_t ", from, " = 0; ", from, " < ", n, "; ", from, " += ", kSumBlock, ")"));
   }
+  return index;
 }
 
-void BodyEmitter::reduction_loops(const Node& node, const Indices& indices, size_t axis,
-                                  Indices inner, const std::string& total) {
+int BodyEmitter::reduction_loops(const Node& node, size_t axis, Indices inner,
+                                 const std::string& total) {
   const auto& axes = attr<ReduceAttr>(node).axes;
   const Shape& shape = graph_.node(node.operands[0]).shape;
   auto k = at(axes[axis]);
   if (axis + 1 == axes.size()) {
-    innermost_loop(node, shape[k], std::move(inner), k, total);
-    return;
+    return innermost_loop(node, shape[k], std::move(inner), k, total);
   }
   w_.open(w_.bounds().lower(shape[k]) < 1);
   std::string j = w_.fresh("j");
   inner[k] = Expr::index(w_.bind_index(j, shape[k], w_.depth()));
-  reduction_loops(node, indices, axis + 1, std::move(inner), total);
+  int innermost = reduction_loops(node, axis + 1, std::move(inner), total);
   w_.close(cat("for (int64_t ", j, " = 0; ", j, " < ", w_.text(shape[k]), "; ++", j, ")"));
+  return innermost;
 }
 
 CodeValue BodyEmitter::reduction(NodeId id, const Indices& indices) {
   const Node& node = graph_.node(id);
   const auto& a = attr<ReduceAttr>(node);
+  if (int lane = lane_of(node, indices); lane >= 0) return lane_reduction(id, indices, lane);
   int level = safe_level(indices, node.shape);
   if (a.op == ReduceOp::kArgmax || a.op == ReduceOp::kArgmin) {
     return arg_reduction(node, indices, level);
@@ -198,7 +104,9 @@ CodeValue BodyEmitter::reduction(NodeId id, const Indices& indices) {
     bool reduced = std::find(a.axes.begin(), a.axes.end(), static_cast<int>(k)) != a.axes.end();
     if (!reduced) inner[k] = indices[next++];
   }
-  reduction_loops(node, indices, 0, std::move(inner), total);
+  size_t first_offset = load_offsets_.size();
+  int innermost = reduction_loops(node, 0, std::move(inner), total);
+  advise(node, indices, innermost, first_offset);
   return declare(level, node.dtype, acc.leave(total));
 }
 
@@ -220,13 +128,15 @@ CodeValue BodyEmitter::arg_reduction(const Node& node, const Indices& indices, i
   w_.open(w_.bounds().lower(extent) < 1);
   std::string j = w_.fresh("j");
   Indices inner = indices;
-  inner.insert(inner.begin() + static_cast<std::ptrdiff_t>(axis),
-               Expr::index(w_.bind_index(j, extent, w_.depth())));
+  int innermost = w_.bind_index(j, extent, w_.depth());
+  inner.insert(inner.begin() + static_cast<std::ptrdiff_t>(axis), Expr::index(innermost));
+  size_t first_offset = load_offsets_.size();
   CodeValue x = value(node.operands[0], inner);
   CodeValue key = w_.declare(w_.depth(), acc.type, "k", acc.enter(x.text));
   w_.line(cat("if (", key.text, greatest ? " > " : " < ", best, ") { ", best, " = ", key.text, "; ",
               where, " = ", j, "; }"));
   w_.close(cat("for (int64_t ", j, " = 0; ", j, " < ", w_.text(extent), "; ++", j, ")"));
+  advise(node, indices, innermost, first_offset);
   return w_.declare(level, "int64_t", "v", where);
 }
 

@@ -1,0 +1,29 @@
+// How a reduction accumulates: its accumulator's type, start, step and end, as C text.
+#pragma once
+
+#include <string>
+
+#include "common/ir/graph.h"
+
+namespace worker {
+
+struct Accumulation {
+  std::string type;    // of the accumulator in the innermost loop
+  std::string outer;   // of the accumulator around it; empty when they are the same
+  std::string start;   // the neutral element
+  std::string clause;  // of "omp simd reduction(clause:x)"
+  common::ReduceOp op{};
+  common::DType dtype{};
+
+  // "total = total op x;"
+  std::string step(const std::string& total, const std::string& x) const;
+  // What of an element enters the accumulator: float extrema compare integers of the same order.
+  std::string enter(const std::string& x) const;
+  // The reduction's value from its accumulator.
+  std::string leave(const std::string& total) const;
+};
+
+// For every operation but kArgmax and kArgmin, which use kMax's and kMin's.
+Accumulation accumulation_of(common::ReduceOp op, common::DType dtype);
+
+}  // namespace worker

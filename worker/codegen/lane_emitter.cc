@@ -1,0 +1,253 @@
+// Reductions for a whole block of lanes: accumulators in arrays, the lanes' loop innermost.
+#include <algorithm>
+#include <functional>
+
+#include "common/base/cat.h"
+#include "worker/codegen/accumulation.h"
+#include "worker/codegen/body_emitter.h"
+#include "worker/codegen/c_text.h"
+
+namespace worker {
+
+using common::cat;
+using common::DType;
+using common::Expr;
+using common::Node;
+using common::NodeId;
+using common::ReduceAttr;
+using common::ReduceOp;
+using common::Shape;
+using common::Var;
+
+namespace {
+
+constexpr int kLaneTag = 2;  // of ValueKey: the array over the lanes
+// Float sums go on in double after this many steps.
+constexpr int64_t kLaneSumBlock = 256;
+
+size_t at(int index) { return static_cast<size_t>(index); }
+
+bool is_position(ReduceOp op) { return op == ReduceOp::kArgmax || op == ReduceOp::kArgmin; }
+
+Accumulation lane_accumulation(const common::Graph& graph, const Node& node) {
+  ReduceOp op = attr<ReduceAttr>(node).op;
+  DType dtype = graph.node(node.operands[0]).dtype;
+  if (op == ReduceOp::kArgmax) op = ReduceOp::kMax;
+  if (op == ReduceOp::kArgmin) op = ReduceOp::kMin;
+  return accumulation_of(op, dtype);
+}
+
+// How far `offset` moves when index `id` moves by one; a large number when that is not a constant.
+int64_t stride_along(const Expr& offset, int id) {
+  Expr moved = offset.substitute([&](Var v) -> Expr {
+    bool moves = v.kind == Var::Kind::kIndex && v.id == id;
+    return moves ? Expr::var(v) + 1 : Expr::var(v);
+  });
+  Expr stride = moved - offset;
+  return stride.is_constant() ? stride.constant() : INT32_MAX;
+}
+
+}  // namespace
+
+void BodyEmitter::open_lanes(LaneBlock block) {
+  Lanes lanes;
+  lanes.canonical = w_.bind_index(w_.fresh("lane"), block.extent, block.level);
+  lanes.block = std::move(block);
+  lanes_ = std::move(lanes);
+}
+
+Expr BodyEmitter::open_lane_loop(const std::string& name) {
+  w_.open(w_.bounds().lower(lanes_->block.extent) < 1);
+  int id = w_.bind_index(name, lanes_->block.extent, w_.depth());
+  lanes_->loops.push_back(id);
+  return Expr::index(id);
+}
+
+void BodyEmitter::close_lane_loop(const std::string& pragma) {
+  std::string i = w_.index_name(lanes_->loops.back());
+  lanes_->loops.pop_back();
+  w_.close(cat(pragma, "for (int64_t ", i, " = ", lanes_->block.begin, "; ", i, " < ",
+               lanes_->block.end, "; ++", i, ")"));
+}
+
+void BodyEmitter::advise(const Node& node, const Indices& indices, int innermost,
+                         size_t first_offset) {
+  if (nest_.empty() || lanes_) return;
+  bool uses_lane = false;
+  bool known_outside = true;
+  size_t position = 0;
+  for (const Expr& e : indices) {
+    e.visit_vars([&](Var v) {
+      if (v.kind != Var::Kind::kIndex) return;
+      auto found = std::find(nest_.begin(), nest_.end(), v.id);
+      if (v.id == nest_.back()) {
+        uses_lane = true;
+      } else if (found != nest_.end()) {
+        position = std::max(position, static_cast<size_t>(found - nest_.begin()) + 1);
+      } else if (w_.level_of_index(v.id) >= w_.level_of_index(nest_[0])) {
+        known_outside = false;
+      }
+    });
+  }
+  if (!uses_lane || !known_outside) return;
+  const auto& axes = attr<ReduceAttr>(node).axes;
+  const Expr& extent = graph_.node(node.operands[0]).shape[at(axes.back())];
+  bool short_rows = extent.is_constant() && extent.constant() <= 8;
+  for (size_t k = first_offset; k < load_offsets_.size(); ++k) {
+    int64_t along_row = std::abs(stride_along(load_offsets_[k], innermost));
+    int64_t along_lanes = std::abs(stride_along(load_offsets_[k], nest_.back()));
+    advice_.gain += (along_row <= 1 ? 1 : 8) + (short_rows ? 8 : 0);
+    advice_.gain -= along_lanes <= 1 ? 1 : 8;
+  }
+  advice_.position = std::max(advice_.position, position);
+}
+
+int BodyEmitter::lane_of(const Node& node, const Indices& indices) {
+  if (!lanes_) return -1;
+  int lane = -1;
+  bool fits = true;
+  for (size_t k = 0; k < indices.size(); ++k) {
+    indices[k].visit_vars([&](Var v) {
+      if (v.kind != Var::Kind::kIndex) return;
+      bool is_lane =
+          std::find(lanes_->loops.begin(), lanes_->loops.end(), v.id) != lanes_->loops.end();
+      if (is_lane) {
+        fits = fits && (lane < 0 || lane == v.id);
+        lane = v.id;
+      } else {
+        fits = fits && w_.level_of_index(v.id) <= lanes_->block.level;
+      }
+    });
+    fits = fits && w_.bounds().provably_non_negative(indices[k]) &&
+           w_.bounds().provably_less(indices[k], node.shape[k]);
+  }
+  return fits ? lane : -1;
+}
+
+CodeValue BodyEmitter::lane_reduction(NodeId id, const Indices& indices, int lane) {
+  const Node& node = graph_.node(id);
+  auto with_lane = [&](int replacement) {
+    Indices result;
+    for (const Expr& e : indices) {
+      result.push_back(e.substitute([&](Var v) -> Expr {
+        bool is_lane = v.kind == Var::Kind::kIndex && v.id == lane;
+        return is_lane ? Expr::index(replacement) : Expr::var(v);
+      }));
+    }
+    return result;
+  };
+  ValueKey key{id, kLaneTag, with_lane(lanes_->canonical)};
+  std::string name;
+  if (const CodeValue* known = w_.find(key)) {
+    name = known->text;
+  } else {
+    name = w_.fresh("a");
+    CodeWriter::Outward outward(w_, lanes_->block.level);
+    emit_lane_arrays(node, indices, lane, name);
+    w_.remember(key, {name, lanes_->block.level, -1});
+  }
+  std::string place = cat("[", w_.index_name(lane), " - ", lanes_->block.begin, "]");
+  if (is_position(attr<ReduceAttr>(node).op)) {
+    return w_.declare(w_.level_of_index(lane), "int64_t", "v", cat(name, "_at", place));
+  }
+  Accumulation acc = lane_accumulation(graph_, node);
+  return declare(w_.level_of_index(lane), node.dtype, acc.leave(cat(name, place)));
+}
+
+void BodyEmitter::emit_lane_arrays(const Node& node, const Indices& indices, int lane,
+                                   const std::string& name) {
+  const auto& a = attr<ReduceAttr>(node);
+  const Shape& shape = graph_.node(node.operands[0]).shape;
+  Accumulation acc = lane_accumulation(graph_, node);
+  Expr count = 1;
+  for (int axis : a.axes) count *= shape[at(axis)];
+  // Long float sums: steps in float, runs of steps in double.
+  bool two_stages = !acc.outer.empty() && w_.bounds().upper(count) > 4 * kLaneSumBlock;
+  std::string width = cat("[", lanes_->block.width, "]");
+  std::string steps = two_stages ? cat(name, "_run") : name;
+  auto over_lanes = [&](const std::function<void(const std::string&)>& statement) {
+    std::string l = w_.fresh("l");
+    open_lane_loop(l);
+    statement(cat("[", l, " - ", lanes_->block.begin, "]"));
+    close_lane_loop("LF_VECTOR_LOOP(0, 1)\n");
+  };
+  w_.line(cat(acc.type, " ", steps, width, ";"));
+  if (two_stages) w_.line(cat(acc.outer, " ", name, width, ";"));
+  if (is_position(a.op)) w_.line(cat("int64_t ", name, "_at", width, ";"));
+  over_lanes([&](const std::string& l) {
+    w_.line(cat(steps, l, " = ", acc.start, ";"));
+    if (two_stages) w_.line(cat(name, l, " = 0;"));
+    if (is_position(a.op)) w_.line(cat(name, "_at", l, " = 0;"));
+  });
+
+  Indices inner(shape.size(), Expr(0));
+  size_t next = 0;
+  for (size_t k = 0; k < shape.size(); ++k) {
+    bool reduced = std::find(a.axes.begin(), a.axes.end(), static_cast<int>(k)) != a.axes.end();
+    if (!reduced) inner[k] = indices[next++];
+  }
+  std::vector<std::string> headers;
+  std::string position;
+  bool flushed = false;
+  for (size_t k = 0; k < a.axes.size(); ++k) {
+    const Expr& extent = shape[at(a.axes[k])];
+    std::string n = w_.text(extent);
+    bool flush_here = two_stages && k + 1 == a.axes.size();
+    std::string from = "0";
+    if (flush_here) {
+      from = w_.fresh("b");
+      flushed = true;
+      w_.open(w_.bounds().lower(extent) < 1);
+      headers.push_back(cat("for (int64_t ", from, " = 0; ", from, " < ", n, "; ", from,
+                            " += ", kLaneSumBlock, ")"));
+    }
+    std::string j = w_.fresh("j");
+    w_.open(w_.bounds().lower(extent) < 1);
+    inner[at(a.axes[k])] = Expr::index(w_.bind_index(j, extent, w_.depth()));
+    std::string to = flush_here ? cat("lf_min_i64(", from, " + ", kLaneSumBlock, ", ", n, ")") : n;
+    headers.push_back(cat("for (int64_t ", j, " = ", from, "; ", j, " < ", to, "; ++", j, ")"));
+    position = j;
+  }
+  lane_step(node, inner, lane, steps, is_position(a.op) ? position : "");
+  while (!headers.empty()) {
+    w_.close(headers.back());
+    headers.pop_back();
+    if (flushed) {
+      over_lanes([&](const std::string& l) {
+        w_.line(cat(name, l, " += ", steps, l, ";"));
+        w_.line(cat(steps, l, " = 0;"));
+      });
+      flushed = false;
+    }
+  }
+}
+
+// One step of all lanes; `position` is what an arg reduction records, else empty.
+void BodyEmitter::lane_step(const Node& node, Indices inner, int lane, const std::string& name,
+                            const std::string& position) {
+  Accumulation acc = lane_accumulation(graph_, node);
+  std::string l = w_.fresh("l");
+  Expr index = open_lane_loop(l);
+  for (Expr& e : inner) {
+    e = e.substitute([&](Var v) -> Expr {
+      return v.kind == Var::Kind::kIndex && v.id == lane ? index : Expr::var(v);
+    });
+  }
+  CodeValue x = value(node.operands[0], inner);
+  if (acc.enter(x.text) != x.text) {
+    x = w_.declare(w_.depth(), acc.type, "k", acc.enter(x.text));
+  }
+  std::string place = cat("[", l, " - ", lanes_->block.begin, "]");
+  std::string total = cat(name, place);
+  if (position.empty()) {
+    w_.line(acc.step(total, x.text));
+  } else {
+    std::string where = cat(name, "_at", place);
+    std::string better = cat(x.text, acc.op == ReduceOp::kMax ? " > " : " < ", total);
+    w_.line(cat(where, " = ", better, " ? ", position, " : ", where, ";"));
+    w_.line(cat(total, " = ", better, " ? ", x.text, " : ", total, ";"));
+  }
+  close_lane_loop(w_.holds_loops() ? "" : "LF_VECTOR_LOOP(0, 1)\n");
+}
+
+}  // namespace worker
