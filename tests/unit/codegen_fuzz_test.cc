@@ -1,0 +1,228 @@
+// Goal: any acyclic body gives correct code, whatever it fuses.
+// Method: random bodies over every kind of node that loops hold, compiled in batches and compared
+// with the reference interpreter on random inputs. LFARM_FUZZ_SEED=n repeats one batch,
+// LFARM_FUZZ_ROUNDS=n runs more.
+#include "codegen_testing.h"
+
+namespace testing_codegen {
+namespace {
+
+class BodyFuzzer {
+ public:
+  explicit BodyFuzzer(uint64_t seed) : random_(seed) {}
+
+  // Adds one random kernel to the batch.
+  void add(KernelBatch& batch) {
+    symbolic_ = random_.chance(0.4);
+    GraphBuilder b(symbolic_ ? std::vector<SymbolRange>{{0, 64}, {1, 64}}
+                             : std::vector<SymbolRange>{});
+    symbols_ = {static_cast<int64_t>(random_.below(7)),
+                1 + static_cast<int64_t>(random_.below(40))};
+    nodes_.clear();
+    std::vector<HostTensor> inputs;
+    size_t count = 1 + random_.below(3);
+    for (size_t k = 0; k < count; ++k) {
+      DType dtype = pick({DType::kFloat32, DType::kFloat32, DType::kFloat32, DType::kBfloat16,
+                          DType::kInt32, DType::kInt64, DType::kBool, DType::kFloat64});
+      Shape shape = random_shape();
+      nodes_.push_back(b.input(InputKind::kUser, dtype, shape, "x"));
+      inputs.push_back(random_tensor(random_, dtype, evaluate_shape(shape, symbols_), -2, 3));
+    }
+    if (symbolic_) {  // declares both symbols' values
+      nodes_.push_back(
+          b.input(InputKind::kUser, DType::kFloat32, {Expr::symbol(0), Expr::symbol(1)}, "s"));
+      inputs.push_back(random_tensor(random_, DType::kFloat32, symbols_, -2, 3));
+    }
+    size_t steps = 1 + random_.below(9);
+    for (size_t k = 0; k < steps; ++k) grow(b);
+    b.output(nodes_.back());
+    if (random_.chance(0.4)) b.output(nodes_[random_.below(nodes_.size())]);
+    Schedule schedule;
+    for (const ScheduleChoice& c : schedule_parameters(Template::kLoops)) {
+      schedule.push_back({std::string(c.name), c.values[random_.below(c.values.size())]});
+    }
+    batch.add(Template::kLoops, schedule, b.finish(), std::move(inputs));
+  }
+
+ private:
+  template <class T>
+  T pick(std::initializer_list<T> values) {
+    return *(values.begin() + random_.below(values.size()));
+  }
+  NodeId some() { return nodes_[random_.below(nodes_.size())]; }
+
+  Shape random_shape() {
+    Shape shape;
+    size_t rank = random_.below(4);
+    for (size_t k = 0; k < rank; ++k) {
+      if (symbolic_ && random_.chance(0.4)) {
+        shape.push_back(Expr::symbol(static_cast<int>(random_.below(2))));
+      } else {
+        shape.push_back(pick<int64_t>({1, 2, 3, 5, 8, 17, 40}));
+      }
+    }
+    return shape;
+  }
+
+  // A node of arithmetic dtype made from `x`.
+  NodeId computable(GraphBuilder& b, NodeId x, DType wanted) { return b.cast(x, wanted); }
+
+  void grow(GraphBuilder& b) {
+    NodeId x = some();
+    switch (random_.below(10)) {
+      case 0:
+        nodes_.push_back(b.unary(pick({UnaryOp::kTanh, UnaryOp::kNeg, UnaryOp::kAbs,
+                                       UnaryOp::kSigmoid, UnaryOp::kFloor, UnaryOp::kErf}),
+                                 computable(b, x, DType::kFloat32)));
+        return;
+      case 1:
+      case 2: {
+        NodeId y = some();
+        if (!b.broadcast(b.shape(x), b.shape(y))) y = x;
+        DType dtype = pick({DType::kFloat32, DType::kFloat32, DType::kFloat64, DType::kInt32});
+        nodes_.push_back(b.binary(
+            pick({BinaryOp::kAdd, BinaryOp::kSub, BinaryOp::kMin, BinaryOp::kMax, BinaryOp::kMul}),
+            small(b, x, dtype), small(b, y, dtype)));
+        return;
+      }
+      case 3: {
+        NodeId y = some();
+        if (!b.broadcast(b.shape(x), b.shape(y))) y = x;
+        NodeId c = b.binary(BinaryOp::kLess, computable(b, x, DType::kInt32),
+                            computable(b, y, DType::kInt32));
+        nodes_.push_back(b.select(c, small(b, x, DType::kFloat32), small(b, y, DType::kFloat32)));
+        return;
+      }
+      case 4:
+        nodes_.push_back(b.cast(x, pick({DType::kBfloat16, DType::kFloat16, DType::kInt64,
+                                         DType::kFloat32, DType::kBool})));
+        return;
+      case 5:
+        reduce(b, x);
+        return;
+      case 6:
+        gather(b, x);
+        return;
+      case 7:
+        if (b.rank(x) == 0) return;
+        nodes_.push_back(
+            b.raw({Op::kSoftmax,
+                   DType::kFloat32,
+                   b.shape(x),
+                   {small(b, x, DType::kFloat32)},
+                   SoftmaxAttr{static_cast<int>(random_.below(static_cast<uint64_t>(b.rank(x)))),
+                               random_.chance(0.3)}}));
+        return;
+      default:
+        view(b, x);
+    }
+  }
+
+  // The values stay small, so that no path overflows an integer or loses all digits.
+  NodeId small(GraphBuilder& b, NodeId x, DType dtype) {
+    if (is_float(dtype)) return b.unary(UnaryOp::kSin, b.cast(x, dtype));
+    NodeId wide = b.cast(x, DType::kInt32);
+    return b.cast(b.binary(BinaryOp::kMod, wide, b.scalar_int(DType::kInt32, 7)), dtype);
+  }
+
+  void reduce(GraphBuilder& b, NodeId x) {
+    std::vector<int> axes;
+    for (int k = 0; k < b.rank(x); ++k) {
+      if (random_.chance(0.5)) axes.push_back(k);
+    }
+    if (axes.empty()) return;
+    ReduceOp op = pick({ReduceOp::kSum, ReduceOp::kMax, ReduceOp::kMin, ReduceOp::kSum,
+                        ReduceOp::kArgmax, ReduceOp::kAny});
+    if (op == ReduceOp::kArgmax) axes.resize(1);
+    DType dtype = op == ReduceOp::kAny ? DType::kBool : pick({DType::kFloat32, DType::kInt32});
+    // Distinct integers: float ties after rounding would make arg reductions ambiguous.
+    if (op == ReduceOp::kArgmax) dtype = DType::kInt32;
+    NodeId operand = op == ReduceOp::kAny ? b.cast(x, dtype) : small(b, x, dtype);
+    nodes_.push_back(b.reduce(op, operand, axes, random_.chance(0.5)));
+  }
+
+  void gather(GraphBuilder& b, NodeId x) {
+    if (b.rank(x) == 0) return;
+    for (const Expr& size : b.shape(x)) {
+      if (b.bounds().lower(size) < 1) return;  // nothing to gather from
+    }
+    NodeId index = some();
+    Shape shape = b.shape(index);
+    std::vector<Coordinate> coordinates;
+    for (int k = 0; k < b.rank(x); ++k) {
+      if (k > 0 && random_.chance(0.5)) {
+        coordinates.push_back({-1, Expr(0)});
+      } else {
+        coordinates.push_back({0, 0});
+      }
+    }
+    nodes_.push_back(b.gather(x, {small(b, index, DType::kInt32)}, shape, coordinates));
+  }
+
+  void view(GraphBuilder& b, NodeId x) {
+    int rank = b.rank(x);
+    if (rank == 0) {
+      nodes_.push_back(b.expand(x, random_shape()));
+      return;
+    }
+    int axis = static_cast<int>(random_.below(static_cast<uint64_t>(rank)));
+    const Expr size = b.shape(x)[static_cast<size_t>(axis)];
+    switch (random_.below(7)) {
+      case 0: {
+        std::vector<int> order(static_cast<size_t>(rank));
+        for (int k = 0; k < rank; ++k) order[static_cast<size_t>(k)] = (k + axis + 1) % rank;
+        nodes_.push_back(b.permute(x, order));
+        return;
+      }
+      case 1:
+        nodes_.push_back(b.pad(x, axis, pick<int64_t>({0, 1, 2}), pick<int64_t>({0, 1, 3}),
+                               b.dtype(x) == DType::kBool ? 1 : 0.5));
+        return;
+      case 2:  // reversed
+        nodes_.push_back(b.view(x, view_slice(b.shape(x), axis, size - 1, size, -1)));
+        return;
+      case 3:
+        nodes_.push_back(b.unsqueeze(x, axis));
+        return;
+      case 4:
+        nodes_.push_back(b.reshape(x, {element_count(b.shape(x))}));
+        return;
+      case 5:
+        nodes_.push_back(b.concat({x, x}, axis));
+        return;
+      default:
+        if (size.is_constant() && size.constant() >= 3) {
+          nodes_.push_back(
+              b.view(x, view_unfold(b.shape(x), axis, Expr((size.constant() - 3) / 2 + 1), 3, 2)));
+        }
+    }
+  }
+
+  Random random_;
+  bool symbolic_ = false;
+  std::vector<int64_t> symbols_;
+  std::vector<NodeId> nodes_;
+};
+
+TEST(CodegenFuzz, RandomBodies) {
+  const char* given = std::getenv("LFARM_FUZZ_SEED");
+  const char* rounds = std::getenv("LFARM_FUZZ_ROUNDS");
+  uint64_t first = given != nullptr ? std::strtoull(given, nullptr, 10) : 1;
+  uint64_t count = rounds != nullptr ? std::strtoull(rounds, nullptr, 10) : 2;
+  for (uint64_t seed = first; seed < first + count; ++seed) {
+    KernelBatch batch;
+    BodyFuzzer fuzzer(seed);
+    for (int k = 0; k < 100; ++k) fuzzer.add(batch);
+    batch.compile();
+    ASSERT_FALSE(HasFatalFailure()) << "LFARM_FUZZ_SEED=" << seed;
+    for (size_t k = 0; k < batch.size(); ++k) {
+      batch.check(k, 2e-5);
+      batch.check(k, 2e-5, 3);
+      ASSERT_FALSE(HasFailure()) << "repeat with LFARM_FUZZ_SEED=" << seed << " (kernel " << k
+                                 << ") tests/test_codegen_fuzz";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace testing_codegen
