@@ -175,7 +175,7 @@ Result<CompiledPlan> PlanSource::obtain(const common::Graph& graph) {
   }
   key.epoch = client_->compiler_epoch();
   LFARM_ASSIGN_OR_RETURN(auto pulled, client_->pull(key));
-  clock.lap("look up");
+  clock.lap("pull");
   if (pulled) {
     out.pulled = std::move(*pulled);
     return out;

@@ -23,7 +23,7 @@ struct FarmClientOptions {
   std::string endpoint;
   // Needed unless the endpoint is local.
   std::optional<common::ClientKeys> keys;
-  int connect_ms_max = 5000;    // until the farm has answered for the first time
+  int connect_ms_max = 3000;    // until the farm has answered for the first time
   int silence_ms_max = 30'000;  // without a connection, once there was one
   // Called several times a second while the client waits; its error ends the wait.
   std::function<common::Status()> on_wait;

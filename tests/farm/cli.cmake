@@ -1,0 +1,8 @@
+# tests/farm/*.h are included from the repository root, beside the components' own headers.
+lfarm_test(cli_errors LABEL farm SOURCES cli_errors_test.cc COMPONENTS clients/pt2
+  DEPENDS lfarm lfarm-coordinator lfarm-worker)
+lfarm_test(cli_farm LABEL farm TIMEOUT 600 SOURCES cli_farm_test.cc COMPONENTS clients/cli
+  DEPENDS lfarm lfarm-coordinator lfarm-worker)
+foreach(name cli_errors cli_farm)
+  target_include_directories(test_${name} PRIVATE ${CMAKE_SOURCE_DIR})
+endforeach()

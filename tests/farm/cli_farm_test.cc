@@ -1,0 +1,234 @@
+// The whole way with the real binaries: submit, cache hit, run, check, and farms that stop.
+#include "clients/cli/case.h"
+#include "clients/cli/npy.h"
+#include "tests/farm/cli_testing.h"
+
+namespace {
+
+using cli_testing::CliTest;
+using cli_testing::Invocation;
+
+class CliFarm : public CliTest {
+ protected:
+  // Of a farm's coordinator; empty when none was ever started.
+  std::string coordinator_log() {
+    auto text = common::read_file(state() + "/logs/coordinator.log");
+    return text.ok() ? *text : "";
+  }
+
+  // A farm that runs until it is told to stop.
+  Invocation up(std::vector<std::string> arguments = {}) {
+    arguments.insert(arguments.begin(), "up");
+    Invocation run = start(std::move(arguments));
+    EXPECT_TRUE(run.until_out("farm at tcp://127.0.0.1:")) << run.err();
+    return run;
+  }
+  static std::string endpoint_of(const Invocation& up) {
+    std::string text = up.out();
+    size_t at = text.find("tcp://");
+    return text.substr(at, text.find('\n', at) - at);
+  }
+};
+
+TEST_F(CliFarm, SecondSubmitIsAHitOfTheFirst) {
+  Invocation first = lfarm({"submit", model("mlp"), "--budget", "6", "--json"});
+  ASSERT_EQ(first.wait(), 0) << first.err();
+  EXPECT_NE(field(first.out(), "cache"), "hit") << first.out();
+  EXPECT_EQ(field(first.out(), "graph_hash").size(), 64u);
+  EXPECT_EQ(field(first.out(), "plan").size(), 64u);
+  EXPECT_GT(std::stoll(field(first.out(), "best_ns")), 0);
+  EXPECT_GT(std::stoll(field(first.out(), "baseline_ns")), 0);
+  EXPECT_GT(std::stoll(field(first.out(), "candidates")), 0);
+  EXPECT_GT(std::stod(field(first.out(), "seconds")), 0);
+  EXPECT_NE(first.out().find("\"breakdown\":{\"translate\":"), std::string::npos) << first.out();
+
+  // The same graph under another name; nothing may be started for it.
+  std::filesystem::copy(model("mlp"), path("renamed.pt2"));
+  std::string log = coordinator_log();
+  ASSERT_NE(log, "");
+  Invocation second = lfarm({"submit", path("renamed.pt2"), "--json"});
+  ASSERT_EQ(second.wait(), 0) << second.err();
+  EXPECT_EQ(field(second.out(), "cache"), "hit");
+  EXPECT_EQ(field(second.out(), "plan"), field(first.out(), "plan"));
+  EXPECT_EQ(field(second.out(), "best_ns"), field(first.out(), "best_ns"));
+  EXPECT_EQ(coordinator_log(), log);
+  EXPECT_EQ(second.err(), "");
+
+  Invocation show = lfarm({"plan", "show", field(first.out(), "plan").substr(0, 10)});
+  EXPECT_EQ(show.wait(), 0) << show.err();
+  EXPECT_NE(show.out().find(field(first.out(), "graph_hash").substr(0, 12)), std::string::npos);
+  Invocation of_model = lfarm({"plan", "show", model("mlp")});
+  EXPECT_EQ(of_model.out(), show.out());
+  Invocation stats = lfarm({"cache", "stats", "--json"});
+  EXPECT_EQ(stats.out().rfind("{\"plans\":{\"count\":1,", 0), 0u) << stats.out();
+}
+
+TEST_F(CliFarm, RefusesAPlanThatAnotherKeySigned) {
+  ASSERT_EQ(lfarm({"submit", model("mlp"), "--budget", "4"}).wait(), 0);
+  std::filesystem::remove(state() + "/signing.key");
+  Invocation without = lfarm({"submit", model("mlp")});
+  EXPECT_EQ(without.wait(), 5) << without.err();
+  // Another farm's key in its place.
+  std::string other = path("other");
+  ASSERT_EQ(lfarm({"submit", model("kv_step"), "--budget", "4", "--state", other}).wait(), 0);
+  std::filesystem::copy(other + "/signing.key", state() + "/signing.key");
+  Invocation forged = lfarm({"submit", model("mlp")});
+  EXPECT_EQ(forged.wait(), 5) << forged.err();
+  EXPECT_EQ(forged.err().rfind("lfarm: ", 0), 0u);
+}
+
+TEST_F(CliFarm, RunGivesWhatPyTorchGave) {
+  Invocation run = lfarm({"run", model("llama"), "--inputs", fixture("llama") + "/inputs",
+                          "--outputs", path("out"), "--budget", "6"});
+  ASSERT_EQ(run.wait(), 0) << run.err();
+  auto actual = clients::read_npy(path("out/0.npy"), common::DType::kFloat32, false);
+  auto expected =
+      clients::read_npy(fixture("llama") + "/outputs/0.npy", common::DType::kFloat32, false);
+  ASSERT_TRUE(actual.ok()) << actual.error().message;
+  ASSERT_TRUE(expected.ok()) << expected.error().message;
+  auto what = clients::difference(*actual, *expected, {1e-3, 1e-4});
+  EXPECT_FALSE(what.has_value()) << *what;
+}
+
+TEST_F(CliFarm, CheckRunsStepsAndSizesAndSeesWrongOutputs) {
+  std::filesystem::copy(fixture("mlp"), path("wrong"), std::filesystem::copy_options::recursive);
+  std::filesystem::copy(fixture("mlp_dynamic"), path("late"),
+                        std::filesystem::copy_options::recursive);
+  std::filesystem::copy(fixture("mlp_dynamic") + "/sizes/1/outputs/0.npy",
+                        path("late/sizes/2/outputs/0.npy"),
+                        std::filesystem::copy_options::overwrite_existing);
+  auto expected =
+      clients::read_npy(path("wrong/outputs/0.npy"), common::DType::kFloat32, false).value();
+  expected.set(5, 100);
+  ASSERT_TRUE(clients::write_npy(path("wrong/outputs/0.npy"), expected, false).ok());
+  Invocation check =
+      lfarm({"check", fixture("mlp"), path("wrong"), fixture("mlp_dynamic"), path("late"),
+             fixture("kv_step"), "--budget", "4", "--json", path("result.json")});
+  EXPECT_EQ(check.wait(), 1) << check.err();
+  std::string out = check.out();
+  EXPECT_EQ(out.rfind("PASS mlp\nFAIL wrong: output 0: 1 of 12 elements differ, most at [1, 1]", 0),
+            0u)
+      << out;
+  EXPECT_NE(out.find("\nPASS mlp_dynamic\nFAIL late: size 2: output 0: is f32[7, 4], expected "
+                     "f32[1, 4]\nPASS kv_step\n3 passed, 2 failed, 0 unsupported\n"),
+            std::string::npos)
+      << out;
+  std::string json = common::read_file(path("result.json")).value();
+  EXPECT_NE(json.find("\"passed\": 3"), std::string::npos) << json;
+}
+
+TEST_F(CliFarm, TwoSubmitsShareAStateDirectory) {
+  Invocation one = start({"submit", model("mlp"), "--budget", "6", "--json"});
+  Invocation two = start({"submit", model("mlp"), "--budget", "6", "--json"});
+  Invocation other = start({"submit", model("kv_step"), "--budget", "6", "--json"});
+  EXPECT_EQ(one.wait(), 0) << one.err();
+  EXPECT_EQ(two.wait(), 0) << two.err();
+  EXPECT_EQ(other.wait(), 0) << other.err();
+  EXPECT_EQ(field(one.out(), "plan"), field(two.out(), "plan"));
+  int hits =
+      (field(one.out(), "cache") == "hit" ? 1 : 0) + (field(two.out(), "cache") == "hit" ? 1 : 0);
+  EXPECT_EQ(hits, 1) << one.out() << two.out();
+}
+
+TEST_F(CliFarm, InterruptedSubmitStopsItsFarm) {
+  Invocation submit = start({"submit", model("llama"), "--time", "1000"});
+  ASSERT_TRUE(submit.until_err("search")) << submit.err();
+  std::vector<pid_t> coordinator = cli_testing::children(submit.pid(), "lfarm-coordinator");
+  ASSERT_EQ(coordinator.size(), 1u);
+  submit.signal(SIGINT);
+  EXPECT_EQ(submit.wait(std::chrono::seconds(10)), 1) << submit.err();
+  EXPECT_NE(submit.err().find("lfarm: stopped by Ctrl-C"), std::string::npos) << submit.err();
+  EXPECT_NE(::kill(coordinator[0], 0), 0) << "the coordinator outlived its client";
+  EXPECT_EQ(lfarm({"cache", "stats"}).wait(), 0);
+}
+
+TEST_F(CliFarm, UpServesOtherCommands) {
+  Invocation farm = up();
+  Invocation submit = lfarm({"submit", model("mlp"), "--budget", "6", "--json"});
+  ASSERT_EQ(submit.wait(), 0) << submit.err();
+  Invocation named = lfarm({"submit", model("mlp"), "--farm", endpoint_of(farm), "--json",
+                            "--state", path("elsewhere")});
+  ASSERT_EQ(named.wait(), 0) << named.err();
+  EXPECT_EQ(field(named.out(), "cache"), "hit");
+  EXPECT_EQ(field(named.out(), "plan"), field(submit.out(), "plan"));
+  Invocation remote_plan =
+      lfarm({"plan", "show", field(submit.out(), "plan"), "--farm", endpoint_of(farm)});
+  EXPECT_EQ(remote_plan.wait(), 0) << remote_plan.err();
+
+  Invocation status = lfarm({"status", "--json"});
+  EXPECT_EQ(field(status.out(), "workers"), "2") << status.out() << status.err();
+  Invocation workers = lfarm({"workers"});
+  EXPECT_NE(workers.out().find("worker-2"), std::string::npos) << workers.out();
+  Invocation jobs = lfarm({"jobs"});
+  EXPECT_EQ(jobs.out(), "no jobs\n") << jobs.err();
+  Invocation cancel = lfarm({"cancel", "12345"});
+  EXPECT_EQ(cancel.wait(), 2) << cancel.err();
+  Invocation stats = lfarm({"cache", "stats", "--json", "--farm", endpoint_of(farm)});
+  EXPECT_EQ(stats.out().rfind("{\"plans\":{\"count\":1,", 0), 0u) << stats.out();
+
+  Invocation second = lfarm({"up"});
+  EXPECT_EQ(second.wait(), 2);
+  EXPECT_NE(second.err().find(common::cat("process ", farm.pid())), std::string::npos)
+      << second.err();
+  farm.signal(SIGTERM);
+  EXPECT_EQ(farm.wait(std::chrono::seconds(5)), 0) << farm.err();
+}
+
+TEST_F(CliFarm, SigtermInTheMiddleOfASearchEndsWell) {
+  Invocation farm = up();
+  Invocation submit = start({"submit", model("llama"), "--time", "1000"});
+  ASSERT_TRUE(submit.until_err(" best ")) << submit.err();
+  Invocation jobs = lfarm({"jobs", "--json"});
+  EXPECT_NE(jobs.out().find("\"best_ns\":"), std::string::npos) << jobs.out() << jobs.err();
+  farm.signal(SIGTERM);
+  EXPECT_EQ(farm.wait(std::chrono::seconds(5)), 0) << farm.err();
+  EXPECT_EQ(submit.wait(), 4) << submit.err();
+  // The cache opens, and what was measured is in it.
+  Invocation stats = lfarm({"cache", "stats", "--json"});
+  EXPECT_EQ(stats.wait(), 0) << stats.err();
+  EXPECT_EQ(stats.out().find("\"measurements\":{\"count\":0"), std::string::npos) << stats.out();
+  EXPECT_EQ(lfarm({"cache", "gc"}).wait(), 0);
+}
+
+TEST_F(CliFarm, CancelledJobsEnd) {
+  Invocation farm = up({"--workers", "1"});
+  Invocation submit = start({"submit", model("llama"), "--time", "1000"});
+  ASSERT_TRUE(submit.until_err("search")) << submit.err();
+  Invocation jobs = lfarm({"jobs", "--json"});
+  Invocation cancel = lfarm({"cancel", field(jobs.out(), "job")});
+  EXPECT_EQ(cancel.wait(), 0) << cancel.err();
+  EXPECT_EQ(submit.wait(), 4) << submit.err();
+  EXPECT_NE(submit.err().find("was cancelled"), std::string::npos) << submit.err();
+}
+
+TEST_F(CliFarm, DeadProcessesAreStartedAgain) {
+  Invocation farm = up({"--workers", "1"});
+  std::vector<pid_t> worker = cli_testing::children(farm.pid(), "lfarm-worker");
+  ASSERT_EQ(worker.size(), 1u);
+  ::kill(worker[0], SIGKILL);
+  ASSERT_TRUE(farm.until([&] {
+    auto now = cli_testing::children(farm.pid(), "lfarm-worker");
+    return now.size() == 1 && now[0] != worker[0];
+  }));
+  std::vector<pid_t> coordinator = cli_testing::children(farm.pid(), "lfarm-coordinator");
+  ASSERT_EQ(coordinator.size(), 1u);
+  ::kill(coordinator[0], SIGKILL);
+  ASSERT_TRUE(farm.until([&] {
+    auto now = cli_testing::children(farm.pid(), "lfarm-coordinator");
+    return now.size() == 1 && now[0] != coordinator[0];
+  }));
+  // On the same endpoint as before, with the worker that was there.
+  Invocation submit = lfarm({"submit", model("mlp"), "--budget", "4", "--farm", endpoint_of(farm)});
+  EXPECT_EQ(submit.wait(), 0) << submit.err();
+}
+
+TEST_F(CliFarm, PrintStopsAfterAStage) {
+  Invocation hlir = lfarm({"print", "--stage", "hlir", model("llama")});
+  ASSERT_EQ(hlir.wait(), 0) << hlir.err();
+  EXPECT_NE(hlir.out().find("loop x"), std::string::npos) << hlir.out().substr(0, 2000);
+  Invocation plan = lfarm({"print", "--stage", "plan", model("mlp"), "--budget", "4"});
+  ASSERT_EQ(plan.wait(), 0) << plan.err();
+  EXPECT_NE(plan.out().find("call 0"), std::string::npos) << plan.out();
+}
+
+}  // namespace
