@@ -10,11 +10,13 @@
 #include <cstring>
 #include <thread>
 
+#include "clients/cli/farm_keys.h"
 #include "clients/cli/signals.h"
 #include "common/base/cat.h"
 #include "common/base/clock.h"
 #include "common/base/files.h"
 #include "common/base/log.h"
+#include "common/wire/socket.h"
 
 namespace clients {
 
@@ -58,6 +60,9 @@ Result<std::unique_ptr<FarmProcesses>> FarmProcesses::start(FarmProcessOptions o
   // What a farm that was killed left behind.
   ::unlink(farm->options_.state.endpoint_file().c_str());
   LFARM_RETURN_IF_ERROR(common::make_directories(farm->options_.state.logs()));
+  if (!common::is_local_endpoint(farm->options_.listen)) {
+    LFARM_ASSIGN_OR_RETURN(farm->public_key_, prepare_farm_keys(farm->options_.state));
+  }
   LFARM_RETURN_IF_ERROR(farm->start_coordinator(farm->options_.listen));
   farm->workers_.resize(static_cast<size_t>(farm->options_.workers));
   for (size_t i = 0; i < farm->workers_.size(); ++i) {
@@ -143,8 +148,20 @@ Status FarmProcesses::start_worker(Child* child) {
   std::string device = options_.device == "auto" ? "cpu" : options_.device;
   // A worker that is started again is another one to the farm.
   std::string name = child->starts == 0 ? child->name : cat(child->name, "-", child->starts + 1);
-  return launch(child, {sibling("lfarm-worker"), "--farm", endpoint_, "--device", device, "--name",
-                        name, "--state", options_.state.path + "/worker"});
+  std::vector<std::string> arguments = {sibling("lfarm-worker"),
+                                        "--farm",
+                                        endpoint_,
+                                        "--device",
+                                        device,
+                                        "--name",
+                                        name,
+                                        "--state",
+                                        options_.state.path + "/worker"};
+  if (!public_key_.empty()) {
+    arguments.insert(arguments.end(),
+                     {"--key", options_.state.worker_key(), "--farm-key", public_key_});
+  }
+  return launch(child, std::move(arguments));
 }
 
 Status FarmProcesses::died(Child* child, common::ExitStatus status) {

@@ -36,6 +36,8 @@ class FarmProcesses {
   FarmProcesses& operator=(const FarmProcesses&) = delete;
 
   const std::string& endpoint() const { return endpoint_; }
+  // What clients on other machines need to reach the farm; empty where none can.
+  const std::string& public_key() const { return public_key_; }
   // Looks after the children. To be called several times a second. An error when the farm cannot go
   // on: a process that refuses to run, or dies again and again.
   common::Status tend();
@@ -64,6 +66,7 @@ class FarmProcesses {
   FarmProcessOptions options_;
   std::unique_ptr<FarmLock> lock_;
   std::string endpoint_;
+  std::string public_key_;
   Child coordinator_;
   std::vector<Child> workers_;
 };

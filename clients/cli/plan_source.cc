@@ -3,10 +3,12 @@
 #include <chrono>
 #include <thread>
 
+#include "clients/cli/farm_keys.h"
 #include "clients/cli/plan_cache.h"
 #include "clients/cli/signals.h"
 #include "common/base/cat.h"
 #include "common/base/clock.h"
+#include "common/base/files.h"
 #include "common/base/log.h"
 #include "common/ir/graph_hash.h"
 #include "common/runtime/cpu_device.h"
@@ -56,16 +58,23 @@ Result<FarmClientOptions> client_options(const FarmOptions& options, const std::
   FarmClientOptions out;
   out.endpoint = endpoint;
   out.on_wait = check_stop;
+  if (options.server_key.empty() && common::is_local_endpoint(endpoint)) return out;
   StateDirectory state{options.state};
-  if (!options.server_key.empty()) {
-    LFARM_RETURN_IF_ERROR(common::check_curve_key(options.server_key, "--farm-key"));
-    std::string path = options.keys.empty() ? state.client_keys() : options.keys;
-    LFARM_ASSIGN_OR_RETURN(common::KeyPair own, common::load_or_create_key_pair(path));
-    out.keys = common::ClientKeys{std::move(own), options.server_key};
-  } else if (!common::is_local_endpoint(endpoint)) {
-    return common::invalid_input(cat(
-        "the farm at ", endpoint, " is on another machine; give its public key with --farm-key"));
+  std::string server_key = options.server_key;
+  if (server_key.empty()) {
+    // A farm of this state directory that other machines can reach as well.
+    if (endpoint != running_farm(state)) {
+      return common::invalid_input(cat("the farm at ", endpoint,
+                                       " is on another machine; give its public key with "
+                                       "--farm-key"));
+    }
+    LFARM_ASSIGN_OR_RETURN(server_key, prepare_farm_keys(state));
   }
+  LFARM_RETURN_IF_ERROR(common::check_curve_key(server_key, "--farm-key"));
+  if (options.keys.empty()) LFARM_RETURN_IF_ERROR(common::make_directories(state.path));
+  std::string path = options.keys.empty() ? state.client_keys() : options.keys;
+  LFARM_ASSIGN_OR_RETURN(common::KeyPair own, common::load_or_create_key_pair(path));
+  out.keys = common::ClientKeys{std::move(own), server_key};
   return out;
 }
 

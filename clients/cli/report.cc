@@ -49,6 +49,7 @@ int fail(const common::Error& error) {
 }
 
 std::string duration_text(double ns) {
+  if (ns == 0) return "0 s";
   if (ns < 999.5) return scaled(ns, "ns");
   if (ns < 999.5e3) return scaled(ns / 1e3, "us");
   if (ns < 999.5e6) return scaled(ns / 1e6, "ms");

@@ -17,6 +17,10 @@ struct StateDirectory {
   const std::string& store() const { return path; }
   std::string signing_key() const { return path + "/signing.key"; }
   std::string client_keys() const { return path + "/client_keys"; }
+  // Of a farm that other machines can reach; the coordinator's names.
+  std::string farm_key() const { return path + "/farm.key"; }
+  std::string allow_file() const { return path + "/allow"; }
+  std::string worker_key() const { return path + "/worker.key"; }
   // The endpoint of the farm that `lfarm up` runs here. Meaningful while its lock is held.
   std::string endpoint_file() const { return path + "/endpoint"; }
   // The same for a farm that serves one command only, which others must not use.

@@ -28,6 +28,10 @@ int up(const UpCommand& command) {
   std::printf("%d %s, state in %s, logs in %s; Ctrl-C stops it\n", options.workers,
               options.workers == 1 ? "worker" : "workers", options.state.path.c_str(),
               options.state.logs().c_str());
+  if (!(*farm)->public_key().empty()) {
+    std::printf("public key %s, for --farm-key; clients' keys go into %s\n",
+                (*farm)->public_key().c_str(), options.state.allow_file().c_str());
+  }
   std::fflush(stdout);
   while (stop_signal() == 0) {
     common::Status status = (*farm)->tend();

@@ -49,6 +49,12 @@ Status FarmClient::open() {
   int64_t deadline = common::SteadyClock().now_ns() + options_.connect_ms_max * kNsPerMs;
   while (!welcomed_) {
     LFARM_ASSIGN_OR_RETURN([[maybe_unused]] auto packet, receive());
+    if (socket_->counters().denied.load() > 0) {
+      return common::unavailable(cat("the farm at ", options_.endpoint,
+                                     " does not know this client's key; ask its administrator to "
+                                     "allow ",
+                                     options_.keys->own.public_key));
+    }
     if (!welcomed_ && common::SteadyClock().now_ns() > deadline) {
       return common::unavailable(cat("no farm answers at ", options_.endpoint,
                                      "; start one with 'lfarm up' or check the address"));

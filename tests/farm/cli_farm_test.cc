@@ -190,6 +190,28 @@ TEST_F(CliFarm, SigtermInTheMiddleOfASearchEndsWell) {
   EXPECT_EQ(lfarm({"cache", "gc"}).wait(), 0);
 }
 
+TEST_F(CliFarm, FarmForOtherMachinesUsesKeys) {
+  Invocation farm = start({"up", "--workers", "1", "--listen", "tcp://0.0.0.0:*"});
+  ASSERT_TRUE(farm.until_out("public key ")) << farm.err();
+  std::string out = farm.out();
+  std::string key = out.substr(out.find("public key ") + 11, 40);
+  std::string endpoint = endpoint_of(farm);
+  // On this machine the keys lie in the state directory.
+  Invocation submit = lfarm({"submit", model("mlp"), "--budget", "4"});
+  EXPECT_EQ(submit.wait(), 0) << submit.err();
+  // From elsewhere the farm must know the client's key.
+  std::vector<std::string> far = {"status",          "--farm",     endpoint, "--state",
+                                  path("elsewhere"), "--farm-key", key};
+  Invocation stranger = lfarm(far);
+  EXPECT_EQ(stranger.wait(), 4) << stranger.err();
+  EXPECT_NE(stranger.err().find("does not know this client's key"), std::string::npos)
+      << stranger.err();
+  far.insert(far.end(), {"--keys", state() + "/client_keys"});
+  Invocation known = lfarm(far);
+  EXPECT_EQ(known.wait(), 0) << known.err();
+  EXPECT_NE(known.out().find("workers"), std::string::npos) << known.out();
+}
+
 TEST_F(CliFarm, CancelledJobsEnd) {
   Invocation farm = up({"--workers", "1"});
   Invocation submit = start({"submit", model("llama"), "--time", "1000"});
@@ -225,7 +247,8 @@ TEST_F(CliFarm, DeadProcessesAreStartedAgain) {
 TEST_F(CliFarm, PrintStopsAfterAStage) {
   Invocation hlir = lfarm({"print", "--stage", "hlir", model("llama")});
   ASSERT_EQ(hlir.wait(), 0) << hlir.err();
-  EXPECT_NE(hlir.out().find("loop x"), std::string::npos) << hlir.out().substr(0, 2000);
+  EXPECT_NE(hlir.out().find("loop f32[] trip_count=4"), std::string::npos)
+      << hlir.out().substr(0, 2000);
   Invocation plan = lfarm({"print", "--stage", "plan", model("mlp"), "--budget", "4"});
   ASSERT_EQ(plan.wait(), 0) << plan.err();
   EXPECT_NE(plan.out().find("call 0"), std::string::npos) << plan.out();
