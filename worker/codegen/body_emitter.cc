@@ -37,9 +37,22 @@ constexpr int kMaxDepth = 2'000;
 constexpr int kValueTag = 0;
 constexpr int kIndexTag = 1;
 
+// What a load costs beside one whose neighbours are loaded with it.
+constexpr double kStridedLoad = 6;
+constexpr double kScatteredLoad = 16;
+
 size_t at(int index) { return static_cast<size_t>(index); }
 
 }  // namespace
+
+int64_t stride_along(const Expr& offset, int id) {
+  Expr moved = offset.substitute([&](Var v) -> Expr {
+    bool moves = v.kind == Var::Kind::kIndex && v.id == id;
+    return moves ? Expr::var(v) + 1 : Expr::var(v);
+  });
+  Expr stride = moved - offset;
+  return stride.is_constant() ? stride.constant() : INT32_MAX;
+}
 
 Expr linear_position(const Indices& indices, const Shape& shape) {
   Expr position = 0;
@@ -133,6 +146,8 @@ CodeValue BodyEmitter::load(const StoredNode& stored, DType dtype, const Indices
   Expr offset = w_.simplify(linear_position(indices, stored.shape));
   int level = std::max(safe_level(indices, stored.shape), w_.level_of(offset));
   load_offsets_.push_back(offset);
+  int64_t stride = std::abs(stride_along(offset, w_.loop_index(level)));
+  if (stride > 1) w_.add_work(level, stride < 16 ? kStridedLoad : kScatteredLoad);
   return declare(level, dtype, cat(stored.pointer, "[", w_.text(offset), "]"));
 }
 

@@ -53,11 +53,14 @@ struct LaneBlock {
   int64_t width = 0;       // end - begin at most
 };
 
-// Whether lanes would make reductions faster in the nest set by set_nest, and before which of its
-// loops the block's loop must stand for that.
-struct LaneAdvice {
-  int64_t gain = 0;
+// What the reductions in the nest set by set_nest depend on.
+struct NestAdvice {
+  // Some reduction depends on the innermost loop and could run for a block of its steps, given
+  // that the block's loop stands before loop `position`.
+  bool lanes = false;
   size_t position = 0;
+  // For each reduction, which of the nest's loops its indices depend on.
+  std::vector<std::vector<bool>> dependencies;
 };
 
 class BodyEmitter {
@@ -80,7 +83,7 @@ class BodyEmitter {
     nest_ = std::move(indices);
     advice_ = {};
   }
-  const LaneAdvice& advice() const { return advice_; }
+  const NestAdvice& advice() const { return advice_; }
   void open_lanes(LaneBlock block);
   void close_lanes() { lanes_.reset(); }
   // Opens a loop over the block and returns its index.
@@ -109,11 +112,10 @@ class BodyEmitter {
   // ---- reductions (reduction_emitter.cc)
   CodeValue reduction(common::NodeId id, const Indices& indices);
   CodeValue arg_reduction(const common::Node& node, const Indices& indices, int level);
-  // Both return the innermost loop's index.
-  int reduction_loops(const common::Node& node, size_t axis, Indices inner,
-                      const std::string& total);
-  int innermost_loop(const common::Node& node, const common::Expr& extent, Indices inner,
-                     size_t axis, const std::string& total);
+  void reduction_loops(const common::Node& node, size_t axis, Indices inner,
+                       const std::string& total);
+  void innermost_loop(const common::Node& node, const common::Expr& extent, Indices inner,
+                      size_t axis, const std::string& total);
 
   // ---- reductions over lanes (lane_emitter.cc)
   // The index of the lane loop that the reduction's indices depend on, when all else in them is
@@ -124,7 +126,7 @@ class BodyEmitter {
                         const std::string& name);
   void lane_step(const common::Node& node, Indices inner, int lane, const std::string& name,
                  const std::string& position);
-  void advise(const common::Node& node, const Indices& indices, int innermost, size_t first_offset);
+  void advise(const Indices& indices);
   struct Lanes {
     LaneBlock block;
     int canonical = -1;      // an index that stands for any lane loop's in keys
@@ -136,7 +138,7 @@ class BodyEmitter {
   std::map<common::NodeId, StoredNode> stored_;
   std::vector<common::Expr> load_offsets_;
   std::vector<int> nest_;
-  LaneAdvice advice_;
+  NestAdvice advice_;
   std::optional<Lanes> lanes_;
   common::Status status_;
   int depth_ = 0;
@@ -144,5 +146,7 @@ class BodyEmitter {
 
 // The row-major position of `indices` in `shape`.
 common::Expr linear_position(const Indices& indices, const common::Shape& shape);
+// How far `offset` moves when index `id` moves by one; a large number when that is not a constant.
+int64_t stride_along(const common::Expr& offset, int id);
 
 }  // namespace worker

@@ -14,6 +14,13 @@ using common::ExprKind;
 using common::Var;
 
 namespace {
+
+// The cost model's units are simple operations.
+constexpr double kLoopEntry = 4;
+constexpr double kVectorSpeedup = 8;
+constexpr double kDivision = 12;
+constexpr int64_t kTypicalSize = 128;
+
 size_t at(int index) { return static_cast<size_t>(index); }
 }  // namespace
 
@@ -36,6 +43,36 @@ void CodeWriter::open(bool conditional) {
   scopes_.back().conditional = conditional;
 }
 
+int CodeWriter::open_loop(std::string name, const Expr& extent, const Expr& trips) {
+  open_blocks(trips);
+  int id = bind_index(std::move(name), extent, depth());
+  scopes_.back().loop_index = id;
+  return id;
+}
+
+void CodeWriter::open_blocks(const Expr& trips) {
+  open(bounds_.lower(trips) < 1);
+  scopes_.back().trips = estimate(trips);
+}
+
+// Symbols count as a typical size within their range.
+double CodeWriter::estimate(const Expr& trips) const {
+  if (trips.is_constant()) return static_cast<double>(trips.constant());
+  std::vector<int64_t> typical;
+  for (const common::SymbolRange& s : symbols_) {
+    typical.push_back(std::clamp<int64_t>(kTypicalSize, s.min, s.max));
+  }
+  std::vector<int64_t> indices(extents_.size(), 0);
+  return static_cast<double>(std::max<int64_t>(trips.evaluate(typical, indices), 1));
+}
+
+int CodeWriter::loop_index(int level) const {
+  for (size_t k = at(level) + 1; k-- > 0;) {
+    if (scopes_[k].loop_index >= 0) return scopes_[k].loop_index;
+  }
+  return -1;
+}
+
 void CodeWriter::end_scope(Scope& scope) {
   for (int id : scope.indices) free_indices_.push_back(id);
 }
@@ -56,6 +93,9 @@ void CodeWriter::close(const std::string& header) {
   }
   out += cat(header.empty() ? indent : " ", "{\n", scope.text, indent, "}\n");
   bool loop = header.find("for (") != std::string::npos;
+  // A loop without loops inside runs in vectors, once it is long enough.
+  double speedup = scope.holds_loops ? 1 : std::clamp(scope.trips / 2, 1.0, kVectorSpeedup);
+  scopes_.back().work += loop ? kLoopEntry + scope.work * scope.trips / speedup : scope.work;
   scopes_.back().holds_loops = scopes_.back().holds_loops || scope.holds_loops || loop;
 }
 
@@ -68,6 +108,7 @@ int CodeWriter::barrier() const {
 
 void CodeWriter::line(int level, std::string_view statement) {
   ++statements_;
+  scopes_[at(level)].work += 1;
   scopes_[at(level)].text += cat(std::string(at(level + 1) * 2, ' '), statement, "\n");
 }
 
@@ -111,7 +152,7 @@ void CodeWriter::count_divisions(const Expr& expr) {
     for (const Expr& factor : term.factors) {
       if (factor.as_var()) continue;
       if (factor.kind() == ExprKind::kFloorDiv || factor.kind() == ExprKind::kMod) {
-        ++divisions_;
+        scopes_[at(level_of(expr))].work += kDivision;
         auto var = factor.left().as_var();
         if (var && var->kind == Var::Kind::kIndex) {
           divided_.push_back({names_[at(var->id)], factor.right()});
@@ -165,6 +206,7 @@ CodeValue CodeWriter::declare(int level, std::string_view type, std::string_view
 
 std::string CodeWriter::finish() {
   LFARM_CHECK(scopes_.size() == 1 && aside_.empty(), "scopes are still open");
+  work_ = scopes_[0].work;
   return std::move(scopes_[0].text);
 }
 

@@ -42,6 +42,14 @@ class CodeWriter {
   // Opens a scope. A conditional scope may run zero times: what is not provably valid outside of
   // it stays inside.
   void open(bool conditional);
+  // Opens a loop's scope: `trips` steps, whose index, spelled `name`, takes values in [0, extent).
+  // Returns the index.
+  int open_loop(std::string name, const common::Expr& extent, const common::Expr& trips);
+  int open_loop(std::string name, const common::Expr& extent) {
+    return open_loop(std::move(name), extent, extent);
+  }
+  // Opens the scope of a loop over blocks, which has no index.
+  void open_blocks(const common::Expr& trips);
   // Closes the innermost scope and appends "header { text }" to the one around it.
   void close(const std::string& header);
   // Whether a scope holds loops so far.
@@ -52,6 +60,12 @@ class CodeWriter {
   // A statement, with its semicolon, at the end of scope `level` so far.
   void line(int level, std::string_view statement);
   void line(std::string_view statement) { line(depth(), statement); }
+  // The index of the innermost loop at or around scope `level`; -1 when there is none.
+  int loop_index(int level) const;
+  // Adds to the estimate of what one step of scope `level` costs, in simple operations.
+  void add_work(int level, double operations) {
+    scopes_[static_cast<size_t>(level)].work += operations;
+  }
 
   // Sets the scopes inside of `level` aside while it lives: text then goes where they will follow.
   class Outward {
@@ -90,9 +104,9 @@ class CodeWriter {
 
   // The text of scope 0; nothing else may be open.
   std::string finish();
-  // Statements so far, and divisions in index expressions: measures of size and of cost.
   int64_t statements() const { return statements_; }
-  int64_t divisions() const { return divisions_; }
+  // An estimate of what the finished text costs when it runs, for comparing plans.
+  double work() const { return work_; }
   // Indices that were divided, with the divisors.
   struct Division {
     std::string index;
@@ -105,12 +119,16 @@ class CodeWriter {
     std::string text;
     bool conditional = false;
     bool holds_loops = false;
+    double trips = 1;
+    double work = 0;
+    int loop_index = -1;
     std::vector<int> indices;
     std::unordered_map<ValueKey, CodeValue, ValueKeyHash> values;
   };
   void rebuild_bounds();
   void end_scope(Scope& scope);
   void count_divisions(const common::Expr& expr);
+  double estimate(const common::Expr& trips) const;
 
   std::vector<common::SymbolRange> symbols_;
   std::vector<Scope> scopes_;
@@ -122,7 +140,7 @@ class CodeWriter {
   common::Bounds bounds_;
   int next_name_ = 0;
   int64_t statements_ = 0;
-  int64_t divisions_ = 0;
+  double work_ = 0;
   std::vector<Division> divided_;
 };
 

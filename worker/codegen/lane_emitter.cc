@@ -37,16 +37,6 @@ Accumulation lane_accumulation(const common::Graph& graph, const Node& node) {
   return accumulation_of(op, dtype);
 }
 
-// How far `offset` moves when index `id` moves by one; a large number when that is not a constant.
-int64_t stride_along(const Expr& offset, int id) {
-  Expr moved = offset.substitute([&](Var v) -> Expr {
-    bool moves = v.kind == Var::Kind::kIndex && v.id == id;
-    return moves ? Expr::var(v) + 1 : Expr::var(v);
-  });
-  Expr stride = moved - offset;
-  return stride.is_constant() ? stride.constant() : INT32_MAX;
-}
-
 }  // namespace
 
 void BodyEmitter::open_lanes(LaneBlock block) {
@@ -57,8 +47,8 @@ void BodyEmitter::open_lanes(LaneBlock block) {
 }
 
 Expr BodyEmitter::open_lane_loop(const std::string& name) {
-  w_.open(w_.bounds().lower(lanes_->block.extent) < 1);
-  int id = w_.bind_index(name, lanes_->block.extent, w_.depth());
+  const Expr& extent = lanes_->block.extent;
+  int id = w_.open_loop(name, extent, common::min(extent, lanes_->block.width));
   lanes_->loops.push_back(id);
   return Expr::index(id);
 }
@@ -70,36 +60,32 @@ void BodyEmitter::close_lane_loop(const std::string& pragma) {
                lanes_->block.end, "; ++", i, ")"));
 }
 
-void BodyEmitter::advise(const Node& node, const Indices& indices, int innermost,
-                         size_t first_offset) {
+void BodyEmitter::advise(const Indices& indices) {
   if (nest_.empty() || lanes_) return;
-  bool uses_lane = false;
+  std::vector<bool> uses(nest_.size(), false);
   bool known_outside = true;
-  size_t position = 0;
   for (const Expr& e : indices) {
     e.visit_vars([&](Var v) {
       if (v.kind != Var::Kind::kIndex) return;
       auto found = std::find(nest_.begin(), nest_.end(), v.id);
-      if (v.id == nest_.back()) {
-        uses_lane = true;
-      } else if (found != nest_.end()) {
-        position = std::max(position, static_cast<size_t>(found - nest_.begin()) + 1);
+      if (found != nest_.end()) {
+        uses[static_cast<size_t>(found - nest_.begin())] = true;
       } else if (w_.level_of_index(v.id) >= w_.level_of_index(nest_[0])) {
         known_outside = false;
       }
     });
   }
-  if (!uses_lane || !known_outside) return;
-  const auto& axes = attr<ReduceAttr>(node).axes;
-  const Expr& extent = graph_.node(node.operands[0]).shape[at(axes.back())];
-  bool short_rows = extent.is_constant() && extent.constant() <= 8;
-  for (size_t k = first_offset; k < load_offsets_.size(); ++k) {
-    int64_t along_row = std::abs(stride_along(load_offsets_[k], innermost));
-    int64_t along_lanes = std::abs(stride_along(load_offsets_[k], nest_.back()));
-    advice_.gain += (along_row <= 1 ? 1 : 8) + (short_rows ? 8 : 0);
-    advice_.gain -= along_lanes <= 1 ? 1 : 8;
+  if (!known_outside) return;
+  if (uses.back()) {
+    advice_.lanes = true;
+    for (size_t k = 0; k + 1 < uses.size(); ++k) {
+      if (uses[k]) advice_.position = std::max(advice_.position, k + 1);
+    }
   }
-  advice_.position = std::max(advice_.position, position);
+  if (std::find(advice_.dependencies.begin(), advice_.dependencies.end(), uses) ==
+      advice_.dependencies.end()) {
+    advice_.dependencies.push_back(std::move(uses));
+  }
 }
 
 int BodyEmitter::lane_of(const Node& node, const Indices& indices) {
@@ -197,13 +183,13 @@ void BodyEmitter::emit_lane_arrays(const Node& node, const Indices& indices, int
     if (flush_here) {
       from = w_.fresh("b");
       flushed = true;
-      w_.open(w_.bounds().lower(extent) < 1);
+      w_.open_blocks(common::floor_div(extent + (kLaneSumBlock - 1), kLaneSumBlock));
       headers.push_back(cat("for (int64_t ", from, " = 0; ", from, " < ", n, "; ", from,
                             " += ", kLaneSumBlock, ")"));
     }
     std::string j = w_.fresh("j");
-    w_.open(w_.bounds().lower(extent) < 1);
-    inner[at(a.axes[k])] = Expr::index(w_.bind_index(j, extent, w_.depth()));
+    Expr trips = flush_here ? common::min(extent, kLaneSumBlock) : extent;
+    inner[at(a.axes[k])] = Expr::index(w_.open_loop(j, extent, trips));
     std::string to = flush_here ? cat("lf_min_i64(", from, " + ", kLaneSumBlock, ", ", n, ")") : n;
     headers.push_back(cat("for (int64_t ", j, " = ", from, "; ", j, " < ", to, "; ++", j, ")"));
     position = j;

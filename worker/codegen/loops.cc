@@ -16,7 +16,7 @@ using common::Shape;
 
 namespace {
 
-constexpr int kMaxPlanTrials = 24;
+constexpr int kMaxPlanTrials = 40;
 
 std::vector<OutputGroup> group_outputs(const Graph& body) {
   std::vector<OutputGroup> groups;
@@ -33,9 +33,9 @@ std::vector<OutputGroup> group_outputs(const Graph& body) {
 // One trial emission: its text and the measure that plans are compared by.
 struct Trial {
   FunctionBody function;
-  int64_t divisions = 0;
+  double work = 0;
   std::vector<CodeWriter::Division> divided;
-  std::vector<LaneAdvice> advice;
+  std::vector<NestAdvice> advice;
 };
 
 // Enough lanes for whole cache lines of every access, few enough for the accumulators to stay in
@@ -70,16 +70,18 @@ class PlanSearch {
     }
     plan_.lanes.resize(groups_.size());
     LFARM_ASSIGN_OR_RETURN(best_, attempt(plan_));
-    while (trials_ < kMaxPlanTrials && try_split()) {
+    while (try_split()) {
     }
     for (size_t g = 0; g <= plan_.own.size(); ++g) {
       for (size_t k = nest(plan_, g).extents.size(); k-- > 1;) {
         LoopsPlan merged = plan_;
         nest(merged, g) = merge_loops(nest(plan_, g), k - 1);
-        accept(merged, false);
+        accept(merged);
       }
     }
-    add_lanes();
+    try_orders();
+    try_lanes();
+    try_fewer_unit_loops();
     return std::move(best_.function);
   }
 
@@ -93,37 +95,73 @@ class PlanSearch {
     ++trials_;
     LoopsEmitter emitter(body_, schedule_, groups_, plan, options_);
     LFARM_ASSIGN_OR_RETURN(FunctionBody function, emitter.run());
-    return Trial{std::move(function), emitter.writer().divisions(), emitter.writer().divided(),
+    return Trial{std::move(function), emitter.writer().work(), emitter.writer().divided(),
                  emitter.advice()};
   }
 
-  bool accept(const LoopsPlan& plan, bool must_improve) {
+  // Adopts the plan when its code costs less.
+  bool accept(const LoopsPlan& plan) {
     if (trials_ >= kMaxPlanTrials) return false;
     auto trial = attempt(plan);
-    if (!trial.ok()) return false;
-    if (must_improve ? trial->divisions >= best_.divisions : trial->divisions > best_.divisions) {
-      return false;
-    }
+    if (!trial.ok() || trial->work >= best_.work * 0.999) return false;
     plan_ = plan;
     best_ = std::move(*trial);
     return true;
   }
 
-  // Blocks of lanes where reductions would otherwise walk memory the wrong way.
-  void add_lanes() {
-    LoopsPlan with = plan_;
-    bool any = false;
+  // The nest whose innermost loop writes group g.
+  NestPlan& written(LoopsPlan& plan, size_t g) const {
+    return groups_.size() == 1 ? plan.shared : plan.own[g];
+  }
+
+  // Loops that a reduction depends on come first, so that it runs once for all the others.
+  void try_orders() {
     for (size_t g = 0; g < groups_.size(); ++g) {
-      const NestPlan& nest = groups_.size() == 1 ? plan_.shared : plan_.own[g];
-      if (best_.advice[g].gain <= 0 || nest.extents.empty()) continue;
-      with.lanes[g] = {true, best_.advice[g].position, lane_width(nest.extents.back())};
-      any = true;
+      auto dependencies = best_.advice[g].dependencies;
+      for (const std::vector<bool>& uses : dependencies) {
+        if (uses.size() != written(plan_, g).extents.size()) continue;
+        std::vector<size_t> order;
+        for (bool first : {true, false}) {
+          for (size_t k = 0; k < uses.size(); ++k) {
+            if (uses[k] == first) order.push_back(k);
+          }
+        }
+        if (std::is_sorted(order.begin(), order.end()) || order.back() + 1 != order.size()) {
+          continue;
+        }
+        LoopsPlan permuted = plan_;
+        written(permuted, g) = permute_loops(written(plan_, g), order);
+        if (accept(permuted)) break;
+      }
     }
-    if (!any) return;
-    auto trial = attempt(with);
-    if (!trial.ok()) return;
-    plan_ = with;
-    best_ = std::move(*trial);
+  }
+
+  // Blocks of lanes where reductions would otherwise walk memory the wrong way.
+  void try_lanes() {
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      const NestPlan& nest = written(plan_, g);
+      const NestAdvice& advice = best_.advice[g];
+      if (!advice.lanes || nest.extents.empty()) continue;
+      LoopsPlan with = plan_;
+      with.lanes[g] = {true, advice.position, lane_width(nest.extents.back())};
+      NestAdvice kept = advice;
+      if (accept(with)) best_.advice[g] = kept;
+    }
+  }
+
+  // Reductions between the units' loops and the others run once per unit: with fewer loops in the
+  // units they may run less often. A few units must remain.
+  void try_fewer_unit_loops() {
+    const std::vector<Expr>& extents = plan_.shared.extents;
+    double units = 1;
+    for (size_t k = 1; k < extents.size(); ++k) {
+      if (extents[k - 1].is_constant()) units *= static_cast<double>(extents[k - 1].constant());
+      if (units < 4) continue;
+      LoopsPlan fewer = plan_;
+      fewer.unit_loops = k;
+      double before = best_.work;
+      if (accept(fewer) && best_.work < before * 0.8) return;
+    }
   }
 
   // Splits one loop by a divisor that its index is divided by, if that removes divisions.
@@ -138,7 +176,7 @@ class PlanSearch {
           if (!quotient || quotient->is_constant(1) || d.divisor.is_constant(1)) continue;
           LoopsPlan split = plan_;
           nest(split, g) = split_loop(now, k, d.divisor, *quotient);
-          if (accept(split, true)) return true;
+          if (accept(split)) return true;
         }
       }
     }

@@ -44,10 +44,11 @@ Result<FunctionBody> LoopsEmitter::run() {
   // The innermost loop stays whole, so that it vectorises, unless it is the only one.
   size_t limit = single() && extents.size() > 1 ? extents.size() - 1 : extents.size();
   if (lanes.on) limit = lanes.position;
+  limit = std::min(limit, plan_.unit_loops);
   size_t unit_loops = choose_unit_loops(limit);
   std::vector<Expr> unit_extents(extents.begin(),
                                  extents.begin() + static_cast<std::ptrdiff_t>(unit_loops));
-  bool block_is_unit = lanes.on && unit_loops == lanes.position;
+  bool block_is_unit = lanes.on && unit_loops == lanes.position && unit_loops < plan_.unit_loops;
   if (block_is_unit) {
     unit_extents.push_back(
         common::floor_div(extents.back() + Expr(lanes.width - 1), Expr(lanes.width)));
@@ -93,11 +94,10 @@ size_t LoopsEmitter::choose_unit_loops(size_t limit) const {
 }
 
 Expr LoopsEmitter::open_loop(const Expr& extent, const std::string& name) {
-  writer_.open(maybe_empty(extent));
-  open_.push_back(
-      {cat("for (int64_t ", name, " = 0; ", name, " < ", writer_.text(extent), "; ++", name, ")"),
-       false});
-  return Expr::index(writer_.bind_index(name, extent, writer_.depth()));
+  std::string n = writer_.text(extent);
+  int id = writer_.open_loop(name, extent);
+  open_.push_back({cat("for (int64_t ", name, " = 0; ", name, " < ", n, "; ++", name, ")"), false});
+  return Expr::index(id);
 }
 
 std::string LoopsEmitter::pragma() const {
@@ -139,7 +139,8 @@ void LoopsEmitter::open_nest(const std::vector<Expr>& extents, size_t first,
                              std::vector<Expr>& indices) {
   for (size_t k = first; k < extents.size(); ++k) {
     if (lanes.on && k == lanes.position && !block_is_open) {
-      writer_.open(maybe_empty(extents.back()));
+      writer_.open_blocks(
+          common::floor_div(extents.back() + Expr(lanes.width - 1), Expr(lanes.width)));
       std::string b = writer_.fresh("b");
       open_.push_back({cat("for (int64_t ", b, " = 0; ", b, " < ", writer_.text(extents.back()),
                            "; ", b, " += ", lanes.width, ")"),

@@ -32,6 +32,7 @@ struct LoopsPlan {
   NestPlan shared;
   std::vector<NestPlan> own;
   std::vector<LaneChoice> lanes;
+  size_t unit_loops = SIZE_MAX;  // how many outer loops units may take at most
 };
 
 class LoopsEmitter {
@@ -41,8 +42,8 @@ class LoopsEmitter {
                const LoopsOptions& options);
   common::Result<FunctionBody> run();
   const CodeWriter& writer() const { return writer_; }
-  // What lanes would gain in each group's nest, after a run without them.
-  const std::vector<LaneAdvice>& advice() const { return advice_; }
+  // Of each group's nest, after a run without lanes.
+  const std::vector<NestAdvice>& advice() const { return advice_; }
 
  private:
   struct OpenLoop {
@@ -51,7 +52,6 @@ class LoopsEmitter {
   };
   bool single() const { return groups_.size() == 1; }
   size_t choose_unit_loops(size_t limit) const;
-  bool maybe_empty(const common::Expr& extent) const { return writer_.bounds().lower(extent) < 1; }
   common::Expr open_loop(const common::Expr& extent, const std::string& name);
   void close_loop();
   std::string pragma() const;
@@ -69,7 +69,7 @@ class LoopsEmitter {
   CodeWriter writer_;
   BodyEmitter emitter_;
   std::vector<OpenLoop> open_;
-  std::vector<LaneAdvice> advice_;
+  std::vector<NestAdvice> advice_;
   bool whole_;
 };
 

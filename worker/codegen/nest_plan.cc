@@ -72,4 +72,15 @@ NestPlan merge_loops(const NestPlan& plan, size_t loop) {
   return result;
 }
 
+NestPlan permute_loops(const NestPlan& plan, const std::vector<size_t>& order) {
+  NestPlan result;
+  std::vector<Expr> loops(order.size());
+  for (size_t k = 0; k < order.size(); ++k) {
+    loops[order[k]] = Expr::index(static_cast<int>(k));
+    result.extents.push_back(plan.extents[order[k]]);
+  }
+  result.position = substitute_loops(plan.position, loops);
+  return result;
+}
+
 }  // namespace worker

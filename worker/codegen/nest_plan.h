@@ -8,7 +8,6 @@
 namespace worker {
 
 // Loop k runs over [0, extents[k]); axis d is at position[d], an expression over loops i0, i1, ...
-// The loops walk the axes' row-major order.
 struct NestPlan {
   std::vector<common::Expr> extents;
   std::vector<common::Expr> position;
@@ -21,5 +20,7 @@ NestPlan split_loop(const NestPlan& plan, size_t loop, const common::Expr& divis
                     const common::Expr& quotient);
 // Loops `loop` and `loop` + 1 become one.
 NestPlan merge_loops(const NestPlan& plan, size_t loop);
+// Loop order[k] becomes loop k.
+NestPlan permute_loops(const NestPlan& plan, const std::vector<size_t>& order);
 
 }  // namespace worker

@@ -31,27 +31,25 @@ size_t at(int index) { return static_cast<size_t>(index); }
 
 // ---- loops ----------------------------------------------------------------------------------
 
-int BodyEmitter::innermost_loop(const Node& node, const Expr& extent, Indices inner, size_t axis,
-                                const std::string& total) {
+void BodyEmitter::innermost_loop(const Node& node, const Expr& extent, Indices inner, size_t axis,
+                                 const std::string& total) {
   const auto& a = attr<ReduceAttr>(node);
   Accumulation acc = accumulation_of(a.op, node.dtype);
   NodeId operand = node.operands[0];
-  bool maybe_empty = w_.bounds().lower(extent) < 1;
   bool blocked = !acc.outer.empty() && w_.bounds().upper(extent) > kSumBlock;
   std::string n = w_.text(extent);
   std::string from = "0";
   std::string to = n;
   if (blocked) {
-    w_.open(maybe_empty);
+    w_.open_blocks(common::floor_div(extent + (kSumBlock - 1), kSumBlock));
     from = w_.fresh("b");
     to = w_.fresh("e");
     w_.line(cat("const int64_t ", to, " = lf_min_i64(", from, " + ", kSumBlock, ", ", n, ");"));
   }
   std::string part = acc.outer.empty() ? total : w_.fresh("p");
   if (part != total) w_.line(cat(acc.type, " ", part, " = ", acc.start, ";"));
-  w_.open(maybe_empty);
   std::string j = w_.fresh("j");
-  int index = w_.bind_index(j, extent, w_.depth());
+  int index = w_.open_loop(j, extent, blocked ? common::min(extent, kSumBlock) : extent);
   inner[axis] = Expr::index(index);
   CodeValue x = value(operand, inner);
   if (acc.enter(x.text) != x.text) {
@@ -66,23 +64,21 @@ int BodyEmitter::innermost_loop(const Node& node, const Expr& extent, Indices in
     w_.close(
         cat("for (int64_t ", from, " = 0; ", from, " < ", n, "; ", from, " += ", kSumBlock, ")"));
   }
-  return index;
 }
 
-int BodyEmitter::reduction_loops(const Node& node, size_t axis, Indices inner,
-                                 const std::string& total) {
+void BodyEmitter::reduction_loops(const Node& node, size_t axis, Indices inner,
+                                  const std::string& total) {
   const auto& axes = attr<ReduceAttr>(node).axes;
   const Shape& shape = graph_.node(node.operands[0]).shape;
   auto k = at(axes[axis]);
   if (axis + 1 == axes.size()) {
-    return innermost_loop(node, shape[k], std::move(inner), k, total);
+    innermost_loop(node, shape[k], std::move(inner), k, total);
+    return;
   }
-  w_.open(w_.bounds().lower(shape[k]) < 1);
   std::string j = w_.fresh("j");
-  inner[k] = Expr::index(w_.bind_index(j, shape[k], w_.depth()));
-  int innermost = reduction_loops(node, axis + 1, std::move(inner), total);
+  inner[k] = Expr::index(w_.open_loop(j, shape[k]));
+  reduction_loops(node, axis + 1, std::move(inner), total);
   w_.close(cat("for (int64_t ", j, " = 0; ", j, " < ", w_.text(shape[k]), "; ++", j, ")"));
-  return innermost;
 }
 
 CodeValue BodyEmitter::reduction(NodeId id, const Indices& indices) {
@@ -104,9 +100,8 @@ CodeValue BodyEmitter::reduction(NodeId id, const Indices& indices) {
     bool reduced = std::find(a.axes.begin(), a.axes.end(), static_cast<int>(k)) != a.axes.end();
     if (!reduced) inner[k] = indices[next++];
   }
-  size_t first_offset = load_offsets_.size();
-  int innermost = reduction_loops(node, 0, std::move(inner), total);
-  advise(node, indices, innermost, first_offset);
+  reduction_loops(node, 0, std::move(inner), total);
+  advise(indices);
   return declare(level, node.dtype, acc.leave(total));
 }
 
@@ -125,18 +120,16 @@ CodeValue BodyEmitter::arg_reduction(const Node& node, const Indices& indices, i
   std::string where = w_.fresh("w");
   w_.line(cat(acc.type, " ", best, " = ", acc.start, ";"));
   w_.line(cat("int64_t ", where, " = 0;"));
-  w_.open(w_.bounds().lower(extent) < 1);
   std::string j = w_.fresh("j");
   Indices inner = indices;
-  int innermost = w_.bind_index(j, extent, w_.depth());
+  int innermost = w_.open_loop(j, extent);
   inner.insert(inner.begin() + static_cast<std::ptrdiff_t>(axis), Expr::index(innermost));
-  size_t first_offset = load_offsets_.size();
   CodeValue x = value(node.operands[0], inner);
   CodeValue key = w_.declare(w_.depth(), acc.type, "k", acc.enter(x.text));
   w_.line(cat("if (", key.text, greatest ? " > " : " < ", best, ") { ", best, " = ", key.text, "; ",
               where, " = ", j, "; }"));
   w_.close(cat("for (int64_t ", j, " = 0; ", j, " < ", w_.text(extent), "; ++", j, ")"));
-  advise(node, indices, innermost, first_offset);
+  advise(indices);
   return w_.declare(level, "int64_t", "v", where);
 }
 

@@ -12,8 +12,8 @@ UnitLoop::UnitLoop(CodeWriter& writer, std::vector<Expr> extents)
   if (extents_.empty()) return;
   for (const Expr& e : extents_) units_ *= e;
   counter_ = extents_.size() == 1 ? "i0" : "u";
-  writer_.open(true);
-  Expr u = Expr::index(writer_.bind_index(counter_, units_, writer_.depth()));
+  // A share may be empty.
+  Expr u = Expr::index(writer_.open_loop(counter_, units_, common::max(units_, 0)));
   if (extents_.size() == 1) {
     indices_.push_back(u);
     return;
