@@ -42,6 +42,8 @@ const char* phase_name(Phase phase) {
       return "searching";
     case Phase::kFetching:
       return "fetching";
+    case Phase::kStoring:
+      return "storing";
     case Phase::kEnded:
       return "ended";
   }
@@ -172,8 +174,8 @@ void Job::send(ReadyCandidate candidate) {
 }
 
 void Job::task_done(uint64_t tag, const CandidateResult& result) {
-  if (phase_ == Phase::kFetching) return rerun_done(result);
   if (phase_ == Phase::kSearching) learn(tag, result);
+  if (phase_ == Phase::kFetching && tag == rerun_tag_) rerun_done(result);
 }
 
 void Job::learn(uint64_t candidate, const CandidateResult& result) {
@@ -246,12 +248,12 @@ void Job::fetch_objects() {
       return objects_lost(cat("worker ", holder_, " is gone"));
     }
   }
-  if (missing_.empty()) complete();
+  if (missing_.empty()) store_plan();
 }
 
 void Job::object_arrived(const Digest& digest) {
   if (phase_ != Phase::kFetching || missing_.erase(digest) == 0) return;
-  if (missing_.empty()) complete();
+  if (missing_.empty()) store_plan();
 }
 
 void Job::object_missing(const std::string& worker, const Digest& digest) {
@@ -268,12 +270,12 @@ void Job::objects_lost(const std::string& why) {
     });
   };
   auto finalist = std::find_if(finalists_.begin(), finalists_.end(), made_by);
-  if (has_rerun_ || finalist == finalists_.end()) {
+  if (rerun_tag_ || finalist == finalists_.end()) {
     return fail(common::unavailable(
         cat("the plan's objects are lost: ", why, "; submit again, measurements are kept")));
   }
   common::log_warning(cat("job ", request_.id, ": ", why, "; the finalist runs again"));
-  has_rerun_ = true;
+  rerun_tag_ = finalist->spec.tag;
   phase_deadline_ns_ = 0;  // the scheduler watches over the task
   env_.dispatcher.add_task(finalist->spec);
 }
@@ -308,25 +310,41 @@ Status Job::adopt(const common::TaskReport& report) {
   return {};
 }
 
-void Job::complete() {
+void Job::store_plan() {
+  phase_ = Phase::kStoring;
+  stages_.enter("store", env_.clock.now_ns());
   plan_.provenance.farm = env_.options.name;
   plan_.provenance.created_ns = common::wall_clock_ns();
-  auto ready = env_.plans.keep(plan_);
-  if (!ready.ok()) return fail(ready.error());
+  env_.steps.start([self = std::weak_ptr<Job*>(self_), plan = plan_, &plans = env_.plans] {
+    Status status = plans.keep(plan);
+    return [self, status] {
+      if (auto job = self.lock()) (*job)->stored(status);
+    };
+  });
+}
+
+void Job::stored(const Status& status) {
+  if (phase_ != Phase::kStoring) return;
+  if (!status.ok()) return fail(status.error());
+  auto found = env_.plans.find(request_.key.digest());
+  if (!found.ok()) return fail(found.error());
+  if (!found->has_value()) {
+    return fail(common::unavailable("the plan was removed as soon as it was kept; submit again"));
+  }
+  const ReadyPlan& ready = **found;
   int64_t now_ns = env_.clock.now_ns();
   stages_.end(now_ns);
-  const SearchStatus& status = status_;
-  common::PlanReady message = ready->message(0);
+  common::PlanReady message = ready.message(0);
   message.job_id = request_.id;
-  message.cache = status.reused > 0 ? common::CacheOutcome::kPartial : common::CacheOutcome::kMiss;
-  message.candidates = as_count(status.candidates);
+  message.cache = status_.reused > 0 ? common::CacheOutcome::kPartial : common::CacheOutcome::kMiss;
+  message.candidates = as_count(status_.candidates);
   message.elapsed_ms = as_count(elapsed_ms(now_ns));
   message.breakdown = stages_.times();
   for (const Subscriber& subscriber : subscribers_) {
     message.request_id = subscriber.request_id;
-    env_.post.send(subscriber.peer, message, ready->bytes);
+    env_.post.send(subscriber.peer, message, ready.bytes);
   }
-  common::log_info(cat("job ", request_.id, " done: ", status.candidates, " candidates, best ",
+  common::log_info(cat("job ", request_.id, " done: ", status_.candidates, " candidates, best ",
                        message.best_ns, " ns, baseline ", message.baseline_ns, " ns, ",
                        message.elapsed_ms, " ms"));
   phase_ = Phase::kEnded;

@@ -1,6 +1,7 @@
 // One job: from a submitted graph through its search to a plan in the store.
 //
-//   awaiting graph -> admitting -> queued -> preparing -> searching -> fetching -> ended
+//   awaiting graph -> admitting -> queued -> preparing -> searching -> fetching -> storing ->
+//   ended
 //
 // Admitting checks the graph and brings the job to the disk; from then on it survives the
 // coordinator. Queued jobs wait for their turn to search. Fetching brings the plan's objects from
@@ -29,7 +30,16 @@ struct Subscriber {
   bool joined = false;
 };
 
-enum class Phase { kAwaitingGraph, kAdmitting, kQueued, kPreparing, kSearching, kFetching, kEnded };
+enum class Phase {
+  kAwaitingGraph,
+  kAdmitting,
+  kQueued,
+  kPreparing,
+  kSearching,
+  kFetching,
+  kStoring,
+  kEnded
+};
 const char* phase_name(Phase phase);
 
 // Not thread-safe. Background work reaches a job through its id, because the job may have ended.
@@ -98,7 +108,8 @@ class Job {
   void objects_lost(const std::string& why);
   void rerun_done(const CandidateResult& result);
   common::Status adopt(const common::TaskReport& report);
-  void complete();
+  void store_plan();
+  void stored(const common::Status& status);
   void send_accepted(const Subscriber& subscriber);
   void report_failure(const common::Error& error);
   void report_progress(int64_t now_ns);
@@ -134,7 +145,7 @@ class Job {
   common::Plan plan_;
   std::string holder_;  // the worker that has the objects
   std::set<common::Digest> missing_;
-  bool has_rerun_ = false;
+  std::optional<uint64_t> rerun_tag_;  // of the finalist that runs again
 
   common::Progress last_progress_;
   int64_t last_progress_ns_ = 0;

@@ -65,7 +65,7 @@ Result<std::optional<ReadyPlan>> PlanShelf::find_any_target(const common::Digest
   return std::optional<ReadyPlan>(std::move(found));
 }
 
-Result<ReadyPlan> PlanShelf::keep(const common::Plan& plan) {
+common::Status PlanShelf::keep(const common::Plan& plan) const {
   common::SignedPlan outer = common::sign_plan(key_, common::encode_plan(plan));
   cache::NewPlan kept;
   kept.bytes = common::as_text(common::encode_signed_plan(outer));
@@ -78,9 +78,7 @@ Result<ReadyPlan> PlanShelf::keep(const common::Plan& plan) {
   kept.needs = plan.objects;
   kept.needs.push_back(digest);
   LFARM_ASSIGN_OR_RETURN([[maybe_unused]] bool is_new, store_.put_plan_if_better(kept));
-  LFARM_ASSIGN_OR_RETURN(std::optional<ReadyPlan> found, find(kept.facts.key));
-  if (!found) return common::unavailable("the plan was removed as soon as it was kept; try again");
-  return std::move(*found);
+  return {};
 }
 
 Result<ReadyPlan> PlanShelf::ready(cache::StoredPlan stored) {

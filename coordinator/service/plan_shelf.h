@@ -26,7 +26,7 @@ struct ReadyPlan {
   common::PlanReady message(uint64_t request_id) const;
 };
 
-// Not thread-safe.
+// Not thread-safe but for keep().
 class PlanShelf {
  public:
   PlanShelf(cache::Store& store, const common::SigningKey& key) : store_(store), key_(key) {}
@@ -36,9 +36,9 @@ class PlanShelf {
   // A plan for the graph whatever its target, a CPU's before others.
   common::Result<std::optional<ReadyPlan>> find_any_target(const common::Digest& graph_hash,
                                                            const std::string& policy);
-  // Signs and keeps a plan whose objects are in the store; the plan that is there stays if it is as
-  // fast. Returns the one that is kept.
-  common::Result<ReadyPlan> keep(const common::Plan& plan);
+  // Signs and keeps a plan whose objects are in the store, durably; the plan that is there stays if
+  // it is as fast. Thread-safe, because it waits for the disk.
+  common::Status keep(const common::Plan& plan) const;
   common::PublicKey public_key() const { return key_.public_key(); }
 
  private:

@@ -45,6 +45,11 @@ void Reception::receive(common::Arrival arrival) {
   bool is_greeting = std::holds_alternative<common::WorkerHello>(packet.message) ||
                      std::holds_alternative<common::ClientHello>(packet.message) ||
                      std::holds_alternative<common::Ping>(packet.message);
+  if (!is_greeting && env_.workers.is_displaced(peer)) {
+    // The connection is still there, so this is not the same worker come back.
+    return env_.post.refuse(peer, Code::kInvalidInput,
+                            "another worker has taken this worker's name; give each its own");
+  }
   if (!is_greeting && !is_known(peer)) {
     return env_.post.refuse(peer, Code::kUnavailable,
                             "the farm does not know this connection; say hello");

@@ -292,7 +292,10 @@ void Workers::move_to(WorkerSession& session, const std::string& peer) {
   if (!session.peer.empty()) {
     common::log_info(cat("worker ", session.name, " came back on a new connection"));
     by_peer_.erase(session.peer);
+    if (displaced_.size() >= kDisplacedMax) displaced_.clear();
+    displaced_.insert(session.peer);
   }
+  displaced_.erase(peer);
   session.peer = peer;
   by_peer_.emplace(peer, session.id);
 }

@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "common/base/clock.h"
@@ -40,6 +41,8 @@ class Workers final : public WorkerLink {
   // False when the hello was refused; the refusal has been sent.
   bool hello(const std::string& peer, const std::string& address, const common::WorkerHello& hello);
   bool is_worker(const std::string& peer) const { return by_peer_.count(peer) != 0; }
+  // Whether another connection has taken over the name under which this one said hello.
+  bool is_displaced(const std::string& peer) const { return displaced_.count(peer) != 0; }
   void on(const std::string& peer, const common::Credit& message);
   void on(const std::string& peer, const common::Heartbeat& message);
   void on(const std::string& peer, common::TaskResult message);
@@ -81,6 +84,7 @@ class Workers final : public WorkerLink {
   void remove(farm::WorkerId id);
 
   static constexpr size_t kKnownMax = 65'536;
+  static constexpr size_t kDisplacedMax = 4'096;
   Dispatcher& dispatcher_;
   Post& post_;
   const common::Clock& clock_;
@@ -89,6 +93,7 @@ class Workers final : public WorkerLink {
   std::unordered_map<std::string, Known> known_;  // workers keep their id when they come back
   std::unordered_map<farm::WorkerId, WorkerSession> by_id_;
   std::unordered_map<std::string, farm::WorkerId> by_peer_;
+  std::unordered_set<std::string> displaced_;
 };
 
 }  // namespace coordinator::service

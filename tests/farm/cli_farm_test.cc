@@ -244,6 +244,19 @@ TEST_F(CliFarm, DeadProcessesAreStartedAgain) {
   EXPECT_EQ(submit.wait(), 0) << submit.err();
 }
 
+TEST_F(CliFarm, SubmitOutlivesItsCoordinator) {
+  Invocation farm = up({"--workers", "1"});
+  Invocation submit = start({"submit", model("llama"), "--budget", "16", "--json"});
+  Invocation watch = start({"submit", model("llama"), "--budget", "16"});
+  ASSERT_TRUE(watch.until_err(" best ")) << watch.err();
+  std::vector<pid_t> coordinator = cli_testing::children(farm.pid(), "lfarm-coordinator");
+  ASSERT_EQ(coordinator.size(), 1u);
+  ::kill(coordinator[0], SIGKILL);
+  EXPECT_EQ(submit.wait(), 0) << submit.err();
+  EXPECT_EQ(watch.wait(), 0) << watch.err();
+  EXPECT_NE(watch.out().find(field(submit.out(), "plan")), std::string::npos) << watch.out();
+}
+
 TEST_F(CliFarm, PrintStopsAfterAStage) {
   Invocation hlir = lfarm({"print", "--stage", "hlir", model("llama")});
   ASSERT_EQ(hlir.wait(), 0) << hlir.err();

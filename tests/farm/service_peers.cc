@@ -142,6 +142,7 @@ void FakeWorker::on(const common::Packet& packet) {
       send(common::BlobMissing{request->digest});
     }
   } else if (auto* refused = std::get_if<common::Refused>(&packet.message)) {
+    ++refusals;
     if (refused->code == common::Code::kUnavailable) say_hello();
   }
 }

@@ -89,6 +89,7 @@ class FakeWorker final : public FakePeer {
   std::vector<common::Revoke> revoked;
   size_t answered = 0;
   size_t welcomes = 0;
+  size_t refusals = 0;
   std::set<common::TaskLease> held;
 
  private:

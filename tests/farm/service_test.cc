@@ -174,6 +174,17 @@ TEST_F(ServiceTest, AWorkerThatForgotItsLeasesGetsThemAgain) {
   EXPECT_EQ(after.answered, 6u);
 }
 
+TEST_F(ServiceTest, TwoWorkersOfOneNameDoNotTakeTurns) {
+  start();
+  FakeWorker first(endpoint(), "twin", kTestTarget);
+  ASSERT_TRUE(converse({&first}, [&] { return first.welcomes == 1; }));
+  FakeWorker second(endpoint(), "twin", kTestTarget);
+  ASSERT_TRUE(converse({&first, &second}, [&] { return first.refusals > 2; }));
+  EXPECT_EQ(first.welcomes, 1u);
+  EXPECT_EQ(second.welcomes, 1u);
+  EXPECT_EQ(second.refusals, 0u);
+}
+
 TEST_F(ServiceTest, WithoutAWorkerTheClientLearnsWhy) {
   start();
   FakeClient client(endpoint());
