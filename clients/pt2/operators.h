@@ -28,6 +28,7 @@ class OperatorTable {
   Rows complex_;
 };
 
+void add_activation_operators(OperatorTable* table);
 void add_attention_operators(OperatorTable* table);
 void add_complex_operators(OperatorTable* table);
 void add_creation_operators(OperatorTable* table);
@@ -37,6 +38,7 @@ void add_movement_operators(OperatorTable* table);
 void add_norm_operators(OperatorTable* table);
 void add_pointwise_operators(OperatorTable* table);
 void add_reduction_operators(OperatorTable* table);
+void add_resample_operators(OperatorTable* table);
 void add_special_operators(OperatorTable* table);
 void add_state_operators(OperatorTable* table);
 void add_window_operators(OperatorTable* table);

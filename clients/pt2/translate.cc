@@ -25,6 +25,7 @@ bool is_complex_type(ScalarType type) {
 
 OperatorTable all_operators() {
   OperatorTable table;
+  add_activation_operators(&table);
   add_attention_operators(&table);
   add_complex_operators(&table);
   add_creation_operators(&table);
@@ -34,6 +35,7 @@ OperatorTable all_operators() {
   add_norm_operators(&table);
   add_pointwise_operators(&table);
   add_reduction_operators(&table);
+  add_resample_operators(&table);
   add_special_operators(&table);
   add_state_operators(&table);
   add_window_operators(&table);

@@ -11,8 +11,6 @@ namespace {
 // ones are split by their factors (Cooley and Tukey), so that work stays near n log n.
 constexpr int64_t kDirectLength = 64;
 
-size_t at(int axis) { return static_cast<size_t>(axis); }
-
 struct Complex {
   NodeId real = 0;
   NodeId imaginary = 0;
@@ -234,7 +232,7 @@ Complex transform(Context& c, NodeId real, std::optional<NodeId> imaginary, int6
 }
 
 int64_t known_length(Context& c, NodeId x, int axis) {
-  Expr size = c.b.shape(x)[at(axis)];
+  Expr size = c.b.size(x, axis);
   if (!size.is_constant() || size.constant() < 1) {
     c.refuse("transforms of symbolic lengths are not supported");
   }
@@ -347,7 +345,7 @@ void inverse_real(Context& c, Complex z, std::vector<int> axes, int64_t n, int64
     z = transform_axis(c, z, axis, 1);
   }
   // The first frequency, and the middle one of an even length, are real by definition.
-  NodeId place = positions(c, c.b.shape(z.real)[at(last)], last, c.b.rank(z.real));
+  NodeId place = positions(c, c.b.size(z.real, last), last, c.b.rank(z.real));
   NodeId first = c.b.binary(BinaryOp::kEqual, place, c.b.scalar_int(DType::kInt64, 0));
   NodeId middle =
       c.b.binary(BinaryOp::kEqual, mul(c, place, 2.0), c.b.scalar_int(DType::kInt64, n));
@@ -409,7 +407,7 @@ void stft(Context& c) {
   int64_t width = c.integer("win_length", n);
   if (c.flag("center", false)) c.refuse("centred frames are not supported; pad before");
   int rank = c.b.rank(x);
-  Expr frames = c.b.simplify(common::floor_div(c.b.shape(x).back() - Expr(n), hop) + 1);
+  Expr frames = c.b.simplify(common::floor_div(c.b.size(x, c.b.rank(x) - 1) - Expr(n), hop) + 1);
   NodeId framed = c.b.view(x, common::view_unfold(c.b.shape(x), rank - 1, frames, n, hop));
   if (auto window = c.optional_tensor("window")) {
     NodeId w = c.b.cast(*window, c.b.dtype(x));

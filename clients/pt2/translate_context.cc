@@ -279,6 +279,11 @@ const TensorMeta& Context::meta(size_t k) const {
 }
 DType Context::out_dtype(size_t k) const { return ir_dtype(meta(k).dtype); }
 Shape Context::out_shape(size_t k) const { return shape_of(meta(k)); }
+Expr Context::out_size(int axis, size_t k) const {
+  Shape shape = out_shape(k);
+  if (axis < 0 || axis >= static_cast<int>(shape.size())) refuse("the result has another rank");
+  return shape[static_cast<size_t>(axis)];
+}
 bool Context::out_is_complex(size_t k) const {
   ScalarType type = meta(k).dtype;
   return type == ScalarType::kComplex64 || type == ScalarType::kComplex128;

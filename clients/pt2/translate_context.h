@@ -9,28 +9,10 @@
 #include <variant>
 #include <vector>
 
+#include "clients/pt2/checked_builder.h"
 #include "clients/pt2/exported_program.h"
-#include "common/ir/builder.h"
 
 namespace clients {
-
-using common::BinaryOp;
-using common::DType;
-using common::Expr;
-using common::NodeId;
-using common::ReduceOp;
-using common::ScanOp;
-using common::ScatterMode;
-using common::Shape;
-using common::UnaryOp;
-using common::View;
-
-// Thrown where a translator cannot go on, many calls deep inside an expression; translate()
-// catches it, adds the operator and its source line, and returns it. Never leaves clients/pt2.
-struct Refusal {
-  common::Code code = common::Code::kUnsupported;
-  std::string message;
-};
 
 // A Python number among the arguments.
 struct Scalar {
@@ -39,13 +21,6 @@ struct Scalar {
   Expr integer;          // of kBool and kInt; not constant for a size
   double number = 0;     // of kFloat
   double value() const;  // refuses a size that isn't constant
-};
-
-// A builder whose shapes are copies: the base's are references that the next new node invalidates.
-class Builder : public common::GraphBuilder {
- public:
-  using common::GraphBuilder::GraphBuilder;
-  Shape shape(NodeId id) const { return common::GraphBuilder::shape(id); }
 };
 
 // The values of one graph while it is translated, and the node that is being translated.
@@ -97,6 +72,8 @@ class Context {
   DType out_dtype(size_t k = 0) const;
   // Of a complex result: with the last axis of two.
   Shape out_shape(size_t k = 0) const;
+  // One size of it; refuses an axis that isn't there.
+  Expr out_size(int axis, size_t k = 0) const;
   bool out_is_complex(size_t k = 0) const;
 
   // Results. `set` refuses a value whose dtype or shape is not what the archive says; `result`

@@ -17,7 +17,7 @@ void fill_value(Context& c, std::string_view name) {
 // start + step * position, in exact integers or in float64 before the one rounding.
 void arange(Context& c) {
   DType d = c.out_dtype();
-  Expr length = c.out_shape()[0];
+  Expr length = c.out_size(0);
   DType wide = common::is_float(d) ? DType::kFloat64 : DType::kInt64;
   auto number = [&](std::string_view name, int64_t fallback) {
     return c.has(name) ? as(c, operand(c, name), wide) : c.b.scalar_int(wide, fallback);
@@ -97,7 +97,7 @@ void diag_embed(Context& c) {
     view.index.push_back(Expr::index(next++));
   }
   view.index.push_back(row);
-  view.valid.push_back({row, c.b.shape(x).back()});
+  view.valid.push_back({row, c.b.size(x, c.b.rank(x) - 1)});
   NodeId spread = c.b.view(x, view);
   int out_rank = static_cast<int>(shape.size());
   NodeId rows = positions(c, shape[static_cast<size_t>(first)], first, out_rank);

@@ -25,7 +25,7 @@ NodeId on_axis(Context& c, NodeId vector, int axis, int rank) {
   if (c.b.rank(vector) == 0) vector = c.b.unsqueeze(vector, 0);
   if (c.b.rank(vector) != 1) c.refuse("the index must be a vector");
   Shape shape(at(rank), Expr(1));
-  shape[at(axis)] = c.b.shape(vector)[0];
+  shape[at(axis)] = c.b.size(vector, 0);
   return c.b.reshape(vector, shape);
 }
 
@@ -34,7 +34,7 @@ void embedding(Context& c) {
   NodeId indices = c.tensor("indices");
   int rank = c.b.rank(indices);
   Shape shape = c.b.shape(indices);
-  shape.push_back(c.b.shape(weight)[1]);
+  shape.push_back(c.b.size(weight, 1));
   NodeId index = c.b.unsqueeze(indices, rank);
   c.set(c.b.gather(weight, {index}, shape, {Coordinate{0, {}}, Coordinate{-1, Expr::index(rank)}}));
 }
@@ -144,9 +144,9 @@ void put_by_mask(Context& c, NodeId data, NodeId mask, NodeId values, bool accum
   shape.insert(shape.end(), rest.size(), Expr(1));
   NodeId condition = c.b.reshape(truth(c, mask), shape);
   // One value for every place (or one row for every place) needs no counting.
-  bool uniform = c.b.rank(values) <= static_cast<int>(rest.size()) ||
-                 (c.b.rank(values) == static_cast<int>(rest.size()) + 1 &&
-                  c.b.shape(values)[0].is_constant(1));
+  bool uniform =
+      c.b.rank(values) <= static_cast<int>(rest.size()) ||
+      (c.b.rank(values) == static_cast<int>(rest.size()) + 1 && c.b.size(values, 0).is_constant(1));
   if (!uniform) {
     // The n-th true place takes the n-th value.
     NodeId flat = c.b.cast(flatten(c, truth(c, mask)), DType::kInt64);
@@ -212,7 +212,7 @@ void put_slices(Context& c, ScatterMode mode, NodeId updates) {
   }
   Shape shape = c.b.shape(base);
   NodeId place = on_axis(c, wrapped(c, index, shape[at(axis)]), axis, rank);
-  shape[at(axis)] = c.b.shape(place)[at(axis)];
+  shape[at(axis)] = c.b.size(place, axis);
   if (c.b.rank(updates) != 0 && c.b.rank(updates) != rank) updates = c.b.reshape(updates, shape);
   if (!c.b.can_expand(updates, shape)) c.refuse("the source does not fit");
   NodeId out = scatter_in(c, mode, base, c.b.expand(updates, shape), {place}, along(rank, axis));
@@ -238,7 +238,7 @@ void index_select(Context& c) {
   int axis = c.axis("dim", c.b.rank(x));
   Shape shape = c.b.shape(x);
   NodeId place = on_axis(c, c.tensor("index"), axis, c.b.rank(x));
-  shape[at(axis)] = c.b.shape(place)[at(axis)];
+  shape[at(axis)] = c.b.size(place, axis);
   c.set(c.b.gather(x, {place}, shape, along(c.b.rank(x), axis)));
 }
 
@@ -257,21 +257,21 @@ void take_along_dim(Context& c) {
   if (!c.has("dim")) {
     x = flatten(c, x);
     index = flatten(c, index);
-    NodeId place = wrapped(c, index, c.b.shape(x)[0]);
+    NodeId place = wrapped(c, index, c.b.size(x, 0));
     return c.set(c.b.gather(x, {place}, c.b.shape(place), along(1, 0)));
   }
   int axis = c.axis("dim", c.b.rank(x));
-  index = wrapped(c, index, c.b.shape(x)[at(axis)]);
+  index = wrapped(c, index, c.b.size(x, axis));
   Shape shape = c.out_shape();
   Shape wide = shape;
-  wide[at(axis)] = c.b.shape(x)[at(axis)];
+  wide[at(axis)] = c.b.size(x, axis);
   if (!c.b.can_expand(index, shape) || !c.b.can_expand(x, wide)) c.refuse("the index does not fit");
   c.set(c.b.gather(c.b.expand(x, wide), {index}, shape, along(c.b.rank(x), axis)));
 }
 
 void take(Context& c) {
   NodeId x = flatten(c, c.tensor("self"));
-  NodeId index = wrapped(c, c.tensor("index"), c.b.shape(x)[0]);
+  NodeId index = wrapped(c, c.tensor("index"), c.b.size(x, 0));
   if (c.b.rank(index) == 0) {
     NodeId one = c.b.gather(x, {c.b.unsqueeze(index, 0)}, {1}, {Coordinate{0, {}}});
     return c.set(c.b.squeeze(one, 0));
@@ -285,7 +285,7 @@ void put(Context& c) {
   NodeId index = flatten(c, c.tensor("index"));
   NodeId source = flatten(c, c.tensor("source"));
   ScatterMode mode = c.flag("accumulate", false) ? ScatterMode::kAdd : ScatterMode::kAssign;
-  NodeId out = scatter_in(c, mode, flat, source, {wrapped(c, index, c.b.shape(flat)[0])},
+  NodeId out = scatter_in(c, mode, flat, source, {wrapped(c, index, c.b.size(flat, 0))},
                           {Coordinate{0, {}}});
   c.set(c.b.reshape(out, c.b.shape(x)));
 }
@@ -386,9 +386,9 @@ void index_reduce(Context& c) {
     source = c.b.reshape(source, {1});
     rank = 1;
   }
-  NodeId place = on_axis(c, wrapped(c, c.tensor("index"), c.b.shape(base)[at(axis)]), axis, rank);
+  NodeId place = on_axis(c, wrapped(c, c.tensor("index"), c.b.size(base, axis)), axis, rank);
   Shape shape = c.b.shape(base);
-  shape[at(axis)] = c.b.shape(place)[at(axis)];
+  shape[at(axis)] = c.b.size(place, axis);
   if (c.b.shape(source) != shape) c.refuse("the source does not fit");
   reduce_into(c, base, c.text("reduce", ""), c.flag("include_self", true),
               [&](ScatterMode mode, NodeId start, std::optional<double> constant) {
@@ -429,7 +429,7 @@ void search(Context& c, std::string_view sorted_name, std::string_view values_na
   NodeId number = c.b.reduce(ReduceOp::kSum, c.b.cast(before, DType::kInt64), {rank});
   if (common::is_float(d)) {
     // NaN sorts behind every edge.
-    NodeId all = c.b.size_scalar(DType::kInt64, c.b.shape(edges).back());
+    NodeId all = c.b.size_scalar(DType::kInt64, c.b.size(edges, c.b.rank(edges) - 1));
     number = c.b.select(c.b.unary(UnaryOp::kIsNan, x), all, number);
   }
   c.result(number);
@@ -438,7 +438,7 @@ void search(Context& c, std::string_view sorted_name, std::string_view values_na
 void one_hot(Context& c) {
   NodeId x = c.tensor("self");
   int rank = c.b.rank(x);
-  Expr classes = c.out_shape().back();
+  Expr classes = c.out_size(static_cast<int>(c.out_shape().size()) - 1);
   NodeId hot = c.b.binary(BinaryOp::kEqual, c.b.unsqueeze(x, rank),
                           positions(c, classes, rank, rank + 1, c.b.dtype(x)));
   c.result(hot);

@@ -125,7 +125,7 @@ NodeId logical_not(Context& c, NodeId x) { return c.b.unary(UnaryOp::kNot, truth
 
 NodeId count(Context& c, NodeId x, const std::vector<int>& axes, DType dtype) {
   Expr n = 1;
-  for (int axis : axes) n *= c.b.shape(x)[static_cast<size_t>(axis)];
+  for (int axis : axes) n *= c.b.size(x, axis);
   return c.b.size_scalar(dtype, n);
 }
 

@@ -122,7 +122,7 @@ void slice(Context& c) {
   Shape shape = shape_of(c);
   int64_t step = c.integer("step", 1);
   Expr start = start_position(c, c.size("start", 0), shape[at(axis)]);
-  c.alias("self", common::view_slice(shape, axis, start, c.out_shape()[at(axis)], step));
+  c.alias("self", common::view_slice(shape, axis, start, c.out_size(axis), step));
 }
 
 void narrow(Context& c) {
@@ -160,7 +160,7 @@ void split(Context& c) {
   Expr start = 0;
   for (size_t k = 0; k < c.output_count(); ++k) {
     if (!c.wants_output(k)) c.refuse("a piece has no name");
-    Expr length = c.out_shape(k)[at(axis)];
+    Expr length = c.out_size(axis, k);
     c.alias("self", common::view_slice(shape, axis, start, length, 1), k);
     start += length;
   }
@@ -196,8 +196,8 @@ void unfold(Context& c) {
   if (c.is_complex("self")) c.refuse("complex numbers are not supported here");
   Shape shape = shape_of(c);
   if (rank == 0) return c.alias("self", common::view_unsqueeze(shape, 0));
-  c.alias("self", common::view_unfold(shape, axis, c.out_shape()[at(axis)], c.integer("size"),
-                                      c.integer("step")));
+  c.alias("self",
+          common::view_unfold(shape, axis, c.out_size(axis), c.integer("size"), c.integer("step")));
 }
 
 // Positions in the operand's row-major storage.
@@ -218,7 +218,7 @@ void flip(Context& c) {
   // Without axes nothing is reversed, unlike in a reduction.
   if (c.integers("dims").empty()) return c.set(x);
   for (int axis : c.axes("dims", c.b.rank(x))) {
-    Expr size = c.b.shape(x)[at(axis)];
+    Expr size = c.b.size(x, axis);
     x = c.b.slice(x, axis, size - 1, size, -1);
   }
   c.set(x);
@@ -229,7 +229,7 @@ template <class Index>
 NodeId remap(Context& c, NodeId x, int axis, const Expr& length, Index index) {
   View view = common::view_identity(c.b.shape(x));
   view.shape[at(axis)] = length;
-  view.index[at(axis)] = index(Expr::index(axis), c.b.shape(x)[at(axis)]);
+  view.index[at(axis)] = index(Expr::index(axis), c.b.size(x, axis));
   return c.b.view(x, view);
 }
 
@@ -247,7 +247,7 @@ void roll(Context& c) {
   for (size_t i = 0; i < dims.size(); ++i) {
     int axis = static_cast<int>(dims[i] < 0 ? dims[i] + c.b.rank(x) : dims[i]);
     if (axis < 0 || axis >= c.b.rank(x)) c.refuse("no such axis");
-    x = remap(c, x, axis, c.b.shape(x)[at(axis)], [&](const Expr& i0, const Expr& size) {
+    x = remap(c, x, axis, c.b.size(x, axis), [&](const Expr& i0, const Expr& size) {
       return common::mod(i0 - Expr(shifts[i]), size);
     });
   }
@@ -274,7 +274,7 @@ void repeat_interleave(Context& c) {
   if (!c.has("dim")) x = flatten(c, x);
   int axis = c.axis("dim", c.b.rank(x), 0);
   Expr times = c.size("repeats");
-  c.set(remap(c, x, axis, c.out_shape()[at(axis)],
+  c.set(remap(c, x, axis, c.out_size(axis),
               [&](const Expr& i, const Expr&) { return common::floor_div(i, times); }));
 }
 
@@ -282,7 +282,7 @@ NodeId joined(Context& c, const std::vector<NodeId>& parts, int axis) {
   for (NodeId part : parts) {
     bool fits = c.b.rank(part) == c.b.rank(parts[0]);
     for (int k = 0; fits && k < c.b.rank(part); ++k) {
-      fits = k == axis || c.b.shape(part)[at(k)] == c.b.shape(parts[0])[at(k)];
+      fits = k == axis || c.b.size(part, k) == c.b.size(parts[0], k);
     }
     if (!fits) c.refuse("the tensors' shapes differ");
   }
@@ -293,7 +293,7 @@ void cat(Context& c) {
   std::vector<NodeId> parts;
   for (NodeId part : c.tensors("tensors")) {
     // An empty vector joins with anything, for old models' sake.
-    bool empty = c.b.rank(part) == 1 && c.b.shape(part)[0].is_constant(0);
+    bool empty = c.b.rank(part) == 1 && c.b.size(part, 0).is_constant(0);
     if (!empty || c.out_shape().size() == 1) parts.push_back(c.b.cast(part, c.out_dtype()));
   }
   if (parts.empty()) c.refuse("nothing to join");
@@ -317,7 +317,7 @@ NodeId pad(Context& c, NodeId x, const std::vector<Expr>& amounts, const std::st
     Expr before = amounts[i];
     Expr after = amounts[i + 1];
     if (before.is_constant(0) && after.is_constant(0)) continue;
-    Expr size = c.b.shape(x)[at(axis)];
+    Expr size = c.b.size(x, axis);
     Expr length = size + before + after;
     if (mode == "constant") {
       x = c.b.pad(x, axis, before, after, value);
@@ -346,8 +346,8 @@ void triangle(Context& c, bool lower) {
   NodeId x = c.tensor("self");
   int rank = c.b.rank(x);
   if (rank < 2) c.refuse("it takes matrices");
-  NodeId row = positions(c, c.b.shape(x)[at(rank - 2)], rank - 2, rank);
-  NodeId column = positions(c, c.b.shape(x)[at(rank - 1)], rank - 1, rank);
+  NodeId row = positions(c, c.b.size(x, rank - 2), rank - 2, rank);
+  NodeId column = positions(c, c.b.size(x, rank - 1), rank - 1, rank);
   NodeId limit = add(c, row, c.b.size_scalar(DType::kInt64, c.size("diagonal", 0)));
   NodeId inside = lower ? c.b.binary(BinaryOp::kLessEqual, column, limit)
                         : c.b.binary(BinaryOp::kLessEqual, limit, column);

@@ -76,7 +76,7 @@ void rms_norm(Context& c) {
 NodeId per_channel(Context& c, NodeId vector, int rank) {
   Shape shape(static_cast<size_t>(rank), Expr(1));
   if (rank < 2 || c.b.rank(vector) != 1) c.refuse("it takes channels on axis 1");
-  shape[1] = c.b.shape(vector)[0];
+  shape[1] = c.b.size(vector, 0);
   return c.b.reshape(vector, shape);
 }
 

@@ -11,12 +11,6 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Broadcasts are the model's claim: refuse what the builder would take for a bug.
-NodeId binary(Context& c, BinaryOp op, NodeId a, NodeId b) {
-  if (!c.b.broadcast(c.b.shape(a), c.b.shape(b))) c.refuse("the operands do not broadcast");
-  return c.b.binary(op, a, b);
-}
-
 struct Pair {
   NodeId a = 0;
   NodeId b = 0;
@@ -38,30 +32,30 @@ void add_scaled(Context& c, bool minus) {
                                  c.scalar("alpha").integer.is_constant(1));
   if (!one) p.b = any_mul(c, as(c, operand(c, "alpha"), c.b.dtype(p.b)), p.b);
   if (c.b.dtype(p.a) == DType::kBool) {
-    c.result(binary(c, minus ? BinaryOp::kXor : BinaryOp::kOr, p.a, p.b));
+    c.result(c.b.binary(minus ? BinaryOp::kXor : BinaryOp::kOr, p.a, p.b));
     return;
   }
-  c.result(binary(c, minus ? BinaryOp::kSub : BinaryOp::kAdd, p.a, p.b));
+  c.result(c.b.binary(minus ? BinaryOp::kSub : BinaryOp::kAdd, p.a, p.b));
 }
 
 void multiply(Context& c) {
   Pair p = pair(c, "self", "other");
-  c.result(binary(c, c.b.dtype(p.a) == DType::kBool ? BinaryOp::kAnd : BinaryOp::kMul, p.a, p.b));
+  c.result(c.b.binary(c.b.dtype(p.a) == DType::kBool ? BinaryOp::kAnd : BinaryOp::kMul, p.a, p.b));
 }
 
 void divide(Context& c) {
   std::string mode = c.text("rounding_mode", "");
   if (mode.empty()) {
     Pair p = pair(c, "self", "other", true);
-    c.result(binary(c, BinaryOp::kDiv, p.a, p.b));
+    c.result(c.b.binary(BinaryOp::kDiv, p.a, p.b));
     return;
   }
   Pair p = pair(c, "self", "other");
   if (mode == "floor") {
-    c.result(binary(c, BinaryOp::kFloorDiv, p.a, p.b));
+    c.result(c.b.binary(BinaryOp::kFloorDiv, p.a, p.b));
     return;
   }
-  NodeId quotient = binary(c, BinaryOp::kDiv, p.a, p.b);
+  NodeId quotient = c.b.binary(BinaryOp::kDiv, p.a, p.b);
   bool real = common::is_float(c.b.dtype(p.a));
   c.result(real ? c.b.unary(UnaryOp::kTrunc, quotient) : quotient);
 }
@@ -69,7 +63,7 @@ void divide(Context& c) {
 template <BinaryOp op, bool to_float = false>
 void plain_binary(Context& c) {
   Pair p = pair(c, "self", "other", to_float);
-  c.result(binary(c, op, p.a, p.b));
+  c.result(c.b.binary(op, p.a, p.b));
 }
 
 // Comparisons first convert a number to the tensor's dtype, as PyTorch does.
@@ -93,19 +87,19 @@ void compare(Context& c) {
   DType d = promote(c, {a, b});
   NodeId x = rounded(c, a, d);
   NodeId y = rounded(c, b, d);
-  c.result(binary(c, op, swapped ? y : x, swapped ? x : y));
+  c.result(c.b.binary(op, swapped ? y : x, swapped ? x : y));
 }
 
 template <BinaryOp op>
 void logical(Context& c) {
-  c.result(binary(c, op, truth(c, c.tensor("self")), truth(c, c.tensor("other"))));
+  c.result(c.b.binary(op, truth(c, c.tensor("self")), truth(c, c.tensor("other"))));
 }
 
 template <BinaryOp op>
 void bitwise(Context& c) {
   Pair p = pair(c, "self", "other");
   if (common::is_float(p.promoted)) c.refuse("it takes integers and booleans");
-  c.result(binary(c, op, p.a, p.b));
+  c.result(c.b.binary(op, p.a, p.b));
 }
 
 template <UnaryOp op>
@@ -165,7 +159,7 @@ void power(Context& c) {
     c.result(power_by_number(c, x, exponent.scalar.value()));
     return;
   }
-  c.result(binary(c, BinaryOp::kPow, x, as(c, exponent, wide)));
+  c.result(c.b.binary(BinaryOp::kPow, x, as(c, exponent, wide)));
 }
 
 void where(Context& c) {
@@ -200,62 +194,9 @@ void clamp_between(Context& c, std::optional<std::string_view> low,
   if (has_high) all.push_back(operand(c, *high));
   DType wide = compute_dtype(promote(c, all));
   NodeId x = as(c, all[0], wide);
-  if (has_low) x = binary(c, BinaryOp::kMax, x, as(c, all[1], wide));
-  if (has_high) x = binary(c, BinaryOp::kMin, x, as(c, all.back(), wide));
+  if (has_low) x = c.b.binary(BinaryOp::kMax, x, as(c, all[1], wide));
+  if (has_high) x = c.b.binary(BinaryOp::kMin, x, as(c, all.back(), wide));
   c.result(x);
-}
-
-void relu(Context& c) {
-  NodeId x = c.tensor("self");
-  c.result(maximum(c, c.b.cast(x, compute_dtype(c.b.dtype(x))), 0));
-}
-
-NodeId clamped(Context& c, NodeId x, double low, double high) {
-  return minimum(c, maximum(c, x, low), high);
-}
-
-void hardtanh(Context& c) {
-  NodeId x = c.tensor("self");
-  NodeId wide = c.b.cast(x, compute_dtype(c.b.dtype(x)));
-  c.result(clamped(c, wide, c.number("min_val", -1), c.number("max_val", 1)));
-}
-
-NodeId choose(Context& c, NodeId condition, NodeId a, NodeId b) {
-  return c.b.select(condition, a, b);
-}
-
-// elu and its relatives: scale * x above 0, scale * alpha * expm1(x * input_scale) below.
-void elu_like(Context& c, double alpha, double scale, double input_scale) {
-  NodeId x = float_tensor(c, "self");
-  NodeId negative = mul(c, c.b.unary(UnaryOp::kExpm1, mul(c, x, input_scale)), alpha * scale);
-  NodeId positive = scale == 1 ? x : mul(c, x, scale);
-  c.result(choose(c, binary(c, BinaryOp::kLess, number_like(c, x, 0), x), positive, negative));
-}
-
-void leaky(Context& c, double slope) {
-  NodeId x = float_tensor(c, "self");
-  c.result(choose(c, binary(c, BinaryOp::kLess, number_like(c, x, 0), x), x, mul(c, x, slope)));
-}
-
-void softplus(Context& c) {
-  NodeId x = float_tensor(c, "self");
-  double beta = c.number("beta", 1);
-  double threshold = c.number("threshold", 20);
-  NodeId scaled = mul(c, x, beta);
-  NodeId soft = mul(c, c.b.unary(UnaryOp::kLog1p, c.b.unary(UnaryOp::kExp, scaled)), 1 / beta);
-  NodeId linear = binary(c, BinaryOp::kLess, number_like(c, x, threshold), scaled);
-  c.result(choose(c, linear, x, soft));
-}
-
-// log(1 + exp(x)) without overflow.
-NodeId log1p_exp(Context& c, NodeId x) {
-  NodeId small = c.b.unary(UnaryOp::kExp, c.b.unary(UnaryOp::kNeg, c.b.unary(UnaryOp::kAbs, x)));
-  return add(c, maximum(c, x, 0), c.b.unary(UnaryOp::kLog1p, small));
-}
-
-void log_sigmoid(Context& c) {
-  NodeId x = float_tensor(c, "self");
-  c.result(c.b.unary(UnaryOp::kNeg, log1p_exp(c, c.b.unary(UnaryOp::kNeg, x))));
 }
 
 void round_decimals(Context& c) {
@@ -273,7 +214,7 @@ void round_decimals(Context& c) {
 void rsub(Context& c) {
   Pair p = pair(c, "other", "self");
   if (c.has("alpha")) p.b = any_mul(c, as(c, operand(c, "alpha"), c.b.dtype(p.b)), p.b);
-  c.result(binary(c, BinaryOp::kSub, p.a, p.b));
+  c.result(c.b.binary(BinaryOp::kSub, p.a, p.b));
 }
 
 // self + value * (tensor1 op tensor2)
@@ -283,22 +224,22 @@ void add_combined(Context& c) {
   Operand t1 = operand(c, "tensor1");
   Operand t2 = operand(c, "tensor2");
   DType wide = compute_dtype(promote(c, {x, t1, t2}));
-  NodeId inner = binary(c, op, as(c, t1, wide), as(c, t2, wide));
+  NodeId inner = c.b.binary(op, as(c, t1, wide), as(c, t2, wide));
   if (c.has("value")) inner = mul(c, as(c, operand(c, "value"), wide), inner);
-  c.result(binary(c, BinaryOp::kAdd, as(c, x, wide), inner));
+  c.result(c.b.binary(BinaryOp::kAdd, as(c, x, wide), inner));
 }
 
 void lerp(Context& c) {
   NodeId a = float_tensor(c, "self");
   NodeId end = float_tensor(c, "end");
   NodeId weight = as(c, operand(c, "weight"), c.b.dtype(a));
-  NodeId difference = binary(c, BinaryOp::kSub, end, a);
+  NodeId difference = c.b.binary(BinaryOp::kSub, end, a);
   // The end that is closer is the exact one.
   NodeId near = less(c, c.b.unary(UnaryOp::kAbs, weight), 0.5);
-  NodeId from_start = binary(c, BinaryOp::kAdd, a, binary(c, BinaryOp::kMul, weight, difference));
+  NodeId from_start = c.b.binary(BinaryOp::kAdd, a, c.b.binary(BinaryOp::kMul, weight, difference));
   NodeId rest = sub(c, number_like(c, a, 1), weight);
-  NodeId from_end = binary(c, BinaryOp::kSub, end, binary(c, BinaryOp::kMul, difference, rest));
-  c.result(choose(c, near, from_start, from_end));
+  NodeId from_end = c.b.binary(BinaryOp::kSub, end, c.b.binary(BinaryOp::kMul, difference, rest));
+  c.result(c.b.select(near, from_start, from_end));
 }
 
 // NaN loses, unlike in minimum and maximum.
@@ -306,34 +247,34 @@ template <BinaryOp op>
 void nan_loses(Context& c) {
   Pair p = pair(c, "self", "other");
   if (!common::is_float(c.b.dtype(p.a))) {
-    c.result(binary(c, op, p.a, p.b));
+    c.result(c.b.binary(op, p.a, p.b));
     return;
   }
-  NodeId both = binary(c, op, p.a, p.b);
-  NodeId right = choose(c, c.b.unary(UnaryOp::kIsNan, p.b), p.a, both);
-  c.result(choose(c, c.b.unary(UnaryOp::kIsNan, p.a), p.b, right));
+  NodeId both = c.b.binary(op, p.a, p.b);
+  NodeId right = c.b.select(c.b.unary(UnaryOp::kIsNan, p.b), p.a, both);
+  c.result(c.b.select(c.b.unary(UnaryOp::kIsNan, p.a), p.b, right));
 }
 
 void logaddexp(Context& c, bool base_two) {
   Pair p = pair(c, "self", "other", true);
-  NodeId top = binary(c, BinaryOp::kMax, p.a, p.b);
+  NodeId top = c.b.binary(BinaryOp::kMax, p.a, p.b);
   NodeId gap =
-      c.b.unary(UnaryOp::kNeg, c.b.unary(UnaryOp::kAbs, binary(c, BinaryOp::kSub, p.a, p.b)));
+      c.b.unary(UnaryOp::kNeg, c.b.unary(UnaryOp::kAbs, c.b.binary(BinaryOp::kSub, p.a, p.b)));
   NodeId tail = base_two
                     ? mul(c, c.b.unary(UnaryOp::kLog1p, c.b.unary(UnaryOp::kExp2, gap)), M_LOG2E)
                     : c.b.unary(UnaryOp::kLog1p, c.b.unary(UnaryOp::kExp, gap));
   // Equal infinities have no gap.
-  NodeId infinite = binary(c, BinaryOp::kAnd, c.b.unary(UnaryOp::kIsInf, p.a),
-                           binary(c, BinaryOp::kEqual, p.a, p.b));
-  c.result(choose(c, infinite, top, add(c, top, tail)));
+  NodeId infinite = c.b.binary(BinaryOp::kAnd, c.b.unary(UnaryOp::kIsInf, p.a),
+                               c.b.binary(BinaryOp::kEqual, p.a, p.b));
+  c.result(c.b.select(infinite, top, add(c, top, tail)));
 }
 
 void xlogy(Context& c) {
   Pair p = pair(c, "self", "other", true);
-  NodeId product = binary(c, BinaryOp::kMul, p.a, c.b.unary(UnaryOp::kLog, p.b));
-  NodeId zero = binary(c, BinaryOp::kEqual, p.a, number_like(c, p.a, 0));
-  NodeId kept = choose(c, zero, number_like(c, p.a, 0), product);
-  c.result(choose(c, c.b.unary(UnaryOp::kIsNan, p.b), number_like(c, p.a, NAN), kept));
+  NodeId product = c.b.binary(BinaryOp::kMul, p.a, c.b.unary(UnaryOp::kLog, p.b));
+  NodeId zero = c.b.binary(BinaryOp::kEqual, p.a, number_like(c, p.a, 0));
+  NodeId kept = c.b.select(zero, number_like(c, p.a, 0), product);
+  c.result(c.b.select(c.b.unary(UnaryOp::kIsNan, p.b), number_like(c, p.a, NAN), kept));
 }
 
 void nan_to_num(Context& c) {
@@ -346,12 +287,12 @@ void nan_to_num(Context& c) {
                         : static_cast<double>(std::numeric_limits<float>::max());
   NodeId wide = float_tensor(c, "self");
   NodeId infinite = c.b.unary(UnaryOp::kIsInf, wide);
-  NodeId above = binary(c, BinaryOp::kLess, number_like(c, wide, 0), wide);
-  NodeId limits = choose(c, above, number_like(c, wide, c.number("posinf", greatest)),
-                         number_like(c, wide, c.number("neginf", -greatest)));
-  NodeId finite = choose(c, infinite, limits, wide);
+  NodeId above = c.b.binary(BinaryOp::kLess, number_like(c, wide, 0), wide);
+  NodeId limits = c.b.select(above, number_like(c, wide, c.number("posinf", greatest)),
+                             number_like(c, wide, c.number("neginf", -greatest)));
+  NodeId finite = c.b.select(infinite, limits, wide);
   NodeId nan = c.b.unary(UnaryOp::kIsNan, wide);
-  c.result(choose(c, nan, number_like(c, wide, c.number("nan", 0)), finite));
+  c.result(c.b.select(nan, number_like(c, wide, c.number("nan", 0)), finite));
 }
 
 void signbit(Context& c) {
@@ -361,7 +302,7 @@ void signbit(Context& c) {
     return c.result(less(c, x, 0));
   }
   NodeId wide = float_tensor(c, "self");
-  c.result(less(c, binary(c, BinaryOp::kCopysign, number_like(c, wide, 1), wide), 0));
+  c.result(less(c, c.b.binary(BinaryOp::kCopysign, number_like(c, wide, 1), wide), 0));
 }
 
 void infinite(Context& c, bool positive) {
@@ -369,7 +310,7 @@ void infinite(Context& c, bool positive) {
   if (!common::is_float(c.b.dtype(x))) return c.result(c.b.full(DType::kBool, c.b.shape(x), 0));
   NodeId wide = float_tensor(c, "self");
   double limit = positive ? kInfinity : -kInfinity;
-  c.result(binary(c, BinaryOp::kEqual, wide, number_like(c, wide, limit)));
+  c.result(c.b.binary(BinaryOp::kEqual, wide, number_like(c, wide, limit)));
 }
 
 void heaviside(Context& c) {
@@ -378,9 +319,10 @@ void heaviside(Context& c) {
   DType d = compute_dtype(c.b.dtype(x));
   NodeId wide = c.b.cast(x, d);
   NodeId zero = number_like(c, wide, 0);
-  NodeId step = c.b.cast(binary(c, BinaryOp::kLess, zero, wide), d);
-  NodeId nan = common::is_float(d) ? choose(c, c.b.unary(UnaryOp::kIsNan, wide), wide, step) : step;
-  c.result(choose(c, binary(c, BinaryOp::kEqual, wide, zero), c.b.cast(values, d), nan));
+  NodeId step = c.b.cast(c.b.binary(BinaryOp::kLess, zero, wide), d);
+  NodeId nan =
+      common::is_float(d) ? c.b.select(c.b.unary(UnaryOp::kIsNan, wide), wide, step) : step;
+  c.result(c.b.select(c.b.binary(BinaryOp::kEqual, wide, zero), c.b.cast(values, d), nan));
 }
 
 void add_arithmetic(OperatorTable* t) {
@@ -420,7 +362,7 @@ void add_arithmetic(OperatorTable* t) {
   t->add("aten.ldexp", [](Context& c) {
     NodeId x = float_tensor(c, "self");
     NodeId power_of_two = c.b.unary(UnaryOp::kExp2, c.b.cast(c.tensor("other"), c.b.dtype(x)));
-    c.result(binary(c, BinaryOp::kMul, x, power_of_two));
+    c.result(c.b.binary(BinaryOp::kMul, x, power_of_two));
   });
 }
 
@@ -512,98 +454,12 @@ void add_unary(OperatorTable* t) {
   t->add("aten.nan_to_num", nan_to_num);
 }
 
-void add_activations(OperatorTable* t) {
-  t->add("aten.sigmoid", float_unary<UnaryOp::kSigmoid>);
-  t->add("aten.relu", relu);
-  t->add("aten.relu6", [](Context& c) { c.result(clamped(c, float_tensor(c, "self"), 0, 6)); });
-  t->add("aten.hardtanh", hardtanh);
-  t->add("aten.gelu", [](Context& c) {
-    c.result(gelu(c, float_tensor(c, "self"), c.text("approximate", "none") == "tanh"));
-  });
-  t->add("aten.silu", [](Context& c) { c.result(silu(c, float_tensor(c, "self"))); });
-  t->add("aten.mish", [](Context& c) {
-    NodeId x = float_tensor(c, "self");
-    c.result(mul(c, x, c.b.unary(UnaryOp::kTanh, log1p_exp(c, x))));
-  });
-  t->add("aten.elu", [](Context& c) {
-    elu_like(c, c.number("alpha", 1), c.number("scale", 1), c.number("input_scale", 1));
-  });
-  t->add("aten.celu", [](Context& c) {
-    double alpha = c.number("alpha", 1);
-    elu_like(c, alpha, 1, 1 / alpha);
-  });
-  t->add("aten.selu", [](Context& c) {
-    elu_like(c, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1);
-  });
-  t->add("aten.leaky_relu", [](Context& c) { leaky(c, c.number("negative_slope", 0.01)); });
-  t->add("aten.rrelu", [](Context& c) {
-    if (c.flag("training", false)) c.refuse("it is random in training");
-    leaky(c, (c.number("lower", 0.125) + c.number("upper", 1.0 / 3)) / 2);
-  });
-  t->add("aten.softplus", softplus);
-  t->add("aten.log_sigmoid", log_sigmoid);
-  t->add("aten.hardsigmoid", [](Context& c) {
-    NodeId x = float_tensor(c, "self");
-    c.result(div(c, clamped(c, add(c, x, 3.0), 0, 6), number_like(c, x, 6)));
-  });
-  t->add("aten.hardswish", [](Context& c) {
-    NodeId x = float_tensor(c, "self");
-    c.result(div(c, mul(c, x, clamped(c, add(c, x, 3.0), 0, 6)), number_like(c, x, 6)));
-  });
-  t->add("aten.threshold", [](Context& c) {
-    NodeId x = c.tensor("self");
-    NodeId wide = c.b.cast(x, compute_dtype(c.b.dtype(x)));
-    NodeId limit = as(c, operand(c, "threshold"), c.b.dtype(wide));
-    NodeId value = as(c, operand(c, "value"), c.b.dtype(wide));
-    c.result(choose(c, binary(c, BinaryOp::kLessEqual, wide, limit), value, wide));
-  });
-  t->add("aten.hardshrink", [](Context& c) {
-    NodeId x = float_tensor(c, "self");
-    NodeId inside = binary(c, BinaryOp::kLessEqual, c.b.unary(UnaryOp::kAbs, x),
-                           number_like(c, x, c.number("lambd", 0.5)));
-    c.result(choose(c, inside, number_like(c, x, 0), x));
-  });
-  t->add("aten.softshrink", [](Context& c) {
-    NodeId x = float_tensor(c, "self");
-    double lambda = c.number("lambd", 0.5);
-    NodeId inside =
-        binary(c, BinaryOp::kLessEqual, c.b.unary(UnaryOp::kAbs, x), number_like(c, x, lambda));
-    NodeId shrunk = sub(c, x, mul(c, c.b.unary(UnaryOp::kSign, x), lambda));
-    c.result(choose(c, inside, mul(c, x, 0.0), shrunk));
-  });
-  t->add("aten.prelu", [](Context& c) {
-    NodeId x = float_tensor(c, "self");
-    NodeId weight = float_tensor(c, "weight");
-    if (c.b.rank(x) > 1 && c.b.rank(weight) == 1) {
-      Shape shape(static_cast<size_t>(c.b.rank(x)), Expr(1));
-      shape[1] = c.b.shape(weight)[0];
-      weight = c.b.reshape(weight, shape);
-    }
-    NodeId scaled = binary(c, BinaryOp::kMul, x, weight);
-    c.result(choose(c, binary(c, BinaryOp::kLess, number_like(c, x, 0), x), x, scaled));
-  });
-  t->add("aten.logit", [](Context& c) {
-    NodeId x = float_tensor(c, "self");
-    if (c.has("eps")) x = clamped(c, x, c.number("eps", 0), 1 - c.number("eps", 0));
-    NodeId odds = div(c, x, sub(c, number_like(c, x, 1), x));
-    c.result(c.b.unary(UnaryOp::kLog, odds));
-  });
-  t->add("aten.glu", [](Context& c) {
-    NodeId x = float_tensor(c, "self");
-    int axis = c.axis("dim", c.b.rank(x), -1);
-    Expr half = common::floor_div(c.b.shape(x)[static_cast<size_t>(axis)], 2);
-    NodeId gate = c.b.unary(UnaryOp::kSigmoid, c.b.slice(x, axis, half, half));
-    c.result(mul(c, c.b.slice(x, axis, 0, half), gate));
-  });
-}
-
 }  // namespace
 
 void add_pointwise_operators(OperatorTable* t) {
   add_arithmetic(t);
   add_comparisons(t);
   add_unary(t);
-  add_activations(t);
 }
 
 }  // namespace clients

@@ -180,7 +180,7 @@ void running_extreme(Context& c, bool greatest) {
   if (common::is_float(d)) {
     here = c.b.binary(BinaryOp::kOr, here, c.b.unary(UnaryOp::kIsNan, wide));
   }
-  NodeId place = positions(c, c.b.shape(x)[at(axis)], axis, c.b.rank(x));
+  NodeId place = positions(c, c.b.size(x, axis), axis, c.b.rank(x));
   NodeId met = c.b.select(here, place, c.b.scalar_int(DType::kInt64, 0));
   c.result(c.b.scan(ScanOp::kMax, met, axis), 1);
 }
@@ -245,7 +245,7 @@ void median(Context& c, bool ignore_nan) {
   if (flat) x = flatten(c, x);
   if (c.b.rank(x) == 0) x = c.b.unsqueeze(x, 0);
   int axis = flat ? 0 : c.axis("dim", c.b.rank(x));
-  Expr size = c.b.shape(x)[at(axis)];
+  Expr size = c.b.size(x, axis);
   NodeId order = c.b.sort_indices(x, axis, false);
   NodeId place = c.b.size_scalar(DType::kInt64, common::floor_div(size - 1, 2));
   Shape kept = c.b.shape(x);
@@ -303,7 +303,7 @@ void diff(Context& c) {
   if (parts.size() > 1) x = c.b.concat(parts, axis);
   x = c.b.cast(x, compute_dtype(c.b.dtype(x)));
   for (int64_t i = c.integer("n", 1); i > 0; --i) {
-    Expr rest = c.b.shape(x)[at(axis)] - 1;
+    Expr rest = c.b.size(x, axis) - 1;
     NodeId after = c.b.slice(x, axis, 1, rest);
     NodeId before = c.b.slice(x, axis, 0, rest);
     x = c.b.dtype(x) == DType::kBool ? c.b.binary(BinaryOp::kXor, after, before)

@@ -116,7 +116,7 @@ NodeId spread_weight(Context& c, NodeId w, const Convolution& conv, const Produc
 NodeId convolve(Context& c, NodeId x, NodeId weight, const Convolution& conv, const Shape& out) {
   int spatial = static_cast<int>(conv.window.kernel.size());
   Expr channels_out = out[1];
-  Expr channels_in = c.b.shape(x)[1];
+  Expr channels_in = c.b.size(x, 1);
   auto group_out = common::exact_div(channels_out, conv.groups);
   auto group_in = common::exact_div(channels_in, conv.groups);
   if (!group_out || !group_in) c.refuse("the groups do not divide the channels");
@@ -167,7 +167,7 @@ void convolution(Context& c, bool transposed) {
   if (unbatched) x = c.b.unsqueeze(x, 0);
   if (c.b.rank(x) != spatial + 2) c.refuse("the input has another rank");
   for (int k = 0; k < spatial; ++k) {
-    Expr size = c.b.shape(weight)[at(k + 2)];
+    Expr size = c.b.size(weight, k + 2);
     if (!size.is_constant()) c.refuse("the kernel's size is symbolic");
     conv.window.kernel.push_back(size.constant());
   }
@@ -231,7 +231,7 @@ Peak peak(Context& c, NodeId windowed, int spatial, bool with_place) {
   Shape shape = c.b.shape(windowed);
   Shape joined(shape.begin(), shape.end() - spatial);
   Expr taps = 1;
-  for (int k = rank - spatial; k < rank; ++k) taps *= c.b.shape(windowed)[at(k)];
+  for (int k = rank - spatial; k < rank; ++k) taps *= c.b.size(windowed, k);
   joined.push_back(taps);
   out.place = c.b.reduce(ReduceOp::kArgmax, c.b.reshape(windowed, joined), {rank - spatial});
   return out;
