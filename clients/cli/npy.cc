@@ -202,7 +202,9 @@ void copy_fortran(const NpyArray& array, std::span<std::byte> out) {
   size_t from = 0;
   for (size_t to = 0; to < out.size(); to += bytes) {
     std::memcpy(out.data() + to, array.data.data() + from, bytes);
-    for (size_t k = rank; k-- > 0;) {
+    // Counting up from the last axis; written so that GCC 12 sees that k stays in range.
+    for (size_t done = 0; done < rank; ++done) {
+      size_t k = rank - 1 - done;
       from += stride[k];
       if (++index[k] < array.sizes[k]) break;
       from -= stride[k] * static_cast<size_t>(array.sizes[k]);
