@@ -88,13 +88,15 @@ void Workers::on(const std::string& peer, const common::Heartbeat& message) {
   dispatcher_.feed(std::move(event));
 }
 
-// What the worker no longer names, long after it must have arrived, is lost.
+// What the worker does not name long after it must have arrived, and twice, because a heartbeat may
+// have waited here for as long, is lost.
 void Workers::find_lost_leases(WorkerSession& session, const common::Heartbeat& message) {
   int64_t arrived_ns = clock_.now_ns() - 2 * heartbeat_ms_ * 1'000'000;
   std::set<common::TaskLease> named(message.leases.begin(), message.leases.end());
   std::vector<common::TaskLease> missing;
-  for (const auto& [lease, sent_ns] : session.leases) {
-    if (sent_ns <= arrived_ns && named.count(lease) == 0) missing.push_back(lease);
+  for (auto& [lease, state] : session.leases) {
+    state.unnamed = named.count(lease) != 0 ? 0 : state.unnamed + 1;
+    if (state.unnamed >= 2 && state.sent_ns <= arrived_ns) missing.push_back(lease);
   }
   if (missing.empty()) return;
   common::log_warning(cat("worker ", session.name, " lost ", missing.size(), " leases"));
@@ -218,7 +220,7 @@ void Workers::send_task(farm::WorkerId worker, const common::Task& task) {
   auto found = by_id_.find(worker);
   if (found != by_id_.end()) {
     WorkerSession& session = found->second;
-    session.leases.emplace(task.lease, clock_.now_ns());
+    session.leases.emplace(task.lease, WorkerSession::Lease{clock_.now_ns(), 0});
     if (post_.send(session.peer, task)) return;
     // It may come back on a new connection, and until then gets nothing more.
     session.leases.erase(task.lease);

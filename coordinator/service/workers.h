@@ -27,7 +27,11 @@ struct WorkerSession {
   // Leases it is willing to hold now: those it holds and its credits. Credits and results move it,
   // so that a worker that withholds credit gets no work.
   uint32_t slots = 0;
-  std::map<common::TaskLease, int64_t> leases;  // and when each was sent
+  struct Lease {
+    int64_t sent_ns = 0;
+    uint32_t unnamed = 0;  // heartbeats in a row that did not name it
+  };
+  std::map<common::TaskLease, Lease> leases;
   uint64_t tasks_done = 0;
   int64_t since_ns = 0;
 };

@@ -246,9 +246,9 @@ TEST_F(CliFarm, DeadProcessesAreStartedAgain) {
 
 TEST_F(CliFarm, SubmitOutlivesItsCoordinator) {
   Invocation farm = up({"--workers", "1"});
-  Invocation submit = start({"submit", model("llama"), "--budget", "16", "--json"});
-  Invocation watch = start({"submit", model("llama"), "--budget", "16"});
-  ASSERT_TRUE(watch.until_err(" best ")) << watch.err();
+  Invocation submit = start({"submit", model("llama"), "--budget", "48", "--json"});
+  Invocation watch = start({"submit", model("llama"), "--budget", "48"});
+  ASSERT_TRUE(watch.until_err("search")) << watch.err();
   std::vector<pid_t> coordinator = cli_testing::children(farm.pid(), "lfarm-coordinator");
   ASSERT_EQ(coordinator.size(), 1u);
   ::kill(coordinator[0], SIGKILL);
