@@ -130,6 +130,12 @@ void Agent::on_welcome(const common::Welcome& welcome) {
     common::log_info(
         cat("joined coordinator ", welcome.coordinator_id, " as ", options_.worker_id));
   }
+  // Leases of an earlier coordinator are void to this one. Kept, they would fill slots that it
+  // knows nothing of, and their revocation would never give it the credit for them.
+  if (!coordinator_id_.empty() && welcome.coordinator_id != coordinator_id_) {
+    for (const auto& [lease, entry] : held_) pipeline_.cancel(lease);
+    held_.clear();
+  }
   coordinator_id_ = welcome.coordinator_id;
   welcomed_ = true;
   if (welcome.heartbeat_ms != 0) heartbeat_ms_ = welcome.heartbeat_ms;
