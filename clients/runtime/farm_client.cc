@@ -49,7 +49,11 @@ Status FarmClient::open() {
   int64_t deadline = common::SteadyClock().now_ns() + options_.connect_ms_max * kNsPerMs;
   while (!welcomed_) {
     LFARM_ASSIGN_OR_RETURN([[maybe_unused]] auto packet, receive());
-    if (socket_->counters().denied.load() > 0) {
+    if (socket_->counters().bad_handshakes.load() > 0) {
+      Status connection = socket_->connection();
+      if (!connection.ok()) return connection;
+    }
+    if (socket_->counters().denied.load() > 0 && options_.keys) {
       return common::unavailable(cat("the farm at ", options_.endpoint,
                                      " does not know this client's key; ask its administrator to "
                                      "allow ",
