@@ -190,25 +190,24 @@ std::string type_name(NpyType type) {
 
 // Element positions of a Fortran-order array, visited in row-major order of the indices.
 void copy_fortran(const NpyArray& array, std::span<std::byte> out) {
-  size_t rank = array.sizes.size();
+  struct Axis {
+    size_t size, stride, index;
+  };
   auto bytes = static_cast<size_t>(array.item_bytes);
-  std::vector<size_t> stride(rank);
+  std::vector<Axis> axes;  // last first: the order in which indices count up
   size_t step = bytes;
-  for (size_t k = 0; k < rank; ++k) {
-    stride[k] = step;
-    step *= static_cast<size_t>(array.sizes[k]);
+  for (int64_t size : array.sizes) {
+    axes.insert(axes.begin(), Axis{static_cast<size_t>(size), step, 0});
+    step *= static_cast<size_t>(size);
   }
-  std::vector<int64_t> index(rank, 0);
   size_t from = 0;
   for (size_t to = 0; to < out.size(); to += bytes) {
     std::memcpy(out.data() + to, array.data.data() + from, bytes);
-    // Counting up from the last axis; written so that GCC 12 sees that k stays in range.
-    for (size_t done = 0; done < rank; ++done) {
-      size_t k = rank - 1 - done;
-      from += stride[k];
-      if (++index[k] < array.sizes[k]) break;
-      from -= stride[k] * static_cast<size_t>(array.sizes[k]);
-      index[k] = 0;
+    for (Axis& axis : axes) {
+      from += axis.stride;
+      if (++axis.index < axis.size) break;
+      from -= axis.stride * axis.size;
+      axis.index = 0;
     }
   }
 }
