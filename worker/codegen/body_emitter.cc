@@ -33,15 +33,40 @@ namespace {
 // A body that needs more statements than this would take minutes to compile.
 constexpr int64_t kMaxStatements = 20'000;
 constexpr int kMaxDepth = 2'000;
-// Tags of ValueKey: the value itself, and the value as a clamped index.
+// Tags of ValueKey: the value itself, the value as a clamped index, values along a row.
 constexpr int kValueTag = 0;
 constexpr int kIndexTag = 1;
+constexpr int kRowTag = 3;
+constexpr int kRowSymbol = 1 << 20;
 
 // What a load costs beside one whose neighbours are loaded with it.
 constexpr double kStridedLoad = 6;
 constexpr double kScatteredLoad = 16;
 
 size_t at(int index) { return static_cast<size_t>(index); }
+
+double unary_work(common::UnaryOp op) {
+  using common::UnaryOp;
+  switch (op) {
+    case UnaryOp::kNeg:
+    case UnaryOp::kAbs:
+    case UnaryOp::kNot:
+    case UnaryOp::kIsNan:
+    case UnaryOp::kIsInf:
+    case UnaryOp::kFloor:
+    case UnaryOp::kCeil:
+    case UnaryOp::kTrunc:
+    case UnaryOp::kRound:
+    case UnaryOp::kSign:
+      return 0;
+    case UnaryOp::kSqrt:
+    case UnaryOp::kRsqrt:
+    case UnaryOp::kRecip:
+      return 6;
+    default:
+      return 20;
+  }
+}
 
 }  // namespace
 
@@ -70,6 +95,9 @@ void Scratch::add(const std::string& name, std::string_view type, int64_t elemen
 BodyEmitter::BodyEmitter(const Graph& graph, CodeWriter& writer) : graph_(graph), w_(writer) {
   for (size_t id = 0; id < graph.nodes.size(); ++id) {
     const Node& node = graph.nodes[id];
+    int depth = 0;
+    for (NodeId operand : node.operands) depth = std::max(depth, reduction_depth_[at(operand)]);
+    reduction_depth_.push_back(depth + (node.op == Op::kReduce ? 1 : 0));
     if (node.op != Op::kInput) continue;
     stored_[static_cast<NodeId>(id)] = {cat("in", attr<InputAttr>(node).position), node.shape};
   }
@@ -104,10 +132,65 @@ CodeValue BodyEmitter::value(NodeId id, const Indices& given) {
   ValueKey key{id, kValueTag, indices};
   if (const CodeValue* known = w_.find(key)) return *known;
   ++depth_;
-  CodeValue result = compute(id, indices);
+  CodeValue result;
+  auto row = row_key(id, indices);
+  if (int lane = array_lane(id, indices); lane >= 0) {
+    result = lane_value(id, indices, lane);
+  } else if (row && choices_.staged.count(id) != 0) {
+    result = staged_value(id, indices, *row);
+  } else {
+    result = compute(id, indices);
+  }
   --depth_;
   w_.remember(key, result);
   return result;
+}
+
+std::optional<ValueKey> BodyEmitter::row_key(NodeId id, const Indices& indices) {
+  const Node& node = graph_.node(id);
+  int index = w_.covered_index();
+  bool computed = node.op == Op::kUnary || node.op == Op::kBinary || node.op == Op::kCast ||
+                  node.op == Op::kSelect || node.op == Op::kGather || node.op == Op::kView;
+  if (index < 0 || !computed) return std::nullopt;
+  bool along = false;
+  for (size_t k = 0; k < indices.size(); ++k) {
+    if (indices[k] == Expr::index(index)) {
+      along = true;
+    } else if (w_.level_of(indices[k]) >= w_.depth()) {
+      return std::nullopt;
+    }
+    const Bounds& bounds = w_.bounds();
+    if (!bounds.provably_non_negative(indices[k]) ||
+        !bounds.provably_less(indices[k], node.shape[k])) {
+      return std::nullopt;
+    }
+  }
+  if (!along) return std::nullopt;
+  ValueKey key{id, kRowTag, indices};
+  // In keys a symbol that no kernel has stands for the loop's index.
+  for (Expr& e : key.indices) {
+    if (e == Expr::index(index)) e = Expr::symbol(kRowSymbol);
+  }
+  ++row_uses_[id];
+  return key;
+}
+
+CodeValue BodyEmitter::staged_value(NodeId id, const Indices& indices, const ValueKey& row) {
+  const Node& node = graph_.node(id);
+  std::string j = w_.index_name(w_.covered_index());
+  if (const CodeValue* known = w_.find(row)) {
+    return declare(w_.depth(), node.dtype, cat(known->text, "[", j, "]"));
+  }
+  std::string name = w_.fresh("row");
+  Expr extent = 1;
+  for (size_t k = 0; k < indices.size(); ++k) {
+    if (row.indices[k] == Expr::symbol(kRowSymbol)) extent = node.shape[k];
+  }
+  scratch_.add(name, c_storage_type(node.dtype), common::dtype_size(node.dtype), extent);
+  CodeValue x = compute(id, indices);
+  w_.line(cat(name, "[", j, "] = ", x.text, ";"));
+  w_.remember_after(row, {name, w_.depth() - 1, -1});
+  return x;
 }
 
 CodeValue BodyEmitter::compute(NodeId id, const Indices& indices) {
@@ -231,17 +314,24 @@ CodeValue BodyEmitter::power(const Node& node, const std::vector<CodeValue>& x, 
 }
 
 CodeValue BodyEmitter::elementwise(const Node& node, const Indices& indices) {
-  std::vector<CodeValue> x;
+  // What holds the most reductions comes first: its loops may leave rows for the others.
+  std::vector<size_t> order(node.operands.size());
+  for (size_t k = 0; k < order.size(); ++k) order[k] = k;
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return reduction_depth_[at(node.operands[a])] > reduction_depth_[at(node.operands[b])];
+  });
+  std::vector<CodeValue> x(order.size());
   int level = 0;
-  for (NodeId operand : node.operands) {
-    x.push_back(value(operand, indices));
-    level = std::max(level, x.back().level);
+  for (size_t k : order) {
+    x[k] = value(node.operands[k], indices);
+    level = std::max(level, x[k].level);
   }
   DType from = graph_.node(node.operands[0]).dtype;
   switch (node.op) {
     case Op::kCast:
       return declare(level, node.dtype, c_cast(from, node.dtype, x[0].text));
     case Op::kUnary:
+      w_.add_work(level, unary_work(attr<UnaryAttr>(node).op));
       return declare(level, node.dtype, c_unary(attr<UnaryAttr>(node).op, from, x[0].text));
     case Op::kSelect:
       return declare(level, node.dtype, cat(x[0].text, " ? ", x[1].text, " : ", x[2].text));

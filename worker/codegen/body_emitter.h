@@ -7,6 +7,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,24 @@ struct NestAdvice {
   std::vector<std::vector<bool>> dependencies;
 };
 
+// Choices that change what code costs but not what it means.
+struct EmitterChoices {
+  // Reductions to compute in the loops of the first one (of equal axes and operand shapes, none
+  // depending on another), for use at the same indices.
+  std::map<common::NodeId, std::vector<common::NodeId>> fused;
+  // Reductions whose adjacent axes are walked as one.
+  std::set<common::NodeId> flat;
+  // Nodes whose values along a row are kept in memory by the first loop over it.
+  std::set<common::NodeId> staged;
+};
+
+// A reduction that was emitted, for choosing what to fuse.
+struct EmittedReduction {
+  common::NodeId id = 0;
+  int level = 0;
+  Indices indices;
+};
+
 class BodyEmitter {
  public:
   // `graph` holds only primitives (see lowering.h) and outlives the emitter. Its inputs are read
@@ -76,6 +95,13 @@ class BodyEmitter {
   // Code whose indices are not provably inside of `shape` must stay in the innermost conditional
   // scope; this is that scope, or the scope where the indices are known.
   int safe_level(const Indices& indices, const common::Shape& shape);
+
+  // Before any value is asked for.
+  void set_choices(EmitterChoices choices);
+  const std::vector<EmittedReduction>& reductions() const { return reductions_; }
+  // How many loops over a whole row asked for each node's values along it.
+  const std::map<common::NodeId, int>& row_uses() const { return row_uses_; }
+  const Scratch& scratch() const { return scratch_; }
 
   // ---- lanes
   // The loops around what follows, outermost first; advice starts afresh.
@@ -101,6 +127,10 @@ class BodyEmitter {
 
  private:
   CodeValue compute(common::NodeId id, const Indices& indices);
+  // The key of the node's row that `indices` run along in the innermost loop, when that loop covers
+  // the row and nothing in it is conditional.
+  std::optional<ValueKey> row_key(common::NodeId id, const Indices& indices);
+  CodeValue staged_value(common::NodeId id, const Indices& indices, const ValueKey& row);
   CodeValue load(const StoredNode& stored, common::DType dtype, const Indices& indices);
   CodeValue constant(const common::Node& node, const Indices& indices);
   CodeValue view(const common::Node& node, const Indices& indices);
@@ -112,15 +142,19 @@ class BodyEmitter {
   // ---- reductions (reduction_emitter.cc)
   CodeValue reduction(common::NodeId id, const Indices& indices);
   CodeValue arg_reduction(const common::Node& node, const Indices& indices, int level);
-  void reduction_loops(const common::Node& node, size_t axis, Indices inner,
-                       const std::string& total);
-  void innermost_loop(const common::Node& node, const common::Expr& extent, Indices inner,
-                      size_t axis, const std::string& total);
+  struct Folding;
+  void fold_loops(Folding& folding, size_t loop);
+  void fold_innermost(Folding& folding);
 
   // ---- reductions over lanes (lane_emitter.cc)
   // The index of the lane loop that the reduction's indices depend on, when all else in them is
   // known outside of the block; -1 otherwise.
   int lane_of(const common::Node& node, const Indices& indices);
+  // The lane whose loop `indices` depend on alone, for values made of reductions that inner loops
+  // would otherwise compute again in every step; -1 otherwise.
+  int array_lane(common::NodeId id, const Indices& indices);
+  CodeValue lane_value(common::NodeId id, const Indices& indices, int lane);
+  Indices with_lane(const Indices& indices, int lane, const common::Expr& replacement) const;
   CodeValue lane_reduction(common::NodeId id, const Indices& indices, int lane);
   void emit_lane_arrays(const common::Node& node, const Indices& indices, int lane,
                         const std::string& name);
@@ -136,10 +170,15 @@ class BodyEmitter {
   const common::Graph& graph_;
   CodeWriter& w_;
   std::map<common::NodeId, StoredNode> stored_;
+  std::vector<int> reduction_depth_;  // reductions on the longest path below each node
   std::vector<common::Expr> load_offsets_;
   std::vector<int> nest_;
   NestAdvice advice_;
   std::optional<Lanes> lanes_;
+  EmitterChoices choices_;
+  std::vector<EmittedReduction> reductions_;
+  std::map<common::NodeId, int> row_uses_;
+  Scratch scratch_;
   common::Status status_;
   int depth_ = 0;
 };

@@ -82,6 +82,15 @@ void CodeWriter::close(const std::string& header) {
   Scope scope = std::move(scopes_.back());
   scopes_.pop_back();
   end_scope(scope);
+  for (auto& [key, value] : scope.after) {
+    if (scope.covers > 1) {
+      scopes_.back().covers = scope.covers - 1;
+      scopes_.back().after.emplace_back(key, value);
+    } else {
+      value.level = depth();
+      remember(key, value);
+    }
+  }
   std::string indent(scopes_.size() * 2, ' ');
   std::string& out = scopes_.back().text;
   size_t line_start = 0;  // a header may hold a pragma line before its statement
@@ -195,6 +204,10 @@ void CodeWriter::remember(const ValueKey& key, const CodeValue& value) {
   int level = value.level;
   for (const Expr& e : key.indices) level = std::max(level, level_of(e));
   scopes_[at(level)].values.emplace(key, value);
+}
+
+void CodeWriter::remember_after(const ValueKey& key, const CodeValue& value) {
+  scopes_.back().after.emplace_back(key, value);
 }
 
 CodeValue CodeWriter::declare(int level, std::string_view type, std::string_view prefix,

@@ -60,6 +60,13 @@ class CodeWriter {
   // A statement, with its semicolon, at the end of scope `level` so far.
   void line(int level, std::string_view statement);
   void line(std::string_view statement) { line(depth(), statement); }
+  // Says that the innermost scope's loop visits its whole extent in order, together with the
+  // `levels` - 1 loops over blocks around it.
+  void covers_extent(int levels) { scopes_.back().covers = levels; }
+  // The innermost scope's loop index when covers_extent said so, else -1.
+  int covered_index() const { return scopes_.back().covers != 0 ? scopes_.back().loop_index : -1; }
+  // Remembers a value once the innermost scope's loop is complete.
+  void remember_after(const ValueKey& key, const CodeValue& value);
   // The index of the innermost loop at or around scope `level`; -1 when there is none.
   int loop_index(int level) const;
   // Adds to the estimate of what one step of scope `level` costs, in simple operations.
@@ -122,6 +129,8 @@ class CodeWriter {
     double trips = 1;
     double work = 0;
     int loop_index = -1;
+    int covers = 0;
+    std::vector<std::pair<ValueKey, CodeValue>> after;  // remembered when `covers` scopes ended
     std::vector<int> indices;
     std::unordered_map<ValueKey, CodeValue, ValueKeyHash> values;
   };

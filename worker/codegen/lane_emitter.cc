@@ -110,19 +110,50 @@ int BodyEmitter::lane_of(const Node& node, const Indices& indices) {
   return fits ? lane : -1;
 }
 
+Indices BodyEmitter::with_lane(const Indices& indices, int lane, const Expr& replacement) const {
+  Indices result;
+  for (const Expr& e : indices) {
+    result.push_back(e.substitute([&](Var v) -> Expr {
+      return v.kind == Var::Kind::kIndex && v.id == lane ? replacement : Expr::var(v);
+    }));
+  }
+  return result;
+}
+
+int BodyEmitter::array_lane(NodeId id, const Indices& indices) {
+  const Node& node = graph_.node(id);
+  bool elementwise = node.op == common::Op::kUnary || node.op == common::Op::kBinary ||
+                     node.op == common::Op::kCast || node.op == common::Op::kSelect;
+  if (!lanes_ || !elementwise || reduction_depth_[at(id)] == 0) return -1;
+  int lane = lane_of(node, indices);
+  // Straight in the block there is nothing to save.
+  return lane >= 0 && w_.level_of_index(lane) > lanes_->block.level + 1 ? lane : -1;
+}
+
+CodeValue BodyEmitter::lane_value(NodeId id, const Indices& indices, int lane) {
+  const Node& node = graph_.node(id);
+  ValueKey key{id, kLaneTag, with_lane(indices, lane, Expr::index(lanes_->canonical))};
+  std::string name;
+  if (const CodeValue* known = w_.find(key)) {
+    name = known->text;
+  } else {
+    name = w_.fresh("r");
+    CodeWriter::Outward outward(w_, lanes_->block.level);
+    w_.line(cat(c_storage_type(node.dtype), " ", name, "[", lanes_->block.width, "];"));
+    std::string l = w_.fresh("l");
+    Expr index = open_lane_loop(l);
+    CodeValue x = value(id, with_lane(indices, lane, index));
+    w_.line(cat(name, "[", l, " - ", lanes_->block.begin, "] = ", x.text, ";"));
+    close_lane_loop("LF_VECTOR_LOOP(0, 1)\n");
+    w_.remember(key, {name, lanes_->block.level, -1});
+  }
+  return declare(w_.level_of_index(lane), node.dtype,
+                 cat(name, "[", w_.index_name(lane), " - ", lanes_->block.begin, "]"));
+}
+
 CodeValue BodyEmitter::lane_reduction(NodeId id, const Indices& indices, int lane) {
   const Node& node = graph_.node(id);
-  auto with_lane = [&](int replacement) {
-    Indices result;
-    for (const Expr& e : indices) {
-      result.push_back(e.substitute([&](Var v) -> Expr {
-        bool is_lane = v.kind == Var::Kind::kIndex && v.id == lane;
-        return is_lane ? Expr::index(replacement) : Expr::var(v);
-      }));
-    }
-    return result;
-  };
-  ValueKey key{id, kLaneTag, with_lane(lanes_->canonical)};
+  ValueKey key{id, kLaneTag, with_lane(indices, lane, Expr::index(lanes_->canonical))};
   std::string name;
   if (const CodeValue* known = w_.find(key)) {
     name = known->text;
@@ -214,11 +245,7 @@ void BodyEmitter::lane_step(const Node& node, Indices inner, int lane, const std
   Accumulation acc = lane_accumulation(graph_, node);
   std::string l = w_.fresh("l");
   Expr index = open_lane_loop(l);
-  for (Expr& e : inner) {
-    e = e.substitute([&](Var v) -> Expr {
-      return v.kind == Var::Kind::kIndex && v.id == lane ? index : Expr::var(v);
-    });
-  }
+  inner = with_lane(inner, lane, index);
   CodeValue x = value(node.operands[0], inner);
   if (acc.enter(x.text) != x.text) {
     x = w_.declare(w_.depth(), acc.type, "k", acc.enter(x.text));

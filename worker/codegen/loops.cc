@@ -10,9 +10,13 @@ namespace worker {
 using common::cat;
 using common::Expr;
 using common::Graph;
+using common::Node;
+using common::NodeId;
+using common::ReduceAttr;
 using common::Result;
 using common::Schedule;
 using common::Shape;
+using common::Template;
 
 namespace {
 
@@ -36,6 +40,8 @@ struct Trial {
   double work = 0;
   std::vector<CodeWriter::Division> divided;
   std::vector<NestAdvice> advice;
+  std::vector<EmittedReduction> reductions;
+  std::map<NodeId, int> row_uses;
 };
 
 // Enough lanes for whole cache lines of every access, few enough for the accumulators to stay in
@@ -79,8 +85,11 @@ class PlanSearch {
         accept(merged);
       }
     }
+    try_flat_reductions();
     try_orders();
     try_lanes();
+    try_fused_reductions();
+    if (schedule_value(schedule_, Template::kLoops, "stage") != 0) try_staging();
     try_fewer_unit_loops();
     return std::move(best_.function);
   }
@@ -95,15 +104,15 @@ class PlanSearch {
     ++trials_;
     LoopsEmitter emitter(body_, schedule_, groups_, plan, options_);
     LFARM_ASSIGN_OR_RETURN(FunctionBody function, emitter.run());
-    return Trial{std::move(function), emitter.writer().work(), emitter.writer().divided(),
-                 emitter.advice()};
+    return Trial{std::move(function), emitter.writer().work(),        emitter.writer().divided(),
+                 emitter.advice(),    emitter.emitter().reductions(), emitter.emitter().row_uses()};
   }
 
   // Adopts the plan when its code costs less.
-  bool accept(const LoopsPlan& plan) {
+  bool accept(const LoopsPlan& plan, double wanted = 0.999) {
     if (trials_ >= kMaxPlanTrials) return false;
     auto trial = attempt(plan);
-    if (!trial.ok() || trial->work >= best_.work * 0.999) return false;
+    if (!trial.ok() || trial->work >= best_.work * wanted) return false;
     plan_ = plan;
     best_ = std::move(*trial);
     return true;
@@ -131,7 +140,11 @@ class PlanSearch {
         }
         LoopsPlan permuted = plan_;
         written(permuted, g) = permute_loops(written(plan_, g), order);
-        if (accept(permuted)) break;
+        // Units that took more loops would repeat the reduction after all.
+        if (groups_.size() == 1) {
+          permuted.unit_loops = static_cast<size_t>(std::count(uses.begin(), uses.end(), true));
+        }
+        if (accept(permuted, 0.8)) break;
       }
     }
   }
@@ -159,8 +172,74 @@ class PlanSearch {
       if (units < 4) continue;
       LoopsPlan fewer = plan_;
       fewer.unit_loops = k;
-      double before = best_.work;
-      if (accept(fewer) && best_.work < before * 0.8) return;
+      if (accept(fewer, 0.8)) return;
+    }
+  }
+
+  // Reductions over adjacent axes whose loops may be one.
+  void try_flat_reductions() {
+    auto reductions = best_.reductions;
+    for (const EmittedReduction& r : reductions) {
+      const auto& axes = attr<ReduceAttr>(body_.node(r.id)).axes;
+      bool adjacent =
+          axes.size() > 1 && axes.back() - axes.front() + 1 == static_cast<int>(axes.size());
+      if (!adjacent || plan_.choices.flat.count(r.id) != 0) continue;
+      LoopsPlan flat = plan_;
+      flat.choices.flat.insert(r.id);
+      accept(flat);
+    }
+  }
+
+  bool depends(NodeId node, NodeId on) const {
+    std::vector<char> reached(body_.nodes.size(), 0);
+    reached[static_cast<size_t>(on)] = 1;
+    for (auto id = static_cast<size_t>(on) + 1; id <= static_cast<size_t>(node); ++id) {
+      for (NodeId operand : body_.nodes[id].operands) {
+        if (reached[static_cast<size_t>(operand)] != 0) reached[id] = 1;
+      }
+    }
+    return reached[static_cast<size_t>(node)] != 0;
+  }
+
+  // Independent reductions at the same place over the same axes share one pass.
+  void try_fused_reductions() {
+    const auto& all = best_.reductions;
+    LoopsPlan fused = plan_;
+    bool any = false;
+    std::vector<char> taken(all.size(), 0);
+    for (size_t i = 0; i < all.size(); ++i) {
+      const Node& first = body_.node(all[i].id);
+      if (taken[i] != 0) continue;
+      for (size_t j = i + 1; j < all.size(); ++j) {
+        const Node& second = body_.node(all[j].id);
+        if (taken[j] != 0 || all[i].id == all[j].id || all[i].level != all[j].level ||
+            all[i].indices != all[j].indices ||
+            attr<ReduceAttr>(first).axes != attr<ReduceAttr>(second).axes ||
+            body_.node(first.operands[0]).shape != body_.node(second.operands[0]).shape) {
+          continue;
+        }
+        bool independent = !depends(all[j].id, all[i].id) && !depends(all[i].id, all[j].id);
+        for (NodeId other : fused.choices.fused[all[i].id]) {
+          independent = independent && !depends(all[j].id, other) && !depends(other, all[j].id);
+        }
+        if (!independent) continue;
+        fused.choices.fused[all[i].id].push_back(all[j].id);
+        taken[j] = 1;
+        any = true;
+      }
+    }
+    if (any) accept(fused);
+  }
+
+  // Values that several loops over a row ask for, kept by the first: the outermost operations
+  // first, for then nobody asks for their operands again.
+  void try_staging() {
+    auto uses = best_.row_uses;
+    for (auto it = uses.rbegin(); it != uses.rend(); ++it) {
+      if (it->second < 2) continue;
+      LoopsPlan staged = plan_;
+      staged.choices.staged.insert(it->first);
+      accept(staged, 0.98);
     }
   }
 

@@ -36,6 +36,7 @@ LoopsEmitter::LoopsEmitter(const Graph& body, const Schedule& schedule,
       emitter_(body, writer_),
       whole_(options.whole) {
   for (const auto& [node, stored] : options.stored) emitter_.set_stored(node, stored);
+  emitter_.set_choices(plan.choices);
 }
 
 Result<FunctionBody> LoopsEmitter::run() {
@@ -80,6 +81,8 @@ Result<FunctionBody> LoopsEmitter::run() {
   FunctionBody result;
   result.text = writer_.finish();
   result.units = count;
+  result.scratch = emitter_.scratch().pieces();
+  result.scratch_bytes = emitter_.scratch().bytes();
   return result;
 }
 
@@ -96,6 +99,7 @@ size_t LoopsEmitter::choose_unit_loops(size_t limit) const {
 Expr LoopsEmitter::open_loop(const Expr& extent, const std::string& name) {
   std::string n = writer_.text(extent);
   int id = writer_.open_loop(name, extent);
+  writer_.covers_extent(1);
   open_.push_back({cat("for (int64_t ", name, " = 0; ", name, " < ", n, "; ++", name, ")"), false});
   return Expr::index(id);
 }

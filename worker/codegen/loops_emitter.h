@@ -33,6 +33,7 @@ struct LoopsPlan {
   std::vector<NestPlan> own;
   std::vector<LaneChoice> lanes;
   size_t unit_loops = SIZE_MAX;  // how many outer loops units may take at most
+  EmitterChoices choices;
 };
 
 class LoopsEmitter {
@@ -42,6 +43,7 @@ class LoopsEmitter {
                const LoopsOptions& options);
   common::Result<FunctionBody> run();
   const CodeWriter& writer() const { return writer_; }
+  const BodyEmitter& emitter() const { return emitter_; }
   // Of each group's nest, after a run without lanes.
   const std::vector<NestAdvice>& advice() const { return advice_; }
 

@@ -19,24 +19,76 @@ using common::NodeId;
 using common::ReduceAttr;
 using common::ReduceOp;
 using common::Shape;
+using common::Var;
 
 namespace {
 
 // Float sums are collected in double after this many elements.
 constexpr int64_t kSumBlock = 2048;
+// An arg reduction compares whole blocks first.
+constexpr int64_t kArgBlock = 256;
 
 size_t at(int index) { return static_cast<size_t>(index); }
 
+// "[b, b + block) of n" loops: the header of the loop over blocks.
+std::string blocks_header(const std::string& from, const std::string& n, int64_t block) {
+  return cat("for (int64_t ", from, " = 0; ", from, " < ", n, "; ", from, " += ", block, ")");
+}
+std::string loop_header(const std::string& i, const std::string& from, const std::string& to) {
+  return cat("for (int64_t ", i, " = ", from, "; ", i, " < ", to, "; ++", i, ")");
+}
+
+// The reduced axes as loops: one for each, or a single one over all of them when they are adjacent
+// and `flat`.
+struct ReducedLoops {
+  std::vector<Expr> extents;
+  std::vector<Expr> positions;  // of each reduced axis, over loops i0, i1, ...
+};
+ReducedLoops reduced_loops(const std::vector<int>& axes, const Shape& shape, bool flat) {
+  ReducedLoops loops;
+  if (!flat) {
+    for (size_t k = 0; k < axes.size(); ++k) {
+      loops.extents.push_back(shape[at(axes[k])]);
+      loops.positions.push_back(Expr::index(static_cast<int>(k)));
+    }
+    return loops;
+  }
+  Expr below = 1;
+  loops.positions.resize(axes.size());
+  for (size_t k = axes.size(); k-- > 0;) {
+    const Expr& size = shape[at(axes[k])];
+    Expr position = common::floor_div(Expr::index(0), below);
+    loops.positions[k] = k == 0 ? position : common::mod(position, size);
+    below *= size;
+  }
+  loops.extents.push_back(below);
+  return loops;
+}
+
 }  // namespace
 
-// ---- loops ----------------------------------------------------------------------------------
+// Reductions that share their loops.
+struct BodyEmitter::Folding {
+  struct Fold {
+    NodeId id = 0;
+    Accumulation acc;
+    std::string total;  // around the innermost loop
+    std::string part;   // in it
+  };
+  std::vector<Fold> folds;
+  ReducedLoops loops;
+  std::vector<int> axes;
+  Indices inner;              // operand indices; the reduced axes are filled in
+  std::vector<Expr> indices;  // of the loops opened so far
+};
 
-void BodyEmitter::innermost_loop(const Node& node, const Expr& extent, Indices inner, size_t axis,
-                                 const std::string& total) {
-  const auto& a = attr<ReduceAttr>(node);
-  Accumulation acc = accumulation_of(a.op, node.dtype);
-  NodeId operand = node.operands[0];
-  bool blocked = !acc.outer.empty() && w_.bounds().upper(extent) > kSumBlock;
+void BodyEmitter::set_choices(EmitterChoices choices) { choices_ = std::move(choices); }
+
+void BodyEmitter::fold_innermost(Folding& f) {
+  const Expr& extent = f.loops.extents.back();
+  bool two_stages = false;
+  for (const auto& fold : f.folds) two_stages = two_stages || !fold.acc.outer.empty();
+  bool blocked = two_stages && w_.bounds().upper(extent) > kSumBlock;
   std::string n = w_.text(extent);
   std::string from = "0";
   std::string to = n;
@@ -46,39 +98,48 @@ void BodyEmitter::innermost_loop(const Node& node, const Expr& extent, Indices i
     to = w_.fresh("e");
     w_.line(cat("const int64_t ", to, " = lf_min_i64(", from, " + ", kSumBlock, ", ", n, ");"));
   }
-  std::string part = acc.outer.empty() ? total : w_.fresh("p");
-  if (part != total) w_.line(cat(acc.type, " ", part, " = ", acc.start, ";"));
+  for (auto& fold : f.folds) {
+    fold.part = fold.acc.outer.empty() ? fold.total : w_.fresh("p");
+    if (fold.part != fold.total) {
+      w_.line(cat(fold.acc.type, " ", fold.part, " = ", fold.acc.start, ";"));
+    }
+  }
   std::string j = w_.fresh("j");
-  int index = w_.open_loop(j, extent, blocked ? common::min(extent, kSumBlock) : extent);
-  inner[axis] = Expr::index(index);
-  CodeValue x = value(operand, inner);
-  if (acc.enter(x.text) != x.text) {
-    x = w_.declare(w_.depth(), acc.type, "k", acc.enter(x.text));
+  f.indices.push_back(
+      Expr::index(w_.open_loop(j, extent, blocked ? common::min(extent, kSumBlock) : extent)));
+  w_.covers_extent(blocked ? 2 : 1);
+  for (size_t k = 0; k < f.axes.size(); ++k) {
+    f.inner[at(f.axes[k])] = f.loops.positions[k].substitute([&](Var v) -> Expr {
+      return v.kind == Var::Kind::kIndex ? f.indices[at(v.id)] : Expr::var(v);
+    });
   }
-  w_.line(acc.step(part, x.text));
-  std::string header =
-      w_.holds_loops() ? "" : cat("#pragma omp simd reduction(", acc.clause, ":", part, ")\n");
-  w_.close(cat(header, "for (int64_t ", j, " = ", from, "; ", j, " < ", to, "; ++", j, ")"));
-  if (part != total) w_.line(acc.step(total, part));
-  if (blocked) {
-    w_.close(
-        cat("for (int64_t ", from, " = 0; ", from, " < ", n, "; ", from, " += ", kSumBlock, ")"));
+  std::string clauses;
+  for (const auto& fold : f.folds) {
+    CodeValue x = value(graph_.node(fold.id).operands[0], f.inner);
+    std::string entered = fold.acc.enter(x.text);
+    if (entered != x.text) x = w_.declare(w_.depth(), fold.acc.type, "k", entered);
+    w_.line(fold.acc.step(fold.part, x.text));
+    clauses += cat(" reduction(", fold.acc.clause, ":", fold.part, ")");
   }
+  std::string pragma = w_.holds_loops() ? "" : cat("#pragma omp simd", clauses, "\n");
+  w_.close(cat(pragma, loop_header(j, from, to)));
+  for (const auto& fold : f.folds) {
+    if (fold.part != fold.total) w_.line(fold.acc.step(fold.total, fold.part));
+  }
+  if (blocked) w_.close(blocks_header(from, n, kSumBlock));
 }
 
-void BodyEmitter::reduction_loops(const Node& node, size_t axis, Indices inner,
-                                  const std::string& total) {
-  const auto& axes = attr<ReduceAttr>(node).axes;
-  const Shape& shape = graph_.node(node.operands[0]).shape;
-  auto k = at(axes[axis]);
-  if (axis + 1 == axes.size()) {
-    innermost_loop(node, shape[k], std::move(inner), k, total);
+void BodyEmitter::fold_loops(Folding& f, size_t loop) {
+  if (loop + 1 == f.loops.extents.size()) {
+    fold_innermost(f);
     return;
   }
+  const Expr& extent = f.loops.extents[loop];
   std::string j = w_.fresh("j");
-  inner[k] = Expr::index(w_.open_loop(j, shape[k]));
-  reduction_loops(node, axis + 1, std::move(inner), total);
-  w_.close(cat("for (int64_t ", j, " = 0; ", j, " < ", w_.text(shape[k]), "; ++", j, ")"));
+  std::string n = w_.text(extent);
+  f.indices.push_back(Expr::index(w_.open_loop(j, extent)));
+  fold_loops(f, loop + 1);
+  w_.close(loop_header(j, "0", n));
 }
 
 CodeValue BodyEmitter::reduction(NodeId id, const Indices& indices) {
@@ -90,45 +151,87 @@ CodeValue BodyEmitter::reduction(NodeId id, const Indices& indices) {
     return arg_reduction(node, indices, level);
   }
   CodeWriter::Outward outward(w_, level);
-  Accumulation acc = accumulation_of(a.op, node.dtype);
-  std::string total = w_.fresh("a");
-  w_.line(cat(acc.outer.empty() ? acc.type : acc.outer, " ", total, " = ", acc.start, ";"));
-  size_t rank = graph_.node(node.operands[0]).shape.size();
-  Indices inner(rank, Expr(0));
-  size_t next = 0;
-  for (size_t k = 0; k < rank; ++k) {
-    bool reduced = std::find(a.axes.begin(), a.axes.end(), static_cast<int>(k)) != a.axes.end();
-    if (!reduced) inner[k] = indices[next++];
+  reductions_.push_back({id, level, indices});
+  Folding f;
+  f.axes = a.axes;
+  f.folds.push_back({id, accumulation_of(a.op, node.dtype), "", ""});
+  if (auto fused = choices_.fused.find(id); fused != choices_.fused.end()) {
+    for (NodeId other : fused->second) {
+      const Node& sibling = graph_.node(other);
+      if (w_.find({other, 0, indices}) != nullptr) continue;
+      f.folds.push_back(
+          {other, accumulation_of(attr<ReduceAttr>(sibling).op, sibling.dtype), "", ""});
+    }
   }
-  reduction_loops(node, 0, std::move(inner), total);
+  for (auto& fold : f.folds) {
+    fold.total = w_.fresh("a");
+    w_.line(cat(fold.acc.outer.empty() ? fold.acc.type : fold.acc.outer, " ", fold.total, " = ",
+                fold.acc.start, ";"));
+  }
+  const Shape& shape = graph_.node(node.operands[0]).shape;
+  f.loops = reduced_loops(a.axes, shape, choices_.flat.count(id) != 0);
+  f.inner.assign(shape.size(), Expr(0));
+  size_t next = 0;
+  for (size_t k = 0; k < shape.size(); ++k) {
+    bool reduced = std::find(a.axes.begin(), a.axes.end(), static_cast<int>(k)) != a.axes.end();
+    if (!reduced) f.inner[k] = indices[next++];
+  }
+  fold_loops(f, 0);
   advise(indices);
-  return declare(level, node.dtype, acc.leave(total));
+  CodeValue result;
+  for (const auto& fold : f.folds) {
+    CodeValue x = declare(level, graph_.node(fold.id).dtype, fold.acc.leave(fold.total));
+    if (fold.id == id) {
+      result = x;
+    } else {
+      w_.remember({fold.id, 0, indices}, x);
+    }
+  }
+  return result;
 }
 
-// The first position of the greatest (least) element; a NaN counts as it and ends the search.
+// The first position of the greatest (least) element; a NaN counts as it. Blocks are compared by
+// their extremum, which runs in vectors; only a block that improves on it is searched.
 CodeValue BodyEmitter::arg_reduction(const Node& node, const Indices& indices, int level) {
   const auto& a = attr<ReduceAttr>(node);
   const Node& operand = graph_.node(node.operands[0]);
-  DType dtype = operand.dtype;
   bool greatest = a.op == ReduceOp::kArgmax;
-  Accumulation acc = accumulation_of(greatest ? ReduceOp::kMax : ReduceOp::kMin, dtype);
-  auto axis = at(a.axes[0]);
-  const Expr& extent = operand.shape[axis];
+  Accumulation acc = accumulation_of(greatest ? ReduceOp::kMax : ReduceOp::kMin, operand.dtype);
+  auto axis = static_cast<std::ptrdiff_t>(a.axes[0]);
+  const Expr& extent = operand.shape[at(a.axes[0])];
 
   CodeWriter::Outward outward(w_, level);
   std::string best = w_.fresh("a");
   std::string where = w_.fresh("w");
+  std::string n = w_.text(extent);
   w_.line(cat(acc.type, " ", best, " = ", acc.start, ";"));
   w_.line(cat("int64_t ", where, " = 0;"));
+  w_.open_blocks(common::floor_div(extent + (kArgBlock - 1), kArgBlock));
+  std::string from = w_.fresh("b");
+  std::string to = w_.fresh("e");
+  std::string top = w_.fresh("p");
+  w_.line(cat("const int64_t ", to, " = lf_min_i64(", from, " + ", kArgBlock, ", ", n, ");"));
+  w_.line(cat(acc.type, " ", top, " = ", acc.start, ";"));
+  auto element = [&](const std::string& j) {
+    Indices inner = indices;
+    int id = w_.open_loop(j, extent, common::min(extent, kArgBlock));
+    inner.insert(inner.begin() + axis, Expr::index(id));
+    CodeValue x = value(node.operands[0], inner);
+    return w_.declare(w_.depth(), acc.type, "k", acc.enter(x.text)).text;
+  };
   std::string j = w_.fresh("j");
-  Indices inner = indices;
-  int innermost = w_.open_loop(j, extent);
-  inner.insert(inner.begin() + static_cast<std::ptrdiff_t>(axis), Expr::index(innermost));
-  CodeValue x = value(node.operands[0], inner);
-  CodeValue key = w_.declare(w_.depth(), acc.type, "k", acc.enter(x.text));
-  w_.line(cat("if (", key.text, greatest ? " > " : " < ", best, ") { ", best, " = ", key.text, "; ",
-              where, " = ", j, "; }"));
-  w_.close(cat("for (int64_t ", j, " = 0; ", j, " < ", w_.text(extent), "; ++", j, ")"));
+  w_.line(acc.step(top, element(j)));
+  std::string pragma =
+      w_.holds_loops() ? "" : cat("#pragma omp simd reduction(", acc.clause, ":", top, ")\n");
+  w_.close(cat(pragma, loop_header(j, from, to)));
+  w_.open(true);
+  w_.line(cat(best, " = ", top, ";"));
+  j = w_.fresh("j");
+  std::string key = element(j);
+  w_.line(cat("if (", key, " == ", top, ") { ", where, " = ", j, "; break; }"));
+  w_.close(loop_header(j, from, to));
+  w_.close(cat("if (", top, greatest ? " > " : " < ", best, ")"));
+  w_.close(blocks_header(from, n, kArgBlock));
   advise(indices);
   return w_.declare(level, "int64_t", "v", where);
 }
