@@ -151,7 +151,9 @@ TEST(HostileModels, AreRefusedNeverFatal) {
   std::vector<ExportedProgram> programs = load_programs();
   ASSERT_FALSE(programs.empty());
   const char* chosen = std::getenv("LFARM_SEED");
-  uint64_t first = chosen != nullptr ? std::strtoull(chosen, nullptr, 10) : 1;
+  const char* start = std::getenv("LFARM_FIRST");
+  const char* origin = chosen != nullptr ? chosen : start;
+  uint64_t first = origin != nullptr ? std::strtoull(origin, nullptr, 10) : 1;
   uint64_t rounds = chosen != nullptr ? 1 : 4000;
   if (const char* more = std::getenv("LFARM_ROUNDS")) rounds = std::strtoull(more, nullptr, 10);
   int translated = 0;

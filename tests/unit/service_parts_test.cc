@@ -1,0 +1,202 @@
+// The coordinator's parts on their own: if these fail, a restart loses or misreads jobs, graphs
+// leak, or background results get lost.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <set>
+#include <stdexcept>
+
+#include "cache/store/store.h"
+#include "common/base/cat.h"
+#include "common/base/files.h"
+#include "coordinator/service/background.h"
+#include "coordinator/service/blob_table.h"
+#include "coordinator/service/clients.h"
+#include "coordinator/service/job_journal.h"
+#include "coordinator/service/stage_clock.h"
+
+namespace coordinator::service {
+namespace {
+
+using common::cat;
+using common::TaskKind;
+using common::TaskOutcome;
+
+class JournalTest : public testing::Test {
+ protected:
+  JournalTest() : scratch_(scratch()), store_(open()) {}
+
+  static JobRequest request() {
+    JobRequest request;
+    request.id = 7;
+    request.key = {common::digest_of("graph"), {"cpu-test"}, "strict \"quoted\"\n", "1"};
+    request.graph = common::digest_of("encoded");
+    request.tenant = "team";
+    request.budget_candidates = UINT64_MAX;
+    request.seed = 3;
+    return request;
+  }
+  static CandidateResult right() {
+    CandidateResult result;
+    result.worker = "worker one";
+    result.report.kernels.resize(1);
+    result.report.kernels[0].fingerprint = common::digest_of("kernel");
+    result.report.kernels[0].object = 0;
+    result.report.kernels[0].entry = "lf_1";
+    result.report.objects = {common::digest_of("object")};
+    result.report.kernel_ns = {12};
+    result.report.total_ns = 34;
+    result.report.runs = 5;
+    return result;
+  }
+  static CandidateResult wrong() {
+    CandidateResult result;
+    result.outcome = TaskOutcome::kWrong;
+    result.message = "output 0 differs";
+    result.worker = "w2";
+    return result;
+  }
+  static ResultKey key(std::string_view name, TaskKind kind = TaskKind::kCandidate) {
+    return {kind, common::digest_of(name)};
+  }
+
+ private:
+  static common::ScratchDirectory scratch() {
+    auto made = common::ScratchDirectory::create("journal");
+    if (!made.ok()) throw std::runtime_error(made.error().message);
+    return std::move(made).value();
+  }
+  std::unique_ptr<cache::Store> open() {
+    auto store = cache::Store::open(scratch_.path());
+    if (!store.ok()) throw std::runtime_error(store.error().message);
+    return std::move(store).value();
+  }
+  common::ScratchDirectory scratch_;
+
+ protected:
+  std::unique_ptr<cache::Store> store_;
+};
+
+TEST_F(JournalTest, AJobComesBackAsItWas) {
+  ASSERT_TRUE(journal_job(*store_, request(), common::as_bytes("encoded")).ok());
+  ASSERT_TRUE(journal_result(*store_, 7, 0, key("a"), right()).ok());
+  ASSERT_TRUE(journal_result(*store_, 7, 1, key("a", TaskKind::kFinalist), wrong()).ok());
+  auto job = read_journal(*store_, "job-7");
+  ASSERT_TRUE(job.ok()) << job.error().message;
+  EXPECT_EQ(job->request.id, 7u);
+  EXPECT_EQ(job->request.key, request().key);
+  EXPECT_EQ(job->request.graph, request().graph);
+  EXPECT_EQ(job->request.tenant, "team");
+  EXPECT_EQ(job->request.budget_candidates, UINT64_MAX);
+  EXPECT_EQ(job->request.seed, 3u);
+  EXPECT_EQ(common::as_text(job->graph), "encoded");
+  EXPECT_EQ(job->next_result, 2u);
+  ASSERT_EQ(job->results.size(), 2u);
+  const CandidateResult& first = job->results.at(key("a"));
+  EXPECT_EQ(first.report, right().report);
+  EXPECT_EQ(first.worker, "worker one");
+  const CandidateResult& second = job->results.at(key("a", TaskKind::kFinalist));
+  EXPECT_EQ(second.outcome, TaskOutcome::kWrong);
+  EXPECT_EQ(second.message, "output 0 differs");
+
+  ASSERT_TRUE(remove_journal(*store_, 7).ok());
+  EXPECT_EQ(read_journal(*store_, "job-7").error().code, common::Code::kCorrupt);
+}
+
+TEST_F(JournalTest, DamagedResultsAreLeftOutAndDamagedRequestsRefused) {
+  ASSERT_TRUE(journal_job(*store_, request(), common::as_bytes("encoded")).ok());
+  ASSERT_TRUE(journal_result(*store_, 7, 0, key("a"), right()).ok());
+  std::array<cache::JobRecord, 3> damaged{cache::JobRecord{3, ""}, cache::JobRecord{4, "9 x\n"},
+                                          cache::JobRecord{5, std::string(80, '0') + "\nx"}};
+  ASSERT_TRUE(store_->append_job("job-7", damaged, false).ok());
+  ASSERT_TRUE(journal_result(*store_, 7, 4, key("b"), wrong()).ok());
+  auto job = read_journal(*store_, "job-7");
+  ASSERT_TRUE(job.ok()) << job.error().message;
+  EXPECT_EQ(job->results.size(), 2u);
+  EXPECT_EQ(job->next_result, 5u);
+
+  for (const char* text : {"", "{", "[]", "{\"version\":1}", "{\"version\":1,\"job\":\"x\"}"}) {
+    ASSERT_TRUE(store_->remove_job("job-8").ok());
+    std::array<cache::JobRecord, 2> records{cache::JobRecord{0, text}, cache::JobRecord{1, "g"}};
+    ASSERT_TRUE(store_->append_job("job-8", records, false).ok());
+    EXPECT_FALSE(read_journal(*store_, "job-8").ok()) << text;
+  }
+  // A journal that was copied under another name must not answer for that job.
+  ASSERT_TRUE(store_->remove_job("job-8").ok());
+  auto records = store_->read_job("job-7");
+  ASSERT_TRUE(records.ok());
+  ASSERT_TRUE(store_->append_job("job-8", *records, false).ok());
+  EXPECT_FALSE(read_journal(*store_, "job-8").ok());
+}
+
+TEST(BlobTable, HoldsEachBlobOnceAndWithinItsBound) {
+  BlobTable table(10);
+  auto bytes = [](std::string_view text) {
+    return common::share(common::to_bytes(common::as_bytes(text)));
+  };
+  auto first = table.hold(bytes("123456"));
+  auto twin = table.hold(bytes("123456"));
+  ASSERT_TRUE(first && twin);
+  EXPECT_EQ(table.bytes(), 6u);
+  EXPECT_FALSE(table.hold(bytes("abcdef")));
+  first.reset();
+  EXPECT_EQ(common::as_text(table.find(twin->digest()).bytes), "123456");
+  common::Digest digest = twin->digest();
+  twin.reset();
+  EXPECT_EQ(table.bytes(), 0u);
+  EXPECT_EQ(table.count(), 0u);
+  EXPECT_FALSE(table.find(digest));
+  EXPECT_TRUE(table.hold(bytes("abcdef")));
+}
+
+TEST(Clients, TheSilentMakeRoom) {
+  Clients clients(4);
+  for (int i = 0; i < 4; ++i) clients.hello(cat("peer", i), {cat("c", i), 1, ""}, i);
+  EXPECT_TRUE(clients.touch("peer0", 10));
+  clients.hello("peer4", {"c4", 1, ""}, 11);
+  EXPECT_LE(clients.count(), 4u);
+  EXPECT_TRUE(clients.touch("peer0", 12));
+  EXPECT_TRUE(clients.touch("peer4", 12));
+  EXPECT_FALSE(clients.touch("peer1", 12));
+}
+
+TEST(StageClock, AddsUpWhatAStageTookInAllItsTurns) {
+  StageClock clock;
+  clock.enter("a", 0);
+  clock.enter("a", 1'000'000);
+  clock.enter("b", 2'000'000);
+  clock.enter("a", 5'000'000);
+  clock.end(6'000'000);
+  clock.add("c", 0.5);
+  ASSERT_EQ(clock.times().size(), 3u);
+  EXPECT_EQ(clock.times()[0], (common::StageTime{"a", 3}));
+  EXPECT_EQ(clock.times()[1], (common::StageTime{"b", 3}));
+  EXPECT_EQ(clock.times()[2], (common::StageTime{"c", 0.5}));
+}
+
+TEST(Background, EveryResultIsDeliveredOnTheCallersThread) {
+  Background background(2);
+  common::Poller poller;
+  poller.watch_fd(background.fd());
+  std::set<int> delivered;
+  std::thread::id here = std::this_thread::get_id();
+  for (int i = 0; i < 100; ++i) {
+    background.start([&, i]() -> Background::Done {
+      bool elsewhere = std::this_thread::get_id() != here;
+      return [&, i, elsewhere] {
+        EXPECT_TRUE(elsewhere);
+        EXPECT_EQ(std::this_thread::get_id(), here);
+        delivered.insert(i);
+      };
+    });
+  }
+  while (delivered.size() < 100) {
+    ASSERT_TRUE(poller.wait(60'000).ok());
+    ASSERT_TRUE(poller.ready(0));
+    background.deliver();
+  }
+  EXPECT_FALSE(background.busy());
+}
+
+}  // namespace
+}  // namespace coordinator::service
