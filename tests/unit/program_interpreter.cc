@@ -26,9 +26,8 @@ Result<std::vector<HostTensor>> interpret_program(const Program& program,
     for (size_t s = 0; s < body.symbols.size(); ++s) {
       body.inputs.push_back(
           {InputKind::kUser, DType::kBool, {Expr::symbol(static_cast<int>(s))}, ""});
-      LFARM_ASSIGN_OR_RETURN(
-          HostTensor witness,
-          HostTensor::zeros(DType::kBool, {call.symbols[s].evaluate(symbols)}));
+      LFARM_ASSIGN_OR_RETURN(HostTensor witness,
+                             HostTensor::zeros(DType::kBool, {call.symbols[s].evaluate(symbols)}));
       arguments.push_back(std::move(witness));
     }
     LFARM_ASSIGN_OR_RETURN(std::vector<HostTensor> results, interpret(body, arguments, {}));
