@@ -1,0 +1,86 @@
+// The C text of small kernels, compared with files; --update (or LFARM_UPDATE_GOLDEN=1) rewrites.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "common/ir/builder.h"
+#include "common/ir/graph_hash.h"
+#include "worker/codegen/cpu_c.h"
+
+namespace {
+
+using namespace common;  // NOLINT: a test's own vocabulary
+
+bool update_wanted = std::getenv("LFARM_UPDATE_GOLDEN") != nullptr;
+
+NodeId input(GraphBuilder& b, DType dtype, Shape shape) {
+  return b.input(InputKind::kUser, dtype, std::move(shape), "");
+}
+
+void compare(const std::string& name, Template form, const Graph& body) {
+  Kernel kernel{form, {}, canonical(body)};
+  auto source = worker::CpuCodeGenerator(64).generate(kernel);
+  ASSERT_TRUE(source.ok()) << source.error().message;
+  std::string text = "// units " + source->units.text() + ", scratch " +
+                     source->scratch_bytes.text() + "\n" + source->text;
+  std::string path = std::string(LFARM_GOLDEN_DIR) + "/codegen_" + name + ".c";
+  if (update_wanted) {
+    std::ofstream(path) << text;
+    return;
+  }
+  std::ifstream file(path);
+  std::stringstream expected;
+  expected << file.rdbuf();
+  EXPECT_EQ(text, expected.str()) << "if the change is wanted: test_codegen_golden --update";
+}
+
+TEST(CodegenGolden, Gelu) {
+  GraphBuilder b({{1, 4096}});
+  NodeId x = input(b, DType::kFloat32, {Expr::symbol(0), 768});
+  NodeId bias = input(b, DType::kFloat32, {768});
+  NodeId y = b.binary(BinaryOp::kAdd, x, bias);
+  NodeId e =
+      b.unary(UnaryOp::kErf, b.binary(BinaryOp::kMul, y, b.scalar(DType::kFloat32, 0.70710678)));
+  NodeId half = b.binary(BinaryOp::kMul, y, b.scalar(DType::kFloat32, 0.5));
+  b.output(
+      b.binary(BinaryOp::kMul, half, b.binary(BinaryOp::kAdd, e, b.scalar(DType::kFloat32, 1))));
+  compare("gelu", Template::kLoops, b.finish());
+}
+
+TEST(CodegenGolden, Softmax) {
+  GraphBuilder b;
+  NodeId x = input(b, DType::kBfloat16, {12, 128, 128});
+  NodeId wide = b.cast(x, DType::kFloat32);
+  NodeId y = b.raw({Op::kSoftmax, DType::kFloat32, b.shape(wide), {wide}, SoftmaxAttr{2, false}});
+  b.output(b.cast(y, DType::kBfloat16));
+  compare("softmax", Template::kLoops, b.finish());
+}
+
+TEST(CodegenGolden, ColumnSums) {
+  GraphBuilder b;
+  NodeId x = input(b, DType::kFloat32, {1000, 3000});
+  b.output(b.reduce(ReduceOp::kSum, x, {0}));
+  compare("column_sums", Template::kLoops, b.finish());
+}
+
+TEST(CodegenGolden, LinearWithBias) {
+  GraphBuilder b;
+  NodeId x = input(b, DType::kFloat32, {64, 256});
+  NodeId w = input(b, DType::kFloat32, {128, 256});
+  NodeId bias = input(b, DType::kFloat32, {128});
+  NodeId y = b.raw(
+      {Op::kContract, DType::kFloat32, {64, 128}, {x, w}, ContractAttr{{0, 2}, {1, 2}, {0, 1}}});
+  b.output(b.binary(BinaryOp::kAdd, y, bias));
+  compare("linear", Template::kTile, b.finish());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  for (int k = 1; k < argc; ++k)
+    update_wanted = update_wanted || std::string(argv[k]) == "--update";
+  return RUN_ALL_TESTS();
+}

@@ -1,0 +1,160 @@
+// Compiler, kernel cache and plan building.
+#include <fstream>
+
+#include "codegen_testing.h"
+#include "common/base/files.h"
+#include "worker/compile/build_plan.h"
+
+namespace testing_codegen {
+namespace {
+
+using worker::build_plan;
+using worker::BuiltPlan;
+using worker::KernelCache;
+
+Kernel unary_kernel(UnaryOp op) {
+  GraphBuilder b({{1, 1000}});
+  NodeId x = b.input(InputKind::kUser, DType::kFloat32, {Expr::symbol(0)}, "");
+  b.output(b.unary(op, x));
+  return {Template::kLoops, {}, canonical(b.finish())};
+}
+
+// y = op_n(...op_1(x)), one kernel each, all of size s0.
+Program chain(const std::vector<UnaryOp>& ops) {
+  Program p;
+  p.symbols = {{1, 1000}};
+  p.inputs = {{InputKind::kUser, DType::kFloat32, {Expr::symbol(0)}, "x"}};
+  p.outputs = {{OutputKind::kUser, -1, -1}};
+  p.buffers.push_back({BufferKind::kInput, 0, DType::kFloat32, {Expr::symbol(0)}});
+  for (size_t k = 0; k < ops.size(); ++k) {
+    bool last = k + 1 == ops.size();
+    p.buffers.push_back({last ? BufferKind::kOutput : BufferKind::kTemporary,
+                         0,
+                         DType::kFloat32,
+                         {Expr::symbol(0)}});
+    p.kernels.push_back(unary_kernel(ops[k]));
+    p.calls.push_back(
+        {static_cast<int>(k), {static_cast<int>(k)}, {static_cast<int>(k) + 1}, {Expr::symbol(0)}});
+  }
+  return p;
+}
+
+TEST(Compiler, RefusesBadTextWithTheFirstComplaint) {
+  auto object = shared_compiler().compile("int f(void) { return missing_name; }\n", 60'000);
+  ASSERT_FALSE(object.ok());
+  EXPECT_EQ(object.error().code, Code::kInvalidInput);
+  EXPECT_NE(object.error().message.find("missing_name"), std::string::npos);
+  EXPECT_EQ(object.error().message.find('\n'), std::string::npos);
+}
+
+TEST(Compiler, KeepsItsDeadline) {
+  std::string text =
+      "#define A(x) x x x x x x x x x x\n#define B(x) A(A(A(A(x))))\n"
+      "double f(double x) { B(B(x = x * x + 1;)) return x; }\n";
+  auto object = shared_compiler().compile(text, 50);
+  ASSERT_FALSE(object.ok());
+  EXPECT_EQ(object.error().code, Code::kTimedOut);
+}
+
+TEST(Compiler, SaysWhatIsMissing) {
+  setenv("LFARM_CC", "/nonexistent/compiler", 1);
+  auto none = worker::Compiler::find(worker::detect_cpu_target());
+  unsetenv("LFARM_CC");
+  ASSERT_FALSE(none.ok());
+  EXPECT_EQ(none.error().code, Code::kUnavailable);
+}
+
+TEST(BuildPlan, CompilesOnceAndRemembers) {
+  CpuCodeGenerator generator;
+  KernelCache cache;
+  Program program = chain({UnaryOp::kExp, UnaryOp::kTanh});
+  ASSERT_TRUE(verify(program).ok());
+  auto first = build_plan(program, generator, shared_compiler(), cache);
+  ASSERT_TRUE(first.ok()) << first.error().message;
+  EXPECT_TRUE(verify(first->plan).ok());
+  ASSERT_EQ(first->plan.objects.size(), 1u);
+  ASSERT_EQ(first->kernels.size(), 2u);
+  EXPECT_FALSE(first->kernels[0].cached);
+  EXPECT_GT(first->compile_ms, 0);
+
+  Program longer = chain({UnaryOp::kTanh, UnaryOp::kSqrt, UnaryOp::kExp});
+  auto second = build_plan(longer, generator, shared_compiler(), cache);
+  ASSERT_TRUE(second.ok()) << second.error().message;
+  EXPECT_TRUE(second->kernels[0].cached);
+  EXPECT_FALSE(second->kernels[1].cached);
+  EXPECT_TRUE(second->kernels[2].cached);
+  EXPECT_EQ(second->plan.objects.size(), 2u);
+  for (const PlanKernel& kernel : second->plan.kernels) {
+    const Digest& object = second->plan.objects[static_cast<size_t>(kernel.object)];
+    ASSERT_NE(second->objects[object], nullptr);
+    LoadedObject loaded(*second->objects[object]);
+    EXPECT_NE(loaded.find(kernel.entry), nullptr);
+  }
+}
+
+TEST(BuildPlan, MatrixProductsBecomeLibraryCalls) {
+  GraphBuilder b;
+  NodeId x = b.input(InputKind::kUser, DType::kFloat32, {8, 16}, "");
+  NodeId y = b.input(InputKind::kUser, DType::kFloat32, {16, 4}, "");
+  b.output(b.raw(
+      {Op::kContract, DType::kFloat32, {8, 4}, {x, y}, ContractAttr{{0, 2}, {2, 1}, {0, 1}}}));
+  Program p;
+  p.inputs = {{InputKind::kUser, DType::kFloat32, {8, 16}, ""},
+              {InputKind::kWeight, DType::kFloat32, {16, 4}, ""}};
+  p.outputs = {{OutputKind::kUser, -1, -1}};
+  p.buffers = {{BufferKind::kInput, 0, DType::kFloat32, {8, 16}},
+               {BufferKind::kInput, 1, DType::kFloat32, {16, 4}},
+               {BufferKind::kOutput, 0, DType::kFloat32, {8, 4}}};
+  p.kernels = {{Template::kGemm, {}, canonical(b.finish())}};
+  p.calls = {{0, {0, 1}, {2}, {}}};
+  CpuCodeGenerator generator;
+  KernelCache cache;
+  auto built = build_plan(p, generator, shared_compiler(), cache);
+  ASSERT_TRUE(built.ok()) << built.error().message;
+  EXPECT_TRUE(verify(built->plan).ok());
+  EXPECT_TRUE(built->plan.kernels[0].library);
+  EXPECT_EQ(built->plan.kernels[0].gemm.k, Expr(16));
+  EXPECT_TRUE(built->plan.objects.empty());
+}
+
+TEST(KernelCache, OutlivesTheProcessAndSurvivesDamage) {
+  auto directory = ScratchDirectory::create("kernel-cache");
+  ASSERT_TRUE(directory.ok());
+  std::string path = directory->path() + "/kernels";
+  CpuCodeGenerator generator;
+  Program program = chain({UnaryOp::kLog});
+  Digest object;
+  {
+    KernelCache cache(path);
+    auto built = build_plan(program, generator, shared_compiler(), cache);
+    ASSERT_TRUE(built.ok()) << built.error().message;
+    object = built->plan.objects[0];
+  }
+  {
+    KernelCache cache(path);
+    auto built = build_plan(program, generator, shared_compiler(), cache);
+    ASSERT_TRUE(built.ok());
+    EXPECT_TRUE(built->kernels[0].cached);
+    EXPECT_EQ(built->plan.objects[0], object);
+  }
+  std::ofstream(path + "/" + object.hex() + ".so", std::ios::binary) << "damaged";
+  KernelCache cache(path);
+  auto built = build_plan(program, generator, shared_compiler(), cache);
+  ASSERT_TRUE(built.ok());
+  EXPECT_FALSE(built->kernels[0].cached);
+}
+
+TEST(KernelCache, ForgetsTheOldestBeyondItsSize) {
+  KernelCache cache("", 3000);
+  auto digest = [](char c) { return digest_of(std::string(1, c)); };
+  for (char c : {'a', 'b', 'c'}) {
+    auto object = std::make_shared<const Bytes>(1400, static_cast<std::byte>(c));
+    cache.insert({{digest(c), {"entry", 1, 0, digest_of(*object)}}}, object);
+  }
+  EXPECT_FALSE(cache.find(digest('a')).has_value());
+  EXPECT_TRUE(cache.find(digest('b')).has_value());
+  EXPECT_TRUE(cache.find(digest('c')).has_value());
+}
+
+}  // namespace
+}  // namespace testing_codegen
