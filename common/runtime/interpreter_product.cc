@@ -229,12 +229,21 @@ class MatrixProduct {
   Status reserve() {
     auto take = [](int64_t count, HostTensor& tensor) -> Status {
       constexpr auto kBytes = static_cast<int64_t>(sizeof(Sum));
-      LFARM_ASSIGN_OR_RETURN(tensor, HostTensor::zeros(DType::kUint8, {count * kBytes}));
+      LFARM_ASSIGN_OR_RETURN(tensor, HostTensor::uninitialized(DType::kUint8, {count * kBytes}));
       return {};
     };
-    LFARM_RETURN_IF_ERROR(take(kRows * kDepth, a_));
-    LFARM_RETURN_IF_ERROR(take(kColumnsAtOnce * kDepth, b_));
-    return take(kRows * kColumnsAtOnce, c_);
+    // Small products take small blocks, which stay in the nearest cache.
+    auto part = [](const Sizes& all, int64_t most, int64_t unit) {
+      auto count = static_cast<int64_t>(all.size());
+      return std::min(most, (count + unit - 1) / unit * unit);
+    };
+    int64_t high = part(rows_, kRows, tile_.rows);
+    int64_t wide = part(columns_, kColumnsAtOnce, tile_.columns);
+    int64_t deep = part(depth_a_, kDepth, 1);
+    row_length_ = wide;
+    LFARM_RETURN_IF_ERROR(take(high * deep, a_));
+    LFARM_RETURN_IF_ERROR(take(wide * deep, b_));
+    return take(high * wide, c_);
   }
 
   // store(row, column, sum) for every element of one matrix.
@@ -249,7 +258,7 @@ class MatrixProduct {
         block(a, b, i, high, j, wide);
         const Sum* c = data(c_);
         for (int64_t r = 0; r < high; ++r) {
-          for (int64_t k = 0; k < wide; ++k) store(i + r, j + k, c[r * kColumnsAtOnce + k]);
+          for (int64_t k = 0; k < wide; ++k) store(i + r, j + k, c[r * row_length_ + k]);
         }
       }
     }
@@ -266,7 +275,7 @@ class MatrixProduct {
   template <class A, class B>
   void block(const A* a, const B* b, int64_t i, int64_t high, int64_t j, int64_t wide) {
     Sum* c = data(c_);
-    std::fill_n(c, kRows * kColumnsAtOnce, Sum{0});
+    std::fill_n(c, (high + tile_.rows - 1) / tile_.rows * tile_.rows * row_length_, Sum{0});
     auto depth = static_cast<int64_t>(depth_a_.size());
     for (int64_t p = 0; p < depth; p += kDepth) {
       int64_t deep = std::min(kDepth, depth - p);
@@ -274,8 +283,8 @@ class MatrixProduct {
       pack_panels(b, columns_, j, wide, depth_b_, p, deep, tile_.columns, data(b_));
       for (int64_t k = 0; k < wide; k += tile_.columns) {
         for (int64_t r = 0; r < high; r += tile_.rows) {
-          tile_.kernel(data(a_) + r * deep, data(b_) + k * deep, deep, c + r * kColumnsAtOnce + k,
-                       kColumnsAtOnce);
+          tile_.kernel(data(a_) + r * deep, data(b_) + k * deep, deep, c + r * row_length_ + k,
+                       row_length_);
         }
       }
     }
@@ -294,6 +303,7 @@ class MatrixProduct {
   }
 
   Tile<Sum> tile_;
+  int64_t row_length_ = 0;  // of c_
   Sizes depth_a_, depth_b_, rows_, columns_;
   HostTensor a_, b_, c_;
 };
