@@ -73,6 +73,53 @@ bool has_unit_stride(const GemmOperand& o) {
   return o.row_stride.is_constant(1) || o.column_stride.is_constant(1);
 }
 
+// The contraction's labels by role; empty when it is not a product of two operands.
+struct Roles {
+  std::vector<int> batch, m, n, k;
+};
+
+std::optional<Roles> roles_of(const ContractAttr& c, const Labelled& a, const Labelled& b,
+                              const Labelled& out) {
+  Roles roles;
+  for (int label : c.out) {
+    if (a.has(label) && b.has(label)) {
+      roles.batch.push_back(label);
+    } else {
+      (a.has(label) ? roles.m : roles.n).push_back(label);
+    }
+  }
+  for (int label : c.a) {
+    if (out.has(label)) continue;
+    if (!b.has(label)) return std::nullopt;  // a sum over one operand alone is no product
+    roles.k.push_back(label);
+  }
+  for (int label : c.b) {
+    if (!out.has(label) && !a.has(label)) return std::nullopt;
+  }
+  return roles;
+}
+
+// An axis of size 1 has no meaningful stride, so it never blocks the library call.
+void settle_single_axes(GemmForm& form) {
+  if (!has_unit_stride(form.a) && form.m.is_constant(1)) form.a.row_stride = 1;
+  if (!has_unit_stride(form.a) && form.k.is_constant(1)) form.a.column_stride = 1;
+  if (!has_unit_stride(form.b) && form.n.is_constant(1)) form.b.column_stride = 1;
+  if (!has_unit_stride(form.b) && form.k.is_constant(1)) form.b.row_stride = 1;
+}
+
+// The size of each label.
+std::vector<Expr> label_sizes(const Graph& body, const Node& root) {
+  const auto& c = attr<ContractAttr>(root);
+  int count = 0;
+  for (const auto* labels : {&c.a, &c.b}) {
+    for (int label : *labels) count = std::max(count, label + 1);
+  }
+  std::vector<Expr> sizes(at(count), Expr(1));
+  for (size_t k = 0; k < c.a.size(); ++k) sizes[at(c.a[k])] = body.node(root.operands[0]).shape[k];
+  for (size_t k = 0; k < c.b.size(); ++k) sizes[at(c.b[k])] = body.node(root.operands[1]).shape[k];
+  return sizes;
+}
+
 }  // namespace
 
 std::optional<GemmForm> gemm_form(const Graph& body) {
@@ -86,14 +133,7 @@ std::optional<GemmForm> gemm_form(const Graph& body) {
   auto a = labelled_operand(body, root.operands[0], c.a);
   auto b = labelled_operand(body, root.operands[1], c.b);
   if (!a || !b) return std::nullopt;
-
-  int label_count = 0;
-  for (const auto* labels : {&c.a, &c.b}) {
-    for (int label : *labels) label_count = std::max(label_count, label + 1);
-  }
-  std::vector<Expr> sizes(at(label_count), Expr(1));
-  for (size_t k = 0; k < c.a.size(); ++k) sizes[at(c.a[k])] = body.node(root.operands[0]).shape[k];
-  for (size_t k = 0; k < c.b.size(); ++k) sizes[at(c.b[k])] = body.node(root.operands[1]).shape[k];
+  std::vector<Expr> sizes = label_sizes(body, root);
 
   Labelled out;
   out.offset = 0;
@@ -102,26 +142,12 @@ std::optional<GemmForm> gemm_form(const Graph& body) {
     out.strides.emplace_back(c.out[k], below);
     below *= sizes[at(c.out[k])];
   }
-  std::vector<int> batch, m, n, k_labels;
-  for (int label : c.out) {
-    if (a->has(label) && b->has(label)) {
-      batch.push_back(label);
-    } else {
-      (a->has(label) ? m : n).push_back(label);
-    }
-  }
-  for (int label : c.a) {
-    if (out.has(label)) continue;
-    if (!b->has(label)) return std::nullopt;  // a sum over one operand alone is no product
-    k_labels.push_back(label);
-  }
-  for (int label : c.b) {
-    if (!out.has(label) && !a->has(label)) return std::nullopt;
-  }
-  auto batch_axis = fuse(batch, sizes, {&*a, &*b, &out});
-  auto m_axis = fuse(m, sizes, {&*a, &out});
-  auto n_axis = fuse(n, sizes, {&*b, &out});
-  auto k_axis = fuse(k_labels, sizes, {&*a, &*b});
+  auto roles = roles_of(c, *a, *b, out);
+  if (!roles) return std::nullopt;
+  auto batch_axis = fuse(roles->batch, sizes, {&*a, &*b, &out});
+  auto m_axis = fuse(roles->m, sizes, {&*a, &out});
+  auto n_axis = fuse(roles->n, sizes, {&*b, &out});
+  auto k_axis = fuse(roles->k, sizes, {&*a, &*b});
   if (!batch_axis || !m_axis || !n_axis || !k_axis) return std::nullopt;
 
   auto stride = [](const Labelled& operand, const Axis& axis, const Expr& when_absent) {
@@ -141,11 +167,7 @@ std::optional<GemmForm> gemm_form(const Graph& body) {
             stride(*b, *n_axis, 1)};
   form.out = {out.offset, stride(out, *batch_axis, 0), stride(out, *m_axis, form.n),
               stride(out, *n_axis, 1)};
-  // An axis of size 1 has no meaningful stride, so it never blocks the library call.
-  if (!has_unit_stride(form.a) && form.m.is_constant(1)) form.a.row_stride = 1;
-  if (!has_unit_stride(form.a) && form.k.is_constant(1)) form.a.column_stride = 1;
-  if (!has_unit_stride(form.b) && form.n.is_constant(1)) form.b.column_stride = 1;
-  if (!has_unit_stride(form.b) && form.k.is_constant(1)) form.b.row_stride = 1;
+  settle_single_axes(form);
   if (!has_unit_stride(form.a) || !has_unit_stride(form.b) || !has_unit_stride(form.out)) {
     return std::nullopt;
   }

@@ -160,6 +160,7 @@ std::optional<Attr> parse_view(const Fields& fields, const Shape& shape) {
   return ViewAttr{std::move(view)};
 }
 
+// Long because it is a table: one short case per operation.
 // Fills node.op and node.attr from "reduce.sum" and the fields; false when it cannot.
 bool parse_operation(std::string_view name, const Fields& f, Node& node) {
   size_t dot = name.find('.');

@@ -165,6 +165,7 @@ void IrWriter::loop(ir::Node::Loop::Builder out, const LoopAttr& attr) {
   out.setOutputs(attr.outputs);
 }
 
+// Long because it is a table: one short case per kind of attribute.
 void IrWriter::node(ir::Node::Builder out, const Node& node) {
   out.setOp(static_cast<ir::Op>(node.op));
   out.setDtype(static_cast<ir::DType>(node.dtype));
