@@ -30,14 +30,14 @@ constexpr int kPollMs = 100;
 constexpr size_t kWordsMax = 4096;
 
 InstanceMaker reference_maker() {
-  return [](std::shared_ptr<const Model> model) -> Result<InstanceFactory> {
+  return [](const std::shared_ptr<const Model>& model) -> Result<InstanceFactory> {
     return InstanceFactory(
         [model]() -> Result<std::unique_ptr<Instance>> { return make_reference_instance(model); });
   };
 }
 
 InstanceMaker plan_maker(PlanSource* source, common::Device* device) {
-  return [source, device](std::shared_ptr<const Model> model) -> Result<InstanceFactory> {
+  return [source, device](const std::shared_ptr<const Model>& model) -> Result<InstanceFactory> {
     LFARM_ASSIGN_OR_RETURN(CompiledPlan compiled, source->obtain(model->graph));
     auto plan = std::make_shared<const PulledPlan>(std::move(compiled.pulled));
     return InstanceFactory([model, plan, device] {

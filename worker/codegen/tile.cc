@@ -57,9 +57,9 @@ TileProblem analyse(const Graph& body, const Node& node) {
     for (int label : labels) size *= p.label_size[at(label)];
     return size;
   };
-  p.M = product(p.m);
-  p.N = product(p.n);
-  p.K = product(p.k);
+  p.m_size = product(p.m);
+  p.n_size = product(p.n);
+  p.k_size = product(p.k);
   return p;
 }
 
@@ -82,7 +82,7 @@ class TileEmitter {
         emitter_(body, writer_) {
     type_ = c_value_type(node_.dtype);
     vector_ = cat("lf_", type_, t_.lanes);
-    single_block_ = problem_.K.is_constant() && problem_.K.constant() <= t_.kc;
+    single_block_ = problem_.k_size.is_constant() && problem_.k_size.constant() <= t_.kc;
   }
 
   // Stores the body's outputs; or, with a `target`, the contraction itself there, in one unit.
@@ -92,8 +92,8 @@ class TileEmitter {
     declare_scratch();
     std::vector<Expr> extents;
     for (int label : problem_.batch) extents.push_back(problem_.label_size[at(label)]);
-    extents.push_back(ceil_div(problem_.M, t_.group));
-    extents.push_back(ceil_div(problem_.N, t_.nc));
+    extents.push_back(ceil_div(problem_.m_size, t_.group));
+    extents.push_back(ceil_div(problem_.n_size, t_.nc));
     UnitLoop units(writer_, extents);
     batch_.assign(units.indices().begin(), units.indices().end() - 2);
     bounds_lines(units.indices());
@@ -129,8 +129,8 @@ class TileEmitter {
       writer_.line(cat("const int64_t ", name, "1 = lf_min_i64(", name, "0 + ", step, ", ",
                        writer_.rare_text(size), ");"));
     };
-    range("m", unit[unit.size() - 2], t_.group, problem_.M);
-    range("n", unit[unit.size() - 1], t_.nc, problem_.N);
+    range("m", unit[unit.size() - 2], t_.group, problem_.m_size);
+    range("n", unit[unit.size() - 1], t_.nc, problem_.n_size);
   }
 
   std::string block_loop(std::string_view i, std::string_view from, std::string_view to,
@@ -139,9 +139,9 @@ class TileEmitter {
   }
 
   void emit_blocks() {
-    std::string K = writer_.rare_text(problem_.K);
+    std::string depth = writer_.rare_text(problem_.k_size);
     writer_.open(true);
-    writer_.line(cat("const int64_t k1 = lf_min_i64(k0 + ", t_.kc, ", ", K, ");"));
+    writer_.line(cat("const int64_t k1 = lf_min_i64(k0 + ", t_.kc, ", ", depth, ");"));
     writer_.open(true);
     fill_block(Side::kB);
     writer_.close(block_loop("jb", "n0", "n1", t_.nr));
@@ -153,12 +153,13 @@ class TileEmitter {
     register_tile();
     writer_.open(true);
     store_tile();
-    writer_.close(cat("if (k1 == ", K, ")"));
+    writer_.close(cat("if (k1 == ", depth, ")"));
     writer_.close(block_loop("i", "ib", "ie", t_.mr));
     writer_.close(block_loop("j", "n0", "n1", t_.nr));
     writer_.close(block_loop("ib", "m0", "m1", t_.mc));
     // An empty sum still stores zeros.
-    std::string header = cat("for (int64_t k0 = 0; k0 == 0 || k0 < ", K, "; k0 += ", t_.kc, ")");
+    std::string header =
+        cat("for (int64_t k0 = 0; k0 == 0 || k0 < ", depth, "; k0 += ", t_.kc, ")");
     writer_.close(header);
   }
 
@@ -237,7 +238,7 @@ class TileEmitter {
   // B: packed_b strip of columns jb.., element [k - k0][n - jb]. A: packed_a[m - ib][k - k0].
   void fill_block(Side side) {
     bool left = side == Side::kA;
-    const Expr& extent = left ? problem_.M : problem_.N;
+    const Expr& extent = left ? problem_.m_size : problem_.n_size;
     std::string from = left ? "ib" : "jb";
     std::string end = left ? "ie" : "je";
     if (!left) {
@@ -250,8 +251,8 @@ class TileEmitter {
     if (runs_along_k(side) == left) {
       std::string row = left ? "m" : "k";
       std::string column = left ? "k" : "n";
-      Expr r = open_axis(row, left ? extent : problem_.K);
-      Expr c = open_axis(column, left ? problem_.K : extent);
+      Expr r = open_axis(row, left ? extent : problem_.k_size);
+      Expr c = open_axis(column, left ? problem_.k_size : extent);
       CodeValue x = operand(side, left ? r : c, left ? c : r);
       std::string row0 = left ? from : "k0";
       std::string column0 = left ? "k0" : from;
@@ -285,8 +286,8 @@ class TileEmitter {
     int64_t side_length = t_.lanes;
     writer_.line(cat("const int64_t re = lf_min_i64(rb + ", side_length, ", ", outer1, ");"));
     writer_.line(cat("const int64_t ce = lf_min_i64(cb + ", side_length, ", ", inner1, ");"));
-    Expr r = open_axis(outer, left ? problem_.K : extent);
-    Expr c = open_axis(inner, left ? extent : problem_.K);
+    Expr r = open_axis(outer, left ? problem_.k_size : extent);
+    Expr c = open_axis(inner, left ? extent : problem_.k_size);
     CodeValue x = operand(side, left ? c : r, left ? r : c);
     writer_.line(
         cat("square[(", outer, " - rb) * ", side_length, " + (", inner, " - cb)] = ", x.text, ";"));
@@ -337,7 +338,7 @@ class TileEmitter {
     }
     writer_.close(cat("for (int64_t k = 0; k < k1 - k0; ++k, b += ", t_.nr, ")"));
     std::string to =
-        single_block_ ? "tile" : "(k1 == " + writer_.rare_text(problem_.K) + " ? tile : sum)";
+        single_block_ ? "tile" : "(k1 == " + writer_.rare_text(problem_.k_size) + " ? tile : sum)";
     writer_.line(cat(type_, "* const to = ", to, ";"));
     each_accumulator([&](const std::string& c, int64_t offset) {
       writer_.line(cat("*(", vector_, "*)(to + ", offset, ") = ", c, ";"));
@@ -356,8 +357,8 @@ class TileEmitter {
   void store_tile() {
     writer_.line(cat("const int64_t me = lf_min_i64(i + ", t_.mr, ", ie);"));
     writer_.line(cat("const int64_t ne = lf_min_i64(j + ", t_.nr, ", n1);"));
-    Expr m = open_axis("m", problem_.M);
-    Expr n = open_axis("n", problem_.N);
+    Expr m = open_axis("m", problem_.m_size);
+    Expr n = open_axis("n", problem_.n_size);
     std::vector<Expr> by_label = labels_at(m, n, 0);
     Indices indices;
     for (int label : attr<ContractAttr>(node_).out) {

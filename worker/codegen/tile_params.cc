@@ -30,11 +30,13 @@ RegisterTile choose_registers(const TileProblem& p, int64_t lanes, bool wide) {
   RegisterTile best = wide ? kWide[0] : kNarrow[0];
   double best_cost = 1e30;
   auto consider = [&](RegisterTile tile) {
-    if (p.M.is_constant()) tile.rows = std::min(tile.rows, std::max<int64_t>(p.M.constant(), 1));
+    if (p.m_size.is_constant())
+      tile.rows = std::min(tile.rows, std::max<int64_t>(p.m_size.constant(), 1));
     // Loads per multiply-add: each step loads `vectors` vectors and broadcasts `rows` elements.
     double loads = 1.0 / static_cast<double>(tile.rows) + 1.0 / static_cast<double>(tile.vectors);
     // Two loads go with two multiply-adds; beyond that, loads are what takes time.
-    double cost = waste(p.M, tile.rows) * waste(p.N, tile.vectors * lanes) * std::max(1.0, loads);
+    double cost =
+        waste(p.m_size, tile.rows) * waste(p.n_size, tile.vectors * lanes) * std::max(1.0, loads);
     if (cost < best_cost * 0.999) {
       best = tile;
       best_cost = cost;
@@ -60,20 +62,20 @@ TileParams choose_tile(const TileProblem& problem, const Schedule& schedule, int
   t.mr = given("mr") != 0 ? given("mr") : registers.rows;
   t.nr = round_up(given("nr") != 0 ? given("nr") : registers.vectors * t.lanes, t.lanes);
   t.kc = given("kc") != 0 ? given("kc") : 256;
-  if (problem.K.is_constant()) {
-    int64_t k = std::max<int64_t>(problem.K.constant(), 1);
+  if (problem.k_size.is_constant()) {
+    int64_t k = std::max<int64_t>(problem.k_size.constant(), 1);
     // Equal blocks, so that the last one is not a sliver.
     if (given("kc") == 0) t.kc = round_up((k + (k + 383) / 384 - 1) / ((k + 383) / 384), 8);
     t.kc = std::min(t.kc, k);
   }
   t.mc = round_up(given("mc") != 0 ? given("mc") : 96, t.mr);
   t.nc = round_up(given("nc") != 0 ? given("nc") : 256, t.nr);
-  if (problem.N.is_constant()) {
-    t.nc = std::min(t.nc, round_up(std::max<int64_t>(problem.N.constant(), 1), t.nr));
+  if (problem.n_size.is_constant()) {
+    t.nc = std::min(t.nc, round_up(std::max<int64_t>(problem.n_size.constant(), 1), t.nr));
   }
   t.group = t.mc * std::max<int64_t>(1, 512 / t.mc);
-  if (problem.M.is_constant()) {
-    int64_t m = round_up(std::max<int64_t>(problem.M.constant(), 1), t.mr);
+  if (problem.m_size.is_constant()) {
+    int64_t m = round_up(std::max<int64_t>(problem.m_size.constant(), 1), t.mr);
     t.mc = std::min(t.mc, m);
     t.group = std::min(t.group, round_up(m, t.mc));
   }

@@ -8,8 +8,8 @@ namespace worker {
 // A contraction as a batch of matrix products: labels of each kind, outermost first.
 struct TileProblem {
   std::vector<int> batch, m, n, k;
-  std::vector<common::Expr> label_size;  // by label
-  common::Expr M = 1, N = 1, K = 1;      // products of the sizes
+  std::vector<common::Expr> label_size;             // by label
+  common::Expr m_size = 1, n_size = 1, k_size = 1;  // products of the sizes
   common::DType dtype = common::DType::kFloat32;
 };
 

@@ -96,7 +96,7 @@ void KernelCache::store_locked(const Digest& digest, std::shared_ptr<const Bytes
 }
 
 void KernelCache::insert(const std::map<Digest, CompiledKernel>& kernels,
-                         std::shared_ptr<const Bytes> object) {
+                         const std::shared_ptr<const Bytes>& object) {
   std::lock_guard lock(mutex_);
   Digest digest = common::digest_of(*object);
   store_locked(digest, object);

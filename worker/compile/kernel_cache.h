@@ -37,7 +37,7 @@ class KernelCache {
   // Adds kernels that one compiler run made. A directory that cannot be written is reported once
   // in the log and costs only the persistence.
   void insert(const std::map<common::Digest, CompiledKernel>& kernels,
-              std::shared_ptr<const common::Bytes> object);
+              const std::shared_ptr<const common::Bytes>& object);
 
  private:
   std::shared_ptr<const common::Bytes> object_locked(const common::Digest& digest);

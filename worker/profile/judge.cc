@@ -39,7 +39,7 @@ size_t bytes_of(const std::vector<HostTensor>& tensors) {
   return total;
 }
 
-Error internal(std::string what, const Error& cause) {
+Error internal(std::string_view what, const Error& cause) {
   return common::internal_error(cat(what, ": ", cause.message));
 }
 
@@ -180,7 +180,7 @@ Status Judge::check_case(const Reference& reference, Executor& executor,
   if (!run.ok()) return run.error();
   Status guards = executor.check_guards();
   memory_damaged_ = !guards.ok();
-  LFARM_RETURN_IF_ERROR(guards);
+  if (!guards.ok()) return guards.error();
   LFARM_ASSIGN_OR_RETURN(auto outputs, outputs_in_order(executor, *run));
   LFARM_ASSIGN_OR_RETURN(auto error,
                          common::verify_outputs(outputs, reference.oracle, reference.plain));

@@ -1,6 +1,7 @@
 #include "worker/profile/measure.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "common/base/clock.h"
 
@@ -14,7 +15,7 @@ constexpr uint32_t kShortRunsFactor = 20;
 constexpr int64_t kCallTimeDivisor = 2;
 
 uint64_t quantile(std::vector<uint64_t>& values, double q) {
-  auto index = static_cast<std::ptrdiff_t>(q * static_cast<double>(values.size() - 1) + 0.5);
+  std::ptrdiff_t index = std::lround(q * static_cast<double>(values.size() - 1));
   std::nth_element(values.begin(), values.begin() + index, values.end());
   return values[static_cast<size_t>(index)];
 }
