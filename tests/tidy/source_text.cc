@@ -118,7 +118,7 @@ std::string comment_above(const std::vector<std::string_view>& lines, int line) 
     const size_t first = lines[static_cast<size_t>(i)].find_first_not_of(' ');
     if (first == std::string_view::npos || lines[static_cast<size_t>(i)].substr(first, 2) != "//")
       break;
-    comment = std::string(lines[static_cast<size_t>(i)].substr(first)) + "\n" + comment;
+    comment.insert(0, "\n").insert(0, lines[static_cast<size_t>(i)].substr(first));
   }
   return comment;
 }

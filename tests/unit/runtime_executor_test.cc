@@ -53,13 +53,13 @@ using Values = std::vector<float>;
 
 class ExecutorTest : public testing::Test {
  protected:
-  static void SetUpTestSuite() { object_ = new Bytes(compile_object(kKernels)); }
-  static void TearDownTestSuite() { delete object_; }
+  static void SetUpTestSuite() { shared_object = new Bytes(compile_object(kKernels)); }
+  static void TearDownTestSuite() { delete shared_object; }
 
   Result<std::unique_ptr<Executor>> load(PlanMaker maker, ExecutorOptions options = {}) {
-    Plan plan = maker.finish(*object_);
+    Plan plan = maker.finish(*shared_object);
     plan.key.target = device_->target();
-    auto source = [](const Digest&) -> Result<ByteView> { return ByteView(*object_); };
+    auto source = [](const Digest&) -> Result<ByteView> { return ByteView(*shared_object); };
     return Executor::load(plan, source, *device_, options);
   }
   std::unique_ptr<Executor> must_load(const PlanMaker& maker, ExecutorOptions options = {}) {
@@ -68,10 +68,10 @@ class ExecutorTest : public testing::Test {
     return executor.ok() ? std::move(*executor) : nullptr;
   }
 
-  static Bytes* object_;
+  static Bytes* shared_object;
   std::unique_ptr<Device> device_ = make_cpu_device();
 };
-Bytes* ExecutorTest::object_ = nullptr;
+Bytes* ExecutorTest::shared_object = nullptr;
 
 // out = 2 * (x + w), with x of s0 elements.
 PlanMaker scaled_sum(Expr n) {
@@ -269,10 +269,10 @@ TEST_F(ExecutorTest, WrongInputsAreNamed) {
 
 TEST_F(ExecutorTest, MalformedPlansAreRefused) {
   auto refused = [&](const std::function<void(Plan&)>& spoil, Code code) {
-    Plan plan = scaled_sum(4).finish(*object_);
+    Plan plan = scaled_sum(4).finish(*shared_object);
     plan.key.target = device_->target();
     spoil(plan);
-    auto source = [](const Digest&) -> Result<ByteView> { return ByteView(*object_); };
+    auto source = [](const Digest&) -> Result<ByteView> { return ByteView(*shared_object); };
     auto executor = Executor::load(plan, source, *device_);
     ASSERT_FALSE(executor.ok());
     EXPECT_EQ(executor.error().code, code) << executor.error().message;

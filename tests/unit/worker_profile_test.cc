@@ -60,8 +60,10 @@ common::Graph sum_graph() {
 
 class ProfileTest : public testing::Test {
  protected:
-  static void SetUpTestSuite() { object_ = new common::Bytes(common::compile_object(kKernels)); }
-  static void TearDownTestSuite() { delete object_; }
+  static void SetUpTestSuite() {
+    shared_object = new common::Bytes(common::compile_object(kKernels));
+  }
+  static void TearDownTestSuite() { delete shared_object; }
 
   ProfileTest() : graph_bytes_(common::encode_graph(sum_graph())) {}
 
@@ -73,9 +75,9 @@ class ProfileTest : public testing::Test {
     m.call(m.kernel(entry), {x, w}, {out}, {n});
     ProfileRequest result;
     result.graph = common::digest_of(graph_bytes_);
-    result.plan = m.finish(*object_);
+    result.plan = m.finish(*shared_object);
     result.plan.key.target = common::host_cpu_target();
-    result.objects = {{common::digest_of(*object_), *object_}};
+    result.objects = {{common::digest_of(*shared_object), *shared_object}};
     result.verify.sizes = {{37}, {1}};
     result.measure.repetitions = 3;
     result.measure.time_max_ms = 50;
@@ -93,11 +95,11 @@ class ProfileTest : public testing::Test {
     EXPECT_EQ(reply.outcome, TaskOutcome::kOk) << reply.message;
   }
 
-  static common::Bytes* object_;
+  static common::Bytes* shared_object;
   common::Bytes graph_bytes_;
   ExecutorClient client_{{"/proc/self/exe", "--executor"}};
 };
-common::Bytes* ProfileTest::object_ = nullptr;
+common::Bytes* ProfileTest::shared_object = nullptr;
 
 TEST_F(ProfileTest, GoodCandidatesAreMeasured) {
   ProfileReply reply = run("good");
