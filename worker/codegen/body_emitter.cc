@@ -33,10 +33,11 @@ namespace {
 // A body that needs more statements than this would take minutes to compile.
 constexpr int64_t kMaxStatements = 20'000;
 constexpr int kMaxDepth = 2'000;
-// Tags of ValueKey: the value itself, the value as a clamped index, values along a row.
+// Tags of ValueKey: the value itself, the value as a clamped index, values along a row, squares.
 constexpr int kValueTag = 0;
 constexpr int kIndexTag = 1;
 constexpr int kRowTag = 3;
+constexpr int kTurnTag = 4;
 constexpr int kRowSymbol = 1 << 20;
 
 // What a load costs beside one whose neighbours are loaded with it.
@@ -229,9 +230,76 @@ CodeValue BodyEmitter::load(const StoredNode& stored, DType dtype, const Indices
   Expr offset = w_.simplify(linear_position(indices, stored.shape));
   int level = std::max(safe_level(indices, stored.shape), w_.level_of(offset));
   load_offsets_.push_back(offset);
+  bool safe = level == w_.level_of(offset);
+  if (turn_ && safe && level == w_.level_of_index(turn_->v.index) &&
+      stride_along(offset, turn_->w.index) == 1 && stride_along(offset, turn_->v.index) > 1) {
+    return turned_load(stored, dtype, offset);
+  }
+  note_across(offset);
   int64_t stride = std::abs(stride_along(offset, w_.loop_index(level)));
   if (stride > 1) w_.add_work(level, stride < 16 ? kStridedLoad : kScatteredLoad);
   return declare(level, dtype, cat(stored.pointer, "[", w_.text(offset), "]"));
+}
+
+void BodyEmitter::note_across(const Expr& offset) {
+  if (nest_.size() < 2 || std::abs(stride_along(offset, nest_.back())) <= 1) return;
+  for (size_t k = 0; k + 1 < nest_.size(); ++k) {
+    if (stride_along(offset, nest_[k]) == 1) advice_.across.insert(k);
+  }
+}
+
+void BodyEmitter::open_turn(TurnBlock block) {
+  for (TurnBlock::Axis* axis : {&block.w, &block.v}) {
+    axis->canonical = w_.bind_index(w_.fresh("turn"), axis->extent, block.level);
+  }
+  turn_ = std::move(block);
+}
+
+CodeValue BodyEmitter::turned_load(const StoredNode& stored, DType dtype, const Expr& offset) {
+  const TurnBlock& t = *turn_;
+  auto placed = [&](int w, int v) {
+    return offset.substitute([&](Var var) -> Expr {
+      if (var.kind != Var::Kind::kIndex) return Expr::var(var);
+      return var.id == t.w.index   ? Expr::index(w)
+             : var.id == t.v.index ? Expr::index(v)
+                                   : Expr::var(var);
+    });
+  };
+  ValueKey key{0, kTurnTag, {placed(t.w.canonical, t.v.canonical)}};
+  for (char c : stored.pointer) key.indices.push_back(Expr(c));
+  std::string square;
+  if (const CodeValue* known = w_.find(key)) {
+    square = known->text;
+  } else {
+    CodeWriter::Outward outward(w_, t.level);
+    square = w_.fresh("square");
+    std::string_view type = c_storage_type(dtype);
+    bool in_registers = common::dtype_size(dtype) == 4;
+    auto array = [&](const std::string& name) {
+      w_.line(cat(type, " ", name, "[", kTurnSide * kTurnSide, "] __attribute__((aligned(64)));"));
+    };
+    array(square);
+    std::string lines = in_registers ? w_.fresh("lines") : square;
+    if (in_registers) array(lines);
+    std::string v = w_.fresh("l");
+    std::string w = w_.fresh("l");
+    int v_id = w_.open_loop(v, t.v.extent, common::min(t.v.extent, kTurnSide));
+    int w_id = w_.open_loop(w, t.w.extent, common::min(t.w.extent, kTurnSide));
+    std::string row = in_registers
+                          ? cat("(", v, " - ", t.v.begin, ") * 16 + (", w, " - ", t.w.begin, ")")
+                          : cat("(", w, " - ", t.w.begin, ") * 16 + (", v, " - ", t.v.begin, ")");
+    w_.line(cat(lines, "[", row, "] = ", stored.pointer, "[", w_.text(placed(w_id, v_id)), "];"));
+    w_.close(cat("LF_VECTOR_LOOP(0, 1)\nfor (int64_t ", w, " = ", t.w.begin, "; ", w, " < ",
+                 t.w.end, "; ++", w, ")"));
+    w_.close(cat("for (int64_t ", v, " = ", t.v.begin, "; ", v, " < ", t.v.end, "; ++", v, ")"));
+    if (in_registers) {
+      w_.line(cat("lf_turn_float16((const float*)", lines, ", (float*)", square, ", 16, 16);"));
+    }
+    w_.remember(key, {square, t.level, -1});
+  }
+  return declare(w_.level_of_index(t.v.index), dtype,
+                 cat(square, "[(", w_.index_name(t.w.index), " - ", t.w.begin, ") * 16 + (",
+                     w_.index_name(t.v.index), " - ", t.v.begin, ")]"));
 }
 
 CodeValue BodyEmitter::constant(const Node& node, const Indices& indices) {

@@ -54,6 +54,20 @@ struct LaneBlock {
   int64_t width = 0;       // end - begin at most
 };
 
+// A square block of a nest's last two loops: the innermost, v, and the one around it, w. Loads that
+// run along w are made for the whole square first, along w, and turned in registers.
+struct TurnBlock {
+  int level = 0;  // the scope that the squares live in
+  struct Axis {
+    int index = -1;          // of the nest's loop
+    std::string begin, end;  // C names
+    common::Expr extent;     // of the whole loop
+    int canonical = -1;      // stands for the loop's index in keys; set by open_turn
+  };
+  Axis w, v;
+};
+inline constexpr int64_t kTurnSide = 16;
+
 // What the reductions in the nest set by set_nest depend on.
 struct NestAdvice {
   // Some reduction depends on the innermost loop and could run for a block of its steps, given
@@ -62,6 +76,8 @@ struct NestAdvice {
   size_t position = 0;
   // For each reduction, which of the nest's loops its indices depend on.
   std::vector<std::vector<bool>> dependencies;
+  // Loops other than the innermost that loads run along while the innermost jumps.
+  std::set<size_t> across;
 };
 
 // Choices that change what code costs but not what it means.
@@ -116,6 +132,11 @@ class BodyEmitter {
   common::Expr open_lane_loop(const std::string& name);
   void close_lane_loop(const std::string& pragma);
 
+  // Between open_turn and close_turn the block's loops are open, or will be.
+  void open_turn(TurnBlock block);
+  TurnBlock& turn() { return *turn_; }
+  void close_turn() { turn_.reset(); }
+
   // kUnsupported once an operation was met that has no expression form, or the code grew too long.
   const common::Status& status() const { return status_; }
 
@@ -132,6 +153,8 @@ class BodyEmitter {
   std::optional<ValueKey> row_key(common::NodeId id, const Indices& indices);
   CodeValue staged_value(common::NodeId id, const Indices& indices, const ValueKey& row);
   CodeValue load(const StoredNode& stored, common::DType dtype, const Indices& indices);
+  CodeValue turned_load(const StoredNode& stored, common::DType dtype, const common::Expr& offset);
+  void note_across(const common::Expr& offset);
   CodeValue constant(const common::Node& node, const Indices& indices);
   CodeValue view(const common::Node& node, const Indices& indices);
   CodeValue elementwise(const common::Node& node, const Indices& indices);
@@ -175,6 +198,7 @@ class BodyEmitter {
   std::vector<int> nest_;
   NestAdvice advice_;
   std::optional<Lanes> lanes_;
+  std::optional<TurnBlock> turn_;
   EmitterChoices choices_;
   std::vector<EmittedReduction> reductions_;
   std::map<common::NodeId, int> row_uses_;

@@ -87,7 +87,8 @@ class PlanSearch {
     }
     try_flat_reductions();
     try_orders();
-    try_lanes();
+    try_turn();
+    if (!plan_.turn) try_lanes();
     try_fused_reductions();
     if (schedule_value(schedule_, Template::kLoops, "stage") != 0) try_staging();
     try_fewer_unit_loops();
@@ -146,6 +147,23 @@ class PlanSearch {
         }
         if (accept(permuted, 0.8)) break;
       }
+    }
+  }
+
+  // Squares where loads run along another loop than the innermost.
+  void try_turn() {
+    if (groups_.size() != 1) return;
+    auto across = best_.advice[0].across;
+    for (size_t w : across) {
+      std::vector<size_t> order;
+      for (size_t k = 0; k < plan_.shared.extents.size(); ++k) {
+        if (k != w) order.push_back(k);
+      }
+      order.insert(order.end() - 1, w);
+      LoopsPlan turned = plan_;
+      turned.shared = permute_loops(plan_.shared, order);
+      turned.turn = true;
+      if (accept(turned, 0.8)) return;
     }
   }
 

@@ -19,7 +19,7 @@ using common::Var;
 namespace {
 
 // Enough units for any number of threads to share evenly.
-constexpr int64_t kEnoughUnits = 512;
+constexpr int64_t kEnoughUnits = 64;
 
 size_t at(int index) { return static_cast<size_t>(index); }
 
@@ -40,6 +40,7 @@ LoopsEmitter::LoopsEmitter(const Graph& body, const Schedule& schedule,
 }
 
 Result<FunctionBody> LoopsEmitter::run() {
+  if (plan_.turn) return run_turned();
   const std::vector<Expr>& extents = plan_.shared.extents;
   LaneChoice lanes = single() ? plan_.lanes[0] : LaneChoice{};
   // The innermost loop stays whole, so that it vectorises, unless it is the only one.
@@ -76,14 +77,72 @@ Result<FunctionBody> LoopsEmitter::run() {
   // Loops beside the units' loop would be repeated by every share.
   bool whole = whole_ || writer_.holds_loops(0);
   bool innermost = single() && extents.size() == 1 && !lanes.on;
-  Expr count = units.close(innermost ? pragma() : "", whole);
+  return finish(units.close(innermost ? pragma() : "", whole));
+}
+
+Result<FunctionBody> LoopsEmitter::finish(const Expr& units) {
   LFARM_RETURN_IF_ERROR(emitter_.status());
   FunctionBody result;
   result.text = writer_.finish();
-  result.units = count;
+  result.units = units;
   result.scratch = emitter_.scratch().pieces();
   result.scratch_bytes = emitter_.scratch().bytes();
   return result;
+}
+
+// "[begin, end) of extent": one block of kTurnSide steps, numbered by `unit` or by a loop.
+void LoopsEmitter::open_range(const std::string& begin, const std::string& end, const Expr& extent,
+                              bool is_unit, const Expr& unit) {
+  std::string n = writer_.text(extent);
+  if (is_unit) {
+    writer_.line(
+        cat("const int64_t ", begin, " = ", writer_.rare_text(unit * Expr(kTurnSide)), ";"));
+  } else {
+    writer_.open_blocks(common::floor_div(extent + Expr(kTurnSide - 1), Expr(kTurnSide)));
+    open_.push_back({cat("for (int64_t ", begin, " = 0; ", begin, " < ", n, "; ", begin,
+                         " += ", kTurnSide, ")")});
+  }
+  writer_.line(
+      cat("const int64_t ", end, " = lf_min_i64(", begin, " + ", kTurnSide, ", ", n, ");"));
+}
+
+// Squares of the last two loops: blocks of v, then of w, so that what is read along w comes in
+// order.
+Result<FunctionBody> LoopsEmitter::run_turned() {
+  const std::vector<Expr>& extents = plan_.shared.extents;
+  size_t outer = extents.size() - 2;
+  size_t unit_loops = std::min(choose_unit_loops(outer), plan_.unit_loops);
+  std::vector<Expr> unit_extents(extents.begin(),
+                                 extents.begin() + static_cast<std::ptrdiff_t>(unit_loops));
+  bool block_is_unit = unit_loops == outer;
+  if (block_is_unit) {
+    unit_extents.push_back(
+        common::floor_div(extents.back() + Expr(kTurnSide - 1), Expr(kTurnSide)));
+  }
+  UnitLoop units(writer_, unit_extents);
+  std::vector<Expr> indices = units.indices();
+  Expr block = indices.empty() ? Expr(0) : indices.back();
+  if (block_is_unit) indices.pop_back();
+  for (size_t k = unit_loops; k < outer; ++k) indices.push_back(open_loop(extents[k], cat("j", k)));
+  TurnBlock turn;
+  turn.v = {-1, writer_.fresh("vb"), writer_.fresh("ve"), extents.back(), -1};
+  turn.w = {-1, writer_.fresh("wb"), writer_.fresh("we"), extents[outer], -1};
+  open_range(turn.v.begin, turn.v.end, turn.v.extent, block_is_unit, block);
+  open_range(turn.w.begin, turn.w.end, turn.w.extent, false, 0);
+  turn.level = writer_.depth();
+  emitter_.open_turn(turn);
+  for (TurnBlock::Axis* axis : {&emitter_.turn().w, &emitter_.turn().v}) {
+    std::string name = axis == &emitter_.turn().w ? "w" : "v";
+    axis->index = writer_.open_loop(name, axis->extent, common::min(axis->extent, Expr(kTurnSide)));
+    indices.push_back(Expr::index(axis->index));
+    open_.push_back({cat("for (int64_t ", name, " = ", axis->begin, "; ", name, " < ", axis->end,
+                         "; ++", name, ")")});
+  }
+  emit_stores(groups_[0], plan_.own[0], indices, {});
+  advice_.emplace_back();
+  while (!open_.empty()) close_loop();
+  emitter_.close_turn();
+  return finish(units.close("", whole_ || writer_.holds_loops(0)));
 }
 
 size_t LoopsEmitter::choose_unit_loops(size_t limit) const {

@@ -33,6 +33,7 @@ struct LoopsPlan {
   std::vector<NestPlan> own;
   std::vector<LaneChoice> lanes;
   size_t unit_loops = SIZE_MAX;  // how many outer loops units may take at most
+  bool turn = false;             // the last two shared loops run in squares (see TurnBlock)
   EmitterChoices choices;
 };
 
@@ -60,6 +61,10 @@ class LoopsEmitter {
   void open_nest(const std::vector<common::Expr>& extents, size_t first, const LaneChoice& lanes,
                  bool block_is_open, const std::string& prefix, std::vector<common::Expr>& indices);
   void open_block(const common::Expr& extent, const LaneChoice& lanes, const std::string& begin);
+  common::Result<FunctionBody> run_turned();
+  void open_range(const std::string& begin, const std::string& end, const common::Expr& extent,
+                  bool is_unit, const common::Expr& unit);
+  common::Result<FunctionBody> finish(const common::Expr& units);
   void emit_group(size_t group, const std::vector<common::Expr>& outer);
   void emit_stores(const OutputGroup& group, const NestPlan& own,
                    const std::vector<common::Expr>& outer, const std::vector<common::Expr>& inner);
