@@ -17,6 +17,9 @@ constexpr const char* kFooter =
     "Exit codes: 0 done, 1 failed, 2 wrong usage or input, 3 unsupported model,\n"
     "4 farm unreachable, 5 verification failed.";
 
+// A check that help does not spell out; its message on a wrong value does.
+CLI::Validator quiet(const CLI::Validator& check) { return check.description(""); }
+
 void add_state_option(CLI::App* app, FarmOptions* farm) {
   app->add_option("--state", farm->state,
                   "State directory: cache, keys and logs of the farm on this machine\n"
@@ -42,11 +45,11 @@ void add_farm_options(CLI::App* app, FarmOptions* farm) {
 
 void add_process_options(CLI::App* app, FarmOptions* farm) {
   app->add_option("--workers", farm->workers, "Worker processes")
-      ->check(CLI::Range(1, 256))
+      ->check(quiet(CLI::Range(1, 256)))
       ->type_name("N")
       ->capture_default_str();
   app->add_option("--device", farm->device, "What the workers measure on")
-      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+      ->check(quiet(CLI::IsMember({"auto", "cpu", "cuda"})))
       ->type_name("auto|cpu|cuda")
       ->capture_default_str();
 }
@@ -56,10 +59,10 @@ void add_compile_options(CLI::App* app, FarmOptions* farm, BudgetOptions* budget
   add_farm_options(app, farm);
   add_process_options(app, farm);
   app->add_option("--budget", budget->candidates, "Candidates to try at most (default: 64)")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
+      ->check(quiet(CLI::Range(int64_t{1}, int64_t{1} << 40)))
       ->type_name("N");
   app->add_option("--time", budget->seconds, "Seconds to search at most")
-      ->check(CLI::Range(0.001, 1e7))
+      ->check(quiet(CLI::Range(0.001, 1e7)))
       ->type_name("S");
   app->add_option("--seed", budget->seed, "Seed of the search")->type_name("K");
 }
@@ -120,7 +123,7 @@ CLI::App* add_check(CLI::App* app, CheckCommand* check) {
                 "Use the reference interpreter instead of compiled plans");
   sub->add_option("--json", check->json, "Also write the results as JSON")->type_name("FILE");
   sub->add_option("--timeout", check->timeout_s, "Seconds that one case may take")
-      ->check(CLI::Range(0.1, 1e7))
+      ->check(quiet(CLI::Range(0.1, 1e7)))
       ->type_name("S")
       ->capture_default_str();
   add_compile_options(sub, &check->farm, &check->budget);
@@ -146,7 +149,7 @@ CLI::App* add_print(CLI::App* app, PrintCommand* print) {
                   "candidates: programs that a search starts from. source: generated C.\n"
                   "plan: the finished plan, compiled if need be")
       ->required()
-      ->check(CLI::IsMember({"hlir", "egraph", "candidates", "source", "plan"}))
+      ->check(quiet(CLI::IsMember({"hlir", "egraph", "candidates", "source", "plan"})))
       ->type_name("hlir|egraph|candidates|source|plan");
   add_compile_options(sub, &print->farm, &print->budget);
   return sub;
@@ -253,7 +256,7 @@ class Commands {
     add_state_option(collect, &cache_.farm);
     collect
         ->add_option("--max-bytes", cache_.max_bytes, "Keep at most this much (default: no limit)")
-        ->check(CLI::PositiveNumber)
+        ->check(quiet(CLI::PositiveNumber))
         ->type_name("BYTES");
     for (CLI::App* sub : {stats, list, collect}) {
       sub->callback([this, sub] {

@@ -1,5 +1,6 @@
 #include "clients/cli/progress.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +16,13 @@ namespace {
 using common::cat;
 
 constexpr int64_t kLineEveryNs = 2'000'000'000;
+
+// Columns of the terminal; a line that is longer would not stay one line.
+size_t terminal_width() {
+  winsize size{};
+  bool known = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
+  return known ? size.ws_col - size_t{1} : size_t{79};
+}
 
 // "3.4x"
 std::string ratio_text(double ratio) {
@@ -59,10 +67,11 @@ Progress::~Progress() { clear(); }
 
 void Progress::show(const std::string& line) {
   if (terminal_) {
-    std::string padded = line;
+    std::string fitting = line.substr(0, terminal_width());
+    std::string padded = fitting;
     padded.resize(std::max(padded.size(), width_), ' ');
     std::fprintf(stderr, "\r%s", padded.c_str());
-    width_ = line.size();
+    width_ = fitting.size();
   } else if (!quiet_) {
     std::fprintf(stderr, "%s\n", line.c_str());
   }

@@ -262,6 +262,15 @@ TEST_F(CliFarm, PrintStopsAfterAStage) {
   ASSERT_EQ(hlir.wait(), 0) << hlir.err();
   EXPECT_NE(hlir.out().find("loop f32[] trip_count=4"), std::string::npos)
       << hlir.out().substr(0, 2000);
+  Invocation egraph = lfarm({"print", "--stage", "egraph", model("mlp")});
+  EXPECT_EQ(egraph.wait(), 0) << egraph.err();
+  EXPECT_NE(egraph.out().find("e-classes"), std::string::npos) << egraph.out();
+  Invocation candidates = lfarm({"print", "--stage", "candidates", model("mlp")});
+  EXPECT_EQ(candidates.wait(), 0) << candidates.err();
+  EXPECT_NE(candidates.out().find("call 0"), std::string::npos) << candidates.out();
+  Invocation source = lfarm({"print", "--stage", "source", model("mlp")});
+  EXPECT_EQ(source.wait(), 0) << source.err();
+  EXPECT_NE(source.out().find("void lf_"), std::string::npos) << source.out();
   Invocation plan = lfarm({"print", "--stage", "plan", model("mlp"), "--budget", "4"});
   ASSERT_EQ(plan.wait(), 0) << plan.err();
   EXPECT_NE(plan.out().find("call 0"), std::string::npos) << plan.out();

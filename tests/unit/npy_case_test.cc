@@ -85,7 +85,7 @@ TEST(CaseLines, ReadAsDocumented) {
 }
 
 TEST(RunCase, SaysWhatIsWrongWithAFolder) {
-  CaseResult result = run_case("/nonexistent/case", [](std::shared_ptr<const Model>) {
+  CaseResult result = run_case("/nonexistent/case", [](const std::shared_ptr<const Model>&) {
     return common::Result<InstanceFactory>(common::internal_error("not reached"));
   });
   EXPECT_EQ(result.verdict, Verdict::kFail);
@@ -94,7 +94,7 @@ TEST(RunCase, SaysWhatIsWrongWithAFolder) {
 }
 
 InstanceMaker reference() {
-  return [](std::shared_ptr<const Model> model) -> common::Result<InstanceFactory> {
+  return [](const std::shared_ptr<const Model>& model) -> common::Result<InstanceFactory> {
     return InstanceFactory([model]() -> common::Result<std::unique_ptr<Instance>> {
       return make_reference_instance(model);
     });
