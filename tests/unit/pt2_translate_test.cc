@@ -105,7 +105,7 @@ class Program {
     ExportNode node;
     node.target = "torch.ops." + target;
     node.name = output;
-    node.stack_trace = "File \"/home/me/net.py\", line 12, in forward\n    return self.f(x)";
+    node.stack_trace = "File \"/models/net.py\", line 12, in forward\n    return self.f(x)";
     node.inputs = std::move(inputs);
     node.outputs.push_back(TensorArgument{output});
     program_.graph.nodes.push_back(std::move(node));

@@ -1,0 +1,34 @@
+// Goal: a damaged or hostile .pt2 archive is refused in one line; what is accepted is a graph that
+// verifies.
+// Method: the bundled archives of both layouts, damaged anywhere: in the directory, in the JSON, in
+// the tensors.
+#include "clients/pt2/archive.h"
+#include "clients/pt2/translate.h"
+#include "common/base/check.h"
+#include "common/base/files.h"
+#include "common/ir/verify.h"
+#include "tests/fuzz/fuzz.h"
+
+std::vector<std::string> fuzz::seeds() {
+  std::vector<std::string> seeds;
+  for (const char* name : {"/pt2/mlp.pt2", "/pt2/flat_mlp.pt2"}) {
+    auto content = common::read_file(std::string(LFARM_TEST_DATA) + name);
+    LFARM_CHECK(content.ok(), content.error().message);
+    seeds.push_back(std::move(*content));
+  }
+  return seeds;
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  auto program =
+      clients::open_pt2({reinterpret_cast<const std::byte*>(data), size}, nullptr, "fuzz.pt2");
+  if (!program.ok()) {
+    LFARM_CHECK(program.error().message.find('\n') == std::string::npos, "more than one line");
+    return 0;
+  }
+  auto model = clients::translate(*program);
+  if (!model.ok()) return 0;
+  common::Status verified = common::verify(model->graph);
+  LFARM_CHECK(verified.ok(), verified.error().message);
+  return 0;
+}
