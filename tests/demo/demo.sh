@@ -3,7 +3,7 @@
 # Llama, serves it from the cache, runs it, and is compared with what PyTorch computed.
 set -euo pipefail
 bin=$(cd "${1:-build/bin}" && pwd)
-cd "$(dirname "$0")/../fixtures/models/llama"
+cd "$(dirname "$0")/../fixtures/models"
 state=$(mktemp -d)
 export LFARM_STATE=$state
 farm=
@@ -37,17 +37,17 @@ done
 cat "$state/up.log"
 
 say "2. A model that torch.export saved; nobody has compiled it here before."
-show submit model.pt2 --budget 48
+show submit llama/model.pt2 --budget 48
 
 say "3. The same model again: the plan comes from the cache and nothing is compiled."
-show submit model.pt2 --budget 48
+show submit llama/model.pt2 --budget 48
 
 say "4. It runs: inputs and outputs are NumPy files. The plan carries its machine code."
-show run model.pt2 --inputs inputs --outputs "$state/outputs"
+show run llama/model.pt2 --inputs llama/inputs --outputs "$state/outputs"
 ls -l "$state/outputs"
 
 say "5. Are they PyTorch's numbers? The same case, compared with the outputs that PyTorch saved."
-show check .
+show check llama
 
 say "6. What the farm knows now."
 show cache stats
