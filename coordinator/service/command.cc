@@ -156,7 +156,7 @@ int run_coordinator(int argc, const char* const* argv, SearchFactory create_sear
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  common::log_init(arguments.service.name, log_level(arguments.log));
+  common::log_init("lfarm-coordinator", log_level(arguments.log));
   // After this line threads start, with the signals blocked.
   SignalDescriptor signals;
   arguments.service.create_search = std::move(create_search);
