@@ -244,6 +244,9 @@ void Authenticator::State::run() {
     if (zmq_poll(items, 2, -1) < 0 && zmq_errno() != EINTR) return;
     if ((items[0].revents & ZMQ_POLLIN) != 0) answer();
   }
+  // Closing alone frees the name only when ZeroMQ's reaper comes to it; the next authenticator of
+  // this context may start before.
+  zmq_unbind(socket.get(), kZapEndpoint);
 }
 
 // One request of ZeroMQ RFC 27: version, id, domain, address, identity, mechanism, credentials.
