@@ -1,11 +1,11 @@
-// units 16, scratch 0
+// units 8, scratch 0
 void lf_91121132a4d91709(void* const* restrict buffers, const int64_t* restrict symbols, int64_t begin, int64_t end, void* restrict scratch) {
   const float* restrict const in0 = __builtin_assume_aligned(buffers[0], 64);
   float* restrict const out0 = __builtin_assume_aligned(buffers[1], 64);
   for (int64_t i0 = begin; i0 < end; ++i0) {
-    const int64_t lb0 = (192 * i0);
-    const int64_t le1 = lf_min_i64(lb0 + 192, 3000);
-    float a3[192];
+    const int64_t lb0 = (384 * i0);
+    const int64_t le1 = lf_min_i64(lb0 + 384, 3000);
+    float a3[384];
     LF_VECTOR_LOOP(0, 1)
     for (int64_t l4 = lb0; l4 < le1; ++l4) {
       a3[l4 - lb0] = 0;

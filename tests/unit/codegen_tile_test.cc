@@ -130,6 +130,44 @@ TEST(CodegenTile, BatchedAttentionShapes) {
   batch.check_all(1e-4);
 }
 
+TEST(CodegenTile, Convolutions) {
+  Random random(26);
+  KernelBatch batch;
+  for (int64_t stride : {1, 2}) {
+    GraphBuilder b;
+    NodeId x = input(b, DType::kFloat32, {2, 3, 9, 14});
+    NodeId w = input(b, DType::kFloat32, {20, 3, 3, 3});
+    NodeId bias = input(b, DType::kFloat32, {20, 1, 1});
+    NodeId padded = b.pad(b.pad(x, 2, 1, 1), 3, 1, 1);
+    int64_t rows = (11 - 3) / stride + 1;
+    int64_t columns = (16 - 3) / stride + 1;
+    NodeId tall = b.view(padded, view_unfold(b.shape(padded), 2, rows, 3, stride));
+    NodeId windows = b.view(tall, view_unfold(b.shape(tall), 3, columns, 3, stride));
+    NodeId y = contract(b, windows, w, {0, 4, 2, 3, 5, 6}, {1, 4, 5, 6}, {0, 1, 2, 3});
+    b.output(
+        b.binary(BinaryOp::kMax, b.binary(BinaryOp::kAdd, y, bias), b.scalar(DType::kFloat32, 0)));
+    batch.add(Template::kTile, {}, b.finish(),
+              {random_tensor(random, DType::kFloat32, {2, 3, 9, 14}),
+               random_tensor(random, DType::kFloat32, {20, 3, 3, 3}),
+               random_tensor(random, DType::kFloat32, {20, 1, 1})});
+  }
+  batch.compile();
+  batch.check_all(1e-4);
+}
+
+TEST(CodegenTile, FewRows) {
+  Random random(27);
+  KernelBatch batch;
+  for (int64_t m : {1, 2, 4, 5}) {
+    for (bool turn_b : {false, true}) {
+      add_product(batch, random, DType::kFloat32, m, 300, 200, false, turn_b, {});
+      add_product(batch, random, DType::kBfloat16, m, 300, 200, false, turn_b, {});
+    }
+  }
+  batch.compile();
+  batch.check_all(3e-4);
+}
+
 TEST(CodegenTile, SymbolicSizes) {
   Random random(25);
   KernelBatch batch;

@@ -160,6 +160,12 @@ std::string atom_text(const Expr& atom, const Naming& name, const Bounds& bounds
     case ExprKind::kMod: {
       bool divide = atom.kind() == ExprKind::kFloorDiv;
       if (bounds.provably_non_negative(atom.left()) && bounds.lower(atom.right()) >= 1) {
+        // 32-bit divisions by constants become vector multiplications.
+        if (atom.right().is_constant() && bounds.upper(atom.left()) <= INT32_MAX &&
+            atom.right().constant() <= INT32_MAX) {
+          return cat("(int64_t)((uint32_t)", a, divide ? " / " : " % ", atom.right().constant(),
+                     "u)");
+        }
         return cat("(", a, divide ? " / " : " % ", b, ")");
       }
       return cat(divide ? "lf_floordiv_index(" : "lf_mod_index(", a, ", ", b, ")");

@@ -55,10 +55,19 @@ std::string prologue(const std::string& entry, const Graph& body, const Function
   return text;
 }
 
+Result<FunctionBody> emit_contraction(const Kernel& kernel, const Graph& body, int vector_bytes) {
+  LoopsOptions options;
+  if (kernel.schedule.empty() && tile_is_thin(body, &options.inner_axis)) {
+    auto loops = emit_loops(lower_structure(body, false), {}, options);
+    if (loops.ok()) return loops;
+  }
+  return emit_tile(body, kernel.schedule, vector_bytes);
+}
+
 Result<FunctionBody> emit_function(const Kernel& kernel, const Graph& body, int vector_bytes) {
   switch (kernel.form) {
     case Template::kTile:
-      return emit_tile(body, kernel.schedule, vector_bytes);
+      return emit_contraction(kernel, body, vector_bytes);
     case Template::kScan:
       return emit_scan(body);
     case Template::kScatter:

@@ -50,7 +50,7 @@ int64_t lane_width(const Expr& extent) {
   if (!extent.is_constant()) return 256;
   int64_t n = std::max<int64_t>(extent.constant(), 1);
   if (n <= 128) return n;
-  return std::clamp<int64_t>((n / 16 + 63) / 64 * 64, 64, 512);
+  return std::clamp<int64_t>((n / 8 + 63) / 64 * 64, 64, 1024);
 }
 
 class PlanSearch {
@@ -75,6 +75,7 @@ class PlanSearch {
       plan_.own.push_back(plain_nest(Shape(g.shape.begin() + cut, g.shape.end())));
     }
     plan_.lanes.resize(groups_.size());
+    if (groups_.size() == 1) move_inside(options_.inner_axis);
     LFARM_ASSIGN_OR_RETURN(best_, attempt(plan_));
     while (try_split()) {
     }
@@ -107,6 +108,19 @@ class PlanSearch {
     LFARM_ASSIGN_OR_RETURN(FunctionBody function, emitter.run());
     return Trial{std::move(function), emitter.writer().work(),        emitter.writer().divided(),
                  emitter.advice(),    emitter.emitter().reductions(), emitter.emitter().row_uses()};
+  }
+
+  void move_inside(int axis) {
+    const std::vector<Expr>& position = plan_.shared.position;
+    if (axis < 0 || static_cast<size_t>(axis) >= position.size()) return;
+    auto loop = position[static_cast<size_t>(axis)].as_var();
+    if (!loop) return;
+    std::vector<size_t> order;
+    for (size_t k = 0; k < plan_.shared.extents.size(); ++k) {
+      if (k != static_cast<size_t>(loop->id)) order.push_back(k);
+    }
+    order.push_back(static_cast<size_t>(loop->id));
+    plan_.shared = permute_loops(plan_.shared, order);
   }
 
   // Adopts the plan when its code costs less.

@@ -43,11 +43,14 @@ TileProblem analyse(const Graph& body, const Node& node) {
   };
   note(c.a, node.operands[0]);
   note(c.b, node.operands[1]);
+  p.swapped = !c.out.empty() && !contains(c.b, c.out.back());
+  const std::vector<int>& left = p.swapped ? c.b : c.a;
+  const std::vector<int>& right = p.swapped ? c.a : c.b;
   for (int label : c.out) {
-    bool in_a = contains(c.a, label);
-    (in_a && contains(c.b, label) ? p.batch : in_a ? p.m : p.n).push_back(label);
+    bool in_left = contains(left, label);
+    (in_left && contains(right, label) ? p.batch : in_left ? p.m : p.n).push_back(label);
   }
-  for (const auto* labels : {&c.a, &c.b}) {
+  for (const auto* labels : {&left, &right}) {
     for (int label : *labels) {
       if (!contains(c.out, label) && !contains(p.k, label)) p.k.push_back(label);
     }
@@ -84,6 +87,8 @@ class TileEmitter {
     vector_ = cat("lf_", type_, t_.lanes);
     single_block_ = problem_.k_size.is_constant() && problem_.k_size.constant() <= t_.kc;
   }
+
+  bool columns_run_along_k() { return layout(Side::kB).along_k; }
 
   // Stores the body's outputs; or, with a `target`, the contraction itself there, in one unit.
   // kUnsupported when an output is not a function of one element of the contraction.
@@ -163,82 +168,145 @@ class TileEmitter {
     writer_.close(header);
   }
 
-  // The label values of a flat index.
-  void place(const std::vector<int>& labels, const Expr& flat, std::vector<Expr>& by_label) const {
+  // The values of the labels whose flat index is `flat`.
+  std::vector<Expr> unfold(const std::vector<int>& labels, const Expr& flat) const {
+    std::vector<Expr> values(labels.size());
     Expr below = 1;
     for (size_t k = labels.size(); k-- > 0;) {
       const Expr& size = problem_.label_size[at(labels[k])];
-      Expr value = common::floor_div(flat, below);
-      if (k != 0) value = common::mod(value, size);
-      by_label[at(labels[k])] = value;
+      values[k] = common::floor_div(flat, below);
+      if (k != 0) values[k] = common::mod(values[k], size);
       below *= size;
     }
-  }
-
-  std::vector<Expr> labels_at(const Expr& m, const Expr& n, const Expr& k) const {
-    std::vector<Expr> by_label(problem_.label_size.size(), Expr(0));
-    for (size_t b = 0; b < problem_.batch.size(); ++b) by_label[at(problem_.batch[b])] = batch_[b];
-    place(problem_.m, m, by_label);
-    place(problem_.n, n, by_label);
-    place(problem_.k, k, by_label);
-    return by_label;
+    return values;
   }
 
   // ---- packing
   enum class Side { kA, kB };
 
-  CodeValue operand(Side side, const Expr& outer, const Expr& k) {
+  NodeId operand_id(Side side) const {
+    return node_.operands[(side == Side::kA) == problem_.swapped ? 1 : 0];
+  }
+  const std::vector<int>& operand_labels(Side side) const {
     const auto& c = attr<ContractAttr>(node_);
-    bool left = side == Side::kA;
-    std::vector<Expr> by_label = labels_at(left ? outer : Expr(0), left ? Expr(0) : outer, k);
-    Indices indices;
-    for (int label : left ? c.a : c.b) indices.push_back(by_label[at(label)]);
-    NodeId id = node_.operands[left ? 0 : 1];
-    CodeValue x = emitter_.value(id, indices);
-    x.text = c_cast(body_.node(id).dtype, node_.dtype, x.text);
-    return x;
+    return (side == Side::kA) == problem_.swapped ? c.b : c.a;
+  }
+  const std::vector<int>& own_labels(Side side) const {
+    return side == Side::kA ? problem_.m : problem_.n;
   }
 
-  // Whether the operand's memory runs along k, and not along its own axis. A trial emission shows
-  // the positions it is loaded from.
-  bool runs_along_k(Side side) {
-    const auto& c = attr<ContractAttr>(node_);
-    bool left = side == Side::kA;
+  Indices operand_indices(Side side, const std::vector<Expr>& batch, const std::vector<Expr>& own,
+                          const std::vector<Expr>& k) const {
+    std::vector<Expr> by_label(problem_.label_size.size(), Expr(0));
+    auto place = [&](const std::vector<int>& labels, const std::vector<Expr>& values) {
+      for (size_t i = 0; i < labels.size(); ++i) by_label[at(labels[i])] = values[i];
+    };
+    place(problem_.batch, batch);
+    place(own_labels(side), own);
+    place(problem_.k, k);
+    Indices indices;
+    for (int label : operand_labels(side)) indices.push_back(by_label[at(label)]);
+    return indices;
+  }
+
+  std::string operand(Side side, const std::vector<Expr>& own, const std::vector<Expr>& k) {
+    NodeId id = operand_id(side);
+    CodeValue x = emitter_.value(id, operand_indices(side, batch_, own, k));
+    return c_cast(body_.node(id).dtype, node_.dtype, x.text);
+  }
+
+  // What a trial emission shows of an operand's memory.
+  struct Layout {
+    bool along_k = false;   // it runs along k, and not along its own axis
+    bool own_runs = false;  // its own flat index would be divided again and again
+    bool k_runs = false;    // so would k's
+  };
+  Layout layout(Side side) {
+    const std::vector<int>& own = own_labels(side);
+    Layout result;
+    int votes = side == Side::kA ? 1 : 0;  // in doubt nothing is turned
     CodeWriter trial(body_.symbols);
     BodyEmitter emitter(body_, trial);
-    std::vector<Expr> index;
-    for (const Expr& size : problem_.label_size) {
-      index.push_back(Expr::index(trial.bind_index(trial.fresh("l"), size, 0)));
-    }
-    Indices indices;
-    for (int label : left ? c.a : c.b) indices.push_back(index[at(label)]);
-    emitter.value(node_.operands[left ? 0 : 1], indices);
-    auto unit_stride = [&](const Expr& offset, const std::vector<int>& labels) {
-      if (labels.empty()) return 0;
-      Expr moved = offset.substitute([&](Var v) -> Expr {
-        bool moves = v.kind == Var::Kind::kIndex && Expr::var(v) == index[at(labels.back())];
-        return moves ? Expr::var(v) + 1 : Expr::var(v);
-      });
-      return moved - offset == Expr(1) ? 1 : 0;
+    std::vector<Expr> batch;
+    auto index = [&](const char* name, const Expr& extent) {
+      return Expr::index(trial.bind_index(name, extent, 0));
     };
-    int votes = left ? 1 : 0;  // in doubt nothing is turned
-    for (const Expr& offset : emitter.load_offsets()) {
-      votes += 2 * unit_stride(offset, problem_.k);
-      votes -= 2 * unit_stride(offset, left ? problem_.m : problem_.n);
+    for (int label : problem_.batch) batch.push_back(index("b", problem_.label_size[at(label)]));
+    Expr k = index("k", problem_.k_size);
+    Expr flat = index("f", side == Side::kA ? problem_.m_size : problem_.n_size);
+    emitter.value(operand_id(side),
+                  operand_indices(side, batch, unfold(own, flat), unfold(problem_.k, k)));
+    for (const auto& division : trial.divided()) {
+      (division.index == "k" ? result.k_runs : result.own_runs) = true;
     }
-    return votes > 0;
+    // Strides are seen label by label, where no division hides them.
+    std::vector<Expr> own_values;
+    std::vector<Expr> k_values;
+    for (int label : own) own_values.push_back(index("o", problem_.label_size[at(label)]));
+    for (int label : problem_.k) k_values.push_back(index("s", problem_.label_size[at(label)]));
+    size_t first = emitter.load_offsets().size();
+    emitter.value(operand_id(side), operand_indices(side, batch, own_values, k_values));
+    for (size_t i = first; i < emitter.load_offsets().size(); ++i) {
+      const Expr& offset = emitter.load_offsets()[i];
+      auto runs = [&](const std::vector<Expr>& values) {
+        return !values.empty() && stride_along(offset, values.back().as_var()->id) == 1 ? 2 : 0;
+      };
+      votes += runs(k_values) - runs(own_values);
+    }
+    result.along_k = votes > 0;
+    return result;
   }
 
-  // A loop over one axis of a block; returns its index.
-  Expr open_axis(const std::string& name, const Expr& extent) {
+  // A loop over columns [from, to) of labels' flat index. When the index divides badly it runs
+  // through the last label's axis in turn, so that nothing inside divides.
+  struct Columns {
+    std::vector<Expr> values;  // of the labels
+    std::string position;      // C: the flat index
+    std::string header;
+    std::string run_header;  // of the loop over runs; empty without
+  };
+  Columns open_columns(const std::vector<int>& labels, const std::string& name,
+                       const std::string& from, const std::string& to, const Expr& extent,
+                       bool runs) {
+    Columns c;
+    if (!runs || labels.size() < 2) {
+      c.values = unfold(labels, Expr::index(writer_.open_loop(name, extent)));
+      c.position = name;
+      c.header = cat("for (int64_t ", name, " = ", from, "; ", name, " < ", to, "; ++", name, ")");
+      return c;
+    }
+    const Expr& last = problem_.label_size[at(labels.back())];
+    std::vector<int> outer(labels.begin(), labels.end() - 1);
+    Expr outer_size = 1;
+    for (int label : outer) outer_size *= problem_.label_size[at(label)];
     writer_.open(true);
-    return Expr::index(writer_.bind_index(name, extent, writer_.depth()));
+    std::string next = writer_.fresh("next");
+    std::string quotient = writer_.fresh("q");
+    std::string start = writer_.fresh("x");
+    std::string size = writer_.rare_text(last);
+    writer_.line(cat("const int64_t ", quotient, " = ", name, " / ", size, ", ", start, " = ", name,
+                     " % ", size, ";"));
+    writer_.line(cat(next, " = lf_min_i64(", to, ", ", name, " + ", size, " - ", start, ");"));
+    c.values =
+        unfold(outer, Expr::index(writer_.bind_index(quotient, outer_size, writer_.depth())));
+    std::string x = writer_.fresh("x");
+    c.values.push_back(Expr::index(writer_.open_loop(x, last)));
+    c.position = cat("(", name, " + (", x, " - ", start, "))");
+    c.header = cat("for (int64_t ", x, " = ", start, "; ", x, " < ", start, " + (", next, " - ",
+                   name, "); ++", x, ")");
+    c.run_header = cat("for (int64_t ", name, " = ", from, ", ", next, "; ", name, " < ", to, "; ",
+                       name, " = ", next, ")");
+    return c;
+  }
+  void close_columns(const Columns& c) {
+    std::string pragma = writer_.holds_loops() ? "" : "LF_VECTOR_LOOP(0, 1)\n";
+    writer_.close(cat(pragma, c.header));
+    if (!c.run_header.empty()) writer_.close(c.run_header);
   }
 
   // B: packed_b strip of columns jb.., element [k - k0][n - jb]. A: packed_a[m - ib][k - k0].
   void fill_block(Side side) {
     bool left = side == Side::kA;
-    const Expr& extent = left ? problem_.m_size : problem_.n_size;
     std::string from = left ? "ib" : "jb";
     std::string end = left ? "ie" : "je";
     if (!left) {
@@ -247,56 +315,58 @@ class TileEmitter {
     }
     std::string target = left ? "packed_a" : "strip";
     int64_t stride = left ? a_stride_ : t_.nr;
+    Layout memory = layout(side);
     // Rows of the target run along k for A and along n for B; square blocks turn what does not fit.
-    if (runs_along_k(side) == left) {
-      std::string row = left ? "m" : "k";
-      std::string column = left ? "k" : "n";
-      Expr r = open_axis(row, left ? extent : problem_.k_size);
-      Expr c = open_axis(column, left ? problem_.k_size : extent);
-      CodeValue x = operand(side, left ? r : c, left ? c : r);
-      std::string row0 = left ? from : "k0";
-      std::string column0 = left ? "k0" : from;
-      writer_.line(cat(target, "[(", row, " - ", row0, ") * ", stride, " + (", column, " - ",
-                       column0, ")] = ", x.text, ";"));
-      close_vector_loop(column, column0, left ? "k1" : end);
-      writer_.close(cat("for (int64_t ", row, " = ", row0, "; ", row, " < ", left ? end : "k1",
-                        "; ++", row, ")"));
+    if (memory.along_k != left) {
+      fill_turned(side, memory, from, end, target, stride);
       return;
     }
-    fill_turned(side, extent, from, end, target, stride);
-  }
-
-  void close_vector_loop(std::string_view i, std::string_view from, std::string_view to) {
-    std::string pragma = writer_.holds_loops() ? "" : "LF_VECTOR_LOOP(0, 1)\n";
-    writer_.close(cat(pragma, "for (int64_t ", i, " = ", from, "; ", i, " < ", to, "; ++", i, ")"));
+    const Expr& own_extent = left ? problem_.m_size : problem_.n_size;
+    std::string row = left ? "m" : "k";
+    std::string row0 = left ? from : "k0";
+    std::string column0 = left ? "k0" : from;
+    std::vector<Expr> rows =
+        unfold(left ? problem_.m : problem_.k,
+               Expr::index(writer_.open_loop(row, left ? own_extent : problem_.k_size)));
+    Columns columns =
+        open_columns(left ? problem_.k : problem_.n, left ? "k" : "n", column0, left ? "k1" : end,
+                     left ? problem_.k_size : own_extent, left ? memory.k_runs : memory.own_runs);
+    std::string x = operand(side, left ? rows : columns.values, left ? columns.values : rows);
+    writer_.line(cat(target, "[(", row, " - ", row0, ") * ", stride, " + (", columns.position,
+                     " - ", column0, ")] = ", x, ";"));
+    close_columns(columns);
+    writer_.close(cat("for (int64_t ", row, " = ", row0, "; ", row, " < ", left ? end : "k1",
+                      "; ++", row, ")"));
   }
 
   // Reads squares along the operand's memory and turns them in registers.
-  void fill_turned(Side side, const Expr& extent, const std::string& from, const std::string& end,
+  void fill_turned(Side side, const Layout& memory, const std::string& from, const std::string& end,
                    const std::string& target, int64_t stride) {
     bool left = side == Side::kA;
+    const Expr& own_extent = left ? problem_.m_size : problem_.n_size;
     std::string outer = left ? "k" : "n";  // the square's rows as read
-    std::string inner = left ? "m" : "k";  // contiguous in memory
     std::string outer0 = left ? "k0" : from;
     std::string inner0 = left ? from : "k0";
-    std::string outer1 = left ? "k1" : end;
-    std::string inner1 = left ? end : "k1";
+    int64_t length = t_.lanes;
     writer_.open(true);
     writer_.open(true);
-    int64_t side_length = t_.lanes;
-    writer_.line(cat("const int64_t re = lf_min_i64(rb + ", side_length, ", ", outer1, ");"));
-    writer_.line(cat("const int64_t ce = lf_min_i64(cb + ", side_length, ", ", inner1, ");"));
-    Expr r = open_axis(outer, left ? problem_.k_size : extent);
-    Expr c = open_axis(inner, left ? extent : problem_.k_size);
-    CodeValue x = operand(side, left ? c : r, left ? r : c);
-    writer_.line(
-        cat("square[(", outer, " - rb) * ", side_length, " + (", inner, " - cb)] = ", x.text, ";"));
-    close_vector_loop(inner, "cb", "ce");
+    writer_.line(cat("const int64_t re = lf_min_i64(rb + ", length, ", ", left ? "k1" : end, ");"));
+    writer_.line(cat("const int64_t ce = lf_min_i64(cb + ", length, ", ", left ? end : "k1", ");"));
+    std::vector<Expr> rows =
+        unfold(left ? problem_.k : problem_.n,
+               Expr::index(writer_.open_loop(outer, left ? problem_.k_size : own_extent)));
+    Columns columns =
+        open_columns(left ? problem_.m : problem_.k, left ? "m" : "k", "cb", "ce",
+                     left ? own_extent : problem_.k_size, left ? memory.own_runs : memory.k_runs);
+    std::string x = operand(side, left ? columns.values : rows, left ? rows : columns.values);
+    writer_.line(cat("square[(", outer, " - rb) * ", length, " + (", columns.position,
+                     " - cb)] = ", x, ";"));
+    close_columns(columns);
     writer_.close(cat("for (int64_t ", outer, " = rb; ", outer, " < re; ++", outer, ")"));
-    writer_.line(cat("lf_turn_", type_, side_length, "(square, ", target, " + (cb - ", inner0,
-                     ") * ", stride, " + (rb - ", outer0, "), ", stride, ", ce - cb);"));
-    writer_.close(block_loop("rb", outer0, outer1, side_length));
-    writer_.close(block_loop("cb", inner0, inner1, side_length));
+    writer_.line(cat("lf_turn_", type_, length, "(square, ", target, " + (cb - ", inner0, ") * ",
+                     stride, " + (rb - ", outer0, "), ", stride, ", ce - cb);"));
+    writer_.close(block_loop("rb", outer0, left ? "k1" : end, length));
+    writer_.close(block_loop("cb", inner0, left ? end : "k1", length));
   }
 
   // ---- the register tile
@@ -357,15 +427,13 @@ class TileEmitter {
   void store_tile() {
     writer_.line(cat("const int64_t me = lf_min_i64(i + ", t_.mr, ", ie);"));
     writer_.line(cat("const int64_t ne = lf_min_i64(j + ", t_.nr, ", n1);"));
-    Expr m = open_axis("m", problem_.m_size);
-    Expr n = open_axis("n", problem_.n_size);
-    std::vector<Expr> by_label = labels_at(m, n, 0);
-    Indices indices;
-    for (int label : attr<ContractAttr>(node_).out) {
-      indices.push_back(writer_.simplify(by_label[at(label)]));
-    }
+    Expr m = Expr::index(writer_.open_loop("m", problem_.m_size));
+    std::vector<Expr> rows = unfold(problem_.m, m);
+    Columns columns = open_columns(problem_.n, "n", "j", "ne", problem_.n_size, stores_in_runs());
+    Indices indices = output_indices(rows, columns.values);
     CodeValue x =
-        writer_.declare(writer_.depth(), type_, "c", cat("tile[(m - i) * ", t_.nr, " + (n - j)]"));
+        writer_.declare(writer_.depth(), type_, "c",
+                        cat("tile[(m - i) * ", t_.nr, " + (", columns.position, " - j)]"));
     if (!target_.empty()) {
       Expr offset = writer_.simplify(linear_position(indices, node_.shape));
       writer_.line(cat(target_, "[", writer_.text(offset), "] = ", x.text, ";"));
@@ -373,8 +441,42 @@ class TileEmitter {
       writer_.remember({id_, 0, indices}, x);
       for (size_t k = 0; k < body_.outputs.size(); ++k) store_output(k, indices);
     }
-    close_vector_loop("n", "j", "ne");
+    close_columns(columns);
     writer_.close("for (int64_t m = i; m < me; ++m)");
+  }
+
+  Indices output_indices(const std::vector<Expr>& rows, const std::vector<Expr>& columns) const {
+    std::vector<Expr> by_label(problem_.label_size.size(), Expr(0));
+    auto place = [&](const std::vector<int>& labels, const std::vector<Expr>& values) {
+      for (size_t i = 0; i < labels.size(); ++i) by_label[at(labels[i])] = values[i];
+    };
+    place(problem_.batch, batch_);
+    place(problem_.m, rows);
+    place(problem_.n, columns);
+    Indices indices;
+    for (int label : attr<ContractAttr>(node_).out) {
+      indices.push_back(writer_.simplify(by_label[at(label)]));
+    }
+    return indices;
+  }
+
+  // Whether a flat column index would be divided to find where to store.
+  bool stores_in_runs() const {
+    if (problem_.n.size() < 2) return false;
+    CodeWriter trial(body_.symbols);
+    Expr flat = Expr::index(trial.bind_index("n", problem_.n_size, 0));
+    Expr position = 0;
+    std::vector<Expr> columns = unfold(problem_.n, flat);
+    Expr below = 1;
+    const std::vector<int>& out = attr<ContractAttr>(node_).out;
+    for (size_t k = out.size(); k-- > 0;) {
+      auto it = std::find(problem_.n.begin(), problem_.n.end(), out[k]);
+      if (it != problem_.n.end())
+        position += columns[static_cast<size_t>(it - problem_.n.begin())] * below;
+      below *= problem_.label_size[at(out[k])];
+    }
+    trial.text(trial.simplify(position));
+    return !trial.divided().empty();
   }
 
   void store_output(size_t output, const Indices& indices) {
@@ -443,6 +545,26 @@ Result<FunctionBody> emit_tile(const Graph& body, const Schedule& schedule, int 
     result.scratch_bytes += part->scratch_bytes;
   }
   return result;
+}
+
+bool tile_is_thin(const Graph& body, int* inner_axis) {
+  constexpr int64_t kThin = 4;
+  for (size_t id = 0; id < body.nodes.size(); ++id) {
+    const Node& node = body.nodes[id];
+    if (node.op != Op::kContract) continue;
+    TileProblem p = analyse(body, node);
+    if (!p.m_size.is_constant() || p.m_size.constant() > kThin) return false;
+    // One row suits any order of the matrix; several are dot products with rows that run along k.
+    if (!p.m_size.is_constant(1) &&
+        !TileEmitter(body, static_cast<NodeId>(id), {}, 64).columns_run_along_k()) {
+      return false;
+    }
+    const std::vector<int>& out = attr<ContractAttr>(node).out;
+    auto rows = p.m.empty() ? out.end() : std::find(out.begin(), out.end(), p.m.back());
+    *inner_axis = rows == out.end() ? -1 : static_cast<int>(rows - out.begin());
+    return true;
+  }
+  return false;
 }
 
 std::string_view tile_preamble() {

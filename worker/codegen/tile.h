@@ -15,6 +15,10 @@ namespace worker {
 common::Result<FunctionBody> emit_tile(const common::Graph& body, const common::Schedule& schedule,
                                        int vector_bytes);
 
+// Whether the body's contraction has so few rows (a constant, at most 4) that its matrix is best
+// read once, in place, by plain loops; `inner_axis` receives the output axis of those rows, or -1.
+bool tile_is_thin(const common::Graph& body, int* inner_axis);
+
 // C helpers that the template calls, for the preamble.
 std::string_view tile_preamble();
 

@@ -5,8 +5,10 @@
 
 namespace worker {
 
-// A contraction as a batch of matrix products: labels of each kind, outermost first.
+// A contraction as a batch of matrix products: labels of each kind, outermost first. The operands
+// change places when that lets the output's last axis be a column axis.
 struct TileProblem {
+  bool swapped = false;
   std::vector<int> batch, m, n, k;
   std::vector<common::Expr> label_size;             // by label
   common::Expr m_size = 1, n_size = 1, k_size = 1;  // products of the sizes
