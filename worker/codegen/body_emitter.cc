@@ -346,6 +346,8 @@ CodeValue BodyEmitter::view(const Node& node, const Indices& indices) {
     if (bounds.upper(position) < 0 || bounds.lower(position - bound) >= 0) {
       return {c_literal(node.dtype, v.fill), 0, -1};
     }
+    bool holds = false;
+    if ((!above || !below) && split_decides(position, bound, &holds) && holds) continue;
     std::string text = w_.text(position);
     if (!above) condition += cat(condition.empty() ? "" : " & ", "(", text, " >= 0)");
     if (!below) {

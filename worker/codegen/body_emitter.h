@@ -181,9 +181,27 @@ class BodyEmitter {
   CodeValue lane_reduction(common::NodeId id, const Indices& indices, int lane);
   void emit_lane_arrays(const common::Node& node, const Indices& indices, int lane,
                         const std::string& name);
-  void lane_step(const common::Node& node, Indices inner, int lane, const std::string& name,
+  void lane_step(const common::Node& node, const Indices& inner, int lane, const std::string& name,
                  const std::string& position);
+  void lane_statements(const common::Node& node, const Indices& inner, const std::string& l,
+                       const std::string& name, const std::string& position);
   void advise(const Indices& indices);
+  // A loop whose steps are split by the views' validities: where all of them hold nothing is
+  // checked.
+  struct Split {
+    int index = -1;       // of the loop
+    bool assume = false;  // all of `checks` hold
+    struct Check {
+      common::Expr position;  // 0 <= position < bound
+      common::Expr bound;
+      friend bool operator==(const Check&, const Check&) = default;
+    };
+    std::vector<Check> checks;  // with kSplitSymbol for the index
+  };
+  // Whether the split loop's range can decide the check; if so it is noted, or known to hold.
+  bool split_decides(const common::Expr& position, const common::Expr& bound, bool* holds);
+  // The steps [lo, hi) of the lanes' block where all checks hold, as two C names.
+  std::pair<std::string, std::string> split_range();
   struct Lanes {
     LaneBlock block;
     int canonical = -1;      // an index that stands for any lane loop's in keys
@@ -199,6 +217,7 @@ class BodyEmitter {
   NestAdvice advice_;
   std::optional<Lanes> lanes_;
   std::optional<TurnBlock> turn_;
+  std::optional<Split> split_;
   EmitterChoices choices_;
   std::vector<EmittedReduction> reductions_;
   std::map<common::NodeId, int> row_uses_;

@@ -91,6 +91,15 @@ void CodeWriter::close(const std::string& header) {
       remember(key, value);
     }
   }
+  append_block(header, scope.text);
+  bool loop = header.find("for (") != std::string::npos;
+  // A loop without loops inside runs in vectors, once it is long enough.
+  double speedup = scope.holds_loops ? 1 : std::clamp(scope.trips / 2, 1.0, kVectorSpeedup);
+  scopes_.back().work += loop ? kLoopEntry + scope.work * scope.trips / speedup : scope.work;
+  scopes_.back().holds_loops = scopes_.back().holds_loops || scope.holds_loops || loop;
+}
+
+void CodeWriter::append_block(const std::string& header, const std::string& text) {
   std::string indent(scopes_.size() * 2, ' ');
   std::string& out = scopes_.back().text;
   size_t line_start = 0;  // a header may hold a pragma line before its statement
@@ -100,12 +109,7 @@ void CodeWriter::close(const std::string& header) {
     line_start = line_end + 1;
     if (line_start < header.size()) out += '\n';
   }
-  out += cat(header.empty() ? indent : " ", "{\n", scope.text, indent, "}\n");
-  bool loop = header.find("for (") != std::string::npos;
-  // A loop without loops inside runs in vectors, once it is long enough.
-  double speedup = scope.holds_loops ? 1 : std::clamp(scope.trips / 2, 1.0, kVectorSpeedup);
-  scopes_.back().work += loop ? kLoopEntry + scope.work * scope.trips / speedup : scope.work;
-  scopes_.back().holds_loops = scopes_.back().holds_loops || scope.holds_loops || loop;
+  out += cat(header.empty() ? indent : " ", "{\n", text, indent, "}\n");
 }
 
 int CodeWriter::barrier() const {

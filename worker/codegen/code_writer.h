@@ -52,6 +52,11 @@ class CodeWriter {
   void open_blocks(const common::Expr& trips);
   // Closes the innermost scope and appends "header { text }" to the one around it.
   void close(const std::string& header);
+  // Makes the innermost scope conditional.
+  void make_conditional() { scopes_.back().conditional = true; }
+  // The innermost scope's text so far, and "header { text }" with text from there, after it.
+  const std::string& innermost_text() const { return scopes_.back().text; }
+  void append_block(const std::string& header, const std::string& text);
   // Whether a scope holds loops so far.
   bool holds_loops() const { return scopes_.back().holds_loops; }
   bool holds_loops(int level) const { return scopes_[static_cast<size_t>(level)].holds_loops; }

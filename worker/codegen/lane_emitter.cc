@@ -21,7 +21,8 @@ using common::Var;
 
 namespace {
 
-constexpr int kLaneTag = 2;  // of ValueKey: the array over the lanes
+constexpr int kSplitSymbol = 1 << 21;  // stands for a split loop's index; no kernel has as many
+constexpr int kLaneTag = 2;            // of ValueKey: the array over the lanes
 // Float sums go on in double after this many steps.
 constexpr int64_t kLaneSumBlock = 256;
 
@@ -239,13 +240,43 @@ void BodyEmitter::emit_lane_arrays(const Node& node, const Indices& indices, int
   }
 }
 
-// One step of all lanes; `position` is what an arg reduction records, else empty.
-void BodyEmitter::lane_step(const Node& node, Indices inner, int lane, const std::string& name,
-                            const std::string& position) {
-  Accumulation acc = lane_accumulation(graph_, node);
+// One step of all lanes; `position` is what an arg reduction records, else empty. Where views'
+// validities depend on the lane, the steps in their middle, where all hold, run without checks.
+void BodyEmitter::lane_step(const Node& node, const Indices& inner, int lane,
+                            const std::string& name, const std::string& position) {
   std::string l = w_.fresh("l");
   Expr index = open_lane_loop(l);
-  inner = with_lane(inner, lane, index);
+  w_.make_conditional();
+  split_ = Split{index.as_var()->id, false, {}};
+  lane_statements(node, with_lane(inner, lane, index), l, name, position);
+  auto pragma = [&] { return w_.holds_loops() ? "" : "LF_VECTOR_LOOP(0, 1)\n"; };
+  if (split_->checks.empty() || w_.holds_loops()) {
+    split_.reset();
+    close_lane_loop(pragma());
+    return;
+  }
+  std::string checked = w_.innermost_text();
+  auto loop = [&](const std::string& from, const std::string& to) {
+    return cat("LF_VECTOR_LOOP(0, 1)\nfor (int64_t ", l, " = ", from, "; ", l, " < ", to, "; ++", l,
+               ")");
+  };
+  auto [lo, hi] = split_range();
+  lanes_->loops.pop_back();
+  w_.close(loop(lanes_->block.begin, lo));
+  Expr middle = open_lane_loop(l);
+  w_.make_conditional();
+  split_->index = middle.as_var()->id;
+  split_->assume = true;
+  lane_statements(node, with_lane(inner, lane, middle), l, name, position);
+  split_.reset();
+  lanes_->loops.pop_back();
+  w_.close(loop(lo, hi));
+  w_.append_block(loop(hi, lanes_->block.end), checked);
+}
+
+void BodyEmitter::lane_statements(const Node& node, const Indices& inner, const std::string& l,
+                                  const std::string& name, const std::string& position) {
+  Accumulation acc = lane_accumulation(graph_, node);
   CodeValue x = value(node.operands[0], inner);
   if (acc.enter(x.text) != x.text) {
     x = w_.declare(w_.depth(), acc.type, "k", acc.enter(x.text));
@@ -254,13 +285,68 @@ void BodyEmitter::lane_step(const Node& node, Indices inner, int lane, const std
   std::string total = cat(name, place);
   if (position.empty()) {
     w_.line(acc.step(total, x.text));
-  } else {
-    std::string where = cat(name, "_at", place);
-    std::string better = cat(x.text, acc.op == ReduceOp::kMax ? " > " : " < ", total);
-    w_.line(cat(where, " = ", better, " ? ", position, " : ", where, ";"));
-    w_.line(cat(total, " = ", better, " ? ", x.text, " : ", total, ";"));
+    return;
   }
-  close_lane_loop(w_.holds_loops() ? "" : "LF_VECTOR_LOOP(0, 1)\n");
+  std::string where = cat(name, "_at", place);
+  std::string better = cat(x.text, acc.op == ReduceOp::kMax ? " > " : " < ", total);
+  w_.line(cat(where, " = ", better, " ? ", position, " : ", where, ";"));
+  w_.line(cat(total, " = ", better, " ? ", x.text, " : ", total, ";"));
+}
+
+bool BodyEmitter::split_decides(const Expr& position, const Expr& bound, bool* holds) {
+  if (!split_ || w_.loop_index(w_.depth()) != split_->index) return false;
+  int64_t stride = stride_along(position, split_->index);
+  if (std::abs(stride) >= INT32_MAX || stride_along(bound, split_->index) != 0) return false;
+  auto at_index = [&](const Expr& e, const Expr& index) {
+    return e.substitute([&](Var v) -> Expr {
+      return v.kind == Var::Kind::kIndex && v.id == split_->index ? index : Expr::var(v);
+    });
+  };
+  // Everything else must be known outside of the loop.
+  int outside = w_.level_of_index(split_->index);
+  if (w_.level_of(at_index(position, 0)) >= outside || w_.level_of(bound) >= outside) return false;
+  Split::Check check{at_index(position, Expr::symbol(kSplitSymbol)), bound};
+  bool known =
+      std::find(split_->checks.begin(), split_->checks.end(), check) != split_->checks.end();
+  if (split_->assume) {
+    *holds = known;
+    return known;
+  }
+  if (!known) split_->checks.push_back(std::move(check));
+  return true;
+}
+
+std::pair<std::string, std::string> BodyEmitter::split_range() {
+  std::string lo = lanes_->block.begin;
+  std::string hi = lanes_->block.end;
+  std::string always;
+  Var index{Var::Kind::kSymbol, kSplitSymbol};
+  for (const Split::Check& check : split_->checks) {
+    auto at_step = [&](const Expr& step) {
+      return check.position.substitute([&](Var v) { return v == index ? step : Expr::var(v); });
+    };
+    Expr start = at_step(0);
+    int64_t stride = (at_step(1) - start).constant();
+    int64_t size = std::abs(stride);
+    if (stride == 0) {
+      std::string text = w_.text(start);
+      always += cat(" & (", text, " >= 0) & (", text, " < ", w_.text(check.bound), ")");
+      continue;
+    }
+    auto ceil_div = [&](const Expr& e) { return common::floor_div(e + (size - 1), size); };
+    Expr low = stride > 0 ? ceil_div(-start) : common::floor_div(start - check.bound, size) + 1;
+    Expr high = stride > 0 ? ceil_div(check.bound - start) : common::floor_div(start, size) + 1;
+    lo = cat("lf_max_i64(", lo, ", ", w_.text(low), ")");
+    hi = cat("lf_min_i64(", hi, ", ", w_.text(high), ")");
+  }
+  std::string from = w_.fresh("lo");
+  std::string to = w_.fresh("hi");
+  int around = w_.depth() - 1;
+  w_.line(around, cat("const int64_t ", from, " = lf_min_i64(", lo, ", ", lanes_->block.end, ");"));
+  std::string end = cat("lf_max_i64(", hi, ", ", from, ")");
+  if (!always.empty()) end = cat("1", always, " ? ", end, " : ", from);
+  w_.line(around, cat("const int64_t ", to, " = ", end, ";"));
+  return {from, to};
 }
 
 }  // namespace worker
