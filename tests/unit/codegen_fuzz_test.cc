@@ -207,8 +207,8 @@ class BodyFuzzer {
 TEST(CodegenFuzz, RandomBodies) {
   const char* given = std::getenv("LFARM_FUZZ_SEED");
   const char* rounds = std::getenv("LFARM_FUZZ_ROUNDS");
-  uint64_t first = given != nullptr ? std::strtoull(given, nullptr, 10) : 1;
-  uint64_t count = rounds != nullptr ? std::strtoull(rounds, nullptr, 10) : 2;
+  uint64_t first = given != nullptr ? std::strtoull(given, nullptr, 10) : 101;
+  uint64_t count = rounds != nullptr ? std::strtoull(rounds, nullptr, 10) : 4;
   for (uint64_t seed = first; seed < first + count; ++seed) {
     KernelBatch batch;
     BodyFuzzer fuzzer(seed);

@@ -1,6 +1,7 @@
 // Reductions for a whole block of lanes: accumulators in arrays, the lanes' loop innermost.
 #include <algorithm>
 #include <functional>
+#include <utility>
 
 #include "common/base/cat.h"
 #include "worker/codegen/accumulation.h"
@@ -247,11 +248,12 @@ void BodyEmitter::lane_step(const Node& node, const Indices& inner, int lane,
   std::string l = w_.fresh("l");
   Expr index = open_lane_loop(l);
   w_.make_conditional();
-  split_ = Split{index.as_var()->id, false, {}};
+  // What the operand asks for may hold lane loops of its own.
+  std::optional<Split> around = std::exchange(split_, Split{index.as_var()->id, false, {}});
   lane_statements(node, with_lane(inner, lane, index), l, name, position);
   auto pragma = [&] { return w_.holds_loops() ? "" : "LF_VECTOR_LOOP(0, 1)\n"; };
   if (split_->checks.empty() || w_.holds_loops()) {
-    split_.reset();
+    split_ = std::move(around);
     close_lane_loop(pragma());
     return;
   }
@@ -268,7 +270,7 @@ void BodyEmitter::lane_step(const Node& node, const Indices& inner, int lane,
   split_->index = middle.as_var()->id;
   split_->assume = true;
   lane_statements(node, with_lane(inner, lane, middle), l, name, position);
-  split_.reset();
+  split_ = std::move(around);
   lanes_->loops.pop_back();
   w_.close(loop(lo, hi));
   w_.append_block(loop(hi, lanes_->block.end), checked);
