@@ -41,6 +41,15 @@ void refuse_operands(std::string message) {
   throw Refusal{common::Code::kUnsupported, std::move(message)};
 }
 
+Sizes Sizes::last(size_t count) const {
+  if (count > size()) refuse_operands("a tensor has fewer axes than the operator takes");
+  return Shape(end() - static_cast<ptrdiff_t>(count), end());
+}
+Sizes Sizes::without_last(size_t count) const {
+  if (count > size()) refuse_operands("a tensor has fewer axes than the operator takes");
+  return Shape(begin(), end() - static_cast<ptrdiff_t>(count));
+}
+
 void Builder::check_axis(NodeId x, int axis, int extra) const {
   if (axis < 0 || axis >= rank(x) + extra) {
     refuse_operands(cat("axis ", axis, " of a tensor with ", rank(x), " axes"));
@@ -62,6 +71,18 @@ NodeId Builder::view(NodeId x, const View& view) {
   Shape from = shape(x);
   need(view.index.size() == from.size(), "a view has another rank than its operand");
   check_sizes(view.shape);
+  auto check_scope = [&view](const Expr& expr) {
+    expr.visit_vars([&view](common::Var var) {
+      bool index = var.kind == common::Var::Kind::kIndex;
+      need(!index || var.id < static_cast<int>(view.shape.size()),
+           "a view has another rank than its result");
+    });
+  };
+  for (const Expr& index : view.index) check_scope(index);
+  for (const common::Validity& check : view.valid) {
+    check_scope(check.value);
+    check_scope(check.bound);
+  }
   // An affine index takes its least and greatest value at corners, so a violation is certain.
   bool certain = view.valid.empty() && !is_empty(view.shape);
   common::Bounds loop = common::loop_bounds(view.shape, symbols());

@@ -29,6 +29,26 @@ struct Refusal {
 };
 [[noreturn]] void refuse_operands(std::string message);
 
+// Sizes that refuse an axis which isn't there.
+class Sizes : public Shape {
+ public:
+  using Shape::Shape;
+  Sizes(Shape shape) : Shape(std::move(shape)) {}  // NOLINT: implicit by design
+  Expr& operator[](size_t axis) { return data()[checked(axis)]; }
+  const Expr& operator[](size_t axis) const { return data()[checked(axis)]; }
+  Expr& back() { return (*this)[size() - 1]; }
+  const Expr& back() const { return (*this)[size() - 1]; }
+  // The last `count` axes, or all but them.
+  Sizes last(size_t count) const;
+  Sizes without_last(size_t count) const;
+
+ private:
+  size_t checked(size_t axis) const {
+    if (axis >= size()) refuse_operands("a tensor has fewer axes than the operator takes");
+    return axis;
+  }
+};
+
 // As GraphBuilder, but throws Refusal for shapes and dtypes that do not fit. Shapes are copies:
 // the base's are references that the next new node invalidates.
 class Builder : private common::GraphBuilder {
@@ -55,7 +75,7 @@ class Builder : private common::GraphBuilder {
   using common::GraphBuilder::symbols;
   using common::GraphBuilder::uniform_value;
 
-  Shape shape(NodeId id) const { return common::GraphBuilder::shape(id); }
+  Sizes shape(NodeId id) const { return common::GraphBuilder::shape(id); }
   // The size of one axis; refuses an axis that isn't there.
   Expr size(NodeId id, int axis) const;
 

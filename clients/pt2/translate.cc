@@ -184,6 +184,7 @@ class Driver {
         builder_.input(kind, context_.ir_dtype(meta.dtype), context_.shape_of(meta), name);
     context_.define_tensor(name, value, is_complex_type(meta.dtype), position);
     positions_[name] = position;
+    types_.push_back({builder_.dtype(value), builder_.shape(value)});
     model_.weights.emplace_back();
     return position;
   }
@@ -270,7 +271,9 @@ class Driver {
   static bool touches_complex(const ExportGraph& graph, const ExportNode& node) {
     auto complex = [&graph](const Argument& argument) {
       auto* tensor = std::get_if<TensorArgument>(&argument);
-      return tensor != nullptr && is_complex_type(graph.tensor_values.at(tensor->name).dtype);
+      if (tensor == nullptr) return false;
+      auto meta = graph.tensor_values.find(tensor->name);
+      return meta != graph.tensor_values.end() && is_complex_type(meta->second.dtype);
     };
     for (const NamedArgument& input : node.inputs) {
       if (complex(input.value)) return true;
@@ -330,7 +333,9 @@ class Driver {
         throw Refusal{common::Code::kCorrupt, "its graph gives another number of results"};
       }
       for (size_t i = 0; i < names.size(); ++i) {
-        context_.define_value(names[i], inner.at(results[i]));
+        auto result = inner.find(results[i]);
+        if (result == inner.end()) throw Refusal{common::Code::kCorrupt, "a result is missing"};
+        context_.define_value(names[i], result->second);
       }
     });
     return status;
@@ -392,6 +397,13 @@ class Driver {
     model_.user_outputs.push_back(out);
   }
 
+  void check_state(int input, NodeId value) const {
+    const auto& [type, shape] = types_[static_cast<size_t>(input)];
+    if (builder_.dtype(value) != type || builder_.shape(value) != shape) {
+      throw Refusal{common::Code::kCorrupt, "what the model writes does not fit what it replaces"};
+    }
+  }
+
   void outputs() {
     std::unordered_map<int, NodeId> written;
     for (size_t i = 0; i < model_.weights.size(); ++i) {
@@ -428,6 +440,7 @@ class Driver {
     for (size_t i = 0; i < model_.weights.size(); ++i) {
       auto found = written.find(static_cast<int>(i));
       if (found == written.end()) continue;
+      check_state(found->first, found->second);
       builder_.mutate(found->first, found->second);
       states_.push_back(found->first);
     }
@@ -440,6 +453,7 @@ class Driver {
   std::unordered_map<std::string, Expr> symbols_;
   Context context_;
   Model model_;
+  std::vector<std::pair<DType, Shape>> types_;  // of the graph's inputs
   std::unordered_map<std::string, int> positions_;
   std::unordered_map<std::string, int> by_target_;
   std::vector<std::string> folded_;

@@ -10,7 +10,7 @@ namespace {
 
 // Repeats the key's or value's heads so that they are as many as the query's.
 NodeId repeat_heads(Context& c, NodeId x, const Expr& heads) {
-  Shape shape = c.b.shape(x);
+  Sizes shape = c.b.shape(x);
   if (shape.size() < 3) c.refuse("grouped heads need a head axis");
   size_t axis = shape.size() - 3;
   auto times = common::exact_div(heads, shape[axis]);
@@ -33,7 +33,7 @@ void attention(Context& c) {
   if (c.number("dropout_p", 0) != 0) c.refuse("dropout is random; export the model in eval mode");
   int rank = c.b.rank(query);
   if (rank < 2 || c.b.rank(key) < 2 || c.b.rank(value) < 2) c.refuse("it takes matrices");
-  const Shape q_shape = c.b.shape(query);
+  const Sizes q_shape = c.b.shape(query);
   if (c.flag("enable_gqa", false)) {
     Expr heads = q_shape[q_shape.size() - 3];
     key = repeat_heads(c, key, heads);
@@ -50,7 +50,7 @@ void attention(Context& c) {
   double minus_infinity = -std::numeric_limits<double>::infinity();
   NodeId hidden = number_like(c, scores, minus_infinity);
   if (c.flag("is_causal", false)) {
-    Shape shape = c.b.shape(scores);
+    Sizes shape = c.b.shape(scores);
     scores = c.b.select(causal_mask(c, shape[shape.size() - 2], shape.back()), scores, hidden);
   }
   std::string_view mask_name = c.has("attn_mask") ? "attn_mask" : "attn_bias";

@@ -10,6 +10,7 @@ namespace {
 // Transforms of at most this many points, and of prime lengths, are one matrix product; longer
 // ones are split by their factors (Cooley and Tukey), so that work stays near n log n.
 constexpr int64_t kDirectLength = 64;
+constexpr int64_t kMaxLength = int64_t{1} << 30;
 
 struct Complex {
   NodeId real = 0;
@@ -50,7 +51,8 @@ Complex broadcasted(Context& c, Complex z, const Shape& shape) {
 }
 
 void set_parts(Context& c, Complex z, size_t k = 0) {
-  Shape shape = c.out_shape(k);
+  if (!c.out_is_complex(k)) c.refuse("the result should be complex");
+  Sizes shape = c.out_shape(k);
   shape.pop_back();
   z = broadcasted(c, z, shape);
   c.set_complex(join(c, z), k);
@@ -100,7 +102,7 @@ void conjugate(Context& c) {
 void negate(Context& c) { c.set_complex(negated(c, c.any_tensor("self"))); }
 
 View part_view(Context& c, int64_t part) {
-  Shape shape = c.b.shape(c.any_tensor("self"));
+  Sizes shape = c.b.shape(c.any_tensor("self"));
   int axis = static_cast<int>(shape.size()) - 1;
   View one = common::view_slice(shape, axis, part, 1, 1);
   auto view = common::view_compose(common::view_squeeze(one.shape, axis), one, c.b.symbols());
@@ -200,7 +202,7 @@ Complex transform(Context& c, NodeId real, std::optional<NodeId> imaginary, int6
   int64_t rest = n / factor;
   int rank = c.b.rank(real);
   auto fold = [&](NodeId x) {
-    Shape shape = c.b.shape(x);
+    Sizes shape = c.b.shape(x);
     shape.back() = factor;
     shape.push_back(rest);
     std::vector<int> order;
@@ -222,7 +224,7 @@ Complex transform(Context& c, NodeId real, std::optional<NodeId> imaginary, int6
   Complex outer = transform(c, turn(inner.real), turn(inner.imaginary), rest, rest, sign);
   auto unfold = [&](NodeId x) {
     NodeId ordered = c.b.permute(x, order);
-    Shape shape = c.b.shape(ordered);
+    Sizes shape = c.b.shape(ordered);
     shape.pop_back();
     shape.back() = n;
     NodeId line = c.b.reshape(ordered, shape);
@@ -233,8 +235,8 @@ Complex transform(Context& c, NodeId real, std::optional<NodeId> imaginary, int6
 
 int64_t known_length(Context& c, NodeId x, int axis) {
   Expr size = c.b.size(x, axis);
-  if (!size.is_constant() || size.constant() < 1) {
-    c.refuse("transforms of symbolic lengths are not supported");
+  if (!size.is_constant() || size.constant() < 1 || size.constant() > kMaxLength) {
+    c.refuse("transforms of symbolic or huge lengths are not supported");
   }
   return size.constant();
 }

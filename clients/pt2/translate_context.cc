@@ -278,7 +278,7 @@ const TensorMeta& Context::meta(size_t k) const {
   return graph_->tensor_values.at(outputs_[k]);
 }
 DType Context::out_dtype(size_t k) const { return ir_dtype(meta(k).dtype); }
-Shape Context::out_shape(size_t k) const { return shape_of(meta(k)); }
+Sizes Context::out_shape(size_t k) const { return shape_of(meta(k)); }
 Expr Context::out_size(int axis, size_t k) const {
   Shape shape = out_shape(k);
   if (axis < 0 || axis >= static_cast<int>(shape.size())) refuse("the result has another rank");
@@ -320,6 +320,12 @@ const Context::Value& Context::value(const std::string& name) const {
   auto found = values_.find(name);
   if (found == values_.end()) refuse(cat("'", name, "' is a value that lfarm does not follow"));
   return found->second;
+}
+
+const Context::Tensor& Context::tensor_value(const std::string& name) const {
+  auto* tensor = std::get_if<Tensor>(&value(name));
+  if (tensor == nullptr) refuse(cat("'", name, "' is no tensor"));
+  return *tensor;
 }
 
 NodeId Context::read(Tensor* tensor) {
@@ -365,7 +371,7 @@ NodeId Context::fit(NodeId value, size_t k, bool complex) const {
     refuse(cat("lfarm derives the dtype ", common::dtype_name(b.dtype(value)), ", the model says ",
                scalar_type_name(wanted.dtype)));
   }
-  Shape shape = shape_of(wanted);
+  Sizes shape = shape_of(wanted);
   if (b.shape(value) == shape) return value;
   bool same = shape.size() == b.shape(value).size();
   for (size_t i = 0; same && i < shape.size(); ++i) {
@@ -406,7 +412,7 @@ void Context::set_size(const Expr& value) {
 
 void Context::alias(std::string_view name, const View& view, size_t k) {
   if (!wants_output(k)) return;
-  Tensor out = std::get<Tensor>(value(tensor_name(name)));
+  Tensor out = tensor_value(tensor_name(name));
   NodeId before = read(&out);
   View exact = view;
   NodeId moved = b.view(before, view);
@@ -418,18 +424,18 @@ void Context::alias(std::string_view name, const View& view, size_t k) {
 }
 
 void Context::alias(std::string_view name, size_t k) {
-  Tensor tensor = std::get<Tensor>(value(tensor_name(name)));
+  Tensor tensor = tensor_value(tensor_name(name));
   alias(name, common::view_identity(b.shape(read(&tensor))), k);
 }
 
 void Context::unshare(size_t k) {
   if (!wants_output(k)) return;
-  auto& tensor = std::get<Tensor>(values_.at(outputs_[k]));
-  tensor = Tensor{add_storage(tensor.node, -1), {}, tensor.node, 0, tensor.complex};
+  Tensor tensor = tensor_value(outputs_[k]);
+  values_[outputs_[k]] = Tensor{add_storage(tensor.node, -1), {}, tensor.node, 0, tensor.complex};
 }
 
 void Context::mutate(std::string_view name, NodeId content) {
-  Tensor target = std::get<Tensor>(value(tensor_name(name)));
+  Tensor target = tensor_value(tensor_name(name));
   NodeId before = read(&target);
   NodeId cast = b.cast(content, b.dtype(before));
   if (!b.can_expand(cast, b.shape(before))) refuse("the written value has another shape");

@@ -71,7 +71,7 @@ class Context {
   bool wants_output(size_t k) const { return k < outputs_.size() && !outputs_[k].empty(); }
   DType out_dtype(size_t k = 0) const;
   // Of a complex result: with the last axis of two.
-  Shape out_shape(size_t k = 0) const;
+  Sizes out_shape(size_t k = 0) const;
   // One size of it; refuses an axis that isn't there.
   Expr out_size(int axis, size_t k = 0) const;
   bool out_is_complex(size_t k = 0) const;
@@ -134,6 +134,7 @@ class Context {
   const Argument& need(std::string_view name) const;
   const std::string& tensor_name(std::string_view name) const;
   const TensorMeta& meta(size_t k) const;
+  const Tensor& tensor_value(const std::string& name) const;
   NodeId read(Tensor* tensor);
   NodeId fit(NodeId value, size_t k, bool complex) const;
   int add_storage(NodeId value, int input);

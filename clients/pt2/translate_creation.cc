@@ -49,7 +49,7 @@ void linspace(Context& c) {
 }
 
 void eye(Context& c) {
-  Shape shape = c.out_shape();
+  Sizes shape = c.out_shape();
   NodeId same =
       c.b.binary(BinaryOp::kEqual, positions(c, shape[0], 0, 2), positions(c, shape[1], 1, 2));
   c.result(same);
@@ -75,7 +75,7 @@ void convert_copy(Context& c) {
 
 void copy_into(Context& c) {
   NodeId source = c.tensor("src");
-  Shape shape = c.out_shape();
+  Sizes shape = c.out_shape();
   if (!c.b.can_expand(source, shape)) c.refuse("the source does not fit");
   c.result(c.b.expand(source, shape));
 }
@@ -86,7 +86,7 @@ void diag_embed(Context& c) {
   int64_t offset = c.integer("offset", 0);
   int first = c.axis("dim1", rank + 1, -2);
   int second = c.axis("dim2", rank + 1, -1);
-  Shape shape = c.out_shape();
+  Sizes shape = c.out_shape();
   // Row and column meet on the diagonal, everything else is zero.
   Expr row = Expr::index(first) + Expr(offset < 0 ? offset : 0);
   View view;

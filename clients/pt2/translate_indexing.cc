@@ -33,7 +33,7 @@ void embedding(Context& c) {
   NodeId weight = c.tensor("weight");
   NodeId indices = c.tensor("indices");
   int rank = c.b.rank(indices);
-  Shape shape = c.b.shape(indices);
+  Sizes shape = c.b.shape(indices);
   shape.push_back(c.b.size(weight, 1));
   NodeId index = c.b.unsqueeze(indices, rank);
   c.set(c.b.gather(weight, {index}, shape, {Coordinate{0, {}}, Coordinate{-1, Expr::index(rank)}}));
@@ -89,7 +89,7 @@ bool has_mask(Context& c, const std::vector<std::optional<NodeId>>& indices) {
 }
 
 Addressed address(Context& c, NodeId data, std::vector<std::optional<NodeId>> indices) {
-  Shape from = c.b.shape(data);
+  Sizes from = c.b.shape(data);
   if (indices.size() > from.size()) c.refuse("more indices than axes");
   indices.resize(from.size());
   std::vector<int> indexed;
@@ -119,7 +119,7 @@ Addressed address(Context& c, NodeId data, std::vector<std::optional<NodeId>> in
   size_t trailing = out.shape.size() - start - block.size();
   for (int axis : indexed) {
     NodeId index = wrapped(c, *indices[at(axis)], from[at(axis)]);
-    Shape shape = c.b.shape(index);
+    Sizes shape = c.b.shape(index);
     shape.insert(shape.end(), trailing, Expr(1));
     out.coordinates[at(axis)] = {static_cast<int>(out.indices.size()), {}};
     out.indices.push_back(c.b.reshape(index, shape));
@@ -138,8 +138,8 @@ void index(Context& c) {
 // A mask over the leading axes blends: elsewhere the data stays, all-false masks included.
 void put_by_mask(Context& c, NodeId data, NodeId mask, NodeId values, bool accumulate) {
   if (c.b.rank(mask) > c.b.rank(data)) c.refuse("the mask has more axes than the data");
-  Shape shape = c.b.shape(mask);
-  Shape whole = c.b.shape(data);
+  Sizes shape = c.b.shape(mask);
+  Sizes whole = c.b.shape(data);
   Shape rest(whole.begin() + c.b.rank(mask), whole.end());
   shape.insert(shape.end(), rest.size(), Expr(1));
   NodeId condition = c.b.reshape(truth(c, mask), shape);
@@ -210,7 +210,7 @@ void put_slices(Context& c, ScatterMode mode, NodeId updates) {
     base = c.b.unsqueeze(base, 0);
     rank = 1;
   }
-  Shape shape = c.b.shape(base);
+  Sizes shape = c.b.shape(base);
   NodeId place = on_axis(c, wrapped(c, index, shape[at(axis)]), axis, rank);
   shape[at(axis)] = c.b.size(place, axis);
   if (c.b.rank(updates) != 0 && c.b.rank(updates) != rank) updates = c.b.reshape(updates, shape);
@@ -236,7 +236,7 @@ void index_select(Context& c) {
   NodeId x = c.tensor("self");
   if (c.b.rank(x) == 0) return c.set(c.b.reshape(x, c.out_shape()));
   int axis = c.axis("dim", c.b.rank(x));
-  Shape shape = c.b.shape(x);
+  Sizes shape = c.b.shape(x);
   NodeId place = on_axis(c, c.tensor("index"), axis, c.b.rank(x));
   shape[at(axis)] = c.b.size(place, axis);
   c.set(c.b.gather(x, {place}, shape, along(c.b.rank(x), axis)));
@@ -262,7 +262,7 @@ void take_along_dim(Context& c) {
   }
   int axis = c.axis("dim", c.b.rank(x));
   index = wrapped(c, index, c.b.size(x, axis));
-  Shape shape = c.out_shape();
+  Sizes shape = c.out_shape();
   Shape wide = shape;
   wide[at(axis)] = c.b.size(x, axis);
   if (!c.b.can_expand(index, shape) || !c.b.can_expand(x, wide)) c.refuse("the index does not fit");
@@ -387,7 +387,7 @@ void index_reduce(Context& c) {
     rank = 1;
   }
   NodeId place = on_axis(c, wrapped(c, c.tensor("index"), c.b.size(base, axis)), axis, rank);
-  Shape shape = c.b.shape(base);
+  Sizes shape = c.b.shape(base);
   shape[at(axis)] = c.b.size(place, axis);
   if (c.b.shape(source) != shape) c.refuse("the source does not fit");
   reduce_into(c, base, c.text("reduce", ""), c.flag("include_self", true),

@@ -108,7 +108,7 @@ std::string spell_out(Context& c, std::string text, int rank, int ellipsis_rank)
 
 // The operand with its axes in the order of `labels`, repeated labels on the diagonal.
 NodeId aligned(Context& c, const Term& term, const std::string& labels) {
-  Shape shape = c.b.shape(term.value);
+  Sizes shape = c.b.shape(term.value);
   View view;
   for (char label : labels) {
     size_t at = term.labels.find(label);

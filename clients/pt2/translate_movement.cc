@@ -14,7 +14,14 @@ size_t at(int axis) { return static_cast<size_t>(axis); }
 int logical_rank(Context& c, std::string_view name = "self") {
   return c.b.rank(c.any_tensor(name)) - (c.is_complex(name) ? 1 : 0);
 }
-Shape shape_of(Context& c, std::string_view name = "self") { return c.b.shape(c.any_tensor(name)); }
+Sizes shape_of(Context& c, std::string_view name = "self") { return c.b.shape(c.any_tensor(name)); }
+
+// An axis that a view runs along: a scalar has none.
+int axis_argument(Context& c, std::string_view name, std::optional<int64_t> fallback) {
+  int rank = logical_rank(c);
+  if (rank == 0) c.refuse("it takes a tensor with axes");
+  return fallback ? c.axis(name, rank, *fallback) : c.axis(name, rank);
+}
 
 View composed(Context& c, const View& outer, const View& inner) {
   auto view = common::view_compose(outer, inner, c.b.symbols());
@@ -24,8 +31,8 @@ View composed(Context& c, const View& outer, const View& inner) {
 
 // The operand in the shape that the archive gives the result.
 void reshape(Context& c) {
-  Shape from = shape_of(c);
-  Shape to = c.out_shape();
+  Sizes from = shape_of(c);
+  Sizes to = c.out_shape();
   Expr difference = c.b.simplify(common::element_count(from) - common::element_count(to));
   if (difference.is_constant() && !difference.is_constant(0)) c.refuse("the element counts differ");
   c.alias("self", common::view_reshape(from, to, c.b.bounds()));
@@ -118,16 +125,16 @@ Expr start_position(Context& c, const Expr& start, const Expr& size) {
 }
 
 void slice(Context& c) {
-  int axis = c.axis("dim", logical_rank(c), 0);
-  Shape shape = shape_of(c);
+  int axis = axis_argument(c, "dim", 0);
+  Sizes shape = shape_of(c);
   int64_t step = c.integer("step", 1);
   Expr start = start_position(c, c.size("start", 0), shape[at(axis)]);
   c.alias("self", common::view_slice(shape, axis, start, c.out_size(axis), step));
 }
 
 void narrow(Context& c) {
-  int axis = c.axis("dim", logical_rank(c));
-  Shape shape = shape_of(c);
+  int axis = axis_argument(c, "dim", std::nullopt);
+  Sizes shape = shape_of(c);
   Expr start = start_position(c, c.size("start"), shape[at(axis)]);
   c.alias("self", common::view_slice(shape, axis, start, c.size("length"), 1));
 }
@@ -138,16 +145,16 @@ View select_view(Context& c, const Shape& shape, int axis, const Expr& position)
 }
 
 void select(Context& c) {
-  int axis = c.axis("dim", logical_rank(c));
-  Shape shape = shape_of(c);
+  int axis = axis_argument(c, "dim", std::nullopt);
+  Sizes shape = shape_of(c);
   Expr index = c.size("index");
   if (c.b.bounds().upper(index) < 0) index = index + shape[at(axis)];
   c.alias("self", select_view(c, shape, axis, index));
 }
 
 void unbind(Context& c) {
-  int axis = c.axis("dim", logical_rank(c), 0);
-  Shape shape = shape_of(c);
+  int axis = axis_argument(c, "dim", 0);
+  Sizes shape = shape_of(c);
   for (size_t k = 0; k < c.output_count(); ++k) {
     c.alias("self", select_view(c, shape, axis, static_cast<int64_t>(k)), k);
   }
@@ -155,8 +162,8 @@ void unbind(Context& c) {
 
 // Consecutive pieces of the sizes that the archive gives the results.
 void split(Context& c) {
-  int axis = c.axis("dim", logical_rank(c), 0);
-  Shape shape = shape_of(c);
+  int axis = axis_argument(c, "dim", 0);
+  Sizes shape = shape_of(c);
   Expr start = 0;
   for (size_t k = 0; k < c.output_count(); ++k) {
     if (!c.wants_output(k)) c.refuse("a piece has no name");
@@ -168,7 +175,7 @@ void split(Context& c) {
 
 void diagonal(Context& c) {
   int rank = logical_rank(c);
-  Shape shape = shape_of(c);
+  Sizes shape = shape_of(c);
   int64_t offset = c.integer("offset", 0);
   int first = c.axis("dim1", rank, 0);
   int second = c.axis("dim2", rank, 1);
@@ -194,7 +201,7 @@ void unfold(Context& c) {
   int rank = logical_rank(c);
   int axis = c.axis("dimension", rank);
   if (c.is_complex("self")) c.refuse("complex numbers are not supported here");
-  Shape shape = shape_of(c);
+  Sizes shape = shape_of(c);
   if (rank == 0) return c.alias("self", common::view_unsqueeze(shape, 0));
   c.alias("self",
           common::view_unfold(shape, axis, c.out_size(axis), c.integer("size"), c.integer("step")));
@@ -235,7 +242,7 @@ NodeId remap(Context& c, NodeId x, int axis, const Expr& length, Index index) {
 
 void roll(Context& c) {
   NodeId x = c.tensor("self");
-  Shape shape = c.b.shape(x);
+  Sizes shape = c.b.shape(x);
   std::vector<int64_t> shifts = c.integers("shifts");
   std::vector<int64_t> dims = c.integers("dims", {});
   bool flat = dims.empty();
@@ -256,8 +263,8 @@ void roll(Context& c) {
 
 void repeat(Context& c) {
   NodeId x = c.tensor("self");
-  Shape out = c.out_shape();
-  Shape shape = c.b.shape(x);
+  Sizes out = c.out_shape();
+  Sizes shape = c.b.shape(x);
   if (out.size() < shape.size()) c.refuse("fewer repeats than axes");
   size_t lead = out.size() - shape.size();
   View view;
@@ -367,7 +374,7 @@ void scatter_view(Context& c, const View& view) {
 void slice_scatter(Context& c) {
   NodeId base = c.tensor("self");
   int axis = c.axis("dim", c.b.rank(base), 0);
-  Shape shape = c.b.shape(base);
+  Sizes shape = c.b.shape(base);
   Expr size = shape[at(axis)];
   Expr start = c.b.simplify(common::min(start_position(c, c.size("start", 0), size), size));
   Expr end = c.size("end", INT64_MAX);
@@ -381,7 +388,7 @@ void slice_scatter(Context& c) {
 void select_scatter(Context& c) {
   NodeId base = c.tensor("self");
   int axis = c.axis("dim", c.b.rank(base));
-  Shape shape = c.b.shape(base);
+  Sizes shape = c.b.shape(base);
   Expr index = c.size("index");
   if (c.b.bounds().upper(index) < 0) index = index + shape[at(axis)];
   scatter_view(c, select_view(c, shape, axis, index));

@@ -110,7 +110,7 @@ void batch_norm(Context& c) {
 
 void group_norm(Context& c) {
   NodeId x = float_tensor(c, "input");
-  Shape shape = c.b.shape(x);
+  Sizes shape = c.b.shape(x);
   int rank = c.b.rank(x);
   if (rank < 2) c.refuse("it takes channels on axis 1");
   int64_t groups = c.integer(c.has("group") ? "group" : "num_groups");

@@ -248,7 +248,7 @@ void median(Context& c, bool ignore_nan) {
   Expr size = c.b.size(x, axis);
   NodeId order = c.b.sort_indices(x, axis, false);
   NodeId place = c.b.size_scalar(DType::kInt64, common::floor_div(size - 1, 2));
-  Shape kept = c.b.shape(x);
+  Sizes kept = c.b.shape(x);
   kept[at(axis)] = 1;
   NodeId index = c.b.expand(place, kept);
   if (common::is_float(c.b.dtype(x))) {
@@ -302,7 +302,10 @@ void diff(Context& c) {
   if (c.has("append")) parts.push_back(c.b.cast(c.tensor("append"), c.b.dtype(x)));
   if (parts.size() > 1) x = c.b.concat(parts, axis);
   x = c.b.cast(x, compute_dtype(c.b.dtype(x)));
-  for (int64_t i = c.integer("n", 1); i > 0; --i) {
+  constexpr int64_t kMaxOrder = 64;
+  int64_t order = c.integer("n", 1);
+  if (order > kMaxOrder) c.refuse("differences of such an order are not supported");
+  for (int64_t i = order; i > 0; --i) {
     Expr rest = c.b.size(x, axis) - 1;
     NodeId after = c.b.slice(x, axis, 1, rest);
     NodeId before = c.b.slice(x, axis, 0, rest);

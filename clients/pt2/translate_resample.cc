@@ -23,11 +23,11 @@ double step_between(Context& c, int64_t in, int64_t out, bool align_corners, siz
   return static_cast<double>(in) / static_cast<double>(out);
 }
 
-struct Sizes {
+struct Lengths {
   int64_t in = 0;
   int64_t out = 0;
 };
-Sizes known_sizes(Context& c, NodeId x, int axis) {
+Lengths known_sizes(Context& c, NodeId x, int axis) {
   Expr in = c.b.size(x, axis);
   Expr out = c.out_size(axis);
   if (!in.is_constant() || !out.is_constant()) c.refuse("symbolic sizes are not supported here");
@@ -36,7 +36,7 @@ Sizes known_sizes(Context& c, NodeId x, int axis) {
 
 NodeId pick_along(Context& c, NodeId x, int axis, NodeId index) {
   int rank = c.b.rank(x);
-  Shape shape = c.b.shape(x);
+  Sizes shape = c.b.shape(x);
   shape[at(axis)] = c.b.size(index, 0);
   Shape line(at(rank), Expr(1));
   line[at(axis)] = shape[at(axis)];
@@ -52,7 +52,7 @@ std::string_view resampled_name(Context& c) { return c.has("input") ? "input" : 
 void upsample_nearest(Context& c) {
   NodeId x = c.tensor(resampled_name(c));
   for (int axis = 2; axis < c.b.rank(x); ++axis) {
-    Sizes sizes = known_sizes(c, x, axis);
+    Lengths sizes = known_sizes(c, x, axis);
     double step = step_between(c, sizes.in, sizes.out, false, at(axis - 2));
     NodeId place = c.b.iota(DType::kFloat32, sizes.out);
     NodeId from = c.b.unary(UnaryOp::kFloor, mul(c, place, step));
@@ -68,7 +68,7 @@ void upsample_linear(Context& c) {
   bool align = c.flag("align_corners", false);
   DType d = c.b.dtype(x);
   for (int axis = 2; axis < c.b.rank(x); ++axis) {
-    Sizes sizes = known_sizes(c, x, axis);
+    Lengths sizes = known_sizes(c, x, axis);
     double step = step_between(c, sizes.in, sizes.out, align, at(axis - 2));
     NodeId place = c.b.iota(d, sizes.out);
     NodeId from =
@@ -112,7 +112,7 @@ void grid_sample(Context& c, int spatial) {
   bool align = c.flag("align_corners", false);
   if (mode > 1) c.refuse("cubic interpolation is not supported");
   if (c.b.rank(x) != spatial + 2 || c.b.rank(grid) != spatial + 2) c.refuse("the ranks differ");
-  Shape out = c.out_shape();
+  Sizes out = c.out_shape();
   int rank = spatial + 2;
   std::vector<int64_t> sizes;
   std::vector<NodeId> place;  // one for each spatial axis, shaped (batch, 1, *out)
@@ -162,12 +162,12 @@ void grid_sample(Context& c, int spatial) {
 void pixel_shuffle(Context& c) {
   NodeId x = c.tensor("self");
   int64_t r = c.integer("upscale_factor");
-  Shape s = c.b.shape(x);
+  Sizes s = c.b.shape(x);
   size_t n = s.size();
   if (n < 3) c.refuse("it takes images");
   auto channels = common::exact_div(s[n - 3], r * r);
   if (!channels) c.refuse("the factor does not divide the channels");
-  Shape split(s.begin(), s.end() - 3);
+  Shape split = s.without_last(3);
   int lead = static_cast<int>(split.size());
   split.insert(split.end(), {*channels, r, r, s[n - 2], s[n - 1]});
   std::vector<int> order;
@@ -179,13 +179,13 @@ void pixel_shuffle(Context& c) {
 void pixel_unshuffle(Context& c) {
   NodeId x = c.tensor("self");
   int64_t r = c.integer("downscale_factor");
-  Shape s = c.b.shape(x);
+  Sizes s = c.b.shape(x);
   size_t n = s.size();
   if (n < 3) c.refuse("it takes images");
   auto height = common::exact_div(s[n - 2], r);
   auto width = common::exact_div(s[n - 1], r);
   if (!height || !width) c.refuse("the factor does not divide the sizes");
-  Shape split(s.begin(), s.end() - 2);
+  Shape split = s.without_last(2);
   int lead = static_cast<int>(split.size());
   split.insert(split.end(), {*height, r, *width, r});
   std::vector<int> order;

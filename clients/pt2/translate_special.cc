@@ -135,8 +135,12 @@ void cdist(Context& c) {
 
 void pdist(Context& c) {
   NodeId x = float_tensor(c, "self");
-  const Shape shape = c.b.shape(x);
-  if (shape.size() != 2 || !shape[0].is_constant()) c.refuse("it takes a matrix of known size");
+  const Sizes shape = c.b.shape(x);
+  // The pairs' positions are constants of the graph, and so are few.
+  constexpr int64_t kMaxRows = 32;
+  if (shape.size() != 2 || !shape[0].is_constant() || shape[0].constant() > kMaxRows) {
+    c.refuse("it takes a matrix of at most 32 rows");
+  }
   std::vector<int64_t> first, second;
   for (int64_t i = 0; i < shape[0].constant(); ++i) {
     for (int64_t j = i + 1; j < shape[0].constant(); ++j) {
@@ -155,7 +159,7 @@ void pdist(Context& c) {
 void diagflat(Context& c) {
   NodeId x = flatten(c, c.tensor("self"));
   int64_t offset = c.integer("offset", 0);
-  Shape shape = c.out_shape();
+  Sizes shape = c.out_shape();
   Expr row = Expr::index(0) + Expr(offset < 0 ? offset : 0);
   View view{shape, {row}, {{row, c.b.size(x, 0)}}, 0};
   NodeId rows = positions(c, shape[0], 0, 2);
@@ -324,7 +328,7 @@ void embedding_bag(Context& c) {
   NodeId place = c.b.cast(positions(c, shape[0], 0, 2), c.b.dtype(offsets));
   NodeId begun = c.b.binary(BinaryOp::kLessEqual, c.b.unsqueeze(offsets, 0), place);
   NodeId bag = add(c, c.b.reduce(ReduceOp::kSum, c.b.cast(begun, DType::kInt64), {1}), -1.0);
-  Shape out = c.out_shape();
+  Sizes out = c.out_shape();
   std::vector<Coordinate> where = {Coordinate{0, {}}, Coordinate{-1, Expr::index(1)}};
   NodeId sum =
       c.b.scatter(ScatterMode::kAdd, c.b.full(d, out, 0), rows, {c.b.unsqueeze(bag, 1)}, where);
@@ -342,13 +346,13 @@ void nonzero_static(Context& c) {
   NodeId x = c.tensor("self");
   int64_t size = c.integer("size");
   int64_t fill = c.integer("fill_value", -1);
-  Shape shape = c.b.shape(x);
+  Sizes shape = c.b.shape(x);
   NodeId mask = flatten(c, truth(c, x));
   NodeId order = add(c, c.b.scan(ScanOp::kSum, c.b.cast(mask, DType::kInt64), 0), -1.0);
   NodeId place = c.b.select(mask, order, c.b.scalar_int(DType::kInt64, size));
   NodeId position = c.b.iota(DType::kInt64, c.b.size(mask, 0));
   std::vector<NodeId> columns;
-  Expr below = element_count(shape);
+  Expr below = common::element_count(shape);
   for (const Expr& extent : shape) {
     auto rest = common::exact_div(below, extent);
     if (!rest) c.refuse("an empty shape");
@@ -374,8 +378,8 @@ void grouped_matmul(Context& c, std::string_view rows_name, std::string_view exp
     c.refuse("only rows times a stack of matrices are supported");
   }
   if (c.has("bias")) c.refuse("a bias is not supported");
-  const Shape xs = c.b.shape(x);
-  const Shape es = c.b.shape(experts);
+  const Sizes xs = c.b.shape(x);
+  const Sizes es = c.b.shape(experts);
   if (xs[1] != es[1]) c.refuse("the inner sizes differ");
   DType d = compute_dtype(c.b.dtype(x));
   NodeId row = c.b.cast(positions(c, xs[0], 0, 2), c.b.dtype(ends));

@@ -17,6 +17,9 @@ std::vector<int64_t> per_axis(Context& c, std::string_view name, int spatial,
   if (out.empty()) out = std::move(fallback);
   if (out.size() == 1) out.resize(at(spatial), out[0]);
   if (static_cast<int>(out.size()) != spatial) c.refuse(std::string(name) + " has another length");
+  // Only paddings may be zero or (to crop) negative.
+  bool positive = std::all_of(out.begin(), out.end(), [](int64_t number) { return number > 0; });
+  if (name != "padding" && !positive) c.refuse(std::string(name) + " must be positive");
   return out;
 }
 
@@ -31,7 +34,7 @@ Expr tap(const Window& w, size_t k, const Expr& o, const Expr& t) {
 
 // (batch, channel, *sizes) to (batch, channel, *out, *kernel), `fill` outside of the operand.
 NodeId windows(Context& c, NodeId x, const Window& w, const Shape& out, double fill) {
-  Shape shape = c.b.shape(x);
+  Sizes shape = c.b.shape(x);
   size_t spatial = w.kernel.size();
   size_t lead = shape.size() - spatial;
   View view;
@@ -66,7 +69,7 @@ struct ProductAxes {
 
 NodeId spread_input(Context& c, NodeId x, const Convolution& conv, const ProductAxes& axes,
                     const Shape& shape) {
-  Shape from = c.b.shape(x);
+  Sizes from = c.b.shape(x);
   View view;
   view.shape = shape;
   view.shape[at(axes.channel_out)] = 1;
@@ -177,8 +180,9 @@ void convolution(Context& c, bool transposed) {
   conv.window.padding =
       by_name ? std::vector<int64_t>(at(spatial), 0) : per_axis(c, "padding", spatial, {0});
   if (by_name) apply_padding_mode(c, &conv.window);
-  Shape out = c.out_shape();
+  Sizes out = c.out_shape();
   if (unbatched) out.insert(out.begin(), Expr(1));
+  if (c.b.rank(x) != static_cast<int>(out.size())) c.refuse("the result has another rank");
   NodeId y = convolve(c, x, weight, conv, out);
   if (auto bias = c.optional_tensor("bias")) {
     Shape shape(at(spatial + 2), Expr(1));
@@ -205,9 +209,9 @@ Pooling pooling(Context& c, int spatial) {
   p.window.stride = per_axis(c, "stride", spatial, p.window.kernel);
   p.window.padding = per_axis(c, "padding", spatial, {0});
   p.window.dilation = per_axis(c, "dilation", spatial, {1});
-  Shape out = c.out_shape();
+  Sizes out = c.out_shape();
   if (c.b.rank(p.x) < spatial + 1) c.refuse("the input has another rank");
-  p.out.assign(out.end() - spatial, out.end());
+  p.out = out.last(at(spatial));
   return p;
 }
 
@@ -228,8 +232,8 @@ Peak peak(Context& c, NodeId windowed, int spatial, bool with_place) {
   Peak out;
   out.value = c.b.reduce(ReduceOp::kMax, windowed, last(rank, spatial));
   if (!with_place) return out;
-  Shape shape = c.b.shape(windowed);
-  Shape joined(shape.begin(), shape.end() - spatial);
+  Sizes shape = c.b.shape(windowed);
+  Shape joined = shape.without_last(at(spatial));
   Expr taps = 1;
   for (int k = rank - spatial; k < rank; ++k) taps *= c.b.size(windowed, k);
   joined.push_back(taps);
@@ -259,8 +263,8 @@ void max_pool(Context& c, int spatial) {
   Pooling p = pooling(c, spatial);
   DType d = compute_dtype(c.b.dtype(p.x));
   NodeId x = c.b.cast(p.x, d);
-  Shape shape = c.b.shape(x);
-  Shape sizes(shape.end() - spatial, shape.end());
+  Sizes shape = c.b.shape(x);
+  Sizes sizes = shape.last(at(spatial));
   bool with_place = c.wants_output(1);
   Peak top = peak(c, windows(c, x, p.window, p.out, least(d)), spatial, with_place);
   c.result(top.value);
@@ -296,8 +300,8 @@ void avg_pool(Context& c, int spatial) {
   Pooling p = pooling(c, spatial);
   DType d = compute_dtype(c.b.dtype(p.x));
   NodeId x = c.b.cast(p.x, d);
-  Shape shape = c.b.shape(x);
-  Shape sizes(shape.end() - spatial, shape.end());
+  Sizes shape = c.b.shape(x);
+  Sizes sizes = shape.last(at(spatial));
   NodeId windowed = windows(c, x, p.window, p.out, 0);
   NodeId total = c.b.reduce(ReduceOp::kSum, windowed, last(c.b.rank(windowed), spatial));
   if (c.has("divisor_override")) {
@@ -330,9 +334,10 @@ struct Adaptive {
 
 Adaptive adaptive(Context& c, NodeId x, int spatial, double fill) {
   Adaptive out;
-  Shape shape = c.b.shape(x);
-  Shape to = c.out_shape();
-  if (c.b.rank(x) < spatial) c.refuse("the input has another rank");
+  Sizes shape = c.b.shape(x);
+  Sizes to = c.out_shape();
+  if (shape.size() != to.size()) c.refuse("the result has another rank");
+  to.last(at(spatial));  // refuses fewer axes
   size_t lead = shape.size() - at(spatial);
   View view;
   for (size_t k = 0; k < lead; ++k) {
@@ -342,8 +347,10 @@ Adaptive adaptive(Context& c, NodeId x, int spatial, double fill) {
   for (int k = 0; k < spatial; ++k) {
     Expr size = shape[lead + at(k)];
     Expr length = to[to.size() - at(spatial - k)];
-    if (!size.is_constant() || !length.is_constant() || length.constant() < 1) {
-      c.refuse("adaptive pooling of symbolic sizes is not supported");
+    constexpr int64_t kMaxSize = 1 << 20;
+    if (!size.is_constant() || !length.is_constant() || length.constant() < 1 ||
+        length.constant() > kMaxSize || size.constant() > kMaxSize) {
+      c.refuse("adaptive pooling of symbolic or huge sizes is not supported");
     }
     int64_t n = size.constant();
     int64_t m = length.constant();
@@ -376,7 +383,7 @@ std::optional<NodeId> rounded_sum(Context& c, const Adaptive& a, int spatial) {
   for (int64_t size : a.widest) taps *= size;
   DType narrow = c.out_dtype();
   if (spatial != 3 || !common::is_half(narrow) || taps > kMaxTaps) return std::nullopt;
-  Shape joined = c.b.shape(a.windowed);
+  Sizes joined = c.b.shape(a.windowed);
   joined.resize(joined.size() - at(spatial));
   joined.push_back(taps);
   NodeId line = c.b.reshape(a.windowed, joined);
@@ -441,7 +448,7 @@ void im2col(Context& c) {
   w.padding = per_axis(c, "padding", 2, {0});
   w.dilation = per_axis(c, "dilation", 2, {1});
   NodeId x = c.tensor("self");
-  Shape shape = c.b.shape(x);
+  Sizes shape = c.b.shape(x);
   if (shape.size() < 3) c.refuse("the input has another rank");
   Shape out;
   for (size_t k = 0; k < 2; ++k) {
@@ -462,7 +469,7 @@ void max_pool_backward(Context& c) {
   NodeId x = c.tensor("self");
   NodeId gradient = c.tensor("grad_output");
   NodeId indices = c.tensor("indices");
-  Shape shape = c.b.shape(x);
+  Sizes shape = c.b.shape(x);
   if (shape.size() < 3 || c.b.shape(gradient) != c.b.shape(indices)) c.refuse("the ranks differ");
   DType d = compute_dtype(c.b.dtype(x));
   auto flat = [&](const Shape& from) {
