@@ -330,8 +330,8 @@ static double lf_erfinv_f64(double y) {
         ((((0.012229801 * z - 0.329097515) * z + 1.442710462) * z - 2.118377725) * z + 1);
   } else {
     double z = __builtin_sqrt(-__builtin_log((1 - a) / 2));
-    x = __builtin_copysign(((1.641345311 * z + 3.429567803) * z - 1.624906493) * z - 1.970840454, y) /
-        ((1.637067800 * z + 3.543889200) * z + 1);
+    x = ((1.641345311 * z + 3.429567803) * z - 1.624906493) * z - 1.970840454;
+    x = __builtin_copysign(x, y) / ((1.637067800 * z + 3.543889200) * z + 1);
   }
   for (int step = 0; step < 2; ++step) {
     x -= (__builtin_erf(x) - y) / (1.12837916709551257390 * __builtin_exp(-x * x));

@@ -2,6 +2,7 @@
 
 namespace worker {
 
+// Long because it is one text.
 std::string_view cpu_preamble_base() {
   return R"C(#include <stdint.h>
 #define LF_INLINE static inline __attribute__((always_inline))
@@ -10,7 +11,8 @@ std::string_view cpu_preamble_base() {
 // A loop without dependences between its steps: SIMD width in elements (0 = the compiler's choice)
 // and how many vectors a step handles.
 #if defined(__clang__)
-#define LF_VECTOR_LOOP(width, unroll) LF_PRAGMA(clang loop vectorize(assume_safety) LF_WIDTH_##width LF_COUNT_##unroll)
+#define LF_VECTOR_LOOP(width, unroll) \
+  LF_PRAGMA(clang loop vectorize(assume_safety) LF_WIDTH_##width LF_COUNT_##unroll)
 #define LF_WIDTH_0
 #define LF_WIDTH_4 vectorize_width(4)
 #define LF_WIDTH_8 vectorize_width(8)
@@ -137,7 +139,8 @@ LF_INLINE int32_t lf_low_key_f32(float x) {
   return x != x ? INT32_MIN : b ^ ((b >> 31) & 0x7fffffff);
 }
 LF_INLINE float lf_from_key_f32(int32_t k) {
-  return k == INT32_MIN ? __builtin_nanf("") : lf_f32_bits((uint32_t)(k ^ ((k >> 31) & 0x7fffffff)));
+  int32_t bits = k ^ ((k >> 31) & 0x7fffffff);
+  return k == INT32_MIN ? __builtin_nanf("") : lf_f32_bits((uint32_t)bits);
 }
 LF_INLINE int64_t lf_top_key_f64(double x) {
   int64_t b = (int64_t)lf_bits_f64(x);
