@@ -119,6 +119,12 @@ inline HostTensor random_tensor(Random& random, DType dtype, const std::vector<i
 // Kernels that are compiled in one run and then checked one by one.
 class KernelBatch {
  public:
+  KernelBatch() : KernelBatch(worker::detect_cpu_target()) {}
+  // Code for a target that this machine can run.
+  explicit KernelBatch(const Target& target)
+      : vector_bytes_(worker::vector_bytes(target)),
+        compiler_(worker::Compiler::find(target).value()) {}
+
   // Adds a kernel with random inputs of the given sizes (one list per body input).
   void add(Template form, Schedule schedule, const Graph& body, std::vector<HostTensor> inputs) {
     Case c{{form, std::move(schedule), canonical(body)}, std::move(inputs), {}};
@@ -126,7 +132,7 @@ class KernelBatch {
   }
 
   void compile() {
-    CpuCodeGenerator generator;
+    CpuCodeGenerator generator(vector_bytes_);
     std::string text = generator.preamble();
     std::vector<std::string> seen;
     for (Case& c : cases_) {
@@ -142,7 +148,7 @@ class KernelBatch {
       fputs(text.c_str(), f);
       fclose(f);
     }
-    auto object = shared_compiler().compile(text, 300'000);
+    auto object = compiler_.compile(text, 300'000);
     ASSERT_TRUE(object.ok()) << object.error().message;
     loaded_ = std::make_unique<LoadedObject>(*object);
   }
@@ -242,6 +248,8 @@ class KernelBatch {
   static std::string describe_case(const Case& c) {
     return cat(print(c.kernel), "\n", c.source.text);
   }
+  int vector_bytes_;
+  worker::Compiler compiler_;
   std::vector<Case> cases_;
   std::unique_ptr<LoadedObject> loaded_;
 };

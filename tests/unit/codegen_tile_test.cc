@@ -130,6 +130,28 @@ TEST(CodegenTile, BatchedAttentionShapes) {
   batch.check_all(1e-4);
 }
 
+TEST(CodegenTile, LesserTargets) {
+  Random random(28);
+  for (const char* name : {"cpu-x86_64-avx2", "cpu-x86_64"}) {
+    if (worker::detect_cpu_target().name.substr(0, 10) != "cpu-x86_64" ||
+        worker::detect_cpu_target().name == "cpu-x86_64") {
+      GTEST_SKIP() << "this machine cannot run " << name;
+    }
+    KernelBatch batch(Target{name});
+    for (DType dtype : {DType::kFloat32, DType::kFloat64, DType::kBfloat16}) {
+      add_product(batch, random, dtype, 37, 75, 300, false, true, {});
+      add_product(batch, random, dtype, 37, 75, 300, true, false, {});
+    }
+    GraphBuilder b;
+    NodeId x = input(b, DType::kFloat32, {70, 90});
+    b.output(b.permute(
+        b.raw({Op::kSoftmax, DType::kFloat32, b.shape(x), {x}, SoftmaxAttr{1, false}}), {1, 0}));
+    batch.add(Template::kLoops, {}, b.finish(), {random_tensor(random, DType::kFloat32, {70, 90})});
+    batch.compile();
+    batch.check_all(3e-4);
+  }
+}
+
 TEST(CodegenTile, Convolutions) {
   Random random(26);
   KernelBatch batch;
