@@ -109,7 +109,8 @@ NodeId Builder::permute(NodeId x, const std::vector<int>& order) {
 }
 
 NodeId Builder::expand(NodeId x, const Shape& to) {
-  Shape wanted = to;
+  // The shape may lie in a node that moves when nodes are added.
+  Shape wanted = to;  // NOLINT(performance-unnecessary-copy-initialization)
   check_sizes(wanted);
   if (!can_expand(x, wanted)) {
     refuse_operands(cat("the shape ", common::shape_text(shape(x)), " cannot be expanded to ",
@@ -119,7 +120,8 @@ NodeId Builder::expand(NodeId x, const Shape& to) {
 }
 
 NodeId Builder::reshape(NodeId x, const Shape& to) {
-  Shape wanted = to;
+  // The shape may lie in a node that moves when nodes are added.
+  Shape wanted = to;  // NOLINT(performance-unnecessary-copy-initialization)
   check_sizes(wanted);
   Expr difference = simplify(common::element_count(shape(x)) - common::element_count(wanted));
   need(!difference.is_constant() || difference.is_constant(0), "the element counts differ");
@@ -250,7 +252,8 @@ void Builder::check_coordinates(const std::vector<common::Coordinate>& coordinat
 
 NodeId Builder::gather(NodeId data, const std::vector<NodeId>& indices, const Shape& places,
                        std::vector<common::Coordinate> coordinates) {
-  Shape wanted = places;
+  // The shape may lie in a node that moves when nodes are added.
+  Shape wanted = places;  // NOLINT(performance-unnecessary-copy-initialization)
   check_sizes(wanted);
   check_coordinates(coordinates, data, indices, wanted);
   need(!indices.empty() || wanted.empty(), "no index is given");

@@ -58,6 +58,7 @@ void log_sigmoid(Context& c) {
 
 }  // namespace
 
+// Long because it is a table: one row per operator.
 void add_activation_operators(OperatorTable* t) {
   t->add("aten.sigmoid",
          [](Context& c) { c.result(c.b.unary(UnaryOp::kSigmoid, float_tensor(c, "self"))); });

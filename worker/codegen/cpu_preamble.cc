@@ -3,6 +3,7 @@
 namespace worker {
 
 // Long because it is one text.
+// Long because it is one piece of C text.
 std::string_view cpu_preamble_base() {
   return R"C(#include <stdint.h>
 #define LF_INLINE static inline __attribute__((always_inline))
