@@ -35,11 +35,11 @@ void attention(Context& c) {
   if (rank < 2 || c.b.rank(key) < 2 || c.b.rank(value) < 2) c.refuse("it takes matrices");
   const Sizes q_shape = c.b.shape(query);
   if (c.flag("enable_gqa", false)) {
-    Expr heads = q_shape[q_shape.size() - 3];
+    const Expr& heads = q_shape[q_shape.size() - 3];
     key = repeat_heads(c, key, heads);
     value = repeat_heads(c, value, heads);
   }
-  Expr width = q_shape.back();
+  const Expr& width = q_shape.back();
   if (!c.has("scale") && !width.is_constant()) c.refuse("the head size is symbolic");
   double scale =
       c.has("scale") ? c.number("scale", 1) : 1 / std::sqrt(static_cast<double>(width.constant()));

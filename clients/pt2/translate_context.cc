@@ -138,7 +138,7 @@ std::vector<int64_t> Context::integers(std::string_view name) {
   return out;
 }
 std::vector<int64_t> Context::integers(std::string_view name, std::vector<int64_t> fallback) {
-  return has(name) ? integers(name) : fallback;
+  return has(name) ? integers(name) : std::move(fallback);
 }
 
 Scalar Context::scalar(std::string_view name) {

@@ -44,7 +44,8 @@ void linspace(Context& c) {
   NodeId from_start = add(c, start, mul(c, step, place));
   NodeId to_go = sub(c, c.b.scalar(wide, static_cast<double>(steps - 1)), place);
   NodeId from_end = sub(c, end, mul(c, step, to_go));
-  NodeId first_half = less(c, place, static_cast<double>(steps / 2));
+  int64_t middle = steps / 2;
+  NodeId first_half = less(c, place, static_cast<double>(middle));
   c.result(c.b.select(first_half, from_start, from_end));
 }
 

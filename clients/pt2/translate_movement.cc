@@ -322,7 +322,7 @@ NodeId pad(Context& c, NodeId x, const std::vector<Expr>& amounts, const std::st
     int axis = c.b.rank(x) - 1 - static_cast<int>(i / 2);
     if (axis < 0) c.refuse("more paddings than axes");
     Expr before = amounts[i];
-    Expr after = amounts[i + 1];
+    const Expr& after = amounts[i + 1];
     if (before.is_constant(0) && after.is_constant(0)) continue;
     Expr size = c.b.size(x, axis);
     Expr length = size + before + after;

@@ -151,7 +151,8 @@ void grid_sample(Context& c, int spatial) {
       indices.push_back(c.b.cast(at_corner, DType::kInt64));
       coordinates.push_back({k, {}});
     }
-    Shape spread = out;
+    // The shape may lie in a node that moves when nodes are added.
+    Shape spread = out;  // NOLINT(performance-unnecessary-copy-initialization)
     NodeId value = c.b.gather(x, indices, spread, coordinates);
     total = r(add(c, total, r(mul(c, value, weight))));
   }

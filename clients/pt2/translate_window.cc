@@ -118,7 +118,8 @@ NodeId spread_weight(Context& c, NodeId w, const Convolution& conv, const Produc
 
 NodeId convolve(Context& c, NodeId x, NodeId weight, const Convolution& conv, const Shape& out) {
   int spatial = static_cast<int>(conv.window.kernel.size());
-  Expr channels_out = out[1];
+  // The shape may lie in a node that moves when nodes are added.
+  Expr channels_out = out[1];  // NOLINT(performance-unnecessary-copy-initialization)
   Expr channels_in = c.b.size(x, 1);
   auto group_out = common::exact_div(channels_out, conv.groups);
   auto group_in = common::exact_div(channels_in, conv.groups);
@@ -413,7 +414,8 @@ void adaptive_avg_pool(Context& c, int spatial) {
     NodeId last_one =
         add(c, mul(c, add(c, o, 1.0), static_cast<double>(n)), static_cast<double>(m - 1));
     NodeId end = c.b.binary(BinaryOp::kFloorDiv, last_one, divisor);
-    NodeId width = n % m == 0 ? number_like(c, total, static_cast<double>(n / m))
+    int64_t whole = n / m;
+    NodeId width = n % m == 0 ? number_like(c, total, static_cast<double>(whole))
                               : c.b.cast(sub(c, end, start), d);
     total = div(c, total, width);
   }

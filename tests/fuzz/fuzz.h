@@ -8,6 +8,8 @@
 #include <vector>
 
 // One input. Returns 0; aborts when a property does not hold.
+// libFuzzer prescribes the name.
+// NOLINTNEXTLINE(readability-identifier-naming)
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 namespace fuzz {
