@@ -168,6 +168,12 @@ function(lfarm_test name)
   add_test(NAME ${ARG_LABEL}.${name} COMMAND test_${name})
   set_tests_properties(${ARG_LABEL}.${name} PROPERTIES
     LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT})
+  if(LFARM_SANITIZE MATCHES "thread")
+    # Executor children are meant to die of their candidates' signals, not to report them.
+    string(JOIN ":" options suppressions=${CMAKE_SOURCE_DIR}/tests/tsan.supp
+           ignore_noninstrumented_modules=1 handle_segv=0 handle_abort=0 handle_sigbus=0)
+    set_tests_properties(${ARG_LABEL}.${name} PROPERTIES ENVIRONMENT "TSAN_OPTIONS=${options}")
+  endif()
 endfunction()
 
 # lfarm_fuzz(pickle SOURCE pickle_fuzz.cc COMPONENTS clients/pt2)
