@@ -53,6 +53,11 @@ class Parser {
     return true;
   }
 
+  // Divisors must not be zero; the expressions' own arithmetic takes that for granted.
+  common::Error zero() const {
+    return common::corrupt(cat("size expression '", text_, "' divides by zero"));
+  }
+
   // The exact quotient where there is one, as torch's own divisions without remainder are.
   static Expr whole(const Quotient& q) {
     if (q.below.is_constant(1)) return q.above;
@@ -77,6 +82,7 @@ class Parser {
     int64_t n = e.constant();
     if (n > kMaxPower || n < -kMaxPower) return unknown("a large power");
     Quotient out{1, 1};
+    if (n < 0 && base.above.is_constant(0)) return zero();
     Quotient factor = n < 0 ? Quotient{base.below, base.above} : base;
     for (int64_t i = 0; i < (n < 0 ? -n : n); ++i) out = times(out, factor);
     return out;
@@ -100,15 +106,18 @@ class Parser {
     for (;;) {
       if (take("//")) {
         LFARM_ASSIGN_OR_RETURN(Quotient right, signed_power());
+        if (whole(right).is_constant(0)) return zero();
         left = {common::floor_div(whole(left), whole(right)), 1};
       } else if (take("*")) {
         LFARM_ASSIGN_OR_RETURN(Quotient right, signed_power());
         left = times(left, right);
       } else if (take("/")) {
         LFARM_ASSIGN_OR_RETURN(Quotient right, signed_power());
+        if (right.above.is_constant(0)) return zero();
         left = times(left, {right.below, right.above});
       } else if (take("%")) {
         LFARM_ASSIGN_OR_RETURN(Quotient right, signed_power());
+        if (whole(right).is_constant(0)) return zero();
         left = {common::mod(whole(left), whole(right)), 1};
       } else {
         return left;
@@ -189,6 +198,9 @@ class Parser {
       LFARM_ASSIGN_OR_RETURN(Quotient argument, sum());
       arguments.push_back(argument);
     }
+    bool divides = name == "Rational" || name == "IntTrueDiv" || name == "CleanDiv" ||
+                   name == "FloorDiv" || name == "CeilDiv" || name == "Mod" || name == "PythonMod";
+    if (divides && arguments.size() == 2 && whole(arguments[1]).is_constant(0)) return zero();
     if (auto value = apply(name, arguments)) return *value;
     if (name == "Pow" && arguments.size() == 2) return power(arguments[0], arguments[1]);
     return unknown(cat("the function '", name, "'"));

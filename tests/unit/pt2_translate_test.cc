@@ -64,6 +64,9 @@ TEST(Sympy, RefusesWhatItDoesNotKnow) {
        {"", "s0 +", "(s0", "Max(s0", "s0 s77", "Symbol('s0", "99999999999999999999"}) {
     EXPECT_EQ(parsed(text).rfind("error", 0), 0u) << text;
   }
+  for (const char* text : {"s0//0", "s0 % 0", "s0/0", "Mod(s0, 0)", "FloorDiv(1, 0)", "0**-1"}) {
+    EXPECT_NE(parsed(text).find("divides by zero"), std::string::npos) << text;
+  }
   EXPECT_EQ(parsed(std::string(100000, '(')).rfind("error", 0), 0u) << "deep nesting";
 }
 
