@@ -243,6 +243,9 @@ TEST(WireSocket, DealersReconnectAndTell) {
   EXPECT_NE(dealer.connection().error().message.find("lost"), std::string::npos);
   RouterSocket router = must_bind_again(context, endpoint);
   ASSERT_TRUE(peers.until(&router, &dealer, [&] { return dealer.counters().ready == 2; }));
+  // The new connection may be lost again before this looks; what came first is told in order.
+  ASSERT_GE(events.size(), 3u);
+  events.resize(3, ConnectionEvent::Kind::kReady);
   EXPECT_EQ(events,
             (std::vector{ConnectionEvent::Kind::kReady, ConnectionEvent::Kind::kDisconnected,
                          ConnectionEvent::Kind::kReady}));
