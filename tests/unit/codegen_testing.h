@@ -166,7 +166,7 @@ class KernelBatch {
     std::vector<GuardedMemory> memory;
     for (const HostTensor& t : c.inputs) {
       memory.emplace_back(t.bytes().size());
-      std::memcpy(memory.back().data(), t.data(), t.bytes().size());
+      std::copy_n(t.bytes().begin(), t.bytes().size(), memory.back().data());
     }
     std::vector<HostTensor> outputs;
     for (const GraphOutput& output : body.outputs) {
@@ -193,8 +193,8 @@ class KernelBatch {
       EXPECT_TRUE(memory[m].intact()) << "buffer " << m << " overrun\n" << c.source.text;
     }
     for (size_t k_out = 0; k_out < outputs.size(); ++k_out) {
-      std::memcpy(outputs[k_out].mutable_bytes().data(), memory[c.inputs.size() + k_out].data(),
-                  outputs[k_out].bytes().size());
+      std::copy_n(memory[c.inputs.size() + k_out].data(), outputs[k_out].bytes().size(),
+                  outputs[k_out].mutable_bytes().begin());
     }
     return outputs;
   }
