@@ -15,9 +15,11 @@ check: packages  ## build everything, check formatting, lint, and run all tests
 
 build: packages  ## binaries in build/bin; installs missing Debian packages first
 	@cmake --preset release
-	@cmake --build build
+	@cmake --build build --target binaries
 
-test: build  ## only the tests; LABELS='unit|sim' chooses
+test: packages  ## only the tests; LABELS='unit|sim' chooses
+	@cmake --preset release
+	@cmake --build build
 	@ctest --test-dir build --output-on-failure -j $$(nproc) -L '^($(LABELS))$$'
 
 format:  ## rewrite the sources in house style

@@ -127,6 +127,8 @@ function(lfarm_component path)
 endfunction()
 
 # lfarm_executable(lfarm-worker SOURCE worker/agent/main.cc COMPONENTS worker/agent)
+# The target `binaries` makes all of these and no tests.
+add_custom_target(binaries)
 function(lfarm_executable name)
   cmake_parse_arguments(ARG "" "SOURCE" "COMPONENTS;LIBRARIES" ${ARGN})
   add_executable(${name} ${CMAKE_SOURCE_DIR}/${ARG_SOURCE})
@@ -136,6 +138,7 @@ function(lfarm_executable name)
     target_link_libraries(${name} PRIVATE ${target})
   endforeach()
   target_link_libraries(${name} PRIVATE ${ARG_LIBRARIES})
+  add_dependencies(binaries ${name})
   lfarm_tidy(${name} ${CMAKE_SOURCE_DIR}/${ARG_SOURCE})
 endfunction()
 
