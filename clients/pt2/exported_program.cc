@@ -172,6 +172,13 @@ Status check_stored_tensor(const StoredTensor& tensor, std::string_view name) {
   if (bytes == 0 || rank > kMaxRank || rank != tensor.strides.size() || tensor.storage_offset < 0) {
     return corrupt(cat("weight '", name, "' has no valid dtype, sizes and strides"));
   }
+  int64_t elements = 1;
+  for (int64_t size : tensor.sizes) {
+    if (size < 0 || (size > 0 && (__builtin_mul_overflow(elements, size, &elements) ||
+                                  elements > kMaxWeightElements))) {
+      return corrupt(cat("weight '", name, "' has an impossible size"));
+    }
+  }
   int64_t capacity = static_cast<int64_t>(tensor.storage.size() / bytes);
   int64_t last = tensor.storage_offset;
   bool empty = false;

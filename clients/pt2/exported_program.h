@@ -20,6 +20,8 @@ namespace clients {
 // Nested graphs of higher-order operators, and tensor ranks, that are read.
 inline constexpr int kMaxGraphDepth = 16;
 inline constexpr size_t kMaxRank = 64;
+// Elements a weight may have; zero strides let an archive claim any number of them.
+inline constexpr int64_t kMaxWeightElements = int64_t{1} << 40;
 
 // One size, stride or offset of a tensor, or the value of a symbolic integer.
 struct Extent {

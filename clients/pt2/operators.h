@@ -3,6 +3,7 @@
 
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "clients/pt2/translate_context.h"
 
@@ -16,31 +17,63 @@ using Translator = void (*)(Context& c);
 class OperatorTable {
  public:
   void add(std::string_view name, Translator translator) { rows_[name] = translator; }
-  // The form for nodes that read or give a complex tensor; others use the plain form.
-  void add_complex(std::string_view name, Translator translator) { complex_[name] = translator; }
-  // Null when the operator is unknown.
-  Translator find(std::string_view target, bool complex) const;
+  // The form for nodes that read or give a complex tensor.
+  void add_complex(std::string_view name, Translator translator) {
+    complex_[name] = {Form::kOwn, translator, {}, {}};
+  }
+  // Complex nodes run the plain form on the real and on the imaginary parts: for operators that
+  // are linear in all their tensors together, as movement and sums are. `factor` names a real
+  // argument that multiplies, and so is the same for both.
+  void add_linear(std::string_view name, std::string_view factor = {}) {
+    complex_[name] = {Form::kLinear, nullptr, factor, {}};
+  }
+  // Complex nodes run the plain form on each pair of parts of the two arguments, as products do.
+  void add_bilinear(std::string_view name, std::string_view first, std::string_view second) {
+    complex_[name] = {Form::kBilinear, nullptr, first, second};
+  }
+  // Translates the context's node, whose target is "aten.add.Tensor", say; `complex`: it reads or
+  // gives a complex tensor. False, and nothing done, when the operator is unknown.
+  bool translate(Context& c, std::string_view target, bool complex) const;
+  bool knows(std::string_view target) const;
+
+  // Names in order, for the list in the documentation.
+  std::vector<std::string_view> names() const;
+  bool takes_complex(std::string_view name) const { return complex_.contains(name); }
 
  private:
-  using Rows = std::unordered_map<std::string_view, Translator>;
-  static Translator find(const Rows& rows, std::string_view target);
-  Rows rows_;
-  Rows complex_;
+  enum class Form { kOwn, kLinear, kBilinear };
+  struct ComplexRow {
+    Form form{};
+    Translator translator = nullptr;  // kOwn
+    std::string_view first, second;   // kLinear: the factor; kBilinear: the factors
+  };
+  std::unordered_map<std::string_view, Translator> rows_;
+  std::unordered_map<std::string_view, ComplexRow> complex_;
 };
+
+// Every operator that can be translated.
+const OperatorTable& operator_table();
 
 void add_activation_operators(OperatorTable* table);
 void add_attention_operators(OperatorTable* table);
+void add_batch_norm_operators(OperatorTable* table);
 void add_complex_operators(OperatorTable* table);
+void add_complex_math_operators(OperatorTable* table);
+void add_composite_operators(OperatorTable* table);
 void add_creation_operators(OperatorTable* table);
+void add_fourier_operators(OperatorTable* table);
 void add_indexing_operators(OperatorTable* table);
+void add_loss_operators(OperatorTable* table);
 void add_matmul_operators(OperatorTable* table);
 void add_movement_operators(OperatorTable* table);
 void add_norm_operators(OperatorTable* table);
 void add_pointwise_operators(OperatorTable* table);
 void add_reduction_operators(OperatorTable* table);
+void add_refused_operators(OperatorTable* table);
 void add_resample_operators(OperatorTable* table);
 void add_special_operators(OperatorTable* table);
 void add_state_operators(OperatorTable* table);
+void add_statistics_operators(OperatorTable* table);
 void add_window_operators(OperatorTable* table);
 
 }  // namespace clients

@@ -23,25 +23,6 @@ bool is_complex_type(ScalarType type) {
   return type == ScalarType::kComplex64 || type == ScalarType::kComplex128;
 }
 
-OperatorTable all_operators() {
-  OperatorTable table;
-  add_activation_operators(&table);
-  add_attention_operators(&table);
-  add_complex_operators(&table);
-  add_creation_operators(&table);
-  add_indexing_operators(&table);
-  add_matmul_operators(&table);
-  add_movement_operators(&table);
-  add_norm_operators(&table);
-  add_pointwise_operators(&table);
-  add_reduction_operators(&table);
-  add_resample_operators(&table);
-  add_special_operators(&table);
-  add_state_operators(&table);
-  add_window_operators(&table);
-  return table;
-}
-
 std::string_view short_target(const ExportNode& node) {
   std::string_view target = node.target;
   if (target.starts_with(kTargetPrefix)) target.remove_prefix(kTargetPrefix.size());
@@ -69,7 +50,9 @@ StoredTensor as_reals(StoredTensor tensor) {
   if (!is_complex_type(tensor.dtype)) return tensor;
   bool wide = tensor.dtype == ScalarType::kComplex128;
   tensor.dtype = wide ? ScalarType::kFloat64 : ScalarType::kFloat32;
-  for (int64_t& stride : tensor.strides) stride *= 2;
+  for (size_t k = 0; k < tensor.strides.size(); ++k) {
+    tensor.strides[k] = tensor.sizes[k] > 1 ? tensor.strides[k] * 2 : 0;
+  }
   tensor.storage_offset *= 2;
   tensor.sizes.push_back(2);
   tensor.strides.push_back(1);
@@ -111,7 +94,6 @@ class Driver {
   Driver(const ExportedProgram& program, std::unordered_set<std::string> state_constants)
       : program_(program),
         state_constants_(std::move(state_constants)),
-        table_(all_operators()),
         context_(&builder_, &symbols_) {}
 
   // After run(): folded constants that were written into, and so are state.
@@ -251,15 +233,16 @@ class Driver {
 
   Status graph(const ExportGraph& graph) {
     for (const ExportNode& node : graph.nodes) {
-      Translator translator = table_.find(short_target(node), touches_complex(graph, node));
-      if (translator == nullptr && nested_graph(node) != nullptr) {
+      const OperatorTable& table = operator_table();
+      if (!table.knows(short_target(node)) && nested_graph(node) != nullptr) {
         LFARM_RETURN_IF_ERROR(inline_graph(graph, node));
         continue;
       }
-      if (translator == nullptr) return refusal(node, common::Code::kUnsupported, "");
       context_.begin(graph, node);
       try {
-        translator(context_);
+        if (!table.translate(context_, short_target(node), touches_complex(graph, node))) {
+          return refusal(node, common::Code::kUnsupported, "");
+        }
         write_back(node);
       } catch (const Refusal& refused) {
         return refusal(node, refused.code, refused.message);
@@ -448,7 +431,6 @@ class Driver {
 
   const ExportedProgram& program_;
   std::unordered_set<std::string> state_constants_;
-  OperatorTable table_;
   Builder builder_;
   std::unordered_map<std::string, Expr> symbols_;
   Context context_;
@@ -463,29 +445,6 @@ class Driver {
 };
 
 }  // namespace
-
-Translator OperatorTable::find(std::string_view target, bool complex) const {
-  if (complex) {
-    if (Translator special = find(complex_, target)) return special;
-  }
-  return find(rows_, target);
-}
-
-Translator OperatorTable::find(const Rows& rows, std::string_view target) {
-  auto lookup = [&rows](std::string_view name) {
-    auto found = rows.find(name);
-    return found == rows.end() ? nullptr : found->second;
-  };
-  if (Translator exact = lookup(target)) return exact;
-  size_t dot = target.rfind('.');
-  if (dot == std::string_view::npos) return nullptr;
-  std::string_view name = target.substr(0, dot);
-  if (Translator any = lookup(name)) return any;
-  if (!name.ends_with('_') || name.ends_with("__")) return nullptr;
-  name.remove_suffix(1);
-  if (Translator any = lookup(std::string(name) + std::string(target.substr(dot)))) return any;
-  return lookup(name);
-}
 
 Result<Model> translate(const ExportedProgram& program) {
   std::unordered_set<std::string> state = likely_written(program.graph);

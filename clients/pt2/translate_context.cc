@@ -49,19 +49,59 @@ bool Context::is_tensor(std::string_view name) const {
   return argument != nullptr && std::holds_alternative<TensorArgument>(*argument);
 }
 
+bool Context::is_tensor_list(std::string_view name) const {
+  const Argument* argument = find(name);
+  return argument != nullptr && std::holds_alternative<TensorListArgument>(*argument);
+}
+
 const std::string& Context::tensor_name(std::string_view name) const {
   auto* tensor = std::get_if<TensorArgument>(&need(name));
   if (tensor == nullptr) refuse(cat("argument '", name, "' is no tensor"));
   return tensor->name;
 }
 
-NodeId Context::tensor(std::string_view name) {
-  const std::string& value = tensor_name(name);
-  if (name_is_complex(value)) refuse("complex numbers are not supported here");
-  return read(value);
+Part Context::part_of(std::string_view name) const {
+  for (const auto& [argument, part] : parts_) {
+    bool item = name.size() > argument.size() && name[argument.size()] == '[';
+    if (!argument.empty() && name.starts_with(argument) && (name.size() == argument.size() || item))
+      return part;
+  }
+  return others_;
 }
 
-NodeId Context::any_tensor(std::string_view name) { return read(tensor_name(name)); }
+NodeId Context::read_part(const std::string& value, Part part) {
+  NodeId x = read(value);
+  bool complex = name_is_complex(value);
+  if (part == Part::kWhole) {
+    if (complex) refuse("complex numbers are not supported here");
+    return x;
+  }
+  if (complex) {
+    int last = b.rank(x) - 1;
+    x = b.squeeze(b.slice(x, last, part == Part::kImaginary ? 1 : 0, 1), last);
+  } else if (!common::is_float(b.dtype(x)) || part == Part::kReal) {
+    return x;
+  }
+  bool zero = part == Part::kZero || (part == Part::kImaginary && !complex);
+  return zero ? b.full(b.dtype(x), b.shape(x), 0) : x;
+}
+
+std::vector<std::optional<NodeId>> Context::read_parts(Part others, Parts parts) {
+  others_ = others;
+  parts_ = std::move(parts);
+  std::vector<std::optional<NodeId>> out = std::move(collected_);
+  collected_.assign(others == Part::kWhole ? 0 : outputs_.size(), std::nullopt);
+  return out;
+}
+
+NodeId Context::tensor(std::string_view name) {
+  return read_part(tensor_name(name), part_of(name));
+}
+
+NodeId Context::any_tensor(std::string_view name) {
+  Part part = part_of(name);
+  return part == Part::kWhole ? read(tensor_name(name)) : read_part(tensor_name(name), part);
+}
 
 std::optional<NodeId> Context::optional_tensor(std::string_view name) {
   if (!has(name)) return std::nullopt;
@@ -69,7 +109,7 @@ std::optional<NodeId> Context::optional_tensor(std::string_view name) {
 }
 
 bool Context::is_complex(std::string_view name) const {
-  return is_tensor(name) && name_is_complex(tensor_name(name));
+  return part_of(name) == Part::kWhole && is_tensor(name) && name_is_complex(tensor_name(name));
 }
 
 std::vector<std::optional<NodeId>> Context::optional_tensors(std::string_view name) {
@@ -77,8 +117,8 @@ std::vector<std::optional<NodeId>> Context::optional_tensors(std::string_view na
   if (list == nullptr) refuse(cat("argument '", name, "' is no list of tensors"));
   std::vector<std::optional<NodeId>> out;
   for (const std::string& item : list->names) {
-    if (!item.empty() && name_is_complex(item)) refuse("complex numbers are not supported here");
-    out.push_back(item.empty() ? std::nullopt : std::optional<NodeId>(read(item)));
+    Part part = part_of(cat(name, "[", out.size(), "]"));
+    out.push_back(item.empty() ? std::nullopt : std::optional<NodeId>(read_part(item, part)));
   }
   return out;
 }
@@ -141,9 +181,29 @@ std::vector<int64_t> Context::integers(std::string_view name, std::vector<int64_
   return has(name) ? integers(name) : std::move(fallback);
 }
 
+namespace {
+
+// Numbers that stand for an element, not for a factor of one.
+bool is_element(std::string_view name) {
+  return name == "value" || name == "fill_value" || name == "other" || name == "self" ||
+         name == "s" || name == "start" || name == "end";
+}
+
+}  // namespace
+
 Scalar Context::scalar(std::string_view name) {
   const Argument& argument = need(name);
   Scalar out;
+  Part part = part_of(name);
+  if (auto* number = std::get_if<ComplexArgument>(&argument)) {
+    if (part == Part::kWhole) refuse("complex numbers are not supported here");
+    if (!is_element(name) && number->imaginary != 0) refuse("complex factors are not supported");
+    out.kind = Scalar::Kind::kFloat;
+    if (part == Part::kReal || !is_element(name)) out.number = number->real;
+    if (part == Part::kImaginary && is_element(name)) out.number = number->imaginary;
+    return out;
+  }
+  if (is_element(name) && (part == Part::kImaginary || part == Part::kZero)) return out;
   if (auto* real = std::get_if<double>(&argument)) {
     out.kind = Scalar::Kind::kFloat;
     out.number = *real;
@@ -159,9 +219,24 @@ Scalar Context::scalar(std::string_view name) {
   return out;
 }
 
+std::optional<ComplexArgument> Context::complex_number(std::string_view name) const {
+  const Argument* argument = find(name);
+  auto* number = argument == nullptr ? nullptr : std::get_if<ComplexArgument>(argument);
+  return number == nullptr ? std::nullopt : std::optional<ComplexArgument>(*number);
+}
+
 const std::vector<double>* Context::floats(std::string_view name) const {
   const Argument* argument = find(name);
   return argument == nullptr ? nullptr : std::get_if<std::vector<double>>(argument);
+}
+
+std::vector<double> Context::numbers(std::string_view name) {
+  const Argument& argument = need(name);
+  if (const auto* list = floats(name)) return *list;
+  if (std::holds_alternative<double>(argument)) return {number(name, 0)};
+  std::vector<double> out;
+  for (int64_t value : integers(name)) out.push_back(static_cast<double>(value));
+  return out;
 }
 
 double Context::number(std::string_view name, double fallback) {
@@ -185,6 +260,27 @@ std::string Context::text(std::string_view name, std::string_view fallback) {
   return *value;
 }
 
+namespace {
+
+// The name of a symbolic number, or nothing for other arguments and for constants.
+const std::string* number_name(const Argument& argument) {
+  const std::string* name = nullptr;
+  if (auto* value = std::get_if<SymIntArgument>(&argument)) name = &value->name;
+  if (auto* value = std::get_if<SymFloatArgument>(&argument)) name = &value->name;
+  if (auto* value = std::get_if<SymBoolArgument>(&argument)) name = &value->name;
+  return name == nullptr || name->empty() ? nullptr : name;
+}
+
+}  // namespace
+
+std::optional<NodeId> Context::data_number(std::string_view name) {
+  const Argument* argument = find(name);
+  const std::string* value = argument == nullptr ? nullptr : number_name(*argument);
+  if (value == nullptr || !values_.contains(*value)) return std::nullopt;
+  if (!std::holds_alternative<Tensor>(values_.at(*value))) return std::nullopt;
+  return read(*value);
+}
+
 std::optional<DType> Context::dtype(std::string_view name) {
   const Argument* argument = find(name);
   if (argument == nullptr) return std::nullopt;
@@ -206,6 +302,12 @@ int wrap_axis(const Context& c, int64_t axis, int rank) {
 int Context::axis(std::string_view name, int rank) { return wrap_axis(*this, integer(name), rank); }
 int Context::axis(std::string_view name, int rank, int64_t fallback) {
   return wrap_axis(*this, integer(name, fallback), rank);
+}
+
+std::vector<int> Context::ordered_axes(std::string_view name, int rank) {
+  std::vector<int> out;
+  for (int64_t axis : integers(name, {})) out.push_back(wrap_axis(*this, axis, rank));
+  return out;
 }
 
 std::vector<int> Context::axes(std::string_view name, int rank) {
@@ -267,9 +369,8 @@ Expr Context::expr_of(const Extent& extent) const {
 Shape Context::shape_of(const TensorMeta& meta) const {
   Shape shape;
   for (const Extent& size : meta.sizes) shape.push_back(b.simplify(expr_of(size)));
-  if (meta.dtype == ScalarType::kComplex64 || meta.dtype == ScalarType::kComplex128) {
-    shape.push_back(2);
-  }
+  bool complex = meta.dtype == ScalarType::kComplex64 || meta.dtype == ScalarType::kComplex128;
+  if (complex && others_ == Part::kWhole) shape.push_back(2);
   return shape;
 }
 
@@ -286,6 +387,7 @@ Expr Context::out_size(int axis, size_t k) const {
 }
 bool Context::out_is_complex(size_t k) const {
   ScalarType type = meta(k).dtype;
+  if (others_ != Part::kWhole) return false;
   return type == ScalarType::kComplex64 || type == ScalarType::kComplex128;
 }
 
@@ -389,6 +491,10 @@ NodeId Context::fit(NodeId value, size_t k, bool complex) const {
 void Context::set(NodeId value, size_t k) {
   if (!wants_output(k)) return;
   NodeId fitted = fit(value, k, false);
+  if (others_ != Part::kWhole) {
+    collected_[k] = fitted;
+    return;
+  }
   values_[outputs_[k]] = Tensor{add_storage(fitted, -1), {}, fitted, 0, false};
 }
 
@@ -410,8 +516,15 @@ void Context::set_size(const Expr& value) {
   }
 }
 
+void Context::set_data_number(NodeId value) {
+  for (const Argument& output : node->outputs) {
+    if (const std::string* name = number_name(output)) define_tensor(*name, value, false, -1);
+  }
+}
+
 void Context::alias(std::string_view name, const View& view, size_t k) {
   if (!wants_output(k)) return;
+  if (others_ != Part::kWhole) return set(b.view(tensor(name), view), k);
   Tensor out = tensor_value(tensor_name(name));
   NodeId before = read(&out);
   View exact = view;
@@ -424,17 +537,19 @@ void Context::alias(std::string_view name, const View& view, size_t k) {
 }
 
 void Context::alias(std::string_view name, size_t k) {
+  if (others_ != Part::kWhole) return set(this->tensor(name), k);
   Tensor tensor = tensor_value(tensor_name(name));
   alias(name, common::view_identity(b.shape(read(&tensor))), k);
 }
 
 void Context::unshare(size_t k) {
-  if (!wants_output(k)) return;
+  if (!wants_output(k) || others_ != Part::kWhole) return;
   Tensor tensor = tensor_value(outputs_[k]);
   values_[outputs_[k]] = Tensor{add_storage(tensor.node, -1), {}, tensor.node, 0, tensor.complex};
 }
 
 void Context::mutate(std::string_view name, NodeId content) {
+  if (others_ != Part::kWhole) refuse("writing into complex tensors is not supported here");
   Tensor target = tensor_value(tensor_name(name));
   NodeId before = read(&target);
   NodeId cast = b.cast(content, b.dtype(before));

@@ -23,6 +23,10 @@ struct Scalar {
   double value() const;  // refuses a size that isn't constant
 };
 
+// Which part of complex arguments a translator for real tensors sees. A real argument is its own
+// real part; indices and masks are the same in every part.
+enum class Part { kWhole, kReal, kImaginary, kZero };
+
 // The values of one graph while it is translated, and the node that is being translated.
 //
 // Tensors that share memory in PyTorch share a storage here: an operator that writes into one of
@@ -38,6 +42,7 @@ class Context {
   // refuse a missing argument.
   bool has(std::string_view name) const;  // given and not None
   bool is_tensor(std::string_view name) const;
+  bool is_tensor_list(std::string_view name) const;
   NodeId tensor(std::string_view name);
   // Also takes complex tensors, with their last axis of two.
   NodeId any_tensor(std::string_view name);
@@ -55,14 +60,21 @@ class Context {
   // Null when the argument is no list of floats.
   const std::vector<double>* floats(std::string_view name) const;
   double number(std::string_view name, double fallback);
+  // One number or a list of them, of any kind.
+  std::vector<double> numbers(std::string_view name);
   bool flag(std::string_view name, bool fallback);
   bool is_text(std::string_view name) const;
   std::string text(std::string_view name, std::string_view fallback);
   Scalar scalar(std::string_view name);
+  std::optional<ComplexArgument> complex_number(std::string_view name) const;
+  // The value of a number argument that only the data knows (from item()), as a scalar tensor.
+  std::optional<NodeId> data_number(std::string_view name);
   std::optional<DType> dtype(std::string_view name);
   // Counted from the front; refuses an axis outside [-rank, rank). A scalar has the one axis 0.
   int axis(std::string_view name, int rank);
   int axis(std::string_view name, int rank, int64_t fallback);
+  // In the order given; refuses an axis that isn't there.
+  std::vector<int> ordered_axes(std::string_view name, int rank);
   // Sorted and distinct; every axis when the argument is missing, None or empty.
   std::vector<int> axes(std::string_view name, int rank);
 
@@ -74,6 +86,7 @@ class Context {
   Sizes out_shape(size_t k = 0) const;
   // One size of it; refuses an axis that isn't there.
   Expr out_size(int axis, size_t k = 0) const;
+  // False while parts are read.
   bool out_is_complex(size_t k = 0) const;
 
   // Results. `set` refuses a value whose dtype or shape is not what the archive says; `result`
@@ -82,6 +95,8 @@ class Context {
   void result(NodeId value, size_t k = 0);
   void set_complex(NodeId value, size_t k = 0);
   void set_size(const Expr& value);
+  // The result is a number that only the data knows.
+  void set_data_number(NodeId value);
   // Result k is a view of the tensor argument's memory.
   void alias(std::string_view name, const View& view, size_t k = 0);
   // Result k is the argument itself.
@@ -91,6 +106,13 @@ class Context {
   // Writes new content, cast and broadcast to the argument's type, into the tensor argument and
   // every tensor that shares its memory.
   void mutate(std::string_view name, NodeId content);
+
+  // Until it is called again, arguments are read by their parts: those named in `parts` as it
+  // says (a list's item k as "name[k]"), others as `others`. Numbers that are a value, not a
+  // factor, are zero outside of the real part. Results are collected, not set; the collected ones
+  // of the part before are returned. kWhole ends it.
+  using Parts = std::vector<std::pair<std::string_view, Part>>;
+  std::vector<std::optional<NodeId>> read_parts(Part others, Parts parts = {});
 
   [[noreturn]] void refuse(std::string_view why) const;
 
@@ -136,6 +158,8 @@ class Context {
   const TensorMeta& meta(size_t k) const;
   const Tensor& tensor_value(const std::string& name) const;
   NodeId read(Tensor* tensor);
+  Part part_of(std::string_view name) const;
+  NodeId read_part(const std::string& value, Part part);
   NodeId fit(NodeId value, size_t k, bool complex) const;
   int add_storage(NodeId value, int input);
 
@@ -145,6 +169,9 @@ class Context {
   std::vector<std::string> outputs_;
   Scope values_;
   std::vector<Storage> storages_;
+  Part others_ = Part::kWhole;
+  Parts parts_;
+  std::vector<std::optional<NodeId>> collected_;
 };
 
 }  // namespace clients

@@ -400,7 +400,7 @@ void index_reduce(Context& c) {
 
 // The n-th true place takes the n-th element of the source.
 void masked_scatter(Context& c) {
-  NodeId x = c.tensor("self");
+  NodeId x = c.b.expand(c.tensor("self"), c.out_shape());
   NodeId mask = c.b.expand(truth(c, c.tensor("mask")), c.b.shape(x));
   NodeId source = flatten(c, c.tensor("source"));
   NodeId flat = c.b.cast(flatten(c, mask), DType::kInt64);

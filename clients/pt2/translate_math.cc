@@ -48,6 +48,9 @@ Operand operand(Context& c, std::string_view name) {
   Operand out;
   if (c.is_tensor(name)) {
     out.node = c.tensor(name);
+  } else if (auto number = c.data_number(name)) {
+    out.node = *number;
+    out.is_number = true;
   } else {
     out.scalar = c.scalar(name);
   }
@@ -65,6 +68,10 @@ DType promote(Context& c, const std::vector<Operand>& operands) {
   for (const Operand& item : operands) {
     if (!item.node) {
       numbers = std::max(numbers.value_or(kBoolCategory), category(item.scalar));
+      continue;
+    }
+    if (item.is_number) {
+      numbers = std::max(numbers.value_or(kBoolCategory), category(c.b.dtype(*item.node)));
       continue;
     }
     std::optional<DType>& slot = c.b.rank(*item.node) > 0 ? with_axes : without_axes;
@@ -134,6 +141,17 @@ NodeId mean(Context& c, NodeId x, const std::vector<int>& axes) {
   return div(c, total, count(c, x, axes, c.b.dtype(x)));
 }
 
+NodeId norm(Context& c, NodeId x, double p, const std::vector<int>& axes, bool keep) {
+  auto sum = [&](NodeId value) { return c.b.reduce(ReduceOp::kSum, value, axes, keep); };
+  NodeId size = c.b.unary(UnaryOp::kAbs, x);
+  if (std::isinf(p)) return c.b.reduce(p > 0 ? ReduceOp::kMax : ReduceOp::kMin, size, axes, keep);
+  if (p == 0) return sum(c.b.cast(truth(c, x), c.b.dtype(x)));
+  if (p == 1) return sum(size);
+  if (p == 2) return c.b.unary(UnaryOp::kSqrt, sum(mul(c, x, x)));
+  NodeId total = sum(c.b.binary(BinaryOp::kPow, size, number_like(c, size, p)));
+  return c.b.binary(BinaryOp::kPow, total, number_like(c, total, 1 / p));
+}
+
 NodeId softmax(Context& c, NodeId x, int axis) {
   if (c.b.rank(x) == 0) return c.b.scalar(c.b.dtype(x), 1);
   NodeId top = c.b.reduce(ReduceOp::kMax, x, {axis}, true);
@@ -178,6 +196,30 @@ NodeId positions(Context& c, const Expr& length, int axis, int rank, DType dtype
 NodeId flatten(Context& c, NodeId x) {
   if (c.b.rank(x) == 1) return x;
   return c.b.reshape(x, {c.b.simplify(common::element_count(c.b.shape(x)))});
+}
+
+Pairs triangle(Context& c, int64_t rows, int64_t columns, int64_t offset, bool lower,
+               const Expr& number) {
+  auto whole = [&](int64_t value) { return c.b.scalar_int(DType::kInt64, value); };
+  NodeId row = c.b.iota(DType::kInt64, rows);
+  auto clamped = [&](NodeId x) {
+    return c.b.binary(BinaryOp::kMin, c.b.binary(BinaryOp::kMax, x, whole(0)), whole(columns));
+  };
+  NodeId edge = clamped(c.b.binary(BinaryOp::kAdd, row, whole(lower ? offset + 1 : offset)));
+  NodeId first = lower ? c.b.expand(whole(0), c.b.shape(row)) : edge;
+  NodeId width = lower ? edge : sub(c, whole(columns), edge);
+  NodeId ends = c.b.scan(ScanOp::kSum, width, 0);
+  // A mark where each row ends, counted along, numbers the rows.
+  NodeId marks =
+      c.b.scatter(ScatterMode::kAdd, c.b.full_int(DType::kInt64, {number}, 0),
+                  c.b.full_int(DType::kInt64, {rows}, 1), {ends}, {common::Coordinate{0, {}}});
+  NodeId of_place = c.b.scan(ScanOp::kSum, marks, 0);
+  auto at_row = [&](NodeId line) {
+    return c.b.gather(line, {of_place}, {number}, {common::Coordinate{0, {}}});
+  };
+  NodeId begin = at_row(sub(c, ends, width));
+  NodeId inside = sub(c, c.b.iota(DType::kInt64, number), begin);
+  return {of_place, add(c, at_row(first), inside)};
 }
 
 NodeId matmul(Context& c, NodeId a, NodeId b) {

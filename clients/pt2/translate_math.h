@@ -11,6 +11,7 @@ namespace clients {
 // A tensor or a Python number.
 struct Operand {
   std::optional<NodeId> node;
+  bool is_number = false;  // `node` is a number that only the data knows
   Scalar scalar;
 };
 Operand operand(Context& c, std::string_view name);
@@ -51,6 +52,9 @@ NodeId logical_not(Context& c, NodeId x);
 NodeId mean(Context& c, NodeId x, const std::vector<int>& axes);
 // The number of elements along `axes` as a scalar of `dtype`.
 NodeId count(Context& c, NodeId x, const std::vector<int>& axes, DType dtype);
+// The p-norm over `axes`, for any p: 0 counts nonzeros, infinities take the extremes. keep: the
+// axes stay with size 1.
+NodeId norm(Context& c, NodeId x, double p, const std::vector<int>& axes, bool keep = false);
 NodeId softmax(Context& c, NodeId x, int axis);
 NodeId log_softmax(Context& c, NodeId x, int axis);
 // (x - mean) * rsqrt(variance + epsilon) over the last `axes` axes.
@@ -61,6 +65,14 @@ NodeId silu(Context& c, NodeId x);
 // Positions along `axis`, shaped to broadcast against a value of rank `rank`.
 NodeId positions(Context& c, const Expr& length, int axis, int rank, DType dtype = DType::kInt64);
 NodeId flatten(Context& c, NodeId x);
+// Row and column of each element on one side of a diagonal, row by row; `number` is how many there
+// are.
+struct Pairs {
+  NodeId row = 0;
+  NodeId column = 0;
+};
+Pairs triangle(Context& c, int64_t rows, int64_t columns, int64_t offset, bool lower,
+               const Expr& number);
 // a[..., m, k] times b[..., k, n] with one or two axes on either side, as torch.matmul.
 NodeId matmul(Context& c, NodeId a, NodeId b);
 

@@ -147,6 +147,19 @@ View select_view(Context& c, const Shape& shape, int axis, const Expr& position)
 void select(Context& c) {
   int axis = axis_argument(c, "dim", std::nullopt);
   Sizes shape = shape_of(c);
+  if (auto position = c.data_number("index")) {
+    NodeId from_end = add(c, *position, c.b.size_scalar(DType::kInt64, shape[at(axis)]));
+    NodeId place = c.b.select(less(c, *position, 0), from_end, *position);
+    Shape rest = shape;
+    rest.erase(rest.begin() + axis);
+    std::vector<common::Coordinate> coordinates;
+    for (int k = 0; k < static_cast<int>(shape.size()); ++k) {
+      coordinates.push_back(k == axis ? common::Coordinate{0, {}}
+                                      : common::Coordinate{-1, Expr::index(k < axis ? k : k - 1)});
+    }
+    NodeId value = c.b.gather(c.any_tensor("self"), {place}, rest, coordinates);
+    return c.is_complex("self") ? c.set_complex(value) : c.set(value);
+  }
   Expr index = c.size("index");
   if (c.b.bounds().upper(index) < 0) index = index + shape[at(axis)];
   c.alias("self", select_view(c, shape, axis, index));
@@ -322,8 +335,16 @@ NodeId pad(Context& c, NodeId x, const std::vector<Expr>& amounts, const std::st
     int axis = c.b.rank(x) - 1 - static_cast<int>(i / 2);
     if (axis < 0) c.refuse("more paddings than axes");
     Expr before = amounts[i];
-    const Expr& after = amounts[i + 1];
+    Expr after = amounts[i + 1];
     if (before.is_constant(0) && after.is_constant(0)) continue;
+    if (mode == "circular") {
+      // What is cut off is not there to be repeated.
+      Expr cut = c.b.simplify(common::max(-before, 0));
+      Expr rest = c.b.simplify(c.b.size(x, axis) - cut - common::max(-after, 0));
+      x = c.b.slice(x, axis, cut, rest);
+      before = c.b.simplify(common::max(before, 0));
+      after = c.b.simplify(common::max(after, 0));
+    }
     Expr size = c.b.size(x, axis);
     Expr length = size + before + after;
     if (mode == "constant") {
@@ -461,6 +482,7 @@ void add_movement_operators(OperatorTable* t) {
   t->add("aten.repeat_interleave.self_int", repeat_interleave);
   t->add("aten.cat", cat);
   t->add("aten.concat", cat);
+  t->add("aten.concatenate", cat);
   t->add("aten.stack", stack);
   t->add("aten.constant_pad_nd", [](Context& c) { pad_with(c, "constant"); });
   t->add("aten.pad", [](Context& c) { pad_with(c, c.text("mode", "constant")); });

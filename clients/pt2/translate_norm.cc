@@ -24,6 +24,19 @@ void log_softmax(Context& c) {
   c.result(log_softmax(c, x, c.axis("dim", c.b.rank(x))));
 }
 
+// The gradient of a softmax, or of its logarithm, from its output.
+void softmax_backward(Context& c, bool log) {
+  NodeId g = float_tensor(c, "grad_output");
+  NodeId y = float_tensor(c, "output");
+  int rank = c.b.rank(y);
+  if (rank == 0) c.refuse("it takes a tensor with axes");
+  std::vector<int> axis = {c.axis("dim", rank)};
+  NodeId product = log ? g : mul(c, g, y);
+  NodeId sum = c.b.reduce(ReduceOp::kSum, product, axis, true);
+  c.result(log ? sub(c, g, mul(c, c.b.unary(UnaryOp::kExp, y), sum))
+               : sub(c, product, mul(c, y, sum)));
+}
+
 std::vector<int> last_axes(Context& c, NodeId x, size_t count) {
   int rank = c.b.rank(x);
   if (static_cast<int>(count) > rank) c.refuse("more normalised axes than there are");
@@ -80,34 +93,6 @@ NodeId per_channel(Context& c, NodeId vector, int rank) {
   return c.b.reshape(vector, shape);
 }
 
-void batch_norm(Context& c) {
-  NodeId x = float_tensor(c, "input");
-  int rank = c.b.rank(x);
-  bool training = c.flag("training", false);
-  auto shaped = [&](NodeId w) { return per_channel(c, w, rank); };
-  NodeId average, variance;
-  if (training || !c.has("running_mean")) {
-    std::vector<int> axes;
-    for (int k = 0; k < rank; ++k) {
-      if (k != 1) axes.push_back(k);
-    }
-    average = mean(c, x, axes);
-    NodeId centred = sub(c, x, average);
-    variance = mean(c, mul(c, centred, centred), axes);
-    if (training && c.has("running_mean")) c.refuse("training updates are not supported");
-  } else {
-    average = shaped(float_tensor(c, "running_mean"));
-    variance = shaped(float_tensor(c, "running_var"));
-  }
-  NodeId rstd = c.b.unary(UnaryOp::kRsqrt, add(c, variance, c.number("eps", 1e-5)));
-  NodeId normal = mul(c, checked(c, BinaryOp::kSub, x, average), rstd);
-  c.result(scale_and_shift(c, normal, shaped));
-  // Evaluation saves empty statistics.
-  for (size_t k = 1; k < 3; ++k) {
-    if (c.wants_output(k)) c.result(c.b.full(c.out_dtype(k), c.out_shape(k), 0), k);
-  }
-}
-
 void group_norm(Context& c) {
   NodeId x = float_tensor(c, "input");
   Sizes shape = c.b.shape(x);
@@ -137,12 +122,12 @@ void add_norm_operators(OperatorTable* t) {
   t->add("aten._safe_softmax", softmax);
   t->add("aten.log_softmax", log_softmax);
   t->add("aten._log_softmax", log_softmax);
+  t->add("aten._softmax_backward_data", [](Context& c) { softmax_backward(c, false); });
+  t->add("aten._log_softmax_backward_data", [](Context& c) { softmax_backward(c, true); });
   t->add("aten.layer_norm", layer_norm);
   t->add("aten.native_layer_norm", layer_norm);
   t->add("aten.rms_norm", rms_norm);
   t->add("aten._fused_rms_norm", rms_norm);
-  t->add("aten.batch_norm", batch_norm);
-  t->add("aten._native_batch_norm_legit_no_training", batch_norm);
   t->add("aten.group_norm", group_norm);
   t->add("aten.native_group_norm", group_norm);
 }

@@ -325,6 +325,45 @@ void heaviside(Context& c) {
   c.result(c.b.select(c.b.binary(BinaryOp::kEqual, wide, zero), c.b.cast(values, d), nan));
 }
 
+// Near enough: |a - b| <= atol + rtol |b|, and equal infinities.
+void is_close(Context& c) {
+  Pair exact = pair(c, "self", "other");
+  Pair p = pair(c, "self", "other", true);
+  NodeId gap = c.b.unary(UnaryOp::kAbs, sub(c, p.a, p.b));
+  NodeId size = c.b.unary(UnaryOp::kAbs, p.b);
+  NodeId allowed = add(c, mul(c, size, c.number("rtol", 1e-5)), c.number("atol", 1e-8));
+  NodeId near = c.b.binary(BinaryOp::kAnd, c.b.binary(BinaryOp::kLessEqual, gap, allowed),
+                           less(c, gap, kInfinity));
+  NodeId same = c.b.binary(BinaryOp::kEqual, exact.a, exact.b);
+  if (c.flag("equal_nan", false)) {
+    NodeId both = c.b.binary(BinaryOp::kAnd, c.b.unary(UnaryOp::kIsNan, p.a),
+                             c.b.unary(UnaryOp::kIsNan, p.b));
+    same = c.b.binary(BinaryOp::kOr, same, both);
+  }
+  c.result(c.b.binary(BinaryOp::kOr, near, same));
+}
+
+void sinc(Context& c) {
+  NodeId angle = mul(c, float_tensor(c, "self"), M_PI);
+  NodeId zero = c.b.binary(BinaryOp::kEqual, angle, number_like(c, angle, 0));
+  NodeId value = div(c, c.b.unary(UnaryOp::kSin, angle), angle);
+  c.result(c.b.select(zero, number_like(c, angle, 1), value));
+}
+
+// The logarithm of the multivariate gamma function.
+void mvlgamma(Context& c) {
+  NodeId x = float_tensor(c, "self");
+  int64_t p = c.integer("p");
+  if (p < 1 || p > 64) c.refuse("p must be from 1 to 64");
+  double constant = static_cast<double>(p * (p - 1)) / 4 * std::log(M_PI);
+  NodeId sum = number_like(c, x, constant);
+  for (int64_t k = 0; k < p; ++k) {
+    NodeId shifted = add(c, x, -0.5 * static_cast<double>(k));
+    sum = add(c, c.b.unary(UnaryOp::kLgamma, shifted), sum);
+  }
+  c.result(sum);
+}
+
 void add_arithmetic(OperatorTable* t) {
   t->add("aten.add", [](Context& c) { add_scaled(c, false); });
   t->add("aten.sub", [](Context& c) { add_scaled(c, true); });
@@ -358,6 +397,16 @@ void add_arithmetic(OperatorTable* t) {
   t->add("aten.logaddexp", [](Context& c) { logaddexp(c, false); });
   t->add("aten.logaddexp2", [](Context& c) { logaddexp(c, true); });
   t->add("aten.xlogy", xlogy);
+  t->add("aten.special_xlogy", xlogy);
+  t->add("aten.isclose", is_close);
+  t->add("aten.sinc", sinc);
+  t->add("aten.special_sinc", sinc);
+  t->add("aten.mvlgamma", mvlgamma);
+  t->add("aten.special_multigammaln", mvlgamma);
+  t->add("aten.float_power", [](Context& c) {
+    NodeId x = as(c, operand(c, "self"), DType::kFloat64);
+    c.result(c.b.binary(BinaryOp::kPow, x, as(c, operand(c, "exponent"), DType::kFloat64)));
+  });
   t->add("aten.heaviside", heaviside);
   t->add("aten.ldexp", [](Context& c) {
     NodeId x = float_tensor(c, "self");
@@ -416,6 +465,15 @@ void add_unary(OperatorTable* t) {
   t->add("aten.exp2", float_unary<UnaryOp::kExp2>);
   t->add("aten.special_exp2", float_unary<UnaryOp::kExp2>);
   t->add("aten.expm1", float_unary<UnaryOp::kExpm1>);
+  t->add("aten.special_expm1", float_unary<UnaryOp::kExpm1>);
+  t->add("aten.special_expit", float_unary<UnaryOp::kSigmoid>);
+  t->add("aten.special_log1p", float_unary<UnaryOp::kLog1p>);
+  t->add("aten.special_erf", float_unary<UnaryOp::kErf>);
+  t->add("aten.special_erfc", float_unary<UnaryOp::kErfc>);
+  t->add("aten.special_erfinv", float_unary<UnaryOp::kErfinv>);
+  t->add("aten.special_gammaln", float_unary<UnaryOp::kLgamma>);
+  t->add("aten.special_digamma", float_unary<UnaryOp::kDigamma>);
+  t->add("aten.special_psi", float_unary<UnaryOp::kDigamma>);
   t->add("aten.log", float_unary<UnaryOp::kLog>);
   t->add("aten.log2", float_unary<UnaryOp::kLog2>);
   t->add("aten.log10", float_unary<UnaryOp::kLog10>);

@@ -1,15 +1,12 @@
 // Reductions, scans, sorting and statistics.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "clients/pt2/operators.h"
 #include "clients/pt2/translate_math.h"
 
 namespace clients {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 size_t at(int axis) { return static_cast<size_t>(axis); }
 
@@ -136,24 +133,8 @@ void logsumexp(Context& c) {
 
 void vector_norm(Context& c, std::string_view order_name) {
   NodeId x = c.b.cast(c.tensor("self"), compute_dtype(c.out_dtype()));
-  double order = c.number(order_name, 2);
-  std::vector<int> axes = c.axes("dim", c.b.rank(x));
-  bool keep = c.flag("keepdim", false);
-  NodeId size = c.b.unary(UnaryOp::kAbs, x);
-  if (order == kInfinity) return c.result(c.b.reduce(ReduceOp::kMax, size, axes, keep));
-  if (order == -kInfinity) return c.result(c.b.reduce(ReduceOp::kMin, size, axes, keep));
-  if (order == 0) {
-    NodeId nonzero = c.b.cast(truth(c, x), c.b.dtype(x));
-    return c.result(c.b.reduce(ReduceOp::kSum, nonzero, axes, keep));
-  }
-  if (order == 1) return c.result(c.b.reduce(ReduceOp::kSum, size, axes, keep));
-  if (order == 2) {
-    NodeId total = c.b.reduce(ReduceOp::kSum, mul(c, x, x), axes, keep);
-    return c.result(c.b.unary(UnaryOp::kSqrt, total));
-  }
-  NodeId powers = c.b.binary(BinaryOp::kPow, size, number_like(c, size, order));
-  NodeId total = c.b.reduce(ReduceOp::kSum, powers, axes, keep);
-  c.result(c.b.binary(BinaryOp::kPow, total, number_like(c, total, 1 / order)));
+  c.result(
+      norm(c, x, c.number(order_name, 2), c.axes("dim", c.b.rank(x)), c.flag("keepdim", false)));
 }
 
 template <ScanOp op>
@@ -302,6 +283,10 @@ void diff(Context& c) {
   if (c.has("append")) parts.push_back(c.b.cast(c.tensor("append"), c.b.dtype(x)));
   if (parts.size() > 1) x = c.b.concat(parts, axis);
   x = c.b.cast(x, compute_dtype(c.b.dtype(x)));
+  Expr length = c.b.size(x, axis);
+  if (length.is_constant() && c.integer("n", 1) >= length.constant()) {
+    return c.result(c.b.full(c.b.dtype(x), c.out_shape(), 0));
+  }
   constexpr int64_t kMaxOrder = 64;
   int64_t order = c.integer("n", 1);
   if (order > kMaxOrder) c.refuse("differences of such an order are not supported");

@@ -1,5 +1,7 @@
-// Resampling of images: nearest and linear interpolation, grids, pixel shuffles.
+// Resampling of images: nearest, linear and cubic interpolation, grids, pixel shuffles.
+#include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "clients/pt2/operators.h"
 #include "clients/pt2/translate_math.h"
@@ -11,15 +13,24 @@ using common::Coordinate;
 
 size_t at(int axis) { return static_cast<size_t>(axis); }
 
+// The factor that a spatial axis is said to grow by; empty when only the sizes tell.
+std::optional<double> factor_of(Context& c, size_t axis, size_t axes) {
+  if (const auto* factors = c.floats("scale_factors")) {
+    if (axis < factors->size()) return (*factors)[axis];
+  }
+  constexpr std::string_view kNames[] = {"scales_d", "scales_h", "scales_w"};
+  std::string_view name = axes == 1 ? "scales" : kNames[3 - axes + axis];
+  if (c.has(name)) return c.number(name, 0);
+  return std::nullopt;
+}
+
 // How far apart input positions of neighbouring output positions are.
-double step_between(Context& c, int64_t in, int64_t out, bool align_corners, size_t axis) {
+double step_between(Context& c, int64_t in, int64_t out, bool align_corners, size_t axis,
+                    size_t axes) {
   if (align_corners)
     return out > 1 ? static_cast<double>(in - 1) / static_cast<double>(out - 1) : 0;
-  if (c.has("scale_factors")) {
-    if (const auto* factors = c.floats("scale_factors")) {
-      if (axis < factors->size() && (*factors)[axis] > 0) return 1 / (*factors)[axis];
-    }
-  }
+  auto factor = factor_of(c, axis, axes);
+  if (factor && *factor > 0) return 1 / *factor;
   return static_cast<double>(in) / static_cast<double>(out);
 }
 
@@ -49,39 +60,121 @@ NodeId pick_along(Context& c, NodeId x, int axis, NodeId index) {
 
 std::string_view resampled_name(Context& c) { return c.has("input") ? "input" : "self"; }
 
-void upsample_nearest(Context& c) {
+int spatial_axes(Context& c, NodeId x) {
+  int axes = c.b.rank(x) - 2;
+  if (axes < 1 || axes > 3) c.refuse("it takes (batch, channel, one to three spatial axes)");
+  return axes;
+}
+
+// exact: positions are pixels' middles, as other libraries have them.
+void upsample_nearest(Context& c, bool exact) {
   NodeId x = c.tensor(resampled_name(c));
+  size_t axes = at(spatial_axes(c, x));
   for (int axis = 2; axis < c.b.rank(x); ++axis) {
     Lengths sizes = known_sizes(c, x, axis);
-    double step = step_between(c, sizes.in, sizes.out, false, at(axis - 2));
+    double step = step_between(c, sizes.in, sizes.out, false, at(axis - 2), axes);
     NodeId place = c.b.iota(DType::kFloat32, sizes.out);
+    if (exact) place = add(c, place, 0.5);
     NodeId from = c.b.unary(UnaryOp::kFloor, mul(c, place, step));
     x = pick_along(c, x, axis, c.b.cast(from, DType::kInt64));
   }
   c.set(x);
 }
 
-// Linear interpolation along each spatial axis in turn.
-void upsample_linear(Context& c) {
-  std::string_view name = resampled_name(c);
-  NodeId x = float_tensor(c, name);
+// What an output position reads along an axis: positions and weights, both (out, taps). Positions
+// outside are the nearest ones inside.
+struct Taps {
+  NodeId place = 0;  // float, whole
+  NodeId weight = 0;
+};
+
+NodeId weighted_sum(Context& c, NodeId x, int axis, const Taps& taps) {
+  int rank = c.b.rank(x);
+  Sizes grid = c.b.shape(taps.place);
+  Expr last = c.b.size(x, axis) - 1;
+  Shape shape = c.b.shape(x);
+  shape[at(axis)] = grid[0];
+  shape.insert(shape.begin() + axis + 1, grid[1]);
+  Shape line(shape.size(), Expr(1));
+  line[at(axis)] = grid[0];
+  line[at(axis) + 1] = grid[1];
+  std::vector<Coordinate> where;
+  for (int k = 0; k < rank; ++k) {
+    where.push_back(k == axis ? Coordinate{0, {}}
+                              : Coordinate{-1, Expr::index(k < axis ? k : k + 1)});
+  }
+  NodeId inside = minimum(c, maximum(c, taps.place, 0), static_cast<double>(last.constant()));
+  NodeId index = c.b.reshape(c.b.cast(inside, DType::kInt64), line);
+  NodeId values = c.b.gather(x, {index}, shape, where);
+  return c.b.reduce(ReduceOp::kSum, mul(c, values, c.b.reshape(taps.weight, line)), {axis + 1});
+}
+
+// PyTorch's cubic convolution of a distance of at most two.
+NodeId cubic_weight(Context& c, NodeId distance, double a) {
+  NodeId x = c.b.unary(UnaryOp::kAbs, distance);
+  auto times = [&](NodeId u, NodeId v) { return mul(c, u, v); };
+  NodeId near = add(c, times(times(add(c, mul(c, x, a + 2), -(a + 3)), x), x), 1.0);
+  NodeId far = add(c, times(add(c, times(add(c, mul(c, x, a), -5 * a), x), 8 * a), x), -4 * a);
+  NodeId zero = number_like(c, x, 0);
+  return c.b.select(less(c, x, 1), near, c.b.select(less(c, x, 2), far, zero));
+}
+
+NodeId linear_weight(Context& c, NodeId distance) {
+  return maximum(c, sub(c, number_like(c, distance, 1), c.b.unary(UnaryOp::kAbs, distance)), 0);
+}
+
+enum class Kernel { kLinear, kCubic };
+
+// Two or four neighbours of each position.
+Taps neighbours(Context& c, Kernel kernel, int64_t out, double step, bool align, DType d) {
+  NodeId place = c.b.iota(d, out);
+  NodeId from = align ? mul(c, place, step) : add(c, mul(c, add(c, place, 0.5), step), -0.5);
+  if (kernel == Kernel::kLinear && !align) from = maximum(c, from, 0);
+  from = c.b.unsqueeze(from, 1);
+  bool linear = kernel == Kernel::kLinear;
+  NodeId offset = add(c, c.b.iota(d, linear ? 2 : 4), linear ? 0.0 : -1.0);
+  NodeId below = c.b.unary(UnaryOp::kFloor, from);
+  NodeId tap = add(c, below, c.b.unsqueeze(offset, 0));
+  NodeId distance = sub(c, tap, from);
+  NodeId weight = linear ? linear_weight(c, distance) : cubic_weight(c, distance, -0.75);
+  return {tap, weight};
+}
+
+// Everything under a filter that is widened where the image shrinks, normalised.
+Taps antialiased(Context& c, Kernel kernel, int64_t in, int64_t out, double step, DType d) {
+  bool linear = kernel == Kernel::kLinear;
+  double stretch = std::max(step, 1.0);
+  double reach = (linear ? 1.0 : 2.0) * stretch;
+  auto width = static_cast<int64_t>(std::ceil(reach)) * 2 + 1;
+  NodeId centre = c.b.unsqueeze(mul(c, add(c, c.b.iota(d, out), 0.5), step), 1);
+  NodeId first = maximum(c, c.b.unary(UnaryOp::kTrunc, add(c, centre, 0.5 - reach)), 0);
+  NodeId end =
+      minimum(c, c.b.unary(UnaryOp::kTrunc, add(c, centre, 0.5 + reach)), static_cast<double>(in));
+  NodeId tap = add(c, first, c.b.unsqueeze(c.b.iota(d, width), 0));
+  NodeId distance = mul(c, add(c, sub(c, tap, centre), 0.5), 1 / stretch);
+  NodeId weight = linear ? linear_weight(c, distance) : cubic_weight(c, distance, -0.5);
+  weight = c.b.select(c.b.binary(BinaryOp::kLess, tap, end), weight, number_like(c, weight, 0));
+  return {tap, div(c, weight, c.b.reduce(ReduceOp::kSum, weight, {1}, true))};
+}
+
+// Interpolates along each spatial axis in turn, the last one first.
+void upsample(Context& c, Kernel kernel, bool antialias) {
+  NodeId given = c.tensor(resampled_name(c));
+  bool whole = !common::is_float(c.b.dtype(given));
+  NodeId x = float_tensor(c, resampled_name(c));
   bool align = c.flag("align_corners", false);
   DType d = c.b.dtype(x);
-  for (int axis = 2; axis < c.b.rank(x); ++axis) {
+  size_t axes = at(spatial_axes(c, x));
+  for (int axis = c.b.rank(x) - 1; axis >= 2; --axis) {
     Lengths sizes = known_sizes(c, x, axis);
-    double step = step_between(c, sizes.in, sizes.out, align, at(axis - 2));
-    NodeId place = c.b.iota(d, sizes.out);
-    NodeId from =
-        align ? mul(c, place, step) : maximum(c, add(c, mul(c, add(c, place, 0.5), step), -0.5), 0);
-    NodeId below = c.b.unary(UnaryOp::kFloor, from);
-    Shape line(at(c.b.rank(x)), Expr(1));
-    line[at(axis)] = sizes.out;
-    NodeId weight = c.b.reshape(sub(c, from, below), line);
-    NodeId low = c.b.cast(below, DType::kInt64);
-    NodeId high = minimum(c, add(c, low, 1.0), static_cast<double>(sizes.in - 1));
-    NodeId a = pick_along(c, x, axis, low);
-    NodeId b = pick_along(c, x, axis, high);
-    x = add(c, mul(c, a, sub(c, number_like(c, weight, 1), weight)), mul(c, b, weight));
+    double step = step_between(c, sizes.in, sizes.out, align, at(axis - 2), axes);
+    Taps taps = antialias ? antialiased(c, kernel, sizes.in, sizes.out, step, d)
+                          : neighbours(c, kernel, sizes.out, step, align, d);
+    x = weighted_sum(c, x, axis, taps);
+    if (!whole) continue;
+    // Bytes are rounded after each axis.
+    x = c.b.unary(UnaryOp::kFloor, add(c, x, 0.5));
+    x = minimum(c, maximum(c, x, 0), 255);
   }
   c.result(x);
 }
@@ -200,12 +293,19 @@ void pixel_unshuffle(Context& c) {
 void add_resample_operators(OperatorTable* t) {
   for (const char* name :
        {"aten.upsample_nearest1d", "aten.upsample_nearest2d", "aten.upsample_nearest3d"}) {
-    t->add(name, upsample_nearest);
+    t->add(name, [](Context& c) { upsample_nearest(c, false); });
+  }
+  for (const char* name : {"aten._upsample_nearest_exact1d", "aten._upsample_nearest_exact2d",
+                           "aten._upsample_nearest_exact3d"}) {
+    t->add(name, [](Context& c) { upsample_nearest(c, true); });
   }
   for (const char* name :
        {"aten.upsample_linear1d", "aten.upsample_bilinear2d", "aten.upsample_trilinear3d"}) {
-    t->add(name, upsample_linear);
+    t->add(name, [](Context& c) { upsample(c, Kernel::kLinear, false); });
   }
+  t->add("aten.upsample_bicubic2d", [](Context& c) { upsample(c, Kernel::kCubic, false); });
+  t->add("aten._upsample_bilinear2d_aa", [](Context& c) { upsample(c, Kernel::kLinear, true); });
+  t->add("aten._upsample_bicubic2d_aa", [](Context& c) { upsample(c, Kernel::kCubic, true); });
   t->add("aten.grid_sampler_2d", [](Context& c) { grid_sample(c, 2); });
   t->add("aten.grid_sampler_3d", [](Context& c) { grid_sample(c, 3); });
   t->add("aten.pixel_shuffle", pixel_shuffle);

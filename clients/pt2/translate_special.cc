@@ -2,7 +2,6 @@
 // products.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "clients/pt2/operators.h"
@@ -12,15 +11,6 @@ namespace clients {
 namespace {
 
 using common::Coordinate;
-
-size_t at(int axis) { return static_cast<size_t>(axis); }
-
-NodeId constant_vector(Context& c, const std::vector<int64_t>& values) {
-  common::Bytes bytes(values.size() * sizeof(int64_t));
-  if (bytes.size() > common::kMaxConstantBytes) c.refuse("it is too large");
-  if (!values.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
-  return c.b.constant(DType::kInt64, {static_cast<int64_t>(values.size())}, std::move(bytes));
-}
 
 // Chebyshev series of the modified Bessel function I0 (Cephes, i0.c): exp(-x) I0(x) on [0, 8] and
 // exp(-x) sqrt(x) I0(x) above.
@@ -103,18 +93,8 @@ void divisor(Context& c, bool least_multiple) {
   c.result(c.b.select(none, number_like(c, gcd, 0), product));
 }
 
-// The p-norm over the last axis.
 NodeId last_norm(Context& c, NodeId difference, double p) {
-  NodeId size = c.b.unary(UnaryOp::kAbs, difference);
-  int axis = c.b.rank(size) - 1;
-  auto total = [&](NodeId x) { return c.b.reduce(ReduceOp::kSum, x, {axis}); };
-  if (p == 0) return total(c.b.cast(truth(c, size), c.b.dtype(size)));
-  if (p == 1) return total(size);
-  if (p == 2) return c.b.unary(UnaryOp::kSqrt, total(mul(c, size, size)));
-  if (std::isinf(p)) return c.b.reduce(p > 0 ? ReduceOp::kMax : ReduceOp::kMin, size, {axis});
-  NodeId powers = c.b.binary(BinaryOp::kPow, size, number_like(c, size, p));
-  NodeId sum = total(powers);
-  return c.b.binary(BinaryOp::kPow, sum, number_like(c, sum, 1 / p));
+  return norm(c, difference, p, {c.b.rank(difference) - 1});
 }
 
 void dist(Context& c) {
@@ -136,36 +116,15 @@ void cdist(Context& c) {
 void pdist(Context& c) {
   NodeId x = float_tensor(c, "self");
   const Sizes shape = c.b.shape(x);
-  // The pairs' positions are constants of the graph, and so are few.
-  constexpr int64_t kMaxRows = 32;
-  if (shape.size() != 2 || !shape[0].is_constant() || shape[0].constant() > kMaxRows) {
-    c.refuse("it takes a matrix of at most 32 rows");
-  }
-  std::vector<int64_t> first, second;
-  for (int64_t i = 0; i < shape[0].constant(); ++i) {
-    for (int64_t j = i + 1; j < shape[0].constant(); ++j) {
-      first.push_back(i);
-      second.push_back(j);
-    }
-  }
-  Shape picked = {static_cast<int64_t>(first.size()), shape[1]};
-  auto rows = [&](const std::vector<int64_t>& index) {
-    NodeId column = c.b.unsqueeze(constant_vector(c, index), 1);
-    return c.b.gather(x, {column}, picked, {Coordinate{0, {}}, Coordinate{-1, Expr::index(1)}});
+  if (shape.size() != 2 || !shape[0].is_constant()) c.refuse("it takes a matrix of known height");
+  int64_t n = shape[0].constant();
+  Expr number = c.out_size(0);
+  Pairs pairs = triangle(c, n, n, 1, false, number);
+  auto rows = [&](NodeId index) {
+    return c.b.gather(x, {c.b.unsqueeze(index, 1)}, {number, shape[1]},
+                      {Coordinate{0, {}}, Coordinate{-1, Expr::index(1)}});
   };
-  c.result(last_norm(c, sub(c, rows(first), rows(second)), c.number("p", 2)));
-}
-
-void diagflat(Context& c) {
-  NodeId x = flatten(c, c.tensor("self"));
-  int64_t offset = c.integer("offset", 0);
-  Sizes shape = c.out_shape();
-  Expr row = Expr::index(0) + Expr(offset < 0 ? offset : 0);
-  View view{shape, {row}, {{row, c.b.size(x, 0)}}, 0};
-  NodeId rows = positions(c, shape[0], 0, 2);
-  NodeId columns = positions(c, shape[1], 1, 2);
-  NodeId on = c.b.binary(BinaryOp::kEqual, add(c, rows, static_cast<double>(offset)), columns);
-  c.set(c.b.select(on, c.b.view(x, view), number_like(c, x, 0)));
+  c.result(last_norm(c, sub(c, rows(pairs.row), rows(pairs.column)), c.number("p", 2)));
 }
 
 // The base with src written at computed coordinates over src's loop indices.
@@ -224,89 +183,56 @@ void logspace(Context& c) {
   c.result(c.b.binary(BinaryOp::kPow, number_like(c, exponent, base), exponent));
 }
 
-// Interpolates between sorted neighbours at q * (n - 1).
+// Interpolates between sorted neighbours at q * (n - 1), for each of several q.
 void quantile(Context& c, bool ignore_nan) {
   NodeId x = float_tensor(c, "self");
-  if (c.is_tensor("q")) c.refuse("q must be a number");
-  double q = c.number("q", 0.5);
+  DType d = c.b.dtype(x);
+  NodeId q = c.b.cast(as(c, operand(c, "q"), d), d);
+  if (c.b.rank(q) > 1) c.refuse("q must be a number or a vector");
+  q = flatten(c, q);
   bool flat = !c.has("dim");
   if (flat) x = flatten(c, x);
   if (c.b.rank(x) == 0) x = c.b.unsqueeze(x, 0);
-  int axis = flat ? 0 : c.axis("dim", c.b.rank(x));
-  Expr size = c.b.size(x, axis);
-  std::vector<Coordinate> along;
-  for (int k = 0; k < c.b.rank(x); ++k) {
-    along.push_back(k == axis ? Coordinate{0, {}} : Coordinate{-1, Expr::index(k)});
+  int rank = c.b.rank(x);
+  int axis = flat ? 0 : c.axis("dim", rank);
+  std::vector<int> order;
+  for (int k = 0; k < rank; ++k) {
+    if (k != axis) order.push_back(k);
   }
-  NodeId order = c.b.sort_indices(x, axis, false);
-  NodeId sorted = c.b.gather(x, {order}, c.b.shape(x), along);
-  NodeId nan = c.b.unary(UnaryOp::kIsNan, x);
-  DType d = c.b.dtype(x);
-  NodeId nans = c.b.reduce(ReduceOp::kSum, c.b.cast(nan, d), {axis}, true);
-  NodeId number = sub(c, c.b.size_scalar(d, size), ignore_nan ? nans : number_like(c, x, 0));
-  NodeId kept = c.b.expand(number, c.b.shape(nans));
-  NodeId rank = mul(c, add(c, kept, -1.0), q);
+  order.push_back(axis);
+  x = c.b.permute(x, order);
+  Expr size = c.b.size(x, rank - 1);
+  std::vector<Coordinate> along;
+  for (int k = 0; k < rank - 1; ++k) along.push_back({-1, Expr::index(k)});
+  along.push_back({0, {}});
+  NodeId sorted = c.b.gather(x, {c.b.sort_indices(x, rank - 1, false)}, c.b.shape(x), along);
+  NodeId nan = c.b.cast(c.b.unary(UnaryOp::kIsNan, x), d);
+  NodeId nans = c.b.reduce(ReduceOp::kSum, nan, {rank - 1}, true);
+  NodeId kept = c.b.size_scalar(d, size);
+  if (ignore_nan) kept = sub(c, kept, nans);
+  Shape shape = c.b.shape(nans);
+  shape.back() = c.b.size(q, 0);
+  NodeId place = c.b.expand(mul(c, q, add(c, kept, -1.0)), shape);
   std::string mode = c.text("interpolation", "linear");
-  if (mode == "lower") rank = c.b.unary(UnaryOp::kFloor, rank);
-  if (mode == "higher") rank = c.b.unary(UnaryOp::kCeil, rank);
-  if (mode == "nearest") rank = c.b.unary(UnaryOp::kRound, rank);
-  rank = maximum(c, rank, 0);
-  NodeId below = c.b.unary(UnaryOp::kFloor, rank);
-  auto pick = [&](NodeId place) {
-    NodeId index = c.b.cast(place, DType::kInt64);
-    return c.b.gather(sorted, {index}, c.b.shape(index), along);
+  if (mode == "lower") place = c.b.unary(UnaryOp::kFloor, place);
+  if (mode == "higher") place = c.b.unary(UnaryOp::kCeil, place);
+  if (mode == "nearest") place = c.b.unary(UnaryOp::kRound, place);
+  place = maximum(c, place, 0);
+  NodeId below = c.b.unary(UnaryOp::kFloor, place);
+  auto pick = [&](NodeId at_place) {
+    return c.b.gather(sorted, {c.b.cast(at_place, DType::kInt64)}, shape, along);
   };
   NodeId low = pick(below);
-  NodeId high = pick(c.b.unary(UnaryOp::kCeil, rank));
-  NodeId weight = mode == "midpoint" ? number_like(c, rank, 0.5) : sub(c, rank, below);
+  NodeId high = pick(c.b.unary(UnaryOp::kCeil, place));
+  NodeId weight = mode == "midpoint" ? number_like(c, place, 0.5) : sub(c, place, below);
   NodeId value = add(c, low, mul(c, sub(c, high, low), weight));
   NodeId broken = ignore_nan ? c.b.binary(BinaryOp::kEqual, kept, number_like(c, kept, 0))
                              : c.b.binary(BinaryOp::kLess, number_like(c, nans, 0), nans);
   value = c.b.select(broken, number_like(c, value, NAN), value);
-  c.result(c.b.reshape(value, c.out_shape()));
-}
-
-// Normalises by the batch and returns the updated running statistics, in training.
-void batch_norm_functional(Context& c) {
-  NodeId x = float_tensor(c, "input");
-  int rank = c.b.rank(x);
-  if (rank < 2) c.refuse("it takes channels on axis 1");
-  Shape channels(at(rank), Expr(1));
-  channels[1] = c.b.size(x, 1);
-  DType d = c.b.dtype(x);
-  auto shaped = [&](NodeId v) { return c.b.reshape(c.b.cast(v, d), channels); };
-  std::vector<int> axes;
-  for (int k = 0; k < rank; ++k) {
-    if (k != 1) axes.push_back(k);
-  }
-  NodeId running_mean = c.tensor("running_mean");
-  NodeId running_var = c.tensor("running_var");
-  bool training = c.flag("training", false);
-  NodeId average = training ? mean(c, x, axes) : shaped(running_mean);
-  NodeId centred = sub(c, x, average);
-  NodeId variance = training ? mean(c, mul(c, centred, centred), axes) : shaped(running_var);
-  NodeId rstd = c.b.unary(UnaryOp::kRsqrt, add(c, variance, c.number("eps", 1e-5)));
-  NodeId out = mul(c, centred, rstd);
-  if (auto weight = c.optional_tensor("weight")) out = mul(c, out, shaped(*weight));
-  if (auto bias = c.optional_tensor("bias")) out = add(c, out, shaped(*bias));
-  c.result(out);
-  Shape line = {channels[1]};
-  auto vector = [&](NodeId v) { return c.b.reshape(v, line); };
-  for (size_t k = 1; k < 3; ++k) {
-    if (!c.wants_output(k)) continue;
-    NodeId saved = vector(k == 1 ? average : rstd);
-    c.result(training ? saved : c.b.full(d, c.out_shape(k), 0), k);
-  }
-  auto updated = [&](NodeId old, NodeId fresh) {
-    if (!training) return old;
-    double momentum = c.number("momentum", 0.1);
-    NodeId kept = mul(c, c.b.cast(old, d), 1 - momentum);
-    return add(c, kept, mul(c, vector(fresh), momentum));
-  };
-  NodeId n = count(c, x, axes, d);
-  NodeId unbiased = mul(c, variance, div(c, n, add(c, n, -1.0)));
-  c.result(updated(running_mean, average), 3);
-  c.result(updated(running_var, unbiased), 4);
+  // The quantiles' axis comes first.
+  std::vector<int> front = {rank - 1};
+  for (int k = 0; k < rank - 1; ++k) front.push_back(k);
+  c.result(c.b.reshape(c.b.permute(value, front), c.out_shape()));
 }
 
 // Sums or averages of the rows that each bag of indices names; only the first result is given.
@@ -408,13 +334,11 @@ void add_special_operators(OperatorTable* t) {
   t->add("aten._cdist_forward", cdist);
   t->add("aten.pdist", pdist);
   t->add("aten._pdist_forward", pdist);
-  t->add("aten.diagflat", diagflat);
   t->add("aten.diagonal_scatter", diagonal_scatter);
   t->add("aten.as_strided_scatter", as_strided_scatter);
   t->add("aten.logspace", logspace);
   t->add("aten.quantile", [](Context& c) { quantile(c, false); });
   t->add("aten.nanquantile", [](Context& c) { quantile(c, true); });
-  t->add("aten._native_batch_norm_legit_functional", batch_norm_functional);
   t->add("aten._embedding_bag_forward_only", embedding_bag);
   t->add("aten._embedding_bag", embedding_bag);
   t->add("aten.nonzero_static", nonzero_static);

@@ -24,6 +24,14 @@ void size_of(Context& c) {
 
 void element_number(Context& c) { c.set_size(common::element_count(c.b.shape(c.tensor("self")))); }
 
+// A scalar tensor's value as a Python number.
+void item(Context& c) {
+  NodeId x = c.tensor("self");
+  DType d = c.b.dtype(x);
+  DType wide = common::is_float(d) ? DType::kFloat64 : d == DType::kBool ? d : DType::kInt64;
+  c.set_data_number(c.b.cast(c.b.reshape(x, {}), wide));
+}
+
 template <class Combine>
 void combine_sizes(Context& c, Combine combine) {
   c.set_size(combine(c.size("a"), c.size("b")));
@@ -49,6 +57,8 @@ void add_state_operators(OperatorTable* t) {
         "_operator.and_", "_operator.or_", "_operator.not_"}) {
     t->add(name, nothing);
   }
+  t->add("aten.item", item);
+  t->add("aten._local_scalar_dense", item);
   t->add("aten.sym_size", size_of);
   t->add("aten.sym_numel", element_number);
   t->add("_operator.add",

@@ -466,6 +466,65 @@ void im2col(Context& c) {
   c.set(c.b.reshape(c.b.permute(windowed, order), c.out_shape()));
 }
 
+// The sum of overlapping patches, (batch, channel * kernel, places) to (batch, channel, height,
+// width): place h takes patch row k where h + padding - k * dilation is a multiple of the stride.
+void col2im(Context& c) {
+  Window w;
+  w.kernel = per_axis(c, "kernel_size", 2, {});
+  w.stride = per_axis(c, "stride", 2, {1});
+  w.padding = per_axis(c, "padding", 2, {0});
+  w.dilation = per_axis(c, "dilation", 2, {1});
+  NodeId x = c.tensor("self");
+  bool batched = c.b.rank(x) == 3;
+  if (!batched) x = c.b.unsqueeze(x, 0);
+  Sizes shape = c.b.shape(x);
+  std::vector<Expr> sizes = c.sizes("output_size");
+  if (shape.size() != 3 || sizes.size() != 2) c.refuse("it takes (batch, patches, places)");
+  auto channels = common::exact_div(shape[1], w.kernel[0] * w.kernel[1]);
+  if (!channels) c.refuse("the kernel does not divide the patches");
+  Shape patches = {shape[0], *channels, w.kernel[0], w.kernel[1]};
+  View view;
+  view.shape = {shape[0], *channels, sizes[0], sizes[1], w.kernel[0], w.kernel[1]};
+  view.index = {Expr::index(0), Expr::index(1), Expr::index(4), Expr::index(5)};
+  for (size_t k = 0; k < 2; ++k) {
+    Expr room = sizes[k] + Expr(2 * w.padding[k] - w.dilation[k] * (w.kernel[k] - 1) - 1);
+    patches.push_back(c.b.simplify(common::floor_div(room, w.stride[k]) + 1));
+    int axis = static_cast<int>(k);
+    Expr from =
+        Expr::index(2 + axis) + Expr(w.padding[k]) - Expr::index(4 + axis) * Expr(w.dilation[k]);
+    Expr place = common::floor_div(from, w.stride[k]);
+    view.index.push_back(place);
+    view.valid.push_back({place, patches.back()});
+    if (w.stride[k] > 1) view.valid.push_back({common::mod(from, w.stride[k]), 1});
+  }
+  DType d = compute_dtype(c.b.dtype(x));
+  NodeId spread = c.b.view(c.b.reshape(c.b.cast(x, d), patches), view);
+  NodeId sum = c.b.reduce(ReduceOp::kSum, spread, {4, 5});
+  c.result(batched ? sum : c.b.squeeze(sum, 0));
+}
+
+// Puts each value where its window's maximum was, zero elsewhere.
+void max_unpool(Context& c, int spatial) {
+  NodeId x = c.tensor("self");
+  NodeId indices = c.tensor("indices");
+  Sizes out = c.out_shape();
+  if (c.b.shape(x) != c.b.shape(indices) || c.b.rank(x) < spatial) c.refuse("the shapes differ");
+  auto flat = [&](const Sizes& from) {
+    Shape to = from.without_last(at(spatial));
+    Expr n = common::element_count(from.last(at(spatial)));
+    to.push_back(c.b.simplify(n));
+    return to;
+  };
+  NodeId base = c.b.full(c.b.dtype(x), flat(out), 0);
+  Shape line = flat(c.b.shape(x));
+  std::vector<common::Coordinate> where;
+  for (int k = 0; k + 1 < c.b.rank(base); ++k) where.push_back({-1, Expr::index(k)});
+  where.push_back({0, {}});
+  NodeId filled = c.b.scatter(ScatterMode::kAssign, base, c.b.reshape(x, line),
+                              {c.b.reshape(indices, line)}, where);
+  c.set(c.b.reshape(filled, out));
+}
+
 // Each gradient flows to the element that was its window's maximum.
 void max_pool_backward(Context& c) {
   NodeId x = c.tensor("self");
@@ -518,6 +577,9 @@ void add_window_operators(OperatorTable* t) {
   t->add("aten.adaptive_max_pool2d", [](Context& c) { adaptive_max_pool(c, 2); });
   t->add("aten.adaptive_max_pool3d", [](Context& c) { adaptive_max_pool(c, 3); });
   t->add("aten.im2col", im2col);
+  t->add("aten.col2im", col2im);
+  t->add("aten.max_unpool2d", [](Context& c) { max_unpool(c, 2); });
+  t->add("aten.max_unpool3d", [](Context& c) { max_unpool(c, 3); });
 }
 
 }  // namespace clients

@@ -114,6 +114,11 @@ class Program {
     program_.graph.nodes.push_back(std::move(node));
     return *this;
   }
+  Program& number(const std::string& target, const std::string& from, const std::string& name) {
+    node(target, {{"self", TensorArgument{from}}}, name);
+    program_.graph.nodes.back().outputs = {SymIntArgument{name, 0}};
+    return *this;
+  }
   Program& output(const std::string& name) {
     program_.graph.outputs.push_back(TensorArgument{name});
     program_.outputs.push_back({ExportOutputKind::kUser, TensorArgument{name}, ""});
@@ -257,6 +262,53 @@ TEST(Translate, AnAllFalseMaskChangesNothing) {
   HostTensor some = HostTensor::zeros(DType::kBool, {3}).value();
   some.set(1, 1);
   EXPECT_EQ(floats(run(*model, {line({1, 2, 3}), some, seven})[0]), (std::vector<float>{1, 7, 3}));
+}
+
+TEST(Translate, ANumberOnlyTheDataKnowsIsAScalarTensor) {
+  Program p;
+  p.input("x", {3}).input("k", {}, ScalarType::kInt64).tensor("y", {3}).tensor("z", {});
+  p.number("aten.item.default", "k", "n");
+  p.node("aten.mul.Tensor", {self("x"), {"other", SymIntArgument{"n", 0}}}, "y");
+  p.node("aten.select.int", {self("y"), {"dim", int64_t{0}}, {"index", SymIntArgument{"n", 0}}},
+         "z");
+  p.output("y").output("z");
+  auto model = translate(p.get());
+  ASSERT_TRUE(model.ok()) << model.error().message;
+  HostTensor two = HostTensor::zeros(DType::kInt64, {}).value();
+  two.set_int(0, 2);
+  auto out = run(*model, {line({1, 2, 3}), two});
+  EXPECT_EQ(floats(out[0]), (std::vector<float>{2, 4, 6}));
+  EXPECT_EQ(floats(out[1]), (std::vector<float>{6}));
+}
+
+TEST(Translate, WrappersRunTheirGraphInPlace) {
+  Program body;
+  body.input("a", {2}).tensor("b", {2});
+  body.node("aten.add_.Tensor", {self("a"), {"other", int64_t{1}}}, "b").output("b");
+  Program p;
+  p.input("x", {2}).tensor("y", {2}).tensor("z", {2});
+  auto nested = std::make_shared<const ExportGraph>(body.get().graph);
+  p.node("higher_order.wrap_with_set_grad_enabled",
+         {{"", false}, {"", GraphArgument{"g", nested}}, {"", TensorArgument{"x"}}}, "y");
+  p.node("aten.neg.default", {self("x")}, "z").output("y").output("z");
+  auto model = translate(p.get());
+  ASSERT_TRUE(model.ok()) << model.error().message;
+  auto out = run(*model, {line({1, 2})});
+  EXPECT_EQ(floats(out[0]), (std::vector<float>{2, 3}));
+  EXPECT_EQ(floats(out[1]), (std::vector<float>{-2, -3})) << "the write inside was lost";
+}
+
+TEST(Translate, ControlFlowIsRefused) {
+  Program body;
+  body.input("a", {2}).output("a");
+  Program p;
+  auto nested = std::make_shared<const ExportGraph>(body.get().graph);
+  p.input("x", {2}).tensor("y", {2});
+  p.node("higher_order.cond", {{"", GraphArgument{"g", nested}}, {"", TensorArgument{"x"}}}, "y");
+  p.output("y");
+  auto model = translate(p.get());
+  ASSERT_FALSE(model.ok());
+  EXPECT_NE(model.error().message.find("control flow"), std::string::npos);
 }
 
 TEST(Translate, StridedWeightsAreReadInRowMajorOrder) {

@@ -1,0 +1,138 @@
+#include "clients/pt2/operators.h"
+
+#include <algorithm>
+
+#include "clients/pt2/translate_math.h"
+
+namespace clients {
+namespace {
+
+OperatorTable all_operators() {
+  OperatorTable table;
+  add_activation_operators(&table);
+  add_attention_operators(&table);
+  add_batch_norm_operators(&table);
+  add_complex_operators(&table);
+  add_complex_math_operators(&table);
+  add_composite_operators(&table);
+  add_creation_operators(&table);
+  add_fourier_operators(&table);
+  add_indexing_operators(&table);
+  add_loss_operators(&table);
+  add_matmul_operators(&table);
+  add_movement_operators(&table);
+  add_norm_operators(&table);
+  add_pointwise_operators(&table);
+  add_reduction_operators(&table);
+  add_refused_operators(&table);
+  add_resample_operators(&table);
+  add_special_operators(&table);
+  add_state_operators(&table);
+  add_statistics_operators(&table);
+  add_window_operators(&table);
+  return table;
+}
+
+// The row under the target's exact name, its name without the overload, or the name of the
+// operator that an in-place one is made of.
+template <class Rows>
+const typename Rows::mapped_type* find_row(const Rows& rows, std::string_view target) {
+  auto lookup = [&rows](std::string_view name) {
+    auto found = rows.find(name);
+    return found == rows.end() ? nullptr : &found->second;
+  };
+  if (auto* exact = lookup(target)) return exact;
+  size_t dot = target.rfind('.');
+  if (dot == std::string_view::npos) return nullptr;
+  std::string_view name = target.substr(0, dot);
+  if (auto* any = lookup(name)) return any;
+  if (!name.ends_with('_') || name.ends_with("__")) return nullptr;
+  name.remove_suffix(1);
+  if (auto* any = lookup(std::string(name) + std::string(target.substr(dot)))) return any;
+  return lookup(name);
+}
+
+using Collected = std::vector<std::optional<NodeId>>;
+
+// Sets results from their parts; those that are not complex have only the real one.
+void set_joined(Context& c, const Collected& real, const Collected& imaginary) {
+  for (size_t k = 0; k < c.output_count(); ++k) {
+    if (k >= real.size() || !real[k]) continue;
+    if (!c.out_is_complex(k)) {
+      c.set(*real[k], k);
+      continue;
+    }
+    if (k >= imaginary.size() || !imaginary[k]) c.refuse("complex numbers are not supported here");
+    int axis = c.b.rank(*real[k]);
+    c.set_complex(
+        c.b.concat({c.b.unsqueeze(*real[k], axis), c.b.unsqueeze(*imaginary[k], axis)}, axis), k);
+  }
+}
+
+void translate_linear(Context& c, Translator plain, std::string_view factor) {
+  c.read_parts(Part::kReal);
+  plain(c);
+  Collected real = c.read_parts(Part::kImaginary, {{factor, Part::kReal}});
+  plain(c);
+  set_joined(c, real, c.read_parts(Part::kWhole));
+}
+
+// (a + ib)(c + id) = ac - bd + i(ad + bc); what is added to the product joins ac and ad.
+void translate_bilinear(Context& c, Translator plain, std::string_view a, std::string_view b) {
+  auto pass = [&](Part others, Part first, Part second) {
+    c.read_parts(others, {{a, first}, {b, second}});
+    plain(c);
+    return c.read_parts(Part::kWhole);
+  };
+  Collected real = pass(Part::kReal, Part::kReal, Part::kReal);
+  Collected both = pass(Part::kZero, Part::kImaginary, Part::kImaginary);
+  Collected second = pass(Part::kImaginary, Part::kReal, Part::kImaginary);
+  Collected first = pass(Part::kZero, Part::kImaginary, Part::kReal);
+  for (size_t k = 0; k < real.size(); ++k) {
+    if (!real[k]) continue;
+    real[k] = sub(c, *real[k], *both[k]);
+    second[k] = add(c, *second[k], *first[k]);
+  }
+  set_joined(c, real, second);
+}
+
+}  // namespace
+
+bool OperatorTable::knows(std::string_view target) const {
+  return find_row(rows_, target) != nullptr || find_row(complex_, target) != nullptr;
+}
+
+bool OperatorTable::translate(Context& c, std::string_view target, bool complex) const {
+  const Translator* plain = find_row(rows_, target);
+  const ComplexRow* row = complex ? find_row(complex_, target) : nullptr;
+  if (row != nullptr && row->form == Form::kOwn) {
+    row->translator(c);
+    return true;
+  }
+  if (plain == nullptr) return false;
+  if (row == nullptr) {
+    (*plain)(c);
+  } else if (row->form == Form::kLinear) {
+    translate_linear(c, *plain, row->first);
+  } else {
+    translate_bilinear(c, *plain, row->first, row->second);
+  }
+  return true;
+}
+
+std::vector<std::string_view> OperatorTable::names() const {
+  std::vector<std::string_view> out;
+  for (const auto& [name, translator] : rows_) out.push_back(name);
+  for (const auto& [name, row] : complex_) {
+    if (!rows_.contains(name)) out.push_back(name);
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+const OperatorTable& operator_table() {
+  static const OperatorTable table = all_operators();
+  return table;
+}
+
+}  // namespace clients
