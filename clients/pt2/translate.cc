@@ -1,5 +1,6 @@
 #include "clients/pt2/translate.h"
 
+#include <algorithm>
 #include <cstring>
 #include <unordered_set>
 
@@ -252,11 +253,14 @@ class Driver {
   }
 
   static bool touches_complex(const ExportGraph& graph, const ExportNode& node) {
-    auto complex = [&graph](const Argument& argument) {
-      auto* tensor = std::get_if<TensorArgument>(&argument);
-      if (tensor == nullptr) return false;
-      auto meta = graph.tensor_values.find(tensor->name);
+    auto is_complex = [&graph](const std::string& name) {
+      auto meta = graph.tensor_values.find(name);
       return meta != graph.tensor_values.end() && is_complex_type(meta->second.dtype);
+    };
+    auto complex = [&is_complex](const Argument& argument) {
+      if (auto* tensor = std::get_if<TensorArgument>(&argument)) return is_complex(tensor->name);
+      auto* list = std::get_if<TensorListArgument>(&argument);
+      return list != nullptr && std::any_of(list->names.begin(), list->names.end(), is_complex);
     };
     for (const NamedArgument& input : node.inputs) {
       if (complex(input.value)) return true;

@@ -40,9 +40,15 @@ void attention(Context& c) {
     value = repeat_heads(c, value, heads);
   }
   const Expr& width = q_shape.back();
-  if (!c.has("scale") && !width.is_constant()) c.refuse("the head size is symbolic");
-  double scale =
-      c.has("scale") ? c.number("scale", 1) : 1 / std::sqrt(static_cast<double>(width.constant()));
+  DType d = c.b.dtype(query);
+  NodeId scale = 0;
+  if (c.has("scale")) {
+    scale = as(c, operand(c, "scale"), d);
+  } else if (width.is_constant()) {
+    scale = c.b.scalar(d, 1 / std::sqrt(static_cast<double>(width.constant())));
+  } else {
+    scale = c.b.unary(UnaryOp::kRsqrt, c.b.size_scalar(d, width));
+  }
   std::vector<int> order;
   for (int k = 0; k < c.b.rank(key); ++k) order.push_back(k);
   std::swap(order[order.size() - 1], order[order.size() - 2]);

@@ -1,5 +1,6 @@
 // Functions of complex numbers, and the operators whose plain form serves complex tensors by parts.
 #include <cmath>
+#include <numeric>
 
 #include "clients/pt2/operators.h"
 #include "clients/pt2/translate_complex.h"
@@ -350,6 +351,16 @@ void dot_conjugate(Context& c) {
                 c.b.reduce(ReduceOp::kSum, product.imaginary, {0})});
 }
 
+void conjugate_transpose(Context& c) {
+  Complex z = split(c, c.any_tensor("self"));
+  int rank = c.b.rank(z.real);
+  if (rank < 2) c.refuse("it takes matrices");
+  std::vector<int> order(static_cast<size_t>(rank));
+  std::iota(order.begin(), order.end(), 0);
+  std::swap(order[order.size() - 1], order[order.size() - 2]);
+  set_parts(c, {c.b.permute(z.real, order), negated(c, c.b.permute(z.imaginary, order))});
+}
+
 void ones(Context& c) {
   Sizes shape = c.out_shape();
   shape.pop_back();
@@ -383,6 +394,9 @@ void add_functions(OperatorTable* t) {
   t->add_complex("aten.rsqrt", unary<reciprocal_root>);
   t->add_complex("aten.square", unary<square>);
   t->add_complex("aten.sigmoid", unary<sigmoid>);
+  for (const char* name : {"aten.mH", "aten.matrix_H", "aten.adjoint"}) {
+    t->add_complex(name, conjugate_transpose);
+  }
   t->add_complex("aten.pow", power_of);
   t->add_complex("aten.float_power", power_of);
 }
@@ -515,6 +529,14 @@ constexpr std::string_view kLinear[] = {"aten.flip",
                                         "aten.rsub",
                                         "aten.nan_to_num",
                                         "aten.sum_to_size",
+                                        "aten.resize",
+                                        "aten.atleast_1d",
+                                        "aten.atleast_2d",
+                                        "aten.atleast_3d",
+                                        "aten.linalg_diagonal",
+                                        "aten._unsafe_masked_index",
+                                        "aten._unsafe_masked_index_put_accumulate",
+                                        "aten._chunk_cat",
                                         "aten.pixel_shuffle",
                                         "aten.pixel_unshuffle",
                                         "aten.channel_shuffle"};

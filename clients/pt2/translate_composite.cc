@@ -230,7 +230,7 @@ void cross(Context& c) {
 }
 
 void linalg_vecdot(Context& c) {
-  NodeId product = any_mul(c, factor(c, "x"), factor(c, "y"));
+  NodeId product = rounded(c, any_mul(c, factor(c, "x"), factor(c, "y")));
   c.result(c.b.reduce(ReduceOp::kSum, product, {c.axis("dim", c.b.rank(product), -1)}));
 }
 

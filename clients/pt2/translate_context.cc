@@ -516,6 +516,22 @@ void Context::set_size(const Expr& value) {
   }
 }
 
+bool Context::set_size_as_exported() {
+  for (const Argument& output : node->outputs) {
+    auto* symbol = std::get_if<SymIntArgument>(&output);
+    if (symbol == nullptr) continue;
+    auto extent = graph_->sym_int_values.find(symbol->name);
+    if (extent == graph_->sym_int_values.end()) return false;
+    try {
+      set_size(expr_of(extent->second));
+      return true;
+    } catch (const Refusal&) {
+      return false;  // an expression without sizes: a number of the data
+    }
+  }
+  return false;
+}
+
 void Context::set_data_number(NodeId value) {
   for (const Argument& output : node->outputs) {
     if (const std::string* name = number_name(output)) define_tensor(*name, value, false, -1);

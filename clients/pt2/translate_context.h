@@ -95,6 +95,8 @@ class Context {
   void result(NodeId value, size_t k = 0);
   void set_complex(NodeId value, size_t k = 0);
   void set_size(const Expr& value);
+  // The result is the size that the archive says; false when it doesn't say.
+  bool set_size_as_exported();
   // The result is a number that only the data knows.
   void set_data_number(NodeId value);
   // Result k is a view of the tensor argument's memory.

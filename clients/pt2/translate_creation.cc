@@ -133,6 +133,7 @@ void add_creation_operators(OperatorTable* t) {
   t->add("aten.alias_copy", copy_of);
   t->add("aten.copy", copy_into);
   t->add("aten._to_copy", convert_copy);
+  t->add("prims.convert_element_type", [](Context& c) { c.result(c.tensor("a")); });
   t->add("aten.to", convert);
   t->add("aten.type_as", convert);
   for (const char* name : {"aten.float", "aten.double", "aten.half", "aten.bfloat16", "aten.int",

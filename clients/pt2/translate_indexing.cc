@@ -135,6 +135,17 @@ void index(Context& c) {
   c.set(c.b.gather(data, a.indices, a.shape, a.coordinates));
 }
 
+// Where the mask is false the fill is read, whatever the indices are.
+void masked_index(Context& c) {
+  NodeId data = c.tensor("self");
+  Addressed a = address(c, data, c.optional_tensors("indices"));
+  NodeId values = c.b.gather(data, a.indices, a.shape, a.coordinates);
+  NodeId mask = truth(c, c.tensor("mask"));
+  if (!c.b.can_expand(mask, a.shape)) c.refuse("the mask does not fit");
+  NodeId fill = as(c, operand(c, "fill"), c.b.dtype(data));
+  c.set(c.b.select(c.b.expand(mask, a.shape), values, fill));
+}
+
 // A mask over the leading axes blends: elsewhere the data stays, all-false masks included.
 void put_by_mask(Context& c, NodeId data, NodeId mask, NodeId values, bool accumulate) {
   if (c.b.rank(mask) > c.b.rank(data)) c.refuse("the mask has more axes than the data");
@@ -199,6 +210,19 @@ void index_put(Context& c) {
                    a.indices, a.coordinates));
 }
 
+void masked_index_put(Context& c) {
+  NodeId data = c.tensor("self");
+  NodeId values = c.tensor("values");
+  Addressed a = address(c, data, c.optional_tensors("indices"));
+  NodeId mask = truth(c, c.tensor("mask"));
+  if (!c.b.can_expand(values, a.shape) || !c.b.can_expand(mask, a.shape)) {
+    c.refuse("values do not fit the indices");
+  }
+  NodeId kept =
+      c.b.select(c.b.expand(mask, a.shape), c.b.expand(values, a.shape), number_like(c, values, 0));
+  c.set(scatter_in(c, ScatterMode::kAdd, data, kept, a.indices, a.coordinates));
+}
+
 // index_copy, index_add and index_fill: whole slices at the positions of a vector.
 void put_slices(Context& c, ScatterMode mode, NodeId updates) {
   NodeId base = c.tensor("self");
@@ -245,10 +269,16 @@ void index_select(Context& c) {
 void gather(Context& c) {
   NodeId x = c.tensor("self");
   NodeId index = c.tensor("index");
-  if (c.b.rank(x) == 0) return c.set(c.b.reshape(x, c.out_shape()));
+  if (c.b.rank(x) == 0) x = c.b.unsqueeze(x, 0);
+  if (c.b.rank(index) == 0) index = c.b.unsqueeze(index, 0);
+  // An empty index may have any rank.
+  if (common::element_count(c.b.shape(index)).is_constant(0)) {
+    return c.set(c.b.full(c.b.dtype(x), c.out_shape(), 0));
+  }
   if (c.b.rank(index) != c.b.rank(x)) c.refuse("index and data differ in rank");
   int axis = c.axis("dim", c.b.rank(x));
-  c.set(c.b.gather(x, {index}, c.b.shape(index), along(c.b.rank(x), axis)));
+  NodeId values = c.b.gather(x, {index}, c.b.shape(index), along(c.b.rank(x), axis));
+  c.set(c.b.reshape(values, c.out_shape()));
 }
 
 void take_along_dim(Context& c) {
@@ -330,6 +360,9 @@ void scatter(Context& c) {
 // The neutral element of a reduction, for places whose old content doesn't count.
 NodeId neutral(Context& c, const std::string& name, NodeId base) {
   DType d = c.b.dtype(base);
+  if (d == DType::kBool) {
+    return c.b.full(d, c.b.shape(base), name == "amin" || name == "prod" ? 1 : 0);
+  }
   if (name == "amax" || name == "amin") {
     NodeId line = c.b.full(compute_dtype(d), {0}, 0);
     NodeId value = c.b.reduce(name == "amax" ? ReduceOp::kMax : ReduceOp::kMin, line, {0});
@@ -363,10 +396,12 @@ void reduce_into(Context& c, NodeId base, const std::string& name, bool include_
 
 void scatter_reduce(Context& c) {
   NodeId base = c.tensor("self");
-  NodeId index = c.tensor("index");
-  if (c.b.rank(base) == 0 || c.b.rank(index) != c.b.rank(base)) c.refuse("the ranks differ");
+  auto with_axis = [&](NodeId x) { return c.b.rank(x) == 0 ? c.b.unsqueeze(x, 0) : x; };
+  base = with_axis(base);
+  NodeId index = with_axis(c.tensor("index"));
+  if (c.b.rank(index) != c.b.rank(base)) c.refuse("the ranks differ");
   int axis = c.axis("dim", c.b.rank(base));
-  NodeId source = cut_to(c, c.tensor("src"), c.b.shape(index));
+  NodeId source = cut_to(c, with_axis(c.tensor("src")), c.b.shape(index));
   reduce_into(c, base, c.text("reduce", ""), c.flag("include_self", true),
               [&](ScatterMode mode, NodeId start, std::optional<double> constant) {
                 DType d = c.b.dtype(start);
@@ -410,26 +445,64 @@ void masked_scatter(Context& c) {
   c.set(c.b.select(mask, shaped, x));
 }
 
-// How many boundaries lie below a value (or not above it): a comparison with each and a sum.
+// How many of the sorted edges lie below each value (or not above it): rows of edges serve the
+// values of the same row. Few edges are compared with every value; among many, each step of a
+// binary search reads one.
+NodeId count_below(Context& c, NodeId edges, NodeId x, bool or_equal) {
+  BinaryOp compare = or_equal ? BinaryOp::kLessEqual : BinaryOp::kLess;
+  int rank = c.b.rank(x);
+  int edge_axis = c.b.rank(edges) - 1;
+  Expr size = c.b.size(edges, edge_axis);
+  constexpr int64_t kFew = 16;
+  int64_t most = c.b.bounds().upper(size);
+  constexpr int64_t kMany = int64_t{1} << 40;
+  if (most <= kFew || most > kMany) {
+    NodeId line = edge_axis == 0 ? edges : c.b.unsqueeze(edges, edge_axis);
+    NodeId value = c.b.unsqueeze(x, rank);
+    if (!c.b.broadcast(c.b.shape(value), c.b.shape(line))) c.refuse("the shapes do not fit");
+    NodeId before = c.b.cast(c.b.binary(compare, line, value), DType::kInt64);
+    return c.b.reduce(ReduceOp::kSum, before, {rank});
+  }
+  std::vector<Coordinate> where;
+  for (int k = 0; k < edge_axis; ++k) where.push_back({-1, Expr::index(k)});
+  where.push_back({0, {}});
+  NodeId all = c.b.size_scalar(DType::kInt64, size);
+  NodeId found = c.b.full_int(DType::kInt64, c.b.shape(x), 0);
+  int64_t step = 1;
+  while (step <= most / 2) step *= 2;
+  for (; step > 0; step /= 2) {
+    NodeId next = add(c, found, c.b.scalar_int(DType::kInt64, step));
+    NodeId place = sub(c, next, c.b.scalar_int(DType::kInt64, 1));
+    NodeId edge = c.b.gather(edges, {place}, c.b.shape(x), where);
+    NodeId passes = c.b.binary(BinaryOp::kAnd, c.b.binary(compare, edge, x),
+                               c.b.binary(BinaryOp::kLessEqual, next, all));
+    found = c.b.select(passes, next, found);
+  }
+  return found;
+}
+
 void search(Context& c, std::string_view sorted_name, std::string_view values_name) {
   NodeId sorted = c.tensor(sorted_name);
   Operand values = operand(c, values_name);
   DType d = compute_dtype(promote(c, {operand(sorted), values}));
-  bool right = c.flag("right", false) || c.text("side", "left") == "right";
-  if (c.has("sorter")) c.refuse("a sorter is not supported");
+  if (c.b.rank(sorted) == 0) c.refuse("it takes a sorted vector, or rows of them");
+  if (c.has("sorter")) {
+    NodeId order = c.tensor("sorter");
+    if (c.b.shape(order) != c.b.shape(sorted)) c.refuse("the sorter does not fit");
+    int rank = c.b.rank(sorted);
+    sorted = c.b.gather(sorted, {order}, c.b.shape(order), along(rank, rank - 1));
+  }
   NodeId x = as(c, values, d);
   NodeId edges = c.b.cast(sorted, d);
-  int rank = c.b.rank(x);
-  NodeId value = c.b.unsqueeze(x, rank);
-  // With several rows of edges, each row serves the values of the same row.
-  NodeId line = c.b.rank(edges) == 1 ? edges : c.b.unsqueeze(edges, c.b.rank(edges) - 1);
-  if (!c.b.broadcast(c.b.shape(value), c.b.shape(line))) c.refuse("the shapes do not fit");
-  NodeId before = right ? c.b.binary(BinaryOp::kLessEqual, line, value)
-                        : c.b.binary(BinaryOp::kLess, line, value);
-  NodeId number = c.b.reduce(ReduceOp::kSum, c.b.cast(before, DType::kInt64), {rank});
+  int lead = c.b.rank(edges) - 1;
+  bool fits = lead == 0 || lead == c.b.rank(x) - 1;
+  for (int k = 0; fits && k < lead; ++k) fits = c.b.size(edges, k) == c.b.size(x, k);
+  if (!fits) c.refuse("the shapes do not fit");
+  bool right = c.flag("right", false) || c.text("side", "left") == "right";
+  NodeId number = count_below(c, edges, x, right);
   if (common::is_float(d)) {
     // NaN sorts behind every edge.
-    NodeId all = c.b.size_scalar(DType::kInt64, c.b.size(edges, c.b.rank(edges) - 1));
+    NodeId all = c.b.size_scalar(DType::kInt64, c.b.size(edges, lead));
     number = c.b.select(c.b.unary(UnaryOp::kIsNan, x), all, number);
   }
   c.result(number);
@@ -450,6 +523,8 @@ void add_indexing_operators(OperatorTable* t) {
   t->add("aten.embedding", embedding);
   t->add("aten.index", index);
   t->add("aten._unsafe_index", index);
+  t->add("aten._unsafe_masked_index", masked_index);
+  t->add("aten._unsafe_masked_index_put_accumulate", masked_index_put);
   t->add("aten.index_put", index_put);
   t->add("aten._unsafe_index_put", index_put);
   t->add("aten.index_copy",

@@ -85,12 +85,14 @@ void binary_cross_entropy_with_logits(Context& c) {
   NodeId y = real(c, "target");
   // log(1 + exp(-x)) without overflow.
   NodeId tail = c.b.unary(UnaryOp::kLog1p, exp_of(c, negated(c, absolute(c, x))));
-  NodeId soft = add(c, maximum(c, negated(c, x), 0), tail);
+  NodeId soft = rounded(c, add(c, maximum(c, negated(c, x), 0), tail));
   if (c.has("pos_weight")) {
-    NodeId on = add(c, mul(c, add(c, real(c, "pos_weight"), -1.0), y), 1.0);
-    soft = mul(c, on, soft);
+    NodeId past_one = rounded(c, add(c, real(c, "pos_weight"), -1.0));
+    NodeId on = rounded(c, add(c, rounded(c, mul(c, past_one, y)), 1.0));
+    soft = rounded(c, mul(c, on, soft));
   }
-  c.result(reduced(c, weighted(c, add(c, mul(c, from_number(c, 1, y), x), soft))));
+  NodeId off = rounded(c, mul(c, rounded(c, from_number(c, 1, y)), x));
+  c.result(reduced(c, weighted(c, rounded(c, add(c, off, soft)))));
 }
 
 void kl_div(Context& c) {
@@ -271,8 +273,9 @@ void multilabel_margin_loss(Context& c) {
 // ---- Margins and distances -------------------------------------------------------------------
 
 void soft_margin_loss(Context& c) {
-  NodeId product = mul(c, real(c, "self"), real(c, "target"));
-  c.result(reduced(c, c.b.unary(UnaryOp::kLog1p, exp_of(c, negated(c, product)))));
+  NodeId product = rounded(c, mul(c, real(c, "self"), real(c, "target")));
+  NodeId grown = rounded(c, exp_of(c, negated(c, product)));
+  c.result(reduced(c, rounded(c, c.b.unary(UnaryOp::kLog1p, grown))));
 }
 
 void hinge_embedding_loss(Context& c) {

@@ -92,6 +92,11 @@ DType float_dtype(DType dtype) {
   return dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
 }
 
+NodeId rounded(Context& c, NodeId x) {
+  if (!common::is_half(c.out_dtype())) return x;
+  return c.b.cast(c.b.cast(x, c.out_dtype()), c.b.dtype(x));
+}
+
 NodeId as(Context& c, const Operand& operand, DType dtype) {
   if (operand.node) return c.b.cast(*operand.node, dtype);
   const Scalar& scalar = operand.scalar;

@@ -25,6 +25,10 @@ DType compute_dtype(DType dtype);
 // As compute_dtype, but float32 for integers and booleans.
 DType float_dtype(DType dtype);
 
+// Rounded as if the node's result were of this value, where operators that PyTorch runs one after
+// the other round each time: to the result's half type and back.
+NodeId rounded(Context& c, NodeId x);
+
 // The operand in `dtype`, a number as a scalar.
 NodeId as(Context& c, const Operand& operand, DType dtype);
 // The named argument cast to where arithmetic on it happens (float_dtype).

@@ -58,8 +58,29 @@ void add_product(Context& c, NodeId value) {
   c.result(checked_add(c, base, value));
 }
 
+// In half precision PyTorch rounds after each matrix of the batch.
+void addbmm_rounded(Context& c, NodeId products, int64_t batch) {
+  DType d = c.b.dtype(products);
+  auto factor = [&](std::string_view name) { return as(c, operand(c, name), d); };
+  NodeId sum = c.b.cast(c.tensor("self"), d);
+  if (c.has("beta")) {
+    bool ignored = c.scalar("beta").value() == 0;
+    sum = ignored ? number_like(c, sum, 0) : mul(c, sum, factor("beta"));
+  }
+  if (c.has("alpha")) products = mul(c, products, factor("alpha"));
+  for (int64_t k = 0; k < batch; ++k) {
+    NodeId one = c.b.squeeze(c.b.slice(products, 0, k, 1), 0);
+    sum = rounded(c, add(c, sum, one));
+  }
+  c.result(sum);
+}
+
 void addbmm(Context& c) {
   NodeId value = product(c, "batch1", "batch2");
+  constexpr int64_t kMaxRounded = 16;
+  Expr batch = c.b.size(value, 0);
+  bool few = batch.is_constant() && batch.constant() > 0 && batch.constant() <= kMaxRounded;
+  if (few && common::is_half(c.out_dtype())) return addbmm_rounded(c, value, batch.constant());
   add_product(c, c.b.reduce(ReduceOp::kSum, value, {0}));
 }
 

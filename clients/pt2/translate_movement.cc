@@ -174,8 +174,8 @@ void unbind(Context& c) {
 }
 
 // Consecutive pieces of the sizes that the archive gives the results.
-void split(Context& c) {
-  int axis = axis_argument(c, "dim", 0);
+void split_along(Context& c, int axis) {
+  if (logical_rank(c) <= axis) c.refuse("it has fewer axes");
   Sizes shape = shape_of(c);
   Expr start = 0;
   for (size_t k = 0; k < c.output_count(); ++k) {
@@ -185,14 +185,33 @@ void split(Context& c) {
     start += length;
   }
 }
+void split(Context& c) { split_along(c, axis_argument(c, "dim", 0)); }
 
-void diagonal(Context& c) {
-  int rank = logical_rank(c);
-  Sizes shape = shape_of(c);
+// Every tensor of a list in the shape that the archive gives it.
+void reshape_each(Context& c) {
+  std::vector<NodeId> parts = c.tensors("tensors");
+  for (size_t k = 0; k < parts.size(); ++k) {
+    if (c.wants_output(k)) c.set(c.b.reshape(parts[k], c.out_shape(k)), k);
+  }
+}
+
+// The first elements in memory order, as many as the new shape holds; what is beyond is zero.
+void resize(Context& c) {
+  NodeId x = flatten(c, c.tensor("self"));
+  Sizes shape = c.out_shape();
+  Expr wanted = c.b.simplify(common::element_count(shape));
+  Expr missing = c.b.simplify(wanted - common::min(c.b.size(x, 0), wanted));
+  if (!missing.is_constant(0)) x = c.b.pad(x, 0, 0, missing);
+  c.set(c.b.reshape(c.b.slice(x, 0, 0, wanted), shape));
+}
+
+void diagonal(Context& c, std::string_view name, int default_first, int default_second) {
+  int rank = logical_rank(c, name);
+  Sizes shape = shape_of(c, name);
   int64_t offset = c.integer("offset", 0);
-  int first = c.axis("dim1", rank, 0);
-  int second = c.axis("dim2", rank, 1);
-  if (first == second || c.is_complex("self")) c.refuse("it takes two axes");
+  int first = c.axis("dim1", rank, default_first);
+  int second = c.axis("dim2", rank, default_second);
+  if (first == second || c.is_complex(name)) c.refuse("it takes two axes");
   View view;
   view.shape = c.out_shape();
   Expr along = Expr::index(rank - 2);
@@ -207,7 +226,7 @@ void diagonal(Context& c) {
     }
   }
   if (shape.size() != view.index.size()) c.refuse("the rank differs");
-  c.alias("self", view);
+  c.alias(name, view);
 }
 
 void unfold(Context& c) {
@@ -288,8 +307,37 @@ void repeat(Context& c) {
   c.set(c.b.view(x, view));
 }
 
+// Which element each place of the result repeats, when each has a number of its own: a mark where
+// the repetitions of one end, counted along.
+NodeId repeated_places(Context& c, const Expr& total) {
+  if (!c.has("output_size") && !total.is_constant()) {
+    c.refuse("the size of its result is known only from the data; give output_size");
+  }
+  NodeId ends = c.b.scan(ScanOp::kSum, c.b.cast(c.tensor("repeats"), DType::kInt64), 0);
+  NodeId ones = c.b.expand(c.b.scalar_int(DType::kInt64, 1), c.b.shape(ends));
+  NodeId marks = c.b.scatter(ScatterMode::kAdd, c.b.full_int(DType::kInt64, {total}, 0), ones,
+                             {ends}, {common::Coordinate{0, {}}});
+  return c.b.scan(ScanOp::kSum, marks, 0);
+}
+
+void repeat_each(Context& c) {
+  NodeId x = c.tensor("self");
+  if (!c.has("dim")) x = flatten(c, x);
+  int axis = c.axis("dim", c.b.rank(x), 0);
+  if (c.b.rank(c.tensor("repeats")) != 1) c.refuse("it takes a vector of repeats");
+  Sizes shape = c.b.shape(x);
+  shape[at(axis)] = c.out_size(axis);
+  Shape line(shape.size(), Expr(1));
+  line[at(axis)] = shape[at(axis)];
+  std::vector<common::Coordinate> where;
+  for (int k = 0; k < c.b.rank(x); ++k) {
+    where.push_back(k == axis ? common::Coordinate{0, {}} : common::Coordinate{-1, Expr::index(k)});
+  }
+  NodeId place = c.b.reshape(repeated_places(c, shape[at(axis)]), line);
+  c.set(c.b.gather(x, {place}, shape, where));
+}
+
 void repeat_interleave(Context& c) {
-  if (c.is_tensor("repeats")) c.refuse("repeats that are data are not supported");
   NodeId x = c.tensor("self");
   if (!c.has("dim")) x = flatten(c, x);
   int axis = c.axis("dim", c.b.rank(x), 0);
@@ -440,7 +488,9 @@ void add_views(OperatorTable* t) {
   t->add("aten.swapdims", transpose);
   t->add("aten.t", matrix_transpose);
   t->add("aten.t_copy", copied<matrix_transpose>);
-  t->add("aten.mT", matrix_transpose);
+  for (const char* name : {"aten.mT", "aten.mH", "aten.matrix_H", "aten.adjoint"}) {
+    t->add(name, matrix_transpose);
+  }
   t->add("aten.numpy_T", reverse_axes);
   t->add("aten.movedim", movedim);
   t->add("aten.expand", expand);
@@ -463,8 +513,21 @@ void add_views(OperatorTable* t) {
                            "aten.unsafe_chunk", "aten.unsafe_split_with_sizes"}) {
     t->add(name, copied<split>);
   }
-  t->add("aten.diagonal", diagonal);
-  t->add("aten.diagonal_copy", copied<diagonal>);
+  t->add("aten.hsplit", [](Context& c) { split_along(c, logical_rank(c) == 1 ? 0 : 1); });
+  t->add("aten.vsplit", [](Context& c) { split_along(c, 0); });
+  t->add("aten.dsplit", [](Context& c) { split_along(c, 2); });
+  for (const char* name :
+       {"aten.atleast_1d.Sequence", "aten.atleast_2d.Sequence", "aten.atleast_3d.Sequence"}) {
+    t->add(name, reshape_each);
+  }
+  t->add("aten.resize", resize);
+  t->add("aten.resize_as", resize);
+  t->add("aten.linalg_diagonal", [](Context& c) { diagonal(c, "A", -2, -1); });
+  t->add("aten.diagonal", [](Context& c) { diagonal(c, "self", 0, 1); });
+  t->add("aten.diagonal_copy", [](Context& c) {
+    diagonal(c, "self", 0, 1);
+    c.unshare();
+  });
   t->add("aten.unfold", unfold);
   t->add("aten.unfold_copy", copied<unfold>);
   t->add("aten.as_strided", as_strided);
@@ -480,6 +543,9 @@ void add_movement_operators(OperatorTable* t) {
   t->add("aten.repeat", repeat);
   t->add("aten.tile", repeat);
   t->add("aten.repeat_interleave.self_int", repeat_interleave);
+  t->add("aten.repeat_interleave.self_Tensor", repeat_each);
+  t->add("aten.repeat_interleave.Tensor",
+         [](Context& c) { c.result(repeated_places(c, c.out_size(0))); });
   t->add("aten.cat", cat);
   t->add("aten.concat", cat);
   t->add("aten.concatenate", cat);

@@ -422,6 +422,8 @@ void add_comparisons(OperatorTable* t) {
   t->add("aten.ge", compare<BinaryOp::kLessEqual, true>);
   t->add("aten.eq", compare<BinaryOp::kEqual>);
   t->add("aten.ne", compare<BinaryOp::kNotEqual>);
+  t->add("aten.isreal",
+         [](Context& c) { c.result(c.b.full(DType::kBool, c.b.shape(c.tensor("self")), 1)); });
   t->add("aten.logical_and", logical<BinaryOp::kAnd>);
   t->add("aten.logical_or", logical<BinaryOp::kOr>);
   t->add("aten.logical_xor", logical<BinaryOp::kXor>);

@@ -57,9 +57,7 @@ constexpr std::string_view kDataDependent[] = {"aten.nonzero",
                                                "aten.unique_dim",
                                                "aten.unique_consecutive",
                                                "aten.unique_dim_consecutive",
-                                               "aten.bincount",
-                                               "aten.repeat_interleave.Tensor",
-                                               "aten.repeat_interleave.self_Tensor"};
+                                               "aten.bincount"};
 
 constexpr std::string_view kDecompositions[] = {"aten.linalg_svd",
                                                 "aten._linalg_svd",

@@ -191,65 +191,96 @@ NodeId reflected(Context& c, NodeId x, double low, double span) {
   return c.b.select(odd, back, add(c, extra, low));
 }
 
-// The grid's last axis holds coordinates in [-1, 1], x first; zero outside by default. In half
-// precision PyTorch rounds after every step, and coordinates are coarse enough to show it.
-void grid_sample(Context& c, int spatial) {
-  NodeId x = float_tensor(c, "input");
+// A grid sampler's arguments.
+struct Sampler {
+  Kernel kernel = Kernel::kLinear;
+  bool nearest = false;
+  int64_t padding = 0;  // zeros, border, reflection
+  bool align = false;
+};
+
+// In half precision PyTorch rounds after every step, and coordinates are coarse enough to show it.
+NodeId at_border(Context& c, const Sampler& s, NodeId p, double n) {
+  if (s.padding == 2) p = s.align ? reflected(c, p, 0, n - 1) : reflected(c, p, -0.5, n);
+  return s.padding == 0 ? p : minimum(c, maximum(c, p, 0), n - 1);
+}
+
+// One tap along one axis: where it reads and its weight, zero outside of the image.
+struct Tap {
+  NodeId index = 0;
+  NodeId weight = 0;
+};
+
+std::vector<Tap> taps_along(Context& c, const Sampler& s, NodeId place, double n) {
   DType narrow = c.out_dtype();
-  auto r = [&](NodeId value) {
-    return common::is_half(narrow) ? c.b.cast(c.b.cast(value, narrow), c.b.dtype(x)) : value;
+  auto inside = [&](NodeId at_tap) {
+    return c.b.binary(BinaryOp::kAnd,
+                      c.b.binary(BinaryOp::kLessEqual, number_like(c, at_tap, 0), at_tap),
+                      less(c, at_tap, n));
   };
+  auto tap = [&](NodeId at_tap, NodeId weight) {
+    NodeId kept = c.b.select(inside(at_tap), weight, number_like(c, weight, 0));
+    return Tap{c.b.cast(at_tap, DType::kInt64), kept};
+  };
+  if (s.nearest) {
+    NodeId whole = c.b.unary(UnaryOp::kRound, place);
+    return {tap(whole, c.b.full(c.b.dtype(place), c.b.shape(place), 1))};
+  }
+  NodeId below = c.b.unary(UnaryOp::kFloor, place);
+  NodeId share = rounded(c, sub(c, place, below));
+  if (s.kernel == Kernel::kLinear) {
+    return {tap(below, rounded(c, sub(c, number_like(c, share, 1), share))),
+            tap(add(c, below, 1.0), share)};
+  }
+  if (common::is_half(narrow)) c.refuse("cubic interpolation of half types is not supported");
+  std::vector<Tap> out;
+  for (int k = -1; k <= 2; ++k) {
+    NodeId weight = cubic_weight(c, add(c, share, -static_cast<double>(k)), -0.75);
+    out.push_back(tap(at_border(c, s, add(c, below, static_cast<double>(k)), n), weight));
+  }
+  return out;
+}
+
+// The grid's last axis holds coordinates in [-1, 1], x first.
+void grid_sample(Context& c) {
+  NodeId x = float_tensor(c, "input");
   NodeId grid = float_tensor(c, "grid");
   int64_t mode = c.integer("interpolation_mode", 0);
-  int64_t padding = c.integer("padding_mode", 0);
-  bool align = c.flag("align_corners", false);
-  if (mode > 1) c.refuse("cubic interpolation is not supported");
-  if (c.b.rank(x) != spatial + 2 || c.b.rank(grid) != spatial + 2) c.refuse("the ranks differ");
-  Sizes out = c.out_shape();
-  int rank = spatial + 2;
-  std::vector<int64_t> sizes;
-  std::vector<NodeId> place;  // one for each spatial axis, shaped (batch, 1, *out)
+  Sampler s{mode == 2 ? Kernel::kCubic : Kernel::kLinear, mode == 1, c.integer("padding_mode", 0),
+            c.flag("align_corners", false)};
+  int spatial = c.b.rank(x) - 2;
+  if (spatial < 2 || spatial > 3 || c.b.rank(grid) != spatial + 2) c.refuse("the ranks differ");
+  std::vector<std::vector<Tap>> taps;
   for (int k = 0; k < spatial; ++k) {
     Expr size = c.b.size(x, 2 + k);
     if (!size.is_constant()) c.refuse("symbolic sizes are not supported here");
     auto n = static_cast<double>(size.constant());
-    sizes.push_back(size.constant());
     NodeId g = c.b.slice(grid, spatial + 1, spatial - 1 - k, 1);
-    g = c.b.unsqueeze(c.b.squeeze(g, spatial + 1), 1);
-    NodeId shifted = r(add(c, g, 1.0));
-    NodeId p = align ? r(mul(c, shifted, (n - 1) / 2)) : r(add(c, r(mul(c, shifted, n / 2)), -0.5));
-    if (padding == 2) p = align ? reflected(c, p, 0, n - 1) : reflected(c, p, -0.5, n);
-    if (padding != 0) p = minimum(c, maximum(c, p, 0), n - 1);
-    place.push_back(p);
+    g = c.b.unsqueeze(c.b.squeeze(g, spatial + 1), 1);  // (batch, 1, *out)
+    NodeId shifted = rounded(c, add(c, g, 1.0));
+    NodeId p = s.align ? rounded(c, mul(c, shifted, (n - 1) / 2))
+                       : rounded(c, add(c, rounded(c, mul(c, shifted, n / 2)), -0.5));
+    if (s.kernel == Kernel::kLinear) p = at_border(c, s, p, n);
+    taps.push_back(taps_along(c, s, p, n));
   }
+  Sizes out = c.out_shape();
   NodeId total = c.b.full(c.b.dtype(x), out, 0);
-  int corners = mode == 1 ? 1 : 1 << spatial;
-  for (int corner = 0; corner < corners; ++corner) {
+  size_t each = taps[0].size();
+  size_t corners = spatial == 2 ? each * each : each * each * each;
+  for (size_t corner = 0; corner < corners; ++corner) {
     std::vector<NodeId> indices;
     NodeId weight = number_like(c, x, 1);
     std::vector<Coordinate> coordinates = {{-1, Expr::index(0)}, {-1, Expr::index(1)}};
-    for (int k = 0; k < spatial; ++k) {
-      NodeId below = c.b.unary(mode == 1 ? UnaryOp::kRound : UnaryOp::kFloor, place[at(k)]);
-      NodeId share = r(sub(c, place[at(k)], below));
-      bool upper = (corner >> k & 1) != 0;
-      NodeId at_corner = upper ? add(c, below, 1.0) : below;
-      if (mode == 0) {
-        NodeId part = upper ? share : r(sub(c, number_like(c, x, 1), share));
-        weight = r(mul(c, weight, part));
-      }
-      NodeId inside = c.b.binary(BinaryOp::kAnd,
-                                 c.b.binary(BinaryOp::kLessEqual, number_like(c, x, 0), at_corner),
-                                 less(c, at_corner, static_cast<double>(sizes[at(k)])));
-      weight = c.b.select(inside, weight, number_like(c, x, 0));
-      indices.push_back(c.b.cast(at_corner, DType::kInt64));
+    size_t rest = corner;
+    for (int k = 0; k < spatial; ++k, rest /= each) {
+      const Tap& tap = taps[at(k)][rest % each];
+      weight = rounded(c, mul(c, weight, tap.weight));
+      indices.push_back(tap.index);
       coordinates.push_back({k, {}});
     }
-    // The shape may lie in a node that moves when nodes are added.
-    Shape spread = out;  // NOLINT(performance-unnecessary-copy-initialization)
-    NodeId value = c.b.gather(x, indices, spread, coordinates);
-    total = r(add(c, total, r(mul(c, value, weight))));
+    NodeId value = c.b.gather(x, indices, out, coordinates);
+    total = rounded(c, add(c, total, rounded(c, mul(c, value, weight))));
   }
-  if (c.b.rank(total) != rank) c.refuse("the result has another rank");
   c.result(total);
 }
 
@@ -306,8 +337,9 @@ void add_resample_operators(OperatorTable* t) {
   t->add("aten.upsample_bicubic2d", [](Context& c) { upsample(c, Kernel::kCubic, false); });
   t->add("aten._upsample_bilinear2d_aa", [](Context& c) { upsample(c, Kernel::kLinear, true); });
   t->add("aten._upsample_bicubic2d_aa", [](Context& c) { upsample(c, Kernel::kCubic, true); });
-  t->add("aten.grid_sampler_2d", [](Context& c) { grid_sample(c, 2); });
-  t->add("aten.grid_sampler_3d", [](Context& c) { grid_sample(c, 3); });
+  for (const char* name : {"aten.grid_sampler", "aten.grid_sampler_2d", "aten.grid_sampler_3d"}) {
+    t->add(name, grid_sample);
+  }
   t->add("aten.pixel_shuffle", pixel_shuffle);
   t->add("aten.pixel_unshuffle", pixel_unshuffle);
 }

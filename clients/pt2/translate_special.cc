@@ -235,36 +235,64 @@ void quantile(Context& c, bool ignore_nan) {
   c.result(c.b.reshape(c.b.permute(value, front), c.out_shape()));
 }
 
-// Sums or averages of the rows that each bag of indices names; only the first result is given.
+// Sums, means or greatest elements of the rows that each bag of indices names. Bags begin where
+// `offsets` says; rows of the padding index don't count. The positions of greatest elements, which
+// only a backward pass reads, are not given.
 void embedding_bag(Context& c) {
   NodeId weight = c.tensor("weight");
   NodeId indices = c.tensor("indices");
-  NodeId offsets = c.tensor("offsets");
+  NodeId offsets = c.b.cast(c.tensor("offsets"), DType::kInt64);
   int64_t mode = c.integer("mode", 0);
-  if (mode > 1 || c.b.rank(indices) != 1)
-    c.refuse("only sums and means of flat bags are supported");
+  if (mode < 0 || mode > 2 || c.b.rank(indices) != 1 || c.b.rank(offsets) != 1) {
+    c.refuse("it takes flat bags, and sums, means or maxima of them");
+  }
   DType d = compute_dtype(c.b.dtype(weight));
-  Shape shape = {c.b.size(indices, 0), c.b.size(weight, 1)};
-  NodeId column = c.b.unsqueeze(indices, 1);
+  Expr number = c.b.size(indices, 0);
+  Sizes out = c.out_shape();
+  std::vector<Coordinate> rows_at = {Coordinate{0, {}}, Coordinate{-1, Expr::index(1)}};
   NodeId rows = c.b.cast(
-      c.b.gather(weight, {column}, shape, {Coordinate{0, {}}, Coordinate{-1, Expr::index(1)}}), d);
+      c.b.gather(weight, {c.b.unsqueeze(indices, 1)}, {number, c.b.size(weight, 1)}, rows_at), d);
   if (auto scale = c.optional_tensor("per_sample_weights")) {
     rows = mul(c, rows, c.b.unsqueeze(c.b.cast(*scale, d), 1));
   }
-  NodeId place = c.b.cast(positions(c, shape[0], 0, 2), c.b.dtype(offsets));
-  NodeId begun = c.b.binary(BinaryOp::kLessEqual, c.b.unsqueeze(offsets, 0), place);
-  NodeId bag = add(c, c.b.reduce(ReduceOp::kSum, c.b.cast(begun, DType::kInt64), {1}), -1.0);
-  Sizes out = c.out_shape();
-  std::vector<Coordinate> where = {Coordinate{0, {}}, Coordinate{-1, Expr::index(1)}};
-  NodeId sum =
-      c.b.scatter(ScatterMode::kAdd, c.b.full(d, out, 0), rows, {c.b.unsqueeze(bag, 1)}, where);
-  if (mode == 1) {
-    NodeId ones = c.b.full(d, {shape[0]}, 1);
-    NodeId sizes =
-        c.b.scatter(ScatterMode::kAdd, c.b.full(d, {out[0]}, 0), ones, {bag}, {Coordinate{0, {}}});
-    sum = div(c, sum, c.b.unsqueeze(maximum(c, sizes, 1), 1));
+  // A mark where each bag begins, counted along, numbers the bags.
+  NodeId ones = c.b.expand(c.b.scalar_int(DType::kInt64, 1), c.b.shape(offsets));
+  NodeId marks = c.b.scatter(ScatterMode::kAdd, c.b.full_int(DType::kInt64, {number}, 0), ones,
+                             {offsets}, {Coordinate{0, {}}});
+  NodeId bag = add(c, c.b.scan(ScanOp::kSum, marks, 0), -1.0);
+  NodeId counted = c.b.full_int(DType::kInt64, {number}, 1);
+  if (int64_t padding = c.integer("padding_idx", -1); padding >= 0) {
+    NodeId pad = c.b.binary(BinaryOp::kEqual, indices, c.b.scalar_int(c.b.dtype(indices), padding));
+    bag = c.b.select(pad, c.b.size_scalar(DType::kInt64, out[0]), bag);  // past the last one
+    counted = c.b.cast(logical_not(c, pad), DType::kInt64);
   }
-  c.result(sum);
+  NodeId sizes = c.b.scatter(ScatterMode::kAdd, c.b.full_int(DType::kInt64, {out[0]}, 0), counted,
+                             {bag}, {Coordinate{0, {}}});
+  NodeId base = c.b.full(d, out, mode == 2 ? -std::numeric_limits<double>::infinity() : 0);
+  NodeId value = c.b.scatter(mode == 2 ? ScatterMode::kMax : ScatterMode::kAdd, base, rows,
+                             {c.b.unsqueeze(bag, 1)}, rows_at);
+  NodeId column = c.b.unsqueeze(sizes, 1);
+  if (mode == 1) value = div(c, value, c.b.cast(maximum(c, column, 1), d));
+  if (mode == 2) value = c.b.select(truth(c, column), value, number_like(c, value, 0));
+  c.result(value);
+}
+
+// Rows that the indices name and whose norm exceeds a limit are scaled down to it.
+void embedding_renorm(Context& c) {
+  NodeId weight = c.tensor("self");
+  NodeId indices = flatten(c, c.tensor("indices"));
+  if (c.b.rank(weight) != 2) c.refuse("it takes a matrix");
+  DType d = compute_dtype(c.b.dtype(weight));
+  NodeId rows = c.b.cast(weight, d);
+  NodeId length = norm(c, rows, c.number("norm_type", 2), {1}, true);
+  double limit = c.number("max_norm", 1);
+  NodeId scale = div(c, number_like(c, length, limit), add(c, length, 1e-7));
+  NodeId above = c.b.binary(BinaryOp::kLess, number_like(c, length, limit), length);
+  NodeId none = c.b.full(DType::kInt32, {c.b.size(weight, 0)}, 0);
+  NodeId ones = c.b.full(DType::kInt32, c.b.shape(indices), 1);
+  NodeId named = c.b.scatter(ScatterMode::kAssign, none, ones, {indices}, {Coordinate{0, {}}});
+  NodeId scaled = c.b.binary(BinaryOp::kAnd, above, c.b.unsqueeze(truth(c, named), 1));
+  c.result(c.b.select(scaled, mul(c, rows, scale), rows));
 }
 
 // Positions of nonzero elements in row-major order, cut or filled to a fixed number.
@@ -341,6 +369,8 @@ void add_special_operators(OperatorTable* t) {
   t->add("aten.nanquantile", [](Context& c) { quantile(c, true); });
   t->add("aten._embedding_bag_forward_only", embedding_bag);
   t->add("aten._embedding_bag", embedding_bag);
+  t->add("aten.embedding_bag", embedding_bag);
+  t->add("aten.embedding_renorm", embedding_renorm);
   t->add("aten.nonzero_static", nonzero_static);
   t->add("aten._grouped_mm", [](Context& c) { grouped_matmul(c, "self", "mat2"); });
   t->add("transformers.grouped_mm_fallback",
