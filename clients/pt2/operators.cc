@@ -23,12 +23,14 @@ OperatorTable all_operators() {
   add_movement_operators(&table);
   add_norm_operators(&table);
   add_pointwise_operators(&table);
+  add_recurrent_operators(&table);
   add_reduction_operators(&table);
   add_refused_operators(&table);
   add_resample_operators(&table);
   add_special_operators(&table);
   add_state_operators(&table);
   add_statistics_operators(&table);
+  add_vmap_operators(&table);
   add_window_operators(&table);
   return table;
 }
@@ -104,6 +106,9 @@ bool OperatorTable::knows(std::string_view target) const {
 
 bool OperatorTable::translate(Context& c, std::string_view target, bool complex) const {
   const Translator* plain = find_row(rows_, target);
+  if (c.vmap_levels() > 0 && plain != nullptr && !works_in_vmap(target)) {
+    c.refuse("it is not supported inside of torch.vmap; call run_decompositions()");
+  }
   const ComplexRow* row = complex ? find_row(complex_, target) : nullptr;
   if (row != nullptr && row->form == Form::kOwn) {
     row->translator(c);

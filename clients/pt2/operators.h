@@ -51,6 +51,9 @@ class OperatorTable {
   std::unordered_map<std::string_view, ComplexRow> complex_;
 };
 
+// Whether an operator can be translated inside of torch.vmap.
+bool works_in_vmap(std::string_view target);
+
 // Every operator that can be translated.
 const OperatorTable& operator_table();
 
@@ -68,12 +71,14 @@ void add_matmul_operators(OperatorTable* table);
 void add_movement_operators(OperatorTable* table);
 void add_norm_operators(OperatorTable* table);
 void add_pointwise_operators(OperatorTable* table);
+void add_recurrent_operators(OperatorTable* table);
 void add_reduction_operators(OperatorTable* table);
 void add_refused_operators(OperatorTable* table);
 void add_resample_operators(OperatorTable* table);
 void add_special_operators(OperatorTable* table);
 void add_state_operators(OperatorTable* table);
 void add_statistics_operators(OperatorTable* table);
+void add_vmap_operators(OperatorTable* table);
 void add_window_operators(OperatorTable* table);
 
 }  // namespace clients

@@ -38,6 +38,10 @@ std::unordered_set<std::string> used_names(const ExportGraph& graph) {
     if (auto* list = std::get_if<TensorListArgument>(&argument)) {
       used.insert(list->names.begin(), list->names.end());
     }
+    if (const std::string* number = number_name(argument)) used.insert(*number);
+    if (auto* sizes = std::get_if<std::vector<SymIntArgument>>(&argument)) {
+      for (const SymIntArgument& size : *sizes) used.insert(size.name);
+    }
   };
   for (const ExportNode& node : graph.nodes) {
     for (const NamedArgument& input : node.inputs) note(input.value);
@@ -232,7 +236,17 @@ class Driver {
     for (const auto& [name, extent] : sizes_) context_.define_size(name, context_.expr_of(*extent));
   }
 
+  // Nothing reads its results and it writes nothing: whatever it is, it can be left out.
+  static bool is_dead(const ExportNode& node, const std::unordered_set<std::string>& used) {
+    std::vector<std::string> names;
+    for (const Argument& output : node.outputs) flatten(output, &names);
+    bool read = std::any_of(names.begin(), names.end(),
+                            [&used](const std::string& name) { return used.contains(name); });
+    return !names.empty() && !read && !is_in_place(short_target(node));
+  }
+
   Status graph(const ExportGraph& graph) {
+    std::unordered_set<std::string> used = used_names(graph);
     for (const ExportNode& node : graph.nodes) {
       const OperatorTable& table = operator_table();
       if (!table.knows(short_target(node)) && nested_graph(node) != nullptr) {
@@ -242,10 +256,12 @@ class Driver {
       context_.begin(graph, node);
       try {
         if (!table.translate(context_, short_target(node), touches_complex(graph, node))) {
+          if (is_dead(node, used)) continue;
           return refusal(node, common::Code::kUnsupported, "");
         }
         write_back(node);
       } catch (const Refusal& refused) {
+        if (is_dead(node, used)) continue;
         return refusal(node, refused.code, refused.message);
       }
     }
@@ -287,45 +303,71 @@ class Driver {
     return nullptr;
   }
 
-  // Runs a nested graph in place: wrappers that only set a mode around it.
+  // Runs nested graphs in place: wrappers that only set a mode around one, and conditions, both of
+  // whose branches run, for they compute and do nothing else.
   Status inline_graph(const ExportGraph& outer, const ExportNode& node) {
-    if (!short_target(node).starts_with("higher_order.wrap")) {
-      return refusal(node, common::Code::kUnsupported, "control flow is not supported");
-    }
-    const ExportGraph& body = *nested_graph(node)->graph;
-    std::vector<Argument> given;
-    bool after = false;
+    std::vector<const ExportGraph*> bodies;
+    std::vector<std::string> given;
     for (const NamedArgument& input : node.inputs) {
-      if (after) given.push_back(input.value);
-      after = after || std::holds_alternative<GraphArgument>(input.value);
+      if (auto* nested = std::get_if<GraphArgument>(&input.value)) {
+        bodies.push_back(nested->graph.get());
+      } else if (!bodies.empty()) {
+        flatten(input.value, &given);
+      }
     }
-    if (given.size() != body.inputs.size()) {
-      return refusal(node, common::Code::kCorrupt, "its graph takes other arguments");
+    bool wrapper = short_target(node).starts_with("higher_order.wrap") && bodies.size() == 1;
+    bool condition = short_target(node) == "higher_order.cond" && bodies.size() == 2;
+    if (!wrapper && !condition) {
+      return refusal(node, common::Code::kUnsupported,
+                     "loops whose length the data decides are not supported; write the steps out");
     }
     context_.begin(outer, node);
-    Status status = guarded(node.target, [&] {
-      Context::Scope inner;
-      for (size_t i = 0; i < given.size(); ++i) bind(body.inputs[i], given[i], &inner);
-      Context::Scope saved = context_.take_scope();
-      context_.restore_scope(std::move(inner));
-      Status done = graph(body);
-      inner = context_.take_scope();
-      context_.restore_scope(std::move(saved));
-      if (!done.ok()) throw Refusal{done.error().code, done.error().message};
-      std::vector<std::string> names;
-      for (const Argument& output : node.outputs) flatten(output, &names);
-      std::vector<std::string> results;
-      for (const Argument& output : body.outputs) flatten(output, &results);
-      if (names.size() != results.size()) {
-        throw Refusal{common::Code::kCorrupt, "its graph gives another number of results"};
+    std::vector<std::string> names;
+    for (const Argument& output : node.outputs) flatten(output, &names);
+    std::vector<std::vector<Context::Value>> results;
+    for (const ExportGraph* body : bodies) {
+      Status status = guarded(node.target, [&] { results.push_back(run_nested(*body, given)); });
+      if (!status.ok()) return status;
+      if (results.back().size() != names.size()) {
+        return refusal(node, common::Code::kCorrupt, "its graph gives another number of results");
       }
-      for (size_t i = 0; i < names.size(); ++i) {
-        auto result = inner.find(results[i]);
-        if (result == inner.end()) throw Refusal{common::Code::kCorrupt, "a result is missing"};
-        context_.define_value(names[i], result->second);
+    }
+    context_.begin(outer, node);
+    return guarded(node.target, [&] {
+      for (size_t k = 0; k < names.size(); ++k) {
+        if (wrapper) {
+          context_.define_value(names[k], results[0][k]);
+        } else {
+          context_.choose(node.inputs[0].name, names[k], results[0][k], results[1][k]);
+        }
       }
     });
-    return status;
+  }
+
+  std::vector<Context::Value> run_nested(const ExportGraph& body,
+                                         const std::vector<std::string>& given) {
+    std::vector<std::string> parameters;
+    for (const Argument& input : body.inputs) flatten(input, &parameters);
+    if (parameters.size() != given.size()) {
+      throw Refusal{common::Code::kUnsupported, "a nested graph takes something that is no tensor"};
+    }
+    Context::Scope inner;
+    for (size_t i = 0; i < given.size(); ++i) inner[parameters[i]] = context_.value(given[i]);
+    Context::Scope saved = context_.take_scope();
+    context_.restore_scope(std::move(inner));
+    Status done = graph(body);
+    inner = context_.take_scope();
+    context_.restore_scope(std::move(saved));
+    if (!done.ok()) throw Refusal{done.error().code, done.error().message};
+    std::vector<std::string> names;
+    for (const Argument& output : body.outputs) flatten(output, &names);
+    std::vector<Context::Value> results;
+    for (const std::string& name : names) {
+      auto result = inner.find(name);
+      if (result == inner.end()) throw Refusal{common::Code::kCorrupt, "a result is missing"};
+      results.push_back(result->second);
+    }
+    return results;
   }
 
   static void flatten(const Argument& argument, std::vector<std::string>* names) {
@@ -334,16 +376,6 @@ class Driver {
     if (auto* list = std::get_if<TensorListArgument>(&argument)) {
       names->insert(names->end(), list->names.begin(), list->names.end());
     }
-  }
-
-  void bind(const Argument& parameter, const Argument& given, Context::Scope* scope) {
-    std::vector<std::string> inner, outer;
-    flatten(parameter, &inner);
-    flatten(given, &outer);
-    if (inner.size() != outer.size()) {
-      throw Refusal{common::Code::kUnsupported, "a nested graph takes something that is no tensor"};
-    }
-    for (size_t i = 0; i < inner.size(); ++i) (*scope)[inner[i]] = context_.value(outer[i]);
   }
 
   static common::Error refusal(const ExportNode& node, common::Code code, std::string_view why) {

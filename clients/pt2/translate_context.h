@@ -23,6 +23,9 @@ struct Scalar {
   double value() const;  // refuses a size that isn't constant
 };
 
+// The name of a symbolic number; null for other arguments and for constants.
+const std::string* number_name(const Argument& argument);
+
 // Which part of complex arguments a translator for real tensors sees. A real argument is its own
 // real part; indices and masks are the same in every part.
 enum class Part { kWhole, kReal, kImaginary, kZero };
@@ -116,6 +119,18 @@ class Context {
   using Parts = std::vector<std::pair<std::string_view, Part>>;
   std::vector<std::optional<NodeId>> read_parts(Part others, Parts parts = {});
 
+  // Inside of torch.vmap, tensors have leading axes, one for each level around, that the model's
+  // operators don't see. Elementwise operators read arguments with their levels, and their own
+  // axes as many as the result's, and give results with every level.
+  void enter_vmap(const Expr& size) { levels_.push_back(size); }
+  void leave_vmap();
+  size_t vmap_levels() const { return levels_.size(); }
+  // The axis `dim` of a tensor argument becomes the innermost level, or that level an axis again.
+  void add_level(const std::string& value, int64_t dim);
+  void remove_level(const std::string& value, int64_t dim);
+  // A tensor argument that must have no level; the node's other arguments keep the axes they have.
+  NodeId without_levels(std::string_view name);
+
   [[noreturn]] void refuse(std::string_view why) const;
 
   // For the driver.
@@ -140,12 +155,15 @@ class Context {
     NodeId node = 0;          // its value when the storage had `version`
     int version = 0;
     bool complex = false;
+    int levels = 0;  // leading axes that only vmap sees
   };
   using Value = std::variant<Tensor, Expr>;
   using Scope = std::unordered_map<std::string, Value>;
   Scope take_scope() { return std::move(values_); }
   void restore_scope(Scope scope) { values_ = std::move(scope); }
   const Value& value(const std::string& name) const;
+  // Defines a name as one value or the other, as the argument `condition` of the node is.
+  void choose(std::string_view condition, const std::string& name, Value yes, Value no);
   void define_value(const std::string& name, Value value) { values_[name] = std::move(value); }
 
  private:
@@ -162,6 +180,9 @@ class Context {
   NodeId read(Tensor* tensor);
   Part part_of(std::string_view name) const;
   NodeId read_part(const std::string& value, Part part);
+  NodeId with_levels(const std::string& value, size_t levels);
+  NodeId read_in_vmap(const std::string& value);
+  void set_in_vmap(NodeId value, size_t k);
   NodeId fit(NodeId value, size_t k, bool complex) const;
   int add_storage(NodeId value, int input);
 
@@ -171,6 +192,8 @@ class Context {
   std::vector<std::string> outputs_;
   Scope values_;
   std::vector<Storage> storages_;
+  std::vector<Expr> levels_;
+  bool unaligned_ = false;
   Part others_ = Part::kWhole;
   Parts parts_;
   std::vector<std::optional<NodeId>> collected_;

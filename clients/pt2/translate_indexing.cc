@@ -128,8 +128,12 @@ Addressed address(Context& c, NodeId data, std::vector<std::optional<NodeId>> in
 }
 
 void index(Context& c) {
-  NodeId data = c.tensor("self");
+  NodeId data = c.vmap_levels() > 0 ? c.without_levels("self") : c.tensor("self");
   auto indices = c.optional_tensors("indices");
+  for (const auto& item : indices) {
+    bool same = item && indices[0] && c.b.rank(*item) == c.b.rank(*indices[0]);
+    if (c.vmap_levels() > 0 && !same) c.refuse("these indices are not supported in torch.vmap");
+  }
   if (has_mask(c, indices)) c.refuse("a boolean index gives a result whose size only data knows");
   Addressed a = address(c, data, std::move(indices));
   c.set(c.b.gather(data, a.indices, a.shape, a.coordinates));

@@ -114,6 +114,20 @@ void group_norm(Context& c) {
   if (c.wants_output(2)) c.result(c.b.squeeze(rstd, 2), 2);
 }
 
+// A direction times a length for each slice along one axis; the lengths' norms are result 1.
+void weight_norm(Context& c) {
+  NodeId v = float_tensor(c, "v");
+  NodeId g = float_tensor(c, "g");
+  int axis = c.axis("dim", c.b.rank(v), 0);
+  std::vector<int> others;
+  for (int k = 0; k < c.b.rank(v); ++k) {
+    if (k != axis) others.push_back(k);
+  }
+  NodeId length = norm(c, v, 2, others, true);
+  c.result(mul(c, v, checked(c, BinaryOp::kDiv, g, length)));
+  if (c.wants_output(1)) c.result(length, 1);
+}
+
 }  // namespace
 
 void add_norm_operators(OperatorTable* t) {
@@ -126,6 +140,8 @@ void add_norm_operators(OperatorTable* t) {
   t->add("aten._log_softmax_backward_data", [](Context& c) { softmax_backward(c, true); });
   t->add("aten.layer_norm", layer_norm);
   t->add("aten.native_layer_norm", layer_norm);
+  t->add("aten._weight_norm", weight_norm);
+  t->add("aten._weight_norm_interface", weight_norm);
   t->add("aten.rms_norm", rms_norm);
   t->add("aten._fused_rms_norm", rms_norm);
   t->add("aten.group_norm", group_norm);
