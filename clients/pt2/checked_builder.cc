@@ -108,9 +108,7 @@ NodeId Builder::permute(NodeId x, const std::vector<int>& order) {
   return GraphBuilder::permute(x, order);
 }
 
-NodeId Builder::expand(NodeId x, const Shape& to) {
-  // The shape may lie in a node that moves when nodes are added.
-  Shape wanted = to;  // NOLINT(performance-unnecessary-copy-initialization)
+NodeId Builder::expand(NodeId x, const Shape& wanted) {
   check_sizes(wanted);
   if (!can_expand(x, wanted)) {
     refuse_operands(cat("the shape ", common::shape_text(shape(x)), " cannot be expanded to ",
@@ -119,9 +117,7 @@ NodeId Builder::expand(NodeId x, const Shape& to) {
   return GraphBuilder::expand(x, wanted);
 }
 
-NodeId Builder::reshape(NodeId x, const Shape& to) {
-  // The shape may lie in a node that moves when nodes are added.
-  Shape wanted = to;  // NOLINT(performance-unnecessary-copy-initialization)
+NodeId Builder::reshape(NodeId x, const Shape& wanted) {
   check_sizes(wanted);
   Expr difference = simplify(common::element_count(shape(x)) - common::element_count(wanted));
   need(!difference.is_constant() || difference.is_constant(0), "the element counts differ");
@@ -250,10 +246,8 @@ void Builder::check_coordinates(const std::vector<common::Coordinate>& coordinat
   }
 }
 
-NodeId Builder::gather(NodeId data, const std::vector<NodeId>& indices, const Shape& places,
+NodeId Builder::gather(NodeId data, const std::vector<NodeId>& indices, const Shape& wanted,
                        std::vector<common::Coordinate> coordinates) {
-  // The shape may lie in a node that moves when nodes are added.
-  Shape wanted = places;  // NOLINT(performance-unnecessary-copy-initialization)
   check_sizes(wanted);
   check_coordinates(coordinates, data, indices, wanted);
   need(!indices.empty() || wanted.empty(), "no index is given");

@@ -49,8 +49,7 @@ class Sizes : public Shape {
   }
 };
 
-// As GraphBuilder, but throws Refusal for shapes and dtypes that do not fit. Shapes are copies:
-// the base's are references that the next new node invalidates.
+// As GraphBuilder, but throws Refusal for shapes and dtypes that do not fit.
 class Builder : private common::GraphBuilder {
  public:
   using common::GraphBuilder::bounds;

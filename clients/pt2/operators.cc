@@ -15,6 +15,7 @@ OperatorTable all_operators() {
   add_complex_operators(&table);
   add_complex_math_operators(&table);
   add_composite_operators(&table);
+  add_convolution_operators(&table);
   add_creation_operators(&table);
   add_fourier_operators(&table);
   add_indexing_operators(&table);
@@ -23,6 +24,7 @@ OperatorTable all_operators() {
   add_movement_operators(&table);
   add_norm_operators(&table);
   add_pointwise_operators(&table);
+  add_pool_operators(&table);
   add_recurrent_operators(&table);
   add_reduction_operators(&table);
   add_refused_operators(&table);

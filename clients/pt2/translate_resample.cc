@@ -24,26 +24,40 @@ std::optional<double> factor_of(Context& c, size_t axis, size_t axes) {
   return std::nullopt;
 }
 
-// How far apart input positions of neighbouring output positions are.
-double step_between(Context& c, int64_t in, int64_t out, bool align_corners, size_t axis,
-                    size_t axes) {
-  if (align_corners)
-    return out > 1 ? static_cast<double>(in - 1) / static_cast<double>(out - 1) : 0;
+struct Lengths {
+  Expr in;
+  Expr out;
+};
+
+// How far apart input positions of neighbouring output positions are, when that is a constant.
+std::optional<double> known_step(Context& c, const Lengths& sizes, bool align_corners, size_t axis,
+                                 size_t axes) {
   auto factor = factor_of(c, axis, axes);
-  if (factor && *factor > 0) return 1 / *factor;
-  return static_cast<double>(in) / static_cast<double>(out);
+  if (!align_corners && factor && *factor > 0) return 1 / *factor;
+  if (!sizes.in.is_constant() || !sizes.out.is_constant()) return std::nullopt;
+  auto in = static_cast<double>(sizes.in.constant());
+  auto out = static_cast<double>(sizes.out.constant());
+  if (!align_corners) return in / out;
+  return out > 1 ? (in - 1) / (out - 1) : 0;
 }
 
-struct Lengths {
-  int64_t in = 0;
-  int64_t out = 0;
-};
-Lengths known_sizes(Context& c, NodeId x, int axis) {
-  Expr in = c.b.size(x, axis);
-  Expr out = c.out_size(axis);
-  if (!in.is_constant() || !out.is_constant()) c.refuse("symbolic sizes are not supported here");
-  return {in.constant(), out.constant()};
+double constant_step(Context& c, const Lengths& sizes, bool align_corners, size_t axis,
+                     size_t axes) {
+  auto step = known_step(c, sizes, align_corners, axis, axes);
+  if (!step) c.refuse("symbolic sizes are not supported here");
+  return *step;
 }
+
+NodeId step_between(Context& c, const Lengths& sizes, bool align_corners, size_t axis, size_t axes,
+                    DType d) {
+  if (auto step = known_step(c, sizes, align_corners, axis, axes)) return c.b.scalar(d, *step);
+  auto size = [&](const Expr& value) { return c.b.size_scalar(d, value); };
+  if (!align_corners) return div(c, size(sizes.in), size(sizes.out));
+  // A single position reads the first one.
+  return div(c, size(sizes.in - 1), maximum(c, size(sizes.out - 1), 1));
+}
+
+Lengths lengths(Context& c, NodeId x, int axis) { return {c.b.size(x, axis), c.out_size(axis)}; }
 
 NodeId pick_along(Context& c, NodeId x, int axis, NodeId index) {
   int rank = c.b.rank(x);
@@ -71,8 +85,8 @@ void upsample_nearest(Context& c, bool exact) {
   NodeId x = c.tensor(resampled_name(c));
   size_t axes = at(spatial_axes(c, x));
   for (int axis = 2; axis < c.b.rank(x); ++axis) {
-    Lengths sizes = known_sizes(c, x, axis);
-    double step = step_between(c, sizes.in, sizes.out, false, at(axis - 2), axes);
+    Lengths sizes = lengths(c, x, axis);
+    NodeId step = step_between(c, sizes, false, at(axis - 2), axes, DType::kFloat32);
     NodeId place = c.b.iota(DType::kFloat32, sizes.out);
     if (exact) place = add(c, place, 0.5);
     NodeId from = c.b.unary(UnaryOp::kFloor, mul(c, place, step));
@@ -103,7 +117,8 @@ NodeId weighted_sum(Context& c, NodeId x, int axis, const Taps& taps) {
     where.push_back(k == axis ? Coordinate{0, {}}
                               : Coordinate{-1, Expr::index(k < axis ? k : k + 1)});
   }
-  NodeId inside = minimum(c, maximum(c, taps.place, 0), static_cast<double>(last.constant()));
+  NodeId inside = c.b.binary(BinaryOp::kMin, maximum(c, taps.place, 0),
+                             c.b.size_scalar(c.b.dtype(taps.place), last));
   NodeId index = c.b.reshape(c.b.cast(inside, DType::kInt64), line);
   NodeId values = c.b.gather(x, {index}, shape, where);
   return c.b.reduce(ReduceOp::kSum, mul(c, values, c.b.reshape(taps.weight, line)), {axis + 1});
@@ -126,7 +141,8 @@ NodeId linear_weight(Context& c, NodeId distance) {
 enum class Kernel { kLinear, kCubic };
 
 // Two or four neighbours of each position.
-Taps neighbours(Context& c, Kernel kernel, int64_t out, double step, bool align, DType d) {
+Taps neighbours(Context& c, Kernel kernel, const Expr& out, NodeId step, bool align) {
+  DType d = c.b.dtype(step);
   NodeId place = c.b.iota(d, out);
   NodeId from = align ? mul(c, place, step) : add(c, mul(c, add(c, place, 0.5), step), -0.5);
   if (kernel == Kernel::kLinear && !align) from = maximum(c, from, 0);
@@ -141,15 +157,15 @@ Taps neighbours(Context& c, Kernel kernel, int64_t out, double step, bool align,
 }
 
 // Everything under a filter that is widened where the image shrinks, normalised.
-Taps antialiased(Context& c, Kernel kernel, int64_t in, int64_t out, double step, DType d) {
+Taps antialiased(Context& c, Kernel kernel, const Lengths& sizes, double step, DType d) {
   bool linear = kernel == Kernel::kLinear;
   double stretch = std::max(step, 1.0);
   double reach = (linear ? 1.0 : 2.0) * stretch;
   auto width = static_cast<int64_t>(std::ceil(reach)) * 2 + 1;
-  NodeId centre = c.b.unsqueeze(mul(c, add(c, c.b.iota(d, out), 0.5), step), 1);
+  NodeId centre = c.b.unsqueeze(mul(c, add(c, c.b.iota(d, sizes.out), 0.5), step), 1);
   NodeId first = maximum(c, c.b.unary(UnaryOp::kTrunc, add(c, centre, 0.5 - reach)), 0);
-  NodeId end =
-      minimum(c, c.b.unary(UnaryOp::kTrunc, add(c, centre, 0.5 + reach)), static_cast<double>(in));
+  NodeId end = c.b.binary(BinaryOp::kMin, c.b.unary(UnaryOp::kTrunc, add(c, centre, 0.5 + reach)),
+                          c.b.size_scalar(d, sizes.in));
   NodeId tap = add(c, first, c.b.unsqueeze(c.b.iota(d, width), 0));
   NodeId distance = mul(c, add(c, sub(c, tap, centre), 0.5), 1 / stretch);
   NodeId weight = linear ? linear_weight(c, distance) : cubic_weight(c, distance, -0.5);
@@ -166,10 +182,12 @@ void upsample(Context& c, Kernel kernel, bool antialias) {
   DType d = c.b.dtype(x);
   size_t axes = at(spatial_axes(c, x));
   for (int axis = c.b.rank(x) - 1; axis >= 2; --axis) {
-    Lengths sizes = known_sizes(c, x, axis);
-    double step = step_between(c, sizes.in, sizes.out, align, at(axis - 2), axes);
-    Taps taps = antialias ? antialiased(c, kernel, sizes.in, sizes.out, step, d)
-                          : neighbours(c, kernel, sizes.out, step, align, d);
+    Lengths sizes = lengths(c, x, axis);
+    size_t k = at(axis - 2);
+    Taps taps =
+        antialias
+            ? antialiased(c, kernel, sizes, constant_step(c, sizes, align, k, axes), d)
+            : neighbours(c, kernel, sizes.out, step_between(c, sizes, align, k, axes, d), align);
     x = weighted_sum(c, x, axis, taps);
     if (!whole) continue;
     // Bytes are rounded after each axis.

@@ -216,7 +216,7 @@ NodeId GraphBuilder::concat(const std::vector<NodeId>& parts, int axis) {
   Expr begin = total;
   NodeId result = -1;
   for (size_t p = parts.size(); p-- > 0;) {
-    const Expr& length = shape(parts[p])[k];
+    Expr length = shape(parts[p])[k];
     Expr end = begin;
     begin = begin - length;
     NodeId padded = pad(parts[p], axis, begin, total - end);
@@ -332,8 +332,10 @@ NodeId GraphBuilder::scatter(ScatterMode mode, NodeId base, NodeId updates,
 
 NodeId GraphBuilder::matmul(NodeId a, NodeId b) {
   LFARM_CHECK(rank(a) >= 2 && rank(b) >= 2, "matmul takes at least two axes");
-  Shape lead_a(shape(a).begin(), shape(a).end() - 2);
-  Shape lead_b(shape(b).begin(), shape(b).end() - 2);
+  Shape lead_a = shape(a);
+  Shape lead_b = shape(b);
+  lead_a.resize(lead_a.size() - 2);
+  lead_b.resize(lead_b.size() - 2);
   auto lead = broadcast(lead_a, lead_b);
   LFARM_CHECK(lead.has_value(), "matmul: leading axes do not broadcast");
   Expr m = shape(a)[shape(a).size() - 2];

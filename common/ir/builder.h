@@ -68,7 +68,8 @@ class GraphBuilder {
   void mutate(int input, NodeId node);
 
   const Node& node(NodeId id) const { return graph_.node(id); }
-  const Shape& shape(NodeId id) const { return graph_.node(id).shape; }
+  // A copy: references into the graph do not outlive the next new node.
+  Shape shape(NodeId id) const { return graph_.node(id).shape; }
   DType dtype(NodeId id) const { return graph_.node(id).dtype; }
   int rank(NodeId id) const { return static_cast<int>(shape(id).size()); }
   const std::vector<SymbolRange>& symbols() const { return graph_.symbols; }

@@ -298,17 +298,56 @@ TEST(Translate, WrappersRunTheirGraphInPlace) {
   EXPECT_EQ(floats(out[1]), (std::vector<float>{-2, -3})) << "the write inside was lost";
 }
 
-TEST(Translate, ControlFlowIsRefused) {
+std::shared_ptr<const ExportGraph> branch(const std::string& target) {
   Program body;
-  body.input("a", {2}).output("a");
+  body.input("a", {2}).tensor("b", {2});
+  body.node(target, {self("a")}, "b").output("b");
+  return std::make_shared<const ExportGraph>(body.get().graph);
+}
+
+TEST(Translate, AConditionChoosesBetweenItsBranches) {
   Program p;
-  auto nested = std::make_shared<const ExportGraph>(body.get().graph);
+  p.input("x", {2}).input("positive", {}, ScalarType::kBool).tensor("y", {2});
+  p.node("higher_order.cond",
+         {{"", TensorArgument{"positive"}},
+          {"", GraphArgument{"yes", branch("aten.neg.default")}},
+          {"", GraphArgument{"no", branch("aten.abs.default")}},
+          {"", TensorListArgument{{"x"}}}},
+         "y");
+  p.output("y");
+  auto model = translate(p.get());
+  ASSERT_TRUE(model.ok()) << model.error().message;
+  HostTensor yes = HostTensor::zeros(DType::kBool, {}).value();
+  yes.set_int(0, 1);
+  EXPECT_EQ(floats(run(*model, {line({1, -2}), yes})[0]), (std::vector<float>{-1, 2}));
+  HostTensor no = HostTensor::zeros(DType::kBool, {}).value();
+  EXPECT_EQ(floats(run(*model, {line({1, -2}), no})[0]), (std::vector<float>{1, 2}));
+}
+
+TEST(Translate, LoopsThatTheDataEndsAreRefused) {
+  Program p;
   p.input("x", {2}).tensor("y", {2});
-  p.node("higher_order.cond", {{"", GraphArgument{"g", nested}}, {"", TensorArgument{"x"}}}, "y");
+  p.node("higher_order.while_loop",
+         {{"", GraphArgument{"g", branch("aten.neg.default")}}, {"", TensorListArgument{{"x"}}}},
+         "y");
   p.output("y");
   auto model = translate(p.get());
   ASSERT_FALSE(model.ok());
-  EXPECT_NE(model.error().message.find("control flow"), std::string::npos);
+  EXPECT_NE(model.error().message.find("loops whose length the data decides"), std::string::npos)
+      << model.error().message;
+}
+
+TEST(Translate, RandomOperatorsAreRefusedUnlessNothingReadsThem) {
+  Program p;
+  p.input("x", {2}).tensor("noise", {2}).tensor("y", {2});
+  p.node("aten.rand_like.default", {self("x")}, "noise");
+  p.node("aten.neg.default", {self("x")}, "y").output("y");
+  EXPECT_TRUE(translate(p.get()).ok());
+  p.output("noise");
+  auto model = translate(p.get());
+  ASSERT_FALSE(model.ok());
+  EXPECT_EQ(model.error().code, common::Code::kUnsupported);
+  EXPECT_NE(model.error().message.find("it is random"), std::string::npos);
 }
 
 TEST(Translate, StridedWeightsAreReadInRowMajorOrder) {
