@@ -7,33 +7,42 @@
 namespace clients {
 namespace {
 
+struct Family {
+  std::string_view name;
+  void (*add)(OperatorTable*);
+};
+constexpr Family kFamilies[] = {{"Activations", add_activation_operators},
+                                {"Attention", add_attention_operators},
+                                {"Batch and instance normalisation", add_batch_norm_operators},
+                                {"Complex numbers", add_complex_operators},
+                                {"Complex functions", add_complex_math_operators},
+                                {"Stacks, grids and products", add_composite_operators},
+                                {"Convolution", add_convolution_operators},
+                                {"Creation and conversion", add_creation_operators},
+                                {"Fourier transforms", add_fourier_operators},
+                                {"Indexing", add_indexing_operators},
+                                {"Losses", add_loss_operators},
+                                {"Matrix products", add_matmul_operators},
+                                {"Movement", add_movement_operators},
+                                {"Softmax and normalisation", add_norm_operators},
+                                {"Elementwise", add_pointwise_operators},
+                                {"Pooling", add_pool_operators},
+                                {"Recurrent layers", add_recurrent_operators},
+                                {"Reductions, scans and sorting", add_reduction_operators},
+                                {"Refused", add_refused_operators},
+                                {"Resampling", add_resample_operators},
+                                {"Distances, quantiles, bags and experts", add_special_operators},
+                                {"Aliases, modes and arithmetic on sizes", add_state_operators},
+                                {"Statistics and calculus", add_statistics_operators},
+                                {"torch.vmap", add_vmap_operators},
+                                {"Windows", add_window_operators}};
+
 OperatorTable all_operators() {
   OperatorTable table;
-  add_activation_operators(&table);
-  add_attention_operators(&table);
-  add_batch_norm_operators(&table);
-  add_complex_operators(&table);
-  add_complex_math_operators(&table);
-  add_composite_operators(&table);
-  add_convolution_operators(&table);
-  add_creation_operators(&table);
-  add_fourier_operators(&table);
-  add_indexing_operators(&table);
-  add_loss_operators(&table);
-  add_matmul_operators(&table);
-  add_movement_operators(&table);
-  add_norm_operators(&table);
-  add_pointwise_operators(&table);
-  add_pool_operators(&table);
-  add_recurrent_operators(&table);
-  add_reduction_operators(&table);
-  add_refused_operators(&table);
-  add_resample_operators(&table);
-  add_special_operators(&table);
-  add_state_operators(&table);
-  add_statistics_operators(&table);
-  add_vmap_operators(&table);
-  add_window_operators(&table);
+  for (const Family& family : kFamilies) {
+    table.begin_family(family.name);
+    family.add(&table);
+  }
   return table;
 }
 
@@ -107,7 +116,7 @@ bool OperatorTable::knows(std::string_view target) const {
 }
 
 bool OperatorTable::translate(Context& c, std::string_view target, bool complex) const {
-  const Translator* plain = find_row(rows_, target);
+  const Row* plain = find_row(rows_, target);
   if (c.vmap_levels() > 0 && plain != nullptr && !works_in_vmap(target)) {
     c.refuse("it is not supported inside of torch.vmap; call run_decompositions()");
   }
@@ -118,22 +127,26 @@ bool OperatorTable::translate(Context& c, std::string_view target, bool complex)
   }
   if (plain == nullptr) return false;
   if (row == nullptr) {
-    (*plain)(c);
+    plain->translator(c);
   } else if (row->form == Form::kLinear) {
-    translate_linear(c, *plain, row->first);
+    translate_linear(c, plain->translator, row->first);
   } else {
-    translate_bilinear(c, *plain, row->first, row->second);
+    translate_bilinear(c, plain->translator, row->first, row->second);
   }
   return true;
 }
 
-std::vector<std::string_view> OperatorTable::names() const {
-  std::vector<std::string_view> out;
-  for (const auto& [name, translator] : rows_) out.push_back(name);
-  for (const auto& [name, row] : complex_) {
-    if (!rows_.contains(name)) out.push_back(name);
+std::vector<OperatorTable::Entry> OperatorTable::entries() const {
+  std::vector<Entry> out;
+  for (const auto& [name, row] : rows_) {
+    out.push_back({row.family, name, complex_.contains(name)});
   }
-  std::sort(out.begin(), out.end());
+  for (const auto& [name, row] : complex_) {
+    if (!rows_.contains(name)) out.push_back({row.family, name, true});
+  }
+  std::sort(out.begin(), out.end(), [](const Entry& a, const Entry& b) {
+    return std::pair(a.family, a.name) < std::pair(b.family, b.name);
+  });
   return out;
 }
 

@@ -16,38 +16,50 @@ using Translator = void (*)(Context& c);
 // operator ("aten.add_") is found under the name without its underscore.
 class OperatorTable {
  public:
-  void add(std::string_view name, Translator translator) { rows_[name] = translator; }
+  // Operators added from here on are of this family.
+  void begin_family(std::string_view name) { family_ = name; }
+  void add(std::string_view name, Translator translator) { rows_[name] = {family_, translator}; }
   // The form for nodes that read or give a complex tensor.
   void add_complex(std::string_view name, Translator translator) {
-    complex_[name] = {Form::kOwn, translator, {}, {}};
+    complex_[name] = {family_, Form::kOwn, translator, {}, {}};
   }
   // Complex nodes run the plain form on the real and on the imaginary parts: for operators that
   // are linear in all their tensors together, as movement and sums are. `factor` names a real
   // argument that multiplies, and so is the same for both.
   void add_linear(std::string_view name, std::string_view factor = {}) {
-    complex_[name] = {Form::kLinear, nullptr, factor, {}};
+    complex_[name] = {family_, Form::kLinear, nullptr, factor, {}};
   }
   // Complex nodes run the plain form on each pair of parts of the two arguments, as products do.
   void add_bilinear(std::string_view name, std::string_view first, std::string_view second) {
-    complex_[name] = {Form::kBilinear, nullptr, first, second};
+    complex_[name] = {family_, Form::kBilinear, nullptr, first, second};
   }
   // Translates the context's node, whose target is "aten.add.Tensor", say; `complex`: it reads or
   // gives a complex tensor. False, and nothing done, when the operator is unknown.
   bool translate(Context& c, std::string_view target, bool complex) const;
   bool knows(std::string_view target) const;
 
-  // Names in order, for the list in the documentation.
-  std::vector<std::string_view> names() const;
-  bool takes_complex(std::string_view name) const { return complex_.contains(name); }
+  // For the list in the documentation, in order.
+  struct Entry {
+    std::string_view family;
+    std::string_view name;
+    bool complex = false;  // has a form of its own for complex tensors
+  };
+  std::vector<Entry> entries() const;
 
  private:
   enum class Form { kOwn, kLinear, kBilinear };
+  struct Row {
+    std::string_view family;
+    Translator translator = nullptr;
+  };
   struct ComplexRow {
+    std::string_view family;
     Form form{};
     Translator translator = nullptr;  // kOwn
     std::string_view first, second;   // kLinear: the factor; kBilinear: the factors
   };
-  std::unordered_map<std::string_view, Translator> rows_;
+  std::string_view family_;
+  std::unordered_map<std::string_view, Row> rows_;
   std::unordered_map<std::string_view, ComplexRow> complex_;
 };
 
