@@ -12,6 +12,7 @@ OperatorTable all_operators() {
   add_activation_operators(&table);
   add_attention_operators(&table);
   add_batch_norm_operators(&table);
+  add_bessel_operators(&table);
   add_complex_operators(&table);
   add_complex_math_operators(&table);
   add_composite_operators(&table);
@@ -26,6 +27,7 @@ OperatorTable all_operators() {
   add_reduction_operators(&table);
   add_refused_operators(&table);
   add_resample_operators(&table);
+  add_special_function_operators(&table);
   add_special_operators(&table);
   add_state_operators(&table);
   add_statistics_operators(&table);
