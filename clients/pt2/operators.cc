@@ -18,12 +18,14 @@ OperatorTable all_operators() {
   add_composite_operators(&table);
   add_creation_operators(&table);
   add_fourier_operators(&table);
+  add_incomplete_gamma_operators(&table);
   add_indexing_operators(&table);
   add_loss_operators(&table);
   add_matmul_operators(&table);
   add_movement_operators(&table);
   add_norm_operators(&table);
   add_pointwise_operators(&table);
+  add_polynomial_operators(&table);
   add_reduction_operators(&table);
   add_refused_operators(&table);
   add_resample_operators(&table);

@@ -196,6 +196,8 @@ constexpr double kAiryG[] = {
     1.57734357977811523e-17,  -5.206129581838458e-18,   1.77067879474001645e-18,
     -6.1916696207832747e-19};
 
+// Their schemas name it one way or the other.
+NodeId argument(Context& c) { return float_tensor(c, c.has("x") ? "x" : "self"); }
 NodeId root(Context& c, NodeId x) { return c.b.unary(UnaryOp::kSqrt, x); }
 NodeId exponential(Context& c, NodeId x) { return c.b.unary(UnaryOp::kExp, x); }
 NodeId at_most(Context& c, NodeId x, double bound) {
@@ -218,7 +220,7 @@ NodeId scaled_i(Context& c, NodeId x, int order) {
 
 template <int order, bool scaled>
 void bessel_i(Context& c) {
-  NodeId x = float_tensor(c, "self");
+  NodeId x = argument(c);
   NodeId value = scaled_i(c, x, order);
   if (!scaled) value = mul(c, exponential(c, c.b.unary(UnaryOp::kAbs, x)), value);
   c.result(value);
@@ -227,7 +229,7 @@ void bessel_i(Context& c) {
 // Infinite at 0, NaN below it.
 template <int order, bool scaled>
 void bessel_k(Context& c) {
-  NodeId x = float_tensor(c, "self");
+  NodeId x = argument(c);
   NodeId grown = exponential(c, x);
   NodeId logarithm = c.b.unary(UnaryOp::kLog, mul(c, x, 0.5));
   NodeId square = mul(c, x, x);
@@ -282,7 +284,7 @@ NodeId far_jy(Context& c, NodeId x, int order, bool second_kind) {
 
 template <int order>
 void bessel_j(Context& c) {
-  NodeId x = float_tensor(c, "self");
+  NodeId x = argument(c);
   NodeId size = c.b.unary(UnaryOp::kAbs, x);
   NodeId far = far_jy(c, size, order, false);
   if (order == 1) far = mul(c, far, c.b.unary(UnaryOp::kSign, x));
@@ -292,7 +294,7 @@ void bessel_j(Context& c) {
 // Minus infinity at 0, NaN below it.
 template <int order>
 void bessel_y(Context& c) {
-  NodeId x = float_tensor(c, "self");
+  NodeId x = argument(c);
   NodeId square = mul(c, x, x);
   NodeId singular = mul(c, c.b.unary(UnaryOp::kLog, x), near_j(c, x, order));
   NodeId rest = chebyshev(c, square, 0, 25, kY0Near);
@@ -306,7 +308,7 @@ void bessel_y(Context& c) {
 
 // sin(x) / x
 void spherical_bessel_j0(Context& c) {
-  NodeId x = float_tensor(c, "self");
+  NodeId x = argument(c);
   NodeId value = patch(c, x, 0, 1, div(c, c.b.unary(UnaryOp::kSin, x), x));
   NodeId infinite = c.b.unary(UnaryOp::kIsInf, x);
   c.result(c.b.select(infinite, number_like(c, x, 0), value));
@@ -315,7 +317,7 @@ void spherical_bessel_j0(Context& c) {
 // ---- Airy ------------------------------------------------------------------------------------
 
 void airy_ai(Context& c) {
-  NodeId x = float_tensor(c, "self");
+  NodeId x = argument(c);
   NodeId size = c.b.unary(UnaryOp::kAbs, x);
   NodeId half_power = root(c, size);
   NodeId quarter_power = root(c, half_power);
