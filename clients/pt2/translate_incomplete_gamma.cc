@@ -122,7 +122,8 @@ constexpr double kTemme10[] = {
 constexpr double kTemmeFrom = 20;
 constexpr double kSmall = 2;
 
-int steps(Context& c, NodeId x, int narrow, int wide) {
+// A float, as numbers are to the builder: integers would name nodes.
+double steps(Context& c, NodeId x, int narrow, int wide) {
   return c.b.dtype(x) == DType::kFloat64 ? wide : narrow;
 }
 
@@ -161,7 +162,7 @@ NodeId prefactor(Context& c, const Place& p) {
 // P = prefactor / a (1 + x / (a + 1) (1 + x / (a + 2) (...)))
 NodeId power_series(Context& c, const Place& p, NodeId factor) {
   NodeId sum = number_like(c, p.x, 1);
-  for (int n = steps(c, p.x, 32, 52); n > 0; --n) {
+  for (double n = steps(c, p.x, 32, 52); n > 0; --n) {
     NodeId ratio = div(c, p.x, add(c, p.a, n));
     sum = add(c, mul(c, sum, ratio), 1.0);
   }
@@ -171,16 +172,16 @@ NodeId power_series(Context& c, const Place& p, NodeId factor) {
 // Q = prefactor / (x - a + 1 - 1 (1 - a) / (x - a + 3 - 2 (2 - a) / (...))) (DLMF 8.9.2)
 NodeId continued_fraction(Context& c, const Place& p, NodeId factor) {
   NodeId gap = sub(c, p.x, p.a);
-  int last = steps(c, p.x, 16, 48);
+  double last = steps(c, p.x, 16, 48);
   NodeId tail = add(c, gap, 2 * last + 1);
-  for (int n = last; n > 0; --n) {
+  for (double n = last; n > 0; --n) {
     NodeId numerator = mul(c, add(c, p.a, -n), n);
     tail = add(c, div(c, numerator, tail), add(c, gap, 2 * n - 1));
   }
   return div(c, factor, tail);
 }
 
-// Q for x up to 2, without the cancellation of 1 - P at small a:
+// Q for a and x up to 2, without the cancellation of 1 - P at small a:
 // 1 - g - g sum of a (-x)^n / (n! (a + n)), where g = x^a / Gamma(1 + a).
 NodeId alternating_series(Context& c, const Place& p) {
   NodeId log_gamma = chebyshev(c, p.a, 0, 2, kLogGamma);
@@ -188,8 +189,8 @@ NodeId alternating_series(Context& c, const Place& p) {
   NodeId sum = number_like(c, p.x, 0);
   NodeId power = number_like(c, p.x, 1);
   double factorial = 1;
-  int last = steps(c, p.x, 16, 28);
-  for (int n = 1; n <= last; ++n) {
+  double last = steps(c, p.x, 16, 28);
+  for (double n = 1; n <= last; ++n) {
     power = mul(c, power, p.x);
     factorial *= -n;
     sum = add(c, sum, mul(c, div(c, power, add(c, p.a, n)), 1 / factorial));
@@ -235,6 +236,10 @@ NodeId at_the_edges(Context& c, NodeId a, NodeId x, NodeId value, bool upper) {
 
 NodeId one_minus(Context& c, NodeId x) { return sub(c, number_like(c, x, 1), x); }
 
+NodeId at_most(Context& c, NodeId x, double bound) {
+  return c.b.binary(BinaryOp::kLessEqual, x, number_like(c, x, bound));
+}
+
 template <bool upper>
 void incomplete_gamma(Context& c) {
   auto [a, x] = float_pair(c, "self", "other");
@@ -243,11 +248,12 @@ void incomplete_gamma(Context& c) {
   NodeId series = power_series(c, p, factor);
   NodeId fraction = continued_fraction(c, p, factor);
   NodeId below = c.b.binary(BinaryOp::kLessEqual, x, a);
-  NodeId small = c.b.binary(BinaryOp::kLessEqual, x, number_like(c, x, kSmall));
+  NodeId small = at_most(c, x, kSmall);
   NodeId value = 0;
   if (upper) {
-    value = c.b.select(small, alternating_series(c, p), fraction);
-    value = c.b.select(below, one_minus(c, series), value);
+    value = c.b.select(below, one_minus(c, series), fraction);
+    NodeId both = c.b.binary(BinaryOp::kAnd, small, at_most(c, a, kSmall));
+    value = c.b.select(both, alternating_series(c, p), value);
   } else {
     NodeId by_series = c.b.binary(BinaryOp::kOr, below, small);
     value = c.b.select(by_series, series, one_minus(c, fraction));

@@ -156,8 +156,9 @@ NodeId hurwitz_zeta(Context& c, NodeId x, NodeId q) {
   NodeId negative = less(c, q, 0);
   NodeId floor = c.b.unary(UnaryOp::kFloor, q);
   NodeId above = positive_zeta(c, x, c.b.select(negative, sub(c, q, floor), q));
-  NodeId below = positive_zeta(c, x, add(c, sub(c, floor, q), 1.0));
-  NodeId beyond = positive_zeta(c, x, sub(c, number_like(c, q, 1), q));
+  NodeId size = c.b.unary(UnaryOp::kNeg, q);
+  NodeId below = positive_zeta(c, x, sub(c, size, c.b.unary(UnaryOp::kFloor, size)));
+  NodeId beyond = positive_zeta(c, x, add(c, size, 1.0));
   NodeId odd = equal(c, c.b.binary(BinaryOp::kMod, x, number_like(c, x, 2)), 1);
   NodeId finite = sub(c, below, beyond);
   finite = c.b.select(odd, c.b.unary(UnaryOp::kNeg, finite), finite);
