@@ -310,6 +310,14 @@ TEST(SpecialFunctions, PolynomialsOfTensorAndOfConstantDegree) {
   }
 }
 
+TEST(SpecialFunctions, PolynomialsOfANumberAtDegreesOfATensor) {
+  auto t =
+      evaluate("special_chebyshev_polynomial_t.x_scalar", {{"n", {0, 1, 2, 3, -1}}}, {{"x", 2.0}});
+  EXPECT_EQ(t, (std::vector<double>{1, 2, 7, 26, 0}));
+  auto above = evaluate("special_hermite_polynomial_h.default", {{"x", {1}}, {"n", {513}}});
+  EXPECT_TRUE(std::isnan(above[0])) << "PyTorch ends at 512";
+}
+
 // T(n, cos t) = cos(n t), however great n is.
 TEST(SpecialFunctions, ChebyshevPolynomialsOfGreatDegree) {
   double x = std::cos(0.7);
