@@ -105,6 +105,13 @@ NodeId chebyshev_closed(Context& c, Family family, NodeId x, NodeId n) {
   return c.b.select(inside, within, mul(c, sign, beyond));
 }
 
+// Above these PyTorch gives NaN for Hermite polynomials of float64 and of float32.
+constexpr int kMaxSteps = 512;
+constexpr int kHermiteLimit = 128;
+// Up to which degree Chebyshev polynomials follow the recurrence, which is exact for small
+// integers.
+constexpr int kByRecurrence = 8;
+
 // The greatest degree that a tensor of the dtype can hold, if that is few.
 std::optional<int> greatest_degree(DType dtype) {
   if (dtype == DType::kBool) return 1;
@@ -124,11 +131,9 @@ NodeId chosen_degree(Context& c, Family family, NodeId x, NodeId n, int highest,
 }
 
 NodeId of_unknown_degree(Context& c, Family family, NodeId x, NodeId n, std::optional<int> bound) {
-  // Where PyTorch stops and gives NaN.
-  int hermite_limit = c.b.dtype(x) == DType::kFloat64 ? 512 : 128;
+  int hermite_limit = c.b.dtype(x) == DType::kFloat64 ? kMaxSteps : kHermiteLimit;
   bool hermite = family == Family::kHermite || family == Family::kHermiteE;
   if (is_chebyshev(family)) {
-    constexpr int kByRecurrence = 8;
     int highest = std::min(bound.value_or(kByRecurrence), kByRecurrence);
     NodeId closed = chebyshev_closed(c, family, x, n);
     return chosen_degree(c, family, x, n, highest, closed);
@@ -142,12 +147,13 @@ NodeId of_unknown_degree(Context& c, Family family, NodeId x, NodeId n, std::opt
 }
 
 NodeId of_known_degree(Context& c, Family family, NodeId x, double n) {
-  constexpr int kMaxSteps = 512;
   NodeId zero = c.b.full(c.b.dtype(x), c.b.shape(x), 0);
   n = std::trunc(n);
   if (!(n >= 0)) return zero;
   bool hermite = family == Family::kHermite || family == Family::kHermiteE;
-  double limit = hermite && c.b.dtype(x) == DType::kFloat32 ? 128 : kMaxSteps;
+  double limit = kMaxSteps;
+  if (hermite && c.b.dtype(x) == DType::kFloat32) limit = kHermiteLimit;
+  if (is_chebyshev(family)) limit = kByRecurrence;
   if (n <= limit) return degrees(c, family, x, static_cast<int>(n)).back();
   if (is_chebyshev(family)) return chebyshev_closed(c, family, x, number_like(c, x, n));
   if (hermite) return add(c, zero, NAN);
