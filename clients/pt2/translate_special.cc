@@ -1,4 +1,4 @@
-// Operators of their own kind: special functions, distances, quantiles, resampling, expert
+// Operators of their own kind: divisors, distances, quantiles, resampling, expert
 // products.
 #include <algorithm>
 #include <cmath>
@@ -11,54 +11,6 @@ namespace clients {
 namespace {
 
 using common::Coordinate;
-
-// Chebyshev series of the modified Bessel function I0 (Cephes, i0.c): exp(-x) I0(x) on [0, 8] and
-// exp(-x) sqrt(x) I0(x) above.
-constexpr double kBesselNear[] = {
-    -4.41534164647933937950E-18, 3.33079451882223809783E-17,  -2.43127984654795469359E-16,
-    1.71539128555513303061E-15,  -1.16853328779934516808E-14, 7.67618549860493561688E-14,
-    -4.85644678311192946090E-13, 2.95505266312963983461E-12,  -1.72682629144155570723E-11,
-    9.67580903537323691224E-11,  -5.18979560163526290666E-10, 2.65982372468238665035E-9,
-    -1.30002500998624804212E-8,  6.04699502254191894932E-8,   -2.67079385394061173391E-7,
-    1.11738753912010371815E-6,   -4.41673835845875056359E-6,  1.64484480707288970893E-5,
-    -5.75419501008210370398E-5,  1.88502885095841655729E-4,   -5.76375574538582365885E-4,
-    1.63947561694133579842E-3,   -4.32430999505057594430E-3,  1.05464603945949983183E-2,
-    -2.37374148058994688156E-2,  4.93052842396707084878E-2,   -9.49010970480476444210E-2,
-    1.71620901522208775349E-1,   -3.04682672343198398683E-1,  6.76795274409476084995E-1};
-constexpr double kBesselFar[] = {
-    -7.23318048787475395456E-18, -4.83050448594418207126E-18, 4.46562142029675999901E-17,
-    3.46122286769746109310E-17,  -2.82762398051658348494E-16, -3.42548561967721913462E-16,
-    1.77256013305652638360E-15,  3.81168066935262242075E-15,  -9.55484669882830764870E-15,
-    -4.15056934728722208663E-14, 1.54008621752140982691E-14,  3.85277838274214270114E-13,
-    7.18012445138366623367E-13,  -1.79417853150680611778E-12, -1.32158118404477131188E-11,
-    -3.14991652796324136454E-11, 1.18891471078464383424E-11,  4.94060238822496958910E-10,
-    3.39623202570838634515E-9,   2.26666899049817806459E-8,   2.04891858946906374183E-7,
-    2.89137052083475648297E-6,   6.88975834691682398426E-5,   3.36911647825569408990E-3,
-    8.04490411014108831608E-1};
-
-template <size_t n>
-NodeId chebyshev(Context& c, NodeId x, const double (&coefficients)[n]) {
-  NodeId before = number_like(c, x, 0);
-  NodeId last = number_like(c, x, 0);
-  NodeId value = number_like(c, x, coefficients[0]);
-  for (size_t i = 1; i < n; ++i) {
-    before = last;
-    last = value;
-    value = add(c, sub(c, mul(c, x, last), before), coefficients[i]);
-  }
-  return mul(c, sub(c, value, before), 0.5);
-}
-
-void bessel_i0(Context& c) {
-  NodeId x = c.b.unary(UnaryOp::kAbs, float_tensor(c, "self"));
-  NodeId grown = c.b.unary(UnaryOp::kExp, x);
-  NodeId near = mul(c, grown, chebyshev(c, add(c, mul(c, x, 0.5), -2.0), kBesselNear));
-  NodeId inverse = div(c, number_like(c, x, 32), x);
-  NodeId tail = chebyshev(c, add(c, inverse, -2.0), kBesselFar);
-  NodeId far = div(c, mul(c, grown, tail), c.b.unary(UnaryOp::kSqrt, x));
-  NodeId is_near = c.b.binary(BinaryOp::kLessEqual, x, number_like(c, x, 8));
-  c.result(c.b.select(is_near, near, far));
-}
 
 // Euclid's algorithm, unrolled: neighbouring Fibonacci numbers below 2^63 take 91 steps.
 NodeId greatest_divisor(Context& c, NodeId a, NodeId b) {
@@ -353,8 +305,6 @@ void grouped_matmul(Context& c, std::string_view rows_name, std::string_view exp
 }  // namespace
 
 void add_special_operators(OperatorTable* t) {
-  t->add("aten.i0", bessel_i0);
-  t->add("aten.special_i0", bessel_i0);
   t->add("aten.gcd", [](Context& c) { divisor(c, false); });
   t->add("aten.lcm", [](Context& c) { divisor(c, true); });
   t->add("aten.dist", dist);
