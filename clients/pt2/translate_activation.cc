@@ -35,6 +35,11 @@ void leaky(Context& c, double slope) {
   c.result(c.b.select(c.b.binary(BinaryOp::kLess, number_like(c, x, 0), x), x, mul(c, x, slope)));
 }
 
+void rrelu(Context& c) {
+  if (c.flag("training", false)) c.refuse("it is random in training; export in eval mode");
+  leaky(c, (c.number("lower", 0.125) + c.number("upper", 1.0 / 3)) / 2);
+}
+
 void softplus(Context& c) {
   NodeId x = float_tensor(c, "self");
   double beta = c.number("beta", 1);
@@ -84,9 +89,10 @@ void add_activation_operators(OperatorTable* t) {
     elu_like(c, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1);
   });
   t->add("aten.leaky_relu", [](Context& c) { leaky(c, c.number("negative_slope", 0.01)); });
-  t->add("aten.rrelu", [](Context& c) {
-    if (c.flag("training", false)) c.refuse("it is random in training");
-    leaky(c, (c.number("lower", 0.125) + c.number("upper", 1.0 / 3)) / 2);
+  for (const char* name : {"aten.rrelu", "aten.rrelu_with_noise"}) t->add(name, rrelu);
+  t->add("aten.rrelu_with_noise_functional", [](Context& c) {
+    rrelu(c);
+    if (c.wants_output(1)) c.result(c.tensor("noise"), 1);
   });
   t->add("aten.softplus", softplus);
   t->add("aten.log_sigmoid", log_sigmoid);

@@ -78,6 +78,12 @@ void attention(Context& c) {
     weights = c.b.select(none, number_like(c, weights, 0), weights);
   }
   c.result(matmul(c, weights, value));
+  // Fused forms also give the logarithm of each row's sum.
+  if (!c.wants_output(1) || c.out_shape(1).size() + 1 != c.b.shape(scores).size()) return;
+  std::vector<int> row = {c.b.rank(scores) - 1};
+  NodeId top = c.b.reduce(ReduceOp::kMax, scores, row, true);
+  NodeId sum = c.b.reduce(ReduceOp::kSum, c.b.unary(UnaryOp::kExp, sub(c, scores, top)), row, true);
+  c.result(c.b.squeeze(add(c, c.b.unary(UnaryOp::kLog, sum), top), row[0]), 1);
 }
 
 }  // namespace

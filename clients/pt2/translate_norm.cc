@@ -1,4 +1,5 @@
 // Softmax and the normalisations.
+#include <limits>
 #include <numeric>
 
 #include "clients/pt2/operators.h"
@@ -17,6 +18,17 @@ NodeId converted(Context& c) {
 void softmax(Context& c) {
   NodeId x = converted(c);
   c.result(softmax(c, x, c.axis("dim", c.b.rank(x))));
+}
+
+// Rows that are minus infinity throughout give zeros.
+void safe_softmax(Context& c) {
+  NodeId x = converted(c);
+  int rank = c.b.rank(x);
+  NodeId y = softmax(c, x, c.axis("dim", rank));
+  NodeId lowest = number_like(c, x, -std::numeric_limits<double>::infinity());
+  NodeId hidden = c.b.binary(BinaryOp::kEqual, x, lowest);
+  if (rank > 0) hidden = c.b.reduce(ReduceOp::kAll, hidden, {c.axis("dim", rank)}, true);
+  c.result(c.b.select(hidden, number_like(c, y, 0), y));
 }
 
 void log_softmax(Context& c) {
@@ -133,7 +145,7 @@ void weight_norm(Context& c) {
 void add_norm_operators(OperatorTable* t) {
   t->add("aten.softmax", softmax);
   t->add("aten._softmax", softmax);
-  t->add("aten._safe_softmax", softmax);
+  t->add("aten._safe_softmax", safe_softmax);
   t->add("aten.log_softmax", log_softmax);
   t->add("aten._log_softmax", log_softmax);
   t->add("aten._softmax_backward_data", [](Context& c) { softmax_backward(c, false); });

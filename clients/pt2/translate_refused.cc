@@ -43,7 +43,7 @@ constexpr std::string_view kRandom[] = {"aten.rand",
                                         "aten.binomial",
                                         "aten._sample_dirichlet",
                                         "aten._standard_gamma",
-                                        "aten.rrelu_with_noise",
+
                                         "aten.fractional_max_pool2d",
                                         "aten.fractional_max_pool3d"};
 

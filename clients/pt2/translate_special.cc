@@ -247,12 +247,69 @@ void embedding_renorm(Context& c) {
   c.result(c.b.select(scaled, mul(c, rows, scale), rows));
 }
 
+// Reduces consecutive pieces of an axis, whose lengths (or where they begin) are data; the axes
+// before it have pieces of their own.
+void segment_reduce(Context& c) {
+  NodeId x = c.b.cast(c.tensor("data"), compute_dtype(c.out_dtype()));
+  DType d = c.b.dtype(x);
+  int axis = c.axis("axis", c.b.rank(x), 0);
+  NodeId lengths = 0;
+  if (c.has("lengths")) {
+    lengths = c.b.cast(c.tensor("lengths"), DType::kInt64);
+  } else {
+    NodeId offsets = c.b.cast(c.tensor("offsets"), DType::kInt64);
+    int last = c.b.rank(offsets) - 1;
+    Expr n = c.b.size(offsets, last) - 1;
+    lengths = sub(c, c.b.slice(offsets, last, 1, n), c.b.slice(offsets, last, 0, n));
+  }
+  if (c.b.rank(lengths) != axis + 1) c.refuse("the lengths have another rank");
+  Sizes shape = c.b.shape(x);
+  std::vector<Coordinate> lead;
+  for (int k = 0; k < axis; ++k) lead.push_back({-1, Expr::index(k)});
+  lead.push_back({0, {}});
+  // A mark where each piece ends, counted along, numbers the pieces.
+  NodeId ones = c.b.expand(c.b.scalar_int(DType::kInt64, 1), c.b.shape(lengths));
+  Shape line(shape.begin(), shape.begin() + axis + 1);
+  NodeId marks = c.b.scatter(ScatterMode::kAdd, c.b.full_int(DType::kInt64, line, 0), ones,
+                             {c.b.scan(ScanOp::kSum, lengths, axis)}, lead);
+  NodeId piece = c.b.scan(ScanOp::kSum, marks, axis);
+  Sizes out = c.out_shape();
+  Shape spread(out.size(), Expr(1));
+  std::copy(line.begin(), line.end(), spread.begin());
+  std::vector<Coordinate> where = lead;
+  for (int k = axis + 1; k < c.b.rank(x); ++k) where.push_back({-1, Expr::index(k)});
+  std::string kind = c.text("reduce", "");
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  bool mean = kind == "mean";
+  ScatterMode mode = kind == "prod"  ? ScatterMode::kMul
+                     : kind == "max" ? ScatterMode::kMax
+                     : kind == "min" ? ScatterMode::kMin
+                                     : ScatterMode::kAdd;
+  double neutral = kind == "prod" ? 1 : kind == "max" ? -kInfinity : kind == "min" ? kInfinity : 0;
+  NodeId base = c.b.full(d, out, c.number("initial", neutral));
+  NodeId value = c.b.scatter(mode, base, x, {c.b.reshape(piece, spread)}, where);
+  if (mean) {
+    Shape sizes(out.size(), Expr(1));
+    std::copy(out.begin(), out.begin() + axis + 1, sizes.begin());
+    NodeId count = c.b.reshape(lengths, sizes);
+    NodeId divided = div(c, value, c.b.cast(count, d));
+    NodeId nothing = number_like(c, value, c.number("initial", NAN));
+    value = c.b.select(truth(c, count), divided, nothing);
+  }
+  c.result(value);
+}
+
 // Positions of nonzero elements in row-major order, cut or filled to a fixed number.
 void nonzero_static(Context& c) {
   NodeId x = c.tensor("self");
   int64_t size = c.integer("size");
   int64_t fill = c.integer("fill_value", -1);
   Sizes shape = c.b.shape(x);
+  bool empty = common::element_count(shape).is_constant(0) || size == 0;
+  if (empty || shape.empty()) {
+    if (!empty) return c.result(c.b.full(DType::kInt64, c.out_shape(), 0));
+    return c.set(c.b.full_int(DType::kInt64, c.out_shape(), fill));
+  }
   NodeId mask = flatten(c, truth(c, x));
   NodeId order = add(c, c.b.scan(ScanOp::kSum, c.b.cast(mask, DType::kInt64), 0), -1.0);
   NodeId place = c.b.select(mask, order, c.b.scalar_int(DType::kInt64, size));
@@ -321,6 +378,7 @@ void add_special_operators(OperatorTable* t) {
   t->add("aten._embedding_bag", embedding_bag);
   t->add("aten.embedding_bag", embedding_bag);
   t->add("aten.embedding_renorm", embedding_renorm);
+  t->add("aten.segment_reduce", segment_reduce);
   t->add("aten.nonzero_static", nonzero_static);
   t->add("aten._grouped_mm", [](Context& c) { grouped_matmul(c, "self", "mat2"); });
   t->add("transformers.grouped_mm_fallback",

@@ -74,7 +74,11 @@ Result<HostTensor> read_npy(const std::string& path, bool bfloat16) {
     step *= sizes[k];
   }
   common::ByteView data = common::as_bytes(text).subspan(start + length);
-  return common::contiguous_copy(dtype, sizes, strides, 0, data);
+  auto copied = common::contiguous_copy(dtype, sizes, strides, 0, data);
+  if (!copied.ok() || dtype != DType::kComplex64) return copied;
+  // Models take and give complex tensors as pairs of reals.
+  sizes.push_back(2);
+  return HostTensor::copy_of(DType::kFloat32, sizes, copied->bytes());
 }
 
 // The first difference beyond the tolerance; empty when there is none.

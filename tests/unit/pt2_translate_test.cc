@@ -306,6 +306,16 @@ INSTANTIATE_TEST_SUITE_P(Fixtures, SavedCase,
                                          "reductions", "welch_peaks"),
                          [](const auto& info) { return std::string(info.param); });
 
+TEST(BundledOperators, AgreeWithEagerPyTorch) {
+  size_t cases = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(LFARM_OPERATORS)) {
+    auto result = pt2_test::run_case(entry.path().string());
+    EXPECT_TRUE(result.passed) << entry.path().filename() << ": " << result.message;
+    ++cases;
+  }
+  EXPECT_GT(cases, 500U);
+}
+
 // Unstable sorts order ties as they like, so their positions cannot be compared.
 bool orders_ties(const std::string& name) {
   return name == "argsort.default.bool.0" || name == "argsort.default.bfloat16.0";

@@ -1,0 +1,3 @@
+lfarm_test(operators_page LABEL golden SOURCES operators_page_test.cc COMPONENTS clients/pt2)
+target_compile_definitions(test_operators_page PRIVATE
+  LFARM_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
