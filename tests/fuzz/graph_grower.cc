@@ -18,7 +18,6 @@ using common::UnaryOp;
 
 namespace {
 
-constexpr int64_t kElementsMax = 1500;
 constexpr size_t kRankMax = 5;
 
 size_t at(int axis) { return static_cast<size_t>(axis); }
@@ -29,7 +28,7 @@ void GraphGrower::keep(NodeId id) { pool_.push_back(id); }
 
 common::NodeId GraphGrower::some() {
   // Mostly recent nodes, so that graphs are deep and little of them is dead.
-  if (pool_.size() > 4 && chance(0.6)) return pool_[pool_.size() - 1 - random_.below(4)];
+  if (pool_.size() > 4 && chance(0.7)) return pool_[pool_.size() - 1 - random_.below(4)];
   return pool_[random_.below(pool_.size())];
 }
 
@@ -70,7 +69,7 @@ common::NodeId GraphGrower::as_float(NodeId x) {
 common::NodeId GraphGrower::some_float() { return as_float(some_computable()); }
 
 bool GraphGrower::fits(const Shape& shape) const {
-  return shape.size() <= kRankMax && tame_.most_elements(shape) <= kElementsMax;
+  return shape.size() <= kRankMax && tame_.most_elements(shape) <= elements_max_;
 }
 
 common::Expr GraphGrower::some_size() {
@@ -78,7 +77,7 @@ common::Expr GraphGrower::some_size() {
   if (!symbols.empty() && chance(0.3)) {
     return Expr::symbol(static_cast<int>(random_.below(symbols.size())));
   }
-  return pick<int64_t>({1, 1, 2, 3, 4, 5, 7});
+  return chance(0.08) ? pick<int64_t>({16, 17, 40}) : pick<int64_t>({1, 1, 2, 3, 4, 5, 7});
 }
 
 common::Shape GraphGrower::some_shape(int rank_max) {
@@ -344,7 +343,7 @@ void GraphGrower::grow_product() {
                              Shape(b_.shape(y).begin(), b_.shape(y).end() - 2));
   full.insert(full.end(),
               {b_.shape(x)[at(b_.rank(x) - 2)], b_.shape(y).back(), b_.shape(x).back()});
-  if (tame_.most_elements(full) > 4 * kElementsMax || full.size() > kRankMax + 1) return;
+  if (tame_.most_elements(full) > 4 * elements_max_ || full.size() > kRankMax + 1) return;
   keep(tame_.matmul(x, y));
 }
 
@@ -374,7 +373,7 @@ void GraphGrower::grow_contract() {
   }
   Shape out;
   for (int label : labels.out) out.push_back(full[at(label)]);
-  if (tame_.most_elements(full) > 4 * kElementsMax || !fits(out)) return;
+  if (tame_.most_elements(full) > 4 * elements_max_ || !fits(out)) return;
   keep(tame_.contract(x, y, labels));
 }
 

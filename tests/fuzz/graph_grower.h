@@ -14,8 +14,14 @@ namespace fuzz {
 class GraphGrower {
  public:
   // `pool` are the nodes to start from: at least one, of which one is without error.
-  GraphGrower(TameBuilder& tame, common::Random& random, std::vector<common::NodeId> pool)
-      : tame_(tame), b_(tame.graph()), random_(random), pool_(std::move(pool)) {}
+  // No value gets more than `elements_max` elements.
+  GraphGrower(TameBuilder& tame, common::Random& random, std::vector<common::NodeId> pool,
+              int64_t elements_max)
+      : tame_(tame),
+        b_(tame.graph()),
+        random_(random),
+        pool_(std::move(pool)),
+        elements_max_(elements_max) {}
 
   // Adds one operation and what it needs; nothing when the choice does not fit.
   void grow();
@@ -83,6 +89,7 @@ class GraphGrower {
   common::GraphBuilder& b_;
   common::Random& random_;
   std::vector<NodeId> pool_;
+  int64_t elements_max_;
 };
 
 }  // namespace fuzz

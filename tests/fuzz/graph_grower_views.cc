@@ -94,7 +94,8 @@ void GraphGrower::grow_slice(NodeId x) {
       static_cast<int64_t>(random_.below(static_cast<uint64_t>(std::min<int64_t>(least, 4)) + 1));
   auto step = pick<int64_t>({1, 1, 2, 3});
   Expr length = common::floor_div(size - skipped + (step - 1), step);
-  if (chance(0.3)) length = std::min<int64_t>((least - skipped + step - 1) / step, 3);
+  if (chance(least > skipped ? 0.3 : 0.05))
+    length = std::min<int64_t>((least - skipped + step - 1) / step, 3);
   bool backwards = chance(0.4);
   Expr start = backwards ? size - 1 - skipped : Expr(skipped);
   keep(tame_.view(x,

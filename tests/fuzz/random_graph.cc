@@ -25,7 +25,16 @@ constexpr DType kDTypes[] = {DType::kBool,    DType::kUint8,   DType::kInt8,    
                              DType::kInt32,   DType::kInt64,   DType::kFloat16, DType::kBfloat16,
                              DType::kFloat32, DType::kFloat32, DType::kFloat32, DType::kFloat64};
 constexpr int64_t kSizeMax = 7;
+// Beyond a vector register of any dtype, with and without a remainder.
+constexpr int64_t kWideSizes[] = {16, 17, 33, 64, 70};
+// Beyond the blocks in which reductions work.
+constexpr int64_t kLongSizes[] = {257, 600, 2100, 4500};
 constexpr SymbolRange kRanges[] = {{0, 7}, {1, 7}, {0, 64}, {2, 9}, {1, 4096}, {4, 4}};
+
+struct Scale {
+  bool large = false;
+  int64_t elements_max = 1500;
+};
 
 template <class T, size_t N>
 const T& any_of(Random& random, const T (&values)[N]) {
@@ -52,26 +61,33 @@ std::vector<std::vector<int64_t>> some_bindings(Random& random,
     bindings[2].push_back(std::clamp<int64_t>(1, s.min, most));
     bindings[3].push_back(s.min);
   }
+  if (symbols.size() == 1 && random.chance(0.3)) {
+    bindings[0] = {std::clamp(any_of(random, kWideSizes), symbols[0].min, symbols[0].max)};
+  }
   std::sort(bindings.begin(), bindings.end());
   bindings.erase(std::unique(bindings.begin(), bindings.end()), bindings.end());
   return bindings;
 }
 
-Shape input_shape(Random& random, const std::vector<SymbolRange>& symbols, bool shows_all) {
+Shape input_shape(Random& random, const TameBuilder& tame, const std::vector<SymbolRange>& symbols,
+                  const Scale& scale, bool shows_all) {
   Shape shape;
   if (shows_all) {
     for (size_t s = 0; s < symbols.size(); ++s) shape.push_back(Expr::symbol(static_cast<int>(s)));
   }
-  size_t rank = random.below(random.chance(0.2) ? 6 : 4);
+  size_t rank = random.chance(0.1) ? 0 : 1 + random.below(random.chance(0.2) ? 5 : 3);
   while (shape.size() < rank) {
     if (!symbols.empty() && random.chance(0.35)) {
       shape.push_back(Expr::symbol(static_cast<int>(random.below(symbols.size()))));
     } else if (random.chance(0.02)) {
       shape.push_back(0);
     } else {
-      auto size = static_cast<int64_t>(1 + random.below(random.chance(0.2) ? 1 : kSizeMax));
-      shape.push_back(rank > 3 ? std::min<int64_t>(size, 4) : size);
+      shape.push_back(random.chance(0.1) ? any_of(random, kWideSizes)
+                                         : static_cast<int64_t>(1 + random.below(kSizeMax)));
     }
+    if (scale.large && !shape.empty() && random.chance(0.3))
+      shape.back() = any_of(random, kLongSizes);
+    if (!shape.empty() && tame.most_elements(shape) > scale.elements_max) shape.back() = 1;
   }
   for (size_t k = shape.size(); k-- > 1;) std::swap(shape[k], shape[random.below(k + 1)]);
   return shape;
@@ -133,6 +149,8 @@ void mutate_inputs(Random& random, TameBuilder& tame, GraphGrower& grower,
 RandomGraph random_graph(uint64_t seed) {
   Random random(seed);
   RandomGraph result;
+  Scale scale;
+  if (random.chance(0.05)) scale = {true, 30'000};
   std::vector<SymbolRange> symbols = some_symbols(random);
   result.bindings = some_bindings(random, symbols);
   TameBuilder tame(symbols, result.bindings);
@@ -149,20 +167,22 @@ RandomGraph random_graph(uint64_t seed) {
     DType dtype = any_of(random, kDTypes);
     result.fills.push_back(any_of(random, kFills));
     kinds.push_back(any_of(random, kKinds));
-    NodeId input =
-        b.input(kinds[i], dtype, input_shape(random, symbols, i == 0), common::cat("x", i));
+    NodeId input = b.input(kinds[i], dtype, input_shape(random, tame, symbols, scale, i == 0),
+                           common::cat("x", i));
     inputs.push_back(tame.declare(input, numbers_of(dtype, result.fills[i])));
   }
-  GraphGrower grower(tame, random, inputs);
-  size_t steps = 2 + random.below(14);
+  GraphGrower grower(tame, random, inputs, scale.elements_max);
+  size_t steps = 3 + random.below(14);
   for (size_t k = 0; k < steps; ++k) grower.grow();
 
   auto give = [&](NodeId node) {
     b.output(node);
     result.errors.push_back(tame.numbers(node).error);
   };
-  give(grower.pool().back());
-  for (size_t k = random.below(4); k > 0; --k) {
+  // The last results, so that little is dead, and a few of any.
+  size_t last = std::min<size_t>(1 + random.below(4), grower.pool().size());
+  for (size_t k = 0; k < last; ++k) give(grower.pool()[grower.pool().size() - 1 - k]);
+  for (size_t k = random.below(3); k > 0; --k) {
     give(grower.pool()[random.below(grower.pool().size())]);
   }
   mutate_inputs(random, tame, grower, inputs, kinds, result.errors);
