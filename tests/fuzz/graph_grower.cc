@@ -68,6 +68,12 @@ common::NodeId GraphGrower::as_float(NodeId x) {
 
 common::NodeId GraphGrower::some_float() { return as_float(some_computable()); }
 
+common::NodeId GraphGrower::some_ordered() {
+  NodeId x = some([&](NodeId id) { return tame_.numbers(id).special; });
+  bool ordered = b_.dtype(x) == DType::kFloat32 || b_.dtype(x) == DType::kFloat64;
+  return ordered ? x : tame_.computable(x);
+}
+
 bool GraphGrower::fits(const Shape& shape) const {
   return shape.size() <= kRankMax && tame_.most_elements(shape) <= elements_max_;
 }
@@ -166,6 +172,10 @@ void GraphGrower::grow_unary() {
 }
 
 void GraphGrower::grow_binary() {
+  if (chance(0.1)) {
+    NodeId x = some_ordered();
+    return keep(tame_.binary(pick({BinaryOp::kMin, BinaryOp::kMax}), x, partner(x, false)));
+  }
   NodeId x = some_computable();
   DType dtype = b_.dtype(x);
   for (int attempt = 0; attempt < 8; ++attempt) {
@@ -219,7 +229,8 @@ void GraphGrower::grow_cast() {
 }
 
 void GraphGrower::grow_reduce() {
-  NodeId x = some_computable();
+  bool ordered = chance(0.2);
+  NodeId x = ordered ? some_ordered() : some_computable();
   std::vector<int> axes;
   for (int k = 0; k < b_.rank(x); ++k) {
     if (chance(0.5)) axes.push_back(k);
@@ -228,13 +239,16 @@ void GraphGrower::grow_reduce() {
   ReduceOp op = b_.dtype(x) == DType::kBool
                     ? pick({ReduceOp::kAny, ReduceOp::kAll})
                     : pick({ReduceOp::kSum, ReduceOp::kProd, ReduceOp::kMax, ReduceOp::kMin});
+  if (ordered && b_.dtype(x) != DType::kBool) op = pick({ReduceOp::kMax, ReduceOp::kMin});
   keep(tame_.reduce(op, x, axes, chance(0.5)));
 }
 
 void GraphGrower::grow_scan() {
-  NodeId x = some_computable();
+  bool ordered = chance(0.2);
+  NodeId x = ordered ? some_ordered() : some_computable();
   if (b_.rank(x) == 0 || b_.dtype(x) == DType::kBool) return;
   ScanOp op = pick({ScanOp::kSum, ScanOp::kProd, ScanOp::kMax, ScanOp::kMin, ScanOp::kLogSumExp});
+  if (ordered) op = pick({ScanOp::kMax, ScanOp::kMin});
   if (op == ScanOp::kLogSumExp) x = as_float(x);
   keep(tame_.scan(op, x, below(b_.rank(x))));
 }

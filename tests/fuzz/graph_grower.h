@@ -47,6 +47,8 @@ class GraphGrower {
   // Arithmetic of any dtype, or of f32 and f64.
   NodeId some_computable();
   NodeId some_float();
+  // For operations in which NaN and infinities have their places.
+  NodeId some_ordered();
   NodeId as_float(NodeId x);
   // A partner for x: of its dtype, its shape broadcasts with x's.
   NodeId partner(NodeId x, bool certain);

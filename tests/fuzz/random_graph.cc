@@ -132,9 +132,11 @@ void mutate_inputs(Random& random, TameBuilder& tame, GraphGrower& grower,
     bool wanted =
         kinds[i] == InputKind::kState || (kinds[i] == InputKind::kUser && random.chance(0.1));
     if (!wanted) continue;
-    for (int attempt = 0; attempt < 20; ++attempt) {
+    for (int attempt = 0; attempt < 30; ++attempt) {
       NodeId from = grower.pool()[random.below(grower.pool().size())];
-      if (from == inputs[i]) continue;
+      // Rather what was made of the state than anything broadcast to its shape.
+      bool alike = b.dtype(from) == b.dtype(inputs[i]) && b.shape(from) == b.shape(inputs[i]);
+      if (from == inputs[i] || (!alike && attempt < 15)) continue;
       auto fitting = grower.shaped(from, b.dtype(inputs[i]), b.shape(inputs[i]));
       if (!fitting) continue;
       b.mutate(static_cast<int>(i), *fitting);

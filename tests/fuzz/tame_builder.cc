@@ -128,7 +128,9 @@ NodeId TameBuilder::scalar(DType dtype, double value) {
   for (int g = 1; g < 16 && grain == kNoGrain; ++g) {
     if (std::ldexp(value, g) == std::floor(std::ldexp(value, g))) grain = g;
   }
-  return declare(graph_.scalar(dtype, value), rounded(dtype, {std::fabs(value), 0, grain, false}));
+  bool wraps = dtype == DType::kUint8 && value < 0;
+  double bound = wraps ? integer_limit(dtype) : std::fabs(value);
+  return declare(graph_.scalar(dtype, value), rounded(dtype, {bound, 0, grain, false}));
 }
 
 NodeId TameBuilder::cast(NodeId x, DType to) {
@@ -138,7 +140,9 @@ NodeId TameBuilder::cast(NodeId x, DType to) {
   Numbers n = numbers(x);
   if (!common::is_float(to)) {
     n.grain = 0;
-    if (n.special || n.bound > integer_limit(to)) n.bound = integer_limit(to);
+    // Numbers below 0 wrap around.
+    if (n.special || n.bound > integer_limit(to) || to == DType::kUint8)
+      n.bound = integer_limit(to);
     n.special = false;
     if (to == DType::kBool) n.bound = 1;
   }
@@ -209,6 +213,7 @@ NodeId TameBuilder::unary(UnaryOp op, NodeId x) {
     case UnaryOp::kNeg:
     case UnaryOp::kAbs:
       if (!common::is_float(dtype(x))) n.bound += 1;
+      if (dtype(x) == DType::kUint8) n.bound = integer_limit(dtype(x));
       break;
     case UnaryOp::kIsNan:
     case UnaryOp::kIsInf:
@@ -283,7 +288,11 @@ NodeId TameBuilder::float_binary(BinaryOp op, NodeId a, NodeId b) {
       n = {2 * x.bound + 1e-30, x.error, kNoGrain, false};
       steps = 2;
       break;
-    default:  // min, max, mod, fmod and copysign give a multiple of the finer grain
+    case BinaryOp::kMin:
+    case BinaryOp::kMax:
+      n.special = x.special || y.special;
+      break;
+    default:  // mod, fmod and copysign give a multiple of the finer grain
       break;
   }
   return declare(graph_.binary(op, a, b), rounded(d, n, steps));
