@@ -8,10 +8,10 @@
 namespace worker {
 
 struct Accumulation {
-  std::string type;    // of the accumulator in the innermost loop
-  std::string outer;   // of the accumulator around it; empty when they are the same
-  std::string start;   // the neutral element
-  std::string clause;  // of "omp simd reduction(clause:x)"
+  std::string type;       // of the accumulator in the innermost loop
+  std::string outer;      // of the accumulator around it; empty when they are the same
+  std::string start;      // the neutral element
+  std::string clause;     // of "omp simd reduction(clause:x)"
   common::ReduceOp op{};  // kMax for kArgmax, kMin for kArgmin
   bool position = false;  // kArgmax or kArgmin
   common::DType dtype{};
