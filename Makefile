@@ -1,5 +1,5 @@
 # The front door. `make demo` shows lfarm at work; `make check` is what CI runs.
-.PHONY: help demo check build packages test format tidy clean
+.PHONY: help demo check build packages test fuzz format tidy clean
 .DEFAULT_GOAL := help
 
 LABELS ?= unit|golden|conformance|sim|farm|fuzz
@@ -21,6 +21,14 @@ test: packages  ## only the tests; LABELS='unit|sim' chooses
 	@cmake --preset release
 	@cmake --build build
 	@ctest --test-dir build --output-on-failure -j $$(nproc) -L '^($(LABELS))$$'
+
+# Other graphs every day; the first one's number is printed.
+SEED ?= $(shell date +%y%m%d)0000
+GRAPHS ?= 10000
+fuzz: packages  ## for every night: 10,000 random graphs against the interpreter; GRAPHS=, SEED=
+	@cmake --preset release
+	@cmake --build build --target test_graph_differential
+	@LFARM_FUZZ_SEED=$(SEED) LFARM_FUZZ_GRAPHS=$(GRAPHS) build/tests/test_graph_differential
 
 format:  ## rewrite the sources in house style
 	@git ls-files -co --exclude-standard '*.h' '*.cc' | xargs clang-format-14 -i

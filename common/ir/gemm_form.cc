@@ -73,6 +73,13 @@ bool has_unit_stride(const GemmOperand& o) {
   return o.row_stride.is_constant(1) || o.column_stride.is_constant(1);
 }
 
+// Libraries step forwards only.
+bool steps_forwards(const GemmOperand& o, const Bounds& bounds) {
+  return bounds.provably_non_negative(o.batch_stride) &&
+         bounds.provably_non_negative(o.row_stride) &&
+         bounds.provably_non_negative(o.column_stride);
+}
+
 // The contraction's labels by role; empty when it is not a product of two operands.
 struct Roles {
   std::vector<int> batch, m, n, k;
@@ -171,6 +178,8 @@ std::optional<GemmForm> gemm_form(const Graph& body) {
   if (!has_unit_stride(form.a) || !has_unit_stride(form.b) || !has_unit_stride(form.out)) {
     return std::nullopt;
   }
+  Bounds bounds(body.symbols, {});
+  if (!steps_forwards(form.a, bounds) || !steps_forwards(form.b, bounds)) return std::nullopt;
   return form;
 }
 

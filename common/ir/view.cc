@@ -79,6 +79,10 @@ void reshape_group(const Shape& input, size_t in_begin, size_t in_end, const Sha
   }
   size_t top = in_begin;  // the outermost axis needs no remainder
   while (top < in_end && input[top].is_constant(1)) ++top;
+  // Without elements nothing is read, and nothing can be divided by their number.
+  for (size_t k = top; k < in_end; ++k) {
+    if (input[k].is_constant(0) && in_end - top > 1) return;
+  }
   Expr below = 1;
   for (size_t k = in_end; k-- > top;) {
     if (input[k].is_constant(1)) continue;

@@ -110,7 +110,7 @@ struct Run {
   int64_t end = 0;
   void keep(int64_t start, int64_t step) {
     if (step == 0) {
-      if (start < 0) end = begin;
+      if (start < 0) end = 0;
     } else if (step > 0) {
       if (start < 0) begin = std::max(begin, (-start + step - 1) / step);
     } else {

@@ -135,6 +135,23 @@ TEST(CodegenOps, EveryReduction) {
   batch.check_all();
 }
 
+TEST(CodegenOps, PositionsTakeZerosOfBothSignsAsEqual) {
+  KernelBatch batch;
+  for (ReduceOp op : {ReduceOp::kArgmax, ReduceOp::kArgmin}) {
+    for (DType d : {DType::kFloat32, DType::kFloat64}) {
+      for (int axis : {0, 1}) {
+        GraphBuilder b;
+        b.output(b.reduce(op, input(b, d, {9, 9}), {axis}));
+        HostTensor x = HostTensor::zeros(d, {9, 9}).value();
+        for (int64_t i = 0; i < x.elements(); ++i) x.set(i, i * i % 3 == 0 ? 0.0 : -0.0);
+        batch.add(Template::kLoops, {}, b.finish(), {x});
+      }
+    }
+  }
+  batch.compile();
+  batch.check_all();
+}
+
 TEST(CodegenOps, Scans) {
   Random random(7);
   KernelBatch batch;

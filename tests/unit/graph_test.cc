@@ -158,6 +158,18 @@ TEST(GemmForm, SeesThroughLayouts) {
   EXPECT_EQ(form->b.column_stride, Expr(8));
 }
 
+TEST(GemmForm, TakesNoOperandThatRunsBackwards) {
+  for (int axis : {0, 1}) {
+    GraphBuilder b;
+    NodeId x = b.input(InputKind::kUser, DType::kFloat32, {4, 6}, "x");
+    NodeId w = b.input(InputKind::kUser, DType::kFloat32, {6, 3}, "w");
+    NodeId mirrored = b.slice(x, axis, axis == 0 ? 3 : 5, axis == 0 ? 4 : 6, -1);
+    b.output(b.raw(
+        {Op::kContract, DType::kFloat32, {}, {mirrored, w}, ContractAttr{{0, 1}, {1, 2}, {0, 2}}}));
+    EXPECT_FALSE(gemm_form(b.finish()).has_value()) << "axis " << axis;
+  }
+}
+
 TEST(Program, VerifierRefusesWhatCouldReadGarbage) {
   GraphBuilder b;
   NodeId x = b.input(InputKind::kUser, DType::kFloat32, {4}, "");

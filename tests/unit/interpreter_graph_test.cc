@@ -106,6 +106,8 @@ TEST(InterpreterViews, GeneralExpressions) {
   check_view({10}, View{{4, 5}, {i * j}, {{i * j, 10}}, 5});
   check_view({10}, View{{2, 6}, {floor_div(j + i, 2)}, {{mod(j, 4), 3}}, -2});
   check_view({4}, View{{6}, {i}, {{i, 4}, {i - 1, 2}}, 9});
+  // Valid beyond the row's end only, and nowhere.
+  check_view({4}, View{{2}, {i - 3}, {{i - 3, 4}, {-1, 4}}, 9});
 }
 
 TEST(InterpreterViews, RandomViewsAgreeWithTheirMeaning) {

@@ -59,6 +59,15 @@ TEST(View, ReshapeSplitsAndMergesWithoutDivisions) {
   EXPECT_TRUE(view_is_identity(*there_and_back, {64}));
 }
 
+TEST(View, ReshapesOfNothingDivideByNothing) {
+  for (const Shape& to : {Shape{0, 5}, Shape{7, 0, 5, 1}, Shape{0}, Shape{5, 7, 0}}) {
+    View view = view_reshape({7, 4, 0, 5}, to, Bounds(kSymbols, {}));
+    for (const Expr& e : view.index) {
+      EXPECT_TRUE(parse_expr(e.text()).ok()) << shape_text(to) << ": " << e.text();
+    }
+  }
+}
+
 TEST(View, PermutedReshapeIsAffineWhereItCanBe) {
   // [b, t, heads * d] -> heads first: the attention layout of every transformer.
   Shape in = {2, s0, 64};

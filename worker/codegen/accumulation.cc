@@ -49,7 +49,9 @@ std::string Accumulation::step(const std::string& total, const std::string& x) c
 }
 std::string Accumulation::enter(const std::string& x) const {
   if (!is_extremum(op) || !common::is_float(dtype)) return x;
-  return cat(op == ReduceOp::kMax ? "lf_top_key_" : "lf_low_key_", c_suffix(dtype), "(", x, ")");
+  std::string zero = position ? cat(" + ", c_literal(dtype, 0.0)) : "";
+  return cat(op == ReduceOp::kMax ? "lf_top_key_" : "lf_low_key_", c_suffix(dtype), "(", x, zero,
+             ")");
 }
 std::string Accumulation::leave(const std::string& total) const {
   if (is_extremum(op) && common::is_float(dtype)) {
@@ -59,6 +61,9 @@ std::string Accumulation::leave(const std::string& total) const {
 }
 Accumulation accumulation_of(ReduceOp op, DType dtype) {
   Accumulation a;
+  a.position = op == ReduceOp::kArgmax || op == ReduceOp::kArgmin;
+  if (op == ReduceOp::kArgmax) op = ReduceOp::kMax;
+  if (op == ReduceOp::kArgmin) op = ReduceOp::kMin;
   a.op = op;
   a.dtype = dtype;
   a.type = c_value_type(dtype);

@@ -8,22 +8,24 @@
 namespace worker {
 
 struct Accumulation {
-  std::string type;    // of the accumulator in the innermost loop
-  std::string outer;   // of the accumulator around it; empty when they are the same
-  std::string start;   // the neutral element
-  std::string clause;  // of "omp simd reduction(clause:x)"
-  common::ReduceOp op{};
+  std::string type;       // of the accumulator in the innermost loop
+  std::string outer;      // of the accumulator around it; empty when they are the same
+  std::string start;      // the neutral element
+  std::string clause;     // of "omp simd reduction(clause:x)"
+  common::ReduceOp op{};  // kMax for kArgmax, kMin for kArgmin
+  bool position = false;  // kArgmax or kArgmin
   common::DType dtype{};
 
   // "total = total op x;"
   std::string step(const std::string& total, const std::string& x) const;
-  // What of an element enters the accumulator: float extrema compare integers of the same order.
+  // What of an element enters the accumulator: float extrema compare integers of the same order,
+  // in which -0 lies below 0; where a position is looked for, the two are equal.
   std::string enter(const std::string& x) const;
   // The reduction's value from its accumulator.
   std::string leave(const std::string& total) const;
 };
 
-// For every operation but kArgmax and kArgmin, which use kMax's and kMin's.
+// For kArgmax and kArgmin: of the extremum whose position they give.
 Accumulation accumulation_of(common::ReduceOp op, common::DType dtype);
 
 }  // namespace worker

@@ -11,7 +11,6 @@
 namespace worker {
 
 using common::cat;
-using common::DType;
 using common::Expr;
 using common::Node;
 using common::NodeId;
@@ -32,11 +31,7 @@ size_t at(int index) { return static_cast<size_t>(index); }
 bool is_position(ReduceOp op) { return op == ReduceOp::kArgmax || op == ReduceOp::kArgmin; }
 
 Accumulation lane_accumulation(const common::Graph& graph, const Node& node) {
-  ReduceOp op = attr<ReduceAttr>(node).op;
-  DType dtype = graph.node(node.operands[0]).dtype;
-  if (op == ReduceOp::kArgmax) op = ReduceOp::kMax;
-  if (op == ReduceOp::kArgmin) op = ReduceOp::kMin;
-  return accumulation_of(op, dtype);
+  return accumulation_of(attr<ReduceAttr>(node).op, graph.node(node.operands[0]).dtype);
 }
 
 }  // namespace

@@ -12,7 +12,6 @@
 namespace worker {
 
 using common::cat;
-using common::DType;
 using common::Expr;
 using common::Node;
 using common::NodeId;
@@ -196,7 +195,7 @@ CodeValue BodyEmitter::arg_reduction(const Node& node, const Indices& indices, i
   const auto& a = attr<ReduceAttr>(node);
   const Node& operand = graph_.node(node.operands[0]);
   bool greatest = a.op == ReduceOp::kArgmax;
-  Accumulation acc = accumulation_of(greatest ? ReduceOp::kMax : ReduceOp::kMin, operand.dtype);
+  Accumulation acc = accumulation_of(a.op, operand.dtype);
   auto axis = static_cast<std::ptrdiff_t>(a.axes[0]);
   const Expr& extent = operand.shape[at(a.axes[0])];
 
