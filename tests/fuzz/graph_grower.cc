@@ -22,6 +22,12 @@ constexpr size_t kRankMax = 5;
 
 size_t at(int axis) { return static_cast<size_t>(axis); }
 
+// All axes but a matrix's two.
+common::Shape leading(common::Shape shape) {
+  shape.resize(shape.size() - 2);
+  return shape;
+}
+
 }  // namespace
 
 void GraphGrower::keep(NodeId id) { pool_.push_back(id); }
@@ -112,7 +118,7 @@ common::NodeId GraphGrower::partner(NodeId x, bool certain) {
   }
   if (b_.rank(x) > 0 && chance(0.5)) {  // its own mirror image
     int axis = below(b_.rank(x));
-    const Expr& size = b_.shape(x)[at(axis)];
+    Expr size = b_.shape(x)[at(axis)];
     return tame_.view(x, common::view_slice(b_.shape(x), axis, size - 1, size, -1));
   }
   return tame_.scalar(b_.dtype(x), b_.dtype(x) == DType::kBool ? 1 : pick({0.0, 1.0, 2.0, 3.0}));
@@ -340,9 +346,7 @@ void GraphGrower::grow_product() {
   bool matches = b_.rank(y) >= 2 && b_.shape(y)[at(b_.rank(y) - 2)] == b_.shape(x).back() &&
                  (common::is_float(b_.dtype(x)) || tame_.is_certain(y));
   if (matches) {
-    Shape a(b_.shape(x).begin(), b_.shape(x).end() - 2);
-    Shape b(b_.shape(y).begin(), b_.shape(y).end() - 2);
-    matches = b_.broadcast(a, b).has_value();
+    matches = b_.broadcast(leading(b_.shape(x)), leading(b_.shape(y))).has_value();
   }
   if (!matches) {
     std::vector<int> order(at(b_.rank(x)));
@@ -353,8 +357,7 @@ void GraphGrower::grow_product() {
   y = tame_.cast(tame_.computable(y), b_.dtype(x));
   x = tame_.within(x, 64);
   y = tame_.within(y, 64);
-  Shape full = *b_.broadcast(Shape(b_.shape(x).begin(), b_.shape(x).end() - 2),
-                             Shape(b_.shape(y).begin(), b_.shape(y).end() - 2));
+  Shape full = *b_.broadcast(leading(b_.shape(x)), leading(b_.shape(y)));
   full.insert(full.end(),
               {b_.shape(x)[at(b_.rank(x) - 2)], b_.shape(y).back(), b_.shape(x).back()});
   if (tame_.most_elements(full) > 4 * elements_max_ || full.size() > kRankMax + 1) return;
@@ -372,7 +375,7 @@ void GraphGrower::grow_contract() {
   Shape full = b_.shape(x);
   for (int k = 0; k < b_.rank(x); ++k) labels.a.push_back(k);
   for (int k = 0; k < b_.rank(y); ++k) {
-    const Expr& size = b_.shape(y)[at(k)];
+    Expr size = b_.shape(y)[at(k)];
     int label = static_cast<int>(full.size());
     for (int other = 0; other < b_.rank(x); ++other) {
       bool taken = std::find(labels.b.begin(), labels.b.end(), other) != labels.b.end();

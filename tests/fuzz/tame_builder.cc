@@ -402,7 +402,8 @@ NodeId TameBuilder::softmax(NodeId x, int axis, bool log) {
 
 NodeId TameBuilder::norm(NodeId x, int axes, bool centred) {
   x = within(x, 16);
-  Shape row(graph_.shape(x).end() - axes, graph_.shape(x).end());
+  Shape whole = graph_.shape(x);
+  Shape row(whole.end() - axes, whole.end());
   double count = static_cast<double>(most_elements(row)) + 1;
   Numbers n = numbers(x);
   // With 0.5 as epsilon rows are scaled by less than 1.5; squares lose digits at bound^2.
