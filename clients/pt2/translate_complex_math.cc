@@ -362,6 +362,7 @@ void conjugate_transpose(Context& c) {
 }
 
 void ones(Context& c) {
+  if (!c.out_is_complex()) c.refuse("the result should be complex");
   Sizes shape = c.out_shape();
   shape.pop_back();
   NodeId one = c.b.full(c.out_dtype(), shape, 1);

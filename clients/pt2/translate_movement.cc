@@ -99,6 +99,7 @@ void movedim(Context& c) {
     int source = static_cast<int>(from[i] < 0 ? from[i] + rank : from[i]);
     int target = static_cast<int>(to[i] < 0 ? to[i] + rank : to[i]);
     if (source < 0 || source >= rank || target < 0 || target >= rank) c.refuse("no such axis");
+    if (order[at(target)] >= 0 || used[at(source)]) c.refuse("an axis is named twice");
     order[at(target)] = source;
     used[at(source)] = true;
   }

@@ -262,7 +262,7 @@ void segment_reduce(Context& c) {
     Expr n = c.b.size(offsets, last) - 1;
     lengths = sub(c, c.b.slice(offsets, last, 1, n), c.b.slice(offsets, last, 0, n));
   }
-  if (c.b.rank(lengths) != axis + 1) c.refuse("the lengths have another rank");
+  if (c.b.rank(x) == 0 || c.b.rank(lengths) != axis + 1) c.refuse("the lengths have another rank");
   Sizes shape = c.b.shape(x);
   std::vector<Coordinate> lead;
   for (int k = 0; k < axis; ++k) lead.push_back({-1, Expr::index(k)});
@@ -274,6 +274,7 @@ void segment_reduce(Context& c) {
                              {c.b.scan(ScanOp::kSum, lengths, axis)}, lead);
   NodeId piece = c.b.scan(ScanOp::kSum, marks, axis);
   Sizes out = c.out_shape();
+  if (out.size() != shape.size()) c.refuse("the result has another rank");
   Shape spread(out.size(), Expr(1));
   std::copy(line.begin(), line.end(), spread.begin());
   std::vector<Coordinate> where = lead;

@@ -19,7 +19,8 @@ namespace clients {
 namespace {
 
 std::vector<ExportedProgram> load_programs() {
-  std::vector<std::filesystem::path> folders = {std::string(LFARM_TEST_DATA) + "/pt2/cases"};
+  std::vector<std::filesystem::path> folders = {LFARM_TEST_DATA "/pt2/cases",
+                                                LFARM_TEST_DATA "/operators"};
   if (std::filesystem::exists(LFARM_SHARED "/ops")) folders.push_back(LFARM_SHARED "/ops");
   std::vector<std::string> paths;
   for (const auto& folder : folders) {
