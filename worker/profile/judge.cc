@@ -1,6 +1,7 @@
 #include "worker/profile/judge.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "common/base/cat.h"
 #include "common/runtime/interpreter.h"
@@ -80,6 +81,36 @@ Result<std::vector<HostTensor>> outputs_in_order(Executor& executor, common::Run
     }
   }
   return outputs;
+}
+
+// Every element one unit in the last place up or down, in turn by a hash of its position.
+void nudge(HostTensor& tensor) {
+  bool wide = tensor.dtype() == common::DType::kFloat64;
+  for (int64_t i = 0; i < tensor.elements(); ++i) {
+    double to = (static_cast<uint64_t>(i) * 0x9E3779B97F4A7C15U >> 63) != 0 ? HUGE_VAL : -HUGE_VAL;
+    double x = tensor.get(i);
+    if (x == 0 || !std::isfinite(x)) continue;
+    tensor.set(i, wide ? std::nextafter(x, to)
+                       : std::nextafterf(static_cast<float>(x), static_cast<float>(to)));
+  }
+}
+
+// What a plain lowering gives for inputs nudged in their last place. Half types stay: their last
+// place is far more than the rounding inside.
+Result<std::vector<HostTensor>> outputs_for_nudged(const Graph& graph,
+                                                   const std::vector<HostTensor>& inputs) {
+  std::vector<HostTensor> nudged;
+  for (const HostTensor& input : inputs) {
+    LFARM_ASSIGN_OR_RETURN(HostTensor copy, input.clone());
+    bool real = copy.dtype() == common::DType::kFloat32 || copy.dtype() == common::DType::kFloat64;
+    if (real) nudge(copy);
+    nudged.push_back(std::move(copy));
+  }
+  common::InterpretOptions options;
+  options.precision = common::Precision::kPlain;
+  auto computed = common::interpret(graph, nudged, options);
+  if (!computed.ok()) return internal("cannot compute the reference", computed.error());
+  return std::move(computed).value();
 }
 
 }  // namespace
@@ -171,7 +202,7 @@ Result<std::shared_ptr<const Judge::Reference>> Judge::reference(const Digest& d
   return cache_.front();
 }
 
-Status Judge::check_case(const Reference& reference, Executor& executor,
+Status Judge::check_case(const Graph& graph, const Reference& reference, Executor& executor,
                          const VerifyOptions& options, Verdict& verdict) {
   LFARM_ASSIGN_OR_RETURN(auto user, bind_inputs(executor, reference.inputs));
   if (observer_) observer_(true);
@@ -182,8 +213,14 @@ Status Judge::check_case(const Reference& reference, Executor& executor,
   memory_damaged_ = !guards.ok();
   if (!guards.ok()) return guards.error();
   LFARM_ASSIGN_OR_RETURN(auto outputs, outputs_in_order(executor, *run));
-  LFARM_ASSIGN_OR_RETURN(auto error,
-                         common::verify_outputs(outputs, reference.oracle, reference.plain));
+  auto judged = common::verify_outputs(outputs, reference.oracle, reference.plain);
+  if (!judged.ok() && judged.error().code == Code::kVerification) {
+    LFARM_ASSIGN_OR_RETURN(auto nudged, outputs_for_nudged(graph, reference.inputs));
+    auto again = common::verify_again(outputs, reference.oracle, reference.plain, nudged);
+    if (again.ok()) judged = again;
+  }
+  if (!judged.ok()) return judged.error();
+  common::OutputError error = *judged;
   verdict.max_error = std::max(verdict.max_error, error.candidate);
   verdict.baseline_error = std::max(verdict.baseline_error, error.reference);
   double limit = error.allowed + (options.error_factor_max - kUsualErrorFactor) * error.reference;
@@ -200,7 +237,7 @@ Result<Verdict> Judge::verify(const Digest& digest, const Graph& graph, Executor
   memory_damaged_ = false;
   for (const Case& which : cases(options)) {
     LFARM_ASSIGN_OR_RETURN(auto expected, reference(digest, graph, which));
-    Status status = check_case(*expected, executor, options, verdict);
+    Status status = check_case(graph, *expected, executor, options, verdict);
     if (!status.ok()) {
       return Error{status.error().code, cat(which.name, ": ", status.error().message)};
     }
@@ -223,7 +260,7 @@ Status Judge::check_first_case(const Digest& digest, const Graph& graph, Executo
   if (all.empty()) return common::internal_error("a task asks for no inputs to measure with");
   LFARM_ASSIGN_OR_RETURN(auto expected, reference(digest, graph, all[0]));
   Verdict verdict;
-  Status status = check_case(*expected, executor, options, verdict);
+  Status status = check_case(graph, *expected, executor, options, verdict);
   if (status.ok()) return status;
   return Error{status.error().code, cat("after measuring: ", status.error().message)};
 }

@@ -65,8 +65,9 @@ class Judge {
   common::Result<std::shared_ptr<const Reference>> reference(const common::Digest& digest,
                                                              const common::Graph& graph,
                                                              const Case& which);
-  common::Status check_case(const Reference& reference, common::Executor& executor,
-                            const common::VerifyOptions& options, Verdict& verdict);
+  common::Status check_case(const common::Graph& graph, const Reference& reference,
+                            common::Executor& executor, const common::VerifyOptions& options,
+                            Verdict& verdict);
 
   size_t cache_bytes_max_;
   size_t cache_bytes_ = 0;
