@@ -276,7 +276,12 @@ void Context::alias(std::string_view name, const View& view, size_t k) {
 }
 
 void Context::alias(std::string_view name, size_t k) {
-  if (others_ != Part::kWhole || !levels_.empty()) return set(this->tensor(name), k);
+  if (others_ != Part::kWhole) return set(this->tensor(name), k);
+  if (!levels_.empty() && wants_output(k)) {
+    Tensor same = tensor_value(tensor_name(name));
+    values_[outputs_[k]] = std::move(same);
+    return;
+  }
   Tensor tensor = tensor_value(tensor_name(name));
   alias(name, common::view_identity(b.shape(read(&tensor))), k);
 }

@@ -128,6 +128,8 @@ class Context {
   // The axis `dim` of a tensor argument becomes the innermost level, or that level an axis again.
   void add_level(const std::string& value, int64_t dim);
   void remove_level(const std::string& value, int64_t dim);
+  // A tensor argument with every level in full, and its own axes as they are.
+  NodeId every_level(std::string_view name);
   // A tensor argument that must have no level; the node's other arguments keep the axes they have.
   NodeId without_levels(std::string_view name);
 

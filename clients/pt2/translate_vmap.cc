@@ -7,21 +7,98 @@
 namespace clients {
 namespace {
 
-// Operators that work element by element, and so do not mind further axes in front.
-constexpr std::string_view kElementwise[] = {
-    "add",         "sub",         "mul",         "div",         "neg",         "abs",
-    "exp",         "log",         "sqrt",        "rsqrt",       "sin",         "cos",
-    "tanh",        "sigmoid",     "relu",        "silu",        "gelu",        "pow",
-    "square",      "reciprocal",  "maximum",     "minimum",     "clamp",       "floor",
-    "ceil",        "round",       "trunc",       "sign",        "where",       "masked_fill",
-    "lt",          "le",          "gt",          "ge",          "eq",          "ne",
-    "logical_and", "logical_or",  "logical_xor", "logical_not", "bitwise_and", "bitwise_or",
-    "bitwise_xor", "bitwise_not", "__and__",     "__or__",      "__xor__",     "floor_divide",
-    "remainder",   "fmod",        "isnan",       "isinf",       "to",          "_to_copy",
-    "clone",       "detach",      "alias",       "contiguous",  "new_ones",    "new_zeros",
-    "new_full",    "zeros_like",  "ones_like",   "full_like",   "lerp",        "addcmul",
-    "addcdiv",     "softplus",    "expm1",       "log1p",       "erf",         "rsub",
-    "fmax",        "fmin"};
+// Operators that work element by element, and so do not mind further axes in front, and those that
+// only give their axes another shape.
+// clang-format off: a list reads better filled.
+constexpr std::string_view kElementwise[] = {"add",
+                                             "sub",
+                                             "mul",
+                                             "div",
+                                             "neg",
+                                             "abs",
+                                             "exp",
+                                             "log",
+                                             "sqrt",
+                                             "rsqrt",
+                                             "sin",
+                                             "cos",
+                                             "tanh",
+                                             "sigmoid",
+                                             "relu",
+                                             "silu",
+                                             "gelu",
+                                             "pow",
+                                             "square",
+                                             "reciprocal",
+                                             "maximum",
+                                             "minimum",
+                                             "clamp",
+                                             "floor",
+                                             "ceil",
+                                             "round",
+                                             "trunc",
+                                             "sign",
+                                             "where",
+                                             "masked_fill",
+                                             "lt",
+                                             "le",
+                                             "gt",
+                                             "ge",
+                                             "eq",
+                                             "ne",
+                                             "logical_and",
+                                             "logical_or",
+                                             "logical_xor",
+                                             "logical_not",
+                                             "bitwise_and",
+                                             "bitwise_or",
+                                             "bitwise_xor",
+                                             "bitwise_not",
+                                             "__and__",
+                                             "__or__",
+                                             "__xor__",
+                                             "floor_divide",
+                                             "remainder",
+                                             "fmod",
+                                             "isnan",
+                                             "isinf",
+                                             "to",
+                                             "_to_copy",
+                                             "clone",
+                                             "detach",
+                                             "unsqueeze",
+                                             "squeeze",
+                                             "view",
+                                             "reshape",
+                                             "flatten",
+                                             "detach_",
+                                             "alias",
+                                             "contiguous",
+                                             "new_ones",
+                                             "new_zeros",
+                                             "new_full",
+                                             "zeros_like",
+                                             "ones_like",
+                                             "full_like",
+                                             "lerp",
+                                             "addcmul",
+                                             "addcdiv",
+                                             "softplus",
+                                             "expm1",
+                                             "log1p",
+                                             "erf",
+                                             "rsub",
+                                             "fmax",
+                                             "fmin",
+                                             "_assert_tensor_metadata",
+                                             "lift_fresh",
+                                             "lift_fresh_copy",
+                                             "scalar_tensor",
+                                             "full",
+                                             "arange",
+                                             "zeros",
+                                             "ones"};
+// clang-format on
 
 // Arguments of these functions have no names in the archive.
 template <class T>
@@ -115,6 +192,13 @@ void Context::remove_level(const std::string& value, int64_t dim) {
   NodeId moved = b.permute(x, order);
   Tensor out{add_storage(moved, -1), {}, moved, 0, false, static_cast<int>(outer)};
   values_[outputs_[0]] = std::move(out);
+}
+
+NodeId Context::every_level(std::string_view name) {
+  NodeId x = with_levels(tensor_name(name), levels_.size());
+  Shape shape = b.shape(x);
+  std::copy(levels_.begin(), levels_.end(), shape.begin());
+  return b.expand(x, shape);
 }
 
 NodeId Context::without_levels(std::string_view name) {

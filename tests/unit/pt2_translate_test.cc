@@ -264,6 +264,26 @@ TEST(Translate, LoopsThatTheDataEndsAreRefused) {
       << model.error().message;
 }
 
+TEST(Translate, LevelsOfVmapAreAxes) {
+  const std::string functorch = "torch._functorch.predispatch.";
+  Program p;
+  p.input("x", {3, 2}).input("y", {2});
+  p.tensor("row", {2}).tensor("sum", {2}).tensor("out", {2, 3});
+  p.node(functorch + "_vmap_increment_nesting", {{"", int64_t{3}}, {"", std::string("error")}}, "");
+  p.node(functorch + "_add_batch_dim",
+         {{"", TensorArgument{"x"}}, {"", int64_t{0}}, {"", int64_t{1}}}, "row");
+  p.node("aten.add.Tensor", {self("row"), {"other", TensorArgument{"y"}}}, "sum");
+  p.node(functorch + "_remove_batch_dim",
+         {{"", TensorArgument{"sum"}}, {"", int64_t{1}}, {"", int64_t{3}}, {"", int64_t{1}}},
+         "out");
+  p.node(functorch + "_vmap_decrement_nesting", {}, "").output("out");
+  auto model = translate(p.get());
+  ASSERT_TRUE(model.ok()) << model.error().message;
+  auto x = line({1, 2, 3, 4, 5, 6}).reshaped({3, 2}).value();
+  EXPECT_EQ(floats(run(*model, {x, line({10, 20})})[0]),
+            (std::vector<float>{11, 13, 15, 22, 24, 26}));
+}
+
 TEST(Translate, RandomOperatorsAreRefusedUnlessNothingReadsThem) {
   Program p;
   p.input("x", {2}).tensor("noise", {2}).tensor("y", {2});
