@@ -1,4 +1,5 @@
-// egraph --suite NAME: the e-graph engine on the suites that published engines are measured on.
+// egraph --suite NAME [--explain]: the e-graph engine on the suites that published engines are
+// measured on, if wanted with explanations kept.
 #include <cstdio>
 
 #include "common/base/clock.h"
@@ -8,12 +9,13 @@
 namespace bench {
 
 int run_egraph(const std::vector<std::string>& arguments) {
-  if (arguments.size() != 2 || arguments[0] != "--suite") {
-    std::fprintf(stderr, "lfarm-bench: egraph takes --suite mathmicroN|acN|chainN\n");
+  bool explanations = arguments.size() == 3 && arguments[2] == "--explain";
+  if ((arguments.size() != 2 && !explanations) || arguments[0] != "--suite") {
+    std::fprintf(stderr, "lfarm-bench: egraph takes --suite mathmicroN|acN|chainN [--explain]\n");
     return 2;
   }
   common::SteadyClock clock;
-  auto report = egraph_suites::run_suite(arguments[1], clock);
+  auto report = egraph_suites::run_suite(arguments[1], clock, explanations);
   if (!report.ok()) {
     std::fprintf(stderr, "lfarm-bench: %s\n", report.error().message.c_str());
     return 2;
