@@ -1,21 +1,35 @@
-// egraph --suite NAME [--explain]: the e-graph engine on the suites that published engines are
-// measured on, if wanted with explanations kept.
+// egraph: the e-graph engine on the suites that published engines are measured on, saturation time
+// against the number of layers, and what each rule does for real models.
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <map>
 
+#include "clients/pt2/translate.h"
 #include "common/base/clock.h"
+#include "common/ir/builder.h"
+#include "common/ir/roll.h"
+#include "coordinator/rules/saturate.h"
+#include "coordinator/search/region_space.h"
+#include "coordinator/search/regions.h"
 #include "tests/bench/bench.h"
 #include "tests/unit/egraph_suites.h"
 
 namespace bench {
+namespace {
 
-int run_egraph(const std::vector<std::string>& arguments) {
-  bool explanations = arguments.size() == 3 && arguments[2] == "--explain";
-  if ((arguments.size() != 2 && !explanations) || arguments[0] != "--suite") {
-    std::fprintf(stderr, "lfarm-bench: egraph takes --suite mathmicroN|acN|chainN [--explain]\n");
-    return 2;
-  }
+using common::BinaryOp;
+using common::DType;
+using common::Expr;
+using common::GraphBuilder;
+using common::InputKind;
+using common::NodeId;
+using common::ReduceOp;
+using common::UnaryOp;
+
+int run_suite(const std::string& suite, bool explanations) {
   common::SteadyClock clock;
-  auto report = egraph_suites::run_suite(arguments[1], clock, explanations);
+  auto report = egraph_suites::run_suite(suite, clock, explanations);
   if (!report.ok()) {
     std::fprintf(stderr, "lfarm-bench: %s\n", report.error().message.c_str());
     return 2;
@@ -23,10 +37,168 @@ int run_egraph(const std::vector<std::string>& arguments) {
   std::printf(
       "{\"suite\":\"%s\",\"enodes\":%llu,\"eclasses\":%llu,\"seconds\":%.6f,\"search_s\":%.6f,"
       "\"apply_s\":%.6f,\"rebuild_s\":%.6f,\"peak_mb\":%.1f,\"stop\":\"%s\"}\n",
-      arguments[1].c_str(), static_cast<unsigned long long>(report->nodes),
+      suite.c_str(), static_cast<unsigned long long>(report->nodes),
       static_cast<unsigned long long>(report->classes), report->seconds, report->search_s,
       report->apply_s, report->rebuild_s, peak_mb(), coordinator::stop_reason_name(report->stop));
   return 0;
+}
+
+// A transformer of the Llama kind, in primitives, each layer with weights of its own: RMS norm,
+// grouped attention with a mask, RMS norm, gated MLP.
+class Transformer {
+ public:
+  explicit Transformer(int layers) : b_({{1, 64}}) {
+    NodeId x = b_.input(InputKind::kUser, kType, {1, length_, kWidth}, "x");
+    NodeId mask = b_.input(InputKind::kUser, kType, {1, 1, length_, length_}, "mask");
+    for (int k = 0; k < layers; ++k) {
+      x = add(x, attention(norm(x), mask));
+      x = add(x, mlp(norm(x)));
+    }
+    b_.output(x);
+  }
+  common::Graph finish() { return b_.finish(); }
+
+ private:
+  static constexpr DType kType = DType::kFloat32;
+  static constexpr int kWidth = 64, kHeads = 4, kGroups = 2, kHeadWidth = 16, kInner = 128;
+
+  NodeId add(NodeId a, NodeId b) { return b_.binary(BinaryOp::kAdd, a, b); }
+  NodeId mul(NodeId a, NodeId b) { return b_.binary(BinaryOp::kMul, a, b); }
+  NodeId weight(common::Shape shape) {
+    return b_.input(InputKind::kWeight, kType, std::move(shape), "w");
+  }
+  NodeId project(NodeId x, int from, int to) {
+    return b_.matmul(x, b_.permute(weight({to, from}), {1, 0}));
+  }
+  NodeId norm(NodeId x) {
+    NodeId squares = b_.binary(BinaryOp::kPow, x, b_.scalar(kType, 2));
+    NodeId mean = b_.binary(BinaryOp::kDiv, b_.reduce(ReduceOp::kSum, squares, {2}, true),
+                            b_.scalar(kType, kWidth));
+    NodeId scale = b_.unary(UnaryOp::kRsqrt, add(mean, b_.scalar(kType, 1e-5)));
+    return mul(weight({kWidth}), mul(x, scale));
+  }
+  NodeId heads(NodeId x, int count) {
+    return b_.permute(b_.reshape(x, {1, length_, count, kHeadWidth}), {0, 2, 1, 3});
+  }
+  NodeId repeated(NodeId x) {
+    constexpr int kMembers = kHeads / kGroups;
+    NodeId all = b_.expand(b_.unsqueeze(x, 2), {1, kGroups, kMembers, length_, kHeadWidth});
+    return b_.reshape(all, {1, kHeads, length_, kHeadWidth});
+  }
+  NodeId attention(NodeId x, NodeId mask) {
+    NodeId q = heads(project(x, kWidth, kWidth), kHeads);
+    NodeId k = repeated(heads(project(x, kWidth, kGroups * kHeadWidth), kGroups));
+    NodeId v = repeated(heads(project(x, kWidth, kGroups * kHeadWidth), kGroups));
+    NodeId scores = mul(b_.matmul(q, b_.permute(k, {0, 1, 3, 2})), b_.scalar(kType, 0.25));
+    scores = add(scores, mask);
+    NodeId top = b_.reduce(ReduceOp::kMax, scores, {3}, true);
+    NodeId e = b_.unary(UnaryOp::kExp, b_.binary(BinaryOp::kSub, scores, top));
+    NodeId p = b_.binary(BinaryOp::kDiv, e, b_.reduce(ReduceOp::kSum, e, {3}, true));
+    NodeId mixed = b_.permute(b_.matmul(p, v), {0, 2, 1, 3});
+    return project(b_.reshape(mixed, {1, length_, kWidth}), kWidth, kWidth);
+  }
+  NodeId mlp(NodeId x) {
+    NodeId gate = project(x, kWidth, kInner);
+    gate = mul(gate, b_.unary(UnaryOp::kSigmoid, gate));
+    return project(mul(gate, project(x, kWidth, kInner)), kInner, kWidth);
+  }
+
+  GraphBuilder b_;
+  Expr length_ = Expr::symbol(0);
+};
+
+// The best of some runs for each number of layers, and the slope of log(time) over log(layers) by
+// least squares.
+int run_layers() {
+  constexpr int kRuns = 7;
+  common::SteadyClock clock;
+  double n = 0, sum_x = 0, sum_y = 0, sum_xx = 0, sum_xy = 0;
+  for (int layers : {1, 2, 3, 4, 6, 8, 12, 16, 20, 24}) {
+    common::Graph graph = Transformer(layers).finish();
+    double seconds = 1e9;
+    coordinator::RunReport report;
+    for (int run = 0; run < kRuns; ++run) {
+      int64_t start = clock.now_ns();
+      report = coordinator::saturate(graph, coordinator::RunLimits{}, clock).report;
+      seconds = std::min(seconds, static_cast<double>(clock.now_ns() - start) * 1e-9);
+    }
+    std::printf(
+        "{\"layers\":%d,\"nodes\":%zu,\"enodes\":%llu,\"iterations\":%llu,\"seconds\":%.6f,"
+        "\"stop\":\"%s\"}\n",
+        layers, graph.nodes.size(), static_cast<unsigned long long>(report.nodes),
+        static_cast<unsigned long long>(report.iterations), seconds,
+        coordinator::stop_reason_name(report.stop));
+    double x = std::log(layers), y = std::log(seconds);
+    ++n;
+    sum_x += x;
+    sum_y += y;
+    sum_xx += x * x;
+    sum_xy += x * y;
+  }
+  std::printf("{\"exponent\":%.3f,\"peak_mb\":%.1f}\n",
+              (n * sum_xy - sum_x * sum_y) / (n * sum_xx - sum_x * sum_x), peak_mb());
+  return 0;
+}
+
+// Matches, unions and uses in the default program of every rule that matched, over all regions.
+int run_rules(const std::vector<std::string>& paths) {
+  std::map<std::string, coordinator::RuleReport> totals;
+  common::SteadyClock clock;
+  for (const std::string& path : paths) {
+    auto model = clients::load_model(path);
+    if (!model.ok()) {
+      std::fprintf(stderr, "lfarm-bench: %s\n", model.error().message.c_str());
+      return 2;
+    }
+    coordinator::Cut cut = coordinator::cut_into_regions(common::roll(model->graph));
+    for (const coordinator::Region& region : cut.regions) {
+      coordinator::RegionSpace space(region.graph, clock);
+      coordinator::RunReport report = space.saturated().report;
+      // Classes with one node have no site: no rule had a part in them.
+      std::vector<coordinator::NodeId> chosen;
+      for (const coordinator::Site& site : space.decode({}).sites) {
+        if (site.name.kind != coordinator::GeneKind::kChoice) continue;
+        chosen.push_back(static_cast<coordinator::NodeId>(site.current));
+      }
+      coordinator::count_helped(*space.saturated().graph, chosen, report);
+      for (const coordinator::RuleReport& rule : report.rules) {
+        coordinator::RuleReport& total = totals[rule.name];
+        total.matches += rule.matches;
+        total.applied += rule.applied;
+        total.helped += rule.helped;
+        total.search_s += rule.search_s + rule.apply_s;
+      }
+    }
+  }
+  for (const coordinator::RuleInfo& info : coordinator::rule_infos()) {
+    const coordinator::RuleReport& total = totals[info.name];
+    if (total.matches == 0) continue;
+    std::printf(
+        "{\"family\":\"%s\",\"rule\":\"%s\",\"matches\":%llu,\"fired\":%llu,\"helped\":%llu,"
+        "\"seconds\":%.6f}\n",
+        info.family.c_str(), info.name.c_str(), static_cast<unsigned long long>(total.matches),
+        static_cast<unsigned long long>(total.applied),
+        static_cast<unsigned long long>(total.helped), total.search_s);
+  }
+  return 0;
+}
+
+}  // namespace
+
+int run_egraph(const std::vector<std::string>& arguments) {
+  const std::string mode = arguments.empty() ? "" : arguments[0];
+  if (mode == "--layers" && arguments.size() == 1) return run_layers();
+  if (mode == "--rules" && arguments.size() > 1) {
+    return run_rules({arguments.begin() + 1, arguments.end()});
+  }
+  bool explanations = arguments.size() == 3 && arguments[2] == "--explain";
+  if (mode == "--suite" && (arguments.size() == 2 || explanations)) {
+    return run_suite(arguments[1], explanations);
+  }
+  std::fprintf(stderr,
+               "lfarm-bench: egraph takes --suite mathmicroN|acN|chainN [--explain], --layers, or "
+               "--rules MODEL.pt2...\n");
+  return 2;
 }
 
 }  // namespace bench
