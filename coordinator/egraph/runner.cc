@@ -231,13 +231,21 @@ void count_helped(const EGraph& graph, std::span<const NodeId> chosen, RunReport
   std::vector<uint64_t> helped(proofs->reason_count(), 0);
   for (NodeId node : chosen) {
     std::set<Reason> reasons;
+    auto credit_way_from = [&](NodeId other) {
+      for (const ProofForest::Step& step : proofs->path(other, node)) reasons.insert(step.reason);
+    };
     bool said = false;  // by the given program
+    NodeId oldest = node;
     graph.for_each_node(graph.class_of(node), [&](NodeId other) {
+      oldest = std::min(oldest, other);
       if (proofs->origin(other) != ProofForest::kGiven) return;
       said = true;
-      for (const ProofForest::Step& step : proofs->path(other, node)) reasons.insert(step.reason);
+      credit_way_from(other);
     });
-    if (!said) reasons.insert(proofs->origin(node));
+    if (!said) {
+      reasons.insert(proofs->origin(oldest));
+      credit_way_from(oldest);
+    }
     for (Reason reason : reasons) ++helped[reason];
   }
   for (RuleReport& rule : report.rules) {

@@ -71,7 +71,8 @@ struct RunReport {
 
 // Counts for each rule the chosen nodes that it helped to: those whose class the given program
 // computes in another way, and the rule is on the proof that both are equal; or that stand for
-// nothing in the given program and were made by the rule. The e-graph keeps explanations.
+// nothing in the given program, and the rule made the class or is on the proof from its first node.
+// The e-graph keeps explanations.
 void count_helped(const EGraph& graph, std::span<const NodeId> chosen, RunReport& report);
 
 // The same e-graph and rules give the same e-graph, id for id, unless the time limit ends the run.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "common/ir/gemm_form.h"
 #include "coordinator/rules/rule_set.h"
 
 namespace coordinator {
@@ -303,15 +304,80 @@ bool reuses_operands(const ContractAttr& c) {
   return is_free(c.a, c.b) && is_free(c.b, c.a);
 }
 
-// A view of the class is a plain strided walk, or the class is no view.
-bool is_strided(const Rewriter& r, ClassId cls) {
-  std::vector<Rewriter::Found> views = r.find_all(cls, Op::kView);
-  return views.empty() ||
-         std::any_of(views.begin(), views.end(), [&](const Rewriter::Found& found) {
-           const View& view = attr<ViewAttr>(*found.node).view;
-           return view.valid.empty() &&
-                  common::view_strides(view, r.shape(found.operands[0]), r.symbols());
-         });
+// How an operand may be stored and read: its own class, or a view of another.
+struct Operand {
+  ClassId base;
+  std::optional<View> view;
+};
+std::vector<Operand> ways_to_store(const Rewriter& r, ClassId cls) {
+  std::vector<Operand> ways;
+  bool is_computed = false;
+  for (const Rewriter::Found& found : r.find_all(cls, Op::kView)) {
+    const View& view = attr<ViewAttr>(*found.node).view;
+    if (view.valid.empty()) ways.push_back({found.operands[0], view});
+  }
+  r.graph().for_each_node(r.graph().find(cls), [&](NodeId n) {
+    is_computed = is_computed || r.node(n).op != Op::kView;
+  });
+  if (is_computed) ways.push_back({cls, std::nullopt});
+  return ways;
+}
+
+// A kernel of nothing but the contraction is a matrix product to the library.
+bool is_library_product(const Rewriter& r, const Node& contraction, const Operand& a,
+                        const Operand& b) {
+  common::Graph body;
+  body.symbols = r.symbols();
+  for (const Operand* operand : {&a, &b}) {
+    const Shape& shape = r.shape(operand->base);
+    DType dtype = r.dtype(operand->base);
+    auto position = static_cast<int>(body.inputs.size());
+    body.inputs.push_back({common::InputKind::kUser, dtype, shape, ""});
+    body.nodes.push_back({Op::kInput, dtype, shape, {}, common::InputAttr{position}});
+  }
+  common::NodeId operands[2] = {0, 1};
+  for (int k : {0, 1}) {
+    const Operand& operand = k == 0 ? a : b;
+    if (!operand.view) continue;
+    operands[k] = static_cast<common::NodeId>(body.nodes.size());
+    body.nodes.push_back({Op::kView,
+                          r.dtype(operand.base),
+                          operand.view->shape,
+                          {static_cast<common::NodeId>(k)},
+                          ViewAttr{*operand.view}});
+  }
+  Node root = contraction;
+  root.operands = {operands[0], operands[1]};
+  body.nodes.push_back(std::move(root));
+  body.outputs.push_back(
+      {common::OutputKind::kUser, static_cast<common::NodeId>(body.nodes.size() - 1), -1});
+  return common::gemm_form(body).has_value();
+}
+
+// Nothing but elementwise work or a gather away from what is stored: cheaper to compute where it is
+// used once than to store. (Storing the gathered experts of all tokens would copy each expert as
+// often as it is chosen.)
+bool is_light(const Rewriter& r, ClassId cls) {
+  bool light = true;
+  r.graph().for_each_node(r.graph().find(cls), [&](NodeId n) {
+    Op op = r.node(n).op;
+    light = light && (op == Op::kGather || op == Op::kUnary || op == Op::kBinary ||
+                      op == Op::kSelect || op == Op::kCast);
+  });
+  return light;
+}
+
+bool suits_library(const Rewriter& r, const Node& c, ClassId a, ClassId b) {
+  if (r.dtype(a) != c.dtype || r.dtype(b) != c.dtype) return false;
+  bool reused = reuses_operands(attr<ContractAttr>(c));
+  bool a_is_larger = attr<ContractAttr>(c).a.size() > attr<ContractAttr>(c).b.size();
+  for (const Operand& left : ways_to_store(r, a)) {
+    for (const Operand& right : ways_to_store(r, b)) {
+      if (!reused && is_light(r, a_is_larger ? left.base : right.base)) continue;
+      if (is_library_product(r, c, left, right)) return true;
+    }
+  }
+  return false;
 }
 
 void add_lowerings(RuleMaker& m) {
@@ -327,10 +393,7 @@ void add_lowerings(RuleMaker& m) {
       [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
         const Node& c = m.node(match, "c");
         ClassId a = match["a"], b = match["b"];
-        if (r.dtype(a) != c.dtype || r.dtype(b) != c.dtype) return std::nullopt;
-        if (!reuses_operands(attr<ContractAttr>(c)) && !(is_strided(r, a) && is_strided(r, b))) {
-          return std::nullopt;
-        }
+        if (!m.is_abstract(match, "c") || !suits_library(r, c, a, b)) return std::nullopt;
         return r.add(c, {a, b}, Lowering::kGemm);
       },
       RuleMaker::Reach::kDeep);
@@ -349,6 +412,7 @@ void add_contraction_rules(RuleMaker& m) {
   m.rule(
       "grouped-heads", Claim::kRounding, "(contract@c ?a ?b)",
       [&m](Rewriter& r, const Match& match) {
+        if (!m.is_abstract(match, "c")) return std::optional<ClassId>();
         return GroupSplit(r, m.node(match, "c"), match["a"], match["b"]).find();
       },
       RuleMaker::Reach::kDeep);
@@ -357,6 +421,7 @@ void add_contraction_rules(RuleMaker& m) {
       "scale-after-contraction", Claim::kRounding, "(contract@c ?a ?b)",
       [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
         const Node& c = m.node(match, "c");
+        if (!m.is_abstract(match, "c")) return std::nullopt;
         ClassId a = match["a"], b = match["b"];
         auto left = scaled(r, a), right = scaled(r, b);
         if (!left && !right) return std::nullopt;

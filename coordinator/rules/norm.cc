@@ -12,18 +12,29 @@ using common::UnaryOp;
 
 // x * scale, or x / scale, where the scale is the root of mean(x * x) + epsilon in one of its
 // spellings.
-enum class Spelling { kRsqrt, kSqrtBelow, kPower };
+enum class Spelling { kFactor, kDivisor };
+
+// Steps below the root: rsqrt(v) or v^-0.5 of a factor, sqrt(v) of a divisor.
+bool through_root(const Rewriter& r, Descent& descent, Spelling spelling) {
+  // Most products are no norms: look before composing views, which costs far more.
+  ClassId below = descent.cls();
+  for (int step = 0; step < 16; ++step) {
+    auto view = r.find(below, Op::kView);
+    if (!view) break;
+    below = view->operands[0];
+  }
+  if (!r.find(below, Op::kUnary) && !r.find_binary(below, BinaryOp::kPow)) return false;
+  if (!descent.through_views()) return false;
+  if (spelling == Spelling::kDivisor) return descent.through_unary(UnaryOp::kSqrt);
+  if (descent.through_unary(UnaryOp::kRsqrt)) return true;
+  if (!r.find_binary(descent.cls(), BinaryOp::kPow)) return false;
+  auto exponent = descent.through_constant(BinaryOp::kPow, true);
+  return exponent && *exponent == -0.5;
+}
 
 std::optional<ClassId> rms_norm_of(Rewriter& r, ClassId x, ClassId scale, Spelling spelling) {
   Descent descent(r, scale);
-  bool rooted = false;
-  if (spelling == Spelling::kPower) {
-    auto exponent = descent.through_constant(BinaryOp::kPow, true);
-    rooted = exponent && *exponent == -0.5;
-  } else {
-    rooted = descent.through_unary(spelling == Spelling::kRsqrt ? UnaryOp::kRsqrt : UnaryOp::kSqrt);
-  }
-  if (!rooted) return std::nullopt;
+  if (!through_root(r, descent, spelling)) return std::nullopt;
   auto epsilon = descent.through_constant(BinaryOp::kAdd, false);
   // Not negative, so that the root is of no negative number, however it is spelled.
   if (!epsilon || !(*epsilon >= 0)) return std::nullopt;
@@ -51,10 +62,9 @@ void add_norm_rules(RuleMaker& m) {
         },
         RuleMaker::Reach::kDeep);
   };
-  rms("rms-norm", "(binary.mul@ ?x ?s)", Spelling::kRsqrt);
-  rms("rms-norm-turned", "(binary.mul@ ?s ?x)", Spelling::kRsqrt);
-  rms("rms-norm-by-power", "(binary.mul@ ?x ?s)", Spelling::kPower);
-  rms("rms-norm-by-quotient", "(binary.div@ ?x ?s)", Spelling::kSqrtBelow);
+  rms("rms-norm", "(binary.mul@ ?x ?s)", Spelling::kFactor);
+  rms("rms-norm-turned", "(binary.mul@ ?s ?x)", Spelling::kFactor);
+  rms("rms-norm-by-quotient", "(binary.div@ ?x ?s)", Spelling::kDivisor);
   m.rule(
       "layer-norm", Claim::kRounding, "(norm@n (binary.sub@ ?x ?m))",
       [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {

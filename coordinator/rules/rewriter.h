@@ -44,6 +44,8 @@ class Rewriter {
   ClassId scalar(common::DType dtype, double value, const common::Shape& shape);
 
   EGraph& graph() { return graph_; }
+  const EGraph& graph() const { return graph_; }
+  const common::Node& node(NodeId node) const { return heads_.node(graph_.head(node)); }
   const std::vector<common::SymbolRange>& symbols() const { return symbols_; }
 
  private:

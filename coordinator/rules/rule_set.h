@@ -64,6 +64,9 @@ class RuleMaker {
   const common::Node& node(const Match& match, std::string_view head_variable) const {
     return heads_.node(match.head(head_variable).head);
   }
+  bool is_abstract(const Match& match, std::string_view head_variable) const {
+    return heads_.lowering(match.head(head_variable).head) == Lowering::kAbstract;
+  }
   const std::vector<RuleInfo>& infos() const { return infos_; }
   std::vector<Rule> take() { return std::move(rules_); }
 
