@@ -79,6 +79,16 @@ std::optional<double> Descent::through_constant(BinaryOp op, bool right_only) {
   return value;
 }
 
+std::optional<RowSum> row_sum_of(Rewriter& r, Descent descent) {
+  if (!descent.through_views()) return std::nullopt;
+  auto sum = r.find(descent.cls(), Op::kReduce);
+  if (!sum || attr<ReduceAttr>(*sum->node).op != ReduceOp::kSum) return std::nullopt;
+  const auto& axes = attr<ReduceAttr>(*sum->node).axes;
+  ClassId x = sum->operands[0];
+  if (descent.view().shape != r.shape(x) || !restores(descent.view(), axes)) return std::nullopt;
+  return RowSum{x, axes};
+}
+
 std::optional<Mean> mean_of(Rewriter& r, Descent descent) {
   double factor = 1;
   if (auto divisor = descent.through_constant(BinaryOp::kDiv, true)) {
@@ -88,22 +98,28 @@ std::optional<Mean> mean_of(Rewriter& r, Descent descent) {
   } else {
     return std::nullopt;
   }
-  if (!descent.through_views()) return std::nullopt;
-  auto sum = r.find(descent.cls(), Op::kReduce);
-  if (!sum || attr<ReduceAttr>(*sum->node).op != ReduceOp::kSum) return std::nullopt;
-  const auto& axes = attr<ReduceAttr>(*sum->node).axes;
-  ClassId x = sum->operands[0];
-  auto rank = static_cast<int>(r.shape(x).size());
+  auto sum = row_sum_of(r, descent);
+  if (!sum) return std::nullopt;
+  // From some axis on all are summed; axes of one element may be summed or not.
+  const common::Shape& shape = r.shape(sum->of);
   Expr count = 1;
-  for (size_t k = 0; k < axes.size(); ++k) {
-    if (axes[k] != rank - static_cast<int>(axes.size() - k)) return std::nullopt;
-    count *= r.shape(x)[static_cast<size_t>(axes[k])];
+  size_t first = shape.size();
+  bool ended = false;
+  for (size_t axis = shape.size(); axis-- > 0;) {
+    if (shape[axis].is_constant(1)) continue;
+    const auto& axes = sum->axes;
+    bool is_summed = std::find(axes.begin(), axes.end(), static_cast<int>(axis)) != axes.end();
+    if (is_summed && ended) return std::nullopt;
+    ended = ended || !is_summed;
+    if (!is_summed) continue;
+    first = axis;
+    count *= shape[axis];
   }
+  if (first == shape.size()) return std::nullopt;
   if (!count.is_constant() || count.is_constant(0)) return std::nullopt;
   double wanted = 1 / static_cast<double>(count.constant());
   if (std::abs(factor - wanted) > 1e-6 * wanted) return std::nullopt;
-  if (descent.view().shape != r.shape(x) || !restores(descent.view(), axes)) return std::nullopt;
-  return Mean{x, static_cast<int>(axes.size())};
+  return Mean{sum->of, static_cast<int>(shape.size() - first)};
 }
 
 }  // namespace coordinator

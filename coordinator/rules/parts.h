@@ -43,6 +43,13 @@ class Descent {
   int steps_ = 0;
 };
 
+// A sum restored to the rows it came from: what was summed, along which axes.
+struct RowSum {
+  ClassId of;
+  std::vector<int> axes;
+};
+std::optional<RowSum> row_sum_of(Rewriter& r, Descent descent);
+
 // A mean over the last axes, restored to the rows: what was averaged.
 struct Mean {
   ClassId of;

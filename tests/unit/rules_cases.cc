@@ -403,6 +403,12 @@ void add_softmax(Cases& cases) {
     IrNode total = b.reduce(ReduceOp::kSum, b.unary(UnaryOp::kExp, d), {axis});
     return b.binary(BinaryOp::kSub, d, b.unsqueeze(b.unary(UnaryOp::kLog, total), axis));
   });
+  // The logarithm taken of the row that was kept.
+  on("log-softmax", [=](GraphBuilder& b, IrNode x, int axis) {
+    IrNode d = shifted(b, x, axis);
+    return b.binary(BinaryOp::kSub, d,
+                    b.unary(UnaryOp::kLog, sum(b, b.unary(UnaryOp::kExp, d), axis)));
+  });
   on("softmax-unshifted", [=](GraphBuilder& b, IrNode x, int axis) {
     IrNode e = b.unary(UnaryOp::kExp, x);
     return b.binary(BinaryOp::kDiv, e, sum(b, e, axis));
@@ -456,6 +462,20 @@ void add_norms(Cases& cases) {
   cases.emplace("rms-norm-by-quotient", norm(Form::kQuotient, false, rows, {2}));
   cases.emplace("layer-norm", norm(Form::kTimesRsqrt, true, rows, {2}));
   cases.emplace("layer-norm", norm(Form::kQuotient, true, rows, {1, 2}));
+  // Instance norm of one image sums its batch axis too.
+  cases.emplace(
+      "layer-norm",
+      RuleCase{kFloats, [](GraphBuilder& b, DType t) {
+                 IrNode x = input(b, t, {1, s0, 5});
+                 auto mean = [&](IrNode y) {
+                   return b.binary(BinaryOp::kDiv, b.reduce(ReduceOp::kSum, y, {0, 2}, true),
+                                   b.scalar(t, 5));
+                 };
+                 IrNode d = b.binary(BinaryOp::kSub, x, mean(x));
+                 IrNode variance = b.binary(BinaryOp::kAdd, mean(b.binary(BinaryOp::kMul, d, d)),
+                                            b.scalar(t, 0.5));
+                 b.output(b.binary(BinaryOp::kMul, d, b.unary(UnaryOp::kRsqrt, variance)));
+               }});
   // Group norm: two groups of two channels.
   cases.emplace("layer-norm", norm(Form::kTimesRsqrt, true, {s0, 2, 12}, {2}));
 }
