@@ -304,6 +304,14 @@ bool reuses_operands(const ContractAttr& c) {
   return is_free(c.a, c.b) && is_free(c.b, c.a);
 }
 
+// An input or a computed value. What is only ever a view of another class is not stored itself.
+bool can_be_stored(const Rewriter& r, ClassId cls) {
+  bool can = false;
+  r.graph().for_each_node(r.graph().find(cls),
+                          [&](NodeId n) { can = can || r.node(n).op != Op::kView; });
+  return can;
+}
+
 // How an operand may be stored and read: its own class, or a view of another.
 struct Operand {
   ClassId base;
@@ -311,15 +319,13 @@ struct Operand {
 };
 std::vector<Operand> ways_to_store(const Rewriter& r, ClassId cls) {
   std::vector<Operand> ways;
-  bool is_computed = false;
   for (const Rewriter::Found& found : r.find_all(cls, Op::kView)) {
     const View& view = attr<ViewAttr>(*found.node).view;
-    if (view.valid.empty()) ways.push_back({found.operands[0], view});
+    if (view.valid.empty() && can_be_stored(r, found.operands[0])) {
+      ways.push_back({found.operands[0], view});
+    }
   }
-  r.graph().for_each_node(r.graph().find(cls), [&](NodeId n) {
-    is_computed = is_computed || r.node(n).op != Op::kView;
-  });
-  if (is_computed) ways.push_back({cls, std::nullopt});
+  if (can_be_stored(r, cls)) ways.push_back({cls, std::nullopt});
   return ways;
 }
 

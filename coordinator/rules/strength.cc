@@ -22,6 +22,31 @@ std::optional<ClassId> times_inverse(Rewriter& r, const Match& match, bool power
   return r.binary(BinaryOp::kMul, match["x"], r.scalar(dtype, 1 / *value, r.shape(match["x"])));
 }
 
+// Two constants on the way to one value become one: (x op1 c1) op2 c2. Whole numbers wrap, so that
+// any sum will do; constants beyond 2^31 might not be exact here.
+std::optional<ClassId> one_offset(Rewriter& r, const Match& match, double sign1, double sign2) {
+  auto c1 = r.uniform_value(match["c1"]), c2 = r.uniform_value(match["c2"]);
+  DType dtype = r.dtype(match["x"]);
+  constexpr double kExact = 2147483648.0;
+  if (!c1 || !c2 || dtype != DType::kInt64 || std::abs(*c1) > kExact || std::abs(*c2) > kExact) {
+    return std::nullopt;
+  }
+  double sum = sign1 * *c1 + sign2 * *c2;
+  return r.binary(BinaryOp::kAdd, match["x"], r.scalar(dtype, sum, r.shape(match["x"])));
+}
+
+// The product of the constants must be a normal number of the type, as they are themselves.
+std::optional<ClassId> one_factor(Rewriter& r, const Match& match) {
+  auto c1 = r.uniform_value(match["c1"]), c2 = r.uniform_value(match["c2"]);
+  DType dtype = r.dtype(match["x"]);
+  auto is_normal = [](double value) { return std::abs(value) > 1e-30 && std::abs(value) < 1e30; };
+  if (!c1 || !c2 || !common::is_float(dtype) || !is_normal(*c1) || !is_normal(*c2) ||
+      !is_normal(*c1 * *c2)) {
+    return std::nullopt;
+  }
+  return r.binary(BinaryOp::kMul, match["x"], r.scalar(dtype, *c1 * *c2, r.shape(match["x"])));
+}
+
 }  // namespace
 
 void add_strength_rules(RuleMaker& m) {
@@ -33,6 +58,16 @@ void add_strength_rules(RuleMaker& m) {
          [](Rewriter& r, const Match& match) { return times_inverse(r, match, true); });
   m.rule("div-by-constant", Claim::kRounding, "(binary.div@ ?x ?c)",
          [](Rewriter& r, const Match& match) { return times_inverse(r, match, false); });
+  m.rule("add-add-constants", Claim::kBits, "(binary.add@ (binary.add@ ?x ?c1) ?c2)",
+         [](Rewriter& r, const Match& match) { return one_offset(r, match, 1, 1); });
+  m.rule("sub-add-constants", Claim::kBits, "(binary.add@ (binary.sub@ ?x ?c1) ?c2)",
+         [](Rewriter& r, const Match& match) { return one_offset(r, match, -1, 1); });
+  m.rule("add-sub-constants", Claim::kBits, "(binary.sub@ (binary.add@ ?x ?c1) ?c2)",
+         [](Rewriter& r, const Match& match) { return one_offset(r, match, 1, -1); });
+  m.rule("sub-sub-constants", Claim::kBits, "(binary.sub@ (binary.sub@ ?x ?c1) ?c2)",
+         [](Rewriter& r, const Match& match) { return one_offset(r, match, -1, -1); });
+  m.rule("mul-mul-constants", Claim::kRounding, "(binary.mul@ (binary.mul@ ?x ?c1) ?c2)",
+         [](Rewriter& r, const Match& match) { return one_factor(r, match); });
   // The power of a negative infinity or of a negative zero is not the root's.
   m.rewrite("pow-half", Claim::kFinite, "(binary.pow@ ?x ?c)", "(unary.sqrt ?x)", {{"c", 0.5}});
   m.rewrite("pow-minus-half", Claim::kFinite, "(binary.pow@ ?x ?c)", "(unary.rsqrt ?x)",

@@ -189,6 +189,26 @@ void add_strength(Cases& cases) {
   });
 }
 
+void add_constant_chains(Cases& cases) {
+  struct Chain {
+    const char* rule;
+    BinaryOp inner, outer;
+    std::vector<DType> dtypes;
+  };
+  for (const Chain& c :
+       std::vector<Chain>{{"add-add-constants", BinaryOp::kAdd, BinaryOp::kAdd, {DType::kInt64}},
+                          {"sub-add-constants", BinaryOp::kSub, BinaryOp::kAdd, {DType::kInt64}},
+                          {"add-sub-constants", BinaryOp::kAdd, BinaryOp::kSub, {DType::kInt64}},
+                          {"sub-sub-constants", BinaryOp::kSub, BinaryOp::kSub, {DType::kInt64}},
+                          {"mul-mul-constants", BinaryOp::kMul, BinaryOp::kMul, kFloats}}) {
+    cases.emplace(c.rule, RuleCase{c.dtypes, [c](GraphBuilder& b, DType t) {
+                                     IrNode x = input(b, t);
+                                     IrNode inner = binary(b, c.inner, x, filled(b, t, x, 5));
+                                     b.output(binary(b, c.outer, inner, filled(b, t, x, 3)));
+                                   }});
+  }
+}
+
 bool on_floats_only(UnaryOp op) { return op > UnaryOp::kNot; }
 bool on_whole_numbers_only(BinaryOp op) { return op >= BinaryOp::kAnd && op <= BinaryOp::kShr; }
 bool on_floats_only(BinaryOp op) {
@@ -506,6 +526,7 @@ std::multimap<std::string, RuleCase> rule_cases() {
   add_with_self(cases);
   add_algebra(cases);
   add_strength(cases);
+  add_constant_chains(cases);
   add_before_broadcasts(cases);
   add_movement(cases);
   add_contraction(cases);
