@@ -52,11 +52,13 @@ uint32_t Applier::keep_accepted(const CompiledRule& rule, const uint32_t* words,
 bool Applier::call(const CompiledRule& rule, uint32_t count, uint64_t node_limit,
                    ApplyCounts& counts) {
   for (uint32_t i = 0; i < count; ++i) {
-    if (graph_.node_count() >= node_limit) return false;
-    uint64_t before = graph_.nodes_created() + graph_.merges();
+    if (graph_.node_count() + most_added_ >= node_limit) return false;
+    uint64_t created = graph_.nodes_created();
+    uint64_t before = created + graph_.merges();
     const Match& match = view(rule, accepted_[i]);
     std::optional<ClassId> result = rule.rule.apply(graph_, match);
     if (result) graph_.merge(accepted_[i][0], *result);
+    most_added_ = std::max(most_added_, graph_.nodes_created() - created);
     counts.applied += graph_.nodes_created() + graph_.merges() != before;
   }
   return true;

@@ -27,7 +27,7 @@ const char* stop_reason_name(StopReason reason);
 struct RunLimits {
   uint64_t iterations = 30;
   // E-nodes, duplicates that await the next rebuild included. Looked at before every node a result
-  // adds; only an apply function can go beyond it.
+  // adds; only an apply function that adds more nodes than any before it can go beyond.
   uint64_t nodes = 1'000'000;
   double seconds = 60;
   // Of the e-graph's arrays in use (EGraph::bytes).

@@ -6,6 +6,7 @@
 #include "common/base/clock.h"
 #include "common/ir/builder.h"
 #include "coordinator/rules/saturate.h"
+#include "transformer.h"
 
 namespace coordinator {
 namespace {
@@ -150,6 +151,21 @@ TEST(Rules, GatheredExpertsAreNotStoredForTheLibrary) {
   Forms forms(b.finish());
   EXPECT_EQ(forms.count("contract@abstract"), 1);
   EXPECT_EQ(forms.count("contract@gemm"), 0);
+}
+
+// Work, not time: matches, e-nodes and iterations of unrolled layers.
+TEST(Rules, SaturationGrowsWithTheLayersAndNoFaster) {
+  common::SteadyClock clock;
+  auto work = [&](int layers) {
+    Saturated s = saturate(common::testing::Transformer(layers).finish(), RunLimits{}, clock);
+    EXPECT_EQ(s.report.stop, StopReason::kSaturated);
+    uint64_t matches = 0;
+    for (const RuleReport& rule : s.report.rules) matches += rule.matches;
+    return std::pair<uint64_t, uint64_t>(matches, s.report.nodes);
+  };
+  auto one = work(1), many = work(24);
+  EXPECT_LE(many.first, 25 * one.first);
+  EXPECT_LE(many.second, 25 * one.second);
 }
 
 TEST(Rules, ASumOfSquaresIsNoContraction) {
