@@ -255,6 +255,29 @@ TEST_P(RulesOnModels, BothSidesOfEveryUnionAreEqual) {
   }
 }
 
+// Each operator of PyTorch's own tests, one graph each.
+TEST(RuleSoundness, BothSidesOfEveryUnionAreEqualOnOperators) {
+  const std::string root = std::string(LFARM_SHARED) + "/ops";
+  if (!std::filesystem::is_directory(root)) GTEST_SKIP() << "needs the operators' cases";
+  std::vector<std::filesystem::path> cases;
+  for (const auto& entry : std::filesystem::directory_iterator(root)) cases.push_back(entry.path());
+  std::sort(cases.begin(), cases.end());
+  Checker checker;
+  int checked = 0;
+  for (const std::filesystem::path& path : cases) {
+    SCOPED_TRACE(path.filename().string());
+    auto model = clients::load_model((path / "model.pt2").string());
+    if (!model.ok()) continue;  // refused by the front end, whose tests say why
+    for (const Region& region : cut_into_regions(common::roll(model->graph)).regions) {
+      for (Numerics numerics : {Numerics::kStrict, Numerics::kRelaxed}) {
+        checker.check(region.graph, numerics, {3});
+        ++checked;
+      }
+    }
+  }
+  EXPECT_GT(checked, 1000);
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, RulesOnModels, ::testing::ValuesIn(model_files()),
                          [](const auto& info) {
                            std::filesystem::path path(info.param);
