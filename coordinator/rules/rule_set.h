@@ -92,6 +92,8 @@ void add_contraction_rules(RuleMaker& maker);
 void add_softmax_rules(RuleMaker& maker);
 // RMS, layer and group norm from their parts.
 void add_norm_rules(RuleMaker& maker);
+// Sums and products in another order.
+void add_reassociation_rules(RuleMaker& maker);
 // Running sums of what is known.
 void add_scan_rules(RuleMaker& maker);
 

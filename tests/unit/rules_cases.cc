@@ -396,6 +396,28 @@ void add_contraction(Cases& cases) {
   }
 }
 
+void add_reassociation(Cases& cases) {
+  cases.emplace(
+      "scale-after-sum",
+      RuleCase{kFloats, [](GraphBuilder& b, DType t) {
+                 IrNode x = input(b, t);
+                 b.output(b.reduce(ReduceOp::kSum,
+                                   binary(b, BinaryOp::kMul, x, filled(b, t, x, 0.3)), {1}));
+               }});
+  for (int layout = 0; layout < 4; ++layout) {
+    cases.emplace("matrix-chain",
+                  RuleCase{kFloats, [layout](GraphBuilder& b, DType t) {
+                             bool turn_b = (layout & 1) != 0, turn_c = (layout & 2) != 0;
+                             IrNode x = input(b, t, {s0, 6});
+                             IrNode y = input(b, t, turn_b ? Shape{4, 6} : Shape{6, 4});
+                             IrNode z = input(b, t, turn_c ? Shape{7, 4} : Shape{4, 7});
+                             if (turn_b) y = b.permute(y, {1, 0});
+                             if (turn_c) z = b.permute(z, {1, 0});
+                             b.output(b.matmul(b.matmul(x, y), z));
+                           }});
+  }
+}
+
 void add_softmax(Cases& cases) {
   auto on = [&](const char* rule, auto build) {
     cases.emplace(rule, RuleCase{kFloats, [build](GraphBuilder& b, DType t) {
@@ -530,6 +552,7 @@ std::multimap<std::string, RuleCase> rule_cases() {
   add_before_broadcasts(cases);
   add_movement(cases);
   add_contraction(cases);
+  add_reassociation(cases);
   add_softmax(cases);
   add_norms(cases);
   add_scans(cases);
