@@ -52,12 +52,13 @@ uint32_t Applier::keep_accepted(const CompiledRule& rule, const uint32_t* words,
 bool Applier::call(const CompiledRule& rule, uint32_t count, uint64_t node_limit,
                    ApplyCounts& counts) {
   for (uint32_t i = 0; i < count; ++i) {
-    if (graph_.node_count() >= node_limit) return false;
-    uint64_t before = graph_.nodes_created() + graph_.merges();
+    if (graph_.node_count() + most_added_ >= node_limit) return false;
+    uint64_t created = graph_.nodes_created();
+    uint64_t before = created + graph_.merges();
     const Match& match = view(rule, accepted_[i]);
-    ClassId root = match.root;
     std::optional<ClassId> result = rule.rule.apply(graph_, match);
-    if (result) graph_.merge(root, *result);
+    if (result) graph_.merge(accepted_[i][0], *result);
+    most_added_ = std::max(most_added_, graph_.nodes_created() - created);
     counts.applied += graph_.nodes_created() + graph_.merges() != before;
   }
   return true;
@@ -93,9 +94,7 @@ void Applier::build_batch(const CompiledRule& rule, uint32_t count, ApplyCounts&
   for (const BuildStep& step : rule.build) build_step(rule, step, count);
   const ClassId* results = values_.data() + size_t{rule.result_register} * kBatch;
   for (uint32_t i = 0; i < count; ++i) {
-    ClassId root = graph_.find(accepted_[i][0]);
-    ClassId result = graph_.find(results[i]);
-    if (root != result) changed_[i] |= graph_.merge(root, result);
+    changed_[i] |= graph_.merge(accepted_[i][0], results[i]);
     counts.applied += changed_[i];
   }
 }

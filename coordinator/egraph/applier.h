@@ -22,7 +22,8 @@ class Applier {
   explicit Applier(EGraph& graph) : graph_(graph) {}
 
   // Applies all matches stored in `words` (layout of MatchSink), in order; stops before the node
-  // that would exceed `node_limit` and then returns false. The match at hand is left half built:
+  // that would exceed `node_limit`, or the call that might if it added as many as any before, and
+  // then returns false. The match at hand is left half built:
   // its nodes are there, nothing was merged.
   bool apply(const CompiledRule& rule, const FlatArray<uint32_t>& words, uint64_t node_limit,
              ApplyCounts& counts);
@@ -52,6 +53,7 @@ class Applier {
   const uint32_t* accepted_[kBatch];  // the stored matches of the batch
   std::vector<ClassId> values_;       // kBatch of each register
   std::vector<ClassId> operands_;
+  uint64_t most_added_ = 0;  // nodes, by one call of an apply function
   Head heads_[kBatch];
   ClassId first_[kBatch];
   ClassId second_[kBatch];

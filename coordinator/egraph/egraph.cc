@@ -8,7 +8,10 @@
 
 namespace coordinator {
 
-EGraph::EGraph(EGraphOptions options) : options_(std::move(options)) { rehash(); }
+EGraph::EGraph(EGraphOptions options) : options_(std::move(options)) {
+  if (options_.explanations) proofs_ = std::make_unique<ProofForest>();
+  rehash();
+}
 
 uint32_t EGraph::hash_wide(Head head, std::span<const ClassId> children) {
   uint64_t x = head * 0x9e3779b97f4a7c15ULL + children.size();
@@ -111,10 +114,11 @@ ClassId EGraph::finish_insert(NodeId node) {
   masks_.push_back(heads_[head].mask);
   ++live_nodes_;
   touch(node);
+  if (proofs_) proofs_->make(head, children(node), reason_);
   if (options_.analysis != nullptr) {
     in_data_pending_.push_back(0);
     options_.analysis->make_class(*this, cls, node);
-    options_.analysis->modify(*this, cls);
+    modify(cls);
     return find(cls);
   }
   return cls;
@@ -173,7 +177,8 @@ void EGraph::compact_log(HeadInfo& info) {
   info.log.resize(kept);
 }
 
-bool EGraph::merge(ClassId a, ClassId b) {
+bool EGraph::merge(ClassId a, ClassId b, Reason reason) {
+  NodeId from_a = a, from_b = b;
   a = find(a);
   b = find(b);
   if (a == b) return false;
@@ -182,8 +187,12 @@ bool EGraph::merge(ClassId a, ClassId b) {
     return uint64_t{classes_[c].node_count} + classes_[c].parent_count;
   };
   uint64_t weight_a = weight(a), weight_b = weight(b);
-  if (weight_a < weight_b || (weight_a == weight_b && b < a)) std::swap(a, b);
+  if (weight_a < weight_b || (weight_a == weight_b && b < a)) {
+    std::swap(a, b);
+    std::swap(from_a, from_b);
+  }
   union_find_[b] = a;
+  if (proofs_) proofs_->unite(from_b, from_a, reason);
   ++merges_;
   MergeEffect effect;
   if (options_.analysis != nullptr) effect = options_.analysis->merge(*this, a, b);
@@ -202,7 +211,10 @@ void EGraph::rebuild() {
   rebuilding_ = true;
   size_t next_data = 0;
   while (true) {
-    for (size_t i = 0; i < pending_.size(); ++i) absorb(pending_[i]);
+    for (size_t i = 0; i < pending_.size(); ++i) {
+      fetch_ahead(i);
+      absorb(pending_[i]);
+    }
     pending_.clear();
     if (next_data == data_pending_.size()) break;
     ClassId cls = data_pending_[next_data++];
@@ -213,6 +225,27 @@ void EGraph::rebuild() {
   for (ClassId cls : sweep_) sweep(find(cls));
   sweep_.clear();
   rebuilding_ = false;
+  check_in_debug_builds();
+}
+
+// Merges come in no order that caches know: what the next ones touch is fetched meanwhile, in three
+// steps as each address follows from the one before (mathmicro11: 0.055 s to 0.046 s).
+void EGraph::fetch_ahead(size_t i) const {
+  constexpr size_t kRecord = 12, kNodes = 8, kSlot = 4;
+  if (i + kRecord < pending_.size()) __builtin_prefetch(&classes_[pending_[i + kRecord].loser]);
+  if (i + kNodes < pending_.size()) {
+    const ClassRecord& c = classes_[pending_[i + kNodes].loser];
+    if (c.nodes_first != kNone) __builtin_prefetch(&nodes_[c.nodes_first]);
+    if (c.parents_first != kNone) __builtin_prefetch(&nodes_[owner(c.parents_first)]);
+  }
+  if (i + kSlot < pending_.size()) {
+    const ClassRecord& c = classes_[pending_[i + kSlot].loser];
+    if (c.parents_first == kNone) return;
+    const Node& n = nodes_[owner(c.parents_first)];
+    if (n.head == kNone || n.child[0] == kWide) return;
+    ClassId b = n.child[1] == kNone ? kNone : find(n.child[1]);
+    __builtin_prefetch(&table_[home(hash_narrow(n.head, find(n.child[0]), b))]);
+  }
 }
 
 // Rewrites what named the loser. Merges found on the way are appended to pending_.
@@ -292,7 +325,12 @@ void EGraph::rekey(NodeId node) {
   }
   ClassId cls = n.cls, twin_cls = nodes_[twin].cls;
   kill(node);
-  merge(cls, twin_cls);
+  // Each node was made with a class of its own number: the proof names the nodes themselves.
+  if (proofs_) {
+    cls = node;
+    twin_cls = twin;
+  }
+  merge(cls, twin_cls, ProofForest::kCongruence);
 }
 
 void EGraph::kill(NodeId node) {
@@ -341,10 +379,16 @@ void EGraph::sweep(ClassId cls) {
   }
 }
 
+void EGraph::modify(ClassId cls) {
+  Reason outer = std::exchange(reason_, ProofForest::kAnalysis);
+  options_.analysis->modify(*this, cls);
+  reason_ = outer;
+}
+
 // The facts of a class changed: matches that looked at them count as new, and parents look again.
 void EGraph::spread_data(ClassId cls) {
   Analysis* analysis = options_.analysis;
-  analysis->modify(*this, cls);
+  modify(cls);
   if (!pending_.empty()) {  // lists are about to move: come back after that
     data_changed(find(cls));
     return;
@@ -380,7 +424,8 @@ size_t EGraph::bytes() const {
   return nodes_.bytes() + wide_child_.bytes() + wide_link_.bytes() + wide_owner_.bytes() +
          classes_.bytes() + masks_.bytes() + union_find_.bytes() + table_.bytes() +
          log_entries_ * sizeof(LogEntry) + heads_.size() * sizeof(HeadInfo) +
-         pending_.size() * sizeof(Pending) + in_data_pending_.size();
+         pending_.size() * sizeof(Pending) + in_data_pending_.size() +
+         (proofs_ ? proofs_->bytes() : 0);
 }
 
 }  // namespace coordinator

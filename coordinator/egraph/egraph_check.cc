@@ -1,9 +1,11 @@
 // The e-graph as text, and the full sweep that tests hold it to.
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <utility>
 
 #include "common/base/cat.h"
+#include "common/base/check.h"
 #include "coordinator/egraph/egraph.h"
 
 namespace coordinator {
@@ -30,6 +32,28 @@ std::string EGraph::dump(const std::function<std::string(Head)>& head_name) cons
   }
   return out;
 }
+
+common::Result<std::string> EGraph::explain(
+    ClassId a, ClassId b, const std::function<std::string(Head)>& head_name) const {
+  if (!proofs_) return common::invalid_input("explain: the e-graph was made without explanations");
+  if (a >= class_ids() || b >= class_ids() || find(a) != find(b)) {
+    return common::invalid_input(cat("explain: c", a, " and c", b, " are not known to be equal"));
+  }
+  return proofs_->explain(a, b, head_name);
+}
+
+#ifndef LFARM_CHECK_INVARIANTS
+void EGraph::check_in_debug_builds() {}
+#else
+// A sweep costs far more than a rebuild: small e-graphs are swept each time, large ones ever more
+// rarely.
+void EGraph::check_in_debug_builds() {
+  constexpr size_t kSmall = 2000;
+  if (!is_clean() || (node_ids() > kSmall && !std::has_single_bit(++rebuilds_))) return;
+  common::Status status = check_invariants();
+  LFARM_CHECK(status.ok(), status.ok() ? "" : status.error().message);
+}
+#endif
 
 common::Status EGraph::check_invariants() const {
   auto broken = [](auto... parts) { return common::internal_error(cat(parts...)); };
@@ -74,7 +98,11 @@ common::Status EGraph::check_invariants() const {
     if (listed != node_count(c)) return broken("class ", c, " miscounts its nodes");
     if (listed_uses != uses[c]) return broken("class ", c, " misses a parent");
   }
+  for (ClassId c = 0; proofs_ && c < class_ids(); ++c) {
+    if (proofs_->root(c) != proofs_->root(find(c))) return broken("class ", c, " lacks a proof");
+  }
   if (canonical != class_count()) return broken("miscounted classes: ", canonical);
+  if (node_ids() != class_ids()) return broken("a node was not made with a class of its own");
   size_t logged = 0, entries = 0;
   for (Head h = 0; h < heads_.size(); ++h) {
     size_t here = 0;

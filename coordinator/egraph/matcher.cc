@@ -173,6 +173,7 @@ inline bool Matcher::visit(size_t depth, NodeId id, bool any_new) {
   if (node.stamp < range.low || node.stamp > range.high) return true;
   bool is_new = any_new || node.stamp > seen_;
   if (!bind(step, atom, node, id)) return true;
+  if (step.atom == 0) root_ = id;
   return go(depth + 1, is_new);
 }
 
@@ -212,7 +213,7 @@ inline bool Matcher::bind(const Step& step, const Atom& atom, const EGraph::Node
 bool Matcher::emit() {
   if (sink_->words.size() >= sink_->full_words && !sink_->on_full()) return false;
   auto& words = sink_->words;
-  words.push_back(registers_[rule_->atoms[0].class_register]);
+  words.push_back(graph_.proofs_ ? root_ : registers_[rule_->atoms[0].class_register]);
   for (size_t i = 0; i < rule_->names.classes.size(); ++i) words.push_back(registers_[i]);
   for (const BoundHead& bound : heads_) {
     words.push_back(bound.head);

@@ -11,7 +11,8 @@
 
 namespace coordinator {
 
-// Where matches go, each `match_words()` words: root, class variables, (head, node) pairs.
+// Where matches go, each `match_words()` words: root (its class, or with explanations the matched
+// node, which find() takes to the same class), class variables, (head, node) pairs.
 class MatchSink {
  public:
   virtual ~MatchSink() = default;
@@ -60,6 +61,7 @@ class Matcher {
   uint32_t upto_ = 0;
   bool require_new_ = false;
   uint32_t ticks_ = 0;
+  NodeId root_ = kNone;         // that the first atom matched
   std::vector<uint32_t> bits_;  // by atom: its bit in EGraph::masks_
   std::vector<Range> ranges_;   // by atom: the stamps admitted
   std::vector<ClassId> registers_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "common/base/check.h"
 #include "coordinator/egraph/applier.h"
@@ -189,7 +190,9 @@ class Runner::Iteration final : public MatchSink {
     if (words.empty()) return true;
     lap_search();
     ApplyCounts counts;
+    graph_.set_reason(rule_->rule.name);
     bool within = applier_.apply(*rule_, words, limits_.nodes, counts);
+    graph_.set_reason("given");
     words.clear();
     rule_report_->matches += counts.matches;
     rule_report_->rejected += counts.rejected;
@@ -221,6 +224,36 @@ class Runner::Iteration final : public MatchSink {
   const CompiledRule* rule_ = nullptr;
   RuleReport* rule_report_ = nullptr;
 };
+
+void count_helped(const EGraph& graph, std::span<const NodeId> chosen, RunReport& report) {
+  const ProofForest* proofs = graph.proofs();
+  LFARM_CHECK(proofs != nullptr, "count_helped() needs an e-graph with explanations");
+  std::vector<uint64_t> helped(proofs->reason_count(), 0);
+  for (NodeId node : chosen) {
+    std::set<Reason> reasons;
+    auto credit_way_from = [&](NodeId other) {
+      for (const ProofForest::Step& step : proofs->path(other, node)) reasons.insert(step.reason);
+    };
+    bool said = false;  // by the given program
+    NodeId oldest = node;
+    graph.for_each_node(graph.class_of(node), [&](NodeId other) {
+      oldest = std::min(oldest, other);
+      if (proofs->origin(other) != ProofForest::kGiven) return;
+      said = true;
+      credit_way_from(other);
+    });
+    if (!said) {
+      reasons.insert(proofs->origin(oldest));
+      credit_way_from(oldest);
+    }
+    for (Reason reason : reasons) ++helped[reason];
+  }
+  for (RuleReport& rule : report.rules) {
+    for (Reason reason = ProofForest::kAnalysis + 1; reason < helped.size(); ++reason) {
+      if (proofs->reason_name(reason) == rule.name) rule.helped = helped[reason];
+    }
+  }
+}
 
 Runner::Runner(EGraph& graph, const std::vector<CompiledRule>& rules, const common::Clock& clock)
     : graph_(graph), rules_(rules), clock_(clock), states_(rules.size()) {}

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,7 @@ const char* stop_reason_name(StopReason reason);
 struct RunLimits {
   uint64_t iterations = 30;
   // E-nodes, duplicates that await the next rebuild included. Looked at before every node a result
-  // adds; only an apply function can go beyond it.
+  // adds; only an apply function that adds more nodes than any before it can go beyond.
   uint64_t nodes = 1'000'000;
   double seconds = 60;
   // Of the e-graph's arrays in use (EGraph::bytes).
@@ -49,6 +50,7 @@ struct RuleReport {
   uint64_t rejected = 0;  // of these, refused by the condition
   uint64_t applied = 0;   // of these, that changed the e-graph
   uint64_t nodes_added = 0;
+  uint64_t helped = 0;  // see count_helped()
   uint64_t banned = 0;  // times
   double search_s = 0;
   double apply_s = 0;
@@ -66,6 +68,12 @@ struct RunReport {
   uint64_t bytes = 0;
   std::vector<RuleReport> rules;  // in the order of the rules
 };
+
+// Counts for each rule the chosen nodes that it helped to: those whose class the given program
+// computes in another way, and the rule is on the proof that both are equal; or that stand for
+// nothing in the given program, and the rule made the class or is on the proof from its first node.
+// The e-graph keeps explanations.
+void count_helped(const EGraph& graph, std::span<const NodeId> chosen, RunReport& report);
 
 // The same e-graph and rules give the same e-graph, id for id, unless the time limit ends the run.
 class Runner {

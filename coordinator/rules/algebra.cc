@@ -1,136 +1,93 @@
-// Identities that hold bit for bit (up to the sign of zero) for every input.
-#include <cmath>
-
+// Neutral elements, boolean algebra and comparisons of a value with itself.
 #include "coordinator/rules/rule_set.h"
 
 namespace coordinator {
 namespace {
 
-using common::BinaryOp;
 using common::DType;
-using common::Shape;
-using common::View;
-using common::ViewAttr;
 
-bool is_value(const Rewriter& r, ClassId cls, double wanted) {
-  auto value = r.uniform_value(cls);
-  return value && *value == wanted;
-}
-
-// Every value of `from` is a value of `to`.
-bool is_lossless(DType from, DType to) {
-  if (from == to) return true;
-  switch (to) {
-    case DType::kFloat64:
-      return from != DType::kInt64 && from != DType::kComplex64;
-    case DType::kFloat32:
-      return common::is_half(from) || from == DType::kBool || from == DType::kUint8 ||
-             from == DType::kInt8 || from == DType::kInt16;
-    case DType::kInt64:
-      return common::is_integer(from) || from == DType::kBool;
-    case DType::kInt32:
-      return from == DType::kBool || from == DType::kUint8 || from == DType::kInt8 ||
-             from == DType::kInt16;
-    default:
-      return false;
-  }
-}
-
-// The view repeats elements of a smaller tensor.
-bool is_broadcast(const Rewriter& r, const View& view, const Shape& input) {
-  if (!view.valid.empty()) return false;
-  common::Bounds bounds(r.symbols(), {});
-  return bounds.lower(common::element_count(view.shape) - common::element_count(input)) > 0;
+bool is_whole(const Rewriter& r, ClassId cls) {
+  return common::is_integer(r.dtype(cls)) || r.dtype(cls) == DType::kBool;
 }
 
 void add_neutral_elements(RuleMaker& m) {
-  struct Neutral {
-    const char* name;
-    const char* pattern;  // ?n is the neutral element
-    double value;
+  m.rewrite("add-zero", Claim::kBits, "(binary.add@ ?x ?n)", "?x", {{"n", 0}});
+  m.rewrite("zero-add", Claim::kBits, "(binary.add@ ?n ?x)", "?x", {{"n", 0}});
+  m.rewrite("sub-zero", Claim::kBits, "(binary.sub@ ?x ?n)", "?x", {{"n", 0}});
+  m.rewrite("mul-one", Claim::kBits, "(binary.mul@ ?x ?n)", "?x", {{"n", 1}});
+  m.rewrite("one-mul", Claim::kBits, "(binary.mul@ ?n ?x)", "?x", {{"n", 1}});
+  m.rewrite("div-one", Claim::kBits, "(binary.div@ ?x ?n)", "?x", {{"n", 1}});
+  m.rewrite("pow-one", Claim::kBits, "(binary.pow@ ?x ?n)", "?x", {{"n", 1}});
+}
+
+// On bool; integers have the same operations bitwise, where 1 is not neutral.
+void add_boolean_algebra(RuleMaker& m) {
+  auto on_bool = [&m](const char* name, const char* pattern, double constant, bool keeps_x) {
+    m.rule(name, Claim::kBits, pattern,
+           [constant, keeps_x](Rewriter& r, const Match& match) -> std::optional<ClassId> {
+             if (r.dtype(match["x"]) != DType::kBool) return std::nullopt;
+             auto value = r.uniform_value(match["n"]);
+             if (!value || *value != constant) return std::nullopt;
+             return keeps_x ? match["x"] : match["n"];
+           });
   };
-  for (Neutral n : {Neutral{"add-zero", "(binary.add@ ?x ?n)", 0},
-                    {"zero-add", "(binary.add@ ?n ?x)", 0},
-                    {"sub-zero", "(binary.sub@ ?x ?n)", 0},
-                    {"mul-one", "(binary.mul@ ?x ?n)", 1},
-                    {"one-mul", "(binary.mul@ ?n ?x)", 1},
-                    {"div-one", "(binary.div@ ?x ?n)", 1},
-                    {"pow-one", "(binary.pow@ ?x ?n)", 1}}) {
-    m.rule(n.name, n.pattern,
-           [value = n.value](Rewriter& r, const Match& match) -> std::optional<ClassId> {
-             if (!is_value(r, match["n"], value)) return std::nullopt;
-             return match["x"];
-           });
-  }
+  on_bool("and-true", "(binary.and@ ?x ?n)", 1, true);
+  on_bool("true-and", "(binary.and@ ?n ?x)", 1, true);
+  on_bool("or-false", "(binary.or@ ?x ?n)", 0, true);
+  on_bool("false-or", "(binary.or@ ?n ?x)", 0, true);
+  on_bool("and-false", "(binary.and@ ?x ?n)", 0, false);
+  on_bool("false-and", "(binary.and@ ?n ?x)", 0, false);
+  on_bool("or-true", "(binary.or@ ?x ?n)", 1, false);
+  on_bool("true-or", "(binary.or@ ?n ?x)", 1, false);
+  m.rewrite("and-same", Claim::kBits, "(binary.and@ ?x ?x)", "?x");
+  m.rewrite("or-same", Claim::kBits, "(binary.or@ ?x ?x)", "?x");
+  m.rewrite("not-not", Claim::kBits, "(unary.not@ (unary.not@ ?x))", "?x");
 }
 
-void add_strength_reduction(RuleMaker& m) {
-  m.rule("pow-two", "(binary.pow@ ?x ?c)",
-         [](Rewriter& r, const Match& match) -> std::optional<ClassId> {
-           if (!is_value(r, match["c"], 2)) return std::nullopt;
-           return r.binary(BinaryOp::kMul, match["x"], match["x"]);
-         });
-  m.rule("div-by-power-of-two", "(binary.div@ ?x ?c)",
-         [](Rewriter& r, const Match& match) -> std::optional<ClassId> {
-           DType dtype = r.dtype(match["x"]);
-           auto value = r.uniform_value(match["c"]);
-           int exponent = 0;
-           if (!value || !common::is_float(dtype) ||
-               std::abs(std::frexp(*value, &exponent)) != 0.5 || std::abs(exponent) > 100) {
-             return std::nullopt;
-           }
-           ClassId inverse = r.scalar(dtype, 1 / *value, r.shape(match["x"]));
-           return r.binary(BinaryOp::kMul, match["x"], inverse);
-         });
-  m.rule("neg-neg", "(unary.neg@ (unary.neg@ ?x))",
-         [](Rewriter&, const Match& match) -> std::optional<ClassId> { return match["x"]; });
-  m.rule("select-same", "(select@ ?c ?x ?x)",
-         [](Rewriter&, const Match& match) -> std::optional<ClassId> { return match["x"]; });
-  m.rule("cast-cast", "(cast@outer (cast@inner ?x))",
-         [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
-           DType from = r.dtype(match["x"]);
-           if (!is_lossless(from, m.node(match, "inner").dtype)) return std::nullopt;
-           return r.cast(match["x"], m.node(match, "outer").dtype);
-         });
+// NaN equals nothing, itself included: where that matters, whole numbers only.
+void add_self_comparisons(RuleMaker& m) {
+  auto constant = [&m](const char* name, const char* pattern, double value, bool whole_only) {
+    m.rule(name, Claim::kBits, pattern,
+           [value, whole_only](Rewriter& r, const Match& match) -> std::optional<ClassId> {
+             if (whole_only && !is_whole(r, match["x"])) return std::nullopt;
+             return r.scalar(r.dtype(match.root), value, r.shape(match.root));
+           });
+  };
+  constant("equal-self", "(binary.equal@ ?x ?x)", 1, true);
+  constant("not-equal-self", "(binary.not_equal@ ?x ?x)", 0, true);
+  constant("less-equal-self", "(binary.less_equal@ ?x ?x)", 1, true);
+  constant("less-self", "(binary.less@ ?x ?x)", 0, false);
+  constant("sub-self", "(binary.sub@ ?x ?x)", 0, true);
+  m.rewrite("min-self", Claim::kBits, "(binary.min@ ?x ?x)", "?x");
+  m.rewrite("max-self", Claim::kBits, "(binary.max@ ?x ?x)", "?x");
 }
 
-void add_movement(RuleMaker& m) {
-  m.rule("view-view", "(view@outer (view@inner ?x))",
-         [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
-           auto composed = common::view_compose(common::attr<ViewAttr>(m.node(match, "outer")).view,
-                                                common::attr<ViewAttr>(m.node(match, "inner")).view,
-                                                r.symbols());
-           if (!composed) return std::nullopt;
-           return r.view(match["x"], *composed);
-         });
-  for (int k = 0; k < common::kUnaryOpCount; ++k) {
-    auto op = static_cast<common::UnaryOp>(k);
-    std::string name(common::unary_name(op));
-    m.rule(name + "-before-broadcast", "(unary." + name + "@u (view@v ?x))",
-           [&m, op](Rewriter& r, const Match& match) -> std::optional<ClassId> {
-             const View& view = common::attr<ViewAttr>(m.node(match, "v")).view;
-             const common::Node& u = m.node(match, "u");
-             if (!is_broadcast(r, view, r.shape(match["x"]))) return std::nullopt;
-             ClassId inner = r.add(
-                 {common::Op::kUnary, u.dtype, r.shape(match["x"]), {}, common::UnaryAttr{op}},
-                 {match["x"]});
-             return r.view(inner, view);
-           });
-  }
-  m.rule("cast-before-broadcast", "(cast@c (view@v ?x))",
-         [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
-           const View& view = common::attr<ViewAttr>(m.node(match, "v")).view;
-           if (!is_broadcast(r, view, r.shape(match["x"]))) return std::nullopt;
-           return r.view(r.cast(match["x"], m.node(match, "c").dtype), view);
-         });
+void add_selects(RuleMaker& m) {
+  m.rewrite("select-same", Claim::kBits, "(select@ ?c ?x ?x)", "?x");
+  m.rewrite("select-true", Claim::kBits, "(select@ ?c ?x ?y)", "?x", {{"c", 1}});
+  m.rewrite("select-false", Claim::kBits, "(select@ ?c ?x ?y)", "?y", {{"c", 0}});
+  m.rewrite("select-not", Claim::kBits, "(select@ (unary.not@ ?c) ?x ?y)", "(select ?c ?y ?x)");
+}
+
+void add_signs(RuleMaker& m) {
+  m.rewrite("neg-neg", Claim::kBits, "(unary.neg@ (unary.neg@ ?x))", "?x");
+  m.rewrite("add-neg", Claim::kBits, "(binary.add@ ?x (unary.neg@ ?y))", "(binary.sub ?x ?y)");
+  m.rewrite("neg-add", Claim::kBits, "(binary.add@ (unary.neg@ ?y) ?x)", "(binary.sub ?x ?y)");
+  m.rewrite("sub-neg", Claim::kBits, "(binary.sub@ ?x (unary.neg@ ?y))", "(binary.add ?x ?y)");
+  m.rewrite("zero-sub", Claim::kBits, "(binary.sub@ ?n ?x)", "(unary.neg ?x)", {{"n", 0}});
+  m.rewrite("mul-minus-one", Claim::kBits, "(binary.mul@ ?x ?n)", "(unary.neg ?x)", {{"n", -1}});
+  m.rewrite("minus-one-mul", Claim::kBits, "(binary.mul@ ?n ?x)", "(unary.neg ?x)", {{"n", -1}});
 }
 
 }  // namespace
 
 void add_algebra_rules(RuleMaker& maker) {
+  maker.family("algebra");
   add_neutral_elements(maker);
-  add_strength_reduction(maker);
-  add_movement(maker);
+  add_boolean_algebra(maker);
+  add_self_comparisons(maker);
+  add_selects(maker);
+  add_signs(maker);
 }
 
 }  // namespace coordinator

@@ -3,14 +3,18 @@
 #include <algorithm>
 #include <set>
 
+#include "common/ir/gemm_form.h"
 #include "coordinator/rules/rule_set.h"
 
 namespace coordinator {
 namespace {
 
+using common::attr;
+using common::BinaryOp;
 using common::ContractAttr;
 using common::DType;
 using common::Expr;
+using common::Node;
 using common::Op;
 using common::ReduceAttr;
 using common::Shape;
@@ -24,7 +28,11 @@ struct Factor {
   std::vector<int> labels;  // product axis of each of its axes
 };
 
-// The product axes that the view depends on.
+bool has(const std::vector<int>& labels, int label) {
+  return std::find(labels.begin(), labels.end(), label) != labels.end();
+}
+
+// The axes that the view depends on. Its only element of an axis of one is no dependence.
 std::vector<int> used_axes(const View& view) {
   std::set<int> used;
   auto note = [&](Var v) {
@@ -35,20 +43,21 @@ std::vector<int> used_axes(const View& view) {
     v.value.visit_vars(note);
     v.bound.visit_vars(note);
   }
-  return {used.begin(), used.end()};
+  std::vector<int> axes;
+  for (int axis : used) {
+    if (!view.shape[static_cast<size_t>(axis)].is_constant(1)) axes.push_back(axis);
+  }
+  return axes;
 }
 
-// The view with only the axes it depends on.
-View narrowed(const View& view, const std::vector<int>& axes) {
+// The view with other expressions for its loop indices.
+View renamed(const View& view, Shape shape, const std::function<Expr(int)>& index) {
   auto rename = [&](const Expr& e) {
-    return e.substitute([&](Var v) -> Expr {
-      if (v.kind != Var::Kind::kIndex) return Expr::var(v);
-      auto it = std::find(axes.begin(), axes.end(), v.id);
-      return Expr::index(static_cast<int>(it - axes.begin()));
-    });
+    return e.substitute(
+        [&](Var v) { return v.kind == Var::Kind::kIndex ? index(v.id) : Expr::var(v); });
   };
   View result;
-  for (int axis : axes) result.shape.push_back(view.shape[static_cast<size_t>(axis)]);
+  result.shape = std::move(shape);
   for (const Expr& e : view.index) result.index.push_back(rename(e));
   for (const common::Validity& v : view.valid) {
     result.valid.push_back({rename(v.value), rename(v.bound)});
@@ -57,77 +66,379 @@ View narrowed(const View& view, const std::vector<int>& axes) {
   return result;
 }
 
+// The view with only some of its axes; it depends on the others' first element at most.
+View narrowed(const View& view, const std::vector<int>& axes) {
+  Shape shape;
+  for (int axis : axes) shape.push_back(view.shape[static_cast<size_t>(axis)]);
+  return renamed(view, std::move(shape), [&](int axis) {
+    auto it = std::find(axes.begin(), axes.end(), axis);
+    return it == axes.end() ? Expr(0) : Expr::index(static_cast<int>(it - axes.begin()));
+  });
+}
+
+// By way of the view of the class that depends on the fewest axes.
 Factor make_factor(Rewriter& r, ClassId cls) {
-  if (auto view = r.find(cls, Op::kView)) {
-    const View& v = common::attr<ViewAttr>(*view->node).view;
-    std::vector<int> axes = used_axes(v);
-    if (axes.size() < v.shape.size()) return {r.view(view->operands[0], narrowed(v, axes)), axes};
+  ClassId base = cls;
+  View view = common::view_identity(r.shape(cls));
+  std::vector<int> axes = used_axes(view);
+  for (const Rewriter::Found& found : r.find_all(cls, Op::kView)) {
+    const View& candidate = attr<ViewAttr>(*found.node).view;
+    std::vector<int> used = used_axes(candidate);
+    if (used.size() >= axes.size()) continue;
+    axes = std::move(used);
+    view = candidate;
+    base = found.operands[0];
   }
-  std::vector<int> all(r.shape(cls).size());
-  for (size_t k = 0; k < all.size(); ++k) all[k] = static_cast<int>(k);
-  return {cls, all};
+  if (axes.size() == view.shape.size()) return {cls, axes};
+  return {r.view(base, narrowed(view, axes)), axes};
 }
 
-bool has(const std::vector<int>& labels, int label) {
-  return std::find(labels.begin(), labels.end(), label) != labels.end();
+// The contraction of two factors. Labels are renamed by first occurrence, so that equal
+// contractions have equal attributes.
+ClassId contract(Rewriter& r, DType dtype, Factor a, Factor b, std::vector<int> out, Shape shape) {
+  std::vector<int> known;
+  auto rename = [&](std::vector<int>& labels) {
+    for (int& label : labels) {
+      auto it = std::find(known.begin(), known.end(), label);
+      if (it == known.end()) it = known.insert(known.end(), label);
+      label = static_cast<int>(it - known.begin());
+    }
+  };
+  ContractAttr attr;
+  attr.out = std::move(out);
+  attr.a = std::move(a.labels);
+  attr.b = std::move(b.labels);
+  rename(attr.out);
+  rename(attr.a);
+  rename(attr.b);
+  return r.add({Op::kContract, dtype, std::move(shape), {}, attr}, {a.cls, b.cls},
+               Lowering::kAbstract);
 }
 
-std::optional<ClassId> contraction_of(Rewriter& r, const ReduceAttr& reduce, ClassId a, ClassId b) {
+std::optional<ClassId> contraction_of(Rewriter& r, const Node& reduce, ClassId a, ClassId b) {
   DType dtype = r.dtype(a);
   if (dtype != DType::kFloat32 && dtype != DType::kFloat64) return std::nullopt;
+  const auto& axes = attr<ReduceAttr>(reduce).axes;
   Factor fa = make_factor(r, a);
   Factor fb = make_factor(r, b);
-  auto rank = static_cast<int>(r.shape(a).size());
-  ContractAttr attr{fa.labels, fb.labels, {}};
+  std::vector<int> out;
   Shape shape;
+  View back;  // axes that no factor depends on come back after the contraction
+  back.shape = reduce.shape;
   bool has_free_axis = false;  // without one it is a plain reduction
-  for (int axis = 0; axis < rank; ++axis) {
+  bool has_sum = false;
+  int kept = 0;
+  for (int axis = 0; axis < static_cast<int>(r.shape(a).size()); ++axis) {
+    const Expr& extent = r.shape(a)[static_cast<size_t>(axis)];
     bool in_a = has(fa.labels, axis);
     bool in_b = has(fb.labels, axis);
-    if (has(reduce.axes, axis)) {
-      if (!in_a || !in_b) return std::nullopt;
+    if (has(axes, axis)) {
+      if (in_a != in_b || (!in_a && !extent.is_constant(1))) return std::nullopt;
+      has_sum = has_sum || in_a;
       continue;
     }
-    if (!in_a && !in_b) return std::nullopt;
-    has_free_axis = has_free_axis || in_a != in_b;
-    attr.out.push_back(axis);
-    shape.push_back(r.shape(a)[static_cast<size_t>(axis)]);
+    if (in_a || in_b) {
+      has_free_axis = has_free_axis || in_a != in_b;
+      out.push_back(axis);
+      shape.push_back(extent);
+      back.index.push_back(Expr::index(kept));
+    }
+    ++kept;
   }
-  if (!has_free_axis) return std::nullopt;
-  // Labels by first occurrence, so that equal contractions have equal attributes.
-  std::vector<int> renamed(static_cast<size_t>(rank), -1);
-  int next = 0;
-  for (auto* labels : {&attr.out, &attr.a, &attr.b}) {
-    for (int& label : *labels) {
-      int& name = renamed[static_cast<size_t>(label)];
-      if (name < 0) name = next++;
-      label = name;
+  if (!has_free_axis || !has_sum) return std::nullopt;
+  return r.view(contract(r, dtype, fa, fb, std::move(out), std::move(shape)), back);
+}
+
+// A number by which all of an operand is multiplied, and the operand without it.
+struct Scaled {
+  ClassId cls;
+  double factor;
+};
+std::optional<Scaled> scaled(Rewriter& r, ClassId cls) {
+  auto product = [&](ClassId at) -> std::optional<Scaled> {
+    auto found = r.find_binary(at, BinaryOp::kMul);
+    if (!found) return std::nullopt;
+    for (size_t k : {size_t{1}, size_t{0}}) {
+      auto value = r.uniform_value(found->operands[k]);
+      if (value) return Scaled{found->operands[1 - k], *value};
+    }
+    return std::nullopt;
+  };
+  if (auto direct = product(cls)) return direct;
+  for (const Rewriter::Found& found : r.find_all(cls, Op::kView)) {
+    const View& view = attr<ViewAttr>(*found.node).view;
+    auto inner = view.valid.empty() ? product(found.operands[0]) : std::nullopt;
+    if (inner) return Scaled{r.view(inner->cls, view), inner->factor};
+  }
+  return std::nullopt;
+}
+
+// Grouped heads: a batch label of which one operand needs only the quotient by R becomes two, the
+// group, which both have, and the member, a free label of the other operand. So R small products
+// with the same matrix are one product with R times the rows, and nothing is repeated.
+class GroupSplit {
+ public:
+  GroupSplit(Rewriter& r, const Node& contraction, ClassId a, ClassId b)
+      : r_(r), c_(attr<ContractAttr>(contraction)), node_(contraction), a_(a), b_(b) {}
+
+  std::optional<ClassId> find() {
+    for (size_t k = 0; k < c_.out.size(); ++k) {
+      int label = c_.out[k];
+      if (!has(c_.a, label) || !has(c_.b, label)) continue;
+      const Expr& extent = node_.shape[k];
+      if (!extent.is_constant()) continue;
+      for (bool left : {false, true}) {
+        auto result = split(label, extent.constant(), left);
+        if (result) return result;
+      }
+    }
+    return std::nullopt;
+  }
+
+ private:
+  // The smallest quotient by which the view uses the axis; 0 when there is none.
+  static int64_t divisor_of(const View& view, int axis) {
+    int64_t divisor = 0;
+    std::function<void(const Expr&)> walk = [&](const Expr& e) {
+      if (e.kind() == common::ExprKind::kFloorDiv) {
+        if (e.left() == Expr::index(axis) && e.right().is_constant()) {
+          int64_t value = e.right().constant();
+          divisor = divisor == 0 ? value : std::min(divisor, value);
+        }
+        return;
+      }
+      for (const Expr::Term& term : e.terms()) {
+        for (const Expr& factor : term.factors) {
+          if (factor.kind() == common::ExprKind::kFloorDiv) walk(factor);
+        }
+      }
+    };
+    for (const Expr& e : view.index) walk(e);
+    return divisor;
+  }
+
+  static Shape split_shape(const Shape& shape, size_t axis, int64_t groups, int64_t members) {
+    Shape result = shape;
+    result[axis] = Expr(groups);
+    result.insert(result.begin() + static_cast<std::ptrdiff_t>(axis) + 1, Expr(members));
+    return result;
+  }
+
+  // `view` with `axis` split in two; empty when it depends on the second of these.
+  std::optional<View> by_group(const View& view, size_t axis, int64_t groups, int64_t members) {
+    Shape shape = split_shape(view.shape, axis, groups, members);
+    auto position = static_cast<int>(axis);
+    View both = renamed(view, shape, [&](int index) {
+      if (index != position) return Expr::index(index > position ? index + 1 : index);
+      return Expr(members) * Expr::index(position) + Expr::index(position + 1);
+    });
+    common::Bounds bounds = common::loop_bounds(shape, r_.symbols());
+    for (Expr& e : both.index) e = bounds.simplify(e);
+    for (common::Validity& v : both.valid) {
+      v = {bounds.simplify(v.value), bounds.simplify(v.bound)};
+    }
+    std::vector<int> axes;
+    for (int k = 0; k < static_cast<int>(shape.size()); ++k) {
+      if (k != position + 1) axes.push_back(k);
+    }
+    if (has(used_axes(both), position + 1)) return std::nullopt;
+    return narrowed(both, axes);
+  }
+
+  // Replaces the label by itself and, if `member` is one, a new label behind it.
+  static std::vector<int> with_member(std::vector<int> labels, int label, int member) {
+    auto it = std::find(labels.begin(), labels.end(), label);
+    labels.insert(it + 1, member);
+    return labels;
+  }
+
+  std::optional<ClassId> split(int label, int64_t extent, bool left) {
+    const std::vector<int>& shared = left ? c_.a : c_.b;
+    const std::vector<int>& other = left ? c_.b : c_.a;
+    auto axis_of = [label](const std::vector<int>& labels) {
+      return static_cast<size_t>(std::find(labels.begin(), labels.end(), label) - labels.begin());
+    };
+    for (const Rewriter::Found& found : r_.find_all(left ? a_ : b_, Op::kView)) {
+      const View& view = attr<ViewAttr>(*found.node).view;
+      int64_t members = divisor_of(view, static_cast<int>(axis_of(shared)));
+      if (members < 2 || members > extent || extent % members != 0) continue;
+      int64_t groups = extent / members;
+      auto grouped = by_group(view, axis_of(shared), groups, members);
+      if (!grouped) continue;
+      Factor with_groups{r_.view(found.operands[0], *grouped), shared};
+      ClassId rest = left ? b_ : a_;
+      int member = static_cast<int>(c_.a.size() + c_.b.size());
+      Factor with_members{reshaped(rest, axis_of(other), groups, members),
+                          with_member(other, label, member)};
+      // A group of one needs no label.
+      Shape shape = split_shape(node_.shape, axis_of(c_.out), groups, members);
+      std::vector<int> out = with_member(c_.out, label, member);
+      if (left) std::swap(with_groups, with_members);
+      ClassId product = contract(r_, node_.dtype, with_members, with_groups, out, shape);
+      common::Bounds bounds(r_.symbols(), {});
+      return r_.view(product, common::view_reshape(shape, node_.shape, bounds));
+    }
+    return std::nullopt;
+  }
+
+  ClassId reshaped(ClassId cls, size_t axis, int64_t groups, int64_t members) {
+    const Shape& shape = r_.shape(cls);
+    common::Bounds bounds(r_.symbols(), {});
+    return r_.view(cls,
+                   common::view_reshape(shape, split_shape(shape, axis, groups, members), bounds));
+  }
+
+  Rewriter& r_;
+  const ContractAttr& c_;
+  const Node& node_;
+  ClassId a_;
+  ClassId b_;
+};
+
+// Both operands have free labels: each element of either is used several times.
+bool reuses_operands(const ContractAttr& c) {
+  auto is_free = [&](const std::vector<int>& in, const std::vector<int>& not_in) {
+    return std::any_of(in.begin(), in.end(),
+                       [&](int label) { return has(c.out, label) && !has(not_in, label); });
+  };
+  return is_free(c.a, c.b) && is_free(c.b, c.a);
+}
+
+// An input or a computed value. What is only ever a view of another class is not stored itself.
+bool can_be_stored(const Rewriter& r, ClassId cls) {
+  bool can = false;
+  r.graph().for_each_node(r.graph().find(cls),
+                          [&](NodeId n) { can = can || r.node(n).op != Op::kView; });
+  return can;
+}
+
+// How an operand may be stored and read: its own class, or a view of another.
+struct Operand {
+  ClassId base;
+  std::optional<View> view;
+};
+std::vector<Operand> ways_to_store(const Rewriter& r, ClassId cls) {
+  std::vector<Operand> ways;
+  for (const Rewriter::Found& found : r.find_all(cls, Op::kView)) {
+    const View& view = attr<ViewAttr>(*found.node).view;
+    if (view.valid.empty() && can_be_stored(r, found.operands[0])) {
+      ways.push_back({found.operands[0], view});
     }
   }
-  return r.add({Op::kContract, dtype, shape, {}, attr}, {fa.cls, fb.cls}, Lowering::kAbstract);
+  if (can_be_stored(r, cls)) ways.push_back({cls, std::nullopt});
+  return ways;
+}
+
+// A kernel of nothing but the contraction is a matrix product to the library.
+bool is_library_product(const Rewriter& r, const Node& contraction, const Operand& a,
+                        const Operand& b) {
+  common::Graph body;
+  body.symbols = r.symbols();
+  for (const Operand* operand : {&a, &b}) {
+    const Shape& shape = r.shape(operand->base);
+    DType dtype = r.dtype(operand->base);
+    auto position = static_cast<int>(body.inputs.size());
+    body.inputs.push_back({common::InputKind::kUser, dtype, shape, ""});
+    body.nodes.push_back({Op::kInput, dtype, shape, {}, common::InputAttr{position}});
+  }
+  common::NodeId operands[2] = {0, 1};
+  for (int k : {0, 1}) {
+    const Operand& operand = k == 0 ? a : b;
+    if (!operand.view) continue;
+    operands[k] = static_cast<common::NodeId>(body.nodes.size());
+    body.nodes.push_back({Op::kView,
+                          r.dtype(operand.base),
+                          operand.view->shape,
+                          {static_cast<common::NodeId>(k)},
+                          ViewAttr{*operand.view}});
+  }
+  Node root = contraction;
+  root.operands = {operands[0], operands[1]};
+  body.nodes.push_back(std::move(root));
+  body.outputs.push_back(
+      {common::OutputKind::kUser, static_cast<common::NodeId>(body.nodes.size() - 1), -1});
+  return common::gemm_form(body).has_value();
+}
+
+// Nothing but elementwise work or a gather away from what is stored: cheaper to compute where it is
+// used once than to store. (Storing the gathered experts of all tokens would copy each expert as
+// often as it is chosen.)
+bool is_light(const Rewriter& r, ClassId cls) {
+  bool light = true;
+  r.graph().for_each_node(r.graph().find(cls), [&](NodeId n) {
+    Op op = r.node(n).op;
+    light = light && (op == Op::kGather || op == Op::kUnary || op == Op::kBinary ||
+                      op == Op::kSelect || op == Op::kCast);
+  });
+  return light;
+}
+
+bool suits_library(const Rewriter& r, const Node& c, ClassId a, ClassId b) {
+  if (r.dtype(a) != c.dtype || r.dtype(b) != c.dtype) return false;
+  bool reused = reuses_operands(attr<ContractAttr>(c));
+  bool a_is_larger = attr<ContractAttr>(c).a.size() > attr<ContractAttr>(c).b.size();
+  for (const Operand& left : ways_to_store(r, a)) {
+    for (const Operand& right : ways_to_store(r, b)) {
+      if (!reused && is_light(r, a_is_larger ? left.base : right.base)) continue;
+      if (is_library_product(r, c, left, right)) return true;
+    }
+  }
+  return false;
+}
+
+void add_lowerings(RuleMaker& m) {
+  // Packing pays by reuse: a matrix times a vector is computed where it is needed, or by a library.
+  m.rule("contract-by-tiles", Claim::kBits, "(contract@c ?a ?b)",
+         [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
+           const Node& c = m.node(match, "c");
+           if (!reuses_operands(attr<ContractAttr>(c))) return std::nullopt;
+           return r.add(c, {match["a"], match["b"]}, Lowering::kTile);
+         });
+  m.rule(
+      "contract-by-library", Claim::kBits, "(contract@c ?a ?b)",
+      [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
+        const Node& c = m.node(match, "c");
+        ClassId a = match["a"], b = match["b"];
+        if (!m.is_abstract(match, "c") || !suits_library(r, c, a, b)) return std::nullopt;
+        return r.add(c, {a, b}, Lowering::kGemm);
+      },
+      RuleMaker::Reach::kDeep);
 }
 
 }  // namespace
 
 void add_contraction_rules(RuleMaker& m) {
+  m.family("contraction");
   m.rule(
-      "sum-of-products", "(reduce.sum@r (binary.mul@ ?a ?b))",
+      "sum-of-products", Claim::kRounding, "(reduce.sum@r (binary.mul@ ?a ?b))",
       [&m](Rewriter& r, const Match& match) {
-        return contraction_of(r, common::attr<ReduceAttr>(m.node(match, "r")), match["a"],
-                              match["b"]);
+        return contraction_of(r, m.node(match, "r"), match["a"], match["b"]);
       },
-      true);
-  m.rule("contract-by-tiles", "(contract@c ?a ?b)",
-         [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
-           return r.add(m.node(match, "c"), {match["a"], match["b"]}, Lowering::kTile);
-         });
-  m.rule("contract-by-library", "(contract@c ?a ?b)",
-         [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
-           const common::Node& c = m.node(match, "c");
-           if (r.dtype(match["a"]) != c.dtype || r.dtype(match["b"]) != c.dtype)
-             return std::nullopt;
-           return r.add(c, {match["a"], match["b"]}, Lowering::kGemm);
-         });
+      RuleMaker::Reach::kDeep);
+  m.rule(
+      "grouped-heads", Claim::kRounding, "(contract@c ?a ?b)",
+      [&m](Rewriter& r, const Match& match) {
+        if (!m.is_abstract(match, "c")) return std::optional<ClassId>();
+        return GroupSplit(r, m.node(match, "c"), match["a"], match["b"]).find();
+      },
+      RuleMaker::Reach::kDeep);
+  // The result is smaller than the operands, or can be scaled where it is made.
+  m.rule(
+      "scale-after-contraction", Claim::kRounding, "(contract@c ?a ?b)",
+      [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
+        const Node& c = m.node(match, "c");
+        if (!m.is_abstract(match, "c")) return std::nullopt;
+        ClassId a = match["a"], b = match["b"];
+        auto left = scaled(r, a), right = scaled(r, b);
+        if (!left && !right) return std::nullopt;
+        double factor = (left ? left->factor : 1) * (right ? right->factor : 1);
+        if (r.dtype(a) != c.dtype || r.dtype(b) != c.dtype) return std::nullopt;
+        ClassId product =
+            r.add(c, {left ? left->cls : a, right ? right->cls : b}, Lowering::kAbstract);
+        return r.binary(BinaryOp::kMul, product, r.scalar(c.dtype, factor, c.shape));
+      },
+      RuleMaker::Reach::kDeep);
+  add_lowerings(m);
 }
 
 }  // namespace coordinator

@@ -16,23 +16,50 @@ const Node& Rewriter::type(ClassId cls) const {
   return *found;
 }
 
-std::optional<Rewriter::Found> Rewriter::find(ClassId cls, Op op) const {
+template <class F>
+std::optional<Rewriter::Found> Rewriter::find_if(ClassId cls, F&& accepts) const {
   std::optional<Found> found;
   graph_.for_each_node(graph_.find(cls), [&](NodeId n) {
     const Node& node = heads_.node(graph_.head(n));
-    if (found || node.op != op) return;
+    if (found || !accepts(node)) return;
     auto children = graph_.children(n);
     found = Found{&node, {children.begin(), children.end()}};
   });
   return found;
 }
 
+std::optional<Rewriter::Found> Rewriter::find(ClassId cls, Op op) const {
+  return find_if(cls, [op](const Node& node) { return node.op == op; });
+}
+
+std::optional<Rewriter::Found> Rewriter::find_unary(ClassId cls, common::UnaryOp op) const {
+  return find_if(cls, [op](const Node& node) {
+    return node.op == Op::kUnary && common::attr<common::UnaryAttr>(node).op == op;
+  });
+}
+
+std::optional<Rewriter::Found> Rewriter::find_binary(ClassId cls, common::BinaryOp op) const {
+  return find_if(cls, [op](const Node& node) {
+    return node.op == Op::kBinary && common::attr<common::BinaryAttr>(node).op == op;
+  });
+}
+
+std::vector<Rewriter::Found> Rewriter::find_all(ClassId cls, Op op) const {
+  std::vector<Found> all;
+  graph_.for_each_node(graph_.find(cls), [&](NodeId n) {
+    const Node& node = heads_.node(graph_.head(n));
+    if (node.op != op) return;
+    auto children = graph_.children(n);
+    all.push_back(Found{&node, {children.begin(), children.end()}});
+  });
+  return all;
+}
+
 std::optional<double> Rewriter::uniform_value(ClassId cls) const {
-  if (auto view = find(cls, Op::kView)) {
-    if (common::attr<common::ViewAttr>(*view->node).view.valid.empty()) {
-      if (auto constant = find(view->operands[0], Op::kConstant)) {
-        return common::uniform_constant(*constant->node);
-      }
+  for (const Found& view : find_all(cls, Op::kView)) {
+    if (!common::attr<common::ViewAttr>(*view.node).view.valid.empty()) continue;
+    if (auto constant = find(view.operands[0], Op::kConstant)) {
+      return common::uniform_constant(*constant->node);
     }
   }
   if (auto constant = find(cls, Op::kConstant)) return common::uniform_constant(*constant->node);
@@ -53,6 +80,10 @@ ClassId Rewriter::unary(common::UnaryOp op, ClassId x) {
 ClassId Rewriter::binary(common::BinaryOp op, ClassId a, ClassId b) {
   common::DType result = common::is_comparison(op) ? common::DType::kBool : dtype(a);
   return add({Op::kBinary, result, shape(a), {}, common::BinaryAttr{op}}, {a, b});
+}
+
+ClassId Rewriter::select(ClassId condition, ClassId a, ClassId b) {
+  return add({Op::kSelect, dtype(a), shape(a), {}, {}}, {condition, a, b});
 }
 
 ClassId Rewriter::cast(ClassId x, common::DType to) {

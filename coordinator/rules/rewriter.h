@@ -28,20 +28,30 @@ class Rewriter {
     std::vector<ClassId> operands;
   };
   std::optional<Found> find(ClassId cls, common::Op op) const;
+  std::optional<Found> find_unary(ClassId cls, common::UnaryOp op) const;
+  std::optional<Found> find_binary(ClassId cls, common::BinaryOp op) const;
+  // All nodes of the class with this operation.
+  std::vector<Found> find_all(ClassId cls, common::Op op) const;
 
   // Adds a node; its type must be complete.
   ClassId add(const common::Node& node, const std::vector<ClassId>& operands,
               Lowering lowering = Lowering::kInPlace);
   ClassId unary(common::UnaryOp op, ClassId x);
   ClassId binary(common::BinaryOp op, ClassId a, ClassId b);
+  ClassId select(ClassId condition, ClassId a, ClassId b);
   ClassId cast(ClassId x, common::DType dtype);
   ClassId view(ClassId x, const common::View& view);
   ClassId scalar(common::DType dtype, double value, const common::Shape& shape);
 
   EGraph& graph() { return graph_; }
+  const EGraph& graph() const { return graph_; }
+  const common::Node& node(NodeId node) const { return heads_.node(graph_.head(node)); }
   const std::vector<common::SymbolRange>& symbols() const { return symbols_; }
 
  private:
+  template <class F>
+  std::optional<Found> find_if(ClassId cls, F&& accepts) const;
+
   EGraph& graph_;
   HeadTable& heads_;
   const std::vector<common::SymbolRange>& symbols_;

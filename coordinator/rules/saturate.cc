@@ -1,7 +1,6 @@
 #include "coordinator/rules/saturate.h"
 
 #include "coordinator/egraph/rule.h"
-#include "coordinator/rules/rule_set.h"
 
 namespace coordinator {
 
@@ -9,13 +8,14 @@ std::string Saturated::dump() const {
   return graph->dump([this](Head head) { return heads->name(head); });
 }
 
-Saturated saturate(const common::Graph& region, const RunLimits& limits,
-                   const common::Clock& clock) {
+Saturated saturate(const common::Graph& region, const RunLimits& limits, const common::Clock& clock,
+                   Numerics numerics) {
   Saturated result;
   result.heads = std::make_unique<HeadTable>();
   HeadTable* heads = result.heads.get();
   EGraphOptions options;
   options.family_of = [heads](Head head) { return heads->family(head); };
+  options.explanations = true;
   result.graph = std::make_unique<EGraph>(std::move(options));
   std::vector<ClassId> classes;
   for (const common::Node& node : region.nodes) {
@@ -27,7 +27,7 @@ Saturated saturate(const common::Graph& region, const RunLimits& limits,
     classes.push_back(result.graph->add(heads->intern(node), children));
   }
   result.graph->rebuild();
-  auto rules = compile_rules(all_rules(*heads, region.symbols));
+  auto rules = compile_rules(all_rules(*heads, region.symbols, numerics));
   LFARM_CHECK(rules.ok(), rules.ok() ? "" : rules.error().message);
   Runner runner(*result.graph, *rules, clock);
   result.report = runner.run(limits, Scheduling{});

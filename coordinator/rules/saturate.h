@@ -10,6 +10,7 @@
 #include "coordinator/egraph/egraph.h"
 #include "coordinator/egraph/runner.h"
 #include "coordinator/rules/heads.h"
+#include "coordinator/rules/rule_set.h"
 
 namespace coordinator {
 
@@ -22,8 +23,9 @@ struct Saturated {
   std::string dump() const;
 };
 
-// The region has no loops. Deterministic unless the time limit ends the run.
-Saturated saturate(const common::Graph& region, const RunLimits& limits,
-                   const common::Clock& clock);
+// The region has no loops. The e-graph keeps explanations, for crediting rules (count_helped).
+// Deterministic unless the time limit ends the run.
+Saturated saturate(const common::Graph& region, const RunLimits& limits, const common::Clock& clock,
+                   Numerics numerics = Numerics::kStrict);
 
 }  // namespace coordinator

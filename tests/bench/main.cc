@@ -25,6 +25,8 @@ int main(int argc, char** argv) {
   if (command == "egraph") return bench::run_egraph(arguments);
   std::fprintf(stderr,
                "usage: lfarm-bench stages MODEL.pt2...\n"
-               "       lfarm-bench egraph --suite mathmicroN|acN|chainN\n");
+               "       lfarm-bench egraph --suite mathmicroN|acN|chainN [--explain]\n"
+               "       lfarm-bench egraph --layers\n"
+               "       lfarm-bench egraph --rules MODEL.pt2...\n");
   return command == "--help" ? 0 : 2;
 }

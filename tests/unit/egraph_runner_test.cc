@@ -103,6 +103,33 @@ TEST(Runner, StopsAtTheNodeLimitWithinOnePercent) {
   }
 }
 
+// An apply function adds what it wants; the run stops before the call that might go too far.
+TEST(Runner, ApplyFunctionsKeepTheNodeLimitToo) {
+  for (uint64_t limit : {200u, 1'000u, 10'000u}) {
+    EGraph graph;
+    ClassId seed = graph.add(0, {});
+    for (Head leaf = 1; leaf <= 50; ++leaf) graph.add(100, {seed, graph.add(1000 + leaf, {})});
+    Rule rule;
+    rule.name = "grow";
+    rule.patterns = {term(100, {variable("a"), variable("b")})};
+    rule.apply = [](EGraph& g, const Match& match) -> std::optional<ClassId> {
+      ClassId grown = match["b"];
+      for (Head k = 0; k < 9; ++k) grown = g.add(200 + k, {grown});
+      g.add(100, {match["a"], grown});
+      return std::nullopt;
+    };
+    std::vector<CompiledRule> rules{compile_rule(rule).value()};
+    TickingClock clock(1000);
+    RunLimits limits;
+    limits.nodes = limit;
+    limits.iterations = 1'000;
+    RunReport report = Runner(graph, rules, clock).run(limits, Prepared::simple());
+    EXPECT_EQ(report.stop, StopReason::kNodeLimit);
+    EXPECT_LE(report.nodes, limit + limit / 100);
+    EXPECT_GE(report.nodes, limit - limit / 10);
+  }
+}
+
 TEST(Runner, StopsAtTheTimeLimit) {
   Prepared prepared("mathmicro30");
   prepared.clock = TickingClock(10'000'000);

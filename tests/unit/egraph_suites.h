@@ -132,9 +132,11 @@ struct Loaded {
   std::vector<coordinator::CompiledRule> rules;
 };
 
-inline common::Status load(const Suite& suite, Loaded& out) {
+inline common::Status load(const Suite& suite, Loaded& out, bool explanations = false) {
   auto resolve = out.names.resolver();
-  out.graph.emplace(out.names.options());
+  coordinator::EGraphOptions options = out.names.options();
+  options.explanations = explanations;
+  out.graph.emplace(std::move(options));
   for (const std::string& start : suite.starts) {
     LFARM_ASSIGN_OR_RETURN(coordinator::PatternTerm term, coordinator::parse_term(start, resolve));
     LFARM_ASSIGN_OR_RETURN(coordinator::ClassId cls, coordinator::add_term(*out.graph, term));
@@ -160,14 +162,15 @@ inline common::Status load(const Suite& suite, Loaded& out) {
 
 // Runs a suite by name, as the figures of other engines were taken. kInvalidInput for another name.
 inline common::Result<coordinator::RunReport> run_suite(const std::string& name,
-                                                        const common::Clock& clock) {
+                                                        const common::Clock& clock,
+                                                        bool explanations = false) {
   std::optional<Suite> suite = make_suite(name);
   if (!suite) {
     return common::invalid_input(
         common::cat("no e-graph suite ", name, "; use mathmicroN, acN or chainN"));
   }
   Loaded loaded;
-  LFARM_RETURN_IF_ERROR(load(*suite, loaded));
+  LFARM_RETURN_IF_ERROR(load(*suite, loaded, explanations));
   coordinator::RunLimits limits;
   limits.iterations = suite->iterations;
   limits.nodes = 100'000'000;

@@ -6,6 +6,7 @@
 #include "common/base/clock.h"
 #include "common/ir/builder.h"
 #include "coordinator/rules/saturate.h"
+#include "transformer.h"
 
 namespace coordinator {
 namespace {
@@ -36,6 +37,44 @@ std::set<std::string> root_forms(const Graph& graph) {
   return forms;
 }
 
+// All e-nodes of a saturated graph.
+class Forms {
+ public:
+  explicit Forms(const Graph& graph) : s_(saturate(graph, RunLimits{}, clock_)) {}
+  int count(const std::string& form) const {
+    int found = 0;
+    for_each([&](const common::Node&, const std::string& name) { found += name == form; });
+    return found;
+  }
+  // Sizes of 0 are left out.
+  bool has_contraction_of(const std::vector<int>& sizes) const {
+    Shape wanted;
+    for (int size : sizes) {
+      if (size != 0) wanted.emplace_back(size);
+    }
+    bool found = false;
+    for_each([&](const common::Node& node, const std::string&) {
+      found = found || (node.op == Op::kContract && node.shape == wanted);
+    });
+    return found;
+  }
+
+ private:
+  template <class F>
+  void for_each(F&& f) const {
+    for (ClassId cls : s_.graph->classes()) {
+      s_.graph->for_each_node(cls, [&](coordinator::NodeId n) {
+        Head head = s_.graph->head(n);
+        std::string name = s_.heads->name(head);
+        f(s_.heads->node(head), name.substr(0, name.find(' ')) + name.substr(name.rfind('@')));
+      });
+    }
+  }
+
+  common::SteadyClock clock_;
+  Saturated s_;
+};
+
 TEST(Rules, MatmulInEveryLayoutIsAContraction) {
   for (int layout = 0; layout < 4; ++layout) {
     GraphBuilder b({{1, 64}});
@@ -60,6 +99,73 @@ TEST(Rules, HalfPrecisionMatmulIsATileButNotALibraryCall) {
   b.output(b.matmul(b.cast(x, DType::kFloat32), b.cast(w, DType::kFloat32)));
   auto forms = root_forms(b.finish());
   EXPECT_TRUE(forms.count("contract@tile"));
+}
+
+TEST(Rules, OneRowTimesAMatrixIsALibraryCallAndNotPacked) {
+  GraphBuilder b;
+  IrNode x = b.input(InputKind::kUser, DType::kFloat32, {1, 1, 8}, "x");
+  IrNode w = b.input(InputKind::kWeight, DType::kFloat32, {4, 8}, "w");
+  b.output(b.matmul(x, b.permute(w, {1, 0})));
+  Forms forms(b.finish());
+  EXPECT_EQ(forms.count("contract@gemm"), 1);
+  EXPECT_EQ(forms.count("contract@tile"), 0);
+}
+
+TEST(Rules, AConvolutionOfOneImageIsAContraction) {
+  GraphBuilder b;
+  IrNode x = b.input(InputKind::kUser, DType::kFloat32, {1, 3, 8, 8}, "x");
+  IrNode w = b.input(InputKind::kWeight, DType::kFloat32, {5, 3, 3, 3}, "w");
+  Expr row = Expr::index(2) + Expr::index(5), column = Expr::index(3) + Expr::index(6);
+  Shape product{1, 5, 6, 6, 3, 3, 3};
+  IrNode windows = b.view(x, {product, {0, Expr::index(4), row, column}, {}, 0});
+  IrNode kernel =
+      b.view(w, {product, {Expr::index(1), Expr::index(4), Expr::index(5), Expr::index(6)}, {}, 0});
+  b.output(b.reduce(ReduceOp::kSum, b.binary(BinaryOp::kMul, windows, kernel), {4, 5, 6}));
+  EXPECT_EQ(Forms(b.finish()).count("contract@tile"), 1);
+}
+
+// As one product a group: the heads of a group are rows of one matrix.
+TEST(Rules, GroupedHeadsShareTheirKeys) {
+  for (int rows : {1, 16}) {
+    GraphBuilder b;
+    IrNode q = b.input(InputKind::kUser, DType::kFloat32, {1, 6, rows, 4}, "q");
+    IrNode k = b.input(InputKind::kUser, DType::kFloat32, {1, 2, 9, 4}, "k");
+    IrNode all = b.reshape(b.expand(b.unsqueeze(k, 2), {1, 2, 3, 9, 4}), {1, 6, 9, 4});
+    b.output(b.matmul(q, b.permute(all, {0, 1, 3, 2})));
+    Forms forms(b.finish());
+    EXPECT_EQ(forms.count("contract@gemm"), 1) << "only the product a group is one to the library";
+    EXPECT_TRUE(forms.has_contraction_of({2, 3, rows == 1 ? 0 : rows, 9})) << rows;
+  }
+}
+
+// Each token's expert would be copied.
+TEST(Rules, GatheredExpertsAreNotStoredForTheLibrary) {
+  GraphBuilder b({{1, 64}});
+  Expr tokens = Expr::symbol(0);
+  IrNode x = b.input(InputKind::kUser, DType::kFloat32, {tokens, 8}, "x");
+  IrNode experts = b.input(InputKind::kWeight, DType::kFloat32, {4, 8, 6}, "experts");
+  IrNode chosen = b.input(InputKind::kUser, DType::kInt64, {tokens, 1, 1}, "chosen");
+  IrNode w = b.gather(experts, {chosen}, {tokens, 8, 6},
+                      {{0, {}}, {-1, Expr::index(1)}, {-1, Expr::index(2)}});
+  b.output(b.matmul(b.unsqueeze(x, 1), w));
+  Forms forms(b.finish());
+  EXPECT_EQ(forms.count("contract@abstract"), 1);
+  EXPECT_EQ(forms.count("contract@gemm"), 0);
+}
+
+// Work, not time: matches, e-nodes and iterations of unrolled layers.
+TEST(Rules, SaturationGrowsWithTheLayersAndNoFaster) {
+  common::SteadyClock clock;
+  auto work = [&](int layers) {
+    Saturated s = saturate(common::testing::Transformer(layers).finish(), RunLimits{}, clock);
+    EXPECT_EQ(s.report.stop, StopReason::kSaturated);
+    uint64_t matches = 0;
+    for (const RuleReport& rule : s.report.rules) matches += rule.matches;
+    return std::pair<uint64_t, uint64_t>(matches, s.report.nodes);
+  };
+  auto one = work(1), many = work(24);
+  EXPECT_LE(many.first, 25 * one.first);
+  EXPECT_LE(many.second, 25 * one.second);
 }
 
 TEST(Rules, ASumOfSquaresIsNoContraction) {

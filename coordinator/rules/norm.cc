@@ -1,0 +1,88 @@
+// RMS and layer norm, and group norm, which is layer norm on regrouped channels.
+#include "coordinator/rules/parts.h"
+#include "coordinator/rules/rule_set.h"
+
+namespace coordinator {
+namespace {
+
+using common::attr;
+using common::BinaryOp;
+using common::Op;
+using common::UnaryOp;
+
+// x * scale, or x / scale, where the scale is the root of mean(x * x) + epsilon in one of its
+// spellings.
+enum class Spelling { kFactor, kDivisor };
+
+// Steps below the root: rsqrt(v) or v^-0.5 of a factor, sqrt(v) of a divisor.
+bool through_root(const Rewriter& r, Descent& descent, Spelling spelling) {
+  // Most products are no norms: look before composing views, which costs far more.
+  ClassId below = descent.cls();
+  for (int step = 0; step < 16; ++step) {
+    auto view = r.find(below, Op::kView);
+    if (!view) break;
+    below = view->operands[0];
+  }
+  if (!r.find(below, Op::kUnary) && !r.find_binary(below, BinaryOp::kPow)) return false;
+  if (!descent.through_views()) return false;
+  if (spelling == Spelling::kDivisor) return descent.through_unary(UnaryOp::kSqrt);
+  if (descent.through_unary(UnaryOp::kRsqrt)) return true;
+  if (!r.find_binary(descent.cls(), BinaryOp::kPow)) return false;
+  auto exponent = descent.through_constant(BinaryOp::kPow, true);
+  return exponent && *exponent == -0.5;
+}
+
+std::optional<ClassId> rms_norm_of(Rewriter& r, ClassId x, ClassId scale, Spelling spelling) {
+  Descent descent(r, scale);
+  if (!through_root(r, descent, spelling)) return std::nullopt;
+  auto epsilon = descent.through_constant(BinaryOp::kAdd, false);
+  // Not negative, so that the root is of no negative number, however it is spelled.
+  if (!epsilon || !(*epsilon >= 0)) return std::nullopt;
+  auto mean = mean_of(r, descent);
+  if (!mean) return std::nullopt;
+  auto square = r.find_binary(mean->of, BinaryOp::kMul);
+  ClassId canonical = r.graph().find(x);
+  if (!square || r.graph().find(square->operands[0]) != canonical ||
+      r.graph().find(square->operands[1]) != canonical) {
+    return std::nullopt;
+  }
+  return r.add(
+      {Op::kNorm, r.dtype(x), r.shape(x), {}, common::NormAttr{mean->axes, false, *epsilon}}, {x});
+}
+
+}  // namespace
+
+void add_norm_rules(RuleMaker& m) {
+  m.family("norm");
+  auto rms = [&m](const char* name, const char* pattern, Spelling spelling) {
+    m.rule(
+        name, Claim::kRounding, pattern,
+        [spelling](Rewriter& r, const Match& match) {
+          return rms_norm_of(r, match["x"], match["s"], spelling);
+        },
+        RuleMaker::Reach::kDeep);
+  };
+  rms("rms-norm", "(binary.mul@ ?x ?s)", Spelling::kFactor);
+  rms("rms-norm-turned", "(binary.mul@ ?s ?x)", Spelling::kFactor);
+  rms("rms-norm-by-quotient", "(binary.div@ ?x ?s)", Spelling::kDivisor);
+  m.rule(
+      "layer-norm", Claim::kRounding, "(norm@n (binary.sub@ ?x ?m))",
+      [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
+        const auto& norm = attr<common::NormAttr>(m.node(match, "n"));
+        if (norm.centred) return std::nullopt;
+        auto mean = mean_of(r, Descent(r, match["m"]));
+        if (!mean || mean->axes != norm.axes ||
+            r.graph().find(mean->of) != r.graph().find(match["x"])) {
+          return std::nullopt;
+        }
+        return r.add({Op::kNorm,
+                      r.dtype(match["x"]),
+                      r.shape(match["x"]),
+                      {},
+                      common::NormAttr{norm.axes, true, norm.epsilon}},
+                     {match["x"]});
+      },
+      RuleMaker::Reach::kDeep);
+}
+
+}  // namespace coordinator

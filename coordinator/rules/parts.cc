@@ -1,0 +1,125 @@
+#include "coordinator/rules/parts.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace coordinator {
+
+using common::attr;
+using common::BinaryAttr;
+using common::BinaryOp;
+using common::Expr;
+using common::Op;
+using common::ReduceAttr;
+using common::ReduceOp;
+using common::View;
+using common::ViewAttr;
+
+bool restores(const View& view, const std::vector<int>& axes) {
+  if (!view.valid.empty()) return false;
+  size_t kept = 0;
+  for (int axis = 0; axis < static_cast<int>(view.shape.size()); ++axis) {
+    bool reduced = std::find(axes.begin(), axes.end(), axis) != axes.end();
+    if (reduced) continue;
+    if (kept >= view.index.size()) return false;
+    bool single = view.shape[static_cast<size_t>(axis)].is_constant(1);
+    if (!single && view.index[kept] != Expr::index(axis)) return false;
+    ++kept;
+  }
+  return kept == view.index.size();
+}
+
+bool is_broadcast(const Rewriter& r, const View& view, const common::Shape& input) {
+  if (!view.valid.empty()) return false;
+  common::Bounds bounds(r.symbols(), {});
+  return bounds.lower(common::element_count(view.shape) - common::element_count(input)) > 0;
+}
+
+std::optional<Expr> index_value(const Rewriter& r, ClassId cls) {
+  if (!common::is_integer(r.dtype(cls))) return std::nullopt;
+  if (auto value = r.uniform_value(cls)) return Expr(static_cast<int64_t>(*value));
+  if (r.find(cls, Op::kIota)) return Expr::index(0);
+  for (const Rewriter::Found& view : r.find_all(cls, Op::kView)) {
+    const View& v = attr<ViewAttr>(*view.node).view;
+    if (v.valid.empty() && r.find(view.operands[0], Op::kIota)) return v.index[0];
+  }
+  return std::nullopt;
+}
+
+bool Descent::through_views() {
+  while (auto found = r_.find(cls_, Op::kView)) {
+    auto composed = common::view_compose(view_, attr<ViewAttr>(*found->node).view, r_.symbols());
+    if (!composed || !composed->valid.empty()) return false;
+    view_ = *composed;
+    cls_ = found->operands[0];
+    if (++steps_ > 16) return false;
+  }
+  return true;
+}
+
+bool Descent::through_unary(common::UnaryOp op) {
+  if (!through_views()) return false;
+  auto found = r_.find_unary(cls_, op);
+  if (!found) return false;
+  cls_ = found->operands[0];
+  return true;
+}
+
+std::optional<double> Descent::through_constant(BinaryOp op, bool right_only) {
+  if (!through_views()) return std::nullopt;
+  auto found = r_.find_binary(cls_, op);
+  if (!found) return std::nullopt;
+  if (auto value = r_.uniform_value(found->operands[1])) {
+    cls_ = found->operands[0];
+    return value;
+  }
+  auto value = r_.uniform_value(found->operands[0]);
+  if (!value || right_only) return std::nullopt;
+  cls_ = found->operands[1];
+  return value;
+}
+
+std::optional<RowSum> row_sum_of(Rewriter& r, Descent descent) {
+  if (!descent.through_views()) return std::nullopt;
+  auto sum = r.find(descent.cls(), Op::kReduce);
+  if (!sum || attr<ReduceAttr>(*sum->node).op != ReduceOp::kSum) return std::nullopt;
+  const auto& axes = attr<ReduceAttr>(*sum->node).axes;
+  ClassId x = sum->operands[0];
+  if (descent.view().shape != r.shape(x) || !restores(descent.view(), axes)) return std::nullopt;
+  return RowSum{x, axes};
+}
+
+std::optional<Mean> mean_of(Rewriter& r, Descent descent) {
+  double factor = 1;
+  if (auto divisor = descent.through_constant(BinaryOp::kDiv, true)) {
+    factor = 1 / *divisor;
+  } else if (auto scale = descent.through_constant(BinaryOp::kMul, false)) {
+    factor = *scale;
+  } else {
+    return std::nullopt;
+  }
+  auto sum = row_sum_of(r, descent);
+  if (!sum) return std::nullopt;
+  // From some axis on all are summed; axes of one element may be summed or not.
+  const common::Shape& shape = r.shape(sum->of);
+  Expr count = 1;
+  size_t first = shape.size();
+  bool ended = false;
+  for (size_t axis = shape.size(); axis-- > 0;) {
+    if (shape[axis].is_constant(1)) continue;
+    const auto& axes = sum->axes;
+    bool is_summed = std::find(axes.begin(), axes.end(), static_cast<int>(axis)) != axes.end();
+    if (is_summed && ended) return std::nullopt;
+    ended = ended || !is_summed;
+    if (!is_summed) continue;
+    first = axis;
+    count *= shape[axis];
+  }
+  if (first == shape.size()) return std::nullopt;
+  if (!count.is_constant() || count.is_constant(0)) return std::nullopt;
+  double wanted = 1 / static_cast<double>(count.constant());
+  if (std::abs(factor - wanted) > 1e-6 * wanted) return std::nullopt;
+  return Mean{sum->of, static_cast<int>(shape.size() - first)};
+}
+
+}  // namespace coordinator

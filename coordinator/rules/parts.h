@@ -1,0 +1,60 @@
+// Looking below a match: the shapes of structure that several families recognise.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "coordinator/rules/rewriter.h"
+
+namespace coordinator {
+
+// The view hands a value reduced over `axes` back to the rows it came from: axis k of the reduced
+// value is the k-th axis that was kept.
+bool restores(const common::View& view, const std::vector<int>& axes);
+
+// The view repeats elements of a smaller tensor, and does nothing else to any.
+bool is_broadcast(const Rewriter& r, const common::View& view, const common::Shape& input);
+
+// What a whole-numbered tensor holds where it is known from the position alone: an expression over
+// the loop indices, for iotas, constants and views of these.
+std::optional<common::Expr> index_value(const Rewriter& r, ClassId cls);
+
+// Follows pointwise nodes and the views between them, keeping the view from the class at hand to
+// the place where its value is used.
+class Descent {
+ public:
+  Descent(Rewriter& r, ClassId cls)
+      : r_(r), cls_(cls), view_(common::view_identity(r.shape(cls))) {}
+
+  ClassId cls() const { return cls_; }
+  const common::View& view() const { return view_; }
+
+  // Steps through all views.
+  bool through_views();
+  bool through_unary(common::UnaryOp op);
+  // Steps to the other operand of `op` when one operand is a constant; returns the constant.
+  // right_only: the constant must be the second operand.
+  std::optional<double> through_constant(common::BinaryOp op, bool right_only);
+
+ private:
+  Rewriter& r_;
+  ClassId cls_;
+  common::View view_;
+  int steps_ = 0;
+};
+
+// A sum restored to the rows it came from: what was summed, along which axes.
+struct RowSum {
+  ClassId of;
+  std::vector<int> axes;
+};
+std::optional<RowSum> row_sum_of(Rewriter& r, Descent descent);
+
+// A mean over the last axes, restored to the rows: what was averaged.
+struct Mean {
+  ClassId of;
+  int axes;
+};
+std::optional<Mean> mean_of(Rewriter& r, Descent descent);
+
+}  // namespace coordinator

@@ -1,0 +1,23 @@
+// For every rewrite rule a graph that it fires on, as a function of the dtype: what the soundness
+// test executes both sides of.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/ir/builder.h"
+
+namespace coordinator::rules_testing {
+
+struct RuleCase {
+  std::vector<common::DType> dtypes;
+  // One symbol s0 in 1..64 is declared. Adds inputs and outputs.
+  std::function<void(common::GraphBuilder&, common::DType)> build;
+};
+
+// By rule; several cases for a rule that has several ways to go.
+std::multimap<std::string, RuleCase> rule_cases();
+
+}  // namespace coordinator::rules_testing
