@@ -67,8 +67,8 @@ class Search final : public JobSearch {
     }
     stage("saturate");
     for (size_t r = 0; r < spaces_.size(); ++r) {
-      searches_.push_back(std::make_unique<RegionSearch>(*spaces_[r], times_,
-                                                         common::combine64(options.seed + 1, r)));
+      searches_.push_back(std::make_unique<RegionSearch>(
+          *spaces_[r], times_, common::combine64(options.seed + 1, r), options.strategy));
       tried_.push_back(0);
       exhausted_.push_back(0);
     }
@@ -107,6 +107,7 @@ class Search final : public JobSearch {
     s.candidates = static_cast<int64_t>(sent_.size());
     s.completed = completed_;
     s.budget = options_.budget;
+    s.learned = static_cast<int64_t>(applied_);
     s.best_ns = best_ ? static_cast<int64_t>(best_->result->report.total_ns) : estimate_ns();
     s.baseline_ns = baseline_ns();
     s.regions = static_cast<int64_t>(cut_.regions.size());
@@ -114,6 +115,8 @@ class Search final : public JobSearch {
     s.reused = times_.reused();
     return s;
   }
+
+  Program best_program() const override { return ranked_program(0); }
 
   common::Result<SearchOutcome> outcome() const override {
     LFARM_CHECK(done(), "the search is not done");
@@ -266,17 +269,21 @@ class Search final : public JobSearch {
     return assemble(cut_, parts);
   }
 
+  Program ranked_program(size_t rank) const {
+    std::vector<std::shared_ptr<const Program>> held;
+    std::vector<const Program*> parts;
+    for (const auto& search : searches_) {
+      held.push_back(search->ranked(rank));
+      parts.push_back(held.back().get());
+    }
+    return assemble(cut_, parts);
+  }
+
   void choose_finalists() {
     finalists_chosen_ = true;
     std::vector<common::Digest> known;
     for (int64_t rank = 0; rank < finalist_budget_; ++rank) {
-      std::vector<std::shared_ptr<const Program>> held;
-      std::vector<const Program*> parts;
-      for (const auto& search : searches_) {
-        held.push_back(search->ranked(static_cast<size_t>(rank)));
-        parts.push_back(held.back().get());
-      }
-      Program program = assemble(cut_, parts);
+      Program program = ranked_program(static_cast<size_t>(rank));
       common::Digest fingerprint = common::program_fingerprint(program);
       if (std::find(known.begin(), known.end(), fingerprint) != known.end()) continue;
       known.push_back(fingerprint);

@@ -15,8 +15,9 @@ constexpr int64_t kMaxMutations = 5;
 
 }  // namespace
 
-RegionSearch::RegionSearch(RegionSpace& space, KernelTimes& times, uint64_t seed)
-    : space_(space), times_(times), random_(seed) {
+RegionSearch::RegionSearch(RegionSpace& space, KernelTimes& times, uint64_t seed,
+                           SearchStrategy strategy)
+    : space_(space), times_(times), random_(seed), strategy_(strategy) {
   RegionCandidate plain_default = decode({}, nullptr);
   default_program_ = plain_default.program;
   default_ns_ = plain_default.predicted_ns;
@@ -40,6 +41,7 @@ void RegionSearch::make_seeds() {
   const EGraph& graph = *space_.saturated().graph;
   const HeadTable& heads = *space_.saturated().heads;
   seeds_.emplace_back();
+  if (strategy_ == SearchStrategy::kRandom) return;
   for (Lowering lowering : {Lowering::kGemm, Lowering::kTile}) {
     Genome genome;
     for (const Site& site : sites) {
@@ -80,7 +82,20 @@ void RegionSearch::mutate(Genome& genome, const std::vector<Site>& sites) {
   }
 }
 
+Genome RegionSearch::random_genome() {
+  // Which classes and kernels there are follows from the genes drawn before.
+  Genome genome;
+  for (GeneKind kind : {GeneKind::kChoice, GeneKind::kStore, GeneKind::kParameter}) {
+    for (const Site& site : space_.decode(genome).sites) {
+      if (site.name.kind != kind) continue;
+      genome.set(site.name, site.values[random_.below(site.values.size())]);
+    }
+  }
+  return genome;
+}
+
 Genome RegionSearch::child() {
+  if (strategy_ == SearchStrategy::kRandom) return random_genome();
   if (population_.empty()) {
     std::vector<Site> sites;
     Genome genome = seeds_[random_.below(seeds_.size())];
@@ -144,6 +159,7 @@ std::optional<RegionCandidate> RegionSearch::propose() {
       ++duplicates_;
       continue;
     }
+    if (strategy_ != SearchStrategy::kModel) return accept(std::move(candidate));
     KernelTimes::Estimate estimate = times_.estimate(*candidate.program);
     if (estimate.measured) {
       // Its kernels ran in other candidates: the sum of their times is as good as a run.

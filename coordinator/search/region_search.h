@@ -24,7 +24,8 @@ struct RegionCandidate {
 class RegionSearch {
  public:
   // Borrows the space and the times.
-  RegionSearch(RegionSpace& space, KernelTimes& times, uint64_t seed);
+  RegionSearch(RegionSpace& space, KernelTimes& times, uint64_t seed,
+               SearchStrategy strategy = SearchStrategy::kModel);
 
   // Empty when nothing new was found in reasonable time.
   std::optional<RegionCandidate> propose();
@@ -48,6 +49,7 @@ class RegionSearch {
   RegionCandidate decode(const Genome& genome, std::vector<Site>* sites);
   const Individual& tournament();
   Genome child();
+  Genome random_genome();
   void mutate(Genome& genome, const std::vector<Site>& sites);
   void make_seeds();
   void insert(Individual individual);
@@ -56,6 +58,7 @@ class RegionSearch {
   RegionSpace& space_;
   KernelTimes& times_;
   common::Random random_;
+  SearchStrategy strategy_;
   std::vector<Genome> seeds_;
   size_t next_seed_ = 0;
   std::vector<Individual> population_;  // best first

@@ -23,8 +23,11 @@ int main(int argc, char** argv) {
   if (!arguments.empty()) arguments.erase(arguments.begin());
   if (command == "stages") return bench::run_stages(arguments);
   if (command == "egraph") return bench::run_egraph(arguments);
+  if (command == "search") return bench::run_search(arguments);
   std::fprintf(stderr,
                "usage: lfarm-bench stages MODEL.pt2...\n"
-               "       lfarm-bench egraph --suite mathmicroN|acN|chainN\n");
+               "       lfarm-bench egraph --suite mathmicroN|acN|chainN\n"
+               "       lfarm-bench search [--device sim] [--model MODEL.pt2]... [--seeds N]\n"
+               "                          [--budget N] [--strategy NAME]...\n");
   return command == "--help" ? 0 : 2;
 }
