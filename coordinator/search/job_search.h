@@ -16,6 +16,7 @@
 #include "common/plan/plan.h"
 #include "common/wire/messages.h"
 #include "common/wire/task.h"
+#include "coordinator/search/effects.h"
 
 namespace coordinator {
 
@@ -32,6 +33,8 @@ struct SearchOptions {
   common::Target target;
   std::string policy{common::kDefaultPolicy};
   SearchStrategy strategy = SearchStrategy::kModel;
+  // What earlier searches on the target learned; may be null.
+  std::shared_ptr<const EffectTable> priors;
 };
 
 // What became of a candidate. kInfra reaches the search only when the farm gave up retrying.
@@ -48,6 +51,7 @@ struct CandidateTask {
   std::shared_ptr<const common::Graph> graph;  // what the program must compute: a region or all
   // All but `graph`, the digest of the encoded graph, which whoever encodes it fills in.
   common::TaskPayload payload;
+  double predicted_ns = 0;  // from kernels measured so far and predictions for the others
 };
 
 // Measurements of earlier searches, by kernel fingerprint.
@@ -100,6 +104,8 @@ class JobSearch {
   virtual SearchStatus status() const = 0;
   // The whole graph's program made of what is best now.
   virtual common::Program best_program() const = 0;
+  // What this search's measurements say about kernels and schedules in general.
+  virtual EffectTable lessons() const = 0;
   // How long the preparation took, by stage.
   virtual const std::vector<StageTime>& preparation() const = 0;
   // After done(): the result, or kVerification / kInternal when not even the baseline worked.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/bench/bench.h"
+#include "tests/bench/cpu_device.h"
 
 namespace bench {
 
@@ -18,16 +19,18 @@ double peak_mb() {
 }  // namespace bench
 
 int main(int argc, char** argv) {
+  if (bench::is_executor_child(argc, argv)) return bench::serve_as_executor_child();
   std::vector<std::string> arguments(argv + 1, argv + argc);
   std::string command = arguments.empty() ? "" : arguments[0];
   if (!arguments.empty()) arguments.erase(arguments.begin());
   if (command == "stages") return bench::run_stages(arguments);
   if (command == "egraph") return bench::run_egraph(arguments);
   if (command == "search") return bench::run_search(arguments);
-  std::fprintf(stderr,
-               "usage: lfarm-bench stages MODEL.pt2...\n"
-               "       lfarm-bench egraph --suite mathmicroN|acN|chainN\n"
-               "       lfarm-bench search [--device sim] [--model MODEL.pt2]... [--seeds N]\n"
-               "                          [--budget N] [--strategy NAME]...\n");
+  std::fprintf(
+      stderr,
+      "usage: lfarm-bench stages MODEL.pt2...\n"
+      "       lfarm-bench egraph --suite mathmicroN|acN|chainN\n"
+      "       lfarm-bench search [--micro] [--device sim|cpu] [--model MODEL.pt2]... [--seeds N]\n"
+      "                          [--budget N] [--update] [--strategy NAME]...\n");
   return command == "--help" ? 0 : 2;
 }

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <map>
 #include <optional>
 
@@ -25,10 +26,12 @@ constexpr int64_t kReported[] = {10, 30, 100, 300, 500};
 struct Strategy {
   const char* name;
   SearchStrategy strategy;
+  bool has_priors = false;
 };
 constexpr Strategy kStrategies[] = {{"random", SearchStrategy::kRandom},
                                     {"genetic", SearchStrategy::kGenetic},
-                                    {"model", SearchStrategy::kModel}};
+                                    {"model", SearchStrategy::kModel},
+                                    {"priors", SearchStrategy::kModel, true}};
 
 struct Arguments {
   std::vector<std::string> files;
@@ -36,6 +39,9 @@ struct Arguments {
   int64_t seeds = 3;
   int64_t budget = 500;
   double noise = 0.03;
+  bool update = false;  // the file of best known times
+  bool micro = false;
+  bool cpu = false;
 };
 
 bool parse_number(const std::string& text, int64_t& out) {
@@ -46,6 +52,11 @@ bool parse_number(const std::string& text, int64_t& out) {
 std::optional<Arguments> parse(const std::vector<std::string>& arguments) {
   Arguments parsed;
   for (size_t k = 0; k < arguments.size(); k += 2) {
+    if (arguments[k] == "--update" || arguments[k] == "--micro") {
+      (arguments[k] == "--update" ? parsed.update : parsed.micro) = true;
+      --k;
+      continue;
+    }
     if (k + 1 == arguments.size()) return std::nullopt;
     const std::string& value = arguments[k + 1];
     if (arguments[k] == "--model") {
@@ -56,11 +67,50 @@ std::optional<Arguments> parse(const std::vector<std::string>& arguments) {
       if (!parse_number(value, parsed.seeds)) return std::nullopt;
     } else if (arguments[k] == "--budget") {
       if (!parse_number(value, parsed.budget)) return std::nullopt;
-    } else if (arguments[k] != "--device" || value != "sim") {
+    } else if (arguments[k] == "--device" && (value == "sim" || value == "cpu")) {
+      parsed.cpu = value == "cpu";
+    } else {
       return std::nullopt;
     }
   }
   return parsed;
+}
+
+// Graphs that are variants of each other: none may learn from another's search.
+bool are_related(const std::string& a, const std::string& b) {
+  return a.rfind(b, 0) == 0 || b.rfind(a, 0) == 0;
+}
+
+constexpr int64_t kTrainingBudget = 150;
+
+// What a search of each graph teaches.
+std::vector<coordinator::EffectTable> train(const std::vector<SearchGraph>& graphs, double noise) {
+  std::vector<coordinator::EffectTable> lessons;
+  for (const SearchGraph& graph : graphs) {
+    SimulatedDevice device({noise, 77, true});
+    SearchOptions options;
+    options.budget = kTrainingBudget;
+    options.seed = 77;
+    auto search = JobSearch::create(graph.graph, options, nullptr);
+    while (search.ok() && !(*search)->done()) {
+      for (const coordinator::CandidateTask& task : (*search)->propose(1)) {
+        (*search)->on_result(task.id, device.measure(task));
+      }
+    }
+    lessons.push_back(search.ok() ? (*search)->lessons() : coordinator::EffectTable{});
+  }
+  return lessons;
+}
+
+// What all unrelated graphs taught.
+std::shared_ptr<const coordinator::EffectTable> priors_for(
+    const SearchGraph& graph, const std::vector<SearchGraph>& graphs,
+    const std::vector<coordinator::EffectTable>& lessons) {
+  auto priors = std::make_shared<coordinator::EffectTable>();
+  for (size_t k = 0; k < graphs.size(); ++k) {
+    if (!are_related(graphs[k].name, graph.name)) merge_effects(*priors, lessons[k]);
+  }
+  return priors;
 }
 
 // What became of one search.
@@ -182,9 +232,10 @@ void print_table(const std::vector<Strategy>& strategies,
 int run_search(const std::vector<std::string>& arguments) {
   auto parsed = parse(arguments);
   if (!parsed) {
-    std::fprintf(stderr,
-                 "lfarm-bench: search takes [--device sim] [--model MODEL.pt2]... [--seeds N] "
-                 "[--budget N] [--strategy random|genetic|model]...\n");
+    std::fprintf(
+        stderr,
+        "lfarm-bench: search takes [--micro] [--device sim|cpu] [--model MODEL.pt2]... [--seeds N] "
+        "[--budget N] [--update] [--strategy random|genetic|model|priors]...\n");
     return 2;
   }
   auto graphs = search_graphs(parsed->files);
@@ -200,10 +251,31 @@ int run_search(const std::vector<std::string>& arguments) {
       strategies.push_back(strategy);
     }
   }
+  if (parsed->micro) {
+    run_search_micro(*graphs);
+    return 0;
+  }
+  if (parsed->cpu) {
+    std::vector<NamedSearch> searches;
+    for (const Strategy& strategy : strategies) {
+      // Samples and genes do not depend on priors, only what is predicted for them.
+      searches.push_back({strategy.name, {}, std::string_view(strategy.name) != "model"});
+      searches.back().options.strategy = strategy.strategy;
+      searches.back().options.seed = 1;
+    }
+    return run_search_cpu(*graphs, searches, parsed->budget);
+  }
+  std::vector<coordinator::EffectTable> lessons;
+  if (std::any_of(strategies.begin(), strategies.end(),
+                  [](const Strategy& strategy) { return strategy.has_priors; })) {
+    lessons = train(*graphs, parsed->noise);
+  }
+  BestKnown records(LFARM_BEST_KNOWN);
   std::map<std::string, Totals> totals;
   for (const SearchGraph& graph : *graphs) {
     SimulatedDevice reference({});
-    double best_known = descend(graph.graph, reference);
+    double best_known = std::numeric_limits<double>::infinity();
+    if (!records.has(graph)) best_known = descend(graph.graph, reference);
     std::map<std::string, std::vector<Trace>> traces;
     for (const Strategy& strategy : strategies) {
       for (int64_t seed = 1; seed <= parsed->seeds; ++seed) {
@@ -213,17 +285,23 @@ int run_search(const std::vector<std::string>& arguments) {
         options.seed = static_cast<uint64_t>(seed);
         options.target.name = "simulated";
         options.strategy = strategy.strategy;
+        if (strategy.has_priors) options.priors = priors_for(graph, *graphs, lessons);
         traces[strategy.name].push_back(run_one(graph, options, device, parsed->budget));
         if (traces[strategy.name].back().best.empty()) return 1;
-        best_known = std::min(best_known, traces[strategy.name].back().best.back());
+        const auto& best = traces[strategy.name].back().best;
+        best_known = std::min(best_known, *std::min_element(best.begin(), best.end()));
       }
     }
+    best_known = records.lower(graph, best_known);
     for (const Strategy& strategy : strategies) {
       report_graph(graph, strategy, traces[strategy.name], best_known, totals[strategy.name]);
     }
   }
   print_table(strategies, totals);
-  return 0;
+  if (!parsed->update) return 0;
+  common::Status saved = records.save();
+  if (!saved.ok()) std::fprintf(stderr, "lfarm-bench: %s\n", saved.error().message.c_str());
+  return saved.ok() ? 0 : 1;
 }
 
 }  // namespace bench

@@ -1,7 +1,9 @@
 #include "tests/bench/search_graphs.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <fstream>
 
 #include "clients/pt2/translate.h"
 #include "common/base/cat.h"
@@ -52,14 +54,14 @@ Genome start(RegionSpace& space, Lowering lowering) {
 
 double descend_from(RegionSpace& space, Genome genome, SimulatedDevice& device,
                     const std::vector<int64_t>& sizes) {
-  double best = device.true_ns(space.decode(genome).fused.program, sizes);
+  double best = device.true_ns(space.decode(genome).program, sizes);
   for (bool improved = true; improved;) {
     improved = false;
     for (const Site& site : space.decode(genome).sites) {
       for (int64_t value : site.values) {
         Genome changed = genome;
         changed.set(site.name, value);
-        double ns = device.true_ns(space.decode(changed).fused.program, sizes);
+        double ns = device.true_ns(space.decode(changed).program, sizes);
         if (ns >= best * 0.9999) continue;
         best = ns;
         genome = std::move(changed);
@@ -81,6 +83,27 @@ common::Result<std::vector<SearchGraph>> search_graphs(const std::vector<std::st
     graphs.push_back({std::move(name), std::move(model.graph)});
   }
   return graphs;
+}
+
+BestKnown::BestKnown(std::string file) : file_(std::move(file)) {
+  std::ifstream in(file_);
+  std::string name;
+  double ns = 0;
+  while (in >> name >> ns) times_[name] = ns;
+}
+
+double BestKnown::lower(const SearchGraph& graph, double ns) {
+  auto [it, is_new] = times_.emplace(graph.name, ns);
+  it->second = std::min(it->second, ns);
+  return it->second;
+}
+
+common::Status BestKnown::save() const {
+  std::ofstream out(file_);
+  for (const auto& [name, ns] : times_) out << name << " " << std::llround(ns) << "\n";
+  out.flush();
+  if (!out.good()) return common::internal_error(common::cat("cannot write ", file_));
+  return {};
 }
 
 double descend(const common::Graph& graph, SimulatedDevice& device) {

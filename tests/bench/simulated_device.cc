@@ -309,7 +309,8 @@ coordinator::CandidateResult SimulatedDevice::measure(const coordinator::Candida
     common::Random random(draw);
     // The sum of three uniform numbers is nearly normal; its standard deviation is 1/2.
     double error = (random.unit() + random.unit() + random.unit() - 1.5) * 2;
-    double spread = noise_.spread * std::sqrt(10.0 / task.payload.measure.repetitions);
+    double spread = noise_.spread;
+    if (noise_.fresh) spread *= std::sqrt(10.0 / task.payload.measure.repetitions);
     ns *= std::exp(spread * error);
     result.report.kernel_ns[k] = static_cast<uint64_t>(std::llround(ns));
     total += static_cast<double>(result.report.kernel_ns[k]);
