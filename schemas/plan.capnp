@@ -56,6 +56,10 @@ struct PlanKernel {
   # Expression references, as scratchBytes.
   scratchBytes @6 :Int64;
   inPlaceInput @7 :Int32 = -1;
+  predictedNs @8 :Int64;
+  # Of one call, before the kernel was first measured; 0: nothing was said.
+  measuredNs @9 :Int64;
+  # Of one call in the plan's run; 0: not measured by itself.
 }
 
 struct Provenance {
@@ -67,6 +71,8 @@ struct Provenance {
   createdNs @5 :Int64;
   farm @6 :Text;
   worker @7 :Text;
+  calibration @8 :Text;
+  # What the predictions rest on: "measured", "default" or "none"; empty in older plans.
 }
 
 struct Plan {

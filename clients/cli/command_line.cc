@@ -231,6 +231,8 @@ class Commands {
     show->add_option("plan", show_.what, "The plan's or the graph's id, or a model")
         ->required()
         ->type_name("ID|MODEL.pt2");
+    show->add_flag("--predicted", show_.predicted,
+                   "Prints what each call was predicted to take beside what it took");
     add_farm_options(show, &show_.farm);
     choose(show, &show_);
   }

@@ -61,6 +61,7 @@ struct PrintCommand {
 struct PlanShowCommand {
   FarmOptions farm;
   std::string what;  // a plan's or a graph's id, or a model file
+  bool predicted = false;
 };
 struct StatusCommand {
   FarmOptions farm;

@@ -210,7 +210,7 @@ Status collect(const CacheCommand& command) {
 int plan_show(const PlanShowCommand& command) {
   auto plan = find_plan(command);
   if (!plan.ok()) return fail(plan.error());
-  std::string text = common::print(*plan);
+  std::string text = command.predicted ? common::print_predictions(*plan) : common::print(*plan);
   std::fwrite(text.data(), 1, text.size(), stdout);
   return kExitDone;
 }

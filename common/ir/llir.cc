@@ -5,6 +5,7 @@
 
 #include "common/base/cat.h"
 #include "common/ir/graph_hash.h"
+#include "common/ir/kernel_identity.h"
 #include "common/ir/text.h"
 #include "common/ir/verify.h"
 
@@ -52,12 +53,16 @@ int64_t schedule_value(const Schedule& schedule, Template t, std::string_view na
   LFARM_CHECK(false, cat("template ", template_name(t), " has no parameter ", name));
 }
 
-Digest kernel_fingerprint(const Kernel& kernel) {
+Digest kernel_fingerprint(Template form, const Schedule& schedule, const Digest& body) {
   Hasher hasher;
-  hasher.text("lfarm-kernel-1").text(template_name(kernel.form)).u64(kernel.schedule.size());
-  for (const ScheduleParameter& p : kernel.schedule) hasher.text(p.name).i64(p.value);
-  hasher.digest(graph_hash(kernel.body));
+  hasher.text("lfarm-kernel-1").text(template_name(form)).u64(schedule.size());
+  for (const ScheduleParameter& p : schedule) hasher.text(p.name).i64(p.value);
+  hasher.digest(body);
   return hasher.finish();
+}
+
+Digest kernel_fingerprint(const Kernel& kernel) {
+  return kernel_fingerprint(kernel.form, kernel.schedule, graph_hash(kernel.body));
 }
 
 namespace {

@@ -167,6 +167,22 @@ std::string print(const Plan& plan) {
   return out;
 }
 
+std::string print_predictions(const Plan& plan) {
+  const Provenance& p = plan.provenance;
+  std::string out =
+      cat("plan ", plan.key.digest().hex(), "\n  target      ", plan.key.target.name,
+          "\n  calibration ", p.calibration.empty() ? "none" : p.calibration, "\n  predicted   ",
+          p.predicted_ns, " ns\n  measured    ", p.best_ns, " ns\n");
+  auto time = [](int64_t ns) { return ns > 0 ? cat(ns, " ns") : std::string("-"); };
+  for (size_t c = 0; c < plan.calls.size(); ++c) {
+    const PlanKernel& kernel = plan.kernels[at(plan.calls[c].kernel)];
+    out +=
+        cat("call ", c, " kernel ", plan.calls[c].kernel, " ", kernel.fingerprint.short_hex(),
+            " predicted ", time(kernel.predicted_ns), " measured ", time(kernel.measured_ns), "\n");
+  }
+  return out;
+}
+
 SignedPlan sign_plan(const SigningKey& key, Bytes plan_bytes) {
   SignedPlan plan;
   plan.signature = sign(key, digest_of(plan_bytes).bytes);

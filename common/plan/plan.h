@@ -50,6 +50,10 @@ struct PlanKernel {
   // The input whose memory output 0 may share, because the kernel writes only what changes there
   // (the base of a scatter); -1: none.
   int in_place_input = -1;
+  // Of one call, side by side: what the cost model said before the kernel was first measured, and
+  // the time in the plan's run. 0 where nothing was said or measured.
+  int64_t predicted_ns = 0;
+  int64_t measured_ns = 0;
   friend bool operator==(const PlanKernel&, const PlanKernel&) = default;
 };
 
@@ -59,9 +63,10 @@ struct Provenance {
   int64_t predicted_ns = 0;  // what the cost model said, 0 when it said nothing
   int64_t candidates = 0;    // tried to find it
   uint64_t seed = 0;
-  int64_t created_ns = 0;  // since 1970
-  std::string farm;        // the coordinator's name
-  std::string worker;      // who measured it
+  int64_t created_ns = 0;   // since 1970
+  std::string farm;         // the coordinator's name
+  std::string worker;       // who measured it
+  std::string calibration;  // what predictions rest on: "measured", "default", "none"
   friend bool operator==(const Provenance&, const Provenance&) = default;
 };
 
@@ -82,6 +87,8 @@ struct Plan {
 Status verify(const Plan& plan);
 // For people: `lfarm plan show`.
 std::string print(const Plan& plan);
+// For people: `lfarm plan show --predicted`, one line per call.
+std::string print_predictions(const Plan& plan);
 
 // Encoded plan bytes with the farm's signature over their digest.
 struct SignedPlan {

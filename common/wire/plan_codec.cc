@@ -78,6 +78,8 @@ void put_kernels(IrWriter& writer, capnp::List<wire::PlanKernel>::Builder out,
     entry.setUnits(writer.ref(kernel.units));
     entry.setScratchBytes(writer.ref(kernel.scratch_bytes));
     entry.setInPlaceInput(kernel.in_place_input);
+    entry.setPredictedNs(kernel.predicted_ns);
+    entry.setMeasuredNs(kernel.measured_ns);
   }
 }
 
@@ -105,6 +107,8 @@ std::vector<PlanKernel> get_kernels(const IrReader& reader,
     kernel.units = get_kernel_expr(reader, entry.getUnits());
     kernel.scratch_bytes = get_kernel_expr(reader, entry.getScratchBytes());
     kernel.in_place_input = entry.getInPlaceInput();
+    kernel.predicted_ns = entry.getPredictedNs();
+    kernel.measured_ns = entry.getMeasuredNs();
     bool has_object = kernel.object >= 0 && static_cast<size_t>(kernel.object) < objects;
     bool ok = kernel.library ? kernel.object == -1 : has_object && !kernel.entry.empty();
     if (!ok) throw Malformed{"a kernel without its code"};
@@ -154,6 +158,7 @@ Result<Plan> read_plan(wire::Plan::Reader in) {
   plan.provenance.created_ns = provenance.getCreatedNs();
   plan.provenance.farm = get_name(provenance.getFarm(), "a farm's name");
   plan.provenance.worker = get_name(provenance.getWorker(), "a worker's name");
+  plan.provenance.calibration = get_name(provenance.getCalibration(), "a calibration");
   LFARM_RETURN_IF_ERROR(verify(plan));
   return plan;
 }
@@ -287,6 +292,7 @@ Bytes encode_plan(const Plan& plan) {
   provenance.setCreatedNs(plan.provenance.created_ns);
   provenance.setFarm(kj_text(plan.provenance.farm));
   provenance.setWorker(kj_text(plan.provenance.worker));
+  provenance.setCalibration(kj_text(plan.provenance.calibration));
   writer.exprs(root.initExprs(list_size(writer.expr_count())));
   return flatten(builder);
 }

@@ -187,6 +187,11 @@ class Walk {
 
 }  // namespace
 
+const char* calibration_name(Calibration calibration) {
+  static constexpr const char* kNames[] = {"none", "default", "measured"};
+  return kNames[static_cast<size_t>(calibration)];
+}
+
 KernelProfile profile_kernel(const common::Kernel& kernel, const std::vector<int64_t>& symbols) {
   return Walk(kernel, symbols).run();
 }

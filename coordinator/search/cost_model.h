@@ -20,6 +20,14 @@ struct KernelProfile {
 // are counted as often as they are computed.
 KernelProfile profile_kernel(const common::Kernel& kernel, const std::vector<int64_t>& symbols);
 
+// What a device's predictions rest on.
+enum class Calibration : uint8_t {
+  kNone,      // the constants are of another kind of device: predictions rank, if that
+  kDefault,   // a typical CPU core's constants
+  kMeasured,  // corrected by measurements on devices of this target
+};
+const char* calibration_name(Calibration calibration);  // "none", "default", "measured"
+
 // Nanoseconds on a typical CPU core. Only the ranking matters: a search scales predictions by what
 // it has measured, and a measurement always outranks a prediction.
 double predict_ns(const common::Kernel& kernel, const std::vector<int64_t>& symbols);

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "common/base/hash64.h"
 #include "common/ir/builder.h"
 #include "common/ir/gemm_form.h"
 #include "common/ir/graph_hash.h"
@@ -135,7 +136,10 @@ Selected select_all(const Graph& graph) {
   Selected selected;
   selected.graph = graph;
   selected.lowering.assign(graph.nodes.size(), Lowering::kInPlace);
-  for (size_t i = 0; i < graph.nodes.size(); ++i) selected.gene.push_back(static_cast<ClassId>(i));
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    selected.gene.push_back(static_cast<ClassId>(i));
+    selected.choice.push_back(static_cast<NodeId>(i));
+  }
   return selected;
 }
 
@@ -262,19 +266,18 @@ namespace {
 
 class ProgramBuilder {
  public:
-  ProgramBuilder(const Selected& selected, const Stores& stores, const ScheduleGenes& schedule)
-      : selected_(selected), graph_(selected.graph), stores_(stores), schedule_(schedule) {}
+  ProgramBuilder(const Selected& selected, const Stores& stores, KernelMemo& memo)
+      : selected_(selected), graph_(selected.graph), stores_(stores), memo_(memo) {}
 
   FusedProgram run() {
-    common::Program& program = result_.program;
-    program.symbols = graph_.symbols;
-    program.inputs = graph_.inputs;
-    for (common::GraphInput& input : program.inputs) input.name.clear();
+    common::Program& shell = result_.shell;
+    shell.symbols = graph_.symbols;
+    shell.inputs = graph_.inputs;
+    for (common::GraphInput& input : shell.inputs) input.name.clear();
     for (common::GraphOutput output : graph_.outputs) {
       output.node = -1;
-      program.outputs.push_back(output);
+      shell.outputs.push_back(output);
     }
-    buffer_.assign(graph_.nodes.size(), -1);
     std::vector<std::vector<int>> output_positions(graph_.nodes.size());
     for (size_t k = 0; k < graph_.outputs.size(); ++k) {
       output_positions[at(graph_.outputs[k].node)].push_back(static_cast<int>(k));
@@ -282,8 +285,8 @@ class ProgramBuilder {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& node = graph_.nodes[i];
       if (node.op == Op::kInput) {
-        buffer_[i] = add_buffer(common::BufferKind::kInput,
-                                common::attr<common::InputAttr>(node).position, node);
+        buffer_[selected_.gene[i]] = add_buffer(
+            common::BufferKind::kInput, common::attr<common::InputAttr>(node).position, node);
       }
       if ((is_computed(node) && stores_[i]) || !output_positions[i].empty()) {
         add_kernel(static_cast<common::NodeId>(i), output_positions[i]);
@@ -294,20 +297,42 @@ class ProgramBuilder {
 
  private:
   int add_buffer(common::BufferKind kind, int position, const Node& node) {
-    auto& buffers = result_.program.buffers;
+    auto& buffers = result_.shell.buffers;
     buffers.push_back({kind, position, node.dtype, node.shape});
     return static_cast<int>(buffers.size()) - 1;
   }
 
+  bool is_leaf(common::NodeId id, common::NodeId root) const {
+    const Node& node = graph_.node(id);
+    return node.op == Op::kInput || (id != root && is_computed(node) && stores_[at(id)]);
+  }
+
+  // Of everything that copy() would walk.
+  uint64_t signature(common::NodeId id, common::NodeId root,
+                     std::map<common::NodeId, uint64_t>& known) const {
+    if (auto it = known.find(id); it != known.end()) return it->second;
+    bool leaf = is_leaf(id, root);
+    uint64_t hash =
+        common::combine64(leaf ? 1 : 2, leaf ? selected_.gene[at(id)] : selected_.choice[at(id)]);
+    if (!leaf) {
+      for (common::NodeId operand : graph_.node(id).operands) {
+        hash = common::combine64(hash, signature(operand, root, known));
+      }
+    }
+    known[id] = hash;
+    return hash;
+  }
+
   // Copies the root and what it computes in place; stored values become inputs.
   common::NodeId copy(common::NodeId id, common::NodeId root, GraphBuilder& builder,
-                      std::map<common::NodeId, common::NodeId>& copied, std::vector<int>& inputs) {
+                      std::map<common::NodeId, common::NodeId>& copied,
+                      std::vector<ClassId>& inputs) const {
     if (auto it = copied.find(id); it != copied.end()) return it->second;
     const Node& node = graph_.node(id);
     common::NodeId result;
-    if (node.op == Op::kInput || (id != root && is_computed(node) && stores_[at(id)])) {
+    if (is_leaf(id, root)) {
       result = builder.input(common::InputKind::kUser, node.dtype, node.shape, "");
-      inputs.push_back(buffer_[at(id)]);
+      inputs.push_back(selected_.gene[at(id)]);
     } else {
       Node twin = node;
       for (common::NodeId& operand : twin.operands)
@@ -332,11 +357,28 @@ class ProgramBuilder {
     return check.contraction() >= 0 ? Template::kTile : Template::kLoops;
   }
 
-  void add_kernel(common::NodeId root, const std::vector<int>& output_positions) {
-    common::Call call;
+  std::shared_ptr<const BuiltKernel> build(common::NodeId root, size_t outputs) const {
+    auto built = std::make_shared<BuiltKernel>();
     GraphBuilder builder(graph_.symbols);
     std::map<common::NodeId, common::NodeId> copied;
-    common::NodeId result = copy(root, root, builder, copied, call.inputs);
+    common::NodeId result = copy(root, root, builder, copied, built->inputs);
+    for (size_t k = 0; k < outputs; ++k) builder.output(result);
+    common::Canonical body = common::canonical_without_unused_symbols(builder.finish());
+    built->symbols = std::move(body.symbols);
+    built->kernel.form = form_of(root, body.graph);
+    built->kernel.body = std::move(body.graph);
+    built->body = common::graph_hash(built->kernel.body);
+    return built;
+  }
+
+  void add_kernel(common::NodeId root, const std::vector<int>& output_positions) {
+    size_t outputs = std::max<size_t>(1, output_positions.size());
+    std::map<common::NodeId, uint64_t> known;
+    auto& built = memo_[common::combine64(signature(root, root, known), outputs)];
+    if (!built) built = build(root, outputs);
+    common::Call call;
+    for (ClassId input : built->inputs) call.inputs.push_back(buffer_.at(input));
+    for (int symbol : built->symbols) call.symbols.push_back(common::Expr::symbol(symbol));
     const Node& node = graph_.node(root);
     if (output_positions.empty()) {
       call.outputs.push_back(add_buffer(common::BufferKind::kTemporary, 0, node));
@@ -344,47 +386,37 @@ class ProgramBuilder {
     for (int position : output_positions) {
       call.outputs.push_back(add_buffer(common::BufferKind::kOutput, position, node));
     }
-    for (size_t k = 0; k < call.outputs.size(); ++k) builder.output(result);
-    if (is_computed(node)) buffer_[at(root)] = call.outputs[0];
-
-    common::Canonical body = common::canonical_without_unused_symbols(builder.finish());
-    for (int symbol : body.symbols) call.symbols.push_back(common::Expr::symbol(symbol));
-    common::Kernel kernel;
-    kernel.form = form_of(root, body.graph);
-    kernel.body = std::move(body.graph);
     ClassId gene = selected_.gene[at(root)];
-    for (const common::ScheduleChoice& choice : common::schedule_parameters(kernel.form)) {
-      int64_t value = schedule_(gene, kernel.form, choice);
-      if (value != choice.values[0]) kernel.schedule.push_back({std::string(choice.name), value});
+    if (is_computed(node)) buffer_[gene] = call.outputs[0];
+    auto [it, is_new] = known_.emplace(std::pair{built->kernel.form, built->body},
+                                       static_cast<int>(result_.kernels.size()));
+    if (is_new) {
+      result_.kernels.push_back(built);
+      result_.genes.push_back(gene);
     }
-    std::sort(kernel.schedule.begin(), kernel.schedule.end());
-    result_.roots.push_back({gene, kernel.form});
-    call.kernel = intern(std::move(kernel));
-    result_.program.calls.push_back(std::move(call));
-  }
-
-  int intern(common::Kernel kernel) {
-    auto& kernels = result_.program.kernels;
-    auto [it, is_new] =
-        known_.emplace(common::kernel_fingerprint(kernel), static_cast<int>(kernels.size()));
-    if (is_new) kernels.push_back(std::move(kernel));
-    return it->second;
+    call.kernel = it->second;
+    result_.shell.calls.push_back(std::move(call));
   }
 
   const Selected& selected_;
   const Graph& graph_;
   const Stores& stores_;
-  const ScheduleGenes& schedule_;
+  KernelMemo& memo_;
   FusedProgram result_;
-  std::vector<int> buffer_;  // of a node's stored value
-  std::map<common::Digest, int> known_;
+  std::unordered_map<ClassId, int> buffer_;  // of stored values and inputs, by gene
+  std::map<std::pair<Template, common::Digest>, int> known_;
 };
 
 }  // namespace
 
-FusedProgram build_program(const Selected& selected, const Stores& stores,
-                           const ScheduleGenes& schedule) {
-  return ProgramBuilder(selected, stores, schedule).run();
+FusedProgram fuse(const Selected& selected, const Stores& stores, KernelMemo& memo) {
+  return ProgramBuilder(selected, stores, memo).run();
+}
+
+common::Program whole_program(const FusedProgram& fused) {
+  common::Program program = fused.shell;
+  for (const auto& built : fused.kernels) program.kernels.push_back(built->kernel);
+  return program;
 }
 
 }  // namespace coordinator

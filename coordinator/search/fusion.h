@@ -5,8 +5,9 @@
 // template cannot express is repaired by storing more.
 #pragma once
 
-#include <functional>
-#include <string_view>
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "common/ir/llir.h"
@@ -19,7 +20,8 @@ namespace coordinator {
 struct Selected {
   common::Graph graph;
   std::vector<Lowering> lowering;
-  std::vector<ClassId> gene;  // names each node in genomes; stable under other choices
+  std::vector<ClassId> gene;   // names each node in genomes; stable under other choices
+  std::vector<NodeId> choice;  // what was chosen for the gene; equal choices are equal operations
 };
 // Every node in place and named by its own number.
 Selected select_all(const common::Graph& graph);
@@ -36,20 +38,25 @@ Stores default_stores(const Selected& selected);
 // Adds what must be stored: outputs, operands of library calls, what templates cannot hold.
 void repair_stores(const Selected& selected, Stores& stores);
 
-// The value of a schedule parameter for the kernel whose root has this gene.
-using ScheduleGenes =
-    std::function<int64_t(ClassId root, common::Template form, const common::ScheduleChoice&)>;
+// A kernel with its default schedule, apart from where it is called.
+struct BuiltKernel {
+  common::Kernel kernel;
+  common::Digest body;          // graph_hash of the kernel's body
+  std::vector<ClassId> inputs;  // genes of the nodes whose values it reads, in order
+  std::vector<int> symbols;     // of the graph, one per symbol of the body
+};
+// Kernels that were built before, by what they compute: a structure that differs from others in a
+// few genes builds only the kernels around these.
+using KernelMemo = std::unordered_map<uint64_t, std::shared_ptr<const BuiltKernel>>;
 
-struct KernelRoot {
-  ClassId gene = kNone;
-  common::Template form{};
-};
 struct FusedProgram {
-  common::Program program;
-  std::vector<KernelRoot> roots;  // one per call
+  common::Program shell;                                    // all but the kernels
+  std::vector<std::shared_ptr<const BuiltKernel>> kernels;  // that the shell's calls name
+  std::vector<ClassId> genes;  // one per kernel: of the root of its first call
 };
-// The stores must be repaired.
-FusedProgram build_program(const Selected& selected, const Stores& stores,
-                           const ScheduleGenes& schedule);
+// The stores must be repaired. The memo belongs to the e-graph that the selections come from.
+FusedProgram fuse(const Selected& selected, const Stores& stores, KernelMemo& memo);
+// With default schedules.
+common::Program whole_program(const FusedProgram& fused);
 
 }  // namespace coordinator

@@ -34,15 +34,17 @@ class Genome {
   void set(const GeneName& name, int64_t value) {
     erase(name);
     genes_[name] = value;
-    hash_ ^= gene_hash(name, value);
+    toggle(name, value);
   }
   void erase(const GeneName& name) {
     auto it = genes_.find(name);
     if (it == genes_.end()) return;
-    hash_ ^= gene_hash(name, it->second);
+    toggle(name, it->second);
     genes_.erase(it);
   }
-  uint64_t hash() const { return hash_; }
+  uint64_t hash() const { return structure_hash_ ^ parameter_hash_; }
+  // Of the genes that decide which kernels there are, without their schedules.
+  uint64_t structure_hash() const { return structure_hash_; }
   size_t size() const { return genes_.size(); }
   const std::map<GeneName, int64_t>& genes() const { return genes_; }
 
@@ -52,8 +54,13 @@ class Genome {
         static_cast<uint64_t>(name.kind) << 56 ^ static_cast<uint64_t>(name.index) << 40 ^ name.cls;
     return common::combine64(common::mix64(key), static_cast<uint64_t>(value));
   }
+  void toggle(const GeneName& name, int64_t value) {
+    uint64_t hash = gene_hash(name, value);
+    (name.kind == GeneKind::kParameter ? parameter_hash_ : structure_hash_) ^= hash;
+  }
   std::map<GeneName, int64_t> genes_;
-  uint64_t hash_ = 0;
+  uint64_t structure_hash_ = 0;
+  uint64_t parameter_hash_ = 0;
 };
 
 }  // namespace coordinator

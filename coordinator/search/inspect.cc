@@ -56,13 +56,16 @@ std::string print_egraphs(const common::Graph& graph) {
 
 std::string print_candidates(const common::Graph& graph) {
   Spaces all(graph);
-  KernelTimes times(nullptr, representative_sizes(graph.symbols));
+  KernelTimes times(nullptr, representative_sizes(graph.symbols), nullptr, {"cpu"});
   std::string out;
   for (size_t r = 0; r < all.spaces.size(); ++r) {
     out += heading(all, r);
-    RegionSearch search(*all.spaces[r], times, 0);
+    auto search = RegionSearch::create(*all.spaces[r], times, 0, SearchStrategy::kModel);
+    for (const FusionDecision& decision : search->fusion_decisions()) {
+      out += common::cat("# fusion gate: ", print(decision), "\n");
+    }
     for (int k = 0; k < kCandidatesShown; ++k) {
-      auto candidate = search.propose();
+      auto candidate = search->propose();
       if (!candidate) break;
       out += common::cat("## candidate ", k, " ", candidate->fingerprint.short_hex(), ": ",
                          candidate->program->calls.size(), " calls of ",
@@ -78,7 +81,7 @@ common::Program default_program(const common::Graph& graph) {
   Spaces all(graph);
   std::vector<common::Program> programs;
   std::vector<const common::Program*> parts;
-  for (const auto& space : all.spaces) programs.push_back(space->decode({}).fused.program);
+  for (const auto& space : all.spaces) programs.push_back(space->decode({}).program);
   for (const auto& program : programs) parts.push_back(&program);
   return assemble(all.cut, parts);
 }

@@ -1,10 +1,12 @@
 #include "coordinator/search/job_search.h"
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 
 #include "common/base/cat.h"
 #include "common/base/clock.h"
+#include "common/base/log.h"
 #include "common/ir/graph_hash.h"
 #include "common/ir/roll.h"
 #include "common/ir/verify.h"
@@ -48,7 +50,8 @@ class Search final : public JobSearch {
       : options_(options),
         graph_(std::make_shared<const common::Graph>(graph)),
         hash_(common::graph_hash(graph)),
-        times_(measurements, representative_sizes(graph.symbols)) {
+        times_(measurements, representative_sizes(graph.symbols), options.priors.get(),
+               options.target) {
     common::SteadyClock clock;
     int64_t start = clock.now_ns();
     auto stage = [&](const char* name) {
@@ -67,10 +70,16 @@ class Search final : public JobSearch {
     }
     stage("saturate");
     for (size_t r = 0; r < spaces_.size(); ++r) {
-      searches_.push_back(std::make_unique<RegionSearch>(*spaces_[r], times_,
-                                                         common::combine64(options.seed + 1, r)));
+      searches_.push_back(RegionSearch::create(
+          *spaces_[r], times_, common::combine64(options.seed + 1, r), options.strategy));
       tried_.push_back(0);
       exhausted_.push_back(0);
+    }
+    for (size_t r = 0; r < searches_.size(); ++r) {
+      for (const FusionDecision& decision : searches_[r]->fusion_decisions()) {
+        common::log_debug(common::cat("fusion gate of ", options.target.name, ", region ", r, ": ",
+                                      print(decision)));
+      }
     }
     stage("decode");
     int64_t budget = std::max<int64_t>(1, options.budget);
@@ -107,6 +116,7 @@ class Search final : public JobSearch {
     s.candidates = static_cast<int64_t>(sent_.size());
     s.completed = completed_;
     s.budget = options_.budget;
+    s.learned = static_cast<int64_t>(applied_);
     s.best_ns = best_ ? static_cast<int64_t>(best_->result->report.total_ns) : estimate_ns();
     s.baseline_ns = baseline_ns();
     s.regions = static_cast<int64_t>(cut_.regions.size());
@@ -114,6 +124,14 @@ class Search final : public JobSearch {
     s.reused = times_.reused();
     return s;
   }
+
+  EffectTable lessons() const override {
+    EffectTable all = times_.effects().learned();
+    std::erase_if(all, [](const auto& entry) { return !is_general(entry.first); });
+    return all;
+  }
+
+  Program best_program() const override { return ranked_program(0); }
 
   common::Result<SearchOutcome> outcome() const override {
     LFARM_CHECK(done(), "the search is not done");
@@ -130,10 +148,21 @@ class Search final : public JobSearch {
     plan.buffers = program.buffers;
     plan.calls = program.calls;
     plan.kernels = report.kernels;
+    double predicted_ns = 0;
+    for (const common::Call& call : program.calls) {
+      predicted_ns += best_foretold_[static_cast<size_t>(call.kernel)];
+    }
+    for (size_t k = 0; k < std::min(plan.kernels.size(), best_foretold_.size()); ++k) {
+      plan.kernels[k].predicted_ns = std::llround(best_foretold_[k]);
+      if (k < report.kernel_ns.size()) {
+        plan.kernels[k].measured_ns = static_cast<int64_t>(report.kernel_ns[k]);
+      }
+    }
     plan.objects = report.objects;
     plan.provenance.best_ns = static_cast<int64_t>(report.total_ns);
     plan.provenance.baseline_ns = baseline_ns();
-    plan.provenance.predicted_ns = static_cast<int64_t>(best_->predicted_ns);
+    plan.provenance.predicted_ns = std::llround(predicted_ns);
+    plan.provenance.calibration = calibration_name(times_.calibration());
     plan.provenance.candidates = static_cast<int64_t>(sent_.size());
     plan.provenance.seed = options_.seed;
     plan.provenance.worker = best_->result->worker;
@@ -146,7 +175,6 @@ class Search final : public JobSearch {
     CandidateTask task;
     int region = -1;            // -1: the whole graph
     RegionCandidate candidate;  // of a region
-    double predicted_ns = 0;
     std::optional<CandidateResult> result;
   };
 
@@ -162,24 +190,17 @@ class Search final : public JobSearch {
   }
 
   void apply(const Sent& sent) {
-    if (sent.result->outcome != TaskOutcome::kOk) return;
+    bool is_ok = sent.result->outcome == TaskOutcome::kOk;
     const common::TaskReport& report = sent.result->report;
-    const Program& program = sent.task.payload.program;
-    if (report.kernel_ns.size() == program.kernels.size()) {
-      std::vector<char> recorded(program.kernels.size(), 0);
-      for (const common::Call& call : program.calls) {
-        auto k = static_cast<size_t>(call.kernel);
-        if (recorded[k]) continue;
-        recorded[k] = 1;
-        times_.record(program.kernels[k], call, static_cast<int64_t>(report.kernel_ns[k]));
-      }
-    }
+    if (is_ok) times_.record(sent.task.payload.program, report.kernel_ns);
     if (sent.region >= 0) {
-      searches_[static_cast<size_t>(sent.region)]->tell(sent.candidate,
-                                                        static_cast<double>(report.total_ns));
-    } else if (sent.task.payload.kind == TaskKind::kBaseline) {
+      searches_[static_cast<size_t>(sent.region)]->tell(
+          sent.candidate,
+          is_ok ? std::optional(static_cast<double>(report.total_ns)) : std::nullopt);
+    } else if (is_ok && sent.task.payload.kind == TaskKind::kBaseline) {
       baseline_error_ = report.baseline_error;
     }
+    times_.learn();
   }
 
   std::optional<CandidateTask> next() {
@@ -227,10 +248,10 @@ class Search final : public JobSearch {
     --region_budget_;
     Sent sent;
     sent.region = static_cast<int>(chosen);
-    sent.predicted_ns = candidate->predicted_ns;
     sent.task.graph = region_graphs_[chosen];
     sent.task.fingerprint = candidate->fingerprint;
     sent.task.payload.program = *candidate->program;
+    sent.task.predicted_ns = times_.estimate(*candidate->program).ns;
     if (searches_[chosen]->has_measurement()) {
       sent.task.payload.measure.give_up_ns =
           static_cast<uint64_t>(searches_[chosen]->best_ns() * kGiveUpFactor);
@@ -241,7 +262,9 @@ class Search final : public JobSearch {
 
   CandidateTask send_whole(TaskKind kind, Program program) {
     Sent sent;
-    sent.predicted_ns = times_.estimate(program).ns;
+    // Whatever earlier searches know of its kernels is asked for before its own measurements can
+    // have reached them.
+    sent.task.predicted_ns = times_.estimate(program).ns;
     sent.task.graph = graph_;
     sent.task.fingerprint = common::program_fingerprint(program);
     sent.task.payload.kind = kind;
@@ -266,17 +289,19 @@ class Search final : public JobSearch {
     return assemble(cut_, parts);
   }
 
+  Program ranked_program(size_t rank) const {
+    std::vector<Program> programs;
+    for (const auto& search : searches_) programs.push_back(search->ranked(rank));
+    std::vector<const Program*> parts;
+    for (const Program& program : programs) parts.push_back(&program);
+    return assemble(cut_, parts);
+  }
+
   void choose_finalists() {
     finalists_chosen_ = true;
     std::vector<common::Digest> known;
     for (int64_t rank = 0; rank < finalist_budget_; ++rank) {
-      std::vector<std::shared_ptr<const Program>> held;
-      std::vector<const Program*> parts;
-      for (const auto& search : searches_) {
-        held.push_back(search->ranked(static_cast<size_t>(rank)));
-        parts.push_back(held.back().get());
-      }
-      Program program = assemble(cut_, parts);
+      Program program = ranked_program(static_cast<size_t>(rank));
       common::Digest fingerprint = common::program_fingerprint(program);
       if (std::find(known.begin(), known.end(), fingerprint) != known.end()) continue;
       known.push_back(fingerprint);
@@ -303,6 +328,7 @@ class Search final : public JobSearch {
         return;
       }
     }
+    if (best_) best_foretold_ = times_.foretold(best_->task.payload.program);
     stage_ = Stage::kDone;
   }
 
@@ -362,6 +388,7 @@ class Search final : public JobSearch {
   bool finalists_chosen_ = false;
   bool fallback_sent_ = false;
   const Sent* best_ = nullptr;
+  std::vector<double> best_foretold_;  // of the best's kernels, when done
 };
 
 }  // namespace

@@ -16,14 +16,25 @@
 #include "common/plan/plan.h"
 #include "common/wire/messages.h"
 #include "common/wire/task.h"
+#include "coordinator/search/effects.h"
 
 namespace coordinator {
+
+// What proposes a region's candidates. All but the last exist to be compared with.
+enum class SearchStrategy : uint8_t {
+  kRandom,   // genes drawn at random
+  kGenetic,  // children of what worked, in no order
+  kModel,    // and predicted times decide which of them are sent
+};
 
 struct SearchOptions {
   int64_t budget = 64;  // candidates that may be sent to workers, baseline and finalists included
   uint64_t seed = 0;
   common::Target target;
   std::string policy{common::kDefaultPolicy};
+  SearchStrategy strategy = SearchStrategy::kModel;
+  // What earlier searches on the target learned; may be null.
+  std::shared_ptr<const EffectTable> priors;
 };
 
 // What became of a candidate. kInfra reaches the search only when the farm gave up retrying.
@@ -40,6 +51,7 @@ struct CandidateTask {
   std::shared_ptr<const common::Graph> graph;  // what the program must compute: a region or all
   // All but `graph`, the digest of the encoded graph, which whoever encodes it fills in.
   common::TaskPayload payload;
+  double predicted_ns = 0;  // from kernels measured so far and predictions for the others
 };
 
 // Measurements of earlier searches, by kernel fingerprint.
@@ -61,6 +73,7 @@ struct SearchStatus {
   int64_t budget = 0;
   int64_t best_ns = 0;  // of the whole graph; 0 while unknown. Before finalists: an estimate
   int64_t baseline_ns = 0;
+  int64_t learned = 0;     // results that the next proposal knows of
   int64_t regions = 0;     // distinct
   int64_t duplicates = 0;  // candidates that were not sent because their twin was
   int64_t reused = 0;      // kernels whose time was known from earlier searches
@@ -89,6 +102,10 @@ class JobSearch {
   // Ends early with the best that is known (a time budget ran out): only finalists follow.
   virtual void finish_now() = 0;
   virtual SearchStatus status() const = 0;
+  // The whole graph's program made of what is best now.
+  virtual common::Program best_program() const = 0;
+  // What this search's measurements say about kernels and schedules in general.
+  virtual EffectTable lessons() const = 0;
   // How long the preparation took, by stage.
   virtual const std::vector<StageTime>& preparation() const = 0;
   // After done(): the result, or kVerification / kInternal when not even the baseline worked.

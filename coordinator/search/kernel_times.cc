@@ -3,45 +3,170 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/base/random.h"
+#include "common/ir/graph_hash.h"
+#include "common/ir/kernel_identity.h"
 #include "coordinator/search/cost_model.h"
 
 namespace coordinator {
+namespace {
 
-std::optional<double> KernelTimes::known(const common::Digest& fingerprint) {
-  if (auto it = measured_.find(fingerprint); it != measured_.end()) return it->second;
-  if (!earlier_ || unknown_.count(fingerprint) != 0) return std::nullopt;
-  auto ns = earlier_->kernel_ns(fingerprint);
-  if (!ns) {
-    unknown_.insert(fingerprint);
-    return std::nullopt;
+constexpr size_t kSamplesMax = 15;
+constexpr size_t kCalibratedAfter = 8;  // kernels measured
+constexpr int kFailuresMax = 3;
+constexpr double kFailurePenalty = 1.5;
+
+}  // namespace
+
+KernelId KernelTimes::intern(const common::Kernel& kernel, const common::Digest& body,
+                             const common::Call& call) {
+  auto [it, is_new] = ids_.emplace(std::pair{kernel.form, body}, entries_.size());
+  if (is_new) {
+    Entry entry;
+    entry.traits = traits_of(kernel, body, call_symbols(call, sizes_));
+    entry.body = body;
+    entries_.push_back(std::move(entry));
   }
-  ++reused_;
-  return measured_.emplace(fingerprint, static_cast<double>(*ns)).first->second;
+  return it->second;
 }
 
-void KernelTimes::record(const common::Kernel& kernel, const common::Call& call, int64_t ns) {
-  auto measured = static_cast<double>(std::max<int64_t>(ns, 1));
-  if (!measured_.emplace(common::kernel_fingerprint(kernel), measured).second) return;
-  double predicted = predict_ns(kernel, call_symbols(call, sizes_));
-  log_ratio_sum_ += std::log(measured / predicted);
-  ++ratios_;
+// Puts a time among the variant's and keeps `best` the fastest median.
+void KernelTimes::note(KernelId id, ScheduleCode code, double ns) {
+  Entry& entry = entries_[id];
+  Variant& variant = entry.variants[code];
+  bool is_first = variant.samples.empty();
+  if (variant.samples.size() < kSamplesMax) {
+    variant.samples.insert(std::upper_bound(variant.samples.begin(), variant.samples.end(), ns),
+                           ns);
+  }
+  variant.tried = true;
+  double median = variant.samples[variant.samples.size() / 2];
+  if (is_first) {
+    variant.foretold = predicted(id, code);
+    effects_.add(features_of(entry.traits, code), std::log(ns / predict_ns(entry.traits, code)));
+  }
+  if (!entry.best || median < entry.best->ns) {
+    entry.best = Best{code, median};
+  } else if (entry.best->code == code) {
+    // It was the best and turned out slower.
+    for (const auto& [other, v] : entry.variants) {
+      if (v.samples.empty()) continue;
+      double m = v.samples[v.samples.size() / 2];
+      if (other == code || m < entry.best->ns) entry.best = Best{other, m};
+    }
+  }
+}
+
+void KernelTimes::record(KernelId id, ScheduleCode code, double ns) {
+  note(id, code, std::max(ns, 1.0));
+}
+
+void KernelTimes::record(const common::Program& program, const std::vector<uint64_t>& kernel_ns) {
+  if (kernel_ns.size() != program.kernels.size()) return;
+  std::vector<char> recorded(program.kernels.size(), 0);
+  for (const common::Call& call : program.calls) {
+    auto k = static_cast<size_t>(call.kernel);
+    if (recorded[k]) continue;
+    recorded[k] = 1;
+    const common::Kernel& kernel = program.kernels[k];
+    KernelId id = intern(kernel, common::graph_hash(kernel.body), call);
+    record(id, code_of(kernel.form, kernel.schedule), static_cast<double>(kernel_ns[k]));
+  }
+}
+
+void KernelTimes::blame(KernelId id, ScheduleCode code, size_t others) {
+  Entry& entry = entries_[id];
+  Variant& variant = entry.variants[code];
+  if (!variant.samples.empty()) return;
+  variant.failures += others == 0 ? kFailuresMax : 1;
+  ++entry.failures;
+  variant.tried = variant.failures >= kFailuresMax;
+}
+
+std::optional<double> KernelTimes::measured(KernelId id, ScheduleCode code) {
+  Entry& entry = entries_[id];
+  Variant& variant = entry.variants[code];
+  if (variant.samples.empty() && earlier_ != nullptr && !variant.asked) {
+    // Asked once: what others measure meanwhile must not change this search's course.
+    variant.asked = true;
+    auto ns = earlier_->kernel_ns(common::kernel_fingerprint(
+        entry.traits.form, schedule_of(entry.traits.form, code), entry.body));
+    if (ns) {
+      ++reused_;
+      note(id, code, static_cast<double>(std::max<int64_t>(*ns, 1)));
+    }
+  }
+  if (variant.samples.empty()) return std::nullopt;
+  return variant.samples[variant.samples.size() / 2];
+}
+
+bool KernelTimes::is_tried(KernelId id, ScheduleCode code) const {
+  const auto& variants = entries_[id].variants;
+  auto it = variants.find(code);
+  return it != variants.end() && it->second.tried;
+}
+
+std::optional<KernelTimes::Best> KernelTimes::best(KernelId id) const { return entries_[id].best; }
+
+double KernelTimes::predicted(KernelId id, ScheduleCode code) const {
+  return drawn(id, code, 0, 0);
+}
+
+double KernelTimes::drawn(KernelId id, ScheduleCode code, uint64_t draw, double temperature) const {
+  const Entry& entry = entries_[id];
+  std::vector<Feature> features = features_of(entry.traits, code);
+  double log_ns = std::log(predict_ns(entry.traits, code)) + effects_.mean(features);
+  if (temperature > 0) {
+    common::Random random(common::combine64(common::combine64(draw, id), code));
+    // The sum of three uniform numbers is nearly normal; its standard deviation is 1/2.
+    double normal = (random.unit() + random.unit() + random.unit() - 1.5) * 2;
+    log_ns += temperature * normal * effects_.deviation(features);
+  }
+  int failures = entry.best ? 0 : entry.failures;
+  if (auto it = entry.variants.find(code); it != entry.variants.end()) {
+    failures = std::max(failures, it->second.failures);
+  }
+  return std::exp(log_ns) * std::pow(kFailurePenalty, failures);
+}
+
+std::optional<double> KernelTimes::foretold(KernelId id, ScheduleCode code) const {
+  auto it = entries_[id].variants.find(code);
+  if (it == entries_[id].variants.end() || it->second.samples.empty()) return std::nullopt;
+  return it->second.foretold;
+}
+
+std::vector<double> KernelTimes::foretold(const common::Program& program) {
+  std::vector<double> times(program.kernels.size(), 0);
+  for (const common::Call& call : program.calls) {
+    const common::Kernel& kernel = program.kernels[static_cast<size_t>(call.kernel)];
+    KernelId id = intern(kernel, common::graph_hash(kernel.body), call);
+    times[static_cast<size_t>(call.kernel)] =
+        foretold(id, code_of(kernel.form, kernel.schedule)).value_or(0);
+  }
+  return times;
+}
+
+Calibration KernelTimes::calibration() const {
+  if (effects_.has_priors() || effects_.measurements() >= kCalibratedAfter) {
+    return Calibration::kMeasured;
+  }
+  return target_.name.rfind("cpu", 0) == 0 ? Calibration::kDefault : Calibration::kNone;
 }
 
 KernelTimes::Estimate KernelTimes::estimate(const common::Program& program) {
-  double scale = ratios_ == 0 ? 1 : std::exp(log_ratio_sum_ / static_cast<double>(ratios_));
-  std::vector<std::optional<double>> times;
-  for (const common::Kernel& kernel : program.kernels) {
-    times.push_back(known(common::kernel_fingerprint(kernel)));
-  }
   Estimate estimate;
+  std::vector<double> times(program.kernels.size(), -1);
   for (const common::Call& call : program.calls) {
-    auto& time = times[static_cast<size_t>(call.kernel)];
-    if (!time) {
-      estimate.measured = false;
-      time = scale * predict_ns(program.kernels[static_cast<size_t>(call.kernel)],
-                                call_symbols(call, sizes_));
+    auto k = static_cast<size_t>(call.kernel);
+    if (times[k] < 0) {
+      const common::Kernel& kernel = program.kernels[k];
+      KernelId id = intern(kernel, common::graph_hash(kernel.body), call);
+      ScheduleCode code = code_of(kernel.form, kernel.schedule);
+      auto known = measured(id, code);
+      if (!known) estimate.measured = false;
+      times[k] = known ? *known : predicted(id, code);
     }
-    estimate.ns += *time;
+    estimate.ns += times[k];
   }
   return estimate;
 }

@@ -1,26 +1,68 @@
 // What is known and guessed about kernels' running times within one search.
 #pragma once
 
+#include <limits>
 #include <map>
 #include <optional>
-#include <set>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "common/ir/llir.h"
+#include "common/plan/plan.h"
+#include "coordinator/search/effects.h"
 #include "coordinator/search/job_search.h"
+#include "coordinator/search/kernel_traits.h"
+#include "coordinator/search/schedule_space.h"
 
 namespace coordinator {
 
-// A measurement always outranks a prediction; predictions are scaled by how far off the measured
-// kernels' predictions were.
+// A body with a template, whatever its schedule; numbers are given in the order of interning.
+using KernelId = uint32_t;
+
+// A measurement always outranks a prediction; predictions are corrected by what measured kernels'
+// predictions were off by. Deterministic; not thread-safe.
 class KernelTimes {
  public:
-  // `earlier` may be null.
-  KernelTimes(const MeasurementSource* earlier, std::vector<int64_t> sizes)
-      : earlier_(earlier), sizes_(std::move(sizes)) {}
+  // Both may be null.
+  KernelTimes(const MeasurementSource* earlier, std::vector<int64_t> sizes,
+              const EffectTable* priors = nullptr, common::Target target = {})
+      : earlier_(earlier), sizes_(std::move(sizes)), target_(std::move(target)), effects_(priors) {}
 
-  // A kernel of a candidate was measured alone. The first measurement stays.
-  void record(const common::Kernel& kernel, const common::Call& call, int64_t ns);
+  // `body` is the graph_hash of the kernel's body; `call` gives its sizes.
+  KernelId intern(const common::Kernel& kernel, const common::Digest& body,
+                  const common::Call& call);
+  common::Template form(KernelId id) const { return entries_[id].traits.form; }
+
+  // A schedule was measured. Of several measurements the median counts.
+  void record(KernelId id, ScheduleCode code, double ns);
+  // All kernels of a program that was measured call by call.
+  void record(const common::Program& program, const std::vector<uint64_t>& kernel_ns);
+  // The schedule was in a candidate that failed, together with `others` untested ones.
+  void blame(KernelId id, ScheduleCode code, size_t others);
+  // Takes note that the schedule is on its way to a worker.
+  void mark_tried(KernelId id, ScheduleCode code) { entries_[id].variants[code].tried = true; }
+  // Predictions follow the measurements recorded so far.
+  void learn() { effects_.fit(); }
+
+  // Nothing when the schedule was measured neither here nor in an earlier search.
+  std::optional<double> measured(KernelId id, ScheduleCode code);
+  bool is_tried(KernelId id, ScheduleCode code) const;
+  struct Best {
+    ScheduleCode code = 0;
+    double ns = std::numeric_limits<double>::infinity();
+  };
+  // The fastest measured schedule; nothing while there is none.
+  std::optional<Best> best(KernelId id) const;
+  double predicted(KernelId id, ScheduleCode code) const;
+  // The prediction as it might be, given how little is known: equal arguments give equal times.
+  double drawn(KernelId id, ScheduleCode code, uint64_t draw, double temperature) const;
+
+  // What was predicted before the schedule was first measured; nothing while it is not measured.
+  std::optional<double> foretold(KernelId id, ScheduleCode code) const;
+  // Of a program whose kernels were recorded: foretold times, in the program's order, 0 for others.
+  std::vector<double> foretold(const common::Program& program);
+  Calibration calibration() const;
 
   struct Estimate {
     double ns = 0;         // of one run of the program
@@ -29,17 +71,31 @@ class KernelTimes {
   Estimate estimate(const common::Program& program);
   // Kernels whose time came from earlier searches.
   int64_t reused() const { return reused_; }
+  const EffectModel& effects() const { return effects_; }
 
  private:
-  std::optional<double> known(const common::Digest& fingerprint);
+  struct Variant {
+    std::vector<double> samples;  // sorted
+    bool tried = false;
+    bool asked = false;  // the earlier measurements
+    int failures = 0;
+    double foretold = 0;
+  };
+  struct Entry {
+    KernelTraits traits;
+    common::Digest body;
+    std::map<ScheduleCode, Variant> variants;
+    std::optional<Best> best;
+    int failures = 0;  // of any schedule, while none was measured
+  };
+  void note(KernelId id, ScheduleCode code, double ns);
 
   const MeasurementSource* earlier_;
   std::vector<int64_t> sizes_;
-  std::map<common::Digest, double> measured_;
-  // Asked for and not found: what others measure meanwhile must not change this search's course.
-  std::set<common::Digest> unknown_;
-  double log_ratio_sum_ = 0;  // of measured to predicted time
-  int64_t ratios_ = 0;
+  common::Target target_;
+  EffectModel effects_;
+  std::vector<Entry> entries_;
+  std::map<std::pair<common::Template, common::Digest>, KernelId> ids_;
   int64_t reused_ = 0;
 };
 

@@ -1,12 +1,12 @@
-// Steady-state genetic search over one region's programs.
+// The search over one region's programs: proposes candidates and learns from their times.
 #pragma once
 
 #include <memory>
 #include <optional>
-#include <set>
+#include <utility>
 #include <vector>
 
-#include "common/base/random.h"
+#include "coordinator/search/fusion_gate.h"
 #include "coordinator/search/kernel_times.h"
 #include "coordinator/search/region_space.h"
 
@@ -17,55 +17,43 @@ struct RegionCandidate {
   std::shared_ptr<const common::Program> program;
   common::Digest fingerprint;
   double predicted_ns = 0;
+  // The kernels in the program's order, and those among them that were never tried before.
+  std::vector<std::pair<KernelId, ScheduleCode>> kernels;
+  std::vector<size_t> untried;
 };
 
-// Proposes genomes: seeds first, then children of what worked, ranked by predicted time. Equal
-// programs are proposed once, whatever genomes they come from. Not thread-safe.
+// Equal programs are proposed once, whatever genomes they come from. Not thread-safe.
 class RegionSearch {
  public:
   // Borrows the space and the times.
-  RegionSearch(RegionSpace& space, KernelTimes& times, uint64_t seed);
+  static std::unique_ptr<RegionSearch> create(RegionSpace& space, KernelTimes& times, uint64_t seed,
+                                              SearchStrategy strategy);
+  virtual ~RegionSearch() = default;
 
   // Empty when nothing new was found in reasonable time.
-  std::optional<RegionCandidate> propose();
-  // A candidate ran and was right, and took this long.
-  void tell(const RegionCandidate& candidate, double ns);
+  virtual std::optional<RegionCandidate> propose() = 0;
+  // A candidate ran and was right, and took this long; or it failed. What its kernels took is
+  // recorded in the times before.
+  virtual void tell(const RegionCandidate& candidate, std::optional<double> ns) = 0;
   // The rank-th best known program (0 is the best); the default while nothing was measured.
-  std::shared_ptr<const common::Program> ranked(size_t rank) const;
+  virtual common::Program ranked(size_t rank) const = 0;
   // Time of the best, or of the default as predicted.
-  double best_ns() const;
-  bool has_measurement() const { return !population_.empty(); }
+  virtual double best_ns() const = 0;
+  virtual bool has_measurement() const = 0;
+  // What was decided before anything was measured.
+  const std::vector<FusionDecision>& fusion_decisions() const { return decisions_; }
   int64_t duplicates() const { return duplicates_; }
   // Programs whose time follows from measured kernels, so that they needed no run of their own.
   int64_t composed() const { return composed_; }
 
- private:
-  struct Individual {
-    RegionCandidate candidate;
-    double ns = 0;
-    std::vector<Site> sites;
-  };
-  RegionCandidate decode(const Genome& genome, std::vector<Site>* sites);
-  const Individual& tournament();
-  Genome child();
-  void mutate(Genome& genome, const std::vector<Site>& sites);
-  void make_seeds();
-  void insert(Individual individual);
-  std::optional<RegionCandidate> accept(RegionCandidate candidate);
-
-  RegionSpace& space_;
-  KernelTimes& times_;
-  common::Random random_;
-  std::vector<Genome> seeds_;
-  size_t next_seed_ = 0;
-  std::vector<Individual> population_;  // best first
-  std::set<common::Digest> seen_;
-  std::set<uint64_t> seen_genomes_;
-  std::shared_ptr<const common::Program> default_program_;
-  double default_ns_ = 0;
+ protected:
   int64_t duplicates_ = 0;
   int64_t composed_ = 0;
-  int64_t since_improvement_ = 0;
+  std::vector<FusionDecision> decisions_;
 };
+
+// Genes for which every contraction that can be is lowered one way, for all ways there are: what
+// searches begin with beside the default.
+std::vector<Genome> lowering_seeds(RegionSpace& space);
 
 }  // namespace coordinator

@@ -14,6 +14,8 @@ using common::Op;
 
 constexpr uint64_t kMaxNodes = 200'000;
 constexpr double kMaxSeconds = 20;
+constexpr size_t kRecentMax = 1'024;  // structures of a few kilobytes
+constexpr size_t kKernelsMax = 8'192;
 
 double weight_of(const Node& node, Lowering lowering) {
   switch (node.op) {
@@ -43,11 +45,8 @@ RegionSpace::RegionSpace(const common::Graph& region, const common::Clock& clock
   best_ = best_nodes(*saturated_.graph, [this](NodeId node) { return node_cost(node); });
   decoder_ = std::make_unique<Decoder>(*saturated_.graph, best_);
   Selected all = select_all(region_);
-  plain_ = build_program(all, plain_stores(all),
-                         [](ClassId, common::Template, const common::ScheduleChoice& c) {
-                           return c.values[0];
-                         })
-               .program;
+  KernelMemo memo;
+  plain_ = whole_program(fuse(all, plain_stores(all), memo));
 }
 
 double RegionSpace::node_cost(NodeId id) const {
@@ -113,8 +112,9 @@ Selected RegionSpace::select(const Genome& genome, std::vector<Site>& sites) {
     selected.graph.nodes.push_back(std::move(node));
     selected.lowering.push_back(heads.lowering(head));
     selected.gene.push_back(cls);
+    selected.choice.push_back(selection.nodes[k]);
 
-    Site site{{GeneKind::kChoice, cls, 0}, static_cast<int64_t>(selection.nodes[k]), {}};
+    Site site{{GeneKind::kChoice, cls, 0}, static_cast<int64_t>(selection.nodes[k]), {}, head};
     graph.for_each_node(cls, [&](NodeId n) {
       if (heads.lowering(graph.head(n)) == Lowering::kAbstract) return;
       for (ClassId child : graph.children(n)) {
@@ -132,42 +132,85 @@ Selected RegionSpace::select(const Genome& genome, std::vector<Site>& sites) {
   return selected;
 }
 
-Decoded RegionSpace::decode(const Genome& genome) {
-  Decoded result;
-  Selected selected = select(genome, result.sites);
+GeneName parameter_gene(ClassId root, common::Template form, size_t index) {
+  return {GeneKind::kParameter, root,
+          static_cast<uint32_t>(index) + 16 * static_cast<uint32_t>(form)};
+}
+
+namespace {
+
+// Bodies and how calls connect them; all else follows from these.
+common::Digest structure_digest(const FusedProgram& fused) {
+  common::Hasher hasher;
+  for (const auto& built : fused.kernels) {
+    hasher.u64(static_cast<uint64_t>(built->kernel.form)).digest(built->body);
+  }
+  for (const common::Call& call : fused.shell.calls) {
+    hasher.i64(call.kernel).u64(call.inputs.size()).u64(call.outputs.size());
+    for (int buffer : call.inputs) hasher.i64(buffer);
+    for (int buffer : call.outputs) hasher.i64(buffer);
+  }
+  return hasher.finish();
+}
+
+}  // namespace
+
+std::shared_ptr<const Structure> RegionSpace::structure(const Genome& genome) {
+  auto it = recent_.find(genome.structure_hash());
+  if (it != recent_.end()) return it->second;
+  auto result = std::make_shared<Structure>();
+  Selected selected = select(genome, result->sites);
   Stores stores = default_stores(selected);
   for (size_t i = 0; i < stores.size(); ++i) {
     if (!is_computed(selected.graph.nodes[i])) continue;
     GeneName name{GeneKind::kStore, selected.gene[i], 0};
     if (auto gene = genome.get(name)) stores[i] = *gene != 0;
-    result.sites.push_back({name, stores[i] != 0, {0, 1}});
+    Head head = saturated_.graph->head(selected.choice[i]);
+    result->sites.push_back({name, stores[i] != 0, {0, 1}, head});
   }
   repair_stores(selected, stores);
-  auto parameter_index = [](common::Template form, std::string_view name) {
-    const auto& choices = common::schedule_parameters(form);
-    auto it = std::find_if(choices.begin(), choices.end(),
-                           [&](const common::ScheduleChoice& c) { return c.name == name; });
-    return static_cast<uint32_t>(it - choices.begin()) + 16 * static_cast<uint32_t>(form);
-  };
-  auto schedule = [&](ClassId root, common::Template form, const common::ScheduleChoice& choice) {
-    auto gene = genome.get({GeneKind::kParameter, root, parameter_index(form, choice.name)});
-    bool fits =
-        gene && std::find(choice.values.begin(), choice.values.end(), *gene) != choice.values.end();
-    return fits ? *gene : choice.values[0];
-  };
-  result.fused = build_program(selected, stores, schedule);
-  common::Status status = common::verify(result.fused.program);
+  if (kernels_.size() >= kKernelsMax) kernels_.clear();
+  result->fused = fuse(selected, stores, kernels_);
+  result->fingerprint = structure_digest(result->fused);
+  if (recent_.size() >= kRecentMax) recent_.clear();
+  recent_[genome.structure_hash()] = result;
+  return result;
+}
+
+common::Program RegionSpace::program(const Structure& structure,
+                                     const std::vector<ScheduleCode>& codes) {
+  common::Program program = whole_program(structure.fused);
+  for (size_t k = 0; k < codes.size(); ++k) {
+    program.kernels[k].schedule = schedule_of(program.kernels[k].form, codes[k]);
+  }
+  common::Status status = common::verify(program);
   LFARM_CHECK(status.ok(), "a genome decoded to an invalid program: " +
                                (status.ok() ? "" : status.error().message));
-  for (const KernelRoot& root : result.fused.roots) {
-    for (const common::ScheduleChoice& choice : common::schedule_parameters(root.form)) {
-      result.sites.push_back(
-          {{GeneKind::kParameter, root.gene, parameter_index(root.form, choice.name)},
-           schedule(root.gene, root.form, choice),
-           choice.values});
+  return program;
+}
+
+Decoded RegionSpace::decode(const Genome& genome) {
+  std::shared_ptr<const Structure> structure = this->structure(genome);
+  std::vector<ScheduleCode> codes;
+  std::vector<Site> sites = structure->sites;
+  for (size_t k = 0; k < structure->fused.kernels.size(); ++k) {
+    common::Template form = structure->fused.kernels[k]->kernel.form;
+    const auto& choices = common::schedule_parameters(form);
+    ScheduleCode code = 0;
+    for (size_t p = 0; p < choices.size(); ++p) {
+      const auto& values = choices[p].values;
+      Site site{parameter_gene(structure->fused.genes[k], form, p), values[0], values, 0};
+      auto gene = genome.get(site.name);
+      auto value = gene ? std::find(values.begin(), values.end(), *gene) : values.end();
+      if (value != values.end()) {
+        site.current = *value;
+        code = with_digit(form, code, p, static_cast<size_t>(value - values.begin()));
+      }
+      sites.push_back(std::move(site));
     }
+    codes.push_back(code);
   }
-  return result;
+  return {program(*structure, codes), std::move(sites)};
 }
 
 }  // namespace coordinator

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "common/base/clock.h"
@@ -9,6 +10,7 @@
 #include "coordinator/rules/saturate.h"
 #include "coordinator/search/fusion.h"
 #include "coordinator/search/genome.h"
+#include "coordinator/search/schedule_space.h"
 
 namespace coordinator {
 
@@ -17,12 +19,23 @@ struct Site {
   GeneName name;
   int64_t current = 0;
   std::vector<int64_t> values;  // at least two
+  Head head = 0;                // of choices and stores: the operation that is chosen for the class
+};
+
+// What the choices and stores of a genome come to: programs that differ in schedules only.
+struct Structure {
+  FusedProgram fused;
+  common::Digest fingerprint;  // of kernels and calls, whatever the schedules
+  std::vector<Site> sites;     // choices and stores
 };
 
 struct Decoded {
-  FusedProgram fused;
+  common::Program program;
   std::vector<Site> sites;
 };
+
+// The gene that holds parameter `index` of the template's, for the kernel rooted at the class.
+GeneName parameter_gene(ClassId root, common::Template form, size_t index);
 
 // Not thread-safe.
 class RegionSpace {
@@ -32,6 +45,11 @@ class RegionSpace {
   // Any genome gives a verified, acyclic program: genes that do not fit are ignored or repaired.
   // Costs what the chosen graph holds, not what the e-graph holds.
   Decoded decode(const Genome& genome);
+  // The same without schedules. Recently decoded structures and kernels are remembered.
+  std::shared_ptr<const Structure> structure(const Genome& genome);
+  // One code per kernel of the structure. The program is verified.
+  static common::Program program(const Structure& structure,
+                                 const std::vector<ScheduleCode>& codes);
   // The region as the model says it, one kernel per operation.
   const common::Program& plain() const { return plain_; }
   const common::Graph& graph() const { return region_; }
@@ -46,6 +64,8 @@ class RegionSpace {
   Saturated saturated_;
   BestNodes best_;
   std::unique_ptr<Decoder> decoder_;
+  std::unordered_map<uint64_t, std::shared_ptr<const Structure>> recent_;  // by structure_hash
+  KernelMemo kernels_;
   common::Program plain_;
 };
 

@@ -6,6 +6,7 @@
 #include "common/base/cat.h"
 #include "common/base/log.h"
 #include "common/wire/ir_codec.h"
+#include "coordinator/service/lessons.h"
 
 namespace coordinator::service {
 
@@ -146,6 +147,11 @@ void Job::step_done(common::Result<StepResult> step) {
     if (phase_ == Phase::kSearching) send(std::move(candidate));
   }
   if (phase_ != Phase::kSearching) return;
+  if (step->outcome) {
+    Status kept = keep_lessons(env_.store, request_.key.target.name, step->lessons);
+    if (!kept.ok())
+      common::log_warning(cat("cannot keep what was learned: ", kept.error().message));
+  }
   if (step->outcome) return finish_search(std::move(*step->outcome));
   if (is_waiting_ && sent_.empty()) {
     fail(common::internal_error("the search neither proposes candidates nor ends"));
@@ -302,7 +308,10 @@ Status Job::adopt(const common::TaskReport& report) {
     if (made == report.kernels.end()) {
       return common::internal_error("the finalist's second run lacks a kernel of the plan");
     }
+    common::PlanKernel times = kernel;
     kernel = *made;
+    kernel.predicted_ns = times.predicted_ns;
+    kernel.measured_ns = times.measured_ns;
   }
   plan.objects = report.objects;
   LFARM_RETURN_IF_ERROR(common::verify(plan));

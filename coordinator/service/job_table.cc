@@ -9,6 +9,7 @@
 #include "common/base/log.h"
 #include "common/ir/graph_hash.h"
 #include "common/wire/ir_codec.h"
+#include "coordinator/service/lessons.h"
 #include "coordinator/service/measurements.h"
 
 namespace coordinator::service {
@@ -306,7 +307,10 @@ void JobTable::prepare(Job& job) {
     Result<std::unique_ptr<JobSearch>> search =
         guarded<std::unique_ptr<JobSearch>>([&]() -> Result<std::unique_ptr<JobSearch>> {
           LFARM_ASSIGN_OR_RETURN(common::Graph decoded, common::decode_graph(graph.bytes));
-          return create(decoded, options, prepared->measurements.get());
+          SearchOptions informed = options;
+          informed.priors =
+              std::make_shared<const EffectTable>(load_lessons(store, informed.target.name));
+          return create(decoded, informed, prepared->measurements.get());
         });
     std::optional<Error> error;
     if (search.ok()) {

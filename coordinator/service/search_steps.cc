@@ -39,7 +39,10 @@ StepResult SearchSteps::advance_unguarded(StepRequest& request) {
     }
   }
   step.status = search_->status();
-  if (search_->done()) step.outcome = search_->outcome();
+  if (search_->done()) {
+    step.outcome = search_->outcome();
+    step.lessons = search_->lessons();
+  }
   return step;
 }
 

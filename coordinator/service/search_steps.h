@@ -36,6 +36,7 @@ struct StepResult {
   SearchStatus status;
   // When the search is done.
   std::optional<common::Result<SearchOutcome>> outcome;
+  EffectTable lessons;
 };
 
 // Used by one thread at a time.

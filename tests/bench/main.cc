@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/bench/bench.h"
+#include "tests/bench/cpu_device.h"
 
 namespace bench {
 
@@ -18,15 +19,20 @@ double peak_mb() {
 }  // namespace bench
 
 int main(int argc, char** argv) {
+  if (bench::is_executor_child(argc, argv)) return bench::serve_as_executor_child();
   std::vector<std::string> arguments(argv + 1, argv + argc);
   std::string command = arguments.empty() ? "" : arguments[0];
   if (!arguments.empty()) arguments.erase(arguments.begin());
   if (command == "stages") return bench::run_stages(arguments);
   if (command == "egraph") return bench::run_egraph(arguments);
-  std::fprintf(stderr,
-               "usage: lfarm-bench stages MODEL.pt2...\n"
-               "       lfarm-bench egraph --suite mathmicroN|acN|chainN [--explain]\n"
-               "       lfarm-bench egraph --layers\n"
-               "       lfarm-bench egraph --rules MODEL.pt2...\n");
+  if (command == "search") return bench::run_search(arguments);
+  std::fprintf(
+      stderr,
+      "usage: lfarm-bench stages MODEL.pt2...\n"
+      "       lfarm-bench egraph --suite mathmicroN|acN|chainN [--explain]\n"
+      "       lfarm-bench egraph --layers\n"
+      "       lfarm-bench egraph --rules MODEL.pt2...\n"
+      "       lfarm-bench search [--micro] [--device sim|cpu] [--model MODEL.pt2]... [--seeds N]\n"
+      "                          [--budget N] [--update] [--strategy NAME]...\n");
   return command == "--help" ? 0 : 2;
 }

@@ -60,7 +60,7 @@ Program with_contractions(coordinator::RegionSpace& space, coordinator::Lowering
       if (saturated.heads->lowering(head) == lowering) genome.set(site.name, value);
     }
   }
-  return space.decode(genome).fused.program;
+  return space.decode(genome).program;
 }
 
 std::vector<LoweringUnderTest> lowerings() {

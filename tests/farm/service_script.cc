@@ -92,6 +92,8 @@ class Script final : public JobSearch {
     status.reused = reused_;
     return status;
   }
+  EffectTable lessons() const override { return {}; }
+  common::Program best_program() const override { return one_kernel(*graph_, 0); }
   const std::vector<StageTime>& preparation() const override { return preparation_; }
   common::Result<SearchOutcome> outcome() const override {
     if (last_->outcome != TaskOutcome::kOk) {

@@ -72,12 +72,12 @@ TEST_P(Programs, RandomGenomesComputeTheirRegion) {
       common::Random random(seed);
       Genome genome = random_genome(space, random, static_cast<int>(seed * 4));
       Decoded decoded = space.decode(genome);
-      auto actual = interpret_program(decoded.fused.program, inputs, sizes);
+      auto actual = interpret_program(decoded.program, inputs, sizes);
       ASSERT_TRUE(actual.ok()) << actual.error().message << "\n"
-                               << common::print(decoded.fused.program);
+                               << common::print(decoded.program);
       EXPECT_LT(largest_difference(*actual, *expected), 2e-2)
           << "region " << r << " seed " << seed << "\n"
-          << common::print(decoded.fused.program);
+          << common::print(decoded.program);
     }
   }
 }
@@ -93,7 +93,7 @@ TEST_P(Programs, AssembledProgramsComputeTheModel) {
   std::vector<const common::Program*> plain, best;
   for (const Region& region : cut.regions) {
     spaces.push_back(std::make_unique<RegionSpace>(region.graph, clock));
-    chosen.push_back(spaces.back()->decode({}).fused.program);
+    chosen.push_back(spaces.back()->decode({}).program);
   }
   for (size_t r = 0; r < spaces.size(); ++r) {
     plain.push_back(&spaces[r]->plain());

@@ -13,6 +13,7 @@
 #include "coordinator/service/blob_table.h"
 #include "coordinator/service/clients.h"
 #include "coordinator/service/job_journal.h"
+#include "coordinator/service/lessons.h"
 #include "coordinator/service/stage_clock.h"
 
 namespace coordinator::service {
@@ -66,14 +67,14 @@ class JournalTest : public testing::Test {
     if (!made.ok()) throw std::runtime_error(made.error().message);
     return std::move(made).value();
   }
+  common::ScratchDirectory scratch_;
+
+ protected:
   std::unique_ptr<cache::Store> open() {
     auto store = cache::Store::open(scratch_.path());
     if (!store.ok()) throw std::runtime_error(store.error().message);
     return std::move(store).value();
   }
-  common::ScratchDirectory scratch_;
-
- protected:
   std::unique_ptr<cache::Store> store_;
 };
 
@@ -127,6 +128,24 @@ TEST_F(JournalTest, DamagedResultsAreLeftOutAndDamagedRequestsRefused) {
   ASSERT_TRUE(records.ok());
   ASSERT_TRUE(store_->append_job("job-8", *records, false).ok());
   EXPECT_FALSE(read_journal(*store_, "job-8").ok());
+}
+
+TEST_F(JournalTest, LessonsAddUpPerTargetAndOutliveTheStore) {
+  ASSERT_TRUE(keep_lessons(*store_, "cpu-a", {{7, {0.5, 10}}, {8, {-1, 2}}}).ok());
+  ASSERT_TRUE(keep_lessons(*store_, "cpu-a", {{7, {-0.5, 30}}}).ok());
+  store_.reset();
+  store_ = open();
+  EffectTable expected{{7, {-0.25, 40}}, {8, {-1, 2}}};
+  EXPECT_EQ(load_lessons(*store_, "cpu-a"), expected);
+  EXPECT_TRUE(load_lessons(*store_, "cpu-b").empty());
+}
+
+TEST_F(JournalTest, DamagedLessonsTeachNothing) {
+  ASSERT_TRUE(keep_lessons(*store_, "cpu-a", {{7, {0.5, 10}}}).ok());
+  auto bytes = store_->get_named("effects-1/cpu-a");
+  ASSERT_TRUE(bytes.ok() && bytes->has_value());
+  ASSERT_TRUE(store_->put_named("effects-1/cpu-a", (*bytes)->substr(0, 20)).ok());
+  EXPECT_TRUE(load_lessons(*store_, "cpu-a").empty());
 }
 
 TEST(BlobTable, HoldsEachBlobOnceAndWithinItsBound) {

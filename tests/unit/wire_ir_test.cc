@@ -100,6 +100,8 @@ PlanKernel sample_code(int object) {
   kernel.units = floor_div(Expr::symbol(0) + 63, 64);
   kernel.scratch_bytes = 4 * Expr::symbol(0);
   kernel.in_place_input = 1;
+  kernel.predicted_ns = 900;
+  kernel.measured_ns = 1100;
   return kernel;
 }
 
@@ -128,7 +130,8 @@ Plan sample_plan() {
   plan.calls[1].kernel = 1;
   plan.objects = {digest_of("object")};
   plan.kernels = {sample_code(0), sample_gemm()};
-  plan.provenance = {1200, 3400, 1100, 57, 9, 1'700'000'000'000'000'000, "farm-1", "worker-7"};
+  plan.provenance = {1200,     3400,       1100,      57, 9, 1'700'000'000'000'000'000,
+                     "farm-1", "worker-7", "measured"};
   return plan;
 }
 

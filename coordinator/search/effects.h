@@ -1,0 +1,68 @@
+// Learns by what factor a kernel's kind and schedule change its time against the prediction.
+//
+// The logarithm of measured to predicted time is a sum of effects, one per feature that a kernel
+// has ("tile", "mr = 6", "mr = 6 where there are few rows"). Effects are fitted by ridge regression
+// (coordinate descent), drawn towards what earlier searches found.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+namespace coordinator {
+
+using Feature = uint64_t;
+
+// What searches learned, for later searches: mean effects and over how many measurements.
+struct Effect {
+  double mean = 0;
+  double count = 0;
+  friend bool operator==(const Effect&, const Effect&) = default;
+};
+using EffectTable = std::map<Feature, Effect>;
+
+// Adds what a search found out to what was known.
+void merge_effects(EffectTable& into, const EffectTable& learned);
+
+// Deterministic; not thread-safe.
+class EffectModel {
+ public:
+  // `priors` may be null.
+  explicit EffectModel(const EffectTable* priors);
+
+  // A measurement. Effects follow with the next fit().
+  void add(std::span<const Feature> features, double log_ratio);
+  void fit();
+  double mean(std::span<const Feature> features) const;
+  // Standard deviation of what mean() gives.
+  double deviation(std::span<const Feature> features) const;
+  size_t measurements() const { return measurements_; }
+  bool has_priors() const { return priors_ != nullptr && !priors_->empty(); }
+  // The effects that this search's own measurements speak for.
+  EffectTable learned() const;
+
+ private:
+  struct Weight {
+    Feature feature = 0;
+    double value = 0;
+    double prior = 0;
+    double pull = 1;               // towards the prior, in measurements
+    std::vector<uint32_t> points;  // that have the feature
+  };
+  struct Prior {
+    double mean;
+    double pull;
+  };
+  Prior prior_of(Feature feature) const;
+
+  const EffectTable* priors_;
+  std::unordered_map<Feature, uint32_t> index_;
+  std::vector<Weight> weights_;
+  std::vector<double> residuals_;  // of each measurement, under the present effects
+  size_t measurements_ = 0;
+  size_t fitted_ = 0;
+};
+
+}  // namespace coordinator

@@ -1,0 +1,188 @@
+#include "coordinator/search/kernel_traits.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/base/hash64.h"
+
+namespace coordinator {
+namespace {
+
+using common::Node;
+using common::Op;
+using common::Template;
+
+// Features of one body are of no use to other searches: they hold this bit.
+constexpr Feature kOwn = Feature{1} << 63;
+
+double extent(const common::Expr& size, const std::vector<int64_t>& symbols) {
+  return static_cast<double>(std::max<int64_t>(1, size.evaluate(symbols)));
+}
+
+bool reads_across(const Node& node) {
+  const common::View& view = common::attr<common::ViewAttr>(node).view;
+  int last = static_cast<int>(node.shape.size()) - 1;
+  for (size_t k = 0; k + 1 < view.index.size(); ++k) {
+    if (view.index[k].uses({common::Var::Kind::kIndex, last})) return true;
+  }
+  return false;
+}
+
+void note_contraction(const common::Graph& body, const Node& node,
+                      const std::vector<int64_t>& symbols, KernelTraits& traits) {
+  const auto& c = common::attr<common::ContractAttr>(node);
+  auto holds = [](const std::vector<int>& labels, int label) {
+    return std::find(labels.begin(), labels.end(), label) != labels.end();
+  };
+  for (size_t k = 0; k < c.a.size(); ++k) {
+    double size = extent(body.node(node.operands[0]).shape[k], symbols);
+    if (!holds(c.out, c.a[k])) {
+      traits.k *= size;
+    } else if (!holds(c.b, c.a[k])) {
+      traits.m *= size;
+    }
+  }
+  for (size_t k = 0; k < c.b.size(); ++k) {
+    if (!holds(c.a, c.b[k])) traits.n *= extent(body.node(node.operands[1]).shape[k], symbols);
+  }
+}
+
+uint64_t size_class(double size, double step) {
+  return static_cast<uint64_t>(std::lround(std::log2(std::max(size, 1.0)) / step));
+}
+
+uint64_t few(int count, int most) { return static_cast<uint64_t>(std::min(count, most)); }
+
+// Collects features of one kernel.
+class Features {
+ public:
+  explicit Features(Template form) : form_(common::mix64(static_cast<uint64_t>(form) + 77)) {
+    add({});
+  }
+  void add(std::initializer_list<uint64_t> parts) {
+    uint64_t key = form_;
+    for (uint64_t part : parts) key = common::combine64(key, part);
+    all_.push_back(key & ~kOwn);
+  }
+  void add_own(std::initializer_list<uint64_t> parts) {
+    add(parts);
+    all_.back() |= kOwn;
+  }
+  std::vector<Feature> take() { return std::move(all_); }
+
+ private:
+  uint64_t form_;
+  std::vector<Feature> all_;
+};
+
+// The position of a parameter among its template's.
+enum LoopsParameter : size_t { kStage, kUnroll, kVector };
+enum TileParameter : size_t { kKc, kMc, kMr, kNc, kNr };
+
+void loops_features(const KernelTraits& t, ScheduleCode code, Features& features) {
+  auto digit = [&](size_t k) { return schedule_digit(t.form, code, k); };
+  uint64_t kind = few(t.reductions, 2) * 2 + (t.jumps ? 1 : 0);
+  uint64_t row = size_class(t.row, 2);
+  uint64_t operations = size_class(t.operations, 1.5);
+  features.add({1, kind});
+  features.add({2, kind, row});
+  features.add({3, kind, operations, t.profile.hard_ops > 0 ? 1u : 0u});
+  features.add({4, kUnroll, digit(kUnroll)});
+  features.add({4, kVector, digit(kVector)});
+  features.add({4, kStage, digit(kStage)});
+  features.add({5, kind, kUnroll, digit(kUnroll)});
+  features.add({5, kind, kVector, digit(kVector)});
+  features.add({5, few(t.reductions, 3), kStage, digit(kStage)});
+  features.add({6, row, kind, digit(kVector), digit(kUnroll)});
+  features.add({7, operations, kind, digit(kVector)});
+  features.add({8, operations, kind, digit(kUnroll)});
+}
+
+void tile_features(const KernelTraits& t, ScheduleCode code, Features& features) {
+  auto digit = [&](size_t k) { return schedule_digit(t.form, code, k); };
+  uint64_t rows = size_class(t.m, 2), columns = size_class(t.n, 2), summed = size_class(t.k, 2);
+  features.add({1, rows});
+  features.add({2, columns});
+  features.add({3, summed});
+  features.add({4, size_class(t.m * t.n * t.k, 4)});
+  for (size_t k : {kKc, kMc, kMr, kNc, kNr}) features.add({5, k, digit(k)});
+  features.add({6, rows, digit(kMr)});
+  features.add({7, columns, digit(kNr)});
+  features.add({8, summed, digit(kKc)});
+  features.add({9, rows, digit(kMc)});
+  features.add({10, columns, digit(kNc)});
+  features.add({11, digit(kMr), digit(kNr)});
+  features.add({12, digit(kKc), digit(kNr)});
+}
+
+}  // namespace
+
+bool is_general(Feature feature) { return (feature & kOwn) == 0; }
+
+KernelTraits traits_of(const common::Kernel& kernel, const common::Digest& body,
+                       const std::vector<int64_t>& symbols) {
+  KernelTraits traits;
+  traits.form = kernel.form;
+  traits.body = body.prefix64();
+  traits.profile = profile_kernel(kernel, symbols);
+  common::Kernel plain{kernel.form, {}, kernel.body};
+  traits.predicted_ns = predict_ns(plain, symbols);
+  const common::Graph& graph = kernel.body;
+  const common::Shape& shape = graph.node(graph.outputs[0].node).shape;
+  if (!shape.empty()) traits.row = extent(shape.back(), symbols);
+  for (const Node& node : graph.nodes) {
+    switch (node.op) {
+      case Op::kInput:
+      case Op::kConstant:
+      case Op::kIota:
+        break;
+      case Op::kView:
+        traits.jumps = traits.jumps || reads_across(node);
+        break;
+      case Op::kContract:
+        note_contraction(graph, node, symbols, traits);
+        break;
+      case Op::kReduce:
+      case Op::kSoftmax:
+      case Op::kNorm:
+        ++traits.reductions;
+        ++traits.operations;
+        break;
+      default:
+        ++traits.operations;
+    }
+  }
+  return traits;
+}
+
+double predict_ns(const KernelTraits& traits, ScheduleCode code) {
+  if (traits.form != Template::kTile) return traits.predicted_ns;
+  const auto& choices = common::schedule_parameters(traits.form);
+  auto waste = [&](size_t parameter, double size) {
+    size_t digit = schedule_digit(traits.form, code, parameter);
+    if (digit == 0) return 1.0;  // the generator fits it to the size
+    auto step = static_cast<double>(choices[parameter].values[digit]);
+    return std::ceil(size / step) * step / size;
+  };
+  return traits.predicted_ns * waste(kMr, traits.m) * waste(kNr, traits.n);
+}
+
+std::vector<Feature> features_of(const KernelTraits& traits, ScheduleCode code) {
+  Features features(traits.form);
+  // What holds where launching takes all the time says little about large kernels.
+  features.add({20, size_class(traits.predicted_ns, 1.5)});
+  features.add({21, size_class(traits.predicted_ns, 3)});
+  if (traits.form == Template::kLoops) loops_features(traits, code, features);
+  if (traits.form == Template::kTile) tile_features(traits, code, features);
+  if (traits.form == Template::kGemm) {
+    features.add({1, size_class(traits.m * traits.n * traits.k, 3)});
+    features.add({2, size_class(traits.m, 2)});
+  }
+  features.add_own({traits.body});
+  for (size_t k = 0; k < common::schedule_parameters(traits.form).size(); ++k) {
+    features.add_own({traits.body, k, schedule_digit(traits.form, code, k)});
+  }
+  return features.take();
+}
+
+}  // namespace coordinator

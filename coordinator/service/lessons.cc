@@ -1,0 +1,48 @@
+#include "coordinator/service/lessons.h"
+
+#include <cmath>
+
+#include "cache/store/records.h"
+#include "common/base/cat.h"
+
+namespace coordinator::service {
+namespace {
+
+// The number changes with the features' meaning: old lessons would be about something else.
+std::string name_of(const std::string& target) { return common::cat("effects-1/", target); }
+
+}  // namespace
+
+EffectTable load_lessons(cache::Store& store, const std::string& target) {
+  auto bytes = store.get_named(name_of(target));
+  if (!bytes.ok() || !bytes->has_value()) return {};
+  EffectTable table;
+  cache::FieldReader reader(**bytes);
+  while (reader.ok() && !reader.done()) {
+    Feature feature = reader.u64();
+    Effect effect;
+    effect.mean = reader.f64();
+    effect.count = reader.f64();
+    bool is_sound = reader.ok() && std::isfinite(effect.mean) && std::isfinite(effect.count) &&
+                    effect.count > 0;
+    if (!is_sound) return {};
+    table[feature] = effect;
+  }
+  return table;
+}
+
+common::Status keep_lessons(cache::Store& store, const std::string& target,
+                            const EffectTable& learned) {
+  if (learned.empty()) return {};
+  EffectTable table = load_lessons(store, target);
+  merge_effects(table, learned);
+  std::string bytes;
+  for (const auto& [feature, effect] : table) {
+    cache::append_u64(bytes, feature);
+    cache::append_f64(bytes, effect.mean);
+    cache::append_f64(bytes, effect.count);
+  }
+  return store.put_named(name_of(target), bytes);
+}
+
+}  // namespace coordinator::service

@@ -1,0 +1,19 @@
+// What searches learned about a target's kernels in general, kept in the store beside the
+// measurements it came from, so that every job's search helps the next one's.
+#pragma once
+
+#include <string>
+
+#include "cache/store/store.h"
+#include "coordinator/search/effects.h"
+
+namespace coordinator::service {
+
+// Empty while nothing was learned, or when what the store holds cannot be read. Thread-safe.
+EffectTable load_lessons(cache::Store& store, const std::string& target);
+// Merges a finished search's lessons into what is kept. Not to be called for one target by two
+// threads at once.
+common::Status keep_lessons(cache::Store& store, const std::string& target,
+                            const EffectTable& learned);
+
+}  // namespace coordinator::service

@@ -1,0 +1,240 @@
+// Searches on a simulated device: if these fail, more budget can end in a worse plan, plans depend
+// on who measured first, or what was learned is lost or not used.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "clients/pt2/translate.h"
+#include "common/base/clock.h"
+#include "common/base/random.h"
+#include "common/ir/roll.h"
+#include "common/wire/ir_codec.h"
+#include "coordinator/search/fusion_gate.h"
+#include "coordinator/search/job_search.h"
+#include "coordinator/search/regions.h"
+#include "tests/bench/simulated_device.h"
+
+namespace coordinator {
+namespace {
+
+using bench::SimulatedDevice;
+
+const common::Graph& model(const std::string& name) {
+  static std::map<std::string, common::Graph> known;
+  auto it = known.find(name);
+  if (it == known.end()) {
+    auto loaded =
+        clients::load_model(std::string(LFARM_TEST_DATA) + "/models/" + name + "/model.pt2");
+    EXPECT_TRUE(loaded.ok()) << loaded.error().message;
+    it = known.emplace(name, std::move(loaded->graph)).first;
+  }
+  return it->second;
+}
+
+SearchOptions options(int64_t budget, uint64_t seed) {
+  SearchOptions o;
+  o.budget = budget;
+  o.seed = seed;
+  o.target.name = "cpu-simulated";
+  return o;
+}
+
+struct Finished {
+  common::Plan plan;
+  EffectTable lessons;
+};
+
+// Keeps up to `parallel` candidates in flight and answers them in an order drawn from `order`.
+Finished search(const std::string& name, const SearchOptions& options, SimulatedDevice& device,
+                size_t parallel = 1, uint64_t order = 1) {
+  auto made = JobSearch::create(model(name), options, nullptr);
+  EXPECT_TRUE(made.ok());
+  JobSearch& job = **made;
+  common::Random random(order);
+  std::vector<CandidateTask> flying;
+  while (!job.done()) {
+    for (auto& task : job.propose(static_cast<int>(parallel - flying.size()))) {
+      flying.push_back(std::move(task));
+    }
+    if (flying.empty()) {
+      ADD_FAILURE() << "the search neither proposes nor ends";
+      return {};
+    }
+    size_t k = random.below(flying.size());
+    job.on_result(flying[k].id, device.measure(flying[k]));
+    flying.erase(flying.begin() + static_cast<std::ptrdiff_t>(k));
+  }
+  auto outcome = job.outcome();
+  EXPECT_TRUE(outcome.ok());
+  return {std::move(outcome->plan), job.lessons()};
+}
+
+constexpr SimulatedDevice::Noise kRecorded{0.03, 5, false};
+constexpr const char* kModels[] = {"mlp", "mlp_dynamic", "kv_step", "llama"};
+
+TEST(SearchQuality, MoreBudgetNeverEndsWorseOnRecordedMeasurements) {
+  for (const char* name : kModels) {
+    for (uint64_t seed = 1; seed <= 3; ++seed) {
+      // A kernel's measurement is the same whenever it is taken; that of the plan is their sum.
+      SimulatedDevice device({0.03, seed, false});
+      int64_t previous = std::numeric_limits<int64_t>::max();
+      for (int64_t budget : {10, 100, 500}) {
+        if (budget == 500 && seed != 1) continue;
+        int64_t ns = search(name, options(budget, seed), device).plan.provenance.best_ns;
+        EXPECT_LE(ns, previous) << name << ", seed " << seed << ", budget " << budget;
+        previous = ns;
+      }
+    }
+  }
+}
+
+TEST(SearchQuality, SameSeedAndMeasurementsGiveTheSameBytesWhoeverIsFirst) {
+  for (const char* name : kModels) {
+    SimulatedDevice device({0.03, 9, true});
+    common::Bytes reference = common::encode_plan(search(name, options(60, 3), device).plan);
+    for (size_t parallel : {2u, 5u, 12u}) {
+      for (uint64_t order : {1u, 2u}) {
+        SimulatedDevice another({0.03, 9, true});
+        auto plan = search(name, options(60, 3), another, parallel, order).plan;
+        EXPECT_EQ(common::encode_plan(plan), reference) << name << ", " << parallel;
+      }
+    }
+  }
+}
+
+TEST(SearchQuality, PlansHoldPredictedBesideMeasuredTimes) {
+  SimulatedDevice device(kRecorded);
+  common::Plan plan = search("llama", options(60, 1), device).plan;
+  EXPECT_EQ(plan.provenance.calibration, "measured");
+  EXPECT_GT(plan.provenance.predicted_ns, 0);
+  for (const common::PlanKernel& kernel : plan.kernels) {
+    EXPECT_GT(kernel.predicted_ns, 0);
+    EXPECT_GT(kernel.measured_ns, 0);
+  }
+  EXPECT_NE(common::print_predictions(plan).find("predicted"), std::string::npos);
+}
+
+// How far predictions were off before their kernels were measured, as a mean factor's logarithm.
+double mean_error(const common::Plan& plan) {
+  double sum = 0;
+  for (const common::PlanKernel& kernel : plan.kernels) {
+    sum += std::abs(std::log(static_cast<double>(kernel.predicted_ns) /
+                             static_cast<double>(kernel.measured_ns)));
+  }
+  return sum / static_cast<double>(plan.kernels.size());
+}
+
+TEST(SearchQuality, LessonsOfOtherGraphsMakePredictionsBetter) {
+  auto priors = std::make_shared<EffectTable>();
+  for (const char* name : {"mlp", "mlp_dynamic", "kv_step"}) {
+    SimulatedDevice device({0.03, 4, true});
+    merge_effects(*priors, search(name, options(100, 2), device).lessons);
+  }
+  ASSERT_FALSE(priors->empty());
+  double with = 0, without = 0;
+  for (uint64_t seed = 1; seed <= 3; ++seed) {
+    SimulatedDevice device({0.03, seed, true});
+    SearchOptions plain = options(8, seed);
+    SearchOptions informed = plain;
+    informed.priors = priors;
+    without += mean_error(search("llama", plain, device).plan);
+    with += mean_error(search("llama", informed, device).plan);
+  }
+  EXPECT_LT(with, without);
+}
+
+TEST(Effects, AreLearnedFromMeasurementsAndTakenOver) {
+  // Features 1 and 2 multiply times by e^0.5 and e^-0.25.
+  EffectModel model(nullptr);
+  for (int k = 0; k < 40; ++k) {
+    const Feature one[] = {7, 1}, two[] = {7, 2};
+    model.add(one, 0.5);
+    model.add(two, -0.25);
+    model.fit();
+  }
+  const Feature one[] = {7, 1}, two[] = {7, 2}, unknown[] = {9};
+  EXPECT_NEAR(model.mean(one), 0.5, 0.02);
+  EXPECT_NEAR(model.mean(two), -0.25, 0.02);
+  EXPECT_EQ(model.mean(unknown), 0);
+  EXPECT_LT(model.deviation(one), model.deviation(unknown));
+
+  EffectTable priors;
+  merge_effects(priors, model.learned());
+  EffectModel later(&priors);
+  EXPECT_NEAR(later.mean(one), 0.5, 0.02);
+  // Contrary measurements outrank what others found.
+  for (int k = 0; k < 200; ++k) later.add(one, -1);
+  for (int k = 0; k < 50; ++k) {
+    later.add(one, -1);
+    later.fit();
+  }
+  EXPECT_NEAR(later.mean(one), -1, 0.1);
+}
+
+TEST(FusionGate, OverrulesOnlyWithCalibratedPredictions) {
+  EXPECT_TRUE(std::isinf(fusion_margin(Calibration::kNone)));
+  EXPECT_GT(fusion_margin(Calibration::kDefault), fusion_margin(Calibration::kMeasured));
+  common::SteadyClock clock;
+  Cut cut = cut_into_regions(common::roll(model("llama")));
+  RegionSpace space(cut.regions.back().graph, clock);
+  // Few kernels are good, whatever they hold.
+  auto worth = [&](const Genome& genome) {
+    return static_cast<double>(space.structure(genome)->fused.shell.calls.size());
+  };
+  Gated measured = gate_fusion(space, Calibration::kMeasured, worth, 1000);
+  Gated none = gate_fusion(space, Calibration::kNone, worth, 1000);
+  ASSERT_FALSE(measured.decisions.empty());
+  EXPECT_EQ(none.genome.size(), 0u);
+  EXPECT_LE(worth(measured.genome), worth({}));
+  for (const FusionDecision& decision : measured.decisions) {
+    if (decision.is_stored == decision.was_stored) continue;
+    EXPECT_FALSE(decision.is_stored) << print(decision);
+    EXPECT_LT(decision.in_place_ns, decision.stored_ns);
+  }
+}
+
+TEST(SearchQuality, GuidedSearchFindsBetterPlansThanAPlainGeneticOne) {
+  double guided = 0, plain = 0;
+  for (const char* name : kModels) {
+    SimulatedDevice device({0.03, 6, true});
+    SearchOptions o = options(60, 6);
+    guided += std::log(search(name, o, device).plan.provenance.best_ns);
+    o.strategy = SearchStrategy::kGenetic;
+    plain += std::log(search(name, o, device).plan.provenance.best_ns);
+  }
+  EXPECT_LT(guided, plain);
+}
+
+// A device on which one schedule value makes every kernel wrong.
+TEST(SearchQuality, SchedulesThatFailAreLeftAlone) {
+  SimulatedDevice device(kRecorded);
+  auto made = JobSearch::create(model("mlp"), options(120, 1), nullptr);
+  ASSERT_TRUE(made.ok());
+  int failures = 0;
+  int late_failures = 0;
+  while (!(*made)->done()) {
+    for (const CandidateTask& task : (*made)->propose(1)) {
+      CandidateResult result = device.measure(task);
+      for (const common::Kernel& kernel : task.payload.program.kernels) {
+        for (const auto& parameter : kernel.schedule) {
+          if (parameter.name != "unroll" || parameter.value != 8) continue;
+          result = {};
+          result.outcome = common::TaskOutcome::kWrong;
+        }
+      }
+      if (result.outcome != common::TaskOutcome::kOk) {
+        ++failures;
+        late_failures += task.id >= 80 ? 1 : 0;
+      }
+      (*made)->on_result(task.id, result);
+    }
+  }
+  EXPECT_TRUE((*made)->outcome().ok());
+  EXPECT_GT(failures, 0) << "nothing was tested";
+  EXPECT_LT(late_failures, 30) << failures << " candidates failed";
+}
+
+}  // namespace
+}  // namespace coordinator
