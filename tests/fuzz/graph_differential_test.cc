@@ -107,13 +107,8 @@ Program lower(const Graph& graph, const std::function<Program(const Graph& regio
 
 Program plain_program(const Graph& graph) {
   return lower(graph, [](const Graph& region) {
-    coordinator::Selected all = coordinator::select_all(region);
-    return coordinator::build_program(
-               all, coordinator::plain_stores(all),
-               [](coordinator::ClassId, common::Template, const common::ScheduleChoice& choice) {
-                 return choice.values[0];
-               })
-        .program;
+    common::SteadyClock clock;
+    return coordinator::RegionSpace(region, clock).plain();
   });
 }
 
@@ -130,7 +125,7 @@ Program searched_program(const Graph& graph, uint64_t seed) {
           genome.set(site.name, site.values[random.below(site.values.size())]);
       }
     }
-    return space.decode(genome).fused.program;
+    return space.decode(genome).program;
   });
 }
 
