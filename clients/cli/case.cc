@@ -63,7 +63,8 @@ Status failed(std::string message) {
   return common::Error{common::Code::kVerification, std::move(message)};
 }
 
-Status compare_outputs(const Model& model, const CallResult& result, const std::string& folder,
+Status compare_outputs(const Model& model, const std::vector<HostTensor>& inputs,
+                       const CallResult& result, const std::string& folder,
                        const Tolerance& tolerance) {
   size_t file = 0;
   for (size_t i = 0; i < result.outputs.size(); ++i) {
@@ -71,9 +72,10 @@ Status compare_outputs(const Model& model, const CallResult& result, const std::
     const HostTensor& actual = *result.outputs[i];
     LFARM_ASSIGN_OR_RETURN(HostTensor expected, read_npy(numbered(folder, file++), actual.dtype(),
                                                          model.user_outputs[i].complex));
-    if (auto what = difference(actual, expected, tolerance)) {
-      return failed(cat("output ", i, ": ", *what));
-    }
+    const auto& order = model.user_outputs[i].order;
+    auto what = order ? order_difference(actual, expected, inputs[order->user_input], order->axis)
+                      : difference(actual, expected, tolerance);
+    if (what) return failed(cat("output ", i, ": ", *what));
   }
   if (std::filesystem::exists(numbered(folder, file))) {
     return failed(cat("the model gives ", file, " outputs, ", folder, " expects more"));
@@ -105,7 +107,7 @@ Status check_call(const Model& model, Instance* instance, const std::string& fol
                   const Tolerance& tolerance) {
   LFARM_ASSIGN_OR_RETURN(std::vector<HostTensor> inputs, read_inputs(model, folder + "/inputs"));
   LFARM_ASSIGN_OR_RETURN(CallResult result, instance->call(inputs));
-  LFARM_RETURN_IF_ERROR(compare_outputs(model, result, folder + "/outputs", tolerance));
+  LFARM_RETURN_IF_ERROR(compare_outputs(model, inputs, result, folder + "/outputs", tolerance));
   return compare_after(model, result, folder + "/after", tolerance);
 }
 
@@ -175,6 +177,36 @@ std::optional<std::string> difference(const HostTensor& actual, const HostTensor
   return cat(different, " of ", actual.elements(), " elements differ, most at ",
              position_text(actual.sizes(), worst), ": ", actual.get(worst), ", expected ",
              expected.get(worst));
+}
+
+std::optional<std::string> order_difference(const HostTensor& actual, const HostTensor& expected,
+                                            const HostTensor& keys, int axis) {
+  if (actual.sizes() != expected.sizes() || actual.sizes() != keys.sizes()) {
+    return cat("is ", actual.type_text(), ", expected ", expected.type_text());
+  }
+  const std::vector<int64_t>& sizes = actual.sizes();
+  auto k = static_cast<size_t>(axis);
+  int64_t length = sizes[k];
+  int64_t stride = 1;
+  for (size_t i = k + 1; i < sizes.size(); ++i) stride *= sizes[i];
+  for (int64_t start = 0; start < actual.elements(); ++start) {
+    if (start / stride % length != 0) continue;
+    std::vector<bool> seen(static_cast<size_t>(length));
+    for (int64_t i = 0; i < length; ++i) {
+      int64_t at = start + i * stride;
+      int64_t got = actual.get_int(at);
+      int64_t want = expected.get_int(at);
+      bool fits =
+          got >= 0 && got < length && want >= 0 && want < length && !seen[static_cast<size_t>(got)];
+      if (!fits ||
+          !equal_within(keys.get(start + got * stride), keys.get(start + want * stride), {0, 0})) {
+        return cat("is no order of the same keys at ", position_text(sizes, at), ": ", got,
+                   ", expected ", want);
+      }
+      seen[static_cast<size_t>(got)] = true;
+    }
+  }
+  return std::nullopt;
 }
 
 Result<std::vector<HostTensor>> read_inputs(const Model& model, const std::string& folder) {

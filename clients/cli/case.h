@@ -26,6 +26,12 @@ struct Tolerance {
 std::optional<std::string> difference(const common::HostTensor& actual,
                                       const common::HostTensor& expected,
                                       const Tolerance& tolerance);
+// As difference, for positions that sort `keys` along the axis where PyTorch leaves the order of
+// equal elements open: two orders agree when each names every position once and finds equal keys in
+// the same places. All three have equal sizes.
+std::optional<std::string> order_difference(const common::HostTensor& actual,
+                                            const common::HostTensor& expected,
+                                            const common::HostTensor& keys, int axis);
 
 // The folder's inputs N.npy for the model, one entry per user input. Files are numbered by the
 // tensors among the user inputs; what is no tensor has an empty entry.

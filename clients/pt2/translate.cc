@@ -391,6 +391,20 @@ class Driver {
     return {code, cat("operator ", where, ": ", why)};
   }
 
+  // Only where a user input itself is sorted; other values' ties are not followed.
+  std::optional<UnstableOrder> unstable_order(NodeId value) const {
+    const common::Node& sort = builder_.node(value);
+    if (sort.op != common::Op::kSort || !context_.is_unstable(value)) return std::nullopt;
+    const common::Node& keys = builder_.node(sort.operands[0]);
+    if (keys.op != common::Op::kInput) return std::nullopt;
+    int position = common::attr<common::InputAttr>(keys).position;
+    const std::vector<int>& inputs = model_.user_inputs;
+    auto found = std::find(inputs.begin(), inputs.end(), position);
+    if (found == inputs.end()) return std::nullopt;
+    return UnstableOrder{static_cast<size_t>(found - inputs.begin()),
+                         common::attr<common::SortAttr>(sort).axis};
+  }
+
   void user_output(const Argument& argument) {
     UserOutput out;
     std::optional<NodeId> value;
@@ -410,6 +424,7 @@ class Driver {
       throw Refusal{common::Code::kUnsupported, "the model returns something that is no tensor"};
     }
     if (value) {
+      out.order = unstable_order(*value);
       out.graph_output = outputs_++;
       builder_.output(*value);
     }

@@ -11,10 +11,18 @@
 
 namespace clients {
 
+// Positions that sort a user input along an axis, from a sort that PyTorch calls unstable: of equal
+// elements any may come first, and which one does differs between its own devices.
+struct UnstableOrder {
+  size_t user_input = 0;
+  int axis = 0;
+};
+
 // One value the model returns.
 struct UserOutput {
   int graph_output = -1;  // position among the graph's outputs; -1: None
   bool complex = false;   // the last axis holds real and imaginary parts
+  std::optional<UnstableOrder> order;
 };
 
 struct Model {

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <variant>
 #include <vector>
 
@@ -133,6 +134,10 @@ class Context {
   // A tensor argument that must have no level; the node's other arguments keep the axes they have.
   NodeId without_levels(std::string_view name);
 
+  // The positions come from a sort that may order equal elements as it likes.
+  void note_unstable(NodeId order) { unstable_.insert(order); }
+  bool is_unstable(NodeId value) const { return unstable_.contains(value); }
+
   [[noreturn]] void refuse(std::string_view why) const;
 
   // For the driver.
@@ -194,6 +199,7 @@ class Context {
   std::vector<std::string> outputs_;
   Scope values_;
   std::vector<Storage> storages_;
+  std::unordered_set<NodeId> unstable_;
   std::vector<Expr> levels_;
   bool unaligned_ = false;
   Part others_ = Part::kWhole;

@@ -184,6 +184,7 @@ void sort(Context& c, bool values_too) {
   }
   int axis = c.axis("dim", c.b.rank(x), -1);
   NodeId order = c.b.sort_indices(x, axis, c.flag("descending", false));
+  if (!c.flag("stable", false)) c.note_unstable(order);
   if (values_too) c.set(take_along(c, x, order, axis));
   c.result(order, values_too ? 1 : 0);
 }

@@ -83,7 +83,8 @@ std::string page() {
          "no bundled case holds the operator alone. The last family is refused, with a message "
          "that "
          "says what to change.\n\n"
-         "Ties of sorts that PyTorch calls unstable come out in the order of a stable sort.\n\n"
+         "Ties of sorts that PyTorch calls unstable come out in the order of a stable sort; "
+         "`lfarm check` takes any order of equal elements there.\n\n"
          "Made by `LFARM_UPDATE_GOLDEN=1 test_operators_page`.\n";
   auto becomes = lowerings();
   std::string_view family;

@@ -75,6 +75,23 @@ TEST(CaseDifference, ComparesTypes) {
   EXPECT_TRUE(difference(integers({1}), floats({1}, {1}), kTolerance).has_value());
 }
 
+TEST(CaseDifference, LeavesTheOrderOfEqualKeysOpen) {
+  HostTensor keys = floats({4}, {1, 0, 1, NAN});
+  HostTensor expected = integers({1, 0, 2, 3});
+  EXPECT_FALSE(order_difference(integers({1, 0, 2, 3}), expected, keys, 0).has_value());
+  EXPECT_FALSE(order_difference(integers({1, 2, 0, 3}), expected, keys, 0).has_value());
+  EXPECT_TRUE(order_difference(integers({0, 1, 2, 3}), expected, keys, 0).has_value());
+  EXPECT_TRUE(order_difference(integers({1, 0, 0, 3}), expected, keys, 0).has_value()) << "twice";
+  EXPECT_TRUE(order_difference(integers({1, 0, 4, 3}), expected, keys, 0).has_value()) << "beyond";
+  // Along the first of two axes, each column has an order of its own.
+  HostTensor columns = floats({2, 2}, {5, 1, 5, 2});
+  HostTensor order = integers({0, 0, 1, 1}).reshaped({2, 2}).value();
+  HostTensor turned = integers({1, 0, 0, 1}).reshaped({2, 2}).value();
+  EXPECT_FALSE(order_difference(turned, order, columns, 0).has_value());
+  HostTensor wrong = integers({0, 1, 1, 0}).reshaped({2, 2}).value();
+  EXPECT_TRUE(order_difference(wrong, order, columns, 0).has_value());
+}
+
 TEST(CaseLines, ReadAsDocumented) {
   EXPECT_EQ(line_of({"mlp", Verdict::kPass, "", 0}), "PASS mlp");
   EXPECT_EQ(line_of({"mlp", Verdict::kFail, "output 0: off", 0}), "FAIL mlp: output 0: off");
