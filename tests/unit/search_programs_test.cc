@@ -73,8 +73,7 @@ TEST_P(Programs, RandomGenomesComputeTheirRegion) {
       Genome genome = random_genome(space, random, static_cast<int>(seed * 4));
       Decoded decoded = space.decode(genome);
       auto actual = interpret_program(decoded.program, inputs, sizes);
-      ASSERT_TRUE(actual.ok()) << actual.error().message << "\n"
-                               << common::print(decoded.program);
+      ASSERT_TRUE(actual.ok()) << actual.error().message << "\n" << common::print(decoded.program);
       EXPECT_LT(largest_difference(*actual, *expected), 2e-2)
           << "region " << r << " seed " << seed << "\n"
           << common::print(decoded.program);
