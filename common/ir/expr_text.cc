@@ -28,20 +28,22 @@ std::string Expr::text() const {
   for (const Term& term : terms()) {
     int64_t c = term.coefficient;
     if (!out.empty()) {
+      // The least number has no positive counterpart.
+      uint64_t size = c < 0 ? uint64_t{0} - static_cast<uint64_t>(c) : static_cast<uint64_t>(c);
       out += c < 0 ? " - " : " + ";
-      if (c < 0) c = -c;
+      if (size != 1) out += cat(size, '*');
     } else if (c == -1) {
       out += '-';
-      c = 1;
+    } else if (c != 1) {
+      out += cat(c, '*');
     }
-    if (c != 1) out += cat(c, '*');
     for (size_t i = 0; i < term.factors.size(); ++i) {
       if (i != 0) out += '*';
       out += term.factors[i].text();
     }
   }
   if (sum_constant() > 0) out += cat(" + ", sum_constant());
-  if (sum_constant() < 0) out += cat(" - ", -sum_constant());
+  if (sum_constant() < 0) out += cat(" - ", uint64_t{0} - static_cast<uint64_t>(sum_constant()));
   return out;
 }
 

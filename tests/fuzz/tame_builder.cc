@@ -185,7 +185,8 @@ NodeId TameBuilder::within(NodeId x, double bound) {
     NodeId divisor = scalar(dtype(x), modulus);
     return declare(graph_.binary(BinaryOp::kMod, x, divisor), {modulus - 1, 0, 0, false});
   }
-  int down = static_cast<int>(std::ceil(std::log2(n.bound / bound)));
+  constexpr double kMostDown = 2000;  // beyond any float's range
+  int down = static_cast<int>(std::min(std::ceil(std::log2(n.bound / bound)), kMostDown));
   double factor = std::ldexp(1, -down);
   n.bound *= factor;
   n.error *= factor;
