@@ -185,8 +185,9 @@ NodeId TameBuilder::within(NodeId x, double bound) {
     NodeId divisor = scalar(dtype(x), modulus);
     return declare(graph_.binary(BinaryOp::kMod, x, divisor), {modulus - 1, 0, 0, false});
   }
-  constexpr double kMostDown = 2000;  // beyond any float's range
-  int down = static_cast<int>(std::min(std::ceil(std::log2(n.bound / bound)), kMostDown));
+  constexpr double kMostDown = 2000;  // beyond any float's range, for bounds that are unknown
+  double steps = std::ceil(std::log2(n.bound / bound));
+  int down = static_cast<int>(steps < kMostDown ? steps : kMostDown);
   double factor = std::ldexp(1, -down);
   n.bound *= factor;
   n.error *= factor;
