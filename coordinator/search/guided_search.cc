@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/base/log.h"
+
 namespace coordinator {
 namespace {
 
@@ -288,11 +290,23 @@ std::optional<RegionCandidate> GuidedSearch::fill_in(const Genome& genome, const
   return make(genome, layout, codes);
 }
 
-RegionCandidate GuidedSearch::make(const Genome& genome, const Layout& layout,
-                                   const std::vector<ScheduleCode>& codes) {
+// A structure that no worker could run is not looked at again.
+void GuidedSearch::refuse(const Layout& layout, const common::Error& error) {
+  sent_structures_.insert(layout.structure->fingerprint);
+  if (refused_++ == 0) common::log_error(error.message);
+}
+
+// Empty when the program does not verify.
+std::optional<RegionCandidate> GuidedSearch::make(const Genome& genome, const Layout& layout,
+                                                  const std::vector<ScheduleCode>& codes) {
   RegionCandidate candidate;
   candidate.genome = genome;
-  common::Program program = RegionSpace::program(*layout.structure, codes);
+  auto verified = RegionSpace::program(*layout.structure, codes);
+  if (!verified.ok()) {
+    refuse(layout, verified.error());
+    return std::nullopt;
+  }
+  common::Program program = *std::move(verified);
   for (size_t k = 0; k < codes.size(); ++k) {
     KernelId id = layout.kernels[k];
     common::Template form = program.kernels[k].form;
@@ -394,7 +408,7 @@ void GuidedSearch::tell(const RegionCandidate& candidate, std::optional<double> 
   credit_[bred_by] = kCreditDecay * credit_[bred_by] + (1 - kCreditDecay) * (improved ? 1 : 0);
 }
 
-common::Program GuidedSearch::program_of(const Member& member) const {
+common::Result<common::Program> GuidedSearch::program_of(const Member& member) const {
   std::vector<ScheduleCode> codes;
   for (KernelId id : member.layout.kernels) codes.push_back(times_.best(id)->code);
   return RegionSpace::program(*member.layout.structure, codes);
@@ -402,7 +416,12 @@ common::Program GuidedSearch::program_of(const Member& member) const {
 
 common::Program GuidedSearch::ranked(size_t rank) const {
   if (elite_.empty()) return whole_program(seeds_[0].second.structure->fused);
-  return program_of(elite_[std::min(rank, elite_.size() - 1)]);
+  // Programs put together from measured kernels were never verified as a whole.
+  for (size_t k = std::min(rank, elite_.size() - 1); k < elite_.size(); ++k) {
+    auto program = program_of(elite_[k]);
+    if (program.ok()) return *std::move(program);
+  }
+  return space_.plain();
 }
 
 double GuidedSearch::best_ns() const { return elite_.empty() ? default_ns_ : elite_.front().ns; }

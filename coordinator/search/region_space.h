@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/base/result.h"
 #include "coordinator/egraph/extraction.h"
 #include "coordinator/rules/saturate.h"
 #include "coordinator/search/fusion.h"
@@ -47,9 +48,14 @@ class RegionSpace {
   Decoded decode(const Genome& genome);
   // The same without schedules. Recently decoded structures and kernels are remembered.
   std::shared_ptr<const Structure> structure(const Genome& genome);
-  // One code per kernel of the structure. The program is verified.
-  static common::Program program(const Structure& structure,
-                                 const std::vector<ScheduleCode>& codes);
+  // One code per kernel of the structure. kInternal when the program does not verify: a bug, but
+  // one that costs a search this candidate only.
+  static common::Result<common::Program> program(const Structure& structure,
+                                                 const std::vector<ScheduleCode>& codes);
+  // The codes that a genome gives the structure's kernels; values no template has are ignored.
+  // Parameters are added to the sites when there are any to add to.
+  static std::vector<ScheduleCode> schedules(const Structure& structure, const Genome& genome,
+                                             std::vector<Site>* sites = nullptr);
   // The region as the model says it, one kernel per operation.
   const common::Program& plain() const { return plain_; }
   const common::Graph& graph() const { return region_; }
