@@ -237,7 +237,8 @@ GuidedSearch::Operator GuidedSearch::choose_operator() {
 
 // False when what was bred is known or on its way already, so that only its schedules could be new.
 bool GuidedSearch::next_structure(Genome& genome, Layout& layout) {
-  if (next_seed_ < seeds_.size()) {
+  is_seed_ = next_seed_ < seeds_.size();
+  if (is_seed_) {
     last_operator_ = kStructures;
     std::tie(genome, layout) = seeds_[next_seed_++];
     return true;
@@ -323,6 +324,7 @@ std::optional<RegionCandidate> GuidedSearch::make(const Genome& genome, const La
   }
   for (size_t k : candidate.untried) times_.mark_tried(layout.kernels[k], codes[k]);
   candidate.fingerprint = common::program_fingerprint(program);
+  candidate.origin = is_seed_ ? "seed" : kOrigins[last_operator_];
   candidate.program = std::make_shared<const common::Program>(std::move(program));
   sent_structures_.insert(layout.structure->fingerprint);
   in_flight_[candidate.fingerprint] = last_operator_;
@@ -342,6 +344,7 @@ std::optional<RegionCandidate> GuidedSearch::propose() {
     ++duplicates_;
   }
   last_operator_ = kSchedules;
+  is_seed_ = false;
   if (elite_.empty()) return fill_in(seeds_[0].first, seeds_[0].second, true);
   for (const Member& member : elite_) {
     if (auto candidate = fill_in(member.genome, member.layout, true)) return candidate;

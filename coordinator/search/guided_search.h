@@ -48,6 +48,7 @@ class GuidedSearch final : public RegionSearch {
     double ns = 0;  // infinity: every schedule was tried
   };
   enum Operator : size_t { kSchedules, kStructures, kCrossover, kOperatorCount };
+  static constexpr std::string_view kOrigins[] = {"schedules", "structures", "crossover"};
 
   Layout lay_out(const Genome& genome);
   Worth worth(const Layout& layout);
@@ -81,7 +82,8 @@ class GuidedSearch final : public RegionSearch {
   int64_t refused_ = 0;  // structures whose programs do not verify
   std::array<double, kOperatorCount> credit_{0.3, 0.3, 0.3};
   Operator last_operator_ = kSchedules;
-  uint64_t draw_ = 0;  // the present proposal's
+  bool is_seed_ = false;  // the present proposal's structure
+  uint64_t draw_ = 0;     // the present proposal's
   double temperature_ = 1;
   std::map<KernelId, Pick> picks_;  // the present proposal's
   int64_t since_improvement_ = 0;

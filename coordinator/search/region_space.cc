@@ -5,6 +5,7 @@
 #include <map>
 
 #include "common/base/cat.h"
+#include "common/plan/plan.h"
 #include "coordinator/search/cost_model.h"
 
 namespace coordinator {
@@ -14,7 +15,6 @@ using common::Node;
 using common::Op;
 
 constexpr uint64_t kMaxNodes = 200'000;
-constexpr double kMaxSeconds = 20;
 constexpr size_t kRecentMax = 1'024;  // structures of a few kilobytes
 constexpr size_t kKernelsMax = 8'192;
 
@@ -37,12 +37,17 @@ double weight_of(const Node& node, Lowering lowering) {
 
 }  // namespace
 
-RegionSpace::RegionSpace(const common::Graph& region, const common::Clock& clock)
+Numerics numerics_of(std::string_view policy) {
+  return policy == common::kRelaxedPolicy ? Numerics::kRelaxed : Numerics::kStrict;
+}
+
+RegionSpace::RegionSpace(const common::Graph& region, const common::Clock& clock, Numerics numerics)
     : region_(region), sizes_(representative_sizes(region.symbols)) {
   RunLimits limits;
   limits.nodes = kMaxNodes;
-  limits.seconds = kMaxSeconds;
-  saturated_ = saturate(region_, limits, clock);
+  // A slow machine must not see another e-graph than a fast one: nodes and memory are the bounds.
+  limits.seconds = std::numeric_limits<double>::infinity();
+  saturated_ = saturate(region_, limits, clock, numerics);
   best_ = best_nodes(*saturated_.graph, [this](NodeId node) { return node_cost(node); });
   decoder_ = std::make_unique<Decoder>(*saturated_.graph, best_);
   Selected all = select_all(region_);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -38,10 +39,14 @@ struct Decoded {
 // The gene that holds parameter `index` of the template's, for the kernel rooted at the class.
 GeneName parameter_gene(ClassId root, common::Template form, size_t index);
 
+// Which rules a numerics policy admits.
+Numerics numerics_of(std::string_view policy);
+
 // Not thread-safe.
 class RegionSpace {
  public:
-  RegionSpace(const common::Graph& region, const common::Clock& clock);
+  RegionSpace(const common::Graph& region, const common::Clock& clock,
+              Numerics numerics = Numerics::kStrict);
 
   // Any genome gives a verified, acyclic program: genes that do not fit are ignored or repaired.
   // Costs what the chosen graph holds, not what the e-graph holds.
