@@ -202,8 +202,8 @@ class Search final : public JobSearch {
   }
 
   std::optional<CandidateTask> next() {
-    auto lag = static_cast<uint64_t>(std::max<int64_t>(1, options_.in_flight));
-    uint64_t visible = sent_.size() > lag ? sent_.size() - lag : 0;
+    auto in_flight = static_cast<uint64_t>(std::max<int64_t>(1, options_.in_flight));
+    uint64_t visible = sent_.size() >= in_flight ? sent_.size() + 1 - in_flight : 0;
     if (!apply_until(visible)) return std::nullopt;
     if (stage_ == Stage::kBaseline) {
       stage_ = Stage::kRegions;

@@ -35,8 +35,9 @@ struct SearchOptions {
   common::Target target;
   std::string policy{common::kDefaultPolicy};
   SearchStrategy strategy = SearchStrategy::kModel;
-  // A proposal sees the results of all candidates but the last so many: enough to keep workers
-  // busy, and what makes the sequence independent of the order in which results arrive.
+  // So many candidates are under way at most, and each proposal sees the results of exactly those
+  // before them: enough to keep workers busy, and what makes the sequence independent of the order
+  // in which results arrive.
   int64_t in_flight = 12;
   // What earlier searches on the target learned; may be null.
   std::shared_ptr<const EffectTable> priors;

@@ -13,6 +13,7 @@
 #include "common/base/cat.h"
 #include "common/base/files.h"
 #include "common/base/subprocess.h"
+#include "coordinator/service/job_journal.h"
 #include "tests/farm/service_peers.h"
 #include "tests/farm/service_script.h"
 
