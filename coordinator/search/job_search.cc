@@ -22,6 +22,12 @@ using common::TaskKind;
 using common::TaskOutcome;
 
 constexpr int64_t kMaxFinalists = 3;
+// What counts as a gain, how many of the last ones say what the next would be worth, and before how
+// many results in vain nothing is concluded.
+constexpr double kGainMin = 0.001;
+constexpr size_t kGainsKept = 8;
+constexpr double kGainAtFirst = 0.05;
+constexpr int64_t kVainMin = 48;
 constexpr double kGiveUpFactor = 6;  // a candidate this much slower than the best is cut short
 
 // Sizes that a program is verified at; the first is also measured.
@@ -146,7 +152,7 @@ class Search final : public JobSearch {
     plan.buffers = program.buffers;
     plan.calls = program.calls;
     plan.kernels = report.kernels;
-    double predicted_ns = 0;
+    double predicted_ns = overhead_ns(program);
     for (const common::Call& call : program.calls) {
       predicted_ns += best_foretold_[static_cast<size_t>(call.kernel)];
     }
@@ -199,6 +205,27 @@ class Search final : public JobSearch {
       baseline_error_ = report.baseline_error;
     }
     times_.learn();
+    if (sent.region >= 0) note_progress();
+  }
+
+  void note_progress() {
+    double now = estimate();
+    if (now <= 0) return;
+    ++in_vain_;
+    if (reached_ns_ > 0 && now > reached_ns_ * (1 - kGainMin)) return;
+    if (reached_ns_ > 0) gains_.push_back(1 - now / reached_ns_);
+    if (gains_.size() > kGainsKept) gains_.pop_front();
+    reached_ns_ = now;
+    in_vain_ = 0;
+  }
+
+  // The rule of three: after n candidates in vain, the next one gains with a probability of at most
+  // 3 / n, at 95 % confidence. What it would gain is judged by the last gains there were.
+  bool is_settled() const {
+    if (options_.stop_gain <= 0 || in_vain_ < kVainMin) return false;
+    double gain = gains_.empty() ? kGainAtFirst : 0;
+    for (double g : gains_) gain += g / static_cast<double>(gains_.size());
+    return 100 * gain * 3 / static_cast<double>(in_vain_) < options_.stop_gain;
   }
 
   std::optional<CandidateTask> next() {
@@ -210,6 +237,11 @@ class Search final : public JobSearch {
       return send_whole(TaskKind::kBaseline, plain_program());
     }
     if (stage_ == Stage::kRegions) {
+      if (region_budget_ > 0 && is_settled()) {
+        common::log_info(common::cat("the search ends after ", sent_.size(), " candidates, ",
+                                     in_vain_, " of them in vain"));
+        region_budget_ = 0;
+      }
       while (region_budget_ > 0) {
         if (auto task = next_region_candidate()) return task;
         if (std::count(exhausted_.begin(), exhausted_.end(), 0) == 0) break;
@@ -265,7 +297,7 @@ class Search final : public JobSearch {
     Sent sent;
     // Whatever earlier searches know of its kernels is asked for before its own measurements can
     // have reached them.
-    sent.task.predicted_ns = times_.estimate(program).ns;
+    sent.task.predicted_ns = times_.estimate(program).ns + overhead_ns(program);
     sent.task.graph = graph_;
     sent.task.fingerprint = common::program_fingerprint(program);
     sent.task.payload.kind = kind;
@@ -334,6 +366,11 @@ class Search final : public JobSearch {
     stage_ = Stage::kDone;
   }
 
+  double overhead_ns(const Program& program) const {
+    return program_overhead_ns(program, representative_sizes(program.symbols),
+                               device_terms(options_.target));
+  }
+
   common::Error failure() const {
     const CandidateResult* last = nullptr;
     for (const Sent& sent : sent_) {
@@ -358,13 +395,14 @@ class Search final : public JobSearch {
   }
 
   // Of the whole graph, from its regions; 0 before every region was measured.
-  int64_t estimate_ns() const {
+  int64_t estimate_ns() const { return static_cast<int64_t>(estimate()); }
+  double estimate() const {
     double sum = 0;
     for (size_t r = 0; r < searches_.size(); ++r) {
       if (!searches_[r]->has_measurement()) return 0;
       sum += searches_[r]->best_ns() * static_cast<double>(cut_.executions[r]);
     }
-    return static_cast<int64_t>(sum);
+    return sum;
   }
 
   SearchOptions options_;
@@ -385,6 +423,9 @@ class Search final : public JobSearch {
   uint64_t applied_ = 0;
   int64_t completed_ = 0;
   double baseline_error_ = -1;
+  double reached_ns_ = 0;  // the best estimate so far, but for steps below kGainMin
+  int64_t in_vain_ = 0;    // results since
+  std::deque<double> gains_;
   std::vector<Program> finalists_;
   size_t next_finalist_ = 0;
   bool finalists_chosen_ = false;

@@ -39,6 +39,9 @@ struct SearchOptions {
   // before them: enough to keep workers busy, and what makes the sequence independent of the order
   // in which results arrive.
   int64_t in_flight = 12;
+  // Ends early once another hundred candidates are, with 95 % confidence, worth less than this
+  // share of the time; 0: never.
+  double stop_gain = 0;
   // What earlier searches on the target learned; may be null.
   std::shared_ptr<const EffectTable> priors;
 };

@@ -120,13 +120,14 @@ void tile_features(const KernelTraits& t, ScheduleCode code, Features& features)
 bool is_general(Feature feature) { return (feature & kOwn) == 0; }
 
 KernelTraits traits_of(const common::Kernel& kernel, const common::Digest& body,
-                       const std::vector<int64_t>& symbols) {
+                       const std::vector<int64_t>& symbols, const DeviceTerms& terms) {
   KernelTraits traits;
   traits.form = kernel.form;
   traits.body = body.prefix64();
   traits.profile = profile_kernel(kernel, symbols);
   common::Kernel plain{kernel.form, {}, kernel.body};
-  traits.predicted_ns = predict_ns(plain, symbols);
+  traits.predicted_ns = predict_ns(plain, symbols, terms);
+  traits.multiply_ns = traits.profile.contraction_ops * terms.tile_multiply_ns;
   const common::Graph& graph = kernel.body;
   const common::Shape& shape = graph.node(graph.outputs[0].node).shape;
   if (!shape.empty()) traits.row = extent(shape.back(), symbols);
@@ -164,7 +165,9 @@ double predict_ns(const KernelTraits& traits, ScheduleCode code) {
     auto step = static_cast<double>(choices[parameter].values[digit]);
     return std::ceil(size / step) * step / size;
   };
-  return traits.predicted_ns * waste(kMr, traits.m) * waste(kNr, traits.n);
+  // Only multiplications are wasted; launching and packing are not.
+  return traits.predicted_ns +
+         traits.multiply_ns * (waste(kMr, traits.m) * waste(kNr, traits.n) - 1);
 }
 
 std::vector<Feature> features_of(const KernelTraits& traits, ScheduleCode code) {

@@ -8,8 +8,9 @@
 namespace coordinator::service {
 namespace {
 
-// The number changes with the features' meaning: old lessons would be about something else.
-std::string name_of(const std::string& target) { return common::cat("effects-1/", target); }
+// The number changes with the meaning of features and of the predictions that effects correct: old
+// lessons would be about something else.
+std::string name_of(const std::string& target) { return common::cat("effects-2/", target); }
 
 }  // namespace
 

@@ -16,6 +16,9 @@ namespace {
 // A job whose only budget is a time may try this many.
 constexpr int64_t kCandidatesMax = 1'000'000;
 
+// A hundred candidates take seconds to minutes of a farm.
+constexpr double kStopGain = 0.01;
+
 }  // namespace
 
 SearchOptions search_options(const JobRequest& request, const JobStart& start) {
@@ -24,6 +27,7 @@ SearchOptions search_options(const JobRequest& request, const JobStart& start) {
   options.target = request.key.target;
   options.policy = request.key.policy;
   options.in_flight = start.in_flight;
+  options.stop_gain = kStopGain;
   options.priors = std::make_shared<const EffectTable>(start.priors);
   options.budget = kCandidatesMax;
   if (request.budget_candidates != 0) {

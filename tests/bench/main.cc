@@ -33,7 +33,8 @@ int main(int argc, char** argv) {
       "       lfarm-bench egraph --suite mathmicroN|acN|chainN [--explain]\n"
       "       lfarm-bench egraph --layers\n"
       "       lfarm-bench egraph --rules MODEL.pt2...\n"
-      "       lfarm-bench search [--micro] [--device sim|cpu] [--model MODEL.pt2]... [--seeds N]\n"
+      "       lfarm-bench search [--micro] [--sweep] [--device sim|cpu] [--model MODEL.pt2]... "
+      "[--seeds N]\n"
       "                          [--budget N] [--update] [--strategy NAME]...\n"
       "       lfarm-bench genomes [--scaling] [--model MODEL.pt2...] [--count N] [--sample K]\n");
   return command == "--help" ? 0 : 2;

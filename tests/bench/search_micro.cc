@@ -1,5 +1,5 @@
-// search --micro: what decoding a genome into a program costs on real graphs. genomes --scaling says
-// what the cost depends on.
+// search --micro: what decoding a genome into a program costs on real graphs. genomes --scaling
+// says what the cost depends on.
 #include <algorithm>
 #include <cstdio>
 

@@ -203,9 +203,9 @@ TEST_F(JournalTest, LessonsAddUpPerTargetAndOutliveTheStore) {
 
 TEST_F(JournalTest, DamagedLessonsTeachNothing) {
   ASSERT_TRUE(keep_lessons(*store_, "cpu-a", {{7, {0.5, 10}}}).ok());
-  auto bytes = store_->get_named("effects-1/cpu-a");
+  auto bytes = store_->get_named("effects-2/cpu-a");
   ASSERT_TRUE(bytes.ok() && bytes->has_value());
-  ASSERT_TRUE(store_->put_named("effects-1/cpu-a", (*bytes)->substr(0, 20)).ok());
+  ASSERT_TRUE(store_->put_named("effects-2/cpu-a", (*bytes)->substr(0, 20)).ok());
   EXPECT_TRUE(load_lessons(*store_, "cpu-a").empty());
 }
 
