@@ -4,6 +4,7 @@
 #include <set>
 
 #include "common/ir/gemm_form.h"
+#include "coordinator/rules/parts.h"
 #include "coordinator/rules/rule_set.h"
 
 namespace coordinator {
@@ -21,12 +22,6 @@ using common::Shape;
 using common::Var;
 using common::View;
 using common::ViewAttr;
-
-// One factor of the product: a class whose axes are the product axes it depends on.
-struct Factor {
-  ClassId cls;
-  std::vector<int> labels;  // product axis of each of its axes
-};
 
 bool has(const std::vector<int>& labels, int label) {
   return std::find(labels.begin(), labels.end(), label) != labels.end();
@@ -91,28 +86,6 @@ Factor make_factor(Rewriter& r, ClassId cls) {
   }
   if (axes.size() == view.shape.size()) return {cls, axes};
   return {r.view(base, narrowed(view, axes)), axes};
-}
-
-// The contraction of two factors. Labels are renamed by first occurrence, so that equal
-// contractions have equal attributes.
-ClassId contract(Rewriter& r, DType dtype, Factor a, Factor b, std::vector<int> out, Shape shape) {
-  std::vector<int> known;
-  auto rename = [&](std::vector<int>& labels) {
-    for (int& label : labels) {
-      auto it = std::find(known.begin(), known.end(), label);
-      if (it == known.end()) it = known.insert(known.end(), label);
-      label = static_cast<int>(it - known.begin());
-    }
-  };
-  ContractAttr attr;
-  attr.out = std::move(out);
-  attr.a = std::move(a.labels);
-  attr.b = std::move(b.labels);
-  rename(attr.out);
-  rename(attr.a);
-  rename(attr.b);
-  return r.add({Op::kContract, dtype, std::move(shape), {}, attr}, {a.cls, b.cls},
-               Lowering::kAbstract);
 }
 
 std::optional<ClassId> contraction_of(Rewriter& r, const Node& reduce, ClassId a, ClassId b) {

@@ -122,4 +122,25 @@ std::optional<Mean> mean_of(Rewriter& r, Descent descent) {
   return Mean{sum->of, static_cast<int>(shape.size() - first)};
 }
 
+ClassId contract(Rewriter& r, common::DType dtype, Factor a, Factor b, std::vector<int> out,
+                 common::Shape shape) {
+  std::vector<int> known;
+  auto rename = [&](std::vector<int>& labels) {
+    for (int& label : labels) {
+      auto it = std::find(known.begin(), known.end(), label);
+      if (it == known.end()) it = known.insert(known.end(), label);
+      label = static_cast<int>(it - known.begin());
+    }
+  };
+  common::ContractAttr attr;
+  attr.out = std::move(out);
+  attr.a = std::move(a.labels);
+  attr.b = std::move(b.labels);
+  rename(attr.out);
+  rename(attr.a);
+  rename(attr.b);
+  return r.add({Op::kContract, dtype, std::move(shape), {}, attr}, {a.cls, b.cls},
+               Lowering::kAbstract);
+}
+
 }  // namespace coordinator

@@ -57,4 +57,15 @@ struct Mean {
 };
 std::optional<Mean> mean_of(Rewriter& r, Descent descent);
 
+// One factor of a product that is summed: a class, and which index of the product each of its axes
+// is.
+struct Factor {
+  ClassId cls;
+  std::vector<int> labels;
+};
+// The sum over all labels that are not in `out`, of shape `shape`. Labels are renamed by first
+// occurrence, so that equal contractions have equal attributes.
+ClassId contract(Rewriter& r, common::DType dtype, Factor a, Factor b, std::vector<int> out,
+                 common::Shape shape);
+
 }  // namespace coordinator

@@ -556,6 +556,7 @@ std::multimap<std::string, RuleCase> rule_cases() {
   add_softmax(cases);
   add_norms(cases);
   add_scans(cases);
+  add_fourier_cases(cases);
   return cases;
 }
 
