@@ -3,6 +3,7 @@
 // q = s + f t, p q / n is a s / f + b s / n + b t / m and a whole number.
 #include <cmath>
 
+#include "coordinator/rules/factors.h"
 #include "coordinator/rules/parts.h"
 #include "coordinator/rules/rule_set.h"
 

@@ -65,6 +65,13 @@ bool Descent::through_unary(common::UnaryOp op) {
   return true;
 }
 
+bool Descent::through_cast() {
+  auto found = r_.find(cls_, Op::kCast);
+  if (!found) return false;
+  cls_ = found->operands[0];
+  return true;
+}
+
 std::optional<double> Descent::through_constant(BinaryOp op, bool right_only) {
   if (!through_views()) return std::nullopt;
   auto found = r_.find_binary(cls_, op);
@@ -120,27 +127,6 @@ std::optional<Mean> mean_of(Rewriter& r, Descent descent) {
   double wanted = 1 / static_cast<double>(count.constant());
   if (std::abs(factor - wanted) > 1e-6 * wanted) return std::nullopt;
   return Mean{sum->of, static_cast<int>(shape.size() - first)};
-}
-
-ClassId contract(Rewriter& r, common::DType dtype, Factor a, Factor b, std::vector<int> out,
-                 common::Shape shape) {
-  std::vector<int> known;
-  auto rename = [&](std::vector<int>& labels) {
-    for (int& label : labels) {
-      auto it = std::find(known.begin(), known.end(), label);
-      if (it == known.end()) it = known.insert(known.end(), label);
-      label = static_cast<int>(it - known.begin());
-    }
-  };
-  common::ContractAttr attr;
-  attr.out = std::move(out);
-  attr.a = std::move(a.labels);
-  attr.b = std::move(b.labels);
-  rename(attr.out);
-  rename(attr.a);
-  rename(attr.b);
-  return r.add({Op::kContract, dtype, std::move(shape), {}, attr}, {a.cls, b.cls},
-               Lowering::kAbstract);
 }
 
 }  // namespace coordinator

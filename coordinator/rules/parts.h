@@ -32,6 +32,7 @@ class Descent {
   // Steps through all views.
   bool through_views();
   bool through_unary(common::UnaryOp op);
+  bool through_cast();
   // Steps to the other operand of `op` when one operand is a constant; returns the constant.
   // right_only: the constant must be the second operand.
   std::optional<double> through_constant(common::BinaryOp op, bool right_only);
@@ -56,16 +57,5 @@ struct Mean {
   int axes;
 };
 std::optional<Mean> mean_of(Rewriter& r, Descent descent);
-
-// One factor of a product that is summed: a class, and which index of the product each of its axes
-// is.
-struct Factor {
-  ClassId cls;
-  std::vector<int> labels;
-};
-// The sum over all labels that are not in `out`, of shape `shape`. Labels are renamed by first
-// occurrence, so that equal contractions have equal attributes.
-ClassId contract(Rewriter& r, common::DType dtype, Factor a, Factor b, std::vector<int> out,
-                 common::Shape shape);
 
 }  // namespace coordinator
