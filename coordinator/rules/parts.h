@@ -29,6 +29,12 @@ class Descent {
   ClassId cls() const { return cls_; }
   const common::View& view() const { return view_; }
 
+  // The same place in another class, of the same shape.
+  Descent at(ClassId cls) const {
+    Descent result = *this;
+    result.cls_ = cls;
+    return result;
+  }
   // Steps through all views.
   bool through_views();
   bool through_unary(common::UnaryOp op);
