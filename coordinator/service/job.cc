@@ -324,18 +324,20 @@ void Job::store_plan() {
   stages_.enter("store", env_.clock.now_ns());
   plan_.provenance.farm = env_.options.name;
   plan_.provenance.created_ns = common::wall_clock_ns();
-  env_.steps.start([self = std::weak_ptr<Job*>(self_), plan = plan_, &plans = env_.plans] {
-    Status status = plans.keep(plan);
-    return [self, status] {
-      if (auto job = self.lock()) (*job)->stored(status);
-    };
-  });
+  int64_t search_ms = elapsed_ms(env_.clock.now_ns());
+  env_.steps.start(
+      [self = std::weak_ptr<Job*>(self_), plan = plan_, search_ms, &plans = env_.plans] {
+        Status status = plans.keep(plan, search_ms);
+        return [self, status] {
+          if (auto job = self.lock()) (*job)->stored(status);
+        };
+      });
 }
 
 void Job::stored(const Status& status) {
   if (phase_ != Phase::kStoring) return;
   if (!status.ok()) return fail(status.error());
-  auto found = env_.plans.find(request_.key.digest());
+  auto found = env_.plans.find(request_.key.digest(), cache::Lookup::kInspect);
   if (!found.ok()) return fail(found.error());
   if (!found->has_value()) {
     return fail(common::unavailable("the plan was removed as soon as it was kept; submit again"));

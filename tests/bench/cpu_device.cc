@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/runtime/cpu_device.h"
 #include "common/wire/ir_codec.h"
 #include "worker/agent/pipeline.h"
 #include "worker/codegen/cpu_c.h"
@@ -72,7 +73,7 @@ class LocalDevice final : public CpuDevice {
 }  // namespace
 
 common::Result<std::unique_ptr<CpuDevice>> CpuDevice::open() {
-  common::Target target = worker::detect_cpu_target();
+  common::Target target = common::host_cpu_target();
   LFARM_ASSIGN_OR_RETURN(worker::Compiler compiler, worker::Compiler::find(target));
   return std::unique_ptr<CpuDevice>(
       std::make_unique<LocalDevice>(std::move(target), std::move(compiler)));

@@ -36,10 +36,10 @@ struct DeviceUnderTest {
 };
 
 std::vector<DeviceUnderTest> devices() {
-  return {{"cpu", [] { return common::make_cpu_device(); }, worker::detect_cpu_target,
+  return {{"cpu", [] { return common::make_cpu_device(); }, common::host_cpu_target,
            []() -> std::unique_ptr<worker::CodeGenerator> {
              return std::make_unique<worker::CpuCodeGenerator>(
-                 worker::vector_bytes(worker::detect_cpu_target()));
+                 worker::vector_bytes(common::host_cpu_target()));
            }}};
 }
 

@@ -259,7 +259,7 @@ class Trial {
 // Graphs whose kernels share a compiler run.
 std::vector<std::string> check_batch(uint64_t first, uint64_t count,
                                      const worker::Compiler& compiler, worker::KernelCache& cache) {
-  worker::CpuCodeGenerator generator(worker::vector_bytes(worker::detect_cpu_target()));
+  worker::CpuCodeGenerator generator(worker::vector_bytes(common::host_cpu_target()));
   // Threads share a launch's units on some graphs.
   auto device = common::make_cpu_device();
   auto threaded = common::make_cpu_device({kThreads});
@@ -291,7 +291,7 @@ std::vector<std::string> check_batch(uint64_t first, uint64_t count,
 }
 
 TEST(GraphDifferential, RandomGraphs) {
-  auto compiler = worker::Compiler::find(worker::detect_cpu_target());
+  auto compiler = worker::Compiler::find(common::host_cpu_target());
   ASSERT_TRUE(compiler.ok()) << compiler.error().message;
   for (int number : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL}) ::signal(number, on_crash);
   const uint64_t first = from_environment("LFARM_FUZZ_SEED", 1);

@@ -20,6 +20,7 @@
 #include "common/ir/graph_hash.h"
 #include "common/ir/llir.h"
 #include "common/ir/text.h"
+#include "common/runtime/cpu_device.h"
 #include "common/runtime/interpreter.h"
 #include "worker/codegen/cpu_c.h"
 #include "worker/compile/compiler.h"
@@ -35,7 +36,7 @@ using KernelFunction = void (*)(void* const*, const int64_t*, int64_t, int64_t, 
 
 inline const worker::Compiler& shared_compiler() {
   static const worker::Compiler compiler =
-      worker::Compiler::find(worker::detect_cpu_target()).value();
+      worker::Compiler::find(common::host_cpu_target()).value();
   return compiler;
 }
 
@@ -119,7 +120,7 @@ inline HostTensor random_tensor(Random& random, DType dtype, const std::vector<i
 // Kernels that are compiled in one run and then checked one by one.
 class KernelBatch {
  public:
-  KernelBatch() : KernelBatch(worker::detect_cpu_target()) {}
+  KernelBatch() : KernelBatch(common::host_cpu_target()) {}
   // Code for a target that this machine can run.
   explicit KernelBatch(const Target& target)
       : vector_bytes_(worker::vector_bytes(target)),

@@ -8,6 +8,7 @@
 
 #include "common/ir/builder.h"
 #include "common/ir/graph_hash.h"
+#include "common/runtime/cpu_device.h"
 #include "common/wire/ir_codec.h"
 #include "worker/agent/pipeline.h"
 #include "worker/codegen/cpu_c.h"
@@ -82,7 +83,7 @@ common::Program program(common::UnaryOp op) {
 class PipelineTest : public testing::Test {
  protected:
   PipelineTest() : graph_(common::encode_graph(model())) {
-    common::Target target = detect_cpu_target();
+    common::Target target = common::host_cpu_target();
     auto compiler = Compiler::find(target);
     EXPECT_TRUE(compiler.ok()) << compiler.error().message;
     PipelineOptions options;

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "common/base/log.h"
+#include "common/runtime/cpu_device.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/options.h"
 #include "worker/agent/pipeline.h"
@@ -33,7 +34,7 @@ common::Result<common::Target> find_device(const WorkerOptions& options) {
     return common::invalid_input(
         "--device cuda: no CUDA device can be used here; take --device cpu");
   }
-  return detect_cpu_target();
+  return common::host_cpu_target();
 }
 
 // SIGTERM and SIGINT as a descriptor. To be called before any thread starts, which inherits the

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <string>
 
+#include "common/runtime/cpu_device.h"
 #include "common/wire/ir_codec.h"
 #include "worker/codegen/cpu_c.h"
 #include "worker/compile/target.h"
@@ -18,7 +19,7 @@ int run_print_source() {
               << "\n";
     return 2;
   }
-  CpuCodeGenerator generator(vector_bytes(detect_cpu_target()));
+  CpuCodeGenerator generator(vector_bytes(common::host_cpu_target()));
   std::cout << generator.preamble();
   for (const common::Kernel& kernel : program->kernels) {
     if (kernel.form == common::Template::kGemm) {
