@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "common/base/result.h"
 #include "common/wire/security.h"
@@ -22,6 +23,8 @@ struct WorkerOptions {
 
 // How main() goes on: with options, or to its end with an exit code (after --help or a mistake,
 // which has been printed).
-std::variant<WorkerOptions, int> parse_options(int argc, char** argv);
+// `devices`: what --device may name besides "auto".
+std::variant<WorkerOptions, int> parse_options(int argc, char** argv,
+                                               const std::vector<std::string>& devices);
 
 }  // namespace worker
