@@ -8,11 +8,12 @@
 
 #include "common/base/result.h"
 #include "common/wire/security.h"
+#include "common/wire/socket.h"
 
 namespace worker {
 
 struct WorkerOptions {
-  std::string farm = "tcp://127.0.0.1:7171";
+  std::string farm{common::kDefaultEndpoint};
   std::string device = "auto";
   std::string name;
   std::string state;
