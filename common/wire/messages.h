@@ -147,6 +147,10 @@ struct ClientHello {
 };
 
 // Budgets of 0 are no limit of that kind. The packet may carry the graph as its blob frame.
+// As many candidates in flight as the target's workers have slots when the job begins.
+inline constexpr uint32_t kInFlightAuto = 0xffffffff;
+inline constexpr uint32_t kInFlightMax = 64;
+
 struct Submit {
   uint64_t request_id = 0;
   Digest graph_hash;
@@ -157,6 +161,7 @@ struct Submit {
   uint64_t budget_ms = 0;
   uint64_t seed = 0;
   uint64_t max_wait_ms = 0;  // longest time without a worker of the target; 0: the farm's default
+  uint32_t in_flight = 0;    // candidates sent before a result must be known; 0: 12
   friend bool operator==(const Submit&, const Submit&) = default;
 };
 

@@ -112,6 +112,9 @@ void check(Checker& c, const Submit& m) {
   c.name("target", m.target, true);
   c.text("policy", m.policy);
   c.digest("graph", m.graph);
+  if (m.in_flight > kInFlightMax && m.in_flight != kInFlightAuto) {
+    c.fail("in_flight", "is beyond the bound of 64");
+  }
 }
 void check(Checker& c, const PullPlan& m) { c.digest("plan_key", m.plan_key); }
 void check(Checker& c, const Progress& m) { c.name("stage", m.stage, true); }

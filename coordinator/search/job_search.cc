@@ -21,9 +21,6 @@ using common::Program;
 using common::TaskKind;
 using common::TaskOutcome;
 
-// A proposal sees the results of all candidates but the last kLag: enough to keep workers busy, and
-// what makes the sequence independent of the order in which results arrive.
-constexpr uint64_t kLag = 12;
 constexpr int64_t kMaxFinalists = 3;
 constexpr double kGiveUpFactor = 6;  // a candidate this much slower than the best is cut short
 
@@ -53,6 +50,7 @@ class Search final : public JobSearch {
         times_(measurements, representative_sizes(graph.symbols), options.priors.get(),
                options.target) {
     common::SteadyClock clock;
+    Numerics numerics = numerics_of(options.policy);
     int64_t start = clock.now_ns();
     auto stage = [&](const char* name) {
       int64_t now = clock.now_ns();
@@ -66,7 +64,7 @@ class Search final : public JobSearch {
     for (size_t r = 0; r < cut_.regions.size(); ++r) {
       const common::Graph& region = cut_.regions[r].graph;
       region_graphs_.push_back(std::make_shared<const common::Graph>(region));
-      spaces_.push_back(std::make_unique<RegionSpace>(region, clock));
+      spaces_.push_back(std::make_unique<RegionSpace>(region, clock, numerics));
     }
     stage("saturate");
     for (size_t r = 0; r < spaces_.size(); ++r) {
@@ -204,7 +202,8 @@ class Search final : public JobSearch {
   }
 
   std::optional<CandidateTask> next() {
-    uint64_t visible = sent_.size() > kLag ? sent_.size() - kLag : 0;
+    auto in_flight = static_cast<uint64_t>(std::max<int64_t>(1, options_.in_flight));
+    uint64_t visible = sent_.size() >= in_flight ? sent_.size() + 1 - in_flight : 0;
     if (!apply_until(visible)) return std::nullopt;
     if (stage_ == Stage::kBaseline) {
       stage_ = Stage::kRegions;
@@ -252,6 +251,8 @@ class Search final : public JobSearch {
     sent.task.fingerprint = candidate->fingerprint;
     sent.task.payload.program = *candidate->program;
     sent.task.predicted_ns = times_.estimate(*candidate->program).ns;
+    sent.task.region = sent.region;
+    sent.task.origin = candidate->origin;
     if (searches_[chosen]->has_measurement()) {
       sent.task.payload.measure.give_up_ns =
           static_cast<uint64_t>(searches_[chosen]->best_ns() * kGiveUpFactor);
@@ -268,6 +269,7 @@ class Search final : public JobSearch {
     sent.task.graph = graph_;
     sent.task.fingerprint = common::program_fingerprint(program);
     sent.task.payload.kind = kind;
+    sent.task.origin = kind == TaskKind::kBaseline ? "plain" : "finalist";
     sent.task.payload.program = std::move(program);
     if (kind == TaskKind::kFinalist) {
       sent.task.payload.verify.baseline_error = baseline_error_;
@@ -397,6 +399,10 @@ common::Result<std::unique_ptr<JobSearch>> JobSearch::create(
     const common::Graph& graph, const SearchOptions& options,
     const MeasurementSource* measurements) {
   LFARM_RETURN_IF_ERROR(common::verify(graph));
+  if (!common::is_policy(options.policy)) {
+    return common::invalid_input(
+        common::cat("no numerics policy is called '", options.policy, "'; strict and relaxed are"));
+  }
   return std::unique_ptr<JobSearch>(std::make_unique<Search>(graph, options, measurements));
 }
 

@@ -29,7 +29,8 @@ PlainSearch::PlainSearch(RegionSpace& space, KernelTimes& times, uint64_t seed, 
 
 RegionCandidate PlainSearch::decode(const Genome& genome) const {
   auto program = std::make_shared<const common::Program>(space_.decode(genome).program);
-  return {genome, program, common::program_fingerprint(*program), 0, {}, {}};
+  std::string_view origin = evolves_ ? "genetic" : "random";
+  return {genome, program, common::program_fingerprint(*program), 0, origin, {}, {}};
 }
 
 const PlainSearch::Individual& PlainSearch::tournament() {

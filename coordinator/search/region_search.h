@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,7 @@ struct RegionCandidate {
   std::shared_ptr<const common::Program> program;
   common::Digest fingerprint;
   double predicted_ns = 0;
+  std::string_view origin;  // how it was bred; a literal
   // The kernels in the program's order, and those among them that were never tried before.
   std::vector<std::pair<KernelId, ScheduleCode>> kernels;
   std::vector<size_t> untried;

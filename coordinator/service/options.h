@@ -38,6 +38,7 @@ struct ServiceOptions {
   size_t jobs_max = 4'096;                   // searching or waiting
   size_t clients_max = 65'536;               // connections
   size_t graph_bytes_max = size_t{2} << 30;  // of the graphs of all jobs together
+  size_t closed_journals_max = 32;           // of jobs that ended with a plan, kept for replays
   SearchFactory create_search;
 };
 

@@ -6,3 +6,9 @@ lfarm_test(search_quality LABEL unit TIMEOUT 300
   COMPONENTS common/base common/ir common/plan common/wire coordinator/search clients/pt2)
 target_include_directories(test_search_quality PRIVATE ${CMAKE_SOURCE_DIR})
 target_sources(test_search_quality PRIVATE ${CMAKE_SOURCE_DIR}/tests/bench/simulated_device.cc)
+lfarm_test(search_genomes LABEL unit TIMEOUT 120
+  SOURCES search_genomes_test.cc program_interpreter.cc
+          ${CMAKE_SOURCE_DIR}/tests/bench/genome_trials.cc
+  COMPONENTS common/base common/ir common/runtime coordinator/search coordinator/rules
+             coordinator/egraph clients/pt2)
+target_include_directories(test_search_genomes PRIVATE ${CMAKE_SOURCE_DIR})

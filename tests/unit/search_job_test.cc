@@ -105,6 +105,65 @@ TEST(JobSearch, SameSeedSameCandidatesWhateverTheOrderOfResults) {
   EXPECT_NE(run(options(48, 2), 4, 1).fingerprints, reference.fingerprints);
 }
 
+TEST(JobSearch, CandidatesInFlightAreWhatTheSequenceFollows) {
+  SearchOptions narrow = options(48), wide = options(48);
+  narrow.in_flight = 4;
+  wide.in_flight = 40;
+  Trace reference = run(wide, 4, 1);
+  EXPECT_NE(run(narrow, 4, 1).fingerprints, reference.fingerprints);
+  for (size_t parallel : {1u, 8u, 40u}) {
+    EXPECT_EQ(run(wide, parallel, 2).fingerprints, reference.fingerprints) << parallel;
+  }
+  // As many as that are sent before anything is known, and no more.
+  for (const SearchOptions& o : {narrow, wide}) {
+    auto search = JobSearch::create(model(), o, nullptr);
+    ASSERT_TRUE(search.ok());
+    EXPECT_EQ(static_cast<int64_t>((*search)->propose(100).size()), o.in_flight);
+  }
+}
+
+TEST(JobSearch, APolicyThatIsNoneIsRefused) {
+  SearchOptions o = options(8);
+  o.policy = "sloppy";
+  auto search = JobSearch::create(model(), o, nullptr);
+  ASSERT_FALSE(search.ok());
+  EXPECT_EQ(search.error().code, common::Code::kInvalidInput);
+}
+
+// exp(x) / sum(exp(x)): a softmax only while no exponential overflows.
+TEST(JobSearch, OnlyTheRelaxedPolicyTakesRulesForFiniteValues) {
+  GraphBuilder b;
+  IrNode x = b.input(InputKind::kUser, DType::kFloat32, {8, 32}, "x");
+  IrNode e = b.unary(UnaryOp::kExp, x);
+  b.output(b.binary(BinaryOp::kDiv, e, b.reduce(ReduceOp::kSum, e, {1}, true)));
+  common::Graph graph = b.finish();
+  std::map<std::string, bool> has_softmax;
+  std::map<std::string, common::Digest> keys;
+  for (const char* policy : {"strict", "relaxed"}) {
+    SearchOptions o = options(24);
+    o.policy = policy;
+    auto search = JobSearch::create(graph, o, nullptr);
+    ASSERT_TRUE(search.ok()) << search.error().message;
+    while (!(*search)->done()) {
+      for (const CandidateTask& task : (*search)->propose(1)) {
+        for (const common::Kernel& kernel : task.payload.program.kernels) {
+          for (const common::Node& node : kernel.body.nodes) {
+            has_softmax[policy] = has_softmax[policy] || node.op == common::Op::kSoftmax;
+          }
+        }
+        (*search)->on_result(task.id, measure(task));
+      }
+    }
+    auto outcome = (*search)->outcome();
+    ASSERT_TRUE(outcome.ok()) << outcome.error().message;
+    EXPECT_EQ(outcome->plan.key.policy, policy);
+    keys[policy] = outcome->plan.key.digest();
+  }
+  EXPECT_FALSE(has_softmax["strict"]);
+  EXPECT_TRUE(has_softmax["relaxed"]);
+  EXPECT_NE(keys["strict"], keys["relaxed"]);
+}
+
 // Remembers every kernel as soon as it was measured, as a farm's store does.
 class Store : public MeasurementSource {
  public:
