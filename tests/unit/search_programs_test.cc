@@ -2,11 +2,13 @@
 // of a model are put together wrongly.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "clients/pt2/translate.h"
 #include "common/base/clock.h"
 #include "common/base/random.h"
+#include "common/ir/builder.h"
 #include "common/ir/roll.h"
 #include "common/ir/text.h"
 #include "common/runtime/interpreter.h"
@@ -109,6 +111,43 @@ TEST_P(Programs, AssembledProgramsComputeTheModel) {
     ASSERT_TRUE(actual.ok()) << actual.error().message;
     EXPECT_LT(largest_difference(*actual, *expected), 5e-2);
   }
+}
+
+// Two streams that read each other's value of the block before: the loop hands a value on
+// unchanged.
+TEST(Assemble, LoopsThatCarrySeveralValues) {
+  common::GraphBuilder b;
+  common::NodeId x = b.input(common::InputKind::kUser, common::DType::kFloat32, {3, 16}, "x");
+  common::NodeId y = b.input(common::InputKind::kUser, common::DType::kFloat32, {3, 16}, "y");
+  for (int t = 0; t < 8; ++t) {
+    auto dense = [&](common::NodeId value) {
+      auto w = b.input(common::InputKind::kWeight, common::DType::kFloat32, {16, 16}, "w");
+      return b.matmul(value, w);
+    };
+    auto next = b.binary(common::BinaryOp::kAdd, x, b.unary(common::UnaryOp::kTanh, dense(y)));
+    y = b.binary(common::BinaryOp::kMul, y, b.unary(common::UnaryOp::kSin, dense(x)));
+    x = next;
+    b.output(x);
+  }
+  Graph graph = b.finish();
+  Graph rolled = common::roll(graph);
+  auto is_loop = [](const common::Node& node) { return node.op == common::Op::kLoop; };
+  ASSERT_TRUE(std::any_of(rolled.nodes.begin(), rolled.nodes.end(), is_loop));
+  Cut cut = cut_into_regions(rolled);
+  common::SteadyClock clock;
+  std::vector<common::Program> chosen;
+  for (const Region& region : cut.regions) {
+    chosen.push_back(RegionSpace(region.graph, clock).decode({}).program);
+  }
+  std::vector<const common::Program*> parts;
+  for (const common::Program& program : chosen) parts.push_back(&program);
+  common::Program program = assemble(cut, parts);
+  ASSERT_TRUE(common::verify(program).ok()) << common::verify(program).error().message;
+  std::vector<HostTensor> inputs = sample_inputs(graph, {}, 5);
+  auto expected = common::interpret(graph, inputs, {});
+  auto actual = interpret_program(program, inputs, {});
+  ASSERT_TRUE(expected.ok() && actual.ok());
+  EXPECT_LT(largest_difference(*actual, *expected), 1e-4);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Programs, ::testing::ValuesIn(model_files()),
