@@ -14,6 +14,7 @@
 #include "common/runtime/interpreter.h"
 #include "coordinator/search/assemble.h"
 #include "coordinator/search/cost_model.h"
+#include "coordinator/search/joint_kernels.h"
 #include "coordinator/search/region_space.h"
 #include "coordinator/search/regions.h"
 #include "program_interpreter.h"
@@ -111,6 +112,48 @@ TEST_P(Programs, AssembledProgramsComputeTheModel) {
     ASSERT_TRUE(actual.ok()) << actual.error().message;
     EXPECT_LT(largest_difference(*actual, *expected), 5e-2);
   }
+}
+
+size_t joint_calls(const common::Program& program) {
+  size_t count = 0;
+  for (const common::Call& call : program.calls) count += call.outputs.size() > 1;
+  return count;
+}
+
+// Every value that can be written by another's kernel asks for it: the most joint kernels there
+// are.
+TEST_P(Programs, JointKernelsComputeTheirRegion) {
+  auto model = clients::load_model(GetParam());
+  ASSERT_TRUE(model.ok()) << model.error().message;
+  Cut cut = cut_into_regions(common::roll(model->graph));
+  common::SteadyClock clock;
+  size_t joint = 0, stored = 0;
+  for (size_t r = 0; r < cut.regions.size(); ++r) {
+    const Graph& region = cut.regions[r].graph;
+    RegionSpace space(region, clock);
+    std::vector<int64_t> sizes = representative_sizes(region.symbols);
+    std::vector<HostTensor> inputs = sample_inputs(region, sizes, 11 + r);
+    auto expected = common::interpret(region, inputs, {});
+    ASSERT_TRUE(expected.ok()) << expected.error().message;
+    for (int64_t wish : {kStoreWithUser, kStoreWithSibling}) {
+      for (bool all : {false, true}) {
+        Genome genome;
+        for (const Site& site : space.structure({})->sites) {
+          if (site.name.kind != GeneKind::kStore || (!all && site.current == 0)) continue;
+          bool may = std::find(site.values.begin(), site.values.end(), wish) != site.values.end();
+          genome.set(site.name, may ? wish : 1);
+        }
+        common::Program program = space.decode(genome).program;
+        joint += joint_calls(program);
+        stored += program.calls.size();
+        auto actual = interpret_program(program, inputs, sizes);
+        ASSERT_TRUE(actual.ok()) << actual.error().message << "\n" << common::print(program);
+        EXPECT_LT(largest_difference(*actual, *expected), 2e-2) << "region " << r << "\n"
+                                                                << common::print(program);
+      }
+    }
+  }
+  EXPECT_TRUE(joint > 0 || stored < 40) << stored << " kernels, none of which writes two values";
 }
 
 // Two streams that read each other's value of the block before: the loop hands a value on
