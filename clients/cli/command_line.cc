@@ -29,7 +29,7 @@ void add_state_option(CLI::App* app, FarmOptions* farm) {
 
 // A farm that somebody runs.
 void add_farm_options(CLI::App* app, FarmOptions* farm) {
-  app->add_option("--farm", farm->farm, "The farm's endpoint, such as tcp://127.0.0.1:7311")
+  app->add_option("--farm", farm->farm, "The farm's endpoint, such as tcp://127.0.0.1:7171")
       ->envname("LFARM_FARM")
       ->type_name("ENDPOINT");
   app->add_option("--farm-key", farm->server_key,

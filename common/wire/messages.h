@@ -14,6 +14,7 @@
 
 #include "common/base/bytes.h"
 #include "common/base/digest.h"
+#include "common/base/outcome.h"
 #include "common/base/result.h"
 #include "common/base/signing.h"
 #include "common/wire/limits.h"
@@ -49,10 +50,6 @@ struct Heartbeat {
   std::vector<TaskLease> leases;
   friend bool operator==(const Heartbeat&, const Heartbeat&) = default;
 };
-
-enum class TaskOutcome { kOk, kCompileError, kWrong, kCrash, kHang, kInfra };
-// "ok", "compile_error", "wrong", "crash", "hang", "infra".
-const char* outcome_name(TaskOutcome outcome);
 
 struct TaskResult {
   TaskLease lease;

@@ -176,24 +176,6 @@ Digest blob_digest_of(const Message& message) {
 
 const char* message_name(const Message& message) { return kMessageNames[message.index()]; }
 
-const char* outcome_name(TaskOutcome outcome) {
-  switch (outcome) {
-    case TaskOutcome::kOk:
-      return "ok";
-    case TaskOutcome::kCompileError:
-      return "compile_error";
-    case TaskOutcome::kWrong:
-      return "wrong";
-    case TaskOutcome::kCrash:
-      return "crash";
-    case TaskOutcome::kHang:
-      return "hang";
-    case TaskOutcome::kInfra:
-      return "infra";
-  }
-  return "unknown";
-}
-
 const char* cache_outcome_name(CacheOutcome outcome) {
   switch (outcome) {
     case CacheOutcome::kHit:

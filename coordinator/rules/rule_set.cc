@@ -84,6 +84,8 @@ void add_all_rules(RuleMaker& maker) {
   add_softmax_rules(maker);
   add_norm_rules(maker);
   add_reassociation_rules(maker);
+  add_fourier_rules(maker);
+  add_routing_rules(maker);
   add_scan_rules(maker);
 }
 

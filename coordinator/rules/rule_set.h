@@ -94,6 +94,10 @@ void add_softmax_rules(RuleMaker& maker);
 void add_norm_rules(RuleMaker& maker);
 // Sums and products in another order.
 void add_reassociation_rules(RuleMaker& maker);
+// Fourier transforms as products of shorter ones.
+void add_fourier_rules(RuleMaker& maker);
+// Sums over few experts, gathers of what is computed.
+void add_routing_rules(RuleMaker& maker);
 // Running sums of what is known.
 void add_scan_rules(RuleMaker& maker);
 

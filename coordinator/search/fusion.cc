@@ -8,6 +8,7 @@
 #include "common/ir/builder.h"
 #include "common/ir/gemm_form.h"
 #include "common/ir/graph_hash.h"
+#include "coordinator/search/joint_kernels.h"
 
 namespace coordinator {
 namespace {
@@ -266,8 +267,9 @@ namespace {
 
 class ProgramBuilder {
  public:
-  ProgramBuilder(const Selected& selected, const Stores& stores, KernelMemo& memo)
-      : selected_(selected), graph_(selected.graph), stores_(stores), memo_(memo) {}
+  ProgramBuilder(const Selected& selected, const Stores& stores,
+                 const std::vector<common::NodeId>& hosts, KernelMemo& memo)
+      : selected_(selected), graph_(selected.graph), stores_(stores), hosts_(hosts), memo_(memo) {}
 
   FusedProgram run() {
     common::Program& shell = result_.shell;
@@ -278,19 +280,18 @@ class ProgramBuilder {
       output.node = -1;
       shell.outputs.push_back(output);
     }
-    std::vector<std::vector<int>> output_positions(graph_.nodes.size());
+    output_positions_.resize(graph_.nodes.size());
     for (size_t k = 0; k < graph_.outputs.size(); ++k) {
-      output_positions[at(graph_.outputs[k].node)].push_back(static_cast<int>(k));
+      output_positions_[at(graph_.outputs[k].node)].push_back(static_cast<int>(k));
+    }
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      if (hosts_[i] != static_cast<common::NodeId>(i)) guests_[hosts_[i]].push_back(at_id(i));
+      if (is_leaf(at_id(i), -1)) node_of_[selected_.gene[i]] = at_id(i);
     }
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& node = graph_.nodes[i];
-      if (node.op == Op::kInput) {
-        buffer_[selected_.gene[i]] = add_buffer(
-            common::BufferKind::kInput, common::attr<common::InputAttr>(node).position, node);
-      }
-      if ((is_computed(node) && stores_[i]) || !output_positions[i].empty()) {
-        add_kernel(static_cast<common::NodeId>(i), output_positions[i]);
-      }
+      if (node.op == Op::kInput) buffer_of(selected_.gene[i]);
+      if ((is_computed(node) && stores_[i]) || !output_positions_[i].empty()) add_kernel(hosts_[i]);
     }
     return std::move(result_);
   }
@@ -302,9 +303,35 @@ class ProgramBuilder {
     return static_cast<int>(buffers.size()) - 1;
   }
 
+  static common::NodeId at_id(size_t index) { return static_cast<common::NodeId>(index); }
+
+  // Of what is an input or has been written.
+  int buffer_of(ClassId gene) {
+    if (auto it = buffer_.find(gene); it != buffer_.end()) return it->second;
+    const Node& node = graph_.node(node_of_.at(gene));
+    LFARM_CHECK(node.op == Op::kInput, "a value is read before it is written");
+    int position = common::attr<common::InputAttr>(node).position;
+    return buffer_[gene] = add_buffer(common::BufferKind::kInput, position, node);
+  }
+
+  // Read by the kernel at `root`, not computed by it.
   bool is_leaf(common::NodeId id, common::NodeId root) const {
     const Node& node = graph_.node(id);
-    return node.op == Op::kInput || (id != root && is_computed(node) && stores_[at(id)]);
+    return node.op == Op::kInput ||
+           (is_computed(node) && stores_[at(id)] && hosts_[at(id)] != root);
+  }
+
+  // What the kernel at `root` writes: its own value, then those of its guests.
+  std::vector<common::NodeId> values_of(common::NodeId root) const {
+    std::vector<common::NodeId> values{root};
+    if (auto it = guests_.find(root); it != guests_.end()) {
+      values.insert(values.end(), it->second.begin(), it->second.end());
+    }
+    return values;
+  }
+  // A value that is several outputs of the graph is written to each.
+  size_t copies_of(common::NodeId value) const {
+    return std::max<size_t>(1, output_positions_[at(value)].size());
   }
 
   // Of everything that copy() would walk.
@@ -357,12 +384,14 @@ class ProgramBuilder {
     return check.contraction() >= 0 ? Template::kTile : Template::kLoops;
   }
 
-  std::shared_ptr<const BuiltKernel> build(common::NodeId root, size_t outputs) const {
+  std::shared_ptr<const BuiltKernel> build(common::NodeId root) const {
     auto built = std::make_shared<BuiltKernel>();
     GraphBuilder builder(graph_.symbols);
     std::map<common::NodeId, common::NodeId> copied;
-    common::NodeId result = copy(root, root, builder, copied, built->inputs);
-    for (size_t k = 0; k < outputs; ++k) builder.output(result);
+    for (common::NodeId value : values_of(root)) {
+      common::NodeId result = copy(value, root, builder, copied, built->inputs);
+      for (size_t k = 0; k < copies_of(value); ++k) builder.output(result);
+    }
     common::Canonical body = common::canonical_without_unused_symbols(builder.finish());
     built->symbols = std::move(body.symbols);
     built->kernel.form = form_of(root, body.graph);
@@ -371,23 +400,37 @@ class ProgramBuilder {
     return built;
   }
 
-  void add_kernel(common::NodeId root, const std::vector<int>& output_positions) {
-    size_t outputs = std::max<size_t>(1, output_positions.size());
+  // Adds the kernel at `root` once, behind those that it reads from.
+  void add_kernel(common::NodeId root) {
+    if (!added_.insert(root).second) return;
     std::map<common::NodeId, uint64_t> known;
-    auto& built = memo_[common::combine64(signature(root, root, known), outputs)];
-    if (!built) built = build(root, outputs);
-    common::Call call;
-    for (ClassId input : built->inputs) call.inputs.push_back(buffer_.at(input));
-    for (int symbol : built->symbols) call.symbols.push_back(common::Expr::symbol(symbol));
-    const Node& node = graph_.node(root);
-    if (output_positions.empty()) {
-      call.outputs.push_back(add_buffer(common::BufferKind::kTemporary, 0, node));
+    uint64_t key = 0;
+    for (common::NodeId value : values_of(root)) {
+      key = common::combine64(key,
+                              common::combine64(signature(value, root, known), copies_of(value)));
     }
-    for (int position : output_positions) {
-      call.outputs.push_back(add_buffer(common::BufferKind::kOutput, position, node));
+    std::shared_ptr<const BuiltKernel>& memo = memo_[key];
+    if (!memo) memo = build(root);
+    std::shared_ptr<const BuiltKernel> built = memo;
+    common::Call call;
+    for (ClassId input : built->inputs) {
+      common::NodeId node = node_of_.at(input);
+      if (is_computed(graph_.node(node))) add_kernel(hosts_[at(node)]);
+      call.inputs.push_back(buffer_of(input));
+    }
+    for (int symbol : built->symbols) call.symbols.push_back(common::Expr::symbol(symbol));
+    for (common::NodeId value : values_of(root)) {
+      const Node& node = graph_.node(value);
+      size_t first = call.outputs.size();
+      for (int position : output_positions_[at(value)]) {
+        call.outputs.push_back(add_buffer(common::BufferKind::kOutput, position, node));
+      }
+      if (output_positions_[at(value)].empty()) {
+        call.outputs.push_back(add_buffer(common::BufferKind::kTemporary, 0, node));
+      }
+      if (is_computed(node)) buffer_[selected_.gene[at(value)]] = call.outputs[first];
     }
     ClassId gene = selected_.gene[at(root)];
-    if (is_computed(node)) buffer_[gene] = call.outputs[0];
     auto [it, is_new] = known_.emplace(std::pair{built->kernel.form, built->body},
                                        static_cast<int>(result_.kernels.size()));
     if (is_new) {
@@ -401,16 +444,22 @@ class ProgramBuilder {
   const Selected& selected_;
   const Graph& graph_;
   const Stores& stores_;
+  const std::vector<common::NodeId>& hosts_;
   KernelMemo& memo_;
   FusedProgram result_;
+  std::vector<std::vector<int>> output_positions_;
+  std::map<common::NodeId, std::vector<common::NodeId>> guests_;  // by host
+  std::unordered_map<ClassId, common::NodeId> node_of_;           // of what kernels may read
+  std::set<common::NodeId> added_;
   std::unordered_map<ClassId, int> buffer_;  // of stored values and inputs, by gene
   std::map<std::pair<Template, common::Digest>, int> known_;
 };
 
 }  // namespace
 
-FusedProgram fuse(const Selected& selected, const Stores& stores, KernelMemo& memo) {
-  return ProgramBuilder(selected, stores, memo).run();
+FusedProgram fuse(const Selected& selected, const Stores& stores, KernelMemo& memo,
+                  const std::vector<int64_t>& wishes) {
+  return ProgramBuilder(selected, stores, plan_hosts(selected, stores, wishes), memo).run();
 }
 
 common::Program whole_program(const FusedProgram& fused) {

@@ -7,6 +7,7 @@
 #include "common/base/cat.h"
 #include "common/plan/plan.h"
 #include "coordinator/search/cost_model.h"
+#include "coordinator/search/joint_kernels.h"
 
 namespace coordinator {
 namespace {
@@ -167,16 +168,19 @@ std::shared_ptr<const Structure> RegionSpace::structure(const Genome& genome) {
   auto result = std::make_shared<Structure>();
   Selected selected = select(genome, result->sites);
   Stores stores = default_stores(selected);
+  std::vector<std::vector<int64_t>> values = store_values(selected);
+  std::vector<int64_t> wishes(stores.begin(), stores.end());
   for (size_t i = 0; i < stores.size(); ++i) {
     if (!is_computed(selected.graph.nodes[i])) continue;
     GeneName name{GeneKind::kStore, selected.gene[i], 0};
-    if (auto gene = genome.get(name)) stores[i] = *gene != 0;
+    if (auto gene = genome.get(name)) wishes[i] = *gene;
+    stores[i] = wishes[i] != kStoreInPlace;
     Head head = saturated_.graph->head(selected.choice[i]);
-    result->sites.push_back({name, stores[i] != 0, {0, 1}, head});
+    result->sites.push_back({name, wishes[i], std::move(values[i]), head});
   }
   repair_stores(selected, stores);
   if (kernels_.size() >= kKernelsMax) kernels_.clear();
-  result->fused = fuse(selected, stores, kernels_);
+  result->fused = fuse(selected, stores, kernels_, wishes);
   result->fingerprint = structure_digest(result->fused);
   if (recent_.size() >= kRecentMax) recent_.clear();
   recent_[genome.structure_hash()] = result;

@@ -73,7 +73,7 @@ Status JobTable::resume() {
     auto journal = read_journal(env_.store, id);
     bool is_current = journal.ok() && journal->request.key.epoch == common::kCompilerEpoch;
     if (is_current) {
-      auto plan = env_.plans.find(journal->request.key.digest());
+      auto plan = env_.plans.find(journal->request.key.digest(), cache::Lookup::kInspect);
       is_current = !plan.ok() || !plan->has_value();
     }
     if (!is_current) {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "common/base/result.h"
+#include "common/wire/socket.h"
 #include "coordinator/farm/types.h"
 #include "coordinator/search/job_search.h"
 
@@ -17,7 +18,7 @@ using SearchFactory = std::function<common::Result<std::unique_ptr<JobSearch>>(
     const common::Graph&, const SearchOptions&, const MeasurementSource*)>;
 
 struct ServiceOptions {
-  std::string listen = "tcp://127.0.0.1:*";
+  std::string listen{common::kDefaultEndpoint};
   std::string state;           // directory: store, signing key, transport keys
   std::string name = "lfarm";  // in plans' provenance
   // Transport security; always on where the endpoint is reachable from other machines.

@@ -522,6 +522,33 @@ void add_norms(Cases& cases) {
   cases.emplace("layer-norm", norm(Form::kTimesRsqrt, true, {s0, 2, 12}, {2}));
 }
 
+// The variance as the mean of the squares less the square of the mean.
+void add_one_pass_norms(Cases& cases) {
+  auto norm = [](bool lifted, bool quotient, bool turned) {
+    return RuleCase{
+        kFloats, [=](GraphBuilder& b, DType t) {
+          IrNode x = input(b, t, {s0, 4, 6});
+          auto mean = [&](IrNode y) {
+            return b.binary(BinaryOp::kMul, b.reduce(ReduceOp::kSum, y, {1, 2}, true),
+                            b.scalar(t, 1.0 / 24));
+          };
+          IrNode m = mean(x);
+          IrNode v = b.binary(BinaryOp::kSub, mean(b.binary(BinaryOp::kMul, x, x)),
+                              b.binary(BinaryOp::kMul, m, m));
+          if (lifted) v = b.binary(BinaryOp::kMax, v, b.scalar(t, 0));
+          v = b.binary(BinaryOp::kAdd, v, b.scalar(t, 0.1));
+          IrNode d = b.binary(BinaryOp::kSub, x, m);
+          IrNode root = b.unary(quotient ? UnaryOp::kSqrt : UnaryOp::kRsqrt, v);
+          b.output(quotient ? b.binary(BinaryOp::kDiv, d, root)
+                            : b.binary(BinaryOp::kMul, turned ? root : d, turned ? d : root));
+        }};
+  };
+  cases.emplace("one-pass-norm", norm(false, false, false));
+  cases.emplace("one-pass-norm", norm(true, false, false));
+  cases.emplace("one-pass-norm-turned", norm(true, false, true));
+  cases.emplace("one-pass-norm-by-quotient", norm(false, true, false));
+}
+
 void add_scans(Cases& cases) {
   for (int k = 0; k < common::kScanOpCount; ++k) {
     auto op = static_cast<ScanOp>(k);
@@ -555,7 +582,10 @@ std::multimap<std::string, RuleCase> rule_cases() {
   add_reassociation(cases);
   add_softmax(cases);
   add_norms(cases);
+  add_one_pass_norms(cases);
   add_scans(cases);
+  add_fourier_cases(cases);
+  add_routing_cases(cases);
   return cases;
 }
 

@@ -2,16 +2,19 @@
 // of a model are put together wrongly.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "clients/pt2/translate.h"
 #include "common/base/clock.h"
 #include "common/base/random.h"
+#include "common/ir/builder.h"
 #include "common/ir/roll.h"
 #include "common/ir/text.h"
 #include "common/runtime/interpreter.h"
 #include "coordinator/search/assemble.h"
 #include "coordinator/search/cost_model.h"
+#include "coordinator/search/joint_kernels.h"
 #include "coordinator/search/region_space.h"
 #include "coordinator/search/regions.h"
 #include "program_interpreter.h"
@@ -109,6 +112,85 @@ TEST_P(Programs, AssembledProgramsComputeTheModel) {
     ASSERT_TRUE(actual.ok()) << actual.error().message;
     EXPECT_LT(largest_difference(*actual, *expected), 5e-2);
   }
+}
+
+size_t joint_calls(const common::Program& program) {
+  size_t count = 0;
+  for (const common::Call& call : program.calls) count += call.outputs.size() > 1;
+  return count;
+}
+
+// Every value that can be written by another's kernel asks for it: the most joint kernels there
+// are.
+TEST_P(Programs, JointKernelsComputeTheirRegion) {
+  auto model = clients::load_model(GetParam());
+  ASSERT_TRUE(model.ok()) << model.error().message;
+  Cut cut = cut_into_regions(common::roll(model->graph));
+  common::SteadyClock clock;
+  size_t joint = 0, stored = 0;
+  for (size_t r = 0; r < cut.regions.size(); ++r) {
+    const Graph& region = cut.regions[r].graph;
+    RegionSpace space(region, clock);
+    std::vector<int64_t> sizes = representative_sizes(region.symbols);
+    std::vector<HostTensor> inputs = sample_inputs(region, sizes, 11 + r);
+    auto expected = common::interpret(region, inputs, {});
+    ASSERT_TRUE(expected.ok()) << expected.error().message;
+    for (int64_t wish : {kStoreWithUser, kStoreWithSibling}) {
+      for (bool all : {false, true}) {
+        Genome genome;
+        for (const Site& site : space.structure({})->sites) {
+          if (site.name.kind != GeneKind::kStore || (!all && site.current == 0)) continue;
+          bool may = std::find(site.values.begin(), site.values.end(), wish) != site.values.end();
+          genome.set(site.name, may ? wish : 1);
+        }
+        common::Program program = space.decode(genome).program;
+        joint += joint_calls(program);
+        stored += program.calls.size();
+        auto actual = interpret_program(program, inputs, sizes);
+        ASSERT_TRUE(actual.ok()) << actual.error().message << "\n" << common::print(program);
+        EXPECT_LT(largest_difference(*actual, *expected), 2e-2) << "region " << r << "\n"
+                                                                << common::print(program);
+      }
+    }
+  }
+  EXPECT_TRUE(joint > 0 || stored < 40) << stored << " kernels, none of which writes two values";
+}
+
+// Two streams that read each other's value of the block before: the loop hands a value on
+// unchanged.
+TEST(Assemble, LoopsThatCarrySeveralValues) {
+  common::GraphBuilder b;
+  common::NodeId x = b.input(common::InputKind::kUser, common::DType::kFloat32, {3, 16}, "x");
+  common::NodeId y = b.input(common::InputKind::kUser, common::DType::kFloat32, {3, 16}, "y");
+  for (int t = 0; t < 8; ++t) {
+    auto dense = [&](common::NodeId value) {
+      auto w = b.input(common::InputKind::kWeight, common::DType::kFloat32, {16, 16}, "w");
+      return b.matmul(value, w);
+    };
+    auto next = b.binary(common::BinaryOp::kAdd, x, b.unary(common::UnaryOp::kTanh, dense(y)));
+    y = b.binary(common::BinaryOp::kMul, y, b.unary(common::UnaryOp::kSin, dense(x)));
+    x = next;
+    b.output(x);
+  }
+  Graph graph = b.finish();
+  Graph rolled = common::roll(graph);
+  auto is_loop = [](const common::Node& node) { return node.op == common::Op::kLoop; };
+  ASSERT_TRUE(std::any_of(rolled.nodes.begin(), rolled.nodes.end(), is_loop));
+  Cut cut = cut_into_regions(rolled);
+  common::SteadyClock clock;
+  std::vector<common::Program> chosen;
+  for (const Region& region : cut.regions) {
+    chosen.push_back(RegionSpace(region.graph, clock).decode({}).program);
+  }
+  std::vector<const common::Program*> parts;
+  for (const common::Program& program : chosen) parts.push_back(&program);
+  common::Program program = assemble(cut, parts);
+  ASSERT_TRUE(common::verify(program).ok()) << common::verify(program).error().message;
+  std::vector<HostTensor> inputs = sample_inputs(graph, {}, 5);
+  auto expected = common::interpret(graph, inputs, {});
+  auto actual = interpret_program(program, inputs, {});
+  ASSERT_TRUE(expected.ok() && actual.ok());
+  EXPECT_LT(largest_difference(*actual, *expected), 1e-4);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Programs, ::testing::ValuesIn(model_files()),

@@ -343,7 +343,11 @@ TEST(Requests, RepliesSurviveTheWireAndDamageIsFound) {
 
 int main(int argc, char** argv) {
   if (argc > 1 && std::strcmp(argv[1], "--executor") == 0) {
-    return worker::run_executor_child(STDIN_FILENO);
+    worker::ExecutorDevice device{
+        "cpu", [](int threads) -> common::Result<std::unique_ptr<common::Device>> {
+          return common::make_cpu_device({threads});
+        }};
+    return worker::run_executor_child(STDIN_FILENO, device);
   }
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
