@@ -1,8 +1,8 @@
 // The profile of what a program moves: if these fail, predictions leave out waits or count state as
 // if it went to the host.
-#include <gtest/gtest.h>
-
 #include "common/plan/io_profile.h"
+
+#include <gtest/gtest.h>
 
 namespace common {
 namespace {
