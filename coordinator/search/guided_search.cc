@@ -54,6 +54,7 @@ void GuidedSearch::make_seeds() {
   decisions_ = std::move(gated.decisions);
   std::vector<Genome> genomes = lowering_seeds(space_);
   genomes.push_back(std::move(gated.genome));
+  for (Genome& genome : joint_seeds(space_)) genomes.push_back(std::move(genome));
   for (Genome& genome : genomes) {
     Layout other = lay_out(genome);
     if (known.insert(other.structure->fingerprint).second) {
