@@ -21,6 +21,8 @@ constexpr double kCreditDecay = 0.92;
 constexpr double kCreditFloor = 0.1;
 constexpr int64_t kStagnation = 12;  // results without improvement per step of escalation
 constexpr int64_t kEscalationMax = 4;
+constexpr double kJointPromise =
+    0.9;  // of the default's time: else the first candidates go elsewhere
 constexpr size_t kTrustModelAfter = 40;  // measurements, without priors
 
 }  // namespace
@@ -56,6 +58,10 @@ void GuidedSearch::make_seeds() {
   decisions_ = std::move(gated.decisions);
   std::vector<Genome> genomes = lowering_seeds(space_);
   genomes.push_back(std::move(gated.genome));
+  for (Genome& genome : joint_seeds(space_)) {
+    bool promises = worth(lay_out(genome)).ns < default_ns_ * kJointPromise;
+    if (promises) genomes.push_back(std::move(genome));
+  }
   for (Genome& genome : genomes) {
     Layout other = lay_out(genome);
     if (known.insert(other.structure->fingerprint).second) {

@@ -1,7 +1,7 @@
 #include "coordinator/search/joint_kernels.h"
 
 #include <algorithm>
-#include <set>
+#include <utility>
 
 namespace coordinator {
 namespace {
@@ -40,21 +40,24 @@ common::NodeId base_of(const Graph& graph, common::NodeId id) {
 class Groups {
  public:
   Groups(const Selected& selected, const Stores& stores)
-      : graph_(selected.graph), stores_(stores), kernels_(graph_.nodes.size()) {
+      : graph_(selected.graph),
+        stores_(stores),
+        kernels_(graph_.nodes.size()),
+        walked_(graph_.nodes.size(), -1) {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       auto id = static_cast<common::NodeId>(i);
       host_.push_back(id);
       if (!is_stored(id)) continue;
       kernels_[i].values = {id};
-      std::set<common::NodeId> seen;
-      walk(id, id, seen);
+      walk(id, id);
+      std::sort(kernels_[i].reads.begin(), kernels_[i].reads.end());
     }
   }
 
   void fulfil(common::NodeId value, int64_t wish) {
     if (wish == kStoreWithUser) {
       for (size_t i = at(value) + 1; i < kernels_.size(); ++i) {
-        bool uses = kernels_[i].reads.count(value) != 0;
+        bool uses = reads(static_cast<common::NodeId>(i), value);
         if (uses && join(value, static_cast<common::NodeId>(i))) return;
       }
     } else if (wish == kStoreWithSibling) {
@@ -72,7 +75,7 @@ class Groups {
  private:
   struct KernelPlan {
     bool plain = true;
-    std::set<common::NodeId> reads;      // stored values and inputs, of its first value alone
+    std::vector<common::NodeId> reads;   // stored values and inputs, of the root alone; ascending
     std::vector<common::NodeId> values;  // empty once it has joined another
   };
 
@@ -80,52 +83,53 @@ class Groups {
     return is_computed(graph_.node(id)) && stores_[at(id)];
   }
 
-  void walk(common::NodeId id, common::NodeId root, std::set<common::NodeId>& seen) {
-    if (!seen.insert(id).second) return;
+  void walk(common::NodeId id, common::NodeId root) {
+    if (std::exchange(walked_[at(id)], root) == root) return;
     const Node& node = graph_.node(id);
     if (node.op == Op::kInput || (id != root && is_stored(id))) {
-      kernels_[at(root)].reads.insert(id);
+      kernels_[at(root)].reads.push_back(id);
       return;
     }
     kernels_[at(root)].plain = kernels_[at(root)].plain && is_plain(node);
-    for (common::NodeId operand : node.operands) walk(operand, root, seen);
+    for (common::NodeId operand : node.operands) walk(operand, root);
+  }
+
+  bool reads(common::NodeId root, common::NodeId value) const {
+    const auto& all = kernels_[at(root)].reads;
+    return std::binary_search(all.begin(), all.end(), value);
   }
 
   bool is_sibling(common::NodeId value, common::NodeId other) const {
     if (other < 0 || at(other) >= kernels_.size() || !is_stored(other)) return false;
     if (graph_.node(value).shape != graph_.node(other).shape) return false;
-    const auto& reads = kernels_[at(value)].reads;
-    return std::any_of(reads.begin(), reads.end(), [&](common::NodeId read) {
-      return kernels_[at(other)].reads.count(read) != 0;
-    });
+    const auto& all = kernels_[at(value)].reads;
+    return std::any_of(all.begin(), all.end(),
+                       [&](common::NodeId read) { return reads(other, read); });
+  }
+
+  // Calls f for the group of each value that the group reads, until it returns true.
+  template <class F>
+  bool any_dependency(common::NodeId group, F&& f) const {
+    for (common::NodeId value : kernels_[at(group)].values) {
+      for (common::NodeId read : kernels_[at(value)].reads) {
+        common::NodeId before = host_[at(read)];
+        if (is_stored(read) && before != group && f(before)) return true;
+      }
+    }
+    return false;
   }
 
   // Whether a group needs the other, directly or through groups between.
-  bool depends(common::NodeId group, common::NodeId on, std::set<common::NodeId>& seen) const {
+  bool depends(common::NodeId group, common::NodeId on, std::vector<char>& seen) const {
     if (group == on) return true;
-    if (!seen.insert(group).second) return false;
-    for (common::NodeId before : dependencies(group)) {
-      if (depends(before, on, seen)) return true;
-    }
-    return false;
-  }
-
-  std::set<common::NodeId> dependencies(common::NodeId group) const {
-    std::set<common::NodeId> result;
-    for (common::NodeId value : kernels_[at(group)].values) {
-      for (common::NodeId read : kernels_[at(value)].reads) {
-        if (is_stored(read) && host_[at(read)] != group) result.insert(host_[at(read)]);
-      }
-    }
-    return result;
+    if (std::exchange(seen[at(group)], 1) != 0) return false;
+    return any_dependency(group, [&](common::NodeId before) { return depends(before, on, seen); });
   }
 
   bool depends_through_a_third(common::NodeId group, common::NodeId on) const {
-    std::set<common::NodeId> seen;
-    for (common::NodeId before : dependencies(group)) {
-      if (before != on && depends(before, on, seen)) return true;
-    }
-    return false;
+    std::vector<char> seen(kernels_.size(), 0);
+    return any_dependency(
+        group, [&](common::NodeId before) { return before != on && depends(before, on, seen); });
   }
 
   bool join(common::NodeId value, common::NodeId other) {
@@ -153,6 +157,7 @@ class Groups {
   const Stores& stores_;
   std::vector<KernelPlan> kernels_;  // by root; `plain` and `reads` stay when it joins another
   std::vector<common::NodeId> host_;
+  std::vector<common::NodeId> walked_;  // the last root that each node was met from
 };
 
 }  // namespace
@@ -161,14 +166,17 @@ std::vector<std::vector<int64_t>> store_values(const Selected& selected) {
   const Graph& graph = selected.graph;
   size_t n = graph.nodes.size();
   std::vector<char> has_plain_user(n, 0);
-  std::vector<std::set<common::NodeId>> plain_readers(n);
+  std::vector<std::vector<common::NodeId>> plain_readers(n);
   for (size_t i = 0; i < n; ++i) {
     const Node& node = graph.nodes[i];
     if (!is_computed(node) || !is_plain(node)) continue;
     for (common::NodeId operand : node.operands) {
       common::NodeId base = base_of(graph, operand);
-      if (shares_rows(graph.node(base).shape, node.shape)) has_plain_user[at(base)] = 1;
-      plain_readers[at(base)].insert(static_cast<common::NodeId>(i));
+      if (graph.node(base).op == Op::kConstant) continue;
+      if (!has_plain_user[at(base)] && shares_rows(graph.node(base).shape, node.shape)) {
+        has_plain_user[at(base)] = 1;
+      }
+      plain_readers[at(base)].push_back(static_cast<common::NodeId>(i));
     }
   }
   std::vector<std::vector<int64_t>> values(n);
@@ -178,14 +186,14 @@ std::vector<std::vector<int64_t>> store_values(const Selected& selected) {
     values[i] = {kStoreInPlace, kStoreAlone};
     if (!is_plain(node)) continue;
     if (has_plain_user[i]) values[i].push_back(kStoreWithUser);
-    bool has_sibling = false;
-    for (common::NodeId operand : node.operands) {
-      common::NodeId base = base_of(graph, operand);
-      if (graph.node(base).op == Op::kConstant) continue;
-      for (common::NodeId other : plain_readers[at(base)]) {
-        has_sibling = has_sibling || (at(other) != i && graph.node(other).shape == node.shape);
-      }
-    }
+    auto is_like = [&](common::NodeId other) {
+      return at(other) != i && graph.node(other).shape == node.shape;
+    };
+    bool has_sibling =
+        std::any_of(node.operands.begin(), node.operands.end(), [&](common::NodeId operand) {
+          const auto& readers = plain_readers[at(base_of(graph, operand))];
+          return std::any_of(readers.begin(), readers.end(), is_like);
+        });
     if (has_sibling) values[i].push_back(kStoreWithSibling);
   }
   return values;

@@ -1,6 +1,9 @@
 #include "coordinator/search/region_search.h"
 
+#include <algorithm>
+
 #include "coordinator/search/guided_search.h"
+#include "coordinator/search/joint_kernels.h"
 #include "coordinator/search/plain_search.h"
 
 namespace coordinator {
@@ -27,6 +30,20 @@ std::vector<Genome> lowering_seeds(RegionSpace& space) {
           genome.set(site.name, value);
         }
       }
+    }
+    if (genome.size() != 0) seeds.push_back(std::move(genome));
+  }
+  return seeds;
+}
+
+std::vector<Genome> joint_seeds(RegionSpace& space) {
+  std::vector<Genome> seeds;
+  for (int64_t wish : {kStoreWithUser, kStoreWithSibling}) {
+    Genome genome;
+    for (const Site& site : space.structure({})->sites) {
+      bool is_stored = site.name.kind == GeneKind::kStore && site.current != kStoreInPlace;
+      bool may = std::find(site.values.begin(), site.values.end(), wish) != site.values.end();
+      if (is_stored && may) genome.set(site.name, wish);
     }
     if (genome.size() != 0) seeds.push_back(std::move(genome));
   }

@@ -57,5 +57,8 @@ class RegionSearch {
 // Genes for which every contraction that can be is lowered one way, for all ways there are: what
 // searches begin with beside the default.
 std::vector<Genome> lowering_seeds(RegionSpace& space);
+// Genes for which every value that the default stores is written along with what another kernel
+// computes, where one can: by users' kernels, and by siblings'.
+std::vector<Genome> joint_seeds(RegionSpace& space);
 
 }  // namespace coordinator
