@@ -1,5 +1,7 @@
 // Contractions: any sum of products is an einsum over views of its operands, which covers matmul in
 // every layout, batched and grouped forms, outer products and convolution (through its unfolding).
+#include "coordinator/rules/contraction.h"
+
 #include <algorithm>
 #include <set>
 
@@ -295,15 +297,6 @@ class GroupSplit {
   ClassId b_;
 };
 
-// Both operands have free labels: each element of either is used several times.
-bool reuses_operands(const ContractAttr& c) {
-  auto is_free = [&](const std::vector<int>& in, const std::vector<int>& not_in) {
-    return std::any_of(in.begin(), in.end(),
-                       [&](int label) { return has(c.out, label) && !has(not_in, label); });
-  };
-  return is_free(c.a, c.b) && is_free(c.b, c.a);
-}
-
 // An input or a computed value. What is only ever a view of another class is not stored itself.
 bool can_be_stored(const Rewriter& r, ClassId cls) {
   bool can = false;
@@ -407,6 +400,18 @@ void add_lowerings(RuleMaker& m) {
 
 }  // namespace
 
+bool reuses_operands(const ContractAttr& c) {
+  auto is_free = [&](const std::vector<int>& in, const std::vector<int>& not_in) {
+    return std::any_of(in.begin(), in.end(),
+                       [&](int label) { return has(c.out, label) && !has(not_in, label); });
+  };
+  return is_free(c.a, c.b) && is_free(c.b, c.a);
+}
+
+std::optional<ClassId> grouped(Rewriter& r, const Node& contraction, ClassId a, ClassId b) {
+  return GroupSplit(r, contraction, a, b).find();
+}
+
 void add_contraction_rules(RuleMaker& m) {
   m.family("contraction");
   m.rule(
@@ -419,7 +424,7 @@ void add_contraction_rules(RuleMaker& m) {
       "grouped-heads", Claim::kRounding, "(contract@c ?a ?b)",
       [&m](Rewriter& r, const Match& match) {
         if (!m.is_abstract(match, "c")) return std::optional<ClassId>();
-        return GroupSplit(r, m.node(match, "c"), match["a"], match["b"]).find();
+        return grouped(r, m.node(match, "c"), match["a"], match["b"]);
       },
       RuleMaker::Reach::kDeep);
   // The result is smaller than the operands, or can be scaled where it is made.

@@ -18,7 +18,7 @@ std::vector<Genome> lowering_seeds(RegionSpace& space) {
   const HeadTable& heads = *space.saturated().heads;
   std::vector<Site> sites = space.structure({})->sites;
   std::vector<Genome> seeds;
-  for (Lowering lowering : {Lowering::kGemm, Lowering::kTile}) {
+  for (Lowering lowering : {Lowering::kGemm, Lowering::kTile, Lowering::kAttention}) {
     Genome genome;
     for (const Site& site : sites) {
       if (site.name.kind != GeneKind::kChoice) continue;
