@@ -20,6 +20,7 @@ constexpr size_t kKernelsMax = 8'192;
 double weight_of(const Node& node, Lowering lowering) {
   switch (node.op) {
     case Op::kContract:
+      if (lowering == Lowering::kAttention) return 0.024;
       return lowering == Lowering::kGemm ? 0.025 : 0.035;
     case Op::kSoftmax:
       return 1.6;

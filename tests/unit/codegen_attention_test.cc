@@ -169,5 +169,188 @@ TEST(CodegenAttention, SizesAndMasks) {
   compile_and_check(batch);
 }
 
+TEST(CodegenAttention, Forms) {
+  Random random(62);
+  KernelBatch batch;
+  for (DType dtype : {DType::kFloat32, DType::kFloat64}) {
+    for (int64_t rows : {1, 4, 30}) {
+      Attention a;
+      a.dtype = dtype;
+      a.rows = rows;
+      a.keys = 45;
+      a.depth = 20;
+      a.width = 24;
+      add(batch, random, a);
+      a.soft_cap = 1.5;
+      a.epilogue = true;
+      a.mask = Mask::kBias;
+      add(batch, random, a);
+      a.turned = true;
+      a.members = 2;
+      add(batch, random, a);
+      a.half = true;
+      a.width = 64;
+      add(batch, random, a);
+    }
+  }
+  compile_and_check(batch);
+}
+
+TEST(CodegenAttention, EveryScheduleValue) {
+  Random random(63);
+  KernelBatch batch;
+  for (const ScheduleChoice& choice : schedule_parameters(Template::kAttention)) {
+    for (int64_t value : choice.values) {
+      Attention a;
+      a.rows = 150;
+      a.keys = 530;
+      a.mask = Mask::kCausal;
+      Schedule schedule{{std::string(choice.name), value}};
+      add(batch, random, a, schedule);
+      a.symbolic = true;
+      add(batch, random, a, schedule);
+    }
+  }
+  compile_and_check(batch);
+}
+
+// Scores and probabilities that are rounded to bfloat16 take the same steps as the reference takes.
+TEST(CodegenAttention, RoundedProbabilities) {
+  Random random(64);
+  KernelBatch batch;
+  for (Mask mask : {Mask::kNone, Mask::kCausal, Mask::kGivenSafe}) {
+    Attention a;
+    a.rows = 19;
+    a.keys = 200;
+    a.rounded = true;
+    a.mask = mask;
+    add(batch, random, a);
+    a.rows = 2;
+    add(batch, random, a);
+  }
+  batch.compile();
+  for (size_t k = 0; k < batch.size(); ++k) batch.check(k, 1.0 / 128);
+}
+
+// What is not finite reaches the rows that the unfused computation lets it reach.
+TEST(CodegenAttention, SpecialValues) {
+  Random random(65);
+  KernelBatch batch;
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  for (double special : {kNan, kInfinity, -kInfinity}) {
+    for (size_t input : {0, 1, 2, 3}) {
+      for (int64_t rows : {2, 20}) {
+        Attention a;
+        a.rows = rows;
+        a.keys = 90;
+        a.mask = Mask::kBias;
+        Builder builder(a);
+        Graph body = builder.build();
+        std::vector<HostTensor> inputs = builder.values(random);
+        inputs[input].set(7, special);
+        inputs[input].set(inputs[input].elements() - 3, special);
+        if (input == 3) {
+          // A whole row, and only the keys of the first block of another.
+          for (int64_t k = 0; k < 90; ++k) inputs[3].set(k, special);
+          for (int64_t k = 0; k < 40; ++k) inputs[3].set(90 + k, special);
+        }
+        for (int64_t online : {1, 0}) {
+          batch.add(Template::kAttention, {{"keys", 32}, {"online", online}}, body, inputs);
+        }
+      }
+    }
+  }
+  compile_and_check(batch);
+}
+
+// A row without a visible key is NaN, or 0 where the model says so; other rows are not touched.
+TEST(CodegenAttention, HiddenRows) {
+  Random random(66);
+  KernelBatch batch;
+  for (Mask mask : {Mask::kGiven, Mask::kGivenSafe}) {
+    for (int64_t online : {1, 0}) {
+      Attention a;
+      a.rows = 9;
+      a.keys = 70;
+      a.mask = mask;
+      Builder builder(a);
+      Graph body = builder.build();
+      std::vector<HostTensor> inputs = builder.values(random);
+      for (int64_t k = 0; k < 3 * 70; ++k) inputs[3].set_int(k, 0);
+      for (int64_t k = 4 * 70; k < 4 * 70 + 64; ++k) inputs[3].set_int(k, 0);
+      batch.add(Template::kAttention, {{"keys", 32}, {"online", online}}, body, inputs);
+    }
+  }
+  compile_and_check(batch);
+}
+
+// Keys that no row of a block sees are not read: what they hold does not matter.
+TEST(CodegenAttention, LeavesOutHiddenKeys) {
+  Random random(67);
+  for (Mask mask : {Mask::kCausal, Mask::kWindow}) {
+    KernelBatch batch;
+    Attention a;
+    a.rows = a.keys = 256;
+    a.groups = 1;
+    a.mask = mask;
+    Builder builder(a);
+    Graph body = builder.build();
+    std::vector<HostTensor> inputs = builder.values(random);
+    Schedule schedule{{"keys", 32}, {"rows", 32}};
+    batch.add(Template::kAttention, schedule, body, inputs);
+    std::vector<HostTensor> poisoned;
+    for (const HostTensor& t : inputs) poisoned.push_back(t.clone().value());
+    for (int64_t k = 200 * a.width; k < 256 * a.width; ++k) {
+      poisoned[2].set(k, std::numeric_limits<double>::quiet_NaN());
+    }
+    batch.add(Template::kAttention, schedule, body, std::move(poisoned));
+    batch.compile();
+    std::vector<HostTensor> clean = batch.run(0, 1), hidden = batch.run(1, 1);
+    for (int64_t k = 0; k < 192 * a.width; ++k) ASSERT_EQ(clean[0].get(k), hidden[0].get(k)) << k;
+    EXPECT_TRUE(std::isnan(hidden[0].get(255 * a.width)));
+  }
+}
+
+TEST(AttentionForm, NamesWhatItFinds) {
+  Attention a;
+  a.members = 3;
+  a.mask = Mask::kWindow;
+  Graph body = Builder(a).build();
+  auto form = attention_form(body);
+  ASSERT_TRUE(form.has_value());
+  EXPECT_EQ(form->batch.size(), 1U);
+  EXPECT_EQ(form->rows.size(), 2U);
+  EXPECT_EQ(form->size(form->rows), Expr(15));
+  EXPECT_EQ(form->label_size[static_cast<size_t>(form->key)], Expr(7));
+  EXPECT_EQ(form->first.size(), 1U);
+  EXPECT_EQ(form->last.size(), 1U);
+  EXPECT_TRUE(form->scales_rows);
+  a.rounded = true;
+  form = attention_form(Builder(a).build());
+  ASSERT_TRUE(form.has_value());
+  EXPECT_FALSE(form->scales_rows);
+  EXPECT_TRUE(form->keeps_zero);
+}
+
+// A softmax along the rows, or of what is no contraction, is not attention.
+TEST(AttentionForm, RefusesWhatIsNone) {
+  for (bool contraction : {true, false}) {
+    GraphBuilder b;
+    auto input = [&] { return b.input(InputKind::kUser, DType::kFloat32, {8, 8}, "x"); };
+    auto product = [&](NodeId x, NodeId y) {
+      return b.raw(
+          {Op::kContract, DType::kFloat32, {8, 8}, {x, y}, ContractAttr{{0, 2}, {2, 1}, {0, 1}}});
+    };
+    NodeId scores = contraction ? product(input(), input()) : input();
+    NodeId p = b.raw(
+        {Op::kSoftmax, DType::kFloat32, {8, 8}, {scores}, SoftmaxAttr{contraction ? 0 : 1, false}});
+    b.output(product(p, input()));
+    Graph body = b.finish();
+    EXPECT_FALSE(attention_form(body).has_value());
+    CpuCodeGenerator generator;
+    EXPECT_FALSE(generator.generate({Template::kAttention, {}, canonical(body)}).ok());
+  }
+}
+
 }  // namespace
 }  // namespace testing_codegen
