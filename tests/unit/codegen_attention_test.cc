@@ -28,8 +28,8 @@ class Builder {
  public:
   explicit Builder(const Attention& a)
       : a_(a),
-        b_(a.symbolic ? std::vector<SymbolRange>{{0, 512}, {0, 512}} : std::vector<SymbolRange>{}) {
-  }
+        b_(a.symbolic ? std::vector<SymbolRange>{{0, 1024}, {0, 1024}}
+                      : std::vector<SymbolRange>{}) {}
 
   Graph build() {
     Expr rows = a_.symbolic ? Expr::symbol(0) : Expr(a_.rows);
@@ -188,7 +188,7 @@ TEST(CodegenAttention, Forms) {
       a.turned = true;
       a.members = 2;
       add(batch, random, a);
-      a.half = true;
+      a.half = dtype == DType::kFloat32;
       a.width = 64;
       add(batch, random, a);
     }
