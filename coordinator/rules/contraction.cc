@@ -254,20 +254,33 @@ class GroupSplit {
     return labels;
   }
 
+  // How the class may be read, through one view or two.
+  std::vector<std::pair<ClassId, View>> views_of(ClassId cls) const {
+    std::vector<std::pair<ClassId, View>> views;
+    for (const Rewriter::Found& outer : r_.find_all(cls, Op::kView)) {
+      const View& view = attr<ViewAttr>(*outer.node).view;
+      views.emplace_back(outer.operands[0], view);
+      for (const Rewriter::Found& inner : r_.find_all(outer.operands[0], Op::kView)) {
+        auto both = common::view_compose(view, attr<ViewAttr>(*inner.node).view, r_.symbols());
+        if (both) views.emplace_back(inner.operands[0], *std::move(both));
+      }
+    }
+    return views;
+  }
+
   std::optional<ClassId> split(int label, int64_t extent, bool left) {
     const std::vector<int>& shared = left ? c_.a : c_.b;
     const std::vector<int>& other = left ? c_.b : c_.a;
     auto axis_of = [label](const std::vector<int>& labels) {
       return static_cast<size_t>(std::find(labels.begin(), labels.end(), label) - labels.begin());
     };
-    for (const Rewriter::Found& found : r_.find_all(left ? a_ : b_, Op::kView)) {
-      const View& view = attr<ViewAttr>(*found.node).view;
+    for (const auto& [base, view] : views_of(left ? a_ : b_)) {
       int64_t members = divisor_of(view, static_cast<int>(axis_of(shared)));
       if (members < 2 || members > extent || extent % members != 0) continue;
       int64_t groups = extent / members;
       auto grouped = by_group(view, axis_of(shared), groups, members);
       if (!grouped) continue;
-      Factor with_groups{r_.view(found.operands[0], *grouped), shared};
+      Factor with_groups{r_.view(base, *grouped), shared};
       ClassId rest = left ? b_ : a_;
       int member = static_cast<int>(c_.a.size() + c_.b.size());
       Factor with_members{reshaped(rest, axis_of(other), groups, members),
