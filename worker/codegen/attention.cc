@@ -6,6 +6,7 @@
 #include "common/base/cat.h"
 #include "common/ir/attention_form.h"
 #include "worker/codegen/accumulation.h"
+#include "worker/codegen/attention_operands.h"
 #include "worker/codegen/attention_tiles.h"
 #include "worker/codegen/c_text.h"
 #include "worker/codegen/tile_params.h"
@@ -16,7 +17,6 @@ namespace worker {
 
 using common::AttentionForm;
 using common::cat;
-using common::ContractAttr;
 using common::DType;
 using common::Expr;
 using common::Graph;
@@ -88,21 +88,19 @@ class AttentionEmitter {
       : body_(body),
         form_(std::move(form)),
         product_(body.node(form_.product)),
-        scores_(body.node(form_.scores)),
         writer_(body.symbols),
         emitter_(body, writer_),
+        operands_(body, form_, writer_),
         type_(c_value_type(product_.dtype)),
         suffix_(c_suffix(product_.dtype)),
         tiles_(body, writer_, emitter_, type_, vector_bytes / common::dtype_size(product_.dtype)),
         key_size_(form_.label_size[at(form_.key)]),
         row_count_(form_.size(form_.rows)) {
-    find_depth();
-    z_ = choose_sizes(form_, depth_size().constant(), product_.dtype, schedule, vector_bytes);
+    z_ = choose_sizes(form_, operands_.depth(), product_.dtype, schedule, vector_bytes);
     online_ = form_.scales_rows && schedule_value(schedule, Template::kAttention, "online") != 0;
   }
 
   Result<FunctionBody> run() {
-    batch_.assign(form_.batch.size(), Expr(0));
     place_values();
     keys_turned_ = tiles_.runs_along_steps(key_panel());
     values_turned_ = tiles_.runs_along_steps(value_panel());
@@ -111,7 +109,7 @@ class AttentionEmitter {
     for (int label : form_.batch) extents.push_back(form_.label_size[at(label)]);
     extents.push_back(common::floor_div(row_count_ + Expr(z_.rows - 1), Expr(z_.rows)));
     UnitLoop units(writer_, extents);
-    batch_.assign(units.indices().begin(), units.indices().end() - 1);
+    operands_.set_batch({units.indices().begin(), units.indices().end() - 1});
     writer_.line(
         cat("const int64_t m0 = ", writer_.rare_text(units.indices().back()), " * ", z_.rows, ";"));
     writer_.line(cat("const int64_t m1 = lf_min_i64(m0 + ", z_.rows, ", ",
@@ -133,20 +131,6 @@ class AttentionEmitter {
 
  private:
   // ---- shapes and names
-  void find_depth() {
-    const auto& c = attr<ContractAttr>(scores_);
-    for (size_t k = 0; k < c.a.size(); ++k) {
-      if (std::find(c.out.begin(), c.out.end(), c.a[k]) != c.out.end()) continue;
-      depth_labels_.push_back(c.a[k]);
-      depth_sizes_.push_back(body_.node(scores_.operands[0]).shape[k]);
-    }
-  }
-  Expr depth_size() const {
-    Expr size = 1;
-    for (const Expr& s : depth_sizes_) size *= s;
-    return size;
-  }
-
   void declare_scratch() {
     int64_t size = common::dtype_size(product_.dtype);
     auto add = [&](const char* name, std::string_view type, int64_t bytes, const Expr& count) {
@@ -171,29 +155,13 @@ class AttentionEmitter {
         cat(type_, " square[", z_.lanes * z_.lanes, "] __attribute__((aligned(64))) = {0};"));
   }
 
-  static std::vector<Expr> unfold(const std::vector<Expr>& sizes, const Expr& flat) {
-    std::vector<Expr> values(sizes.size());
-    Expr below = 1;
-    for (size_t k = sizes.size(); k-- > 0;) {
-      values[k] = common::floor_div(flat, below);
-      if (k != 0) values[k] = common::mod(values[k], sizes[k]);
-      below *= sizes[k];
-    }
-    return values;
-  }
-  std::vector<Expr> sizes_of(const std::vector<int>& labels) const {
-    std::vector<Expr> sizes;
-    for (int label : labels) sizes.push_back(form_.label_size[at(label)]);
-    return sizes;
-  }
-
   // Opens the loop over the unit's rows, m, and names each row label's index.
   std::vector<Expr> open_rows() {
     Expr m = Expr::index(writer_.open_loop("m", row_count_));
     if (form_.rows.empty()) return {};
     if (form_.rows.size() == 1) return {m};
     std::vector<Expr> rows;
-    std::vector<Expr> sizes = sizes_of(form_.rows);
+    std::vector<Expr> sizes = operands_.sizes_of(form_.rows);
     std::vector<Expr> flat = unfold(sizes, m);
     for (size_t k = 0; k < flat.size(); ++k) {
       std::string name = writer_.fresh("r");
@@ -211,80 +179,6 @@ class AttentionEmitter {
     writer_.close(cat(before, counting_loop("n", from, to)));
   }
 
-  // ---- where values are needed
-  Indices by_label(const std::vector<int>& labels, const std::vector<Expr>& rows, const Expr& key,
-                   const std::vector<Expr>& columns) const {
-    std::vector<Expr> all(form_.label_size.size(), Expr(0));
-    auto place = [&](const std::vector<int>& some, const std::vector<Expr>& values) {
-      for (size_t k = 0; k < some.size(); ++k) all[at(some[k])] = values[k];
-    };
-    place(form_.batch, batch_);
-    place(form_.rows, rows);
-    place(form_.columns, columns);
-    all[at(form_.key)] = key;
-    Indices indices;
-    for (int label : labels) indices.push_back(writer_.simplify(all[at(label)]));
-    return indices;
-  }
-  const std::vector<int>& operand_labels(int operand) const {
-    const auto& c = attr<ContractAttr>(product_);
-    return operand == 0 ? c.a : c.b;
-  }
-  NodeId probabilities() const { return product_.operands[at(form_.probabilities)]; }
-  Indices probability_at(const std::vector<Expr>& rows, const Expr& key) const {
-    std::vector<Expr> columns(form_.columns.size(), Expr(0));
-    return by_label(operand_labels(form_.probabilities), rows, key, columns);
-  }
-  Indices demanded(NodeId from, const Indices& indices, NodeId target) {
-    auto found = common::demanded_at(body_, from, indices, target,
-                                     [this](const Expr& e) { return writer_.simplify(e); });
-    LFARM_CHECK(found.has_value(), "the form of an attention lost a node");
-    return *found;
-  }
-  Indices softmax_at(const std::vector<Expr>& rows, const Expr& key) {
-    return demanded(probabilities(), probability_at(rows, key), form_.softmax);
-  }
-  NodeId exponents() const { return body_.node(form_.softmax).operands[0]; }
-  Indices scores_at(const std::vector<Expr>& rows, const Expr& key) {
-    return demanded(exponents(), softmax_at(rows, key), form_.scores);
-  }
-
-  // An element of the queries or the keys.
-  std::string score_operand(BodyEmitter& emitter, bool query, const std::vector<Expr>& rows,
-                            const Expr& key, const std::vector<Expr>& depth) {
-    int operand = query ? form_.queries : 1 - form_.queries;
-    const auto& c = attr<ContractAttr>(scores_);
-    Indices out = scores_at(rows, key);
-    Indices indices;
-    for (int label : operand == 0 ? c.a : c.b) {
-      auto own = std::find(c.out.begin(), c.out.end(), label);
-      if (own != c.out.end()) {
-        indices.push_back(out[static_cast<size_t>(own - c.out.begin())]);
-      } else {
-        auto summed = std::find(depth_labels_.begin(), depth_labels_.end(), label);
-        indices.push_back(depth[static_cast<size_t>(summed - depth_labels_.begin())]);
-      }
-    }
-    return cast_value(emitter, scores_.operands[at(operand)], indices);
-  }
-  std::string key_element(BodyEmitter& emitter, const Expr& key, const Expr& depth) {
-    std::vector<Expr> rows(form_.rows.size(), Expr(0));
-    return score_operand(emitter, false, rows, key, unfold(depth_sizes_, depth));
-  }
-  Indices value_at(const Expr& key, const Expr& column) const {
-    std::vector<Expr> rows(form_.rows.size(), Expr(0));
-    return by_label(operand_labels(1 - form_.probabilities), rows, key,
-                    unfold(sizes_of(form_.columns), column));
-  }
-  std::string value_element(BodyEmitter& emitter, const Expr& key, const Expr& column) {
-    return cast_value(emitter, product_.operands[at(1 - form_.probabilities)],
-                      value_at(key, column));
-  }
-  std::string cast_value(BodyEmitter& emitter, NodeId id, const Indices& indices) {
-    CodeValue x = emitter.value(id, indices);
-    return c_cast(body_.node(id).dtype, product_.dtype, x.text);
-  }
-
   // ---- rows
   void begin_rows() {
     std::vector<Expr> rows = open_rows();
@@ -294,7 +188,7 @@ class AttentionEmitter {
     writer_.line(cat("for (int64_t d = 0; d < ", sum_stride_, "; ++d) sums[(m - m0) * ",
                      sum_stride_, " + d] = 0;"));
     Expr k = Expr::index(writer_.open_loop("k", z_.depth));
-    std::string x = score_operand(emitter_, true, rows, Expr(0), unfold(depth_sizes_, k));
+    std::string x = operands_.query(emitter_, rows, k);
     writer_.line(cat("queries[(m - m0) * ", query_stride_, " + k] = ", x, ";"));
     tiles_.close_vector_loop("k", "0", cat(z_.depth));
     close_rows();
@@ -312,10 +206,7 @@ class AttentionEmitter {
     std::vector<Expr> rows = open_rows();
     writer_.line(cat("int64_t first = 0, last = ", keys, " - 1;"));
     auto limit = [&](const std::vector<Expr>& limits, const char* name, const char* pick) {
-      std::vector<int> labels(form_.label_size.size());
-      for (size_t k = 0; k < labels.size(); ++k) labels[k] = static_cast<int>(k);
-      std::vector<Expr> zeros(form_.columns.size(), Expr(0));
-      Indices indices = by_label(labels, rows, Expr(0), zeros);
+      Indices indices = operands_.labels_at(rows);
       for (const Expr& e : limits) {
         Expr here = writer_.simplify(e.substitute([&](common::Var v) {
           return v.kind == common::Var::Kind::kIndex ? indices[at(v.id)] : Expr::var(v);
@@ -380,9 +271,8 @@ class AttentionEmitter {
     remember_greatest(rows, {greatest, writer_.depth(), -1});
     Expr key = open_keys();
     CodeValue p = writer_.declare(writer_.depth(), type_, "p", "row[n] * inverse");
-    writer_.remember({form_.softmax, 0, softmax_at(rows, key)}, p);
-    writer_.line(
-        cat("row[n] = ", cast_value(emitter_, probabilities(), probability_at(rows, key)), ";"));
+    writer_.remember({form_.softmax, 0, operands_.softmax_at(rows, key)}, p);
+    writer_.line(cat("row[n] = ", operands_.probability(emitter_, rows, key), ";"));
     close_keys("lo", "hi", "LF_VECTOR_LOOP(0, 1)");
     close_rows();
     open_key_blocks();
@@ -397,8 +287,8 @@ class AttentionEmitter {
     writer_.line(cat(most.type, " key = ", most.start, ";"));
     Expr key = open_keys();
     CodeValue c = writer_.declare(writer_.depth(), type_, "c", "row[n]");
-    writer_.remember({form_.scores, 0, scores_at(rows, key)}, c);
-    CodeValue x = emitter_.value(exponents(), softmax_at(rows, key));
+    writer_.remember({form_.scores, 0, operands_.scores_at(rows, key)}, c);
+    CodeValue x = emitter_.value(operands_.exponents(), operands_.softmax_at(rows, key));
     writer_.line(cat("row[n] = ", x.text, ";"));
     CodeValue entered = writer_.declare(writer_.depth(), most.type, "k", most.enter(x.text));
     writer_.line(most.step("key", entered.text));
@@ -421,11 +311,9 @@ class AttentionEmitter {
   }
 
   void remember_greatest(const std::vector<Expr>& rows, const CodeValue& greatest) {
-    if (!form_.greatest) return;
-    Indices indices = softmax_at(rows, Expr(0));
-    int axis = attr<common::SoftmaxAttr>(body_.node(form_.softmax)).axis;
-    indices.erase(indices.begin() + axis);
-    writer_.remember({*form_.greatest, 0, indices}, greatest);
+    if (form_.greatest) {
+      writer_.remember({*form_.greatest, 0, operands_.greatest_at(rows)}, greatest);
+    }
   }
 
   // Normalises the sums, if that is still to do, and stores what follows from them.
@@ -441,12 +329,11 @@ class AttentionEmitter {
         inverse = cat(writer_.rare_text(key_size_), " < 1 ? 0 : ", inverse);
       }
       CodeValue x = writer_.declare(writer_.depth(), type_, "inverse", inverse);
-      writer_.remember({form_.softmax, 0, softmax_at(rows, Expr(0))}, x);
-      factor = cat(" * ", cast_value(emitter_, probabilities(), probability_at(rows, Expr(0))));
+      writer_.remember({form_.softmax, 0, operands_.softmax_at(rows, Expr(0))}, x);
+      factor = cat(" * ", operands_.probability(emitter_, rows, Expr(0)));
     }
     Expr d = Expr::index(writer_.open_loop("d", z_.width));
-    Indices out = by_label(attr<ContractAttr>(product_).out, rows, Expr(0),
-                           unfold(sizes_of(form_.columns), d));
+    Indices out = operands_.product_at(rows, d);
     CodeValue x = writer_.declare(writer_.depth(), type_, "c",
                                   cat("sums[(m - m0) * ", sum_stride_, " + d]", factor));
     writer_.remember({form_.product, 0, out}, x);
@@ -469,18 +356,19 @@ class AttentionEmitter {
 
   // ---- products
   Panel key_panel() {
-    return {"n",
-            "k",
-            key_size_,
-            Expr(z_.depth),
-            "n0",
-            "n1",
-            "0",
-            cat(z_.depth),
-            z_.scores.nr,
-            "key_strips",
-            cat(z_.depth),
-            [this](BodyEmitter& e, const Expr& c, const Expr& s) { return key_element(e, c, s); }};
+    return {
+        "n",
+        "k",
+        key_size_,
+        Expr(z_.depth),
+        "n0",
+        "n1",
+        "0",
+        cat(z_.depth),
+        z_.scores.nr,
+        "key_strips",
+        cat(z_.depth),
+        [this](BodyEmitter& e, const Expr& c, const Expr& s) { return operands_.key(e, c, s); }};
   }
   Panel value_panel() {
     return {
@@ -495,7 +383,7 @@ class AttentionEmitter {
         z_.product.nr,
         "value_strips",
         cat(z_.keys),
-        [this](BodyEmitter& e, const Expr& c, const Expr& s) { return value_element(e, s, c); }};
+        [this](BodyEmitter& e, const Expr& c, const Expr& s) { return operands_.value(e, s, c); }};
   }
   // scores[m - m0][n - origin] for keys [n0, n1).
   void multiply_keys(const std::string& origin) {
@@ -524,7 +412,7 @@ class AttentionEmitter {
     writer_.open_loop("m", row_count_);
     writer_.line(cat(type_, " dot = 0;"));
     Expr k = Expr::index(writer_.open_loop("k", z_.depth));
-    std::string x = key_element(emitter_, key, k);
+    std::string x = operands_.key(emitter_, key, k);
     writer_.line(cat("dot += queries[(m - m0) * ", query_stride_, " + k] * ", x, ";"));
     std::string pragma = writer_.holds_loops() ? "" : "#pragma omp simd reduction(+:dot)\n";
     writer_.close(cat(pragma, counting_loop("k", "0", cat(z_.depth))));
@@ -566,12 +454,12 @@ class AttentionEmitter {
     std::string pointer;
   };
   Expr value_offset(const Expr& key) {
-    NodeId operand = product_.operands[at(1 - form_.probabilities)];
-    Indices indices = demanded(operand, value_at(key, Expr(0)), in_place_->input);
+    Indices indices =
+        operands_.demanded(operands_.values(), operands_.values_at(key, Expr(0)), in_place_->input);
     return writer_.simplify(linear_position(indices, body_.node(in_place_->input).shape));
   }
   void place_values() {
-    NodeId id = product_.operands[at(1 - form_.probabilities)];
+    NodeId id = operands_.values();
     if (!z_.thin || form_.columns.size() != 1 || z_.width % z_.lanes != 0) return;
     while (body_.node(id).op == Op::kView) {
       const common::View& view = attr<common::ViewAttr>(body_.node(id)).view;
@@ -583,7 +471,7 @@ class AttentionEmitter {
     CodeWriter trial(body_.symbols);
     BodyEmitter emitter(body_, trial);
     int column = trial.bind_index("d", z_.width, 0);
-    value_element(emitter, Expr(0), Expr::index(column));
+    operands_.value(emitter, Expr(0), Expr::index(column));
     for (const Expr& offset : emitter.load_offsets()) {
       if (stride_along(offset, column) != 1) return;
     }
@@ -597,9 +485,9 @@ class AttentionEmitter {
   const Graph& body_;
   AttentionForm form_;
   const Node& product_;
-  const Node& scores_;
   CodeWriter writer_;
   BodyEmitter emitter_;
+  AttentionOperands operands_;
   Scratch scratch_;
   Sizes z_;
   std::string type_;
@@ -609,9 +497,6 @@ class AttentionEmitter {
   bool keys_turned_ = false;    // the keys' memory runs along the depth
   bool values_turned_ = false;  // the values' runs along the keys
   bool flows_ = true;
-  std::vector<int> depth_labels_;  // of the scores
-  std::vector<Expr> depth_sizes_;
-  std::vector<Expr> batch_;
   Expr key_size_;
   Expr row_count_;
   int64_t query_stride_ = 0;
