@@ -245,21 +245,6 @@ double tile_ns(const common::Kernel& kernel, const Work& work) {
   return compute + spill + repacking * 0.14 + blocks * 38;
 }
 
-// Blocks of rows and keys: small ones pack keys and values more often, large ones leave the cache.
-double attention_ns(const common::Kernel& kernel, const Work& work) {
-  auto parameter = [&](std::string_view name, double usual) {
-    double value = static_cast<double>(common::schedule_value(kernel.schedule, kernel.form, name));
-    return value == 0 ? usual : value;
-  };
-  double rows = std::min(parameter("rows", 64), std::max(1.0, work.m));
-  double keys = parameter("online", 0) == 0 ? work.n : std::min(parameter("keys", 128), work.n);
-  double per_cycle = 2 * kLanes * 0.78 * std::min(1.0, rows / 8);
-  if (rows * keys * 4 > kL2 * 0.5) per_cycle *= 0.83;
-  double rescaling = work.products / std::max(1.0, keys) * 0.5;
-  return (work.products / per_cycle + work.cycles / kLanes + rescaling / kLanes) * kCycle +
-         work.products / rows * 0.14;
-}
-
 double model_ns(const common::Kernel& kernel, const std::vector<int64_t>& symbols) {
   Work work = Nest(kernel.body, symbols).run();
   double memory = work.traffic * byte_ns(work.traffic);
@@ -272,8 +257,6 @@ double model_ns(const common::Kernel& kernel, const std::vector<int64_t>& symbol
     compute = work.products / (2 * kLanes * std::max(share, 1e-4)) * kCycle;
   } else if (kernel.form == Template::kTile) {
     compute = tile_ns(kernel, work) + work.cycles / 3 * kCycle;
-  } else if (kernel.form == Template::kAttention) {
-    compute = attention_ns(kernel, work);
   } else {
     double speed = kernel.form == Template::kLoops ? loops_efficiency(kernel, work) : 1;
     compute = (work.cycles / speed + work.products / 1.5) * kCycle;
