@@ -75,7 +75,7 @@ void add_attention_rules(RuleMaker& m) {
   m.rule(
       "attention-in-one-kernel", Claim::kBits, "(contract@c ?a ?b)",
       [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
-        const Node c = m.node(match, "c");
+        const Node& c = m.node(match, "c");
         ClassId a = match["a"], b = match["b"];
         if (!m.is_abstract(match, "c")) return std::nullopt;
         if (!is_made_of_scores(r, a) && !is_made_of_scores(r, b)) return std::nullopt;
@@ -88,7 +88,7 @@ void add_attention_rules(RuleMaker& m) {
   m.rule(
       "scores-in-attention", Claim::kBits, "(contract@c ?a ?b)",
       [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
-        const Node c = m.node(match, "c");
+        const Node& c = m.node(match, "c");
         if (!m.is_abstract(match, "c") || reuses_operands(common::attr<common::ContractAttr>(c)) ||
             !feeds_softmax(r, match.root)) {
           return std::nullopt;
