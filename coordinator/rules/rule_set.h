@@ -88,6 +88,8 @@ void add_strength_rules(RuleMaker& maker);
 void add_movement_rules(RuleMaker& maker);
 // Sums of products are contractions; contractions are generated tiles or library calls.
 void add_contraction_rules(RuleMaker& maker);
+// Contractions of a softmax are attention, which one kernel computes.
+void add_attention_rules(RuleMaker& maker);
 // Softmax and log-softmax from their parts.
 void add_softmax_rules(RuleMaker& maker);
 // RMS, layer and group norm from their parts.

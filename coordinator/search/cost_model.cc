@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "common/ir/attention_form.h"
+
 namespace coordinator {
 namespace {
 
@@ -27,6 +29,7 @@ constexpr DeviceTerms kCpu = {.launch_ns = 35,
                               .folded_ns = 0.45,
                               .in_place_multiply_ns = 0.5,
                               .tile_multiply_ns = 0.03,
+                              .attention_multiply_ns = 0.025,
                               .library_multiply_ns = 0.027,
                               .synchronise_ns = 0,
                               .host_byte_ns = 0};
@@ -45,6 +48,7 @@ constexpr DeviceTerms kGpu = {.launch_ns = 2'000,
                               .folded_ns = 0.0003,
                               .in_place_multiply_ns = 0.0003,
                               .tile_multiply_ns = 0.00005,
+                              .attention_multiply_ns = 0.00003,
                               .library_multiply_ns = 0.00003,
                               .synchronise_ns = 8'000,
                               .host_byte_ns = 0.02};
@@ -264,6 +268,26 @@ class Walk {
   std::map<NodeId, double> demanded_;
 };
 
+// The share of keys that positions do not hide, by a few rows.
+double visible_share(const common::AttentionForm& form, const std::vector<int64_t>& symbols) {
+  constexpr int64_t kSamples = 8;
+  if (!form.keeps_zero || (form.first.empty() && form.last.empty())) return 1;
+  int64_t keys = form.label_size[static_cast<size_t>(form.key)].evaluate(symbols);
+  double seen = 0;
+  for (int64_t k = 0; k < kSamples; ++k) {
+    std::vector<int64_t> indices(form.label_size.size(), 0);
+    for (int label : form.rows) {
+      int64_t size = form.label_size[static_cast<size_t>(label)].evaluate(symbols);
+      indices[static_cast<size_t>(label)] = size * (2 * k + 1) / (2 * kSamples);
+    }
+    int64_t first = 0, last = keys - 1;
+    for (const common::Expr& e : form.first) first = std::max(first, e.evaluate(symbols, indices));
+    for (const common::Expr& e : form.last) last = std::min(last, e.evaluate(symbols, indices));
+    seen += static_cast<double>(std::max<int64_t>(0, last + 1 - first));
+  }
+  return seen / static_cast<double>(std::max<int64_t>(1, keys) * kSamples);
+}
+
 }  // namespace
 
 const char* calibration_name(Calibration calibration) {
@@ -272,7 +296,14 @@ const char* calibration_name(Calibration calibration) {
 }
 
 KernelProfile profile_kernel(const common::Kernel& kernel, const std::vector<int64_t>& symbols) {
-  return Walk(kernel, symbols).run();
+  KernelProfile profile = Walk(kernel, symbols).run();
+  if (kernel.form != common::Template::kAttention) return profile;
+  auto form = common::attention_form(kernel.body);
+  double share = form ? visible_share(*form, symbols) : 1;
+  profile.contraction_ops *= share;
+  profile.hard_ops *= share;
+  profile.simple_ops *= share;
+  return profile;
 }
 
 const DeviceTerms& device_terms(const common::Target& target) {
@@ -288,6 +319,7 @@ double predict_ns(const common::Kernel& kernel, const std::vector<int64_t>& symb
     multiply_ns = terms.tile_multiply_ns;
     launch_ns = terms.tile_launch_ns;
   }
+  if (kernel.form == common::Template::kAttention) multiply_ns = terms.attention_multiply_ns;
   if (kernel.form == common::Template::kGemm) {
     multiply_ns = terms.library_multiply_ns;
     launch_ns = terms.library_call_ns;

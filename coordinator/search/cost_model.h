@@ -47,6 +47,7 @@ struct DeviceTerms {
   double folded_ns;
   double in_place_multiply_ns;
   double tile_multiply_ns;
+  double attention_multiply_ns;
   double library_multiply_ns;
   double synchronise_ns;  // the host waits for the device once
   double host_byte_ns;    // an output on its way to the host

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "common/base/hash64.h"
+#include "common/ir/attention_form.h"
 #include "common/ir/builder.h"
 #include "common/ir/gemm_form.h"
 #include "common/ir/graph_hash.h"
@@ -126,6 +127,50 @@ bool default_in_place(const Graph& graph, common::NodeId id, const std::vector<U
   return true;
 }
 
+// The attention around a contraction that is lowered so, if one kernel can hold it.
+std::optional<common::AttentionForm> attention_at(const Selected& selected, const Stores& stores,
+                                                  common::NodeId id) {
+  const Graph& graph = selected.graph;
+  if (selected.lowering[at(id)] != Lowering::kAttention) return std::nullopt;
+  return common::attention_form(graph, id, [&](common::NodeId other) {
+    return other != id && stores[at(other)] && is_computed(graph.node(other));
+  });
+}
+
+// Takes softmax and scores into the kernels of attention, where nothing else needs them.
+void gather_attention(const Selected& selected, const std::vector<std::vector<Use>>& uses,
+                      Stores& stores) {
+  const Graph& graph = selected.graph;
+  std::vector<char> is_output(graph.nodes.size(), 0);
+  for (const auto& output : graph.outputs) is_output[at(base_of(graph, output.node))] = 1;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    auto id = static_cast<common::NodeId>(i);
+    if (selected.lowering[i] != Lowering::kAttention) continue;
+    // What is stored for any other reason than the scores is read.
+    auto form = common::attention_form(graph, id, [&](common::NodeId other) {
+      return is_output[at(other)] || has_own_template(graph.node(other));
+    });
+    if (!form) continue;
+    auto is_member = [&](common::NodeId node) {
+      return std::find(form->members.begin(), form->members.end(), node) != form->members.end();
+    };
+    bool own = std::all_of(form->members.begin(), form->members.end(), [&](common::NodeId member) {
+      return member == id || std::all_of(uses[at(member)].begin(), uses[at(member)].end(),
+                                         [&](const Use& use) { return is_member(use.user); });
+    });
+    if (!own) continue;
+    for (common::NodeId member : form->members) {
+      if (member != id) stores[at(member)] = 0;
+    }
+    // Each block of rows reads all keys and values: what they take is done once, before.
+    for (common::NodeId read : {graph.node(form->scores).operands[at(1 - form->queries)],
+                                graph.node(id).operands[at(1 - form->probabilities)]}) {
+      common::NodeId base = base_of(graph, read);
+      if (is_computed(graph.node(base))) stores[at(base)] = 1;
+    }
+  }
+}
+
 }  // namespace
 
 bool is_computed(const Node& node) {
@@ -165,6 +210,7 @@ Stores default_stores(const Selected& selected) {
     auto id = static_cast<common::NodeId>(i);
     if (is_computed(graph.nodes[i])) stores[i] = !default_in_place(graph, id, uses[i]);
   }
+  gather_attention(selected, uses, stores);
   repair_stores(selected, stores);
   return stores;
 }
@@ -184,6 +230,7 @@ class TileCheck {
   }
   // The contraction that the kernel is built around; -1 when there is none.
   common::NodeId contraction() const { return contraction_; }
+  bool is_attention() const { return is_attention_; }
 
  private:
   // on_spine: the value is needed at exactly the root's indices.
@@ -200,6 +247,11 @@ class TileCheck {
       }
       contraction_ = id;
       if (node.shape != selected_.graph.node(root_).shape) offender_ = id;
+      if (auto form = attention_at(selected_, stores_, id)) {
+        is_attention_ = true;
+        if (!form->obstacles.empty()) offender_ = form->obstacles[0];
+        return;
+      }
     } else if (is_reductive(node) && !reductive_ && id != root_) {
       reductive_ = id;
     }
@@ -211,6 +263,7 @@ class TileCheck {
   const Stores& stores_;
   common::NodeId root_;
   common::NodeId contraction_ = -1;
+  bool is_attention_ = false;
   std::optional<common::NodeId> offender_;
   std::optional<common::NodeId> reductive_;
   std::set<std::pair<common::NodeId, bool>> seen_;
@@ -220,6 +273,31 @@ void require_stored_operands(const Selected& selected, const Node& node, Stores&
   for (common::NodeId operand : node.operands) {
     common::NodeId base = base_of(selected.graph, operand);
     if (is_computed(selected.graph.node(base))) stores[at(base)] = 1;
+  }
+}
+
+// Scores that an attention takes into its kernel, whatever their own lowering.
+std::vector<char> scores_in_attention(const Selected& selected, const Stores& stores) {
+  std::vector<char> taken(selected.graph.nodes.size(), 0);
+  for (size_t i = 0; i < taken.size(); ++i) {
+    auto form = attention_at(selected, stores, static_cast<common::NodeId>(i));
+    if (form && form->scores != static_cast<common::NodeId>(i)) taken[at(form->scores)] = 1;
+  }
+  return taken;
+}
+
+// Stores what a kernel rooted at `root`, and at what is stored on the way, cannot hold.
+void repair_kernel(const Selected& selected, common::NodeId root, Stores& stores) {
+  std::vector<common::NodeId> troubled{root};
+  while (!troubled.empty()) {
+    auto offender = TileCheck(selected, stores, troubled.back()).offender();
+    if (offender) {
+      stores[at(*offender)] = 1;
+      // A stored node is an earlier root that may have troubles of its own.
+      troubled.push_back(*offender);
+    } else {
+      troubled.pop_back();
+    }
   }
 }
 
@@ -233,33 +311,25 @@ void repair_stores(const Selected& selected, Stores& stores) {
     if (is_computed(graph.node(output.node))) stores[at(output.node)] = 1;
   }
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    const Node& node = graph.nodes[i];
-    if (has_own_template(node)) stores[i] = 1;
-    if (node.op == Op::kContract && selected.lowering[i] == Lowering::kGemm) {
-      stores[i] = 1;
-      require_stored_operands(selected, node, stores);
-    }
+    if (has_own_template(graph.nodes[i])) stores[i] = 1;
   }
-  // Storing one node can only shrink other kernels, so this ends.
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    auto id = static_cast<common::NodeId>(i);
-    bool is_root = (is_computed(graph.nodes[i]) && stores[i]) || is_output[i];
-    while (is_root) {
-      auto offender = TileCheck(selected, stores, id).offender();
-      if (!offender) break;
-      stores[at(*offender)] = 1;
-      // A stored node is an earlier root that may have troubles of its own.
-      std::vector<common::NodeId> troubled{*offender};
-      while (!troubled.empty()) {
-        auto inner = TileCheck(selected, stores, troubled.back()).offender();
-        if (inner) {
-          stores[at(*inner)] = 1;
-          troubled.push_back(*inner);
-        } else {
-          troubled.pop_back();
-        }
+  // Storing one node only shrinks other kernels, but it may end an attention, whose parts then need
+  // what others need. Stores only grow, so this ends.
+  for (Stores before; before != stores;) {
+    std::vector<char> taken = scores_in_attention(selected, stores);
+    before = stores;
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      const Node& node = graph.nodes[i];
+      if (node.op == Op::kContract && selected.lowering[i] == Lowering::kGemm && !taken[i]) {
+        stores[i] = 1;
+        require_stored_operands(selected, node, stores);
       }
     }
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      bool is_root = (is_computed(graph.nodes[i]) && stores[i]) || is_output[i];
+      if (is_root) repair_kernel(selected, static_cast<common::NodeId>(i), stores);
+    }
+    if (std::count(taken.begin(), taken.end(), 1) == 0) break;
   }
 }
 
@@ -381,6 +451,7 @@ class ProgramBuilder {
     }
     TileCheck check(selected_, stores_, root);
     LFARM_CHECK(!check.offender(), "the stores were not repaired");
+    if (check.is_attention()) return Template::kAttention;
     return check.contraction() >= 0 ? Template::kTile : Template::kLoops;
   }
 

@@ -21,13 +21,20 @@ std::vector<Genome> lowering_seeds(RegionSpace& space) {
   const HeadTable& heads = *space.saturated().heads;
   std::vector<Site> sites = space.structure({})->sites;
   std::vector<Genome> seeds;
-  for (Lowering lowering : {Lowering::kGemm, Lowering::kTile}) {
+  // The last finds attention between tiles, where a library's rounding is refused.
+  const std::vector<std::vector<Lowering>> wishes = {{Lowering::kGemm},
+                                                     {Lowering::kTile},
+                                                     {Lowering::kAttention},
+                                                     {Lowering::kTile, Lowering::kAttention}};
+  for (const std::vector<Lowering>& wish : wishes) {
     Genome genome;
-    for (const Site& site : sites) {
-      if (site.name.kind != GeneKind::kChoice) continue;
-      for (int64_t value : site.values) {
-        if (heads.lowering(graph.head(static_cast<NodeId>(value))) == lowering) {
-          genome.set(site.name, value);
+    for (Lowering lowering : wish) {
+      for (const Site& site : sites) {
+        if (site.name.kind != GeneKind::kChoice) continue;
+        for (int64_t value : site.values) {
+          if (heads.lowering(graph.head(static_cast<NodeId>(value))) == lowering) {
+            genome.set(site.name, value);
+          }
         }
       }
     }

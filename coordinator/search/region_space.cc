@@ -18,10 +18,12 @@ using common::Op;
 constexpr uint64_t kMaxNodes = 200'000;
 constexpr size_t kRecentMax = 1'024;  // structures of a few kilobytes
 constexpr size_t kKernelsMax = 8'192;
+constexpr double kReadWeight = 0.001;  // of an element, where sharing it is the question
 
 double weight_of(const Node& node, Lowering lowering) {
   switch (node.op) {
     case Op::kContract:
+      if (lowering == Lowering::kAttention) return 0.02;
       return lowering == Lowering::kGemm ? 0.025 : 0.035;
     case Op::kSoftmax:
       return 1.6;
@@ -86,7 +88,12 @@ double RegionSpace::node_cost(NodeId id) const {
       }
     }
   }
-  return 1 + work * weight_of(node, lowering);
+  double cost = 1 + work * weight_of(node, lowering);
+  // Heads that share keys and values read them once where they are one group.
+  if (lowering == Lowering::kAttention) {
+    cost += kReadWeight * (elements(child_shape(0)) + elements(child_shape(1)));
+  }
+  return cost;
 }
 
 Selected RegionSpace::select(const Genome& genome, std::vector<Site>& sites) {

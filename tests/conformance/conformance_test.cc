@@ -53,8 +53,12 @@ std::vector<LoweringUnderTest> lowerings() {
            [](coordinator::RegionSpace& space) {
              return with_contractions(space, coordinator::Lowering::kTile);
            }},
-          {"library", [](coordinator::RegionSpace& space) {
+          {"library",
+           [](coordinator::RegionSpace& space) {
              return with_contractions(space, coordinator::Lowering::kGemm);
+           }},
+          {"attention", [](coordinator::RegionSpace& space) {
+             return with_contractions(space, coordinator::Lowering::kAttention);
            }}};
 }
 
