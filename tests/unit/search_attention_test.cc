@@ -117,6 +117,7 @@ TEST(AttentionSearch, ScoresThatAreNeededElsewhereAreStored) {
 
 TEST(AttentionSearch, IsPredictedToBeTheFastestOfTheSeeds) {
   common::SteadyClock clock;
+  const DeviceTerms& terms = device_terms({"cpu"});
   for (bool causal : {false, true}) {
     for (int length : {128, 512, 2048}) {
       Heads a;
@@ -126,7 +127,7 @@ TEST(AttentionSearch, IsPredictedToBeTheFastestOfTheSeeds) {
       auto predicted = [&](const Program& program) {
         double ns = 0;
         for (const common::Call& call : program.calls) {
-          ns += predict_ns(program.kernels[static_cast<size_t>(call.kernel)], {});
+          ns += predict_ns(program.kernels[static_cast<size_t>(call.kernel)], {}, terms);
         }
         return ns;
       };
