@@ -58,6 +58,7 @@ function(lfarm_tidy target)
     set_property(GLOBAL PROPERTY ${id} ON)
     set(stamp ${CMAKE_BINARY_DIR}/tidy/${id}.stamp)
     file(RELATIVE_PATH beside ${CMAKE_CURRENT_SOURCE_DIR} ${absolute})
+    string(REPLACE "../" "__/" beside ${beside})  # as CMake names objects of sources elsewhere
     set(object ${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/${target}.dir/${beside}.o)
     set(definitions $<FILTER:$<TARGET_PROPERTY:${target},COMPILE_DEFINITIONS>,EXCLUDE,^$>)
     set(includes $<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES>)

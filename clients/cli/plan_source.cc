@@ -98,7 +98,10 @@ Result<std::unique_ptr<FarmClient>> connect_to_farm(const FarmOptions& options) 
 }
 
 PlanSource::PlanSource(FarmOptions options, BudgetOptions budget, Progress* progress)
-    : options_(std::move(options)), budget_(budget), progress_(progress), state_{options_.state} {}
+    : options_(std::move(options)),
+      budget_(std::move(budget)),
+      progress_(progress),
+      state_{options_.state} {}
 
 PlanSource::~PlanSource() = default;
 

@@ -226,10 +226,13 @@ class Walk {
       std::vector<int> resolved;
       for (int tuple : earlier_) {
         auto nodes = tuples_[tuple];
-        auto candidates = std::ranges::equal_range(carriers, nodes[1], {}, first_node);
-        auto carrier = std::find_if(candidates.begin(), candidates.end(),
-                                    [&](int place) { return follows(nodes, tuples_[place]); });
-        if (carrier == candidates.end()) {
+        // The carriers of one first node lie side by side.
+        auto carrier = std::ranges::lower_bound(carriers, nodes[1], {}, first_node);
+        while (carrier != carriers.end() && first_node(*carrier) == nodes[1] &&
+               !follows(nodes, tuples_[*carrier])) {
+          ++carrier;
+        }
+        if (carrier == carriers.end() || first_node(*carrier) != nodes[1]) {
           unresolved.push_back(tuple);
           continue;
         }

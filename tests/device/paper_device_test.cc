@@ -23,12 +23,13 @@
 namespace {
 
 constexpr std::chrono::seconds kPatience{60};
+const std::string kBinaries = LFARM_BIN_DIR;
 
 class PaperFarm : public testing::Test {
  protected:
   PaperFarm() : scratch_(common::ScratchDirectory::create("lfarm-paper").value()) {
     std::string file = scratch_.path() + "/endpoint";
-    coordinator_ = start({LFARM_BIN_DIR "/lfarm-coordinator", "--state", scratch_.path() + "/farm",
+    coordinator_ = start({kBinaries + "/lfarm-coordinator", "--state", scratch_.path() + "/farm",
                           "--listen", "tcp://127.0.0.1:0", "--endpoint-file", file});
     auto end = std::chrono::steady_clock::now() + kPatience;
     while (::access(file.c_str(), R_OK) != 0 && std::chrono::steady_clock::now() < end) {
@@ -36,7 +37,7 @@ class PaperFarm : public testing::Test {
     }
     endpoint_ = common::read_file(file).value();
     endpoint_.pop_back();  // the newline
-    worker_ = start({LFARM_BIN_DIR "/../tests/lfarm-worker-paper", "--farm", endpoint_, "--state",
+    worker_ = start({kBinaries + "/../tests/lfarm-worker-paper", "--farm", endpoint_, "--state",
                      scratch_.path() + "/worker"});
   }
   ~PaperFarm() override {
