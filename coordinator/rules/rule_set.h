@@ -35,9 +35,10 @@ struct RuleInfo {
 // heads matched by family: "(binary.mul@ ?a ?b)", "(view@v ?x)".
 class RuleMaker {
  public:
-  // Borrows the table and the symbols, which must outlive the rules.
-  RuleMaker(HeadTable& heads, const std::vector<common::SymbolRange>& symbols)
-      : heads_(heads), symbols_(symbols) {}
+  // Borrows all, which must outlive the rules; the analysis, which may be null, is the e-graph's.
+  RuleMaker(HeadTable& heads, const std::vector<common::SymbolRange>& symbols,
+            const LoadTimeAnalysis* load_time = nullptr)
+      : heads_(heads), symbols_(symbols), load_time_(load_time) {}
 
   void family(std::string name) { family_ = std::move(name); }
 
@@ -73,6 +74,7 @@ class RuleMaker {
  private:
   HeadTable& heads_;
   const std::vector<common::SymbolRange>& symbols_;
+  const LoadTimeAnalysis* load_time_;
   std::string family_;
   std::vector<Rule> rules_;
   std::vector<RuleInfo> infos_;  // one per rule
@@ -97,9 +99,11 @@ void add_reassociation_rules(RuleMaker& maker);
 // Running sums of what is known.
 void add_scan_rules(RuleMaker& maker);
 
-// All families, without the rules whose claim the policy does not take.
+// All families, without the rules whose claim the policy does not take. Without the e-graph's
+// analysis none that moves work to where weights are bound.
 std::vector<Rule> all_rules(HeadTable& heads, const std::vector<common::SymbolRange>& symbols,
-                            Numerics numerics = Numerics::kStrict);
+                            Numerics numerics = Numerics::kStrict,
+                            const LoadTimeAnalysis* load_time = nullptr);
 // The same rules by name, family and claim.
 std::vector<RuleInfo> rule_infos(Numerics numerics = Numerics::kRelaxed);
 

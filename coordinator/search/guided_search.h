@@ -31,7 +31,8 @@ class GuidedSearch final : public RegionSearch {
   struct Layout {
     std::shared_ptr<const Structure> structure;
     std::vector<KernelId> kernels;
-    std::vector<double> calls;  // of each kernel
+    std::vector<double> calls;  // of each kernel in every run; 0: it runs when weights are bound
+    double held_ns = 0;         // what keeping values computed from weights counts for
   };
   struct Member {
     Genome genome;

@@ -8,6 +8,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/ir/graph_hash.h"
+#include "common/ir/load_time.h"
 #include "common/ir/roll.h"
 #include "common/ir/verify.h"
 #include "coordinator/search/assemble.h"
@@ -149,8 +150,10 @@ class Search final : public JobSearch {
     plan.calls = program.calls;
     plan.kernels = report.kernels;
     double predicted_ns = 0;
-    for (const common::Call& call : program.calls) {
-      predicted_ns += best_foretold_[static_cast<size_t>(call.kernel)];
+    std::vector<char> at_load = common::load_time_calls(program);
+    for (size_t c = 0; c < program.calls.size(); ++c) {
+      if (at_load[c]) continue;
+      predicted_ns += best_foretold_[static_cast<size_t>(program.calls[c].kernel)];
     }
     for (size_t k = 0; k < std::min(plan.kernels.size(), best_foretold_.size()); ++k) {
       plan.kernels[k].predicted_ns = std::llround(best_foretold_[k]);
