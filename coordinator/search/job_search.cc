@@ -248,6 +248,8 @@ class Search final : public JobSearch {
       return std::nullopt;
     }
     ++tried_[chosen];
+    // What is computed once need be right, not fast.
+    if (cut_.executions[chosen] == 0) exhausted_[chosen] = 1;
     --region_budget_;
     Sent sent;
     sent.region = static_cast<int>(chosen);
@@ -362,6 +364,7 @@ class Search final : public JobSearch {
   int64_t estimate_ns() const {
     double sum = 0;
     for (size_t r = 0; r < searches_.size(); ++r) {
+      if (cut_.executions[r] == 0) continue;
       if (!searches_[r]->has_measurement()) return 0;
       sum += searches_[r]->best_ns() * static_cast<double>(cut_.executions[r]);
     }
