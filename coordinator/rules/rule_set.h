@@ -17,9 +17,11 @@ namespace coordinator {
 
 // What both sides of a rule have in common.
 enum class Claim {
-  kBits,      // every bit of every element, NaN and infinities included, but for the sign of zero
-  kRounding,  // what exact arithmetic gives; intermediate results may round, or overflow, elsewhere
-  kFinite,    // the same, as long as all values are finite and no intermediate overflows
+  kBits,  // every bit of every element, NaN and infinities included, but for the sign of zero
+  // What exact arithmetic gives; intermediate results may round, or overflow, elsewhere. Weights
+  // are finite numbers.
+  kRounding,
+  kFinite,  // the same, as long as all values are finite and no intermediate overflows
 };
 
 // Which claims suffice. kStrict is the numerics policy "strict": all but kFinite.
@@ -90,6 +92,8 @@ void add_strength_rules(RuleMaker& maker);
 void add_movement_rules(RuleMaker& maker);
 // Sums of products are contractions; contractions are generated tiles or library calls.
 void add_contraction_rules(RuleMaker& maker);
+// Scales that depend on weights alone are multiplied into weights.
+void add_folding_rules(RuleMaker& maker);
 // Softmax and log-softmax from their parts.
 void add_softmax_rules(RuleMaker& maker);
 // RMS, layer and group norm from their parts.

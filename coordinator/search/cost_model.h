@@ -29,8 +29,8 @@ enum class Calibration : uint8_t {
 const char* calibration_name(Calibration calibration);  // "none", "default", "measured"
 
 // What a byte that a plan computes from weights and keeps is charged in a run's time, so that among
-// equally fast plans the one that holds less wins: a five-hundredth of reading it.
-inline constexpr double kHeldByteNs = 1e-4;
+// equally fast plans the one that holds less wins: far less than reading it.
+inline constexpr double kHeldByteNs = 1e-5;
 
 // Nanoseconds on a typical CPU core. Only the ranking matters: a search scales predictions by what
 // it has measured, and a measurement always outranks a prediction.

@@ -329,6 +329,55 @@ void add_movement(Cases& cases) {
                }});
 }
 
+IrNode weight(GraphBuilder& b, DType dtype, Shape shape) {
+  return b.input(InputKind::kWeight, dtype, std::move(shape), "w");
+}
+
+// Scales and shifts that depend on weights alone, behind and before a product.
+void add_folding(Cases& cases) {
+  auto product = [](GraphBuilder& b, DType t) {
+    return b.matmul(input(b, t, {s0, 6}), b.permute(weight(b, t, {5, 6}), {1, 0}));
+  };
+  auto per_column = [](GraphBuilder& b, DType t) { return spread(b, weight(b, t, {5}), {s0, 5}); };
+  cases.emplace("scale-into-weight",
+                RuleCase{kFloats, [=](GraphBuilder& b, DType t) {
+                           b.output(binary(b, BinaryOp::kMul, product(b, t), per_column(b, t)));
+                         }});
+  // By heads of two columns each.
+  cases.emplace(
+      "scale-into-weight",
+      RuleCase{
+          kFloats, [](GraphBuilder& b, DType t) {
+            IrNode x = input(b, t, {s0, 6}), w = weight(b, t, {8, 6});
+            IrNode heads = b.reshape(b.matmul(x, b.permute(w, {1, 0})), {s0, 4, 2});
+            b.output(binary(b, BinaryOp::kMul, heads, spread(b, weight(b, t, {4, 1}), {s0, 4, 2})));
+          }});
+  // (x w + b - m) r g + beta, as batch norm has it.
+  cases.emplace("scale-into-weight-below-sum",
+                RuleCase{kFloats, [=](GraphBuilder& b, DType t) {
+                           IrNode x = binary(b, BinaryOp::kAdd, product(b, t), per_column(b, t));
+                           x = binary(b, BinaryOp::kSub, x, per_column(b, t));
+                           x = binary(b, BinaryOp::kMul, x, per_column(b, t));
+                           x = binary(b, BinaryOp::kMul, per_column(b, t), x);
+                           b.output(binary(b, BinaryOp::kAdd, x, per_column(b, t)));
+                         }});
+  cases.emplace("scale-into-weight-below-difference",
+                RuleCase{kFloats, [=](GraphBuilder& b, DType t) {
+                           IrNode x = binary(b, BinaryOp::kMul, product(b, t), per_column(b, t));
+                           b.output(binary(b, BinaryOp::kSub, x, per_column(b, t)));
+                         }});
+  for (bool flattened : {false, true}) {
+    cases.emplace(
+        "scale-across-contraction",
+        RuleCase{kFloats, [flattened](GraphBuilder& b, DType t) {
+                   IrNode x = input(b, t, {2, s0, 6});
+                   x = binary(b, BinaryOp::kMul, x, spread(b, weight(b, t, {6}), {2, s0, 6}));
+                   if (flattened) x = b.reshape(x, {2 * s0, 6});
+                   b.output(b.matmul(x, b.permute(weight(b, t, {5, 6}), {1, 0})));
+                 }});
+  }
+}
+
 void add_contraction(Cases& cases) {
   auto product = [](int layout) {
     return RuleCase{kFloats, [layout](GraphBuilder& b, DType t) {
@@ -382,6 +431,7 @@ void add_contraction(Cases& cases) {
               }});
     }
   }
+  add_folding(cases);
   for (int side = 0; side < 3; ++side) {
     cases.emplace("scale-after-contraction",
                   RuleCase{kFloats, [side](GraphBuilder& b, DType t) {
