@@ -2,6 +2,7 @@
 // are multiplied once when weights are bound. Batch norm behind a convolution, a norm's gain before
 // a projection, quantisation scales.
 #include <algorithm>
+#include <map>
 
 #include "coordinator/rules/factors.h"
 #include "coordinator/rules/rule_set.h"
@@ -56,62 +57,57 @@ Factor combined(Rewriter& r, BinaryOp op, const Factor& a, const Factor& b, cons
 
 // core * scale + shift, where scale and shift depend on weights alone.
 struct Affine {
-  ClassId core = kNone;
   std::optional<Factor> scale, shift;
 };
 
-// One step of the chain: `x op weights`, as the class has it.
+// One step of a chain: `x op weights`.
 struct AffineStep {
   BinaryOp op{};
   ClassId x = kNone;
   Factor factor;
 };
 std::optional<AffineStep> affine_step(Rewriter& r, BinaryOp op, ClassId x, ClassId y) {
+  if (op != BinaryOp::kMul && op != BinaryOp::kAdd && op != BinaryOp::kSub) return std::nullopt;
   if (auto factor = weight_factor(r, y)) return AffineStep{op, x, std::move(*factor)};
   if (op == BinaryOp::kSub) return std::nullopt;
   if (auto factor = weight_factor(r, x)) return AffineStep{op, y, std::move(*factor)};
   return std::nullopt;
 }
-std::optional<AffineStep> affine_step(Rewriter& r, ClassId cls) {
-  for (BinaryOp op : {BinaryOp::kMul, BinaryOp::kAdd, BinaryOp::kSub}) {
-    auto found = r.find_binary(cls, op);
-    if (!found) continue;
-    if (auto step = affine_step(r, op, found->operands[0], found->operands[1])) return step;
-  }
-  return std::nullopt;
-}
 
-// Puts a step that comes before all others in front.
-void prepend(Rewriter& r, Affine& affine, const AffineStep& step, const Shape& shape) {
-  affine.core = step.x;
+Affine followed_by(Rewriter& r, Affine affine, const AffineStep& step, const Shape& shape) {
   if (step.op == BinaryOp::kMul) {
-    affine.scale =
-        affine.scale ? combined(r, BinaryOp::kMul, step.factor, *affine.scale, shape) : step.factor;
-    return;
+    for (std::optional<Factor>* part : {&affine.scale, &affine.shift}) {
+      if (*part) *part = combined(r, BinaryOp::kMul, **part, step.factor, shape);
+    }
+    if (!affine.scale) affine.scale = step.factor;
+  } else if (affine.shift) {
+    affine.shift = combined(r, step.op, *affine.shift, step.factor, shape);
+  } else {
+    affine.shift = step.factor;
+    if (step.op == BinaryOp::kSub) {
+      affine.shift->cls = r.unary(common::UnaryOp::kNeg, step.factor.cls);
+    }
   }
-  Factor shift = step.factor;
-  if (step.op == BinaryOp::kSub) shift.cls = r.unary(common::UnaryOp::kNeg, shift.cls);
-  if (affine.scale) shift = combined(r, BinaryOp::kMul, shift, *affine.scale, shape);
-  affine.shift =
-      affine.shift ? combined(r, BinaryOp::kAdd, shift, *affine.shift, shape) : std::move(shift);
+  return affine;
 }
 
-// Whether a step follows that the chain should have begun with.
-bool goes_on(Rewriter& r, ClassId cls) {
-  bool found = false;
+// The steps that are taken from the class on, by the class that they lead to.
+std::map<ClassId, AffineStep> steps_above(Rewriter& r, ClassId cls) {
+  cls = r.graph().find(cls);
   std::vector<NodeId> parents;
-  r.graph().for_each_parent(r.graph().find(cls), [&](NodeId n) {
-    if (r.graph().class_of(n) != r.graph().find(cls)) parents.push_back(n);
+  r.graph().for_each_parent(cls, [&](NodeId n) {
+    if (r.node(n).op == Op::kBinary && r.graph().class_of(n) != cls) parents.push_back(n);
   });
+  std::map<ClassId, AffineStep> steps;
   for (NodeId parent : parents) {
-    const Node& node = r.node(parent);
-    if (found || node.op != Op::kBinary) continue;
-    BinaryOp op = attr<common::BinaryAttr>(node).op;
-    if (op != BinaryOp::kMul && op != BinaryOp::kAdd && op != BinaryOp::kSub) continue;
-    ClassId x = r.graph().children(parent)[0], y = r.graph().children(parent)[1];
-    found = affine_step(r, op, x, y).has_value();
+    ClassId to = r.graph().class_of(parent);
+    if (steps.count(to) != 0) continue;
+    auto children = r.graph().children(parent);
+    auto step =
+        affine_step(r, attr<common::BinaryAttr>(r.node(parent)).op, children[0], children[1]);
+    if (step && r.graph().find(step->x) == cls) steps.emplace(to, std::move(*step));
   }
-  return found;
+  return steps;
 }
 
 // The view that undoes one that only permutes or reshapes a tensor of the shape.
@@ -175,33 +171,42 @@ std::optional<ClassId> with_scaled_weight(Rewriter& r, const Rewriter::Found& co
   return std::nullopt;
 }
 
-std::optional<ClassId> fold_after(Rewriter& r, ClassId root, const AffineStep& last) {
-  if (r.at_load(root) || goes_on(r, root)) return std::nullopt;
-  const Shape shape = r.shape(root);
-  Affine affine;
-  prepend(r, affine, last, shape);
-  for (int step = 0; step < kStepsMax; ++step) {
-    std::vector<std::pair<View, Rewriter::Found>> contractions;
-    if (auto direct = r.find(affine.core, Op::kContract)) {
-      contractions.emplace_back(common::view_identity(shape), *direct);
+// Ends chains of scales and shifts above a contraction that is seen through one view.
+class FoldAfter {
+ public:
+  FoldAfter(Rewriter& r, const Rewriter::Found& contraction, const View& view)
+      : r_(r), contraction_(contraction), view_(view) {}
+
+  void climb(ClassId cls, const Affine& affine, int steps) {
+    auto above = steps_above(r_, cls);
+    for (const auto& [to, step] : above) {
+      if (steps < kStepsMax) climb(to, followed_by(r_, affine, step, view_.shape), steps + 1);
     }
-    for (const Rewriter::Found& view : r.find_all(affine.core, Op::kView)) {
-      auto inner = r.find(view.operands[0], Op::kContract);
-      if (inner) contractions.emplace_back(attr<ViewAttr>(*view.node).view, *inner);
+    if (!above.empty() || !affine.scale || r_.at_load(cls)) return;
+    auto product = with_scaled_weight(r_, contraction_, view_, *affine.scale);
+    if (!product) return;
+    if (affine.shift) {
+      product = r_.binary(BinaryOp::kAdd, *product,
+                          r_.view(affine.shift->cls, spread(*affine.shift, view_.shape)));
     }
-    for (const auto& [view, contraction] : contractions) {
-      if (!affine.scale) return std::nullopt;
-      auto product = with_scaled_weight(r, contraction, view, *affine.scale);
-      if (!product) continue;
-      if (!affine.shift) return product;
-      return r.binary(BinaryOp::kAdd, *product,
-                      r.view(affine.shift->cls, spread(*affine.shift, shape)));
-    }
-    auto before = affine_step(r, affine.core);
-    if (!before) return std::nullopt;
-    prepend(r, affine, *before, shape);
+    r_.graph().merge(cls, *product);
   }
-  return std::nullopt;
+
+ private:
+  Rewriter& r_;
+  const Rewriter::Found& contraction_;
+  const View& view_;
+};
+
+void fold_after(Rewriter& r, ClassId cls, const Rewriter::Found& contraction) {
+  View identity = common::view_identity(contraction.node->shape);
+  FoldAfter(r, contraction, identity).climb(cls, {}, 0);
+  std::vector<std::pair<ClassId, View>> views;
+  r.graph().for_each_parent(r.graph().find(cls), [&](NodeId n) {
+    if (r.node(n).op != Op::kView) return;
+    views.emplace_back(r.graph().class_of(n), attr<ViewAttr>(r.node(n)).view);
+  });
+  for (const auto& [to, view] : views) FoldAfter(r, contraction, view).climb(to, {}, 0);
 }
 
 // An operand without a scale that depends on weights alone, in the operand's own axes.
@@ -249,25 +254,21 @@ std::optional<ClassId> fold_before(Rewriter& r, const Node& c, std::vector<Class
 
 void add_folding_rules(RuleMaker& m) {
   m.family("folding");
-  auto after = [&m](const char* name, const char* pattern, BinaryOp op) {
-    m.rule(
-        name, Claim::kRounding, pattern,
-        [op](Rewriter& r, const Match& match) -> std::optional<ClassId> {
-          auto step = affine_step(r, op, match["x"], match["y"]);
-          if (!step) return std::nullopt;
-          return fold_after(r, match.root, *step);
-        },
-        RuleMaker::Reach::kDeep);
-  };
-  after("scale-into-weight", "(binary.mul@ ?x ?y)", BinaryOp::kMul);
-  after("scale-into-weight-below-sum", "(binary.add@ ?x ?y)", BinaryOp::kAdd);
-  after("scale-into-weight-below-difference", "(binary.sub@ ?x ?y)", BinaryOp::kSub);
+  // The whole chain, and no part of it, becomes equal to another value: that merge is the rule's.
+  m.rule(
+      "scale-into-weight", Claim::kRounding, "(contract@c ?a ?b)",
+      [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
+        if (!m.is_abstract(match, "c")) return std::nullopt;
+        if (!r.at_load(match["a"]) && !r.at_load(match["b"])) return std::nullopt;
+        fold_after(r, match.root, {&m.node(match, "c"), {match["a"], match["b"]}});
+        return std::nullopt;
+      },
+      RuleMaker::Reach::kDeep);
   m.rule(
       "scale-across-contraction", Claim::kRounding, "(contract@c ?a ?b)",
       [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
-        const Node& c = m.node(match, "c");
         if (!m.is_abstract(match, "c")) return std::nullopt;
-        return fold_before(r, c, {match["a"], match["b"]});
+        return fold_before(r, m.node(match, "c"), {match["a"], match["b"]});
       },
       RuleMaker::Reach::kDeep);
 }

@@ -1,5 +1,7 @@
 #include "coordinator/search/region_search.h"
 
+#include <algorithm>
+
 #include "coordinator/search/guided_search.h"
 #include "coordinator/search/plain_search.h"
 
@@ -22,10 +24,14 @@ std::vector<Genome> lowering_seeds(RegionSpace& space) {
     Genome genome;
     for (const Site& site : sites) {
       if (site.name.kind != GeneKind::kChoice) continue;
+      // The same operands, if they can be lowered so.
+      auto same = graph.children(static_cast<NodeId>(site.current));
       for (int64_t value : site.values) {
-        if (heads.lowering(graph.head(static_cast<NodeId>(value))) == lowering) {
-          genome.set(site.name, value);
-        }
+        auto node = static_cast<NodeId>(value);
+        if (heads.lowering(graph.head(node)) != lowering) continue;
+        genome.set(site.name, value);
+        auto children = graph.children(node);
+        if (std::equal(children.begin(), children.end(), same.begin(), same.end())) break;
       }
     }
     if (genome.size() != 0) seeds.push_back(std::move(genome));

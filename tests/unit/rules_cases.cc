@@ -353,7 +353,7 @@ void add_folding(Cases& cases) {
             b.output(binary(b, BinaryOp::kMul, heads, spread(b, weight(b, t, {4, 1}), {s0, 4, 2})));
           }});
   // (x w + b - m) r g + beta, as batch norm has it.
-  cases.emplace("scale-into-weight-below-sum",
+  cases.emplace("scale-into-weight",
                 RuleCase{kFloats, [=](GraphBuilder& b, DType t) {
                            IrNode x = binary(b, BinaryOp::kAdd, product(b, t), per_column(b, t));
                            x = binary(b, BinaryOp::kSub, x, per_column(b, t));
@@ -361,7 +361,7 @@ void add_folding(Cases& cases) {
                            x = binary(b, BinaryOp::kMul, per_column(b, t), x);
                            b.output(binary(b, BinaryOp::kAdd, x, per_column(b, t)));
                          }});
-  cases.emplace("scale-into-weight-below-difference",
+  cases.emplace("scale-into-weight",
                 RuleCase{kFloats, [=](GraphBuilder& b, DType t) {
                            IrNode x = binary(b, BinaryOp::kMul, product(b, t), per_column(b, t));
                            b.output(binary(b, BinaryOp::kSub, x, per_column(b, t)));
