@@ -53,6 +53,7 @@ class Rewriter {
   EGraph& graph() { return graph_; }
   const EGraph& graph() const { return graph_; }
   const common::Node& node(NodeId node) const { return heads_.node(graph_.head(node)); }
+  Lowering lowering(NodeId node) const { return heads_.lowering(graph_.head(node)); }
   const std::vector<common::SymbolRange>& symbols() const { return symbols_; }
 
  private:

@@ -82,6 +82,7 @@ void add_all_rules(RuleMaker& maker) {
   add_movement_rules(maker);
   add_contraction_rules(maker);
   add_folding_rules(maker);
+  add_packing_rules(maker);
   add_softmax_rules(maker);
   add_norm_rules(maker);
   add_reassociation_rules(maker);

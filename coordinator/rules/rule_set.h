@@ -94,6 +94,8 @@ void add_movement_rules(RuleMaker& maker);
 void add_contraction_rules(RuleMaker& maker);
 // Scales that depend on weights alone are multiplied into weights.
 void add_folding_rules(RuleMaker& maker);
+// Contractions of one operand with several weights are slices of one.
+void add_packing_rules(RuleMaker& maker);
 // Softmax and log-softmax from their parts.
 void add_softmax_rules(RuleMaker& maker);
 // RMS, layer and group norm from their parts.

@@ -333,6 +333,27 @@ IrNode weight(GraphBuilder& b, DType dtype, Shape shape) {
   return b.input(InputKind::kWeight, dtype, std::move(shape), "w");
 }
 
+// Projections of different widths, with the weights on either side.
+void add_packing(Cases& cases) {
+  for (bool is_left : {true, false}) {
+    cases.emplace("pack-siblings", RuleCase{kFloats, [is_left](GraphBuilder& b, DType t) {
+                                              IrNode x = input(b, t, {s0, 6});
+                                              for (int64_t width : {4, 2, 3}) {
+                                                IrNode w = weight(b, t, {width, 6});
+                                                b.output(is_left
+                                                             ? b.matmul(x, b.permute(w, {1, 0}))
+                                                             : b.matmul(w, b.permute(x, {1, 0})));
+                                              }
+                                            }});
+  }
+  // Batches of weights.
+  cases.emplace("pack-siblings", RuleCase{{DType::kFloat32}, [](GraphBuilder& b, DType t) {
+                                            IrNode x = input(b, t, {3, s0, 6});
+                                            for (int64_t width : {4, 4, 1})
+                                              b.output(b.matmul(x, weight(b, t, {3, 6, width})));
+                                          }});
+}
+
 // Scales and shifts that depend on weights alone, behind and before a product.
 void add_folding(Cases& cases) {
   auto product = [](GraphBuilder& b, DType t) {
@@ -432,6 +453,7 @@ void add_contraction(Cases& cases) {
     }
   }
   add_folding(cases);
+  add_packing(cases);
   for (int side = 0; side < 3; ++side) {
     cases.emplace("scale-after-contraction",
                   RuleCase{kFloats, [side](GraphBuilder& b, DType t) {
