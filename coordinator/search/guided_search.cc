@@ -61,6 +61,7 @@ void GuidedSearch::make_seeds() {
   decisions_ = std::move(gated.decisions);
   std::vector<Genome> genomes = lowering_seeds(space_);
   genomes.push_back(std::move(gated.genome));
+  for (Genome& genome : packing_seeds(space_)) genomes.push_back(std::move(genome));
   for (Genome& genome : genomes) {
     Layout other = lay_out(genome);
     if (known.insert(other.structure->fingerprint).second) {
@@ -159,7 +160,7 @@ bool GuidedSearch::mutate(Genome& genome, const std::vector<Site>& sites) {
     const Site& site = *candidates[random_.below(candidates.size())];
     int64_t value = site.values[random_.below(site.values.size())];
     if (value == site.current) continue;
-    genome.set(site.name, value);
+    set_choice(space_, sites, site, value, genome);
     if (!random_.chance(kAlike)) return true;
     for (const Site* other : candidates) {
       if (other->head != site.head || other->current == value) continue;

@@ -35,14 +35,14 @@ struct CutGraph {
 
 struct Cut {
   CutGraph whole;
-  std::vector<Region> regions;      // distinct
+  std::vector<Region> regions;  // distinct
   // How often a region runs in one run of the graph; 0 when it only makes what depends on weights
   // alone, once.
   std::vector<int64_t> executions;
 };
 
-// Nodes between loops form segments, those of values that depend on weights alone apart from others; a loop's body is cut once, whatever its trip count.
-// Deterministic.
+// Nodes between loops form segments, those of values that depend on weights alone apart from
+// others; a loop's body is cut once, whatever its trip count. Deterministic.
 Cut cut_into_regions(const common::Graph& rolled);
 
 }  // namespace coordinator
