@@ -10,6 +10,7 @@ namespace {
 
 constexpr size_t kElite = 24;
 constexpr size_t kGatedMax = 256;   // values whose fusion is decided before anything is measured
+constexpr size_t kPackAfter = 8;    // structures known before packings are tried
 constexpr int kAttempts = 6;        // structures looked at for one proposal
 constexpr int kTrials = 40;         // genes tried on the way to a child
 constexpr size_t kUntriedMax = 12;  // measured kernels that get a new schedule in one candidate
@@ -61,7 +62,6 @@ void GuidedSearch::make_seeds() {
   decisions_ = std::move(gated.decisions);
   std::vector<Genome> genomes = lowering_seeds(space_);
   genomes.push_back(std::move(gated.genome));
-  for (Genome& genome : packing_seeds(space_)) genomes.push_back(std::move(genome));
   for (Genome& genome : genomes) {
     Layout other = lay_out(genome);
     if (known.insert(other.structure->fingerprint).second) {
@@ -71,6 +71,7 @@ void GuidedSearch::make_seeds() {
   std::stable_sort(seeds_.begin(), seeds_.end(), [&](const auto& a, const auto& b) {
     return worth(a.second).ns < worth(b.second).ns;
   });
+  packings_ = packing_seeds(space_);
 }
 
 // ---- What things are worth ---------------------------------------------------------------------
@@ -255,6 +256,13 @@ bool GuidedSearch::next_structure(Genome& genome, Layout& layout) {
     std::tie(genome, layout) = seeds_[random_.below(seeds_.size())];
     climb(genome, layout);
     return true;
+  }
+  if (!packings_.empty() && elite_.size() >= kPackAfter) {
+    last_operator_ = kStructures;
+    genome = std::move(packings_.back());
+    packings_.pop_back();
+    layout = lay_out(genome);
+    return sent_structures_.count(layout.structure->fingerprint) == 0;
   }
   last_operator_ = choose_operator();
   const Member& mother = last_operator_ == kSchedules ? elite_.front() : tournament();

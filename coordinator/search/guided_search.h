@@ -74,7 +74,8 @@ class GuidedSearch final : public RegionSearch {
   common::Random random_;
   std::vector<std::pair<Genome, Layout>> seeds_;
   size_t next_seed_ = 0;
-  std::vector<Member> elite_;  // distinct structures, best first
+  std::vector<Genome> packings_;  // tried when the first structures are known
+  std::vector<Member> elite_;     // distinct structures, best first
   std::set<common::Digest> sent_structures_;
   std::set<common::Digest> known_structures_;  // composed or measured
   std::map<common::Digest, Operator> in_flight_;
