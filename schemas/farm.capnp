@@ -196,6 +196,10 @@ struct Submit {
   seed @7 :UInt64;
   maxWaitMs @8 :UInt64;
   # The job fails when no worker of the target has been there for this long. 0: the farm's default.
+  inFlight @9 :UInt32;
+  # Candidates that the search sends before it has to learn of the first one's result: the course of
+  # a search depends on it. 0: 12. 0xffffffff: as many as the target's workers have slots when the
+  # job begins, between 12 and 64.
 }
 
 struct PullPlan {

@@ -183,7 +183,7 @@ struct GraphDocument {
   graph @1 :Graph;
 }
 
-enum Template { loops @0; tile @1; scan @2; scatter @3; sort @4; gemm @5; }
+enum Template { loops @0; tile @1; scan @2; scatter @3; sort @4; gemm @5; attention @6; }
 
 struct Kernel {
   form @0 :Template;

@@ -14,7 +14,7 @@ using common::Status;
 namespace {
 
 PlanFacts facts_of(const Digest& key, const PlanHeader& header) {
-  return {key, header.graph_hash, header.plan_id, header.best_ns};
+  return {key, header.graph_hash, header.plan_id, header.best_ns, header.search_ms};
 }
 
 StoredPlan to_plan(const Digest& key, const PlanHeader& header, std::string record) {
@@ -77,6 +77,7 @@ Result<bool> Store::State::commit_plan(const NewPlan& plan, bool only_if_better)
   header.graph_hash = plan.facts.graph_hash;
   header.plan_id = plan.facts.plan_id;
   header.best_ns = plan.facts.best_ns;
+  header.search_ms = plan.facts.search_ms;
   {
     std::lock_guard lock(commit);
     LFARM_ASSIGN_OR_RETURN(
@@ -169,16 +170,16 @@ Result<bool> Store::put_plan_if_better(const NewPlan& plan) {
   return state_->commit_plan(plan, true);
 }
 
-Result<std::optional<StoredPlan>> Store::get_plan(const Digest& key) {
+Result<std::optional<StoredPlan>> Store::get_plan(const Digest& key, Lookup lookup) {
   LFARM_ASSIGN_OR_RETURN(auto found, state_->find_plan(key, false));
-  state_->note_lookup(key, found.has_value());
+  if (lookup == Lookup::kServe) state_->note_lookup(key, found ? &found->header : nullptr);
   if (!found) return std::optional<StoredPlan>();
   return std::optional<StoredPlan>(to_plan(key, found->header, std::move(found->record)));
 }
 
 Result<std::optional<PlanBundle>> Store::get_bundle(const Digest& key) {
   LFARM_ASSIGN_OR_RETURN(auto found, state_->find_plan(key, true));
-  state_->note_lookup(key, found.has_value());
+  state_->note_lookup(key, found ? &found->header : nullptr);
   if (!found) return std::optional<PlanBundle>();
   PlanBundle bundle;
   bundle.plan = to_plan(key, found->header, std::move(found->record));

@@ -10,7 +10,7 @@ namespace cache {
 using common::Digest;
 
 namespace {
-constexpr uint8_t kPlanRecordVersion = 1;
+constexpr uint8_t kPlanRecordVersion = 2;
 
 template <class Number>
 void append_little(std::string& out, Number value) {
@@ -61,6 +61,7 @@ std::string encode_plan(const PlanHeader& header, std::string_view bytes) {
   append_digest(record, header.plan_id);
   append_u64(record, static_cast<uint64_t>(header.best_ns));
   append_u64(record, static_cast<uint64_t>(header.created_wall_ns));
+  append_u64(record, static_cast<uint64_t>(header.search_ms));
   append_u32(record, static_cast<uint32_t>(header.needs.size()));
   append_u64(record, bytes.size());
   for (const Need& need : header.needs) {
@@ -74,11 +75,13 @@ std::string encode_plan(const PlanHeader& header, std::string_view bytes) {
 std::optional<PlanHeader> decode_plan_header(std::string_view record) {
   FieldReader fields(record);
   PlanHeader header;
-  if (fields.u8() != kPlanRecordVersion) return std::nullopt;
+  uint8_t version = fields.u8();
+  if (version == 0 || version > kPlanRecordVersion) return std::nullopt;
   header.graph_hash = fields.digest();
   header.plan_id = fields.digest();
   header.best_ns = static_cast<int64_t>(fields.u64());
   header.created_wall_ns = static_cast<int64_t>(fields.u64());
+  if (version > 1) header.search_ms = static_cast<int64_t>(fields.u64());
   size_t needs = fields.u32();
   uint64_t plan_bytes = fields.u64();
   if (!fields.ok() || needs > fields.rest().size() / 40) return std::nullopt;

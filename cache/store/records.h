@@ -52,6 +52,7 @@ struct PlanHeader {
   common::Digest plan_id;
   int64_t best_ns = 0;
   int64_t created_wall_ns = 0;
+  int64_t search_ms = 0;  // 0 in records of version 1
   std::vector<Need> needs;
   size_t size = 0;  // bytes of the header itself
 };

@@ -51,7 +51,7 @@ Result<Usage> read_usage(const Database& database) {
   FieldReader fields(*record);
   usage.hits = fields.u64();
   usage.misses = fields.u64();
-  usage.saved_ms = fields.f64();
+  usage.saved_ms = fields.u64();
   return usage;
 }
 
@@ -276,14 +276,15 @@ Result<bool> Store::has_blob(const Digest& digest) {
 // --- Usage
 // ----------------------------------------------------------------------------------------
 
-void Store::State::note_lookup(const Digest& key, bool hit) {
+void Store::State::note_lookup(const Digest& key, const PlanHeader* hit) {
   std::lock_guard lock(usage);
   usage_changed = true;
-  if (!hit) {
+  if (hit == nullptr) {
     ++totals.misses;
     return;
   }
   ++totals.hits;
+  totals.saved_ms += static_cast<uint64_t>(std::max<int64_t>(hit->search_ms, 0));
   if (database->read_only()) return;
   last_used[key] = now();
   if (last_used.size() < kPendingUsesMax) return;
@@ -306,7 +307,7 @@ void Store::State::add_usage(Batch& batch) {
   std::string record;
   append_u64(record, totals.hits);
   append_u64(record, totals.misses);
-  append_f64(record, totals.saved_ms);
+  append_u64(record, totals.saved_ms);
   batch.put(Family::kMeta, kUsageKey, record);
 }
 
@@ -319,12 +320,6 @@ void Store::State::flush_usage() {
   if (auto status = database->write(batch, false); !status.ok()) {
     common::log_warning(status.error().message);
   }
-}
-
-void Store::add_saved_ms(double ms) {
-  std::lock_guard lock(state_->usage);
-  state_->usage_changed = true;
-  state_->totals.saved_ms += ms;
 }
 
 }  // namespace cache

@@ -33,6 +33,7 @@ struct PlanFacts {
   common::Digest graph_hash;  // plans of one graph are found by it
   common::Digest plan_id;     // identifies the plan's content; revocations name it
   int64_t best_ns = 0;        // measured time of the plan; 0 when unknown
+  int64_t search_ms = 0;      // what finding it took, and what a hit saves
 };
 
 struct NewPlan {
@@ -87,8 +88,8 @@ struct FamilyStats {
 
 struct StoreStats {
   FamilyStats plans, kernels, measurements, negatives, jobs;
-  uint64_t hits = 0, misses = 0;  // of get_plan and get_bundle, over all processes so far
-  double saved_ms = 0;
+  uint64_t hits = 0, misses = 0;  // of lookups that serve, over all processes so far
+  uint64_t saved_ms = 0;          // searches that these hits made unnecessary, by their length
   uint64_t disk_bytes = 0;
 };
 
@@ -97,6 +98,11 @@ struct CollectReport {
   uint64_t blobs_removed = 0;
   uint64_t bytes_removed = 0;
   uint64_t bytes_kept = 0;
+};
+
+enum class Lookup : uint8_t {
+  kServe,    // for someone who asked for the plan: counted as a hit or a miss, and as a use
+  kInspect,  // to look at it
 };
 
 // All functions are thread-safe. One process writes to a state directory at a time; read-only
@@ -131,7 +137,8 @@ class Store {
   // Empty unless the plan is there with all of its blobs; a plan that lost one is removed. Blobs
   // are checked once for each open store, for accidental damage: only get_bundle and get_blob
   // compare digests, so execute what they return.
-  common::Result<std::optional<StoredPlan>> get_plan(const common::Digest& key);
+  common::Result<std::optional<StoredPlan>> get_plan(const common::Digest& key,
+                                                     Lookup lookup = Lookup::kServe);
   // The same with the bytes of the blobs, all verified by this call.
   common::Result<std::optional<PlanBundle>> get_bundle(const common::Digest& key);
   // Keys of the plans of one graph, for all targets.
@@ -181,8 +188,6 @@ class Store {
   // --- Upkeep -----------------------------------------------------------------------------------
   // Reads every measurement, negative and job; plans and kernels are counted as they are put.
   common::Result<StoreStats> stats();
-  // Adds to the time that hits saved their callers.
-  void add_saved_ms(double ms);
   // Removes blobs that no plan needs, then plans in the order of their last use until plans and
   // kernels take at most `max_bytes`, and gives the space back.
   common::Result<CollectReport> gc(uint64_t max_bytes);

@@ -24,7 +24,7 @@ struct Counters {
 
 struct Usage {
   uint64_t hits = 0, misses = 0;
-  double saved_ms = 0;
+  uint64_t saved_ms = 0;
 };
 
 enum class BlobCondition { kIntact, kMissing, kDamaged };
@@ -88,7 +88,8 @@ struct Store::State {
   };
   common::Result<std::optional<Found>> find_plan(const common::Digest& key, bool with_blobs);
 
-  void note_lookup(const common::Digest& key, bool hit);
+  // `hit`: the header of the plan that was found, or null.
+  void note_lookup(const common::Digest& key, const PlanHeader* hit);
   // Adds the pending uses to the batch. The caller holds `usage`.
   void add_usage(Batch& batch);
   void flush_usage();

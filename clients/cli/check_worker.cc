@@ -121,6 +121,8 @@ Status CaseRunner::start_child(const std::vector<std::string>& folders, size_t f
   if (command_.budget.candidates > 0) add("--budget", cat(command_.budget.candidates));
   if (command_.budget.seconds > 0) add("--time", cat(command_.budget.seconds));
   add("--seed", cat(command_.budget.seed));
+  add("--numerics", command_.budget.numerics);
+  add("--in-flight", command_.budget.in_flight);
   spawn.stdin_fd = input;
   spawn.stdout_fd = ends[1];
   spawn.stderr_fd = words_;

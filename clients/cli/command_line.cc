@@ -29,7 +29,7 @@ void add_state_option(CLI::App* app, FarmOptions* farm) {
 
 // A farm that somebody runs.
 void add_farm_options(CLI::App* app, FarmOptions* farm) {
-  app->add_option("--farm", farm->farm, "The farm's endpoint, such as tcp://127.0.0.1:7311")
+  app->add_option("--farm", farm->farm, "The farm's endpoint, such as tcp://127.0.0.1:7171")
       ->envname("LFARM_FARM")
       ->type_name("ENDPOINT");
   app->add_option("--farm-key", farm->server_key,
@@ -54,6 +54,20 @@ void add_process_options(CLI::App* app, FarmOptions* farm) {
       ->capture_default_str();
 }
 
+void add_numerics(CLI::App* app, std::string* numerics) {
+  app->add_option("--numerics", *numerics,
+                  "strict: every rewrite holds for all values, infinities and NaN included.\n"
+                  "relaxed: some hold only while all values are finite")
+      ->check(quiet(CLI::IsMember({"strict", "relaxed"})))
+      ->type_name("strict|relaxed")
+      ->capture_default_str();
+}
+
+std::string check_in_flight(const std::string& text) {
+  if (text == "auto") return "";
+  return quiet(CLI::Range(uint32_t{1}, common::kInFlightMax))(const_cast<std::string&>(text));
+}
+
 // A farm of our own where nobody runs one.
 void add_compile_options(CLI::App* app, FarmOptions* farm, BudgetOptions* budget) {
   add_farm_options(app, farm);
@@ -65,6 +79,14 @@ void add_compile_options(CLI::App* app, FarmOptions* farm, BudgetOptions* budget
       ->check(quiet(CLI::Range(0.001, 1e7)))
       ->type_name("S");
   app->add_option("--seed", budget->seed, "Seed of the search")->type_name("K");
+  app->add_option(
+         "--in-flight", budget->in_flight,
+         "Candidates sent before the first one's result must be known: more fill a farm of\n"
+         "more than 12 slots, and lead the search another way. auto: as many as there are\n"
+         "slots (default: 12)")
+      ->check(CLI::Validator(check_in_flight, ""))
+      ->type_name("N|auto");
+  add_numerics(app, &budget->numerics);
 }
 
 CLI::App* add_up(CLI::App* app, UpCommand* up) {
@@ -172,6 +194,19 @@ CLI::App* add_cancel(CLI::App* app, CancelCommand* cancel) {
   return sub;
 }
 
+CLI::App* add_replay(CLI::App* app, ReplayCommand* replay) {
+  CLI::App* sub = app->add_subcommand("replay",
+                                      "Runs the search of a finished job again from its journal "
+                                      "and prints every decision. Exits 5\n"
+                                      "when the search comes to another plan than the job did.");
+  sub->add_option("job", replay->job, "The job's number; the latest 32 that gave a plan are kept")
+      ->required()
+      ->type_name("JOB");
+  sub->add_flag("--json", replay->json, "Print one JSON object a line");
+  add_state_option(sub, &replay->farm);
+  return sub;
+}
+
 CLI::App* add_cache_action(CLI::App* cache, CacheCommand* command, const char* name,
                            const char* what) {
   CLI::App* sub = cache->add_subcommand(name, what);
@@ -209,6 +244,7 @@ class Commands {
     add_topic(app, "workers", "Lists a farm's workers.");
     add_topic(app, "jobs", "Lists a farm's jobs.");
     choose(add_cancel(app, &cancel_), &cancel_);
+    choose(add_replay(app, &replay_), &replay_);
     add_cache(app);
   }
   std::optional<Command> chosen() { return std::move(chosen_); }
@@ -233,6 +269,7 @@ class Commands {
         ->type_name("ID|MODEL.pt2");
     show->add_flag("--predicted", show_.predicted,
                    "Prints what each call was predicted to take beside what it took");
+    add_numerics(show, &show_.numerics);
     add_farm_options(show, &show_.farm);
     choose(show, &show_);
   }
@@ -276,6 +313,7 @@ class Commands {
   PlanShowCommand show_;
   StatusCommand status_;
   CancelCommand cancel_;
+  ReplayCommand replay_;
   CacheCommand cache_;
   std::optional<Command> chosen_;
 };

@@ -7,6 +7,8 @@
 #include <variant>
 #include <vector>
 
+#include "common/plan/plan.h"
+
 namespace clients {
 
 // Where plans come from.
@@ -19,11 +21,13 @@ struct FarmOptions {
   int workers = 2;  // of a farm of our own
 };
 
-// How long to search.
+// What to search for, and for how long.
 struct BudgetOptions {
   int64_t candidates = 0;  // 0: no such limit
   double seconds = 0;      // 0: no such limit
   uint64_t seed = 0;
+  std::string numerics{common::kDefaultPolicy};
+  std::string in_flight;  // a number, "auto", or empty for the farm's default
 };
 
 struct UpCommand {
@@ -62,6 +66,7 @@ struct PlanShowCommand {
   FarmOptions farm;
   std::string what;  // a plan's or a graph's id, or a model file
   bool predicted = false;
+  std::string numerics{common::kDefaultPolicy};  // of a model's plan
 };
 struct StatusCommand {
   FarmOptions farm;
@@ -72,6 +77,11 @@ struct CancelCommand {
   FarmOptions farm;
   uint64_t job = 0;
 };
+struct ReplayCommand {
+  FarmOptions farm;  // only the state directory counts
+  uint64_t job = 0;
+  bool json = false;
+};
 struct CacheCommand {
   FarmOptions farm;
   std::string action;     // "stats", "ls", "gc"
@@ -79,8 +89,9 @@ struct CacheCommand {
   bool json = false;
 };
 
-using Command = std::variant<UpCommand, SubmitCommand, RunCommand, CheckCommand, PrintCommand,
-                             PlanShowCommand, StatusCommand, CancelCommand, CacheCommand>;
+using Command =
+    std::variant<UpCommand, SubmitCommand, RunCommand, CheckCommand, PrintCommand, PlanShowCommand,
+                 StatusCommand, CancelCommand, ReplayCommand, CacheCommand>;
 
 struct ParsedCommandLine {
   std::optional<Command> command;  // empty: help was printed, or the usage was wrong

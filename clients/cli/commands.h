@@ -14,6 +14,7 @@ int print(const PrintCommand& command);
 int plan_show(const PlanShowCommand& command);
 int status(const StatusCommand& command);
 int cancel(const CancelCommand& command);
+int replay(const ReplayCommand& command);
 int cache_command(const CacheCommand& command);
 
 }  // namespace clients

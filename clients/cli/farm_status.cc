@@ -1,4 +1,5 @@
-// lfarm status, workers, jobs, cancel: asks a running farm.
+// lfarm status, workers, jobs, cancel: asks a running farm. lfarm replay: runs a job's search
+// again.
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -6,8 +7,10 @@
 #include "clients/cli/commands.h"
 #include "clients/cli/plan_source.h"
 #include "clients/cli/report.h"
+#include "clients/cli/signals.h"
 #include "clients/cli/table.h"
 #include "common/base/cat.h"
+#include "common/base/subprocess.h"
 
 namespace clients {
 namespace {
@@ -94,6 +97,22 @@ int cancel(const CancelCommand& command) {
   if (!cancelled.ok()) return fail(cancelled.error());
   std::printf("job %llu is cancelled\n", static_cast<unsigned long long>(command.job));
   return kExitDone;
+}
+
+// The coordinator's binary has the search.
+int replay(const ReplayCommand& command) {
+  common::SpawnOptions spawn;
+  spawn.arguments = {cat(common::executable_directory(), "/lfarm-coordinator"), "replay", "--state",
+                     command.farm.state, cat(command.job)};
+  if (command.json) spawn.arguments.emplace_back("--json");
+  auto child = common::Subprocess::start(spawn);
+  if (!child.ok()) return fail(child.error());
+  constexpr int kPollMs = 100;
+  while (true) {
+    if (auto status = child->wait(kPollMs)) return status->signal != 0 ? 1 : status->code;
+    common::Status stop = check_stop();
+    if (!stop.ok()) return fail(stop.error());
+  }
 }
 
 }  // namespace clients

@@ -41,10 +41,12 @@ common::Error not_cached(const std::string& what) {
   return common::invalid_input(cat("no plan for ", what, " is cached; 'lfarm cache ls' lists all"));
 }
 
-Result<common::Plan> plan_of_model(const FarmOptions& options, const std::string& path) {
+Result<common::Plan> plan_of_model(const PlanShowCommand& command) {
+  const FarmOptions& options = command.farm;
+  const std::string& path = command.what;
   LFARM_ASSIGN_OR_RETURN(Model model, load_model(path));
-  common::PlanKey key{common::graph_hash(model.graph), common::host_cpu_target(),
-                      std::string(common::kDefaultPolicy), std::string(common::kCompilerEpoch)};
+  common::PlanKey key{common::graph_hash(model.graph), common::host_cpu_target(), command.numerics,
+                      std::string(common::kCompilerEpoch)};
   std::optional<PulledPlan> found;
   if (!options.farm.empty()) {
     LFARM_ASSIGN_OR_RETURN(auto client, connect_to_farm(options));
@@ -88,7 +90,7 @@ Result<common::Plan> plan_of_id(const FarmOptions& options, const std::string& i
 Result<common::Plan> find_plan(const PlanShowCommand& command) {
   std::error_code ignored;
   if (std::filesystem::exists(command.what, ignored)) {
-    return plan_of_model(command.farm, command.what);
+    return plan_of_model(command);
   }
   if (is_hexadecimal(command.what)) return plan_of_id(command.farm, command.what);
   return common::invalid_input(

@@ -25,6 +25,7 @@ int dispatch(const clients::Command& command) {
                         [](const clients::UpCommand& c) { return clients::up(c); },
                         [](const clients::StatusCommand& c) { return clients::status(c); },
                         [](const clients::CancelCommand& c) { return clients::cancel(c); },
+                        [](const clients::ReplayCommand& c) { return clients::replay(c); },
                         // Find a model's plan, run it, compare it with PyTorch.
                         [](const clients::SubmitCommand& c) { return clients::submit(c); },
                         [](const clients::RunCommand& c) { return clients::run(c); },

@@ -76,7 +76,7 @@ Result<std::vector<cache::PlanListing>> PlanCache::find_by_id(const std::string&
 }
 
 Result<common::Plan> PlanCache::read(const cache::PlanListing& listing) {
-  LFARM_ASSIGN_OR_RETURN(auto stored, store_->get_plan(listing.facts.key));
+  LFARM_ASSIGN_OR_RETURN(auto stored, store_->get_plan(listing.facts.key, cache::Lookup::kInspect));
   if (!stored) {
     return common::invalid_input(
         cat("plan ", listing.facts.plan_id.short_hex(), " is not complete any more; submit again"));

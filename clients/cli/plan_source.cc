@@ -1,5 +1,6 @@
 #include "clients/cli/plan_source.h"
 
+#include <charconv>
 #include <chrono>
 #include <thread>
 
@@ -41,6 +42,13 @@ class StageClock {
   std::vector<common::StageTime>* stages_;
   int64_t last_ns_ = clock_.now_ns();
 };
+
+uint32_t in_flight_of(const std::string& text) {
+  if (text == "auto") return common::kInFlightAuto;
+  uint32_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
 
 // Private to this user where a path of the state directory is short enough for a socket.
 std::string own_endpoint(const StateDirectory& state) {
@@ -158,8 +166,8 @@ Result<std::optional<PulledPlan>> PlanSource::find_in_cache(const common::PlanKe
 Result<CompiledPlan> PlanSource::obtain(const common::Graph& graph) {
   CompiledPlan out;
   StageClock clock(&out.stages);
-  common::PlanKey key{common::graph_hash(graph), common::host_cpu_target(),
-                      std::string(common::kDefaultPolicy), std::string(common::kCompilerEpoch)};
+  common::PlanKey key{common::graph_hash(graph), common::host_cpu_target(), budget_.numerics,
+                      std::string(common::kCompilerEpoch)};
   clock.lap("hash");
   if (!client_) {
     std::string endpoint = options_.farm.empty() ? running_farm(state_) : options_.farm;
@@ -202,6 +210,7 @@ Result<PulledPlan> PlanSource::compile(const common::Graph& graph, const common:
   request.budget_candidates = static_cast<uint64_t>(budget_.candidates);
   request.budget_ms = static_cast<uint64_t>(budget_.seconds * 1000);
   request.seed = budget_.seed;
+  request.in_flight = in_flight_of(budget_.in_flight);
   uint64_t job = 0;
   auto found = client_->submit(
       request, [&job](uint64_t id) { job = id; },

@@ -30,10 +30,14 @@ Result<std::string> stage_text(const PrintCommand& command) {
   if (command.stage == "plan") return plan_text(command, model.graph);
   common::Bytes graph = common::encode_graph(common::canonical(model.graph));
   if (command.stage != "source") {
-    return run_stage({"lfarm-coordinator", "print", "--stage", command.stage}, graph);
+    return run_stage({"lfarm-coordinator", "print", "--stage", command.stage, "--numerics",
+                      command.budget.numerics},
+                     graph);
   }
   LFARM_ASSIGN_OR_RETURN(std::string program,
-                         run_stage({"lfarm-coordinator", "print", "--stage", "program"}, graph));
+                         run_stage({"lfarm-coordinator", "print", "--stage", "program",
+                                    "--numerics", command.budget.numerics},
+                                   graph));
   return run_stage({"lfarm-worker", "print-source"}, common::as_bytes(program));
 }
 

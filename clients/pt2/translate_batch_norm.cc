@@ -20,21 +20,6 @@ struct Options {
   size_t updated = 0;  // else the results that hold updated statistics start here; 0: none
 };
 
-// A vector of one number for each channel, to broadcast over (batch, channel, ...).
-NodeId per_channel(Context& c, NodeId vector, NodeId x) {
-  int rank = c.b.rank(x);
-  if (rank < 2 || c.b.rank(vector) != 1) c.refuse("it takes channels on axis 1");
-  Shape shape(static_cast<size_t>(rank), Expr(1));
-  shape[1] = c.b.size(vector, 0);
-  NodeId wide = c.b.cast(vector, c.b.dtype(x));
-  return c.b.reshape(wide, shape);
-}
-
-NodeId broadcast(Context& c, BinaryOp op, NodeId a, NodeId b) {
-  if (!c.b.broadcast(c.b.shape(a), c.b.shape(b))) c.refuse("the channels differ");
-  return c.b.binary(op, a, b);
-}
-
 Statistics of_batch(Context& c, NodeId x) {
   if (c.b.rank(x) < 2) c.refuse("it takes channels on axis 1");
   std::vector<int> axes;
@@ -51,10 +36,10 @@ Statistics of_batch(Context& c, NodeId x) {
 
 NodeId affine(Context& c, NodeId x) {
   if (auto weight = c.optional_tensor("weight")) {
-    x = broadcast(c, BinaryOp::kMul, x, per_channel(c, *weight, x));
+    x = mul(c, x, per_channel(c, *weight, x));
   }
   if (auto bias = c.optional_tensor("bias")) {
-    x = broadcast(c, BinaryOp::kAdd, x, per_channel(c, *bias, x));
+    x = add(c, x, per_channel(c, *bias, x));
   }
   return x;
 }
@@ -105,7 +90,7 @@ void batch_norm(Context& c, const Options& options) {
     s.variance = per_channel(c, c.tensor("running_var"), x);
   }
   NodeId rstd = c.b.unary(UnaryOp::kRsqrt, add(c, s.variance, c.number("eps", 1e-5)));
-  NodeId normal = mul(c, broadcast(c, BinaryOp::kSub, x, s.average), rstd);
+  NodeId normal = mul(c, sub(c, x, s.average), rstd);
   c.result(affine(c, normal));
   saved(c, s, rstd, own);
   // What a fused kernel would keep for its backward pass.
@@ -150,7 +135,7 @@ void instance_norm(Context& c) {
     variance = per_channel(c, c.tensor("running_var"), x);
   }
   NodeId rstd = c.b.unary(UnaryOp::kRsqrt, add(c, variance, c.number("eps", 1e-5)));
-  c.result(affine(c, mul(c, broadcast(c, BinaryOp::kSub, x, average), rstd)));
+  c.result(affine(c, mul(c, sub(c, x, average), rstd)));
   if (!own || !stored) return;
   // Each instance takes its step; their mean is kept.
   NodeId number = count(c, x, axes, c.b.dtype(x));

@@ -33,6 +33,19 @@ Complex parts(Context& c, std::string_view name, DType d) {
   return {real, zero_like(c, real)};
 }
 
+Complex from_polar(Context& c, NodeId size, NodeId angle) {
+  return {mul(c, size, c.b.unary(UnaryOp::kCos, angle)),
+          mul(c, size, c.b.unary(UnaryOp::kSin, angle))};
+}
+
+NodeId size_of(Context& c, const Complex& z) {
+  return c.b.binary(BinaryOp::kHypot, z.real, z.imaginary);
+}
+
+NodeId angle_of(Context& c, const Complex& z) {
+  return c.b.binary(BinaryOp::kAtan2, z.imaginary, z.real);
+}
+
 Complex times(Context& c, const Complex& a, const Complex& b) {
   return {sub(c, mul(c, a.real, b.real), mul(c, a.imaginary, b.imaginary)),
           add(c, mul(c, a.real, b.imaginary), mul(c, a.imaginary, b.real))};
@@ -112,26 +125,15 @@ void real_part(Context& c) {
 }
 void imaginary_part(Context& c) { c.set(c.b.view(c.any_tensor("self"), part_view(c, 1))); }
 
-void magnitude(Context& c) {
-  Complex z = split(c, c.any_tensor("self"));
-  c.result(c.b.binary(BinaryOp::kHypot, z.real, z.imaginary));
-}
+void magnitude(Context& c) { c.result(size_of(c, split(c, c.any_tensor("self")))); }
 
 void angle(Context& c) {
   if (c.is_complex("self")) {
-    Complex z = split(c, c.any_tensor("self"));
-    return c.result(c.b.binary(BinaryOp::kAtan2, z.imaginary, z.real));
+    return c.result(angle_of(c, split(c, c.any_tensor("self"))));
   }
   NodeId x = float_tensor(c, "self");
   NodeId turned = c.b.select(less(c, x, 0), number_like(c, x, M_PI), number_like(c, x, 0));
   c.result(c.b.select(c.b.unary(UnaryOp::kIsNan, x), x, turned));
-}
-
-void exponential(Context& c) {
-  Complex z = split(c, c.any_tensor("self"));
-  NodeId size = c.b.unary(UnaryOp::kExp, z.real);
-  set_parts(c, {mul(c, size, c.b.unary(UnaryOp::kCos, z.imaginary)),
-                mul(c, size, c.b.unary(UnaryOp::kSin, z.imaginary))});
 }
 
 void make_complex(Context& c) {
@@ -139,12 +141,7 @@ void make_complex(Context& c) {
   set_parts(c, z);
 }
 
-void polar(Context& c) {
-  NodeId size = c.tensor("abs");
-  NodeId turn = c.tensor("angle");
-  set_parts(c, {mul(c, size, c.b.unary(UnaryOp::kCos, turn)),
-                mul(c, size, c.b.unary(UnaryOp::kSin, turn))});
-}
+void polar(Context& c) { set_parts(c, from_polar(c, c.tensor("abs"), c.tensor("angle"))); }
 
 void total(Context& c) {
   NodeId x = c.any_tensor("self");
@@ -176,7 +173,6 @@ void add_complex_operators(OperatorTable* t) {
   t->add_complex("aten.real", real_part);
   t->add_complex("aten.imag", imaginary_part);
   t->add_complex("aten.abs", magnitude);
-  t->add_complex("aten.exp", exponential);
   t->add_complex("aten.sum", total);
   t->add_complex("aten.mean", mean_of);
   t->add_complex("aten.complex", make_complex);

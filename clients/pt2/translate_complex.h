@@ -20,6 +20,9 @@ Complex split(Context& c, NodeId pairs);
 NodeId join(Context& c, const Complex& z);
 // A complex or real argument, or a number, in parts of dtype `d`.
 Complex parts(Context& c, std::string_view name, DType d);
+Complex from_polar(Context& c, NodeId size, NodeId angle);
+NodeId size_of(Context& c, const Complex& z);
+NodeId angle_of(Context& c, const Complex& z);
 Complex times(Context& c, const Complex& a, const Complex& b);
 Complex broadcasted(Context& c, Complex z, const Shape& shape);
 // The node's complex result k, broadcast to its shape.

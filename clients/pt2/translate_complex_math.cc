@@ -23,9 +23,6 @@ Complex scaled(Context& c, const Complex& z, double factor) {
 // i z and -i z.
 Complex turned(Context& c, const Complex& z) { return {negated(c, z.imaginary), z.real}; }
 Complex turned_back(Context& c, const Complex& z) { return {z.imaginary, negated(c, z.real)}; }
-NodeId size_of(Context& c, const Complex& z) {
-  return c.b.binary(BinaryOp::kHypot, z.real, z.imaginary);
-}
 NodeId square_size(Context& c, const Complex& z) {
   return add(c, mul(c, z.real, z.real), mul(c, z.imaginary, z.imaginary));
 }
@@ -47,13 +44,11 @@ Complex quotient(Context& c, const Complex& a, const Complex& b) {
 }
 
 Complex exponential(Context& c, const Complex& z) {
-  NodeId size = f(c, UnaryOp::kExp, z.real);
-  return {mul(c, size, f(c, UnaryOp::kCos, z.imaginary)),
-          mul(c, size, f(c, UnaryOp::kSin, z.imaginary))};
+  return from_polar(c, f(c, UnaryOp::kExp, z.real), z.imaginary);
 }
 
 Complex logarithm(Context& c, const Complex& z) {
-  return {f(c, UnaryOp::kLog, size_of(c, z)), c.b.binary(BinaryOp::kAtan2, z.imaginary, z.real)};
+  return {f(c, UnaryOp::kLog, size_of(c, z)), angle_of(c, z)};
 }
 
 // The principal root, without cancellation: one part by a root, the other by a quotient.
@@ -387,6 +382,7 @@ void add_functions(OperatorTable* t) {
   t->add_complex("aten.atanh", unary<inverse_hyperbolic_tangent>);
   t->add_complex("aten.sinc", unary<sinc>);
   t->add_complex("aten.sgn", unary<sign>);
+  t->add_complex("aten.exp", unary<exponential>);
   t->add_complex("aten.exp2", unary<power_of_two>);
   t->add_complex("aten.expm1", unary<exponential_less_one>);
   t->add_complex("aten.log2", unary<binary_logarithm>);

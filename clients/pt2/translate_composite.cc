@@ -8,8 +8,6 @@
 namespace clients {
 namespace {
 
-using common::Coordinate;
-
 size_t at(int axis) { return static_cast<size_t>(axis); }
 
 std::vector<NodeId> in_result_dtype(Context& c, std::string_view name) {
@@ -329,11 +327,8 @@ void combinations(Context& c) {
     NodeId first = again ? pairs.column : add(c, pairs.column, 1.0);
     NodeId width = sub(c, c.b.scalar_int(DType::kInt64, n), first);
     NodeId ends = c.b.scan(ScanOp::kSum, width, 0);
-    NodeId ones = c.b.expand(c.b.scalar_int(DType::kInt64, 1), c.b.shape(ends));
-    NodeId marks = c.b.scatter(ScatterMode::kAdd, c.b.full_int(DType::kInt64, {number}, 0), ones,
-                               {ends}, {Coordinate{0, {}}});
-    NodeId pair = c.b.scan(ScanOp::kSum, marks, 0);
-    auto of = [&](NodeId line) { return c.b.gather(line, {pair}, {number}, {Coordinate{0, {}}}); };
+    NodeId pair = passed(c, ends, {number});
+    auto of = [&](NodeId line) { return c.b.gather(line, {pair}, {number}, along(1, 0)); };
     NodeId inside = sub(c, c.b.iota(DType::kInt64, number), of(sub(c, ends, width)));
     columns = {of(pairs.row), of(pairs.column), add(c, of(first), inside)};
   } else {
@@ -341,7 +336,7 @@ void combinations(Context& c) {
   }
   std::vector<NodeId> picked;
   for (NodeId column : columns) {
-    NodeId values = c.b.gather(x, {column}, {number}, {Coordinate{0, {}}});
+    NodeId values = c.b.gather(x, {column}, {number}, along(1, 0));
     picked.push_back(c.b.unsqueeze(values, 1));
   }
   c.set(c.b.concat(picked, 1));

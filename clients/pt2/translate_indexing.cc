@@ -11,15 +11,6 @@ using common::Coordinate;
 
 size_t at(int axis) { return static_cast<size_t>(axis); }
 
-// Coordinates that read the loop index on every axis but one, which reads index tensor 0.
-std::vector<Coordinate> along(int rank, int axis) {
-  std::vector<Coordinate> out;
-  for (int k = 0; k < rank; ++k) {
-    out.push_back(k == axis ? Coordinate{0, {}} : Coordinate{-1, Expr::index(k)});
-  }
-  return out;
-}
-
 // Shaped to broadcast against a value of `rank` axes, with its one axis at `axis`.
 NodeId on_axis(Context& c, NodeId vector, int axis, int rank) {
   if (c.b.rank(vector) == 0) vector = c.b.unsqueeze(vector, 0);

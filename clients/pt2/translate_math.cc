@@ -203,6 +203,30 @@ NodeId flatten(Context& c, NodeId x) {
   return c.b.reshape(x, {c.b.simplify(common::element_count(c.b.shape(x)))});
 }
 
+NodeId per_channel(Context& c, NodeId vector, NodeId x) {
+  int rank = c.b.rank(x);
+  if (rank < 2 || c.b.rank(vector) != 1) c.refuse("it takes channels on axis 1");
+  Shape shape(static_cast<size_t>(rank), Expr(1));
+  shape[1] = c.b.size(vector, 0);
+  return c.b.reshape(c.b.cast(vector, c.b.dtype(x)), shape);
+}
+
+std::vector<common::Coordinate> along(int rank, int axis) {
+  std::vector<common::Coordinate> out;
+  for (int k = 0; k < rank; ++k) {
+    out.push_back(k == axis ? common::Coordinate{0, {}} : common::Coordinate{-1, Expr::index(k)});
+  }
+  return out;
+}
+
+NodeId passed(Context& c, NodeId places, const Shape& shape) {
+  int last = static_cast<int>(shape.size()) - 1;
+  NodeId ones = c.b.expand(c.b.scalar_int(DType::kInt64, 1), c.b.shape(places));
+  NodeId marks = c.b.scatter(ScatterMode::kAdd, c.b.full_int(DType::kInt64, shape, 0), ones,
+                             {places}, along(last + 1, last));
+  return c.b.scan(ScanOp::kSum, marks, last);
+}
+
 Pairs triangle(Context& c, int64_t rows, int64_t columns, int64_t offset, bool lower,
                const Expr& number) {
   auto whole = [&](int64_t value) { return c.b.scalar_int(DType::kInt64, value); };
@@ -214,14 +238,8 @@ Pairs triangle(Context& c, int64_t rows, int64_t columns, int64_t offset, bool l
   NodeId first = lower ? c.b.expand(whole(0), c.b.shape(row)) : edge;
   NodeId width = lower ? edge : sub(c, whole(columns), edge);
   NodeId ends = c.b.scan(ScanOp::kSum, width, 0);
-  // A mark where each row ends, counted along, numbers the rows.
-  NodeId marks =
-      c.b.scatter(ScatterMode::kAdd, c.b.full_int(DType::kInt64, {number}, 0),
-                  c.b.full_int(DType::kInt64, {rows}, 1), {ends}, {common::Coordinate{0, {}}});
-  NodeId of_place = c.b.scan(ScanOp::kSum, marks, 0);
-  auto at_row = [&](NodeId line) {
-    return c.b.gather(line, {of_place}, {number}, {common::Coordinate{0, {}}});
-  };
+  NodeId of_place = passed(c, ends, {number});
+  auto at_row = [&](NodeId line) { return c.b.gather(line, {of_place}, {number}, along(1, 0)); };
   NodeId begin = at_row(sub(c, ends, width));
   NodeId inside = sub(c, c.b.iota(DType::kInt64, number), begin);
   return {of_place, add(c, at_row(first), inside)};

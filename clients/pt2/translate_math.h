@@ -66,9 +66,18 @@ NodeId normalise(Context& c, NodeId x, const std::vector<int>& axes, double epsi
 NodeId gelu(Context& c, NodeId x, bool tanh_form);
 NodeId silu(Context& c, NodeId x);
 
+// A vector of one number for each channel, in x's dtype, to broadcast over x's (batch, channel,
+// ...).
+NodeId per_channel(Context& c, NodeId vector, NodeId x);
+
 // Positions along `axis`, shaped to broadcast against a value of rank `rank`.
 NodeId positions(Context& c, const Expr& length, int axis, int rank, DType dtype = DType::kInt64);
 NodeId flatten(Context& c, NodeId x);
+// Coordinates that read the loop index on every axis but one, which reads index tensor 0.
+std::vector<common::Coordinate> along(int rank, int axis);
+// Of every position along the last axis of an int64 tensor of this shape: how many of `places`
+// (on the same leading axes) lie at or before it. Ends of pieces number the pieces.
+NodeId passed(Context& c, NodeId places, const Shape& shape);
 // Row and column of each element on one side of a diagonal, row by row; `number` is how many there
 // are.
 struct Pairs {

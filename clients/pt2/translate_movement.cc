@@ -316,10 +316,7 @@ NodeId repeated_places(Context& c, const Expr& total) {
     c.refuse("the size of its result is known only from the data; give output_size");
   }
   NodeId ends = c.b.scan(ScanOp::kSum, c.b.cast(c.tensor("repeats"), DType::kInt64), 0);
-  NodeId ones = c.b.expand(c.b.scalar_int(DType::kInt64, 1), c.b.shape(ends));
-  NodeId marks = c.b.scatter(ScatterMode::kAdd, c.b.full_int(DType::kInt64, {total}, 0), ones,
-                             {ends}, {common::Coordinate{0, {}}});
-  return c.b.scan(ScanOp::kSum, marks, 0);
+  return passed(c, ends, {total});
 }
 
 void repeat_each(Context& c) {
@@ -331,12 +328,8 @@ void repeat_each(Context& c) {
   shape[at(axis)] = c.out_size(axis);
   Shape line(shape.size(), Expr(1));
   line[at(axis)] = shape[at(axis)];
-  std::vector<common::Coordinate> where;
-  for (int k = 0; k < c.b.rank(x); ++k) {
-    where.push_back(k == axis ? common::Coordinate{0, {}} : common::Coordinate{-1, Expr::index(k)});
-  }
   NodeId place = c.b.reshape(repeated_places(c, shape[at(axis)]), line);
-  c.set(c.b.gather(x, {place}, shape, where));
+  c.set(c.b.gather(x, {place}, shape, along(c.b.rank(x), axis)));
 }
 
 void repeat_interleave(Context& c) {

@@ -57,19 +57,14 @@ std::vector<int> last_axes(Context& c, NodeId x, size_t count) {
   return axes;
 }
 
-NodeId checked(Context& c, BinaryOp op, NodeId a, NodeId b) {
-  if (!c.b.broadcast(c.b.shape(a), c.b.shape(b))) c.refuse("the operands do not broadcast");
-  return c.b.binary(op, a, b);
-}
-
 // x * weight + bias, each where given, after `shaped` has given it axes to broadcast over.
 template <class Shaped>
 NodeId scale_and_shift(Context& c, NodeId x, Shaped shaped) {
   if (auto weight = c.optional_tensor("weight")) {
-    x = checked(c, BinaryOp::kMul, x, shaped(c.b.cast(*weight, c.b.dtype(x))));
+    x = mul(c, x, shaped(c.b.cast(*weight, c.b.dtype(x))));
   }
   if (auto bias = c.optional_tensor("bias")) {
-    x = checked(c, BinaryOp::kAdd, x, shaped(c.b.cast(*bias, c.b.dtype(x))));
+    x = add(c, x, shaped(c.b.cast(*bias, c.b.dtype(x))));
   }
   return x;
 }
@@ -97,14 +92,6 @@ void rms_norm(Context& c) {
   if (c.wants_output(1)) c.result(rstd, 1);
 }
 
-// A vector of one number for each channel, to broadcast over (batch, channel, ...).
-NodeId per_channel(Context& c, NodeId vector, int rank) {
-  Shape shape(static_cast<size_t>(rank), Expr(1));
-  if (rank < 2 || c.b.rank(vector) != 1) c.refuse("it takes channels on axis 1");
-  shape[1] = c.b.size(vector, 0);
-  return c.b.reshape(vector, shape);
-}
-
 void group_norm(Context& c) {
   NodeId x = float_tensor(c, "input");
   Sizes shape = c.b.shape(x);
@@ -121,7 +108,7 @@ void group_norm(Context& c) {
   NodeId centred = sub(c, grouped, average);
   NodeId rstd = c.b.unary(UnaryOp::kRsqrt, add(c, mean(c, mul(c, centred, centred), {2}), epsilon));
   NodeId normal = c.b.reshape(mul(c, centred, rstd), shape);
-  c.result(scale_and_shift(c, normal, [&](NodeId w) { return per_channel(c, w, rank); }));
+  c.result(scale_and_shift(c, normal, [&](NodeId w) { return per_channel(c, w, normal); }));
   if (c.wants_output(1)) c.result(c.b.squeeze(average, 2), 1);
   if (c.wants_output(2)) c.result(c.b.squeeze(rstd, 2), 2);
 }
@@ -136,7 +123,7 @@ void weight_norm(Context& c) {
     if (k != axis) others.push_back(k);
   }
   NodeId length = norm(c, v, 2, others, true);
-  c.result(mul(c, v, checked(c, BinaryOp::kDiv, g, length)));
+  c.result(mul(c, v, div(c, g, length)));
   if (c.wants_output(1)) c.result(length, 1);
 }
 

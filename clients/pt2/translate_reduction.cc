@@ -168,12 +168,7 @@ void running_extreme(Context& c, bool greatest) {
 
 // x[..., index, ...] along one axis, for an index of any shape that fits the other axes.
 NodeId take_along(Context& c, NodeId x, NodeId index, int axis) {
-  std::vector<common::Coordinate> coordinates;
-  for (int k = 0; k < c.b.rank(x); ++k) {
-    coordinates.push_back(k == axis ? common::Coordinate{0, {}}
-                                    : common::Coordinate{-1, Expr::index(k)});
-  }
-  return c.b.gather(x, {index}, c.b.shape(index), coordinates);
+  return c.b.gather(x, {index}, c.b.shape(index), along(c.b.rank(x), axis));
 }
 
 void sort(Context& c, bool values_too) {

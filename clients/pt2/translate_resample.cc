@@ -65,11 +65,7 @@ NodeId pick_along(Context& c, NodeId x, int axis, NodeId index) {
   shape[at(axis)] = c.b.size(index, 0);
   Shape line(at(rank), Expr(1));
   line[at(axis)] = shape[at(axis)];
-  std::vector<Coordinate> coordinates;
-  for (int k = 0; k < rank; ++k) {
-    coordinates.push_back(k == axis ? Coordinate{0, {}} : Coordinate{-1, Expr::index(k)});
-  }
-  return c.b.gather(x, {c.b.reshape(index, line)}, shape, coordinates);
+  return c.b.gather(x, {c.b.reshape(index, line)}, shape, along(rank, axis));
 }
 
 std::string_view resampled_name(Context& c) { return c.has("input") ? "input" : "self"; }

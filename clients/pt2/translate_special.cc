@@ -73,8 +73,7 @@ void pdist(Context& c) {
   Expr number = c.out_size(0);
   Pairs pairs = triangle(c, n, n, 1, false, number);
   auto rows = [&](NodeId index) {
-    return c.b.gather(x, {c.b.unsqueeze(index, 1)}, {number, shape[1]},
-                      {Coordinate{0, {}}, Coordinate{-1, Expr::index(1)}});
+    return c.b.gather(x, {c.b.unsqueeze(index, 1)}, {number, shape[1]}, along(2, 0));
   };
   c.result(last_norm(c, sub(c, rows(pairs.row), rows(pairs.column)), c.number("p", 2)));
 }
@@ -154,10 +153,10 @@ void quantile(Context& c, bool ignore_nan) {
   order.push_back(axis);
   x = c.b.permute(x, order);
   Expr size = c.b.size(x, rank - 1);
-  std::vector<Coordinate> along;
-  for (int k = 0; k < rank - 1; ++k) along.push_back({-1, Expr::index(k)});
-  along.push_back({0, {}});
-  NodeId sorted = c.b.gather(x, {c.b.sort_indices(x, rank - 1, false)}, c.b.shape(x), along);
+  auto pick = [&](NodeId from, NodeId index) {
+    return c.b.gather(from, {index}, c.b.shape(index), along(rank, rank - 1));
+  };
+  NodeId sorted = pick(x, c.b.sort_indices(x, rank - 1, false));
   NodeId nan = c.b.cast(c.b.unary(UnaryOp::kIsNan, x), d);
   NodeId nans = c.b.reduce(ReduceOp::kSum, nan, {rank - 1}, true);
   NodeId kept = c.b.size_scalar(d, size);
@@ -171,11 +170,8 @@ void quantile(Context& c, bool ignore_nan) {
   if (mode == "nearest") place = c.b.unary(UnaryOp::kRound, place);
   place = maximum(c, place, 0);
   NodeId below = c.b.unary(UnaryOp::kFloor, place);
-  auto pick = [&](NodeId at_place) {
-    return c.b.gather(sorted, {c.b.cast(at_place, DType::kInt64)}, shape, along);
-  };
-  NodeId low = pick(below);
-  NodeId high = pick(c.b.unary(UnaryOp::kCeil, place));
+  NodeId low = pick(sorted, c.b.cast(below, DType::kInt64));
+  NodeId high = pick(sorted, c.b.cast(c.b.unary(UnaryOp::kCeil, place), DType::kInt64));
   NodeId weight = mode == "midpoint" ? number_like(c, place, 0.5) : sub(c, place, below);
   NodeId value = add(c, low, mul(c, sub(c, high, low), weight));
   NodeId broken = ignore_nan ? c.b.binary(BinaryOp::kEqual, kept, number_like(c, kept, 0))
@@ -201,17 +197,13 @@ void embedding_bag(Context& c) {
   DType d = compute_dtype(c.b.dtype(weight));
   Expr number = c.b.size(indices, 0);
   Sizes out = c.out_shape();
-  std::vector<Coordinate> rows_at = {Coordinate{0, {}}, Coordinate{-1, Expr::index(1)}};
+  std::vector<Coordinate> rows_at = along(2, 0);
   NodeId rows = c.b.cast(
       c.b.gather(weight, {c.b.unsqueeze(indices, 1)}, {number, c.b.size(weight, 1)}, rows_at), d);
   if (auto scale = c.optional_tensor("per_sample_weights")) {
     rows = mul(c, rows, c.b.unsqueeze(c.b.cast(*scale, d), 1));
   }
-  // A mark where each bag begins, counted along, numbers the bags.
-  NodeId ones = c.b.expand(c.b.scalar_int(DType::kInt64, 1), c.b.shape(offsets));
-  NodeId marks = c.b.scatter(ScatterMode::kAdd, c.b.full_int(DType::kInt64, {number}, 0), ones,
-                             {offsets}, {Coordinate{0, {}}});
-  NodeId bag = add(c, c.b.scan(ScanOp::kSum, marks, 0), -1.0);
+  NodeId bag = add(c, passed(c, offsets, {number}), -1.0);
   NodeId counted = c.b.full_int(DType::kInt64, {number}, 1);
   if (int64_t padding = c.integer("padding_idx", -1); padding >= 0) {
     NodeId pad = c.b.binary(BinaryOp::kEqual, indices, c.b.scalar_int(c.b.dtype(indices), padding));
@@ -219,7 +211,7 @@ void embedding_bag(Context& c) {
     counted = c.b.cast(logical_not(c, pad), DType::kInt64);
   }
   NodeId sizes = c.b.scatter(ScatterMode::kAdd, c.b.full_int(DType::kInt64, {out[0]}, 0), counted,
-                             {bag}, {Coordinate{0, {}}});
+                             {bag}, along(1, 0));
   NodeId base = c.b.full(d, out, mode == 2 ? -std::numeric_limits<double>::infinity() : 0);
   NodeId value = c.b.scatter(mode == 2 ? ScatterMode::kMax : ScatterMode::kAdd, base, rows,
                              {c.b.unsqueeze(bag, 1)}, rows_at);
@@ -242,7 +234,7 @@ void embedding_renorm(Context& c) {
   NodeId above = c.b.binary(BinaryOp::kLess, number_like(c, length, limit), length);
   NodeId none = c.b.full(DType::kInt32, {c.b.size(weight, 0)}, 0);
   NodeId ones = c.b.full(DType::kInt32, c.b.shape(indices), 1);
-  NodeId named = c.b.scatter(ScatterMode::kAssign, none, ones, {indices}, {Coordinate{0, {}}});
+  NodeId named = c.b.scatter(ScatterMode::kAssign, none, ones, {indices}, along(1, 0));
   NodeId scaled = c.b.binary(BinaryOp::kAnd, above, c.b.unsqueeze(truth(c, named), 1));
   c.result(c.b.select(scaled, mul(c, rows, scale), rows));
 }
@@ -264,21 +256,12 @@ void segment_reduce(Context& c) {
   }
   if (c.b.rank(x) == 0 || c.b.rank(lengths) != axis + 1) c.refuse("the lengths have another rank");
   Sizes shape = c.b.shape(x);
-  std::vector<Coordinate> lead;
-  for (int k = 0; k < axis; ++k) lead.push_back({-1, Expr::index(k)});
-  lead.push_back({0, {}});
-  // A mark where each piece ends, counted along, numbers the pieces.
-  NodeId ones = c.b.expand(c.b.scalar_int(DType::kInt64, 1), c.b.shape(lengths));
   Shape line(shape.begin(), shape.begin() + axis + 1);
-  NodeId marks = c.b.scatter(ScatterMode::kAdd, c.b.full_int(DType::kInt64, line, 0), ones,
-                             {c.b.scan(ScanOp::kSum, lengths, axis)}, lead);
-  NodeId piece = c.b.scan(ScanOp::kSum, marks, axis);
+  NodeId piece = passed(c, c.b.scan(ScanOp::kSum, lengths, axis), line);
   Sizes out = c.out_shape();
   if (out.size() != shape.size()) c.refuse("the result has another rank");
   Shape spread(out.size(), Expr(1));
   std::copy(line.begin(), line.end(), spread.begin());
-  std::vector<Coordinate> where = lead;
-  for (int k = axis + 1; k < c.b.rank(x); ++k) where.push_back({-1, Expr::index(k)});
   std::string kind = c.text("reduce", "");
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   bool mean = kind == "mean";
@@ -288,7 +271,7 @@ void segment_reduce(Context& c) {
                                      : ScatterMode::kAdd;
   double neutral = kind == "prod" ? 1 : kind == "max" ? -kInfinity : kind == "min" ? kInfinity : 0;
   NodeId base = c.b.full(d, out, c.number("initial", neutral));
-  NodeId value = c.b.scatter(mode, base, x, {c.b.reshape(piece, spread)}, where);
+  NodeId value = c.b.scatter(mode, base, x, {c.b.reshape(piece, spread)}, along(c.b.rank(x), axis));
   if (mean) {
     Shape sizes(out.size(), Expr(1));
     std::copy(out.begin(), out.begin() + axis + 1, sizes.begin());
@@ -321,10 +304,10 @@ void nonzero_static(Context& c) {
     auto rest = common::exact_div(below, extent);
     if (!rest) c.refuse("an empty shape");
     below = *rest;
-    NodeId along = c.b.binary(BinaryOp::kFloorDiv, position, c.b.size_scalar(DType::kInt64, below));
-    along = c.b.binary(BinaryOp::kMod, along, c.b.size_scalar(DType::kInt64, extent));
+    NodeId step = c.b.binary(BinaryOp::kFloorDiv, position, c.b.size_scalar(DType::kInt64, below));
+    step = c.b.binary(BinaryOp::kMod, step, c.b.size_scalar(DType::kInt64, extent));
     NodeId base = c.b.full_int(DType::kInt64, {size}, fill);
-    NodeId found = c.b.scatter(ScatterMode::kAssign, base, along, {place}, {Coordinate{0, {}}});
+    NodeId found = c.b.scatter(ScatterMode::kAssign, base, step, {place}, along(1, 0));
     columns.push_back(c.b.unsqueeze(found, 1));
   }
   if (columns.empty()) return c.result(c.b.full(DType::kInt64, c.out_shape(), 0));

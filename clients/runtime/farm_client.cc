@@ -183,6 +183,7 @@ Result<PulledPlan> FarmClient::submit(
   message.budget_candidates = request.budget_candidates;
   message.budget_ms = request.budget_ms;
   message.seed = request.seed;
+  message.in_flight = request.in_flight;
   LFARM_RETURN_IF_ERROR(ask(message, common::share(request.graph)));
   uint64_t job = 0;
   while (true) {

@@ -35,6 +35,7 @@ struct SubmitRequest {
   uint64_t budget_candidates = 0;
   uint64_t budget_ms = 0;
   uint64_t seed = 0;
+  uint32_t in_flight = 0;  // see common::Submit
 };
 
 // Not thread-safe. A connection that breaks is made again and what was asked is asked again, which

@@ -11,8 +11,8 @@
 
 namespace common {
 namespace {
-constexpr std::array<std::string_view, kTemplateCount> kTemplateNames = {"loops",   "tile", "scan",
-                                                                         "scatter", "sort", "gemm"};
+constexpr std::array<std::string_view, kTemplateCount> kTemplateNames = {
+    "loops", "tile", "scan", "scatter", "sort", "gemm", "attention"};
 size_t at(int index) { return static_cast<size_t>(index); }
 
 std::string schedule_text(const Schedule& schedule) {
@@ -38,8 +38,11 @@ const std::vector<ScheduleChoice>& schedule_parameters(Template t) {
                                                     {"mr", {0, 1, 2, 4, 6, 8, 12}},
                                                     {"nc", {0, 64, 128, 256, 512}},
                                                     {"nr", {0, 8, 16, 32, 48, 64}}};
+  static const std::vector<ScheduleChoice> kAttention = {
+      {"keys", {0, 32, 64, 128, 256, 512}}, {"online", {1, 0}}, {"rows", {0, 8, 16, 32, 64, 128}}};
   if (t == Template::kLoops) return kLoops;
   if (t == Template::kTile) return kTile;
+  if (t == Template::kAttention) return kAttention;
   return kNone;
 }
 

@@ -17,14 +17,15 @@ namespace common {
 
 // How a kernel's body becomes code.
 enum class Template : uint8_t {
-  kLoops,    // loop nests over the outputs; everything the body holds is computed in place
-  kTile,     // a register-tiled, packed contraction with prologue and epilogue in place
-  kScan,     // one kScan node, its operand computed in place
-  kScatter,  // one kScatter node, its operands computed in place
-  kSort,     // one kSort node
-  kGemm,     // library call: one kContract of matmul form over stored operands
+  kLoops,      // loop nests over the outputs; everything the body holds is computed in place
+  kTile,       // a register-tiled, packed contraction with prologue and epilogue in place
+  kScan,       // one kScan node, its operand computed in place
+  kScatter,    // one kScatter node, its operands computed in place
+  kSort,       // one kSort node
+  kGemm,       // library call: one kContract of matmul form over stored operands
+  kAttention,  // see attention_form.h: scores, softmax and product, a block of keys at a time
 };
-inline constexpr int kTemplateCount = 6;
+inline constexpr int kTemplateCount = 7;
 std::string_view template_name(Template t);
 
 // Schedule parameters, sorted by name. Unknown names are errors; missing ones take their default
@@ -44,7 +45,8 @@ struct ScheduleChoice {
 // For kLoops: unroll (inner loop unroll factor), vector (SIMD width hint in elements, 0 =
 // compiler's choice), stage (1 = values read twice within a row are kept in a row buffer). For
 // kTile: mr, nr (register tile), kc, mc, nc (cache blocks, in elements; 0 = the generator's
-// choice).
+// choice). For kAttention: keys, rows (block of each; 0 = the generator's choice), online (0 = all
+// of a row's scores are kept, so that its probabilities are normalised before the product).
 const std::vector<ScheduleChoice>& schedule_parameters(Template t);
 int64_t schedule_value(const Schedule& schedule, Template t, std::string_view name);
 

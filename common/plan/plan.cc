@@ -2,6 +2,7 @@
 
 #include "common/base/cat.h"
 #include "common/ir/load_time.h"
+#include "common/plan/io_profile.h"
 
 namespace common {
 namespace {
@@ -177,6 +178,11 @@ std::string print_predictions(const Plan& plan) {
       cat("plan ", plan.key.digest().hex(), "\n  target      ", plan.key.target.name,
           "\n  calibration ", p.calibration.empty() ? "none" : p.calibration, "\n  predicted   ",
           p.predicted_ns, " ns\n  measured    ", p.best_ns, " ns\n");
+  IoProfile io =
+      io_profile(plan.buffers, plan.calls, plan.outputs, representative_sizes(plan.symbols));
+  out += cat("  launches    ", io.launches, "\n  waits       ", io.synchronisations,
+             "\n  to host     ", io.host_output_bytes, " bytes\n  traffic     ", io.device_bytes,
+             " bytes\n");
   auto time = [](int64_t ns) { return ns > 0 ? cat(ns, " ns") : std::string("-"); };
   std::vector<char> at_load = load_time_calls(plan);
   for (size_t c = 0; c < plan.calls.size(); ++c) {

@@ -25,6 +25,11 @@ struct Target {
 inline constexpr std::string_view kCompilerEpoch = "1";
 // The numerics policy: "strict" keeps every rounding that the model asks for.
 inline constexpr std::string_view kDefaultPolicy = "strict";
+// "relaxed" also takes rewrites that hold only while all values are finite.
+inline constexpr std::string_view kRelaxedPolicy = "relaxed";
+constexpr bool is_policy(std::string_view policy) {
+  return policy == kDefaultPolicy || policy == kRelaxedPolicy;
+}
 
 // Identifies a plan: what was compiled, for what, how exactly, by which compiler.
 struct PlanKey {

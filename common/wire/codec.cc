@@ -115,6 +115,7 @@ void write(Out e, const Submit& m) {
   out.setBudgetMs(m.budget_ms);
   out.setSeed(m.seed);
   out.setMaxWaitMs(m.max_wait_ms);
+  out.setInFlight(m.in_flight);
 }
 
 void write(Out e, const CancelJob& m) { e.setCancelJob(m.job_id); }
@@ -240,6 +241,7 @@ Submit read(farm::Submit::Reader in) {
   m.budget_ms = in.getBudgetMs();
   m.seed = in.getSeed();
   m.max_wait_ms = in.getMaxWaitMs();
+  m.in_flight = in.getInFlight();
   return m;
 }
 

@@ -17,7 +17,7 @@ static_assert(static_cast<int>(ir::BinaryOp::NOT_EQUAL) + 1 == kBinaryOpCount);
 static_assert(static_cast<int>(ir::ReduceOp::ARGMIN) + 1 == kReduceOpCount);
 static_assert(static_cast<int>(ir::ScanOp::LOG_SUM_EXP) + 1 == kScanOpCount);
 static_assert(static_cast<int>(ir::ScatterMode::MAX) + 1 == kScatterModeCount);
-static_assert(static_cast<int>(ir::Template::GEMM) + 1 == kTemplateCount);
+static_assert(static_cast<int>(ir::Template::ATTENTION) + 1 == kTemplateCount);
 
 constexpr DType kDTypeLast = DType::kComplex64;
 
@@ -459,7 +459,7 @@ Graph IrReader::graph(ir::Graph::Reader in) {
 
 Kernel IrReader::kernel(ir::Kernel::Reader in) {
   Kernel kernel;
-  kernel.form = get_enum(in.getForm(), Template::kGemm, "template");
+  kernel.form = get_enum(in.getForm(), Template::kAttention, "template");
   auto schedule = in.getSchedule();
   check_count(schedule, kScheduleParametersMax, "schedule parameters");
   for (auto parameter : schedule) {

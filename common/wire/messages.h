@@ -14,6 +14,7 @@
 
 #include "common/base/bytes.h"
 #include "common/base/digest.h"
+#include "common/base/outcome.h"
 #include "common/base/result.h"
 #include "common/base/signing.h"
 #include "common/wire/limits.h"
@@ -49,10 +50,6 @@ struct Heartbeat {
   std::vector<TaskLease> leases;
   friend bool operator==(const Heartbeat&, const Heartbeat&) = default;
 };
-
-enum class TaskOutcome { kOk, kCompileError, kWrong, kCrash, kHang, kInfra };
-// "ok", "compile_error", "wrong", "crash", "hang", "infra".
-const char* outcome_name(TaskOutcome outcome);
 
 struct TaskResult {
   TaskLease lease;
@@ -150,6 +147,10 @@ struct ClientHello {
 };
 
 // Budgets of 0 are no limit of that kind. The packet may carry the graph as its blob frame.
+// As many candidates in flight as the target's workers have slots when the job begins.
+inline constexpr uint32_t kInFlightAuto = 0xffffffff;
+inline constexpr uint32_t kInFlightMax = 64;
+
 struct Submit {
   uint64_t request_id = 0;
   Digest graph_hash;
@@ -160,6 +161,7 @@ struct Submit {
   uint64_t budget_ms = 0;
   uint64_t seed = 0;
   uint64_t max_wait_ms = 0;  // longest time without a worker of the target; 0: the farm's default
+  uint32_t in_flight = 0;    // candidates sent before a result must be known; 0: 12
   friend bool operator==(const Submit&, const Submit&) = default;
 };
 

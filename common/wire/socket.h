@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/bytes.h"
@@ -21,6 +22,9 @@
 #include "common/wire/security.h"
 
 namespace common {
+
+// Where a coordinator listens, and a worker looks for one, unless told otherwise.
+inline constexpr std::string_view kDefaultEndpoint = "tcp://127.0.0.1:7171";
 
 // Bytes shared without copying: `owner` keeps `bytes` alive and unchanged.
 struct SharedBytes {

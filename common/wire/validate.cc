@@ -112,6 +112,9 @@ void check(Checker& c, const Submit& m) {
   c.name("target", m.target, true);
   c.text("policy", m.policy);
   c.digest("graph", m.graph);
+  if (m.in_flight > kInFlightMax && m.in_flight != kInFlightAuto) {
+    c.fail("in_flight", "is beyond the bound of 64");
+  }
 }
 void check(Checker& c, const PullPlan& m) { c.digest("plan_key", m.plan_key); }
 void check(Checker& c, const Progress& m) { c.name("stage", m.stage, true); }
@@ -172,24 +175,6 @@ Digest blob_digest_of(const Message& message) {
 }
 
 const char* message_name(const Message& message) { return kMessageNames[message.index()]; }
-
-const char* outcome_name(TaskOutcome outcome) {
-  switch (outcome) {
-    case TaskOutcome::kOk:
-      return "ok";
-    case TaskOutcome::kCompileError:
-      return "compile_error";
-    case TaskOutcome::kWrong:
-      return "wrong";
-    case TaskOutcome::kCrash:
-      return "crash";
-    case TaskOutcome::kHang:
-      return "hang";
-    case TaskOutcome::kInfra:
-      return "infra";
-  }
-  return "unknown";
-}
 
 const char* cache_outcome_name(CacheOutcome outcome) {
   switch (outcome) {

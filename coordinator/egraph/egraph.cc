@@ -194,11 +194,50 @@ bool EGraph::merge(ClassId a, ClassId b, Reason reason) {
   union_find_[b] = a;
   if (proofs_) proofs_->unite(from_b, from_a, reason);
   ++merges_;
+  if (is_fresh(b)) {
+    adopt(b, a);
+    return true;
+  }
   MergeEffect effect;
   if (options_.analysis != nullptr) effect = options_.analysis->merge(*this, a, b);
   pending_.push_back({b, a, effect.loser_changed});
   if (effect.winner_changed) data_changed(a);
   return true;
+}
+
+// Made since the last rebuild and not used yet: no key names it.
+bool EGraph::is_fresh(ClassId cls) const {
+  const ClassRecord& c = classes_[cls];
+  return options_.analysis == nullptr && !rebuilding_ && c.parent_count == 0 && c.node_count == 1 &&
+         nodes_[c.nodes_first].stamp == epoch_;
+}
+
+// The only node of a fresh class changes its class while both are cached; nothing but the list is
+// left for rebuild(), so that searches until then do not walk over what they may not see.
+void EGraph::adopt(ClassId fresh, ClassId winner) {
+  NodeId node = classes_[fresh].nodes_first;
+  nodes_[node].cls = winner;
+  adopted_.push_back(node);
+  ++classes_[winner].node_count;
+  masks_[winner] |= masks_[fresh];
+  classes_[fresh] = {kNone, kNone, 0, kNone, kNone, 0, 0, 0};
+}
+
+// Nodes come in the order of their numbers, classes do not.
+void EGraph::list_adopted() {
+  constexpr size_t kAhead = 16;
+  for (size_t i = 0; i < adopted_.size(); ++i) {
+    if (i + kAhead < adopted_.size()) {
+      __builtin_prefetch(&classes_[nodes_[adopted_[i + kAhead]].cls], 1);
+    }
+    Node& n = nodes_[adopted_[i]];
+    n.cls = find(n.cls);
+    ClassRecord& c = classes_[n.cls];
+    n.next = c.nodes_first;
+    if (c.nodes_first == kNone) c.nodes_last = adopted_[i];
+    c.nodes_first = adopted_[i];
+  }
+  adopted_.clear();
 }
 
 void EGraph::data_changed(ClassId cls) {
@@ -209,6 +248,7 @@ void EGraph::data_changed(ClassId cls) {
 
 void EGraph::rebuild() {
   rebuilding_ = true;
+  list_adopted();
   size_t next_data = 0;
   while (true) {
     for (size_t i = 0; i < pending_.size(); ++i) {

@@ -286,6 +286,9 @@ class EGraph {
   void compact_log(HeadInfo& info);
 
   bool merge(ClassId a, ClassId b, Reason reason);
+  bool is_fresh(ClassId cls) const;
+  void adopt(ClassId fresh, ClassId winner);
+  void list_adopted();
   void check_in_debug_builds();
   void fetch_ahead(size_t i) const;
   void absorb(Pending pending);
@@ -319,6 +322,7 @@ class EGraph {
   uint32_t epoch_ = 1;
   bool rebuilding_ = false;
   std::vector<Pending> pending_;
+  std::vector<NodeId> adopted_;  // nodes that stand in no list yet
   std::vector<ClassId> data_pending_;
   std::vector<uint8_t> in_data_pending_;
   std::vector<ClassId> sweep_;

@@ -33,7 +33,7 @@ struct RevokeLease {
 struct TaskCommitted {
   TaskId task = 0;
   JobId job = 0;
-  Outcome outcome = Outcome::kOk;
+  TaskOutcome outcome = TaskOutcome::kOk;
   Handle result = 0;
   WorkerId worker = 0;  // 0 when `result` is 0
 };

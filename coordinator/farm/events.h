@@ -90,7 +90,7 @@ struct TaskResult {
   WorkerId worker = 0;
   TaskId task = 0;
   Epoch epoch = 0;
-  Outcome outcome = Outcome::kOk;
+  TaskOutcome outcome = TaskOutcome::kOk;
   Handle result = 0;
 };
 

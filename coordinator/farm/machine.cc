@@ -41,7 +41,7 @@ void Machine::handle(const TaskAdded& event) {
   if (job.cancelled) return refuse(Refusal::kCancelled);
   if (!valid(event)) return refuse(Refusal::kInvalid);
   if (quarantine_.contains(event.fingerprint)) {
-    return emit(TaskCommitted{event.task, event.job, Outcome::kCrash, 0, 0});
+    return emit(TaskCommitted{event.task, event.job, TaskOutcome::kCrash, 0, 0});
   }
   if (tasks_.size() >= config_.tasks_max || job.open.size() >= config_.tasks_per_job_max) {
     return refuse(Refusal::kFull);
@@ -160,7 +160,7 @@ void Machine::requeue(Task& task, WorkerId from, RequeueReason reason) {
   enqueue(task, true);
 }
 
-void Machine::commit(Task& task, Outcome outcome, Handle result, WorkerId worker) {
+void Machine::commit(Task& task, TaskOutcome outcome, Handle result, WorkerId worker) {
   emit(TaskCommitted{task.spec.task, task.spec.job, outcome, result, worker});
   retire(task);
 }
@@ -195,7 +195,7 @@ void Machine::quarantine(const common::Digest& fingerprint) {
   for (;;) {
     auto same = fingerprints_.find(fingerprint);
     if (same == fingerprints_.end()) return;
-    commit(*same->second.front(), Outcome::kCrash, 0, 0);
+    commit(*same->second.front(), TaskOutcome::kCrash, 0, 0);
   }
 }
 

@@ -143,7 +143,7 @@ class Machine {
   void dequeue(Task& task);
   void requeue(Task& task, WorkerId from, RequeueReason reason);
   void avoid(Task& task, WorkerId worker);
-  void commit(Task& task, Outcome outcome, Handle result, WorkerId worker);
+  void commit(Task& task, TaskOutcome outcome, Handle result, WorkerId worker);
   void retire(Task& task);
   void quarantine(const common::Digest& fingerprint);
 

@@ -38,19 +38,19 @@ void Machine::handle(const TaskResult& event) {
   }
   Worker& worker = *task->holder;
   switch (event.outcome) {
-    case Outcome::kOk:
-    case Outcome::kCompileError:
-    case Outcome::kWrong:
+    case TaskOutcome::kOk:
+    case TaskOutcome::kCompileError:
+    case TaskOutcome::kWrong:
       worker.strikes = 0;
       end_lease(*task, Slot::kFree);
       commit(*task, event.outcome, event.result, event.worker);
       break;
-    case Outcome::kCrash:
-    case Outcome::kHang:
+    case TaskOutcome::kCrash:
+    case TaskOutcome::kHang:
       end_lease(*task, Slot::kFree);
       judged_crash(*task, worker, event);
       break;
-    case Outcome::kInfra:
+    case TaskOutcome::kInfra:
       strike(worker);
       end_lease(*task, Slot::kFree);
       infra_failure(*task, event.worker, RequeueReason::kInfra);
@@ -61,7 +61,7 @@ void Machine::handle(const TaskResult& event) {
 void Machine::judged_crash(Task& task, Worker& worker, const TaskResult& event) {
   common::Digest fingerprint = task.spec.fingerprint;
   if (quarantine_.blame(fingerprint, worker.id)) {
-    commit(task, Outcome::kCrash, event.result, worker.id);
+    commit(task, TaskOutcome::kCrash, event.result, worker.id);
     return quarantine(fingerprint);
   }
   ++task.crashes;

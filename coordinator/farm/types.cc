@@ -2,24 +2,6 @@
 
 namespace coordinator::farm {
 
-const char* outcome_name(Outcome outcome) {
-  switch (outcome) {
-    case Outcome::kOk:
-      return "ok";
-    case Outcome::kCompileError:
-      return "compile_error";
-    case Outcome::kWrong:
-      return "wrong";
-    case Outcome::kCrash:
-      return "crash";
-    case Outcome::kHang:
-      return "hang";
-    case Outcome::kInfra:
-      return "infra";
-  }
-  return "unknown";
-}
-
 const char* requeue_reason_name(RequeueReason reason) {
   switch (reason) {
     case RequeueReason::kReturned:

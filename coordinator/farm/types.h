@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "common/base/outcome.h"
+
 namespace coordinator::farm {
 
 // Chosen by the caller. A worker keeps its id over restarts; task and job ids are never used twice.
@@ -14,16 +16,7 @@ using Epoch = uint64_t;
 // Whatever the caller keeps under this number; the scheduler only hands it back.
 using Handle = uint64_t;
 
-enum class Outcome : uint8_t {
-  kOk,
-  kCompileError,
-  kWrong,  // outputs differ from the reference
-  kCrash,  // the executor died
-  kHang,   // the executor exceeded its run limit and was killed
-  kInfra,  // the worker's machine failed, the candidate was not judged
-};
-// A short stable name, such as "compile_error".
-const char* outcome_name(Outcome outcome);
+using common::TaskOutcome;
 
 // Why a task went back to the queue.
 enum class RequeueReason : uint8_t {

@@ -1,5 +1,7 @@
 // Contractions: any sum of products is an einsum over views of its operands, which covers matmul in
 // every layout, batched and grouped forms, outer products and convolution (through its unfolding).
+#include "coordinator/rules/contraction.h"
+
 #include <algorithm>
 
 #include "common/ir/gemm_form.h"
@@ -159,20 +161,33 @@ class GroupSplit {
     return labels;
   }
 
+  // How the class may be read, through one view or two.
+  std::vector<std::pair<ClassId, View>> views_of(ClassId cls) const {
+    std::vector<std::pair<ClassId, View>> views;
+    for (const Rewriter::Found& outer : r_.find_all(cls, Op::kView)) {
+      const View& view = attr<ViewAttr>(*outer.node).view;
+      views.emplace_back(outer.operands[0], view);
+      for (const Rewriter::Found& inner : r_.find_all(outer.operands[0], Op::kView)) {
+        auto both = common::view_compose(view, attr<ViewAttr>(*inner.node).view, r_.symbols());
+        if (both) views.emplace_back(inner.operands[0], *std::move(both));
+      }
+    }
+    return views;
+  }
+
   std::optional<ClassId> split(int label, int64_t extent, bool left) {
     const std::vector<int>& shared = left ? c_.a : c_.b;
     const std::vector<int>& other = left ? c_.b : c_.a;
     auto axis_of = [label](const std::vector<int>& labels) {
       return static_cast<size_t>(std::find(labels.begin(), labels.end(), label) - labels.begin());
     };
-    for (const Rewriter::Found& found : r_.find_all(left ? a_ : b_, Op::kView)) {
-      const View& view = attr<ViewAttr>(*found.node).view;
+    for (const auto& [base, view] : views_of(left ? a_ : b_)) {
       int64_t members = divisor_of(view, static_cast<int>(axis_of(shared)));
       if (members < 2 || members > extent || extent % members != 0) continue;
       int64_t groups = extent / members;
       auto grouped = by_group(view, axis_of(shared), groups, members);
       if (!grouped) continue;
-      Factor with_groups{r_.view(found.operands[0], *grouped), shared};
+      Factor with_groups{r_.view(base, *grouped), shared};
       ClassId rest = left ? b_ : a_;
       int member = static_cast<int>(c_.a.size() + c_.b.size());
       Factor with_members{reshaped(rest, axis_of(other), groups, members),
@@ -201,15 +216,6 @@ class GroupSplit {
   ClassId a_;
   ClassId b_;
 };
-
-// Both operands have free labels: each element of either is used several times.
-bool reuses_operands(const ContractAttr& c) {
-  auto is_free = [&](const std::vector<int>& in, const std::vector<int>& not_in) {
-    return std::any_of(in.begin(), in.end(),
-                       [&](int label) { return has(c.out, label) && !has(not_in, label); });
-  };
-  return is_free(c.a, c.b) && is_free(c.b, c.a);
-}
 
 // An input or a computed value. What is only ever a view of another class is not stored itself.
 bool can_be_stored(const Rewriter& r, ClassId cls) {
@@ -314,6 +320,18 @@ void add_lowerings(RuleMaker& m) {
 
 }  // namespace
 
+bool reuses_operands(const ContractAttr& c) {
+  auto is_free = [&](const std::vector<int>& in, const std::vector<int>& not_in) {
+    return std::any_of(in.begin(), in.end(),
+                       [&](int label) { return has(c.out, label) && !has(not_in, label); });
+  };
+  return is_free(c.a, c.b) && is_free(c.b, c.a);
+}
+
+std::optional<ClassId> grouped(Rewriter& r, const Node& contraction, ClassId a, ClassId b) {
+  return GroupSplit(r, contraction, a, b).find();
+}
+
 void add_contraction_rules(RuleMaker& m) {
   m.family("contraction");
   m.rule(
@@ -326,7 +344,7 @@ void add_contraction_rules(RuleMaker& m) {
       "grouped-heads", Claim::kRounding, "(contract@c ?a ?b)",
       [&m](Rewriter& r, const Match& match) {
         if (!m.is_abstract(match, "c")) return std::optional<ClassId>();
-        return GroupSplit(r, m.node(match, "c"), match["a"], match["b"]).find();
+        return grouped(r, m.node(match, "c"), match["a"], match["b"]);
       },
       RuleMaker::Reach::kDeep);
   // The result is smaller than the operands, or can be scaled where it is made.

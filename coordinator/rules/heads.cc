@@ -13,6 +13,8 @@ std::string_view lowering_name(Lowering lowering) {
       return "tile";
     case Lowering::kGemm:
       return "gemm";
+    case Lowering::kAttention:
+      return "attention";
     case Lowering::kAbstract:
       return "abstract";
   }

@@ -19,6 +19,8 @@ enum class Lowering : uint8_t {
   kInPlace,  // inside whatever kernel needs it
   kTile,     // kContract: a generated, packed and register-tiled kernel
   kGemm,     // kContract: a library call on stored operands
+  // kContract: the product of one kernel's attention, or its scores; elsewhere like kTile.
+  kAttention,
   kAbstract  // not computable as it is; some lowering is chosen instead
 };
 std::string_view lowering_name(Lowering lowering);

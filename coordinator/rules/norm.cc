@@ -32,6 +32,19 @@ bool through_root(const Rewriter& r, Descent& descent, Spelling spelling) {
   return exponent && *exponent == -0.5;
 }
 
+ClassId norm_of(Rewriter& r, ClassId x, int axes, bool centred, double epsilon) {
+  return r.add({Op::kNorm, r.dtype(x), r.shape(x), {}, common::NormAttr{axes, centred, epsilon}},
+               {x});
+}
+
+// The mean of x * x.
+bool is_mean_square(Rewriter& r, const Mean& mean, ClassId x) {
+  auto square = r.find_binary(mean.of, BinaryOp::kMul);
+  ClassId canonical = r.graph().find(x);
+  return square && r.graph().find(square->operands[0]) == canonical &&
+         r.graph().find(square->operands[1]) == canonical;
+}
+
 std::optional<ClassId> rms_norm_of(Rewriter& r, ClassId x, ClassId scale, Spelling spelling) {
   Descent descent(r, scale);
   if (!through_root(r, descent, spelling)) return std::nullopt;
@@ -39,15 +52,42 @@ std::optional<ClassId> rms_norm_of(Rewriter& r, ClassId x, ClassId scale, Spelli
   // Not negative, so that the root is of no negative number, however it is spelled.
   if (!epsilon || !(*epsilon >= 0)) return std::nullopt;
   auto mean = mean_of(r, descent);
-  if (!mean) return std::nullopt;
-  auto square = r.find_binary(mean->of, BinaryOp::kMul);
-  ClassId canonical = r.graph().find(x);
-  if (!square || r.graph().find(square->operands[0]) != canonical ||
-      r.graph().find(square->operands[1]) != canonical) {
+  if (!mean || !is_mean_square(r, *mean, x)) return std::nullopt;
+  return norm_of(r, x, mean->axes, false, *epsilon);
+}
+
+// As rms_norm_of, of `centred`, where the variance is spelled mean(x * x) - mean * mean.
+std::optional<ClassId> one_pass_norm_of(Rewriter& r, ClassId centred, ClassId scale,
+                                        Spelling spelling) {
+  auto difference = r.find_binary(centred, BinaryOp::kSub);
+  if (!difference) return std::nullopt;
+  ClassId x = difference->operands[0];
+  auto mean = mean_of(r, Descent(r, difference->operands[1]));
+  if (!mean || r.graph().find(mean->of) != r.graph().find(x)) return std::nullopt;
+  Descent descent(r, scale);
+  if (!through_root(r, descent, spelling)) return std::nullopt;
+  auto epsilon = descent.through_constant(BinaryOp::kAdd, false);
+  if (!epsilon || !(*epsilon >= 0) || !descent.through_views()) return std::nullopt;
+  // What rounds below zero may be lifted back to it.
+  if (r.find_binary(descent.cls(), BinaryOp::kMax)) {
+    auto least = descent.through_constant(BinaryOp::kMax, false);
+    if (!least || *least != 0 || !descent.through_views()) return std::nullopt;
+  }
+  auto variance = r.find_binary(descent.cls(), BinaryOp::kSub);
+  if (!variance) return std::nullopt;
+  auto of_squares = mean_of(r, descent.at(variance->operands[0]));
+  bool fits = of_squares && of_squares->axes == mean->axes && is_mean_square(r, *of_squares, x);
+  Descent below = descent.at(variance->operands[1]);
+  if (!fits || !below.through_views()) return std::nullopt;
+  auto square = r.find_binary(below.cls(), BinaryOp::kMul);
+  if (!square || r.graph().find(square->operands[0]) != r.graph().find(square->operands[1])) {
     return std::nullopt;
   }
-  return r.add(
-      {Op::kNorm, r.dtype(x), r.shape(x), {}, common::NormAttr{mean->axes, false, *epsilon}}, {x});
+  auto squared = mean_of(r, below.at(square->operands[0]));
+  if (!squared || squared->axes != mean->axes || r.graph().find(squared->of) != r.graph().find(x)) {
+    return std::nullopt;
+  }
+  return norm_of(r, x, mean->axes, true, *epsilon);
 }
 
 }  // namespace
@@ -75,14 +115,20 @@ void add_norm_rules(RuleMaker& m) {
             r.graph().find(mean->of) != r.graph().find(match["x"])) {
           return std::nullopt;
         }
-        return r.add({Op::kNorm,
-                      r.dtype(match["x"]),
-                      r.shape(match["x"]),
-                      {},
-                      common::NormAttr{norm.axes, true, norm.epsilon}},
-                     {match["x"]});
+        return norm_of(r, match["x"], norm.axes, true, norm.epsilon);
       },
       RuleMaker::Reach::kDeep);
+  auto one_pass = [&m](const char* name, const char* pattern, Spelling spelling) {
+    m.rule(
+        name, Claim::kRounding, pattern,
+        [spelling](Rewriter& r, const Match& match) {
+          return one_pass_norm_of(r, match["x"], match["s"], spelling);
+        },
+        RuleMaker::Reach::kDeep);
+  };
+  one_pass("one-pass-norm", "(binary.mul@ ?x ?s)", Spelling::kFactor);
+  one_pass("one-pass-norm-turned", "(binary.mul@ ?s ?x)", Spelling::kFactor);
+  one_pass("one-pass-norm-by-quotient", "(binary.div@ ?x ?s)", Spelling::kDivisor);
 }
 
 }  // namespace coordinator

@@ -65,6 +65,13 @@ bool Descent::through_unary(common::UnaryOp op) {
   return true;
 }
 
+bool Descent::through_cast() {
+  auto found = r_.find(cls_, Op::kCast);
+  if (!found) return false;
+  cls_ = found->operands[0];
+  return true;
+}
+
 std::optional<double> Descent::through_constant(BinaryOp op, bool right_only) {
   if (!through_views()) return std::nullopt;
   auto found = r_.find_binary(cls_, op);

@@ -29,9 +29,16 @@ class Descent {
   ClassId cls() const { return cls_; }
   const common::View& view() const { return view_; }
 
+  // The same place in another class, of the same shape.
+  Descent at(ClassId cls) const {
+    Descent result = *this;
+    result.cls_ = cls;
+    return result;
+  }
   // Steps through all views.
   bool through_views();
   bool through_unary(common::UnaryOp op);
+  bool through_cast();
   // Steps to the other operand of `op` when one operand is a constant; returns the constant.
   // right_only: the constant must be the second operand.
   std::optional<double> through_constant(common::BinaryOp op, bool right_only);

@@ -84,8 +84,11 @@ void add_all_rules(RuleMaker& maker) {
   add_folding_rules(maker);
   add_packing_rules(maker);
   add_softmax_rules(maker);
+  add_attention_rules(maker);
   add_norm_rules(maker);
   add_reassociation_rules(maker);
+  add_fourier_rules(maker);
+  add_routing_rules(maker);
   add_scan_rules(maker);
 }
 

@@ -96,12 +96,18 @@ void add_contraction_rules(RuleMaker& maker);
 void add_folding_rules(RuleMaker& maker);
 // Contractions of one operand with several weights are slices of one.
 void add_packing_rules(RuleMaker& maker);
+// Contractions of a softmax are attention, which one kernel computes.
+void add_attention_rules(RuleMaker& maker);
 // Softmax and log-softmax from their parts.
 void add_softmax_rules(RuleMaker& maker);
 // RMS, layer and group norm from their parts.
 void add_norm_rules(RuleMaker& maker);
 // Sums and products in another order.
 void add_reassociation_rules(RuleMaker& maker);
+// Fourier transforms as products of shorter ones.
+void add_fourier_rules(RuleMaker& maker);
+// Sums over few experts, gathers of what is computed.
+void add_routing_rules(RuleMaker& maker);
 // Running sums of what is known.
 void add_scan_rules(RuleMaker& maker);
 

@@ -6,10 +6,12 @@
 #include <utility>
 
 #include "common/base/hash64.h"
+#include "common/ir/attention_form.h"
 #include "common/ir/builder.h"
 #include "common/ir/gemm_form.h"
 #include "common/ir/graph_hash.h"
 #include "common/ir/load_time.h"
+#include "coordinator/search/joint_kernels.h"
 
 namespace coordinator {
 namespace {
@@ -168,6 +170,49 @@ class AtLoad {
   const std::vector<std::vector<Use>>& uses_;
   std::vector<char> flags_;
 };
+// The attention around a contraction that is lowered so, if one kernel can hold it.
+std::optional<common::AttentionForm> attention_at(const Selected& selected, const Stores& stores,
+                                                  common::NodeId id) {
+  const Graph& graph = selected.graph;
+  if (selected.lowering[at(id)] != Lowering::kAttention) return std::nullopt;
+  return common::attention_form(graph, id, [&](common::NodeId other) {
+    return other != id && stores[at(other)] && is_computed(graph.node(other));
+  });
+}
+
+// Takes softmax and scores into the kernels of attention, where nothing else needs them.
+void gather_attention(const Selected& selected, const std::vector<std::vector<Use>>& uses,
+                      Stores& stores) {
+  const Graph& graph = selected.graph;
+  std::vector<char> is_output(graph.nodes.size(), 0);
+  for (const auto& output : graph.outputs) is_output[at(base_of(graph, output.node))] = 1;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    auto id = static_cast<common::NodeId>(i);
+    if (selected.lowering[i] != Lowering::kAttention) continue;
+    // What is stored for any other reason than the scores is read.
+    auto form = common::attention_form(graph, id, [&](common::NodeId other) {
+      return is_output[at(other)] || has_own_template(graph.node(other));
+    });
+    if (!form) continue;
+    auto is_member = [&](common::NodeId node) {
+      return std::find(form->members.begin(), form->members.end(), node) != form->members.end();
+    };
+    bool own = std::all_of(form->members.begin(), form->members.end(), [&](common::NodeId member) {
+      return member == id || std::all_of(uses[at(member)].begin(), uses[at(member)].end(),
+                                         [&](const Use& use) { return is_member(use.user); });
+    });
+    if (!own) continue;
+    for (common::NodeId member : form->members) {
+      if (member != id) stores[at(member)] = 0;
+    }
+    // Each block of rows reads all keys and values: what they take is done once, before.
+    for (common::NodeId read : {graph.node(form->scores).operands[at(1 - form->queries)],
+                                graph.node(id).operands[at(1 - form->probabilities)]}) {
+      common::NodeId base = base_of(graph, read);
+      if (is_computed(graph.node(base))) stores[at(base)] = 1;
+    }
+  }
+}
 
 }  // namespace
 
@@ -211,6 +256,7 @@ Stores default_stores(const Selected& selected) {
     bool keep = at_load.is_needed_in_runs(id) && !at_load.is_better_computed(id);
     stores[i] = keep || !default_in_place(graph, id, uses[i]);
   }
+  gather_attention(selected, uses, stores);
   repair_stores(selected, stores);
   return stores;
 }
@@ -230,6 +276,7 @@ class TileCheck {
   }
   // The contraction that the kernel is built around; -1 when there is none.
   common::NodeId contraction() const { return contraction_; }
+  bool is_attention() const { return is_attention_; }
 
  private:
   // on_spine: the value is needed at exactly the root's indices.
@@ -246,6 +293,11 @@ class TileCheck {
       }
       contraction_ = id;
       if (node.shape != selected_.graph.node(root_).shape) offender_ = id;
+      if (auto form = attention_at(selected_, stores_, id)) {
+        is_attention_ = true;
+        if (!form->obstacles.empty()) offender_ = form->obstacles[0];
+        return;
+      }
     } else if (is_reductive(node) && !reductive_ && id != root_) {
       reductive_ = id;
     }
@@ -257,6 +309,7 @@ class TileCheck {
   const Stores& stores_;
   common::NodeId root_;
   common::NodeId contraction_ = -1;
+  bool is_attention_ = false;
   std::optional<common::NodeId> offender_;
   std::optional<common::NodeId> reductive_;
   std::set<std::pair<common::NodeId, bool>> seen_;
@@ -266,6 +319,31 @@ void require_stored_operands(const Selected& selected, const Node& node, Stores&
   for (common::NodeId operand : node.operands) {
     common::NodeId base = base_of(selected.graph, operand);
     if (is_computed(selected.graph.node(base))) stores[at(base)] = 1;
+  }
+}
+
+// Scores that an attention takes into its kernel, whatever their own lowering.
+std::vector<char> scores_in_attention(const Selected& selected, const Stores& stores) {
+  std::vector<char> taken(selected.graph.nodes.size(), 0);
+  for (size_t i = 0; i < taken.size(); ++i) {
+    auto form = attention_at(selected, stores, static_cast<common::NodeId>(i));
+    if (form && form->scores != static_cast<common::NodeId>(i)) taken[at(form->scores)] = 1;
+  }
+  return taken;
+}
+
+// Stores what a kernel rooted at `root`, and at what is stored on the way, cannot hold.
+void repair_kernel(const Selected& selected, common::NodeId root, Stores& stores) {
+  std::vector<common::NodeId> troubled{root};
+  while (!troubled.empty()) {
+    auto offender = TileCheck(selected, stores, troubled.back()).offender();
+    if (offender) {
+      stores[at(*offender)] = 1;
+      // A stored node is an earlier root that may have troubles of its own.
+      troubled.push_back(*offender);
+    } else {
+      troubled.pop_back();
+    }
   }
 }
 
@@ -279,33 +357,25 @@ void repair_stores(const Selected& selected, Stores& stores) {
     if (is_computed(graph.node(output.node))) stores[at(output.node)] = 1;
   }
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    const Node& node = graph.nodes[i];
-    if (has_own_template(node)) stores[i] = 1;
-    if (node.op == Op::kContract && selected.lowering[i] == Lowering::kGemm) {
-      stores[i] = 1;
-      require_stored_operands(selected, node, stores);
-    }
+    if (has_own_template(graph.nodes[i])) stores[i] = 1;
   }
-  // Storing one node can only shrink other kernels, so this ends.
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    auto id = static_cast<common::NodeId>(i);
-    bool is_root = (is_computed(graph.nodes[i]) && stores[i]) || is_output[i];
-    while (is_root) {
-      auto offender = TileCheck(selected, stores, id).offender();
-      if (!offender) break;
-      stores[at(*offender)] = 1;
-      // A stored node is an earlier root that may have troubles of its own.
-      std::vector<common::NodeId> troubled{*offender};
-      while (!troubled.empty()) {
-        auto inner = TileCheck(selected, stores, troubled.back()).offender();
-        if (inner) {
-          stores[at(*inner)] = 1;
-          troubled.push_back(*inner);
-        } else {
-          troubled.pop_back();
-        }
+  // Storing one node only shrinks other kernels, but it may end an attention, whose parts then need
+  // what others need. Stores only grow, so this ends.
+  for (Stores before; before != stores;) {
+    std::vector<char> taken = scores_in_attention(selected, stores);
+    before = stores;
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      const Node& node = graph.nodes[i];
+      if (node.op == Op::kContract && selected.lowering[i] == Lowering::kGemm && !taken[i]) {
+        stores[i] = 1;
+        require_stored_operands(selected, node, stores);
       }
     }
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      bool is_root = (is_computed(graph.nodes[i]) && stores[i]) || is_output[i];
+      if (is_root) repair_kernel(selected, static_cast<common::NodeId>(i), stores);
+    }
+    if (std::count(taken.begin(), taken.end(), 1) == 0) break;
   }
 }
 
@@ -313,8 +383,9 @@ namespace {
 
 class ProgramBuilder {
  public:
-  ProgramBuilder(const Selected& selected, const Stores& stores, KernelMemo& memo)
-      : selected_(selected), graph_(selected.graph), stores_(stores), memo_(memo) {}
+  ProgramBuilder(const Selected& selected, const Stores& stores,
+                 const std::vector<common::NodeId>& hosts, KernelMemo& memo)
+      : selected_(selected), graph_(selected.graph), stores_(stores), hosts_(hosts), memo_(memo) {}
 
   FusedProgram run() {
     common::Program& shell = result_.shell;
@@ -325,19 +396,18 @@ class ProgramBuilder {
       output.node = -1;
       shell.outputs.push_back(output);
     }
-    std::vector<std::vector<int>> output_positions(graph_.nodes.size());
+    output_positions_.resize(graph_.nodes.size());
     for (size_t k = 0; k < graph_.outputs.size(); ++k) {
-      output_positions[at(graph_.outputs[k].node)].push_back(static_cast<int>(k));
+      output_positions_[at(graph_.outputs[k].node)].push_back(static_cast<int>(k));
+    }
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      if (hosts_[i] != static_cast<common::NodeId>(i)) guests_[hosts_[i]].push_back(at_id(i));
+      if (is_leaf(at_id(i), -1)) node_of_[selected_.gene[i]] = at_id(i);
     }
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& node = graph_.nodes[i];
-      if (node.op == Op::kInput) {
-        buffer_[selected_.gene[i]] = add_buffer(
-            common::BufferKind::kInput, common::attr<common::InputAttr>(node).position, node);
-      }
-      if ((is_computed(node) && stores_[i]) || !output_positions[i].empty()) {
-        add_kernel(static_cast<common::NodeId>(i), output_positions[i]);
-      }
+      if (node.op == Op::kInput) buffer_of(selected_.gene[i]);
+      if ((is_computed(node) && stores_[i]) || !output_positions_[i].empty()) add_kernel(hosts_[i]);
     }
     note_load_time();
     return std::move(result_);
@@ -365,9 +435,35 @@ class ProgramBuilder {
     return static_cast<int>(buffers.size()) - 1;
   }
 
+  static common::NodeId at_id(size_t index) { return static_cast<common::NodeId>(index); }
+
+  // Of what is an input or has been written.
+  int buffer_of(ClassId gene) {
+    if (auto it = buffer_.find(gene); it != buffer_.end()) return it->second;
+    const Node& node = graph_.node(node_of_.at(gene));
+    LFARM_CHECK(node.op == Op::kInput, "a value is read before it is written");
+    int position = common::attr<common::InputAttr>(node).position;
+    return buffer_[gene] = add_buffer(common::BufferKind::kInput, position, node);
+  }
+
+  // Read by the kernel at `root`, not computed by it.
   bool is_leaf(common::NodeId id, common::NodeId root) const {
     const Node& node = graph_.node(id);
-    return node.op == Op::kInput || (id != root && is_computed(node) && stores_[at(id)]);
+    return node.op == Op::kInput ||
+           (is_computed(node) && stores_[at(id)] && hosts_[at(id)] != root);
+  }
+
+  // What the kernel at `root` writes: its own value, then those of its guests.
+  std::vector<common::NodeId> values_of(common::NodeId root) const {
+    std::vector<common::NodeId> values{root};
+    if (auto it = guests_.find(root); it != guests_.end()) {
+      values.insert(values.end(), it->second.begin(), it->second.end());
+    }
+    return values;
+  }
+  // A value that is several outputs of the graph is written to each.
+  size_t copies_of(common::NodeId value) const {
+    return std::max<size_t>(1, output_positions_[at(value)].size());
   }
 
   // Of everything that copy() would walk.
@@ -417,15 +513,18 @@ class ProgramBuilder {
     }
     TileCheck check(selected_, stores_, root);
     LFARM_CHECK(!check.offender(), "the stores were not repaired");
+    if (check.is_attention()) return Template::kAttention;
     return check.contraction() >= 0 ? Template::kTile : Template::kLoops;
   }
 
-  std::shared_ptr<const BuiltKernel> build(common::NodeId root, size_t outputs) const {
+  std::shared_ptr<const BuiltKernel> build(common::NodeId root) const {
     auto built = std::make_shared<BuiltKernel>();
     GraphBuilder builder(graph_.symbols);
     std::map<common::NodeId, common::NodeId> copied;
-    common::NodeId result = copy(root, root, builder, copied, built->inputs);
-    for (size_t k = 0; k < outputs; ++k) builder.output(result);
+    for (common::NodeId value : values_of(root)) {
+      common::NodeId result = copy(value, root, builder, copied, built->inputs);
+      for (size_t k = 0; k < copies_of(value); ++k) builder.output(result);
+    }
     common::Canonical body = common::canonical_without_unused_symbols(builder.finish());
     built->symbols = std::move(body.symbols);
     built->kernel.form = form_of(root, body.graph);
@@ -434,23 +533,37 @@ class ProgramBuilder {
     return built;
   }
 
-  void add_kernel(common::NodeId root, const std::vector<int>& output_positions) {
-    size_t outputs = std::max<size_t>(1, output_positions.size());
+  // Adds the kernel at `root` once, behind those that it reads from.
+  void add_kernel(common::NodeId root) {
+    if (!added_.insert(root).second) return;
     std::map<common::NodeId, uint64_t> known;
-    auto& built = memo_[common::combine64(signature(root, root, known), outputs)];
-    if (!built) built = build(root, outputs);
-    common::Call call;
-    for (ClassId input : built->inputs) call.inputs.push_back(buffer_.at(input));
-    for (int symbol : built->symbols) call.symbols.push_back(common::Expr::symbol(symbol));
-    const Node& node = graph_.node(root);
-    if (output_positions.empty()) {
-      call.outputs.push_back(add_buffer(common::BufferKind::kTemporary, 0, node));
+    uint64_t key = 0;
+    for (common::NodeId value : values_of(root)) {
+      key = common::combine64(key,
+                              common::combine64(signature(value, root, known), copies_of(value)));
     }
-    for (int position : output_positions) {
-      call.outputs.push_back(add_buffer(common::BufferKind::kOutput, position, node));
+    std::shared_ptr<const BuiltKernel>& memo = memo_[key];
+    if (!memo) memo = build(root);
+    std::shared_ptr<const BuiltKernel> built = memo;
+    common::Call call;
+    for (ClassId input : built->inputs) {
+      common::NodeId node = node_of_.at(input);
+      if (is_computed(graph_.node(node))) add_kernel(hosts_[at(node)]);
+      call.inputs.push_back(buffer_of(input));
+    }
+    for (int symbol : built->symbols) call.symbols.push_back(common::Expr::symbol(symbol));
+    for (common::NodeId value : values_of(root)) {
+      const Node& node = graph_.node(value);
+      size_t first = call.outputs.size();
+      for (int position : output_positions_[at(value)]) {
+        call.outputs.push_back(add_buffer(common::BufferKind::kOutput, position, node));
+      }
+      if (output_positions_[at(value)].empty()) {
+        call.outputs.push_back(add_buffer(common::BufferKind::kTemporary, 0, node));
+      }
+      if (is_computed(node)) buffer_[selected_.gene[at(value)]] = call.outputs[first];
     }
     ClassId gene = selected_.gene[at(root)];
-    if (is_computed(node)) buffer_[gene] = call.outputs[0];
     auto [it, is_new] = known_.emplace(std::pair{built->kernel.form, built->body},
                                        static_cast<int>(result_.kernels.size()));
     if (is_new) {
@@ -464,16 +577,22 @@ class ProgramBuilder {
   const Selected& selected_;
   const Graph& graph_;
   const Stores& stores_;
+  const std::vector<common::NodeId>& hosts_;
   KernelMemo& memo_;
   FusedProgram result_;
+  std::vector<std::vector<int>> output_positions_;
+  std::map<common::NodeId, std::vector<common::NodeId>> guests_;  // by host
+  std::unordered_map<ClassId, common::NodeId> node_of_;           // of what kernels may read
+  std::set<common::NodeId> added_;
   std::unordered_map<ClassId, int> buffer_;  // of stored values and inputs, by gene
   std::map<std::pair<Template, common::Digest>, int> known_;
 };
 
 }  // namespace
 
-FusedProgram fuse(const Selected& selected, const Stores& stores, KernelMemo& memo) {
-  return ProgramBuilder(selected, stores, memo).run();
+FusedProgram fuse(const Selected& selected, const Stores& stores, KernelMemo& memo,
+                  const std::vector<int64_t>& wishes) {
+  return ProgramBuilder(selected, stores, plan_hosts(selected, stores, wishes), memo).run();
 }
 
 common::Program whole_program(const FusedProgram& fused) {

@@ -1,8 +1,8 @@
 // Fusion: which values of a chosen graph are stored, and the kernels that follow from it.
 //
-// A node is either stored (the root of a kernel of its own) or computed in place by every kernel
-// that needs it. So any choice gives an acyclic program that computes the right values; what a
-// template cannot express is repaired by storing more.
+// A node is either stored (by a kernel of its own, or along with what another kernel computes) or
+// computed in place by every kernel that needs it. So any choice gives an acyclic program that
+// computes the right values; what a template cannot express is repaired by storing more.
 #pragma once
 
 #include <cstdint>
@@ -58,7 +58,10 @@ struct FusedProgram {
   double held_bytes = 0;       // of what calls at load leave for the runs
 };
 // The stores must be repaired. The memo belongs to the e-graph that the selections come from.
-FusedProgram fuse(const Selected& selected, const Stores& stores, KernelMemo& memo);
+// Wishes: the store genes, where some stored values are to be written by kernels of others
+// (joint_kernels.h).
+FusedProgram fuse(const Selected& selected, const Stores& stores, KernelMemo& memo,
+                  const std::vector<int64_t>& wishes = {});
 // With default schedules.
 common::Program whole_program(const FusedProgram& fused);
 

@@ -12,7 +12,7 @@ namespace coordinator {
 
 enum class GeneKind : uint8_t {
   kChoice,     // which e-node stands for the class: a NodeId
-  kStore,      // whether the class's value is stored: 0 or 1
+  kStore,      // whether, and by which kernel, the class's value is stored: a StoreGene
   kParameter,  // schedule parameter `index` of the kernel rooted at the class: its value
 };
 

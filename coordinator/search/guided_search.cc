@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/base/log.h"
 #include "coordinator/search/cost_model.h"
 
 namespace coordinator {
@@ -22,6 +23,8 @@ constexpr double kCreditDecay = 0.92;
 constexpr double kCreditFloor = 0.1;
 constexpr int64_t kStagnation = 12;  // results without improvement per step of escalation
 constexpr int64_t kEscalationMax = 4;
+constexpr double kJointPromise =
+    0.9;  // of the default's time: else the first candidates go elsewhere
 constexpr size_t kTrustModelAfter = 40;  // measurements, without priors
 
 }  // namespace
@@ -62,6 +65,10 @@ void GuidedSearch::make_seeds() {
   decisions_ = std::move(gated.decisions);
   std::vector<Genome> genomes = lowering_seeds(space_);
   genomes.push_back(std::move(gated.genome));
+  for (Genome& genome : joint_seeds(space_)) {
+    bool promises = worth(lay_out(genome)).ns < default_ns_ * kJointPromise;
+    if (promises) genomes.push_back(std::move(genome));
+  }
   for (Genome& genome : genomes) {
     Layout other = lay_out(genome);
     if (known.insert(other.structure->fingerprint).second) {
@@ -246,7 +253,8 @@ GuidedSearch::Operator GuidedSearch::choose_operator() {
 
 // False when what was bred is known or on its way already, so that only its schedules could be new.
 bool GuidedSearch::next_structure(Genome& genome, Layout& layout) {
-  if (next_seed_ < seeds_.size()) {
+  is_seed_ = next_seed_ < seeds_.size();
+  if (is_seed_) {
     last_operator_ = kStructures;
     std::tie(genome, layout) = seeds_[next_seed_++];
     return true;
@@ -307,11 +315,23 @@ std::optional<RegionCandidate> GuidedSearch::fill_in(const Genome& genome, const
   return make(genome, layout, codes);
 }
 
-RegionCandidate GuidedSearch::make(const Genome& genome, const Layout& layout,
-                                   const std::vector<ScheduleCode>& codes) {
+// A structure that no worker could run is not looked at again.
+void GuidedSearch::refuse(const Layout& layout, const common::Error& error) {
+  sent_structures_.insert(layout.structure->fingerprint);
+  if (refused_++ == 0) common::log_error(error.message);
+}
+
+// Empty when the program does not verify.
+std::optional<RegionCandidate> GuidedSearch::make(const Genome& genome, const Layout& layout,
+                                                  const std::vector<ScheduleCode>& codes) {
   RegionCandidate candidate;
   candidate.genome = genome;
-  common::Program program = RegionSpace::program(*layout.structure, codes);
+  auto verified = RegionSpace::program(*layout.structure, codes);
+  if (!verified.ok()) {
+    refuse(layout, verified.error());
+    return std::nullopt;
+  }
+  common::Program program = *std::move(verified);
   for (size_t k = 0; k < codes.size(); ++k) {
     KernelId id = layout.kernels[k];
     common::Template form = program.kernels[k].form;
@@ -329,6 +349,7 @@ RegionCandidate GuidedSearch::make(const Genome& genome, const Layout& layout,
   }
   for (size_t k : candidate.untried) times_.mark_tried(layout.kernels[k], codes[k]);
   candidate.fingerprint = common::program_fingerprint(program);
+  candidate.origin = is_seed_ ? "seed" : kOrigins[last_operator_];
   candidate.program = std::make_shared<const common::Program>(std::move(program));
   sent_structures_.insert(layout.structure->fingerprint);
   in_flight_[candidate.fingerprint] = last_operator_;
@@ -348,6 +369,7 @@ std::optional<RegionCandidate> GuidedSearch::propose() {
     ++duplicates_;
   }
   last_operator_ = kSchedules;
+  is_seed_ = false;
   if (elite_.empty()) return fill_in(seeds_[0].first, seeds_[0].second, true);
   for (const Member& member : elite_) {
     if (auto candidate = fill_in(member.genome, member.layout, true)) return candidate;
@@ -415,7 +437,7 @@ void GuidedSearch::tell(const RegionCandidate& candidate, std::optional<double> 
   credit_[bred_by] = kCreditDecay * credit_[bred_by] + (1 - kCreditDecay) * (improved ? 1 : 0);
 }
 
-common::Program GuidedSearch::program_of(const Member& member) const {
+common::Result<common::Program> GuidedSearch::program_of(const Member& member) const {
   std::vector<ScheduleCode> codes;
   for (KernelId id : member.layout.kernels) {
     auto best = times_.best(id);
@@ -426,7 +448,12 @@ common::Program GuidedSearch::program_of(const Member& member) const {
 
 common::Program GuidedSearch::ranked(size_t rank) const {
   if (elite_.empty()) return whole_program(seeds_[0].second.structure->fused);
-  return program_of(elite_[std::min(rank, elite_.size() - 1)]);
+  // Programs put together from measured kernels were never verified as a whole.
+  for (size_t k = std::min(rank, elite_.size() - 1); k < elite_.size(); ++k) {
+    auto program = program_of(elite_[k]);
+    if (program.ok()) return *std::move(program);
+  }
+  return space_.plain();
 }
 
 double GuidedSearch::best_ns() const { return elite_.empty() ? default_ns_ : elite_.front().ns; }

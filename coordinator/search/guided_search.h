@@ -49,6 +49,7 @@ class GuidedSearch final : public RegionSearch {
     double ns = 0;  // infinity: every schedule was tried
   };
   enum Operator : size_t { kSchedules, kStructures, kCrossover, kOperatorCount };
+  static constexpr std::string_view kOrigins[] = {"schedules", "structures", "crossover"};
 
   Layout lay_out(const Genome& genome);
   Worth worth(const Layout& layout);
@@ -63,11 +64,12 @@ class GuidedSearch final : public RegionSearch {
   const Member& tournament();
   Operator choose_operator();
   std::optional<RegionCandidate> fill_in(const Genome& genome, const Layout& layout, bool force);
-  RegionCandidate make(const Genome& genome, const Layout& layout,
-                       const std::vector<ScheduleCode>& codes);
+  std::optional<RegionCandidate> make(const Genome& genome, const Layout& layout,
+                                      const std::vector<ScheduleCode>& codes);
+  void refuse(const Layout& layout, const common::Error& error);
   void enlist(const Genome& genome, const Layout& layout, double ns);
   void revalue();
-  common::Program program_of(const Member& member) const;
+  common::Result<common::Program> program_of(const Member& member) const;
 
   RegionSpace& space_;
   KernelTimes& times_;
@@ -79,9 +81,11 @@ class GuidedSearch final : public RegionSearch {
   std::set<common::Digest> sent_structures_;
   std::set<common::Digest> known_structures_;  // composed or measured
   std::map<common::Digest, Operator> in_flight_;
+  int64_t refused_ = 0;  // structures whose programs do not verify
   std::array<double, kOperatorCount> credit_{0.3, 0.3, 0.3};
   Operator last_operator_ = kSchedules;
-  uint64_t draw_ = 0;  // the present proposal's
+  bool is_seed_ = false;  // the present proposal's structure
+  uint64_t draw_ = 0;     // the present proposal's
   double temperature_ = 1;
   std::map<KernelId, Pick> picks_;  // the present proposal's
   int64_t since_improvement_ = 0;

@@ -7,6 +7,7 @@
 #include "common/base/cat.h"
 #include "common/base/clock.h"
 #include "common/ir/roll.h"
+#include "common/plan/plan.h"
 #include "common/wire/ir_codec.h"
 #include "coordinator/search/assemble.h"
 #include "coordinator/search/cost_model.h"
@@ -19,10 +20,11 @@ namespace {
 constexpr int kCandidatesShown = 4;
 
 struct Spaces {
-  explicit Spaces(const common::Graph& graph) : cut(cut_into_regions(common::roll(graph))) {
+  Spaces(const common::Graph& graph, Numerics numerics)
+      : cut(cut_into_regions(common::roll(graph))) {
     common::SteadyClock clock;
     for (const Region& region : cut.regions) {
-      spaces.push_back(std::make_unique<RegionSpace>(region.graph, clock));
+      spaces.push_back(std::make_unique<RegionSpace>(region.graph, clock, numerics));
     }
   }
   Cut cut;
@@ -35,8 +37,8 @@ std::string heading(const Spaces& all, size_t r) {
 
 }  // namespace
 
-std::string print_egraphs(const common::Graph& graph) {
-  Spaces all(graph);
+std::string print_egraphs(const common::Graph& graph, Numerics numerics) {
+  Spaces all(graph, numerics);
   std::string out;
   for (size_t r = 0; r < all.spaces.size(); ++r) {
     const Saturated& s = all.spaces[r]->saturated();
@@ -54,8 +56,8 @@ std::string print_egraphs(const common::Graph& graph) {
   return out;
 }
 
-std::string print_candidates(const common::Graph& graph) {
-  Spaces all(graph);
+std::string print_candidates(const common::Graph& graph, Numerics numerics) {
+  Spaces all(graph, numerics);
   KernelTimes times(nullptr, representative_sizes(graph.symbols), nullptr, {"cpu"});
   std::string out;
   for (size_t r = 0; r < all.spaces.size(); ++r) {
@@ -77,8 +79,8 @@ std::string print_candidates(const common::Graph& graph) {
   return out;
 }
 
-common::Program default_program(const common::Graph& graph) {
-  Spaces all(graph);
+common::Program default_program(const common::Graph& graph, Numerics numerics) {
+  Spaces all(graph, numerics);
   std::vector<common::Program> programs;
   std::vector<const common::Program*> parts;
   for (const auto& space : all.spaces) programs.push_back(space->decode({}).program);
@@ -87,9 +89,15 @@ common::Program default_program(const common::Graph& graph) {
 }
 
 int run_print(int argc, const char* const* argv) {
-  std::string_view stage = argc == 4 && std::string_view(argv[2]) == "--stage" ? argv[3] : "";
-  if (stage != "egraph" && stage != "candidates" && stage != "program") {
-    std::cerr << "lfarm-coordinator: print takes --stage egraph|candidates|program\n";
+  std::string_view stage, policy = common::kDefaultPolicy;
+  for (int k = 2; k + 1 < argc; k += 2) {
+    if (std::string_view(argv[k]) == "--stage") stage = argv[k + 1];
+    if (std::string_view(argv[k]) == "--numerics") policy = argv[k + 1];
+  }
+  if ((stage != "egraph" && stage != "candidates" && stage != "program") ||
+      !common::is_policy(policy)) {
+    std::cerr << "lfarm-coordinator: print takes --stage egraph|candidates|program and "
+                 "--numerics strict|relaxed\n";
     return 2;
   }
   std::string bytes{std::istreambuf_iterator<char>(std::cin), {}};
@@ -99,10 +107,11 @@ int run_print(int argc, const char* const* argv) {
               << "\n";
     return 2;
   }
-  if (stage == "egraph") std::cout << print_egraphs(*graph);
-  if (stage == "candidates") std::cout << print_candidates(*graph);
+  Numerics numerics = numerics_of(policy);
+  if (stage == "egraph") std::cout << print_egraphs(*graph, numerics);
+  if (stage == "candidates") std::cout << print_candidates(*graph, numerics);
   if (stage == "program") {
-    std::cout << common::as_text(common::encode_program(default_program(*graph)));
+    std::cout << common::as_text(common::encode_program(default_program(*graph, numerics)));
   }
   std::cout.flush();
   return std::cout.good() ? 0 : 1;

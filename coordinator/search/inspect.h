@@ -4,19 +4,20 @@
 #include <string>
 
 #include "common/ir/llir.h"
+#include "coordinator/rules/rule_set.h"
 
 namespace coordinator {
 
 // Each region's saturated e-graph: what was found, rule by rule, and every class.
-std::string print_egraphs(const common::Graph& graph);
+std::string print_egraphs(const common::Graph& graph, Numerics numerics);
 // Each region's default program and the first few alternatives, with predicted times.
-std::string print_candidates(const common::Graph& graph);
+std::string print_candidates(const common::Graph& graph, Numerics numerics);
 // The whole graph's program as it is before anything was measured.
-common::Program default_program(const common::Graph& graph);
+common::Program default_program(const common::Graph& graph, Numerics numerics);
 
-// `lfarm-coordinator print --stage egraph|candidates|program`: reads an encoded graph from standard
-// input and writes text (an encoded program for `program`) to standard output. Exit code 0, or 2
-// with one line on standard error.
+// `lfarm-coordinator print --stage egraph|candidates|program [--numerics POLICY]`: reads an encoded
+// graph from standard input and writes text (an encoded program for `program`) to standard output.
+// Exit code 0, or 2 with one line on standard error.
 int run_print(int argc, const char* const* argv);
 
 }  // namespace coordinator

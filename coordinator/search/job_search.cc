@@ -22,10 +22,13 @@ using common::Program;
 using common::TaskKind;
 using common::TaskOutcome;
 
-// A proposal sees the results of all candidates but the last kLag: enough to keep workers busy, and
-// what makes the sequence independent of the order in which results arrive.
-constexpr uint64_t kLag = 12;
 constexpr int64_t kMaxFinalists = 3;
+// What counts as a gain, how many of the last ones say what the next would be worth, and before how
+// many results in vain nothing is concluded.
+constexpr double kGainMin = 0.001;
+constexpr size_t kGainsKept = 8;
+constexpr double kGainAtFirst = 0.05;
+constexpr int64_t kVainMin = 48;
 constexpr double kGiveUpFactor = 6;  // a candidate this much slower than the best is cut short
 
 // Sizes that a program is verified at; the first is also measured.
@@ -54,6 +57,7 @@ class Search final : public JobSearch {
         times_(measurements, representative_sizes(graph.symbols), options.priors.get(),
                options.target) {
     common::SteadyClock clock;
+    Numerics numerics = numerics_of(options.policy);
     int64_t start = clock.now_ns();
     auto stage = [&](const char* name) {
       int64_t now = clock.now_ns();
@@ -67,7 +71,7 @@ class Search final : public JobSearch {
     for (size_t r = 0; r < cut_.regions.size(); ++r) {
       const common::Graph& region = cut_.regions[r].graph;
       region_graphs_.push_back(std::make_shared<const common::Graph>(region));
-      spaces_.push_back(std::make_unique<RegionSpace>(region, clock));
+      spaces_.push_back(std::make_unique<RegionSpace>(region, clock, numerics));
     }
     stage("saturate");
     for (size_t r = 0; r < spaces_.size(); ++r) {
@@ -149,7 +153,7 @@ class Search final : public JobSearch {
     plan.buffers = program.buffers;
     plan.calls = program.calls;
     plan.kernels = report.kernels;
-    double predicted_ns = 0;
+    double predicted_ns = overhead_ns(program);
     std::vector<char> at_load = common::load_time_calls(program);
     for (size_t c = 0; c < program.calls.size(); ++c) {
       if (at_load[c]) continue;
@@ -204,16 +208,43 @@ class Search final : public JobSearch {
       baseline_error_ = report.baseline_error;
     }
     times_.learn();
+    if (sent.region >= 0) note_progress();
+  }
+
+  void note_progress() {
+    double now = estimate();
+    if (now <= 0) return;
+    ++in_vain_;
+    if (reached_ns_ > 0 && now > reached_ns_ * (1 - kGainMin)) return;
+    if (reached_ns_ > 0) gains_.push_back(1 - now / reached_ns_);
+    if (gains_.size() > kGainsKept) gains_.pop_front();
+    reached_ns_ = now;
+    in_vain_ = 0;
+  }
+
+  // The rule of three: after n candidates in vain, the next one gains with a probability of at most
+  // 3 / n, at 95 % confidence. What it would gain is judged by the last gains there were.
+  bool is_settled() const {
+    if (options_.stop_gain <= 0 || in_vain_ < kVainMin) return false;
+    double gain = gains_.empty() ? kGainAtFirst : 0;
+    for (double g : gains_) gain += g / static_cast<double>(gains_.size());
+    return 100 * gain * 3 / static_cast<double>(in_vain_) < options_.stop_gain;
   }
 
   std::optional<CandidateTask> next() {
-    uint64_t visible = sent_.size() > kLag ? sent_.size() - kLag : 0;
+    auto in_flight = static_cast<uint64_t>(std::max<int64_t>(1, options_.in_flight));
+    uint64_t visible = sent_.size() >= in_flight ? sent_.size() + 1 - in_flight : 0;
     if (!apply_until(visible)) return std::nullopt;
     if (stage_ == Stage::kBaseline) {
       stage_ = Stage::kRegions;
       return send_whole(TaskKind::kBaseline, plain_program());
     }
     if (stage_ == Stage::kRegions) {
+      if (region_budget_ > 0 && is_settled()) {
+        common::log_info(common::cat("the search ends after ", sent_.size(), " candidates, ",
+                                     in_vain_, " of them in vain"));
+        region_budget_ = 0;
+      }
       while (region_budget_ > 0) {
         if (auto task = next_region_candidate()) return task;
         if (std::count(exhausted_.begin(), exhausted_.end(), 0) == 0) break;
@@ -257,6 +288,8 @@ class Search final : public JobSearch {
     sent.task.fingerprint = candidate->fingerprint;
     sent.task.payload.program = *candidate->program;
     sent.task.predicted_ns = times_.estimate(*candidate->program).ns;
+    sent.task.region = sent.region;
+    sent.task.origin = candidate->origin;
     if (searches_[chosen]->has_measurement()) {
       sent.task.payload.measure.give_up_ns =
           static_cast<uint64_t>(searches_[chosen]->best_ns() * kGiveUpFactor);
@@ -269,10 +302,11 @@ class Search final : public JobSearch {
     Sent sent;
     // Whatever earlier searches know of its kernels is asked for before its own measurements can
     // have reached them.
-    sent.task.predicted_ns = times_.estimate(program).ns;
+    sent.task.predicted_ns = times_.estimate(program).ns + overhead_ns(program);
     sent.task.graph = graph_;
     sent.task.fingerprint = common::program_fingerprint(program);
     sent.task.payload.kind = kind;
+    sent.task.origin = kind == TaskKind::kBaseline ? "plain" : "finalist";
     sent.task.payload.program = std::move(program);
     if (kind == TaskKind::kFinalist) {
       sent.task.payload.verify.baseline_error = baseline_error_;
@@ -337,6 +371,11 @@ class Search final : public JobSearch {
     stage_ = Stage::kDone;
   }
 
+  double overhead_ns(const Program& program) const {
+    return program_overhead_ns(program, representative_sizes(program.symbols),
+                               device_terms(options_.target));
+  }
+
   common::Error failure() const {
     const CandidateResult* last = nullptr;
     for (const Sent& sent : sent_) {
@@ -361,14 +400,15 @@ class Search final : public JobSearch {
   }
 
   // Of the whole graph, from its regions; 0 before every region was measured.
-  int64_t estimate_ns() const {
+  int64_t estimate_ns() const { return static_cast<int64_t>(estimate()); }
+  double estimate() const {
     double sum = 0;
     for (size_t r = 0; r < searches_.size(); ++r) {
       if (cut_.executions[r] == 0) continue;
       if (!searches_[r]->has_measurement()) return 0;
       sum += searches_[r]->best_ns() * static_cast<double>(cut_.executions[r]);
     }
-    return static_cast<int64_t>(sum);
+    return sum;
   }
 
   SearchOptions options_;
@@ -389,6 +429,9 @@ class Search final : public JobSearch {
   uint64_t applied_ = 0;
   int64_t completed_ = 0;
   double baseline_error_ = -1;
+  double reached_ns_ = 0;  // the best estimate so far, but for steps below kGainMin
+  int64_t in_vain_ = 0;    // results since
+  std::deque<double> gains_;
   std::vector<Program> finalists_;
   size_t next_finalist_ = 0;
   bool finalists_chosen_ = false;
@@ -403,6 +446,10 @@ common::Result<std::unique_ptr<JobSearch>> JobSearch::create(
     const common::Graph& graph, const SearchOptions& options,
     const MeasurementSource* measurements) {
   LFARM_RETURN_IF_ERROR(common::verify(graph));
+  if (!common::is_policy(options.policy)) {
+    return common::invalid_input(
+        common::cat("no numerics policy is called '", options.policy, "'; strict and relaxed are"));
+  }
   return std::unique_ptr<JobSearch>(std::make_unique<Search>(graph, options, measurements));
 }
 

@@ -2,13 +2,15 @@
 //
 // A pure machine: it proposes candidates and learns from results, and touches neither sockets nor
 // clocks nor files. The same graph, options and results give the same proposals, in whatever order
-// the results arrive: a proposal depends only on results of candidates at least kLag before it.
+// the results arrive: a proposal depends only on results of candidates at least `in_flight` before
+// it.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/result.h"
@@ -33,6 +35,13 @@ struct SearchOptions {
   common::Target target;
   std::string policy{common::kDefaultPolicy};
   SearchStrategy strategy = SearchStrategy::kModel;
+  // So many candidates are under way at most, and each proposal sees the results of exactly those
+  // before them: enough to keep workers busy, and what makes the sequence independent of the order
+  // in which results arrive.
+  int64_t in_flight = 12;
+  // Ends early once another hundred candidates are, with 95 % confidence, worth less than this
+  // share of the time; 0: never.
+  double stop_gain = 0;
   // What earlier searches on the target learned; may be null.
   std::shared_ptr<const EffectTable> priors;
 };
@@ -52,6 +61,9 @@ struct CandidateTask {
   // All but `graph`, the digest of the encoded graph, which whoever encodes it fills in.
   common::TaskPayload payload;
   double predicted_ns = 0;  // from kernels measured so far and predictions for the others
+  int region = -1;          // that the program computes; -1: the whole graph
+  std::string_view
+      origin;  // how the program was found: "plain", "seed", "crossover", ...; a literal
 };
 
 // Measurements of earlier searches, by kernel fingerprint.
@@ -89,7 +101,7 @@ struct SearchOutcome {
 class JobSearch {
  public:
   // Rolls, cuts into regions, saturates. `measurements` may be null and must outlive the search.
-  // kInvalidInput when the graph does not verify.
+  // kInvalidInput when the graph does not verify or the policy is none.
   static common::Result<std::unique_ptr<JobSearch>> create(const common::Graph& graph,
                                                            const SearchOptions& options,
                                                            const MeasurementSource* measurements);

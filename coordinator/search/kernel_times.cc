@@ -24,7 +24,7 @@ KernelId KernelTimes::intern(const common::Kernel& kernel, const common::Digest&
   auto [it, is_new] = ids_.emplace(std::pair{kernel.form, body}, entries_.size());
   if (is_new) {
     Entry entry;
-    entry.traits = traits_of(kernel, body, call_symbols(call, sizes_));
+    entry.traits = traits_of(kernel, body, call_symbols(call, sizes_), device_terms(target_));
     entry.body = body;
     entries_.push_back(std::move(entry));
   }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "common/base/hash64.h"
+#include "common/ir/attention_form.h"
 
 namespace coordinator {
 namespace {
@@ -115,18 +116,44 @@ void tile_features(const KernelTraits& t, ScheduleCode code, Features& features)
   features.add({12, digit(kKc), digit(kNr)});
 }
 
+enum AttentionParameter : size_t { kKeys, kOnline, kRows };
+
+// m rows of a batch element, k keys, n columns.
+void note_attention(const common::Graph& body, const std::vector<int64_t>& symbols,
+                    KernelTraits& traits) {
+  auto form = common::attention_form(body);
+  if (!form) return;
+  traits.m = extent(form->size(form->rows), symbols);
+  traits.n = extent(form->size(form->columns), symbols);
+  traits.k = extent(form->label_size[static_cast<size_t>(form->key)], symbols);
+}
+
+void attention_features(const KernelTraits& t, ScheduleCode code, Features& features) {
+  auto digit = [&](size_t k) { return schedule_digit(t.form, code, k); };
+  uint64_t rows = size_class(t.m, 2), keys = size_class(t.k, 2);
+  features.add({1, rows});
+  features.add({2, keys});
+  features.add({3, rows, keys});
+  for (size_t k : {kKeys, kOnline, kRows}) features.add({4, k, digit(k)});
+  features.add({5, keys, digit(kKeys)});
+  features.add({6, rows, digit(kRows)});
+  features.add({7, keys, digit(kOnline)});
+  features.add({8, digit(kKeys), digit(kRows)});
+}
+
 }  // namespace
 
 bool is_general(Feature feature) { return (feature & kOwn) == 0; }
 
 KernelTraits traits_of(const common::Kernel& kernel, const common::Digest& body,
-                       const std::vector<int64_t>& symbols) {
+                       const std::vector<int64_t>& symbols, const DeviceTerms& terms) {
   KernelTraits traits;
   traits.form = kernel.form;
   traits.body = body.prefix64();
   traits.profile = profile_kernel(kernel, symbols);
   common::Kernel plain{kernel.form, {}, kernel.body};
-  traits.predicted_ns = predict_ns(plain, symbols);
+  traits.predicted_ns = predict_ns(plain, symbols, terms);
+  traits.multiply_ns = traits.profile.contraction_ops * terms.tile_multiply_ns;
   const common::Graph& graph = kernel.body;
   const common::Shape& shape = graph.node(graph.outputs[0].node).shape;
   if (!shape.empty()) traits.row = extent(shape.back(), symbols);
@@ -152,6 +179,7 @@ KernelTraits traits_of(const common::Kernel& kernel, const common::Digest& body,
         ++traits.operations;
     }
   }
+  if (kernel.form == Template::kAttention) note_attention(graph, symbols, traits);
   return traits;
 }
 
@@ -164,7 +192,9 @@ double predict_ns(const KernelTraits& traits, ScheduleCode code) {
     auto step = static_cast<double>(choices[parameter].values[digit]);
     return std::ceil(size / step) * step / size;
   };
-  return traits.predicted_ns * waste(kMr, traits.m) * waste(kNr, traits.n);
+  // Only multiplications are wasted; launching and packing are not.
+  return traits.predicted_ns +
+         traits.multiply_ns * (waste(kMr, traits.m) * waste(kNr, traits.n) - 1);
 }
 
 std::vector<Feature> features_of(const KernelTraits& traits, ScheduleCode code) {
@@ -174,6 +204,7 @@ std::vector<Feature> features_of(const KernelTraits& traits, ScheduleCode code) 
   features.add({21, size_class(traits.predicted_ns, 3)});
   if (traits.form == Template::kLoops) loops_features(traits, code, features);
   if (traits.form == Template::kTile) tile_features(traits, code, features);
+  if (traits.form == Template::kAttention) attention_features(traits, code, features);
   if (traits.form == Template::kGemm) {
     features.add({1, size_class(traits.m * traits.n * traits.k, 3)});
     features.add({2, size_class(traits.m, 2)});

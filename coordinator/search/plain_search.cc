@@ -21,6 +21,7 @@ PlainSearch::PlainSearch(RegionSpace& space, KernelTimes& times, uint64_t seed, 
   if (!evolves_) return;
   for (Genome& genome : lowering_seeds(space_)) seeds_.push_back(std::move(genome));
   for (Genome& genome : packing_seeds(space_)) seeds_.push_back(std::move(genome));
+  for (Genome& genome : joint_seeds(space_)) seeds_.push_back(std::move(genome));
   Genome stored;
   for (const Site& site : space_.decode({}).sites) {
     if (site.name.kind == GeneKind::kStore) stored.set(site.name, 1);
@@ -30,7 +31,8 @@ PlainSearch::PlainSearch(RegionSpace& space, KernelTimes& times, uint64_t seed, 
 
 RegionCandidate PlainSearch::decode(const Genome& genome) const {
   auto program = std::make_shared<const common::Program>(space_.decode(genome).program);
-  return {genome, program, common::program_fingerprint(*program), 0, {}, {}};
+  std::string_view origin = evolves_ ? "genetic" : "random";
+  return {genome, program, common::program_fingerprint(*program), 0, origin, {}, {}};
 }
 
 const PlainSearch::Individual& PlainSearch::tournament() {

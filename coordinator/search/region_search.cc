@@ -4,6 +4,7 @@
 #include <map>
 
 #include "coordinator/search/guided_search.h"
+#include "coordinator/search/joint_kernels.h"
 #include "coordinator/search/plain_search.h"
 
 namespace coordinator {
@@ -21,18 +22,25 @@ std::vector<Genome> lowering_seeds(RegionSpace& space) {
   const HeadTable& heads = *space.saturated().heads;
   std::vector<Site> sites = space.structure({})->sites;
   std::vector<Genome> seeds;
-  for (Lowering lowering : {Lowering::kGemm, Lowering::kTile}) {
+  // The last finds attention between tiles, where a library's rounding is refused.
+  const std::vector<std::vector<Lowering>> wishes = {{Lowering::kGemm},
+                                                     {Lowering::kTile},
+                                                     {Lowering::kAttention},
+                                                     {Lowering::kTile, Lowering::kAttention}};
+  for (const std::vector<Lowering>& wish : wishes) {
     Genome genome;
-    for (const Site& site : sites) {
-      if (site.name.kind != GeneKind::kChoice) continue;
-      // The same operands, if they can be lowered so.
-      auto same = graph.children(static_cast<NodeId>(site.current));
-      for (int64_t value : site.values) {
-        auto node = static_cast<NodeId>(value);
-        if (heads.lowering(graph.head(node)) != lowering) continue;
-        genome.set(site.name, value);
-        auto children = graph.children(node);
-        if (std::equal(children.begin(), children.end(), same.begin(), same.end())) break;
+    for (Lowering lowering : wish) {
+      for (const Site& site : sites) {
+        if (site.name.kind != GeneKind::kChoice) continue;
+        // The same operands, if they can be lowered so.
+        auto same = graph.children(static_cast<NodeId>(site.current));
+        for (int64_t value : site.values) {
+          auto node = static_cast<NodeId>(value);
+          if (heads.lowering(graph.head(node)) != lowering) continue;
+          genome.set(site.name, value);
+          auto children = graph.children(node);
+          if (std::equal(children.begin(), children.end(), same.begin(), same.end())) break;
+        }
       }
     }
     if (genome.size() != 0) seeds.push_back(std::move(genome));
@@ -103,6 +111,20 @@ void set_choice(const RegionSpace& space, const std::vector<Site>& sites, const 
       break;
     }
   }
+}
+
+std::vector<Genome> joint_seeds(RegionSpace& space) {
+  std::vector<Genome> seeds;
+  for (int64_t wish : {kStoreWithUser, kStoreWithSibling}) {
+    Genome genome;
+    for (const Site& site : space.structure({})->sites) {
+      bool is_stored = site.name.kind == GeneKind::kStore && site.current != kStoreInPlace;
+      bool may = std::find(site.values.begin(), site.values.end(), wish) != site.values.end();
+      if (is_stored && may) genome.set(site.name, wish);
+    }
+    if (genome.size() != 0) seeds.push_back(std::move(genome));
+  }
+  return seeds;
 }
 
 }  // namespace coordinator

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,7 @@ struct RegionCandidate {
   std::shared_ptr<const common::Program> program;
   common::Digest fingerprint;
   double predicted_ns = 0;
+  std::string_view origin;  // how it was bred; a literal
   // The kernels in the program's order, and those among them that were never tried before.
   std::vector<std::pair<KernelId, ScheduleCode>> kernels;
   std::vector<size_t> untried;
@@ -55,6 +57,9 @@ class RegionSearch {
 // Genes for which every contraction that can be is lowered one way, for all ways there are: what
 // searches begin with beside the default.
 std::vector<Genome> lowering_seeds(RegionSpace& space);
+// Genes for which every value that the default stores is written along with what another kernel
+// computes, where one can: by users' kernels, and by siblings'.
+std::vector<Genome> joint_seeds(RegionSpace& space);
 
 // Genes for which contractions of one operand are slices of one contraction, wherever they can be:
 // alone each slice would cost as much as all.

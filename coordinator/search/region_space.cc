@@ -4,7 +4,10 @@
 #include <limits>
 #include <map>
 
+#include "common/base/cat.h"
+#include "common/plan/plan.h"
 #include "coordinator/search/cost_model.h"
+#include "coordinator/search/joint_kernels.h"
 
 namespace coordinator {
 namespace {
@@ -13,14 +16,15 @@ using common::Node;
 using common::Op;
 
 constexpr uint64_t kMaxNodes = 200'000;
-constexpr double kMaxSeconds = 20;
 constexpr double kAtLoad = 0.002;     // no work in a run, but not better than no work at all
 constexpr size_t kRecentMax = 1'024;  // structures of a few kilobytes
 constexpr size_t kKernelsMax = 8'192;
+constexpr double kReadWeight = 0.001;  // of an element, where sharing it is the question
 
 double weight_of(const Node& node, Lowering lowering) {
   switch (node.op) {
     case Op::kContract:
+      if (lowering == Lowering::kAttention) return 0.02;
       return lowering == Lowering::kGemm ? 0.025 : 0.035;
     case Op::kSoftmax:
       return 1.6;
@@ -37,12 +41,17 @@ double weight_of(const Node& node, Lowering lowering) {
 
 }  // namespace
 
-RegionSpace::RegionSpace(const common::Graph& region, const common::Clock& clock)
+Numerics numerics_of(std::string_view policy) {
+  return policy == common::kRelaxedPolicy ? Numerics::kRelaxed : Numerics::kStrict;
+}
+
+RegionSpace::RegionSpace(const common::Graph& region, const common::Clock& clock, Numerics numerics)
     : region_(region), sizes_(representative_sizes(region.symbols)) {
   RunLimits limits;
   limits.nodes = kMaxNodes;
-  limits.seconds = kMaxSeconds;
-  saturated_ = saturate(region_, limits, clock);
+  // A slow machine must not see another e-graph than a fast one: nodes and memory are the bounds.
+  limits.seconds = std::numeric_limits<double>::infinity();
+  saturated_ = saturate(region_, limits, clock, numerics);
   best_ = best_nodes(*saturated_.graph, [this](NodeId node) { return node_cost(node); });
   decoder_ = std::make_unique<Decoder>(*saturated_.graph, best_);
   Selected all = select_all(region_);
@@ -83,7 +92,12 @@ double RegionSpace::node_cost(NodeId id) const {
       }
     }
   }
-  return 1 + work * weight_of(node, lowering);
+  double cost = 1 + work * weight_of(node, lowering);
+  // Heads that share keys and values read them once where they are one group.
+  if (lowering == Lowering::kAttention) {
+    cost += kReadWeight * (elements(child_shape(0)) + elements(child_shape(1)));
+  }
+  return cost;
 }
 
 Selected RegionSpace::select(const Genome& genome, std::vector<Site>& sites) {
@@ -165,56 +179,67 @@ std::shared_ptr<const Structure> RegionSpace::structure(const Genome& genome) {
   auto result = std::make_shared<Structure>();
   Selected selected = select(genome, result->sites);
   Stores stores = default_stores(selected);
+  std::vector<std::vector<int64_t>> values = store_values(selected);
+  std::vector<int64_t> wishes(stores.begin(), stores.end());
   for (size_t i = 0; i < stores.size(); ++i) {
     if (!is_computed(selected.graph.nodes[i])) continue;
     GeneName name{GeneKind::kStore, selected.gene[i], 0};
-    if (auto gene = genome.get(name)) stores[i] = *gene != 0;
+    if (auto gene = genome.get(name)) wishes[i] = *gene;
+    stores[i] = wishes[i] != kStoreInPlace;
     Head head = saturated_.graph->head(selected.choice[i]);
-    result->sites.push_back({name, stores[i] != 0, {0, 1}, head});
+    result->sites.push_back({name, wishes[i], std::move(values[i]), head});
   }
   repair_stores(selected, stores);
   if (kernels_.size() >= kKernelsMax) kernels_.clear();
-  result->fused = fuse(selected, stores, kernels_);
+  result->fused = fuse(selected, stores, kernels_, wishes);
   result->fingerprint = structure_digest(result->fused);
   if (recent_.size() >= kRecentMax) recent_.clear();
   recent_[genome.structure_hash()] = result;
   return result;
 }
 
-common::Program RegionSpace::program(const Structure& structure,
-                                     const std::vector<ScheduleCode>& codes) {
+common::Result<common::Program> RegionSpace::program(const Structure& structure,
+                                                     const std::vector<ScheduleCode>& codes) {
   common::Program program = whole_program(structure.fused);
   for (size_t k = 0; k < codes.size(); ++k) {
     program.kernels[k].schedule = schedule_of(program.kernels[k].form, codes[k]);
   }
   common::Status status = common::verify(program);
-  LFARM_CHECK(status.ok(), "a genome decoded to an invalid program: " +
-                               (status.ok() ? "" : status.error().message));
-  return program;
+  if (status.ok()) return program;
+  return common::internal_error(
+      common::cat("a genome decoded to an invalid program: ", status.error().message));
 }
 
-Decoded RegionSpace::decode(const Genome& genome) {
-  std::shared_ptr<const Structure> structure = this->structure(genome);
+std::vector<ScheduleCode> RegionSpace::schedules(const Structure& structure, const Genome& genome,
+                                                 std::vector<Site>* sites) {
   std::vector<ScheduleCode> codes;
-  std::vector<Site> sites = structure->sites;
-  for (size_t k = 0; k < structure->fused.kernels.size(); ++k) {
-    common::Template form = structure->fused.kernels[k]->kernel.form;
+  for (size_t k = 0; k < structure.fused.kernels.size(); ++k) {
+    common::Template form = structure.fused.kernels[k]->kernel.form;
     const auto& choices = common::schedule_parameters(form);
     ScheduleCode code = 0;
     for (size_t p = 0; p < choices.size(); ++p) {
       const auto& values = choices[p].values;
-      Site site{parameter_gene(structure->fused.genes[k], form, p), values[0], values, 0};
+      Site site{parameter_gene(structure.fused.genes[k], form, p), values[0], values, 0};
       auto gene = genome.get(site.name);
       auto value = gene ? std::find(values.begin(), values.end(), *gene) : values.end();
       if (value != values.end()) {
         site.current = *value;
         code = with_digit(form, code, p, static_cast<size_t>(value - values.begin()));
       }
-      sites.push_back(std::move(site));
+      if (sites != nullptr) sites->push_back(std::move(site));
     }
     codes.push_back(code);
   }
-  return {program(*structure, codes), std::move(sites)};
+  return codes;
+}
+
+Decoded RegionSpace::decode(const Genome& genome) {
+  std::shared_ptr<const Structure> structure = this->structure(genome);
+  std::vector<Site> sites = structure->sites;
+  std::vector<ScheduleCode> codes = schedules(*structure, genome, &sites);
+  auto made = program(*structure, codes);
+  LFARM_CHECK(made.ok(), made.ok() ? "" : made.error().message);
+  return {*std::move(made), std::move(sites)};
 }
 
 }  // namespace coordinator

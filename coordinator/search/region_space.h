@@ -2,10 +2,12 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/base/result.h"
 #include "coordinator/egraph/extraction.h"
 #include "coordinator/rules/saturate.h"
 #include "coordinator/search/fusion.h"
@@ -37,19 +39,28 @@ struct Decoded {
 // The gene that holds parameter `index` of the template's, for the kernel rooted at the class.
 GeneName parameter_gene(ClassId root, common::Template form, size_t index);
 
+// Which rules a numerics policy admits.
+Numerics numerics_of(std::string_view policy);
+
 // Not thread-safe.
 class RegionSpace {
  public:
-  RegionSpace(const common::Graph& region, const common::Clock& clock);
+  RegionSpace(const common::Graph& region, const common::Clock& clock,
+              Numerics numerics = Numerics::kStrict);
 
   // Any genome gives a verified, acyclic program: genes that do not fit are ignored or repaired.
   // Costs what the chosen graph holds, not what the e-graph holds.
   Decoded decode(const Genome& genome);
   // The same without schedules. Recently decoded structures and kernels are remembered.
   std::shared_ptr<const Structure> structure(const Genome& genome);
-  // One code per kernel of the structure. The program is verified.
-  static common::Program program(const Structure& structure,
-                                 const std::vector<ScheduleCode>& codes);
+  // One code per kernel of the structure. kInternal when the program does not verify: a bug, but
+  // one that costs a search this candidate only.
+  static common::Result<common::Program> program(const Structure& structure,
+                                                 const std::vector<ScheduleCode>& codes);
+  // The codes that a genome gives the structure's kernels; values no template has are ignored.
+  // Parameters are added to the sites when there are any to add to.
+  static std::vector<ScheduleCode> schedules(const Structure& structure, const Genome& genome,
+                                             std::vector<Site>* sites = nullptr);
   // The region as the model says it, one kernel per operation.
   const common::Program& plain() const { return plain_; }
   const common::Graph& graph() const { return region_; }

@@ -12,24 +12,6 @@ using common::cat;
 
 namespace {
 
-farm::Outcome to_farm(common::TaskOutcome outcome) {
-  switch (outcome) {
-    case common::TaskOutcome::kOk:
-      return farm::Outcome::kOk;
-    case common::TaskOutcome::kCompileError:
-      return farm::Outcome::kCompileError;
-    case common::TaskOutcome::kWrong:
-      return farm::Outcome::kWrong;
-    case common::TaskOutcome::kCrash:
-      return farm::Outcome::kCrash;
-    case common::TaskOutcome::kHang:
-      return farm::Outcome::kHang;
-    case common::TaskOutcome::kInfra:
-      return farm::Outcome::kInfra;
-  }
-  return farm::Outcome::kInfra;
-}
-
 CandidateResult without_worker(common::TaskOutcome outcome, std::string message) {
   CandidateResult result;
   result.outcome = outcome;
@@ -59,7 +41,7 @@ void Dispatcher::feed(farm::Event event) {
 void Dispatcher::report(farm::WorkerId worker, const common::TaskLease& lease,
                         CandidateResult result) {
   farm::Handle handle = ++handles_made_;
-  farm::Outcome outcome = to_farm(result.outcome);
+  common::TaskOutcome outcome = result.outcome;
   results_.emplace(handle, std::move(result));
   feed(farm::TaskResult{worker, lease.task_id, lease.epoch, outcome, handle});
 }

@@ -6,6 +6,7 @@
 #include "common/base/cat.h"
 #include "common/base/log.h"
 #include "common/wire/ir_codec.h"
+#include "coordinator/service/finish.h"
 #include "coordinator/service/lessons.h"
 
 namespace coordinator::service {
@@ -91,7 +92,15 @@ void Job::resume(JournalledJob journal) {
   graph_ = env_.blobs.hold(common::share(std::move(journal.graph)));
   if (!graph_) return interrupt(common::unavailable(kTooManyGraphs));
   known_ = std::move(journal.results);
-  next_result_ = journal.next_result;
+  // What went wrong with the farm then may go well now.
+  std::erase_if(known_, [](const auto& entry) {
+    return entry.second.outcome == common::TaskOutcome::kInfra;
+  });
+  start_ = std::move(journal.start);
+  answers_ = std::move(journal.answers);
+  finish_after_ = journal.finish_after;
+  told_to_finish_ = finish_after_.has_value();
+  next_record_ = journal.next_record;
   admitted();
 }
 
@@ -102,11 +111,13 @@ void Job::admitted() {
   for (const Subscriber& subscriber : subscribers_) send_accepted(subscriber);
 }
 
-void Job::start_search(std::unique_ptr<JobSearch> search,
-                       std::shared_ptr<const MeasurementSource> measurements) {
+void Job::start_search(std::unique_ptr<JobSearch> search, const JobStart& start,
+                       std::shared_ptr<JobMeasurements> measurements) {
   graph_.reset();
+  if (!start_) note_down(journal_start(env_.store, request_.id, next_record_++, start));
+  SearchSteps::Known known{std::move(known_), finish_after_};
   search_ =
-      std::make_shared<SearchSteps>(std::move(search), std::move(measurements), std::move(known_));
+      std::make_shared<SearchSteps>(std::move(search), std::move(measurements), std::move(known));
   status_ = search_->status();
   phase_ = Phase::kSearching;
   stages_.end(env_.clock.now_ns());
@@ -140,6 +151,12 @@ void Job::step_done(common::Result<StepResult> step) {
   if (phase_ != Phase::kSearching) return;
   if (!step.ok()) return fail(step.error());
   status_ = step->status;
+  if (!step->answers.empty()) {
+    note_down(journal_answers(env_.store, request_.id, next_record_++, step->answers));
+  }
+  if (step->finished_after) {
+    note_down(journal_finish(env_.store, request_.id, next_record_++, *step->finished_after));
+  }
   // Results that came during the step wake the search up again, see learn().
   bool came_short = step->candidates.size() < static_cast<size_t>(step->asked);
   is_waiting_ = came_short && next_step_.results.empty() && !next_step_.finish_now;
@@ -196,15 +213,15 @@ void Job::learn(uint64_t candidate, const CandidateResult& result) {
     if (is_ok) finalists_.push_back({std::move(finalist->second), result.report.objects});
     finalists_sent_.erase(finalist);
   }
-  if (result.outcome != common::TaskOutcome::kInfra) {
-    Status status = journal_result(env_.store, request_.id, next_result_++, sent.key, result);
-    if (!status.ok()) {
-      common::log_warning(
-          cat("job ", request_.id, ": a result is not in the journal: ", status.error().message));
-    }
-  }
+  note_down(journal_result(env_.store, request_.id, next_record_++, sent.key, result));
   next_step_.results.emplace_back(candidate, result);
   is_waiting_ = false;
+}
+
+void Job::note_down(const Status& written) const {
+  if (written.ok()) return;
+  common::log_warning(
+      cat("job ", request_.id, ": the journal is incomplete: ", written.error().message));
 }
 
 void Job::keep_measurements(const std::vector<Digest>& kernels, const common::TaskReport& report) {
@@ -292,40 +309,27 @@ void Job::rerun_done(const CandidateResult& result) {
         common::unavailable(cat("the plan's objects are lost, and making them again ended ",
                                 common::outcome_name(result.outcome), ": ", result.message)));
   }
-  Status status = adopt(result.report);
+  Status status = adopt(plan_, result.report);
   if (!status.ok()) return fail(status.error());
+  end_.rerun = result.report;
   holder_ = result.worker;
   fetch_objects();
-}
-
-// Compilers need not give the same bytes twice: the plan takes what the second run made.
-Status Job::adopt(const common::TaskReport& report) {
-  common::Plan plan = plan_;
-  for (common::PlanKernel& kernel : plan.kernels) {
-    auto made = std::find_if(
-        report.kernels.begin(), report.kernels.end(),
-        [&](const common::PlanKernel& other) { return other.fingerprint == kernel.fingerprint; });
-    if (made == report.kernels.end()) {
-      return common::internal_error("the finalist's second run lacks a kernel of the plan");
-    }
-    common::PlanKernel times = kernel;
-    kernel = *made;
-    kernel.predicted_ns = times.predicted_ns;
-    kernel.measured_ns = times.measured_ns;
-  }
-  plan.objects = report.objects;
-  LFARM_RETURN_IF_ERROR(common::verify(plan));
-  plan_ = std::move(plan);
-  return {};
 }
 
 void Job::store_plan() {
   phase_ = Phase::kStoring;
   stages_.enter("store", env_.clock.now_ns());
-  plan_.provenance.farm = env_.options.name;
-  plan_.provenance.created_ns = common::wall_clock_ns();
-  env_.steps.start([self = std::weak_ptr<Job*>(self_), plan = plan_, &plans = env_.plans] {
-    Status status = plans.keep(plan);
+  end_.farm = env_.options.name;
+  end_.created_ns = common::wall_clock_ns();
+  plan_.provenance.farm = end_.farm;
+  plan_.provenance.created_ns = end_.created_ns;
+  end_.plan = plan_digest(plan_);
+  int64_t search_ms = elapsed_ms(env_.clock.now_ns());
+  env_.steps.start([self = std::weak_ptr<Job*>(self_), plan = plan_, &plans = env_.plans,
+                    &store = env_.store, id = request_.id, end = end_, search_ms,
+                    kept = env_.options.closed_journals_max] {
+    Status status = plans.keep(plan, search_ms);
+    if (status.ok()) status = journal_end(store, id, end, kept);
     return [self, status] {
       if (auto job = self.lock()) (*job)->stored(status);
     };
@@ -335,7 +339,7 @@ void Job::store_plan() {
 void Job::stored(const Status& status) {
   if (phase_ != Phase::kStoring) return;
   if (!status.ok()) return fail(status.error());
-  auto found = env_.plans.find(request_.key.digest());
+  auto found = env_.plans.find(request_.key.digest(), cache::Lookup::kInspect);
   if (!found.ok()) return fail(found.error());
   if (!found->has_value()) {
     return fail(common::unavailable("the plan was removed as soon as it was kept; submit again"));
@@ -357,8 +361,6 @@ void Job::stored(const Status& status) {
                        message.best_ns, " ns, baseline ", message.baseline_ns, " ns, ",
                        message.elapsed_ms, " ms"));
   phase_ = Phase::kEnded;
-  Status removed = remove_journal(env_.store, request_.id);
-  if (!removed.ok()) common::log_warning(removed.error().message);
 }
 
 // ---- Ends, deadlines and progress --------------------------------------------------------------

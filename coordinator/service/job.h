@@ -66,8 +66,11 @@ class Job {
   common::SharedBytes graph() const;
   void set_phase(Phase phase) { phase_ = phase; }
   void admitted();
-  void start_search(std::unique_ptr<JobSearch> search,
-                    std::shared_ptr<const MeasurementSource> measurements);
+  // What the search began with, when it is journalled already.
+  const std::optional<JobStart>& journalled_start() const { return start_; }
+  const KernelAnswers& journalled_answers() const { return answers_; }
+  void start_search(std::unique_ptr<JobSearch> search, const JobStart& start,
+                    std::shared_ptr<JobMeasurements> measurements);
 
   // Takes the search a step further while there is room for candidates or something to learn.
   void drive();
@@ -101,13 +104,13 @@ class Job {
   void step_done(common::Result<StepResult> step);
   void send(ReadyCandidate candidate);
   void learn(uint64_t candidate, const CandidateResult& result);
+  void note_down(const common::Status& written) const;
   void keep_measurements(const std::vector<common::Digest>& kernels,
                          const common::TaskReport& report);
   void finish_search(common::Result<SearchOutcome> outcome);
   void fetch_objects();
   void objects_lost(const std::string& why);
   void rerun_done(const CandidateResult& result);
-  common::Status adopt(const common::TaskReport& report);
   void store_plan();
   void stored(const common::Status& status);
   void send_accepted(const Subscriber& subscriber);
@@ -139,10 +142,15 @@ class Job {
   std::unordered_map<uint64_t, TaskSpec> finalists_sent_;
   std::vector<Finalist> finalists_;
   std::map<common::Digest, HeldBlob> graph_blobs_;  // of candidates
-  KnownResults known_;                              // of an earlier coordinator
-  uint64_t next_result_ = 0;
+  // Of an earlier coordinator.
+  KnownResults known_;
+  std::optional<JobStart> start_;
+  KernelAnswers answers_;
+  std::optional<int64_t> finish_after_;
+  uint64_t next_record_ = 0;
 
   common::Plan plan_;
+  JobEnd end_;
   std::string holder_;  // the worker that has the objects
   std::set<common::Digest> missing_;
   std::optional<uint64_t> rerun_tag_;  // of the finalist that runs again

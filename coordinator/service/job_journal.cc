@@ -1,11 +1,15 @@
 #include "coordinator/service/job_journal.h"
 
+#include <algorithm>
 #include <array>
+#include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "cache/store/records.h"
 #include "common/base/cat.h"
 #include "common/wire/codec.h"
 #include "common/wire/ir_codec.h"
+#include "coordinator/service/lessons.h"
 
 namespace coordinator::service {
 
@@ -17,13 +21,29 @@ using Json = nlohmann::json;
 
 namespace {
 
-// Sequence numbers: the request, the graph, then the results.
+// Sequence numbers: the request, the graph, then what happened, as it happened.
 constexpr uint64_t kRequest = 0;
 constexpr uint64_t kGraph = 1;
-constexpr uint64_t kFirstResult = 2;
-constexpr int kVersion = 1;
+constexpr uint64_t kFirstRecord = 2;
+constexpr int kVersion = 2;
+// What a record begins with; a result's begins with its task's kind, a digit.
+constexpr char kStartTag = 'S';
+constexpr char kAnswersTag = 'A';
+constexpr char kFinishTag = 'F';
 
-std::string journal_name(farm::JobId job) { return cat("job-", job); }
+constexpr std::string_view kOpenPrefix = "job-";
+// The end lies apart, so that a restart skips closed journals without reading them.
+constexpr std::string_view kEndPrefix = "end-";
+constexpr uint64_t kEnd = 0;
+constexpr uint64_t kRerun = 1;
+
+std::string journal_name(farm::JobId job) { return cat(kOpenPrefix, job); }
+std::string end_name(farm::JobId job) { return cat(kEndPrefix, job); }
+
+Status append(cache::Store& store, const std::string& name, uint64_t sequence, std::string bytes) {
+  std::array<cache::JobRecord, 1> records{cache::JobRecord{sequence, std::move(bytes)}};
+  return store.append_job(name, records, false);
+}
 
 std::string encode_request(const JobRequest& request) {
   return Json{{"version", kVersion},
@@ -37,7 +57,8 @@ std::string encode_request(const JobRequest& request) {
               {"budget_candidates", request.budget_candidates},
               {"budget_ms", request.budget_ms},
               {"seed", request.seed},
-              {"max_wait_ms", request.max_wait_ms}}
+              {"max_wait_ms", request.max_wait_ms},
+              {"in_flight", request.in_flight}}
       .dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
@@ -64,6 +85,7 @@ Result<JobRequest> decode_request(const std::string& text) {
     request.budget_ms = record.at("budget_ms");
     request.seed = record.at("seed");
     request.max_wait_ms = record.at("max_wait_ms");
+    request.in_flight = record.at("in_flight");
     return request;
   } catch (const Json::exception& exception) {
     return common::corrupt(cat("its journal is damaged: ", exception.what()));
@@ -108,6 +130,55 @@ Result<std::pair<ResultKey, CandidateResult>> decode_result(const std::string& r
                         std::move(result));
 }
 
+Result<JobStart> decode_start(std::string_view bytes) {
+  cache::FieldReader reader(bytes);
+  JobStart start;
+  start.wall_ns = static_cast<int64_t>(reader.u64());
+  start.in_flight = static_cast<int64_t>(reader.u64());
+  uint64_t effects = reader.u64();
+  if (!reader.ok()) return common::corrupt("a search's start is damaged");
+  start.priors = decode_effects(reader.rest());
+  if (start.priors.size() != effects) return common::corrupt("a search's lessons are damaged");
+  return start;
+}
+
+Status decode_answers(std::string_view bytes, KernelAnswers& answers) {
+  cache::FieldReader reader(bytes);
+  while (reader.ok() && !reader.done()) {
+    common::Digest kernel = reader.digest();
+    auto ns = static_cast<int64_t>(reader.u64());
+    if (reader.ok()) answers[kernel] = ns;
+  }
+  return reader.ok() ? Status() : common::corrupt("known kernels are damaged");
+}
+
+// One of the records after the graph.
+Status take(const std::string& record, JournalledJob& job) {
+  if (record.empty()) return common::corrupt("a record is empty");
+  std::string_view rest = std::string_view(record).substr(1);
+  if (record[0] == kStartTag) {
+    LFARM_ASSIGN_OR_RETURN(job.start, decode_start(rest));
+    return {};
+  }
+  if (record[0] == kAnswersTag) return decode_answers(rest, job.answers);
+  if (record[0] == kFinishTag) {
+    cache::FieldReader reader(rest);
+    job.finish_after = static_cast<int64_t>(reader.u64());
+    return reader.done() ? Status() : common::corrupt("a search's end is damaged");
+  }
+  LFARM_ASSIGN_OR_RETURN(auto result, decode_result(record));
+  job.results.insert_or_assign(result.first, std::move(result.second));
+  return {};
+}
+
+std::optional<farm::JobId> number_behind(std::string_view prefix, const std::string& name) {
+  if (name.compare(0, prefix.size(), prefix) != 0) return std::nullopt;
+  farm::JobId id = 0;
+  const char* end = name.data() + name.size();
+  auto [stop, error] = std::from_chars(name.data() + prefix.size(), end, id);
+  return error == std::errc() && stop == end ? std::optional(id) : std::nullopt;
+}
+
 }  // namespace
 
 Status journal_job(cache::Store& store, const JobRequest& request, common::ByteView graph) {
@@ -117,33 +188,112 @@ Status journal_job(cache::Store& store, const JobRequest& request, common::ByteV
   return store.append_job(journal_name(request.id), records, true);
 }
 
-Status journal_result(cache::Store& store, farm::JobId job, uint64_t n, const ResultKey& key,
-                      const CandidateResult& result) {
-  std::array<cache::JobRecord, 1> records{
-      cache::JobRecord{kFirstResult + n, encode_result(key, result)}};
-  return store.append_job(journal_name(job), records, false);
+Status journal_start(cache::Store& store, farm::JobId job, uint64_t n, const JobStart& start) {
+  std::string bytes(1, kStartTag);
+  cache::append_u64(bytes, static_cast<uint64_t>(start.wall_ns));
+  cache::append_u64(bytes, static_cast<uint64_t>(start.in_flight));
+  cache::append_u64(bytes, start.priors.size());
+  bytes += encode_effects(start.priors);
+  return append(store, journal_name(job), kFirstRecord + n, std::move(bytes));
 }
 
-Result<JournalledJob> read_journal(cache::Store& store, const std::string& name) {
-  LFARM_ASSIGN_OR_RETURN(std::vector<cache::JobRecord> records, store.read_job(name));
-  if (records.size() < kFirstResult || records[0].sequence != kRequest ||
+Status journal_result(cache::Store& store, farm::JobId job, uint64_t n, const ResultKey& key,
+                      const CandidateResult& result) {
+  return append(store, journal_name(job), kFirstRecord + n, encode_result(key, result));
+}
+
+Status journal_answers(cache::Store& store, farm::JobId job, uint64_t n,
+                       std::span<const std::pair<Digest, int64_t>> answers) {
+  std::string bytes(1, kAnswersTag);
+  for (const auto& [kernel, ns] : answers) {
+    cache::append_digest(bytes, kernel);
+    cache::append_u64(bytes, static_cast<uint64_t>(ns));
+  }
+  return append(store, journal_name(job), kFirstRecord + n, std::move(bytes));
+}
+
+Status journal_finish(cache::Store& store, farm::JobId job, uint64_t n, int64_t candidates) {
+  std::string bytes(1, kFinishTag);
+  cache::append_u64(bytes, static_cast<uint64_t>(candidates));
+  return append(store, journal_name(job), kFirstRecord + n, std::move(bytes));
+}
+
+Result<JournalledJob> read_journal(cache::Store& store, farm::JobId id) {
+  LFARM_ASSIGN_OR_RETURN(std::vector<cache::JobRecord> records, store.read_job(journal_name(id)));
+  if (records.size() < kFirstRecord || records[0].sequence != kRequest ||
       records[1].sequence != kGraph) {
     return common::corrupt("its journal lacks the request or the graph");
   }
   JournalledJob job;
   LFARM_ASSIGN_OR_RETURN(job.request, decode_request(records[0].bytes));
-  if (journal_name(job.request.id) != name) return common::corrupt("its journal has another name");
+  if (job.request.id != id) return common::corrupt("its journal has another name");
   job.graph = common::to_bytes(common::as_bytes(records[1].bytes));
-  for (size_t i = kFirstResult; i < records.size(); ++i) {
-    auto result = decode_result(records[i].bytes);
-    if (result.ok()) job.results.insert(std::move(*result));
+  for (size_t i = kFirstRecord; i < records.size(); ++i) {
+    if (!take(records[i].bytes, job).ok()) ++job.damaged;
   }
-  job.next_result = records.back().sequence + 1 - kFirstResult;
+  job.next_record = records.back().sequence + 1 - kFirstRecord;
   return job;
 }
 
 Status remove_journal(cache::Store& store, farm::JobId job) {
+  LFARM_RETURN_IF_ERROR(store.remove_job(end_name(job)));
   return store.remove_job(journal_name(job));
+}
+
+Status journal_end(cache::Store& store, farm::JobId job, const JobEnd& end, size_t kept) {
+  Json record{{"version", kVersion},
+              {"plan", end.plan.hex()},
+              {"farm", end.farm},
+              {"created_ns", end.created_ns}};
+  std::vector<cache::JobRecord> records{
+      {kEnd, record.dump(-1, ' ', true, Json::error_handler_t::replace)}};
+  if (end.rerun) {
+    common::Bytes report = common::encode_task_report(*end.rerun);
+    records.push_back({kRerun, std::string(common::as_text(report))});
+  }
+  LFARM_RETURN_IF_ERROR(store.append_job(end_name(job), records, false));
+  LFARM_ASSIGN_OR_RETURN(JournalListing all, list_journals(store));
+  for (size_t k = 0; k + kept < all.closed.size(); ++k) {
+    LFARM_RETURN_IF_ERROR(remove_journal(store, all.closed[k]));
+  }
+  return {};
+}
+
+Result<JobEnd> read_end(cache::Store& store, farm::JobId job) {
+  LFARM_ASSIGN_OR_RETURN(std::vector<cache::JobRecord> records, store.read_job(end_name(job)));
+  if (records.empty()) {
+    return common::invalid_input(cat("job ", job, " has no plan, or its journal was let go"));
+  }
+  JobEnd end;
+  try {
+    Json record = Json::parse(records[0].bytes);
+    end.plan = digest_field(record, "plan");
+    end.farm = record.at("farm");
+    end.created_ns = record.at("created_ns");
+  } catch (const Json::exception& exception) {
+    return common::corrupt(cat("the end of its journal is damaged: ", exception.what()));
+  }
+  if (records.size() > 1) {
+    LFARM_ASSIGN_OR_RETURN(end.rerun,
+                           common::decode_task_report(common::as_bytes(records[1].bytes)));
+  }
+  return end;
+}
+
+Result<JournalListing> list_journals(cache::Store& store) {
+  LFARM_ASSIGN_OR_RETURN(std::vector<std::string> names, store.open_jobs());
+  JournalListing all;
+  for (const std::string& name : names) {
+    if (auto id = number_behind(kEndPrefix, name)) all.closed.push_back(*id);
+  }
+  std::sort(all.closed.begin(), all.closed.end());
+  for (const std::string& name : names) {
+    auto id = number_behind(kOpenPrefix, name);
+    if (!id || std::binary_search(all.closed.begin(), all.closed.end(), *id)) continue;
+    all.open.push_back(*id);
+  }
+  std::sort(all.open.begin(), all.open.end());
+  return all;
 }
 
 }  // namespace coordinator::service

@@ -1,10 +1,12 @@
-// What a job leaves on disk so that a coordinator killed at any moment takes it up again: its
-// request, its graph, and every result it has learned from.
+// What a job leaves on disk so that a coordinator killed at any moment takes it up again, and so
+// that anyone can replay it later: its request, its graph, what its search knew at the start, and
+// everything it was told since.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +16,7 @@
 #include "common/wire/task.h"
 #include "coordinator/farm/types.h"
 #include "coordinator/search/job_search.h"
+#include "coordinator/service/measurements.h"
 
 namespace coordinator::service {
 
@@ -23,10 +26,26 @@ struct JobRequest {
   common::PlanKey key;
   common::Digest graph;  // of the encoded graph
   std::string tenant;
-  uint64_t budget_candidates = 0;  // 0: none of this kind
+  uint64_t budget_candidates = 0;  // 0: none of this kind, only when there is one of the other
   uint64_t budget_ms = 0;
   uint64_t seed = 0;
   uint64_t max_wait_ms = 0;
+  uint32_t in_flight = 0;  // as submitted, see common::Submit
+};
+
+// What a search began with, settled once for a job however often its coordinator restarts.
+struct JobStart {
+  int64_t wall_ns = 0;    // later measurements of others are not for this search
+  int64_t in_flight = 0;  // see SearchOptions
+  EffectTable priors;
+};
+
+// What became of a plan after its search had found it.
+struct JobEnd {
+  common::Digest plan;  // plan_digest() of the plan that was kept
+  std::string farm;
+  int64_t created_ns = 0;
+  std::optional<common::TaskReport> rerun;  // of the finalist, when its objects had been lost
 };
 
 // Results by what was asked of the worker. A search that proposes the same again learns the same
@@ -37,20 +56,41 @@ using KnownResults = std::map<ResultKey, CandidateResult>;
 struct JournalledJob {
   JobRequest request;
   common::Bytes graph;
+  std::optional<JobStart> start;
   KnownResults results;
-  uint64_t next_result = 0;  // the number that the next result's record takes
+  KernelAnswers answers;
+  std::optional<int64_t> finish_after;  // candidates after which the search was told to end
+  uint64_t next_record = 0;             // the number that the next record takes
+  uint64_t damaged = 0;                 // records that could not be read
 };
 
 // Returns once the job is on the disk. May be called from any thread.
 common::Status journal_job(cache::Store& store, const JobRequest& request, common::ByteView graph);
 
-// The record for the job's n-th result (n from 0); reaches the disk with the next durable write.
+// Record `n` of the job (n from 0, each number once); reaches the disk with the next durable write.
+// Of several results under one key the last one counts.
+common::Status journal_start(cache::Store& store, farm::JobId job, uint64_t n,
+                             const JobStart& start);
 common::Status journal_result(cache::Store& store, farm::JobId job, uint64_t n,
                               const ResultKey& key, const CandidateResult& result);
+common::Status journal_answers(cache::Store& store, farm::JobId job, uint64_t n,
+                               std::span<const std::pair<common::Digest, int64_t>> answers);
+common::Status journal_finish(cache::Store& store, farm::JobId job, uint64_t n, int64_t candidates);
 
-// The job as journalled, without damaged results. kCorrupt when its request or graph is damaged.
-common::Result<JournalledJob> read_journal(cache::Store& store, const std::string& name);
-
+// The job as journalled, without damaged records. kCorrupt when its request or graph is damaged.
+common::Result<JournalledJob> read_journal(cache::Store& store, farm::JobId job);
 common::Status remove_journal(cache::Store& store, farm::JobId job);
+
+// Closes the journal and leaves it for replays; of closed journals the `kept` latest stay.
+common::Status journal_end(cache::Store& store, farm::JobId job, const JobEnd& end, size_t kept);
+// kInvalidInput when the journal is not closed.
+common::Result<JobEnd> read_end(cache::Store& store, farm::JobId job);
+
+// Jobs with journals, in the order of their numbers.
+struct JournalListing {
+  std::vector<farm::JobId> open;
+  std::vector<farm::JobId> closed;
+};
+common::Result<JournalListing> list_journals(cache::Store& store);
 
 }  // namespace coordinator::service

@@ -10,7 +10,7 @@
 #include "common/ir/graph_hash.h"
 #include "common/wire/ir_codec.h"
 #include "coordinator/service/lessons.h"
-#include "coordinator/service/measurements.h"
+#include "coordinator/service/search_steps.h"
 
 namespace coordinator::service {
 
@@ -25,8 +25,6 @@ namespace {
 constexpr std::string_view kLastJobName = "coordinator/last-job";
 constexpr int64_t kNsPerMs = 1'000'000;
 constexpr int64_t kRoundMs = 10;
-// A job whose only budget is a time may try this many.
-constexpr int64_t kCandidatesMax = 1'000'000;
 
 // Runs on a background thread: nothing of the job may be touched there.
 template <class Value, class Function>
@@ -48,22 +46,17 @@ Status check_graph(common::ByteView bytes, const Digest& expected) {
 }
 
 struct Prepared {
-  std::shared_ptr<const MeasurementSource> measurements;
+  JobStart start;
+  std::shared_ptr<JobMeasurements> measurements;
   std::unique_ptr<JobSearch> search;  // goes before the measurements it reads
 };
 
-SearchOptions search_options(const JobRequest& request, int64_t default_budget) {
-  SearchOptions options;
-  options.seed = request.seed;
-  options.target = request.key.target;
-  options.policy = request.key.policy;
-  if (request.budget_candidates != 0) {
-    options.budget =
-        static_cast<int64_t>(std::min<uint64_t>(request.budget_candidates, kCandidatesMax));
-  } else {
-    options.budget = request.budget_ms != 0 ? kCandidatesMax : default_budget;
-  }
-  return options;
+// 0 and "as many as there are slots" are settled here, once for the job.
+int64_t settle_in_flight(uint32_t requested, size_t slots) {
+  const int64_t smallest = SearchOptions().in_flight;
+  if (requested == 0) return smallest;
+  if (requested != common::kInFlightAuto) return requested;
+  return std::clamp<int64_t>(static_cast<int64_t>(slots), smallest, common::kInFlightMax);
 }
 
 }  // namespace
@@ -73,23 +66,23 @@ SearchOptions search_options(const JobRequest& request, int64_t default_budget) 
 Status JobTable::resume() {
   LFARM_ASSIGN_OR_RETURN(std::optional<std::string> last, env_.store.get_named(kLastJobName));
   if (last) std::from_chars(last->data(), last->data() + last->size(), last_id_);
-  LFARM_ASSIGN_OR_RETURN(std::vector<std::string> names, env_.store.open_jobs());
-  for (const std::string& name : names) {
-    auto journal = read_journal(env_.store, name);
+  LFARM_ASSIGN_OR_RETURN(JournalListing journals, list_journals(env_.store));
+  for (farm::JobId closed : journals.closed) last_id_ = std::max(last_id_, closed);
+  for (farm::JobId id : journals.open) {
+    last_id_ = std::max(last_id_, id);
+    auto journal = read_journal(env_.store, id);
     bool is_current = journal.ok() && journal->request.key.epoch == common::kCompilerEpoch;
     if (is_current) {
-      auto plan = env_.plans.find(journal->request.key.digest());
+      auto plan = env_.plans.find(journal->request.key.digest(), cache::Lookup::kInspect);
       is_current = !plan.ok() || !plan->has_value();
     }
     if (!is_current) {
-      common::log_warning(cat("journal ", name, " closed: ",
+      common::log_warning(cat("the journal of job ", id, " is removed: ",
                               journal.ok() ? "its plan is there or it is of an earlier compiler"
                                            : journal.error().message));
-      LFARM_RETURN_IF_ERROR(env_.store.remove_job(name));
+      LFARM_RETURN_IF_ERROR(remove_journal(env_.store, id));
       continue;
     }
-    farm::JobId id = journal->request.id;
-    last_id_ = std::max(last_id_, id);
     common::log_info(cat("job ", id, " goes on with ", journal->results.size(), " known results"));
     by_key_.emplace(journal->request.key.digest(), id);
     auto job = std::make_unique<Job>(env_, journal->request);
@@ -106,6 +99,11 @@ void JobTable::submit(const std::string& peer, const std::string& tenant,
   std::string target = request.target.empty() ? env_.workers.any_target() : request.target;
   std::string policy =
       request.policy.empty() ? std::string(common::kDefaultPolicy) : request.policy;
+  if (!common::is_policy(policy)) {
+    return refuse(peer, request,
+                  common::invalid_input(
+                      cat("no numerics policy is called '", policy, "'; use strict or relaxed")));
+  }
   common::PlanKey key{request.graph_hash, {target}, policy, std::string(common::kCompilerEpoch)};
   Digest key_digest = key.digest();
   auto answered = answer_from_cache(peer, request, target.empty() ? nullptr : &key_digest);
@@ -196,8 +194,12 @@ Result<Job*> JobTable::make(const std::string& tenant, const common::Submit& req
   job.tenant = tenant;
   job.budget_candidates = request.budget_candidates;
   job.budget_ms = request.budget_ms;
+  if (job.budget_candidates == 0 && job.budget_ms == 0) {
+    job.budget_candidates = static_cast<uint64_t>(env_.options.budget_candidates);
+  }
   job.seed = request.seed;
   job.max_wait_ms = request.max_wait_ms;
+  job.in_flight = request.in_flight;
   common::log_info(cat("job ", job.id, " of ", tenant, ": graph ", job.key.graph_hash.short_hex(),
                        " for ", job.key.target.name));
   farm::JobId id = job.id;
@@ -299,18 +301,27 @@ void JobTable::admit(Job& job) {
 void JobTable::prepare(Job& job) {
   job.set_phase(Phase::kPreparing);
   farm::JobId id = job.request().id;
-  auto options = search_options(job.request(), env_.options.budget_candidates);
-  env_.background.start([this, id, options, graph = job.graph(), &store = env_.store,
+  auto prepared = std::make_shared<Prepared>();
+  std::optional<JobStart> start = job.journalled_start();
+  if (start) {
+    prepared->start = std::move(*start);
+  } else {
+    prepared->start.wall_ns = common::wall_clock_ns();
+    prepared->start.in_flight = settle_in_flight(job.request().in_flight,
+                                                 env_.workers.slots(job.request().key.target.name));
+  }
+  prepared->measurements =
+      std::make_shared<JobMeasurements>(&env_.store, job.request().key.target.name,
+                                        prepared->start.wall_ns, job.journalled_answers());
+  env_.background.start([this, id, prepared, is_new = !start.has_value(), request = job.request(),
+                         graph = job.graph(), &store = env_.store,
                          create = env_.options.create_search]() -> Background::Done {
-    auto prepared = std::make_shared<Prepared>();
-    prepared->measurements = std::make_shared<StoreMeasurements>(store, options.target.name);
+    if (is_new) prepared->start.priors = load_lessons(store, request.key.target.name);
     Result<std::unique_ptr<JobSearch>> search =
         guarded<std::unique_ptr<JobSearch>>([&]() -> Result<std::unique_ptr<JobSearch>> {
           LFARM_ASSIGN_OR_RETURN(common::Graph decoded, common::decode_graph(graph.bytes));
-          SearchOptions informed = options;
-          informed.priors =
-              std::make_shared<const EffectTable>(load_lessons(store, informed.target.name));
-          return create(decoded, informed, prepared->measurements.get());
+          return create(decoded, search_options(request, prepared->start),
+                        prepared->measurements.get());
         });
     std::optional<Error> error;
     if (search.ok()) {
@@ -323,7 +334,7 @@ void JobTable::prepare(Job& job) {
       has_news_ = true;
       if (job == nullptr) return;
       if (error) return job->fail(*error);
-      job->start_search(std::move(prepared->search), prepared->measurements);
+      job->start_search(std::move(prepared->search), prepared->start, prepared->measurements);
     };
   });
 }

@@ -8,16 +8,25 @@
 namespace coordinator::service {
 namespace {
 
-// The number changes with the features' meaning: old lessons would be about something else.
-std::string name_of(const std::string& target) { return common::cat("effects-1/", target); }
+// The number changes with the meaning of features and of the predictions that effects correct: old
+// lessons would be about something else.
+std::string name_of(const std::string& target) { return common::cat("effects-2/", target); }
 
 }  // namespace
 
-EffectTable load_lessons(cache::Store& store, const std::string& target) {
-  auto bytes = store.get_named(name_of(target));
-  if (!bytes.ok() || !bytes->has_value()) return {};
+std::string encode_effects(const EffectTable& table) {
+  std::string bytes;
+  for (const auto& [feature, effect] : table) {
+    cache::append_u64(bytes, feature);
+    cache::append_f64(bytes, effect.mean);
+    cache::append_f64(bytes, effect.count);
+  }
+  return bytes;
+}
+
+EffectTable decode_effects(std::string_view bytes) {
   EffectTable table;
-  cache::FieldReader reader(**bytes);
+  cache::FieldReader reader(bytes);
   while (reader.ok() && !reader.done()) {
     Feature feature = reader.u64();
     Effect effect;
@@ -31,18 +40,18 @@ EffectTable load_lessons(cache::Store& store, const std::string& target) {
   return table;
 }
 
+EffectTable load_lessons(cache::Store& store, const std::string& target) {
+  auto bytes = store.get_named(name_of(target));
+  if (!bytes.ok() || !bytes->has_value()) return {};
+  return decode_effects(**bytes);
+}
+
 common::Status keep_lessons(cache::Store& store, const std::string& target,
                             const EffectTable& learned) {
   if (learned.empty()) return {};
   EffectTable table = load_lessons(store, target);
   merge_effects(table, learned);
-  std::string bytes;
-  for (const auto& [feature, effect] : table) {
-    cache::append_u64(bytes, feature);
-    cache::append_f64(bytes, effect.mean);
-    cache::append_f64(bytes, effect.count);
-  }
-  return store.put_named(name_of(target), bytes);
+  return store.put_named(name_of(target), encode_effects(table));
 }
 
 }  // namespace coordinator::service

@@ -3,11 +3,16 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "cache/store/store.h"
 #include "coordinator/search/effects.h"
 
 namespace coordinator::service {
+
+// As bytes; empty when they cannot be read, because some lessons may be worse than none.
+std::string encode_effects(const EffectTable& table);
+EffectTable decode_effects(std::string_view bytes);
 
 // Empty while nothing was learned, or when what the store holds cannot be read. Thread-safe.
 EffectTable load_lessons(cache::Store& store, const std::string& target);

@@ -1,31 +1,63 @@
-// The store's measurements as a search sees them: the kernels of one target.
+// The store's measurements as one job's search sees them: the kernels of its target, as they were
+// known when the job's search began, and a record of what the search was told.
 #pragma once
 
 #include <cmath>
+#include <cstdint>
+#include <map>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "cache/store/store.h"
 #include "coordinator/search/job_search.h"
 
 namespace coordinator::service {
 
+// What a search was told about kernels that earlier searches measured.
+using KernelAnswers = std::map<common::Digest, int64_t>;
+
 // Thread-safe. A store that cannot be read knows nothing.
-class StoreMeasurements final : public MeasurementSource {
+class JobMeasurements final : public MeasurementSource {
  public:
-  StoreMeasurements(cache::Store& store, std::string target)
-      : store_(store), target_(std::move(target)) {}
+  // Measurements from `since_wall_ns` on are left out: what this job or others measure meanwhile
+  // must not change its search's course. `known` was answered before and is answered again. Without
+  // a store there is nothing else.
+  JobMeasurements(cache::Store* store, std::string target, int64_t since_wall_ns,
+                  KernelAnswers known)
+      : store_(store),
+        target_(std::move(target)),
+        since_wall_ns_(since_wall_ns),
+        answers_(std::move(known)) {}
 
   std::optional<int64_t> kernel_ns(const common::Digest& kernel) const override {
-    auto found = store_.get_measurement(kernel, target_);
+    std::lock_guard lock(mutex_);
+    if (auto it = answers_.find(kernel); it != answers_.end()) return it->second;
+    if (store_ == nullptr) return std::nullopt;
+    auto found = store_->get_measurement(kernel, target_);
     if (!found.ok() || !found->has_value()) return std::nullopt;
-    return std::llround((*found)->ns);
+    if ((*found)->when_wall_ns >= since_wall_ns_) return std::nullopt;
+    int64_t ns = std::llround((*found)->ns);
+    answers_.emplace(kernel, ns);
+    fresh_.emplace_back(kernel, ns);
+    return ns;
+  }
+
+  // Answers since the last call that came from the store.
+  std::vector<std::pair<common::Digest, int64_t>> take_fresh() {
+    std::lock_guard lock(mutex_);
+    return std::exchange(fresh_, {});
   }
 
  private:
-  cache::Store& store_;
+  cache::Store* store_;
   const std::string target_;
+  const int64_t since_wall_ns_;
+  mutable std::mutex mutex_;
+  mutable KernelAnswers answers_;
+  mutable std::vector<std::pair<common::Digest, int64_t>> fresh_;
 };
 
 }  // namespace coordinator::service

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "common/base/result.h"
+#include "common/wire/socket.h"
 #include "coordinator/farm/types.h"
 #include "coordinator/search/job_search.h"
 
@@ -17,7 +18,7 @@ using SearchFactory = std::function<common::Result<std::unique_ptr<JobSearch>>(
     const common::Graph&, const SearchOptions&, const MeasurementSource*)>;
 
 struct ServiceOptions {
-  std::string listen = "tcp://127.0.0.1:*";
+  std::string listen{common::kDefaultEndpoint};
   std::string state;           // directory: store, signing key, transport keys
   std::string name = "lfarm";  // in plans' provenance
   // Transport security; always on where the endpoint is reachable from other machines.
@@ -37,6 +38,7 @@ struct ServiceOptions {
   size_t jobs_max = 4'096;                   // searching or waiting
   size_t clients_max = 65'536;               // connections
   size_t graph_bytes_max = size_t{2} << 30;  // of the graphs of all jobs together
+  size_t closed_journals_max = 32;           // of jobs that ended with a plan, kept for replays
   SearchFactory create_search;
 };
 

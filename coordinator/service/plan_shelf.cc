@@ -38,8 +38,8 @@ common::PlanReady ReadyPlan::message(uint64_t request_id) const {
   return message;
 }
 
-Result<std::optional<ReadyPlan>> PlanShelf::find(const common::Digest& key) {
-  LFARM_ASSIGN_OR_RETURN(std::optional<cache::StoredPlan> stored, store_.get_plan(key));
+Result<std::optional<ReadyPlan>> PlanShelf::find(const common::Digest& key, cache::Lookup lookup) {
+  LFARM_ASSIGN_OR_RETURN(std::optional<cache::StoredPlan> stored, store_.get_plan(key, lookup));
   if (!stored) return std::optional<ReadyPlan>();
   LFARM_ASSIGN_OR_RETURN(ReadyPlan found, ready(std::move(*stored)));
   return std::optional<ReadyPlan>(std::move(found));
@@ -50,7 +50,8 @@ Result<std::optional<ReadyPlan>> PlanShelf::find_any_target(const common::Digest
   LFARM_ASSIGN_OR_RETURN(std::vector<common::Digest> keys, store_.plans_of_graph(graph_hash));
   std::optional<cache::StoredPlan> best;
   for (const common::Digest& key : keys) {
-    LFARM_ASSIGN_OR_RETURN(std::optional<cache::StoredPlan> stored, store_.get_plan(key));
+    LFARM_ASSIGN_OR_RETURN(std::optional<cache::StoredPlan> stored,
+                           store_.get_plan(key, cache::Lookup::kInspect));
     if (!stored) continue;
     auto plan = decode(stored->bytes);
     if (!plan.ok() || plan->key.policy != policy || plan->key.epoch != common::kCompilerEpoch) {
@@ -61,11 +62,10 @@ Result<std::optional<ReadyPlan>> PlanShelf::find_any_target(const common::Digest
     if (is_cpu) break;
   }
   if (!best) return std::optional<ReadyPlan>();
-  LFARM_ASSIGN_OR_RETURN(ReadyPlan found, ready(std::move(*best)));
-  return std::optional<ReadyPlan>(std::move(found));
+  return find(best->facts.key);
 }
 
-common::Status PlanShelf::keep(const common::Plan& plan) const {
+common::Status PlanShelf::keep(const common::Plan& plan, int64_t search_ms) const {
   common::SignedPlan outer = common::sign_plan(key_, common::encode_plan(plan));
   cache::NewPlan kept;
   kept.bytes = common::as_text(common::encode_signed_plan(outer));
@@ -75,6 +75,7 @@ common::Status PlanShelf::keep(const common::Plan& plan) const {
   kept.facts.graph_hash = plan.key.graph_hash;
   kept.facts.plan_id = digest;
   kept.facts.best_ns = plan.provenance.best_ns;
+  kept.facts.search_ms = search_ms;
   kept.needs = plan.objects;
   kept.needs.push_back(digest);
   LFARM_ASSIGN_OR_RETURN([[maybe_unused]] bool is_new, store_.put_plan_if_better(kept));

@@ -32,13 +32,14 @@ class PlanShelf {
   PlanShelf(cache::Store& store, const common::SigningKey& key) : store_(store), key_(key) {}
 
   // Empty when there is none, or it lost one of its objects.
-  common::Result<std::optional<ReadyPlan>> find(const common::Digest& key);
+  common::Result<std::optional<ReadyPlan>> find(const common::Digest& key,
+                                                cache::Lookup lookup = cache::Lookup::kServe);
   // A plan for the graph whatever its target, a CPU's before others.
   common::Result<std::optional<ReadyPlan>> find_any_target(const common::Digest& graph_hash,
                                                            const std::string& policy);
   // Signs and keeps a plan whose objects are in the store, durably; the plan that is there stays if
-  // it is as fast. Thread-safe, because it waits for the disk.
-  common::Status keep(const common::Plan& plan) const;
+  // it is as fast. `search_ms`: what finding it took. Thread-safe, because it waits for the disk.
+  common::Status keep(const common::Plan& plan, int64_t search_ms) const;
   common::PublicKey public_key() const { return key_.public_key(); }
 
  private:

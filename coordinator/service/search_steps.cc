@@ -1,5 +1,6 @@
 #include "coordinator/service/search_steps.h"
 
+#include <algorithm>
 #include <exception>
 
 #include "common/base/cat.h"
@@ -10,11 +11,39 @@ namespace coordinator::service {
 using common::cat;
 using common::Result;
 
+namespace {
+
+// A job whose only budget is a time may try this many.
+constexpr int64_t kCandidatesMax = 1'000'000;
+
+// A hundred candidates take seconds to minutes of a farm.
+constexpr double kStopGain = 0.01;
+
+}  // namespace
+
+SearchOptions search_options(const JobRequest& request, const JobStart& start) {
+  SearchOptions options;
+  options.seed = request.seed;
+  options.target = request.key.target;
+  options.policy = request.key.policy;
+  options.in_flight = start.in_flight;
+  options.stop_gain = kStopGain;
+  options.priors = std::make_shared<const EffectTable>(start.priors);
+  options.budget = kCandidatesMax;
+  if (request.budget_candidates != 0) {
+    options.budget =
+        static_cast<int64_t>(std::min<uint64_t>(request.budget_candidates, kCandidatesMax));
+  }
+  return options;
+}
+
 SearchSteps::SearchSteps(std::unique_ptr<JobSearch> search,
-                         std::shared_ptr<const MeasurementSource> measurements, KnownResults known)
+                         std::shared_ptr<JobMeasurements> measurements, Known known,
+                         ProposalObserver observer)
     : measurements_(std::move(measurements)),
       search_(std::move(search)),
-      known_(std::move(known)) {}
+      known_(std::move(known)),
+      observer_(std::move(observer)) {}
 
 Result<StepResult> SearchSteps::advance(StepRequest request) {
   try {
@@ -26,12 +55,15 @@ Result<StepResult> SearchSteps::advance(StepRequest request) {
 
 StepResult SearchSteps::advance_unguarded(StepRequest& request) {
   for (const auto& [id, result] : request.results) search_->on_result(id, result);
-  if (request.finish_now) search_->finish_now();
   StepResult step;
+  if (request.finish_now) {
+    step.finished_after = search_->status().candidates;
+    search_->finish_now();
+  }
   step.asked = request.candidates;
   while (!search_->done() && static_cast<int>(step.candidates.size()) < request.candidates) {
     int wanted = request.candidates - static_cast<int>(step.candidates.size());
-    std::vector<CandidateTask> proposals = search_->propose(wanted);
+    std::vector<CandidateTask> proposals = search_->propose(proposals_before_end(wanted));
     if (proposals.empty()) break;
     for (CandidateTask& proposal : proposals) {
       auto candidate = make_ready(std::move(proposal));
@@ -39,11 +71,23 @@ StepResult SearchSteps::advance_unguarded(StepRequest& request) {
     }
   }
   step.status = search_->status();
+  step.answers = measurements_->take_fresh();
   if (search_->done()) {
     step.outcome = search_->outcome();
     step.lessons = search_->lessons();
   }
   return step;
+}
+
+// Tells the search to end where the journal says that it was told to; before that, no step goes
+// beyond that point.
+int SearchSteps::proposals_before_end(int wanted) {
+  if (!known_.finish_after) return wanted;
+  int64_t left = *known_.finish_after - search_->status().candidates;
+  if (left > 0) return static_cast<int>(std::min<int64_t>(wanted, left));
+  search_->finish_now();
+  known_.finish_after.reset();
+  return wanted;
 }
 
 // Empty when the search has been told the result at once.
@@ -54,7 +98,7 @@ std::optional<ReadyCandidate> SearchSteps::make_ready(CandidateTask candidate) {
   for (const common::Kernel& kernel : candidate.payload.program.kernels) {
     ready.kernels.push_back(common::kernel_fingerprint(kernel));
   }
-  if (answer_from_known(ready.id, ready.key, ready.kernels.size())) return std::nullopt;
+  if (answer_from_known(candidate, ready.key)) return std::nullopt;
   EncodedGraph& graph = graphs_[candidate.graph.get()];
   if (!graph.graph) {
     graph.graph = candidate.graph;
@@ -72,14 +116,16 @@ std::optional<ReadyCandidate> SearchSteps::make_ready(CandidateTask candidate) {
   return std::nullopt;
 }
 
-bool SearchSteps::answer_from_known(uint64_t id, const ResultKey& key, size_t kernels) {
-  auto known = known_.find(key);
-  if (known == known_.end()) return false;
-  CandidateResult result = std::move(known->second);
-  known_.erase(known);
-  bool is_ok = result.outcome == common::TaskOutcome::kOk;
-  if (is_ok && result.report.kernels.size() != kernels) return false;
-  search_->on_result(id, result);
+bool SearchSteps::answer_from_known(const CandidateTask& candidate, const ResultKey& key) {
+  auto known = known_.results.find(key);
+  bool is_known = known != known_.results.end();
+  if (is_known && known->second.outcome == common::TaskOutcome::kOk) {
+    is_known = known->second.report.kernels.size() == candidate.payload.program.kernels.size();
+  }
+  if (observer_) observer_(candidate, is_known ? &known->second : nullptr);
+  if (!is_known) return false;
+  search_->on_result(candidate.id, known->second);
+  known_.results.erase(known);
   return true;
 }
 

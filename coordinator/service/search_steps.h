@@ -2,6 +2,7 @@
 // costs milliseconds a candidate, which the event loop does not have.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <unordered_map>
@@ -12,6 +13,9 @@
 #include "coordinator/service/job_journal.h"
 
 namespace coordinator::service {
+
+// What a job's search is to do.
+SearchOptions search_options(const JobRequest& request, const JobStart& start);
 
 // A candidate as workers get it.
 struct ReadyCandidate {
@@ -34,17 +38,28 @@ struct StepResult {
   int asked = 0;  // for candidates; fewer came if the search waits for results or is done
   std::vector<ReadyCandidate> candidates;
   SearchStatus status;
+  // For the journal: what the search newly asked of the store, and after how many candidates it was
+  // told to end.
+  std::vector<std::pair<common::Digest, int64_t>> answers;
+  std::optional<int64_t> finished_after;
   // When the search is done.
   std::optional<common::Result<SearchOutcome>> outcome;
   EffectTable lessons;
 };
 
+// Sees every candidate that the search proposes, and the result when it is known already.
+using ProposalObserver = std::function<void(const CandidateTask&, const CandidateResult*)>;
+
 // Used by one thread at a time.
 class SearchSteps {
  public:
-  // `known` are answered from here: workers are not asked again.
-  SearchSteps(std::unique_ptr<JobSearch> search,
-              std::shared_ptr<const MeasurementSource> measurements, KnownResults known);
+  // What an earlier coordinator's journal says.
+  struct Known {
+    KnownResults results;  // answered from here: workers are not asked again
+    std::optional<int64_t> finish_after;
+  };
+  SearchSteps(std::unique_ptr<JobSearch> search, std::shared_ptr<JobMeasurements> measurements,
+              Known known, ProposalObserver observer = {});
 
   // Errors are bugs of the search or a lack of memory.
   common::Result<StepResult> advance(StepRequest request);
@@ -54,16 +69,18 @@ class SearchSteps {
  private:
   StepResult advance_unguarded(StepRequest& request);
   std::optional<ReadyCandidate> make_ready(CandidateTask candidate);
-  bool answer_from_known(uint64_t id, const ResultKey& key, size_t kernels);
+  bool answer_from_known(const CandidateTask& candidate, const ResultKey& key);
+  int proposals_before_end(int wanted);
 
   struct EncodedGraph {
     std::shared_ptr<const common::Graph> graph;  // keeps its address from being used again
     common::Digest digest;
     common::SharedBytes bytes;
   };
-  std::shared_ptr<const MeasurementSource> measurements_;
+  std::shared_ptr<JobMeasurements> measurements_;
   std::unique_ptr<JobSearch> search_;  // goes before the measurements it reads
-  KnownResults known_;
+  Known known_;
+  ProposalObserver observer_;
   std::unordered_map<const common::Graph*, EncodedGraph> graphs_;
 };
 

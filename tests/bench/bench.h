@@ -10,6 +10,7 @@ namespace bench {
 int run_stages(const std::vector<std::string>& arguments);
 int run_egraph(const std::vector<std::string>& arguments);
 int run_search(const std::vector<std::string>& arguments);
+int run_genomes(const std::vector<std::string>& arguments);
 
 // The process's peak resident memory in MiB.
 double peak_mb();

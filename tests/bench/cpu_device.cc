@@ -8,9 +8,8 @@
 
 #include "common/base/clock.h"
 #include "common/wire/ir_codec.h"
+#include "worker/agent/backend.h"
 #include "worker/agent/pipeline.h"
-#include "worker/codegen/cpu_c.h"
-#include "worker/compile/target.h"
 #include "worker/profile/executor_child.h"
 
 namespace bench {
@@ -21,13 +20,13 @@ constexpr int64_t kDeadlineNs = 120'000'000'000;
 
 class LocalDevice final : public CpuDevice {
  public:
-  LocalDevice(common::Target target, worker::Compiler compiler) : target_(std::move(target)) {
+  LocalDevice(common::Target target, std::shared_ptr<const worker::Compiler> compiler)
+      : target_(std::move(target)) {
     worker::PipelineOptions options;
     options.target = target_;
     options.executor_command = {"/proc/self/exe", std::string(kExecutorFlag)};
     pipeline_ = std::make_unique<worker::LocalPipeline>(
-        options, std::make_unique<worker::CpuCodeGenerator>(worker::vector_bytes(target_)),
-        std::move(compiler), "");
+        options, worker::cpu_backend().make_generator(target_), std::move(compiler), "");
   }
 
   const common::Target& target() const override { return target_; }
@@ -72,14 +71,19 @@ class LocalDevice final : public CpuDevice {
 }  // namespace
 
 common::Result<std::unique_ptr<CpuDevice>> CpuDevice::open() {
-  common::Target target = worker::detect_cpu_target();
-  LFARM_ASSIGN_OR_RETURN(worker::Compiler compiler, worker::Compiler::find(target));
+  LFARM_ASSIGN_OR_RETURN(common::Target target, worker::cpu_backend().find());
+  LFARM_ASSIGN_OR_RETURN(auto compiler, worker::cpu_backend().find_compiler(target));
   return std::unique_ptr<CpuDevice>(
       std::make_unique<LocalDevice>(std::move(target), std::move(compiler)));
 }
 
 bool is_executor_child(int argc, char** argv) { return argc > 1 && argv[1] == kExecutorFlag; }
 
-int serve_as_executor_child() { return worker::run_executor_child(STDIN_FILENO); }
+int serve_as_executor_child() {
+  const worker::Backend& backend = worker::cpu_backend();
+  return worker::run_executor_child(STDIN_FILENO, {std::string(backend.name()), [&](int threads) {
+                                                     return backend.open(threads);
+                                                   }});
+}
 
 }  // namespace bench

@@ -25,6 +25,7 @@ int main(int argc, char** argv) {
   if (!arguments.empty()) arguments.erase(arguments.begin());
   if (command == "stages") return bench::run_stages(arguments);
   if (command == "egraph") return bench::run_egraph(arguments);
+  if (command == "genomes") return bench::run_genomes(arguments);
   if (command == "search") return bench::run_search(arguments);
   std::fprintf(
       stderr,
@@ -32,7 +33,9 @@ int main(int argc, char** argv) {
       "       lfarm-bench egraph --suite mathmicroN|acN|chainN [--explain]\n"
       "       lfarm-bench egraph --layers\n"
       "       lfarm-bench egraph --rules MODEL.pt2...\n"
-      "       lfarm-bench search [--micro] [--device sim|cpu] [--model MODEL.pt2]... [--seeds N]\n"
-      "                          [--budget N] [--update] [--strategy NAME]...\n");
+      "       lfarm-bench search [--micro] [--sweep] [--device sim|cpu] [--model MODEL.pt2]... "
+      "[--seeds N]\n"
+      "                          [--budget N] [--update] [--strategy NAME]...\n"
+      "       lfarm-bench genomes [--scaling] [--model MODEL.pt2...] [--count N] [--sample K]\n");
   return command == "--help" ? 0 : 2;
 }

@@ -41,6 +41,7 @@ struct Arguments {
   double noise = 0.03;
   bool update = false;  // the file of best known times
   bool micro = false;
+  bool sweep = false;
   bool cpu = false;
 };
 
@@ -52,8 +53,12 @@ bool parse_number(const std::string& text, int64_t& out) {
 std::optional<Arguments> parse(const std::vector<std::string>& arguments) {
   Arguments parsed;
   for (size_t k = 0; k < arguments.size(); k += 2) {
-    if (arguments[k] == "--update" || arguments[k] == "--micro") {
-      (arguments[k] == "--update" ? parsed.update : parsed.micro) = true;
+    bool* flag = arguments[k] == "--update"  ? &parsed.update
+                 : arguments[k] == "--micro" ? &parsed.micro
+                 : arguments[k] == "--sweep" ? &parsed.sweep
+                                             : nullptr;
+    if (flag != nullptr) {
+      *flag = true;
       --k;
       continue;
     }
@@ -232,10 +237,10 @@ void print_table(const std::vector<Strategy>& strategies,
 int run_search(const std::vector<std::string>& arguments) {
   auto parsed = parse(arguments);
   if (!parsed) {
-    std::fprintf(
-        stderr,
-        "lfarm-bench: search takes [--micro] [--device sim|cpu] [--model MODEL.pt2]... [--seeds N] "
-        "[--budget N] [--update] [--strategy random|genetic|model|priors]...\n");
+    std::fprintf(stderr,
+                 "lfarm-bench: search takes [--micro] [--sweep] [--device sim|cpu] [--model "
+                 "MODEL.pt2]... [--seeds N] "
+                 "[--budget N] [--update] [--strategy random|genetic|model|priors]...\n");
     return 2;
   }
   auto graphs = search_graphs(parsed->files);
@@ -255,6 +260,7 @@ int run_search(const std::vector<std::string>& arguments) {
     run_search_micro(*graphs);
     return 0;
   }
+  if (parsed->sweep) return run_search_sweep(*graphs, parsed->seeds, parsed->noise);
   if (parsed->cpu) {
     std::vector<NamedSearch> searches;
     for (const Strategy& strategy : strategies) {

@@ -50,6 +50,8 @@ double descend(const common::Graph& graph, SimulatedDevice& device);
 
 // Print one JSON object a line.
 void run_search_micro(const std::vector<SearchGraph>& graphs);
+// Seeds are searches per graph and budget; noise as SimulatedDevice has it.
+int run_search_sweep(const std::vector<SearchGraph>& graphs, int64_t seeds, double noise);
 int run_search_cpu(const std::vector<SearchGraph>& graphs, const std::vector<NamedSearch>& searches,
                    int64_t budget);
 

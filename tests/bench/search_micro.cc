@@ -1,8 +1,7 @@
-// search --micro: what one step of a search costs: changing a genome and its hash, finding out that
-// a genome was there before, and decoding one into a program.
+// search --micro: what decoding a genome into a program costs on real graphs. genomes --scaling
+// says what the cost depends on.
 #include <algorithm>
 #include <cstdio>
-#include <unordered_set>
 
 #include "common/base/clock.h"
 #include "common/base/random.h"
@@ -15,44 +14,9 @@
 namespace bench {
 namespace {
 
-using coordinator::GeneKind;
 using coordinator::Genome;
 
-constexpr int kMutations = 200'000;
 constexpr int kDecodings = 300;
-
-// A mutation updates the hash by what it changes: the time may grow with the genes only as a lookup
-// among them does.
-void genome_costs() {
-  common::SteadyClock clock;
-  for (uint32_t genes : {10u, 100u, 1000u, 10000u}) {
-    Genome genome;
-    for (uint32_t k = 0; k < genes; ++k) genome.set({GeneKind::kParameter, k, 0}, 1);
-    common::Random random(genes);
-    int64_t start = clock.now_ns();
-    uint64_t seen = 0;
-    for (int k = 0; k < kMutations; ++k) {
-      auto cls = static_cast<coordinator::ClassId>(random.below(genes));
-      genome.set({GeneKind::kParameter, cls, 0}, static_cast<int64_t>(random.below(8)));
-      seen ^= genome.hash();
-    }
-    double mutate_ns = static_cast<double>(clock.now_ns() - start) / kMutations;
-    std::unordered_set<uint64_t> known;
-    int64_t duplicates = 0;
-    start = clock.now_ns();
-    for (int k = 0; k < kMutations; ++k) {
-      auto cls = static_cast<coordinator::ClassId>(random.below(genes));
-      genome.set({GeneKind::kParameter, cls, 0}, static_cast<int64_t>(random.below(2)));
-      duplicates += known.insert(genome.hash()).second ? 0 : 1;
-    }
-    double detect_ns = static_cast<double>(clock.now_ns() - start) / kMutations;
-    std::printf(
-        "{\"micro\":\"genome\",\"genes\":%u,\"mutate_and_hash_ns\":%.1f,"
-        "\"mutate_and_look_up_ns\":%.1f,\"duplicates\":%lld,\"check\":%llu}\n",
-        genes, mutate_ns, detect_ns, static_cast<long long>(duplicates),
-        static_cast<unsigned long long>(seen & 1));
-  }
-}
 
 // Of the largest region of a graph: from nothing, and after one more mutation.
 void decoding_costs(const SearchGraph& graph) {
@@ -90,7 +54,6 @@ void decoding_costs(const SearchGraph& graph) {
 }  // namespace
 
 void run_search_micro(const std::vector<SearchGraph>& graphs) {
-  genome_costs();
   for (const SearchGraph& graph : graphs) decoding_costs(graph);
 }
 

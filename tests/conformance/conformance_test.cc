@@ -15,33 +15,17 @@
 #include "common/base/clock.h"
 #include "common/ir/graph_hash.h"
 #include "common/ir/roll.h"
-#include "common/runtime/cpu_device.h"
 #include "coordinator/search/assemble.h"
 #include "coordinator/search/region_space.h"
 #include "coordinator/search/regions.h"
-#include "worker/codegen/cpu_c.h"
+#include "worker/agent/backend.h"
 #include "worker/compile/build_plan.h"
-#include "worker/compile/target.h"
 
 namespace {
 
 using common::Program;
 
-// What a device needs to be tested.
-struct DeviceUnderTest {
-  std::string name;
-  std::function<std::unique_ptr<common::Device>()> device;
-  std::function<common::Target()> target;
-  std::function<std::unique_ptr<worker::CodeGenerator>()> generator;
-};
-
-std::vector<DeviceUnderTest> devices() {
-  return {{"cpu", [] { return common::make_cpu_device(); }, worker::detect_cpu_target,
-           []() -> std::unique_ptr<worker::CodeGenerator> {
-             return std::make_unique<worker::CpuCodeGenerator>(
-                 worker::vector_bytes(worker::detect_cpu_target()));
-           }}};
-}
+std::vector<const worker::Backend*> devices() { return {&worker::cpu_backend()}; }
 
 // A way to compute every region.
 struct LoweringUnderTest {
@@ -69,8 +53,12 @@ std::vector<LoweringUnderTest> lowerings() {
            [](coordinator::RegionSpace& space) {
              return with_contractions(space, coordinator::Lowering::kTile);
            }},
-          {"library", [](coordinator::RegionSpace& space) {
+          {"library",
+           [](coordinator::RegionSpace& space) {
              return with_contractions(space, coordinator::Lowering::kGemm);
+           }},
+          {"attention", [](coordinator::RegionSpace& space) {
+             return with_contractions(space, coordinator::Lowering::kAttention);
            }}};
 }
 
@@ -103,21 +91,25 @@ std::vector<std::string> case_folders() {
   return folders;
 }
 
-using Parameters = std::tuple<DeviceUnderTest, LoweringUnderTest, std::string>;
+using Parameters = std::tuple<const worker::Backend*, LoweringUnderTest, std::string>;
 class Conformance : public ::testing::TestWithParam<Parameters> {};
 
 TEST_P(Conformance, OutputsAreThoseOfPyTorch) {
-  const auto& [under_test, lowering, folder] = GetParam();
-  auto compiler = worker::Compiler::find(under_test.target());
+  const auto& [backend, lowering, folder] = GetParam();
+  auto target = backend->find();
+  ASSERT_TRUE(target.ok()) << target.error().message;
+  auto compiler = backend->find_compiler(*target);
   ASSERT_TRUE(compiler.ok()) << compiler.error().message;
-  auto device = under_test.device();
-  auto generator = under_test.generator();
+  auto opened = backend->open(1);
+  ASSERT_TRUE(opened.ok()) << opened.error().message;
+  common::Device* device = opened->get();
+  auto generator = backend->make_generator(*target);
   worker::KernelCache cache;
   worker::BuiltPlan built;
   clients::InstanceMaker maker = [&](const std::shared_ptr<const clients::Model>& model)
       -> common::Result<clients::InstanceFactory> {
     LFARM_ASSIGN_OR_RETURN(built, worker::build_plan(lower(model->graph, std::get<1>(GetParam())),
-                                                     *generator, *compiler, cache));
+                                                     *generator, **compiler, cache));
     built.plan.key.target = device->target();
     return clients::InstanceFactory([&, model] {
       auto objects = [&](const common::Digest& digest) -> common::Result<common::ByteView> {
@@ -135,7 +127,7 @@ INSTANTIATE_TEST_SUITE_P(Models, Conformance,
                                             ::testing::ValuesIn(lowerings()),
                                             ::testing::ValuesIn(case_folders())),
                          [](const auto& info) {
-                           return std::get<0>(info.param).name + "_" +
+                           return std::string(std::get<0>(info.param)->name()) + "_" +
                                   std::get<1>(info.param).name + "_" +
                                   clients::case_name(std::get<2>(info.param));
                          });

@@ -54,11 +54,17 @@ TEST_F(CliErrors, WrongUsage) {
   expect_error(value, 2, "--budget");
   Invocation stage = lfarm({"print", model("mlp"), "--stage", "assembly"});
   expect_error(stage, 2, "--stage");
+  Invocation numerics = lfarm({"submit", model("mlp"), "--numerics", "sloppy"});
+  expect_error(numerics, 2, "--numerics");
+  Invocation in_flight = lfarm({"submit", model("mlp"), "--in-flight", "65"});
+  expect_error(in_flight, 2, "--in-flight");
+  Invocation job = lfarm({"replay", "one"});
+  expect_error(job, 2, "job");
 }
 
 TEST_F(CliErrors, HelpIsNoError) {
   for (const char* command : {"up", "submit", "run", "check", "print", "plan", "cache", "status",
-                              "workers", "jobs", "cancel"}) {
+                              "workers", "jobs", "cancel", "replay"}) {
     Invocation help = lfarm({command, "--help"});
     EXPECT_EQ(help.wait(), 0) << command;
     EXPECT_NE(help.out().find("Usage: lfarm " + std::string(command)), std::string::npos)

@@ -54,6 +54,12 @@ TEST_F(CliFarm, SecondSubmitIsAHitOfTheFirst) {
   EXPECT_EQ(coordinator_log(), log);
   EXPECT_EQ(second.err(), "");
 
+  Invocation replay = lfarm({"replay", "1", "--json"});
+  EXPECT_EQ(replay.wait(), 0) << replay.err();
+  EXPECT_NE(replay.out().find("\"equal\":true"), std::string::npos) << replay.out();
+  Invocation no_such = lfarm({"replay", "99"});
+  EXPECT_EQ(no_such.wait(), 2);
+
   Invocation show = lfarm({"plan", "show", field(first.out(), "plan").substr(0, 10)});
   EXPECT_EQ(show.wait(), 0) << show.err();
   EXPECT_NE(show.out().find(field(first.out(), "graph_hash").substr(0, 12)), std::string::npos);

@@ -13,6 +13,7 @@
 #include "common/base/cat.h"
 #include "common/base/files.h"
 #include "common/base/subprocess.h"
+#include "coordinator/service/job_journal.h"
 #include "tests/farm/service_peers.h"
 #include "tests/farm/service_script.h"
 
@@ -88,7 +89,7 @@ TEST_F(ServiceProcessTest, SigtermTellsClientsAndLeavesAStoreThatOpens) {
   EXPECT_EQ(client.last<common::JobFailed>()->code, common::Code::kUnavailable);
   auto store = cache::Store::open(state());
   ASSERT_TRUE(store.ok()) << store.error().message;
-  EXPECT_EQ((*store)->open_jobs().value().size(), 1u);
+  EXPECT_EQ(list_journals(**store).value().open.size(), 1u);
 }
 
 TEST_F(ServiceProcessTest, AKilledCoordinatorGoesOnWhereItWas) {
@@ -120,7 +121,8 @@ TEST_F(ServiceProcessTest, AKilledCoordinatorGoesOnWhereItWas) {
   EXPECT_EQ(end(SIGINT).code, 0);
   auto store = cache::Store::open(state());
   ASSERT_TRUE(store.ok()) << store.error().message;
-  EXPECT_TRUE((*store)->open_jobs().value().empty());
+  EXPECT_TRUE(list_journals(**store).value().open.empty());
+  EXPECT_EQ(list_journals(**store).value().closed, std::vector<farm::JobId>{job});
 }
 
 TEST_F(ServiceProcessTest, MistakesAreOneLineAndExitTwo) {

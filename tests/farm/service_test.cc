@@ -3,11 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cctype>
+#include <set>
 
 #include "common/base/cat.h"
 #include "common/ir/builder.h"
 #include "common/ir/graph_hash.h"
 #include "common/wire/ir_codec.h"
+#include "coordinator/service/replay.h"
 #include "tests/farm/service_farm.h"
 
 namespace coordinator::service {
@@ -406,9 +409,7 @@ TEST_F(ServiceTest, JobsBeyondTheBoundWaitTheirTurn) {
   EXPECT_EQ(counters_->searches, 3);
 }
 
-TEST_F(ServiceTest, TheRealSearchFindsAPlan) {
-  options_.create_search = JobSearch::create;
-  start();
+common::Graph two_layers() {
   common::GraphBuilder b;
   common::NodeId h = b.input(common::InputKind::kUser, common::DType::kFloat32, {8, 16}, "x");
   for (int layer = 0; layer < 2; ++layer) {
@@ -421,10 +422,15 @@ TEST_F(ServiceTest, TheRealSearchFindsAPlan) {
     h = b.binary(common::BinaryOp::kSub, y, b.reduce(common::ReduceOp::kMax, y, {1}, true));
   }
   b.output(h);
-  common::Graph graph = b.finish();
+  return b.finish();
+}
+
+TEST_F(ServiceTest, TheRealSearchFindsAPlan) {
+  options_.create_search = JobSearch::create;
+  start();
   FakeWorker worker(endpoint(), "w1", kTestTarget, 4);
   FakeClient client(endpoint());
-  client.submit(graph, request(24));
+  client.submit(two_layers(), request(24));
   ASSERT_TRUE(converse({&worker, &client}, [&] {
     return client.plan() != nullptr || client.last<common::JobFailed>() != nullptr;
   }));
@@ -432,6 +438,121 @@ TEST_F(ServiceTest, TheRealSearchFindsAPlan) {
   EXPECT_LE(client.last<common::PlanReady>()->candidates, 24u);
   EXPECT_LE(client.last<common::PlanReady>()->best_ns,
             client.last<common::PlanReady>()->baseline_ns);
+}
+
+// The second job begins with the first one's lessons and measurements.
+TEST_F(ServiceTest, AJobIsReplayedFromItsJournal) {
+  options_.create_search = JobSearch::create;
+  start();
+  FakeWorker worker(endpoint(), "w1", kTestTarget, 4);
+  FakeClient client(endpoint());
+  client.submit(two_layers(), request(24));
+  ASSERT_TRUE(converse({&worker, &client}, [&] { return client.plan() != nullptr; }));
+  size_t before = worker.tasks.size();
+  common::Submit other = request(40);
+  other.policy = "relaxed";
+  other.seed = 3;
+  other.in_flight = 20;
+  client.submit(two_layers(), other);
+  ASSERT_TRUE(converse({&worker, &client}, [&] { return client.count<common::PlanReady>() == 2; }));
+  farm::JobId job = client.last<common::PlanReady>()->job_id;
+  EXPECT_EQ(client.last<common::PlanReady>()->cache, common::CacheOutcome::kPartial);
+  stop();
+
+  auto store = cache::Store::open(options_.state);
+  ASSERT_TRUE(store.ok()) << store.error().message;
+  auto replay = replay_job(**store, job, JobSearch::create);
+  ASSERT_TRUE(replay.ok()) << replay.error().message;
+  EXPECT_EQ(replay->difference, "");
+  EXPECT_EQ(replay->job.start->in_flight, 20);
+  EXPECT_FALSE(replay->job.start->priors.empty());
+  EXPECT_FALSE(replay->job.answers.empty());
+  std::multiset<common::Digest> sent, replayed;
+  for (size_t k = before; k < worker.tasks.size(); ++k) {
+    auto payload = common::decode_task_payload(worker.tasks[k].payload);
+    ASSERT_TRUE(payload.ok());
+    sent.insert(common::program_fingerprint(payload->program));
+  }
+  for (const ReplayedCandidate& candidate : replay->candidates) {
+    EXPECT_FALSE(candidate.task.origin.empty());
+    replayed.insert(candidate.task.fingerprint);
+  }
+  EXPECT_EQ(replayed, sent);
+  auto again = replay_job(**store, job, JobSearch::create);
+  ASSERT_TRUE(again.ok());
+  ASSERT_EQ(again->candidates.size(), replay->candidates.size());
+  for (size_t k = 0; k < again->candidates.size(); ++k) {
+    EXPECT_EQ(again->candidates[k].task.fingerprint, replay->candidates[k].task.fingerprint);
+    EXPECT_EQ(again->candidates[k].task.predicted_ns, replay->candidates[k].task.predicted_ns);
+  }
+
+  // Each of these lies about what happened.
+  auto records = (*store)->read_job(common::cat("job-", job));
+  ASSERT_TRUE(records.ok());
+  auto is_result = [](const cache::JobRecord& record) {
+    return record.sequence > 1 && std::isdigit(static_cast<unsigned char>(record.bytes[0])) != 0;
+  };
+  auto first = std::find_if(records->begin(), records->end(), is_result) - records->begin();
+  auto at = static_cast<size_t>(first);
+  auto replay_of = [&](std::vector<cache::JobRecord> changed) {
+    EXPECT_TRUE((*store)->remove_job(common::cat("job-", job)).ok());
+    EXPECT_TRUE((*store)->append_job(common::cat("job-", job), changed, false).ok());
+    auto result = replay_job(**store, job, JobSearch::create);
+    return result.ok() ? result->difference : result.error().message;
+  };
+  std::vector<cache::JobRecord> lost = *records, damaged = *records, faster = *records;
+  lost.erase(lost.begin() + first);
+  EXPECT_NE(replay_of(lost), "");
+  damaged[at].bytes.resize(damaged[at].bytes.size() / 2);
+  EXPECT_NE(replay_of(damaged), "");
+  for (cache::JobRecord& record : faster) {
+    // The kind and the fingerprint of one result, with another's times.
+    if (is_result(record))
+      record.bytes.replace(66, std::string::npos, records->back().bytes, 66, std::string::npos);
+  }
+  EXPECT_NE(replay_of(faster), "");
+  EXPECT_EQ(replay_of(*records), "");
+}
+
+TEST_F(ServiceTest, AJobThatOutlivedItsCoordinatorIsReplayedToo) {
+  options_.create_search = JobSearch::create;
+  start();
+  {
+    FakeWorker worker(endpoint(), "w1", kTestTarget, 4);
+    worker.answers_max = 15;
+    FakeClient client(endpoint());
+    client.submit(two_layers(), request(40));
+    ASSERT_TRUE(converse({&worker, &client}, [&] {
+      const auto* progress = client.last<common::Progress>();
+      return progress != nullptr && progress->candidates_done == 15;
+    }));
+  }
+  stop();
+  start();
+  FakeWorker worker(endpoint(), "w1", kTestTarget, 2);
+  FakeClient client(endpoint());
+  client.submit(two_layers(), request(40));
+  ASSERT_TRUE(converse({&worker, &client}, [&] { return client.plan() != nullptr; }));
+  EXPECT_EQ(worker.answered, 25u);  // the first fifteen were not measured again
+  farm::JobId job = client.last<common::PlanReady>()->job_id;
+  stop();
+  auto store = cache::Store::open(options_.state);
+  ASSERT_TRUE(store.ok()) << store.error().message;
+  auto replay = replay_job(**store, job, JobSearch::create);
+  ASSERT_TRUE(replay.ok()) << replay.error().message;
+  EXPECT_EQ(replay->difference, "");
+  EXPECT_EQ(replay->candidates.size(), 40u);
+}
+
+TEST_F(ServiceTest, APolicyThatIsNoneIsRefused) {
+  start();
+  FakeClient client(endpoint());
+  common::Submit sloppy = request();
+  sloppy.policy = "sloppy";
+  client.submit(scripted_graph(8), sloppy);
+  ASSERT_TRUE(converse({&client}, [&] { return client.last<common::JobFailed>() != nullptr; }));
+  EXPECT_EQ(client.last<common::JobFailed>()->code, common::Code::kInvalidInput);
+  EXPECT_NE(client.last<common::JobFailed>()->message.find("sloppy"), std::string::npos);
 }
 
 TEST_F(ServiceTest, KeysDecideWhoMayDoWhat) {

@@ -35,6 +35,7 @@
 #include "tests/fuzz/random_graph.h"
 #include "worker/codegen/cpu_c.h"
 #include "worker/compile/build_plan.h"
+#include "worker/compile/c_compiler.h"
 #include "worker/compile/target.h"
 
 namespace fuzz {
@@ -259,7 +260,7 @@ class Trial {
 // Graphs whose kernels share a compiler run.
 std::vector<std::string> check_batch(uint64_t first, uint64_t count,
                                      const worker::Compiler& compiler, worker::KernelCache& cache) {
-  worker::CpuCodeGenerator generator(worker::vector_bytes(worker::detect_cpu_target()));
+  worker::CpuCodeGenerator generator(worker::vector_bytes(common::host_cpu_target()));
   // Threads share a launch's units on some graphs.
   auto device = common::make_cpu_device();
   auto threaded = common::make_cpu_device({kThreads});
@@ -291,7 +292,7 @@ std::vector<std::string> check_batch(uint64_t first, uint64_t count,
 }
 
 TEST(GraphDifferential, RandomGraphs) {
-  auto compiler = worker::Compiler::find(worker::detect_cpu_target());
+  auto compiler = worker::find_c_compiler(common::host_cpu_target());
   ASSERT_TRUE(compiler.ok()) << compiler.error().message;
   for (int number : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL}) ::signal(number, on_crash);
   const uint64_t first = from_environment("LFARM_FUZZ_SEED", 1);
@@ -306,7 +307,7 @@ TEST(GraphDifferential, RandomGraphs) {
     for (;;) {
       uint64_t begin = next.fetch_add(kBatch);
       if (begin >= first + count) return;
-      auto found = check_batch(begin, std::min(kBatch, first + count - begin), *compiler, cache);
+      auto found = check_batch(begin, std::min(kBatch, first + count - begin), **compiler, cache);
       std::lock_guard lock(mutex);
       for (const std::string& failure : found) ADD_FAILURE() << failure;
       failures += found.size();

@@ -1,3 +1,4 @@
 lfarm_test(codegen_golden LABEL golden SOURCES codegen_golden_test.cc COMPONENTS worker/codegen)
+target_include_directories(test_codegen_golden PRIVATE ${CMAKE_SOURCE_DIR})
 target_compile_definitions(test_codegen_golden PRIVATE
-  LFARM_GOLDEN_DIR="${CMAKE_CURRENT_SOURCE_DIR}")
+  LFARM_SOURCE_DIR="${CMAKE_SOURCE_DIR}")

@@ -1,19 +1,14 @@
-// The C text of small kernels, compared with files; --update (or LFARM_UPDATE_GOLDEN=1) rewrites.
+// The C text of small kernels, compared with files.
 #include <gtest/gtest.h>
-
-#include <cstdlib>
-#include <fstream>
-#include <sstream>
 
 #include "common/ir/builder.h"
 #include "common/ir/graph_hash.h"
+#include "tests/golden/golden.h"
 #include "worker/codegen/cpu_c.h"
 
 namespace {
 
 using namespace common;  // NOLINT: a test's own vocabulary
-
-bool update_wanted = std::getenv("LFARM_UPDATE_GOLDEN") != nullptr;
 
 NodeId input(GraphBuilder& b, DType dtype, Shape shape) {
   return b.input(InputKind::kUser, dtype, std::move(shape), "");
@@ -25,15 +20,7 @@ void compare(const std::string& name, Template form, const Graph& body) {
   ASSERT_TRUE(source.ok()) << source.error().message;
   std::string text = "// units " + source->units.text() + ", scratch " +
                      source->scratch_bytes.text() + "\n" + source->text;
-  std::string path = std::string(LFARM_GOLDEN_DIR) + "/codegen_" + name + ".c";
-  if (update_wanted) {
-    std::ofstream(path) << text;
-    return;
-  }
-  std::ifstream file(path);
-  std::stringstream expected;
-  expected << file.rdbuf();
-  EXPECT_EQ(text, expected.str()) << "if the change is wanted: test_codegen_golden --update";
+  golden::compare(text, "tests/golden/codegen_" + name + ".c");
 }
 
 TEST(CodegenGolden, Gelu) {
@@ -77,10 +64,3 @@ TEST(CodegenGolden, LinearWithBias) {
 }
 
 }  // namespace
-
-int main(int argc, char** argv) {
-  testing::InitGoogleTest(&argc, argv);
-  for (int k = 1; k < argc; ++k)
-    update_wanted = update_wanted || std::string(argv[k]) == "--update";
-  return RUN_ALL_TESTS();
-}

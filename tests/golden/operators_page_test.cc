@@ -1,10 +1,8 @@
 // docs/operators.md is made from the table of operators and from what the bundled operator cases
-// translate to; --update (or LFARM_UPDATE_GOLDEN=1) rewrites it.
+// translate to.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <set>
 #include <sstream>
@@ -12,12 +10,12 @@
 #include "clients/pt2/archive.h"
 #include "clients/pt2/operators.h"
 #include "clients/pt2/translate.h"
+#include "tests/golden/golden.h"
 
 namespace {
 
 namespace fs = std::filesystem;
 
-bool update_wanted = std::getenv("LFARM_UPDATE_GOLDEN") != nullptr;
 const std::string kSource = LFARM_SOURCE_DIR;
 
 std::string step_name(const common::Node& node) {
@@ -103,24 +101,6 @@ std::string page() {
   return out.str();
 }
 
-TEST(OperatorsPage, SaysWhatTheTableHolds) {
-  std::string path = kSource + "/docs/operators.md";
-  std::string text = page();
-  if (update_wanted) {
-    std::ofstream(path) << text;
-    return;
-  }
-  std::ifstream file(path);
-  std::stringstream expected;
-  expected << file.rdbuf();
-  EXPECT_EQ(text, expected.str()) << "if the change is wanted: LFARM_UPDATE_GOLDEN=1";
-}
+TEST(OperatorsPage, SaysWhatTheTableHolds) { golden::compare(page(), "docs/operators.md"); }
 
 }  // namespace
-
-int main(int argc, char** argv) {
-  testing::InitGoogleTest(&argc, argv);
-  for (int i = 1; i < argc; ++i)
-    update_wanted = update_wanted || std::string(argv[i]) == "--update";
-  return RUN_ALL_TESTS();
-}

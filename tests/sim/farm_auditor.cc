@@ -48,7 +48,7 @@ void Auditor::before(const Event& event) {
   result_valid_ = result_ != nullptr && valid(result_->worker, result_->task, result_->epoch);
   if (result_valid_) {
     Task& task = tasks_.at(result_->task);
-    if (result_->outcome == Outcome::kCrash || result_->outcome == Outcome::kHang) {
+    if (result_->outcome == TaskOutcome::kCrash || result_->outcome == TaskOutcome::kHang) {
       accuse(task.spec.fingerprint, result_->worker);
     }
     end_lease(task);
@@ -112,7 +112,7 @@ void Auditor::after(const Event& event) {
     wrong(cat("the result of task ", result_->task, " epoch ", result_->epoch, " was ",
               result_valid_ ? "refused although valid" : "accepted although stale"));
   }
-  if (result_valid_ && result_->outcome <= Outcome::kWrong && !said_committed_) {
+  if (result_valid_ && result_->outcome <= TaskOutcome::kWrong && !said_committed_) {
     wrong(cat("the verdict on task ", result_->task, " was not committed"));
   }
   auto end_job = [this](JobId job) {
@@ -187,12 +187,12 @@ void Auditor::act(const TaskCommitted& action) {
   if (own) {
     said_committed_ = true;
     bool same = action.outcome == result_->outcome;
-    bool killer = result_->outcome == Outcome::kHang && action.outcome == Outcome::kCrash;
+    bool killer = result_->outcome == TaskOutcome::kHang && action.outcome == TaskOutcome::kCrash;
     if (!same && !killer) wrong(cat("task ", action.task, " committed with another outcome"));
     if (action.result != result_->result) wrong("committed with another result");
-    if (action.outcome == Outcome::kInfra) wrong("an infra outcome was committed as a verdict");
-  } else if (quarantined_.count(task.spec.fingerprint) == 0 || action.outcome != Outcome::kCrash ||
-             action.result != 0) {
+    if (action.outcome == TaskOutcome::kInfra) wrong("an infra outcome was committed as a verdict");
+  } else if (quarantined_.count(task.spec.fingerprint) == 0 ||
+             action.outcome != TaskOutcome::kCrash || action.result != 0) {
     wrong(cat("task ", action.task, " committed without a result"));
   }
   close(task);

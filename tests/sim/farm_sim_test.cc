@@ -174,8 +174,8 @@ TEST_F(FarmSim, SharesWithinTheBound) {
       running.pop_back();
       // The job gets a new task before its old one ends, so that it always has work.
       granted(add_task(done.job));
-      granted(
-          scheduler.on_event(TaskResult{done.worker, done.task, done.epoch, Outcome::kOk, 1}, 0));
+      granted(scheduler.on_event(
+          TaskResult{done.worker, done.task, done.epoch, TaskOutcome::kOk, 1}, 0));
       for (const auto& [a, one] : jobs) {
         for (const auto& [b, other] : jobs) {
           if (one.tenant != other.tenant) continue;

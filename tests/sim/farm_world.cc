@@ -387,24 +387,24 @@ void World::finish(Worker& worker, uint64_t incarnation, Lease lease) {
   if (!worker.up || worker.incarnation != incarnation) return;
   auto held = worker.held.find(lease);
   if (held == worker.held.end() || held->second.dying) return;
-  if (strikes(faults_.infra)) return report(worker, lease, Outcome::kInfra);
+  if (strikes(faults_.infra)) return report(worker, lease, TaskOutcome::kInfra);
   switch (nature(lease.first)) {
     case Nature::kKills:
       return stop(worker);
     case Nature::kCrashes:
-      return report(worker, lease, Outcome::kCrash);
+      return report(worker, lease, TaskOutcome::kCrash);
     case Nature::kHangs:
-      return report(worker, lease, Outcome::kHang);
+      return report(worker, lease, TaskOutcome::kHang);
     case Nature::kWrong:
-      return report(worker, lease, Outcome::kWrong);
+      return report(worker, lease, TaskOutcome::kWrong);
     case Nature::kRefused:
-      return report(worker, lease, Outcome::kCompileError);
+      return report(worker, lease, TaskOutcome::kCompileError);
     default:
-      return report(worker, lease, Outcome::kOk);
+      return report(worker, lease, TaskOutcome::kOk);
   }
 }
 
-void World::report(Worker& worker, Lease lease, Outcome outcome) {
+void World::report(Worker& worker, Lease lease, TaskOutcome outcome) {
   worker.held.erase(lease);
   worker.over.insert(lease);
   to_farm(worker, TaskResult{worker.id, lease.first, lease.second, outcome, ++results_made_});

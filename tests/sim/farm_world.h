@@ -95,7 +95,7 @@ class World {
   void bury(Worker& worker, uint64_t incarnation, Lease lease);
   void take(Worker& worker, const SendTask& task);
   void finish(Worker& worker, uint64_t incarnation, Lease lease);
-  void report(Worker& worker, Lease lease, Outcome outcome);
+  void report(Worker& worker, Lease lease, TaskOutcome outcome);
   Nature nature(TaskId task) const;
   bool done() const;
 

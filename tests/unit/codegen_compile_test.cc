@@ -3,7 +3,9 @@
 
 #include "codegen_testing.h"
 #include "common/base/files.h"
+#include "common/runtime/cpu_device.h"
 #include "worker/compile/build_plan.h"
+#include "worker/compile/c_compiler.h"
 
 namespace testing_codegen {
 namespace {
@@ -58,7 +60,7 @@ TEST(Compiler, KeepsItsDeadline) {
 
 TEST(Compiler, SaysWhatIsMissing) {
   setenv("LFARM_CC", "/nonexistent/compiler", 1);
-  auto none = worker::Compiler::find(worker::detect_cpu_target());
+  auto none = worker::find_c_compiler(common::host_cpu_target());
   unsetenv("LFARM_CC");
   ASSERT_FALSE(none.ok());
   EXPECT_EQ(none.error().code, Code::kUnavailable);

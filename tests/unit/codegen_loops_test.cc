@@ -48,5 +48,73 @@ TEST(CodegenLoops, SoftmaxAndNorms) {
   batch.check_all();
 }
 
+size_t occurrences(const std::string& text, const std::string& word) {
+  size_t count = 0;
+  for (size_t k = text.find(word); k != std::string::npos; k = text.find(word, k + 1)) ++count;
+  return count;
+}
+
+// A residual sum that is stored and normalised.
+TEST(CodegenLoops, StoresWhatItNormalises) {
+  Random random(3);
+  KernelBatch batch;
+  for (bool sum_first : {false, true}) {
+    for (int64_t stage : {0, 1}) {
+      GraphBuilder b;
+      NodeId x = input(b, DType::kFloat32, {37, 65});
+      NodeId y = input(b, DType::kFloat32, {37, 65});
+      NodeId w = input(b, DType::kFloat32, {65});
+      NodeId sum = b.binary(BinaryOp::kAdd, x, y);
+      NodeId norm =
+          b.raw({Op::kNorm, DType::kFloat32, b.shape(sum), {sum}, NormAttr{1, stage == 1, 1e-5}});
+      NodeId scaled = b.binary(BinaryOp::kMul, norm, w);
+      b.output(sum_first ? sum : scaled);
+      b.output(sum_first ? scaled : sum);
+      batch.add(Template::kLoops, {{"stage", stage}}, b.finish(),
+                {random_tensor(random, DType::kFloat32, {37, 65}),
+                 random_tensor(random, DType::kFloat32, {37, 65}),
+                 random_tensor(random, DType::kFloat32, {65})});
+    }
+  }
+  batch.compile();
+  batch.check_all();
+  for (size_t k = 0; k < batch.size(); ++k) batch.check(k, 2e-6, 3);
+}
+
+// Outputs of two ranks share a reduction and the function that it sums.
+TEST(CodegenLoops, ComputesOnceWhatOutputsShare) {
+  Random random(4);
+  KernelBatch batch;
+  for (int outputs = 1; outputs <= 4; ++outputs) {
+    GraphBuilder b;
+    NodeId x = input(b, DType::kFloat32, {19, 70});
+    NodeId total = b.reduce(ReduceOp::kSum, b.unary(UnaryOp::kExp, x), {1});
+    NodeId spread = b.expand(b.unsqueeze(total, 1), {19, 70});
+    if (outputs > 1) b.output(b.binary(BinaryOp::kMul, x, spread));
+    if (outputs > 2) b.output(b.binary(BinaryOp::kSub, x, spread));
+    b.output(total);
+    if (outputs > 3) b.output(b.unary(UnaryOp::kNeg, total));
+    batch.add(Template::kLoops, {}, b.finish(), {random_tensor(random, DType::kFloat32, {19, 70})});
+  }
+  {
+    GraphBuilder b;
+    NodeId angle = b.binary(BinaryOp::kMul, input(b, DType::kFloat32, {9, 40}),
+                            b.scalar(DType::kFloat32, 0.5));
+    NodeId power = b.unary(UnaryOp::kExp, angle);
+    b.output(b.unary(UnaryOp::kSin, power));
+    b.output(b.unary(UnaryOp::kCos, power));
+    batch.add(Template::kLoops, {}, b.finish(), {random_tensor(random, DType::kFloat32, {9, 40})});
+  }
+  batch.compile();
+  batch.check_all();
+  EXPECT_GT(occurrences(batch.at(0).source.text, "exp"), 0u);
+  for (size_t k = 0; k < batch.size(); ++k) {
+    EXPECT_EQ(occurrences(batch.at(k).source.text, "exp"),
+              occurrences(batch.at(0).source.text, "exp"))
+        << batch.at(k).source.text;
+    batch.check(k, 2e-6, 3);
+  }
+}
+
 }  // namespace
 }  // namespace testing_codegen

@@ -20,9 +20,10 @@
 #include "common/ir/graph_hash.h"
 #include "common/ir/llir.h"
 #include "common/ir/text.h"
+#include "common/runtime/cpu_device.h"
 #include "common/runtime/interpreter.h"
 #include "worker/codegen/cpu_c.h"
-#include "worker/compile/compiler.h"
+#include "worker/compile/c_compiler.h"
 #include "worker/compile/target.h"
 
 namespace testing_codegen {
@@ -34,9 +35,8 @@ using worker::KernelSource;
 using KernelFunction = void (*)(void* const*, const int64_t*, int64_t, int64_t, void*);
 
 inline const worker::Compiler& shared_compiler() {
-  static const worker::Compiler compiler =
-      worker::Compiler::find(worker::detect_cpu_target()).value();
-  return compiler;
+  static const auto compiler = worker::find_c_compiler(common::host_cpu_target()).value();
+  return *compiler;
 }
 
 // 64-byte aligned memory between two guard bands of 0xA5.
@@ -119,11 +119,11 @@ inline HostTensor random_tensor(Random& random, DType dtype, const std::vector<i
 // Kernels that are compiled in one run and then checked one by one.
 class KernelBatch {
  public:
-  KernelBatch() : KernelBatch(worker::detect_cpu_target()) {}
+  KernelBatch() : KernelBatch(common::host_cpu_target()) {}
   // Code for a target that this machine can run.
   explicit KernelBatch(const Target& target)
       : vector_bytes_(worker::vector_bytes(target)),
-        compiler_(worker::Compiler::find(target).value()) {}
+        compiler_(worker::find_c_compiler(target).value()) {}
 
   // Adds a kernel with random inputs of the given sizes (one list per body input).
   void add(Template form, Schedule schedule, const Graph& body, std::vector<HostTensor> inputs) {
@@ -148,7 +148,7 @@ class KernelBatch {
       fputs(text.c_str(), f);
       fclose(f);
     }
-    auto object = compiler_.compile(text, 300'000);
+    auto object = compiler_->compile(text, 300'000);
     ASSERT_TRUE(object.ok()) << object.error().message;
     loaded_ = std::make_unique<LoadedObject>(*object);
   }
@@ -249,7 +249,7 @@ class KernelBatch {
     return cat(print(c.kernel), "\n", c.source.text);
   }
   int vector_bytes_;
-  worker::Compiler compiler_;
+  std::shared_ptr<const worker::Compiler> compiler_;
   std::vector<Case> cases_;
   std::unique_ptr<LoadedObject> loaded_;
 };

@@ -1,5 +1,6 @@
 // Code of the kTile template against the reference interpreter.
 #include "codegen_testing.h"
+#include "common/runtime/cpu_device.h"
 
 namespace testing_codegen {
 namespace {
@@ -133,8 +134,8 @@ TEST(CodegenTile, BatchedAttentionShapes) {
 TEST(CodegenTile, LesserTargets) {
   Random random(28);
   for (const char* name : {"cpu-x86_64-avx2", "cpu-x86_64"}) {
-    if (worker::detect_cpu_target().name.substr(0, 10) != "cpu-x86_64" ||
-        worker::detect_cpu_target().name == "cpu-x86_64") {
+    if (common::host_cpu_target().name.substr(0, 10) != "cpu-x86_64" ||
+        common::host_cpu_target().name == "cpu-x86_64") {
       GTEST_SKIP() << "this machine cannot run " << name;
     }
     KernelBatch batch(Target{name});

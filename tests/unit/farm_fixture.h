@@ -43,7 +43,7 @@ struct Farm {
     return on(added);
   }
   std::vector<Action> result(WorkerId worker, TaskId task, Epoch epoch,
-                             Outcome outcome = Outcome::kOk, Handle handle = 7) {
+                             TaskOutcome outcome = TaskOutcome::kOk, Handle handle = 7) {
     return on(TaskResult{worker, task, epoch, outcome, handle});
   }
   std::vector<Action> beat(WorkerId worker, std::vector<HeldLease> leases = {},

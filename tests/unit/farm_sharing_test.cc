@@ -103,7 +103,7 @@ TEST(Farm, NextTimerIsWhenATickHasSomethingToDo) {
 }
 
 TEST(Farm, EverythingHasAName) {
-  EXPECT_STREQ(outcome_name(Outcome::kCompileError), "compile_error");
+  EXPECT_STREQ(outcome_name(TaskOutcome::kCompileError), "compile_error");
   EXPECT_STREQ(requeue_reason_name(RequeueReason::kLeaseExpired), "lease expired");
   EXPECT_STREQ(refusal_name(Refusal::kFull), "full");
 }
@@ -137,8 +137,8 @@ TEST(Farm, BearsAHundredThousandOpenTasks) {
   for (int64_t now_ms = 0; !sent.empty(); ++now_ms) {
     SendTask task = sent.front();
     sent.pop_front();
-    auto actions =
-        scheduler.on_event(TaskResult{task.worker, task.task, task.epoch, Outcome::kOk, 1}, now_ms);
+    auto actions = scheduler.on_event(
+        TaskResult{task.worker, task.task, task.epoch, TaskOutcome::kOk, 1}, now_ms);
     committed += count<TaskCommitted>(actions);
     take(actions);
   }

@@ -23,9 +23,9 @@ TEST(Farm, SendsATaskToAWorkerOfItsTargetAndCommitsItsResult) {
   EXPECT_EQ(sent[0].attempt, 1u);
   EXPECT_EQ(sent[0].payload, 1010u);
   EXPECT_EQ(sent[0].deadline_ns, (1000 + 1000 + farm.config.lease_slack_ms) * kMs);
-  auto committed = only<TaskCommitted>(farm.result(6, 10, 1, Outcome::kWrong, 77));
+  auto committed = only<TaskCommitted>(farm.result(6, 10, 1, TaskOutcome::kWrong, 77));
   ASSERT_EQ(committed.size(), 1u);
-  EXPECT_EQ(committed[0].outcome, Outcome::kWrong);
+  EXPECT_EQ(committed[0].outcome, TaskOutcome::kWrong);
   EXPECT_EQ(committed[0].result, 77u);
   EXPECT_EQ(committed[0].worker, 6u);
   EXPECT_EQ(farm.scheduler.stats().tasks_open, 0u);
@@ -174,12 +174,12 @@ TEST(Farm, InfraFailuresAreRetriedOnAnotherWorker) {
   farm.hello(5);
   farm.task(10);
   farm.hello(6, 0);
-  auto failed = farm.result(5, 10, 1, Outcome::kInfra);
+  auto failed = farm.result(5, 10, 1, TaskOutcome::kInfra);
   EXPECT_EQ(count<TaskCommitted>(failed), 0u);
   EXPECT_EQ(only<TaskRequeued>(failed)[0].reason, RequeueReason::kInfra);
   EXPECT_EQ(only<SendTask>(failed)[0].worker, 5u) << "6 takes no work, so there is no other";
   farm.on(WorkerCredit{6, 1, 1});
-  auto moved = farm.result(5, 10, 2, Outcome::kInfra);
+  auto moved = farm.result(5, 10, 2, TaskOutcome::kInfra);
   EXPECT_EQ(only<SendTask>(moved)[0].worker, 6u);
 }
 
@@ -190,7 +190,7 @@ TEST(Farm, ATaskWaitsForAnotherWorkerButNotForEver) {
   farm.hello(6);
   farm.task(10);
   farm.task(11);
-  auto failed = farm.result(5, 10, 1, Outcome::kInfra);
+  auto failed = farm.result(5, 10, 1, TaskOutcome::kInfra);
   EXPECT_EQ(count<SendTask>(failed), 0u) << "6 is busy, 5 has failed it";
   auto freed = only<SendTask>(farm.result(6, 11, 1));
   ASSERT_EQ(freed.size(), 1u);
@@ -198,7 +198,7 @@ TEST(Farm, ATaskWaitsForAnotherWorkerButNotForEver) {
   EXPECT_EQ(freed[0].worker, 6u);
 
   farm.task(12);  // to 5
-  farm.result(5, 12, 1, Outcome::kInfra);
+  farm.result(5, 12, 1, TaskOutcome::kInfra);
   auto later = only<SendTask>(farm.pass(farm.config.elsewhere_ms, {{5, {}}, {6, {{10, 2, true}}}}));
   ASSERT_EQ(later.size(), 1u);
   EXPECT_EQ(later[0].worker, 5u) << "6 stayed busy";
@@ -212,9 +212,9 @@ TEST(Farm, GivesATaskUpAfterTooManyInfraFailures) {
   farm.job(1);
   farm.hello(5);
   farm.task(10);
-  farm.result(5, 10, 1, Outcome::kInfra);
-  farm.result(5, 10, 2, Outcome::kInfra);
-  auto last = farm.result(5, 10, 3, Outcome::kInfra);
+  farm.result(5, 10, 1, TaskOutcome::kInfra);
+  farm.result(5, 10, 2, TaskOutcome::kInfra);
+  auto last = farm.result(5, 10, 3, TaskOutcome::kInfra);
   ASSERT_EQ(count<TaskFailedInfra>(last), 1u);
   EXPECT_EQ(only<TaskFailedInfra>(last)[0].failures, 3u);
   EXPECT_EQ(count<TaskCommitted>(last), 0u);
@@ -226,13 +226,13 @@ TEST(Farm, SuspendsAWorkerThatKeepsFailing) {
   farm.job(1);
   farm.hello(5);
   farm.task(10);
-  farm.result(5, 10, 1, Outcome::kInfra);
-  farm.result(5, 10, 2, Outcome::kInfra);
-  auto third = farm.result(5, 10, 3, Outcome::kInfra);
+  farm.result(5, 10, 1, TaskOutcome::kInfra);
+  farm.result(5, 10, 2, TaskOutcome::kInfra);
+  auto third = farm.result(5, 10, 3, TaskOutcome::kInfra);
   EXPECT_EQ(count<WorkerSuspended>(third), 1u);
   EXPECT_EQ(count<SendTask>(third), 0u);
   EXPECT_EQ(count<SendTask>(farm.tick_after(farm.config.suspend_ms_min)), 1u);
-  auto fourth = only<WorkerSuspended>(farm.result(5, 10, 4, Outcome::kInfra));
+  auto fourth = only<WorkerSuspended>(farm.result(5, 10, 4, TaskOutcome::kInfra));
   ASSERT_EQ(fourth.size(), 1u);
   EXPECT_EQ(fourth[0].until_ns, (farm.now_ms + 2 * farm.config.suspend_ms_min) * kMs);
 }
@@ -243,8 +243,8 @@ TEST(Farm, AVerdictEndsAWorkersRowOfFailures) {
   farm.hello(5);
   for (TaskId id = 1; id <= 8; id += 2) {
     farm.task(id);
-    EXPECT_EQ(count<WorkerSuspended>(farm.result(5, id, 1, Outcome::kInfra)), 0u);
-    EXPECT_EQ(count<TaskCommitted>(farm.result(5, id, 2, Outcome::kCompileError)), 1u);
+    EXPECT_EQ(count<WorkerSuspended>(farm.result(5, id, 1, TaskOutcome::kInfra)), 0u);
+    EXPECT_EQ(count<TaskCommitted>(farm.result(5, id, 2, TaskOutcome::kCompileError)), 1u);
   }
 }
 
@@ -257,23 +257,23 @@ TEST(Farm, ACrashIsConfirmedOnAnotherWorkerAndThenQuarantined) {
   farm.task(10, 1, "killer");
   farm.task(11, 1, "bystander");
   farm.task(12, 2, "killer");
-  auto first = farm.result(5, 10, 1, Outcome::kCrash);
+  auto first = farm.result(5, 10, 1, TaskOutcome::kCrash);
   EXPECT_EQ(count<TaskCommitted>(first), 0u);
   EXPECT_EQ(only<TaskRequeued>(first)[0].reason, RequeueReason::kUnconfirmedCrash);
   farm.result(6, 11, 1);
-  auto second = farm.result(6, 10, 2, Outcome::kHang, 9);
+  auto second = farm.result(6, 10, 2, TaskOutcome::kHang, 9);
   ASSERT_EQ(count<CandidateQuarantined>(second), 1u);
   auto committed = only<TaskCommitted>(second);
   ASSERT_EQ(committed.size(), 2u) << "the other job's task with it";
   EXPECT_EQ(committed[0].task, 10u);
-  EXPECT_EQ(committed[0].outcome, Outcome::kCrash);
+  EXPECT_EQ(committed[0].outcome, TaskOutcome::kCrash);
   EXPECT_EQ(committed[0].result, 9u);
   EXPECT_EQ(committed[1].task, 12u);
-  EXPECT_EQ(committed[1].outcome, Outcome::kCrash);
+  EXPECT_EQ(committed[1].outcome, TaskOutcome::kCrash);
   EXPECT_EQ(committed[1].result, 0u);
   auto later = only<TaskCommitted>(farm.task(13, 2, "killer"));
   ASSERT_EQ(later.size(), 1u);
-  EXPECT_EQ(later[0].outcome, Outcome::kCrash);
+  EXPECT_EQ(later[0].outcome, TaskOutcome::kCrash);
   EXPECT_EQ(count<SendTask>(farm.task(14, 2, "bystander")), 1u);
 }
 
@@ -283,12 +283,12 @@ TEST(Farm, ASickWorkersCrashReportDoesNotCondemnACandidate) {
   farm.hello(5);
   farm.hello(6);
   farm.task(10, 1, "healthy");
-  auto moved = only<SendTask>(farm.result(5, 10, 1, Outcome::kCrash));
+  auto moved = only<SendTask>(farm.result(5, 10, 1, TaskOutcome::kCrash));
   ASSERT_EQ(moved.size(), 1u);
   EXPECT_EQ(moved[0].worker, 6u);
-  auto verdict = only<TaskCommitted>(farm.result(6, 10, 2, Outcome::kOk));
+  auto verdict = only<TaskCommitted>(farm.result(6, 10, 2, TaskOutcome::kOk));
   ASSERT_EQ(verdict.size(), 1u);
-  EXPECT_EQ(verdict[0].outcome, Outcome::kOk);
+  EXPECT_EQ(verdict[0].outcome, TaskOutcome::kOk);
 }
 
 TEST(Farm, AloneAWorkersCrashReportIsTheVerdict) {
@@ -296,12 +296,12 @@ TEST(Farm, AloneAWorkersCrashReportIsTheVerdict) {
   farm.job(1);
   farm.hello(5);
   farm.task(10, 1, "killer");
-  auto verdict = farm.result(5, 10, 1, Outcome::kHang, 3);
+  auto verdict = farm.result(5, 10, 1, TaskOutcome::kHang, 3);
   ASSERT_EQ(count<TaskCommitted>(verdict), 1u);
-  EXPECT_EQ(only<TaskCommitted>(verdict)[0].outcome, Outcome::kHang);
+  EXPECT_EQ(only<TaskCommitted>(verdict)[0].outcome, TaskOutcome::kHang);
   EXPECT_EQ(count<CandidateQuarantined>(verdict), 0u);
   farm.task(11, 1, "killer");
-  EXPECT_EQ(count<CandidateQuarantined>(farm.result(5, 11, 1, Outcome::kCrash)), 0u)
+  EXPECT_EQ(count<CandidateQuarantined>(farm.result(5, 11, 1, TaskOutcome::kCrash)), 0u)
       << "one worker killed twice is one worker";
 }
 
@@ -317,7 +317,7 @@ TEST(Farm, WorkersLostWhileExecutingACandidateQuarantineIt) {
   auto lost = farm.on(WorkerGone{6, 1, false});
   EXPECT_EQ(count<CandidateQuarantined>(lost), 1u);
   ASSERT_EQ(count<TaskCommitted>(lost), 1u);
-  EXPECT_EQ(only<TaskCommitted>(lost)[0].outcome, Outcome::kCrash);
+  EXPECT_EQ(only<TaskCommitted>(lost)[0].outcome, TaskOutcome::kCrash);
 }
 
 TEST(Farm, CandidatesThatWereNotExecutingAreNotBlamed) {

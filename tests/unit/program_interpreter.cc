@@ -4,13 +4,13 @@
 #include <limits>
 
 #include "common/base/random.h"
-#include "common/runtime/interpreter.h"
 
 namespace common::testing {
 
 Result<std::vector<HostTensor>> interpret_program(const Program& program,
                                                   const std::vector<HostTensor>& inputs,
-                                                  const std::vector<int64_t>& symbols) {
+                                                  const std::vector<int64_t>& symbols,
+                                                  Precision precision) {
   std::vector<HostTensor> buffers(program.buffers.size());
   for (size_t b = 0; b < buffers.size(); ++b) {
     if (program.buffers[b].kind == BufferKind::kInput) {
@@ -23,6 +23,7 @@ Result<std::vector<HostTensor>> interpret_program(const Program& program,
     const Kernel& kernel = program.kernels[static_cast<size_t>(call.kernel)];
     // A kernel is told its symbols; the interpreter reads them off inputs, so give it some.
     Graph body = kernel.body;
+    for (size_t k = 0; k < arguments.size(); ++k) body.inputs[k].dtype = arguments[k].dtype();
     for (size_t s = 0; s < body.symbols.size(); ++s) {
       body.inputs.push_back(
           {InputKind::kUser, DType::kBool, {Expr::symbol(static_cast<int>(s))}, ""});
@@ -30,7 +31,8 @@ Result<std::vector<HostTensor>> interpret_program(const Program& program,
                              HostTensor::zeros(DType::kBool, {call.symbols[s].evaluate(symbols)}));
       arguments.push_back(std::move(witness));
     }
-    LFARM_ASSIGN_OR_RETURN(std::vector<HostTensor> results, interpret(body, arguments, {}));
+    LFARM_ASSIGN_OR_RETURN(std::vector<HostTensor> results,
+                           interpret(body, arguments, {precision}));
     for (size_t k = 0; k < call.outputs.size(); ++k) {
       buffers[static_cast<size_t>(call.outputs[k])] = std::move(results[k]);
     }

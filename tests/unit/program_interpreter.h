@@ -5,14 +5,17 @@
 #include <vector>
 
 #include "common/ir/llir.h"
+#include "common/runtime/interpreter.h"
 #include "common/runtime/tensor.h"
 
 namespace common::testing {
 
-// One tensor per program output.
+// One tensor per program output. With kWide, floats stay float64 between kernels, too: programs
+// that are equal up to rounding then agree in all but the last digits, whatever their dtypes.
 Result<std::vector<HostTensor>> interpret_program(const Program& program,
                                                   const std::vector<HostTensor>& inputs,
-                                                  const std::vector<int64_t>& symbols);
+                                                  const std::vector<int64_t>& symbols,
+                                                  Precision precision = Precision::kModel);
 
 // Bounded values of the graph's inputs at the given sizes; integers are in [0, 3].
 std::vector<HostTensor> sample_inputs(const Graph& graph, const std::vector<int64_t>& symbols,

@@ -539,6 +539,36 @@ void add_softmax(Cases& cases) {
   });
 }
 
+void add_attention(Cases& cases) {
+  // Several rows share keys and values; a single row, whose scores no tile would compute; heads
+  // that share them in pairs.
+  for (int form = 0; form < 3; ++form) {
+    auto build = [form](GraphBuilder& b, DType t) {
+      int heads = form == 2 ? 4 : 2;
+      Shape repeated{heads, s0, 4};
+      IrNode q = input(b, t, {heads, form == 1 ? Expr(1) : Expr(3), 4});
+      IrNode k = input(b, t, {2, s0, 4});
+      IrNode v = input(b, t, {2, s0, 5});
+      if (form == 2) {
+        View twice{repeated,
+                   {common::floor_div(Expr::index(0), 2), Expr::index(1), Expr::index(2)},
+                   {},
+                   0};
+        k = raw_view(b, k, twice);
+        twice.shape[2] = 5;
+        v = raw_view(b, v, twice);
+      }
+      IrNode scores = b.matmul(q, b.permute(k, {0, 2, 1}));
+      scores = b.binary(BinaryOp::kMul, scores, b.scalar(t, 0.5));
+      IrNode top = b.reduce(ReduceOp::kMax, scores, {2}, true);
+      IrNode e = b.unary(UnaryOp::kExp, b.binary(BinaryOp::kSub, scores, top));
+      b.output(b.matmul(b.binary(BinaryOp::kDiv, e, b.reduce(ReduceOp::kSum, e, {2}, true)), v));
+    };
+    cases.emplace("attention-in-one-kernel", RuleCase{kFloats, build});
+    if (form == 1) cases.emplace("scores-in-attention", RuleCase{kFloats, build});
+  }
+}
+
 void add_norms(Cases& cases) {
   enum class Form { kTimesRsqrt, kRsqrtTimes, kPower, kQuotient };
   auto norm = [](Form form, bool centre, Shape shape, std::vector<int> axes) {
@@ -594,6 +624,33 @@ void add_norms(Cases& cases) {
   cases.emplace("layer-norm", norm(Form::kTimesRsqrt, true, {s0, 2, 12}, {2}));
 }
 
+// The variance as the mean of the squares less the square of the mean.
+void add_one_pass_norms(Cases& cases) {
+  auto norm = [](bool lifted, bool quotient, bool turned) {
+    return RuleCase{
+        kFloats, [=](GraphBuilder& b, DType t) {
+          IrNode x = input(b, t, {s0, 4, 6});
+          auto mean = [&](IrNode y) {
+            return b.binary(BinaryOp::kMul, b.reduce(ReduceOp::kSum, y, {1, 2}, true),
+                            b.scalar(t, 1.0 / 24));
+          };
+          IrNode m = mean(x);
+          IrNode v = b.binary(BinaryOp::kSub, mean(b.binary(BinaryOp::kMul, x, x)),
+                              b.binary(BinaryOp::kMul, m, m));
+          if (lifted) v = b.binary(BinaryOp::kMax, v, b.scalar(t, 0));
+          v = b.binary(BinaryOp::kAdd, v, b.scalar(t, 0.1));
+          IrNode d = b.binary(BinaryOp::kSub, x, m);
+          IrNode root = b.unary(quotient ? UnaryOp::kSqrt : UnaryOp::kRsqrt, v);
+          b.output(quotient ? b.binary(BinaryOp::kDiv, d, root)
+                            : b.binary(BinaryOp::kMul, turned ? root : d, turned ? d : root));
+        }};
+  };
+  cases.emplace("one-pass-norm", norm(false, false, false));
+  cases.emplace("one-pass-norm", norm(true, false, false));
+  cases.emplace("one-pass-norm-turned", norm(true, false, true));
+  cases.emplace("one-pass-norm-by-quotient", norm(false, true, false));
+}
+
 void add_scans(Cases& cases) {
   for (int k = 0; k < common::kScanOpCount; ++k) {
     auto op = static_cast<ScanOp>(k);
@@ -626,8 +683,12 @@ std::multimap<std::string, RuleCase> rule_cases() {
   add_contraction(cases);
   add_reassociation(cases);
   add_softmax(cases);
+  add_attention(cases);
   add_norms(cases);
+  add_one_pass_norms(cases);
   add_scans(cases);
+  add_fourier_cases(cases);
+  add_routing_cases(cases);
   return cases;
 }
 

@@ -4,10 +4,12 @@
 #include <map>
 #include <set>
 
+#include "common/base/clock.h"
 #include "common/base/random.h"
 #include "common/ir/builder.h"
 #include "coordinator/search/genome.h"
 #include "coordinator/search/job_search.h"
+#include "coordinator/search/region_search.h"
 
 namespace coordinator {
 namespace {
@@ -105,6 +107,65 @@ TEST(JobSearch, SameSeedSameCandidatesWhateverTheOrderOfResults) {
   EXPECT_NE(run(options(48, 2), 4, 1).fingerprints, reference.fingerprints);
 }
 
+TEST(JobSearch, CandidatesInFlightAreWhatTheSequenceFollows) {
+  SearchOptions narrow = options(48), wide = options(48);
+  narrow.in_flight = 4;
+  wide.in_flight = 40;
+  Trace reference = run(wide, 4, 1);
+  EXPECT_NE(run(narrow, 4, 1).fingerprints, reference.fingerprints);
+  for (size_t parallel : {1u, 8u, 40u}) {
+    EXPECT_EQ(run(wide, parallel, 2).fingerprints, reference.fingerprints) << parallel;
+  }
+  // As many as that are sent before anything is known, and no more.
+  for (const SearchOptions& o : {narrow, wide}) {
+    auto search = JobSearch::create(model(), o, nullptr);
+    ASSERT_TRUE(search.ok());
+    EXPECT_EQ(static_cast<int64_t>((*search)->propose(100).size()), o.in_flight);
+  }
+}
+
+TEST(JobSearch, APolicyThatIsNoneIsRefused) {
+  SearchOptions o = options(8);
+  o.policy = "sloppy";
+  auto search = JobSearch::create(model(), o, nullptr);
+  ASSERT_FALSE(search.ok());
+  EXPECT_EQ(search.error().code, common::Code::kInvalidInput);
+}
+
+// exp(x) / sum(exp(x)): a softmax only while no exponential overflows.
+TEST(JobSearch, OnlyTheRelaxedPolicyTakesRulesForFiniteValues) {
+  GraphBuilder b;
+  IrNode x = b.input(InputKind::kUser, DType::kFloat32, {8, 32}, "x");
+  IrNode e = b.unary(UnaryOp::kExp, x);
+  b.output(b.binary(BinaryOp::kDiv, e, b.reduce(ReduceOp::kSum, e, {1}, true)));
+  common::Graph graph = b.finish();
+  std::map<std::string, bool> has_softmax;
+  std::map<std::string, common::Digest> keys;
+  for (const char* policy : {"strict", "relaxed"}) {
+    SearchOptions o = options(24);
+    o.policy = policy;
+    auto search = JobSearch::create(graph, o, nullptr);
+    ASSERT_TRUE(search.ok()) << search.error().message;
+    while (!(*search)->done()) {
+      for (const CandidateTask& task : (*search)->propose(1)) {
+        for (const common::Kernel& kernel : task.payload.program.kernels) {
+          for (const common::Node& node : kernel.body.nodes) {
+            has_softmax[policy] = has_softmax[policy] || node.op == common::Op::kSoftmax;
+          }
+        }
+        (*search)->on_result(task.id, measure(task));
+      }
+    }
+    auto outcome = (*search)->outcome();
+    ASSERT_TRUE(outcome.ok()) << outcome.error().message;
+    EXPECT_EQ(outcome->plan.key.policy, policy);
+    keys[policy] = outcome->plan.key.digest();
+  }
+  EXPECT_FALSE(has_softmax["strict"]);
+  EXPECT_TRUE(has_softmax["relaxed"]);
+  EXPECT_NE(keys["strict"], keys["relaxed"]);
+}
+
 // Remembers every kernel as soon as it was measured, as a farm's store does.
 class Store : public MeasurementSource {
  public:
@@ -193,6 +254,66 @@ TEST(JobSearch, ARepeatedBlockIsOneRegion) {
   auto search = JobSearch::create(model(), options(8), nullptr);
   ASSERT_TRUE(search.ok());
   EXPECT_EQ((*search)->status().regions, 1);
+}
+
+// One layer: a matmul, then something elementwise.
+common::Graph layer(int64_t size, UnaryOp op) {
+  GraphBuilder b;
+  IrNode x = b.input(InputKind::kUser, DType::kFloat32, {8, size}, "x");
+  IrNode w = b.input(InputKind::kWeight, DType::kFloat32, {size, size}, "w");
+  b.output(b.binary(BinaryOp::kAdd, x, b.unary(op, b.matmul(x, w))));
+  return b.finish();
+}
+
+// Of the kernels that a candidate tries for the first time, the share with a vector width of 16.
+double share_of_wide(const RegionCandidate& candidate) {
+  double wide = 0, all = 0;
+  for (size_t k : candidate.untried) {
+    const common::Kernel& kernel = candidate.program->kernels[k];
+    if (kernel.form != common::Template::kLoops) continue;
+    ++all;
+    wide += common::schedule_value(kernel.schedule, kernel.form, "vector") == 16 ? 1 : 0;
+  }
+  return all == 0 ? 0 : wide / all;
+}
+
+// Regions of one job share what they learn about kernels: on a device where wide loops are ten
+// times as fast, a region that was never measured begins with them after another was searched.
+TEST(GuidedSearch, WhatWonInOneRegionIsTriedInTheNext) {
+  common::SteadyClock clock;
+  RegionSpace first(layer(32, UnaryOp::kTanh), clock), second(layer(48, UnaryOp::kSigmoid), clock);
+  auto wide_loops = [](const common::Kernel& kernel) {
+    bool is_wide = kernel.form == common::Template::kLoops &&
+                   common::schedule_value(kernel.schedule, kernel.form, "vector") == 16;
+    return is_wide ? 1'000.0 : 10'000.0;
+  };
+  KernelTimes shared(nullptr, {}), fresh(nullptr, {});
+  auto teacher = RegionSearch::create(first, shared, 1, SearchStrategy::kModel);
+  for (int n = 0; n < 60; ++n) {
+    auto candidate = teacher->propose();
+    if (!candidate) break;
+    double total = 0;
+    std::vector<uint64_t> kernel_ns;
+    for (const common::Kernel& kernel : candidate->program->kernels) {
+      kernel_ns.push_back(static_cast<uint64_t>(wide_loops(kernel)));
+      total += wide_loops(kernel);
+    }
+    shared.record(*candidate->program, kernel_ns);
+    teacher->tell(*candidate, total);
+    shared.learn();
+  }
+  double taught = 0, untaught = 0;
+  auto pupil = RegionSearch::create(second, shared, 1, SearchStrategy::kModel);
+  auto alone = RegionSearch::create(second, fresh, 1, SearchStrategy::kModel);
+  constexpr int kFirst = 4;
+  for (int n = 0; n < kFirst; ++n) {
+    auto a = pupil->propose(), b = alone->propose();
+    ASSERT_TRUE(a && b);
+    taught += share_of_wide(*a) / kFirst;
+    untaught += share_of_wide(*b) / kFirst;
+  }
+  EXPECT_GT(taught, 0.6);
+  EXPECT_LT(untaught, 0.4);
 }
 
 TEST(Genome, HashIsIndependentOfTheOrderOfMutations) {

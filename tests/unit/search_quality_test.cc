@@ -106,6 +106,19 @@ TEST(SearchQuality, SameSeedAndMeasurementsGiveTheSameBytesWhoeverIsFirst) {
   }
 }
 
+TEST(SearchQuality, EndsEarlyWhenMoreCandidatesAreWorthLittle) {
+  SearchOptions o = options(1'500, 1);
+  SimulatedDevice device(kRecorded);
+  common::Plan whole = search("mlp", o, device).plan;
+  o.stop_gain = 0.01;
+  common::Plan part = search("mlp", o, device).plan;
+  EXPECT_LT(part.provenance.candidates, 1'200);
+  EXPECT_GT(part.provenance.candidates, 60);
+  EXPECT_EQ(search("mlp", o, device, 8, 2).plan, part);
+  EXPECT_LE(static_cast<double>(part.provenance.best_ns),
+            1.05 * static_cast<double>(whole.provenance.best_ns));
+}
+
 TEST(SearchQuality, PlansHoldPredictedBesideMeasuredTimes) {
   SimulatedDevice device(kRecorded);
   common::Plan plan = search("llama", options(60, 1), device).plan;
@@ -118,7 +131,10 @@ TEST(SearchQuality, PlansHoldPredictedBesideMeasuredTimes) {
     EXPECT_GT(kernel.predicted_ns, 0) << "call " << c;
     EXPECT_GT(kernel.measured_ns, 0) << "call " << c;
   }
-  EXPECT_NE(common::print_predictions(plan).find("predicted"), std::string::npos);
+  std::string text = common::print_predictions(plan);
+  for (const char* part : {"predicted", "launches", "waits", "to host", "traffic"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part;
+  }
 }
 
 TEST(SearchQuality, LessonsOfOtherGraphsSpeedTheFirstCandidates) {

@@ -82,7 +82,7 @@ TEST_F(JournalTest, AJobComesBackAsItWas) {
   ASSERT_TRUE(journal_job(*store_, request(), common::as_bytes("encoded")).ok());
   ASSERT_TRUE(journal_result(*store_, 7, 0, key("a"), right()).ok());
   ASSERT_TRUE(journal_result(*store_, 7, 1, key("a", TaskKind::kFinalist), wrong()).ok());
-  auto job = read_journal(*store_, "job-7");
+  auto job = read_journal(*store_, 7);
   ASSERT_TRUE(job.ok()) << job.error().message;
   EXPECT_EQ(job->request.id, 7u);
   EXPECT_EQ(job->request.key, request().key);
@@ -91,7 +91,7 @@ TEST_F(JournalTest, AJobComesBackAsItWas) {
   EXPECT_EQ(job->request.budget_candidates, UINT64_MAX);
   EXPECT_EQ(job->request.seed, 3u);
   EXPECT_EQ(common::as_text(job->graph), "encoded");
-  EXPECT_EQ(job->next_result, 2u);
+  EXPECT_EQ(job->next_record, 2u);
   ASSERT_EQ(job->results.size(), 2u);
   const CandidateResult& first = job->results.at(key("a"));
   EXPECT_EQ(first.report, right().report);
@@ -101,7 +101,7 @@ TEST_F(JournalTest, AJobComesBackAsItWas) {
   EXPECT_EQ(second.message, "output 0 differs");
 
   ASSERT_TRUE(remove_journal(*store_, 7).ok());
-  EXPECT_EQ(read_journal(*store_, "job-7").error().code, common::Code::kCorrupt);
+  EXPECT_EQ(read_journal(*store_, 7).error().code, common::Code::kCorrupt);
 }
 
 TEST_F(JournalTest, DamagedResultsAreLeftOutAndDamagedRequestsRefused) {
@@ -111,23 +111,84 @@ TEST_F(JournalTest, DamagedResultsAreLeftOutAndDamagedRequestsRefused) {
                                           cache::JobRecord{5, std::string(80, '0') + "\nx"}};
   ASSERT_TRUE(store_->append_job("job-7", damaged, false).ok());
   ASSERT_TRUE(journal_result(*store_, 7, 4, key("b"), wrong()).ok());
-  auto job = read_journal(*store_, "job-7");
+  auto job = read_journal(*store_, 7);
   ASSERT_TRUE(job.ok()) << job.error().message;
   EXPECT_EQ(job->results.size(), 2u);
-  EXPECT_EQ(job->next_result, 5u);
+  EXPECT_EQ(job->next_record, 5u);
+  EXPECT_EQ(job->damaged, 3u);
 
-  for (const char* text : {"", "{", "[]", "{\"version\":1}", "{\"version\":1,\"job\":\"x\"}"}) {
+  for (const char* text : {"", "{", "[]", "{\"version\":2}", "{\"version\":2,\"job\":\"x\"}"}) {
     ASSERT_TRUE(store_->remove_job("job-8").ok());
     std::array<cache::JobRecord, 2> records{cache::JobRecord{0, text}, cache::JobRecord{1, "g"}};
     ASSERT_TRUE(store_->append_job("job-8", records, false).ok());
-    EXPECT_FALSE(read_journal(*store_, "job-8").ok()) << text;
+    EXPECT_FALSE(read_journal(*store_, 8).ok()) << text;
   }
   // A journal that was copied under another name must not answer for that job.
   ASSERT_TRUE(store_->remove_job("job-8").ok());
   auto records = store_->read_job("job-7");
   ASSERT_TRUE(records.ok());
   ASSERT_TRUE(store_->append_job("job-8", *records, false).ok());
-  EXPECT_FALSE(read_journal(*store_, "job-8").ok());
+  EXPECT_FALSE(read_journal(*store_, 8).ok());
+}
+
+TEST_F(JournalTest, WhatASearchWasToldComesBack) {
+  ASSERT_TRUE(journal_job(*store_, request(), common::as_bytes("encoded")).ok());
+  JobStart start{1234, 40, {{7, {0.5, 10}}, {8, {-1, 2}}}};
+  ASSERT_TRUE(journal_start(*store_, 7, 0, start).ok());
+  std::vector<std::pair<common::Digest, int64_t>> answers{{common::digest_of("k1"), 10},
+                                                          {common::digest_of("k2"), 20}};
+  ASSERT_TRUE(journal_answers(*store_, 7, 1, answers).ok());
+  ASSERT_TRUE(journal_result(*store_, 7, 2, key("a"), wrong()).ok());
+  ASSERT_TRUE(journal_finish(*store_, 7, 3, 17).ok());
+  ASSERT_TRUE(journal_result(*store_, 7, 4, key("a"), right()).ok());
+  auto job = read_journal(*store_, 7);
+  ASSERT_TRUE(job.ok()) << job.error().message;
+  EXPECT_EQ(job->damaged, 0u);
+  ASSERT_TRUE(job->start.has_value());
+  EXPECT_EQ(job->start->wall_ns, 1234);
+  EXPECT_EQ(job->start->in_flight, 40);
+  EXPECT_EQ(job->start->priors, start.priors);
+  EXPECT_EQ(job->answers, KernelAnswers(answers.begin(), answers.end()));
+  EXPECT_EQ(job->finish_after, 17);
+  EXPECT_EQ(job->results.at(key("a")).outcome, TaskOutcome::kOk);  // the later one
+}
+
+TEST_F(JournalTest, ClosedJournalsStayForReplaysUpToABound) {
+  for (farm::JobId id : {7, 8, 9, 10}) {
+    JobRequest job = request();
+    job.id = id;
+    ASSERT_TRUE(journal_job(*store_, job, common::as_bytes("encoded")).ok());
+  }
+  JobEnd end{common::digest_of("plan"), "farm \"x\"", 99, right().report};
+  for (farm::JobId id : {9, 7, 10}) ASSERT_TRUE(journal_end(*store_, id, end, 2).ok());
+  auto all = list_journals(*store_);
+  ASSERT_TRUE(all.ok());
+  EXPECT_EQ(all->open, std::vector<farm::JobId>{8});
+  EXPECT_EQ(all->closed, (std::vector<farm::JobId>{9, 10}));
+  auto back = read_end(*store_, 10);
+  ASSERT_TRUE(back.ok()) << back.error().message;
+  EXPECT_EQ(back->plan, end.plan);
+  EXPECT_EQ(back->farm, end.farm);
+  EXPECT_EQ(back->created_ns, 99);
+  EXPECT_EQ(back->rerun, end.rerun);
+  EXPECT_EQ(read_end(*store_, 8).error().code, common::Code::kInvalidInput);
+  EXPECT_EQ(read_journal(*store_, 7).error().code, common::Code::kCorrupt);
+}
+
+TEST_F(JournalTest, ASearchIsNotToldWhatWasMeasuredAfterItBegan) {
+  common::Digest old = common::digest_of("old"), young = common::digest_of("young");
+  ASSERT_TRUE(store_->put_measurement(old, "cpu-test", {50, 3, 1'000}).ok());
+  ASSERT_TRUE(store_->put_measurement(young, "cpu-test", {60, 3, 2'000}).ok());
+  common::Digest answered = common::digest_of("answered");
+  JobMeasurements measurements(store_.get(), "cpu-test", 2'000, {{answered, 70}});
+  EXPECT_EQ(measurements.kernel_ns(old), 50);
+  EXPECT_EQ(measurements.kernel_ns(young), std::nullopt);
+  EXPECT_EQ(measurements.kernel_ns(answered), 70);
+  auto fresh = measurements.take_fresh();
+  ASSERT_EQ(fresh.size(), 1u);
+  EXPECT_EQ(fresh[0].first, old);
+  EXPECT_EQ(measurements.kernel_ns(old), 50);
+  EXPECT_TRUE(measurements.take_fresh().empty());
 }
 
 TEST_F(JournalTest, LessonsAddUpPerTargetAndOutliveTheStore) {
@@ -142,9 +203,9 @@ TEST_F(JournalTest, LessonsAddUpPerTargetAndOutliveTheStore) {
 
 TEST_F(JournalTest, DamagedLessonsTeachNothing) {
   ASSERT_TRUE(keep_lessons(*store_, "cpu-a", {{7, {0.5, 10}}}).ok());
-  auto bytes = store_->get_named("effects-1/cpu-a");
+  auto bytes = store_->get_named("effects-2/cpu-a");
   ASSERT_TRUE(bytes.ok() && bytes->has_value());
-  ASSERT_TRUE(store_->put_named("effects-1/cpu-a", (*bytes)->substr(0, 20)).ok());
+  ASSERT_TRUE(store_->put_named("effects-2/cpu-a", (*bytes)->substr(0, 20)).ok());
   EXPECT_TRUE(load_lessons(*store_, "cpu-a").empty());
 }
 

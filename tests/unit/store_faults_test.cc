@@ -119,6 +119,25 @@ TEST_F(StoreFaultsTest, AMalformedPlanRecordIsAMiss) {
   EXPECT_TRUE(must(store_->put_plan_if_better(make_plan("a", 50, {}))));
 }
 
+// Without the time that the search took, which later records have.
+TEST_F(StoreFaultsTest, PlansOfTheFirstRecordVersionAreServed) {
+  NewPlan plan = make_plan("a", 5, {}, "written long ago");
+  plan.facts.search_ms = 9;
+  must(store_->put_plan(plan));
+  behind_its_back([&](Database& database, Batch& batch) {
+    std::string record_key = "P" + std::string(common::as_text(key("a").bytes));
+    std::string record = *must(database.get(Family::kPlans, record_key));
+    record[0] = 1;
+    record.erase(1 + 2 * 32 + 2 * 8, 8);
+    batch.put(Family::kPlans, record_key, record);
+  });
+  auto stored = must(store_->get_plan(key("a")));
+  ASSERT_TRUE(stored.has_value());
+  EXPECT_EQ(stored->bytes, "written long ago");
+  EXPECT_EQ(stored->facts.best_ns, 5);
+  EXPECT_EQ(stored->facts.search_ms, 0);
+}
+
 TEST_F(StoreFaultsTest, BitsFlippedInATableAreNoticed) {
   std::string bytes = noise(20'000, 5);
   auto blob = must(store_->put_blob(bytes));

@@ -87,8 +87,8 @@ class Maker {
       case 16:
         return ClientHello{name(), kProtocolVersion, name()};
       case 17:
-        return Submit{number(), digest(), name(),   text(),  digest(),
-                      number(), number(), number(), number()};
+        return Submit{number(), digest(), name(),   text(),   digest(),
+                      number(), number(), number(), number(), small(kInFlightMax)};
       case 18:
         return CancelJob{number()};
       case 19:
@@ -244,12 +244,17 @@ TEST(WireCodec, LimitsAreKept) {
       "blobs");
   expect_refused(Welcome{"c", 0, {}, "e"}, "heartbeat_ms");
 
-  Submit submit{1, digest_of("h"), "", "strict", digest_of("g"), 0, 0, 0, 0};
+  Submit submit{1, digest_of("h"), "", "strict", digest_of("g"), 0, 0, 0, 0, 0};
   ASSERT_TRUE(validate(submit).ok());
   submit.policy = "a\x80z";
   expect_refused(submit, "policy");
   submit.policy = std::string(kTextBytesMax + 1, 'p');
   expect_refused(submit, "policy");
+  submit.policy = "strict";
+  submit.in_flight = kInFlightAuto;
+  ASSERT_TRUE(validate(submit).ok());
+  submit.in_flight = kInFlightMax + 1;
+  expect_refused(submit, "in_flight");
 
   PlanReady ready{1, 2, digest_of("k"), digest_of("p"), CacheOutcome::kHit, 0, 0, 0, 0, {}};
   ready.breakdown = {{"search", -1}};

@@ -9,9 +9,8 @@
 #include "common/ir/builder.h"
 #include "common/ir/graph_hash.h"
 #include "common/wire/ir_codec.h"
+#include "worker/agent/backend.h"
 #include "worker/agent/pipeline.h"
-#include "worker/codegen/cpu_c.h"
-#include "worker/compile/target.h"
 #include "worker/profile/executor_child.h"
 
 namespace worker {
@@ -82,14 +81,14 @@ common::Program program(common::UnaryOp op) {
 class PipelineTest : public testing::Test {
  protected:
   PipelineTest() : graph_(common::encode_graph(model())) {
-    common::Target target = detect_cpu_target();
-    auto compiler = Compiler::find(target);
+    common::Target target = cpu_backend().find().value();
+    auto compiler = cpu_backend().find_compiler(target);
     EXPECT_TRUE(compiler.ok()) << compiler.error().message;
     PipelineOptions options;
     options.target = target;
     options.executor_command = {"/proc/self/exe", "--executor"};
-    pipeline_ = std::make_unique<LocalPipeline>(
-        options, std::make_unique<CpuCodeGenerator>(vector_bytes(target)), *compiler, "");
+    pipeline_ = std::make_unique<LocalPipeline>(options, cpu_backend().make_generator(target),
+                                                *compiler, "");
   }
 
   TaskLease submit(uint64_t id, const common::Program& program) {
@@ -199,7 +198,9 @@ TEST_F(PipelineTest, WaitingTasksCanBeTakenBack) {
 
 int main(int argc, char** argv) {
   if (argc > 1 && std::strcmp(argv[1], "--executor") == 0) {
-    return worker::run_executor_child(STDIN_FILENO);
+    worker::ExecutorDevice device{"cpu",
+                                  [](int threads) { return worker::cpu_backend().open(threads); }};
+    return worker::run_executor_child(STDIN_FILENO, device);
   }
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();

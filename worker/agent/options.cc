@@ -36,13 +36,16 @@ common::Status load_keys(const std::string& key_file, const std::string& farm_ke
 
 }  // namespace
 
-std::variant<WorkerOptions, int> parse_options(int argc, char** argv) {
+std::variant<WorkerOptions, int> parse_options(int argc, char** argv,
+                                               const std::vector<std::string>& devices) {
   WorkerOptions options;
   std::string key_file, farm_key;
   CLI::App app("Compiles, verifies and measures kernel candidates for a farm.", "lfarm-worker");
   app.add_option("--farm", options.farm, "The coordinator's endpoint")->capture_default_str();
+  std::vector<std::string> known = {"auto"};
+  known.insert(known.end(), devices.begin(), devices.end());
   app.add_option("--device", options.device, "What candidates run on")
-      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+      ->check(CLI::IsMember(known))
       ->capture_default_str();
   app.add_option("--name", options.name, "Unique in the farm; default: host and process");
   app.add_option("--slots", options.slots, "Tasks held at once, one of them on the device")

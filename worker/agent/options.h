@@ -4,14 +4,16 @@
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "common/base/result.h"
 #include "common/wire/security.h"
+#include "common/wire/socket.h"
 
 namespace worker {
 
 struct WorkerOptions {
-  std::string farm = "tcp://127.0.0.1:7171";
+  std::string farm{common::kDefaultEndpoint};
   std::string device = "auto";
   std::string name;
   std::string state;
@@ -22,6 +24,8 @@ struct WorkerOptions {
 
 // How main() goes on: with options, or to its end with an exit code (after --help or a mistake,
 // which has been printed).
-std::variant<WorkerOptions, int> parse_options(int argc, char** argv);
+// `devices`: what --device may name besides "auto".
+std::variant<WorkerOptions, int> parse_options(int argc, char** argv,
+                                               const std::vector<std::string>& devices);
 
 }  // namespace worker

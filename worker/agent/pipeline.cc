@@ -76,8 +76,8 @@ common::TaskReport report_of(const BuiltPlan& built, const ProfileReply& reply) 
 }  // namespace
 
 LocalPipeline::LocalPipeline(PipelineOptions options,
-                             std::unique_ptr<const CodeGenerator> generator, Compiler compiler,
-                             std::string cache_directory)
+                             std::unique_ptr<const CodeGenerator> generator,
+                             std::shared_ptr<const Compiler> compiler, std::string cache_directory)
     : options_(std::move(options)),
       generator_(std::move(generator)),
       compiler_(std::move(compiler)),
@@ -193,7 +193,7 @@ std::unique_ptr<LocalPipeline::Compiled> LocalPipeline::compile(Job job) {
     return refuse(TaskOutcome::kInfra, "the task does not name its graph among its blobs");
   }
   int timeout_ms = static_cast<int>(std::min<int64_t>(kCompileMsMax, left_ms(job.deadline_ns)));
-  auto built = build_plan(compiled->payload.program, *generator_, compiler_, cache_, timeout_ms);
+  auto built = build_plan(compiled->payload.program, *generator_, *compiler_, cache_, timeout_ms);
   if (!built.ok()) return refuse(build_outcome(built.error().code), built.error().message);
   compiled->built = std::move(built).value();
   compiled->built.plan.key.target = options_.target;

@@ -59,7 +59,7 @@ struct PipelineOptions {
 class LocalPipeline final : public Pipeline {
  public:
   LocalPipeline(PipelineOptions options, std::unique_ptr<const CodeGenerator> generator,
-                Compiler compiler, std::string cache_directory);
+                std::shared_ptr<const Compiler> compiler, std::string cache_directory);
   ~LocalPipeline() override;
 
   void submit(Job job) override;
@@ -88,7 +88,7 @@ class LocalPipeline final : public Pipeline {
 
   PipelineOptions options_;
   std::unique_ptr<const CodeGenerator> generator_;
-  Compiler compiler_;
+  std::shared_ptr<const Compiler> compiler_;
   KernelCache cache_;
   common::SteadyClock clock_;
   common::Waker results_ready_;

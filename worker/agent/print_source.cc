@@ -5,12 +5,10 @@
 #include <string>
 
 #include "common/wire/ir_codec.h"
-#include "worker/codegen/cpu_c.h"
-#include "worker/compile/target.h"
 
 namespace worker {
 
-int run_print_source() {
+int run_print_source(const Backend& backend) {
   std::string bytes{std::istreambuf_iterator<char>(std::cin), {}};
   auto program = common::decode_program(common::as_bytes(bytes));
   if (!program.ok()) {
@@ -18,14 +16,19 @@ int run_print_source() {
               << "\n";
     return 2;
   }
-  CpuCodeGenerator generator(vector_bytes(detect_cpu_target()));
-  std::cout << generator.preamble();
+  auto target = backend.find();
+  if (!target.ok()) {
+    std::cerr << "lfarm-worker: " << target.error().message << "\n";
+    return 2;
+  }
+  auto generator = backend.make_generator(*target);
+  std::cout << generator->preamble();
   for (const common::Kernel& kernel : program->kernels) {
     if (kernel.form == common::Template::kGemm) {
       std::cout << "\n// " << entry_name(kernel) << ": library call, no source\n";
       continue;
     }
-    auto source = generator.generate(kernel);
+    auto source = generator->generate(kernel);
     if (!source.ok()) {
       std::cerr << "lfarm-worker: " << source.error().message << "\n";
       return 2;

@@ -176,6 +176,11 @@ class BodyEmitter {
   // The lane whose loop `indices` depend on alone, for values made of reductions that inner loops
   // would otherwise compute again in every step; -1 otherwise.
   int array_lane(common::NodeId id, const Indices& indices);
+  // The name of the array that holds the value for every lane; `emit` fills it when it is new.
+  template <class Emit>
+  std::string lane_array(common::NodeId id, const Indices& indices, int lane, const char* prefix,
+                         Emit emit);
+  std::string lane_place(int lane) const;
   CodeValue lane_value(common::NodeId id, const Indices& indices, int lane);
   Indices with_lane(const Indices& indices, int lane, const common::Expr& replacement) const;
   CodeValue lane_reduction(common::NodeId id, const Indices& indices, int lane);

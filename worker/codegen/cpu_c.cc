@@ -2,6 +2,7 @@
 
 #include "common/base/cat.h"
 #include "common/ir/verify.h"
+#include "worker/codegen/attention.h"
 #include "worker/codegen/c_text.h"
 #include "worker/codegen/cpu_preamble.h"
 #include "worker/codegen/loops.h"
@@ -68,6 +69,8 @@ Result<FunctionBody> emit_function(const Kernel& kernel, const Graph& body, int 
   switch (kernel.form) {
     case Template::kTile:
       return emit_contraction(kernel, body, vector_bytes);
+    case Template::kAttention:
+      return emit_attention(body, kernel.schedule, vector_bytes);
     case Template::kScan:
       return emit_scan(body);
     case Template::kScatter:
@@ -90,7 +93,10 @@ Result<KernelSource> CpuCodeGenerator::generate(const Kernel& kernel) const {
   if (kernel.form == Template::kGemm) {
     return common::invalid_input("a gemm kernel is a library call and has no code");
   }
-  Graph body = lower_structure(kernel.body, kernel.form == Template::kTile);
+  // An attention's structure is what its code is made of.
+  Graph body = kernel.form == Template::kAttention
+                   ? kernel.body
+                   : lower_structure(kernel.body, kernel.form == Template::kTile);
   LFARM_ASSIGN_OR_RETURN(FunctionBody function, emit_function(kernel, body, vector_bytes_));
   KernelSource source;
   source.entry = entry_name(kernel);

@@ -127,45 +127,45 @@ int BodyEmitter::array_lane(NodeId id, const Indices& indices) {
   return lane >= 0 && w_.level_of_index(lane) > lanes_->block.level + 1 ? lane : -1;
 }
 
+template <class Emit>
+std::string BodyEmitter::lane_array(NodeId id, const Indices& indices, int lane, const char* prefix,
+                                    Emit emit) {
+  ValueKey key{id, kLaneTag, with_lane(indices, lane, Expr::index(lanes_->canonical))};
+  if (const CodeValue* known = w_.find(key)) return known->text;
+  std::string name = w_.fresh(prefix);
+  CodeWriter::Outward outward(w_, lanes_->block.level);
+  emit(name);
+  w_.remember(key, {name, lanes_->block.level, -1});
+  return name;
+}
+
+std::string BodyEmitter::lane_place(int lane) const {
+  return cat("[", w_.index_name(lane), " - ", lanes_->block.begin, "]");
+}
+
 CodeValue BodyEmitter::lane_value(NodeId id, const Indices& indices, int lane) {
   const Node& node = graph_.node(id);
-  ValueKey key{id, kLaneTag, with_lane(indices, lane, Expr::index(lanes_->canonical))};
-  std::string name;
-  if (const CodeValue* known = w_.find(key)) {
-    name = known->text;
-  } else {
-    name = w_.fresh("r");
-    CodeWriter::Outward outward(w_, lanes_->block.level);
+  std::string array = lane_array(id, indices, lane, "r", [&](const std::string& name) {
     w_.line(cat(c_storage_type(node.dtype), " ", name, "[", lanes_->block.width, "];"));
     std::string l = w_.fresh("l");
     Expr index = open_lane_loop(l);
     CodeValue x = value(id, with_lane(indices, lane, index));
     w_.line(cat(name, "[", l, " - ", lanes_->block.begin, "] = ", x.text, ";"));
     close_lane_loop("LF_VECTOR_LOOP(0, 1)\n");
-    w_.remember(key, {name, lanes_->block.level, -1});
-  }
-  return declare(w_.level_of_index(lane), node.dtype,
-                 cat(name, "[", w_.index_name(lane), " - ", lanes_->block.begin, "]"));
+  });
+  return declare(w_.level_of_index(lane), node.dtype, cat(array, lane_place(lane)));
 }
 
 CodeValue BodyEmitter::lane_reduction(NodeId id, const Indices& indices, int lane) {
   const Node& node = graph_.node(id);
-  ValueKey key{id, kLaneTag, with_lane(indices, lane, Expr::index(lanes_->canonical))};
-  std::string name;
-  if (const CodeValue* known = w_.find(key)) {
-    name = known->text;
-  } else {
-    name = w_.fresh("a");
-    CodeWriter::Outward outward(w_, lanes_->block.level);
+  std::string array = lane_array(id, indices, lane, "a", [&](const std::string& name) {
     emit_lane_arrays(node, indices, lane, name);
-    w_.remember(key, {name, lanes_->block.level, -1});
-  }
-  std::string place = cat("[", w_.index_name(lane), " - ", lanes_->block.begin, "]");
+  });
   if (is_position(attr<ReduceAttr>(node).op)) {
-    return w_.declare(w_.level_of_index(lane), "int64_t", "v", cat(name, "_at", place));
+    return w_.declare(w_.level_of_index(lane), "int64_t", "v", cat(array, "_at", lane_place(lane)));
   }
   Accumulation acc = lane_accumulation(graph_, node);
-  return declare(w_.level_of_index(lane), node.dtype, acc.leave(cat(name, place)));
+  return declare(w_.level_of_index(lane), node.dtype, acc.leave(cat(array, lane_place(lane))));
 }
 
 void BodyEmitter::emit_lane_arrays(const Node& node, const Indices& indices, int lane,

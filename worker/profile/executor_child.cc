@@ -10,7 +10,6 @@
 #include "common/base/cat.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
-#include "common/runtime/cpu_device.h"
 #include "common/runtime/executor.h"
 #include "common/wire/ir_codec.h"
 #include "worker/profile/device_lock.h"
@@ -94,7 +93,7 @@ ProfileReply blamed(const Error& error) {
 
 class ExecutorChild {
  public:
-  explicit ExecutorChild(int fd) : fd_(fd) {}
+  ExecutorChild(int fd, const ExecutorDevice& device) : fd_(fd), source_(device) {}
 
   int serve() {
     while (true) {
@@ -132,12 +131,13 @@ class ExecutorChild {
     return graphs_.front().second;
   }
 
-  common::Device& device_for(uint32_t threads) {
+  Result<common::Device*> device_for(uint32_t threads) {
     int count = static_cast<int>(std::max(1u, threads));
     auto found = devices_.find(count);
-    if (found != devices_.end()) return *found->second;
+    if (found != devices_.end()) return found->second.get();
     if (devices_.size() >= kDevicesMax) devices_.clear();
-    return *(devices_[count] = common::make_cpu_device({count}));
+    LFARM_ASSIGN_OR_RETURN(std::unique_ptr<common::Device> opened, source_.open(count));
+    return (devices_[count] = std::move(opened)).get();
   }
 
   Result<std::unique_ptr<common::Executor>> load(const ProfileRequest& request,
@@ -167,11 +167,12 @@ class ExecutorChild {
     }
     Status fits = plan_fits(request.plan, **graph);
     if (!fits.ok()) return blamed(fits.error());
-    common::Device& device = device_for(request.measure.threads);
+    auto device = device_for(request.measure.threads);
+    if (!device.ok()) return ended(TaskOutcome::kInfra, device.error().message);
     judge_.set_observer([this](bool candidate_runs) {
       enter(candidate_runs ? ProfileStage::kCandidate : ProfileStage::kReference);
     });
-    return verify_and_measure(request, **graph, device);
+    return verify_and_measure(request, **graph, **device);
   }
 
   ProfileReply verify_and_measure(const ProfileRequest& request, const Graph& graph,
@@ -198,7 +199,7 @@ class ExecutorChild {
     auto inputs = judge_.bind_first_case(request.graph, graph, **executor, request.verify);
     if (!inputs.ok()) return ended(TaskOutcome::kInfra, inputs.error().message);
     auto measured = [&] {
-      DeviceLock alone("cpu");  // waiting for it is not the candidate's time
+      DeviceLock alone(source_.name);  // waiting for it is not the candidate's time
       enter(ProfileStage::kCandidate);
       auto result = measure(**executor, *inputs, request.measure);
       enter(ProfileStage::kReference);
@@ -219,6 +220,7 @@ class ExecutorChild {
   }
 
   int fd_;
+  const ExecutorDevice& source_;
   ProfileStage stage_ = ProfileStage::kReference;
   int64_t candidate_seconds_ = 0;
   std::list<std::pair<Digest, std::shared_ptr<const Graph>>> graphs_;  // newest first
@@ -228,10 +230,10 @@ class ExecutorChild {
 
 }  // namespace
 
-int run_executor_child(int fd) {
+int run_executor_child(int fd, const ExecutorDevice& device) {
   common::log_init("lfarm-executor", common::LogLevel::kInfo);
   limit_process();
-  return ExecutorChild(fd).serve();
+  return ExecutorChild(fd, device).serve();
 }
 
 }  // namespace worker

@@ -2,10 +2,23 @@
 // until its pipe closes.
 #pragma once
 
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "common/base/result.h"
+#include "common/runtime/device.h"
+
 namespace worker {
+
+// The device that the child opens, once for each number of threads that runs ask for.
+struct ExecutorDevice {
+  std::string name;  // "cpu": measurements on devices of one name exclude one another
+  std::function<common::Result<std::unique_ptr<common::Device>>(int threads)> open;
+};
 
 // Serves requests from the socket `fd`; returns the exit code once the parent is gone. Sets the
 // process's limits: no core dumps, bounded address space, bounded processor time for candidates.
-int run_executor_child(int fd);
+int run_executor_child(int fd, const ExecutorDevice& device);
 
 }  // namespace worker

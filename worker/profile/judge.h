@@ -62,16 +62,17 @@ class Judge {
   struct Reference;
 
   std::vector<Case> cases(const common::VerifyOptions& options) const;
-  common::Result<std::shared_ptr<const Reference>> reference(const common::Digest& digest,
-                                                             const common::Graph& graph,
-                                                             const Case& which);
-  common::Status check_case(const common::Graph& graph, const Reference& reference,
+  common::Result<std::shared_ptr<Reference>> reference(const common::Digest& digest,
+                                                       const common::Graph& graph,
+                                                       const Case& which);
+  // The reference must be in the cache.
+  common::Status check_case(const common::Graph& graph, Reference& reference,
                             common::Executor& executor, const common::VerifyOptions& options,
                             Verdict& verdict);
 
   size_t cache_bytes_max_;
   size_t cache_bytes_ = 0;
-  std::list<std::shared_ptr<const Reference>> cache_;  // newest first
+  std::list<std::shared_ptr<Reference>> cache_;  // newest first
   std::function<void(bool)> observer_;
   bool memory_damaged_ = false;
 };

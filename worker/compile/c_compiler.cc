@@ -1,6 +1,8 @@
-#include "worker/compile/compiler.h"
+#include "worker/compile/c_compiler.h"
 
 #include <cstdlib>
+#include <string>
+#include <vector>
 
 #include "common/base/cat.h"
 #include "common/base/files.h"
@@ -38,9 +40,45 @@ std::string first_complaint(std::string_view output) {
   return first_line(output);
 }
 
+class CCompiler final : public Compiler {
+ public:
+  // `version`: the first line that the program says of itself.
+  CCompiler(std::string program, const std::string& version, const common::Target& target)
+      : program_(std::move(program)) {
+    // Clang's -O2 vectorises, and takes a third of the time of its -O3.
+    bool clang = version.find("clang") != std::string::npos;
+    options_ = {"-std=gnu11",
+                clang ? "-O2" : "-O3",
+                "-fPIC",
+                "-shared",
+                "-w",
+                "-nostartfiles",
+                "-fwrapv",
+                "-fno-math-errno",
+                "-fopenmp-simd",
+                "-fno-trapping-math",
+                "-ffp-contract=fast",
+                "-fno-stack-protector",
+                "-fno-asynchronous-unwind-tables"};
+    for (const std::string& option : machine_options(target)) options_.push_back(option);
+    common::Hasher hasher;
+    hasher.text(version);
+    for (const std::string& option : options_) hasher.text(option);
+    identity_ = hasher.finish();
+  }
+
+  Result<Bytes> compile(std::string_view source, int timeout_ms) const override;
+  const common::Digest& identity() const override { return identity_; }
+
+ private:
+  std::string program_;
+  std::vector<std::string> options_;
+  common::Digest identity_;
+};
+
 }  // namespace
 
-Result<Compiler> Compiler::find(const common::Target& target) {
+Result<std::shared_ptr<const Compiler>> find_c_compiler(const common::Target& target) {
   std::vector<std::string> candidates = {"clang-14", "clang", "gcc", "cc"};
   if (const char* chosen = std::getenv("LFARM_CC"); chosen != nullptr && *chosen != '\0') {
     candidates = {chosen};
@@ -51,37 +89,15 @@ Result<Compiler> Compiler::find(const common::Target& target) {
         output->status.signal != 0) {
       continue;
     }
-    Compiler compiler;
-    compiler.program_ = program;
-    compiler.version_ = first_line(output->output);
-    // Clang's -O2 vectorises, and takes a third of the time of its -O3.
-    bool clang = compiler.version_.find("clang") != std::string::npos;
-    compiler.options_ = {"-std=gnu11",
-                         clang ? "-O2" : "-O3",
-                         "-fPIC",
-                         "-shared",
-                         "-w",
-                         "-nostartfiles",
-                         "-fwrapv",
-                         "-fno-math-errno",
-                         "-fopenmp-simd",
-                         "-fno-trapping-math",
-                         "-ffp-contract=fast",
-                         "-fno-stack-protector",
-                         "-fno-asynchronous-unwind-tables"};
-    for (const std::string& option : machine_options(target)) compiler.options_.push_back(option);
-    common::Hasher hasher;
-    hasher.text(compiler.version_);
-    for (const std::string& option : compiler.options_) hasher.text(option);
-    compiler.identity_ = hasher.finish();
-    return compiler;
+    return std::shared_ptr<const Compiler>(
+        std::make_shared<CCompiler>(program, first_line(output->output), target));
   }
   return common::unavailable(cat("no C compiler runs (tried ", candidates[0],
                                  candidates.size() > 1 ? ", clang, gcc, cc" : "",
                                  "); install clang-14 or set LFARM_CC"));
 }
 
-Result<Bytes> Compiler::compile(std::string_view source, int timeout_ms) const {
+Result<Bytes> CCompiler::compile(std::string_view source, int timeout_ms) const {
   LFARM_ASSIGN_OR_RETURN(ScratchDirectory directory, ScratchDirectory::create("lfarm-cc"));
   std::string text_path = directory.path() + "/kernels.c";
   std::string object_path = directory.path() + "/kernels.so";

@@ -1,0 +1,220 @@
+#include "coordinator/search/joint_kernels.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace coordinator {
+namespace {
+
+using common::Graph;
+using common::Node;
+using common::Op;
+
+// More results in one loop crowd the registers.
+constexpr size_t kMostValues = 4;
+
+size_t at(common::NodeId id) { return static_cast<size_t>(id); }
+
+// Kernels of other templates write one value.
+bool is_plain(const Node& node) {
+  return node.op != Op::kContract && node.op != Op::kScan && node.op != Op::kScatter &&
+         node.op != Op::kSort;
+}
+
+// One loop nest can write both: the axes of one are the leading axes of the other.
+bool shares_rows(const common::Shape& a, const common::Shape& b) {
+  size_t common_axes = std::min(a.size(), b.size());
+  return std::equal(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(common_axes), b.begin()) &&
+         (common_axes > 0 || a.size() == b.size());
+}
+
+common::NodeId base_of(const Graph& graph, common::NodeId id) {
+  while (graph.node(id).op == Op::kView) id = graph.node(id).operands[0];
+  return id;
+}
+
+// Groups of values, each the work of one kernel. A group depends on those whose values it reads. At
+// first every stored value is a group, and dependencies follow the order of nodes. Two groups
+// become one only if no third lies on a way from one to the other; then no cycle can arise, for it
+// would have to leave the new group and come back, and without the third it was there before.
+class Groups {
+ public:
+  Groups(const Selected& selected, const Stores& stores)
+      : graph_(selected.graph),
+        stores_(stores),
+        kernels_(graph_.nodes.size()),
+        walked_(graph_.nodes.size(), -1) {
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      auto id = static_cast<common::NodeId>(i);
+      host_.push_back(id);
+      if (!is_stored(id)) continue;
+      kernels_[i].values = {id};
+      walk(id, id);
+      std::sort(kernels_[i].reads.begin(), kernels_[i].reads.end());
+    }
+  }
+
+  void fulfil(common::NodeId value, int64_t wish) {
+    if (wish == kStoreWithUser) {
+      for (size_t i = at(value) + 1; i < kernels_.size(); ++i) {
+        bool uses = reads(static_cast<common::NodeId>(i), value);
+        if (uses && join(value, static_cast<common::NodeId>(i))) return;
+      }
+    } else if (wish == kStoreWithSibling) {
+      for (size_t distance = 1; distance < kernels_.size(); ++distance) {
+        auto step = static_cast<common::NodeId>(distance);
+        for (common::NodeId other : {value - step, value + step}) {
+          if (is_sibling(value, other) && join(value, other)) return;
+        }
+      }
+    }
+  }
+
+  std::vector<common::NodeId> take() { return std::move(host_); }
+
+ private:
+  struct KernelPlan {
+    bool plain = true;
+    std::vector<common::NodeId> reads;   // stored values and inputs, of the root alone; ascending
+    std::vector<common::NodeId> values;  // empty once it has joined another
+  };
+
+  bool is_stored(common::NodeId id) const {
+    return is_computed(graph_.node(id)) && stores_[at(id)];
+  }
+
+  void walk(common::NodeId id, common::NodeId root) {
+    if (std::exchange(walked_[at(id)], root) == root) return;
+    const Node& node = graph_.node(id);
+    if (node.op == Op::kInput || (id != root && is_stored(id))) {
+      kernels_[at(root)].reads.push_back(id);
+      return;
+    }
+    kernels_[at(root)].plain = kernels_[at(root)].plain && is_plain(node);
+    for (common::NodeId operand : node.operands) walk(operand, root);
+  }
+
+  bool reads(common::NodeId root, common::NodeId value) const {
+    const auto& all = kernels_[at(root)].reads;
+    return std::binary_search(all.begin(), all.end(), value);
+  }
+
+  bool is_sibling(common::NodeId value, common::NodeId other) const {
+    if (other < 0 || at(other) >= kernels_.size() || !is_stored(other)) return false;
+    if (graph_.node(value).shape != graph_.node(other).shape) return false;
+    const auto& all = kernels_[at(value)].reads;
+    return std::any_of(all.begin(), all.end(),
+                       [&](common::NodeId read) { return reads(other, read); });
+  }
+
+  // Calls f for the group of each value that the group reads, until it returns true.
+  template <class F>
+  bool any_dependency(common::NodeId group, F&& f) const {
+    for (common::NodeId value : kernels_[at(group)].values) {
+      for (common::NodeId read : kernels_[at(value)].reads) {
+        common::NodeId before = host_[at(read)];
+        if (is_stored(read) && before != group && f(before)) return true;
+      }
+    }
+    return false;
+  }
+
+  // Whether a group needs the other, directly or through groups between.
+  bool depends(common::NodeId group, common::NodeId on, std::vector<char>& seen) const {
+    if (group == on) return true;
+    if (std::exchange(seen[at(group)], 1) != 0) return false;
+    return any_dependency(group, [&](common::NodeId before) { return depends(before, on, seen); });
+  }
+
+  bool depends_through_a_third(common::NodeId group, common::NodeId on) const {
+    std::vector<char> seen(kernels_.size(), 0);
+    return any_dependency(
+        group, [&](common::NodeId before) { return before != on && depends(before, on, seen); });
+  }
+
+  bool join(common::NodeId value, common::NodeId other) {
+    common::NodeId from = host_[at(value)];
+    common::NodeId to = host_[at(other)];
+    if (from == to) return true;
+    std::vector<common::NodeId> both = kernels_[at(to)].values;
+    const auto& joining = kernels_[at(from)].values;
+    both.insert(both.end(), joining.begin(), joining.end());
+    if (both.size() > kMostValues) return false;
+    const common::Shape& shape = graph_.node(to).shape;
+    bool fits = std::all_of(both.begin(), both.end(), [&](common::NodeId id) {
+      return kernels_[at(id)].plain && shares_rows(graph_.node(id).shape, shape);
+    });
+    if (!fits || depends_through_a_third(from, to) || depends_through_a_third(to, from)) {
+      return false;
+    }
+    for (common::NodeId id : joining) host_[at(id)] = to;
+    kernels_[at(from)].values.clear();
+    kernels_[at(to)].values = std::move(both);
+    return true;
+  }
+
+  const Graph& graph_;
+  const Stores& stores_;
+  std::vector<KernelPlan> kernels_;  // by root; `plain` and `reads` stay when it joins another
+  std::vector<common::NodeId> host_;
+  std::vector<common::NodeId> walked_;  // the last root that each node was met from
+};
+
+}  // namespace
+
+std::vector<std::vector<int64_t>> store_values(const Selected& selected) {
+  const Graph& graph = selected.graph;
+  size_t n = graph.nodes.size();
+  std::vector<char> has_plain_user(n, 0);
+  std::vector<std::vector<common::NodeId>> plain_readers(n);
+  for (size_t i = 0; i < n; ++i) {
+    const Node& node = graph.nodes[i];
+    if (!is_computed(node) || !is_plain(node)) continue;
+    for (common::NodeId operand : node.operands) {
+      common::NodeId base = base_of(graph, operand);
+      if (graph.node(base).op == Op::kConstant) continue;
+      if (!has_plain_user[at(base)] && shares_rows(graph.node(base).shape, node.shape)) {
+        has_plain_user[at(base)] = 1;
+      }
+      plain_readers[at(base)].push_back(static_cast<common::NodeId>(i));
+    }
+  }
+  std::vector<std::vector<int64_t>> values(n);
+  for (size_t i = 0; i < n; ++i) {
+    const Node& node = graph.nodes[i];
+    if (!is_computed(node)) continue;
+    values[i] = {kStoreInPlace, kStoreAlone};
+    if (!is_plain(node)) continue;
+    if (has_plain_user[i]) values[i].push_back(kStoreWithUser);
+    auto is_like = [&](common::NodeId other) {
+      return at(other) != i && graph.node(other).shape == node.shape;
+    };
+    bool has_sibling =
+        std::any_of(node.operands.begin(), node.operands.end(), [&](common::NodeId operand) {
+          const auto& readers = plain_readers[at(base_of(graph, operand))];
+          return std::any_of(readers.begin(), readers.end(), is_like);
+        });
+    if (has_sibling) values[i].push_back(kStoreWithSibling);
+  }
+  return values;
+}
+
+std::vector<common::NodeId> plan_hosts(const Selected& selected, const Stores& stores,
+                                       const std::vector<int64_t>& wishes) {
+  bool wanted = std::any_of(wishes.begin(), wishes.end(),
+                            [](int64_t wish) { return wish >= kStoreWithUser; });
+  if (!wanted) {
+    std::vector<common::NodeId> hosts(selected.graph.nodes.size());
+    for (size_t i = 0; i < hosts.size(); ++i) hosts[i] = static_cast<common::NodeId>(i);
+    return hosts;
+  }
+  Groups groups(selected, stores);
+  for (size_t i = 0; i < wishes.size(); ++i) {
+    if (stores[i] && is_computed(selected.graph.nodes[i])) {
+      groups.fulfil(static_cast<common::NodeId>(i), wishes[i]);
+    }
+  }
+  return groups.take();
+}
+
+}  // namespace coordinator

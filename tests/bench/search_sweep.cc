@@ -1,0 +1,93 @@
+// search --sweep: whether more budget ever gives a worse plan, on the simulated device with noise.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "coordinator/search/cost_model.h"
+#include "tests/bench/search_graphs.h"
+
+namespace bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int64_t kBudgets[] = {10, 100, 500};
+// Two programs closer than this are taken for equally good.
+constexpr double kAlike = 1.001;
+
+// The true time of the plan that a search ends with; nothing when it failed.
+std::optional<double> plan_ns(const common::Graph& graph, const coordinator::SearchOptions& options,
+                              SimulatedDevice& device) {
+  auto search = coordinator::JobSearch::create(graph, options, nullptr);
+  if (!search.ok()) return std::nullopt;
+  std::vector<int64_t> sizes = coordinator::representative_sizes(graph.symbols);
+  std::optional<double> taken;
+  uint64_t least = std::numeric_limits<uint64_t>::max();
+  while (!(*search)->done()) {
+    for (const coordinator::CandidateTask& task : (*search)->propose(1)) {
+      coordinator::CandidateResult result = device.measure(task);
+      (*search)->on_result(task.id, result);
+      bool is_whole = task.payload.kind != common::TaskKind::kCandidate;
+      if (!is_whole || result.report.total_ns >= least) continue;
+      least = result.report.total_ns;
+      taken = device.true_ns(task.payload.program, sizes);
+    }
+  }
+  auto outcome = (*search)->outcome();
+  bool is_it = outcome.ok() && outcome->plan.provenance.best_ns == static_cast<int64_t>(least);
+  return is_it ? taken : std::nullopt;
+}
+
+}  // namespace
+
+int run_search_sweep(const std::vector<SearchGraph>& graphs, int64_t seeds, double noise) {
+  int64_t pairs = 0, worse = 0;
+  double worst = 1;
+  for (const SearchGraph& graph : graphs) {
+    std::vector<double> logs(std::size(kBudgets), 0);
+    int64_t worse_here = 0;
+    double worst_here = 1;
+    for (int64_t seed = 1; seed <= seeds; ++seed) {
+      double before = std::numeric_limits<double>::infinity();
+      for (size_t b = 0; b < std::size(kBudgets); ++b) {
+        coordinator::SearchOptions options;
+        options.budget = kBudgets[b];
+        options.seed = static_cast<uint64_t>(seed);
+        options.target.name = "simulated";
+        // The noise follows the seed and the candidate's number: as far as two searches try the
+        // same, they measure the same.
+        SimulatedDevice device({noise, static_cast<uint64_t>(seed), true});
+        auto ns = plan_ns(graph.graph, options, device);
+        if (!ns) {
+          std::fprintf(stderr, "lfarm-bench: %s: a search failed\n", graph.name.c_str());
+          return 1;
+        }
+        if (b > 0) ++pairs;
+        worse_here += *ns > before * kAlike ? 1 : 0;
+        worst_here = std::max(worst_here, *ns / before);
+        before = *ns;
+        logs[b] += std::log(*ns);
+      }
+    }
+    Json line{{"sweep", graph.name}, {"seeds", seeds}, {"noise", noise}};
+    for (size_t b = 0; b < std::size(kBudgets); ++b) {
+      line["ns_" + std::to_string(kBudgets[b])] =
+          std::llround(std::exp(logs[b] / static_cast<double>(seeds)));
+    }
+    line["worse"] = worse_here;
+    line["worst_ratio"] = worst_here;
+    std::printf("%s\n", line.dump().c_str());
+    std::fflush(stdout);
+    worse += worse_here;
+    worst = std::max(worst, worst_here);
+  }
+  std::printf("%s\n",
+              Json{{"sweep", "all"}, {"pairs", pairs}, {"worse", worse}, {"worst_ratio", worst}}
+                  .dump()
+                  .c_str());
+  return 0;
+}
+
+}  // namespace bench

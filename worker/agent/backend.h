@@ -1,0 +1,35 @@
+// A kind of device that workers drive: how its kernels are written, compiled and run. A new one is
+// an implementation of this and a row in the worker's main().
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "common/base/result.h"
+#include "common/plan/plan.h"
+#include "common/runtime/device.h"
+#include "worker/codegen/generator.h"
+#include "worker/compile/compiler.h"
+
+namespace worker {
+
+// Stateless and thread-safe.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  // What --device calls it: "cpu".
+  virtual std::string_view name() const = 0;
+  // What plans must be made for to run here. kUnavailable says what is missing.
+  virtual common::Result<common::Target> find() const = 0;
+  virtual std::unique_ptr<const CodeGenerator> make_generator(
+      const common::Target& target) const = 0;
+  virtual common::Result<std::shared_ptr<const Compiler>> find_compiler(
+      const common::Target& target) const = 0;
+  // Called in the executor child. `threads`: of the host that a run may use.
+  virtual common::Result<std::unique_ptr<common::Device>> open(int threads) const = 0;
+};
+
+// Processors with a C compiler.
+const Backend& cpu_backend();
+
+}  // namespace worker

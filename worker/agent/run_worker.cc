@@ -1,0 +1,119 @@
+#include "worker/agent/run_worker.h"
+
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <iostream>
+#include <string_view>
+
+#include "common/base/cat.h"
+#include "common/base/log.h"
+#include "worker/agent/agent.h"
+#include "worker/agent/options.h"
+#include "worker/agent/pipeline.h"
+#include "worker/agent/print_source.h"
+#include "worker/profile/executor_child.h"
+
+namespace worker {
+using common::cat;
+
+namespace {
+
+constexpr std::string_view kExecutorFlag = "--executor";
+
+int fail(const common::Error& error, int exit_code) {
+  std::cerr << "lfarm-worker: " << error.message << "\n";
+  return exit_code;
+}
+
+struct FoundDevice {
+  const Backend* backend = nullptr;
+  common::Target target;
+};
+
+// The device that --device names; "auto": the first that is there.
+common::Result<FoundDevice> find_device(const std::string& name, Backends backends) {
+  std::string missing;
+  for (const Backend* backend : backends) {
+    if (name != "auto" && name != backend->name()) continue;
+    auto target = backend->find();
+    if (target.ok()) return FoundDevice{backend, *std::move(target)};
+    missing += cat(missing.empty() ? "" : "; ", backend->name(), ": ", target.error().message);
+  }
+  return common::unavailable(cat("no device to work on: ", missing));
+}
+
+int serve_executor(std::string_view name, Backends backends) {
+  for (const Backend* backend : backends) {
+    if (name != backend->name()) continue;
+    ExecutorDevice device{std::string(name), [&](int threads) { return backend->open(threads); }};
+    return run_executor_child(STDIN_FILENO, device);
+  }
+  return 2;
+}
+
+// SIGTERM and SIGINT as a descriptor. To be called before any thread starts, which inherits the
+// mask.
+int termination_signals() {
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  ::sigaddset(&signals, SIGTERM);
+  ::sigaddset(&signals, SIGINT);
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  return ::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+common::Status serve(const WorkerOptions& options, const FoundDevice& device,
+                     std::shared_ptr<const Compiler> compiler, int stop_fd) {
+  PipelineOptions pipeline_options;
+  pipeline_options.target = device.target;
+  pipeline_options.threads = options.threads;
+  pipeline_options.executor_command = {"/proc/self/exe", std::string(kExecutorFlag),
+                                       std::string(device.backend->name())};
+  // Never destroyed: a compiler that still runs would delay the end of the process, and dies with
+  // it.
+  auto* pipeline =
+      new LocalPipeline(std::move(pipeline_options), device.backend->make_generator(device.target),
+                        std::move(compiler), options.state + "/kernels");
+  common::WireContext context;
+  LFARM_ASSIGN_OR_RETURN(
+      auto socket, common::DealerSocket::connect(context, {options.farm, options.keys, nullptr}));
+  common::SteadyClock clock;
+  AgentOptions agent_options;
+  agent_options.worker_id = options.name;
+  agent_options.target = device.target.name;
+  agent_options.slots = options.slots;
+  Agent agent(std::move(socket), *pipeline, std::move(agent_options), clock);
+  return agent.run(stop_fd);
+}
+
+}  // namespace
+
+int run_worker(int argc, char** argv, Backends backends) {
+  if (argc > 2 && argv[1] == kExecutorFlag) return serve_executor(argv[2], backends);
+  if (argc == 2 && std::string_view(argv[1]) == "print-source") {
+    return run_print_source(*backends[0]);
+  }
+  std::vector<std::string> devices;
+  for (const Backend* backend : backends) devices.emplace_back(backend->name());
+  auto parsed = parse_options(argc, argv, devices);
+  if (const int* code = std::get_if<int>(&parsed)) return *code;
+  const auto& options = std::get<WorkerOptions>(parsed);
+  common::log_init("lfarm-worker", common::LogLevel::kInfo);
+  int stop_fd = termination_signals();
+
+  // After this line the device and the toolchain are known.
+  auto device = find_device(options.device, backends);
+  if (!device.ok()) return fail(device.error(), 2);
+  auto compiler = device->backend->find_compiler(device->target);
+  if (!compiler.ok()) return fail(compiler.error(), 1);
+
+  // Returns when the worker has drained.
+  common::Status served = serve(options, *device, *std::move(compiler), stop_fd);
+  if (served.ok()) return 0;
+  return fail(served.error(), served.error().code == common::Code::kInvalidInput ? 2 : 1);
+}
+
+}  // namespace worker

@@ -1,0 +1,16 @@
+// The C compiler: C text in, a shared object's bytes out.
+#pragma once
+
+#include <memory>
+
+#include "common/plan/plan.h"
+#include "worker/compile/compiler.h"
+
+namespace worker {
+
+// The compiler that $LFARM_CC names, else the first of clang-14, clang, gcc and cc that runs, for
+// code of `target`. Its objects are ELF shared objects without the C runtime's start files.
+// kUnavailable when there is none.
+common::Result<std::shared_ptr<const Compiler>> find_c_compiler(const common::Target& target);
+
+}  // namespace worker
