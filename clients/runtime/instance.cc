@@ -130,7 +130,7 @@ class PlanInstance final : public Instance {
                                 ? executor_->bind_weight(position, content)
                                 : executor_->set_state(position, content));
     }
-    return {};
+    return executor_->prepare();
   }
 
   Result<CallResult> call(std::span<const HostTensor> user_inputs) override {

@@ -1,6 +1,7 @@
 #include "common/plan/plan.h"
 
 #include "common/base/cat.h"
+#include "common/ir/load_time.h"
 #include "common/plan/io_profile.h"
 
 namespace common {
@@ -156,13 +157,16 @@ std::string print(const Plan& plan) {
       out += "\n";
     }
   }
-  for (const Call& call : plan.calls) {
+  std::vector<char> at_load = load_time_calls(plan);
+  for (size_t c = 0; c < plan.calls.size(); ++c) {
+    const Call& call = plan.calls[c];
     out += cat("call ", call.kernel, " (");
     for (size_t k = 0; k < call.inputs.size(); ++k) out += cat(k ? " " : "", call.inputs[k]);
     out += ") -> (";
     for (size_t k = 0; k < call.outputs.size(); ++k) out += cat(k ? " " : "", call.outputs[k]);
     out += ")";
     if (!call.symbols.empty()) out += cat(" symbols=", shape_text(call.symbols));
+    if (at_load[c]) out += " at-load";
     out += "\n";
   }
   return out;
@@ -180,8 +184,14 @@ std::string print_predictions(const Plan& plan) {
              "\n  to host     ", io.host_output_bytes, " bytes\n  traffic     ", io.device_bytes,
              " bytes\n");
   auto time = [](int64_t ns) { return ns > 0 ? cat(ns, " ns") : std::string("-"); };
+  std::vector<char> at_load = load_time_calls(plan);
   for (size_t c = 0; c < plan.calls.size(); ++c) {
     const PlanKernel& kernel = plan.kernels[at(plan.calls[c].kernel)];
+    if (at_load[c]) {
+      out += cat("call ", c, " kernel ", plan.calls[c].kernel, " ", kernel.fingerprint.short_hex(),
+                 " at load\n");
+      continue;
+    }
     out +=
         cat("call ", c, " kernel ", plan.calls[c].kernel, " ", kernel.fingerprint.short_hex(),
             " predicted ", time(kernel.predicted_ns), " measured ", time(kernel.measured_ns), "\n");

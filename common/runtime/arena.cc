@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "common/ir/load_time.h"
+
 namespace common {
 namespace {
 
@@ -12,14 +14,20 @@ size_t at(int index) { return static_cast<size_t>(index); }
 struct Uses {
   std::vector<int> writer;     // the call that writes each buffer, -1 for inputs
   std::vector<int> last_read;  // the last call that reads each buffer's memory, -1 for none
+  std::vector<char> at_load;   // of each call
+  std::vector<char> in_runs;   // of each buffer: calls of every run read it
 
   explicit Uses(const Plan& plan)
-      : writer(plan.buffers.size(), -1), last_read(plan.buffers.size(), -1) {
+      : writer(plan.buffers.size(), -1),
+        last_read(plan.buffers.size(), -1),
+        at_load(load_time_calls(plan)),
+        in_runs(plan.buffers.size(), 0) {
     std::vector<int> input_last(plan.inputs.size(), -1);
     for (size_t c = 0; c < plan.calls.size(); ++c) {
       for (int id : plan.calls[c].outputs) writer[at(id)] = static_cast<int>(c);
       for (int id : plan.calls[c].inputs) {
         last_read[at(id)] = static_cast<int>(c);
+        if (!at_load[c]) in_runs[at(id)] = 1;
         const Buffer& buffer = plan.buffers[at(id)];
         if (buffer.kind == BufferKind::kInput) {
           input_last[at(buffer.position)] = static_cast<int>(c);
@@ -49,6 +57,10 @@ int overwritten_by(const Plan& plan, const Uses& uses, int call_index) {
   };
   bool sole_operand = std::count_if(call.inputs.begin(), call.inputs.end(), same_memory) == 1;
   bool fits = from.dtype == to.dtype && from.shape == to.shape;
+  // What was made at load is needed in every run that reads it, wherever in the plan that is.
+  if (int made = uses.writer[at(base)]; made >= 0 && uses.at_load[at(made)]) {
+    fits = fits && !uses.in_runs[at(base)];
+  }
   return sole_operand && fits && uses.last_read[at(base)] == call_index ? base : -1;
 }
 
@@ -163,13 +175,21 @@ Lifetimes buffer_lifetimes(const Plan& plan) {
   share_temporary_memory(plan, uses, result.storage);
   result.first.assign(plan.buffers.size(), -1);
   result.last.assign(plan.buffers.size(), -1);
+  result.made_at_load.assign(plan.buffers.size(), 0);
+  result.kept.assign(plan.buffers.size(), 0);
   for (size_t b = 0; b < plan.buffers.size(); ++b) {
     size_t root = at(result.storage[b]);
     if (plan.buffers[root].kind != BufferKind::kTemporary || uses.writer[b] < 0) continue;
     int& first = result.first[root];
     first = first < 0 ? uses.writer[b] : std::min(first, uses.writer[b]);
     result.last[root] = std::max({result.last[root], uses.writer[b], uses.last_read[b]});
+    if (uses.at_load[at(uses.writer[b])]) result.made_at_load[root] = 1;
   }
+  for (size_t b = 0; b < plan.buffers.size(); ++b) {
+    size_t root = at(result.storage[b]);
+    if (uses.in_runs[b]) result.kept[root] = result.made_at_load[root];
+  }
+  result.at_load = uses.at_load;
   return result;
 }
 

@@ -18,6 +18,13 @@ struct Lifetimes {
   // The first and last call that touches the memory, for buffers that are temporaries and their
   // own storage; else -1.
   std::vector<int> first, last;
+  // One flag per call: it runs once, when weights are bound, before all others (load_time.h).
+  std::vector<char> at_load;
+  // One flag per buffer with a lifetime: calls at load write it. Their memory is never that of
+  // other calls' results.
+  std::vector<char> made_at_load;
+  // And of these, what is read in runs and stays between them.
+  std::vector<char> kept;
 };
 // The plan has been verified.
 Lifetimes buffer_lifetimes(const Plan& plan);

@@ -4,6 +4,7 @@
 #include <list>
 
 #include "common/base/cat.h"
+#include "common/base/clock.h"
 #include "common/base/hash64.h"
 #include "common/runtime/executor_calls.h"
 
@@ -113,6 +114,13 @@ struct OutputSlot {
   GuardedMemory staged;
 };
 
+// A value computed from weights alone, kept from run to run.
+struct KeptSlot {
+  size_t buffer = 0;
+  GuardedMemory memory;
+  uint64_t hash = 0;  // of guarded content
+};
+
 struct Executor::State {
   LoadedPlan loaded;
   Device* device = nullptr;
@@ -120,6 +128,9 @@ struct Executor::State {
   size_t band = 0;
   std::vector<InputSlot> inputs;
   std::vector<OutputSlot> outputs;
+  std::vector<KeptSlot> kept;
+  bool is_prepared = true;  // false: weights were bound that calls at load read
+  int64_t prepare_ns = 0;
   size_t user_inputs = 0;
   // Most recently used first.
   std::list<std::unique_ptr<BoundCalls>> bound;
@@ -142,6 +153,8 @@ struct Executor::State {
   Status stage_outputs(const BoundCalls& calls, RunOutputs& out);
   Status output_memory(const BoundCalls& calls, OutputSlot& slot, HostTensor* tensor,
                        std::byte*& data);
+  Status prepare();
+  Status run_at_load();
   Status poison(BoundCalls& calls);
   Status collect(RunOutputs& out);
   Status run(std::span<const HostTensor> given, RunOutputs& out, bool per_call,
@@ -169,6 +182,11 @@ void Executor::State::describe_slots() {
       slot.in_place = loaded.lifetimes.storage[b] != slot.buffer;
     }
   }
+  for (char at_load : loaded.lifetimes.at_load) is_prepared = is_prepared && !at_load;
+  for (size_t b = 0; b < plan().buffers.size(); ++b) {
+    if (loaded.lifetimes.kept[b]) kept.push_back({b, {}, 0});
+  }
+  external.kept.resize(plan().buffers.size(), nullptr);
   external.inputs.resize(inputs.size(), nullptr);
   external.outputs.resize(outputs.size(), nullptr);
 }
@@ -244,7 +262,8 @@ Result<BoundCalls*> Executor::State::calls_for(std::span<const HostTensor> given
     all_sizes.push_back(slot.user_index < 0 ? slot.sizes : given[at(slot.user_index)].sizes());
   }
   LFARM_ASSIGN_OR_RETURN(auto symbols, bind_symbols(loaded.shape, all_sizes));
-  LFARM_ASSIGN_OR_RETURN(auto calls, BoundCalls::bind(loaded, std::move(symbols), band));
+  LFARM_ASSIGN_OR_RETURN(auto calls,
+                         BoundCalls::bind(loaded, std::move(symbols), band, Phase::kRun));
   bound.push_front(std::move(calls));
   bound_sizes.push_front(sizes_key);
   if (bound.size() > kBoundCallsMax) {
@@ -325,6 +344,49 @@ Status Executor::State::stage_outputs(const BoundCalls& calls, RunOutputs& out) 
   return {};
 }
 
+Status Executor::State::prepare() {
+  if (is_prepared) return {};
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (plan().inputs[i].kind != InputKind::kWeight || inputs[i].bound) continue;
+    return invalid_input(
+        cat(input_text(plan(), static_cast<int>(i)), " has no content: bind it before the run"));
+  }
+  SteadyClock clock;
+  int64_t start = clock.now_ns();
+  LFARM_RETURN_IF_ERROR(run_at_load());
+  prepare_ns = clock.now_ns() - start;
+  is_prepared = true;
+  return {};
+}
+
+Status Executor::State::run_at_load() {
+  // No call at load needs a symbol's value.
+  std::vector<int64_t> symbols;
+  for (const SymbolRange& range : plan().symbols) symbols.push_back(range.min);
+  LFARM_ASSIGN_OR_RETURN(auto calls,
+                         BoundCalls::bind(loaded, std::move(symbols), band, Phase::kLoad));
+  for (KeptSlot& slot : kept) {
+    size_t bytes = calls->buffer_bytes(static_cast<int>(slot.buffer));
+    if (slot.memory.data() == nullptr) {
+      LFARM_ASSIGN_OR_RETURN(slot.memory, GuardedMemory::allocate(*device, bytes, band));
+      external.kept[slot.buffer] = slot.memory.data();
+    }
+    if (!options.guard) continue;
+    LFARM_RETURN_IF_ERROR(
+        device->fill(slot.memory.data(), poison_for(plan().buffers[slot.buffer].dtype), bytes));
+  }
+  SharedMemory memory;  // only for now: what is kept lies elsewhere
+  if (options.guard) LFARM_RETURN_IF_ERROR(calls->poison(*device, memory, std::byte{0xff}));
+  LFARM_RETURN_IF_ERROR(calls->run(*device, external, memory, nullptr));
+  LFARM_RETURN_IF_ERROR(device->synchronise());
+  if (!options.guard) return {};
+  LFARM_RETURN_IF_ERROR(calls->check_bands(*device, memory));
+  for (KeptSlot& slot : kept) {
+    LFARM_ASSIGN_OR_RETURN(slot.hash, hash_memory(*device, slot.memory.data(), slot.memory.size()));
+  }
+  return {};
+}
+
 Status Executor::State::poison(BoundCalls& calls) {
   LFARM_RETURN_IF_ERROR(calls.poison(*device, shared, std::byte{0xff}));
   for (size_t o = 0; o < outputs.size(); ++o) {
@@ -359,6 +421,7 @@ Status Executor::State::run(std::span<const HostTensor> given, RunOutputs& out, 
                             std::vector<int64_t>* times) {
   LFARM_ASSIGN_OR_RETURN(BoundCalls * calls, calls_for(given));
   last = calls;
+  LFARM_RETURN_IF_ERROR(prepare());
   LFARM_RETURN_IF_ERROR(stage_inputs(given));
   LFARM_RETURN_IF_ERROR(stage_outputs(*calls, out));
   if (options.guard) LFARM_RETURN_IF_ERROR(poison(*calls));
@@ -370,6 +433,12 @@ Status Executor::State::run(std::span<const HostTensor> given, RunOutputs& out, 
   LFARM_RETURN_IF_ERROR(device->synchronise());
   if (timer != nullptr) {
     LFARM_ASSIGN_OR_RETURN(*times, timer->take_intervals_ns());
+  }
+  if (times != nullptr && per_call) {
+    for (size_t c = 0; c < plan().calls.size(); ++c) {
+      if (loaded.lifetimes.at_load[c])
+        times->insert(times->begin() + static_cast<std::ptrdiff_t>(c), 0);
+    }
   }
   return collect(out);
 }
@@ -406,6 +475,8 @@ Status Executor::bind_weight(int position, const HostTensor& weight) {
   }
   if (s.options.guard) slot.hash = hash64(weight.bytes());
   slot.bound = true;
+  const auto& at_load = s.loaded.lifetimes.at_load;
+  s.is_prepared = std::find(at_load.begin(), at_load.end(), 1) == at_load.end();
   return {};
 }
 
@@ -450,6 +521,9 @@ Result<HostTensor> Executor::state(int position) {
   return copy;
 }
 
+Status Executor::prepare() { return state_->prepare(); }
+int64_t Executor::prepare_ns() const { return state_->prepare_ns; }
+
 Result<RunOutputs> Executor::run(std::span<const HostTensor> inputs) {
   RunOutputs outputs;
   LFARM_RETURN_IF_ERROR(state_->run(inputs, outputs, false, nullptr));
@@ -492,11 +566,22 @@ Status Executor::check_guards() {
   for (size_t o = 0; o < s.outputs.size(); ++o) {
     LFARM_RETURN_IF_ERROR(s.outputs[o].staged.check(*s.device, cat("output ", o)));
   }
+  for (const KeptSlot& slot : s.kept) {
+    std::string name = cat("what the plan keeps in buffer ", slot.buffer);
+    LFARM_RETURN_IF_ERROR(slot.memory.check(*s.device, name));
+    LFARM_ASSIGN_OR_RETURN(uint64_t hash,
+                           hash_memory(*s.device, slot.memory.data(), slot.memory.size()));
+    if (hash != slot.hash) {
+      return Error{Code::kVerification, cat(name, " was written by a run, which only reads it")};
+    }
+  }
   return s.last->check_bands(*s.device, s.shared);
 }
 
 size_t Executor::workspace_bytes() const {
-  return state_->shared.arena.size() + state_->shared.scratch.size();
+  size_t bytes = state_->shared.arena.size() + state_->shared.scratch.size();
+  for (const KeptSlot& slot : state_->kept) bytes += slot.memory.size();
+  return bytes;
 }
 
 }  // namespace common

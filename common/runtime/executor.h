@@ -61,6 +61,12 @@ class Executor {
   // A copy of the state as the last run left it.
   Result<HostTensor> state(int position);
 
+  // Computes what depends on weights alone, once all weights are bound; does nothing while they
+  // stay bound. Else the next run begins with it, outside of what it times.
+  Status prepare();
+  // How long the last preparation took, in nanoseconds; 0 when there was nothing to compute.
+  int64_t prepare_ns() const;
+
   // Runs once. `inputs` are the plan's kUser inputs in order. kInvalidInput naming the input (by
   // its position among all inputs) when its type does not fit. After a failed run, states that the
   // plan updates in place are undefined; others keep their old content.
@@ -69,7 +75,8 @@ class Executor {
   // not hold other copies of them. `outputs` must not be inputs of the same run.
   Status run_into(std::span<const HostTensor> inputs, RunOutputs& outputs);
   // The same with device time in nanoseconds: of all calls together, or of each call. Measuring
-  // each call costs time itself, so their sum is more than run_total_ns gives.
+  // each call costs time itself, so their sum is more than run_total_ns gives. Calls that ran when
+  // weights were bound take 0.
   Result<int64_t> run_total_ns(std::span<const HostTensor> inputs, RunOutputs& outputs);
   Result<std::vector<int64_t>> run_calls_ns(std::span<const HostTensor> inputs,
                                             RunOutputs& outputs);
@@ -78,7 +85,7 @@ class Executor {
   // written outside the buffers or into an input. Success without the option.
   Status check_guards();
 
-  // Bytes of temporaries and scratch memory that this instance holds.
+  // Bytes of temporaries, scratch memory and values computed from weights that this instance holds.
   size_t workspace_bytes() const;
 
  private:

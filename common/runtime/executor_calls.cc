@@ -16,8 +16,9 @@ size_t aligned(size_t bytes) {
 }  // namespace
 
 Result<std::unique_ptr<BoundCalls>> BoundCalls::bind(const LoadedPlan& loaded,
-                                                     std::vector<int64_t> symbols, size_t band) {
-  auto bound = std::unique_ptr<BoundCalls>(new BoundCalls(loaded));
+                                                     std::vector<int64_t> symbols, size_t band,
+                                                     Phase phase) {
+  auto bound = std::unique_ptr<BoundCalls>(new BoundCalls(loaded, phase));
   bound->symbols_ = std::move(symbols);
   LFARM_RETURN_IF_ERROR(bound->evaluate_sizes());
   bound->lay_out_arena(band);
@@ -27,6 +28,13 @@ Result<std::unique_ptr<BoundCalls>> BoundCalls::bind(const LoadedPlan& loaded,
 
 Status BoundCalls::evaluate_sizes() {
   for (const Buffer& buffer : loaded_->plan.buffers) {
+    bool is_known = std::all_of(buffer.shape.begin(), buffer.shape.end(),
+                                [](const Expr& size) { return size.is_constant(); });
+    if (phase_ == Phase::kLoad && !is_known) {  // no call at load touches it
+      bytes_.push_back(0);
+      sizes_.emplace_back();
+      continue;
+    }
     std::vector<int64_t> sizes = evaluate_shape(buffer.shape, symbols_);
     auto count = checked_element_count(buffer.dtype, sizes);
     if (!count.ok()) return count.error();
@@ -44,7 +52,7 @@ void BoundCalls::lay_out_arena(size_t band) {
   std::vector<size_t> owners;
   int last_call = static_cast<int>(loaded_->plan.calls.size());
   for (size_t b = 0; b < bytes_.size(); ++b) {
-    if (lifetimes.first[b] < 0) continue;
+    if (!in_arena(b)) continue;
     owners.push_back(b);
     // Guarded temporaries keep their memory, so that a band is one from start to end.
     blocks.push_back(band == 0 ? LiveBlock{bytes_[b], lifetimes.first[b], lifetimes.last[b]}
@@ -61,10 +69,14 @@ void BoundCalls::add_pointers(const Call& call) {
     const Buffer& buffer = loaded_->plan.buffers[storage];
     size_t pointer = pointers_.size();
     pointers_.push_back(nullptr);
-    if (buffer.kind == BufferKind::kTemporary) {
-      temporaries_.push_back({pointer, offsets_[storage]});
+    if (buffer.kind == BufferKind::kInput) {
+      patches_.push_back({pointer, &ExternalMemory::inputs, at(buffer.position)});
+    } else if (buffer.kind == BufferKind::kOutput) {
+      patches_.push_back({pointer, &ExternalMemory::outputs, at(buffer.position)});
+    } else if (loaded_->lifetimes.kept[storage]) {
+      patches_.push_back({pointer, &ExternalMemory::kept, storage});
     } else {
-      patches_.push_back({pointer, buffer.kind == BufferKind::kOutput, at(buffer.position)});
+      temporaries_.push_back({pointer, offsets_[storage]});
     }
   };
   for (int id : call.inputs) add(id);
@@ -92,18 +104,22 @@ Status BoundCalls::add_library_call(Record& record, const PlanKernel& kernel, co
 Status BoundCalls::add_records() {
   const Plan& plan = loaded_->plan;
   std::vector<size_t> first_pointer, first_symbol;
-  for (const Call& call : plan.calls) {
+  for (size_t c = 0; c < plan.calls.size(); ++c) {
+    const Call& call = plan.calls[c];
     first_pointer.push_back(pointers_.size());
     first_symbol.push_back(call_symbols_.size());
+    if (!is_mine(c)) continue;
     add_pointers(call);
     for (const Expr& symbol : call.symbols) call_symbols_.push_back(symbol.evaluate(symbols_));
   }
   // From here on pointers_ and call_symbols_ keep their addresses.
   int64_t scratch_bytes = 0;
   for (size_t c = 0; c < plan.calls.size(); ++c) {
+    if (!is_mine(c)) continue;
     const Call& call = plan.calls[c];
     const PlanKernel& kernel = plan.kernels[at(call.kernel)];
     Record record;
+    record.call = static_cast<int>(c);
     record.launch.function = loaded_->functions[at(call.kernel)];
     record.launch.buffers = {pointers_.data() + first_pointer[c],
                              call.inputs.size() + call.outputs.size()};
@@ -152,18 +168,16 @@ Status BoundCalls::run(Device& device, const ExternalMemory& external, SharedMem
                        Timer* timer) {
   LFARM_RETURN_IF_ERROR(prepare_memory(device, shared));
   for (const Patch& patch : patches_) {
-    pointers_[patch.pointer] =
-        patch.output ? external.outputs[patch.position] : external.inputs[patch.position];
+    pointers_[patch.pointer] = (external.*patch.memory)[patch.position];
   }
   if (timer != nullptr) timer->mark();
-  for (size_t c = 0; c < records_.size(); ++c) {
-    const Record& record = records_[c];
+  for (const Record& record : records_) {
     if (!record.skip) {
       Status status = record.library ? device.gemm(record.gemm, pointers_[record.a],
                                                    pointers_[record.b], pointers_[record.out])
                                      : device.launch(record.launch);
       if (!status.ok()) {
-        return Error{status.error().code, cat("call ", c, ": ", status.error().message)};
+        return Error{status.error().code, cat("call ", record.call, ": ", status.error().message)};
       }
     }
     if (timer != nullptr) timer->mark();
@@ -176,7 +190,7 @@ Status BoundCalls::poison(Device& device, SharedMemory& shared, std::byte value)
   if (band_ == 0) return device.fill(shared.arena.data(), value, arena_bytes_);
   LFARM_RETURN_IF_ERROR(device.fill(shared.arena.data(), kBandPattern, arena_bytes_));
   for (size_t b = 0; b < bytes_.size(); ++b) {
-    if (loaded_->lifetimes.first[b] < 0) continue;
+    if (!in_arena(b)) continue;
     LFARM_RETURN_IF_ERROR(device.fill(shared.arena.data() + offsets_[b], value, bytes_[b]));
   }
   return {};
@@ -190,7 +204,7 @@ Status BoundCalls::check_bands(Device& device, const SharedMemory& shared) const
   if (arena_bytes_ != 0) LFARM_RETURN_IF_ERROR(device.copy_out(arena, shared.arena.data()));
   std::vector<char> is_data(arena_bytes_, 0);
   for (size_t b = 0; b < bytes_.size(); ++b) {
-    if (loaded_->lifetimes.first[b] < 0) continue;
+    if (!in_arena(b)) continue;
     std::fill_n(is_data.begin() + static_cast<std::ptrdiff_t>(offsets_[b]), bytes_[b], 1);
   }
   for (size_t i = 0; i < arena_bytes_; ++i) {

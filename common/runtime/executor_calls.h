@@ -26,7 +26,11 @@ struct LoadedPlan {
 struct ExternalMemory {
   std::vector<std::byte*> inputs;
   std::vector<std::byte*> outputs;
+  std::vector<std::byte*> kept;  // per buffer: what calls at load leave for the runs
 };
+
+// Which of a plan's calls: those that run once when weights are bound, or those of every run.
+enum class Phase : uint8_t { kLoad, kRun };
 
 // Memory that every size set may use in turn, as large as the largest needs.
 struct SharedMemory {
@@ -40,7 +44,8 @@ class BoundCalls {
   // kCorrupt when a library call leaves its buffers. `band`: bytes between temporaries that are
   // guarded, which then never share memory; 0: they share. `loaded` outlives the result.
   static Result<std::unique_ptr<BoundCalls>> bind(const LoadedPlan& loaded,
-                                                  std::vector<int64_t> symbols, size_t band);
+                                                  std::vector<int64_t> symbols, size_t band,
+                                                  Phase phase);
 
   const std::vector<int64_t>& symbols() const { return symbols_; }
   size_t buffer_bytes(int buffer) const { return bytes_[static_cast<size_t>(buffer)]; }
@@ -49,7 +54,8 @@ class BoundCalls {
   }
   size_t arena_bytes() const { return arena_bytes_; }
 
-  // Runs every call in order. `timer`, when given, is marked before the first call and after each.
+  // Runs the phase's calls in order. `timer`, when given, is marked before the first and after
+  // each.
   Status run(Device& device, const ExternalMemory& external, SharedMemory& shared, Timer* timer);
   // Fills every temporary, and the bands between them when there are any.
   Status poison(Device& device, SharedMemory& shared, std::byte value);
@@ -58,16 +64,17 @@ class BoundCalls {
 
  private:
   struct Record {
+    int call = 0;
     Launch launch;
     bool library = false;
     bool skip = false;  // nothing to do for these sizes
     GemmSizes gemm;
     size_t a = 0, b = 0, out = 0;  // of a library call: indices into pointers_
   };
-  // pointers_[pointer] is that of an input or output, known only at the run.
+  // pointers_[pointer] is outside the arena and known only at the run; `position` is in `memory`.
   struct Patch {
     size_t pointer;
-    bool output;
+    std::vector<std::byte*> ExternalMemory::*memory;
     size_t position;
   };
   struct TemporaryPointer {
@@ -75,7 +82,16 @@ class BoundCalls {
     size_t offset;
   };
 
-  explicit BoundCalls(const LoadedPlan& loaded) : loaded_(&loaded) {}
+  BoundCalls(const LoadedPlan& loaded, Phase phase) : loaded_(&loaded), phase_(phase) {}
+  bool is_mine(size_t call) const {
+    return (loaded_->lifetimes.at_load[call] != 0) == (phase_ == Phase::kLoad);
+  }
+  // Whether the buffer's memory is the arena of this phase's calls.
+  bool in_arena(size_t buffer) const {
+    const Lifetimes& lifetimes = loaded_->lifetimes;
+    return lifetimes.first[buffer] >= 0 && !lifetimes.kept[buffer] &&
+           (lifetimes.made_at_load[buffer] != 0) == (phase_ == Phase::kLoad);
+  }
   Status evaluate_sizes();
   void lay_out_arena(size_t band);
   void add_pointers(const Call& call);
@@ -85,6 +101,7 @@ class BoundCalls {
   Status prepare_memory(Device& device, SharedMemory& shared);
 
   const LoadedPlan* loaded_;
+  Phase phase_;
   std::vector<int64_t> symbols_;
   std::vector<std::vector<int64_t>> sizes_;  // per buffer
   std::vector<size_t> bytes_;                // per buffer

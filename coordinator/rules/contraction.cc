@@ -3,7 +3,6 @@
 #include "coordinator/rules/contraction.h"
 
 #include <algorithm>
-#include <set>
 
 #include "common/ir/gemm_form.h"
 #include "coordinator/rules/factors.h"
@@ -24,10 +23,6 @@ using common::Shape;
 using common::Var;
 using common::View;
 using common::ViewAttr;
-
-bool has(const std::vector<int>& labels, int label) {
-  return std::find(labels.begin(), labels.end(), label) != labels.end();
-}
 
 std::optional<ClassId> contraction_of(Rewriter& r, const Node& reduce, ClassId a, ClassId b) {
   DType dtype = r.dtype(a);

@@ -1,11 +1,12 @@
 #include "coordinator/rules/factors.h"
 
-#include <algorithm>
 #include <set>
 
 namespace coordinator {
 
 using common::attr;
+using common::ContractAttr;
+using common::DType;
 using common::Expr;
 using common::Op;
 using common::Shape;
@@ -70,8 +71,7 @@ Factor make_factor(Rewriter& r, ClassId cls) {
   return {r.view(base, narrowed(view, axes)), axes};
 }
 
-ClassId contract(Rewriter& r, common::DType dtype, Factor a, Factor b, std::vector<int> out,
-                 common::Shape shape) {
+ClassId contract(Rewriter& r, DType dtype, Factor a, Factor b, std::vector<int> out, Shape shape) {
   std::vector<int> known;
   auto rename = [&](std::vector<int>& labels) {
     for (int& label : labels) {
@@ -80,7 +80,7 @@ ClassId contract(Rewriter& r, common::DType dtype, Factor a, Factor b, std::vect
       label = static_cast<int>(it - known.begin());
     }
   };
-  common::ContractAttr attr;
+  ContractAttr attr;
   attr.out = std::move(out);
   attr.a = std::move(a.labels);
   attr.b = std::move(b.labels);
@@ -89,6 +89,13 @@ ClassId contract(Rewriter& r, common::DType dtype, Factor a, Factor b, std::vect
   rename(attr.b);
   return r.add({Op::kContract, dtype, std::move(shape), {}, attr}, {a.cls, b.cls},
                Lowering::kAbstract);
+}
+
+View spread(const Factor& factor, const Shape& shape) {
+  View view;
+  view.shape = shape;
+  for (int axis : factor.labels) view.index.push_back(Expr::index(axis));
+  return view;
 }
 
 }  // namespace coordinator

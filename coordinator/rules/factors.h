@@ -1,12 +1,23 @@
-// Factors of products that are summed: values as views that depend on the fewest axes.
+// Operands of products without the axes they do not depend on, and contractions of them.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <vector>
 
 #include "coordinator/rules/rewriter.h"
 
 namespace coordinator {
+
+// One factor of a product: a class whose axes are the product axes it depends on.
+struct Factor {
+  ClassId cls;
+  std::vector<int> labels;  // product axis of each of its axes
+};
+
+inline bool has(const std::vector<int>& labels, int label) {
+  return std::find(labels.begin(), labels.end(), label) != labels.end();
+}
 
 // The axes that the view depends on. Its only element of an axis of one is no dependence.
 std::vector<int> used_axes(const common::View& view);
@@ -15,18 +26,14 @@ common::View renamed(const common::View& view, common::Shape shape,
                      const std::function<common::Expr(int)>& index);
 // The view with only some of its axes; it depends on the others' first element at most.
 common::View narrowed(const common::View& view, const std::vector<int>& axes);
+// By way of the view of the class that depends on the fewest axes.
+Factor make_factor(Rewriter& r, ClassId cls);
+// The factor repeated along the axes that it does not depend on.
+common::View spread(const Factor& factor, const common::Shape& shape);
 
-// One factor of a product that is summed: a class, and which index of the product each of its axes
-// is.
-struct Factor {
-  ClassId cls;
-  std::vector<int> labels;
-};
-// The sum over all labels that are not in `out`, of shape `shape`. Labels are renamed by first
-// occurrence, so that equal contractions have equal attributes.
+// The contraction of two factors. Labels are renamed by first occurrence, so that equal
+// contractions have equal attributes.
 ClassId contract(Rewriter& r, common::DType dtype, Factor a, Factor b, std::vector<int> out,
                  common::Shape shape);
-// The class by way of the view that depends on the fewest axes; labels are axes of `cls`.
-Factor make_factor(Rewriter& r, ClassId cls);
 
 }  // namespace coordinator

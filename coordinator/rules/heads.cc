@@ -27,7 +27,9 @@ Head HeadTable::intern(const common::Node& node, Lowering lowering) {
   if (is_new) {
     common::Node bare = node;
     bare.operands.clear();
-    uint32_t family = family_named(text.substr(0, text.find(' ')));
+    std::string name = text.substr(0, text.find(' '));
+    bool lowered = lowering == Lowering::kTile || lowering == Lowering::kGemm;
+    uint32_t family = family_named(lowered ? name + "@lowered" : name);
     entries_.push_back({std::move(bare), lowering, family, std::move(text)});
   }
   return it->second;

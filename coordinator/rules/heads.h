@@ -33,8 +33,8 @@ class HeadTable {
   // Valid as long as the table; its operands are empty.
   const common::Node& node(Head head) const { return entries_[head].node; }
   Lowering lowering(Head head) const { return entries_[head].lowering; }
-  // Heads that differ in type, attributes or lowering only are of one family, named like the
-  // operation: "view", "binary.add", "reduce.sum".
+  // Heads that differ in type or attributes only are of one family, named like the operation:
+  // "view", "binary.add", "reduce.sum". Lowered twins are not of it: rules need to see one of them.
   uint32_t family(Head head) const { return entries_[head].family; }
   uint32_t family_named(std::string_view name);
   std::string name(Head head) const;

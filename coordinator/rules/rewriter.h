@@ -7,14 +7,17 @@
 #include "common/ir/graph.h"
 #include "coordinator/egraph/egraph.h"
 #include "coordinator/rules/heads.h"
+#include "coordinator/rules/load_time.h"
 
 namespace coordinator {
 
 // Borrows all; cheap to make per match.
 class Rewriter {
  public:
-  Rewriter(EGraph& graph, HeadTable& heads, const std::vector<common::SymbolRange>& symbols)
-      : graph_(graph), heads_(heads), symbols_(symbols) {}
+  // `load_time` is the e-graph's analysis; null: nothing is known to depend on weights alone.
+  Rewriter(EGraph& graph, HeadTable& heads, const std::vector<common::SymbolRange>& symbols,
+           const LoadTimeAnalysis* load_time = nullptr)
+      : graph_(graph), heads_(heads), symbols_(symbols), load_time_(load_time) {}
 
   // The type of a class: all of its nodes have the same.
   const common::Node& type(ClassId cls) const;
@@ -22,6 +25,10 @@ class Rewriter {
   common::DType dtype(ClassId cls) const { return type(cls).dtype; }
   // The value of every element, when the class holds a constant or a view of one.
   std::optional<double> uniform_value(ClassId cls) const;
+  // The value depends on weights and constants alone: it is computed once, when weights are bound.
+  bool at_load(ClassId cls) const {
+    return load_time_ != nullptr && (*load_time_)[graph_.find(cls)] != 0;
+  }
   // A node of the class with this operation and its operand classes.
   struct Found {
     const common::Node* node;
@@ -46,6 +53,7 @@ class Rewriter {
   EGraph& graph() { return graph_; }
   const EGraph& graph() const { return graph_; }
   const common::Node& node(NodeId node) const { return heads_.node(graph_.head(node)); }
+  Lowering lowering(NodeId node) const { return heads_.lowering(graph_.head(node)); }
   const std::vector<common::SymbolRange>& symbols() const { return symbols_; }
 
  private:
@@ -55,6 +63,7 @@ class Rewriter {
   EGraph& graph_;
   HeadTable& heads_;
   const std::vector<common::SymbolRange>& symbols_;
+  const LoadTimeAnalysis* load_time_;
 };
 
 }  // namespace coordinator

@@ -81,6 +81,8 @@ void add_all_rules(RuleMaker& maker) {
   add_strength_rules(maker);
   add_movement_rules(maker);
   add_contraction_rules(maker);
+  add_folding_rules(maker);
+  add_packing_rules(maker);
   add_softmax_rules(maker);
   add_attention_rules(maker);
   add_norm_rules(maker);
@@ -109,9 +111,10 @@ void RuleMaker::rule(std::string name, Claim claim, std::string_view pattern, Co
   rule.name = std::move(name);
   rule.patterns = *std::move(terms);
   rule.incremental = reach == Reach::kMatch;
-  rule.apply = [this_heads = &heads_, symbols = &symbols_, code = std::move(code)](
-                   EGraph& graph, const Match& match) -> std::optional<ClassId> {
-    Rewriter rewriter(graph, *this_heads, *symbols);
+  rule.apply = [this_heads = &heads_, symbols = &symbols_, load_time = load_time_,
+                code = std::move(code)](EGraph& graph,
+                                        const Match& match) -> std::optional<ClassId> {
+    Rewriter rewriter(graph, *this_heads, *symbols, load_time);
     return code(rewriter, match);
   };
   rules_.push_back(std::move(rule));
@@ -136,10 +139,10 @@ void RuleMaker::rewrite(std::string name, Claim claim, std::string_view pattern,
 }
 
 std::vector<Rule> all_rules(HeadTable& heads, const std::vector<common::SymbolRange>& symbols,
-                            Numerics numerics) {
+                            Numerics numerics, const LoadTimeAnalysis* load_time) {
   // The rules' code keeps a pointer to its maker for reading attributes, so the maker lives with
   // the rules.
-  auto maker = std::make_shared<RuleMaker>(heads, symbols);
+  auto maker = std::make_shared<RuleMaker>(heads, symbols, load_time);
   add_all_rules(*maker);
   std::vector<Rule> rules;
   std::vector<Rule> made = maker->take();

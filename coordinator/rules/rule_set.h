@@ -17,9 +17,11 @@ namespace coordinator {
 
 // What both sides of a rule have in common.
 enum class Claim {
-  kBits,      // every bit of every element, NaN and infinities included, but for the sign of zero
-  kRounding,  // what exact arithmetic gives; intermediate results may round, or overflow, elsewhere
-  kFinite,    // the same, as long as all values are finite and no intermediate overflows
+  kBits,  // every bit of every element, NaN and infinities included, but for the sign of zero
+  // What exact arithmetic gives; intermediate results may round, or overflow, elsewhere. Weights
+  // are finite numbers.
+  kRounding,
+  kFinite,  // the same, as long as all values are finite and no intermediate overflows
 };
 
 // Which claims suffice. kStrict is the numerics policy "strict": all but kFinite.
@@ -35,9 +37,10 @@ struct RuleInfo {
 // heads matched by family: "(binary.mul@ ?a ?b)", "(view@v ?x)".
 class RuleMaker {
  public:
-  // Borrows the table and the symbols, which must outlive the rules.
-  RuleMaker(HeadTable& heads, const std::vector<common::SymbolRange>& symbols)
-      : heads_(heads), symbols_(symbols) {}
+  // Borrows all, which must outlive the rules; the analysis, which may be null, is the e-graph's.
+  RuleMaker(HeadTable& heads, const std::vector<common::SymbolRange>& symbols,
+            const LoadTimeAnalysis* load_time = nullptr)
+      : heads_(heads), symbols_(symbols), load_time_(load_time) {}
 
   void family(std::string name) { family_ = std::move(name); }
 
@@ -73,6 +76,7 @@ class RuleMaker {
  private:
   HeadTable& heads_;
   const std::vector<common::SymbolRange>& symbols_;
+  const LoadTimeAnalysis* load_time_;
   std::string family_;
   std::vector<Rule> rules_;
   std::vector<RuleInfo> infos_;  // one per rule
@@ -88,6 +92,10 @@ void add_strength_rules(RuleMaker& maker);
 void add_movement_rules(RuleMaker& maker);
 // Sums of products are contractions; contractions are generated tiles or library calls.
 void add_contraction_rules(RuleMaker& maker);
+// Scales that depend on weights alone are multiplied into weights.
+void add_folding_rules(RuleMaker& maker);
+// Contractions of one operand with several weights are slices of one.
+void add_packing_rules(RuleMaker& maker);
 // Contractions of a softmax are attention, which one kernel computes.
 void add_attention_rules(RuleMaker& maker);
 // Softmax and log-softmax from their parts.
@@ -103,9 +111,11 @@ void add_routing_rules(RuleMaker& maker);
 // Running sums of what is known.
 void add_scan_rules(RuleMaker& maker);
 
-// All families, without the rules whose claim the policy does not take.
+// All families, without the rules whose claim the policy does not take. Without the e-graph's
+// analysis none that moves work to where weights are bound.
 std::vector<Rule> all_rules(HeadTable& heads, const std::vector<common::SymbolRange>& symbols,
-                            Numerics numerics = Numerics::kStrict);
+                            Numerics numerics = Numerics::kStrict,
+                            const LoadTimeAnalysis* load_time = nullptr);
 // The same rules by name, family and claim.
 std::vector<RuleInfo> rule_infos(Numerics numerics = Numerics::kRelaxed);
 

@@ -16,6 +16,8 @@ Saturated saturate(const common::Graph& region, const RunLimits& limits, const c
   EGraphOptions options;
   options.family_of = [heads](Head head) { return heads->family(head); };
   options.explanations = true;
+  result.load_time = std::make_unique<LoadTimeAnalysis>(*heads, region.inputs);
+  options.analysis = result.load_time.get();
   result.graph = std::make_unique<EGraph>(std::move(options));
   std::vector<ClassId> classes;
   for (const common::Node& node : region.nodes) {
@@ -27,7 +29,7 @@ Saturated saturate(const common::Graph& region, const RunLimits& limits, const c
     classes.push_back(result.graph->add(heads->intern(node), children));
   }
   result.graph->rebuild();
-  auto rules = compile_rules(all_rules(*heads, region.symbols, numerics));
+  auto rules = compile_rules(all_rules(*heads, region.symbols, numerics, result.load_time.get()));
   LFARM_CHECK(rules.ok(), rules.ok() ? "" : rules.error().message);
   Runner runner(*result.graph, *rules, clock);
   result.report = runner.run(limits, Scheduling{});

@@ -16,6 +16,7 @@ namespace coordinator {
 
 struct Saturated {
   std::unique_ptr<HeadTable> heads;
+  std::unique_ptr<LoadTimeAnalysis> load_time;
   std::unique_ptr<EGraph> graph;
   std::vector<ClassId> outputs;  // one per output of the region
   RunReport report;

@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "common/base/cat.h"
 #include "common/ir/builder.h"
 #include "common/ir/graph_hash.h"
 
@@ -49,7 +50,7 @@ class Assembler {
     }
     emit(cut_.whole, values, wanted);
     for (size_t k = 0; k < graph.outputs.size(); ++k) {
-      int written = values.at(graph.outputs[k].node);
+      int written = same(values.at(graph.outputs[k].node));
       if (written != output_buffers_[k]) copy(written, output_buffers_[k]);
     }
     return std::move(program_);
@@ -106,10 +107,29 @@ class Assembler {
     for (const common::Kernel& kernel : part.kernels) kernels.push_back(intern(kernel));
     for (common::Call call : part.calls) {
       call.kernel = kernels[at(call.kernel)];
-      for (int& id : call.inputs) id = buffers[at(id)];
+      for (int& id : call.inputs) id = same(buffers[at(id)]);
       for (int& id : call.outputs) id = buffers[at(id)];
-      program_.calls.push_back(std::move(call));
+      if (!is_repeated(call)) program_.calls.push_back(std::move(call));
     }
+  }
+
+  // The buffer that holds the same value, written by an earlier call.
+  int same(int buffer) const {
+    auto it = same_.find(buffer);
+    return it == same_.end() ? buffer : it->second;
+  }
+
+  // Iterations compute again what they have in common; once is enough.
+  bool is_repeated(const common::Call& call) {
+    for (int id : call.outputs) {
+      if (program_.buffers[at(id)].kind != BufferKind::kTemporary) return false;
+    }
+    std::string key = common::cat(call.kernel, ":", common::shape_text(call.symbols));
+    for (int id : call.inputs) key += common::cat(" ", id);
+    auto [it, is_new] = calls_.emplace(std::move(key), call.outputs);
+    if (is_new) return false;
+    for (size_t k = 0; k < call.outputs.size(); ++k) same_[call.outputs[k]] = it->second[k];
+    return true;
   }
 
   void emit_loop(const Graph& graph, const LoopStep& step, Values& values, const Values& wanted) {
@@ -194,6 +214,8 @@ class Assembler {
   Program program_;
   std::vector<int> output_buffers_;
   std::map<common::Digest, int> known_;
+  std::map<std::string, std::vector<int>> calls_;  // what was computed, and where it is
+  std::map<int, int> same_;
 };
 
 }  // namespace

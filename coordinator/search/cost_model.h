@@ -32,6 +32,10 @@ enum class Calibration : uint8_t {
 };
 const char* calibration_name(Calibration calibration);  // "none", "default", "measured"
 
+// What a byte that a plan computes from weights and keeps is charged in a run's time, so that among
+// equally fast plans the one that holds less wins: far less than reading it.
+inline constexpr double kHeldByteNs = 1e-5;
+
 // What a unit of each kind of work takes on a kind of device, in nanoseconds.
 struct DeviceTerms {
   double launch_ns;        // of a generated kernel,

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "common/base/hash64.h"
 #include "common/ir/attention_form.h"
 #include "common/ir/builder.h"
 #include "common/ir/gemm_form.h"
 #include "common/ir/graph_hash.h"
+#include "common/ir/load_time.h"
 #include "coordinator/search/joint_kernels.h"
 
 namespace coordinator {
@@ -127,6 +129,47 @@ bool default_in_place(const Graph& graph, common::NodeId id, const std::vector<U
   return true;
 }
 
+double bytes_of(const Node& node) {
+  double bytes = common::dtype_size(node.dtype);
+  for (const common::Expr& size : node.shape) bytes *= static_cast<double>(size.evaluate({}));
+  return bytes;
+}
+
+// Values that are computed once, when weights are bound, and which of these to keep.
+class AtLoad {
+ public:
+  AtLoad(const Graph& graph, const std::vector<std::vector<Use>>& uses)
+      : graph_(graph), uses_(uses), flags_(common::load_time_nodes(graph)) {}
+
+  bool has(common::NodeId id) const { return flags_[at(id)]; }
+  // A run needs the value itself, not only what is computed from it at load.
+  bool is_needed_in_runs(common::NodeId id) const {
+    return has(id) && std::any_of(uses_[at(id)].begin(), uses_[at(id)].end(),
+                                  [&](const Use& use) { return !has(use.user); });
+  }
+  // Costs next to nothing where it is needed and would be more to read: a weight of a short type
+  // made wider, a mask told by positions.
+  bool is_better_computed(common::NodeId id) const {
+    double source_bytes = 0;
+    std::set<common::NodeId> seen;
+    return is_all_cheap(id, seen, source_bytes) && source_bytes < bytes_of(graph_.node(id));
+  }
+
+ private:
+  bool is_all_cheap(common::NodeId id, std::set<common::NodeId>& seen, double& source_bytes) const {
+    if (!seen.insert(id).second) return true;
+    const Node& node = graph_.node(id);
+    if (node.op == Op::kInput) source_bytes += bytes_of(node);
+    if (is_computed(node) && !is_cheap(node)) return false;
+    return std::all_of(node.operands.begin(), node.operands.end(), [&](common::NodeId operand) {
+      return is_all_cheap(operand, seen, source_bytes);
+    });
+  }
+
+  const Graph& graph_;
+  const std::vector<std::vector<Use>>& uses_;
+  std::vector<char> flags_;
+};
 // The attention around a contraction that is lowered so, if one kernel can hold it.
 std::optional<common::AttentionForm> attention_at(const Selected& selected, const Stores& stores,
                                                   common::NodeId id) {
@@ -206,9 +249,12 @@ Stores default_stores(const Selected& selected) {
   const Graph& graph = selected.graph;
   Stores stores(graph.nodes.size(), 0);
   auto uses = uses_of(graph);
+  AtLoad at_load(graph, uses);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     auto id = static_cast<common::NodeId>(i);
-    if (is_computed(graph.nodes[i])) stores[i] = !default_in_place(graph, id, uses[i]);
+    if (!is_computed(graph.nodes[i])) continue;
+    bool keep = at_load.is_needed_in_runs(id) && !at_load.is_better_computed(id);
+    stores[i] = keep || !default_in_place(graph, id, uses[i]);
   }
   gather_attention(selected, uses, stores);
   repair_stores(selected, stores);
@@ -363,10 +409,26 @@ class ProgramBuilder {
       if (node.op == Op::kInput) buffer_of(selected_.gene[i]);
       if ((is_computed(node) && stores_[i]) || !output_positions_[i].empty()) add_kernel(hosts_[i]);
     }
+    note_load_time();
     return std::move(result_);
   }
 
  private:
+  void note_load_time() {
+    const common::Program& shell = result_.shell;
+    result_.at_load = common::load_time_calls(shell);
+    std::vector<char> held(shell.buffers.size(), 0);
+    for (size_t c = 0; c < shell.calls.size(); ++c) {
+      for (int id : shell.calls[c].outputs) held[at(id)] = result_.at_load[c];
+      if (result_.at_load[c]) continue;
+      for (int id : shell.calls[c].inputs) {
+        if (!std::exchange(held[at(id)], 0)) continue;
+        const common::Buffer& buffer = shell.buffers[at(id)];
+        result_.held_bytes += bytes_of({.dtype = buffer.dtype, .shape = buffer.shape});
+      }
+    }
+  }
+
   int add_buffer(common::BufferKind kind, int position, const Node& node) {
     auto& buffers = result_.shell.buffers;
     buffers.push_back({kind, position, node.dtype, node.shape});

@@ -33,7 +33,8 @@ using Stores = std::vector<char>;
 bool is_computed(const common::Node& node);
 // Everything computed is stored, but for products that are summed at once: the plain lowering.
 Stores plain_stores(const Selected& selected);
-// Cheap and single-use values are computed in place, contractions take their epilogues.
+// Cheap and single-use values are computed in place, contractions take their epilogues. What
+// depends on weights alone is stored where runs begin to need it, unless computing it reads less.
 Stores default_stores(const Selected& selected);
 // Adds what must be stored: outputs, operands of library calls, what templates cannot hold.
 void repair_stores(const Selected& selected, Stores& stores);
@@ -53,6 +54,8 @@ struct FusedProgram {
   common::Program shell;                                    // all but the kernels
   std::vector<std::shared_ptr<const BuiltKernel>> kernels;  // that the shell's calls name
   std::vector<ClassId> genes;  // one per kernel: of the root of its first call
+  std::vector<char> at_load;   // one per call of the shell: load_time_calls()
+  double held_bytes = 0;       // of what calls at load leave for the runs
 };
 // The stores must be repaired. The memo belongs to the e-graph that the selections come from.
 // Wishes: the store genes, where some stored values are to be written by kernels of others

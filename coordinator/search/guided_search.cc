@@ -4,12 +4,14 @@
 #include <cmath>
 
 #include "common/base/log.h"
+#include "coordinator/search/cost_model.h"
 
 namespace coordinator {
 namespace {
 
 constexpr size_t kElite = 24;
 constexpr size_t kGatedMax = 256;   // values whose fusion is decided before anything is measured
+constexpr size_t kPackAfter = 8;    // structures known before packings are tried
 constexpr int kAttempts = 6;        // structures looked at for one proposal
 constexpr int kTrials = 40;         // genes tried on the way to a child
 constexpr size_t kUntriedMax = 12;  // measured kernels that get a new schedule in one candidate
@@ -38,12 +40,17 @@ GuidedSearch::Layout GuidedSearch::lay_out(const Genome& genome) {
   const FusedProgram& fused = layout.structure->fused;
   layout.kernels.resize(fused.kernels.size());
   layout.calls.assign(fused.kernels.size(), 0);
-  for (const common::Call& call : fused.shell.calls) {
+  std::vector<char> met(fused.kernels.size(), 0);
+  for (size_t c = 0; c < fused.shell.calls.size(); ++c) {
+    const common::Call& call = fused.shell.calls[c];
     auto k = static_cast<size_t>(call.kernel);
-    if (layout.calls[k]++ == 0) {
+    if (!met[k]) {
+      met[k] = 1;
       layout.kernels[k] = times_.intern(fused.kernels[k]->kernel, fused.kernels[k]->body, call);
     }
+    if (!fused.at_load[c]) ++layout.calls[k];
   }
+  layout.held_ns = fused.held_bytes * kHeldByteNs;
   return layout;
 }
 
@@ -71,13 +78,16 @@ void GuidedSearch::make_seeds() {
   std::stable_sort(seeds_.begin(), seeds_.end(), [&](const auto& a, const auto& b) {
     return worth(a.second).ns < worth(b.second).ns;
   });
+  packings_ = packing_seeds(space_);
 }
 
 // ---- What things are worth ---------------------------------------------------------------------
 
 GuidedSearch::Worth GuidedSearch::worth(const Layout& layout) {
   Worth total;
+  total.ns = layout.held_ns;
   for (size_t k = 0; k < layout.kernels.size(); ++k) {
+    if (layout.calls[k] == 0) continue;
     auto best = times_.best(layout.kernels[k]);
     if (!best) {
       pick(layout.kernels[k]);  // may find it in earlier searches' measurements
@@ -158,7 +168,7 @@ bool GuidedSearch::mutate(Genome& genome, const std::vector<Site>& sites) {
     const Site& site = *candidates[random_.below(candidates.size())];
     int64_t value = site.values[random_.below(site.values.size())];
     if (value == site.current) continue;
-    genome.set(site.name, value);
+    set_choice(space_, sites, site, value, genome);
     if (!random_.chance(kAlike)) return true;
     for (const Site* other : candidates) {
       if (other->head != site.head || other->current == value) continue;
@@ -255,6 +265,13 @@ bool GuidedSearch::next_structure(Genome& genome, Layout& layout) {
     climb(genome, layout);
     return true;
   }
+  if (!packings_.empty() && elite_.size() >= kPackAfter) {
+    last_operator_ = kStructures;
+    genome = std::move(packings_.back());
+    packings_.pop_back();
+    layout = lay_out(genome);
+    return sent_structures_.count(layout.structure->fingerprint) == 0;
+  }
   last_operator_ = choose_operator();
   const Member& mother = last_operator_ == kSchedules ? elite_.front() : tournament();
   genome = mother.genome;
@@ -277,6 +294,7 @@ std::optional<RegionCandidate> GuidedSearch::fill_in(const Genome& genome, const
   std::vector<std::pair<double, size_t>> gains;
   bool is_new = false;
   for (size_t k = 0; k < layout.kernels.size(); ++k) {
+    if (layout.calls[k] == 0) continue;
     KernelId id = layout.kernels[k];
     Pick other = pick(id);
     auto best = times_.best(id);
@@ -323,10 +341,11 @@ std::optional<RegionCandidate> GuidedSearch::make(const Genome& genome, const La
       GeneName name = parameter_gene(layout.structure->fused.genes[k], form, p);
       if (digit != 0) candidate.genome.set(name, choices[p].values[digit]);
     }
+    candidate.kernels.emplace_back(id, codes[k]);
+    if (layout.calls[k] == 0) continue;
     auto known = times_.measured(id, codes[k]);
     candidate.predicted_ns += layout.calls[k] * (known ? *known : times_.predicted(id, codes[k]));
     if (!times_.is_tried(id, codes[k])) candidate.untried.push_back(k);
-    candidate.kernels.emplace_back(id, codes[k]);
   }
   for (size_t k : candidate.untried) times_.mark_tried(layout.kernels[k], codes[k]);
   candidate.fingerprint = common::program_fingerprint(program);
@@ -375,8 +394,9 @@ void GuidedSearch::enlist(const Genome& genome, const Layout& layout, double ns)
 
 void GuidedSearch::revalue() {
   for (Member& member : elite_) {
-    member.ns = 0;
+    member.ns = member.layout.held_ns;
     for (size_t k = 0; k < member.layout.kernels.size(); ++k) {
+      if (member.layout.calls[k] == 0) continue;
       member.ns += member.layout.calls[k] * times_.best(member.layout.kernels[k])->ns;
     }
   }
@@ -400,7 +420,7 @@ void GuidedSearch::tell(const RegionCandidate& candidate, std::optional<double> 
     for (size_t k = 0; k < candidate.kernels.size(); ++k) {
       auto [id, code] = candidate.kernels[k];
       // A worker that timed the whole only leaves the split to the prediction.
-      if (times_.best(id)) continue;
+      if (times_.best(id) || layout.calls[k] == 0) continue;
       double share = times_.predicted(id, code) / candidate.predicted_ns;
       times_.record(id, code, *ns * share);
     }
@@ -419,7 +439,10 @@ void GuidedSearch::tell(const RegionCandidate& candidate, std::optional<double> 
 
 common::Result<common::Program> GuidedSearch::program_of(const Member& member) const {
   std::vector<ScheduleCode> codes;
-  for (KernelId id : member.layout.kernels) codes.push_back(times_.best(id)->code);
+  for (KernelId id : member.layout.kernels) {
+    auto best = times_.best(id);
+    codes.push_back(best ? best->code : 0);
+  }
   return RegionSpace::program(*member.layout.structure, codes);
 }
 

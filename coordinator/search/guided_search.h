@@ -31,7 +31,8 @@ class GuidedSearch final : public RegionSearch {
   struct Layout {
     std::shared_ptr<const Structure> structure;
     std::vector<KernelId> kernels;
-    std::vector<double> calls;  // of each kernel
+    std::vector<double> calls;  // of each kernel in every run; 0: it runs when weights are bound
+    double held_ns = 0;         // what keeping values computed from weights counts for
   };
   struct Member {
     Genome genome;
@@ -75,7 +76,8 @@ class GuidedSearch final : public RegionSearch {
   common::Random random_;
   std::vector<std::pair<Genome, Layout>> seeds_;
   size_t next_seed_ = 0;
-  std::vector<Member> elite_;  // distinct structures, best first
+  std::vector<Genome> packings_;  // tried when the first structures are known
+  std::vector<Member> elite_;     // distinct structures, best first
   std::set<common::Digest> sent_structures_;
   std::set<common::Digest> known_structures_;  // composed or measured
   std::map<common::Digest, Operator> in_flight_;

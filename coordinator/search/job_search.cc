@@ -8,6 +8,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/ir/graph_hash.h"
+#include "common/ir/load_time.h"
 #include "common/ir/roll.h"
 #include "common/ir/verify.h"
 #include "coordinator/search/assemble.h"
@@ -153,8 +154,10 @@ class Search final : public JobSearch {
     plan.calls = program.calls;
     plan.kernels = report.kernels;
     double predicted_ns = overhead_ns(program);
-    for (const common::Call& call : program.calls) {
-      predicted_ns += best_foretold_[static_cast<size_t>(call.kernel)];
+    std::vector<char> at_load = common::load_time_calls(program);
+    for (size_t c = 0; c < program.calls.size(); ++c) {
+      if (at_load[c]) continue;
+      predicted_ns += best_foretold_[static_cast<size_t>(program.calls[c].kernel)];
     }
     for (size_t k = 0; k < std::min(plan.kernels.size(), best_foretold_.size()); ++k) {
       plan.kernels[k].predicted_ns = std::llround(best_foretold_[k]);
@@ -276,6 +279,8 @@ class Search final : public JobSearch {
       return std::nullopt;
     }
     ++tried_[chosen];
+    // What is computed once need be right, not fast.
+    if (cut_.executions[chosen] == 0) exhausted_[chosen] = 1;
     --region_budget_;
     Sent sent;
     sent.region = static_cast<int>(chosen);
@@ -399,6 +404,7 @@ class Search final : public JobSearch {
   double estimate() const {
     double sum = 0;
     for (size_t r = 0; r < searches_.size(); ++r) {
+      if (cut_.executions[r] == 0) continue;
       if (!searches_[r]->has_measurement()) return 0;
       sum += searches_[r]->best_ns() * static_cast<double>(cut_.executions[r]);
     }

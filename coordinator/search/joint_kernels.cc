@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/ir/load_time.h"
+
 namespace coordinator {
 namespace {
 
@@ -42,6 +44,7 @@ class Groups {
   Groups(const Selected& selected, const Stores& stores)
       : graph_(selected.graph),
         stores_(stores),
+        at_load_(common::load_time_nodes(selected.graph)),
         kernels_(graph_.nodes.size()),
         walked_(graph_.nodes.size(), -1) {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
@@ -136,6 +139,8 @@ class Groups {
     common::NodeId from = host_[at(value)];
     common::NodeId to = host_[at(other)];
     if (from == to) return true;
+    // What is computed once would be computed in every run.
+    if (at_load_[at(from)] != at_load_[at(to)]) return false;
     std::vector<common::NodeId> both = kernels_[at(to)].values;
     const auto& joining = kernels_[at(from)].values;
     both.insert(both.end(), joining.begin(), joining.end());
@@ -155,6 +160,7 @@ class Groups {
 
   const Graph& graph_;
   const Stores& stores_;
+  const std::vector<char> at_load_;  // by node
   std::vector<KernelPlan> kernels_;  // by root; `plain` and `reads` stay when it joins another
   std::vector<common::NodeId> host_;
   std::vector<common::NodeId> walked_;  // the last root that each node was met from

@@ -6,6 +6,7 @@
 #include "common/base/random.h"
 #include "common/ir/graph_hash.h"
 #include "common/ir/kernel_identity.h"
+#include "common/ir/load_time.h"
 #include "coordinator/search/cost_model.h"
 
 namespace coordinator {
@@ -66,7 +67,7 @@ void KernelTimes::record(const common::Program& program, const std::vector<uint6
   std::vector<char> recorded(program.kernels.size(), 0);
   for (const common::Call& call : program.calls) {
     auto k = static_cast<size_t>(call.kernel);
-    if (recorded[k]) continue;
+    if (recorded[k] || kernel_ns[k] == 0) continue;  // 0: it runs at load only
     recorded[k] = 1;
     const common::Kernel& kernel = program.kernels[k];
     KernelId id = intern(kernel, common::graph_hash(kernel.body), call);
@@ -156,7 +157,10 @@ Calibration KernelTimes::calibration() const {
 KernelTimes::Estimate KernelTimes::estimate(const common::Program& program) {
   Estimate estimate;
   std::vector<double> times(program.kernels.size(), -1);
-  for (const common::Call& call : program.calls) {
+  std::vector<char> at_load = common::load_time_calls(program);
+  for (size_t c = 0; c < program.calls.size(); ++c) {
+    const common::Call& call = program.calls[c];
+    if (at_load[c]) continue;
     auto k = static_cast<size_t>(call.kernel);
     if (times[k] < 0) {
       const common::Kernel& kernel = program.kernels[k];

@@ -20,6 +20,7 @@ PlainSearch::PlainSearch(RegionSpace& space, KernelTimes& times, uint64_t seed, 
   default_ns_ = times.estimate(default_program_).ns;
   if (!evolves_) return;
   for (Genome& genome : lowering_seeds(space_)) seeds_.push_back(std::move(genome));
+  for (Genome& genome : packing_seeds(space_)) seeds_.push_back(std::move(genome));
   for (Genome& genome : joint_seeds(space_)) seeds_.push_back(std::move(genome));
   Genome stored;
   for (const Site& site : space_.decode({}).sites) {

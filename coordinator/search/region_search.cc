@@ -1,6 +1,7 @@
 #include "coordinator/search/region_search.h"
 
 #include <algorithm>
+#include <map>
 
 #include "coordinator/search/guided_search.h"
 #include "coordinator/search/joint_kernels.h"
@@ -31,16 +32,85 @@ std::vector<Genome> lowering_seeds(RegionSpace& space) {
     for (Lowering lowering : wish) {
       for (const Site& site : sites) {
         if (site.name.kind != GeneKind::kChoice) continue;
+        // The same operands, if they can be lowered so.
+        auto same = graph.children(static_cast<NodeId>(site.current));
         for (int64_t value : site.values) {
-          if (heads.lowering(graph.head(static_cast<NodeId>(value))) == lowering) {
-            genome.set(site.name, value);
-          }
+          auto node = static_cast<NodeId>(value);
+          if (heads.lowering(graph.head(node)) != lowering) continue;
+          genome.set(site.name, value);
+          auto children = graph.children(node);
+          if (std::equal(children.begin(), children.end(), same.begin(), same.end())) break;
         }
       }
     }
     if (genome.size() != 0) seeds.push_back(std::move(genome));
   }
   return seeds;
+}
+
+namespace {
+
+// The contraction of which the choice makes a contraction's class a slice; else kNone.
+ClassId sliced_by(const RegionSpace& space, int64_t choice) {
+  const EGraph& graph = *space.saturated().graph;
+  const HeadTable& heads = *space.saturated().heads;
+  auto node = static_cast<NodeId>(choice);
+  if (heads.node(graph.head(node)).op != common::Op::kView) return kNone;
+  auto has_contraction = [&](ClassId cls) {
+    bool found = false;
+    graph.for_each_node(cls, [&](NodeId n) {
+      found = found || heads.node(graph.head(n)).op == common::Op::kContract;
+    });
+    return found;
+  };
+  ClassId from = graph.find(graph.children(node)[0]);
+  bool slices = has_contraction(graph.class_of(node)) && has_contraction(from);
+  return slices ? from : kNone;
+}
+
+}  // namespace
+
+std::vector<Genome> packing_seeds(RegionSpace& space) {
+  std::vector<Site> sites = space.structure({})->sites;
+  std::map<ClassId, std::vector<std::pair<const Site*, int64_t>>> slices;
+  for (const Site& site : sites) {
+    if (site.name.kind != GeneKind::kChoice) continue;
+    for (int64_t value : site.values) {
+      ClassId from = sliced_by(space, value);
+      if (from != kNone) slices[from].emplace_back(&site, value);
+    }
+  }
+  // Siblings may be packed as they are and with what was folded into their weights.
+  Genome first, last;
+  for (const auto& [from, choices] : slices) {
+    if (choices.size() < 2) continue;
+    for (const auto& [site, value] : choices) {
+      if (!first.get(site->name)) first.set(site->name, value);
+      last.set(site->name, value);
+    }
+  }
+  std::vector<Genome> seeds;
+  if (first.size() != 0) seeds.push_back(first);
+  if (last.hash() != first.hash()) seeds.push_back(last);
+  return seeds;
+}
+
+void set_choice(const RegionSpace& space, const std::vector<Site>& sites, const Site& site,
+                int64_t value, Genome& genome) {
+  genome.set(site.name, value);
+  if (site.name.kind != GeneKind::kChoice) return;
+  ClassId to = sliced_by(space, value), from = sliced_by(space, site.current);
+  if (to == from) return;
+  for (const Site& other : sites) {
+    if (other.name.kind != GeneKind::kChoice || other.name == site.name) continue;
+    bool leaves = to == kNone && sliced_by(space, other.current) == from;
+    if (to == kNone && !leaves) continue;
+    for (int64_t v : other.values) {
+      if (sliced_by(space, v) != to) continue;
+      genome.set(other.name, v);
+      break;
+    }
+  }
 }
 
 std::vector<Genome> joint_seeds(RegionSpace& space) {

@@ -61,4 +61,11 @@ std::vector<Genome> lowering_seeds(RegionSpace& space);
 // computes, where one can: by users' kernels, and by siblings'.
 std::vector<Genome> joint_seeds(RegionSpace& space);
 
+// Genes for which contractions of one operand are slices of one contraction, wherever they can be:
+// alone each slice would cost as much as all.
+std::vector<Genome> packing_seeds(RegionSpace& space);
+// Sets a choice, and with a slice of a contraction (or away from one) those of its siblings.
+void set_choice(const RegionSpace& space, const std::vector<Site>& sites, const Site& site,
+                int64_t value, Genome& genome);
+
 }  // namespace coordinator

@@ -16,6 +16,7 @@ using common::Node;
 using common::Op;
 
 constexpr uint64_t kMaxNodes = 200'000;
+constexpr double kAtLoad = 0.002;     // no work in a run, but not better than no work at all
 constexpr size_t kRecentMax = 1'024;  // structures of a few kilobytes
 constexpr size_t kKernelsMax = 8'192;
 constexpr double kReadWeight = 0.001;  // of an element, where sharing it is the question
@@ -72,6 +73,9 @@ double RegionSpace::node_cost(NodeId id) const {
     return product;
   };
   double work = elements(node.shape);
+  if (saturated_.load_time->make(graph, id)) {
+    return kAtLoad + work * static_cast<double>(common::dtype_size(node.dtype)) * kHeldByteNs;
+  }
   auto child_shape = [&](size_t k) -> const common::Shape& {
     const common::Shape* shape = nullptr;
     graph.for_each_node(graph.find(graph.children(id)[k]), [&](NodeId n) {

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "common/ir/builder.h"
+#include "common/ir/load_time.h"
 #include "common/ir/text.h"
 
 namespace coordinator {
@@ -18,22 +19,100 @@ using common::Op;
 
 size_t at(NodeId id) { return static_cast<size_t>(id); }
 
+// Which values depend on weights alone, loops included.
+struct LoadTimeFlow {
+  std::vector<char> flags;                          // per node
+  std::map<NodeId, std::vector<char>> body_inputs;  // of each loop: whether in every trip
+};
+
+LoadTimeFlow load_time_flow(const Graph& graph, const std::vector<char>& inputs);
+
+// A loop's results, given its operands: a carried value is one if it is at first and stays one.
+std::vector<char> loop_results(const common::LoopAttr& loop, const std::vector<char>& operands,
+                               std::vector<char>& body_inputs) {
+  auto is_one = [&](int64_t operand) { return operands[static_cast<size_t>(operand)]; };
+  int fixed = loop.carried + loop.invariant;
+  for (int k = 0; k < fixed; ++k) body_inputs.push_back(is_one(k));
+  for (int p = 0; p < loop.per_iteration; ++p) {
+    char all = 1;
+    for (int64_t t = 0; t < loop.trip_count; ++t) all &= is_one(fixed + p * loop.trip_count + t);
+    body_inputs.push_back(all);
+  }
+  std::vector<char> outputs;
+  for (bool changed = true; changed;) {
+    changed = false;
+    outputs.clear();
+    LoadTimeFlow body = load_time_flow(*loop.body, body_inputs);
+    for (const auto& output : loop.body->outputs) outputs.push_back(body.flags[at(output.node)]);
+    for (int k = 0; k < loop.carried; ++k) {
+      changed = changed || (body_inputs[at(k)] && !outputs[at(k)]);
+      body_inputs[at(k)] &= outputs[at(k)];
+    }
+  }
+  std::vector<char> results(outputs.begin(), outputs.begin() + loop.carried);
+  for (int q = 0; q < loop.outputs; ++q) {
+    results.insert(results.end(), static_cast<size_t>(loop.trip_count),
+                   outputs[at(loop.carried + q)]);
+  }
+  return results;
+}
+
+LoadTimeFlow load_time_flow(const Graph& graph, const std::vector<char>& inputs) {
+  LoadTimeFlow flow;
+  std::map<NodeId, std::vector<char>> results;  // of loops
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    auto id = static_cast<NodeId>(i);
+    std::vector<char> operands;
+    for (NodeId operand : node.operands) operands.push_back(flow.flags[at(operand)]);
+    char flag = 0;
+    if (node.op == Op::kLoop) {
+      results[id] =
+          loop_results(common::attr<common::LoopAttr>(node), operands, flow.body_inputs[id]);
+    } else if (node.op == Op::kLoopResult) {
+      auto result = static_cast<size_t>(common::attr<common::LoopResultAttr>(node).result);
+      flag = results.at(node.operands[0])[result] && !common::needs_symbols(node);
+    } else if (node.op == Op::kInput) {
+      flag = inputs[at(common::attr<common::InputAttr>(node).position)];
+    } else {
+      flag = common::keeps_load_time(node, graph.inputs) &&
+             std::count(operands.begin(), operands.end(), 0) == 0;
+    }
+    flow.flags.push_back(flag);
+  }
+  return flow;
+}
+
+std::vector<char> weight_inputs(const Graph& graph) {
+  std::vector<char> flags;
+  for (const common::GraphInput& input : graph.inputs) {
+    bool has_sizes = std::all_of(input.shape.begin(), input.shape.end(),
+                                 [](const common::Expr& size) { return size.is_constant(); });
+    flags.push_back(input.kind == common::InputKind::kWeight && has_sizes);
+  }
+  return flags;
+}
+
 class Cutter {
  public:
   explicit Cutter(Cut& cut) : cut_(cut) {}
 
-  CutGraph cut(const Graph& graph, int64_t executions) {
+  // `inputs`: which inputs depend on weights alone.
+  CutGraph cut(const Graph& graph, const std::vector<char>& inputs, int64_t executions) {
     CutGraph result;
     result.graph = graph;
-    Scope scope(graph);
+    Scope scope(graph, load_time_flow(graph, inputs));
     for (int level = 0; level <= scope.max_level; ++level) {
-      add_segment(scope, level, executions, result);
+      add_segment(scope, level, true, 0, result);
+      add_segment(scope, level, false, executions, result);
       for (size_t i = 0; i < graph.nodes.size(); ++i) {
         const Node& node = graph.nodes[i];
         if (node.op != Op::kLoop || scope.level[i] != level) continue;
         const auto& loop = common::attr<common::LoopAttr>(node);
-        auto body = std::make_shared<CutGraph>(cut(*loop.body, executions * loop.trip_count));
-        result.steps.emplace_back(LoopStep{static_cast<NodeId>(i), std::move(body)});
+        auto id = static_cast<NodeId>(i);
+        auto body = std::make_shared<CutGraph>(
+            cut(*loop.body, scope.flow.body_inputs.at(id), executions * loop.trip_count));
+        result.steps.emplace_back(LoopStep{id, std::move(body)});
       }
     }
     return result;
@@ -42,7 +121,7 @@ class Cutter {
  private:
   // What is known of one graph: a node's level is the number of loops that must have run before it.
   struct Scope {
-    explicit Scope(const Graph& g) : graph(g) {
+    Scope(const Graph& g, LoadTimeFlow f) : graph(g), flow(std::move(f)) {
       level.assign(g.nodes.size(), 0);
       stored.assign(g.nodes.size(), 0);
       for (size_t i = 0; i < g.nodes.size(); ++i) {
@@ -68,6 +147,10 @@ class Cutter {
         NodeId base = base_of(output.node);
         if (base != output.node && level[at(base)] != level[at(output.node)]) stored[at(base)] = 1;
       }
+      // What a run writes is no longer made once.
+      made_once.assign(g.nodes.size(), 0);
+      for (size_t i = 0; i < g.nodes.size(); ++i) made_once[i] = stored[i] && flow.flags[i];
+      for (const auto& output : g.outputs) made_once[at(output.node)] = 0;
     }
     NodeId base_of(NodeId id) const {
       while (graph.node(id).op == Op::kView) id = graph.node(id).operands[0];
@@ -83,12 +166,14 @@ class Cutter {
       return op == Op::kInput || op == Op::kLoopResult;
     }
     const Graph& graph;
+    LoadTimeFlow flow;
     std::vector<int> level;
     std::vector<char> stored;
+    std::vector<char> made_once;  // stored, and a region's of its own kind
     int max_level = 0;
   };
 
-  void add_segment(const Scope& scope, int level, int64_t executions, CutGraph& result) {
+  void add_segment(const Scope& scope, int level, bool once, int64_t executions, CutGraph& result) {
     const Graph& graph = scope.graph;
     SegmentStep step;
     GraphBuilder builder(graph.symbols);
@@ -96,10 +181,10 @@ class Cutter {
     for (size_t i = 0; i < graph.nodes.size(); ++i) {
       auto id = static_cast<NodeId>(i);
       if (!scope.stored[i] || scope.level[i] != level || scope.is_given(id) ||
-          graph.nodes[i].op == Op::kLoop) {
+          graph.nodes[i].op == Op::kLoop || (scope.made_once[i] != 0) != once) {
         continue;
       }
-      builder.output(copy(scope, level, id, builder, copied, step));
+      builder.output(copy(scope, level, id, once, builder, copied, step));
       step.outputs.push_back(id);
     }
     if (step.outputs.empty()) return;
@@ -123,7 +208,7 @@ class Cutter {
   }
 
   // Copies what a value needs from its own level; what other levels made becomes a region input.
-  NodeId copy(const Scope& scope, int level, NodeId root, GraphBuilder& builder,
+  NodeId copy(const Scope& scope, int level, NodeId root, bool once, GraphBuilder& builder,
               std::map<NodeId, NodeId>& copied, SegmentStep& step) {
     std::vector<NodeId> stack{root};
     while (!stack.empty()) {
@@ -134,11 +219,10 @@ class Cutter {
       }
       const Node& node = scope.graph.node(id);
       bool outside = scope.is_given(id) ||
-                     (scope.level[at(id)] != level && node.op != Op::kView && !scope.is_free(id));
+                     (scope.level[at(id)] != level && node.op != Op::kView && !scope.is_free(id)) ||
+                     (scope.made_once[at(id)] && !once && !scope.is_free(id));
       if (outside) {
-        bool weight = node.op == Op::kInput &&
-                      scope.graph.inputs[at(common::attr<common::InputAttr>(node).position)].kind ==
-                          common::InputKind::kWeight;
+        bool weight = scope.flow.flags[at(id)];
         copied[id] = builder.input(weight ? common::InputKind::kWeight : common::InputKind::kUser,
                                    node.dtype, node.shape, "");
         step.inputs.push_back(id);
@@ -179,7 +263,7 @@ class Cutter {
 
 Cut cut_into_regions(const common::Graph& rolled) {
   Cut cut;
-  cut.whole = Cutter(cut).cut(rolled, 1);
+  cut.whole = Cutter(cut).cut(rolled, weight_inputs(rolled), 1);
   return cut;
 }
 

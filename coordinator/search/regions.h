@@ -11,6 +11,7 @@
 namespace coordinator {
 
 // A loop-free graph. Its inputs and outputs are stored tensors; its symbols are the whole graph's.
+// An input is a weight when the value depends on weights alone wherever the region is used.
 struct Region {
   common::Graph graph;
 };
@@ -34,12 +35,14 @@ struct CutGraph {
 
 struct Cut {
   CutGraph whole;
-  std::vector<Region> regions;      // distinct
-  std::vector<int64_t> executions;  // how often a region runs in one run of the graph
+  std::vector<Region> regions;  // distinct
+  // How often a region runs in one run of the graph; 0 when it only makes what depends on weights
+  // alone, once.
+  std::vector<int64_t> executions;
 };
 
-// Nodes between loops form segments; a loop's body is cut once, whatever its trip count.
-// Deterministic.
+// Nodes between loops form segments, those of values that depend on weights alone apart from
+// others; a loop's body is cut once, whatever its trip count. Deterministic.
 Cut cut_into_regions(const common::Graph& rolled);
 
 }  // namespace coordinator

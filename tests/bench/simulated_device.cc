@@ -6,6 +6,7 @@
 
 #include "common/base/random.h"
 #include "common/ir/gemm_form.h"
+#include "common/ir/load_time.h"
 #include "coordinator/search/cost_model.h"
 
 namespace bench {
@@ -279,7 +280,10 @@ double SimulatedDevice::kernel_ns(const common::Digest& fingerprint, const commo
 double SimulatedDevice::true_ns(const common::Program& program, const std::vector<int64_t>& sizes) {
   std::vector<double> times(program.kernels.size(), -1);
   double total = 0;
-  for (const common::Call& call : program.calls) {
+  std::vector<char> at_load = common::load_time_calls(program);
+  for (size_t c = 0; c < program.calls.size(); ++c) {
+    const common::Call& call = program.calls[c];
+    if (at_load[c]) continue;
     auto k = static_cast<size_t>(call.kernel);
     if (times[k] < 0) {
       times[k] = kernel_ns(common::kernel_fingerprint(program.kernels[k]), program.kernels[k],
@@ -299,10 +303,13 @@ coordinator::CandidateResult SimulatedDevice::measure(const coordinator::Candida
   result.report.kernels.resize(program.kernels.size());
   result.report.runs = task.payload.measure.repetitions;
   double total = 0;
-  for (const common::Call& call : program.calls) {
+  std::vector<char> at_load = common::load_time_calls(program);
+  for (size_t c = 0; c < program.calls.size(); ++c) {
+    const common::Call& call = program.calls[c];
     auto k = static_cast<size_t>(call.kernel);
     common::Digest fingerprint = common::kernel_fingerprint(program.kernels[k]);
     result.report.kernels[k].fingerprint = fingerprint;
+    if (at_load[c]) continue;
     double ns = kernel_ns(fingerprint, program.kernels[k], coordinator::call_symbols(call, sizes));
     uint64_t draw = common::combine64(noise_.seed, fingerprint.prefix64());
     if (noise_.fresh) draw = common::combine64(draw, task.id);

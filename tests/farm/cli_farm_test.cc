@@ -94,6 +94,10 @@ TEST_F(CliFarm, RunGivesWhatPyTorchGave) {
   ASSERT_TRUE(expected.ok()) << expected.error().message;
   auto what = clients::difference(*actual, *expected, {1e-3, 1e-4});
   EXPECT_FALSE(what.has_value()) << *what;
+  // Rotary tables and masks of fixed sizes are computed when weights are bound.
+  Invocation show = lfarm({"plan", "show", model("llama")});
+  ASSERT_EQ(show.wait(), 0) << show.err();
+  EXPECT_NE(show.out().find(" at-load\n"), std::string::npos) << show.out();
 }
 
 TEST_F(CliFarm, CheckRunsStepsAndSizesAndSeesWrongOutputs) {

@@ -329,6 +329,76 @@ void add_movement(Cases& cases) {
                }});
 }
 
+IrNode weight(GraphBuilder& b, DType dtype, Shape shape) {
+  return b.input(InputKind::kWeight, dtype, std::move(shape), "w");
+}
+
+// Projections of different widths, with the weights on either side.
+void add_packing(Cases& cases) {
+  for (bool is_left : {true, false}) {
+    cases.emplace("pack-siblings", RuleCase{kFloats, [is_left](GraphBuilder& b, DType t) {
+                                              IrNode x = input(b, t, {s0, 6});
+                                              for (int64_t width : {4, 2, 3}) {
+                                                IrNode w = weight(b, t, {width, 6});
+                                                b.output(is_left
+                                                             ? b.matmul(x, b.permute(w, {1, 0}))
+                                                             : b.matmul(w, b.permute(x, {1, 0})));
+                                              }
+                                            }});
+  }
+  // Batches of weights.
+  cases.emplace("pack-siblings", RuleCase{{DType::kFloat32}, [](GraphBuilder& b, DType t) {
+                                            IrNode x = input(b, t, {3, s0, 6});
+                                            for (int64_t width : {4, 4, 1})
+                                              b.output(b.matmul(x, weight(b, t, {3, 6, width})));
+                                          }});
+}
+
+// Scales and shifts that depend on weights alone, behind and before a product.
+void add_folding(Cases& cases) {
+  auto product = [](GraphBuilder& b, DType t) {
+    return b.matmul(input(b, t, {s0, 6}), b.permute(weight(b, t, {5, 6}), {1, 0}));
+  };
+  auto per_column = [](GraphBuilder& b, DType t) { return spread(b, weight(b, t, {5}), {s0, 5}); };
+  cases.emplace("scale-into-weight",
+                RuleCase{kFloats, [=](GraphBuilder& b, DType t) {
+                           b.output(binary(b, BinaryOp::kMul, product(b, t), per_column(b, t)));
+                         }});
+  // By heads of two columns each.
+  cases.emplace(
+      "scale-into-weight",
+      RuleCase{
+          kFloats, [](GraphBuilder& b, DType t) {
+            IrNode x = input(b, t, {s0, 6}), w = weight(b, t, {8, 6});
+            IrNode heads = b.reshape(b.matmul(x, b.permute(w, {1, 0})), {s0, 4, 2});
+            b.output(binary(b, BinaryOp::kMul, heads, spread(b, weight(b, t, {4, 1}), {s0, 4, 2})));
+          }});
+  // (x w + b - m) r g + beta, as batch norm has it.
+  cases.emplace("scale-into-weight",
+                RuleCase{kFloats, [=](GraphBuilder& b, DType t) {
+                           IrNode x = binary(b, BinaryOp::kAdd, product(b, t), per_column(b, t));
+                           x = binary(b, BinaryOp::kSub, x, per_column(b, t));
+                           x = binary(b, BinaryOp::kMul, x, per_column(b, t));
+                           x = binary(b, BinaryOp::kMul, per_column(b, t), x);
+                           b.output(binary(b, BinaryOp::kAdd, x, per_column(b, t)));
+                         }});
+  cases.emplace("scale-into-weight",
+                RuleCase{kFloats, [=](GraphBuilder& b, DType t) {
+                           IrNode x = binary(b, BinaryOp::kMul, product(b, t), per_column(b, t));
+                           b.output(binary(b, BinaryOp::kSub, x, per_column(b, t)));
+                         }});
+  for (bool flattened : {false, true}) {
+    cases.emplace(
+        "scale-across-contraction",
+        RuleCase{kFloats, [flattened](GraphBuilder& b, DType t) {
+                   IrNode x = input(b, t, {2, s0, 6});
+                   x = binary(b, BinaryOp::kMul, x, spread(b, weight(b, t, {6}), {2, s0, 6}));
+                   if (flattened) x = b.reshape(x, {2 * s0, 6});
+                   b.output(b.matmul(x, b.permute(weight(b, t, {5, 6}), {1, 0})));
+                 }});
+  }
+}
+
 void add_contraction(Cases& cases) {
   auto product = [](int layout) {
     return RuleCase{kFloats, [layout](GraphBuilder& b, DType t) {
@@ -382,6 +452,8 @@ void add_contraction(Cases& cases) {
               }});
     }
   }
+  add_folding(cases);
+  add_packing(cases);
   for (int side = 0; side < 3; ++side) {
     cases.emplace("scale-after-contraction",
                   RuleCase{kFloats, [side](GraphBuilder& b, DType t) {

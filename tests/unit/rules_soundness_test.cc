@@ -58,10 +58,10 @@ std::vector<HostTensor> random_inputs(const Graph& graph, int64_t size, Values v
   std::vector<HostTensor> inputs;
   for (const common::GraphInput& input : graph.inputs) {
     auto tensor = HostTensor::zeros(input.dtype, common::evaluate_shape(input.shape, symbols));
+    bool special = values == Values::kSpecial && input.kind != common::InputKind::kWeight;
     for (int64_t i = 0; i < tensor->elements(); ++i) {
       if (common::is_float(input.dtype)) {
-        tensor->set(i,
-                    values == Values::kSpecial ? special_value(random) : (random.unit() - 0.5) * 4);
+        tensor->set(i, special ? special_value(random) : (random.unit() - 0.5) * 4);
       } else if (input.dtype == DType::kBool) {
         tensor->set_int(i, static_cast<int64_t>(random.below(2)));
       } else if (values == Values::kSpecial) {

@@ -27,6 +27,9 @@ KERNEL(put) { if (b[0] != b[3]) memcpy(b[3], b[0], s[0] * 4); F(3)[I(1)[0]] += F
 KERNEL(same_memory) { if (b[0] != b[1]) memcpy(b[1], b[0], s[0] * 4); F(1)[0] = b[0] == b[1]; }
 KERNEL(reverse) { float* t = scratch; for (int64_t i = 0; i < s[0]; ++i) t[i] = F(0)[s[0]-1-i];
   memcpy(b[1], t, s[0] * 4); }
+/* out[0] tells how often this ran, the rest is twice the input */
+KERNEL(counted) { static float runs; F(1)[0] = ++runs; for (int64_t i = 1; i < s[0]; ++i) F(1)[i] = 2 * F(0)[i]; }
+KERNEL(spoil_and_add) { for (int64_t i = 0; i < s[0]; ++i) { F(2)[i] = F(0)[i] + F(1)[i]; F(1)[i] += 1; } }
 KERNEL(past_end) { for (int64_t i = 0; i <= s[0]; ++i) F(1)[i] = F(0)[0]; }
 KERNEL(before_start) { for (int64_t i = -1; i < s[0]; ++i) F(1)[i] = F(0)[0]; }
 KERNEL(half_done) { for (int64_t i = 0; i < s[0] / 2; ++i) F(1)[i] = F(0)[i]; }
@@ -456,6 +459,118 @@ TEST_F(ExecutorTest, RandomPlansAgreeWithDirectEvaluation) {
       }
     }
   }
+}
+
+// out = x + counted(w): the second call alone belongs to a run.
+PlanMaker sum_with_counted(InputKind kind, bool keeps_symbol = false) {
+  PlanMaker m;
+  if (keeps_symbol) m.plan.symbols = {{1, 1000}};
+  Expr n = keeps_symbol ? Expr::symbol(0) : Expr(4);
+  int x = m.input({n});
+  int w = m.input({n}, kind);
+  int twice = m.temporary({n}), out = m.output({n});
+  m.call(m.kernel("counted"), {w}, {twice}, {n});
+  m.call(m.kernel("add", Expr::symbol(0)), {x, twice}, {out}, {n});
+  return m;
+}
+
+TEST_F(ExecutorTest, WhatDependsOnWeightsAloneIsComputedWhenTheyAreBound) {
+  for (bool guard : {false, true}) {
+    auto executor = must_load(sum_with_counted(InputKind::kWeight), {guard});
+    std::vector<HostTensor> inputs = {tensor({0, 1, 2, 3})};
+    EXPECT_EQ(executor->prepare().error().code, Code::kInvalidInput);
+    ASSERT_TRUE(executor->bind_weight(1, tensor({0, 10, 20, 30})).ok());
+    ASSERT_TRUE(executor->prepare().ok());
+    ASSERT_TRUE(executor->prepare().ok());
+    Values first = values(executor->run(inputs)->user.at(0));
+    EXPECT_EQ(Values(first.begin() + 1, first.end()), (Values{21, 42, 63}));
+    for (int k = 0; k < 3; ++k) {
+      EXPECT_EQ(values(executor->run(inputs)->user.at(0)), first) << "guard " << guard;
+      EXPECT_TRUE(executor->check_guards().ok());
+    }
+    ASSERT_TRUE(executor->bind_weight(1, tensor({0, 1, 1, 1})).ok());
+    Values rebound = values(executor->run(inputs)->user.at(0));
+    EXPECT_EQ(rebound, (Values{first[0] + 1, 3, 4, 5}));
+    EXPECT_EQ(values(executor->run(inputs)->user.at(0)), rebound);
+    EXPECT_GT(executor->prepare_ns(), 0);
+    RunOutputs outputs;
+    auto times = executor->run_calls_ns(inputs, outputs);
+    ASSERT_EQ(times->size(), 2u);
+    EXPECT_EQ(times->at(0), 0);
+    EXPECT_EQ(values(outputs.user.at(0)), rebound);
+  }
+}
+
+TEST_F(ExecutorTest, WhatDependsOnStatesOrSizesIsComputedInEveryRun) {
+  std::vector<HostTensor> inputs = {tensor({0, 0, 0, 0})};
+  auto stateful = must_load(sum_with_counted(InputKind::kState));
+  ASSERT_TRUE(stateful->set_state(1, tensor({0, 1, 1, 1})).ok());
+  float first = values(stateful->run(inputs)->user.at(0))[0];
+  EXPECT_EQ(values(stateful->run(inputs)->user.at(0))[0], first + 1);
+  EXPECT_EQ(stateful->prepare_ns(), 0);
+
+  auto sized = must_load(sum_with_counted(InputKind::kWeight, true));
+  ASSERT_TRUE(sized->bind_weight(1, tensor({0, 1, 1, 1})).ok());
+  first = values(sized->run(inputs)->user.at(0))[0];
+  EXPECT_EQ(values(sized->run(inputs)->user.at(0))[0], first + 1);
+}
+
+TEST_F(ExecutorTest, AnOutputIsWrittenInEveryRun) {
+  PlanMaker m;
+  int w = m.input({4}, InputKind::kWeight);
+  int out = m.output({4});
+  m.call(m.kernel("twice"), {w}, {out}, {4});
+  auto executor = must_load(m);
+  ASSERT_TRUE(executor->bind_weight(0, tensor({1, 2, 3, 4})).ok());
+  for (int k = 0; k < 2; ++k) {
+    EXPECT_EQ(values(executor->run({})->user.at(0)), (Values{2, 4, 6, 8}));
+  }
+}
+
+// A call that works in place must not take what every run reads, wherever the plan has the calls.
+TEST_F(ExecutorTest, WorkInPlaceSparesWhatRunsRead) {
+  for (bool at_load : {false, true}) {
+    PlanMaker m;
+    int x = m.input({4}), w = m.input({4}, InputKind::kWeight);
+    int position = m.input({1}, at_load ? InputKind::kWeight : InputKind::kUser, DType::kInt64);
+    int value = m.input({1}, InputKind::kWeight);
+    int twice = m.temporary({4}), more = m.temporary({4});
+    int sum = m.output({4}), out = m.output({4});
+    m.call(m.kernel("twice"), {w}, {twice}, {4});
+    m.call(m.kernel("add", Expr::symbol(0)), {x, twice}, {sum}, {4});
+    m.call(m.kernel("put", 1, 0), {twice, position, value}, {more}, {4});
+    m.call(m.kernel("add", Expr::symbol(0)), {x, more}, {out}, {4});
+    auto executor = must_load(m);
+    ASSERT_TRUE(executor->bind_weight(1, tensor({1, 2, 3, 4})).ok());
+    ASSERT_TRUE(executor->bind_weight(3, tensor({100})).ok());
+    std::vector<HostTensor> inputs = {tensor({0, 0, 0, 0})};
+    if (at_load) {
+      ASSERT_TRUE(executor->bind_weight(2, index_tensor(1)).ok());
+    } else {
+      inputs.push_back(index_tensor(1));
+    }
+    for (int k = 0; k < 3; ++k) {
+      auto outputs = executor->run(inputs);
+      ASSERT_TRUE(outputs.ok()) << outputs.error().message;
+      EXPECT_EQ(values(outputs->user.at(0)), (Values{2, 4, 6, 8}));
+      EXPECT_EQ(values(outputs->user.at(1)), (Values{2, 104, 6, 8}));
+    }
+  }
+}
+
+TEST_F(ExecutorTest, WritingWhatWasComputedAtLoadIsSeen) {
+  PlanMaker m;
+  int x = m.input({4}), w = m.input({4}, InputKind::kWeight);
+  int twice = m.temporary({4}), out = m.output({4});
+  m.call(m.kernel("twice"), {w}, {twice}, {4});
+  m.call(m.kernel("spoil_and_add"), {x, twice}, {out}, {4});
+  auto executor = must_load(m, {true});
+  ASSERT_TRUE(executor->bind_weight(1, tensor({1, 2, 3, 4})).ok());
+  ASSERT_TRUE(executor->run(std::vector<HostTensor>{tensor({1, 1, 1, 1})}).ok());
+  Status status = executor->check_guards();
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().code, Code::kVerification);
+  EXPECT_NE(status.error().message.find("buffer 2"), std::string::npos) << status.error().message;
 }
 
 }  // namespace

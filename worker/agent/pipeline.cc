@@ -4,6 +4,7 @@
 
 #include "common/base/cat.h"
 #include "common/base/log.h"
+#include "common/ir/load_time.h"
 #include "common/wire/ir_codec.h"
 
 namespace worker {
@@ -39,11 +40,13 @@ TaskOutcome build_outcome(Code code) {
   return candidate ? TaskOutcome::kCompileError : TaskOutcome::kInfra;
 }
 
-// Mean over a kernel's calls of their median times.
+// Mean over a kernel's calls of their median times; 0 when none of its calls is in every run.
 std::vector<uint64_t> kernel_times(const common::Plan& plan, const std::vector<uint64_t>& call_ns) {
   if (call_ns.size() != plan.calls.size() || call_ns.empty()) return {};
   std::vector<uint64_t> total(plan.kernels.size(), 0), calls(plan.kernels.size(), 0);
+  std::vector<char> at_load = common::load_time_calls(plan);
   for (size_t c = 0; c < plan.calls.size(); ++c) {
+    if (at_load[c]) continue;
     auto kernel = static_cast<size_t>(plan.calls[c].kernel);
     total[kernel] += call_ns[c];
     ++calls[kernel];
@@ -65,7 +68,8 @@ common::TaskReport report_of(const BuiltPlan& built, const ProfileReply& reply) 
   report.max_error = reply.max_error;
   report.baseline_error = reply.baseline_error;
   report.detail = cat("verified in ", static_cast<int64_t>(reply.verify_ms), " ms, measured in ",
-                      static_cast<int64_t>(reply.measure_ms), " ms");
+                      static_cast<int64_t>(reply.measure_ms), " ms; weights prepared in ",
+                      reply.prepare_ms, " ms");
   return report;
 }
 

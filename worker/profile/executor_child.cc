@@ -211,6 +211,7 @@ class ExecutorChild {
     if (!same.ok()) return blamed(same.error());
     reply.outcome = TaskOutcome::kOk;
     reply.measure_ms = static_cast<double>(clock.now_ns() - start) * 1e-6;
+    reply.prepare_ms = static_cast<double>((*executor)->prepare_ns()) * 1e-6;
     reply.total_ns = measured->total_ns;
     reply.spread_ns = measured->spread_ns;
     reply.runs = measured->runs;

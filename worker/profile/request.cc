@@ -107,7 +107,8 @@ Bytes encode(const ProfileReply& reply) {
   w.u64(static_cast<uint64_t>(reply.outcome));
   w.bytes(common::as_bytes(reply.message));
   w.u64(reply.damaged);
-  for (double value : {reply.max_error, reply.baseline_error, reply.verify_ms, reply.measure_ms}) {
+  for (double value : {reply.max_error, reply.baseline_error, reply.verify_ms, reply.measure_ms,
+                       reply.prepare_ms}) {
     w.f64(value);
   }
   w.u64(reply.total_ns);
@@ -123,8 +124,8 @@ Result<ProfileReply> decode_reply(ByteView frame) {
   uint64_t kind = r.u64(), stage = r.u64(), outcome = r.u64();
   reply.message = std::string(common::as_text(r.bytes()));
   reply.damaged = r.u64() != 0;
-  for (double* value :
-       {&reply.max_error, &reply.baseline_error, &reply.verify_ms, &reply.measure_ms}) {
+  for (double* value : {&reply.max_error, &reply.baseline_error, &reply.verify_ms,
+                        &reply.measure_ms, &reply.prepare_ms}) {
     *value = r.f64();
   }
   reply.total_ns = r.u64();

@@ -49,10 +49,12 @@ struct ProfileReply {
   double max_error = 0;
   double baseline_error = 0;
   double verify_ms = 0, measure_ms = 0;
+  double prepare_ms = 0;  // what is computed once from the weights
   uint64_t total_ns = 0;
   uint64_t spread_ns = 0;
   uint32_t runs = 0;
-  std::vector<uint64_t> call_ns;  // median of each call; empty when not measured one by one
+  // Median of each call, 0 of those that do not run every time; empty when not measured one by one.
+  std::vector<uint64_t> call_ns;
 };
 
 common::Bytes encode(const ProfileRequest& request);

@@ -1,0 +1,201 @@
+// What depends on weights alone: if these fail, runs compute what could be computed once, or a plan
+// keeps what it should not.
+#include <gtest/gtest.h>
+
+#include "common/base/clock.h"
+#include "common/ir/builder.h"
+#include "common/ir/load_time.h"
+#include "common/ir/roll.h"
+#include "coordinator/search/assemble.h"
+#include "coordinator/search/region_search.h"
+#include "coordinator/search/regions.h"
+
+namespace coordinator {
+namespace {
+
+using common::BinaryOp;
+using common::DType;
+using common::Graph;
+using common::GraphBuilder;
+using common::InputKind;
+using common::Op;
+using common::Program;
+using common::Shape;
+using common::UnaryOp;
+using IrNode = common::NodeId;
+
+IrNode user(GraphBuilder& b, Shape shape, DType dtype = DType::kFloat32) {
+  return b.input(InputKind::kUser, dtype, std::move(shape), "x");
+}
+IrNode weight(GraphBuilder& b, Shape shape, DType dtype = DType::kFloat32) {
+  return b.input(InputKind::kWeight, dtype, std::move(shape), "w");
+}
+
+struct CallCount {
+  int at_load = 0, in_runs = 0;
+};
+CallCount count_calls(const Program& program) {
+  CallCount count;
+  for (char at_load : common::load_time_calls(program)) ++(at_load ? count.at_load : count.in_runs);
+  return count;
+}
+
+// Shapes of the contractions that runs compute.
+std::vector<Shape> contractions_in_runs(const Program& program) {
+  std::vector<Shape> shapes;
+  std::vector<char> at_load = common::load_time_calls(program);
+  for (size_t c = 0; c < program.calls.size(); ++c) {
+    if (at_load[c]) continue;
+    for (const auto& node :
+         program.kernels[static_cast<size_t>(program.calls[c].kernel)].body.nodes) {
+      if (node.op == Op::kContract) shapes.push_back(node.shape);
+    }
+  }
+  return shapes;
+}
+
+class LoadTime : public ::testing::Test {
+ protected:
+  Program default_of(const Graph& graph) { return RegionSpace(graph, clock_).decode({}).program; }
+  common::SteadyClock clock_;
+};
+
+TEST_F(LoadTime, AFunctionOfWeightsIsKept) {
+  GraphBuilder b;
+  IrNode x = user(b, {64, 8});
+  b.output(b.binary(BinaryOp::kAdd, x, b.unary(UnaryOp::kExp, weight(b, {8}))));
+  CallCount count = count_calls(default_of(b.finish()));
+  EXPECT_EQ(count.at_load, 1);
+  EXPECT_EQ(count.in_runs, 1);
+}
+
+TEST_F(LoadTime, StatesAndOutputsAreOfEveryRun) {
+  GraphBuilder b;
+  IrNode x = user(b, {64, 8});
+  IrNode state = b.input(InputKind::kState, DType::kFloat32, {8}, "s");
+  b.output(b.binary(BinaryOp::kAdd, x, b.unary(UnaryOp::kExp, state)));
+  b.output(b.unary(UnaryOp::kExp, weight(b, {8})));
+  EXPECT_EQ(count_calls(default_of(b.finish())).at_load, 0);
+}
+
+TEST_F(LoadTime, SymbolicSizesAreOfEveryRun) {
+  GraphBuilder b({{1, 64}});
+  common::Expr n = common::Expr::symbol(0);
+  IrNode x = user(b, {n});
+  b.output(b.binary(BinaryOp::kAdd, x,
+                    b.unary(UnaryOp::kExp, b.cast(b.iota(DType::kInt64, n), DType::kFloat32))));
+  EXPECT_EQ(count_calls(default_of(b.finish())).at_load, 0);
+}
+
+// Reading twice the bytes in every run would cost more than widening them.
+TEST_F(LoadTime, AWidenedWeightStaysNarrow) {
+  GraphBuilder b;
+  IrNode x = user(b, {4, 64});
+  IrNode w = b.cast(weight(b, {64, 64}, DType::kBfloat16), DType::kFloat32);
+  b.output(b.binary(BinaryOp::kMul, x, b.reduce(common::ReduceOp::kMax, w, {0})));
+  b.output(b.binary(BinaryOp::kAdd, b.reshape(x, {4, 1, 64}), w));
+  Program program = default_of(b.finish());
+  for (const auto& buffer : program.buffers) {
+    bool is_wide_copy = buffer.kind == common::BufferKind::kTemporary &&
+                        buffer.shape == Shape{64, 64} && buffer.dtype == DType::kFloat32;
+    EXPECT_FALSE(is_wide_copy) << common::print(program);
+  }
+  EXPECT_EQ(count_calls(program).at_load, 1) << common::print(program);
+}
+
+// (x w + b - m) * rsqrt(v) * g + beta
+TEST_F(LoadTime, ANormInEvaluationModeCostsARunOneSum) {
+  GraphBuilder b;
+  IrNode x = b.matmul(user(b, {32, 16}), b.permute(weight(b, {24, 16}), {1, 0}));
+  x = b.binary(BinaryOp::kAdd, x, weight(b, {24}));
+  x = b.binary(BinaryOp::kSub, x, weight(b, {24}));
+  x = b.binary(BinaryOp::kMul, x, b.unary(UnaryOp::kRsqrt, weight(b, {24})));
+  x = b.binary(BinaryOp::kMul, x, weight(b, {24}));
+  b.output(b.binary(BinaryOp::kAdd, x, weight(b, {24})));
+  Program program = default_of(b.finish());
+  int products = 0, sums = 0;
+  std::vector<char> at_load = common::load_time_calls(program);
+  for (size_t c = 0; c < program.calls.size(); ++c) {
+    if (at_load[c]) continue;
+    for (const auto& node :
+         program.kernels[static_cast<size_t>(program.calls[c].kernel)].body.nodes) {
+      if (node.op != Op::kBinary) continue;
+      auto op = common::attr<common::BinaryAttr>(node).op;
+      products += op == BinaryOp::kMul;
+      sums += op == BinaryOp::kAdd || op == BinaryOp::kSub;
+    }
+  }
+  EXPECT_EQ(products, 0) << common::print(program);
+  EXPECT_EQ(sums, 1) << common::print(program);
+}
+
+Graph projections() {
+  GraphBuilder b;
+  IrNode x = user(b, {16, 32});
+  for (int64_t width : {32, 8, 8}) {
+    IrNode y = b.matmul(x, b.permute(weight(b, {width, 32}), {1, 0}));
+    b.output(b.unary(UnaryOp::kTanh, y));
+  }
+  return b.finish();
+}
+
+TEST_F(LoadTime, SiblingsArePackedTogether) {
+  RegionSpace space(projections(), clock_);
+  std::vector<Genome> seeds = packing_seeds(space);
+  ASSERT_EQ(seeds.size(), 1u);
+  Decoded packed = space.decode(seeds[0]);
+  EXPECT_EQ(contractions_in_runs(packed.program), (std::vector<Shape>{{16, 48}}));
+  EXPECT_GE(count_calls(packed.program).at_load, 1);
+  EXPECT_EQ(contractions_in_runs(space.decode({}).program).size(), 3u);
+}
+
+TEST_F(LoadTime, ChoosingOneSliceChoosesItsSiblings) {
+  RegionSpace space(projections(), clock_);
+  Genome all = packing_seeds(space).at(0);
+  std::vector<Site> sites = space.structure({})->sites;
+  for (const Site& site : sites) {
+    auto slice = all.get(site.name);
+    if (site.name.kind != GeneKind::kChoice || !slice) continue;
+    Genome one;
+    set_choice(space, sites, site, *slice, one);
+    EXPECT_EQ(one.hash(), all.hash());
+    // And back.
+    std::vector<Site> packed = space.structure(all)->sites;
+    for (const Site& again : packed) {
+      if (again.name != site.name) continue;
+      Genome none = all;
+      set_choice(space, packed, again, site.current, none);
+      EXPECT_EQ(contractions_in_runs(space.decode(none).program).size(), 3u);
+    }
+  }
+}
+
+// A table of weights alone is no part of what runs; all layers scale one weight alike.
+TEST_F(LoadTime, IterationsShareWhatWeightsGive) {
+  constexpr int kLayers = 6;
+  GraphBuilder b;
+  IrNode x = user(b, {16, 8});
+  IrNode table = b.unary(UnaryOp::kCos, weight(b, {16, 8}));
+  IrNode shared = b.permute(weight(b, {8, 8}), {1, 0}), scale = weight(b, {8});
+  for (int k = 0; k < kLayers; ++k) {
+    IrNode y = b.binary(BinaryOp::kMul, b.matmul(x, shared), scale);
+    y = b.binary(BinaryOp::kAdd, y, b.binary(BinaryOp::kMul, table, weight(b, {8})));
+    x = b.unary(UnaryOp::kSigmoid, y);
+  }
+  b.output(x);
+  Cut cut = cut_into_regions(common::roll(b.finish()));
+  ASSERT_EQ(cut.executions, (std::vector<int64_t>{0, kLayers}));
+  int users = 0;
+  for (const auto& input : cut.regions[1].graph.inputs) users += input.kind == InputKind::kUser;
+  EXPECT_EQ(users, 1);
+  std::vector<Program> programs;
+  for (const Region& region : cut.regions) programs.push_back(default_of(region.graph));
+  Program whole = assemble(cut, {&programs[0], &programs[1]});
+  ASSERT_TRUE(common::verify(whole).ok());
+  // The scaled weight, and the layer's own multiple of the table.
+  EXPECT_EQ(count_calls(programs[1]).at_load, 2) << common::print(programs[1]);
+  EXPECT_EQ(count_calls(whole).at_load, 1 + 1 + kLayers) << common::print(whole);
+}
+
+}  // namespace
+}  // namespace coordinator
