@@ -1,8 +1,4 @@
-// Fusion: which values of a chosen graph are stored, and the kernels that follow from it.
-//
-// A node is either stored (by a kernel of its own, or along with what another kernel computes) or
-// computed in place by every kernel that needs it. So any choice gives an acyclic program that
-// computes the right values; what a template cannot express is repaired by storing more.
+// Fusion: the kernels that follow from what is stored.
 #pragma once
 
 #include <cstdint>
@@ -10,34 +6,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "common/ir/llir.h"
-#include "coordinator/egraph/ids.h"
-#include "coordinator/rules/heads.h"
+#include "coordinator/search/stores.h"
 
 namespace coordinator {
-
-// A loop-free graph with one lowering per node; the result of choosing among e-nodes.
-struct Selected {
-  common::Graph graph;
-  std::vector<Lowering> lowering;
-  std::vector<ClassId> gene;   // names each node in genomes; stable under other choices
-  std::vector<NodeId> choice;  // what was chosen for the gene; equal choices are equal operations
-};
-// Every node in place and named by its own number.
-Selected select_all(const common::Graph& graph);
-
-// One flag per node; meaningful for nodes that are computed.
-using Stores = std::vector<char>;
-
-// Not an input, constant, iota or view.
-bool is_computed(const common::Node& node);
-// Everything computed is stored, but for products that are summed at once: the plain lowering.
-Stores plain_stores(const Selected& selected);
-// Cheap and single-use values are computed in place, contractions take their epilogues. What
-// depends on weights alone is stored where runs begin to need it, unless computing it reads less.
-Stores default_stores(const Selected& selected);
-// Adds what must be stored: outputs, operands of library calls, what templates cannot hold.
-void repair_stores(const Selected& selected, Stores& stores);
 
 // A kernel with its default schedule, apart from where it is called.
 struct BuiltKernel {

@@ -1,0 +1,383 @@
+#include "coordinator/search/stores.h"
+
+#include <algorithm>
+#include <set>
+
+#include "common/ir/attention_form.h"
+#include "common/ir/load_time.h"
+
+namespace coordinator {
+namespace {
+
+using common::BinaryOp;
+using common::Graph;
+using common::Node;
+using common::Op;
+using common::Template;
+using common::UnaryOp;
+
+size_t at(common::NodeId id) { return static_cast<size_t>(id); }
+
+bool is_elementwise(const Node& node) {
+  return node.op == Op::kUnary || node.op == Op::kBinary || node.op == Op::kSelect ||
+         node.op == Op::kCast;
+}
+
+// A handful of machine instructions.
+bool is_cheap(const Node& node) {
+  if (node.op == Op::kSelect || node.op == Op::kCast) return true;
+  if (node.op == Op::kUnary) {
+    UnaryOp op = common::attr<common::UnaryAttr>(node).op;
+    return op <= UnaryOp::kNot;
+  }
+  if (node.op == Op::kBinary) {
+    BinaryOp op = common::attr<common::BinaryAttr>(node).op;
+    return op <= BinaryOp::kMul || op == BinaryOp::kMin || op == BinaryOp::kMax ||
+           op >= BinaryOp::kAnd;
+  }
+  return false;
+}
+
+bool is_reductive(const Node& node) {
+  return node.op == Op::kReduce || node.op == Op::kSoftmax || node.op == Op::kNorm ||
+         node.op == Op::kContract;
+}
+
+bool has_own_template(const Node& node) {
+  return node.op == Op::kScan || node.op == Op::kScatter || node.op == Op::kSort;
+}
+
+bool is_product_sum(const Graph& graph, const Node& node) {
+  if (node.op != Op::kReduce ||
+      common::attr<common::ReduceAttr>(node).op != common::ReduceOp::kSum) {
+    return false;
+  }
+  const Node& operand = graph.node(node.operands[0]);
+  return operand.op == Op::kBinary &&
+         common::attr<common::BinaryAttr>(operand).op == BinaryOp::kMul;
+}
+
+common::NodeId base_of(const Graph& graph, common::NodeId id) {
+  while (graph.node(id).op == Op::kView) id = graph.node(id).operands[0];
+  return id;
+}
+
+// A use of a node by a computed node, seen through views.
+struct Use {
+  common::NodeId user;
+  bool direct;  // without a view between
+};
+
+std::vector<std::vector<Use>> uses_of(const Graph& graph) {
+  std::vector<std::vector<Use>> uses(graph.nodes.size());
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (!is_computed(graph.nodes[i])) continue;
+    for (common::NodeId operand : graph.nodes[i].operands) {
+      common::NodeId base = base_of(graph, operand);
+      uses[at(base)].push_back({static_cast<common::NodeId>(i), base == operand});
+    }
+  }
+  for (const auto& output : graph.outputs) {
+    common::NodeId base = base_of(graph, output.node);
+    if (base != output.node) uses[at(base)].push_back({output.node, false});
+  }
+  return uses;
+}
+
+// The leading axes of `inner` walk along with those of `outer`, so that a value per row of `inner`
+// is computed once per row of `outer`.
+bool rows_align(const common::Shape& reduced, const common::Shape& outer) {
+  if (reduced.size() > outer.size()) return false;
+  for (size_t k = 0; k < reduced.size(); ++k) {
+    if (reduced[k] != outer[k]) return false;
+  }
+  return true;
+}
+
+bool default_in_place(const Graph& graph, common::NodeId id, const std::vector<Use>& uses) {
+  const Node& node = graph.node(id);
+  if (uses.empty() || has_own_template(node)) return false;
+  if (uses.size() > 1) {
+    if (!is_cheap(node) || uses.size() > 4) return false;
+    // Recomputing must not drag a long chain along.
+    return std::all_of(node.operands.begin(), node.operands.end(), [&](common::NodeId operand) {
+      return !is_computed(graph.node(base_of(graph, operand)));
+    });
+  }
+  const Node& user = graph.node(uses[0].user);
+  if (node.op == Op::kContract) {
+    return is_elementwise(user) && uses[0].direct && user.shape == node.shape;
+  }
+  if (user.op == Op::kContract) return is_cheap(node);
+  if (has_own_template(user)) return is_elementwise(node);
+  if (node.op == Op::kReduce) {
+    return is_elementwise(user) && rows_align(node.shape, user.shape) &&
+           !is_product_sum(graph, node);
+  }
+  if (node.op == Op::kSoftmax || node.op == Op::kNorm) {
+    return is_elementwise(user) && uses[0].direct;
+  }
+  if (node.op == Op::kGather) return is_elementwise(user);
+  return true;
+}
+
+// Values that are computed once, when weights are bound, and which of these to keep.
+class AtLoad {
+ public:
+  AtLoad(const Graph& graph, const std::vector<std::vector<Use>>& uses)
+      : graph_(graph), uses_(uses), flags_(common::load_time_nodes(graph)) {}
+
+  bool has(common::NodeId id) const { return flags_[at(id)]; }
+  // A run needs the value itself, not only what is computed from it at load.
+  bool is_needed_in_runs(common::NodeId id) const {
+    return has(id) && std::any_of(uses_[at(id)].begin(), uses_[at(id)].end(),
+                                  [&](const Use& use) { return !has(use.user); });
+  }
+  // Costs next to nothing where it is needed and would be more to read: a weight of a short type
+  // made wider, a mask told by positions.
+  bool is_better_computed(common::NodeId id) const {
+    double source_bytes = 0;
+    std::set<common::NodeId> seen;
+    return is_all_cheap(id, seen, source_bytes) &&
+           source_bytes < constant_bytes(graph_.node(id).dtype, graph_.node(id).shape);
+  }
+
+ private:
+  bool is_all_cheap(common::NodeId id, std::set<common::NodeId>& seen, double& source_bytes) const {
+    if (!seen.insert(id).second) return true;
+    const Node& node = graph_.node(id);
+    if (node.op == Op::kInput) source_bytes += constant_bytes(node.dtype, node.shape);
+    if (is_computed(node) && !is_cheap(node)) return false;
+    return std::all_of(node.operands.begin(), node.operands.end(), [&](common::NodeId operand) {
+      return is_all_cheap(operand, seen, source_bytes);
+    });
+  }
+
+  const Graph& graph_;
+  const std::vector<std::vector<Use>>& uses_;
+  std::vector<char> flags_;
+};
+
+// The attention around a contraction that is lowered so, if one kernel can hold it.
+std::optional<common::AttentionForm> attention_at(const Selected& selected, const Stores& stores,
+                                                  common::NodeId id) {
+  const Graph& graph = selected.graph;
+  if (selected.lowering[at(id)] != Lowering::kAttention) return std::nullopt;
+  return common::attention_form(graph, id, [&](common::NodeId other) {
+    return other != id && stores[at(other)] && is_computed(graph.node(other));
+  });
+}
+
+// Takes softmax and scores into the kernels of attention, where nothing else needs them.
+void gather_attention(const Selected& selected, const std::vector<std::vector<Use>>& uses,
+                      Stores& stores) {
+  const Graph& graph = selected.graph;
+  std::vector<char> is_output(graph.nodes.size(), 0);
+  for (const auto& output : graph.outputs) is_output[at(base_of(graph, output.node))] = 1;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    auto id = static_cast<common::NodeId>(i);
+    if (selected.lowering[i] != Lowering::kAttention) continue;
+    // What is stored for any other reason than the scores is read.
+    auto form = common::attention_form(graph, id, [&](common::NodeId other) {
+      return is_output[at(other)] || has_own_template(graph.node(other));
+    });
+    if (!form) continue;
+    auto is_member = [&](common::NodeId node) {
+      return std::find(form->members.begin(), form->members.end(), node) != form->members.end();
+    };
+    bool own = std::all_of(form->members.begin(), form->members.end(), [&](common::NodeId member) {
+      return member == id || std::all_of(uses[at(member)].begin(), uses[at(member)].end(),
+                                         [&](const Use& use) { return is_member(use.user); });
+    });
+    if (!own) continue;
+    for (common::NodeId member : form->members) {
+      if (member != id) stores[at(member)] = 0;
+    }
+    // Each block of rows reads all keys and values: what they take is done once, before.
+    for (common::NodeId read : {graph.node(form->scores).operands[at(1 - form->queries)],
+                                graph.node(id).operands[at(1 - form->probabilities)]}) {
+      common::NodeId base = base_of(graph, read);
+      if (is_computed(graph.node(base))) stores[at(base)] = 1;
+    }
+  }
+}
+
+}  // namespace
+
+bool is_computed(const Node& node) {
+  return node.op != Op::kInput && node.op != Op::kConstant && node.op != Op::kIota &&
+         node.op != Op::kView;
+}
+
+double constant_bytes(common::DType dtype, const common::Shape& shape) {
+  double bytes = common::dtype_size(dtype);
+  for (const common::Expr& size : shape) bytes *= static_cast<double>(size.evaluate({}));
+  return bytes;
+}
+
+Selected select_all(const Graph& graph) {
+  Selected selected;
+  selected.graph = graph;
+  selected.lowering.assign(graph.nodes.size(), Lowering::kInPlace);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    selected.gene.push_back(static_cast<ClassId>(i));
+    selected.choice.push_back(static_cast<NodeId>(i));
+  }
+  return selected;
+}
+
+Stores plain_stores(const Selected& selected) {
+  const Graph& graph = selected.graph;
+  Stores stores(graph.nodes.size(), 1);
+  auto uses = uses_of(graph);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (!is_product_sum(graph, graph.nodes[i])) continue;
+    common::NodeId product = graph.nodes[i].operands[0];
+    if (uses[at(product)].size() == 1) stores[at(product)] = 0;
+  }
+  repair_stores(selected, stores);
+  return stores;
+}
+
+Stores default_stores(const Selected& selected) {
+  const Graph& graph = selected.graph;
+  Stores stores(graph.nodes.size(), 0);
+  auto uses = uses_of(graph);
+  AtLoad at_load(graph, uses);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    auto id = static_cast<common::NodeId>(i);
+    if (!is_computed(graph.nodes[i])) continue;
+    bool keep = at_load.is_needed_in_runs(id) && !at_load.is_better_computed(id);
+    stores[i] = keep || !default_in_place(graph, id, uses[i]);
+  }
+  gather_attention(selected, uses, stores);
+  repair_stores(selected, stores);
+  return stores;
+}
+
+namespace {
+
+// Finds what a kernel rooted at `root` holds that its template cannot: the node to store, if any.
+class TileCheck {
+ public:
+  TileCheck(const Selected& selected, const Stores& stores, common::NodeId root)
+      : selected_(selected), stores_(stores), root_(root) {}
+
+  std::optional<common::NodeId> offender() {
+    visit(root_, true);
+    if (contraction_ < 0) return std::nullopt;
+    return offender_ ? offender_ : reductive_;
+  }
+  // The contraction that the kernel is built around; -1 when there is none.
+  common::NodeId contraction() const { return contraction_; }
+  bool is_attention() const { return is_attention_; }
+
+ private:
+  // on_spine: the value is needed at exactly the root's indices.
+  void visit(common::NodeId id, bool on_spine) {
+    const Node& node = selected_.graph.node(id);
+    if (id != root_ && (stores_[at(id)] && is_computed(node))) return;
+    if (!seen_.insert({id, on_spine}).second) return;
+    if (node.op == Op::kContract) {
+      bool second = contraction_ >= 0;
+      if (!on_spine || (second && contraction_ != id)) {
+        offender_ = id;
+        if (!second) contraction_ = id;
+        return;
+      }
+      contraction_ = id;
+      if (node.shape != selected_.graph.node(root_).shape) offender_ = id;
+      if (auto form = attention_at(selected_, stores_, id)) {
+        is_attention_ = true;
+        if (!form->obstacles.empty()) offender_ = form->obstacles[0];
+        return;
+      }
+    } else if (is_reductive(node) && !reductive_ && id != root_) {
+      reductive_ = id;
+    }
+    bool stays = on_spine && is_elementwise(node);
+    for (common::NodeId operand : node.operands) visit(operand, stays);
+  }
+
+  const Selected& selected_;
+  const Stores& stores_;
+  common::NodeId root_;
+  common::NodeId contraction_ = -1;
+  bool is_attention_ = false;
+  std::optional<common::NodeId> offender_;
+  std::optional<common::NodeId> reductive_;
+  std::set<std::pair<common::NodeId, bool>> seen_;
+};
+
+void require_stored_operands(const Selected& selected, const Node& node, Stores& stores) {
+  for (common::NodeId operand : node.operands) {
+    common::NodeId base = base_of(selected.graph, operand);
+    if (is_computed(selected.graph.node(base))) stores[at(base)] = 1;
+  }
+}
+
+// Scores that an attention takes into its kernel, whatever their own lowering.
+std::vector<char> scores_in_attention(const Selected& selected, const Stores& stores) {
+  std::vector<char> taken(selected.graph.nodes.size(), 0);
+  for (size_t i = 0; i < taken.size(); ++i) {
+    auto form = attention_at(selected, stores, static_cast<common::NodeId>(i));
+    if (form && form->scores != static_cast<common::NodeId>(i)) taken[at(form->scores)] = 1;
+  }
+  return taken;
+}
+
+// Stores what a kernel rooted at `root`, and at what is stored on the way, cannot hold.
+void repair_kernel(const Selected& selected, common::NodeId root, Stores& stores) {
+  std::vector<common::NodeId> troubled{root};
+  while (!troubled.empty()) {
+    auto offender = TileCheck(selected, stores, troubled.back()).offender();
+    if (offender) {
+      stores[at(*offender)] = 1;
+      // A stored node is an earlier root that may have troubles of its own.
+      troubled.push_back(*offender);
+    } else {
+      troubled.pop_back();
+    }
+  }
+}
+
+}  // namespace
+
+void repair_stores(const Selected& selected, Stores& stores) {
+  const Graph& graph = selected.graph;
+  std::vector<char> is_output(graph.nodes.size(), 0);
+  for (const auto& output : graph.outputs) {
+    is_output[at(output.node)] = 1;
+    if (is_computed(graph.node(output.node))) stores[at(output.node)] = 1;
+  }
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (has_own_template(graph.nodes[i])) stores[i] = 1;
+  }
+  // Storing one node only shrinks other kernels, but it may end an attention, whose parts then need
+  // what others need. Stores only grow, so this ends.
+  for (Stores before; before != stores;) {
+    std::vector<char> taken = scores_in_attention(selected, stores);
+    before = stores;
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      const Node& node = graph.nodes[i];
+      if (node.op == Op::kContract && selected.lowering[i] == Lowering::kGemm && !taken[i]) {
+        stores[i] = 1;
+        require_stored_operands(selected, node, stores);
+      }
+    }
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      bool is_root = (is_computed(graph.nodes[i]) && stores[i]) || is_output[i];
+      if (is_root) repair_kernel(selected, static_cast<common::NodeId>(i), stores);
+    }
+    if (std::count(taken.begin(), taken.end(), 1) == 0) break;
+  }
+}
+
+Template template_of(const Selected& selected, const Stores& stores, common::NodeId root) {
+  TileCheck check(selected, stores, root);
+  LFARM_CHECK(!check.offender(), "the stores were not repaired");
+  if (check.is_attention()) return Template::kAttention;
+  return check.contraction() >= 0 ? Template::kTile : Template::kLoops;
+}
+
+}  // namespace coordinator
