@@ -11,7 +11,6 @@
 #include "worker/codegen/c_text.h"
 #include "worker/codegen/tile_params.h"
 #include "worker/codegen/unit_loop.h"
-#include "worker/codegen/view_inverse.h"
 
 namespace worker {
 
@@ -121,12 +120,7 @@ class AttentionEmitter {
     Expr count = units.close("", writer_.holds_loops(0));
     LFARM_RETURN_IF_ERROR(emitter_.status());
     if (!flows_) return common::unsupported("an output mixes elements of the attention");
-    FunctionBody result;
-    result.text = writer_.finish();
-    result.units = count;
-    result.scratch = scratch_.pieces();
-    result.scratch_bytes = scratch_.bytes();
-    return result;
+    return finish_body(writer_, count, scratch_);
   }
 
  private:
@@ -170,7 +164,7 @@ class AttentionEmitter {
     }
     return rows;
   }
-  void close_rows() { writer_.close("for (int64_t m = m0; m < m1; ++m)"); }
+  void close_rows() { writer_.close(counting_loop("m", "m0", "m1")); }
 
   // Opens the loop over keys [from, to), which `pragma` goes before when it is closed.
   Expr open_keys() { return Expr::index(writer_.open_loop("n", key_size_)); }
@@ -337,21 +331,9 @@ class AttentionEmitter {
     CodeValue x = writer_.declare(writer_.depth(), type_, "c",
                                   cat("sums[(m - m0) * ", sum_stride_, " + d]", factor));
     writer_.remember({form_.product, 0, out}, x);
-    for (size_t k = 0; k < body_.outputs.size(); ++k) store_output(k, out);
+    flows_ = flows_ && store_flows(form_.product, out, body_, emitter_, writer_);
     tiles_.close_vector_loop("d", "0", cat(z_.width));
     close_rows();
-  }
-
-  void store_output(size_t output, const Indices& indices) {
-    NodeId id = body_.outputs[output].node;
-    auto target = flow_forward(body_, form_.product, id, indices);
-    if (!target) {
-      flows_ = false;
-      return;
-    }
-    CodeValue x = emitter_.value(id, *target);
-    Expr offset = writer_.simplify(linear_position(*target, body_.node(id).shape));
-    writer_.line(cat("out", output, "[", writer_.text(offset), "] = ", x.text, ";"));
   }
 
   // ---- products

@@ -16,17 +16,6 @@ size_t at(int index) { return static_cast<size_t>(index); }
 
 }  // namespace
 
-std::vector<Expr> unfold(const std::vector<Expr>& sizes, const Expr& flat) {
-  std::vector<Expr> values(sizes.size());
-  Expr below = 1;
-  for (size_t k = sizes.size(); k-- > 0;) {
-    values[k] = common::floor_div(flat, below);
-    if (k != 0) values[k] = common::mod(values[k], sizes[k]);
-    below *= sizes[k];
-  }
-  return values;
-}
-
 AttentionOperands::AttentionOperands(const common::Graph& body, const common::AttentionForm& form,
                                      const CodeWriter& writer)
     : body_(body),

@@ -10,9 +10,6 @@
 
 namespace worker {
 
-// Values of a list of labels whose flat, row-major index is `flat`.
-std::vector<common::Expr> unfold(const std::vector<common::Expr>& sizes, const common::Expr& flat);
-
 // Rows are given by the indices of the form's row labels; keys, depths and columns are flat.
 class AttentionOperands {
  public:

@@ -1,16 +1,12 @@
 #include "worker/codegen/attention_tiles.h"
 
 #include "common/base/cat.h"
+#include "worker/codegen/c_text.h"
 
 namespace worker {
 
 using common::cat;
 using common::Expr;
-
-std::string counting_loop(std::string_view i, std::string_view from, std::string_view to,
-                          int64_t step) {
-  return cat("for (int64_t ", i, " = ", from, "; ", i, " < ", to, "; ", i, " += ", step, ")");
-}
 
 void AttentionTiles::close_vector_loop(const std::string& i, const std::string& from,
                                        const std::string& to) {

@@ -63,8 +63,4 @@ class AttentionTiles {
   int64_t lanes_;
 };
 
-// "for (int64_t i = from; i < to; i += step)"
-std::string counting_loop(std::string_view i, std::string_view from, std::string_view to,
-                          int64_t step = 1);
-
 }  // namespace worker

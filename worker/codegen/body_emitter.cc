@@ -71,6 +71,17 @@ double unary_work(common::UnaryOp op) {
 
 }  // namespace
 
+Indices unfold(const common::Shape& shape, const Expr& flat) {
+  Indices values(shape.size());
+  Expr below = 1;
+  for (size_t k = shape.size(); k-- > 0;) {
+    values[k] = common::floor_div(flat, below);
+    if (k != 0) values[k] = common::mod(values[k], shape[k]);
+    below *= shape[k];
+  }
+  return values;
+}
+
 int64_t stride_along(const Expr& offset, int id) {
   Expr moved = offset.substitute([&](Var v) -> Expr {
     bool moves = v.kind == Var::Kind::kIndex && v.id == id;
@@ -291,7 +302,7 @@ CodeValue BodyEmitter::turned_load(const StoredNode& stored, DType dtype, const 
     w_.line(cat(lines, "[", row, "] = ", stored.pointer, "[", w_.text(placed(w_id, v_id)), "];"));
     w_.close(cat("LF_VECTOR_LOOP(0, 1)\nfor (int64_t ", w, " = ", t.w.begin, "; ", w, " < ",
                  t.w.end, "; ++", w, ")"));
-    w_.close(cat("for (int64_t ", v, " = ", t.v.begin, "; ", v, " < ", t.v.end, "; ++", v, ")"));
+    w_.close(counting_loop(v, t.v.begin, t.v.end));
     if (in_registers) {
       w_.line(cat("lf_turn_float16((const float*)", lines, ", (float*)", square, ", 16, 16);"));
     }

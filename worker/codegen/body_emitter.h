@@ -233,6 +233,8 @@ class BodyEmitter {
 
 // The row-major position of `indices` in `shape`.
 common::Expr linear_position(const Indices& indices, const common::Shape& shape);
+// The indices of the element of `shape` at row-major position `flat`; the first is not reduced.
+Indices unfold(const common::Shape& shape, const common::Expr& flat);
 // How far `offset` moves when index `id` moves by one; a large number when that is not a constant.
 int64_t stride_along(const common::Expr& offset, int id);
 

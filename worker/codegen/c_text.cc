@@ -47,6 +47,12 @@ std::string_view c_value_type(DType dtype) {
   return dtype == DType::kBool ? "_Bool" : c_storage_type(dtype);
 }
 
+std::string counting_loop(std::string_view i, std::string_view from, std::string_view to,
+                          int64_t step) {
+  std::string next = step == 1 ? cat("++", i) : cat(i, " += ", step);
+  return cat("for (int64_t ", i, " = ", from, "; ", i, " < ", to, "; ", next, ")");
+}
+
 std::string c_suffix(DType dtype) { return std::string(common::dtype_name(dtype)); }
 
 std::string c_int_literal(int64_t value) {

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "common/ir/bounds.h"
 #include "common/ir/graph.h"
@@ -30,6 +31,9 @@ std::string c_unary(common::UnaryOp op, common::DType dtype, const std::string& 
 std::string c_binary(common::BinaryOp op, common::DType dtype, const std::string& a,
                      const std::string& b);
 std::string c_cast(common::DType from, common::DType to, const std::string& x);
+// "for (int64_t i = from; i < to; i += step)"
+std::string counting_loop(std::string_view i, std::string_view from, std::string_view to,
+                          int64_t step = 1);
 // The suffix of preamble functions for a dtype, such as "f32".
 std::string c_suffix(common::DType dtype);
 

@@ -53,8 +53,7 @@ Expr BodyEmitter::open_lane_loop(const std::string& name) {
 void BodyEmitter::close_lane_loop(const std::string& pragma) {
   std::string i = w_.index_name(lanes_->loops.back());
   lanes_->loops.pop_back();
-  w_.close(cat(pragma, "for (int64_t ", i, " = ", lanes_->block.begin, "; ", i, " < ",
-               lanes_->block.end, "; ++", i, ")"));
+  w_.close(cat(pragma, counting_loop(i, lanes_->block.begin, lanes_->block.end)));
 }
 
 void BodyEmitter::advise(const Indices& indices) {
@@ -212,14 +211,13 @@ void BodyEmitter::emit_lane_arrays(const Node& node, const Indices& indices, int
       from = w_.fresh("b");
       flushed = true;
       w_.open_blocks(common::floor_div(extent + (kLaneSumBlock - 1), kLaneSumBlock));
-      headers.push_back(cat("for (int64_t ", from, " = 0; ", from, " < ", n, "; ", from,
-                            " += ", kLaneSumBlock, ")"));
+      headers.push_back(counting_loop(from, "0", n, kLaneSumBlock));
     }
     std::string j = w_.fresh("j");
     Expr trips = flush_here ? common::min(extent, kLaneSumBlock) : extent;
     inner[at(a.axes[k])] = Expr::index(w_.open_loop(j, extent, trips));
     std::string to = flush_here ? cat("lf_min_i64(", from, " + ", kLaneSumBlock, ", ", n, ")") : n;
-    headers.push_back(cat("for (int64_t ", j, " = ", from, "; ", j, " < ", to, "; ++", j, ")"));
+    headers.push_back(counting_loop(j, from, to));
     position = j;
   }
   lane_step(node, inner, lane, steps, is_position(a.op) ? position : "");

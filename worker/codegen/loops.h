@@ -6,17 +6,10 @@
 #include "common/base/result.h"
 #include "common/ir/llir.h"
 #include "worker/codegen/body_emitter.h"
+#include "worker/codegen/function_body.h"
 #include "worker/codegen/generator.h"
 
 namespace worker {
-
-// The function's text after its prologue, and what its caller must know.
-struct FunctionBody {
-  std::string text;
-  common::Expr units = 1;
-  std::vector<Scratch::Piece> scratch;
-  common::Expr scratch_bytes = 0;
-};
 
 struct LoopsOptions {
   std::map<common::NodeId, StoredNode> stored;  // nodes that are in memory already

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/base/cat.h"
+#include "worker/codegen/c_text.h"
 #include "worker/codegen/unit_loop.h"
 
 namespace worker {
@@ -82,12 +83,7 @@ Result<FunctionBody> LoopsEmitter::run() {
 
 Result<FunctionBody> LoopsEmitter::finish(const Expr& units) {
   LFARM_RETURN_IF_ERROR(emitter_.status());
-  FunctionBody result;
-  result.text = writer_.finish();
-  result.units = units;
-  result.scratch = emitter_.scratch().pieces();
-  result.scratch_bytes = emitter_.scratch().bytes();
-  return result;
+  return finish_body(writer_, units, emitter_.scratch());
 }
 
 // "[begin, end) of extent": one block of kTurnSide steps, numbered by `unit` or by a loop.
@@ -99,8 +95,7 @@ void LoopsEmitter::open_range(const std::string& begin, const std::string& end, 
         cat("const int64_t ", begin, " = ", writer_.rare_text(unit * Expr(kTurnSide)), ";"));
   } else {
     writer_.open_blocks(common::floor_div(extent + Expr(kTurnSide - 1), Expr(kTurnSide)));
-    open_.push_back({cat("for (int64_t ", begin, " = 0; ", begin, " < ", n, "; ", begin,
-                         " += ", kTurnSide, ")")});
+    open_.push_back({counting_loop(begin, "0", n, kTurnSide)});
   }
   writer_.line(
       cat("const int64_t ", end, " = lf_min_i64(", begin, " + ", kTurnSide, ", ", n, ");"));
@@ -135,8 +130,7 @@ Result<FunctionBody> LoopsEmitter::run_turned() {
     std::string name = axis == &emitter_.turn().w ? "w" : "v";
     axis->index = writer_.open_loop(name, axis->extent, common::min(axis->extent, Expr(kTurnSide)));
     indices.push_back(Expr::index(axis->index));
-    open_.push_back({cat("for (int64_t ", name, " = ", axis->begin, "; ", name, " < ", axis->end,
-                         "; ++", name, ")")});
+    open_.push_back({counting_loop(name, axis->begin, axis->end)});
   }
   emit_stores(groups_[0], plan_.own[0], indices, {});
   advice_.emplace_back();
@@ -159,7 +153,7 @@ Expr LoopsEmitter::open_loop(const Expr& extent, const std::string& name) {
   std::string n = writer_.text(extent);
   int id = writer_.open_loop(name, extent);
   writer_.covers_extent(1);
-  open_.push_back({cat("for (int64_t ", name, " = 0; ", name, " < ", n, "; ++", name, ")"), false});
+  open_.push_back({counting_loop(name, "0", n), false});
   return Expr::index(id);
 }
 
@@ -205,9 +199,7 @@ void LoopsEmitter::open_nest(const std::vector<Expr>& extents, size_t first,
       writer_.open_blocks(
           common::floor_div(extents.back() + Expr(lanes.width - 1), Expr(lanes.width)));
       std::string b = writer_.fresh("b");
-      open_.push_back({cat("for (int64_t ", b, " = 0; ", b, " < ", writer_.text(extents.back()),
-                           "; ", b, " += ", lanes.width, ")"),
-                       false});
+      open_.push_back({counting_loop(b, "0", writer_.text(extents.back()), lanes.width), false});
       open_block(extents.back(), lanes, b);
     }
     std::string name = cat("i", prefix, k);

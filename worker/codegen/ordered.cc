@@ -66,8 +66,7 @@ class OrderedEmitter {
     auto [name, extent] = open_.back();
     open_.pop_back();
     std::string pragma = independent && !writer_.holds_loops() ? "LF_VECTOR_LOOP(0, 1)\n" : "";
-    writer_.close(cat(pragma, "for (int64_t ", name, " = 0; ", name, " < ", writer_.text(extent),
-                      "; ++", name, ")"));
+    writer_.close(cat(pragma, counting_loop(name, "0", writer_.text(extent))));
   }
 
  protected:

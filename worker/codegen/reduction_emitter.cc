@@ -29,14 +29,6 @@ constexpr int64_t kArgBlock = 256;
 
 size_t at(int index) { return static_cast<size_t>(index); }
 
-// "[b, b + block) of n" loops: the header of the loop over blocks.
-std::string blocks_header(const std::string& from, const std::string& n, int64_t block) {
-  return cat("for (int64_t ", from, " = 0; ", from, " < ", n, "; ", from, " += ", block, ")");
-}
-std::string loop_header(const std::string& i, const std::string& from, const std::string& to) {
-  return cat("for (int64_t ", i, " = ", from, "; ", i, " < ", to, "; ++", i, ")");
-}
-
 // The reduced axes as loops: one for each, or a single one over all of them when they are adjacent
 // and `flat`.
 struct ReducedLoops {
@@ -121,11 +113,11 @@ void BodyEmitter::fold_innermost(Folding& f) {
     clauses += cat(" reduction(", fold.acc.clause, ":", fold.part, ")");
   }
   std::string pragma = w_.holds_loops() ? "" : cat("#pragma omp simd", clauses, "\n");
-  w_.close(cat(pragma, loop_header(j, from, to)));
+  w_.close(cat(pragma, counting_loop(j, from, to)));
   for (const auto& fold : f.folds) {
     if (fold.part != fold.total) w_.line(fold.acc.step(fold.total, fold.part));
   }
-  if (blocked) w_.close(blocks_header(from, n, kSumBlock));
+  if (blocked) w_.close(counting_loop(from, "0", n, kSumBlock));
 }
 
 void BodyEmitter::fold_loops(Folding& f, size_t loop) {
@@ -138,7 +130,7 @@ void BodyEmitter::fold_loops(Folding& f, size_t loop) {
   std::string n = w_.text(extent);
   f.indices.push_back(Expr::index(w_.open_loop(j, extent)));
   fold_loops(f, loop + 1);
-  w_.close(loop_header(j, "0", n));
+  w_.close(counting_loop(j, "0", n));
 }
 
 CodeValue BodyEmitter::reduction(NodeId id, const Indices& indices) {
@@ -222,15 +214,15 @@ CodeValue BodyEmitter::arg_reduction(const Node& node, const Indices& indices, i
   w_.line(acc.step(top, element(j)));
   std::string pragma =
       w_.holds_loops() ? "" : cat("#pragma omp simd reduction(", acc.clause, ":", top, ")\n");
-  w_.close(cat(pragma, loop_header(j, from, to)));
+  w_.close(cat(pragma, counting_loop(j, from, to)));
   w_.open(true);
   w_.line(cat(best, " = ", top, ";"));
   j = w_.fresh("j");
   std::string key = element(j);
   w_.line(cat("if (", key, " == ", top, ") { ", where, " = ", j, "; break; }"));
-  w_.close(loop_header(j, from, to));
+  w_.close(counting_loop(j, from, to));
   w_.close(cat("if (", top, greatest ? " > " : " < ", best, ")"));
-  w_.close(blocks_header(from, n, kArgBlock));
+  w_.close(counting_loop(from, "0", n, kArgBlock));
   advise(indices);
   return w_.declare(level, "int64_t", "v", where);
 }

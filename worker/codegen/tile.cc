@@ -5,9 +5,9 @@
 
 #include "common/base/cat.h"
 #include "worker/codegen/c_text.h"
+#include "worker/codegen/loops.h"
 #include "worker/codegen/tile_params.h"
 #include "worker/codegen/unit_loop.h"
-#include "worker/codegen/view_inverse.h"
 
 namespace worker {
 
@@ -106,12 +106,7 @@ class TileEmitter {
     Expr count = units.close("", !target.empty() || writer_.holds_loops(0));
     LFARM_RETURN_IF_ERROR(emitter_.status());
     if (!flows_) return common::unsupported("an output mixes elements of the contraction");
-    FunctionBody result;
-    result.text = writer_.finish();
-    result.units = count;
-    result.scratch = scratch_.pieces();
-    result.scratch_bytes = scratch_.bytes();
-    return result;
+    return finish_body(writer_, count, scratch_);
   }
 
  private:
@@ -138,18 +133,13 @@ class TileEmitter {
     range("n", unit[unit.size() - 1], t_.nc, problem_.n_size);
   }
 
-  std::string block_loop(std::string_view i, std::string_view from, std::string_view to,
-                         int64_t step) const {
-    return cat("for (int64_t ", i, " = ", from, "; ", i, " < ", to, "; ", i, " += ", step, ")");
-  }
-
   void emit_blocks() {
     std::string depth = writer_.rare_text(problem_.k_size);
     writer_.open(true);
     writer_.line(cat("const int64_t k1 = lf_min_i64(k0 + ", t_.kc, ", ", depth, ");"));
     writer_.open(true);
     fill_block(Side::kB);
-    writer_.close(block_loop("jb", "n0", "n1", t_.nr));
+    writer_.close(counting_loop("jb", "n0", "n1", t_.nr));
     writer_.open(true);
     writer_.line(cat("const int64_t ie = lf_min_i64(ib + ", t_.mc, ", m1);"));
     fill_block(Side::kA);
@@ -159,26 +149,19 @@ class TileEmitter {
     writer_.open(true);
     store_tile();
     writer_.close(cat("if (k1 == ", depth, ")"));
-    writer_.close(block_loop("i", "ib", "ie", t_.mr));
-    writer_.close(block_loop("j", "n0", "n1", t_.nr));
-    writer_.close(block_loop("ib", "m0", "m1", t_.mc));
+    writer_.close(counting_loop("i", "ib", "ie", t_.mr));
+    writer_.close(counting_loop("j", "n0", "n1", t_.nr));
+    writer_.close(counting_loop("ib", "m0", "m1", t_.mc));
     // An empty sum still stores zeros.
     std::string header =
         cat("for (int64_t k0 = 0; k0 == 0 || k0 < ", depth, "; k0 += ", t_.kc, ")");
     writer_.close(header);
   }
 
-  // The values of the labels whose flat index is `flat`.
-  std::vector<Expr> unfold(const std::vector<int>& labels, const Expr& flat) const {
-    std::vector<Expr> values(labels.size());
-    Expr below = 1;
-    for (size_t k = labels.size(); k-- > 0;) {
-      const Expr& size = problem_.label_size[at(labels[k])];
-      values[k] = common::floor_div(flat, below);
-      if (k != 0) values[k] = common::mod(values[k], size);
-      below *= size;
-    }
-    return values;
+  std::vector<Expr> unfold_labels(const std::vector<int>& labels, const Expr& flat) const {
+    std::vector<Expr> sizes;
+    for (int label : labels) sizes.push_back(problem_.label_size[at(label)]);
+    return unfold(sizes, flat);
   }
 
   // ---- packing
@@ -234,8 +217,8 @@ class TileEmitter {
     for (int label : problem_.batch) batch.push_back(index("b", problem_.label_size[at(label)]));
     Expr k = index("k", problem_.k_size);
     Expr flat = index("f", side == Side::kA ? problem_.m_size : problem_.n_size);
-    emitter.value(operand_id(side),
-                  operand_indices(side, batch, unfold(own, flat), unfold(problem_.k, k)));
+    emitter.value(operand_id(side), operand_indices(side, batch, unfold_labels(own, flat),
+                                                    unfold_labels(problem_.k, k)));
     for (const auto& division : trial.divided()) {
       (division.index == "k" ? result.k_runs : result.own_runs) = true;
     }
@@ -270,9 +253,9 @@ class TileEmitter {
                        bool runs) {
     Columns c;
     if (!runs || labels.size() < 2) {
-      c.values = unfold(labels, Expr::index(writer_.open_loop(name, extent)));
+      c.values = unfold_labels(labels, Expr::index(writer_.open_loop(name, extent)));
       c.position = name;
-      c.header = cat("for (int64_t ", name, " = ", from, "; ", name, " < ", to, "; ++", name, ")");
+      c.header = counting_loop(name, from, to);
       return c;
     }
     const Expr& last = problem_.label_size[at(labels.back())];
@@ -287,8 +270,8 @@ class TileEmitter {
     writer_.line(cat("const int64_t ", quotient, " = ", name, " / ", size, ", ", start, " = ", name,
                      " % ", size, ";"));
     writer_.line(cat(next, " = lf_min_i64(", to, ", ", name, " + ", size, " - ", start, ");"));
-    c.values =
-        unfold(outer, Expr::index(writer_.bind_index(quotient, outer_size, writer_.depth())));
+    c.values = unfold_labels(
+        outer, Expr::index(writer_.bind_index(quotient, outer_size, writer_.depth())));
     std::string x = writer_.fresh("x");
     c.values.push_back(Expr::index(writer_.open_loop(x, last)));
     c.position = cat("(", name, " + (", x, " - ", start, "))");
@@ -326,8 +309,8 @@ class TileEmitter {
     std::string row0 = left ? from : "k0";
     std::string column0 = left ? "k0" : from;
     std::vector<Expr> rows =
-        unfold(left ? problem_.m : problem_.k,
-               Expr::index(writer_.open_loop(row, left ? own_extent : problem_.k_size)));
+        unfold_labels(left ? problem_.m : problem_.k,
+                      Expr::index(writer_.open_loop(row, left ? own_extent : problem_.k_size)));
     Columns columns =
         open_columns(left ? problem_.k : problem_.n, left ? "k" : "n", column0, left ? "k1" : end,
                      left ? problem_.k_size : own_extent, left ? memory.k_runs : memory.own_runs);
@@ -335,8 +318,7 @@ class TileEmitter {
     writer_.line(cat(target, "[(", row, " - ", row0, ") * ", stride, " + (", columns.position,
                      " - ", column0, ")] = ", x, ";"));
     close_columns(columns);
-    writer_.close(cat("for (int64_t ", row, " = ", row0, "; ", row, " < ", left ? end : "k1",
-                      "; ++", row, ")"));
+    writer_.close(counting_loop(row, row0, left ? end : "k1"));
   }
 
   // Reads squares along the operand's memory and turns them in registers.
@@ -353,8 +335,8 @@ class TileEmitter {
     writer_.line(cat("const int64_t re = lf_min_i64(rb + ", length, ", ", left ? "k1" : end, ");"));
     writer_.line(cat("const int64_t ce = lf_min_i64(cb + ", length, ", ", left ? end : "k1", ");"));
     std::vector<Expr> rows =
-        unfold(left ? problem_.k : problem_.n,
-               Expr::index(writer_.open_loop(outer, left ? problem_.k_size : own_extent)));
+        unfold_labels(left ? problem_.k : problem_.n,
+                      Expr::index(writer_.open_loop(outer, left ? problem_.k_size : own_extent)));
     Columns columns =
         open_columns(left ? problem_.m : problem_.k, left ? "m" : "k", "cb", "ce",
                      left ? own_extent : problem_.k_size, left ? memory.own_runs : memory.k_runs);
@@ -362,11 +344,11 @@ class TileEmitter {
     writer_.line(cat("square[(", outer, " - rb) * ", length, " + (", columns.position,
                      " - cb)] = ", x, ";"));
     close_columns(columns);
-    writer_.close(cat("for (int64_t ", outer, " = rb; ", outer, " < re; ++", outer, ")"));
+    writer_.close(counting_loop(outer, "rb", "re"));
     writer_.line(cat("lf_turn_", type_, length, "(square, ", target, " + (cb - ", inner0, ") * ",
                      stride, " + (rb - ", outer0, "), ", stride, ", ce - cb);"));
-    writer_.close(block_loop("rb", outer0, left ? "k1" : end, length));
-    writer_.close(block_loop("cb", inner0, left ? end : "k1", length));
+    writer_.close(counting_loop("rb", outer0, left ? "k1" : end, length));
+    writer_.close(counting_loop("cb", inner0, left ? end : "k1", length));
   }
 
   // ---- the register tile
@@ -428,7 +410,7 @@ class TileEmitter {
     writer_.line(cat("const int64_t me = lf_min_i64(i + ", t_.mr, ", ie);"));
     writer_.line(cat("const int64_t ne = lf_min_i64(j + ", t_.nr, ", n1);"));
     Expr m = Expr::index(writer_.open_loop("m", problem_.m_size));
-    std::vector<Expr> rows = unfold(problem_.m, m);
+    std::vector<Expr> rows = unfold_labels(problem_.m, m);
     Columns columns = open_columns(problem_.n, "n", "j", "ne", problem_.n_size, stores_in_runs());
     Indices indices = output_indices(rows, columns.values);
     CodeValue x =
@@ -439,10 +421,10 @@ class TileEmitter {
       writer_.line(cat(target_, "[", writer_.text(offset), "] = ", x.text, ";"));
     } else {
       writer_.remember({id_, 0, indices}, x);
-      for (size_t k = 0; k < body_.outputs.size(); ++k) store_output(k, indices);
+      flows_ = flows_ && store_flows(id_, indices, body_, emitter_, writer_);
     }
     close_columns(columns);
-    writer_.close("for (int64_t m = i; m < me; ++m)");
+    writer_.close(counting_loop("m", "i", "me"));
   }
 
   Indices output_indices(const std::vector<Expr>& rows, const std::vector<Expr>& columns) const {
@@ -466,7 +448,7 @@ class TileEmitter {
     CodeWriter trial(body_.symbols);
     Expr flat = Expr::index(trial.bind_index("n", problem_.n_size, 0));
     Expr position = 0;
-    std::vector<Expr> columns = unfold(problem_.n, flat);
+    std::vector<Expr> columns = unfold_labels(problem_.n, flat);
     Expr below = 1;
     const std::vector<int>& out = attr<ContractAttr>(node_).out;
     for (size_t k = out.size(); k-- > 0;) {
@@ -477,19 +459,6 @@ class TileEmitter {
     }
     trial.text(trial.simplify(position));
     return !trial.divided().empty();
-  }
-
-  void store_output(size_t output, const Indices& indices) {
-    NodeId id = body_.outputs[output].node;
-    auto target = flow_forward(body_, id_, id, indices);
-    if (!target) {
-      flows_ = false;
-      return;
-    }
-    const Node& node = body_.node(id);
-    CodeValue x = emitter_.value(id, *target);
-    Expr offset = writer_.simplify(linear_position(*target, node.shape));
-    writer_.line(cat("out", output, "[", writer_.text(offset), "] = ", x.text, ";"));
   }
 
   const Graph& body_;

@@ -1,6 +1,8 @@
 #include "worker/codegen/unit_loop.h"
 
 #include "common/base/cat.h"
+#include "worker/codegen/body_emitter.h"
+#include "worker/codegen/c_text.h"
 
 namespace worker {
 
@@ -18,13 +20,10 @@ UnitLoop::UnitLoop(CodeWriter& writer, std::vector<Expr> extents)
     indices_.push_back(u);
     return;
   }
+  std::vector<Expr> positions = unfold(extents_, u);
   for (size_t k = 0; k < extents_.size(); ++k) {
-    Expr below = 1;
-    for (size_t j = k + 1; j < extents_.size(); ++j) below *= extents_[j];
-    Expr position = common::floor_div(u, below);
-    if (k != 0) position = common::mod(position, extents_[k]);
     std::string name = cat("i", k);
-    writer_.line(cat("const int64_t ", name, " = ", writer_.rare_text(position), ";"));
+    writer_.line(cat("const int64_t ", name, " = ", writer_.rare_text(positions[k]), ";"));
     indices_.push_back(Expr::index(writer_.bind_index(name, extents_[k], writer_.depth())));
   }
 }
@@ -33,8 +32,7 @@ Expr UnitLoop::close(const std::string& pragma, bool whole) {
   if (extents_.empty()) return 1;
   std::string from = whole ? "0" : "begin";
   std::string to = whole ? writer_.rare_text(units_) : "end";
-  writer_.close(cat(pragma, "for (int64_t ", counter_, " = ", from, "; ", counter_, " < ", to,
-                    "; ++", counter_, ")"));
+  writer_.close(cat(pragma, counting_loop(counter_, from, to)));
   return whole ? Expr(1) : units_;
 }
 
