@@ -1,9 +1,9 @@
 #include "clients/runtime/instance.h"
 
 #include <algorithm>
-#include <thread>
 
 #include "common/base/cat.h"
+#include "common/base/processors.h"
 #include "common/runtime/interpreter.h"
 
 namespace clients {
@@ -186,9 +186,7 @@ Status check_user_inputs(const Model& model, std::span<const HostTensor> inputs)
   return symbols.ok() ? Status() : symbols.error();
 }
 
-int default_threads() {
-  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-}
+int default_threads() { return common::usable_processors(); }
 
 std::unique_ptr<Instance> make_reference_instance(std::shared_ptr<const Model> model) {
   return std::make_unique<ReferenceInstance>(std::move(model));

@@ -5,10 +5,10 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <random>
-#include <thread>
 
 #include "common/base/cat.h"
 #include "common/base/files.h"
+#include "common/base/processors.h"
 #include "common/wire/codec.h"
 #include "common/wire/limits.h"
 
@@ -74,7 +74,7 @@ std::variant<WorkerOptions, int> parse_options(int argc, char** argv,
   }
   if (options.name.empty()) options.name = default_name();
   if (options.state.empty()) options.state = common::default_state_directory() + "/worker";
-  if (options.threads == 0) options.threads = std::max(1u, std::thread::hardware_concurrency());
+  if (options.threads == 0) options.threads = common::usable_processors();
   return options;
 }
 

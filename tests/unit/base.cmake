@@ -1,0 +1,1 @@
+lfarm_test(base LABEL unit SOURCES processors_test.cc COMPONENTS common/base)
