@@ -217,11 +217,12 @@ class GroupSplit {
   ClassId b_;
 };
 
-// An input or a computed value. What is only ever a view of another class is not stored itself.
+// An input, a computed value or a copied view. What is only ever seen through is not stored itself.
 bool can_be_stored(const Rewriter& r, ClassId cls) {
   bool can = false;
-  r.graph().for_each_node(r.graph().find(cls),
-                          [&](NodeId n) { can = can || r.node(n).op != Op::kView; });
+  r.graph().for_each_node(r.graph().find(cls), [&](NodeId n) {
+    can = can || r.node(n).op != Op::kView || r.lowering(n) == Lowering::kCopy;
+  });
   return can;
 }
 

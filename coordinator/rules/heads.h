@@ -21,6 +21,7 @@ enum class Lowering : uint8_t {
   kGemm,     // kContract: a library call on stored operands
   // kContract: the product of one kernel's attention, or its scores; elsewhere like kTile.
   kAttention,
+  kCopy,     // kView: stored in the order of its own elements
   kAbstract  // not computable as it is; some lowering is chosen instead
 };
 std::string_view lowering_name(Lowering lowering);

@@ -21,7 +21,7 @@ std::optional<Rewriter::Found> Rewriter::find_if(ClassId cls, F&& accepts) const
   std::optional<Found> found;
   graph_.for_each_node(graph_.find(cls), [&](NodeId n) {
     const Node& node = heads_.node(graph_.head(n));
-    if (found || !accepts(node)) return;
+    if (found || !accepts(node) || lowering(n) == Lowering::kCopy) return;
     auto children = graph_.children(n);
     found = Found{&node, {children.begin(), children.end()}};
   });
@@ -48,7 +48,7 @@ std::vector<Rewriter::Found> Rewriter::find_all(ClassId cls, Op op) const {
   std::vector<Found> all;
   graph_.for_each_node(graph_.find(cls), [&](NodeId n) {
     const Node& node = heads_.node(graph_.head(n));
-    if (node.op != op) return;
+    if (node.op != op || lowering(n) == Lowering::kCopy) return;
     auto children = graph_.children(n);
     all.push_back(Found{&node, {children.begin(), children.end()}});
   });

@@ -29,7 +29,8 @@ class Rewriter {
   bool at_load(ClassId cls) const {
     return load_time_ != nullptr && (*load_time_)[graph_.find(cls)] != 0;
   }
-  // A node of the class with this operation and its operand classes.
+  // A node of the class with this operation and its operand classes. Copies are not found: they are
+  // views once more.
   struct Found {
     const common::Node* node;
     std::vector<ClassId> operands;

@@ -83,6 +83,7 @@ void add_all_rules(RuleMaker& maker) {
   add_contraction_rules(maker);
   add_folding_rules(maker);
   add_packing_rules(maker);
+  add_layout_rules(maker);
   add_softmax_rules(maker);
   add_attention_rules(maker);
   add_norm_rules(maker);

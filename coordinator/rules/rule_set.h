@@ -96,6 +96,8 @@ void add_contraction_rules(RuleMaker& maker);
 void add_folding_rules(RuleMaker& maker);
 // Contractions of one operand with several weights are slices of one.
 void add_packing_rules(RuleMaker& maker);
+// Operands of contractions are copied into an order that suits them.
+void add_layout_rules(RuleMaker& maker);
 // Contractions of a softmax are attention, which one kernel computes.
 void add_attention_rules(RuleMaker& maker);
 // Softmax and log-softmax from their parts.

@@ -49,7 +49,9 @@ class ProgramBuilder {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& node = graph_.nodes[i];
       if (node.op == Op::kInput) buffer_of(selected_.gene[i]);
-      if ((is_computed(node) && stores_[i]) || !output_positions_[i].empty()) add_kernel(hosts_[i]);
+      if (is_stored(selected_, stores_, at_id(i)) || !output_positions_[i].empty()) {
+        add_kernel(hosts_[i]);
+      }
     }
     note_load_time();
     return std::move(result_);
@@ -91,8 +93,7 @@ class ProgramBuilder {
   // Read by the kernel at `root`, not computed by it.
   bool is_leaf(common::NodeId id, common::NodeId root) const {
     const Node& node = graph_.node(id);
-    return node.op == Op::kInput ||
-           (is_computed(node) && stores_[at(id)] && hosts_[at(id)] != root);
+    return node.op == Op::kInput || (is_stored(selected_, stores_, id) && hosts_[at(id)] != root);
   }
 
   // What the kernel at `root` writes: its own value, then those of its guests.
@@ -187,7 +188,7 @@ class ProgramBuilder {
     common::Call call;
     for (ClassId input : built->inputs) {
       common::NodeId node = node_of_.at(input);
-      if (is_computed(graph_.node(node))) add_kernel(hosts_[at(node)]);
+      if (graph_.node(node).op != Op::kInput) add_kernel(hosts_[at(node)]);
       call.inputs.push_back(buffer_of(input));
     }
     for (int symbol : built->symbols) call.symbols.push_back(common::Expr::symbol(symbol));
@@ -200,7 +201,9 @@ class ProgramBuilder {
       if (output_positions_[at(value)].empty()) {
         call.outputs.push_back(add_buffer(common::BufferKind::kTemporary, 0, node));
       }
-      if (is_computed(node)) buffer_[selected_.gene[at(value)]] = call.outputs[first];
+      if (is_stored(selected_, stores_, value)) {
+        buffer_[selected_.gene[at(value)]] = call.outputs[first];
+      }
     }
     ClassId gene = selected_.gene[at(root)];
     auto [it, is_new] = known_.emplace(std::pair{built->kernel.form, built->body},

@@ -30,11 +30,6 @@ bool shares_rows(const common::Shape& a, const common::Shape& b) {
          (common_axes > 0 || a.size() == b.size());
 }
 
-common::NodeId base_of(const Graph& graph, common::NodeId id) {
-  while (graph.node(id).op == Op::kView) id = graph.node(id).operands[0];
-  return id;
-}
-
 // Groups of values, each the work of one kernel. A group depends on those whose values it reads. At
 // first every stored value is a group, and dependencies follow the order of nodes. Two groups
 // become one only if no third lies on a way from one to the other; then no cycle can arise, for it
@@ -42,7 +37,8 @@ common::NodeId base_of(const Graph& graph, common::NodeId id) {
 class Groups {
  public:
   Groups(const Selected& selected, const Stores& stores)
-      : graph_(selected.graph),
+      : selected_(selected),
+        graph_(selected.graph),
         stores_(stores),
         at_load_(common::load_time_nodes(selected.graph)),
         kernels_(graph_.nodes.size()),
@@ -53,6 +49,7 @@ class Groups {
       if (!is_stored(id)) continue;
       kernels_[i].values = {id};
       walk(id, id);
+      if (graph_.nodes[i].op == Op::kView) kernels_[i].plain = false;  // copies stay by themselves
       std::sort(kernels_[i].reads.begin(), kernels_[i].reads.end());
     }
   }
@@ -82,9 +79,7 @@ class Groups {
     std::vector<common::NodeId> values;  // empty once it has joined another
   };
 
-  bool is_stored(common::NodeId id) const {
-    return is_computed(graph_.node(id)) && stores_[at(id)];
-  }
+  bool is_stored(common::NodeId id) const { return coordinator::is_stored(selected_, stores_, id); }
 
   void walk(common::NodeId id, common::NodeId root) {
     if (std::exchange(walked_[at(id)], root) == root) return;
@@ -158,6 +153,7 @@ class Groups {
     return true;
   }
 
+  const Selected& selected_;
   const Graph& graph_;
   const Stores& stores_;
   const std::vector<char> at_load_;  // by node
@@ -177,7 +173,7 @@ std::vector<std::vector<int64_t>> store_values(const Selected& selected) {
     const Node& node = graph.nodes[i];
     if (!is_computed(node) || !is_plain(node)) continue;
     for (common::NodeId operand : node.operands) {
-      common::NodeId base = base_of(graph, operand);
+      common::NodeId base = base_of(selected, operand);
       if (graph.node(base).op == Op::kConstant) continue;
       if (!has_plain_user[at(base)] && shares_rows(graph.node(base).shape, node.shape)) {
         has_plain_user[at(base)] = 1;
@@ -197,7 +193,7 @@ std::vector<std::vector<int64_t>> store_values(const Selected& selected) {
     };
     bool has_sibling =
         std::any_of(node.operands.begin(), node.operands.end(), [&](common::NodeId operand) {
-          const auto& readers = plain_readers[at(base_of(graph, operand))];
+          const auto& readers = plain_readers[at(base_of(selected, operand))];
           return std::any_of(readers.begin(), readers.end(), is_like);
         });
     if (has_sibling) values[i].push_back(kStoreWithSibling);
@@ -216,9 +212,8 @@ std::vector<common::NodeId> plan_hosts(const Selected& selected, const Stores& s
   }
   Groups groups(selected, stores);
   for (size_t i = 0; i < wishes.size(); ++i) {
-    if (stores[i] && is_computed(selected.graph.nodes[i])) {
-      groups.fulfil(static_cast<common::NodeId>(i), wishes[i]);
-    }
+    auto id = static_cast<common::NodeId>(i);
+    if (is_stored(selected, stores, id)) groups.fulfil(id, wishes[i]);
   }
   return groups.take();
 }

@@ -17,31 +17,50 @@ std::unique_ptr<RegionSearch> RegionSearch::create(RegionSpace& space, KernelTim
   return std::make_unique<PlainSearch>(space, times, seed, strategy == SearchStrategy::kGenetic);
 }
 
-std::vector<Genome> lowering_seeds(RegionSpace& space) {
+namespace {
+
+// Chooses a lowering wherever there is one: of the same operands if they can be lowered so, or
+// rather of others.
+void choose_lowering(RegionSpace& space, Lowering lowering, bool others, Genome& genome) {
   const EGraph& graph = *space.saturated().graph;
   const HeadTable& heads = *space.saturated().heads;
-  std::vector<Site> sites = space.structure({})->sites;
+  std::vector<Site> sites = space.structure(genome)->sites;
+  for (const Site& site : sites) {
+    if (site.name.kind != GeneKind::kChoice) continue;
+    auto same = graph.children(static_cast<NodeId>(site.current));
+    for (int64_t value : site.values) {
+      auto node = static_cast<NodeId>(value);
+      if (heads.lowering(graph.head(node)) != lowering) continue;
+      genome.set(site.name, value);
+      auto children = graph.children(node);
+      bool is_same = std::equal(children.begin(), children.end(), same.begin(), same.end());
+      if (is_same != others) break;
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Genome> lowering_seeds(RegionSpace& space) {
+  struct Wish {
+    std::vector<Lowering> lowerings;  // one after the other
+    bool others = false;
+  };
+  const std::vector<Wish> wishes = {
+      {{Lowering::kGemm}},
+      {{Lowering::kTile}},
+      {{Lowering::kGemm, Lowering::kCopy}},
+      {{Lowering::kTile, Lowering::kCopy}},
+      {{Lowering::kTile, Lowering::kCopy}, true},  // weights turned
+      {{Lowering::kAttention}},
+      // Finds attention between tiles, where a library's rounding is refused.
+      {{Lowering::kTile, Lowering::kAttention}},
+  };
   std::vector<Genome> seeds;
-  // The last finds attention between tiles, where a library's rounding is refused.
-  const std::vector<std::vector<Lowering>> wishes = {{Lowering::kGemm},
-                                                     {Lowering::kTile},
-                                                     {Lowering::kAttention},
-                                                     {Lowering::kTile, Lowering::kAttention}};
-  for (const std::vector<Lowering>& wish : wishes) {
+  for (const Wish& wish : wishes) {
     Genome genome;
-    for (Lowering lowering : wish) {
-      for (const Site& site : sites) {
-        if (site.name.kind != GeneKind::kChoice) continue;
-        // The same operands, if they can be lowered so.
-        auto same = graph.children(static_cast<NodeId>(site.current));
-        for (int64_t value : site.values) {
-          auto node = static_cast<NodeId>(value);
-          if (heads.lowering(graph.head(node)) != lowering) continue;
-          genome.set(site.name, value);
-          auto children = graph.children(node);
-          if (std::equal(children.begin(), children.end(), same.begin(), same.end())) break;
-        }
-      }
+    for (Lowering lowering : wish.lowerings) {
+      choose_lowering(space, lowering, wish.others && lowering == Lowering::kTile, genome);
     }
     if (genome.size() != 0) seeds.push_back(std::move(genome));
   }

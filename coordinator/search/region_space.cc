@@ -21,11 +21,14 @@ constexpr size_t kRecentMax = 1'024;  // structures of a few kilobytes
 constexpr size_t kKernelsMax = 8'192;
 constexpr double kReadWeight = 0.001;  // of an element, where sharing it is the question
 
+constexpr double kLibraryWeight = 0.025;
+constexpr double kTileWeight = 0.035;
+
 double weight_of(const Node& node, Lowering lowering) {
   switch (node.op) {
     case Op::kContract:
       if (lowering == Lowering::kAttention) return 0.02;
-      return lowering == Lowering::kGemm ? 0.025 : 0.035;
+      return lowering == Lowering::kGemm ? kLibraryWeight : kTileWeight;
     case Op::kSoftmax:
       return 1.6;
     case Op::kNorm:
@@ -59,6 +62,32 @@ RegionSpace::RegionSpace(const common::Graph& region, const common::Clock& clock
   plain_ = whole_program(fuse(all, plain_stores(all), memo));
 }
 
+const common::Shape& RegionSpace::shape_of(ClassId cls) const {
+  const EGraph& graph = *saturated_.graph;
+  const common::Shape* shape = nullptr;
+  graph.for_each_node(graph.find(cls), [&](NodeId n) {
+    if (!shape) shape = &saturated_.heads->node(graph.head(n)).shape;
+  });
+  return *shape;
+}
+
+bool RegionSpace::needs_copy(ClassId operand) const {
+  const EGraph& graph = *saturated_.graph;
+  bool needs = true;
+  graph.for_each_node(graph.find(operand), [&](NodeId n) {
+    Head head = graph.head(n);
+    const Node& node = saturated_.heads->node(head);
+    if (saturated_.heads->lowering(head) == Lowering::kCopy) return;
+    if (node.op == Op::kView) {
+      const common::View& view = common::attr<common::ViewAttr>(node).view;
+      const common::Shape& input = shape_of(graph.children(n)[0]);
+      if (!view.valid.empty() || !common::view_strides(view, input, region_.symbols)) return;
+    }
+    needs = false;
+  });
+  return needs;
+}
+
 double RegionSpace::node_cost(NodeId id) const {
   const EGraph& graph = *saturated_.graph;
   const HeadTable& heads = *saturated_.heads;
@@ -66,7 +95,7 @@ double RegionSpace::node_cost(NodeId id) const {
   Lowering lowering = heads.lowering(head);
   if (lowering == Lowering::kAbstract) return std::numeric_limits<double>::infinity();
   const Node& node = heads.node(head);
-  if (!is_computed(node)) return 0.001;
+  if (!is_computed(node) && lowering != Lowering::kCopy) return 0.001;
   auto elements = [&](const common::Shape& shape) {
     double product = 1;
     for (const common::Expr& size : shape) product *= static_cast<double>(size.evaluate(sizes_));
@@ -77,11 +106,7 @@ double RegionSpace::node_cost(NodeId id) const {
     return kAtLoad + work * static_cast<double>(common::dtype_size(node.dtype)) * kHeldByteNs;
   }
   auto child_shape = [&](size_t k) -> const common::Shape& {
-    const common::Shape* shape = nullptr;
-    graph.for_each_node(graph.find(graph.children(id)[k]), [&](NodeId n) {
-      if (!shape) shape = &heads.node(graph.head(n)).shape;
-    });
-    return *shape;
+    return shape_of(graph.children(id)[k]);
   };
   if (node.op == Op::kReduce) work = elements(child_shape(0));
   if (node.op == Op::kContract) {
@@ -92,7 +117,13 @@ double RegionSpace::node_cost(NodeId id) const {
       }
     }
   }
-  double cost = 1 + work * weight_of(node, lowering);
+  double weight = weight_of(node, lowering);
+  // Where the library cannot read an operand as it lies, another template takes its place.
+  if (lowering == Lowering::kGemm &&
+      (needs_copy(graph.children(id)[0]) || needs_copy(graph.children(id)[1]))) {
+    weight = 1.01 * kTileWeight;
+  }
+  double cost = 1 + work * weight;
   // Heads that share keys and values read them once where they are one group.
   if (lowering == Lowering::kAttention) {
     cost += kReadWeight * (elements(child_shape(0)) + elements(child_shape(1)));

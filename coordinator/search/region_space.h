@@ -68,6 +68,9 @@ class RegionSpace {
 
  private:
   double node_cost(NodeId node) const;
+  const common::Shape& shape_of(ClassId cls) const;
+  // A library can read the class only where a view of it is copied.
+  bool needs_copy(ClassId operand) const;
   Selected select(const Genome& genome, std::vector<Site>& sites);
 
   common::Graph region_;

@@ -57,28 +57,29 @@ bool is_product_sum(const Graph& graph, const Node& node) {
          common::attr<common::BinaryAttr>(operand).op == BinaryOp::kMul;
 }
 
-common::NodeId base_of(const Graph& graph, common::NodeId id) {
-  while (graph.node(id).op == Op::kView) id = graph.node(id).operands[0];
-  return id;
+bool is_copy(const Selected& selected, common::NodeId id) {
+  return selected.lowering[at(id)] == Lowering::kCopy;
 }
 
-// A use of a node by a computed node, seen through views.
+// A use of a node by a kernel's node, seen through views.
 struct Use {
   common::NodeId user;
   bool direct;  // without a view between
 };
 
-std::vector<std::vector<Use>> uses_of(const Graph& graph) {
+std::vector<std::vector<Use>> uses_of(const Selected& selected) {
+  const Graph& graph = selected.graph;
   std::vector<std::vector<Use>> uses(graph.nodes.size());
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    if (!is_computed(graph.nodes[i])) continue;
+    if (!is_computed(graph.nodes[i]) && !is_copy(selected, static_cast<common::NodeId>(i)))
+      continue;
     for (common::NodeId operand : graph.nodes[i].operands) {
-      common::NodeId base = base_of(graph, operand);
+      common::NodeId base = base_of(selected, operand);
       uses[at(base)].push_back({static_cast<common::NodeId>(i), base == operand});
     }
   }
   for (const auto& output : graph.outputs) {
-    common::NodeId base = base_of(graph, output.node);
+    common::NodeId base = base_of(selected, output.node);
     if (base != output.node) uses[at(base)].push_back({output.node, false});
   }
   return uses;
@@ -94,14 +95,15 @@ bool rows_align(const common::Shape& reduced, const common::Shape& outer) {
   return true;
 }
 
-bool default_in_place(const Graph& graph, common::NodeId id, const std::vector<Use>& uses) {
+bool default_in_place(const Selected& selected, common::NodeId id, const std::vector<Use>& uses) {
+  const Graph& graph = selected.graph;
   const Node& node = graph.node(id);
   if (uses.empty() || has_own_template(node)) return false;
   if (uses.size() > 1) {
     if (!is_cheap(node) || uses.size() > 4) return false;
     // Recomputing must not drag a long chain along.
     return std::all_of(node.operands.begin(), node.operands.end(), [&](common::NodeId operand) {
-      return !is_computed(graph.node(base_of(graph, operand)));
+      return !is_computed(graph.node(base_of(selected, operand)));
     });
   }
   const Node& user = graph.node(uses[0].user);
@@ -164,7 +166,7 @@ std::optional<common::AttentionForm> attention_at(const Selected& selected, cons
   const Graph& graph = selected.graph;
   if (selected.lowering[at(id)] != Lowering::kAttention) return std::nullopt;
   return common::attention_form(graph, id, [&](common::NodeId other) {
-    return other != id && stores[at(other)] && is_computed(graph.node(other));
+    return other != id && is_stored(selected, stores, other);
   });
 }
 
@@ -173,13 +175,14 @@ void gather_attention(const Selected& selected, const std::vector<std::vector<Us
                       Stores& stores) {
   const Graph& graph = selected.graph;
   std::vector<char> is_output(graph.nodes.size(), 0);
-  for (const auto& output : graph.outputs) is_output[at(base_of(graph, output.node))] = 1;
+  for (const auto& output : graph.outputs) is_output[at(base_of(selected, output.node))] = 1;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     auto id = static_cast<common::NodeId>(i);
     if (selected.lowering[i] != Lowering::kAttention) continue;
     // What is stored for any other reason than the scores is read.
     auto form = common::attention_form(graph, id, [&](common::NodeId other) {
-      return is_output[at(other)] || has_own_template(graph.node(other));
+      return is_output[at(other)] || has_own_template(graph.node(other)) ||
+             is_copy(selected, other);
     });
     if (!form) continue;
     auto is_member = [&](common::NodeId node) {
@@ -196,7 +199,7 @@ void gather_attention(const Selected& selected, const std::vector<std::vector<Us
     // Each block of rows reads all keys and values: what they take is done once, before.
     for (common::NodeId read : {graph.node(form->scores).operands[at(1 - form->queries)],
                                 graph.node(id).operands[at(1 - form->probabilities)]}) {
-      common::NodeId base = base_of(graph, read);
+      common::NodeId base = base_of(selected, read);
       if (is_computed(graph.node(base))) stores[at(base)] = 1;
     }
   }
@@ -207,6 +210,17 @@ void gather_attention(const Selected& selected, const std::vector<std::vector<Us
 bool is_computed(const Node& node) {
   return node.op != Op::kInput && node.op != Op::kConstant && node.op != Op::kIota &&
          node.op != Op::kView;
+}
+
+bool is_stored(const Selected& selected, const Stores& stores, common::NodeId id) {
+  return (is_computed(selected.graph.node(id)) && stores[at(id)]) || is_copy(selected, id);
+}
+
+common::NodeId base_of(const Selected& selected, common::NodeId id) {
+  while (selected.graph.node(id).op == Op::kView && !is_copy(selected, id)) {
+    id = selected.graph.node(id).operands[0];
+  }
+  return id;
 }
 
 double constant_bytes(common::DType dtype, const common::Shape& shape) {
@@ -229,7 +243,7 @@ Selected select_all(const Graph& graph) {
 Stores plain_stores(const Selected& selected) {
   const Graph& graph = selected.graph;
   Stores stores(graph.nodes.size(), 1);
-  auto uses = uses_of(graph);
+  auto uses = uses_of(selected);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     if (!is_product_sum(graph, graph.nodes[i])) continue;
     common::NodeId product = graph.nodes[i].operands[0];
@@ -242,13 +256,13 @@ Stores plain_stores(const Selected& selected) {
 Stores default_stores(const Selected& selected) {
   const Graph& graph = selected.graph;
   Stores stores(graph.nodes.size(), 0);
-  auto uses = uses_of(graph);
+  auto uses = uses_of(selected);
   AtLoad at_load(graph, uses);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     auto id = static_cast<common::NodeId>(i);
     if (!is_computed(graph.nodes[i])) continue;
     bool keep = at_load.is_needed_in_runs(id) && !at_load.is_better_computed(id);
-    stores[i] = keep || !default_in_place(graph, id, uses[i]);
+    stores[i] = keep || !default_in_place(selected, id, uses[i]);
   }
   gather_attention(selected, uses, stores);
   repair_stores(selected, stores);
@@ -276,7 +290,7 @@ class TileCheck {
   // on_spine: the value is needed at exactly the root's indices.
   void visit(common::NodeId id, bool on_spine) {
     const Node& node = selected_.graph.node(id);
-    if (id != root_ && (stores_[at(id)] && is_computed(node))) return;
+    if (id != root_ && is_stored(selected_, stores_, id)) return;
     if (!seen_.insert({id, on_spine}).second) return;
     if (node.op == Op::kContract) {
       bool second = contraction_ >= 0;
@@ -311,7 +325,7 @@ class TileCheck {
 
 void require_stored_operands(const Selected& selected, const Node& node, Stores& stores) {
   for (common::NodeId operand : node.operands) {
-    common::NodeId base = base_of(selected.graph, operand);
+    common::NodeId base = base_of(selected, operand);
     if (is_computed(selected.graph.node(base))) stores[at(base)] = 1;
   }
 }
@@ -366,8 +380,8 @@ void repair_stores(const Selected& selected, Stores& stores) {
       }
     }
     for (size_t i = 0; i < graph.nodes.size(); ++i) {
-      bool is_root = (is_computed(graph.nodes[i]) && stores[i]) || is_output[i];
-      if (is_root) repair_kernel(selected, static_cast<common::NodeId>(i), stores);
+      auto id = static_cast<common::NodeId>(i);
+      if (is_stored(selected, stores, id) || is_output[i]) repair_kernel(selected, id, stores);
     }
     if (std::count(taken.begin(), taken.end(), 1) == 0) break;
   }

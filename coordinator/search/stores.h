@@ -28,6 +28,10 @@ using Stores = std::vector<char>;
 
 // Not an input, constant, iota or view.
 bool is_computed(const common::Node& node);
+// Has a kernel that writes it: a computed value that is stored, or a view that is copied.
+bool is_stored(const Selected& selected, const Stores& stores, common::NodeId id);
+// What the value is read from: views are seen through unless they are copied.
+common::NodeId base_of(const Selected& selected, common::NodeId id);
 // Everything computed is stored, but for products that are summed at once: the plain lowering.
 Stores plain_stores(const Selected& selected);
 // Cheap and single-use values are computed in place, contractions take their epilogues. What

@@ -688,6 +688,7 @@ std::multimap<std::string, RuleCase> rule_cases() {
   add_one_pass_norms(cases);
   add_scans(cases);
   add_fourier_cases(cases);
+  add_layout_cases(cases);
   add_routing_cases(cases);
   return cases;
 }

@@ -22,6 +22,7 @@ std::multimap<std::string, RuleCase> rule_cases();
 
 // Of the families whose cases need files of their own.
 void add_fourier_cases(std::multimap<std::string, RuleCase>& cases);
+void add_layout_cases(std::multimap<std::string, RuleCase>& cases);
 void add_routing_cases(std::multimap<std::string, RuleCase>& cases);
 
 }  // namespace coordinator::rules_testing

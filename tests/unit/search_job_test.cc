@@ -265,16 +265,19 @@ common::Graph layer(int64_t size, UnaryOp op) {
   return b.finish();
 }
 
-// Of the kernels that a candidate tries for the first time, the share with a vector width of 16.
-double share_of_wide(const RegionCandidate& candidate) {
+// Loop kernels that candidates try for the first time, and how many of these have a vector width of
+// 16.
+struct Loops {
   double wide = 0, all = 0;
+  double share() const { return wide / all; }
+};
+void count_loops(const RegionCandidate& candidate, Loops& loops) {
   for (size_t k : candidate.untried) {
     const common::Kernel& kernel = candidate.program->kernels[k];
     if (kernel.form != common::Template::kLoops) continue;
-    ++all;
-    wide += common::schedule_value(kernel.schedule, kernel.form, "vector") == 16 ? 1 : 0;
+    ++loops.all;
+    loops.wide += common::schedule_value(kernel.schedule, kernel.form, "vector") == 16 ? 1 : 0;
   }
-  return all == 0 ? 0 : wide / all;
 }
 
 // Regions of one job share what they learn about kernels: on a device where wide loops are ten
@@ -302,18 +305,18 @@ TEST(GuidedSearch, WhatWonInOneRegionIsTriedInTheNext) {
     teacher->tell(*candidate, total);
     shared.learn();
   }
-  double taught = 0, untaught = 0;
+  Loops taught, untaught;
   auto pupil = RegionSearch::create(second, shared, 1, SearchStrategy::kModel);
   auto alone = RegionSearch::create(second, fresh, 1, SearchStrategy::kModel);
   constexpr int kFirst = 4;
   for (int n = 0; n < kFirst; ++n) {
     auto a = pupil->propose(), b = alone->propose();
     ASSERT_TRUE(a && b);
-    taught += share_of_wide(*a) / kFirst;
-    untaught += share_of_wide(*b) / kFirst;
+    count_loops(*a, taught);
+    count_loops(*b, untaught);
   }
-  EXPECT_GT(taught, 0.6);
-  EXPECT_LT(untaught, 0.4);
+  EXPECT_GT(taught.share(), 0.6);
+  EXPECT_LT(untaught.share(), 0.4);
 }
 
 TEST(Genome, HashIsIndependentOfTheOrderOfMutations) {

@@ -170,6 +170,25 @@ TEST_F(LoadTime, ChoosingOneSliceChoosesItsSiblings) {
   }
 }
 
+// Register tiles read the columns of x w^T side by side once the weight was copied so.
+TEST_F(LoadTime, AWeightIsTurnedOnce) {
+  GraphBuilder b;
+  b.output(b.matmul(user(b, {32, 16}), b.permute(weight(b, {24, 16}), {1, 0})));
+  RegionSpace space(b.finish(), clock_);
+  EXPECT_EQ(count_calls(space.decode({}).program).at_load, 0);
+  int turned = 0;
+  for (const Genome& seed : lowering_seeds(space)) {
+    Program program = space.decode(seed).program;
+    ASSERT_TRUE(common::verify(program).ok());
+    turned += std::any_of(program.buffers.begin(), program.buffers.end(), [](const auto& buffer) {
+      return buffer.kind == common::BufferKind::kTemporary && buffer.shape == Shape{16, 24};
+    });
+    EXPECT_EQ(count_calls(program).at_load, turned) << common::print(program);
+    if (turned != 0) break;
+  }
+  EXPECT_GT(turned, 0);
+}
+
 // A table of weights alone is no part of what runs; all layers scale one weight alike.
 TEST_F(LoadTime, IterationsShareWhatWeightsGive) {
   constexpr int kLayers = 6;
