@@ -56,7 +56,7 @@ class EGraph {
   // Restores congruence, the canonical form of all nodes and the analysis. Cost is proportional to
   // what was merged since the last rebuild.
   void rebuild();
-  bool is_clean() const { return pending_.empty() && data_pending_.empty(); }
+  bool is_clean() const { return pending_.empty() && data_pending_.empty() && !adopted_; }
 
   // --- why; see EGraphOptions::explanations ---
   // What the following add() and merge() calls are put down to. Does nothing without explanations.
@@ -91,7 +91,7 @@ class EGraph {
   // Calls f(NodeId) for each node of a canonical class; f must not change the e-graph.
   template <class F>
   void for_each_node(ClassId cls, F&& f) const {
-    for (NodeId n = classes_[cls].nodes_first; n != kNone; n = nodes_[n].next) {
+    for (NodeId n = first_node(cls); n != kNone; n = nodes_[n].next) {
       if (nodes_[n].head != kNone) f(n);
     }
   }
@@ -165,16 +165,20 @@ class EGraph {
   static constexpr uint32_t kWide = 0xfffffffe;
   static constexpr uint32_t kWideSlot = 0x80000000;
 
+  // Two in a cache line. Nodes adopted since the last rebuild stand before `shown_first`. The ends
+  // of the lists are not kept: a list moves only after a walk over all of it.
   struct ClassRecord {
     NodeId nodes_first;
-    NodeId nodes_last;
+    NodeId shown_first;      // where readers start in the round `shown_round`
+    uint32_t shown_round;    // in any other round they start at nodes_first
     uint32_t node_count;     // list length, dead nodes included
     uint32_t parents_first;  // slots: 2 * node + position, or kWideSlot | wide index
-    uint32_t parents_last;
     uint32_t parent_count;
     uint32_t dead_nodes;
     uint32_t dead_parents;
   };
+  static_assert(sizeof(ClassRecord) == 32);
+  static constexpr ClassRecord kNoNodes = {kNone, kNone, 0, 0, kNone, 0, 0, 0};
   // A node's entry in its head's log is current when the stamps agree; stamps ascend.
   struct LogEntry {
     NodeId node;
@@ -205,6 +209,10 @@ class EGraph {
   std::span<const ClassId> children_of(const Node& n) const {
     if (n.child[0] == kWide) return {wide_child_.data() + n.link[0], n.child[1]};
     return {n.child, arity_of(n)};
+  }
+  NodeId first_node(ClassId cls) const {
+    const ClassRecord& c = classes_[cls];
+    return c.shown_round == round_ ? c.shown_first : c.nodes_first;
   }
   static uint32_t head_bit(Head head) { return 1u << (head * 0x9e3779b1u >> 27); }
   static uint32_t family_bit(uint32_t family) { return 1u << (family * 0x85ebca6bu >> 27); }
@@ -278,7 +286,6 @@ class EGraph {
   void link_parent(ClassId child, uint32_t slot) {
     ClassRecord& c = classes_[child];
     link(slot) = c.parents_first;
-    if (c.parents_first == kNone) c.parents_last = slot;
     c.parents_first = slot;
     ++c.parent_count;
   }
@@ -288,13 +295,15 @@ class EGraph {
   bool merge(ClassId a, ClassId b, Reason reason);
   bool is_fresh(ClassId cls) const;
   void adopt(ClassId fresh, ClassId winner);
-  void list_adopted();
   void check_in_debug_builds();
-  void fetch_ahead(size_t i) const;
-  void absorb(Pending pending);
-  void move_lists(ClassId loser, ClassId winner);
-  void rekey(NodeId node);
-  void kill(NodeId node);
+  common::Status check_lists(ClassId cls) const;
+  void fetch_records(size_t i) const;
+  void fetch_parents(size_t i);
+  void absorb(size_t i);
+  void absorb_nodes(ClassId loser, ClassId winner);
+  void absorb_parents(size_t i, ClassId winner);
+  void rekey(NodeId node, ClassId walked);
+  void kill(NodeId node, ClassId walked);
   void sweep(ClassId cls);
   void modify(ClassId cls);
   void data_changed(ClassId cls);
@@ -322,7 +331,13 @@ class EGraph {
   uint32_t epoch_ = 1;
   bool rebuilding_ = false;
   std::vector<Pending> pending_;
-  std::vector<NodeId> adopted_;  // nodes that stand in no list yet
+  NodeId first_fresh_ = 0;  // nodes from here on were made since the last rebuild
+  bool adopted_ = false;    // some of them have joined a class
+  uint32_t round_ = 1;      // goes up with each rebuild after which such nodes are shown
+  // How far the parents of pending losers were fetched: up to this slot in the list of this loser;
+  // kNone: its list was not begun.
+  size_t fetched_loser_ = 0;
+  uint32_t fetched_slot_ = kNone;
   std::vector<ClassId> data_pending_;
   std::vector<uint8_t> in_data_pending_;
   std::vector<ClassId> sweep_;

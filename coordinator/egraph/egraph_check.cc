@@ -55,6 +55,28 @@ void EGraph::check_in_debug_builds() {
 }
 #endif
 
+// The counts kept of a class's lists, dead entries included.
+common::Status EGraph::check_lists(ClassId cls) const {
+  const ClassRecord& c = classes_[cls];
+  uint32_t nodes = 0, dead_nodes = 0, parents = 0, dead_parents = 0;
+  for (NodeId n = c.nodes_first; n != kNone; n = nodes_[n].next) {
+    ++nodes;
+    dead_nodes += nodes_[n].head == kNone;
+  }
+  for (uint32_t s = c.parents_first; s != kNone; s = link(s)) {
+    ++parents;
+    dead_parents += nodes_[owner(s)].head == kNone;
+  }
+  if (nodes == c.node_count && dead_nodes == c.dead_nodes && parents == c.parent_count &&
+      dead_parents == c.dead_parents) {
+    return {};
+  }
+  return common::internal_error(cat("class ", cls, " has lists of ", nodes, " nodes, ", dead_nodes,
+                                    " dead, and ", parents, " parents, ", dead_parents,
+                                    " dead, counted as ", c.node_count, ", ", c.dead_nodes, ", ",
+                                    c.parent_count, ", ", c.dead_parents));
+}
+
 common::Status EGraph::check_invariants() const {
   auto broken = [](auto... parts) { return common::internal_error(cat(parts...)); };
   if (!is_clean()) return broken("the e-graph has pending merges: call rebuild() first");
@@ -97,6 +119,7 @@ common::Status EGraph::check_invariants() const {
     if (listed != members[c]) return broken("class ", c, " lists ", listed, " of ", members[c]);
     if (listed != node_count(c)) return broken("class ", c, " miscounts its nodes");
     if (listed_uses != uses[c]) return broken("class ", c, " misses a parent");
+    LFARM_RETURN_IF_ERROR(check_lists(c));
   }
   for (ClassId c = 0; proofs_ && c < class_ids(); ++c) {
     if (proofs_->root(c) != proofs_->root(find(c))) return broken("class ", c, " lacks a proof");

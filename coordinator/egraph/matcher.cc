@@ -109,7 +109,7 @@ bool Matcher::go(size_t depth, bool any_new) {
       return scan(depth, atom, any_new);
     case Step::Kind::kDown: {
       uint32_t cls = registers_[step.from_register];
-      for (NodeId n = graph_.classes_[cls].nodes_first; n != kNone; n = graph_.nodes_[n].next) {
+      for (NodeId n = graph_.first_node(cls); n != kNone; n = graph_.nodes_[n].next) {
         if (!visit(depth, n, any_new)) return false;
       }
       return true;

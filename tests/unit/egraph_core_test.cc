@@ -191,6 +191,33 @@ TEST(EGraph, DeadNodesAreSweptFromLongLists) {
   expect_sound(graph);
 }
 
+// Searches of a snapshot walk class lists while rules already add to the classes.
+TEST(EGraph, ClassListsShowAdoptedNodesAfterTheRebuildOnly) {
+  EGraph graph;
+  ClassId a = graph.add(0, {}), b = graph.add(1, {});
+  graph.rebuild();
+  std::vector<NodeId> nodes_a = graph.nodes(a), nodes_b = graph.nodes(b);
+  for (Head head = 2; head < 5; ++head) {
+    EXPECT_TRUE(graph.merge(a, graph.add(head, {b})));
+    EXPECT_EQ(graph.nodes(a), nodes_a);
+  }
+  EXPECT_FALSE(graph.is_clean());
+  EXPECT_FALSE(graph.check_invariants().ok());
+  graph.rebuild();
+  EXPECT_TRUE(graph.is_clean());
+  EXPECT_EQ(graph.nodes(a).size(), 4u);
+  nodes_a = graph.nodes(a);
+
+  EXPECT_TRUE(graph.merge(graph.add(5, {a}), b));
+  EXPECT_TRUE(graph.merge(a, graph.add(6, {b})));
+  EXPECT_TRUE(graph.merge(a, b));
+  EXPECT_EQ(graph.nodes(a), nodes_a);
+  EXPECT_EQ(graph.nodes(b), nodes_b);
+  graph.rebuild();
+  EXPECT_EQ(graph.nodes(graph.find(a)).size(), 7u);
+  expect_sound(graph);
+}
+
 TEST(EGraph, StampsWhatChanged) {
   EGraph graph;
   ClassId a = graph.add(0, {}), b = graph.add(1, {}), c = graph.add(2, {});
