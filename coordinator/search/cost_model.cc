@@ -12,11 +12,11 @@ namespace {
 // time: those of loops over 3,500 kernels of seven small models, those of tiles over 670 of six;
 // see docs/measurements/2026-11-21-search-quality.md for how they do on models that were not
 // fitted. What misses the second-level cache is from that machine's memory bandwidth for one core.
-constexpr DeviceTerms kCpu = {.launch_ns = 26.5,
+constexpr DeviceTerms kCpu = {.launch_ns = 27.3,
                               .tile_launch_ns = 30,
                               .library_call_ns = 207,
-                              .near_byte_ns = 0.0052,
-                              .far_byte_ns = 0.025,
+                              .near_byte_ns = 0.0051,
+                              .far_byte_ns = 0.024,
                               .near_bytes = 1 << 20,
                               .simple_ns = 0.053,
                               .row_ns = 0.11,
@@ -26,17 +26,18 @@ constexpr DeviceTerms kCpu = {.launch_ns = 26.5,
                               .in_place_multiply_ns = 0.5,
                               .tile_multiply_ns = 0.0106,
                               .attention_multiply_ns = 0.0106,
-                              .library_multiply_ns = 0.027,
+                              .library_multiply_ns = 0.018,
                               .synchronise_ns = 0,
                               .host_byte_ns = 0,
                               .vector = {.lanes = 16,
-                                         .run_ns = 0.66,
-                                         .row_sum_ns = 3,
+                                         .run_ns = 0.7,
+                                         .row_sum_ns = 2.3,
                                          .simple_ns = {0.055, 0.072},
-                                         .division_ns = {0.36, 0.69},
-                                         .function_ns = {2.5, 2.24},
+                                         .division_ns = {0.32, 0.66},
+                                         .function_ns = {3.3, 2.24},
                                          .call_ns = 7.1,
-                                         .jump_ns = 0.156,
+                                         .turn_ns = 0.066,
+                                         .jump_ns = 0.23,
                                          .tile_multiply_ns = 0.169,
                                          .tile_load_ns = 0.217,
                                          .tile_spill = 1.36,
@@ -77,7 +78,12 @@ Steps steps_of(const LoopWork& work, const ScheduleValues& values, const VectorT
   if (work.extent <= 1) return {0, work.extent};
   double width = work.is_scheduled ? static_cast<double>(values.vector) : 0;
   double unroll = work.is_scheduled ? static_cast<double>(values.unroll) : 1;
-  if (width == 0) {
+  if (width == 0 && !work.is_scheduled && work.extent < terms.lanes) {
+    // Of a short loop that nothing was asked for, a compiler makes vectors when none is left over.
+    width = terms.lanes / 2;
+    while (width > 1 && std::fmod(work.extent, width) != 0) width /= 2;
+    if (width < 4) return {0, work.extent};
+  } else if (width == 0) {
     width = terms.lanes;
     while (width > 1 && width * unroll > work.extent) width /= 2;
   }
@@ -89,6 +95,7 @@ double loops_ns(const KernelProfile& profile, const ScheduleValues& values,
                 const VectorTerms& terms) {
   double sum = profile.row_sums * terms.row_sum_ns;
   for (const LoopWork& work : profile.loops) {
+    if (work.is_repeated && values.stage != 0) continue;
     Steps steps = steps_of(work, values, terms);
     double run = work.extent > 1 ? terms.run_ns : 0;
     for (size_t at_once : {0, 1}) {
@@ -97,7 +104,8 @@ double loops_ns(const KernelProfile& profile, const ScheduleValues& values,
                     work.functions * terms.function_ns[at_once];
       run += step * (at_once != 0 ? steps.vectors : steps.single);
     }
-    run += work.extent * (work.calls * terms.call_ns + work.jumps * terms.jump_ns);
+    run += work.extent *
+           (work.calls * terms.call_ns + work.jumps * terms.jump_ns + work.turns * terms.turn_ns);
     sum += work.runs * run;
   }
   return sum;
@@ -148,7 +156,15 @@ double flat_ns(common::Template form, const KernelProfile& p, const ScheduleValu
                const DeviceTerms& terms) {
   double multiply_ns = terms.in_place_multiply_ns;
   if (form == common::Template::kAttention) multiply_ns = terms.attention_multiply_ns;
-  if (form == common::Template::kGemm) multiply_ns = terms.library_multiply_ns;
+  if (form == common::Template::kGemm) {
+    multiply_ns = terms.library_multiply_ns;
+    // A library's tiles, 12 rows by a vector of columns; one row it multiplies by itself.
+    const ContractionSize& size = p.contraction;
+    if (terms.vector.lanes > 0 && size.rows > 1 && size.columns > 1) {
+      multiply_ns *= up(size.rows, 12) / size.rows;
+      multiply_ns *= up(size.columns, terms.vector.lanes) / size.columns;
+    }
+  }
   if (form == common::Template::kTile) {
     // Only multiplications are wasted at the edges of tiles; launching and packing are not.
     auto waste = [](int64_t step, double size) {
@@ -208,6 +224,7 @@ double predict_ns(const common::Kernel& kernel, const std::vector<int64_t>& symb
   if (kernel.form == common::Template::kLoops) {
     values.vector = value("vector");
     values.unroll = value("unroll");
+    values.stage = value("stage");
   }
   if (kernel.form == common::Template::kTile) {
     values.mr = value("mr");

@@ -32,6 +32,7 @@ struct VectorTerms {
   double division_ns[2];  // the second value likewise
   double function_ns[2];
   double call_ns;
+  double turn_ns;
   double jump_ns;
   // A tile of rows by vectors, one step of the sum: multiply-adds of the tile's vectors, or what
   // they read, whichever takes longer; times `spill` when the tile is more than the registers hold.
@@ -70,7 +71,7 @@ const DeviceTerms& device_terms(const common::Target& target);
 
 // The schedule parameters that predictions look at; 0 is the generator's choice.
 struct ScheduleValues {
-  int64_t vector = 0, unroll = 1;
+  int64_t vector = 0, unroll = 1, stage = 1;
   int64_t mr = 0, nr = 0, nc = 0;
 };
 // Nanoseconds of one launch of a kernel with that profile.

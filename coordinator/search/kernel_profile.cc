@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "common/ir/attention_form.h"
@@ -21,7 +22,7 @@ using common::Var;
 using Indices = std::vector<Expr>;
 using Order = std::vector<size_t>;  // loops from outside in
 
-double count(const common::Shape& shape, const std::vector<int64_t>& symbols) {
+double elements(const common::Shape& shape, const std::vector<int64_t>& symbols) {
   double product = 1;
   for (const Expr& size : shape) product *= static_cast<double>(size.evaluate(symbols));
   return product;
@@ -66,6 +67,8 @@ Cost cost_of(const Node& node) {
   if (op == common::BinaryOp::kDiv) return {Hardness::kDivision, 1};
   bool is_hard = op > common::BinaryOp::kDiv && op <= common::BinaryOp::kNextafter &&
                  op != common::BinaryOp::kMin && op != common::BinaryOp::kMax;
+  // Integers are divided by what is mostly a constant.
+  if (is_hard && !common::is_float(node.dtype)) return {Hardness::kDivision, 1};
   if (is_hard) return {Hardness::kFunction, 2};
   return {};
 }
@@ -88,13 +91,14 @@ class Walk {
   KernelProfile run() {
     for (const auto& input : body_.inputs) {
       profile_.bytes +=
-          count(input.shape, symbols_) * static_cast<double>(common::dtype_size(input.dtype));
+          elements(input.shape, symbols_) * static_cast<double>(common::dtype_size(input.dtype));
     }
     std::map<std::vector<int64_t>, Indices> nests;
+    size_t prefix = shared_prefix();
     for (const auto& output : body_.outputs) {
       const Node& node = body_.node(output.node);
       profile_.bytes +=
-          count(node.shape, symbols_) * static_cast<double>(common::dtype_size(node.dtype));
+          elements(node.shape, symbols_) * static_cast<double>(common::dtype_size(node.dtype));
       std::vector<int64_t> sizes;
       for (const Expr& size : node.shape) sizes.push_back(size.evaluate(symbols_));
       auto [nest, is_new] = nests.emplace(sizes, Indices{});
@@ -104,8 +108,8 @@ class Walk {
         first_ = order;
         merges_.assign(order.empty() ? 0 : order.size() - 1, 1);
       }
-      if (is_new) demanded_.clear();
-      is_single_ = nests.size() == 1;
+      nest_ = order.empty() ? 0 : order.front();
+      has_own_loops_ = node.shape.size() > prefix;
       if (layout_ != nullptr && order == first_) order = layout_->order;
       Context here{order, true};
       demand(output.node, nest->second, here);
@@ -120,13 +124,27 @@ class Walk {
   const Order& first() const { return first_; }
   const std::set<Order>& wishes() const { return wishes_; }
   bool wants_lanes() const { return wants_lanes_; }
-  bool is_single() const { return is_single_; }
 
  private:
   struct Context {
     Order order;
     bool is_output;  // in the outputs' own loops, not in those of a reduction
   };
+
+  // The axes that all outputs begin with, where they are not of one shape.
+  size_t shared_prefix() const {
+    const common::Shape& first = body_.node(body_.outputs[0].node).shape;
+    size_t prefix = first.size();
+    bool differs = false;
+    for (const auto& output : body_.outputs) {
+      const common::Shape& shape = body_.node(output.node).shape;
+      if (shape == first) continue;
+      differs = true;
+      auto end = std::mismatch(first.begin(), first.end(), shape.begin(), shape.end()).first;
+      prefix = std::min(prefix, static_cast<size_t>(end - first.begin()));
+    }
+    return differs ? prefix : 0;
+  }
 
   Indices open(const common::Shape& shape) {
     Indices indices;
@@ -183,10 +201,22 @@ class Walk {
     return p;
   }
 
+  // What is computed again is no part of the work that there is.
+  void count(double& total, double times) const {
+    if (!repeats_) total += times;
+  }
+
+  // Short rows are summed in a few instructions.
+  void count_rows(double rows, double length) {
+    constexpr double kLong = 16;
+    count(profile_.row_sums, rows * std::min(1.0, length / kLong));
+  }
+
   void add(const Indices& indices, const Context& at, double LoopWork::*kind, double weight) {
     Place p = place(indices, at.order);
     LoopWork work;
     work.runs = p.times;
+    work.is_repeated = repeats_;
     if (p.is_innermost) {
       work.extent = extents_[at.order.back()];
       work.runs = p.times / work.extent;
@@ -194,7 +224,7 @@ class Walk {
     }
     for (LoopWork& known : profile_.loops) {
       if (known.runs == work.runs && known.extent == work.extent &&
-          known.is_scheduled == work.is_scheduled) {
+          known.is_scheduled == work.is_scheduled && known.is_repeated == work.is_repeated) {
         known.*kind += weight;
         return;
       }
@@ -218,12 +248,23 @@ class Walk {
   void demand(NodeId id, const Indices& indices, const Context& at) {
     const Node& node = body_.node(id);
     if (node.op == Op::kView) return demand_view(node, indices, at);
-    double times = place(indices, at.order).times;
-    if (double& most = demanded_[id]; most >= times) {
-      return;  // computed as often already, and kept
-    } else {
-      most = times;
-    }
+    Place p = place(indices, at.order);
+    double times = p.times;
+    size_t loop = p.is_innermost ? at.order.back() + 1 : 0;
+    double& most = demanded_[{nest_, id, loop}];
+    if (most >= times) return;  // computed as often already, and kept
+    most = times;
+    double& known = known_[{nest_, id}];
+    bool repeats = known >= times;
+    known = std::max(known, times);
+    if (repeats && loop == 0) return;
+    bool around = std::exchange(repeats_, repeats_ || repeats);
+    compute(id, indices, at, times);
+    repeats_ = around;
+  }
+
+  void compute(NodeId id, const Indices& indices, const Context& at, double times) {
+    const Node& node = body_.node(id);
     switch (node.op) {
       case Op::kConstant:
         return;
@@ -245,7 +286,7 @@ class Walk {
       case Op::kScatter:
         return demand_scatter(node, indices, at);
       case Op::kSort:
-        profile_.hard_ops += times * 8;
+        count(profile_.hard_ops, times * 8);
         break;
       default:
         note_operation(node, indices, at, times);
@@ -262,11 +303,11 @@ class Walk {
     Cost cost = cost_of(node);
     double weight = cost.weight * (common::dtype_size(node.dtype) == 8 ? 2 : 1);
     if (cost.hardness == Hardness::kSimple) {
-      profile_.simple_ops += times;
+      count(profile_.simple_ops, times);
       return add(indices, at, &LoopWork::simple, weight);
     }
     bool is_double = node.dtype == common::DType::kFloat64;
-    profile_.hard_ops += times * (is_double ? kLibrary : 1);
+    count(profile_.hard_ops, times * (is_double ? kLibrary : 1));
     if (cost.hardness == Hardness::kDivision) return add(indices, at, &LoopWork::divisions, weight);
     add(indices, at, is_double ? &LoopWork::calls : &LoopWork::functions, is_double ? 1 : weight);
   }
@@ -285,6 +326,12 @@ class Walk {
       std::fill(merges_.begin(), merges_.end(), 0);
     }
     demand(node.operands[0], seen, at);
+  }
+
+  // A kernel with one output may go by squares, so that both sides are read a line at a time.
+  double LoopWork::*jump(const Context& at) const {
+    bool by_squares = at.is_output && body_.outputs.size() == 1;
+    return by_squares ? &LoopWork::turns : &LoopWork::jumps;
   }
 
   template <class Offset>
@@ -325,19 +372,19 @@ class Walk {
     int64_t begin = offset(0);
     int64_t stride = offset(1) - begin;
     if (offset(end) - begin != stride * end || offset(end / 2) - begin != stride * (end / 2)) {
-      profile_.folded_reads += p.times;
+      count(profile_.folded_reads, p.times);
     }
-    bool is_dense = stride == 0 || stride == 1;
-    add(indices, at, is_dense ? &LoopWork::simple : &LoopWork::jumps, 1);
+    if (stride == 0 || stride == 1) return add(indices, at, &LoopWork::simple, 1);
+    add(indices, at, jump(at), 1);
   }
 
   // Rows that are read one element after the other are found once each.
   void demand_gather(const Node& node, const Indices& indices, const Context& at, double times) {
     const auto& coordinates = common::attr<common::GatherAttr>(node).coordinates;
     bool by_rows = !coordinates.empty() && coordinates.back().slot < 0 && !node.shape.empty();
-    profile_.random_reads += by_rows ? times / size_of(node.shape.back()) : times;
-    profile_.simple_ops += times;
-    add(indices, at, by_rows ? &LoopWork::simple : &LoopWork::jumps, 1);
+    count(profile_.random_reads, by_rows ? times / size_of(node.shape.back()) : times);
+    count(profile_.simple_ops, times);
+    add(indices, at, by_rows ? &LoopWork::simple : jump(at), 1);
     for (size_t k = 1; k < node.operands.size(); ++k) demand(node.operands[k], indices, at);
     if (body_.node(node.operands[0]).op == Op::kInput) return;
     // What is gathered from is computed where it is read, wherever that is.
@@ -353,7 +400,7 @@ class Walk {
     demand(node.operands[0], indices, at);
     Indices updates = open(body_.node(node.operands[1]).shape);
     Context inner{order_of(updates), false};
-    profile_.random_reads += place(updates, inner.order).times;
+    count(profile_.random_reads, place(updates, inner.order).times);
     for (size_t k = 1; k < node.operands.size(); ++k) demand(node.operands[k], updates, inner);
   }
 
@@ -375,7 +422,7 @@ class Walk {
     }
     Place p = place(indices, at.order);
     if (at.is_output) wish(indices, at.order);
-    bool in_lanes = at.is_output && p.is_innermost && p.depth > 0;
+    bool in_lanes = at.is_output && p.is_innermost && has_own_loops_;
     wants_lanes_ = wants_lanes_ || in_lanes;
     in_lanes = in_lanes && layout_ != nullptr && layout_->lanes;
     Context within{Order(at.order.begin(), at.order.begin() + static_cast<std::ptrdiff_t>(p.depth)),
@@ -385,15 +432,23 @@ class Walk {
     if (in_lanes) within.order.push_back(at.order.back());
     double steps = p.times;
     for (size_t loop : loops) steps *= extents_[loop];
-    (in_lanes ? profile_.simple_ops : profile_.row_ops) += steps;
-    if (!in_lanes) profile_.row_sums += p.times;
-    add(inner, within, &LoopWork::simple, common::dtype_size(node.dtype) == 8 ? 2 : 1);
+    count(in_lanes ? profile_.simple_ops : profile_.row_ops, steps);
+    if (!in_lanes) count_rows(p.times, steps / p.times);
+    // Positions are compared and selected along with values.
+    common::ReduceOp op = common::attr<common::ReduceAttr>(node).op;
+    bool is_position = op == common::ReduceOp::kArgmax || op == common::ReduceOp::kArgmin;
+    // Sums of anything but products are carried in float64.
+    bool is_product = operand.op == Op::kBinary &&
+                      common::attr<common::BinaryAttr>(operand).op == common::BinaryOp::kMul;
+    bool is_wide = common::dtype_size(node.dtype) == 8;
+    bool is_carried = op == common::ReduceOp::kSum && !is_product && !in_lanes;
+    add(inner, within, &LoopWork::simple, is_position || is_carried ? 4 : is_wide ? 2 : 1);
     demand(node.operands[0], inner, within);
   }
 
   // The loops that the value depends on first: then it is computed once for all the others.
   void wish(const Indices& indices, const Order& order) {
-    if (order != first_) return;
+    if (order != first_ || shared_prefix() != 0) return;
     std::vector<char> used = uses(indices);
     Order first;
     for (char wanted : {1, 0}) {
@@ -424,7 +479,7 @@ class Walk {
     }
     if (!c.out.empty() && !holds(c.b, c.out.back())) std::swap(size.rows, size.columns);
     profile_.contraction = size;
-    profile_.contraction_ops += times * size.steps;
+    count(profile_.contraction_ops, times * size.steps);
     // Operands are packed once, not read once per product.
     for (NodeId operand : node.operands) {
       Indices packed = open(body_.node(operand).shape);
@@ -434,8 +489,8 @@ class Walk {
 
   void demand_row(const Node& node, const Indices& indices, const Context& at, double times) {
     bool is_softmax = node.op == Op::kSoftmax;
-    (is_softmax ? profile_.hard_ops : profile_.simple_ops) += 2 * times;
-    profile_.simple_ops += 2 * times;
+    count(is_softmax ? profile_.hard_ops : profile_.simple_ops, 2 * times);
+    count(profile_.simple_ops, 2 * times);
     size_t rank = node.shape.size();
     size_t axis = is_softmax
                       ? static_cast<size_t>(common::attr<common::SoftmaxAttr>(node).axis)
@@ -453,17 +508,20 @@ class Walk {
     Context within{Order(at.order.begin(), at.order.begin() + static_cast<std::ptrdiff_t>(p.depth)),
                    false};
     within.order.insert(within.order.end(), loops.begin(), loops.end());
-    profile_.row_sums += 2 * p.times;
+    double length = 1;
+    for (size_t loop : loops) length *= extents_[loop];
+    count_rows(2 * p.times, length);
     add(inner, within, &LoopWork::simple, 4);
     if (is_softmax) {
       add(inner, within, &LoopWork::functions, 1);
+      bool around = std::exchange(repeats_, true);
       add(indices, at, &LoopWork::functions, 1);
+      repeats_ = around;
     } else {
       add(outer, at, &LoopWork::divisions, 2);
     }
     add(indices, at, &LoopWork::simple, 2);
     demand(node.operands[0], inner, within);
-    demanded_[node.operands[0]] = 0;
     demand(node.operands[0], indices, at);
   }
 
@@ -472,12 +530,15 @@ class Walk {
   const Layout* layout_;
   KernelProfile profile_;
   std::vector<double> extents_;  // of all loops
-  std::map<NodeId, double> demanded_;
-  Order first_;               // the first output's loops
+  size_t nest_ = 0;              // of the present output: its outermost loop
+  bool repeats_ = false;
+  std::map<std::tuple<size_t, NodeId, size_t>, double> demanded_;  // in a nest, by innermost loop
+  std::map<std::pair<size_t, NodeId>, double> known_;              // whatever the loop
+  Order first_;                                                    // the first output's loops
   std::vector<char> merges_;  // whether loops k and k + 1 of them may be one
   std::set<Order> wishes_;
   bool wants_lanes_ = false;
-  bool is_single_ = true;  // all outputs are of one shape
+  bool has_own_loops_ = true;  // the present output, beside those shared with all others
 };
 
 // In the measure of a generator that compares its plans: the simple operations of a vector's worth
@@ -486,11 +547,12 @@ double effort(const KernelProfile& profile) {
   constexpr double kLanes = 16, kRun = 10, kRowSum = 10, kFunction = 20, kDivision = 6;
   double sum = profile.row_sums * kRowSum;
   for (const LoopWork& work : profile.loops) {
+    if (work.is_repeated) continue;
     double step = work.simple + work.divisions * kDivision + work.functions * kFunction;
     double vectors = std::floor(work.extent / kLanes) + std::fmod(work.extent, kLanes) / 2;
     if (work.extent < kLanes) vectors = std::max(1.0, work.extent / 4);
-    sum +=
-        work.runs * (kRun + step * vectors + (work.jumps + work.calls * kFunction) * work.extent);
+    sum += work.runs * (kRun + step * vectors +
+                        (work.jumps + work.turns / 4 + work.calls * kFunction) * work.extent);
   }
   return sum;
 }
@@ -499,7 +561,7 @@ double effort(const KernelProfile& profile) {
 KernelProfile walk(const Graph& body, const std::vector<int64_t>& symbols, bool is_loops) {
   Walk plain(body, symbols, nullptr);
   KernelProfile best = plain.run();
-  if (!is_loops || !plain.is_single()) return best;
+  if (!is_loops) return best;
   double least = effort(best);
   std::vector<Layout> layouts;
   if (plain.wants_lanes()) layouts.push_back({plain.first(), true});

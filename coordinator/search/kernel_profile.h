@@ -14,10 +14,12 @@ struct LoopWork {
   double runs = 0;            // of the whole loop, in one launch
   double extent = 1;          // steps; 1: what is computed outside of innermost loops
   bool is_scheduled = false;  // the schedule says how many steps at once: the outputs' own loop
+  bool is_repeated = false;   // and was computed in another loop over the same row: it may be kept
   double simple = 0;          // additions, comparisons, conversions, loads and stores in order
   double divisions = 0;       // and square roots: simple for no unit, but of one instruction
   double functions = 0;       // and the like, in float32 exponentials
   double calls = 0;           // of a library, one step after the other
+  double turns = 0;           // loads that a walk by squares finds side by side after all
   double jumps = 0;           // loads whose neighbours are not neighbours in memory
 };
 
@@ -35,7 +37,7 @@ struct KernelProfile {
   double contraction_ops = 0;   // multiply-adds
   double random_reads = 0;      // gathered rows, scattered elements
   double folded_reads = 0;      // elements whose neighbours in a row are found by division
-  double row_sums = 0;          // reductions along rows that begin and end
+  double row_sums = 0;          // reductions along rows that begin and end; short ones count less
   ContractionSize contraction;  // the last, if there is one
   std::vector<LoopWork> loops;  // the same operations, loop by loop
 };

@@ -192,6 +192,7 @@ double predict_ns(const KernelTraits& traits, ScheduleCode code) {
   if (traits.form == Template::kLoops) {
     values.vector = value(kVector);
     values.unroll = value(kUnroll);
+    values.stage = value(kStage);
   } else {
     values.mr = value(kMr);
     values.nr = value(kNr);
