@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/ir/attention_form.h"
+#include "coordinator/search/operation_cost.h"
 
 namespace coordinator {
 namespace {
@@ -26,51 +27,6 @@ double elements(const common::Shape& shape, const std::vector<int64_t>& symbols)
   double product = 1;
   for (const Expr& size : shape) product *= static_cast<double>(size.evaluate(symbols));
   return product;
-}
-
-enum class Hardness : uint8_t { kSimple, kDivision, kFunction };
-
-// What one step takes of a function whose exponential in float32 takes 1.
-struct Cost {
-  Hardness hardness = Hardness::kSimple;
-  double weight = 1;
-};
-
-Cost unary_cost(common::UnaryOp op) {
-  using common::UnaryOp;
-  if (op <= UnaryOp::kNot) return {};
-  switch (op) {
-    case UnaryOp::kSqrt:
-    case UnaryOp::kRsqrt:
-    case UnaryOp::kRecip:
-      return {Hardness::kDivision, 1};
-    case UnaryOp::kExp:
-    case UnaryOp::kExp2:
-    case UnaryOp::kExpm1:
-    case UnaryOp::kSigmoid:
-      return {Hardness::kFunction, 1};
-    case UnaryOp::kSin:
-    case UnaryOp::kCos:
-    case UnaryOp::kTan:
-      return {Hardness::kFunction, 6};
-    case UnaryOp::kErf:
-      return {Hardness::kFunction, 2.6};
-    default:
-      return {Hardness::kFunction, 1.8};
-  }
-}
-
-Cost cost_of(const Node& node) {
-  if (node.op == Op::kUnary) return unary_cost(common::attr<common::UnaryAttr>(node).op);
-  if (node.op != Op::kBinary) return {};
-  common::BinaryOp op = common::attr<common::BinaryAttr>(node).op;
-  if (op == common::BinaryOp::kDiv) return {Hardness::kDivision, 1};
-  bool is_hard = op > common::BinaryOp::kDiv && op <= common::BinaryOp::kNextafter &&
-                 op != common::BinaryOp::kMin && op != common::BinaryOp::kMax;
-  // Integers are divided by what is mostly a constant.
-  if (is_hard && !common::is_float(node.dtype)) return {Hardness::kDivision, 1};
-  if (is_hard) return {Hardness::kFunction, 2};
-  return {};
 }
 
 // In float32 vector units compute what is hard; in float64 a library does, one by one.
@@ -300,7 +256,7 @@ class Walk {
   }
 
   void note_operation(const Node& node, const Indices& indices, const Context& at, double times) {
-    Cost cost = cost_of(node);
+    OperationCost cost = operation_cost(node);
     double weight = cost.weight * (common::dtype_size(node.dtype) == 8 ? 2 : 1);
     if (cost.hardness == Hardness::kSimple) {
       count(profile_.simple_ops, times);
