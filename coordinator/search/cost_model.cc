@@ -11,7 +11,8 @@ namespace {
 // One core with wide vectors (AVX-512), by least squares of the logarithm of measured to predicted
 // time: those of loops over 3,500 kernels of seven small models, those of tiles over 670 of six;
 // see docs/measurements/2026-11-21-search-quality.md for how they do on models that were not
-// fitted. What misses the second-level cache is from that machine's memory bandwidth for one core.
+// fitted. The library's rate and padding are from a dozen of its products; attention's rate is the
+// tiles', from which its kernels are made. What scans, sorts and scatters take still goes by rates.
 constexpr DeviceTerms kCpu = {.launch_ns = 27.3,
                               .tile_launch_ns = 30,
                               .library_call_ns = 207,
