@@ -7,22 +7,9 @@
 #include "common/ir/llir.h"
 #include "common/plan/io_profile.h"
 #include "common/plan/plan.h"
+#include "coordinator/search/kernel_profile.h"
 
 namespace coordinator {
-
-// The I/O and work of one launch at given sizes.
-struct KernelProfile {
-  double bytes = 0;            // read and written, each buffer once
-  double simple_ops = 0;       // additions, comparisons, conversions: what vector units do at once
-  double row_ops = 0;          // summed along rows: each waits for the one before
-  double hard_ops = 0;         // exponentials, divisions, powers
-  double contraction_ops = 0;  // multiply-adds
-  double random_reads = 0;     // gathered rows, scattered elements
-  double folded_reads = 0;     // elements whose neighbours in a row are found by division
-};
-// symbols[k] is the value of the body's s<k>. Values that are needed at every step of an inner loop
-// are counted as often as they are computed.
-KernelProfile profile_kernel(const common::Kernel& kernel, const std::vector<int64_t>& symbols);
 
 // What a device's predictions rest on.
 enum class Calibration : uint8_t {
@@ -35,6 +22,28 @@ const char* calibration_name(Calibration calibration);  // "none", "default", "m
 // What a byte that a plan computes from weights and keeps is charged in a run's time, so that among
 // equally fast plans the one that holds less wins: far less than reading it.
 inline constexpr double kHeldByteNs = 1e-5;
+
+// What innermost loops take on a processor whose vector units a compiler fills, in nanoseconds.
+struct VectorTerms {
+  double lanes;           // float32 values in a vector; 0: there are no such loops on the device
+  double run_ns;          // a loop begins and ends,
+  double row_sum_ns;      // and, where it sums, the lanes' sums become one
+  double simple_ns[2];    // one step by itself, one vector's worth of steps at once;
+  double division_ns[2];  // the second value likewise
+  double function_ns[2];
+  double call_ns;
+  double turn_ns;
+  double jump_ns;
+  // A tile of rows by vectors, one step of the sum: multiply-adds of the tile's vectors, or what
+  // they read, whichever takes longer; times `spill` when the tile is more than the registers hold.
+  double tile_multiply_ns;
+  double tile_load_ns;
+  double tile_spill;
+  double tile_registers;
+  double pack_row_ns;     // an element of the rows into its place, again for each panel of columns,
+  double pack_column_ns;  // and of the columns
+  double batch_ns;
+};
 
 // What a unit of each kind of work takes on a kind of device, in nanoseconds.
 struct DeviceTerms {
@@ -55,9 +64,19 @@ struct DeviceTerms {
   double library_multiply_ns;
   double synchronise_ns;  // the host waits for the device once
   double host_byte_ns;    // an output on its way to the host
+  VectorTerms vector;
 };
 // Those of the target's kind: a typical CPU core, or a GPU.
 const DeviceTerms& device_terms(const common::Target& target);
+
+// The schedule parameters that predictions look at; 0 is the generator's choice.
+struct ScheduleValues {
+  int64_t vector = 0, unroll = 1, stage = 1;
+  int64_t mr = 0, nr = 0, nc = 0;
+};
+// Nanoseconds of one launch of a kernel with that profile.
+double predict_ns(common::Template form, const KernelProfile& profile, const ScheduleValues& values,
+                  const DeviceTerms& terms);
 
 // Nanoseconds of one launch. Only the ranking matters: a search scales predictions by what it has
 // measured, and a measurement always outranks a prediction.

@@ -199,7 +199,7 @@ class Search final : public JobSearch {
   void apply(const Sent& sent) {
     bool is_ok = sent.result->outcome == TaskOutcome::kOk;
     const common::TaskReport& report = sent.result->report;
-    if (is_ok) times_.record(sent.task.payload.program, report.kernel_ns);
+    if (is_ok) times_.record(sent.task.payload.program, report.kernel_ns, report.total_ns);
     if (sent.region >= 0) {
       searches_[static_cast<size_t>(sent.region)]->tell(
           sent.candidate,

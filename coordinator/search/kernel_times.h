@@ -36,8 +36,10 @@ class KernelTimes {
 
   // A schedule was measured. Of several measurements the median counts.
   void record(KernelId id, ScheduleCode code, double ns);
-  // All kernels of a program that was measured call by call.
-  void record(const common::Program& program, const std::vector<uint64_t>& kernel_ns);
+  // All kernels of a program that was measured call by call; as a whole it took `total_ns`, 0 when
+  // that is not known.
+  void record(const common::Program& program, const std::vector<uint64_t>& kernel_ns,
+              uint64_t total_ns = 0);
   // The schedule was in a candidate that failed, together with `others` untested ones.
   void blame(KernelId id, ScheduleCode code, size_t others);
   // Takes note that the schedule is on its way to a worker.
@@ -89,6 +91,8 @@ class KernelTimes {
     int failures = 0;  // of any schedule, while none was measured
   };
   void note(KernelId id, ScheduleCode code, double ns);
+  void note_clock(double sum_ns, double calls, double total_ns);
+  double clock_ns() const;
 
   const MeasurementSource* earlier_;
   std::vector<int64_t> sizes_;
@@ -97,6 +101,9 @@ class KernelTimes {
   std::vector<Entry> entries_;
   std::map<std::pair<common::Template, common::Digest>, KernelId> ids_;
   int64_t reused_ = 0;
+  // By how much more programs of short calls took call by call than as a whole, and their calls.
+  double excess_ns_ = 0;
+  double excess_calls_ = 0;
 };
 
 }  // namespace coordinator

@@ -151,9 +151,8 @@ KernelTraits traits_of(const common::Kernel& kernel, const common::Digest& body,
   traits.form = kernel.form;
   traits.body = body.prefix64();
   traits.profile = profile_kernel(kernel, symbols);
-  common::Kernel plain{kernel.form, {}, kernel.body};
-  traits.predicted_ns = predict_ns(plain, symbols, terms);
-  traits.multiply_ns = traits.profile.contraction_ops * terms.tile_multiply_ns;
+  traits.terms = &terms;
+  traits.predicted_ns = predict_ns(kernel.form, traits.profile, {}, terms);
   const common::Graph& graph = kernel.body;
   const common::Shape& shape = graph.node(graph.outputs[0].node).shape;
   if (!shape.empty()) traits.row = extent(shape.back(), symbols);
@@ -184,17 +183,22 @@ KernelTraits traits_of(const common::Kernel& kernel, const common::Digest& body,
 }
 
 double predict_ns(const KernelTraits& traits, ScheduleCode code) {
-  if (traits.form != Template::kTile) return traits.predicted_ns;
+  if (traits.form != Template::kLoops && traits.form != Template::kTile) return traits.predicted_ns;
   const auto& choices = common::schedule_parameters(traits.form);
-  auto waste = [&](size_t parameter, double size) {
-    size_t digit = schedule_digit(traits.form, code, parameter);
-    if (digit == 0) return 1.0;  // the generator fits it to the size
-    auto step = static_cast<double>(choices[parameter].values[digit]);
-    return std::ceil(size / step) * step / size;
+  auto value = [&](size_t parameter) {
+    return choices[parameter].values[schedule_digit(traits.form, code, parameter)];
   };
-  // Only multiplications are wasted; launching and packing are not.
-  return traits.predicted_ns +
-         traits.multiply_ns * (waste(kMr, traits.m) * waste(kNr, traits.n) - 1);
+  ScheduleValues values;
+  if (traits.form == Template::kLoops) {
+    values.vector = value(kVector);
+    values.unroll = value(kUnroll);
+    values.stage = value(kStage);
+  } else {
+    values.mr = value(kMr);
+    values.nr = value(kNr);
+    values.nc = value(kNc);
+  }
+  return predict_ns(traits.form, traits.profile, values, *traits.terms);
 }
 
 std::vector<Feature> features_of(const KernelTraits& traits, ScheduleCode code) {

@@ -17,19 +17,19 @@ struct KernelTraits {
   common::Template form{};
   uint64_t body = 0;  // identifies the body within one search
   KernelProfile profile;
-  double predicted_ns = 0;     // with the default schedule
-  double multiply_ns = 0;      // of that, in a tiled kernel: its multiplications
-  double m = 1, n = 1, k = 1;  // of the contraction: rows, columns, summed
-  double row = 1;              // the last axis of the first output
+  const DeviceTerms* terms = nullptr;  // of the device
+  double predicted_ns = 0;             // with the default schedule
+  double m = 1, n = 1, k = 1;          // of the contraction: rows, columns, summed
+  double row = 1;                      // the last axis of the first output
   int reductions = 0;
   int operations = 0;  // computed for each element
   bool jumps = false;  // some input is read against the order of the output's last axis
 };
 
-// symbols[k] is the value of the body's s<k>.
+// symbols[k] is the value of the body's s<k>. The terms must live on.
 KernelTraits traits_of(const common::Kernel& kernel, const common::Digest& body,
                        const std::vector<int64_t>& symbols, const DeviceTerms& terms);
-// What the schedule alone makes of the prediction: work wasted at the edges of tiles.
+// With that schedule: steps that do not fill vectors, work wasted at the edges of tiles.
 double predict_ns(const KernelTraits& traits, ScheduleCode code);
 // Most general first.
 std::vector<Feature> features_of(const KernelTraits& traits, ScheduleCode code);
