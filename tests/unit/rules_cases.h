@@ -20,7 +20,10 @@ struct RuleCase {
 // By rule; several cases for a rule that has several ways to go.
 std::multimap<std::string, RuleCase> rule_cases();
 
-// Of the families whose cases need files of their own.
+// Of the families whose cases have files of their own.
+void add_movement_cases(std::multimap<std::string, RuleCase>& cases);
+void add_contraction_cases(std::multimap<std::string, RuleCase>& cases);
+void add_row_cases(std::multimap<std::string, RuleCase>& cases);
 void add_fourier_cases(std::multimap<std::string, RuleCase>& cases);
 void add_routing_cases(std::multimap<std::string, RuleCase>& cases);
 

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 #include <set>
 
@@ -19,7 +18,9 @@
 #include "coordinator/search/joint_kernels.h"
 #include "coordinator/search/region_space.h"
 #include "coordinator/search/regions.h"
+#include "models.h"
 #include "program_interpreter.h"
+#include "search_testing.h"
 
 namespace coordinator {
 namespace {
@@ -29,32 +30,6 @@ using common::HostTensor;
 using common::testing::interpret_program;
 using common::testing::largest_difference;
 using common::testing::sample_inputs;
-
-std::vector<std::string> model_files() {
-  std::vector<std::string> files;
-  for (const std::string& root :
-       {std::string(LFARM_TEST_DATA) + "/models", std::string(LFARM_SHARED) + "/models"}) {
-    if (!std::filesystem::is_directory(root)) continue;
-    for (const char* name :
-         {"mlp", "mlp_dynamic", "mlp_bf16", "attention_dynamic", "elementwise_dag",
-          "deep_mlp_12_layers", "kv_step", "gpt2", "llama", "llama_dynamic_seq", "llama_decode"}) {
-      std::string file = root + "/" + name + "/model.pt2";
-      if (std::filesystem::exists(file)) files.push_back(file);
-    }
-  }
-  return files;
-}
-
-Genome random_genome(RegionSpace& space, common::Random& random, int mutations) {
-  Genome genome;
-  for (int k = 0; k < mutations; ++k) {
-    std::vector<Site> sites = space.decode(genome).sites;
-    if (sites.empty()) break;
-    const Site& site = sites[random.below(sites.size())];
-    genome.set(site.name, site.values[random.below(site.values.size())]);
-  }
-  return genome;
-}
 
 class Programs : public ::testing::TestWithParam<std::string> {};
 
@@ -75,7 +50,7 @@ TEST_P(Programs, RandomGenomesComputeTheirRegion) {
     EXPECT_LT(largest_difference(*plain, *expected), 2e-2) << "plain lowering of region " << r;
     for (uint64_t seed = 0; seed < 6; ++seed) {
       common::Random random(seed);
-      Genome genome = random_genome(space, random, static_cast<int>(seed * 4));
+      Genome genome = random_genome(space, random, seed * 4);
       Decoded decoded = space.decode(genome);
       auto actual = interpret_program(decoded.program, inputs, sizes);
       ASSERT_TRUE(actual.ok()) << actual.error().message << "\n" << common::print(decoded.program);
@@ -325,12 +300,12 @@ TEST(Assemble, LoopsThatCarrySeveralValues) {
   EXPECT_LT(largest_difference(*actual, *expected), 1e-4);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Programs, ::testing::ValuesIn(model_files()),
-                         [](const auto& info) {
-                           std::filesystem::path path(info.param);
-                           std::string name = path.parent_path().filename().string();
-                           return name + "_" + std::to_string(info.index);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Models, Programs,
+    ::testing::ValuesIn(model_files({"mlp", "mlp_dynamic", "mlp_bf16", "attention_dynamic",
+                                     "elementwise_dag", "deep_mlp_12_layers", "kv_step", "gpt2",
+                                     "llama", "llama_dynamic_seq", "llama_decode"})),
+    model_case_name<::testing::TestParamInfo<std::string>>);
 
 }  // namespace
 }  // namespace coordinator
