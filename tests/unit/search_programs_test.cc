@@ -12,6 +12,7 @@
 #include "common/ir/builder.h"
 #include "common/ir/roll.h"
 #include "common/ir/text.h"
+#include "common/ir/verify.h"
 #include "common/runtime/interpreter.h"
 #include "coordinator/search/assemble.h"
 #include "coordinator/search/cost_model.h"
@@ -261,6 +262,64 @@ TEST(JointKernels, AnyWishesGiveAProgram) {
     joint += joint_calls(w.program());
   }
   EXPECT_GT(joint, 300u);
+}
+
+TEST(Assemble, AValueThatIsSeveralOutputsIsWrittenToEach) {
+  common::GraphBuilder b;
+  common::NodeId x = b.input(common::InputKind::kUser, common::DType::kFloat32, {3}, "x");
+  common::NodeId y = b.unary(common::UnaryOp::kExp, x);
+  for (common::NodeId value : {y, x, y}) b.output(value);
+  Graph graph = b.finish();
+  Cut cut = cut_into_regions(graph);
+  common::SteadyClock clock;
+  std::vector<common::Program> chosen;
+  for (const Region& region : cut.regions) {
+    chosen.push_back(RegionSpace(region.graph, clock).decode({}).program);
+  }
+  std::vector<const common::Program*> parts;
+  for (const common::Program& program : chosen) parts.push_back(&program);
+  common::Program program = assemble(cut, parts);
+  ASSERT_TRUE(common::verify(program).ok()) << common::verify(program).error().message;
+  std::vector<HostTensor> inputs = sample_inputs(graph, {}, 5);
+  auto expected = common::interpret(graph, inputs, {});
+  auto actual = interpret_program(program, inputs, {});
+  ASSERT_TRUE(expected.ok() && actual.ok());
+  EXPECT_LT(largest_difference(*actual, *expected), 1e-6);
+}
+
+// Run alone, on a worker, a region knows no sizes but those that its inputs show.
+TEST(Regions, ShowEverySizeThatTheyNeed) {
+  common::GraphBuilder b({{2, 64}, {2, 64}});
+  common::Expr rows = common::Expr::symbol(0), columns = common::Expr::symbol(1);
+  common::NodeId h =
+      b.input(common::InputKind::kUser, common::DType::kFloat32, {rows, columns}, "x");
+  h = b.reshape(h, {rows * columns});
+  for (int l = 0; l < 6; ++l) {
+    auto w = b.input(common::InputKind::kWeight, common::DType::kFloat32, {1}, "w");
+    h = b.unary(common::UnaryOp::kTanh, b.binary(common::BinaryOp::kMul, h, w));
+  }
+  b.output(b.reduce(common::ReduceOp::kSum, b.reshape(h, {rows, columns}), {1}));
+  Graph graph = b.finish();
+  Graph rolled = common::roll(graph);
+  auto is_loop = [](const common::Node& node) { return node.op == common::Op::kLoop; };
+  ASSERT_TRUE(std::any_of(rolled.nodes.begin(), rolled.nodes.end(), is_loop));
+  Cut cut = cut_into_regions(rolled);
+  common::SteadyClock clock;
+  std::vector<common::Program> chosen;
+  for (const Region& region : cut.regions) {
+    EXPECT_TRUE(common::hidden_symbols(region.graph).empty()) << common::print(region.graph);
+    chosen.push_back(RegionSpace(region.graph, clock).decode({}).program);
+  }
+  std::vector<const common::Program*> parts;
+  for (const common::Program& program : chosen) parts.push_back(&program);
+  common::Program program = assemble(cut, parts);
+  ASSERT_TRUE(common::verify(program).ok()) << common::verify(program).error().message;
+  std::vector<int64_t> sizes{5, 3};
+  std::vector<HostTensor> inputs = sample_inputs(graph, sizes, 5);
+  auto expected = common::interpret(graph, inputs, {});
+  auto actual = interpret_program(program, inputs, sizes);
+  ASSERT_TRUE(expected.ok() && actual.ok());
+  EXPECT_LT(largest_difference(*actual, *expected), 1e-4);
 }
 
 // Two streams that read each other's value of the block before: the loop hands a value on
