@@ -93,14 +93,30 @@ std::vector<char> weight_inputs(const Graph& graph) {
   return flags;
 }
 
+// An input that nothing reads has no node, but may be what shows a size.
+Graph with_input_nodes(Graph graph) {
+  std::vector<char> has_node(graph.inputs.size(), 0);
+  for (const Node& node : graph.nodes) {
+    if (node.op == Op::kInput) has_node[at(common::attr<common::InputAttr>(node).position)] = 1;
+  }
+  for (size_t i = 0; i < has_node.size(); ++i) {
+    if (has_node[i]) continue;
+    const common::GraphInput& input = graph.inputs[i];
+    graph.nodes.push_back(
+        {Op::kInput, input.dtype, input.shape, {}, common::InputAttr{static_cast<int>(i)}});
+  }
+  return graph;
+}
+
 class Cutter {
  public:
   explicit Cutter(Cut& cut) : cut_(cut) {}
 
   // `inputs`: which inputs depend on weights alone.
-  CutGraph cut(const Graph& graph, const std::vector<char>& inputs, int64_t executions) {
+  CutGraph cut(const Graph& whole, const std::vector<char>& inputs, int64_t executions) {
     CutGraph result;
-    result.graph = graph;
+    result.graph = with_input_nodes(whole);
+    const Graph& graph = result.graph;
     Scope scope(graph, load_time_flow(graph, inputs));
     for (int level = 0; level <= scope.max_level; ++level) {
       add_segment(scope, level, true, 0, result);
@@ -142,11 +158,7 @@ class Cutter {
           }
         }
       }
-      for (const auto& output : g.outputs) {
-        stored[at(output.node)] = 1;
-        NodeId base = base_of(output.node);
-        if (base != output.node && level[at(base)] != level[at(output.node)]) stored[at(base)] = 1;
-      }
+      for (const auto& output : g.outputs) stored[at(output.node)] = 1;
       // What a run writes is no longer made once.
       made_once.assign(g.nodes.size(), 0);
       for (size_t i = 0; i < g.nodes.size(); ++i) made_once[i] = stored[i] && flow.flags[i];

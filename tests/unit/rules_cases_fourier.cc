@@ -1,19 +1,10 @@
 // Transforms as the front end writes them: sums of products with waves over a grid of positions.
 #include <cmath>
 
-#include "rules_cases.h"
+#include "rules_building.h"
 
 namespace coordinator::rules_testing {
 namespace {
-
-using common::BinaryOp;
-using common::DType;
-using common::Expr;
-using common::GraphBuilder;
-using common::InputKind;
-using common::ReduceOp;
-using common::UnaryOp;
-using IrNode = common::NodeId;
 
 // op(direction * 2 pi p q / n) for p below n and q below `wanted`.
 IrNode wave(GraphBuilder& b, UnaryOp op, int64_t n, int64_t wanted, double direction, bool reduced,

@@ -1,36 +1,14 @@
 // Mixtures of experts: every token goes to the experts that its router scores highest.
-#include "rules_cases.h"
+#include "clients/pt2/translate_math.h"
+#include "rules_building.h"
 
 namespace coordinator::rules_testing {
 namespace {
 
-using common::BinaryOp;
-using common::Coordinate;
-using common::DType;
-using common::Expr;
-using common::GraphBuilder;
-using common::InputKind;
-using common::ReduceOp;
-using common::ScatterMode;
-using common::Shape;
-using common::UnaryOp;
-using IrNode = common::NodeId;
+using clients::along;
 
-const std::vector<DType> kFloats{DType::kFloat32, DType::kFloat64};
 const Expr kTokens = Expr::symbol(0);
 constexpr int64_t kExperts = 6, kChosen = 2, kWidth = 3, kResult = 4;
-
-IrNode input(GraphBuilder& b, DType dtype, Shape shape) {
-  return b.input(InputKind::kUser, dtype, std::move(shape), "x");
-}
-
-std::vector<Coordinate> along(int rank, int axis) {
-  std::vector<Coordinate> out;
-  for (int k = 0; k < rank; ++k) {
-    out.push_back(k == axis ? Coordinate{0, {}} : Coordinate{-1, Expr::index(k)});
-  }
-  return out;
-}
 
 // (tokens, chosen): the places of the greatest scores.
 IrNode chosen_experts(GraphBuilder& b, IrNode scores) {

@@ -18,6 +18,7 @@
 #include "coordinator/egraph/extraction.h"
 #include "coordinator/rules/saturate.h"
 #include "coordinator/search/regions.h"
+#include "models.h"
 #include "rules_cases.h"
 
 namespace coordinator {
@@ -215,6 +216,18 @@ TEST(RuleSoundness, BothSidesOfEveryRuleAreEqual) {
   }
 }
 
+TEST(RuleSoundness, WhatOnlyLooksLikeARulesCaseStaysWhatItIs) {
+  Checker checker;
+  for (const auto& [what, c] : rules_testing::near_misses()) {
+    for (DType dtype : c.dtypes) {
+      SCOPED_TRACE(what + ", on " + std::string(common::dtype_name(dtype)));
+      common::GraphBuilder builder({{1, 64}});
+      c.build(builder, dtype);
+      checker.check(builder.finish(), Numerics::kRelaxed, {1, 2, 5, 33});
+    }
+  }
+}
+
 TEST(RuleSoundness, TheStrictPolicyHasNoRuleForFiniteValuesOnly) {
   size_t finite = 0;
   for (const RuleInfo& info : rule_infos(Numerics::kStrict)) {
@@ -227,21 +240,6 @@ TEST(RuleSoundness, TheStrictPolicyHasNoRuleForFiniteValuesOnly) {
 
 // What rules do to real models, region by region.
 class RulesOnModels : public ::testing::TestWithParam<std::string> {};
-
-std::vector<std::string> model_files() {
-  std::vector<std::string> files;
-  for (const std::string& root :
-       {std::string(LFARM_TEST_DATA) + "/models", std::string(LFARM_SHARED) + "/models"}) {
-    if (!std::filesystem::is_directory(root)) continue;
-    for (const char* name : {"mlp_dynamic", "mlp_bf16", "attention_dynamic", "flat_cnn", "bert",
-                             "vit", "llama", "llama_bf16", "llama_decode", "qwen3_moe", "gemma3",
-                             "mel_spectrogram", "welch_peaks", "indexing"}) {
-      std::string file = root + "/" + name + "/model.pt2";
-      if (std::filesystem::exists(file)) files.push_back(file);
-    }
-  }
-  return files;
-}
 
 TEST_P(RulesOnModels, BothSidesOfEveryUnionAreEqual) {
   auto model = clients::load_model(GetParam());
@@ -278,12 +276,12 @@ TEST(RuleSoundness, BothSidesOfEveryUnionAreEqualOnOperators) {
   EXPECT_GT(checked, 1000);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, RulesOnModels, ::testing::ValuesIn(model_files()),
-                         [](const auto& info) {
-                           std::filesystem::path path(info.param);
-                           std::string name = path.parent_path().filename().string();
-                           return name + "_" + std::to_string(info.index);
-                         });
+INSTANTIATE_TEST_SUITE_P(Models, RulesOnModels,
+                         ::testing::ValuesIn(model_files(
+                             {"mlp_dynamic", "mlp_bf16", "attention_dynamic", "flat_cnn", "bert",
+                              "vit", "llama", "llama_bf16", "llama_decode", "qwen3_moe", "gemma3",
+                              "mel_spectrogram", "welch_peaks", "indexing"})),
+                         model_case_name<::testing::TestParamInfo<std::string>>);
 
 }  // namespace
 }  // namespace coordinator

@@ -3,12 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <filesystem>
 #include <limits>
 
 #include "clients/pt2/translate.h"
 #include "common/base/clock.h"
-#include "common/base/random.h"
 #include "common/ir/attention_form.h"
 #include "common/ir/builder.h"
 #include "common/ir/roll.h"
@@ -18,7 +16,9 @@
 #include "coordinator/search/region_search.h"
 #include "coordinator/search/region_space.h"
 #include "coordinator/search/regions.h"
+#include "models.h"
 #include "program_interpreter.h"
+#include "search_testing.h"
 
 namespace coordinator {
 namespace {
@@ -145,20 +145,6 @@ TEST(AttentionSearch, IsPredictedToBeTheFastestOfTheSeeds) {
   }
 }
 
-std::vector<std::string> model_files() {
-  std::vector<std::string> files;
-  for (const std::string& root :
-       {std::string(LFARM_TEST_DATA) + "/models", std::string(LFARM_SHARED) + "/models"}) {
-    for (const char* name :
-         {"attention", "attention_dynamic", "bert", "gpt2", "llama", "llama_bf16", "llama_decode",
-          "llama_dynamic_seq", "llama_sdpa_undecomposed", "gemma3", "qwen3", "vit", "kv_step"}) {
-      std::string file = root + "/" + name + "/model.pt2";
-      if (std::filesystem::exists(file)) files.push_back(file);
-    }
-  }
-  return files;
-}
-
 class AttentionModels : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(AttentionModels, GenomesWithAttentionComputeTheirRegion) {
@@ -178,12 +164,7 @@ TEST_P(AttentionModels, GenomesWithAttentionComputeTheirRegion) {
     ASSERT_TRUE(expected.ok()) << expected.error().message;
     for (uint64_t seed = 0; seed < 24; ++seed) {
       common::Random random(seed);
-      Genome genome;
-      for (uint64_t k = 0; k < seed; ++k) {
-        std::vector<Site> sites = space.decode(genome).sites;
-        const Site& site = sites[random.below(sites.size())];
-        genome.set(site.name, site.values[random.below(site.values.size())]);
-      }
+      Genome genome = random_genome(space, random, seed);
       Program program = space.decode(genome).program;
       with_attention += holds_attention(program) ? 1 : 0;
       for (const common::Kernel& kernel : program.kernels) {
@@ -203,12 +184,12 @@ TEST_P(AttentionModels, GenomesWithAttentionComputeTheirRegion) {
   EXPECT_GE(with_attention, regions);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, AttentionModels, ::testing::ValuesIn(model_files()),
-                         [](const auto& info) {
-                           std::filesystem::path path(info.param);
-                           std::string name = path.parent_path().filename().string();
-                           return name + "_" + std::to_string(info.index);
-                         });
+INSTANTIATE_TEST_SUITE_P(Models, AttentionModels,
+                         ::testing::ValuesIn(model_files(
+                             {"attention", "attention_dynamic", "bert", "gpt2", "llama",
+                              "llama_bf16", "llama_decode", "llama_dynamic_seq",
+                              "llama_sdpa_undecomposed", "gemma3", "qwen3", "vit", "kv_step"})),
+                         model_case_name<::testing::TestParamInfo<std::string>>);
 
 }  // namespace
 }  // namespace coordinator

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 #include <set>
 
@@ -13,13 +12,16 @@
 #include "common/ir/builder.h"
 #include "common/ir/roll.h"
 #include "common/ir/text.h"
+#include "common/ir/verify.h"
 #include "common/runtime/interpreter.h"
 #include "coordinator/search/assemble.h"
 #include "coordinator/search/cost_model.h"
 #include "coordinator/search/joint_kernels.h"
 #include "coordinator/search/region_space.h"
 #include "coordinator/search/regions.h"
+#include "models.h"
 #include "program_interpreter.h"
+#include "search_testing.h"
 
 namespace coordinator {
 namespace {
@@ -29,32 +31,6 @@ using common::HostTensor;
 using common::testing::interpret_program;
 using common::testing::largest_difference;
 using common::testing::sample_inputs;
-
-std::vector<std::string> model_files() {
-  std::vector<std::string> files;
-  for (const std::string& root :
-       {std::string(LFARM_TEST_DATA) + "/models", std::string(LFARM_SHARED) + "/models"}) {
-    if (!std::filesystem::is_directory(root)) continue;
-    for (const char* name :
-         {"mlp", "mlp_dynamic", "mlp_bf16", "attention_dynamic", "elementwise_dag",
-          "deep_mlp_12_layers", "kv_step", "gpt2", "llama", "llama_dynamic_seq", "llama_decode"}) {
-      std::string file = root + "/" + name + "/model.pt2";
-      if (std::filesystem::exists(file)) files.push_back(file);
-    }
-  }
-  return files;
-}
-
-Genome random_genome(RegionSpace& space, common::Random& random, int mutations) {
-  Genome genome;
-  for (int k = 0; k < mutations; ++k) {
-    std::vector<Site> sites = space.decode(genome).sites;
-    if (sites.empty()) break;
-    const Site& site = sites[random.below(sites.size())];
-    genome.set(site.name, site.values[random.below(site.values.size())]);
-  }
-  return genome;
-}
 
 class Programs : public ::testing::TestWithParam<std::string> {};
 
@@ -75,7 +51,7 @@ TEST_P(Programs, RandomGenomesComputeTheirRegion) {
     EXPECT_LT(largest_difference(*plain, *expected), 2e-2) << "plain lowering of region " << r;
     for (uint64_t seed = 0; seed < 6; ++seed) {
       common::Random random(seed);
-      Genome genome = random_genome(space, random, static_cast<int>(seed * 4));
+      Genome genome = random_genome(space, random, seed * 4);
       Decoded decoded = space.decode(genome);
       auto actual = interpret_program(decoded.program, inputs, sizes);
       ASSERT_TRUE(actual.ok()) << actual.error().message << "\n" << common::print(decoded.program);
@@ -288,6 +264,88 @@ TEST(JointKernels, AnyWishesGiveAProgram) {
   EXPECT_GT(joint, 300u);
 }
 
+// What no kernel computes is chosen by no genome.
+TEST(Genomes, AnAbstractChoiceIsNone) {
+  common::GraphBuilder b;
+  common::NodeId x = b.input(common::InputKind::kUser, common::DType::kFloat32, {8, 16}, "x");
+  common::NodeId w = b.input(common::InputKind::kUser, common::DType::kFloat32, {16, 4}, "w");
+  b.output(b.matmul(x, w));
+  common::SteadyClock clock;
+  RegionSpace space(b.finish(), clock);
+  const EGraph& graph = *space.saturated().graph;
+  const HeadTable& heads = *space.saturated().heads;
+  std::string usual = common::print(space.decode({}).program);
+  int abstract = 0;
+  for (ClassId cls : graph.classes()) {
+    for (NodeId node : graph.nodes(cls)) {
+      if (heads.lowering(graph.head(node)) != Lowering::kAbstract) continue;
+      ++abstract;
+      Genome genome;
+      genome.set({GeneKind::kChoice, cls, 0}, static_cast<int64_t>(node));
+      EXPECT_EQ(common::print(space.decode(genome).program), usual);
+    }
+  }
+  EXPECT_GT(abstract, 0);
+}
+
+TEST(Assemble, AValueThatIsSeveralOutputsIsWrittenToEach) {
+  common::GraphBuilder b;
+  common::NodeId x = b.input(common::InputKind::kUser, common::DType::kFloat32, {3}, "x");
+  common::NodeId y = b.unary(common::UnaryOp::kExp, x);
+  for (common::NodeId value : {y, x, y}) b.output(value);
+  Graph graph = b.finish();
+  Cut cut = cut_into_regions(graph);
+  common::SteadyClock clock;
+  std::vector<common::Program> chosen;
+  for (const Region& region : cut.regions) {
+    chosen.push_back(RegionSpace(region.graph, clock).decode({}).program);
+  }
+  std::vector<const common::Program*> parts;
+  for (const common::Program& program : chosen) parts.push_back(&program);
+  common::Program program = assemble(cut, parts);
+  ASSERT_TRUE(common::verify(program).ok()) << common::verify(program).error().message;
+  std::vector<HostTensor> inputs = sample_inputs(graph, {}, 5);
+  auto expected = common::interpret(graph, inputs, {});
+  auto actual = interpret_program(program, inputs, {});
+  ASSERT_TRUE(expected.ok() && actual.ok());
+  EXPECT_LT(largest_difference(*actual, *expected), 1e-6);
+}
+
+// Run alone, on a worker, a region knows no sizes but those that its inputs show.
+TEST(Regions, ShowEverySizeThatTheyNeed) {
+  common::GraphBuilder b({{2, 64}, {2, 64}});
+  common::Expr rows = common::Expr::symbol(0), columns = common::Expr::symbol(1);
+  common::NodeId h =
+      b.input(common::InputKind::kUser, common::DType::kFloat32, {rows, columns}, "x");
+  h = b.reshape(h, {rows * columns});
+  for (int l = 0; l < 6; ++l) {
+    auto w = b.input(common::InputKind::kWeight, common::DType::kFloat32, {1}, "w");
+    h = b.unary(common::UnaryOp::kTanh, b.binary(common::BinaryOp::kMul, h, w));
+  }
+  b.output(b.reduce(common::ReduceOp::kSum, b.reshape(h, {rows, columns}), {1}));
+  Graph graph = b.finish();
+  Graph rolled = common::roll(graph);
+  auto is_loop = [](const common::Node& node) { return node.op == common::Op::kLoop; };
+  ASSERT_TRUE(std::any_of(rolled.nodes.begin(), rolled.nodes.end(), is_loop));
+  Cut cut = cut_into_regions(rolled);
+  common::SteadyClock clock;
+  std::vector<common::Program> chosen;
+  for (const Region& region : cut.regions) {
+    EXPECT_TRUE(common::hidden_symbols(region.graph).empty()) << common::print(region.graph);
+    chosen.push_back(RegionSpace(region.graph, clock).decode({}).program);
+  }
+  std::vector<const common::Program*> parts;
+  for (const common::Program& program : chosen) parts.push_back(&program);
+  common::Program program = assemble(cut, parts);
+  ASSERT_TRUE(common::verify(program).ok()) << common::verify(program).error().message;
+  std::vector<int64_t> sizes{5, 3};
+  std::vector<HostTensor> inputs = sample_inputs(graph, sizes, 5);
+  auto expected = common::interpret(graph, inputs, {});
+  auto actual = interpret_program(program, inputs, sizes);
+  ASSERT_TRUE(expected.ok() && actual.ok());
+  EXPECT_LT(largest_difference(*actual, *expected), 1e-4);
+}
+
 // Two streams that read each other's value of the block before: the loop hands a value on
 // unchanged.
 TEST(Assemble, LoopsThatCarrySeveralValues) {
@@ -325,12 +383,12 @@ TEST(Assemble, LoopsThatCarrySeveralValues) {
   EXPECT_LT(largest_difference(*actual, *expected), 1e-4);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Programs, ::testing::ValuesIn(model_files()),
-                         [](const auto& info) {
-                           std::filesystem::path path(info.param);
-                           std::string name = path.parent_path().filename().string();
-                           return name + "_" + std::to_string(info.index);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Models, Programs,
+    ::testing::ValuesIn(model_files({"mlp", "mlp_dynamic", "mlp_bf16", "attention_dynamic",
+                                     "elementwise_dag", "deep_mlp_12_layers", "kv_step", "gpt2",
+                                     "llama", "llama_dynamic_seq", "llama_decode"})),
+    model_case_name<::testing::TestParamInfo<std::string>>);
 
 }  // namespace
 }  // namespace coordinator
