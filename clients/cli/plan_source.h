@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "clients/cli/command_line.h"
+#include "clients/cli/farm_options.h"
 #include "clients/cli/farm_processes.h"
 #include "clients/cli/progress.h"
 #include "clients/cli/state_directory.h"

@@ -20,7 +20,8 @@ std::string slurp(const fs::path& path) {
   return out.str();
 }
 
-bool is_skipped_folder(const std::string& name) {
+// .git is a file in a second working tree of a repository.
+bool is_skipped(const std::string& name) {
   return name == ".git" || name == "fixtures" || name.starts_with("build");
 }
 
@@ -30,8 +31,9 @@ std::vector<SourceFile> tree() {
   std::vector<SourceFile> files;
   for (auto it = fs::recursive_directory_iterator(root); it != fs::end(it); ++it) {
     const std::string name = it->path().filename();
-    if (it->is_directory() && is_skipped_folder(name)) it.disable_recursion_pending();
-    if (!it->is_regular_file()) continue;
+    const bool skipped = is_skipped(name);
+    if (skipped && it->is_directory()) it.disable_recursion_pending();
+    if (skipped || !it->is_regular_file()) continue;
     files.push_back(make_source(fs::relative(it->path(), root), slurp(it->path())));
   }
   std::sort(files.begin(), files.end(),
