@@ -1,6 +1,7 @@
 // lfarm cache gc: makes a store smaller.
 #include <cstdio>
 #include <limits>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "cache/store/store.h"

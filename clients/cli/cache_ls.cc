@@ -1,6 +1,7 @@
 // lfarm cache ls: the plans of a state directory.
 #include <cstdio>
 #include <ctime>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "clients/cli/commands.h"

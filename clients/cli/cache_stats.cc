@@ -1,5 +1,6 @@
 // lfarm cache stats: what the cache holds, asked of a farm or of the store's files.
 #include <cstdio>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "clients/cli/commands.h"

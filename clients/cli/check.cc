@@ -1,6 +1,7 @@
 // lfarm check: runs cases and compares with the outputs that PyTorch gave.
 #include <array>
 #include <cstdio>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "clients/cli/case_runner.h"

@@ -3,6 +3,7 @@
 // of each to standard output.
 #include <cstdio>
 #include <iostream>
+#include <memory>
 
 #include "clients/cli/case_runner.h"
 #include "clients/cli/commands.h"

@@ -7,7 +7,7 @@
 #include <initializer_list>
 #include <string>
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): as the library calls itself
 class App;
 class Option;
 }  // namespace CLI

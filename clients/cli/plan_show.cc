@@ -1,6 +1,7 @@
 // lfarm plan show: a plan of the cache, through a farm or straight from the store's files.
 #include <cstdio>
 #include <filesystem>
+#include <memory>
 
 #include "clients/cli/commands.h"
 #include "clients/cli/plan_cache.h"

@@ -1,5 +1,6 @@
 // lfarm print: stops after a stage and prints it as text.
 #include <cstdio>
+#include <memory>
 
 #include "clients/cli/child_stage.h"
 #include "clients/cli/commands.h"

@@ -1,4 +1,6 @@
 // lfarm run: pulls or compiles a model's plan and runs it once.
+#include <memory>
+
 #include "clients/cli/case.h"
 #include "clients/cli/commands.h"
 #include "clients/cli/plan_source.h"
@@ -42,7 +44,7 @@ int run(const RunOptions& options) {
   Progress progress(false);
   common::Status status = run_model(options, &progress);
   progress.clear();
-  return status.ok() ? kExitDone : fail(status.error());
+  return exit_code_of(status);
 }
 
 }  // namespace

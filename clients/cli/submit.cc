@@ -1,5 +1,6 @@
 // lfarm submit: finds the fastest plan for a model.
 #include <cstdio>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "clients/cli/commands.h"

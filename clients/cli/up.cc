@@ -1,6 +1,7 @@
 // lfarm up: a whole farm on this machine.
 #include <chrono>
 #include <cstdio>
+#include <memory>
 #include <thread>
 
 #include "clients/cli/commands.h"
