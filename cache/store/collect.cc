@@ -211,4 +211,16 @@ Result<StoreStats> Store::stats() {
   return stats;
 }
 
+std::vector<StatsField> fields(const StoreStats& stats) {
+  return {{"plans", stats.plans},
+          {"kernels", stats.kernels},
+          {"measurements", stats.measurements},
+          {"negatives", stats.negatives},
+          {"jobs", stats.jobs},
+          {"hits", stats.hits},
+          {"misses", stats.misses},
+          {"saved_ms", stats.saved_ms},
+          {"disk_bytes", stats.disk_bytes}};
+}
+
 }  // namespace cache

@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "common/base/digest.h"
@@ -92,6 +93,13 @@ struct StoreStats {
   uint64_t saved_ms = 0;          // searches that these hits made unnecessary, by their length
   uint64_t disk_bytes = 0;
 };
+// One of these by the name that tools know.
+struct StatsField {
+  const char* name;
+  std::variant<FamilyStats, uint64_t> value;
+};
+// All of them, for whoever prints them.
+std::vector<StatsField> fields(const StoreStats& stats);
 
 struct CollectReport {
   uint64_t plans_removed = 0;

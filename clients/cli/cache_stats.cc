@@ -23,11 +23,7 @@ struct StatsOptions {
   bool json = false;
 };
 
-Json family_json(const cache::FamilyStats& family) {
-  return Json{{"count", family.count}, {"bytes", family.bytes}};
-}
-
-// The same fields that a farm answers with. A state directory without a store is an empty cache.
+// What a farm answers with. A state directory without a store is an empty cache.
 Result<Json> local_stats(const StateDirectory& state) {
   cache::StoreStats stats;
   auto cache = PlanCache::open(state);
@@ -35,15 +31,15 @@ Result<Json> local_stats(const StateDirectory& state) {
   if (cache.ok()) {
     LFARM_ASSIGN_OR_RETURN(stats, (*cache)->store().stats());
   }
-  return Json{{"plans", family_json(stats.plans)},
-              {"kernels", family_json(stats.kernels)},
-              {"measurements", family_json(stats.measurements)},
-              {"negatives", family_json(stats.negatives)},
-              {"jobs", family_json(stats.jobs)},
-              {"hits", stats.hits},
-              {"misses", stats.misses},
-              {"saved_ms", stats.saved_ms},
-              {"disk_bytes", stats.disk_bytes}};
+  Json json;
+  for (const cache::StatsField& field : cache::fields(stats)) {
+    if (auto* family = std::get_if<cache::FamilyStats>(&field.value)) {
+      json[field.name] = {{"count", family->count}, {"bytes", family->bytes}};
+    } else {
+      json[field.name] = std::get<uint64_t>(field.value);
+    }
+  }
+  return json;
 }
 
 Result<Json> farm_stats(const FarmOptions& options) {
