@@ -68,6 +68,9 @@ TEST(Tidy, TheTreeKeepsTheRules) {
   Violations all;
   for (const SourceFile& file : files) {
     append(all, words(file));
+    append(all, named_files(file, [](const std::string& path) {
+             return fs::is_regular_file(fs::path(LFARM_SOURCE_DIR) / path);
+           }));
     if (!file.is_cpp()) continue;
     append(all, include_direction(file));
     append(all, library_owner(file));
@@ -187,6 +190,15 @@ TEST(Tidy, SourcesAreListed) {
   EXPECT_EQ(listed(sample("a/b/c.cc", ""), "SOURCES b.cc c.cc)").size(), 0u);
   EXPECT_EQ(listed(sample("a/b/c.cc", ""), "SOURCES abc.cc c.cc.in)").size(), 1u);
   EXPECT_EQ(listed(sample("a/b/c.h", ""), "SOURCES c.cc").size(), 1u);
+}
+
+TEST(Tidy, PagesNameFilesThatExist) {
+  const auto exists = [](const std::string& path) { return path == "a/b.h"; };
+  EXPECT_EQ(named_files(sample("docs/c.md", "see `a/b.h`, `inputs/0.npy`, `b.h`\n"), exists).size(),
+            0u);
+  EXPECT_EQ(named_files(sample("docs/c.md", "`run` and\n`a/gone.cc x`, `a/b.cc`\n"), exists).size(),
+            2u);
+  EXPECT_EQ(named_files(sample("a/c.cc", "// `a/gone.cc`\n"), exists).size(), 0u);
 }
 
 TEST(Tidy, FileNamesAreSnakeCase) {
