@@ -159,36 +159,6 @@ Result<CollectReport> Store::gc(uint64_t max_bytes) {
   return report;
 }
 
-Status Store::clear() {
-  State& state = *state_;
-  {
-    std::lock_guard lock(state.commit);
-    std::lock_guard usage(state.usage);
-    Counters before = state.counters;
-    Batch batch;
-    for (Family family :
-         {Family::kPlans, Family::kKernels, Family::kMeasurements, Family::kNegatives}) {
-      batch.remove_prefix(family, {});
-    }
-    batch.remove_prefix(Family::kMeta, kBlobPrefix);
-    batch.remove_prefix(Family::kMeta, kUsedPrefix);
-    batch.remove(Family::kMeta, kUsageKey);
-    state.counters = {};
-    LFARM_RETURN_IF_ERROR(state.write_counted(batch, before));
-    state.totals = {};
-    state.usage_changed = false;
-    state.last_used.clear();
-    state.recent_blobs.clear();
-    std::lock_guard memo(state.memo);
-    state.intact.clear();
-    ++state.removals;
-  }
-  for (size_t i = 0; i < kFamilyCount; ++i) {
-    LFARM_RETURN_IF_ERROR(state.database->compact(static_cast<Family>(i)));
-  }
-  return {};
-}
-
 Result<StoreStats> Store::stats() {
   State& state = *state_;
   StoreStats stats;

@@ -199,9 +199,6 @@ class Store {
   // Removes blobs that no plan needs, then plans in the order of their last use until plans and
   // kernels take at most `max_bytes`, and gives the space back.
   common::Result<CollectReport> gc(uint64_t max_bytes);
-  // Removes plans, kernels, measurements and negatives; journals, named values and revocations
-  // stay.
-  common::Status clear();
   // Read-only: catches up with the process that writes. Call it to see later plans.
   common::Status refresh();
 

@@ -60,11 +60,4 @@ class PlanSource {
 // when there is none; never starts one.
 common::Result<std::unique_ptr<FarmClient>> connect_to_farm(const FarmOptions& options);
 
-// The endpoint of the farm that `lfarm up` runs on the state directory; empty when none does.
-std::string running_farm(const StateDirectory& state);
-
-// What it takes to reach an endpoint: keys for farms on other machines.
-common::Result<FarmClientOptions> client_options(const FarmOptions& options,
-                                                 const std::string& endpoint);
-
 }  // namespace clients
