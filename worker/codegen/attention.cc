@@ -121,12 +121,7 @@ class AttentionEmitter {
     Expr count = units.close("", writer_.holds_loops(0));
     LFARM_RETURN_IF_ERROR(emitter_.status());
     if (!flows_) return common::unsupported("an output mixes elements of the attention");
-    FunctionBody result;
-    result.text = writer_.finish();
-    result.units = count;
-    result.scratch = scratch_.pieces();
-    result.scratch_bytes = scratch_.bytes();
-    return result;
+    return finish_function(writer_, scratch_, count);
   }
 
  private:

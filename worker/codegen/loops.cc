@@ -306,6 +306,15 @@ class PlanSearch {
 
 }  // namespace
 
+FunctionBody finish_function(CodeWriter& writer, const Scratch& scratch, const Expr& units) {
+  FunctionBody result;
+  result.text = writer.finish();
+  result.units = units;
+  result.scratch = scratch.pieces();
+  result.scratch_bytes = scratch.bytes();
+  return result;
+}
+
 Result<FunctionBody> emit_loops(const Graph& body, const Schedule& schedule,
                                 const LoopsOptions& options) {
   return PlanSearch(body, schedule, options).run();

@@ -17,6 +17,8 @@ struct FunctionBody {
   std::vector<Scratch::Piece> scratch;
   common::Expr scratch_bytes = 0;
 };
+// What was written, as the body of a function of so many units.
+FunctionBody finish_function(CodeWriter& writer, const Scratch& scratch, const common::Expr& units);
 
 struct LoopsOptions {
   std::map<common::NodeId, StoredNode> stored;  // nodes that are in memory already

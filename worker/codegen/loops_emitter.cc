@@ -82,12 +82,7 @@ Result<FunctionBody> LoopsEmitter::run() {
 
 Result<FunctionBody> LoopsEmitter::finish(const Expr& units) {
   LFARM_RETURN_IF_ERROR(emitter_.status());
-  FunctionBody result;
-  result.text = writer_.finish();
-  result.units = units;
-  result.scratch = emitter_.scratch().pieces();
-  result.scratch_bytes = emitter_.scratch().bytes();
-  return result;
+  return finish_function(writer_, emitter_.scratch(), units);
 }
 
 // "[begin, end) of extent": one block of kTurnSide steps, numbered by `unit` or by a loop.
