@@ -159,36 +159,6 @@ Result<CollectReport> Store::gc(uint64_t max_bytes) {
   return report;
 }
 
-Status Store::clear() {
-  State& state = *state_;
-  {
-    std::lock_guard lock(state.commit);
-    std::lock_guard usage(state.usage);
-    Counters before = state.counters;
-    Batch batch;
-    for (Family family :
-         {Family::kPlans, Family::kKernels, Family::kMeasurements, Family::kNegatives}) {
-      batch.remove_prefix(family, {});
-    }
-    batch.remove_prefix(Family::kMeta, kBlobPrefix);
-    batch.remove_prefix(Family::kMeta, kUsedPrefix);
-    batch.remove(Family::kMeta, kUsageKey);
-    state.counters = {};
-    LFARM_RETURN_IF_ERROR(state.write_counted(batch, before));
-    state.totals = {};
-    state.usage_changed = false;
-    state.last_used.clear();
-    state.recent_blobs.clear();
-    std::lock_guard memo(state.memo);
-    state.intact.clear();
-    ++state.removals;
-  }
-  for (size_t i = 0; i < kFamilyCount; ++i) {
-    LFARM_RETURN_IF_ERROR(state.database->compact(static_cast<Family>(i)));
-  }
-  return {};
-}
-
 Result<StoreStats> Store::stats() {
   State& state = *state_;
   StoreStats stats;
@@ -209,6 +179,18 @@ Result<StoreStats> Store::stats() {
   LFARM_ASSIGN_OR_RETURN(stats.jobs, measure_family(*state.database, Family::kJobs));
   stats.disk_bytes = state.database->disk_bytes();
   return stats;
+}
+
+std::vector<StatsField> fields(const StoreStats& stats) {
+  return {{"plans", stats.plans},
+          {"kernels", stats.kernels},
+          {"measurements", stats.measurements},
+          {"negatives", stats.negatives},
+          {"jobs", stats.jobs},
+          {"hits", stats.hits},
+          {"misses", stats.misses},
+          {"saved_ms", stats.saved_ms},
+          {"disk_bytes", stats.disk_bytes}};
 }
 
 }  // namespace cache

@@ -199,17 +199,11 @@ struct Database::Handles {
 };
 
 void Batch::put(Family family, std::string_view key, std::string_view value) {
-  changes_.push_back({Kind::kPut, family, std::string(key), std::string(value)});
+  changes_.push_back({family, std::string(key), std::string(value)});
 }
 
 void Batch::remove(Family family, std::string_view key) {
-  changes_.push_back({Kind::kRemove, family, std::string(key), {}});
-}
-
-void Batch::remove_prefix(Family family, std::string_view prefix) {
-  std::string end = prefix_end(prefix);
-  if (end.empty()) end.assign(256, '\xff');
-  changes_.push_back({Kind::kRemoveRange, family, std::string(prefix), std::move(end)});
+  changes_.push_back({family, std::string(key), std::nullopt});
 }
 
 Database::Database(std::string directory, const DatabaseOptions& options,
@@ -331,13 +325,8 @@ Status Database::write(const Batch& batch, bool durable) {
   rocksdb::Status status = batch.changes_.empty() ? changes.PutLogData("sync") : rocksdb::Status();
   for (const Batch::Change& change : batch.changes_) {
     auto* family = open->family(change.family);
-    if (change.kind == Batch::Kind::kPut) {
-      status = changes.Put(family, change.key, change.value);
-    } else if (change.kind == Batch::Kind::kRemove) {
-      status = changes.Delete(family, change.key);
-    } else {
-      status = changes.DeleteRange(family, change.key, change.value);
-    }
+    status = change.value ? changes.Put(family, change.key, *change.value)
+                          : changes.Delete(family, change.key);
     if (!status.ok()) return to_error(status, directory_);
   }
   rocksdb::WriteOptions options;

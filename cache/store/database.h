@@ -29,17 +29,13 @@ class Batch {
  public:
   void put(Family family, std::string_view key, std::string_view value);
   void remove(Family family, std::string_view key);
-  // Removes every key of the family that begins with `prefix`; an empty prefix removes them all.
-  void remove_prefix(Family family, std::string_view prefix);
 
  private:
   friend class Database;
-  enum class Kind : uint8_t { kPut, kRemove, kRemoveRange };
   struct Change {
-    Kind kind;
     Family family;
     std::string key;
-    std::string value;  // of a range: its end
+    std::optional<std::string> value;  // empty: removed
   };
   std::vector<Change> changes_;
 };

@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "common/base/digest.h"
@@ -92,6 +93,13 @@ struct StoreStats {
   uint64_t saved_ms = 0;          // searches that these hits made unnecessary, by their length
   uint64_t disk_bytes = 0;
 };
+// One of these by the name that tools know.
+struct StatsField {
+  const char* name;
+  std::variant<FamilyStats, uint64_t> value;
+};
+// All of them, for whoever prints them.
+std::vector<StatsField> fields(const StoreStats& stats);
 
 struct CollectReport {
   uint64_t plans_removed = 0;
@@ -191,9 +199,6 @@ class Store {
   // Removes blobs that no plan needs, then plans in the order of their last use until plans and
   // kernels take at most `max_bytes`, and gives the space back.
   common::Result<CollectReport> gc(uint64_t max_bytes);
-  // Removes plans, kernels, measurements and negatives; journals, named values and revocations
-  // stay.
-  common::Status clear();
   // Read-only: catches up with the process that writes. Call it to see later plans.
   common::Status refresh();
 

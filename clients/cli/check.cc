@@ -1,9 +1,10 @@
 // lfarm check: runs cases and compares with the outputs that PyTorch gave.
 #include <array>
 #include <cstdio>
+#include <memory>
 #include <nlohmann/json.hpp>
 
-#include "clients/cli/check_worker.h"
+#include "clients/cli/case_runner.h"
 #include "clients/cli/commands.h"
 #include "clients/cli/plan_source.h"
 #include "clients/cli/report.h"
@@ -14,7 +15,12 @@
 namespace clients {
 namespace {
 
-using common::cat;
+struct CheckOptions {
+  CaseOptions cases;
+  std::vector<std::string> folders;
+  double timeout_s = 600;
+  std::string json;  // file; empty: none
+};
 
 common::Status write_json(const std::string& path, const std::vector<CaseResult>& results,
                           const std::array<int, 3>& counts) {
@@ -35,24 +41,21 @@ common::Status write_json(const std::string& path, const std::vector<CaseResult>
   return common::write_file_atomic(path, common::as_bytes(text));
 }
 
-}  // namespace
-
-int check(const CheckCommand& command) {
-  if (command.worker) return run_check_worker(command);
+int check(const CheckOptions& options) {
   // One farm serves all cases.
   Progress progress(false);
-  PlanSource source(command.farm, command.budget, &progress);
+  PlanSource source(options.cases.farm, options.cases.budget, &progress);
   std::string farm;
-  if (!command.reference) {
+  if (!options.cases.reference) {
     auto endpoint = source.require_farm();
     if (!endpoint.ok()) return fail(endpoint.error());
     farm = *endpoint;
   }
   std::vector<CaseResult> results;
   std::array<int, 3> counts{};  // by verdict
-  CaseRunner runner(command, farm);
+  CaseRunner runner(options.cases, farm, options.timeout_s);
   common::Status status = runner.run(
-      command.cases,
+      options.folders,
       [&](const CaseResult& result) {
         std::printf("%s\n", line_of(result).c_str());
         std::fflush(stdout);
@@ -65,11 +68,31 @@ int check(const CheckCommand& command) {
       });
   if (!status.ok()) return fail(status.error());
   std::printf("%d passed, %d failed, %d unsupported\n", counts[0], counts[1], counts[2]);
-  if (!command.json.empty()) {
-    common::Status written = write_json(command.json, results, counts);
+  if (!options.json.empty()) {
+    common::Status written = write_json(options.json, results, counts);
     if (!written.ok()) return fail(written.error());
   }
   return counts[1] == 0 && counts[2] == 0 ? kExitDone : kExitFailed;
+}
+
+}  // namespace
+
+void declare_check(CommandLine* line) {
+  auto options = std::make_shared<CheckOptions>();
+  Command command = line->add(
+      "check",
+      "Runs cases and compares with the outputs that PyTorch gave: a folder with model.pt2,\n"
+      "inputs/, outputs/, meta.json and perhaps steps/, sizes/ and after/. Prints PASS, FAIL or\n"
+      "UNSUPPORTED for each; exits 0 only if all passed.",
+      [options] { return check(*options); });
+  command.value("case", &options->folders, "CASE", "Folders of cases").required();
+  command.flag("--reference", &options->cases.reference,
+               "Use the reference interpreter instead of compiled plans");
+  command.value("--json", &options->json, "FILE", "Also write the results as JSON");
+  command.value("--timeout", &options->timeout_s, "S", "Seconds that one case may take")
+      .in_range(0.1, 1e7)
+      .shows_default();
+  add_compile_options(&command, &options->cases.farm, &options->cases.budget);
 }
 
 }  // namespace clients

@@ -41,6 +41,20 @@ common::Code code_of_exit(int exit) {
   return common::Code::kInternal;
 }
 
+// All of a file that memory_file() made.
+Result<std::string> memory_file_content(int fd) {
+  off_t size = ::lseek(fd, 0, SEEK_END);
+  std::string text(size > 0 ? static_cast<size_t>(size) : 0, '\0');
+  size_t done = 0;
+  while (done < text.size()) {
+    ssize_t n = ::pread(fd, text.data() + done, text.size() - done, static_cast<off_t>(done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return common::internal_error("cannot read a file in memory");
+    done += static_cast<size_t>(n);
+  }
+  return text;
+}
+
 }  // namespace
 
 Result<int> memory_file(common::ByteView content) {
@@ -55,19 +69,6 @@ Result<int> memory_file(common::ByteView content) {
   auto error = common::internal_error(cat("cannot write a file in memory: ", std::strerror(errno)));
   if (fd >= 0) ::close(fd);
   return error;
-}
-
-Result<std::string> memory_file_content(int fd) {
-  off_t size = ::lseek(fd, 0, SEEK_END);
-  std::string text(size > 0 ? static_cast<size_t>(size) : 0, '\0');
-  size_t done = 0;
-  while (done < text.size()) {
-    ssize_t n = ::pread(fd, text.data() + done, text.size() - done, static_cast<off_t>(done));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return common::internal_error("cannot read a file in memory");
-    done += static_cast<size_t>(n);
-  }
-  return text;
 }
 
 Result<std::string> run_stage(std::vector<std::string> arguments, common::ByteView input) {

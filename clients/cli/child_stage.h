@@ -17,7 +17,5 @@ common::Result<std::string> run_stage(std::vector<std::string> arguments, common
 // A file in memory with this content, to be read from its start; closed on exec unless handed to a
 // child as a standard stream. The caller closes it.
 common::Result<int> memory_file(common::ByteView content);
-// All of a file that memory_file() made.
-common::Result<std::string> memory_file_content(int fd);
 
 }  // namespace clients

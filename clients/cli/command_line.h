@@ -1,104 +1,79 @@
-// What the user asked for: every command of lfarm with its options, read off the command line.
+// How a command of lfarm says what it is called, what it reads and what it does. Only this
+// component's sources know the library that reads the command line.
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <functional>
+#include <initializer_list>
 #include <string>
-#include <variant>
-#include <vector>
 
-#include "common/plan/plan.h"
+namespace CLI {  // NOLINT(readability-identifier-naming): as the library calls itself
+class App;
+class Option;
+}  // namespace CLI
 
 namespace clients {
 
-// Where plans come from.
-struct FarmOptions {
-  std::string farm;        // endpoint; empty: the state directory's farm, or one of our own
-  std::string server_key;  // the farm's CURVE public key, for farms on other machines
-  std::string keys;        // this client's CURVE key pair; empty: a file in the state directory
-  std::string state;       // state directory, never empty after parsing
-  std::string device = "auto";
-  int workers = 2;  // of a farm of our own
+// A value of a command, to be told more about. Checks refuse what does not fit with a message of
+// their own; help does not spell them out.
+class CommandValue {
+ public:
+  explicit CommandValue(CLI::Option* option) : option_(option) {}
+  CommandValue& required();
+  CommandValue& shows_default();
+  // The environment variable that stands in where the command line is silent.
+  CommandValue& from_environment(const char* variable);
+  CommandValue& in_range(int64_t low, int64_t high);
+  CommandValue& in_range(double low, double high);
+  CommandValue& one_of(std::initializer_list<const char*> words);
+  // `problem` says what is wrong with a text; empty: nothing.
+  CommandValue& check(std::string (*problem)(const std::string& text));
+
+ private:
+  CLI::Option* option_;
 };
 
-// What to search for, and for how long.
-struct BudgetOptions {
-  int64_t candidates = 0;  // 0: no such limit
-  double seconds = 0;      // 0: no such limit
-  uint64_t seed = 0;
-  std::string numerics{common::kDefaultPolicy};
-  std::string in_flight;  // a number, "auto", or empty for the farm's default
+// A command while it is declared. What `into` points to outlives the reading of the command line.
+class Command {
+ public:
+  explicit Command(CLI::App* app) : app_(app) {}
+  // `name`: "--seed" is an option, "model" is given by its position. `type` is what help calls the
+  // value. T: std::string, int, int64_t, uint64_t, double or std::vector<std::string>.
+  template <class T>
+  CommandValue value(const char* name, T* into, const char* type, const char* what);
+  void flag(const char* name, bool* into, const char* what);
+  // Called once the command was chosen and its values are read, before it runs. One at most.
+  void when_read(std::function<void()> step);
+  // Works, and is not listed.
+  void hide();
+
+ private:
+  CLI::App* app_;
 };
 
-struct UpCommand {
-  FarmOptions farm;
-  std::string listen = "tcp://127.0.0.1:*";
-};
-struct SubmitCommand {
-  FarmOptions farm;
-  BudgetOptions budget;
-  std::string model;
-  bool json = false;
-};
-struct RunCommand {
-  FarmOptions farm;
-  BudgetOptions budget;
-  std::string model;
-  std::string inputs;
-  std::string outputs;
-};
-struct CheckCommand {
-  FarmOptions farm;
-  BudgetOptions budget;
-  std::vector<std::string> cases;
-  bool reference = false;
-  std::string json;  // file; empty: none
-  double timeout_s = 600;
-  bool worker = false;  // cases come on standard input, results go as JSON lines
-};
-struct PrintCommand {
-  FarmOptions farm;
-  BudgetOptions budget;
-  std::string stage;
-  std::string model;
-};
-struct PlanShowCommand {
-  FarmOptions farm;
-  std::string what;  // a plan's or a graph's id, or a model file
-  bool predicted = false;
-  std::string numerics{common::kDefaultPolicy};  // of a model's plan
-};
-struct StatusCommand {
-  FarmOptions farm;
-  std::string topic;  // "status", "workers", "jobs"
-  bool json = false;
-};
-struct CancelCommand {
-  FarmOptions farm;
-  uint64_t job = 0;
-};
-struct ReplayCommand {
-  FarmOptions farm;  // only the state directory counts
-  uint64_t job = 0;
-  bool json = false;
-};
-struct CacheCommand {
-  FarmOptions farm;
-  std::string action;     // "stats", "ls", "gc"
-  int64_t max_bytes = 0;  // gc
-  bool json = false;
-};
+class CommandLine {
+ public:
+  explicit CommandLine(CLI::App* app) : app_(app) {}
+  CommandLine(const CommandLine&) = delete;
+  CommandLine& operator=(const CommandLine&) = delete;
 
-using Command =
-    std::variant<UpCommand, SubmitCommand, RunCommand, CheckCommand, PrintCommand, PlanShowCommand,
-                 StatusCommand, CancelCommand, ReplayCommand, CacheCommand>;
+  // `name`: "submit", or "cache ls" for a command of a group. `run` returns the process's exit code
+  // and prints errors itself; it keeps alive what the command's values are read into.
+  Command add(const char* name, const char* what, std::function<int()> run);
+  // The command that the user chose, its values read; empty before parsing.
+  std::function<int()> chosen() { return std::move(chosen_); }
+
+ private:
+  CLI::App* app_;
+  std::function<int()> chosen_;
+};
 
 struct ParsedCommandLine {
-  std::optional<Command> command;  // empty: help was printed, or the usage was wrong
+  std::function<int()> run;  // empty: help was printed, or the usage was wrong
   int exit_code = 0;
 };
 
 // Prints help and version to standard output, and what is wrong as one line to standard error.
-ParsedCommandLine parse_command_line(int argc, char** argv);
+ParsedCommandLine parse_command_line(int argc, const char* const* argv);
 
 }  // namespace clients

@@ -1,20 +1,40 @@
-// The commands of lfarm, one function each. They return the process's exit code and print errors
-// themselves.
+// The commands of lfarm, in the order in which help lists them. A command NAME is a file NAME.cc
+// with its options, its function, and declare_NAME(), which tells the command line of both.
 #pragma once
 
 #include "clients/cli/command_line.h"
 
+#define LFARM_COMMANDS(X) \
+  X(up)                   \
+  X(submit)               \
+  X(run)                  \
+  X(check)                \
+  X(check_worker)         \
+  X(print)                \
+  X(plan_show)            \
+  X(status)               \
+  X(workers)              \
+  X(jobs)                 \
+  X(cancel)               \
+  X(replay)               \
+  X(cache_stats)          \
+  X(cache_ls)             \
+  X(cache_gc)
+
 namespace clients {
 
-int up(const UpCommand& command);
-int submit(const SubmitCommand& command);
-int run(const RunCommand& command);
-int check(const CheckCommand& command);
-int print(const PrintCommand& command);
-int plan_show(const PlanShowCommand& command);
-int status(const StatusCommand& command);
-int cancel(const CancelCommand& command);
-int replay(const ReplayCommand& command);
-int cache_command(const CacheCommand& command);
+// The first words of commands that have two, and what help says of them.
+struct CommandGroup {
+  const char* name;
+  const char* what;
+};
+inline constexpr CommandGroup kCommandGroups[] = {
+    {"plan", "Looks into plans."},
+    {"cache", "Looks into the cache."},
+};
+
+#define LFARM_DECLARE_COMMAND(name) void declare_##name(CommandLine* line);
+LFARM_COMMANDS(LFARM_DECLARE_COMMAND)
+#undef LFARM_DECLARE_COMMAND
 
 }  // namespace clients

@@ -56,12 +56,12 @@ std::string own_endpoint(const StateDirectory& state) {
   return path.size() < kSocketPathMax && path[0] == '/' ? "ipc://" + path : "tcp://127.0.0.1:*";
 }
 
-}  // namespace
-
+// The endpoint of the farm that `lfarm up` runs on the state directory; empty when none does.
 std::string running_farm(const StateDirectory& state) {
   return FarmLock::holder(state) ? read_endpoint(state.endpoint_file()) : "";
 }
 
+// What it takes to reach an endpoint: keys for farms on other machines.
 Result<FarmClientOptions> client_options(const FarmOptions& options, const std::string& endpoint) {
   FarmClientOptions out;
   out.endpoint = endpoint;
@@ -85,6 +85,8 @@ Result<FarmClientOptions> client_options(const FarmOptions& options, const std::
   out.keys = common::ClientKeys{std::move(own), server_key};
   return out;
 }
+
+}  // namespace
 
 Result<std::unique_ptr<FarmClient>> connect_to_farm(const FarmOptions& options) {
   std::string endpoint = options.farm;

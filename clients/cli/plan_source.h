@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "clients/cli/command_line.h"
+#include "clients/cli/farm_options.h"
 #include "clients/cli/farm_processes.h"
 #include "clients/cli/progress.h"
 #include "clients/cli/state_directory.h"
@@ -59,12 +59,5 @@ class PlanSource {
 // Connects to the farm that the options name, or that runs on the state directory. kUnavailable
 // when there is none; never starts one.
 common::Result<std::unique_ptr<FarmClient>> connect_to_farm(const FarmOptions& options);
-
-// The endpoint of the farm that `lfarm up` runs on the state directory; empty when none does.
-std::string running_farm(const StateDirectory& state);
-
-// What it takes to reach an endpoint: keys for farms on other machines.
-common::Result<FarmClientOptions> client_options(const FarmOptions& options,
-                                                 const std::string& endpoint);
 
 }  // namespace clients

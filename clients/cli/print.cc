@@ -1,5 +1,6 @@
 // lfarm print: stops after a stage and prints it as text.
 #include <cstdio>
+#include <memory>
 
 #include "clients/cli/child_stage.h"
 #include "clients/cli/commands.h"
@@ -16,39 +17,61 @@ namespace {
 
 using common::Result;
 
-Result<std::string> plan_text(const PrintCommand& command, const common::Graph& graph) {
+struct PrintOptions {
+  FarmOptions farm;
+  BudgetOptions budget;
+  std::string stage;
+  std::string model;
+};
+
+Result<std::string> plan_text(const PrintOptions& options, const common::Graph& graph) {
   Progress progress(true);
-  PlanSource source(command.farm, command.budget, &progress);
+  PlanSource source(options.farm, options.budget, &progress);
   LFARM_ASSIGN_OR_RETURN(CompiledPlan plan, source.obtain(graph));
   return common::print(plan.pulled.plan);
 }
 
 // Stages that the farm's binaries know print themselves.
-Result<std::string> stage_text(const PrintCommand& command) {
-  LFARM_ASSIGN_OR_RETURN(Model model, load_model(command.model));
-  if (command.stage == "hlir") return common::print(common::roll(model.graph));
-  if (command.stage == "plan") return plan_text(command, model.graph);
+Result<std::string> stage_text(const PrintOptions& options) {
+  LFARM_ASSIGN_OR_RETURN(Model model, load_model(options.model));
+  if (options.stage == "hlir") return common::print(common::roll(model.graph));
+  if (options.stage == "plan") return plan_text(options, model.graph);
   common::Bytes graph = common::encode_graph(common::canonical(model.graph));
-  if (command.stage != "source") {
-    return run_stage({"lfarm-coordinator", "print", "--stage", command.stage, "--numerics",
-                      command.budget.numerics},
+  if (options.stage != "source") {
+    return run_stage({"lfarm-coordinator", "print", "--stage", options.stage, "--numerics",
+                      options.budget.numerics},
                      graph);
   }
   LFARM_ASSIGN_OR_RETURN(std::string program,
                          run_stage({"lfarm-coordinator", "print", "--stage", "program",
-                                    "--numerics", command.budget.numerics},
+                                    "--numerics", options.budget.numerics},
                                    graph));
   return run_stage({"lfarm-worker", "print-source"}, common::as_bytes(program));
 }
 
-}  // namespace
-
-int print(const PrintCommand& command) {
-  auto text = stage_text(command);
+int print(const PrintOptions& options) {
+  auto text = stage_text(options);
   if (!text.ok()) return fail(text.error());
   std::fwrite(text->data(), 1, text->size(), stdout);
   if (!text->empty() && text->back() != '\n') std::fputc('\n', stdout);
   return kExitDone;
+}
+
+}  // namespace
+
+void declare_print(CommandLine* line) {
+  auto options = std::make_shared<PrintOptions>();
+  Command command = line->add("print", "Stops after a stage of compiling and prints it.",
+                              [options] { return print(*options); });
+  add_model_argument(&command, &options->model);
+  command
+      .value("--stage", &options->stage, "hlir|egraph|candidates|source|plan",
+             "hlir: the graph, repeated blocks rolled into loops. egraph: after rewriting.\n"
+             "candidates: programs that a search starts from. source: generated C.\n"
+             "plan: the finished plan, compiled if need be")
+      .required()
+      .one_of({"hlir", "egraph", "candidates", "source", "plan"});
+  add_compile_options(&command, &options->farm, &options->budget);
 }
 
 }  // namespace clients

@@ -31,8 +31,7 @@ std::string ratio_text(double ratio) {
   return text;
 }
 
-}  // namespace
-
+// "search     12/64 candidates, best 1.2 ms, plain 4.1 ms (3.42x), 2 workers, about 9 s left"
 std::string progress_line(const common::Progress& progress) {
   std::string line = progress.stage;
   line.resize(std::max<size_t>(line.size(), 10), ' ');
@@ -60,6 +59,8 @@ std::string progress_line(const common::Progress& progress) {
   }
   return line;
 }
+
+}  // namespace
 
 Progress::Progress(bool quiet) : terminal_(::isatty(STDERR_FILENO) != 0), quiet_(quiet) {}
 

@@ -48,6 +48,10 @@ int fail(const common::Error& error) {
   return exit_code(error.code);
 }
 
+int exit_code_of(const common::Status& status) {
+  return status.ok() ? kExitDone : fail(status.error());
+}
+
 std::string duration_text(double ns) {
   if (ns == 0) return "0 s";
   if (ns < 999.5) return scaled(ns, "ns");

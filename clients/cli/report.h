@@ -18,6 +18,8 @@ int exit_code(common::Code code);
 
 // Prints "lfarm: MESSAGE" on one line of standard error and returns the exit code.
 int fail(const common::Error& error);
+// fail(), or kExitDone where nothing failed.
+int exit_code_of(const common::Status& status);
 
 // For people: "1.23 ms", "45.6 us", "7.8 s".
 std::string duration_text(double ns);

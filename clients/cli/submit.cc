@@ -1,5 +1,6 @@
 // lfarm submit: finds the fastest plan for a model.
 #include <cstdio>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "clients/cli/commands.h"
@@ -13,6 +14,13 @@ namespace clients {
 namespace {
 
 using common::cat;
+
+struct SubmitOptions {
+  FarmOptions farm;
+  BudgetOptions budget;
+  std::string model;
+  bool json = false;
+};
 
 struct Outcome {
   CompiledPlan plan;
@@ -77,17 +85,15 @@ std::vector<common::StageTime> breakdown_of(double load_ms, const CompiledPlan& 
   return all;
 }
 
-}  // namespace
-
-int submit(const SubmitCommand& command) {
+int submit(const SubmitOptions& options) {
   common::SteadyClock clock;
   int64_t start_ns = clock.now_ns();
-  auto model = load_model(command.model);
+  auto model = load_model(options.model);
   if (!model.ok()) return fail(model.error());
   double load_ms = static_cast<double>(clock.now_ns() - start_ns) * 1e-6;
 
-  Progress progress(command.json);
-  PlanSource source(command.farm, command.budget, &progress);
+  Progress progress(options.json);
+  PlanSource source(options.farm, options.budget, &progress);
   auto plan = source.obtain(model->graph);
   progress.clear();
   if (!plan.ok()) return fail(plan.error());
@@ -96,12 +102,26 @@ int submit(const SubmitCommand& command) {
   outcome.seconds = static_cast<double>(clock.now_ns() - start_ns) * 1e-9;
   outcome.breakdown = breakdown_of(load_ms, *plan);
   outcome.plan = std::move(*plan);
-  if (command.json) {
+  if (options.json) {
     std::printf("%s\n", json_text(outcome).c_str());
   } else {
     print_text(outcome);
   }
   return kExitDone;
+}
+
+}  // namespace
+
+void declare_submit(CommandLine* line) {
+  auto options = std::make_shared<SubmitOptions>();
+  Command command = line->add(
+      "submit",
+      "Finds the fastest plan for a model and keeps it in the cache. Without --farm the farm of\n"
+      "the state directory is used; if none runs, one is started and stopped again when done.",
+      [options] { return submit(*options); });
+  add_model_argument(&command, &options->model);
+  add_compile_options(&command, &options->farm, &options->budget);
+  command.flag("--json", &options->json, "Print the result as one JSON object");
 }
 
 }  // namespace clients

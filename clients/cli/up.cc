@@ -1,23 +1,31 @@
 // lfarm up: a whole farm on this machine.
 #include <chrono>
 #include <cstdio>
+#include <memory>
 #include <thread>
 
 #include "clients/cli/commands.h"
+#include "clients/cli/farm_options.h"
 #include "clients/cli/farm_processes.h"
 #include "clients/cli/report.h"
 #include "clients/cli/signals.h"
 
 namespace clients {
+namespace {
 
-int up(const UpCommand& command) {
-  FarmProcessOptions options;
-  options.state.path = command.farm.state;
-  options.listen = command.listen;
-  options.endpoint_file = options.state.endpoint_file();
-  options.device = command.farm.device;
-  options.workers = command.farm.workers;
-  auto farm = FarmProcesses::start(options);
+struct UpOptions {
+  FarmOptions farm;
+  std::string listen = "tcp://127.0.0.1:*";
+};
+
+int up(const UpOptions& options) {
+  FarmProcessOptions processes;
+  processes.state.path = options.farm.state;
+  processes.listen = options.listen;
+  processes.endpoint_file = processes.state.endpoint_file();
+  processes.device = options.farm.device;
+  processes.workers = options.farm.workers;
+  auto farm = FarmProcesses::start(processes);
   if (!farm.ok()) {
     // A state directory that is in use is the user's to change, like a port that is.
     fail(farm.error());
@@ -25,12 +33,12 @@ int up(const UpCommand& command) {
                                                            : exit_code(farm.error().code);
   }
   std::printf("farm at %s\n", (*farm)->endpoint().c_str());
-  std::printf("%d %s, state in %s, logs in %s; Ctrl-C stops it\n", options.workers,
-              options.workers == 1 ? "worker" : "workers", options.state.path.c_str(),
-              options.state.logs().c_str());
+  std::printf("%d %s, state in %s, logs in %s; Ctrl-C stops it\n", processes.workers,
+              processes.workers == 1 ? "worker" : "workers", processes.state.path.c_str(),
+              processes.state.logs().c_str());
   if (!(*farm)->public_key().empty()) {
     std::printf("public key %s, for --farm-key; clients' keys go into %s\n",
-                (*farm)->public_key().c_str(), options.state.allow_file().c_str());
+                (*farm)->public_key().c_str(), processes.state.allow_file().c_str());
   }
   std::fflush(stdout);
   while (stop_signal() == 0) {
@@ -40,6 +48,23 @@ int up(const UpCommand& command) {
   }
   (*farm)->stop();
   return kExitDone;
+}
+
+}  // namespace
+
+void declare_up(CommandLine* line) {
+  auto options = std::make_shared<UpOptions>();
+  Command command = line->add(
+      "up",
+      "Runs a whole farm on this machine: a coordinator and worker processes, until Ctrl-C or\n"
+      "SIGTERM. Other lfarm commands find it through the state directory.",
+      [options] { return up(*options); });
+  add_process_options(&command, &options->farm);
+  add_state_option(&command, &options->farm);
+  command
+      .value("--listen", &options->listen, "ENDPOINT",
+             "Where clients and workers connect; port * takes any")
+      .shows_default();
 }
 
 }  // namespace clients

@@ -7,46 +7,13 @@
 namespace clients {
 namespace {
 
-struct Family {
-  std::string_view name;
-  void (*add)(OperatorTable*);
-};
-constexpr Family kFamilies[] = {{"Activations", add_activation_operators},
-                                {"Attention", add_attention_operators},
-                                {"Batch and instance normalisation", add_batch_norm_operators},
-                                {"Bessel functions", add_bessel_operators},
-                                {"Incomplete gamma functions", add_incomplete_gamma_operators},
-                                {"Orthogonal polynomials", add_polynomial_operators},
-                                {"Special functions", add_special_function_operators},
-                                {"Complex numbers", add_complex_operators},
-                                {"Complex functions", add_complex_math_operators},
-                                {"Stacks, grids and products", add_composite_operators},
-                                {"Convolution", add_convolution_operators},
-                                {"Creation and conversion", add_creation_operators},
-                                {"Fourier transforms", add_fourier_operators},
-                                {"Indexing", add_indexing_operators},
-                                {"Losses", add_loss_operators},
-                                {"Matrix products", add_matmul_operators},
-                                {"Movement", add_movement_operators},
-                                {"Softmax and normalisation", add_norm_operators},
-                                {"Elementwise", add_pointwise_operators},
-                                {"Pooling", add_pool_operators},
-                                {"Recurrent layers", add_recurrent_operators},
-                                {"Reductions, scans and sorting", add_reduction_operators},
-                                {"Refused", add_refused_operators},
-                                {"Resampling", add_resample_operators},
-                                {"Distances, quantiles, bags and experts", add_special_operators},
-                                {"Aliases, modes and arithmetic on sizes", add_state_operators},
-                                {"Statistics and calculus", add_statistics_operators},
-                                {"torch.vmap", add_vmap_operators},
-                                {"Windows", add_window_operators}};
-
 OperatorTable all_operators() {
   OperatorTable table;
-  for (const Family& family : kFamilies) {
-    table.begin_family(family.name);
-    family.add(&table);
-  }
+#define LFARM_ADD_OPERATORS(family, title) \
+  table.begin_family(title);               \
+  add_##family##_operators(&table);
+  LFARM_OPERATOR_FAMILIES(LFARM_ADD_OPERATORS)
+#undef LFARM_ADD_OPERATORS
   return table;
 }
 

@@ -7,6 +7,39 @@
 
 #include "clients/pt2/translate_context.h"
 
+// The families with their titles in docs/operators.md. A family NAME is add_NAME_operators() in
+// translate_NAME.cc.
+#define LFARM_OPERATOR_FAMILIES(X)                     \
+  X(activation, "Activations")                         \
+  X(attention, "Attention")                            \
+  X(batch_norm, "Batch and instance normalisation")    \
+  X(bessel, "Bessel functions")                        \
+  X(incomplete_gamma, "Incomplete gamma functions")    \
+  X(polynomials, "Orthogonal polynomials")             \
+  X(special_functions, "Special functions")            \
+  X(complex, "Complex numbers")                        \
+  X(complex_math, "Complex functions")                 \
+  X(composite, "Stacks, grids and products")           \
+  X(convolution, "Convolution")                        \
+  X(creation, "Creation and conversion")               \
+  X(fourier, "Fourier transforms")                     \
+  X(indexing, "Indexing")                              \
+  X(loss, "Losses")                                    \
+  X(matmul, "Matrix products")                         \
+  X(movement, "Movement")                              \
+  X(norm, "Softmax and normalisation")                 \
+  X(pointwise, "Elementwise")                          \
+  X(pool, "Pooling")                                   \
+  X(recurrent, "Recurrent layers")                     \
+  X(reduction, "Reductions, scans and sorting")        \
+  X(refused, "Refused")                                \
+  X(resample, "Resampling")                            \
+  X(special, "Distances, quantiles, bags and experts") \
+  X(state, "Aliases, modes and arithmetic on sizes")   \
+  X(statistics, "Statistics and calculus")             \
+  X(vmap, "torch.vmap")                                \
+  X(window, "Windows")
+
 namespace clients {
 
 // Translates the context's current node and sets its results.
@@ -69,34 +102,8 @@ bool works_in_vmap(std::string_view target);
 // Every operator that can be translated.
 const OperatorTable& operator_table();
 
-void add_activation_operators(OperatorTable* table);
-void add_attention_operators(OperatorTable* table);
-void add_batch_norm_operators(OperatorTable* table);
-void add_bessel_operators(OperatorTable* table);
-void add_complex_operators(OperatorTable* table);
-void add_complex_math_operators(OperatorTable* table);
-void add_composite_operators(OperatorTable* table);
-void add_convolution_operators(OperatorTable* table);
-void add_creation_operators(OperatorTable* table);
-void add_fourier_operators(OperatorTable* table);
-void add_incomplete_gamma_operators(OperatorTable* table);
-void add_indexing_operators(OperatorTable* table);
-void add_loss_operators(OperatorTable* table);
-void add_matmul_operators(OperatorTable* table);
-void add_movement_operators(OperatorTable* table);
-void add_norm_operators(OperatorTable* table);
-void add_pointwise_operators(OperatorTable* table);
-void add_pool_operators(OperatorTable* table);
-void add_recurrent_operators(OperatorTable* table);
-void add_polynomial_operators(OperatorTable* table);
-void add_reduction_operators(OperatorTable* table);
-void add_refused_operators(OperatorTable* table);
-void add_resample_operators(OperatorTable* table);
-void add_special_function_operators(OperatorTable* table);
-void add_special_operators(OperatorTable* table);
-void add_state_operators(OperatorTable* table);
-void add_statistics_operators(OperatorTable* table);
-void add_vmap_operators(OperatorTable* table);
-void add_window_operators(OperatorTable* table);
+#define LFARM_DECLARE_OPERATORS(family, title) void add_##family##_operators(OperatorTable* table);
+LFARM_OPERATOR_FAMILIES(LFARM_DECLARE_OPERATORS)
+#undef LFARM_DECLARE_OPERATORS
 
 }  // namespace clients

@@ -172,12 +172,6 @@ NodeId log_softmax(Context& c, NodeId x, int axis) {
   return sub(c, shifted, c.b.unary(UnaryOp::kLog, c.b.reduce(ReduceOp::kSum, e, {axis}, true)));
 }
 
-NodeId normalise(Context& c, NodeId x, const std::vector<int>& axes, double epsilon) {
-  NodeId centred = sub(c, x, mean(c, x, axes));
-  NodeId variance = mean(c, mul(c, centred, centred), axes);
-  return mul(c, centred, c.b.unary(UnaryOp::kRsqrt, add(c, variance, epsilon)));
-}
-
 NodeId gelu(Context& c, NodeId x, bool tanh_form) {
   if (!tanh_form) {
     NodeId e = c.b.unary(UnaryOp::kErf, mul(c, x, M_SQRT1_2));

@@ -61,8 +61,6 @@ NodeId count(Context& c, NodeId x, const std::vector<int>& axes, DType dtype);
 NodeId norm(Context& c, NodeId x, double p, const std::vector<int>& axes, bool keep = false);
 NodeId softmax(Context& c, NodeId x, int axis);
 NodeId log_softmax(Context& c, NodeId x, int axis);
-// (x - mean) * rsqrt(variance + epsilon) over the last `axes` axes.
-NodeId normalise(Context& c, NodeId x, const std::vector<int>& axes, double epsilon);
 NodeId gelu(Context& c, NodeId x, bool tanh_form);
 NodeId silu(Context& c, NodeId x);
 

@@ -176,7 +176,7 @@ void polynomial_of(Context& c) {
 
 }  // namespace
 
-void add_polynomial_operators(OperatorTable* t) {
+void add_polynomials_operators(OperatorTable* t) {
   t->add("aten.special_chebyshev_polynomial_t", polynomial_of<Family::kFirst, false>);
   t->add("aten.special_chebyshev_polynomial_u", polynomial_of<Family::kSecond, false>);
   t->add("aten.special_chebyshev_polynomial_v", polynomial_of<Family::kThird, false>);

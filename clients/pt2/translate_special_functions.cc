@@ -212,7 +212,7 @@ void polygamma(Context& c) {
 
 }  // namespace
 
-void add_special_function_operators(OperatorTable* t) {
+void add_special_functions_operators(OperatorTable* t) {
   t->add("aten.special_erfcx", erfcx);
   t->add("aten.special_ndtr", ndtr);
   t->add("aten.special_log_ndtr", log_ndtr);

@@ -51,22 +51,29 @@ NodeId windows(Context& c, NodeId x, const Window& w, const Shape& out, double f
 
 namespace {
 
-// (batch, channel, height, width) to (batch, channel * kernel, places).
-void im2col(Context& c) {
+Window window_of(Context& c) {
   Window w;
   w.kernel = per_axis(c, "kernel_size", 2, {});
   w.stride = per_axis(c, "stride", 2, {1});
   w.padding = per_axis(c, "padding", 2, {0});
   w.dilation = per_axis(c, "dilation", 2, {1});
+  return w;
+}
+
+// How many windows lie along an axis of the image.
+Expr places(Context& c, const Window& w, size_t axis, const Expr& size) {
+  Expr room = size + Expr(2 * w.padding[axis] - w.dilation[axis] * (w.kernel[axis] - 1) - 1);
+  return c.b.simplify(common::floor_div(room, w.stride[axis]) + 1);
+}
+
+// (batch, channel, height, width) to (batch, channel * kernel, places).
+void im2col(Context& c) {
+  Window w = window_of(c);
   NodeId x = c.tensor("self");
   Sizes shape = c.b.shape(x);
   if (shape.size() < 3) c.refuse("the input has another rank");
   Shape out;
-  for (size_t k = 0; k < 2; ++k) {
-    Expr room = shape[shape.size() - 2 + k] +
-                Expr(2 * w.padding[k] - w.dilation[k] * (w.kernel[k] - 1) - 1);
-    out.push_back(c.b.simplify(common::floor_div(room, w.stride[k]) + 1));
-  }
+  for (size_t k = 0; k < 2; ++k) out.push_back(places(c, w, k, shape[shape.size() - 2 + k]));
   NodeId windowed = windows(c, x, w, out, 0);
   int lead = c.b.rank(windowed) - 4;
   std::vector<int> order;
@@ -78,11 +85,7 @@ void im2col(Context& c) {
 // The sum of overlapping patches, (batch, channel * kernel, places) to (batch, channel, height,
 // width): place h takes patch row k where h + padding - k * dilation is a multiple of the stride.
 void col2im(Context& c) {
-  Window w;
-  w.kernel = per_axis(c, "kernel_size", 2, {});
-  w.stride = per_axis(c, "stride", 2, {1});
-  w.padding = per_axis(c, "padding", 2, {0});
-  w.dilation = per_axis(c, "dilation", 2, {1});
+  Window w = window_of(c);
   NodeId x = c.tensor("self");
   bool batched = c.b.rank(x) == 3;
   if (!batched) x = c.b.unsqueeze(x, 0);
@@ -96,8 +99,7 @@ void col2im(Context& c) {
   view.shape = {shape[0], *channels, sizes[0], sizes[1], w.kernel[0], w.kernel[1]};
   view.index = {Expr::index(0), Expr::index(1), Expr::index(4), Expr::index(5)};
   for (size_t k = 0; k < 2; ++k) {
-    Expr room = sizes[k] + Expr(2 * w.padding[k] - w.dilation[k] * (w.kernel[k] - 1) - 1);
-    patches.push_back(c.b.simplify(common::floor_div(room, w.stride[k]) + 1));
+    patches.push_back(places(c, w, k, sizes[k]));
     int axis = static_cast<int>(k);
     Expr from =
         Expr::index(2 + axis) + Expr(w.padding[k]) - Expr::index(4 + axis) * Expr(w.dilation[k]);

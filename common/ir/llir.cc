@@ -4,6 +4,7 @@
 #include <array>
 
 #include "common/base/cat.h"
+#include "common/ir/call_flow.h"
 #include "common/ir/graph_hash.h"
 #include "common/ir/kernel_identity.h"
 #include "common/ir/text.h"
@@ -104,7 +105,27 @@ Shape in_call(const Shape& shape, const Call& call) {
   return result;
 }
 
-Status verify_call(const Program& program, const Call& call, std::vector<char>& written) {
+// Whether the call's buffers have the types of its kernel's inputs and outputs.
+Status verify_signature(const Program& program, const Call& call) {
+  const Graph& body = program.kernels[at(call.kernel)].body;
+  for (size_t k = 0; k < call.inputs.size(); ++k) {
+    const Buffer& buffer = program.buffers[at(call.inputs[k])];
+    if (buffer.dtype != body.inputs[k].dtype ||
+        buffer.shape != in_call(body.inputs[k].shape, call)) {
+      return invalid_input(cat("buffer ", call.inputs[k], " does not fit input ", k));
+    }
+  }
+  for (size_t k = 0; k < call.outputs.size(); ++k) {
+    const Buffer& buffer = program.buffers[at(call.outputs[k])];
+    const Node& result = body.node(body.outputs[k].node);
+    if (buffer.dtype != result.dtype || buffer.shape != in_call(result.shape, call)) {
+      return invalid_input(cat("buffer ", call.outputs[k], " does not fit output ", k));
+    }
+  }
+  return {};
+}
+
+Status verify_call(const Program& program, const Call& call, CallFlow& flow) {
   if (call.kernel < 0 || at(call.kernel) >= program.kernels.size()) {
     return invalid_input("no such kernel");
   }
@@ -113,39 +134,8 @@ Status verify_call(const Program& program, const Call& call, std::vector<char>& 
       call.symbols.size() != body.symbols.size()) {
     return invalid_input("does not fit its kernel's signature");
   }
-  for (const Expr& e : call.symbols) {
-    bool ok = true;
-    e.visit_vars([&](Var v) {
-      ok = ok && v.kind == Var::Kind::kSymbol && at(v.id) < program.symbols.size();
-    });
-    if (!ok) return invalid_input("uses an unknown symbol");
-  }
-  for (size_t k = 0; k < call.inputs.size(); ++k) {
-    int id = call.inputs[k];
-    if (id < 0 || at(id) >= program.buffers.size()) return invalid_input("no such buffer");
-    const Buffer& buffer = program.buffers[at(id)];
-    if (buffer.kind != BufferKind::kInput && !written[at(id)]) {
-      return invalid_input(cat("reads buffer ", id, " before it is written"));
-    }
-    if (buffer.dtype != body.inputs[k].dtype ||
-        buffer.shape != in_call(body.inputs[k].shape, call)) {
-      return invalid_input(cat("buffer ", id, " does not fit input ", k));
-    }
-  }
-  for (size_t k = 0; k < call.outputs.size(); ++k) {
-    int id = call.outputs[k];
-    if (id < 0 || at(id) >= program.buffers.size()) return invalid_input("no such buffer");
-    const Buffer& buffer = program.buffers[at(id)];
-    if (buffer.kind == BufferKind::kInput || written[at(id)]) {
-      return invalid_input(cat("buffer ", id, " is not its to write"));
-    }
-    const Node& result = body.node(body.outputs[k].node);
-    if (buffer.dtype != result.dtype || buffer.shape != in_call(result.shape, call)) {
-      return invalid_input(cat("buffer ", id, " does not fit output ", k));
-    }
-    written[at(id)] = 1;
-  }
-  return {};
+  LFARM_RETURN_IF_ERROR(flow.add(call));
+  return verify_signature(program, call);
 }
 
 }  // namespace
@@ -155,35 +145,13 @@ Status verify(const Program& program) {
     Status status = verify_kernel(program.kernels[k]);
     if (!status.ok()) return invalid_input(cat("kernel ", k, ": ", status.error().message));
   }
-  for (size_t b = 0; b < program.buffers.size(); ++b) {
-    const Buffer& buffer = program.buffers[b];
-    size_t limit = buffer.kind == BufferKind::kInput    ? program.inputs.size()
-                   : buffer.kind == BufferKind::kOutput ? program.outputs.size()
-                                                        : SIZE_MAX;
-    if (buffer.position < 0 || at(buffer.position) >= limit) {
-      return invalid_input(cat("buffer ", b, ": no such input or output"));
-    }
-    if (buffer.kind == BufferKind::kInput &&
-        (program.inputs[at(buffer.position)].dtype != buffer.dtype ||
-         program.inputs[at(buffer.position)].shape != buffer.shape)) {
-      return invalid_input(cat("buffer ", b, " does not fit its input"));
-    }
-  }
-  std::vector<char> written(program.buffers.size(), 0);
+  LFARM_RETURN_IF_ERROR(verify_buffers(program.buffers, program.inputs, program.outputs));
+  CallFlow flow(program.buffers, program.symbols.size());
   for (size_t c = 0; c < program.calls.size(); ++c) {
-    Status status = verify_call(program, program.calls[c], written);
+    Status status = verify_call(program, program.calls[c], flow);
     if (!status.ok()) return invalid_input(cat("call ", c, ": ", status.error().message));
   }
-  std::vector<char> covered(program.outputs.size(), 0);
-  for (size_t b = 0; b < program.buffers.size(); ++b) {
-    if (program.buffers[b].kind == BufferKind::kOutput && written[b]) {
-      covered[at(program.buffers[b].position)] = 1;
-    }
-  }
-  if (std::count(covered.begin(), covered.end(), 0) != 0) {
-    return invalid_input("an output is never written");
-  }
-  return {};
+  return flow.finish(program.outputs.size());
 }
 
 std::string print(const Kernel& kernel) {

@@ -1,18 +1,13 @@
 #include "common/plan/plan.h"
 
 #include "common/base/cat.h"
+#include "common/ir/call_flow.h"
 #include "common/ir/load_time.h"
 #include "common/plan/io_profile.h"
 
 namespace common {
 namespace {
 size_t at(int index) { return static_cast<size_t>(index); }
-
-bool symbols_in_scope(const Expr& e, size_t count) {
-  bool ok = true;
-  e.visit_vars([&](Var v) { ok = ok && v.kind == Var::Kind::kSymbol && at(v.id) < count; });
-  return ok;
-}
 
 bool in_scope(const GemmForm& form, size_t symbols) {
   bool ok = true;
@@ -40,20 +35,7 @@ Digest PlanKey::digest() const {
 
 namespace {
 
-Status verify_buffers(const Plan& plan) {
-  for (size_t b = 0; b < plan.buffers.size(); ++b) {
-    const Buffer& buffer = plan.buffers[b];
-    size_t limit = buffer.kind == BufferKind::kInput    ? plan.inputs.size()
-                   : buffer.kind == BufferKind::kOutput ? plan.outputs.size()
-                                                        : SIZE_MAX;
-    bool ok = buffer.position >= 0 && at(buffer.position) < limit;
-    for (const Expr& size : buffer.shape) ok = ok && symbols_in_scope(size, plan.symbols.size());
-    if (ok && buffer.kind == BufferKind::kInput) {
-      const GraphInput& input = plan.inputs[at(buffer.position)];
-      ok = input.dtype == buffer.dtype && input.shape == buffer.shape;
-    }
-    if (!ok) return corrupt(cat("plan buffer ", b, " is malformed"));
-  }
+Status verify_outputs(const Plan& plan) {
   for (const GraphOutput& output : plan.outputs) {
     if (output.kind == OutputKind::kMutate &&
         (output.input < 0 || at(output.input) >= plan.inputs.size())) {
@@ -63,12 +45,9 @@ Status verify_buffers(const Plan& plan) {
   return {};
 }
 
-Status verify_plan_call(const Plan& plan, const Call& call, std::vector<char>& written) {
+Status verify_plan_call(const Plan& plan, const Call& call, CallFlow& flow) {
   if (call.kernel < 0 || at(call.kernel) >= plan.kernels.size()) return corrupt("no such kernel");
   const PlanKernel& kernel = plan.kernels[at(call.kernel)];
-  for (const Expr& e : call.symbols) {
-    if (!symbols_in_scope(e, plan.symbols.size())) return corrupt("unknown symbol");
-  }
   if (!symbols_in_scope(kernel.units, call.symbols.size()) ||
       !symbols_in_scope(kernel.scratch_bytes, call.symbols.size())) {
     return corrupt("unknown symbol in a kernel");
@@ -84,47 +63,39 @@ Status verify_plan_call(const Plan& plan, const Call& call, std::vector<char>& w
       (kernel.in_place_input >= 0 && call.outputs.empty())) {
     return corrupt("works in place on no input of its own");
   }
-  for (int id : call.inputs) {
-    if (id < 0 || at(id) >= plan.buffers.size() ||
-        (plan.buffers[at(id)].kind != BufferKind::kInput && !written[at(id)])) {
-      return corrupt("reads a buffer before it is written");
-    }
-  }
-  for (int id : call.outputs) {
-    if (id < 0 || at(id) >= plan.buffers.size() ||
-        plan.buffers[at(id)].kind == BufferKind::kInput || written[at(id)]) {
-      return corrupt("writes a buffer that is not its own");
-    }
-    written[at(id)] = 1;
-  }
-  return {};
+  return flow.add(call);
+}
+
+// The same with the code of what should have been in order when the plan was made.
+Status as_corrupt(const std::string& where, const Status& status) {
+  return status.ok() ? status : corrupt(cat(where, status.error().message));
 }
 
 }  // namespace
 
 Status verify(const Plan& plan) {
-  LFARM_RETURN_IF_ERROR(verify_buffers(plan));
+  LFARM_RETURN_IF_ERROR(
+      as_corrupt("plan ", verify_buffers(plan.buffers, plan.inputs, plan.outputs)));
+  for (size_t b = 0; b < plan.buffers.size(); ++b) {
+    for (const Expr& size : plan.buffers[b].shape) {
+      if (!symbols_in_scope(size, plan.symbols.size())) {
+        return corrupt(cat("plan buffer ", b, " uses an unknown symbol"));
+      }
+    }
+  }
+  LFARM_RETURN_IF_ERROR(verify_outputs(plan));
   for (size_t k = 0; k < plan.kernels.size(); ++k) {
     const PlanKernel& kernel = plan.kernels[k];
     if (!kernel.library && (kernel.object < 0 || at(kernel.object) >= plan.objects.size())) {
       return corrupt(cat("plan kernel ", k, " names no object"));
     }
   }
-  std::vector<char> written(plan.buffers.size(), 0);
+  CallFlow flow(plan.buffers, plan.symbols.size());
   for (size_t c = 0; c < plan.calls.size(); ++c) {
-    Status status = verify_plan_call(plan, plan.calls[c], written);
-    if (!status.ok()) return corrupt(cat("plan call ", c, ": ", status.error().message));
+    LFARM_RETURN_IF_ERROR(
+        as_corrupt(cat("plan call ", c, ": "), verify_plan_call(plan, plan.calls[c], flow)));
   }
-  std::vector<char> covered(plan.outputs.size(), 0);
-  for (size_t b = 0; b < plan.buffers.size(); ++b) {
-    if (plan.buffers[b].kind == BufferKind::kOutput && written[b]) {
-      covered[at(plan.buffers[b].position)] = 1;
-    }
-  }
-  for (char c : covered) {
-    if (!c) return corrupt("a plan output is never written");
-  }
-  return {};
+  return as_corrupt("plan: ", flow.finish(plan.outputs.size()));
 }
 
 std::string print(const Plan& plan) {

@@ -530,10 +530,6 @@ Result<RunOutputs> Executor::run(std::span<const HostTensor> inputs) {
   return outputs;
 }
 
-Status Executor::run_into(std::span<const HostTensor> inputs, RunOutputs& outputs) {
-  return state_->run(inputs, outputs, false, nullptr);
-}
-
 Result<int64_t> Executor::run_total_ns(std::span<const HostTensor> inputs, RunOutputs& outputs) {
   std::vector<int64_t> times;
   LFARM_RETURN_IF_ERROR(state_->run(inputs, outputs, false, &times));
@@ -576,12 +572,6 @@ Status Executor::check_guards() {
     }
   }
   return s.last->check_bands(*s.device, s.shared);
-}
-
-size_t Executor::workspace_bytes() const {
-  size_t bytes = state_->shared.arena.size() + state_->shared.scratch.size();
-  for (const KeptSlot& slot : state_->kept) bytes += slot.memory.size();
-  return bytes;
 }
 
 }  // namespace common

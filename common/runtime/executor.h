@@ -72,9 +72,8 @@ class Executor {
   // plan updates in place are undefined; others keep their old content.
   Result<RunOutputs> run(std::span<const HostTensor> inputs);
   // The same into `outputs`, whose tensors are reused when they own fitting memory; the caller must
-  // not hold other copies of them. `outputs` must not be inputs of the same run.
-  Status run_into(std::span<const HostTensor> inputs, RunOutputs& outputs);
-  // The same with device time in nanoseconds: of all calls together, or of each call. Measuring
+  // not hold other copies of them. `outputs` must not be inputs of the same run. Gives device time
+  // in nanoseconds: of all calls together, or of each call. Measuring
   // each call costs time itself, so their sum is more than run_total_ns gives. Calls that ran when
   // weights were bound take 0.
   Result<int64_t> run_total_ns(std::span<const HostTensor> inputs, RunOutputs& outputs);
@@ -84,9 +83,6 @@ class Executor {
   // With ExecutorOptions::guard, after a run: kVerification naming the buffer when anything was
   // written outside the buffers or into an input. Success without the option.
   Status check_guards();
-
-  // Bytes of temporaries, scratch memory and values computed from weights that this instance holds.
-  size_t workspace_bytes() const;
 
  private:
   struct State;

@@ -52,7 +52,6 @@ class BoundCalls {
   const std::vector<int64_t>& buffer_sizes(int buffer) const {
     return sizes_[static_cast<size_t>(buffer)];
   }
-  size_t arena_bytes() const { return arena_bytes_; }
 
   // Runs the phase's calls in order. `timer`, when given, is marked before the first and after
   // each.

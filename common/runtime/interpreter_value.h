@@ -136,51 +136,6 @@ struct Nest {
   }
 };
 
-// f(T{}) with the storage type of `dtype`.
-template <class F>
-auto dispatch(DType dtype, F&& f) {
-  switch (dtype) {
-    case DType::kBool:
-      return f(Bool{});
-    case DType::kUint8:
-      return f(uint8_t{});
-    case DType::kInt8:
-      return f(int8_t{});
-    case DType::kInt16:
-      return f(int16_t{});
-    case DType::kInt32:
-      return f(int32_t{});
-    case DType::kInt64:
-      return f(int64_t{});
-    case DType::kFloat16:
-      return f(Half{});
-    case DType::kBfloat16:
-      return f(Bfloat{});
-    case DType::kFloat32:
-      return f(float{});
-    case DType::kFloat64:
-      return f(double{});
-    case DType::kComplex64:
-      break;
-  }
-  return f(Complex{});
-}
-
-// f(T{}) with an unsigned integer of `bytes` bytes: for moving elements whatever they are.
-template <class F>
-auto dispatch_bytes(int64_t bytes, F&& f) {
-  switch (bytes) {
-    case 1:
-      return f(uint8_t{});
-    case 2:
-      return f(uint16_t{});
-    case 4:
-      return f(uint32_t{});
-    default:
-      return f(uint64_t{});
-  }
-}
-
 // f(T{}) for integers, and floats when they are carried; verified graphs do arithmetic on no other.
 template <class F>
 auto dispatch_integer(DType dtype, F&& f) {
@@ -204,6 +159,38 @@ auto dispatch_number(DType dtype, F&& f) {
   if (dtype == DType::kFloat64) return f(double{});
   return dispatch_integer(dtype, f);
 }
+// f(T{}) with the storage type of `dtype`.
+template <class F>
+auto dispatch(DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::kBool:
+      return f(Bool{});
+    case DType::kFloat16:
+      return f(Half{});
+    case DType::kBfloat16:
+      return f(Bfloat{});
+    case DType::kComplex64:
+      return f(Complex{});
+    default:
+      return dispatch_number(dtype, f);
+  }
+}
+
+// f(T{}) with an unsigned integer of `bytes` bytes: for moving elements whatever they are.
+template <class F>
+auto dispatch_bytes(int64_t bytes, F&& f) {
+  switch (bytes) {
+    case 1:
+      return f(uint8_t{});
+    case 2:
+      return f(uint16_t{});
+    case 4:
+      return f(uint32_t{});
+    default:
+      return f(uint64_t{});
+  }
+}
+
 // f32 and f64.
 template <class F>
 auto dispatch_float(DType dtype, F&& f) {

@@ -21,7 +21,6 @@ enum class InputPattern : uint8_t {
   kPositive,  // above 0: the domain of logarithms and roots
   kMixed,     // both signs, magnitudes from 1e-6 to 10, and zeros
 };
-inline constexpr int kInputPatternCount = 7;
 
 // A value for every size symbol, within its range and small enough for tests: seed 0 gives a size
 // near 24, seed 1 the least (but 1 where 0 is allowed), others a size of at most 64 or the least.

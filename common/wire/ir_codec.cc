@@ -459,7 +459,7 @@ Graph IrReader::graph(ir::Graph::Reader in) {
 
 Kernel IrReader::kernel(ir::Kernel::Reader in) {
   Kernel kernel;
-  kernel.form = get_enum(in.getForm(), Template::kAttention, "template");
+  kernel.form = get_enum(in.getForm(), static_cast<Template>(kTemplateCount - 1), "template");
   auto schedule = in.getSchedule();
   check_count(schedule, kScheduleParametersMax, "schedule parameters");
   for (auto parameter : schedule) {

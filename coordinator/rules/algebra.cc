@@ -82,7 +82,6 @@ void add_signs(RuleMaker& m) {
 }  // namespace
 
 void add_algebra_rules(RuleMaker& maker) {
-  maker.family("algebra");
   add_neutral_elements(maker);
   add_boolean_algebra(maker);
   add_self_comparisons(maker);

@@ -71,7 +71,6 @@ bool feeds_softmax(const Rewriter& r, ClassId cls) {
 }  // namespace
 
 void add_attention_rules(RuleMaker& m) {
-  m.family("attention");
   m.rule(
       "attention-in-one-kernel", Claim::kBits, "(contract@c ?a ?b)",
       [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {

@@ -334,7 +334,6 @@ std::optional<ClassId> grouped(Rewriter& r, const Node& contraction, ClassId a, 
 }
 
 void add_contraction_rules(RuleMaker& m) {
-  m.family("contraction");
   m.rule(
       "sum-of-products", Claim::kRounding, "(reduce.sum@r (binary.mul@ ?a ?b))",
       [&m](Rewriter& r, const Match& match) {

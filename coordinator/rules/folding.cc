@@ -253,7 +253,6 @@ std::optional<ClassId> fold_before(Rewriter& r, const Node& c, std::vector<Class
 }  // namespace
 
 void add_folding_rules(RuleMaker& m) {
-  m.family("folding");
   // The whole chain, and no part of it, becomes equal to another value: that merge is the rule's.
   m.rule(
       "scale-into-weight", Claim::kRounding, "(contract@c ?a ?b)",

@@ -192,7 +192,6 @@ class Butterflies {
 }  // namespace
 
 void add_fourier_rules(RuleMaker& m) {
-  m.family("fourier");
   m.rule(
       // An infinite part of a product with a turn makes both parts of the result undefined.
       "butterflies", Claim::kFinite, "(contract@c ?a ?b)",

@@ -83,7 +83,6 @@ bool is_worth_copying(const View& view, const Shape& input,
 }
 
 void add_layout_rules(RuleMaker& m) {
-  m.family("layout");
   m.rule(
       "copied-operand", Claim::kBits, "(contract@c ?a ?b)",
       [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {

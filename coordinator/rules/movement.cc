@@ -184,7 +184,6 @@ void add_gathers(RuleMaker& m) {
 }  // namespace
 
 void add_movement_rules(RuleMaker& maker) {
-  maker.family("movement");
   add_casts_and_views(maker);
   add_work_before_broadcasts(maker);
   add_gathers(maker);

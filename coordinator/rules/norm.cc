@@ -93,7 +93,6 @@ std::optional<ClassId> one_pass_norm_of(Rewriter& r, ClassId centred, ClassId sc
 }  // namespace
 
 void add_norm_rules(RuleMaker& m) {
-  m.family("norm");
   auto rms = [&m](const char* name, const char* pattern, Spelling spelling) {
     m.rule(
         name, Claim::kRounding, pattern,

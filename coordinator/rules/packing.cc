@@ -166,7 +166,6 @@ class Packing {
 }  // namespace
 
 void add_packing_rules(RuleMaker& m) {
-  m.family("packing");
   // All siblings become slices at once: these merges are the rule's.
   m.rule(
       "pack-siblings", Claim::kRounding, "(contract@c ?a ?b)",

@@ -98,7 +98,6 @@ class MatrixChain {
 }  // namespace
 
 void add_reassociation_rules(RuleMaker& m) {
-  m.family("reassociation");
   m.rule("scale-after-sum", Claim::kRounding, "(reduce.sum@r (binary.mul@ ?x ?c))",
          [&m](Rewriter& r, const Match& match) {
            return scale_after_sum(r, m.node(match, "r"), match["x"], match["c"]);

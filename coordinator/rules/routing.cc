@@ -235,7 +235,6 @@ std::optional<ClassId> gather_factors(Rewriter& r, const Node& gather, int axis,
 
 void add_routing_rules(RuleMaker& m) {
   using Reach = RuleMaker::Reach;
-  m.family("routing");
   // What is not chosen is not multiplied by zero, which would keep its infinities.
   m.rule(
       "sum-of-routed", Claim::kFinite, "(reduce.sum@r (binary.mul@ ?a ?b))",

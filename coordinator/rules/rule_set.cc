@@ -77,20 +77,11 @@ Template parse_template(const std::string& rule, std::string_view result) {
 }
 
 void add_all_rules(RuleMaker& maker) {
-  add_algebra_rules(maker);
-  add_strength_rules(maker);
-  add_movement_rules(maker);
-  add_contraction_rules(maker);
-  add_folding_rules(maker);
-  add_packing_rules(maker);
-  add_layout_rules(maker);
-  add_softmax_rules(maker);
-  add_attention_rules(maker);
-  add_norm_rules(maker);
-  add_reassociation_rules(maker);
-  add_fourier_rules(maker);
-  add_routing_rules(maker);
-  add_scan_rules(maker);
+#define LFARM_ADD_RULES(family) \
+  maker.begin_family(#family);  \
+  add_##family##_rules(maker);
+  LFARM_RULE_FAMILIES(LFARM_ADD_RULES)
+#undef LFARM_ADD_RULES
 }
 
 bool admits(Numerics numerics, const RuleInfo& info) {

@@ -13,6 +13,24 @@
 #include "coordinator/egraph/rule.h"
 #include "coordinator/rules/rewriter.h"
 
+// The families, in the order in which their rules stand. A family NAME is a file NAME.cc, which
+// says what its rules do, and add_NAME_rules() in it.
+#define LFARM_RULE_FAMILIES(X) \
+  X(algebra)                   \
+  X(strength)                  \
+  X(movement)                  \
+  X(contraction)               \
+  X(folding)                   \
+  X(packing)                   \
+  X(layout)                    \
+  X(softmax)                   \
+  X(attention)                 \
+  X(norm)                      \
+  X(reassociation)             \
+  X(fourier)                   \
+  X(routing)                   \
+  X(scan)
+
 namespace coordinator {
 
 // What both sides of a rule have in common.
@@ -42,7 +60,8 @@ class RuleMaker {
             const LoadTimeAnalysis* load_time = nullptr)
       : heads_(heads), symbols_(symbols), load_time_(load_time) {}
 
-  void family(std::string name) { family_ = std::move(name); }
+  // Rules made from here on are of this family.
+  void begin_family(std::string name) { family_ = std::move(name); }
 
   // Returns what equals the match's root, or nothing when the rule does not apply.
   using Code = std::function<std::optional<ClassId>(Rewriter&, const Match&)>;
@@ -82,36 +101,9 @@ class RuleMaker {
   std::vector<RuleInfo> infos_;  // one per rule
 };
 
-// One function a family, in the file of that name.
-
-// x + 0, x * 1, x and true, comparisons of a value with itself.
-void add_algebra_rules(RuleMaker& maker);
-// Powers, quotients and roots by cheaper operations.
-void add_strength_rules(RuleMaker& maker);
-// Casts of casts, views of views, gathers at known places; work before broadcasting, not after.
-void add_movement_rules(RuleMaker& maker);
-// Sums of products are contractions; contractions are generated tiles or library calls.
-void add_contraction_rules(RuleMaker& maker);
-// Scales that depend on weights alone are multiplied into weights.
-void add_folding_rules(RuleMaker& maker);
-// Contractions of one operand with several weights are slices of one.
-void add_packing_rules(RuleMaker& maker);
-// Operands of contractions are copied into an order that suits them.
-void add_layout_rules(RuleMaker& maker);
-// Contractions of a softmax are attention, which one kernel computes.
-void add_attention_rules(RuleMaker& maker);
-// Softmax and log-softmax from their parts.
-void add_softmax_rules(RuleMaker& maker);
-// RMS, layer and group norm from their parts.
-void add_norm_rules(RuleMaker& maker);
-// Sums and products in another order.
-void add_reassociation_rules(RuleMaker& maker);
-// Fourier transforms as products of shorter ones.
-void add_fourier_rules(RuleMaker& maker);
-// Sums over few experts, gathers of what is computed.
-void add_routing_rules(RuleMaker& maker);
-// Running sums of what is known.
-void add_scan_rules(RuleMaker& maker);
+#define LFARM_DECLARE_RULES(family) void add_##family##_rules(RuleMaker& maker);
+LFARM_RULE_FAMILIES(LFARM_DECLARE_RULES)
+#undef LFARM_DECLARE_RULES
 
 // All families, without the rules whose claim the policy does not take. Without the e-graph's
 // analysis none that moves work to where weights are bound.

@@ -13,7 +13,6 @@ using common::ScanOp;
 }  // namespace
 
 void add_scan_rules(RuleMaker& m) {
-  m.family("scan");
   for (int k = 0; k < common::kScanOpCount; ++k) {
     std::string name(common::scan_name(static_cast<ScanOp>(k)));
     m.rule(name + "-of-one", Claim::kBits, "(scan." + name + "@s ?x)",

@@ -51,7 +51,6 @@ RuleMaker::Code shifted(RuleMaker& m, std::optional<UnaryOp> op) {
 
 void add_softmax_rules(RuleMaker& m) {
   using Reach = RuleMaker::Reach;
-  m.family("softmax");
   const std::string difference = "(binary.sub@ ?x (view@vm (reduce.max@max ?x)))";
   const std::string exponentials = "?e:(unary.exp@ " + difference + ")";
   m.rule("softmax", Claim::kRounding, "(binary.div@ " + exponentials + " ?s)",

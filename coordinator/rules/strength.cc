@@ -50,7 +50,6 @@ std::optional<ClassId> one_factor(Rewriter& r, const Match& match) {
 }  // namespace
 
 void add_strength_rules(RuleMaker& m) {
-  m.family("strength");
   m.rewrite("pow-two", Claim::kRounding, "(binary.pow@ ?x ?c)", "(binary.mul ?x ?x)", {{"c", 2}});
   m.rewrite("pow-three", Claim::kRounding, "(binary.pow@ ?x ?c)",
             "(binary.mul ?x (binary.mul ?x ?x))", {{"c", 3}});

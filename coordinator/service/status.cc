@@ -73,22 +73,18 @@ Json jobs_json(const StatusSources& sources) {
   return Json{{"jobs", std::move(rows)}};
 }
 
-Json family_json(const cache::FamilyStats& family) {
-  return Json{{"count", family.count}, {"bytes", family.bytes}};
-}
-
 Json cache_json(const StatusSources& sources) {
   auto stats = sources.environment.store.stats();
   if (!stats.ok()) return Json{{"error", stats.error().message}};
-  return Json{{"plans", family_json(stats->plans)},
-              {"kernels", family_json(stats->kernels)},
-              {"measurements", family_json(stats->measurements)},
-              {"negatives", family_json(stats->negatives)},
-              {"jobs", family_json(stats->jobs)},
-              {"hits", stats->hits},
-              {"misses", stats->misses},
-              {"saved_ms", stats->saved_ms},
-              {"disk_bytes", stats->disk_bytes}};
+  Json json;
+  for (const cache::StatsField& field : cache::fields(*stats)) {
+    if (auto* family = std::get_if<cache::FamilyStats>(&field.value)) {
+      json[field.name] = {{"count", family->count}, {"bytes", family->bytes}};
+    } else {
+      json[field.name] = std::get<uint64_t>(field.value);
+    }
+  }
+  return json;
 }
 
 Json topic_json(common::StatusTopic topic, const StatusSources& sources) {

@@ -228,4 +228,30 @@ Violations listed(const SourceFile& file, const std::string& lists) {
   return {at(file, 1, "not listed in the CMakeLists.txt beside it: nothing builds it")};
 }
 
+Violations named_files(const SourceFile& file,
+                       const std::function<bool(const std::string&)>& exists) {
+  Violations found;
+  if (!file.path.ends_with(".md")) return found;
+  // What people write; data such as "inputs/0.npy" lies in folders of their own.
+  constexpr std::array<std::string_view, 8> kEndings = {".h",     ".cc", ".md",    ".txt",
+                                                        ".cmake", ".py", ".capnp", ".sh"};
+  const std::vector<std::string_view> lines = lines_of(file.text);
+  for (size_t i = 0; i < lines.size(); ++i) {
+    std::string_view rest = lines[i];
+    for (size_t open = rest.find('`'); open != std::string_view::npos; open = rest.find('`')) {
+      rest.remove_prefix(open + 1);
+      const size_t close = std::min(rest.find('`'), rest.size());
+      const std::string name(rest.substr(0, std::min(rest.find(' '), close)));
+      rest.remove_prefix(std::min(close + 1, rest.size()));
+      const bool is_path = name.find('/') != std::string::npos &&
+                           std::any_of(kEndings.begin(), kEndings.end(),
+                                       [&](std::string_view e) { return name.ends_with(e); });
+      if (is_path && !exists(name)) {
+        found.push_back(at(file, static_cast<int>(i) + 1, name + " does not exist"));
+      }
+    }
+  }
+  return found;
+}
+
 }  // namespace tidy

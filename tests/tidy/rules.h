@@ -2,6 +2,7 @@
 // library, names, sizes and words. Each rule is a function from a file to what is wrong with it.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -34,5 +35,10 @@ Violations words(const SourceFile& file);
 // Every source of a folder is named in the build description beside it: `lists` is the text of the
 // folder's CMakeLists.txt and *.cmake files.
 Violations listed(const SourceFile& file, const std::string& lists);
+
+// The sources that a page of documentation names as `folder/file.ext` exist. `exists`: whether the
+// tree holds a file under a path from its root.
+Violations named_files(const SourceFile& file,
+                       const std::function<bool(const std::string&)>& exists);
 
 }  // namespace tidy

@@ -20,7 +20,8 @@ std::string slurp(const fs::path& path) {
   return out.str();
 }
 
-bool is_skipped_folder(const std::string& name) {
+// .git is a file in a second working tree of a repository.
+bool is_skipped(const std::string& name) {
   return name == ".git" || name == "fixtures" || name.starts_with("build");
 }
 
@@ -30,8 +31,9 @@ std::vector<SourceFile> tree() {
   std::vector<SourceFile> files;
   for (auto it = fs::recursive_directory_iterator(root); it != fs::end(it); ++it) {
     const std::string name = it->path().filename();
-    if (it->is_directory() && is_skipped_folder(name)) it.disable_recursion_pending();
-    if (!it->is_regular_file()) continue;
+    const bool skipped = is_skipped(name);
+    if (skipped && it->is_directory()) it.disable_recursion_pending();
+    if (skipped || !it->is_regular_file()) continue;
     files.push_back(make_source(fs::relative(it->path(), root), slurp(it->path())));
   }
   std::sort(files.begin(), files.end(),
@@ -66,6 +68,9 @@ TEST(Tidy, TheTreeKeepsTheRules) {
   Violations all;
   for (const SourceFile& file : files) {
     append(all, words(file));
+    append(all, named_files(file, [](const std::string& path) {
+             return fs::is_regular_file(fs::path(LFARM_SOURCE_DIR) / path);
+           }));
     if (!file.is_cpp()) continue;
     append(all, include_direction(file));
     append(all, library_owner(file));
@@ -185,6 +190,15 @@ TEST(Tidy, SourcesAreListed) {
   EXPECT_EQ(listed(sample("a/b/c.cc", ""), "SOURCES b.cc c.cc)").size(), 0u);
   EXPECT_EQ(listed(sample("a/b/c.cc", ""), "SOURCES abc.cc c.cc.in)").size(), 1u);
   EXPECT_EQ(listed(sample("a/b/c.h", ""), "SOURCES c.cc").size(), 1u);
+}
+
+TEST(Tidy, PagesNameFilesThatExist) {
+  const auto exists = [](const std::string& path) { return path == "a/b.h"; };
+  EXPECT_EQ(named_files(sample("docs/c.md", "see `a/b.h`, `inputs/0.npy`, `b.h`\n"), exists).size(),
+            0u);
+  EXPECT_EQ(named_files(sample("docs/c.md", "`run` and\n`a/gone.cc x`, `a/b.cc`\n"), exists).size(),
+            2u);
+  EXPECT_EQ(named_files(sample("a/c.cc", "// `a/gone.cc`\n"), exists).size(), 0u);
 }
 
 TEST(Tidy, FileNamesAreSnakeCase) {

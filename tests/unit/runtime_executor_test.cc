@@ -125,10 +125,10 @@ TEST_F(ExecutorTest, OutputsAreReused) {
   ASSERT_TRUE(executor->bind_weight(1, tensor({1, 2, 3, 4})).ok());
   RunOutputs outputs;
   std::vector<HostTensor> inputs = {tensor({1, 1, 1, 1})};
-  ASSERT_TRUE(executor->run_into(inputs, outputs).ok());
+  ASSERT_TRUE(executor->run_total_ns(inputs, outputs).ok());
   const std::byte* first = outputs.user.at(0).data();
   inputs[0] = tensor({2, 2, 2, 2});
-  ASSERT_TRUE(executor->run_into(inputs, outputs).ok());
+  ASSERT_TRUE(executor->run_total_ns(inputs, outputs).ok());
   EXPECT_EQ(outputs.user.at(0).data(), first);
   EXPECT_EQ(values(outputs.user.at(0)), (Values{6, 8, 10, 12}));
 }
@@ -337,7 +337,8 @@ TEST_F(ExecutorTest, UnwrittenOutputsShowAsNaN) {
   auto executor = must_load(m, {true});
   RunOutputs outputs;
   for (int round = 0; round < 2; ++round) {  // the second run must not see the first one's output
-    ASSERT_TRUE(executor->run_into(std::vector<HostTensor>{tensor({1, 2, 3, 4})}, outputs).ok());
+    ASSERT_TRUE(
+        executor->run_total_ns(std::vector<HostTensor>{tensor({1, 2, 3, 4})}, outputs).ok());
     EXPECT_EQ(outputs.user.at(0).get(1), 2);
     EXPECT_TRUE(std::isnan(outputs.user.at(0).get(3)));
   }

@@ -272,31 +272,6 @@ TEST_F(StoreTest, TheBoundHoldsWithoutBeingAsked) {
   EXPECT_GE(must(store_->stats()).plans.count, 8u);
 }
 
-TEST_F(StoreTest, ClearForgetsResultsAndKeepsJournals) {
-  auto blob = must(store_->put_blob("kernel"));
-  must(store_->put_plan(make_plan("p", 1, {blob})));
-  must(store_->put_measurement(key("k"), "cpu", {1, 1, 1}));
-  must(store_->put_negative(key("n"), {"bad", 0}));
-  std::vector<JobRecord> records{{1, "a"}};
-  must(store_->append_job("job", records, true));
-  must(store_->clear());
-  for (int round = 0; round < 2; ++round) {
-    auto stats = must(store_->stats());
-    EXPECT_EQ(stats.plans.count + stats.kernels.count + stats.measurements.count +
-                  stats.negatives.count + stats.hits,
-              0u);
-    EXPECT_EQ(stats.jobs.count, 1u);
-    EXPECT_FALSE(must(store_->get_blob(blob)).has_value());
-    EXPECT_FALSE(must(store_->get_plan(key("p"))).has_value());
-    EXPECT_FALSE(must(store_->get_negative(key("n"))).has_value());
-    must(store_->clear());
-    reopen();
-  }
-  must(store_->put_blob("kernel"));
-  must(store_->put_plan(make_plan("p", 1, {blob})));
-  EXPECT_TRUE(must(store_->get_bundle(key("p"))).has_value());
-}
-
 TEST_F(StoreTest, ThreadsCommitExactlyOnceAndReadWholePlans) {
   constexpr int kThreads = 4;
   constexpr int kRounds = 100;

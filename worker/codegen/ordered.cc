@@ -48,12 +48,7 @@ class OrderedEmitter {
 
   Result<FunctionBody> finish(const Expr& units) {
     LFARM_RETURN_IF_ERROR(emitter_.status());
-    FunctionBody result;
-    result.text = writer_.finish();
-    result.units = units;
-    result.scratch = scratch_.pieces();
-    result.scratch_bytes = scratch_.bytes();
-    return result;
+    return finish_body(writer_, units, scratch_);
   }
 
   Expr open_loop(const Expr& extent) {

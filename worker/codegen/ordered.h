@@ -3,7 +3,7 @@
 
 #include "common/base/result.h"
 #include "common/ir/llir.h"
-#include "worker/codegen/loops.h"
+#include "worker/codegen/function_body.h"
 
 namespace worker {
 

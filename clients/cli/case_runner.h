@@ -8,23 +8,29 @@
 #include <vector>
 
 #include "clients/cli/case.h"
-#include "clients/cli/command_line.h"
+#include "clients/cli/farm_options.h"
 #include "common/base/result.h"
 #include "common/base/subprocess.h"
 
 namespace clients {
 
-// The other side: runs the cases whose folders come on standard input, one a line, and writes what
-// becomes of each to standard output.
-int run_check_worker(const CheckCommand& command);
+// How cases are run.
+struct CaseOptions {
+  FarmOptions farm;
+  BudgetOptions budget;
+  bool reference = false;  // the interpreter instead of compiled plans
+};
+
+// What a child process writes of a case, one line.
+std::string encode_case_result(const CaseResult& result);
 
 // Runs cases one after another in child processes; a child that dies or takes too long fails its
 // case and is replaced.
 class CaseRunner {
  public:
   // `farm`: where the children find plans; empty with --reference.
-  CaseRunner(const CheckCommand& command, std::string farm)
-      : command_(command), farm_(std::move(farm)) {}
+  CaseRunner(CaseOptions options, std::string farm, double timeout_s)
+      : options_(std::move(options)), farm_(std::move(farm)), timeout_s_(timeout_s) {}
   ~CaseRunner();
   CaseRunner(const CaseRunner&) = delete;
   CaseRunner& operator=(const CaseRunner&) = delete;
@@ -43,8 +49,9 @@ class CaseRunner {
   std::string child_words() const;
   void close_child();
 
-  const CheckCommand& command_;
+  CaseOptions options_;
   std::string farm_;
+  double timeout_s_;  // of one case
   std::optional<common::Subprocess> child_;
   int output_ = -1;  // the child's standard output
   int words_ = -1;   // a file with its standard error

@@ -1,0 +1,88 @@
+// lfarm cache stats: what the cache holds, asked of a farm or of the store's files.
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "clients/cli/commands.h"
+#include "clients/cli/plan_cache.h"
+#include "clients/cli/plan_source.h"
+#include "clients/cli/report.h"
+#include "clients/cli/table.h"
+#include "common/base/cat.h"
+
+namespace clients {
+namespace {
+
+using common::cat;
+using common::Result;
+using common::Status;
+using Json = nlohmann::ordered_json;
+
+struct StatsOptions {
+  FarmOptions farm;
+  bool json = false;
+};
+
+// What a farm answers with. A state directory without a store is an empty cache.
+Result<Json> local_stats(const StateDirectory& state) {
+  cache::StoreStats stats;
+  auto cache = PlanCache::open(state);
+  if (!cache.ok() && cache.error().code != common::Code::kUnavailable) return cache.error();
+  if (cache.ok()) {
+    LFARM_ASSIGN_OR_RETURN(stats, (*cache)->store().stats());
+  }
+  Json json;
+  for (const cache::StatsField& field : cache::fields(stats)) {
+    if (auto* family = std::get_if<cache::FamilyStats>(&field.value)) {
+      json[field.name] = {{"count", family->count}, {"bytes", family->bytes}};
+    } else {
+      json[field.name] = std::get<uint64_t>(field.value);
+    }
+  }
+  return json;
+}
+
+Result<Json> farm_stats(const FarmOptions& options) {
+  LFARM_ASSIGN_OR_RETURN(auto client, connect_to_farm(options));
+  LFARM_ASSIGN_OR_RETURN(std::string text, client->status(common::StatusTopic::kCache));
+  Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object()) return common::corrupt("the farm's answer is no status");
+  return json;
+}
+
+Status show_stats(const StatsOptions& options) {
+  auto stats =
+      options.farm.farm.empty() ? local_stats({options.farm.state}) : farm_stats(options.farm);
+  if (!stats.ok()) return stats.error();
+  if (options.json) {
+    std::printf("%s\n", stats->dump().c_str());
+    return {};
+  }
+  Table table({});
+  for (const auto& [name, value] : stats->items()) {
+    if (value.is_object()) {
+      table.row(
+          {name, cat(value.value("count", uint64_t{0})), bytes_text(value.value("bytes", 0.0))});
+    } else if (name == "disk_bytes") {
+      table.row({"on disk", bytes_text(value.get<double>())});
+    } else if (name == "saved_ms") {
+      table.row({"saved", duration_text(value.get<double>() * 1e6)});
+    } else {
+      table.row({name, value.dump()});
+    }
+  }
+  table.print();
+  return {};
+}
+
+}  // namespace
+
+void declare_cache_stats(CommandLine* line) {
+  auto options = std::make_shared<StatsOptions>();
+  Command command = line->add("cache stats", "Counts what the cache holds.",
+                              [options] { return exit_code_of(show_stats(*options)); });
+  command.flag("--json", &options->json, "Print JSON");
+  add_farm_options(&command, &options->farm);
+}
+
+}  // namespace clients

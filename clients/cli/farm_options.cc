@@ -1,0 +1,87 @@
+#include "clients/cli/farm_options.h"
+
+#include <charconv>
+
+#include "common/base/cat.h"
+#include "common/base/files.h"
+#include "common/wire/codec.h"
+
+namespace clients {
+namespace {
+
+std::string in_flight_problem(const std::string& text) {
+  if (text == "auto") return "";
+  const char* end = text.data() + text.size();
+  uint32_t number = 0;
+  auto read = std::from_chars(text.data(), end, number);
+  bool fits =
+      read.ec == std::errc() && read.ptr == end && number >= 1 && number <= common::kInFlightMax;
+  return fits ? "" : common::cat("Value ", text, " not in range 1 to ", common::kInFlightMax);
+}
+
+}  // namespace
+
+void add_model_argument(Command* command, std::string* model) {
+  command->value("model", model, "MODEL.pt2", "What torch.export.save wrote").required();
+}
+
+void add_state_option(Command* command, FarmOptions* farm) {
+  command->value("--state", &farm->state, "DIR",
+                 "State directory: cache, keys and logs of the farm on this machine\n"
+                 "(default: $LFARM_STATE, $XDG_STATE_HOME/lfarm or ~/.local/state/lfarm)");
+  command->when_read([farm] {
+    if (farm->state.empty()) farm->state = common::default_state_directory();
+  });
+}
+
+void add_farm_options(Command* command, FarmOptions* farm) {
+  command
+      ->value("--farm", &farm->farm, "ENDPOINT",
+              "The farm's endpoint, such as tcp://127.0.0.1:7171")
+      .from_environment("LFARM_FARM");
+  command
+      ->value("--farm-key", &farm->server_key, "KEY",
+              "The farm's public key; needed for farms on other machines")
+      .from_environment("LFARM_FARM_KEY");
+  command
+      ->value("--keys", &farm->keys, "FILE",
+              "This client's key pair (default: client_keys in the state directory)")
+      .from_environment("LFARM_KEYS");
+  add_state_option(command, farm);
+}
+
+void add_process_options(Command* command, FarmOptions* farm) {
+  command->value("--workers", &farm->workers, "N", "Worker processes")
+      .in_range(int64_t{1}, int64_t{256})
+      .shows_default();
+  command->value("--device", &farm->device, "auto|cpu|cuda", "What the workers measure on")
+      .one_of({"auto", "cpu", "cuda"})
+      .shows_default();
+}
+
+void add_numerics_option(Command* command, std::string* numerics) {
+  command
+      ->value("--numerics", numerics, "strict|relaxed",
+              "strict: every rewrite holds for all values, infinities and NaN included.\n"
+              "relaxed: some hold only while all values are finite")
+      .one_of({"strict", "relaxed"})
+      .shows_default();
+}
+
+void add_compile_options(Command* command, FarmOptions* farm, BudgetOptions* budget) {
+  add_farm_options(command, farm);
+  add_process_options(command, farm);
+  command->value("--budget", &budget->candidates, "N", "Candidates to try at most (default: 64)")
+      .in_range(int64_t{1}, int64_t{1} << 40);
+  command->value("--time", &budget->seconds, "S", "Seconds to search at most").in_range(0.001, 1e7);
+  command->value("--seed", &budget->seed, "K", "Seed of the search");
+  command
+      ->value("--in-flight", &budget->in_flight, "N|auto",
+              "Candidates sent before the first one's result must be known: more fill a farm of\n"
+              "more than 12 slots, and lead the search another way. auto: as many as there are\n"
+              "slots (default: 12)")
+      .check(in_flight_problem);
+  add_numerics_option(command, &budget->numerics);
+}
+
+}  // namespace clients

@@ -1,0 +1,44 @@
+// The options that commands share: which farm, and how long to search.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "clients/cli/command_line.h"
+#include "common/plan/plan.h"
+
+namespace clients {
+
+// Where plans come from.
+struct FarmOptions {
+  std::string farm;        // endpoint; empty: the state directory's farm, or one of our own
+  std::string server_key;  // the farm's CURVE public key, for farms on other machines
+  std::string keys;        // this client's CURVE key pair; empty: a file in the state directory
+  std::string state;       // state directory, never empty after parsing
+  std::string device = "auto";
+  int workers = 2;  // of a farm of our own
+};
+
+// What to search for, and for how long.
+struct BudgetOptions {
+  int64_t candidates = 0;  // 0: no such limit
+  double seconds = 0;      // 0: no such limit
+  uint64_t seed = 0;
+  std::string numerics{common::kDefaultPolicy};
+  std::string in_flight;  // a number, "auto", or empty for the farm's default
+};
+
+// The model file, by position.
+void add_model_argument(Command* command, std::string* model);
+// --state. Every command has it, by itself or among the following.
+void add_state_option(Command* command, FarmOptions* farm);
+// --farm and its keys, --state: a farm that somebody runs.
+void add_farm_options(Command* command, FarmOptions* farm);
+// --workers, --device: a farm of our own.
+void add_process_options(Command* command, FarmOptions* farm);
+// --numerics.
+void add_numerics_option(Command* command, std::string* numerics);
+// All of the above and the search's: what it takes to find a plan where nobody runs a farm.
+void add_compile_options(Command* command, FarmOptions* farm, BudgetOptions* budget);
+
+}  // namespace clients

@@ -1,0 +1,116 @@
+// lfarm plan show: a plan of the cache, through a farm or straight from the store's files.
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "clients/cli/commands.h"
+#include "clients/cli/plan_cache.h"
+#include "clients/cli/plan_source.h"
+#include "clients/cli/report.h"
+#include "clients/pt2/translate.h"
+#include "common/base/cat.h"
+#include "common/ir/graph_hash.h"
+#include "common/runtime/cpu_device.h"
+#include "common/wire/ir_codec.h"
+
+namespace clients {
+namespace {
+
+using common::cat;
+using common::Result;
+
+struct PlanShowOptions {
+  FarmOptions farm;
+  std::string what;  // a plan's or a graph's id, or a model file
+  bool predicted = false;
+  std::string numerics{common::kDefaultPolicy};  // of a model's plan
+};
+
+bool is_hexadecimal(const std::string& text) {
+  return !text.empty() && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+common::Error not_cached(const std::string& what) {
+  return common::invalid_input(cat("no plan for ", what, " is cached; 'lfarm cache ls' lists all"));
+}
+
+Result<common::Plan> plan_of_model(const PlanShowOptions& options) {
+  const std::string& path = options.what;
+  LFARM_ASSIGN_OR_RETURN(Model model, load_model(path));
+  common::PlanKey key{common::graph_hash(model.graph), common::host_cpu_target(), options.numerics,
+                      std::string(common::kCompilerEpoch)};
+  std::optional<PulledPlan> found;
+  if (!options.farm.farm.empty()) {
+    LFARM_ASSIGN_OR_RETURN(auto client, connect_to_farm(options.farm));
+    key.epoch = client->compiler_epoch();
+    LFARM_ASSIGN_OR_RETURN(found, client->pull(key));
+  } else {
+    LFARM_ASSIGN_OR_RETURN(auto cache, PlanCache::open({options.farm.state}));
+    LFARM_ASSIGN_OR_RETURN(found, cache->find(key));
+  }
+  if (!found) return not_cached(path);
+  return std::move(found->plan);
+}
+
+// From a farm elsewhere a plan can only be had by its full id.
+Result<common::Plan> plan_of_farm(const FarmOptions& options, const std::string& id) {
+  auto digest = common::Digest::parse(id);
+  if (!digest) {
+    return common::invalid_input(cat("a farm finds plans by their full id of 64 digits, not '", id,
+                                     "'; 'lfarm submit' prints it"));
+  }
+  LFARM_ASSIGN_OR_RETURN(auto client, connect_to_farm(options));
+  LFARM_ASSIGN_OR_RETURN(auto blob, client->blob(*digest));
+  if (!blob) return not_cached(id);
+  LFARM_ASSIGN_OR_RETURN(common::SignedPlan outer, common::decode_signed_plan(blob->bytes));
+  LFARM_RETURN_IF_ERROR(common::check_signature(outer, client->signing_key()));
+  return common::decode_plan(outer.bytes);
+}
+
+Result<common::Plan> plan_of_id(const FarmOptions& options, const std::string& id) {
+  if (!options.farm.empty()) return plan_of_farm(options, id);
+  LFARM_ASSIGN_OR_RETURN(auto cache, PlanCache::open({options.state}));
+  LFARM_ASSIGN_OR_RETURN(std::vector<cache::PlanListing> found, cache->find_by_id(id));
+  if (found.empty()) return not_cached(id);
+  if (found.size() > 1) {
+    return common::invalid_input(
+        cat(found.size(), " plans begin with ", id, "; give more digits of one"));
+  }
+  return cache->read(found[0]);
+}
+
+Result<common::Plan> find_plan(const PlanShowOptions& options) {
+  std::error_code ignored;
+  if (std::filesystem::exists(options.what, ignored)) {
+    return plan_of_model(options);
+  }
+  if (is_hexadecimal(options.what)) return plan_of_id(options.farm, options.what);
+  return common::invalid_input(
+      cat("'", options.what, "' is neither a file nor the hexadecimal id of a plan"));
+}
+
+int plan_show(const PlanShowOptions& options) {
+  auto plan = find_plan(options);
+  if (!plan.ok()) return fail(plan.error());
+  std::string text = options.predicted ? common::print_predictions(*plan) : common::print(*plan);
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  return kExitDone;
+}
+
+}  // namespace
+
+void declare_plan_show(CommandLine* line) {
+  auto options = std::make_shared<PlanShowOptions>();
+  Command command =
+      line->add("plan show",
+                "Prints a plan of the cache: its kernels, calls, buffers and where it comes from.",
+                [options] { return plan_show(*options); });
+  command.value("plan", &options->what, "ID|MODEL.pt2", "The plan's or the graph's id, or a model")
+      .required();
+  command.flag("--predicted", &options->predicted,
+               "Prints what each call was predicted to take beside what it took");
+  add_numerics_option(&command, &options->numerics);
+  add_farm_options(&command, &options->farm);
+}
+
+}  // namespace clients

@@ -1,0 +1,34 @@
+// lfarm workers: a farm's workers.
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "clients/cli/commands.h"
+#include "clients/cli/farm_status.h"
+#include "clients/cli/table.h"
+#include "common/base/cat.h"
+
+namespace clients {
+namespace {
+
+using common::cat;
+using Json = nlohmann::ordered_json;
+
+void print_workers(const Json& json, const std::string& /*endpoint*/) {
+  Table table({"worker", "target", "tasks", "done", "seen", "state"});
+  for (const Json& row : json.at("workers")) {
+    table.row({row.value("worker", ""), row.value("target", ""), cat(row.value("tasks", 0)),
+               cat(row.value("tasks_done", 0)), cat(row.value("seen_ms_ago", 0), " ms ago"),
+               row.value("suspended", false) ? "suspended" : "well"});
+  }
+  table.print();
+  if (json.at("workers").empty()) std::printf("no workers\n");
+}
+
+}  // namespace
+
+void declare_workers(CommandLine* line) {
+  add_status_command(line, "workers", "Lists a farm's workers.", common::StatusTopic::kWorkers,
+                     print_workers);
+}
+
+}  // namespace clients
