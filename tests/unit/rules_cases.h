@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/ir/builder.h"
@@ -19,6 +20,9 @@ struct RuleCase {
 
 // By rule; several cases for a rule that has several ways to go.
 std::multimap<std::string, RuleCase> rule_cases();
+
+// Graphs that no rule may take for one of its cases, each with what it is.
+std::vector<std::pair<std::string, RuleCase>> near_misses();
 
 // Of the families whose cases have files of their own.
 void add_movement_cases(std::multimap<std::string, RuleCase>& cases);

@@ -216,6 +216,18 @@ TEST(RuleSoundness, BothSidesOfEveryRuleAreEqual) {
   }
 }
 
+TEST(RuleSoundness, WhatOnlyLooksLikeARulesCaseStaysWhatItIs) {
+  Checker checker;
+  for (const auto& [what, c] : rules_testing::near_misses()) {
+    for (DType dtype : c.dtypes) {
+      SCOPED_TRACE(what + ", on " + std::string(common::dtype_name(dtype)));
+      common::GraphBuilder builder({{1, 64}});
+      c.build(builder, dtype);
+      checker.check(builder.finish(), Numerics::kRelaxed, {1, 2, 5, 33});
+    }
+  }
+}
+
 TEST(RuleSoundness, TheStrictPolicyHasNoRuleForFiniteValuesOnly) {
   size_t finite = 0;
   for (const RuleInfo& info : rule_infos(Numerics::kStrict)) {
