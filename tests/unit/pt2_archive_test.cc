@@ -169,6 +169,70 @@ TEST(Archive, RefusesPathsThatClimbOut) {
   }
 }
 
+// How a few bytes claim to be many: two entries read the same ones.
+TEST(Archive, RefusesEntriesThatOverlap) {
+  std::string inner = make_zip({{"m/inner", "abc"}});
+  inner.resize(inner.find(std::string("PK\x01\x02")));
+  auto parts = small_archive();
+  parts.push_back({"m/outer", inner});
+  parts.push_back({"m/inner", "abc"});
+  std::string whole = make_zip(parts);
+  ASSERT_TRUE(open_text(whole).ok()) << message_of(open_text(whole));
+  // The directory's last record, which begins 46 bytes before its name, gives the place.
+  std::string place;
+  pt2_test::put(&place, whole.find(inner), 4);
+  whole.replace(whole.rfind("m/inner") - 4, 4, place);
+  EXPECT_NE(message_of(open_text(whole)).find("overlap"), std::string::npos)
+      << message_of(open_text(whole));
+}
+
+TEST(Archive, RefusesBytesBehindItsEnd) {
+  EXPECT_NE(message_of(open_text(make_zip(small_archive()) + "x")).find("end-of-archive record"),
+            std::string::npos);
+}
+
+TEST(Archive, RefusesSeveralModels) {
+  auto parts = small_archive();
+  parts.push_back({"m/models/other.json", parts[2].content});
+  EXPECT_NE(message_of(open_text(make_zip(parts))).find("several models"), std::string::npos);
+}
+
+TEST(Archive, RefusesASignatureOfAnotherLength) {
+  auto parts = small_archive();
+  replace(&parts[2].content, R"("outputs": [{"as_tensor": {"name": "y"}}], "nodes")",
+          R"("outputs": [], "nodes")");
+  EXPECT_NE(message_of(open_text(make_zip(parts))).find("1 outputs, but the graph has 0"),
+            std::string::npos)
+      << message_of(open_text(make_zip(parts)));
+}
+
+TEST(Archive, RefusesNamesThatAreDefinedTwice) {
+  auto parts = small_archive();
+  replace(&parts[2].content, R"("outputs": [{"as_tensor": {"name": "y"}}], "metadata")",
+          R"("outputs": [{"as_tensor": {"name": "w"}}], "metadata")");
+  EXPECT_NE(message_of(open_text(make_zip(parts))).find("'w' is defined twice"), std::string::npos)
+      << message_of(open_text(make_zip(parts)));
+}
+
+// A weight saved as a slice of a larger storage starts in the middle of it.
+TEST(Archive, PickledWeightsStartWhereTheirOffsetSays) {
+  using std::string_literals::operator""s;
+  std::string pickle =
+      "\x80\x02}X\x01\0\0\0wctorch._utils\n_rebuild_tensor_v2\n"
+      "((X\x07\0\0\0storagectorch\nFloatStorage\nX\x01\0\0\0"
+      "0X\x03\0\0\0cpuK\x04tQK\x01K\x02\x85K\x01\x85\x89"
+      "ccollections\nOrderedDict\n)RtRs."s;
+  const float stored[] = {5, 1, 2, 6};
+  std::string bytes(reinterpret_cast<const char*>(stored), sizeof stored);
+  auto parts = small_archive();
+  parts[3] = {"m/data/weights/model.pt",
+              make_zip({{"a/data.pkl", pickle}, {"a/byteorder", "little"}, {"a/data/0", bytes}})};
+  parts.pop_back();
+  auto program = open_text(make_zip(parts));
+  ASSERT_TRUE(program.ok()) << message_of(program);
+  EXPECT_EQ(program->tensors.at("w").storage_offset, 1);
+}
+
 TEST(Archive, RefusesDuplicateNames) {
   auto parts = small_archive();
   parts.push_back(parts[4]);

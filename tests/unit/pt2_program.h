@@ -20,6 +20,7 @@ using clients::ExportOutputKind;
 using clients::Extent;
 using clients::NamedArgument;
 using clients::ScalarType;
+using clients::SymBoolArgument;
 using clients::SymIntArgument;
 using clients::TensorArgument;
 using clients::TensorMeta;
@@ -71,6 +72,19 @@ class Program {
   Program& number(const std::string& target, const std::string& from, const std::string& name) {
     node(target, {{"self", TensorArgument{from}}}, name);
     program_.graph.nodes.back().outputs = {SymIntArgument{name, 0}};
+    return *this;
+  }
+  // Of the node before.
+  Program& second_output(const std::string& name) {
+    program_.graph.nodes.back().outputs.push_back(TensorArgument{name});
+    return *this;
+  }
+  // A number that only the data knows against one that is known.
+  Program& comparison(const std::string& target, const std::string& left, int64_t right,
+                      const std::string& name) {
+    node("", {{"a", SymIntArgument{left, 0}}, {"b", right}}, name);
+    program_.graph.nodes.back().target = target;
+    program_.graph.nodes.back().outputs = {SymBoolArgument{name, false}};
     return *this;
   }
   Program& output(const std::string& name) {

@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 
 #include "clients/pt2/archive.h"
 #include "clients/pt2/sympy_parser.h"
@@ -312,6 +314,140 @@ TEST(Translate, StridedWeightsAreReadInRowMajorOrder) {
   turned.strides = {3, 1};
   ASSERT_TRUE(is_contiguous(turned));
   EXPECT_EQ(common::as_text(contiguous_view(turned)), "abcdef");
+}
+
+// ---- Options of operators --------------------------------------------------------------------
+
+HostTensor whole_numbers(std::vector<int64_t> values) {
+  auto tensor = HostTensor::zeros(DType::kInt64, {static_cast<int64_t>(values.size())}).value();
+  for (size_t i = 0; i < values.size(); ++i) tensor.set_int(static_cast<int64_t>(i), values[i]);
+  return tensor;
+}
+HostTensor truths(const std::vector<int64_t>& values) {
+  auto tensor = HostTensor::zeros(DType::kBool, {static_cast<int64_t>(values.size())}).value();
+  for (size_t i = 0; i < values.size(); ++i) tensor.set_int(static_cast<int64_t>(i), values[i]);
+  return tensor;
+}
+
+// What the program gives for the inputs.
+std::vector<HostTensor> results(const Program& p, const std::vector<HostTensor>& inputs) {
+  auto model = translate(p.get());
+  EXPECT_TRUE(model.ok()) << (model.ok() ? "" : model.error().message);
+  return model.ok() ? run(*model, inputs) : std::vector<HostTensor>(1);
+}
+
+TEST(Translate, TheSmallestElementsAreFoundToo) {
+  Program p;
+  p.input("x", {4}).tensor("y", {2}).tensor("i", {2}, ScalarType::kInt64);
+  p.node("aten.topk.default", {self("x"), {"k", int64_t{2}}, {"largest", false}}, "y");
+  p.second_output("i").output("y").output("i");
+  auto out = results(p, {line({3, 1, 4, 2})});
+  EXPECT_EQ(floats(out[0]), (std::vector<float>{1, 2}));
+  EXPECT_EQ(floats(out[1]), (std::vector<float>{1, 3}));
+}
+
+TEST(Translate, LogarithmsOfSumsTakeInfinities) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  Program p;
+  p.input("x", {2, 2}).tensor("y", {2});
+  p.node("aten.logsumexp.default", {self("x"), {"dim", std::vector<int64_t>{1}}}, "y").output("y");
+  auto out = results(p, {line({kInfinity, 0, -kInfinity, -kInfinity}, {2, 2})});
+  EXPECT_EQ(floats(out[0]), (std::vector<float>{kInfinity, -kInfinity}));
+}
+
+// The old content does not count: all of nothing is true.
+TEST(Translate, BooleansAreReducedIntoFreshPlaces) {
+  Program p;
+  p.input("x", {2}, ScalarType::kBool).input("at", {2}, ScalarType::kInt64);
+  p.input("src", {2}, ScalarType::kBool).tensor("y", {2}, ScalarType::kBool);
+  p.node("aten.scatter_reduce.two",
+         {self("x"),
+          {"dim", int64_t{0}},
+          {"index", TensorArgument{"at"}},
+          {"src", TensorArgument{"src"}},
+          {"reduce", std::string("amin")},
+          {"include_self", false}},
+         "y");
+  p.output("y");
+  auto out = results(p, {truths({0, 0}), whole_numbers({0, 0}), truths({1, 1})});
+  EXPECT_EQ(floats(out[0]), (std::vector<float>{1, 0}));
+}
+
+// One head, one query, two keys of one element each.
+std::vector<float> attended(std::vector<NamedArgument> options, const std::vector<int64_t>& mask) {
+  Program p;
+  p.input("q", {1, 4}).input("k", {2, 4}).input("v", {2, 1});
+  p.input("mask", {2}, ScalarType::kBool).tensor("y", {1, 1});
+  std::vector<NamedArgument> arguments{
+      {"query", TensorArgument{"q"}}, {"key", TensorArgument{"k"}}, {"value", TensorArgument{"v"}}};
+  if (!mask.empty()) arguments.push_back({"attn_mask", TensorArgument{"mask"}});
+  arguments.insert(arguments.end(), options.begin(), options.end());
+  p.node("aten.scaled_dot_product_attention.default", arguments, "y").output("y");
+  HostTensor seen = mask.empty() ? truths({1, 1}) : truths(mask);
+  return floats(results(p, {line({1, 0, 0, 0}, {1, 4}), line({4, 0, 0, 0, 0, 0, 0, 0}, {2, 4}),
+                            line({1, 0}, {2, 1}), seen})[0]);
+}
+
+TEST(Translate, ScoresAreScaledAsAsked) {
+  auto share = [](double difference) { return 1 / (1 + std::exp(-difference)); };
+  EXPECT_NEAR(attended({}, {})[0], share(4 * 0.5), 1e-6);
+  EXPECT_NEAR(attended({{"scale", 0.25}}, {})[0], share(4 * 0.25), 1e-6);
+}
+
+TEST(Translate, AQueryThatSeesNoKeyGivesZeros) {
+  EXPECT_EQ(attended({}, {0, 0}), std::vector<float>{0});
+  EXPECT_EQ(attended({}, {1, 0}), std::vector<float>{1});
+}
+
+TEST(Translate, TransposedConvolutionsSpreadTheirTaps) {
+  Program p;
+  p.input("x", {1, 1, 2}).input("w", {1, 1, 2}).tensor("y", {1, 1, 4});
+  p.node("aten.convolution.default",
+         {{"input", TensorArgument{"x"}},
+          {"weight", TensorArgument{"w"}},
+          {"bias", NoneArgument{}},
+          {"stride", std::vector<int64_t>{1}},
+          {"padding", std::vector<int64_t>{0}},
+          {"dilation", std::vector<int64_t>{2}},
+          {"transposed", true},
+          {"output_padding", std::vector<int64_t>{0}},
+          {"groups", int64_t{1}}},
+         "y");
+  p.output("y");
+  auto out = results(p, {line({1, 2}, {1, 1, 2}), line({3, 5}, {1, 1, 2})});
+  EXPECT_EQ(floats(out[0]), (std::vector<float>{3, 6, 5, 10}));
+}
+
+TEST(Translate, PaddingIsCountedOnlyIfAskedFor) {
+  for (bool counted : {true, false}) {
+    Program p;
+    p.input("x", {1, 1, 2}).tensor("y", {1, 1, 2});
+    p.node("aten.avg_pool1d.default",
+           {self("x"),
+            {"kernel_size", std::vector<int64_t>{2}},
+            {"stride", std::vector<int64_t>{2}},
+            {"padding", std::vector<int64_t>{1}},
+            {"ceil_mode", false},
+            {"count_include_pad", counted}},
+           "y");
+    p.output("y");
+    auto out = results(p, {line({4, 6}, {1, 1, 2})});
+    EXPECT_EQ(floats(out[0]), counted ? (std::vector<float>{2, 3}) : (std::vector<float>{4, 6}));
+  }
+}
+
+TEST(Translate, NumbersOfTheDataAreComparedInOrder) {
+  Program p;
+  p.input("k", {}, ScalarType::kInt64).tensor("y", {}, ScalarType::kBool);
+  p.number("aten.item.default", "k", "n");
+  p.comparison("_operator.gt", "n", 2, "more");
+  p.node("aten.scalar_tensor.default",
+         {{"s", SymBoolArgument{"more", false}}, {"dtype", ScalarType::kBool}}, "y");
+  p.output("y");
+  EXPECT_EQ(floats(results(p, {whole_numbers({3}).reshaped({}).value()})[0]),
+            std::vector<float>{1});
+  EXPECT_EQ(floats(results(p, {whole_numbers({1}).reshaped({}).value()})[0]),
+            std::vector<float>{0});
 }
 
 // ---- Saved cases -----------------------------------------------------------------------------
