@@ -89,6 +89,68 @@ TEST(Graph, HashIgnoresNamesAndNodeOrderOnly) {
   EXPECT_NE(graph_hash(first), graph_hash(second));
 }
 
+TEST(Graph, WhatInputsAreEntersTheHash) {
+  auto build = [](InputKind kind, DType dtype) {
+    GraphBuilder b;
+    b.output(b.cast(b.input(kind, dtype, {2}, "x"), DType::kFloat64));
+    return graph_hash(b.finish());
+  };
+  Digest reference = build(InputKind::kUser, DType::kFloat32);
+  EXPECT_NE(build(InputKind::kWeight, DType::kFloat32), reference);
+  EXPECT_NE(build(InputKind::kState, DType::kFloat32), reference);
+  EXPECT_NE(build(InputKind::kUser, DType::kInt32), reference);
+}
+
+// Which value an output is, where the nodes are the same and in the same order.
+TEST(Graph, WhatAnOutputReadsEntersTheHash) {
+  auto build = [](bool inner_first) {
+    GraphBuilder b;
+    NodeId inner = b.unary(UnaryOp::kSin, b.input(InputKind::kUser, DType::kFloat32, {2}, "x"));
+    NodeId outer = b.unary(UnaryOp::kCos, inner);
+    b.output(inner_first ? inner : outer);
+    b.output(inner_first ? outer : inner);
+    return b.finish();
+  };
+  EXPECT_NE(graph_hash(build(true)), graph_hash(build(false)));
+}
+
+TEST(Graph, WhatALoopRepeatsEntersTheHash) {
+  auto build = [](UnaryOp op) {
+    GraphBuilder body;
+    body.output(body.unary(op, body.input(InputKind::kUser, DType::kFloat32, {4}, "carry")));
+    LoopAttr loop;
+    loop.body = std::make_shared<const Graph>(body.finish());
+    loop.trip_count = 3;
+    loop.carried = 1;
+    GraphBuilder b;
+    NodeId x = b.input(InputKind::kUser, DType::kFloat32, {4}, "x");
+    NodeId repeated = b.raw({Op::kLoop, DType::kFloat32, {}, {x}, loop});
+    b.output(b.raw({Op::kLoopResult, {}, {}, {repeated}, LoopResultAttr{0}}));
+    return b.finish();
+  };
+  EXPECT_NE(graph_hash(build(UnaryOp::kSin)), graph_hash(build(UnaryOp::kCos)));
+}
+
+// A graph's symbols are renumbered wherever they stand.
+TEST(Graph, SymbolsInCoordinatesAreRenumbered) {
+  auto build = [](int rows, int columns) {
+    std::vector<SymbolRange> ranges(2);
+    ranges[static_cast<size_t>(rows)] = {1, 8};
+    ranges[static_cast<size_t>(columns)] = {2, 9};
+    GraphBuilder b(ranges);
+    Expr width = Expr::symbol(columns);
+    NodeId x = b.input(InputKind::kUser, DType::kFloat32, {Expr::symbol(rows), width}, "x");
+    NodeId at = b.input(InputKind::kUser, DType::kInt64, {3}, "at");
+    b.output(b.gather(x, {at}, {3}, {{0, {}}, {-1, width - 1}}));
+    NodeId zeros = b.full(DType::kFloat32, {Expr::symbol(rows), width}, 0);
+    NodeId ones = b.full(DType::kFloat32, {3}, 1);
+    b.output(b.scatter(ScatterMode::kAssign, zeros, ones, {at}, {{0, {}}, {-1, width - 1}}));
+    return b.finish();
+  };
+  EXPECT_EQ(graph_hash(build(0, 1)), graph_hash(build(1, 0)));
+  EXPECT_TRUE(verify(canonical(build(1, 0))).ok());
+}
+
 TEST(Graph, SymbolNumbersDoNotEnterTheHash) {
   auto build = [](int first, int second) {
     std::vector<SymbolRange> ranges(2);

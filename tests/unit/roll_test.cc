@@ -210,6 +210,43 @@ TEST(Roll, TakesAlternatingValuesAsOperands) {
   EXPECT_TRUE(loops(*loop.body).empty());
 }
 
+// The last layer reads another mask than the others, made by the same operation: no block makes it.
+TEST(Roll, ComputesWhatSomeBlocksShareOutsideTheLoop) {
+  GraphBuilder b;
+  NodeId x = b.input(InputKind::kUser, DType::kFloat32, {5, 16}, "x");
+  NodeId masks[] = {
+      b.unary(UnaryOp::kSigmoid, b.input(InputKind::kUser, DType::kFloat32, {5, 16}, "g")),
+      b.unary(UnaryOp::kSigmoid, b.input(InputKind::kUser, DType::kFloat32, {5, 16}, "h"))};
+  for (int l = 0; l < 14; ++l) {
+    NodeId w = b.input(InputKind::kWeight, DType::kFloat32, {16, 16}, "w");
+    NodeId y = b.binary(BinaryOp::kMul, b.unary(UnaryOp::kTanh, dense(b, x, w)), masks[l == 13]);
+    x = b.binary(BinaryOp::kAdd, x, y);
+  }
+  b.output(x);
+  LoopAttr loop = only_loop(b.finish());
+  EXPECT_EQ(loop.trip_count, 14);
+  for (const Node& node : loop.body->nodes) {
+    bool is_mask = node.op == Op::kUnary && attr<UnaryAttr>(node).op == UnaryOp::kSigmoid;
+    EXPECT_FALSE(is_mask) << print(*loop.body);
+  }
+}
+
+// What the blocks' inputs hide of a size, an input that stands before their own shows.
+TEST(Roll, ShowsBlocksTheSizesThatTheyNeed) {
+  GraphBuilder b({{2, 64}});
+  Expr rows = Expr::symbol(0);
+  NodeId h = b.reshape(b.input(InputKind::kUser, DType::kFloat32, {rows, 4}, "x"), {4 * rows});
+  for (int l = 0; l < 6; ++l) {
+    NodeId w = b.input(InputKind::kWeight, DType::kFloat32, {4}, "w");
+    NodeId table = b.binary(BinaryOp::kMul, b.reshape(h, {rows, 4}), w);
+    h = b.unary(UnaryOp::kTanh, b.reshape(table, {4 * rows}));
+  }
+  b.output(h);
+  LoopAttr loop = only_loop(b.finish());
+  EXPECT_GE(loop.trip_count, 5);
+  EXPECT_TRUE(hidden_symbols(*loop.body).empty()) << print(*loop.body);
+}
+
 // What the first layer makes of its own state, and every layer reads (a cache position).
 TEST(Roll, ComputesSharedValuesOfABlockAheadOfTheLoop) {
   GraphBuilder b;

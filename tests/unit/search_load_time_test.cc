@@ -103,6 +103,24 @@ TEST_F(LoadTime, AWidenedWeightStaysNarrow) {
   EXPECT_EQ(count_calls(program).at_load, 1) << common::print(program);
 }
 
+// y = f(w), z = g(y), for a weight w.
+TEST(LoadTimeCalls, NeedWhatStaysAndNoSizes) {
+  std::vector<common::GraphInput> inputs{{InputKind::kWeight, DType::kFloat32, {4}, "w"}};
+  std::vector<common::GraphOutput> outputs{{common::OutputKind::kUser, -1, -1}};
+  std::vector<common::Buffer> buffers{{common::BufferKind::kInput, 0, DType::kFloat32, {4}},
+                                      {common::BufferKind::kTemporary, 0, DType::kFloat32, {4}},
+                                      {common::BufferKind::kOutput, 0, DType::kFloat32, {4}}};
+  std::vector<common::Call> calls{{0, {0}, {1}, {}}, {1, {1}, {2}, {}}};
+  auto flags = [&] { return common::load_time_calls(inputs, outputs, buffers, calls); };
+  EXPECT_EQ(flags(), (std::vector<char>{1, 0}));
+  calls[0].symbols = {common::Expr::symbol(0)};
+  EXPECT_EQ(flags(), (std::vector<char>{0, 0})) << "a size may change from run to run";
+  calls[0].symbols = {common::Expr(3)};
+  EXPECT_EQ(flags(), (std::vector<char>{1, 0}));
+  outputs[0] = {common::OutputKind::kMutate, -1, 0};
+  EXPECT_EQ(flags(), (std::vector<char>{0, 0})) << "a run writes to the weight";
+}
+
 // (x w + b - m) * rsqrt(v) * g + beta
 TEST_F(LoadTime, ANormInEvaluationModeCostsARunOneSum) {
   GraphBuilder b;
