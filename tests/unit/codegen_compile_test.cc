@@ -1,5 +1,6 @@
 // Compiler, kernel cache and plan building.
 #include <fstream>
+#include <set>
 
 #include "codegen_testing.h"
 #include "common/base/files.h"
@@ -64,6 +65,91 @@ TEST(Compiler, SaysWhatIsMissing) {
   unsetenv("LFARM_CC");
   ASSERT_FALSE(none.ok());
   EXPECT_EQ(none.error().code, Code::kUnavailable);
+}
+
+// A kernel compiled for another machine runs elsewhere, or not at all.
+TEST(Compiler, IsAnotherOneForAnotherTarget) {
+  std::set<Digest> identities;
+  for (const char* name : {"cpu-x86_64", "cpu-x86_64-avx2", "cpu-x86_64-avx512"}) {
+    common::Target target;
+    target.name = name;
+    auto compiler = worker::find_c_compiler(target);
+    ASSERT_TRUE(compiler.ok()) << compiler.error().message;
+    identities.insert((*compiler)->identity());
+  }
+  EXPECT_EQ(identities.size(), 3u);
+}
+
+class NamedGenerator : public worker::CodeGenerator {
+ public:
+  NamedGenerator(std::string language, std::string preamble)
+      : language_(std::move(language)), preamble_(std::move(preamble)) {}
+  std::string_view language() const override { return language_; }
+  std::string preamble() const override { return preamble_; }
+  common::Result<worker::KernelSource> generate(const Kernel&) const override {
+    return common::unsupported("it has only a name");
+  }
+
+ private:
+  std::string language_, preamble_;
+};
+class NamedCompiler : public worker::Compiler {
+ public:
+  explicit NamedCompiler(std::string_view name) : identity_(digest_of(name)) {}
+  common::Result<Bytes> compile(std::string_view, int) const override {
+    return common::unsupported("it has only a name");
+  }
+  const Digest& identity() const override { return identity_; }
+
+ private:
+  Digest identity_;
+};
+
+// What is missing here serves code that another compiler, or another preamble, was made into.
+TEST(KernelKey, HoldsAllThatAnObjectDependsOn) {
+  auto key = [](const char* entry, const char* text, const char* language, const char* preamble,
+                const char* compiler) {
+    return worker::kernel_key({entry, text, 1, 0}, NamedGenerator(language, preamble),
+                              NamedCompiler(compiler));
+  };
+  Digest reference = key("e", "t", "c", "p", "clang");
+  EXPECT_EQ(key("e", "t", "c", "p", "clang"), reference);
+  EXPECT_NE(key("f", "t", "c", "p", "clang"), reference);
+  EXPECT_NE(key("e", "u", "c", "p", "clang"), reference);
+  EXPECT_NE(key("e", "t", "cuda", "p", "clang"), reference);
+  EXPECT_NE(key("e", "t", "c", "q", "clang"), reference);
+  EXPECT_NE(key("e", "t", "c", "p", "gcc"), reference);
+}
+
+// Written over, a base that the updates are made of would be read too late.
+TEST(BuildPlan, AScatterWorksInPlaceWhereNothingElseReadsItsBase) {
+  for (bool reads_base : {false, true}) {
+    GraphBuilder b;
+    NodeId base = b.input(InputKind::kUser, DType::kFloat32, {8}, "");
+    NodeId at = b.input(InputKind::kUser, DType::kInt64, {3}, "");
+    NodeId updates = b.input(InputKind::kUser, DType::kFloat32, {3}, "");
+    if (reads_base) updates = b.gather(base, {at}, {3}, {{0, {}}});
+    b.output(b.scatter(ScatterMode::kAssign, base, updates, {at}, {{0, {}}}));
+    Program p;
+    Kernel kernel{Template::kScatter, {}, canonical(b.finish())};
+    p.inputs = kernel.body.inputs;
+    p.outputs = {{OutputKind::kUser, -1, -1}};
+    Call call;
+    for (size_t k = 0; k < p.inputs.size(); ++k) {
+      int position = static_cast<int>(k);
+      p.buffers.push_back({BufferKind::kInput, position, p.inputs[k].dtype, p.inputs[k].shape});
+      call.inputs.push_back(position);
+    }
+    p.buffers.push_back({BufferKind::kOutput, 0, DType::kFloat32, {8}});
+    call.outputs = {static_cast<int>(p.inputs.size())};
+    p.kernels = {kernel};
+    p.calls = {call};
+    CpuCodeGenerator generator;
+    KernelCache cache;
+    auto built = build_plan(p, generator, shared_compiler(), cache);
+    ASSERT_TRUE(built.ok()) << built.error().message;
+    EXPECT_EQ(built->plan.kernels[0].in_place_input, reads_base ? -1 : 0);
+  }
 }
 
 TEST(BuildPlan, CompilesOnceAndRemembers) {

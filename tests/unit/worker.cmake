@@ -1,7 +1,11 @@
 lfarm_test(worker_agent LABEL unit SOURCES worker_agent_test.cc COMPONENTS worker/agent)
 lfarm_test(worker_profile LABEL unit SOURCES worker_profile_test.cc
   COMPONENTS worker/profile common/runtime common/wire)
-target_include_directories(test_worker_profile PRIVATE ${CMAKE_SOURCE_DIR})
+lfarm_test(worker_measure LABEL unit SOURCES worker_measure_test.cc
+  COMPONENTS worker/profile common/runtime)
+foreach(name profile measure)
+  target_include_directories(test_worker_${name} PRIVATE ${CMAKE_SOURCE_DIR})
+endforeach()
 lfarm_test(worker_pipeline LABEL unit SOURCES worker_pipeline_test.cc
   COMPONENTS worker/agent worker/profile worker/codegen worker/compile common/wire common/ir)
 lfarm_test(worker_binary LABEL unit SOURCES worker_binary_test.cc

@@ -1,7 +1,9 @@
 // The executor child under candidates that misbehave in every way, and the outcomes that the
 // worker makes of it. This binary is its own executor child.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -46,6 +48,11 @@ KERNEL(smashes_heap) { SUM(s[0]) volatile char* p = malloc(64); for (int k = -64
   free((void*)p); }
 /* right in the first call of a process, stale afterwards */
 KERNEL(cheats) { static int calls; if (calls++ == 0) { SUM(s[0]) } }
+/* right for the inputs that it saw first */
+KERNEL(knows_one) { static float first; if (first == 0) first = F(0)[0]; SUM(s[0])
+  if (F(0)[0] != first) F(2)[0] += 1; }
+KERNEL(fears_zeros) { SUM(s[0]) if (F(0)[0] == 0) F(2)[0] += 1; }
+KERNEL(fears_one) { SUM(s[0]) if (s[0] == 1) F(2)[0] += 1; }
 KERNEL(slow) { SUM(s[0]) usleep(20000); }
 KERNEL(stops) { SUM(s[0]) raise(SIGSTOP); }
 )";
@@ -149,6 +156,30 @@ TEST_F(ProfileTest, WrongOutputsAreFound) {
     EXPECT_FALSE(reply.damaged) << entry << ": " << reply.message;
   }
   EXPECT_EQ(client_.child_pid(), child) << "wrong outputs cost a child";
+}
+
+// Each is wrong on one kind of inputs only.
+TEST_F(ProfileTest, EverySeedSizeAndPatternIsTried) {
+  ProfileRequest r = request("knows_one");
+  r.verify.sizes = {{37}};
+  r.verify.adversarial = false;
+  r.verify.seeds = {1};
+  EXPECT_EQ(run(r).outcome, TaskOutcome::kOk);
+  r.verify.seeds = {1, 2};
+  EXPECT_EQ(run(r).outcome, TaskOutcome::kWrong);
+
+  r = request("fears_one");
+  r.verify.adversarial = false;
+  r.verify.sizes = {{37}};
+  EXPECT_EQ(run(r).outcome, TaskOutcome::kOk);
+  r.verify.sizes = {{37}, {1}};
+  EXPECT_EQ(run(r).outcome, TaskOutcome::kWrong);
+
+  r = request("fears_zeros");
+  r.verify.adversarial = false;
+  EXPECT_EQ(run(r).outcome, TaskOutcome::kOk);
+  r.verify.adversarial = true;
+  EXPECT_EQ(run(r).outcome, TaskOutcome::kWrong);
 }
 
 TEST_F(ProfileTest, StrayWritesAreFoundAndCostTheChild) {
@@ -279,20 +310,31 @@ TEST(Judge, StatesAndMutatedInputsAreCompared) {
   EXPECT_EQ(bad.error().code, common::Code::kVerification);
 }
 
+// Another process that asks for the lock without waiting gets it.
+bool is_free(const std::string& path) {
+  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  bool locked = ::flock(fd, LOCK_EX | LOCK_NB) == 0;
+  ::close(fd);
+  return locked;
+}
+
 TEST(DeviceLock, ExcludesOthersUntilItEnds) {
   std::string device = common::cat("test-", ::getpid());
+  std::string path = common::cat("/tmp/lfarm-device-", device, ".lock");
   auto first = std::make_unique<DeviceLock>(device);
   ASSERT_TRUE(first->held());
-  std::atomic<bool> second_holds{false};
+  EXPECT_FALSE(is_free(path));
+  std::atomic<bool> first_ends{false};
   std::thread other([&] {
     DeviceLock second(device);
-    second_holds = true;
+    EXPECT_TRUE(first_ends);
+    EXPECT_FALSE(is_free(path));
   });
-  EXPECT_FALSE(second_holds);
+  first_ends = true;
   first.reset();
   other.join();
-  EXPECT_TRUE(second_holds);
-  ::unlink(common::cat("/tmp/lfarm-device-", device, ".lock").c_str());
+  EXPECT_TRUE(is_free(path));
+  ::unlink(path.c_str());
 }
 
 TEST(Pipe, LargeFramesPassInBothDirections) {

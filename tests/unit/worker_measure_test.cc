@@ -1,0 +1,135 @@
+// What is told of many runs: if these fail, candidates are ranked by other times than they took.
+// The device computes as the CPU does, but its timer says what the test wrote down.
+#include <gtest/gtest.h>
+
+#include "common/ir/expr.h"
+#include "common/runtime/cpu_device.h"
+#include "tests/unit/runtime_testing.h"
+#include "worker/profile/measure.h"
+
+namespace worker {
+namespace {
+
+using common::Device;
+using common::Result;
+using common::Status;
+
+// Intervals come from a list, over and over.
+class WrittenTimer : public common::Timer {
+ public:
+  WrittenTimer(const std::vector<int64_t>& script, size_t& next) : script_(script), next_(next) {}
+  void mark() override { ++marks_; }
+  Result<std::vector<int64_t>> take_intervals_ns() override {
+    std::vector<int64_t> intervals;
+    for (; marks_ > 1; --marks_) intervals.push_back(script_[next_++ % script_.size()]);
+    marks_ = 0;
+    return intervals;
+  }
+
+ private:
+  const std::vector<int64_t>& script_;
+  size_t& next_;
+  size_t marks_ = 0;
+};
+
+class WrittenDevice : public Device {
+ public:
+  explicit WrittenDevice(std::vector<int64_t> script) : script_(std::move(script)) {}
+  const common::Target& target() const override { return cpu_->target(); }
+  bool uses_host_memory() const override { return cpu_->uses_host_memory(); }
+  int concurrency() const override { return cpu_->concurrency(); }
+  Result<std::shared_ptr<common::Module>> load(const common::Digest& digest,
+                                               common::ByteView object) override {
+    return cpu_->load(digest, object);
+  }
+  Result<common::DeviceMemory> allocate(size_t bytes) override { return cpu_->allocate(bytes); }
+  Status copy_in(std::byte* device, common::ByteView host) override {
+    return cpu_->copy_in(device, host);
+  }
+  Status copy_out(std::span<std::byte> host, const std::byte* device) override {
+    return cpu_->copy_out(host, device);
+  }
+  Status copy(std::byte* to, const std::byte* from, size_t bytes) override {
+    return cpu_->copy(to, from, bytes);
+  }
+  Status fill(std::byte* device, std::byte value, size_t bytes) override {
+    return cpu_->fill(device, value, bytes);
+  }
+  Status launch(const common::Launch& launch) override { return cpu_->launch(launch); }
+  Status gemm(const common::GemmSizes& sizes, const void* a, const void* b, void* out) override {
+    return cpu_->gemm(sizes, a, b, out);
+  }
+  bool has_gemm() const override { return cpu_->has_gemm(); }
+  Status synchronise() override { return cpu_->synchronise(); }
+  std::unique_ptr<common::Timer> make_timer(size_t) override {
+    return std::make_unique<WrittenTimer>(script_, next_);
+  }
+
+ private:
+  void release(std::byte*, size_t) override {}  // what it hands out is the CPU's
+  std::unique_ptr<Device> cpu_ = common::make_cpu_device();
+  std::vector<int64_t> script_;
+  size_t next_ = 0;
+};
+
+Measurement measured(std::vector<int64_t> script, const common::MeasureOptions& options) {
+  static const common::Bytes object =
+      common::compile_object("KERNEL(copies) { ((float*)b[1])[0] = ((float*)b[0])[0]; }");
+  common::PlanMaker m;
+  int x = m.input({1}), out = m.output({1});
+  m.call(m.kernel("copies"), {x}, {out});
+  common::Plan plan = m.finish(object);
+  WrittenDevice device(std::move(script));
+  plan.key.target = device.target();
+  auto executor = common::Executor::load(
+      plan, [](const common::Digest&) -> Result<common::ByteView> { return {object}; }, device);
+  EXPECT_TRUE(executor.ok()) << executor.error().message;
+  std::vector<common::HostTensor> inputs{
+      common::HostTensor::zeros(common::DType::kFloat32, {1}).value()};
+  auto result = measure(**executor, inputs, options);
+  EXPECT_TRUE(result.ok()) << result.error().message;
+  return *result;
+}
+
+TEST(Measure, TellsTheMedianOfRunsAndTheirSpread) {
+  common::MeasureOptions options;
+  options.warmups = 0;
+  options.repetitions = 9;
+  Measurement m = measured({100, 300, 900}, options);
+  EXPECT_GE(m.runs, 9u);
+  EXPECT_EQ(m.total_ns, 300u);
+  EXPECT_GT(m.spread_ns, 0u);
+  EXPECT_EQ(m.call_ns, std::vector<uint64_t>{300});
+}
+
+TEST(Measure, SteadyRunsHaveNoSpread) {
+  Measurement m = measured({250}, {});
+  EXPECT_EQ(m.total_ns, 250u);
+  EXPECT_EQ(m.spread_ns, 0u);
+}
+
+// However many repetitions are asked for.
+TEST(Measure, StopsWhenTheTimeIsUp) {
+  common::MeasureOptions options;
+  options.repetitions = 2'000'000'000;
+  options.time_max_ms = 5;
+  Measurement m = measured({250}, options);
+  EXPECT_LT(m.runs, options.repetitions);
+  EXPECT_EQ(m.call_ns.size(), 1u);
+}
+
+// Of what is given up, only that it was too slow is told.
+TEST(Measure, GivesUpWhatIsTooSlow) {
+  common::MeasureOptions options;
+  options.warmups = 0;
+  options.repetitions = 2'000'000'000;
+  options.time_max_ms = 2'000;
+  options.give_up_ns = 1'000;
+  Measurement m = measured({5'000}, options);
+  EXPECT_EQ(m.total_ns, 5'000u);
+  EXPECT_TRUE(m.call_ns.empty());
+  EXPECT_EQ(measured({900}, {.give_up_ns = 1'000}).call_ns.size(), 1u);
+}
+
+}  // namespace
+}  // namespace worker
