@@ -60,7 +60,8 @@ TEST(Farm, AJobThatIdledSavesNothingUp) {
   farm.job(1, "a");
   farm.job(2, "b");
   for (TaskId id = 0; id < 300; ++id) farm.task(id, 1);
-  serve(farm, farm.hello(5), 100);
+  farm.task(999, 2);  // both are known before one of them idles
+  ASSERT_EQ(serve(farm, farm.hello(5), 101)[2], 1);
   for (TaskId id = 1000; id < 1100; ++id) farm.task(id, 2);
   auto served = serve(farm, farm.on(LeaseReturned{5, 100, 1}), 60);
   EXPECT_NEAR(served[1], 30, 1);

@@ -25,6 +25,7 @@ KERNEL(both) { for (int64_t i = 0; i < s[0]; ++i) { F(1)[i] = F(0)[i] + 1; F(2)[
 /* base, position (i64), value -> base with value added at position */
 KERNEL(put) { if (b[0] != b[3]) memcpy(b[3], b[0], s[0] * 4); F(3)[I(1)[0]] += F(2)[0]; }
 KERNEL(same_memory) { if (b[0] != b[1]) memcpy(b[1], b[0], s[0] * 4); F(1)[0] = b[0] == b[1]; }
+KERNEL(offset) { F(1)[0] = (uintptr_t)b[0] % 64; F(1)[1] = F(0)[1]; }
 KERNEL(reverse) { float* t = scratch; for (int64_t i = 0; i < s[0]; ++i) t[i] = F(0)[s[0]-1-i];
   memcpy(b[1], t, s[0] * 4); }
 /* out[0] tells how often this ran, the rest is twice the input */
@@ -100,6 +101,22 @@ TEST_F(ExecutorTest, RunsAPlanOverAndOver) {
       EXPECT_TRUE(out->mutated.empty());
       EXPECT_TRUE(executor->check_guards().ok());
     }
+  }
+}
+
+// Kernels load whole vectors from where they expect a buffer to begin.
+TEST_F(ExecutorTest, InputsThatBeginAnywhereAreAligned) {
+  PlanMaker m;
+  int x = m.input({2}), out = m.output({2});
+  m.call(m.kernel("offset"), {x}, {out});
+  auto executor = must_load(m);
+  alignas(kBufferAlignment) float memory[] = {0, 3, 5, 7};
+  for (size_t start : {0, 1, 2}) {
+    ByteView bytes{reinterpret_cast<const std::byte*>(memory + start), 8};
+    std::vector<HostTensor> inputs = {HostTensor::wrap(DType::kFloat32, {2}, bytes).value()};
+    auto run = executor->run(inputs);
+    ASSERT_TRUE(run.ok()) << run.error().message;
+    EXPECT_EQ(values(run->user.at(0)), (Values{0, memory[start + 1]}));
   }
 }
 

@@ -121,8 +121,10 @@ TEST_F(StoreTest, ListingShowsSizeTimeAndLastUse) {
 TEST_F(StoreTest, RevokedPlansGoAndStayAway) {
   NewPlan bad = make_plan("p", 10, {}, "bad");
   must(store_->put_plan(bad));
+  must(store_->put_plan(make_plan("q", 10, {}, "another")));
   EXPECT_EQ(must(store_->revoke(bad.facts.plan_id, "wrong on bf16")), 1u);
   EXPECT_FALSE(must(store_->get_plan(key("p"))).has_value());
+  EXPECT_TRUE(must(store_->get_plan(key("q"))).has_value());
   reopen();
   auto refused = store_->put_plan_if_better(bad);
   ASSERT_FALSE(refused.ok());

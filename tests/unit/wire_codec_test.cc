@@ -322,5 +322,17 @@ TEST(WireCodec, NamesMatchTheVariant) {
   EXPECT_STREQ(cache_outcome_name(CacheOutcome::kPartial), "partial");
 }
 
+TEST(WireCodec, OnlyTheShortestSpellingOfACharacterIsClean) {
+  for (const char* text : {"a\n\tz", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x9a\x9c"}) {
+    EXPECT_TRUE(is_clean_text(text, 100)) << text;
+    EXPECT_EQ(clean_text(text), text);
+  }
+  for (const char* text : {"\x07", "\x80", "\xc0\x80", "\xc3", "\xe0\x80\x80", "\xed\xa0\x80",
+                           "\xe2\x82", "\xf0\x80\x80\x80", "\xf4\x90\x80\x80", "\xff"}) {
+    EXPECT_FALSE(is_clean_text(text, 100)) << text;
+    EXPECT_TRUE(is_clean_text(clean_text(text), 100)) << text;
+  }
+}
+
 }  // namespace
 }  // namespace common
