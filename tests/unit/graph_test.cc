@@ -89,16 +89,21 @@ TEST(Graph, HashIgnoresNamesAndNodeOrderOnly) {
   EXPECT_NE(graph_hash(first), graph_hash(second));
 }
 
+// Whether anything reads it or not.
 TEST(Graph, WhatInputsAreEntersTheHash) {
-  auto build = [](InputKind kind, DType dtype) {
-    GraphBuilder b;
-    b.output(b.cast(b.input(kind, dtype, {2}, "x"), DType::kFloat64));
-    return graph_hash(b.finish());
-  };
-  Digest reference = build(InputKind::kUser, DType::kFloat32);
-  EXPECT_NE(build(InputKind::kWeight, DType::kFloat32), reference);
-  EXPECT_NE(build(InputKind::kState, DType::kFloat32), reference);
-  EXPECT_NE(build(InputKind::kUser, DType::kInt32), reference);
+  for (bool is_read : {true, false}) {
+    auto build = [&](InputKind kind, DType dtype, int64_t size) {
+      GraphBuilder b;
+      NodeId x = b.input(kind, dtype, {size}, "x");
+      b.output(is_read ? b.cast(x, DType::kFloat64) : b.full(DType::kFloat64, {2}, 1));
+      return graph_hash(b.finish());
+    };
+    Digest reference = build(InputKind::kUser, DType::kFloat32, 2);
+    EXPECT_NE(build(InputKind::kWeight, DType::kFloat32, 2), reference);
+    EXPECT_NE(build(InputKind::kState, DType::kFloat32, 2), reference);
+    EXPECT_NE(build(InputKind::kUser, DType::kInt32, 2), reference);
+    EXPECT_NE(build(InputKind::kUser, DType::kFloat32, 3), reference);
+  }
 }
 
 // Which value an output is, where the nodes are the same and in the same order.

@@ -1,5 +1,7 @@
 // Graphs that a rule would rewrite if one of its conditions were gone. What rules make of them must
 // be equal all the same; a condition without a graph here is one that nobody would miss.
+#include <cmath>
+
 #include "rules_building.h"
 
 namespace coordinator::rules_testing {
@@ -138,14 +140,12 @@ void add_contractions(NearMisses& misses) {
   misses.emplace_back(
       "weights that differ along two axes",
       RuleCase{kFloats, [](GraphBuilder& b, DType t) {
-                 IrNode x = input(b, t);
+                 IrNode x = b.reshape(input(b, t), {s0, 1, 1, 6});
                  for (int64_t heads : {2, 3}) {
-                   IrNode w = weight(b, t, {heads, 4 + heads, 6});
-                   b.output(b.raw({Op::kContract,
-                                   t,
-                                   {},
-                                   {x, w},
-                                   common::ContractAttr{{0, 1}, {2, 3, 1}, {0, 2, 3}}}));
+                   Shape shape{s0, heads, 4 + heads, 6};
+                   IrNode w = spread(b, weight(b, t, {heads, 4 + heads, 6}), shape);
+                   b.output(b.reduce(ReduceOp::kSum,
+                                     binary(b, BinaryOp::kMul, spread(b, x, shape), w), {3}));
                  }
                }});
   misses.emplace_back(
@@ -156,10 +156,11 @@ void add_contractions(NearMisses& misses) {
                  IrNode row = b.expand(b.unsqueeze(b.iota(DType::kInt64, kPoints), 1), shape);
                  IrNode column = b.expand(b.iota(DType::kInt64, kWanted), shape);
                  IrNode turn = b.cast(b.binary(BinaryOp::kMul, row, column), DType::kFloat64);
-                 IrNode step = b.scalar(DType::kFloat64, 2 * 3.14159265358979323846 / kPoints);
-                 IrNode wave = b.unary(UnaryOp::kCos, b.binary(BinaryOp::kMul, turn, step));
-                 IrNode x = input(b, t, {s0, kPoints});
-                 b.output(b.matmul(x, b.cast(wave, t)));
+                 IrNode step = b.scalar(DType::kFloat64, 2 * M_PI / kPoints);
+                 IrNode wave =
+                     b.cast(b.unary(UnaryOp::kCos, b.binary(BinaryOp::kMul, turn, step)), t);
+                 IrNode x = b.unsqueeze(input(b, t, {s0, kPoints}), 2);
+                 b.output(b.reduce(ReduceOp::kSum, b.binary(BinaryOp::kMul, x, wave), {1}));
                }});
 }
 

@@ -121,6 +121,16 @@ TEST(LoadTimeCalls, NeedWhatStaysAndNoSizes) {
   EXPECT_EQ(flags(), (std::vector<char>{0, 0})) << "a run writes to the weight";
 }
 
+// An output's memory is the run's.
+TEST(LoadTimeRegions, WhatARunGivesIsMadeInEveryRun) {
+  GraphBuilder b;
+  IrNode w = b.unary(common::UnaryOp::kExp, b.input(InputKind::kWeight, DType::kFloat32, {4}, "w"));
+  b.output(w);
+  Cut cut = cut_into_regions(b.finish());
+  ASSERT_EQ(cut.regions.size(), 1u);
+  EXPECT_EQ(cut.executions[0], 1);
+}
+
 // (x w + b - m) * rsqrt(v) * g + beta
 TEST_F(LoadTime, ANormInEvaluationModeCostsARunOneSum) {
   GraphBuilder b;
