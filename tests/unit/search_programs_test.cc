@@ -264,6 +264,30 @@ TEST(JointKernels, AnyWishesGiveAProgram) {
   EXPECT_GT(joint, 300u);
 }
 
+// What no kernel computes is chosen by no genome.
+TEST(Genomes, AnAbstractChoiceIsNone) {
+  common::GraphBuilder b;
+  common::NodeId x = b.input(common::InputKind::kUser, common::DType::kFloat32, {8, 16}, "x");
+  common::NodeId w = b.input(common::InputKind::kUser, common::DType::kFloat32, {16, 4}, "w");
+  b.output(b.matmul(x, w));
+  common::SteadyClock clock;
+  RegionSpace space(b.finish(), clock);
+  const EGraph& graph = *space.saturated().graph;
+  const HeadTable& heads = *space.saturated().heads;
+  std::string usual = common::print(space.decode({}).program);
+  int abstract = 0;
+  for (ClassId cls : graph.classes()) {
+    for (NodeId node : graph.nodes(cls)) {
+      if (heads.lowering(graph.head(node)) != Lowering::kAbstract) continue;
+      ++abstract;
+      Genome genome;
+      genome.set({GeneKind::kChoice, cls, 0}, static_cast<int64_t>(node));
+      EXPECT_EQ(common::print(space.decode(genome).program), usual);
+    }
+  }
+  EXPECT_GT(abstract, 0);
+}
+
 TEST(Assemble, AValueThatIsSeveralOutputsIsWrittenToEach) {
   common::GraphBuilder b;
   common::NodeId x = b.input(common::InputKind::kUser, common::DType::kFloat32, {3}, "x");
