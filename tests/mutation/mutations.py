@@ -425,6 +425,8 @@ MUTATIONS = [
 
 # By file and original text: mutations that change nothing that anyone could see, and why.
 EQUIVALENT = {
+    (SEARCH + "region_space.cc", "graph.class_of(node) == cls"):
+        "the decoder asks again",
     (SEARCH + "fusion.cc", "common::combine64(signature(value, root, known), copies_of(value))"):
         "a class is the same outputs in every genome of its region",
     (SEARCH + "stores.cc", "node.shape != selected_.graph.node(root_).shape"):
