@@ -7,6 +7,7 @@
 #include "common/runtime/interpreter.h"
 #include "coordinator/search/fusion.h"
 #include "coordinator/search/joint_kernels.h"
+#include "coordinator/search/schedule_space.h"
 #include "program_interpreter.h"
 
 namespace coordinator {
@@ -99,6 +100,20 @@ TEST(Stores, WhatIsComputedAtLoadJoinsNoRun) {
   size_t at_load = only(graph, Op::kUnary);
   for (size_t i = 0; i < hosts.size(); ++i) {
     EXPECT_EQ(hosts[i] == static_cast<IrNode>(at_load), i == at_load) << common::print(graph);
+  }
+}
+
+TEST(Schedules, ADigitTakesThePlaceOfTheOldOne) {
+  common::Template form = common::Template::kTile;
+  const auto& choices = common::schedule_parameters(form);
+  for (size_t k = 0; k < choices.size(); ++k) {
+    ScheduleCode code = 0;
+    for (size_t digit = choices[k].values.size(); digit-- > 0;) {
+      code = with_digit(form, code, k, digit);
+      EXPECT_EQ(schedule_digit(form, code, k), digit);
+      EXPECT_EQ(code_of(form, schedule_of(form, code)), code);
+    }
+    EXPECT_EQ(code, 0u);
   }
 }
 
