@@ -59,9 +59,10 @@ std::optional<Factor> turned(Rewriter& r, const ContractAttr& c, ClassId weight,
   order.erase(order.begin() + axis);
   order.push_back(axis);
   View view = common::view_permute(r.shape(weight), order);
-  Factor result{r.view(weight, view), {}};
+  // Only ever copied: seen through, it would be what the contraction reads anyway.
+  Node node{Op::kView, r.dtype(weight), view.shape, {}, ViewAttr{view}};
+  Factor result{r.add(node, {weight}, Lowering::kCopy), {}};
   for (int k : order) result.labels.push_back(labels[static_cast<size_t>(k)]);
-  copy_views(r, result.cls);
   return result;
 }
 
