@@ -93,17 +93,21 @@ std::optional<ClassId> one_pass_norm_of(Rewriter& r, ClassId centred, ClassId sc
 }  // namespace
 
 void add_norm_rules(RuleMaker& m) {
-  auto rms = [&m](const char* name, const char* pattern, Spelling spelling) {
-    m.rule(
-        name, Claim::kRounding, pattern,
-        [spelling](Rewriter& r, const Match& match) {
-          return rms_norm_of(r, match["x"], match["s"], spelling);
-        },
-        RuleMaker::Reach::kDeep);
+  // What a factor or divisor makes of x, as it may be spelled.
+  auto spelled = [&m](const std::string& name, auto norm_by) {
+    auto rule = [&](const char* suffix, const char* pattern, Spelling spelling) {
+      m.rule(
+          name + suffix, Claim::kRounding, pattern,
+          [norm_by, spelling](Rewriter& r, const Match& match) {
+            return norm_by(r, match["x"], match["s"], spelling);
+          },
+          RuleMaker::Reach::kDeep);
+    };
+    rule("", "(binary.mul@ ?x ?s)", Spelling::kFactor);
+    rule("-turned", "(binary.mul@ ?s ?x)", Spelling::kFactor);
+    rule("-by-quotient", "(binary.div@ ?x ?s)", Spelling::kDivisor);
   };
-  rms("rms-norm", "(binary.mul@ ?x ?s)", Spelling::kFactor);
-  rms("rms-norm-turned", "(binary.mul@ ?s ?x)", Spelling::kFactor);
-  rms("rms-norm-by-quotient", "(binary.div@ ?x ?s)", Spelling::kDivisor);
+  spelled("rms-norm", rms_norm_of);
   m.rule(
       "layer-norm", Claim::kRounding, "(norm@n (binary.sub@ ?x ?m))",
       [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
@@ -117,17 +121,7 @@ void add_norm_rules(RuleMaker& m) {
         return norm_of(r, match["x"], norm.axes, true, norm.epsilon);
       },
       RuleMaker::Reach::kDeep);
-  auto one_pass = [&m](const char* name, const char* pattern, Spelling spelling) {
-    m.rule(
-        name, Claim::kRounding, pattern,
-        [spelling](Rewriter& r, const Match& match) {
-          return one_pass_norm_of(r, match["x"], match["s"], spelling);
-        },
-        RuleMaker::Reach::kDeep);
-  };
-  one_pass("one-pass-norm", "(binary.mul@ ?x ?s)", Spelling::kFactor);
-  one_pass("one-pass-norm-turned", "(binary.mul@ ?s ?x)", Spelling::kFactor);
-  one_pass("one-pass-norm-by-quotient", "(binary.div@ ?x ?s)", Spelling::kDivisor);
+  spelled("one-pass-norm", one_pass_norm_of);
 }
 
 }  // namespace coordinator
