@@ -54,16 +54,13 @@ std::vector<Expr> AttentionOperands::no_columns() const {
 
 Indices AttentionOperands::by_label(const std::vector<int>& labels, const std::vector<Expr>& rows,
                                     const Expr& key, const std::vector<Expr>& columns) const {
-  std::vector<Expr> all(form_.label_size.size(), Expr(0));
-  auto place = [&](const std::vector<int>& some, const std::vector<Expr>& values) {
-    for (size_t k = 0; k < some.size(); ++k) all[at(some[k])] = values[k];
-  };
-  place(form_.batch, batch_);
-  place(form_.rows, rows);
-  place(form_.columns, columns);
-  all[at(form_.key)] = key;
-  Indices indices;
-  for (int label : labels) indices.push_back(writer_.simplify(all[at(label)]));
+  LabelIndices given(form_.label_size.size());
+  given.give(form_.batch, batch_);
+  given.give(form_.rows, rows);
+  given.give(form_.columns, columns);
+  given.give({form_.key}, {key});
+  Indices indices = given.of(labels);
+  for (Expr& index : indices) index = writer_.simplify(index);
   return indices;
 }
 

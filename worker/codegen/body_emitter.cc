@@ -82,6 +82,16 @@ Indices unfold(const common::Shape& shape, const Expr& flat) {
   return values;
 }
 
+void LabelIndices::give(const std::vector<int>& labels, const Indices& values) {
+  for (size_t k = 0; k < labels.size(); ++k) values_[static_cast<size_t>(labels[k])] = values[k];
+}
+
+Indices LabelIndices::of(const std::vector<int>& labels) const {
+  Indices indices;
+  for (int label : labels) indices.push_back(values_[static_cast<size_t>(label)]);
+  return indices;
+}
+
 int64_t stride_along(const Expr& offset, int id) {
   Expr moved = offset.substitute([&](Var v) -> Expr {
     bool moves = v.kind == Var::Kind::kIndex && v.id == id;

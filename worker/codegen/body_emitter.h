@@ -231,6 +231,17 @@ class BodyEmitter {
   int depth_ = 0;
 };
 
+// An index for each label of a contraction; 0 until it is given.
+class LabelIndices {
+ public:
+  explicit LabelIndices(size_t labels) : values_(labels, common::Expr(0)) {}
+  void give(const std::vector<int>& labels, const Indices& values);
+  Indices of(const std::vector<int>& labels) const;
+
+ private:
+  Indices values_;
+};
+
 // The row-major position of `indices` in `shape`.
 common::Expr linear_position(const Indices& indices, const common::Shape& shape);
 // The indices of the element of `shape` at row-major position `flat`; the first is not reduced.

@@ -180,16 +180,11 @@ class TileEmitter {
 
   Indices operand_indices(Side side, const std::vector<Expr>& batch, const std::vector<Expr>& own,
                           const std::vector<Expr>& k) const {
-    std::vector<Expr> by_label(problem_.label_size.size(), Expr(0));
-    auto place = [&](const std::vector<int>& labels, const std::vector<Expr>& values) {
-      for (size_t i = 0; i < labels.size(); ++i) by_label[at(labels[i])] = values[i];
-    };
-    place(problem_.batch, batch);
-    place(own_labels(side), own);
-    place(problem_.k, k);
-    Indices indices;
-    for (int label : operand_labels(side)) indices.push_back(by_label[at(label)]);
-    return indices;
+    LabelIndices indices(problem_.label_size.size());
+    indices.give(problem_.batch, batch);
+    indices.give(own_labels(side), own);
+    indices.give(problem_.k, k);
+    return indices.of(operand_labels(side));
   }
 
   std::string operand(Side side, const std::vector<Expr>& own, const std::vector<Expr>& k) {
@@ -428,17 +423,12 @@ class TileEmitter {
   }
 
   Indices output_indices(const std::vector<Expr>& rows, const std::vector<Expr>& columns) const {
-    std::vector<Expr> by_label(problem_.label_size.size(), Expr(0));
-    auto place = [&](const std::vector<int>& labels, const std::vector<Expr>& values) {
-      for (size_t i = 0; i < labels.size(); ++i) by_label[at(labels[i])] = values[i];
-    };
-    place(problem_.batch, batch_);
-    place(problem_.m, rows);
-    place(problem_.n, columns);
-    Indices indices;
-    for (int label : attr<ContractAttr>(node_).out) {
-      indices.push_back(writer_.simplify(by_label[at(label)]));
-    }
+    LabelIndices given(problem_.label_size.size());
+    given.give(problem_.batch, batch_);
+    given.give(problem_.m, rows);
+    given.give(problem_.n, columns);
+    Indices indices = given.of(attr<ContractAttr>(node_).out);
+    for (Expr& index : indices) index = writer_.simplify(index);
     return indices;
   }
 
