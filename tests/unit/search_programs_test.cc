@@ -288,13 +288,9 @@ TEST(Genomes, AnAbstractChoiceIsNone) {
   EXPECT_GT(abstract, 0);
 }
 
-TEST(Assemble, AValueThatIsSeveralOutputsIsWrittenToEach) {
-  common::GraphBuilder b;
-  common::NodeId x = b.input(common::InputKind::kUser, common::DType::kFloat32, {3}, "x");
-  common::NodeId y = b.unary(common::UnaryOp::kExp, x);
-  for (common::NodeId value : {y, x, y}) b.output(value);
-  Graph graph = b.finish();
-  Cut cut = cut_into_regions(graph);
+// The regions' programs without any genes, put together, compute what the whole graph does.
+void expect_assembled_right(const Graph& graph, const Cut& cut, const std::vector<int64_t>& sizes,
+                            double tolerance) {
   common::SteadyClock clock;
   std::vector<common::Program> chosen;
   for (const Region& region : cut.regions) {
@@ -304,11 +300,21 @@ TEST(Assemble, AValueThatIsSeveralOutputsIsWrittenToEach) {
   for (const common::Program& program : chosen) parts.push_back(&program);
   common::Program program = assemble(cut, parts);
   ASSERT_TRUE(common::verify(program).ok()) << common::verify(program).error().message;
-  std::vector<HostTensor> inputs = sample_inputs(graph, {}, 5);
+  std::vector<HostTensor> inputs = sample_inputs(graph, sizes, 5);
   auto expected = common::interpret(graph, inputs, {});
-  auto actual = interpret_program(program, inputs, {});
+  auto actual = interpret_program(program, inputs, sizes);
   ASSERT_TRUE(expected.ok() && actual.ok());
-  EXPECT_LT(largest_difference(*actual, *expected), 1e-6);
+  EXPECT_LT(largest_difference(*actual, *expected), tolerance);
+}
+
+TEST(Assemble, AValueThatIsSeveralOutputsIsWrittenToEach) {
+  common::GraphBuilder b;
+  common::NodeId x = b.input(common::InputKind::kUser, common::DType::kFloat32, {3}, "x");
+  common::NodeId y = b.unary(common::UnaryOp::kExp, x);
+  for (common::NodeId value : {y, x, y}) b.output(value);
+  Graph graph = b.finish();
+  Cut cut = cut_into_regions(graph);
+  expect_assembled_right(graph, cut, {}, 1e-6);
 }
 
 // Run alone, on a worker, a region knows no sizes but those that its inputs show.
@@ -328,22 +334,10 @@ TEST(Regions, ShowEverySizeThatTheyNeed) {
   auto is_loop = [](const common::Node& node) { return node.op == common::Op::kLoop; };
   ASSERT_TRUE(std::any_of(rolled.nodes.begin(), rolled.nodes.end(), is_loop));
   Cut cut = cut_into_regions(rolled);
-  common::SteadyClock clock;
-  std::vector<common::Program> chosen;
   for (const Region& region : cut.regions) {
     EXPECT_TRUE(common::hidden_symbols(region.graph).empty()) << common::print(region.graph);
-    chosen.push_back(RegionSpace(region.graph, clock).decode({}).program);
   }
-  std::vector<const common::Program*> parts;
-  for (const common::Program& program : chosen) parts.push_back(&program);
-  common::Program program = assemble(cut, parts);
-  ASSERT_TRUE(common::verify(program).ok()) << common::verify(program).error().message;
-  std::vector<int64_t> sizes{5, 3};
-  std::vector<HostTensor> inputs = sample_inputs(graph, sizes, 5);
-  auto expected = common::interpret(graph, inputs, {});
-  auto actual = interpret_program(program, inputs, sizes);
-  ASSERT_TRUE(expected.ok() && actual.ok());
-  EXPECT_LT(largest_difference(*actual, *expected), 1e-4);
+  expect_assembled_right(graph, cut, {5, 3}, 1e-4);
 }
 
 // Two streams that read each other's value of the block before: the loop hands a value on
@@ -367,20 +361,7 @@ TEST(Assemble, LoopsThatCarrySeveralValues) {
   auto is_loop = [](const common::Node& node) { return node.op == common::Op::kLoop; };
   ASSERT_TRUE(std::any_of(rolled.nodes.begin(), rolled.nodes.end(), is_loop));
   Cut cut = cut_into_regions(rolled);
-  common::SteadyClock clock;
-  std::vector<common::Program> chosen;
-  for (const Region& region : cut.regions) {
-    chosen.push_back(RegionSpace(region.graph, clock).decode({}).program);
-  }
-  std::vector<const common::Program*> parts;
-  for (const common::Program& program : chosen) parts.push_back(&program);
-  common::Program program = assemble(cut, parts);
-  ASSERT_TRUE(common::verify(program).ok()) << common::verify(program).error().message;
-  std::vector<HostTensor> inputs = sample_inputs(graph, {}, 5);
-  auto expected = common::interpret(graph, inputs, {});
-  auto actual = interpret_program(program, inputs, {});
-  ASSERT_TRUE(expected.ok() && actual.ok());
-  EXPECT_LT(largest_difference(*actual, *expected), 1e-4);
+  expect_assembled_right(graph, cut, {}, 1e-4);
 }
 
 INSTANTIATE_TEST_SUITE_P(
