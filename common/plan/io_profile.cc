@@ -5,8 +5,6 @@
 namespace common {
 namespace {
 
-constexpr int64_t kTypicalSize = 32;
-
 int64_t bytes_of(const Buffer& buffer, const std::vector<int64_t>& sizes) {
   int64_t bytes = dtype_size(buffer.dtype);
   for (const Expr& size : buffer.shape) bytes *= std::max<int64_t>(0, size.evaluate(sizes));
@@ -33,14 +31,6 @@ IoProfile io_profile(const std::vector<Buffer>& buffers, const std::vector<Call>
   // Calls follow one another on the device; only results make the host wait, once for all of them.
   profile.synchronisations = profile.launches != 0 && profile.host_output_bytes != 0 ? 1 : 0;
   return profile;
-}
-
-std::vector<int64_t> representative_sizes(const std::vector<SymbolRange>& symbols) {
-  std::vector<int64_t> sizes;
-  for (const SymbolRange& s : symbols) {
-    sizes.push_back(std::clamp(kTypicalSize, std::max<int64_t>(s.min, 1), s.max));
-  }
-  return sizes;
 }
 
 }  // namespace common

@@ -21,7 +21,4 @@ struct IoProfile {
 IoProfile io_profile(const std::vector<Buffer>& buffers, const std::vector<Call>& calls,
                      const std::vector<GraphOutput>& outputs, const std::vector<int64_t>& sizes);
 
-// Sizes to measure and to count at: near the middle of what people run, inside every range.
-std::vector<int64_t> representative_sizes(const std::vector<SymbolRange>& symbols);
-
 }  // namespace common

@@ -3,6 +3,7 @@
 #include "common/base/cat.h"
 #include "common/ir/call_flow.h"
 #include "common/ir/load_time.h"
+#include "common/ir/sizes.h"
 #include "common/plan/io_profile.h"
 
 namespace common {

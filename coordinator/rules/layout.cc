@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "common/ir/sizes.h"
 #include "coordinator/rules/contraction.h"
 #include "coordinator/rules/factors.h"
 #include "coordinator/rules/rule_set.h"
@@ -22,14 +23,6 @@ using common::View;
 using common::ViewAttr;
 
 constexpr double kGrowthMax = 16;
-
-double most_elements(const Shape& shape, const std::vector<common::SymbolRange>& symbols) {
-  std::vector<int64_t> sizes;
-  for (const common::SymbolRange& symbol : symbols) sizes.push_back(symbol.max);
-  double product = 1;
-  for (const Expr& size : shape) product *= static_cast<double>(size.evaluate(sizes));
-  return product;
-}
 
 // Gives every awkward view of the class a copy as its twin: that merge is the rule's.
 void copy_views(Rewriter& r, ClassId cls) {
@@ -70,7 +63,9 @@ std::optional<Factor> turned(Rewriter& r, const ContractAttr& c, ClassId weight,
 
 bool is_worth_copying(const View& view, const Shape& input,
                       const std::vector<common::SymbolRange>& symbols) {
-  double growth = most_elements(view.shape, symbols) / std::max(1.0, most_elements(input, symbols));
+  std::vector<int64_t> sizes = common::representative_sizes(symbols);
+  double growth = common::count_elements(view.shape, sizes) /
+                  std::max(1.0, common::count_elements(input, sizes));
   auto strided = common::view_strides(view, input, symbols);
   if (!strided) return growth <= 1;
   if (growth > kGrowthMax) return false;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/ir/llir.h"
+#include "common/ir/sizes.h"
 #include "common/plan/io_profile.h"
 #include "common/plan/plan.h"
 #include "coordinator/search/kernel_profile.h"
@@ -88,7 +89,6 @@ double predict_ns(const common::Kernel& kernel, const std::vector<int64_t>& symb
 double program_overhead_ns(const common::Program& program, const std::vector<int64_t>& sizes,
                            const DeviceTerms& terms);
 
-using common::representative_sizes;
 // The sizes of a call's kernel symbols.
 std::vector<int64_t> call_symbols(const common::Call& call, const std::vector<int64_t>& sizes);
 

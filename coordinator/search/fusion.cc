@@ -10,6 +10,7 @@
 #include "common/ir/gemm_form.h"
 #include "common/ir/graph_hash.h"
 #include "common/ir/load_time.h"
+#include "common/ir/sizes.h"
 #include "coordinator/search/joint_kernels.h"
 
 namespace coordinator {
@@ -68,7 +69,7 @@ class ProgramBuilder {
       for (int id : shell.calls[c].inputs) {
         if (!std::exchange(held[at(id)], 0)) continue;
         const common::Buffer& buffer = shell.buffers[at(id)];
-        result_.held_bytes += constant_bytes(buffer.dtype, buffer.shape);
+        result_.held_bytes += common::count_bytes(buffer.dtype, buffer.shape, {});
       }
     }
   }

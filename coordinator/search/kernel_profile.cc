@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/ir/attention_form.h"
+#include "common/ir/sizes.h"
 #include "coordinator/search/operation_cost.h"
 
 namespace coordinator {
@@ -22,12 +23,6 @@ using common::Var;
 
 using Indices = std::vector<Expr>;
 using Order = std::vector<size_t>;  // loops from outside in
-
-double elements(const common::Shape& shape, const std::vector<int64_t>& symbols) {
-  double product = 1;
-  for (const Expr& size : shape) product *= static_cast<double>(size.evaluate(symbols));
-  return product;
-}
 
 // In float32 vector units compute what is hard; in float64 a library does, one by one.
 constexpr double kLibrary = 15;
@@ -46,15 +41,13 @@ class Walk {
 
   KernelProfile run() {
     for (const auto& input : body_.inputs) {
-      profile_.bytes +=
-          elements(input.shape, symbols_) * static_cast<double>(common::dtype_size(input.dtype));
+      profile_.bytes += common::count_bytes(input.dtype, input.shape, symbols_);
     }
     std::map<std::vector<int64_t>, Indices> nests;
     size_t prefix = shared_prefix();
     for (const auto& output : body_.outputs) {
       const Node& node = body_.node(output.node);
-      profile_.bytes +=
-          elements(node.shape, symbols_) * static_cast<double>(common::dtype_size(node.dtype));
+      profile_.bytes += common::count_bytes(node.dtype, node.shape, symbols_);
       std::vector<int64_t> sizes;
       for (const Expr& size : node.shape) sizes.push_back(size.evaluate(symbols_));
       auto [nest, is_new] = nests.emplace(sizes, Indices{});

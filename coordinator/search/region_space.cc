@@ -96,11 +96,7 @@ double RegionSpace::node_cost(NodeId id) const {
   if (lowering == Lowering::kAbstract) return std::numeric_limits<double>::infinity();
   const Node& node = heads.node(head);
   if (!is_computed(node) && lowering != Lowering::kCopy) return 0.001;
-  auto elements = [&](const common::Shape& shape) {
-    double product = 1;
-    for (const common::Expr& size : shape) product *= static_cast<double>(size.evaluate(sizes_));
-    return product;
-  };
+  auto elements = [&](const common::Shape& shape) { return common::count_elements(shape, sizes_); };
   double work = elements(node.shape);
   if (saturated_.load_time->make(graph, id)) {
     return kAtLoad + work * static_cast<double>(common::dtype_size(node.dtype)) * kHeldByteNs;

@@ -5,6 +5,7 @@
 
 #include "common/ir/attention_form.h"
 #include "common/ir/load_time.h"
+#include "common/ir/sizes.h"
 
 namespace coordinator {
 namespace {
@@ -140,19 +141,23 @@ class AtLoad {
   bool is_better_computed(common::NodeId id) const {
     double source_bytes = 0;
     std::set<common::NodeId> seen;
-    return is_all_cheap(id, seen, source_bytes) &&
-           source_bytes < constant_bytes(graph_.node(id).dtype, graph_.node(id).shape);
+    return is_all_cheap(id, seen, source_bytes) && source_bytes < bytes_of(graph_.node(id));
   }
 
  private:
   bool is_all_cheap(common::NodeId id, std::set<common::NodeId>& seen, double& source_bytes) const {
     if (!seen.insert(id).second) return true;
     const Node& node = graph_.node(id);
-    if (node.op == Op::kInput) source_bytes += constant_bytes(node.dtype, node.shape);
+    if (node.op == Op::kInput) source_bytes += bytes_of(node);
     if (is_computed(node) && !is_cheap(node)) return false;
     return std::all_of(node.operands.begin(), node.operands.end(), [&](common::NodeId operand) {
       return is_all_cheap(operand, seen, source_bytes);
     });
+  }
+
+  // No size of what is computed at load is symbolic.
+  static double bytes_of(const Node& node) {
+    return common::count_bytes(node.dtype, node.shape, {});
   }
 
   const Graph& graph_;
@@ -221,12 +226,6 @@ common::NodeId base_of(const Selected& selected, common::NodeId id) {
     id = selected.graph.node(id).operands[0];
   }
   return id;
-}
-
-double constant_bytes(common::DType dtype, const common::Shape& shape) {
-  double bytes = common::dtype_size(dtype);
-  for (const common::Expr& size : shape) bytes *= static_cast<double>(size.evaluate({}));
-  return bytes;
 }
 
 Selected select_all(const Graph& graph) {

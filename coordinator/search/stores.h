@@ -43,7 +43,4 @@ void repair_stores(const Selected& selected, Stores& stores);
 // (as scans, scatters and sorts have) and is no library call. The stores must be repaired.
 common::Template template_of(const Selected& selected, const Stores& stores, common::NodeId root);
 
-// Of a tensor whose sizes are constants.
-double constant_bytes(common::DType dtype, const common::Shape& shape);
-
 }  // namespace coordinator

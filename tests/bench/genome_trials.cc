@@ -88,7 +88,7 @@ double quantile(std::vector<double>& values, double q) {
 
 common::Result<Oracle> Oracle::create(const common::Graph& graph, uint64_t seed) {
   Oracle oracle;
-  oracle.sizes_ = coordinator::representative_sizes(graph.symbols);
+  oracle.sizes_ = common::representative_sizes(graph.symbols);
   LFARM_ASSIGN_OR_RETURN(oracle.inputs_, common::synthetic_inputs(graph, oracle.sizes_, seed,
                                                                   common::InputPattern::kNormal));
   LFARM_ASSIGN_OR_RETURN(oracle.expected_,

@@ -132,7 +132,7 @@ Trace run_one(const SearchGraph& graph, const SearchOptions& options, SimulatedD
   auto made = JobSearch::create(graph.graph, options, nullptr);
   if (!made.ok()) return trace;
   JobSearch& search = **made;
-  std::vector<int64_t> sizes = coordinator::representative_sizes(graph.graph.symbols);
+  std::vector<int64_t> sizes = common::representative_sizes(graph.graph.symbols);
   double best = device.true_ns(search.best_program(), sizes);
   trace.best.push_back(best);
   int64_t estimate = 0;

@@ -109,7 +109,7 @@ common::Status BestKnown::save() const {
 double descend(const common::Graph& graph, SimulatedDevice& device) {
   common::SteadyClock clock;
   coordinator::Cut cut = coordinator::cut_into_regions(common::roll(graph));
-  std::vector<int64_t> sizes = coordinator::representative_sizes(graph.symbols);
+  std::vector<int64_t> sizes = common::representative_sizes(graph.symbols);
   double total = 0;
   for (size_t r = 0; r < cut.regions.size(); ++r) {
     RegionSpace space(cut.regions[r].graph, clock);

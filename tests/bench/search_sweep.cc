@@ -22,7 +22,7 @@ std::optional<double> plan_ns(const common::Graph& graph, const coordinator::Sea
                               SimulatedDevice& device) {
   auto search = coordinator::JobSearch::create(graph, options, nullptr);
   if (!search.ok()) return std::nullopt;
-  std::vector<int64_t> sizes = coordinator::representative_sizes(graph.symbols);
+  std::vector<int64_t> sizes = common::representative_sizes(graph.symbols);
   std::optional<double> taken;
   uint64_t least = std::numeric_limits<uint64_t>::max();
   while (!(*search)->done()) {

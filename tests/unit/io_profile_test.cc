@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "common/ir/sizes.h"
+
 namespace common {
 namespace {
 
