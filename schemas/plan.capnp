@@ -60,6 +60,10 @@ struct PlanKernel {
   # Of one call, before the kernel was first measured; 0: nothing was said.
   measuredNs @9 :Int64;
   # Of one call in the plan's run; 0: not measured by itself.
+  blockThreads @10 :Int32;
+  # 0: the device runs ranges of units, not blocks of threads.
+  blockUnits @11 :Int64 = 1;
+  blockSharedBytes @12 :Int64;
 }
 
 struct Provenance {

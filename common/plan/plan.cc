@@ -49,8 +49,8 @@ Status verify_outputs(const Plan& plan) {
 Status verify_plan_call(const Plan& plan, const Call& call, CallFlow& flow) {
   if (call.kernel < 0 || at(call.kernel) >= plan.kernels.size()) return corrupt("no such kernel");
   const PlanKernel& kernel = plan.kernels[at(call.kernel)];
-  if (!symbols_in_scope(kernel.units, call.symbols.size()) ||
-      !symbols_in_scope(kernel.scratch_bytes, call.symbols.size())) {
+  if (!symbols_in_scope(kernel.entry.units, call.symbols.size()) ||
+      !symbols_in_scope(kernel.entry.scratch_bytes, call.symbols.size())) {
     return corrupt("unknown symbol in a kernel");
   }
   if (kernel.library &&
@@ -123,8 +123,11 @@ std::string print(const Plan& plan) {
       out += cat("library gemm batch=", kernel.gemm.batch.text(), " m=", kernel.gemm.m.text(),
                  " n=", kernel.gemm.n.text(), " k=", kernel.gemm.k.text(), "\n");
     } else {
-      out += cat("object ", plan.objects[at(kernel.object)].short_hex(), " entry ", kernel.entry,
-                 " units=", kernel.units.text());
+      out += cat("object ", plan.objects[at(kernel.object)].short_hex(), " entry ",
+                 kernel.entry.name, " units=", kernel.entry.units.text());
+      if (const BlockShape& block = kernel.entry.block; block.threads != 0) {
+        out += cat(" block=", block.threads, "x", block.units);
+      }
       if (kernel.in_place_input >= 0) out += cat(" in-place=", kernel.in_place_input);
       out += "\n";
     }

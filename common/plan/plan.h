@@ -41,17 +41,35 @@ struct PlanKey {
   friend bool operator==(const PlanKey&, const PlanKey&) = default;
 };
 
+// How a device that runs blocks of threads is to launch a kernel: `units` of its units a block.
+// threads = 0 where kernels are called for ranges of units instead.
+struct BlockShape {
+  int threads = 0;
+  int64_t units = 1;
+  int64_t shared_bytes =
+      0;  // of memory that a block's threads share, beyond what the code declares
+  // ceil(units / this->units)
+  int64_t blocks(int64_t all_units) const { return (all_units + units - 1) / units; }
+  friend bool operator==(const BlockShape&, const BlockShape&) = default;
+};
+
+// A kernel's code within its object. It is called for any of `units` independent units; several
+// threads, or blocks of threads, may share them.
+struct EntryPoint {
+  std::string name;        // symbol in the object
+  Expr units = 1;          // over the body's symbols, as scratch_bytes
+  Expr scratch_bytes = 0;  // private memory each concurrent call (each block) needs
+  BlockShape block;
+  friend bool operator==(const EntryPoint&, const EntryPoint&) = default;
+};
+
 // How one distinct kernel is launched.
 struct PlanKernel {
   Digest fingerprint;    // of the Kernel it was made from, for people and measurements
   bool library = false;  // true: `gemm` says what the library computes; else code
   GemmForm gemm;
-  int object = -1;    // into Plan::objects
-  std::string entry;  // symbol in the object
-  // The kernel is called for units [begin, end) of this many independent units, over its body's
-  // symbols; several threads may share the range.
-  Expr units = 1;
-  Expr scratch_bytes = 0;  // private memory each concurrent call needs
+  int object = -1;  // into Plan::objects
+  EntryPoint entry;
   // The input whose memory output 0 may share, because the kernel writes only what changes there
   // (the base of a scatter); -1: none.
   int in_place_input = -1;

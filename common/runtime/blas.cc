@@ -1,13 +1,12 @@
 #include "common/runtime/blas.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <climits>
 #include <cstring>
 #include <optional>
 
 #include "common/base/cat.h"
+#include "common/base/shared_library.h"
 
 namespace common {
 namespace {
@@ -121,30 +120,28 @@ void multiply_as(const Routines<T>& blas, const GemmSizes& s, const T* a, const 
 }  // namespace
 
 struct Blas::Entries {
-  void* library = nullptr;
+  std::shared_ptr<const SharedLibrary> library;
   Routines<float> f32;
   Routines<double> f64;
 };
 
 Blas::Blas(std::unique_ptr<Entries> entries) : entries_(std::move(entries)) {}
-Blas::~Blas() { ::dlclose(entries_->library); }
+Blas::~Blas() = default;
 
 Result<std::shared_ptr<const Blas>> Blas::open() {
-  void* library = ::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
+  auto library = SharedLibrary::open({kLibrary});
+  if (!library.ok()) {
     return unavailable(cat("cannot load ", kLibrary, ": install libopenblas0"));
   }
   auto entries = std::make_unique<Entries>();
-  entries->library = library;
-  auto find = [&](auto& function, const char* name) {
-    function = reinterpret_cast<std::decay_t<decltype(function)>>(::dlsym(library, name));
-    return function != nullptr;
-  };
+  entries->library = *library;
+  const SharedLibrary& found = **library;
   void (*set_num_threads)(int) = nullptr;
-  if (!find(entries->f32.gemm, "cblas_sgemm") || !find(entries->f64.gemm, "cblas_dgemm") ||
-      !find(entries->f32.gemv, "cblas_sgemv") || !find(entries->f64.gemv, "cblas_dgemv") ||
-      !find(set_num_threads, "openblas_set_num_threads")) {
-    ::dlclose(library);
+  if (!found.find(entries->f32.gemm, "cblas_sgemm") ||
+      !found.find(entries->f64.gemm, "cblas_dgemm") ||
+      !found.find(entries->f32.gemv, "cblas_sgemv") ||
+      !found.find(entries->f64.gemv, "cblas_dgemv") ||
+      !found.find(set_num_threads, "openblas_set_num_threads")) {
     return unavailable(cat(kLibrary, " has no CBLAS interface: install libopenblas0"));
   }
   // Products are shared out by the device, whose threads the user chose.

@@ -40,8 +40,10 @@ struct Launch {
   std::span<void* const> buffers;  // inputs, then outputs, in device memory
   std::span<const int64_t> symbols;
   int64_t units = 1;
-  std::byte* scratch = nullptr;  // device memory: concurrency() areas of scratch_stride bytes
+  // Device memory: areas of scratch_stride bytes, one a block; without blocks concurrency() areas.
+  std::byte* scratch = nullptr;
   size_t scratch_stride = 0;
+  BlockShape block = {};
 };
 
 // A GemmForm for concrete sizes; strides and offsets in elements.

@@ -82,7 +82,7 @@ Result<LoadedPlan> load_plan(const Plan& plan, const ObjectSource& objects, Devi
                                " lacks here: install libopenblas0"));
       }
     } else {
-      LFARM_ASSIGN_OR_RETURN(function, loaded.modules[at(kernel.object)]->entry(kernel.entry));
+      LFARM_ASSIGN_OR_RETURN(function, loaded.modules[at(kernel.object)]->entry(kernel.entry.name));
     }
     loaded.functions.push_back(function);
   }

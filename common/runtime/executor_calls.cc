@@ -113,7 +113,6 @@ Status BoundCalls::add_records() {
     for (const Expr& symbol : call.symbols) call_symbols_.push_back(symbol.evaluate(symbols_));
   }
   // From here on pointers_ and call_symbols_ keep their addresses.
-  int64_t scratch_bytes = 0;
   for (size_t c = 0; c < plan.calls.size(); ++c) {
     if (!is_mine(c)) continue;
     const Call& call = plan.calls[c];
@@ -127,22 +126,37 @@ Status BoundCalls::add_records() {
     if (kernel.library) {
       LFARM_RETURN_IF_ERROR(add_library_call(record, kernel, call, first_pointer[c]));
     } else {
-      record.launch.units = kernel.units.evaluate(record.launch.symbols);
+      record.launch.units = kernel.entry.units.evaluate(record.launch.symbols);
+      record.launch.block = kernel.entry.block;
       record.skip = record.launch.units <= 0;
-      scratch_bytes = std::max(scratch_bytes, kernel.scratch_bytes.evaluate(record.launch.symbols));
+      int64_t scratch_bytes = kernel.entry.scratch_bytes.evaluate(record.launch.symbols);
+      if (scratch_bytes > kMaxTensorBytes) {
+        return invalid_input(cat("a kernel needs ", scratch_bytes, " bytes of scratch memory"));
+      }
+      record.launch.scratch_stride = aligned(static_cast<size_t>(scratch_bytes));
     }
     records_.push_back(record);
   }
-  if (scratch_bytes > kMaxTensorBytes) {
-    return invalid_input(cat("a kernel needs ", scratch_bytes, " bytes of scratch memory"));
-  }
-  scratch_stride_ = aligned(static_cast<size_t>(scratch_bytes));
-  for (Record& record : records_) record.launch.scratch_stride = scratch_stride_;
   return {};
 }
 
+size_t BoundCalls::scratch_for(int concurrency) {
+  if (concurrency == concurrency_) return scratch_bytes_;
+  concurrency_ = concurrency;
+  scratch_bytes_ = 0;
+  for (const Record& record : records_) {
+    const Launch& launch = record.launch;
+    if (record.skip || launch.scratch_stride == 0) continue;
+    size_t areas = launch.block.threads == 0
+                       ? at(concurrency)
+                       : static_cast<size_t>(launch.block.blocks(launch.units));
+    scratch_bytes_ = std::max(scratch_bytes_, launch.scratch_stride * areas);
+  }
+  return scratch_bytes_;
+}
+
 Status BoundCalls::prepare_memory(Device& device, SharedMemory& shared) {
-  size_t scratch_bytes = scratch_stride_ * at(device.concurrency());
+  size_t scratch_bytes = scratch_for(device.concurrency());
   if (shared.arena.size() < arena_bytes_) {
     shared.arena = {};
     LFARM_ASSIGN_OR_RETURN(shared.arena, GuardedMemory::allocate(device, arena_bytes_, band_));

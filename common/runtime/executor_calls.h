@@ -97,6 +97,8 @@ class BoundCalls {
   Status add_records();
   Status add_library_call(Record& record, const PlanKernel& kernel, const Call& call,
                           size_t first_pointer);
+  // What all launches together need, on a device that runs that many at once.
+  size_t scratch_for(int concurrency);
   Status prepare_memory(Device& device, SharedMemory& shared);
 
   const LoadedPlan* loaded_;
@@ -107,7 +109,8 @@ class BoundCalls {
   std::vector<size_t> offsets_;              // per buffer that lies in the arena
   size_t arena_bytes_ = 0;
   size_t band_ = 0;
-  size_t scratch_stride_ = 0;
+  int concurrency_ = 0;  // that scratch_bytes_ was computed for
+  size_t scratch_bytes_ = 0;
   std::vector<void*> pointers_;
   std::vector<Patch> patches_;
   std::vector<TemporaryPointer> temporaries_;

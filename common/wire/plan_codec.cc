@@ -74,9 +74,12 @@ void put_kernels(IrWriter& writer, capnp::List<wire::PlanKernel>::Builder out,
     entry.setLibrary(kernel.library);
     if (kernel.library) put_gemm(writer, entry.initGemm(), kernel.gemm);
     entry.setObject(kernel.object);
-    entry.setEntry(kj_text(kernel.entry));
-    entry.setUnits(writer.ref(kernel.units));
-    entry.setScratchBytes(writer.ref(kernel.scratch_bytes));
+    entry.setEntry(kj_text(kernel.entry.name));
+    entry.setUnits(writer.ref(kernel.entry.units));
+    entry.setScratchBytes(writer.ref(kernel.entry.scratch_bytes));
+    entry.setBlockThreads(kernel.entry.block.threads);
+    entry.setBlockUnits(kernel.entry.block.units);
+    entry.setBlockSharedBytes(kernel.entry.block.shared_bytes);
     entry.setInPlaceInput(kernel.in_place_input);
     entry.setPredictedNs(kernel.predicted_ns);
     entry.setMeasuredNs(kernel.measured_ns);
@@ -92,6 +95,14 @@ std::string get_entry_name(capnp::Text::Reader in) {
   return name;
 }
 
+BlockShape get_block(wire::PlanKernel::Reader in) {
+  BlockShape block{in.getBlockThreads(), in.getBlockUnits(), in.getBlockSharedBytes()};
+  bool fits = block.threads >= 0 && block.threads <= kBlockThreadsMax && block.units >= 1 &&
+              block.shared_bytes >= 0 && block.shared_bytes <= kBlockSharedBytesMax;
+  if (!fits) throw Malformed{"a block of threads that no device has"};
+  return block;
+}
+
 std::vector<PlanKernel> get_kernels(const IrReader& reader,
                                     capnp::List<wire::PlanKernel>::Reader in, size_t objects) {
   check_count(in, kKernelsMax, "kernels");
@@ -103,14 +114,15 @@ std::vector<PlanKernel> get_kernels(const IrReader& reader,
     kernel.library = entry.getLibrary();
     if (kernel.library) kernel.gemm = get_gemm(reader, entry.getGemm());
     kernel.object = entry.getObject();
-    kernel.entry = get_entry_name(entry.getEntry());
-    kernel.units = get_kernel_expr(reader, entry.getUnits());
-    kernel.scratch_bytes = get_kernel_expr(reader, entry.getScratchBytes());
+    kernel.entry.name = get_entry_name(entry.getEntry());
+    kernel.entry.units = get_kernel_expr(reader, entry.getUnits());
+    kernel.entry.scratch_bytes = get_kernel_expr(reader, entry.getScratchBytes());
+    kernel.entry.block = get_block(entry);
     kernel.in_place_input = entry.getInPlaceInput();
     kernel.predicted_ns = entry.getPredictedNs();
     kernel.measured_ns = entry.getMeasuredNs();
     bool has_object = kernel.object >= 0 && static_cast<size_t>(kernel.object) < objects;
-    bool ok = kernel.library ? kernel.object == -1 : has_object && !kernel.entry.empty();
+    bool ok = kernel.library ? kernel.object == -1 : has_object && !kernel.entry.name.empty();
     if (!ok) throw Malformed{"a kernel without its code"};
     kernels.push_back(std::move(kernel));
   }

@@ -14,8 +14,8 @@ class PaperGenerator final : public worker::CodeGenerator {
   std::string preamble() const override { return ""; }
   Result<worker::KernelSource> generate(const common::Kernel& kernel) const override {
     worker::KernelSource source;
-    source.entry = worker::entry_name(kernel);
-    source.text = source.entry + "\n{\n" + common::print(kernel.body) + "}\n";
+    source.entry.name = worker::entry_name(kernel);
+    source.text = source.entry.name + "\n{\n" + common::print(kernel.body) + "}\n";
     return source;
   }
 };

@@ -193,7 +193,7 @@ common::TaskReport FakeWorker::report(const common::Task& task) {
     common::PlanKernel made;
     made.fingerprint = fingerprint;
     made.object = static_cast<int>(report.objects.size());
-    made.entry = "lf_" + fingerprint.hex().substr(0, 16);
+    made.entry.name = "lf_" + fingerprint.hex().substr(0, 16);
     report.kernels.push_back(std::move(made));
     report.objects.push_back(common::digest_of(object.bytes));
     objects_[report.objects.back()] = object;

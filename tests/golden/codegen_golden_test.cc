@@ -18,8 +18,8 @@ void compare(const std::string& name, Template form, const Graph& body) {
   Kernel kernel{form, {}, canonical(body)};
   auto source = worker::CpuCodeGenerator(64).generate(kernel);
   ASSERT_TRUE(source.ok()) << source.error().message;
-  std::string text = "// units " + source->units.text() + ", scratch " +
-                     source->scratch_bytes.text() + "\n" + source->text;
+  std::string text = "// units " + source->entry.units.text() + ", scratch " +
+                     source->entry.scratch_bytes.text() + "\n" + source->text;
   golden::compare(text, "tests/golden/codegen_" + name + ".c");
 }
 

@@ -298,7 +298,7 @@ MUTATIONS = [
     ("compile", "worker/compile/build_plan.cc", "compiler.identity()", "Digest{}"),
     ("compile", "worker/compile/build_plan.cc", "generator.preamble()", "std::string()"),
     ("compile", "worker/compile/build_plan.cc", "return hasher.finish();",
-     "{ common::Hasher names; names.text(source.entry); return names.finish(); };"),
+     "{ common::Hasher names; names.text(source.entry.name); return names.finish(); };"),
     ("compile", "worker/compile/build_plan.cc",
      "common::use_counts(body)[static_cast<size_t>(base)] != 1", "false"),
     ("compile", "worker/compile/kernel_cache.cc", "common::digest_of(*text) != digest", "false"),

@@ -109,7 +109,7 @@ class NamedCompiler : public worker::Compiler {
 TEST(KernelKey, HoldsAllThatAnObjectDependsOn) {
   auto key = [](const char* entry, const char* text, const char* language, const char* preamble,
                 const char* compiler) {
-    return worker::kernel_key({entry, text, 1, 0}, NamedGenerator(language, preamble),
+    return worker::kernel_key({{entry}, text}, NamedGenerator(language, preamble),
                               NamedCompiler(compiler));
   };
   Digest reference = key("e", "t", "c", "p", "clang");
@@ -176,7 +176,7 @@ TEST(BuildPlan, CompilesOnceAndRemembers) {
     const Digest& object = second->plan.objects[static_cast<size_t>(kernel.object)];
     ASSERT_NE(second->objects[object], nullptr);
     LoadedObject loaded(*second->objects[object]);
-    EXPECT_NE(loaded.find(kernel.entry), nullptr);
+    EXPECT_NE(loaded.find(kernel.entry.name), nullptr);
   }
 }
 
@@ -237,7 +237,7 @@ TEST(KernelCache, ForgetsTheOldestBeyondItsSize) {
   auto digest = [](char c) { return digest_of(std::string(1, c)); };
   for (char c : {'a', 'b', 'c'}) {
     auto object = std::make_shared<const Bytes>(1400, static_cast<std::byte>(c));
-    cache.insert({{digest(c), {"entry", 1, 0, digest_of(*object)}}}, object);
+    cache.insert({{digest(c), {{"entry"}, digest_of(*object)}}}, object);
   }
   EXPECT_FALSE(cache.find(digest('a')).has_value());
   EXPECT_TRUE(cache.find(digest('b')).has_value());

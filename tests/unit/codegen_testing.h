@@ -139,8 +139,8 @@ class KernelBatch {
       auto source = generator.generate(c.kernel);
       ASSERT_TRUE(source.ok()) << source.error().message << "\n" << print(c.kernel);
       c.source = std::move(*source);
-      if (std::find(seen.begin(), seen.end(), c.source.entry) != seen.end()) continue;
-      seen.push_back(c.source.entry);
+      if (std::find(seen.begin(), seen.end(), c.source.entry.name) != seen.end()) continue;
+      seen.push_back(c.source.entry.name);
       text += "\n" + c.source.text;
     }
     if (const char* path = std::getenv("LFARM_DUMP_C")) {
@@ -174,13 +174,13 @@ class KernelBatch {
       outputs.push_back(HostTensor::zeros(node.dtype, evaluate_shape(node.shape, symbols)).value());
       memory.emplace_back(outputs.back().bytes().size());
     }
-    int64_t units = c.source.units.evaluate(symbols);
-    int64_t scratch = c.source.scratch_bytes.evaluate(symbols);
+    int64_t units = c.source.entry.units.evaluate(symbols);
+    int64_t scratch = c.source.entry.scratch_bytes.evaluate(symbols);
     std::vector<void*> buffers;
     for (GuardedMemory& m : memory) buffers.push_back(m.data());
-    KernelFunction function = loaded_->find(c.source.entry);
+    KernelFunction function = loaded_->find(c.source.entry.name);
     if (function == nullptr) {
-      ADD_FAILURE() << "no entry " << c.source.entry;
+      ADD_FAILURE() << "no entry " << c.source.entry.name;
       return outputs;
     }
     for (int share = 0; share < shares; ++share) {

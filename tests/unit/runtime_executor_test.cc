@@ -298,7 +298,7 @@ TEST_F(ExecutorTest, MalformedPlansAreRefused) {
     EXPECT_EQ(executor.error().code, code) << executor.error().message;
   };
   refused([](Plan& p) { p.key.target.name = "cuda-sm_90a"; }, Code::kInvalidInput);
-  refused([](Plan& p) { p.kernels[0].entry = "nothing"; }, Code::kCorrupt);
+  refused([](Plan& p) { p.kernels[0].entry.name = "nothing"; }, Code::kCorrupt);
   refused([](Plan& p) { p.objects[0] = Digest{}; }, Code::kCorrupt);
   refused([](Plan& p) { p.calls[0].inputs[0] = 99; }, Code::kCorrupt);
   refused([](Plan& p) { p.outputs[0] = {OutputKind::kMutate, -1, 1}; }, Code::kCorrupt);

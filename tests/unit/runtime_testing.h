@@ -61,9 +61,7 @@ struct PlanMaker {
     PlanKernel kernel;
     kernel.fingerprint = digest_of(entry);
     kernel.object = 0;
-    kernel.entry = entry;
-    kernel.units = units;
-    kernel.scratch_bytes = scratch_bytes;
+    kernel.entry = {entry, units, scratch_bytes, {}};
     kernel.in_place_input = in_place_input;
     plan.kernels.push_back(kernel);
     return static_cast<int>(plan.kernels.size()) - 1;

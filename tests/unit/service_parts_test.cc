@@ -43,7 +43,7 @@ class JournalTest : public testing::Test {
     result.report.kernels.resize(1);
     result.report.kernels[0].fingerprint = common::digest_of("kernel");
     result.report.kernels[0].object = 0;
-    result.report.kernels[0].entry = "lf_1";
+    result.report.kernels[0].entry.name = "lf_1";
     result.report.objects = {common::digest_of("object")};
     result.report.kernel_ns = {12};
     result.report.total_ns = 34;

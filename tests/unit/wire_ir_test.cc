@@ -96,9 +96,10 @@ PlanKernel sample_code(int object) {
   PlanKernel kernel;
   kernel.fingerprint = digest_of(cat("kernel", object));
   kernel.object = object;
-  kernel.entry = cat("kernel_", object);
-  kernel.units = floor_div(Expr::symbol(0) + 63, 64);
-  kernel.scratch_bytes = 4 * Expr::symbol(0);
+  kernel.entry.name = cat("kernel_", object);
+  kernel.entry.block = {256, 8, 4096};
+  kernel.entry.units = floor_div(Expr::symbol(0) + 63, 64);
+  kernel.entry.scratch_bytes = 4 * Expr::symbol(0);
   kernel.in_place_input = 1;
   kernel.predicted_ns = 900;
   kernel.measured_ns = 1100;
@@ -390,7 +391,7 @@ TEST(WireIr, UnverifiedValuesAreRefused) {
   plan.kernels[0].object = 1;
   expect_refused(decode_plan(encode_plan(plan)), "without its code");
   plan = sample_plan();
-  plan.kernels[0].entry = "../x";
+  plan.kernels[0].entry.name = "../x";
   expect_refused(decode_plan(encode_plan(plan)), "no identifier");
   plan = sample_plan();
   plan.inputs[0].shape = {Expr::symbol(1)};
@@ -424,7 +425,7 @@ TEST(WireIr, ImpossibleReportsAreRefused) {
   refused([](TaskReport& r) { r.max_error = -1; }, "an error");
   refused([](TaskReport& r) { r.compile_ms = 1e308 * 10; }, "a compilation");
   refused([](TaskReport& r) { r.objects.pop_back(); }, "without its code");
-  refused([](TaskReport& r) { r.kernels[0].units = Expr::index(0); }, "undeclared");
+  refused([](TaskReport& r) { r.kernels[0].entry.units = Expr::index(0); }, "undeclared");
 }
 
 // A graph document with a table of expressions that the writer never makes.

@@ -99,11 +99,11 @@ Result<KernelSource> CpuCodeGenerator::generate(const Kernel& kernel) const {
                    : lower_structure(kernel.body, kernel.form == Template::kTile);
   LFARM_ASSIGN_OR_RETURN(FunctionBody function, emit_function(kernel, body, vector_bytes_));
   KernelSource source;
-  source.entry = entry_name(kernel);
-  source.text = cat(prologue(source.entry, body, function, kernel.form == Template::kScatter),
+  source.entry.name = entry_name(kernel);
+  source.text = cat(prologue(source.entry.name, body, function, kernel.form == Template::kScatter),
                     function.text, "}\n");
-  source.units = function.units;
-  source.scratch_bytes = function.scratch_bytes;
+  source.entry.units = function.units;
+  source.entry.scratch_bytes = function.scratch_bytes;
   return source;
 }
 

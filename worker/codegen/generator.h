@@ -6,18 +6,24 @@
 
 #include "common/base/result.h"
 #include "common/ir/llir.h"
+#include "common/plan/plan.h"
 
 namespace worker {
 
 // One kernel as source. On the CPU `entry` is
 //   void entry(void* const* buffers, const int64_t* symbols, int64_t begin, int64_t end,
 //              void* scratch)
-// with the body's inputs in order, then its outputs, as buffers; see PlanKernel for the rest.
+// with the body's inputs in order, then its outputs, as buffers; see EntryPoint for the rest.
+//
+// On a GPU the entry is
+//   extern "C" __global__ void entry(const T0* in0, ..., U0* out0, ..., int64_t s0, ...,
+//                                    int64_t units, char* scratch, int64_t scratch_stride)
+// with the same buffers, then the body's symbols, each by value. It is launched in blocks of
+// entry.block.threads threads (in x); block b computes the units that begin at b * block.units, and
+// has scratch memory of its own at scratch + b * scratch_stride.
 struct KernelSource {
-  std::string entry;
+  common::EntryPoint entry;
   std::string text;
-  common::Expr units = 1;          // over the body's symbols
-  common::Expr scratch_bytes = 0;  // over the body's symbols
 };
 
 class CodeGenerator {

@@ -22,7 +22,7 @@ Digest kernel_key(const KernelSource& source, const CodeGenerator& generator,
                   const Compiler& compiler) {
   common::Hasher hasher;
   hasher.text("lfarm-compiled-1").text(generator.language()).text(generator.preamble());
-  hasher.digest(compiler.identity()).text(source.entry).text(source.text);
+  hasher.digest(compiler.identity()).text(source.entry.name).text(source.text);
   return hasher.finish();
 }
 
@@ -75,8 +75,6 @@ class PlanBuilder {
     } else {
       LFARM_ASSIGN_OR_RETURN(KernelSource source, generator_.generate(kernel));
       entry.entry = source.entry;
-      entry.units = source.units;
-      entry.scratch_bytes = source.scratch_bytes;
       entry.in_place_input = in_place_input(kernel);
       Digest key = kernel_key(source, generator_, compiler_);
       if (auto known = cache_.find(key)) {
@@ -116,7 +114,7 @@ class PlanBuilder {
     Digest digest = common::digest_of(*object);
     std::map<Digest, CompiledKernel> compiled;
     for (const auto& [key, source] : sources_) {
-      compiled[key] = {source.entry, source.units, source.scratch_bytes, digest};
+      compiled[key] = {source.entry, digest};
     }
     cache_.insert(compiled, object);
     built_.objects[digest] = object;

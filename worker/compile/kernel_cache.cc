@@ -1,5 +1,6 @@
 #include "worker/compile/kernel_cache.h"
 
+#include <sstream>
 #include <vector>
 
 #include "common/base/cat.h"
@@ -18,10 +19,12 @@ namespace {
 constexpr size_t kMaxEntryBytes = size_t{1} << 20;
 constexpr size_t kMaxObjectBytes = size_t{64} << 20;
 
-// One field a line: object, entry, units, scratch bytes.
+// One field a line: object, entry, units, scratch bytes, and the block of threads.
 std::string entry_text(const CompiledKernel& kernel) {
-  return cat(kernel.object.hex(), "\n", kernel.entry, "\n", kernel.units.text(), "\n",
-             kernel.scratch_bytes.text(), "\n");
+  const common::EntryPoint& entry = kernel.entry;
+  return cat(kernel.object.hex(), "\n", entry.name, "\n", entry.units.text(), "\n",
+             entry.scratch_bytes.text(), "\n", entry.block.threads, " ", entry.block.units, " ",
+             entry.block.shared_bytes, "\n");
 }
 
 std::optional<CompiledKernel> parse_entry(const std::string& text) {
@@ -31,12 +34,15 @@ std::optional<CompiledKernel> parse_entry(const std::string& text) {
     lines.push_back(text.substr(start, end - start));
     start = end + 1;
   }
-  if (lines.size() != 4) return std::nullopt;
+  if (lines.size() != 5) return std::nullopt;
   auto object = Digest::parse(lines[0]);
   auto units = common::parse_expr(lines[2]);
   auto scratch = common::parse_expr(lines[3]);
-  if (!object || !units.ok() || !scratch.ok()) return std::nullopt;
-  return CompiledKernel{lines[1], *units, *scratch, *object};
+  common::BlockShape block;
+  std::istringstream numbers(lines[4]);
+  numbers >> block.threads >> block.units >> block.shared_bytes;
+  if (!object || !units.ok() || !scratch.ok() || !numbers) return std::nullopt;
+  return CompiledKernel{{lines[1], *units, *scratch, block}, *object};
 }
 
 }  // namespace

@@ -11,15 +11,13 @@
 #include "common/base/bytes.h"
 #include "common/base/digest.h"
 #include "common/base/result.h"
-#include "common/ir/expr.h"
+#include "common/plan/plan.h"
 
 namespace worker {
 
 // A kernel's code: an entry in a shared object that other kernels may share.
 struct CompiledKernel {
-  std::string entry;
-  common::Expr units = 1;
-  common::Expr scratch_bytes = 0;
+  common::EntryPoint entry;
   common::Digest object;
 };
 

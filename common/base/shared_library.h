@@ -1,0 +1,40 @@
+// Libraries that are looked for at run time, so that binaries run where they are missing.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/result.h"
+
+namespace common {
+
+// A loaded library; closed when the last holder goes.
+class SharedLibrary {
+ public:
+  // The first of `names` that the loader finds. kUnavailable names the first one, and gives the
+  // loader's reason, when there is none.
+  static Result<std::shared_ptr<const SharedLibrary>> open(const std::vector<std::string>& names);
+  ~SharedLibrary();
+  SharedLibrary(const SharedLibrary&) = delete;
+  SharedLibrary& operator=(const SharedLibrary&) = delete;
+
+  // The name under which it was found.
+  const std::string& name() const { return name_; }
+  // Null when the library has no such symbol.
+  void* symbol(const char* name) const;
+  // Sets `function` to the symbol; false when there is none.
+  template <class F>
+  bool find(F*& function, const char* name) const {
+    function = reinterpret_cast<F*>(symbol(name));
+    return function != nullptr;
+  }
+
+ private:
+  SharedLibrary(std::string name, void* handle) : name_(std::move(name)), handle_(handle) {}
+  std::string name_;
+  void* handle_;
+};
+
+}  // namespace common
