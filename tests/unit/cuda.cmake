@@ -1,1 +1,2 @@
 lfarm_test(cuda_nvrtc LABEL unit SOURCES cuda_nvrtc_test.cc COMPONENTS common/cuda)
+lfarm_test(cuda_cubin LABEL unit SOURCES cuda_cubin_test.cc COMPONENTS common/cuda)
