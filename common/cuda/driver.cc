@@ -7,8 +7,8 @@ namespace common {
 namespace {
 
 // Of cuDeviceGetAttribute.
-constexpr int kMaxThreadsPerBlock = 1, kMaxGridX = 5, kSharedPerBlock = 8, kMultiprocessors = 16,
-              kL2Bytes = 38, kMajor = 75, kMinor = 76, kSharedPerBlockMax = 97;
+constexpr int kMaxThreadsPerBlock = 1, kMaxGridX = 5, kMultiprocessors = 16, kL2Bytes = 38,
+              kMajor = 75, kMinor = 76, kSharedPerBlockMax = 97;
 
 // CUresult values.
 constexpr CudaResult kNoDevice = 100, kDeviceUnavailable = 46, kEccError = 214, kNvlinkError = 220,
@@ -172,7 +172,6 @@ Result<CudaDeviceFacts> CudaDriver::device(int index) const {
   facts.multiprocessors = attribute(kMultiprocessors);
   facts.threads_per_block_max = attribute(kMaxThreadsPerBlock);
   facts.blocks_max = attribute(kMaxGridX);
-  facts.shared_bytes_per_block = attribute(kSharedPerBlock);
   facts.shared_bytes_per_block_max = attribute(kSharedPerBlockMax);
   facts.l2_bytes = attribute(kL2Bytes);
   if (!status.ok()) return status.error();

@@ -92,8 +92,7 @@ struct CudaDeviceFacts {
   int major = 0, minor = 0;
   int multiprocessors = 0;
   int threads_per_block_max = 0;
-  int64_t blocks_max = 0;              // of one launch, in x
-  int64_t shared_bytes_per_block = 0;  // what a kernel gets that asks for no more
+  int64_t blocks_max = 0;  // of one launch, in x
   int64_t shared_bytes_per_block_max = 0;
   int64_t l2_bytes = 0;
   int64_t memory_bytes = 0;
