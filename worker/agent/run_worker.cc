@@ -14,6 +14,7 @@
 #include "worker/agent/options.h"
 #include "worker/agent/pipeline.h"
 #include "worker/agent/print_source.h"
+#include "worker/compile/nvrtc_child.h"
 #include "worker/profile/executor_child.h"
 
 namespace worker {
@@ -93,6 +94,9 @@ common::Status serve(const WorkerOptions& options, const FoundDevice& device,
 
 int run_worker(int argc, char** argv, Backends backends) {
   if (argc > 2 && argv[1] == kExecutorFlag) return serve_executor(argv[2], backends);
+  if (argc == 2 && std::string_view(argv[1]) == kNvrtcChildFlag) {
+    return run_nvrtc_child(STDIN_FILENO);
+  }
   if (argc == 2 && std::string_view(argv[1]) == "print-source") {
     return run_print_source(*backends[0]);
   }

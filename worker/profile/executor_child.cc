@@ -10,12 +10,12 @@
 #include "common/base/cat.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/base/pipe.h"
 #include "common/runtime/executor.h"
 #include "common/wire/ir_codec.h"
 #include "worker/profile/device_lock.h"
 #include "worker/profile/judge.h"
 #include "worker/profile/measure.h"
-#include "worker/profile/pipe.h"
 #include "worker/profile/request.h"
 
 namespace worker {
@@ -97,13 +97,13 @@ class ExecutorChild {
 
   int serve() {
     while (true) {
-      auto frame = read_frame(fd_);
+      auto frame = common::read_frame(fd_);
       if (!frame.ok()) return 0;  // the parent is gone
       auto request = decode_request(*frame);
       frame = common::Bytes{};
       ProfileReply reply =
           request.ok() ? handle(*request) : ended(TaskOutcome::kInfra, request.error().message);
-      if (!write_frame(fd_, encode(reply)).ok()) return 0;
+      if (!common::write_frame(fd_, encode(reply)).ok()) return 0;
     }
   }
 
@@ -115,7 +115,7 @@ class ExecutorChild {
     ProfileReply note;
     note.kind = ProfileReply::Kind::kStage;
     note.stage = stage;
-    (void)write_frame(fd_, encode(note));  // a parent that is gone shows at the next read
+    (void)common::write_frame(fd_, encode(note));  // a parent that is gone shows at the next read
   }
 
   Result<std::shared_ptr<const Graph>> graph_of(const ProfileRequest& request) {

@@ -60,7 +60,7 @@ ExecutorClient::~ExecutorClient() = default;
 Status ExecutorClient::warm_up() {
   if (child_ != nullptr && !child_->process.poll().has_value()) return {};
   child_.reset();
-  auto pipe = make_pipe();
+  auto pipe = common::make_pipe();
   if (!pipe.ok()) return pipe.error();
   common::SpawnOptions options;
   options.arguments = command_;

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "common/base/pipe.h"
 #include "common/base/result.h"
 #include "common/base/subprocess.h"
 #include "common/wire/context.h"
-#include "worker/profile/pipe.h"
 #include "worker/profile/request.h"
 
 namespace worker {
@@ -54,7 +54,7 @@ class ExecutorClient {
     ~Child();
     common::Subprocess process;
     int fd;
-    FrameStream stream;
+    common::FrameStream stream;
     ProfileStage stage = ProfileStage::kReference;
     bool candidate_ran = false;  // during the request under way
   };

@@ -2,13 +2,15 @@
 
 #include <cstring>
 
+#include "common/base/pipe.h"
 #include "common/wire/ir_codec.h"
-#include "worker/profile/pipe.h"
 
 namespace worker {
 using common::Bytes;
 using common::ByteView;
 using common::Digest;
+using common::FrameReader;
+using common::FrameWriter;
 using common::Result;
 
 namespace {

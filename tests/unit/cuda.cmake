@@ -1,0 +1,1 @@
+lfarm_test(cuda_nvrtc LABEL unit SOURCES cuda_nvrtc_test.cc COMPONENTS common/cuda)
