@@ -60,22 +60,24 @@ Indices Contraction::product_at(const std::vector<Expr>& batch, const Expr& m,
   return indices.of(attr<ContractAttr>(node()).out);
 }
 
+int Contraction::bind_labels(const std::vector<int>& labels, CodeWriter& trial,
+                             LabelIndices& indices) const {
+  int last = -1;
+  for (int label : labels) {
+    last = trial.bind_index("i", problem_.label_size[at(label)], 0);
+    indices.give({label}, {Expr::index(last)});
+  }
+  return last;
+}
+
 bool Contraction::runs_along_k(Side side) const {
   CodeWriter trial(body_.symbols);
   BodyEmitter emitter(body_, trial);
   // Strides are seen label by label, where no division hides them.
   LabelIndices indices(problem_.label_size.size());
-  auto bind = [&](const std::vector<int>& labels) {
-    int last = -1;
-    for (int label : labels) {
-      last = trial.bind_index("i", problem_.label_size[at(label)], 0);
-      indices.give({label}, {Expr::index(last)});
-    }
-    return last;
-  };
-  bind(problem_.batch);
-  int own = bind(own_labels(side));
-  int k = bind(problem_.k);
+  bind_labels(problem_.batch, trial, indices);
+  int own = bind_labels(own_labels(side), trial, indices);
+  int k = bind_labels(problem_.k, trial, indices);
   emitter.value(operand(side), indices.of(operand_labels(side)));
   int votes = 0;
   for (const Expr& offset : emitter.load_offsets()) {
@@ -88,17 +90,9 @@ bool Contraction::runs_along_k(Side side) const {
 bool Contraction::output_runs_along_rows() const {
   CodeWriter trial(body_.symbols);
   LabelIndices indices(problem_.label_size.size());
-  auto bind = [&](const std::vector<int>& labels) {
-    int last = -1;
-    for (int label : labels) {
-      last = trial.bind_index("i", problem_.label_size[at(label)], 0);
-      indices.give({label}, {Expr::index(last)});
-    }
-    return last;
-  };
-  bind(problem_.batch);
-  int m = bind(problem_.m);
-  int n = bind(problem_.n);
+  bind_labels(problem_.batch, trial, indices);
+  int m = bind_labels(problem_.m, trial, indices);
+  int n = bind_labels(problem_.n, trial, indices);
   if (m < 0) return false;
   if (n < 0) return true;
   NodeId output = body_.outputs[0].node;
@@ -128,6 +122,32 @@ std::optional<PlainRead> Contraction::plain_read(Side side, const Indices& indic
   if (input.op != Op::kInput) return std::nullopt;
   return PlainRead{attr<InputAttr>(input).position,
                    writer.simplify(linear_position(position, input.shape))};
+}
+
+bool Contraction::reads_chunks(Side side, bool along_k, int64_t length) const {
+  const std::vector<int>& run = along_k ? problem_.k : own_labels(side);
+  if (run.empty()) return false;
+  auto count = common::exact_div(problem_.label_size[at(run.back())], Expr(length));
+  if (!count) return false;
+  CodeWriter trial(body_.symbols);
+  LabelIndices indices(problem_.label_size.size());
+  for (const auto* labels : {&problem_.batch, &own_labels(side), &problem_.k}) {
+    bind_labels(*labels, trial, indices);
+  }
+  Expr chunk = Expr::index(trial.bind_index("c", *count, 0)) * Expr(length);
+  Expr inside = Expr::index(trial.bind_index("e", Expr(length), 0));
+  auto offset = [&](const Expr& position) {
+    indices.give({run.back()}, {position});
+    return plain_read(side, indices.of(operand_labels(side)), trial);
+  };
+  auto first = offset(chunk);
+  auto other = offset(chunk + inside);
+  if (!first || !other || trial.simplify(other->offset - first->offset) != inside) return false;
+  bool aligned = first->offset.sum_constant() % length == 0;
+  for (const auto& term : first->offset.terms()) {
+    aligned = aligned && term.coefficient % length == 0;
+  }
+  return aligned;
 }
 
 }  // namespace worker

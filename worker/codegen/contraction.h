@@ -14,7 +14,7 @@ namespace worker {
 // The left operand gives rows (m), the right one columns (n); both are summed over k.
 enum class Side : uint8_t { kLeft, kRight };
 
-// The elements [0, extent) of an operand's axis that the code reads.
+// An element of one of the body's inputs.
 struct PlainRead {
   int input = 0;
   common::Expr offset;  // of the element, in the input
@@ -53,8 +53,13 @@ class Contraction {
   bool output_runs_along_rows() const;
   // Where an operand that is an input, or a view of one that is valid everywhere, is read.
   std::optional<PlainRead> plain_read(Side side, const Indices& at, const CodeWriter& writer) const;
+  // Whether runs of `length` elements along k (or the side's own axis), counted from 0, lie side by
+  // side in an input that is read as it is, each run at a multiple of its length.
+  bool reads_chunks(Side side, bool along_k, int64_t length) const;
 
  private:
+  // Indices over labels, bound one by one in `trial`; returns the last of the labels' index, or -1.
+  int bind_labels(const std::vector<int>& labels, CodeWriter& trial, LabelIndices& indices) const;
   const std::vector<int>& operand_labels(Side side) const;
 
   const common::Graph& body_;

@@ -1,7 +1,9 @@
 #include "worker/codegen/cuda_tile.h"
 
 #include "worker/codegen/contraction.h"
+#include "worker/codegen/cuda_tile_mma.h"
 #include "worker/codegen/cuda_tile_simt.h"
+#include "worker/codegen/half_operands.h"
 
 namespace worker {
 
@@ -11,14 +13,28 @@ using common::Op;
 using common::Result;
 using common::Schedule;
 
-Result<CudaFunction> emit_cuda_tile(const Graph& body, const Schedule& schedule) {
-  NodeId id = -1;
+namespace {
+
+// The only one; -1 when there is none, or more.
+NodeId contraction_of(const Graph& body) {
+  NodeId found = -1;
   for (size_t k = 0; k < body.nodes.size(); ++k) {
     if (body.nodes[k].op != Op::kContract) continue;
-    if (id >= 0) return common::unsupported("a tile kernel holds one contraction");
-    id = static_cast<NodeId>(k);
+    if (found >= 0) return -1;
+    found = static_cast<NodeId>(k);
   }
-  if (id < 0) return common::unsupported("a tile kernel holds a contraction");
+  return found;
+}
+
+}  // namespace
+
+Result<CudaFunction> emit_cuda_tile(const Graph& body, const Schedule& schedule) {
+  NodeId id = contraction_of(body);
+  if (id < 0) return common::unsupported("a tile kernel holds one contraction");
+  if (auto half = with_half_operands(body, id)) {
+    Contraction contraction(*half, contraction_of(*half));
+    return emit_cuda_tile_mma(*half, contraction, schedule);
+  }
   Contraction contraction(body, id);
   return emit_cuda_tile_simt(body, contraction, schedule);
 }

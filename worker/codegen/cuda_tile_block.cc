@@ -103,8 +103,18 @@ bool CudaTileBlock::covers_k(int64_t step) const {
   return common::exact_div(contraction_.problem().k_size, Expr(step)).has_value();
 }
 
-Expr CudaTileBlock::k_index(const std::string& position) {
-  return bind_clamped(position, contraction_.problem().k_size, true, false);
+Expr CudaTileBlock::own_chunk(Side side, const std::string& position) {
+  const Expr& extent = contraction_.own_size(side);
+  int64_t step = side == Side::kLeft ? size_.rows : size_.columns;
+  std::string first = cat(side == Side::kLeft ? "m0" : "n0", " * ", step, " + ", position);
+  if (!common::exact_div(extent, Expr(step))) {
+    first = cat(first, " < ", writer_.rare_text(extent), " ? ", first, " : 0");
+  }
+  return bind_clamped(first, extent, false, false);
+}
+
+Expr CudaTileBlock::k_index(const std::string& position, bool clamp) {
+  return bind_clamped(position, contraction_.problem().k_size, clamp, false);
 }
 
 std::string CudaTileBlock::operand(Side side, const Expr& own, const Expr& k, bool widened) {

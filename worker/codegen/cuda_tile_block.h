@@ -39,7 +39,10 @@ class CudaTileBlock {
   // last one, bound in the innermost scope (outer: in the function's). It is never outside of the
   // operand, so no load needs a condition.
   common::Expr own_index(Side side, const std::string& position, bool outer = false);
-  common::Expr k_index(const std::string& position);
+  // The same for the first of a run of elements that is wholly inside or outside; outside, the
+  // first run stands in.
+  common::Expr own_chunk(Side side, const std::string& position);
+  common::Expr k_index(const std::string& position, bool clamp = true);
   // Whether whole blocks of `step` cover k, so that no k must be clamped or masked.
   bool covers_k(int64_t step) const;
   // The operand's value there, of the product's dtype when `widened`.
