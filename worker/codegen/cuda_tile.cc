@@ -3,10 +3,12 @@
 #include "worker/codegen/contraction.h"
 #include "worker/codegen/cuda_tile_mma.h"
 #include "worker/codegen/cuda_tile_simt.h"
+#include "worker/codegen/cuda_tile_thin.h"
 #include "worker/codegen/half_operands.h"
 
 namespace worker {
 
+using common::DType;
 using common::Graph;
 using common::NodeId;
 using common::Op;
@@ -31,12 +33,14 @@ NodeId contraction_of(const Graph& body) {
 Result<CudaFunction> emit_cuda_tile(const Graph& body, const Schedule& schedule) {
   NodeId id = contraction_of(body);
   if (id < 0) return common::unsupported("a tile kernel holds one contraction");
-  if (auto half = with_half_operands(body, id)) {
-    Contraction contraction(*half, contraction_of(*half));
-    return emit_cuda_tile_mma(*half, contraction, schedule);
+  Graph narrow = with_half_operands(body, id);
+  Contraction contraction(narrow, contraction_of(narrow));
+  if (cuda_tile_is_thin(contraction)) return emit_cuda_tile_thin(narrow, contraction);
+  DType left = contraction.operand_dtype(Side::kLeft);
+  if (common::is_half(left) && left == contraction.operand_dtype(Side::kRight)) {
+    return emit_cuda_tile_mma(narrow, contraction, schedule);
   }
-  Contraction contraction(body, id);
-  return emit_cuda_tile_simt(body, contraction, schedule);
+  return emit_cuda_tile_simt(narrow, contraction, schedule);
 }
 
 }  // namespace worker

@@ -1,5 +1,7 @@
 #include "worker/codegen/half_operands.h"
 
+#include <optional>
+
 #include "common/ir/builder.h"
 
 namespace worker {
@@ -23,18 +25,13 @@ class Narrower {
     }
   }
 
-  std::optional<Graph> run(NodeId contraction) {
+  Graph run(NodeId contraction) {
     for (size_t id = 0; id < body_.nodes.size(); ++id) {
       Node copy = body_.nodes[id];
       for (NodeId& operand : copy.operands) operand = renamed_[at(operand)];
       if (static_cast<NodeId>(id) == contraction) {
         for (size_t k = 0; k < copy.operands.size(); ++k) {
-          auto half = narrow(body_.nodes[id].operands[k]);
-          if (!half) return std::nullopt;
-          copy.operands[k] = *half;
-        }
-        if (builder_.dtype(copy.operands[0]) != builder_.dtype(copy.operands[1])) {
-          return std::nullopt;
+          if (auto half = narrow(body_.nodes[id].operands[k])) copy.operands[k] = *half;
         }
       }
       renamed_.push_back(builder_.raw(std::move(copy)));
@@ -87,7 +84,7 @@ class Narrower {
 
 }  // namespace
 
-std::optional<Graph> with_half_operands(const Graph& body, NodeId contraction) {
+Graph with_half_operands(const Graph& body, NodeId contraction) {
   return Narrower(body).run(contraction);
 }
 
