@@ -34,14 +34,6 @@ CudaTileBlock::CudaTileBlock(const Graph& body, const Contraction& contraction, 
       emitter_(body, writer_),
       type_(c_value_type(contraction.node().dtype)) {}
 
-void CudaTileBlock::lines(std::string_view text) {
-  while (!text.empty()) {
-    size_t end = std::min(text.find('\n'), text.size());
-    if (end != 0) writer_.line(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-}
-
 void CudaTileBlock::begin(int64_t shared_bytes) {
   const TileProblem& p = contraction_.problem();
   Expr tiles_m = ceil_div(p.m_size, size_.rows);
@@ -70,14 +62,7 @@ void CudaTileBlock::begin(int64_t shared_bytes) {
       batch_.push_back(Expr::index(writer_.bind_index(name, sizes[k], 0)));
     }
   }
-  if (shared_bytes <= kStaticSharedBytes) {
-    writer_.line(cat("__shared__ __align__(16) unsigned char memory[", shared_bytes, "];"));
-  } else {
-    dynamic_bytes_ = shared_bytes;
-    lines(
-        "extern __shared__ __align__(16) unsigned char lf_shared[];\n"
-        "unsigned char* const memory = lf_shared;");
-  }
+  dynamic_bytes_ = declare_shared(writer_, shared_bytes);
 }
 
 Expr CudaTileBlock::bind_clamped(const std::string& position, const Expr& extent, bool clamp,

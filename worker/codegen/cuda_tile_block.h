@@ -7,10 +7,9 @@
 
 #include "worker/codegen/contraction.h"
 #include "worker/codegen/cuda_function.h"
+#include "worker/codegen/cuda_text.h"
 
 namespace worker {
-
-inline constexpr int64_t kStaticSharedBytes = 48 * 1024;
 
 // Rows and columns of the product that a block of threads computes.
 struct CudaBlockSize {
@@ -33,7 +32,7 @@ class CudaTileBlock {
   // bytes.
   void begin(int64_t shared_bytes);
   // Several lines of code.
-  void lines(std::string_view text);
+  void lines(std::string_view text) { write_lines(writer_, text); }
 
   // A new index of the side's rows or columns, or of k, at C expression `position`, clamped to the
   // last one, bound in the innermost scope (outer: in the function's). It is never outside of the

@@ -96,9 +96,6 @@ class ThinEmitter {
     z_.rows = z_.across * z_.length;
   }
 
-  std::string unrolled(const char* i, int64_t count) const {
-    return cat("#pragma unroll\nfor (int ", i, " = 0; ", i, " < ", count, "; ++", i, ")");
-  }
   const std::string& type() const { return block_->type(); }
   std::string fma(const std::string& a, const std::string& b, const std::string& c) const {
     return cat(c, " = ", type() == "float" ? "fmaf(" : "fma(", a, ", ", b, ", ", c, ");");
@@ -143,13 +140,13 @@ class ThinEmitter {
     } else {
       w.line(cat("matrix[u][r] = ", block_->operand(many_, own, k), ";"));
     }
-    w.close(unrolled("r", z_.rows));
-    w.close(unrolled("u", z_.ahead));
+    w.close(unrolled_loop("r", z_.rows));
+    w.close(unrolled_loop("u", z_.ahead));
     w.open(false);
     w.open(!whole);
     multiply_along(position);
     w.close(whole ? "" : cat("if (", position, " < ", depth, ")"));
-    w.close(unrolled("u", z_.ahead));
+    w.close(unrolled_loop("u", z_.ahead));
     w.close(cat("for (int64_t k0 = 0; k0 < ", depth, "; k0 += ", step * z_.ahead, ")"));
   }
 
@@ -175,9 +172,9 @@ class ThinEmitter {
     std::string m =
         chunks_ ? element(c_.operand_dtype(many_), "matrix[u][r]", "y") : "matrix[u][r]";
     w.line(fma("few", m, "sum[f][r]"));
-    w.close(unrolled("r", z_.rows));
-    w.close(unrolled("y", z_.length));
-    w.close(unrolled("f", few_count_));
+    w.close(unrolled_loop("r", z_.rows));
+    w.close(unrolled_loop("y", z_.length));
+    w.close(unrolled_loop("f", few_count_));
   }
 
   // The matrix's memory runs along its own axis: threads share a k, and differ in it from group to
@@ -200,7 +197,7 @@ class ThinEmitter {
     } else {
       w.line(cat("matrix[u] = ", block_->operand(many_, own, k), ";"));
     }
-    w.close(unrolled("u", z_.ahead));
+    w.close(unrolled_loop("u", z_.ahead));
     w.open(false);
     w.open(!whole);
     w.open(false);
@@ -210,10 +207,10 @@ class ThinEmitter {
     w.open(false);
     std::string m = chunks_ ? element(c_.operand_dtype(many_), "matrix[u]", "y") : "matrix[u]";
     w.line(fma("few", m, "sum[f][y]"));
-    w.close(unrolled("y", z_.length));
-    w.close(unrolled("f", few_count_));
+    w.close(unrolled_loop("y", z_.length));
+    w.close(unrolled_loop("f", few_count_));
     w.close(whole ? "" : cat("if (", position, " < ", depth, ")"));
-    w.close(unrolled("u", z_.ahead));
+    w.close(unrolled_loop("u", z_.ahead));
     w.close(cat("for (int64_t k0 = 0; k0 < ", depth, "; k0 += ", z_.down * z_.ahead, ")"));
   }
 
@@ -223,13 +220,14 @@ class ThinEmitter {
     block_->lines(cat(type(), " (* const part)", sizes, " = (", type(), " (*)", sizes, ")memory;"));
     if (along_k_) {
       block_->lines(
-          cat(unrolled("f", few_count_), " {\n  #pragma unroll\n  for (int r = 0; r < ", z_.rows,
-              "; ++r) {\n", "    ", type(), " s = sum[f][r];\n    #pragma unroll\n",
+          cat(unrolled_loop("f", few_count_), " {\n  #pragma unroll\n  for (int r = 0; r < ",
+              z_.rows, "; ++r) {\n", "    ", type(), " s = sum[f][r];\n    #pragma unroll\n",
               "    for (int d = 16; d > 0; d /= 2) s += __shfl_xor_sync(0xffffffffu, s, d);\n",
               "    if (tid % 32 == 0) part[tid / 32][f][r] = s;\n  }\n}"));
     } else {
-      block_->lines(cat(unrolled("f", few_count_), " {\n  #pragma unroll\n  for (int y = 0; y < ",
-                        z_.length, "; ++y) part[down][f][across + y] = sum[f][y];\n}"));
+      block_->lines(cat(unrolled_loop("f", few_count_),
+                        " {\n  #pragma unroll\n  for (int y = 0; y < ", z_.length,
+                        "; ++y) part[down][f][across + y] = sum[f][y];\n}"));
     }
     bool few_rows = few_ == Side::kLeft;
     int64_t columns = few_rows ? z_.rows : few_count_;
