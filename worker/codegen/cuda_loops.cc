@@ -1,6 +1,7 @@
 #include "worker/codegen/cuda_loops.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 
 #include "common/base/cat.h"
@@ -220,7 +221,7 @@ class CudaLoopsSearch {
     for (const auto& output : body_.outputs) {
       widest = std::max<int64_t>(widest, common::dtype_size(body_.node(output.node).dtype));
     }
-    int64_t wanted = schedule_value(schedule_, Template::kLoops, "vector");
+    int64_t wanted = schedule_value(schedule_, Template::kLoops, "access");
     int64_t fits = 16 / widest;
     return wanted == 0 ? fits : std::min(fits, wanted);
   }
@@ -250,8 +251,11 @@ class CudaLoopsSearch {
   }
 
   void try_teams(const CudaLoopsPlan& start) {
+    int64_t wanted = schedule_value(schedule_, Template::kLoops, "team");
+    if (wanted != 0) best_->time = std::numeric_limits<double>::infinity();
     for (size_t units = start.unit_loops + 1; units-- > 0;) {
-      for (int64_t size : {1, 4, 8, 16, 32, 128, 256, 512, 1024}) {
+      for (int64_t size : {1, 4, 8, 16, 32, 64, 128, 256, 512, 1024}) {
+        if (wanted != 0 && size != wanted) continue;
         for (int64_t side : {int64_t{1}, kSide}) {
           if (side > 1 && (size == 1 || size * side > 1024 || units == 0)) continue;
           CudaLoopsPlan plan = start;
