@@ -7,10 +7,11 @@
 namespace common {
 
 Result<std::shared_ptr<const SharedLibrary>> SharedLibrary::open(
-    const std::vector<std::string>& names) {
+    const std::vector<std::string>& names, Unload unload) {
+  int flags = RTLD_NOW | RTLD_LOCAL | (unload == Unload::kNever ? RTLD_NODELETE : 0);
   std::string reason;
   for (const std::string& name : names) {
-    void* handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+    void* handle = ::dlopen(name.c_str(), flags);
     if (handle != nullptr) {
       return std::shared_ptr<const SharedLibrary>(new SharedLibrary(name, handle));
     }

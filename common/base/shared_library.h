@@ -13,9 +13,12 @@ namespace common {
 // A loaded library; closed when the last holder goes.
 class SharedLibrary {
  public:
+  // Some libraries run threads of their own, whose code must stay: kNever.
+  enum class Unload { kWithLastHolder, kNever };
   // The first of `names` that the loader finds. kUnavailable names the first one, and gives the
   // loader's reason, when there is none.
-  static Result<std::shared_ptr<const SharedLibrary>> open(const std::vector<std::string>& names);
+  static Result<std::shared_ptr<const SharedLibrary>> open(const std::vector<std::string>& names,
+                                                           Unload unload = Unload::kWithLastHolder);
   ~SharedLibrary();
   SharedLibrary(const SharedLibrary&) = delete;
   SharedLibrary& operator=(const SharedLibrary&) = delete;

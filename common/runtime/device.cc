@@ -58,4 +58,11 @@ Status check_bounds(const GemmSizes& sizes, int64_t a_elements, int64_t b_elemen
   return {};
 }
 
+Status Device::record(const std::function<Status()>&, std::unique_ptr<Recording>&) {
+  return unsupported(cat(target().name, " records no launches"));
+}
+Status Device::replay(Recording&) {
+  return unsupported(cat(target().name, " records no launches"));
+}
+
 }  // namespace common

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -70,6 +71,12 @@ class Timer {
   virtual Result<std::vector<int64_t>> take_intervals_ns() = 0;
 };
 
+// A row of launches that a device can do again as one piece.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+};
+
 class Device;
 
 // Memory of a device, freed on destruction. The device outlives it.
@@ -115,6 +122,7 @@ class Device {
   virtual Result<std::shared_ptr<Module>> load(const Digest& digest, ByteView object) = 0;
   // Uninitialised memory, aligned to kBufferAlignment at least. kUnavailable when there is no room.
   virtual Result<DeviceMemory> allocate(size_t bytes) = 0;
+  // `host` may be read until the next synchronise().
   virtual Status copy_in(std::byte* device, ByteView host) = 0;
   virtual Status copy_out(std::span<std::byte> host, const std::byte* device) = 0;
   virtual Status copy(std::byte* to, const std::byte* from, size_t bytes) = 0;
@@ -128,6 +136,23 @@ class Device {
   virtual Status synchronise() = 0;
   // For at most `marks` marks between two take_intervals_ns().
   virtual std::unique_ptr<Timer> make_timer(size_t marks) = 0;
+
+  // Whether rows of launches are worth recording; where not, record() and replay() are not called.
+  virtual bool can_record() const { return false; }
+  // Keeps what `row` launches, with the pointers and sizes it passes, and runs none of it. `row`
+  // calls launch() and gemm() alone, for kernels that ran before. `recording`, where there is one,
+  // is brought up to date, at less cost than a new one when only pointers changed. Any error leaves
+  // it null.
+  virtual Status record(const std::function<Status()>& row, std::unique_ptr<Recording>& recording);
+  // Launches all that was recorded, in order.
+  virtual Status replay(Recording& recording);
+
+  // Lets what follows find the caches as a run among other work would; nothing where runs always
+  // do. In order with launches.
+  virtual Status flush_caches() { return {}; }
+  // Whether a kernel's own fault, such as an illegal address, has made the device useless to this
+  // process.
+  virtual bool is_faulted() const { return false; }
 
  private:
   friend class DeviceMemory;

@@ -78,8 +78,7 @@ Result<LoadedPlan> load_plan(const Plan& plan, const ObjectSource& objects, Devi
     Function function;
     if (kernel.library) {
       if (!device.has_gemm()) {
-        return unavailable(cat("the plan calls a library product, which ", device.target().name,
-                               " lacks here: install libopenblas0"));
+        return device.gemm({}, nullptr, nullptr, nullptr).error();  // says what to install
       }
     } else {
       LFARM_ASSIGN_OR_RETURN(function, loaded.modules[at(kernel.object)]->entry(kernel.entry.name));
@@ -143,6 +142,10 @@ struct Executor::State {
   const Plan& plan() const { return loaded.plan; }
   // Outputs are written straight into host tensors.
   bool direct_outputs() const { return device->uses_host_memory() && !options.guard; }
+  Pace pace(bool per_call) const {
+    if (options.one_by_one) return Pace::kWaiting;
+    return per_call ? Pace::kOneByOne : Pace::kTogether;
+  }
   void describe_slots();
   Status check_position(int position, InputKind kind) const;
   Status check_type(int position, DType dtype, std::span<const int64_t> sizes) const;
@@ -216,6 +219,7 @@ Result<GuardedMemory> Executor::State::copy_of(ByteView bytes) {
   LFARM_ASSIGN_OR_RETURN(GuardedMemory memory,
                          GuardedMemory::allocate(*device, bytes.size(), band));
   LFARM_RETURN_IF_ERROR(device->copy_in(memory.data(), bytes));
+  LFARM_RETURN_IF_ERROR(device->synchronise());  // the caller may free the bytes
   return memory;
 }
 
@@ -377,7 +381,8 @@ Status Executor::State::run_at_load() {
   }
   SharedMemory memory;  // only for now: what is kept lies elsewhere
   if (options.guard) LFARM_RETURN_IF_ERROR(calls->poison(*device, memory, std::byte{0xff}));
-  LFARM_RETURN_IF_ERROR(calls->run(*device, external, memory, nullptr));
+  LFARM_RETURN_IF_ERROR(calls->make_ready(*device, external, memory, pace(false)));
+  LFARM_RETURN_IF_ERROR(calls->run(*device, nullptr));
   LFARM_RETURN_IF_ERROR(device->synchronise());
   if (!options.guard) return {};
   LFARM_RETURN_IF_ERROR(calls->check_bands(*device, memory));
@@ -427,8 +432,10 @@ Status Executor::State::run(std::span<const HostTensor> given, RunOutputs& out, 
   if (options.guard) LFARM_RETURN_IF_ERROR(poison(*calls));
   std::unique_ptr<Timer> timer;
   if (times != nullptr) timer = device->make_timer(per_call ? plan().calls.size() + 1 : 2);
+  LFARM_RETURN_IF_ERROR(calls->make_ready(*device, external, shared, pace(per_call)));
+  if (timer != nullptr && options.cold_caches) LFARM_RETURN_IF_ERROR(device->flush_caches());
   if (timer != nullptr && !per_call) timer->mark();
-  LFARM_RETURN_IF_ERROR(calls->run(*device, external, shared, per_call ? timer.get() : nullptr));
+  LFARM_RETURN_IF_ERROR(calls->run(*device, per_call ? timer.get() : nullptr));
   if (timer != nullptr && !per_call) timer->mark();
   LFARM_RETURN_IF_ERROR(device->synchronise());
   if (timer != nullptr) {
@@ -502,6 +509,7 @@ Status Executor::set_state(int position, const HostTensor& state) {
   s.set_sizes(slot, state.sizes());
   if (slot.bound && slot.memory.size() == state.bytes().size()) {
     LFARM_RETURN_IF_ERROR(s.device->copy_in(slot.memory.data(), state.bytes()));
+    LFARM_RETURN_IF_ERROR(s.device->synchronise());  // the caller may free the bytes
   } else {
     LFARM_ASSIGN_OR_RETURN(slot.memory, s.copy_of(state.bytes()));
   }

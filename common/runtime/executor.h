@@ -19,6 +19,10 @@ struct ExecutorOptions {
   // bands, outputs and temporaries are filled with a pattern before each run (NaN for floats), and
   // check_guards() tells what was written where it must not be. Inputs and weights are copied.
   bool guard = false;
+  // Waits for each call, so that an error that a device reports late names the call that made it.
+  bool one_by_one = false;
+  // Timed runs begin with cold caches (Device::flush_caches).
+  bool cold_caches = false;
 };
 
 // The bytes of an object; they stay valid until Executor::load returns.

@@ -178,18 +178,58 @@ Status BoundCalls::prepare_memory(Device& device, SharedMemory& shared) {
   return {};
 }
 
-Status BoundCalls::run(Device& device, const ExternalMemory& external, SharedMemory& shared,
-                       Timer* timer) {
+Status BoundCalls::make_ready(Device& device, const ExternalMemory& external, SharedMemory& shared,
+                              Pace pace) {
   LFARM_RETURN_IF_ERROR(prepare_memory(device, shared));
   for (const Patch& patch : patches_) {
     pointers_[patch.pointer] = (external.*patch.memory)[patch.position];
   }
+  pace_ = pace;
+  replay_ = nullptr;
+  if (pace != Pace::kTogether || !is_recordable_ || !device.can_record()) return {};
+  return record(device);
+}
+
+// A first run on some memory is launched call by call: most memory is run on but once, and kernels
+// are loaded then. From the second on it is replayed.
+Status BoundCalls::record(Device& device) {
+  Row& newest = rows_[0];
+  auto is_this = [&](const Row& row) {
+    return row.pointers == pointers_ && row.scratch == scratch_used_;
+  };
+  if (!is_this(newest)) std::swap(newest, rows_[1]);
+  if (!is_this(newest)) {
+    newest.pointers = pointers_;
+    newest.scratch = scratch_used_;
+    newest.is_current = false;
+    return {};
+  }
+  if (!newest.is_current) {
+    auto row = [&] { return launch_all(device, nullptr, Pace::kOneByOne); };
+    Status recorded = device.record(row, newest.recording);
+    if (!recorded.ok()) {
+      is_recordable_ = false;
+      return recorded.error().code == Code::kUnsupported ? Status() : recorded;
+    }
+    newest.is_current = true;
+  }
+  replay_ = newest.recording.get();
+  return {};
+}
+
+Status BoundCalls::run(Device& device, Timer* timer) {
+  if (replay_ != nullptr) return device.replay(*replay_);
+  return launch_all(device, timer, pace_);
+}
+
+Status BoundCalls::launch_all(Device& device, Timer* timer, Pace pace) const {
   if (timer != nullptr) timer->mark();
   for (const Record& record : records_) {
     if (!record.skip) {
       Status status = record.library ? device.gemm(record.gemm, pointers_[record.a],
                                                    pointers_[record.b], pointers_[record.out])
                                      : device.launch(record.launch);
+      if (status.ok() && pace == Pace::kWaiting) status = device.synchronise();
       if (!status.ok()) {
         return Error{status.error().code, cat("call ", record.call, ": ", status.error().message)};
       }

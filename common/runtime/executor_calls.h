@@ -2,6 +2,7 @@
 // again while the sizes stay.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -32,6 +33,13 @@ struct ExternalMemory {
 // Which of a plan's calls: those that run once when weights are bound, or those of every run.
 enum class Phase : uint8_t { kLoad, kRun };
 
+// How a run's calls follow one another.
+enum class Pace : uint8_t {
+  kTogether,  // as one piece where the device can
+  kOneByOne,  // each launched for itself
+  kWaiting,   // each waited for, so that an error names the call that made it
+};
+
 // Memory that every size set may use in turn, as large as the largest needs.
 struct SharedMemory {
   GuardedMemory arena;
@@ -53,9 +61,13 @@ class BoundCalls {
     return sizes_[static_cast<size_t>(buffer)];
   }
 
-  // Runs the phase's calls in order. `timer`, when given, is marked before the first and after
-  // each.
-  Status run(Device& device, const ExternalMemory& external, SharedMemory& shared, Timer* timer);
+  // Points the phase's calls at the memory that the next run() uses. On a device that records, a
+  // row of calls that has run on the same memory before is recorded now.
+  Status make_ready(Device& device, const ExternalMemory& external, SharedMemory& shared,
+                    Pace pace);
+  // Runs the calls in order, as one piece where they are recorded. `timer`, when given, is marked
+  // before the first and after each, and wants Pace::kOneByOne.
+  Status run(Device& device, Timer* timer);
   // Fills every temporary, and the bands between them when there are any.
   Status poison(Device& device, SharedMemory& shared, std::byte value);
   // kVerification when a band between temporaries was written.
@@ -80,6 +92,13 @@ class BoundCalls {
     size_t pointer;
     size_t offset;
   };
+  // The calls on certain memory.
+  struct Row {
+    std::vector<void*> pointers;
+    const std::byte* scratch = nullptr;
+    bool is_current = false;  // `recording` is of this memory; else at most worth updating
+    std::unique_ptr<Recording> recording;
+  };
 
   BoundCalls(const LoadedPlan& loaded, Phase phase) : loaded_(&loaded), phase_(phase) {}
   bool is_mine(size_t call) const {
@@ -100,6 +119,8 @@ class BoundCalls {
   // What all launches together need, on a device that runs that many at once.
   size_t scratch_for(int concurrency);
   Status prepare_memory(Device& device, SharedMemory& shared);
+  Status record(Device& device);
+  Status launch_all(Device& device, Timer* timer, Pace pace) const;
 
   const LoadedPlan* loaded_;
   Phase phase_;
@@ -118,6 +139,11 @@ class BoundCalls {
   std::vector<Record> records_;
   const std::byte* arena_used_ = nullptr;  // what the temporaries' pointers were computed from
   const std::byte* scratch_used_ = nullptr;
+  // Newest first. Two, because a state that is not updated in place changes between two memories.
+  std::array<Row, 2> rows_;
+  bool is_recordable_ = true;  // false once the device refused
+  Pace pace_ = Pace::kTogether;
+  Recording* replay_ = nullptr;  // what the next run() does, if it is recorded
 };
 
 }  // namespace common

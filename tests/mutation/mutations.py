@@ -273,18 +273,18 @@ MUTATIONS = [
     ("codegen", "worker/codegen/loops.cc", "!independent", "false"),
     ("codegen", "worker/codegen/ordered.cc", 'a.descending ? "~" : ""', '""'),
     ("codegen", "worker/codegen/ordered.cc", 'sums() && common::is_float(node_.dtype)', "false"),
-    ("codegen", "worker/codegen/cpu_c.cc", "cpu_preamble_base()",
-     'lfarm_replaced(cpu_preamble_base(), "b + 0x7fffu + ((b >> 16) & 1u)", "b")'),
-    ("codegen", "worker/codegen/cpu_c.cc", "cpu_preamble_base()",
-     'lfarm_replaced(cpu_preamble_base(), "((a > b) | (a != a)) ? a : b; }\\nLF_INLINE double lf_min",'
+    ("codegen", "worker/codegen/cpu_c.cc", "c_number_preamble()",
+     'lfarm_replaced(c_number_preamble(), "b + 0x7fffu + ((b >> 16) & 1u)", "b")'),
+    ("codegen", "worker/codegen/cpu_c.cc", "c_number_preamble()",
+     'lfarm_replaced(c_number_preamble(), "((a > b) | (a != a)) ? a : b; }\\nLF_INLINE double lf_min",'
      ' "a > b ? a : b; }\\nLF_INLINE double lf_min")'),
-    ("codegen", "worker/codegen/cpu_c.cc", "cpu_preamble_base()",
-     'lfarm_replaced(cpu_preamble_base(), "r = m > 0x7f800000u ? 0x7e00u : r;", "")'),
-    ("codegen", "worker/codegen/cpu_c.cc", "cpu_preamble_base()",
-     'lfarm_replaced(cpu_preamble_base(), "return q - ((a % b != 0) & ((a < 0) != (b < 0)));",'
+    ("codegen", "worker/codegen/cpu_c.cc", "c_number_preamble()",
+     'lfarm_replaced(c_number_preamble(), "r = m > 0x7f800000u ? 0x7e00u : r;", "")'),
+    ("codegen", "worker/codegen/cpu_c.cc", "c_number_preamble()",
+     'lfarm_replaced(c_number_preamble(), "return q - ((a % b != 0) & ((a < 0) != (b < 0)));",'
      ' "return q;")'),
-    ("codegen", "worker/codegen/cpu_c.cc", "cpu_preamble_base()",
-     'lfarm_replaced(cpu_preamble_base(), "return i < 0 ? 0 : i;", "return i;")'),
+    ("codegen", "worker/codegen/cpu_c.cc", "c_number_preamble()",
+     'lfarm_replaced(c_number_preamble(), "return i < 0 ? 0 : i;", "return i;")'),
     ("codegen", "worker/codegen/cpu_c.cc", "cpu_preamble_math()",
      'lfarm_replaced(cpu_preamble_math(), "x = x < -104.0f ? -104.0f : x;",'
      ' "x = x < -80.0f ? -80.0f : x;")'),

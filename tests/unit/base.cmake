@@ -1,1 +1,2 @@
 lfarm_test(base LABEL unit SOURCES processors_test.cc COMPONENTS common/base)
+lfarm_test(pipe LABEL unit SOURCES pipe_test.cc COMPONENTS common/base)

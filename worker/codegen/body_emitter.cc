@@ -256,8 +256,11 @@ CodeValue BodyEmitter::load(const StoredNode& stored, DType dtype, const Indices
       stride_along(offset, turn_->w.index) == 1 && stride_along(offset, turn_->v.index) > 1) {
     return turned_load(stored, dtype, offset);
   }
+  if (safe) {
+    if (auto x = vector_load(stored, dtype, offset)) return *x;
+  }
   note_across(offset);
-  int64_t stride = std::abs(stride_along(offset, w_.loop_index(level)));
+  int64_t stride = std::abs(stride_along(offset, team_ ? lane_index() : w_.loop_index(level)));
   if (stride > 1) w_.add_work(level, stride < 16 ? kStridedLoad : kScatteredLoad);
   return declare(level, dtype, cat(stored.pointer, "[", w_.text(offset), "]"));
 }

@@ -14,8 +14,12 @@
 #include "common/base/result.h"
 #include "common/ir/graph.h"
 #include "worker/codegen/code_writer.h"
+#include "worker/codegen/team.h"
 
 namespace worker {
+
+struct Accumulation;
+struct ReducedLoops;
 
 using Indices = std::vector<common::Expr>;
 
@@ -132,6 +136,20 @@ class BodyEmitter {
   common::Expr open_lane_loop(const std::string& name);
   void close_lane_loop(const std::string& pragma);
 
+  // ---- teams (team_emitter.cc)
+  // The code is for a GPU: what all of the team's threads reach together they compute together.
+  void set_team(const Team& team) { team_ = team; }
+  // Opens a loop whose steps [0, extent) the team's threads share; returns the step.
+  common::Expr open_shared_loop(const common::Expr& extent);
+  // Opens the steps of one block of neighbours, number `block`, which this thread takes alone.
+  common::Expr open_block(const common::Expr& block);
+  // Closes what open_shared_loop or open_block opened.
+  void close_shared_loop();
+  // In a shared loop that takes neighbouring steps at once: the name of the array through which
+  // output `name`'s element `offset` is stored after the steps; empty when there is none.
+  std::string vector_store(const std::string& name, common::DType dtype,
+                           const common::Expr& offset);
+
   // Between open_turn and close_turn the block's loops are open, or will be.
   void open_turn(TurnBlock block);
   TurnBlock& turn() { return *turn_; }
@@ -168,6 +186,31 @@ class BodyEmitter {
   struct Folding;
   void fold_loops(Folding& folding, size_t loop);
   void fold_innermost(Folding& folding);
+  void accumulate(Folding& folding);
+
+  // ---- teams
+  // The index by which neighbouring threads differ; -1 where they do not.
+  int lane_index() const;
+  common::Expr open_steps(const common::Expr& block);
+  bool is_together() const { return team_ && team_->size > 1 && w_.depth() <= team_->level; }
+  void fold_together(Folding& folding);
+  Accumulation team_accumulation(Accumulation acc, const ReducedLoops& loops, bool together) const;
+  CodeValue arg_together(const common::Node& node, const Indices& indices, int level);
+  std::string team_call(std::string_view function, common::ReduceOp op) const;
+  // The value out of a vector that is loaded before the innermost shared loop's steps.
+  std::optional<CodeValue> vector_load(const StoredNode& stored, common::DType dtype,
+                                       const common::Expr& offset);
+  struct SharedLoop {
+    std::string header;       // of the loop over blocks, or over single steps
+    std::string step_header;  // of the loop over a block's steps; empty when there is none
+    int index = -1;           // of a block's step
+    int lane = -1;            // index of the blocks
+    int level = 0;            // the scope around the block's steps
+    int64_t width = 1;
+    std::vector<std::string> stores;  // after a block's steps
+  };
+  // The open loop by whose steps `offset` moves one by one from a multiple of their number; null.
+  SharedLoop* vector_loop(const common::Expr& offset, common::DType dtype);
 
   // ---- reductions over lanes (lane_emitter.cc)
   // The index of the lane loop that the reduction's indices depend on, when all else in them is
@@ -223,6 +266,8 @@ class BodyEmitter {
   std::optional<Lanes> lanes_;
   std::optional<TurnBlock> turn_;
   std::optional<Split> split_;
+  std::optional<Team> team_;
+  std::vector<SharedLoop> shared_loops_;
   EmitterChoices choices_;
   std::vector<EmittedReduction> reductions_;
   std::map<common::NodeId, int> row_uses_;

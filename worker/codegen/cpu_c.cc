@@ -3,6 +3,7 @@
 #include "common/base/cat.h"
 #include "common/ir/verify.h"
 #include "worker/codegen/attention.h"
+#include "worker/codegen/c_preamble.h"
 #include "worker/codegen/c_text.h"
 #include "worker/codegen/cpu_preamble.h"
 #include "worker/codegen/loops.h"
@@ -85,7 +86,8 @@ Result<FunctionBody> emit_function(const Kernel& kernel, const Graph& body, int 
 }  // namespace
 
 std::string CpuCodeGenerator::preamble() const {
-  return cat(cpu_preamble_base(), cpu_preamble_math(), ordered_preamble(), tile_preamble());
+  return cat(cpu_preamble_base(), c_number_preamble(), cpu_preamble_math(), ordered_preamble(),
+             tile_preamble());
 }
 
 Result<KernelSource> CpuCodeGenerator::generate(const Kernel& kernel) const {

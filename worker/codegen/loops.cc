@@ -4,6 +4,7 @@
 
 #include "common/base/cat.h"
 #include "worker/codegen/loops_emitter.h"
+#include "worker/codegen/reduction_fusion.h"
 
 namespace worker {
 
@@ -21,18 +22,6 @@ using common::Template;
 namespace {
 
 constexpr int kMaxPlanTrials = 40;
-
-std::vector<OutputGroup> group_outputs(const Graph& body) {
-  std::vector<OutputGroup> groups;
-  for (size_t k = 0; k < body.outputs.size(); ++k) {
-    const Shape& shape = body.node(body.outputs[k].node).shape;
-    auto it = std::find_if(groups.begin(), groups.end(),
-                           [&](const OutputGroup& g) { return g.shape == shape; });
-    if (it == groups.end()) it = groups.insert(groups.end(), {shape, {}});
-    it->outputs.push_back(k);
-  }
-  return groups;
-}
 
 // One trial emission: its text and the measure that plans are compared by.
 struct Trial {
@@ -56,16 +45,11 @@ int64_t lane_width(const Expr& extent) {
 class PlanSearch {
  public:
   PlanSearch(const Graph& body, const Schedule& schedule, const LoopsOptions& options)
-      : body_(body), schedule_(schedule), options_(options), groups_(group_outputs(body)) {
-    prefix_ = groups_[0].shape.size();
-    for (const OutputGroup& g : groups_) {
-      size_t same = 0;
-      while (same < prefix_ && same < g.shape.size() && g.shape[same] == groups_[0].shape[same]) {
-        ++same;
-      }
-      prefix_ = same;
-    }
-  }
+      : body_(body),
+        schedule_(schedule),
+        options_(options),
+        groups_(group_outputs(body)),
+        prefix_(shared_axes(groups_)) {}
 
   Result<FunctionBody> run() {
     auto cut = static_cast<std::ptrdiff_t>(prefix_);
@@ -222,45 +206,11 @@ class PlanSearch {
     }
   }
 
-  bool depends(NodeId node, NodeId on) const {
-    std::vector<char> reached(body_.nodes.size(), 0);
-    reached[static_cast<size_t>(on)] = 1;
-    for (auto id = static_cast<size_t>(on) + 1; id <= static_cast<size_t>(node); ++id) {
-      for (NodeId operand : body_.nodes[id].operands) {
-        if (reached[static_cast<size_t>(operand)] != 0) reached[id] = 1;
-      }
-    }
-    return reached[static_cast<size_t>(node)] != 0;
-  }
-
   // Independent reductions at the same place over the same axes share one pass.
   void try_fused_reductions() {
-    const auto& all = best_.reductions;
     LoopsPlan fused = plan_;
-    bool any = false;
-    std::vector<char> taken(all.size(), 0);
-    for (size_t i = 0; i < all.size(); ++i) {
-      const Node& first = body_.node(all[i].id);
-      if (taken[i] != 0) continue;
-      for (size_t j = i + 1; j < all.size(); ++j) {
-        const Node& second = body_.node(all[j].id);
-        if (taken[j] != 0 || all[i].id == all[j].id || all[i].level != all[j].level ||
-            all[i].indices != all[j].indices ||
-            attr<ReduceAttr>(first).axes != attr<ReduceAttr>(second).axes ||
-            body_.node(first.operands[0]).shape != body_.node(second.operands[0]).shape) {
-          continue;
-        }
-        bool independent = !depends(all[j].id, all[i].id) && !depends(all[i].id, all[j].id);
-        for (NodeId other : fused.choices.fused[all[i].id]) {
-          independent = independent && !depends(all[j].id, other) && !depends(other, all[j].id);
-        }
-        if (!independent) continue;
-        fused.choices.fused[all[i].id].push_back(all[j].id);
-        taken[j] = 1;
-        any = true;
-      }
-    }
-    if (any) accept(fused);
+    fused.choices.fused = independent_reductions(body_, best_.reductions);
+    if (!fused.choices.fused.empty()) accept(fused);
   }
 
   // Values that several loops over a row ask for, kept by the first: the outermost operations

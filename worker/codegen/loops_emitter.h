@@ -8,14 +8,9 @@
 #include "worker/codegen/body_emitter.h"
 #include "worker/codegen/loops.h"
 #include "worker/codegen/nest_plan.h"
+#include "worker/codegen/output_groups.h"
 
 namespace worker {
-
-// Outputs of one shape share one nest.
-struct OutputGroup {
-  common::Shape shape;
-  std::vector<size_t> outputs;
-};
 
 // A nest's innermost loop cut into blocks of `width` steps, whose loop stands before loop
 // `position`: reductions then run for a whole block of lanes at once, innermost, instead of once

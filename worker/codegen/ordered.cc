@@ -369,26 +369,9 @@ Result<FunctionBody> emit_sort(const Graph& body) { return SortEmitter(body).run
 
 std::string_view ordered_preamble() {
   return R"C(
-#define i8_limit 127
-#define i16_limit 32767
-#define i32_limit 2147483647
-#define i64_limit INT64_MAX
-#define u8_limit 255
-LF_INLINE double lf_log_add_exp(double a, double b) {
-  double high = lf_max_f64(a, b), low = lf_min_f64(a, b);
-  if (high == low && !(__builtin_fabs(high) < __builtin_inf())) return high;
-  return high + __builtin_log1p(__builtin_exp(low - high));
-}
 typedef struct { uint64_t key; int64_t position; } lf_pair;
-LF_INLINE uint64_t lf_sort_key_f32(float x) {
-  return (uint32_t)lf_top_key_f32(x == 0 ? 0 : x) ^ 0x80000000u;
-}
-LF_INLINE uint64_t lf_sort_key_f64(double x) {
-  return (uint64_t)lf_top_key_f64(x == 0 ? 0 : x) ^ 0x8000000000000000u;
-}
-LF_INLINE uint64_t lf_sort_key_i64(int64_t x) { return (uint64_t)x ^ 0x8000000000000000u; }
 // Least significant digit first; digits that are equal in all keys are skipped.
-static void lf_sort_pairs(lf_pair* restrict a, lf_pair* restrict spare, int64_t n) {
+LF_FUNCTION void lf_sort_pairs(lf_pair* __restrict__ a, lf_pair* __restrict__ spare, int64_t n) {
   if (n <= 48) {
     for (int64_t i = 1; i < n; ++i) {
       lf_pair x = a[i];

@@ -5,9 +5,8 @@
 #include <algorithm>
 
 #include "common/base/cat.h"
-#include "worker/codegen/accumulation.h"
-#include "worker/codegen/body_emitter.h"
 #include "worker/codegen/c_text.h"
+#include "worker/codegen/folding.h"
 
 namespace worker {
 
@@ -29,12 +28,6 @@ constexpr int64_t kArgBlock = 256;
 
 size_t at(int index) { return static_cast<size_t>(index); }
 
-// The reduced axes as loops: one for each, or a single one over all of them when they are adjacent
-// and `flat`.
-struct ReducedLoops {
-  std::vector<Expr> extents;
-  std::vector<Expr> positions;  // of each reduced axis, over loops i0, i1, ...
-};
 ReducedLoops reduced_loops(const std::vector<int>& axes, const Shape& shape, bool flat) {
   ReducedLoops loops;
   if (!flat) {
@@ -58,22 +51,22 @@ ReducedLoops reduced_loops(const std::vector<int>& axes, const Shape& shape, boo
 
 }  // namespace
 
-// Reductions that share their loops.
-struct BodyEmitter::Folding {
-  struct Fold {
-    NodeId id = 0;
-    Accumulation acc;
-    std::string total;  // around the innermost loop
-    std::string part;   // in it
-  };
-  std::vector<Fold> folds;
-  ReducedLoops loops;
-  std::vector<int> axes;
-  Indices inner;              // operand indices; the reduced axes are filled in
-  std::vector<Expr> indices;  // of the loops opened so far
-};
-
 void BodyEmitter::set_choices(EmitterChoices choices) { choices_ = std::move(choices); }
+
+// One step of all folds, at the loops' indices.
+void BodyEmitter::accumulate(Folding& f) {
+  for (size_t k = 0; k < f.axes.size(); ++k) {
+    f.inner[at(f.axes[k])] = f.loops.positions[k].substitute([&](Var v) -> Expr {
+      return v.kind == Var::Kind::kIndex ? f.indices[at(v.id)] : Expr::var(v);
+    });
+  }
+  for (const auto& fold : f.folds) {
+    CodeValue x = value(graph_.node(fold.id).operands[0], f.inner);
+    std::string entered = fold.acc.enter(x.text);
+    if (entered != x.text) x = w_.declare(w_.depth(), fold.acc.type, "k", entered);
+    w_.line(fold.acc.step(fold.part, x.text));
+  }
+}
 
 void BodyEmitter::fold_innermost(Folding& f) {
   const Expr& extent = f.loops.extents.back();
@@ -99,20 +92,12 @@ void BodyEmitter::fold_innermost(Folding& f) {
   f.indices.push_back(
       Expr::index(w_.open_loop(j, extent, blocked ? common::min(extent, kSumBlock) : extent)));
   w_.covers_extent(blocked ? 2 : 1);
-  for (size_t k = 0; k < f.axes.size(); ++k) {
-    f.inner[at(f.axes[k])] = f.loops.positions[k].substitute([&](Var v) -> Expr {
-      return v.kind == Var::Kind::kIndex ? f.indices[at(v.id)] : Expr::var(v);
-    });
-  }
+  accumulate(f);
   std::string clauses;
   for (const auto& fold : f.folds) {
-    CodeValue x = value(graph_.node(fold.id).operands[0], f.inner);
-    std::string entered = fold.acc.enter(x.text);
-    if (entered != x.text) x = w_.declare(w_.depth(), fold.acc.type, "k", entered);
-    w_.line(fold.acc.step(fold.part, x.text));
     clauses += cat(" reduction(", fold.acc.clause, ":", fold.part, ")");
   }
-  std::string pragma = w_.holds_loops() ? "" : cat("#pragma omp simd", clauses, "\n");
+  std::string pragma = w_.holds_loops() || team_ ? "" : cat("#pragma omp simd", clauses, "\n");
   w_.close(cat(pragma, counting_loop(j, from, to)));
   for (const auto& fold : f.folds) {
     if (fold.part != fold.total) w_.line(fold.acc.step(fold.total, fold.part));
@@ -154,20 +139,26 @@ CodeValue BodyEmitter::reduction(NodeId id, const Indices& indices) {
           {other, accumulation_of(attr<ReduceAttr>(sibling).op, sibling.dtype), "", ""});
     }
   }
+  bool together = is_together();
+  const Shape& shape = graph_.node(node.operands[0]).shape;
+  f.loops = reduced_loops(a.axes, shape, together || choices_.flat.count(id) != 0);
   for (auto& fold : f.folds) {
     fold.total = w_.fresh("a");
+    if (team_) fold.acc = team_accumulation(fold.acc, f.loops, together);
     w_.line(cat(fold.acc.outer.empty() ? fold.acc.type : fold.acc.outer, " ", fold.total, " = ",
                 fold.acc.start, ";"));
   }
-  const Shape& shape = graph_.node(node.operands[0]).shape;
-  f.loops = reduced_loops(a.axes, shape, choices_.flat.count(id) != 0);
   f.inner.assign(shape.size(), Expr(0));
   size_t next = 0;
   for (size_t k = 0; k < shape.size(); ++k) {
     bool reduced = std::find(a.axes.begin(), a.axes.end(), static_cast<int>(k)) != a.axes.end();
     if (!reduced) f.inner[k] = indices[next++];
   }
-  fold_loops(f, 0);
+  if (together) {
+    fold_together(f);
+  } else {
+    fold_loops(f, 0);
+  }
   advise(indices);
   CodeValue result;
   for (const auto& fold : f.folds) {
@@ -192,6 +183,7 @@ CodeValue BodyEmitter::arg_reduction(const Node& node, const Indices& indices, i
   const Expr& extent = operand.shape[at(a.axes[0])];
 
   CodeWriter::Outward outward(w_, level);
+  if (is_together()) return arg_together(node, indices, level);
   std::string best = w_.fresh("a");
   std::string where = w_.fresh("w");
   std::string n = w_.text(extent);
@@ -212,8 +204,9 @@ CodeValue BodyEmitter::arg_reduction(const Node& node, const Indices& indices, i
   };
   std::string j = w_.fresh("j");
   w_.line(acc.step(top, element(j)));
-  std::string pragma =
-      w_.holds_loops() ? "" : cat("#pragma omp simd reduction(", acc.clause, ":", top, ")\n");
+  std::string pragma = w_.holds_loops() || team_
+                           ? ""
+                           : cat("#pragma omp simd reduction(", acc.clause, ":", top, ")\n");
   w_.close(cat(pragma, counting_loop(j, from, to)));
   w_.open(true);
   w_.line(cat(best, " = ", top, ";"));

@@ -10,12 +10,12 @@
 #include "common/base/cat.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/base/pipe.h"
 #include "common/runtime/executor.h"
 #include "common/wire/ir_codec.h"
 #include "worker/profile/device_lock.h"
 #include "worker/profile/judge.h"
 #include "worker/profile/measure.h"
-#include "worker/profile/pipe.h"
 #include "worker/profile/request.h"
 
 namespace worker {
@@ -49,11 +49,12 @@ constexpr bool kSanitized = true;  // shadow memory needs terabytes of address s
 constexpr bool kSanitized = false;
 #endif
 
-void limit_process() {
+// `addresses`: whether to bound how many the process may take.
+void limit_process(bool addresses) {
   ::prctl(PR_SET_DUMPABLE, 0);
   rlimit no_core{0, 0};
   ::setrlimit(RLIMIT_CORE, &no_core);
-  if (kSanitized) return;
+  if (kSanitized || !addresses) return;
   auto memory =
       static_cast<rlim_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE));
   rlimit space{memory * kAddressSpacePerMemory, memory * kAddressSpacePerMemory};
@@ -87,8 +88,11 @@ TaskOutcome executor_outcome(Code code) {
   }
   return TaskOutcome::kInfra;
 }
-ProfileReply blamed(const Error& error) {
-  return ended(executor_outcome(error.code), error.message);
+ProfileReply blamed(const Error& error, const common::Device& device) {
+  ProfileReply reply = ended(executor_outcome(error.code), error.message);
+  if (device.is_faulted()) reply.outcome = TaskOutcome::kCrash;
+  reply.damaged = device.is_faulted() || error.code == Code::kDeviceSick;
+  return reply;
 }
 
 class ExecutorChild {
@@ -97,13 +101,13 @@ class ExecutorChild {
 
   int serve() {
     while (true) {
-      auto frame = read_frame(fd_);
+      auto frame = common::read_frame(fd_);
       if (!frame.ok()) return 0;  // the parent is gone
       auto request = decode_request(*frame);
       frame = common::Bytes{};
       ProfileReply reply =
           request.ok() ? handle(*request) : ended(TaskOutcome::kInfra, request.error().message);
-      if (!write_frame(fd_, encode(reply)).ok()) return 0;
+      if (!common::write_frame(fd_, encode(reply)).ok()) return 0;
     }
   }
 
@@ -115,7 +119,7 @@ class ExecutorChild {
     ProfileReply note;
     note.kind = ProfileReply::Kind::kStage;
     note.stage = stage;
-    (void)write_frame(fd_, encode(note));  // a parent that is gone shows at the next read
+    (void)common::write_frame(fd_, encode(note));  // a parent that is gone shows at the next read
   }
 
   Result<std::shared_ptr<const Graph>> graph_of(const ProfileRequest& request) {
@@ -149,7 +153,11 @@ class ExecutorChild {
       return common::corrupt(cat("object ", digest.short_hex(), " did not come with the request"));
     };
     enter(ProfileStage::kCandidate);
-    auto executor = common::Executor::load(request.plan, source, device, {guard});
+    common::ExecutorOptions options;
+    options.guard = guard;
+    options.one_by_one = request.one_by_one;
+    options.cold_caches = true;
+    auto executor = common::Executor::load(request.plan, source, device, options);
     enter(ProfileStage::kReference);
     return executor;
   }
@@ -166,7 +174,7 @@ class ExecutorChild {
       return reply;
     }
     Status fits = plan_fits(request.plan, **graph);
-    if (!fits.ok()) return blamed(fits.error());
+    if (!fits.ok()) return ended(executor_outcome(fits.error().code), fits.error().message);
     auto device = device_for(request.measure.threads);
     if (!device.ok()) return ended(TaskOutcome::kInfra, device.error().message);
     judge_.set_observer([this](bool candidate_runs) {
@@ -180,12 +188,12 @@ class ExecutorChild {
     common::SteadyClock clock;
     int64_t start = clock.now_ns();
     auto guarded = load(request, device, true);
-    if (!guarded.ok()) return blamed(guarded.error());
+    if (!guarded.ok()) return blamed(guarded.error(), device);
     auto verdict = judge_.verify(request.graph, graph, **guarded, request.verify);
     guarded->reset();
     if (!verdict.ok()) {
-      ProfileReply refusal = blamed(verdict.error());
-      refusal.damaged = judge_.memory_damaged();
+      ProfileReply refusal = blamed(verdict.error(), device);
+      refusal.damaged |= judge_.memory_damaged();
       return refusal;
     }
 
@@ -195,9 +203,13 @@ class ExecutorChild {
     reply.baseline_error = verdict->baseline_error;
     start = clock.now_ns();
     auto executor = load(request, device, false);
-    if (!executor.ok()) return blamed(executor.error());
+    if (!executor.ok()) return blamed(executor.error(), device);
     auto inputs = judge_.bind_first_case(request.graph, graph, **executor, request.verify);
-    if (!inputs.ok()) return ended(TaskOutcome::kInfra, inputs.error().message);
+    if (!inputs.ok()) {
+      ProfileReply refusal = blamed(inputs.error(), device);
+      if (!device.is_faulted()) refusal.outcome = TaskOutcome::kInfra;
+      return refusal;
+    }
     auto measured = [&] {
       DeviceLock alone(source_.name);  // waiting for it is not the candidate's time
       enter(ProfileStage::kCandidate);
@@ -205,10 +217,10 @@ class ExecutorChild {
       enter(ProfileStage::kReference);
       return result;
     }();
-    if (!measured.ok()) return blamed(measured.error());
+    if (!measured.ok()) return blamed(measured.error(), device);
     // Without guards temporaries share memory: that must not change the result either.
     Status same = judge_.check_first_case(request.graph, graph, **executor, request.verify);
-    if (!same.ok()) return blamed(same.error());
+    if (!same.ok()) return blamed(same.error(), device);
     reply.outcome = TaskOutcome::kOk;
     reply.measure_ms = static_cast<double>(clock.now_ns() - start) * 1e-6;
     reply.prepare_ms = static_cast<double>((*executor)->prepare_ns()) * 1e-6;
@@ -232,7 +244,7 @@ class ExecutorChild {
 
 int run_executor_child(int fd, const ExecutorDevice& device) {
   common::log_init("lfarm-executor", common::LogLevel::kInfo);
-  limit_process();
+  limit_process(!device.reserves_addresses);
   return ExecutorChild(fd, device).serve();
 }
 

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "common/base/pipe.h"
 #include "common/base/result.h"
 #include "common/base/subprocess.h"
 #include "common/wire/context.h"
-#include "worker/profile/pipe.h"
 #include "worker/profile/request.h"
 
 namespace worker {
@@ -54,7 +54,7 @@ class ExecutorClient {
     ~Child();
     common::Subprocess process;
     int fd;
-    FrameStream stream;
+    common::FrameStream stream;
     ProfileStage stage = ProfileStage::kReference;
     bool candidate_ran = false;  // during the request under way
   };
@@ -64,6 +64,9 @@ class ExecutorClient {
   // Waits until the pipe moves. Fills `reply` when it ends the run instead.
   bool wait(Deadlines& deadlines, ProfileReply& reply);
   ProfileReply blame_death();
+  // After a kernel's fault: what a second run says that waits for each call, or `first`.
+  std::string culprit(ProfileRequest request, common::ByteView graph_bytes, Deadlines& deadlines,
+                      std::string first);
 
   std::vector<std::string> command_;
   std::unique_ptr<Child> child_;

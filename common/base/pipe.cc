@@ -1,4 +1,4 @@
-#include "worker/profile/pipe.h"
+#include "common/base/pipe.h"
 
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -10,20 +10,12 @@
 
 #include "common/base/cat.h"
 
-namespace worker {
-using common::Bytes;
-using common::ByteView;
-using common::cat;
-using common::Result;
-using common::Status;
-
+namespace common {
 namespace {
 
 constexpr size_t kHead = 8;
 
-common::Error gone() {
-  return common::unavailable("the other end of the executor's pipe is closed");
-}
+Error gone() { return unavailable("the other end of the pipe is closed"); }
 
 Status write_all(int fd, ByteView data) {
   while (!data.empty()) {
@@ -56,7 +48,7 @@ uint64_t load_length(const std::byte* head) {
 Result<PipePair> make_pipe() {
   int fds[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0) {
-    return common::internal_error(cat("cannot create a socket pair: ", std::strerror(errno)));
+    return internal_error(cat("cannot create a socket pair: ", std::strerror(errno)));
   }
   ::fcntl(fds[0], F_SETFL, O_NONBLOCK);
   return PipePair{fds[0], fds[1]};
@@ -72,7 +64,7 @@ Result<Bytes> read_frame(int fd) {
   std::byte head[kHead];
   LFARM_RETURN_IF_ERROR(read_all(fd, head));
   uint64_t length = load_length(head);
-  if (length > kFrameBytesMax) return common::corrupt(cat("a frame of ", length, " bytes came"));
+  if (length > kFrameBytesMax) return corrupt(cat("a frame of ", length, " bytes came"));
   Bytes content(length);
   LFARM_RETURN_IF_ERROR(read_all(fd, content));
   return content;
@@ -171,4 +163,4 @@ size_t FrameReader::count() {
   return count;
 }
 
-}  // namespace worker
+}  // namespace common

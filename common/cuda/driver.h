@@ -1,0 +1,134 @@
+// The CUDA driver, found at run time: one build of lfarm runs with and without a GPU, so that the
+// few functions it needs are declared here and nothing is linked.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "common/base/result.h"
+
+namespace common {
+
+// As cuda.h has them. Handles are the driver's; a CudaAddress is of a device's memory.
+using CudaResult = int;
+using CudaOrdinal = int;
+using CudaAddress = unsigned long long;
+using CudaContext = struct CudaContextTag*;
+using CudaModule = struct CudaModuleTag*;
+using CudaFunction = struct CudaFunctionTag*;
+using CudaStream = struct CudaStreamTag*;
+using CudaEvent = struct CudaEventTag*;
+using CudaGraph = struct CudaGraphTag*;
+using CudaGraphExec = struct CudaGraphExecTag*;
+struct CudaUuid {
+  std::array<unsigned char, 16> bytes;
+};
+struct CudaUpdateInfo {
+  int result;
+  void* node;
+  void* from_node;
+};
+
+inline constexpr CudaResult kCudaSuccess = 0, kCudaOutOfMemory = 2;
+// Of cuFuncSetAttribute.
+inline constexpr int kCudaMaxDynamicSharedBytes = 8;
+// Of cuStreamBeginCapture: other threads go on as if nothing were captured.
+inline constexpr int kCudaCaptureThreadLocal = 1;
+
+// The driver's functions under their own names' words; the arguments are CUDA's.
+struct CudaCalls {
+  CudaResult (*init)(unsigned) = nullptr;
+  CudaResult (*driver_version)(int*) = nullptr;
+  CudaResult (*error_name)(CudaResult, const char**) = nullptr;
+  CudaResult (*error_string)(CudaResult, const char**) = nullptr;
+  CudaResult (*device_count)(int*) = nullptr;
+  CudaResult (*device_get)(CudaOrdinal*, int) = nullptr;
+  CudaResult (*device_name)(char*, int, CudaOrdinal) = nullptr;
+  CudaResult (*device_uuid)(CudaUuid*, CudaOrdinal) = nullptr;
+  CudaResult (*device_total_memory)(size_t*, CudaOrdinal) = nullptr;
+  CudaResult (*device_attribute)(int*, int, CudaOrdinal) = nullptr;
+  CudaResult (*retain_context)(CudaContext*, CudaOrdinal) = nullptr;
+  CudaResult (*release_context)(CudaOrdinal) = nullptr;
+  CudaResult (*set_context)(CudaContext) = nullptr;
+  CudaResult (*load_module)(CudaModule*, const void*) = nullptr;
+  CudaResult (*unload_module)(CudaModule) = nullptr;
+  CudaResult (*get_function)(CudaFunction*, CudaModule, const char*) = nullptr;
+  CudaResult (*set_function_attribute)(CudaFunction, int, int) = nullptr;
+  CudaResult (*launch_kernel)(CudaFunction, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                              unsigned block_x, unsigned block_y, unsigned block_z,
+                              unsigned shared_bytes, CudaStream, void** parameters,
+                              void** extra) = nullptr;
+  CudaResult (*allocate)(CudaAddress*, size_t) = nullptr;
+  CudaResult (*free)(CudaAddress) = nullptr;
+  CudaResult (*copy_in)(CudaAddress, const void*, size_t, CudaStream) = nullptr;
+  CudaResult (*copy_out)(void*, CudaAddress, size_t, CudaStream) = nullptr;
+  CudaResult (*copy)(CudaAddress, CudaAddress, size_t, CudaStream) = nullptr;
+  CudaResult (*fill)(CudaAddress, unsigned char, size_t, CudaStream) = nullptr;
+  CudaResult (*create_stream)(CudaStream*, unsigned) = nullptr;
+  CudaResult (*destroy_stream)(CudaStream) = nullptr;
+  CudaResult (*synchronise_stream)(CudaStream) = nullptr;
+  CudaResult (*create_event)(CudaEvent*, unsigned) = nullptr;
+  CudaResult (*record_event)(CudaEvent, CudaStream) = nullptr;
+  CudaResult (*synchronise_event)(CudaEvent) = nullptr;
+  CudaResult (*elapsed_ms)(float*, CudaEvent, CudaEvent) = nullptr;
+  CudaResult (*destroy_event)(CudaEvent) = nullptr;
+  CudaResult (*begin_capture)(CudaStream, int) = nullptr;
+  CudaResult (*end_capture)(CudaStream, CudaGraph*) = nullptr;
+  CudaResult (*instantiate_graph)(CudaGraphExec*, CudaGraph, unsigned long long) = nullptr;
+  CudaResult (*update_graph)(CudaGraphExec, CudaGraph, CudaUpdateInfo*) = nullptr;
+  CudaResult (*launch_graph)(CudaGraphExec, CudaStream) = nullptr;
+  CudaResult (*destroy_graph)(CudaGraph) = nullptr;
+  CudaResult (*destroy_graph_exec)(CudaGraphExec) = nullptr;
+};
+
+// What the driver says of a device without touching it.
+struct CudaDeviceFacts {
+  CudaOrdinal ordinal = 0;
+  std::string name;  // "NVIDIA H200"
+  std::string uuid;  // 32 hexadecimal digits
+  int major = 0, minor = 0;
+  int multiprocessors = 0;
+  int threads_per_block_max = 0;
+  int64_t blocks_max = 0;  // of one launch, in x
+  int64_t shared_bytes_per_block_max = 0;
+  int64_t l2_bytes = 0;
+  int64_t memory_bytes = 0;
+};
+
+// How code for a device of this compute capability is called: "sm_90a", "sm_89". Suffixed where
+// the architecture has instructions that only its own code may use and that generated code does.
+std::string cuda_architecture(int major, int minor);
+
+// Thread-safe, as the driver is.
+class CudaDriver {
+ public:
+  // The driver, ready to be asked about devices; makes no context. kUnavailable says what is
+  // missing: the library, or what it complained of. Not for a process that forks without exec.
+  static Result<std::shared_ptr<const CudaDriver>> open();
+
+  const CudaCalls& calls() const { return calls_; }
+  // As in "13.0".
+  std::string version() const;
+  Result<int> device_count() const;
+  // kUnavailable when there is no such device; $CUDA_VISIBLE_DEVICES numbers them.
+  Result<CudaDeviceFacts> device(int index) const;
+
+  // Success, or CUDA's own name and text for the error after `what` was tried. kDeviceSick for
+  // errors after which this process cannot use the device any more, kUnavailable for want of
+  // memory, kUnsupported for what the device refused to do.
+  Status check(CudaResult result, const char* what) const;
+
+ private:
+  CudaDriver() = default;
+  CudaCalls calls_;
+};
+
+// Whether a kernel's own doing (an illegal address, say) ended the context with this error.
+bool is_kernel_fault(CudaResult result);
+// Whether every later call in this process fails as well: a kernel's fault, or the hardware's.
+bool is_sticky(CudaResult result);
+
+}  // namespace common

@@ -1,0 +1,473 @@
+#include "common/runtime/cuda_device.h"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+
+#include "common/base/cat.h"
+#include "common/cuda/driver.h"
+#include "common/runtime/cuda_memory.h"
+
+namespace common {
+namespace {
+
+// The device that is used, among those visible.
+constexpr int kDeviceIndex = 0;
+// Freed memory that is kept for the next user, as a part of all: a candidate's buffers come again
+// with the next candidate.
+constexpr int64_t kKeptMemoryDivisor = 4;
+// Written between timed runs, as a multiple of the cache, so that whatever it replaces first, all
+// of the cache is replaced.
+constexpr int64_t kFlushedCaches = 2;
+
+CudaAddress address_of(const std::byte* data) { return reinterpret_cast<CudaAddress>(data); }
+
+Target target_of(const CudaDeviceFacts& facts) {
+  return {cat("cuda-", cuda_architecture(facts.major, facts.minor))};
+}
+
+// A device's primary context, with what every user of it needs. Held by all that lives in it, so
+// that it goes last. Thread-safe.
+class CudaSession {
+ public:
+  static Result<std::shared_ptr<CudaSession>> open(std::shared_ptr<const CudaDriver> driver) {
+    LFARM_ASSIGN_OR_RETURN(CudaDeviceFacts facts, driver->device(kDeviceIndex));
+    CudaContext context = nullptr;
+    LFARM_RETURN_IF_ERROR(driver->check(driver->calls().retain_context(&context, facts.ordinal),
+                                        "cuDevicePrimaryCtxRetain"));
+    std::shared_ptr<CudaSession> session(
+        new CudaSession(std::move(driver), std::move(facts), context));
+    LFARM_RETURN_IF_ERROR(session->enter());
+    LFARM_RETURN_IF_ERROR(
+        session->check(session->calls().create_stream(&session->stream_, 0), "cuStreamCreate"));
+    LFARM_RETURN_IF_ERROR(session->check(
+        session->calls().create_stream(&session->capture_stream_, 0), "cuStreamCreate"));
+    return session;
+  }
+  ~CudaSession() {
+    if (enter().ok()) {
+      for (CudaEvent event : events_) calls().destroy_event(event);
+      if (capture_stream_ != nullptr) calls().destroy_stream(capture_stream_);
+      if (stream_ != nullptr) calls().destroy_stream(stream_);
+      pool_.trim();
+    }
+    calls().release_context(facts_.ordinal);
+  }
+  CudaSession(const CudaSession&) = delete;
+  CudaSession& operator=(const CudaSession&) = delete;
+
+  const CudaCalls& calls() const { return driver_->calls(); }
+  const CudaDeviceFacts& facts() const { return facts_; }
+  CudaMemoryPool& pool() { return pool_; }
+  CudaStream stream() const { return stream_; }
+  CudaStream capture_stream() const { return capture_stream_; }
+
+  Status check(CudaResult result, const char* what) {
+    if (is_kernel_fault(result)) faulted_ = true;
+    return driver_->check(result, what);
+  }
+  // Makes the context the calling thread's.
+  Status enter() { return check(calls().set_context(context_), "cuCtxSetCurrent"); }
+  bool is_faulted() const { return faulted_; }
+
+  Result<CudaEvent> take_event() {
+    {
+      std::lock_guard lock(mutex_);
+      if (!events_.empty()) {
+        CudaEvent event = events_.back();
+        events_.pop_back();
+        return event;
+      }
+    }
+    CudaEvent event = nullptr;
+    LFARM_RETURN_IF_ERROR(check(calls().create_event(&event, 0), "cuEventCreate"));
+    return event;
+  }
+  void give_back(std::vector<CudaEvent>& events) {
+    std::lock_guard lock(mutex_);
+    events_.insert(events_.end(), events.begin(), events.end());
+    events.clear();
+  }
+
+ private:
+  CudaSession(std::shared_ptr<const CudaDriver> driver, CudaDeviceFacts facts, CudaContext context)
+      : driver_(std::move(driver)),
+        facts_(std::move(facts)),
+        context_(context),
+        pool_(driver_, static_cast<size_t>(facts_.memory_bytes / kKeptMemoryDivisor)) {}
+
+  std::shared_ptr<const CudaDriver> driver_;
+  CudaDeviceFacts facts_;
+  CudaContext context_;
+  CudaMemoryPool pool_;
+  CudaStream stream_ = nullptr;
+  CudaStream capture_stream_ = nullptr;
+  std::atomic<bool> faulted_{false};
+  std::mutex mutex_;               // guards events_
+  std::vector<CudaEvent> events_;  // not in use
+};
+
+// A kernel of a module, with what launching it found out. Function::handle points to it.
+struct CudaKernel {
+  CudaFunction function = nullptr;
+  std::atomic<int64_t> shared_bytes{0};  // of dynamic shared memory that it may have by now
+};
+
+class CudaModuleHolder final : public Module {
+ public:
+  static Result<std::shared_ptr<Module>> load(std::shared_ptr<CudaSession> session,
+                                              const Digest& digest, ByteView object) {
+    CudaModule module = nullptr;
+    // The driver reads sizes from the image's own headers; what is no image it refuses.
+    Status loaded =
+        session->check(session->calls().load_module(&module, object.data()), "cuModuleLoadData");
+    if (!loaded.ok()) {
+      if (loaded.error().code != Code::kUnsupported) return loaded.error();
+      return corrupt(
+          cat("object ", digest.short_hex(), " cannot be loaded: ", loaded.error().message));
+    }
+    return std::shared_ptr<Module>(new CudaModuleHolder(std::move(session), digest, module));
+  }
+  ~CudaModuleHolder() override {
+    if (session_->enter().ok()) session_->calls().unload_module(module_);
+  }
+
+  Result<Function> entry(const std::string& name) const override {
+    std::lock_guard lock(mutex_);
+    std::unique_ptr<CudaKernel>& kernel = kernels_[name];
+    if (kernel == nullptr) {
+      LFARM_RETURN_IF_ERROR(session_->enter());
+      auto found = std::make_unique<CudaKernel>();
+      Status status =
+          session_->check(session_->calls().get_function(&found->function, module_, name.c_str()),
+                          "cuModuleGetFunction");
+      if (!status.ok()) {
+        if (status.error().code != Code::kUnsupported) return status.error();
+        return corrupt(
+            cat("object ", digest_.short_hex(), " has no entry ", name, ": fetch the plan again"));
+      }
+      kernel = std::move(found);
+    }
+    return Function{kernel.get()};
+  }
+
+ private:
+  CudaModuleHolder(std::shared_ptr<CudaSession> session, const Digest& digest, CudaModule module)
+      : session_(std::move(session)), digest_(digest), module_(module) {}
+  std::shared_ptr<CudaSession> session_;
+  Digest digest_;
+  CudaModule module_;
+  mutable std::mutex mutex_;  // guards kernels_
+  mutable std::unordered_map<std::string, std::unique_ptr<CudaKernel>> kernels_;
+};
+
+class CudaTimer final : public Timer {
+ public:
+  CudaTimer(std::shared_ptr<CudaSession> session, size_t marks) : session_(std::move(session)) {
+    marks_.reserve(marks);
+    spare_.reserve(marks);
+    // Made before the first mark, so that no interval holds it.
+    while (spare_.size() < marks && status_.ok()) add_spare();
+  }
+  ~CudaTimer() override {
+    session_->give_back(marks_);
+    session_->give_back(spare_);
+  }
+
+  void mark() override {
+    if (spare_.empty()) add_spare();
+    if (!status_.ok()) return;
+    marks_.push_back(spare_.back());
+    spare_.pop_back();
+    status_ = session_->check(session_->calls().record_event(marks_.back(), session_->stream()),
+                              "cuEventRecord");
+  }
+
+  Result<std::vector<int64_t>> take_intervals_ns() override {
+    std::vector<int64_t> intervals;
+    if (status_.ok() && !marks_.empty()) {
+      status_ =
+          session_->check(session_->calls().synchronise_event(marks_.back()), "cuEventSynchronize");
+    }
+    for (size_t k = 1; status_.ok() && k < marks_.size(); ++k) {
+      float ms = 0;
+      status_ = session_->check(session_->calls().elapsed_ms(&ms, marks_[k - 1], marks_[k]),
+                                "cuEventElapsedTime");
+      intervals.push_back(static_cast<int64_t>(static_cast<double>(ms) * 1e6));
+    }
+    spare_.insert(spare_.end(), marks_.begin(), marks_.end());
+    marks_.clear();
+    Status status = std::exchange(status_, Status());
+    if (!status.ok()) return status.error();
+    return intervals;
+  }
+
+ private:
+  void add_spare() {
+    auto event = session_->take_event();
+    if (event.ok()) {
+      spare_.push_back(*event);
+    } else {
+      status_ = event.error();
+    }
+  }
+
+  std::shared_ptr<CudaSession> session_;
+  std::vector<CudaEvent> marks_, spare_;
+  Status status_;
+};
+
+class CudaRecording final : public Recording {
+ public:
+  CudaRecording(std::shared_ptr<CudaSession> session, CudaGraphExec graph)
+      : session_(std::move(session)), graph_(graph) {}
+  ~CudaRecording() override {
+    if (session_->enter().ok()) session_->calls().destroy_graph_exec(graph_);
+  }
+  CudaGraphExec graph() const { return graph_; }
+
+ private:
+  std::shared_ptr<CudaSession> session_;
+  CudaGraphExec graph_;
+};
+
+class CudaDevice final : public Device {
+ public:
+  explicit CudaDevice(std::shared_ptr<CudaSession> session)
+      : session_(std::move(session)), target_(target_of(session_->facts())) {}
+  ~CudaDevice() override {
+    if (session_->enter().ok()) session_->calls().synchronise_stream(session_->stream());
+  }
+
+  const Target& target() const override { return target_; }
+  bool uses_host_memory() const override { return false; }
+  int concurrency() const override { return 1; }
+
+  Result<std::shared_ptr<Module>> load(const Digest& digest, ByteView object) override {
+    LFARM_RETURN_IF_ERROR(session_->enter());
+    std::lock_guard lock(mutex_);
+    std::shared_ptr<Module> known = modules_[digest].lock();
+    if (known != nullptr) return known;
+    std::erase_if(modules_, [](const auto& entry) { return entry.second.expired(); });
+    auto module = CudaModuleHolder::load(session_, digest, object);
+    if (module.ok()) modules_[digest] = *module;
+    return module;
+  }
+
+  Result<DeviceMemory> allocate(size_t bytes) override {
+    LFARM_RETURN_IF_ERROR(session_->enter());
+    LFARM_ASSIGN_OR_RETURN(CudaAddress address, session_->pool().allocate(bytes));
+    return DeviceMemory(this, reinterpret_cast<std::byte*>(address), bytes);
+  }
+  Status copy_in(std::byte* device, ByteView host) override;
+  Status copy_out(std::span<std::byte> host, const std::byte* device) override;
+  Status copy(std::byte* to, const std::byte* from, size_t bytes) override;
+  Status fill(std::byte* device, std::byte value, size_t bytes) override;
+
+  Status launch(const Launch& launch) override;
+  bool has_gemm() const override { return false; }
+  Status gemm(const GemmSizes&, const void*, const void*, void*) override {
+    return unavailable("a plan calls a library product, but this device has no library");
+  }
+  Status synchronise() override {
+    LFARM_RETURN_IF_ERROR(session_->enter());
+    return check(session_->calls().synchronise_stream(session_->stream()), "cuStreamSynchronize");
+  }
+  std::unique_ptr<Timer> make_timer(size_t marks) override {
+    (void)session_->enter();  // what fails here fails again at the first mark
+    return std::make_unique<CudaTimer>(session_, marks);
+  }
+
+  bool can_record() const override { return true; }
+  Status record(const std::function<Status()>& row, std::unique_ptr<Recording>& recording) override;
+  Status replay(Recording& recording) override;
+  Status flush_caches() override;
+  bool is_faulted() const override { return session_->is_faulted(); }
+
+ private:
+  void release(std::byte* data, size_t size) override {
+    if (session_->enter().ok()) session_->pool().release(address_of(data), size);
+  }
+  Status check(CudaResult result, const char* what) { return session_->check(result, what); }
+  // Where the calling thread's launches go.
+  CudaStream stream() const {
+    return recorder_.load(std::memory_order_relaxed) == std::this_thread::get_id()
+               ? session_->capture_stream()
+               : session_->stream();
+  }
+  Status check_limits(const Launch& launch, int64_t blocks) const;
+  Status allow_shared_bytes(CudaKernel& kernel, int64_t bytes);
+  Result<CudaGraph> capture(const std::function<Status()>& row);
+
+  std::shared_ptr<CudaSession> session_;
+  Target target_;
+  std::mutex mutex_;  // guards modules_ and flushed_
+  std::unordered_map<Digest, std::weak_ptr<Module>> modules_;
+  DeviceMemory flushed_;
+  std::mutex recording_mutex_;  // held while the capture stream is in use
+  std::atomic<std::thread::id> recorder_{};
+};
+
+Status CudaDevice::copy_in(std::byte* device, ByteView host) {
+  if (host.empty()) return {};
+  LFARM_RETURN_IF_ERROR(session_->enter());
+  return check(
+      session_->calls().copy_in(address_of(device), host.data(), host.size(), session_->stream()),
+      "cuMemcpyHtoDAsync");
+}
+
+Status CudaDevice::copy_out(std::span<std::byte> host, const std::byte* device) {
+  if (host.empty()) return {};
+  LFARM_RETURN_IF_ERROR(session_->enter());
+  LFARM_RETURN_IF_ERROR(check(
+      session_->calls().copy_out(host.data(), address_of(device), host.size(), session_->stream()),
+      "cuMemcpyDtoHAsync"));
+  return synchronise();
+}
+
+Status CudaDevice::copy(std::byte* to, const std::byte* from, size_t bytes) {
+  if (bytes == 0) return {};
+  LFARM_RETURN_IF_ERROR(session_->enter());
+  return check(session_->calls().copy(address_of(to), address_of(from), bytes, session_->stream()),
+               "cuMemcpyDtoDAsync");
+}
+
+Status CudaDevice::fill(std::byte* device, std::byte value, size_t bytes) {
+  if (bytes == 0) return {};
+  LFARM_RETURN_IF_ERROR(session_->enter());
+  return check(session_->calls().fill(address_of(device), static_cast<unsigned char>(value), bytes,
+                                      session_->stream()),
+               "cuMemsetD8Async");
+}
+
+// What the driver would refuse as an invalid value without saying which.
+Status CudaDevice::check_limits(const Launch& launch, int64_t blocks) const {
+  const CudaDeviceFacts& facts = session_->facts();
+  if (launch.block.threads < 1 || launch.block.threads > facts.threads_per_block_max) {
+    return unsupported(cat("a kernel wants blocks of ", launch.block.threads,
+                           " threads, the device has at most ", facts.threads_per_block_max));
+  }
+  if (blocks > facts.blocks_max) {
+    return unsupported(cat("a kernel wants ", blocks, " blocks, the device has at most ",
+                           facts.blocks_max, " a launch"));
+  }
+  if (launch.block.shared_bytes > facts.shared_bytes_per_block_max) {
+    return unsupported(cat("a kernel wants ", launch.block.shared_bytes,
+                           " bytes of shared memory, the device has at most ",
+                           facts.shared_bytes_per_block_max, " a block"));
+  }
+  return {};
+}
+
+// The driver gives a kernel more than its default, which its own arrays share, only when asked.
+Status CudaDevice::allow_shared_bytes(CudaKernel& kernel, int64_t bytes) {
+  if (bytes <= kernel.shared_bytes.load(std::memory_order_relaxed)) return {};
+  LFARM_RETURN_IF_ERROR(
+      check(session_->calls().set_function_attribute(kernel.function, kCudaMaxDynamicSharedBytes,
+                                                     static_cast<int>(bytes)),
+            "cuFuncSetAttribute"));
+  kernel.shared_bytes.store(bytes, std::memory_order_relaxed);
+  return {};
+}
+
+Status CudaDevice::launch(const Launch& launch) {
+  LFARM_RETURN_IF_ERROR(session_->enter());
+  // Shared by all launches of the kernel, which is why it is no member of Launch.
+  auto& kernel = *static_cast<CudaKernel*>(const_cast<void*>(launch.function.handle));
+  int64_t blocks = launch.block.threads < 1 ? 0 : launch.block.blocks(launch.units);
+  LFARM_RETURN_IF_ERROR(check_limits(launch, blocks));
+  LFARM_RETURN_IF_ERROR(allow_shared_bytes(kernel, launch.block.shared_bytes));
+  int64_t units = launch.units;
+  std::byte* scratch = launch.scratch;
+  auto stride = static_cast<int64_t>(launch.scratch_stride);
+  std::vector<void*> parameters;
+  parameters.reserve(launch.buffers.size() + launch.symbols.size() + 3);
+  for (void* const& buffer : launch.buffers) parameters.push_back(const_cast<void**>(&buffer));
+  for (const int64_t& symbol : launch.symbols) parameters.push_back(const_cast<int64_t*>(&symbol));
+  parameters.insert(parameters.end(), {&units, &scratch, &stride});
+  return check(session_->calls().launch_kernel(kernel.function, static_cast<unsigned>(blocks), 1, 1,
+                                               static_cast<unsigned>(launch.block.threads), 1, 1,
+                                               static_cast<unsigned>(launch.block.shared_bytes),
+                                               stream(), parameters.data(), nullptr),
+               "cuLaunchKernel");
+}
+
+// The graph of what `row` launches; the caller destroys it.
+Result<CudaGraph> CudaDevice::capture(const std::function<Status()>& row) {
+  const CudaCalls& calls = session_->calls();
+  LFARM_RETURN_IF_ERROR(
+      check(calls.begin_capture(session_->capture_stream(), kCudaCaptureThreadLocal),
+            "cuStreamBeginCapture"));
+  recorder_ = std::this_thread::get_id();
+  Status launched = row();
+  recorder_ = std::thread::id();
+  CudaGraph graph = nullptr;
+  // Ends the capture also when a launch failed, which may have spoilt it.
+  Status ended = check(calls.end_capture(session_->capture_stream(), &graph), "cuStreamEndCapture");
+  if (launched.ok() && ended.ok()) return graph;
+  if (graph != nullptr) calls.destroy_graph(graph);
+  return launched.ok() ? ended.error() : launched.error();
+}
+
+Status CudaDevice::record(const std::function<Status()>& row,
+                          std::unique_ptr<Recording>& recording) {
+  LFARM_RETURN_IF_ERROR(session_->enter());
+  std::lock_guard lock(recording_mutex_);
+  const CudaCalls& calls = session_->calls();
+  std::unique_ptr<Recording> old = std::move(recording);
+  LFARM_ASSIGN_OR_RETURN(CudaGraph graph, capture(row));
+  if (old != nullptr) {
+    CudaUpdateInfo info{};
+    CudaGraphExec existing = static_cast<CudaRecording&>(*old).graph();
+    if (calls.update_graph(existing, graph, &info) == kCudaSuccess) {
+      calls.destroy_graph(graph);
+      recording = std::move(old);
+      return {};
+    }
+  }
+  CudaGraphExec made = nullptr;
+  Status status = check(calls.instantiate_graph(&made, graph, 0), "cuGraphInstantiate");
+  calls.destroy_graph(graph);
+  LFARM_RETURN_IF_ERROR(status);
+  recording = std::make_unique<CudaRecording>(session_, made);
+  return {};
+}
+
+Status CudaDevice::replay(Recording& recording) {
+  LFARM_RETURN_IF_ERROR(session_->enter());
+  return check(session_->calls().launch_graph(static_cast<CudaRecording&>(recording).graph(),
+                                              session_->stream()),
+               "cuGraphLaunch");
+}
+
+Status CudaDevice::flush_caches() {
+  auto bytes = static_cast<size_t>(session_->facts().l2_bytes * kFlushedCaches);
+  std::byte* memory = nullptr;
+  {
+    std::lock_guard lock(mutex_);
+    if (flushed_.data() == nullptr && bytes != 0) {
+      LFARM_ASSIGN_OR_RETURN(flushed_, allocate(bytes));
+    }
+    memory = flushed_.data();
+  }
+  return fill(memory, std::byte{0}, bytes);
+}
+
+}  // namespace
+
+Result<Target> find_cuda_target() {
+  LFARM_ASSIGN_OR_RETURN(auto driver, CudaDriver::open());
+  LFARM_ASSIGN_OR_RETURN(CudaDeviceFacts facts, driver->device(kDeviceIndex));
+  return target_of(facts);
+}
+
+Result<std::unique_ptr<Device>> open_cuda_device() {
+  LFARM_ASSIGN_OR_RETURN(auto driver, CudaDriver::open());
+  LFARM_ASSIGN_OR_RETURN(auto session, CudaSession::open(std::move(driver)));
+  return std::unique_ptr<Device>(std::make_unique<CudaDevice>(std::move(session)));
+}
+
+}  // namespace common

@@ -1,0 +1,17 @@
+// What every emitter of GPU kernels ends with.
+#pragma once
+
+#include "common/plan/plan.h"
+#include "worker/codegen/function_body.h"
+
+namespace worker {
+
+// The body's text reads in0, in1, ..., writes out0, ..., and knows the symbols s0, ..., `units`,
+// and the pieces of scratch memory, which are a block's own, or a thread's.
+struct CudaFunction {
+  FunctionBody body;
+  common::BlockShape block;
+  bool thread_scratch = false;  // each thread has pieces of its own
+};
+
+}  // namespace worker

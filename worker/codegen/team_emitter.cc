@@ -1,0 +1,193 @@
+// What a team of threads computes together: loops whose steps it shares, reductions whose parts it
+// combines, neighbours in memory that a thread loads and stores at once.
+#include "common/base/cat.h"
+#include "worker/codegen/c_text.h"
+#include "worker/codegen/folding.h"
+
+namespace worker {
+
+using common::cat;
+using common::DType;
+using common::Expr;
+using common::Node;
+using common::NodeId;
+using common::ReduceAttr;
+using common::ReduceOp;
+using common::Var;
+
+namespace {
+
+constexpr int kVectorTag = 5;  // of ValueKey: the vector at an offset
+// Of one thread; more than 16 are taken in several accesses.
+constexpr int64_t kMaxVectorBytes = 64;
+// A thread's float sums of more elements than this are carried in double.
+constexpr int64_t kThreadSum = 2048;
+
+const char* combination(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kSum:
+      return "LfSum";
+    case ReduceOp::kProd:
+      return "LfProd";
+    case ReduceOp::kAny:
+      return "LfOr";
+    case ReduceOp::kAll:
+      return "LfAnd";
+    case ReduceOp::kMin:
+      return "LfMin";
+    default:
+      return "LfMax";
+  }
+}
+
+}  // namespace
+
+Expr BodyEmitter::open_shared_loop(const Expr& extent) {
+  SharedLoop loop;
+  Expr blocks = extent;
+  auto vectors = common::exact_div(extent, team_->vector);
+  if (vectors && team_->vector > 1) {
+    loop.width = team_->vector;
+    blocks = *vectors;
+  }
+  Expr trips = common::floor_div(blocks + Expr(team_->size - 1), Expr(team_->size));
+  std::string b = w_.fresh("j");
+  std::string n = w_.text(blocks);
+  int block = w_.open_loop(b, blocks, trips);
+  loop.header = counting_loop(b, "member", n, team_->size);
+  loop.lane = block;
+  shared_loops_.push_back(std::move(loop));
+  return open_steps(Expr::index(block));
+}
+
+int BodyEmitter::lane_index() const {
+  if (!shared_loops_.empty() && shared_loops_.back().lane >= 0) return shared_loops_.back().lane;
+  return team_->lane;
+}
+
+Expr BodyEmitter::open_steps(const Expr& block) {
+  SharedLoop& loop = shared_loops_.back();
+  loop.level = w_.depth();
+  if (loop.width == 1) return block;
+  std::string v = w_.fresh("l");
+  loop.index = w_.open_loop(v, loop.width);
+  loop.step_header = cat("#pragma unroll\n", counting_loop(v, "0", cat(loop.width)));
+  return block * Expr(loop.width) + Expr::index(loop.index);
+}
+
+Expr BodyEmitter::open_block(const Expr& block) {
+  shared_loops_.emplace_back();
+  shared_loops_.back().width = team_->vector;
+  return open_steps(block);
+}
+
+void BodyEmitter::close_shared_loop() {
+  SharedLoop loop = std::move(shared_loops_.back());
+  shared_loops_.pop_back();
+  if (!loop.step_header.empty()) w_.close(loop.step_header);
+  for (const std::string& store : loop.stores) w_.line(store);
+  if (!loop.header.empty()) w_.close(loop.header);
+}
+
+BodyEmitter::SharedLoop* BodyEmitter::vector_loop(const Expr& offset, DType dtype) {
+  for (SharedLoop& loop : shared_loops_) {
+    if (loop.width == 1 || loop.width * common::dtype_size(dtype) > kMaxVectorBytes) continue;
+    if (stride_along(offset, loop.index) != 1) continue;
+    Expr first = offset.substitute([&](Var v) -> Expr {
+      return v.kind == Var::Kind::kIndex && v.id == loop.index ? Expr(0) : Expr::var(v);
+    });
+    if (w_.level_of(first) <= loop.level && common::exact_div(first, loop.width)) return &loop;
+  }
+  return nullptr;
+}
+
+std::optional<CodeValue> BodyEmitter::vector_load(const StoredNode& stored, DType dtype,
+                                                  const Expr& offset) {
+  SharedLoop* loop = vector_loop(offset, dtype);
+  if (loop == nullptr) return std::nullopt;
+  Expr first = w_.simplify(offset - Expr::index(loop->index));
+  ValueKey key{0, kVectorTag, {first}};
+  for (char c : stored.pointer) key.indices.push_back(Expr(c));
+  int level = w_.level_of_index(loop->index);
+  std::string name;
+  if (const CodeValue* known = w_.find(key)) {
+    name = known->text;
+  } else {
+    CodeWriter::Outward outward(w_, loop->level);
+    std::string type = cat("LfVec<", c_storage_type(dtype), ", ", loop->width, ">");
+    CodeValue x = w_.declare(loop->level, type, "x",
+                             cat("lf_load<", c_storage_type(dtype), ", ", loop->width, ">(",
+                                 stored.pointer, " + ", w_.text(first), ")"));
+    w_.remember(key, x);
+    name = x.text;
+  }
+  return declare(level, dtype, cat(name, "[", w_.index_name(loop->index), "]"));
+}
+
+std::string BodyEmitter::vector_store(const std::string& name, DType dtype, const Expr& offset) {
+  SharedLoop* loop = vector_loop(offset, dtype);
+  if (loop == nullptr || w_.depth() != w_.level_of_index(loop->index)) return "";
+  Expr first = w_.simplify(offset - Expr::index(loop->index));
+  std::string vector = w_.fresh("y");
+  std::string type = cat("LfVec<", c_storage_type(dtype), ", ", loop->width, ">");
+  {
+    CodeWriter::Outward outward(w_, loop->level);
+    w_.line(cat(type, " ", vector, ";"));
+  }
+  loop->stores.push_back(cat("lf_store<", c_storage_type(dtype), ", ", loop->width, ">(", name,
+                             " + ", w_.text(first), ", ", vector, ");"));
+  return cat(vector, ".e[", w_.index_name(loop->index), "]");
+}
+
+std::string BodyEmitter::team_call(std::string_view function, ReduceOp op) const {
+  return cat(function, "<", combination(op), ", ", team_->size, ", ", team_->side, ">");
+}
+
+// Sums of a few thousand elements need no second accumulator; a team's long ones are carried in
+// double throughout.
+Accumulation BodyEmitter::team_accumulation(Accumulation acc, const ReducedLoops& loops,
+                                            bool together) const {
+  Expr steps = 1;
+  for (const Expr& e : loops.extents) steps *= e;
+  bool is_long = w_.bounds().upper(steps) > kThreadSum * (together ? team_->size : 1);
+  if (is_long && together && !acc.outer.empty()) acc.type = acc.outer;
+  if (!is_long || together) acc.outer.clear();
+  return acc;
+}
+
+void BodyEmitter::fold_together(Folding& f) {
+  for (auto& fold : f.folds) fold.part = fold.total;
+  f.indices.push_back(open_shared_loop(f.loops.extents[0]));
+  accumulate(f);
+  close_shared_loop();
+  for (const auto& fold : f.folds) {
+    w_.line(cat(fold.total, " = ", team_call("lf_team", fold.acc.op), "(", fold.total, ");"));
+  }
+}
+
+// As arg_reduction, each member among its own steps.
+CodeValue BodyEmitter::arg_together(const Node& node, const Indices& indices, int level) {
+  const auto& a = attr<ReduceAttr>(node);
+  const Node& operand = graph_.node(node.operands[0]);
+  Accumulation acc = accumulation_of(a.op, operand.dtype);
+  const Expr& extent = operand.shape[static_cast<size_t>(a.axes[0])];
+  std::string best = w_.fresh("a");
+  std::string where = w_.fresh("w");
+  w_.line(cat(acc.type, " ", best, " = ", acc.start, ";"));
+  // Positions at the end lose against any that was looked at.
+  w_.line(cat("int64_t ", where, " = ", w_.text(extent), ";"));
+  Expr j = open_shared_loop(extent);
+  Indices inner = indices;
+  inner.insert(inner.begin() + a.axes[0], j);
+  CodeValue x = value(node.operands[0], inner);
+  std::string key = w_.declare(w_.depth(), acc.type, "k", acc.enter(x.text)).text;
+  std::string n = w_.text(extent);
+  w_.line(cat("if (", key, a.op == ReduceOp::kArgmax ? " > " : " < ", best, " || ", where,
+              " == ", n, ") { ", best, " = ", key, "; ", where, " = ", w_.text(j), "; }"));
+  close_shared_loop();
+  advise(indices);
+  return w_.declare(level, "int64_t", "v",
+                    cat(team_call("lf_team_place", acc.op), "(", best, ", ", where, ")"));
+}
+
+}  // namespace worker
