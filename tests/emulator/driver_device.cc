@@ -11,6 +11,8 @@ constexpr int kDriverVersion = 13000;
 
 }  // namespace
 
+// NOLINTBEGIN(readability-identifier-naming): names of a public interface.
+
 // --- device and context ---
 
 LF_API cuInit(unsigned flags) {
@@ -186,6 +188,8 @@ LF_API cuModuleGetFunction(void** function, void* module, const char* name) {
     slot = std::make_unique<Function>();
     slot->module = loaded->module;
     slot->kernel = kernel;
+    slot->static_shared = static_cast<unsigned>(loaded->module->static_shared_bytes(name));
+    slot->dynamic_shared_max = kSharedBytes - slot->static_shared;
   }
   *function = slot.get();
   return kSuccess;
@@ -201,7 +205,7 @@ LF_API cuFuncGetAttribute(int* value, int attribute, void* handle) {
                                           : static_cast<int>(kBlockThreadsMax);
       return kSuccess;
     case 1:
-      *value = static_cast<int>(f.module->static_shared().size);
+      *value = static_cast<int>(f.static_shared);
       return kSuccess;
     case 2:
     case 3:
@@ -229,7 +233,7 @@ LF_API cuFuncSetAttribute(void* handle, int attribute, int value) {
   if (attribute == kCarveout) return kSuccess;
   if (attribute != kDynamicSharedMax || value < 0) return kInvalidValue;
   auto& f = *static_cast<Function*>(handle);
-  if (value + f.module->static_shared().size > kSharedBytesOptIn) return kInvalidValue;
+  if (static_cast<unsigned>(value) + f.static_shared > kSharedBytesOptIn) return kInvalidValue;
   f.dynamic_shared_max = value;
   return kSuccess;
 }
@@ -263,5 +267,7 @@ LF_API cuLaunchKernel(void* handle, unsigned grid_x, unsigned grid_y, unsigned g
   }
   return issue(stream, std::move(op));
 }
+
+// NOLINTEND(readability-identifier-naming)
 
 }  // namespace emulator

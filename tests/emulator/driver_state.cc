@@ -35,6 +35,8 @@ Stream* find_stream(void* handle) {
 int refuse_in_capture() {
   for (auto& [handle, stream] : driver().streams) {
     if (!stream->capture || stream->mode == CaptureMode::kRelaxed) continue;
+    const bool is_mine = stream->capturer == std::this_thread::get_id();
+    if (stream->mode == CaptureMode::kThreadLocal && !is_mine) continue;
     stream->is_capture_invalid = true;
     return kCaptureUnsupported;
   }

@@ -18,7 +18,8 @@ namespace emulator {
 struct Function {
   std::shared_ptr<Module> module;
   const lf_emu::Kernel* kernel = nullptr;
-  unsigned dynamic_shared_max = kSharedBytes;
+  unsigned static_shared = 0;
+  unsigned dynamic_shared_max = 0;
 };
 
 struct LoadedModule {

@@ -23,7 +23,7 @@ Operation copy_in(uint64_t to, const void* from, size_t bytes) {
   Operation op;
   op.kind = Operation::Kind::kCopyIn;
   op.to = to;
-  op.from = reinterpret_cast<uint64_t>(from);
+  op.host_from = from;
   op.bytes = bytes;
   return op;
 }
@@ -31,7 +31,7 @@ Operation copy_in(uint64_t to, const void* from, size_t bytes) {
 Operation copy_out(void* to, uint64_t from, size_t bytes) {
   Operation op;
   op.kind = Operation::Kind::kCopyOut;
-  op.to = reinterpret_cast<uint64_t>(to);
+  op.host_to = to;
   op.from = from;
   op.bytes = bytes;
   return op;
@@ -70,6 +70,8 @@ int waited(int error) {
 }
 
 }  // namespace
+
+// NOLINTBEGIN(readability-identifier-naming): names of a public interface.
 
 // --- memory ---
 
@@ -330,6 +332,7 @@ LF_API cuStreamBeginCapture_v2(void* stream, int mode) {
   found->capture = std::make_unique<Graph>();
   found->is_capture_invalid = false;
   found->mode = static_cast<CaptureMode>(mode);
+  found->capturer = std::this_thread::get_id();
   return kSuccess;
 }
 
@@ -474,5 +477,7 @@ LF_API cuGetErrorString(int code, const char** text) {
   *text = nullptr;
   return kInvalidValue;
 }
+
+// NOLINTEND(readability-identifier-naming)
 
 }  // namespace emulator

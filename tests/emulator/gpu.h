@@ -12,6 +12,7 @@
 namespace emulator {
 
 // The functions of both libraries by their public names, less the suffixes of versions.
+// NOLINTBEGIN(readability-identifier-naming): names of public interfaces.
 struct Api {
   int (*cuInit)(unsigned);
   int (*cuDeviceGet)(int*, int);
@@ -58,6 +59,7 @@ struct Api {
   int (*nvrtcGetCUBIN)(void*, char*);
   int (*nvrtcDestroyProgram)(void**);
 };
+// NOLINTEND(readability-identifier-naming)
 
 // The emulator's, loaded once.
 const Api& api();

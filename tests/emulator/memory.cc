@@ -25,7 +25,7 @@ std::byte* reserve(size_t bytes) {
   static uint64_t next = kFirstAddress;
   constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
   for (int i = 0; i < kTries; ++i) {
-    void* wanted = reinterpret_cast<void*>(next);
+    void* wanted = reinterpret_cast<void*>(next);  // NOLINT(performance-no-int-to-ptr)
     void* area = ::mmap(wanted, bytes, PROT_NONE, kFlags | MAP_FIXED_NOREPLACE, -1, 0);
     if (area == wanted) {
       next += bytes;

@@ -10,6 +10,7 @@
 
 #include "tests/emulator/container.h"
 #include "tests/emulator/driver_codes.h"
+#include "tests/emulator/shared_usage.h"
 
 namespace emulator {
 namespace {
@@ -55,14 +56,15 @@ std::unique_ptr<Module> Module::load(const void* image, int* code) {
   void* handle = is_written ? ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
   ::close(file);
   if (handle == nullptr) return nullptr;
-  auto module = std::unique_ptr<Module>(new Module(handle));
+  auto module = std::unique_ptr<Module>(new Module(handle, {bytes, header.object_bytes}));
   if (module->kernels_ == nullptr || module->shared_anchor_ == nullptr) return nullptr;
   *code = kSuccess;
   return module;
 }
 
-Module::Module(void* handle)
+Module::Module(void* handle, std::string object)
     : handle_(handle),
+      object_(std::move(object)),
       kernels_(static_cast<const lf_emu::Kernel*>(::dlsym(handle, "lf_emu_kernels"))),
       shared_anchor_(reinterpret_cast<void* (*)()>(::dlsym(handle, "lf_emu_shared_anchor"))) {
   static std::atomic<uint64_t> ids{0};
@@ -76,6 +78,10 @@ const lf_emu::Kernel* Module::find(const std::string& name) const {
     if (name == kernel->name) return kernel;
   }
   return nullptr;
+}
+
+size_t Module::static_shared_bytes(const std::string& kernel) const {
+  return emulator::static_shared_bytes(object_, kernel);
 }
 
 GridLaunch::SharedRange Module::static_shared() const {

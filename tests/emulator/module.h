@@ -18,12 +18,15 @@ class Module {
   Module& operator=(const Module&) = delete;
 
   const lf_emu::Kernel* find(const std::string& name) const;
+  // What the kernel's body declares.
+  size_t static_shared_bytes(const std::string& kernel) const;
   // The calling thread's instance of the module's static shared memory.
   GridLaunch::SharedRange static_shared() const;
 
  private:
-  explicit Module(void* handle);
+  Module(void* handle, std::string object);
   void* handle_;
+  std::string object_;
   const lf_emu::Kernel* kernels_;
   void* (*shared_anchor_)();
   uint64_t id_;  // never used again, unlike an address

@@ -17,7 +17,9 @@
 #include <vector>
 
 #include "tests/emulator/container.h"
+#include "tests/emulator/multiprocessor.h"
 #include "tests/emulator/prelude.h"
+#include "tests/emulator/shared_usage.h"
 
 extern char** environ;
 
@@ -125,18 +127,33 @@ std::string with_dynamic_shared(const std::string& source) {
       "static_assert(true);\n#define $2 (static_cast<$1*>(lf_emu::dynamic_shared()))\n");
 }
 
-// The rows of the module's table of kernels.
-std::string table_of_kernels(const std::string& source) {
+struct Head {
+  std::string name, threads_max;
+};
+
+std::vector<Head> kernels_of(const std::string& source) {
   static const std::regex kHead(
       "extern\\s+\"C\"\\s+__global__\\s+void\\s+(?:__launch_bounds__\\s*\\(\\s*(\\d+)[^)]*\\)\\s*)?"
       "(\\w+)\\s*\\(");
-  std::string rows;
+  std::vector<Head> heads;
   for (auto it = std::sregex_iterator(source.begin(), source.end(), kHead);
        it != std::sregex_iterator(); ++it) {
-    const std::string name = (*it)[2], bound = (*it)[1].matched ? (*it)[1].str() : "0";
-    rows += "  {\"" + name + "\", " + bound + ", lf_emu::Entry<&" + name +
-            ">::kCount, lf_emu::Entry<&" + name + ">::kParameters, &lf_emu::Entry<&" + name +
-            ">::run},\n";
+    heads.push_back({(*it)[2], (*it)[1].matched ? (*it)[1].str() : "0"});
+  }
+  return heads;
+}
+
+// The rows of the module's table of kernels.
+std::string table_of(const std::vector<Head>& kernels) {
+  std::string rows;
+  for (const Head& head : kernels) {
+    const std::string entry = "lf_emu::Entry<&" + head.name + ">";
+    for (const std::string& part :
+         {std::string("  {\""), head.name, std::string("\", "), head.threads_max, std::string(", "),
+          entry, std::string("::kCount, "), entry, std::string("::kParameters, &"), entry,
+          std::string("::run},\n")}) {
+      rows += part;
+    }
   }
   return "\nextern \"C\" __attribute__((visibility(\"default"
          "\"))) const lf_emu::Kernel lf_emu_kernels[] = {\n" +
@@ -192,14 +209,22 @@ int compile(Program& program, const Options& options) {
     program.log = "cannot make a folder for temporary files";
     return kInternal;
   }
+  const std::vector<Head> kernels = kernels_of(program.source);
   std::ofstream(folder.file("kernels.cc"), std::ios::binary)
       << kPrelude << "\n#line 1 \"" << program.name << "\"\n"
-      << with_dynamic_shared(program.source) << table_of_kernels(program.source);
+      << with_dynamic_shared(program.source) << table_of(kernels);
   const int code = run_compiler(folder, command(options));
   program.log = folder.read("log");
   if (code < 0) return kInternal;
   if (code != 0) return kCompilation;
   const std::string object = folder.read("kernels.so");
+  for (const Head& kernel : kernels) {
+    const size_t bytes = static_shared_bytes(object, kernel.name);
+    if (bytes <= kSharedBytes) continue;
+    program.log = "ptxas error : Entry function '" + kernel.name + "' uses too much shared data (" +
+                  std::to_string(bytes) + " bytes, " + std::to_string(kSharedBytes) + " max)";
+    return kCompilation;
+  }
   ContainerHeader header{};
   std::memcpy(header.magic, kContainerMagic, sizeof header.magic);
   header.architecture = options.architecture;
@@ -218,6 +243,8 @@ int compile(Program& program, const Options& options) {
 #define LF_API extern "C" __attribute__((visibility("default"))) int
 
 namespace emulator {
+
+// NOLINTBEGIN(readability-identifier-naming): names of a public interface.
 
 LF_API nvrtcVersion(int* major, int* minor) {
   *major = 13;
@@ -287,7 +314,7 @@ LF_API nvrtcGetCUBINSize(void* program, size_t* size) {
 LF_API nvrtcGetCUBIN(void* program, char* cubin) {
   if (program == nullptr || static_cast<Program*>(program)->cubin.empty()) return kInvalidProgram;
   const std::string& bytes = static_cast<Program*>(program)->cubin;
-  std::memcpy(cubin, bytes.data(), bytes.size());
+  std::copy(bytes.begin(), bytes.end(), cubin);
   return kOk;
 }
 
@@ -317,5 +344,7 @@ extern "C" __attribute__((visibility("default"))) const char* nvrtcGetErrorStrin
       return "NVRTC_ERROR unknown";
   }
 }
+
+// NOLINTEND(readability-identifier-naming)
 
 }  // namespace emulator

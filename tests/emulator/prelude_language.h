@@ -22,18 +22,33 @@
 #define gridDim (lf_emu::self().grid_size)
 #define warpSize 32
 
-#define LF_DEVICE static inline __attribute__((unused))
+// The project's preamble leaves these to the emulator.
+typedef signed char int8_t;
+typedef short int16_t;
+typedef int int32_t;
+typedef long int64_t;
+typedef unsigned char uint8_t;
+typedef unsigned short uint16_t;
+typedef unsigned int uint32_t;
+typedef unsigned long uint64_t;
+typedef unsigned long size_t;
+#define INT32_MAX __INT32_MAX__
+#define INT32_MIN (-INT32_MAX - 1)
+#define INT64_MAX __INT64_MAX__
+#define INT64_MIN (-INT64_MAX - 1)
+
+#define LFEMU_DEVICE static inline __attribute__((unused))
 
 namespace lf_emu {
 
-LF_DEVICE Thread& self() {
+LFEMU_DEVICE Thread& self() {
   const auto stack = reinterpret_cast<unsigned long>(__builtin_frame_address(0));
   return *reinterpret_cast<Thread*>((stack | (kStackBytes - 1)) + 1 - kThreadBytes);
 }
 
-LF_DEVICE void* dynamic_shared() { return self().dynamic_shared; }
+LFEMU_DEVICE void* dynamic_shared() { return self().dynamic_shared; }
 
-LF_DEVICE unsigned lane_id() {
+LFEMU_DEVICE unsigned lane_id() {
   const Thread& t = self();
   const unsigned linear =
       t.thread_index.x + t.block_size.x * (t.thread_index.y + t.block_size.y * t.thread_index.z);
@@ -41,21 +56,21 @@ LF_DEVICE unsigned lane_id() {
 }
 
 template <class T>
-LF_DEVICE const unsigned char* exchange(const T& value, unsigned mask, int site) {
+LFEMU_DEVICE const unsigned char* exchange(const T& value, unsigned mask, int site) {
   static_assert(sizeof(T) <= kExchangeBytes);
   Thread& t = self();
   return t.engine->exchange(&t, site, &value, sizeof(T), mask);
 }
 
 template <class T>
-LF_DEVICE T exchanged(const unsigned char* slots, unsigned lane) {
+LFEMU_DEVICE T exchanged(const unsigned char* slots, unsigned lane) {
   T value;
   __builtin_memcpy(&value, slots + lane * kExchangeBytes, sizeof(T));
   return value;
 }
 
 template <class To, class From>
-LF_DEVICE To bit_cast(From from) {
+LFEMU_DEVICE To bit_cast(From from) {
   static_assert(sizeof(To) == sizeof(From));
   To to;
   __builtin_memcpy(&to, &from, sizeof(To));
@@ -114,16 +129,16 @@ struct LfSourceLocation {
   const char* file;
   unsigned line, column;
 };
-[[noreturn]] LF_DEVICE void lf_emu_stop(int code, const char* what, const LfSourceLocation* at) {
+[[noreturn]] LFEMU_DEVICE void lf_emu_stop(int code, const char* what, const LfSourceLocation* at) {
   lf_emu::Thread& t = lf_emu::self();
   t.engine->fail(&t, code, what, at->file, at->line);
   __builtin_unreachable();
 }
-#define LF_HANDLER extern "C" __attribute__((used, visibility("hidden"), noreturn))
-LF_HANDLER void __ubsan_handle_type_mismatch_v1_abort(LfSourceLocation* at, unsigned long) {
+#define LFEMU_HANDLER extern "C" __attribute__((used, visibility("hidden"), noreturn))
+LFEMU_HANDLER void __ubsan_handle_type_mismatch_v1_abort(LfSourceLocation* at, unsigned long) {
   lf_emu_stop(716, "misaligned address", at);
 }
-LF_HANDLER void __ubsan_handle_out_of_bounds_abort(LfSourceLocation* at, unsigned long) {
+LFEMU_HANDLER void __ubsan_handle_out_of_bounds_abort(LfSourceLocation* at, unsigned long) {
   lf_emu_stop(700, "index out of the bounds of its array", at);
 }
 }
@@ -174,48 +189,48 @@ typedef struct __attribute__((aligned(16))) ulonglong2 {
   unsigned long long x, y;
 } ulonglong2;
 
-#define LF_MAKE2(name, type) \
-  LF_DEVICE name make_##name(type x, type y) { return name{x, y}; }
-#define LF_MAKE4(name, type) \
-  LF_DEVICE name make_##name(type x, type y, type z, type w) { return name{x, y, z, w}; }
-LF_MAKE2(uchar2, unsigned char)
-LF_MAKE4(uchar4, unsigned char)
-LF_MAKE2(ushort2, unsigned short)
-LF_MAKE4(ushort4, unsigned short)
-LF_MAKE2(int2, int)
-LF_MAKE4(int4, int)
-LF_MAKE2(uint2, unsigned)
-LF_MAKE4(uint4, unsigned)
-LF_MAKE2(float2, float)
-LF_MAKE4(float4, float)
-LF_MAKE2(double2, double)
-LF_MAKE2(longlong2, long long)
-LF_MAKE2(ulonglong2, unsigned long long)
+#define LFEMU_MAKE2(name, type) \
+  LFEMU_DEVICE name make_##name(type x, type y) { return name{x, y}; }
+#define LFEMU_MAKE4(name, type) \
+  LFEMU_DEVICE name make_##name(type x, type y, type z, type w) { return name{x, y, z, w}; }
+LFEMU_MAKE2(uchar2, unsigned char)
+LFEMU_MAKE4(uchar4, unsigned char)
+LFEMU_MAKE2(ushort2, unsigned short)
+LFEMU_MAKE4(ushort4, unsigned short)
+LFEMU_MAKE2(int2, int)
+LFEMU_MAKE4(int4, int)
+LFEMU_MAKE2(uint2, unsigned)
+LFEMU_MAKE4(uint4, unsigned)
+LFEMU_MAKE2(float2, float)
+LFEMU_MAKE4(float4, float)
+LFEMU_MAKE2(double2, double)
+LFEMU_MAKE2(longlong2, long long)
+LFEMU_MAKE2(ulonglong2, unsigned long long)
 
 // The line of the call is the site, so that all threads of a collective are seen to be at the same.
-#define LF_SITE int lf_site = __builtin_LINE()
+#define LFEMU_SITE int lf_site = __builtin_LINE()
 
-LF_DEVICE void __syncthreads(LF_SITE) {
+LFEMU_DEVICE void __syncthreads(LFEMU_SITE) {
   lf_emu::Thread& t = lf_emu::self();
   t.engine->barrier(&t, lf_site);
 }
-LF_DEVICE void __syncwarp(unsigned mask = 0xffffffffu, LF_SITE) {
+LFEMU_DEVICE void __syncwarp(unsigned mask = 0xffffffffu, LFEMU_SITE) {
   lf_emu::exchange(0u, mask, lf_site);
 }
-LF_DEVICE unsigned __activemask() { return 0xffffffffu; }
+LFEMU_DEVICE unsigned __activemask() { return 0xffffffffu; }
 
-LF_DEVICE void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
-LF_DEVICE void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+LFEMU_DEVICE void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+LFEMU_DEVICE void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 
 // A lane whose source lies outside its group of `width` lanes keeps its own value.
 template <class T>
-LF_DEVICE T __shfl_sync(unsigned mask, T value, int source, int width = 32, LF_SITE) {
+LFEMU_DEVICE T __shfl_sync(unsigned mask, T value, int source, int width = 32, LFEMU_SITE) {
   const unsigned char* slots = lf_emu::exchange(value, mask, lf_site);
   const unsigned first = lf_emu::lane_id() & ~(static_cast<unsigned>(width) - 1);
   return lf_emu::exchanged<T>(slots, first + (static_cast<unsigned>(source) & (width - 1)));
 }
 template <class T>
-LF_DEVICE T __shfl_xor_sync(unsigned mask, T value, int lanes, int width = 32, LF_SITE) {
+LFEMU_DEVICE T __shfl_xor_sync(unsigned mask, T value, int lanes, int width = 32, LFEMU_SITE) {
   const unsigned char* slots = lf_emu::exchange(value, mask, lf_site);
   const unsigned lane = lf_emu::lane_id(),
                  end = (lane & ~(static_cast<unsigned>(width) - 1)) + width;
@@ -223,14 +238,15 @@ LF_DEVICE T __shfl_xor_sync(unsigned mask, T value, int lanes, int width = 32, L
   return lf_emu::exchanged<T>(slots, source < end ? source : lane);
 }
 template <class T>
-LF_DEVICE T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32, LF_SITE) {
+LFEMU_DEVICE T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32,
+                                LFEMU_SITE) {
   const unsigned char* slots = lf_emu::exchange(value, mask, lf_site);
   const unsigned lane = lf_emu::lane_id(),
                  end = (lane & ~(static_cast<unsigned>(width) - 1)) + width;
   return lf_emu::exchanged<T>(slots, lane + delta < end ? lane + delta : lane);
 }
 template <class T>
-LF_DEVICE T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32, LF_SITE) {
+LFEMU_DEVICE T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32, LFEMU_SITE) {
   const unsigned char* slots = lf_emu::exchange(value, mask, lf_site);
   const unsigned lane = lf_emu::lane_id(), in_group = lane & (static_cast<unsigned>(width) - 1);
   return lf_emu::exchanged<T>(slots, in_group >= delta ? lane - delta : lane);
@@ -238,7 +254,7 @@ LF_DEVICE T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 3
 
 namespace lf_emu {
 // Lanes that have ended, or never were, vote for neither: they hand over all ones.
-LF_DEVICE unsigned ballot(bool predicate, unsigned mask, int site, bool for_absent) {
+LFEMU_DEVICE unsigned ballot(bool predicate, unsigned mask, int site, bool for_absent) {
   const unsigned char* slots = exchange(predicate ? 1u : 0u, mask, site);
   unsigned votes = 0;
   for (unsigned lane = 0; lane < kWarpSize; ++lane) {
@@ -248,20 +264,20 @@ LF_DEVICE unsigned ballot(bool predicate, unsigned mask, int site, bool for_abse
   return votes;
 }
 }  // namespace lf_emu
-LF_DEVICE unsigned __ballot_sync(unsigned mask, int predicate, LF_SITE) {
+LFEMU_DEVICE unsigned __ballot_sync(unsigned mask, int predicate, LFEMU_SITE) {
   return lf_emu::ballot(predicate != 0, mask, lf_site, false);
 }
-LF_DEVICE int __any_sync(unsigned mask, int predicate, LF_SITE) {
+LFEMU_DEVICE int __any_sync(unsigned mask, int predicate, LFEMU_SITE) {
   return lf_emu::ballot(predicate != 0, mask, lf_site, false) != 0;
 }
-LF_DEVICE int __all_sync(unsigned mask, int predicate, LF_SITE) {
+LFEMU_DEVICE int __all_sync(unsigned mask, int predicate, LFEMU_SITE) {
   return lf_emu::ballot(predicate != 0, mask, lf_site, true) == ~0u;
 }
 
 // Atomics are relaxed, as on the device, and real: blocks run on several processors.
 namespace lf_emu {
 template <class T, class Next>
-LF_DEVICE T atomic_update(T* address, Next next) {
+LFEMU_DEVICE T atomic_update(T* address, Next next) {
   T old;
   __atomic_load(address, &old, __ATOMIC_RELAXED);
   for (;;) {
@@ -277,22 +293,22 @@ template <class T>
 struct LfSame {
   using Type = T;
 };
-#define LF_ATOMIC(name, expression)                                                \
+#define LFEMU_ATOMIC(name, expression)                                             \
   template <class T>                                                               \
-  LF_DEVICE T name(T* address, typename LfSame<T>::Type value) {                   \
+  LFEMU_DEVICE T name(T* address, typename LfSame<T>::Type value) {                \
     return lf_emu::atomic_update(address, [&](T old) -> T { return expression; }); \
   }
-LF_ATOMIC(atomicAdd, old + value)
-LF_ATOMIC(atomicSub, old - value)
-LF_ATOMIC(atomicMin, value < old ? value : old)
-LF_ATOMIC(atomicMax, value > old ? value : old)
-LF_ATOMIC(atomicAnd, old& value)
-LF_ATOMIC(atomicOr, old | value)
-LF_ATOMIC(atomicXor, old ^ value)
-LF_ATOMIC(atomicExch, (static_cast<void>(old), value))
+LFEMU_ATOMIC(atomicAdd, old + value)
+LFEMU_ATOMIC(atomicSub, old - value)
+LFEMU_ATOMIC(atomicMin, value < old ? value : old)
+LFEMU_ATOMIC(atomicMax, value > old ? value : old)
+LFEMU_ATOMIC(atomicAnd, old& value)
+LFEMU_ATOMIC(atomicOr, old | value)
+LFEMU_ATOMIC(atomicXor, old ^ value)
+LFEMU_ATOMIC(atomicExch, (static_cast<void>(old), value))
 template <class T>
-LF_DEVICE T atomicCAS(T* address, typename LfSame<T>::Type expected,
-                      typename LfSame<T>::Type desired) {
+LFEMU_DEVICE T atomicCAS(T* address, typename LfSame<T>::Type expected,
+                         typename LfSame<T>::Type desired) {
   __atomic_compare_exchange(address, &expected, &desired, false, __ATOMIC_RELAXED,
                             __ATOMIC_RELAXED);
   return expected;

@@ -54,13 +54,13 @@ int Executor::perform(const Operation& op) {
       run_kernel(op);
       break;
     case Operation::Kind::kCopyIn: {
-      const void* from = op.staged ? op.staged->data() : reinterpret_cast<const void*>(op.from);
+      const void* from = op.staged ? op.staged->data() : op.host_from;
       if (std::byte* to = device(op.to)) std::memcpy(to, from, op.bytes);
       break;
     }
     case Operation::Kind::kCopyOut:
       if (const std::byte* from = device(op.from)) {
-        std::memcpy(reinterpret_cast<void*>(op.to), from, op.bytes);
+        std::memcpy(op.host_to, from, op.bytes);
       }
       break;
     case Operation::Kind::kCopy: {

@@ -7,6 +7,7 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/emulator/grid.h"
@@ -33,7 +34,9 @@ struct Operation {
   unsigned dynamic_shared_bytes = 0;
   std::vector<std::vector<std::byte>> parameters;
 
-  uint64_t to = 0, from = 0;                       // device or host addresses, as the kind says
+  uint64_t to = 0, from = 0;  // device addresses
+  void* host_to = nullptr;
+  const void* host_from = nullptr;
   std::shared_ptr<std::vector<std::byte>> staged;  // what a copy in from ordinary memory took
   size_t bytes = 0;
   uint8_t value = 0;
@@ -53,6 +56,7 @@ struct Stream {
   std::unique_ptr<Graph> capture;
   bool is_capture_invalid = false;
   CaptureMode mode = CaptureMode::kGlobal;
+  std::thread::id capturer;
 };
 
 // Runs operations on the device. After one has failed nothing runs any more.
