@@ -79,6 +79,7 @@ Status CaseRunner::start_child(const std::vector<std::string>& folders, size_t f
   };
   if (options_.reference) spawn.arguments.emplace_back("--reference");
   add("--farm", farm_);
+  add("--device", options_.farm.device);
   add("--farm-key", options_.farm.server_key);
   add("--keys", options_.farm.keys);
   if (options_.budget.candidates > 0) add("--budget", cat(options_.budget.candidates));

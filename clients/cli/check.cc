@@ -47,6 +47,8 @@ int check(const CheckOptions& options) {
   PlanSource source(options.cases.farm, options.cases.budget, &progress);
   std::string farm;
   if (!options.cases.reference) {
+    auto device = device_of(options.cases.farm);
+    if (!device.ok()) return fail(device.error());
     auto endpoint = source.require_farm();
     if (!endpoint.ok()) return fail(endpoint.error());
     farm = *endpoint;

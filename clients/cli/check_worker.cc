@@ -9,7 +9,7 @@
 #include "clients/cli/commands.h"
 #include "clients/cli/plan_source.h"
 #include "clients/cli/report.h"
-#include "common/runtime/cpu_device.h"
+#include "common/runtime/devices.h"
 
 namespace clients {
 namespace {
@@ -37,7 +37,11 @@ int check_worker(const CaseOptions& options) {
   Progress progress(true);
   PlanSource source(options.farm, options.budget, &progress);
   std::unique_ptr<common::Device> device;
-  if (!options.reference) device = common::make_cpu_device({.threads = default_threads()});
+  if (!options.reference) {
+    auto opened = common::open_device(options.farm.device, default_threads());
+    if (!opened.ok()) return fail(opened.error());
+    device = std::move(opened).value();
+  }
   InstanceMaker maker = options.reference ? reference_maker() : plan_maker(&source, device.get());
   std::string folder;
   while (std::getline(std::cin, folder)) {

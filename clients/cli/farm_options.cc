@@ -21,6 +21,13 @@ std::string in_flight_problem(const std::string& text) {
 
 }  // namespace
 
+common::Result<common::FoundDevice> device_of(const FarmOptions& options) {
+  auto found = common::find_device(options.device);
+  if (found.ok()) return found;
+  return common::invalid_input(
+      common::cat("--device ", options.device, ": ", found.error().message));
+}
+
 void add_model_argument(Command* command, std::string* model) {
   command->value("model", model, "MODEL.pt2", "What torch.export.save wrote").required();
 }
@@ -50,13 +57,19 @@ void add_farm_options(Command* command, FarmOptions* farm) {
   add_state_option(command, farm);
 }
 
+void add_device_option(Command* command, FarmOptions* farm) {
+  command
+      ->value("--device", &farm->device, "auto|cpu|cuda",
+              "What plans are measured and run on. auto: a GPU where there is one")
+      .one_of({"auto", "cpu", "cuda"})
+      .shows_default();
+}
+
 void add_process_options(Command* command, FarmOptions* farm) {
   command->value("--workers", &farm->workers, "N", "Worker processes")
       .in_range(int64_t{1}, int64_t{256})
       .shows_default();
-  command->value("--device", &farm->device, "auto|cpu|cuda", "What the workers measure on")
-      .one_of({"auto", "cpu", "cuda"})
-      .shows_default();
+  add_device_option(command, farm);
 }
 
 void add_numerics_option(Command* command, std::string* numerics) {

@@ -5,7 +5,9 @@
 #include <string>
 
 #include "clients/cli/command_line.h"
+#include "common/base/result.h"
 #include "common/plan/plan.h"
+#include "common/runtime/devices.h"
 
 namespace clients {
 
@@ -15,8 +17,8 @@ struct FarmOptions {
   std::string server_key;  // the farm's CURVE public key, for farms on other machines
   std::string keys;        // this client's CURVE key pair; empty: a file in the state directory
   std::string state;       // state directory, never empty after parsing
-  std::string device = "auto";
-  int workers = 2;  // of a farm of our own
+  std::string device = "auto";  // of this machine: what plans are for
+  int workers = 2;              // of a farm of our own
 };
 
 // What to search for, and for how long.
@@ -28,12 +30,17 @@ struct BudgetOptions {
   std::string in_flight;  // a number, "auto", or empty for the farm's default
 };
 
+// The device that the options name. kInvalidInput says what is missing.
+common::Result<common::FoundDevice> device_of(const FarmOptions& options);
+
 // The model file, by position.
 void add_model_argument(Command* command, std::string* model);
 // --state. Every command has it, by itself or among the following.
 void add_state_option(Command* command, FarmOptions* farm);
 // --farm and its keys, --state: a farm that somebody runs.
 void add_farm_options(Command* command, FarmOptions* farm);
+// --device: what plans are for.
+void add_device_option(Command* command, FarmOptions* farm);
 // --workers, --device: a farm of our own.
 void add_process_options(Command* command, FarmOptions* farm);
 // --numerics.

@@ -145,14 +145,13 @@ Status FarmProcesses::start_coordinator(const std::string& listen) {
 }
 
 Status FarmProcesses::start_worker(Child* child) {
-  std::string device = options_.device == "auto" ? "cpu" : options_.device;
   // A worker that is started again is another one to the farm.
   std::string name = child->starts == 0 ? child->name : cat(child->name, "-", child->starts + 1);
   std::vector<std::string> arguments = {sibling("lfarm-worker"),
                                         "--farm",
                                         endpoint_,
                                         "--device",
-                                        device,
+                                        options_.device,
                                         "--name",
                                         name,
                                         "--state",

@@ -16,8 +16,8 @@ namespace clients {
 struct FarmProcessOptions {
   StateDirectory state;
   std::string listen;
-  std::string endpoint_file;  // which the coordinator writes
-  std::string device = "auto";
+  std::string endpoint_file;   // which the coordinator writes
+  std::string device = "cpu";  // what the workers are told to work on
   int workers = 2;
 };
 

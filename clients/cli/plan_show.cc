@@ -10,7 +10,6 @@
 #include "clients/pt2/translate.h"
 #include "common/base/cat.h"
 #include "common/ir/graph_hash.h"
-#include "common/runtime/cpu_device.h"
 #include "common/wire/ir_codec.h"
 
 namespace clients {
@@ -37,7 +36,8 @@ common::Error not_cached(const std::string& what) {
 Result<common::Plan> plan_of_model(const PlanShowOptions& options) {
   const std::string& path = options.what;
   LFARM_ASSIGN_OR_RETURN(Model model, load_model(path));
-  common::PlanKey key{common::graph_hash(model.graph), common::host_cpu_target(), options.numerics,
+  LFARM_ASSIGN_OR_RETURN(common::FoundDevice device, device_of(options.farm));
+  common::PlanKey key{common::graph_hash(model.graph), device.target, options.numerics,
                       std::string(common::kCompilerEpoch)};
   std::optional<PulledPlan> found;
   if (!options.farm.farm.empty()) {
@@ -110,6 +110,7 @@ void declare_plan_show(CommandLine* line) {
   command.flag("--predicted", &options->predicted,
                "Prints what each call was predicted to take beside what it took");
   add_numerics_option(&command, &options->numerics);
+  add_device_option(&command, &options->farm);
   add_farm_options(&command, &options->farm);
 }
 

@@ -12,7 +12,6 @@
 #include "common/base/files.h"
 #include "common/base/log.h"
 #include "common/ir/graph_hash.h"
-#include "common/runtime/cpu_device.h"
 #include "common/wire/ir_codec.h"
 
 namespace clients {
@@ -131,7 +130,8 @@ Result<bool> PlanSource::start_or_join() {
   options.state = state_;
   options.listen = own_endpoint(state_);
   options.endpoint_file = state_.private_endpoint_file();
-  options.device = options_.device;
+  LFARM_ASSIGN_OR_RETURN(common::FoundDevice device, device_of(options_));
+  options.device = device.name;
   options.workers = options_.workers;
   auto started = FarmProcesses::start(std::move(options));
   if (started.ok()) {
@@ -171,7 +171,8 @@ Result<std::optional<PulledPlan>> PlanSource::find_in_cache(const common::PlanKe
 Result<CompiledPlan> PlanSource::obtain(const common::Graph& graph) {
   CompiledPlan out;
   StageClock clock(&out.stages);
-  common::PlanKey key{common::graph_hash(graph), common::host_cpu_target(), budget_.numerics,
+  LFARM_ASSIGN_OR_RETURN(common::FoundDevice device, device_of(options_));
+  common::PlanKey key{common::graph_hash(graph), device.target, budget_.numerics,
                       std::string(common::kCompilerEpoch)};
   clock.lap("hash");
   if (!client_) {

@@ -46,7 +46,12 @@ Result<std::string> stage_text(const PrintOptions& options) {
                          run_stage({"lfarm-coordinator", "print", "--stage", "program",
                                     "--numerics", options.budget.numerics},
                                    graph));
-  return run_stage({"lfarm-worker", "print-source"}, common::as_bytes(program));
+  std::string device = options.farm.device;
+  if (device == "auto") {
+    LFARM_ASSIGN_OR_RETURN(common::FoundDevice found, device_of(options.farm));
+    device = found.name;
+  }
+  return run_stage({"lfarm-worker", "print-source", device}, common::as_bytes(program));
 }
 
 int print(const PrintOptions& options) {
@@ -67,7 +72,7 @@ void declare_print(CommandLine* line) {
   command
       .value("--stage", &options->stage, "hlir|egraph|candidates|source|plan",
              "hlir: the graph, repeated blocks rolled into loops. egraph: after rewriting.\n"
-             "candidates: programs that a search starts from. source: generated C.\n"
+             "candidates: programs that a search starts from. source: generated code.\n"
              "plan: the finished plan, compiled if need be")
       .required()
       .one_of({"hlir", "egraph", "candidates", "source", "plan"});

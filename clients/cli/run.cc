@@ -7,7 +7,7 @@
 #include "clients/cli/report.h"
 #include "clients/runtime/instance.h"
 #include "common/base/cat.h"
-#include "common/runtime/cpu_device.h"
+#include "common/runtime/devices.h"
 
 namespace clients {
 namespace {
@@ -33,7 +33,7 @@ common::Status run_model(const RunOptions& options, Progress* progress) {
   PlanSource source(options.farm, options.budget, progress);
   LFARM_ASSIGN_OR_RETURN(CompiledPlan plan, source.obtain(model->graph));
   progress->clear();
-  auto device = common::make_cpu_device({.threads = default_threads()});
+  LFARM_ASSIGN_OR_RETURN(auto device, common::open_device(options.farm.device, default_threads()));
   LFARM_ASSIGN_OR_RETURN(auto instance, make_plan_instance(model, plan.pulled.plan,
                                                            plan.pulled.object_source(), *device));
   LFARM_ASSIGN_OR_RETURN(CallResult result, instance->call(inputs));

@@ -19,11 +19,13 @@ struct UpOptions {
 };
 
 int up(const UpOptions& options) {
+  auto device = device_of(options.farm);
+  if (!device.ok()) return fail(device.error());
   FarmProcessOptions processes;
   processes.state.path = options.farm.state;
   processes.listen = options.listen;
   processes.endpoint_file = processes.state.endpoint_file();
-  processes.device = options.farm.device;
+  processes.device = device->name;
   processes.workers = options.farm.workers;
   auto farm = FarmProcesses::start(processes);
   if (!farm.ok()) {

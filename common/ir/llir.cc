@@ -32,7 +32,11 @@ std::string_view template_name(Template t) {
 const std::vector<ScheduleChoice>& schedule_parameters(Template t) {
   static const std::vector<ScheduleChoice> kNone;
   static const std::vector<ScheduleChoice> kLoops = {
-      {"stage", {1, 0}}, {"unroll", {1, 2, 4, 8}}, {"vector", {0, 4, 8, 16}}};
+      {"stage", {1, 0}},
+      {"unroll", {1, 2, 4, 8}},
+      {"vector", {0, 4, 8, 16}},
+      {"access", {0, 1, 2, 4, 8}, false, true},
+      {"team", {0, 1, 8, 32, 64, 128, 256, 512, 1024}, false, true}};
   // 0: the code generator's choice for the sizes and the target.
   static const std::vector<ScheduleChoice> kTile = {{"kc", {0, 64, 128, 256, 512}},
                                                     {"mc", {0, 32, 64, 128, 256}},

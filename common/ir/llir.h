@@ -37,16 +37,25 @@ struct ScheduleParameter {
 };
 using Schedule = std::vector<ScheduleParameter>;
 
+// Kinds of machine, for which templates have different parameters.
+enum class Machine : uint8_t { kCpu, kGpu };
+
 // The values a schedule parameter of a template may take; the first is the default.
 struct ScheduleChoice {
   std::string_view name;
   std::vector<int64_t> values;
+  bool on_cpu = true;
+  bool on_gpu = false;
+  bool is_on(Machine machine) const { return machine == Machine::kGpu ? on_gpu : on_cpu; }
 };
-// For kLoops: unroll (inner loop unroll factor), vector (SIMD width hint in elements, 0 =
+// On a CPU. For kLoops: unroll (inner loop unroll factor), vector (SIMD width hint in elements, 0 =
 // compiler's choice), stage (1 = values read twice within a row are kept in a row buffer). For
 // kTile: mr, nr (register tile), kc, mc, nc (cache blocks, in elements; 0 = the generator's
 // choice). For kAttention: keys, rows (block of each; 0 = the generator's choice), online (0 = all
 // of a row's scores are kept, so that its probabilities are normalised before the product).
+// On a GPU. For kLoops: team (threads that compute a unit together), access (neighbours in memory
+// that a thread takes at once; 0 = what 16 bytes hold), each 0 = the generator's choice.
+// Parameters of CPUs alone come first, so that codes that count through them are dense.
 const std::vector<ScheduleChoice>& schedule_parameters(Template t);
 int64_t schedule_value(const Schedule& schedule, Template t, std::string_view name);
 

@@ -24,6 +24,10 @@ bool in_scope(const GemmForm& form, size_t symbols) {
 }
 }  // namespace
 
+Machine machine_of(const Target& target) {
+  return target.name.rfind("cuda", 0) == 0 ? Machine::kGpu : Machine::kCpu;
+}
+
 Digest PlanKey::digest() const {
   return Hasher()
       .text("lfarm-plan-key-1")

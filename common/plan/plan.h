@@ -21,6 +21,9 @@ struct Target {
   friend auto operator<=>(const Target&, const Target&) = default;
 };
 
+// What kind of machine that is: names of GPUs begin with "cuda".
+Machine machine_of(const Target& target);
+
 // Changes whenever rules, code generator or toolchain change what a plan would contain.
 inline constexpr std::string_view kCompilerEpoch = "1";
 // The numerics policy: "strict" keeps every rounding that the model asks for.

@@ -13,7 +13,8 @@ namespace {
 // see docs/measurements/2026-11-21-search-quality.md for how they do on models that were not
 // fitted. The library's rate and padding are from a dozen of its products; attention's rate is the
 // tiles', from which its kernels are made. What scans, sorts and scatters take still goes by rates.
-constexpr DeviceTerms kCpu = {.launch_ns = 27.3,
+constexpr DeviceTerms kCpu = {.machine = common::Machine::kCpu,
+                              .launch_ns = 27.3,
                               .tile_launch_ns = 30,
                               .library_call_ns = 207,
                               .near_byte_ns = 0.0051,
@@ -48,7 +49,8 @@ constexpr DeviceTerms kCpu = {.launch_ns = 27.3,
                                          .batch_ns = 6.7}};
 // Data sheet figures of a GPU with HBM3 (4.8 TB/s, 60 TFLOP/s in float32, PCIe 5): whole-device
 // rates, so that only large kernels are told apart. Never calibrated.
-constexpr DeviceTerms kGpu = {.launch_ns = 2'000,
+constexpr DeviceTerms kGpu = {.machine = common::Machine::kGpu,
+                              .launch_ns = 2'000,
                               .tile_launch_ns = 2'500,
                               .library_call_ns = 4'000,
                               .near_byte_ns = 0.0001,
@@ -187,7 +189,7 @@ const char* calibration_name(Calibration calibration) {
 }
 
 const DeviceTerms& device_terms(const common::Target& target) {
-  return target.name.rfind("cuda", 0) == 0 ? kGpu : kCpu;
+  return common::machine_of(target) == common::Machine::kGpu ? kGpu : kCpu;
 }
 
 double predict_ns(common::Template form, const KernelProfile& profile, const ScheduleValues& values,

@@ -48,6 +48,7 @@ struct VectorTerms {
 
 // What a unit of each kind of work takes on a kind of device, in nanoseconds.
 struct DeviceTerms {
+  common::Machine machine;
   double launch_ns;        // of a generated kernel,
   double tile_launch_ns;   // of one that packs its operands,
   double library_call_ns;  // and of a library's

@@ -101,21 +101,25 @@ GuidedSearch::Worth GuidedSearch::worth(const Layout& layout) {
 
 std::vector<ScheduleCode> GuidedSearch::schedules_to_consider(KernelId id) {
   common::Template form = times_.form(id);
-  ScheduleCode count = schedule_count(form);
+  common::Machine machine = times_.machine();
+  ScheduleCode count = schedule_count(form, machine);
   std::vector<ScheduleCode> codes{0};
   if (count <= kFresh + kNear) {
-    for (ScheduleCode code = 1; code < count; ++code) codes.push_back(code);
+    for (ScheduleCode number = 1; number < count; ++number) {
+      codes.push_back(schedule_code(form, machine, number));
+    }
     return codes;
   }
   for (int k = 0; k < kFresh; ++k) {
-    codes.push_back(static_cast<ScheduleCode>(random_.below(count)));
+    auto number = static_cast<ScheduleCode>(random_.below(count));
+    codes.push_back(schedule_code(form, machine, number));
   }
   auto best = times_.best(id);
-  size_t parameters = common::schedule_parameters(form).size();
+  std::vector<size_t> parameters = schedule_parameters_on(form, machine);
   for (int k = 0; k < kNear; ++k) {
     ScheduleCode code = best ? best->code : 0;
     for (uint64_t changes = 1 + random_.below(2); changes > 0; --changes) {
-      size_t p = random_.below(parameters);
+      size_t p = parameters[random_.below(parameters.size())];
       code = with_digit(form, code, p,
                         random_.below(common::schedule_parameters(form)[p].values.size()));
     }

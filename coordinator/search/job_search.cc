@@ -71,7 +71,7 @@ class Search final : public JobSearch {
     for (size_t r = 0; r < cut_.regions.size(); ++r) {
       const common::Graph& region = cut_.regions[r].graph;
       region_graphs_.push_back(std::make_shared<const common::Graph>(region));
-      spaces_.push_back(std::make_unique<RegionSpace>(region, clock, numerics));
+      spaces_.push_back(std::make_unique<RegionSpace>(region, clock, numerics, times_.machine()));
     }
     stage("saturate");
     for (size_t r = 0; r < spaces_.size(); ++r) {

@@ -33,6 +33,7 @@ class KernelTimes {
   KernelId intern(const common::Kernel& kernel, const common::Digest& body,
                   const common::Call& call);
   common::Template form(KernelId id) const { return entries_[id].traits.form; }
+  common::Machine machine() const { return common::machine_of(target_); }
 
   // A schedule was measured. Of several measurements the median counts.
   void record(KernelId id, ScheduleCode code, double ns);

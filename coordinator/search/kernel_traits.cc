@@ -77,7 +77,7 @@ class Features {
 };
 
 // The position of a parameter among its template's.
-enum LoopsParameter : size_t { kStage, kUnroll, kVector };
+enum LoopsParameter : size_t { kStage, kUnroll, kVector, kAccess, kTeam };
 enum TileParameter : size_t { kKc, kMc, kMr, kNc, kNr };
 
 void loops_features(const KernelTraits& t, ScheduleCode code, Features& features) {
@@ -97,6 +97,17 @@ void loops_features(const KernelTraits& t, ScheduleCode code, Features& features
   features.add({6, row, kind, digit(kVector), digit(kUnroll)});
   features.add({7, operations, kind, digit(kVector)});
   features.add({8, operations, kind, digit(kUnroll)});
+}
+
+void gpu_loops_features(const KernelTraits& t, ScheduleCode code, Features& features) {
+  auto digit = [&](size_t k) { return schedule_digit(t.form, code, k); };
+  uint64_t kind = few(t.reductions, 2) * 2 + (t.jumps ? 1 : 0);
+  uint64_t row = size_class(t.row, 2);
+  features.add({31, kind});
+  features.add({32, kind, row});
+  features.add({33, kAccess, digit(kAccess)});
+  features.add({34, kind, kTeam, digit(kTeam)});
+  features.add({35, row, kTeam, digit(kTeam)});
 }
 
 void tile_features(const KernelTraits& t, ScheduleCode code, Features& features) {
@@ -206,7 +217,10 @@ std::vector<Feature> features_of(const KernelTraits& traits, ScheduleCode code) 
   // What holds where launching takes all the time says little about large kernels.
   features.add({20, size_class(traits.predicted_ns, 1.5)});
   features.add({21, size_class(traits.predicted_ns, 3)});
-  if (traits.form == Template::kLoops) loops_features(traits, code, features);
+  bool on_gpu = traits.terms->machine == common::Machine::kGpu;
+  if (traits.form == Template::kLoops) {
+    (on_gpu ? gpu_loops_features : loops_features)(traits, code, features);
+  }
   if (traits.form == Template::kTile) tile_features(traits, code, features);
   if (traits.form == Template::kAttention) attention_features(traits, code, features);
   if (traits.form == Template::kGemm) {
@@ -214,7 +228,7 @@ std::vector<Feature> features_of(const KernelTraits& traits, ScheduleCode code) 
     features.add({2, size_class(traits.m, 2)});
   }
   features.add_own({traits.body});
-  for (size_t k = 0; k < common::schedule_parameters(traits.form).size(); ++k) {
+  for (size_t k : schedule_parameters_on(traits.form, traits.terms->machine)) {
     features.add_own({traits.body, k, schedule_digit(traits.form, code, k)});
   }
   return features.take();

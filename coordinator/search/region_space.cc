@@ -48,8 +48,9 @@ Numerics numerics_of(std::string_view policy) {
   return policy == common::kRelaxedPolicy ? Numerics::kRelaxed : Numerics::kStrict;
 }
 
-RegionSpace::RegionSpace(const common::Graph& region, const common::Clock& clock, Numerics numerics)
-    : region_(region), sizes_(representative_sizes(region.symbols)) {
+RegionSpace::RegionSpace(const common::Graph& region, const common::Clock& clock, Numerics numerics,
+                         common::Machine machine)
+    : region_(region), sizes_(representative_sizes(region.symbols)), machine_(machine) {
   RunLimits limits;
   limits.nodes = kMaxNodes;
   // A slow machine must not see another e-graph than a fast one: nodes and memory are the bounds.
@@ -238,13 +239,13 @@ common::Result<common::Program> RegionSpace::program(const Structure& structure,
 }
 
 std::vector<ScheduleCode> RegionSpace::schedules(const Structure& structure, const Genome& genome,
-                                                 std::vector<Site>* sites) {
+                                                 std::vector<Site>* sites) const {
   std::vector<ScheduleCode> codes;
   for (size_t k = 0; k < structure.fused.kernels.size(); ++k) {
     common::Template form = structure.fused.kernels[k]->kernel.form;
     const auto& choices = common::schedule_parameters(form);
     ScheduleCode code = 0;
-    for (size_t p = 0; p < choices.size(); ++p) {
+    for (size_t p : schedule_parameters_on(form, machine_)) {
       const auto& values = choices[p].values;
       Site site{parameter_gene(structure.fused.genes[k], form, p), values[0], values, 0};
       auto gene = genome.get(site.name);

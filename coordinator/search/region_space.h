@@ -46,7 +46,8 @@ Numerics numerics_of(std::string_view policy);
 class RegionSpace {
  public:
   RegionSpace(const common::Graph& region, const common::Clock& clock,
-              Numerics numerics = Numerics::kStrict);
+              Numerics numerics = Numerics::kStrict,
+              common::Machine machine = common::Machine::kCpu);
 
   // Any genome gives a verified, acyclic program: genes that do not fit are ignored or repaired.
   // Costs what the chosen graph holds, not what the e-graph holds.
@@ -59,8 +60,8 @@ class RegionSpace {
                                                  const std::vector<ScheduleCode>& codes);
   // The codes that a genome gives the structure's kernels; values no template has are ignored.
   // Parameters are added to the sites when there are any to add to.
-  static std::vector<ScheduleCode> schedules(const Structure& structure, const Genome& genome,
-                                             std::vector<Site>* sites = nullptr);
+  std::vector<ScheduleCode> schedules(const Structure& structure, const Genome& genome,
+                                      std::vector<Site>* sites = nullptr) const;
   // The region as the model says it, one kernel per operation.
   const common::Program& plain() const { return plain_; }
   const common::Graph& graph() const { return region_; }
@@ -75,6 +76,7 @@ class RegionSpace {
 
   common::Graph region_;
   std::vector<int64_t> sizes_;
+  common::Machine machine_;
   Saturated saturated_;
   BestNodes best_;
   std::unique_ptr<Decoder> decoder_;

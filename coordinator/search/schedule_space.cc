@@ -8,12 +8,31 @@ using common::schedule_parameters;
 using common::ScheduleChoice;
 using common::Template;
 
-ScheduleCode schedule_count(Template form) {
+std::vector<size_t> schedule_parameters_on(Template form, common::Machine machine) {
+  std::vector<size_t> positions;
+  const auto& choices = schedule_parameters(form);
+  for (size_t k = 0; k < choices.size(); ++k) {
+    if (choices[k].is_on(machine)) positions.push_back(k);
+  }
+  return positions;
+}
+
+ScheduleCode schedule_count(Template form, common::Machine machine) {
   ScheduleCode count = 1;
-  for (const ScheduleChoice& choice : schedule_parameters(form)) {
-    count *= static_cast<ScheduleCode>(choice.values.size());
+  for (size_t k : schedule_parameters_on(form, machine)) {
+    count *= static_cast<ScheduleCode>(schedule_parameters(form)[k].values.size());
   }
   return count;
+}
+
+ScheduleCode schedule_code(Template form, common::Machine machine, ScheduleCode number) {
+  ScheduleCode code = 0;
+  for (size_t k : schedule_parameters_on(form, machine)) {
+    auto values = static_cast<ScheduleCode>(schedule_parameters(form)[k].values.size());
+    code = with_digit(form, code, k, number % values);
+    number /= values;
+  }
+  return code;
 }
 
 size_t schedule_digit(Template form, ScheduleCode code, size_t k) {

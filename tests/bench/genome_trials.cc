@@ -38,7 +38,7 @@ class RegionTrial {
       Genome genome = source_.next();
       int64_t start = clock_.now_ns();
       auto structure = space_.structure(genome);
-      auto program = RegionSpace::program(*structure, RegionSpace::schedules(*structure, genome));
+      auto program = RegionSpace::program(*structure, space_.schedules(*structure, genome));
       decode_us.push_back(static_cast<double>(clock_.now_ns() - start) * 1e-3);
       structures_.insert(structure->fingerprint);
       if (!program.ok()) {
@@ -114,7 +114,7 @@ Genome GenomeSource::walk() {
   if (drawn_ % kWalkLength == 1) at_ = {};
   auto structure = space_.structure(at_);
   std::vector<Site> sites = structure->sites;
-  RegionSpace::schedules(*structure, at_, &sites);
+  space_.schedules(*structure, at_, &sites);
   if (sites.empty()) return at_;
   for (uint64_t steps = 1 + random_.below(kStepMax); steps > 0; --steps) {
     const Site& site = sites[random_.below(sites.size())];

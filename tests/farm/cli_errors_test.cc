@@ -1,5 +1,7 @@
 // What users see when something is wrong: one line that says what, where and what to do, and the
 // documented exit code. Nothing here needs a farm.
+#include <cstdlib>
+
 #include "clients/pt2/zip_archive.h"
 #include "tests/farm/cli_testing.h"
 #include "tests/unit/pt2_zip_test_util.h"
@@ -144,9 +146,16 @@ TEST_F(CliErrors, BusyPort) {
 }
 
 TEST_F(CliErrors, DeviceThatIsNotThere) {
+  Invocation unknown = lfarm({"up", "--device", "abacus"});
+  expect_error(unknown, 2, "--device");
+  ::setenv("CUDA_VISIBLE_DEVICES", "", 1);  // where there is a GPU
   Invocation up = lfarm({"up", "--device", "cuda"});
-  EXPECT_EQ(up.wait(), 2) << up.err();
-  EXPECT_NE(up.err().find("--device"), std::string::npos) << up.err();
+  expect_error(up, 2, "--device cuda: ");
+  Invocation submit = lfarm({"submit", model("mlp"), "--device", "cuda"});
+  expect_error(submit, 2, "--device cuda: ");
+  Invocation check = lfarm({"check", fixture("mlp"), "--device", "cuda"});
+  expect_error(check, 2, "--device cuda: ");
+  ::unsetenv("CUDA_VISIBLE_DEVICES");
 }
 
 TEST_F(CliErrors, EmptyCache) {

@@ -5,12 +5,12 @@
 #include <mutex>
 #include <set>
 
+#include "codegen_object.h"
 #include "codegen_testing.h"
 #include "common/base/files.h"
-#include "common/runtime/cpu_device.h"
+#include "worker/codegen/cpu_c.h"
 #include "worker/codegen/remembering_generator.h"
 #include "worker/compile/build_plan.h"
-#include "worker/compile/c_compiler.h"
 
 namespace testing_codegen {
 namespace {
@@ -116,7 +116,7 @@ class CountingGenerator : public worker::CodeGenerator {
   std::string preamble() const override { return ""; }
   common::Result<worker::KernelSource> generate(const Kernel& kernel) const override {
     ++*count_;
-    return CpuCodeGenerator().generate(kernel);
+    return worker::CpuCodeGenerator().generate(kernel);
   }
 
  private:
@@ -187,7 +187,7 @@ TEST(BuildPlan, AScatterWorksInPlaceWhereNothingElseReadsItsBase) {
     call.outputs = {static_cast<int>(p.inputs.size())};
     p.kernels = {kernel};
     p.calls = {call};
-    CpuCodeGenerator generator;
+    worker::CpuCodeGenerator generator;
     KernelCache cache;
     auto built = build_plan(p, generator, shared_compiler(), cache);
     ASSERT_TRUE(built.ok()) << built.error().message;
@@ -196,7 +196,7 @@ TEST(BuildPlan, AScatterWorksInPlaceWhereNothingElseReadsItsBase) {
 }
 
 TEST(BuildPlan, CompilesOnceAndRemembers) {
-  CpuCodeGenerator generator;
+  worker::CpuCodeGenerator generator;
   KernelCache cache;
   Program program = chain({UnaryOp::kExp, UnaryOp::kTanh});
   ASSERT_TRUE(verify(program).ok());
@@ -256,7 +256,7 @@ TEST(BuildPlan, ManyKernelsAreSharedOutToACompilerThatTakesSeveralTexts) {
   std::vector<UnaryOp> ops = {UnaryOp::kNeg,  UnaryOp::kAbs,  UnaryOp::kExp,   UnaryOp::kExp2,
                               UnaryOp::kLog,  UnaryOp::kLog2, UnaryOp::kSqrt,  UnaryOp::kRsqrt,
                               UnaryOp::kTanh, UnaryOp::kSin,  UnaryOp::kRecip, UnaryOp::kCos};
-  CpuCodeGenerator generator;
+  worker::CpuCodeGenerator generator;
   KernelCache cache;
   ListingCompiler compiler(8, 3);  // four kernels a text at least
   auto built = build_plan(chain(ops), generator, compiler, cache);
@@ -275,7 +275,7 @@ TEST(BuildPlan, ManyKernelsAreSharedOutToACompilerThatTakesSeveralTexts) {
 }
 
 TEST(BuildPlan, AFewKernelsAreOneText) {
-  CpuCodeGenerator generator;
+  worker::CpuCodeGenerator generator;
   KernelCache cache;
   ListingCompiler compiler(8, 1);
   auto built =
@@ -299,7 +299,7 @@ TEST(BuildPlan, MatrixProductsBecomeLibraryCalls) {
                {BufferKind::kOutput, 0, DType::kFloat32, {8, 4}}};
   p.kernels = {{Template::kGemm, {}, canonical(b.finish())}};
   p.calls = {{0, {0, 1}, {2}, {}}};
-  CpuCodeGenerator generator;
+  worker::CpuCodeGenerator generator;
   KernelCache cache;
   auto built = build_plan(p, generator, shared_compiler(), cache);
   ASSERT_TRUE(built.ok()) << built.error().message;
@@ -313,7 +313,7 @@ TEST(KernelCache, OutlivesTheProcessAndSurvivesDamage) {
   auto directory = ScratchDirectory::create("kernel-cache");
   ASSERT_TRUE(directory.ok());
   std::string path = directory->path() + "/kernels";
-  CpuCodeGenerator generator;
+  worker::CpuCodeGenerator generator;
   Program program = chain({UnaryOp::kLog});
   Digest object;
   {

@@ -8,6 +8,7 @@
 #include "common/base/random.h"
 #include "common/runtime/cpu_device.h"
 #include "common/runtime/executor.h"
+#include "tests/unit/late_device.h"
 #include "tests/unit/runtime_testing.h"
 
 namespace common {
@@ -55,7 +56,8 @@ std::vector<float> values(const HostTensor& t) {
 }
 using Values = std::vector<float>;
 
-class ExecutorTest : public testing::Test {
+// What is true of one device is true of all.
+class ExecutorTest : public testing::TestWithParam<bool> {
  protected:
   static void SetUpTestSuite() { shared_object = new Bytes(compile_object(kKernels)); }
   static void TearDownTestSuite() { delete shared_object; }
@@ -73,7 +75,7 @@ class ExecutorTest : public testing::Test {
   }
 
   static Bytes* shared_object;
-  std::unique_ptr<Device> device_ = make_cpu_device();
+  std::unique_ptr<Device> device_ = GetParam() ? std::make_unique<LateDevice>() : make_cpu_device();
 };
 Bytes* ExecutorTest::shared_object = nullptr;
 
@@ -89,7 +91,7 @@ PlanMaker scaled_sum(Expr n) {
   return m;
 }
 
-TEST_F(ExecutorTest, RunsAPlanOverAndOver) {
+TEST_P(ExecutorTest, RunsAPlanOverAndOver) {
   for (bool guard : {false, true}) {
     auto executor = must_load(scaled_sum(4), {guard});
     ASSERT_TRUE(executor->bind_weight(1, tensor({1, 2, 3, 4})).ok());
@@ -105,7 +107,7 @@ TEST_F(ExecutorTest, RunsAPlanOverAndOver) {
 }
 
 // Kernels load whole vectors from where they expect a buffer to begin.
-TEST_F(ExecutorTest, InputsThatBeginAnywhereAreAligned) {
+TEST_P(ExecutorTest, InputsThatBeginAnywhereAreAligned) {
   PlanMaker m;
   int x = m.input({2}), out = m.output({2});
   m.call(m.kernel("offset"), {x}, {out});
@@ -120,7 +122,7 @@ TEST_F(ExecutorTest, InputsThatBeginAnywhereAreAligned) {
   }
 }
 
-TEST_F(ExecutorTest, OutputsAreReused) {
+TEST_P(ExecutorTest, OutputsAreReused) {
   auto executor = must_load(scaled_sum(4));
   ASSERT_TRUE(executor->bind_weight(1, tensor({1, 2, 3, 4})).ok());
   RunOutputs outputs;
@@ -133,7 +135,7 @@ TEST_F(ExecutorTest, OutputsAreReused) {
   EXPECT_EQ(values(outputs.user.at(0)), (Values{6, 8, 10, 12}));
 }
 
-TEST_F(ExecutorTest, ResultsOfEarlierRunsStay) {
+TEST_P(ExecutorTest, ResultsOfEarlierRunsStay) {
   auto executor = must_load(scaled_sum(2));
   ASSERT_TRUE(executor->bind_weight(1, tensor({0, 0})).ok());
   auto first = executor->run(std::vector<HostTensor>{tensor({1, 1})});
@@ -142,13 +144,14 @@ TEST_F(ExecutorTest, ResultsOfEarlierRunsStay) {
   EXPECT_EQ(values(second->user.at(0)), (Values{10, 10}));
 }
 
-TEST_F(ExecutorTest, WeightsAreUsedInPlaceWhenAligned) {
+TEST_P(ExecutorTest, WeightsAreUsedInPlaceWhenAligned) {
   auto executor = must_load(scaled_sum(4));
   HostTensor weight = tensor({1, 1, 1, 1});
   ASSERT_TRUE(executor->bind_weight(1, weight).ok());
   weight.set(0, 9);  // what is shared is seen, what was copied is not
   std::vector<HostTensor> inputs = {tensor({0, 0, 0, 0})};
-  EXPECT_EQ(values(executor->run(inputs)->user.at(0)), (Values{18, 2, 2, 2}));
+  float seen = device_->uses_host_memory() ? 18 : 2;
+  EXPECT_EQ(values(executor->run(inputs)->user.at(0)), (Values{seen, 2, 2, 2}));
 
   alignas(64) float raw[5] = {0, 1, 2, 3, 4};
   ByteView odd{reinterpret_cast<const std::byte*>(raw + 1), 16};
@@ -157,7 +160,7 @@ TEST_F(ExecutorTest, WeightsAreUsedInPlaceWhenAligned) {
   EXPECT_EQ(values(executor->run(inputs)->user.at(0)), (Values{2, 4, 6, 8}));
 }
 
-TEST_F(ExecutorTest, UnalignedInputsAreCopied) {
+TEST_P(ExecutorTest, UnalignedInputsAreCopied) {
   auto executor = must_load(scaled_sum(4));
   ASSERT_TRUE(executor->bind_weight(1, tensor({0, 0, 0, 0})).ok());
   alignas(64) float raw[5] = {0, 1, 2, 3, 4};
@@ -166,7 +169,7 @@ TEST_F(ExecutorTest, UnalignedInputsAreCopied) {
   EXPECT_EQ(values(executor->run(inputs)->user.at(0)), (Values{2, 4, 6, 8}));
 }
 
-TEST_F(ExecutorTest, SizesMayChangeFromRunToRun) {
+TEST_P(ExecutorTest, SizesMayChangeFromRunToRun) {
   PlanMaker m;
   m.plan.symbols = {{1, 100}};
   Expr n = Expr::symbol(0);
@@ -204,7 +207,7 @@ PlanMaker counter(bool late_read) {
   return m;
 }
 
-TEST_F(ExecutorTest, StateSurvivesFromCallToCall) {
+TEST_P(ExecutorTest, StateSurvivesFromCallToCall) {
   for (bool guard : {false, true}) {
     for (bool late_read : {false, true}) {
       auto executor = must_load(counter(late_read), {guard});
@@ -227,7 +230,7 @@ TEST_F(ExecutorTest, StateSurvivesFromCallToCall) {
   }
 }
 
-TEST_F(ExecutorTest, StateIsUpdatedInPlaceOnlyWhenNothingReadsTheOld) {
+TEST_P(ExecutorTest, StateIsUpdatedInPlaceOnlyWhenNothingReadsTheOld) {
   for (bool late_read : {false, true}) {
     PlanMaker m;
     int state = m.input({4}, InputKind::kState);
@@ -243,7 +246,7 @@ TEST_F(ExecutorTest, StateIsUpdatedInPlaceOnlyWhenNothingReadsTheOld) {
   }
 }
 
-TEST_F(ExecutorTest, MutatedUserInputsAreReportedBack) {
+TEST_P(ExecutorTest, MutatedUserInputsAreReportedBack) {
   PlanMaker m;
   int x = m.input({2});
   int fresh = m.mutate(0, {2}), out = m.output({2});
@@ -261,7 +264,7 @@ TEST_F(ExecutorTest, MutatedUserInputsAreReportedBack) {
   }
 }
 
-TEST_F(ExecutorTest, WrongInputsAreNamed) {
+TEST_P(ExecutorTest, WrongInputsAreNamed) {
   auto executor = must_load(scaled_sum(4));
   std::vector<HostTensor> good = {tensor({1, 2, 3, 4})};
   auto expect_invalid = [&](std::span<const HostTensor> inputs, const char* piece) {
@@ -287,7 +290,7 @@ TEST_F(ExecutorTest, WrongInputsAreNamed) {
   expect_invalid(wrong_rank, "input 0 (user)");
 }
 
-TEST_F(ExecutorTest, MalformedPlansAreRefused) {
+TEST_P(ExecutorTest, MalformedPlansAreRefused) {
   auto refused = [&](const std::function<void(Plan&)>& spoil, Code code) {
     Plan plan = scaled_sum(4).finish(*shared_object);
     plan.key.target = device_->target();
@@ -305,7 +308,7 @@ TEST_F(ExecutorTest, MalformedPlansAreRefused) {
   refused([](Plan& p) { p.calls.pop_back(); }, Code::kCorrupt);
 }
 
-TEST_F(ExecutorTest, GuardsSeeWhatKernelsMustNotDo) {
+TEST_P(ExecutorTest, GuardsSeeWhatKernelsMustNotDo) {
   auto check = [&](const char* entry, bool into_temporary) {
     PlanMaker m;
     int x = m.input({4});
@@ -330,7 +333,7 @@ TEST_F(ExecutorTest, GuardsSeeWhatKernelsMustNotDo) {
   EXPECT_NE(spoilt.error().message.find("input 0"), std::string::npos) << spoilt.error().message;
 }
 
-TEST_F(ExecutorTest, UnwrittenOutputsShowAsNaN) {
+TEST_P(ExecutorTest, UnwrittenOutputsShowAsNaN) {
   PlanMaker m;
   int x = m.input({4});
   m.call(m.kernel("half_done"), {x}, {m.output({4})}, {4});
@@ -344,7 +347,7 @@ TEST_F(ExecutorTest, UnwrittenOutputsShowAsNaN) {
   }
 }
 
-TEST_F(ExecutorTest, TimesEveryCall) {
+TEST_P(ExecutorTest, TimesEveryCall) {
   auto executor = must_load(scaled_sum(4));
   ASSERT_TRUE(executor->bind_weight(1, tensor({1, 2, 3, 4})).ok());
   std::vector<HostTensor> inputs = {tensor({1, 1, 1, 1})};
@@ -358,7 +361,7 @@ TEST_F(ExecutorTest, TimesEveryCall) {
   EXPECT_EQ(values(outputs.user.at(0)), (Values{4, 6, 8, 10}));
 }
 
-TEST_F(ExecutorTest, LibraryProducts) {
+TEST_P(ExecutorTest, LibraryProducts) {
   if (!device_->has_gemm()) GTEST_SKIP() << "OpenBLAS is not installed";
   PlanMaker m;
   m.plan.symbols = {{0, 64}};
@@ -452,7 +455,7 @@ RandomPlan random_plan(Random& random) {
   return result;
 }
 
-TEST_F(ExecutorTest, RandomPlansAgreeWithDirectEvaluation) {
+TEST_P(ExecutorTest, RandomPlansAgreeWithDirectEvaluation) {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     Random random(seed);
     RandomPlan plan = random_plan(random);
@@ -492,7 +495,7 @@ PlanMaker sum_with_counted(InputKind kind, bool keeps_symbol = false) {
   return m;
 }
 
-TEST_F(ExecutorTest, WhatDependsOnWeightsAloneIsComputedWhenTheyAreBound) {
+TEST_P(ExecutorTest, WhatDependsOnWeightsAloneIsComputedWhenTheyAreBound) {
   for (bool guard : {false, true}) {
     auto executor = must_load(sum_with_counted(InputKind::kWeight), {guard});
     std::vector<HostTensor> inputs = {tensor({0, 1, 2, 3})};
@@ -519,7 +522,7 @@ TEST_F(ExecutorTest, WhatDependsOnWeightsAloneIsComputedWhenTheyAreBound) {
   }
 }
 
-TEST_F(ExecutorTest, WhatDependsOnStatesOrSizesIsComputedInEveryRun) {
+TEST_P(ExecutorTest, WhatDependsOnStatesOrSizesIsComputedInEveryRun) {
   std::vector<HostTensor> inputs = {tensor({0, 0, 0, 0})};
   auto stateful = must_load(sum_with_counted(InputKind::kState));
   ASSERT_TRUE(stateful->set_state(1, tensor({0, 1, 1, 1})).ok());
@@ -533,7 +536,7 @@ TEST_F(ExecutorTest, WhatDependsOnStatesOrSizesIsComputedInEveryRun) {
   EXPECT_EQ(values(sized->run(inputs)->user.at(0))[0], first + 1);
 }
 
-TEST_F(ExecutorTest, AnOutputIsWrittenInEveryRun) {
+TEST_P(ExecutorTest, AnOutputIsWrittenInEveryRun) {
   PlanMaker m;
   int w = m.input({4}, InputKind::kWeight);
   int out = m.output({4});
@@ -546,7 +549,7 @@ TEST_F(ExecutorTest, AnOutputIsWrittenInEveryRun) {
 }
 
 // A call that works in place must not take what every run reads, wherever the plan has the calls.
-TEST_F(ExecutorTest, WorkInPlaceSparesWhatRunsRead) {
+TEST_P(ExecutorTest, WorkInPlaceSparesWhatRunsRead) {
   for (bool at_load : {false, true}) {
     PlanMaker m;
     int x = m.input({4}), w = m.input({4}, InputKind::kWeight);
@@ -576,7 +579,7 @@ TEST_F(ExecutorTest, WorkInPlaceSparesWhatRunsRead) {
   }
 }
 
-TEST_F(ExecutorTest, WritingWhatWasComputedAtLoadIsSeen) {
+TEST_P(ExecutorTest, WritingWhatWasComputedAtLoadIsSeen) {
   PlanMaker m;
   int x = m.input({4}), w = m.input({4}, InputKind::kWeight);
   int twice = m.temporary({4}), out = m.output({4});
@@ -590,6 +593,8 @@ TEST_F(ExecutorTest, WritingWhatWasComputedAtLoadIsSeen) {
   EXPECT_EQ(status.error().code, Code::kVerification);
   EXPECT_NE(status.error().message.find("buffer 2"), std::string::npos) << status.error().message;
 }
+
+INSTANTIATE_TEST_SUITE_P(CpuAndLate, ExecutorTest, testing::Bool());
 
 }  // namespace
 }  // namespace common

@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "common/base/clock.h"
 #include "common/base/files.h"
@@ -57,15 +58,26 @@ class WorkerBinaryTest : public testing::Test {
 };
 
 TEST_F(WorkerBinaryTest, MistakesExitWithTwoAndOneLine) {
-  const std::vector<std::string> mistakes[] = {
-      {"--device", "cuda"}, {"--device", "abacus"},
-      {"--slots", "0"},     {"--farm", "nonsense", "--state", state_.path()},
-      {"--farm-key", "x"},  {"--no-such-option"}};
+  const std::vector<std::string> mistakes[] = {{"--device", "abacus"},
+                                               {"--farm", "nonsense", "--state", state_.path()},
+                                               {"--slots", "0"},
+                                               {"--farm-key", "x"},
+                                               {"--no-such-option"}};
   for (const std::vector<std::string>& arguments : mistakes) {
     common::CommandOutput output = run(arguments);
     EXPECT_EQ(output.status.code, 2) << arguments[0] << ": " << output.output;
     EXPECT_EQ(std::count(output.output.begin(), output.output.end(), '\n'), 1) << output.output;
   }
+}
+
+TEST_F(WorkerBinaryTest, ADeviceThatIsNotThereIsNamed) {
+  ::setenv("CUDA_VISIBLE_DEVICES", "", 1);  // where there is a GPU
+  common::CommandOutput output = run({"--device", "cuda", "--state", state_.path()});
+  ::unsetenv("CUDA_VISIBLE_DEVICES");
+  EXPECT_EQ(output.status.code, 2);
+  EXPECT_NE(output.output.find("no device to work on: cuda: "), std::string::npos) << output.output;
+  EXPECT_NE(output.output.find("driver"), std::string::npos) << output.output;
+  EXPECT_EQ(std::count(output.output.begin(), output.output.end(), '\n'), 1) << output.output;
 }
 
 TEST_F(WorkerBinaryTest, StopsOnSigtermWhenTheCoordinatorHasGone) {

@@ -21,15 +21,20 @@ class Backend {
   virtual std::string_view name() const = 0;
   // What plans must be made for to run here. kUnavailable says what is missing.
   virtual common::Result<common::Target> find() const = 0;
+  // For any target that find() may give; one without a name is written for as well as may be.
   virtual std::unique_ptr<const CodeGenerator> make_generator(
       const common::Target& target) const = 0;
   virtual common::Result<std::shared_ptr<const Compiler>> find_compiler(
       const common::Target& target) const = 0;
   // Called in the executor child. `threads`: of the host that a run may use.
   virtual common::Result<std::unique_ptr<common::Device>> open(int threads) const = 0;
+  // Whether the device's driver takes more addresses than the machine has memory.
+  virtual bool reserves_addresses() const { return false; }
 };
 
 // Processors with a C compiler.
 const Backend& cpu_backend();
+// NVIDIA GPUs with NVRTC.
+const Backend& cuda_backend();
 
 }  // namespace worker

@@ -1,4 +1,4 @@
-// `lfarm-worker print-source`: an encoded program on standard input, its kernels' source on
+// `lfarm-worker print-source DEVICE`: an encoded program on standard input, its kernels' source on
 // standard output, for `lfarm print --stage source`.
 #pragma once
 

@@ -4,6 +4,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <iostream>
 #include <string_view>
@@ -46,13 +47,18 @@ common::Result<FoundDevice> find_device(const std::string& name, Backends backen
   return common::unavailable(cat("no device to work on: ", missing));
 }
 
+const Backend* named(std::string_view name, Backends backends) {
+  auto found = std::find_if(backends.begin(), backends.end(),
+                            [&](const Backend* backend) { return backend->name() == name; });
+  return found == backends.end() ? nullptr : *found;
+}
+
 int serve_executor(std::string_view name, Backends backends) {
-  for (const Backend* backend : backends) {
-    if (name != backend->name()) continue;
-    ExecutorDevice device{std::string(name), [&](int threads) { return backend->open(threads); }};
-    return run_executor_child(STDIN_FILENO, device);
-  }
-  return 2;
+  const Backend* backend = named(name, backends);
+  if (backend == nullptr) return 2;
+  ExecutorDevice device{std::string(name), [&](int threads) { return backend->open(threads); },
+                        backend->reserves_addresses()};
+  return run_executor_child(STDIN_FILENO, device);
 }
 
 // SIGTERM and SIGINT as a descriptor. To be called before any thread starts, which inherits the
@@ -97,8 +103,9 @@ int run_worker(int argc, char** argv, Backends backends) {
   if (argc == 2 && std::string_view(argv[1]) == kNvrtcChildFlag) {
     return run_nvrtc_child(STDIN_FILENO);
   }
-  if (argc == 2 && std::string_view(argv[1]) == "print-source") {
-    return run_print_source(*backends[0]);
+  if (argc == 3 && std::string_view(argv[1]) == "print-source") {
+    const Backend* backend = named(argv[2], backends);
+    return backend == nullptr ? 2 : run_print_source(*backend);
   }
   std::vector<std::string> devices;
   for (const Backend* backend : backends) devices.emplace_back(backend->name());

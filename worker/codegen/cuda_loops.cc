@@ -1,6 +1,7 @@
 #include "worker/codegen/cuda_loops.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 
 #include "common/base/cat.h"
@@ -25,10 +26,11 @@ namespace {
 
 // Threads that a large GPU runs at once.
 constexpr double kThreadsAtOnce = 132 * 1024;
-// Of a block whose threads are units, and at least of one that several teams share.
+// Of a block whose threads are units, and of one that several teams of a warp at most share.
 constexpr int64_t kUnitThreads = 256;
 constexpr int64_t kTeamThreads = 128;
 constexpr int64_t kSide = 32;
+constexpr int64_t kWarp = 32;
 
 size_t at(int index) { return static_cast<size_t>(index); }
 
@@ -80,7 +82,7 @@ class CudaLoopsEmitter {
   common::BlockShape block() const {
     const Team& team = plan_.team;
     int64_t threads = kUnitThreads;
-    if (team.size > 1) threads = std::max(team.size, kTeamThreads);
+    if (team.size > 1) threads = team.size > kWarp ? team.size : kTeamThreads;
     if (team.side > 1) threads = team.size * team.side;
     return {static_cast<int>(threads), threads / team.size, 0};
   }
@@ -220,7 +222,7 @@ class CudaLoopsSearch {
     for (const auto& output : body_.outputs) {
       widest = std::max<int64_t>(widest, common::dtype_size(body_.node(output.node).dtype));
     }
-    int64_t wanted = schedule_value(schedule_, Template::kLoops, "vector");
+    int64_t wanted = schedule_value(schedule_, Template::kLoops, "access");
     int64_t fits = 16 / widest;
     return wanted == 0 ? fits : std::min(fits, wanted);
   }
@@ -250,8 +252,11 @@ class CudaLoopsSearch {
   }
 
   void try_teams(const CudaLoopsPlan& start) {
+    int64_t wanted = schedule_value(schedule_, Template::kLoops, "team");
+    if (wanted != 0) best_->time = std::numeric_limits<double>::infinity();
     for (size_t units = start.unit_loops + 1; units-- > 0;) {
-      for (int64_t size : {1, 4, 8, 16, 32, 128, 256, 512, 1024}) {
+      for (int64_t size : {1, 4, 8, 16, 32, 64, 128, 256, 512, 1024}) {
+        if (wanted != 0 && size != wanted) continue;
         for (int64_t side : {int64_t{1}, kSide}) {
           if (side > 1 && (size == 1 || size * side > 1024 || units == 0)) continue;
           CudaLoopsPlan plan = start;

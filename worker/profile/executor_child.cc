@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <list>
 #include <map>
 
@@ -49,11 +50,12 @@ constexpr bool kSanitized = true;  // shadow memory needs terabytes of address s
 constexpr bool kSanitized = false;
 #endif
 
-void limit_process() {
+// `addresses`: whether to bound how many the process may take.
+void limit_process(bool addresses) {
   ::prctl(PR_SET_DUMPABLE, 0);
   rlimit no_core{0, 0};
   ::setrlimit(RLIMIT_CORE, &no_core);
-  if (kSanitized) return;
+  if (kSanitized || !addresses) return;
   auto memory =
       static_cast<rlim_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE));
   rlimit space{memory * kAddressSpacePerMemory, memory * kAddressSpacePerMemory};
@@ -78,6 +80,13 @@ ProfileReply ended(TaskOutcome outcome, std::string message) {
   return reply;
 }
 
+// Other candidates can run where there is no library of products.
+bool lacks_library(const common::Plan& plan, const common::Device& device) {
+  bool wanted = std::any_of(plan.kernels.begin(), plan.kernels.end(),
+                            [](const common::PlanKernel& kernel) { return kernel.library; });
+  return wanted && !device.has_gemm();
+}
+
 // Who is to blame for an error of the executor.
 TaskOutcome executor_outcome(Code code) {
   if (code == Code::kVerification) return TaskOutcome::kWrong;
@@ -87,8 +96,11 @@ TaskOutcome executor_outcome(Code code) {
   }
   return TaskOutcome::kInfra;
 }
-ProfileReply blamed(const Error& error) {
-  return ended(executor_outcome(error.code), error.message);
+ProfileReply blamed(const Error& error, const common::Device& device) {
+  ProfileReply reply = ended(executor_outcome(error.code), error.message);
+  if (device.is_faulted()) reply.outcome = TaskOutcome::kCrash;
+  reply.damaged = device.is_faulted() || error.code == Code::kDeviceSick;
+  return reply;
 }
 
 class ExecutorChild {
@@ -149,7 +161,11 @@ class ExecutorChild {
       return common::corrupt(cat("object ", digest.short_hex(), " did not come with the request"));
     };
     enter(ProfileStage::kCandidate);
-    auto executor = common::Executor::load(request.plan, source, device, {guard});
+    common::ExecutorOptions options;
+    options.guard = guard;
+    options.one_by_one = request.one_by_one;
+    options.cold_caches = true;
+    auto executor = common::Executor::load(request.plan, source, device, options);
     enter(ProfileStage::kReference);
     return executor;
   }
@@ -166,7 +182,7 @@ class ExecutorChild {
       return reply;
     }
     Status fits = plan_fits(request.plan, **graph);
-    if (!fits.ok()) return blamed(fits.error());
+    if (!fits.ok()) return ended(executor_outcome(fits.error().code), fits.error().message);
     auto device = device_for(request.measure.threads);
     if (!device.ok()) return ended(TaskOutcome::kInfra, device.error().message);
     judge_.set_observer([this](bool candidate_runs) {
@@ -179,13 +195,17 @@ class ExecutorChild {
                                   common::Device& device) {
     common::SteadyClock clock;
     int64_t start = clock.now_ns();
+    if (lacks_library(request.plan, device)) {
+      return ended(TaskOutcome::kCompileError,
+                   device.gemm({}, nullptr, nullptr, nullptr).error().message);
+    }
     auto guarded = load(request, device, true);
-    if (!guarded.ok()) return blamed(guarded.error());
+    if (!guarded.ok()) return blamed(guarded.error(), device);
     auto verdict = judge_.verify(request.graph, graph, **guarded, request.verify);
     guarded->reset();
     if (!verdict.ok()) {
-      ProfileReply refusal = blamed(verdict.error());
-      refusal.damaged = judge_.memory_damaged();
+      ProfileReply refusal = blamed(verdict.error(), device);
+      refusal.damaged |= judge_.memory_damaged();
       return refusal;
     }
 
@@ -195,9 +215,13 @@ class ExecutorChild {
     reply.baseline_error = verdict->baseline_error;
     start = clock.now_ns();
     auto executor = load(request, device, false);
-    if (!executor.ok()) return blamed(executor.error());
+    if (!executor.ok()) return blamed(executor.error(), device);
     auto inputs = judge_.bind_first_case(request.graph, graph, **executor, request.verify);
-    if (!inputs.ok()) return ended(TaskOutcome::kInfra, inputs.error().message);
+    if (!inputs.ok()) {
+      ProfileReply refusal = blamed(inputs.error(), device);
+      if (!device.is_faulted()) refusal.outcome = TaskOutcome::kInfra;
+      return refusal;
+    }
     auto measured = [&] {
       DeviceLock alone(source_.name);  // waiting for it is not the candidate's time
       enter(ProfileStage::kCandidate);
@@ -205,10 +229,10 @@ class ExecutorChild {
       enter(ProfileStage::kReference);
       return result;
     }();
-    if (!measured.ok()) return blamed(measured.error());
+    if (!measured.ok()) return blamed(measured.error(), device);
     // Without guards temporaries share memory: that must not change the result either.
     Status same = judge_.check_first_case(request.graph, graph, **executor, request.verify);
-    if (!same.ok()) return blamed(same.error());
+    if (!same.ok()) return blamed(same.error(), device);
     reply.outcome = TaskOutcome::kOk;
     reply.measure_ms = static_cast<double>(clock.now_ns() - start) * 1e-6;
     reply.prepare_ms = static_cast<double>((*executor)->prepare_ns()) * 1e-6;
@@ -232,7 +256,7 @@ class ExecutorChild {
 
 int run_executor_child(int fd, const ExecutorDevice& device) {
   common::log_init("lfarm-executor", common::LogLevel::kInfo);
-  limit_process();
+  limit_process(!device.reserves_addresses);
   return ExecutorChild(fd, device).serve();
 }
 

@@ -15,6 +15,7 @@ namespace worker {
 struct ExecutorDevice {
   std::string name;  // "cpu": measurements on devices of one name exclude one another
   std::function<common::Result<std::unique_ptr<common::Device>>(int threads)> open;
+  bool reserves_addresses = false;  // more than the machine has memory: they cannot be limited
 };
 
 // Serves requests from the socket `fd`; returns the exit code once the parent is gone. Sets the

@@ -93,12 +93,28 @@ ProfileReply ExecutorClient::run(const ProfileRequest& request, ByteView graph_b
       reply = ended(TaskOutcome::kInfra, "the executor does not take its graph");
     }
   }
-  if (reply.damaged) child_.reset();
+  if (reply.damaged) {
+    child_.reset();
+    if (reply.outcome == TaskOutcome::kCrash) {
+      reply.message = culprit(std::move(limited), graph_bytes, deadlines, reply.message);
+    }
+  }
   if (child_ == nullptr) {
     Status replaced = warm_up();
     if (!replaced.ok()) common::log_error(replaced.error().message);
   }
   return reply;
+}
+
+std::string ExecutorClient::culprit(ProfileRequest request, ByteView graph_bytes,
+                                    Deadlines& deadlines, std::string first) {
+  if (!warm_up().ok()) return first;
+  request.one_by_one = true;
+  request.graph_bytes = common::to_bytes(graph_bytes);
+  ProfileReply again = exchange(encode(request), deadlines);
+  if (again.damaged) child_.reset();
+  if (again.outcome == TaskOutcome::kCrash && again.damaged) return again.message;
+  return cat(first, " (but not when each call is waited for)");
 }
 
 ProfileReply ExecutorClient::exchange(const Bytes& frame, Deadlines& deadlines) {

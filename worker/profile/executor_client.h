@@ -64,6 +64,9 @@ class ExecutorClient {
   // Waits until the pipe moves. Fills `reply` when it ends the run instead.
   bool wait(Deadlines& deadlines, ProfileReply& reply);
   ProfileReply blame_death();
+  // After a kernel's fault: what a second run says that waits for each call, or `first`.
+  std::string culprit(ProfileRequest request, common::ByteView graph_bytes, Deadlines& deadlines,
+                      std::string first);
 
   std::vector<std::string> command_;
   std::unique_ptr<Child> child_;

@@ -29,6 +29,8 @@ struct ProfileRequest {
   common::MeasureOptions measure;
   // For the candidate's own code; the child ends itself well beyond it, should nobody else.
   uint32_t candidate_ms = 0;
+  // Waits for each call, so that an error that the device reports late names its kernel.
+  bool one_by_one = false;
 };
 
 // What the child is busy with, so that a deadline or a crash is blamed on the right one.
@@ -44,8 +46,10 @@ struct ProfileReply {
 
   // Of kDone.
   common::TaskOutcome outcome = common::TaskOutcome::kInfra;
-  std::string message;   // empty when the outcome is kOk
-  bool damaged = false;  // the candidate wrote where it must not: the child is to be replaced
+  std::string message;  // empty when the outcome is kOk
+  // The child is to be replaced: the candidate wrote where it must not (kWrong), its kernel made
+  // the device useless to the child (kCrash), or the device is sick.
+  bool damaged = false;
   double max_error = 0;
   double baseline_error = 0;
   double verify_ms = 0, measure_ms = 0;

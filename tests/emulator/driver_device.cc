@@ -1,0 +1,273 @@
+// The driver API of the emulated device: device, context, modules and launches. Signatures are
+// those of the public interface, with handles as untyped pointers.
+#include <cstring>
+
+#include "tests/emulator/driver_state.h"
+
+namespace emulator {
+namespace {
+
+constexpr int kDriverVersion = 13000;
+
+}  // namespace
+
+// NOLINTBEGIN(readability-identifier-naming): names of a public interface.
+
+// --- device and context ---
+
+LF_API cuInit(unsigned flags) {
+  Call call(Call::Needs::kNothing);
+  if (flags != 0) return kInvalidValue;
+  driver().is_initialised = true;
+  return kSuccess;
+}
+
+LF_API cuDriverGetVersion(int* version) {
+  *version = kDriverVersion;
+  return kSuccess;
+}
+
+LF_API cuDeviceGetCount(int* count) {
+  Call call(Call::Needs::kDevice);
+  if (call.error == 0) *count = 1;
+  return call.error;
+}
+
+LF_API cuDeviceGet(int* device, int ordinal) {
+  Call call(Call::Needs::kDevice);
+  if (call.error != 0) return call.error;
+  if (ordinal != 0) return kInvalidDevice;
+  *device = 0;
+  return kSuccess;
+}
+
+LF_API cuDeviceGetName(char* name, int size, int device) {
+  Call call(Call::Needs::kDevice);
+  if (call.error != 0) return call.error;
+  if (device != 0) return kInvalidDevice;
+  if (size < 1) return kInvalidValue;
+  std::strncpy(name, "Emulated GPU", size);
+  name[size - 1] = '\0';
+  return kSuccess;
+}
+
+LF_API cuDeviceTotalMem_v2(size_t* bytes, int device) {
+  Call call(Call::Needs::kDevice);
+  if (call.error != 0) return call.error;
+  if (device != 0) return kInvalidDevice;
+  *bytes = Memory::kTotalBytes;
+  return kSuccess;
+}
+
+LF_API cuDeviceGetAttribute(int* value, int attribute, int device) {
+  Call call(Call::Needs::kDevice);
+  if (call.error != 0) return call.error;
+  if (device != 0) return kInvalidDevice;
+  // Of an H100, by the numbers of CUdevice_attribute.
+  static const std::unordered_map<int, int> kAttributes = {
+      {1, kBlockThreadsMax},  // threads a block
+      {2, 1024},              // block size in x, y, z
+      {3, 1024},
+      {4, 64},
+      {5, 2147483647},  // grid size in x, y, z
+      {6, 65535},
+      {7, 65535},
+      {8, kSharedBytes},       // shared memory a block
+      {9, 65536},              // constant memory
+      {10, 32},                // warp
+      {12, 65536},             // registers a block
+      {13, 1980000},           // kHz
+      {16, 132},               // multiprocessors
+      {17, 0},                 // no time limit
+      {18, 0},                 // not integrated
+      {19, 1},                 // maps host memory
+      {20, 0},                 // compute mode: default
+      {31, 1},                 // concurrent kernels
+      {32, 1},                 // ECC
+      {36, 2619000},           // memory clock, kHz
+      {37, 5120},              // bus, bits
+      {38, 50 * 1024 * 1024},  // L2
+      {39, 2048},              // threads a multiprocessor
+      {40, 3},                 // copy engines
+      {41, 1},                 // unified addressing
+      {75, 9},                 // compute capability
+      {76, 0},
+      {81, 228 * 1024},         // shared memory a multiprocessor
+      {82, 65536},              // registers a multiprocessor
+      {97, kSharedBytesOptIn},  // shared memory a block, on request
+      {106, 32},                // blocks a multiprocessor
+      {111, 1024},              // shared memory that the system keeps, a block
+  };
+  auto found = kAttributes.find(attribute);
+  if (found == kAttributes.end()) return kInvalidValue;
+  *value = found->second;
+  return kSuccess;
+}
+
+LF_API cuDeviceGetUuid_v2(void* uuid, int device) {
+  Call call(Call::Needs::kDevice);
+  if (call.error != 0) return call.error;
+  if (device != 0) return kInvalidDevice;
+  std::memcpy(uuid, "emulated-gpu-000", 16);
+  return kSuccess;
+}
+
+LF_API cuDeviceGetUuid(void* uuid, int device) { return cuDeviceGetUuid_v2(uuid, device); }
+
+LF_API cuDevicePrimaryCtxRetain(void** context, int device) {
+  Call call(Call::Needs::kDevice);
+  if (call.error != 0) return call.error;
+  if (device != 0) return kInvalidDevice;
+  *context = &driver().context;
+  return kSuccess;
+}
+
+LF_API cuDevicePrimaryCtxRelease_v2(int device) {
+  Call call(Call::Needs::kDevice);
+  return call.error != 0 ? call.error : device != 0 ? kInvalidDevice : kSuccess;
+}
+
+LF_API cuCtxSetCurrent(void* context) {
+  Call call(Call::Needs::kDevice);
+  if (call.error != 0) return call.error;
+  if (context != nullptr && context != &driver().context) return kInvalidContext;
+  current_context() = context;
+  return kSuccess;
+}
+
+LF_API cuCtxGetCurrent(void** context) {
+  Call call(Call::Needs::kDevice);
+  if (call.error != 0) return call.error;
+  *context = current_context();
+  return kSuccess;
+}
+
+LF_API cuCtxSynchronize() {
+  Call call;
+  if (call.error != 0) return call.error;
+  if (int error = refuse_in_capture(); error != 0) return error;
+  const int error = drain_all();
+  driver().executor.memory.close();
+  return error;
+}
+
+// --- modules ---
+
+LF_API cuModuleLoadData(void** module, const void* image) {
+  Call call;
+  if (call.error != 0) return call.error;
+  int code = kSuccess;
+  auto loaded = std::make_unique<LoadedModule>();
+  loaded->module = Module::load(image, &code);
+  if (code == kSuccess) *module = keep(driver().modules, std::move(loaded));
+  return code;
+}
+
+LF_API cuModuleLoadDataEx(void** module, const void* image, unsigned, int*, void**) {
+  return cuModuleLoadData(module, image);
+}
+
+LF_API cuModuleUnload(void* module) {
+  Call call;
+  if (call.error != 0) return call.error;
+  if (find(driver().modules, module) == nullptr) return kInvalidHandle;
+  const int error = drain_all();
+  driver().modules.erase(module);
+  return error;
+}
+
+LF_API cuModuleGetFunction(void** function, void* module, const char* name) {
+  Call call;
+  if (call.error != 0) return call.error;
+  LoadedModule* loaded = find(driver().modules, module);
+  if (loaded == nullptr) return kInvalidHandle;
+  const lf_emu::Kernel* kernel = loaded->module->find(name);
+  if (kernel == nullptr) return kNotFound;
+  std::unique_ptr<Function>& slot = loaded->functions[name];
+  if (!slot) {
+    slot = std::make_unique<Function>();
+    slot->module = loaded->module;
+    slot->kernel = kernel;
+    slot->static_shared = static_cast<unsigned>(loaded->module->static_shared_bytes(name));
+    slot->dynamic_shared_max = kSharedBytes - slot->static_shared;
+  }
+  *function = slot.get();
+  return kSuccess;
+}
+
+LF_API cuFuncGetAttribute(int* value, int attribute, void* handle) {
+  Call call;
+  if (call.error != 0) return call.error;
+  const auto& f = *static_cast<const Function*>(handle);
+  switch (attribute) {
+    case 0:
+      *value = f.kernel->threads_max != 0 ? static_cast<int>(f.kernel->threads_max)
+                                          : static_cast<int>(kBlockThreadsMax);
+      return kSuccess;
+    case 1:
+      *value = static_cast<int>(f.static_shared);
+      return kSuccess;
+    case 2:
+    case 3:
+      *value = 0;
+      return kSuccess;
+    case 4:
+      *value = 32;
+      return kSuccess;
+    case 5:
+    case 6:
+      *value = 90;
+      return kSuccess;
+    case 8:
+      *value = static_cast<int>(f.dynamic_shared_max);
+      return kSuccess;
+    default:
+      return kInvalidValue;
+  }
+}
+
+LF_API cuFuncSetAttribute(void* handle, int attribute, int value) {
+  constexpr int kDynamicSharedMax = 8, kCarveout = 9;
+  Call call;
+  if (call.error != 0) return call.error;
+  if (attribute == kCarveout) return kSuccess;
+  if (attribute != kDynamicSharedMax || value < 0) return kInvalidValue;
+  auto& f = *static_cast<Function*>(handle);
+  if (static_cast<unsigned>(value) + f.static_shared > kSharedBytesOptIn) return kInvalidValue;
+  f.dynamic_shared_max = value;
+  return kSuccess;
+}
+
+LF_API cuLaunchKernel(void* handle, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                      unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+                      void* stream, void** parameters, void** extra) {
+  Call call;
+  if (call.error != 0) return call.error;
+  if (handle == nullptr) return kInvalidHandle;
+  const auto& f = *static_cast<const Function*>(handle);
+  const uint64_t threads = uint64_t{block_x} * block_y * block_z;
+  const unsigned threads_max =
+      f.kernel->threads_max != 0 ? f.kernel->threads_max : kBlockThreadsMax;
+  if (grid_x == 0 || grid_y == 0 || grid_z == 0 || grid_x > 0x7fffffffU || grid_y > 65535 ||
+      grid_z > 65535 || threads == 0 || threads > kBlockThreadsMax || threads > threads_max ||
+      block_z > 64 || shared_bytes > f.dynamic_shared_max || extra != nullptr ||
+      (parameters == nullptr && f.kernel->parameter_count != 0)) {
+    return kInvalidValue;
+  }
+  Operation op;
+  op.kind = Operation::Kind::kKernel;
+  op.module = f.module;
+  op.kernel = f.kernel;
+  op.grid = {grid_x, grid_y, grid_z};
+  op.block = {block_x, block_y, block_z};
+  op.dynamic_shared_bytes = shared_bytes;
+  for (unsigned i = 0; i < f.kernel->parameter_count; ++i) {
+    const auto* bytes = static_cast<const std::byte*>(parameters[i]);
+    op.parameters.emplace_back(bytes, bytes + f.kernel->parameters[i].bytes);
+  }
+  return issue(stream, std::move(op));
+}
+
+// NOLINTEND(readability-identifier-naming)
+
+}  // namespace emulator

@@ -1,0 +1,86 @@
+#include "tests/emulator/driver_state.h"
+
+namespace emulator {
+namespace {
+
+constexpr size_t kPendingMax = 1024;  // a driver's queue is bounded too
+
+}  // namespace
+
+Driver& driver() {
+  static auto* instance = new Driver;
+  return *instance;
+}
+
+void*& current_context() {
+  thread_local void* context = nullptr;
+  return context;
+}
+
+Call::Call(Needs needs) : lock_(driver().mutex) {
+  if (needs == Needs::kNothing) return;
+  if (!driver().is_initialised) {
+    error = kNotInitialized;
+  } else if (needs == Needs::kContext && current_context() == nullptr) {
+    error = kInvalidContext;
+  } else if (needs == Needs::kContext) {
+    error = driver().executor.sticky();
+  }
+}
+
+Stream* find_stream(void* handle) {
+  return handle == nullptr ? &driver().null_stream : find(driver().streams, handle);
+}
+
+int refuse_in_capture() {
+  for (auto& [handle, stream] : driver().streams) {
+    if (!stream->capture || stream->mode == CaptureMode::kRelaxed) continue;
+    const bool is_mine = stream->capturer == std::this_thread::get_id();
+    if (stream->mode == CaptureMode::kThreadLocal && !is_mine) continue;
+    stream->is_capture_invalid = true;
+    return kCaptureUnsupported;
+  }
+  return kSuccess;
+}
+
+int drain_all() {
+  Driver& d = driver();
+  for (auto& [handle, stream] : d.streams) d.executor.drain(*stream);
+  return d.executor.sticky();
+}
+
+// Work for a stream: into its graph while it captures, at once on the null stream, else later.
+int issue(void* handle, Operation operation) {
+  Driver& d = driver();
+  Stream* stream = find_stream(handle);
+  if (stream == nullptr) return kInvalidHandle;
+  if (stream == &d.null_stream) {
+    for (auto& [key, other] : d.streams) {
+      if (!other->is_blocking) continue;
+      if (other->capture) {
+        other->is_capture_invalid = true;
+        return kCaptureImplicit;
+      }
+      if (int error = d.executor.drain(*other); error != 0) return error;
+    }
+    return d.executor.perform(operation);
+  }
+  if (stream->capture) {
+    if (stream->is_capture_invalid) return kCaptureInvalidated;
+    stream->capture->operations.push_back(std::move(operation));
+    return kSuccess;
+  }
+  stream->pending.push_back(std::move(operation));
+  while (stream->pending.size() > kPendingMax) d.executor.step(*stream);
+  return d.executor.sticky();
+}
+
+// Work that is done when the call returns.
+int issue_and_wait(Operation operation) {
+  if (int error = refuse_in_capture(); error != 0) return error;
+  const int error = issue(nullptr, std::move(operation));
+  driver().executor.memory.close();
+  return error;
+}
+
+}  // namespace emulator

@@ -1,0 +1,92 @@
+// What the entry points of the emulated driver share: its tables, and the ways work gets in.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "tests/emulator/driver_codes.h"
+#include "tests/emulator/streams.h"
+
+#define LF_API extern "C" __attribute__((visibility("default"))) int
+
+namespace emulator {
+
+struct Function {
+  std::shared_ptr<Module> module;
+  const lf_emu::Kernel* kernel = nullptr;
+  unsigned static_shared = 0;
+  unsigned dynamic_shared_max = 0;
+};
+
+struct LoadedModule {
+  std::shared_ptr<Module> module;
+  std::unordered_map<std::string, std::unique_ptr<Function>> functions;
+};
+
+struct RecordedEvent {
+  std::shared_ptr<Event> event = std::make_shared<Event>();
+  Stream* stream = nullptr;
+};
+
+template <class T>
+using Table = std::unordered_map<void*, std::unique_ptr<T>>;
+
+// All of the driver's state behind one lock. It is never destroyed: helper threads may still wait
+// on it while the process exits.
+struct Driver {
+  std::mutex mutex;
+  bool is_initialised = false;
+  int context = 0;  // its address is the handle of the primary context
+  Executor executor;
+  Stream null_stream;
+  Table<Stream> streams;
+  Table<RecordedEvent> events;
+  Table<LoadedModule> modules;
+  Table<Graph> graphs;
+  Table<Graph> executables;
+  std::unordered_map<uintptr_t, std::vector<std::byte>> pinned;
+};
+
+Driver& driver();
+// The calling thread's current context.
+void*& current_context();
+
+// Enters the driver: takes its lock and finds out what every call may fail with.
+class Call {
+ public:
+  enum class Needs { kNothing, kDevice, kContext };
+  explicit Call(Needs needs = Needs::kContext);
+  int error = 0;
+
+ private:
+  std::lock_guard<std::mutex> lock_;
+};
+
+// Null when there is no such object.
+Stream* find_stream(void* handle);
+template <class T>
+T* find(Table<T>& table, void* handle) {
+  auto found = table.find(handle);
+  return found == table.end() ? nullptr : found->second.get();
+}
+// The handle under which the table has the object.
+template <class T>
+void* keep(Table<T>& table, std::unique_ptr<T> object) {
+  void* handle = object.get();
+  table[handle] = std::move(object);
+  return handle;
+}
+
+// Calls that wait or allocate break a capture that forbids them, and fail.
+int refuse_in_capture();
+int drain_all();
+// Work for a stream: into its graph while it captures, at once on the null stream, else later.
+int issue(void* stream, Operation operation);
+// Work that is done when the call returns.
+int issue_and_wait(Operation operation);
+
+}  // namespace emulator

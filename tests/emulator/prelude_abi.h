@@ -1,0 +1,59 @@
+// What a compiled kernel and the engine that runs it know of one another; compiled into both, so it
+// includes nothing.
+#pragma once
+
+namespace lf_emu {
+
+struct Index3 {
+  unsigned x, y, z;
+};
+
+struct Thread;
+
+// What kernels call in the engine. `site` is a line of the kernel's source: all threads of a
+// collective operation must come from the same one. Codes are the driver API's.
+struct Engine {
+  void (*barrier)(Thread*, int site);
+  // All living lanes of the calling thread's warp hand over `bytes` bytes and get everyone's. Lane
+  // i's lie at kExchangeBytes * i; those of lanes that do not exist or have ended are all ones.
+  const unsigned char* (*exchange)(Thread*, int site, const void* value, unsigned bytes,
+                                   unsigned mask);
+  // A copy that happens no sooner than the wait for it: `zeros` zero bytes follow `bytes` copied.
+  void (*copy_async)(Thread*, void* to, const void* from, unsigned bytes, unsigned zeros);
+  void (*commit_copies)(Thread*);
+  void (*wait_copies)(Thread*, unsigned groups_left);
+  bool (*is_shared)(Thread*, const void* address, unsigned bytes);
+  // Ends the kernel with an error; does not return.
+  void (*fail)(Thread*, int code, const char* what, const char* file, unsigned line);
+};
+
+constexpr unsigned kWarpSize = 32;
+constexpr unsigned kExchangeBytes = 32;
+
+// One thread of the grid, at the top of the stack that it runs on.
+struct Thread {
+  Index3 thread_index, block_index, block_size, grid_size;
+  unsigned char* dynamic_shared;
+  const Engine* engine;
+};
+
+// Stacks are aligned to their size, so that a thread finds itself from its stack pointer.
+constexpr unsigned long kStackBytes = 256 * 1024;
+constexpr unsigned long kThreadBytes = 128;
+static_assert(sizeof(Thread) <= kThreadBytes);
+
+struct Parameter {
+  unsigned bytes;
+  bool is_pointer;
+};
+
+// One row of the table that a compiled module exports; a null name ends it.
+struct Kernel {
+  const char* name;
+  unsigned threads_max;  // of __launch_bounds__; 0: none
+  unsigned parameter_count;
+  const Parameter* parameters;
+  void (*run)(void** parameters);
+};
+
+}  // namespace lf_emu

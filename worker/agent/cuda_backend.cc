@@ -1,0 +1,36 @@
+#include "common/base/processors.h"
+#include "common/runtime/cuda_device.h"
+#include "worker/agent/backend.h"
+#include "worker/codegen/cuda.h"
+#include "worker/compile/nvrtc_child.h"
+#include "worker/compile/nvrtc_compiler.h"
+
+namespace worker {
+namespace {
+
+class CudaBackend final : public Backend {
+ public:
+  std::string_view name() const override { return "cuda"; }
+  common::Result<common::Target> find() const override { return common::find_cuda_target(); }
+  std::unique_ptr<const CodeGenerator> make_generator(const common::Target&) const override {
+    return std::make_unique<CudaCodeGenerator>();
+  }
+  common::Result<std::shared_ptr<const Compiler>> find_compiler(
+      const common::Target& target) const override {
+    return find_nvrtc_compiler(target, {"/proc/self/exe", kNvrtcChildFlag},
+                               static_cast<size_t>(common::usable_processors()));
+  }
+  common::Result<std::unique_ptr<common::Device>> open(int) const override {
+    return common::open_cuda_device();
+  }
+  bool reserves_addresses() const override { return true; }
+};
+
+}  // namespace
+
+const Backend& cuda_backend() {
+  static const CudaBackend backend;
+  return backend;
+}
+
+}  // namespace worker
