@@ -3,8 +3,11 @@
 #include "common/base/cat.h"
 #include "common/ir/verify.h"
 #include "worker/codegen/c_text.h"
+#include "worker/codegen/cuda_attention.h"
 #include "worker/codegen/cuda_loops.h"
 #include "worker/codegen/cuda_preamble.h"
+#include "worker/codegen/cuda_preamble_mma.h"
+#include "worker/codegen/cuda_tile.h"
 #include "worker/codegen/cuda_units.h"
 #include "worker/codegen/lowering.h"
 #include "worker/codegen/ordered.h"
@@ -47,7 +50,19 @@ std::string prologue(const std::string& entry, const Graph& body, const CudaFunc
   return text;
 }
 
+// With the structure that the template is made of; kUnsupported where it cannot hold the body.
+Result<CudaFunction> emit_structured(const Kernel& kernel) {
+  if (kernel.form == Template::kAttention) {
+    return emit_cuda_attention(kernel.body, kernel.schedule);
+  }
+  return emit_cuda_tile(lower_structure(kernel.body, true), kernel.schedule);
+}
+
 Result<CudaFunction> emit_function(const Kernel& kernel, const Graph& body) {
+  if (kernel.form == Template::kAttention || kernel.form == Template::kTile) {
+    auto structured = emit_structured(kernel);
+    if (structured.ok() || structured.error().code != common::Code::kUnsupported) return structured;
+  }
   switch (kernel.form) {
     case Template::kScan:
       return one_thread_a_unit(emit_scan(body));
@@ -62,7 +77,9 @@ Result<CudaFunction> emit_function(const Kernel& kernel, const Graph& body) {
 
 }  // namespace
 
-std::string CudaCodeGenerator::preamble() const { return cat(cuda_preamble(), ordered_preamble()); }
+std::string CudaCodeGenerator::preamble() const {
+  return cat(cuda_preamble(), cuda_preamble_mma(), ordered_preamble());
+}
 
 Result<KernelSource> CudaCodeGenerator::generate(const Kernel& kernel) const {
   LFARM_RETURN_IF_ERROR(common::verify(kernel.body));

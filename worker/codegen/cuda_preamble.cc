@@ -8,8 +8,7 @@
 namespace worker {
 namespace {
 
-constexpr std::string_view kTypes = R"C(#ifndef LF_EMULATED
-typedef signed char int8_t;
+constexpr std::string_view kTypes = R"C(typedef signed char int8_t;
 typedef short int16_t;
 typedef int int32_t;
 typedef long int64_t;
@@ -17,10 +16,13 @@ typedef unsigned char uint8_t;
 typedef unsigned short uint16_t;
 typedef unsigned int uint32_t;
 typedef unsigned long uint64_t;
+#ifndef INT64_MAX
 #define INT32_MAX 2147483647
 #define INT32_MIN (-INT32_MAX - 1)
 #define INT64_MAX 9223372036854775807L
 #define INT64_MIN (-INT64_MAX - 1)
+#endif
+#ifndef LF_EMULATED
 #define __builtin_inff() __int_as_float(0x7f800000)
 #define __builtin_inf() __longlong_as_double(0x7ff0000000000000LL)
 #define __builtin_nanf(text) __int_as_float(0x7fc00000)

@@ -27,44 +27,6 @@ using common::Var;
 namespace {
 
 size_t at(int index) { return static_cast<size_t>(index); }
-bool contains(const std::vector<int>& labels, int label) {
-  return std::find(labels.begin(), labels.end(), label) != labels.end();
-}
-
-TileProblem analyse(const Graph& body, const Node& node) {
-  const auto& c = attr<ContractAttr>(node);
-  TileProblem p;
-  p.dtype = node.dtype;
-  auto note = [&](const std::vector<int>& labels, NodeId operand) {
-    for (size_t k = 0; k < labels.size(); ++k) {
-      if (at(labels[k]) >= p.label_size.size()) p.label_size.resize(at(labels[k]) + 1, Expr(1));
-      p.label_size[at(labels[k])] = body.node(operand).shape[k];
-    }
-  };
-  note(c.a, node.operands[0]);
-  note(c.b, node.operands[1]);
-  p.swapped = !c.out.empty() && !contains(c.b, c.out.back());
-  const std::vector<int>& left = p.swapped ? c.b : c.a;
-  const std::vector<int>& right = p.swapped ? c.a : c.b;
-  for (int label : c.out) {
-    bool in_left = contains(left, label);
-    (in_left && contains(right, label) ? p.batch : in_left ? p.m : p.n).push_back(label);
-  }
-  for (const auto* labels : {&left, &right}) {
-    for (int label : *labels) {
-      if (!contains(c.out, label) && !contains(p.k, label)) p.k.push_back(label);
-    }
-  }
-  auto product = [&](const std::vector<int>& labels) {
-    Expr size = 1;
-    for (int label : labels) size *= p.label_size[at(label)];
-    return size;
-  };
-  p.m_size = product(p.m);
-  p.n_size = product(p.n);
-  p.k_size = product(p.k);
-  return p;
-}
 
 Expr ceil_div(const Expr& a, int64_t b) { return common::floor_div(a + Expr(b - 1), b); }
 
@@ -79,7 +41,7 @@ class TileEmitter {
       : body_(body),
         id_(contraction),
         node_(body.node(contraction)),
-        problem_(analyse(body, node_)),
+        problem_(tile_problem(body, node_)),
         t_(choose_tile(problem_, schedule, vector_bytes)),
         writer_(body.symbols),
         emitter_(body, writer_) {
@@ -511,7 +473,7 @@ bool tile_is_thin(const Graph& body, int* inner_axis) {
   for (size_t id = 0; id < body.nodes.size(); ++id) {
     const Node& node = body.nodes[id];
     if (node.op != Op::kContract) continue;
-    TileProblem p = analyse(body, node);
+    TileProblem p = tile_problem(body, node);
     if (!p.m_size.is_constant() || p.m_size.constant() > kThin) return false;
     // One row suits any order of the matrix; several are dot products with rows that run along k.
     if (!p.m_size.is_constant(1) &&

@@ -4,11 +4,20 @@
 
 namespace worker {
 
+using common::ContractAttr;
 using common::Expr;
+using common::Graph;
+using common::Node;
+using common::NodeId;
 using common::Schedule;
 using common::Template;
 
 namespace {
+
+size_t at(int index) { return static_cast<size_t>(index); }
+bool contains(const std::vector<int>& labels, int label) {
+  return std::find(labels.begin(), labels.end(), label) != labels.end();
+}
 
 int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 
@@ -51,6 +60,41 @@ RegisterTile choose_registers(const TileProblem& p, int64_t lanes, bool wide) {
 }
 
 }  // namespace
+
+TileProblem tile_problem(const Graph& body, const Node& node) {
+  const auto& c = attr<ContractAttr>(node);
+  TileProblem p;
+  p.dtype = node.dtype;
+  auto note = [&](const std::vector<int>& labels, NodeId operand) {
+    for (size_t k = 0; k < labels.size(); ++k) {
+      if (at(labels[k]) >= p.label_size.size()) p.label_size.resize(at(labels[k]) + 1, Expr(1));
+      p.label_size[at(labels[k])] = body.node(operand).shape[k];
+    }
+  };
+  note(c.a, node.operands[0]);
+  note(c.b, node.operands[1]);
+  p.swapped = !c.out.empty() && !contains(c.b, c.out.back());
+  const std::vector<int>& left = p.swapped ? c.b : c.a;
+  const std::vector<int>& right = p.swapped ? c.a : c.b;
+  for (int label : c.out) {
+    bool in_left = contains(left, label);
+    (in_left && contains(right, label) ? p.batch : in_left ? p.m : p.n).push_back(label);
+  }
+  for (const auto* labels : {&left, &right}) {
+    for (int label : *labels) {
+      if (!contains(c.out, label) && !contains(p.k, label)) p.k.push_back(label);
+    }
+  }
+  auto product = [&](const std::vector<int>& labels) {
+    Expr size = 1;
+    for (int label : labels) size *= p.label_size[at(label)];
+    return size;
+  };
+  p.m_size = product(p.m);
+  p.n_size = product(p.n);
+  p.k_size = product(p.k);
+  return p;
+}
 
 TileParams choose_tile(const TileProblem& problem, const Schedule& schedule, int vector_bytes) {
   auto given = [&](std::string_view name) {

@@ -15,6 +15,9 @@ struct TileProblem {
   common::DType dtype = common::DType::kFloat32;
 };
 
+// `node` is a kContract of `body`.
+TileProblem tile_problem(const common::Graph& body, const common::Node& node);
+
 struct TileParams {
   int64_t lanes = 16;         // elements of a vector
   int64_t mr = 8, nr = 48;    // register tile, nr a multiple of lanes

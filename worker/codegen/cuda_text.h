@@ -1,0 +1,24 @@
+// Pieces of CUDA C++ that several templates write.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "worker/codegen/code_writer.h"
+
+namespace worker {
+
+// What every GPU with tensor cores for bfloat16 gives one block, beyond which a kernel could not
+// run everywhere; and what a block gets without asking at the launch.
+inline constexpr int64_t kSharedBytesMax = 99 * 1024;
+inline constexpr int64_t kStaticSharedBytes = 48 * 1024;
+
+// Several statements, a line each, in the innermost scope.
+void write_lines(CodeWriter& writer, std::string_view text);
+// Declares `memory`: 16-byte aligned bytes that the block shares. Returns how many of them the
+// launch must ask for.
+int64_t declare_shared(CodeWriter& writer, int64_t bytes);
+// "#pragma unroll" and "for (int i = 0; i < count; ++i)".
+std::string unrolled_loop(std::string_view i, int64_t count);
+
+}  // namespace worker

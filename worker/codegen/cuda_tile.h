@@ -1,0 +1,19 @@
+// The kTile template on a GPU: a contraction in blocks that shared memory holds, with everything
+// before it computed while blocks are loaded and everything after it while the product is stored.
+#pragma once
+
+#include "common/base/result.h"
+#include "common/ir/llir.h"
+#include "worker/codegen/cuda_function.h"
+
+namespace worker {
+
+// `body` holds exactly one kContract and otherwise primitives, and its outputs are elementwise
+// functions of it, or permutations and reshapes of such. kUnsupported for other bodies.
+//
+// Of the schedule: mc and nc, the rows and columns of a block, and kc, its steps, where a block of
+// these sizes exists.
+common::Result<CudaFunction> emit_cuda_tile(const common::Graph& body,
+                                            const common::Schedule& schedule);
+
+}  // namespace worker
