@@ -16,6 +16,7 @@ struct ExecutorDevice {
   std::string name;  // "cpu": measurements on devices of one name exclude one another
   std::function<common::Result<std::unique_ptr<common::Device>>(int threads)> open;
   bool reserves_addresses = false;  // more than the machine has memory: they cannot be limited
+  bool debug_sequential = false;    // each call is waited for, and printed first
 };
 
 // Serves requests from the socket `fd`; returns the exit code once the parent is gone. Sets the
