@@ -453,6 +453,7 @@ Status Executor::State::run(std::span<const HostTensor> given, RunOutputs& out, 
 Executor::Executor(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Executor::~Executor() = default;
 const Plan& Executor::plan() const { return state_->loaded.plan; }
+const Device& Executor::device() const { return *state_->device; }
 
 Result<std::unique_ptr<Executor>> Executor::load(const Plan& plan, const ObjectSource& objects,
                                                  Device& device, const ExecutorOptions& options) {

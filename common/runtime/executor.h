@@ -55,6 +55,7 @@ class Executor {
   Executor& operator=(const Executor&) = delete;
 
   const Plan& plan() const;
+  const Device& device() const;
 
   // Gives the weight at input `position` its content, before the first run. Memory that the device
   // can use as it lies (host memory at a multiple of kBufferAlignment) is used in place: owned

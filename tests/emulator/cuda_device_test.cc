@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -253,6 +254,21 @@ TEST_F(CudaDeviceTest, ARowThatFailsLeavesNoRecording) {
   EXPECT_EQ(recording, nullptr);
   DeviceMemory memory = floats({1});
   EXPECT_EQ(read(memory), (std::vector<float>{1})) << "launches go to the recording still";
+}
+
+TEST_F(CudaDeviceTest, KnowsWhatSlowsItDown) {
+  constexpr const char* kReasons = "LFARM_EMULATOR_CLOCK_REASONS";
+  EXPECT_FALSE(device_->is_slowed());
+  for (const char* harmless : {"1", "2", "4"}) {  // idle, set by somebody, power used to the full
+    ::setenv(kReasons, harmless, 1);
+    EXPECT_FALSE(device_->is_slowed()) << harmless;
+  }
+  for (const char* slow : {"0x8", "0x20", "0x44", "0x80"}) {
+    ::setenv(kReasons, slow, 1);
+    EXPECT_TRUE(device_->is_slowed()) << slow;
+  }
+  ::unsetenv(kReasons);
+  EXPECT_EQ(device_->hardware_id().size(), 32u);
 }
 
 TEST_F(CudaDeviceTest, TimesWhatLiesBetweenMarks) {

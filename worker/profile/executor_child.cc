@@ -227,7 +227,8 @@ class ExecutorChild {
       return refusal;
     }
     auto measured = [&] {
-      DeviceLock alone(source_.name);  // waiting for it is not the candidate's time
+      // Waiting for it is not the candidate's time.
+      DeviceLock alone(source_.name + device.hardware_id());
       enter(ProfileStage::kCandidate);
       auto result = measure(**executor, *inputs, request.measure);
       enter(ProfileStage::kReference);
