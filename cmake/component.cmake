@@ -146,9 +146,9 @@ endfunction()
 # lfarm_test(graph_hash LABEL unit SOURCES graph_hash_test.cc COMPONENTS common/ir)
 # One GoogleTest executable; ctest runs each of its tests under the label.
 # LFARM_TEST_DATA names tests/fixtures, LFARM_SHARED the optional folder of larger cases,
-# LFARM_BIN_DIR the built binaries.
+# LFARM_BIN_DIR the built binaries. ON_EMULATED_GPU: see tests/emulator.
 function(lfarm_test name)
-  cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "SOURCES;COMPONENTS;LIBRARIES;DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "ON_EMULATED_GPU" "LABEL;TIMEOUT" "SOURCES;COMPONENTS;LIBRARIES;DEPENDS" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
@@ -172,11 +172,16 @@ function(lfarm_test name)
   add_test(NAME ${ARG_LABEL}.${name} COMMAND test_${name})
   set_tests_properties(${ARG_LABEL}.${name} PROPERTIES
     LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT})
+  if(ARG_ON_EMULATED_GPU)
+    add_dependencies(test_${name} emulator)
+    set_property(TEST ${ARG_LABEL}.${name} APPEND PROPERTY ENVIRONMENT
+      "LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/tests/emulator")
+  endif()
   if(LFARM_SANITIZE MATCHES "thread")
     # Executor children are meant to die of their candidates' signals, not to report them.
     string(JOIN ":" options suppressions=${CMAKE_SOURCE_DIR}/tests/tsan.supp
            ignore_noninstrumented_modules=1 handle_segv=0 handle_abort=0 handle_sigbus=0)
-    set_tests_properties(${ARG_LABEL}.${name} PROPERTIES ENVIRONMENT "TSAN_OPTIONS=${options}")
+    set_property(TEST ${ARG_LABEL}.${name} APPEND PROPERTY ENVIRONMENT "TSAN_OPTIONS=${options}")
   endif()
 endfunction()
 

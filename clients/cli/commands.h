@@ -17,6 +17,7 @@
   X(jobs)                 \
   X(cancel)               \
   X(replay)               \
+  X(doctor)               \
   X(cache_stats)          \
   X(cache_ls)             \
   X(cache_gc)

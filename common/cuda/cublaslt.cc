@@ -199,7 +199,7 @@ size_t CublasLtPlan::workspace_bytes(size_t choice) const {
 }
 
 Result<std::shared_ptr<const CublasLt::Entries>> CublasLt::load() {
-  auto library = SharedLibrary::open(cuda_library_names(sonames()));
+  auto library = SharedLibrary::open(cuda_library_names(sonames()), SharedLibrary::Unload::kNever);
   if (!library.ok()) {
     return unavailable(cat("no cuBLASLt: ", library.error().message,
                            "; install CUDA 12 or 13, or its package libcublas"));

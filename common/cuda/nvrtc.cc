@@ -130,7 +130,7 @@ Nvrtc::~Nvrtc() = default;
 
 Result<std::shared_ptr<const Nvrtc>> Nvrtc::open() {
   auto entries = std::make_unique<Entries>();
-  auto library = SharedLibrary::open(cuda_library_names(sonames()));
+  auto library = SharedLibrary::open(cuda_library_names(sonames()), SharedLibrary::Unload::kNever);
   if (!library.ok()) {
     return unavailable(cat("no NVRTC: ", library.error().message,
                            "; install CUDA 12 or 13, or its package cuda-nvrtc"));

@@ -9,6 +9,7 @@
 
 #include "common/base/cat.h"
 #include "common/cuda/driver.h"
+#include "common/runtime/cuda_gemm.h"
 #include "common/runtime/cuda_memory.h"
 
 namespace common {
@@ -268,10 +269,8 @@ class CudaDevice final : public Device {
   Status fill(std::byte* device, std::byte value, size_t bytes) override;
 
   Status launch(const Launch& launch) override;
-  bool has_gemm() const override { return false; }
-  Status gemm(const GemmSizes&, const void*, const void*, void*) override {
-    return unavailable("a plan calls a library product, but this device has no library");
-  }
+  bool has_gemm() const override { return library().ok(); }
+  Status gemm(const GemmSizes& sizes, const void* a, const void* b, void* out) override;
   Status synchronise() override {
     LFARM_RETURN_IF_ERROR(session_->enter());
     return check(session_->calls().synchronise_stream(session_->stream()), "cuStreamSynchronize");
@@ -298,15 +297,24 @@ class CudaDevice final : public Device {
                ? session_->capture_stream()
                : session_->stream();
   }
+  Status fill_on(CudaStream stream, std::byte* device, std::byte value, size_t bytes);
   Status check_limits(const Launch& launch, int64_t blocks) const;
   Status allow_shared_bytes(CudaKernel& kernel, int64_t bytes);
+  // Of products; opened when first asked for, which takes half a second.
+  Result<CudaGemm*> library() const;
+  // A product of no terms.
+  Status clear(const GemmSizes& sizes, void* out);
   Result<CudaGraph> capture(const std::function<Status()>& row);
 
   std::shared_ptr<CudaSession> session_;
   Target target_;
-  std::mutex mutex_;  // guards modules_ and flushed_
+  std::mutex mutex_;  // guards modules_, flushed_ and workspace_
   std::unordered_map<Digest, std::weak_ptr<Module>> modules_;
   DeviceMemory flushed_;
+  mutable std::once_flag library_once_;
+  mutable std::unique_ptr<CudaGemm> library_;
+  mutable Status library_status_;
+  DeviceMemory workspace_;      // of the library's products
   std::mutex recording_mutex_;  // held while the capture stream is in use
   std::atomic<std::thread::id> recorder_{};
 };
@@ -336,11 +344,15 @@ Status CudaDevice::copy(std::byte* to, const std::byte* from, size_t bytes) {
 }
 
 Status CudaDevice::fill(std::byte* device, std::byte value, size_t bytes) {
+  return fill_on(session_->stream(), device, value, bytes);
+}
+
+Status CudaDevice::fill_on(CudaStream stream, std::byte* device, std::byte value, size_t bytes) {
   if (bytes == 0) return {};
   LFARM_RETURN_IF_ERROR(session_->enter());
-  return check(session_->calls().fill(address_of(device), static_cast<unsigned char>(value), bytes,
-                                      session_->stream()),
-               "cuMemsetD8Async");
+  return check(
+      session_->calls().fill(address_of(device), static_cast<unsigned char>(value), bytes, stream),
+      "cuMemsetD8Async");
 }
 
 // What the driver would refuse as an invalid value without saying which.
@@ -393,6 +405,53 @@ Status CudaDevice::launch(const Launch& launch) {
                                                static_cast<unsigned>(launch.block.shared_bytes),
                                                stream(), parameters.data(), nullptr),
                "cuLaunchKernel");
+}
+
+Result<CudaGemm*> CudaDevice::library() const {
+  std::call_once(library_once_, [this] {
+    library_status_ = session_->enter();
+    if (!library_status_.ok()) return;
+    auto opened = CublasLt::open();
+    if (opened.ok()) {
+      library_ = std::make_unique<CudaGemm>(*opened);
+    } else {
+      library_status_ = opened.error();
+    }
+  });
+  if (library_ == nullptr) return library_status_.error();
+  return library_.get();
+}
+
+Status CudaDevice::clear(const GemmSizes& sizes, void* out) {
+  int64_t bytes = dtype_size(sizes.dtype);
+  if (sizes.n > 1 && sizes.out.column_stride != 1) {
+    return unsupported("a product without terms is written across its rows");
+  }
+  for (int64_t i = 0; i < sizes.batch * sizes.m; ++i) {
+    int64_t first = sizes.out.offset + i / sizes.m * sizes.out.batch_stride +
+                    i % sizes.m * sizes.out.row_stride;
+    LFARM_RETURN_IF_ERROR(fill_on(stream(), static_cast<std::byte*>(out) + first * bytes,
+                                  std::byte{0}, static_cast<size_t>(sizes.n * bytes)));
+  }
+  return {};
+}
+
+Status CudaDevice::gemm(const GemmSizes& sizes, const void* a, const void* b, void* out) {
+  LFARM_RETURN_IF_ERROR(session_->enter());
+  auto found = library();
+  if (!found.ok()) {
+    return unavailable(cat("the plan calls a library product: ", found.error().message));
+  }
+  if (sizes.k == 0) return clear(sizes, out);
+  std::byte* workspace = nullptr;
+  {
+    std::lock_guard lock(mutex_);
+    if (workspace_.data() == nullptr) {
+      LFARM_ASSIGN_OR_RETURN(workspace_, allocate(CudaGemm::kWorkspaceBytes));
+    }
+    workspace = workspace_.data();
+  }
+  return (*found)->multiply(sizes, a, b, out, workspace, stream());
 }
 
 // The graph of what `row` launches; the caller destroys it.

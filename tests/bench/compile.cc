@@ -13,8 +13,11 @@
 #include "common/runtime/cpu_device.h"
 #include "tests/bench/bench.h"
 #include "worker/codegen/cpu_c.h"
+#include "worker/codegen/cuda.h"
 #include "worker/compile/build_plan.h"
 #include "worker/compile/c_compiler.h"
+#include "worker/compile/nvrtc_child.h"
+#include "worker/compile/nvrtc_compiler.h"
 #include "worker/compile/target.h"
 
 namespace bench {
@@ -124,6 +127,13 @@ Result<Toolchain> find_toolchain(const common::Target& target) {
   if (target.name.starts_with("cpu")) {
     toolchain.generator = std::make_unique<worker::CpuCodeGenerator>(worker::vector_bytes(target));
     LFARM_ASSIGN_OR_RETURN(toolchain.compiler, worker::find_c_compiler(target));
+    return toolchain;
+  }
+  if (target.name.starts_with("cuda")) {
+    toolchain.generator = std::make_unique<worker::CudaCodeGenerator>();
+    LFARM_ASSIGN_OR_RETURN(
+        toolchain.compiler,
+        worker::find_nvrtc_compiler(target, {"/proc/self/exe", worker::kNvrtcChildFlag}, 1));
     return toolchain;
   }
   return common::unsupported("no code is generated for " + target.name);

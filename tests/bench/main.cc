@@ -1,12 +1,15 @@
 // lfarm-bench: measurements of lfarm's parts, one JSON object a line on standard output.
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tests/bench/bench.h"
 #include "tests/bench/cpu_device.h"
+#include "worker/compile/nvrtc_child.h"
 
 namespace bench {
 
@@ -20,6 +23,9 @@ double peak_mb() {
 
 int main(int argc, char** argv) {
   if (bench::is_executor_child(argc, argv)) return bench::serve_as_executor_child();
+  if (argc == 2 && std::string_view(argv[1]) == worker::kNvrtcChildFlag) {
+    return worker::run_nvrtc_child(STDIN_FILENO);
+  }
   std::vector<std::string> arguments(argv + 1, argv + argc);
   std::string command = arguments.empty() ? "" : arguments[0];
   if (!arguments.empty()) arguments.erase(arguments.begin());

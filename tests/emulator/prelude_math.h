@@ -10,18 +10,18 @@
 LFEMU_MATH1(acos)
 LFEMU_MATH1(acosh)
 LFEMU_MATH1(asin)
-LFEMU_MATH1(asinh) LFEMU_MATH1(atan) LFEMU_MATH1(atanh) LFEMU_MATH1(cbrt) LFEMU_MATH1(ceil)
-    LFEMU_MATH1(cos) LFEMU_MATH1(cosh) LFEMU_MATH1(erf) LFEMU_MATH1(erfc) LFEMU_MATH1(exp)
-        LFEMU_MATH1(exp2) LFEMU_MATH1(expm1) LFEMU_MATH1(fabs) LFEMU_MATH1(floor) LFEMU_MATH1(j0)
-            LFEMU_MATH1(j1) LFEMU_MATH1(lgamma) LFEMU_MATH1(log) LFEMU_MATH1(log10)
-                LFEMU_MATH1(log1p) LFEMU_MATH1(log2) LFEMU_MATH1(logb) LFEMU_MATH1(nearbyint)
-                    LFEMU_MATH1(rint) LFEMU_MATH1(round) LFEMU_MATH1(sin) LFEMU_MATH1(sinh)
-                        LFEMU_MATH1(sqrt) LFEMU_MATH1(tan) LFEMU_MATH1(tanh) LFEMU_MATH1(tgamma)
-                            LFEMU_MATH1(trunc) LFEMU_MATH1(y0) LFEMU_MATH1(y1) LFEMU_MATH2(atan2)
-                                LFEMU_MATH2(copysign) LFEMU_MATH2(fdim) LFEMU_MATH2(fmax)
-                                    LFEMU_MATH2(fmin) LFEMU_MATH2(fmod) LFEMU_MATH2(hypot)
-                                        LFEMU_MATH2(nextafter) LFEMU_MATH2(pow)
-                                            LFEMU_MATH2(remainder) extern "C" {
+LFEMU_MATH1(asinh)
+LFEMU_MATH1(atan) LFEMU_MATH1(atanh) LFEMU_MATH1(cbrt) LFEMU_MATH1(ceil) LFEMU_MATH1(cos)
+    LFEMU_MATH1(cosh) LFEMU_MATH1(erf) LFEMU_MATH1(erfc) LFEMU_MATH1(exp) LFEMU_MATH1(exp2)
+        LFEMU_MATH1(expm1) LFEMU_MATH1(fabs) LFEMU_MATH1(floor) LFEMU_MATH1(j0) LFEMU_MATH1(j1)
+            LFEMU_MATH1(lgamma) LFEMU_MATH1(log) LFEMU_MATH1(log10) LFEMU_MATH1(log1p)
+                LFEMU_MATH1(log2) LFEMU_MATH1(logb) LFEMU_MATH1(nearbyint) LFEMU_MATH1(rint)
+                    LFEMU_MATH1(round) LFEMU_MATH1(sin) LFEMU_MATH1(sinh) LFEMU_MATH1(sqrt)
+                        LFEMU_MATH1(tan) LFEMU_MATH1(tanh) LFEMU_MATH1(tgamma) LFEMU_MATH1(trunc)
+                            LFEMU_MATH1(y0) LFEMU_MATH1(y1) LFEMU_MATH2(atan2) LFEMU_MATH2(copysign)
+                                LFEMU_MATH2(fdim) LFEMU_MATH2(fmax) LFEMU_MATH2(fmin)
+                                    LFEMU_MATH2(fmod) LFEMU_MATH2(hypot) LFEMU_MATH2(nextafter)
+                                        LFEMU_MATH2(pow) LFEMU_MATH2(remainder) extern "C" {
   double fma(double, double, double);
   float fmaf(float, float, float);
   double ldexp(double, int);
@@ -62,20 +62,20 @@ LFEMU_DEVICE float fdividef(float a, float b) { return a / b; }
 LFEMU_OVERLOAD1(acos)
 LFEMU_OVERLOAD1(acosh)
 LFEMU_OVERLOAD1(asin)
-LFEMU_OVERLOAD1(asinh) LFEMU_OVERLOAD1(atan) LFEMU_OVERLOAD1(atanh) LFEMU_OVERLOAD1(cbrt)
-    LFEMU_OVERLOAD1(ceil) LFEMU_OVERLOAD1(cos) LFEMU_OVERLOAD1(cosh) LFEMU_OVERLOAD1(erf)
-        LFEMU_OVERLOAD1(erfc) LFEMU_OVERLOAD1(exp) LFEMU_OVERLOAD1(exp2) LFEMU_OVERLOAD1(expm1)
-            LFEMU_OVERLOAD1(fabs) LFEMU_OVERLOAD1(floor) LFEMU_OVERLOAD1(lgamma)
-                LFEMU_OVERLOAD1(log) LFEMU_OVERLOAD1(log10) LFEMU_OVERLOAD1(log1p)
-                    LFEMU_OVERLOAD1(log2) LFEMU_OVERLOAD1(rint) LFEMU_OVERLOAD1(round)
-                        LFEMU_OVERLOAD1(rsqrt) LFEMU_OVERLOAD1(sin) LFEMU_OVERLOAD1(sinh)
-                            LFEMU_OVERLOAD1(sqrt) LFEMU_OVERLOAD1(tan) LFEMU_OVERLOAD1(tanh)
-                                LFEMU_OVERLOAD1(trunc)
+LFEMU_OVERLOAD1(asinh)
+LFEMU_OVERLOAD1(atan) LFEMU_OVERLOAD1(atanh) LFEMU_OVERLOAD1(cbrt) LFEMU_OVERLOAD1(ceil)
+    LFEMU_OVERLOAD1(cos) LFEMU_OVERLOAD1(cosh) LFEMU_OVERLOAD1(erf) LFEMU_OVERLOAD1(erfc)
+        LFEMU_OVERLOAD1(exp) LFEMU_OVERLOAD1(exp2) LFEMU_OVERLOAD1(expm1) LFEMU_OVERLOAD1(fabs)
+            LFEMU_OVERLOAD1(floor) LFEMU_OVERLOAD1(lgamma) LFEMU_OVERLOAD1(log)
+                LFEMU_OVERLOAD1(log10) LFEMU_OVERLOAD1(log1p) LFEMU_OVERLOAD1(log2)
+                    LFEMU_OVERLOAD1(rint) LFEMU_OVERLOAD1(round) LFEMU_OVERLOAD1(rsqrt)
+                        LFEMU_OVERLOAD1(sin) LFEMU_OVERLOAD1(sinh) LFEMU_OVERLOAD1(sqrt)
+                            LFEMU_OVERLOAD1(tan) LFEMU_OVERLOAD1(tanh) LFEMU_OVERLOAD1(trunc)
 #define LFEMU_OVERLOAD2(name) \
   LFEMU_DEVICE float name(float x, float y) { return name##f(x, y); }
-                                    LFEMU_OVERLOAD2(atan2) LFEMU_OVERLOAD2(copysign)
-                                        LFEMU_OVERLOAD2(fmax) LFEMU_OVERLOAD2(fmin)
-                                            LFEMU_OVERLOAD2(fmod) LFEMU_OVERLOAD2(pow) LFEMU_DEVICE
+                                LFEMU_OVERLOAD2(atan2) LFEMU_OVERLOAD2(copysign)
+                                    LFEMU_OVERLOAD2(fmax) LFEMU_OVERLOAD2(fmin)
+                                        LFEMU_OVERLOAD2(fmod) LFEMU_OVERLOAD2(pow) LFEMU_DEVICE
     float fma(float a, float b, float c) {
   return fmaf(a, b, c);
 }
@@ -92,8 +92,8 @@ LFEMU_DEVICE long long llabs(long long x) { return x < 0 ? -x : x; }
 LFEMU_ORDER(int)
 LFEMU_ORDER(unsigned)
 LFEMU_ORDER(long)
-LFEMU_ORDER(unsigned long) LFEMU_ORDER(long long) LFEMU_ORDER(unsigned long long) LFEMU_DEVICE
-    float min(float a, float b) {
+LFEMU_ORDER(unsigned long)
+LFEMU_ORDER(long long) LFEMU_ORDER(unsigned long long) LFEMU_DEVICE float min(float a, float b) {
   return fminf(a, b);
 }
 LFEMU_DEVICE float max(float a, float b) { return fmaxf(a, b); }
@@ -108,11 +108,9 @@ LFEMU_CLASSIFY(isinf)
 LFEMU_CLASSIFY(isfinite)
 LFEMU_CLASSIFY(signbit)
 
-    // The device's fast functions are less exact than these; what must hold for them holds for
-    // these.
-    LFEMU_DEVICE float __expf(float x) {
-  return expf(x);
-}
+// The device's fast functions are less exact than these; what must hold for them holds for
+// these.
+LFEMU_DEVICE float __expf(float x) { return expf(x); }
 LFEMU_DEVICE float __exp10f(float x) { return exp10f(x); }
 LFEMU_DEVICE float __logf(float x) { return logf(x); }
 LFEMU_DEVICE float __log2f(float x) { return log2f(x); }
@@ -140,11 +138,11 @@ LFEMU_DEVICE double __drcp_rn(double x) { return 1.0 / x; }
 LFEMU_ROUNDED(__fadd_rn, float, +)
 LFEMU_ROUNDED(__fsub_rn, float, -)
 LFEMU_ROUNDED(__fmul_rn, float, *)
-LFEMU_ROUNDED(__fdiv_rn, float, /) LFEMU_ROUNDED(__dadd_rn, double, +)
-    LFEMU_ROUNDED(__dsub_rn, double, -) LFEMU_ROUNDED(__dmul_rn, double, *)
-        LFEMU_ROUNDED(__ddiv_rn, double, /)
+LFEMU_ROUNDED(__fdiv_rn, float, /)
+LFEMU_ROUNDED(__dadd_rn, double, +) LFEMU_ROUNDED(__dsub_rn, double, -)
+    LFEMU_ROUNDED(__dmul_rn, double, *) LFEMU_ROUNDED(__ddiv_rn, double, /)
 
-            LFEMU_DEVICE int __float_as_int(float x) {
+        LFEMU_DEVICE int __float_as_int(float x) {
   return lf_emu::bit_cast<int>(x);
 }
 LFEMU_DEVICE unsigned __float_as_uint(float x) { return lf_emu::bit_cast<unsigned>(x); }

@@ -66,7 +66,7 @@ TEST_F(CliErrors, WrongUsage) {
 
 TEST_F(CliErrors, HelpIsNoError) {
   for (const char* command : {"up", "submit", "run", "check", "print", "plan", "cache", "status",
-                              "workers", "jobs", "cancel", "replay"}) {
+                              "workers", "jobs", "cancel", "replay", "doctor"}) {
     Invocation help = lfarm({command, "--help"});
     EXPECT_EQ(help.wait(), 0) << command;
     EXPECT_NE(help.out().find("Usage: lfarm " + std::string(command)), std::string::npos)

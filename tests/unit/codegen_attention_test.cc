@@ -1,6 +1,7 @@
 // Code of the kAttention template against the reference interpreter.
 #include "codegen_testing.h"
 #include "common/ir/attention_form.h"
+#include "worker/codegen/cpu_c.h"
 
 namespace testing_codegen {
 namespace {
@@ -347,7 +348,7 @@ TEST(AttentionForm, RefusesWhatIsNone) {
     b.output(product(p, input()));
     Graph body = b.finish();
     EXPECT_FALSE(attention_form(body).has_value());
-    CpuCodeGenerator generator;
+    worker::CpuCodeGenerator generator;
     EXPECT_FALSE(generator.generate({Template::kAttention, {}, canonical(body)}).ok());
   }
 }

@@ -2,11 +2,11 @@
 #include <fstream>
 #include <set>
 
+#include "codegen_object.h"
 #include "codegen_testing.h"
 #include "common/base/files.h"
-#include "common/runtime/cpu_device.h"
+#include "worker/codegen/cpu_c.h"
 #include "worker/compile/build_plan.h"
-#include "worker/compile/c_compiler.h"
 
 namespace testing_codegen {
 namespace {
@@ -144,7 +144,7 @@ TEST(BuildPlan, AScatterWorksInPlaceWhereNothingElseReadsItsBase) {
     call.outputs = {static_cast<int>(p.inputs.size())};
     p.kernels = {kernel};
     p.calls = {call};
-    CpuCodeGenerator generator;
+    worker::CpuCodeGenerator generator;
     KernelCache cache;
     auto built = build_plan(p, generator, shared_compiler(), cache);
     ASSERT_TRUE(built.ok()) << built.error().message;
@@ -153,7 +153,7 @@ TEST(BuildPlan, AScatterWorksInPlaceWhereNothingElseReadsItsBase) {
 }
 
 TEST(BuildPlan, CompilesOnceAndRemembers) {
-  CpuCodeGenerator generator;
+  worker::CpuCodeGenerator generator;
   KernelCache cache;
   Program program = chain({UnaryOp::kExp, UnaryOp::kTanh});
   ASSERT_TRUE(verify(program).ok());
@@ -195,7 +195,7 @@ TEST(BuildPlan, MatrixProductsBecomeLibraryCalls) {
                {BufferKind::kOutput, 0, DType::kFloat32, {8, 4}}};
   p.kernels = {{Template::kGemm, {}, canonical(b.finish())}};
   p.calls = {{0, {0, 1}, {2}, {}}};
-  CpuCodeGenerator generator;
+  worker::CpuCodeGenerator generator;
   KernelCache cache;
   auto built = build_plan(p, generator, shared_compiler(), cache);
   ASSERT_TRUE(built.ok()) << built.error().message;
@@ -209,7 +209,7 @@ TEST(KernelCache, OutlivesTheProcessAndSurvivesDamage) {
   auto directory = ScratchDirectory::create("kernel-cache");
   ASSERT_TRUE(directory.ok());
   std::string path = directory->path() + "/kernels";
-  CpuCodeGenerator generator;
+  worker::CpuCodeGenerator generator;
   Program program = chain({UnaryOp::kLog});
   Digest object;
   {

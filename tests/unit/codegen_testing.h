@@ -1,99 +1,28 @@
 // Compiles kernels, runs them on this machine and compares them with the reference interpreter.
 #pragma once
 
-#include <dlfcn.h>
 #include <gtest/gtest.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "codegen_runner.h"
 #include "common/base/cat.h"
 #include "common/base/random.h"
 #include "common/ir/builder.h"
 #include "common/ir/graph_hash.h"
 #include "common/ir/llir.h"
 #include "common/ir/text.h"
-#include "common/runtime/cpu_device.h"
 #include "common/runtime/interpreter.h"
-#include "worker/codegen/cpu_c.h"
-#include "worker/compile/c_compiler.h"
-#include "worker/compile/target.h"
 
 namespace testing_codegen {
 
 using namespace common;  // NOLINT: a test's own vocabulary
-using worker::CpuCodeGenerator;
 using worker::KernelSource;
-
-using KernelFunction = void (*)(void* const*, const int64_t*, int64_t, int64_t, void*);
-
-inline const worker::Compiler& shared_compiler() {
-  static const auto compiler = worker::find_c_compiler(common::host_cpu_target()).value();
-  return *compiler;
-}
-
-// 64-byte aligned memory between two guard bands of 0xA5.
-class GuardedMemory {
- public:
-  explicit GuardedMemory(size_t size) : size_(size), bytes_((size + 63) / 64 * 64 + 2 * kBand) {
-    void* memory = nullptr;
-    if (posix_memalign(&memory, 64, bytes_) != 0) std::abort();
-    memory_.reset(static_cast<std::byte*>(memory));
-    std::memset(memory_.get(), 0xA5, bytes_);
-  }
-  std::byte* data() { return memory_.get() + kBand; }
-  bool intact() const {
-    for (size_t k = 0; k < bytes_; ++k) {
-      if (k == kBand) k += size_;
-      if (k < bytes_ && memory_.get()[k] != std::byte{0xA5}) return false;
-    }
-    return true;
-  }
-
- private:
-  static constexpr size_t kBand = 256;
-  struct Free {
-    void operator()(std::byte* p) const { std::free(p); }
-  };
-  size_t size_;
-  size_t bytes_;
-  std::unique_ptr<std::byte, Free> memory_;
-};
-
-class LoadedObject {
- public:
-  explicit LoadedObject(const Bytes& object) {
-    int fd = memfd_create("kernels", MFD_CLOEXEC);
-    size_t written = 0;
-    while (written < object.size()) {
-      ssize_t n = write(fd, object.data() + written, object.size() - written);
-      if (n <= 0) break;
-      written += static_cast<size_t>(n);
-    }
-    handle_ = dlopen(cat("/proc/self/fd/", fd).c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle_ == nullptr) ADD_FAILURE() << dlerror();
-    close(fd);
-  }
-  ~LoadedObject() {
-    if (handle_ != nullptr) dlclose(handle_);
-  }
-  LoadedObject(const LoadedObject&) = delete;
-  LoadedObject& operator=(const LoadedObject&) = delete;
-  KernelFunction find(const std::string& entry) const {
-    return handle_ == nullptr ? nullptr
-                              : reinterpret_cast<KernelFunction>(dlsym(handle_, entry.c_str()));
-  }
-
- private:
-  void* handle_ = nullptr;
-};
 
 struct Case {
   Kernel kernel;
@@ -119,11 +48,8 @@ inline HostTensor random_tensor(Random& random, DType dtype, const std::vector<i
 // Kernels that are compiled in one run and then checked one by one.
 class KernelBatch {
  public:
-  KernelBatch() : KernelBatch(common::host_cpu_target()) {}
-  // Code for a target that this machine can run.
-  explicit KernelBatch(const Target& target)
-      : vector_bytes_(worker::vector_bytes(target)),
-        compiler_(worker::find_c_compiler(target).value()) {}
+  // Code for a target that this machine can run; "" is its own.
+  explicit KernelBatch(const std::string& target = "") : runner_(make_runner(target)) {}
 
   // Adds a kernel with random inputs of the given sizes (one list per body input).
   void add(Template form, Schedule schedule, const Graph& body, std::vector<HostTensor> inputs) {
@@ -132,7 +58,7 @@ class KernelBatch {
   }
 
   void compile() {
-    CpuCodeGenerator generator(vector_bytes_);
+    const worker::CodeGenerator& generator = runner_->generator();
     std::string text = generator.preamble();
     std::vector<std::string> seen;
     for (Case& c : cases_) {
@@ -148,9 +74,7 @@ class KernelBatch {
       fputs(text.c_str(), f);
       fclose(f);
     }
-    auto object = compiler_->compile(text, 300'000);
-    ASSERT_TRUE(object.ok()) << object.error().message;
-    loaded_ = std::make_unique<LoadedObject>(*object);
+    runner_->load(text);
   }
 
   size_t size() const { return cases_.size(); }
@@ -163,39 +87,12 @@ class KernelBatch {
     std::vector<std::vector<int64_t>> sizes;
     for (const HostTensor& t : c.inputs) sizes.push_back(t.sizes());
     std::vector<int64_t> symbols = bind_symbols(body, sizes).value();
-    std::vector<GuardedMemory> memory;
-    for (const HostTensor& t : c.inputs) {
-      memory.emplace_back(t.bytes().size());
-      std::copy_n(t.bytes().begin(), t.bytes().size(), memory.back().data());
-    }
     std::vector<HostTensor> outputs;
     for (const GraphOutput& output : body.outputs) {
       const Node& node = body.node(output.node);
       outputs.push_back(HostTensor::zeros(node.dtype, evaluate_shape(node.shape, symbols)).value());
-      memory.emplace_back(outputs.back().bytes().size());
     }
-    int64_t units = c.source.entry.units.evaluate(symbols);
-    int64_t scratch = c.source.entry.scratch_bytes.evaluate(symbols);
-    std::vector<void*> buffers;
-    for (GuardedMemory& m : memory) buffers.push_back(m.data());
-    KernelFunction function = loaded_->find(c.source.entry.name);
-    if (function == nullptr) {
-      ADD_FAILURE() << "no entry " << c.source.entry.name;
-      return outputs;
-    }
-    for (int share = 0; share < shares; ++share) {
-      GuardedMemory work(static_cast<size_t>(scratch));
-      function(buffers.data(), symbols.data(), units * share / shares, units * (share + 1) / shares,
-               work.data());
-      EXPECT_TRUE(work.intact()) << "scratch overrun\n" << c.source.text;
-    }
-    for (size_t m = 0; m < memory.size(); ++m) {
-      EXPECT_TRUE(memory[m].intact()) << "buffer " << m << " overrun\n" << c.source.text;
-    }
-    for (size_t k_out = 0; k_out < outputs.size(); ++k_out) {
-      std::copy_n(memory[c.inputs.size() + k_out].data(), outputs[k_out].bytes().size(),
-                  outputs[k_out].mutable_bytes().begin());
-    }
+    runner_->run(c.source, c.inputs, outputs, symbols, shares);
     return outputs;
   }
 
@@ -248,10 +145,8 @@ class KernelBatch {
   static std::string describe_case(const Case& c) {
     return cat(print(c.kernel), "\n", c.source.text);
   }
-  int vector_bytes_;
-  std::shared_ptr<const worker::Compiler> compiler_;
+  std::unique_ptr<KernelRunner> runner_;
   std::vector<Case> cases_;
-  std::unique_ptr<LoadedObject> loaded_;
 };
 
 }  // namespace testing_codegen

@@ -261,6 +261,9 @@ JobResult LocalPipeline::run(ExecutorClient& executor, Compiled& job) {
     request.objects.push_back({digest, *bytes});
   }
   ProfileReply reply = executor.run(request, job.graph.bytes, limits_for(job));
+  if (reply.outcome == TaskOutcome::kInfra) {
+    common::log_warning(cat("a run failed that is not its candidate's fault: ", reply.message));
+  }
   if (reply.outcome != TaskOutcome::kOk) return ended(job.lease, reply.outcome, reply.message);
 
   JobResult result = ended(job.lease, TaskOutcome::kOk, "");

@@ -26,10 +26,11 @@ namespace {
 
 // Threads that a large GPU runs at once.
 constexpr double kThreadsAtOnce = 132 * 1024;
-// Of a block whose threads are units, and at least of one that several teams share.
+// Of a block whose threads are units, and of one that several teams of a warp at most share.
 constexpr int64_t kUnitThreads = 256;
 constexpr int64_t kTeamThreads = 128;
 constexpr int64_t kSide = 32;
+constexpr int64_t kWarp = 32;
 
 size_t at(int index) { return static_cast<size_t>(index); }
 
@@ -81,7 +82,7 @@ class CudaLoopsEmitter {
   common::BlockShape block() const {
     const Team& team = plan_.team;
     int64_t threads = kUnitThreads;
-    if (team.size > 1) threads = std::max(team.size, kTeamThreads);
+    if (team.size > 1) threads = team.size > kWarp ? team.size : kTeamThreads;
     if (team.side > 1) threads = team.size * team.side;
     return {static_cast<int>(threads), threads / team.size, 0};
   }

@@ -1,11 +1,11 @@
 #include "worker/compile/c_compiler.h"
 
-#include <cstdlib>
 #include <string>
 #include <vector>
 
 #include "common/base/cat.h"
 #include "common/base/files.h"
+#include "common/base/host_compiler.h"
 #include "common/base/subprocess.h"
 #include "worker/compile/target.h"
 
@@ -21,7 +21,6 @@ using common::ScratchDirectory;
 
 namespace {
 
-constexpr int kVersionTimeoutMs = 10'000;
 constexpr size_t kMaxObjectBytes = size_t{64} << 20;
 
 std::string first_line(std::string_view text) {
@@ -79,22 +78,9 @@ class CCompiler final : public Compiler {
 }  // namespace
 
 Result<std::shared_ptr<const Compiler>> find_c_compiler(const common::Target& target) {
-  std::vector<std::string> candidates = {"clang-14", "clang", "gcc", "cc"};
-  if (const char* chosen = std::getenv("LFARM_CC"); chosen != nullptr && *chosen != '\0') {
-    candidates = {chosen};
-  }
-  for (const std::string& program : candidates) {
-    auto output = common::run_command({program, "--version"}, kVersionTimeoutMs);
-    if (!output.ok() || output->timed_out || output->status.code != 0 ||
-        output->status.signal != 0) {
-      continue;
-    }
-    return std::shared_ptr<const Compiler>(
-        std::make_shared<CCompiler>(program, first_line(output->output), target));
-  }
-  return common::unavailable(cat("no C compiler runs (tried ", candidates[0],
-                                 candidates.size() > 1 ? ", clang, gcc, cc" : "",
-                                 "); install clang-14 or set LFARM_CC"));
+  LFARM_ASSIGN_OR_RETURN(common::HostCompiler found, common::find_host_compiler());
+  return std::shared_ptr<const Compiler>(
+      std::make_shared<CCompiler>(std::move(found.program), found.version, target));
 }
 
 Result<Bytes> CCompiler::compile(std::string_view source, int timeout_ms) const {

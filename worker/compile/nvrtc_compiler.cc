@@ -18,7 +18,7 @@ namespace {
 // Loading the library from a cold disk is most of it.
 constexpr int kDescribeMs = 60'000;
 // How much longer than its parent a child waits before it ends itself.
-constexpr int kAlarmSlackS = 2;
+constexpr uint64_t kAlarmSlackS = 2;
 
 // What every library knows. As on the CPU a multiplication and an addition may become one rounding
 // (fmad), and nothing else is relaxed: subnormals stay, division and square root are the nearest.
@@ -80,7 +80,7 @@ Result<Bytes> NvrtcCompiler::compile(std::string_view source, int timeout_ms) co
   request.arch = arch_;
   request.options = options_;
   request.source = source;
-  request.timeout_s = static_cast<uint64_t>(timeout_ms / 1000 + kAlarmSlackS);
+  request.timeout_s = static_cast<uint64_t>(timeout_ms) / 1000 + kAlarmSlackS;
   auto frame = pool_->exchange(encode(request), timeout_ms);
   if (!frame.ok()) {
     Error error = frame.error();

@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <list>
 #include <map>
 
@@ -77,6 +78,13 @@ ProfileReply ended(TaskOutcome outcome, std::string message) {
   reply.outcome = outcome;
   reply.message = std::move(message);
   return reply;
+}
+
+// Other candidates can run where there is no library of products.
+bool lacks_library(const common::Plan& plan, const common::Device& device) {
+  bool wanted = std::any_of(plan.kernels.begin(), plan.kernels.end(),
+                            [](const common::PlanKernel& kernel) { return kernel.library; });
+  return wanted && !device.has_gemm();
 }
 
 // Who is to blame for an error of the executor.
@@ -187,6 +195,10 @@ class ExecutorChild {
                                   common::Device& device) {
     common::SteadyClock clock;
     int64_t start = clock.now_ns();
+    if (lacks_library(request.plan, device)) {
+      return ended(TaskOutcome::kCompileError,
+                   device.gemm({}, nullptr, nullptr, nullptr).error().message);
+    }
     auto guarded = load(request, device, true);
     if (!guarded.ok()) return blamed(guarded.error(), device);
     auto verdict = judge_.verify(request.graph, graph, **guarded, request.verify);

@@ -1,0 +1,240 @@
+// lfarm doctor: what this machine has of what lfarm uses, what is missing, and what to install.
+#include <unistd.h>
+
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "clients/cli/commands.h"
+#include "clients/cli/report.h"
+#include "clients/cli/table.h"
+#include "common/base/cat.h"
+#include "common/base/host_compiler.h"
+#include "common/base/processors.h"
+#include "common/base/subprocess.h"
+#include "common/cuda/cublaslt.h"
+#include "common/cuda/driver.h"
+#include "common/cuda/nvrtc.h"
+#include "common/cuda/toolkit.h"
+#include "common/runtime/blas.h"
+#include "common/runtime/cpu_device.h"
+
+namespace clients {
+namespace {
+
+using common::cat;
+using common::Result;
+using Json = nlohmann::ordered_json;
+
+struct DoctorOptions {
+  std::string device = "auto";
+  bool json = false;
+};
+
+// One line of the report.
+struct Finding {
+  std::string name;
+  bool found = false;
+  std::string what;  // what was found, or why it was not and what to install
+};
+
+// What can be done for one kind of device.
+struct Verdict {
+  std::string device;
+  bool runs = false;      // plans
+  bool compiles = false;  // new ones
+  std::string target;     // of the plans; empty without a device
+  std::string missing;    // empty when both are true
+};
+
+class Report {
+ public:
+  // Returns whether it was found.
+  bool add(std::string name, const Result<std::string>& result) {
+    findings_.push_back(
+        {std::move(name), result.ok(), result.ok() ? *result : result.error().message});
+    return findings_.back().found;
+  }
+  const std::vector<Finding>& findings() const { return findings_; }
+  const std::string& last() const { return findings_.back().what; }
+
+ private:
+  std::vector<Finding> findings_;
+};
+
+Result<std::string> c_compiler() {
+  LFARM_ASSIGN_OR_RETURN(common::HostCompiler found, common::find_host_compiler());
+  return cat(found.program, ": ", found.version);
+}
+
+Result<std::string> openblas() {
+  auto blas = common::Blas::open();
+  if (!blas.ok()) {
+    return common::unavailable(
+        cat(blas.error().message, "; matrix products are generated code then"));
+  }
+  return std::string("libopenblas.so.0");
+}
+
+// The farm's other programs, which stand beside this one.
+Result<std::string> program(const char* name) {
+  std::string path = cat(common::executable_directory(), "/", name);
+  if (::access(path.c_str(), X_OK) == 0) return path;
+  return common::unavailable(cat(path, " is not there; put it beside lfarm"));
+}
+
+Verdict examine_processor(Report& report) {
+  Verdict verdict{"cpu", true, false, common::host_cpu_target().name, ""};
+  int processors = common::usable_processors();
+  report.add("processor",
+             cat(verdict.target, ", ", processors, processors == 1 ? " processor" : " processors"));
+  verdict.compiles = report.add("C compiler", c_compiler());
+  if (!verdict.compiles) verdict.missing = report.last();
+  report.add("OpenBLAS", openblas());
+  for (const char* name : {"lfarm-coordinator", "lfarm-worker"}) {
+    if (report.add(name, program(name))) continue;
+    verdict.compiles = false;
+    verdict.missing = report.last();
+  }
+  return verdict;
+}
+
+std::string describe(const common::CudaDeviceFacts& facts) {
+  return cat(facts.name, ", ", common::cuda_architecture(facts.major, facts.minor), ", ",
+             facts.multiprocessors, " multiprocessors, ",
+             bytes_text(static_cast<double>(facts.memory_bytes)));
+}
+
+std::string describe(const common::Nvrtc& nvrtc) {
+  std::string text = cat(nvrtc.major_version(), ".", nvrtc.minor_version(), " (", nvrtc.library(),
+                         "), compiles for sm_");
+  const char* separator = "";
+  for (int architecture : nvrtc.architectures()) {
+    text += cat(separator, architecture);
+    separator = ", ";
+  }
+  return text;
+}
+
+// The architecture of the first device; empty without one.
+std::string examine_devices(Report& report) {
+  auto driver = common::CudaDriver::open();
+  if (!driver.ok()) {
+    report.add("CUDA driver", driver.error());
+    return "";
+  }
+  report.add("CUDA driver", (*driver)->version());
+  auto count = (*driver)->device_count();
+  if (!count.ok()) {
+    report.add("CUDA device", count.error());
+    return "";
+  }
+  std::string architecture;
+  for (int k = 0; k < std::max(1, *count); ++k) {
+    auto facts = (*driver)->device(k);
+    if (!facts.ok()) {
+      report.add(cat("CUDA device ", k), facts.error());
+      continue;
+    }
+    report.add(cat("CUDA device ", k), describe(*facts));
+    if (architecture.empty()) architecture = common::cuda_architecture(facts->major, facts->minor);
+  }
+  return architecture;
+}
+
+Verdict examine_cuda(Report& report) {
+  Verdict verdict{"cuda", false, false, "", ""};
+  std::string architecture = examine_devices(report);
+  verdict.runs = !architecture.empty();
+  if (verdict.runs) {
+    verdict.target = "cuda-" + architecture;
+  } else {
+    verdict.missing = report.last();
+  }
+  auto nvrtc = common::Nvrtc::open();
+  Result<std::string> compiler =
+      nvrtc.ok() ? Result<std::string>(describe(**nvrtc)) : Result<std::string>(nvrtc.error());
+  report.add("NVRTC", compiler);
+  verdict.compiles = verdict.runs && nvrtc.ok() && (*nvrtc)->supports(architecture);
+  if (verdict.runs && !verdict.compiles) {
+    verdict.missing = nvrtc.ok() ? cat("this NVRTC does not compile for ", architecture,
+                                       "; install a CUDA that is as new as the device")
+                                 : report.last();
+  }
+  report.add("cuBLASLt", common::CublasLt::find_version());
+  report.add("nvJitLink", common::find_nvjitlink_version());
+  return verdict;
+}
+
+std::string describe(const Verdict& verdict) {
+  if (!verdict.runs) return cat("plans do not run here: ", verdict.missing);
+  std::string text = cat("plans for ", verdict.target, " run here");
+  return verdict.compiles ? cat(text, ", and new ones are found here")
+                          : cat(text, "; none can be found here: ", verdict.missing);
+}
+
+void print(const Report& report, const std::vector<Verdict>& verdicts) {
+  Table table({});
+  for (const Finding& finding : report.findings()) {
+    table.row({finding.name, finding.found ? "found" : "missing", finding.what});
+  }
+  for (const Verdict& verdict : verdicts) {
+    bool good = verdict.runs && verdict.compiles;
+    table.row({"--device " + verdict.device,
+               good           ? "yes"
+               : verdict.runs ? "partly"
+                              : "no",
+               describe(verdict)});
+  }
+  table.print();
+}
+
+void print_json(const Report& report, const std::vector<Verdict>& verdicts) {
+  Json json;
+  for (const Finding& finding : report.findings()) {
+    json["findings"].push_back(
+        {{"name", finding.name}, {"found", finding.found}, {"what", finding.what}});
+  }
+  for (const Verdict& verdict : verdicts) {
+    json["devices"][verdict.device] = {{"target", verdict.target},
+                                       {"runs", verdict.runs},
+                                       {"compiles", verdict.compiles},
+                                       {"missing", verdict.missing}};
+  }
+  std::printf("%s\n", json.dump().c_str());
+}
+
+int examine(const DoctorOptions& options) {
+  Report report;
+  std::vector<Verdict> verdicts;
+  verdicts.push_back(examine_processor(report));
+  verdicts.push_back(examine_cuda(report));
+  options.json ? print_json(report, verdicts) : print(report, verdicts);
+  for (const Verdict& verdict : verdicts) {
+    bool asked = options.device == "auto" || options.device == verdict.device;
+    if (asked && verdict.runs) return kExitDone;
+  }
+  return kExitFailed;
+}
+
+}  // namespace
+
+void declare_doctor(CommandLine* line) {
+  auto options = std::make_shared<DoctorOptions>();
+  Command command = line->add(
+      "doctor",
+      "Says what this machine has of what lfarm uses, and what to install. Exits 0 when plans for\n"
+      "the device run here.",
+      [options] { return examine(*options); });
+  command
+      .value("--device", &options->device, "auto|cpu|cuda",
+             "What plans have to run on. auto: on anything")
+      .one_of({"auto", "cpu", "cuda"})
+      .shows_default();
+  command.flag("--json", &options->json, "Print JSON");
+}
+
+}  // namespace clients

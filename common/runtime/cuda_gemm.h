@@ -1,0 +1,39 @@
+// A plan's library products on a GPU: sizes become products that cuBLASLt has prepared before.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "common/cuda/cublaslt.h"
+#include "common/runtime/device.h"
+
+namespace common {
+
+// Thread-safe. Calls want the context current that was when the library was opened.
+class CudaGemm {
+ public:
+  // Device memory that every product may use meanwhile.
+  static constexpr size_t kWorkspaceBytes = size_t{32} << 20;
+
+  explicit CudaGemm(std::shared_ptr<const CublasLt> library) : library_(std::move(library)) {}
+
+  // Puts one product into `stream`. Sizes are positive. kUnsupported for types and strides that the
+  // library does not know.
+  Status multiply(const GemmSizes& sizes, const void* a, const void* b, void* out, void* workspace,
+                  void* stream);
+
+ private:
+  // Everything of a product that the library's choice depends on.
+  using Key = std::array<int64_t, 17>;
+  Result<std::shared_ptr<const CublasLtPlan>> prepared(const CublasLtProduct& product);
+
+  std::shared_ptr<const CublasLt> library_;
+  std::mutex mutex_;  // guards plans_
+  std::map<Key, std::shared_ptr<const CublasLtPlan>> plans_;
+};
+
+}  // namespace common

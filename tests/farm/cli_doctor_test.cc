@@ -1,0 +1,54 @@
+// lfarm doctor: what it says must agree with what the other programs do on the same machine.
+#include "common/runtime/cpu_device.h"
+#include "tests/farm/cli_testing.h"
+
+namespace {
+
+using cli_testing::CliTest;
+using cli_testing::Invocation;
+
+class CliDoctor : public CliTest {
+ protected:
+  // The part of the JSON that is about a kind of device.
+  static std::string about(const std::string& json, const std::string& device) {
+    size_t devices = json.find("\"devices\":");
+    size_t start = json.find("\"" + device + "\":", devices);
+    return json.substr(start, json.find('}', start) - start);
+  }
+};
+
+TEST_F(CliDoctor, TheProcessorRunsPlansAndFindsThem) {
+  Invocation doctor = lfarm({"doctor", "--json"});
+  EXPECT_EQ(doctor.wait(), 0) << doctor.err();
+  std::string json = doctor.out();
+  EXPECT_EQ(json.find('\n'), json.size() - 1) << json;
+  std::string cpu = about(json, "cpu");
+  EXPECT_EQ(field(cpu, "target"), common::host_cpu_target().name);
+  EXPECT_EQ(field(cpu, "runs"), "true");
+  EXPECT_EQ(field(cpu, "compiles"), "true") << json;
+  Invocation text = lfarm({"doctor"});
+  EXPECT_NE(text.out().find("--device cpu"), std::string::npos) << text.out();
+}
+
+TEST_F(CliDoctor, AMissingCompilerIsNamedWithItsRemedy) {
+  ::setenv("LFARM_CC", "/nonexistent/compiler", 1);
+  Invocation doctor = lfarm({"doctor", "--json"});
+  ::unsetenv("LFARM_CC");
+  EXPECT_EQ(doctor.wait(), 0) << "plans that are there already need no compiler";
+  std::string cpu = about(doctor.out(), "cpu");
+  EXPECT_EQ(field(cpu, "runs"), "true");
+  EXPECT_EQ(field(cpu, "compiles"), "false");
+  EXPECT_NE(cpu.find("install clang-14"), std::string::npos) << cpu;
+}
+
+TEST_F(CliDoctor, TheExitCodeSaysWhetherTheDeviceThatWasAskedForRunsPlans) {
+  EXPECT_EQ(lfarm({"doctor", "--device", "cpu"}).wait(), 0);
+  Invocation doctor = lfarm({"doctor", "--device", "cuda", "--json"});
+  std::string cuda = about(doctor.out(), "cuda");
+  bool runs = field(cuda, "runs") == "true";
+  EXPECT_EQ(doctor.wait(), runs ? 0 : 1) << doctor.out();
+  EXPECT_EQ(field(cuda, "target").empty(), !runs) << cuda;
+  EXPECT_EQ(field(cuda, "missing").empty(), runs && field(cuda, "compiles") == "true") << cuda;
+}
+
+}  // namespace
