@@ -196,6 +196,34 @@ TEST(CodegenOps, Sorts) {
   batch.check_all();
 }
 
+// Lines that no block of threads holds at once, of constant and of symbolic length.
+TEST(CodegenOps, LongLines) {
+  Random random(10);
+  KernelBatch batch;
+  for (bool symbolic : {false, true}) {
+    for (int64_t n : {700, 5000}) {
+      std::vector<SymbolRange> symbols;
+      if (symbolic) symbols.push_back({1, 100'000});
+      Expr length = symbolic ? Expr::symbol(0) : Expr(n);
+      auto line = [&](GraphBuilder& b, DType d) {
+        return b.input(InputKind::kUser, d, {2, length}, "x");
+      };
+      for (ScanOp op : {ScanOp::kSum, ScanOp::kMax, ScanOp::kLogSumExp}) {
+        GraphBuilder b(symbols);
+        b.output(b.scan(op, line(b, DType::kFloat32), 1));
+        batch.add(Template::kScan, {}, b.finish(),
+                  {random_tensor(random, DType::kFloat32, {2, n})});
+      }
+      GraphBuilder b(symbols);
+      b.output(b.sort_indices(line(b, DType::kInt16), 1, true));
+      batch.add(Template::kSort, {}, b.finish(),
+                {random_tensor(random, DType::kInt16, {2, n}, -400, 400)});
+    }
+  }
+  batch.compile();
+  batch.check_all();
+}
+
 TEST(CodegenOps, Scatters) {
   Random random(9);
   KernelBatch batch;

@@ -75,7 +75,7 @@ Result<FunctionBody> emit_function(const Kernel& kernel, const Graph& body, int 
     case Template::kScan:
       return emit_scan(body);
     case Template::kScatter:
-      return emit_scatter(body);
+      return emit_scatter(body, true);
     case Template::kSort:
       return emit_sort(body);
     default:

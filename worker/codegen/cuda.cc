@@ -5,6 +5,7 @@
 #include "worker/codegen/c_text.h"
 #include "worker/codegen/cuda_attention.h"
 #include "worker/codegen/cuda_loops.h"
+#include "worker/codegen/cuda_ordered.h"
 #include "worker/codegen/cuda_preamble.h"
 #include "worker/codegen/cuda_preamble_mma.h"
 #include "worker/codegen/cuda_tile.h"
@@ -65,11 +66,11 @@ Result<CudaFunction> emit_function(const Kernel& kernel, const Graph& body) {
   }
   switch (kernel.form) {
     case Template::kScan:
-      return one_thread_a_unit(emit_scan(body));
+      return emit_cuda_scan(body);
     case Template::kScatter:
-      return one_thread_a_unit(emit_scatter(body));
+      return one_thread_a_unit(emit_scatter(body, false));
     case Template::kSort:
-      return one_thread_a_unit(emit_sort(body));
+      return emit_cuda_sort(body);
     default:
       return emit_cuda_loops(body, kernel.schedule);
   }
@@ -78,7 +79,7 @@ Result<CudaFunction> emit_function(const Kernel& kernel, const Graph& body) {
 }  // namespace
 
 std::string CudaCodeGenerator::preamble() const {
-  return cat(cuda_preamble(), cuda_preamble_mma(), ordered_preamble());
+  return cat(cuda_preamble(), cuda_preamble_mma());
 }
 
 Result<KernelSource> CudaCodeGenerator::generate(const Kernel& kernel) const {

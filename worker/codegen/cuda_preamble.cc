@@ -192,6 +192,39 @@ static __device__ int64_t lf_team_place(V value, int64_t position) {
 }
 )C";
 
+// A thread receives what the thread `o` before it in the warp holds. Bitonic sort: pairs are ordered
+// by key, then by position; all threads of the block call it.
+constexpr std::string_view kLines = R"C(
+LF_INLINE int32_t lf_shift(int32_t x, int o) { return __shfl_up_sync(0xffffffffu, x, o); }
+LF_INLINE float lf_shift(float x, int o) { return __shfl_up_sync(0xffffffffu, x, o); }
+LF_INLINE double lf_shift(double x, int o) { return __shfl_up_sync(0xffffffffu, x, o); }
+LF_INLINE int64_t lf_shift(int64_t x, int o) {
+  return (int64_t)__shfl_up_sync(0xffffffffu, (long long)x, o);
+}
+LF_INLINE int16_t lf_shift(int16_t x, int o) { return (int16_t)lf_shift((int32_t)x, o); }
+LF_INLINE int8_t lf_shift(int8_t x, int o) { return (int8_t)lf_shift((int32_t)x, o); }
+LF_INLINE uint8_t lf_shift(uint8_t x, int o) { return (uint8_t)lf_shift((int32_t)x, o); }
+typedef struct { uint64_t key; int64_t position; } lf_pair;
+template <int kThreads>
+LF_FUNCTION void lf_sort_block(lf_pair* pairs, int64_t count) {
+  for (int64_t run = 2; run <= count; run *= 2) {
+    for (int64_t step = run / 2; step > 0; step /= 2) {
+      __syncthreads();
+      for (int64_t i = threadIdx.x; i < count / 2; i += kThreads) {
+        const int64_t a = i / step * step * 2 + i % step;
+        const lf_pair x = pairs[a], y = pairs[a + step];
+        const bool less = x.key < y.key || (x.key == y.key && x.position < y.position);
+        if (less != ((a & run) == 0)) {
+          pairs[a] = y;
+          pairs[a + step] = x;
+        }
+      }
+    }
+  }
+  __syncthreads();
+}
+)C";
+
 // Up to 16 bytes of neighbours in one access.
 constexpr std::string_view kVectors = R"C(
 template <class T, int kCount>
@@ -213,7 +246,8 @@ LF_INLINE void lf_store(T* to, const LfVec<T, kCount>& x) {
 
 const std::string& cuda_preamble() {
   static const std::string kText = common::cat(kTypes, c_number_preamble(), c_basic_math(),
-                                               kFloatMath, c_library_math(), kTeams, kVectors);
+                                               kFloatMath, c_library_math(), kTeams,
+      kLines, kVectors);
   return kText;
 }
 

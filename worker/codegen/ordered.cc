@@ -4,6 +4,7 @@
 
 #include "common/base/cat.h"
 #include "worker/codegen/c_text.h"
+#include "worker/codegen/scan_form.h"
 #include "worker/codegen/unit_loop.h"
 
 namespace worker {
@@ -19,7 +20,6 @@ using common::NodeId;
 using common::Op;
 using common::Result;
 using common::ScanAttr;
-using common::ScanOp;
 using common::ScatterAttr;
 using common::ScatterMode;
 using common::Shape;
@@ -95,15 +95,16 @@ class ScanEmitter : public OrderedEmitter {
     Shape behind(shape.begin() + axis + 1, shape.end());
     Expr width = common::element_count(behind);
     bool single = width.is_constant(1);
-    std::string type = accumulator_type();
+    ScanForm form(node_);
+    const std::string& type = form.type();
     if (!single) scratch_.add("sums", type, 8, width);
 
     UnitLoop units(writer_, {shape.begin(), shape.begin() + axis});
     if (single) {
-      writer_.line(cat(type, " sum = ", start(), ";"));
+      writer_.line(cat(type, " sum = ", form.start(), ";"));
     } else {
       Expr i = open_loop(width);
-      writer_.line(cat("sums[", writer_.text(i), "] = ", start(), ";"));
+      writer_.line(cat("sums[", writer_.text(i), "] = ", form.start(), ";"));
       close_loop(true);
     }
     Indices position = units.indices();
@@ -115,7 +116,7 @@ class ScanEmitter : public OrderedEmitter {
     }
     CodeValue x = emitter_.value(node_.operands[0], position);
     std::string sum = single ? "sum" : cat("sums[", writer_.text(writer_.simplify(lane)), "]");
-    writer_.line(cat(sum, " = ", step(sum, x.text), ";"));
+    writer_.line(cat(sum, " = ", form.step(sum, x.text), ";"));
     Expr offset = writer_.simplify(linear_position(position, shape));
     writer_.line(
         cat("out0[", writer_.text(offset), "] = (", c_value_type(node_.dtype), ")", sum, ";"));
@@ -125,63 +126,21 @@ class ScanEmitter : public OrderedEmitter {
     close_loop(false);
     return finish(units.close("", writer_.holds_loops(0)));
   }
-
- private:
-  bool sums() const {
-    ScanOp op = attr<ScanAttr>(node_).op;
-    return op == ScanOp::kSum || op == ScanOp::kProd || op == ScanOp::kLogSumExp;
-  }
-  std::string accumulator_type() const {
-    if (sums() && common::is_float(node_.dtype)) return "double";
-    return std::string(c_value_type(node_.dtype));
-  }
-  std::string start() const {
-    bool is_float = common::is_float(node_.dtype);
-    switch (attr<ScanAttr>(node_).op) {
-      case ScanOp::kSum:
-        return "0";
-      case ScanOp::kProd:
-        return "1";
-      case ScanOp::kLogSumExp:
-        return "-__builtin_inf()";
-      case ScanOp::kMax:
-        if (is_float) return c_literal(node_.dtype, -1.0 / 0.0);
-        return node_.dtype == DType::kUint8 ? "0" : cat("-", c_suffix(node_.dtype), "_limit - 1");
-      case ScanOp::kMin:
-        if (is_float) return c_literal(node_.dtype, 1.0 / 0.0);
-        return cat(c_suffix(node_.dtype), "_limit");
-    }
-    LFARM_CHECK(false, "unknown scan");
-  }
-  std::string step(const std::string& sum, const std::string& x) const {
-    switch (attr<ScanAttr>(node_).op) {
-      case ScanOp::kSum:
-        return cat(sum, " + ", x);
-      case ScanOp::kProd:
-        return cat(sum, " * ", x);
-      case ScanOp::kMax:
-        return cat("lf_max_", c_suffix(node_.dtype), "(", sum, ", ", x, ")");
-      case ScanOp::kMin:
-        return cat("lf_min_", c_suffix(node_.dtype), "(", sum, ", ", x, ")");
-      case ScanOp::kLogSumExp:
-        return cat("lf_log_add_exp(", sum, ", ", x, ")");
-    }
-    LFARM_CHECK(false, "unknown scan");
-  }
 };
 
 // ---- scatter --------------------------------------------------------------------------------
 
 class ScatterEmitter : public OrderedEmitter {
  public:
-  using OrderedEmitter::OrderedEmitter;
+  ScatterEmitter(const Graph& body, bool few_units) : OrderedEmitter(body), few_units_(few_units) {}
 
   Result<FunctionBody> run() {
     LFARM_RETURN_IF_ERROR(check(Op::kScatter));
     keep_old_base();
-    size_t shared = independent_axes();
-    auto cut = static_cast<std::ptrdiff_t>(shared);
-    UnitLoop units(writer_, {node_.shape.begin(), node_.shape.begin() + cut});
+    find_independent_axes();
+    std::vector<Expr> extents;
+    for (const Independent& axis : independent_) extents.push_back(node_.shape[axis.base]);
+    UnitLoop units(writer_, extents);
     copy_base(units.indices());
     apply_updates(units.indices());
     return finish(units.close("", writer_.holds_loops(0)));
@@ -190,22 +149,51 @@ class ScatterEmitter : public OrderedEmitter {
  private:
   const ScatterAttr& scatter() const { return attr<ScatterAttr>(node_); }
 
-  // Leading axes along which every update stays where it is: slices that units can share out.
-  size_t independent_axes() const {
+  // An axis along which every update stays where it is: slices that units can share out.
+  struct Independent {
+    size_t base = 0, update = 0;  // the axis of either
+  };
+
+  bool is_independent(size_t base, size_t update) const {
     const Node& updates = body_.node(node_.operands[1]);
-    size_t count = 0;
-    for (size_t k = 0; k < node_.shape.size() && k < updates.shape.size(); ++k) {
-      Var var{Var::Kind::kIndex, static_cast<int32_t>(k)};
-      const Coordinate& c = scatter().coordinates[k];
-      if (c.slot >= 0 || c.expr != Expr::var(var) || updates.shape[k] != node_.shape[k]) break;
-      bool elsewhere = false;
-      for (size_t j = 0; j < scatter().coordinates.size(); ++j) {
-        elsewhere = elsewhere || (j != k && scatter().coordinates[j].expr.uses(var));
-      }
-      if (elsewhere) break;
-      ++count;
+    Var var{Var::Kind::kIndex, static_cast<int32_t>(update)};
+    const Coordinate& c = scatter().coordinates[base];
+    if (c.slot >= 0 || c.expr != Expr::var(var)) return false;
+    if (updates.shape[update] != node_.shape[base]) return false;
+    for (size_t j = 0; j < scatter().coordinates.size(); ++j) {
+      if (j != base && scatter().coordinates[j].expr.uses(var)) return false;
     }
-    return count;
+    return true;
+  }
+
+  // With few units only leading axes, so that each copies neighbours.
+  void find_independent_axes() {
+    size_t update_axes = body_.node(node_.operands[1]).shape.size();
+    for (size_t k = 0; k < node_.shape.size(); ++k) {
+      size_t found = update_axes;
+      for (size_t j = 0; j < update_axes && found == update_axes; ++j) {
+        if (is_independent(k, j) && (!few_units_ || j == k)) found = j;
+      }
+      if (found != update_axes) {
+        independent_.push_back({k, found});
+      } else if (few_units_) {
+        return;
+      }
+    }
+  }
+
+  // The indices of a loop nest over `shape` whose independent axes are the units'.
+  Indices open_others(const Shape& shape, size_t Independent::*axis, const Indices& units) {
+    Indices indices(shape.size());
+    std::vector<char> is_unit(shape.size(), 0);
+    for (size_t u = 0; u < independent_.size(); ++u) {
+      indices[independent_[u].*axis] = units[u];
+      is_unit[independent_[u].*axis] = 1;
+    }
+    for (size_t k = 0; k < shape.size(); ++k) {
+      if (is_unit[k] == 0) indices[k] = open_loop(shape[k]);
+    }
+    return indices;
   }
 
   // When the updates read the base, they read a private copy: the output may be its memory.
@@ -225,10 +213,7 @@ class ScatterEmitter : public OrderedEmitter {
     const Node& base = body_.node(node_.operands[0]);
     bool plain = base.op == Op::kInput;
     if (plain) writer_.open(true);
-    Indices position = outer;
-    for (size_t k = outer.size(); k < node_.shape.size(); ++k) {
-      position.push_back(open_loop(node_.shape[k]));
-    }
+    Indices position = open_others(node_.shape, &Independent::base, outer);
     CodeValue x = emitter_.value(node_.operands[0], position);
     std::string offset = writer_.text(writer_.simplify(linear_position(position, node_.shape)));
     writer_.line(cat("out0[", offset, "] = ", x.text, ";"));
@@ -241,8 +226,7 @@ class ScatterEmitter : public OrderedEmitter {
 
   void apply_updates(const std::vector<Expr>& outer) {
     const Shape& shape = body_.node(node_.operands[1]).shape;
-    Indices j = outer;
-    for (size_t k = outer.size(); k < shape.size(); ++k) j.push_back(open_loop(shape[k]));
+    Indices j = open_others(shape, &Independent::update, outer);
     Indices target;
     std::string condition;
     for (size_t axis = 0; axis < scatter().coordinates.size(); ++axis) {
@@ -256,8 +240,11 @@ class ScatterEmitter : public OrderedEmitter {
         cat("out0[", writer_.text(writer_.simplify(linear_position(target, node_.shape))), "]");
     writer_.line(combine(place, x.text));
     if (!condition.empty()) writer_.close(cat("if (", condition, ")"));
-    for (size_t k = shape.size(); k-- > outer.size();) {
-      close_loop(k + 1 == shape.size() && moves_evenly(shape.size() - 1));
+    bool ends_in_loop = outer.size() < shape.size() &&
+                        std::none_of(independent_.begin(), independent_.end(),
+                                     [&](const auto& a) { return a.update + 1 == shape.size(); });
+    for (size_t k = outer.size(); k < shape.size(); ++k) {
+      close_loop(k == outer.size() && ends_in_loop && moves_evenly(shape.size() - 1));
     }
   }
 
@@ -316,6 +303,9 @@ class ScatterEmitter : public OrderedEmitter {
     }
     LFARM_CHECK(false, "unknown scatter mode");
   }
+
+  bool few_units_;
+  std::vector<Independent> independent_;
 };
 
 // ---- sort -----------------------------------------------------------------------------------
@@ -342,14 +332,9 @@ class SortEmitter : public OrderedEmitter {
     Expr i = open_loop(length);
     position.insert(position.begin() + axis, i);
     CodeValue x = emitter_.value(node_.operands[0], position);
-    DType dtype = body_.node(node_.operands[0]).dtype;
-    std::string key = x.text;
-    if (common::is_half(dtype)) key = c_cast(dtype, DType::kFloat32, key);
-    if (common::is_half(dtype)) dtype = DType::kFloat32;
-    key = common::is_float(dtype) ? cat("lf_sort_key_", c_suffix(dtype), "(", key, ")")
-                                  : cat("lf_sort_key_i64(", key, ")");
+    std::string key = sort_key(node_, body_.node(node_.operands[0]).dtype, x.text);
     std::string index = writer_.text(i);
-    writer_.line(cat("pairs[", index, "].key = ", a.descending ? "~" : "", key, ";"));
+    writer_.line(cat("pairs[", index, "].key = ", key, ";"));
     writer_.line(cat("pairs[", index, "].position = ", index, ";"));
     close_loop(true);
     writer_.line(cat("lf_sort_pairs(pairs, spare, ", writer_.text(length), ");"));
@@ -364,8 +349,19 @@ class SortEmitter : public OrderedEmitter {
 }  // namespace
 
 Result<FunctionBody> emit_scan(const Graph& body) { return ScanEmitter(body).run(); }
-Result<FunctionBody> emit_scatter(const Graph& body) { return ScatterEmitter(body).run(); }
+Result<FunctionBody> emit_scatter(const Graph& body, bool few_units) {
+  return ScatterEmitter(body, few_units).run();
+}
 Result<FunctionBody> emit_sort(const Graph& body) { return SortEmitter(body).run(); }
+
+std::string sort_key(const Node& sort, DType dtype, const std::string& x) {
+  std::string key = x;
+  if (common::is_half(dtype)) key = c_cast(dtype, DType::kFloat32, key);
+  if (common::is_half(dtype)) dtype = DType::kFloat32;
+  key = common::is_float(dtype) ? cat("lf_sort_key_", c_suffix(dtype), "(", key, ")")
+                                : cat("lf_sort_key_i64(", key, ")");
+  return attr<SortAttr>(sort).descending ? "~" + key : key;
+}
 
 std::string_view ordered_preamble() {
   return R"C(
