@@ -1,6 +1,7 @@
 // compile [--target T] [--kernels N] [--batch B] [--processes P]: what a small kernel costs to
 // compile among the others of its candidate, and to find again once it is compiled.
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -151,7 +152,7 @@ Result<Toolchain> find_toolchain(const common::Target& target, size_t processes)
 double percentile(std::vector<double> values, double share) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());
-  return values[static_cast<size_t>(share * static_cast<double>(values.size() - 1) + 0.5)];
+  return values[static_cast<size_t>(std::lround(share * static_cast<double>(values.size() - 1)))];
 }
 
 // One entry a kernel, each the share of its batch. Writing its text is part of compiling it.
