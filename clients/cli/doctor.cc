@@ -108,12 +108,22 @@ std::string describe(const common::CudaDeviceFacts& facts) {
              bytes_text(static_cast<double>(facts.memory_bytes)));
 }
 
-std::string describe(const common::Nvrtc& nvrtc) {
-  std::string text = cat(nvrtc.major_version(), ".", nvrtc.minor_version(), " (", nvrtc.library(),
-                         "), compiles for sm_");
+// `architecture`: of the device, empty without one.
+Result<std::string> describe(const common::Nvrtc& nvrtc, std::string architecture) {
+  if (architecture.empty()) architecture = cat("sm_", nvrtc.architectures().back());
+  std::string text =
+      cat(nvrtc.major_version(), ".", nvrtc.minor_version(), " (", nvrtc.library(), ")");
+  if (!nvrtc.supports(architecture)) {
+    return common::unavailable(cat(text, " does not compile for ", architecture,
+                                   "; install a CUDA that is as new as the device"));
+  }
+  // An installation that lacks a part says so at the first text.
+  auto nothing = nvrtc.compile("", architecture, {});
+  if (!nothing.ok()) return common::unavailable(cat(text, ": ", nothing.error().message));
+  text += ", compiles for sm_";
   const char* separator = "";
-  for (int architecture : nvrtc.architectures()) {
-    text += cat(separator, architecture);
+  for (int number : nvrtc.architectures()) {
+    text += cat(separator, number);
     separator = ", ";
   }
   return text;
@@ -155,15 +165,10 @@ Verdict examine_cuda(Report& report) {
     verdict.missing = report.last();
   }
   auto nvrtc = common::Nvrtc::open();
-  Result<std::string> compiler =
-      nvrtc.ok() ? Result<std::string>(describe(**nvrtc)) : Result<std::string>(nvrtc.error());
-  report.add("NVRTC", compiler);
-  verdict.compiles = verdict.runs && nvrtc.ok() && (*nvrtc)->supports(architecture);
-  if (verdict.runs && !verdict.compiles) {
-    verdict.missing = nvrtc.ok() ? cat("this NVRTC does not compile for ", architecture,
-                                       "; install a CUDA that is as new as the device")
-                                 : report.last();
-  }
+  bool compiles = report.add(
+      "NVRTC", nvrtc.ok() ? describe(**nvrtc, architecture) : Result<std::string>(nvrtc.error()));
+  verdict.compiles = verdict.runs && compiles;
+  if (verdict.runs && !compiles) verdict.missing = report.last();
   report.add("cuBLASLt", common::CublasLt::find_version());
   report.add("nvJitLink", common::find_nvjitlink_version());
   return verdict;

@@ -123,6 +123,17 @@ class ProgramHolder {
   int created_ = -1;
 };
 
+// The library looks for its built-in functions by their bare name only, so that one which was found
+// outside of the loader's places finds them only where they are loaded already.
+void load_builtins_beside(const std::string& library, int major, int minor) {
+  size_t folder = library.rfind('/');
+  if (folder == std::string::npos) return;
+  // Without them the first compilation says what is missing.
+  (void)SharedLibrary::open(
+      {cat(library.substr(0, folder), "/libnvrtc-builtins.so.", major, ".", minor)},
+      SharedLibrary::Unload::kNever);
+}
+
 }  // namespace
 
 Nvrtc::Nvrtc(std::unique_ptr<Entries> entries) : entries_(std::move(entries)) {}
@@ -146,6 +157,7 @@ Result<std::shared_ptr<const Nvrtc>> Nvrtc::open() {
       calls.architecture_count(&count) != kSuccess || count < 1) {
     return unavailable(cat((*library)->name(), " does not say its version; install CUDA again"));
   }
+  load_builtins_beside((*library)->name(), nvrtc->major_, nvrtc->minor_);
   nvrtc->architectures_.resize(static_cast<size_t>(count));
   if (calls.architectures(nvrtc->architectures_.data()) != kSuccess) {
     return unavailable(cat((*library)->name(), " does not say what it compiles for"));

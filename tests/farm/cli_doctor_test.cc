@@ -51,4 +51,15 @@ TEST_F(CliDoctor, TheExitCodeSaysWhetherTheDeviceThatWasAskedForRunsPlans) {
   EXPECT_EQ(field(cuda, "missing").empty(), runs && field(cuda, "compiles") == "true") << cuda;
 }
 
+TEST_F(CliDoctor, AnEmulatedDeviceIsADevice) {
+  ::setenv("LD_LIBRARY_PATH", LFARM_BIN_DIR "/../tests/emulator", 1);
+  Invocation doctor = lfarm({"doctor", "--device", "cuda", "--json"});
+  ::unsetenv("LD_LIBRARY_PATH");
+  EXPECT_EQ(doctor.wait(), 0) << doctor.out();
+  std::string cuda = about(doctor.out(), "cuda");
+  EXPECT_EQ(field(cuda, "target"), "cuda-sm_90a");
+  EXPECT_EQ(field(cuda, "runs"), "true");
+  EXPECT_EQ(field(cuda, "compiles"), "true") << doctor.out();
+}
+
 }  // namespace

@@ -45,6 +45,9 @@ NvrtcReply describe(const Nvrtc& nvrtc, const NvrtcRequest& request) {
         nvrtc.library(), " ", nvrtc.major_version(), ".", nvrtc.minor_version(),
         " does not compile for ", request.arch, "; install a CUDA that is as new as the device")));
   }
+  // An installation that lacks a part says so at the first text.
+  auto nothing = nvrtc.compile("", request.arch, {});
+  if (!nothing.ok()) return failed(common::unavailable(nothing.error().message));
   NvrtcReply reply;
   reply.ok = true;
   reply.build = nvrtc.build();
