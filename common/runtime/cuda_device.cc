@@ -265,7 +265,9 @@ class CudaDevice final : public Device {
   Result<DeviceMemory> allocate(size_t bytes) override {
     LFARM_RETURN_IF_ERROR(session_->enter());
     LFARM_ASSIGN_OR_RETURN(CudaAddress address, session_->pool().allocate(bytes));
-    return DeviceMemory(this, reinterpret_cast<std::byte*>(address), bytes);
+    // The driver's addresses are numbers.
+    auto* data = reinterpret_cast<std::byte*>(address);  // NOLINT(performance-no-int-to-ptr)
+    return DeviceMemory(this, data, bytes);
   }
   Status copy_in(std::byte* device, ByteView host) override;
   Status copy_out(std::span<std::byte> host, const std::byte* device) override;
@@ -497,7 +499,7 @@ Status CudaDevice::record(const std::function<Status()>& row,
   CudaGraphExec made = nullptr;
   Status status = check(calls.instantiate_graph(&made, graph, 0), "cuGraphInstantiate");
   calls.destroy_graph(graph);
-  LFARM_RETURN_IF_ERROR(status);
+  if (!status.ok()) return status.error();
   recording = std::make_unique<CudaRecording>(session_, made);
   return {};
 }
