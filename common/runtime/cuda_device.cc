@@ -291,7 +291,7 @@ class CudaDevice final : public Device {
   Status replay(Recording& recording) override;
   Status flush_caches() override;
   bool is_faulted() const override { return session_->is_faulted(); }
-  bool is_slowed() const override { return nvml_ != nullptr && nvml_->conditions().is_slowed; }
+  std::string slowdown() const override;
   std::string hardware_id() const override { return session_->facts().uuid; }
 
  private:
@@ -414,6 +414,13 @@ Status CudaDevice::launch(const Launch& launch) {
                                                static_cast<unsigned>(launch.block.shared_bytes),
                                                stream(), parameters.data(), nullptr),
                "cuLaunchKernel");
+}
+
+std::string CudaDevice::slowdown() const {
+  if (nvml_ == nullptr || !nvml_->is_slowed()) return {};
+  NvmlConditions now = nvml_->conditions();
+  return cat("its clock is at ", now.clock_mhz, " of ", now.clock_mhz_max, " MHz, at ",
+             now.temperature_c, " degrees Celsius");
 }
 
 Result<CudaGemm*> CudaDevice::library() const {
