@@ -117,9 +117,8 @@ std::string AttentionOperands::element(BodyEmitter& emitter, NodeId id,
   return c_cast(body_.node(id).dtype, product_.dtype, x.text);
 }
 
-std::string AttentionOperands::score_operand(BodyEmitter& emitter, int operand,
-                                             const std::vector<Expr>& rows, const Expr& key,
-                                             const Expr& depth) const {
+Indices AttentionOperands::score_operand_at(int operand, const std::vector<Expr>& rows,
+                                            const Expr& key, const Expr& depth) const {
   const auto& c = attr<ContractAttr>(scores_);
   Indices out = scores_at(rows, key);
   std::vector<Expr> summed = unfold(depth_sizes_, depth);
@@ -133,16 +132,24 @@ std::string AttentionOperands::score_operand(BodyEmitter& emitter, int operand,
       indices.push_back(summed[static_cast<size_t>(position - depth_labels_.begin())]);
     }
   }
-  return element(emitter, scores_.operands[at(operand)], indices);
+  return indices;
+}
+
+Indices AttentionOperands::queries_at(const std::vector<Expr>& rows, const Expr& depth) const {
+  return score_operand_at(form_.queries, rows, Expr(0), depth);
+}
+
+Indices AttentionOperands::keys_at(const Expr& key, const Expr& depth) const {
+  return score_operand_at(1 - form_.queries, no_rows(), key, depth);
 }
 
 std::string AttentionOperands::query(BodyEmitter& emitter, const std::vector<Expr>& rows,
                                      const Expr& depth) const {
-  return score_operand(emitter, form_.queries, rows, Expr(0), depth);
+  return element(emitter, queries(), queries_at(rows, depth));
 }
 
 std::string AttentionOperands::key(BodyEmitter& emitter, const Expr& key, const Expr& depth) const {
-  return score_operand(emitter, 1 - form_.queries, no_rows(), key, depth);
+  return element(emitter, keys(), keys_at(key, depth));
 }
 
 std::string AttentionOperands::value(BodyEmitter& emitter, const Expr& key,

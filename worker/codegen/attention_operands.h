@@ -26,6 +26,8 @@ class AttentionOperands {
   common::NodeId probabilities() const {
     return product_.operands[static_cast<size_t>(form_.probabilities)];
   }
+  common::NodeId queries() const { return scores_.operands[static_cast<size_t>(form_.queries)]; }
+  common::NodeId keys() const { return scores_.operands[static_cast<size_t>(1 - form_.queries)]; }
   common::NodeId values() const {
     return product_.operands[static_cast<size_t>(1 - form_.probabilities)];
   }
@@ -34,6 +36,8 @@ class AttentionOperands {
   Indices product_at(const std::vector<common::Expr>& rows, const common::Expr& column) const;
   Indices probabilities_at(const std::vector<common::Expr>& rows, const common::Expr& key) const;
   Indices values_at(const common::Expr& key, const common::Expr& column) const;
+  Indices queries_at(const std::vector<common::Expr>& rows, const common::Expr& depth) const;
+  Indices keys_at(const common::Expr& key, const common::Expr& depth) const;
   Indices softmax_at(const std::vector<common::Expr>& rows, const common::Expr& key) const;
   Indices scores_at(const std::vector<common::Expr>& rows, const common::Expr& key) const;
   Indices greatest_at(const std::vector<common::Expr>& rows) const;
@@ -54,9 +58,8 @@ class AttentionOperands {
   Indices by_label(const std::vector<int>& labels, const std::vector<common::Expr>& rows,
                    const common::Expr& key, const std::vector<common::Expr>& columns) const;
   const std::vector<int>& operand_labels(int operand) const;
-  std::string score_operand(BodyEmitter& emitter, int operand,
-                            const std::vector<common::Expr>& rows, const common::Expr& key,
-                            const common::Expr& depth) const;
+  Indices score_operand_at(int operand, const std::vector<common::Expr>& rows,
+                           const common::Expr& key, const common::Expr& depth) const;
   std::string element(BodyEmitter& emitter, common::NodeId id, const Indices& indices) const;
   std::vector<common::Expr> no_rows() const;
   std::vector<common::Expr> no_columns() const;

@@ -9,12 +9,7 @@ namespace worker {
 using common::ContractAttr;
 using common::Expr;
 using common::Graph;
-using common::InputAttr;
-using common::Node;
 using common::NodeId;
-using common::Op;
-using common::Var;
-using common::ViewAttr;
 
 namespace {
 
@@ -102,52 +97,20 @@ bool Contraction::output_runs_along_rows() const {
   return stride_along(offset, m) == 1 && stride_along(offset, n) != 1;
 }
 
-std::optional<PlainRead> Contraction::plain_read(Side side, const Indices& indices,
-                                                 const CodeWriter& writer) const {
-  NodeId id = operand(side);
-  Indices position = indices;
-  while (body_.node(id).op == Op::kView) {
-    const common::View& view = attr<ViewAttr>(body_.node(id)).view;
-    if (!view.valid.empty()) return std::nullopt;
-    Indices inner;
-    for (const Expr& e : view.index) {
-      inner.push_back(writer.simplify(e.substitute([&](Var v) -> Expr {
-        return v.kind == Var::Kind::kIndex ? position[at(v.id)] : Expr::var(v);
-      })));
-    }
-    position = std::move(inner);
-    id = body_.node(id).operands[0];
-  }
-  const Node& input = body_.node(id);
-  if (input.op != Op::kInput) return std::nullopt;
-  return PlainRead{attr<InputAttr>(input).position,
-                   writer.simplify(linear_position(position, input.shape))};
-}
-
 bool Contraction::reads_chunks(Side side, bool along_k, int64_t length) const {
   const std::vector<int>& run = along_k ? problem_.k : own_labels(side);
   if (run.empty()) return false;
-  auto count = common::exact_div(problem_.label_size[at(run.back())], Expr(length));
-  if (!count) return false;
   CodeWriter trial(body_.symbols);
   LabelIndices indices(problem_.label_size.size());
   for (const auto* labels : {&problem_.batch, &own_labels(side), &problem_.k}) {
     bind_labels(*labels, trial, indices);
   }
-  Expr chunk = Expr::index(trial.bind_index("c", *count, 0)) * Expr(length);
-  Expr inside = Expr::index(trial.bind_index("e", Expr(length), 0));
-  auto offset = [&](const Expr& position) {
+  auto at_position = [&](const Expr& position) {
     indices.give({run.back()}, {position});
-    return plain_read(side, indices.of(operand_labels(side)), trial);
+    return indices.of(operand_labels(side));
   };
-  auto first = offset(chunk);
-  auto other = offset(chunk + inside);
-  if (!first || !other || trial.simplify(other->offset - first->offset) != inside) return false;
-  bool aligned = first->offset.sum_constant() % length == 0;
-  for (const auto& term : first->offset.terms()) {
-    aligned = aligned && term.coefficient % length == 0;
-  }
-  return aligned;
+  return runs_are_chunks(body_, operand(side), at_position, problem_.label_size[at(run.back())],
+                         length, trial);
 }
 
 }  // namespace worker

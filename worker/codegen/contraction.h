@@ -7,18 +7,13 @@
 #include <vector>
 
 #include "worker/codegen/body_emitter.h"
+#include "worker/codegen/plain_read.h"
 #include "worker/codegen/tile_params.h"
 
 namespace worker {
 
 // The left operand gives rows (m), the right one columns (n); both are summed over k.
 enum class Side : uint8_t { kLeft, kRight };
-
-// An element of one of the body's inputs.
-struct PlainRead {
-  int input = 0;
-  common::Expr offset;  // of the element, in the input
-};
 
 class Contraction {
  public:
@@ -52,7 +47,9 @@ class Contraction {
   // Whether the memory of the body's first output runs along the rows rather than the columns.
   bool output_runs_along_rows() const;
   // Where an operand that is an input, or a view of one that is valid everywhere, is read.
-  std::optional<PlainRead> plain_read(Side side, const Indices& at, const CodeWriter& writer) const;
+  std::optional<PlainRead> read_at(Side side, const Indices& at, const CodeWriter& writer) const {
+    return plain_read(body_, operand(side), at, writer);
+  }
   // Whether runs of `length` elements along k (or the side's own axis), counted from 0, lie side by
   // side in an input that is read as it is, each run at a multiple of its length.
   bool reads_chunks(Side side, bool along_k, int64_t length) const;
