@@ -79,8 +79,8 @@ bool CudaAttentionBlock::choose_sizes(const Schedule& schedule) {
       most /= 2;
     }
   }
-  if (given("rows") != 0) most = std::clamp<int64_t>(given("rows"), kRowsMin, kRowsMax);
-  int64_t keys = given("keys") != 0 ? std::clamp<int64_t>(given("keys"), 32, 64) : 64;
+  if (given("block_rows") != 0) most = std::clamp<int64_t>(given("block_rows"), kRowsMin, kRowsMax);
+  int64_t keys = given("block_keys") != 0 ? std::clamp<int64_t>(given("block_keys"), 32, 64) : 64;
   for (; most >= kRowsMin; most /= 2) {
     for (int64_t k = keys; k >= 32; k /= 2) {
       Sizes sizes = z_;
