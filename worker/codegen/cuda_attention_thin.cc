@@ -38,7 +38,8 @@ class ThinAttention final : public CudaAttentionText {
         depth_(operands_.depth()),
         width_(form_.size(form_.columns).constant()) {
     while (group_ * kChunk < std::max(depth_, width_)) group_ *= 2;
-    threads_ = rows_ <= 4 && width_ <= 128 ? 512 : 256;
+    // Registers for more rows than these leave room for fewer threads.
+    threads_ = rows_ <= 2 ? 512 : 256;
   }
 
   Result<CudaFunction> run(const Schedule& schedule) {
@@ -103,21 +104,63 @@ class ThinAttention final : public CudaAttentionText {
     if (!online_) lines(cat("if (hi <= lo) { lo = 0; hi = ", keys, "; }"));
   }
 
+  // Keys or values: how a group keeps a chunk of each of several.
+  struct Operand {
+    std::string name;
+    NodeId node = 0;
+    int64_t length = 0;
+    std::function<Indices(const AttentionOperands&, const Expr& key, const Expr& position)> at;
+    bool packed = false;  // half-precision values are read and kept as they lie in memory
+  };
+  void choose_operands() {
+    keys_ = {
+        "key", operands_.keys(), depth_,
+        [](const AttentionOperands& o, const Expr& n, const Expr& d) { return o.keys_at(n, d); }};
+    values_ = {
+        "value", operands_.values(), width_,
+        [](const AttentionOperands& o, const Expr& n, const Expr& d) { return o.values_at(n, d); }};
+    for (Operand* x : {&keys_, &values_}) {
+      x->packed = common::is_half(body_.node(x->node).dtype) && is_plain(*x);
+    }
+  }
+
+  bool is_plain(const Operand& x) const {
+    CodeWriter trial(body_.symbols);
+    AttentionOperands operands(body_, form_, trial);
+    std::vector<Expr> batch;
+    for (const Expr& size : operands_.sizes_of(form_.batch)) {
+      batch.push_back(Expr::index(trial.bind_index("i", size, 0)));
+    }
+    operands.set_batch(std::move(batch));
+    Expr n = Expr::index(trial.bind_index("n", key_size_, 0));
+    return runs_are_chunks(
+        body_, x.node, [&](const Expr& d) { return x.at(operands, n, d); }, Expr(x.length), kChunk,
+        trial);
+  }
+
+  // Element y of the group's u-th key.
+  std::string element(const Operand& x) const {
+    if (!x.packed) return cat(x.name, "[u][y]");
+    return c_cast(body_.node(x.node).dtype, product_.dtype,
+                  cat("(uint16_t)(", x.name, "[u][y / 2] >> y % 2 * 16)"));
+  }
+
   // All threads of a warp take the same steps, for they exchange what they have.
   void walk_keys() {
     int64_t step = 32 / group_ * kAhead;  // keys of a warp
+    choose_operands();
     writer_.open(false);
     writer_.open(true);
-    lines(cat("float key[", kAhead, "][", kChunk, "], value[", kAhead, "][", kChunk, "];"));
+    for (const Operand* x : {&keys_, &values_}) {
+      lines(x->packed ? cat("uint32_t ", x->name, "[", kAhead, "][4];")
+                      : cat("float ", x->name, "[", kAhead, "][", kChunk, "];"));
+    }
     std::string position = cat("n0 + u * ", 32 / group_, " + lane / ", group_);
     writer_.open(false);
     Expr key = key_index(position);
-    load("key", operands_.keys(), depth_, key, cat(position, " < hi"),
-         [](const AttentionOperands& o, const Expr& n, const Expr& d) { return o.keys_at(n, d); });
+    load(keys_, key, cat(position, " < hi"));
     writer_.open(!online_);
-    load(
-        "value", operands_.values(), width_, key, cat(position, " < hi"),
-        [](const AttentionOperands& o, const Expr& n, const Expr& d) { return o.values_at(n, d); });
+    load(values_, key, cat(position, " < hi"));
     writer_.close(online_ ? "" : "if (pass == 1)");
     writer_.close(unrolled_loop("u", kAhead));
     writer_.open(false);
@@ -133,47 +176,26 @@ class ThinAttention final : public CudaAttentionText {
     writer_.close(cat("for (int pass = 0; pass < ", online_ ? 1 : 2, "; ++pass)"));
   }
 
-  // A thread's chunk of key `n`'s row of the operand, 0 where `valid` does not hold.
-  void load(const std::string& to, NodeId node, int64_t length, const Expr& n,
-            const std::string& valid,
-            const std::function<Indices(const AttentionOperands&, const Expr&, const Expr&)>& at) {
-    DType dtype = body_.node(node).dtype;
-    std::string own = inside(length);
+  // A thread's chunk of key `n`, 0 where `valid` does not hold.
+  void load(const Operand& x, const Expr& n, const std::string& valid) {
+    std::string own = inside(x.length);
     std::string condition = own.empty() ? valid : cat(valid, " & ", own);
-    if (common::is_half(dtype) && is_plain(node, length, at)) {
-      writer_.open(false);
-      Expr d = inner_index(own.empty() ? "chunk" : cat("(", own, " ? chunk : 0)"), length);
-      auto read = plain_read(body_, node, at(operands_, n, d), writer_);
+    writer_.open(false);
+    if (x.packed) {
+      Expr d = inner_index(own.empty() ? "chunk" : cat("(", own, " ? chunk : 0)"), x.length);
+      auto read = plain_read(body_, x.node, x.at(operands_, n, d), writer_);
       lines(cat("const uint4 q = lf_load_stream16(in", read->input, " + ",
-                writer_.text(read->offset), ");\nconst uint32_t words[4] = {q.x, q.y, q.z, q.w};\n",
-                unrolled_loop("y", kChunk), " ", to, "[u][y] = ",
-                when("(" + condition + ")",
-                     c_cast(dtype, product_.dtype, "(uint16_t)(words[y / 2] >> y % 2 * 16)")),
-                ";"));
+                writer_.text(read->offset), ");\nconst bool is_in = ", condition, ";\n"));
+      for (int k = 0; k < 4; ++k) {
+        lines(cat(x.name, "[u][", k, "] = is_in ? q.", "xyzw"[k], " : 0;"));
+      }
       writer_.close("");
       return;
     }
-    writer_.open(false);
-    CodeValue x = emitter_.value(node, at(operands_, n, inner_index("chunk + y", length)));
-    lines(cat(to, "[u][y] = ", when("(" + condition + ")", c_cast(dtype, product_.dtype, x.text)),
-              ";"));
+    CodeValue v = emitter_.value(x.node, x.at(operands_, n, inner_index("chunk + y", x.length)));
+    lines(cat(x.name, "[u][y] = (", condition, ") ? ",
+              c_cast(body_.node(x.node).dtype, product_.dtype, v.text), " : 0;"));
     writer_.close(unrolled_loop("y", kChunk));
-  }
-
-  bool is_plain(
-      NodeId node, int64_t length,
-      const std::function<Indices(const AttentionOperands&, const Expr&, const Expr&)>& at) const {
-    CodeWriter trial(body_.symbols);
-    AttentionOperands operands(body_, form_, trial);
-    std::vector<Expr> batch;
-    for (const Expr& size : operands_.sizes_of(form_.batch)) {
-      batch.push_back(Expr::index(trial.bind_index("i", size, 0)));
-    }
-    operands.set_batch(std::move(batch));
-    Expr n = Expr::index(trial.bind_index("n", key_size_, 0));
-    return runs_are_chunks(
-        body_, node, [&](const Expr& d) { return at(operands, n, d); }, Expr(length), kChunk,
-        trial);
   }
 
   // The scores of row r for the group's keys, and what they add to its sums.
@@ -181,9 +203,9 @@ class ThinAttention final : public CudaAttentionText {
     std::vector<Expr> rows = row_labels("r");
     lines(cat("float x[", kAhead, "];"));
     writer_.open(false);
-    lines(cat("float dot = 0;\n", unrolled_loop("y", kChunk),
-              " dot = fmaf(query[r][y], key[u][y], dot);\n#pragma unroll\nfor (int d = ",
-              group_ / 2, "; d > 0; d /= 2) dot += __shfl_xor_sync(0xffffffffu, dot, d);"));
+    lines(cat("float dot = 0;\n", unrolled_loop("y", kChunk), " dot = fmaf(query[r][y], ",
+              element(keys_), ", dot);\n#pragma unroll\nfor (int d = ", group_ / 2,
+              "; d > 0; d /= 2) dot += __shfl_xor_sync(0xffffffffu, dot, d);"));
     Expr key = key_index(position);
     writer_.remember({form_.scores, 0, operands_.scores_at(rows, key)},
                      {"dot", writer_.depth(), -1});
@@ -207,7 +229,7 @@ class ThinAttention final : public CudaAttentionText {
     writer_.remember({form_.softmax, 0, operands_.softmax_at(rows, again)}, p);
     lines(cat("const float kept = ", position, " < hi ? ",
               operands_.probability(emitter_, rows, again), " : 0;\n", unrolled_loop("y", kChunk),
-              " sum[r][y] = fmaf(kept, value[u][y], sum[r][y]);"));
+              " sum[r][y] = fmaf(kept, ", element(values_), ", sum[r][y]);"));
     writer_.close(unrolled_loop("u", kAhead));
     writer_.close("else");
   }
@@ -223,7 +245,8 @@ class ThinAttention final : public CudaAttentionText {
     lines(cat(unrolled_loop("u", kAhead), " {\nconst float p = ", position, " < hi ? ",
               exp_of("(x[u] - shift)"), " : 0;\ntotal[r] += p;"));
     if (adds) {
-      lines(cat(unrolled_loop("y", kChunk), " sum[r][y] = fmaf(p, value[u][y], sum[r][y]);"));
+      lines(cat(unrolled_loop("y", kChunk), " sum[r][y] = fmaf(p, ", element(values_),
+                ", sum[r][y]);"));
     }
     lines("}");
   }
@@ -284,6 +307,7 @@ class ThinAttention final : public CudaAttentionText {
     writer_.close(cat("for (int e = tid; e < ", rows_ * width_, "; e += ", threads_, ")"));
   }
 
+  Operand keys_, values_;
   int64_t rows_, depth_, width_;
   int64_t group_ = 1;  // threads that share a key
   int64_t threads_ = 256;
@@ -300,8 +324,7 @@ bool cuda_attention_is_thin(const Graph& body, const AttentionForm& form) {
   int64_t depth = AttentionOperands(body, form, writer).depth();
   return body.node(form.product).dtype == DType::kFloat32 && rows.is_constant() &&
          rows.constant() >= 1 && rows.constant() <= kRowsMax && depth % kChunk == 0 &&
-         width % kChunk == 0 && std::max(depth, width) <= kChunk * kChunksMax &&
-         256 * kChunk * rows.constant() * 4 <= kSharedBytesMax - 4096;
+         width % kChunk == 0 && std::max(depth, width) <= kChunk * kChunksMax;
 }
 
 Result<CudaFunction> emit_cuda_attention_thin(const Graph& body, AttentionForm form,
