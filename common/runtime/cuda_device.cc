@@ -9,6 +9,7 @@
 
 #include "common/base/cat.h"
 #include "common/cuda/driver.h"
+#include "common/cuda/nvml.h"
 #include "common/runtime/cuda_gemm.h"
 #include "common/runtime/cuda_memory.h"
 
@@ -238,7 +239,10 @@ class CudaRecording final : public Recording {
 class CudaDevice final : public Device {
  public:
   explicit CudaDevice(std::shared_ptr<CudaSession> session)
-      : session_(std::move(session)), target_(target_of(session_->facts())) {}
+      : session_(std::move(session)), target_(target_of(session_->facts())) {
+    auto watched = NvmlDevice::open(session_->facts().uuid);
+    if (watched.ok()) nvml_ = std::move(watched).value();
+  }
   ~CudaDevice() override {
     if (session_->enter().ok()) session_->calls().synchronise_stream(session_->stream());
   }
@@ -285,6 +289,8 @@ class CudaDevice final : public Device {
   Status replay(Recording& recording) override;
   Status flush_caches() override;
   bool is_faulted() const override { return session_->is_faulted(); }
+  bool is_slowed() const override { return nvml_ != nullptr && nvml_->conditions().is_slowed; }
+  std::string hardware_id() const override { return session_->facts().uuid; }
 
  private:
   void release(std::byte* data, size_t size) override {
@@ -308,7 +314,8 @@ class CudaDevice final : public Device {
 
   std::shared_ptr<CudaSession> session_;
   Target target_;
-  std::mutex mutex_;  // guards modules_, flushed_ and workspace_
+  std::unique_ptr<const NvmlDevice> nvml_;  // null without NVML: the device tells nothing then
+  std::mutex mutex_;                        // guards modules_, flushed_ and workspace_
   std::unordered_map<Digest, std::weak_ptr<Module>> modules_;
   DeviceMemory flushed_;
   mutable std::once_flag library_once_;

@@ -382,7 +382,7 @@ Status Executor::State::run_at_load() {
   SharedMemory memory;  // only for now: what is kept lies elsewhere
   if (options.guard) LFARM_RETURN_IF_ERROR(calls->poison(*device, memory, std::byte{0xff}));
   LFARM_RETURN_IF_ERROR(calls->make_ready(*device, external, memory, pace(false)));
-  LFARM_RETURN_IF_ERROR(calls->run(*device, nullptr));
+  LFARM_RETURN_IF_ERROR(calls->run(*device, nullptr, options.on_call));
   LFARM_RETURN_IF_ERROR(device->synchronise());
   if (!options.guard) return {};
   LFARM_RETURN_IF_ERROR(calls->check_bands(*device, memory));
@@ -435,7 +435,7 @@ Status Executor::State::run(std::span<const HostTensor> given, RunOutputs& out, 
   LFARM_RETURN_IF_ERROR(calls->make_ready(*device, external, shared, pace(per_call)));
   if (timer != nullptr && options.cold_caches) LFARM_RETURN_IF_ERROR(device->flush_caches());
   if (timer != nullptr && !per_call) timer->mark();
-  LFARM_RETURN_IF_ERROR(calls->run(*device, per_call ? timer.get() : nullptr));
+  LFARM_RETURN_IF_ERROR(calls->run(*device, per_call ? timer.get() : nullptr, options.on_call));
   if (timer != nullptr && !per_call) timer->mark();
   LFARM_RETURN_IF_ERROR(device->synchronise());
   if (timer != nullptr) {
@@ -453,6 +453,7 @@ Status Executor::State::run(std::span<const HostTensor> given, RunOutputs& out, 
 Executor::Executor(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Executor::~Executor() = default;
 const Plan& Executor::plan() const { return state_->loaded.plan; }
+const Device& Executor::device() const { return *state_->device; }
 
 Result<std::unique_ptr<Executor>> Executor::load(const Plan& plan, const ObjectSource& objects,
                                                  Device& device, const ExecutorOptions& options) {

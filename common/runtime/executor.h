@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "common/plan/plan.h"
@@ -21,6 +22,8 @@ struct ExecutorOptions {
   bool guard = false;
   // Waits for each call, so that an error that a device reports late names the call that made it.
   bool one_by_one = false;
+  // With one_by_one: told of each call before it runs: its number, kernel, blocks and memory.
+  std::function<void(const std::string& call)> on_call;
   // Timed runs begin with cold caches (Device::flush_caches).
   bool cold_caches = false;
 };
@@ -52,6 +55,7 @@ class Executor {
   Executor& operator=(const Executor&) = delete;
 
   const Plan& plan() const;
+  const Device& device() const;
 
   // Gives the weight at input `position` its content, before the first run. Memory that the device
   // can use as it lies (host memory at a multiple of kBufferAlignment) is used in place: owned

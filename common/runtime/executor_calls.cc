@@ -1,6 +1,7 @@
 #include "common/runtime/executor_calls.h"
 
 #include <algorithm>
+#include <cstdio>
 
 #include "common/base/cat.h"
 #include "common/runtime/tensor.h"
@@ -205,7 +206,7 @@ Status BoundCalls::record(Device& device) {
     return {};
   }
   if (!newest.is_current) {
-    auto row = [&] { return launch_all(device, nullptr, Pace::kOneByOne); };
+    auto row = [&] { return launch_all(device, nullptr); };
     Status recorded = device.record(row, newest.recording);
     if (!recorded.ok()) {
       is_recordable_ = false;
@@ -217,26 +218,65 @@ Status BoundCalls::record(Device& device) {
   return {};
 }
 
-Status BoundCalls::run(Device& device, Timer* timer) {
+Status BoundCalls::run(Device& device, Timer* timer, const CallObserver& observer) {
   if (replay_ != nullptr) return device.replay(*replay_);
-  return launch_all(device, timer, pace_);
+  return pace_ == Pace::kWaiting ? launch_waiting(device, timer, observer)
+                                 : launch_all(device, timer);
 }
 
-Status BoundCalls::launch_all(Device& device, Timer* timer, Pace pace) const {
+Status BoundCalls::launch(Device& device, const Record& record) const {
+  if (record.skip) return {};
+  if (!record.library) return device.launch(record.launch);
+  return device.gemm(record.gemm, pointers_[record.a], pointers_[record.b], pointers_[record.out]);
+}
+
+Status BoundCalls::launch_all(Device& device, Timer* timer) const {
   if (timer != nullptr) timer->mark();
   for (const Record& record : records_) {
-    if (!record.skip) {
-      Status status = record.library ? device.gemm(record.gemm, pointers_[record.a],
-                                                   pointers_[record.b], pointers_[record.out])
-                                     : device.launch(record.launch);
-      if (status.ok() && pace == Pace::kWaiting) status = device.synchronise();
-      if (!status.ok()) {
-        return Error{status.error().code, cat("call ", record.call, ": ", status.error().message)};
-      }
+    Status status = launch(device, record);
+    if (!status.ok()) {
+      return Error{status.error().code, cat("call ", record.call, ": ", status.error().message)};
     }
     if (timer != nullptr) timer->mark();
   }
   return {};
+}
+
+Status BoundCalls::launch_waiting(Device& device, Timer* timer,
+                                  const CallObserver& observer) const {
+  if (timer != nullptr) timer->mark();
+  for (const Record& record : records_) {
+    if (observer) {
+      std::string text = describe(record);
+      for (void* buffer : record.launch.buffers) {
+        char address[32];
+        std::snprintf(address, sizeof address, " %p", buffer);
+        text += address;
+      }
+      for (int64_t symbol : record.launch.symbols) text += cat(" ", symbol);
+      observer(text);
+    }
+    Status status = launch(device, record);
+    if (status.ok()) status = device.synchronise();
+    if (!status.ok()) {
+      return Error{status.error().code, cat(describe(record), ": ", status.error().message)};
+    }
+    if (timer != nullptr) timer->mark();
+  }
+  return {};
+}
+
+std::string BoundCalls::describe(const Record& record) const {
+  const PlanKernel& kernel = loaded_->plan.kernels[at(loaded_->plan.calls[at(record.call)].kernel)];
+  std::string text = cat("call ", record.call, " (");
+  if (record.library) return text + "library product)";
+  const Launch& launch = record.launch;
+  text += cat(kernel.entry.name, ", ", launch.units, " units");
+  if (launch.block.threads != 0) {
+    text += cat(", ", launch.block.blocks(launch.units), " blocks of ", launch.block.threads,
+                " threads");
+  }
+  return text + ")";
 }
 
 Status BoundCalls::poison(Device& device, SharedMemory& shared, std::byte value) {

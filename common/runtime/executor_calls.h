@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -40,6 +41,9 @@ enum class Pace : uint8_t {
   kWaiting,   // each waited for, so that an error names the call that made it
 };
 
+// Told of each call before it is launched at Pace::kWaiting.
+using CallObserver = std::function<void(const std::string&)>;
+
 // Memory that every size set may use in turn, as large as the largest needs.
 struct SharedMemory {
   GuardedMemory arena;
@@ -66,8 +70,8 @@ class BoundCalls {
   Status make_ready(Device& device, const ExternalMemory& external, SharedMemory& shared,
                     Pace pace);
   // Runs the calls in order, as one piece where they are recorded. `timer`, when given, is marked
-  // before the first and after each, and wants Pace::kOneByOne.
-  Status run(Device& device, Timer* timer);
+  // before the first and after each, and does not go with Pace::kTogether. `observer` may be empty.
+  Status run(Device& device, Timer* timer, const CallObserver& observer);
   // Fills every temporary, and the bands between them when there are any.
   Status poison(Device& device, SharedMemory& shared, std::byte value);
   // kVerification when a band between temporaries was written.
@@ -120,7 +124,11 @@ class BoundCalls {
   size_t scratch_for(int concurrency);
   Status prepare_memory(Device& device, SharedMemory& shared);
   Status record(Device& device);
-  Status launch_all(Device& device, Timer* timer, Pace pace) const;
+  Status launch_all(Device& device, Timer* timer) const;
+  Status launch_waiting(Device& device, Timer* timer, const CallObserver& observer) const;
+  Status launch(Device& device, const Record& record) const;
+  // The record's call for people, with its kernel and blocks.
+  std::string describe(const Record& record) const;
 
   const LoadedPlan* loaded_;
   Phase phase_;

@@ -1,5 +1,5 @@
-// compile --target T [--kernels N] [--batch B]: what a small kernel costs to compile among the
-// others of its candidate, and to find again once it is compiled.
+// compile [--target T] [--kernels N] [--batch B] [--processes P]: what a small kernel costs to
+// compile among the others of its candidate, and to find again once it is compiled.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -14,6 +14,7 @@
 #include "tests/bench/bench.h"
 #include "worker/codegen/cpu_c.h"
 #include "worker/codegen/cuda.h"
+#include "worker/codegen/remembering_generator.h"
 #include "worker/compile/build_plan.h"
 #include "worker/compile/c_compiler.h"
 #include "worker/compile/nvrtc_child.h"
@@ -46,7 +47,8 @@ struct Toolchain {
 struct CompileOptions {
   std::string target;
   size_t kernels = 64;
-  size_t batch = 16;  // kernels that are compiled together, as those of one candidate
+  size_t batch = 16;     // kernels that are missing at once, as those of one candidate
+  size_t processes = 1;  // of NVRTC
 };
 
 // Kernels as models have them between their products: rows of symbolic number. `k` is in the text
@@ -122,18 +124,25 @@ class SmallKernels {
   Shape rows_;
 };
 
-Result<Toolchain> find_toolchain(const common::Target& target) {
+// As a worker has it.
+std::unique_ptr<const worker::CodeGenerator> remembered(
+    std::unique_ptr<const worker::CodeGenerator> generator) {
+  return std::make_unique<worker::RememberingGenerator>(std::move(generator));
+}
+
+Result<Toolchain> find_toolchain(const common::Target& target, size_t processes) {
   Toolchain toolchain;
   if (target.name.starts_with("cpu")) {
-    toolchain.generator = std::make_unique<worker::CpuCodeGenerator>(worker::vector_bytes(target));
+    toolchain.generator =
+        remembered(std::make_unique<const worker::CpuCodeGenerator>(worker::vector_bytes(target)));
     LFARM_ASSIGN_OR_RETURN(toolchain.compiler, worker::find_c_compiler(target));
     return toolchain;
   }
   if (target.name.starts_with("cuda")) {
-    toolchain.generator = std::make_unique<worker::CudaCodeGenerator>();
-    LFARM_ASSIGN_OR_RETURN(
-        toolchain.compiler,
-        worker::find_nvrtc_compiler(target, {"/proc/self/exe", worker::kNvrtcChildFlag}, 1));
+    toolchain.generator = remembered(std::make_unique<const worker::CudaCodeGenerator>());
+    LFARM_ASSIGN_OR_RETURN(toolchain.compiler,
+                           worker::find_nvrtc_compiler(
+                               target, {"/proc/self/exe", worker::kNvrtcChildFlag}, processes));
     return toolchain;
   }
   return common::unsupported("no code is generated for " + target.name);
@@ -216,11 +225,13 @@ std::optional<CompileOptions> parse(const std::vector<std::string>& arguments) {
       options.kernels = std::strtoul(value.c_str(), nullptr, 10);
     } else if (arguments[k] == "--batch") {
       options.batch = std::strtoul(value.c_str(), nullptr, 10);
+    } else if (arguments[k] == "--processes") {
+      options.processes = std::strtoul(value.c_str(), nullptr, 10);
     } else {
       return std::nullopt;
     }
   }
-  if (options.kernels == 0 || options.batch == 0) return std::nullopt;
+  if (options.kernels == 0 || options.batch == 0 || options.processes == 0) return std::nullopt;
   return options;
 }
 
@@ -229,10 +240,12 @@ std::optional<CompileOptions> parse(const std::vector<std::string>& arguments) {
 int run_compile(const std::vector<std::string>& arguments) {
   auto options = parse(arguments);
   if (!options) {
-    std::fprintf(stderr, "usage: lfarm-bench compile [--target T] [--kernels N] [--batch B]\n");
+    std::fprintf(stderr,
+                 "usage: lfarm-bench compile [--target T] [--kernels N] [--batch B] "
+                 "[--processes P]\n");
     return 2;
   }
-  auto toolchain = find_toolchain({options->target});
+  auto toolchain = find_toolchain({options->target}, options->processes);
   if (!toolchain.ok()) {
     std::fprintf(stderr, "lfarm-bench: %s\n", toolchain.error().message.c_str());
     return toolchain.error().code == common::Code::kUnsupported ? 3 : 1;
@@ -244,9 +257,10 @@ int run_compile(const std::vector<std::string>& arguments) {
     return 1;
   }
   std::printf(
-      "{\"target\":\"%s\",\"kernels\":%zu,\"batch\":%zu,\"ms_p50\":%.2f,\"ms_p99\":%.2f,"
+      "{\"target\":\"%s\",\"kernels\":%zu,\"batch\":%zu,\"processes\":%zu,\"ms_p50\":%.2f,\"ms_"
+      "p99\":%.2f,"
       "\"cached_us_p50\":%.1f,\"object_kb\":%.1f",
-      options->target.c_str(), costs.compiled_ms.size(), options->batch,
+      options->target.c_str(), costs.compiled_ms.size(), options->batch, options->processes,
       percentile(costs.compiled_ms, 0.5), percentile(costs.compiled_ms, 0.99),
       percentile(costs.cached_us, 0.5), static_cast<double>(costs.object_bytes) / 1024);
   if (costs.on_gpu != 0) {

@@ -40,7 +40,7 @@ int main(int argc, char** argv) {
       "       lfarm-bench egraph --suite mathmicroN|acN|chainN [--explain]\n"
       "       lfarm-bench egraph --layers\n"
       "       lfarm-bench egraph --rules MODEL.pt2...\n"
-      "       lfarm-bench compile [--target T] [--kernels N] [--batch B]\n"
+      "       lfarm-bench compile [--target T] [--kernels N] [--batch B] [--processes P]\n"
       "       lfarm-bench search [--micro] [--sweep] [--device sim|cpu] [--model MODEL.pt2]... "
       "[--seeds N]\n"
       "                          [--budget N] [--update] [--strategy NAME]...\n"

@@ -1,11 +1,15 @@
 // Compiler, kernel cache and plan building.
+#include <chrono>
+#include <condition_variable>
 #include <fstream>
+#include <mutex>
 #include <set>
 
 #include "codegen_object.h"
 #include "codegen_testing.h"
 #include "common/base/files.h"
 #include "worker/codegen/cpu_c.h"
+#include "worker/codegen/remembering_generator.h"
 #include "worker/compile/build_plan.h"
 
 namespace testing_codegen {
@@ -105,12 +109,51 @@ class NamedCompiler : public worker::Compiler {
   Digest identity_;
 };
 
+class CountingGenerator : public worker::CodeGenerator {
+ public:
+  explicit CountingGenerator(int* count) : count_(count) {}
+  std::string_view language() const override { return "c"; }
+  std::string preamble() const override { return ""; }
+  common::Result<worker::KernelSource> generate(const Kernel& kernel) const override {
+    ++*count_;
+    return worker::CpuCodeGenerator().generate(kernel);
+  }
+
+ private:
+  int* count_;
+};
+
+TEST(RememberingGenerator, WritesEachKernelOnceWhileThereIsRoom) {
+  int count = 0;
+  Kernel exp = unary_kernel(UnaryOp::kExp), tanh = unary_kernel(UnaryOp::kTanh);
+  worker::RememberingGenerator generator(std::make_unique<CountingGenerator>(&count));
+  auto first = generator.generate(exp), other = generator.generate(tanh);
+  auto again = generator.generate(exp);
+  ASSERT_TRUE(first.ok() && other.ok() && again.ok());
+  EXPECT_EQ(count, 2);
+  EXPECT_EQ(again->text, first->text);
+  EXPECT_EQ(again->entry, first->entry);
+  EXPECT_NE(other->text, first->text);
+  // A schedule is part of what a kernel is.
+  Kernel unrolled = exp;
+  unrolled.schedule = {{"unroll", 4}};
+  ASSERT_TRUE(generator.generate(unrolled).ok());
+  EXPECT_EQ(count, 3);
+
+  worker::RememberingGenerator small(std::make_unique<CountingGenerator>(&count),
+                                     first->text.size() + 1);
+  count = 0;
+  for (const Kernel* kernel : {&exp, &tanh, &exp}) ASSERT_TRUE(small.generate(*kernel).ok());
+  EXPECT_EQ(count, 3) << "it keeps more than it may";
+}
+
 // What is missing here serves code that another compiler, or another preamble, was made into.
 TEST(KernelKey, HoldsAllThatAnObjectDependsOn) {
   auto key = [](const char* entry, const char* text, const char* language, const char* preamble,
                 const char* compiler) {
-    return worker::kernel_key({{entry}, text}, NamedGenerator(language, preamble),
-                              NamedCompiler(compiler));
+    return worker::kernel_key(
+        {{entry}, text},
+        worker::toolchain_key(NamedGenerator(language, preamble), NamedCompiler(compiler)));
   };
   Digest reference = key("e", "t", "c", "p", "clang");
   EXPECT_EQ(key("e", "t", "c", "p", "clang"), reference);
@@ -178,6 +221,67 @@ TEST(BuildPlan, CompilesOnceAndRemembers) {
     LoadedObject loaded(*second->objects[object]);
     EXPECT_NE(loaded.find(kernel.entry.name), nullptr);
   }
+}
+
+// Says what it was asked to compile, and waits until `together` texts are there.
+class ListingCompiler : public worker::Compiler {
+ public:
+  ListingCompiler(int concurrency, size_t together)
+      : concurrency_(concurrency), together_(together), identity_(digest_of("listing")) {}
+  common::Result<Bytes> compile(std::string_view text, int) const override {
+    std::unique_lock lock(mutex_);
+    texts_.emplace_back(text);
+    changed_.notify_all();
+    if (!changed_.wait_for(lock, kPatience, [&] { return texts_.size() >= together_; })) {
+      return common::internal_error("the other texts did not come");
+    }
+    if (text.find("refused") != std::string_view::npos) return common::invalid_input("refused");
+    return common::to_bytes(common::as_bytes(text));
+  }
+  int concurrency() const override { return concurrency_; }
+  const Digest& identity() const override { return identity_; }
+  const std::vector<std::string>& texts() const { return texts_; }
+
+ private:
+  static constexpr std::chrono::seconds kPatience{60};
+  int concurrency_;
+  size_t together_;
+  Digest identity_;
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  mutable std::vector<std::string> texts_;
+};
+
+TEST(BuildPlan, ManyKernelsAreSharedOutToACompilerThatTakesSeveralTexts) {
+  std::vector<UnaryOp> ops = {UnaryOp::kNeg,  UnaryOp::kAbs,  UnaryOp::kExp,   UnaryOp::kExp2,
+                              UnaryOp::kLog,  UnaryOp::kLog2, UnaryOp::kSqrt,  UnaryOp::kRsqrt,
+                              UnaryOp::kTanh, UnaryOp::kSin,  UnaryOp::kRecip, UnaryOp::kCos};
+  worker::CpuCodeGenerator generator;
+  KernelCache cache;
+  ListingCompiler compiler(8, 3);  // four kernels a text at least
+  auto built = build_plan(chain(ops), generator, compiler, cache);
+  ASSERT_TRUE(built.ok()) << built.error().message;
+  EXPECT_TRUE(verify(built->plan).ok());
+  ASSERT_EQ(built->plan.objects.size(), 3u);
+  for (const PlanKernel& kernel : built->plan.kernels) {
+    const Digest& object = built->plan.objects[static_cast<size_t>(kernel.object)];
+    std::string text(as_text(*built->objects[object]));
+    EXPECT_NE(text.find(kernel.entry.name), std::string::npos) << "another object holds it";
+    EXPECT_EQ(text.find(generator.preamble()), 0u);
+  }
+  auto again = build_plan(chain(ops), generator, compiler, cache);
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(compiler.texts().size(), 3u) << "what is cached was compiled again";
+}
+
+TEST(BuildPlan, AFewKernelsAreOneText) {
+  worker::CpuCodeGenerator generator;
+  KernelCache cache;
+  ListingCompiler compiler(8, 1);
+  auto built =
+      build_plan(chain({UnaryOp::kNeg, UnaryOp::kAbs, UnaryOp::kExp}), generator, compiler, cache);
+  ASSERT_TRUE(built.ok()) << built.error().message;
+  EXPECT_EQ(compiler.texts().size(), 1u);
 }
 
 TEST(BuildPlan, MatrixProductsBecomeLibraryCalls) {

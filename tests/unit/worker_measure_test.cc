@@ -32,6 +32,9 @@ class WrittenTimer : public common::Timer {
   size_t marks_ = 0;
 };
 
+// How long a run takes while something slows the device down.
+constexpr int64_t kSlowedNs = 77'777;
+
 class WrittenDevice : public Device {
  public:
   explicit WrittenDevice(std::vector<int64_t> script) : script_(std::move(script)) {}
@@ -64,6 +67,7 @@ class WrittenDevice : public Device {
   std::unique_ptr<common::Timer> make_timer(size_t) override {
     return std::make_unique<WrittenTimer>(script_, next_);
   }
+  bool is_slowed() const override { return script_[(next_ - 1) % script_.size()] == kSlowedNs; }
 
  private:
   void release(std::byte*, size_t) override {}  // what it hands out is the CPU's
@@ -116,6 +120,18 @@ TEST(Measure, StopsWhenTheTimeIsUp) {
   Measurement m = measured({250}, options);
   EXPECT_LT(m.runs, options.repetitions);
   EXPECT_EQ(m.call_ns.size(), 1u);
+}
+
+// A hot device is not a slow candidate, unless it is always hot.
+TEST(Measure, LeavesOutRunsThatWereSlowedDown) {
+  common::MeasureOptions options;
+  options.warmups = 0;
+  options.repetitions = 1;
+  options.per_kernel = false;
+  Measurement m = measured({kSlowedNs, 100}, options);
+  EXPECT_EQ(m.total_ns, 100u);
+  EXPECT_EQ(m.spread_ns, 0u);
+  EXPECT_EQ(measured({kSlowedNs}, options).total_ns, static_cast<uint64_t>(kSlowedNs));
 }
 
 // Of what is given up, only that it was too slow is told.

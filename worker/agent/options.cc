@@ -53,6 +53,9 @@ std::variant<WorkerOptions, int> parse_options(int argc, char** argv,
       ->capture_default_str();
   app.add_option("--threads", options.threads, "CPU threads of a run; 0: all")
       ->capture_default_str();
+  app.add_flag(
+      "--debug-sequential", options.debug_sequential,
+      "Wait for each call of a run, and print it with its kernel, blocks and memory first");
   app.add_option("--state", options.state, "Directory of the kernel cache");
   app.add_option("--key", key_file, "File with this worker's CURVE keys; created when missing");
   app.add_option("--farm-key", farm_key, "The coordinator's public CURVE key");

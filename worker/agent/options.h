@@ -18,6 +18,7 @@ struct WorkerOptions {
   std::string name;
   std::string state;
   uint32_t slots = 4;
+  bool debug_sequential = false;
   uint32_t threads = 0;  // 0: as many as there are processors to use
   std::optional<common::ClientKeys> keys;
 };

@@ -6,6 +6,7 @@
 #include "common/base/log.h"
 #include "common/ir/load_time.h"
 #include "common/wire/ir_codec.h"
+#include "worker/codegen/remembering_generator.h"
 
 namespace worker {
 using common::cat;
@@ -79,7 +80,7 @@ LocalPipeline::LocalPipeline(PipelineOptions options,
                              std::unique_ptr<const CodeGenerator> generator,
                              std::shared_ptr<const Compiler> compiler, std::string cache_directory)
     : options_(std::move(options)),
-      generator_(std::move(generator)),
+      generator_(std::make_unique<RememberingGenerator>(std::move(generator))),
       compiler_(std::move(compiler)),
       cache_(std::move(cache_directory)) {
   compile_thread_ = std::thread([this] { compile_loop(); });

@@ -24,6 +24,7 @@ using common::cat;
 namespace {
 
 constexpr std::string_view kExecutorFlag = "--executor";
+constexpr std::string_view kDebugFlag = "--debug-sequential";
 
 int fail(const common::Error& error, int exit_code) {
   std::cerr << "lfarm-worker: " << error.message << "\n";
@@ -53,11 +54,11 @@ const Backend* named(std::string_view name, Backends backends) {
   return found == backends.end() ? nullptr : *found;
 }
 
-int serve_executor(std::string_view name, Backends backends) {
+int serve_executor(std::string_view name, bool debug_sequential, Backends backends) {
   const Backend* backend = named(name, backends);
   if (backend == nullptr) return 2;
   ExecutorDevice device{std::string(name), [&](int threads) { return backend->open(threads); },
-                        backend->reserves_addresses()};
+                        backend->reserves_addresses(), debug_sequential};
   return run_executor_child(STDIN_FILENO, device);
 }
 
@@ -79,6 +80,7 @@ common::Status serve(const WorkerOptions& options, const FoundDevice& device,
   pipeline_options.threads = options.threads;
   pipeline_options.executor_command = {"/proc/self/exe", std::string(kExecutorFlag),
                                        std::string(device.backend->name())};
+  if (options.debug_sequential) pipeline_options.executor_command.emplace_back(kDebugFlag);
   // Never destroyed: a compiler that still runs would delay the end of the process, and dies with
   // it.
   auto* pipeline =
@@ -99,7 +101,9 @@ common::Status serve(const WorkerOptions& options, const FoundDevice& device,
 }  // namespace
 
 int run_worker(int argc, char** argv, Backends backends) {
-  if (argc > 2 && argv[1] == kExecutorFlag) return serve_executor(argv[2], backends);
+  if (argc > 2 && argv[1] == kExecutorFlag) {
+    return serve_executor(argv[2], argc > 3 && argv[3] == kDebugFlag, backends);
+  }
   if (argc == 2 && std::string_view(argv[1]) == kNvrtcChildFlag) {
     return run_nvrtc_child(STDIN_FILENO);
   }

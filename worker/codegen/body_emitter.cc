@@ -36,9 +36,7 @@ constexpr int kMaxDepth = 2'000;
 // Tags of ValueKey: the value itself, the value as a clamped index, values along a row, squares.
 constexpr int kValueTag = 0;
 constexpr int kIndexTag = 1;
-constexpr int kRowTag = 3;
 constexpr int kTurnTag = 4;
-constexpr int kRowSymbol = 1 << 20;
 
 // What a load costs beside one whose neighbours are loaded with it.
 constexpr double kStridedLoad = 6;
@@ -155,7 +153,7 @@ CodeValue BodyEmitter::value(NodeId id, const Indices& given) {
   if (const CodeValue* known = w_.find(key)) return *known;
   ++depth_;
   CodeValue result;
-  auto row = row_key(id, indices);
+  auto row = team_ ? shared_row_key(id, indices) : row_key(id, indices);
   if (int lane = array_lane(id, indices); lane >= 0) {
     result = lane_value(id, indices, lane);
   } else if (row && choices_.staged.count(id) != 0) {
@@ -198,6 +196,7 @@ std::optional<ValueKey> BodyEmitter::row_key(NodeId id, const Indices& indices) 
 }
 
 CodeValue BodyEmitter::staged_value(NodeId id, const Indices& indices, const ValueKey& row) {
+  if (team_) return staged_in_registers(id, indices, row);
   const Node& node = graph_.node(id);
   std::string j = w_.index_name(w_.covered_index());
   if (const CodeValue* known = w_.find(row)) {

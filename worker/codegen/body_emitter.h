@@ -102,6 +102,11 @@ struct EmittedReduction {
   Indices indices;
 };
 
+// Tags of ValueKey (the value itself is 0): values along a row; the symbols that stand for the
+// row's loop indices in keys, which no kernel has as many of.
+inline constexpr int kRowTag = 3;
+inline constexpr int kRowSymbol = 1 << 20;
+
 class BodyEmitter {
  public:
   // `graph` holds only primitives (see lowering.h) and outlives the emitter. Its inputs are read
@@ -191,11 +196,17 @@ class BodyEmitter {
   // ---- teams
   // The index by which neighbouring threads differ; -1 where they do not.
   int lane_index() const;
+  struct SharedLoop;
+  void open_unrolled(SharedLoop& loop, const common::Expr& blocks, int64_t trips);
   common::Expr open_steps(const common::Expr& block);
   bool is_together() const { return team_ && team_->size > 1 && w_.depth() <= team_->level; }
   void fold_together(Folding& folding);
   Accumulation team_accumulation(Accumulation acc, const ReducedLoops& loops, bool together) const;
   CodeValue arg_together(const common::Node& node, const Indices& indices, int level);
+  // As row_key and staged_value, for a shared loop whose steps are unrolled: each thread keeps the
+  // values of its own steps in registers.
+  std::optional<ValueKey> shared_row_key(common::NodeId id, const Indices& indices);
+  CodeValue staged_in_registers(common::NodeId id, const Indices& indices, const ValueKey& row);
   std::string team_call(std::string_view function, common::ReduceOp op) const;
   // The value out of a vector that is loaded before the innermost shared loop's steps.
   std::optional<CodeValue> vector_load(const StoredNode& stored, common::DType dtype,
@@ -208,6 +219,11 @@ class BodyEmitter {
     int level = 0;            // the scope around the block's steps
     int64_t width = 1;
     std::vector<std::string> stores;  // after a block's steps
+    std::string guard;        // "if (...)" around an unrolled step; empty when all are there
+    std::string slot;         // this step's number among the thread's own, where unrolled
+    int64_t slots = 0;        // how many there are; 0: not unrolled
+    int base = 0, depth = 0;  // the scope around the loop, and the innermost one
+    common::Expr blocks = 0;  // of an unrolled loop, over all threads
   };
   // The open loop by whose steps `offset` moves one by one from a multiple of their number; null.
   SharedLoop* vector_loop(const common::Expr& offset, common::DType dtype);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <optional>
 
 #include "common/base/cat.h"
@@ -46,6 +47,7 @@ struct Trial {
   CudaFunction function;
   double time = 0;  // an estimate, in simple operations one after the other
   std::vector<EmittedReduction> reductions;
+  std::map<NodeId, int> row_uses;
 };
 
 // One emission.
@@ -75,6 +77,7 @@ class CudaLoopsEmitter {
                      static_cast<double>(plan_.team.size);
     trial.time = writer_.work() * std::max(1.0, threads / kThreadsAtOnce);
     trial.reductions = emitter_.reductions();
+    trial.row_uses = emitter_.row_uses();
     return trial;
   }
 
@@ -208,6 +211,7 @@ class CudaLoopsSearch {
       fused.choices.fused = independent_reductions(body_, best_->reductions);
       if (!fused.choices.fused.empty()) try_plan(fused);
     }
+    keep_rows();
     merge_units();
     return std::move(best_->function);
   }
@@ -269,6 +273,18 @@ class CudaLoopsSearch {
           try_plan(plan);
         }
       }
+    }
+  }
+
+  // What several loops over a row ask for stays in registers, the outermost operations first: then
+  // nobody asks for their operands again. What is read from memory is read once.
+  void keep_rows() {
+    auto uses = best_->row_uses;
+    for (auto it = uses.rbegin(); it != uses.rend(); ++it) {
+      if (it->second < 2) continue;
+      CudaLoopsPlan kept = plan_;
+      kept.choices.staged.insert(it->first);
+      try_plan(kept, body_.node(it->first).op == common::Op::kInput ? 1.001 : 0.99);
     }
   }
 

@@ -20,6 +20,8 @@ namespace {
 constexpr int kVectorTag = 5;  // of ValueKey: the vector at an offset
 // Of one thread; more than 16 are taken in several accesses.
 constexpr int64_t kMaxVectorBytes = 64;
+// Of one thread's steps in a loop that is unrolled.
+constexpr int64_t kRowRegisters = 32;
 // A thread's float sums of more elements than this are carried in double.
 constexpr int64_t kThreadSum = 2048;
 
@@ -44,6 +46,7 @@ const char* combination(ReduceOp op) {
 
 Expr BodyEmitter::open_shared_loop(const Expr& extent) {
   SharedLoop loop;
+  loop.base = w_.depth();
   Expr blocks = extent;
   auto vectors = common::exact_div(extent, team_->vector);
   if (vectors && team_->vector > 1) {
@@ -51,13 +54,35 @@ Expr BodyEmitter::open_shared_loop(const Expr& extent) {
     blocks = *vectors;
   }
   Expr trips = common::floor_div(blocks + Expr(team_->size - 1), Expr(team_->size));
-  std::string b = w_.fresh("j");
-  std::string n = w_.text(blocks);
-  int block = w_.open_loop(b, blocks, trips);
-  loop.header = counting_loop(b, "member", n, team_->size);
-  loop.lane = block;
+  if (trips.is_constant() && trips.constant() * loop.width <= kRowRegisters) {
+    open_unrolled(loop, blocks, trips.constant());
+  } else {
+    std::string b = w_.fresh("j");
+    std::string n = w_.text(blocks);
+    loop.lane = w_.open_loop(b, blocks, trips);
+    loop.header = counting_loop(b, "member", n, team_->size);
+  }
+  Expr block = Expr::index(loop.lane);
   shared_loops_.push_back(std::move(loop));
-  return open_steps(Expr::index(block));
+  Expr step = open_steps(block);
+  shared_loops_.back().depth = w_.depth();
+  return step;
+}
+
+void BodyEmitter::open_unrolled(SharedLoop& loop, const Expr& blocks, int64_t trips) {
+  std::string k = w_.fresh("k");
+  std::string j = w_.fresh("j");
+  w_.open_blocks(trips);
+  w_.line(cat("const int64_t ", j, " = member + ", team_->size, " * ", k, ";"));
+  loop.header = cat("#pragma unroll\n", counting_loop(k, "0", cat(trips)));
+  if (!blocks.is_constant(trips * team_->size)) {
+    w_.open(true);
+    loop.guard = cat("if (", j, " < ", w_.text(blocks), ")");
+  }
+  loop.lane = w_.bind_index(j, blocks, w_.depth());
+  loop.blocks = blocks;
+  loop.slots = trips * loop.width;
+  loop.slot = loop.width == 1 ? k : cat(k, " * ", loop.width);
 }
 
 int BodyEmitter::lane_index() const {
@@ -72,6 +97,7 @@ Expr BodyEmitter::open_steps(const Expr& block) {
   std::string v = w_.fresh("l");
   loop.index = w_.open_loop(v, loop.width);
   loop.step_header = cat("#pragma unroll\n", counting_loop(v, "0", cat(loop.width)));
+  if (loop.slots != 0) loop.slot += cat(" + ", v);
   return block * Expr(loop.width) + Expr::index(loop.index);
 }
 
@@ -84,9 +110,60 @@ Expr BodyEmitter::open_block(const Expr& block) {
 void BodyEmitter::close_shared_loop() {
   SharedLoop loop = std::move(shared_loops_.back());
   shared_loops_.pop_back();
+  if (loop.slots != 0) {
+    int scopes = 1 + (loop.guard.empty() ? 0 : 1) + (loop.step_header.empty() ? 0 : 1);
+    w_.covers_extent(scopes);
+  }
   if (!loop.step_header.empty()) w_.close(loop.step_header);
   for (const std::string& store : loop.stores) w_.line(store);
+  if (!loop.guard.empty()) w_.close(loop.guard);
   if (!loop.header.empty()) w_.close(loop.header);
+}
+
+// The node's values at every step of the innermost shared loop, if it is unrolled, nothing in the
+// step is conditional, and its indices depend on the step and on what the team agrees on.
+std::optional<ValueKey> BodyEmitter::shared_row_key(NodeId id, const Indices& indices) {
+  if (shared_loops_.empty() || graph_.node(id).op == common::Op::kView) return std::nullopt;
+  const SharedLoop& loop = shared_loops_.back();
+  if (loop.slots == 0 || w_.depth() != loop.depth) return std::nullopt;
+  const common::Shape& shape = graph_.node(id).shape;
+  ValueKey key{id, kRowTag, {}};
+  bool along = false, fits = true;
+  for (size_t k = 0; k < indices.size(); ++k) {
+    fits = fits && w_.bounds().provably_non_negative(indices[k]) &&
+           w_.bounds().provably_less(indices[k], shape[k]);
+    key.indices.push_back(indices[k].substitute([&](Var v) -> Expr {
+      if (v.kind != Var::Kind::kIndex) return Expr::var(v);
+      if (v.id == loop.lane || v.id == loop.index) {
+        along = true;
+        return Expr::symbol(v.id == loop.lane ? kRowSymbol : kRowSymbol + 1);
+      }
+      fits = fits && w_.level_of_index(v.id) <= loop.base;
+      return Expr::var(v);
+    }));
+  }
+  if (!along || !fits) return std::nullopt;
+  key.indices.push_back(loop.blocks);
+  key.indices.push_back(loop.width);
+  ++row_uses_[id];
+  return key;
+}
+
+CodeValue BodyEmitter::staged_in_registers(NodeId id, const Indices& indices, const ValueKey& row) {
+  DType dtype = graph_.node(id).dtype;
+  const SharedLoop loop = shared_loops_.back();
+  if (const CodeValue* known = w_.find(row)) {
+    return declare(w_.depth(), dtype, cat(known->text, "[", loop.slot, "]"));
+  }
+  std::string name = w_.fresh("row");
+  {
+    CodeWriter::Outward outward(w_, loop.base);
+    w_.line(cat(c_value_type(dtype), " ", name, "[", loop.slots, "];"));
+  }
+  CodeValue x = compute(id, indices);
+  w_.line(cat(name, "[", loop.slot, "] = ", x.text, ";"));
+  w_.remember_after(row, {name, loop.base, -1});
+  return x;
 }
 
 BodyEmitter::SharedLoop* BodyEmitter::vector_loop(const Expr& offset, DType dtype) {

@@ -1,6 +1,8 @@
 #include "worker/compile/build_plan.h"
 
-#include <set>
+#include <algorithm>
+#include <functional>
+#include <thread>
 
 #include "common/base/cat.h"
 #include "common/base/clock.h"
@@ -18,15 +20,23 @@ using common::Program;
 using common::Result;
 using common::Template;
 
-Digest kernel_key(const KernelSource& source, const CodeGenerator& generator,
-                  const Compiler& compiler) {
+Digest toolchain_key(const CodeGenerator& generator, const Compiler& compiler) {
   common::Hasher hasher;
-  hasher.text("lfarm-compiled-1").text(generator.language()).text(generator.preamble());
-  hasher.digest(compiler.identity()).text(source.entry.name).text(source.text);
+  hasher.text("lfarm-toolchain-1").text(generator.language()).text(generator.preamble());
+  return hasher.digest(compiler.identity()).finish();
+}
+
+Digest kernel_key(const KernelSource& source, const Digest& toolchain) {
+  common::Hasher hasher;
+  hasher.text("lfarm-compiled-2").digest(toolchain).text(source.entry.name).text(source.text);
   return hasher.finish();
 }
 
 namespace {
+
+// Fewer kernels are not worth a run of their own: starting on a text costs NVRTC as much as one or
+// two of them.
+constexpr size_t kKernelsPerRunMin = 4;
 
 // See PlanKernel::in_place_input: the base of a scatter that reads it nowhere else.
 int in_place_input(const Kernel& kernel) {
@@ -45,7 +55,11 @@ class PlanBuilder {
  public:
   PlanBuilder(const Program& program, const CodeGenerator& generator, const Compiler& compiler,
               KernelCache& cache)
-      : program_(program), generator_(generator), compiler_(compiler), cache_(cache) {}
+      : program_(program),
+        generator_(generator),
+        compiler_(compiler),
+        toolchain_(toolchain_key(generator, compiler)),
+        cache_(cache) {}
 
   Result<BuiltPlan> run(int timeout_ms) {
     for (size_t k = 0; k < program_.kernels.size(); ++k) {
@@ -76,7 +90,7 @@ class PlanBuilder {
       LFARM_ASSIGN_OR_RETURN(KernelSource source, generator_.generate(kernel));
       entry.entry = source.entry;
       entry.in_place_input = in_place_input(kernel);
-      Digest key = kernel_key(source, generator_, compiler_);
+      Digest key = kernel_key(source, toolchain_);
       if (auto known = cache_.find(key)) {
         build.cached = true;
         entry.object = use_object(known->object);
@@ -102,30 +116,62 @@ class PlanBuilder {
     return static_cast<int>(objects.size()) - 1;
   }
 
+  // Kernels that are compiled together.
+  struct Run {
+    std::vector<Digest> keys;
+    std::string text;
+    Result<Bytes> object = common::internal_error("not compiled");
+  };
+
+  // The kernels that are missing, in as many runs as the compiler takes at once.
+  std::vector<Run> share_out() const {
+    size_t limit = (sources_.size() + kKernelsPerRunMin - 1) / kKernelsPerRunMin;
+    auto count = std::min(limit, static_cast<size_t>(std::max(1, compiler_.concurrency())));
+    std::vector<Run> runs(count);
+    for (Run& run : runs) run.text = generator_.preamble();
+    size_t next = 0;
+    for (const auto& [key, source] : sources_) {
+      Run& run = runs[next++ % count];
+      run.keys.push_back(key);
+      run.text += cat("\n", source.text);
+    }
+    return runs;
+  }
+
   common::Status compile_missing(int timeout_ms) {
     if (sources_.empty()) return {};
-    std::string text = generator_.preamble();
-    for (const auto& [key, source] : sources_) text += cat("\n", source.text);
     common::SteadyClock clock;
     int64_t start = clock.now_ns();
-    LFARM_ASSIGN_OR_RETURN(Bytes bytes, compiler_.compile(text, timeout_ms));
+    std::vector<Run> runs = share_out();
+    auto compile = [&](Run& run) { run.object = compiler_.compile(run.text, timeout_ms); };
+    std::vector<std::thread> threads;
+    for (size_t k = 1; k < runs.size(); ++k) threads.emplace_back(compile, std::ref(runs[k]));
+    compile(runs[0]);
+    for (std::thread& thread : threads) thread.join();
     built_.compile_ms = static_cast<double>(clock.now_ns() - start) * 1e-6;
-    auto object = std::make_shared<const Bytes>(std::move(bytes));
+    double share = built_.compile_ms / static_cast<double>(sources_.size());
+    for (Run& run : runs) {
+      if (!run.object.ok()) return run.object.error();
+      keep(run.keys, std::make_shared<const Bytes>(std::move(run.object).value()), share);
+    }
+    return {};
+  }
+
+  // Puts an object into cache and plan.
+  void keep(const std::vector<Digest>& keys, const std::shared_ptr<const Bytes>& object,
+            double share_ms) {
     Digest digest = common::digest_of(*object);
     std::map<Digest, CompiledKernel> compiled;
-    for (const auto& [key, source] : sources_) {
-      compiled[key] = {source.entry, digest};
-    }
+    for (const Digest& key : keys) compiled[key] = {sources_[key].entry, digest};
     cache_.insert(compiled, object);
     built_.objects[digest] = object;
     built_.plan.objects.push_back(digest);
-    double share = built_.compile_ms / static_cast<double>(sources_.size());
     for (const auto& [kernel, key] : waiting_) {
+      if (compiled.count(key) == 0) continue;
       built_.plan.kernels[kernel].object = static_cast<int>(built_.plan.objects.size()) - 1;
       built_.kernels[kernel].object = digest;
-      built_.kernels[kernel].compile_ms = share;
+      built_.kernels[kernel].compile_ms = share_ms;
     }
-    return {};
   }
 
   void copy_program() {
@@ -141,6 +187,7 @@ class PlanBuilder {
   const Program& program_;
   const CodeGenerator& generator_;
   const Compiler& compiler_;
+  const Digest toolchain_;
   KernelCache& cache_;
   BuiltPlan built_;
   std::map<Digest, KernelSource> sources_;          // distinct texts, by cache key

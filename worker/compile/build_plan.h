@@ -17,7 +17,7 @@ namespace worker {
 struct KernelBuild {
   common::Digest fingerprint;
   common::Digest object;  // zero for library calls
-  double compile_ms = 0;  // its share of the compiler run
+  double compile_ms = 0;  // its share of the compiler runs
   bool cached = false;
 };
 
@@ -28,14 +28,16 @@ struct BuiltPlan {
   double compile_ms = 0;
 };
 
-// One compiler run for everything that the cache does not hold. kInvalidInput or kUnsupported names
-// the kernel that has no code; kTimedOut when the run took longer than `timeout_ms`.
+// One compiler run for everything that the cache does not hold, or several side by side where the
+// compiler takes more than one text. kInvalidInput or kUnsupported names the kernel that has no
+// code; kTimedOut when a run took longer than `timeout_ms`.
 common::Result<BuiltPlan> build_plan(const common::Program& program, const CodeGenerator& generator,
                                      const Compiler& compiler, KernelCache& cache,
                                      int timeout_ms = 120'000);
 
+// What all objects of a generator and a compiler depend on.
+common::Digest toolchain_key(const CodeGenerator& generator, const Compiler& compiler);
 // The cache key of a kernel's source.
-common::Digest kernel_key(const KernelSource& source, const CodeGenerator& generator,
-                          const Compiler& compiler);
+common::Digest kernel_key(const KernelSource& source, const common::Digest& toolchain);
 
 }  // namespace worker

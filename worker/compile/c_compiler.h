@@ -8,8 +8,8 @@
 
 namespace worker {
 
-// The host's compiler (common/base/host_compiler.h) for code of `target`. Its objects are ELF shared
-// objects without the C runtime's start files. kUnavailable when there is none.
+// The host's compiler (common/base/host_compiler.h) for code of `target`. Its objects are ELF
+// shared objects without the C runtime's start files. kUnavailable when there is none.
 common::Result<std::shared_ptr<const Compiler>> find_c_compiler(const common::Target& target);
 
 }  // namespace worker

@@ -16,6 +16,8 @@ class Compiler {
   // What the target's device loads. kTimedOut when the compiler took longer than `timeout_ms`;
   // kInvalidInput with its first complaint when it refused the text.
   virtual common::Result<common::Bytes> compile(std::string_view source, int timeout_ms) const = 0;
+  // Texts that are compiled at once when as many threads call; others wait their turn.
+  virtual int concurrency() const { return 1; }
   // Everything about the compiler that an object depends on.
   virtual const common::Digest& identity() const = 0;
 };

@@ -42,6 +42,7 @@ class NvrtcCompiler final : public Compiler {
   }
 
   Result<Bytes> compile(std::string_view source, int timeout_ms) const override;
+  int concurrency() const override { return static_cast<int>(pool_->children_max()); }
   const common::Digest& identity() const override { return identity_; }
 
  private:

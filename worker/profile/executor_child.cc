@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iostream>
 #include <list>
 #include <map>
 
@@ -163,7 +164,10 @@ class ExecutorChild {
     enter(ProfileStage::kCandidate);
     common::ExecutorOptions options;
     options.guard = guard;
-    options.one_by_one = request.one_by_one;
+    options.one_by_one = request.one_by_one || source_.debug_sequential;
+    if (source_.debug_sequential) {
+      options.on_call = [](const std::string& call) { std::cerr << call << "\n"; };
+    }
     options.cold_caches = true;
     auto executor = common::Executor::load(request.plan, source, device, options);
     enter(ProfileStage::kReference);
@@ -223,7 +227,8 @@ class ExecutorChild {
       return refusal;
     }
     auto measured = [&] {
-      DeviceLock alone(source_.name);  // waiting for it is not the candidate's time
+      // Waiting for it is not the candidate's time.
+      DeviceLock alone(source_.name + device.hardware_id());
       enter(ProfileStage::kCandidate);
       auto result = measure(**executor, *inputs, request.measure);
       enter(ProfileStage::kReference);

@@ -13,9 +13,11 @@ namespace worker {
 
 // The device that the child opens, once for each number of threads that runs ask for.
 struct ExecutorDevice {
-  std::string name;  // "cpu": measurements on devices of one name exclude one another
+  // "cpu": measurements on devices of one name and one hardware_id() exclude one another.
+  std::string name;
   std::function<common::Result<std::unique_ptr<common::Device>>(int threads)> open;
   bool reserves_addresses = false;  // more than the machine has memory: they cannot be limited
+  bool debug_sequential = false;    // each call is waited for, and printed first
 };
 
 // Serves requests from the socket `fd`; returns the exit code once the parent is gone. Sets the

@@ -20,7 +20,8 @@ struct Measurement {
 
 // Warms up, then runs `options.repetitions` times, or more when runs are so short that a timer
 // tick or an interrupt would decide, or fewer when the time is up or a run took longer than
-// give_up_ns. Weights and states are bound already.
+// give_up_ns. Runs while something outside slowed the device down are not counted, as long as they
+// are few. Weights and states are bound already.
 common::Result<Measurement> measure(common::Executor& executor,
                                     std::span<const common::HostTensor> inputs,
                                     const common::MeasureOptions& options);

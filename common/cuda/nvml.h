@@ -1,0 +1,39 @@
+// NVML, NVIDIA's library for watching devices, found at run time: what slows a GPU down while it is
+// measured.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "common/base/result.h"
+
+namespace common {
+
+struct NvmlConditions {
+  uint32_t clock_mhz = 0, clock_mhz_max = 0;  // of the multiprocessors
+  uint32_t temperature_c = 0;
+  // Clocks are held down for a reason other than the work itself: heat, or the power supply.
+  bool is_slowed = false;
+};
+
+// One device. Thread-safe.
+class NvmlDevice {
+ public:
+  // `uuid` as in CudaDeviceFacts. kUnavailable when the library is missing or does not know the
+  // device.
+  static Result<std::unique_ptr<const NvmlDevice>> open(const std::string& uuid);
+  ~NvmlDevice();
+  NvmlDevice(const NvmlDevice&) = delete;
+  NvmlDevice& operator=(const NvmlDevice&) = delete;
+
+  // What the device does not say stays 0.
+  NvmlConditions conditions() const;
+
+ private:
+  struct Entries;
+  explicit NvmlDevice(std::unique_ptr<Entries> entries);
+  std::unique_ptr<Entries> entries_;
+};
+
+}  // namespace common

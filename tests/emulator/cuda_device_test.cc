@@ -1,0 +1,313 @@
+// The CUDA device as the runtime uses it, on the emulated GPU: if these fail, plans run wrong on
+// GPUs, or a fault of a kernel goes unnoticed.
+#include "common/runtime/cuda_device.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "common/cuda/nvrtc.h"
+#include "common/runtime/devices.h"
+
+namespace common {
+namespace {
+
+constexpr const char* kKernels = R"(
+#ifndef LF_EMULATED
+typedef long int64_t;
+#endif
+// out[i] = in[i] * s0
+extern "C" __global__ void __launch_bounds__(64) scale(const float* in, float* out, int64_t s0,
+    int64_t units, char* scratch, int64_t scratch_stride) {
+  int64_t i = (int64_t)blockIdx.x * 64 + threadIdx.x;
+  if (i < units) out[i] = in[i] * s0;
+}
+// Reverses 16384 floats in dynamic shared memory.
+extern "C" __global__ void __launch_bounds__(256) reverse(const float* in, float* out,
+    int64_t units, char* scratch, int64_t scratch_stride) {
+  extern __shared__ __align__(16) unsigned char lf_shared[];
+  float* held = (float*)lf_shared;
+  for (int i = threadIdx.x; i < 16384; i += 256) held[i] = in[i];
+  __syncthreads();
+  for (int i = threadIdx.x; i < 16384; i += 256) out[i] = held[16383 - i];
+}
+// Where the block's scratch memory is, seen from the first.
+extern "C" __global__ void __launch_bounds__(32) scratch_of(int64_t* out, int64_t units,
+    char* scratch, int64_t scratch_stride) {
+  if (threadIdx.x == 0) out[blockIdx.x] = (int64_t)blockIdx.x * scratch_stride;
+  scratch[blockIdx.x * scratch_stride] = (char)blockIdx.x;
+}
+extern "C" __global__ void __launch_bounds__(32) wild(float* out, int64_t units, char* scratch,
+    int64_t scratch_stride) {
+  float* nowhere = (float*)16;
+  nowhere[threadIdx.x] = 1;
+}
+)";
+
+class CudaDeviceTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    auto nvrtc = Nvrtc::open();
+    ASSERT_TRUE(nvrtc.ok()) << nvrtc.error().message;
+    auto compiled = (*nvrtc)->compile(kKernels, "sm_90a", {});
+    ASSERT_TRUE(compiled.ok()) << compiled.error().message;
+    cubin = new Bytes(std::move(compiled->cubin));
+  }
+  static void TearDownTestSuite() { delete cubin; }
+  void SetUp() override {
+    auto opened = open_cuda_device();
+    ASSERT_TRUE(opened.ok()) << opened.error().message;
+    device_ = std::move(opened).value();
+    auto loaded = device_->load(digest_of(*cubin), *cubin);
+    ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+    module_ = *loaded;
+  }
+
+  DeviceMemory memory(size_t bytes) {
+    auto made = device_->allocate(bytes);
+    EXPECT_TRUE(made.ok());
+    return std::move(made).value();
+  }
+  DeviceMemory floats(const std::vector<float>& values) {
+    DeviceMemory made = memory(values.size() * sizeof(float));
+    EXPECT_TRUE(device_->copy_in(made.data(), std::as_bytes(std::span(values))).ok());
+    return made;
+  }
+  std::vector<float> read(const DeviceMemory& from) {
+    std::vector<float> values(from.size() / sizeof(float));
+    Status copied = device_->copy_out(std::as_writable_bytes(std::span(values)), from.data());
+    EXPECT_TRUE(copied.ok()) << copied.error().message;
+    return values;
+  }
+  Launch launch(const std::string& entry, std::vector<void*>& buffers, BlockShape block,
+                int64_t units) {
+    auto function = module_->entry(entry);
+    EXPECT_TRUE(function.ok());
+    Launch made;
+    made.function = function.ok() ? *function : Function{};
+    made.buffers = buffers;
+    made.units = units;
+    made.block = block;
+    return made;
+  }
+
+  static Bytes* cubin;
+  std::unique_ptr<Device> device_;
+  std::shared_ptr<Module> module_;
+};
+Bytes* CudaDeviceTest::cubin = nullptr;
+
+std::vector<float> counting(size_t n) {
+  std::vector<float> values(n);
+  std::iota(values.begin(), values.end(), 1.f);
+  return values;
+}
+
+TEST_F(CudaDeviceTest, IsWhatAutoMeans) {
+  EXPECT_EQ(device_->target().name, "cuda-sm_90a");
+  auto found = find_device("auto");
+  ASSERT_TRUE(found.ok());
+  EXPECT_EQ(found->name, "cuda");
+  EXPECT_EQ(found->target, device_->target());
+}
+
+TEST_F(CudaDeviceTest, LaunchesEnoughBlocksForItsUnits) {
+  for (size_t n : {1, 63, 64, 65, 1000}) {
+    DeviceMemory in = floats(counting(n)), out = memory(n * sizeof(float));
+    std::vector<void*> buffers = {in.data(), out.data()};
+    std::vector<int64_t> symbols = {3};
+    Launch scale = launch("scale", buffers, {64, 64, 0}, static_cast<int64_t>(n));
+    scale.symbols = symbols;
+    ASSERT_TRUE(device_->launch(scale).ok());
+    symbols[0] = 100;  // arguments went along with the launch
+    buffers = {nullptr, nullptr};
+    std::vector<float> values = read(out);
+    for (size_t i = 0; i < n; ++i) EXPECT_EQ(values[i], 3 * static_cast<float>(i + 1));
+  }
+}
+
+TEST_F(CudaDeviceTest, GivesAKernelTheSharedMemoryItAsksFor) {
+  constexpr size_t kFloats = 16384;
+  DeviceMemory in = floats(counting(kFloats)), out = memory(kFloats * sizeof(float));
+  std::vector<void*> buffers = {in.data(), out.data()};
+  BlockShape block{256, 1, kFloats * sizeof(float)};
+  Status launched = device_->launch(launch("reverse", buffers, block, 1));
+  ASSERT_TRUE(launched.ok()) << launched.error().message;
+  EXPECT_EQ(read(out).front(), kFloats);
+  EXPECT_EQ(read(out).back(), 1);
+  block.shared_bytes = 1 << 20;
+  EXPECT_EQ(device_->launch(launch("reverse", buffers, block, 1)).error().code, Code::kUnsupported);
+}
+
+TEST_F(CudaDeviceTest, LaunchesBeyondItsLimitsAreRefusedByName) {
+  std::vector<void*> none;
+  auto refusal = [&](BlockShape block, int64_t units) {
+    Status status = device_->launch(launch("wild", none, block, units));
+    return status.ok() ? std::string() : status.error().message;
+  };
+  EXPECT_NE(refusal({2048, 1, 0}, 1).find("2048 threads"), std::string::npos);
+  EXPECT_NE(refusal({0, 1, 0}, 1).find("0 threads"), std::string::npos);
+  EXPECT_NE(refusal({32, 1, 0}, int64_t{1} << 40).find("blocks"), std::string::npos);
+  EXPECT_FALSE(device_->is_faulted());
+}
+
+TEST_F(CudaDeviceTest, EveryBlockHasItsOwnScratchMemory) {
+  constexpr int64_t kBlocks = 5;
+  constexpr size_t kStride = 128;
+  DeviceMemory out = memory(kBlocks * sizeof(int64_t)), scratch = memory(kBlocks * kStride);
+  std::vector<void*> buffers = {out.data()};
+  Launch made = launch("scratch_of", buffers, {32, 1, 0}, kBlocks);
+  made.scratch = scratch.data();
+  made.scratch_stride = kStride;
+  ASSERT_TRUE(device_->launch(made).ok());
+  std::vector<char> bytes(kBlocks * kStride);
+  ASSERT_TRUE(device_->copy_out(std::as_writable_bytes(std::span(bytes)), scratch.data()).ok());
+  for (size_t b = 0; b < kBlocks; ++b) EXPECT_EQ(bytes[b * kStride], static_cast<char>(b));
+}
+
+TEST_F(CudaDeviceTest, CopiesAndFillsInOrder) {
+  DeviceMemory first = floats({1, 2, 3}), second = memory(first.size());
+  ASSERT_TRUE(device_->fill(second.data(), std::byte{0}, second.size()).ok());
+  EXPECT_EQ(read(second), (std::vector<float>{0, 0, 0}));
+  ASSERT_TRUE(device_->copy(second.data(), first.data(), first.size()).ok());
+  ASSERT_TRUE(device_->fill(first.data(), std::byte{0}, first.size()).ok());
+  ASSERT_TRUE(device_->flush_caches().ok());
+  EXPECT_EQ(read(second), (std::vector<float>{1, 2, 3}));
+  EXPECT_EQ(read(first), (std::vector<float>{0, 0, 0}));
+}
+
+TEST_F(CudaDeviceTest, FreedMemoryIsUsedAgain) {
+  const std::byte* before = nullptr;
+  {
+    DeviceMemory gone = memory(1000);
+    before = gone.data();
+  }
+  DeviceMemory other = memory(5000);
+  EXPECT_NE(other.data(), before);
+  DeviceMemory same = memory(1000);
+  EXPECT_EQ(same.data(), before);
+}
+
+TEST_F(CudaDeviceTest, WantsMoreMemoryThanThereIs) {
+  auto made = device_->allocate(size_t{1} << 50);
+  ASSERT_FALSE(made.ok());
+  EXPECT_EQ(made.error().code, Code::kUnavailable);
+  EXPECT_FALSE(device_->is_faulted());
+}
+
+TEST_F(CudaDeviceTest, ObjectsAreSharedAndDamagedOnesRefused) {
+  auto again = device_->load(digest_of(*cubin), *cubin);
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(*again, module_);
+  Bytes damaged(1000, std::byte{7});
+  EXPECT_EQ(device_->load(digest_of(damaged), damaged).error().code, Code::kCorrupt);
+  EXPECT_EQ(module_->entry("missing").error().code, Code::kCorrupt);
+}
+
+TEST_F(CudaDeviceTest, ReplaysWhatWasRecordedAndUpdatesIt) {
+  DeviceMemory in = floats(counting(64)), out = floats(std::vector<float>(64, 0));
+  std::vector<void*> forth = {in.data(), out.data()}, back = {out.data(), in.data()};
+  std::vector<int64_t> three = {3}, two = {2};
+  Launch first = launch("scale", forth, {64, 64, 0}, 64);
+  Launch second = launch("scale", back, {64, 64, 0}, 64);
+  first.symbols = three;
+  second.symbols = two;
+  auto row = [&]() -> Status {
+    LFARM_RETURN_IF_ERROR(device_->launch(first));
+    return device_->launch(second);
+  };
+  std::unique_ptr<Recording> recording;
+  ASSERT_TRUE(device_->record(row, recording).ok());
+  EXPECT_EQ(read(out), std::vector<float>(64, 0)) << "recording ran the launches";
+  for (int k = 0; k < 2; ++k) ASSERT_TRUE(device_->replay(*recording).ok());
+  EXPECT_EQ(read(in)[0], 36);
+  EXPECT_EQ(read(out)[1], 36);
+
+  // The same kernels on other memory.
+  DeviceMemory fresh = floats(counting(64));
+  forth = {fresh.data(), out.data()};
+  back = {out.data(), fresh.data()};
+  ASSERT_TRUE(device_->record(row, recording).ok());
+  ASSERT_TRUE(device_->replay(*recording).ok());
+  EXPECT_EQ(read(fresh)[0], 6);
+  EXPECT_EQ(read(in)[0], 36);
+
+  // Another number of launches, which no update turns the graph into.
+  ASSERT_TRUE(device_->record([&] { return device_->launch(first); }, recording).ok());
+  ASSERT_TRUE(device_->replay(*recording).ok());
+  EXPECT_EQ(read(out)[0], 18);
+  EXPECT_EQ(read(fresh)[0], 6);
+}
+
+TEST_F(CudaDeviceTest, ARowThatFailsLeavesNoRecording) {
+  std::vector<void*> none;
+  std::unique_ptr<Recording> recording;
+  Status status = device_->record(
+      [&] {
+        return device_->launch(launch("wild", none, {2048, 1, 0}, 1));
+      },
+      recording);
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(recording, nullptr);
+  DeviceMemory memory = floats({1});
+  EXPECT_EQ(read(memory), (std::vector<float>{1})) << "launches go to the recording still";
+}
+
+TEST_F(CudaDeviceTest, KnowsWhatSlowsItDown) {
+  constexpr const char* kReasons = "LFARM_EMULATOR_CLOCK_REASONS";
+  EXPECT_FALSE(device_->is_slowed());
+  for (const char* harmless : {"1", "2", "4"}) {  // idle, set by somebody, power used to the full
+    ::setenv(kReasons, harmless, 1);
+    EXPECT_FALSE(device_->is_slowed()) << harmless;
+  }
+  for (const char* slow : {"0x8", "0x20", "0x44", "0x80"}) {
+    ::setenv(kReasons, slow, 1);
+    EXPECT_TRUE(device_->is_slowed()) << slow;
+  }
+  ::unsetenv(kReasons);
+  EXPECT_EQ(device_->hardware_id().size(), 32u);
+}
+
+TEST_F(CudaDeviceTest, TimesWhatLiesBetweenMarks) {
+  DeviceMemory in = floats(counting(64)), out = memory(256);
+  std::vector<void*> buffers = {in.data(), out.data()};
+  std::vector<int64_t> symbols = {3};
+  Launch scale = launch("scale", buffers, {64, 64, 0}, 64);
+  scale.symbols = symbols;
+  auto timer = device_->make_timer(3);
+  for (int run = 0; run < 2; ++run) {
+    timer->mark();
+    for (int k = 0; k < 2; ++k) {
+      ASSERT_TRUE(device_->launch(scale).ok());
+      timer->mark();
+    }
+    auto intervals = timer->take_intervals_ns();
+    ASSERT_TRUE(intervals.ok()) << intervals.error().message;
+    ASSERT_EQ(intervals->size(), 2u);
+    for (int64_t ns : *intervals) EXPECT_GE(ns, 0);
+  }
+}
+
+// In processes of their own: no other test can use the device afterwards.
+using CudaDeviceDeathTest = CudaDeviceTest;
+TEST_F(CudaDeviceDeathTest, AKernelsFaultIsKnownAsSuch) {
+  auto fault = [this] {
+    DeviceMemory out = memory(256);
+    std::vector<void*> buffers = {out.data()};
+    Status launched = device_->launch(launch("wild", buffers, {32, 1, 0}, 1));
+    Status waited = device_->synchronise();
+    bool known = launched.ok() && !waited.ok() && waited.error().code == Code::kDeviceSick &&
+                 device_->is_faulted() &&
+                 waited.error().message.find("CUDA_ERROR_ILLEGAL_ADDRESS") != std::string::npos;
+    bool sticks = !device_->allocate(777).ok() || !device_->synchronise().ok();
+    std::_Exit(known && sticks ? 0 : 1);
+  };
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(fault(), testing::ExitedWithCode(0), "");
+}
+
+}  // namespace
+}  // namespace common
