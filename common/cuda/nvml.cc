@@ -72,11 +72,13 @@ NvmlConditions NvmlDevice::conditions() const {
   entries_->clock(entries_->device, kMultiprocessorClock, &now.clock_mhz);
   entries_->clock_max(entries_->device, kMultiprocessorClock, &now.clock_mhz_max);
   entries_->temperature(entries_->device, kGpuTemperature, &now.temperature_c);
+  return now;
+}
+
+bool NvmlDevice::is_slowed() const {
   unsigned long long reasons = 0;
   entries_->reasons(entries_->device, &reasons);
-  now.is_slowed =
-      (reasons & (kHardwareSlowdown | kSoftwareThermal | kHardwareThermal | kPowerBrake)) != 0;
-  return now;
+  return (reasons & (kHardwareSlowdown | kSoftwareThermal | kHardwareThermal | kPowerBrake)) != 0;
 }
 
 }  // namespace common

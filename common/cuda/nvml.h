@@ -10,11 +10,10 @@
 
 namespace common {
 
+// What the device does not say is 0.
 struct NvmlConditions {
   uint32_t clock_mhz = 0, clock_mhz_max = 0;  // of the multiprocessors
   uint32_t temperature_c = 0;
-  // Clocks are held down for a reason other than the work itself: heat, or the power supply.
-  bool is_slowed = false;
 };
 
 // One device. Thread-safe.
@@ -27,7 +26,9 @@ class NvmlDevice {
   NvmlDevice(const NvmlDevice&) = delete;
   NvmlDevice& operator=(const NvmlDevice&) = delete;
 
-  // What the device does not say stays 0.
+  // Whether clocks are held down for a reason other than the work itself: heat, or the power
+  // supply.
+  bool is_slowed() const;
   NvmlConditions conditions() const;
 
  private:

@@ -38,13 +38,20 @@ const std::vector<ScheduleChoice>& schedule_parameters(Template t) {
       {"access", {0, 1, 2, 4, 8}, false, true},
       {"team", {0, 1, 8, 32, 64, 128, 256, 512, 1024}, false, true}};
   // 0: the code generator's choice for the sizes and the target.
-  static const std::vector<ScheduleChoice> kTile = {{"kc", {0, 64, 128, 256, 512}},
-                                                    {"mc", {0, 32, 64, 128, 256}},
-                                                    {"mr", {0, 1, 2, 4, 6, 8, 12}},
-                                                    {"nc", {0, 64, 128, 256, 512}},
-                                                    {"nr", {0, 8, 16, 32, 48, 64}}};
+  static const std::vector<ScheduleChoice> kTile = {
+      {"kc", {0, 64, 128, 256, 512}},
+      {"mc", {0, 32, 64, 128, 256}},
+      {"mr", {0, 1, 2, 4, 6, 8, 12}},
+      {"nc", {0, 64, 128, 256, 512}},
+      {"nr", {0, 8, 16, 32, 48, 64}},
+      {"block_columns", {0, 16, 32, 64, 128}, false, true},
+      {"block_rows", {0, 16, 32, 64, 128}, false, true}};
   static const std::vector<ScheduleChoice> kAttention = {
-      {"keys", {0, 32, 64, 128, 256, 512}}, {"online", {1, 0}}, {"rows", {0, 8, 16, 32, 64, 128}}};
+      {"keys", {0, 32, 64, 128, 256, 512}},
+      {"online", {1, 0}, true, true},
+      {"rows", {0, 8, 16, 32, 64, 128}},
+      {"block_keys", {0, 32, 64}, false, true},
+      {"block_rows", {0, 16, 32, 64}, false, true}};
   if (t == Template::kLoops) return kLoops;
   if (t == Template::kTile) return kTile;
   if (t == Template::kAttention) return kAttention;

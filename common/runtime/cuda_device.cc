@@ -265,7 +265,9 @@ class CudaDevice final : public Device {
   Result<DeviceMemory> allocate(size_t bytes) override {
     LFARM_RETURN_IF_ERROR(session_->enter());
     LFARM_ASSIGN_OR_RETURN(CudaAddress address, session_->pool().allocate(bytes));
-    return DeviceMemory(this, reinterpret_cast<std::byte*>(address), bytes);
+    // The driver's addresses are numbers.
+    auto* data = reinterpret_cast<std::byte*>(address);  // NOLINT(performance-no-int-to-ptr)
+    return DeviceMemory(this, data, bytes);
   }
   Status copy_in(std::byte* device, ByteView host) override;
   Status copy_out(std::span<std::byte> host, const std::byte* device) override;
@@ -289,7 +291,7 @@ class CudaDevice final : public Device {
   Status replay(Recording& recording) override;
   Status flush_caches() override;
   bool is_faulted() const override { return session_->is_faulted(); }
-  bool is_slowed() const override { return nvml_ != nullptr && nvml_->conditions().is_slowed; }
+  std::string slowdown() const override;
   std::string hardware_id() const override { return session_->facts().uuid; }
 
  private:
@@ -414,6 +416,13 @@ Status CudaDevice::launch(const Launch& launch) {
                "cuLaunchKernel");
 }
 
+std::string CudaDevice::slowdown() const {
+  if (nvml_ == nullptr || !nvml_->is_slowed()) return {};
+  NvmlConditions now = nvml_->conditions();
+  return cat("its clock is at ", now.clock_mhz, " of ", now.clock_mhz_max, " MHz, at ",
+             now.temperature_c, " degrees Celsius");
+}
+
 Result<CudaGemm*> CudaDevice::library() const {
   std::call_once(library_once_, [this] {
     library_status_ = session_->enter();
@@ -497,7 +506,7 @@ Status CudaDevice::record(const std::function<Status()>& row,
   CudaGraphExec made = nullptr;
   Status status = check(calls.instantiate_graph(&made, graph, 0), "cuGraphInstantiate");
   calls.destroy_graph(graph);
-  LFARM_RETURN_IF_ERROR(status);
+  if (!status.ok()) return status.error();
   recording = std::make_unique<CudaRecording>(session_, made);
   return {};
 }

@@ -153,8 +153,8 @@ class Device {
   // Whether a kernel's own fault, such as an illegal address, has made the device useless to this
   // process.
   virtual bool is_faulted() const { return false; }
-  // Whether something outside of this process's work, such as heat, slows the device down now.
-  virtual bool is_slowed() const { return false; }
+  // What slows the device down now that is not this process's work, such as heat; mostly empty.
+  virtual std::string slowdown() const { return {}; }
   // Tells pieces of hardware of one kind apart; empty where there is but one.
   virtual std::string hardware_id() const { return {}; }
 

@@ -294,17 +294,23 @@ Status BoundCalls::check_bands(Device& device, const SharedMemory& shared) const
   if (band_ == 0) return {};
   LFARM_RETURN_IF_ERROR(shared.arena.check(device, "the temporaries"));
   LFARM_RETURN_IF_ERROR(shared.scratch.check(device, "the scratch memory"));
-  Bytes arena(arena_bytes_);
-  if (arena_bytes_ != 0) LFARM_RETURN_IF_ERROR(device.copy_out(arena, shared.arena.data()));
-  std::vector<char> is_data(arena_bytes_, 0);
+  std::vector<std::pair<size_t, size_t>> data;  // where each temporary begins and ends
   for (size_t b = 0; b < bytes_.size(); ++b) {
-    if (!in_arena(b)) continue;
-    std::fill_n(is_data.begin() + static_cast<std::ptrdiff_t>(offsets_[b]), bytes_[b], 1);
+    if (in_arena(b)) data.emplace_back(offsets_[b], offsets_[b] + bytes_[b]);
   }
-  for (size_t i = 0; i < arena_bytes_; ++i) {
-    if (!is_data[i] && arena[i] != kBandPattern) {
+  std::sort(data.begin(), data.end());
+  data.emplace_back(arena_bytes_, arena_bytes_);
+  Bytes between;
+  size_t begin = 0;
+  for (const auto& [end, next] : data) {
+    between.resize(end - begin);
+    LFARM_RETURN_IF_ERROR(device.copy_out(between, shared.arena.data() + begin));
+    bool is_whole = std::all_of(between.begin(), between.end(),
+                                [](std::byte byte) { return byte == kBandPattern; });
+    if (!is_whole) {
       return Error{Code::kVerification, "bytes between the temporaries were written"};
     }
+    begin = next;
   }
   return {};
 }

@@ -167,7 +167,7 @@ Fault Multiprocessor::run(const GridLaunch& launch, std::atomic<uint64_t>& next,
     const uint64_t turn = next++;
     if (turn >= blocks) break;
     const auto block = static_cast<uint64_t>(static_cast<unsigned __int128>(turn) * step % blocks);
-    run_block(block, block % 2 == 1);
+    run_block(block, (block % 2 == 1) != launch.begins_reversed);
   }
   if (fault_.code != 0) stop = true;
   t_running = outer;

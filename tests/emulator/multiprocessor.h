@@ -32,6 +32,8 @@ struct GridLaunch {
   lf_emu::Index3 grid{}, block{};
   unsigned dynamic_shared_bytes = 0;
   void** parameters = nullptr;
+  // Blocks take turns in the order of their threads; whether even ones run theirs in reverse.
+  bool begins_reversed = false;
 };
 
 // What ended a kernel; code 0: nothing did.
@@ -49,8 +51,8 @@ class Multiprocessor {
 
   // Runs block after block until the numbers that `next` gives out reach the grid's size, a block
   // fails, or another multiprocessor's has failed (`stop`, which a failure sets). The order of
-  // blocks is shuffled, and odd ones run their threads in reverse, so that code which counts on
-  // either order shows it.
+  // blocks is shuffled, and every other one runs its threads in reverse, so that code which counts
+  // on either order shows it.
   Fault run(const GridLaunch& launch, std::atomic<uint64_t>& next, std::atomic<bool>& stop);
 
  private:

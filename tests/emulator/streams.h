@@ -78,6 +78,7 @@ class Executor {
   void fail(int code, const std::string& text);
   GridRunner runner_;
   int sticky_ = 0;
+  uint64_t launches_ = 0;
 };
 
 }  // namespace emulator

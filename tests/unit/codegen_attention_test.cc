@@ -215,6 +215,35 @@ TEST(CodegenAttention, EveryScheduleValue) {
   compile_and_check(batch);
 }
 
+// Half-precision queries, keys and values, rounded or not on the way to the product.
+TEST(CodegenAttention, HalfPrecision) {
+  Random random(68);
+  KernelBatch batch;
+  for (Mask mask : {Mask::kNone, Mask::kCausal, Mask::kWindow, Mask::kGivenSafe}) {
+    for (auto [rows, keys] : std::vector<std::pair<int64_t, int64_t>>{
+             {1, 37}, {17, 5}, {70, 70}, {33, 259}, {0, 3}, {3, 0}}) {
+      Attention a;
+      a.half = true;
+      a.mask = mask;
+      a.rows = rows;
+      a.keys = keys;
+      a.depth = rows % 2 == 0 ? 24 : 64;
+      a.width = rows % 2 == 0 ? 40 : 80;
+      add(batch, random, a);
+      a.members = 3;
+      add(batch, random, a, {{"block_keys", 32}});
+      a.symbolic = true;
+      add(batch, random, a, {{"block_rows", 32}});
+      a.turned = true;
+      add(batch, random, a, {{"block_rows", 64}, {"online", 0}});
+    }
+  }
+  batch.compile();
+  for (size_t k = 0; k < batch.size() && !testing::Test::HasFatalFailure(); ++k) {
+    batch.check(k, 1e-4);
+  }
+}
+
 // Scores and probabilities that are rounded to bfloat16 take the same steps as the reference takes.
 TEST(CodegenAttention, RoundedProbabilities) {
   Random random(64);

@@ -191,6 +191,100 @@ TEST(CodegenTile, FewRows) {
   batch.check_all(3e-4);
 }
 
+// Every block that a GPU may choose, with whole and cut blocks, in all orders of memory.
+TEST(CodegenTile, BlocksOfGpus) {
+  if (!runs_on_gpu()) GTEST_SKIP() << "a CPU has no such parameters";
+  Random random(29);
+  KernelBatch batch;
+  for (DType dtype : {DType::kFloat32, DType::kFloat64, DType::kBfloat16}) {
+    for (int64_t rows : {16, 32, 64, 128}) {
+      for (int64_t columns : {16, 32, 64, 128}) {
+        Schedule schedule = {{"block_columns", columns}, {"block_rows", rows}};
+        bool turn_a = rows % 64 == 0;
+        bool turn_b = columns != 32;
+        add_product(batch, random, dtype, 136, 168, 72, turn_a, turn_b, schedule);
+        add_product(batch, random, dtype, 131, 75, 69, !turn_a, turn_b, schedule);
+        add_product(batch, random, dtype, 128, 128, 128, turn_a, !turn_b, schedule);
+      }
+    }
+  }
+  batch.compile();
+  batch.check_all(3e-4);
+}
+
+// Half-precision values reach the product through casts, roundings, views and gathers, beside
+// others that are not.
+TEST(CodegenTile, HalfPrecisionBehindOtherNodes) {
+  Random random(30);
+  KernelBatch batch;
+  constexpr DType kF32 = DType::kFloat32;
+  constexpr DType kHalf = DType::kBfloat16;
+  for (bool rounded : {false, true}) {
+    GraphBuilder b;
+    NodeId gate = input(b, kHalf, {1, 30, 128});
+    NodeId up = input(b, kHalf, {30, 128});
+    NodeId w = input(b, kHalf, {72, 128});
+    NodeId x = b.cast(gate, kF32);
+    x = b.binary(BinaryOp::kMul, x, b.unary(UnaryOp::kSigmoid, x));
+    x = b.binary(BinaryOp::kMul, x, b.reshape(b.cast(up, kF32), {1, 30, 128}));
+    if (rounded) x = b.cast(b.cast(x, kHalf), kF32);
+    NodeId y = contract(b, b.reshape(x, {30, 128}), b.cast(w, kF32), {0, 2}, {1, 2}, {0, 1});
+    b.output(b.cast(y, kHalf));
+    batch.add(Template::kTile, {}, b.finish(),
+              {random_tensor(random, kHalf, {1, 30, 128}), random_tensor(random, kHalf, {30, 128}),
+               random_tensor(random, kHalf, {72, 128})});
+  }
+  for (int64_t rows : {1, 5, 40}) {  // of each expert's share
+    GraphBuilder b;
+    NodeId x = input(b, kHalf, {6, rows, 64});
+    NodeId w = input(b, kHalf, {4, 48, 64});
+    NodeId expert = input(b, DType::kInt64, {6});
+    NodeId chosen = b.gather(w, {b.reshape(expert, {6, 1, 1})}, {6, 48, 64},
+                             {{0, {}}, {-1, Expr::index(1)}, {-1, Expr::index(2)}});
+    b.output(contract(b, b.cast(x, kF32), b.cast(chosen, kF32), {0, 1, 3}, {0, 2, 3}, {0, 1, 2}));
+    batch.add(
+        Template::kTile, {}, b.finish(),
+        {random_tensor(random, kHalf, {6, rows, 64}), random_tensor(random, kHalf, {4, 48, 64}),
+         random_tensor(random, DType::kInt64, {6}, 0, 4)});
+  }
+  for (int64_t rows : {2, 33}) {
+    GraphBuilder b;
+    NodeId x = input(b, kF32, {rows, 80});
+    NodeId w = input(b, kHalf, {56, 80});
+    b.output(contract(b, x, b.cast(w, kF32), {0, 2}, {1, 2}, {0, 1}));
+    batch.add(Template::kTile, {}, b.finish(),
+              {random_tensor(random, kF32, {rows, 80}), random_tensor(random, kHalf, {56, 80})});
+  }
+  batch.compile();
+  batch.check_all(3e-4);
+}
+
+// A product that is stored turned, and few rows or columns of each kind.
+TEST(CodegenTile, TurnedAndThin) {
+  Random random(31);
+  KernelBatch batch;
+  for (auto [m, n] : std::vector<std::pair<int64_t, int64_t>>{{40, 50}, {3, 50}, {300, 2}}) {
+    for (DType dtype : {DType::kFloat32, DType::kFloat16}) {
+      for (bool along : {false, true}) {
+        GraphBuilder b;
+        NodeId x = input(b, dtype, along ? Shape{m, 264} : Shape{264, m});
+        NodeId w = input(b, dtype, along ? Shape{n, 264} : Shape{264, n});
+        NodeId y = contract(b, x, w, along ? std::vector<int>{0, 2} : std::vector<int>{2, 0},
+                            along ? std::vector<int>{1, 2} : std::vector<int>{2, 1}, {0, 1});
+        b.output(b.permute(y, {1, 0}));
+        std::vector<int64_t> left =
+            along ? std::vector<int64_t>{m, 264} : std::vector<int64_t>{264, m};
+        std::vector<int64_t> right =
+            along ? std::vector<int64_t>{n, 264} : std::vector<int64_t>{264, n};
+        batch.add(Template::kTile, {}, b.finish(),
+                  {random_tensor(random, dtype, left), random_tensor(random, dtype, right)});
+      }
+    }
+  }
+  batch.compile();
+  batch.check_all(3e-4);
+}
+
 TEST(CodegenTile, SymbolicSizes) {
   Random random(25);
   KernelBatch batch;

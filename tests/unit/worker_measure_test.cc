@@ -67,7 +67,9 @@ class WrittenDevice : public Device {
   std::unique_ptr<common::Timer> make_timer(size_t) override {
     return std::make_unique<WrittenTimer>(script_, next_);
   }
-  bool is_slowed() const override { return script_[(next_ - 1) % script_.size()] == kSlowedNs; }
+  std::string slowdown() const override {
+    return script_[(next_ - 1) % script_.size()] == kSlowedNs ? "hot" : "";
+  }
 
  private:
   void release(std::byte*, size_t) override {}  // what it hands out is the CPU's

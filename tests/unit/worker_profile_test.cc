@@ -337,6 +337,19 @@ TEST(DeviceLock, ExcludesOthersUntilItEnds) {
   ::unlink(path.c_str());
 }
 
+TEST(DeviceLock, OthersMayBeAmongThemselves) {
+  std::string device = common::cat("test-shared-", ::getpid());
+  std::string path = common::cat("/tmp/lfarm-device-", device, ".lock");
+  {
+    DeviceLock one(device, DeviceLock::Mode::kAmongOthers);
+    DeviceLock two(device, DeviceLock::Mode::kAmongOthers);  // would wait for ever for one alone
+    EXPECT_TRUE(one.held() && two.held());
+    EXPECT_FALSE(is_free(path)) << "a measurement would not be alone";
+  }
+  EXPECT_TRUE(is_free(path));
+  ::unlink(path.c_str());
+}
+
 TEST(Requests, RepliesSurviveTheWireAndDamageIsFound) {
   ProfileReply reply;
   reply.outcome = TaskOutcome::kOk;

@@ -3,6 +3,7 @@
 #include "common/ir/attention_form.h"
 #include "worker/codegen/cuda_attention_mma.h"
 #include "worker/codegen/cuda_attention_simt.h"
+#include "worker/codegen/cuda_attention_thin.h"
 
 namespace worker {
 
@@ -13,9 +14,16 @@ using common::Schedule;
 Result<CudaFunction> emit_cuda_attention(const Graph& body, const Schedule& schedule) {
   auto form = common::attention_form(body);
   if (!form) return common::unsupported("an attention kernel holds one attention and nothing else");
-  if (auto half = half_attention(body, *form)) {
+  auto half = half_attention(body, *form);
+  if (half && cuda_attention_is_thin(half->body, half->form)) {
+    return emit_cuda_attention_thin(half->body, half->form, schedule);
+  }
+  if (half) {
     auto function = emit_cuda_attention_mma(*half, schedule);
     if (function.ok()) return function;
+  }
+  if (cuda_attention_is_thin(body, *form)) {
+    return emit_cuda_attention_thin(body, *std::move(form), schedule);
   }
   return emit_cuda_attention_simt(body, *std::move(form), schedule);
 }

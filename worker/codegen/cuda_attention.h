@@ -11,9 +11,9 @@ namespace worker {
 // `body` is as it stands in the kernel, with its structure. kUnsupported unless it holds one
 // attention (see attention_form.h) whose rows, keys and values fit into shared memory.
 //
-// Of the schedule: rows and keys, the sizes of blocks, where they are 16, 32 or 64. `online` = 0
-// normalises probabilities before the product, as bodies that round them need anyway: the scores
-// are then computed twice, first for the rows' sums.
+// Of the schedule: block_rows and block_keys, where they fit. `online` = 0 normalises probabilities
+// before the product, as bodies that round them need anyway: the scores are then computed twice,
+// first for the rows' sums.
 common::Result<CudaFunction> emit_cuda_attention(const common::Graph& body,
                                                  const common::Schedule& schedule);
 

@@ -21,8 +21,6 @@ namespace {
 constexpr int64_t kBusyBlocks = 132;
 constexpr int64_t kRowsMin = 16, kRowsMax = 64;
 
-size_t at(int index) { return static_cast<size_t>(index); }
-
 }  // namespace
 
 int64_t CudaAttentionBlock::shared_bytes(const Sizes& z, DType dtype) {
@@ -30,19 +28,6 @@ int64_t CudaAttentionBlock::shared_bytes(const Sizes& z, DType dtype) {
   return z.query_bytes + z.key_bytes + z.value_bytes + z.rows * z.score_stride * element +
          z.rows * (8 + 2 * element);
 }
-
-CudaAttentionBlock::CudaAttentionBlock(const Graph& body, AttentionForm form)
-    : body_(body),
-      form_(std::move(form)),
-      product_(body.node(form_.product)),
-      writer_(body.symbols),
-      emitter_(body, writer_),
-      operands_(body, form_, writer_),
-      type_(c_value_type(product_.dtype)),
-      suffix_(c_suffix(product_.dtype)),
-      lowest_(c_literal(product_.dtype, -1.0 / 0.0)),
-      key_size_(form_.label_size[at(form_.key)]),
-      row_count_(form_.size(form_.rows)) {}
 
 Result<CudaFunction> CudaAttentionBlock::run(const Schedule& schedule) {
   z_.depth = operands_.depth();
@@ -79,8 +64,8 @@ bool CudaAttentionBlock::choose_sizes(const Schedule& schedule) {
       most /= 2;
     }
   }
-  if (given("rows") != 0) most = std::clamp<int64_t>(given("rows"), kRowsMin, kRowsMax);
-  int64_t keys = given("keys") != 0 ? std::clamp<int64_t>(given("keys"), 32, 64) : 64;
+  if (given("block_rows") != 0) most = std::clamp<int64_t>(given("block_rows"), kRowsMin, kRowsMax);
+  int64_t keys = given("block_keys") != 0 ? std::clamp<int64_t>(given("block_keys"), 32, 64) : 64;
   for (; most >= kRowsMin; most /= 2) {
     for (int64_t k = keys; k >= 32; k /= 2) {
       Sizes sizes = z_;
@@ -97,26 +82,12 @@ bool CudaAttentionBlock::choose_sizes(const Schedule& schedule) {
 }
 
 Expr CudaAttentionBlock::begin(CudaFunction& function) {
-  std::vector<Expr> extents;
-  for (int label : form_.batch) extents.push_back(form_.label_size[at(label)]);
   // The last rows see the most keys where some are hidden: their blocks start first.
   Expr tiles = common::floor_div(row_count_ + Expr(z_.rows - 1), Expr(z_.rows));
   std::string count = writer_.rare_text(tiles);
   lines(cat("const int tid = threadIdx.x, lane = tid % 32;\nconst int64_t m0 = (", count,
             " - 1 - (int64_t)blockIdx.x % ", count, ") * ", z_.rows, ";"));
-  Expr batch_size = common::element_count(extents);
-  if (!extents.empty()) {
-    lines(cat("const int64_t batch = (int64_t)blockIdx.x / ", count, ";"));
-    Expr flat = Expr::index(writer_.bind_index("batch", batch_size, 0));
-    std::vector<Expr> positions = unfold(extents, flat);
-    std::vector<Expr> batch;
-    for (size_t k = 0; k < extents.size(); ++k) {
-      std::string name = cat("batch", k);
-      lines(cat("const int64_t ", name, " = ", writer_.rare_text(positions[k]), ";"));
-      batch.push_back(Expr::index(writer_.bind_index(name, extents[k], 0)));
-    }
-    operands_.set_batch(std::move(batch));
-  }
+  Expr batch_size = bind_batch(count);
   function.block.threads = kThreads;
   function.block.shared_bytes = declare_shared(writer_, shared_bytes(z_, product_.dtype));
   int64_t offset = 0;
@@ -136,37 +107,6 @@ Expr CudaAttentionBlock::begin(CudaFunction& function) {
   return batch_size * tiles;
 }
 
-std::vector<Expr> CudaAttentionBlock::row_labels(const std::string& row) {
-  std::string name = writer_.fresh("row");
-  lines(cat("const int64_t ", name, " = lf_min_i64(m0 + ", row, ", ",
-            writer_.rare_text(row_count_ - Expr(1)), ");"));
-  Expr m = Expr::index(writer_.bind_index(name, row_count_, writer_.depth()));
-  std::vector<Expr> sizes = operands_.sizes_of(form_.rows);
-  if (sizes.empty()) return {};
-  if (sizes.size() == 1) return {m};
-  std::vector<Expr> rows;
-  std::vector<Expr> flat = unfold(sizes, m);
-  for (size_t k = 0; k < flat.size(); ++k) {
-    std::string label = writer_.fresh("r");
-    lines(cat("const int64_t ", label, " = ", writer_.rare_text(flat[k]), ";"));
-    rows.push_back(Expr::index(writer_.bind_index(label, sizes[k], writer_.depth())));
-  }
-  return rows;
-}
-
-Expr CudaAttentionBlock::key_index(const std::string& key) {
-  std::string name = writer_.fresh("key");
-  lines(cat("const int64_t ", name, " = lf_min_i64(", key, ", ",
-            writer_.rare_text(key_size_ - Expr(1)), ");"));
-  return Expr::index(writer_.bind_index(name, key_size_, writer_.depth()));
-}
-
-Expr CudaAttentionBlock::inner_index(const std::string& value, int64_t extent) {
-  std::string name = writer_.fresh("d");
-  lines(cat("const int64_t ", name, " = lf_min_i64(", value, ", ", extent - 1, ");"));
-  return Expr::index(writer_.bind_index(name, extent, writer_.depth()));
-}
-
 std::string CudaAttentionBlock::shared_loop(int64_t count) {
   return cat("#pragma unroll 4\nfor (int e = tid; e < ", count, "; e += ", kThreads, ")");
 }
@@ -182,18 +122,7 @@ void CudaAttentionBlock::find_range() {
   lines("int64_t* const first_seen = (int64_t*)keys;");
   writer_.open(true);
   std::vector<Expr> rows = row_labels("tid");
-  lines(cat("int64_t first = 0, last = ", keys, " - 1;"));
-  auto limit = [&](const std::vector<Expr>& limits, const char* name, const char* pick) {
-    Indices indices = operands_.labels_at(rows);
-    for (const Expr& e : limits) {
-      Expr here = writer_.simplify(e.substitute([&](common::Var v) {
-        return v.kind == common::Var::Kind::kIndex ? indices[at(v.id)] : Expr::var(v);
-      }));
-      lines(cat(name, " = ", pick, "(", name, ", ", writer_.rare_text(here), ");"));
-    }
-  };
-  limit(form_.first, "first", "lf_max_i64");
-  limit(form_.last, "last", "lf_min_i64");
+  row_range(rows);
   lines(cat("first_seen[tid] = first;\nfirst_seen[", z_.rows, " + tid] = last;"));
   writer_.close(cat("if (tid < ", z_.rows, ")"));
   lines(cat("__syncthreads();\nint64_t lo = ", keys, ", hi = 0;\nfor (int r = 0; r < ", z_.rows,
@@ -251,10 +180,6 @@ void CudaAttentionBlock::weigh() {
   writer_.close(cat("for (int row = tid / 32; row < ", z_.rows, "; row += ", kThreads / 32, ")"));
 }
 
-std::string CudaAttentionBlock::exp_of(const std::string& x) const {
-  return c_unary(common::UnaryOp::kExp, product_.dtype, x);
-}
-
 void CudaAttentionBlock::accumulate_row(int64_t count, bool keeps) {
   // A row that has seen nothing yet must not turn into NaN.
   lines(cat(type_, " most = x[0];\n", unrolled_loop("i", count), " most = lf_max_", suffix_,
@@ -285,13 +210,6 @@ void CudaAttentionBlock::normalise_row(const std::vector<Expr>& rows, int64_t co
   lines(cat("const ", type_, " kept = n0 + lane + i * 32 < hi ? ", probability, " : 0;\n",
             keep("kept")));
   writer_.close(unrolled_loop("i", count));
-}
-
-void CudaAttentionBlock::remember_greatest(const std::vector<Expr>& rows,
-                                           const CodeValue& greatest) {
-  if (form_.greatest) {
-    writer_.remember({*form_.greatest, 0, operands_.greatest_at(rows)}, greatest);
-  }
 }
 
 // Normalises the sums, if that is still to do, and stores what follows from them.

@@ -6,21 +6,15 @@
 #include <string>
 #include <vector>
 
-#include "common/ir/attention_form.h"
-#include "worker/codegen/attention_operands.h"
+#include "worker/codegen/cuda_attention_text.h"
 #include "worker/codegen/cuda_function.h"
-#include "worker/codegen/cuda_text.h"
 
 namespace worker {
 
 // Shared memory holds queries, keys, values, scores[row][key], then total[row] (double), top[row]
 // and scale[row] in the product's type.
-class CudaAttentionBlock {
+class CudaAttentionBlock : public CudaAttentionText {
  public:
-  virtual ~CudaAttentionBlock() = default;
-  CudaAttentionBlock(const CudaAttentionBlock&) = delete;
-  CudaAttentionBlock& operator=(const CudaAttentionBlock&) = delete;
-
   // kUnsupported when the rows do not fit into shared memory.
   common::Result<CudaFunction> run(const common::Schedule& schedule);
 
@@ -36,7 +30,7 @@ class CudaAttentionBlock {
     int64_t query_bytes = 0, key_bytes = 0, value_bytes = 0;
   };
 
-  CudaAttentionBlock(const common::Graph& body, common::AttentionForm form);
+  using CudaAttentionText::CudaAttentionText;
 
   // Fills in all sizes for a block of so many rows and keys; false where there is no such block.
   virtual bool size_for(int64_t rows, int64_t keys, Sizes& sizes) const = 0;
@@ -56,24 +50,10 @@ class CudaAttentionBlock {
   // height).
   virtual void stage_sums(int64_t height) = 0;
 
-  void lines(const std::string& text) { write_lines(writer_, text); }
-  // The indices of each row label for row C expression `row` of the block, clamped to the last row.
-  std::vector<common::Expr> row_labels(const std::string& row);
-  // The index of a key, clamped to the last.
-  common::Expr key_index(const std::string& key);
-  // An index of that extent, clamped.
-  common::Expr inner_index(const std::string& value, int64_t extent);
   // The threads share a loop over e in [0, count).
   static std::string shared_loop(int64_t count);
 
-  const common::Graph& body_;
-  common::AttentionForm form_;
-  const common::Node& product_;
-  CodeWriter writer_;
-  BodyEmitter emitter_;
-  AttentionOperands operands_;
   Sizes z_;
-  std::string type_;
 
  private:
   static int64_t shared_bytes(const Sizes& sizes, common::DType dtype);
@@ -84,17 +64,11 @@ class CudaAttentionBlock {
   void weigh();
   void accumulate_row(int64_t count, bool keeps);
   void normalise_row(const std::vector<common::Expr>& rows, int64_t count);
-  void remember_greatest(const std::vector<common::Expr>& rows, const CodeValue& greatest);
   void finish_rows();
   void store();
-  std::string exp_of(const std::string& x) const;
 
-  std::string suffix_;
-  std::string lowest_;
   bool online_ = true;
   bool flows_ = true;
-  common::Expr key_size_;
-  common::Expr row_count_;
 };
 
 }  // namespace worker

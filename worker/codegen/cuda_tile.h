@@ -11,8 +11,7 @@ namespace worker {
 // `body` holds exactly one kContract and otherwise primitives, and its outputs are elementwise
 // functions of it, or permutations and reshapes of such. kUnsupported for other bodies.
 //
-// Of the schedule: mc and nc, the rows and columns of a block, and kc, its steps, where a block of
-// these sizes exists.
+// Of the schedule: block_rows and block_columns, where there is a block of these sizes.
 common::Result<CudaFunction> emit_cuda_tile(const common::Graph& body,
                                             const common::Schedule& schedule);
 

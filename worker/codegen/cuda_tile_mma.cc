@@ -47,8 +47,8 @@ MmaSize choose_size(const Contraction& contraction, const Schedule& schedule,
     double overhead = 1 + 32 * (1 / static_cast<double>(s.tall) + 1 / static_cast<double>(s.wide));
     double cost = cuda_block_cost(contraction, {s.rows, s.columns, s.threads()}, overhead, symbols);
     // What the schedule asks for comes before what the cost says.
-    if (!fits("mc", s.rows)) cost *= 1e6;
-    if (!fits("nc", s.columns)) cost *= 1e6;
+    if (!fits("block_rows", s.rows)) cost *= 1e6;
+    if (!fits("block_columns", s.columns)) cost *= 1e6;
     if (best == nullptr || cost < best_cost) {
       best = &s;
       best_cost = cost;

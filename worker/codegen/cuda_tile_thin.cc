@@ -73,8 +73,7 @@ class ThinEmitter {
     int64_t element = common::dtype_size(c_.operand_dtype(many_));
     int64_t length = kChunkBytes / element;
     chunks_ = element <= 4 && c_.reads_chunks(many_, along_k_, length);
-    few_chunks_ = along_k_ && c_.operand_dtype(few_) != DType::kFloat64 &&
-                  c_.reads_chunks(few_, true, length) &&
+    few_chunks_ = chunks_ && along_k_ && c_.reads_chunks(few_, true, length) &&
                   common::dtype_size(c_.operand_dtype(few_)) == element;
     z_.length = chunks_ ? length : 1;
     int64_t depth = std::max<int64_t>(about(c_.problem().k_size), 1);

@@ -12,7 +12,7 @@
 
 namespace worker {
 
-DeviceLock::DeviceLock(std::string_view device) {
+DeviceLock::DeviceLock(std::string_view device, Mode mode) {
   std::string path = common::cat("/tmp/lfarm-device-", device, ".lock");
   // Only its creator may create it again in a shared directory, but anyone may lock it.
   fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -20,7 +20,7 @@ DeviceLock::DeviceLock(std::string_view device) {
   if (fd_ < 0) return;
   int locked;
   do {
-    locked = ::flock(fd_, LOCK_EX);
+    locked = ::flock(fd_, mode == Mode::kAlone ? LOCK_EX : LOCK_SH);
   } while (locked != 0 && errno == EINTR);
   if (locked == 0) return;
   ::close(fd_);

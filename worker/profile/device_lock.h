@@ -1,4 +1,5 @@
-// One measurement at a time on one machine's device, whatever the number of workers there.
+// One measurement at a time on one machine's device, whatever the number of workers there, and
+// nothing beside it on a device that runs one thing after another.
 #pragma once
 
 #include <string_view>
@@ -10,8 +11,12 @@ namespace worker {
 // measurements are then as noisy as their neighbours make them.
 class DeviceLock {
  public:
+  enum class Mode {
+    kAlone,
+    kAmongOthers,  // that are not alone
+  };
   // `device`: "cpu", "cuda-0", ...
-  explicit DeviceLock(std::string_view device);
+  explicit DeviceLock(std::string_view device, Mode mode = Mode::kAlone);
   ~DeviceLock();
   DeviceLock(const DeviceLock&) = delete;
   DeviceLock& operator=(const DeviceLock&) = delete;

@@ -144,6 +144,10 @@ class ExecutorChild {
     return graphs_.front().second;
   }
 
+  std::string lock_name(const common::Device& device) const {
+    return source_.name + device.hardware_id();
+  }
+
   Result<common::Device*> device_for(uint32_t threads) {
     int count = static_cast<int>(std::max(1u, threads));
     auto found = devices_.find(count);
@@ -189,10 +193,19 @@ class ExecutorChild {
     if (!fits.ok()) return ended(executor_outcome(fits.error().code), fits.error().message);
     auto device = device_for(request.measure.threads);
     if (!device.ok()) return ended(TaskOutcome::kInfra, device.error().message);
-    judge_.set_observer([this](bool candidate_runs) {
+    // Of a GPU's time a run takes from whatever is measured beside it; processors are many.
+    std::unique_ptr<DeviceLock> among_others;
+    judge_.set_observer([&, name = lock_name(**device)](bool candidate_runs) {
+      if (!candidate_runs) {
+        among_others.reset();
+      } else if (!(*device)->uses_host_memory()) {
+        among_others = std::make_unique<DeviceLock>(name, DeviceLock::Mode::kAmongOthers);
+      }
       enter(candidate_runs ? ProfileStage::kCandidate : ProfileStage::kReference);
     });
-    return verify_and_measure(request, **graph, **device);
+    ProfileReply reply = verify_and_measure(request, **graph, **device);
+    judge_.set_observer({});
+    return reply;
   }
 
   ProfileReply verify_and_measure(const ProfileRequest& request, const Graph& graph,
@@ -228,7 +241,7 @@ class ExecutorChild {
     }
     auto measured = [&] {
       // Waiting for it is not the candidate's time.
-      DeviceLock alone(source_.name + device.hardware_id());
+      DeviceLock alone(lock_name(device));
       enter(ProfileStage::kCandidate);
       auto result = measure(**executor, *inputs, request.measure);
       enter(ProfileStage::kReference);
