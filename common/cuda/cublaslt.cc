@@ -19,7 +19,7 @@ const std::vector<std::string>& sonames() {
 }
 
 // Values of the library's public enumerations.
-constexpr int kSuccess = 0, kNotSupported = 15;
+constexpr int kSuccess = 0, kInvalidValue = 7, kNotSupported = 15;
 constexpr int kReal32 = 0, kReal64 = 1, kReal16 = 2, kRealBf16 = 14;
 constexpr int kCompute32 = 68, kCompute64 = 70, kCompute32FastTf32 = 77;
 constexpr int kDescriptorTransposeA = 3, kDescriptorTransposeB = 4;
@@ -151,8 +151,11 @@ struct CublasLt::Entries {
            from.find(find_algorithms, "cublasLtMatmulAlgoGetHeuristic") &&
            from.find(multiply, "cublasLtMatmul");
   }
+  // What the library refuses is the product's fault, anything else the device's.
   Error error(const char* what, int status) const {
-    return {Code::kDeviceSick, cat("cuBLASLt: ", what, ": ", status_string(status))};
+    bool refused = status == kInvalidValue || status == kNotSupported;
+    return {refused ? Code::kUnsupported : Code::kDeviceSick,
+            cat("cuBLASLt: ", what, ": ", status_string(status))};
   }
 };
 

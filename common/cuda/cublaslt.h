@@ -62,7 +62,7 @@ class CublasLt {
 
   // At most `choices_max` algorithms that need no more than `workspace_bytes`. Where they split a
   // sum, its parts are added in the type they were summed in. kUnsupported when no algorithm does
-  // the product; kInvalidInput when a matrix has no stride of 1.
+  // the product or the library refuses it; kInvalidInput when a matrix has no stride of 1.
   Result<std::shared_ptr<const CublasLtPlan>> prepare(const CublasLtProduct& product,
                                                       size_t workspace_bytes,
                                                       size_t choices_max) const;

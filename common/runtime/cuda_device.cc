@@ -458,6 +458,7 @@ Status CudaDevice::gemm(const GemmSizes& sizes, const void* a, const void* b, vo
   if (!found.ok()) {
     return unavailable(cat("the plan calls a library product: ", found.error().message));
   }
+  if (sizes.batch == 0 || sizes.m == 0 || sizes.n == 0) return {};
   if (sizes.k == 0) return clear(sizes, out);
   std::byte* workspace = nullptr;
   {

@@ -242,6 +242,47 @@ TEST_F(CudaDeviceTest, ReplaysWhatWasRecordedAndUpdatesIt) {
   EXPECT_EQ(read(fresh)[0], 6);
 }
 
+// 2 by 3 times 3 by 2, both in rows; the second matrix begins at its second element.
+GemmSizes small_product() {
+  GemmSizes sizes;
+  sizes.m = sizes.n = 2;
+  sizes.k = 3;
+  sizes.a = {0, 0, 3, 1};
+  sizes.b = {1, 0, 2, 1};
+  sizes.out = {0, 0, 2, 1};
+  return sizes;
+}
+
+TEST_F(CudaDeviceTest, LibraryProductsWaitTheirTurnAndAreRecorded) {
+  ASSERT_TRUE(device_->has_gemm());
+  DeviceMemory a = floats(counting(6)), b = floats(counting(7)), out = floats({0, 0, 0, 0});
+  auto product = [&] { return device_->gemm(small_product(), a.data(), b.data(), out.data()); };
+  Status status = product();
+  ASSERT_TRUE(status.ok()) << status.error().message;
+  EXPECT_EQ(read(out), (std::vector<float>{28, 34, 64, 79}));
+  std::unique_ptr<Recording> recording;
+  status = device_->record(product, recording);
+  ASSERT_TRUE(status.ok()) << status.error().message;
+  ASSERT_TRUE(device_->fill(out.data(), std::byte{0}, out.size()).ok());
+  ASSERT_TRUE(device_->replay(*recording).ok());
+  EXPECT_EQ(read(out), (std::vector<float>{28, 34, 64, 79}));
+}
+
+TEST_F(CudaDeviceTest, EmptyProductsAreSumsOfNothing) {
+  DeviceMemory a = floats(counting(6)), b = floats(counting(7)), out = floats({1, 2, 3, 4});
+  for (int64_t GemmSizes::*size : {&GemmSizes::m, &GemmSizes::n, &GemmSizes::batch}) {
+    GemmSizes sizes = small_product();
+    sizes.*size = 0;
+    Status status = device_->gemm(sizes, a.data(), b.data(), out.data());
+    EXPECT_TRUE(status.ok()) << status.error().message;
+  }
+  EXPECT_EQ(read(out), (std::vector<float>{1, 2, 3, 4}));
+  GemmSizes sizes = small_product();
+  sizes.k = 0;
+  ASSERT_TRUE(device_->gemm(sizes, a.data(), b.data(), out.data()).ok());
+  EXPECT_EQ(read(out), std::vector<float>(4, 0));
+}
+
 TEST_F(CudaDeviceTest, ARowThatFailsLeavesNoRecording) {
   std::vector<void*> none;
   std::unique_ptr<Recording> recording;
