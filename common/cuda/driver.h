@@ -35,6 +35,8 @@ struct CudaUpdateInfo {
 inline constexpr CudaResult kCudaSuccess = 0, kCudaOutOfMemory = 2;
 // Of cuFuncSetAttribute.
 inline constexpr int kCudaMaxDynamicSharedBytes = 8;
+// Of cuStreamCreate: who uses the default stream in this process does not wait for this one.
+inline constexpr unsigned kCudaStreamNonBlocking = 1;
 // Of cuStreamBeginCapture: other threads go on as if nothing were captured.
 inline constexpr int kCudaCaptureThreadLocal = 1;
 

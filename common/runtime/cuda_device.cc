@@ -20,7 +20,7 @@ namespace {
 constexpr int kDeviceIndex = 0;
 // Freed memory that is kept for the next user, as a part of all: a candidate's buffers come again
 // with the next candidate.
-constexpr int64_t kKeptMemoryDivisor = 4;
+constexpr int64_t kKeptMemoryDivisor = 8;
 // Written between timed runs, as a multiple of the cache, so that whatever it replaces first, all
 // of the cache is replaced.
 constexpr int64_t kFlushedCaches = 2;
@@ -44,9 +44,11 @@ class CudaSession {
         new CudaSession(std::move(driver), std::move(facts), context));
     LFARM_RETURN_IF_ERROR(session->enter());
     LFARM_RETURN_IF_ERROR(
-        session->check(session->calls().create_stream(&session->stream_, 0), "cuStreamCreate"));
+        session->check(session->calls().create_stream(&session->stream_, kCudaStreamNonBlocking),
+                       "cuStreamCreate"));
     LFARM_RETURN_IF_ERROR(session->check(
-        session->calls().create_stream(&session->capture_stream_, 0), "cuStreamCreate"));
+        session->calls().create_stream(&session->capture_stream_, kCudaStreamNonBlocking),
+        "cuStreamCreate"));
     return session;
   }
   ~CudaSession() {
@@ -123,9 +125,12 @@ class CudaModuleHolder final : public Module {
   static Result<std::shared_ptr<Module>> load(std::shared_ptr<CudaSession> session,
                                               const Digest& digest, ByteView object) {
     CudaModule module = nullptr;
-    // The driver reads sizes from the image's own headers; what is no image it refuses.
+    // The driver reads sizes from the image's own headers, and takes what is no image for text,
+    // which has to end.
+    Bytes image = to_bytes(object);
+    image.push_back(std::byte{0});
     Status loaded =
-        session->check(session->calls().load_module(&module, object.data()), "cuModuleLoadData");
+        session->check(session->calls().load_module(&module, image.data()), "cuModuleLoadData");
     if (!loaded.ok()) {
       if (loaded.error().code != Code::kUnsupported) return loaded.error();
       return corrupt(
