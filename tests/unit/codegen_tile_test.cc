@@ -281,6 +281,8 @@ TEST(CodegenTile, TurnedAndThin) {
       }
     }
   }
+  add_product(batch, random, DType::kFloat32, 2, 270'001, 3, true, false, {});
+  add_product(batch, random, DType::kFloat32, 1, 65'536, 5, false, false, {});
   batch.compile();
   batch.check_all(3e-4);
 }

@@ -19,6 +19,7 @@ namespace {
 
 constexpr int64_t kThin = 4;
 constexpr int64_t kChunkBytes = 16;
+constexpr int64_t kThreads = 256;  // where they share a k
 // Blocks of threads that keep a large GPU's memory busy.
 constexpr int64_t kBusyBlocks = 1024;
 
@@ -87,9 +88,9 @@ class ThinEmitter {
       }
       return;
     }
-    z_.across = 32;
+    z_.across = kThreads;
     while (z_.across > 4 && many / (z_.across * z_.length) < kBusyBlocks / 4) z_.across /= 2;
-    z_.down = 256 / z_.across;
+    z_.down = kThreads / z_.across;
     while (z_.down > 1 && z_.down * z_.across > 32 && z_.down > depth) z_.down /= 2;
     z_.ahead = std::clamp<int64_t>(depth / z_.down, 1, 8);
     z_.rows = z_.across * z_.length;
