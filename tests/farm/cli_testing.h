@@ -23,7 +23,7 @@
 
 namespace cli_testing {
 
-inline constexpr std::chrono::seconds kPatience{60};
+inline constexpr std::chrono::seconds kPatience{180};
 
 // One run of lfarm that may still be going on.
 class Invocation {
