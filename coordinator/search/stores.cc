@@ -210,6 +210,22 @@ void gather_attention(const Selected& selected, const std::vector<std::vector<Us
   }
 }
 
+// What is only a wider spelling of a computed value is stored as that value: fewer bytes to write
+// and to read, and contractions see that their operands are of a short type.
+void store_short(const Selected& selected, Stores& stores) {
+  const Graph& graph = selected.graph;
+  for (size_t i = graph.nodes.size(); i-- > 0;) {
+    const Node& node = graph.nodes[i];
+    if (!stores[i] || node.op != Op::kCast) continue;
+    common::NodeId narrow = base_of(selected, node.operands[0]);
+    const Node& source = graph.node(narrow);
+    if (!is_computed(source)) continue;
+    if (common::dtype_size(source.dtype) >= common::dtype_size(node.dtype)) continue;
+    stores[i] = 0;
+    stores[at(narrow)] = 1;
+  }
+}
+
 }  // namespace
 
 bool is_computed(const Node& node) {
@@ -264,6 +280,7 @@ Stores default_stores(const Selected& selected) {
     stores[i] = keep || !default_in_place(selected, id, uses[i]);
   }
   gather_attention(selected, uses, stores);
+  store_short(selected, stores);
   repair_stores(selected, stores);
   return stores;
 }

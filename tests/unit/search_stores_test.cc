@@ -53,6 +53,22 @@ TEST(Stores, WhatHasATemplateOfItsOwnIsStored) {
   EXPECT_EQ(fused.kernels[0]->kernel.form, common::Template::kScan);
 }
 
+// A bfloat16 activation that several float32 computations read: stored wide it would take twice the
+// bytes, and no product could see what it is.
+TEST(Stores, WhatWasRoundedIsStoredShort) {
+  GraphBuilder b;
+  IrNode x = b.unary(UnaryOp::kExp, input(b, {4, 8}));
+  IrNode rounded = b.cast(x, DType::kBfloat16);
+  IrNode wide = b.cast(rounded, DType::kFloat32);
+  b.output(b.unary(UnaryOp::kSin, wide));
+  b.output(b.reduce(common::ReduceOp::kSum, wide, {0}));
+  Selected selected = select_all(b.finish());
+  Stores stores = default_stores(selected);
+  EXPECT_TRUE(is_stored(selected, stores, rounded));
+  EXPECT_FALSE(is_stored(selected, stores, wide));
+  EXPECT_FALSE(is_stored(selected, stores, x));
+}
+
 TEST(Stores, ALibraryReadsStoredOperandsOnly) {
   GraphBuilder b;
   IrNode x = b.unary(UnaryOp::kExp, input(b, {4, 8}));
