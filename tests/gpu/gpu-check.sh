@@ -2,7 +2,7 @@
 # gpu-check.sh [--out DIR] [--quick] [--steps "NAME..."]: what this machine's GPU makes of lfarm.
 #
 # The same script runs in the source tree, on build/, and in the bundle that `make gpu-bundle` packs.
-# Steps: doctor tests cases sanitizer. None stops the others. Each leaves its log and
+# Steps: doctor tests cases sanitizer bench. None stops the others. Each leaves its log and
 # a JSON line in DIR (gpu-check); DIR/gpu-check.json and DIR/gpu-check.md have all of them.
 # Exit codes: 0 when tests, cases and sanitizer are clean, 1 when not, 2 without a usable GPU.
 #
@@ -17,7 +17,7 @@ else
   root=$(cd "$here/../.." && pwd)
   bin=$root/build/bin tests=$root/build/tests cases=$root/tests/fixtures libraries=
 fi
-out=gpu-check quick= steps="doctor tests cases sanitizer"
+out=gpu-check quick= steps="doctor tests cases sanitizer bench"
 while [ $# != 0 ]; do
   case $1 in
     --out) out=${2:?--out needs a folder}; shift ;;
@@ -71,6 +71,7 @@ finish() {  # finish CODE
     printf '# gpu-check\n\n%s\n\n' "$(sed -n 's/^\(CUDA device 0\) *found *//p' "$out/doctor.log")"
     printf '| step | name | verdict | seconds | detail |\n|---|---|---|---:|---|\n'
     cat "$out/table"
+    [ ! -s "$out/bench.md" ] || { printf '\n'; cat "$out/bench.md"; }
   } >"$out/gpu-check.md"
   rm -f "$out/table"
   echo "$out/gpu-check.md"
@@ -170,10 +171,24 @@ test_codegen_loops_cuda *
 SAMPLE
 }
 
+run_bench() {
+  local start=$SECONDS verdict=measured
+  on_device timeout 1800 "$bin/lfarm-bench" gpu ${quick:+--quick} >"$out/bench.jsonl" 2>"$out/bench.log" || verdict=fail
+  [ -s "$out/bench.jsonl" ] || verdict=fail
+  # Columns of whatever the lines hold: every line is flat.
+  {
+    printf '```\n'
+    sed 's/[{}"]//g; s/,/  /g' "$out/bench.jsonl"
+    printf '```\n'
+  } >"$out/bench.md"
+  result bench micro-benchmarks $verdict $start "$(grep -c . "$out/bench.jsonl") lines in bench.jsonl $(tail -n 1 "$out/bench.log")"
+}
+
 is_asked tests && run_tests
 if is_asked cases; then
   check_cases bundled_cases "$cases"
   [ -z "${LFARM_CASES:-}" ] || check_cases more_cases "$LFARM_CASES"
 fi
 is_asked sanitizer && sanitize
+is_asked bench && run_bench
 finish $unclean

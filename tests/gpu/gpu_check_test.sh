@@ -17,10 +17,12 @@ run() {
 reported() { grep -q -- "$2" "$work/out/$1" || { cat "$work/out/$1" >&2; fail "no $2 in $1"; }; }
 
 export LFARM_EMULATED=1
-run 0 --steps "tests cases"
+run 0 --steps "tests cases bench"
 reported gpu-check.json '"clean":true'
 reported gpu-check.json '"name":"test_codegen_tile_cuda","verdict":"pass"'
 reported gpu-check.json '"name":"bundled_cases","verdict":"pass".*"3 passed, 0 failed, 0 unsupported"'
+reported gpu-check.json '"name":"micro-benchmarks","verdict":"measured"'
+reported bench.jsonl '"gpu":"rows","name":"softmax","dtype":"bf16"'
 reported gpu-check.md '^| cases | bundled_cases | pass '
 
 # One element of the outputs is another.
