@@ -2,12 +2,14 @@
 # gpu-check.sh [--out DIR] [--quick] [--steps "NAME..."]: what this machine's GPU makes of lfarm.
 #
 # The same script runs in the source tree, on build/, and in the bundle that `make gpu-bundle` packs.
-# Steps: doctor tests cases sanitizer bench. None stops the others. Each leaves its log and
-# a JSON line in DIR (gpu-check); DIR/gpu-check.json and DIR/gpu-check.md have all of them.
+# Steps: doctor tests cases sanitizer bench models. None stops the others. Each leaves its log
+# and a JSON line in DIR (gpu-check); DIR/gpu-check.json and DIR/gpu-check.md have all of them.
 # Exit codes: 0 when tests, cases and sanitizer are clean, 1 when not, 2 without a usable GPU.
 #
 # LFARM_CASES    a folder of more cases for `lfarm check`
-# LFARM_BUDGET   candidates for each case (default 2)
+# LFARM_MODELS   a folder of graphs for the step models, .pt2 or .pt2.xz: each is searched with
+#                random weights and timed, then run by PyTorch where python3 has it
+# LFARM_BUDGET   candidates for each case (default 2) and each of those graphs (default 32)
 # LFARM_EMULATED 1: on the emulated GPU of the source tree, with tiny sizes, which --quick asks for
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -17,7 +19,7 @@ else
   root=$(cd "$here/../.." && pwd)
   bin=$root/build/bin tests=$root/build/tests cases=$root/tests/fixtures libraries=
 fi
-out=gpu-check quick= steps="doctor tests cases sanitizer bench"
+out=gpu-check quick= steps="doctor tests cases sanitizer bench models"
 while [ $# != 0 ]; do
   case $1 in
     --out) out=${2:?--out needs a folder}; shift ;;
@@ -71,7 +73,10 @@ finish() {  # finish CODE
     printf '# gpu-check\n\n%s\n\n' "$(sed -n 's/^\(CUDA device 0\) *found *//p' "$out/doctor.log")"
     printf '| step | name | verdict | seconds | detail |\n|---|---|---|---:|---|\n'
     cat "$out/table"
-    [ ! -s "$out/bench.md" ] || { printf '\n'; cat "$out/bench.md"; }
+    for part in bench torch; do
+      # Every line is flat.
+      [ ! -s "$out/$part.jsonl" ] || printf '\n```\n%s\n```\n' "$(sed 's/[{}"]//g; s/,/  /g' "$out/$part.jsonl")"
+    done
   } >"$out/gpu-check.md"
   rm -f "$out/table"
   echo "$out/gpu-check.md"
@@ -156,7 +161,7 @@ sanitize() {
     return
   }
   while read -r program filter; do
-    [ -x "$tests/$program" ] || continue
+    [ -z "$quick" ] || [ "$program" = test_codegen_tile_cuda ] || continue
     for tool in memcheck racecheck; do
       start=$SECONDS verdict=pass log=$out/$tool.$program.log
       on_device timeout 900 "$sanitizer" --tool $tool --error-exitcode 9 "$tests/$program" \
@@ -165,23 +170,57 @@ sanitize() {
       result sanitizer "$tool.$program" $verdict $start "$(summary_of "$log"); $(grep -E 'SUMMARY' "$log" | tail -n 1)"
     done
   done <<'SAMPLE'
-test_codegen_tile_cuda *OrdersSizesAndTypes:*PrologueAndEpilogue
+test_codegen_tile_cuda *OrdersSizesAndTypes
 test_codegen_attention_cuda *
 test_codegen_loops_cuda *
 SAMPLE
 }
 
 run_bench() {
-  local start=$SECONDS verdict=measured
+  local start=$SECONDS verdict=measured trouble
   on_device timeout 1800 "$bin/lfarm-bench" gpu ${quick:+--quick} >"$out/bench.jsonl" 2>"$out/bench.log" || verdict=fail
   [ -s "$out/bench.jsonl" ] || verdict=fail
-  # Columns of whatever the lines hold: every line is flat.
-  {
-    printf '```\n'
-    sed 's/[{}"]//g; s/,/  /g' "$out/bench.jsonl"
-    printf '```\n'
-  } >"$out/bench.md"
-  result bench micro-benchmarks $verdict $start "$(grep -c . "$out/bench.jsonl") lines in bench.jsonl $(tail -n 1 "$out/bench.log")"
+  trouble=$(tail -n 1 "$out/bench.log")
+  result bench micro-benchmarks $verdict $start "$(grep -c . "$out/bench.jsonl") lines in bench.jsonl${trouble:+; $trouble}"
+}
+
+# search_model FILE: prints NAME's best plan; its JSON goes to DIR.
+search_model() {
+  local name start=$SECONDS
+  name=$(basename "$1" .pt2)
+  if on_device timeout 3000 "$bin/lfarm" submit "$1" --device cuda --budget "${LFARM_BUDGET:-32}" \
+    --json >"$out/$name.json" 2>"$out/$name.log"; then
+    result models "$name" measured $start "lfarm $(microseconds_in "$out/$name.json" best) us, \
+unsearched $(microseconds_in "$out/$name.json" baseline) us"
+  else
+    result models "$name" fail $start "$(tail -n 1 "$out/$name.log")"
+  fi
+}
+microseconds_in() {
+  sed -n "s/.*\"$2_ns\":\([0-9]*\).*/\1/p" "$1" | awk '{ printf "%.1f", $1 / 1000 }'
+}
+
+run_models() {
+  local folder=$LFARM_STATE/graphs file start code=0
+  mkdir -p "$folder"
+  for file in "$LFARM_MODELS"/*.pt2 "$LFARM_MODELS"/*.pt2.xz; do
+    case $file in
+      *'*'*) ;;
+      *.xz) xz -dc "$file" >"$folder/$(basename "$file" .xz)" ;;
+      *) cp "$file" "$folder/" ;;
+    esac
+  done
+  set -- "$folder"/*.pt2
+  [ -e "$1" ] || { result models models fail $SECONDS "no graphs in $LFARM_MODELS"; return; }
+  for file in "$@"; do search_model "$file"; done
+  start=$SECONDS
+  # PyTorch keeps the libraries it came with.
+  timeout 3000 python3 "$here/torch_peers.py" "$@" >"$out/torch.jsonl" 2>"$out/torch.log" </dev/null || code=$?
+  case $code in
+    0) result models torch measured $start "$(grep -c . "$out/torch.jsonl") lines in torch.jsonl" ;;
+    3) result models torch skipped $start "$(tail -n 1 "$out/torch.log")" ;;
+    *) result models torch fail $start "exit code $code; $(tail -n 1 "$out/torch.log")" ;;
+  esac
 }
 
 is_asked tests && run_tests
@@ -191,4 +230,11 @@ if is_asked cases; then
 fi
 is_asked sanitizer && sanitize
 is_asked bench && run_bench
+if is_asked models; then
+  if [ -n "${LFARM_MODELS:-}" ]; then
+    run_models
+  else
+    result models models skipped $SECONDS "LFARM_MODELS names no folder of graphs"
+  fi
+fi
 finish $unclean
