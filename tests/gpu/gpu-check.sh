@@ -41,9 +41,18 @@ trap 'rm -rf "$LFARM_STATE"' EXIT
 trap 'exit 1' INT TERM
 rm -f "$out"/*.result.json
 
+# NVRTC and cuBLASLt as Python's wheels bring them, for machines without a toolkit.
+wheels=
+find_wheels() {
+  python3 -c 'import glob, sys
+print(":".join(f for p in sys.path if p for f in glob.glob(p + "/nvidia/*/lib")))' 2>/dev/null
+}
+
 # on_device COMMAND...: with the libraries that are packed, or emulate; other programs keep theirs.
 on_device() {
-  LD_LIBRARY_PATH="$libraries${LD_LIBRARY_PATH:+${libraries:+:}$LD_LIBRARY_PATH}" "$@" </dev/null
+  local path=$libraries folder
+  for folder in "${LD_LIBRARY_PATH:-}" "$wheels"; do path+=${folder:+${path:+:}$folder}; done
+  LD_LIBRARY_PATH=$path "$@" </dev/null
 }
 is_asked() { case " $steps " in *" $1 "*) return 0 ;; *) return 1 ;; esac; }
 quoted() { printf '"%s"' "$(printf %s "$1" | tr '\000-\037' ' ' | sed 's/[\\"]/\\&/g')"; }
@@ -86,7 +95,11 @@ finish() {  # finish CODE
 # Without a device nothing else makes sense, so this step always runs.
 : >"$out/table"
 start=$SECONDS
-on_device "$bin/lfarm" doctor --device cuda >"$out/doctor.log" 2>&1
+examine() {
+  on_device "$bin/lfarm" doctor --device cuda >"$out/doctor.log" 2>&1
+  grep -q '^--device cuda *yes' "$out/doctor.log"
+}
+examine || { wheels=$(find_wheels) && [ -n "$wheels" ] && examine; }
 says=$(sed -n 's/^--device cuda *[a-z]* *//p' "$out/doctor.log")
 case $(sed -n 's/^--device cuda *\([a-z]*\).*/\1/p' "$out/doctor.log") in
   yes) result doctor doctor pass $start "$says" ;;
