@@ -1,11 +1,11 @@
 # The front door. `make demo` shows lfarm at work; `make check` is what CI runs.
-.PHONY: help demo check build packages test fuzz format tidy clean
+.PHONY: help demo check build packages test fuzz gpu-check gpu-bundle format tidy clean
 .DEFAULT_GOAL := help
 
 LABELS ?= unit|golden|conformance|sim|farm|fuzz
 
 help:  ## this list
-	@sed -n 's/^\([a-z]*\):.*##/  make \1\t/p' Makefile | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*##/  make \1\t/p' Makefile | expand -t 20
 
 demo: build  ## start a farm here, compile a bundled transformer, run it, compare with PyTorch
 	@tests/demo/demo.sh build/bin
@@ -29,6 +29,16 @@ fuzz: packages  ## for every night: 10,000 random graphs against the interpreter
 	@cmake --preset release
 	@cmake --build build --target test_graph_differential
 	@LFARM_FUZZ_SEED=$(SEED) LFARM_FUZZ_GRAPHS=$(GRAPHS) build/tests/test_graph_differential
+
+gpu-check: packages  ## conformance and benchmarks on this machine's GPU; see tests/gpu/gpu-check.sh
+	@cmake --preset release
+	@cmake --build build --target gpu
+	@tests/gpu/gpu-check.sh --out build/gpu-check
+
+gpu-bundle: packages  ## the same for another machine: build/lfarm-gpu-bundle.tar.gz
+	@cmake --preset release
+	@cmake --build build --target gpu
+	@tests/gpu/bundle.sh build
 
 format:  ## rewrite the sources in house style
 	@git ls-files -co --exclude-standard '*.h' '*.cc' | xargs clang-format-14 -i

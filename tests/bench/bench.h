@@ -12,6 +12,7 @@ int run_egraph(const std::vector<std::string>& arguments);
 int run_compile(const std::vector<std::string>& arguments);
 int run_search(const std::vector<std::string>& arguments);
 int run_genomes(const std::vector<std::string>& arguments);
+int run_gpu(const std::vector<std::string>& arguments);
 
 // The process's peak resident memory in MiB.
 double peak_mb();

@@ -34,6 +34,7 @@ int main(int argc, char** argv) {
   if (command == "genomes") return bench::run_genomes(arguments);
   if (command == "compile") return bench::run_compile(arguments);
   if (command == "search") return bench::run_search(arguments);
+  if (command == "gpu") return bench::run_gpu(arguments);
   std::fprintf(
       stderr,
       "usage: lfarm-bench stages MODEL.pt2...\n"
@@ -44,6 +45,7 @@ int main(int argc, char** argv) {
       "       lfarm-bench search [--micro] [--sweep] [--device sim|cpu] [--model MODEL.pt2]... "
       "[--seeds N]\n"
       "                          [--budget N] [--update] [--strategy NAME]...\n"
-      "       lfarm-bench genomes [--scaling] [--model MODEL.pt2...] [--count N] [--sample K]\n");
+      "       lfarm-bench genomes [--scaling] [--model MODEL.pt2...] [--count N] [--sample K]\n"
+      "       lfarm-bench gpu [--quick] [--only rows|product|attention]\n");
   return command == "--help" ? 0 : 2;
 }

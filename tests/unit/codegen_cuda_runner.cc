@@ -53,7 +53,8 @@ class CudaRunner final : public KernelRunner {
   const worker::CodeGenerator& generator() const override { return generator_; }
 
   void load(const std::string& text) override {
-    auto output = nvrtc_->compile(text, "sm_90a", {});
+    std::string architecture = device_->target().name.substr(std::string("cuda-").size());
+    auto output = nvrtc_->compile(text, architecture, {});
     ASSERT_TRUE(output.ok()) << output.error().message;
     auto module = device_->load(common::digest_of(output->cubin), output->cubin);
     ASSERT_TRUE(module.ok()) << module.error().message;
