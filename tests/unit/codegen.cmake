@@ -1,10 +1,13 @@
-# Each suite of generated code runs on this machine and on an emulated GPU.
+# Each suite of generated code runs on this machine and on an emulated GPU, and is compiled for real
+# ones where NVRTC is found.
 function(lfarm_codegen_test source label timeout)
   string(REPLACE "_test.cc" "" name ${source})
   lfarm_test(${name} LABEL ${label} TIMEOUT ${timeout} SOURCES ${source} codegen_cpu_runner.cc
     COMPONENTS worker/compile worker/codegen common/runtime)
   lfarm_test(${name}_cuda LABEL ${label} TIMEOUT ${timeout} ON_EMULATED_GPU
     SOURCES ${source} codegen_cuda_runner.cc
+    COMPONENTS worker/codegen common/runtime common/cuda)
+  lfarm_test(${name}_nvrtc LABEL ${label} TIMEOUT 900 SOURCES ${source} codegen_nvrtc_runner.cc
     COMPONENTS worker/codegen common/runtime common/cuda)
 endfunction()
 lfarm_codegen_test(codegen_loops_test.cc unit 120)

@@ -1,5 +1,6 @@
 // Where the kernels of the code generators' tests run. Linked with codegen_cpu_runner.cc a test
-// checks the C code on this machine, with codegen_cuda_runner.cc the CUDA code on an emulated GPU.
+// checks the C code on this machine, with codegen_cuda_runner.cc the CUDA code on an emulated GPU;
+// with codegen_nvrtc_runner.cc the CUDA code is compiled for real GPUs.
 #pragma once
 
 #include <memory>
@@ -18,6 +19,8 @@ class KernelRunner {
   virtual const worker::CodeGenerator& generator() const = 0;
   // The preamble with the texts of all kernels.
   virtual void load(const std::string& text) = 0;
+  // Whether kernels run, or are only compiled.
+  virtual bool runs() const { return true; }
   // Runs a loaded kernel, on the CPU in several shares of its units, with guard bands around every
   // buffer. Outputs are overwritten.
   virtual void run(const worker::KernelSource& source,

@@ -192,8 +192,8 @@ static __device__ int64_t lf_team_place(V value, int64_t position) {
 }
 )C";
 
-// A thread receives what the thread `o` before it in the warp holds. Bitonic sort: pairs are ordered
-// by key, then by position; all threads of the block call it.
+// A thread receives what the thread `o` before it in the warp holds. Bitonic sort: pairs are
+// ordered by key, then by position; all threads of the block call it.
 constexpr std::string_view kLines = R"C(
 LF_INLINE int32_t lf_shift(int32_t x, int o) { return __shfl_up_sync(0xffffffffu, x, o); }
 LF_INLINE float lf_shift(float x, int o) { return __shfl_up_sync(0xffffffffu, x, o); }
@@ -245,9 +245,9 @@ LF_INLINE void lf_store(T* to, const LfVec<T, kCount>& x) {
 }  // namespace
 
 const std::string& cuda_preamble() {
-  static const std::string kText = common::cat(kTypes, c_number_preamble(), c_basic_math(),
-                                               kFloatMath, c_library_math(), kTeams,
-      kLines, kVectors);
+  static const std::string kText =
+      common::cat(kTypes, c_number_preamble(), c_basic_math(), kFloatMath, c_library_math(), kTeams,
+                  kLines, kVectors);
   return kText;
 }
 

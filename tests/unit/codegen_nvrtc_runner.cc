@@ -1,0 +1,70 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <iostream>
+
+#include "codegen_runner.h"
+#include "common/cuda/cubin.h"
+#include "common/cuda/nvrtc.h"
+#include "worker/codegen/cuda.h"
+
+namespace testing_codegen {
+namespace {
+
+// Compiles with the real NVRTC, straight to machine code, and runs nothing.
+class NvrtcRunner final : public KernelRunner {
+ public:
+  NvrtcRunner() {
+    auto nvrtc = common::Nvrtc::open();
+    if (nvrtc.ok()) {
+      nvrtc_ = *nvrtc;
+    } else {
+      missing_ = nvrtc.error().message;
+    }
+  }
+
+  const worker::CodeGenerator& generator() const override { return generator_; }
+  bool runs() const override { return false; }
+
+  void load(const std::string& text) override {
+    if (nvrtc_ == nullptr) GTEST_SKIP() << "nothing is compiled: " << missing_;
+    for (const char* architecture : {"sm_80", "sm_90a", "sm_100"}) {
+      if (!nvrtc_->supports(architecture)) {
+        std::cout << "this NVRTC does not know " << architecture << "\n";
+        continue;
+      }
+      auto output = nvrtc_->compile(text, architecture, {});
+      ASSERT_TRUE(output.ok()) << architecture << ": " << output.error().message;
+      auto kernels = common::read_cubin(output->cubin);
+      ASSERT_TRUE(kernels.ok()) << kernels.error().message;
+      EXPECT_FALSE(kernels->empty());
+      size_t with_local = 0;
+      uint64_t most = 0;
+      for (const common::CubinKernel& kernel : *kernels) {
+        with_local += kernel.local_bytes > 0 ? 1 : 0;
+        most = std::max(most, kernel.local_bytes);
+      }
+      std::cout << architecture << ": " << kernels->size() << " kernels, " << with_local
+                << " with local memory, " << most << " bytes at most\n";
+    }
+  }
+
+  void run(const worker::KernelSource&, const std::vector<common::HostTensor>&,
+           std::vector<common::HostTensor>&, const std::vector<int64_t>&, int) override {
+    ADD_FAILURE() << "nothing runs here";
+  }
+
+ private:
+  std::shared_ptr<const common::Nvrtc> nvrtc_;
+  std::string missing_;
+  worker::CudaCodeGenerator generator_;
+};
+
+}  // namespace
+
+std::unique_ptr<KernelRunner> make_runner(const std::string&) {
+  return std::make_unique<NvrtcRunner>();
+}
+bool runs_on_gpu() { return true; }
+
+}  // namespace testing_codegen
