@@ -21,6 +21,7 @@ constexpr int64_t kGroup = 8;
 // Of a large GPU; where there are fewer, the choice of sizes changes little.
 constexpr double kProcessors = 132;
 constexpr int64_t kTypicalSize = 512;
+constexpr double kUnasked = 1e6;  // more than any two sizes differ by
 
 Expr ceil_div(const Expr& a, int64_t b) { return common::floor_div(a + Expr(b - 1), Expr(b)); }
 
@@ -150,6 +151,7 @@ Result<CudaFunction> CudaTileBlock::finish() {
 }
 
 double cuda_block_cost(const Contraction& contraction, const CudaBlockSize& size, double overhead,
+                       const common::Schedule& schedule,
                        const std::vector<common::SymbolRange>& symbols) {
   std::vector<int64_t> typical;
   for (const common::SymbolRange& s : symbols) {
@@ -164,7 +166,14 @@ double cuda_block_cost(const Contraction& contraction, const CudaBlockSize& size
                  blocks(p.n_size, size.columns);
   // The last wave is full more often than its size says, because waves overlap.
   double waves = std::max(1.0, (count / kProcessors + std::ceil(count / kProcessors)) / 2);
-  return waves * overhead * static_cast<double>(size.rows * size.columns);
+  double cost = waves * overhead * static_cast<double>(size.rows * size.columns);
+  auto fits = [&](std::string_view name, int64_t value) {
+    int64_t wanted = schedule_value(schedule, common::Template::kTile, name);
+    return wanted == 0 || wanted == value;
+  };
+  if (!fits("block_rows", size.rows)) cost *= kUnasked;
+  if (!fits("block_columns", size.columns)) cost *= kUnasked;
+  return cost;
 }
 
 }  // namespace worker

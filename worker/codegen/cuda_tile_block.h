@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "common/ir/llir.h"
 #include "worker/codegen/contraction.h"
 #include "worker/codegen/cuda_function.h"
 #include "worker/codegen/cuda_text.h"
@@ -76,8 +77,23 @@ class CudaTileBlock {
 
 // Turns a contraction's block size into a guess of its cost, for choosing among sizes: waves of
 // blocks on the device's processors times the work of one block, which is `overhead` times the
-// multiplications.
+// multiplications. Sizes that the schedule does not ask for come after all that it does.
 double cuda_block_cost(const Contraction& contraction, const CudaBlockSize& size, double overhead,
+                       const common::Schedule& schedule,
                        const std::vector<common::SymbolRange>& symbols);
+
+// The first of the sizes that cost least.
+template <class Size, size_t kCount, class Cost>
+Size cheapest_size(const Size (&sizes)[kCount], Cost cost) {
+  const Size* best = sizes;
+  double least = cost(sizes[0]);
+  for (const Size& size : sizes) {
+    double now = cost(size);
+    if (now >= least) continue;
+    best = &size;
+    least = now;
+  }
+  return *best;
+}
 
 }  // namespace worker

@@ -13,7 +13,6 @@ using common::Expr;
 using common::Graph;
 using common::Result;
 using common::Schedule;
-using common::Template;
 
 namespace {
 
@@ -36,25 +35,12 @@ constexpr int64_t kPad = 4;    // of the product's rows in shared memory
 
 MmaSize choose_size(const Contraction& contraction, const Schedule& schedule,
                     const std::vector<common::SymbolRange>& symbols) {
-  auto fits = [&](std::string_view name, int64_t value) {
-    int64_t wanted = schedule_value(schedule, Template::kTile, name);
-    return wanted == 0 || wanted == value;
-  };
-  const MmaSize* best = nullptr;
-  double best_cost = 0;
-  for (const MmaSize& s : kSizes) {
+  return cheapest_size(kSizes, [&](const MmaSize& s) {
     // A warp tile of 64 x 64 takes shared memory as long as it takes the tensor cores.
     double overhead = 1 + 32 * (1 / static_cast<double>(s.tall) + 1 / static_cast<double>(s.wide));
-    double cost = cuda_block_cost(contraction, {s.rows, s.columns, s.threads()}, overhead, symbols);
-    // What the schedule asks for comes before what the cost says.
-    if (!fits("block_rows", s.rows)) cost *= 1e6;
-    if (!fits("block_columns", s.columns)) cost *= 1e6;
-    if (best == nullptr || cost < best_cost) {
-      best = &s;
-      best_cost = cost;
-    }
-  }
-  return *best;
+    return cuda_block_cost(contraction, {s.rows, s.columns, s.threads()}, overhead, schedule,
+                           symbols);
+  });
 }
 
 // Shared memory holds `stages` blocks of both operands. A block is rows of 16-byte chunks that run

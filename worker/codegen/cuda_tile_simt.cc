@@ -1,6 +1,7 @@
 #include "worker/codegen/cuda_tile_simt.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "common/base/cat.h"
 #include "common/ir/dtype.h"
@@ -13,7 +14,6 @@ using common::Expr;
 using common::Graph;
 using common::Result;
 using common::Schedule;
-using common::Template;
 
 namespace {
 
@@ -36,27 +36,14 @@ int64_t tile_bytes(const SimtSize& s, int64_t element) {
 SimtSize choose_size(const Contraction& contraction, const Schedule& schedule,
                      const std::vector<common::SymbolRange>& symbols) {
   int64_t element = common::dtype_size(contraction.node().dtype);
-  auto fits = [&](std::string_view name, int64_t value) {
-    int64_t wanted = schedule_value(schedule, Template::kTile, name);
-    return wanted == 0 || wanted == value;
-  };
-  const SimtSize* best = nullptr;
-  double best_cost = 0;
-  for (const SimtSize& s : kSizes) {
-    if (tile_bytes(s, element) > kStaticSharedBytes) continue;
+  return cheapest_size(kSizes, [&](const SimtSize& s) {
+    if (tile_bytes(s, element) > kStaticSharedBytes) return std::numeric_limits<double>::infinity();
     // Each step reads a row's and a column's elements from shared memory for tall * wide
     // multiply-adds.
     double overhead = 1 + 2 * (1 / static_cast<double>(s.tall) + 1 / static_cast<double>(s.wide));
-    double cost = cuda_block_cost(contraction, {s.rows, s.columns, s.threads()}, overhead, symbols);
-    // What the schedule asks for comes before what the cost says.
-    if (!fits("block_rows", s.rows)) cost *= 1e6;
-    if (!fits("block_columns", s.columns)) cost *= 1e6;
-    if (best == nullptr || cost < best_cost) {
-      best = &s;
-      best_cost = cost;
-    }
-  }
-  return *best;
+    return cuda_block_cost(contraction, {s.rows, s.columns, s.threads()}, overhead, schedule,
+                           symbols);
+  });
 }
 
 // Each step loads the next block of both operands into registers, multiplies the one in shared
