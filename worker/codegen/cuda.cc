@@ -59,11 +59,12 @@ Result<CudaFunction> emit_structured(const Kernel& kernel) {
   return emit_cuda_tile(lower_structure(kernel.body, true), kernel.schedule);
 }
 
-Result<CudaFunction> emit_function(const Kernel& kernel, const Graph& body) {
+Result<CudaFunction> emit_function(const Kernel& kernel) {
   if (kernel.form == Template::kAttention || kernel.form == Template::kTile) {
     auto structured = emit_structured(kernel);
     if (structured.ok() || structured.error().code != common::Code::kUnsupported) return structured;
   }
+  Graph body = lower_structure(kernel.body, false);
   switch (kernel.form) {
     case Template::kScan:
       return emit_cuda_scan(body);
@@ -87,13 +88,13 @@ Result<KernelSource> CudaCodeGenerator::generate(const Kernel& kernel) const {
   if (kernel.form == Template::kGemm) {
     return common::invalid_input("a gemm kernel is a library call and has no code");
   }
-  Graph body = lower_structure(kernel.body, false);
-  LFARM_ASSIGN_OR_RETURN(CudaFunction function, emit_function(kernel, body));
+  LFARM_ASSIGN_OR_RETURN(CudaFunction function, emit_function(kernel));
   KernelSource source;
   source.entry = {entry_name(kernel), function.body.units, function.body.scratch_bytes,
                   function.block};
-  source.text = cat(prologue(source.entry.name, body, function, kernel.form == Template::kScatter),
-                    function.body.text, "}\n");
+  source.text =
+      cat(prologue(source.entry.name, kernel.body, function, kernel.form == Template::kScatter),
+          function.body.text, "}\n");
   return source;
 }
 

@@ -268,7 +268,9 @@ class CudaLoopsSearch {
           plan.team.size = size;
           plan.team.side = side;
           if (size == 1 && (groups_.size() > 1 || units < start.unit_loops)) continue;
-          try_plan(scalar(plan));
+          plan = scalar(plan);
+          try_plan(plan);
+          if (plan.team.vector == 1) continue;
           plan.team.vector = 1;
           try_plan(plan);
         }
