@@ -115,24 +115,28 @@ LF_DEVICE1(sinh) LF_DEVICE1(cosh) LF_DEVICE1(tanh) LF_DEVICE1(erf)
 LF_INLINE float lf_sigmoid_f32(float x) { return 1.0f / (1.0f + lf_exp_f32(-x)); }
 )C";
 
-// A team's members sit at a distance of `side` threads; without a side a team of up to a warp
-// exchanges registers alone. Every member receives the result, and all add in one order.
+// lf_swap and lf_shift give a thread what the thread `o` across, or `o` before it, in the warp
+// holds. A team's members sit at a distance of `side` threads; without a side a team of up to a
+// warp exchanges registers alone. Every member receives the result, and all add in one order.
 constexpr std::string_view kTeams = R"C(
+#define LF_EXCHANGE(name, shuffle)                                                             \
+  LF_INLINE int32_t name(int32_t x, int o) { return shuffle(0xffffffffu, x, o); }              \
+  LF_INLINE float name(float x, int o) { return shuffle(0xffffffffu, x, o); }                  \
+  LF_INLINE double name(double x, int o) { return shuffle(0xffffffffu, x, o); }                \
+  LF_INLINE int64_t name(int64_t x, int o) {                                                   \
+    return (int64_t)shuffle(0xffffffffu, (long long)x, o);                                     \
+  }                                                                                            \
+  LF_INLINE int16_t name(int16_t x, int o) { return (int16_t)name((int32_t)x, o); }            \
+  LF_INLINE int8_t name(int8_t x, int o) { return (int8_t)name((int32_t)x, o); }               \
+  LF_INLINE uint8_t name(uint8_t x, int o) { return (uint8_t)name((int32_t)x, o); }
 struct LfSum { template <class V> static LF_METHOD V of(V a, V b) { return a + b; } };
 struct LfProd { template <class V> static LF_METHOD V of(V a, V b) { return a * b; } };
 struct LfOr { template <class V> static LF_METHOD V of(V a, V b) { return (V)(a | b); } };
 struct LfAnd { template <class V> static LF_METHOD V of(V a, V b) { return (V)(a & b); } };
 struct LfMax { template <class V> static LF_METHOD V of(V a, V b) { return a > b ? a : b; } };
 struct LfMin { template <class V> static LF_METHOD V of(V a, V b) { return a < b ? a : b; } };
-LF_INLINE int32_t lf_swap(int32_t x, int o) { return __shfl_xor_sync(0xffffffffu, x, o); }
-LF_INLINE float lf_swap(float x, int o) { return __shfl_xor_sync(0xffffffffu, x, o); }
-LF_INLINE double lf_swap(double x, int o) { return __shfl_xor_sync(0xffffffffu, x, o); }
-LF_INLINE int64_t lf_swap(int64_t x, int o) {
-  return (int64_t)__shfl_xor_sync(0xffffffffu, (long long)x, o);
-}
-LF_INLINE int16_t lf_swap(int16_t x, int o) { return (int16_t)lf_swap((int32_t)x, o); }
-LF_INLINE int8_t lf_swap(int8_t x, int o) { return (int8_t)lf_swap((int32_t)x, o); }
-LF_INLINE uint8_t lf_swap(uint8_t x, int o) { return (uint8_t)lf_swap((int32_t)x, o); }
+LF_EXCHANGE(lf_swap, __shfl_xor_sync)
+LF_EXCHANGE(lf_shift, __shfl_up_sync)
 template <class Op, int kSize, int kSide, class V>
 static __device__ V lf_team(V x) {
   if (kSide == 1) {
@@ -192,18 +196,8 @@ static __device__ int64_t lf_team_place(V value, int64_t position) {
 }
 )C";
 
-// A thread receives what the thread `o` before it in the warp holds. Bitonic sort: pairs are
-// ordered by key, then by position; all threads of the block call it.
+// Bitonic sort: pairs are ordered by key, then by position; all threads of the block call it.
 constexpr std::string_view kLines = R"C(
-LF_INLINE int32_t lf_shift(int32_t x, int o) { return __shfl_up_sync(0xffffffffu, x, o); }
-LF_INLINE float lf_shift(float x, int o) { return __shfl_up_sync(0xffffffffu, x, o); }
-LF_INLINE double lf_shift(double x, int o) { return __shfl_up_sync(0xffffffffu, x, o); }
-LF_INLINE int64_t lf_shift(int64_t x, int o) {
-  return (int64_t)__shfl_up_sync(0xffffffffu, (long long)x, o);
-}
-LF_INLINE int16_t lf_shift(int16_t x, int o) { return (int16_t)lf_shift((int32_t)x, o); }
-LF_INLINE int8_t lf_shift(int8_t x, int o) { return (int8_t)lf_shift((int32_t)x, o); }
-LF_INLINE uint8_t lf_shift(uint8_t x, int o) { return (uint8_t)lf_shift((int32_t)x, o); }
 typedef struct { uint64_t key; int64_t position; } lf_pair;
 template <int kThreads>
 LF_FUNCTION void lf_sort_block(lf_pair* pairs, int64_t count) {
