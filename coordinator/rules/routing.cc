@@ -360,9 +360,7 @@ std::optional<ClassId> gather_factors(Rewriter& r, const Node& gather, int axis,
   return contract(r, contraction.dtype, factors[0], factors[1], c.out, gather.shape);
 }
 
-}  // namespace
-
-void add_routing_rules(RuleMaker& m) {
+void add_sums_over_experts(RuleMaker& m) {
   using Reach = RuleMaker::Reach;
   // What is not chosen is not multiplied by zero, which would keep its infinities.
   m.rule(
@@ -396,6 +394,10 @@ void add_routing_rules(RuleMaker& m) {
   };
   one_hot("sum-of-one-hot", Claim::kFinite, false);
   one_hot("one-hot-rows", Claim::kRounding, true);
+}
+
+void add_early_gathers(RuleMaker& m) {
+  using Reach = RuleMaker::Reach;
   m.rule(
       "gather-of-elementwise", Claim::kBits, "(gather@g ?x ?i)",
       [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
@@ -438,6 +440,13 @@ void add_routing_rules(RuleMaker& m) {
                               match["i"]);
       },
       Reach::kDeep);
+}
+
+}  // namespace
+
+void add_routing_rules(RuleMaker& maker) {
+  add_sums_over_experts(maker);
+  add_early_gathers(maker);
 }
 
 }  // namespace coordinator
