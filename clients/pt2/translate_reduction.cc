@@ -314,7 +314,11 @@ void histc(Context& c) {
     first = c.b.select(flat, below, first);
     last = c.b.select(flat, above, last);
   }
-  NodeId scaled = div(c, mul(c, sub(c, x, first), static_cast<double>(bins)), sub(c, last, first));
+  // Two numbers of the type in double precision: their difference rounds to the type's only once.
+  NodeId width = low == high || c.b.dtype(x) != DType::kFloat32
+                     ? sub(c, last, first)
+                     : number_like(c, x, static_cast<float>(high) - static_cast<float>(low));
+  NodeId scaled = div(c, mul(c, sub(c, x, first), static_cast<double>(bins)), width);
   NodeId bin = c.b.cast(c.b.unary(UnaryOp::kFloor, scaled), DType::kInt64);
   bin = c.b.binary(BinaryOp::kMin, bin, c.b.scalar_int(DType::kInt64, bins - 1));
   NodeId inside = c.b.binary(BinaryOp::kAnd, c.b.binary(BinaryOp::kLessEqual, first, x),

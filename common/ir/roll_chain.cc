@@ -205,9 +205,12 @@ class Walk {
   }
 
   // Views and constants are copied into the body: passed in, a broadcast would have to be stored.
+  // So are positions in another type, whose values rules can tell only where they are made.
   void share(NodeId id) {
     if (!shared_.insert(id).second) return;
-    if (graph_.node(id).op == Op::kView || is_free(graph_, id)) {
+    const Node& node = graph_.node(id);
+    bool is_free_cast = node.op == Op::kCast && is_free(graph_, node.operands[0]);
+    if (node.op == Op::kView || is_free_cast || is_free(graph_, id)) {
       for (NodeId operand : graph_.node(id).operands) share(operand);
       chain_.copied.push_back(id);
     } else {

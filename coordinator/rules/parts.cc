@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 namespace coordinator {
 
@@ -36,14 +37,35 @@ bool is_broadcast(const Rewriter& r, const View& view, const common::Shape& inpu
 }
 
 std::optional<Expr> index_value(const Rewriter& r, ClassId cls) {
-  if (!common::is_integer(r.dtype(cls))) return std::nullopt;
-  if (auto value = r.uniform_value(cls)) return Expr(static_cast<int64_t>(*value));
-  if (r.find(cls, Op::kIota)) return Expr::index(0);
-  for (const Rewriter::Found& view : r.find_all(cls, Op::kView)) {
-    const View& v = attr<ViewAttr>(*view.node).view;
-    if (v.valid.empty() && r.find(view.operands[0], Op::kIota)) return v.index[0];
-  }
-  return std::nullopt;
+  std::function<std::optional<Expr>(ClassId, int)> value_of =
+      [&](ClassId at, int depth) -> std::optional<Expr> {
+    if (!common::is_integer(r.dtype(at)) || depth == 4) return std::nullopt;
+    if (auto value = r.uniform_value(at)) return Expr(static_cast<int64_t>(*value));
+    if (r.find(at, Op::kIota)) return Expr::index(0);
+    for (const Rewriter::Found& found : r.find_all(at, Op::kView)) {
+      const View& view = attr<ViewAttr>(*found.node).view;
+      auto inner = view.valid.empty() ? value_of(found.operands[0], depth + 1) : std::nullopt;
+      if (!inner) continue;
+      return inner->substitute([&](common::Var v) {
+        return v.kind == common::Var::Kind::kIndex ? view.index[static_cast<size_t>(v.id)]
+                                                   : Expr::var(v);
+      });
+    }
+    if (auto cast = r.find(at, Op::kCast)) {
+      auto inner = value_of(cast->operands[0], depth + 1);
+      common::Bounds bounds = common::loop_bounds(r.shape(at), r.symbols());
+      bool fits = inner && holds(r.dtype(at), {bounds.lower(*inner), bounds.upper(*inner)});
+      return fits ? inner : std::nullopt;
+    }
+    auto quotient = r.find_binary(at, BinaryOp::kFloorDiv);
+    auto divisor = quotient ? r.uniform_value(quotient->operands[1]) : std::nullopt;
+    if (!divisor || *divisor < 1) return std::nullopt;
+    auto inner = value_of(quotient->operands[0], depth + 1);
+    if (!inner) return std::nullopt;
+    common::Bounds bounds = common::loop_bounds(r.shape(at), r.symbols());
+    return bounds.simplify(common::floor_div(*inner, Expr(static_cast<int64_t>(*divisor))));
+  };
+  return value_of(cls, 0);
 }
 
 bool Descent::through_views() {

@@ -16,8 +16,20 @@ bool restores(const common::View& view, const std::vector<int>& axes);
 bool is_broadcast(const Rewriter& r, const common::View& view, const common::Shape& input);
 
 // What a whole-numbered tensor holds where it is known from the position alone: an expression over
-// the loop indices, for iotas, constants and views of these.
+// the loop indices, for iotas, constants, views and casts of these and quotients by a constant.
 std::optional<common::Expr> index_value(const Rewriter& r, ClassId cls);
+
+// The class holds whole numbers from `least` to `most` and nothing else, in any numeric type.
+struct WholeRange {
+  int64_t least;
+  int64_t most;
+};
+std::optional<WholeRange> whole_range(const Rewriter& r, ClassId cls);
+// All of the range's numbers are numbers of the type.
+bool holds(common::DType dtype, const WholeRange& range);
+
+// The sort whose order the class undoes: where each position went, of one axis.
+std::optional<ClassId> undone_order(const Rewriter& r, ClassId cls);
 
 // Follows pointwise nodes and the views between them, keeping the view from the class at hand to
 // the place where its value is used.

@@ -1,6 +1,7 @@
 // Routing: a sum over all experts that weighs but a few of them is a sum over these few, and what
 // is gathered from a large result is computed for the gathered places alone.
 #include <algorithm>
+#include <utility>
 
 #include "coordinator/rules/factors.h"
 #include "coordinator/rules/parts.h"
@@ -13,6 +14,7 @@ using common::attr;
 using common::BinaryOp;
 using common::ContractAttr;
 using common::Coordinate;
+using common::DType;
 using common::Expr;
 using common::GatherAttr;
 using common::Node;
@@ -60,7 +62,8 @@ bool depends_on(const Expr& e, int axis) {
 
 // ---- Sums that weigh few --------------------------------------------------------------------
 
-// Zeros but for `values` at `places` along one axis, all of them different; seen through a view.
+// Zeros but for `values` at `places` along one axis, all of them different or summed; seen through
+// a view.
 struct Routing {
   ClassId values;
   ClassId places;
@@ -111,8 +114,111 @@ std::optional<Routing> routing_of(Rewriter& r, ClassId weights) {
   return Routing{scatter->operands[1], places, descent.view(), *axis};
 }
 
-std::optional<ClassId> routed_sum(Rewriter& r, const Node& reduce, ClassId weights, ClassId x) {
-  auto routing = routing_of(r, weights);
+// One where a place is the position along the axis, zero elsewhere.
+struct OneHot {
+  Factor places;  // over the axes of the class; not over `axis`
+  int axis;
+};
+std::optional<OneHot> one_hot_of(Rewriter& r, ClassId cls) {
+  Descent descent(r, cls);
+  if (!descent.through_views()) return std::nullopt;
+  for (int casts = 0; casts < 2 && descent.through_cast(); ++casts) {
+    if (!descent.through_views()) return std::nullopt;
+  }
+  auto equal = r.find_binary(descent.cls(), BinaryOp::kEqual);
+  if (!equal) return std::nullopt;
+  for (size_t side : {size_t{0}, size_t{1}}) {
+    auto position = index_value(r, equal->operands[side]);
+    ClassId places = equal->operands[1 - side];
+    if (!position || !common::is_integer(r.dtype(places))) continue;
+    Expr along = position->substitute([&](common::Var v) {
+      return v.kind == common::Var::Kind::kIndex ? descent.view().index[at(v.id)] : Expr::var(v);
+    });
+    for (int axis = 0; axis < static_cast<int>(r.shape(cls).size()); ++axis) {
+      if (along != Expr::index(axis)) continue;
+      Factor factor = make_factor(r, r.view(places, descent.view()));
+      if (!has(factor.labels, axis)) return OneHot{std::move(factor), axis};
+    }
+  }
+  return std::nullopt;
+}
+
+// A product of a one-hot tensor and weights that are the same for all experts, or the former alone.
+struct Weighed {
+  OneHot hot;
+  std::optional<Factor> weight;
+};
+std::optional<Weighed> weighed(Rewriter& r, ClassId cls) {
+  if (auto hot = one_hot_of(r, cls)) return Weighed{*std::move(hot), std::nullopt};
+  auto product = r.find_binary(cls, BinaryOp::kMul);
+  if (!product) return std::nullopt;
+  for (size_t side : {size_t{0}, size_t{1}}) {
+    auto hot = one_hot_of(r, product->operands[side]);
+    if (!hot) continue;
+    Factor weight = make_factor(r, product->operands[1 - side]);
+    if (!has(weight.labels, hot->axis)) return Weighed{*std::move(hot), std::move(weight)};
+  }
+  return std::nullopt;
+}
+
+// The factor over few axes where another axis, if any, has taken the place of the experts'.
+ClassId over_few(Rewriter& r, const Factor& factor, const Shape& shape, int chosen, int experts) {
+  View view;
+  view.shape = shape;
+  for (int label : factor.labels) {
+    if (label == chosen) {
+      view.index.push_back(Expr::index(experts));
+    } else {
+      view.index.push_back(Expr::index(label - (chosen >= 0 && label > chosen ? 1 : 0)));
+    }
+  }
+  return r.view(factor.cls, view);
+}
+
+// Weights made of one-hot tensors, summed over what each token chose or as they are. Places outside
+// weigh nothing.
+struct OneHotRouting {
+  Routing routing;
+  bool weighs;  // by more than whether a row is chosen
+};
+std::optional<OneHotRouting> one_hot_routing(Rewriter& r, ClassId weights) {
+  Descent descent(r, weights);
+  if (!descent.through_views()) return std::nullopt;
+  ClassId summed = descent.cls();
+  int chosen = -1;
+  auto sum = r.find(summed, Op::kReduce);
+  if (sum) {
+    const auto& reduce = attr<common::ReduceAttr>(*sum->node);
+    if (reduce.op != common::ReduceOp::kSum || reduce.axes.size() != 1) return std::nullopt;
+    chosen = reduce.axes[0];
+    summed = sum->operands[0];
+  }
+  auto parts = weighed(r, summed);
+  if (!parts || parts->hot.axis == chosen) return std::nullopt;
+  DType dtype = r.dtype(descent.cls());
+  if (r.dtype(summed) != dtype || !common::is_float(dtype)) return std::nullopt;
+  int experts = parts->hot.axis - (chosen >= 0 && parts->hot.axis > chosen ? 1 : 0);
+  Shape few = r.shape(descent.cls());
+  const Expr count = few[at(experts)];
+  few[at(experts)] = chosen >= 0 ? r.shape(summed)[at(chosen)] : Expr(1);
+  ClassId places = r.cast(over_few(r, parts->hot.places, few, chosen, experts), DType::kInt64);
+  ClassId values =
+      parts->weight ? over_few(r, *parts->weight, few, chosen, experts) : r.scalar(dtype, 1, few);
+  auto range = whole_range(r, places);
+  common::Bounds bounds(r.symbols(), {});
+  if (!range || range->least < 0 || !bounds.provably_less(Expr(range->most), count)) {
+    if (!count.is_constant()) return std::nullopt;
+    auto limit = static_cast<double>(count.constant());
+    ClassId inside = r.binary(
+        BinaryOp::kAnd, r.binary(BinaryOp::kLessEqual, r.scalar(DType::kInt64, 0, few), places),
+        r.binary(BinaryOp::kLess, places, r.scalar(DType::kInt64, limit, few)));
+    values = r.select(inside, values, r.scalar(dtype, 0, few));
+  }
+  return OneHotRouting{{values, places, descent.view(), experts}, parts->weight.has_value()};
+}
+
+std::optional<ClassId> routed_sum(Rewriter& r, const Node& reduce, ClassId weights, ClassId x,
+                                  const std::optional<Routing>& routing) {
   if (!routing) return std::nullopt;
   // The summed axis that runs over the experts, and nothing else does.
   int summed = -1;
@@ -137,6 +243,29 @@ bool is_selective(const Rewriter& r, const Node& gather, ClassId data) {
   common::Bounds bounds(r.symbols(), {});
   return bounds.lower(common::element_count(r.shape(data)) - common::element_count(gather.shape)) >
          0;
+}
+
+// The index puts back what was sorted, along one axis. One value everywhere is the same in every
+// order: what it is gathered from is its own class, on which rules would not end.
+bool restores_order(Rewriter& r, ClassId data, ClassId index) {
+  return !r.uniform_value(data) && undone_order(r, make_factor(r, index).cls).has_value();
+}
+
+// Gathering earlier pays: fewer elements are computed, or the order in which the elements were put
+// is undone before it was taken.
+bool pays_early(Rewriter& r, const Node& gather, ClassId data, ClassId index) {
+  return is_selective(r, gather, data) || restores_order(r, data, index);
+}
+
+// What is gathered from what was gathered: read at the places of the places.
+std::optional<ClassId> gather_at_places(Rewriter& r, const Node& outer, int axis, const Node& inner,
+                                        ClassId x, ClassId places, ClassId index) {
+  Node gather = inner;
+  gather.shape = outer.shape;
+  for (const Coordinate& c : attr<GatherAttr>(inner).coordinates) {
+    if (c.slot < 0 && depends_on(c.expr, axis)) return std::nullopt;
+  }
+  return r.add(gather, {x, gather_along(r, places, axis, index, outer.shape)});
 }
 
 std::optional<ClassId> gather_operands(Rewriter& r, const Node& gather, ClassId data,
@@ -231,24 +360,49 @@ std::optional<ClassId> gather_factors(Rewriter& r, const Node& gather, int axis,
   return contract(r, contraction.dtype, factors[0], factors[1], c.out, gather.shape);
 }
 
-}  // namespace
-
-void add_routing_rules(RuleMaker& m) {
+void add_sums_over_experts(RuleMaker& m) {
   using Reach = RuleMaker::Reach;
   // What is not chosen is not multiplied by zero, which would keep its infinities.
   m.rule(
       "sum-of-routed", Claim::kFinite, "(reduce.sum@r (binary.mul@ ?a ?b))",
       [&m](Rewriter& r, const Match& match) {
         const Node& reduce = m.node(match, "r");
-        auto result = routed_sum(r, reduce, match["a"], match["b"]);
-        return result ? result : routed_sum(r, reduce, match["b"], match["a"]);
+        ClassId a = match["a"], b = match["b"];
+        auto result = routed_sum(r, reduce, a, b, routing_of(r, a));
+        return result ? result : routed_sum(r, reduce, b, a, routing_of(r, b));
       },
       Reach::kDeep);
+  // Rows of a weight, whose other rows are finite, and of anything else.
+  auto one_hot = [&m](const char* name, Claim claim, bool of_weight) {
+    m.rule(
+        name, claim, "(reduce.sum@r (binary.mul@ ?a ?b))",
+        [&m, of_weight](Rewriter& r, const Match& match) -> std::optional<ClassId> {
+          const ClassId operands[2] = {match["a"], match["b"]};
+          for (size_t side : {size_t{0}, size_t{1}}) {
+            ClassId hot = operands[side], x = operands[1 - side];
+            auto routing = one_hot_routing(r, hot);
+            if (!routing) continue;
+            // Repeated for each token, a weight is seen through a view.
+            bool is_rows = !routing->weighs && r.at_load(make_factor(r, x).cls);
+            if (is_rows != of_weight) continue;
+            auto result = routed_sum(r, m.node(match, "r"), hot, x, routing->routing);
+            if (result) return result;
+          }
+          return std::nullopt;
+        },
+        Reach::kDeep);
+  };
+  one_hot("sum-of-one-hot", Claim::kFinite, false);
+  one_hot("one-hot-rows", Claim::kRounding, true);
+}
+
+void add_early_gathers(RuleMaker& m) {
+  using Reach = RuleMaker::Reach;
   m.rule(
       "gather-of-elementwise", Claim::kBits, "(gather@g ?x ?i)",
       [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
         const Node& gather = m.node(match, "g");
-        if (!is_selective(r, gather, match["x"])) return std::nullopt;
+        if (!pays_early(r, gather, match["x"], match["i"])) return std::nullopt;
         return gather_operands(r, gather, match["x"], match["i"]);
       },
       Reach::kDeep);
@@ -258,8 +412,19 @@ void add_routing_rules(RuleMaker& m) {
         const Node& gather = m.node(match, "g");
         ClassId data = r.graph().children(match.head("g").node)[0];
         auto axis = gathered_axis(r, gather, data);
-        if (!axis || !is_selective(r, gather, data)) return std::nullopt;
+        if (!axis || !pays_early(r, gather, data, match["i"])) return std::nullopt;
         return gather_before_view(r, gather, *axis, data, match["i"]);
+      },
+      Reach::kDeep);
+  m.rule(
+      "gather-of-gather", Claim::kBits, "(gather@g (gather@h ?x ?j) ?i)",
+      [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
+        const Node& gather = m.node(match, "g");
+        ClassId data = r.graph().children(match.head("g").node)[0];
+        auto axis = gathered_axis(r, gather, data);
+        if (!axis || !restores_order(r, data, match["i"])) return std::nullopt;
+        return gather_at_places(r, gather, *axis, m.node(match, "h"), match["x"], match["j"],
+                                match["i"]);
       },
       Reach::kDeep);
   m.rule(
@@ -268,13 +433,20 @@ void add_routing_rules(RuleMaker& m) {
         const Node& gather = m.node(match, "g");
         ClassId data = r.graph().children(match.head("g").node)[0];
         auto axis = gathered_axis(r, gather, data);
-        if (!axis || !m.is_abstract(match, "c") || !is_selective(r, gather, data)) {
+        if (!axis || !m.is_abstract(match, "c") || !pays_early(r, gather, data, match["i"])) {
           return std::nullopt;
         }
         return gather_factors(r, gather, *axis, m.node(match, "c"), {match["a"], match["b"]},
                               match["i"]);
       },
       Reach::kDeep);
+}
+
+}  // namespace
+
+void add_routing_rules(RuleMaker& maker) {
+  add_sums_over_experts(maker);
+  add_early_gathers(maker);
 }
 
 }  // namespace coordinator

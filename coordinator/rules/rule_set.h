@@ -28,6 +28,7 @@
   X(norm)                      \
   X(reassociation)             \
   X(fourier)                   \
+  X(positions)                 \
   X(routing)                   \
   X(scan)
 

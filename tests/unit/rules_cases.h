@@ -30,6 +30,7 @@ void add_contraction_cases(std::multimap<std::string, RuleCase>& cases);
 void add_row_cases(std::multimap<std::string, RuleCase>& cases);
 void add_fourier_cases(std::multimap<std::string, RuleCase>& cases);
 void add_layout_cases(std::multimap<std::string, RuleCase>& cases);
+void add_positions_cases(std::multimap<std::string, RuleCase>& cases);
 void add_routing_cases(std::multimap<std::string, RuleCase>& cases);
 
 }  // namespace coordinator::rules_testing

@@ -83,6 +83,40 @@ void add_attention(Cases& cases) {
   }
 }
 
+// Probabilities are what is left when the sums divide the result instead.
+void add_late_normalisation(Cases& cases) {
+  enum class Form { kQuotient, kInverse, kInverseFirst };
+  auto attention = [](Form form, bool batch) {
+    return RuleCase{
+        kFloats, [form, batch](GraphBuilder& b, DType t) {
+          Expr lead = batch ? Expr(2) : Expr(1);
+          IrNode q = input(b, t, {lead, 3, 4, 5});
+          IrNode k = input(b, t, {lead, 3, s0, 5});
+          IrNode v = input(b, t, {lead, 3, s0, 6});
+          IrNode scores = b.matmul(q, b.permute(k, {0, 1, 3, 2}));
+          IrNode top = b.reduce(ReduceOp::kMax, scores, {3}, true);
+          IrNode e = b.unary(UnaryOp::kExp, b.binary(BinaryOp::kSub, scores, top));
+          IrNode sums = b.reduce(ReduceOp::kSum, e, {3}, true);
+          // As batched products of three axes, which is how they are exported.
+          IrNode flat = b.matmul(b.reshape(e, {3 * lead, 4, s0}), b.reshape(v, {3 * lead, s0, 6}));
+          IrNode out = b.reshape(flat, {lead, 3, 4, 6});
+          if (form == Form::kQuotient) {
+            b.output(b.binary(BinaryOp::kDiv, out, sums));
+          } else {
+            IrNode inverse = b.unary(UnaryOp::kRecip, sums);
+            bool first = form == Form::kInverseFirst;
+            b.output(b.binary(BinaryOp::kMul, first ? inverse : out, first ? out : inverse));
+          }
+        }};
+  };
+  for (bool batch : {false, true}) {
+    cases.emplace("normalised-before-product", attention(Form::kQuotient, batch));
+    cases.emplace("normalised-before-product-by-inverse", attention(Form::kInverse, batch));
+    cases.emplace("normalised-before-product-by-inverse-turned",
+                  attention(Form::kInverseFirst, batch));
+  }
+}
+
 void add_norms(Cases& cases) {
   enum class Form { kTimesRsqrt, kRsqrtTimes, kPower, kQuotient };
   auto norm = [](Form form, bool centre, Shape shape, std::vector<int> axes) {
@@ -170,6 +204,7 @@ void add_one_pass_norms(Cases& cases) {
 void add_row_cases(Cases& cases) {
   add_softmax(cases);
   add_attention(cases);
+  add_late_normalisation(cases);
   add_norms(cases);
   add_one_pass_norms(cases);
 }

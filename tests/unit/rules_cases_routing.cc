@@ -54,6 +54,43 @@ void add_sums(std::multimap<std::string, RuleCase>& cases) {
                          }});
 }
 
+// One-hot tensors over the experts, as weights of a sum.
+void add_one_hot(std::multimap<std::string, RuleCase>& cases) {
+  auto hot = [](GraphBuilder& b, DType t, IrNode places) {
+    int rank = b.rank(places);
+    IrNode experts = b.iota(DType::kInt64, kExperts);
+    IrNode same = b.binary(BinaryOp::kEqual, b.unsqueeze(places, rank), experts);
+    return b.cast(b.cast(same, DType::kInt64), t);
+  };
+  // (tokens, experts) of what each token chose, weighed.
+  cases.emplace("sum-of-one-hot",
+                RuleCase{kFloats, [hot](GraphBuilder& b, DType t) {
+                           IrNode places = chosen_experts(b, input(b, t, {kTokens, kExperts}));
+                           IrNode values = input(b, t, {kTokens, kChosen, 1});
+                           IrNode each = b.binary(BinaryOp::kMul, hot(b, t, places), values);
+                           IrNode w = b.unsqueeze(b.reduce(ReduceOp::kSum, each, {1}), 2);
+                           IrNode y = b.permute(all_experts(b, t), {1, 0, 2});
+                           b.output(b.reduce(ReduceOp::kSum, b.binary(BinaryOp::kMul, w, y), {1}));
+                         }});
+  // One expert a token, which may be none of those there are.
+  cases.emplace("sum-of-one-hot",
+                RuleCase{kFloats, [hot](GraphBuilder& b, DType t) {
+                           IrNode places = input(b, DType::kInt64, {kTokens});
+                           IrNode values = input(b, t, {kTokens, 1});
+                           IrNode w = b.binary(BinaryOp::kMul, values, hot(b, t, places));
+                           IrNode y = input(b, t, {kTokens, kExperts, kResult});
+                           IrNode products = b.binary(BinaryOp::kMul, y, b.unsqueeze(w, 2));
+                           b.output(b.reduce(ReduceOp::kSum, products, {1}));
+                         }});
+  // An embedding as a product.
+  cases.emplace("one-hot-rows",
+                RuleCase{kFloats, [hot](GraphBuilder& b, DType t) {
+                           IrNode places = input(b, DType::kInt64, {2, kTokens});
+                           IrNode table = b.input(InputKind::kWeight, t, {kExperts, kResult}, "w");
+                           b.output(b.matmul(hot(b, t, places), table));
+                         }});
+}
+
 // The chosen experts' results: (tokens, chosen, result) from (tokens, experts, result).
 IrNode chosen_results(GraphBuilder& b, DType t, IrNode results) {
   IrNode scores = input(b, t, {kTokens, kExperts});
@@ -94,6 +131,7 @@ void add_gathers(std::multimap<std::string, RuleCase>& cases) {
 
 void add_routing_cases(std::multimap<std::string, RuleCase>& cases) {
   add_sums(cases);
+  add_one_hot(cases);
   add_gathers(cases);
 }
 

@@ -253,6 +253,26 @@ TEST_P(RulesOnModels, BothSidesOfEveryUnionAreEqual) {
   }
 }
 
+// Experts are exported in the order of a sort, which is undone at the end: each choice's expert is
+// known without.
+TEST(RuleSoundness, WhatIsSortedByExpertAndPutBackIsComputedInPlace) {
+  const std::string path = std::string(LFARM_SHARED) + "/models/qwen3_moe/model.pt2";
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << "needs the models";
+  auto model = clients::load_model(path);
+  ASSERT_TRUE(model.ok()) << model.error().message;
+  Checker checker;
+  std::map<std::string, int> fired;
+  for (const Region& region : cut_into_regions(common::roll(model->graph)).regions) {
+    for (const auto& [rule, times] :
+         checker.check(region.graph, Numerics::kStrict, {7}, {Values::kFinite})) {
+      fired[rule] += times;
+    }
+  }
+  for (const char* rule : {"bin-of-whole-number", "number-at-position", "order-undone"}) {
+    EXPECT_GT(fired[rule], 0) << rule;
+  }
+}
+
 // Each operator of PyTorch's own tests, one graph each.
 TEST(RuleSoundness, BothSidesOfEveryUnionAreEqualOnOperators) {
   const std::string root = std::string(LFARM_SHARED) + "/ops";

@@ -139,6 +139,25 @@ TEST(Rules, GroupedHeadsShareTheirKeys) {
   }
 }
 
+// The sums may divide what the product makes of the exponentials; if they are of other rows, not.
+TEST(Rules, ProductsThatAreNormalisedAfterwardsAreAttention) {
+  for (bool own_rows : {true, false}) {
+    GraphBuilder b;
+    IrNode q = b.input(InputKind::kUser, DType::kFloat32, {1, 2, 6, 4}, "q");
+    IrNode k = b.input(InputKind::kUser, DType::kFloat32, {1, 2, 6, 4}, "k");
+    IrNode v = b.input(InputKind::kUser, DType::kFloat32, {1, 2, 6, 6}, "v");
+    IrNode scores = b.matmul(q, b.permute(k, {0, 1, 3, 2}));
+    IrNode top = b.reduce(ReduceOp::kMax, scores, {3}, true);
+    IrNode e = b.unary(UnaryOp::kExp, b.binary(BinaryOp::kSub, scores, top));
+    IrNode sums = b.reduce(ReduceOp::kSum, e, {3}, true);
+    if (!own_rows) sums = b.permute(sums, {0, 1, 3, 2});
+    b.output(b.binary(BinaryOp::kDiv, b.matmul(e, v), sums));
+    Forms forms(b.finish());
+    EXPECT_EQ(forms.count("contract@attention") > 0, own_rows);
+    EXPECT_EQ(forms.count("softmax@in_place") > 0, own_rows);
+  }
+}
+
 // Each token's expert would be copied.
 TEST(Rules, GatheredExpertsAreNotStoredForTheLibrary) {
   GraphBuilder b({{1, 64}});
