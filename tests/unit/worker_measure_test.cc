@@ -103,9 +103,10 @@ TEST(Measure, TellsTheMiddleOfRunsAndTheirSpread) {
   options.repetitions = 4000;
   Measurement m = measured({10'000, 30'000, 31'000, 90'000}, options);
   EXPECT_GE(m.runs, 4000u);
-  EXPECT_EQ(m.total_ns, 30'500u);
+  EXPECT_NEAR(static_cast<double>(m.total_ns), 30'500, 20);
   EXPECT_GT(m.spread_ns, 0u);
-  EXPECT_EQ(m.call_ns, std::vector<uint64_t>{30'500});
+  ASSERT_EQ(m.call_ns.size(), 1u);
+  EXPECT_NEAR(static_cast<double>(m.call_ns[0]), 30'500, 20);
 }
 
 // A clock that ticks every 10 ns shows a run of 67 ns as 60 or 70, and an interruption as what it
