@@ -14,7 +14,7 @@ namespace {
 // fitted. The library's rate and padding are from a dozen of its products; attention's rate is the
 // tiles', from which its kernels are made. What scans, sorts and scatters take still goes by rates.
 constexpr DeviceTerms kCpu = {.machine = common::Machine::kCpu,
-                              .launch_ns = 27.3,
+                              .launch_ns = 27.4,
                               .tile_launch_ns = 30,
                               .library_call_ns = 207,
                               .near_byte_ns = 0.0051,
@@ -32,11 +32,13 @@ constexpr DeviceTerms kCpu = {.machine = common::Machine::kCpu,
                               .synchronise_ns = 0,
                               .host_byte_ns = 0,
                               .vector = {.lanes = 16,
-                                         .run_ns = 0.7,
-                                         .row_sum_ns = 2.3,
-                                         .simple_ns = {0.055, 0.072},
+                                         .run_ns = 1.11,
+                                         .row_sum_ns = 2.58,
+                                         .first_ns = 4.4,
+                                         .simple_ns = {0.057, 0.071},
+                                         .choice_ns = {0.13, 0.05},
                                          .division_ns = {0.32, 0.66},
-                                         .function_ns = {3.3, 2.24},
+                                         .function_ns = {1.94, 1.92},
                                          .call_ns = 7.1,
                                          .turn_ns = 0.066,
                                          .jump_ns = 0.23,
@@ -94,17 +96,21 @@ Steps steps_of(const LoopWork& work, const ScheduleValues& values, const VectorT
   return {rounds * unroll, work.extent - rounds * width * unroll};
 }
 
+// A compiler writes all steps of such a loop one after the other.
+constexpr double kWrittenOut = 4;
+
 double loops_ns(const KernelProfile& profile, const ScheduleValues& values,
                 const VectorTerms& terms) {
   double sum = profile.row_sums * terms.row_sum_ns;
   for (const LoopWork& work : profile.loops) {
     if (work.is_repeated && values.stage != 0) continue;
     Steps steps = steps_of(work, values, terms);
-    double run = work.extent > 1 ? terms.run_ns : 0;
+    double run = work.extent > kWrittenOut ? terms.run_ns : 0;
+    if (work.functions > 0) run += terms.first_ns;
     for (size_t at_once : {0, 1}) {
-      double step = work.simple * terms.simple_ns[at_once] +
-                    work.divisions * terms.division_ns[at_once] +
-                    work.functions * terms.function_ns[at_once];
+      double step =
+          work.simple * terms.simple_ns[at_once] + work.choices * terms.choice_ns[at_once] +
+          work.divisions * terms.division_ns[at_once] + work.functions * terms.function_ns[at_once];
       run += step * (at_once != 0 ? steps.vectors : steps.single);
     }
     run += work.extent *

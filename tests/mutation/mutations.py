@@ -286,7 +286,7 @@ MUTATIONS = [
     ("codegen", "worker/codegen/cpu_c.cc", "c_number_preamble()",
      'lfarm_replaced(c_number_preamble(), "return i < 0 ? 0 : i;", "return i;")'),
     ("codegen", "worker/codegen/cpu_c.cc", "cpu_preamble_math()",
-     'lfarm_replaced(cpu_preamble_math(), "x = x < -104.0f ? -104.0f : x;",'
+     'lfarm_replaced(cpu_preamble_math(), "x = x < -176.0f ? -176.0f : x;",'
      ' "x = x < -80.0f ? -80.0f : x;")'),
     ("codegen", "worker/codegen/cpu_c.cc", "cpu_preamble_math()",
      'lfarm_replaced(cpu_preamble_math(), "1.6666665459e-1f", "1.6666e-1f")'),
