@@ -9,12 +9,12 @@ namespace coordinator {
 namespace {
 
 // One core with wide vectors (AVX-512), by least squares of the logarithm of measured to predicted
-// time: those of loops over 3,500 kernels of seven small models, those of tiles over 670 of six;
+// time: those of loops over 4,500 kernels of eight small models, those of tiles over 670 of six;
 // see docs/measurements/2026-11-21-search-quality.md for how they do on models that were not
 // fitted. The library's rate and padding are from a dozen of its products; attention's rate is the
 // tiles', from which its kernels are made. What scans, sorts and scatters take still goes by rates.
 constexpr DeviceTerms kCpu = {.machine = common::Machine::kCpu,
-                              .launch_ns = 27.4,
+                              .launch_ns = 27.3,
                               .tile_launch_ns = 30,
                               .library_call_ns = 207,
                               .near_byte_ns = 0.0051,
@@ -26,21 +26,20 @@ constexpr DeviceTerms kCpu = {.machine = common::Machine::kCpu,
                               .random_ns = 0.15,
                               .folded_ns = 0.13,
                               .in_place_multiply_ns = 0.5,
-                              .tile_multiply_ns = 0.0106,
                               .attention_multiply_ns = 0.0106,
                               .library_multiply_ns = 0.018,
                               .synchronise_ns = 0,
                               .host_byte_ns = 0,
                               .vector = {.lanes = 16,
-                                         .run_ns = 1.11,
-                                         .row_sum_ns = 2.58,
-                                         .first_ns = 4.4,
-                                         .simple_ns = {0.057, 0.071},
+                                         .run_ns = 1.15,
+                                         .row_sum_ns = 1.97,
+                                         .first_ns = 4.5,
+                                         .simple_ns = {0.057, 0.07},
                                          .choice_ns = {0.13, 0.05},
                                          .division_ns = {0.32, 0.66},
                                          .function_ns = {1.94, 1.92},
                                          .call_ns = 7.1,
-                                         .turn_ns = 0.066,
+                                         .turn_ns = 0.045,
                                          .jump_ns = 0.23,
                                          .tile_multiply_ns = 0.169,
                                          .tile_load_ns = 0.217,

@@ -205,7 +205,8 @@ class Walk {
     if (most >= times) return;  // computed as often already, and kept
     most = times;
     double& known = known_[{nest_, id}];
-    bool repeats = known >= times;
+    // What is only read is read again: rows are kept of what was computed.
+    bool repeats = known >= times && node.op != Op::kInput && node.op != Op::kGather;
     known = std::max(known, times);
     if (repeats && loop == 0) return;
     bool around = std::exchange(repeats_, repeats_ || repeats);
@@ -387,16 +388,16 @@ class Walk {
     // Positions are compared and selected along with values.
     common::ReduceOp op = common::attr<common::ReduceAttr>(node).op;
     bool is_position = op == common::ReduceOp::kArgmax || op == common::ReduceOp::kArgmin;
-    if (!in_lanes && !loops.empty()) {
-      double row = extents_[loops.back()];
-      count_rows((is_position ? 2 : 1) * steps / row, row);
-    }
     // Sums of anything but products are carried in float64.
     bool is_product = operand.op == Op::kBinary &&
                       common::attr<common::BinaryAttr>(operand).op == common::BinaryOp::kMul;
     bool is_wide = common::dtype_size(node.dtype) == 8;
     bool is_carried = op == common::ReduceOp::kSum && !is_product && !in_lanes;
-    add(inner, within, &LoopWork::simple, is_position || is_carried ? 4 : is_wide ? 2 : 1);
+    if (!in_lanes && !loops.empty()) {
+      double row = extents_[loops.back()];
+      count_rows((is_position || is_carried ? 2 : 1) * steps / row, row);
+    }
+    add(inner, within, &LoopWork::simple, is_position ? 4 : is_wide || is_carried ? 2 : 1);
     demand(node.operands[0], inner, within);
   }
 

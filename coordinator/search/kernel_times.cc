@@ -20,8 +20,8 @@ constexpr double kFailurePenalty = 1.5;
 // call alone can take more than among others, at most.
 constexpr double kShortCallNs = 500;
 constexpr double kClockMaxNs = 40;
-// On a processor, before it is measured (21 to 25 ns over ten models), and how many calls it takes
-// to speak against it.
+// On a processor, before it is measured (13 to 25 ns over eight models), and how many calls it
+// takes to speak against it.
 constexpr double kClockNs = 22;
 constexpr double kClockCalls = 200;
 
