@@ -323,10 +323,10 @@ MUTATIONS = [
     ("judge", "worker/profile/judge.cc",
      "options.error_factor_max < kUsualErrorFactor && error.candidate > limit", "false"),
     # ---- measuring
-    ("measure", "worker/profile/measure.cc", "result.total_ns = quantile(totals, 0.5);",
+    ("measure", "worker/profile/measure.cc", "result.total_ns = middle_mean(totals);",
      "result.total_ns = quantile(totals, 0);"),
-    ("measure", "worker/profile/measure.cc", "result.call_ns.push_back(quantile(times, 0.5))",
-     "result.call_ns.push_back(quantile(times, 0.5) * 0)"),
+    ("measure", "worker/profile/measure.cc", "result.call_ns.push_back(middle_mean(times))",
+     "result.call_ns.push_back(middle_mean(times) * 0)"),
     ("measure", "worker/profile/measure.cc", "quantile(totals, 0.75) - quantile(totals, 0.25)",
      "uint64_t{0}"),
     ("measure", "worker/profile/measure.cc", "too_slow(ns) && totals.size() >= 2", "false"),
