@@ -150,7 +150,7 @@ struct TaskReport {
   kernelNs @3 :List(UInt64);
   # In the program's order; empty when they were not measured one by one.
   totalNs @4 :UInt64;
-  # Median time of one run.
+  # Of one run, the mean of the middle half.
   spreadNs @5 :UInt64;
   # From the first to the third quartile.
   runs @6 :UInt32;

@@ -58,7 +58,7 @@ struct TaskReport {
   std::vector<PlanKernel> kernels;
   std::vector<Digest> objects;
   std::vector<uint64_t> kernel_ns;  // in the program's order; empty when not measured one by one
-  uint64_t total_ns = 0;            // median time of one run
+  uint64_t total_ns = 0;            // of one run, the mean of the middle half
   uint64_t spread_ns = 0;           // from the first to the third quartile
   uint32_t runs = 0;
   double compile_ms = 0;

@@ -9,7 +9,7 @@ namespace coordinator {
 namespace {
 
 // One core with wide vectors (AVX-512), by least squares of the logarithm of measured to predicted
-// time: those of loops over 3,500 kernels of seven small models, those of tiles over 670 of six;
+// time: those of loops over 4,500 kernels of eight small models, those of tiles over 670 of six;
 // see docs/measurements/2026-11-21-search-quality.md for how they do on models that were not
 // fitted. The library's rate and padding are from a dozen of its products; attention's rate is the
 // tiles', from which its kernels are made. What scans, sorts and scatters take still goes by rates.
@@ -26,19 +26,20 @@ constexpr DeviceTerms kCpu = {.machine = common::Machine::kCpu,
                               .random_ns = 0.15,
                               .folded_ns = 0.13,
                               .in_place_multiply_ns = 0.5,
-                              .tile_multiply_ns = 0.0106,
                               .attention_multiply_ns = 0.0106,
                               .library_multiply_ns = 0.018,
                               .synchronise_ns = 0,
                               .host_byte_ns = 0,
                               .vector = {.lanes = 16,
-                                         .run_ns = 0.7,
-                                         .row_sum_ns = 2.3,
-                                         .simple_ns = {0.055, 0.072},
+                                         .run_ns = 1.15,
+                                         .row_sum_ns = 1.97,
+                                         .first_ns = 4.5,
+                                         .simple_ns = {0.057, 0.07},
+                                         .choice_ns = {0.13, 0.05},
                                          .division_ns = {0.32, 0.66},
-                                         .function_ns = {3.3, 2.24},
+                                         .function_ns = {1.94, 1.92},
                                          .call_ns = 7.1,
-                                         .turn_ns = 0.066,
+                                         .turn_ns = 0.045,
                                          .jump_ns = 0.23,
                                          .tile_multiply_ns = 0.169,
                                          .tile_load_ns = 0.217,
@@ -94,17 +95,21 @@ Steps steps_of(const LoopWork& work, const ScheduleValues& values, const VectorT
   return {rounds * unroll, work.extent - rounds * width * unroll};
 }
 
+// A compiler writes all steps of such a loop one after the other.
+constexpr double kWrittenOut = 4;
+
 double loops_ns(const KernelProfile& profile, const ScheduleValues& values,
                 const VectorTerms& terms) {
   double sum = profile.row_sums * terms.row_sum_ns;
   for (const LoopWork& work : profile.loops) {
     if (work.is_repeated && values.stage != 0) continue;
     Steps steps = steps_of(work, values, terms);
-    double run = work.extent > 1 ? terms.run_ns : 0;
+    double run = work.extent > kWrittenOut ? terms.run_ns : 0;
+    if (work.functions > 0) run += terms.first_ns;
     for (size_t at_once : {0, 1}) {
-      double step = work.simple * terms.simple_ns[at_once] +
-                    work.divisions * terms.division_ns[at_once] +
-                    work.functions * terms.function_ns[at_once];
+      double step =
+          work.simple * terms.simple_ns[at_once] + work.choices * terms.choice_ns[at_once] +
+          work.divisions * terms.division_ns[at_once] + work.functions * terms.function_ns[at_once];
       run += step * (at_once != 0 ? steps.vectors : steps.single);
     }
     run += work.extent *

@@ -26,11 +26,13 @@ inline constexpr double kHeldByteNs = 1e-5;
 
 // What innermost loops take on a processor whose vector units a compiler fills, in nanoseconds.
 struct VectorTerms {
-  double lanes;           // float32 values in a vector; 0: there are no such loops on the device
-  double run_ns;          // a loop begins and ends,
-  double row_sum_ns;      // and, where it sums, the lanes' sums become one
-  double simple_ns[2];    // one step by itself, one vector's worth of steps at once;
-  double division_ns[2];  // the second value likewise
+  double lanes;         // float32 values in a vector; 0: there are no such loops on the device
+  double run_ns;        // a loop begins and ends, unless it is so short that it is written out,
+  double row_sum_ns;    // and, where it sums, the lanes' sums become one
+  double first_ns;      // of a loop with functions: until the first is done
+  double simple_ns[2];  // one step by itself, one vector's worth of steps at once;
+  double choice_ns[2];  // the second value likewise
+  double division_ns[2];
   double function_ns[2];
   double call_ns;
   double turn_ns;

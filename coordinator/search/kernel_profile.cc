@@ -57,7 +57,8 @@ class Walk {
         first_ = order;
         merges_.assign(order.empty() ? 0 : order.size() - 1, 1);
       }
-      nest_ = order.empty() ? 0 : order.front();
+      // Outputs that share outer loops share what is computed in them.
+      nest_ = prefix > 0 || order.empty() ? 0 : order.front();
       has_own_loops_ = node.shape.size() > prefix;
       if (layout_ != nullptr && order == first_) order = layout_->order;
       Context here{order, true};
@@ -204,7 +205,8 @@ class Walk {
     if (most >= times) return;  // computed as often already, and kept
     most = times;
     double& known = known_[{nest_, id}];
-    bool repeats = known >= times;
+    // What is only read is read again: rows are kept of what was computed.
+    bool repeats = known >= times && node.op != Op::kInput && node.op != Op::kGather;
     known = std::max(known, times);
     if (repeats && loop == 0) return;
     bool around = std::exchange(repeats_, repeats_ || repeats);
@@ -253,6 +255,7 @@ class Walk {
     double weight = cost.weight * (common::dtype_size(node.dtype) == 8 ? 2 : 1);
     if (cost.hardness == Hardness::kSimple) {
       count(profile_.simple_ops, times);
+      if (node.op == Op::kSelect) return add(indices, at, &LoopWork::choices, weight);
       return add(indices, at, &LoopWork::simple, weight);
     }
     bool is_double = node.dtype == common::DType::kFloat64;
@@ -271,7 +274,7 @@ class Walk {
     Indices seen;
     for (const Expr& e : view.index) seen.push_back(through(e));
     if (!view.valid.empty()) {
-      add(indices, at, &LoopWork::jumps, 3);  // what is read is decided element by element
+      add(indices, at, &LoopWork::simple, 3);  // a vector of conditions masks what is read
       std::fill(merges_.begin(), merges_.end(), 0);
     }
     demand(node.operands[0], seen, at);
@@ -382,7 +385,6 @@ class Walk {
     double steps = p.times;
     for (size_t loop : loops) steps *= extents_[loop];
     count(in_lanes ? profile_.simple_ops : profile_.row_ops, steps);
-    if (!in_lanes) count_rows(p.times, steps / p.times);
     // Positions are compared and selected along with values.
     common::ReduceOp op = common::attr<common::ReduceAttr>(node).op;
     bool is_position = op == common::ReduceOp::kArgmax || op == common::ReduceOp::kArgmin;
@@ -391,7 +393,11 @@ class Walk {
                       common::attr<common::BinaryAttr>(operand).op == common::BinaryOp::kMul;
     bool is_wide = common::dtype_size(node.dtype) == 8;
     bool is_carried = op == common::ReduceOp::kSum && !is_product && !in_lanes;
-    add(inner, within, &LoopWork::simple, is_position || is_carried ? 4 : is_wide ? 2 : 1);
+    if (!in_lanes && !loops.empty()) {
+      double row = extents_[loops.back()];
+      count_rows((is_position || is_carried ? 2 : 1) * steps / row, row);
+    }
+    add(inner, within, &LoopWork::simple, is_position ? 4 : is_wide || is_carried ? 2 : 1);
     demand(node.operands[0], inner, within);
   }
 
@@ -479,7 +485,7 @@ class Walk {
   const Layout* layout_;
   KernelProfile profile_;
   std::vector<double> extents_;  // of all loops
-  size_t nest_ = 0;              // of the present output: its outermost loop
+  size_t nest_ = 0;              // of the present output: its outermost loop, 0 of shared ones
   bool repeats_ = false;
   std::map<std::tuple<size_t, NodeId, size_t>, double> demanded_;  // in a nest, by innermost loop
   std::map<std::pair<size_t, NodeId>, double> known_;              // whatever the loop
@@ -497,7 +503,8 @@ double effort(const KernelProfile& profile) {
   double sum = profile.row_sums * kRowSum;
   for (const LoopWork& work : profile.loops) {
     if (work.is_repeated) continue;
-    double step = work.simple + work.divisions * kDivision + work.functions * kFunction;
+    double step =
+        work.simple + work.choices + work.divisions * kDivision + work.functions * kFunction;
     double vectors = std::floor(work.extent / kLanes) + std::fmod(work.extent, kLanes) / 2;
     if (work.extent < kLanes) vectors = std::max(1.0, work.extent / 4);
     sum += work.runs * (kRun + step * vectors +

@@ -16,6 +16,7 @@ struct LoopWork {
   bool is_scheduled = false;  // the schedule says how many steps at once: the outputs' own loop
   bool is_repeated = false;   // and was computed in another loop over the same row: it may be kept
   double simple = 0;          // additions, comparisons, conversions, loads and stores in order
+  double choices = 0;         // between two values: a branch, where it is by itself
   double divisions = 0;       // and square roots: simple for no unit, but of one instruction
   double functions = 0;       // and the like, in float32 exponentials
   double calls = 0;           // of a library, one step after the other

@@ -43,25 +43,71 @@ double spearman(const std::vector<double>& a, const std::vector<double>& b) {
   return xx > 0 && yy > 0 ? xy / std::sqrt(xx * yy) : 0;
 }
 
-// Predictions as they were made, before the candidate ran, what it took, and what it took when it
-// was measured once more.
-struct Pairs {
-  std::vector<double> predicted, measured, again;
-  std::vector<coordinator::CandidateTask> tasks;
+// Rounds over all candidates: half of them against the other half tells what a prediction can have
+// in common with measurements at most.
+constexpr size_t kRounds = 4;
+// Candidates that are enough to judge an order by.
+constexpr size_t kEnough = 50;
+
+// A candidate with its prediction, made before it ran, and what it took in each round.
+struct Timed {
+  coordinator::CandidateTask task;
+  std::vector<double> rounds;
+
+  // In every `step`th round: what else runs on the machine only ever adds to a time.
+  double fastest(size_t first, size_t step) const {
+    double least = std::numeric_limits<double>::infinity();
+    for (size_t r = first; r < rounds.size(); r += step) least = std::min(least, rounds[r]);
+    return least;
+  }
 };
 
-// Everything once more, in the same order: what two measurements of a candidate have in common
-// bounds what a prediction can have in common with one of them.
-void measure_again(CpuDevice& device, Pairs& pairs) {
-  Pairs both;
-  for (size_t k = 0; k < pairs.tasks.size(); ++k) {
-    coordinator::CandidateResult result = device.measure(pairs.tasks[k]);
+// All candidates once more, in the same order.
+void measure_again(CpuDevice& device, std::vector<Timed>& candidates) {
+  for (Timed& timed : candidates) {
+    coordinator::CandidateResult result = device.measure(timed.task);
     if (result.outcome != common::TaskOutcome::kOk) continue;
-    both.predicted.push_back(pairs.predicted[k]);
-    both.measured.push_back(pairs.measured[k]);
-    both.again.push_back(static_cast<double>(result.report.total_ns));
+    timed.rounds.push_back(static_cast<double>(result.report.total_ns));
   }
-  pairs = std::move(both);
+}
+
+// By candidate.
+struct Times {
+  std::vector<double> predicted, measured, odd_rounds, even_rounds;
+};
+
+// Appends them relative to their geometric mean.
+void append_relative(std::vector<double>& to, const std::vector<double>& times) {
+  double sum = 0;
+  for (double ns : times) sum += std::log(ns);
+  double mean = std::exp(sum / static_cast<double>(times.size()));
+  for (double ns : times) to.push_back(ns / mean);
+}
+
+// The region that got most candidates; while that is too few, the next one's beside them. Each
+// relative to its region's mean: that a layer takes longer than a head says nothing of a model.
+Times judged_times(const std::map<const common::Graph*, std::vector<Timed>>& regions) {
+  std::vector<const std::vector<Timed>*> order;
+  for (const auto& [region, candidates] : regions) order.push_back(&candidates);
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto* a, const auto* b) { return a->size() > b->size(); });
+  Times all;
+  for (const std::vector<Timed>* candidates : order) {
+    if (all.measured.size() >= kEnough) break;
+    Times times;
+    for (const Timed& timed : *candidates) {
+      if (timed.rounds.size() != kRounds) continue;  // it failed in one of them
+      times.predicted.push_back(timed.task.predicted_ns);
+      times.measured.push_back(timed.fastest(0, 1));
+      times.odd_rounds.push_back(timed.fastest(0, 2));
+      times.even_rounds.push_back(timed.fastest(1, 2));
+    }
+    append_relative(all.predicted, times.predicted);
+    append_relative(all.measured, times.measured);
+    append_relative(all.odd_rounds, times.odd_rounds);
+    append_relative(all.even_rounds, times.even_rounds);
+  }
+  return all;
 }
 
 }  // namespace
@@ -88,8 +134,7 @@ int run_search_cpu(const std::vector<SearchGraph>& graphs, const std::vector<Nam
       }
       auto search = JobSearch::create(graph.graph, options, nullptr);
       if (!search.ok()) return 1;
-      // Of each region by itself: that a layer takes longer than a head says nothing of a model.
-      std::map<const common::Graph*, Pairs> regions;
+      std::map<const common::Graph*, std::vector<Timed>> regions;
       int64_t failed = 0;
       while (!(*search)->done()) {
         for (const coordinator::CandidateTask& task : (*search)->propose(1)) {
@@ -98,18 +143,15 @@ int run_search_cpu(const std::vector<SearchGraph>& graphs, const std::vector<Nam
           if (result.outcome != common::TaskOutcome::kOk) {
             ++failed;
           } else if (task.payload.kind == common::TaskKind::kCandidate) {
-            Pairs& pairs = regions[task.graph.get()];
-            pairs.predicted.push_back(task.predicted_ns);
-            pairs.measured.push_back(static_cast<double>(result.report.total_ns));
-            pairs.tasks.push_back(task);
+            regions[task.graph.get()].push_back(
+                {task, {static_cast<double>(result.report.total_ns)}});
           }
         }
       }
-      Pairs* most = nullptr;
-      for (auto& [region, pairs] : regions) {
-        if (most == nullptr || pairs.measured.size() > most->measured.size()) most = &pairs;
+      for (size_t round = 1; round < kRounds; ++round) {
+        for (auto& [region, candidates] : regions) measure_again(**device, candidates);
       }
-      if (most != nullptr) measure_again(**device, *most);
+      Times times = judged_times(regions);
       coordinator::merge_effects(learned, (*search)->lessons());
       auto outcome = (*search)->outcome();
       double best_ns =
@@ -126,9 +168,8 @@ int run_search_cpu(const std::vector<SearchGraph>& graphs, const std::vector<Nam
                     static_cast<long long>(status.candidates), static_cast<long long>(failed),
                     static_cast<long long>(status.duplicates),
                     static_cast<long long>(status.baseline_ns), best_ns,
-                    most == nullptr ? 0 : spearman(most->predicted, most->measured),
-                    most == nullptr ? 0 : most->measured.size(),
-                    most == nullptr ? 0 : spearman(most->measured, most->again));
+                    spearman(times.predicted, times.measured), times.measured.size(),
+                    spearman(times.odd_rounds, times.even_rounds));
       lines.emplace_back(line);
     }
     coordinator::merge_effects(lessons, learned);

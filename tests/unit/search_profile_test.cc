@@ -61,7 +61,7 @@ TEST(Profile, RowsShorterThanARoundOfVectorsAreComputedStepByStep) {
   double as_compiled = predicted(body, {});
   EXPECT_LT(predicted(body, {{"unroll", 2}, {"vector", 16}}), as_compiled * 1.01);
   EXPECT_GT(predicted(body, {{"unroll", 4}, {"vector", 16}}), as_compiled * 5);
-  EXPECT_GT(predicted(body, {{"vector", 4}}), as_compiled * 3);
+  EXPECT_GT(predicted(body, {{"vector", 4}}), as_compiled * 2);
 }
 
 TEST(Profile, SumsOfRowsAreTakenOnceARow) {
@@ -69,7 +69,14 @@ TEST(Profile, SumsOfRowsAreTakenOnceARow) {
   IrNode x = input(b, {64, 32});
   Graph body = finish(b, b.binary(BinaryOp::kDiv, x, b.reduce(ReduceOp::kSum, x, {1}, true)));
   EXPECT_EQ(profile_of(body).row_ops, 64 * 32);
-  EXPECT_EQ(profile_of(body).row_sums, 64);
+  EXPECT_EQ(profile_of(body).row_sums, 2 * 64);  // the row's own, and the sum carried in float64
+}
+
+// However many axes are summed: the innermost loop begins and ends for each of the others' steps.
+TEST(Profile, SumsOverOuterAxesEndOnceAnInnerRow) {
+  GraphBuilder b;
+  Graph body = finish(b, b.reduce(ReduceOp::kMax, input(b, {4, 6, 33}), {0, 2}));
+  EXPECT_EQ(profile_of(body).row_sums, 4 * 6);
 }
 
 TEST(Profile, SumsOfColumnsGoSideBySide) {

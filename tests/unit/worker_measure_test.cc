@@ -97,15 +97,30 @@ Measurement measured(std::vector<int64_t> script, const common::MeasureOptions& 
   return *result;
 }
 
-TEST(Measure, TellsTheMedianOfRunsAndTheirSpread) {
+TEST(Measure, TellsTheMiddleOfRunsAndTheirSpread) {
   common::MeasureOptions options;
   options.warmups = 0;
-  options.repetitions = 9;
-  Measurement m = measured({100, 300, 900}, options);
-  EXPECT_GE(m.runs, 9u);
-  EXPECT_EQ(m.total_ns, 300u);
+  options.repetitions = 4000;
+  Measurement m = measured({10'000, 30'000, 31'000, 90'000}, options);
+  EXPECT_GE(m.runs, 4000u);
+  EXPECT_NEAR(static_cast<double>(m.total_ns), 30'500, 20);
   EXPECT_GT(m.spread_ns, 0u);
-  EXPECT_EQ(m.call_ns, std::vector<uint64_t>{300});
+  ASSERT_EQ(m.call_ns.size(), 1u);
+  EXPECT_NEAR(static_cast<double>(m.call_ns[0]), 30'500, 20);
+}
+
+// A clock that ticks every 10 ns shows a run of 67 ns as 60 or 70, and an interruption as what it
+// is.
+TEST(Measure, TellsShortRunsToLessThanATick) {
+  common::MeasureOptions options;
+  options.warmups = 0;
+  options.repetitions = 4000;
+  std::vector<int64_t> script;
+  for (int k = 0; k < 100; ++k) script.insert(script.end(), {60, 70, 70});
+  script.push_back(50'000);
+  Measurement m = measured(script, options);
+  EXPECT_EQ(m.total_ns, 67u);
+  EXPECT_EQ(m.call_ns, std::vector<uint64_t>{67});
 }
 
 TEST(Measure, SteadyRunsHaveNoSpread) {

@@ -41,7 +41,7 @@ TaskOutcome build_outcome(Code code) {
   return candidate ? TaskOutcome::kCompileError : TaskOutcome::kInfra;
 }
 
-// Mean over a kernel's calls of their median times; 0 when none of its calls is in every run.
+// Mean over a kernel's calls; 0 when none of its calls is in every run.
 std::vector<uint64_t> kernel_times(const common::Plan& plan, const std::vector<uint64_t>& call_ns) {
   if (call_ns.size() != plan.calls.size() || call_ns.empty()) return {};
   std::vector<uint64_t> total(plan.kernels.size(), 0), calls(plan.kernels.size(), 0);

@@ -1,4 +1,5 @@
-// Times a verified candidate: medians over repeated runs of the whole plan, and of each call.
+// Times a verified candidate: the mean of the middle half of repeated runs of the whole plan, and of
+// each call.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +13,10 @@
 namespace worker {
 
 struct Measurement {
-  uint64_t total_ns = 0;   // median
+  uint64_t total_ns = 0;   // mean of the middle half
   uint64_t spread_ns = 0;  // from the first to the third quartile
   uint32_t runs = 0;
-  std::vector<uint64_t> call_ns;  // median of each call; empty unless asked for
+  std::vector<uint64_t> call_ns;  // the same of each call; empty unless asked for
 };
 
 // Warms up, then runs `options.repetitions` times, or more when runs are so short that a timer

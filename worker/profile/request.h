@@ -57,7 +57,7 @@ struct ProfileReply {
   uint64_t total_ns = 0;
   uint64_t spread_ns = 0;
   uint32_t runs = 0;
-  // Median of each call, 0 of those that do not run every time; empty when not measured one by one.
+  // Of each call, 0 of those that do not run every time; empty when not measured one by one.
   std::vector<uint64_t> call_ns;
 };
 

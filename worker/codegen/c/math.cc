@@ -21,6 +21,7 @@ LF_INLINE float lf_expm1_core(float r) {
   p = p * r + 5.0000001201e-1f;
   return p * (r * r) + r;
 }
+// 2^n for -127 < n < 128, and 0 for -127.
 LF_INLINE float lf_pow2_i(int32_t n) { return lf_f32_bits((uint32_t)(n + 127) << 23); }
 LF_INLINE float lf_scale(float x, int32_t n) {
   int32_t half = n >> 1;
@@ -32,15 +33,17 @@ LF_INLINE float lf_scale(float x, int32_t n) {
   float whole = shifted - 12582912.0f;                      \
   float r = x - whole * 0.693359375f;                       \
   r = r - whole * -2.12194440e-4f;
+// A product that underflows takes several times as long as one with 0, which is what both factors
+// of the scale are for masked scores: n is -254.
 LF_INLINE float lf_exp_f32(float x) {
   x = x > 89.0f ? 89.0f : x;
-  x = x < -104.0f ? -104.0f : x;
+  x = x < -176.0f ? -176.0f : x;
   LF_EXP_SPLIT(x)
   return lf_scale(lf_expm1_core(r) + 1.0f, n);
 }
 LF_INLINE float lf_exp2_f32(float x) {
   x = x > 129.0f ? 129.0f : x;
-  x = x < -151.0f ? -151.0f : x;
+  x = x < -254.0f ? -254.0f : x;
   float shifted = x + 12582912.0f;
   int32_t n = (int32_t)lf_bits_f32(shifted) - 0x4b400000;
   float r = (x - (shifted - 12582912.0f)) * 0.693147180559945f;
