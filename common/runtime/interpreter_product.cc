@@ -49,32 +49,83 @@ Sizes offsets_of(const Loops& loops, int64_t Loop::*operand) {
   return offsets;
 }
 
-// ---- plain loops --------------------------------------------------------------------------
-
 template <class Sum, class T>
 Sum to(T x) {
   return static_cast<Sum>(widen(x));
 }
 
+// Where sums go, of whatever type. A pointer per row keeps the loops below from being compiled once
+// for each type of result.
+template <class Sum>
+struct Target {
+  void* data = nullptr;
+  void (*run)(void* out, int64_t first, const Sum* sums, int64_t count) = nullptr;
+  void (*scatter)(void* out, int64_t base, const int64_t* at, const Sum* sums,
+                  int64_t count) = nullptr;
+};
+template <class Sum, class Out>
+void put_run(void* out, int64_t first, const Sum* sums, int64_t count) {
+  Out* to = static_cast<Out*>(out) + first;
+  for (int64_t j = 0; j < count; ++j) to[j] = static_cast<Out>(sums[j]);
+}
+template <class Sum, class Out>
+void put_scattered(void* out, int64_t base, const int64_t* at, const Sum* sums, int64_t count) {
+  Out* to = static_cast<Out*>(out) + base;
+  for (int64_t j = 0; j < count; ++j) to[at[j]] = static_cast<Out>(sums[j]);
+}
+template <class Sum, class Out>
+Target<Sum> target_of(Value& out) {
+  return {out.mutable_data<Out>(), &put_run<Sum, Out>, &put_scattered<Sum, Out>};
+}
+
+// ---- plain loops --------------------------------------------------------------------------
+
+// Two operands at one place of the loops: elements `a` and `b` of them, which a row walks along.
+struct Row {
+  const void* left = nullptr;
+  const void* right = nullptr;
+  int64_t a = 0, a_step = 0;
+  int64_t b = 0, b_step = 0;
+};
+
+// The two ways to add up a row, of whatever types; all around them is compiled once per `Sum`.
+template <class Sum>
+struct RowSums {
+  Sum (*dot)(const Row& row, int64_t count) = nullptr;
+  // sums[j] += the product at column j, for each column.
+  void (*add)(const Row& row, int64_t columns, Sum* sums) = nullptr;
+};
+
 template <class Sum, class A, class B>
-Sum dot_row(const A* a, int64_t a_step, const B* b, int64_t b_step, int64_t count) {
+Sum dot_row(const Row& row, int64_t count) {
+  const A* a = static_cast<const A*>(row.left) + row.a;
+  const B* b = static_cast<const B*>(row.right) + row.b;
   Sum part[4] = {};
   int64_t i = 0;
   for (; i + 4 <= count; i += 4) {
     for (int64_t j = 0; j < 4; ++j) {
-      part[j] += to<Sum>(a[(i + j) * a_step]) * to<Sum>(b[(i + j) * b_step]);
+      part[j] += to<Sum>(a[(i + j) * row.a_step]) * to<Sum>(b[(i + j) * row.b_step]);
     }
   }
   Sum sum = (part[0] + part[1]) + (part[2] + part[3]);
-  for (; i < count; ++i) sum += to<Sum>(a[i * a_step]) * to<Sum>(b[i * b_step]);
+  for (; i < count; ++i) sum += to<Sum>(a[i * row.a_step]) * to<Sum>(b[i * row.b_step]);
   return sum;
+}
+
+template <class Sum, class A, class B>
+void add_row(const Row& row, int64_t columns, Sum* sums) {
+  const A* a = static_cast<const A*>(row.left) + row.a;
+  const B* b = static_cast<const B*>(row.right) + row.b;
+  for (int64_t j = 0; j < columns; ++j) {
+    sums[j] += to<Sum>(a[j * row.a_step]) * to<Sum>(b[j * row.b_step]);
+  }
 }
 
 constexpr int64_t kColumns = 512;
 
-// store(index, sum) for every result element.
-template <class Sum, class A, class B, class Store>
-void direct_sums(const Problem& problem, const A* a, const B* b, Store&& store) {
+template <class Sum>
+void direct_sums(const Problem& problem, const void* a, const void* b, const RowSums<Sum>& row_sums,
+                 const Target<Sum>& target) {
   Nest<2> summed = nest_of(problem.summed);
   Loops outer = problem.kept;
   Loop column = outer.empty() ? Loop{} : outer.back();
@@ -94,22 +145,21 @@ void direct_sums(const Problem& problem, const A* a, const B* b, Store&& store) 
           std::fill_n(sums, count, Sum{0});
           summed.rows(
               {at[0] + first * column.a * by_columns, at[1] + first * column.b * by_columns},
-              [&](const std::array<int64_t, 2>& row) {
-                const A* x = a + row[0];
-                const B* y = b + row[1];
+              [&](const std::array<int64_t, 2>& from) {
                 if (!by_columns) {
-                  sums[0] += dot_row<Sum>(x, summed.steps[0], y, summed.steps[1], summed.length);
+                  Row row{a, b, from[0], summed.steps[0], from[1], summed.steps[1]};
+                  sums[0] += row_sums.dot(row, summed.length);
                   return;
                 }
+                Row row{a, b, from[0], column.a, from[1], column.b};
                 for (int64_t r = 0; r < summed.length; ++r) {
-                  const A* p = x + r * summed.steps[0];
-                  const B* q = y + r * summed.steps[1];
-                  for (int64_t j = 0; j < count; ++j) {
-                    sums[j] += to<Sum>(p[j * column.a]) * to<Sum>(q[j * column.b]);
-                  }
+                  row_sums.add(row, count, sums);
+                  row.a += summed.steps[0];
+                  row.b += summed.steps[1];
                 }
               });
-          for (int64_t j = 0; j < count; ++j) store(index++, sums[j]);
+          target.run(target.data, index, sums, count);
+          index += count;
         }
       });
 }
@@ -186,10 +236,12 @@ Tile<Sum> best_tile() {
   return {4, kPair, &tile_plain<Sum>};
 }
 
-// A row or column panel of the packed operand: `lanes` of `positions` by `depth`, zero-padded.
+// A row or column panel of the packed operand from element `first` on: `lanes` of `positions` by
+// `depth`, zero-padded.
 template <class Sum, class T>
-void pack(const T* from, std::span<const int64_t> positions, std::span<const int64_t> depths,
-          size_t lanes, Sum* panel) {
+void pack(const void* operand, int64_t first, std::span<const int64_t> positions,
+          std::span<const int64_t> depths, size_t lanes, Sum* panel) {
+  const T* from = static_cast<const T*>(operand) + first;
   size_t n = positions.size();
   if (n < lanes) std::fill_n(panel, lanes * depths.size(), Sum{0});
   constexpr size_t kLanesMax = 64;
@@ -201,6 +253,13 @@ void pack(const T* from, std::span<const int64_t> positions, std::span<const int
     for (size_t j = 0; j < n; ++j) panel[p * lanes + j] = to<Sum>(lines[j][depth]);
   }
 }
+
+// An operand of whatever type; packing is all that reads it.
+template <class Sum>
+struct Packed {
+  const void* data = nullptr;
+  decltype(&pack<Sum, float>) pack = nullptr;
+};
 
 // The result's axes by which operand they belong to.
 struct Roles {
@@ -246,19 +305,23 @@ class MatrixProduct {
     return take(high * wide, c_);
   }
 
-  // store(row, column, sum) for every element of one matrix.
-  template <class A, class B, class Store>
-  void run(const A* a, const B* b, Store&& store) {
+  // One matrix: its operands' and its result's first elements, and where rows and columns go.
+  struct Place {
+    int64_t a = 0, b = 0, out = 0;
+  };
+  void run(const Packed<Sum>& a, const Packed<Sum>& b, const Place& place, const Sizes& rows,
+           const Sizes& columns, const Target<Sum>& target) {
     auto m = static_cast<int64_t>(rows_.size());
     auto n = static_cast<int64_t>(columns_.size());
     for (int64_t j = 0; j < n; j += kColumnsAtOnce) {
       int64_t wide = std::min(kColumnsAtOnce, n - j);
       for (int64_t i = 0; i < m; i += kRows) {
         int64_t high = std::min(kRows, m - i);
-        block(a, b, i, high, j, wide);
+        block(a, b, place, i, high, j, wide);
         const Sum* c = data(c_);
         for (int64_t r = 0; r < high; ++r) {
-          for (int64_t k = 0; k < wide; ++k) store(i + r, j + k, c[r * row_length_ + k]);
+          target.scatter(target.data, place.out + rows[static_cast<size_t>(i + r)],
+                         columns.data() + j, c + r * row_length_, wide);
         }
       }
     }
@@ -272,15 +335,15 @@ class MatrixProduct {
 
   static Sum* data(HostTensor& t) { return reinterpret_cast<Sum*>(t.mutable_bytes().data()); }
 
-  template <class A, class B>
-  void block(const A* a, const B* b, int64_t i, int64_t high, int64_t j, int64_t wide) {
+  void block(const Packed<Sum>& a, const Packed<Sum>& b, const Place& place, int64_t i,
+             int64_t high, int64_t j, int64_t wide) {
     Sum* c = data(c_);
     std::fill_n(c, (high + tile_.rows - 1) / tile_.rows * tile_.rows * row_length_, Sum{0});
     auto depth = static_cast<int64_t>(depth_a_.size());
     for (int64_t p = 0; p < depth; p += kDepth) {
       int64_t deep = std::min(kDepth, depth - p);
-      pack_panels(a, rows_, i, high, depth_a_, p, deep, tile_.rows, data(a_));
-      pack_panels(b, columns_, j, wide, depth_b_, p, deep, tile_.columns, data(b_));
+      pack_panels(a, place.a, rows_, i, high, depth_a_, p, deep, tile_.rows, data(a_));
+      pack_panels(b, place.b, columns_, j, wide, depth_b_, p, deep, tile_.columns, data(b_));
       for (int64_t k = 0; k < wide; k += tile_.columns) {
         for (int64_t r = 0; r < high; r += tile_.rows) {
           tile_.kernel(data(a_) + r * deep, data(b_) + k * deep, deep, c + r * row_length_ + k,
@@ -290,15 +353,14 @@ class MatrixProduct {
     }
   }
 
-  template <class T>
-  static void pack_panels(const T* from, const Sizes& positions, int64_t first, int64_t count,
-                          const Sizes& depths, int64_t begin, int64_t deep, int64_t lanes,
-                          Sum* panels) {
+  static void pack_panels(const Packed<Sum>& from, int64_t origin, const Sizes& positions,
+                          int64_t first, int64_t count, const Sizes& depths, int64_t begin,
+                          int64_t deep, int64_t lanes, Sum* panels) {
     auto at = [](int64_t x) { return static_cast<size_t>(x); };
     auto depth = std::span(depths).subspan(at(begin), at(deep));
     for (int64_t j = 0; j < count; j += lanes) {
       auto panel = std::span(positions).subspan(at(first + j), at(std::min(lanes, count - j)));
-      pack(from, panel, depth, at(lanes), panels + j * deep);
+      from.pack(from.data, origin, panel, depth, at(lanes), panels + j * deep);
     }
   }
 
@@ -308,8 +370,9 @@ class MatrixProduct {
   HostTensor a_, b_, c_;
 };
 
-template <class Sum, class A, class B, class Out>
-Status matrix_sums(const Problem& problem, const Roles& roles, const A* a, const B* b, Out* out) {
+template <class Sum>
+Status matrix_sums(const Problem& problem, const Roles& roles, const Packed<Sum>& a,
+                   const Packed<Sum>& b, const Target<Sum>& target) {
   Sizes strides = row_major_strides(sizes_of(problem.kept));
   Sizes by_role[3];  // the result's strides of batch, rows, columns
   for (size_t k = 0; k < strides.size(); ++k) {
@@ -329,23 +392,8 @@ Status matrix_sums(const Problem& problem, const Roles& roles, const A* a, const
       sizes_of(roles.batch),
       {strides_of(roles.batch, &Loop::a), strides_of(roles.batch, &Loop::b), by_role[0]}, {0, 0, 0},
       [&](const std::array<int64_t, 3>& at) {
-        product.run(a + at[0], b + at[1], [&](int64_t i, int64_t j, Sum sum) {
-          out[at[2] + rows[static_cast<size_t>(i)] + columns[static_cast<size_t>(j)]] =
-              static_cast<Out>(sum);
-        });
+        product.run(a, b, {at[0], at[1], at[2]}, rows, columns, target);
       });
-  return {};
-}
-
-template <class Sum, class A, class B, class Out>
-Status sums(const Problem& problem, const A* a, const B* b, Out* out) {
-  Roles roles(problem.kept);
-  int64_t rows = count_of(roles.rows);
-  int64_t columns = count_of(roles.columns);
-  if (rows >= 2 && columns >= 2 && rows * columns >= 16 && count_of(problem.summed) >= 4) {
-    return matrix_sums<Sum>(problem, roles, a, b, out);
-  }
-  direct_sums<Sum>(problem, a, b, [&](int64_t i, Sum sum) { out[i] = static_cast<Out>(sum); });
   return {};
 }
 
@@ -355,6 +403,31 @@ auto dispatch_stored_float(DType dtype, F&& f) {
   if (dtype == DType::kFloat16) return f(Half{});
   if (dtype == DType::kBfloat16) return f(Bfloat{});
   return dispatch_float(dtype, f);
+}
+
+template <class Sum>
+Status sums(const Problem& problem, const Value& a, const Value& b, const Target<Sum>& target) {
+  Roles roles(problem.kept);
+  int64_t rows = count_of(roles.rows);
+  int64_t columns = count_of(roles.columns);
+  if (rows >= 2 && columns >= 2 && rows * columns >= 16 && count_of(problem.summed) >= 4) {
+    auto packed = [](const Value& operand) {
+      return dispatch_stored_float(operand.dtype(), [&](auto unit) -> Packed<Sum> {
+        using T = decltype(unit);
+        return {operand.data<T>(), &pack<Sum, T>};
+      });
+    };
+    return matrix_sums<Sum>(problem, roles, packed(a), packed(b), target);
+  }
+  dispatch_stored_float(a.dtype(), [&](auto left) {
+    using A = decltype(left);
+    dispatch_stored_float(b.dtype(), [&](auto right) {
+      using B = decltype(right);
+      direct_sums<Sum>(problem, a.data<A>(), b.data<B>(),
+                       {&dot_row<Sum, A, B>, &add_row<Sum, A, B>}, target);
+    });
+  });
+  return {};
 }
 
 // `sizes` are those of the result, one per kept loop.
@@ -371,19 +444,14 @@ Result<Value> evaluate(const Context& context, Problem problem, const Value& a, 
     std::memset(out.storage.mutable_bytes().data(), 0, out.storage.bytes().size());
     return out;
   }
-  Status status = dispatch_stored_float(a.dtype(), [&](auto left) -> Status {
-    using A = decltype(left);
-    return dispatch_stored_float(b.dtype(), [&](auto right) -> Status {
-      using B = decltype(right);
-      if (to == DType::kFloat32 && context.narrow) {
-        return sums<float>(problem, a.data<A>(), b.data<B>(), out.mutable_data<float>());
-      }
-      if (to == DType::kFloat32) {
-        return sums<double>(problem, a.data<A>(), b.data<B>(), out.mutable_data<float>());
-      }
-      return sums<double>(problem, a.data<A>(), b.data<B>(), out.mutable_data<double>());
-    });
-  });
+  Status status;
+  if (to == DType::kFloat32 && context.narrow) {
+    status = sums<float>(problem, a, b, target_of<float, float>(out));
+  } else if (to == DType::kFloat32) {
+    status = sums<double>(problem, a, b, target_of<double, float>(out));
+  } else {
+    status = sums<double>(problem, a, b, target_of<double, double>(out));
+  }
   if (!status.ok()) return status.error();
   return out;
 }

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <functional>
 #include <limits>
 
 #include "common/runtime/interpreter_math.h"
@@ -106,27 +108,61 @@ bool by_columns(const ReducedAxes& axes, const Nest<1>& reduced) {
          std::abs(axes.kept_strides.back()) < std::abs(reduced.steps[0]);
 }
 
+// A fold's inner loops over untyped accumulators and elements; all around them is compiled once and
+// not for each of some thirty folds.
+struct FoldLoops {
+  void (*start)(void* sums, int64_t count) = nullptr;
+  // Folds `count` elements from `first` on into one accumulator, or one into each of `count`.
+  void (*row)(void* sum, const void* in, int64_t first, int64_t count, int64_t step) = nullptr;
+  void (*columns)(void* sums, const void* in, int64_t first, int64_t count, int64_t step) = nullptr;
+  void (*finish)(const void* sums, void* out, int64_t first, int64_t count) = nullptr;
+};
+constexpr size_t kAccumulatorBytes = 8;
+
 template <class Fold>
-Result<Value> fold(const Context& context, const Value& in, const ReducedAxes& axes) {
+FoldLoops fold_loops() {
   using In = typename Fold::In;
   using Acc = typename Fold::Acc;
+  static_assert(sizeof(Acc) <= kAccumulatorBytes);
+  FoldLoops loops;
+  loops.start = [](void* sums, int64_t count) {
+    std::fill_n(static_cast<Acc*>(sums), count, Fold::neutral());
+  };
+  loops.row = [](void* sum, const void* in, int64_t first, int64_t count, int64_t step) {
+    Acc* a = static_cast<Acc*>(sum);
+    *a = fold_row<Fold>(*a, static_cast<const In*>(in) + first, count, step);
+  };
+  loops.columns = [](void* sums, const void* in, int64_t first, int64_t count, int64_t step) {
+    Acc* a = static_cast<Acc*>(sums);
+    const In* line = static_cast<const In*>(in) + first;
+    for (int64_t j = 0; j < count; ++j) a[j] = Fold::step(a[j], line[j * step]);
+  };
+  loops.finish = [](const void* sums, void* out, int64_t first, int64_t count) {
+    const Acc* a = static_cast<const Acc*>(sums);
+    In* to = static_cast<In*>(out) + first;
+    for (int64_t j = 0; j < count; ++j) {
+      if constexpr (std::is_same_v<In, Bool>) to[j] = Bool{a[j]};
+      if constexpr (!std::is_same_v<In, Bool>) to[j] = static_cast<In>(a[j]);
+    }
+  };
+  return loops;
+}
+
+Result<Value> run_fold(const Context& context, const Value& in, const ReducedAxes& axes,
+                       const void* from, void* (*data_of)(Value&), const FoldLoops& loops) {
   std::vector<char> repeated = axes.repeated();
   LFARM_ASSIGN_OR_RETURN(Value out, allocate(context, in.dtype(), axes.kept, repeated));
-  auto store = [](Acc a) {
-    if constexpr (std::is_same_v<In, Bool>) return Bool{a};
-    if constexpr (!std::is_same_v<In, Bool>) return static_cast<In>(a);
-  };
   Nest<1> reduced(axes.reduced, {axes.reduced_strides});
-  const In* from = in.data<In>();
-  In* to = out.mutable_data<In>();
+  void* to = data_of(out);
   Sizes kept = stored_sizes(axes.kept, repeated);
+  alignas(kAccumulatorBytes) std::byte sums[kColumns * kAccumulatorBytes];
   if (!by_columns(axes, reduced) || repeated.back()) {
     for_each_position<2>(kept, {axes.kept_strides, out.strides}, {0, 0}, [&](const auto& at) {
-      Acc a = Fold::neutral();
+      loops.start(sums, 1);
       reduced.rows({at[0]}, [&](const std::array<int64_t, 1>& row) {
-        a = fold_row<Fold>(a, from + row[0], reduced.length, reduced.steps[0]);
+        loops.row(sums, from, row[0], reduced.length, reduced.steps[0]);
       });
-      to[at[1]] = store(a);
+      loops.finish(sums, to, at[1], 1);
     });
     return out;
   }
@@ -137,20 +173,25 @@ Result<Value> fold(const Context& context, const Value& in, const ReducedAxes& a
   strides[0].back() *= kColumns;
   strides[1].back() *= kColumns;
   int64_t block = 0;
-  Acc a[kColumns];
   for_each_position<2>(kept, strides, {0, 0}, [&](const auto& at) {
     int64_t count = std::min(kColumns, columns - block * kColumns);
     block = block + 1 == kept.back() ? 0 : block + 1;
-    std::fill_n(a, count, Fold::neutral());
+    loops.start(sums, count);
     reduced.rows({at[0]}, [&](const std::array<int64_t, 1>& row) {
       for (int64_t r = 0; r < reduced.length; ++r) {
-        const In* line = from + row[0] + r * reduced.steps[0];
-        for (int64_t j = 0; j < count; ++j) a[j] = Fold::step(a[j], line[j * step]);
+        loops.columns(sums, from, row[0] + r * reduced.steps[0], count, step);
       }
     });
-    for (int64_t j = 0; j < count; ++j) to[at[1] + j] = store(a[j]);
+    loops.finish(sums, to, at[1], count);
   });
   return out;
+}
+
+template <class Fold>
+Result<Value> fold(const Context& context, const Value& in, const ReducedAxes& axes) {
+  using In = typename Fold::In;
+  auto data_of = [](Value& out) -> void* { return out.mutable_data<In>(); };
+  return run_fold(context, in, axes, in.data<In>(), data_of, fold_loops<Fold>());
 }
 
 // A comparable form of any element: booleans as 0 and 1, half types as float.
@@ -162,34 +203,38 @@ auto key_of(T x) {
 }
 
 template <class T>
+int64_t extreme_of(const T* from, int64_t length, int64_t step, bool greatest) {
+  int64_t best = 0;
+  for (int64_t i = 0; i < length; ++i) {
+    auto x = key_of(from[i * step]);
+    auto leader = key_of(from[best * step]);
+    if (x != x) return i;  // the first NaN wins
+    if (greatest ? x > leader : x < leader) best = i;
+  }
+  return best;
+}
+
+Result<Value> find_extreme(const Context& context, const ReducedAxes& axes,
+                           const std::function<int64_t(int64_t first)>& extreme_from) {
+  LFARM_ASSIGN_OR_RETURN(Value out, allocate(context, DType::kInt64, axes.kept, axes.repeated()));
+  auto* to = out.mutable_data<int64_t>();
+  for_each_position<2>(stored_sizes(axes.kept, axes.repeated()), {axes.kept_strides, out.strides},
+                       {0, 0}, [&](const auto& at) { to[at[1]] = extreme_from(at[0]); });
+  return out;
+}
+template <class T>
 Result<Value> find_extreme(const Context& context, const Value& in, const ReducedAxes& axes,
                            bool greatest) {
-  LFARM_ASSIGN_OR_RETURN(Value out, allocate(context, DType::kInt64, axes.kept, axes.repeated()));
-  const T* from = in.data<T>();
-  auto* to = out.mutable_data<int64_t>();
-  int64_t length = axes.reduced[0];
-  int64_t step = axes.reduced_strides[0];
-  for_each_position<2>(stored_sizes(axes.kept, axes.repeated()), {axes.kept_strides, out.strides},
-                       {0, 0}, [&](const auto& at) {
-                         int64_t best = 0;
-                         for (int64_t i = 0; i < length; ++i) {
-                           auto x = key_of(from[at[0] + i * step]);
-                           auto leader = key_of(from[at[0] + best * step]);
-                           if (x != x) {  // the first NaN wins
-                             best = i;
-                             break;
-                           }
-                           if (greatest ? x > leader : x < leader) best = i;
-                         }
-                         to[at[1]] = best;
-                       });
-  return out;
+  return find_extreme(context, axes, [&](int64_t first) {
+    return extreme_of(in.data<T>() + first, axes.reduced[0], axes.reduced_strides[0], greatest);
+  });
 }
 
 // Walks all lines along `axis` of an operand and a result of the same sizes:
 // f(offset of the first element of either).
-template <class F>
-void for_each_line(const Value& in, const Value& out, size_t axis, F&& f) {
+// Out of line for the sake of compiling: it is called for each operation and type.
+using LineVisit = std::function<void(int64_t source, int64_t target)>;
+void for_each_line(const Value& in, const Value& out, size_t axis, const LineVisit& f) {
   Sizes sizes = in.sizes;
   for (size_t k = 0; k < sizes.size(); ++k) {
     if (in.strides[k] == 0 && out.strides[k] == 0) sizes[k] = 1;  // stored once

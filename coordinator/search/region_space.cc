@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
+#include <unordered_map>
 
 #include "common/base/cat.h"
 #include "common/plan/plan.h"
@@ -128,6 +128,21 @@ double RegionSpace::node_cost(NodeId id) const {
   return cost;
 }
 
+const std::vector<int64_t>& RegionSpace::choices_of(ClassId cls) {
+  auto known = choices_.find(cls);
+  if (known != choices_.end()) return known->second;
+  std::vector<int64_t>& choices = choices_[cls];
+  const EGraph& graph = *saturated_.graph;
+  graph.for_each_node(cls, [&](NodeId n) {
+    if (saturated_.heads->lowering(graph.head(n)) == Lowering::kAbstract) return;
+    for (ClassId child : graph.children(n)) {
+      if (best_.node[graph.find(child)] == kNone) return;
+    }
+    choices.push_back(static_cast<int64_t>(n));
+  });
+  return choices;
+}
+
 Selected RegionSpace::select(const Genome& genome, std::vector<Site>& sites) {
   const EGraph& graph = *saturated_.graph;
   const HeadTable& heads = *saturated_.heads;
@@ -146,7 +161,9 @@ Selected RegionSpace::select(const Genome& genome, std::vector<Site>& sites) {
   Selected selected;
   selected.graph.symbols = region_.symbols;
   selected.graph.inputs = region_.inputs;
-  std::map<ClassId, common::NodeId> position;
+  std::unordered_map<ClassId, common::NodeId> position;
+  position.reserve(selection.classes.size());
+  selected.graph.nodes.reserve(selection.classes.size());
   for (size_t k = 0; k < selection.classes.size(); ++k) {
     ClassId cls = selection.classes[k];
     Head head = graph.head(selection.nodes[k]);
@@ -160,15 +177,11 @@ Selected RegionSpace::select(const Genome& genome, std::vector<Site>& sites) {
     selected.gene.push_back(cls);
     selected.choice.push_back(selection.nodes[k]);
 
-    Site site{{GeneKind::kChoice, cls, 0}, static_cast<int64_t>(selection.nodes[k]), {}, head};
-    graph.for_each_node(cls, [&](NodeId n) {
-      if (heads.lowering(graph.head(n)) == Lowering::kAbstract) return;
-      for (ClassId child : graph.children(n)) {
-        if (best_.node[graph.find(child)] == kNone) return;
-      }
-      site.values.push_back(static_cast<int64_t>(n));
-    });
-    if (site.values.size() > 1) sites.push_back(std::move(site));
+    const std::vector<int64_t>& choices = choices_of(cls);
+    if (choices.size() > 1) {
+      auto chosen = static_cast<int64_t>(selection.nodes[k]);
+      sites.push_back({{GeneKind::kChoice, cls, 0}, chosen, choices, head});
+    }
   }
   for (size_t k = 0; k < region_.outputs.size(); ++k) {
     common::GraphOutput output = region_.outputs[k];

@@ -72,6 +72,8 @@ class RegionSpace {
   const common::Shape& shape_of(ClassId cls) const;
   // A library can read the class only where a view of it is copied.
   bool needs_copy(ClassId operand) const;
+  // Nodes that may stand for the class, whatever is chosen elsewhere.
+  const std::vector<int64_t>& choices_of(ClassId cls);
   Selected select(const Genome& genome, std::vector<Site>& sites);
 
   common::Graph region_;
@@ -80,6 +82,7 @@ class RegionSpace {
   Saturated saturated_;
   BestNodes best_;
   std::unique_ptr<Decoder> decoder_;
+  std::unordered_map<ClassId, std::vector<int64_t>> choices_;              // by class, as asked for
   std::unordered_map<uint64_t, std::shared_ptr<const Structure>> recent_;  // by structure_hash
   KernelMemo kernels_;
   common::Program plain_;
