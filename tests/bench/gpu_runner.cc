@@ -9,7 +9,7 @@
 #include "common/base/random.h"
 #include "common/ir/graph_hash.h"
 #include "common/runtime/cuda_device.h"
-#include "worker/codegen/cuda.h"
+#include "worker/codegen/cuda/cuda.h"
 #include "worker/compile/nvrtc_child.h"
 #include "worker/compile/nvrtc_compiler.h"
 

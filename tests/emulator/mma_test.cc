@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "tests/emulator/gpu.h"
-#include "worker/codegen/cuda_preamble_mma.h"
+#include "worker/codegen/cuda/preamble_mma.h"
 
 namespace emulator {
 namespace {

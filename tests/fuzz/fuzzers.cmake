@@ -7,5 +7,5 @@ lfarm_test(graph_differential LABEL fuzz TIMEOUT 300
   SOURCES graph_differential_test.cc random_graph.cc graph_grower.cc graph_grower_views.cc
           tame_builder.cc
   COMPONENTS common/base common/ir common/plan common/runtime common/wire coordinator/search
-             worker/codegen worker/compile)
+             worker/codegen/c worker/compile)
 target_include_directories(test_graph_differential PRIVATE ${CMAKE_SOURCE_DIR})

@@ -33,7 +33,7 @@
 #include "coordinator/search/region_space.h"
 #include "coordinator/search/regions.h"
 #include "tests/fuzz/random_graph.h"
-#include "worker/codegen/cpu_c.h"
+#include "worker/codegen/c/cpu_c.h"
 #include "worker/compile/build_plan.h"
 #include "worker/compile/c_compiler.h"
 #include "worker/compile/target.h"

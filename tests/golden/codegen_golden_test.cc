@@ -4,7 +4,7 @@
 #include "common/ir/builder.h"
 #include "common/ir/graph_hash.h"
 #include "tests/golden/golden.h"
-#include "worker/codegen/cpu_c.h"
+#include "worker/codegen/c/cpu_c.h"
 
 namespace {
 

@@ -58,8 +58,8 @@ RULES = "coordinator/rules/"
 SEARCH = "coordinator/search/"
 RUN = "common/runtime/"
 IR = "common/ir/"
-CUDA = "worker/codegen/cuda_"
-CUDA_TOP = "worker/codegen/cuda.cc"
+CUDA = "worker/codegen/cuda/"
+CUDA_TOP = CUDA + "cuda.cc"
 HALF = "worker/codegen/half_operands.cc"
 
 MUTATIONS = [
@@ -272,18 +272,18 @@ MUTATIONS = [
      "for (uint32_t point : weight.points) residuals_[point] -= step;", None),
     ("cost model", SEARCH + "effects.cc", "weight.pull * (weight.prior - weight.value)", "0.0"),
     # ---- code generation, a template and a piece of the preamble after the other
-    ("codegen", "worker/codegen/tile.cc", '"for (int64_t k0 = 0; k0 == 0 || k0 < "',
+    ("codegen", "worker/codegen/c/tile.cc", '"for (int64_t k0 = 0; k0 == 0 || k0 < "',
      '"for (int64_t k0 = 0; k0 < "'),
     ("codegen", "worker/codegen/tile_params.cc", "p.swapped = !c.out.empty() && !contains(c.b, c.out.back());",
      None),
-    ("codegen", "worker/codegen/attention.cc", '" ? 0 : after;"', '" ? after : after;"'),
-    ("codegen", "worker/codegen/attention.cc", '"hi = lf_max_i64(hi, last + 1);"',
+    ("codegen", "worker/codegen/c/attention.cc", '" ? 0 : after;"', '" ? after : after;"'),
+    ("codegen", "worker/codegen/c/attention.cc", '"hi = lf_max_i64(hi, last + 1);"',
      '"hi = lf_max_i64(hi, last);"'),
-    ("codegen", "worker/codegen/attention.cc", '"total[m - m0] = total[m - m0] * scale + sum;"',
+    ("codegen", "worker/codegen/c/attention.cc", '"total[m - m0] = total[m - m0] * scale + sum;"',
      '"total[m - m0] = total[m - m0] + sum;"'),
-    ("codegen", "worker/codegen/attention.cc",
+    ("codegen", "worker/codegen/c/attention.cc",
      'if (!online_) writer_.line(cat("if (hi <= lo) { lo = 0; hi = ", keys, "; }"));', None),
-    ("codegen", "worker/codegen/attention.cc", "writer_.bounds().lower(key_size_) < 1", "false"),
+    ("codegen", "worker/codegen/c/attention.cc", "writer_.bounds().lower(key_size_) < 1", "false"),
     ("codegen", "worker/codegen/reduction_emitter.cc",
      "two_stages && w_.bounds().upper(extent) > kSumBlock", "false"),
     ("codegen", "worker/codegen/reduction_emitter.cc", 'greatest ? " > " : " < "',
@@ -292,26 +292,26 @@ MUTATIONS = [
     ("codegen", "worker/codegen/ordered.cc", 
      'attr<SortAttr>(sort).descending ? "~" + key : key', "key"),
     ("codegen", "worker/codegen/scan_form.cc", "sums && common::is_float(dtype_)", "false"),
-    ("codegen", "worker/codegen/cpu_c.cc", "c_number_preamble()",
+    ("codegen", "worker/codegen/c/cpu_c.cc", "c_number_preamble()",
      'lfarm_replaced(c_number_preamble(), "b + 0x7fffu + ((b >> 16) & 1u)", "b")'),
-    ("codegen", "worker/codegen/cpu_c.cc", "c_number_preamble()",
+    ("codegen", "worker/codegen/c/cpu_c.cc", "c_number_preamble()",
      'lfarm_replaced(c_number_preamble(), "((a > b) | (a != a)) ? a : b; }\\nLF_INLINE double lf_min",'
      ' "a > b ? a : b; }\\nLF_INLINE double lf_min")'),
-    ("codegen", "worker/codegen/cpu_c.cc", "c_number_preamble()",
+    ("codegen", "worker/codegen/c/cpu_c.cc", "c_number_preamble()",
      'lfarm_replaced(c_number_preamble(), "r = m > 0x7f800000u ? 0x7e00u : r;", "")'),
-    ("codegen", "worker/codegen/cpu_c.cc", "c_number_preamble()",
+    ("codegen", "worker/codegen/c/cpu_c.cc", "c_number_preamble()",
      'lfarm_replaced(c_number_preamble(), "return q - ((a % b != 0) & ((a < 0) != (b < 0)));",'
      ' "return q;")'),
-    ("codegen", "worker/codegen/cpu_c.cc", "c_number_preamble()",
+    ("codegen", "worker/codegen/c/cpu_c.cc", "c_number_preamble()",
      'lfarm_replaced(c_number_preamble(), "return i < 0 ? 0 : i;", "return i;")'),
-    ("codegen", "worker/codegen/cpu_c.cc", "cpu_preamble_math()",
+    ("codegen", "worker/codegen/c/cpu_c.cc", "cpu_preamble_math()",
      'lfarm_replaced(cpu_preamble_math(), "x = x < -104.0f ? -104.0f : x;",'
      ' "x = x < -80.0f ? -80.0f : x;")'),
-    ("codegen", "worker/codegen/cpu_c.cc", "cpu_preamble_math()",
+    ("codegen", "worker/codegen/c/cpu_c.cc", "cpu_preamble_math()",
      'lfarm_replaced(cpu_preamble_math(), "1.6666665459e-1f", "1.6666e-1f")'),
-    ("codegen", "worker/codegen/cpu_c.cc", "cpu_preamble_math()",
+    ("codegen", "worker/codegen/c/cpu_c.cc", "cpu_preamble_math()",
      'lfarm_replaced(cpu_preamble_math(), "3.3333331174e-1f", "3.333e-1f")'),
-    ("codegen", "worker/codegen/cpu_c.cc", "ordered_preamble()",
+    ("codegen", "worker/codegen/c/cpu_c.cc", "ordered_preamble()",
      'lfarm_replaced(ordered_preamble(), "a[j - 1].key > x.key", "a[j - 1].key >= x.key")'),
     # ---- compiling and its cache
     ("compile", "worker/compile/build_plan.cc", "compiler.identity()", "Digest{}"),

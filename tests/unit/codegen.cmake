@@ -3,12 +3,12 @@
 function(lfarm_codegen_test source label timeout)
   string(REPLACE "_test.cc" "" name ${source})
   lfarm_test(${name} LABEL ${label} TIMEOUT ${timeout} SOURCES ${source} codegen_cpu_runner.cc
-    COMPONENTS worker/compile worker/codegen common/runtime)
+    COMPONENTS worker/compile worker/codegen/c common/runtime)
   lfarm_test(${name}_cuda LABEL ${label} TIMEOUT ${timeout} ON_EMULATED_GPU
     SOURCES ${source} codegen_cuda_runner.cc
-    COMPONENTS worker/codegen common/runtime common/cuda)
+    COMPONENTS worker/codegen/cuda common/runtime common/cuda)
   lfarm_test(${name}_nvrtc LABEL ${label} TIMEOUT 900 SOURCES ${source} codegen_nvrtc_runner.cc
-    COMPONENTS worker/codegen common/runtime common/cuda)
+    COMPONENTS worker/codegen/cuda common/runtime common/cuda)
 endfunction()
 lfarm_codegen_test(codegen_loops_test.cc unit 120)
 lfarm_codegen_test(codegen_ops_test.cc unit 600)
@@ -16,4 +16,4 @@ lfarm_codegen_test(codegen_tile_test.cc unit 300)
 lfarm_codegen_test(codegen_attention_test.cc unit 300)
 lfarm_codegen_test(codegen_fuzz_test.cc fuzz 600)
 lfarm_test(codegen_compile LABEL unit SOURCES codegen_compile_test.cc codegen_cpu_runner.cc
-  COMPONENTS worker/compile worker/codegen common/runtime)
+  COMPONENTS worker/compile worker/codegen/c common/runtime)

@@ -1,7 +1,6 @@
 // Code of the kAttention template against the reference interpreter.
 #include "codegen_testing.h"
 #include "common/ir/attention_form.h"
-#include "worker/codegen/cpu_c.h"
 
 namespace testing_codegen {
 namespace {
@@ -378,8 +377,8 @@ TEST(AttentionForm, RefusesWhatIsNone) {
     b.output(product(p, input()));
     Graph body = b.finish();
     EXPECT_FALSE(attention_form(body).has_value());
-    worker::CpuCodeGenerator generator;
-    EXPECT_FALSE(generator.generate({Template::kAttention, {}, canonical(body)}).ok());
+    EXPECT_FALSE(
+        make_runner("")->generator().generate({Template::kAttention, {}, canonical(body)}).ok());
   }
 }
 

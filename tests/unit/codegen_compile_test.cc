@@ -8,7 +8,7 @@
 #include "codegen_object.h"
 #include "codegen_testing.h"
 #include "common/base/files.h"
-#include "worker/codegen/cpu_c.h"
+#include "worker/codegen/c/cpu_c.h"
 #include "worker/codegen/remembering_generator.h"
 #include "worker/compile/build_plan.h"
 

@@ -6,7 +6,7 @@
 
 #include "codegen_object.h"
 #include "codegen_runner.h"
-#include "worker/codegen/cpu_c.h"
+#include "worker/codegen/c/cpu_c.h"
 #include "worker/compile/target.h"
 
 namespace testing_codegen {

@@ -6,7 +6,7 @@
 #include "common/base/digest.h"
 #include "common/cuda/nvrtc.h"
 #include "common/runtime/cuda_device.h"
-#include "worker/codegen/cuda.h"
+#include "worker/codegen/cuda/cuda.h"
 
 namespace testing_codegen {
 namespace {

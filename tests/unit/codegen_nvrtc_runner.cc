@@ -6,7 +6,7 @@
 #include "codegen_runner.h"
 #include "common/cuda/cubin.h"
 #include "common/cuda/nvrtc.h"
-#include "worker/codegen/cuda.h"
+#include "worker/codegen/cuda/cuda.h"
 
 namespace testing_codegen {
 namespace {

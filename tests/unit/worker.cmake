@@ -7,7 +7,7 @@ foreach(name profile measure)
   target_include_directories(test_worker_${name} PRIVATE ${CMAKE_SOURCE_DIR})
 endforeach()
 lfarm_test(worker_pipeline LABEL unit SOURCES worker_pipeline_test.cc
-  COMPONENTS worker/agent worker/profile worker/codegen worker/compile common/wire common/ir)
+  COMPONENTS worker/agent worker/profile worker/codegen/c worker/compile common/wire common/ir)
 lfarm_test(worker_binary LABEL unit SOURCES worker_binary_test.cc
   COMPONENTS common/base common/wire DEPENDS lfarm-worker)
 lfarm_test(nvrtc_compiler LABEL unit SOURCES nvrtc_compiler_test.cc COMPONENTS worker/compile common/cuda)

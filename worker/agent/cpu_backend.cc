@@ -1,6 +1,6 @@
 #include "common/runtime/cpu_device.h"
 #include "worker/agent/backend.h"
-#include "worker/codegen/cpu_c.h"
+#include "worker/codegen/c/cpu_c.h"
 #include "worker/compile/c_compiler.h"
 #include "worker/compile/target.h"
 

@@ -1,7 +1,7 @@
 #include "common/base/processors.h"
 #include "common/runtime/cuda_device.h"
 #include "worker/agent/backend.h"
-#include "worker/codegen/cuda.h"
+#include "worker/codegen/cuda/cuda.h"
 #include "worker/compile/nvrtc_child.h"
 #include "worker/compile/nvrtc_compiler.h"
 

@@ -1,0 +1,108 @@
+#include "worker/codegen/c/cpu_c.h"
+
+#include "common/base/cat.h"
+#include "common/ir/verify.h"
+#include "worker/codegen/c/attention.h"
+#include "worker/codegen/c/loops.h"
+#include "worker/codegen/c/preamble.h"
+#include "worker/codegen/c/tile.h"
+#include "worker/codegen/c_preamble.h"
+#include "worker/codegen/c_text.h"
+#include "worker/codegen/lowering.h"
+#include "worker/codegen/ordered.h"
+
+namespace worker {
+
+using common::cat;
+using common::Graph;
+using common::Kernel;
+using common::Node;
+using common::Result;
+using common::Template;
+
+namespace {
+
+// The signature, the symbols and the typed pointers.
+// With `in_place`, an output may be the memory of an input, so pointers promise nothing.
+std::string prologue(const std::string& entry, const Graph& body, const FunctionBody& function,
+                     bool in_place) {
+  std::string_view restricted = in_place ? "" : "restrict ";
+  std::string text = cat("void ", entry,
+                         "(void* const* restrict buffers, const int64_t* restrict symbols, "
+                         "int64_t begin, int64_t end, void* restrict scratch) {\n");
+  for (size_t k = 0; k < body.symbols.size(); ++k) {
+    text += cat("  const int64_t s", k, " = symbols[", k, "];\n");
+  }
+  auto pointer = [&](std::string_view qualifier, common::DType dtype, std::string_view name,
+                     size_t number, size_t buffer) {
+    text += cat("  ", qualifier, c_storage_type(dtype), "* ", restricted, "const ", name, number,
+                " = __builtin_assume_aligned(buffers[", buffer, "], 64);\n");
+  };
+  for (size_t k = 0; k < body.inputs.size(); ++k) {
+    pointer("const ", body.inputs[k].dtype, "in", k, k);
+  }
+  for (size_t k = 0; k < body.outputs.size(); ++k) {
+    pointer("", body.node(body.outputs[k].node).dtype, "out", k, body.inputs.size() + k);
+  }
+  CodeWriter names(body.symbols);
+  for (const Scratch::Piece& piece : function.scratch) {
+    text += cat("  ", piece.type, "* restrict const ", piece.name,
+                " = __builtin_assume_aligned((char*)scratch + ", names.rare_text(piece.offset),
+                ", 64);\n");
+  }
+  return text;
+}
+
+Result<FunctionBody> emit_contraction(const Kernel& kernel, const Graph& body, int vector_bytes) {
+  LoopsOptions options;
+  if (kernel.schedule.empty() && tile_is_thin(body, &options.inner_axis)) {
+    auto loops = emit_loops(lower_structure(body, false), {}, options);
+    if (loops.ok()) return loops;
+  }
+  return emit_tile(body, kernel.schedule, vector_bytes);
+}
+
+Result<FunctionBody> emit_function(const Kernel& kernel, const Graph& body, int vector_bytes) {
+  switch (kernel.form) {
+    case Template::kTile:
+      return emit_contraction(kernel, body, vector_bytes);
+    case Template::kAttention:
+      return emit_attention(body, kernel.schedule, vector_bytes);
+    case Template::kScan:
+      return emit_scan(body);
+    case Template::kScatter:
+      return emit_scatter(body, true);
+    case Template::kSort:
+      return emit_sort(body);
+    default:
+      return emit_loops(body, kernel.schedule);
+  }
+}
+
+}  // namespace
+
+std::string CpuCodeGenerator::preamble() const {
+  return cat(cpu_preamble_base(), c_number_preamble(), cpu_preamble_math(), ordered_preamble(),
+             tile_preamble());
+}
+
+Result<KernelSource> CpuCodeGenerator::generate(const Kernel& kernel) const {
+  LFARM_RETURN_IF_ERROR(common::verify(kernel.body));
+  if (kernel.form == Template::kGemm) {
+    return common::invalid_input("a gemm kernel is a library call and has no code");
+  }
+  // An attention's structure is what its code is made of.
+  Graph body = kernel.form == Template::kAttention
+                   ? kernel.body
+                   : lower_structure(kernel.body, kernel.form == Template::kTile);
+  LFARM_ASSIGN_OR_RETURN(FunctionBody function, emit_function(kernel, body, vector_bytes_));
+  KernelSource source;
+  source.entry.name = entry_name(kernel);
+  source.text = cat(prologue(source.entry.name, body, function, kernel.form == Template::kScatter),
+                    function.text, "}\n");
+  source.entry.units = function.units;
+  source.entry.scratch_bytes = function.scratch_bytes;
+  return source;
+}
+
+}  // namespace worker

@@ -1,0 +1,514 @@
+#include "worker/codegen/c/tile.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "common/base/cat.h"
+#include "worker/codegen/c/loops.h"
+#include "worker/codegen/c_text.h"
+#include "worker/codegen/tile_params.h"
+#include "worker/codegen/unit_loop.h"
+
+namespace worker {
+
+using common::cat;
+using common::ContractAttr;
+using common::DType;
+using common::Expr;
+using common::Graph;
+using common::Node;
+using common::NodeId;
+using common::Op;
+using common::Result;
+using common::Schedule;
+using common::Shape;
+using common::Var;
+
+namespace {
+
+size_t at(int index) { return static_cast<size_t>(index); }
+
+Expr ceil_div(const Expr& a, int64_t b) { return common::floor_div(a + Expr(b - 1), b); }
+
+// One contraction, block by block:
+//   unit: batch element, group of rows, panel of nc columns
+//     for each block of kc steps: pack that part of B's panel (column strips of nr)
+//       for each block of mc rows: copy that part of A, row-major
+//         for each strip, for each mr rows: the register tile; after the last steps, store it
+class TileEmitter {
+ public:
+  TileEmitter(const Graph& body, NodeId contraction, const Schedule& schedule, int vector_bytes)
+      : body_(body),
+        id_(contraction),
+        node_(body.node(contraction)),
+        problem_(tile_problem(body, node_)),
+        t_(choose_tile(problem_, schedule, vector_bytes)),
+        writer_(body.symbols),
+        emitter_(body, writer_) {
+    type_ = c_value_type(node_.dtype);
+    vector_ = cat("lf_", type_, t_.lanes);
+    single_block_ = problem_.k_size.is_constant() && problem_.k_size.constant() <= t_.kc;
+  }
+
+  bool columns_run_along_k() { return layout(Side::kB).along_k; }
+
+  // Stores the body's outputs; or, with a `target`, the contraction itself there, in one unit.
+  // kUnsupported when an output is not a function of one element of the contraction.
+  Result<FunctionBody> run(const std::string& target) {
+    target_ = target;
+    declare_scratch();
+    std::vector<Expr> extents;
+    for (int label : problem_.batch) extents.push_back(problem_.label_size[at(label)]);
+    extents.push_back(ceil_div(problem_.m_size, t_.group));
+    extents.push_back(ceil_div(problem_.n_size, t_.nc));
+    UnitLoop units(writer_, extents);
+    batch_.assign(units.indices().begin(), units.indices().end() - 2);
+    bounds_lines(units.indices());
+    emit_blocks();
+    Expr count = units.close("", !target.empty() || writer_.holds_loops(0));
+    LFARM_RETURN_IF_ERROR(emitter_.status());
+    if (!flows_) return common::unsupported("an output mixes elements of the contraction");
+    return finish_body(writer_, count, scratch_);
+  }
+
+ private:
+  // ---- shapes and names
+  void declare_scratch() {
+    int64_t size = common::dtype_size(node_.dtype);
+    a_stride_ = (t_.kc + t_.lanes - 1) / t_.lanes * t_.lanes + t_.lanes;
+    scratch_.add("packed_b", type_, size, Expr(t_.nc * t_.kc));
+    scratch_.add("packed_a", type_, size, Expr(t_.mc * a_stride_));
+    if (!single_block_) scratch_.add("sums", type_, size, Expr(t_.group * t_.nc));
+    writer_.line(cat(type_, " tile[", t_.mr * t_.nr, "] __attribute__((aligned(64)));"));
+    writer_.line(
+        cat(type_, " square[", t_.lanes * t_.lanes, "] __attribute__((aligned(64))) = {0};"));
+  }
+
+  void bounds_lines(const std::vector<Expr>& unit) {
+    auto range = [&](std::string_view name, const Expr& part, int64_t step, const Expr& size) {
+      std::string begin = writer_.rare_text(part * Expr(step));
+      writer_.line(cat("const int64_t ", name, "0 = ", begin, ";"));
+      writer_.line(cat("const int64_t ", name, "1 = lf_min_i64(", name, "0 + ", step, ", ",
+                       writer_.rare_text(size), ");"));
+    };
+    range("m", unit[unit.size() - 2], t_.group, problem_.m_size);
+    range("n", unit[unit.size() - 1], t_.nc, problem_.n_size);
+  }
+
+  void emit_blocks() {
+    std::string depth = writer_.rare_text(problem_.k_size);
+    writer_.open(true);
+    writer_.line(cat("const int64_t k1 = lf_min_i64(k0 + ", t_.kc, ", ", depth, ");"));
+    writer_.open(true);
+    fill_block(Side::kB);
+    writer_.close(counting_loop("jb", "n0", "n1", t_.nr));
+    writer_.open(true);
+    writer_.line(cat("const int64_t ie = lf_min_i64(ib + ", t_.mc, ", m1);"));
+    fill_block(Side::kA);
+    writer_.open(true);
+    writer_.open(true);
+    register_tile();
+    writer_.open(true);
+    store_tile();
+    writer_.close(cat("if (k1 == ", depth, ")"));
+    writer_.close(counting_loop("i", "ib", "ie", t_.mr));
+    writer_.close(counting_loop("j", "n0", "n1", t_.nr));
+    writer_.close(counting_loop("ib", "m0", "m1", t_.mc));
+    // An empty sum still stores zeros.
+    std::string header =
+        cat("for (int64_t k0 = 0; k0 == 0 || k0 < ", depth, "; k0 += ", t_.kc, ")");
+    writer_.close(header);
+  }
+
+  std::vector<Expr> unfold_labels(const std::vector<int>& labels, const Expr& flat) const {
+    std::vector<Expr> sizes;
+    for (int label : labels) sizes.push_back(problem_.label_size[at(label)]);
+    return unfold(sizes, flat);
+  }
+
+  // ---- packing
+  enum class Side { kA, kB };
+
+  NodeId operand_id(Side side) const {
+    return node_.operands[(side == Side::kA) == problem_.swapped ? 1 : 0];
+  }
+  const std::vector<int>& operand_labels(Side side) const {
+    const auto& c = attr<ContractAttr>(node_);
+    return (side == Side::kA) == problem_.swapped ? c.b : c.a;
+  }
+  const std::vector<int>& own_labels(Side side) const {
+    return side == Side::kA ? problem_.m : problem_.n;
+  }
+
+  Indices operand_indices(Side side, const std::vector<Expr>& batch, const std::vector<Expr>& own,
+                          const std::vector<Expr>& k) const {
+    LabelIndices indices(problem_.label_size.size());
+    indices.give(problem_.batch, batch);
+    indices.give(own_labels(side), own);
+    indices.give(problem_.k, k);
+    return indices.of(operand_labels(side));
+  }
+
+  std::string operand(Side side, const std::vector<Expr>& own, const std::vector<Expr>& k) {
+    NodeId id = operand_id(side);
+    CodeValue x = emitter_.value(id, operand_indices(side, batch_, own, k));
+    return c_cast(body_.node(id).dtype, node_.dtype, x.text);
+  }
+
+  // What a trial emission shows of an operand's memory.
+  struct Layout {
+    bool along_k = false;   // it runs along k, and not along its own axis
+    bool own_runs = false;  // its own flat index would be divided again and again
+    bool k_runs = false;    // so would k's
+  };
+  Layout layout(Side side) {
+    const std::vector<int>& own = own_labels(side);
+    Layout result;
+    int votes = side == Side::kA ? 1 : 0;  // in doubt nothing is turned
+    CodeWriter trial(body_.symbols);
+    BodyEmitter emitter(body_, trial);
+    std::vector<Expr> batch;
+    auto index = [&](const char* name, const Expr& extent) {
+      return Expr::index(trial.bind_index(name, extent, 0));
+    };
+    for (int label : problem_.batch) batch.push_back(index("b", problem_.label_size[at(label)]));
+    Expr k = index("k", problem_.k_size);
+    Expr flat = index("f", side == Side::kA ? problem_.m_size : problem_.n_size);
+    emitter.value(operand_id(side), operand_indices(side, batch, unfold_labels(own, flat),
+                                                    unfold_labels(problem_.k, k)));
+    for (const auto& division : trial.divided()) {
+      (division.index == "k" ? result.k_runs : result.own_runs) = true;
+    }
+    // Strides are seen label by label, where no division hides them.
+    std::vector<Expr> own_values;
+    std::vector<Expr> k_values;
+    for (int label : own) own_values.push_back(index("o", problem_.label_size[at(label)]));
+    for (int label : problem_.k) k_values.push_back(index("s", problem_.label_size[at(label)]));
+    size_t first = emitter.load_offsets().size();
+    emitter.value(operand_id(side), operand_indices(side, batch, own_values, k_values));
+    for (size_t i = first; i < emitter.load_offsets().size(); ++i) {
+      const Expr& offset = emitter.load_offsets()[i];
+      auto runs = [&](const std::vector<Expr>& values) {
+        return !values.empty() && stride_along(offset, values.back().as_var()->id) == 1 ? 2 : 0;
+      };
+      votes += runs(k_values) - runs(own_values);
+    }
+    result.along_k = votes > 0;
+    return result;
+  }
+
+  // A loop over columns [from, to) of labels' flat index. When the index divides badly it runs
+  // through the last label's axis in turn, so that nothing inside divides.
+  struct Columns {
+    std::vector<Expr> values;  // of the labels
+    std::string position;      // C: the flat index
+    std::string header;
+    std::string run_header;  // of the loop over runs; empty without
+  };
+  Columns open_columns(const std::vector<int>& labels, const std::string& name,
+                       const std::string& from, const std::string& to, const Expr& extent,
+                       bool runs) {
+    Columns c;
+    if (!runs || labels.size() < 2) {
+      c.values = unfold_labels(labels, Expr::index(writer_.open_loop(name, extent)));
+      c.position = name;
+      c.header = counting_loop(name, from, to);
+      return c;
+    }
+    const Expr& last = problem_.label_size[at(labels.back())];
+    std::vector<int> outer(labels.begin(), labels.end() - 1);
+    Expr outer_size = 1;
+    for (int label : outer) outer_size *= problem_.label_size[at(label)];
+    writer_.open(true);
+    std::string next = writer_.fresh("next");
+    std::string quotient = writer_.fresh("q");
+    std::string start = writer_.fresh("x");
+    std::string size = writer_.rare_text(last);
+    writer_.line(cat("const int64_t ", quotient, " = ", name, " / ", size, ", ", start, " = ", name,
+                     " % ", size, ";"));
+    writer_.line(cat(next, " = lf_min_i64(", to, ", ", name, " + ", size, " - ", start, ");"));
+    c.values = unfold_labels(
+        outer, Expr::index(writer_.bind_index(quotient, outer_size, writer_.depth())));
+    std::string x = writer_.fresh("x");
+    c.values.push_back(Expr::index(writer_.open_loop(x, last)));
+    c.position = cat("(", name, " + (", x, " - ", start, "))");
+    c.header = cat("for (int64_t ", x, " = ", start, "; ", x, " < ", start, " + (", next, " - ",
+                   name, "); ++", x, ")");
+    c.run_header = cat("for (int64_t ", name, " = ", from, ", ", next, "; ", name, " < ", to, "; ",
+                       name, " = ", next, ")");
+    return c;
+  }
+  void close_columns(const Columns& c) {
+    std::string pragma = writer_.holds_loops() ? "" : "LF_VECTOR_LOOP(0, 1)\n";
+    writer_.close(cat(pragma, c.header));
+    if (!c.run_header.empty()) writer_.close(c.run_header);
+  }
+
+  // B: packed_b strip of columns jb.., element [k - k0][n - jb]. A: packed_a[m - ib][k - k0].
+  void fill_block(Side side) {
+    bool left = side == Side::kA;
+    std::string from = left ? "ib" : "jb";
+    std::string end = left ? "ie" : "je";
+    if (!left) {
+      writer_.line(cat("const int64_t je = lf_min_i64(jb + ", t_.nr, ", n1);"));
+      writer_.line(cat(type_, "* restrict const strip = packed_b + (jb - n0) * ", t_.kc, ";"));
+    }
+    std::string target = left ? "packed_a" : "strip";
+    int64_t stride = left ? a_stride_ : t_.nr;
+    Layout memory = layout(side);
+    // Rows of the target run along k for A and along n for B; square blocks turn what does not fit.
+    if (memory.along_k != left) {
+      fill_turned(side, memory, from, end, target, stride);
+      return;
+    }
+    const Expr& own_extent = left ? problem_.m_size : problem_.n_size;
+    std::string row = left ? "m" : "k";
+    std::string row0 = left ? from : "k0";
+    std::string column0 = left ? "k0" : from;
+    std::vector<Expr> rows =
+        unfold_labels(left ? problem_.m : problem_.k,
+                      Expr::index(writer_.open_loop(row, left ? own_extent : problem_.k_size)));
+    Columns columns =
+        open_columns(left ? problem_.k : problem_.n, left ? "k" : "n", column0, left ? "k1" : end,
+                     left ? problem_.k_size : own_extent, left ? memory.k_runs : memory.own_runs);
+    std::string x = operand(side, left ? rows : columns.values, left ? columns.values : rows);
+    writer_.line(cat(target, "[(", row, " - ", row0, ") * ", stride, " + (", columns.position,
+                     " - ", column0, ")] = ", x, ";"));
+    close_columns(columns);
+    writer_.close(counting_loop(row, row0, left ? end : "k1"));
+  }
+
+  // Reads squares along the operand's memory and turns them in registers.
+  void fill_turned(Side side, const Layout& memory, const std::string& from, const std::string& end,
+                   const std::string& target, int64_t stride) {
+    bool left = side == Side::kA;
+    const Expr& own_extent = left ? problem_.m_size : problem_.n_size;
+    std::string outer = left ? "k" : "n";  // the square's rows as read
+    std::string outer0 = left ? "k0" : from;
+    std::string inner0 = left ? from : "k0";
+    int64_t length = t_.lanes;
+    writer_.open(true);
+    writer_.open(true);
+    writer_.line(cat("const int64_t re = lf_min_i64(rb + ", length, ", ", left ? "k1" : end, ");"));
+    writer_.line(cat("const int64_t ce = lf_min_i64(cb + ", length, ", ", left ? end : "k1", ");"));
+    std::vector<Expr> rows =
+        unfold_labels(left ? problem_.k : problem_.n,
+                      Expr::index(writer_.open_loop(outer, left ? problem_.k_size : own_extent)));
+    Columns columns =
+        open_columns(left ? problem_.m : problem_.k, left ? "m" : "k", "cb", "ce",
+                     left ? own_extent : problem_.k_size, left ? memory.own_runs : memory.k_runs);
+    std::string x = operand(side, left ? columns.values : rows, left ? rows : columns.values);
+    writer_.line(cat("square[(", outer, " - rb) * ", length, " + (", columns.position,
+                     " - cb)] = ", x, ";"));
+    close_columns(columns);
+    writer_.close(counting_loop(outer, "rb", "re"));
+    writer_.line(cat("lf_turn_", type_, length, "(square, ", target, " + (cb - ", inner0, ") * ",
+                     stride, " + (rb - ", outer0, "), ", stride, ", ce - cb);"));
+    writer_.close(counting_loop("rb", outer0, left ? "k1" : end, length));
+    writer_.close(counting_loop("cb", inner0, left ? end : "k1", length));
+  }
+
+  // ---- the register tile
+  void register_tile() {
+    int64_t vectors = t_.nr / t_.lanes;
+    writer_.line(cat("const ", type_, "* restrict b = packed_b + (j - n0) * ", t_.kc, ";"));
+    for (int64_t r = 0; r < t_.mr; ++r) {
+      std::string row = r == 0 ? "i - ib" : cat("lf_min_i64(i + ", r, ", ie - 1) - ib");
+      writer_.line(cat("const ", type_, "* restrict const a", r, " = packed_a + (", row, ") * ",
+                       a_stride_, ";"));
+    }
+    if (!single_block_) {
+      writer_.line(cat(type_, "* restrict const sum = sums + (j - n0) * ", t_.group,
+                       " + (i - m0) * ", t_.nr, ";"));
+    }
+    for (int64_t r = 0; r < t_.mr; ++r) {
+      std::string line;
+      for (int64_t v = 0; v < vectors; ++v) line += cat(v ? ", " : "", "c", r, "_", v, " = {0}");
+      writer_.line(cat(vector_, " ", line, ";"));
+    }
+    if (!single_block_) {
+      writer_.open(true);
+      each_accumulator([&](const std::string& c, int64_t offset) {
+        writer_.line(cat(c, " = *(const ", vector_, "*)(sum + ", offset, ");"));
+      });
+      writer_.close("if (k0 != 0)");
+    }
+    writer_.open(true);
+    for (int64_t v = 0; v < vectors; ++v) {
+      writer_.line(
+          cat("const ", vector_, " b", v, " = *(const ", vector_, "*)(b + ", v * t_.lanes, ");"));
+    }
+    for (int64_t r = 0; r < t_.mr; ++r) {
+      std::string line;
+      for (int64_t v = 0; v < vectors; ++v) {
+        line += cat(v ? " " : "", "c", r, "_", v, " += a", r, "[k] * b", v, ";");
+      }
+      writer_.line(line);
+    }
+    writer_.close(cat("for (int64_t k = 0; k < k1 - k0; ++k, b += ", t_.nr, ")"));
+    std::string to =
+        single_block_ ? "tile" : "(k1 == " + writer_.rare_text(problem_.k_size) + " ? tile : sum)";
+    writer_.line(cat(type_, "* const to = ", to, ";"));
+    each_accumulator([&](const std::string& c, int64_t offset) {
+      writer_.line(cat("*(", vector_, "*)(to + ", offset, ") = ", c, ";"));
+    });
+  }
+
+  void each_accumulator(const std::function<void(const std::string&, int64_t)>& visit) {
+    for (int64_t r = 0; r < t_.mr; ++r) {
+      for (int64_t v = 0; v < t_.nr / t_.lanes; ++v) {
+        visit(cat("c", r, "_", v), r * t_.nr + v * t_.lanes);
+      }
+    }
+  }
+
+  // ---- storing
+  void store_tile() {
+    writer_.line(cat("const int64_t me = lf_min_i64(i + ", t_.mr, ", ie);"));
+    writer_.line(cat("const int64_t ne = lf_min_i64(j + ", t_.nr, ", n1);"));
+    Expr m = Expr::index(writer_.open_loop("m", problem_.m_size));
+    std::vector<Expr> rows = unfold_labels(problem_.m, m);
+    Columns columns = open_columns(problem_.n, "n", "j", "ne", problem_.n_size, stores_in_runs());
+    Indices indices = output_indices(rows, columns.values);
+    CodeValue x =
+        writer_.declare(writer_.depth(), type_, "c",
+                        cat("tile[(m - i) * ", t_.nr, " + (", columns.position, " - j)]"));
+    if (!target_.empty()) {
+      Expr offset = writer_.simplify(linear_position(indices, node_.shape));
+      writer_.line(cat(target_, "[", writer_.text(offset), "] = ", x.text, ";"));
+    } else {
+      writer_.remember({id_, 0, indices}, x);
+      flows_ = flows_ && store_flows(id_, indices, body_, emitter_, writer_);
+    }
+    close_columns(columns);
+    writer_.close(counting_loop("m", "i", "me"));
+  }
+
+  Indices output_indices(const std::vector<Expr>& rows, const std::vector<Expr>& columns) const {
+    LabelIndices given(problem_.label_size.size());
+    given.give(problem_.batch, batch_);
+    given.give(problem_.m, rows);
+    given.give(problem_.n, columns);
+    Indices indices = given.of(attr<ContractAttr>(node_).out);
+    for (Expr& index : indices) index = writer_.simplify(index);
+    return indices;
+  }
+
+  // Whether a flat column index would be divided to find where to store.
+  bool stores_in_runs() const {
+    if (problem_.n.size() < 2) return false;
+    CodeWriter trial(body_.symbols);
+    Expr flat = Expr::index(trial.bind_index("n", problem_.n_size, 0));
+    Expr position = 0;
+    std::vector<Expr> columns = unfold_labels(problem_.n, flat);
+    Expr below = 1;
+    const std::vector<int>& out = attr<ContractAttr>(node_).out;
+    for (size_t k = out.size(); k-- > 0;) {
+      auto it = std::find(problem_.n.begin(), problem_.n.end(), out[k]);
+      if (it != problem_.n.end())
+        position += columns[static_cast<size_t>(it - problem_.n.begin())] * below;
+      below *= problem_.label_size[at(out[k])];
+    }
+    trial.text(trial.simplify(position));
+    return !trial.divided().empty();
+  }
+
+  const Graph& body_;
+  NodeId id_;
+  const Node& node_;
+  TileProblem problem_;
+  TileParams t_;
+  CodeWriter writer_;
+  BodyEmitter emitter_;
+  Scratch scratch_;
+  std::string type_;
+  std::string vector_;
+  std::string target_;
+  std::vector<Expr> batch_;
+  int64_t a_stride_ = 0;
+  bool single_block_ = false;
+  bool flows_ = true;
+};
+
+}  // namespace
+
+Result<FunctionBody> emit_tile(const Graph& body, const Schedule& schedule, int vector_bytes) {
+  NodeId contraction = -1;
+  for (size_t id = 0; id < body.nodes.size(); ++id) {
+    if (body.nodes[id].op != Op::kContract) continue;
+    if (contraction >= 0) return common::unsupported("a tile kernel holds one contraction");
+    contraction = static_cast<NodeId>(id);
+  }
+  if (contraction < 0) return common::unsupported("a tile kernel holds a contraction");
+  auto direct = TileEmitter(body, contraction, schedule, vector_bytes).run("");
+  if (direct.ok()) return direct;
+
+  // The contraction first, then the rest as loops that read it.
+  LFARM_ASSIGN_OR_RETURN(FunctionBody product,
+                         TileEmitter(body, contraction, schedule, vector_bytes).run("product"));
+  const Node& node = body.node(contraction);
+  LoopsOptions options;
+  options.stored[contraction] = {"product", node.shape};
+  options.whole = true;
+  LFARM_ASSIGN_OR_RETURN(FunctionBody rest, emit_loops(body, {}, options));
+  Scratch scratch;
+  scratch.add("product", c_storage_type(node.dtype), common::dtype_size(node.dtype),
+              common::element_count(node.shape));
+  FunctionBody result;
+  result.text = cat("  {\n", product.text, "  }\n  {\n", rest.text, "  }\n");
+  result.scratch = scratch.pieces();
+  result.scratch_bytes = scratch.bytes();
+  for (const FunctionBody* part : {&product, &rest}) {
+    for (Scratch::Piece piece : part->scratch) {
+      piece.offset += result.scratch_bytes;
+      result.scratch.push_back(std::move(piece));
+    }
+    result.scratch_bytes += part->scratch_bytes;
+  }
+  return result;
+}
+
+bool tile_is_thin(const Graph& body, int* inner_axis) {
+  constexpr int64_t kThin = 4;
+  for (size_t id = 0; id < body.nodes.size(); ++id) {
+    const Node& node = body.nodes[id];
+    if (node.op != Op::kContract) continue;
+    TileProblem p = tile_problem(body, node);
+    if (!p.m_size.is_constant() || p.m_size.constant() > kThin) return false;
+    // One row suits any order of the matrix; several are dot products with rows that run along k.
+    if (!p.m_size.is_constant(1) &&
+        !TileEmitter(body, static_cast<NodeId>(id), {}, 64).columns_run_along_k()) {
+      return false;
+    }
+    const std::vector<int>& out = attr<ContractAttr>(node).out;
+    auto rows = p.m.empty() ? out.end() : std::find(out.begin(), out.end(), p.m.back());
+    *inner_axis = rows == out.end() ? -1 : static_cast<int>(rows - out.begin());
+    return true;
+  }
+  return false;
+}
+
+std::string_view tile_preamble() {
+  return R"C(
+typedef float lf_float16 __attribute__((vector_size(64), aligned(4), may_alias));
+typedef float lf_float8 __attribute__((vector_size(32), aligned(4), may_alias));
+typedef float lf_float4 __attribute__((vector_size(16), aligned(4), may_alias));
+typedef double lf_double8 __attribute__((vector_size(64), aligned(8), may_alias));
+typedef double lf_double4 __attribute__((vector_size(32), aligned(8), may_alias));
+typedef double lf_double2 __attribute__((vector_size(16), aligned(8), may_alias));
+// The first `rows` rows of the transposed n x n square, by log2(n) perfect shuffles of its rows.
+#define LF_TURN(T, n, ...)                                                                          LF_INLINE void lf_turn_##T##n(const T* restrict square, T* restrict to, int64_t stride,                                         int64_t rows) {                                                       lf_##T##n r[n], q[n];                                                                             for (int i = 0; i < n; ++i) r[i] = *(const lf_##T##n*)(square + i * n);                           for (int step = 1; step < n; step *= 2) {                                                           for (int i = 0; i < n / 2; ++i) {                                                                   q[2 * i] = __builtin_shufflevector(r[i], r[i + n / 2], __VA_ARGS__);                              q[2 * i + 1] = __builtin_shufflevector(r[i], r[i + n / 2], LF_HIGH##n);                         }                                                                                                 for (int i = 0; i < n; ++i) r[i] = q[i];                                                        }                                                                                                 if (rows == n) {                                                                                    for (int i = 0; i < n; ++i) *(lf_##T##n*)(to + i * stride) = r[i];                              } else {                                                                                            for (int i = 0; i < n; ++i) *(lf_##T##n*)(q + i) = r[i];                                          for (int i = 0; i < rows; ++i) *(lf_##T##n*)(to + i * stride) = q[i];                           }                                                                                               }
+#define LF_HIGH2 1, 3
+#define LF_HIGH4 2, 6, 3, 7
+#define LF_HIGH8 4, 12, 5, 13, 6, 14, 7, 15
+#define LF_HIGH16 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+LF_TURN(double, 2, 0, 2)
+LF_TURN(float, 4, 0, 4, 1, 5)
+LF_TURN(double, 4, 0, 4, 1, 5)
+LF_TURN(float, 8, 0, 8, 1, 9, 2, 10, 3, 11)
+LF_TURN(double, 8, 0, 8, 1, 9, 2, 10, 3, 11)
+LF_TURN(float, 16, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+)C";
+}
+
+}  // namespace worker

@@ -1,0 +1,101 @@
+#include "worker/codegen/cuda/cuda.h"
+
+#include "common/base/cat.h"
+#include "common/ir/verify.h"
+#include "worker/codegen/c_text.h"
+#include "worker/codegen/cuda/attention.h"
+#include "worker/codegen/cuda/loops.h"
+#include "worker/codegen/cuda/ordered.h"
+#include "worker/codegen/cuda/preamble.h"
+#include "worker/codegen/cuda/preamble_mma.h"
+#include "worker/codegen/cuda/tile.h"
+#include "worker/codegen/cuda/units.h"
+#include "worker/codegen/lowering.h"
+#include "worker/codegen/ordered.h"
+
+namespace worker {
+
+using common::cat;
+using common::Graph;
+using common::Kernel;
+using common::Result;
+using common::Template;
+
+namespace {
+
+// The signature and the pieces of scratch memory. With `in_place`, an output may be the memory of
+// an input, so pointers promise nothing.
+std::string prologue(const std::string& entry, const Graph& body, const CudaFunction& function,
+                     bool in_place) {
+  std::string_view restricted = in_place ? "" : " __restrict__";
+  std::string text = cat("extern \"C\" __global__ void __launch_bounds__(", function.block.threads,
+                         ") ", entry, "(");
+  for (size_t k = 0; k < body.inputs.size(); ++k) {
+    text += cat("const ", c_storage_type(body.inputs[k].dtype), "*", restricted, " in", k, ", ");
+  }
+  for (size_t k = 0; k < body.outputs.size(); ++k) {
+    text += cat(c_storage_type(body.node(body.outputs[k].node).dtype), "*", restricted, " out", k,
+                ", ");
+  }
+  for (size_t k = 0; k < body.symbols.size(); ++k) text += cat("int64_t s", k, ", ");
+  text += "int64_t units, char* scratch, int64_t scratch_stride) {\n";
+  CodeWriter names(body.symbols);
+  if (!function.body.scratch.empty()) text += "  scratch += blockIdx.x * scratch_stride;\n";
+  if (function.thread_scratch) {
+    text += cat("  scratch += threadIdx.x * (scratch_stride / ", function.block.threads, ");\n");
+  }
+  for (const Scratch::Piece& piece : function.body.scratch) {
+    text += cat("  ", piece.type, "* const ", piece.name, " = (", piece.type, "*)(scratch + ",
+                names.rare_text(piece.offset), ");\n");
+  }
+  return text;
+}
+
+// With the structure that the template is made of; kUnsupported where it cannot hold the body.
+Result<CudaFunction> emit_structured(const Kernel& kernel) {
+  if (kernel.form == Template::kAttention) {
+    return emit_cuda_attention(kernel.body, kernel.schedule);
+  }
+  return emit_cuda_tile(lower_structure(kernel.body, true), kernel.schedule);
+}
+
+Result<CudaFunction> emit_function(const Kernel& kernel) {
+  if (kernel.form == Template::kAttention || kernel.form == Template::kTile) {
+    auto structured = emit_structured(kernel);
+    if (structured.ok() || structured.error().code != common::Code::kUnsupported) return structured;
+  }
+  Graph body = lower_structure(kernel.body, false);
+  switch (kernel.form) {
+    case Template::kScan:
+      return emit_cuda_scan(body);
+    case Template::kScatter:
+      return one_thread_a_unit(emit_scatter(body, false));
+    case Template::kSort:
+      return emit_cuda_sort(body);
+    default:
+      return emit_cuda_loops(body, kernel.schedule);
+  }
+}
+
+}  // namespace
+
+std::string CudaCodeGenerator::preamble() const {
+  return cat(cuda_preamble(), cuda_preamble_mma());
+}
+
+Result<KernelSource> CudaCodeGenerator::generate(const Kernel& kernel) const {
+  LFARM_RETURN_IF_ERROR(common::verify(kernel.body));
+  if (kernel.form == Template::kGemm) {
+    return common::invalid_input("a gemm kernel is a library call and has no code");
+  }
+  LFARM_ASSIGN_OR_RETURN(CudaFunction function, emit_function(kernel));
+  KernelSource source;
+  source.entry = {entry_name(kernel), function.body.units, function.body.scratch_bytes,
+                  function.block};
+  source.text =
+      cat(prologue(source.entry.name, kernel.body, function, kernel.form == Template::kScatter),
+          function.body.text, "}\n");
+  return source;
+}
+
+}  // namespace worker

@@ -1,0 +1,212 @@
+#include "worker/codegen/cuda/ordered.h"
+
+#include <algorithm>
+
+#include "common/base/cat.h"
+#include "worker/codegen/body_emitter.h"
+#include "worker/codegen/c_text.h"
+#include "worker/codegen/cuda/text.h"
+#include "worker/codegen/ordered.h"
+#include "worker/codegen/scan_form.h"
+
+namespace worker {
+
+using common::cat;
+using common::Expr;
+using common::Graph;
+using common::Node;
+using common::Op;
+using common::Result;
+using common::ScanAttr;
+using common::Shape;
+using common::SortAttr;
+
+namespace {
+
+constexpr int kScanThreads = 256;
+constexpr int kLineThreads = 128;
+constexpr int64_t kSortThreadsMax = 1024;
+constexpr int64_t kPairBytes = 16;
+
+// One output node, and units that are the positions on all axes but the node's own.
+class LineEmitter {
+ public:
+  LineEmitter(const Graph& body, int axis)
+      : body_(body),
+        writer_(body.symbols),
+        emitter_(body, writer_),
+        node_(body.node(body.outputs[0].node)),
+        axis_(static_cast<size_t>(axis)),
+        length_(node_.shape[axis_]) {}
+
+ protected:
+  // Opens scope 1 with the unit's indices; `unit` spells its number.
+  Expr open_unit(const std::string& unit, Team team) {
+    for (size_t k = 0; k < node_.shape.size(); ++k) {
+      if (k != axis_) others_.push_back(node_.shape[k]);
+    }
+    Expr units = common::element_count(others_);
+    writer_.line(cat("const int64_t u = ", unit, ";"));
+    writer_.open(false);
+    team.level = writer_.depth();
+    emitter_.set_team(team);
+    for (const Expr& e : unfold(others_, Expr::index(writer_.bind_index("u", units, 1)))) {
+      std::string name = writer_.fresh("i");
+      writer_.line(cat("const int64_t ", name, " = ", writer_.text(e), ";"));
+      unit_.push_back(
+          Expr::index(writer_.bind_index(name, others_[unit_.size()], writer_.depth())));
+    }
+    return units;
+  }
+  // The element at `j` of the unit's line.
+  Indices at(const Expr& j) const {
+    Indices position = unit_;
+    position.insert(position.begin() + static_cast<std::ptrdiff_t>(axis_), j);
+    return position;
+  }
+  std::string offset(const Indices& position) {
+    return writer_.text(writer_.simplify(linear_position(position, node_.shape)));
+  }
+  std::string element(const Expr& j) { return emitter_.value(node_.operands[0], at(j)).text; }
+  Result<CudaFunction> finish(const Expr& units, int threads, int64_t units_of_block,
+                              int64_t shared_bytes = 0) {
+    writer_.close("");
+    LFARM_RETURN_IF_ERROR(emitter_.status());
+    return CudaFunction{finish_body(writer_, units, scratch_),
+                        {threads, units_of_block, shared_bytes}};
+  }
+
+  const Graph& body_;
+  CodeWriter writer_;
+  BodyEmitter emitter_;
+  Scratch scratch_;
+  const Node& node_;
+  size_t axis_;
+  Expr length_;
+
+ private:
+  Shape others_;
+  Indices unit_;
+};
+
+class CudaScanEmitter : public LineEmitter {
+ public:
+  explicit CudaScanEmitter(const Graph& body)
+      : LineEmitter(body, attr<ScanAttr>(body.node(body.outputs[0].node)).axis),
+        form_(body.node(body.outputs[0].node)) {}
+
+  Result<CudaFunction> run() {
+    bool is_last = axis_ + 1 == node_.shape.size();
+    return is_last ? rows() : lines();
+  }
+
+ private:
+  std::string stored(const std::string& sum) const {
+    return cat("(", c_value_type(node_.dtype), ")", sum);
+  }
+
+  Result<CudaFunction> lines() {
+    writer_.line(
+        cat("if ((int64_t)blockIdx.x * ", kLineThreads, " + threadIdx.x >= units) return;"));
+    Expr units = open_unit(cat("(int64_t)blockIdx.x * ", kLineThreads, " + threadIdx.x"), {});
+    writer_.line(cat(form_.type(), " sum = ", form_.start(), ";"));
+    Expr j = Expr::index(writer_.open_loop("j", length_));
+    writer_.line(cat("sum = ", form_.step("sum", element(j)), ";"));
+    writer_.line(cat("out0[", offset(at(j)), "] = ", stored("sum"), ";"));
+    writer_.close(counting_loop("j", "0", writer_.text(length_)));
+    return finish(units, kLineThreads, kLineThreads);
+  }
+
+  // Warps scan 32 elements each by exchanging registers; a warp's sum comes before the next one's.
+  Result<CudaFunction> rows() {
+    std::string type = form_.type();
+    Expr units = open_unit("blockIdx.x", {.size = kScanThreads});
+    std::string n = writer_.text(length_);
+    writer_.line(cat("__shared__ ", type, " parts[", kScanThreads / 32, "];"));
+    writer_.line("const int member = threadIdx.x, lane = member % 32, warp = member / 32;");
+    writer_.line(cat(type, " carry = ", form_.start(), ";"));
+    writer_.open(true);
+    writer_.line(cat(type, " sum = ", form_.start(), ";"));
+    writer_.open(true);
+    Expr j = Expr::index(writer_.bind_index("j", length_, writer_.depth()));
+    writer_.line("const int64_t j = c + member;");
+    writer_.line(cat("sum = ", form_.step("sum", element(j)), ";"));
+    writer_.close(cat("if (c + member < ", n, ")"));
+    write_lines(writer_, cat("for (int o = 1; o < 32; o *= 2) {\n  const ", type,
+                             " before = lf_shift(sum, o);\n  if (lane >= o) sum = ",
+                             form_.step("before", "sum"), ";\n}\n",
+                             "if (lane == 31) parts[warp] = sum;\n__syncthreads();\n", type,
+                             " before = carry;\nfor (int w = 0; w < warp; ++w) before = ",
+                             form_.step("before", "parts[w]"), ";\nfor (int w = 0; w < ",
+                             kScanThreads / 32, "; ++w) carry = ", form_.step("carry", "parts[w]"),
+                             ";\nsum = ", form_.step("before", "sum"), ";\n"));
+    writer_.open(true);
+    Expr place = Expr::index(writer_.bind_index("(c + member)", length_, writer_.depth()));
+    writer_.line(cat("out0[", offset(at(place)), "] = ", stored("sum"), ";"));
+    writer_.close(cat("if (c + member < ", n, ")"));
+    writer_.line("__syncthreads();");
+    writer_.close(counting_loop("c", "0", n, kScanThreads));
+    return finish(units, kScanThreads, 1);
+  }
+
+  ScanForm form_;
+};
+
+class CudaSortEmitter : public LineEmitter {
+ public:
+  explicit CudaSortEmitter(const Graph& body)
+      : LineEmitter(body, attr<SortAttr>(body.node(body.outputs[0].node)).axis) {}
+
+  Result<CudaFunction> run() {
+    int64_t most = writer_.bounds().upper(length_);
+    int64_t width = 2;
+    while (width < most && width < 2 * kSortThreadsMax) width *= 2;
+    auto threads = static_cast<int>(std::max<int64_t>(width / 2, 32));
+    bool is_short = most <= width && width * kPairBytes <= kStaticSharedBytes;
+    Expr units = open_unit("blockIdx.x", {.size = threads});
+    if (is_short) {
+      writer_.line(cat("__shared__ lf_pair pairs[", width, "];"));
+    } else {
+      // The next power of two is below twice the length.
+      scratch_.add("pairs", "lf_pair", kPairBytes, length_ * Expr(2));
+    }
+    std::string n = writer_.text(length_);
+    writer_.line("const int member = threadIdx.x;");
+    writer_.line(cat("int64_t all = 2;\n    while (all < ", n, ") all *= 2;"));
+    writer_.open(true);
+    writer_.line("lf_pair pair = {~(uint64_t)0, i};");
+    writer_.open(true);
+    Expr i = Expr::index(writer_.bind_index("i", length_, writer_.depth()));
+    common::DType dtype = body_.node(node_.operands[0]).dtype;
+    writer_.line(cat("pair.key = ", sort_key(node_, dtype, element(i)), ";"));
+    writer_.close(cat("if (i < ", n, ")"));
+    writer_.line("pairs[i] = pair;");
+    writer_.close(counting_loop("i", "member", "all", threads));
+    writer_.line(cat("lf_sort_block<", threads, ">(pairs, all);"));
+    Expr place = Expr::index(writer_.open_loop("i", length_));
+    writer_.line(cat("out0[", offset(at(place)), "] = pairs[i].position;"));
+    writer_.close(counting_loop("i", "member", n, threads));
+    return finish(units, threads, 1);
+  }
+};
+
+common::Status check(const Graph& body, Op op) {
+  const Node& node = body.node(body.outputs[0].node);
+  if (body.outputs.size() == 1 && node.op == op) return {};
+  return common::unsupported(cat("the ", op_name(op), " template takes a body whose one output ",
+                                 "is the ", op_name(op), " node"));
+}
+
+}  // namespace
+
+Result<CudaFunction> emit_cuda_scan(const Graph& body) {
+  LFARM_RETURN_IF_ERROR(check(body, Op::kScan));
+  return CudaScanEmitter(body).run();
+}
+
+Result<CudaFunction> emit_cuda_sort(const Graph& body) {
+  LFARM_RETURN_IF_ERROR(check(body, Op::kSort));
+  return CudaSortEmitter(body).run();
+}
+
+}  // namespace worker

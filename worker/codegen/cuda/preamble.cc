@@ -1,0 +1,248 @@
+#include "worker/codegen/cuda/preamble.h"
+
+#include <string_view>
+
+#include "common/base/cat.h"
+#include "worker/codegen/c_preamble.h"
+
+namespace worker {
+namespace {
+
+constexpr std::string_view kTypes = R"C(typedef signed char int8_t;
+typedef short int16_t;
+typedef int int32_t;
+typedef long int64_t;
+typedef unsigned char uint8_t;
+typedef unsigned short uint16_t;
+typedef unsigned int uint32_t;
+typedef unsigned long uint64_t;
+#ifndef INT64_MAX
+#define INT32_MAX 2147483647
+#define INT32_MIN (-INT32_MAX - 1)
+#define INT64_MAX 9223372036854775807L
+#define INT64_MIN (-INT64_MAX - 1)
+#endif
+#ifndef LF_EMULATED
+#define __builtin_inff() __int_as_float(0x7f800000)
+#define __builtin_inf() __longlong_as_double(0x7ff0000000000000LL)
+#define __builtin_nanf(text) __int_as_float(0x7fc00000)
+#define __builtin_nan(text) __longlong_as_double(0x7ff8000000000000LL)
+#define __builtin_fabsf fabsf
+#define __builtin_sqrtf sqrtf
+#define __builtin_floorf floorf
+#define __builtin_ceilf ceilf
+#define __builtin_truncf truncf
+#define __builtin_rintf rintf
+#define __builtin_fabs fabs
+#define __builtin_sqrt sqrt
+#define __builtin_floor floor
+#define __builtin_ceil ceil
+#define __builtin_trunc trunc
+#define __builtin_rint rint
+#define __builtin_copysign copysign
+#define __builtin_asinf asinf
+#define __builtin_acosf acosf
+#define __builtin_atanf atanf
+#define __builtin_asinhf asinhf
+#define __builtin_acoshf acoshf
+#define __builtin_atanhf atanhf
+#define __builtin_erfcf erfcf
+#define __builtin_lgammaf lgammaf
+#define __builtin_fmodf fmodf
+#define __builtin_powf powf
+#define __builtin_atan2f atan2f
+#define __builtin_hypotf hypotf
+#define __builtin_nextafterf nextafterf
+#define __builtin_expf expf
+#define __builtin_exp2f exp2f
+#define __builtin_expm1f expm1f
+#define __builtin_logf logf
+#define __builtin_log2f log2f
+#define __builtin_log10f log10f
+#define __builtin_log1pf log1pf
+#define __builtin_sinf sinf
+#define __builtin_cosf cosf
+#define __builtin_tanf tanf
+#define __builtin_sinhf sinhf
+#define __builtin_coshf coshf
+#define __builtin_tanhf tanhf
+#define __builtin_erff erff
+#define __builtin_exp exp
+#define __builtin_exp2 exp2
+#define __builtin_expm1 expm1
+#define __builtin_log log
+#define __builtin_log2 log2
+#define __builtin_log10 log10
+#define __builtin_log1p log1p
+#define __builtin_sin sin
+#define __builtin_cos cos
+#define __builtin_tan tan
+#define __builtin_asin asin
+#define __builtin_acos acos
+#define __builtin_atan atan
+#define __builtin_sinh sinh
+#define __builtin_cosh cosh
+#define __builtin_tanh tanh
+#define __builtin_asinh asinh
+#define __builtin_acosh acosh
+#define __builtin_atanh atanh
+#define __builtin_erf erf
+#define __builtin_erfc erfc
+#define __builtin_lgamma lgamma
+#define __builtin_fmod fmod
+#define __builtin_pow pow
+#define __builtin_atan2 atan2
+#define __builtin_hypot hypot
+#define __builtin_nextafter nextafter
+#endif
+#define _Bool bool
+#define LF_INLINE static __device__ __forceinline__
+#define LF_FUNCTION static __device__
+#define LF_METHOD __device__ __forceinline__
+#define LF_VECTOR_LOOP(width, unroll)
+LF_INLINE float lf_f32_bits(uint32_t b) { return __uint_as_float(b); }
+LF_INLINE uint32_t lf_bits_f32(float f) { return __float_as_uint(f); }
+LF_INLINE double lf_f64_bits(uint64_t b) { return __longlong_as_double((long long)b); }
+LF_INLINE uint64_t lf_bits_f64(double f) { return (uint64_t)__double_as_longlong(f); }
+)C";
+
+constexpr std::string_view kFloatMath = R"C(
+#define LF_DEVICE1(name) \
+  LF_INLINE float lf_##name##_f32(float x) { return __builtin_##name##f(x); }
+LF_DEVICE1(exp) LF_DEVICE1(exp2) LF_DEVICE1(expm1) LF_DEVICE1(log) LF_DEVICE1(log2)
+LF_DEVICE1(log10) LF_DEVICE1(log1p) LF_DEVICE1(sin) LF_DEVICE1(cos) LF_DEVICE1(tan)
+LF_DEVICE1(sinh) LF_DEVICE1(cosh) LF_DEVICE1(tanh) LF_DEVICE1(erf)
+LF_INLINE float lf_sigmoid_f32(float x) { return 1.0f / (1.0f + lf_exp_f32(-x)); }
+)C";
+
+// lf_swap and lf_shift give a thread what the thread `o` across, or `o` before it, in the warp
+// holds. A team's members sit at a distance of `side` threads; without a side a team of up to a
+// warp exchanges registers alone. Every member receives the result, and all add in one order.
+constexpr std::string_view kTeams = R"C(
+#define LF_EXCHANGE(name, shuffle)                                                             \
+  LF_INLINE int32_t name(int32_t x, int o) { return shuffle(0xffffffffu, x, o); }              \
+  LF_INLINE float name(float x, int o) { return shuffle(0xffffffffu, x, o); }                  \
+  LF_INLINE double name(double x, int o) { return shuffle(0xffffffffu, x, o); }                \
+  LF_INLINE int64_t name(int64_t x, int o) {                                                   \
+    return (int64_t)shuffle(0xffffffffu, (long long)x, o);                                     \
+  }                                                                                            \
+  LF_INLINE int16_t name(int16_t x, int o) { return (int16_t)name((int32_t)x, o); }            \
+  LF_INLINE int8_t name(int8_t x, int o) { return (int8_t)name((int32_t)x, o); }               \
+  LF_INLINE uint8_t name(uint8_t x, int o) { return (uint8_t)name((int32_t)x, o); }
+struct LfSum { template <class V> static LF_METHOD V of(V a, V b) { return a + b; } };
+struct LfProd { template <class V> static LF_METHOD V of(V a, V b) { return a * b; } };
+struct LfOr { template <class V> static LF_METHOD V of(V a, V b) { return (V)(a | b); } };
+struct LfAnd { template <class V> static LF_METHOD V of(V a, V b) { return (V)(a & b); } };
+struct LfMax { template <class V> static LF_METHOD V of(V a, V b) { return a > b ? a : b; } };
+struct LfMin { template <class V> static LF_METHOD V of(V a, V b) { return a < b ? a : b; } };
+LF_EXCHANGE(lf_swap, __shfl_xor_sync)
+LF_EXCHANGE(lf_shift, __shfl_up_sync)
+template <class Op, int kSize, int kSide, class V>
+static __device__ V lf_team(V x) {
+  if (kSide == 1) {
+#pragma unroll
+    for (int o = (kSize < 32 ? kSize : 32) / 2; o > 0; o /= 2) x = Op::of(x, lf_swap(x, o));
+    if (kSize <= 32) return x;
+    __shared__ V parts[32];
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = x;
+    __syncthreads();
+    x = parts[0];
+#pragma unroll
+    for (int w = 1; w < kSize / 32; ++w) x = Op::of(x, parts[w]);
+    return x;
+  }
+  __shared__ V columns[kSide == 1 ? 1 : kSize * kSide];
+  __syncthreads();
+  columns[threadIdx.x] = x;
+  __syncthreads();
+  x = columns[threadIdx.x % kSide];
+  for (int m = 1; m < kSize; ++m) x = Op::of(x, columns[m * kSide + threadIdx.x % kSide]);
+  return x;
+}
+// The extremum and the first of its positions.
+template <class V> struct LfPlace { V value; int64_t position; };
+template <class Op, class V>
+LF_INLINE LfPlace<V> lf_better(LfPlace<V> a, LfPlace<V> b) {
+  bool first = a.value == b.value ? a.position <= b.position : Op::of(a.value, b.value) == a.value;
+  return first ? a : b;
+}
+template <class Op, int kSize, int kSide, class V>
+static __device__ int64_t lf_team_place(V value, int64_t position) {
+  LfPlace<V> x = {value, position};
+  if (kSide == 1) {
+#pragma unroll
+    for (int o = (kSize < 32 ? kSize : 32) / 2; o > 0; o /= 2) {
+      x = lf_better<Op>(x, LfPlace<V>{lf_swap(x.value, o), lf_swap(x.position, o)});
+    }
+    if (kSize <= 32) return x.position;
+  }
+  const int kParts = kSide == 1 ? 32 : kSize * kSide;
+  __shared__ V values[kParts];
+  __shared__ int64_t positions[kParts];
+  __syncthreads();
+  if (kSide != 1 || threadIdx.x % 32 == 0) {
+    values[kSide == 1 ? threadIdx.x / 32 : threadIdx.x] = x.value;
+    positions[kSide == 1 ? threadIdx.x / 32 : threadIdx.x] = x.position;
+  }
+  __syncthreads();
+  const int first = kSide == 1 ? 0 : threadIdx.x % kSide;
+  const int count = kSide == 1 ? kSize / 32 : kSize;
+  x = LfPlace<V>{values[first], positions[first]};
+  for (int m = 1; m < count; ++m) {
+    x = lf_better<Op>(x, LfPlace<V>{values[first + m * kSide], positions[first + m * kSide]});
+  }
+  return x.position;
+}
+)C";
+
+// Bitonic sort: pairs are ordered by key, then by position; all threads of the block call it.
+constexpr std::string_view kLines = R"C(
+typedef struct { uint64_t key; int64_t position; } lf_pair;
+template <int kThreads>
+LF_FUNCTION void lf_sort_block(lf_pair* pairs, int64_t count) {
+  for (int64_t run = 2; run <= count; run *= 2) {
+    for (int64_t step = run / 2; step > 0; step /= 2) {
+      __syncthreads();
+      for (int64_t i = threadIdx.x; i < count / 2; i += kThreads) {
+        const int64_t a = i / step * step * 2 + i % step;
+        const lf_pair x = pairs[a], y = pairs[a + step];
+        const bool less = x.key < y.key || (x.key == y.key && x.position < y.position);
+        if (less != ((a & run) == 0)) {
+          pairs[a] = y;
+          pairs[a + step] = x;
+        }
+      }
+    }
+  }
+  __syncthreads();
+}
+)C";
+
+// Up to 16 bytes of neighbours in one access.
+constexpr std::string_view kVectors = R"C(
+template <class T, int kCount>
+struct __align__(sizeof(T) * kCount < 16 ? sizeof(T) * kCount : 16) LfVec {
+  T e[kCount];
+  LF_METHOD T operator[](int64_t k) const { return e[k]; }
+};
+template <class T, int kCount>
+LF_INLINE LfVec<T, kCount> lf_load(const T* from) {
+  return *(const LfVec<T, kCount>*)from;
+}
+template <class T, int kCount>
+LF_INLINE void lf_store(T* to, const LfVec<T, kCount>& x) {
+  *(LfVec<T, kCount>*)to = x;
+}
+)C";
+
+}  // namespace
+
+const std::string& cuda_preamble() {
+  static const std::string kText =
+      common::cat(kTypes, c_number_preamble(), c_basic_math(), kFloatMath, c_library_math(), kTeams,
+                  kLines, kVectors);
+  return kText;
+}
+
+}  // namespace worker

@@ -1,0 +1,33 @@
+#include "worker/codegen/cuda/text.h"
+
+#include <algorithm>
+
+#include "common/base/cat.h"
+
+namespace worker {
+
+using common::cat;
+
+void write_lines(CodeWriter& writer, std::string_view text) {
+  while (!text.empty()) {
+    size_t end = std::min(text.find('\n'), text.size());
+    if (end != 0) writer.line(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+}
+
+int64_t declare_shared(CodeWriter& writer, int64_t bytes) {
+  if (bytes <= kStaticSharedBytes) {
+    writer.line(cat("__shared__ __align__(16) unsigned char memory[", bytes, "];"));
+    return 0;
+  }
+  writer.line("extern __shared__ __align__(16) unsigned char lf_shared[];");
+  writer.line("unsigned char* const memory = lf_shared;");
+  return bytes;
+}
+
+std::string unrolled_loop(std::string_view i, int64_t count) {
+  return cat("#pragma unroll\nfor (int ", i, " = 0; ", i, " < ", count, "; ++", i, ")");
+}
+
+}  // namespace worker

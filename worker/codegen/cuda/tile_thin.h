@@ -1,0 +1,18 @@
+// A contraction with few rows (or columns), as in decoding: a matrix that is read once, as fast as
+// memory gives it.
+#pragma once
+
+#include "common/base/result.h"
+#include "worker/codegen/contraction.h"
+#include "worker/codegen/cuda/function.h"
+
+namespace worker {
+
+// Whether one side has so few rows or columns (a constant) that reading the other is what counts.
+bool cuda_tile_is_thin(const Contraction& contraction);
+
+// Only for such.
+common::Result<CudaFunction> emit_cuda_tile_thin(const common::Graph& body,
+                                                 const Contraction& contraction);
+
+}  // namespace worker

@@ -1,0 +1,12 @@
+// Kernels whose units are computed by one thread each, from text that walks a range of units.
+#pragma once
+
+#include "common/base/result.h"
+#include "worker/codegen/cuda/function.h"
+
+namespace worker {
+
+// `function` is written for units [begin, end) and scratch memory of its own.
+common::Result<CudaFunction> one_thread_a_unit(common::Result<FunctionBody> function);
+
+}  // namespace worker
