@@ -16,7 +16,7 @@ namespace common {
 
 class LateDevice final : public Device {
  public:
-  int launched = 0, recorded = 0, replayed = 0;  // how often it was asked to
+  int launched = 0, recorded = 0, replayed = 0, flushed = 0;  // how often it was asked to
 
   ~LateDevice() override { (void)synchronise(); }
   const Target& target() const override { return cpu_->target(); }
@@ -70,6 +70,10 @@ class LateDevice final : public Device {
     return {};
   }
   std::unique_ptr<Timer> make_timer(size_t) override { return std::make_unique<LateTimer>(*this); }
+  Status flush_caches() override {
+    ++flushed;
+    return {};
+  }
 
   bool can_record() const override { return true; }
   Status record(const std::function<Status()>& row, std::unique_ptr<Recording>& out) override {
