@@ -17,6 +17,7 @@ namespace common {
 class LateDevice final : public Device {
  public:
   int launched = 0, recorded = 0, replayed = 0, flushed = 0;  // how often it was asked to
+  std::function<void()> on_flush;
 
   ~LateDevice() override { (void)synchronise(); }
   const Target& target() const override { return cpu_->target(); }
@@ -72,6 +73,7 @@ class LateDevice final : public Device {
   std::unique_ptr<Timer> make_timer(size_t) override { return std::make_unique<LateTimer>(*this); }
   Status flush_caches() override {
     ++flushed;
+    if (on_flush) on_flush();
     return {};
   }
 
