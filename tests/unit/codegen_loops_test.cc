@@ -141,6 +141,30 @@ TEST(CodegenLoops, TeamsOfGpus) {
   batch.check_all(1e-4);  // what cancels in a float sum; a missing element is near 1
 }
 
+// Where memory runs across the rows that are summed, neighbouring threads take neighbouring sums
+// and the members of a team sit apart.
+TEST(CodegenLoops, TeamsSideBySide) {
+  if (!runs_on_gpu()) GTEST_SKIP() << "a CPU has no such parameters";
+  Random random(7);
+  KernelBatch batch;
+  for (int64_t team : {8, 32}) {
+    GraphBuilder b;
+    NodeId x = input(b, DType::kFloat32, {700, 77});
+    NodeId whole = b.unary(UnaryOp::kFloor, x);
+    b.output(b.reduce(ReduceOp::kSum, x, {0}));
+    b.output(b.reduce(ReduceOp::kMin, x, {0}));
+    b.output(b.reduce(ReduceOp::kArgmax, whole, {0}));
+    batch.add(Template::kLoops, {{"team", team}}, b.finish(),
+              {random_tensor(random, DType::kFloat32, {700, 77})});
+  }
+  batch.compile();
+  batch.check_all(1e-4);
+  for (size_t k = 0; k < batch.size(); ++k) {
+    EXPECT_GT(occurrences(batch.at(k).source.text, "threadIdx.x % 32"), 0u)
+        << batch.at(k).source.text;
+  }
+}
+
 // Beside 2^24 a float sum would lose every 1.
 TEST(CodegenLoops, LongSumsOfTeamsAreCarriedInDouble) {
   if (!runs_on_gpu()) GTEST_SKIP() << "a CPU has no such parameters";
