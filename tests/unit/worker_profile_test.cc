@@ -331,6 +331,7 @@ int run_watched_executor(const std::string& notes) {
   std::string name = common::cat("watched-", ::getppid());
   ExecutorDevice device{name, [&](int) -> common::Result<std::unique_ptr<common::Device>> {
                           auto late = std::make_unique<common::LateDevice>();
+                          late->has_library = false;
                           late->on_flush = [&] {
                             std::ofstream(notes)
                                 << (is_free(lock_path(name)) ? "among others" : "alone");
@@ -350,6 +351,31 @@ TEST_F(ProfileTest, MeasuredAloneAndWithColdCaches) {
   auto noted = common::read_file(notes);
   ASSERT_TRUE(noted.ok()) << "caches were not emptied";
   EXPECT_EQ(*noted, "alone");
+
+  // Other candidates can run on a device that has no library: this one is to blame.
+  ProfileRequest product = request("good");
+  common::PlanMaker m;
+  m.plan.symbols = {{1, 4096}};
+  Expr n = Expr::symbol(0);
+  int x = m.input({n}), w = m.input({n}, InputKind::kWeight);
+  int sum = m.temporary({1}), out = m.output({n});
+  common::PlanKernel kernel;
+  kernel.library = true;
+  kernel.gemm.m = kernel.gemm.n = 1;
+  kernel.gemm.k = n;
+  kernel.gemm.a = {0, 0, n, 1};
+  kernel.gemm.b = {0, 0, 1, 1};
+  kernel.gemm.out = {0, 0, 1, 1};
+  int good = m.kernel("good");
+  m.plan.kernels.push_back(kernel);
+  m.call(good + 1, {x, w}, {sum}, {n});
+  m.call(good, {x, w}, {out}, {n});
+  common::Plan plan = m.finish(*shared_object);
+  plan.key = product.plan.key;
+  product.plan = plan;
+  ProfileReply refused = client.run(product, graph_bytes_, {});
+  EXPECT_EQ(refused.outcome, TaskOutcome::kCompileError) << refused.message;
+  EXPECT_EQ(refused.message, "there is no library of products");
   ::unlink(lock_path(common::cat("watched-", ::getpid())).c_str());
 }
 
