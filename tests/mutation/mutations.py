@@ -45,7 +45,7 @@ STAGES = {
     "gpu runtime": ["unit.runtime_recording", "unit.cuda_device", "unit.cuda_products",
                     "unit.runtime_executor", "unit.worker_measure", "unit.worker_profile",
                     "unit.cuda_profile", "farm.cuda_farm"],
-    "gpu libraries": ["unit.cuda_nvrtc", "unit.cuda_cublaslt", "unit.cuda_device",
+    "gpu libraries": ["unit.runtime_device", "unit.cuda_nvrtc", "unit.cuda_cublaslt", "unit.cuda_device",
                       "unit.worker_binary", "farm.cli_doctor", "farm.cli_errors"],
     "client": ["unit.npy_case", "farm.cli_errors", "farm.cli_farm"],
 }
@@ -694,6 +694,10 @@ EQUIVALENT = {
         "the label would be a's row, which the result must have and n must not",
     (RULES + "folding.cc", "!affine.scale || r_.at_load(cls)"):
         "what is computed at load is folded, too, and still computed at load",
+    (RUN + "cuda_device.cc", '"cuMemcpyDtoHAsync"));\n  return synchronise();'):
+        "the driver itself waits for copies to memory that is not pinned",
+    ("clients/cli/doctor.cc", "!nvrtc.supports(architecture)"):
+        "compiling nothing for it fails then, which says the same",
     ("worker/compile/kernel_cache.cc", "it->second.object == victim"):
         "an entry without its object is not found; it only takes memory",
 }
