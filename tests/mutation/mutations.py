@@ -47,7 +47,7 @@ STAGES = {
                     "unit.cuda_profile", "farm.cuda_farm"],
     "gpu libraries": ["unit.runtime_device", "unit.cuda_nvrtc", "unit.cuda_cublaslt", "unit.cuda_device",
                       "unit.worker_binary", "farm.cli_doctor", "farm.cli_errors"],
-    "client": ["unit.npy_case", "farm.cli_errors", "farm.cli_farm"],
+    "client": ["unit.npy_case", "unit.wire_ir", "farm.cli_errors", "farm.cli_farm"],
 }
 WIDE = ["unit.ir", "unit.interpreter", "unit.search", "unit.search_genomes", "unit.worker_agent",
         "fuzz.graph_differential", "conformance.conformance", "farm.service", "farm.cli_errors",
