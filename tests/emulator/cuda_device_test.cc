@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "common/base/shared_library.h"
+#include "common/cuda/driver.h"
 #include "common/cuda/nvrtc.h"
 #include "common/runtime/devices.h"
 
@@ -138,6 +140,14 @@ TEST_F(CudaDeviceTest, GivesAKernelTheSharedMemoryItAsksFor) {
   ASSERT_TRUE(launched.ok()) << launched.error().message;
   EXPECT_EQ(read(out).front(), kFloats);
   EXPECT_EQ(read(out).back(), 1);
+  // A launch that wants less must not stand for those that want more.
+  std::vector<int64_t> symbols = {3};
+  for (int64_t bytes : {int64_t{1024}, int64_t{65536}}) {
+    Launch scale = launch("scale", buffers, {64, 64, bytes}, 64);
+    scale.symbols = symbols;
+    Status status = device_->launch(scale);
+    EXPECT_TRUE(status.ok()) << status.error().message;
+  }
   block.shared_bytes = 1 << 20;
   EXPECT_EQ(device_->launch(launch("reverse", buffers, block, 1)).error().code, Code::kUnsupported);
 }
@@ -198,6 +208,26 @@ TEST_F(CudaDeviceTest, WantsMoreMemoryThanThereIs) {
   EXPECT_FALSE(device_->is_faulted());
 }
 
+// Bytes that are not in use, as the driver counts them.
+size_t free_bytes() {
+  auto driver = SharedLibrary::open({"libcuda.so.1"});
+  int (*info)(size_t*, size_t*) = nullptr;
+  size_t free = 0, total = 0;
+  EXPECT_TRUE(driver.ok() && (*driver)->find(info, "cuMemGetInfo_v2") && info(&free, &total) == 0);
+  return free;
+}
+
+TEST_F(CudaDeviceTest, FlushingWritesMoreThanTheCacheHolds) {
+  auto driver = CudaDriver::open();
+  ASSERT_TRUE(driver.ok());
+  int64_t cache = (*driver)->device(0)->l2_bytes;
+  ASSERT_GT(cache, 0);
+  size_t before = free_bytes();
+  ASSERT_TRUE(device_->flush_caches().ok());
+  ASSERT_TRUE(device_->synchronise().ok());
+  EXPECT_GT(before - free_bytes(), static_cast<size_t>(cache));
+}
+
 TEST_F(CudaDeviceTest, ObjectsAreSharedAndDamagedOnesRefused) {
   auto again = device_->load(digest_of(*cubin), *cubin);
   ASSERT_TRUE(again.ok());
@@ -225,6 +255,9 @@ TEST_F(CudaDeviceTest, ReplaysWhatWasRecordedAndUpdatesIt) {
   for (int k = 0; k < 2; ++k) ASSERT_TRUE(device_->replay(*recording).ok());
   EXPECT_EQ(read(in)[0], 36);
   EXPECT_EQ(read(out)[1], 36);
+  ASSERT_TRUE(device_->launch(first).ok());
+  EXPECT_EQ(read(out)[1], 216) << "launches go to the recording still";
+  const Recording* made = recording.get();
 
   // The same kernels on other memory.
   DeviceMemory fresh = floats(counting(64));
@@ -234,6 +267,7 @@ TEST_F(CudaDeviceTest, ReplaysWhatWasRecordedAndUpdatesIt) {
   ASSERT_TRUE(device_->replay(*recording).ok());
   EXPECT_EQ(read(fresh)[0], 6);
   EXPECT_EQ(read(in)[0], 36);
+  EXPECT_EQ(recording.get(), made) << "an update would have done";
 
   // Another number of launches, which no update turns the graph into.
   ASSERT_TRUE(device_->record([&] { return device_->launch(first); }, recording).ok());
@@ -266,6 +300,11 @@ TEST_F(CudaDeviceTest, LibraryProductsWaitTheirTurnAndAreRecorded) {
   ASSERT_TRUE(device_->fill(out.data(), std::byte{0}, out.size()).ok());
   ASSERT_TRUE(device_->replay(*recording).ok());
   EXPECT_EQ(read(out), (std::vector<float>{28, 34, 64, 79}));
+  // The same product, written in columns.
+  GemmSizes turned = small_product();
+  turned.out = {0, 0, 1, 2};
+  ASSERT_TRUE(device_->gemm(turned, a.data(), b.data(), out.data()).ok());
+  EXPECT_EQ(read(out), (std::vector<float>{28, 64, 34, 79}));
 }
 
 TEST_F(CudaDeviceTest, EmptyProductsAreSumsOfNothing) {
@@ -281,6 +320,8 @@ TEST_F(CudaDeviceTest, EmptyProductsAreSumsOfNothing) {
   sizes.k = 0;
   ASSERT_TRUE(device_->gemm(sizes, a.data(), b.data(), out.data()).ok());
   EXPECT_EQ(read(out), std::vector<float>(4, 0));
+  sizes.out = {0, 0, 1, 2};
+  EXPECT_EQ(device_->gemm(sizes, a.data(), b.data(), out.data()).error().code, Code::kUnsupported);
 }
 
 TEST_F(CudaDeviceTest, ARowThatFailsLeavesNoRecording) {
@@ -318,17 +359,26 @@ TEST_F(CudaDeviceTest, TimesWhatLiesBetweenMarks) {
   std::vector<int64_t> symbols = {3};
   Launch scale = launch("scale", buffers, {64, 64, 0}, 64);
   scale.symbols = symbols;
-  auto timer = device_->make_timer(3);
+  constexpr int64_t kLaunches = 20;
+  auto whole = device_->make_timer(2);
+  auto timer = device_->make_timer(3);  // as many marks as there are, not as were foretold
   for (int run = 0; run < 2; ++run) {
+    whole->mark();
     timer->mark();
-    for (int k = 0; k < 2; ++k) {
+    for (int k = 0; k < kLaunches; ++k) {
       ASSERT_TRUE(device_->launch(scale).ok());
       timer->mark();
     }
+    whole->mark();
     auto intervals = timer->take_intervals_ns();
     ASSERT_TRUE(intervals.ok()) << intervals.error().message;
-    ASSERT_EQ(intervals->size(), 2u);
+    ASSERT_EQ(intervals->size(), static_cast<size_t>(kLaunches));
     for (int64_t ns : *intervals) EXPECT_GE(ns, 0);
+    auto all = whole->take_intervals_ns();
+    ASSERT_TRUE(all.ok()) << all.error().message;
+    // The driver rounds each of them.
+    EXPECT_LE(std::accumulate(intervals->begin(), intervals->end(), int64_t{0}),
+              all->at(0) + kLaunches);
   }
 }
 

@@ -1,4 +1,8 @@
 // lfarm doctor: what it says must agree with what the other programs do on the same machine.
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+
 #include "common/runtime/cpu_device.h"
 #include "tests/farm/cli_testing.h"
 
@@ -60,6 +64,40 @@ TEST_F(CliDoctor, AnEmulatedDeviceIsADevice) {
   EXPECT_EQ(field(cuda, "target"), "cuda-sm_90a");
   EXPECT_EQ(field(cuda, "runs"), "true");
   EXPECT_EQ(field(cuda, "compiles"), "true") << doctor.out();
+}
+
+// A device whose driver is there, while every NVRTC that could be found is none.
+TEST_F(CliDoctor, PlansRunWithoutACompiler) {
+  std::filesystem::create_symlink(LFARM_BIN_DIR "/../tests/emulator/libcuda.so.1",
+                                  path("libcuda.so.1"));
+  for (const char* name : {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2"}) {
+    write(name, "no library");
+  }
+  std::map<std::string, std::string> before;
+  for (const char* name : {"LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "PATH"}) {
+    const char* value = std::getenv(name);
+    before[name] = value == nullptr ? "" : value;
+    ::setenv(name, path("").c_str(), 1);
+  }
+  Invocation doctor = lfarm({"doctor", "--device", "cuda", "--json"});
+  for (const auto& [name, value] : before) {
+    value.empty() ? ::unsetenv(name.c_str()) : ::setenv(name.c_str(), value.c_str(), 1);
+  }
+  EXPECT_EQ(doctor.wait(), 0) << doctor.out();
+  std::string cuda = about(doctor.out(), "cuda");
+  EXPECT_EQ(field(cuda, "runs"), "true");
+  EXPECT_EQ(field(cuda, "compiles"), "false") << doctor.out();
+  EXPECT_NE(cuda.find("install CUDA"), std::string::npos) << cuda;
+}
+
+TEST_F(CliDoctor, ProgramsThatAreMissingAreNamed) {
+  std::filesystem::copy_file(LFARM_BIN_DIR "/lfarm", path("lfarm"));
+  Invocation doctor(path(""), 1000, {"doctor", "--json"}, path("lfarm"));
+  EXPECT_EQ(doctor.wait(), 0) << doctor.err();
+  std::string cpu = about(doctor.out(), "cpu");
+  EXPECT_EQ(field(cpu, "runs"), "true");
+  EXPECT_EQ(field(cpu, "compiles"), "false") << doctor.out();
+  EXPECT_NE(cpu.find("lfarm-worker"), std::string::npos) << cpu;
 }
 
 }  // namespace

@@ -28,10 +28,11 @@ inline constexpr std::chrono::seconds kPatience{180};
 // One run of lfarm that may still be going on.
 class Invocation {
  public:
-  Invocation(const std::string& folder, int number, std::vector<std::string> arguments)
+  Invocation(const std::string& folder, int number, std::vector<std::string> arguments,
+             const std::string& program = LFARM_BIN_DIR "/lfarm")
       : out_(common::cat(folder, "/out.", number)), err_(common::cat(folder, "/err.", number)) {
     common::SpawnOptions spawn;
-    spawn.arguments = {LFARM_BIN_DIR "/lfarm"};
+    spawn.arguments = {program};
     spawn.arguments.insert(spawn.arguments.end(), arguments.begin(), arguments.end());
     FILE* out = std::fopen(out_.c_str(), "w");
     FILE* err = std::fopen(err_.c_str(), "w");

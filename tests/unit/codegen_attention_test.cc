@@ -313,6 +313,46 @@ TEST(CodegenAttention, HiddenRows) {
   compile_and_check(batch);
 }
 
+// What only some sizes show: rows whose greatest score comes late, for which earlier sums are
+// scaled again; rows beyond the last that a block must not read; blocks whose rows all see nothing;
+// operands that do not fit beside each other at first.
+TEST(CodegenAttention, SizesThatAreHardOnGpus) {
+  if (!runs_on_gpu()) GTEST_SKIP() << "a CPU has no such blocks";
+  Random random(69);
+  KernelBatch batch;
+  for (bool half : {false, true}) {
+    Attention late;
+    late.rows = 2;
+    late.keys = 1500;
+    late.depth = late.width = 64;
+    late.half = half;
+    late.groups = 1;
+    add(batch, random, late);
+  }
+  Attention cut;
+  cut.groups = 1;
+  cut.rows = 33;
+  cut.keys = 20;
+  cut.depth = cut.width = 136;
+  add(batch, random, cut);
+  Attention large;
+  large.groups = 1;
+  large.dtype = DType::kFloat64;
+  large.rows = large.keys = 70;
+  large.depth = large.width = 200;
+  add(batch, random, large, {{"block_rows", 64}});
+  for (int64_t online : {1, 0}) {
+    Attention hidden;
+    hidden.rows = 70;
+    hidden.keys = 5;
+    hidden.mask = Mask::kWindow;
+    Builder builder(hidden);
+    Graph body = builder.build();
+    batch.add(Template::kAttention, {{"online", online}}, body, builder.values(random));
+  }
+  compile_and_check(batch);
+}
+
 // Keys that no row of a block sees are not read: what they hold does not matter.
 TEST(CodegenAttention, LeavesOutHiddenKeys) {
   Random random(67);

@@ -116,5 +116,93 @@ TEST(CodegenLoops, ComputesOnceWhatOutputsShare) {
   }
 }
 
+// Teams of threads over rows and columns: parts that are summed apart, members and units that are
+// left over, extrema of which several are equal.
+TEST(CodegenLoops, TeamsOfGpus) {
+  if (!runs_on_gpu()) GTEST_SKIP() << "a CPU has no such parameters";
+  Random random(5);
+  KernelBatch batch;
+  for (int64_t team : {1, 8, 32, 128, 1024}) {
+    for (auto [rows, columns] : std::vector<std::pair<int64_t, int64_t>>{{37, 70}, {5, 2600}}) {
+      for (int axis : {0, 1}) {
+        GraphBuilder b;
+        NodeId x = input(b, DType::kFloat32, {rows, columns});
+        NodeId whole = b.unary(UnaryOp::kFloor, x);
+        b.output(b.reduce(ReduceOp::kSum, x, {axis}));
+        b.output(b.reduce(ReduceOp::kMax, b.unary(UnaryOp::kNeg, x), {axis}));
+        b.output(b.reduce(ReduceOp::kArgmax, whole, {axis}));
+        b.output(b.reduce(ReduceOp::kArgmin, whole, {axis}));
+        batch.add(Template::kLoops, {{"team", team}}, b.finish(),
+                  {random_tensor(random, DType::kFloat32, {rows, columns})});
+      }
+    }
+  }
+  batch.compile();
+  batch.check_all(1e-4);  // what cancels in a float sum; a missing element is near 1
+}
+
+// Where memory runs across the rows that are summed, neighbouring threads take neighbouring sums
+// and the members of a team sit apart.
+TEST(CodegenLoops, TeamsSideBySide) {
+  if (!runs_on_gpu()) GTEST_SKIP() << "a CPU has no such parameters";
+  Random random(7);
+  KernelBatch batch;
+  for (int64_t team : {8, 32}) {
+    GraphBuilder b;
+    NodeId x = input(b, DType::kFloat32, {700, 77});
+    NodeId whole = b.unary(UnaryOp::kFloor, x);
+    b.output(b.reduce(ReduceOp::kSum, x, {0}));
+    b.output(b.reduce(ReduceOp::kMin, x, {0}));
+    b.output(b.reduce(ReduceOp::kArgmax, whole, {0}));
+    batch.add(Template::kLoops, {{"team", team}}, b.finish(),
+              {random_tensor(random, DType::kFloat32, {700, 77})});
+  }
+  batch.compile();
+  batch.check_all(1e-4);
+  for (size_t k = 0; k < batch.size(); ++k) {
+    EXPECT_GT(occurrences(batch.at(k).source.text, "threadIdx.x % 32"), 0u)
+        << batch.at(k).source.text;
+  }
+}
+
+// Beside 2^24 a float sum would lose every 1.
+TEST(CodegenLoops, LongSumsOfTeamsAreCarriedInDouble) {
+  if (!runs_on_gpu()) GTEST_SKIP() << "a CPU has no such parameters";
+  KernelBatch batch;
+  for (int64_t team : {8, 128}) {
+    int64_t columns = 2500 * team;
+    GraphBuilder b;
+    b.output(b.reduce(ReduceOp::kSum, input(b, DType::kFloat32, {3, columns}), {1}));
+    HostTensor x = HostTensor::zeros(DType::kFloat32, {3, columns}).value();
+    for (int64_t i = 0; i < x.elements(); ++i) x.set(i, i % columns < team ? 16777216 : 1);
+    batch.add(Template::kLoops, {{"team", team}}, b.finish(), {x});
+  }
+  batch.compile();
+  batch.check_all(1e-7);
+}
+
+// Neighbours that a thread could load at once, turned, shifted, spread and repeated.
+TEST(CodegenLoops, NeighboursThatAreNoVectors) {
+  Random random(6);
+  KernelBatch batch;
+  for (DType dtype : {DType::kFloat32, DType::kInt8}) {
+    for (bool sums : {false, true}) {
+      GraphBuilder b;
+      NodeId turned = b.permute(input(b, dtype, {64, 32}), {1, 0});
+      NodeId shifted = b.slice(input(b, dtype, {32, 68}), 1, 1, 64, 1);
+      NodeId spread = b.slice(input(b, dtype, {32, 128}), 1, 0, 64, 2);
+      NodeId repeated = b.expand(input(b, dtype, {32, 1}), {32, 64});
+      NodeId sum = b.binary(BinaryOp::kAdd, b.binary(BinaryOp::kAdd, turned, shifted),
+                            b.binary(BinaryOp::kAdd, spread, repeated));
+      b.output(sums ? b.reduce(ReduceOp::kMax, sum, {1}) : sum);
+      batch.add(Template::kLoops, {}, b.finish(),
+                {random_tensor(random, dtype, {64, 32}), random_tensor(random, dtype, {32, 68}),
+                 random_tensor(random, dtype, {32, 128}), random_tensor(random, dtype, {32, 1})});
+    }
+  }
+  batch.compile();
+  batch.check_all();
+}
+
 }  // namespace
 }  // namespace testing_codegen

@@ -247,6 +247,20 @@ TEST(CodegenTile, HalfPrecisionBehindOtherNodes) {
         {random_tensor(random, kHalf, {6, rows, 64}), random_tensor(random, kHalf, {4, 48, 64}),
          random_tensor(random, DType::kInt64, {6}, 0, 4)});
   }
+  for (bool mixed : {false, true}) {  // what no half-precision type of the operand's can hold
+    GraphBuilder b;
+    NodeId x = b.cast(input(b, kHalf, {33, 64}), kF32);
+    NodeId other = b.cast(input(b, mixed ? DType::kFloat16 : kHalf, {33, 64}), kF32);
+    NodeId chosen = b.select(input(b, DType::kBool, {33, 64}), x, other);
+    if (!mixed) chosen = b.pad(chosen, 1, 8, 8, 100.3);
+    NodeId w = input(b, kHalf, {56, mixed ? 64 : 80});
+    b.output(contract(b, chosen, b.cast(w, kF32), {0, 2}, {1, 2}, {0, 1}));
+    batch.add(Template::kTile, {}, b.finish(),
+              {random_tensor(random, kHalf, {33, 64}),
+               random_tensor(random, mixed ? DType::kFloat16 : kHalf, {33, 64}),
+               random_tensor(random, DType::kBool, {33, 64}),
+               random_tensor(random, kHalf, {56, mixed ? 64 : 80})});
+  }
   for (int64_t rows : {2, 33}) {
     GraphBuilder b;
     NodeId x = input(b, kF32, {rows, 80});

@@ -1,7 +1,11 @@
 // NVRTC where it is installed: machine code for several architectures, and complaints of one line.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
+#include "common/base/shared_library.h"
 #include "common/cuda/nvrtc.h"
+#include "common/cuda/toolkit.h"
 
 namespace common {
 namespace {
@@ -50,6 +54,38 @@ TEST_F(NvrtcTest, ComplaintsAreOneLineThatNamesThePlace) {
   EXPECT_EQ(output.error().code, Code::kInvalidInput);
   EXPECT_NE(output.error().message.find("nonsense"), std::string::npos) << output.error().message;
   EXPECT_EQ(output.error().message.find('\n'), std::string::npos) << output.error().message;
+}
+
+TEST_F(NvrtcTest, WarningsAreNoComplaints) {
+  auto output = nvrtc_->compile("extern \"C\" __global__ void bad() {\n  int unused;\n}\n" +
+                                    std::string("__device__ int f() { return nonsense; }\n"),
+                                "sm_90a", {});
+  ASSERT_FALSE(output.ok());
+  EXPECT_NE(output.error().message.find("nonsense"), std::string::npos) << output.error().message;
+}
+
+// The loader's own places come first, then what an installation elsewhere would be.
+TEST(Toolkit, LibrariesAreLookedForInEveryInstallation) {
+  const char* home = std::getenv("CUDA_HOME");
+  std::string before = home == nullptr ? "" : home;
+  ::setenv("CUDA_HOME", "/an/installation", 1);
+  std::vector<std::string> names = cuda_library_names({"libone.so.2", "libone.so.1"});
+  home == nullptr ? ::unsetenv("CUDA_HOME") : ::setenv("CUDA_HOME", before.c_str(), 1);
+  ASSERT_GE(names.size(), 6u);
+  EXPECT_EQ(names[0], "libone.so.2");
+  EXPECT_EQ(names[1], "libone.so.1");
+  EXPECT_EQ(names[2], "/an/installation/lib64/libone.so.2");
+  EXPECT_EQ(names[3], "/an/installation/lib64/libone.so.1");
+  EXPECT_EQ(names[4], "/an/installation/lib/libone.so.2");
+}
+
+TEST(Toolkit, AnOlderLibraryWillDo) {
+  auto found = SharedLibrary::open({"libm.so.7777", "libm.so.6"});
+  ASSERT_TRUE(found.ok()) << found.error().message;
+  EXPECT_EQ((*found)->name(), "libm.so.6");
+  auto missing = SharedLibrary::open({"libm.so.7777", "libm.so.7778"});
+  ASSERT_FALSE(missing.ok());
+  EXPECT_NE(missing.error().message.find("libm.so.7777"), std::string::npos);
 }
 
 TEST_F(NvrtcTest, UnknownOptionsAndArchitecturesAreInvalidInput) {

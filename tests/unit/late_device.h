@@ -16,7 +16,9 @@ namespace common {
 
 class LateDevice final : public Device {
  public:
-  int launched = 0, recorded = 0, replayed = 0;  // how often it was asked to
+  int launched = 0, recorded = 0, replayed = 0, flushed = 0;  // how often it was asked to
+  std::function<void()> on_flush;
+  bool has_library = true;  // of products, if the CPU has one
 
   ~LateDevice() override { (void)synchronise(); }
   const Target& target() const override { return cpu_->target(); }
@@ -57,10 +59,11 @@ class LateDevice final : public Device {
     return later(std::move(work));
   }
   Status gemm(const GemmSizes& sizes, const void* a, const void* b, void* out) override {
+    if (!has_library) return unavailable("there is no library of products");
     ++launched;
     return later([=, this] { return cpu_->gemm(sizes, a, b, out); });
   }
-  bool has_gemm() const override { return cpu_->has_gemm(); }
+  bool has_gemm() const override { return has_library && cpu_->has_gemm(); }
   Status synchronise() override {
     while (!work_.empty()) {
       std::function<Status()> next = std::move(work_.front());
@@ -70,6 +73,11 @@ class LateDevice final : public Device {
     return {};
   }
   std::unique_ptr<Timer> make_timer(size_t) override { return std::make_unique<LateTimer>(*this); }
+  Status flush_caches() override {
+    ++flushed;
+    if (on_flush) on_flush();
+    return {};
+  }
 
   bool can_record() const override { return true; }
   Status record(const std::function<Status()>& row, std::unique_ptr<Recording>& out) override {

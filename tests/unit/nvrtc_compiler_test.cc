@@ -2,8 +2,10 @@
 // processes that misbehave. This binary is its own child, in every variant.
 #include "worker/compile/nvrtc_compiler.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -12,7 +14,9 @@
 #include <thread>
 
 #include "common/base/cat.h"
+#include "common/base/files.h"
 #include "common/base/pipe.h"
+#include "common/base/subprocess.h"
 #include "common/cuda/nvrtc.h"
 #include "worker/compile/child_pool.h"
 #include "worker/compile/nvrtc_child.h"
@@ -24,11 +28,21 @@ using common::Bytes;
 using common::cat;
 using common::Code;
 
+// Its instantiations double with each level: years of work for any compiler.
+constexpr const char* kEndless = R"(
+template <int N, int K> struct Tree {
+  static constexpr long long value = Tree<N - 1, 2 * K>::value + Tree<N - 1, 2 * K + 1>::value;
+};
+template <int K> struct Tree<0, K> { static constexpr long long value = K; };
+extern "C" __global__ void k(long long* out) { *out = Tree<28, 1>::value; }
+)";
+
 constexpr const char* kScriptedFlag = "--scripted-child";
 constexpr const char* kSelf = "/proc/self/exe";
 constexpr int kEnoughMs = 60'000;
 
-// A child that does what each request says: "echo", "hang", "crash", "killed", or "pid".
+// A child that does what each request says: "hang", "crash", "killed", "pid", or to open one of a
+// pipe's ends, which waits for the other. Anything else comes back.
 int run_scripted_child(int fd) {
   while (true) {
     auto frame = common::read_frame(fd);
@@ -39,6 +53,10 @@ int run_scripted_child(int fd) {
     }
     if (request == "crash") ::abort();
     if (request == "killed") ::raise(SIGKILL);
+    for (auto [end, flags] : {std::pair{"read ", O_RDONLY}, std::pair{"write ", O_WRONLY}}) {
+      if (!request.starts_with(end)) continue;
+      ::close(::open(std::string(request.substr(std::strlen(end))).c_str(), flags));
+    }
     std::string answer = request == "pid" ? cat(::getpid()) : std::string(request);
     if (!common::write_frame(fd, common::as_bytes(answer)).ok()) return 0;
   }
@@ -119,6 +137,23 @@ TEST(ChildPool, ManyThreadsShareFewChildren) {
   EXPECT_EQ(right, 6 * 25);
 }
 
+// However often children came and went, as many as are allowed work at once.
+TEST(ChildPool, ChildrenStayAsManyAsTheyMayBe) {
+  ScriptedPool pool(2);
+  for (const char* request : {"echo", "killed", "echo", "crash", "echo"}) (void)pool.ask(request);
+  auto scratch = common::ScratchDirectory::create("lfarm-pool");
+  ASSERT_TRUE(scratch.ok());
+  std::string pipe = scratch->path() + "/pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  std::thread reader([&] {
+    auto answer = pool.ask("read " + pipe);
+    EXPECT_TRUE(answer.ok()) << answer.error().message;
+  });
+  auto answer = pool.ask("write " + pipe);
+  EXPECT_TRUE(answer.ok()) << "neither child met the other: " << answer.error().message;
+  reader.join();
+}
+
 TEST(ChildPool, AProgramThatIsMissingIsNamed) {
   ChildPool pool({"/no/such/program"}, 1);
   auto answer = pool.exchange(common::as_bytes("echo"), kEnoughMs);
@@ -142,6 +177,58 @@ TEST(NvrtcFrames, DamageIsFound) {
     EXPECT_FALSE(decode_nvrtc_request(common::ByteView(bytes).first(size)).ok());
   }
   EXPECT_FALSE(decode_nvrtc_reply(Bytes(bytes.size(), std::byte{0xff})).ok());
+  NvrtcReply reply;
+  reply.error.code = Code::kInternal;
+  EXPECT_TRUE(decode_nvrtc_reply(encode(reply)).ok());
+  reply.error.code = static_cast<Code>(static_cast<int>(Code::kInternal) + 1);
+  EXPECT_FALSE(decode_nvrtc_reply(encode(reply)).ok());
+}
+
+// A child that says it is the library `build`, knows the options that contain a letter of `known`,
+// and compiles a text into what it was asked with.
+constexpr const char* kPretendingFlag = "--pretending-child";
+int run_pretending_child(int fd, const std::string& build, const std::string& known) {
+  while (true) {
+    auto frame = common::read_frame(fd);
+    if (!frame.ok()) return 0;
+    NvrtcRequest request = decode_nvrtc_request(*frame).value();
+    NvrtcReply reply;
+    reply.ok = true;
+    reply.build = build;
+    std::string asked = request.arch;
+    for (const std::string& option : request.options) {
+      if (option.find_first_of(known) != std::string::npos) reply.options.push_back(option);
+      asked += " " + option;
+    }
+    if (!request.describe) reply.cubin = common::to_bytes(common::as_bytes(asked));
+    if (!common::write_frame(fd, encode(reply)).ok()) return 0;
+  }
+}
+
+std::shared_ptr<const Compiler> pretended(const char* build, const char* known,
+                                          const char* target = "cuda-sm_90a") {
+  return find_nvrtc_compiler({target}, {kSelf, kPretendingFlag, build, known}, 1).value();
+}
+
+TEST(NvrtcCompilerIdentity, EverythingThatMayChangeTheCodeIsPartOfIt) {
+  std::set<common::Digest> identities;
+  for (const auto& compiler :
+       {pretended("13.0", "m"), pretended("13.1", "m"), pretended("13.0", "!"),
+        pretended("13.0", "m", "cuda-sm_80"), pretended("13.0", "m")}) {
+    identities.insert(compiler->identity());
+  }
+  EXPECT_EQ(identities.size(), 4u);
+}
+
+TEST(NvrtcCompilerIdentity, OptionsThatTheLibraryKnowsAreUsed) {
+  for (const char* known : {"m", "!"}) {
+    auto compiled = pretended("13.0", known)->compile("", kEnoughMs);
+    ASSERT_TRUE(compiled.ok()) << compiled.error().message;
+    std::string asked(common::as_text(*compiled));
+    EXPECT_TRUE(asked.starts_with("sm_90a ")) << asked;
+    EXPECT_NE(asked.find("--ftz=false"), std::string::npos) << asked;
+    EXPECT_EQ(asked.find("--minimal") != std::string::npos, known[0] == 'm') << asked;
+  }
 }
 
 constexpr const char* kKernel = R"(
@@ -201,22 +288,35 @@ TEST_F(NvrtcCompilerTest, ABrokenTextIsOneLineAndTheNextOneCompiles) {
   EXPECT_TRUE((*compiler)->compile(kKernel, kEnoughMs).ok());
 }
 
-// Its instantiations double with each level: years of work for any compiler.
 TEST_F(NvrtcCompilerTest, ACompilationWithoutEndIsCutOff) {
   auto compiler = find("cuda-sm_90a");
   ASSERT_TRUE(compiler.ok()) << compiler.error().message;
-  constexpr const char* kEndless = R"(
-template <int N, int K> struct Tree {
-  static constexpr long long value = Tree<N - 1, 2 * K>::value + Tree<N - 1, 2 * K + 1>::value;
-};
-template <int K> struct Tree<0, K> { static constexpr long long value = K; };
-extern "C" __global__ void k(long long* out) { *out = Tree<28, 1>::value; }
-)";
   auto endless = (*compiler)->compile(kEndless, 300);
   ASSERT_FALSE(endless.ok());
   EXPECT_EQ(endless.error().code, Code::kTimedOut) << endless.error().message;
   auto next = (*compiler)->compile(kKernel, kEnoughMs);
   EXPECT_TRUE(next.ok()) << next.error().message;
+}
+
+// Its parent may be gone, or stuck.
+TEST_F(NvrtcCompilerTest, AChildEndsItselfAfterItsTime) {
+  auto pipe = common::make_pipe();
+  ASSERT_TRUE(pipe.ok());
+  common::SpawnOptions options;
+  options.arguments = {kSelf, kNvrtcChildFlag};
+  options.stdin_fd = pipe->child;
+  auto child = common::Subprocess::start(options);
+  ASSERT_TRUE(child.ok()) << child.error().message;
+  ::close(pipe->child);
+  NvrtcRequest request;
+  request.arch = "sm_90a";
+  request.source = kEndless;
+  request.timeout_s = 1;
+  ASSERT_TRUE(common::write_frame(pipe->parent, encode(request)).ok());
+  auto status = child->wait(kEnoughMs);
+  ::close(pipe->parent);
+  ASSERT_TRUE(status.has_value()) << "it still runs";
+  EXPECT_EQ(status->signal, SIGALRM);
 }
 
 TEST_F(NvrtcCompilerTest, AnArchitectureOfTheFutureIsNamed) {
@@ -232,6 +332,9 @@ TEST_F(NvrtcCompilerTest, AnArchitectureOfTheFutureIsNamed) {
 int main(int argc, char** argv) {
   if (argc > 1 && std::strcmp(argv[1], worker::kNvrtcChildFlag) == 0) {
     return worker::run_nvrtc_child(STDIN_FILENO);
+  }
+  if (argc > 3 && std::strcmp(argv[1], worker::kPretendingFlag) == 0) {
+    return worker::run_pretending_child(STDIN_FILENO, argv[2], argv[3]);
   }
   if (argc > 1 && std::strcmp(argv[1], worker::kScriptedFlag) == 0) {
     return worker::run_scripted_child(STDIN_FILENO);

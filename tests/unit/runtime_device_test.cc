@@ -9,6 +9,7 @@
 #include "common/base/random.h"
 #include "common/runtime/blas.h"
 #include "common/runtime/cpu_device.h"
+#include "common/runtime/devices.h"
 #include "tests/unit/runtime_testing.h"
 
 namespace common {
@@ -20,6 +21,14 @@ constexpr const char* kCountUnits =
     " volatile double x = 0; for (int k = 0; k < 2000; ++k) x += k;"
     " __atomic_fetch_add((int64_t*)b[0] + i, s[0], __ATOMIC_RELAXED);"
     " if (scratch) *(int64_t*)scratch += 1; } }";
+
+TEST(Devices, ADeviceThatWasAskedForIsNeverReplaced) {
+  auto found = find_device("cuda");
+  EXPECT_TRUE(!found.ok() || found->name == "cuda");
+  EXPECT_EQ(find_device("cpu")->name, "cpu");
+  EXPECT_TRUE(find_device("auto").ok());
+  EXPECT_EQ(find_device("abacus").error().code, Code::kInvalidInput);
+}
 
 TEST(CpuDevice, EveryUnitRunsOnceWhateverTheThreads) {
   Bytes object = compile_object(kCountUnits);

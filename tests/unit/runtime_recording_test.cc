@@ -84,6 +84,34 @@ TEST_F(RecordingTest, OtherMemoryIsRecordedAnew) {
   for (float k : {1.f, 2.f, 3.f}) EXPECT_EQ(run(*executor, k), 2 * (k + 10));
 }
 
+// Two recordings are kept, and taken over by whatever comes third.
+TEST_F(RecordingTest, ManyMemoriesTakeTurns) {
+  auto executor = load(scaled_sum(3));
+  std::vector<DeviceMemory> between;  // what is freed is not to come back as the next one
+  for (float w : {1.f, 10.f, 100.f, 1000.f}) {
+    ASSERT_TRUE(executor->bind_weight(1, tensor({w})).ok());
+    for (float k : {1.f, 2.f, 3.f}) EXPECT_EQ(run(*executor, k), 2 * (k + w));
+    for (int n = 0; n < 4; ++n) between.push_back(device_.allocate(sizeof(float)).value());
+  }
+}
+
+TEST_F(RecordingTest, CachesAreFlushedBeforeTimedRunsThatAskForIt) {
+  for (bool cold : {false, true}) {
+    ExecutorOptions options;
+    options.cold_caches = cold;
+    auto executor = load(scaled_sum(3), options);
+    ASSERT_TRUE(executor->bind_weight(1, tensor({1})).ok());
+    run(*executor, 1);
+    EXPECT_EQ(device_.flushed, 0);
+    RunOutputs outputs;
+    std::vector<HostTensor> inputs = {tensor({1, 1, 1})};
+    ASSERT_TRUE(executor->run_total_ns(inputs, outputs).ok());
+    EXPECT_EQ(device_.flushed, cold ? 1 : 0);
+    ASSERT_TRUE(executor->run_calls_ns(inputs, outputs).ok());
+    EXPECT_EQ(device_.flushed, cold ? 2 : 0);
+  }
+}
+
 TEST_F(RecordingTest, EverySizeHasItsOwn) {
   auto executor = load(scaled_sum(Expr::symbol(0)));
   ASSERT_TRUE(executor->bind_weight(1, tensor({1})).ok());

@@ -8,11 +8,14 @@
 
 #include <atomic>
 #include <cstring>
+#include <fstream>
 #include <thread>
 
+#include "common/base/files.h"
 #include "common/ir/builder.h"
 #include "common/runtime/cpu_device.h"
 #include "common/wire/ir_codec.h"
+#include "tests/unit/late_device.h"
 #include "tests/unit/runtime_testing.h"
 #include "worker/profile/device_lock.h"
 #include "worker/profile/executor_child.h"
@@ -318,9 +321,67 @@ bool is_free(const std::string& path) {
   return locked;
 }
 
+std::string lock_path(std::string_view device) {
+  return common::cat("/tmp/lfarm-device-", device, ".lock");
+}
+
+// Notes down how its device is measured: with caches emptied before, and whether nobody else can.
+constexpr const char* kWatchedFlag = "--watched-executor";
+int run_watched_executor(const std::string& notes) {
+  std::string name = common::cat("watched-", ::getppid());
+  ExecutorDevice device{name, [&](int) -> common::Result<std::unique_ptr<common::Device>> {
+                          auto late = std::make_unique<common::LateDevice>();
+                          late->has_library = false;
+                          late->on_flush = [&] {
+                            std::ofstream(notes)
+                                << (is_free(lock_path(name)) ? "among others" : "alone");
+                          };
+                          return std::unique_ptr<common::Device>(std::move(late));
+                        }};
+  return run_executor_child(STDIN_FILENO, device);
+}
+
+TEST_F(ProfileTest, MeasuredAloneAndWithColdCaches) {
+  auto scratch = common::ScratchDirectory::create("lfarm-profile");
+  ASSERT_TRUE(scratch.ok());
+  std::string notes = scratch->path() + "/notes";
+  ExecutorClient client({"/proc/self/exe", kWatchedFlag, notes});
+  ProfileReply reply = client.run(request("good"), graph_bytes_, {});
+  EXPECT_EQ(reply.outcome, TaskOutcome::kOk) << reply.message;
+  auto noted = common::read_file(notes);
+  ASSERT_TRUE(noted.ok()) << "caches were not emptied";
+  EXPECT_EQ(*noted, "alone");
+
+  // Other candidates can run on a device that has no library: this one is to blame.
+  ProfileRequest product = request("good");
+  common::PlanMaker m;
+  m.plan.symbols = {{1, 4096}};
+  Expr n = Expr::symbol(0);
+  int x = m.input({n}), w = m.input({n}, InputKind::kWeight);
+  int sum = m.temporary({1}), out = m.output({n});
+  common::PlanKernel kernel;
+  kernel.library = true;
+  kernel.gemm.m = kernel.gemm.n = 1;
+  kernel.gemm.k = n;
+  kernel.gemm.a = {0, 0, n, 1};
+  kernel.gemm.b = {0, 0, 1, 1};
+  kernel.gemm.out = {0, 0, 1, 1};
+  int good = m.kernel("good");
+  m.plan.kernels.push_back(kernel);
+  m.call(good + 1, {x, w}, {sum}, {n});
+  m.call(good, {x, w}, {out}, {n});
+  common::Plan plan = m.finish(*shared_object);
+  plan.key = product.plan.key;
+  product.plan = plan;
+  ProfileReply refused = client.run(product, graph_bytes_, {});
+  EXPECT_EQ(refused.outcome, TaskOutcome::kCompileError) << refused.message;
+  EXPECT_EQ(refused.message, "there is no library of products");
+  ::unlink(lock_path(common::cat("watched-", ::getpid())).c_str());
+}
+
 TEST(DeviceLock, ExcludesOthersUntilItEnds) {
   std::string device = common::cat("test-", ::getpid());
-  std::string path = common::cat("/tmp/lfarm-device-", device, ".lock");
+  std::string path = lock_path(device);
   auto first = std::make_unique<DeviceLock>(device);
   ASSERT_TRUE(first->held());
   EXPECT_FALSE(is_free(path));
@@ -339,7 +400,7 @@ TEST(DeviceLock, ExcludesOthersUntilItEnds) {
 
 TEST(DeviceLock, OthersMayBeAmongThemselves) {
   std::string device = common::cat("test-shared-", ::getpid());
-  std::string path = common::cat("/tmp/lfarm-device-", device, ".lock");
+  std::string path = lock_path(device);
   {
     DeviceLock one(device, DeviceLock::Mode::kAmongOthers);
     DeviceLock two(device, DeviceLock::Mode::kAmongOthers);  // would wait for ever for one alone
@@ -379,6 +440,9 @@ int main(int argc, char** argv) {
           return common::make_cpu_device({threads});
         }};
     return worker::run_executor_child(STDIN_FILENO, device);
+  }
+  if (argc > 2 && std::strcmp(argv[1], worker::kWatchedFlag) == 0) {
+    return worker::run_watched_executor(argv[2]);
   }
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();

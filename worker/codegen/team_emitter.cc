@@ -86,7 +86,8 @@ void BodyEmitter::open_unrolled(SharedLoop& loop, const Expr& blocks, int64_t tr
 }
 
 int BodyEmitter::lane_index() const {
-  if (!shared_loops_.empty() && shared_loops_.back().lane >= 0) return shared_loops_.back().lane;
+  bool shares = team_->side == 1 && !shared_loops_.empty() && shared_loops_.back().lane >= 0;
+  if (shares) return shared_loops_.back().lane;
   return team_->lane;
 }
 
