@@ -125,7 +125,9 @@ std::string print(const Plan& plan) {
     out += cat("kernel ", k, " ", kernel.fingerprint.short_hex(), " ");
     if (kernel.library) {
       out += cat("library gemm batch=", kernel.gemm.batch.text(), " m=", kernel.gemm.m.text(),
-                 " n=", kernel.gemm.n.text(), " k=", kernel.gemm.k.text(), "\n");
+                 " n=", kernel.gemm.n.text(), " k=", kernel.gemm.k.text());
+      if (kernel.algorithm != 0) out += cat(" algorithm=", kernel.algorithm);
+      out += "\n";
     } else {
       out += cat("object ", plan.objects[at(kernel.object)].short_hex(), " entry ",
                  kernel.entry.name, " units=", kernel.entry.units.text());

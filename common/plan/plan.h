@@ -81,6 +81,9 @@ struct PlanKernel {
   int64_t predicted_ns = 0;
   int64_t measured_ns = 0;
   friend bool operator==(const PlanKernel&, const PlanKernel&) = default;
+  // Of the algorithms that the library lists for the product's sizes, the one to use; the first
+  // where the list is shorter. Each computes the product, whatever the library's version lists.
+  int algorithm = 0;
 };
 
 struct Provenance {

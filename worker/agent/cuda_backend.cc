@@ -21,7 +21,7 @@ class CudaBackend final : public Backend {
                                static_cast<size_t>(common::usable_processors()));
   }
   common::Result<std::unique_ptr<common::Device>> open(int) const override {
-    return common::open_cuda_device();
+    return common::open_cuda_device({.exact_algorithms = true});
   }
   bool reserves_addresses() const override { return true; }
 };
