@@ -11,6 +11,7 @@
 
 #include "common/base/cat.h"
 #include "common/base/log.h"
+#include "common/base/own_directory.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/options.h"
 #include "worker/agent/pipeline.h"
@@ -121,6 +122,11 @@ int run_worker(int argc, char** argv, Backends backends) {
 
   // After this line the device and the toolchain are known.
   auto device = find_device(options.device, backends);
+  // Where this process and its compilers put their files.
+  auto temporary = common::OwnDirectory::create("lfarm-worker");
+  if (!temporary.ok()) return fail(temporary.error(), 1);
+  ::setenv("TMPDIR", temporary->path().c_str(), 1);
+
   if (!device.ok()) return fail(device.error(), 2);
   auto compiler = device->backend->find_compiler(device->target);
   if (!compiler.ok()) return fail(compiler.error(), 1);
