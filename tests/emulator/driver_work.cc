@@ -424,6 +424,7 @@ struct ErrorText {
   int code;
   const char* name;
   const char* text;
+    {kNoDevice, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
 };
 
 constexpr ErrorText kErrors[] = {
