@@ -66,7 +66,9 @@ void add_device_option(Command* command, FarmOptions* farm) {
 }
 
 void add_process_options(Command* command, FarmOptions* farm) {
-  command->value("--workers", &farm->workers, "N", "Worker processes")
+  command
+      ->value("--workers", &farm->workers, "N",
+              "Worker processes; of several GPUs each takes the next")
       .in_range(int64_t{1}, int64_t{256})
       .shows_default();
   add_device_option(command, farm);

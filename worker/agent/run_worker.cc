@@ -38,10 +38,11 @@ struct FoundDevice {
 };
 
 // The device that --device names; "auto": the first that is there.
-common::Result<FoundDevice> find_device(const std::string& name, Backends backends) {
+common::Result<FoundDevice> find_device(const WorkerOptions& options, Backends backends) {
   std::string missing;
   for (const Backend* backend : backends) {
-    if (name != "auto" && name != backend->name()) continue;
+    if (options.device != "auto" && options.device != backend->name()) continue;
+    if (options.gpu) LFARM_RETURN_IF_ERROR(backend->choose(*options.gpu));
     auto target = backend->find();
     if (target.ok()) return FoundDevice{backend, *std::move(target)};
     missing += cat(missing.empty() ? "" : "; ", backend->name(), ": ", target.error().message);
@@ -126,6 +127,8 @@ int run_worker(int argc, char** argv, Backends backends) {
   auto temporary = common::OwnDirectory::create("lfarm-worker");
   if (!temporary.ok()) return fail(temporary.error(), 1);
   ::setenv("TMPDIR", temporary->path().c_str(), 1);
+  // After this line the device and the toolchain are known.
+  auto device = find_device(options, backends);
 
   if (!device.ok()) return fail(device.error(), 2);
   auto compiler = device->backend->find_compiler(device->target);
