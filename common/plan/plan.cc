@@ -24,6 +24,12 @@ bool in_scope(const GemmForm& form, size_t symbols) {
 }
 }  // namespace
 
+std::string_view family_of(std::string_view target) { return target.substr(0, target.find('-')); }
+
+bool is_target(std::string_view target, std::string_view wanted) {
+  return target == wanted || (is_family(wanted) && family_of(target) == wanted);
+}
+
 Machine machine_of(const Target& target) {
   return target.name.rfind("cuda", 0) == 0 ? Machine::kGpu : Machine::kCpu;
 }
