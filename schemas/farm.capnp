@@ -184,7 +184,8 @@ struct Submit {
   # Chosen by the client; every answer names it.
   graphHash @1 :Digest;
   target @2 :Text;
-  # Empty: any CPU worker's.
+  # Exact, or what a target begins with ("cuda"): that of the farm's workers of this family. Empty:
+  # any CPU worker's.
   policy @3 :Text;
   # Numerics policy in its text form.
   graph @4 :Digest;

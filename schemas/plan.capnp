@@ -64,6 +64,8 @@ struct PlanKernel {
   # 0: the device runs ranges of units, not blocks of threads.
   blockUnits @11 :Int64 = 1;
   blockSharedBytes @12 :Int64;
+  algorithm @13 :UInt8;
+  # Of those that the library lists for the product; the first where there are fewer.
 }
 
 struct Provenance {

@@ -170,7 +170,6 @@ Verdict examine_cuda(Report& report) {
   verdict.compiles = verdict.runs && compiles;
   if (verdict.runs && !compiles) verdict.missing = report.last();
   report.add("cuBLASLt", common::CublasLt::find_version());
-  report.add("nvJitLink", common::find_nvjitlink_version());
   return verdict;
 }
 

@@ -28,6 +28,20 @@ common::Result<common::FoundDevice> device_of(const FarmOptions& options) {
       common::cat("--device ", options.device, ": ", found.error().message));
 }
 
+common::Result<common::Target> target_of(const FarmOptions& options) {
+  if (!options.target.empty()) {
+    if (options.device != "auto" && options.device != common::family_of(options.target)) {
+      return common::invalid_input(common::cat("--device ", options.device, " and --target ",
+                                               options.target, " are different machines"));
+    }
+    return common::Target{options.target};
+  }
+  auto device = device_of(options);
+  if (device.ok()) return device->target;
+  if (options.elsewhere) return common::Target{options.device};
+  return device.error();
+}
+
 void add_model_argument(Command* command, std::string* model) {
   command->value("model", model, "MODEL.pt2", "What torch.export.save wrote").required();
 }
@@ -65,8 +79,17 @@ void add_device_option(Command* command, FarmOptions* farm) {
       .shows_default();
 }
 
+void add_target_option(Command* command, FarmOptions* farm) {
+  command->value("--target", &farm->target, "NAME",
+                 "What plans are for, such as cuda-sm_90a, or cuda for that of the farm's GPUs;\n"
+                 "this machine needs no such device (default: that of --device)");
+  command->when_read([farm] { farm->elsewhere = true; });
+}
+
 void add_process_options(Command* command, FarmOptions* farm) {
-  command->value("--workers", &farm->workers, "N", "Worker processes")
+  command
+      ->value("--workers", &farm->workers, "N",
+              "Worker processes; of several GPUs each takes the next")
       .in_range(int64_t{1}, int64_t{256})
       .shows_default();
   add_device_option(command, farm);

@@ -18,7 +18,11 @@ struct FarmOptions {
   std::string keys;        // this client's CURVE key pair; empty: a file in the state directory
   std::string state;       // state directory, never empty after parsing
   std::string device = "auto";  // of this machine: what plans are for
-  int workers = 2;              // of a farm of our own
+  // What plans are for, whatever this machine has; empty: its device. A family ("cuda") is
+  // whichever target of it the farm has workers for.
+  std::string target;
+  bool elsewhere = false;  // plans are not run by this process, so that it needs no device
+  int workers = 2;         // of a farm of our own
 };
 
 // What to search for, and for how long.
@@ -33,6 +37,10 @@ struct BudgetOptions {
 // The device that the options name. kInvalidInput says what is missing.
 common::Result<common::FoundDevice> device_of(const FarmOptions& options);
 
+// What the options ask plans for: --target, else what the device is. A device that this machine
+// lacks is asked for by its family where plans are for elsewhere.
+common::Result<common::Target> target_of(const FarmOptions& options);
+
 // The model file, by position.
 void add_model_argument(Command* command, std::string* model);
 // --state. Every command has it, by itself or among the following.
@@ -41,6 +49,8 @@ void add_state_option(Command* command, FarmOptions* farm);
 void add_farm_options(Command* command, FarmOptions* farm);
 // --device: what plans are for.
 void add_device_option(Command* command, FarmOptions* farm);
+// --target: plans that this process does not run.
+void add_target_option(Command* command, FarmOptions* farm);
 // --workers, --device: a farm of our own.
 void add_process_options(Command* command, FarmOptions* farm);
 // --numerics.

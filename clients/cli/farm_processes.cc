@@ -16,6 +16,7 @@
 #include "common/base/clock.h"
 #include "common/base/files.h"
 #include "common/base/log.h"
+#include "common/cuda/driver.h"
 #include "common/wire/socket.h"
 
 namespace clients {
@@ -45,6 +46,13 @@ std::string sibling(const char* program) {
   return cat(common::executable_directory(), "/", program);
 }
 
+// 0 where workers are for another device.
+Result<int> count_gpus(const std::string& device) {
+  if (device != "cuda") return 0;
+  LFARM_ASSIGN_OR_RETURN(auto driver, common::CudaDriver::open());
+  return driver->device_count();
+}
+
 }  // namespace
 
 Result<std::unique_ptr<FarmProcesses>> FarmProcesses::start(FarmProcessOptions options) {
@@ -65,8 +73,10 @@ Result<std::unique_ptr<FarmProcesses>> FarmProcesses::start(FarmProcessOptions o
   }
   LFARM_RETURN_IF_ERROR(farm->start_coordinator(farm->options_.listen));
   farm->workers_.resize(static_cast<size_t>(farm->options_.workers));
+  LFARM_ASSIGN_OR_RETURN(int gpus, count_gpus(farm->options_.device));
   for (size_t i = 0; i < farm->workers_.size(); ++i) {
     farm->workers_[i].name = cat("worker-", i + 1);
+    if (gpus > 1) farm->workers_[i].gpu = static_cast<int>(i) % gpus;
     LFARM_RETURN_IF_ERROR(farm->start_worker(&farm->workers_[i]));
   }
   return farm;
@@ -156,6 +166,7 @@ Status FarmProcesses::start_worker(Child* child) {
                                         name,
                                         "--state",
                                         options_.state.path + "/worker"};
+  if (child->gpu) arguments.insert(arguments.end(), {"--gpu", cat(*child->gpu)});
   if (!public_key_.empty()) {
     arguments.insert(arguments.end(),
                      {"--key", options_.state.worker_key(), "--farm-key", public_key_});

@@ -49,6 +49,7 @@ class FarmProcesses {
   struct Child {
     std::string name;
     std::optional<common::Subprocess> process;
+    std::optional<int> gpu;  // a worker's, of several
     int starts = 0;
     int64_t restart_at_ns = 0;
     std::vector<int64_t> deaths_ns;  // recent ones

@@ -119,6 +119,20 @@ Status PlanSource::connect(const std::string& endpoint) {
   return {};
 }
 
+// What a farm of our own makes plans on; an error where this machine is no such target.
+Result<std::string> PlanSource::own_device() const {
+  constexpr const char* kElsewhere = "; a farm that has such workers is named with --farm";
+  FarmOptions here = options_;
+  if (!options_.target.empty()) here.device = common::family_of(options_.target);
+  auto device = device_of(here);
+  if (!device.ok()) return common::invalid_input(cat(device.error().message, kElsewhere));
+  if (options_.target.empty() || common::is_target(device->target.name, options_.target)) {
+    return device->name;
+  }
+  return common::invalid_input(cat("this machine makes plans for ", device->target.name,
+                                   ", not for ", options_.target, kElsewhere));
+}
+
 // Starts a farm of our own, or joins one that `lfarm up` started meanwhile. False when another
 // process runs a farm for itself: its end has been waited for, for a while.
 Result<bool> PlanSource::start_or_join() {
@@ -130,8 +144,7 @@ Result<bool> PlanSource::start_or_join() {
   options.state = state_;
   options.listen = own_endpoint(state_);
   options.endpoint_file = state_.private_endpoint_file();
-  LFARM_ASSIGN_OR_RETURN(common::FoundDevice device, device_of(options_));
-  options.device = device.name;
+  LFARM_ASSIGN_OR_RETURN(options.device, own_device());
   options.workers = options_.workers;
   auto started = FarmProcesses::start(std::move(options));
   if (started.ok()) {
@@ -171,8 +184,8 @@ Result<std::optional<PulledPlan>> PlanSource::find_in_cache(const common::PlanKe
 Result<CompiledPlan> PlanSource::obtain(const common::Graph& graph) {
   CompiledPlan out;
   StageClock clock(&out.stages);
-  LFARM_ASSIGN_OR_RETURN(common::FoundDevice device, device_of(options_));
-  common::PlanKey key{common::graph_hash(graph), device.target, budget_.numerics,
+  LFARM_ASSIGN_OR_RETURN(common::Target target, target_of(options_));
+  common::PlanKey key{common::graph_hash(graph), target, budget_.numerics,
                       std::string(common::kCompilerEpoch)};
   clock.lap("hash");
   if (!client_) {
@@ -197,11 +210,14 @@ Result<CompiledPlan> PlanSource::obtain(const common::Graph& graph) {
     clock.lap("start farm");
   }
   key.epoch = client_->compiler_epoch();
-  LFARM_ASSIGN_OR_RETURN(auto pulled, client_->pull(key));
-  clock.lap("pull");
-  if (pulled) {
-    out.pulled = std::move(*pulled);
-    return out;
+  // Which target a family is, only the farm knows.
+  if (!common::is_family(target.name)) {
+    LFARM_ASSIGN_OR_RETURN(auto pulled, client_->pull(key));
+    clock.lap("pull");
+    if (pulled) {
+      out.pulled = std::move(*pulled);
+      return out;
+    }
   }
   LFARM_ASSIGN_OR_RETURN(out.pulled, compile(graph, key));
   clock.lap("farm");

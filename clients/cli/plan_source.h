@@ -44,6 +44,7 @@ class PlanSource {
 
  private:
   common::Status connect(const std::string& endpoint);
+  common::Result<std::string> own_device() const;
   common::Result<bool> start_or_join();
   common::Result<std::optional<PulledPlan>> find_in_cache(const common::PlanKey& key);
   common::Result<PulledPlan> compile(const common::Graph& graph, const common::PlanKey& key);

@@ -46,12 +46,8 @@ Result<std::string> stage_text(const PrintOptions& options) {
                          run_stage({"lfarm-coordinator", "print", "--stage", "program",
                                     "--numerics", options.budget.numerics},
                                    graph));
-  std::string device = options.farm.device;
-  if (device == "auto") {
-    LFARM_ASSIGN_OR_RETURN(common::FoundDevice found, device_of(options.farm));
-    device = found.name;
-  }
-  return run_stage({"lfarm-worker", "print-source", device}, common::as_bytes(program));
+  LFARM_ASSIGN_OR_RETURN(common::Target target, target_of(options.farm));
+  return run_stage({"lfarm-worker", "print-source", target.name}, common::as_bytes(program));
 }
 
 int print(const PrintOptions& options) {
@@ -77,6 +73,7 @@ void declare_print(CommandLine* line) {
       .required()
       .one_of({"hlir", "egraph", "candidates", "source", "plan"});
   add_compile_options(&command, &options->farm, &options->budget);
+  add_target_option(&command, &options->farm);
 }
 
 }  // namespace clients

@@ -121,6 +121,7 @@ void declare_submit(CommandLine* line) {
       [options] { return submit(*options); });
   add_model_argument(&command, &options->model);
   add_compile_options(&command, &options->farm, &options->budget);
+  add_target_option(&command, &options->farm);
   command.flag("--json", &options->json, "Print the result as one JSON object");
 }
 

@@ -23,7 +23,9 @@ Result<common::Plan> open_signed_plan(common::ByteView blob, const common::Publi
   LFARM_ASSIGN_OR_RETURN(common::SignedPlan signed_plan, common::decode_signed_plan(blob));
   LFARM_RETURN_IF_ERROR(common::check_signature(signed_plan, trusted));
   LFARM_ASSIGN_OR_RETURN(common::Plan plan, common::decode_plan(signed_plan.bytes));
-  if (plan.key != key) {
+  common::PlanKey exact = key;
+  if (common::is_target(plan.key.target.name, key.target.name)) exact.target = plan.key.target;
+  if (plan.key != exact) {
     return common::Error{
         common::Code::kVerification,
         cat("a plan for graph ", plan.key.graph_hash.short_hex(), " on ", plan.key.target.name,

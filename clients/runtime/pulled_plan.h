@@ -25,7 +25,7 @@ struct PulledPlan {
 };
 
 // The plan in a blob of encode_signed_plan(). kVerification unless `trusted` signed it and it was
-// made under `key`; kCorrupt when the bytes are damaged.
+// made under `key`, whose target may be a family's; kCorrupt when the bytes are damaged.
 common::Result<common::Plan> open_signed_plan(common::ByteView blob,
                                               const common::PublicKey& trusted,
                                               const common::PlanKey& key);

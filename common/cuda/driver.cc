@@ -1,5 +1,8 @@
 #include "common/cuda/driver.h"
 
+#include <cstdlib>
+#include <string_view>
+
 #include "common/base/cat.h"
 #include "common/base/shared_library.h"
 
@@ -132,6 +135,27 @@ std::string CudaDriver::version() const {
   int version = 0;
   if (calls_.driver_version(&version) != kCudaSuccess) return "unknown";
   return cat(version / 1000, ".", version % 1000 / 10);
+}
+
+Status show_one_cuda_device(int index) {
+  constexpr const char* kVariable = "CUDA_VISIBLE_DEVICES";
+  const char* visible = std::getenv(kVariable);
+  std::string chosen = cat(index);
+  if (visible != nullptr) {
+    // An entry is a device's number or name, which mean the same when it stands alone.
+    std::string_view rest = visible;
+    for (int k = 0; k < index; ++k) {
+      size_t comma = rest.find(',');
+      rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
+    }
+    chosen = rest.substr(0, rest.find(','));
+    if (chosen.empty()) {
+      return invalid_input(
+          cat("there is no CUDA device ", index, ", ", kVariable, " is '", visible, "'"));
+    }
+  }
+  ::setenv(kVariable, chosen.c_str(), 1);
+  return {};
 }
 
 Result<int> CudaDriver::device_count() const {

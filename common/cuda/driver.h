@@ -128,6 +128,11 @@ class CudaDriver {
   CudaCalls calls_;
 };
 
+// Leaves visible, to this process and those that it starts, only number `index` of the devices that
+// $CUDA_VISIBLE_DEVICES shows. To be called before the driver is opened and while no other thread
+// runs. kInvalidInput when the variable lists fewer.
+Status show_one_cuda_device(int index);
+
 // Whether a kernel's own doing (an illegal address, say) ended the context with this error.
 bool is_kernel_fault(CudaResult result);
 // Whether every later call in this process fails as well: a kernel's fault, or the hardware's.

@@ -6,9 +6,6 @@
 #include <string_view>
 #include <system_error>
 
-#include "common/base/cat.h"
-#include "common/base/shared_library.h"
-
 namespace common {
 namespace {
 
@@ -44,22 +41,6 @@ std::vector<std::string> cuda_library_names(const std::vector<std::string>& sona
     }
   }
   return names;
-}
-
-Result<std::string> find_nvjitlink_version() {
-  auto library =
-      SharedLibrary::open(cuda_library_names({"libnvJitLink.so.13", "libnvJitLink.so.12"}),
-                          SharedLibrary::Unload::kNever);
-  if (!library.ok()) {
-    return unavailable(cat("no nvJitLink: ", library.error().message,
-                           "; install CUDA 12 or 13, or its package libnvjitlink"));
-  }
-  int (*version)(unsigned*, unsigned*) = nullptr;
-  unsigned major = 0, minor = 0;
-  if (!(*library)->find(version, "nvJitLinkVersion") || version(&major, &minor) != 0) {
-    return unavailable(cat((*library)->name(), " does not say its version; install CUDA again"));
-  }
-  return cat(major, ".", minor);
 }
 
 }  // namespace common

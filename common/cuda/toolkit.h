@@ -4,16 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "common/base/result.h"
-
 namespace common {
 
 // What to hand to SharedLibrary::open(): `sonames` as they are, so that the loader's search path
 // decides, then each of them in the folders of the toolkit that $CUDA_HOME or $CUDA_PATH names or
 // whose nvcc is in $PATH.
 std::vector<std::string> cuda_library_names(const std::vector<std::string>& sonames);
-
-// "13.0" of nvJitLink, CUDA's linker as a library. kUnavailable says what to install.
-Result<std::string> find_nvjitlink_version();
 
 }  // namespace common

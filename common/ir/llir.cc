@@ -52,8 +52,11 @@ const std::vector<ScheduleChoice>& schedule_parameters(Template t) {
       {"rows", {0, 8, 16, 32, 64, 128}},
       {"block_keys", {0, 32, 64}, false, true},
       {"block_rows", {0, 16, 32, 64}, false, true}};
+  static const std::vector<ScheduleChoice> kGemm = {
+      {"algorithm", {0, 1, 2, 3, 4, 5, 6, 7}, false, true}};
   if (t == Template::kLoops) return kLoops;
   if (t == Template::kTile) return kTile;
+  if (t == Template::kGemm) return kGemm;
   if (t == Template::kAttention) return kAttention;
   return kNone;
 }

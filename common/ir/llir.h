@@ -53,11 +53,11 @@ struct ScheduleChoice {
 // kTile: mr, nr (register tile), kc, mc, nc (cache blocks, in elements; 0 = the generator's
 // choice). For kAttention: keys, rows (block of each; 0 = the generator's choice), online (0 = all
 // of a row's scores are kept, so that its probabilities are normalised before the product).
-// On a GPU. For kLoops: team (threads that compute a unit together), access (neighbours in memory
-// that a thread takes at once; 0 = what 16 bytes hold), each 0 = the generator's choice. For kTile:
+// On a GPU, 0 = the generator's choice where nothing else is said. For kLoops: team (threads that
+// compute a unit together), access (neighbours in memory that a thread takes at once). For kTile:
 // block_rows, block_columns (of the product, that a block of threads computes). For kAttention:
-// block_rows, block_keys, and online, where 0 computes the scores twice. 0 = the generator's
-// choice. Parameters of CPUs alone come first, so that codes that count through them are dense.
+// block_rows, block_keys, and online, where 0 computes the scores twice. For kGemm: algorithm (its
+// place in the library's list). Those of CPUs alone come first, so that codes of them are dense.
 const std::vector<ScheduleChoice>& schedule_parameters(Template t);
 int64_t schedule_value(const Schedule& schedule, Template t, std::string_view name);
 

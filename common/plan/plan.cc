@@ -24,6 +24,12 @@ bool in_scope(const GemmForm& form, size_t symbols) {
 }
 }  // namespace
 
+std::string_view family_of(std::string_view target) { return target.substr(0, target.find('-')); }
+
+bool is_target(std::string_view target, std::string_view wanted) {
+  return target == wanted || (is_family(wanted) && family_of(target) == wanted);
+}
+
 Machine machine_of(const Target& target) {
   return target.name.rfind("cuda", 0) == 0 ? Machine::kGpu : Machine::kCpu;
 }
@@ -125,7 +131,9 @@ std::string print(const Plan& plan) {
     out += cat("kernel ", k, " ", kernel.fingerprint.short_hex(), " ");
     if (kernel.library) {
       out += cat("library gemm batch=", kernel.gemm.batch.text(), " m=", kernel.gemm.m.text(),
-                 " n=", kernel.gemm.n.text(), " k=", kernel.gemm.k.text(), "\n");
+                 " n=", kernel.gemm.n.text(), " k=", kernel.gemm.k.text());
+      if (kernel.algorithm != 0) out += cat(" algorithm=", kernel.algorithm);
+      out += "\n";
     } else {
       out += cat("object ", plan.objects[at(kernel.object)].short_hex(), " entry ",
                  kernel.entry.name, " units=", kernel.entry.units.text());

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/digest.h"
@@ -20,6 +21,15 @@ struct Target {
   std::string name;
   friend auto operator<=>(const Target&, const Target&) = default;
 };
+
+// What the name of a target begins with: "cuda". A name that is all family stands for whichever
+// target of it there is.
+std::string_view family_of(std::string_view target);
+constexpr bool is_family(std::string_view name) {
+  return !name.empty() && name.find('-') == std::string_view::npos;
+}
+// Whether `target` is `wanted`, or of that family.
+bool is_target(std::string_view target, std::string_view wanted);
 
 // What kind of machine that is: names of GPUs begin with "cuda".
 Machine machine_of(const Target& target);
@@ -71,6 +81,9 @@ struct PlanKernel {
   Digest fingerprint;    // of the Kernel it was made from, for people and measurements
   bool library = false;  // true: `gemm` says what the library computes; else code
   GemmForm gemm;
+  // Of the algorithms that the library lists for the product's sizes, the one to use; the first
+  // where the list is shorter. Each computes the product, whatever the library's version lists.
+  int algorithm = 0;
   int object = -1;  // into Plan::objects
   EntryPoint entry;
   // The input whose memory output 0 may share, because the kernel writes only what changes there

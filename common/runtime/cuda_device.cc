@@ -243,8 +243,8 @@ class CudaRecording final : public Recording {
 
 class CudaDevice final : public Device {
  public:
-  explicit CudaDevice(std::shared_ptr<CudaSession> session)
-      : session_(std::move(session)), target_(target_of(session_->facts())) {
+  CudaDevice(std::shared_ptr<CudaSession> session, CudaDeviceOptions options)
+      : session_(std::move(session)), options_(options), target_(target_of(session_->facts())) {
     auto watched = NvmlDevice::open(session_->facts().uuid);
     if (watched.ok()) nvml_ = std::move(watched).value();
   }
@@ -320,6 +320,7 @@ class CudaDevice final : public Device {
   Result<CudaGraph> capture(const std::function<Status()>& row);
 
   std::shared_ptr<CudaSession> session_;
+  CudaDeviceOptions options_;
   Target target_;
   std::unique_ptr<const NvmlDevice> nvml_;  // null without NVML: the device tells nothing then
   std::mutex mutex_;                        // guards modules_, flushed_ and workspace_
@@ -434,7 +435,7 @@ Result<CudaGemm*> CudaDevice::library() const {
     if (!library_status_.ok()) return;
     auto opened = CublasLt::open();
     if (opened.ok()) {
-      library_ = std::make_unique<CudaGemm>(*opened);
+      library_ = std::make_unique<CudaGemm>(*opened, options_.exact_algorithms);
     } else {
       library_status_ = opened.error();
     }
@@ -545,10 +546,10 @@ Result<Target> find_cuda_target() {
   return target_of(facts);
 }
 
-Result<std::unique_ptr<Device>> open_cuda_device() {
+Result<std::unique_ptr<Device>> open_cuda_device(CudaDeviceOptions options) {
   LFARM_ASSIGN_OR_RETURN(auto driver, CudaDriver::open());
   LFARM_ASSIGN_OR_RETURN(auto session, CudaSession::open(std::move(driver)));
-  return std::unique_ptr<Device>(std::make_unique<CudaDevice>(std::move(session)));
+  return std::unique_ptr<Device>(std::make_unique<CudaDevice>(std::move(session), options));
 }
 
 }  // namespace common

@@ -12,8 +12,14 @@ namespace common {
 // process stays free of the device. kUnavailable says what is missing.
 Result<Target> find_cuda_target();
 
+struct CudaDeviceOptions {
+  // Refuse products for whose sizes the library lists too few algorithms, so that a measurement is
+  // of what was asked for; else such products take the first.
+  bool exact_algorithms = false;
+};
+
 // The first device of those that $CUDA_VISIBLE_DEVICES leaves visible, with its primary context,
 // which other users of CUDA in this process share. kUnavailable says what is missing.
-Result<std::unique_ptr<Device>> open_cuda_device();
+Result<std::unique_ptr<Device>> open_cuda_device(CudaDeviceOptions options = {});
 
 }  // namespace common

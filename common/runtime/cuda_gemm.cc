@@ -38,9 +38,15 @@ CublasLtOperand operand_of(const GemmOperandSizes& sizes, const void* data) {
 
 }  // namespace
 
-Result<std::shared_ptr<const CublasLtPlan>> CudaGemm::prepared(const CublasLtProduct& product) {
-  Key key{static_cast<int64_t>(product.type), product.batch, product.m, product.n, product.k};
-  size_t next = 5;
+Result<std::shared_ptr<const CublasLtPlan>> CudaGemm::prepared(const CublasLtProduct& product,
+                                                               int algorithm) {
+  Key key{static_cast<int64_t>(product.type),
+          product.batch,
+          product.m,
+          product.n,
+          product.k,
+          algorithm};
+  size_t next = 6;
   for (const CublasLtOperand* operand : {&product.a, &product.b, &product.out}) {
     for (int64_t value : {operand->batch_stride, operand->row_stride, operand->column_stride,
                           static_cast<int64_t>(operand->alignment)}) {
@@ -50,7 +56,8 @@ Result<std::shared_ptr<const CublasLtPlan>> CudaGemm::prepared(const CublasLtPro
   std::lock_guard lock(mutex_);
   auto found = plans_.find(key);
   if (found != plans_.end()) return found->second;
-  LFARM_ASSIGN_OR_RETURN(auto plan, library_->prepare(product, kWorkspaceBytes, 1));
+  LFARM_ASSIGN_OR_RETURN(
+      auto plan, library_->prepare(product, kWorkspaceBytes, static_cast<size_t>(algorithm) + 1));
   if (plans_.size() >= kPlansMax) plans_.clear();
   plans_[key] = plan;
   return plan;
@@ -73,12 +80,21 @@ Status CudaGemm::multiply(const GemmSizes& sizes, const void* a, const void* b, 
   product.a = operand_of(sizes.a, a_first);
   product.b = operand_of(sizes.b, b_first);
   product.out = operand_of(sizes.out, out_first);
-  auto plan = prepared(product);
+  auto plan = prepared(product, sizes.algorithm);
   if (!plan.ok()) {
     if (plan.error().code != Code::kInvalidInput) return plan.error();
     return unsupported(plan.error().message);
   }
-  return library_->run(**plan, 0, a_first, b_first, out_first, workspace, stream);
+  auto choice = static_cast<size_t>(sizes.algorithm);
+  size_t listed = (*plan)->choices();
+  if (choice >= listed) {
+    if (exact_algorithms_) {
+      return unsupported(cat("cuBLASLt lists ", listed, " algorithms for this product, none at ",
+                             sizes.algorithm));
+    }
+    choice = 0;
+  }
+  return library_->run(**plan, choice, a_first, b_first, out_first, workspace, stream);
 }
 
 }  // namespace common

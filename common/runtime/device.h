@@ -55,6 +55,7 @@ struct GemmSizes {
   DType dtype = DType::kFloat32;
   int64_t batch = 1, m = 0, n = 0, k = 0;
   GemmOperandSizes a, b, out;
+  int algorithm = 0;  // see PlanKernel; of no meaning to a library that lists none
 };
 GemmSizes evaluate(const GemmForm& form, std::span<const int64_t> symbols);
 // kCorrupt unless sizes are not negative and every element that the product touches lies inside its

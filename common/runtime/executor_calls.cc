@@ -89,6 +89,7 @@ Status BoundCalls::add_library_call(Record& record, const PlanKernel& kernel, co
   std::span<const int64_t> symbols = record.launch.symbols;
   record.library = true;
   record.gemm = evaluate(kernel.gemm, symbols);
+  record.gemm.algorithm = kernel.algorithm;
   auto elements = [&](int id) {
     return static_cast<int64_t>(bytes_[at(id)]) / dtype_size(kernel.gemm.dtype);
   };

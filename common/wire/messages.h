@@ -154,7 +154,7 @@ inline constexpr uint32_t kInFlightMax = 64;
 struct Submit {
   uint64_t request_id = 0;
   Digest graph_hash;
-  std::string target;  // "": any CPU worker's
+  std::string target;  // or its family, or "": any CPU worker's
   std::string policy;  // numerics policy, text form
   Digest graph;        // blob with the encoded graph
   uint64_t budget_candidates = 0;

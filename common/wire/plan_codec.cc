@@ -73,6 +73,7 @@ void put_kernels(IrWriter& writer, capnp::List<wire::PlanKernel>::Builder out,
     put(entry.initFingerprint(), kernel.fingerprint);
     entry.setLibrary(kernel.library);
     if (kernel.library) put_gemm(writer, entry.initGemm(), kernel.gemm);
+    entry.setAlgorithm(static_cast<uint8_t>(kernel.algorithm));
     entry.setObject(kernel.object);
     entry.setEntry(kj_text(kernel.entry.name));
     entry.setUnits(writer.ref(kernel.entry.units));
@@ -113,6 +114,7 @@ std::vector<PlanKernel> get_kernels(const IrReader& reader,
     kernel.fingerprint = get(entry.getFingerprint());
     kernel.library = entry.getLibrary();
     if (kernel.library) kernel.gemm = get_gemm(reader, entry.getGemm());
+    kernel.algorithm = entry.getAlgorithm();
     kernel.object = entry.getObject();
     kernel.entry.name = get_entry_name(entry.getEntry());
     kernel.entry.units = get_kernel_expr(reader, entry.getUnits());

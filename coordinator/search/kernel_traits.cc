@@ -78,7 +78,8 @@ class Features {
 
 // The position of a parameter among its template's.
 enum LoopsParameter : size_t { kStage, kUnroll, kVector, kAccess, kTeam };
-enum TileParameter : size_t { kKc, kMc, kMr, kNc, kNr };
+enum TileParameter : size_t { kKc, kMc, kMr, kNc, kNr, kTileColumns, kTileRows };
+enum GemmParameter : size_t { kAlgorithm };
 
 void loops_features(const KernelTraits& t, ScheduleCode code, Features& features) {
   auto digit = [&](size_t k) { return schedule_digit(t.form, code, k); };
@@ -106,6 +107,8 @@ void gpu_loops_features(const KernelTraits& t, ScheduleCode code, Features& feat
   features.add({31, kind});
   features.add({32, kind, row});
   features.add({33, kAccess, digit(kAccess)});
+  features.add({33, kind, kAccess, digit(kAccess)});
+  features.add({33, kTeam, digit(kTeam)});
   features.add({34, kind, kTeam, digit(kTeam)});
   features.add({35, row, kTeam, digit(kTeam)});
 }
@@ -127,7 +130,33 @@ void tile_features(const KernelTraits& t, ScheduleCode code, Features& features)
   features.add({12, digit(kKc), digit(kNr)});
 }
 
-enum AttentionParameter : size_t { kKeys, kOnline, kRows };
+void gpu_tile_features(const KernelTraits& t, ScheduleCode code, Features& features) {
+  uint64_t block_rows = schedule_digit(t.form, code, kTileRows);
+  uint64_t block_columns = schedule_digit(t.form, code, kTileColumns);
+  uint64_t rows = size_class(t.m, 2), columns = size_class(t.n, 2);
+  features.add({31, rows});
+  features.add({32, columns});
+  features.add({33, size_class(t.k, 2)});
+  features.add({34, size_class(t.m * t.n * t.k, 4)});
+  features.add({35, kTileRows, block_rows});
+  features.add({35, kTileColumns, block_columns});
+  features.add({36, rows, block_rows});
+  features.add({37, columns, block_columns});
+  features.add({38, block_rows, block_columns});
+  // Whether there are enough blocks to keep the device busy.
+  features.add({39, size_class(t.m * t.n, 3), block_rows + block_columns});
+}
+
+void gemm_features(const KernelTraits& t, ScheduleCode code, Features& features) {
+  features.add({1, size_class(t.m * t.n * t.k, 3)});
+  features.add({2, size_class(t.m, 2)});
+  if (t.terms->machine != common::Machine::kGpu) return;
+  uint64_t algorithm = schedule_digit(t.form, code, kAlgorithm);
+  features.add({31, algorithm});
+  features.add({32, size_class(t.m, 2), algorithm});
+}
+
+enum AttentionParameter : size_t { kKeys, kOnline, kRows, kBlockKeys, kBlockRows };
 
 // m rows of a batch element, k keys, n columns.
 void note_attention(const common::Graph& body, const std::vector<int64_t>& symbols,
@@ -150,6 +179,19 @@ void attention_features(const KernelTraits& t, ScheduleCode code, Features& feat
   features.add({6, rows, digit(kRows)});
   features.add({7, keys, digit(kOnline)});
   features.add({8, digit(kKeys), digit(kRows)});
+}
+
+void gpu_attention_features(const KernelTraits& t, ScheduleCode code, Features& features) {
+  auto digit = [&](size_t k) { return schedule_digit(t.form, code, k); };
+  uint64_t rows = size_class(t.m, 2), keys = size_class(t.k, 2);
+  features.add({31, rows});
+  features.add({32, keys});
+  features.add({33, size_class(t.n, 1)});
+  for (size_t k : {kBlockKeys, kBlockRows, kOnline}) features.add({34, k, digit(k)});
+  features.add({35, keys, digit(kBlockKeys)});
+  features.add({36, rows, digit(kBlockRows)});
+  features.add({37, keys, digit(kOnline)});
+  features.add({38, digit(kBlockKeys), digit(kBlockRows)});
 }
 
 }  // namespace
@@ -221,12 +263,13 @@ std::vector<Feature> features_of(const KernelTraits& traits, ScheduleCode code) 
   if (traits.form == Template::kLoops) {
     (on_gpu ? gpu_loops_features : loops_features)(traits, code, features);
   }
-  if (traits.form == Template::kTile) tile_features(traits, code, features);
-  if (traits.form == Template::kAttention) attention_features(traits, code, features);
-  if (traits.form == Template::kGemm) {
-    features.add({1, size_class(traits.m * traits.n * traits.k, 3)});
-    features.add({2, size_class(traits.m, 2)});
+  if (traits.form == Template::kTile) {
+    (on_gpu ? gpu_tile_features : tile_features)(traits, code, features);
   }
+  if (traits.form == Template::kAttention) {
+    (on_gpu ? gpu_attention_features : attention_features)(traits, code, features);
+  }
+  if (traits.form == Template::kGemm) gemm_features(traits, code, features);
   features.add_own({traits.body});
   for (size_t k : schedule_parameters_on(traits.form, traits.terms->machine)) {
     features.add_own({traits.body, k, schedule_digit(traits.form, code, k)});

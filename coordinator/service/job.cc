@@ -422,8 +422,7 @@ void Job::check_workers(int64_t now_ns) {
   int64_t wait_ms = request_.max_wait_ms != 0 ? static_cast<int64_t>(request_.max_wait_ms)
                                               : env_.options.no_worker_grace_ms;
   if ((now_ns - no_worker_since_ns_) / kNsPerMs < wait_ms) return;
-  fail(common::unavailable(cat("no worker for target ", target, " for ", wait_ms,
-                               " ms; start one with lfarm-worker or 'lfarm up'")));
+  fail(common::unavailable(no_worker_text(env_.workers, target, wait_ms)));
 }
 
 void Job::report_progress(int64_t now_ns) {

@@ -96,7 +96,9 @@ Status JobTable::resume() {
 
 void JobTable::submit(const std::string& peer, const std::string& tenant,
                       const common::Submit& request, common::SharedBytes graph) {
-  std::string target = request.target.empty() ? env_.workers.any_target() : request.target;
+  auto resolved = env_.workers.resolve_target(request.target);
+  if (!resolved.ok()) return refuse(peer, request, resolved.error());
+  const std::string& target = *resolved;
   std::string policy =
       request.policy.empty() ? std::string(common::kDefaultPolicy) : request.policy;
   if (!common::is_policy(policy)) {
@@ -129,14 +131,15 @@ void JobTable::submit(const std::string& peer, const std::string& tenant,
   env_.post.send(peer, common::BlobRequest{job->request().graph});
 }
 
-// True when a PlanReady was sent. Without a key, any target's plan will do.
+// True when a PlanReady was sent. Without a key, a plan for any target that the request means.
 Result<bool> JobTable::answer_from_cache(const std::string& peer, const common::Submit& request,
                                          const Digest* key) {
   std::string policy =
       request.policy.empty() ? std::string(common::kDefaultPolicy) : request.policy;
-  LFARM_ASSIGN_OR_RETURN(std::optional<ReadyPlan> ready,
-                         key != nullptr ? env_.plans.find(*key)
-                                        : env_.plans.find_any_target(request.graph_hash, policy));
+  LFARM_ASSIGN_OR_RETURN(
+      std::optional<ReadyPlan> ready,
+      key != nullptr ? env_.plans.find(*key)
+                     : env_.plans.find_any_target(request.graph_hash, policy, request.target));
   if (!ready) return false;
   env_.post.send(peer, ready->message(request.request_id), ready->bytes);
   return true;
@@ -149,24 +152,27 @@ void JobTable::park(const std::string& peer, const std::string& tenant,
                   common::unavailable("too many submits wait for a worker; "
                                       "start one, or submit again later"));
   }
-  int64_t wait_ms = request.max_wait_ms != 0 ? static_cast<int64_t>(request.max_wait_ms)
-                                             : env_.options.no_worker_grace_ms;
-  int64_t deadline_ns = env_.clock.now_ns() + wait_ms * kNsPerMs;
+  int64_t deadline_ns = env_.clock.now_ns() + wait_ms(request) * kNsPerMs;
   parked_.push_back({peer, tenant, request, std::move(graph), deadline_ns});
+}
+
+int64_t JobTable::wait_ms(const common::Submit& request) const {
+  return request.max_wait_ms != 0 ? static_cast<int64_t>(request.max_wait_ms)
+                                  : env_.options.no_worker_grace_ms;
 }
 
 void JobTable::try_parked(int64_t now_ns) {
   if (parked_.empty()) return;
-  bool has_worker = env_.workers.count() != 0;
   std::vector<Parked> parked;
   parked.swap(parked_);
   for (Parked& one : parked) {
-    if (has_worker) {
+    auto target = env_.workers.resolve_target(one.request.target);
+    if (!target.ok() || !target->empty()) {
       submit(one.peer, one.tenant, one.request, std::move(one.graph));
     } else if (now_ns >= one.deadline_ns) {
       refuse(one.peer, one.request,
-             common::unavailable("the farm has no worker; start one with lfarm-worker or 'lfarm "
-                                 "up'"));
+             common::unavailable(
+                 no_worker_text(env_.workers, one.request.target, wait_ms(one.request))));
     } else {
       parked_.push_back(std::move(one));
     }

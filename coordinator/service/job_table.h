@@ -46,7 +46,7 @@ class JobTable final : public TaskSink {
   size_t parked() const { return parked_.size(); }
 
  private:
-  // A submit without a target, while there is no worker whose target it could take.
+  // A submit without an exact target, while there is no worker whose target it could take.
   struct Parked {
     std::string peer;
     std::string tenant;
@@ -56,6 +56,7 @@ class JobTable final : public TaskSink {
   };
   common::Result<bool> answer_from_cache(const std::string& peer, const common::Submit& request,
                                          const common::Digest* key);
+  int64_t wait_ms(const common::Submit& request) const;
   void park(const std::string& peer, const std::string& tenant, const common::Submit& request,
             common::SharedBytes graph);
   void try_parked(int64_t now_ns);

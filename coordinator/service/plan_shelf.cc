@@ -46,7 +46,8 @@ Result<std::optional<ReadyPlan>> PlanShelf::find(const common::Digest& key, cach
 }
 
 Result<std::optional<ReadyPlan>> PlanShelf::find_any_target(const common::Digest& graph_hash,
-                                                            const std::string& policy) {
+                                                            const std::string& policy,
+                                                            const std::string& family) {
   LFARM_ASSIGN_OR_RETURN(std::vector<common::Digest> keys, store_.plans_of_graph(graph_hash));
   std::optional<cache::StoredPlan> best;
   for (const common::Digest& key : keys) {
@@ -57,7 +58,9 @@ Result<std::optional<ReadyPlan>> PlanShelf::find_any_target(const common::Digest
     if (!plan.ok() || plan->key.policy != policy || plan->key.epoch != common::kCompilerEpoch) {
       continue;
     }
-    bool is_cpu = plan->key.target.name.substr(0, 3) == "cpu";
+    std::string_view made_for = common::family_of(plan->key.target.name);
+    if (!family.empty() && made_for != family) continue;
+    bool is_cpu = made_for == "cpu";
     if (!best || is_cpu) best = std::move(stored);
     if (is_cpu) break;
   }

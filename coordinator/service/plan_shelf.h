@@ -34,9 +34,10 @@ class PlanShelf {
   // Empty when there is none, or it lost one of its objects.
   common::Result<std::optional<ReadyPlan>> find(const common::Digest& key,
                                                 cache::Lookup lookup = cache::Lookup::kServe);
-  // A plan for the graph whatever its target, a CPU's before others.
+  // A plan for the graph and any target of the family, a CPU's before others; of all if it is "".
   common::Result<std::optional<ReadyPlan>> find_any_target(const common::Digest& graph_hash,
-                                                           const std::string& policy);
+                                                           const std::string& policy,
+                                                           const std::string& family);
   // Signs and keeps a plan whose objects are in the store, durably; the plan that is there stays if
   // it is as fast. `search_ms`: what finding it took. Thread-safe, because it waits for the disk.
   common::Status keep(const common::Plan& plan, int64_t search_ms) const;

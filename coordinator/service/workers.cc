@@ -1,7 +1,6 @@
 #include "coordinator/service/workers.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "common/base/cat.h"
@@ -11,8 +10,15 @@
 namespace coordinator::service {
 
 using common::cat;
+using common::Result;
 
 namespace {
+
+std::string joined(const std::set<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += cat(text.empty() ? "" : ", ", name);
+  return text;
+}
 
 // A report must speak of the kernels that were asked for.
 common::Status check_report(const common::TaskReport& report, const TaskSpec& task) {
@@ -181,19 +187,40 @@ bool Workers::has_target(const std::string& target) const {
                      [&](const auto& entry) { return entry.second.target == target; });
 }
 
-std::string Workers::any_target() const {
-  std::string best;
-  bool best_is_cpu = false;
-  for (const auto& [id, session] : by_id_) {
-    bool is_cpu = session.target.substr(0, 3) == "cpu";
-    // The smallest name, so that the answer does not depend on who came first.
-    if (best.empty() || (is_cpu && !best_is_cpu) ||
-        (is_cpu == best_is_cpu && session.target < best)) {
-      best = session.target;
-      best_is_cpu = is_cpu;
-    }
+std::set<std::string> Workers::targets() const {
+  std::set<std::string> all;
+  for (const auto& [id, session] : by_id_) all.insert(session.target);
+  return all;
+}
+
+std::string Workers::targets_text() const {
+  std::set<std::string> all = targets();
+  return all.empty() ? "none" : joined(all);
+}
+
+Result<std::string> Workers::resolve_target(const std::string& wanted) const {
+  // The smallest name, so that the answer does not depend on who came first.
+  std::set<std::string> all = targets();
+  if (wanted.empty()) {
+    if (all.empty()) return std::string();
+    auto cpu = std::find_if(all.begin(), all.end(),
+                            [](const auto& target) { return common::family_of(target) == "cpu"; });
+    return cpu != all.end() ? *cpu : *all.begin();
   }
-  return best;
+  if (!common::is_family(wanted) || all.count(wanted) != 0) return wanted;
+  std::erase_if(all, [&](const auto& target) { return !common::is_target(target, wanted); });
+  if (all.size() > 1) {
+    return common::invalid_input(
+        cat("the farm has workers of several ", wanted, " targets; name one of: ", joined(all)));
+  }
+  return all.empty() ? std::string() : *all.begin();
+}
+
+std::string no_worker_text(const Workers& workers, const std::string& wanted, int64_t wait_ms) {
+  constexpr const char* kRemedy = "; start one with lfarm-worker or 'lfarm up'";
+  if (wanted.empty()) return cat("the farm has no worker", kRemedy);
+  return cat("no worker for target ", wanted, " for ", wait_ms,
+             " ms, the farm's workers are for: ", workers.targets_text(), kRemedy);
 }
 
 std::vector<const WorkerSession*> Workers::sessions() const {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -56,8 +57,12 @@ class Workers final : public WorkerLink {
   // Leases that the target's workers are willing to hold together, held ones included.
   size_t slots(const std::string& target) const;
   bool has_target(const std::string& target) const;
-  // A target for who has no wish: a CPU if there is one, else any; empty without workers.
-  std::string any_target() const;
+  // The target that is meant by `wanted`: itself, or that of the workers of its family; without a
+  // wish a CPU's if there is one, else any. Empty while there is no such worker. kInvalidInput when
+  // workers of the family have several.
+  common::Result<std::string> resolve_target(const std::string& wanted) const;
+  // All workers' targets, for people: "cpu-x86_64-avx512, cuda-sm_90a", or "none".
+  std::string targets_text() const;
   size_t count() const { return by_id_.size(); }
   // In the order of names.
   std::vector<const WorkerSession*> sessions() const;
@@ -78,6 +83,7 @@ class Workers final : public WorkerLink {
     farm::WorkerId id = 0;
     uint64_t incarnation = 0;
   };
+  std::set<std::string> targets() const;
   WorkerSession* at_peer(const std::string& peer);
   Known& known(const std::string& name);
   void move_to(WorkerSession& session, const std::string& peer);
@@ -99,5 +105,8 @@ class Workers final : public WorkerLink {
   std::unordered_map<std::string, farm::WorkerId> by_peer_;
   std::unordered_set<std::string> displaced_;
 };
+
+// Why nothing comes of a submit for `wanted` after `wait_ms`.
+std::string no_worker_text(const Workers& workers, const std::string& wanted, int64_t wait_ms);
 
 }  // namespace coordinator::service

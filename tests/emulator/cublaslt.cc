@@ -19,8 +19,10 @@ enum ComputeType { kCompute32 = 68, kCompute64 = 70, kCompute32FastTf32 = 77 };
 
 constexpr int kBlockThreads = 128;
 constexpr uint64_t kAlgorithmMagic = 0x6c665f70726f6475;
-// Of the second algorithm, which uses none of it.
-constexpr size_t kSecondWorkspaceBytes = 4096;
+// Algorithm k sums in k + 1 parts, so that rounding tells them apart as it does real ones.
+constexpr uint32_t kAlgorithms = 4;
+// Of all but the first, which use none of it.
+constexpr size_t kWorkspaceBytes = 4096;
 
 // A thread computes one element. Strides are of op(A) and op(B).
 constexpr const char* kKernel = R"cuda(
@@ -67,10 +69,16 @@ __device__ inline void lf_element(const void* a, const void* b, void* d, const l
   const T* left = (const T*)a + g * s[4] + i * s[5];
   const T* right = (const T*)b + g * s[7] + j * s[9];
   Sum sum = 0;
-  for (long long l = 0; l < k; ++l) sum += lf_widen(left[l * s[6]]) * lf_widen(right[l * s[8]]);
+  for (long long part = 0; part < s[12]; ++part) {
+    Sum some = 0;
+    for (long long l = part; l < k; l += s[12]) {
+      some += lf_widen(left[l * s[6]]) * lf_widen(right[l * s[8]]);
+    }
+    sum += some;
+  }
   lf_narrow(alpha * sum, (T*)d + g * s[10] + i + j * s[11]);
 }
-struct LfSizes { long long at[12]; };
+struct LfSizes { long long at[13]; };
 extern "C" __global__ void __launch_bounds__(128) lf_product_f32(
     const void* a, const void* b, void* d, LfSizes sizes, double alpha) {
   lf_element<float, float>(a, b, d, sizes.at, (float)alpha);
@@ -90,7 +98,7 @@ extern "C" __global__ void __launch_bounds__(128) lf_product_bf16(
 )cuda";
 
 struct Sizes {
-  std::array<int64_t, 12> at;
+  std::array<int64_t, 13> at;
 };
 
 // The kernels on the context that was current when the handle was made.
@@ -177,7 +185,8 @@ struct Algorithm {
   uint64_t magic;
   uint64_t workspace;
   std::array<uint32_t, 4> alignment;
-  std::array<uint64_t, 4> unused;
+  uint64_t parts;
+  std::array<uint64_t, 3> unused;
 };
 static_assert(sizeof(Algorithm) == 64);
 struct Heuristic {
@@ -226,7 +235,8 @@ bool fit(const Descriptor& descriptor, const Layout& a, const Layout& b, const L
   return same && k == b_k && m == d.rows && n == d.columns && computes(descriptor, d.type);
 }
 
-Sizes sizes_of(const Descriptor& descriptor, const Layout& a, const Layout& b, const Layout& d) {
+Sizes sizes_of(const Descriptor& descriptor, const Layout& a, const Layout& b, const Layout& d,
+               uint64_t parts) {
   Sizes sizes{};
   sizes.at = {static_cast<int64_t>(d.rows),
               static_cast<int64_t>(d.columns),
@@ -239,7 +249,8 @@ Sizes sizes_of(const Descriptor& descriptor, const Layout& a, const Layout& b, c
               descriptor.transpose_b ? b.leading : 1,
               descriptor.transpose_b ? 1 : b.leading,
               d.batch_stride,
-              d.leading};
+              d.leading,
+              static_cast<int64_t>(parts)};
   return sizes;
 }
 
@@ -350,10 +361,11 @@ LF_API int cublasLtMatmulAlgoGetHeuristic(void* handle, void* operation, void* a
     return kInvalid;
   }
   const auto& wishes = as<Preference>(preference);
-  for (uint64_t workspace : {uint64_t{0}, uint64_t{kSecondWorkspaceBytes}}) {
+  for (uint64_t parts = 1; parts <= kAlgorithms; ++parts) {
+    const size_t workspace = parts == 1 ? 0 : kWorkspaceBytes;
     if (*found == wanted || workspace > wishes.workspace) break;
     results[(*found)++] = {
-        {kAlgorithmMagic, workspace, wishes.alignment, {}}, workspace, kOk, 1.0F, {}};
+        {kAlgorithmMagic, workspace, wishes.alignment, parts, {}}, workspace, kOk, 1.0F, {}};
   }
   return kOk;
 }
@@ -382,7 +394,7 @@ LF_API int cublasLtMatmul(void* handle, void* operation, const void* alpha, cons
   if (number(beta) != 0) return kNotSupported;
   return as<Handle>(handle).launch(
       kernel_for(result.type), a, b, d,
-      sizes_of(descriptor, as<Layout>(a_layout), as<Layout>(b_layout), result), number(alpha),
-      stream);
+      sizes_of(descriptor, as<Layout>(a_layout), as<Layout>(b_layout), result, algorithm->parts),
+      number(alpha), stream);
 }
 // NOLINTEND(readability-identifier-naming)

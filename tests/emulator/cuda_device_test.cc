@@ -13,6 +13,8 @@
 #include "common/cuda/driver.h"
 #include "common/cuda/nvrtc.h"
 #include "common/runtime/devices.h"
+#include "common/runtime/executor.h"
+#include "tests/unit/runtime_testing.h"
 
 namespace common {
 namespace {
@@ -305,6 +307,71 @@ TEST_F(CudaDeviceTest, LibraryProductsWaitTheirTurnAndAreRecorded) {
   turned.out = {0, 0, 1, 2};
   ASSERT_TRUE(device_->gemm(turned, a.data(), b.data(), out.data()).ok());
   EXPECT_EQ(read(out), (std::vector<float>{28, 64, 34, 79}));
+}
+
+// One row whose sum depends on its order: 1 is lost beside 2^25. The emulated library's algorithm p
+// sums in p + 1 parts, each of every (p + 1)th term.
+constexpr float kTerms[] = {1 << 25, 1, -(1 << 25), 1};
+constexpr float kSums[] = {1, 2};
+
+TEST_F(CudaDeviceTest, ProductsUseTheAlgorithmThatIsAskedFor) {
+  GemmSizes sizes;
+  sizes.m = sizes.n = 1;
+  sizes.k = 4;
+  sizes.a = {0, 0, 4, 1};
+  sizes.b = {0, 0, 1, 1};
+  sizes.out = {0, 0, 1, 1};
+  DeviceMemory a = floats({std::begin(kTerms), std::end(kTerms)}), b = floats({1, 1, 1, 1}),
+               out = floats({0});
+  auto product = [&](Device& device, int algorithm) {
+    sizes.algorithm = algorithm;
+    return device.gemm(sizes, a.data(), b.data(), out.data());
+  };
+  for (int algorithm : {1, 0, 1}) {
+    Status status = product(*device_, algorithm);
+    ASSERT_TRUE(status.ok()) << status.error().message;
+    EXPECT_EQ(read(out)[0], kSums[algorithm]) << algorithm;
+  }
+  // A plan from a library with a longer list still runs; a measurement must be of what was asked.
+  ASSERT_TRUE(product(*device_, 7).ok());
+  EXPECT_EQ(read(out)[0], kSums[0]);
+  auto exact = open_cuda_device({.exact_algorithms = true});
+  ASSERT_TRUE(exact.ok()) << exact.error().message;
+  EXPECT_TRUE(product(**exact, 1).ok());
+  Status refused = product(**exact, 7);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, Code::kUnsupported);
+  EXPECT_EQ(refused.error().message, "cuBLASLt lists 4 algorithms for this product, none at 7");
+}
+
+TEST_F(CudaDeviceTest, PlansSayWhichAlgorithmTheirProductsUse) {
+  PlanMaker m;
+  m.plan.key.target = device_->target();
+  int a = m.input({1, 4}), b = m.input({4, 1}), out = m.output({1, 1});
+  PlanKernel kernel;
+  kernel.library = true;
+  kernel.gemm.m = kernel.gemm.n = 1;
+  kernel.gemm.k = 4;
+  kernel.gemm.a = {0, 0, 4, 1};
+  kernel.gemm.b = {0, 0, 1, 1};
+  kernel.gemm.out = {0, 0, 1, 1};
+  m.plan.kernels.push_back(kernel);
+  m.call(0, {a, b}, {out});
+  std::vector<HostTensor> inputs = {*HostTensor::zeros(DType::kFloat32, {1, 4}),
+                                    *HostTensor::zeros(DType::kFloat32, {4, 1})};
+  for (size_t k = 0; k < 4; ++k) {
+    inputs[0].set(static_cast<int64_t>(k), kTerms[k]);
+    inputs[1].set(static_cast<int64_t>(k), 1);
+  }
+  for (int algorithm : {0, 1}) {
+    m.plan.kernels[0].algorithm = algorithm;
+    auto executor = Executor::load(
+        m.plan, [](const Digest&) -> Result<ByteView> { return corrupt("no object"); }, *device_);
+    ASSERT_TRUE(executor.ok()) << executor.error().message;
+    auto result = (*executor)->run(inputs);
+    ASSERT_TRUE(result.ok()) << result.error().message;
+    EXPECT_EQ(result->user.at(0).get(0), kSums[algorithm]);
+  }
 }
 
 TEST_F(CudaDeviceTest, EmptyProductsAreSumsOfNothing) {

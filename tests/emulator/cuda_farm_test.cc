@@ -1,5 +1,8 @@
 // The unmodified binaries on an emulated GPU: if these fail, a user with a GPU gets no plan, or one
 // for another device.
+#include <cstdlib>
+#include <set>
+
 #include "tests/farm/cli_testing.h"
 
 namespace {
@@ -38,6 +41,79 @@ TEST_F(CudaFarm, DevicesHavePlansOfTheirOwn) {
   EXPECT_TRUE(std::filesystem::exists(path("out/0.npy")));
   Invocation show = lfarm({"plan", "show", model("mlp"), "--device", "cuda"});
   EXPECT_NE(show.out().find("cuda-sm_90a"), std::string::npos) << show.out() << show.err();
+}
+
+// Of processes that were started from now on: whether they find the emulated GPU.
+void show_gpu(bool there) {
+  static const std::string path = ::getenv("LD_LIBRARY_PATH");
+  there ? ::setenv("LD_LIBRARY_PATH", path.c_str(), 1) : ::unsetenv("LD_LIBRARY_PATH");
+  there ? ::unsetenv("CUDA_VISIBLE_DEVICES") : ::setenv("CUDA_VISIBLE_DEVICES", "", 1);
+}
+
+TEST_F(CudaFarm, AMachineWithoutAGpuGetsPlansFromAFarmThatHasThem) {
+  Invocation up = start({"up", "--device", "cuda", "--workers", "1", "--state", path("far")});
+  ASSERT_TRUE(up.until_out("farm at ")) << up.err();
+  std::string farm = up.out().substr(8, up.out().find('\n') - 8);
+  show_gpu(false);
+  std::string cache = "miss";
+  const std::pair<const char*, const char*> wishes[] = {
+      {"--device", "cuda"}, {"--target", "cuda"}, {"--target", "cuda-sm_90a"}};
+  for (auto [option, value] : wishes) {
+    Invocation submit =
+        lfarm({"submit", model("mlp"), "--farm", farm, "--budget", "1", "--json", option, value});
+    EXPECT_EQ(submit.wait(), 0) << submit.err();
+    EXPECT_EQ(field(submit.out(), "target"), "cuda-sm_90a") << submit.out();
+    EXPECT_EQ(field(submit.out(), "cache"), cache) << submit.out();
+    cache = "hit";
+  }
+  // Plans are not made for what nobody has, and not run where they cannot be.
+  Invocation alone = lfarm({"submit", model("mlp"), "--target", "cuda-sm_90a"});
+  EXPECT_EQ(alone.wait(), 2);
+  EXPECT_NE(alone.err().find("--farm"), std::string::npos) << alone.err();
+  Invocation run = lfarm({"run", model("mlp"), "--farm", farm, "--device", "cuda", "--inputs",
+                          fixture("mlp") + "/inputs", "--outputs", path("out")});
+  EXPECT_EQ(run.wait(), 2);
+  Invocation mixed = lfarm({"submit", model("mlp"), "--device", "cpu", "--target", "cuda"});
+  EXPECT_EQ(mixed.wait(), 2);
+  Invocation source =
+      lfarm({"print", model("mlp"), "--stage", "source", "--target", "cuda-sm_90a"});
+  EXPECT_EQ(source.wait(), 0) << source.err();
+  EXPECT_NE(source.out().find("extern \"C\" __global__ void"), std::string::npos);
+  show_gpu(true);
+  up.signal(SIGTERM);
+  EXPECT_EQ(up.wait(), 0) << up.err();
+}
+
+// The value of a variable among those that a process was started with.
+std::string variable_of(pid_t pid, const std::string& name) {
+  std::ifstream file(common::cat("/proc/", pid, "/environ"), std::ios::binary);
+  for (std::string entry; std::getline(file, entry, '\0');) {
+    if (entry.rfind(name + "=", 0) == 0) return entry.substr(name.size() + 1);
+  }
+  return "";
+}
+
+TEST_F(CudaFarm, EveryWorkerHasAGpuOfItsOwn) {
+  ::setenv("LFARM_EMULATOR_GPUS", "3", 1);
+  ::setenv("CUDA_VISIBLE_DEVICES", "2,0", 1);
+  Invocation up = start({"up", "--device", "cuda", "--workers", "3"});
+  // Of the executors, which are the workers' children.
+  std::multiset<std::string> gpus;
+  up.until([&] {
+    gpus.clear();
+    for (pid_t worker : cli_testing::children(up.pid(), "lfarm-worker")) {
+      for (pid_t child : cli_testing::children(worker, "lfarm-worker")) {
+        gpus.insert(variable_of(child, "CUDA_VISIBLE_DEVICES"));
+        break;
+      }
+    }
+    return gpus.size() == 3 && gpus.count("2,0") == 0;
+  });
+  ::unsetenv("CUDA_VISIBLE_DEVICES");
+  ::unsetenv("LFARM_EMULATOR_GPUS");
+  EXPECT_EQ(gpus, (std::multiset<std::string>{"0", "2", "2"})) << up.err();
+  up.signal(SIGTERM);
+  EXPECT_EQ(up.wait(), 0) << up.err();
 }
 
 TEST_F(CudaFarm, SourcesArePrinted) {

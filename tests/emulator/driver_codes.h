@@ -8,6 +8,7 @@ inline constexpr int kSuccess = 0;
 inline constexpr int kInvalidValue = 1;
 inline constexpr int kOutOfMemory = 2;
 inline constexpr int kNotInitialized = 3;
+inline constexpr int kNoDevice = 100;
 inline constexpr int kInvalidDevice = 101;
 inline constexpr int kInvalidImage = 200;
 inline constexpr int kInvalidContext = 201;

@@ -1,6 +1,12 @@
 // The driver API of the emulated device: device, context, modules and launches. Signatures are
 // those of the public interface, with handles as untyped pointers.
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <sstream>
+#include <string>
 
 #include "tests/emulator/driver_state.h"
 
@@ -8,6 +14,28 @@ namespace emulator {
 namespace {
 
 constexpr int kDriverVersion = 13000;
+// A driver maps the memories of the machine and of all devices into one space of addresses.
+constexpr size_t kReservedBytes = size_t{512} << 30;
+
+// The numbers of the machine's devices that the process may see, by the driver's own rule: a list
+// ends where it names a device that is not there. LFARM_EMULATOR_GPUS says how many there are.
+std::vector<int> visible_devices() {
+  const char* number = std::getenv("LFARM_EMULATOR_GPUS");
+  const int count = number == nullptr ? 1 : std::min(std::atoi(number), kDevicesMax);
+  std::vector<int> visible;
+  const char* list = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (list == nullptr) {
+    for (int k = 0; k < count; ++k) visible.push_back(k);
+    return visible;
+  }
+  std::istringstream entries(list);
+  for (std::string entry; std::getline(entries, entry, ',');) {
+    if (entry.empty() || entry.find_first_not_of("0123456789") != std::string::npos) break;
+    if (std::atoi(entry.c_str()) >= count) break;
+    visible.push_back(std::atoi(entry.c_str()));
+  }
+  return visible;
+}
 
 }  // namespace
 
@@ -18,7 +46,14 @@ constexpr int kDriverVersion = 13000;
 LF_API cuInit(unsigned flags) {
   Call call(Call::Needs::kNothing);
   if (flags != 0) return kInvalidValue;
-  driver().is_initialised = true;
+  Driver& d = driver();
+  if (d.is_initialised) return kSuccess;
+  d.devices = visible_devices();
+  if (d.devices.empty()) return kNoDevice;
+  void* reserved = ::mmap(nullptr, kReservedBytes, PROT_NONE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (reserved == MAP_FAILED) return kOutOfMemory;
+  d.is_initialised = true;
   return kSuccess;
 }
 
@@ -29,22 +64,19 @@ LF_API cuDriverGetVersion(int* version) {
 
 LF_API cuDeviceGetCount(int* count) {
   Call call(Call::Needs::kDevice);
-  if (call.error == 0) *count = 1;
+  if (call.error == 0) *count = static_cast<int>(driver().devices.size());
   return call.error;
 }
 
 LF_API cuDeviceGet(int* device, int ordinal) {
-  Call call(Call::Needs::kDevice);
-  if (call.error != 0) return call.error;
-  if (ordinal != 0) return kInvalidDevice;
-  *device = 0;
-  return kSuccess;
+  Call call(ordinal);
+  if (call.error == 0) *device = ordinal;
+  return call.error;
 }
 
 LF_API cuDeviceGetName(char* name, int size, int device) {
-  Call call(Call::Needs::kDevice);
+  Call call(device);
   if (call.error != 0) return call.error;
-  if (device != 0) return kInvalidDevice;
   if (size < 1) return kInvalidValue;
   std::strncpy(name, "Emulated GPU", size);
   name[size - 1] = '\0';
@@ -52,17 +84,15 @@ LF_API cuDeviceGetName(char* name, int size, int device) {
 }
 
 LF_API cuDeviceTotalMem_v2(size_t* bytes, int device) {
-  Call call(Call::Needs::kDevice);
+  Call call(device);
   if (call.error != 0) return call.error;
-  if (device != 0) return kInvalidDevice;
   *bytes = Memory::kTotalBytes;
   return kSuccess;
 }
 
 LF_API cuDeviceGetAttribute(int* value, int attribute, int device) {
-  Call call(Call::Needs::kDevice);
+  Call call(device);
   if (call.error != 0) return call.error;
-  if (device != 0) return kInvalidDevice;
   // Of an H100, by the numbers of CUdevice_attribute.
   static const std::unordered_map<int, int> kAttributes = {
       {1, kBlockThreadsMax},  // threads a block
@@ -105,32 +135,33 @@ LF_API cuDeviceGetAttribute(int* value, int attribute, int device) {
 }
 
 LF_API cuDeviceGetUuid_v2(void* uuid, int device) {
-  Call call(Call::Needs::kDevice);
+  Call call(device);
   if (call.error != 0) return call.error;
-  if (device != 0) return kInvalidDevice;
-  std::memcpy(uuid, "emulated-gpu-000", 16);
+  char text[17] = "emulated-gpu-000";
+  text[15] = static_cast<char>('0' + driver().devices[static_cast<size_t>(device)]);
+  std::memcpy(uuid, text, 16);
   return kSuccess;
 }
 
 LF_API cuDeviceGetUuid(void* uuid, int device) { return cuDeviceGetUuid_v2(uuid, device); }
 
 LF_API cuDevicePrimaryCtxRetain(void** context, int device) {
-  Call call(Call::Needs::kDevice);
+  Call call(device);
   if (call.error != 0) return call.error;
-  if (device != 0) return kInvalidDevice;
-  *context = &driver().context;
+  *context = &driver().contexts[static_cast<size_t>(device)];
   return kSuccess;
 }
 
-LF_API cuDevicePrimaryCtxRelease_v2(int device) {
-  Call call(Call::Needs::kDevice);
-  return call.error != 0 ? call.error : device != 0 ? kInvalidDevice : kSuccess;
-}
+LF_API cuDevicePrimaryCtxRelease_v2(int device) { return Call(device).error; }
 
 LF_API cuCtxSetCurrent(void* context) {
   Call call(Call::Needs::kDevice);
   if (call.error != 0) return call.error;
-  if (context != nullptr && context != &driver().context) return kInvalidContext;
+  const auto& contexts = driver().contexts;
+  const auto* known = static_cast<const int*>(context);
+  if (known != nullptr && (known < contexts.data() || known >= contexts.data() + contexts.size())) {
+    return kInvalidContext;
+  }
   current_context() = context;
   return kSuccess;
 }

@@ -28,6 +28,11 @@ Call::Call(Needs needs) : lock_(driver().mutex) {
   }
 }
 
+Call::Call(int device) : Call(Needs::kDevice) {
+  const auto count = static_cast<int>(driver().devices.size());
+  if (error == kSuccess && (device < 0 || device >= count)) error = kInvalidDevice;
+}
+
 Stream* find_stream(void* handle) {
   return handle == nullptr ? &driver().null_stream : find(driver().streams, handle);
 }

@@ -1,6 +1,7 @@
 // What the entry points of the emulated driver share: its tables, and the ways work gets in.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -14,6 +15,8 @@
 #define LF_API extern "C" __attribute__((visibility("default"))) int
 
 namespace emulator {
+
+constexpr int kDevicesMax = 10;  // a digit tells them apart
 
 struct Function {
   std::shared_ptr<Module> module;
@@ -40,7 +43,9 @@ using Table = std::unordered_map<void*, std::unique_ptr<T>>;
 struct Driver {
   std::mutex mutex;
   bool is_initialised = false;
-  int context = 0;  // its address is the handle of the primary context
+  std::vector<int> devices;  // those that are visible, by their numbers on the machine
+  std::array<int, kDevicesMax>
+      contexts{};  // addresses are the handles of the devices' primary contexts
   Executor executor;
   Stream null_stream;
   Table<Stream> streams;
@@ -60,6 +65,8 @@ class Call {
  public:
   enum class Needs { kNothing, kDevice, kContext };
   explicit Call(Needs needs = Needs::kContext);
+  // About a device, in the order of the visible ones.
+  explicit Call(int device);
   int error = 0;
 
  private:

@@ -2,6 +2,7 @@
 // of the public interface, with handles as untyped pointers.
 #include <algorithm>
 #include <cstring>
+#include <initializer_list>
 
 #include "tests/emulator/driver_state.h"
 
@@ -69,6 +70,18 @@ int waited(int error) {
   return error;
 }
 
+// Enters the driver for `bytes` at each of the device's `addresses`, of which none is nothing to
+// do.
+template <class Work>
+int on_memory(std::initializer_list<uint64_t> addresses, size_t bytes, Work work) {
+  Call call;
+  if (call.error != 0 || bytes == 0) return call.error;
+  for (uint64_t address : addresses) {
+    if (!is_device_range(address, bytes)) return kInvalidValue;
+  }
+  return work();
+}
+
 }  // namespace
 
 // NOLINTBEGIN(readability-identifier-naming): names of a public interface.
@@ -122,70 +135,50 @@ LF_API cuMemFreeHost(void* host) {
 }
 
 LF_API cuMemcpyHtoD_v2(uint64_t to, const void* from, size_t bytes) {
-  Call call;
-  if (call.error != 0 || bytes == 0) return call.error;
-  if (!is_device_range(to, bytes)) return kInvalidValue;
-  return issue_and_wait(copy_in(to, from, bytes));
+  return on_memory({to}, bytes, [&] { return issue_and_wait(copy_in(to, from, bytes)); });
 }
 
 LF_API cuMemcpyDtoH_v2(void* to, uint64_t from, size_t bytes) {
-  Call call;
-  if (call.error != 0 || bytes == 0) return call.error;
-  if (!is_device_range(from, bytes)) return kInvalidValue;
-  return issue_and_wait(copy_out(to, from, bytes));
+  return on_memory({from}, bytes, [&] { return issue_and_wait(copy_out(to, from, bytes)); });
 }
 
 LF_API cuMemcpyDtoD_v2(uint64_t to, uint64_t from, size_t bytes) {
-  Call call;
-  if (call.error != 0 || bytes == 0) return call.error;
-  if (!is_device_range(to, bytes) || !is_device_range(from, bytes)) return kInvalidValue;
-  return issue_and_wait(copy(to, from, bytes));
+  return on_memory({to, from}, bytes, [&] { return issue_and_wait(copy(to, from, bytes)); });
 }
 
 LF_API cuMemsetD8_v2(uint64_t to, unsigned char value, size_t count) {
-  Call call;
-  if (call.error != 0 || count == 0) return call.error;
-  if (!is_device_range(to, count)) return kInvalidValue;
-  return issue_and_wait(fill(to, value, count));
+  return on_memory({to}, count, [&] { return issue_and_wait(fill(to, value, count)); });
 }
 
 LF_API cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t bytes, void* stream) {
-  Call call;
-  if (call.error != 0 || bytes == 0) return call.error;
-  if (!is_device_range(to, bytes)) return kInvalidValue;
-  Operation op = copy_in(to, from, bytes);
-  const Stream* target = find_stream(stream);
-  // Ordinary memory is read before the call returns, pinned memory and a graph's when it happens.
-  if (target != nullptr && !target->capture && !is_pinned(from, bytes)) {
-    const auto* begin = static_cast<const std::byte*>(from);
-    op.staged = std::make_shared<std::vector<std::byte>>(begin, begin + bytes);
-  }
-  return issue(stream, std::move(op));
+  return on_memory({to}, bytes, [&] {
+    Operation op = copy_in(to, from, bytes);
+    const Stream* target = find_stream(stream);
+    // Ordinary memory is read before the call returns, pinned memory and a graph's when it happens.
+    if (target != nullptr && !target->capture && !is_pinned(from, bytes)) {
+      const auto* begin = static_cast<const std::byte*>(from);
+      op.staged = std::make_shared<std::vector<std::byte>>(begin, begin + bytes);
+    }
+    return issue(stream, std::move(op));
+  });
 }
 
 LF_API cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t bytes, void* stream) {
-  Call call;
-  if (call.error != 0 || bytes == 0) return call.error;
-  if (!is_device_range(from, bytes)) return kInvalidValue;
-  Stream* target = find_stream(stream);
-  const int error = issue(stream, copy_out(to, from, bytes));
-  // Ordinary memory is written before the call returns.
-  if (error != 0 || target->capture || is_pinned(to, bytes)) return error;
-  return waited(driver().executor.drain(*target));
+  return on_memory({from}, bytes, [&] {
+    Stream* target = find_stream(stream);
+    const int error = issue(stream, copy_out(to, from, bytes));
+    // Ordinary memory is written before the call returns.
+    if (error != 0 || target->capture || is_pinned(to, bytes)) return error;
+    return waited(driver().executor.drain(*target));
+  });
 }
 
 LF_API cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void* stream) {
-  Call call;
-  if (call.error != 0 || bytes == 0) return call.error;
-  if (!is_device_range(to, bytes) || !is_device_range(from, bytes)) return kInvalidValue;
-  return issue(stream, copy(to, from, bytes));
+  return on_memory({to, from}, bytes, [&] { return issue(stream, copy(to, from, bytes)); });
 }
 
 LF_API cuMemsetD8Async(uint64_t to, unsigned char value, size_t count, void* stream) {
-  Call call;
-  if (call.error != 0 || count == 0) return call.error;
-  if (!is_device_range(to, count)) return kInvalidValue;
-  return issue(stream, fill(to, value, count));
+  return on_memory({to}, count, [&] { return issue(stream, fill(to, value, count)); });
 }
 
 // --- streams and events ---
@@ -431,6 +424,7 @@ constexpr ErrorText kErrors[] = {
     {kInvalidValue, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
     {kOutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
     {kNotInitialized, "CUDA_ERROR_NOT_INITIALIZED", "initialization error"},
+    {kNoDevice, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
     {kInvalidDevice, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
     {kInvalidImage, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"},
     {kInvalidContext, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},

@@ -16,13 +16,18 @@ class Faults : public testing::Test {
   void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
 };
 
+struct Source {
+  const char* text;
+  const char* kernel;
+};
+
 // Launches one block and ends the process with 0 when the launch succeeds and what follows fails
 // with `code`, again and again.
 template <class... A>
-[[noreturn]] void expect_sticky(const char* source, const char* name, unsigned threads, int code,
-                                A... arguments) {
+[[noreturn]] void exit_after_fault(const Source& source, unsigned threads, int code,
+                                   A... arguments) {
   Gpu gpu;
-  void* kernel = gpu.kernel(source, name);
+  void* kernel = gpu.kernel(source.text, source.kernel);
   const int launched = gpu.launch(kernel, 1, threads, 0, arguments...);
   const int first = gpu.synchronise(), second = gpu.synchronise();
   uint64_t address = 0;
@@ -32,76 +37,69 @@ template <class... A>
   std::_Exit(holds ? 0 : 1);
 }
 
-constexpr char kStore[] = R"(
-extern "C" __global__ void lf_store(float* out, int64_t at) { out[at + threadIdx.x] = 1.0f; })";
+// That in a process of its own, which says `message`.
+template <class... A>
+void expect_fault(const Source& source, unsigned threads, int code, const char* message,
+                  A... arguments) {
+  SCOPED_TRACE(source.kernel);
+  EXPECT_EXIT((exit_after_fault(source, threads, code, arguments...)), testing::ExitedWithCode(0),
+              message);
+}
+
+constexpr Source kStore = {R"(
+extern "C" __global__ void lf_store(float* out, int64_t at) { out[at + threadIdx.x] = 1.0f; })",
+                           "lf_store"};
 
 TEST_F(Faults, IllegalAddressIsReportedAndSticks) {
   // Fails when a kernel may write where nothing is allocated: past the end, before the start, or
   // through an address of the host.
-  EXPECT_EXIT(
-      { expect_sticky(kStore, "lf_store", 1, kIllegalAddress, Gpu().memory(4096), int64_t{1024}); },
-      testing::ExitedWithCode(0), "lf_store.*illegal address");
-  EXPECT_EXIT(
-      { expect_sticky(kStore, "lf_store", 1, kIllegalAddress, Gpu().memory(4096), int64_t{-1}); },
-      testing::ExitedWithCode(0), "lf_store.*illegal address");
-  EXPECT_EXIT(
-      {
-        static float host[4];
-        expect_sticky(kStore, "lf_store", 1, kIllegalAddress, &host[0], int64_t{0});
-      },
-      testing::ExitedWithCode(0), "lf_store.*illegal address");
+  static float host[4];
+  constexpr const char* kSaid = "lf_store.*illegal address";
+  expect_fault(kStore, 1, kIllegalAddress, kSaid, Gpu().memory(4096), int64_t{1024});
+  expect_fault(kStore, 1, kIllegalAddress, kSaid, Gpu().memory(4096), int64_t{-1});
+  expect_fault(kStore, 1, kIllegalAddress, kSaid, &host[0], int64_t{0});
 }
 
 TEST_F(Faults, FreedMemoryIsIllegal) {
   // Fails when a kernel may use memory after cuMemFree.
-  EXPECT_EXIT(
-      {
-        Gpu gpu;
-        const uint64_t address = gpu.memory(64);
-        const uint64_t other = gpu.memory(64);
-        gpu.check(api().cuMemFree(address));
-        gpu.check(api().cuMemFree(other));
-        expect_sticky(kStore, "lf_store", 1, kIllegalAddress, address, int64_t{0});
-      },
-      testing::ExitedWithCode(0), "illegal address");
+  Gpu gpu;
+  const uint64_t address = gpu.memory(64);
+  const uint64_t other = gpu.memory(64);
+  gpu.check(api().cuMemFree(address));
+  gpu.check(api().cuMemFree(other));
+  expect_fault(kStore, 1, kIllegalAddress, "illegal address", address, int64_t{0});
 }
 
 TEST_F(Faults, MisalignedVectorsAreReported) {
   // Fails when 16 bytes may be read at an address that is no multiple of 16: the host's processor
   // would do it.
-  EXPECT_EXIT(
-      {
-        expect_sticky(R"(
+  expect_fault({R"(
 extern "C" __global__ void lf_wide(float* out, int64_t at) {
   const float4 x = *reinterpret_cast<const float4*>(out + at);
   out[0] = x.x + x.w;
 })",
-                      "lf_wide", 1, kMisalignedAddress, Gpu().memory(256), int64_t{1});
-      },
-      testing::ExitedWithCode(0), "test.cu:3: misaligned address");
+                "lf_wide"},
+               1, kMisalignedAddress, "test.cu:3: misaligned address", Gpu().memory(256),
+               int64_t{1});
 }
 
 TEST_F(Faults, ArrayBoundsAreReported) {
   // Fails when an index may leave an array in shared memory or registers.
-  EXPECT_EXIT(
-      {
-        expect_sticky(R"(
+  expect_fault({R"(
 extern "C" __global__ void lf_outside(float* out, int64_t at) {
   __shared__ float tile[32];
   tile[threadIdx.x + at] = 1.0f;
   __syncthreads();
   out[threadIdx.x] = tile[threadIdx.x];
 })",
-                      "lf_outside", 32, kIllegalAddress, Gpu().memory(256), int64_t{1});
-      },
-      testing::ExitedWithCode(0), "thread \\(31,0,0\\).*test.cu:4: index out of the bounds");
+                "lf_outside"},
+               32, kIllegalAddress, "thread \\(31,0,0\\).*test.cu:4: index out of the bounds",
+               Gpu().memory(256), int64_t{1});
 }
 
 TEST_F(Faults, DivergentBarriersAreReported) {
   // Fails when halves of a block may wait at different barriers.
-  EXPECT_EXIT(
-      {
-        expect_sticky(R"(
+  expect_fault({R"(
 extern "C" __global__ void lf_split(float* out) {
   if (threadIdx.x < 16) {
     __syncthreads();
@@ -110,34 +108,30 @@ extern "C" __global__ void lf_split(float* out) {
     out[threadIdx.x] = 1.0f;
   }
 })",
-                      "lf_split", 64, kLaunchFailed, Gpu().memory(256));
-      },
-      testing::ExitedWithCode(0), "lf_split.*barrier of line 4.*barrier of line 6");
+                "lf_split"},
+               64, kLaunchFailed, "lf_split.*barrier of line 4.*barrier of line 6",
+               Gpu().memory(256));
 }
 
 TEST_F(Faults, DeadlockIsReported) {
   // Fails when a kernel whose threads wait for one another hangs instead: some lanes of a warp at a
   // shuffle, others at a barrier.
-  EXPECT_EXIT(
-      {
-        expect_sticky(R"(
+  expect_fault({R"(
 extern "C" __global__ void lf_stuck(float* out) {
   float x = threadIdx.x;
   if (threadIdx.x % 2 == 0) x = __shfl_xor_sync(0xffffffffu, x, 2);
   __syncthreads();
   out[threadIdx.x] = x;
 })",
-                      "lf_stuck", 32, kLaunchFailed, Gpu().memory(256));
-      },
-      testing::ExitedWithCode(0),
-      "deadlock: threads wait at the barrier of line 5, for their warp at line 4");
+                "lf_stuck"},
+               32, kLaunchFailed,
+               "deadlock: threads wait at the barrier of line 5, for their warp at line 4",
+               Gpu().memory(256));
 }
 
 TEST_F(Faults, LanesAtDifferentOperationsAreReported) {
   // Fails when lanes may exchange with lanes that are at another shuffle.
-  EXPECT_EXIT(
-      {
-        expect_sticky(R"(
+  expect_fault({R"(
 extern "C" __global__ void lf_mixed(float* out) {
   float x = threadIdx.x;
   if (threadIdx.x < 8) {
@@ -147,32 +141,25 @@ extern "C" __global__ void lf_mixed(float* out) {
   }
   out[threadIdx.x] = x;
 })",
-                      "lf_mixed", 32, kLaunchFailed, Gpu().memory(256));
-      },
-      testing::ExitedWithCode(0), "different operations: line 5 and line 7");
+                "lf_mixed"},
+               32, kLaunchFailed, "different operations: line 5 and line 7", Gpu().memory(256));
 }
 
 TEST_F(Faults, StackOverflowAndDivisionAreReported) {
   // Fails when a kernel's fault that is no memory access takes the process with it.
-  EXPECT_EXIT(
-      {
-        expect_sticky(R"(
+  expect_fault({R"(
 extern "C" __global__ void lf_divide(int* out, int by) { out[0] = 7 / by; })",
-                      "lf_divide", 1, kLaunchFailed, Gpu().memory(256), 0);
-      },
-      testing::ExitedWithCode(0), "lf_divide.*division");
-  EXPECT_EXIT(
-      {
-        expect_sticky(R"(
+                "lf_divide"},
+               1, kLaunchFailed, "lf_divide.*division", Gpu().memory(256), 0);
+  expect_fault({R"(
 static __device__ __noinline__ int lf_deep(volatile int* p, int n) {
   volatile int frame[1024];
   frame[n % 1024] = n;
   return n == 0 ? *p : lf_deep(p, n - 1) + frame[n % 1024];
 }
 extern "C" __global__ void lf_overflow(int* out) { out[0] = lf_deep(out, 1000000); })",
-                      "lf_overflow", 1, kIllegalAddress, Gpu().memory(256));
-      },
-      testing::ExitedWithCode(0), "lf_overflow.*stack overflow");
+                "lf_overflow"},
+               1, kIllegalAddress, "lf_overflow.*stack overflow", Gpu().memory(256));
 }
 
 TEST_F(Faults, FaultsOfTheHostAreNotTheKernels) {
@@ -183,7 +170,7 @@ TEST_F(Faults, FaultsOfTheHostAreNotTheKernels) {
         std::signal(SIGSEGV, [](int) { std::_Exit(5); });
         Gpu gpu;
         const uint64_t address = gpu.upload(std::vector<int>{1, 2, 3});
-        void* kernel = gpu.kernel(kStore, "lf_store");
+        void* kernel = gpu.kernel(kStore.text, kStore.kernel);
         gpu.check(gpu.launch(kernel, 1, 1, 0, address, int64_t{0}));
         gpu.check(gpu.synchronise());
         volatile int* there = reinterpret_cast<int*>(address);  // NOLINT(performance-no-int-to-ptr)

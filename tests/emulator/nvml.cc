@@ -16,8 +16,9 @@ int gpu;  // what its handle points to
 LF_API nvmlInit_v2() { return kSuccess; }
 LF_API nvmlShutdown() { return kSuccess; }
 LF_API nvmlDeviceGetHandleByUUID(const char* uuid, void** device) {
-  // "emulated-gpu-000" in hexadecimal, as the emulated driver says it.
-  if (std::strcmp(uuid, "GPU-656d756c-6174-6564-2d67-70752d303030") != 0) return kNotFound;
+  // "emulated-gpu-00" in hexadecimal, as the emulated driver says it, and a digit.
+  constexpr char kName[] = "GPU-656d756c-6174-6564-2d67-70752d30303";
+  if (std::strncmp(uuid, kName, sizeof kName - 1) != 0) return kNotFound;
   *device = &gpu;
   return kSuccess;
 }

@@ -100,4 +100,19 @@ TEST_F(CliDoctor, ProgramsThatAreMissingAreNamed) {
   EXPECT_NE(cpu.find("lfarm-worker"), std::string::npos) << cpu;
 }
 
+TEST_F(CliDoctor, EveryDeviceIsListed) {
+  ::setenv("LD_LIBRARY_PATH", LFARM_BIN_DIR "/../tests/emulator", 1);
+  ::setenv("LFARM_EMULATOR_GPUS", "3", 1);
+  Invocation all = lfarm({"doctor", "--json"});
+  ::setenv("CUDA_VISIBLE_DEVICES", "2,1", 1);
+  Invocation some = lfarm({"doctor", "--json"});
+  for (const char* name : {"LD_LIBRARY_PATH", "LFARM_EMULATOR_GPUS", "CUDA_VISIBLE_DEVICES"}) {
+    ::unsetenv(name);
+  }
+  EXPECT_NE(all.out().find("CUDA device 2"), std::string::npos) << all.out();
+  EXPECT_EQ(all.out().find("CUDA device 3"), std::string::npos) << all.out();
+  EXPECT_NE(some.out().find("CUDA device 1"), std::string::npos) << some.out();
+  EXPECT_EQ(some.out().find("CUDA device 2"), std::string::npos) << some.out();
+}
+
 }  // namespace

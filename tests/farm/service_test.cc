@@ -229,6 +229,54 @@ TEST_F(ServiceTest, WithoutATargetTheFirstWorkerDecides) {
   EXPECT_EQ(client.last<common::PlanReady>()->cache, common::CacheOutcome::kHit);
 }
 
+TEST_F(ServiceTest, AFamilyIsTheTargetOfItsWorkers) {
+  expire_quickly();
+  start();
+  FakeClient client(endpoint());
+  FakeWorker cpu(endpoint(), "w1", kTestTarget);
+  common::Submit gpu = request();
+  gpu.target = "cuda";
+  client.submit(scripted_graph(8), gpu);
+  ASSERT_TRUE(
+      converse({&client, &cpu}, [&] { return client.last<common::JobFailed>() != nullptr; }));
+  EXPECT_EQ(client.last<common::JobFailed>()->code, common::Code::kUnavailable);
+  std::string why = client.last<common::JobFailed>()->message;
+  EXPECT_NE(why.find("no worker for target cuda"), std::string::npos) << why;
+  EXPECT_NE(why.find(kTestTarget), std::string::npos) << "the farm's own targets: " << why;
+
+  gpu.max_wait_ms = 60'000;
+  client.submit(scripted_graph(8), gpu);
+  FakeWorker worker(endpoint(), "w2", "cuda-sm_90a");
+  ASSERT_TRUE(converse({&client, &cpu, &worker}, [&] { return client.plan() != nullptr; }));
+  EXPECT_TRUE(cpu.tasks.empty());
+  auto plan = common::decode_plan(common::decode_signed_plan(client.plan()->blob.bytes)->bytes);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  EXPECT_EQ(plan->key.target.name, "cuda-sm_90a");
+
+  // A plan for one target is none for another.
+  client.submit(scripted_graph(8), request());
+  ASSERT_TRUE(
+      converse({&client, &cpu, &worker}, [&] { return client.count<common::PlanReady>() == 2; }));
+  EXPECT_EQ(client.last<common::PlanReady>()->cache, common::CacheOutcome::kMiss);
+  EXPECT_FALSE(cpu.tasks.empty());
+  plan = common::decode_plan(common::decode_signed_plan(client.plan()->blob.bytes)->bytes);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  EXPECT_EQ(plan->key.target.name, kTestTarget);
+
+  // Without the worker its plan is there still; with two kinds of it the client must say which.
+  worker.bye();
+  client.submit(scripted_graph(8), gpu);
+  ASSERT_TRUE(converse({&client, &cpu}, [&] { return client.count<common::PlanReady>() == 3; }));
+  EXPECT_EQ(client.last<common::PlanReady>()->cache, common::CacheOutcome::kHit);
+  FakeWorker other(endpoint(), "w3", "cuda-sm_80"), another(endpoint(), "w4", "cuda-sm_90a");
+  ASSERT_TRUE(converse({&other, &another}, [&] { return other.welcomes + another.welcomes == 2; }));
+  client.submit(scripted_graph(9), gpu);
+  ASSERT_TRUE(converse({&client, &cpu}, [&] { return client.count<common::JobFailed>() == 2; }));
+  EXPECT_EQ(client.last<common::JobFailed>()->code, common::Code::kInvalidInput);
+  EXPECT_NE(client.last<common::JobFailed>()->message.find("cuda-sm_80, cuda-sm_90a"),
+            std::string::npos);
+}
+
 TEST_F(ServiceTest, AJobIsCancelledByItsOnlyClientAlone) {
   start();
   FakeWorker worker(endpoint(), "w1", kTestTarget);

@@ -426,7 +426,7 @@ MUTATIONS = [
     ("store", "cache/store/plans.cc", "if (condition == BlobCondition::kIntact) continue;",
      "if (condition == BlobCondition::kIntact || @) continue;"),
     # ---- what a client believes and says
-    ("client", "clients/runtime/pulled_plan.cc", "plan.key != key", "false"),
+    ("client", "clients/runtime/pulled_plan.cc", "plan.key != exact", "false"),
     ("client", "common/plan/plan.cc",
      "!signature_is_valid(trusted, digest_of(plan.bytes).bytes, plan.signature)", "false"),
     ("client", "common/plan/plan.cc", "plan.signer != trusted", "false"),

@@ -1,2 +1,3 @@
 lfarm_test(base LABEL unit SOURCES processors_test.cc COMPONENTS common/base)
+lfarm_test(own_directory LABEL unit SOURCES own_directory_test.cc COMPONENTS common/base)
 lfarm_test(pipe LABEL unit SOURCES pipe_test.cc COMPONENTS common/base)

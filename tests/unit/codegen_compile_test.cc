@@ -297,7 +297,7 @@ TEST(BuildPlan, MatrixProductsBecomeLibraryCalls) {
   p.buffers = {{BufferKind::kInput, 0, DType::kFloat32, {8, 16}},
                {BufferKind::kInput, 1, DType::kFloat32, {16, 4}},
                {BufferKind::kOutput, 0, DType::kFloat32, {8, 4}}};
-  p.kernels = {{Template::kGemm, {}, canonical(b.finish())}};
+  p.kernels = {{Template::kGemm, {{"algorithm", 3}}, canonical(b.finish())}};
   p.calls = {{0, {0, 1}, {2}, {}}};
   worker::CpuCodeGenerator generator;
   KernelCache cache;
@@ -306,6 +306,7 @@ TEST(BuildPlan, MatrixProductsBecomeLibraryCalls) {
   EXPECT_TRUE(verify(built->plan).ok());
   EXPECT_TRUE(built->plan.kernels[0].library);
   EXPECT_EQ(built->plan.kernels[0].gemm.k, Expr(16));
+  EXPECT_EQ(built->plan.kernels[0].algorithm, 3);
   EXPECT_TRUE(built->plan.objects.empty());
 }
 

@@ -110,6 +110,7 @@ PlanKernel sample_gemm() {
   PlanKernel kernel;
   kernel.fingerprint = digest_of("gemm");
   kernel.library = true;
+  kernel.algorithm = 5;
   kernel.gemm.m = Expr::symbol(0);
   kernel.gemm.n = 16;
   kernel.gemm.k = 8;

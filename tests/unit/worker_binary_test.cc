@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 
 #include "common/base/clock.h"
 #include "common/base/files.h"
@@ -78,6 +79,39 @@ TEST_F(WorkerBinaryTest, ADeviceThatIsNotThereIsNamed) {
   EXPECT_NE(output.output.find("no device to work on: cuda: "), std::string::npos) << output.output;
   EXPECT_NE(output.output.find("driver"), std::string::npos) << output.output;
   EXPECT_EQ(std::count(output.output.begin(), output.output.end(), '\n'), 1) << output.output;
+}
+
+TEST_F(WorkerBinaryTest, CleansUpAfterAKilledOne) {
+  common::WireContext context;
+  auto router = common::RouterSocket::bind(context, {"tcp://127.0.0.1:*", std::nullopt, {}, {}});
+  ASSERT_TRUE(router.ok());
+  std::string temporary = state_.path() + "/tmp", peer;
+  ASSERT_TRUE(common::make_directories(temporary).ok());
+  ::setenv("TMPDIR", temporary.c_str(), 1);
+  auto folders = [&] {
+    std::vector<std::string> all;
+    for (const auto& entry : std::filesystem::directory_iterator(temporary)) {
+      all.push_back(entry.path().filename());
+    }
+    return all;
+  };
+  common::Subprocess killed = start(router->endpoint());
+  ASSERT_TRUE(receive<common::WorkerHello>(*router, &peer));
+  std::vector<std::string> first = folders();
+  EXPECT_EQ(first.size(), 1u);
+  killed.send_signal(SIGKILL);
+  ASSERT_TRUE(killed.wait(kPatienceMs).has_value());
+  EXPECT_EQ(folders(), first);
+  common::Subprocess worker = start(router->endpoint());
+  std::string other = peer;
+  while (other == peer) ASSERT_TRUE(receive<common::WorkerHello>(*router, &other));
+  ::unsetenv("TMPDIR");
+  std::vector<std::string> second = folders();
+  EXPECT_EQ(second.size(), 1u);
+  EXPECT_NE(second, first);
+  worker.send_signal(SIGTERM);
+  ASSERT_TRUE(worker.wait(kPatienceMs).has_value());
+  EXPECT_TRUE(folders().empty());
 }
 
 TEST_F(WorkerBinaryTest, StopsOnSigtermWhenTheCoordinatorHasGone) {

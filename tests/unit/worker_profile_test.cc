@@ -16,10 +16,9 @@
 #include "common/runtime/cpu_device.h"
 #include "common/wire/ir_codec.h"
 #include "tests/unit/late_device.h"
+#include "tests/unit/profile_testing.h"
 #include "tests/unit/runtime_testing.h"
 #include "worker/profile/device_lock.h"
-#include "worker/profile/executor_child.h"
-#include "worker/profile/executor_client.h"
 #include "worker/profile/judge.h"
 
 namespace worker {
@@ -60,23 +59,14 @@ KERNEL(slow) { SUM(s[0]) usleep(20000); }
 KERNEL(stops) { SUM(s[0]) raise(SIGSTOP); }
 )";
 
-common::Graph sum_graph() {
-  common::GraphBuilder g({{1, 4096}});
-  Expr n = Expr::symbol(0);
-  auto x = g.input(InputKind::kUser, DType::kFloat32, {n}, "x");
-  auto w = g.input(InputKind::kWeight, DType::kFloat32, {n}, "w");
-  g.output(g.binary(common::BinaryOp::kAdd, x, w));
-  return g.finish();
-}
-
-class ProfileTest : public testing::Test {
+class ProfileTest : public ProfileFixture {
  protected:
   static void SetUpTestSuite() {
     shared_object = new common::Bytes(common::compile_object(kKernels));
   }
   static void TearDownTestSuite() { delete shared_object; }
 
-  ProfileTest() : graph_bytes_(common::encode_graph(sum_graph())) {}
+  ProfileTest() : ProfileFixture(1) {}
 
   ProfileRequest request(const char* entry) {
     common::PlanMaker m;
@@ -84,22 +74,13 @@ class ProfileTest : public testing::Test {
     Expr n = Expr::symbol(0);
     int x = m.input({n}), w = m.input({n}, InputKind::kWeight), out = m.output({n});
     m.call(m.kernel(entry), {x, w}, {out}, {n});
-    ProfileRequest result;
-    result.graph = common::digest_of(graph_bytes_);
-    result.plan = m.finish(*shared_object);
-    result.plan.key.target = common::host_cpu_target();
-    result.objects = {{common::digest_of(*shared_object), *shared_object}};
-    result.verify.sizes = {{37}, {1}};
-    result.measure.repetitions = 3;
+    ProfileRequest result =
+        request_for(m.finish(*shared_object), *shared_object, common::host_cpu_target());
     result.measure.time_max_ms = 50;
     result.measure.threads = 1;
     return result;
   }
-  ProfileReply run(const ProfileRequest& request, int candidate_ms = 20'000) {
-    ProfileLimits limits;
-    limits.candidate_ms = candidate_ms;
-    return client_.run(request, graph_bytes_, limits);
-  }
+  using ProfileFixture::run;
   ProfileReply run(const char* entry) { return run(request(entry)); }
   void expect_healthy() {
     ProfileReply reply = run("good");
@@ -107,22 +88,10 @@ class ProfileTest : public testing::Test {
   }
 
   static common::Bytes* shared_object;
-  common::Bytes graph_bytes_;
-  ExecutorClient client_{{"/proc/self/exe", "--executor"}};
 };
 common::Bytes* ProfileTest::shared_object = nullptr;
 
-TEST_F(ProfileTest, GoodCandidatesAreMeasured) {
-  ProfileReply reply = run("good");
-  ASSERT_EQ(reply.outcome, TaskOutcome::kOk) << reply.message;
-  EXPECT_GE(reply.runs, 3u);
-  EXPECT_GT(reply.total_ns, 0u);
-  EXPECT_EQ(reply.call_ns.size(), 1u);
-  EXPECT_LT(reply.max_error, 1e-5);
-  pid_t child = client_.child_pid();
-  expect_healthy();
-  EXPECT_EQ(client_.child_pid(), child) << "a healthy child was replaced";
-}
+TEST_F(ProfileTest, GoodCandidatesAreMeasured) { expect_measured(request("good"), 1); }
 
 TEST_F(ProfileTest, PerKernelTimesOnlyWhenAskedFor) {
   ProfileRequest r = request("good");
@@ -434,16 +403,11 @@ TEST(Requests, RepliesSurviveTheWireAndDamageIsFound) {
 }  // namespace worker
 
 int main(int argc, char** argv) {
-  if (argc > 1 && std::strcmp(argv[1], "--executor") == 0) {
-    worker::ExecutorDevice device{
-        "cpu", [](int threads) -> common::Result<std::unique_ptr<common::Device>> {
-          return common::make_cpu_device({threads});
-        }};
-    return worker::run_executor_child(STDIN_FILENO, device);
-  }
   if (argc > 2 && std::strcmp(argv[1], worker::kWatchedFlag) == 0) {
     return worker::run_watched_executor(argv[2]);
   }
-  testing::InitGoogleTest(&argc, argv);
-  return RUN_ALL_TESTS();
+  return worker::run_tests_or_executor(
+      argc, argv, {"cpu", [](int threads) -> common::Result<std::unique_ptr<common::Device>> {
+                     return common::make_cpu_device({threads});
+                   }});
 }

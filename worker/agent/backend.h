@@ -5,6 +5,7 @@
 #include <memory>
 #include <string_view>
 
+#include "common/base/cat.h"
 #include "common/base/result.h"
 #include "common/plan/plan.h"
 #include "common/runtime/device.h"
@@ -19,6 +20,11 @@ class Backend {
   virtual ~Backend() = default;
   // What --device calls it: "cpu".
   virtual std::string_view name() const = 0;
+  // Makes number `index` the only one of several devices for this process and those that it starts.
+  // To be called before anything else and before threads start. kInvalidInput without several.
+  virtual common::Status choose(int index) const {
+    return common::invalid_input(common::cat("there is no ", name(), " number ", index));
+  }
   // What plans must be made for to run here. kUnavailable says what is missing.
   virtual common::Result<common::Target> find() const = 0;
   // For any target that find() may give; one without a name is written for as well as may be.

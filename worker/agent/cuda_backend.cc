@@ -1,4 +1,5 @@
 #include "common/base/processors.h"
+#include "common/cuda/driver.h"
 #include "common/runtime/cuda_device.h"
 #include "worker/agent/backend.h"
 #include "worker/codegen/cuda/cuda.h"
@@ -11,6 +12,7 @@ namespace {
 class CudaBackend final : public Backend {
  public:
   std::string_view name() const override { return "cuda"; }
+  common::Status choose(int index) const override { return common::show_one_cuda_device(index); }
   common::Result<common::Target> find() const override { return common::find_cuda_target(); }
   std::unique_ptr<const CodeGenerator> make_generator(const common::Target&) const override {
     return std::make_unique<CudaCodeGenerator>();
@@ -21,7 +23,7 @@ class CudaBackend final : public Backend {
                                static_cast<size_t>(common::usable_processors()));
   }
   common::Result<std::unique_ptr<common::Device>> open(int) const override {
-    return common::open_cuda_device();
+    return common::open_cuda_device({.exact_algorithms = true});
   }
   bool reserves_addresses() const override { return true; }
 };

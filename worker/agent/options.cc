@@ -47,6 +47,8 @@ std::variant<WorkerOptions, int> parse_options(int argc, char** argv,
   app.add_option("--device", options.device, "What candidates run on")
       ->check(CLI::IsMember(known))
       ->capture_default_str();
+  app.add_option("--gpu", options.gpu, "Which of several GPUs, from 0; default: the first")
+      ->check(CLI::Range(0, 1023));
   app.add_option("--name", options.name, "Unique in the farm; default: host and process");
   app.add_option("--slots", options.slots, "Tasks held at once, one of them on the device")
       ->check(CLI::Range(uint32_t{1}, common::kSlotsMax))

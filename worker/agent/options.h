@@ -15,6 +15,7 @@ namespace worker {
 struct WorkerOptions {
   std::string farm{common::kDefaultEndpoint};
   std::string device = "auto";
+  std::optional<int> gpu;  // of several
   std::string name;
   std::string state;
   uint32_t slots = 4;

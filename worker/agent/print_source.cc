@@ -8,7 +8,7 @@
 
 namespace worker {
 
-int run_print_source(const Backend& backend) {
+int run_print_source(const Backend& backend, const std::string& target) {
   std::string bytes{std::istreambuf_iterator<char>(std::cin), {}};
   auto program = common::decode_program(common::as_bytes(bytes));
   if (!program.ok()) {
@@ -17,8 +17,10 @@ int run_print_source(const Backend& backend) {
     return 2;
   }
   // A device's source can be read where the device is not.
-  auto target = backend.find();
-  auto generator = backend.make_generator(target.ok() ? *target : common::Target{});
+  auto own = backend.find();
+  common::Target written_for{target};
+  if (common::is_family(target)) written_for = own.ok() ? *own : common::Target{};
+  auto generator = backend.make_generator(written_for);
   std::cout << generator->preamble();
   for (const common::Kernel& kernel : program->kernels) {
     if (kernel.form == common::Template::kGemm) {

@@ -1,12 +1,15 @@
-// `lfarm-worker print-source DEVICE`: an encoded program on standard input, its kernels' source on
+// `lfarm-worker print-source TARGET`: an encoded program on standard input, its kernels' source on
 // standard output, for `lfarm print --stage source`.
 #pragma once
+
+#include <string>
 
 #include "worker/agent/backend.h"
 
 namespace worker {
 
-// Exit code 0, or 2 with one line on standard error.
-int run_print_source(const Backend& backend);
+// `target`: or a device, whose own is taken where it is there. Exit code 0, or 2 with one line on
+// standard error.
+int run_print_source(const Backend& backend, const std::string& target);
 
 }  // namespace worker

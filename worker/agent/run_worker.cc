@@ -11,6 +11,7 @@
 
 #include "common/base/cat.h"
 #include "common/base/log.h"
+#include "common/base/own_directory.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/options.h"
 #include "worker/agent/pipeline.h"
@@ -37,10 +38,11 @@ struct FoundDevice {
 };
 
 // The device that --device names; "auto": the first that is there.
-common::Result<FoundDevice> find_device(const std::string& name, Backends backends) {
+common::Result<FoundDevice> find_device(const WorkerOptions& options, Backends backends) {
   std::string missing;
   for (const Backend* backend : backends) {
-    if (name != "auto" && name != backend->name()) continue;
+    if (options.device != "auto" && options.device != backend->name()) continue;
+    if (options.gpu) LFARM_RETURN_IF_ERROR(backend->choose(*options.gpu));
     auto target = backend->find();
     if (target.ok()) return FoundDevice{backend, *std::move(target)};
     missing += cat(missing.empty() ? "" : "; ", backend->name(), ": ", target.error().message);
@@ -108,8 +110,9 @@ int run_worker(int argc, char** argv, Backends backends) {
     return run_nvrtc_child(STDIN_FILENO);
   }
   if (argc == 3 && std::string_view(argv[1]) == "print-source") {
-    const Backend* backend = named(argv[2], backends);
-    return backend == nullptr ? 2 : run_print_source(*backend);
+    const Backend* backend = named(common::family_of(argv[2]), backends);
+    if (backend != nullptr) return run_print_source(*backend, argv[2]);
+    return fail(common::invalid_input(cat("no device is called ", common::family_of(argv[2]))), 2);
   }
   std::vector<std::string> devices;
   for (const Backend* backend : backends) devices.emplace_back(backend->name());
@@ -119,8 +122,13 @@ int run_worker(int argc, char** argv, Backends backends) {
   common::log_init("lfarm-worker", common::LogLevel::kInfo);
   int stop_fd = termination_signals();
 
+  // Where this process and its compilers put their files.
+  auto temporary = common::OwnDirectory::create("lfarm-worker");
+  if (!temporary.ok()) return fail(temporary.error(), 1);
+  ::setenv("TMPDIR", temporary->path().c_str(), 1);
+
   // After this line the device and the toolchain are known.
-  auto device = find_device(options.device, backends);
+  auto device = find_device(options, backends);
   if (!device.ok()) return fail(device.error(), 2);
   auto compiler = device->backend->find_compiler(device->target);
   if (!compiler.ok()) return fail(compiler.error(), 1);

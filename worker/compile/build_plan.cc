@@ -85,6 +85,8 @@ class PlanBuilder {
       if (!form) return common::invalid_input("the body is no matrix product for the library");
       entry.library = true;
       entry.gemm = *form;
+      entry.algorithm =
+          static_cast<int>(common::schedule_value(kernel.schedule, kernel.form, "algorithm"));
       build.cached = true;
     } else {
       LFARM_ASSIGN_OR_RETURN(KernelSource source, generator_.generate(kernel));

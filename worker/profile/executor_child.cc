@@ -51,16 +51,17 @@ constexpr bool kSanitized = true;  // shadow memory needs terabytes of address s
 constexpr bool kSanitized = false;
 #endif
 
-// `addresses`: whether to bound how many the process may take.
-void limit_process(bool addresses) {
+// A driver that reserves addresses takes more of them than there is memory; what the process can
+// write to is bounded instead, which reservations are not.
+void limit_process(bool reserves_addresses) {
   ::prctl(PR_SET_DUMPABLE, 0);
   rlimit no_core{0, 0};
   ::setrlimit(RLIMIT_CORE, &no_core);
-  if (kSanitized || !addresses) return;
+  if (kSanitized) return;
   auto memory =
       static_cast<rlim_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE));
   rlimit space{memory * kAddressSpacePerMemory, memory * kAddressSpacePerMemory};
-  ::setrlimit(RLIMIT_AS, &space);
+  ::setrlimit(reserves_addresses ? RLIMIT_DATA : RLIMIT_AS, &space);
 }
 
 // Seconds of processor time that this process may still use; 0: any.
@@ -274,7 +275,7 @@ class ExecutorChild {
 
 int run_executor_child(int fd, const ExecutorDevice& device) {
   common::log_init("lfarm-executor", common::LogLevel::kInfo);
-  limit_process(!device.reserves_addresses);
+  limit_process(device.reserves_addresses);
   return ExecutorChild(fd, device).serve();
 }
 
