@@ -25,6 +25,7 @@ constexpr int kWaitMs = 100;
 constexpr int64_t kNsPerMs = 1'000'000;
 constexpr size_t kBatch = 64;
 constexpr uint64_t kBadHandshakesMax = 3;
+constexpr int64_t kBadHandshakeMs = 500;
 
 uint64_t request_of(const Message& message) {
   if (auto* m = std::get_if<common::Accepted>(&message)) return m->request_id;
@@ -50,10 +51,16 @@ Status FarmClient::open() {
   dealer.keys = options_.keys;
   LFARM_ASSIGN_OR_RETURN(socket_, common::DealerSocket::connect(context_, std::move(dealer)));
   int64_t deadline = common::SteadyClock().now_ns() + options_.connect_ms_max * kNsPerMs;
+  int64_t failed_ns = 0;
   while (!welcomed_) {
     LFARM_ASSIGN_OR_RETURN([[maybe_unused]] auto packet, receive());
+    int64_t now = common::SteadyClock().now_ns();
     LFARM_RETURN_IF_ERROR(check_handshake());
-    if (!welcomed_ && common::SteadyClock().now_ns() > deadline) {
+    // Where trying again is no use, ZeroMQ takes its time for it.
+    if (failed_ns == 0 && socket_->counters().bad_handshakes.load() > 0) failed_ns = now;
+    bool stays_failed = failed_ns != 0 && now - failed_ns > kBadHandshakeMs * kNsPerMs;
+    if (stays_failed) LFARM_RETURN_IF_ERROR(socket_->connection());
+    if (!welcomed_ && now > deadline) {
       return common::unavailable(cat("no farm answers at ", options_.endpoint,
                                      "; start one with 'lfarm up' or check the address"));
     }

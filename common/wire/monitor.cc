@@ -64,8 +64,9 @@ void ConnectionMonitor::drain() {
 const char* ConnectionMonitor::client_problem(bool is_mismatch) const {
   if (is_mismatch && has_keys_) return "it uses no keys; connect without --farm-key";
   if (is_mismatch) return "it takes only who has keys; give its public key with --farm-key";
-  if (has_keys_) return "the farm's public key (--farm-key) is wrong, or it is no farm";
-  return "it is no farm";
+  // The side that ends the connection may be faster than the reason.
+  if (has_keys_) return "the farm's public key (--farm-key) is wrong, or it is no farm with keys";
+  return "it is no farm, or takes only who has keys; then give its public key with --farm-key";
 }
 
 void ConnectionMonitor::note_bad_handshake(ConnectionEvent& out, bool is_mismatch) {
@@ -73,6 +74,7 @@ void ConnectionMonitor::note_bad_handshake(ConnectionEvent& out, bool is_mismatc
   out.detail = is_server_ ? "handshake failed: wrong or missing keys, or not a peer of the farm"
                           : client_problem(is_mismatch);
   problem_ = out.detail;
+  is_shaking_ = false;
   ++counters_->bad_handshakes;
   if (is_mismatch) ++counters_->mismatches;
 }
@@ -82,14 +84,16 @@ void ConnectionMonitor::handle_event(int event, uint32_t value, std::string endp
   switch (event) {
     case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
       problem_.clear();
+      is_shaking_ = false;
       ++counters_->ready;
       break;
     case ZMQ_EVENT_CONNECTED:
       if (problem_ == kSilent) problem_ = kNotAsAFarm;
+      is_shaking_ = true;
       return;
     case ZMQ_EVENT_DISCONNECTED:
       ++counters_->disconnected;
-      if (!is_server_ && (problem_ == kSilent || problem_ == kNotAsAFarm)) {
+      if (is_shaking_) {
         note_bad_handshake(out, false);
         break;
       }
@@ -100,6 +104,7 @@ void ConnectionMonitor::handle_event(int event, uint32_t value, std::string endp
       break;
     case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH:
       gave_up_ = true;
+      is_shaking_ = false;
       out.kind = ConnectionEvent::Kind::kDenied;
       out.detail = is_server_ ? cat("key denied, status ", value)
                               : std::string(

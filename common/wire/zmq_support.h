@@ -161,6 +161,8 @@ class ConnectionMonitor {
   ConnectionCallback callback_;
   std::unique_ptr<ConnectionCounters> counters_ = std::make_unique<ConnectionCounters>();
   std::string problem_;
+  bool is_shaking_ =
+      false;  // a client's connection is there, its handshake neither done nor failed
   bool gave_up_ = false;
   LogThrottle throttle_;
 };
