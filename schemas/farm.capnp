@@ -71,6 +71,10 @@ struct Envelope {
     planMissing @27 :UInt64;
     # Answers a pullPlan whose key the cache does not hold; the number is its request id.
     statusReply @28 :StatusReply;
+
+    # Client to coordinator, and the answer.
+    revokePlan @29 :RevokePlan;
+    planRevoked @30 :PlanRevoked;
   }
 }
 
@@ -157,6 +161,8 @@ struct Welcome {
   # Ed25519 public key, 32 bytes, under which this farm signs plans.
   compilerEpoch @3 :Text;
   # The part of the plan key that stands for rules, code generator and toolchain.
+  tenant @4 :Text = "local";
+  # Whom the farm takes this connection for.
 }
 
 struct Task {
@@ -263,6 +269,8 @@ struct PlanReady {
   baselineNs @7 :UInt64;
   elapsedMs @8 :UInt64;
   breakdown @9 :List(StageTime);
+  revocations @10 :Digest;
+  # Blob with the farm's signed RevocationList of plan.capnp; absent or zero while nothing is revoked.
 }
 
 struct JobFailed {
@@ -276,4 +284,17 @@ struct JobFailed {
 struct StatusReply {
   requestId @0 :UInt64;
   json @1 :Text;
+}
+
+struct RevokePlan {
+  requestId @0 :UInt64;
+  id @1 :Digest;
+  # A plan's, or the plan key of whatever plan is kept under it.
+  reason @2 :Text;
+}
+
+struct PlanRevoked {
+  requestId @0 :UInt64;
+  plans @1 :List(Digest);
+  # Which were revoked: one, or those that tenants have under the key.
 }

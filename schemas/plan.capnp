@@ -97,12 +97,19 @@ struct Plan {
 
 struct SignedPlan {
   # The content of a plan blob.
-  plan @0 :Data;
-  # The bytes of one Plan message.
+  content @0 :Data;
+  # The bytes of one PlanGrant message, or of one RevocationList.
   signer @1 :Data;
   # Ed25519 public key, 32 bytes.
   signature @2 :Data;
-  # Over the digest of the plan's bytes, 64 bytes.
+  # 64 bytes, over the content's digest; for revocations see there.
+}
+
+struct PlanGrant {
+  tenant @0 :Text;
+  # Only this tenant's clients take the plan. On a farm without keys all are "local".
+  plan @1 :Data;
+  # The bytes of one Plan message.
 }
 
 # ---- Tasks ------------------------------------------------------------------------------------
@@ -164,4 +171,11 @@ struct TaskReport {
   baselineError @10 :Float64;
   # The plain lowering's, as given or as found.
   detail @11 :Text;
+}
+
+struct RevocationList {
+  # Plans that nobody may load any more, whoever still has them. It travels in a SignedPlan whose
+  # signature is over the digest of "lfarm revocations" and the list's bytes.
+  plans @0 :List(Digest);
+  # The digests of their SignedPlans. A farm's list only ever grows.
 }

@@ -276,4 +276,15 @@ Result<std::optional<std::string>> Store::revocation(const Digest& plan_id) {
   return state_->database->get(Family::kMeta, digest_key(kRevokedPrefix, plan_id));
 }
 
+Result<std::vector<Digest>> Store::revocations() {
+  std::vector<Digest> plans;
+  LFARM_RETURN_IF_ERROR(state_->database->scan(Family::kMeta, kRevokedPrefix,
+                                               [&](std::string_view key, std::string_view) {
+                                                 if (auto plan = trailing_digest(key))
+                                                   plans.push_back(*plan);
+                                                 return true;
+                                               }));
+  return plans;
+}
+
 }  // namespace cache

@@ -158,6 +158,8 @@ class Store {
   common::Result<uint64_t> revoke(const common::Digest& plan_id, std::string_view reason);
   // The reason when the plan id was revoked.
   common::Result<std::optional<std::string>> revocation(const common::Digest& plan_id);
+  // The ids of all revoked plans, in order.
+  common::Result<std::vector<common::Digest>> revocations();
 
   // --- Measurements: of one kernel, by its fingerprint, on one device -------------------------
   // The first one stays; returns whether this was it.

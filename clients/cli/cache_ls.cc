@@ -43,7 +43,7 @@ Status list_plans(const ListOptions& options) {
   Table table({"plan", "graph", "best", "size", "kernels", "last used"});
   for (const cache::PlanListing& plan : plans) {
     rows.push_back({{"plan", plan.facts.plan_id.hex()},
-                    {"plan_key", plan.facts.key.hex()},
+                    {"place", plan.facts.key.hex()},
                     {"graph_hash", plan.facts.graph_hash.hex()},
                     {"best_ns", plan.facts.best_ns},
                     {"bytes", plan.bytes},

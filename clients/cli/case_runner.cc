@@ -82,6 +82,7 @@ Status CaseRunner::start_child(const std::vector<std::string>& folders, size_t f
   add("--device", options_.farm.device);
   add("--farm-key", options_.farm.server_key);
   add("--keys", options_.farm.keys);
+  add("--trust", options_.farm.trust);
   if (options_.budget.candidates > 0) add("--budget", cat(options_.budget.candidates));
   if (options_.budget.seconds > 0) add("--time", cat(options_.budget.seconds));
   add("--seed", cat(options_.budget.seed));

@@ -20,7 +20,12 @@
   X(doctor)               \
   X(cache_stats)          \
   X(cache_ls)             \
-  X(cache_gc)
+  X(cache_gc)             \
+  X(cache_revoke)         \
+  X(keys_new)             \
+  X(keys_grant)           \
+  X(keys_revoke)          \
+  X(keys_ls)
 
 namespace clients {
 
@@ -32,6 +37,7 @@ struct CommandGroup {
 inline constexpr CommandGroup kCommandGroups[] = {
     {"plan", "Looks into plans."},
     {"cache", "Looks into the cache."},
+    {"keys", "Says who may reach a farm, and as whom."},
 };
 
 #define LFARM_DECLARE_COMMAND(name) void declare_##name(CommandLine* line);

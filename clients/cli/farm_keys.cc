@@ -1,15 +1,131 @@
 #include "clients/cli/farm_keys.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <sstream>
 
 #include "common/base/cat.h"
 #include "common/base/files.h"
-#include "common/wire/security.h"
+#include "common/wire/limits.h"
 
 namespace clients {
 
 using common::cat;
 using common::Result;
+using common::Status;
+
+namespace {
+
+bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
+
+// One process at a time in a directory, without a file of its own for it.
+class DirectoryLock {
+ public:
+  static Result<DirectoryLock> take(const std::string& directory) {
+    int fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || ::flock(fd, LOCK_EX) != 0) {
+      int error = errno;
+      if (fd >= 0) ::close(fd);
+      return common::invalid_input(cat("cannot lock ", directory, ": ", std::strerror(error)));
+    }
+    return DirectoryLock(fd);
+  }
+  DirectoryLock(DirectoryLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  DirectoryLock& operator=(DirectoryLock&&) = delete;
+  ~DirectoryLock() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+
+ private:
+  explicit DirectoryLock(int fd) : fd_(fd) {}
+  int fd_;
+};
+
+Result<common::AllowList> parse_file(const std::string& path, const std::string& text) {
+  auto list = common::AllowList::parse(text);
+  if (list.ok()) return list;
+  return common::invalid_input(cat(path, ": ", list.error().message));
+}
+
+std::string first_word(const std::string& line) {
+  std::istringstream words(line);
+  std::string word;
+  words >> word;
+  return word;
+}
+
+}  // namespace
+
+Result<common::AllowList> AllowFile::read() const {
+  if (!exists(path_)) return common::AllowList();
+  LFARM_ASSIGN_OR_RETURN(std::string text, common::read_file(path_, common::kAllowFileBytesMax));
+  return parse_file(path_, text);
+}
+
+// Puts the line in the place of those of the key, or at the end; an empty one removes them.
+Status AllowFile::rewrite(const std::string& public_key, const std::string& line) const {
+  std::string directory = std::filesystem::absolute(path_).parent_path().string();
+  LFARM_RETURN_IF_ERROR(common::make_directories(directory));
+  LFARM_ASSIGN_OR_RETURN([[maybe_unused]] DirectoryLock lock, DirectoryLock::take(directory));
+  std::string before;
+  if (exists(path_)) {
+    LFARM_ASSIGN_OR_RETURN(before, common::read_file(path_, common::kAllowFileBytesMax));
+  }
+  LFARM_ASSIGN_OR_RETURN(common::AllowList list, parse_file(path_, before));
+  bool is_known = list.find(public_key) != nullptr;
+  if (line.empty() && !is_known) {
+    return common::invalid_input(cat("key ", public_key, " is not in ", path_));
+  }
+  std::string after, old;
+  std::istringstream lines(before);
+  bool is_written = line.empty();
+  while (std::getline(lines, old)) {
+    if (first_word(old) != public_key) {
+      after += cat(old, '\n');
+    } else if (!is_written) {
+      after += line;
+      is_written = true;
+    }
+  }
+  if (!is_written) after += line;
+  if (after == before) return {};
+  return common::write_file_atomic(path_, common::as_bytes(after));
+}
+
+Status AllowFile::grant(const std::string& public_key, const common::Principal& principal) const {
+  return rewrite(public_key, cat(public_key, ' ', principal.tenant, ' ',
+                                 common::roles_text(principal.roles), '\n'));
+}
+
+Status AllowFile::revoke(const std::string& public_key) const { return rewrite(public_key, ""); }
+
+Result<std::string> find_public_key(const std::string& text) {
+  if (exists(text)) {
+    LFARM_ASSIGN_OR_RETURN(common::KeyPair keys, common::load_key_pair(text));
+    return keys.public_key;
+  }
+  if (common::check_curve_key(text, "it").ok()) return text;
+  return common::invalid_input(
+      cat("'", text,
+          "' is neither a public key of 40 characters nor a key file; 'lfarm keys new "
+          "FILE' makes one"));
+}
+
+Result<common::PublicKey> own_signing_key(const StateDirectory& state) {
+  std::string path = state.signing_key();
+  if (!exists(path)) {
+    return common::Error{common::Code::kVerification,
+                         cat("the plans in ", state.path, " cannot be verified: no key at ", path,
+                             "; run a farm there, or take another --state")};
+  }
+  LFARM_ASSIGN_OR_RETURN(common::SigningKey key, common::load_or_create_signing_key(path));
+  return key.public_key();
+}
 
 Result<std::string> prepare_farm_keys(const StateDirectory& state) {
   LFARM_RETURN_IF_ERROR(common::make_directories(state.path));
@@ -18,24 +134,16 @@ Result<std::string> prepare_farm_keys(const StateDirectory& state) {
                          common::load_or_create_key_pair(state.worker_key()));
   LFARM_ASSIGN_OR_RETURN(common::KeyPair client,
                          common::load_or_create_key_pair(state.client_keys()));
-  std::string text;
-  if (::access(state.allow_file().c_str(), F_OK) == 0) {
-    LFARM_ASSIGN_OR_RETURN(text, common::read_file(state.allow_file()));
+  const std::string tenant(common::kLocalTenant);
+  AllowFile file(state.allow_file());
+  LFARM_ASSIGN_OR_RETURN(common::AllowList allowed, file.read());
+  if (allowed.find(worker.public_key) == nullptr) {
+    common::Principal principal{tenant, static_cast<uint8_t>(common::Role::kWorker)};
+    LFARM_RETURN_IF_ERROR(file.grant(worker.public_key, principal));
   }
-  auto allowed = common::AllowList::parse(text);
-  if (!allowed.ok()) {
-    return common::invalid_input(cat(state.allow_file(), ": ", allowed.error().message));
-  }
-  if (!text.empty() && text.back() != '\n') text += '\n';
-  std::string before = text;
-  if (allowed->find(worker.public_key) == nullptr) {
-    text += cat(worker.public_key, " local worker\n");
-  }
-  if (allowed->find(client.public_key) == nullptr) {
-    text += cat(client.public_key, " local submit,read,admin\n");
-  }
-  if (text != before) {
-    LFARM_RETURN_IF_ERROR(common::write_file_atomic(state.allow_file(), common::as_bytes(text)));
+  if (allowed.find(client.public_key) == nullptr) {
+    common::Principal principal{tenant, *common::parse_roles("submit,read,admin")};
+    LFARM_RETURN_IF_ERROR(file.grant(client.public_key, principal));
   }
   return farm.public_key;
 }

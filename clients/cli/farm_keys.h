@@ -5,6 +5,8 @@
 
 #include "clients/cli/state_directory.h"
 #include "common/base/result.h"
+#include "common/base/signing.h"
+#include "common/wire/security.h"
 
 namespace clients {
 
@@ -12,5 +14,30 @@ namespace clients {
 // latter two on the farm's allow-list. Entries that are there stay as they are. Returns the farm's
 // public key.
 common::Result<std::string> prepare_farm_keys(const StateDirectory& state);
+
+// The public part of the key that farms on the state directory sign with. kVerification when there
+// is none yet.
+common::Result<common::PublicKey> own_signing_key(const StateDirectory& state);
+
+// A public CURVE key: the 40 characters themselves, or what is in a file that save_key_pair() made.
+// kInvalidInput when it is neither.
+common::Result<std::string> find_public_key(const std::string& text);
+
+// Changes to a farm's allow-list: whole or not at all, one process at a time, and comments stay. A
+// coordinator that runs takes them up within a second.
+class AllowFile {
+ public:
+  explicit AllowFile(std::string path) : path_(std::move(path)) {}
+  // Gives the key this tenant and these roles, whatever it had before. Creates the file.
+  common::Status grant(const std::string& public_key, const common::Principal& principal) const;
+  // kInvalidInput when the key is not on the list.
+  common::Status revoke(const std::string& public_key) const;
+  // Empty when there is no file.
+  common::Result<common::AllowList> read() const;
+
+ private:
+  common::Status rewrite(const std::string& public_key, const std::string& line) const;
+  std::string path_;
+};
 
 }  // namespace clients

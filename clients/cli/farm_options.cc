@@ -2,6 +2,7 @@
 
 #include <charconv>
 
+#include "clients/cli/state_directory.h"
 #include "common/base/cat.h"
 #include "common/base/files.h"
 #include "common/wire/codec.h"
@@ -68,7 +69,21 @@ void add_farm_options(Command* command, FarmOptions* farm) {
       ->value("--keys", &farm->keys, "FILE",
               "This client's key pair (default: client_keys in the state directory)")
       .from_environment("LFARM_KEYS");
+  command
+      ->value("--trust", &farm->trust, "KEY",
+              "The key that the farm signs plans with (default: the one that it had at the first\n"
+              "meeting, kept in known_farms in the state directory)")
+      .from_environment("LFARM_TRUST");
   add_state_option(command, farm);
+}
+
+void add_allow_option(Command* command, std::string* allow) {
+  command->value("--allow", allow, "FILE",
+                 "The farm's allow-list (default: allow in the state directory)");
+}
+
+std::string allow_path(const FarmOptions& farm, const std::string& allow) {
+  return allow.empty() ? StateDirectory{farm.state}.allow_file() : allow;
 }
 
 void add_device_option(Command* command, FarmOptions* farm) {

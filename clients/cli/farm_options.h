@@ -16,6 +16,7 @@ struct FarmOptions {
   std::string farm;        // endpoint; empty: the state directory's farm, or one of our own
   std::string server_key;  // the farm's CURVE public key, for farms on other machines
   std::string keys;        // this client's CURVE key pair; empty: a file in the state directory
+  std::string trust;       // the farm's signing key; empty: the one it had when it was first met
   std::string state;       // state directory, never empty after parsing
   std::string device = "auto";  // of this machine: what plans are for
   // What plans are for, whatever this machine has; empty: its device. A family ("cuda") is
@@ -47,6 +48,9 @@ void add_model_argument(Command* command, std::string* model);
 void add_state_option(Command* command, FarmOptions* farm);
 // --farm and its keys, --state: a farm that somebody runs.
 void add_farm_options(Command* command, FarmOptions* farm);
+// --allow: a farm's allow-list, and which file it is.
+void add_allow_option(Command* command, std::string* allow);
+std::string allow_path(const FarmOptions& farm, const std::string& allow);
 // --device: what plans are for.
 void add_device_option(Command* command, FarmOptions* farm);
 // --target: plans that this process does not run.

@@ -1,9 +1,8 @@
 #include "clients/cli/plan_cache.h"
 
-#include <unistd.h>
-
+#include "clients/cli/farm_keys.h"
+#include "clients/runtime/revocations.h"
 #include "common/base/cat.h"
-#include "common/wire/ir_codec.h"
 
 namespace clients {
 
@@ -32,21 +31,19 @@ Result<std::unique_ptr<PlanCache>> PlanCache::open(const StateDirectory& state) 
   return std::unique_ptr<PlanCache>(new PlanCache(state, std::move(store)));
 }
 
-Result<common::PublicKey> PlanCache::trusted_key() const {
-  std::string path = state_.signing_key();
-  if (::access(path.c_str(), R_OK) != 0) {
-    return common::Error{common::Code::kVerification,
-                         cat("the plans in ", state_.path, " cannot be verified: no key at ", path,
-                             "; run a farm there, or take another --state")};
-  }
-  LFARM_ASSIGN_OR_RETURN(common::SigningKey key, common::load_or_create_signing_key(path));
-  return key.public_key();
+Result<PlanTrust> PlanCache::trust() const {
+  PlanTrust trust;
+  LFARM_ASSIGN_OR_RETURN(trust.signer, own_signing_key(state_));
+  trust.tenant = common::kLocalTenant;
+  LFARM_ASSIGN_OR_RETURN(trust.revoked, Revocations(state_.revocations()).known(trust.signer));
+  return trust;
 }
 
 Result<std::optional<PulledPlan>> PlanCache::find(const common::PlanKey& key) {
-  LFARM_ASSIGN_OR_RETURN(auto bundle, store_->get_bundle(key.digest()));
+  LFARM_ASSIGN_OR_RETURN(auto bundle,
+                         store_->get_bundle(common::place_of(common::kLocalTenant, key.digest())));
   if (!bundle) return std::optional<PulledPlan>();
-  LFARM_ASSIGN_OR_RETURN(common::PublicKey trusted, trusted_key());
+  LFARM_ASSIGN_OR_RETURN(PlanTrust trusted, trust());
   PulledPlan out;
   LFARM_ASSIGN_OR_RETURN(out.plan,
                          open_signed_plan(common::as_bytes(bundle->plan.bytes), trusted, key));
@@ -54,7 +51,7 @@ Result<std::optional<PulledPlan>> PlanCache::find(const common::PlanKey& key) {
   for (size_t i = 0; i < bundle->blobs.size(); ++i) {
     out.objects.emplace(bundle->plan.needs[i], share_text(std::move(bundle->blobs[i])));
   }
-  out.facts.plan_key = bundle->plan.facts.key;
+  out.facts.plan_key = key.digest();
   out.facts.plan = out.id;
   out.facts.cache = common::CacheOutcome::kHit;
   out.facts.candidates = count(out.plan.provenance.candidates);
@@ -67,10 +64,15 @@ Result<std::vector<cache::PlanListing>> PlanCache::find_by_id(const std::string&
   LFARM_ASSIGN_OR_RETURN(std::vector<cache::PlanListing> all, store_->list_plans());
   std::vector<cache::PlanListing> found;
   for (const cache::PlanListing& plan : all) {
-    if (starts_with(plan.facts.plan_id, digits) || starts_with(plan.facts.key, digits) ||
-        starts_with(plan.facts.graph_hash, digits)) {
+    if (starts_with(plan.facts.plan_id, digits) || starts_with(plan.facts.graph_hash, digits)) {
       found.push_back(plan);
     }
+  }
+  if (!found.empty()) return found;
+  // Plan keys are known only to the plans themselves.
+  for (const cache::PlanListing& listing : all) {
+    auto plan = read(listing);
+    if (plan.ok() && starts_with(plan->key.digest(), digits)) found.push_back(listing);
   }
   return found;
 }
@@ -81,11 +83,8 @@ Result<common::Plan> PlanCache::read(const cache::PlanListing& listing) {
     return common::invalid_input(
         cat("plan ", listing.facts.plan_id.short_hex(), " is not complete any more; submit again"));
   }
-  LFARM_ASSIGN_OR_RETURN(common::PublicKey trusted, trusted_key());
-  LFARM_ASSIGN_OR_RETURN(common::SignedPlan outer,
-                         common::decode_signed_plan(common::as_bytes(stored->bytes)));
-  LFARM_RETURN_IF_ERROR(common::check_signature(outer, trusted));
-  return common::decode_plan(outer.bytes);
+  LFARM_ASSIGN_OR_RETURN(PlanTrust trusted, trust());
+  return open_signed_plan(common::as_bytes(stored->bytes), trusted);
 }
 
 }  // namespace clients

@@ -32,7 +32,7 @@ class PlanCache {
  private:
   PlanCache(StateDirectory state, std::unique_ptr<cache::Store> store)
       : state_(std::move(state)), store_(std::move(store)) {}
-  common::Result<common::PublicKey> trusted_key() const;
+  common::Result<PlanTrust> trust() const;
   StateDirectory state_;
   std::unique_ptr<cache::Store> store_;
 };

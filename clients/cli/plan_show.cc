@@ -10,7 +10,6 @@
 #include "clients/pt2/translate.h"
 #include "common/base/cat.h"
 #include "common/ir/graph_hash.h"
-#include "common/wire/ir_codec.h"
 
 namespace clients {
 namespace {
@@ -62,9 +61,8 @@ Result<common::Plan> plan_of_farm(const FarmOptions& options, const std::string&
   LFARM_ASSIGN_OR_RETURN(auto client, connect_to_farm(options));
   LFARM_ASSIGN_OR_RETURN(auto blob, client->blob(*digest));
   if (!blob) return not_cached(id);
-  LFARM_ASSIGN_OR_RETURN(common::SignedPlan outer, common::decode_signed_plan(blob->bytes));
-  LFARM_RETURN_IF_ERROR(common::check_signature(outer, client->signing_key()));
-  return common::decode_plan(outer.bytes);
+  LFARM_ASSIGN_OR_RETURN(PlanTrust trusted, client->trust());
+  return open_signed_plan(blob->bytes, trusted);
 }
 
 Result<common::Plan> plan_of_id(const FarmOptions& options, const std::string& id) {

@@ -7,6 +7,7 @@
 #include "clients/cli/farm_keys.h"
 #include "clients/cli/plan_cache.h"
 #include "clients/cli/signals.h"
+#include "clients/runtime/known_farms.h"
 #include "common/base/cat.h"
 #include "common/base/clock.h"
 #include "common/base/files.h"
@@ -60,11 +61,27 @@ std::string running_farm(const StateDirectory& state) {
   return FarmLock::holder(state) ? read_endpoint(state.endpoint_file()) : "";
 }
 
+// The key of plans that the farm at the endpoint may give: the one that the user names, or the
+// state directory's own, which nobody else can sign with, or the one of the first meeting.
+Result<common::PublicKey> trusted_key(const FarmOptions& options, const std::string& endpoint,
+                                      const common::PublicKey& offered) {
+  StateDirectory state{options.state};
+  if (!options.trust.empty()) return parse_signing_key(options.trust, "--trust");
+  auto own = own_signing_key(state);
+  if (own.ok() && *own == offered) return offered;
+  LFARM_RETURN_IF_ERROR(KnownFarms(state.known_farms()).meet(endpoint, offered));
+  return offered;
+}
+
 // What it takes to reach an endpoint: keys for farms on other machines.
 Result<FarmClientOptions> client_options(const FarmOptions& options, const std::string& endpoint) {
   FarmClientOptions out;
   out.endpoint = endpoint;
   out.on_wait = check_stop;
+  out.revocations = StateDirectory{options.state}.revocations();
+  out.trust = [options, endpoint](const common::PublicKey& offered) {
+    return trusted_key(options, endpoint, offered);
+  };
   if (options.server_key.empty() && common::is_local_endpoint(endpoint)) return out;
   StateDirectory state{options.state};
   std::string server_key = options.server_key;

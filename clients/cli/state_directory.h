@@ -19,6 +19,9 @@ struct StateDirectory {
   std::string client_keys() const { return path + "/client_keys"; }
   // Of a farm that other machines can reach; the coordinator's names.
   std::string farm_key() const { return path + "/farm.key"; }
+  // Signing keys of farms elsewhere, and what they have revoked.
+  std::string known_farms() const { return path + "/known_farms"; }
+  std::string revocations() const { return path + "/revocations"; }
   std::string allow_file() const { return path + "/allow"; }
   std::string worker_key() const { return path + "/worker.key"; }
   // The endpoint of the farm that `lfarm up` runs here. Meaningful while its lock is held.

@@ -39,8 +39,8 @@ int up(const UpOptions& options) {
               processes.workers == 1 ? "worker" : "workers", processes.state.path.c_str(),
               processes.state.logs().c_str());
   if (!(*farm)->public_key().empty()) {
-    std::printf("public key %s, for --farm-key; clients' keys go into %s\n",
-                (*farm)->public_key().c_str(), processes.state.allow_file().c_str());
+    std::printf("public key %s, for --farm-key; 'lfarm keys grant' lets clients in\n",
+                (*farm)->public_key().c_str());
   }
   std::fflush(stdout);
   while (stop_signal() == 0) {

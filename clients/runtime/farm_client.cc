@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "clients/runtime/revocations.h"
 #include "common/base/cat.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
@@ -23,6 +24,8 @@ namespace {
 constexpr int kWaitMs = 100;
 constexpr int64_t kNsPerMs = 1'000'000;
 constexpr size_t kBatch = 64;
+constexpr uint64_t kBadHandshakesMax = 3;
+constexpr int64_t kBadHandshakeMs = 500;
 
 uint64_t request_of(const Message& message) {
   if (auto* m = std::get_if<common::Accepted>(&message)) return m->request_id;
@@ -30,6 +33,7 @@ uint64_t request_of(const Message& message) {
   if (auto* m = std::get_if<common::JobFailed>(&message)) return m->request_id;
   if (auto* m = std::get_if<common::PlanMissing>(&message)) return m->request_id;
   if (auto* m = std::get_if<common::StatusReply>(&message)) return m->request_id;
+  if (auto* m = std::get_if<common::PlanRevoked>(&message)) return m->request_id;
   return 0;
 }
 
@@ -47,24 +51,31 @@ Status FarmClient::open() {
   dealer.keys = options_.keys;
   LFARM_ASSIGN_OR_RETURN(socket_, common::DealerSocket::connect(context_, std::move(dealer)));
   int64_t deadline = common::SteadyClock().now_ns() + options_.connect_ms_max * kNsPerMs;
+  int64_t failed_ns = 0;
   while (!welcomed_) {
     LFARM_ASSIGN_OR_RETURN([[maybe_unused]] auto packet, receive());
-    if (socket_->counters().bad_handshakes.load() > 0) {
-      Status connection = socket_->connection();
-      if (!connection.ok()) return connection;
-    }
-    if (socket_->counters().denied.load() > 0 && options_.keys) {
-      return common::unavailable(cat("the farm at ", options_.endpoint,
-                                     " does not know this client's key; ask its administrator to "
-                                     "allow ",
-                                     options_.keys->own.public_key));
-    }
-    if (!welcomed_ && common::SteadyClock().now_ns() > deadline) {
+    int64_t now = common::SteadyClock().now_ns();
+    LFARM_RETURN_IF_ERROR(check_handshake());
+    // Where trying again is no use, ZeroMQ takes its time for it.
+    if (failed_ns == 0 && socket_->counters().bad_handshakes.load() > 0) failed_ns = now;
+    bool stays_failed = failed_ns != 0 && now - failed_ns > kBadHandshakeMs * kNsPerMs;
+    if (stays_failed) LFARM_RETURN_IF_ERROR(socket_->connection());
+    if (!welcomed_ && now > deadline) {
       return common::unavailable(cat("no farm answers at ", options_.endpoint,
                                      "; start one with 'lfarm up' or check the address"));
     }
   }
   return {};
+}
+
+// One handshake may fail because a farm just goes or comes, and which side notices first that only
+// one uses keys is chance: several that fail are no accident.
+Status FarmClient::check_handshake() const {
+  const common::ConnectionCounters& counters = socket_->counters();
+  bool is_certain =
+      counters.mismatches.load() > 0 || counters.bad_handshakes.load() >= kBadHandshakesMax;
+  if (!is_certain) return {};
+  return socket_->connection();
 }
 
 Status FarmClient::say_hello() {
@@ -117,6 +128,13 @@ Status FarmClient::check_connection() {
     alive_ns_ = now;
     return {};
   }
+  // At the first meeting, or later when the key was revoked.
+  if (socket_->counters().denied.load() > 0 && options_.keys) {
+    return common::unavailable(cat("the farm at ", options_.endpoint,
+                                   " does not know this client's key; ask its administrator for "
+                                   "'lfarm keys grant ",
+                                   options_.keys->own.public_key, " TENANT ROLE,ROLE'"));
+  }
   bool given_up = alive_ns_ != 0 && now - alive_ns_ > options_.silence_ms_max * kNsPerMs;
   if (given_up) return connection;
   return {};
@@ -131,6 +149,7 @@ Result<std::optional<Packet>> FarmClient::handle(Packet packet) {
   if (auto* welcome = std::get_if<common::Welcome>(&packet.message)) {
     bool first = welcome_.coordinator_id.empty();
     welcome_ = *welcome;
+    trust_.reset();
     welcomed_ = true;
     if (!first) LFARM_RETURN_IF_ERROR(repeat_question());
     return std::optional<Packet>();
@@ -218,7 +237,9 @@ Result<PulledPlan> FarmClient::open_plan(Packet ready, const common::PlanKey& ke
     }
     bytes = std::move(*fetched);
   }
-  LFARM_ASSIGN_OR_RETURN(out.plan, open_signed_plan(bytes.bytes, welcome_.signing_key, key));
+  LFARM_ASSIGN_OR_RETURN(PlanTrust trusted, trust());
+  LFARM_RETURN_IF_ERROR(learn_revocations(out.facts.revocations, &trusted));
+  LFARM_ASSIGN_OR_RETURN(out.plan, open_signed_plan(bytes.bytes, trusted, key));
   for (const common::Digest& object : out.plan.objects) {
     if (out.objects.contains(object)) continue;
     LFARM_ASSIGN_OR_RETURN(auto fetched, blob(object));
@@ -229,6 +250,44 @@ Result<PulledPlan> FarmClient::open_plan(Packet ready, const common::PlanKey& ke
     out.objects.emplace(object, std::move(*fetched));
   }
   return out;
+}
+
+Result<PlanTrust> FarmClient::trust() {
+  if (trust_) return *trust_;
+  PlanTrust trust{welcome_.signing_key, welcome_.tenant, {}};
+  if (options_.trust) {
+    LFARM_ASSIGN_OR_RETURN(trust.signer, options_.trust(welcome_.signing_key));
+  }
+  if (!options_.revocations.empty()) {
+    LFARM_ASSIGN_OR_RETURN(trust.revoked, Revocations(options_.revocations).known(trust.signer));
+  }
+  trust_ = trust;
+  return trust;
+}
+
+Status FarmClient::learn_revocations(const common::Digest& list, PlanTrust* trust) {
+  if (list.is_zero() || list == revocations_) return {};
+  LFARM_ASSIGN_OR_RETURN(auto bytes, blob(list));
+  // The farm has a newer one meanwhile, of which the next answer will tell.
+  if (!bytes) return {};
+  LFARM_ASSIGN_OR_RETURN(trust->revoked,
+                         Revocations(options_.revocations).learn(trust->signer, bytes->bytes));
+  revocations_ = list;
+  trust_ = *trust;
+  return {};
+}
+
+Result<std::vector<common::Digest>> FarmClient::revoke(const common::Digest& id,
+                                                       const std::string& reason) {
+  common::RevokePlan request{++requests_, id, reason};
+  LFARM_RETURN_IF_ERROR(ask(request, {}));
+  while (true) {
+    LFARM_ASSIGN_OR_RETURN(auto packet, receive());
+    if (!packet || request_of(packet->message) != request.request_id) continue;
+    if (auto* done = std::get_if<common::PlanRevoked>(&packet->message)) {
+      return std::move(done->plans);
+    }
+  }
 }
 
 Result<std::optional<SharedBytes>> FarmClient::blob(const common::Digest& digest) {

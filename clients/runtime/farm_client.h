@@ -25,6 +25,10 @@ struct FarmClientOptions {
   std::optional<common::ClientKeys> keys;
   int connect_ms_max = 3000;    // until the farm has answered for the first time
   int silence_ms_max = 30'000;  // without a connection, once there was one
+  // Says which key this farm's plans must be signed with, given the one it says it signs with; an
+  // error refuses them all. Asked before the first plan.
+  std::function<common::Result<common::PublicKey>(const common::PublicKey& offered)> trust;
+  std::string revocations;  // directory of the lists that farms gave (revocations.h)
   // Called several times a second while the client waits; its error ends the wait.
   std::function<common::Status()> on_wait;
 };
@@ -60,7 +64,11 @@ class FarmClient {
   // JSON text.
   common::Result<std::string> status(common::StatusTopic topic);
   common::Status cancel(uint64_t job);
-  const common::PublicKey& signing_key() const { return welcome_.signing_key; }
+  // Withdraws a plan by its id, or those under a plan key. Returns their ids.
+  common::Result<std::vector<common::Digest>> revoke(const common::Digest& id,
+                                                     const std::string& reason);
+  // What this client's plans must be, by the revocations that are known so far.
+  common::Result<PlanTrust> trust();
 
  private:
   explicit FarmClient(FarmClientOptions options) : options_(std::move(options)) {}
@@ -71,7 +79,9 @@ class FarmClient {
   common::Status repeat_question();
   common::Result<std::optional<common::Packet>> receive();
   common::Result<std::optional<common::Packet>> handle(common::Packet packet);
+  common::Status check_handshake() const;
   common::Status check_connection();
+  common::Status learn_revocations(const common::Digest& list, PlanTrust* trust);
   common::Result<PulledPlan> open_plan(common::Packet ready, const common::PlanKey& key);
 
   FarmClientOptions options_;
@@ -82,6 +92,8 @@ class FarmClient {
   bool welcomed_ = false;  // on the connection of today
   int64_t alive_ns_ = 0;   // when the connection was last seen up
   uint64_t requests_ = 0;
+  std::optional<PlanTrust> trust_;
+  common::Digest revocations_;              // the list that was last learned
   std::optional<common::Packet> question_;  // asked again on a new connection
   std::vector<common::Result<common::Packet>> arrived_;
   size_t taken_ = 0;

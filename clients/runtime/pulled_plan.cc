@@ -18,11 +18,29 @@ common::ObjectSource PulledPlan::object_source() const {
   };
 }
 
-Result<common::Plan> open_signed_plan(common::ByteView blob, const common::PublicKey& trusted,
+Result<common::Plan> open_signed_plan(common::ByteView blob, const PlanTrust& trust) {
+  LFARM_ASSIGN_OR_RETURN(common::SignedPlan outer, common::decode_signed_plan(blob));
+  // Not a byte of the content is looked at before this holds.
+  LFARM_RETURN_IF_ERROR(common::check_signature(outer, trust.signer));
+  LFARM_ASSIGN_OR_RETURN(common::PlanGrant grant, common::decode_grant(outer.bytes));
+  common::Digest id = common::digest_of(blob);
+  if (grant.tenant != trust.tenant) {
+    return common::Error{common::Code::kVerification,
+                         cat("plan ", id.short_hex(), " is for tenant ", grant.tenant, ", not for ",
+                             trust.tenant, "; submit the model to have one of your own")};
+  }
+  if (trust.revoked.holds(id)) {
+    return common::Error{common::Code::kVerification,
+                         cat("plan ", id.short_hex(),
+                             " was revoked by the farm that signed it; 'lfarm cache revoke ",
+                             id.short_hex(), "' removes it from a cache that still has it")};
+  }
+  return common::decode_plan(grant.plan);
+}
+
+Result<common::Plan> open_signed_plan(common::ByteView blob, const PlanTrust& trust,
                                       const common::PlanKey& key) {
-  LFARM_ASSIGN_OR_RETURN(common::SignedPlan signed_plan, common::decode_signed_plan(blob));
-  LFARM_RETURN_IF_ERROR(common::check_signature(signed_plan, trusted));
-  LFARM_ASSIGN_OR_RETURN(common::Plan plan, common::decode_plan(signed_plan.bytes));
+  LFARM_ASSIGN_OR_RETURN(common::Plan plan, open_signed_plan(blob, trust));
   common::PlanKey exact = key;
   if (common::is_target(plan.key.target.name, key.target.name)) exact.target = plan.key.target;
   if (plan.key != exact) {

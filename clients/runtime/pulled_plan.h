@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <unordered_map>
 
 #include "common/base/result.h"
 #include "common/plan/plan.h"
+#include "common/plan/seal.h"
 #include "common/runtime/executor.h"
 #include "common/wire/messages.h"
 #include "common/wire/socket.h"
@@ -24,10 +26,19 @@ struct PulledPlan {
   common::ObjectSource object_source() const;
 };
 
-// The plan in a blob of encode_signed_plan(). kVerification unless `trusted` signed it and it was
-// made under `key`, whose target may be a family's; kCorrupt when the bytes are damaged.
-common::Result<common::Plan> open_signed_plan(common::ByteView blob,
-                                              const common::PublicKey& trusted,
+// What a plan must be before anything of it is loaded.
+struct PlanTrust {
+  common::PublicKey signer{};
+  std::string tenant;
+  common::RevocationList revoked;
+};
+
+// The plan in a blob of encode_signed_plan(). kVerification, naming which, when it is not signed,
+// or not by the trusted key, was changed since, is another tenant's or was revoked; kCorrupt when
+// the bytes are damaged.
+common::Result<common::Plan> open_signed_plan(common::ByteView blob, const PlanTrust& trust);
+// The same; kVerification also unless it was made under `key`, whose target may be a family's.
+common::Result<common::Plan> open_signed_plan(common::ByteView blob, const PlanTrust& trust,
                                               const common::PlanKey& key);
 
 }  // namespace clients

@@ -6,10 +6,12 @@
 #include <cstring>
 
 #include "common/base/cat.h"
-#include "common/base/files.h"
+#include "common/base/secret_file.h"
 
 namespace common {
 namespace {
+constexpr size_t kSigningFileBytesMax = 4096;
+
 unsigned char* raw(std::byte* p) { return reinterpret_cast<unsigned char*>(p); }
 const unsigned char* raw(const std::byte* p) { return reinterpret_cast<const unsigned char*>(p); }
 }  // namespace
@@ -28,20 +30,30 @@ SigningKey make_signing_key() {
   return key;
 }
 
-Result<SigningKey> load_or_create_signing_key(const std::string& path) {
-  if (::access(path.c_str(), F_OK) != 0) {
-    SigningKey key = make_signing_key();
-    LFARM_RETURN_IF_ERROR(write_file_atomic(path, as_bytes(to_hex(key.secret) + "\n")));
-    return key;
-  }
-  LFARM_ASSIGN_OR_RETURN(std::string text, read_file(path, 4096));
+namespace {
+
+Result<SigningKey> load_signing_key(const std::string& path) {
+  LFARM_ASSIGN_OR_RETURN(std::string text, read_secret_file(path, kSigningFileBytesMax));
   while (!text.empty() && text.back() == '\n') text.pop_back();
   auto bytes = from_hex(text);
-  if (!bytes || bytes->size() != 64) {
-    return corrupt(cat(path, " is not a signing key; remove it to have a new one made"));
-  }
   SigningKey key;
-  std::memcpy(key.secret.data(), bytes->data(), 64);
+  if (bytes && bytes->size() == key.secret.size()) {
+    std::memcpy(key.secret.data(), bytes->data(), key.secret.size());
+    // The second half is the public key of the first: else one of them is damaged.
+    unsigned char derived_public[crypto_sign_PUBLICKEYBYTES];
+    unsigned char derived_secret[crypto_sign_SECRETKEYBYTES];
+    crypto_sign_seed_keypair(derived_public, derived_secret, raw(key.secret.data()));
+    if (std::memcmp(derived_secret, key.secret.data(), key.secret.size()) == 0) return key;
+  }
+  return corrupt(cat(path, " is not a signing key; remove it to have a new one made"));
+}
+
+}  // namespace
+
+Result<SigningKey> load_or_create_signing_key(const std::string& path) {
+  if (::access(path.c_str(), F_OK) == 0) return load_signing_key(path);
+  SigningKey key = make_signing_key();
+  LFARM_RETURN_IF_ERROR(create_secret_file(path, to_hex(key.secret) + "\n"));
   return key;
 }
 

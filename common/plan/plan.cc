@@ -5,6 +5,7 @@
 #include "common/ir/load_time.h"
 #include "common/ir/sizes.h"
 #include "common/plan/io_profile.h"
+#include "common/plan/seal.h"
 
 namespace common {
 namespace {
@@ -195,13 +196,7 @@ SignedPlan sign_plan(const SigningKey& key, Bytes plan_bytes) {
 }
 
 Status check_signature(const SignedPlan& plan, const PublicKey& trusted) {
-  if (plan.signer != trusted) {
-    return Error{Code::kVerification, "the plan was signed by another farm than the trusted one"};
-  }
-  if (!signature_is_valid(trusted, digest_of(plan.bytes).bytes, plan.signature)) {
-    return Error{Code::kVerification, "the plan's signature does not match its content"};
-  }
-  return {};
+  return check_seal(plan, trusted, digest_of(plan.bytes), "plan");
 }
 
 }  // namespace common

@@ -71,6 +71,7 @@ void write(Out e, const Welcome& m) {
   out.setHeartbeatMs(m.heartbeat_ms);
   out.setSigningKey(kj_data(m.signing_key));
   out.setCompilerEpoch(kj_text(m.compiler_epoch));
+  out.setTenant(kj_text(m.tenant));
 }
 
 void write(Out e, const Task& m) {
@@ -162,6 +163,7 @@ void write(Out e, const PlanReady& m) {
   out.setBestNs(m.best_ns);
   out.setBaselineNs(m.baseline_ns);
   out.setElapsedMs(m.elapsed_ms);
+  if (!m.revocations.is_zero()) put(out.initRevocations(), m.revocations);
   auto stages = out.initBreakdown(m.breakdown.size());
   for (size_t i = 0; i < m.breakdown.size(); ++i) {
     stages[i].setStage(kj_text(m.breakdown[i].stage));
@@ -183,6 +185,19 @@ void write(Out e, const StatusReply& m) {
   auto out = e.initStatusReply();
   out.setRequestId(m.request_id);
   out.setJson(kj_text(m.json));
+}
+
+void write(Out e, const RevokePlan& m) {
+  auto out = e.initRevokePlan();
+  out.setRequestId(m.request_id);
+  put(out.initId(), m.id);
+  out.setReason(kj_text(m.reason));
+}
+
+void write(Out e, const PlanRevoked& m) {
+  auto out = e.initPlanRevoked();
+  out.setRequestId(m.request_id);
+  put(out.initPlans(m.plans.size()), m.plans);
 }
 
 // ---- Envelopes to values -----------------------------------------------------------------------
@@ -216,6 +231,7 @@ Welcome read(farm::Welcome::Reader in) {
   }
   std::memcpy(m.signing_key.data(), key.begin(), key.size());
   m.compiler_epoch = get(in.getCompilerEpoch());
+  m.tenant = get(in.getTenant());
   return m;
 }
 
@@ -283,6 +299,7 @@ PlanReady read(farm::PlanReady::Reader in) {
   check_count(stages, kStagesMax, "stages");
   m.breakdown.reserve(stages.size());
   for (auto stage : stages) m.breakdown.push_back({get(stage.getStage()), stage.getMs()});
+  if (in.hasRevocations()) m.revocations = get(in.getRevocations());
   return m;
 }
 
@@ -291,6 +308,10 @@ JobFailed read(farm::JobFailed::Reader in) {
 }
 
 StatusReply read(farm::StatusReply::Reader in) { return {in.getRequestId(), get(in.getJson())}; }
+
+RevokePlan read(farm::RevokePlan::Reader in) {
+  return {in.getRequestId(), get(in.getId()), get(in.getReason())};
+}
 
 Message read(farm::Envelope::Reader e) {
   using Kind = farm::Envelope;
@@ -349,6 +370,12 @@ Message read(farm::Envelope::Reader e) {
       return PlanMissing{e.getPlanMissing()};
     case Kind::STATUS_REPLY:
       return read(e.getStatusReply());
+    case Kind::REVOKE_PLAN:
+      return read(e.getRevokePlan());
+    case Kind::PLAN_REVOKED: {
+      auto in = e.getPlanRevoked();
+      return PlanRevoked{in.getRequestId(), get(in.getPlans())};
+    }
   }
   throw Malformed{cat("a message of unknown kind ", static_cast<int>(e.which()),
                       "; the sender is newer, update this side")};

@@ -10,6 +10,7 @@
 #include "common/ir/graph.h"
 #include "common/ir/llir.h"
 #include "common/plan/plan.h"
+#include "common/plan/seal.h"
 #include "common/wire/task.h"
 
 namespace common {
@@ -20,14 +21,23 @@ Result<Graph> decode_graph(ByteView bytes);
 Bytes encode_program(const Program& program);
 Result<Program> decode_program(ByteView bytes);
 
-// The bytes that a farm signs (sign_plan).
+// The plan in a grant.
 Bytes encode_plan(const Plan& plan);
 Result<Plan> decode_plan(ByteView bytes);
 
-// The content of a plan blob. Decoding does not check the signature: check_signature() comes
-// next, decode_plan(plan.bytes) only after it.
+// The content of a plan blob. Decoding takes only what encoding gives, to the byte, so that no bit
+// is outside of what the signature covers. It does not check the signature: check_signature() comes
+// next, decode_grant(plan.bytes) only after it.
 Bytes encode_signed_plan(const SignedPlan& plan);
 Result<SignedPlan> decode_signed_plan(ByteView bytes);
+
+// The bytes that a farm signs (sign_plan).
+Bytes encode_grant(const PlanGrant& grant);
+Result<PlanGrant> decode_grant(ByteView bytes);
+
+// The bytes that a farm signs (sign_revocations); they too travel in a signed plan's envelope.
+Bytes encode_revocations(const RevocationList& list);
+Result<RevocationList> decode_revocations(ByteView bytes);
 
 // Task::payload. The payload's graph is checked against its program where both are at hand.
 Bytes encode_task_payload(const TaskPayload& payload);

@@ -54,6 +54,13 @@ inline constexpr size_t kTaskSizesMax = 64;
 inline constexpr size_t kTaskSeedsMax = 256;
 inline constexpr uint32_t kRepetitionsMax = 1'000'000;
 
+// Files that say who is who: a key pair, who may connect, which farm was met where.
+inline constexpr size_t kKeyFileBytesMax = 4096;
+inline constexpr size_t kAllowFileBytesMax = size_t{16} << 20;
+inline constexpr size_t kKnownFarmsBytesMax = size_t{1} << 20;
+// Denied keys whose log lines are throttled each on its own.
+inline constexpr size_t kDeniedKeysMax = 1024;
+
 // Messages queued for one peer before sends say so, and from one peer before it is held back.
 inline constexpr int kSendQueueMessages = 16384;
 inline constexpr int kReceiveQueueMessages = 16384;

@@ -79,6 +79,7 @@ struct Welcome {
   uint32_t heartbeat_ms = 0;
   PublicKey signing_key{};     // plans of this farm are signed under it
   std::string compiler_epoch;  // part of the plan key: rules, code generator, toolchain
+  std::string tenant;          // whom the farm takes this connection for
   friend bool operator==(const Welcome&, const Welcome&) = default;
 };
 
@@ -184,6 +185,14 @@ struct StatusRequest {
   friend bool operator==(const StatusRequest&, const StatusRequest&) = default;
 };
 
+// Administrators only. The farm serves the plan no more, and tells whoever pulls from it.
+struct RevokePlan {
+  uint64_t request_id = 0;
+  Digest id;  // a plan's, or a plan key
+  std::string reason;
+  friend bool operator==(const RevokePlan&, const RevokePlan&) = default;
+};
+
 // ---- Coordinator to client ---------------------------------------------------------------------
 
 struct Accepted {
@@ -228,6 +237,7 @@ struct PlanReady {
   uint64_t baseline_ns = 0;
   uint64_t elapsed_ms = 0;
   std::vector<StageTime> breakdown;
+  Digest revocations;  // blob with the farm's signed RevocationList; zero: nothing is revoked
   friend bool operator==(const PlanReady&, const PlanReady&) = default;
 };
 
@@ -251,11 +261,17 @@ struct StatusReply {
   friend bool operator==(const StatusReply&, const StatusReply&) = default;
 };
 
+struct PlanRevoked {
+  uint64_t request_id = 0;
+  std::vector<Digest> plans;  // one, or those that tenants have under the key
+  friend bool operator==(const PlanRevoked&, const PlanRevoked&) = default;
+};
+
 using Message =
     std::variant<WorkerHello, Credit, Heartbeat, TaskResult, LeaseReturned, WorkerBye, Welcome,
                  Task, Revoke, DrainRequest, BlobRequest, Blob, BlobMissing, Refused, Ping, Pong,
                  ClientHello, Submit, CancelJob, PullPlan, StatusRequest, Accepted, Progress,
-                 PlanReady, JobFailed, PlanMissing, StatusReply>;
+                 PlanReady, JobFailed, PlanMissing, StatusReply, RevokePlan, PlanRevoked>;
 
 // The message's type name, such as "TaskResult", for logs and counters.
 const char* message_name(const Message& message);

@@ -9,8 +9,12 @@ namespace common {
 namespace {
 
 constexpr int kWatchedEvents =
-    ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
-    ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
+    ZMQ_EVENT_CONNECTED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
+    ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
+    ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
+
+constexpr const char* kSilent = "it has not answered yet";
+constexpr const char* kNotAsAFarm = "something is there, but does not answer as a farm does";
 
 std::string unique_monitor_address() {
   static std::atomic<uint64_t> next{0};
@@ -23,7 +27,8 @@ ConnectionMonitor::ConnectionMonitor(ZmqSocket& socket, bool is_server, Connecti
     : watched_(socket),
       events_(socket.context(), ZMQ_PAIR),
       is_server_(is_server),
-      callback_(std::move(callback)) {
+      callback_(std::move(callback)),
+      problem_(kSilent) {
   std::string address = unique_monitor_address();
   int rc = zmq_socket_monitor(watched_.get(), address.c_str(), kWatchedEvents);
   LFARM_CHECK(rc == 0, zmq_strerror(zmq_errno()));
@@ -55,22 +60,51 @@ void ConnectionMonitor::drain() {
   }
 }
 
+// What a failed handshake means to who connects.
+const char* ConnectionMonitor::client_problem(bool is_mismatch) const {
+  if (is_mismatch && has_keys_) return "it uses no keys; connect without --farm-key";
+  if (is_mismatch) return "it takes only who has keys; give its public key with --farm-key";
+  // The side that ends the connection may be faster than the reason.
+  if (has_keys_) return "the farm's public key (--farm-key) is wrong, or it is no farm with keys";
+  return "it is no farm, or takes only who has keys; then give its public key with --farm-key";
+}
+
+void ConnectionMonitor::note_bad_handshake(ConnectionEvent& out, bool is_mismatch) {
+  out.kind = ConnectionEvent::Kind::kBadHandshake;
+  out.detail = is_server_ ? "handshake failed: wrong or missing keys, or not a peer of the farm"
+                          : client_problem(is_mismatch);
+  problem_ = out.detail;
+  is_shaking_ = false;
+  ++counters_->bad_handshakes;
+  if (is_mismatch) ++counters_->mismatches;
+}
+
 void ConnectionMonitor::handle_event(int event, uint32_t value, std::string endpoint) {
   ConnectionEvent out{ConnectionEvent::Kind::kReady, std::move(endpoint), ""};
   switch (event) {
     case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
       problem_.clear();
+      is_shaking_ = false;
       ++counters_->ready;
       break;
+    case ZMQ_EVENT_CONNECTED:
+      if (problem_ == kSilent) problem_ = kNotAsAFarm;
+      is_shaking_ = true;
+      return;
     case ZMQ_EVENT_DISCONNECTED:
+      ++counters_->disconnected;
+      if (is_shaking_) {
+        note_bad_handshake(out, false);
+        break;
+      }
       out.kind = ConnectionEvent::Kind::kDisconnected;
       out.detail = "the connection was lost";
       // A failed handshake ends in a disconnection too, and its own reason says more.
       if (problem_.empty()) problem_ = out.detail;
-      ++counters_->disconnected;
       break;
     case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH:
       gave_up_ = true;
+      is_shaking_ = false;
       out.kind = ConnectionEvent::Kind::kDenied;
       out.detail = is_server_ ? cat("key denied, status ", value)
                               : std::string(
@@ -81,12 +115,7 @@ void ConnectionMonitor::handle_event(int event, uint32_t value, std::string endp
       break;
     default:
       gave_up_ = event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL;
-      out.kind = ConnectionEvent::Kind::kBadHandshake;
-      out.detail = is_server_ ? "handshake failed: wrong or missing keys, or not a peer of the farm"
-                              : "handshake failed: the server's public key is wrong, or only one "
-                                "side uses keys";
-      problem_ = out.detail;
-      ++counters_->bad_handshakes;
+      note_bad_handshake(out, gave_up_ && value == ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH);
       break;
   }
   bool failed = out.kind == ConnectionEvent::Kind::kBadHandshake ||

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <set>
@@ -10,8 +11,8 @@
 #include <unordered_map>
 
 #include "common/base/cat.h"
-#include "common/base/files.h"
 #include "common/base/log.h"
+#include "common/base/secret_file.h"
 #include "common/wire/limits.h"
 #include "common/wire/zmq_support.h"
 
@@ -21,8 +22,6 @@ namespace {
 constexpr size_t kCurveKeyCharacters = 40;
 constexpr size_t kCurveKeyBytes = 32;
 constexpr const char* kZapEndpoint = "inproc://zeromq.zap.01";
-// Denied keys whose log lines are throttled each on its own.
-constexpr size_t kDeniedKeysMax = 1024;
 
 constexpr Role kRoles[] = {Role::kSubmit, Role::kRead, Role::kWorker, Role::kAdmin};
 
@@ -44,6 +43,74 @@ std::string z85_of(ByteView key) {
   if (key.size() != kCurveKeyBytes) return {};
   zmq_z85_encode(text, reinterpret_cast<const uint8_t*>(key.data()), key.size());
   return text;
+}
+
+}  // namespace
+
+// ---- Keys --------------------------------------------------------------------------------------
+
+KeyPair make_key_pair() {
+  char public_key[kCurveKeyCharacters + 1], secret_key[kCurveKeyCharacters + 1];
+  do {
+    LFARM_CHECK(zmq_curve_keypair(public_key, secret_key) == 0, "ZeroMQ was built without CURVE");
+  } while (public_key[0] == '-');
+  return {public_key, secret_key};
+}
+
+Status check_curve_key(std::string_view key, std::string_view what) {
+  uint8_t bytes[kCurveKeyBytes];
+  std::string text(key);
+  bool ok = text.size() == kCurveKeyCharacters && text.find('\0') == std::string::npos &&
+            zmq_z85_decode(bytes, text.c_str()) != nullptr;
+  if (ok) return {};
+  return invalid_input(
+      cat(what, " is not a CURVE key of 40 Z85 characters; 'lfarm keys' makes one"));
+}
+
+Result<KeyPair> load_key_pair(const std::string& path) {
+  LFARM_ASSIGN_OR_RETURN(std::string text, read_secret_file(path, kKeyFileBytesMax));
+  auto words = split(text, " \t\r\n");
+  if (words.size() == 4 && words[0] == "public" && words[2] == "secret") {
+    KeyPair keys{std::string(words[1]), std::string(words[3])};
+    char derived[kCurveKeyCharacters + 1];
+    if (check_curve_key(keys.public_key, path).ok() &&
+        check_curve_key(keys.secret_key, path).ok() &&
+        zmq_curve_public(derived, keys.secret_key.c_str()) == 0 && keys.public_key == derived) {
+      return keys;
+    }
+  }
+  return corrupt(cat(path, " is not a key file; remove it, and 'lfarm keys new' makes another"));
+}
+
+Status save_key_pair(const std::string& path, const KeyPair& keys) {
+  return create_secret_file(path,
+                            cat("public ", keys.public_key, "\nsecret ", keys.secret_key, "\n"));
+}
+
+Result<KeyPair> load_or_create_key_pair(const std::string& path) {
+  if (::access(path.c_str(), F_OK) == 0) return load_key_pair(path);
+  KeyPair keys = make_key_pair();
+  Status saved = save_key_pair(path, keys);
+  if (saved.ok()) return keys;
+  // Another process was faster.
+  if (::access(path.c_str(), F_OK) == 0) return load_key_pair(path);
+  return saved.error();
+}
+
+// ---- Principals --------------------------------------------------------------------------------
+
+const char* role_name(Role role) {
+  switch (role) {
+    case Role::kSubmit:
+      return "submit";
+    case Role::kRead:
+      return "read";
+    case Role::kWorker:
+      return "worker";
+    case Role::kAdmin:
+      return "admin";
+  }
+  return "unknown";
 }
 
 std::optional<uint8_t> parse_roles(std::string_view text) {
@@ -70,65 +137,13 @@ std::string roles_text(uint8_t roles) {
   return text;
 }
 
-}  // namespace
-
-// ---- Keys --------------------------------------------------------------------------------------
-
-KeyPair make_key_pair() {
-  char public_key[kCurveKeyCharacters + 1], secret_key[kCurveKeyCharacters + 1];
-  LFARM_CHECK(zmq_curve_keypair(public_key, secret_key) == 0, "ZeroMQ was built without CURVE");
-  return {public_key, secret_key};
-}
-
-Status check_curve_key(std::string_view key, std::string_view what) {
-  uint8_t bytes[kCurveKeyBytes];
-  std::string text(key);
-  bool ok = text.size() == kCurveKeyCharacters && text.find('\0') == std::string::npos &&
-            zmq_z85_decode(bytes, text.c_str()) != nullptr;
-  if (ok) return {};
-  return invalid_input(
-      cat(what, " is not a CURVE key of 40 Z85 characters; 'lfarm keys' makes one"));
-}
-
-Result<KeyPair> load_or_create_key_pair(const std::string& path) {
-  if (::access(path.c_str(), F_OK) != 0) {
-    KeyPair keys = make_key_pair();
-    LFARM_RETURN_IF_ERROR(write_file_atomic(
-        path, as_bytes(cat("public ", keys.public_key, "\nsecret ", keys.secret_key, "\n"))));
-    return keys;
-  }
-  LFARM_ASSIGN_OR_RETURN(std::string text, read_file(path, 4096));
-  auto words = split(text, " \t\r\n");
-  if (words.size() == 4 && words[0] == "public" && words[2] == "secret") {
-    KeyPair keys{std::string(words[1]), std::string(words[3])};
-    char derived[kCurveKeyCharacters + 1];
-    if (check_curve_key(keys.public_key, path).ok() &&
-        check_curve_key(keys.secret_key, path).ok() &&
-        zmq_curve_public(derived, keys.secret_key.c_str()) == 0 && keys.public_key == derived) {
-      return keys;
-    }
-  }
-  return corrupt(cat(path, " is not a key file; remove it to have new keys made"));
-}
-
-// ---- Principals --------------------------------------------------------------------------------
-
-const char* role_name(Role role) {
-  switch (role) {
-    case Role::kSubmit:
-      return "submit";
-    case Role::kRead:
-      return "read";
-    case Role::kWorker:
-      return "worker";
-    case Role::kAdmin:
-      return "admin";
-  }
-  return "unknown";
+bool is_tenant_name(std::string_view name) {
+  return !name.empty() && name.size() <= kNameBytesMax &&
+         std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c < 0x7f; });
 }
 
 Principal local_principal() {
-  Principal principal{"local", 0};
+  Principal principal{std::string(kLocalTenant), 0};
   for (Role role : kRoles) principal.roles |= static_cast<uint8_t>(role);
   return principal;
 }
@@ -153,8 +168,11 @@ struct MaySend {
   bool operator()(const StatusRequest&) const {
     return who.has(Role::kRead) || who.has(Role::kAdmin);
   }
-  // Which blobs a peer may fetch or bring depends on what it was asked or told before.
-  bool operator()(const BlobRequest&) const { return who.roles != 0; }
+  bool operator()(const RevokePlan&) const { return who.has(Role::kAdmin); }
+  // Which blobs a peer may fetch or bring, the coordinator decides one by one.
+  bool operator()(const BlobRequest&) const {
+    return who.has(Role::kWorker) || who.has(Role::kRead) || who.has(Role::kSubmit);
+  }
   bool operator()(const Blob&) const { return who.has(Role::kWorker) || who.has(Role::kSubmit); }
   bool operator()(const BlobMissing&) const {
     return who.has(Role::kWorker) || who.has(Role::kSubmit);
@@ -189,7 +207,7 @@ Result<AllowList> AllowList::parse(std::string_view text) {
     }
     if (words.empty()) continue;
     auto roles = words.size() == 3 ? parse_roles(words[2]) : std::nullopt;
-    if (!roles || !check_curve_key(words[0], "key").ok() || words[1].size() > kNameBytesMax) {
+    if (!roles || !check_curve_key(words[0], "key").ok() || !is_tenant_name(words[1])) {
       return invalid_input(
           cat("allow-list line ", number,
               " is not 'KEY TENANT ROLES' with roles of submit,read,worker,admin"));

@@ -22,9 +22,14 @@ struct KeyPair {
   friend bool operator==(const KeyPair&, const KeyPair&) = default;
 };
 
+// The public key never begins with '-', so that command lines take it.
 KeyPair make_key_pair();
-// Reads the file ("public KEY" and "secret KEY" lines), or creates it with mode 0600 when it is
-// missing. kCorrupt when it is not a key file or the keys are not a pair.
+// Reads "public KEY" and "secret KEY" lines. kInvalidInput when others than the owner may read or
+// write the file; kCorrupt when it is not a key file or the keys are not a pair.
+Result<KeyPair> load_key_pair(const std::string& path);
+// Creates the file with mode 0600. kInvalidInput when there is one already.
+Status save_key_pair(const std::string& path, const KeyPair& keys);
+// load_key_pair(), or a new pair and save_key_pair() when the file is missing.
 Result<KeyPair> load_or_create_key_pair(const std::string& path);
 // kInvalidInput unless `key` is a well-formed CURVE key; `what` names it in the message.
 Status check_curve_key(std::string_view key, std::string_view what);
@@ -37,20 +42,31 @@ struct ClientKeys {
 
 enum class Role : uint8_t { kSubmit = 1, kRead = 2, kWorker = 4, kAdmin = 8 };
 const char* role_name(Role role);
+// "submit,read": a sum of Role values, at least one; empty when the text is anything else.
+std::optional<uint8_t> parse_roles(std::string_view text);
+std::string roles_text(uint8_t roles);
+// Printable ASCII without spaces, up to kNameBytesMax characters.
+bool is_tenant_name(std::string_view name);
 
 // Who a connection belongs to. Roles are independent: an administrator submits only with kSubmit.
 struct Principal {
   std::string tenant;
   uint8_t roles = 0;  // sum of Role values
   bool has(Role role) const { return (roles & static_cast<uint8_t>(role)) != 0; }
+  // Whether the tenant's jobs are this one's to list and cancel.
+  bool may_see(std::string_view its_tenant) const {
+    return has(Role::kAdmin) || tenant == its_tenant;
+  }
   friend bool operator==(const Principal&, const Principal&) = default;
 };
 // Everyone, where security is off: on loopback, ipc and inproc without keys.
+inline constexpr std::string_view kLocalTenant = "local";
 Principal local_principal();
 
 // Whether the principal may send this message to a coordinator: workers' messages need kWorker,
 // Submit kSubmit, CancelJob kSubmit or kAdmin, PullPlan kRead or kSubmit, StatusRequest kRead or
-// kAdmin. Messages that only a coordinator sends are refused from anyone.
+// kAdmin, RevokePlan kAdmin. Messages that only a coordinator sends are refused from anyone. Whose
+// jobs and plans a message may name is not decided here.
 bool may_send(const Principal& principal, const Message& message);
 
 // The clients' public keys that a farm knows.
@@ -65,6 +81,10 @@ class AllowList {
   // Null when the key is not known. Valid while the list is.
   const std::shared_ptr<const Principal>* find(const std::string& public_key) const;
   size_t size() const { return entries_.size(); }
+  // By public key.
+  const std::map<std::string, std::shared_ptr<const Principal>>& entries() const {
+    return entries_;
+  }
 
  private:
   std::map<std::string, std::shared_ptr<const Principal>> entries_;

@@ -132,6 +132,19 @@ Result<Packet> decode_packet(std::vector<std::shared_ptr<ZmqFrame>>& frames, siz
   return packet;
 }
 
+// The descriptor that the frame came by; -1 when unknown.
+int connection_of(ZmqFrame& frame) {
+  std::string text = frame.property("__fd");
+  int fd = -1;
+  std::from_chars(text.data(), text.data() + text.size(), fd);
+  return fd;
+}
+
+// ZeroMQ has no call that ends one connection, but takes the end of its stream for one.
+void drop_connection(int fd) {
+  if (fd >= 0) ::shutdown(fd, SHUT_RDWR);
+}
+
 void check_blob_rule(const Message& message, const SharedBytes& blob) {
   BlobFrame rule = blob_frame_of(message);
   bool fits = blob ? rule != BlobFrame::kNone : rule != BlobFrame::kRequired;
@@ -234,18 +247,45 @@ size_t RouterSocket::receive(std::vector<Arrival>& arrivals, size_t max) {
   while (count < max && receive_frames(state_->socket.get(), 3, frames, total)) {
     ZmqFrame& last = *frames.back();
     std::shared_ptr<const Principal> principal = state_->local;
-    if (!principal) principal = state_->authenticator->principal_of(last.property("User-Id"));
+    std::string peer(as_text(frames[0]->bytes()));
     if (!principal) {
-      ++state_->monitor.counters().denied;
-      continue;
+      std::string key = last.property("User-Id");
+      int fd = connection_of(last);
+      principal = state_->authenticator->principal_of(key);
+      if (!principal) {
+        ++state_->monitor.counters().denied;
+        drop_connection(fd);
+        continue;
+      }
+      state_->note(fd, peer, key);
     }
     std::string address = last.property("Peer-Address");
-    std::string peer(as_text(frames[0]->bytes()));
     arrivals.push_back({std::move(peer), std::move(principal), std::move(address),
                         decode_packet(frames, 1, total)});
     ++count;
   }
   return count;
+}
+
+void RouterSocket::State::note(int fd, const std::string& peer, const std::string& key) {
+  Connection& known = connections[fd];
+  if (known.peer == peer) return;
+  known = {peer, key};
+}
+
+std::vector<std::string> RouterSocket::drop_revoked() {
+  std::vector<std::string> dropped;
+  auto& connections = state_->connections;
+  for (auto it = connections.begin(); it != connections.end();) {
+    if (state_->authenticator->principal_of(it->second.key)) {
+      ++it;
+      continue;
+    }
+    drop_connection(it->first);
+    dropped.push_back(std::move(it->second.peer));
+    it = connections.erase(it);
+  }
+  return dropped;
 }
 
 // ---- Dealer ------------------------------------------------------------------------------------
@@ -273,6 +313,7 @@ Result<DealerSocket> DealerSocket::connect(WireContext& context, DealerOptions o
     socket.set(ZMQ_CURVE_PUBLICKEY, keys.own.public_key);
     socket.set(ZMQ_CURVE_SECRETKEY, keys.own.secret_key);
     socket.set(ZMQ_CURVE_SERVERKEY, keys.server_public_key);
+    state->monitor.set_has_keys();
   }
   if (zmq_connect(socket.get(), options.endpoint.c_str()) != 0) {
     return invalid_input(cat("cannot connect to ", options.endpoint, ": ",

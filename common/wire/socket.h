@@ -65,6 +65,7 @@ struct ConnectionCounters {
   std::atomic<uint64_t> disconnected{0};
   std::atomic<uint64_t> denied{0};
   std::atomic<uint64_t> bad_handshakes{0};
+  std::atomic<uint64_t> mismatches{0};  // of these, where only one side uses keys
 };
 
 // Called from the socket's receive(); must not call the socket. Failures are also logged, at most
@@ -105,9 +106,12 @@ class RouterSocket {
   const std::string& endpoint() const;
   // A blob goes with the message only as blob_frame_of() says; anything else is a bug.
   SendOutcome send(const std::string& peer, const Message& message, const SharedBytes& blob = {});
-  // Appends up to `max` arrivals that wait and returns how many. Peers whose key has been taken
-  // off the allow-list are skipped, and counted in denied.
+  // Appends up to `max` arrivals that wait and returns how many. What peers send whose key has been
+  // taken off the allow-list is skipped and counted in denied, and their connections are dropped.
   size_t receive(std::vector<Arrival>& arrivals, size_t max);
+  // Drops the connections of all peers whose key is not on the allow-list any more, silent ones
+  // too, and returns their names. To be called after Authenticator::replace().
+  std::vector<std::string> drop_revoked();
   const ConnectionCounters& counters() const;
 
  private:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <unordered_map>
 
 #include "common/wire/socket.h"
 #include "common/wire/zmq_support.h"
@@ -13,6 +14,14 @@ struct RouterSocket::State {
       : socket(std::move(context), ZMQ_ROUTER), monitor(socket, true, std::move(callback)) {}
   std::shared_ptr<Authenticator> authenticator;
   std::shared_ptr<const Principal> local;  // set where security is off
+  // By file descriptor, so that there are never more than the process may open. An entry may be of
+  // a connection that has ended; dropping it then costs another peer a reconnection at worst.
+  struct Connection {
+    std::string peer;
+    std::string key;
+  };
+  std::unordered_map<int, Connection> connections;
+  void note(int fd, const std::string& peer, const std::string& key);
   ZmqSocket socket;
   ConnectionMonitor monitor;
   std::string endpoint;

@@ -93,6 +93,7 @@ void check(Checker& c, const Welcome& m) {
   c.name("coordinator_id", m.coordinator_id);
   c.range("heartbeat_ms", m.heartbeat_ms, 1, kHeartbeatMsMax);
   c.name("compiler_epoch", m.compiler_epoch, true);
+  c.name("tenant", m.tenant, true);
 }
 void check(Checker& c, const Task& m) {
   c.range("deadline_ms", m.deadline_ms, 1, kDeadlineMsMax);
@@ -129,6 +130,11 @@ void check(Checker& c, const PlanReady& m) {
 }
 void check(Checker& c, const JobFailed& m) { c.text("message", m.message); }
 void check(Checker& c, const StatusReply& m) { c.text("json", m.json, kStatusBytesMax); }
+void check(Checker& c, const RevokePlan& m) {
+  c.digest("id", m.id);
+  c.text("reason", m.reason);
+}
+void check(Checker& c, const PlanRevoked& m) { c.digests("plans", m.plans); }
 
 // Messages of numbers only, every one of which is accepted.
 void check(Checker&, const LeaseReturned&) {}
@@ -148,7 +154,7 @@ constexpr const char* kMessageNames[] = {
     "Welcome",     "Task",        "Revoke",        "DrainRequest", "BlobRequest",   "Blob",
     "BlobMissing", "Refused",     "Ping",          "Pong",         "ClientHello",   "Submit",
     "CancelJob",   "PullPlan",    "StatusRequest", "Accepted",     "Progress",      "PlanReady",
-    "JobFailed",   "PlanMissing", "StatusReply"};
+    "JobFailed",   "PlanMissing", "StatusReply",   "RevokePlan",   "PlanRevoked"};
 static_assert(std::size(kMessageNames) == std::variant_size_v<Message>);
 
 }  // namespace

@@ -144,6 +144,7 @@ class ConnectionMonitor {
   // Empty while a connection is up, else why the last one is not.
   const std::string& problem() const { return problem_; }
   void assume_ready();  // for inproc, which has no events
+  void set_has_keys() { has_keys_ = true; }
   // Whether ZeroMQ will not try again by itself: true once after a refused handshake.
   bool take_gave_up() { return std::exchange(gave_up_, false); }
   ConnectionCounters& counters() { return *counters_; }
@@ -151,12 +152,17 @@ class ConnectionMonitor {
 
  private:
   void handle_event(int event, uint32_t value, std::string endpoint);
+  const char* client_problem(bool is_mismatch) const;
+  void note_bad_handshake(ConnectionEvent& out, bool is_mismatch);
   ZmqSocket& watched_;
   ZmqSocket events_;
   bool is_server_;
+  bool has_keys_ = false;
   ConnectionCallback callback_;
   std::unique_ptr<ConnectionCounters> counters_ = std::make_unique<ConnectionCounters>();
-  std::string problem_ = "it has not answered yet";
+  std::string problem_;
+  bool is_shaking_ =
+      false;  // a client's connection is there, its handshake neither done nor failed
   bool gave_up_ = false;
   LogThrottle throttle_;
 };

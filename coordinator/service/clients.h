@@ -23,6 +23,7 @@ class Clients {
   void hello(const std::string& peer, const common::ClientHello& hello, int64_t now_ns);
   // Whether the peer has said hello; counts as a sign of life.
   bool touch(const std::string& peer, int64_t now_ns);
+  void forget(const std::string& peer) { sessions_.erase(peer); }
   size_t count() const { return sessions_.size(); }
 
  private:

@@ -98,6 +98,12 @@ void declare(CLI::App& app, Arguments& arguments) {
                  "who may connect: lines of KEY TENANT ROLE,ROLE (default: STATE/allow)");
   app.add_option("--store-bytes", service.store_bytes_max,
                  "bound on the bytes of kept plans and kernels (0: none)");
+  app.add_option("--graph-bytes", service.graph_bytes_max,
+                 "bound on the bytes of the graphs of all jobs together");
+  app.add_option("--jobs", service.jobs_max, "jobs that search or wait at a time")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--clients", service.clients_max, "clients' connections that are remembered")
+      ->check(CLI::PositiveNumber);
   app.add_option("--searches", service.searches_max, "jobs that search at a time")
       ->check(CLI::Range(1, 1024));
   app.add_option("--no-worker-ms", service.no_worker_grace_ms,
@@ -124,6 +130,7 @@ common::Status announce(const Service& service, const Arguments& arguments) {
   }
   std::printf("listening on %s\n", service.endpoint().c_str());
   if (!service.public_key().empty()) std::printf("public key %s\n", service.public_key().c_str());
+  std::printf("signing key %s\n", common::to_hex(service.signing_key()).c_str());
   std::fflush(stdout);
   common::log_info(cat("farm ", arguments.service.name, " listens on ", service.endpoint(),
                        ", state in ", arguments.service.state));
@@ -137,8 +144,7 @@ void handle_signals(SignalDescriptor& signals, Service& service) {
       service.stop();
       continue;
     }
-    auto status = service.reload_allow_list();
-    if (!status.ok()) common::log_error(cat("allow-list: ", status.error().message));
+    service.reload_allow_list();
   }
 }
 

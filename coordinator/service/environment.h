@@ -24,6 +24,7 @@ struct Environment {
   Background& background;  // admits and prepares jobs, which may take seconds
   Background& steps;       // takes searches forward
   PlanShelf& plans;
+  const common::ConnectionCounters& connections;
 };
 
 }  // namespace coordinator::service

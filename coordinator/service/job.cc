@@ -326,9 +326,9 @@ void Job::store_plan() {
   end_.plan = plan_digest(plan_);
   int64_t search_ms = elapsed_ms(env_.clock.now_ns());
   env_.steps.start([self = std::weak_ptr<Job*>(self_), plan = plan_, &plans = env_.plans,
-                    &store = env_.store, id = request_.id, end = end_, search_ms,
-                    kept = env_.options.closed_journals_max] {
-    Status status = plans.keep(plan, search_ms);
+                    &store = env_.store, id = request_.id, tenant = request_.tenant, end = end_,
+                    search_ms, kept = env_.options.closed_journals_max] {
+    Status status = plans.keep(tenant, plan, search_ms);
     if (status.ok()) status = journal_end(store, id, end, kept);
     return [self, status] {
       if (auto job = self.lock()) (*job)->stored(status);
@@ -339,7 +339,7 @@ void Job::store_plan() {
 void Job::stored(const Status& status) {
   if (phase_ != Phase::kStoring) return;
   if (!status.ok()) return fail(status.error());
-  auto found = env_.plans.find(request_.key.digest(), cache::Lookup::kInspect);
+  auto found = env_.plans.find(request_.tenant, request_.key.digest(), cache::Lookup::kInspect);
   if (!found.ok()) return fail(found.error());
   if (!found->has_value()) {
     return fail(common::unavailable("the plan was removed as soon as it was kept; submit again"));

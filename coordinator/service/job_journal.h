@@ -13,6 +13,7 @@
 
 #include "cache/store/store.h"
 #include "common/plan/plan.h"
+#include "common/plan/seal.h"
 #include "common/wire/task.h"
 #include "coordinator/farm/types.h"
 #include "coordinator/search/job_search.h"
@@ -31,6 +32,9 @@ struct JobRequest {
   uint64_t seed = 0;
   uint64_t max_wait_ms = 0;
   uint32_t in_flight = 0;  // as submitted, see common::Submit
+
+  // Of the plan to be: each tenant has its own, and so its own job.
+  common::Digest place() const { return common::place_of(tenant, key.digest()); }
 };
 
 // What a search began with, settled once for a job however often its coordinator restarts.

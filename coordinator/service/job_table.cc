@@ -73,7 +73,8 @@ Status JobTable::resume() {
     auto journal = read_journal(env_.store, id);
     bool is_current = journal.ok() && journal->request.key.epoch == common::kCompilerEpoch;
     if (is_current) {
-      auto plan = env_.plans.find(journal->request.key.digest(), cache::Lookup::kInspect);
+      auto plan = env_.plans.find(journal->request.tenant, journal->request.key.digest(),
+                                  cache::Lookup::kInspect);
       is_current = !plan.ok() || !plan->has_value();
     }
     if (!is_current) {
@@ -84,7 +85,7 @@ Status JobTable::resume() {
       continue;
     }
     common::log_info(cat("job ", id, " goes on with ", journal->results.size(), " known results"));
-    by_key_.emplace(journal->request.key.digest(), id);
+    by_key_.emplace(journal->request.place(), id);
     auto job = std::make_unique<Job>(env_, journal->request);
     job->resume(std::move(*journal));
     jobs_.emplace(id, std::move(job));
@@ -108,12 +109,12 @@ void JobTable::submit(const std::string& peer, const std::string& tenant,
   }
   common::PlanKey key{request.graph_hash, {target}, policy, std::string(common::kCompilerEpoch)};
   Digest key_digest = key.digest();
-  auto answered = answer_from_cache(peer, request, target.empty() ? nullptr : &key_digest);
+  auto answered = answer_from_cache(peer, tenant, request, target.empty() ? nullptr : &key_digest);
   if (!answered.ok()) return refuse(peer, request, answered.error());
   if (*answered) return;
   if (target.empty()) return park(peer, tenant, request, std::move(graph));
 
-  Job* job = job_for(key_digest);
+  Job* job = job_for(common::place_of(tenant, key_digest));
   bool joined = job != nullptr;
   if (!joined) {
     auto made = make(tenant, request, std::move(key));
@@ -132,14 +133,15 @@ void JobTable::submit(const std::string& peer, const std::string& tenant,
 }
 
 // True when a PlanReady was sent. Without a key, a plan for any target that the request means.
-Result<bool> JobTable::answer_from_cache(const std::string& peer, const common::Submit& request,
-                                         const Digest* key) {
+Result<bool> JobTable::answer_from_cache(const std::string& peer, const std::string& tenant,
+                                         const common::Submit& request, const Digest* key) {
   std::string policy =
       request.policy.empty() ? std::string(common::kDefaultPolicy) : request.policy;
   LFARM_ASSIGN_OR_RETURN(
       std::optional<ReadyPlan> ready,
-      key != nullptr ? env_.plans.find(*key)
-                     : env_.plans.find_any_target(request.graph_hash, policy, request.target));
+      key != nullptr
+          ? env_.plans.find(tenant, *key)
+          : env_.plans.find_any_target(tenant, request.graph_hash, policy, request.target));
   if (!ready) return false;
   env_.post.send(peer, ready->message(request.request_id), ready->bytes);
   return true;
@@ -209,11 +211,11 @@ Result<Job*> JobTable::make(const std::string& tenant, const common::Submit& req
   common::log_info(cat("job ", job.id, " of ", tenant, ": graph ", job.key.graph_hash.short_hex(),
                        " for ", job.key.target.name));
   farm::JobId id = job.id;
-  by_key_[job.key.digest()] = id;
+  by_key_[job.place()] = id;
   return jobs_.emplace(id, std::make_unique<Job>(env_, std::move(job))).first->second.get();
 }
 
-void JobTable::cancel(const std::string& peer, bool is_admin, farm::JobId id) {
+void JobTable::cancel(const std::string& peer, const common::Principal& who, farm::JobId id) {
   Job* job = find(id);
   if (job == nullptr) {
     return env_.post.refuse(peer, common::Code::kInvalidInput,
@@ -221,9 +223,10 @@ void JobTable::cancel(const std::string& peer, bool is_admin, farm::JobId id) {
   }
   Error cancelled = common::unavailable(cat("job ", id, " was cancelled; submit it again"));
   bool waits = job->has_subscriber(peer);
-  if (!waits && !is_admin) {
-    return env_.post.refuse(peer, common::Code::kInvalidInput,
-                            cat("cannot cancel job ", id, ": it is not this client's"));
+  if (!who.may_see(job->request().tenant)) {
+    return env_.post.refuse(
+        peer, common::Code::kInvalidInput,
+        cat("cannot cancel job ", id, ": it is another tenant's; its administrator can"));
   }
   if (!waits) {
     env_.post.send(peer, common::JobFailed{0, id, cancelled.code, cancelled.message});
@@ -377,7 +380,7 @@ void JobTable::sweep() {
       continue;
     }
     searching_.erase(it->first);
-    auto key = by_key_.find(it->second->request().key.digest());
+    auto key = by_key_.find(it->second->request().place());
     if (key != by_key_.end() && key->second == it->first) by_key_.erase(key);
     it = jobs_.erase(it);
   }

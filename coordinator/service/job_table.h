@@ -24,9 +24,9 @@ class JobTable final : public TaskSink {
   // Answers with PlanReady, Accepted, a BlobRequest for the graph, or JobFailed.
   void submit(const std::string& peer, const std::string& tenant, const common::Submit& request,
               common::SharedBytes graph);
-  // The peer leaves the job; the job ends when nobody else waits for it, or when the peer is an
-  // administrator that does not itself wait for it.
-  void cancel(const std::string& peer, bool is_admin, farm::JobId job);
+  // A peer that waits for the job leaves it, and the job ends when nobody else waits for it. For
+  // anyone else of its tenant, and for administrators, the job ends.
+  void cancel(const std::string& peer, const common::Principal& who, farm::JobId job);
   // A blob came: a graph from a client, or a plan's object from a worker.
   void graph_arrived(const common::Digest& digest, const common::SharedBytes& bytes);
   void graph_missing(const std::string& peer, const common::Digest& digest);
@@ -54,8 +54,8 @@ class JobTable final : public TaskSink {
     common::SharedBytes graph;
     int64_t deadline_ns = 0;
   };
-  common::Result<bool> answer_from_cache(const std::string& peer, const common::Submit& request,
-                                         const common::Digest* key);
+  common::Result<bool> answer_from_cache(const std::string& peer, const std::string& tenant,
+                                         const common::Submit& request, const common::Digest* key);
   int64_t wait_ms(const common::Submit& request) const;
   void park(const std::string& peer, const std::string& tenant, const common::Submit& request,
             common::SharedBytes graph);

@@ -3,7 +3,11 @@
 #include <memory>
 #include <utility>
 
+#include "common/base/cat.h"
+#include "common/base/log.h"
+#include "common/plan/seal.h"
 #include "common/wire/ir_codec.h"
+#include "common/wire/limits.h"
 
 namespace coordinator::service {
 
@@ -18,10 +22,18 @@ common::SharedBytes share_text(std::string text) {
   return {common::as_bytes(*owner), owner};
 }
 
-Result<common::Plan> decode(const std::string& stored) {
+struct OwnedPlan {
+  common::PublicKey signer{};
+  std::string tenant;
+  common::Plan plan;
+};
+
+Result<OwnedPlan> decode(const std::string& stored) {
   LFARM_ASSIGN_OR_RETURN(common::SignedPlan outer,
                          common::decode_signed_plan(common::as_bytes(stored)));
-  return common::decode_plan(outer.bytes);
+  LFARM_ASSIGN_OR_RETURN(common::PlanGrant grant, common::decode_grant(outer.bytes));
+  LFARM_ASSIGN_OR_RETURN(common::Plan plan, common::decode_plan(grant.plan));
+  return OwnedPlan{outer.signer, std::move(grant.tenant), std::move(plan)};
 }
 
 }  // namespace
@@ -35,46 +47,51 @@ common::PlanReady ReadyPlan::message(uint64_t request_id) const {
   message.candidates = as_count(candidates);
   message.best_ns = as_count(best_ns);
   message.baseline_ns = as_count(baseline_ns);
+  message.revocations = revocations;
   return message;
 }
 
-Result<std::optional<ReadyPlan>> PlanShelf::find(const common::Digest& key, cache::Lookup lookup) {
-  LFARM_ASSIGN_OR_RETURN(std::optional<cache::StoredPlan> stored, store_.get_plan(key, lookup));
+Result<std::optional<ReadyPlan>> PlanShelf::find(const std::string& tenant,
+                                                 const common::Digest& key, cache::Lookup lookup) {
+  LFARM_ASSIGN_OR_RETURN(std::optional<cache::StoredPlan> stored,
+                         store_.get_plan(common::place_of(tenant, key), lookup));
   if (!stored) return std::optional<ReadyPlan>();
-  LFARM_ASSIGN_OR_RETURN(ReadyPlan found, ready(std::move(*stored)));
-  return std::optional<ReadyPlan>(std::move(found));
+  return ready(key, std::move(*stored));
 }
 
-Result<std::optional<ReadyPlan>> PlanShelf::find_any_target(const common::Digest& graph_hash,
+Result<std::optional<ReadyPlan>> PlanShelf::find_any_target(const std::string& tenant,
+                                                            const common::Digest& graph_hash,
                                                             const std::string& policy,
                                                             const std::string& family) {
-  LFARM_ASSIGN_OR_RETURN(std::vector<common::Digest> keys, store_.plans_of_graph(graph_hash));
-  std::optional<cache::StoredPlan> best;
-  for (const common::Digest& key : keys) {
+  LFARM_ASSIGN_OR_RETURN(std::vector<common::Digest> places, store_.plans_of_graph(graph_hash));
+  std::optional<common::Digest> best;
+  for (const common::Digest& place : places) {
     LFARM_ASSIGN_OR_RETURN(std::optional<cache::StoredPlan> stored,
-                           store_.get_plan(key, cache::Lookup::kInspect));
+                           store_.get_plan(place, cache::Lookup::kInspect));
     if (!stored) continue;
-    auto plan = decode(stored->bytes);
-    if (!plan.ok() || plan->key.policy != policy || plan->key.epoch != common::kCompilerEpoch) {
-      continue;
-    }
-    std::string_view made_for = common::family_of(plan->key.target.name);
+    auto found = decode(stored->bytes);
+    if (!found.ok() || found->tenant != tenant) continue;
+    const common::PlanKey& key = found->plan.key;
+    if (key.policy != policy || key.epoch != common::kCompilerEpoch) continue;
+    std::string_view made_for = common::family_of(key.target.name);
     if (!family.empty() && made_for != family) continue;
     bool is_cpu = made_for == "cpu";
-    if (!best || is_cpu) best = std::move(stored);
+    if (!best || is_cpu) best = key.digest();
     if (is_cpu) break;
   }
   if (!best) return std::optional<ReadyPlan>();
-  return find(best->facts.key);
+  return find(tenant, *best);
 }
 
-common::Status PlanShelf::keep(const common::Plan& plan, int64_t search_ms) const {
-  common::SignedPlan outer = common::sign_plan(key_, common::encode_plan(plan));
+common::Status PlanShelf::keep(const std::string& tenant, const common::Plan& plan,
+                               int64_t search_ms) const {
+  common::PlanGrant grant{tenant, common::encode_plan(plan)};
+  common::SignedPlan outer = common::sign_plan(key_, common::encode_grant(grant));
   cache::NewPlan kept;
   kept.bytes = common::as_text(common::encode_signed_plan(outer));
   // The plan is also a blob, so that clients can ask for it by its digest.
   LFARM_ASSIGN_OR_RETURN(common::Digest digest, store_.put_blob(kept.bytes));
-  kept.facts.key = plan.key.digest();
+  kept.facts.key = common::place_of(tenant, plan.key.digest());
   kept.facts.graph_hash = plan.key.graph_hash;
   kept.facts.plan_id = digest;
   kept.facts.best_ns = plan.provenance.best_ns;
@@ -85,22 +102,89 @@ common::Status PlanShelf::keep(const common::Plan& plan, int64_t search_ms) cons
   return {};
 }
 
-Result<ReadyPlan> PlanShelf::ready(cache::StoredPlan stored) {
+common::Status PlanShelf::load_revocations() {
+  common::RevocationList list;
+  LFARM_ASSIGN_OR_RETURN(list.plans, store_.revocations());
+  if (list.plans.empty()) return {};
+  revocations_ = common::share(
+      common::encode_signed_plan(common::sign_revocations(key_, common::encode_revocations(list))));
+  revocations_digest_ = common::digest_of(revocations_.bytes);
+  return {};
+}
+
+Result<std::vector<common::Digest>> PlanShelf::revoke(const common::Digest& id,
+                                                      const std::string& reason) {
+  LFARM_ASSIGN_OR_RETURN(std::vector<common::Digest> plans, plans_under(id));
+  if (plans.empty()) plans.push_back(id);
+  LFARM_ASSIGN_OR_RETURN(std::vector<common::Digest> before, store_.revocations());
+  if (before.size() + plans.size() > common::kDigestsMax) {
+    return common::unsupported(
+        common::cat("this farm has revoked ", before.size(),
+                    " plans and can list no more; begin a farm with a new signing key instead"));
+  }
+  for (const common::Digest& plan : plans) {
+    LFARM_ASSIGN_OR_RETURN([[maybe_unused]] uint64_t removed, store_.revoke(plan, reason));
+  }
+  LFARM_RETURN_IF_ERROR(load_revocations());
+  return plans;
+}
+
+// Plan keys are known only to the plans themselves: the store keeps each under its tenant's.
+Result<std::vector<common::Digest>> PlanShelf::plans_under(const common::Digest& key) {
+  std::vector<common::Digest> plans;
+  LFARM_ASSIGN_OR_RETURN(std::vector<cache::PlanListing> all, store_.list_plans());
+  for (const cache::PlanListing& listing : all) {
+    if (listing.facts.plan_id == key) return std::vector<common::Digest>{key};
+    LFARM_ASSIGN_OR_RETURN(auto stored,
+                           store_.get_plan(listing.facts.key, cache::Lookup::kInspect));
+    auto found = stored ? decode(stored->bytes) : common::corrupt("gone");
+    if (found.ok() && found->plan.key.digest() == key) plans.push_back(listing.facts.plan_id);
+  }
+  return plans;
+}
+
+common::Status PlanShelf::check_access(const std::string& tenant, const common::Digest& digest,
+                                       common::ByteView blob) const {
+  auto outer = common::decode_signed_plan(blob);
+  if (!outer.ok()) return {};
+  auto grant = common::decode_grant(outer->bytes);
+  if (!grant.ok()) return {};
+  if (grant->tenant != tenant) {
+    return common::invalid_input(common::cat("plan ", digest.short_hex(),
+                                             " is another tenant's; submit the model to have one"));
+  }
+  LFARM_ASSIGN_OR_RETURN(std::optional<std::string> reason, store_.revocation(digest));
+  if (!reason) return {};
+  return common::Error{common::Code::kVerification,
+                       common::cat("plan ", digest.short_hex(), " was revoked (", *reason,
+                                   "); submit the model again")};
+}
+
+Result<std::optional<ReadyPlan>> PlanShelf::ready(const common::Digest& key,
+                                                  cache::StoredPlan stored) {
   ReadyPlan found;
-  found.key = stored.facts.key;
+  found.key = key;
+  found.revocations = revocations_digest_;
   found.plan = stored.facts.plan_id;
   found.best_ns = stored.facts.best_ns;
   auto origin = origins_.find(found.plan);
   if (origin == origins_.end()) {
-    LFARM_ASSIGN_OR_RETURN(common::Plan plan, decode(stored.bytes));
+    LFARM_ASSIGN_OR_RETURN(OwnedPlan owned, decode(stored.bytes));
+    if (owned.signer != key_.public_key()) {
+      common::log_warning(common::cat("plan ", found.plan.short_hex(),
+                                      " was signed with an earlier key; it is removed"));
+      LFARM_ASSIGN_OR_RETURN([[maybe_unused]] bool removed, store_.remove_plan(stored.facts.key));
+      return std::optional<ReadyPlan>();
+    }
     if (origins_.size() >= kOriginsMax) origins_.clear();
-    Origin facts{plan.provenance.baseline_ns, plan.provenance.candidates};
+    const common::Provenance& provenance = owned.plan.provenance;
+    Origin facts{provenance.baseline_ns, provenance.candidates};
     origin = origins_.emplace(found.plan, facts).first;
   }
   found.baseline_ns = origin->second.baseline_ns;
   found.candidates = origin->second.candidates;
   found.bytes = share_text(std::move(stored.bytes));
-  return found;
+  return std::optional<ReadyPlan>(std::move(found));
 }
 
 }  // namespace coordinator::service

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "cache/store/store.h"
 #include "common/base/signing.h"
@@ -21,40 +22,66 @@ struct ReadyPlan {
   int64_t best_ns = 0;
   int64_t baseline_ns = 0;
   int64_t candidates = 0;
+  common::Digest revocations;  // blob with the list that is in force
 
   // The answer to one request, without what the request itself decides.
   common::PlanReady message(uint64_t request_id) const;
 };
 
-// Not thread-safe but for keep().
+// Each tenant has plans of its own. Not thread-safe but for keep().
 class PlanShelf {
  public:
   PlanShelf(cache::Store& store, const common::SigningKey& key) : store_(store), key_(key) {}
 
-  // Empty when there is none, or it lost one of its objects.
-  common::Result<std::optional<ReadyPlan>> find(const common::Digest& key,
+  // The tenant's plan. Empty when there is none, or it lost one of its objects, or was signed with
+  // a key that the farm had before, which no client takes: such a plan is removed.
+  common::Result<std::optional<ReadyPlan>> find(const std::string& tenant,
+                                                const common::Digest& key,
                                                 cache::Lookup lookup = cache::Lookup::kServe);
-  // A plan for the graph and any target of the family, a CPU's before others; of all if it is "".
-  common::Result<std::optional<ReadyPlan>> find_any_target(const common::Digest& graph_hash,
+  // The tenant's plan for the graph and any target of the family, a CPU's before others; of all if
+  // it is "".
+  common::Result<std::optional<ReadyPlan>> find_any_target(const std::string& tenant,
+                                                           const common::Digest& graph_hash,
                                                            const std::string& policy,
                                                            const std::string& family);
-  // Signs and keeps a plan whose objects are in the store, durably; the plan that is there stays if
-  // it is as fast. `search_ms`: what finding it took. Thread-safe, because it waits for the disk.
-  common::Status keep(const common::Plan& plan, int64_t search_ms) const;
+  // Signs and keeps a tenant's plan whose objects are in the store, durably; the plan that is there
+  // stays if it is as fast. `search_ms`: what finding it took. Thread-safe, because it waits for
+  // the disk.
+  common::Status keep(const std::string& tenant, const common::Plan& plan, int64_t search_ms) const;
   common::PublicKey public_key() const { return key_.public_key(); }
+
+  // Reads which plans were revoked. To be called once, before anything else.
+  common::Status load_revocations();
+  // Withdraws the plan of that id, which need not be here any more, or the plans that tenants have
+  // under a plan key of that digest, durably. Returns their ids. kUnsupported when the list is
+  // full.
+  common::Result<std::vector<common::Digest>> revoke(const common::Digest& id,
+                                                     const std::string& reason);
+  // The signed list and its digest; empty and zero while nothing is revoked.
+  const common::SharedBytes& revocations() const { return revocations_; }
+  const common::Digest& revocations_digest() const { return revocations_digest_; }
+  // Whether the tenant may have this blob of the store. kVerification when it is a revoked plan,
+  // kInvalidInput when it is another tenant's; whatever is no plan is anyone's who knows its
+  // digest.
+  common::Status check_access(const std::string& tenant, const common::Digest& digest,
+                              common::ByteView blob) const;
 
  private:
   struct Origin {
     int64_t baseline_ns = 0;
     int64_t candidates = 0;
   };
-  common::Result<ReadyPlan> ready(cache::StoredPlan stored);
+  common::Result<std::optional<ReadyPlan>> ready(const common::Digest& key,
+                                                 cache::StoredPlan stored);
+  common::Result<std::vector<common::Digest>> plans_under(const common::Digest& key);
 
   static constexpr size_t kOriginsMax = 4'096;
   cache::Store& store_;
   const common::SigningKey key_;
   // By plan digest: decoding a plan for two numbers would cost more than finding it.
   std::unordered_map<common::Digest, Origin> origins_;
+  common::SharedBytes revocations_;
+  common::Digest revocations_digest_;
 };
 
 }  // namespace coordinator::service

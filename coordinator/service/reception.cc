@@ -57,17 +57,25 @@ void Reception::receive(common::Arrival arrival) {
   std::visit([&](auto& message) { on(from, message); }, packet.message);
 }
 
+void Reception::forget(const std::vector<std::string>& peers) {
+  for (const std::string& peer : peers) {
+    env_.workers.drop(peer);
+    clients_.forget(peer);
+  }
+}
+
 bool Reception::is_known(const std::string& peer) {
   return env_.workers.is_worker(peer) || clients_.touch(peer, env_.clock.now_ns());
 }
 
-void Reception::welcome(const std::string& peer) {
+void Reception::welcome(const Sender& to) {
   common::Welcome message;
   message.coordinator_id = coordinator_id_;
   message.heartbeat_ms = static_cast<uint32_t>(env_.options.heartbeat_ms);
   message.signing_key = env_.plans.public_key();
   message.compiler_epoch = common::kCompilerEpoch;
-  env_.post.send(peer, message);
+  message.tenant = to.principal.tenant;
+  env_.post.send(to.peer, message);
 }
 
 void Reception::on(const Sender& from, const common::WorkerHello& message) {
@@ -76,7 +84,7 @@ void Reception::on(const Sender& from, const common::WorkerHello& message) {
                             cat("worker speaks protocol ", message.protocol_version, ", the farm ",
                                 common::kProtocolVersion, "; install the farm's version"));
   }
-  if (env_.workers.hello(from.peer, from.address, message)) welcome(from.peer);
+  if (env_.workers.hello(from.peer, from.address, message)) welcome(from);
 }
 
 void Reception::on(const Sender& from, const common::ClientHello& message) {
@@ -86,7 +94,7 @@ void Reception::on(const Sender& from, const common::ClientHello& message) {
                                 common::kProtocolVersion, "; install the farm's version"));
   }
   clients_.hello(from.peer, message, env_.clock.now_ns());
-  welcome(from.peer);
+  welcome(from);
 }
 
 void Reception::on(const Sender& from, const common::Ping& message) {
@@ -98,11 +106,11 @@ void Reception::on(const Sender& from, const common::Submit& message) {
 }
 
 void Reception::on(const Sender& from, const common::CancelJob& message) {
-  jobs_.cancel(from.peer, from.principal.has(common::Role::kAdmin), message.job_id);
+  jobs_.cancel(from.peer, from.principal, message.job_id);
 }
 
 void Reception::on(const Sender& from, const common::PullPlan& message) {
-  auto ready = env_.plans.find(message.plan_key);
+  auto ready = env_.plans.find(from.principal.tenant, message.plan_key);
   if (!ready.ok()) {
     const common::Error& error = ready.error();
     env_.post.send(from.peer, common::JobFailed{message.request_id, 0, error.code, error.message});
@@ -116,22 +124,42 @@ void Reception::on(const Sender& from, const common::PullPlan& message) {
 void Reception::on(const Sender& from, const common::StatusRequest& message) {
   common::StatusReply reply;
   reply.request_id = message.request_id;
-  reply.json = status_json(message.what, {env_, jobs_, clients_, coordinator_id_});
+  reply.json = status_json(message.what, {env_, jobs_, clients_, coordinator_id_, from.principal});
   if (reply.json.size() > common::kStatusBytesMax) {
     return env_.post.refuse(from.peer, Code::kUnavailable, "the status is too long to send");
   }
   env_.post.send(from.peer, reply);
 }
 
-// Graphs of running jobs first, because workers wait for them; then kernels and plans.
+void Reception::on(const Sender& from, const common::RevokePlan& message) {
+  auto revoked = env_.plans.revoke(message.id, message.reason);
+  if (!revoked.ok()) {
+    return env_.post.refuse(from.peer, revoked.error().code, revoked.error().message);
+  }
+  for (const common::Digest& plan : *revoked) {
+    common::log_warning(
+        cat("plan ", plan.hex(), " is revoked by ", from.principal.tenant, ": ", message.reason));
+  }
+  env_.post.send(from.peer, common::PlanRevoked{message.request_id, std::move(*revoked)});
+}
+
+// Graphs of running jobs are workers' alone, and first, because workers wait for them. Then the
+// revocation list, kernels, and plans to those whose they are.
 void Reception::on(const Sender& from, const common::BlobRequest& message) {
-  common::SharedBytes bytes = env_.blobs.find(message.digest);
+  bool is_worker = env_.workers.is_worker(from.peer);
+  common::SharedBytes bytes;
+  if (is_worker) bytes = env_.blobs.find(message.digest);
+  if (message.digest == env_.plans.revocations_digest()) bytes = env_.plans.revocations();
   if (!bytes) {
     auto stored = env_.store.get_blob(message.digest);
     if (!stored.ok()) common::log_warning(stored.error().message);
     if (stored.ok() && stored->has_value()) {
       auto owner = std::make_shared<const std::string>(std::move(**stored));
       bytes = {common::as_bytes(*owner), owner};
+      auto access = env_.plans.check_access(from.principal.tenant, message.digest, bytes.bytes);
+      if (!access.ok()) {
+        return env_.post.refuse(from.peer, access.error().code, access.error().message);
+      }
     }
   }
   if (bytes) {

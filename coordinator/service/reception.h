@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "common/wire/socket.h"
 #include "coordinator/service/clients.h"
@@ -16,6 +17,8 @@ class Reception {
   Reception(Environment& environment, JobTable& jobs, std::string coordinator_id);
 
   void receive(common::Arrival arrival);
+  // Of peers whose connections were dropped: what workers among them held goes to others.
+  void forget(const std::vector<std::string>& peers);
   const Clients& clients() const { return clients_; }
   const std::string& coordinator_id() const { return coordinator_id_; }
 
@@ -34,6 +37,7 @@ class Reception {
   void on(const Sender& from, const common::CancelJob& message);
   void on(const Sender& from, const common::PullPlan& message);
   void on(const Sender& from, const common::StatusRequest& message);
+  void on(const Sender& from, const common::RevokePlan& message);
   void on(const Sender& from, const common::BlobRequest& message);
   void on(const Sender& from, const common::Blob& message);
   void on(const Sender& from, const common::BlobMissing& message);
@@ -43,7 +47,7 @@ class Reception {
   void on(const Sender& from, common::TaskResult& message);
   template <class Message>
   void on(const Sender& from, const Message& message);
-  void welcome(const std::string& peer);
+  void welcome(const Sender& to);
   bool is_known(const std::string& peer);
 
   Environment& env_;

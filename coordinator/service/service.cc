@@ -14,6 +14,7 @@
 #include "common/wire/security.h"
 #include "common/wire/socket.h"
 #include "coordinator/service/environment.h"
+#include "coordinator/service/file_watch.h"
 #include "coordinator/service/job_table.h"
 #include "coordinator/service/reception.h"
 
@@ -54,23 +55,23 @@ std::string allow_file(const ServiceOptions& options) {
   return options.allow_file.empty() ? options.state + "/allow" : options.allow_file;
 }
 
-Result<common::AllowList> read_allow_list(const ServiceOptions& options) {
-  constexpr size_t kAllowBytesMax = size_t{16} << 20;
-  auto text = common::read_file(allow_file(options), kAllowBytesMax);
+Result<common::AllowList> read_allow_list(const std::string& path) {
+  auto text = common::read_file(path, common::kAllowFileBytesMax);
   if (!text.ok()) {
     return common::invalid_input(cat("no allow-list: ", text.error().message,
-                                     "; list who may connect as lines of KEY TENANT ROLE,ROLE, "
-                                     "with keys from 'lfarm keys'"));
+                                     "; 'lfarm keys grant KEY TENANT ROLE,ROLE' begins one"));
   }
-  return common::AllowList::parse(*text);
+  auto list = common::AllowList::parse(*text);
+  if (list.ok()) return list;
+  return common::invalid_input(cat(path, ": ", list.error().message));
 }
 
 Result<Security> secure(const ServiceOptions& options, common::WireContext& context) {
   Security security;
   if (!options.secure && common::is_local_endpoint(options.listen)) return security;
+  LFARM_ASSIGN_OR_RETURN(common::AllowList allowed, read_allow_list(allow_file(options)));
   LFARM_ASSIGN_OR_RETURN(security.keys,
                          common::load_or_create_key_pair(options.state + "/farm.key"));
-  LFARM_ASSIGN_OR_RETURN(common::AllowList allowed, read_allow_list(options));
   LFARM_ASSIGN_OR_RETURN(security.authenticator,
                          common::Authenticator::start(context, std::move(allowed)));
   return security;
@@ -94,6 +95,7 @@ struct Service::State {
   Environment environment;
   JobTable jobs;
   Reception reception;
+  FileWatch allow_watch;
   std::vector<common::Arrival> arrivals;
   std::atomic<bool> stopping{false};
   common::Waker stop_waker;
@@ -119,10 +121,11 @@ struct Service::State {
         plans(*store, parts.signing_key),
         dispatcher({options.farm, parts.generation, options.run_limit_ms}, clock, *store),
         workers(dispatcher, post, clock, options.heartbeat_ms),
-        environment{options,    clock,   *store,     post,  blobs,
-                    dispatcher, workers, background, steps, plans},
+        environment{options, clock, *store,           post, blobs, dispatcher, workers, background,
+                    steps,   plans, router.counters()},
         jobs(environment),
         reception(environment, jobs, cat(options.name, '-', parts.generation)),
+        allow_watch(allow_file(options)),
         background(kBackgroundThreads),
         steps(kStepThreads) {
     dispatcher.connect(workers, jobs);
@@ -130,6 +133,7 @@ struct Service::State {
 
   bool drain();
   void turn();
+  Status reload_allow_list();
   int wait_ms() const;
   void wind_up();
 };
@@ -156,6 +160,7 @@ Result<std::unique_ptr<Service>> Service::create(ServiceOptions options) {
   auto state = std::make_unique<State>(
       std::move(options), State::Parts{std::move(context), std::move(security), std::move(router),
                                        std::move(store), signing_key, generation});
+  LFARM_RETURN_IF_ERROR(state->plans.load_revocations());
   LFARM_RETURN_IF_ERROR(state->jobs.resume());
   return std::unique_ptr<Service>(new Service(std::move(state)));
 }
@@ -166,6 +171,8 @@ const std::string& Service::public_key() const {
   static const std::string kNone;
   return state_->security.keys ? state_->security.keys->public_key : kNone;
 }
+
+common::PublicKey Service::signing_key() const { return state_->plans.public_key(); }
 
 Status Service::run(int watched_fd, const std::function<void()>& on_readable) {
   State& state = *state_;
@@ -191,19 +198,30 @@ void Service::stop() {
   state_->stop_waker.wake();
 }
 
-Status Service::reload_allow_list() {
-  if (!state_->security.authenticator) return {};
-  LFARM_ASSIGN_OR_RETURN(common::AllowList allowed, read_allow_list(state_->options));
-  common::log_info(cat("allow-list read: ", allowed.size(), " keys"));
-  state_->security.authenticator->replace(std::move(allowed));
-  return {};
-}
+void Service::reload_allow_list() { state_->allow_watch.expire(); }
 
 bool Service::is_busy() const { return state_->background.busy() || state_->steps.busy(); }
+
+// Whoever the new list does not name any more is gone before its next message.
+Status Service::State::reload_allow_list() {
+  LFARM_ASSIGN_OR_RETURN(common::AllowList allowed, read_allow_list(allow_watch.path()));
+  size_t keys = allowed.size();
+  security.authenticator->replace(std::move(allowed));
+  std::vector<std::string> dropped = router.drop_revoked();
+  reception.forget(dropped);
+  common::log_info(cat("allow-list read: ", keys, " keys, ", dropped.size(), " peers dropped"));
+  return {};
+}
 
 // Messages first, then what they allow, then the clock: a slow coordinator must not declare its
 // workers dead while their heartbeats wait in the socket.
 void Service::State::turn() {
+  if (security.authenticator && allow_watch.changed(clock.now_ns())) {
+    Status status = reload_allow_list();
+    if (!status.ok()) {
+      common::log_error(cat("the allow-list stays as it was: ", status.error().message));
+    }
+  }
   post.flush();
   bool drained = drain();
   if (drained) dispatcher.feed(farm::Tick{});

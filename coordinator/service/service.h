@@ -5,6 +5,7 @@
 #include <string>
 
 #include "common/base/result.h"
+#include "common/base/signing.h"
 #include "coordinator/service/options.h"
 
 namespace coordinator::service {
@@ -23,14 +24,17 @@ class Service {
   const std::string& endpoint() const;
   // The public CURVE key; empty when transport security is off.
   const std::string& public_key() const;
+  // Under which it signs plans.
+  common::PublicKey signing_key() const;
 
   // Serves until stop(); then tells clients and brings everything to the disk. The descriptor (-1:
   // none) is watched, and `on_readable` called when it has something, from this thread.
   common::Status run(int watched_fd = -1, const std::function<void()>& on_readable = {});
   // Makes run() return. Thread-safe.
   void stop();
-  // Reads the allow-list again. Thread-safe. kInvalidInput leaves the old one in force.
-  common::Status reload_allow_list();
+  // Reads the allow-list again on the next turn, as happens by itself within a second of a change.
+  // A list that is malformed leaves the old one in force. Thread-safe.
+  void reload_allow_list();
   // Whether background work is under way, for which destruction would wait. After run().
   bool is_busy() const;
 

@@ -21,7 +21,9 @@ Json farm_json(const StatusSources& sources) {
               {"waiting_submits", sources.jobs.parked()},
               {"tasks_open", stats.tasks_open},
               {"tasks_leased", stats.tasks_leased},
-              {"graph_bytes", env.blobs.bytes()}};
+              {"graph_bytes", env.blobs.bytes()},
+              {"handshakes_denied", env.connections.denied.load()},
+              {"handshakes_bad", env.connections.bad_handshakes.load()}};
 }
 
 Json workers_json(const StatusSources& sources) {
@@ -51,6 +53,7 @@ Json jobs_json(const StatusSources& sources) {
   Json rows = Json::array();
   for (const Job* job : sources.jobs.jobs()) {
     const JobRequest& request = job->request();
+    if (!sources.asker.may_see(request.tenant)) continue;
     SearchStatus status = job->status();
     rows.push_back({{"job", request.id},
                     {"phase", phase_name(job->phase())},

@@ -14,6 +14,7 @@ struct StatusSources {
   const JobTable& jobs;
   const Clients& clients;
   const std::string& coordinator_id;
+  const common::Principal& asker;  // who sees its own tenant's jobs, or as administrator all
 };
 
 // One JSON object. `kCache` reads every measurement, so it is not for polling.

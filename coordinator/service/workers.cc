@@ -174,6 +174,16 @@ void Workers::on(const std::string& peer, const common::WorkerBye&) {
   dispatcher_.feed(farm::WorkerGone{id, incarnation, true});
 }
 
+void Workers::drop(const std::string& peer) {
+  WorkerSession* session = at_peer(peer);
+  if (session == nullptr) return;
+  farm::WorkerId id = session->id;
+  uint64_t incarnation = session->incarnation;
+  common::log_warning(cat("worker ", session->name, " is dropped: its key was revoked"));
+  remove(id);
+  dispatcher_.feed(farm::WorkerGone{id, incarnation, false});
+}
+
 size_t Workers::slots(const std::string& target) const {
   size_t sum = 0;
   for (const auto& [id, session] : by_id_) {

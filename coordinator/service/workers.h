@@ -53,6 +53,8 @@ class Workers final : public WorkerLink {
   void on(const std::string& peer, common::TaskResult message);
   void on(const std::string& peer, const common::LeaseReturned& message);
   void on(const std::string& peer, const common::WorkerBye& message);
+  // The peer, if it is a worker, is not one any more; what it held goes to others.
+  void drop(const std::string& peer);
 
   // Leases that the target's workers are willing to hold together, held ones included.
   size_t slots(const std::string& target) const;

@@ -102,7 +102,8 @@ class CliTest : public testing::Test {
  protected:
   CliTest() : scratch_(common::ScratchDirectory::create("lfarm-cli").value()) {
     // What the user's environment says must not reach the test.
-    for (const char* name : {"LFARM_FARM", "LFARM_FARM_KEY", "LFARM_KEYS", "LFARM_LOG"}) {
+    for (const char* name :
+         {"LFARM_FARM", "LFARM_FARM_KEY", "LFARM_KEYS", "LFARM_TRUST", "LFARM_LOG"}) {
       ::unsetenv(name);
     }
     ::setenv("LFARM_STATE", state().c_str(), 1);
@@ -161,6 +162,7 @@ class TakenPort {
   TakenPort(const TakenPort&) = delete;
   TakenPort& operator=(const TakenPort&) = delete;
   std::string endpoint() const { return common::cat("tcp://127.0.0.1:", port_); }
+  int fd() const { return fd_; }
 
  private:
   int fd_;

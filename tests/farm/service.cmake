@@ -14,6 +14,9 @@ lfarm_test(service LABEL farm
 lfarm_test(service_process LABEL farm
   SOURCES service_process_test.cc ${service_support} COMPONENTS ${service_components}
   DEPENDS lfarm-coordinator-scripted)
-foreach(name service service_process)
+lfarm_test(service_security LABEL farm
+  SOURCES service_security_test.cc ${service_support}
+  COMPONENTS ${service_components} clients/runtime)
+foreach(name service service_process service_security)
   target_include_directories(test_${name} PRIVATE ${CMAKE_SOURCE_DIR})
 endforeach()

@@ -43,7 +43,7 @@ TEST_F(ServiceTest, ASubmittedGraphBecomesASignedPlanWithItsObjects) {
   ASSERT_TRUE(outer.ok()) << outer.error().message;
   const auto* welcome = client.last<common::Welcome>();
   EXPECT_TRUE(common::check_signature(*outer, welcome->signing_key).ok());
-  auto plan = common::decode_plan(outer->bytes);
+  auto plan = common::decode_plan(common::decode_grant(outer->bytes).value().plan);
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   EXPECT_EQ(plan->key.graph_hash, common::graph_hash(scripted_graph(8)));
   EXPECT_EQ(plan->key.target.name, kTestTarget);
@@ -329,7 +329,7 @@ TEST_F(ServiceTest, ObjectsThatTheWorkerLostAreMadeAgain) {
   ASSERT_TRUE(converse({&worker, &client}, [&] { return client.plan() != nullptr; }));
   EXPECT_EQ(worker.answered, 7u);
   auto outer = common::decode_signed_plan(client.plan()->blob.bytes);
-  auto plan = common::decode_plan(outer->bytes);
+  auto plan = common::decode_plan(common::decode_grant(outer->bytes).value().plan);
   ASSERT_TRUE(plan.ok());
   client.send(common::BlobRequest{plan->objects.at(0)});
   EXPECT_TRUE(converse({&client}, [&] { return client.count<common::Blob>() == 1; }));
@@ -376,7 +376,7 @@ TEST_F(ServiceTest, AResultThatSpeaksOfOtherKernelsIsNotBelieved) {
   FakeWorker honest(endpoint(), "honest", kTestTarget);
   ASSERT_TRUE(converse({&honest, &client}, [&] { return client.plan() != nullptr; }));
   auto outer = common::decode_signed_plan(client.plan()->blob.bytes);
-  auto plan = common::decode_plan(outer->bytes);
+  auto plan = common::decode_plan(common::decode_grant(outer->bytes).value().plan);
   ASSERT_TRUE(plan.ok());
   EXPECT_EQ(plan->provenance.worker, "honest");
 }
@@ -601,25 +601,6 @@ TEST_F(ServiceTest, APolicyThatIsNoneIsRefused) {
   ASSERT_TRUE(converse({&client}, [&] { return client.last<common::JobFailed>() != nullptr; }));
   EXPECT_EQ(client.last<common::JobFailed>()->code, common::Code::kInvalidInput);
   EXPECT_NE(client.last<common::JobFailed>()->message.find("sloppy"), std::string::npos);
-}
-
-TEST_F(ServiceTest, KeysDecideWhoMayDoWhat) {
-  common::KeyPair reader = common::make_key_pair();
-  common::KeyPair stranger = common::make_key_pair();
-  options_.secure = true;
-  EXPECT_FALSE(Service::create(options_).ok()) << "no allow-list";
-  std::string list = reader.public_key + " team read\n";
-  ASSERT_TRUE(common::write_file_atomic(options_.state + "/allow", common::as_bytes(list)).ok());
-  start();
-  FakeClient client(endpoint(), common::ClientKeys{reader, public_key()});
-  ASSERT_TRUE(converse({&client}, [&] { return client.last<common::Welcome>() != nullptr; }));
-  client.submit(scripted_graph(8), request());
-  ASSERT_TRUE(converse({&client}, [&] { return client.last<common::Refused>() != nullptr; }));
-  client.send(common::PullPlan{1, common::digest_of("key")});
-  ASSERT_TRUE(converse({&client}, [&] { return client.last<common::PlanMissing>() != nullptr; }));
-  FakeClient unknown(endpoint(), common::ClientKeys{stranger, public_key()});
-  ASSERT_TRUE(converse({&unknown}, [&] { return unknown.socket().counters().denied.load() > 0; }));
-  EXPECT_TRUE(unknown.inbox.empty());
 }
 
 TEST_F(ServiceTest, EveryStatusTopicIsAnswered) {

@@ -62,7 +62,7 @@ class Maker {
       case 5:
         return WorkerBye{};
       case 6: {
-        Welcome m{name(), small(kHeartbeatMsMax), {}, name()};
+        Welcome m{name(), small(kHeartbeatMsMax), {}, name(), name()};
         for (auto& b : m.signing_key) b = static_cast<std::byte>(random_.next());
         return m;
       }
@@ -106,14 +106,19 @@ class Maker {
         m.cache = static_cast<CacheOutcome>(random_.below(3));
         m.breakdown.resize(random_.below(6));
         for (auto& stage : m.breakdown) stage = {name(), random_.unit() * 1e4};
+        if (random_.below(2) == 0) m.revocations = digest();
         return m;
       }
       case 24:
         return JobFailed{number(), number(), code(), text()};
       case 25:
         return PlanMissing{number()};
-      default:
+      case 26:
         return StatusReply{number(), text()};
+      case 27:
+        return RevokePlan{number(), digest(), text()};
+      default:
+        return PlanRevoked{number(), digests()};
     }
   }
 

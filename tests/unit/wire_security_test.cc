@@ -1,5 +1,6 @@
 // Keys, roles and the allow-list decide who reaches a router, and every refusal is seen.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "common/base/cat.h"
 #include "common/base/files.h"
@@ -107,8 +108,26 @@ TEST(WireSecurity, ARevokedKeyIsNoLongerHeard) {
   farm.authenticator->replace({});
   dealer.send(Ping{2});
   ASSERT_TRUE(farm.peers.until(farm.router.get(), &dealer,
-                               [&] { return farm.router->counters().denied == 1; }));
+                               [&] { return farm.router->counters().denied > 0; }));
   EXPECT_EQ(farm.peers.arrivals.size(), 1u);
+  // Its connection is dropped as well, and it does not get another.
+  ASSERT_TRUE(
+      farm.peers.until(farm.router.get(), &dealer, [&] { return dealer.counters().denied > 0; }));
+}
+
+TEST(WireSecurity, ARevokedKeyThatIsSilentIsDroppedToo) {
+  SecureFarm farm;
+  DealerSocket dealer = farm.connect(ClientKeys{farm.client, farm.server.public_key});
+  dealer.send(Ping{1});
+  ASSERT_TRUE(farm.peers.until(farm.router.get(), &dealer,
+                               [&] { return farm.peers.arrivals.size() == 1; }));
+  EXPECT_TRUE(farm.router->drop_revoked().empty());
+  farm.authenticator->replace({});
+  EXPECT_EQ(farm.router->drop_revoked(), std::vector<std::string>{farm.peers.arrivals[0].peer});
+  EXPECT_TRUE(farm.router->drop_revoked().empty());
+  ASSERT_TRUE(
+      farm.peers.until(farm.router.get(), &dealer, [&] { return dealer.counters().denied > 0; }));
+  EXPECT_EQ(farm.router->send(farm.peers.arrivals[0].peer, Pong{1}), SendOutcome::kPeerGone);
 }
 
 TEST(WireSecurity, PeersWithoutKeysFailTheHandshake) {
@@ -182,6 +201,13 @@ TEST(WireSecurity, KeyFilesAreMadeOnceAndChecked) {
   std::string mixed = cat("public ", other.public_key, "\nsecret ", made->secret_key, "\n");
   ASSERT_TRUE(write_file_atomic(path, as_bytes(mixed)).ok());
   EXPECT_EQ(load_or_create_key_pair(path).error().code, Code::kCorrupt);
+  EXPECT_FALSE(save_key_pair(path, other).ok()) << "keys are overwritten";
+  ASSERT_EQ(::chmod(path.c_str(), 0640), 0);
+  EXPECT_EQ(load_key_pair(path).error().code, Code::kInvalidInput);
+}
+
+TEST(WireSecurity, PublicKeysAreNoOptions) {
+  for (int k = 0; k < 500; ++k) EXPECT_NE(make_key_pair().public_key[0], '-');
 }
 
 TEST(WireSecurity, AllowListsParseAndPrint) {
@@ -200,7 +226,8 @@ TEST(WireSecurity, AllowListsParseAndPrint) {
 
   for (std::string bad :
        {cat(a.public_key, " team"), cat(a.public_key, " team boss"), cat(a.public_key, " team ,"),
-        cat("key team read"), cat(a.public_key, " team read write")}) {
+        cat("key team read"), cat(a.public_key, " te\xc3\xa4m read"),
+        cat(a.public_key, " team read write")}) {
     auto parsed = AllowList::parse("\n" + bad);
     ASSERT_FALSE(parsed.ok()) << bad;
     EXPECT_NE(parsed.error().message.find("line 2"), std::string::npos);

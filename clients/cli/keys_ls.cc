@@ -1,0 +1,72 @@
+// lfarm keys ls: a farm's own public keys, and who may reach it.
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "clients/cli/commands.h"
+#include "clients/cli/farm_keys.h"
+#include "clients/cli/farm_options.h"
+#include "clients/cli/report.h"
+#include "clients/cli/table.h"
+
+namespace clients {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct ListOptions {
+  FarmOptions farm;
+  std::string allow;
+  bool json = false;
+};
+
+bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
+
+common::Status list_keys(const ListOptions& options) {
+  StateDirectory state{options.farm.state};
+  LFARM_ASSIGN_OR_RETURN(common::AllowList list,
+                         AllowFile(allow_path(options.farm, options.allow)).read());
+  Json json;
+  Table own({});
+  if (exists(state.farm_key())) {
+    LFARM_ASSIGN_OR_RETURN(common::KeyPair farm, common::load_key_pair(state.farm_key()));
+    json["farm_key"] = farm.public_key;
+    own.row({"farm", farm.public_key, "for --farm-key"});
+  }
+  if (exists(state.signing_key())) {
+    LFARM_ASSIGN_OR_RETURN(common::PublicKey signer, own_signing_key(state));
+    json["signing_key"] = common::to_hex(signer);
+    own.row({"signs with", common::to_hex(signer), "for --trust"});
+  }
+  json["keys"] = Json::array();
+  Table table({"key", "tenant", "roles"});
+  for (const auto& [key, principal] : list.entries()) {
+    std::string roles = common::roles_text(principal->roles);
+    json["keys"].push_back({{"key", key}, {"tenant", principal->tenant}, {"roles", roles}});
+    table.row({key, principal->tenant, roles});
+  }
+  if (options.json) {
+    std::printf("%s\n", json.dump().c_str());
+    return {};
+  }
+  own.print();
+  table.print();
+  if (list.size() == 0) std::printf("no keys may reach the farm; see 'lfarm keys grant'\n");
+  return {};
+}
+
+}  // namespace
+
+void declare_keys_ls(CommandLine* line) {
+  auto options = std::make_shared<ListOptions>();
+  Command command =
+      line->add("keys ls", "Lists a farm's own public keys and the keys that may reach it.",
+                [options] { return exit_code_of(list_keys(*options)); });
+  command.flag("--json", &options->json, "Print JSON");
+  add_allow_option(&command, &options->allow);
+  add_state_option(&command, &options->farm);
+}
+
+}  // namespace clients

@@ -1,0 +1,63 @@
+#include "clients/runtime/known_farms.h"
+
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <sstream>
+
+#include "common/base/cat.h"
+#include "common/base/files.h"
+#include "common/wire/limits.h"
+
+namespace clients {
+
+using common::cat;
+using common::Result;
+using common::Status;
+
+Result<common::PublicKey> parse_signing_key(const std::string& hex, const std::string& what) {
+  auto bytes = common::from_hex(hex);
+  common::PublicKey key;
+  if (!bytes || bytes->size() != key.size()) {
+    return common::invalid_input(
+        cat(what,
+            " is not a signing key of 64 hexadecimal digits; 'lfarm keys ls' on the farm's "
+            "machine shows it"));
+  }
+  std::memcpy(key.data(), bytes->data(), key.size());
+  return key;
+}
+
+Status KnownFarms::meet(const std::string& endpoint, const common::PublicKey& key) {
+  std::string text;
+  if (::access(path_.c_str(), F_OK) == 0) {
+    LFARM_ASSIGN_OR_RETURN(text, common::read_file(path_, common::kKnownFarmsBytesMax));
+  }
+  std::istringstream lines(text);
+  std::string line;
+  for (int number = 1; std::getline(lines, line); ++number) {
+    if (line.empty() || line[0] == '#') continue;
+    size_t space = line.find(' ');
+    auto known = space == std::string::npos ? Result<common::PublicKey>(common::corrupt("no key"))
+                                            : parse_signing_key(line.substr(space + 1), "it");
+    if (!known.ok()) {
+      return common::corrupt(
+          cat(path_, " line ", number, " is not 'ENDPOINT KEY'; remove the line"));
+    }
+    if (line.substr(0, space) != endpoint) continue;
+    if (*known == key) return {};
+    return common::Error{common::Code::kVerification,
+                         cat("the farm at ", endpoint, " signs with the key ", common::to_hex(key),
+                             ", and was known by another: if its administrator says that the key "
+                             "is new, remove line ",
+                             number, " of ", path_, ", else don't trust it")};
+  }
+  if (!text.empty() && text.back() != '\n') text += '\n';
+  text += cat(endpoint, ' ', common::to_hex(key), '\n');
+  LFARM_RETURN_IF_ERROR(
+      common::make_directories(std::filesystem::path(path_).parent_path().string()));
+  return common::write_file_atomic(path_, common::as_bytes(text));
+}
+
+}  // namespace clients

@@ -1,0 +1,28 @@
+// Whose signature to trust: the keys of farms that were met before, as ssh remembers hosts.
+#pragma once
+
+#include <string>
+
+#include "common/base/result.h"
+#include "common/base/signing.h"
+
+namespace clients {
+
+// 64 hexadecimal digits. kInvalidInput otherwise; `what` names the text in the message.
+common::Result<common::PublicKey> parse_signing_key(const std::string& hex,
+                                                    const std::string& what);
+
+// Lines of "ENDPOINT KEY" in a file. Not thread-safe; of two processes that meet new farms at the
+// same moment one may have to meet its farm again.
+class KnownFarms {
+ public:
+  explicit KnownFarms(std::string path) : path_(std::move(path)) {}
+  // Success when the farm at the endpoint is known by this key, or was not known: it is from now
+  // on. kVerification when it is known by another key; kCorrupt when the file is damaged.
+  common::Status meet(const std::string& endpoint, const common::PublicKey& key);
+
+ private:
+  std::string path_;
+};
+
+}  // namespace clients

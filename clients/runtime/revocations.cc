@@ -1,0 +1,50 @@
+#include "clients/runtime/revocations.h"
+
+#include <unistd.h>
+
+#include "common/base/cat.h"
+#include "common/base/files.h"
+#include "common/wire/ir_codec.h"
+#include "common/wire/limits.h"
+
+namespace clients {
+
+using common::cat;
+using common::Result;
+
+namespace {
+
+Result<common::RevocationList> open_list(common::ByteView signed_list,
+                                         const common::PublicKey& farm) {
+  LFARM_ASSIGN_OR_RETURN(common::SignedPlan outer, common::decode_signed_plan(signed_list));
+  LFARM_RETURN_IF_ERROR(common::check_revocations(outer, farm));
+  return common::decode_revocations(outer.bytes);
+}
+
+}  // namespace
+
+std::string Revocations::path_of(const common::PublicKey& farm) const {
+  return cat(directory_, "/", common::to_hex(farm));
+}
+
+Result<common::RevocationList> Revocations::known(const common::PublicKey& farm) const {
+  std::string path = path_of(farm);
+  if (::access(path.c_str(), F_OK) != 0) return common::RevocationList{};
+  LFARM_ASSIGN_OR_RETURN(std::string text, common::read_file(path, common::kEnvelopeBytesMax));
+  auto list = open_list(common::as_bytes(text), farm);
+  if (list.ok()) return list;
+  return common::Error{list.error().code, cat(path, ": ", list.error().message,
+                                              "; remove it, and the next pull brings another")};
+}
+
+Result<common::RevocationList> Revocations::learn(const common::PublicKey& farm,
+                                                  common::ByteView signed_list) const {
+  LFARM_ASSIGN_OR_RETURN(common::RevocationList list, open_list(signed_list, farm));
+  LFARM_ASSIGN_OR_RETURN(common::RevocationList before, known(farm));
+  if (before.plans.size() >= list.plans.size()) return before;
+  LFARM_RETURN_IF_ERROR(common::make_directories(directory_));
+  LFARM_RETURN_IF_ERROR(common::write_file_atomic(path_of(farm), signed_list));
+  return list;
+}
+
+}  // namespace clients

@@ -1,0 +1,50 @@
+#include "common/plan/seal.h"
+
+#include <algorithm>
+
+#include "common/base/cat.h"
+
+namespace common {
+namespace {
+
+// Not the digest of the bytes alone, so that no list is ever taken for a plan, nor a plan for one.
+Digest revocations_digest(ByteView bytes) {
+  return Hasher().text("lfarm revocations").data(bytes).finish();
+}
+
+}  // namespace
+
+Digest place_of(std::string_view tenant, const Digest& plan_key) {
+  return Hasher().text("plan of").text(tenant).digest(plan_key).finish();
+}
+
+Status check_seal(const SignedPlan& sealed, const PublicKey& trusted, const Digest& content,
+                  std::string_view what) {
+  auto refuse = [&](const char* why) -> Status {
+    return Error{Code::kVerification, cat("the ", what, " ", why)};
+  };
+  if (sealed.signature == Signature{}) return refuse("is not signed; don't trust its source");
+  if (sealed.signer != trusted) return refuse("was signed by another farm than the trusted one");
+  if (!signature_is_valid(trusted, content.bytes, sealed.signature)) {
+    return refuse("was changed after it was signed: its signature does not match its content");
+  }
+  return {};
+}
+
+bool RevocationList::holds(const Digest& plan) const {
+  return std::find(plans.begin(), plans.end(), plan) != plans.end();
+}
+
+SignedPlan sign_revocations(const SigningKey& key, Bytes list_bytes) {
+  SignedPlan list;
+  list.signature = sign(key, revocations_digest(list_bytes).bytes);
+  list.signer = key.public_key();
+  list.bytes = std::move(list_bytes);
+  return list;
+}
+
+Status check_revocations(const SignedPlan& list, const PublicKey& trusted) {
+  return check_seal(list, trusted, revocations_digest(list.bytes), "revocation list");
+}
+
+}  // namespace common

@@ -1,0 +1,41 @@
+// What a farm signs beside a plan: whose the plan is, and which plans nobody may load any more.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/bytes.h"
+#include "common/base/digest.h"
+#include "common/base/result.h"
+#include "common/base/signing.h"
+#include "common/plan/plan.h"
+
+namespace common {
+
+// The farm's word that a plan is for a tenant. SignedPlan::bytes are an encoded grant, so that
+// nobody moves a plan from one tenant to another; the same plan is published to a second tenant by
+// signing a second grant.
+struct PlanGrant {
+  std::string tenant;
+  Bytes plan;  // encoded
+};
+
+// Under which a farm keeps the plan that a tenant has for a plan key.
+Digest place_of(std::string_view tenant, const Digest& plan_key);
+
+// kVerification, naming which: not signed at all, signed by another key than `trusted`, or changed
+// since. `content` is what the signature is over, `what` the thing's name.
+Status check_seal(const SignedPlan& sealed, const PublicKey& trusted, const Digest& content,
+                  std::string_view what);
+
+// Plans that nobody may load any more, whoever has a copy, by the digests of their signed bytes.
+struct RevocationList {
+  std::vector<Digest> plans;
+  bool holds(const Digest& plan) const;
+};
+// A list travels as a signed plan does; the signature says which of the two it is.
+SignedPlan sign_revocations(const SigningKey& key, Bytes list_bytes);
+Status check_revocations(const SignedPlan& list, const PublicKey& trusted);
+
+}  // namespace common
