@@ -82,6 +82,8 @@ struct RouterOptions {
   std::optional<KeyPair> keys;
   std::shared_ptr<Authenticator> authenticator;
   ConnectionCallback on_connection;
+  size_t peer_queue_bytes = kPeerQueueBytes;  // see limits.h
+  size_t queue_bytes = kQueueBytes;
 };
 
 // One thing that came from a peer.
@@ -105,6 +107,8 @@ class RouterSocket {
   const std::string& endpoint() const;
   // A blob goes with the message only as blob_frame_of() says; anything else is a bug.
   SendOutcome send(const std::string& peer, const Message& message, const SharedBytes& blob = {});
+  // Bytes of packets that have been queued and not yet handed to the system.
+  size_t queued_bytes() const;
   // Appends up to `max` arrivals that wait and returns how many. Peers whose key has been taken
   // off the allow-list are skipped, and counted in denied.
   size_t receive(std::vector<Arrival>& arrivals, size_t max);
