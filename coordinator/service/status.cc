@@ -21,7 +21,9 @@ Json farm_json(const StatusSources& sources) {
               {"waiting_submits", sources.jobs.parked()},
               {"tasks_open", stats.tasks_open},
               {"tasks_leased", stats.tasks_leased},
-              {"graph_bytes", env.blobs.bytes()}};
+              {"graph_bytes", env.blobs.bytes()},
+              {"unread_bytes", env.post.bytes()},
+              {"messages_dropped", env.post.dropped()}};
 }
 
 Json workers_json(const StatusSources& sources) {
@@ -58,6 +60,7 @@ Json jobs_json(const StatusSources& sources) {
                     {"graph", request.key.graph_hash.hex()},
                     {"target", request.key.target.name},
                     {"tenant", request.tenant},
+                    {"priority", request.priority},
                     {"clients", job->subscribers().size()},
                     {"candidates", status.candidates},
                     {"completed", status.completed},

@@ -11,9 +11,11 @@ target_include_directories(lfarm-coordinator-scripted PRIVATE ${CMAKE_SOURCE_DIR
 target_link_libraries(lfarm-coordinator-scripted PRIVATE lfarm_coordinator_service)
 lfarm_test(service LABEL farm
   SOURCES service_test.cc ${service_support} COMPONENTS ${service_components})
+lfarm_test(service_load LABEL farm
+  SOURCES service_load_test.cc ${service_support} COMPONENTS ${service_components})
 lfarm_test(service_process LABEL farm
   SOURCES service_process_test.cc ${service_support} COMPONENTS ${service_components}
   DEPENDS lfarm-coordinator-scripted)
-foreach(name service service_process)
+foreach(name service service_load service_process)
   target_include_directories(test_${name} PRIVATE ${CMAKE_SOURCE_DIR})
 endforeach()

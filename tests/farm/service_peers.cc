@@ -97,8 +97,11 @@ void FakeClient::on(const common::Packet& packet) {
 // ---- Worker ------------------------------------------------------------------------------------
 
 FakeWorker::FakeWorker(const std::string& endpoint, std::string name, std::string target,
-                       uint32_t slots)
-    : FakePeer(endpoint), name_(std::move(name)), target_(std::move(target)), slots_(slots) {
+                       uint32_t slots, std::optional<common::ClientKeys> keys)
+    : FakePeer(endpoint, std::move(keys)),
+      name_(std::move(name)),
+      target_(std::move(target)),
+      slots_(slots) {
   say_hello();
 }
 

@@ -71,7 +71,8 @@ class FakeClient final : public FakePeer {
 // Answers each task as the agent of a real worker would, in no time.
 class FakeWorker final : public FakePeer {
  public:
-  FakeWorker(const std::string& endpoint, std::string name, std::string target, uint32_t slots = 2);
+  FakeWorker(const std::string& endpoint, std::string name, std::string target, uint32_t slots = 2,
+             std::optional<common::ClientKeys> keys = std::nullopt);
   void tend() override;
   void bye() { send(common::WorkerBye{}); }
   void credit(uint32_t count) { send(common::Credit{count}); }
