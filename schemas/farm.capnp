@@ -207,6 +207,8 @@ struct Submit {
   # Candidates that the search sends before it has to learn of the first one's result: the course of
   # a search depends on it. 0: 12. 0xffffffff: as many as the target's workers have slots when the
   # job begins, between 12 and 64.
+  priority @10 :UInt32 = 10;
+  # 1 to 100. Jobs of one tenant share the workers in proportion to it.
 }
 
 struct PullPlan {

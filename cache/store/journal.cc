@@ -12,6 +12,10 @@ using common::Status;
 
 namespace {
 
+constexpr uint64_t kNoSequence = std::numeric_limits<uint64_t>::max();
+
+std::string named_key(std::string_view name) { return std::string(kNamedPrefix).append(name); }
+
 std::string measurement_key(const Digest& fingerprint, std::string_view device) {
   std::string key(key_of(fingerprint));
   key += device;
@@ -37,18 +41,29 @@ Status check_job_name(std::string_view job) {
 
 }  // namespace
 
+Status Store::State::add_measurement(Batch& batch, const Changes::Measured& measured,
+                                     std::unordered_set<std::string>& keys) {
+  std::string key = measurement_key(measured.fingerprint, measured.device);
+  if (keys.count(key) != 0) return {};
+  LFARM_ASSIGN_OR_RETURN(auto existing, database->get(Family::kMeasurements, key));
+  if (existing && decode_measurement(*existing)) return {};
+  std::string record;
+  append_f64(record, measured.measurement.ns);
+  append_u32(record, measured.measurement.samples);
+  append_u64(record, static_cast<uint64_t>(measured.measurement.when_wall_ns));
+  batch.put(Family::kMeasurements, key, record);
+  keys.insert(std::move(key));
+  return {};
+}
+
 Result<bool> Store::put_measurement(const Digest& fingerprint, std::string_view device,
                                     const StoredMeasurement& measurement) {
-  std::string key = measurement_key(fingerprint, device);
-  std::lock_guard lock(state_->commit);
-  LFARM_ASSIGN_OR_RETURN(auto existing, state_->database->get(Family::kMeasurements, key));
-  if (existing && decode_measurement(*existing)) return false;
-  std::string record;
-  append_f64(record, measurement.ns);
-  append_u32(record, measurement.samples);
-  append_u64(record, static_cast<uint64_t>(measurement.when_wall_ns));
+  std::lock_guard lock(state_->measuring);
   Batch batch;
-  batch.put(Family::kMeasurements, key, record);
+  std::unordered_set<std::string> keys;
+  Changes::Measured measured{fingerprint, std::string(device), measurement};
+  LFARM_RETURN_IF_ERROR(state_->add_measurement(batch, measured, keys));
+  if (keys.empty()) return false;
   LFARM_RETURN_IF_ERROR(state_->database->write(batch, false));
   return true;
 }
@@ -97,19 +112,51 @@ Result<std::optional<Negative>> Store::get_negative(const Digest& fingerprint) {
   return std::optional<Negative>(std::move(negative));
 }
 
+Status Store::State::add_record(Batch& batch, std::string_view job, const JobRecord& record,
+                                std::unordered_set<std::string>& keys) {
+  std::string key = job_key(job, record.sequence);
+  LFARM_ASSIGN_OR_RETURN(auto existing, database->get(Family::kJobs, key));
+  if (existing || keys.count(key) != 0) {
+    return common::invalid_input(cat("the journal of job ", job, " already has record ",
+                                     record.sequence, ": read it and continue after its end"));
+  }
+  batch.put(Family::kJobs, key, record.bytes);
+  keys.insert(std::move(key));
+  return {};
+}
+
 Status Store::append_job(std::string_view job, std::span<const JobRecord> records, bool durable) {
   LFARM_RETURN_IF_ERROR(check_job_name(job));
   Batch batch;
+  std::unordered_set<std::string> keys;
   for (const JobRecord& record : records) {
-    std::string key = job_key(job, record.sequence);
-    LFARM_ASSIGN_OR_RETURN(auto existing, state_->database->get(Family::kJobs, key));
-    if (existing) {
-      return common::invalid_input(cat("the journal of job ", job, " already has record ",
-                                       record.sequence, ": read it and continue after its end"));
-    }
-    batch.put(Family::kJobs, key, record.bytes);
+    LFARM_RETURN_IF_ERROR(state_->add_record(batch, job, record, keys));
   }
   return state_->database->write(batch, durable);
+}
+
+Status Store::commit(std::span<const Changes> group) {
+  State& state = *state_;
+  std::lock_guard lock(state.measuring);
+  Batch batch;
+  std::unordered_set<std::string> measured, records;
+  for (const Changes& changes : group) {
+    for (const Changes::Record& record : changes.records) {
+      LFARM_RETURN_IF_ERROR(check_job_name(record.job));
+      LFARM_RETURN_IF_ERROR(state.add_record(batch, record.job, record.record, records));
+    }
+    for (const Changes::Measured& measurement : changes.measurements) {
+      LFARM_RETURN_IF_ERROR(state.add_measurement(batch, measurement, measured));
+    }
+    for (const Changes::Named& named : changes.named) {
+      batch.put(Family::kMeta, named_key(named.name), named.bytes);
+    }
+    for (const std::string& job : changes.removed_jobs) {
+      LFARM_RETURN_IF_ERROR(check_job_name(job));
+      LFARM_RETURN_IF_ERROR(state.add_job_removal(batch, job, kNoSequence, records));
+    }
+  }
+  return state.database->write(batch, true);
 }
 
 Result<std::vector<JobRecord>> Store::read_job(std::string_view job) {
@@ -142,33 +189,35 @@ Result<std::vector<std::string>> Store::open_jobs() {
   }
 }
 
+Status Store::State::add_job_removal(Batch& batch, std::string_view job, uint64_t below,
+                                     const std::unordered_set<std::string>& keys) {
+  std::string prefix = job_prefix(job);
+  for (const std::string& key : keys) {
+    if (key.compare(0, prefix.size(), prefix) == 0) batch.remove(Family::kJobs, key);
+  }
+  return database->scan(Family::kJobs, prefix, [&](std::string_view key, std::string_view) {
+    auto parsed = parse_job_key(key);
+    if (!parsed || (below != kNoSequence && parsed->sequence >= below)) return false;
+    batch.remove(Family::kJobs, key);
+    return true;
+  });
+}
+
 Status Store::remove_job(std::string_view job, uint64_t below) {
   LFARM_RETURN_IF_ERROR(check_job_name(job));
-  bool all = below == std::numeric_limits<uint64_t>::max();
   Batch batch;
-  LFARM_RETURN_IF_ERROR(state_->database->scan(Family::kJobs, job_prefix(job),
-                                               [&](std::string_view key, std::string_view) {
-                                                 auto parsed = parse_job_key(key);
-                                                 if (!parsed || (!all && parsed->sequence >= below))
-                                                   return false;
-                                                 batch.remove(Family::kJobs, key);
-                                                 return true;
-                                               }));
+  LFARM_RETURN_IF_ERROR(state_->add_job_removal(batch, job, below, {}));
   return state_->database->write(batch, false);
 }
 
 Status Store::put_named(std::string_view name, std::string_view bytes) {
-  std::string key(kNamedPrefix);
-  key += name;
   Batch batch;
-  batch.put(Family::kMeta, key, bytes);
+  batch.put(Family::kMeta, named_key(name), bytes);
   return state_->database->write(batch, false);
 }
 
 Result<std::optional<std::string>> Store::get_named(std::string_view name) {
-  std::string key(kNamedPrefix);
-  key += name;
-  return state_->database->get(Family::kMeta, key);
+  return state_->database->get(Family::kMeta, named_key(name));
 }
 
 }  // namespace cache

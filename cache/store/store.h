@@ -82,6 +82,27 @@ struct JobRecord {
   std::string bytes;
 };
 
+// Small records of several kinds, to be written together; see Store::commit().
+struct Changes {
+  struct Record {
+    std::string job;
+    JobRecord record;
+  };
+  struct Measured {
+    common::Digest fingerprint;
+    std::string device;
+    StoredMeasurement measurement;
+  };
+  struct Named {
+    std::string name;
+    std::string bytes;
+  };
+  std::vector<Record> records;
+  std::vector<Measured> measurements;
+  std::vector<Named> named;
+  std::vector<std::string> removed_jobs;  // last, with the records that stand here
+};
+
 struct FamilyStats {
   uint64_t count = 0;
   uint64_t bytes = 0;  // of values
@@ -190,6 +211,10 @@ class Store {
                             uint64_t below = std::numeric_limits<uint64_t>::max());
   // Brings everything written so far to the disk.
   common::Status sync();
+  // Writes all changes, in their order, or none; they are on the disk when it returns. What holds
+  // for append_job, put_measurement, put_named and remove_job holds for their parts here. One call
+  // costs one sync however much it writes.
+  common::Status commit(std::span<const Changes> group);
 
   // --- Small named values -----------------------------------------------------------------------
   common::Status put_named(std::string_view name, std::string_view bytes);

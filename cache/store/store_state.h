@@ -29,7 +29,7 @@ struct Usage {
 
 enum class BlobCondition { kIntact, kMissing, kDamaged };
 
-// Lock order: commit, then memo or usage. Reads take no commit lock.
+// Lock order: commit, then memo or usage; measuring alone. Reads take no commit lock.
 struct Store::State {
   std::string directory;
   StoreOptions options;
@@ -41,6 +41,10 @@ struct Store::State {
   // Blobs that wait for their plan: digest -> when last put or asked for.
   std::unordered_map<common::Digest, int64_t> recent_blobs;
   uint64_t collect_above = 0;  // automatic collection waits for this many bytes
+
+  // Serialises writes of measurements, of which the first one stays. Not `commit`: a sync lasts
+  // long, and nobody else shall wait for it.
+  std::mutex measuring;
 
   // Blobs seen intact since the store was opened. Only this process can remove them, so membership
   // saves hashing them again; `removals` tells a reader that its finding may be out of date.
@@ -93,6 +97,16 @@ struct Store::State {
   // Adds the pending uses to the batch. The caller holds `usage`.
   void add_usage(Batch& batch);
   void flush_usage();
+
+  // Adds the measurement unless one is there or `keys` names it already.
+  common::Status add_measurement(Batch& batch, const Changes::Measured& measured,
+                                 std::unordered_set<std::string>& keys);
+  // Adds the record. kInvalidInput when its number is taken, also by one of `keys`.
+  common::Status add_record(Batch& batch, std::string_view job, const JobRecord& record,
+                            std::unordered_set<std::string>& keys);
+  // Removes what is stored of the job below a sequence number, and what `keys` names of it.
+  common::Status add_job_removal(Batch& batch, std::string_view job, uint64_t below,
+                                 const std::unordered_set<std::string>& keys);
 
   // Writes the batch together with the counters; restores them when the write fails.
   common::Status write_counted(Batch& batch, const Counters& before);

@@ -88,6 +88,7 @@ Status CaseRunner::start_child(const std::vector<std::string>& folders, size_t f
   add("--seed", cat(options_.budget.seed));
   add("--numerics", options_.budget.numerics);
   add("--in-flight", options_.budget.in_flight);
+  add("--priority", cat(options_.budget.priority));
   spawn.stdin_fd = input;
   spawn.stdout_fd = ends[1];
   spawn.stderr_fd = words_;

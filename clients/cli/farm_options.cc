@@ -127,6 +127,11 @@ void add_compile_options(Command* command, FarmOptions* farm, BudgetOptions* bud
   command->value("--time", &budget->seconds, "S", "Seconds to search at most").in_range(0.001, 1e7);
   command->value("--seed", &budget->seed, "K", "Seed of the search");
   command
+      ->value("--priority", &budget->priority, "N",
+              "1 to 100: the job's share of the workers among those of one tenant")
+      .in_range(int64_t{1}, int64_t{common::kPriorityMax})
+      .shows_default();
+  command
       ->value("--in-flight", &budget->in_flight, "N|auto",
               "Candidates sent before the first one's result must be known: more fill a farm of\n"
               "more than 12 slots, and lead the search another way. auto: as many as there are\n"

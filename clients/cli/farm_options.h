@@ -32,6 +32,7 @@ struct BudgetOptions {
   double seconds = 0;      // 0: no such limit
   uint64_t seed = 0;
   std::string numerics{common::kDefaultPolicy};
+  int64_t priority = 10;  // among the jobs of one tenant
   std::string in_flight;  // a number, "auto", or empty for the farm's default
 };
 

@@ -203,6 +203,7 @@ Result<PulledPlan> FarmClient::submit(
   message.budget_ms = request.budget_ms;
   message.seed = request.seed;
   message.in_flight = request.in_flight;
+  message.priority = request.priority;
   LFARM_RETURN_IF_ERROR(ask(message, common::share(request.graph)));
   uint64_t job = 0;
   while (true) {

@@ -39,6 +39,7 @@ struct SubmitRequest {
   uint64_t budget_candidates = 0;
   uint64_t budget_ms = 0;
   uint64_t seed = 0;
+  uint32_t priority = common::kPriorityDefault;
   uint32_t in_flight = 0;  // see common::Submit
 };
 

@@ -117,6 +117,7 @@ void write(Out e, const Submit& m) {
   out.setSeed(m.seed);
   out.setMaxWaitMs(m.max_wait_ms);
   out.setInFlight(m.in_flight);
+  out.setPriority(m.priority);
 }
 
 void write(Out e, const CancelJob& m) { e.setCancelJob(m.job_id); }
@@ -258,6 +259,7 @@ Submit read(farm::Submit::Reader in) {
   m.seed = in.getSeed();
   m.max_wait_ms = in.getMaxWaitMs();
   m.in_flight = in.getInFlight();
+  m.priority = in.getPriority();
   return m;
 }
 
@@ -381,21 +383,6 @@ Message read(farm::Envelope::Reader e) {
                       "; the sender is newer, update this side")};
 }
 
-// The words of the first segment, so that almost every message is built in one piece.
-size_t first_segment_words(const Message& message) {
-  size_t bytes = 1024;
-  if (auto* task = std::get_if<Task>(&message)) {
-    bytes += task->payload.size() + task->blobs.size() * sizeof(Digest);
-  } else if (auto* result = std::get_if<TaskResult>(&message)) {
-    bytes += result->report.size() + result->message.size() + result->blobs.size() * sizeof(Digest);
-  } else if (auto* reply = std::get_if<StatusReply>(&message)) {
-    bytes += reply->json.size();
-  } else if (auto* heartbeat = std::get_if<Heartbeat>(&message)) {
-    bytes += heartbeat->leases.size() * sizeof(TaskLease);
-  }
-  return bytes / sizeof(capnp::word) + 1;
-}
-
 Result<Message> read_envelope(farm::Envelope::Reader envelope) {
   if (envelope.getProtocolVersion() != kProtocolVersion) {
     return invalid_input(cat("message of protocol ", envelope.getProtocolVersion(), " from build ",
@@ -412,8 +399,24 @@ Result<Message> read_envelope(farm::Envelope::Reader envelope) {
 
 std::string_view build_name() { return LFARM_BUILD_NAME; }
 
+size_t envelope_bytes_about(const Message& message) {
+  size_t bytes = 1024;
+  if (auto* task = std::get_if<Task>(&message)) {
+    bytes += task->payload.size() + task->blobs.size() * sizeof(Digest);
+  } else if (auto* result = std::get_if<TaskResult>(&message)) {
+    bytes += result->report.size() + result->message.size() + result->blobs.size() * sizeof(Digest);
+  } else if (auto* reply = std::get_if<StatusReply>(&message)) {
+    bytes += reply->json.size();
+  } else if (auto* heartbeat = std::get_if<Heartbeat>(&message)) {
+    bytes += heartbeat->leases.size() * sizeof(TaskLease);
+  }
+  return bytes;
+}
+
+// The first segment is made so large that almost every message is built in one piece.
 Bytes encode(const Message& message) {
-  capnp::MallocMessageBuilder builder(static_cast<unsigned>(first_segment_words(message)));
+  size_t words = envelope_bytes_about(message) / sizeof(capnp::word) + 1;
+  capnp::MallocMessageBuilder builder(static_cast<unsigned>(words));
   auto envelope = builder.initRoot<farm::Envelope>();
   envelope.setProtocolVersion(kProtocolVersion);
   envelope.setBuild(LFARM_BUILD_NAME);

@@ -2,6 +2,7 @@
 // values.
 #pragma once
 
+#include <cstddef>
 #include <string_view>
 
 #include "common/base/bytes.h"
@@ -17,6 +18,9 @@ std::string_view build_name();
 // else is checked: the receiver refuses what validate() refuses. Call validate() first where a
 // value comes from a user.
 Bytes encode(const Message& message);
+
+// About how many bytes the envelope will have, never far below.
+size_t envelope_bytes_about(const Message& message);
 
 // The message in an envelope frame, validated. kCorrupt when the bytes are damaged, kInvalidInput
 // when they break a limit or come from another protocol version. Never fails in another way,

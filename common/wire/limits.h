@@ -64,6 +64,10 @@ inline constexpr size_t kDeniedKeysMax = 1024;
 // Messages queued for one peer before sends say so, and from one peer before it is held back.
 inline constexpr int kSendQueueMessages = 16384;
 inline constexpr int kReceiveQueueMessages = 16384;
+// Bytes that a router queues for one peer, and for all together, before sends say so. A peer for
+// which nothing waits always gets one packet.
+inline constexpr size_t kPeerQueueBytes = size_t{512} << 20;
+inline constexpr size_t kQueueBytes = size_t{2} << 30;
 // How long a closing endpoint tries to deliver what is queued.
 inline constexpr int kLingerMs = 500;
 // First and longest wait before a broken connection is tried again.

@@ -151,6 +151,8 @@ struct ClientHello {
 // As many candidates in flight as the target's workers have slots when the job begins.
 inline constexpr uint32_t kInFlightAuto = 0xffffffff;
 inline constexpr uint32_t kInFlightMax = 64;
+inline constexpr uint32_t kPriorityDefault = 10;
+inline constexpr uint32_t kPriorityMax = 100;
 
 struct Submit {
   uint64_t request_id = 0;
@@ -163,6 +165,7 @@ struct Submit {
   uint64_t seed = 0;
   uint64_t max_wait_ms = 0;  // longest time without a worker of the target; 0: the farm's default
   uint32_t in_flight = 0;    // candidates sent before a result must be known; 0: 12
+  uint32_t priority = kPriorityDefault;  // 1 to kPriorityMax: share among the tenant's jobs
   friend bool operator==(const Submit&, const Submit&) = default;
 };
 

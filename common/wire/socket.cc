@@ -4,6 +4,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 
 #include "common/base/cat.h"
@@ -197,6 +198,8 @@ Result<RouterSocket> RouterSocket::bind(WireContext& context, RouterOptions opti
   }
 
   auto state = std::make_unique<State>(context.handle(), std::move(options.on_connection));
+  state->peer_queue_bytes = options.peer_queue_bytes;
+  state->queue_bytes = options.queue_bytes;
   ZmqSocket& socket = state->socket;
   set_common_options(socket, options.endpoint);
   socket.set(ZMQ_BACKLOG, kListenBacklog);
@@ -231,13 +234,41 @@ const ConnectionCounters& RouterSocket::counters() const { return state_->monito
 SendOutcome RouterSocket::send(const std::string& peer, const Message& message,
                                const SharedBytes& blob) {
   check_blob_rule(message, blob);
+  Bytes envelope = encode(message);
+  auto queue = state_->room_for(peer, envelope.size() + blob.bytes.size());
+  if (!queue) return SendOutcome::kFull;
   void* socket = state_->socket.get();
   ZmqFrame identity{as_bytes(peer)};
   // The first frame tells whether the whole packet can go; the others then cannot fail.
   int error = identity.send(socket, ZMQ_DONTWAIT | ZMQ_SNDMORE);
   if (error == EAGAIN) return SendOutcome::kFull;
+  if (error != 0) {
+    state_->queues.erase(peer);
+    return SendOutcome::kPeerGone;
+  }
+  ZmqFrame first{std::make_unique<QueuedFrame>(queue, std::move(envelope))};
+  error = first.send(socket, ZMQ_DONTWAIT | (blob ? ZMQ_SNDMORE : 0));
   if (error != 0) return SendOutcome::kPeerGone;
-  return send_packet(socket, message, blob) == 0 ? SendOutcome::kSent : SendOutcome::kPeerGone;
+  if (!blob) return SendOutcome::kSent;
+  ZmqFrame second{std::make_unique<QueuedFrame>(std::move(queue), blob)};
+  return second.send(socket, ZMQ_DONTWAIT) == 0 ? SendOutcome::kSent : SendOutcome::kPeerGone;
+}
+
+size_t RouterSocket::queued_bytes() const { return *state_->queued; }
+
+std::shared_ptr<QueuedBytes> RouterSocket::State::room_for(const std::string& peer, size_t bytes) {
+  if (queues.size() >= sweep_at) {
+    std::erase_if(queues, [](const auto& entry) { return entry.second->peer == 0; });
+    sweep_at = std::max<size_t>(1024, 2 * queues.size());
+  }
+  auto& queue = queues[peer];
+  if (!queue) {
+    queue = std::make_shared<QueuedBytes>();
+    queue->all = queued;
+  }
+  size_t waiting = queue->peer;
+  bool is_full = waiting + bytes > peer_queue_bytes || *queued + bytes > queue_bytes;
+  return waiting != 0 && is_full ? nullptr : queue;
 }
 
 size_t RouterSocket::receive(std::vector<Arrival>& arrivals, size_t max) {

@@ -83,6 +83,8 @@ struct RouterOptions {
   std::optional<KeyPair> keys;
   std::shared_ptr<Authenticator> authenticator;
   ConnectionCallback on_connection;
+  size_t peer_queue_bytes = kPeerQueueBytes;  // see limits.h
+  size_t queue_bytes = kQueueBytes;
 };
 
 // One thing that came from a peer.
@@ -106,6 +108,8 @@ class RouterSocket {
   const std::string& endpoint() const;
   // A blob goes with the message only as blob_frame_of() says; anything else is a bug.
   SendOutcome send(const std::string& peer, const Message& message, const SharedBytes& blob = {});
+  // Bytes of packets that have been queued and not yet handed to the system.
+  size_t queued_bytes() const;
   // Appends up to `max` arrivals that wait and returns how many. What peers send whose key has been
   // taken off the allow-list is skipped and counted in denied, and their connections are dropped.
   size_t receive(std::vector<Arrival>& arrivals, size_t max);

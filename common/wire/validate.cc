@@ -116,6 +116,7 @@ void check(Checker& c, const Submit& m) {
   if (m.in_flight > kInFlightMax && m.in_flight != kInFlightAuto) {
     c.fail("in_flight", "is beyond the bound of 64");
   }
+  c.range("priority", m.priority, 1, kPriorityMax);
 }
 void check(Checker& c, const PullPlan& m) { c.digest("plan_key", m.plan_key); }
 void check(Checker& c, const Progress& m) { c.name("stage", m.stage, true); }

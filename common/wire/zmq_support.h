@@ -36,6 +36,16 @@ class ZmqFrame {
     LFARM_CHECK(zmq_msg_init_data(&message_, data, shared.bytes.size(), release, owner) == 0,
                 "out of memory for a frame");
   }
+  // The bytes of `held`, an object with a member bytes(), which is deleted when they have been
+  // sent.
+  template <class Held>
+  explicit ZmqFrame(std::unique_ptr<Held> held) {
+    ByteView bytes = held->bytes();
+    auto release = [](void*, void* hint) { delete static_cast<Held*>(hint); };
+    void* data = const_cast<std::byte*>(bytes.data());
+    LFARM_CHECK(zmq_msg_init_data(&message_, data, bytes.size(), release, held.release()) == 0,
+                "out of memory for a frame");
+  }
   ~ZmqFrame() { zmq_msg_close(&message_); }
   ZmqFrame(const ZmqFrame&) = delete;
   ZmqFrame& operator=(const ZmqFrame&) = delete;

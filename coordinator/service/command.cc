@@ -83,6 +83,30 @@ std::string check_name(const std::string& name) {
   return ok ? "" : cat("a name has 1 to ", kNameMax, " printable ASCII characters, no spaces");
 }
 
+// What a coordinator takes on before it refuses or holds back.
+void declare_limits(CLI::App& app, ServiceOptions& service) {
+  auto positive = CLI::Range(size_t{1}, SIZE_MAX / 2);
+  app.add_option("--jobs", service.jobs_max, "jobs that wait or search, at most")->check(positive);
+  app.add_option("--clients", service.clients_max, "clients that are remembered, at most")
+      ->check(positive);
+  app.add_option("--subscribers", service.subscribers_max,
+                 "requests that wait for one job, at most")
+      ->check(positive);
+  app.add_option("--graph-bytes", service.graph_bytes_max, "bytes of all jobs' graphs, at most")
+      ->check(positive);
+  app.add_option("--peer-queue-bytes", service.peer_queue_bytes,
+                 "bytes that one peer may leave unread")
+      ->check(positive);
+  app.add_option("--queue-bytes", service.queue_bytes, "bytes that all peers may leave unread")
+      ->check(positive);
+  app.add_option("--backlog-bytes", service.backlog_bytes,
+                 "bytes kept for one peer beyond its queue")
+      ->check(positive);
+  app.add_option("--try-again-ms", service.try_again_ms,
+                 "how long those wait who are refused for lack of room")
+      ->check(CLI::PositiveNumber);
+}
+
 void declare(CLI::App& app, Arguments& arguments) {
   ServiceOptions& service = arguments.service;
   app.add_option("--listen", service.listen,
@@ -106,6 +130,7 @@ void declare(CLI::App& app, Arguments& arguments) {
       ->check(CLI::PositiveNumber);
   app.add_option("--searches", service.searches_max, "jobs that search at a time")
       ->check(CLI::Range(1, 1024));
+  declare_limits(app, service);
   app.add_option("--no-worker-ms", service.no_worker_grace_ms,
                  "a job without a worker of its target fails after this long")
       ->check(CLI::NonNegativeNumber);

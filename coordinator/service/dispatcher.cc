@@ -46,11 +46,12 @@ void Dispatcher::report(farm::WorkerId worker, const common::TaskLease& lease,
   feed(farm::TaskResult{worker, lease.task_id, lease.epoch, outcome, handle});
 }
 
-void Dispatcher::add_job(farm::JobId job, const std::string& tenant) {
+void Dispatcher::add_job(farm::JobId job, const std::string& tenant, uint32_t priority) {
   by_job_[job];
   farm::JobAdded event;
   event.job = job;
   event.tenant = tenant;
+  event.priority = priority;
   feed(std::move(event));
 }
 

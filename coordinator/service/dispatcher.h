@@ -70,7 +70,7 @@ class Dispatcher {
   // A worker's verdict; `result` reaches the job unless the lease is void.
   void report(farm::WorkerId worker, const common::TaskLease& lease, CandidateResult result);
 
-  void add_job(farm::JobId job, const std::string& tenant);
+  void add_job(farm::JobId job, const std::string& tenant, uint32_t priority);
   void add_task(TaskSpec spec);
   // Drops the job with its open tasks; nothing more is heard of them.
   void remove_job(farm::JobId job);

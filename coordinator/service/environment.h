@@ -5,6 +5,7 @@
 #include "common/base/clock.h"
 #include "coordinator/service/background.h"
 #include "coordinator/service/blob_table.h"
+#include "coordinator/service/commits.h"
 #include "coordinator/service/dispatcher.h"
 #include "coordinator/service/options.h"
 #include "coordinator/service/plan_shelf.h"
@@ -17,6 +18,7 @@ struct Environment {
   const ServiceOptions& options;
   const common::Clock& clock;
   cache::Store& store;
+  Commits& commits;
   Post& post;
   BlobTable& blobs;
   Dispatcher& dispatcher;

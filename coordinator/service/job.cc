@@ -22,11 +22,31 @@ namespace {
 constexpr size_t kReserve = 2;
 constexpr size_t kReserveShare = 8;   // and one more for so many slots
 constexpr size_t kProposalsMax = 64;  // in one step
+// Results that wait for the disk before nothing more is proposed.
+constexpr size_t kUnsettledMax = 4096;
 constexpr int64_t kNsPerMs = 1'000'000;
-constexpr const char* kTooManyGraphs = "the farm holds too many graphs; submit it again later";
 constexpr int64_t kQuietProgressMs = 1'000;  // a sign of life when nothing changes
 
+std::string too_many_graphs(const ServiceOptions& options) {
+  return cat("the farm holds too many graphs; submit it again in ",
+             (options.try_again_ms + 999) / 1000, " s");
+}
+
 uint64_t as_count(int64_t number) { return number > 0 ? static_cast<uint64_t>(number) : 0; }
+
+void add_measurements(cache::Changes& changes, const std::string& target,
+                      const std::vector<Digest>& kernels, const CandidateResult& result) {
+  if (result.outcome != common::TaskOutcome::kOk) return;
+  const common::TaskReport& report = result.report;
+  if (report.kernel_ns.size() != kernels.size()) return;
+  int64_t now = common::wall_clock_ns();
+  for (size_t k = 0; k < kernels.size(); ++k) {
+    if (report.kernel_ns[k] == 0) continue;
+    cache::StoredMeasurement measurement{static_cast<double>(report.kernel_ns[k]), report.runs,
+                                         now};
+    changes.measurements.push_back({kernels[k], target, measurement});
+  }
+}
 
 }  // namespace
 
@@ -55,7 +75,7 @@ const char* phase_name(Phase phase) {
 Job::Job(Environment& environment, JobRequest request)
     : env_(environment), request_(std::move(request)), started_ns_(env_.clock.now_ns()) {
   phase_deadline_ns_ = started_ns_ + env_.options.graph_wait_ms * kNsPerMs;
-  env_.dispatcher.add_job(request_.id, request_.tenant);
+  env_.dispatcher.add_job(request_.id, request_.tenant, request_.priority);
 }
 
 Job::~Job() { env_.dispatcher.remove_job(request_.id); }
@@ -79,7 +99,7 @@ bool Job::has_subscriber(const std::string& peer) const {
 
 void Job::give_graph(common::SharedBytes bytes) {
   graph_ = env_.blobs.hold(std::move(bytes));
-  if (!graph_) return fail(common::unavailable(kTooManyGraphs));
+  if (!graph_) return fail(common::unavailable(too_many_graphs(env_.options)));
   phase_ = Phase::kAdmitting;
   stages_.enter("admit", env_.clock.now_ns());
 }
@@ -90,7 +110,7 @@ common::SharedBytes Job::graph() const {
 
 void Job::resume(JournalledJob journal) {
   graph_ = env_.blobs.hold(common::share(std::move(journal.graph)));
-  if (!graph_) return interrupt(common::unavailable(kTooManyGraphs));
+  if (!graph_) return interrupt(common::unavailable(too_many_graphs(env_.options)));
   known_ = std::move(journal.results);
   // What went wrong with the farm then may go well now.
   std::erase_if(known_, [](const auto& entry) {
@@ -114,7 +134,11 @@ void Job::admitted() {
 void Job::start_search(std::unique_ptr<JobSearch> search, const JobStart& start,
                        std::shared_ptr<JobMeasurements> measurements) {
   graph_.reset();
-  if (!start_) note_down(journal_start(env_.store, request_.id, next_record_++, start));
+  if (!start_) {
+    note_down([id = request_.id, n = next_record_++, start](cache::Changes& changes) {
+      journal_start(changes, id, n, start);
+    });
+  }
   SearchSteps::Known known{std::move(known_), finish_after_};
   search_ =
       std::make_shared<SearchSteps>(std::move(search), std::move(measurements), std::move(known));
@@ -133,6 +157,7 @@ void Job::drive() {
   size_t room = slots + kReserve + slots / kReserveShare;
   size_t open = env_.dispatcher.open_tasks(request_.id);
   size_t wanted = room > open && !is_waiting_ ? std::min(room - open, kProposalsMax) : 0;
+  if (unsettled_ > std::max(room, kUnsettledMax)) wanted = 0;
   bool has_news = !next_step_.results.empty() || next_step_.finish_now;
   if (wanted == 0 && !has_news) return;
   next_step_.candidates = static_cast<int>(wanted);
@@ -152,10 +177,12 @@ void Job::step_done(common::Result<StepResult> step) {
   if (!step.ok()) return fail(step.error());
   status_ = step->status;
   if (!step->answers.empty()) {
-    note_down(journal_answers(env_.store, request_.id, next_record_++, step->answers));
+    note_down([id = request_.id, n = next_record_++, answers = std::move(step->answers)](
+                  cache::Changes& changes) { journal_answers(changes, id, n, answers); });
   }
   if (step->finished_after) {
-    note_down(journal_finish(env_.store, request_.id, next_record_++, *step->finished_after));
+    note_down([id = request_.id, n = next_record_++, candidates = *step->finished_after](
+                  cache::Changes& changes) { journal_finish(changes, id, n, candidates); });
   }
   // Results that came during the step wake the search up again, see learn().
   bool came_short = step->candidates.size() < static_cast<size_t>(step->asked);
@@ -170,7 +197,7 @@ void Job::step_done(common::Result<StepResult> step) {
       common::log_warning(cat("cannot keep what was learned: ", kept.error().message));
   }
   if (step->outcome) return finish_search(std::move(*step->outcome));
-  if (is_waiting_ && sent_.empty()) {
+  if (is_waiting_ && sent_.empty() && unsettled_ == 0) {
     fail(common::internal_error("the search neither proposes candidates nor ends"));
   }
 }
@@ -178,7 +205,7 @@ void Job::step_done(common::Result<StepResult> step) {
 void Job::send(ReadyCandidate candidate) {
   if (graph_blobs_.count(candidate.graph) == 0) {
     auto blob = env_.blobs.hold(std::move(candidate.graph_bytes));
-    if (!blob) return fail(common::unavailable(kTooManyGraphs));
+    if (!blob) return fail(common::unavailable(too_many_graphs(env_.options)));
     graph_blobs_.emplace(candidate.graph, std::move(*blob));
   }
   TaskSpec spec;
@@ -201,42 +228,46 @@ void Job::task_done(uint64_t tag, const CandidateResult& result) {
   if (phase_ == Phase::kFetching && tag == rerun_tag_) rerun_done(result);
 }
 
+// The search learns of it, and anyone else, once it is on the disk: what has been said to be
+// measured is never measured again.
 void Job::learn(uint64_t candidate, const CandidateResult& result) {
   auto found = sent_.find(candidate);
   if (found == sent_.end()) return;
-  Sent sent = std::move(found->second);
+  auto sent = std::make_shared<const Sent>(std::move(found->second));
   sent_.erase(found);
-  bool is_ok = result.outcome == common::TaskOutcome::kOk;
-  if (is_ok) keep_measurements(sent.kernels, result.report);
   auto finalist = finalists_sent_.find(candidate);
   if (finalist != finalists_sent_.end()) {
-    if (is_ok) finalists_.push_back({std::move(finalist->second), result.report.objects});
+    if (result.outcome == common::TaskOutcome::kOk) {
+      finalists_.push_back({std::move(finalist->second), result.report.objects});
+    }
     finalists_sent_.erase(finalist);
   }
-  note_down(journal_result(env_.store, request_.id, next_record_++, sent.key, result));
+  ++unsettled_;
+  auto kept = std::make_shared<const CandidateResult>(result);
+  env_.commits.put(
+      [id = request_.id, n = next_record_++, target = request_.key.target.name, sent,
+       kept](cache::Changes& changes) {
+        journal_result(changes, id, n, sent->key, *kept);
+        add_measurements(changes, target, sent->kernels, *kept);
+      },
+      [self = std::weak_ptr<Job*>(self_), candidate, kept](const Status& written) {
+        if (auto job = self.lock()) (*job)->settled(candidate, *kept, written);
+      });
+}
+
+void Job::settled(uint64_t candidate, const CandidateResult& result, const Status& written) {
+  --unsettled_;
+  if (phase_ != Phase::kSearching) return;
+  if (!written.ok()) return fail(written.error());
   next_step_.results.emplace_back(candidate, result);
   is_waiting_ = false;
 }
 
-void Job::note_down(const Status& written) const {
-  if (written.ok()) return;
-  common::log_warning(
-      cat("job ", request_.id, ": the journal is incomplete: ", written.error().message));
-}
-
-void Job::keep_measurements(const std::vector<Digest>& kernels, const common::TaskReport& report) {
-  if (report.kernel_ns.size() != kernels.size()) return;
-  int64_t now = common::wall_clock_ns();
-  for (size_t k = 0; k < kernels.size(); ++k) {
-    if (report.kernel_ns[k] == 0) continue;
-    cache::StoredMeasurement measurement{static_cast<double>(report.kernel_ns[k]), report.runs,
-                                         now};
-    auto kept = env_.store.put_measurement(kernels[k], request_.key.target.name, measurement);
-    if (!kept.ok()) {
-      common::log_warning(cat("cannot keep a measurement: ", kept.error().message));
-      return;
-    }
-  }
+void Job::note_down(Commits::Write write) const {
+  env_.commits.put(std::move(write), [id = request_.id](const Status& written) {
+    if (written.ok()) return;
+    common::log_warning(cat("job ", id, ": the journal is incomplete: ", written.error().message));
+  });
 }
 
 // ---- From the search's outcome to a plan in the store ------------------------------------------
@@ -316,9 +347,20 @@ void Job::rerun_done(const CandidateResult& result) {
   fetch_objects();
 }
 
+// The journal is closed only after all of it has been written.
 void Job::store_plan() {
   phase_ = Phase::kStoring;
   stages_.enter("store", env_.clock.now_ns());
+  env_.commits.put([](cache::Changes&) {},
+                   [self = std::weak_ptr<Job*>(self_)](const Status& written) {
+                     auto job = self.lock();
+                     if (!job) return;
+                     written.ok() ? (*job)->keep_plan() : (*job)->stored(written);
+                   });
+}
+
+void Job::keep_plan() {
+  if (phase_ != Phase::kStoring) return;
   end_.farm = env_.options.name;
   end_.created_ns = common::wall_clock_ns();
   plan_.provenance.farm = end_.farm;
@@ -371,8 +413,7 @@ void Job::fail(const Error& error) {
   report_failure(error);
   phase_ = Phase::kEnded;
   if (!is_admitted_) return;
-  Status removed = remove_journal(env_.store, request_.id);
-  if (!removed.ok()) common::log_warning(removed.error().message);
+  note_down([id = request_.id](cache::Changes& changes) { journal_removal(changes, id); });
 }
 
 void Job::interrupt(const Error& error) {

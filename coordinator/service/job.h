@@ -104,14 +104,14 @@ class Job {
   void step_done(common::Result<StepResult> step);
   void send(ReadyCandidate candidate);
   void learn(uint64_t candidate, const CandidateResult& result);
-  void note_down(const common::Status& written) const;
-  void keep_measurements(const std::vector<common::Digest>& kernels,
-                         const common::TaskReport& report);
+  void settled(uint64_t candidate, const CandidateResult& result, const common::Status& written);
+  void note_down(Commits::Write write) const;
   void finish_search(common::Result<SearchOutcome> outcome);
   void fetch_objects();
   void objects_lost(const std::string& why);
   void rerun_done(const CandidateResult& result);
   void store_plan();
+  void keep_plan();
   void stored(const common::Status& status);
   void send_accepted(const Subscriber& subscriber);
   void report_failure(const common::Error& error);
@@ -139,6 +139,7 @@ class Job {
   SearchStatus status_;
   bool told_to_finish_ = false;
   std::unordered_map<uint64_t, Sent> sent_;
+  size_t unsettled_ = 0;  // results on their way to the disk; the search does not know them yet
   std::unordered_map<uint64_t, TaskSpec> finalists_sent_;
   std::vector<Finalist> finalists_;
   std::map<common::Digest, HeldBlob> graph_blobs_;  // of candidates

@@ -1,7 +1,6 @@
 #include "coordinator/service/job_journal.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <nlohmann/json.hpp>
 
@@ -40,9 +39,8 @@ constexpr uint64_t kRerun = 1;
 std::string journal_name(farm::JobId job) { return cat(kOpenPrefix, job); }
 std::string end_name(farm::JobId job) { return cat(kEndPrefix, job); }
 
-Status append(cache::Store& store, const std::string& name, uint64_t sequence, std::string bytes) {
-  std::array<cache::JobRecord, 1> records{cache::JobRecord{sequence, std::move(bytes)}};
-  return store.append_job(name, records, false);
+void append(cache::Changes& changes, farm::JobId job, uint64_t sequence, std::string bytes) {
+  changes.records.push_back({journal_name(job), {sequence, std::move(bytes)}});
 }
 
 std::string encode_request(const JobRequest& request) {
@@ -58,7 +56,8 @@ std::string encode_request(const JobRequest& request) {
               {"budget_ms", request.budget_ms},
               {"seed", request.seed},
               {"max_wait_ms", request.max_wait_ms},
-              {"in_flight", request.in_flight}}
+              {"in_flight", request.in_flight},
+              {"priority", request.priority}}
       .dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
@@ -86,6 +85,8 @@ Result<JobRequest> decode_request(const std::string& text) {
     request.seed = record.at("seed");
     request.max_wait_ms = record.at("max_wait_ms");
     request.in_flight = record.at("in_flight");
+    // Journals of earlier coordinators have none.
+    request.priority = record.value("priority", common::kPriorityDefault);
     return request;
   } catch (const Json::exception& exception) {
     return common::corrupt(cat("its journal is damaged: ", exception.what()));
@@ -181,41 +182,44 @@ std::optional<farm::JobId> number_behind(std::string_view prefix, const std::str
 
 }  // namespace
 
-Status journal_job(cache::Store& store, const JobRequest& request, common::ByteView graph) {
-  std::array<cache::JobRecord, 2> records{
-      cache::JobRecord{kRequest, encode_request(request)},
-      cache::JobRecord{kGraph, std::string(common::as_text(graph))}};
-  return store.append_job(journal_name(request.id), records, true);
+void journal_job(cache::Changes& changes, const JobRequest& request, common::ByteView graph) {
+  append(changes, request.id, kRequest, encode_request(request));
+  append(changes, request.id, kGraph, std::string(common::as_text(graph)));
 }
 
-Status journal_start(cache::Store& store, farm::JobId job, uint64_t n, const JobStart& start) {
+void journal_start(cache::Changes& changes, farm::JobId job, uint64_t n, const JobStart& start) {
   std::string bytes(1, kStartTag);
   cache::append_u64(bytes, static_cast<uint64_t>(start.wall_ns));
   cache::append_u64(bytes, static_cast<uint64_t>(start.in_flight));
   cache::append_u64(bytes, start.priors.size());
   bytes += encode_effects(start.priors);
-  return append(store, journal_name(job), kFirstRecord + n, std::move(bytes));
+  append(changes, job, kFirstRecord + n, std::move(bytes));
 }
 
-Status journal_result(cache::Store& store, farm::JobId job, uint64_t n, const ResultKey& key,
-                      const CandidateResult& result) {
-  return append(store, journal_name(job), kFirstRecord + n, encode_result(key, result));
+void journal_result(cache::Changes& changes, farm::JobId job, uint64_t n, const ResultKey& key,
+                    const CandidateResult& result) {
+  append(changes, job, kFirstRecord + n, encode_result(key, result));
 }
 
-Status journal_answers(cache::Store& store, farm::JobId job, uint64_t n,
-                       std::span<const std::pair<Digest, int64_t>> answers) {
+void journal_answers(cache::Changes& changes, farm::JobId job, uint64_t n,
+                     std::span<const std::pair<Digest, int64_t>> answers) {
   std::string bytes(1, kAnswersTag);
   for (const auto& [kernel, ns] : answers) {
     cache::append_digest(bytes, kernel);
     cache::append_u64(bytes, static_cast<uint64_t>(ns));
   }
-  return append(store, journal_name(job), kFirstRecord + n, std::move(bytes));
+  append(changes, job, kFirstRecord + n, std::move(bytes));
 }
 
-Status journal_finish(cache::Store& store, farm::JobId job, uint64_t n, int64_t candidates) {
+void journal_finish(cache::Changes& changes, farm::JobId job, uint64_t n, int64_t candidates) {
   std::string bytes(1, kFinishTag);
   cache::append_u64(bytes, static_cast<uint64_t>(candidates));
-  return append(store, journal_name(job), kFirstRecord + n, std::move(bytes));
+  append(changes, job, kFirstRecord + n, std::move(bytes));
+}
+
+void journal_removal(cache::Changes& changes, farm::JobId job) {
+  changes.removed_jobs.push_back(end_name(job));
+  changes.removed_jobs.push_back(journal_name(job));
 }
 
 Result<JournalledJob> read_journal(cache::Store& store, farm::JobId id) {

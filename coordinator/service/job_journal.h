@@ -31,6 +31,7 @@ struct JobRequest {
   uint64_t budget_ms = 0;
   uint64_t seed = 0;
   uint64_t max_wait_ms = 0;
+  uint32_t priority = common::kPriorityDefault;
   uint32_t in_flight = 0;  // as submitted, see common::Submit
 
   // Of the plan to be: each tenant has its own, and so its own job.
@@ -68,18 +69,17 @@ struct JournalledJob {
   uint64_t damaged = 0;                 // records that could not be read
 };
 
-// Returns once the job is on the disk. May be called from any thread.
-common::Status journal_job(cache::Store& store, const JobRequest& request, common::ByteView graph);
-
-// Record `n` of the job (n from 0, each number once); reaches the disk with the next durable write.
-// Of several results under one key the last one counts.
-common::Status journal_start(cache::Store& store, farm::JobId job, uint64_t n,
-                             const JobStart& start);
-common::Status journal_result(cache::Store& store, farm::JobId job, uint64_t n,
-                              const ResultKey& key, const CandidateResult& result);
-common::Status journal_answers(cache::Store& store, farm::JobId job, uint64_t n,
-                               std::span<const std::pair<common::Digest, int64_t>> answers);
-common::Status journal_finish(cache::Store& store, farm::JobId job, uint64_t n, int64_t candidates);
+// These add to what is written next. May be called from any thread.
+void journal_job(cache::Changes& changes, const JobRequest& request, common::ByteView graph);
+// Record `n` of the job: n from 0, each number once. Of several results under one key the last one
+// counts.
+void journal_start(cache::Changes& changes, farm::JobId job, uint64_t n, const JobStart& start);
+void journal_result(cache::Changes& changes, farm::JobId job, uint64_t n, const ResultKey& key,
+                    const CandidateResult& result);
+void journal_answers(cache::Changes& changes, farm::JobId job, uint64_t n,
+                     std::span<const std::pair<common::Digest, int64_t>> answers);
+void journal_finish(cache::Changes& changes, farm::JobId job, uint64_t n, int64_t candidates);
+void journal_removal(cache::Changes& changes, farm::JobId job);
 
 // The job as journalled, without damaged records. kCorrupt when its request or graph is damaged.
 common::Result<JournalledJob> read_journal(cache::Store& store, farm::JobId job);

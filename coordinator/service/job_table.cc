@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 #include <exception>
+#include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "common/base/cat.h"
@@ -121,6 +123,11 @@ void JobTable::submit(const std::string& peer, const std::string& tenant,
     if (!made.ok()) return refuse(peer, request, made.error());
     job = *made;
   }
+  if (job->subscribers().size() >= env_.options.subscribers_max) {
+    return refuse(peer, request,
+                  no_room(cat(job->subscribers().size(), " requests wait for job ",
+                              job->request().id, " already")));
+  }
   job->subscribe({peer, request.request_id, joined});
   if (job->phase() != Phase::kAwaitingGraph) return;
   // Another client's encoding of the same graph will do, but its digest must be the one asked for.
@@ -137,11 +144,10 @@ Result<bool> JobTable::answer_from_cache(const std::string& peer, const std::str
                                          const common::Submit& request, const Digest* key) {
   std::string policy =
       request.policy.empty() ? std::string(common::kDefaultPolicy) : request.policy;
-  LFARM_ASSIGN_OR_RETURN(
-      std::optional<ReadyPlan> ready,
-      key != nullptr
-          ? env_.plans.find(tenant, *key)
-          : env_.plans.find_any_target(tenant, request.graph_hash, policy, request.target));
+  LFARM_ASSIGN_OR_RETURN(std::optional<ReadyPlan> ready,
+                         key != nullptr ? env_.plans.find(tenant, *key)
+                                        : env_.plans.find_any_target(tenant, request.graph_hash,
+                                                                     policy, request.target));
   if (!ready) return false;
   env_.post.send(peer, ready->message(request.request_id), ready->bytes);
   return true;
@@ -151,11 +157,15 @@ void JobTable::park(const std::string& peer, const std::string& tenant,
                     const common::Submit& request, common::SharedBytes graph) {
   if (parked_.size() >= env_.options.jobs_max) {
     return refuse(peer, request,
-                  common::unavailable("too many submits wait for a worker; "
-                                      "start one, or submit again later"));
+                  no_room(cat(parked_.size(), " submits wait for a worker already; start one")));
+  }
+  std::optional<HeldBlob> held;
+  if (graph) {
+    held = env_.blobs.hold(std::move(graph));
+    if (!held) return refuse(peer, request, no_room("the farm holds too many graphs"));
   }
   int64_t deadline_ns = env_.clock.now_ns() + wait_ms(request) * kNsPerMs;
-  parked_.push_back({peer, tenant, request, std::move(graph), deadline_ns});
+  parked_.push_back({peer, tenant, request, std::move(held), deadline_ns});
 }
 
 int64_t JobTable::wait_ms(const common::Submit& request) const {
@@ -170,7 +180,8 @@ void JobTable::try_parked(int64_t now_ns) {
   for (Parked& one : parked) {
     auto target = env_.workers.resolve_target(one.request.target);
     if (!target.ok() || !target->empty()) {
-      submit(one.peer, one.tenant, one.request, std::move(one.graph));
+      submit(one.peer, one.tenant, one.request,
+             one.graph ? env_.blobs.find(one.graph->digest()) : common::SharedBytes{});
     } else if (now_ns >= one.deadline_ns) {
       refuse(one.peer, one.request,
              common::unavailable(
@@ -185,18 +196,18 @@ void JobTable::refuse(const std::string& peer, const common::Submit& request, co
   env_.post.send(peer, common::JobFailed{request.request_id, 0, error.code, error.message});
 }
 
-Result<farm::JobId> JobTable::next_id() {
-  LFARM_RETURN_IF_ERROR(env_.store.put_named(kLastJobName, cat(last_id_ + 1)));
-  return ++last_id_;
+Error JobTable::no_room(const std::string& what) const {
+  return common::unavailable(
+      cat(what, "; submit again in ", (env_.options.try_again_ms + 999) / 1000, " s"));
 }
 
 Result<Job*> JobTable::make(const std::string& tenant, const common::Submit& request,
                             common::PlanKey key) {
   if (jobs_.size() >= env_.options.jobs_max) {
-    return common::unavailable("the farm has too many jobs; submit again later");
+    return no_room(cat("the farm has ", jobs_.size(), " jobs, and takes no more"));
   }
   JobRequest job;
-  LFARM_ASSIGN_OR_RETURN(job.id, next_id());
+  job.id = ++last_id_;
   job.key = std::move(key);
   job.graph = request.graph;
   job.tenant = tenant;
@@ -208,6 +219,7 @@ Result<Job*> JobTable::make(const std::string& tenant, const common::Submit& req
   job.seed = request.seed;
   job.max_wait_ms = request.max_wait_ms;
   job.in_flight = request.in_flight;
+  job.priority = request.priority;
   common::log_info(cat("job ", job.id, " of ", tenant, ": graph ", job.key.graph_hash.short_hex(),
                        " for ", job.key.target.name));
   farm::JobId id = job.id;
@@ -266,15 +278,16 @@ void JobTable::object_arrived(const Digest& digest, const common::SharedBytes& b
     return entry.second->wants_object(digest);
   });
   if (!is_wanted) return;
-  auto kept = env_.store.put_blob(common::as_text(bytes.bytes));
-  for (auto& [id, job] : jobs_) {
-    if (!job->wants_object(digest)) continue;
-    if (kept.ok()) {
-      job->object_arrived(digest);
-    } else {
-      job->fail(kept.error());
-    }
-  }
+  env_.steps.start([this, digest, bytes, &store = env_.store]() -> Background::Done {
+    auto kept = store.put_blob(common::as_text(bytes.bytes));
+    Status status = kept.ok() ? Status() : Status(kept.error());
+    return [this, digest, status] {
+      for (auto& [id, job] : jobs_) {
+        if (!job->wants_object(digest)) continue;
+        status.ok() ? job->object_arrived(digest) : job->fail(status.error());
+      }
+    };
+  });
 }
 
 void JobTable::object_missing(const std::string& worker, const Digest& digest) {
@@ -290,21 +303,34 @@ void JobTable::task_done(TaskDone done) {
 
 void JobTable::admit(Job& job) {
   farm::JobId id = job.request().id;
-  env_.background.start([this, id, request = job.request(), graph = job.graph(),
-                         &store = env_.store]() -> Background::Done {
-    Status status = check_graph(graph.bytes, request.key.graph_hash);
-    if (status.ok()) status = journal_job(store, request, graph.bytes);
-    return [this, id, status, request, &store] {
-      Job* job = find(id);
-      has_news_ = true;
-      if (job != nullptr && status.ok()) return job->admitted();
-      if (job != nullptr) return job->fail(status.error());
-      // It was cancelled meanwhile.
-      if (status.ok() && !remove_journal(store, request.id).ok()) {
-        common::log_warning(cat("cannot close the journal of job ", id));
-      }
-    };
-  });
+  env_.background.start(
+      [this, id, request = job.request(), graph = job.graph()]() -> Background::Done {
+        Status status = check_graph(graph.bytes, request.key.graph_hash);
+        return [this, id, status] {
+          Job* job = find(id);
+          has_news_ = true;
+          if (job == nullptr) return;  // it was cancelled meanwhile
+          status.ok() ? journal(*job) : job->fail(status.error());
+        };
+      });
+}
+
+// An id is on the disk with the first job that has it: others may have it again after a restart.
+void JobTable::journal(Job& job) {
+  farm::JobId id = job.request().id;
+  env_.commits.put(
+      [request = job.request(), graph = job.graph(), last = last_id_](cache::Changes& changes) {
+        journal_job(changes, request, graph.bytes);
+        changes.named.push_back({std::string(kLastJobName), cat(last)});
+      },
+      [this, id](const Status& written) {
+        Job* job = find(id);
+        has_news_ = true;
+        if (job != nullptr) return written.ok() ? job->admitted() : job->fail(written.error());
+        // It was cancelled meanwhile.
+        env_.commits.put([id](cache::Changes& changes) { journal_removal(changes, id); },
+                         [](const Status&) {});
+      });
 }
 
 void JobTable::prepare(Job& job) {
@@ -364,12 +390,23 @@ void JobTable::turn(int64_t now_ns) {
   begin_queued();
 }
 
+// The tenant with the fewest searches under way is next, with its most urgent job; then the oldest.
 void JobTable::begin_queued() {
-  for (auto& [id, job] : jobs_) {
-    if (searching_.size() >= env_.options.searches_max) return;
-    if (job->phase() != Phase::kQueued) continue;
-    searching_.insert(id);
-    prepare(*job);
+  std::map<std::string_view, size_t> searches;
+  for (farm::JobId id : searching_) ++searches[jobs_.at(id)->request().tenant];
+  while (searching_.size() < env_.options.searches_max) {
+    Job* next = nullptr;
+    auto rank = [&](const JobRequest& request) {
+      return std::make_tuple(searches[request.tenant], UINT32_MAX - request.priority, request.id);
+    };
+    for (auto& [id, job] : jobs_) {
+      if (job->phase() != Phase::kQueued) continue;
+      if (next == nullptr || rank(job->request()) < rank(next->request())) next = job.get();
+    }
+    if (next == nullptr) return;
+    searching_.insert(next->request().id);
+    ++searches[next->request().tenant];
+    prepare(*next);
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -51,7 +52,7 @@ class JobTable final : public TaskSink {
     std::string peer;
     std::string tenant;
     common::Submit request;
-    common::SharedBytes graph;
+    std::optional<HeldBlob> graph;
     int64_t deadline_ns = 0;
   };
   common::Result<bool> answer_from_cache(const std::string& peer, const std::string& tenant,
@@ -65,11 +66,12 @@ class JobTable final : public TaskSink {
   common::Result<Job*> make(const std::string& tenant, const common::Submit& request,
                             common::PlanKey key);
   void admit(Job& job);
+  void journal(Job& job);
   void prepare(Job& job);
   void begin_queued();
   void sweep();
   void refuse(const std::string& peer, const common::Submit& request, const common::Error& error);
-  common::Result<farm::JobId> next_id();
+  common::Error no_room(const std::string& what) const;
 
   Environment& env_;
   std::map<farm::JobId, std::unique_ptr<Job>> jobs_;

@@ -31,14 +31,20 @@ struct ServiceOptions {
   int64_t no_worker_grace_ms = 30'000;  // without a worker of the target, before a job fails
   int64_t graph_wait_ms = 30'000;       // for the bytes of a submitted graph
   int64_t object_wait_ms = 30'000;      // for the objects of a finished plan
+  int64_t commit_retry_ms = 30'000;     // before results that cannot be written fail their jobs
   int64_t progress_ms = 200;
-  int64_t run_limit_ms = 120'000;            // one candidate on a worker
-  int64_t budget_candidates = 64;            // of a job that gives no budget at all
-  size_t searches_max = 4;                   // at a time; other jobs wait their turn
-  size_t jobs_max = 4'096;                   // searching or waiting
-  size_t clients_max = 65'536;               // connections
-  size_t graph_bytes_max = size_t{2} << 30;  // of the graphs of all jobs together
-  size_t closed_journals_max = 32;           // of jobs that ended with a plan, kept for replays
+  int64_t run_limit_ms = 120'000;                     // one candidate on a worker
+  int64_t budget_candidates = 64;                     // of a job that gives no budget at all
+  size_t searches_max = 4;                            // at a time; other jobs wait their turn
+  size_t jobs_max = 4'096;                            // searching or waiting
+  size_t subscribers_max = 16'384;                    // clients' requests that wait for one job
+  size_t clients_max = 65'536;                        // connections
+  size_t graph_bytes_max = size_t{2} << 30;           // of the graphs of all jobs together
+  size_t peer_queue_bytes = common::kPeerQueueBytes;  // that one peer leaves unread
+  size_t queue_bytes = common::kQueueBytes;           // that all peers together leave unread
+  size_t backlog_bytes = size_t{64} << 20;            // beyond its queue, for one peer
+  int64_t try_again_ms = 10'000;                      // named in refusals for lack of room
+  size_t closed_journals_max = 32;  // of jobs that ended with a plan, kept for replays
   SearchFactory create_search;
 };
 

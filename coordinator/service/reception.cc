@@ -20,6 +20,17 @@ constexpr bool kIsFromWorker =
     std::is_same_v<Message, common::Credit> || std::is_same_v<Message, common::Heartbeat> ||
     std::is_same_v<Message, common::LeaseReturned> || std::is_same_v<Message, common::WorkerBye>;
 
+// Whether the message asks for an answer, which takes memory until the peer reads it.
+bool asks_for_answer(const common::Message& message) {
+  return std::holds_alternative<common::Submit>(message) ||
+         std::holds_alternative<common::PullPlan>(message) ||
+         std::holds_alternative<common::StatusRequest>(message) ||
+         std::holds_alternative<common::BlobRequest>(message) ||
+         std::holds_alternative<common::CancelJob>(message) ||
+         std::holds_alternative<common::Ping>(message) ||
+         std::holds_alternative<common::ClientHello>(message);
+}
+
 }  // namespace
 
 Reception::Reception(Environment& environment, JobTable& jobs, std::string coordinator_id)
@@ -41,6 +52,7 @@ void Reception::receive(common::Arrival arrival) {
                             cat("this key may not send ", common::message_name(packet.message),
                                 "; ask the farm's administrator for the role"));
   }
+  if (asks_for_answer(packet.message) && env_.post.turn_away(peer)) return;
   Sender from{peer, arrival.address, *arrival.principal, std::move(packet.blob)};
   bool is_greeting = std::holds_alternative<common::WorkerHello>(packet.message) ||
                      std::holds_alternative<common::ClientHello>(packet.message) ||

@@ -87,6 +87,7 @@ struct Service::State {
   Security security;
   common::RouterSocket router;
   std::unique_ptr<cache::Store> store;
+  Commits commits;
   Post post;
   BlobTable blobs;
   PlanShelf plans;
@@ -116,13 +117,14 @@ struct Service::State {
         security(std::move(parts.security)),
         router(std::move(parts.router)),
         store(std::move(parts.store)),
-        post(router),
+        commits(*store, options.commit_retry_ms),
+        post(router, options.backlog_bytes),
         blobs(options.graph_bytes_max),
         plans(*store, parts.signing_key),
         dispatcher({options.farm, parts.generation, options.run_limit_ms}, clock, *store),
         workers(dispatcher, post, clock, options.heartbeat_ms),
-        environment{options, clock, *store,           post, blobs, dispatcher, workers, background,
-                    steps,   plans, router.counters()},
+        environment{options,    clock,   *store,     commits, post,  blobs,
+                    dispatcher, workers, background, steps,   plans, router.counters()},
         jobs(environment),
         reception(environment, jobs, cat(options.name, '-', parts.generation)),
         allow_watch(allow_file(options)),
@@ -148,8 +150,9 @@ Result<std::unique_ptr<Service>> Service::create(ServiceOptions options) {
   LFARM_ASSIGN_OR_RETURN(Security security, secure(options, context));
   // Bound before the store is opened: a taken port is the clearer error when both are taken.
   LFARM_ASSIGN_OR_RETURN(common::RouterSocket router,
-                         common::RouterSocket::bind(context, {options.listen, security.keys,
-                                                              security.authenticator, nullptr}));
+                         common::RouterSocket::bind(
+                             context, {options.listen, security.keys, security.authenticator,
+                                       nullptr, options.peer_queue_bytes, options.queue_bytes}));
   cache::StoreOptions store_options;
   store_options.max_bytes = options.store_bytes_max;
   LFARM_ASSIGN_OR_RETURN(std::unique_ptr<cache::Store> store,
@@ -180,6 +183,7 @@ Status Service::run(int watched_fd, const std::function<void()>& on_readable) {
   poller.watch(state.router);
   size_t background = poller.watch_fd(state.background.fd());
   size_t steps = poller.watch_fd(state.steps.fd());
+  size_t commits = poller.watch_fd(state.commits.fd());
   poller.watch_fd(state.stop_waker.fd());
   size_t watched = watched_fd >= 0 ? poller.watch_fd(watched_fd) : SIZE_MAX;
   while (!state.stopping) {
@@ -187,6 +191,7 @@ Status Service::run(int watched_fd, const std::function<void()>& on_readable) {
     if (watched != SIZE_MAX && poller.ready(watched)) on_readable();
     if (poller.ready(background)) state.background.deliver();
     if (poller.ready(steps)) state.steps.deliver();
+    if (poller.ready(commits)) state.commits.deliver();
     state.turn();
   }
   state.wind_up();
@@ -251,6 +256,7 @@ void Service::State::wind_up() {
   dispatcher.close();
   jobs.interrupt(common::unavailable("the farm is shutting down; submit again later"));
   post.flush();
+  commits.flush();
   Status status = store->sync();
   if (!status.ok()) common::log_error(cat("cannot flush the store: ", status.error().message));
   common::log_info("coordinator stopped");

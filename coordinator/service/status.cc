@@ -23,7 +23,9 @@ Json farm_json(const StatusSources& sources) {
               {"tasks_leased", stats.tasks_leased},
               {"graph_bytes", env.blobs.bytes()},
               {"handshakes_denied", env.connections.denied.load()},
-              {"handshakes_bad", env.connections.bad_handshakes.load()}};
+              {"handshakes_bad", env.connections.bad_handshakes.load()},
+              {"unread_bytes", env.post.bytes()},
+              {"messages_dropped", env.post.dropped()}};
 }
 
 Json workers_json(const StatusSources& sources) {
@@ -61,6 +63,7 @@ Json jobs_json(const StatusSources& sources) {
                     {"graph", request.key.graph_hash.hex()},
                     {"target", request.key.target.name},
                     {"tenant", request.tenant},
+                    {"priority", request.priority},
                     {"clients", job->subscribers().size()},
                     {"candidates", status.candidates},
                     {"completed", status.completed},

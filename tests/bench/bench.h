@@ -13,6 +13,13 @@ int run_compile(const std::vector<std::string>& arguments);
 int run_search(const std::vector<std::string>& arguments);
 int run_genomes(const std::vector<std::string>& arguments);
 int run_gpu(const std::vector<std::string>& arguments);
+int run_dispatch(const std::vector<std::string>& arguments);
+int run_submit_storm(const std::vector<std::string>& arguments);
+int run_restart(const std::vector<std::string>& arguments);
+
+// A coordinator over the scripted search (tests/farm/service_script.h), with the arguments of
+// lfarm-coordinator.
+int run_scripted_coordinator(int argc, const char* const* argv);
 
 // The process's peak resident memory in MiB.
 double peak_mb();

@@ -26,6 +26,10 @@ int main(int argc, char** argv) {
   if (argc == 2 && std::string_view(argv[1]) == worker::kNvrtcChildFlag) {
     return worker::run_nvrtc_child(STDIN_FILENO);
   }
+  // What dispatch and submit-storm start: a coordinator over the scripted search.
+  if (argc > 1 && std::string_view(argv[1]) == "coordinator") {
+    return bench::run_scripted_coordinator(argc - 1, argv + 1);
+  }
   std::vector<std::string> arguments(argv + 1, argv + argc);
   std::string command = arguments.empty() ? "" : arguments[0];
   if (!arguments.empty()) arguments.erase(arguments.begin());
@@ -34,6 +38,9 @@ int main(int argc, char** argv) {
   if (command == "genomes") return bench::run_genomes(arguments);
   if (command == "compile") return bench::run_compile(arguments);
   if (command == "search") return bench::run_search(arguments);
+  if (command == "dispatch") return bench::run_dispatch(arguments);
+  if (command == "submit-storm") return bench::run_submit_storm(arguments);
+  if (command == "restart") return bench::run_restart(arguments);
   if (command == "gpu") return bench::run_gpu(arguments);
   std::fprintf(
       stderr,
@@ -46,6 +53,10 @@ int main(int argc, char** argv) {
       "[--seeds N]\n"
       "                          [--budget N] [--update] [--strategy NAME]...\n"
       "       lfarm-bench genomes [--scaling] [--model MODEL.pt2...] [--count N] [--sample K]\n"
+      "       lfarm-bench dispatch [--workers N] [--task-ms T] [--tasks K] [--slots S] "
+      "[--no-curve]\n"
+      "       lfarm-bench submit-storm [--clients N] [--graphs same|distinct]\n"
+      "       lfarm-bench restart [--open N] [--known K]\n"
       "       lfarm-bench gpu [--quick] [--only rows|product|attention]\n");
   return command == "--help" ? 0 : 2;
 }

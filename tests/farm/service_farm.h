@@ -21,6 +21,7 @@ class ServiceTest : public testing::Test {
  protected:
   ServiceTest() : scratch_(scratch()) {
     options_.state = scratch_.path() + "/state";
+    options_.listen = "tcp://127.0.0.1:*";
     options_.name = "test-farm";
     // Nothing expires, however slow the machine; tests of expiry say so.
     options_.heartbeat_ms = 1'000;

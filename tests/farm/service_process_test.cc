@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <stdexcept>
 #include <thread>
+#include <vector>
 
 #include "cache/store/store.h"
 #include "common/base/cat.h"
@@ -123,6 +125,50 @@ TEST_F(ServiceProcessTest, AKilledCoordinatorGoesOnWhereItWas) {
   ASSERT_TRUE(store.ok()) << store.error().message;
   EXPECT_TRUE(list_journals(**store).value().open.empty());
   EXPECT_EQ(list_journals(**store).value().closed, std::vector<farm::JobId>{job});
+}
+
+TEST_F(ServiceProcessTest, AllOpenTasksAreHandedOutAgainAndNoResultIsLost) {
+  start();
+  constexpr uint64_t kBudget = 1500, kKnown = 100;
+  constexpr uint32_t kSlots = 256;
+  std::vector<std::unique_ptr<FakeWorker>> workers;
+  std::vector<FakePeer*> peers;
+  auto add_workers = [&](size_t answers) {
+    peers.clear();
+    workers.clear();
+    for (const char* name : {"w1", "w2", "w3", "w4"}) {
+      workers.push_back(std::make_unique<FakeWorker>(endpoint_, name, kTarget, kSlots));
+      workers.back()->answers_max = answers;
+      peers.push_back(workers.back().get());
+    }
+  };
+  auto all_hold = [&] {
+    return std::all_of(workers.begin(), workers.end(),
+                       [](const auto& worker) { return worker->held.size() == kSlots; });
+  };
+  add_workers(kKnown / 4);
+  auto client = std::make_unique<FakeClient>(endpoint_);
+  client->submit(scripted_graph(8), request(kBudget));
+  peers.push_back(client.get());
+  ASSERT_TRUE(converse(peers, [&] {
+    const auto* progress = client->last<common::Progress>();
+    return progress != nullptr && progress->candidates_done == kKnown && all_hold();
+  }));
+  EXPECT_EQ(end(SIGKILL).signal, SIGKILL);
+  client.reset();
+
+  start();
+  add_workers(0);
+  FakeClient again(endpoint_);
+  again.submit(scripted_graph(8), request(kBudget), false);
+  peers.push_back(&again);
+  ASSERT_TRUE(converse(peers, all_hold));
+  for (auto& worker : workers) worker->release();
+  ASSERT_TRUE(converse(peers, [&] { return again.plan() != nullptr; }));
+  size_t answered = 0;
+  for (const auto& worker : workers) answered += worker->answered;
+  EXPECT_EQ(answered, kBudget - kKnown);
+  EXPECT_EQ(again.last<common::PlanReady>()->candidates, kBudget);
 }
 
 TEST_F(ServiceProcessTest, MistakesAreOneLineAndExitTwo) {

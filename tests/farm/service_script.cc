@@ -65,7 +65,7 @@ class Script final : public JobSearch {
       task.payload.kind = is_last        ? TaskKind::kFinalist
                           : task.id == 0 ? TaskKind::kBaseline
                                          : TaskKind::kCandidate;
-      task.payload.program = one_kernel(*graph_, task.id);
+      task.payload.program = program(task.id);
       if (is_last) finalist_ = task.payload.program;
       tasks.push_back(std::move(task));
     }
@@ -119,6 +119,16 @@ class Script final : public JobSearch {
   }
 
  private:
+  // Few differ: their number is that of the schedules.
+  const common::Program& program(uint64_t id) {
+    const auto& choices = common::schedule_parameters(common::Template::kLoops).front().values;
+    if (programs_.size() <= id && programs_.size() < choices.size()) {
+      programs_.push_back(one_kernel(*graph_, programs_.size()));
+    }
+    return programs_[id % programs_.size()];
+  }
+
+  std::vector<common::Program> programs_;
   std::shared_ptr<const common::Graph> graph_;
   SearchOptions options_;
   std::shared_ptr<ScriptCounters> counters_;

@@ -2,16 +2,21 @@
 // leak, or background results get lost.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <map>
 #include <set>
 #include <stdexcept>
 
 #include "cache/store/store.h"
 #include "common/base/cat.h"
+#include "common/base/clock.h"
 #include "common/base/files.h"
 #include "coordinator/service/background.h"
 #include "coordinator/service/blob_table.h"
 #include "coordinator/service/clients.h"
+#include "coordinator/service/commits.h"
+#include "coordinator/service/dispatcher.h"
 #include "coordinator/service/job_journal.h"
 #include "coordinator/service/lessons.h"
 #include "coordinator/service/stage_clock.h"
@@ -35,6 +40,7 @@ class JournalTest : public testing::Test {
     request.tenant = "team";
     request.budget_candidates = UINT64_MAX;
     request.seed = 3;
+    request.priority = 70;
     return request;
   }
   static CandidateResult right() {
@@ -56,6 +62,12 @@ class JournalTest : public testing::Test {
     result.message = "output 0 differs";
     result.worker = "w2";
     return result;
+  }
+  template <class Add>
+  void write(const Add& add) {
+    std::array<cache::Changes, 1> changes;
+    add(changes[0]);
+    ASSERT_TRUE(store_->commit(changes).ok());
   }
   static ResultKey key(std::string_view name, TaskKind kind = TaskKind::kCandidate) {
     return {kind, common::digest_of(name)};
@@ -79,9 +91,9 @@ class JournalTest : public testing::Test {
 };
 
 TEST_F(JournalTest, AJobComesBackAsItWas) {
-  ASSERT_TRUE(journal_job(*store_, request(), common::as_bytes("encoded")).ok());
-  ASSERT_TRUE(journal_result(*store_, 7, 0, key("a"), right()).ok());
-  ASSERT_TRUE(journal_result(*store_, 7, 1, key("a", TaskKind::kFinalist), wrong()).ok());
+  write([&](auto& to) { journal_job(to, request(), common::as_bytes("encoded")); });
+  write([&](auto& to) { journal_result(to, 7, 0, key("a"), right()); });
+  write([&](auto& to) { journal_result(to, 7, 1, key("a", TaskKind::kFinalist), wrong()); });
   auto job = read_journal(*store_, 7);
   ASSERT_TRUE(job.ok()) << job.error().message;
   EXPECT_EQ(job->request.id, 7u);
@@ -90,6 +102,7 @@ TEST_F(JournalTest, AJobComesBackAsItWas) {
   EXPECT_EQ(job->request.tenant, "team");
   EXPECT_EQ(job->request.budget_candidates, UINT64_MAX);
   EXPECT_EQ(job->request.seed, 3u);
+  EXPECT_EQ(job->request.priority, 70u);
   EXPECT_EQ(common::as_text(job->graph), "encoded");
   EXPECT_EQ(job->next_record, 2u);
   ASSERT_EQ(job->results.size(), 2u);
@@ -104,13 +117,113 @@ TEST_F(JournalTest, AJobComesBackAsItWas) {
   EXPECT_EQ(read_journal(*store_, 7).error().code, common::Code::kCorrupt);
 }
 
+TEST_F(JournalTest, AJobRemovedInTheGroupThatBroughtItIsGone) {
+  std::array<cache::Changes, 2> group;
+  journal_job(group[0], request(), common::as_bytes("encoded"));
+  journal_result(group[0], 7, 0, key("a"), right());
+  journal_removal(group[0], 7);
+  JobRequest other = request();
+  other.id = 70;
+  journal_job(group[1], other, common::as_bytes("encoded"));
+  ASSERT_TRUE(store_->commit(group).ok());
+  EXPECT_EQ(list_journals(*store_).value().open, std::vector<farm::JobId>{70});
+}
+
+TEST_F(JournalTest, AGroupWithATakenNumberIsNotWritten) {
+  std::array<cache::Changes, 2> group;
+  journal_job(group[0], request(), common::as_bytes("encoded"));
+  journal_result(group[0], 7, 0, key("a"), right());
+  journal_result(group[1], 7, 0, key("b"), right());
+  EXPECT_EQ(store_->commit(group).error().code, common::Code::kInvalidInput);
+  EXPECT_TRUE(list_journals(*store_).value().open.empty());
+}
+
+TEST_F(JournalTest, OfMeasurementsInOneGroupTheFirstStays) {
+  std::array<cache::Changes, 2> group;
+  common::Digest kernel = common::digest_of("kernel");
+  group[0].measurements.push_back({kernel, "cpu-test", {10, 1, 5}});
+  group[1].measurements.push_back({kernel, "cpu-test", {20, 1, 6}});
+  ASSERT_TRUE(store_->commit(group).ok());
+  ASSERT_TRUE(store_->commit(std::span(group).subspan(1)).ok());
+  EXPECT_EQ(store_->get_measurement(kernel, "cpu-test").value()->ns, 10);
+}
+
+TEST_F(JournalTest, WhatIsCommittedIsToldInOrderAndOnlyThen) {
+  std::vector<int> told;
+  {
+    Commits commits(*store_, 0);
+    for (int i = 0; i < 20; ++i) {
+      commits.put(
+          [i](cache::Changes& to) {
+            to.named.push_back({"number", common::cat(i)});
+          },
+          [i, &told](const common::Status& written) {
+            EXPECT_TRUE(written.ok());
+            told.push_back(i);
+          });
+    }
+    commits.flush();
+    EXPECT_TRUE(told.empty());
+    commits.deliver();
+  }
+  EXPECT_EQ(told.size(), 20u);
+  EXPECT_TRUE(std::is_sorted(told.begin(), told.end()));
+  EXPECT_EQ(store_->get_named("number").value(), "19");
+}
+
+// Notes whose tasks are handed out.
+class Grants final : public WorkerLink, public TaskSink {
+ public:
+  explicit Grants(const Dispatcher& dispatcher) : dispatcher_(dispatcher) {}
+  void send_task(farm::WorkerId, const common::Task& task) override {
+    ++of_job[dispatcher_.task(task.lease.task_id)->job];
+  }
+  void revoke(farm::WorkerId, const common::TaskLease&) override {}
+  void ask_for_hello(farm::WorkerId) override {}
+  void lost(farm::WorkerId, bool) override {}
+  void refused(farm::WorkerId, farm::Refusal) override {}
+  std::string name(farm::WorkerId) const override { return "worker"; }
+  void task_done(TaskDone) override {}
+
+  std::map<farm::JobId, int> of_job;
+
+ private:
+  const Dispatcher& dispatcher_;
+};
+
+TEST_F(JournalTest, TenantsShareEquallyAndTheirJobsByPriority) {
+  common::SteadyClock clock;
+  DispatcherOptions options;
+  options.run_limit_ms = 1000;
+  Dispatcher dispatcher(options, clock, *store_);
+  Grants grants(dispatcher);
+  dispatcher.connect(grants, grants);
+  dispatcher.add_job(1, "a", 30);
+  dispatcher.add_job(2, "a", 10);
+  dispatcher.add_job(3, "b", 10);
+  constexpr int kSlots = 240;
+  for (farm::JobId job : {1, 2, 3}) {
+    for (int i = 0; i < kSlots; ++i) {
+      TaskSpec task;
+      task.job = job;
+      task.tag = static_cast<uint64_t>(i);
+      task.target = "cpu-test";
+      dispatcher.add_task(task);
+    }
+  }
+  dispatcher.feed(farm::WorkerHello{1, 1, "cpu-test", kSlots});
+  EXPECT_NEAR(grants.of_job[1], 90, 1);
+  EXPECT_NEAR(grants.of_job[2], 30, 1);
+  EXPECT_NEAR(grants.of_job[3], 120, 1);
+}
+
 TEST_F(JournalTest, DamagedResultsAreLeftOutAndDamagedRequestsRefused) {
-  ASSERT_TRUE(journal_job(*store_, request(), common::as_bytes("encoded")).ok());
-  ASSERT_TRUE(journal_result(*store_, 7, 0, key("a"), right()).ok());
+  write([&](auto& to) { journal_job(to, request(), common::as_bytes("encoded")); });
+  write([&](auto& to) { journal_result(to, 7, 0, key("a"), right()); });
   std::array<cache::JobRecord, 3> damaged{cache::JobRecord{3, ""}, cache::JobRecord{4, "9 x\n"},
                                           cache::JobRecord{5, std::string(80, '0') + "\nx"}};
   ASSERT_TRUE(store_->append_job("job-7", damaged, false).ok());
-  ASSERT_TRUE(journal_result(*store_, 7, 4, key("b"), wrong()).ok());
+  write([&](auto& to) { journal_result(to, 7, 4, key("b"), wrong()); });
   auto job = read_journal(*store_, 7);
   ASSERT_TRUE(job.ok()) << job.error().message;
   EXPECT_EQ(job->results.size(), 2u);
@@ -132,15 +245,15 @@ TEST_F(JournalTest, DamagedResultsAreLeftOutAndDamagedRequestsRefused) {
 }
 
 TEST_F(JournalTest, WhatASearchWasToldComesBack) {
-  ASSERT_TRUE(journal_job(*store_, request(), common::as_bytes("encoded")).ok());
+  write([&](auto& to) { journal_job(to, request(), common::as_bytes("encoded")); });
   JobStart start{1234, 40, {{7, {0.5, 10}}, {8, {-1, 2}}}};
-  ASSERT_TRUE(journal_start(*store_, 7, 0, start).ok());
+  write([&](auto& to) { journal_start(to, 7, 0, start); });
   std::vector<std::pair<common::Digest, int64_t>> answers{{common::digest_of("k1"), 10},
                                                           {common::digest_of("k2"), 20}};
-  ASSERT_TRUE(journal_answers(*store_, 7, 1, answers).ok());
-  ASSERT_TRUE(journal_result(*store_, 7, 2, key("a"), wrong()).ok());
-  ASSERT_TRUE(journal_finish(*store_, 7, 3, 17).ok());
-  ASSERT_TRUE(journal_result(*store_, 7, 4, key("a"), right()).ok());
+  write([&](auto& to) { journal_answers(to, 7, 1, answers); });
+  write([&](auto& to) { journal_result(to, 7, 2, key("a"), wrong()); });
+  write([&](auto& to) { journal_finish(to, 7, 3, 17); });
+  write([&](auto& to) { journal_result(to, 7, 4, key("a"), right()); });
   auto job = read_journal(*store_, 7);
   ASSERT_TRUE(job.ok()) << job.error().message;
   EXPECT_EQ(job->damaged, 0u);
@@ -157,7 +270,7 @@ TEST_F(JournalTest, ClosedJournalsStayForReplaysUpToABound) {
   for (farm::JobId id : {7, 8, 9, 10}) {
     JobRequest job = request();
     job.id = id;
-    ASSERT_TRUE(journal_job(*store_, job, common::as_bytes("encoded")).ok());
+    write([&](auto& to) { journal_job(to, job, common::as_bytes("encoded")); });
   }
   JobEnd end{common::digest_of("plan"), "farm \"x\"", 99, right().report};
   for (farm::JobId id : {9, 7, 10}) ASSERT_TRUE(journal_end(*store_, id, end, 2).ok());

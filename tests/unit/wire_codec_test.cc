@@ -87,8 +87,9 @@ class Maker {
       case 16:
         return ClientHello{name(), kProtocolVersion, name()};
       case 17:
-        return Submit{number(), digest(), name(),   text(),   digest(),
-                      number(), number(), number(), number(), small(kInFlightMax)};
+        return Submit{number(),           digest(), name(),   text(),   digest(),
+                      number(),           number(), number(), number(), small(kInFlightMax),
+                      small(kPriorityMax)};
       case 18:
         return CancelJob{number()};
       case 19:
@@ -258,6 +259,11 @@ TEST(WireCodec, LimitsAreKept) {
   submit.policy = "strict";
   submit.in_flight = kInFlightAuto;
   ASSERT_TRUE(validate(submit).ok());
+  submit.priority = 0;
+  expect_refused(submit, "priority");
+  submit.priority = kPriorityMax + 1;
+  expect_refused(submit, "priority");
+  submit.priority = kPriorityMax;
   submit.in_flight = kInFlightMax + 1;
   expect_refused(submit, "in_flight");
 

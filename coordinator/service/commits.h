@@ -1,0 +1,68 @@
+// Writes what jobs learn to the store in groups, away from the event loop: a sync of the disk takes
+// milliseconds, whether for one record or for a thousand.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "cache/store/store.h"
+#include "common/wire/context.h"
+
+namespace coordinator::service {
+
+// put(), deliver() and flush() are for one thread.
+class Commits {
+ public:
+  // Adds what is to be written; runs on the writing thread, so it may take its time to encode but
+  // must own what it reads.
+  using Write = std::function<void(cache::Changes& changes)>;
+  // Learns that it is on the disk, or why it is not.
+  using Done = std::function<void(const common::Status& status)>;
+
+  // A write that fails is tried again for so long: a full disk may be emptied.
+  Commits(cache::Store& store, int64_t retry_ms);
+  // Writes what waits, and calls nobody.
+  ~Commits();
+  Commits(const Commits&) = delete;
+  Commits& operator=(const Commits&) = delete;
+
+  // What is put first reaches the disk first, or together.
+  void put(Write write, Done done);
+  // Readable when deliver() has something to do.
+  int fd() const { return waker_.fd(); }
+  // Calls the Done of what has been written, in the order of put(), on the caller's thread.
+  void deliver();
+  // Returns when all that was put so far has been written or has failed. From now on nothing is
+  // tried again: the process is about to end.
+  void flush();
+
+ private:
+  struct Entry {
+    Write write;
+    Done done;
+  };
+  struct Written {
+    Done done;
+    common::Status status;
+  };
+  void run();
+  common::Status write(std::vector<Entry>& group);
+
+  cache::Store& store_;
+  const int64_t retry_ms_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::condition_variable emptied_;
+  std::vector<Entry> waiting_;
+  std::vector<Written> written_;
+  bool writing_ = false;
+  bool hurrying_ = false;  // no more retries
+  bool stopping_ = false;
+  common::Waker waker_;
+  std::thread thread_;
+};
+
+}  // namespace coordinator::service
