@@ -287,6 +287,36 @@ TEST(CodegenTile, TurnedAndThin) {
   batch.check_all(3e-4);
 }
 
+// Few rows and columns, whose k several blocks share.
+TEST(CodegenTile, SharedK) {
+  Random random(33);
+  KernelBatch batch;
+  for (DType dtype : {DType::kFloat32, DType::kBfloat16, DType::kFloat64}) {
+    for (bool turned : {false, true}) {
+      for (int64_t k : {1, 3000, 8192})
+        add_product(batch, random, dtype, 2, 40, k, true, turned, {});
+    }
+  }
+  for (int64_t splits : {1, 4, 32}) {
+    Schedule schedule{{"splits", splits}};
+    add_product(batch, random, DType::kBfloat16, 3, 136, 5000, false, false, schedule);
+    add_product(batch, random, DType::kBfloat16, 136, 1, 9001, false, true, schedule);
+    for (int64_t k : {0, 1, 255, 2049, 4000}) {
+      // Probabilities of grouped heads times their values, of any number of keys.
+      GraphBuilder b({{0, 1 << 20}});
+      NodeId p = input(b, DType::kFloat32, {2, 4, Expr::symbol(0)});
+      NodeId v = b.cast(input(b, DType::kBfloat16, {Expr::symbol(0), 2, 64}), DType::kFloat32);
+      NodeId out = contract(b, p, v, {0, 1, 2}, {2, 0, 3}, {0, 1, 3});
+      b.output(b.unary(UnaryOp::kTanh, out));
+      batch.add(Template::kTile, schedule, b.finish(),
+                {random_tensor(random, DType::kFloat32, {2, 4, k}, -0.02, 0.02),
+                 random_tensor(random, DType::kBfloat16, {k, 2, 64})});
+    }
+  }
+  batch.compile();
+  batch.check_all(3e-4);
+}
+
 TEST(CodegenTile, SymbolicSizes) {
   Random random(25);
   KernelBatch batch;
