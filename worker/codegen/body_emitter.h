@@ -115,6 +115,8 @@ class BodyEmitter {
 
   // The value of `node` at `indices`, one expression per axis.
   CodeValue value(common::NodeId node, const Indices& indices);
+  // Where in its data a gather reads the element at `indices`.
+  Indices gathered_position(const common::Node& gather, const Indices& indices);
   // The node's elements are in memory from now on.
   void set_stored(common::NodeId node, StoredNode stored) { stored_[node] = std::move(stored); }
   // Code whose indices are not provably inside of `shape` must stay in the innermost conditional
@@ -182,7 +184,6 @@ class BodyEmitter {
   CodeValue view(const common::Node& node, const Indices& indices);
   CodeValue elementwise(const common::Node& node, const Indices& indices);
   CodeValue power(const common::Node& node, const std::vector<CodeValue>& x, bool* done);
-  CodeValue gather(const common::Node& node, const Indices& indices);
   CodeValue declare(int level, common::DType dtype, std::string_view expression);
 
   // ---- reductions (reduction_emitter.cc)

@@ -204,7 +204,7 @@ class ThinAttention final : public CudaAttentionText {
     writer_.open(false);
     if (x.packed) {
       Expr d = inner_index(own.empty() ? "chunk" : cat("(", own, " ? chunk : 0)"), x.length);
-      auto read = plain_read(body_, x.node, x.at(operands_, n, d), writer_);
+      auto read = plain_read(x.node, x.at(operands_, n, d), emitter_);
       lines(cat("const uint4 q = lf_load_stream16(in", read->input, " + ",
                 writer_.text(read->offset), ");\nconst bool is_in = ", condition, ";\n"));
       for (int k = 0; k < 4; ++k) {

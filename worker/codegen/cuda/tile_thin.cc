@@ -126,7 +126,7 @@ class ThinEmitter {
     return c_cast(dtype, c_.node().dtype, bits);
   }
   std::string place(Side side, const Expr& own, const Expr& k) {
-    auto read = c_.read_at(side, block_->operand_at(side, own, k), block_->writer());
+    auto read = c_.read_at(side, block_->operand_at(side, own, k), block_->emitter());
     LFARM_CHECK(read.has_value(), "chunks are read from inputs");
     return cat("in", read->input, " + ", block_->writer().text(read->offset));
   }
