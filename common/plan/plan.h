@@ -25,7 +25,7 @@ struct Target {
 Machine machine_of(const Target& target);
 
 // Changes whenever rules, code generator or toolchain change what a plan would contain.
-inline constexpr std::string_view kCompilerEpoch = "2";
+inline constexpr std::string_view kCompilerEpoch = "3";
 // The numerics policy: "strict" keeps every rounding that the model asks for.
 inline constexpr std::string_view kDefaultPolicy = "strict";
 // "relaxed" also takes rewrites that hold only while all values are finite.
