@@ -45,13 +45,15 @@ const std::vector<ScheduleChoice>& schedule_parameters(Template t) {
       {"nc", {0, 64, 128, 256, 512}},
       {"nr", {0, 8, 16, 32, 48, 64}},
       {"block_columns", {0, 16, 32, 64, 128}, false, true},
-      {"block_rows", {0, 16, 32, 64, 128}, false, true}};
+      {"block_rows", {0, 16, 32, 64, 128}, false, true},
+      {"splits", {0, 1, 2, 4, 8, 16, 32}, false, true}};
   static const std::vector<ScheduleChoice> kAttention = {
       {"keys", {0, 32, 64, 128, 256, 512}},
       {"online", {1, 0}, true, true},
       {"rows", {0, 8, 16, 32, 64, 128}},
       {"block_keys", {0, 32, 64}, false, true},
-      {"block_rows", {0, 16, 32, 64}, false, true}};
+      {"block_rows", {0, 16, 32, 64}, false, true},
+      {"splits", {0, 1, 2, 4, 8, 16, 32}, false, true}};
   static const std::vector<ScheduleChoice> kGemm = {
       {"algorithm", {0, 1, 2, 3, 4, 5, 6, 7}, false, true}};
   if (t == Template::kLoops) return kLoops;

@@ -21,6 +21,9 @@ namespace common {
 // Every buffer that a kernel gets starts at a multiple of this many bytes.
 inline constexpr size_t kBufferAlignment = 64;
 
+// By counters, the blocks of a kernel learn which of them is the last to finish.
+inline constexpr size_t kCounterBytes = 4;
+
 // An entry of a loaded object. Valid while its module is held.
 struct Function {
   const void* handle = nullptr;
@@ -42,6 +45,8 @@ struct Launch {
   std::span<const int64_t> symbols;
   int64_t units = 1;
   // Device memory: areas of scratch_stride bytes, one a block; without blocks concurrency() areas.
+  // In front of the areas of blocks lie as many counters of kCounterBytes, the first one last,
+  // which are 0 before and after every launch.
   std::byte* scratch = nullptr;
   size_t scratch_stride = 0;
   BlockShape block = {};

@@ -142,33 +142,51 @@ Status BoundCalls::add_records() {
   return {};
 }
 
-size_t BoundCalls::scratch_for(int concurrency) {
-  if (concurrency == concurrency_) return scratch_bytes_;
+BoundCalls::ScratchNeed BoundCalls::scratch_for(int concurrency) {
+  if (concurrency == concurrency_) return scratch_need_;
   concurrency_ = concurrency;
-  scratch_bytes_ = 0;
+  scratch_need_ = {};
   for (const Record& record : records_) {
     const Launch& launch = record.launch;
     if (record.skip || launch.scratch_stride == 0) continue;
-    size_t areas = launch.block.threads == 0
-                       ? at(concurrency)
-                       : static_cast<size_t>(launch.block.blocks(launch.units));
-    scratch_bytes_ = std::max(scratch_bytes_, launch.scratch_stride * areas);
+    auto areas = at(concurrency);
+    if (launch.block.threads != 0) {
+      areas = static_cast<size_t>(launch.block.blocks(launch.units));
+      scratch_need_.counters = std::max(scratch_need_.counters, aligned(areas * kCounterBytes));
+    }
+    scratch_need_.areas = std::max(scratch_need_.areas, launch.scratch_stride * areas);
   }
-  return scratch_bytes_;
+  return scratch_need_;
+}
+
+// Counters lie in front of the areas, so that a kernel finds both from one pointer. They are
+// cleared but once, because every launch leaves them so.
+Status BoundCalls::prepare_scratch(Device& device, SharedMemory& shared) {
+  ScratchNeed need = scratch_for(device.concurrency());
+  need.counters = std::max(need.counters, shared.counter_bytes);
+  if (shared.scratch.size() >= need.counters + need.areas &&
+      shared.counter_bytes == need.counters) {
+    return {};
+  }
+  need.areas = std::max(need.areas, shared.scratch.size() - shared.counter_bytes);
+  shared.scratch = {};
+  shared.counter_bytes = 0;
+  LFARM_ASSIGN_OR_RETURN(shared.scratch,
+                         GuardedMemory::allocate(device, need.counters + need.areas, band_));
+  if (need.counters == 0) return {};
+  LFARM_RETURN_IF_ERROR(device.fill(shared.scratch.data(), std::byte{0}, need.counters));
+  shared.counter_bytes = need.counters;
+  return {};
 }
 
 Status BoundCalls::prepare_memory(Device& device, SharedMemory& shared) {
-  size_t scratch_bytes = scratch_for(device.concurrency());
   if (shared.arena.size() < arena_bytes_) {
     shared.arena = {};
     LFARM_ASSIGN_OR_RETURN(shared.arena, GuardedMemory::allocate(device, arena_bytes_, band_));
   }
-  if (shared.scratch.size() < scratch_bytes) {
-    shared.scratch = {};
-    LFARM_ASSIGN_OR_RETURN(shared.scratch, GuardedMemory::allocate(device, scratch_bytes, band_));
-  }
+  LFARM_RETURN_IF_ERROR(prepare_scratch(device, shared));
   std::byte* arena = shared.arena.data();
-  std::byte* scratch = shared.scratch.data();
+  std::byte* scratch = shared.scratch.data() + shared.counter_bytes;
   if (arena != arena_used_) {
     for (const TemporaryPointer& t : temporaries_) pointers_[t.pointer] = arena + t.offset;
     arena_used_ = arena;
@@ -295,6 +313,12 @@ Status BoundCalls::check_bands(Device& device, const SharedMemory& shared) const
   if (band_ == 0) return {};
   LFARM_RETURN_IF_ERROR(shared.arena.check(device, "the temporaries"));
   LFARM_RETURN_IF_ERROR(shared.scratch.check(device, "the scratch memory"));
+  Bytes counters(shared.counter_bytes);
+  LFARM_RETURN_IF_ERROR(device.copy_out(counters, shared.scratch.data()));
+  if (std::any_of(counters.begin(), counters.end(),
+                  [](std::byte b) { return b != std::byte{0}; })) {
+    return Error{Code::kVerification, "a kernel left counters other than 0"};
+  }
   std::vector<std::pair<size_t, size_t>> data;  // where each temporary begins and ends
   for (size_t b = 0; b < bytes_.size(); ++b) {
     if (in_arena(b)) data.emplace_back(offsets_[b], offsets_[b] + bytes_[b]);

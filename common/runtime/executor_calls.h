@@ -48,6 +48,7 @@ using CallObserver = std::function<void(const std::string&)>;
 struct SharedMemory {
   GuardedMemory arena;
   GuardedMemory scratch;
+  size_t counter_bytes = 0;  // of it, in front: 0 between launches
 };
 
 class BoundCalls {
@@ -121,7 +122,11 @@ class BoundCalls {
   Status add_library_call(Record& record, const PlanKernel& kernel, const Call& call,
                           size_t first_pointer);
   // What all launches together need, on a device that runs that many at once.
-  size_t scratch_for(int concurrency);
+  struct ScratchNeed {
+    size_t counters = 0, areas = 0;  // bytes
+  };
+  ScratchNeed scratch_for(int concurrency);
+  Status prepare_scratch(Device& device, SharedMemory& shared);
   Status prepare_memory(Device& device, SharedMemory& shared);
   Status record(Device& device);
   Status launch_all(Device& device, Timer* timer) const;
@@ -138,8 +143,8 @@ class BoundCalls {
   std::vector<size_t> offsets_;              // per buffer that lies in the arena
   size_t arena_bytes_ = 0;
   size_t band_ = 0;
-  int concurrency_ = 0;  // that scratch_bytes_ was computed for
-  size_t scratch_bytes_ = 0;
+  int concurrency_ = 0;  // that scratch_need_ was computed for
+  ScratchNeed scratch_need_;
   std::vector<void*> pointers_;
   std::vector<Patch> patches_;
   std::vector<TemporaryPointer> temporaries_;

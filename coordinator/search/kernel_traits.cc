@@ -78,7 +78,7 @@ class Features {
 
 // The position of a parameter among its template's.
 enum LoopsParameter : size_t { kStage, kUnroll, kVector, kAccess, kTeam };
-enum TileParameter : size_t { kKc, kMc, kMr, kNc, kNr, kTileColumns, kTileRows };
+enum TileParameter : size_t { kKc, kMc, kMr, kNc, kNr, kTileColumns, kTileRows, kTileSplits };
 enum GemmParameter : size_t { kAlgorithm };
 
 void loops_features(const KernelTraits& t, ScheduleCode code, Features& features) {
@@ -145,6 +145,10 @@ void gpu_tile_features(const KernelTraits& t, ScheduleCode code, Features& featu
   features.add({38, block_rows, block_columns});
   // Whether there are enough blocks to keep the device busy.
   features.add({39, size_class(t.m * t.n, 3), block_rows + block_columns});
+  uint64_t splits = schedule_digit(t.form, code, kTileSplits);
+  features.add({35, kTileSplits, splits});
+  features.add({40, size_class(t.m * t.n, 3), splits});
+  features.add({41, size_class(t.k, 2), splits});
 }
 
 void gemm_features(const KernelTraits& t, ScheduleCode code, Features& features) {
@@ -156,7 +160,7 @@ void gemm_features(const KernelTraits& t, ScheduleCode code, Features& features)
   features.add({32, size_class(t.m, 2), algorithm});
 }
 
-enum AttentionParameter : size_t { kKeys, kOnline, kRows, kBlockKeys, kBlockRows };
+enum AttentionParameter : size_t { kKeys, kOnline, kRows, kBlockKeys, kBlockRows, kKeySplits };
 
 // m rows of a batch element, k keys, n columns.
 void note_attention(const common::Graph& body, const std::vector<int64_t>& symbols,
@@ -187,11 +191,14 @@ void gpu_attention_features(const KernelTraits& t, ScheduleCode code, Features& 
   features.add({31, rows});
   features.add({32, keys});
   features.add({33, size_class(t.n, 1)});
-  for (size_t k : {kBlockKeys, kBlockRows, kOnline}) features.add({34, k, digit(k)});
+  for (size_t k : {kBlockKeys, kBlockRows, kOnline, kKeySplits}) {
+    features.add({34, k, digit(k)});
+  }
   features.add({35, keys, digit(kBlockKeys)});
   features.add({36, rows, digit(kBlockRows)});
   features.add({37, keys, digit(kOnline)});
   features.add({38, digit(kBlockKeys), digit(kBlockRows)});
+  features.add({39, rows, keys, digit(kKeySplits)});
 }
 
 }  // namespace

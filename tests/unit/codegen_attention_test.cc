@@ -17,6 +17,7 @@ struct Attention {
   Mask mask = Mask::kNone;
   DType dtype = DType::kFloat32;
   bool symbolic = false;
+  bool growing = false;  // the number of keys alone is symbolic
   double soft_cap = 0;
   bool rounded = false;  // scores and probabilities through bfloat16
   bool turned = false;   // keys are stored along the sequence
@@ -28,12 +29,13 @@ class Builder {
  public:
   explicit Builder(const Attention& a)
       : a_(a),
-        b_(a.symbolic ? std::vector<SymbolRange>{{0, 1024}, {0, 1024}}
-                      : std::vector<SymbolRange>{}) {}
+        b_(a.symbolic  ? std::vector<SymbolRange>{{0, 1024}, {0, 1024}}
+           : a.growing ? std::vector<SymbolRange>{{0, 4096}}
+                       : std::vector<SymbolRange>{}) {}
 
   Graph build() {
     Expr rows = a_.symbolic ? Expr::symbol(0) : Expr(a_.rows);
-    Expr keys = a_.symbolic ? Expr::symbol(1) : Expr(a_.keys);
+    Expr keys = a_.symbolic ? Expr::symbol(1) : a_.growing ? Expr::symbol(0) : Expr(a_.keys);
     DType stored = a_.half ? DType::kBfloat16 : a_.dtype;
     NodeId q = input(stored, {a_.groups, a_.members, rows, a_.depth});
     NodeId k = a_.turned ? input(stored, {a_.groups, a_.depth, keys})
@@ -79,10 +81,11 @@ class Builder {
 
   std::vector<HostTensor> values(Random& random, double high = 2) const {
     std::vector<HostTensor> tensors;
+    std::vector<int64_t> symbols{a_.rows, a_.keys};
+    if (a_.growing) symbols = {a_.keys};
     for (size_t k = 0; k < shapes_.size(); ++k) {
-      tensors.push_back(random_tensor(
-          random, dtypes_[k], evaluate_shape(shapes_[k], std::vector<int64_t>{a_.rows, a_.keys}),
-          -high, high));
+      tensors.push_back(
+          random_tensor(random, dtypes_[k], evaluate_shape(shapes_[k], symbols), -high, high));
     }
     return tensors;
   }
@@ -194,6 +197,37 @@ TEST(CodegenAttention, Forms) {
     }
   }
   compile_and_check(batch);
+}
+
+// Decoding: blocks share the keys of few rows.
+TEST(CodegenAttention, SharedKeys) {
+  Random random(67);
+  KernelBatch batch;
+  for (int64_t keys : {0, 1, 127, 128, 129, 700, 2500}) {
+    for (Mask mask : {Mask::kNone, Mask::kCausal, Mask::kWindow, Mask::kGivenSafe}) {
+      Attention a;
+      a.rows = 1;
+      a.members = 3;
+      a.keys = keys;
+      a.mask = mask;
+      a.half = true;
+      a.width = 32;
+      a.growing = true;
+      add(batch, random, a);
+      add(batch, random, a, {{"splits", 4}});
+      a.growing = keys < 700;
+      a.rows = 2;
+      a.groups = 1;
+      a.epilogue = true;
+      add(batch, random, a, {{"splits", 32}});
+      add(batch, random, a, {{"online", 0}, {"splits", 4}});
+    }
+  }
+  compile_and_check(batch);
+  // As many blocks as a GPU has room for, where nobody says how many.
+  if (runs_on_gpu()) {
+    EXPECT_EQ(batch.at(0).source.entry.units.evaluate(std::vector<int64_t>{5}), 128);
+  }
 }
 
 TEST(CodegenAttention, EveryScheduleValue) {

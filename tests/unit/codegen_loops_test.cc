@@ -54,6 +54,48 @@ size_t occurrences(const std::string& text, const std::string& word) {
   return count;
 }
 
+// Few long reductions, each shared by several blocks of a GPU.
+TEST(CodegenLoops, LongReductions) {
+  Random random(19);
+  KernelBatch batch;
+  for (int64_t length : {0, 1, 8191, 200'000, 300'001}) {
+    for (DType dtype : {DType::kFloat32, DType::kBfloat16}) {
+      // Only what a symbol's least size says decides whether blocks share.
+      GraphBuilder b({{length < 200'000 ? 0 : 200'000, 1 << 20}});
+      NodeId x = b.input(InputKind::kUser, dtype, {2, Expr::symbol(0)}, "x");
+      NodeId wide = b.cast(x, DType::kFloat32);
+      NodeId squares = b.reduce(ReduceOp::kSum, b.binary(BinaryOp::kMul, wide, wide), {1});
+      NodeId total = b.reduce(ReduceOp::kSum, wide, {1});
+      NodeId most = b.reduce(ReduceOp::kMax, wide, {1});
+      b.output(b.binary(BinaryOp::kAdd,
+                        b.binary(BinaryOp::kMul, total, b.unary(UnaryOp::kSqrt, squares)),
+                        b.unary(UnaryOp::kTanh, most)));
+      // Values that do not cancel, so that their sum is well conditioned.
+      batch.add(Template::kLoops, {}, b.finish(), {random_tensor(random, dtype, {2, length}, -1)});
+    }
+  }
+  for (ReduceOp op : {ReduceOp::kSum, ReduceOp::kMin, ReduceOp::kProd}) {
+    GraphBuilder b;
+    NodeId x = b.input(InputKind::kUser, DType::kInt64, {300'000}, "x");
+    b.output(b.reduce(op, x, {0}));
+    batch.add(Template::kLoops, {}, b.finish(),
+              {random_tensor(random, DType::kInt64, {300'000}, -1e6, 1e6)});
+  }
+  GraphBuilder b;
+  NodeId x = b.input(InputKind::kUser, DType::kBool, {3, 300'001}, "x");
+  b.output(b.reduce(ReduceOp::kAll, b.unary(UnaryOp::kNot, x), {1}));
+  batch.add(Template::kLoops, {}, b.finish(),
+            {HostTensor::zeros(DType::kBool, {3, 300'001}).value()});
+  batch.compile();
+  batch.check_all();
+  if (!runs_on_gpu()) return;
+  for (size_t k = 0; k < batch.size(); ++k) {
+    const std::string& text = batch.at(k).source.text;
+    bool is_long = batch.at(k).inputs[0].elements() >= 300'000;
+    EXPECT_EQ(text.find("lf_is_last") != std::string::npos, is_long) << text;
+  }
+}
+
 // A residual sum that is stored and normalised.
 TEST(CodegenLoops, StoresWhatItNormalises) {
   Random random(3);

@@ -273,6 +273,46 @@ TEST(CodegenTile, HalfPrecisionBehindOtherNodes) {
   batch.check_all(3e-4);
 }
 
+// The experts that a router chose for each token: their matrices are read where they lie, 16 bytes
+// at a time, whether the index is an input or computed, the matrix turned or not.
+TEST(CodegenTile, GatheredMatrices) {
+  Random random(34);
+  KernelBatch batch;
+  for (DType dtype : {DType::kFloat32, DType::kBfloat16}) {
+    for (bool turned : {false, true}) {
+      for (int64_t rows : {1, 40}) {  // of each expert's share
+        GraphBuilder b;
+        NodeId x = input(b, dtype, {6, rows, 64});
+        NodeId w = input(b, dtype, turned ? Shape{4, 64, 48} : Shape{4, 48, 64});
+        NodeId expert = input(b, DType::kInt64, {6});
+        if (turned) expert = b.binary(BinaryOp::kMin, expert, b.scalar_int(DType::kInt64, 2));
+        Shape chosen = turned ? Shape{6, 64, 48} : Shape{6, 48, 64};
+        NodeId y = b.gather(w, {b.reshape(expert, {6, 1, 1})}, chosen,
+                            {{0, {}}, {-1, Expr::index(1)}, {-1, Expr::index(2)}});
+        if (turned) y = b.permute(y, {0, 2, 1});
+        b.output(contract(b, b.cast(x, DType::kFloat32), b.cast(y, DType::kFloat32), {0, 1, 3},
+                          {0, 2, 3}, {0, 1, 2}));
+        std::vector<int64_t> sizes =
+            turned ? std::vector<int64_t>{4, 64, 48} : std::vector<int64_t>{4, 48, 64};
+        batch.add(Template::kTile, {}, b.finish(),
+                  {random_tensor(random, dtype, {6, rows, 64}), random_tensor(random, dtype, sizes),
+                   random_tensor(random, DType::kInt64, {6}, -1, 6)});
+      }
+    }
+  }
+  batch.compile();
+  batch.check_all(3e-4);
+  if (!runs_on_gpu()) return;
+  for (size_t k = 0; k < batch.size(); ++k) {
+    const std::string& text = batch.at(k).source.text;
+    bool is_half = batch.at(k).inputs[0].dtype() == DType::kBfloat16;
+    bool is_thin = batch.at(k).inputs[0].sizes()[1] == 1;
+    if (!is_half && !is_thin) continue;
+    EXPECT_NE(text.find("in1 + "), std::string::npos) << text;
+    EXPECT_EQ(text.find("in1["), std::string::npos) << text;
+  }
+}
+
 // A product that is stored turned, and few rows or columns of each kind.
 TEST(CodegenTile, TurnedAndThin) {
   Random random(31);
@@ -297,6 +337,36 @@ TEST(CodegenTile, TurnedAndThin) {
   }
   add_product(batch, random, DType::kFloat32, 2, 270'001, 3, true, false, {});
   add_product(batch, random, DType::kFloat32, 1, 65'536, 5, false, false, {});
+  batch.compile();
+  batch.check_all(3e-4);
+}
+
+// Few rows and columns, whose k several blocks share.
+TEST(CodegenTile, SharedK) {
+  Random random(33);
+  KernelBatch batch;
+  for (DType dtype : {DType::kFloat32, DType::kBfloat16, DType::kFloat64}) {
+    for (bool turned : {false, true}) {
+      for (int64_t k : {1, 3000, 8192})
+        add_product(batch, random, dtype, 2, 40, k, true, turned, {});
+    }
+  }
+  for (int64_t splits : {1, 4, 32}) {
+    Schedule schedule{{"splits", splits}};
+    add_product(batch, random, DType::kBfloat16, 3, 136, 5000, false, false, schedule);
+    add_product(batch, random, DType::kBfloat16, 136, 1, 9001, false, true, schedule);
+    for (int64_t k : {0, 1, 255, 2049, 4000}) {
+      // Probabilities of grouped heads times their values, of any number of keys.
+      GraphBuilder b({{0, 1 << 20}});
+      NodeId p = input(b, DType::kFloat32, {2, 4, Expr::symbol(0)});
+      NodeId v = b.cast(input(b, DType::kBfloat16, {Expr::symbol(0), 2, 64}), DType::kFloat32);
+      NodeId out = contract(b, p, v, {0, 1, 2}, {2, 0, 3}, {0, 1, 3});
+      b.output(b.unary(UnaryOp::kTanh, out));
+      batch.add(Template::kTile, schedule, b.finish(),
+                {random_tensor(random, DType::kFloat32, {2, 4, k}, -0.02, 0.02),
+                 random_tensor(random, DType::kBfloat16, {k, 2, 64})});
+    }
+  }
   batch.compile();
   batch.check_all(3e-4);
 }

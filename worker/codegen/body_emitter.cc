@@ -236,7 +236,7 @@ CodeValue BodyEmitter::compute(NodeId id, const Indices& indices) {
     case Op::kSelect:
       return elementwise(node, indices);
     case Op::kGather:
-      return gather(node, indices);
+      return value(node.operands[0], gathered_position(node, indices));
     case Op::kReduce:
       return reduction(id, indices);
     default:
@@ -440,7 +440,7 @@ CodeValue BodyEmitter::elementwise(const Node& node, const Indices& indices) {
   return declare(level, node.dtype, c_binary(op, from, x[0].text, x[1].text));
 }
 
-CodeValue BodyEmitter::gather(const Node& node, const Indices& indices) {
+Indices BodyEmitter::gathered_position(const Node& node, const Indices& indices) {
   const Node& data = graph_.node(node.operands[0]);
   Indices position;
   const auto& coordinates = attr<GatherAttr>(node).coordinates;
@@ -468,7 +468,7 @@ CodeValue BodyEmitter::gather(const Node& node, const Indices& indices) {
     }
     position.push_back(Expr::index(known->index));
   }
-  return value(node.operands[0], position);
+  return position;
 }
 
 }  // namespace worker

@@ -115,6 +115,8 @@ class BodyEmitter {
 
   // The value of `node` at `indices`, one expression per axis.
   CodeValue value(common::NodeId node, const Indices& indices);
+  // Where in its data a gather reads the element at `indices`.
+  Indices gathered_position(const common::Node& gather, const Indices& indices);
   // The node's elements are in memory from now on.
   void set_stored(common::NodeId node, StoredNode stored) { stored_[node] = std::move(stored); }
   // Code whose indices are not provably inside of `shape` must stay in the innermost conditional
@@ -144,6 +146,8 @@ class BodyEmitter {
   // ---- teams (team_emitter.cc)
   // The code is for a GPU: what all of the team's threads reach together they compute together.
   void set_team(const Team& team) { team_ = team; }
+  // Whether blocks shared a reduction.
+  bool is_split() const { return is_split_; }
   // Opens a loop whose steps [0, extent) the team's threads share; returns the step.
   common::Expr open_shared_loop(const common::Expr& extent);
   // Opens the steps of one block of neighbours, number `block`, which this thread takes alone.
@@ -182,7 +186,6 @@ class BodyEmitter {
   CodeValue view(const common::Node& node, const Indices& indices);
   CodeValue elementwise(const common::Node& node, const Indices& indices);
   CodeValue power(const common::Node& node, const std::vector<CodeValue>& x, bool* done);
-  CodeValue gather(const common::Node& node, const Indices& indices);
   CodeValue declare(int level, common::DType dtype, std::string_view expression);
 
   // ---- reductions (reduction_emitter.cc)
@@ -197,10 +200,13 @@ class BodyEmitter {
   // The index by which neighbouring threads differ; -1 where they do not.
   int lane_index() const;
   struct SharedLoop;
+  // How many threads share a loop's steps.
+  int64_t sharing() const { return team_->size * (in_split_ ? team_->blocks : 1); }
   void open_unrolled(SharedLoop& loop, const common::Expr& blocks, int64_t trips);
   common::Expr open_steps(const common::Expr& block);
   bool is_together() const { return team_ && team_->size > 1 && w_.depth() <= team_->level; }
   void fold_together(Folding& folding);
+  void join_blocks(const Folding& folding);
   Accumulation team_accumulation(Accumulation acc, const ReducedLoops& loops, bool together) const;
   CodeValue arg_together(const common::Node& node, const Indices& indices, int level);
   // As row_key and staged_value, for a shared loop whose steps are unrolled: each thread keeps the
@@ -283,6 +289,8 @@ class BodyEmitter {
   std::optional<TurnBlock> turn_;
   std::optional<Split> split_;
   std::optional<Team> team_;
+  bool in_split_ = false;  // in the loop of the reduction that blocks share
+  bool is_split_ = false;
   std::vector<SharedLoop> shared_loops_;
   EmitterChoices choices_;
   std::vector<EmittedReduction> reductions_;

@@ -46,9 +46,9 @@ class Contraction {
   bool runs_along_k(Side side) const;
   // Whether the memory of the body's first output runs along the rows rather than the columns.
   bool output_runs_along_rows() const;
-  // Where an operand that is an input, or a view of one that is valid everywhere, is read.
-  std::optional<PlainRead> read_at(Side side, const Indices& at, const CodeWriter& writer) const {
-    return plain_read(body_, operand(side), at, writer);
+  // Where an operand that lies in an input as it is, is read (see plain_read.h).
+  std::optional<PlainRead> read_at(Side side, const Indices& at, BodyEmitter& emitter) const {
+    return plain_read(operand(side), at, emitter);
   }
   // Whether runs of `length` elements along k (or the side's own axis), counted from 0, lie side by
   // side in an input that is read as it is, each run at a multiple of its length.

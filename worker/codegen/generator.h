@@ -20,7 +20,9 @@ namespace worker {
 //                                    int64_t units, char* scratch, int64_t scratch_stride)
 // with the same buffers, then the body's symbols, each by value. It is launched in blocks of
 // entry.block.threads threads (in x); block b computes the units that begin at b * block.units, and
-// has scratch memory of its own at scratch + b * scratch_stride.
+// has scratch memory of its own at scratch + b * scratch_stride. Where it has any, a launch of n
+// blocks finds the words ((uint32_t*)scratch)[-n] to ((uint32_t*)scratch)[-1] to be 0, and leaves
+// them so.
 struct KernelSource {
   common::EntryPoint entry;
   std::string text;

@@ -14,9 +14,9 @@ struct PlainRead {
   common::Expr offset;  // of the element, in the input
 };
 
-// Where the element of a node is read that is an input, or a view of one that is valid everywhere.
-std::optional<PlainRead> plain_read(const common::Graph& body, common::NodeId node,
-                                    const Indices& at, const CodeWriter& writer);
+// Where the element of a node is read that is an input, or what views that are valid everywhere and
+// gathers make of one. Gathered positions are emitted.
+std::optional<PlainRead> plain_read(common::NodeId node, const Indices& at, BodyEmitter& emitter);
 
 // Whether runs of `length` elements of the node, which `at` gives for positions [0, extent), lie
 // side by side in an input, each run at a multiple of its length. Other indices that `at` uses are

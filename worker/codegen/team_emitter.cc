@@ -53,14 +53,14 @@ Expr BodyEmitter::open_shared_loop(const Expr& extent) {
     loop.width = team_->vector;
     blocks = *vectors;
   }
-  Expr trips = common::floor_div(blocks + Expr(team_->size - 1), Expr(team_->size));
+  Expr trips = common::floor_div(blocks + Expr(sharing() - 1), Expr(sharing()));
   if (trips.is_constant() && trips.constant() * loop.width <= kRowRegisters) {
     open_unrolled(loop, blocks, trips.constant());
   } else {
     std::string b = w_.fresh("j");
     std::string n = w_.text(blocks);
     loop.lane = w_.open_loop(b, blocks, trips);
-    loop.header = counting_loop(b, "member", n, team_->size);
+    loop.header = counting_loop(b, in_split_ ? "wide" : "member", n, sharing());
   }
   Expr block = Expr::index(loop.lane);
   shared_loops_.push_back(std::move(loop));
@@ -73,9 +73,10 @@ void BodyEmitter::open_unrolled(SharedLoop& loop, const Expr& blocks, int64_t tr
   std::string k = w_.fresh("k");
   std::string j = w_.fresh("j");
   w_.open_blocks(trips);
-  w_.line(cat("const int64_t ", j, " = member + ", team_->size, " * ", k, ";"));
+  w_.line(cat("const int64_t ", j, " = ", in_split_ ? "wide" : "member", " + ", sharing(), " * ", k,
+              ";"));
   loop.header = cat("#pragma unroll\n", counting_loop(k, "0", cat(trips)));
-  if (!blocks.is_constant(trips * team_->size)) {
+  if (!blocks.is_constant(trips * sharing())) {
     w_.open(true);
     loop.guard = cat("if (", j, " < ", w_.text(blocks), ")");
   }
@@ -125,6 +126,8 @@ void BodyEmitter::close_shared_loop() {
 // step is conditional, and its indices depend on the step and on what the team agrees on.
 std::optional<ValueKey> BodyEmitter::shared_row_key(NodeId id, const Indices& indices) {
   if (shared_loops_.empty() || graph_.node(id).op == common::Op::kView) return std::nullopt;
+  // Of a loop that blocks share, no thread sees the same steps again.
+  if (in_split_) return std::nullopt;
   const SharedLoop& loop = shared_loops_.back();
   if (loop.slots == 0 || w_.depth() != loop.depth) return std::nullopt;
   const common::Shape& shape = graph_.node(id).shape;
@@ -235,10 +238,42 @@ Accumulation BodyEmitter::team_accumulation(Accumulation acc, const ReducedLoops
 
 void BodyEmitter::fold_together(Folding& f) {
   for (auto& fold : f.folds) fold.part = fold.total;
+  in_split_ = team_->blocks > 1 && !is_split_;
+  if (in_split_) {
+    w_.line(cat("const int64_t wide = member + ", team_->size, " * (int64_t)(blockIdx.x % ",
+                team_->blocks, ");"));
+  }
   f.indices.push_back(open_shared_loop(f.loops.extents[0]));
   accumulate(f);
   close_shared_loop();
   for (const auto& fold : f.folds) {
+    w_.line(cat(fold.total, " = ", team_call("lf_team", fold.acc.op), "(", fold.total, ");"));
+  }
+  if (!in_split_) return;
+  in_split_ = false;
+  is_split_ = true;
+  join_blocks(f);
+}
+
+void BodyEmitter::join_blocks(const Folding& f) {
+  std::vector<std::string> kept;
+  for (const auto& fold : f.folds) {
+    kept.push_back(w_.fresh("kept"));
+    scratch_.add(kept.back(), fold.acc.type, 8, 1);
+    w_.line(cat("if (member == 0) *", kept.back(), " = ", fold.total, ";"));
+  }
+  w_.line(cat("if (!lf_is_last(areas, blockIdx.x / ", team_->blocks, ", ", team_->blocks,
+              ")) return;"));
+  for (size_t k = 0; k < f.folds.size(); ++k) {
+    const Folding::Fold& fold = f.folds[k];
+    std::string part = w_.fresh("p");
+    w_.line(cat(fold.total, " = ", fold.acc.start, ";"));
+    w_.line(cat("for (int64_t b = member; b < ", team_->blocks, "; b += ", team_->size, ") {"));
+    w_.line(cat("  const ", fold.acc.type, " ", part, " = *(const ", fold.acc.type,
+                "*)((const char*)", kept[k], " + (b - (int64_t)(blockIdx.x % ", team_->blocks,
+                ")) * scratch_stride);"));
+    w_.line(cat("  ", fold.acc.step(fold.total, part)));
+    w_.line("}");
     w_.line(cat(fold.total, " = ", team_call("lf_team", fold.acc.op), "(", fold.total, ");"));
   }
 }

@@ -106,7 +106,7 @@ class MmaAttention final : public CudaAttentionBlock {
     writer_.open(!inside.empty());
     if (is_plain(panel)) {
       Expr position = inner_index("chunk * 8", panel.length);
-      auto read = plain_read(body_, panel.node, panel.at(operands_, row, position), writer_);
+      auto read = plain_read(panel.node, panel.at(operands_, row, position), emitter_);
       lines(cat("q = *(const uint4*)(in", read->input, " + ", writer_.text(read->offset), ");"));
     } else {
       lines("uint16_t h[8];");

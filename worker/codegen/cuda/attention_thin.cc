@@ -6,6 +6,7 @@
 #include "common/base/cat.h"
 #include "worker/codegen/c_text.h"
 #include "worker/codegen/cuda/attention_text.h"
+#include "worker/codegen/cuda/split.h"
 #include "worker/codegen/plain_read.h"
 
 namespace worker {
@@ -28,8 +29,9 @@ constexpr int64_t kChunksMax = 32;  // of a row: a warp's
 constexpr int64_t kAhead = 4;       // keys that a group reads before it uses the first
 
 // A group of threads walks through keys of its own and holds a chunk of every row's query and sum.
-// In the end the groups' sums are added as their greatest scores ask. Where probabilities are
-// normalised before the product, a first pass finds each row's sum.
+// In the end the groups' sums are added as their greatest scores ask, and where blocks share the
+// keys, so are the blocks'. Where probabilities are normalised before the product, a first pass
+// finds each row's sum.
 class ThinAttention final : public CudaAttentionText {
  public:
   ThinAttention(const Graph& body, AttentionForm form)
@@ -44,15 +46,22 @@ class ThinAttention final : public CudaAttentionText {
 
   Result<CudaFunction> run(const Schedule& schedule) {
     online_ = form_.scales_rows && schedule_value(schedule, Template::kAttention, "online") != 0;
+    if (online_) {
+      splits_ =
+          cuda_splits(common::element_count(operands_.sizes_of(form_.batch)), key_size_,
+                      threads_ / group_ * kAhead,
+                      schedule_value(schedule, Template::kAttention, "splits"), body_.symbols);
+    }
     CudaFunction function;
     lines("const int tid = threadIdx.x, lane = tid % 32;\nconst int64_t m0 = 0;");
-    Expr units = bind_batch("1");
+    Expr units = bind_batch(cat(splits_)) * Expr(splits_);
     function.block.threads = static_cast<int>(threads_);
     int64_t element = 4;
-    int64_t bytes = groups() * rows_ * (width_ + 2) * element;
+    int64_t maxima = std::max(groups(), splits_) * rows_;
+    int64_t bytes = (groups() * rows_ * width_ + 2 * maxima) * element;
     function.block.shared_bytes = declare_shared(writer_, bytes);
     lines(cat("float* const part = (float*)memory;\nfloat* const tops = part + ",
-              groups() * rows_ * width_, ";\nfloat* const totals = tops + ", groups() * rows_,
+              groups() * rows_ * width_, ";\nfloat* const totals = tops + ", maxima,
               ";\nconst int group = tid / ", group_, ", chunk = tid % ", group_, " * ", kChunk,
               ";\nfloat query[", rows_, "][", kChunk, "], sum[", rows_, "][", kChunk,
               "] = {}, top[", rows_, "], total[", rows_, "];"));
@@ -62,12 +71,17 @@ class ThinAttention final : public CudaAttentionText {
     store();
     LFARM_RETURN_IF_ERROR(emitter_.status());
     if (!flows_) return common::unsupported("an output mixes elements of the attention");
-    function.body = finish_body(writer_, units, emitter_.scratch());
+    Scratch scratch = emitter_.scratch();
+    function.is_split = splits_ > 1;
+    if (function.is_split) scratch.add("kept", "float", element, Expr(part_size()));
+    function.body = finish_body(writer_, units, scratch);
     return function;
   }
 
  private:
   int64_t groups() const { return threads_ / group_; }
+  // Of a block that shares a result: sums, then tops, then totals of all rows.
+  int64_t part_size() const { return rows_ * (width_ + 2); }
   // Whether position chunk + y of so many elements is one of them.
   std::string inside(int64_t length) const {
     return length == group_ * kChunk ? "" : cat("chunk < ", length);
@@ -87,8 +101,15 @@ class ThinAttention final : public CudaAttentionText {
     writer_.close(unrolled_loop("r", rows_));
   }
 
-  // [lo, hi): the keys that some row sees.
+  // [begin_, end_): the keys that some row sees, of which a block may have a part.
   void find_range() {
+    find_visible();
+    if (splits_ == 1) return;
+    lines(cuda_split_range(splits_, "lo", "hi", groups() * kAhead));
+    begin_ = "begin";
+    end_ = "end";
+  }
+  void find_visible() {
     std::string keys = writer_.rare_text(key_size_);
     bool limited = !form_.first.empty() || !form_.last.empty();
     if (!limited || !form_.keeps_zero) {
@@ -158,16 +179,16 @@ class ThinAttention final : public CudaAttentionText {
     std::string position = cat("n0 + u * ", 32 / group_, " + lane / ", group_);
     writer_.open(false);
     Expr key = key_index(position);
-    load(keys_, key, cat(position, " < hi"));
+    load(keys_, key, cat(position, " < ", end_));
     writer_.open(!online_);
-    load(values_, key, cat(position, " < hi"));
+    load(values_, key, cat(position, " < ", end_));
     writer_.close(online_ ? "" : "if (pass == 1)");
     writer_.close(unrolled_loop("u", kAhead));
     writer_.open(false);
     weigh(position);
     writer_.close(unrolled_loop("r", rows_));
-    writer_.close(cat("for (int64_t n0 = lo + tid / 32 * ", step,
-                      "; n0 < hi; n0 += ", threads_ / 32 * step, ")"));
+    writer_.close(cat("for (int64_t n0 = ", begin_, " + tid / 32 * ", step, "; n0 < ", end_,
+                      "; n0 += ", threads_ / 32 * step, ")"));
     if (!online_) {
       writer_.open(true);
       share_totals();
@@ -183,7 +204,7 @@ class ThinAttention final : public CudaAttentionText {
     writer_.open(false);
     if (x.packed) {
       Expr d = inner_index(own.empty() ? "chunk" : cat("(", own, " ? chunk : 0)"), x.length);
-      auto read = plain_read(body_, x.node, x.at(operands_, n, d), writer_);
+      auto read = plain_read(x.node, x.at(operands_, n, d), emitter_);
       lines(cat("const uint4 q = lf_load_stream16(in", read->input, " + ",
                 writer_.text(read->offset), ");\nconst bool is_in = ", condition, ";\n"));
       for (int k = 0; k < 4; ++k) {
@@ -210,7 +231,7 @@ class ThinAttention final : public CudaAttentionText {
     writer_.remember({form_.scores, 0, operands_.scores_at(rows, key)},
                      {"dot", writer_.depth(), -1});
     CodeValue x = emitter_.value(operands_.exponents(), operands_.softmax_at(rows, key));
-    lines(cat("x[u] = ", position, " < hi ? ", x.text, " : ", lowest_, ";"));
+    lines(cat("x[u] = ", position, " < ", end_, " ? ", x.text, " : ", lowest_, ";"));
     writer_.close(unrolled_loop("u", kAhead));
     if (online_) {
       accumulate(position, true);
@@ -227,7 +248,7 @@ class ThinAttention final : public CudaAttentionText {
     CodeValue p = writer_.declare(writer_.depth(), type_, "p",
                                   cat(exp_of("(x[u] - greatest)"), " * total[r]"));
     writer_.remember({form_.softmax, 0, operands_.softmax_at(rows, again)}, p);
-    lines(cat("const float kept = ", position, " < hi ? ",
+    lines(cat("const float kept = ", position, " < ", end_, " ? ",
               operands_.probability(emitter_, rows, again), " : 0;\n", unrolled_loop("y", kChunk),
               " sum[r][y] = fmaf(kept, ", element(values_), ", sum[r][y]);"));
     writer_.close(unrolled_loop("u", kAhead));
@@ -242,7 +263,7 @@ class ThinAttention final : public CudaAttentionText {
               "const float turn = after == top[r] ? 1 : ", exp_of("(top[r] - shift)"),
               ";\ntop[r] = after;\ntotal[r] *= turn;"));
     if (adds) lines(cat(unrolled_loop("y", kChunk), " sum[r][y] *= turn;"));
-    lines(cat(unrolled_loop("u", kAhead), " {\nconst float p = ", position, " < hi ? ",
+    lines(cat(unrolled_loop("u", kAhead), " {\nconst float p = ", position, " < ", end_, " ? ",
               exp_of("(x[u] - shift)"), " : 0;\ntotal[r] += p;"));
     if (adds) {
       lines(cat(unrolled_loop("y", kChunk), " sum[r][y] = fmaf(p, ", element(values_),
@@ -251,10 +272,11 @@ class ThinAttention final : public CudaAttentionText {
     lines("}");
   }
 
-  // The groups' tops and totals of row C expression `row` become `greatest` and `all`.
-  std::string merged(const std::string& row) const {
+  // The tops and totals of row C expression `row`, of each of `count` groups or blocks, become
+  // `greatest` and `all`.
+  std::string merged(const std::string& row, const std::string& count) const {
     std::string at = cat("[g * ", rows_, " + ", row, "]");
-    std::string each = cat("for (int g = 0; g < ", groups(), "; ++g) ");
+    std::string each = cat("for (int g = 0; g < ", count, "; ++g) ");
     return cat("float greatest = ", lowest_, ";\n", each, "greatest = lf_max_f32(greatest, tops",
                at, ");\nconst float shift = greatest == ", lowest_,
                " ? 0 : greatest;\ndouble all = 0;\n", each, "all += totals", at, " * ",
@@ -268,8 +290,32 @@ class ThinAttention final : public CudaAttentionText {
   // After the first pass: every thread's top is the row's, and its total the sum's inverse.
   void share_totals() {
     publish();
-    lines(cat("__syncthreads();\n", unrolled_loop("r", rows_), " {\n", merged("r"),
+    lines(cat("__syncthreads();\n", unrolled_loop("r", rows_), " {\n", merged("r", cat(groups())),
               "\ntop[r] = greatest;\ntotal[r] = 1 / (float)all;\n}"));
+  }
+
+  std::string group_weight() const {
+    return cat(" * ", exp_of(cat("(tops[g * ", rows_, " + r] - shift)")));
+  }
+
+  // What is put together in the end: `count` times sums, `stride` apart, and in shared memory tops
+  // and totals: those of the groups, or of the blocks, whose groups then are put together first.
+  void join_blocks() {
+    std::string each = cat("for (int e = tid; e < ", rows_ * width_, "; e += ", threads_, ")");
+    std::string tops = cat(rows_ * width_);
+    std::string totals = cat(rows_ * (width_ + 1));
+    lines(cat("int count = ", groups(), ";\nint64_t stride = ", rows_ * width_,
+              ";\nconst float* sums = part;\nif (parts > 1) {\n", each, " {\nconst int r = e / ",
+              width_, ";\n", merged("r", "count"),
+              "\nfloat s = 0;\nfor (int g = 0; g < count; ++g) s += part[g * stride + e]",
+              group_weight(), ";\nkept[e] = s;\nif (e % ", width_, " == 0) { kept[", tops,
+              " + r] = greatest; kept[", totals, " + r] = (float)all; }\n}\n",
+              cuda_split_join(splits_)));
+    lines(cat("stride = scratch_stride / 4;\nsums = kept - split * stride;\ncount = parts;\n",
+              "for (int e = tid; e < parts * ", rows_, "; e += ", threads_,
+              ") {\nconst float* const from = sums + e / ", rows_, " * stride + e % ", rows_,
+              ";\ntops[e] = from[", tops, "];\ntotals[e] = from[", totals,
+              "];\n}\n__syncthreads();\n}"));
   }
 
   void store() {
@@ -279,13 +325,22 @@ class ThinAttention final : public CudaAttentionText {
               " + r) * ", width_, " + chunk + y] = sum[r][y];"));
     writer_.close(inside(width_).empty() ? "" : cat("if (", inside(width_), ")"));
     lines("__syncthreads();");
+    std::string count = cat(groups());
+    std::string sums = "part";
+    std::string stride = cat(rows_ * width_);
+    if (splits_ > 1) {
+      join_blocks();
+      count = "count";
+      sums = "sums";
+      stride = "stride";
+    }
     writer_.open(false);
     lines(cat("const int r = e / ", width_, ";"));
     std::vector<Expr> rows = row_labels("r");
     std::string factor;
     std::string weight;
     if (online_) {
-      lines(merged("r"));
+      lines(merged("r", count));
       remember_greatest(rows, {"greatest", writer_.depth(), -1});
       // A sum over no keys is 0.
       std::string inverse = "(float)(1 / all)";
@@ -295,10 +350,10 @@ class ThinAttention final : public CudaAttentionText {
       CodeValue x = writer_.declare(writer_.depth(), type_, "inverse", inverse);
       writer_.remember({form_.softmax, 0, operands_.softmax_at(rows, Expr(0))}, x);
       factor = cat(" * ", operands_.probability(emitter_, rows, Expr(0)));
-      weight = cat(" * ", exp_of(cat("(tops[g * ", rows_, " + r] - shift)")));
+      weight = group_weight();
     }
-    lines(cat("float s = 0;\nfor (int g = 0; g < ", groups(), "; ++g) s += part[(g * ", rows_,
-              " + r) * ", width_, " + e % ", width_, "]", weight, ";"));
+    lines(cat("float s = 0;\nfor (int g = 0; g < ", count, "; ++g) s += ", sums, "[g * ", stride,
+              " + e]", weight, ";"));
     Expr d = inner_index(cat("e % ", width_), width_);
     Indices out = operands_.product_at(rows, d);
     CodeValue x = writer_.declare(writer_.depth(), type_, "c", cat("s", factor));
@@ -311,6 +366,8 @@ class ThinAttention final : public CudaAttentionText {
   int64_t rows_, depth_, width_;
   int64_t group_ = 1;  // threads that share a key
   int64_t threads_ = 256;
+  int64_t splits_ = 1;  // blocks that share the keys
+  std::string begin_ = "lo", end_ = "hi";
   bool online_ = true;
   bool flows_ = true;
 };

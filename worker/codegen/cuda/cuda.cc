@@ -40,6 +40,7 @@ std::string prologue(const std::string& entry, const Graph& body, const CudaFunc
   for (size_t k = 0; k < body.symbols.size(); ++k) text += cat("int64_t s", k, ", ");
   text += "int64_t units, char* scratch, int64_t scratch_stride) {\n";
   CodeWriter names(body.symbols);
+  if (function.is_split) text += "  char* const areas = scratch;\n";
   if (!function.body.scratch.empty()) text += "  scratch += blockIdx.x * scratch_stride;\n";
   if (function.thread_scratch) {
     text += cat("  scratch += threadIdx.x * (scratch_stride / ", function.block.threads, ");\n");

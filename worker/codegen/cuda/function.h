@@ -12,6 +12,8 @@ struct CudaFunction {
   FunctionBody body;
   common::BlockShape block;
   bool thread_scratch = false;  // each thread has pieces of its own
+  // Blocks next to each other share a result: `areas` is the first block's scratch memory.
+  bool is_split = false;
 };
 
 }  // namespace worker

@@ -8,6 +8,7 @@
 #include "common/base/cat.h"
 #include "common/ir/sizes.h"
 #include "worker/codegen/c_text.h"
+#include "worker/codegen/cuda/split.h"
 #include "worker/codegen/nest_plan.h"
 #include "worker/codegen/output_groups.h"
 #include "worker/codegen/reduction_fusion.h"
@@ -26,7 +27,12 @@ using common::Var;
 namespace {
 
 // Threads that a large GPU runs at once.
-constexpr double kThreadsAtOnce = 132 * 1024;
+constexpr double kThreadsAtOnce = kCudaProcessors * 1024.0;
+// What it takes a block to learn that it is the last of several, and to read what they left: two or
+// three microseconds, of which each is some five operations of a block that waits for memory, as
+// the writer counts them. And the fewest elements that make it worth while.
+constexpr double kJoinTime = 15;
+constexpr int64_t kSplitElements = 8192;
 // Of a block whose threads are units, and of one that several teams of a warp at most share.
 constexpr int64_t kUnitThreads = 256;
 constexpr int64_t kTeamThreads = 128;
@@ -70,12 +76,19 @@ class CudaLoopsEmitter {
     writer_.close("");
     LFARM_RETURN_IF_ERROR(emitter_.status());
     Trial trial;
+    int64_t blocks = plan_.team.blocks;
+    trial.function.is_split = blocks > 1;
+    if (trial.function.is_split && !emitter_.is_split()) {
+      return common::unsupported("no reduction for several blocks to share");
+    }
+    units *= Expr(blocks);
     trial.function.body = finish_body(writer_, units, emitter_.scratch());
     trial.function.block = block();
     std::vector<int64_t> sizes = common::representative_sizes(body_.symbols);
     double threads = std::max(1.0, common::count_elements({units}, sizes)) *
                      static_cast<double>(plan_.team.size);
     trial.time = writer_.work() * std::max(1.0, threads / kThreadsAtOnce);
+    if (trial.function.is_split) trial.time += kJoinTime;
     trial.reductions = emitter_.reductions();
     trial.row_uses = emitter_.row_uses();
     return trial;
@@ -104,7 +117,8 @@ class CudaLoopsEmitter {
       bool aside = team.side > 1;
       writer_.line(cat("const int64_t member = threadIdx.x ", aside ? "/ " : "% ",
                        aside ? team.side : team.size, ";"));
-      writer_.line(cat("const int64_t u = lf_min_i64((int64_t)blockIdx.x * ", block().units,
+      std::string index = team.blocks == 1 ? "blockIdx.x" : cat("(blockIdx.x / ", team.blocks, ")");
+      writer_.line(cat("const int64_t u = lf_min_i64((int64_t)", index, " * ", block().units,
                        " + threadIdx.x ", aside ? "% " : "/ ", aside ? team.side : team.size,
                        ", units - 1);"));
     }
@@ -206,6 +220,7 @@ class CudaLoopsSearch {
     LFARM_RETURN_IF_ERROR(accept(scalar(plan)));
     bool reduces = !best_->reductions.empty();
     if (reduces || groups_.size() > 1) try_teams(plan);
+    if (reduces && groups_.size() == 1) try_splits();
     if (!best_->reductions.empty()) {
       CudaLoopsPlan fused = plan_;
       fused.choices.fused = independent_reductions(body_, best_->reductions);
@@ -275,6 +290,27 @@ class CudaLoopsSearch {
           try_plan(plan);
         }
       }
+    }
+  }
+
+  // Few long reductions keep a large GPU busy only when blocks share each.
+  void try_splits() {
+    if (schedule_value(schedule_, Template::kLoops, "team") != 0) return;
+    if (best_->time <= kJoinTime || best_->reductions.empty()) return;
+    const common::Node& node = body_.node(best_->reductions.front().id);
+    const auto& axes = common::attr<common::ReduceAttr>(node).axes;
+    Expr length = 1, units = 1;
+    for (int axis : axes) length *= body_.node(node.operands[0]).shape[at(axis)];
+    for (size_t k = 0; k < plan_.unit_loops; ++k) units *= plan_.shared.extents[k];
+    int64_t blocks = cuda_splits(units, length, kSplitElements, 0, body_.symbols);
+    if (blocks == 1) return;
+    for (int64_t size : {256, 1024}) {
+      CudaLoopsPlan plan = plan_;
+      plan.team.size = size;
+      plan.team.side = 1;
+      plan.team.blocks = blocks;
+      plan.team.vector = vector_width();
+      try_plan(plan);
     }
   }
 

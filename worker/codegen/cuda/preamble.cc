@@ -160,6 +160,21 @@ static __device__ V lf_team(V x) {
   for (int m = 1; m < kSize; ++m) x = Op::of(x, columns[m * kSide + threadIdx.x % kSide]);
   return x;
 }
+// Of `count` blocks that share counter `counter`, whether this one, whose threads all call, is the
+// last to: then it sees what the others wrote before.
+static __device__ bool lf_is_last(char* scratch, int64_t counter, int64_t count) {
+  __shared__ uint32_t before;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    uint32_t* const arrived = (uint32_t*)scratch - 1 - counter;
+    before = atomicAdd(arrived, 1u);
+    if (before == count - 1) *arrived = 0;
+  }
+  __syncthreads();
+  __threadfence();
+  return before == count - 1;
+}
 // The extremum and the first of its positions.
 template <class V> struct LfPlace { V value; int64_t position; };
 template <class Op, class V>

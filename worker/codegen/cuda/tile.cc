@@ -35,7 +35,7 @@ Result<CudaFunction> emit_cuda_tile(const Graph& body, const Schedule& schedule)
   if (id < 0) return common::unsupported("a tile kernel holds one contraction");
   Graph narrow = with_half_operands(body, id);
   Contraction contraction(narrow, contraction_of(narrow));
-  if (cuda_tile_is_thin(contraction)) return emit_cuda_tile_thin(narrow, contraction);
+  if (cuda_tile_is_thin(contraction)) return emit_cuda_tile_thin(narrow, contraction, schedule);
   DType left = contraction.operand_dtype(Side::kLeft);
   if (common::is_half(left) && left == contraction.operand_dtype(Side::kRight)) {
     return emit_cuda_tile_mma(narrow, contraction, schedule);

@@ -35,15 +35,19 @@ CudaTileBlock::CudaTileBlock(const Graph& body, const Contraction& contraction, 
       emitter_(body, writer_),
       type_(c_value_type(contraction.node().dtype)) {}
 
-void CudaTileBlock::begin(int64_t shared_bytes) {
+void CudaTileBlock::begin(int64_t shared_bytes, int64_t splits, int64_t kept) {
+  splits_ = splits;
+  kept_ = kept;
   const TileProblem& p = contraction_.problem();
   Expr tiles_m = ceil_div(p.m_size, size_.rows);
   Expr tiles_n = ceil_div(p.n_size, size_.columns);
-  units_ = contraction_.batch_size() * tiles_m * tiles_n;
+  units_ = contraction_.batch_size() * tiles_m * tiles_n * Expr(splits);
+  std::string block =
+      splits == 1 ? "(int64_t)blockIdx.x" : cat("(int64_t)(blockIdx.x / ", splits, ")");
   std::string down = writer_.rare_text(tiles_m);
   std::string across = writer_.rare_text(tiles_n);
   lines(cat("const int tid = threadIdx.x;\n", "const int64_t tiles_m = ", down, ", tiles_n = ",
-            across, ";\n", "const int64_t tile = (int64_t)blockIdx.x % (tiles_m * tiles_n);\n"));
+            across, ";\n", "const int64_t tile = ", block, " % (tiles_m * tiles_n);\n"));
   if (tiles_m.is_constant() && tiles_m.constant() <= kGroup) {
     lines("const int64_t m0 = tile % tiles_m, n0 = tile / tiles_m;");
   } else {
@@ -54,7 +58,7 @@ void CudaTileBlock::begin(int64_t shared_bytes) {
   }
   std::vector<Expr> sizes = contraction_.sizes_of(p.batch);
   if (!sizes.empty()) {
-    writer_.line("const int64_t batch = (int64_t)blockIdx.x / (tiles_m * tiles_n);");
+    writer_.line(cat("const int64_t batch = ", block, " / (tiles_m * tiles_n);"));
     Expr flat = Expr::index(writer_.bind_index("batch", contraction_.batch_size(), 0));
     std::vector<Expr> positions = unfold(sizes, flat);
     for (size_t k = 0; k < sizes.size(); ++k) {
@@ -143,7 +147,12 @@ Result<CudaFunction> CudaTileBlock::finish() {
   LFARM_RETURN_IF_ERROR(emitter_.status());
   if (!flows_) return common::unsupported("an output mixes elements of the contraction");
   CudaFunction function;
-  function.body = finish_body(writer_, units_, emitter_.scratch());
+  Scratch scratch = emitter_.scratch();
+  function.is_split = splits_ > 1;
+  if (function.is_split) {
+    scratch.add("kept", type_, common::dtype_size(contraction_.node().dtype), Expr(kept_));
+  }
+  function.body = finish_body(writer_, units_, scratch);
   function.block.threads = size_.threads;
   function.block.units = 1;
   function.block.shared_bytes = dynamic_bytes_;

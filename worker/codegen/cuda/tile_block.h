@@ -30,8 +30,9 @@ class CudaTileBlock {
   const std::string& type() const { return type_; }
 
   // Emits which block this is: m0 and n0, the thread's number `tid`, `memory` of that many shared
-  // bytes.
-  void begin(int64_t shared_bytes);
+  // bytes. Where blocks next to each other share a product's block and its k, each has `kept`, that
+  // many elements of scratch memory.
+  void begin(int64_t shared_bytes, int64_t splits = 1, int64_t kept = 0);
   // Several lines of code.
   void lines(std::string_view text) { write_lines(writer_, text); }
 
@@ -72,6 +73,7 @@ class CudaTileBlock {
   std::vector<common::Expr> batch_;
   common::Expr units_ = 1;
   int64_t dynamic_bytes_ = 0;
+  int64_t splits_ = 1, kept_ = 0;
   bool flows_ = true;
 };
 

@@ -151,7 +151,7 @@ class MmaEmitter {
     Expr k = block_.k_index(
         whole ? step : cat("(", step, " < ", block_.k_size(), " ? ", step, " : 0)"), false);
     Expr own = x.along_k ? block_.own_index(x.side, "row") : block_.own_chunk(x.side, "chunk * 8");
-    auto read = c_.read_at(x.side, block_.operand_at(x.side, own, k), w_);
+    auto read = c_.read_at(x.side, block_.operand_at(x.side, own, k), block_.emitter());
     LFARM_CHECK(read.has_value(), "chunks are copied from inputs");
     std::string from = cat("in", read->input, " + ", w_.text(read->offset));
     if (whole) {

@@ -5,6 +5,7 @@
 
 #include "common/base/cat.h"
 #include "worker/codegen/c_text.h"
+#include "worker/codegen/cuda/split.h"
 #include "worker/codegen/cuda/tile_block.h"
 
 namespace worker {
@@ -40,10 +41,10 @@ struct ThinSize {
 
 // The matrix is the side with many rows. Its elements are read in order, 16 bytes at a time where
 // that is possible, by all threads of a block, and each is used for all of the few rows at once.
-// The sums of the threads are added in the end.
+// The sums of the threads are added in the end, and those of the blocks where several share a k.
 class ThinEmitter {
  public:
-  ThinEmitter(const Graph& body, const Contraction& contraction)
+  ThinEmitter(const Graph& body, const Contraction& contraction, const common::Schedule& schedule)
       : c_(contraction),
         few_(is_few(contraction.own_size(Side::kLeft)) ? Side::kLeft : Side::kRight),
         many_(few_ == Side::kLeft ? Side::kRight : Side::kLeft),
@@ -54,13 +55,25 @@ class ThinEmitter {
     size.rows = few_ == Side::kLeft ? few_count_ : z_.rows;
     size.columns = few_ == Side::kLeft ? z_.rows : few_count_;
     size.threads = z_.threads();
+    Expr blocks = common::floor_div(contraction.own_size(many_) + Expr(z_.rows - 1), Expr(z_.rows));
+    splits_ =
+        cuda_splits(contraction.batch_size() * blocks, contraction.problem().k_size, step(),
+                    schedule_value(schedule, common::Template::kTile, "splits"), body.symbols);
     block_ = std::make_unique<CudaTileBlock>(body, contraction, size);
   }
 
   Result<CudaFunction> run() {
     int64_t element = common::dtype_size(c_.node().dtype);
     int64_t parts = along_k_ ? z_.threads() / 32 : z_.down;
-    block_->begin((parts + 1) * few_count_ * z_.rows * element);
+    int64_t sums = few_count_ * z_.rows;
+    block_->begin((parts + 1) * sums * element, splits_, sums);
+    if (splits_ > 1) {
+      block_->lines(cuda_split_range(splits_, "0", block_->k_size(), step()));
+      begin_ = "begin";
+      end_ = "end";
+    } else {
+      end_ = block_->k_size();
+    }
     along_k_ ? sum_along() : sum_across();
     collect(parts);
     return block_->finish();
@@ -69,6 +82,9 @@ class ThinEmitter {
  private:
   // The constant size, or a typical one.
   static int64_t about(const Expr& size) { return size.is_constant() ? size.constant() : 4096; }
+
+  // Of k, that all threads of a block take before they start again.
+  int64_t step() const { return (along_k_ ? z_.across * z_.length : z_.down) * z_.ahead; }
 
   void choose() {
     int64_t element = common::dtype_size(c_.operand_dtype(many_));
@@ -110,7 +126,7 @@ class ThinEmitter {
     return c_cast(dtype, c_.node().dtype, bits);
   }
   std::string place(Side side, const Expr& own, const Expr& k) {
-    auto read = c_.read_at(side, block_->operand_at(side, own, k), block_->writer());
+    auto read = c_.read_at(side, block_->operand_at(side, own, k), block_->emitter());
     LFARM_CHECK(read.has_value(), "chunks are read from inputs");
     return cat("in", read->input, " + ", block_->writer().text(read->offset));
   }
@@ -122,9 +138,7 @@ class ThinEmitter {
   // The matrix's memory runs along k: all threads share a row.
   void sum_along() {
     CodeWriter& w = block_->writer();
-    int64_t step = z_.across * z_.length;
-    std::string depth = block_->k_size();
-    bool whole = block_->covers_k(step * z_.ahead);
+    bool whole = block_->covers_k(step());
     std::string position = cat("k0 + (u * ", z_.across, " + tid) * ", z_.length);
     w.line(cat(type(), " sum[", few_count_, "][", z_.rows, "] = {};"));
     w.open(true);
@@ -132,7 +146,7 @@ class ThinEmitter {
     w.line(cat(chunks_ ? "uint32_t" : type(), " matrix[", z_.ahead, "][", z_.rows, "]", kept, ";"));
     w.open(false);
     Expr k = block_->k_index(
-        whole ? position : cat("(", position, " < ", depth, " ? ", position, " : 0)"), false);
+        whole ? position : cat("(", position, " < ", end_, " ? ", position, " : 0)"), false);
     w.open(false);
     Expr own = block_->own_index(many_, "r");
     if (chunks_) {
@@ -145,9 +159,14 @@ class ThinEmitter {
     w.open(false);
     w.open(!whole);
     multiply_along(position);
-    w.close(whole ? "" : cat("if (", position, " < ", depth, ")"));
+    w.close(whole ? "" : cat("if (", position, " < ", end_, ")"));
     w.close(unrolled_loop("u", z_.ahead));
-    w.close(cat("for (int64_t k0 = 0; k0 < ", depth, "; k0 += ", step * z_.ahead, ")"));
+    close_steps();
+  }
+
+  void close_steps() {
+    block_->writer().close(
+        cat("for (int64_t k0 = ", begin_, "; k0 < ", end_, "; k0 += ", step(), ")"));
   }
 
   void multiply_along(const std::string& position) {
@@ -181,8 +200,7 @@ class ThinEmitter {
   // group.
   void sum_across() {
     CodeWriter& w = block_->writer();
-    std::string depth = block_->k_size();
-    bool whole = block_->covers_k(z_.down * z_.ahead);
+    bool whole = block_->covers_k(step());
     std::string position = cat("k0 + u * ", z_.down, " + down");
     block_->lines(cat("const int across = tid % ", z_.across, " * ", z_.length, ", down = tid / ",
                       z_.across, ";\n", type(), " sum[", few_count_, "][", z_.length, "] = {};"));
@@ -209,9 +227,9 @@ class ThinEmitter {
     w.line(fma("few", m, "sum[f][y]"));
     w.close(unrolled_loop("y", z_.length));
     w.close(unrolled_loop("f", few_count_));
-    w.close(whole ? "" : cat("if (", position, " < ", depth, ")"));
+    w.close(whole ? "" : cat("if (", position, " < ", end_, ")"));
     w.close(unrolled_loop("u", z_.ahead));
-    w.close(cat("for (int64_t k0 = 0; k0 < ", depth, "; k0 += ", z_.down * z_.ahead, ")"));
+    close_steps();
   }
 
   // Adds the threads' sums and stores what becomes of them.
@@ -231,13 +249,28 @@ class ThinEmitter {
     }
     bool few_rows = few_ == Side::kLeft;
     int64_t columns = few_rows ? z_.rows : few_count_;
-    block_->lines(cat("__syncthreads();\n", type(), " (* const stage)[", columns, "] = (", type(),
-                      " (*)[", columns, "])part[", parts, "];\nfor (int e = tid; e < ",
-                      few_count_ * z_.rows, "; e += ", z_.threads(), ") {\n  const int f = e / ",
-                      z_.rows, ", r = e % ", z_.rows, ";\n  ", type(), " s = part[0][f][r];\n",
-                      "  for (int p = 1; p < ", parts, "; ++p) s += part[p][f][r];\n  ",
-                      few_rows ? "stage[f][r]" : "stage[r][f]", " = s;\n}\n__syncthreads();"));
+    block_->lines(
+        cat("__syncthreads();\n", type(), " (* const stage)[", columns, "] = (", type(), " (*)[",
+            columns, "])part[", parts, "];\nfor (int e = tid; e < ", few_count_ * z_.rows,
+            "; e += ", z_.threads(), ") {\n  const int f = e / ", z_.rows, ", r = e % ", z_.rows,
+            ";\n  ", type(), " s = part[0][f][r];\n", "  for (int p = 1; p < ", parts,
+            "; ++p) s += part[p][f][r];\n  ", splits_ > 1 ? "(parts > 1 ? kept[e] : " : "",
+            few_rows ? "stage[f][r]" : "stage[r][f]", splits_ > 1 ? ")" : "", " = s;\n}"));
+    if (splits_ > 1) join_blocks(few_rows);
+    block_->lines("__syncthreads();");
     block_->store("0", few_rows ? few_count_ : z_.rows);
+  }
+
+  void join_blocks(bool few_rows) {
+    block_->lines(cat("if (parts > 1) {\n", cuda_split_join(splits_),
+                      "\nconst int64_t stride = scratch_stride / (int64_t)sizeof(", type(),
+                      ");\nconst ", type(), "* const first = kept - split * stride;\n",
+                      "for (int e = tid; e < ", few_count_ * z_.rows, "; e += ", z_.threads(),
+                      ") {\n", type(), " s = first[e];\n",
+                      "for (int p = 1; p < parts; ++p) s += first[p * stride + e];\n",
+                      few_rows ? cat("stage[e / ", z_.rows, "][e % ", z_.rows, "]")
+                               : cat("stage[e % ", z_.rows, "][e / ", z_.rows, "]"),
+                      " = s;\n}\n}"));
   }
 
   const Contraction& c_;
@@ -247,6 +280,8 @@ class ThinEmitter {
   bool chunks_ = false;      // the matrix is read 16 bytes at a time
   bool few_chunks_ = false;  // so are the few rows
   ThinSize z_;
+  int64_t splits_ = 1;  // blocks that share a k
+  std::string begin_ = "0", end_;
   std::unique_ptr<CudaTileBlock> block_;
 };
 
@@ -256,8 +291,9 @@ bool cuda_tile_is_thin(const Contraction& contraction) {
   return is_few(contraction.own_size(Side::kLeft)) || is_few(contraction.own_size(Side::kRight));
 }
 
-Result<CudaFunction> emit_cuda_tile_thin(const Graph& body, const Contraction& contraction) {
-  return ThinEmitter(body, contraction).run();
+Result<CudaFunction> emit_cuda_tile_thin(const Graph& body, const Contraction& contraction,
+                                         const common::Schedule& schedule) {
+  return ThinEmitter(body, contraction, schedule).run();
 }
 
 }  // namespace worker

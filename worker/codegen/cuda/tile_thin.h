@@ -12,7 +12,9 @@ namespace worker {
 bool cuda_tile_is_thin(const Contraction& contraction);
 
 // Only for such.
+// Of the schedule: splits.
 common::Result<CudaFunction> emit_cuda_tile_thin(const common::Graph& body,
-                                                 const Contraction& contraction);
+                                                 const Contraction& contraction,
+                                                 const common::Schedule& schedule);
 
 }  // namespace worker
