@@ -451,8 +451,11 @@ TEST(AttentionForm, RefusesWhatIsNone) {
     b.output(product(p, input()));
     Graph body = b.finish();
     EXPECT_FALSE(attention_form(body).has_value());
-    EXPECT_FALSE(
-        make_runner("")->generator().generate({Template::kAttention, {}, canonical(body)}).ok());
+    // On GPUs such a kernel is computed by loops.
+    auto runner = make_runner("");
+    bool is_cpu = runner->generator().language() == "c";
+    EXPECT_NE(runner->generator().generate({Template::kAttention, {}, canonical(body)}).ok(),
+              is_cpu);
   }
 }
 
