@@ -98,7 +98,7 @@ void add_target_option(Command* command, FarmOptions* farm) {
   command->value("--target", &farm->target, "NAME",
                  "What plans are for, such as cuda-sm_90a, or cuda for that of the farm's GPUs;\n"
                  "this machine needs no such device (default: that of --device)");
-  command->when_read([farm] { farm->elsewhere = true; });
+  farm->elsewhere = true;
 }
 
 void add_process_options(Command* command, FarmOptions* farm) {

@@ -220,6 +220,7 @@ Result<CompiledPlan> PlanSource::obtain(const common::Graph& graph) {
       out.pulled = std::move(*cached);
       return out;
     }
+    if (auto device = own_device(); !device.ok()) return device.error();
     if (!said) progress_->stage(cat("starting a farm on ", state_.path));
     LFARM_ASSIGN_OR_RETURN(bool there, start_or_join());
     if (!there && !said) progress_->stage(cat("waiting for another lfarm on ", state_.path));

@@ -122,12 +122,6 @@ void declare(CLI::App& app, Arguments& arguments) {
                  "who may connect: lines of KEY TENANT ROLE,ROLE (default: STATE/allow)");
   app.add_option("--store-bytes", service.store_bytes_max,
                  "bound on the bytes of kept plans and kernels (0: none)");
-  app.add_option("--graph-bytes", service.graph_bytes_max,
-                 "bound on the bytes of the graphs of all jobs together");
-  app.add_option("--jobs", service.jobs_max, "jobs that search or wait at a time")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--clients", service.clients_max, "clients' connections that are remembered")
-      ->check(CLI::PositiveNumber);
   app.add_option("--searches", service.searches_max, "jobs that search at a time")
       ->check(CLI::Range(1, 1024));
   declare_limits(app, service);

@@ -18,6 +18,13 @@ namespace {
 
 using common::TaskOutcome;
 
+// The plan within what the farm signed; the signature is not looked at.
+common::Result<common::Plan> granted_plan(common::ByteView signed_plan) {
+  LFARM_ASSIGN_OR_RETURN(common::SignedPlan outer, common::decode_signed_plan(signed_plan));
+  LFARM_ASSIGN_OR_RETURN(common::PlanGrant grant, common::decode_grant(outer.bytes));
+  return common::decode_plan(grant.plan);
+}
+
 TEST_F(ServiceTest, ASubmittedGraphBecomesASignedPlanWithItsObjects) {
   start();
   FakeWorker worker(endpoint(), "w1", kTestTarget);
@@ -249,7 +256,7 @@ TEST_F(ServiceTest, AFamilyIsTheTargetOfItsWorkers) {
   FakeWorker worker(endpoint(), "w2", "cuda-sm_90a");
   ASSERT_TRUE(converse({&client, &cpu, &worker}, [&] { return client.plan() != nullptr; }));
   EXPECT_TRUE(cpu.tasks.empty());
-  auto plan = common::decode_plan(common::decode_signed_plan(client.plan()->blob.bytes)->bytes);
+  auto plan = granted_plan(client.plan()->blob.bytes);
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   EXPECT_EQ(plan->key.target.name, "cuda-sm_90a");
 
@@ -259,7 +266,7 @@ TEST_F(ServiceTest, AFamilyIsTheTargetOfItsWorkers) {
       converse({&client, &cpu, &worker}, [&] { return client.count<common::PlanReady>() == 2; }));
   EXPECT_EQ(client.last<common::PlanReady>()->cache, common::CacheOutcome::kMiss);
   EXPECT_FALSE(cpu.tasks.empty());
-  plan = common::decode_plan(common::decode_signed_plan(client.plan()->blob.bytes)->bytes);
+  plan = granted_plan(client.plan()->blob.bytes);
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   EXPECT_EQ(plan->key.target.name, kTestTarget);
 

@@ -1,5 +1,5 @@
-// Times a verified candidate: the mean of the middle half of repeated runs of the whole plan, and of
-// each call.
+// Times a verified candidate: the mean of the middle half of repeated runs of the whole plan, and
+// of each call.
 #pragma once
 
 #include <cstdint>
