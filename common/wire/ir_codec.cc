@@ -409,8 +409,10 @@ Attr IrReader::attribute(ir::Node::Reader in) {
       return ScatterAttr{get_enum(scatter.getMode(), ScatterMode::kMax, "scatter mode"),
                          coordinates(scatter.getCoordinates())};
     }
-    case Kind::SORT:
-      return SortAttr{in.getSort().getAxis(), in.getSort().getDescending()};
+    case Kind::SORT: {
+      auto sort = in.getSort();
+      return SortAttr{sort.getAxis(), sort.getDescending()};
+    }
     case Kind::LOOP:
       return loop(in.getLoop());
     case Kind::LOOP_RESULT:
@@ -421,8 +423,10 @@ Attr IrReader::attribute(ir::Node::Reader in) {
                           get_ints(contract.getB(), kRankMax, "labels"),
                           get_ints(contract.getOut(), kRankMax, "labels")};
     }
-    case Kind::SOFTMAX:
-      return SoftmaxAttr{in.getSoftmax().getAxis(), in.getSoftmax().getLog()};
+    case Kind::SOFTMAX: {
+      auto softmax = in.getSoftmax();
+      return SoftmaxAttr{softmax.getAxis(), softmax.getLog()};
+    }
     case Kind::NORM: {
       auto norm = in.getNorm();
       return NormAttr{norm.getAxes(), norm.getCentred(), norm.getEpsilon()};

@@ -179,6 +179,18 @@ TEST(WireIr, GraphsSurvive) {
   EXPECT_EQ(encode_graph(*decoded), bytes);
 }
 
+// Reading follows every pointer once: what bounds the work has no room for twice.
+TEST(WireIr, ManyNodesOfEveryKindSurvive) {
+  Graph graph = sample_graph();
+  const std::vector<Node> nodes = graph.nodes;
+  for (int again = 0; again < 200; ++again) {
+    graph.nodes.insert(graph.nodes.end(), nodes.begin(), nodes.end());
+  }
+  auto read = decode_graph(encode_graph(graph));
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(*read, graph);
+}
+
 TEST(WireIr, ProgramsSurvive) {
   Program program = sample_program();
   ASSERT_TRUE(verify(program).ok()) << verify(program).error().message;
