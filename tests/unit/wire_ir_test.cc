@@ -200,6 +200,19 @@ TEST(WireIr, ProgramsSurvive) {
   EXPECT_EQ(program_fingerprint(*decoded), program_fingerprint(program));
 }
 
+TEST(WireIr, ManyKernelsSurvive) {
+  Program program = sample_program();
+  const std::vector<Kernel> kernels = program.kernels;
+  const std::vector<Call> calls = program.calls;
+  for (int again = 0; again < 200; ++again) {
+    program.kernels.insert(program.kernels.end(), kernels.begin(), kernels.end());
+    program.calls.insert(program.calls.end(), calls.begin(), calls.end());
+  }
+  auto read = decode_program(encode_program(program));
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(*read, program);
+}
+
 TEST(WireIr, PlansSurvive) {
   Plan plan = sample_plan();
   ASSERT_TRUE(verify(plan).ok()) << verify(plan).error().message;
