@@ -203,10 +203,8 @@ TEST(WireIr, ProgramsSurvive) {
 TEST(WireIr, ManyKernelsSurvive) {
   Program program = sample_program();
   const std::vector<Kernel> kernels = program.kernels;
-  const std::vector<Call> calls = program.calls;
   for (int again = 0; again < 200; ++again) {
     program.kernels.insert(program.kernels.end(), kernels.begin(), kernels.end());
-    program.calls.insert(program.calls.end(), calls.begin(), calls.end());
   }
   auto read = decode_program(encode_program(program));
   ASSERT_TRUE(read.ok()) << read.error().message;
