@@ -188,11 +188,8 @@ std::string print_predictions(const Plan& plan) {
 }
 
 SignedPlan sign_plan(const SigningKey& key, Bytes plan_bytes) {
-  SignedPlan plan;
-  plan.signature = sign(key, digest_of(plan_bytes).bytes);
-  plan.signer = key.public_key();
-  plan.bytes = std::move(plan_bytes);
-  return plan;
+  Digest content = digest_of(plan_bytes);
+  return seal(key, content, std::move(plan_bytes));
 }
 
 Status check_signature(const SignedPlan& plan, const PublicKey& trusted) {

@@ -1,6 +1,7 @@
 #include "common/plan/seal.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/base/cat.h"
 
@@ -16,6 +17,10 @@ Digest revocations_digest(ByteView bytes) {
 
 Digest place_of(std::string_view tenant, const Digest& plan_key) {
   return Hasher().text("plan of").text(tenant).digest(plan_key).finish();
+}
+
+SignedPlan seal(const SigningKey& key, const Digest& content, Bytes bytes) {
+  return {std::move(bytes), key.public_key(), sign(key, content.bytes)};
 }
 
 Status check_seal(const SignedPlan& sealed, const PublicKey& trusted, const Digest& content,
@@ -36,11 +41,8 @@ bool RevocationList::holds(const Digest& plan) const {
 }
 
 SignedPlan sign_revocations(const SigningKey& key, Bytes list_bytes) {
-  SignedPlan list;
-  list.signature = sign(key, revocations_digest(list_bytes).bytes);
-  list.signer = key.public_key();
-  list.bytes = std::move(list_bytes);
-  return list;
+  Digest content = revocations_digest(list_bytes);
+  return seal(key, content, std::move(list_bytes));
 }
 
 Status check_revocations(const SignedPlan& list, const PublicKey& trusted) {

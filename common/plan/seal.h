@@ -24,6 +24,8 @@ struct PlanGrant {
 // Under which a farm keeps the plan that a tenant has for a plan key.
 Digest place_of(std::string_view tenant, const Digest& plan_key);
 
+// Signs `bytes`; `content` is what the signature is over.
+SignedPlan seal(const SigningKey& key, const Digest& content, Bytes bytes);
 // kVerification, naming which: not signed at all, signed by another key than `trusted`, or changed
 // since. `content` is what the signature is over, `what` the thing's name.
 Status check_seal(const SignedPlan& sealed, const PublicKey& trusted, const Digest& content,
