@@ -33,6 +33,7 @@ class PlanCache {
   PlanCache(StateDirectory state, std::unique_ptr<cache::Store> store)
       : state_(std::move(state)), store_(std::move(store)) {}
   common::Result<PlanTrust> trust() const;
+  common::Result<common::Plan> read(const cache::PlanListing& listing, const PlanTrust& trusted);
   StateDirectory state_;
   std::unique_ptr<cache::Store> store_;
 };

@@ -136,15 +136,17 @@ Status PlanSource::connect(const std::string& endpoint) {
   return {};
 }
 
-// What a farm of our own makes plans on; an error where this machine is no such target.
-Result<std::string> PlanSource::own_device() const {
+// An error where this machine is no such target. Looks once.
+Status PlanSource::find_own_device() {
+  if (!own_device_.empty()) return {};
   constexpr const char* kElsewhere = "; a farm that has such workers is named with --farm";
   FarmOptions here = options_;
   if (!options_.target.empty()) here.device = common::family_of(options_.target);
   auto device = device_of(here);
   if (!device.ok()) return common::invalid_input(cat(device.error().message, kElsewhere));
   if (options_.target.empty() || common::is_target(device->target.name, options_.target)) {
-    return device->name;
+    own_device_ = device->name;
+    return {};
   }
   return common::invalid_input(cat("this machine makes plans for ", device->target.name,
                                    ", not for ", options_.target, kElsewhere));
@@ -161,7 +163,8 @@ Result<bool> PlanSource::start_or_join() {
   options.state = state_;
   options.listen = own_endpoint(state_);
   options.endpoint_file = state_.private_endpoint_file();
-  LFARM_ASSIGN_OR_RETURN(options.device, own_device());
+  LFARM_RETURN_IF_ERROR(find_own_device());
+  options.device = own_device_;
   options.workers = options_.workers;
   auto started = FarmProcesses::start(std::move(options));
   if (started.ok()) {
@@ -220,7 +223,7 @@ Result<CompiledPlan> PlanSource::obtain(const common::Graph& graph) {
       out.pulled = std::move(*cached);
       return out;
     }
-    if (auto device = own_device(); !device.ok()) return device.error();
+    LFARM_RETURN_IF_ERROR(find_own_device());
     if (!said) progress_->stage(cat("starting a farm on ", state_.path));
     LFARM_ASSIGN_OR_RETURN(bool there, start_or_join());
     if (!there && !said) progress_->stage(cat("waiting for another lfarm on ", state_.path));

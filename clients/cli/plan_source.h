@@ -44,7 +44,7 @@ class PlanSource {
 
  private:
   common::Status connect(const std::string& endpoint);
-  common::Result<std::string> own_device() const;
+  common::Status find_own_device();
   common::Result<bool> start_or_join();
   common::Result<std::optional<PulledPlan>> find_in_cache(const common::PlanKey& key);
   common::Result<PulledPlan> compile(const common::Graph& graph, const common::PlanKey& key);
@@ -54,6 +54,7 @@ class PlanSource {
   Progress* progress_;
   StateDirectory state_;
   std::unique_ptr<FarmProcesses> own_;
+  std::string own_device_;  // what a farm of our own makes plans on, once it was asked for
   std::unique_ptr<FarmClient> client_;
 };
 
