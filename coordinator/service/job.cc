@@ -28,8 +28,7 @@ constexpr int64_t kNsPerMs = 1'000'000;
 constexpr int64_t kQuietProgressMs = 1'000;  // a sign of life when nothing changes
 
 std::string too_many_graphs(const ServiceOptions& options) {
-  return cat("the farm holds too many graphs; submit it again in ",
-             (options.try_again_ms + 999) / 1000, " s");
+  return cat("the farm holds too many graphs; submit it again in ", options.try_again_s(), " s");
 }
 
 uint64_t as_count(int64_t number) { return number > 0 ? static_cast<uint64_t>(number) : 0; }
@@ -460,8 +459,7 @@ void Job::check_workers(int64_t now_ns) {
     return;
   }
   if (no_worker_since_ns_ == 0) no_worker_since_ns_ = now_ns;
-  int64_t wait_ms = request_.max_wait_ms != 0 ? static_cast<int64_t>(request_.max_wait_ms)
-                                              : env_.options.no_worker_grace_ms;
+  int64_t wait_ms = env_.options.worker_wait_ms(request_.max_wait_ms);
   if ((now_ns - no_worker_since_ns_) / kNsPerMs < wait_ms) return;
   fail(common::unavailable(no_worker_text(env_.workers, target, wait_ms)));
 }

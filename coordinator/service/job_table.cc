@@ -164,13 +164,9 @@ void JobTable::park(const std::string& peer, const std::string& tenant,
     held = env_.blobs.hold(std::move(graph));
     if (!held) return refuse(peer, request, no_room("the farm holds too many graphs"));
   }
-  int64_t deadline_ns = env_.clock.now_ns() + wait_ms(request) * kNsPerMs;
+  int64_t deadline_ns =
+      env_.clock.now_ns() + env_.options.worker_wait_ms(request.max_wait_ms) * kNsPerMs;
   parked_.push_back({peer, tenant, request, std::move(held), deadline_ns});
-}
-
-int64_t JobTable::wait_ms(const common::Submit& request) const {
-  return request.max_wait_ms != 0 ? static_cast<int64_t>(request.max_wait_ms)
-                                  : env_.options.no_worker_grace_ms;
 }
 
 void JobTable::try_parked(int64_t now_ns) {
@@ -183,9 +179,9 @@ void JobTable::try_parked(int64_t now_ns) {
       submit(one.peer, one.tenant, one.request,
              one.graph ? env_.blobs.find(one.graph->digest()) : common::SharedBytes{});
     } else if (now_ns >= one.deadline_ns) {
+      int64_t waited_ms = env_.options.worker_wait_ms(one.request.max_wait_ms);
       refuse(one.peer, one.request,
-             common::unavailable(
-                 no_worker_text(env_.workers, one.request.target, wait_ms(one.request))));
+             common::unavailable(no_worker_text(env_.workers, one.request.target, waited_ms)));
     } else {
       parked_.push_back(std::move(one));
     }
@@ -197,8 +193,7 @@ void JobTable::refuse(const std::string& peer, const common::Submit& request, co
 }
 
 Error JobTable::no_room(const std::string& what) const {
-  return common::unavailable(
-      cat(what, "; submit again in ", (env_.options.try_again_ms + 999) / 1000, " s"));
+  return common::unavailable(cat(what, "; submit again in ", env_.options.try_again_s(), " s"));
 }
 
 Result<Job*> JobTable::make(const std::string& tenant, const common::Submit& request,

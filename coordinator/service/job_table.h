@@ -57,7 +57,6 @@ class JobTable final : public TaskSink {
   };
   common::Result<bool> answer_from_cache(const std::string& peer, const std::string& tenant,
                                          const common::Submit& request, const common::Digest* key);
-  int64_t wait_ms(const common::Submit& request) const;
   void park(const std::string& peer, const std::string& tenant, const common::Submit& request,
             common::SharedBytes graph);
   void try_parked(int64_t now_ns);

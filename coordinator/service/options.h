@@ -46,6 +46,13 @@ struct ServiceOptions {
   int64_t try_again_ms = 10'000;                      // named in refusals for lack of room
   size_t closed_journals_max = 32;  // of jobs that ended with a plan, kept for replays
   SearchFactory create_search;
+
+  // How long a request waits for a worker of its target, by the wait it asks for (0: the farm's).
+  int64_t worker_wait_ms(uint64_t asked_ms) const {
+    return asked_ms != 0 ? static_cast<int64_t>(asked_ms) : no_worker_grace_ms;
+  }
+  // try_again_ms in whole seconds, for people.
+  int64_t try_again_s() const { return (try_again_ms + 999) / 1000; }
 };
 
 }  // namespace coordinator::service
