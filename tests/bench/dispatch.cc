@@ -85,18 +85,7 @@ int run_dispatch(const std::vector<std::string>& arguments) {
   app.add_option("--state", options.farm.state, "the coordinator's directory (default: scratch)");
   app.add_flag("--curve,!--no-curve", options.farm.curve, "transport security (default: on)");
   app.add_flag("--json", json, "one JSON object a line, which is all it prints");
-  std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
-  try {
-    app.parse(reversed);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
-  try {
-    return run(options);
-  } catch (const std::exception& exception) {
-    std::fprintf(stderr, "lfarm-bench dispatch: %s\n", exception.what());
-    return 1;
-  }
+  return run_guarded("dispatch", app, arguments, [&] { return run(options); });
 }
 
 int run_scripted_coordinator(int argc, const char* const* argv) {

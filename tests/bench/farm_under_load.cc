@@ -8,7 +8,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <sstream>
 #include <thread>
 #include <utility>
@@ -137,6 +139,22 @@ double percentile(std::vector<double>& samples, double share) {
   std::sort(samples.begin(), samples.end());
   auto rank = static_cast<size_t>(std::ceil(share * static_cast<double>(samples.size())));
   return samples[std::max<size_t>(rank, 1) - 1];
+}
+
+int run_guarded(const char* name, CLI::App& app, const std::vector<std::string>& arguments,
+                const std::function<int()>& run) {
+  std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
+  try {
+    app.parse(reversed);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  try {
+    return run();
+  } catch (const std::exception& exception) {
+    std::fprintf(stderr, "lfarm-bench %s: %s\n", name, exception.what());
+    return 1;
+  }
 }
 
 }  // namespace bench

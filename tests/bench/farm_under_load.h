@@ -2,7 +2,9 @@
 // what its peers do in the benchmark's process is not counted as its work.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -65,5 +67,10 @@ void raise_descriptor_limit();
 double load_average();
 // The value below which `share` of the samples lie; 0 without samples. Sorts them.
 double percentile(std::vector<double>& samples, double share);
+
+// Parses a bench's arguments and runs it. Its exit code; 2 for wrong usage, 1 with a line on
+// standard error when it throws.
+int run_guarded(const char* name, CLI::App& app, const std::vector<std::string>& arguments,
+                const std::function<int()>& run);
 
 }  // namespace bench

@@ -162,23 +162,6 @@ int restart(const RestartOptions& options) {
   return 0;
 }
 
-template <class Run>
-int guarded(const char* name, CLI::App& app, const std::vector<std::string>& arguments,
-            const Run& run) {
-  std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
-  try {
-    app.parse(reversed);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
-  try {
-    return run();
-  } catch (const std::exception& exception) {
-    std::fprintf(stderr, "lfarm-bench %s: %s\n", name, exception.what());
-    return 1;
-  }
-}
-
 }  // namespace
 
 int run_submit_storm(const std::vector<std::string>& arguments) {
@@ -195,7 +178,7 @@ int run_submit_storm(const std::vector<std::string>& arguments) {
   app.add_option("--workers", options.workers.workers, "simulated workers");
   app.add_option("--task-ms", options.workers.task_ms, "each worker's time for a task");
   app.add_flag("--curve,!--no-curve", options.farm.curve, "transport security (default: on)");
-  return guarded("submit-storm", app, arguments, [&] { return storm(options); });
+  return run_guarded("submit-storm", app, arguments, [&] { return storm(options); });
 }
 
 int run_restart(const std::vector<std::string>& arguments) {
@@ -205,7 +188,7 @@ int run_restart(const std::vector<std::string>& arguments) {
   app.add_option("--known", options.known, "results that are durable when it is killed");
   app.add_option("--workers", options.workers, "simulated workers of 256 slots");
   app.add_flag("--curve,!--no-curve", options.farm.curve, "transport security (default: on)");
-  return guarded("restart", app, arguments, [&] { return restart(options); });
+  return run_guarded("restart", app, arguments, [&] { return restart(options); });
 }
 
 }  // namespace bench
