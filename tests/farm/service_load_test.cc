@@ -94,6 +94,17 @@ class ServiceLoadTest : public ServiceTest {
     }
     return client.last<common::StatusReply>()->json;
   }
+  // Submits a graph of that size and returns its job's id.
+  static uint64_t submit_as(uint32_t priority, FakeWorker& worker, FakeClient& client,
+                            int64_t size) {
+    common::Submit submit = request();
+    submit.priority = priority;
+    size_t accepted = client.count<common::Accepted>();
+    client.submit(scripted_graph(size), submit);
+    EXPECT_TRUE(
+        converse({&worker, &client}, [&] { return client.count<common::Accepted>() > accepted; }));
+    return client.last<common::Accepted>()->job_id;
+  }
 };
 
 TEST_F(ServiceLoadTest, AClientThatNeverReadsHoldsLittleMemoryAndIsToldSo) {
@@ -151,13 +162,7 @@ TEST_F(ServiceLoadTest, UrgentJobsSearchFirstAndKeepTheirPriority) {
   worker.answers_max = 0;
   FakeClient client(endpoint());
   auto submit = [&](int64_t size, uint32_t priority) {
-    common::Submit submit = request();
-    submit.priority = priority;
-    size_t accepted = client.count<common::Accepted>();
-    client.submit(scripted_graph(size), submit);
-    EXPECT_TRUE(
-        converse({&worker, &client}, [&] { return client.count<common::Accepted>() > accepted; }));
-    return client.last<common::Accepted>()->job_id;
+    return submit_as(priority, worker, client, size);
   };
   uint64_t first = submit(8, 10);
   ASSERT_TRUE(converse({&worker, &client}, [&] { return worker.tasks.size() == 2; }));
@@ -199,13 +204,7 @@ TEST_F(ServiceLoadTest, TenantsTakeTurnsToSearch) {
   worker.answers_max = 0;
   FakeClient first(endpoint(), of(0)), second(endpoint(), of(1));
   auto submit = [&](FakeClient& client, int64_t size, uint32_t priority) {
-    common::Submit submit = request();
-    submit.priority = priority;
-    size_t accepted = client.count<common::Accepted>();
-    client.submit(scripted_graph(size), submit);
-    EXPECT_TRUE(
-        converse({&worker, &client}, [&] { return client.count<common::Accepted>() > accepted; }));
-    return client.last<common::Accepted>()->job_id;
+    return submit_as(priority, worker, client, size);
   };
   uint64_t cancelled = submit(first, 8, 10);
   submit(first, 9, 10);
