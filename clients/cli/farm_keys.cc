@@ -21,7 +21,6 @@ using common::Status;
 
 namespace {
 
-bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
 
 // One process at a time in a directory, without a file of its own for it.
 class DirectoryLock {
@@ -62,7 +61,7 @@ std::string first_word(const std::string& line) {
 }  // namespace
 
 Result<common::AllowList> AllowFile::read() const {
-  if (!exists(path_)) return common::AllowList();
+  if (!common::file_exists(path_)) return common::AllowList();
   LFARM_ASSIGN_OR_RETURN(std::string text, common::read_file(path_, common::kAllowFileBytesMax));
   return parse_file(path_, text);
 }
@@ -73,7 +72,7 @@ Status AllowFile::rewrite(const std::string& public_key, const std::string& line
   LFARM_RETURN_IF_ERROR(common::make_directories(directory));
   LFARM_ASSIGN_OR_RETURN([[maybe_unused]] DirectoryLock lock, DirectoryLock::take(directory));
   std::string before;
-  if (exists(path_)) {
+  if (common::file_exists(path_)) {
     LFARM_ASSIGN_OR_RETURN(before, common::read_file(path_, common::kAllowFileBytesMax));
   }
   LFARM_ASSIGN_OR_RETURN(common::AllowList list, parse_file(path_, before));
@@ -105,7 +104,7 @@ Status AllowFile::grant(const std::string& public_key, const common::Principal& 
 Status AllowFile::revoke(const std::string& public_key) const { return rewrite(public_key, ""); }
 
 Result<std::string> find_public_key(const std::string& text) {
-  if (exists(text)) {
+  if (common::file_exists(text)) {
     LFARM_ASSIGN_OR_RETURN(common::KeyPair keys, common::load_key_pair(text));
     return keys.public_key;
   }
@@ -118,7 +117,7 @@ Result<std::string> find_public_key(const std::string& text) {
 
 Result<common::PublicKey> own_signing_key(const StateDirectory& state) {
   std::string path = state.signing_key();
-  if (!exists(path)) {
+  if (!common::file_exists(path)) {
     return common::Error{common::Code::kVerification,
                          cat("the plans in ", state.path, " cannot be verified: no key at ", path,
                              "; run a farm there, or take another --state")};

@@ -1,5 +1,4 @@
 // lfarm keys ls: a farm's own public keys, and who may reach it.
-#include <unistd.h>
 
 #include <cstdio>
 #include <memory>
@@ -10,6 +9,7 @@
 #include "clients/cli/farm_options.h"
 #include "clients/cli/report.h"
 #include "clients/cli/table.h"
+#include "common/base/files.h"
 
 namespace clients {
 namespace {
@@ -22,20 +22,18 @@ struct ListOptions {
   bool json = false;
 };
 
-bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
-
 common::Status list_keys(const ListOptions& options) {
   StateDirectory state{options.farm.state};
   LFARM_ASSIGN_OR_RETURN(common::AllowList list,
                          AllowFile(allow_path(options.farm, options.allow)).read());
   Json json;
   Table own({});
-  if (exists(state.farm_key())) {
+  if (common::file_exists(state.farm_key())) {
     LFARM_ASSIGN_OR_RETURN(common::KeyPair farm, common::load_key_pair(state.farm_key()));
     json["farm_key"] = farm.public_key;
     own.row({"farm", farm.public_key, "for --farm-key"});
   }
-  if (exists(state.signing_key())) {
+  if (common::file_exists(state.signing_key())) {
     LFARM_ASSIGN_OR_RETURN(common::PublicKey signer, own_signing_key(state));
     json["signing_key"] = common::to_hex(signer);
     own.row({"signs with", common::to_hex(signer), "for --trust"});

@@ -28,9 +28,10 @@ constexpr auto kLockPause = std::chrono::milliseconds(100);
 // ZeroMQ's ipc paths are those of Unix sockets.
 constexpr size_t kSocketPathMax = 100;
 
-class StageClock {
+// What the client's steps took, one after the other.
+class LapClock {
  public:
-  explicit StageClock(std::vector<common::StageTime>* stages) : stages_(stages) {}
+  explicit LapClock(std::vector<common::StageTime>* stages) : stages_(stages) {}
   void lap(const char* stage) {
     int64_t now = clock_.now_ns();
     stages_->push_back({stage, static_cast<double>(now - last_ns_) * 1e-6});
@@ -203,7 +204,7 @@ Result<std::optional<PulledPlan>> PlanSource::find_in_cache(const common::PlanKe
 
 Result<CompiledPlan> PlanSource::obtain(const common::Graph& graph) {
   CompiledPlan out;
-  StageClock clock(&out.stages);
+  LapClock clock(&out.stages);
   LFARM_ASSIGN_OR_RETURN(common::Target target, target_of(options_));
   common::PlanKey key{common::graph_hash(graph), target, budget_.numerics,
                       std::string(common::kCompilerEpoch)};

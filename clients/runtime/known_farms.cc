@@ -1,6 +1,5 @@
 #include "clients/runtime/known_farms.h"
 
-#include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
@@ -31,7 +30,7 @@ Result<common::PublicKey> parse_signing_key(const std::string& hex, const std::s
 
 Status KnownFarms::meet(const std::string& endpoint, const common::PublicKey& key) {
   std::string text;
-  if (::access(path_.c_str(), F_OK) == 0) {
+  if (common::file_exists(path_)) {
     LFARM_ASSIGN_OR_RETURN(text, common::read_file(path_, common::kKnownFarmsBytesMax));
   }
   std::istringstream lines(text);

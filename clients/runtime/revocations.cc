@@ -1,6 +1,5 @@
 #include "clients/runtime/revocations.h"
 
-#include <unistd.h>
 
 #include "common/base/cat.h"
 #include "common/base/files.h"
@@ -29,7 +28,7 @@ std::string Revocations::path_of(const common::PublicKey& farm) const {
 
 Result<common::RevocationList> Revocations::known(const common::PublicKey& farm) const {
   std::string path = path_of(farm);
-  if (::access(path.c_str(), F_OK) != 0) return common::RevocationList{};
+  if (!common::file_exists(path)) return common::RevocationList{};
   LFARM_ASSIGN_OR_RETURN(std::string text, common::read_file(path, common::kEnvelopeBytesMax));
   auto list = open_list(common::as_bytes(text), farm);
   if (list.ok()) return list;

@@ -67,6 +67,8 @@ Result<std::string> read_file(const std::string& path, size_t max_bytes) {
   }
 }
 
+bool file_exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
+
 Status write_file_atomic(const std::string& path, ByteView content) {
   std::string temporary = cat(path, ".", ::getpid(), ".tmp");
   {

@@ -13,6 +13,9 @@ namespace common {
 // The whole file. kInvalidInput when it cannot be opened or is larger than `max_bytes`.
 Result<std::string> read_file(const std::string& path, size_t max_bytes = size_t{1} << 30);
 
+// Whether anything is there under this name, readable or not.
+bool file_exists(const std::string& path);
+
 // Writes to a temporary name beside `path`, syncs and renames: readers see old or new, never half.
 Status write_file_atomic(const std::string& path, ByteView content);
 

@@ -1,11 +1,11 @@
 #include "common/base/signing.h"
 
 #include <sodium.h>
-#include <unistd.h>
 
 #include <cstring>
 
 #include "common/base/cat.h"
+#include "common/base/files.h"
 #include "common/base/secret_file.h"
 
 namespace common {
@@ -51,7 +51,7 @@ Result<SigningKey> load_signing_key(const std::string& path) {
 }  // namespace
 
 Result<SigningKey> load_or_create_signing_key(const std::string& path) {
-  if (::access(path.c_str(), F_OK) == 0) return load_signing_key(path);
+  if (file_exists(path)) return load_signing_key(path);
   SigningKey key = make_signing_key();
   LFARM_RETURN_IF_ERROR(create_secret_file(path, to_hex(key.secret) + "\n"));
   return key;

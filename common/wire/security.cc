@@ -1,6 +1,5 @@
 #include "common/wire/security.h"
 
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -11,6 +10,7 @@
 #include <unordered_map>
 
 #include "common/base/cat.h"
+#include "common/base/files.h"
 #include "common/base/log.h"
 #include "common/base/secret_file.h"
 #include "common/wire/limits.h"
@@ -88,12 +88,12 @@ Status save_key_pair(const std::string& path, const KeyPair& keys) {
 }
 
 Result<KeyPair> load_or_create_key_pair(const std::string& path) {
-  if (::access(path.c_str(), F_OK) == 0) return load_key_pair(path);
+  if (common::file_exists(path)) return load_key_pair(path);
   KeyPair keys = make_key_pair();
   Status saved = save_key_pair(path, keys);
   if (saved.ok()) return keys;
   // Another process was faster.
-  if (::access(path.c_str(), F_OK) == 0) return load_key_pair(path);
+  if (common::file_exists(path)) return load_key_pair(path);
   return saved.error();
 }
 

@@ -80,6 +80,19 @@ Indices unfold(const common::Shape& shape, const Expr& flat) {
   return values;
 }
 
+Indices declare_positions(CodeWriter& writer, const std::string& name, const common::Shape& shape,
+                          const Expr& flat, bool often) {
+  if (shape.size() == 1) return {flat};
+  Indices positions = unfold(shape, flat), declared;
+  for (size_t k = 0; k < shape.size(); ++k) {
+    std::string index = cat(name, k);
+    std::string position = often ? writer.text(positions[k]) : writer.rare_text(positions[k]);
+    writer.line(cat("const int64_t ", index, " = ", position, ";"));
+    declared.push_back(Expr::index(writer.bind_index(index, shape[k], writer.depth())));
+  }
+  return declared;
+}
+
 void LabelIndices::give(const std::vector<int>& labels, const Indices& values) {
   for (size_t k = 0; k < labels.size(); ++k) values_[static_cast<size_t>(labels[k])] = values[k];
 }

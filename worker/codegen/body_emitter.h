@@ -315,6 +315,11 @@ class LabelIndices {
 common::Expr linear_position(const Indices& indices, const common::Shape& shape);
 // The indices of the element of `shape` at row-major position `flat`; the first is not reduced.
 Indices unfold(const common::Shape& shape, const common::Expr& flat);
+// Declares, in the innermost scope, an index for each axis of `shape` at row-major position `flat`;
+// they are named `name`0, `name`1, ... A single axis' index is `flat` itself. `often`: the code
+// runs so often that what it costs counts.
+Indices declare_positions(CodeWriter& writer, const std::string& name, const common::Shape& shape,
+                          const common::Expr& flat, bool often = false);
 // How far `offset` moves when index `id` moves by one; a large number when that is not a constant.
 int64_t stride_along(const common::Expr& offset, int id);
 

@@ -16,16 +16,7 @@ UnitLoop::UnitLoop(CodeWriter& writer, std::vector<Expr> extents)
   counter_ = extents_.size() == 1 ? "i0" : "u";
   // A share may be empty.
   Expr u = Expr::index(writer_.open_loop(counter_, units_, common::max(units_, 0)));
-  if (extents_.size() == 1) {
-    indices_.push_back(u);
-    return;
-  }
-  std::vector<Expr> positions = unfold(extents_, u);
-  for (size_t k = 0; k < extents_.size(); ++k) {
-    std::string name = cat("i", k);
-    writer_.line(cat("const int64_t ", name, " = ", writer_.rare_text(positions[k]), ";"));
-    indices_.push_back(Expr::index(writer_.bind_index(name, extents_[k], writer_.depth())));
-  }
+  indices_ = declare_positions(writer_, "i", extents_, u);
 }
 
 Expr UnitLoop::close(const std::string& pragma, bool whole) {

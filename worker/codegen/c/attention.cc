@@ -152,17 +152,8 @@ class AttentionEmitter {
   // Opens the loop over the unit's rows, m, and names each row label's index.
   std::vector<Expr> open_rows() {
     Expr m = Expr::index(writer_.open_loop("m", row_count_));
-    if (form_.rows.empty()) return {};
-    if (form_.rows.size() == 1) return {m};
-    std::vector<Expr> rows;
-    std::vector<Expr> sizes = operands_.sizes_of(form_.rows);
-    std::vector<Expr> flat = unfold(sizes, m);
-    for (size_t k = 0; k < flat.size(); ++k) {
-      std::string name = writer_.fresh("r");
-      writer_.line(cat("const int64_t ", name, " = ", writer_.rare_text(flat[k]), ";"));
-      rows.push_back(Expr::index(writer_.bind_index(name, sizes[k], writer_.depth())));
-    }
-    return rows;
+    return declare_positions(writer_, cat(writer_.fresh("r"), "_"), operands_.sizes_of(form_.rows),
+                             m);
   }
   void close_rows() { writer_.close(counting_loop("m", "m0", "m1")); }
 

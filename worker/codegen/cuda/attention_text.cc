@@ -35,14 +35,7 @@ Expr CudaAttentionText::bind_batch(const std::string& blocks) {
   if (!extents.empty()) {
     lines(cat("const int64_t batch = (int64_t)blockIdx.x / ", blocks, ";"));
     Expr flat = Expr::index(writer_.bind_index("batch", batch_size, 0));
-    std::vector<Expr> positions = unfold(extents, flat);
-    std::vector<Expr> batch;
-    for (size_t k = 0; k < extents.size(); ++k) {
-      std::string name = cat("batch", k);
-      lines(cat("const int64_t ", name, " = ", writer_.rare_text(positions[k]), ";"));
-      batch.push_back(Expr::index(writer_.bind_index(name, extents[k], 0)));
-    }
-    operands_.set_batch(std::move(batch));
+    operands_.set_batch(declare_positions(writer_, "batch", extents, flat));
   }
   return batch_size;
 }
@@ -53,16 +46,7 @@ std::vector<Expr> CudaAttentionText::row_labels(const std::string& row) {
             writer_.rare_text(row_count_ - Expr(1)), ");"));
   Expr m = Expr::index(writer_.bind_index(name, row_count_, writer_.depth()));
   std::vector<Expr> sizes = operands_.sizes_of(form_.rows);
-  if (sizes.empty()) return {};
-  if (sizes.size() == 1) return {m};
-  std::vector<Expr> rows;
-  std::vector<Expr> flat = unfold(sizes, m);
-  for (size_t k = 0; k < flat.size(); ++k) {
-    std::string label = writer_.fresh("r");
-    lines(cat("const int64_t ", label, " = ", writer_.rare_text(flat[k]), ";"));
-    rows.push_back(Expr::index(writer_.bind_index(label, sizes[k], writer_.depth())));
-  }
-  return rows;
+  return declare_positions(writer_, cat(writer_.fresh("r"), "_"), sizes, m);
 }
 
 Expr CudaAttentionText::key_index(const std::string& key) {

@@ -131,16 +131,7 @@ class CudaLoopsEmitter {
     writer_.open(false);
     team.level = writer_.depth();
     Expr u = Expr::index(writer_.bind_index("u", units, team.level));
-    std::vector<Expr> positions = unfold(extents, u);
-    for (size_t k = 0; k < extents.size(); ++k) {
-      if (extents.size() == 1) {
-        indices_.push_back(u);
-        break;
-      }
-      std::string name = cat("i", k);
-      writer_.line(cat("const int64_t ", name, " = ", writer_.text(positions[k]), ";"));
-      indices_.push_back(Expr::index(writer_.bind_index(name, extents[k], team.level)));
-    }
+    indices_ = declare_positions(writer_, "i", extents, u, true);
     bool differ = team.size == 1 || team.side > 1;
     if (differ && !indices_.empty()) team.lane = indices_.back().as_var()->id;
     emitter_.set_team(team);

@@ -50,12 +50,8 @@ class LineEmitter {
     writer_.open(false);
     team.level = writer_.depth();
     emitter_.set_team(team);
-    for (const Expr& e : unfold(others_, Expr::index(writer_.bind_index("u", units, 1)))) {
-      std::string name = writer_.fresh("i");
-      writer_.line(cat("const int64_t ", name, " = ", writer_.text(e), ";"));
-      unit_.push_back(
-          Expr::index(writer_.bind_index(name, others_[unit_.size()], writer_.depth())));
-    }
+    Expr u = Expr::index(writer_.bind_index("u", units, team.level));
+    unit_ = declare_positions(writer_, "i", others_, u);
     return units;
   }
   // The element at `j` of the unit's line.

@@ -60,12 +60,7 @@ void CudaTileBlock::begin(int64_t shared_bytes, int64_t splits, int64_t kept) {
   if (!sizes.empty()) {
     writer_.line(cat("const int64_t batch = ", block, " / (tiles_m * tiles_n);"));
     Expr flat = Expr::index(writer_.bind_index("batch", contraction_.batch_size(), 0));
-    std::vector<Expr> positions = unfold(sizes, flat);
-    for (size_t k = 0; k < sizes.size(); ++k) {
-      std::string name = cat("batch", k);
-      writer_.line(cat("const int64_t ", name, " = ", writer_.rare_text(positions[k]), ";"));
-      batch_.push_back(Expr::index(writer_.bind_index(name, sizes[k], 0)));
-    }
+    batch_ = declare_positions(writer_, "batch", sizes, flat);
   }
   dynamic_bytes_ = declare_shared(writer_, shared_bytes);
 }
