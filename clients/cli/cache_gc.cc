@@ -8,7 +8,7 @@
 #include "clients/cli/commands.h"
 #include "clients/cli/farm_options.h"
 #include "clients/cli/report.h"
-#include "clients/cli/state_directory.h"
+#include "clients/runtime/state_directory.h"
 
 namespace clients {
 namespace {

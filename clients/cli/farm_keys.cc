@@ -115,17 +115,6 @@ Result<std::string> find_public_key(const std::string& text) {
           "FILE' makes one"));
 }
 
-Result<common::PublicKey> own_signing_key(const StateDirectory& state) {
-  std::string path = state.signing_key();
-  if (!common::file_exists(path)) {
-    return common::Error{common::Code::kVerification,
-                         cat("the plans in ", state.path, " cannot be verified: no key at ", path,
-                             "; run a farm there, or take another --state")};
-  }
-  LFARM_ASSIGN_OR_RETURN(common::SigningKey key, common::load_or_create_signing_key(path));
-  return key.public_key();
-}
-
 Result<std::string> prepare_farm_keys(const StateDirectory& state) {
   LFARM_RETURN_IF_ERROR(common::make_directories(state.path));
   LFARM_ASSIGN_OR_RETURN(common::KeyPair farm, common::load_or_create_key_pair(state.farm_key()));

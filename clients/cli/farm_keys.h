@@ -3,9 +3,8 @@
 
 #include <string>
 
-#include "clients/cli/state_directory.h"
+#include "clients/runtime/state_directory.h"
 #include "common/base/result.h"
-#include "common/base/signing.h"
 #include "common/wire/security.h"
 
 namespace clients {
@@ -14,10 +13,6 @@ namespace clients {
 // latter two on the farm's allow-list. Entries that are there stay as they are. Returns the farm's
 // public key.
 common::Result<std::string> prepare_farm_keys(const StateDirectory& state);
-
-// The public part of the key that farms on the state directory sign with. kVerification when there
-// is none yet.
-common::Result<common::PublicKey> own_signing_key(const StateDirectory& state);
 
 // A public CURVE key: the 40 characters themselves, or what is in a file that save_key_pair() made.
 // kInvalidInput when it is neither.

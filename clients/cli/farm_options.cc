@@ -2,7 +2,7 @@
 
 #include <charconv>
 
-#include "clients/cli/state_directory.h"
+#include "clients/runtime/state_directory.h"
 #include "common/base/cat.h"
 #include "common/base/files.h"
 #include "common/wire/codec.h"

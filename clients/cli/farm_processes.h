@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "clients/cli/state_directory.h"
+#include "clients/runtime/state_directory.h"
 #include "common/base/result.h"
 #include "common/base/subprocess.h"
 

@@ -1,6 +1,6 @@
 #include "clients/cli/plan_cache.h"
 
-#include "clients/cli/farm_keys.h"
+#include "clients/runtime/farm_access.h"
 #include "clients/runtime/revocations.h"
 #include "common/base/cat.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cache/store/store.h"
-#include "clients/cli/state_directory.h"
+#include "clients/runtime/state_directory.h"
 #include "clients/runtime/pulled_plan.h"
 #include "common/base/result.h"
 #include "common/plan/plan.h"

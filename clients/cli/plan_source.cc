@@ -4,13 +4,11 @@
 #include <chrono>
 #include <thread>
 
-#include "clients/cli/farm_keys.h"
 #include "clients/cli/plan_cache.h"
 #include "clients/cli/signals.h"
-#include "clients/runtime/known_farms.h"
+#include "clients/runtime/farm_access.h"
 #include "common/base/cat.h"
 #include "common/base/clock.h"
-#include "common/base/files.h"
 #include "common/base/log.h"
 #include "common/ir/graph_hash.h"
 #include "common/wire/ir_codec.h"
@@ -57,63 +55,14 @@ std::string own_endpoint(const StateDirectory& state) {
   return path.size() < kSocketPathMax && path[0] == '/' ? "ipc://" + path : "tcp://127.0.0.1:*";
 }
 
-// The endpoint of the farm that `lfarm up` runs on the state directory; empty when none does.
-std::string running_farm(const StateDirectory& state) {
-  return FarmLock::holder(state) ? read_endpoint(state.endpoint_file()) : "";
-}
-
-// The key of plans that the farm at the endpoint may give: the one that the user names, or the
-// state directory's own, which nobody else can sign with, or the one of the first meeting.
-Result<common::PublicKey> trusted_key(const FarmOptions& options, const std::string& endpoint,
-                                      const common::PublicKey& offered) {
-  StateDirectory state{options.state};
-  if (!options.trust.empty()) return parse_signing_key(options.trust, "--trust");
-  auto own = own_signing_key(state);
-  if (own.ok() && *own == offered) return offered;
-  LFARM_RETURN_IF_ERROR(KnownFarms(state.known_farms()).meet(endpoint, offered));
-  return offered;
-}
-
-// What it takes to reach an endpoint: keys for farms on other machines.
-Result<FarmClientOptions> client_options(const FarmOptions& options, const std::string& endpoint) {
-  FarmClientOptions out;
-  out.endpoint = endpoint;
-  out.on_wait = check_stop;
-  out.revocations = StateDirectory{options.state}.revocations();
-  out.trust = [options, endpoint](const common::PublicKey& offered) {
-    return trusted_key(options, endpoint, offered);
-  };
-  if (options.server_key.empty() && common::is_local_endpoint(endpoint)) return out;
-  StateDirectory state{options.state};
-  std::string server_key = options.server_key;
-  if (server_key.empty()) {
-    // A farm of this state directory that other machines can reach as well.
-    if (endpoint != running_farm(state)) {
-      return common::invalid_input(cat("the farm at ", endpoint,
-                                       " is on another machine; give its public key with "
-                                       "--farm-key"));
-    }
-    LFARM_ASSIGN_OR_RETURN(server_key, prepare_farm_keys(state));
-  }
-  LFARM_RETURN_IF_ERROR(common::check_curve_key(server_key, "--farm-key"));
-  if (options.keys.empty()) LFARM_RETURN_IF_ERROR(common::make_directories(state.path));
-  std::string path = options.keys.empty() ? state.client_keys() : options.keys;
-  LFARM_ASSIGN_OR_RETURN(common::KeyPair own, common::load_or_create_key_pair(path));
-  out.keys = common::ClientKeys{std::move(own), server_key};
-  return out;
+FarmAccess access_of(const FarmOptions& options) {
+  return {options.farm, options.server_key, options.keys, options.trust, {options.state}};
 }
 
 }  // namespace
 
 Result<std::unique_ptr<FarmClient>> connect_to_farm(const FarmOptions& options) {
-  std::string endpoint = options.farm;
-  if (endpoint.empty()) endpoint = running_farm({options.state});
-  if (endpoint.empty()) {
-    return common::unavailable(cat("no farm runs on ", options.state,
-                                   "; start one with 'lfarm up' or name one with --farm"));
-  }
-  LFARM_ASSIGN_OR_RETURN(FarmClientOptions client, client_options(options, endpoint));
-  return FarmClient::connect(std::move(client));
+  return connect_to_farm(access_of(options), check_stop);
 }
 
 PlanSource::PlanSource(FarmOptions options, BudgetOptions budget, Progress* progress)
@@ -127,7 +76,7 @@ PlanSource::~PlanSource() = default;
 Status PlanSource::tend() { return own_ ? own_->tend() : Status(); }
 
 Status PlanSource::connect(const std::string& endpoint) {
-  LFARM_ASSIGN_OR_RETURN(FarmClientOptions options, client_options(options_, endpoint));
+  LFARM_ASSIGN_OR_RETURN(FarmClientOptions options, client_options(access_of(options_), endpoint));
   if (own_) options.connect_ms_max = kOwnFarmConnectMs;
   options.on_wait = [this]() -> Status {
     LFARM_RETURN_IF_ERROR(check_stop());

@@ -10,7 +10,7 @@
 #include "clients/cli/farm_options.h"
 #include "clients/cli/farm_processes.h"
 #include "clients/cli/progress.h"
-#include "clients/cli/state_directory.h"
+#include "clients/runtime/state_directory.h"
 #include "clients/runtime/farm_client.h"
 #include "clients/runtime/pulled_plan.h"
 #include "common/base/result.h"

@@ -1,4 +1,4 @@
-#include "clients/cli/state_directory.h"
+#include "clients/runtime/state_directory.h"
 
 #include <fcntl.h>
 #include <unistd.h>
