@@ -179,3 +179,10 @@ struct RevocationList {
   plans @0 :List(Digest);
   # The digests of their SignedPlans. A farm's list only ever grows.
 }
+
+struct PlanBundle {
+  # A plan and all that it takes to load it: a file of a client's disk cache.
+  signedPlan @0 :Data;
+  objects @1 :List(Data);
+  # In the plan's order, each distinct one once.
+}

@@ -48,6 +48,7 @@ Result<std::optional<PulledPlan>> PlanCache::find(const common::PlanKey& key) {
   LFARM_ASSIGN_OR_RETURN(out.plan,
                          open_signed_plan(common::as_bytes(bundle->plan.bytes), trusted, key));
   out.id = bundle->plan.facts.plan_id;
+  out.signed_plan = share_text(std::move(bundle->plan.bytes));
   for (size_t i = 0; i < bundle->blobs.size(); ++i) {
     out.objects.emplace(bundle->plan.needs[i], share_text(std::move(bundle->blobs[i])));
   }

@@ -250,6 +250,7 @@ Result<PulledPlan> FarmClient::open_plan(Packet ready, const common::PlanKey& ke
     }
     out.objects.emplace(object, std::move(*fetched));
   }
+  out.signed_plan = std::move(bytes);
   return out;
 }
 

@@ -92,6 +92,16 @@ class ReferenceInstance final : public Instance {
     return out;
   }
 
+  Result<HostTensor> state(int input) override {
+    LFARM_RETURN_IF_ERROR(bind_stored());
+    return stored_[at(input)];
+  }
+  Status set_state(int input, const HostTensor& content) override {
+    LFARM_RETURN_IF_ERROR(bind_stored());
+    LFARM_ASSIGN_OR_RETURN(stored_[at(input)], content.clone());
+    return {};
+  }
+
  private:
   Status bind_stored() {
     if (!stored_.empty()) return {};
@@ -147,6 +157,11 @@ class PlanInstance final : public Instance {
     }
     binding_.take_outputs(*model_, results.user, &out);
     return out;
+  }
+
+  Result<HostTensor> state(int input) override { return executor_->state(input); }
+  Status set_state(int input, const HostTensor& content) override {
+    return executor_->set_state(input, content);
   }
 
  private:

@@ -28,6 +28,9 @@ class Instance {
   // One entry per user input of the model; those that the model does not read are not looked at.
   // kInvalidInput names the user input that does not fit.
   virtual common::Result<CallResult> call(std::span<const common::HostTensor> user_inputs) = 0;
+  // The content of the state at this input of the model's graph, as the last call left it.
+  virtual common::Result<common::HostTensor> state(int input) = 0;
+  virtual common::Status set_state(int input, const common::HostTensor& content) = 0;
 };
 
 // kInvalidInput naming the user input, unless `inputs` have the types that the model takes and

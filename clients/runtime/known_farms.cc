@@ -1,6 +1,5 @@
 #include "clients/runtime/known_farms.h"
 
-
 #include <cstring>
 #include <filesystem>
 #include <sstream>

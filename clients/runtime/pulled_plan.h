@@ -16,7 +16,8 @@ namespace clients {
 
 struct PulledPlan {
   common::Plan plan;
-  common::Digest id;  // of the signed bytes
+  common::Digest id;                // of the signed bytes
+  common::SharedBytes signed_plan;  // what the farm signed, as it came
   std::unordered_map<common::Digest, common::SharedBytes> objects;
   // What finding it took. For a plan that was there already, candidates and times are those of the
   // search that found it.

@@ -1,6 +1,5 @@
 #include "clients/runtime/revocations.h"
 
-
 #include "common/base/cat.h"
 #include "common/base/files.h"
 #include "common/wire/ir_codec.h"

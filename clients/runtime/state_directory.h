@@ -22,6 +22,9 @@ struct StateDirectory {
   // Signing keys of farms elsewhere, and what they have revoked.
   std::string known_farms() const { return path + "/known_farms"; }
   std::string revocations() const { return path + "/revocations"; }
+  std::string met_farms() const { return path + "/farms"; }
+  // Plans that farms gave to programs here, beside the farm's own store.
+  std::string client_plans() const { return path + "/plans"; }
   std::string allow_file() const { return path + "/allow"; }
   std::string worker_key() const { return path + "/worker.key"; }
   // The endpoint of the farm that `lfarm up` runs here. Meaningful while its lock is held.

@@ -1,0 +1,172 @@
+#include "clients/runtime/disk_cache.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <vector>
+
+#include "common/base/cat.h"
+#include "common/base/files.h"
+#include "common/base/log.h"
+#include "common/wire/plan_bundle.h"
+
+namespace clients {
+
+using common::cat;
+using common::Digest;
+using common::Result;
+using common::Status;
+
+namespace {
+
+constexpr const char* kPlanSuffix = ".plan";
+constexpr const char* kLockSuffix = ".lock";
+// How exactly the time of a file's last use is kept: a use costs a write to the directory.
+constexpr int64_t kUseStepS = 60;
+// After an eviction this share of the bound is taken.
+constexpr double kKeepShare = 0.9;
+
+struct StoredFile {
+  std::string path;
+  int64_t used_ns = 0;
+  uint64_t bytes = 0;
+};
+
+uint64_t count(int64_t number) { return number > 0 ? static_cast<uint64_t>(number) : 0; }
+
+// The whole of a plan's file and the second of its last use; empty when there is none.
+Result<std::optional<std::string>> read_plan_file(const std::string& path, int64_t* used_s) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) {
+    if (errno == ENOENT || errno == ENOTDIR) return std::optional<std::string>();
+    return common::unavailable(cat("cannot read ", path, ": ", std::strerror(errno)));
+  }
+  *used_s = info.st_mtim.tv_sec;
+  LFARM_ASSIGN_OR_RETURN(std::string bytes, common::read_file(path));
+  return std::optional<std::string>(std::move(bytes));
+}
+
+// What the bytes hold, if all of it is what the farm signed.
+Result<PulledPlan> open_bundle(std::string bytes, const common::PlanKey& key,
+                               const PlanTrust& trust) {
+  auto owner = std::make_shared<const std::string>(std::move(bytes));
+  LFARM_ASSIGN_OR_RETURN(common::PlanBundle bundle,
+                         common::decode_bundle(common::as_bytes(*owner)));
+  PulledPlan out;
+  LFARM_ASSIGN_OR_RETURN(out.plan, open_signed_plan(bundle.signed_plan, trust, key));
+  out.signed_plan = {bundle.signed_plan, owner};
+  out.id = common::digest_of(bundle.signed_plan);
+  for (common::ByteView object : bundle.objects) {
+    out.objects.emplace(common::digest_of(object), common::SharedBytes{object, owner});
+  }
+  for (const Digest& object : out.plan.objects) {
+    if (!out.objects.contains(object)) {
+      return common::corrupt(cat("object ", object.short_hex(), " is missing or damaged"));
+    }
+  }
+  out.facts.plan_key = out.plan.key.digest();
+  out.facts.plan = out.id;
+  out.facts.cache = common::CacheOutcome::kHit;
+  out.facts.candidates = count(out.plan.provenance.candidates);
+  out.facts.best_ns = count(out.plan.provenance.best_ns);
+  out.facts.baseline_ns = count(out.plan.provenance.baseline_ns);
+  return out;
+}
+
+}  // namespace
+
+std::string DiskCache::path_of(const common::PlanKey& key, const PlanTrust& trust) const {
+  Digest place = common::Hasher()
+                     .data(trust.signer)
+                     .digest(common::place_of(trust.tenant, key.digest()))
+                     .finish();
+  return cat(directory_, "/", place.hex(), kPlanSuffix);
+}
+
+Result<std::optional<PulledPlan>> DiskCache::find(const common::PlanKey& key,
+                                                  const PlanTrust& trust) {
+  std::string path = path_of(key, trust);
+  int64_t used_s = 0;
+  LFARM_ASSIGN_OR_RETURN(auto bytes, read_plan_file(path, &used_s));
+  if (!bytes) return std::optional<PulledPlan>();
+  auto plan = open_bundle(std::move(*bytes), key, trust);
+  if (!plan.ok()) {
+    ::unlink(path.c_str());
+    if (plan.error().code == common::Code::kVerification) return plan.error();
+    common::log_warning(cat("removed ", path, ", which is damaged: ", plan.error().message));
+    return std::optional<PulledPlan>();
+  }
+  note_use(path, used_s);
+  return std::optional<PulledPlan>(std::move(plan).value());
+}
+
+Status DiskCache::put(const PulledPlan& plan, const PlanTrust& trust) {
+  common::PlanBundle bundle{plan.signed_plan.bytes, {}};
+  for (const auto& [digest, object] : plan.objects) bundle.objects.push_back(object.bytes);
+  common::Bytes bytes = common::encode_bundle(bundle);
+  std::lock_guard<std::mutex> lock(mutex_);
+  LFARM_RETURN_IF_ERROR(common::make_directories(directory_));
+  LFARM_RETURN_IF_ERROR(common::write_file_atomic(path_of(plan.plan.key, trust), bytes));
+  evict();
+  return {};
+}
+
+void DiskCache::note_use(const std::string& path, int64_t used_s) const {
+  if (std::time(nullptr) - used_s < kUseStepS) return;
+  // Where the directory is read-only nothing is evicted either.
+  (void)::utimensat(AT_FDCWD, path.c_str(), nullptr, 0);
+}
+
+void DiskCache::evict() const {
+  if (bytes_max_ == 0) return;
+  std::vector<StoredFile> files;
+  uint64_t bytes = 0;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory_, error)) {
+    struct stat info {};
+    if (entry.path().extension() != kPlanSuffix || ::stat(entry.path().c_str(), &info) != 0) {
+      continue;
+    }
+    files.push_back({entry.path().string(),
+                     info.st_mtim.tv_sec * int64_t{1'000'000'000} + info.st_mtim.tv_nsec,
+                     static_cast<uint64_t>(info.st_size)});
+    bytes += files.back().bytes;
+  }
+  if (bytes <= bytes_max_) return;
+  std::sort(files.begin(), files.end(),
+            [](const StoredFile& a, const StoredFile& b) { return a.used_ns < b.used_ns; });
+  auto keep = static_cast<uint64_t>(static_cast<double>(bytes_max_) * kKeepShare);
+  for (const StoredFile& file : files) {
+    if (bytes <= keep) break;
+    if (::unlink(file.path.c_str()) == 0) bytes -= file.bytes;
+  }
+}
+
+DiskCache::Flight::~Flight() {
+  if (fd_ < 0) return;
+  // Who had the file open already may still lock it, and then finds the plan that was put.
+  ::unlink(path_.c_str());
+  ::close(fd_);
+}
+
+std::optional<DiskCache::Flight> DiskCache::try_fly(const Digest& what) {
+  if (!common::make_directories(directory_).ok()) return Flight(-1, "");
+  std::string path = cat(directory_, "/", what.hex(), kLockSuffix);
+  int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0) return Flight(-1, "");
+  // A lock of the open file, so that threads of one process exclude each other too.
+  if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    ::close(fd);
+    return std::nullopt;
+  }
+  return Flight(fd, path);
+}
+
+}  // namespace clients

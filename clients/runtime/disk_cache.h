@@ -1,0 +1,74 @@
+// Plans that farms gave, kept on this machine's disk: the clients' own tier between memory and
+// farm.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "clients/runtime/pulled_plan.h"
+#include "common/base/digest.h"
+#include "common/base/result.h"
+#include "common/plan/plan.h"
+
+namespace clients {
+
+// A file a plan, with its objects (common/wire/plan_bundle.h). Any number of processes and threads
+// may use one directory at once: files appear whole and go whole. Whoever asks for a plan checks it
+// as if it came from a farm, so that a file that was tampered with is as good as none.
+class DiskCache {
+ public:
+  // Nothing is created before the first put. `bytes_max`: of all files together; what was used
+  // longest ago goes first. 0: no bound.
+  explicit DiskCache(std::string directory, uint64_t bytes_max = kBytesMaxDefault)
+      : directory_(std::move(directory)), bytes_max_(bytes_max) {}
+
+  static constexpr uint64_t kBytesMaxDefault = uint64_t{4} << 30;
+
+  // Empty when there is none. A damaged file is removed, with a warning, and counts as none.
+  // kVerification when the plan is not one to trust, such as a revoked one.
+  common::Result<std::optional<PulledPlan>> find(const common::PlanKey& key,
+                                                 const PlanTrust& trust);
+  // Keeps a plan as its farm signed it; on success it is there for every process.
+  common::Status put(const PulledPlan& plan, const PlanTrust& trust);
+
+  // The right to fetch something for all processes; given back on destruction, and by the system
+  // when the process ends in any way.
+  class Flight {
+   public:
+    Flight(Flight&& other) noexcept { swap(other); }
+    Flight& operator=(Flight&& other) noexcept {
+      swap(other);
+      return *this;
+    }
+    ~Flight();
+
+   private:
+    friend class DiskCache;
+    Flight(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
+    void swap(Flight& other) noexcept {
+      std::swap(fd_, other.fd_);
+      std::swap(path_, other.path_);
+    }
+    int fd_ = -1;
+    std::string path_;
+  };
+  // Empty while another process or thread has the right to fetch `what`. Where the directory cannot
+  // be written everyone gets it, for nobody could tell the others.
+  std::optional<Flight> try_fly(const common::Digest& what);
+
+  const std::string& directory() const { return directory_; }
+
+ private:
+  std::string path_of(const common::PlanKey& key, const PlanTrust& trust) const;
+  void note_use(const std::string& path, int64_t used_s) const;
+  void evict() const;
+
+  std::string directory_;
+  uint64_t bytes_max_;
+  std::mutex mutex_;  // guards writing: temporary names are a process's
+};
+
+}  // namespace clients

@@ -1,0 +1,181 @@
+// lfarm's C interface for C++17: handles that free themselves, and errors that are thrown.
+#pragma once
+
+#include <lfarm.h>
+
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lfarm {
+
+// What a failed function left: one line that says what, where and what to do.
+class Error : public std::runtime_error {
+ public:
+  Error(lfarm_status status, const char* message) : std::runtime_error(message), status_(status) {}
+  lfarm_status status() const { return status_; }
+
+ private:
+  lfarm_status status_;
+};
+
+namespace detail {
+
+template <auto free>
+struct Free {
+  template <class Handle>
+  void operator()(Handle* handle) const {
+    free(handle);
+  }
+};
+template <class Handle, auto free>
+using Owner = std::unique_ptr<Handle, Free<free>>;
+
+// Calls `f(&error)` and throws what it left.
+template <class Call>
+void check(Call&& f) {
+  lfarm_error* error = nullptr;
+  if (f(&error) == LFARM_OK) return;
+  Owner<lfarm_error, lfarm_error_free> owner(error);
+  throw Error(lfarm_error_status(error), lfarm_error_message(error));
+}
+
+template <class T>
+struct TypeOf;
+#define LFARM_TYPE(type, code, bits)                   \
+  template <>                                          \
+  struct TypeOf<type> {                                \
+    static constexpr lfarm_dtype value{code, bits, 1}; \
+  }
+LFARM_TYPE(std::int8_t, 0, 8);
+LFARM_TYPE(std::int16_t, 0, 16);
+LFARM_TYPE(std::int32_t, 0, 32);
+LFARM_TYPE(std::int64_t, 0, 64);
+LFARM_TYPE(std::uint8_t, 1, 8);
+LFARM_TYPE(float, 2, 32);
+LFARM_TYPE(double, 2, 64);
+LFARM_TYPE(bool, 6, 8);
+#undef LFARM_TYPE
+
+}  // namespace detail
+
+struct Options : lfarm_options {
+  Options() { lfarm_options_init(this); }
+};
+
+// A row-major view of the caller's memory, which stays where it is during the call.
+class Tensor {
+ public:
+  template <class T>
+  Tensor(T* data, std::vector<std::int64_t> shape)
+      : data_(data), dtype_(detail::TypeOf<T>::value), shape_(std::move(shape)) {}
+
+ private:
+  friend class Instance;
+  lfarm_tensor view() {
+    return {data_,   {1, 0}, static_cast<std::int32_t>(shape_.size()), dtype_, shape_.data(),
+            nullptr, 0};
+  }
+  void* data_;
+  lfarm_dtype dtype_;
+  std::vector<std::int64_t> shape_;
+};
+
+// What a call returned; the memory goes with it.
+class Outputs {
+ public:
+  std::size_t size() const { return lfarm_outputs_count(handle_.get()); }
+  // Null where the model returns None.
+  const lfarm_tensor* operator[](std::size_t index) const {
+    return lfarm_outputs_get(handle_.get(), index);
+  }
+  // The elements of an output whose type is T; throws std::invalid_argument for another.
+  template <class T>
+  const T* data(std::size_t index) const {
+    const lfarm_tensor* tensor = (*this)[index];
+    constexpr lfarm_dtype type = detail::TypeOf<T>::value;
+    if (tensor == nullptr || tensor->dtype.code != type.code || tensor->dtype.bits != type.bits) {
+      throw std::invalid_argument("output " + std::to_string(index) + " is of another type");
+    }
+    return static_cast<const T*>(tensor->data);
+  }
+
+ private:
+  friend class Instance;
+  explicit Outputs(lfarm_outputs* handle) : handle_(handle) {}
+  detail::Owner<lfarm_outputs, lfarm_outputs_free> handle_;
+};
+
+// One running copy of a model with its state; one thread at a time.
+class Instance {
+ public:
+  Outputs operator()(std::vector<Tensor> inputs) {
+    std::vector<lfarm_tensor> views;
+    for (Tensor& input : inputs) views.push_back(input.view());
+    lfarm_outputs* outputs = nullptr;
+    detail::check([&](lfarm_error** error) {
+      return lfarm_instance_run(handle_.get(), views.data(), views.size(), &outputs, error);
+    });
+    return Outputs(outputs);
+  }
+  // Waits until calls run a plan; throws when none comes in time.
+  void wait(std::int64_t timeout_ms) {
+    detail::check(
+        [&](lfarm_error** error) { return lfarm_instance_wait(handle_.get(), timeout_ms, error); });
+  }
+  // Empty while the interpreter computes the calls.
+  std::string plan() const {
+    const char* id = lfarm_instance_plan(handle_.get());
+    return id == nullptr ? std::string() : id;
+  }
+
+ private:
+  friend class Model;
+  explicit Instance(lfarm_instance* handle) : handle_(handle) {}
+  detail::Owner<lfarm_instance, lfarm_instance_free> handle_;
+};
+
+class Model {
+ public:
+  std::string graph_hash() const { return lfarm_model_graph_hash(handle_.get()); }
+  std::size_t inputs() const { return lfarm_model_inputs(handle_.get()); }
+  std::size_t outputs() const { return lfarm_model_outputs(handle_.get()); }
+  Instance instance() const {
+    lfarm_instance* instance = nullptr;
+    detail::check([&](lfarm_error** error) {
+      return lfarm_instance_create(handle_.get(), &instance, error);
+    });
+    return Instance(instance);
+  }
+
+ private:
+  friend class Session;
+  explicit Model(lfarm_model* handle) : handle_(handle) {}
+  detail::Owner<lfarm_model, lfarm_model_free> handle_;
+};
+
+// Where plans come from and what they run on; any thread may use it.
+class Session {
+ public:
+  explicit Session(const Options& options = Options()) {
+    lfarm_session* session = nullptr;
+    detail::check(
+        [&](lfarm_error** error) { return lfarm_session_open(&options, &session, error); });
+    handle_.reset(session);
+  }
+  Model load(const std::string& path) {
+    lfarm_model* model = nullptr;
+    detail::check([&](lfarm_error** error) {
+      return lfarm_model_load(handle_.get(), path.c_str(), &model, error);
+    });
+    return Model(model);
+  }
+
+ private:
+  detail::Owner<lfarm_session, lfarm_session_free> handle_;
+};
+
+}  // namespace lfarm

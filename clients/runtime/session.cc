@@ -1,0 +1,213 @@
+#include "clients/runtime/session.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "clients/runtime/known_farms.h"
+#include "clients/runtime/revocations.h"
+#include "common/base/cat.h"
+#include "common/base/log.h"
+#include "common/base/processors.h"
+#include "common/ir/graph_hash.h"
+#include "common/runtime/devices.h"
+#include "common/wire/ir_codec.h"
+
+namespace clients {
+
+using common::cat;
+using common::Code;
+using common::Error;
+using common::PlanKey;
+using common::Result;
+using common::Status;
+using std::chrono::milliseconds;
+
+namespace {
+
+// Between looks at the disk while another process fetches the plan.
+constexpr milliseconds kFlightPause{20};
+// Between tries of a farm that is away, which double up to the second.
+constexpr milliseconds kRetryFirst{1000};
+constexpr milliseconds kRetryLast{60'000};
+
+// Whether asking again later may help.
+bool may_pass(Code code) {
+  return code == Code::kUnavailable || code == Code::kTimedOut || code == Code::kCorrupt;
+}
+
+SharedPlan share(PulledPlan plan) { return std::make_shared<const PulledPlan>(std::move(plan)); }
+
+}  // namespace
+
+// ---- PlanRequest -------------------------------------------------------------------------------
+
+SharedPlan PlanRequest::plan() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return plan_;
+}
+
+SharedPlan PlanRequest::wait(milliseconds time) const {
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait_for(lock, time, [this] { return plan_ != nullptr || is_over_; });
+  return plan_;
+}
+
+Status PlanRequest::status() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return status_;
+}
+
+void PlanRequest::succeed(SharedPlan plan) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  plan_ = std::move(plan);
+  status_ = {};
+  is_over_ = true;
+  changed_.notify_all();
+}
+
+void PlanRequest::fail(Status status, bool is_over) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  status_ = std::move(status);
+  is_over_ = is_over;
+  changed_.notify_all();
+}
+
+// ---- Session -----------------------------------------------------------------------------------
+
+Session::Session(SessionOptions options, std::unique_ptr<common::Device> device)
+    : options_(std::move(options)),
+      device_(std::move(device)),
+      disk_(options_.access.state.client_plans(), options_.cache_bytes),
+      met_(options_.access.state.met_farms()) {}
+
+Result<std::shared_ptr<Session>> Session::open(SessionOptions options) {
+  if (!common::is_policy(options.numerics)) {
+    return common::invalid_input(cat("numerics \"", options.numerics,
+                                     "\" are unknown; \"strict\" and \"relaxed\" are there"));
+  }
+  int threads = options.threads > 0 ? options.threads : common::usable_processors();
+  LFARM_ASSIGN_OR_RETURN(auto device, common::open_device(options.device, threads));
+  return std::shared_ptr<Session>(new Session(std::move(options), std::move(device)));
+}
+
+Session::~Session() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    is_closing_ = true;
+    closing_.notify_all();
+  }
+  for (auto& [key, request] : requests_) {
+    if (request->fetcher_.joinable()) request->fetcher_.join();
+  }
+}
+
+PlanKey Session::key_of(const common::Graph& graph) const {
+  return {common::graph_hash(graph), device_->target(), options_.numerics,
+          std::string(common::kCompilerEpoch)};
+}
+
+std::shared_ptr<const PlanRequest> Session::request(const Model& model) {
+  PlanKey key = key_of(model.graph);
+  std::lock_guard<std::mutex> lock(mutex_);
+  auto& request = requests_[key.digest()];
+  if (request) return request;
+  request = std::make_shared<PlanRequest>();
+  if (SharedPlan plan = find_on_disk(key)) {
+    request->succeed(std::move(plan));
+    return request;
+  }
+  // Canonical, so that it is the same blob whatever the model's names are.
+  request->fetcher_ = std::thread([this, key, graph = common::canonical(model.graph),
+                                   to = request.get()] { fetch(key, graph, to); });
+  return request;
+}
+
+// Null also when the farm was never met, so that nobody knows whose plans to take.
+SharedPlan Session::find_on_disk(PlanKey key) {
+  auto farm = met_.find(options_.access.endpoint);
+  if (!farm) return nullptr;
+  if (!options_.access.trust.empty() && common::to_hex(farm->signer) != options_.access.trust) {
+    return nullptr;
+  }
+  PlanTrust trust{farm->signer, farm->tenant, {}};
+  auto revoked = Revocations(options_.access.state.revocations()).known(farm->signer);
+  if (!revoked.ok()) {
+    common::log_warning(revoked.error().message);
+    return nullptr;
+  }
+  trust.revoked = std::move(*revoked);
+  key.epoch = farm->epoch;
+  auto plan = disk_.find(key, trust);
+  if (!plan.ok()) {
+    common::log_warning(plan.error().message);
+    return nullptr;
+  }
+  return *plan ? share(std::move(**plan)) : nullptr;
+}
+
+void Session::fetch(const PlanKey& key, const common::Graph& graph, PlanRequest* request) {
+  milliseconds pause_for = kRetryFirst;
+  for (;;) {
+    auto plan = fetch_once(key, graph);
+    if (plan.ok()) {
+      request->succeed(std::move(*plan));
+      return;
+    }
+    bool again = may_pass(plan.error().code);
+    request->fail(plan.error(), !again);
+    if (!again || !pause(pause_for)) return;
+    pause_for = std::min(2 * pause_for, kRetryLast);
+  }
+}
+
+Result<SharedPlan> Session::fetch_once(const PlanKey& key, const common::Graph& graph) {
+  common::Digest what =
+      common::Hasher().text(options_.access.endpoint).digest(key.digest()).finish();
+  auto flight = disk_.try_fly(what);
+  while (!flight) {
+    if (!pause(kFlightPause)) return check_open().error();
+    flight = disk_.try_fly(what);
+  }
+  // Who had the flight before may have brought it.
+  if (SharedPlan plan = find_on_disk(key)) return plan;
+  LFARM_ASSIGN_OR_RETURN(PulledPlan plan, ask_farm(key, graph));
+  return share(std::move(plan));
+}
+
+Result<PulledPlan> Session::ask_farm(const PlanKey& key, const common::Graph& graph) {
+  LFARM_ASSIGN_OR_RETURN(auto farm,
+                         connect_to_farm(options_.access, [this] { return check_open(); }));
+  LFARM_ASSIGN_OR_RETURN(PlanTrust trust, farm->trust());
+  PlanKey theirs = key;
+  theirs.epoch = farm->compiler_epoch();
+  LFARM_ASSIGN_OR_RETURN(auto pulled, farm->pull(theirs));
+  if (!pulled) {
+    SubmitRequest submit;
+    submit.key = theirs;
+    submit.graph = common::encode_graph(graph);
+    submit.budget_candidates = options_.budget_candidates;
+    submit.budget_ms = options_.budget_ms;
+    LFARM_ASSIGN_OR_RETURN(pulled, farm->submit(
+                                       submit, [](uint64_t) {}, [](const auto&) {}));
+  }
+  // A disk that takes nothing costs the next start a fetch, and this one nothing.
+  Status kept = disk_.put(*pulled, trust);
+  if (kept.ok()) {
+    kept = met_.remember(options_.access.endpoint, {trust.signer, trust.tenant, theirs.epoch});
+  }
+  if (!kept.ok()) common::log_warning(cat("a plan is not kept: ", kept.error().message));
+  return std::move(*pulled);
+}
+
+bool Session::pause(milliseconds time) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  return !closing_.wait_for(lock, time, [this] { return is_closing_; });
+}
+
+Status Session::check_open() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (is_closing_) return Error{Code::kInternal, "the session was closed"};
+  return {};
+}
+
+}  // namespace clients

@@ -1,0 +1,101 @@
+// What an application holds of lfarm: the tiers that plans come from, and the device they run on.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "clients/pt2/translate.h"
+#include "clients/runtime/disk_cache.h"
+#include "clients/runtime/farm_access.h"
+#include "clients/runtime/farm_client.h"
+#include "clients/runtime/met_farms.h"
+#include "clients/runtime/pulled_plan.h"
+#include "common/base/result.h"
+#include "common/plan/plan.h"
+#include "common/runtime/device.h"
+
+namespace clients {
+
+struct SessionOptions {
+  // access.endpoint empty: the farm that runs on the state directory, if one does.
+  FarmAccess access;
+  std::string device = "auto";  // see common::open_device
+  int threads = 0;              // of the host, for one call; 0: those of the machine
+  std::string numerics{common::kDefaultPolicy};
+  uint64_t cache_bytes = DiskCache::kBytesMaxDefault;
+  // Of a search, where the farm has no plan yet. 0: the farm's own.
+  uint64_t budget_candidates = 0;
+  uint64_t budget_ms = 0;
+};
+
+using SharedPlan = std::shared_ptr<const PulledPlan>;
+
+// A plan that was asked for, and that comes or does not. Thread-safe.
+class PlanRequest {
+ public:
+  // Null while there is none.
+  SharedPlan plan() const;
+  // Null when there was none in time.
+  SharedPlan wait(std::chrono::milliseconds time) const;
+  // Why there is no plan yet: success while nothing has gone wrong. Farms that are away are asked
+  // again, so that a plan may come after an error.
+  common::Status status() const;
+
+ private:
+  friend class Session;
+  void succeed(SharedPlan plan);
+  void fail(common::Status status, bool is_over);
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  SharedPlan plan_;
+  common::Status status_;
+  bool is_over_ = false;  // nobody works on it any more
+  std::thread fetcher_;
+};
+
+// Thread-safe. Plans come from memory, then disk, then the farm; of several threads and processes
+// that ask for one plan, one asks the farm. A tier that fails is passed over.
+class Session {
+ public:
+  // Opens the device and nothing else: whether a farm is there shows when it is asked. Closing
+  // waits for no search; what is being searched for goes on at the farm.
+  static common::Result<std::shared_ptr<Session>> open(SessionOptions options);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  common::Device& device() { return *device_; }
+  // Of a model's plan on this session's device.
+  common::PlanKey key_of(const common::Graph& graph) const;
+
+  // Never waits for a farm: what memory and disk do not have is fetched by a thread of the
+  // session's own, with a search at the farm where it must be. One request a plan.
+  std::shared_ptr<const PlanRequest> request(const Model& model);
+
+ private:
+  Session(SessionOptions options, std::unique_ptr<common::Device> device);
+  SharedPlan find_on_disk(common::PlanKey key);
+  void fetch(const common::PlanKey& key, const common::Graph& graph, PlanRequest* request);
+  common::Result<SharedPlan> fetch_once(const common::PlanKey& key, const common::Graph& graph);
+  common::Result<PulledPlan> ask_farm(const common::PlanKey& key, const common::Graph& graph);
+  // False when the session closes meanwhile.
+  bool pause(std::chrono::milliseconds time);
+  common::Status check_open() const;
+
+  SessionOptions options_;
+  std::unique_ptr<common::Device> device_;
+  DiskCache disk_;
+  MetFarms met_;
+  mutable std::mutex mutex_;
+  std::condition_variable closing_;
+  bool is_closing_ = false;
+  std::map<common::Digest, std::shared_ptr<PlanRequest>> requests_;  // by the plan key's digest
+};
+
+}  // namespace clients
