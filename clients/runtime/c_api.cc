@@ -48,7 +48,7 @@ struct lfarm_instance {
   std::shared_ptr<const clients::Model> model;
   std::vector<size_t> tensors;
   std::unique_ptr<clients::LiveInstance> instance;
-  mutable std::string plan;
+  mutable std::string plan_id;
 };
 
 struct lfarm_outputs {
@@ -69,8 +69,9 @@ lfarm_status status_of(Code code) {
     case Code::kUnsupported:
       return LFARM_UNSUPPORTED;
     case Code::kUnavailable:
-    case Code::kTimedOut:
       return LFARM_UNAVAILABLE;
+    case Code::kTimedOut:
+      return LFARM_TIMED_OUT;
     case Code::kVerification:
       return LFARM_VERIFICATION;
     default:
@@ -220,11 +221,22 @@ lfarm_status lfarm_instance_create(lfarm_model* model, lfarm_instance** instance
 
 void lfarm_instance_free(lfarm_instance* instance) { delete instance; }
 
-const char* lfarm_instance_plan(const lfarm_instance* instance) {
-  const clients::SharedPlan& plan = instance->instance->plan();
-  if (!plan) return nullptr;
-  instance->plan = plan->id.hex();
-  return instance->plan.c_str();
+int lfarm_instance_plan(const lfarm_instance* instance, lfarm_plan* plan) {
+  const clients::SharedPlan& running = instance->instance->plan();
+  if (!running) return 0;
+  if (plan == nullptr) return 1;
+  instance->plan_id = running->id.hex();
+  const common::Provenance& from = running->plan.provenance;
+  lfarm_plan facts{plan->size,
+                   instance->plan_id.c_str(),
+                   running->plan.key.target.name.c_str(),
+                   from.farm.c_str(),
+                   from.best_ns,
+                   from.baseline_ns,
+                   from.candidates,
+                   from.created_ns};
+  std::memcpy(plan, &facts, std::min(plan->size, sizeof facts));
+  return 1;
 }
 
 lfarm_status lfarm_instance_wait(lfarm_instance* instance, int64_t timeout_ms,

@@ -48,7 +48,7 @@ SharedPlan PlanRequest::plan() const {
 
 SharedPlan PlanRequest::wait(milliseconds time) const {
   std::unique_lock<std::mutex> lock(mutex_);
-  changed_.wait_for(lock, time, [this] { return plan_ != nullptr || is_over_; });
+  changed_.wait_for(lock, time, [this] { return plan_ != nullptr || is_over_ || !status_.ok(); });
   return plan_;
 }
 

@@ -41,7 +41,7 @@ class PlanRequest {
  public:
   // Null while there is none.
   SharedPlan plan() const;
-  // Null when there was none in time.
+  // Null when there was none in time, or something has gone wrong so far.
   SharedPlan wait(std::chrono::milliseconds time) const;
   // Why there is no plan yet: success while nothing has gone wrong. Farms that are away are asked
   // again, so that a plan may come after an error.

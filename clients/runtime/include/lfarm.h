@@ -33,14 +33,15 @@ LFARM_API uint32_t lfarm_abi_version(void);
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
-/* The numbers are those of lfarm's exit codes. */
+/* The numbers up to 5 are lfarm's exit codes. */
 typedef enum lfarm_status {
   LFARM_OK = 0,
   LFARM_FAILED = 1,       /* nobody expected it: the message tells */
   LFARM_INVALID = 2,      /* wrong argument, option or file */
   LFARM_UNSUPPORTED = 3,  /* the model uses something that lfarm does not know */
-  LFARM_UNAVAILABLE = 4,  /* the farm is away, or there is no plan in time */
-  LFARM_VERIFICATION = 5  /* a plan is not one to trust */
+  LFARM_UNAVAILABLE = 4,  /* the farm is away */
+  LFARM_VERIFICATION = 5, /* a plan is not one to trust */
+  LFARM_TIMED_OUT = 6     /* not yet: the time given was not enough */
 } lfarm_status;
 
 typedef struct lfarm_error lfarm_error;
@@ -122,10 +123,21 @@ typedef struct lfarm_instance lfarm_instance;
 LFARM_API lfarm_status lfarm_instance_create(lfarm_model* model, lfarm_instance** instance,
                                              lfarm_error** error);
 LFARM_API void lfarm_instance_free(lfarm_instance* instance);
-/* The id of the plan that calls run, 64 hexadecimal digits; NULL: the interpreter computes them.
- * Valid until the next call of a function with this instance. */
-LFARM_API const char* lfarm_instance_plan(const lfarm_instance* instance);
-/* Waits until calls run a plan. LFARM_UNAVAILABLE when none came in time, or why none will come. */
+/* What a farm found for the model. Texts are valid until the instance changes over or goes. */
+typedef struct lfarm_plan {
+  size_t size;         /* of this struct, set by the caller */
+  const char* id;      /* 64 hexadecimal digits */
+  const char* target;  /* the machine it is for, as cpu-x86_64-avx512 */
+  const char* farm;    /* that found it */
+  int64_t best_ns;     /* one run, as the farm measured it */
+  int64_t baseline_ns; /* one run of the plain lowering, measured beside it */
+  int64_t candidates;  /* that were tried */
+  int64_t created_ns;  /* since 1970 */
+} lfarm_plan;
+/* 1 and the plan that calls run, unless `plan` is NULL; 0: the interpreter computes them. */
+LFARM_API int lfarm_instance_plan(const lfarm_instance* instance, lfarm_plan* plan);
+/* Waits until calls run a plan. LFARM_TIMED_OUT when none came in time; else what has gone wrong.
+ * A farm that is away is asked again, so that waiting once more may help. */
 LFARM_API lfarm_status lfarm_instance_wait(lfarm_instance* instance, int64_t timeout_ms,
                                            lfarm_error** error);
 

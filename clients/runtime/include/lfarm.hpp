@@ -126,10 +126,11 @@ class Instance {
     detail::check(
         [&](lfarm_error** error) { return lfarm_instance_wait(handle_.get(), timeout_ms, error); });
   }
-  // Empty while the interpreter computes the calls.
+  // The id of the plan that calls run; empty while the interpreter computes them.
   std::string plan() const {
-    const char* id = lfarm_instance_plan(handle_.get());
-    return id == nullptr ? std::string() : id;
+    lfarm_plan plan{};
+    plan.size = sizeof plan;
+    return lfarm_instance_plan(handle_.get(), &plan) != 0 ? plan.id : "";
   }
 
  private:

@@ -1,0 +1,14 @@
+"""Runs PyTorch models with kernel plans that a farm found.
+
+>>> import lfarm
+>>> model = lfarm.load("model.pt2")
+>>> y = model(x)          # NumPy arrays, torch tensors, anything that speaks DLPack
+
+A model that no farm has seen yet is computed by a slow interpreter at first; the farm searches
+meanwhile, and calls change over to its plan once it is there.
+"""
+
+from lfarm._native import Error
+from lfarm.model import Instance, Model, Plan, Session, load, submit
+
+__all__ = ["Error", "Instance", "Model", "Plan", "Session", "load", "submit"]

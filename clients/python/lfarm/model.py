@@ -1,0 +1,205 @@
+"""Sessions, models and their instances."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import os
+import threading
+import time
+from typing import Any, Optional, Union
+
+from lfarm import _native, tensors
+from lfarm._native import Handle, library
+
+Path = Union[str, "os.PathLike[str]"]
+
+_WAIT_SLICE = 0.1  # seconds
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What a farm found for a model.
+
+    `best_ns` is one run as the farm measured it, `baseline_ns` one of the plain lowering beside it.
+    """
+
+    id: str
+    graph_hash: str
+    target: str
+    farm: str
+    best_ns: int
+    baseline_ns: int
+    candidates: int
+    created_ns: int
+
+
+class Session:
+    """Where plans come from and what they run on. Any thread may use it.
+
+    farm: endpoint, as "tcp://host:7171"; None: $LFARM_FARM, else the farm that runs on this machine.
+    farm_key, keys, trust: who the farm is and who we are, for farms on other machines.
+    state: directory of keys and cached plans.
+    device: "auto", "cpu" or "cuda".
+    numerics: "strict", or "relaxed", which holds while all values are finite.
+    threads: of this machine, that share one call; 0: all.
+    deadline: seconds that a new instance waits for its plan.
+    cache_bytes: bound on cached plans on disk; 0: none.
+    budget_candidates, budget_seconds: of a search, where the farm has no plan yet.
+    Raises lfarm.Error when an option is not one.
+    """
+
+    def __init__(
+        self,
+        *,
+        farm: Optional[str] = None,
+        farm_key: Optional[str] = None,
+        keys: Optional[Path] = None,
+        trust: Optional[str] = None,
+        state: Optional[Path] = None,
+        device: str = "auto",
+        numerics: str = "strict",
+        threads: int = 0,
+        deadline: Optional[float] = None,
+        cache_bytes: Optional[int] = None,
+        budget_candidates: int = 0,
+        budget_seconds: float = 0,
+    ) -> None:
+        options = _native.Options()
+        library.lfarm_options_init(ctypes.byref(options))
+        texts = {"farm": farm, "farm_key": farm_key, "keys": keys, "trust": trust, "state": state}
+        for name, text in {**texts, "device": device, "numerics": numerics}.items():
+            if text is not None:
+                setattr(options, name, os.fsencode(text))
+        options.threads = threads
+        if deadline is not None:
+            options.deadline_ms = round(deadline * 1000)
+        if cache_bytes is not None:
+            options.cache_bytes = cache_bytes
+        options.budget_candidates = budget_candidates
+        options.budget_ms = round(budget_seconds * 1000)
+        pointer = ctypes.c_void_p()
+        _native.call("lfarm_session_open", ctypes.byref(options), ctypes.byref(pointer))
+        self._handle = Handle(pointer, "lfarm_session_free")
+
+    def load(self, path: Path) -> "Model":
+        """The model that torch.export.save() wrote to `path`."""
+        pointer = ctypes.c_void_p()
+        _native.call(
+            "lfarm_model_load", self._handle.pointer, os.fsencode(path), ctypes.byref(pointer)
+        )
+        return Model(Handle(pointer, "lfarm_model_free"))
+
+
+class Model:
+    """An exported program with its weights, of which any number of instances may run."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+
+    @property
+    def graph_hash(self) -> str:
+        """Stands for what the model computes, whatever its weights' values."""
+        return library.lfarm_model_graph_hash(self._handle.pointer).decode()
+
+    def instance(self) -> "Instance":
+        """A running copy with a state of its own. Waits for the plan up to the session's deadline."""
+        pointer = ctypes.c_void_p()
+        _native.call("lfarm_instance_create", self._handle.pointer, ctypes.byref(pointer))
+        return Instance(Handle(pointer, "lfarm_instance_free"), self)
+
+
+class Instance:
+    """One running copy of a model. Calls of several threads take turns."""
+
+    def __init__(self, handle: Handle, model: Model) -> None:
+        self._handle = handle
+        self.model = model
+        self._turn = threading.Lock()
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """One call. Arrays may stand in lists, tuples and dicts, in the order of the exported model;
+        what is no array is passed over. Arrays that the model mutates are written.
+
+        Returns the output, or a tuple of them, as arrays of the inputs' library.
+        """
+        arrays = tensors.flatten([*arguments, *named.values()])
+        results = self.call_flat(arrays)
+        values = [tensors.like(output, arrays) for output in results]
+        return values[0] if len(values) == 1 else tuple(values)
+
+    def call_flat(self, arrays: list[Any]) -> list[Optional[tensors.Output]]:
+        """The same for a flat list, whose outputs are left as they are."""
+        views = [tensors.view(array) for array in arrays]
+        inputs = (_native.Tensor * len(views))(*(tensor for tensor, _ in views))
+        pointer = ctypes.c_void_p()
+        with self._turn:
+            _native.call(
+                "lfarm_instance_run",
+                self._handle.pointer,
+                inputs,
+                len(views),
+                ctypes.byref(pointer),
+            )
+        return tensors.outputs_of(Handle(pointer, "lfarm_outputs_free"))
+
+    @property
+    def plan(self) -> Optional[Plan]:
+        """The plan that calls run; None while the interpreter computes them."""
+        info = _native.PlanInfo()
+        info.size = ctypes.sizeof(info)
+        with self._turn:
+            if not library.lfarm_instance_plan(self._handle.pointer, ctypes.byref(info)):
+                return None
+            return Plan(
+                info.id.decode(),
+                self.model.graph_hash,
+                info.target.decode(),
+                info.farm.decode(),
+                info.best_ns,
+                info.baseline_ns,
+                info.candidates,
+                info.created_ns,
+            )
+
+    def wait(self, timeout: float) -> Plan:
+        """Waits until calls run a plan, for that many seconds. Raises lfarm.Error without one.
+
+        Calls of other threads go on meanwhile.
+        """
+        end = time.monotonic() + timeout
+        while True:
+            left = end - time.monotonic()
+            try:
+                with self._turn:
+                    slice_ms = round(1000 * max(0.0, min(left, _WAIT_SLICE)))
+                    _native.call("lfarm_instance_wait", self._handle.pointer, slice_ms)
+            except _native.Error as error:
+                if left <= 0 or error.status != _native.TIMED_OUT:
+                    raise
+                continue
+            plan = self.plan
+            assert plan is not None
+            return plan
+
+
+_sessions: dict[Any, Session] = {}
+_sessions_lock = threading.Lock()
+
+
+def _shared_session(options: dict[str, Any]) -> Session:
+    key = (tuple(sorted(options.items())), os.environ.get("LFARM_FARM"), os.environ.get("LFARM_STATE"))
+    with _sessions_lock:
+        if key not in _sessions:
+            _sessions[key] = Session(**options)
+        return _sessions[key]
+
+
+def load(path: Path, **options: Any) -> Instance:
+    """An instance of the model at `path`. `options` are Session's; equal ones share a session."""
+    return _shared_session(options).load(path).instance()
+
+
+def submit(path: Path, timeout: float = 600, **options: Any) -> Plan:
+    """Has the farm look for the model's plan and waits for it, for that many seconds."""
+    return load(path, **{"deadline": 0, **options}).wait(timeout)
