@@ -15,7 +15,6 @@ from typing import Any, Callable, Optional
 import torch
 from torch.fx import GraphModule
 
-from lfarm import tensors
 from lfarm._native import Error
 from lfarm.model import Instance, _shared_session
 
@@ -87,12 +86,12 @@ class _Program:
                 fixed[position] = value
             else:
                 self.given.append(position)
-        self._fixed = fixed
+        self.fixed = fixed
         self._examples = examples
         self._sources = [self._source(position) for position in range(len(inputs))]
 
     def _source(self, position: int) -> tuple[str, Any]:
-        if position in self._fixed:
+        if position in self.fixed:
             return "fixed", position
         if position in self.given:
             return "given", self.given.index(position)
@@ -111,66 +110,98 @@ class _Program:
             sizes = getattr(self._examples[position], "shape", self._inputs[position].shape)
             axes = {axis: torch.export.Dim.DYNAMIC for axis, n in enumerate(sizes) if _symbol(n)}
             dynamic.append(axes or None)
-        module = _Wrapped(self._graph, self._sources, self._fixed)
+        module = _Wrapped(self._graph, self._sources, self.fixed)
         given = tuple(self._inputs[position].detach() for position in self.given)
         with torch.no_grad():
             return torch.export.export(module, given, dynamic_shapes={"given": tuple(dynamic)})
 
     def mutated(self, program: torch.export.ExportedProgram) -> set[int]:
         """The fixed inputs that the program mutates after all."""
-        names = program.graph_signature.buffers_to_mutate.values()
+        # Exported programs tell once nothing in them works in place any more.
+        signature = program.run_decompositions({}).graph_signature
+        names = [*signature.buffers_to_mutate.values(), *signature.parameters_to_mutate.values()]
         return {int(name.rsplit("_", 1)[1]) for name in names if name.startswith("fixed_")}
 
 
-def _load(graph: GraphModule, inputs: list[Any], options: dict[str, Any]) -> tuple[Instance, list[int]]:
-    prepared = _Program(graph, inputs, set())
-    program = prepared.export()
-    mutated = prepared.mutated(program)
-    if mutated:
-        prepared = _Program(graph, inputs, mutated)
+def _content(tensor: torch.Tensor) -> tuple[int, int]:
+    """Another pair once the tensor is another one, or was written to."""
+    return tensor.data_ptr(), 0 if tensor.is_inference() else tensor._version
+
+
+class _Loaded:
+    """An instance and the weights that it was made with."""
+
+    def __init__(
+        self, graph: GraphModule, inputs: list[Any], options: dict[str, Any], has_weights: bool
+    ) -> None:
+        everything = set() if has_weights else set(range(len(inputs)))
+        prepared = _Program(graph, inputs, everything)
         program = prepared.export()
-    handle, path = tempfile.mkstemp(suffix=".pt2")
-    os.close(handle)
-    try:
-        torch.export.save(program, path)
-        return _shared_session(options).load(path).instance(), prepared.given
-    finally:
-        os.unlink(path)  # the library keeps it mapped
+        mutated = prepared.mutated(program) if has_weights else set()
+        if mutated:
+            prepared = _Program(graph, inputs, mutated)
+            program = prepared.export()
+        self._given = prepared.given
+        self._weights = {at: _content(inputs[at]) for at in prepared.fixed}
+        handle, path = tempfile.mkstemp(suffix=".pt2")
+        os.close(handle)
+        try:
+            torch.export.save(program, path)
+            self.instance = _shared_session(options).load(path).instance()
+        finally:
+            os.unlink(path)  # the library keeps it mapped
+
+    def fits(self, inputs: tuple[Any, ...]) -> bool:
+        return all(_content(inputs[at]) == content for at, content in self._weights.items())
+
+    def __call__(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        outputs = self.instance.call_flat([inputs[position] for position in self._given])
+        return tuple(None if output is None else torch.from_dlpack(output) for output in outputs)
+
+
+# Sets of weights that are prepared for one graph; beyond them weights are given at every call.
+_WEIGHTS_MAX = 4
 
 
 class Compiled:
-    """What Dynamo calls in a graph's place."""
+    """What Dynamo calls in a graph's place.
+
+    One graph serves all modules of a kind, and weights change when somebody trains: every call looks
+    whether the weights are still those that an instance was made with.
+    """
 
     def __init__(self, graph: GraphModule, options: dict[str, Any]) -> None:
-        self.graph = graph
-        self.instance: Optional[Instance] = None  # None: torch runs the graph
+        self._graph = graph
         self._options = options
-        self._given: list[int] = []
-        self._is_prepared = False
+        self._loaded: list[_Loaded] = []
+        self._is_torchs = False
 
-    def _prepare(self, inputs: list[Any]) -> None:
-        self._is_prepared = True
+    def _load(self, inputs: tuple[Any, ...]) -> Optional[_Loaded]:
         try:
-            self.instance, self._given = _load(self.graph, inputs, self._options)
+            has_weights = len(self._loaded) < _WEIGHTS_MAX
+            loaded = _Loaded(self._graph, list(inputs), self._options, has_weights)
+            self._loaded.append(loaded)
+            return loaded
         except (_Unsuited, Error) as reason:
-            warnings.warn(f"lfarm leaves a graph to torch: {reason}", stacklevel=2)
+            warnings.warn(f"lfarm leaves a graph to torch: {reason}", stacklevel=3)
         except Exception as reason:  # torch.export says in many ways what it cannot export
             text = str(reason).strip().split("\n")[0]
-            warnings.warn(f"lfarm leaves a graph to torch, which cannot export it: {text}", stacklevel=2)
+            warnings.warn(
+                f"lfarm leaves a graph to torch, which cannot export it: {text}", stacklevel=3
+            )
+        self._is_torchs = True
+        return None
 
     @torch._dynamo.disable
     def __call__(self, *inputs: Any) -> Any:
         needs_gradients = torch.is_grad_enabled() and any(
             isinstance(value, torch.Tensor) and value.requires_grad for value in inputs
         )
-        if needs_gradients:
-            return self.graph(*inputs)
-        if not self._is_prepared:
-            self._prepare(list(inputs))
-        if self.instance is None:
-            return self.graph(*inputs)
-        outputs = self.instance.call_flat([inputs[position] for position in self._given])
-        return tuple(None if output is None else torch.from_dlpack(output) for output in outputs)
+        if needs_gradients or self._is_torchs:
+            return self._graph(*inputs)
+        fitting = next((loaded for loaded in self._loaded if loaded.fits(inputs)), None)
+        loaded = fitting or self._load(inputs)
+        return self._graph(*inputs) if loaded is None else loaded(inputs)
 
 
 def backend(
