@@ -185,4 +185,6 @@ struct PlanBundle {
   signedPlan @0 :Data;
   objects @1 :List(Data);
   # In the plan's order, each distinct one once.
+  stamp @2 :Data;
+  # By which a client knows that it has checked the signature before; empty: not yet.
 }

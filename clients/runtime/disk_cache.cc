@@ -53,30 +53,23 @@ Result<std::optional<std::string>> read_plan_file(const std::string& path, int64
   return std::optional<std::string>(std::move(bytes));
 }
 
-// What the bytes hold, if all of it is what the farm signed.
-Result<PulledPlan> open_bundle(std::string bytes, const common::PlanKey& key,
-                               const PlanTrust& trust) {
-  auto owner = std::make_shared<const std::string>(std::move(bytes));
-  LFARM_ASSIGN_OR_RETURN(common::PlanBundle bundle,
-                         common::decode_bundle(common::as_bytes(*owner)));
-  PulledPlan out;
-  LFARM_ASSIGN_OR_RETURN(out.plan, open_signed_plan(bundle.signed_plan, trust, key));
-  out.signed_plan = {bundle.signed_plan, owner};
-  out.id = common::digest_of(bundle.signed_plan);
-  for (common::ByteView object : bundle.objects) {
-    out.objects.emplace(common::digest_of(object), common::SharedBytes{object, owner});
-  }
-  for (const Digest& object : out.plan.objects) {
-    if (!out.objects.contains(object)) {
+// kCorrupt unless every object of the plan is there with its digest.
+Status check_objects(const PulledPlan& plan) {
+  for (const Digest& object : plan.plan.objects) {
+    auto found = plan.objects.find(object);
+    if (found == plan.objects.end() || common::digest_of(found->second.bytes) != object) {
       return common::corrupt(cat("object ", object.short_hex(), " is missing or damaged"));
     }
   }
-  out.facts.plan_key = out.plan.key.digest();
-  out.facts.plan = out.id;
-  out.facts.cache = common::CacheOutcome::kHit;
-  out.facts.candidates = count(out.plan.provenance.candidates);
-  out.facts.best_ns = count(out.plan.provenance.best_ns);
-  out.facts.baseline_ns = count(out.plan.provenance.baseline_ns);
+  return {};
+}
+
+// The plan's distinct objects, in its order.
+std::vector<Digest> distinct_objects(const common::Plan& plan) {
+  std::vector<Digest> out;
+  for (const Digest& object : plan.objects) {
+    if (std::find(out.begin(), out.end(), object) == out.end()) out.push_back(object);
+  }
   return out;
 }
 
@@ -90,29 +83,96 @@ std::string DiskCache::path_of(const common::PlanKey& key, const PlanTrust& trus
   return cat(directory_, "/", place.hex(), kPlanSuffix);
 }
 
-Result<std::optional<PulledPlan>> DiskCache::find(const common::PlanKey& key,
-                                                  const PlanTrust& trust) {
+// Checking a signature takes longer than all else that finding a plan does. A stamp says that it
+// was checked here before: only who may read the directory's secret can make one.
+std::optional<Digest> DiskCache::stamp_of(common::ByteView signed_plan, const PlanTrust& trust,
+                                          bool makes_secret) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (!secret_) {
+    std::string path = directory_ + "/stamp.key";
+    if (!makes_secret && !common::file_exists(path)) return std::nullopt;
+    auto secret = common::load_or_create_signing_key(path);
+    if (!secret.ok()) return std::nullopt;
+    secret_ = *secret;
+  }
+  return common::Hasher()
+      .data(secret_->secret)
+      .data(trust.signer)
+      .text(trust.tenant)
+      .data(signed_plan)
+      .finish();
+}
+
+// What the bytes hold, if the plan is what the farm signed.
+Result<PulledPlan> DiskCache::open_bundle(std::string bytes, const common::PlanKey& key,
+                                          const PlanTrust& trust) {
+  auto owner = std::make_shared<const std::string>(std::move(bytes));
+  LFARM_ASSIGN_OR_RETURN(common::PlanBundle bundle,
+                         common::decode_bundle(common::as_bytes(*owner)));
+  auto stamp = stamp_of(bundle.signed_plan, trust, false);
+  bool is_stamped = stamp && std::equal(stamp->bytes.begin(), stamp->bytes.end(),
+                                        bundle.stamp.begin(), bundle.stamp.end());
+  PulledPlan out;
+  LFARM_ASSIGN_OR_RETURN(out.plan, is_stamped ? open_checked_plan(bundle.signed_plan, trust, key)
+                                              : open_signed_plan(bundle.signed_plan, trust, key));
+  std::vector<Digest> objects = distinct_objects(out.plan);
+  if (objects.size() != bundle.objects.size()) return common::corrupt("objects are missing");
+  for (size_t i = 0; i < objects.size(); ++i) {
+    out.objects.emplace(objects[i], common::SharedBytes{bundle.objects[i], owner});
+  }
+  out.signed_plan = {bundle.signed_plan, owner};
+  out.id = common::digest_of(bundle.signed_plan);
+  out.facts.plan_key = out.plan.key.digest();
+  out.facts.plan = out.id;
+  out.facts.cache = common::CacheOutcome::kHit;
+  out.facts.candidates = count(out.plan.provenance.candidates);
+  out.facts.best_ns = count(out.plan.provenance.best_ns);
+  out.facts.baseline_ns = count(out.plan.provenance.baseline_ns);
+  return out;
+}
+
+Result<std::optional<PulledPlan>> DiskCache::look_up(const common::PlanKey& key,
+                                                     const PlanTrust& trust) {
   std::string path = path_of(key, trust);
   int64_t used_s = 0;
   LFARM_ASSIGN_OR_RETURN(auto bytes, read_plan_file(path, &used_s));
   if (!bytes) return std::optional<PulledPlan>();
   auto plan = open_bundle(std::move(*bytes), key, trust);
-  if (!plan.ok()) {
-    ::unlink(path.c_str());
-    if (plan.error().code == common::Code::kVerification) return plan.error();
-    common::log_warning(cat("removed ", path, ", which is damaged: ", plan.error().message));
-    return std::optional<PulledPlan>();
-  }
+  if (!plan.ok()) return remove(path, plan.error());
   note_use(path, used_s);
   return std::optional<PulledPlan>(std::move(plan).value());
 }
 
+Result<std::optional<PulledPlan>> DiskCache::find(const common::PlanKey& key,
+                                                  const PlanTrust& trust) {
+  LFARM_ASSIGN_OR_RETURN(auto plan, look_up(key, trust));
+  if (!plan) return plan;
+  Status objects = check_objects(*plan);
+  if (!objects.ok()) return remove(path_of(key, trust), objects.error());
+  return plan;
+}
+
+// What a file that is not to be used comes to.
+Result<std::optional<PulledPlan>> DiskCache::remove(const std::string& path,
+                                                    const common::Error& why) {
+  ::unlink(path.c_str());
+  if (why.code == common::Code::kVerification) return why;
+  common::log_warning(cat("removed ", path, ", which is damaged: ", why.message));
+  return std::optional<PulledPlan>();
+}
+
 Status DiskCache::put(const PulledPlan& plan, const PlanTrust& trust) {
-  common::PlanBundle bundle{plan.signed_plan.bytes, {}};
-  for (const auto& [digest, object] : plan.objects) bundle.objects.push_back(object.bytes);
+  LFARM_RETURN_IF_ERROR(common::make_directories(directory_));
+  common::PlanBundle bundle{plan.signed_plan.bytes, {}, {}};
+  for (const Digest& object : distinct_objects(plan.plan)) {
+    bundle.objects.push_back(plan.objects.at(object).bytes);
+  }
+  auto stamp = stamp_of(plan.signed_plan.bytes, trust, true);
+  // A stamp is this cache's own word.
+  bool is_checked = stamp && open_signed_plan(plan.signed_plan.bytes, trust, plan.plan.key).ok();
+  if (is_checked) bundle.stamp = stamp->bytes;
   common::Bytes bytes = common::encode_bundle(bundle);
   std::lock_guard<std::mutex> lock(mutex_);
-  LFARM_RETURN_IF_ERROR(common::make_directories(directory_));
   LFARM_RETURN_IF_ERROR(common::write_file_atomic(path_of(plan.plan.key, trust), bytes));
   evict();
   return {};

@@ -11,6 +11,7 @@
 #include "clients/runtime/pulled_plan.h"
 #include "common/base/digest.h"
 #include "common/base/result.h"
+#include "common/base/signing.h"
 #include "common/plan/plan.h"
 
 namespace clients {
@@ -31,6 +32,10 @@ class DiskCache {
   // kVerification when the plan is not one to trust, such as a revoked one.
   common::Result<std::optional<PulledPlan>> find(const common::PlanKey& key,
                                                  const PlanTrust& trust);
+  // The same for whoever only asks about the plan: its objects are not compared with their digests,
+  // so nothing of them may be loaded.
+  common::Result<std::optional<PulledPlan>> look_up(const common::PlanKey& key,
+                                                    const PlanTrust& trust);
   // Keeps a plan as its farm signed it; on success it is there for every process.
   common::Status put(const PulledPlan& plan, const PlanTrust& trust);
 
@@ -63,12 +68,19 @@ class DiskCache {
 
  private:
   std::string path_of(const common::PlanKey& key, const PlanTrust& trust) const;
+  std::optional<common::Digest> stamp_of(common::ByteView signed_plan, const PlanTrust& trust,
+                                         bool makes_secret);
+  common::Result<PulledPlan> open_bundle(std::string bytes, const common::PlanKey& key,
+                                         const PlanTrust& trust);
+  static common::Result<std::optional<PulledPlan>> remove(const std::string& path,
+                                                          const common::Error& why);
   void note_use(const std::string& path, int64_t used_s) const;
   void evict() const;
 
   std::string directory_;
   uint64_t bytes_max_;
-  std::mutex mutex_;  // guards writing: temporary names are a process's
+  std::mutex mutex_;                          // guards what follows, and writing of files
+  std::optional<common::SigningKey> secret_;  // by which stamps are this directory's owner's
 };
 
 }  // namespace clients

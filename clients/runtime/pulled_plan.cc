@@ -7,6 +7,7 @@ namespace clients {
 
 using common::cat;
 using common::Result;
+using common::Status;
 
 common::ObjectSource PulledPlan::object_source() const {
   return [this](const common::Digest& digest) -> Result<common::ByteView> {
@@ -18,10 +19,19 @@ common::ObjectSource PulledPlan::object_source() const {
   };
 }
 
-Result<common::Plan> open_signed_plan(common::ByteView blob, const PlanTrust& trust) {
+namespace {
+
+Status check_signer(const common::SignedPlan& outer, const PlanTrust& trust) {
+  return common::check_signature(outer, trust.signer);
+}
+
+Status believe(const common::SignedPlan&, const PlanTrust&) { return {}; }
+
+// Not a byte of the content is looked at before `check` has passed.
+Result<common::Plan> open_plan(common::ByteView blob, const PlanTrust& trust,
+                               Status (*check)(const common::SignedPlan&, const PlanTrust&)) {
   LFARM_ASSIGN_OR_RETURN(common::SignedPlan outer, common::decode_signed_plan(blob));
-  // Not a byte of the content is looked at before this holds.
-  LFARM_RETURN_IF_ERROR(common::check_signature(outer, trust.signer));
+  LFARM_RETURN_IF_ERROR(check(outer, trust));
   LFARM_ASSIGN_OR_RETURN(common::PlanGrant grant, common::decode_grant(outer.bytes));
   common::Digest id = common::digest_of(blob);
   if (grant.tenant != trust.tenant) {
@@ -38,9 +48,8 @@ Result<common::Plan> open_signed_plan(common::ByteView blob, const PlanTrust& tr
   return common::decode_plan(grant.plan);
 }
 
-Result<common::Plan> open_signed_plan(common::ByteView blob, const PlanTrust& trust,
-                                      const common::PlanKey& key) {
-  LFARM_ASSIGN_OR_RETURN(common::Plan plan, open_signed_plan(blob, trust));
+Result<common::Plan> of_key(Result<common::Plan> opened, const common::PlanKey& key) {
+  LFARM_ASSIGN_OR_RETURN(common::Plan plan, std::move(opened));
   common::PlanKey exact = key;
   if (common::is_target(plan.key.target.name, key.target.name)) exact.target = plan.key.target;
   if (plan.key != exact) {
@@ -51,6 +60,22 @@ Result<common::Plan> open_signed_plan(common::ByteView blob, const PlanTrust& tr
             "; don't trust this cache")};
   }
   return plan;
+}
+
+}  // namespace
+
+Result<common::Plan> open_signed_plan(common::ByteView blob, const PlanTrust& trust) {
+  return open_plan(blob, trust, check_signer);
+}
+
+Result<common::Plan> open_signed_plan(common::ByteView blob, const PlanTrust& trust,
+                                      const common::PlanKey& key) {
+  return of_key(open_plan(blob, trust, check_signer), key);
+}
+
+Result<common::Plan> open_checked_plan(common::ByteView blob, const PlanTrust& trust,
+                                       const common::PlanKey& key) {
+  return of_key(open_plan(blob, trust, believe), key);
 }
 
 }  // namespace clients

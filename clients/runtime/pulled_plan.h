@@ -41,5 +41,8 @@ common::Result<common::Plan> open_signed_plan(common::ByteView blob, const PlanT
 // The same; kVerification also unless it was made under `key`, whose target may be a family's.
 common::Result<common::Plan> open_signed_plan(common::ByteView blob, const PlanTrust& trust,
                                               const common::PlanKey& key);
+// The same for bytes whose signature by the trusted key the caller has checked in some other way.
+common::Result<common::Plan> open_checked_plan(common::ByteView blob, const PlanTrust& trust,
+                                               const common::PlanKey& key);
 
 }  // namespace clients

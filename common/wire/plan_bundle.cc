@@ -26,6 +26,7 @@ Bytes encode_bundle(const PlanBundle& bundle) {
   capnp::MallocMessageBuilder builder(list_size(bytes / sizeof(capnp::word) + 64));
   auto root = builder.initRoot<wire::PlanBundle>();
   root.setSignedPlan(kj_data(bundle.signed_plan));
+  root.setStamp(kj_data(bundle.stamp));
   auto objects = root.initObjects(list_size(bundle.objects.size()));
   for (size_t i = 0; i < bundle.objects.size(); ++i) {
     objects.set(list_size(i), kj_data(bundle.objects[i]));
@@ -39,7 +40,7 @@ Result<PlanBundle> decode_bundle(ByteView bytes) {
   return decode_flat<PlanBundle, wire::PlanBundle>(
       bytes, "plan bundle", kBundleBytesMax, kNestingMax,
       [](wire::PlanBundle::Reader in) -> Result<PlanBundle> {
-        PlanBundle bundle{view_of(in.getSignedPlan()), {}};
+        PlanBundle bundle{view_of(in.getSignedPlan()), {}, view_of(in.getStamp())};
         check_count(in.getObjects(), kDigestsMax, "objects");
         for (capnp::Data::Reader object : in.getObjects()) {
           bundle.objects.push_back(view_of(object));

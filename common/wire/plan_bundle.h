@@ -12,6 +12,7 @@ namespace common {
 struct PlanBundle {
   ByteView signed_plan;           // of encode_signed_plan()
   std::vector<ByteView> objects;  // at multiples of 8 bytes from the bundle's begin
+  ByteView stamp;                 // for whoever keeps the bundle
 };
 
 Bytes encode_bundle(const PlanBundle& bundle);

@@ -56,7 +56,7 @@ Status FarmUnderLoad::make_keys() {
   LFARM_ASSIGN_OR_RETURN(common::KeyPair server,
                          common::load_or_create_key_pair(options_.state + "/farm.key"));
   common::KeyPair own = common::make_key_pair();
-  std::string allowed = cat(own.public_key, " bench submit,read,worker,admin\n");
+  std::string allowed = cat(own.public_key, " ", kLoadTenant, " submit,read,worker,admin\n");
   LFARM_RETURN_IF_ERROR(
       common::write_file_atomic(options_.state + "/allow", common::as_bytes(allowed)));
   keys_ = common::ClientKeys{own, server.public_key};

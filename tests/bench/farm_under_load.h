@@ -19,6 +19,8 @@ namespace bench {
 
 // The target that simulated workers have and submits ask for.
 inline constexpr const char* kLoadTarget = "cpu-simulated";
+// Whom the coordinator takes its peers for, with transport security.
+inline constexpr const char* kLoadTenant = "bench";
 
 struct FarmOptions {
   bool curve = true;

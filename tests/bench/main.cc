@@ -40,6 +40,7 @@ int main(int argc, char** argv) {
   if (command == "search") return bench::run_search(arguments);
   if (command == "dispatch") return bench::run_dispatch(arguments);
   if (command == "submit-storm") return bench::run_submit_storm(arguments);
+  if (command == "cache") return bench::run_cache(arguments);
   if (command == "restart") return bench::run_restart(arguments);
   if (command == "gpu") return bench::run_gpu(arguments);
   std::fprintf(
@@ -57,6 +58,7 @@ int main(int argc, char** argv) {
       "[--no-curve]\n"
       "       lfarm-bench submit-storm [--clients N] [--graphs same|distinct]\n"
       "       lfarm-bench restart [--open N] [--known K]\n"
+      "       lfarm-bench cache [--plans N] [--kernels K] [--object-bytes B] [--lookups L]\n"
       "       lfarm-bench gpu [--quick] [--only rows|product|attention]\n");
   return command == "--help" ? 0 : 2;
 }

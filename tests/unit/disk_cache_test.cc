@@ -14,6 +14,7 @@
 #include "clients/runtime/met_farms.h"
 #include "common/base/files.h"
 #include "common/base/log.h"
+#include "common/wire/plan_bundle.h"
 #include "sealed_plan.h"
 
 namespace clients {
@@ -125,6 +126,42 @@ TEST_F(DiskCacheTest, EveryDamagedByteMakesItNoPlan) {
   }
   EXPECT_GT(refused, given.signed_plan.bytes.size());
   EXPECT_LT(harmless, 64u);
+}
+
+// A stamp stands for the signature's check, so that nobody but the directory's owner may make one.
+TEST_F(DiskCacheTest, OnlyTheOwnersStampIsBelieved) {
+  PulledPlan given = plan();
+  // Somebody who is no farm signs a plan as the farm's and puts it in place with a stamp.
+  PulledPlan forged = given;
+  forged.signed_plan = common::share(common::encode_signed_plan(
+      common::seal(common::make_signing_key(), trust_.tenant, given.plan)));
+  ASSERT_TRUE(DiskCache(directory()).put(given, trust_).ok());
+  std::string honest = common::read_file(files()[0]).value();
+  ASSERT_TRUE(DiskCache(directory()).put(forged, trust_).ok());
+  EXPECT_EQ(DiskCache(directory()).find(given.plan.key, trust_).error().code, Code::kVerification);
+  auto bundle = common::decode_bundle(common::as_bytes(honest)).value();
+  common::Bytes stamp = common::to_bytes(bundle.stamp);
+  ASSERT_EQ(stamp.size(), sizeof(common::Digest));
+  bundle.signed_plan = forged.signed_plan.bytes;
+  common::Bytes moved = common::encode_bundle(bundle);
+  ASSERT_TRUE(DiskCache(directory()).put(given, trust_).ok());
+  ASSERT_TRUE(common::write_file_atomic(files()[0], moved).ok());
+  EXPECT_EQ(DiskCache(directory()).find(given.plan.key, trust_).error().code, Code::kVerification);
+  // Nor does a stamp hold for a farm that is trusted no more.
+  ASSERT_TRUE(DiskCache(directory()).put(given, trust_).ok());
+  PlanTrust other = trust_;
+  other.signer = common::make_signing_key().public_key();
+  std::string mine = files()[0];
+  ASSERT_TRUE(DiskCache(directory()).put(given, other).ok());
+  for (const std::string& file : files()) {
+    if (file != mine) {
+      std::filesystem::copy(mine, file, std::filesystem::copy_options::overwrite_existing);
+    }
+  }
+  EXPECT_EQ(DiskCache(directory()).find(given.plan.key, other).error().code, Code::kVerification);
+  // Without its secret a cache checks signatures, as it does a plan of another machine's.
+  ASSERT_TRUE(std::filesystem::remove(directory() + "/stamp.key"));
+  EXPECT_TRUE(DiskCache(directory()).find(given.plan.key, trust_).value());
 }
 
 TEST_F(DiskCacheTest, CutFilesAreRemovedAndReplaced) {
