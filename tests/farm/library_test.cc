@@ -2,7 +2,7 @@
 // farms, or lose their models' state when a plan comes.
 #include <clients/runtime/include/lfarm.h>
 
-#include <cstring>
+#include <algorithm>
 
 #include "clients/cli/case.h"
 #include "clients/runtime/c_tensor.h"
@@ -256,7 +256,7 @@ TEST_F(Library, WhatIsWrongIsSaid) {
   input.strides = strides;
   ASSERT_EQ(lfarm_instance_run(instance, &input, 1, &outputs, &error), LFARM_OK);
   plain = lfarm_outputs_get(outputs, 0);
-  EXPECT_EQ(std::memcmp(plain->data, expected.data(), 3 * sizeof(float)), 0);
+  EXPECT_TRUE(std::equal(expected.begin(), expected.end(), static_cast<float*>(plain->data)));
   EXPECT_EQ(lfarm_outputs_get(outputs, 9), nullptr);
   lfarm_outputs_free(outputs);
   lfarm_instance_free(instance);

@@ -72,6 +72,7 @@ const std::vector<Owner>& owners() {
       {"zip.h", {"clients/pt2/"}},
       {"simdjson", {"clients/pt2/"}},
       {"CLI/", {"clients/cli/", "coordinator/service/", "worker/agent/"}},
+      {"lfarm.h", {"clients/runtime/include/", "clients/examples/"}},  // our own, once installed
       {"nlohmann/", {"clients/cli/", "coordinator/service/"}},
   };
   return kOwners;
@@ -83,11 +84,16 @@ bool is_system_header(std::string_view name) {
   for (const char* folder : {"sys/", "arpa/", "netinet/", "net/", "linux/"}) {
     if (name.starts_with(folder)) return true;
   }
-  constexpr std::array<std::string_view, 16> kNames = {
-      "dirent.h", "dlfcn.h",  "elf.h",     "errno.h",   "fcntl.h", "immintrin.h",
-      "math.h",   "netdb.h",  "poll.h",    "pthread.h", "sched.h", "signal.h",
-      "spawn.h",  "string.h", "termios.h", "unistd.h"};
+  constexpr std::array<std::string_view, 18> kNames = {
+      "dirent.h", "dlfcn.h",  "elf.h",    "errno.h",   "fcntl.h",   "immintrin.h",
+      "math.h",   "netdb.h",  "poll.h",   "pthread.h", "sched.h",   "signal.h",
+      "spawn.h",  "stddef.h", "stdint.h", "string.h",  "termios.h", "unistd.h"};
   return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+}
+
+// What programs in C include.
+bool is_c_header(const SourceFile& file) {
+  return file.path.starts_with("clients/runtime/include/") && file.path.ends_with(".h");
 }
 
 }  // namespace
@@ -139,6 +145,12 @@ Violations library_owner(const SourceFile& file) {
 Violations header_opening(const SourceFile& file) {
   Violations found;
   if (!file.is_header()) return found;
+  if (is_c_header(file)) {
+    if (!file.text.starts_with("/* ") || file.code.find("#ifndef ") == std::string::npos) {
+      found.push_back(at(file, 1, "begin with a comment that C knows, and an include guard"));
+    }
+    return found;
+  }
   if (!file.text.starts_with("// ")) {
     found.push_back(at(file, 1, "begin with one sentence: what this header is and why it exists"));
   }

@@ -43,7 +43,8 @@ std::vector<SourceFile> tree() {
 
 // The text of CMakeLists.txt and *.cmake in the folder of `path`.
 std::string lists_beside(const std::string& path) {
-  const fs::path folder = (fs::path(LFARM_SOURCE_DIR) / path).parent_path();
+  fs::path folder = (fs::path(LFARM_SOURCE_DIR) / path).parent_path();
+  if (folder.filename() == "include") folder = folder.parent_path();
   std::string text;
   for (const auto& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename();
@@ -122,6 +123,9 @@ TEST(Tidy, HeadersOpenWithASentence) {
   EXPECT_EQ(header_opening(sample("a/b/c.h", "// What it is.\n#pragma once\n")).size(), 0u);
   EXPECT_EQ(header_opening(sample("a/b/c.h", "#pragma once\n// What it is.\n")).size(), 1u);
   EXPECT_EQ(header_opening(sample("a/b/c.h", "// What it is. #pragma once\n")).size(), 1u);
+  const std::string c_header = "clients/runtime/include/c.h";
+  EXPECT_EQ(header_opening(sample(c_header, "/* What it is. */\n#ifndef C_H\n")).size(), 0u);
+  EXPECT_EQ(header_opening(sample(c_header, "// What it is.\n#pragma once\n")).size(), 1u);
 }
 
 std::string lines(int count) {

@@ -20,6 +20,7 @@
 extern "C" {
 #endif
 
+/* Names are C's. NOLINTBEGIN(readability-identifier-naming) */
 #define LFARM_ABI_VERSION 1
 
 #if defined(LFARM_BUILDING)
@@ -154,6 +155,7 @@ LFARM_API size_t lfarm_outputs_count(const lfarm_outputs* outputs);
 /* NULL where the model returns None. Valid as long as the outputs are. */
 LFARM_API const lfarm_tensor* lfarm_outputs_get(const lfarm_outputs* outputs, size_t index);
 LFARM_API void lfarm_outputs_free(lfarm_outputs* outputs);
+/* NOLINTEND(readability-identifier-naming) */
 
 #ifdef __cplusplus
 }
