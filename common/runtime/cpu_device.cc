@@ -123,10 +123,7 @@ class CpuTimer final : public Timer {
 class CpuDevice final : public Device {
  public:
   explicit CpuDevice(const CpuDeviceOptions& options)
-      : target_(host_cpu_target()), pool_(options.threads) {
-    auto blas = Blas::open();
-    if (blas.ok()) blas_ = *blas;
-  }
+      : target_(host_cpu_target()), pool_(options.threads) {}
 
   const Target& target() const override { return target_; }
   bool uses_host_memory() const override { return true; }
@@ -167,7 +164,7 @@ class CpuDevice final : public Device {
   }
 
   Status launch(const Launch& launch) override;
-  bool has_gemm() const override { return blas_ != nullptr; }
+  bool has_gemm() const override { return blas() != nullptr; }
   Status gemm(const GemmSizes& sizes, const void* a, const void* b, void* out) override;
   Status synchronise() override { return {}; }
   std::unique_ptr<Timer> make_timer(size_t marks) override {
@@ -176,10 +173,20 @@ class CpuDevice final : public Device {
 
  private:
   void release(std::byte* data, size_t) override { std::free(data); }
+  // Null where there is no library. Opening one takes as long as thousands of small kernels, so
+  // that plans that need none do without.
+  const Blas* blas() const {
+    std::call_once(blas_asked_, [this] {
+      auto found = Blas::open();
+      if (found.ok()) blas_ = *found;
+    });
+    return blas_.get();
+  }
 
   Target target_;
   CpuPool pool_;
-  std::shared_ptr<const Blas> blas_;
+  mutable std::once_flag blas_asked_;
+  mutable std::shared_ptr<const Blas> blas_;
   std::mutex mutex_;  // guards modules_
   std::unordered_map<Digest, std::weak_ptr<Module>> modules_;
 };
@@ -272,14 +279,14 @@ struct SharedGemm {
 };
 
 Status CpuDevice::gemm(const GemmSizes& sizes, const void* a, const void* b, void* out) {
-  if (blas_ == nullptr) {
+  if (blas() == nullptr) {
     return unavailable(
         "a plan calls a library product, but OpenBLAS is missing: install "
         "libopenblas0");
   }
   // Below about a million multiplications the helpers cost more than they give.
   constexpr double kWorthSharing = 1e6;
-  SharedGemm shared{blas_.get(), sizes, static_cast<const char*>(a), static_cast<const char*>(b),
+  SharedGemm shared{blas(), sizes, static_cast<const char*>(a), static_cast<const char*>(b),
                     static_cast<char*>(out)};
   double work = static_cast<double>(sizes.m) * static_cast<double>(sizes.n) *
                 static_cast<double>(sizes.k) * static_cast<double>(sizes.batch);
