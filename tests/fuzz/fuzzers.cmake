@@ -3,6 +3,8 @@ lfarm_fuzz(pickle SOURCE pickle_fuzz.cc COMPONENTS clients/pt2 common/base)
 lfarm_fuzz(archive SOURCE archive_fuzz.cc COMPONENTS clients/pt2 common/base common/ir)
 lfarm_fuzz(message SOURCE message_fuzz.cc COMPONENTS common/wire)
 lfarm_fuzz(graph SOURCE graph_fuzz.cc COMPONENTS common/wire common/ir)
+lfarm_fuzz(plan SOURCE plan_fuzz.cc ../unit/wire_samples.cc COMPONENTS common/wire common/ir)
+lfarm_fuzz(task SOURCE task_fuzz.cc ../unit/wire_samples.cc COMPONENTS common/wire common/ir)
 lfarm_test(graph_differential LABEL fuzz TIMEOUT 300
   SOURCES graph_differential_test.cc random_graph.cc graph_grower.cc graph_grower_views.cc
           tame_builder.cc
