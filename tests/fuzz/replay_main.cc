@@ -15,6 +15,7 @@
 #include <cstring>
 #include <filesystem>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "common/base/cat.h"
@@ -31,8 +32,8 @@ namespace {
 // Of this many bytes is what --pack keeps of all inputs: the smallest come first.
 constexpr size_t kPackedBytesMax = size_t{96} << 10;
 
-// Some seconds of work for the slowest fuzzer.
-constexpr uint64_t kInputs = 3000;
+// A second or two of work for the slowest fuzzer.
+constexpr uint64_t kInputs = 50'000;
 
 const char* program = "";
 uint64_t current = 0;
@@ -117,23 +118,31 @@ std::vector<std::string> corpus() {
   return packed.ok() ? fuzz::unpack(*packed) : std::vector<std::string>{};
 }
 
+// What broke something first, under the names that libFuzzer gives it, then by size.
 int pack_directory(const char* directory) {
-  std::vector<std::string> inputs;
+  std::vector<std::pair<bool, std::string>> inputs;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+    std::string name = entry.path().filename().string();
+    bool is_find = name.find("crash-") == std::string::npos &&
+                   name.find("timeout-") == std::string::npos &&
+                   name.find("oom-") == std::string::npos;
     auto content = common::read_file(entry.path().string());
-    if (content.ok()) inputs.push_back(std::move(*content));
+    if (content.ok()) inputs.emplace_back(is_find, std::move(*content));
   }
-  std::sort(inputs.begin(), inputs.end(), [](const std::string& a, const std::string& b) {
-    return a.size() != b.size() ? a.size() < b.size() : a < b;
+  std::sort(inputs.begin(), inputs.end(), [](const auto& a, const auto& b) {
+    return std::make_tuple(a.first, a.second.size(), std::string_view(a.second)) <
+           std::make_tuple(b.first, b.second.size(), std::string_view(b.second));
   });
-  size_t bytes = 0, kept = 0;
-  while (kept < inputs.size() && bytes + inputs[kept].size() <= kPackedBytesMax) {
-    bytes += inputs[kept++].size();
+  size_t bytes = 0;
+  std::vector<std::string> kept;
+  for (auto& [is_find, input] : inputs) {
+    bytes += input.size();
+    if (is_find && bytes > kPackedBytesMax) break;
+    kept.push_back(std::move(input));
   }
-  std::printf("%zu of %zu inputs kept\n", kept, inputs.size());
-  inputs.resize(kept);
-  auto written = common::write_file_atomic(LFARM_FUZZ_CORPUS, common::as_bytes(fuzz::pack(inputs)));
+  std::printf("%zu of %zu inputs kept\n", kept.size(), inputs.size());
+  auto written = common::write_file_atomic(LFARM_FUZZ_CORPUS, common::as_bytes(fuzz::pack(kept)));
   if (!written.ok()) std::fprintf(stderr, "%s\n", written.error().message.c_str());
   return written.ok() ? 0 : 1;
 }
