@@ -35,6 +35,7 @@ struct Faults {
   bool in_order = false;       // messages between two ends arrive in the order of sending
   bool late_workers = false;   // one target has no worker at first
   bool bad_candidates = true;  // some candidates crash, hang or kill their worker
+  bool is_large = false;       // five times as many workers and jobs
   bool sick_target = false;    // no worker of one target ever judges anything
 };
 

@@ -67,6 +67,7 @@ Faults everything(common::Random& random) {
   faults.late_workers = random.chance(0.3);
   faults.bad_candidates = random.chance(0.7);
   faults.sick_target = random.chance(0.1);
+  faults.is_large = random.chance(0.02);
   return faults;
 }
 
@@ -109,7 +110,7 @@ class FarmSim : public testing::Test {
     return sum;
   }
 
-  // A share of ten thousand seeds, and the proof that each kind of trouble came up.
+  // Half of ten thousand seeds, and the proof that each kind of trouble came up.
   void survive(uint64_t first, uint64_t last) {
     Report sum = run(first, last, everything);
     if (single_) return;

@@ -89,7 +89,7 @@ bool World::is_done() const {
 // ---- Clients -----------------------------------------------------------------------------------
 
 void World::make_clients() {
-  uint64_t jobs = 1 + random.below(6);
+  uint64_t jobs = (1 + random.below(6)) * (faults.is_large ? 5 : 1);
   for (uint64_t key = 1; key <= jobs; ++key) {
     auto plan = std::make_shared<JobPlan>();
     plan->key = key;
@@ -244,7 +244,7 @@ void World::deliver(WorkerId id, uint64_t connection, const Action& action) {
 // ---- Workers -----------------------------------------------------------------------------------
 
 void World::make_workers() {
-  WorkerId workers = 2 + random.below(6);
+  WorkerId workers = (2 + random.below(6)) * (faults.is_large ? 5 : 1);
   for (WorkerId id = 1; id <= workers; ++id) {
     Worker& worker = workers_[id];
     worker.id = id;
