@@ -59,15 +59,23 @@ class Parser {
     return true;
   }
 
-  // Divisors must not be zero; the expressions' own arithmetic takes that for granted.
+  // Divisors must be positive; the expressions' own arithmetic takes that for granted.
   common::Error zero() const {
-    return common::corrupt(cat("size expression '", shown(), "' divides by zero"));
+    return common::corrupt(cat("size expression '", shown(), "' divides by zero or less"));
   }
+
+  static bool is_divisor(const Expr& expr) { return !expr.is_constant() || expr.constant() >= 1; }
 
   // The exact quotient where there is one, as torch's own divisions without remainder are.
   Expr whole(const Quotient& q) {
     if (q.below.is_constant(1)) return q.above;
     if (!fits(q.above, q.below)) return 0;
+    // Divisors are positive; the least number has no positive counterpart.
+    if (q.below.is_constant() && q.below.constant() < 0) {
+      Quotient positive{-q.above, -q.below};
+      is_too_large_ |= positive.below.constant() < 0;
+      return is_too_large_ ? Expr(0) : whole(positive);
+    }
     if (auto exact = common::exact_div(q.above, q.below)) return *exact;
     return common::floor_div(q.above, q.below);
   }
@@ -126,7 +134,7 @@ class Parser {
     for (;;) {
       if (take("//")) {
         LFARM_ASSIGN_OR_RETURN(Quotient right, signed_power());
-        if (whole(right).is_constant(0)) return zero();
+        if (!is_divisor(whole(right))) return zero();
         if (!fits(left.above, right.above)) return Quotient{};
         left = {common::floor_div(whole(left), whole(right)), 1};
       } else if (take("*")) {
@@ -138,7 +146,7 @@ class Parser {
         left = times(left, {right.below, right.above});
       } else if (take("%")) {
         LFARM_ASSIGN_OR_RETURN(Quotient right, signed_power());
-        if (whole(right).is_constant(0)) return zero();
+        if (!is_divisor(whole(right))) return zero();
         if (!fits(left.above, right.above)) return Quotient{};
         left = {common::mod(whole(left), whole(right)), 1};
       } else {
@@ -222,7 +230,11 @@ class Parser {
     }
     bool divides = name == "Rational" || name == "IntTrueDiv" || name == "CleanDiv" ||
                    name == "FloorDiv" || name == "CeilDiv" || name == "Mod" || name == "PythonMod";
-    if (divides && arguments.size() == 2 && whole(arguments[1]).is_constant(0)) return zero();
+    bool is_ratio = name == "Rational" || name == "IntTrueDiv" || name == "CleanDiv";
+    if (divides && arguments.size() == 2) {
+      Expr divisor = whole(arguments[1]);
+      if (is_ratio ? divisor.is_constant(0) : !is_divisor(divisor)) return zero();
+    }
     if (auto value = apply(name, arguments)) return *value;
     if (name == "Pow" && arguments.size() == 2) return power(arguments[0], arguments[1]);
     return unknown(cat("the function '", name, "'"));

@@ -406,9 +406,11 @@ Expr floor_div(const Expr& a, const Expr& b) {
     auto& [quotient, remainder] = *parts;
     if (remainder.is_constant(0)) return quotient;
     if (remainder.is_constant() && b.is_constant()) return quotient;  // 0 <= remainder < b
+    int64_t both = 0;
     if (remainder.kind() == ExprKind::kFloorDiv && b.is_constant() &&
-        remainder.right().is_constant()) {
-      return quotient + floor_div(remainder.left(), remainder.right() * b);
+        remainder.right().is_constant() &&
+        !__builtin_mul_overflow(remainder.right().constant(), b.constant(), &both)) {
+      return quotient + floor_div(remainder.left(), both);
     }
     return quotient + make_binary(ExprKind::kFloorDiv, remainder, b);
   }

@@ -104,7 +104,9 @@ class Parser {
       char operation = take("//") ? '/' : take("*") ? '*' : take("%") ? '%' : ' ';
       if (operation == ' ') break;
       auto right = unary(depth);
-      if (!fits(right, *left) || (operation != '*' && right->is_constant(0))) return std::nullopt;
+      if (!fits(right, *left)) return std::nullopt;
+      bool divides = operation != '*';
+      if (divides && right->is_constant() && right->constant() < 1) return std::nullopt;
       if (operation == '*' && !product_is_small(*left, *right)) return std::nullopt;
       left = operation == '*'   ? *left * *right
              : operation == '/' ? floor_div(*left, *right)

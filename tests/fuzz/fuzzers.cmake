@@ -1,4 +1,5 @@
-# As tests they are linked with replay_main.cc, under the preset `fuzz` with libFuzzer.
+# All are linked with entry.cc and corpus.cc; as tests with replay_main.cc, under the preset `fuzz`
+# with libFuzzer (cmake/component.cmake).
 lfarm_fuzz(pickle SOURCE pickle_fuzz.cc COMPONENTS clients/pt2 common/base)
 lfarm_fuzz(archive SOURCE archive_fuzz.cc COMPONENTS clients/pt2 common/base common/ir)
 lfarm_fuzz(message SOURCE message_fuzz.cc COMPONENTS common/wire)
