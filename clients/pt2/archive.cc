@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "clients/pt2/model_json.h"
+#include "clients/pt2/one_line.h"
 #include "clients/pt2/pickle.h"
 #include "clients/pt2/zip_archive.h"
 #include "common/base/cat.h"
@@ -252,13 +253,13 @@ Status check_tensors(const ExportedProgram& program) {
 Result<ExportedProgram> open_pt2(common::ByteView bytes, std::shared_ptr<const void> owner,
                                  const std::string& label, const Pt2Limits& limits) {
   LFARM_ASSIGN_OR_RETURN(std::shared_ptr<ZipArchive> zip,
-                         ZipArchive::open({bytes, std::move(owner)}, label, limits));
+                         one_line(ZipArchive::open({bytes, std::move(owner)}, label, limits)));
   const ZipEntry* flat = zip->find(kFlatProgram);
-  auto program = flat != nullptr ? read_flat(zip.get(), *flat) : read_prefixed(zip.get());
+  auto program = one_line(flat != nullptr ? read_flat(zip.get(), *flat) : read_prefixed(zip.get()));
   if (program.ok()) {
     Status status = check_tensors(*program);
     if (status.ok()) return program;
-    return common::Error{status.error().code, cat(label, ": ", status.error().message)};
+    return one_line(common::Error{status.error().code, cat(label, ": ", status.error().message)});
   }
   const common::Error& error = program.error();
   if (error.message.starts_with(label)) return error;

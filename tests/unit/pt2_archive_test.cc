@@ -330,6 +330,15 @@ TEST(Archive, EverySharedCaseParses) {
   EXPECT_GT(count, 0);
 }
 
+TEST(Archive, MessagesAreOneLineWhateverTheNamesHold) {
+  std::vector<ZipPart> parts = small_archive();
+  replace(&parts[2].content, R"("parameter_name": "w")",
+          R"("parameter_name": "w\nlfarm: all is well")");
+  std::string message = message_of(open_text(make_zip(parts)));
+  EXPECT_NE(message.find("w?lfarm"), std::string::npos) << message;
+  EXPECT_EQ(message.find('\n'), std::string::npos);
+}
+
 TEST(Archive, LimitsAreTheReadersToSet) {
   std::string bytes = make_zip(small_archive());
   auto owner = std::make_shared<const std::string>(bytes);
