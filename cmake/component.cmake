@@ -194,13 +194,15 @@ endfunction()
 # lfarm_fuzz(pickle SOURCE pickle_fuzz.cc COMPONENTS clients/pt2)
 # A fuzzer (tests/fuzz/fuzz.h): a ctest entry, or with LFARM_FUZZ a libFuzzer program.
 function(lfarm_fuzz name)
-  cmake_parse_arguments(ARG "" "SOURCE" "COMPONENTS" ${ARGN})
-  add_executable(fuzz_${name} ${ARG_SOURCE})
+  cmake_parse_arguments(ARG "" "" "SOURCE;COMPONENTS" ${ARGN})
+  add_executable(fuzz_${name} ${ARG_SOURCE} ${CMAKE_SOURCE_DIR}/tests/fuzz/entry.cc
+                 ${CMAKE_SOURCE_DIR}/tests/fuzz/corpus.cc)
   set_target_properties(fuzz_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   target_include_directories(fuzz_${name} PRIVATE ${CMAKE_SOURCE_DIR})
   target_compile_options(fuzz_${name} PRIVATE ${LFARM_WARNINGS})
   target_compile_definitions(fuzz_${name} PRIVATE
-    LFARM_TEST_DATA="${CMAKE_SOURCE_DIR}/tests/fixtures")
+    LFARM_TEST_DATA="${CMAKE_SOURCE_DIR}/tests/fixtures"
+    LFARM_FUZZ_CORPUS="${CMAKE_SOURCE_DIR}/tests/fixtures/fuzz/${name}.corpus")
   foreach(dependency ${ARG_COMPONENTS})
     lfarm_target_name(${dependency} target)
     target_link_libraries(fuzz_${name} PRIVATE ${target})
@@ -209,7 +211,8 @@ function(lfarm_fuzz name)
     target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
   else()
     target_sources(fuzz_${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests/fuzz/replay_main.cc)
-    lfarm_tidy(fuzz_${name} ${ARG_SOURCE} ${CMAKE_SOURCE_DIR}/tests/fuzz/replay_main.cc)
+    lfarm_tidy(fuzz_${name} ${ARG_SOURCE} ${CMAKE_SOURCE_DIR}/tests/fuzz/entry.cc
+               ${CMAKE_SOURCE_DIR}/tests/fuzz/corpus.cc ${CMAKE_SOURCE_DIR}/tests/fuzz/replay_main.cc)
     add_test(NAME fuzz.${name} COMMAND fuzz_${name})
     set_tests_properties(fuzz.${name} PROPERTIES LABELS fuzz TIMEOUT 300)
   endif()

@@ -22,17 +22,6 @@ std::string measurement_key(const Digest& fingerprint, std::string_view device) 
   return key;
 }
 
-// Empty when the record is malformed.
-std::optional<StoredMeasurement> decode_measurement(std::string_view record) {
-  FieldReader fields(record);
-  StoredMeasurement measurement;
-  measurement.ns = fields.f64();
-  measurement.samples = fields.u32();
-  measurement.when_wall_ns = static_cast<int64_t>(fields.u64());
-  if (!fields.done()) return std::nullopt;
-  return measurement;
-}
-
 Status check_job_name(std::string_view job) {
   if (!job.empty() && job.size() <= 255) return {};
   return common::invalid_input(
@@ -47,11 +36,7 @@ Status Store::State::add_measurement(Batch& batch, const Changes::Measured& meas
   if (keys.count(key) != 0) return {};
   LFARM_ASSIGN_OR_RETURN(auto existing, database->get(Family::kMeasurements, key));
   if (existing && decode_measurement(*existing)) return {};
-  std::string record;
-  append_f64(record, measured.measurement.ns);
-  append_u32(record, measured.measurement.samples);
-  append_u64(record, static_cast<uint64_t>(measured.measurement.when_wall_ns));
-  batch.put(Family::kMeasurements, key, record);
+  batch.put(Family::kMeasurements, key, encode_measurement(measured.measurement));
   keys.insert(std::move(key));
   return {};
 }

@@ -1,6 +1,7 @@
 #include "cache/store/records.h"
 
 #include <bit>
+#include <cmath>
 #include <cstring>
 
 #include "common/base/check.h"
@@ -122,6 +123,26 @@ BlobNote decode_note(std::string_view record) {
   note.bytes = fields.u64();
   note.checksum = fields.u64();
   return note;
+}
+
+std::string encode_measurement(const StoredMeasurement& measurement) {
+  std::string record;
+  append_f64(record, measurement.ns);
+  append_u32(record, measurement.samples);
+  append_u64(record, static_cast<uint64_t>(measurement.when_wall_ns));
+  return record;
+}
+
+std::optional<StoredMeasurement> decode_measurement(std::string_view record) {
+  FieldReader fields(record);
+  StoredMeasurement measurement;
+  measurement.ns = fields.f64();
+  measurement.samples = fields.u32();
+  measurement.when_wall_ns = static_cast<int64_t>(fields.u64());
+  // Whoever reads it makes a whole number of it.
+  bool is_time = std::isfinite(measurement.ns) && measurement.ns >= 0 && measurement.ns < 1e18;
+  if (!fields.done() || !is_time) return std::nullopt;
+  return measurement;
 }
 
 std::optional<Digest> trailing_digest(std::string_view key) {

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cache/store/store.h"
 #include "common/base/digest.h"
 
 namespace cache {
@@ -85,6 +86,10 @@ struct BlobNote {
 };
 std::string encode_note(const BlobNote& note);
 BlobNote decode_note(std::string_view record);
+
+std::string encode_measurement(const StoredMeasurement& measurement);
+// Empty when the record is malformed, or what it says is no time.
+std::optional<StoredMeasurement> decode_measurement(std::string_view record);
 
 // Keys of the jobs family: one length byte, the job, the sequence number.
 std::string job_prefix(std::string_view job);

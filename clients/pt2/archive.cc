@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "clients/pt2/model_json.h"
+#include "clients/pt2/one_line.h"
 #include "clients/pt2/pickle.h"
 #include "clients/pt2/zip_archive.h"
 #include "common/base/cat.h"
@@ -17,7 +18,6 @@ using common::invalid_input;
 using common::Result;
 using common::Status;
 
-constexpr size_t kMaxMarkerBytes = 4096;
 constexpr std::string_view kArchiveVersion = "0";
 constexpr std::string_view kFlatProgram = "serialized_exported_program.json";
 
@@ -70,9 +70,10 @@ struct TorchSave {
   Pickle pickle;
 };
 
-Result<TorchSave> open_torch_save(SharedBytes bytes, std::string label) {
+Result<TorchSave> open_torch_save(const ZipArchive& outer, SharedBytes bytes, std::string label) {
   TorchSave out;
-  LFARM_ASSIGN_OR_RETURN(out.zip, ZipArchive::open(std::move(bytes), std::move(label)));
+  Pt2Limits limits = outer.limits_left();
+  LFARM_ASSIGN_OR_RETURN(out.zip, ZipArchive::open(std::move(bytes), std::move(label), limits));
   constexpr std::string_view kSuffix = "data.pkl";
   for (const ZipEntry& entry : out.zip->entries()) {
     std::string_view name = entry.name;
@@ -80,8 +81,8 @@ Result<TorchSave> open_torch_save(SharedBytes bytes, std::string label) {
     if (!top || !name.ends_with(kSuffix)) continue;
     out.prefix = name.substr(0, name.size() - kSuffix.size());
     LFARM_RETURN_IF_ERROR(check_byte_order(out.zip.get(), out.prefix));
-    LFARM_ASSIGN_OR_RETURN(std::string text, out.zip->read(entry, kMaxGraphBytes));
-    auto pickle = read_pickle(common::as_bytes(text));
+    LFARM_ASSIGN_OR_RETURN(std::string text, out.zip->read(entry, limits.graph_bytes_max));
+    auto pickle = read_pickle(common::as_bytes(text), limits);
     if (!pickle.ok()) {
       return common::Error{pickle.error().code,
                            cat(out.zip->label(), ": ", pickle.error().message)};
@@ -94,8 +95,10 @@ Result<TorchSave> open_torch_save(SharedBytes bytes, std::string label) {
 
 // Adds the tensors of a pickled dict from names to tensors; other values are left out, because a
 // constant may also be a scripted object, which matters only where the graph uses it.
-Status add_pickled_tensors(SharedBytes bytes, std::string label, TensorMap* tensors) {
-  LFARM_ASSIGN_OR_RETURN(TorchSave saved, open_torch_save(std::move(bytes), std::move(label)));
+Status add_pickled_tensors(ZipArchive* zip, SharedBytes bytes, std::string label,
+                           TensorMap* tensors) {
+  LFARM_ASSIGN_OR_RETURN(TorchSave saved,
+                         open_torch_save(*zip, std::move(bytes), std::move(label)));
   const PickleObject& root = saved.pickle[saved.pickle.root];
   if (root.kind != PickleKind::kDict) {
     return corrupt(cat(saved.zip->label(), ": it holds no dict of tensors"));
@@ -108,22 +111,26 @@ Status add_pickled_tensors(SharedBytes bytes, std::string label, TensorMap* tens
                            tensor_of(saved.pickle, object, saved.zip.get(), saved.prefix));
     LFARM_RETURN_IF_ERROR(add_tensor(name.text, std::move(tensor), tensors));
   }
+  zip->count_inflated(*saved.zip);
   return {};
 }
 
 Status add_pickled_entry(ZipArchive* zip, const ZipEntry& entry, TensorMap* tensors) {
   LFARM_ASSIGN_OR_RETURN(SharedBytes bytes, zip->view(entry));
-  return add_pickled_tensors(std::move(bytes), cat(zip->label(), ": ", entry.name), tensors);
+  return add_pickled_tensors(zip, std::move(bytes), cat(zip->label(), ": ", entry.name), tensors);
 }
 
 // One tensor saved on its own, as a subclass of torch.Tensor is.
-Result<StoredTensor> pickled_tensor(SharedBytes bytes, std::string label) {
-  LFARM_ASSIGN_OR_RETURN(TorchSave saved, open_torch_save(std::move(bytes), std::move(label)));
+Result<StoredTensor> pickled_tensor(ZipArchive* zip, SharedBytes bytes, std::string label) {
+  LFARM_ASSIGN_OR_RETURN(TorchSave saved,
+                         open_torch_save(*zip, std::move(bytes), std::move(label)));
   const PickleObject& root = saved.pickle[saved.pickle.root];
   if (root.kind != PickleKind::kTensor) {
     return invalid_input(cat(saved.zip->label(), ": it is no plain tensor"));
   }
-  return tensor_of(saved.pickle, root, saved.zip.get(), saved.prefix);
+  auto tensor = tensor_of(saved.pickle, root, saved.zip.get(), saved.prefix);
+  zip->count_inflated(*saved.zip);
+  return tensor;
 }
 
 // Weights or constants of the prefixed layout: a JSON list beside raw files (torch 2.9 and newer),
@@ -135,7 +142,7 @@ Status add_folder(ZipArchive* zip, const std::string& folder, const std::string&
     const ZipEntry* pickled = zip->find(cat(folder, model, ".pt"));
     return pickled == nullptr ? Status() : add_pickled_entry(zip, *pickled, tensors);
   }
-  LFARM_ASSIGN_OR_RETURN(std::string text, zip->read(*config, kMaxGraphBytes));
+  LFARM_ASSIGN_OR_RETURN(std::string text, zip->read(*config, zip->limits_left().graph_bytes_max));
   LFARM_ASSIGN_OR_RETURN(std::vector<WeightEntry> weights, parse_weights_config(text));
   for (WeightEntry& weight : weights) {
     const ZipEntry* entry = zip->find(folder + weight.file_name);
@@ -147,8 +154,8 @@ Status add_folder(ZipArchive* zip, const std::string& folder, const std::string&
     if (weight.tensor.dtype == ScalarType::kUnknown) continue;
     LFARM_ASSIGN_OR_RETURN(SharedBytes bytes, zip->view(*entry));
     if (weight.pickled) {
-      LFARM_ASSIGN_OR_RETURN(
-          weight.tensor, pickled_tensor(std::move(bytes), cat(zip->label(), ": ", entry->name)));
+      LFARM_ASSIGN_OR_RETURN(weight.tensor, pickled_tensor(zip, std::move(bytes),
+                                                           cat(zip->label(), ": ", entry->name)));
     } else {
       weight.tensor.storage = bytes.bytes;
       weight.tensor.owner = std::move(bytes.owner);
@@ -193,7 +200,7 @@ Result<ExportedProgram> read_prefixed(ZipArchive* zip) {
                              kArchiveVersion, "'; export the model with another torch version"));
   }
   LFARM_RETURN_IF_ERROR(check_byte_order(zip, prefix));
-  LFARM_ASSIGN_OR_RETURN(std::string text, zip->read(*model, kMaxGraphBytes));
+  LFARM_ASSIGN_OR_RETURN(std::string text, zip->read(*model, zip->limits_left().graph_bytes_max));
   LFARM_ASSIGN_OR_RETURN(ExportedProgram program, parse_program(text));
   LFARM_RETURN_IF_ERROR(
       add_folder(zip, prefix + "data/weights/", name, "weights", &program.tensors));
@@ -204,7 +211,7 @@ Result<ExportedProgram> read_prefixed(ZipArchive* zip) {
 
 Result<ExportedProgram> read_flat(ZipArchive* zip, const ZipEntry& model) {
   LFARM_RETURN_IF_ERROR(check_byte_order(zip, ""));
-  LFARM_ASSIGN_OR_RETURN(std::string text, zip->read(model, kMaxGraphBytes));
+  LFARM_ASSIGN_OR_RETURN(std::string text, zip->read(model, zip->limits_left().graph_bytes_max));
   LFARM_ASSIGN_OR_RETURN(ExportedProgram program, parse_program(text));
   for (const char* name : {"serialized_state_dict.pt", "serialized_constants.pt"}) {
     const ZipEntry* entry = zip->find(name);
@@ -244,25 +251,25 @@ Status check_tensors(const ExportedProgram& program) {
 }  // namespace
 
 Result<ExportedProgram> open_pt2(common::ByteView bytes, std::shared_ptr<const void> owner,
-                                 const std::string& label) {
+                                 const std::string& label, const Pt2Limits& limits) {
   LFARM_ASSIGN_OR_RETURN(std::shared_ptr<ZipArchive> zip,
-                         ZipArchive::open({bytes, std::move(owner)}, label));
+                         one_line(ZipArchive::open({bytes, std::move(owner)}, label, limits)));
   const ZipEntry* flat = zip->find(kFlatProgram);
-  auto program = flat != nullptr ? read_flat(zip.get(), *flat) : read_prefixed(zip.get());
+  auto program = one_line(flat != nullptr ? read_flat(zip.get(), *flat) : read_prefixed(zip.get()));
   if (program.ok()) {
     Status status = check_tensors(*program);
     if (status.ok()) return program;
-    return common::Error{status.error().code, cat(label, ": ", status.error().message)};
+    return one_line(common::Error{status.error().code, cat(label, ": ", status.error().message)});
   }
   const common::Error& error = program.error();
   if (error.message.starts_with(label)) return error;
   return common::Error{error.code, cat(label, ": ", error.message)};
 }
 
-Result<ExportedProgram> open_pt2(const std::string& path) {
+Result<ExportedProgram> open_pt2(const std::string& path, const Pt2Limits& limits) {
   LFARM_ASSIGN_OR_RETURN(std::shared_ptr<const common::MappedFile> file,
                          common::MappedFile::open(path));
-  return open_pt2(file->bytes(), file, path);
+  return open_pt2(file->bytes(), file, path, limits);
 }
 
 }  // namespace clients

@@ -4,20 +4,18 @@
 #include <string>
 
 #include "clients/pt2/exported_program.h"
+#include "clients/pt2/limits.h"
 
 namespace clients {
-
-// JSON and pickles of an archive that are read into memory; a 30B model's graph has 15 MB.
-inline constexpr size_t kMaxGraphBytes = size_t{1} << 30;
 
 // Maps the file and reads the program and the list of its tensors; the tensors' bytes are views of
 // the mapping, which they keep alive, and are not read. Every tensor that the signature names is
 // present and lies inside its storage. kInvalidInput when the file is missing or is refused,
 // kCorrupt when it is damaged.
-common::Result<ExportedProgram> open_pt2(const std::string& path);
+common::Result<ExportedProgram> open_pt2(const std::string& path, const Pt2Limits& limits = {});
 
 // The same for an archive that is already in memory; `label` names it in messages.
 common::Result<ExportedProgram> open_pt2(common::ByteView bytes, std::shared_ptr<const void> owner,
-                                         const std::string& label);
+                                         const std::string& label, const Pt2Limits& limits = {});
 
 }  // namespace clients

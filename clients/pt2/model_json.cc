@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "clients/pt2/one_line.h"
 #include "common/base/cat.h"
 
 namespace clients {
@@ -484,9 +485,7 @@ Result<element> parse(simdjson::dom::parser* parser, const std::string& json,
   return root;
 }
 
-}  // namespace
-
-Result<ExportedProgram> parse_program(const std::string& json) {
+Result<ExportedProgram> read_program(const std::string& json) {
   simdjson::dom::parser parser;
   LFARM_ASSIGN_OR_RETURN(element root, parse(&parser, json, "model graph"));
   ProgramReader reader;
@@ -503,7 +502,7 @@ Result<ExportedProgram> parse_program(const std::string& json) {
   return program;
 }
 
-Result<std::vector<WeightEntry>> parse_weights_config(const std::string& json) {
+Result<std::vector<WeightEntry>> read_weights_config(const std::string& json) {
   simdjson::dom::parser parser;
   LFARM_ASSIGN_OR_RETURN(element root, parse(&parser, json, "list of weights"));
   ProgramReader reader;
@@ -512,6 +511,16 @@ Result<std::vector<WeightEntry>> parse_weights_config(const std::string& json) {
     return corrupt(cat("list of weights: ", reader.reader().failure()));
   }
   return weights;
+}
+
+}  // namespace
+
+Result<ExportedProgram> parse_program(const std::string& json) {
+  return one_line(read_program(json));
+}
+
+Result<std::vector<WeightEntry>> parse_weights_config(const std::string& json) {
+  return one_line(read_weights_config(json));
 }
 
 }  // namespace clients

@@ -15,7 +15,6 @@ using common::invalid_input;
 using common::Result;
 using common::Status;
 
-constexpr size_t kMaxArguments = 16;
 constexpr size_t kMaxTensorRank = 64;
 constexpr std::string_view kOrderedDict = "collections OrderedDict";
 constexpr std::string_view kTensorV2 = "torch._utils _rebuild_tensor_v2";
@@ -111,15 +110,17 @@ enum Opcode : uint8_t {
 
 class Machine {
  public:
-  explicit Machine(ByteView bytes) : bytes_(bytes) {}
+  Machine(ByteView bytes, const Pt2Limits& limits) : bytes_(bytes), limits_(limits) {}
 
   Result<Pickle> run() {
     while (!stopped_) {
       uint64_t opcode = 0;
       LFARM_RETURN_IF_ERROR(number(1, &opcode));
       LFARM_RETURN_IF_ERROR(step(static_cast<uint8_t>(opcode)));
-      if (pickle_.objects.size() > kMaxPickleObjects || stack_.size() > kMaxPickleObjects) {
-        return invalid_input(cat("the pickle builds more than ", kMaxPickleObjects, " objects"));
+      if (pickle_.objects.size() > limits_.pickle_objects_max ||
+          stack_.size() > limits_.pickle_objects_max) {
+        return invalid_input(
+            cat("the pickle builds more than ", limits_.pickle_objects_max, " objects"));
       }
     }
     return std::move(pickle_);
@@ -187,8 +188,9 @@ class Machine {
   std::optional<Status> container_opcode(uint8_t opcode) {
     switch (opcode) {
       case kMark:
-        if (marks_.size() >= kMaxPickleDepth) {
-          return Status(invalid_input(cat("the pickle nests deeper than ", kMaxPickleDepth)));
+        if (marks_.size() >= limits_.pickle_depth_max) {
+          return Status(
+              invalid_input(cat("the pickle nests deeper than ", limits_.pickle_depth_max)));
         }
         marks_.push_back(stack_.size());
         return Status();
@@ -395,7 +397,7 @@ class Machine {
     if (available() == 0) return malformed("stack underflow");
     uint64_t index = memo_.size();
     if (index_bytes > 0) LFARM_RETURN_IF_ERROR(number(index_bytes, &index));
-    if (index > memo_.size() + kMaxPickleDepth || index > kMaxPickleObjects) {
+    if (index > memo_.size() + limits_.pickle_depth_max || index > limits_.pickle_objects_max) {
       return malformed("memo index out of order");
     }
     if (index >= memo_.size()) memo_.resize(index + 1, kUnset);
@@ -499,7 +501,8 @@ class Machine {
       return malformed("a call of something that is no function");
     }
     // A bound keeps a repeated call from copying a huge tuple again and again.
-    if (arguments.items.size() > kMaxArguments) return malformed("a call with many arguments");
+    if (arguments.items.size() > kMaxPickleArguments)
+      return malformed("a call with many arguments");
     std::vector<PickleRef> items = arguments.items;
     if (function.text == kOrderedDict) return make_ordered_dict(items);
     if (function.text == kTensorV2) return make_tensor(items, false);
@@ -577,6 +580,7 @@ class Machine {
 
   static constexpr PickleRef kUnset = ~PickleRef{0};
   ByteView bytes_;
+  const Pt2Limits limits_;
   size_t at_ = 0;
   bool stopped_ = false;
   Pickle pickle_;
@@ -587,6 +591,8 @@ class Machine {
 
 }  // namespace
 
-Result<Pickle> read_pickle(ByteView bytes) { return Machine(bytes).run(); }
+Result<Pickle> read_pickle(ByteView bytes, const Pt2Limits& limits) {
+  return Machine(bytes, limits).run();
+}
 
 }  // namespace clients

@@ -6,15 +6,12 @@
 #include <utility>
 #include <vector>
 
+#include "clients/pt2/limits.h"
 #include "clients/pt2/scalar_type.h"
 #include "common/base/bytes.h"
 #include "common/base/result.h"
 
 namespace clients {
-
-// Objects one pickle may build, and marks it may nest: real state dicts stay far below.
-inline constexpr size_t kMaxPickleObjects = size_t{1} << 20;
-inline constexpr size_t kMaxPickleDepth = 256;
 
 // Index of an object in Pickle::objects. Objects refer to each other by index, so a pickle that
 // refers to itself is harmless.
@@ -56,6 +53,6 @@ struct Pickle {
 // Reads pickle protocols 2 to 4. Builds None, booleans, numbers, strings, bytes, tuples, lists,
 // dicts, OrderedDict, torch.Size, torch storages and tensors; a parameter is its tensor. Any other
 // global or opcode is refused by name (kInvalidInput); damaged bytes are kCorrupt.
-common::Result<Pickle> read_pickle(common::ByteView bytes);
+common::Result<Pickle> read_pickle(common::ByteView bytes, const Pt2Limits& limits = {});
 
 }  // namespace clients

@@ -4,7 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "clients/pt2/limits.h"
 #include "common/base/cat.h"
+#include "common/ir/expr_size.h"
 
 namespace clients {
 namespace {
@@ -12,9 +14,6 @@ namespace {
 using common::cat;
 using common::Expr;
 using common::Result;
-
-constexpr int kMaxDepth = 64;
-constexpr int64_t kMaxPower = 16;
 
 // Sympy folds halves into products, as in s0*(1/2): a value is a quotient until the end.
 struct Quotient {
@@ -27,17 +26,24 @@ class Parser {
   Parser(std::string_view text, const SymbolLookup& lookup) : text_(text), lookup_(lookup) {}
 
   Result<Expr> run() {
-    LFARM_ASSIGN_OR_RETURN(Quotient value, sum());
+    if (text_.size() > kMaxSympyBytes)
+      return common::invalid_input("a size expression is too long");
+    auto parsed = sum();
+    if (is_too_large_) return unknown("more terms than any real model's");
+    if (!parsed.ok()) return parsed.error();
+    Quotient value = *parsed;
     if (at_ != text_.size()) return malformed();
     return whole(value);
   }
 
  private:
+  // As much as a message needs.
+  std::string_view shown() const { return text_.substr(0, 200); }
   common::Error malformed() const {
-    return common::corrupt(cat("size expression '", text_, "' is malformed at character ", at_));
+    return common::corrupt(cat("size expression '", shown(), "' is malformed at character ", at_));
   }
   common::Error unknown(std::string_view what) const {
-    return common::unsupported(cat("size expression '", text_, "' uses ", what,
+    return common::unsupported(cat("size expression '", shown(), "' uses ", what,
                                    ", which lfarm does not know; export the model with static "
                                    "sizes or without data-dependent shapes"));
   }
@@ -53,34 +59,56 @@ class Parser {
     return true;
   }
 
-  // Divisors must not be zero; the expressions' own arithmetic takes that for granted.
+  // Divisors must be positive; the expressions' own arithmetic takes that for granted.
   common::Error zero() const {
-    return common::corrupt(cat("size expression '", text_, "' divides by zero"));
+    return common::corrupt(cat("size expression '", shown(), "' divides by zero or less"));
   }
 
+  static bool is_divisor(const Expr& expr) { return !expr.is_constant() || expr.constant() >= 1; }
+
   // The exact quotient where there is one, as torch's own divisions without remainder are.
-  static Expr whole(const Quotient& q) {
+  Expr whole(const Quotient& q) {
     if (q.below.is_constant(1)) return q.above;
+    if (!fits(q.above, q.below)) return 0;
+    // Divisors are positive; the least number has no positive counterpart.
+    if (q.below.is_constant() && q.below.constant() < 0) {
+      Quotient positive{-q.above, -q.below};
+      is_too_large_ |= positive.below.constant() < 0;
+      return is_too_large_ ? Expr(0) : whole(positive);
+    }
     if (auto exact = common::exact_div(q.above, q.below)) return *exact;
     return common::floor_div(q.above, q.below);
   }
-  static Quotient times(const Quotient& a, const Quotient& b) {
-    Quotient out{a.above * b.above, a.below * b.below};
+
+  // A value that has become too large is 0 from then on, and the whole text is refused.
+  bool fits(const Expr& a, const Expr& b) {
+    bool small = common::pair_is_small(a, b);
+    is_too_large_ |= !small;
+    return small;
+  }
+  Expr product_of(const Expr& a, const Expr& b) {
+    if (!common::product_is_small(a, b)) is_too_large_ = true;
+    return is_too_large_ ? Expr(0) : a * b;
+  }
+  Quotient times(const Quotient& a, const Quotient& b) {
+    Quotient out{product_of(a.above, b.above), product_of(a.below, b.below)};
     if (out.below.is_constant(1)) return out;
     if (auto exact = common::exact_div(out.above, out.below)) return {*exact, 1};
     return out;
   }
-  static Quotient plus(const Quotient& a, const Quotient& b) {
+  Quotient plus(const Quotient& a, const Quotient& b) {
+    if (!fits(a.above, b.above)) return {};
     if (a.below == b.below) return {a.above + b.above, a.below};
-    return {a.above * b.below + b.above * a.below, a.below * b.below};
+    return {product_of(a.above, b.below) + product_of(b.above, a.below),
+            product_of(a.below, b.below)};
   }
   static Quotient negative(const Quotient& a) { return {-a.above, a.below}; }
 
-  Result<Quotient> power(const Quotient& base, const Quotient& exponent) const {
+  Result<Quotient> power(const Quotient& base, const Quotient& exponent) {
     Expr e = whole(exponent);
     if (!e.is_constant()) return unknown("a symbolic power");
     int64_t n = e.constant();
-    if (n > kMaxPower || n < -kMaxPower) return unknown("a large power");
+    if (n > kMaxSympyPower || n < -kMaxSympyPower) return unknown("a large power");
     Quotient out{1, 1};
     if (n < 0 && base.above.is_constant(0)) return zero();
     Quotient factor = n < 0 ? Quotient{base.below, base.above} : base;
@@ -89,7 +117,7 @@ class Parser {
   }
 
   Result<Quotient> sum() {
-    if (++depth_ > kMaxDepth) return malformed();
+    if (++depth_ > kMaxSympyDepth) return malformed();
     LFARM_ASSIGN_OR_RETURN(Quotient left, product());
     for (;;) {
       bool add = take("+");
@@ -106,7 +134,8 @@ class Parser {
     for (;;) {
       if (take("//")) {
         LFARM_ASSIGN_OR_RETURN(Quotient right, signed_power());
-        if (whole(right).is_constant(0)) return zero();
+        if (!is_divisor(whole(right))) return zero();
+        if (!fits(left.above, right.above)) return Quotient{};
         left = {common::floor_div(whole(left), whole(right)), 1};
       } else if (take("*")) {
         LFARM_ASSIGN_OR_RETURN(Quotient right, signed_power());
@@ -117,7 +146,8 @@ class Parser {
         left = times(left, {right.below, right.above});
       } else if (take("%")) {
         LFARM_ASSIGN_OR_RETURN(Quotient right, signed_power());
-        if (whole(right).is_constant(0)) return zero();
+        if (!is_divisor(whole(right))) return zero();
+        if (!fits(left.above, right.above)) return Quotient{};
         left = {common::mod(whole(left), whole(right)), 1};
       } else {
         return left;
@@ -126,7 +156,7 @@ class Parser {
   }
 
   Result<Quotient> signed_power() {
-    if (++depth_ > kMaxDepth) return malformed();
+    if (++depth_ > kMaxSympyDepth) return malformed();
     if (take("-")) {
       LFARM_ASSIGN_OR_RETURN(Quotient value, signed_power());
       --depth_;
@@ -200,13 +230,17 @@ class Parser {
     }
     bool divides = name == "Rational" || name == "IntTrueDiv" || name == "CleanDiv" ||
                    name == "FloorDiv" || name == "CeilDiv" || name == "Mod" || name == "PythonMod";
-    if (divides && arguments.size() == 2 && whole(arguments[1]).is_constant(0)) return zero();
+    bool is_ratio = name == "Rational" || name == "IntTrueDiv" || name == "CleanDiv";
+    if (divides && arguments.size() == 2) {
+      Expr divisor = whole(arguments[1]);
+      if (is_ratio ? divisor.is_constant(0) : !is_divisor(divisor)) return zero();
+    }
     if (auto value = apply(name, arguments)) return *value;
     if (name == "Pow" && arguments.size() == 2) return power(arguments[0], arguments[1]);
     return unknown(cat("the function '", name, "'"));
   }
 
-  static std::optional<Quotient> apply(std::string_view name, const std::vector<Quotient>& a) {
+  std::optional<Quotient> apply(std::string_view name, const std::vector<Quotient>& a) {
     if (a.empty()) return std::nullopt;
     if (a.size() == 1) {
       if (name == "Integer" || name == "TruncToInt" || name == "Identity") return a[0];
@@ -222,8 +256,11 @@ class Parser {
       for (size_t i = 1; i < a.size(); ++i) {
         if (name == "Add") out = plus(out, a[i]);
         if (name == "Mul") out = times(out, a[i]);
-        if (name == "Max") out = {common::max(whole(out), whole(a[i])), 1};
-        if (name == "Min") out = {common::min(whole(out), whole(a[i])), 1};
+        if (name != "Max" && name != "Min") continue;
+        Expr x = whole(out);
+        Expr y = whole(a[i]);
+        if (!fits(x, y)) return Quotient{};
+        out = {name == "Max" ? common::max(x, y) : common::min(x, y), 1};
       }
       return out;
     }
@@ -233,6 +270,7 @@ class Parser {
     }
     Expr x = whole(a[0]);
     Expr y = whole(a[1]);
+    if (!fits(x, y)) return Quotient{};
     if (name == "FloorDiv") return Quotient{common::floor_div(x, y), 1};
     if (name == "CeilDiv") return Quotient{-common::floor_div(-x, y), 1};
     if (name == "Mod" || name == "PythonMod") return Quotient{common::mod(x, y), 1};
@@ -243,6 +281,7 @@ class Parser {
   const SymbolLookup& lookup_;
   size_t at_ = 0;
   int depth_ = 0;
+  bool is_too_large_ = false;
 };
 
 }  // namespace

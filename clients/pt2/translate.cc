@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "clients/pt2/archive.h"
+#include "clients/pt2/one_line.h"
 #include "clients/pt2/operators.h"
 #include "clients/pt2/sympy_parser.h"
 #include "clients/pt2/translate_context.h"
@@ -500,12 +501,12 @@ class Driver {
 Result<Model> translate(const ExportedProgram& program) {
   std::unordered_set<std::string> state = likely_written(program.graph);
   Driver first(program, state);
-  auto model = first.run();
+  auto model = one_line(first.run());
   if (!model.ok()) return model;
   std::unordered_set<std::string> missed = first.written_constants();
   if (missed.empty()) return model;
   state.insert(missed.begin(), missed.end());
-  return Driver(program, std::move(state)).run();
+  return one_line(Driver(program, std::move(state)).run());
 }
 
 Result<Model> load_model(const std::string& path) {

@@ -69,7 +69,7 @@ Result<size_t> find_end_record(ByteView archive) {
   return corrupt("it has no end-of-archive record: the file is truncated or not a zip archive");
 }
 
-Result<CentralDirectory> find_central_directory(ByteView archive) {
+Result<CentralDirectory> find_central_directory(ByteView archive, size_t entries_max) {
   LFARM_ASSIGN_OR_RETURN(size_t end, find_end_record(archive));
   CentralDirectory directory;
   directory.entries = little<uint16_t>(archive, end + 10);
@@ -95,7 +95,7 @@ Result<CentralDirectory> find_central_directory(ByteView archive) {
       directory.offset + directory.bytes > limit) {
     return corrupt("its directory lies outside the file: the file is truncated");
   }
-  if (directory.entries > kMaxZipEntries || directory.entries > directory.bytes / kCentralBytes) {
+  if (directory.entries > entries_max || directory.entries > directory.bytes / kCentralBytes) {
     return corrupt(cat("its directory claims ", directory.entries, " entries"));
   }
   return directory;
@@ -152,8 +152,9 @@ Status check_name(std::string_view name) {
 
 }  // namespace
 
-Result<std::shared_ptr<ZipArchive>> ZipArchive::open(SharedBytes archive, std::string label) {
-  auto zip = std::shared_ptr<ZipArchive>(new ZipArchive);
+Result<std::shared_ptr<ZipArchive>> ZipArchive::open(SharedBytes archive, std::string label,
+                                                     const Pt2Limits& limits) {
+  auto zip = std::shared_ptr<ZipArchive>(new ZipArchive(limits));
   zip->archive_ = std::move(archive);
   zip->label_ = std::move(label);
   Status status = zip->index_entries();
@@ -165,9 +166,16 @@ Result<std::shared_ptr<ZipArchive>> ZipArchive::open(SharedBytes archive, std::s
   return zip;
 }
 
+Pt2Limits ZipArchive::limits_left() const {
+  Pt2Limits left = limits_;
+  left.inflated_bytes_max -= inflated_bytes_;
+  return left;
+}
+
 Status ZipArchive::index_entries() {
   ByteView archive = archive_.bytes;
-  LFARM_ASSIGN_OR_RETURN(CentralDirectory directory, find_central_directory(archive));
+  LFARM_ASSIGN_OR_RETURN(CentralDirectory directory,
+                         find_central_directory(archive, limits_.zip_entries_max));
   entries_.reserve(directory.entries);
   by_name_.reserve(directory.entries);
   size_t at = directory.offset;
@@ -298,11 +306,11 @@ Result<SharedBytes> ZipArchive::view(const ZipEntry& entry) {
   if (!entry.deflated) {
     return SharedBytes{archive_.bytes.subspan(entry.data_offset, entry.size), archive_.owner};
   }
-  if (entry.size > kMaxInflatedBytes - inflated_bytes_) {
+  if (entry.size > limits_.inflated_bytes_max - inflated_bytes_) {
     return invalid_input(cat(label_, ": its compressed entries inflate to more than ",
-                             kMaxInflatedBytes, " bytes; store them uncompressed"));
+                             limits_.inflated_bytes_max, " bytes; store them uncompressed"));
   }
-  LFARM_ASSIGN_OR_RETURN(std::string text, read(entry, kMaxInflatedBytes));
+  LFARM_ASSIGN_OR_RETURN(std::string text, read(entry, limits_.inflated_bytes_max));
   inflated_bytes_ += text.size();
   auto owned = std::make_shared<const std::string>(std::move(text));
   return SharedBytes{common::as_bytes(*owned), owned};

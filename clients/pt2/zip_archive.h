@@ -7,17 +7,11 @@
 #include <unordered_map>
 #include <vector>
 
+#include "clients/pt2/limits.h"
 #include "common/base/bytes.h"
 #include "common/base/result.h"
 
 namespace clients {
-
-// Entries one archive may have; full-size models have a few thousand.
-inline constexpr size_t kMaxZipEntries = size_t{1} << 20;
-// Bytes one archive may inflate to in all. Torch stores its weights, so only text is inflated.
-inline constexpr size_t kMaxInflatedBytes = size_t{2} << 30;
-// Deflate cannot expand by more than 1032 times; an entry that claims more lies about its size.
-inline constexpr size_t kMaxDeflateRatio = 1032;
 
 // Bytes that stay valid while `owner` lives.
 struct SharedBytes {
@@ -39,12 +33,16 @@ class ZipArchive {
  public:
   // `label` names the archive in messages. kCorrupt for a damaged archive, kInvalidInput for
   // one that is refused.
-  static common::Result<std::shared_ptr<ZipArchive>> open(SharedBytes archive, std::string label);
+  static common::Result<std::shared_ptr<ZipArchive>> open(SharedBytes archive, std::string label,
+                                                          const Pt2Limits& limits = {});
 
   const std::vector<ZipEntry>& entries() const { return entries_; }
   // Null when there is no such entry.
   const ZipEntry* find(std::string_view name) const;
   const std::string& label() const { return label_; }
+  // For an archive inside this one: whatever it inflates counts here as well.
+  Pt2Limits limits_left() const;
+  void count_inflated(const ZipArchive& inner) { inflated_bytes_ += inner.inflated_bytes_; }
 
   // A copy of the entry, inflated where needed, its checksum verified. kCorrupt when damaged,
   // kInvalidInput when larger than `max_bytes`. The string has room for 64 more bytes, which
@@ -54,12 +52,13 @@ class ZipArchive {
   common::Result<SharedBytes> view(const ZipEntry& entry);
 
  private:
-  ZipArchive() = default;
+  explicit ZipArchive(const Pt2Limits& limits) : limits_(limits) {}
   common::Status index_entries();
   common::Status add_entry(common::ByteView record, std::string name, size_t header_offset,
                            size_t size, size_t compressed_size);
   common::Status check_overlaps() const;
 
+  const Pt2Limits limits_;
   SharedBytes archive_;
   std::string label_;
   std::vector<ZipEntry> entries_;

@@ -27,29 +27,38 @@ Result<common::PublicKey> parse_signing_key(const std::string& hex, const std::s
   return key;
 }
 
-Status KnownFarms::meet(const std::string& endpoint, const common::PublicKey& key) {
-  std::string text;
-  if (common::file_exists(path_)) {
-    LFARM_ASSIGN_OR_RETURN(text, common::read_file(path_, common::kKnownFarmsBytesMax));
-  }
+Result<std::vector<KnownFarm>> parse_known_farms(const std::string& text, const std::string& path) {
+  std::vector<KnownFarm> farms;
   std::istringstream lines(text);
   std::string line;
   for (int number = 1; std::getline(lines, line); ++number) {
     if (line.empty() || line[0] == '#') continue;
     size_t space = line.find(' ');
-    auto known = space == std::string::npos ? Result<common::PublicKey>(common::corrupt("no key"))
-                                            : parse_signing_key(line.substr(space + 1), "it");
-    if (!known.ok()) {
+    auto key = space == std::string::npos ? Result<common::PublicKey>(common::corrupt("no key"))
+                                          : parse_signing_key(line.substr(space + 1), "it");
+    if (!key.ok()) {
       return common::corrupt(
-          cat(path_, " line ", number, " is not 'ENDPOINT KEY'; remove the line"));
+          cat(path, " line ", number, " is not 'ENDPOINT KEY'; remove the line"));
     }
-    if (line.substr(0, space) != endpoint) continue;
-    if (*known == key) return {};
+    farms.push_back({line.substr(0, space), *key, number});
+  }
+  return farms;
+}
+
+Status KnownFarms::meet(const std::string& endpoint, const common::PublicKey& key) {
+  std::string text;
+  if (common::file_exists(path_)) {
+    LFARM_ASSIGN_OR_RETURN(text, common::read_file(path_, common::kKnownFarmsBytesMax));
+  }
+  LFARM_ASSIGN_OR_RETURN(std::vector<KnownFarm> farms, parse_known_farms(text, path_));
+  for (const KnownFarm& farm : farms) {
+    if (farm.endpoint != endpoint) continue;
+    if (farm.key == key) return {};
     return common::Error{common::Code::kVerification,
                          cat("the farm at ", endpoint, " signs with the key ", common::to_hex(key),
                              ", and was known by another: if its administrator says that the key "
                              "is new, remove line ",
-                             number, " of ", path_, ", else don't trust it")};
+                             farm.line, " of ", path_, ", else don't trust it")};
   }
   if (!text.empty() && text.back() != '\n') text += '\n';
   text += cat(endpoint, ' ', common::to_hex(key), '\n');

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "common/base/result.h"
 #include "common/base/signing.h"
@@ -11,6 +12,17 @@ namespace clients {
 // 64 hexadecimal digits. kInvalidInput otherwise; `what` names the text in the message.
 common::Result<common::PublicKey> parse_signing_key(const std::string& hex,
                                                     const std::string& what);
+
+// A farm that was met, and the line that says so.
+struct KnownFarm {
+  std::string endpoint;
+  common::PublicKey key{};
+  int line = 0;
+};
+// Lines of "ENDPOINT KEY"; those that begin with '#' are comments. kCorrupt names the line of the
+// file at `path` that is something else.
+common::Result<std::vector<KnownFarm>> parse_known_farms(const std::string& text,
+                                                         const std::string& path);
 
 // Lines of "ENDPOINT KEY" in a file. Not thread-safe; of two processes that meet new farms at the
 // same moment one may have to meet its farm again.

@@ -30,6 +30,12 @@ int64_t floor_div_int(int64_t a, int64_t b) {
   int64_t q = a / b;
   return (a % b != 0 && ((a < 0) != (b < 0))) ? q - 1 : q;
 }
+// a - b * floor(a / b), which never overflows.
+int64_t floor_mod_int(int64_t a, int64_t b) {
+  if (b == -1) return 0;  // INT64_MIN % -1 traps
+  int64_t r = a % b;
+  return r != 0 && ((r < 0) != (b < 0)) ? r + b : r;
+}
 
 std::strong_ordering compare_factors(const std::vector<Expr>& a, const std::vector<Expr>& b) {
   return std::lexicographical_compare_three_way(a.begin(), a.end(), b.begin(), b.end());
@@ -238,7 +244,7 @@ int64_t Expr::evaluate(std::span<const int64_t> symbols, std::span<const int64_t
     case ExprKind::kFloorDiv:
       return b == 0 ? 0 : floor_div_int(a, b);
     case ExprKind::kMod:
-      return b == 0 ? 0 : wrap_add(a, -wrap_mul(floor_div_int(a, b), b));
+      return b == 0 ? 0 : floor_mod_int(a, b);
     case ExprKind::kMin:
       return std::min(a, b);
     default:
@@ -380,7 +386,7 @@ std::optional<std::pair<Expr, Expr>> split_by(const Expr& a, const Expr& b) {
   if (b.is_constant()) {
     int64_t d = b.constant();
     quotient += floor_div_int(c, d);
-    remainder += c - floor_div_int(c, d) * d;
+    remainder += floor_mod_int(c, d);
   } else {
     remainder += c;
   }
@@ -400,9 +406,11 @@ Expr floor_div(const Expr& a, const Expr& b) {
     auto& [quotient, remainder] = *parts;
     if (remainder.is_constant(0)) return quotient;
     if (remainder.is_constant() && b.is_constant()) return quotient;  // 0 <= remainder < b
+    int64_t both = 0;
     if (remainder.kind() == ExprKind::kFloorDiv && b.is_constant() &&
-        remainder.right().is_constant()) {
-      return quotient + floor_div(remainder.left(), remainder.right() * b);
+        remainder.right().is_constant() &&
+        !__builtin_mul_overflow(remainder.right().constant(), b.constant(), &both)) {
+      return quotient + floor_div(remainder.left(), both);
     }
     return quotient + make_binary(ExprKind::kFloorDiv, remainder, b);
   }
@@ -412,9 +420,7 @@ Expr floor_div(const Expr& a, const Expr& b) {
 Expr mod(const Expr& a, const Expr& b) {
   if (b.is_constant(1) || a == b || a.is_constant(0)) return 0;
   if (a.is_constant() && b.is_constant()) {
-    return b.is_constant(0)
-               ? Expr(0)
-               : Expr(a.constant() - floor_div_int(a.constant(), b.constant()) * b.constant());
+    return b.is_constant(0) ? Expr(0) : Expr(floor_mod_int(a.constant(), b.constant()));
   }
   if (auto parts = split_by(a, b)) {
     auto& [quotient, remainder] = *parts;

@@ -1,7 +1,8 @@
-#include <cctype>
+#include <charconv>
 
 #include "common/base/cat.h"
 #include "common/ir/expr.h"
+#include "common/ir/expr_size.h"
 
 namespace common {
 
@@ -54,17 +55,21 @@ class Parser {
  public:
   explicit Parser(std::string_view text) : text_(text) {}
   Result<Expr> run() {
+    if (text_.size() > kTextMax) return invalid_input("a size expression is too long");
     auto expr = sum(0);
-    if (!expr) return invalid_input(cat("cannot parse size expression '", text_, "'"));
+    if (!expr) return invalid_input(cat("cannot parse size expression '", shown(), "'"));
     skip();
     if (at_ != text_.size()) {
-      return invalid_input(cat("unexpected text at column ", at_ + 1, " of '", text_, "'"));
+      return invalid_input(cat("unexpected text at column ", at_ + 1, " of '", shown(), "'"));
     }
     return *expr;
   }
 
  private:
   static constexpr int kMaxDepth = 100;
+  static constexpr size_t kTextMax = size_t{64} << 10;
+  // As much as a message needs.
+  std::string_view shown() const { return text_.substr(0, 200); }
   void skip() {
     while (at_ < text_.size() && text_[at_] == ' ') ++at_;
   }
@@ -74,16 +79,19 @@ class Parser {
     at_ += token.size();
     return true;
   }
+  static bool fits(const std::optional<Expr>& right, const Expr& left) {
+    return right && pair_is_small(left, *right);
+  }
   std::optional<Expr> sum(int depth) {
     if (depth > kMaxDepth) return std::nullopt;
     auto left = product(depth);
     while (left) {
       if (take("+")) {
         auto right = product(depth);
-        left = right ? std::optional(*left + *right) : std::nullopt;
+        left = fits(right, *left) ? std::optional(*left + *right) : std::nullopt;
       } else if (take("-")) {
         auto right = product(depth);
-        left = right ? std::optional(*left - *right) : std::nullopt;
+        left = fits(right, *left) ? std::optional(*left - *right) : std::nullopt;
       } else {
         break;
       }
@@ -96,7 +104,10 @@ class Parser {
       char operation = take("//") ? '/' : take("*") ? '*' : take("%") ? '%' : ' ';
       if (operation == ' ') break;
       auto right = unary(depth);
-      if (!right || (operation != '*' && right->is_constant(0))) return std::nullopt;
+      if (!fits(right, *left)) return std::nullopt;
+      bool divides = operation != '*';
+      if (divides && right->is_constant() && right->constant() < 1) return std::nullopt;
+      if (operation == '*' && !product_is_small(*left, *right)) return std::nullopt;
       left = operation == '*'   ? *left * *right
              : operation == '/' ? floor_div(*left, *right)
                                 : mod(*left, *right);
@@ -118,7 +129,7 @@ class Parser {
       auto a = sum(depth + 1);
       if (!a || !take(",")) return std::nullopt;
       auto b = sum(depth + 1);
-      if (!b || !take(")")) return std::nullopt;
+      if (!fits(b, *a) || !take(")")) return std::nullopt;
       return is_min ? min(*a, *b) : max(*a, *b);
     }
     return atom();
@@ -127,14 +138,12 @@ class Parser {
     skip();
     char prefix = at_ < text_.size() ? text_[at_] : ' ';
     if (prefix == 's' || prefix == 'i') ++at_;
-    size_t begin = at_;
-    int64_t value = 0;
-    while (at_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[at_]))) {
-      if (at_ - begin > 18) return std::nullopt;
-      value = value * 10 + (text_[at_++] - '0');
-    }
-    if (at_ == begin) return std::nullopt;
-    if (prefix != 's' && prefix != 'i') return Expr(value);
+    // The least number is printed as the negative of one that is too large by one.
+    uint64_t value = 0;
+    auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
+    if (error != std::errc() || value > uint64_t{1} << 63) return std::nullopt;
+    at_ = static_cast<size_t>(end - text_.data());
+    if (prefix != 's' && prefix != 'i') return Expr(static_cast<int64_t>(value));
     if (value > 1'000'000) return std::nullopt;
     return prefix == 's' ? Expr::symbol(static_cast<int>(value))
                          : Expr::index(static_cast<int>(value));

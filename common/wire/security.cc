@@ -67,8 +67,7 @@ Status check_curve_key(std::string_view key, std::string_view what) {
       cat(what, " is not a CURVE key of 40 Z85 characters; 'lfarm keys' makes one"));
 }
 
-Result<KeyPair> load_key_pair(const std::string& path) {
-  LFARM_ASSIGN_OR_RETURN(std::string text, read_secret_file(path, kKeyFileBytesMax));
+Result<KeyPair> parse_key_pair(std::string_view text, const std::string& path) {
   auto words = split(text, " \t\r\n");
   if (words.size() == 4 && words[0] == "public" && words[2] == "secret") {
     KeyPair keys{std::string(words[1]), std::string(words[3])};
@@ -80,6 +79,11 @@ Result<KeyPair> load_key_pair(const std::string& path) {
     }
   }
   return corrupt(cat(path, " is not a key file; remove it, and 'lfarm keys new' makes another"));
+}
+
+Result<KeyPair> load_key_pair(const std::string& path) {
+  LFARM_ASSIGN_OR_RETURN(std::string text, read_secret_file(path, kKeyFileBytesMax));
+  return parse_key_pair(text, path);
 }
 
 Status save_key_pair(const std::string& path, const KeyPair& keys) {

@@ -24,8 +24,11 @@ struct KeyPair {
 
 // The public key never begins with '-', so that command lines take it.
 KeyPair make_key_pair();
-// Reads "public KEY" and "secret KEY" lines. kInvalidInput when others than the owner may read or
-// write the file; kCorrupt when it is not a key file or the keys are not a pair.
+// The content of a key file: "public KEY" and "secret KEY" lines. kCorrupt when it is none or the
+// keys are not a pair; `path` names it in the message.
+Result<KeyPair> parse_key_pair(std::string_view text, const std::string& path);
+// parse_key_pair() on a file. kInvalidInput when others than the owner may read or
+// write it.
 Result<KeyPair> load_key_pair(const std::string& path);
 // Creates the file with mode 0600. kInvalidInput when there is one already.
 Status save_key_pair(const std::string& path, const KeyPair& keys);

@@ -45,6 +45,13 @@ struct TaskFailedInfra {
   uint32_t failures = 0;
 };
 
+// So many tasks in a row were given up that the farm, not the candidates, is to blame: the job is
+// cancelled, and whoever waits for it should be told.
+struct JobStopped {
+  JobId job = 0;
+  uint32_t given_up = 0;
+};
+
 struct TaskRequeued {
   TaskId task = 0;
   JobId job = 0;
@@ -115,9 +122,9 @@ struct StaleResult {
   Epoch epoch = 0;
 };
 
-using Action =
-    std::variant<SendTask, RevokeLease, TaskCommitted, TaskFailedInfra, TaskRequeued, TaskRefused,
-                 JobRefused, WorkerRefused, CandidateQuarantined, WorkerLost, WorkerUnknown,
-                 WorkerSuspended, WorkerDrained, NoWorkerForTarget, NoWorkerCleared, StaleResult>;
+using Action = std::variant<SendTask, RevokeLease, TaskCommitted, TaskFailedInfra, JobStopped,
+                            TaskRequeued, TaskRefused, JobRefused, WorkerRefused,
+                            CandidateQuarantined, WorkerLost, WorkerUnknown, WorkerSuspended,
+                            WorkerDrained, NoWorkerForTarget, NoWorkerCleared, StaleResult>;
 
 }  // namespace coordinator::farm

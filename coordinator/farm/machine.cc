@@ -161,6 +161,7 @@ void Machine::requeue(Task& task, WorkerId from, RequeueReason reason) {
 }
 
 void Machine::commit(Task& task, TaskOutcome outcome, Handle result, WorkerId worker) {
+  if (worker != 0) task.job->given_up = 0;  // a verdict from quarantine says nothing of workers
   emit(TaskCommitted{task.spec.task, task.spec.job, outcome, result, worker});
   retire(task);
 }

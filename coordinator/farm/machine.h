@@ -77,6 +77,7 @@ struct Job {
   bool cancelled = false;
   JobList open;
   size_t leased = 0;
+  uint32_t given_up = 0;             // tasks in a row
   std::map<uint64_t, Queue> queues;  // by pool id
 };
 

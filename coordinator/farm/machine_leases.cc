@@ -78,7 +78,11 @@ void Machine::judged_crash(Task& task, Worker& worker, const TaskResult& event) 
 void Machine::infra_failure(Task& task, WorkerId worker, RequeueReason reason) {
   if (++task.infra_failures < config_.infra_failures_max) return requeue(task, worker, reason);
   emit(TaskFailedInfra{task.spec.task, task.spec.job, task.infra_failures});
+  Job& job = *task.job;
   retire(task);
+  if (job.cancelled || ++job.given_up < config_.given_up_max) return;
+  emit(JobStopped{job.spec.job, job.given_up});
+  cancel(job);
 }
 
 void Machine::grant(Task& task, Worker& worker) {

@@ -8,7 +8,7 @@
 //  - a worker never holds more leases than the slots it offered, counting revoked ones that it may
 //    still be running;
 //  - work is shared by FairShare, targets match exactly;
-//  - whatever waits for ever is reported (NoWorkerForTarget, TaskFailedInfra).
+//  - whatever waits for ever is reported (NoWorkerForTarget, TaskFailedInfra, JobStopped).
 #pragma once
 
 #include <memory>

@@ -52,6 +52,8 @@ struct Config {
   int64_t suspend_ms_max = 60'000;        // doubled with each further failure up to this
 
   uint32_t infra_failures_max = 5;  // a task that failed so often for infra reasons is given up
+  uint32_t given_up_max = 4;        // tasks of one job given up in a row, with no verdict on
+                                    // another between: the last one stops the job
   uint32_t strikes_max = 3;         // failures in a row before a worker is suspended
   uint32_t killed_workers_max = 2;  // distinct workers a candidate may kill: the last one
                                     // quarantines it

@@ -153,6 +153,10 @@ void Dispatcher::on(const farm::TaskFailedInfra& action) {
                                            " failures of workers; see their logs")));
 }
 
+void Dispatcher::on(const farm::JobStopped& action) {
+  sink_->job_stopped(action.job, action.given_up);
+}
+
 void Dispatcher::on(const farm::TaskRequeued& action) {
   common::log_info(cat("job ", action.job, ": task ", action.task, " moves away from ",
                        workers_->name(action.worker), ": ",

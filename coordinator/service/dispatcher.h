@@ -51,6 +51,8 @@ class TaskSink {
  public:
   virtual ~TaskSink() = default;
   virtual void task_done(TaskDone done) = 0;
+  // The job's last so many tasks were all given up; the others are dropped.
+  virtual void job_stopped(farm::JobId job, uint32_t given_up) = 0;
 };
 
 struct DispatcherOptions {
@@ -90,6 +92,7 @@ class Dispatcher {
   void on(const farm::RevokeLease& action);
   void on(const farm::TaskCommitted& action);
   void on(const farm::TaskFailedInfra& action);
+  void on(const farm::JobStopped& action);
   void on(const farm::TaskRequeued& action);
   void on(const farm::TaskRefused& action);
   void on(const farm::JobRefused& action);

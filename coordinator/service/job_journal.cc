@@ -222,8 +222,7 @@ void journal_removal(cache::Changes& changes, farm::JobId job) {
   changes.removed_jobs.push_back(journal_name(job));
 }
 
-Result<JournalledJob> read_journal(cache::Store& store, farm::JobId id) {
-  LFARM_ASSIGN_OR_RETURN(std::vector<cache::JobRecord> records, store.read_job(journal_name(id)));
+Result<JournalledJob> parse_journal(farm::JobId id, std::span<const cache::JobRecord> records) {
   if (records.size() < kFirstRecord || records[0].sequence != kRequest ||
       records[1].sequence != kGraph) {
     return common::corrupt("its journal lacks the request or the graph");
@@ -237,6 +236,11 @@ Result<JournalledJob> read_journal(cache::Store& store, farm::JobId id) {
   }
   job.next_record = records.back().sequence + 1 - kFirstRecord;
   return job;
+}
+
+Result<JournalledJob> read_journal(cache::Store& store, farm::JobId id) {
+  LFARM_ASSIGN_OR_RETURN(std::vector<cache::JobRecord> records, store.read_job(journal_name(id)));
+  return parse_journal(id, records);
 }
 
 Status remove_journal(cache::Store& store, farm::JobId job) {
@@ -265,6 +269,10 @@ Status journal_end(cache::Store& store, farm::JobId job, const JobEnd& end, size
 
 Result<JobEnd> read_end(cache::Store& store, farm::JobId job) {
   LFARM_ASSIGN_OR_RETURN(std::vector<cache::JobRecord> records, store.read_job(end_name(job)));
+  return parse_end(job, records);
+}
+
+Result<JobEnd> parse_end(farm::JobId job, std::span<const cache::JobRecord> records) {
   if (records.empty()) {
     return common::invalid_input(cat("job ", job, " has no plan, or its journal was let go"));
   }

@@ -81,6 +81,13 @@ void journal_answers(cache::Changes& changes, farm::JobId job, uint64_t n,
 void journal_finish(cache::Changes& changes, farm::JobId job, uint64_t n, int64_t candidates);
 void journal_removal(cache::Changes& changes, farm::JobId job);
 
+// What the records of a job's journal say, in their order, without damaged ones. kCorrupt when its
+// request or graph is damaged.
+common::Result<JournalledJob> parse_journal(farm::JobId job,
+                                            std::span<const cache::JobRecord> records);
+// The same of a closed journal's end. kInvalidInput when there is none.
+common::Result<JobEnd> parse_end(farm::JobId job, std::span<const cache::JobRecord> records);
+
 // The job as journalled, without damaged records. kCorrupt when its request or graph is damaged.
 common::Result<JournalledJob> read_journal(cache::Store& store, farm::JobId job);
 common::Status remove_journal(cache::Store& store, farm::JobId job);

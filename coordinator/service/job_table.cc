@@ -294,6 +294,14 @@ void JobTable::task_done(TaskDone done) {
   if (job != nullptr) job->task_done(done.tag, done.result);
 }
 
+void JobTable::job_stopped(farm::JobId id, uint32_t given_up) {
+  Job* job = find(id);
+  if (job == nullptr) return;
+  job->fail(common::unavailable(cat("its last ", given_up,
+                                    " candidates were given up after failures of workers alone; "
+                                    "see the workers' logs, then submit it again")));
+}
+
 // ---- The life of jobs --------------------------------------------------------------------------
 
 void JobTable::admit(Job& job) {

@@ -35,6 +35,7 @@ class JobTable final : public TaskSink {
   void object_missing(const std::string& worker, const common::Digest& digest);
 
   void task_done(TaskDone done) override;
+  void job_stopped(farm::JobId job, uint32_t given_up) override;
   // To be called on every turn of the loop: proposals; deadlines, progress and the queue now and
   // then.
   void turn(int64_t now_ns);

@@ -19,16 +19,16 @@ std::vector<std::string> fuzz::seeds() {
   return seeds;
 }
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  auto program =
-      clients::open_pt2({reinterpret_cast<const std::byte*>(data), size}, nullptr, "fuzz.pt2");
+size_t fuzz::heap_bytes_max() { return size_t{256} << 20; }
+
+void fuzz::one_input(common::ByteView bytes) {
+  auto program = clients::open_pt2(bytes, nullptr, "fuzz.pt2");
   if (!program.ok()) {
     LFARM_CHECK(program.error().message.find('\n') == std::string::npos, "more than one line");
-    return 0;
+    return;
   }
   auto model = clients::translate(*program);
-  if (!model.ok()) return 0;
+  if (!model.ok()) return;
   common::Status verified = common::verify(model->graph);
   LFARM_CHECK(verified.ok(), verified.error().message);
-  return 0;
 }

@@ -1,8 +1,19 @@
-# As tests they are linked with replay_main.cc, under the preset `fuzz` with libFuzzer.
+# All are linked with entry.cc and corpus.cc; as tests with replay_main.cc, under the preset `fuzz`
+# with libFuzzer (cmake/component.cmake).
 lfarm_fuzz(pickle SOURCE pickle_fuzz.cc COMPONENTS clients/pt2 common/base)
 lfarm_fuzz(archive SOURCE archive_fuzz.cc COMPONENTS clients/pt2 common/base common/ir)
 lfarm_fuzz(message SOURCE message_fuzz.cc COMPONENTS common/wire)
 lfarm_fuzz(graph SOURCE graph_fuzz.cc COMPONENTS common/wire common/ir)
+lfarm_fuzz(plan SOURCE plan_fuzz.cc ../unit/wire_samples.cc COMPONENTS common/wire common/ir)
+lfarm_fuzz(task SOURCE task_fuzz.cc ../unit/wire_samples.cc COMPONENTS common/wire common/ir)
+lfarm_fuzz(journal SOURCE journal_fuzz.cc ../unit/wire_samples.cc
+  COMPONENTS coordinator/service common/ir)
+lfarm_fuzz(keys SOURCE keys_fuzz.cc COMPONENTS clients/runtime common/wire)
+lfarm_fuzz(program SOURCE program_fuzz.cc COMPONENTS clients/pt2 common/base common/ir)
+lfarm_fuzz(expr SOURCE expr_fuzz.cc COMPONENTS clients/pt2 common/base common/ir)
+lfarm_fuzz(child SOURCE child_fuzz.cc ../unit/wire_samples.cc
+  COMPONENTS worker/compile worker/profile common/wire common/ir)
+lfarm_fuzz(npy SOURCE npy_fuzz.cc COMPONENTS clients/cli common/base common/runtime)
 lfarm_test(graph_differential LABEL fuzz TIMEOUT 300
   SOURCES graph_differential_test.cc random_graph.cc graph_grower.cc graph_grower_views.cc
           tame_builder.cc

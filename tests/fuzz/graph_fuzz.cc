@@ -40,8 +40,9 @@ std::vector<std::string> fuzz::seeds() {
   return {std::string(common::as_text(common::encode_graph(graph))), common::print(graph)};
 }
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  common::ByteView bytes(reinterpret_cast<const std::byte*>(data), size);
+size_t fuzz::heap_bytes_max() { return size_t{64} << 20; }
+
+void fuzz::one_input(common::ByteView bytes) {
   auto decoded = common::decode_graph(bytes);
   if (decoded.ok()) check_forms(*decoded);
   auto parsed = common::parse_graph(common::as_text(bytes));
@@ -50,5 +51,4 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     for (common::GraphInput& input : parsed->inputs) input.name = "x";
     check_forms(*parsed);
   }
-  return 0;
 }

@@ -24,6 +24,13 @@ common::Message heartbeat() {
   return message;
 }
 
+constexpr size_t kKinds = std::variant_size_v<common::Message>;
+
+template <size_t... kIndex>
+std::vector<common::Message> one_of_each(std::index_sequence<kIndex...>) {
+  return {common::Message(std::in_place_index<kIndex>)...};
+}
+
 }  // namespace
 
 std::vector<std::string> fuzz::seeds() {
@@ -33,14 +40,19 @@ std::vector<std::string> fuzz::seeds() {
         common::Message(common::BlobRequest{{common::digest_of("c")}})}) {
     seeds.emplace_back(common::as_text(common::encode(message)));
   }
+  // The shape of every kind; most lack what makes them valid.
+  for (const common::Message& message : one_of_each(std::make_index_sequence<kKinds>())) {
+    seeds.emplace_back(common::as_text(common::encode(message)));
+  }
   return seeds;
 }
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  auto message = common::decode({reinterpret_cast<const std::byte*>(data), size});
-  if (!message.ok()) return 0;
+size_t fuzz::heap_bytes_max() { return size_t{16} << 20; }
+
+void fuzz::one_input(common::ByteView bytes) {
+  auto message = common::decode(bytes);
+  if (!message.ok()) return;
   auto again = common::decode(common::encode(*message));
   LFARM_CHECK(again.ok(), again.error().message);
   LFARM_CHECK(*again == *message, "the message changed on its way");
-  return 0;
 }

@@ -20,9 +20,11 @@ std::vector<std::string> fuzz::seeds() {
   };
 }
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  auto pickle = clients::read_pickle({reinterpret_cast<const std::byte*>(data), size});
-  if (!pickle.ok()) return 0;
+size_t fuzz::heap_bytes_max() { return size_t{64} << 20; }
+
+void fuzz::one_input(common::ByteView bytes) {
+  auto pickle = clients::read_pickle(bytes);
+  if (!pickle.ok()) return;
   const size_t count = pickle->objects.size();
   LFARM_CHECK(pickle->root < count, "the root is no object");
   for (const clients::PickleObject& object : pickle->objects) {
@@ -31,5 +33,4 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       LFARM_CHECK(pair.first < count && pair.second < count, "a dangling pair");
     }
   }
-  return 0;
 }

@@ -3,15 +3,19 @@
 //   fuzz_NAME                 all inputs
 //   fuzz_NAME --only N        input N alone; what a failure prints
 //   fuzz_NAME --count N       that many
-//   fuzz_NAME --seeds DIR     writes the seeds, as a corpus for libFuzzer
+//   fuzz_NAME --seeds DIR     writes the seeds and the corpus, for libFuzzer to start from
+//   fuzz_NAME --pack DIR      makes the files there, such as libFuzzer's finds, the corpus
 //   fuzz_NAME FILE...         these inputs, such as libFuzzer's crashes
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "common/base/cat.h"
@@ -19,10 +23,17 @@
 #include "common/base/random.h"
 #include "tests/fuzz/fuzz.h"
 
+// libFuzzer prescribes the name.
+// NOLINTNEXTLINE(readability-identifier-naming)
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+
 namespace {
 
-// Some seconds of work for the slowest fuzzer.
-constexpr uint64_t kInputs = 3000;
+// Of this many bytes is what --pack keeps of all inputs: the smallest come first.
+constexpr size_t kPackedBytesMax = size_t{96} << 10;
+
+// A second or two of work for the slowest fuzzer.
+constexpr uint64_t kInputs = 50'000;
 
 const char* program = "";
 uint64_t current = 0;
@@ -102,6 +113,40 @@ int write_seeds(const std::string& directory, const std::vector<std::string>& se
   return 0;
 }
 
+std::vector<std::string> corpus() {
+  auto packed = common::read_file(LFARM_FUZZ_CORPUS);
+  return packed.ok() ? fuzz::unpack(*packed) : std::vector<std::string>{};
+}
+
+// What broke something first, under the names that libFuzzer gives it, then by size.
+int pack_directory(const char* directory) {
+  std::vector<std::pair<bool, std::string>> inputs;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+    std::string name = entry.path().filename().string();
+    bool is_find = name.find("crash-") == std::string::npos &&
+                   name.find("timeout-") == std::string::npos &&
+                   name.find("oom-") == std::string::npos;
+    auto content = common::read_file(entry.path().string());
+    if (content.ok()) inputs.emplace_back(is_find, std::move(*content));
+  }
+  std::sort(inputs.begin(), inputs.end(), [](const auto& a, const auto& b) {
+    return std::make_tuple(a.first, a.second.size(), std::string_view(a.second)) <
+           std::make_tuple(b.first, b.second.size(), std::string_view(b.second));
+  });
+  size_t bytes = 0;
+  std::vector<std::string> kept;
+  for (auto& [is_find, input] : inputs) {
+    bytes += input.size();
+    if (is_find && bytes > kPackedBytesMax) break;
+    kept.push_back(std::move(input));
+  }
+  std::printf("%zu of %zu inputs kept\n", kept.size(), inputs.size());
+  auto written = common::write_file_atomic(LFARM_FUZZ_CORPUS, common::as_bytes(fuzz::pack(kept)));
+  if (!written.ok()) std::fprintf(stderr, "%s\n", written.error().message.c_str());
+  return written.ok() ? 0 : 1;
+}
+
 int run_files(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     auto content = common::read_file(argv[i]);
@@ -118,18 +163,21 @@ int run_files(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   program = argv[0];
-  const std::vector<std::string> seeds = fuzz::seeds();
+  std::vector<std::string> seeds = fuzz::seeds();
+  for (std::string& input : corpus()) seeds.push_back(std::move(input));
   const std::string option = argc > 1 ? argv[1] : "";
   if (option == "--seeds" && argc == 3) return write_seeds(argv[2], seeds);
+  if (option == "--pack" && argc == 3) return pack_directory(argv[2]);
   if (argc > 1 && option.rfind("--", 0) != 0) return run_files(argc, argv);
-  uint64_t first = 0, count = kInputs;
+  uint64_t first = 0, count = seeds.size() + kInputs;
   if (option == "--only" && argc == 3) {
     first = std::strtoull(argv[2], nullptr, 10);
     count = 1;
   } else if (option == "--count" && argc == 3) {
     count = std::strtoull(argv[2], nullptr, 10);
   } else if (argc > 1) {
-    std::fprintf(stderr, "usage: %s [--only N | --count N | --seeds DIR | FILE...]\n", program);
+    std::fprintf(stderr, "usage: %s [--only N | --count N | --seeds DIR | --pack DIR | FILE...]\n",
+                 program);
     return 2;
   }
   for (int number : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL}) ::signal(number, on_crash);

@@ -50,6 +50,9 @@ void Auditor::before(const Event& event) {
     Task& task = tasks_.at(result_->task);
     if (result_->outcome == TaskOutcome::kCrash || result_->outcome == TaskOutcome::kHang) {
       accuse(task.spec.fingerprint, result_->worker);
+      if (!task.spec.fingerprint.is_zero()) {
+        convicted_[task.spec.fingerprint].insert(result_->worker);
+      }
     }
     end_lease(task);
   }
@@ -57,18 +60,20 @@ void Auditor::before(const Event& event) {
     if (valid(returned->worker, returned->task, returned->epoch))
       end_lease(tasks_.at(returned->task));
   }
-  if (auto* job = std::get_if<JobAdded>(&event)) jobs_[job->job] = *job;
+  if (auto* job = std::get_if<JobAdded>(&event)) {
+    fairness_.add(job->job, job->tenant, job->priority);
+  }
   if (auto* added = std::get_if<TaskAdded>(&event)) {
-    Task& task = tasks_[added->task];
-    if (!task.known && task.open) {
-      task.spec = *added;
-      task.known = true;
+    auto [task, is_new] = tasks_.try_emplace(added->task);
+    if (is_new) {
+      task->second.spec = *added;
+      ever_.emplace(added->task, added->fingerprint);
       ++open_;
+      fairness_.waits(added->job, added->target, 1);
     }
   }
   if (auto* banned = std::get_if<FingerprintBanned>(&event)) {
     accused_[banned->fingerprint] = {1, 2};
-    quarantined_.erase(banned->fingerprint);
   }
   if (auto* hello = std::get_if<WorkerHello>(&event)) {
     Worker* worker = current(hello->worker, hello->incarnation);
@@ -115,12 +120,17 @@ void Auditor::after(const Event& event) {
   if (result_valid_ && result_->outcome <= TaskOutcome::kWrong && !said_committed_) {
     wrong(cat("the verdict on task ", result_->task, " was not committed"));
   }
-  auto end_job = [this](JobId job) {
-    ended_jobs_.insert(job);
-    for (auto& [id, task] : tasks_) {
-      if (task.open && task.spec.job == job) close(task);
+  if (result_valid_) {
+    const common::Digest& fingerprint = tasks_.at(result_->task).spec.fingerprint;
+    auto convicted = convicted_.find(fingerprint);
+    if (convicted != convicted_.end() && convicted->second.size() >= config_.killed_workers_max &&
+        quarantined_.count(fingerprint) == 0) {
+      wrong("a candidate that took enough workers down was not quarantined");
     }
-  };
+  }
+  for (const auto& [job, given_up] : given_up_in_a_row_) {
+    if (given_up >= config_.given_up_max) wrong(cat("job ", job, " was not stopped"));
+  }
   if (auto* cancelled = std::get_if<JobCancelled>(&event)) end_job(cancelled->job);
   if (auto* removed = std::get_if<JobRemoved>(&event)) end_job(removed->job);
   if (auto* gone = std::get_if<WorkerGone>(&event)) {
@@ -138,8 +148,17 @@ void Auditor::end_lease(Task& task) {
   workers_.at(task.holder).leases.erase(task.spec.task);
 }
 
+void Auditor::end_job(JobId job) {
+  given_up_in_a_row_.erase(job);
+  for (auto& [id, task] : tasks_) {
+    if (task.open && task.spec.job == job) close(task);
+  }
+}
+
 void Auditor::close(Task& task) {
   end_lease(task);
+  if (task.fresh) fairness_.waits(task.spec.job, task.spec.target, -1);
+  task.fresh = false;
   task.open = false;
   --open_;
 }
@@ -149,7 +168,9 @@ void Auditor::accuse(const common::Digest& fingerprint, WorkerId worker) {
 }
 
 void Auditor::act(const SendTask& action) {
-  Task& task = tasks_.at(action.task);
+  auto known = tasks_.find(action.task);
+  if (known == tasks_.end()) return wrong("a task was sent that was not added");
+  Task& task = known->second;
   auto found = workers_.find(action.worker);
   if (found == workers_.end()) return wrong(cat("task sent to unknown worker ", action.worker));
   Worker& worker = found->second;
@@ -162,6 +183,14 @@ void Auditor::act(const SendTask& action) {
   if (worker.leases.size() >= worker.slots) wrong(which + "sent beyond the slots");
   if (action.deadline_ns <= now_ns_) wrong(which + "sent with a deadline in the past");
   if (action.payload != task.spec.payload) wrong(which + "sent with another payload");
+  const common::Digest& fingerprint = task.spec.fingerprint;
+  if (quarantined_.count(fingerprint) != 0 || kept_.count(fingerprint) != 0) {
+    wrong(which + "sent although its candidate is quarantined");
+  }
+  std::string unfair = fairness_.served(task.spec.job, task.spec.target, task.spec.cost);
+  if (!unfair.empty()) wrong(which + unfair);
+  if (task.fresh) fairness_.waits(task.spec.job, task.spec.target, -1);
+  task.fresh = false;
   task.leased = true;
   task.executing = false;
   task.holder = action.worker;
@@ -172,7 +201,10 @@ void Auditor::act(const SendTask& action) {
 
 void Auditor::act(const RevokeLease& action) {
   auto found = tasks_.find(action.task);
-  if (found == tasks_.end()) return wrong("revoked a task that never was");
+  if (found == tasks_.end()) {
+    if (ever_.count(action.task) == 0) wrong("revoked a task that never was");
+    return;
+  }
   Task& task = found->second;
   if (!task.leased || task.epoch != action.epoch || task.holder != action.worker) return;
   // An expired lease; the candidate may have hung the worker.
@@ -195,6 +227,7 @@ void Auditor::act(const TaskCommitted& action) {
              action.outcome != TaskOutcome::kCrash || action.result != 0) {
     wrong(cat("task ", action.task, " committed without a result"));
   }
+  if (own) given_up_in_a_row_[action.job] = 0;
   close(task);
   ++committed_;
 }
@@ -205,12 +238,26 @@ void Auditor::act(const TaskFailedInfra& action) {
   if (action.failures != config_.infra_failures_max) wrong("given up too early or too late");
   close(task);
   ++given_up_;
+  ++given_up_in_a_row_[action.job];
+}
+
+void Auditor::act(const JobStopped& action) {
+  if (given_up_in_a_row_[action.job] != config_.given_up_max) {
+    wrong(cat("job ", action.job, " was stopped too early or too late"));
+  }
+  end_job(action.job);
 }
 
 void Auditor::act(const TaskRequeued& action) {
   Task& task = tasks_.at(action.task);
   if (!task.open) wrong(cat("task ", action.task, " requeued although closed"));
   if (task.holder != action.worker) wrong(cat("task ", action.task, " taken from another worker"));
+  bool counts = action.reason == RequeueReason::kInfra ||
+                action.reason == RequeueReason::kLeaseExpired ||
+                action.reason == RequeueReason::kWorkerLost;
+  if (counts && ++task.failures >= config_.infra_failures_max) {
+    wrong(cat("task ", action.task, " failed too often and was not given up"));
+  }
   end_lease(task);
 }
 
@@ -219,6 +266,7 @@ void Auditor::act(const CandidateQuarantined& action) {
     wrong("a candidate was quarantined that did not kill enough workers");
   }
   if (!quarantined_.insert(action.fingerprint).second) wrong("quarantined twice");
+  ++quarantines_;
 }
 
 void Auditor::act(const WorkerLost& action) {
@@ -265,29 +313,17 @@ void Auditor::act(const StaleResult& action) {
   }
 }
 
-std::vector<Event> Auditor::restart() {
-  constexpr Epoch kEpochsPerGeneration = 1'000'000;
-  ++generation_;
-  std::vector<Event> journal;
-  for (const auto& [id, job] : jobs_) {
-    if (ended_jobs_.count(id) == 0) journal.push_back(job);
-  }
-  for (const common::Digest& fingerprint : quarantined_) {
-    journal.push_back(FingerprintBanned{fingerprint});
-  }
-  for (auto& [id, task] : tasks_) {
-    if (!task.open) continue;
-    task.leased = false;
-    task.known = false;
-    task.spec.first_epoch = generation_ * kEpochsPerGeneration + 1;
-    journal.push_back(task.spec);
-  }
+void Auditor::restart() {
+  tasks_.clear();
   workers_.clear();
   accused_.clear();
+  convicted_.clear();
+  quarantined_.clear();
+  given_up_in_a_row_.clear();
   without_worker_.clear();
+  fairness_.restart();
   leased_ = 0;
   open_ = 0;
-  return journal;
 }
 
 }  // namespace sim

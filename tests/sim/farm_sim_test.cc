@@ -1,8 +1,9 @@
-// Simulation of the farm. Goal: no order of messages, losses and deaths makes the scheduler lose a
-// task, commit one twice, believe an old result, overfill a worker or leave a job waiting. Method:
-// each seed draws a farm, its jobs and a mixture of faults; an auditor checks the rules after every
-// event; when the faults stop, all tasks must end. Messages also overtake one another, which one
-// TCP connection would not let them.
+// Simulation of the farm. Goal: no order of messages, losses, deaths, pauses and disk faults makes
+// the farm lose a job or a task, commit one twice, believe an old result, overfill a worker, be
+// unfair, or leave a job waiting. Method: each seed draws a farm, its jobs and a mixture of faults;
+// an auditor checks the scheduler's rules after every event, a ledger what was promised to clients
+// and searches over all restarts; when the faults stop, everything must end. Messages also overtake
+// one another, which one TCP connection would not let them.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include <cstring>
 
 #include "common/base/cat.h"
+#include "common/base/hash64.h"
 #include "farm_world.h"
 
 namespace sim {
@@ -25,16 +27,65 @@ void print_reproduction(int) {
   (void)ignored;
 }
 
+void add(Report& sum, const Report& one) {
+  sum.events += one.events;
+  sum.committed += one.committed;
+  sum.given_up += one.given_up;
+  sum.stale += one.stale;
+  sum.quarantined += one.quarantined;
+  sum.no_worker += one.no_worker;
+  sum.overfull += one.overfull;
+  sum.damaged += one.damaged;
+  sum.undecodable += one.undecodable;
+  sum.torn += one.torn;
+  sum.jobs_done += one.jobs_done;
+  sum.jobs_failed += one.jobs_failed;
+  sum.jobs_stopped += one.jobs_stopped;
+  sum.fair_choices += one.fair_choices;
+  sum.longest_ms = std::max(sum.longest_ms, one.longest_ms);
+  sum.trace = common::combine64(sum.trace, one.trace);
+}
+
+Faults everything(common::Random& random) {
+  Faults faults;
+  auto sometimes = [&random](double most) { return random.chance(0.4) ? random.unit() * most : 0; };
+  faults.drop = sometimes(0.2);
+  faults.duplicate = sometimes(0.3);
+  faults.corrupt = sometimes(0.05);
+  faults.long_delay = sometimes(0.3);
+  faults.crash = sometimes(0.05);
+  faults.freeze = sometimes(0.03);
+  faults.partition = sometimes(0.03);
+  faults.drain = sometimes(0.05);
+  faults.infra = sometimes(0.3);
+  faults.cancel = sometimes(0.05);
+  faults.restart = sometimes(0.05);
+  faults.stall = sometimes(0.03);
+  faults.slow_write = sometimes(0.3);
+  faults.failed_write = sometimes(0.3);
+  faults.full_disk = sometimes(0.03);
+  faults.late_workers = random.chance(0.3);
+  faults.bad_candidates = random.chance(0.7);
+  faults.sick_target = random.chance(0.1);
+  faults.is_large = random.chance(0.02);
+  return faults;
+}
+
+Report simulate(uint64_t seed, bool verbose, Defect defect = Defect::kNone) {
+  common::Random random(seed * 7919);
+  return World(seed, everything(random), verbose, defect).run();
+}
+
 class FarmSim : public testing::Test {
  protected:
   FarmSim() { std::signal(SIGABRT, print_reproduction); }
 
-  // Runs `draw`'s faults for `seeds` seeds, or for the one in LFARM_SIM_SEED with its whole trace.
+  // Runs `draw`'s faults for these seeds, or for the one in LFARM_SIM_SEED with its whole trace.
   template <class Draw>
-  Report run(uint64_t seeds, Draw draw) {
+  Report run(uint64_t first, uint64_t last, Draw draw) {
     const char* chosen = std::getenv("LFARM_SIM_SEED");
-    uint64_t first = chosen != nullptr ? std::strtoull(chosen, nullptr, 10) : 1;
-    uint64_t last = chosen != nullptr ? first : seeds;
+    single_ = chosen != nullptr;
+    if (single_) first = last = std::strtoull(chosen, nullptr, 10);
     Report sum;
     for (uint64_t seed = first; seed <= last; ++seed) {
       std::string name = testing::UnitTest::GetInstance()->current_test_info()->name();
@@ -42,59 +93,52 @@ class FarmSim : public testing::Test {
                     "reproduce with: LFARM_SIM_SEED=%llu test_farm_sim --gtest_filter=FarmSim.%s\n",
                     static_cast<unsigned long long>(seed), name.c_str());
       common::Random random(seed * 7919);
-      Report report = World(seed, draw(random), chosen != nullptr).run();
-      sum.events += report.events;
-      sum.committed += report.committed;
-      sum.given_up += report.given_up;
-      sum.stale += report.stale;
-      sum.quarantined += report.quarantined;
-      sum.no_worker += report.no_worker;
-      sum.overfull += report.overfull;
-      sum.trace = common::combine64(sum.trace, report.trace);
+      Report report = World(seed, draw(random), single_).run();
+      add(sum, report);
       if (!report.failure.empty()) {
         ADD_FAILURE() << report.failure << "\n" << reproduction;
         break;
       }
     }
-    std::printf("%zu events: %zu committed, %zu given up, %zu stale, %zu quarantined, %zu told\n",
-                sum.events, sum.committed, sum.given_up, sum.stale, sum.quarantined, sum.no_worker);
-    single_ = chosen != nullptr;
+    std::printf(
+        "%zu events: %zu committed, %zu given up, %zu stale, %zu quarantined, %zu told; %zu jobs "
+        "done, %zu failed, %zu stopped; %zu messages damaged, %zu undecodable; %zu torn records; "
+        "%zu shares compared; at most %lld ms\n",
+        sum.events, sum.committed, sum.given_up, sum.stale, sum.quarantined, sum.no_worker,
+        sum.jobs_done, sum.jobs_failed, sum.jobs_stopped, sum.damaged, sum.undecodable, sum.torn,
+        sum.fair_choices, static_cast<long long>(sum.longest_ms));
     return sum;
   }
+
+  // Half of ten thousand seeds, and the proof that each kind of trouble came up.
+  void survive(uint64_t first, uint64_t last) {
+    Report sum = run(first, last, everything);
+    if (single_) return;
+    size_t seeds = last - first + 1;
+    EXPECT_GT(sum.committed, 20 * seeds);
+    EXPECT_GT(sum.stale, seeds);
+    EXPECT_GT(sum.quarantined, seeds / 4);
+    EXPECT_GT(sum.no_worker, seeds / 8);
+    EXPECT_GT(sum.jobs_done, seeds);
+    EXPECT_GT(sum.jobs_failed, seeds / 8);
+    EXPECT_GT(sum.jobs_stopped, seeds / 32);
+    EXPECT_GT(sum.damaged, seeds);
+    EXPECT_GT(sum.undecodable, seeds / 8);
+    EXPECT_GT(sum.torn, seeds / 128);
+    EXPECT_GT(sum.fair_choices, 20 * seeds);
+  }
+
   // One chosen seed need not show every kind of trouble.
   bool single_ = false;
 };
 
-Faults everything(common::Random& random) {
-  Faults faults;
-  auto sometimes = [&random](double most) { return random.chance(0.5) ? random.unit() * most : 0; };
-  faults.drop = sometimes(0.2);
-  faults.duplicate = sometimes(0.3);
-  faults.long_delay = sometimes(0.3);
-  faults.crash = sometimes(0.05);
-  faults.partition = sometimes(0.03);
-  faults.drain = sometimes(0.05);
-  faults.infra = sometimes(0.3);
-  faults.cancel = sometimes(0.1);
-  faults.restart = sometimes(0.05);
-  faults.late_workers = random.chance(0.3);
-  faults.bad_candidates = random.chance(0.7);
-  return faults;
-}
-
-TEST_F(FarmSim, SurvivesEverythingAtOnce) {
-  Report sum = run(2000, everything);
-  if (single_) return;
-  EXPECT_GT(sum.committed, 50'000u);
-  EXPECT_GT(sum.stale, 1'000u);
-  EXPECT_GT(sum.quarantined, 500u);
-  EXPECT_GT(sum.no_worker, 500u);
-}
+TEST_F(FarmSim, SurvivesEverythingAtOnce) { survive(1, 5'000); }
+TEST_F(FarmSim, SurvivesEverythingAtOnceAgain) { survive(5'001, 10'000); }
 
 // Without message loss and reordering, a worker never gets a task for which it has no slot, though
 // jobs are cancelled and leases revoked under it.
 TEST_F(FarmSim, NeverOverfillsAWorkerOnAnOrderlyNetwork) {
-  Report sum = run(500, [](common::Random& random) {
+  Report sum = run(1, 500, [](common::Random& random) {
     Faults faults;
     faults.in_order = true;
     faults.cancel = random.unit() * 0.3;
@@ -106,7 +150,7 @@ TEST_F(FarmSim, NeverOverfillsAWorkerOnAnOrderlyNetwork) {
 }
 
 TEST_F(FarmSim, LosesNothingOnAQuietFarm) {
-  Report sum = run(50, [](common::Random&) {
+  Report sum = run(1, 50, [](common::Random&) {
     Faults faults;
     faults.bad_candidates = false;
     return faults;
@@ -114,12 +158,48 @@ TEST_F(FarmSim, LosesNothingOnAQuietFarm) {
   EXPECT_EQ(sum.given_up, 0u);
   EXPECT_EQ(sum.stale, 0u);
   EXPECT_EQ(sum.quarantined, 0u);
+  EXPECT_EQ(sum.jobs_failed, 0u);
+}
+
+// A job whose target has only workers that never judge anything does not go on for ever.
+TEST_F(FarmSim, StopsJobsOfASickTarget) {
+  Report sum = run(1, 100, [](common::Random& random) {
+    Faults faults;
+    faults.sick_target = true;
+    faults.restart = random.chance(0.3) ? 0.02 : 0;
+    return faults;
+  });
+  if (!single_) {
+    EXPECT_GT(sum.jobs_stopped, 50u);
+  }
 }
 
 TEST_F(FarmSim, TheSameSeedGivesTheSameActions) {
-  Report first = run(20, everything);
-  Report second = run(20, everything);
-  EXPECT_EQ(first.trace, second.trace);
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    Report first = simulate(seed, false);
+    Report second = simulate(seed, false);
+    EXPECT_EQ(first.trace, second.trace) << "seed " << seed;
+    EXPECT_EQ(first.events, second.events) << "seed " << seed;
+    EXPECT_NE(first.trace, simulate(seed + 1, false).trace);
+  }
+}
+
+// Every rule is kept by checks that can fail: each deliberate mistake is noticed, soon, and the
+// seed that shows it shows it again.
+TEST_F(FarmSim, NoticesEveryDefect) {
+  constexpr uint64_t kSeeds = 1000;
+  for (int d = 1; d < static_cast<int>(Defect::kEnd); ++d) {
+    auto defect = static_cast<Defect>(d);
+    uint64_t seed = 1;
+    Report report = simulate(seed, false, defect);
+    while (report.failure.empty() && seed < kSeeds) report = simulate(++seed, false, defect);
+    ASSERT_FALSE(report.failure.empty()) << "nobody noticed that the farm " << defect_name(defect);
+    std::printf("%-42s seed %3llu: %s\n", defect_name(defect),
+                static_cast<unsigned long long>(seed), report.failure.c_str());
+    Report again = simulate(seed, false, defect);
+    EXPECT_EQ(again.failure, report.failure);
+    EXPECT_EQ(again.trace, report.trace);
+  }
 }
 
 // Jobs that always have work, random costs and priorities, random durations: after every task

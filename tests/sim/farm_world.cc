@@ -5,15 +5,16 @@
 
 #include "common/base/cat.h"
 #include "common/base/hash64.h"
+#include "farm_packets.h"
 
 namespace sim {
 
 using common::cat;
 
 namespace {
-
-constexpr int64_t kRunLimitMs = 3'000;
 const std::vector<std::string> kTargets = {"cpu", "cuda"};
+constexpr int64_t kAskAgainMs = 3'000;
+}  // namespace
 
 Config config_of_a_fast_farm() {
   Config config;
@@ -22,107 +23,17 @@ Config config_of_a_fast_farm() {
   config.lease_slack_ms = 6'000;
   config.elsewhere_ms = 2'000;
   config.no_worker_grace_ms = 10'000;
-  config.infra_failures_max = 6;
+  config.infra_failures_max = 5;
+  config.given_up_max = 3;
   config.suspend_ms_min = 500;
-  config.suspend_ms_max = 4'000;
+  config.suspend_ms_max = 2'000;
   return config;
 }
 
-struct Describe {
-  std::string operator()(const WorkerHello& e) const {
-    return cat("hello worker ", e.worker, " incarnation ", e.incarnation, " slots ", e.slots);
-  }
-  std::string operator()(const WorkerCredit& e) const {
-    return cat("credit worker ", e.worker, " slots ", e.slots);
-  }
-  std::string operator()(const WorkerHeartbeat& e) const {
-    std::string text = cat("heartbeat worker ", e.worker, " slots ", e.slots, " leases");
-    for (const HeldLease& held : e.leases) text += cat(' ', held.task, '/', held.epoch);
-    return text;
-  }
-  std::string operator()(const WorkerDrain& e) const { return cat("drain worker ", e.worker); }
-  std::string operator()(const WorkerGone& e) const {
-    return cat("gone worker ", e.worker, " clean ", e.clean);
-  }
-  std::string operator()(const LeaseReturned& e) const {
-    return cat("returned ", e.task, '/', e.epoch, " worker ", e.worker);
-  }
-  std::string operator()(const JobAdded& e) const { return cat("job ", e.job, ' ', e.tenant); }
-  std::string operator()(const TaskAdded& e) const {
-    return cat("task ", e.task, " job ", e.job, ' ', e.target, " epoch ", e.first_epoch);
-  }
-  std::string operator()(const TaskResult& e) const {
-    return cat("result ", e.task, '/', e.epoch, " worker ", e.worker, ' ', outcome_name(e.outcome));
-  }
-  std::string operator()(const JobCancelled& e) const { return cat("cancelled job ", e.job); }
-  std::string operator()(const JobRemoved& e) const { return cat("removed job ", e.job); }
-  std::string operator()(const FingerprintBanned& e) const {
-    return cat("banned ", e.fingerprint.short_hex());
-  }
-  std::string operator()(const Tick&) const { return "tick"; }
-
-  std::string operator()(const SendTask& a) const {
-    return cat("  send ", a.task, '/', a.epoch, " worker ", a.worker, " attempt ", a.attempt);
-  }
-  std::string operator()(const RevokeLease& a) const {
-    return cat("  revoke ", a.task, '/', a.epoch, " worker ", a.worker);
-  }
-  std::string operator()(const TaskCommitted& a) const {
-    return cat("  committed ", a.task, ' ', outcome_name(a.outcome), " result ", a.result);
-  }
-  std::string operator()(const TaskFailedInfra& a) const { return cat("  given up ", a.task); }
-  std::string operator()(const TaskRequeued& a) const {
-    return cat("  requeued ", a.task, ": ", requeue_reason_name(a.reason));
-  }
-  std::string operator()(const TaskRefused& a) const { return cat("  refused task ", a.task); }
-  std::string operator()(const JobRefused& a) const { return cat("  refused job ", a.job); }
-  std::string operator()(const WorkerRefused& a) const {
-    return cat("  refused worker ", a.worker);
-  }
-  std::string operator()(const CandidateQuarantined& a) const {
-    return cat("  quarantined ", a.fingerprint.short_hex());
-  }
-  std::string operator()(const WorkerLost& a) const {
-    return cat("  lost worker ", a.worker, " restarted ", a.restarted);
-  }
-  std::string operator()(const WorkerUnknown& a) const {
-    return cat("  unknown worker ", a.worker);
-  }
-  std::string operator()(const WorkerSuspended& a) const {
-    return cat("  suspended worker ", a.worker, " until ", a.until_ns);
-  }
-  std::string operator()(const WorkerDrained& a) const {
-    return cat("  drained worker ", a.worker);
-  }
-  std::string operator()(const NoWorkerForTarget& a) const {
-    return cat("  no worker for job ", a.job, ' ', a.target);
-  }
-  std::string operator()(const NoWorkerCleared& a) const {
-    return cat("  a worker for job ", a.job, ' ', a.target);
-  }
-  std::string operator()(const StaleResult& a) const { return cat("  stale ", a.task); }
-};
-
-}  // namespace
-
-World::World(uint64_t seed, const Faults& faults, bool verbose)
-    : random_(seed),
-      faults_(faults),
-      verbose_(verbose),
-      config_(config_of_a_fast_farm()),
-      scheduler_(std::make_unique<Scheduler>(config_)),
-      auditor_(config_) {
-  WorkerId workers = 2 + random_.below(6);
-  for (WorkerId id = 1; id <= workers; ++id) {
-    Worker& worker = workers_[id];
-    worker.id = id;
-    worker.target = kTargets[id % kTargets.size()];
-    worker.slots = static_cast<uint32_t>(1 + random_.below(3));
-    bool late = faults_.late_workers && worker.target == "cuda";
-    at(late ? 30'000 : static_cast<int64_t>(random_.below(2'000)),
-       [this, id] { start(workers_.at(id)); });
-  }
-  make_jobs();
+World::World(uint64_t seed, const Faults& faults, bool verbose, Defect defect)
+    : Scene(seed, faults, defect), verbose_(verbose), desk_(*this) {
+  make_workers();
+  make_clients();
   at(0, [this] { tick(); });
   at(1'000, [this] { each_second(); });
 }
@@ -131,67 +42,286 @@ void World::at(int64_t ms, std::function<void()> what) {
   later_.push({std::max(ms, now_ms_), order_++, std::move(what)});
 }
 
+void World::fail(const std::string& what) {
+  if (report.failure.empty()) report.failure = cat(what, " (at ", now_ms_, " ms)");
+}
+
+void World::record(const std::string& line) {
+  report.trace = common::combine64(report.trace, common::hash64(line));
+  if (verbose_) std::printf("%8lld %s\n", static_cast<long long>(now_ms_), line.c_str());
+}
+
 Report World::run() {
-  while (!later_.empty() && report_.failure.empty() && !done()) {
-    Later next = later_.top();
+  while (!later_.empty() && report.failure.empty() && !is_done()) {
+    // A task is run once, so its function may be moved out of the queue's constant top.
+    Later next = std::move(const_cast<Later&>(later_.top()));
     later_.pop();
     now_ms_ = next.at_ms;
     if (now_ms_ > kEndMs) {
-      report_.failure = cat(auditor_.open_tasks(), " tasks are still open long after the faults");
+      size_t waiting = 0;
+      for (const auto& [key, client] : clients_) waiting += !client.is_over;
+      fail(cat(desk_.auditor().open_tasks(), " tasks are open and ", waiting,
+               " clients wait long after the faults"));
       break;
     }
     next.what();
   }
-  scheduler_->check_invariants();
-  if (report_.failure.empty() && auditor_.no_worker_reported()) {
-    report_.failure = "a job is still told that it has no worker";
+  const Auditor& auditor = desk_.auditor();
+  if (report.failure.empty() && auditor.no_worker_reported()) {
+    fail("a job is still told that it has no worker");
   }
-  report_.committed = auditor_.committed();
-  report_.given_up = auditor_.given_up();
-  report_.stale = auditor_.stale();
-  report_.quarantined = auditor_.quarantined();
-  report_.no_worker = auditor_.no_worker_reports();
-  return report_;
+  report.committed = auditor.committed();
+  report.given_up = auditor.given_up();
+  report.stale = auditor.stale();
+  report.quarantined = auditor.quarantined();
+  report.no_worker = auditor.no_worker_reports();
+  report.fair_choices = auditor.fair_choices();
+  report.longest_ms = now_ms_;
+  return report;
 }
 
-bool World::done() const { return !faulty() && auditor_.open_tasks() == 0; }
+bool World::is_done() const {
+  if (faulty() || !desk_.is_quiet()) return false;
+  return std::all_of(clients_.begin(), clients_.end(),
+                     [](const auto& entry) { return entry.second.is_over; });
+}
 
-void World::make_jobs() {
-  JobId jobs = 1 + random_.below(6);
-  for (JobId job = 1; job <= jobs; ++job) {
-    int64_t start_ms = static_cast<int64_t>(random_.below(20'000));
-    JobAdded added{job, random_.chance(0.5) ? "red" : "blue",
-                   static_cast<uint32_t>(1 + random_.below(20))};
-    at(start_ms, [this, added] {
-      live_jobs_.insert(added.job);
-      on_event(added);
-    });
-    for (uint64_t left = 1 + random_.below(40); left > 0; --left) {
-      at(start_ms + 1 + static_cast<int64_t>(random_.below(25'000)),
-         [this, job] { add_task(job); });
+// ---- Clients -----------------------------------------------------------------------------------
+
+void World::make_clients() {
+  uint64_t jobs = (1 + random.below(6)) * (faults.is_large ? 5 : 1);
+  for (uint64_t key = 1; key <= jobs; ++key) {
+    auto plan = std::make_shared<JobPlan>();
+    plan->key = key;
+    plan->tenant = random.chance(0.5) ? "red" : "blue";
+    plan->priority = static_cast<uint32_t>(1 + random.below(20));
+    Client& client = clients_[key];
+    client.start_ms = below_ms(20'000);
+    // Some know from the start what they want measured, others find out as they go.
+    bool is_burst = random.chance(0.5);
+    for (uint64_t left = 1 + random.below(40); left > 0; --left) {
+      Candidate candidate;
+      candidate.target = kTargets[random.below(kTargets.size())];
+      candidate.cost = static_cast<uint32_t>(1 + random.below(FairnessWatch::kCostMax));
+      candidate.at_ms = client.start_ms + 1 + (is_burst ? 0 : below_ms(25'000));
+      if (random.chance(0.9)) {
+        candidate.fingerprint = common::digest_of(cat("candidate ", random.below(40)));
+      }
+      plan->candidates.push_back(std::move(candidate));
+    }
+    client.plan = std::move(plan);
+    at(client.start_ms, [this, key] { ask(key); });
+  }
+}
+
+// Again and again until there is an answer: either message may be lost.
+void World::ask(uint64_t key) {
+  const Client& client = clients_.at(key);
+  if (client.is_over) return;
+  if (!strikes(faults.drop)) {
+    at(now_ms_ + 1 + below_ms(20), [this, plan = client.plan] { desk_.submit(plan); });
+  }
+  at(now_ms_ + kAskAgainMs, [this, key] { ask(key); });
+}
+
+void World::to_client(uint64_t key, News news) {
+  if (news == News::kAccepted || strikes(faults.drop)) return;
+  at(now_ms_ + 1 + below_ms(20), [this, key] { clients_.at(key).is_over = true; });
+}
+
+// ---- Time and trouble --------------------------------------------------------------------------
+
+void World::tick() {
+  desk_.tick();
+  at(now_ms_ + 200 + below_ms(200), [this] { tick(); });
+}
+
+void World::each_second() {
+  for (auto& [id, worker] : workers_) {
+    if (worker.up && strikes(faults.crash)) stop(worker);
+    if (worker.up && strikes(faults.freeze)) {
+      worker.frozen_until_ms = std::min(now_ms_ + below_ms(15'000), kFaultsEndMs);
+    }
+    if (worker.up && strikes(faults.partition)) {
+      worker.cut_off_until_ms = std::min(now_ms_ + below_ms(20'000), kFaultsEndMs);
+    }
+    if (worker.up && strikes(faults.drain)) worker.draining = true;
+    if (worker.up && now_ms_ >= worker.frozen_until_ms) beat(worker);
+  }
+  trouble_coordinator();
+  at(now_ms_ + 1'000, [this] { each_second(); });
+}
+
+void World::trouble_coordinator() {
+  if (strikes(faults.cancel)) {
+    uint64_t key = 1 + random.below(clients_.size());
+    Client& client = clients_.at(key);
+    if (now_ms_ > client.start_ms && !client.is_over) {
+      client.is_over = true;
+      desk_.cancel(key);
     }
   }
-}
-
-void World::add_task(JobId job) {
-  if (live_jobs_.count(job) == 0) return;
-  TaskAdded task;
-  task.task = ++tasks_made_;
-  task.job = job;
-  task.target = kTargets[random_.below(kTargets.size())];
-  task.run_limit_ms = kRunLimitMs;
-  task.cost = static_cast<uint32_t>(1 + random_.below(5));
-  task.payload = 5'000 + task.task;
-  if (random_.chance(0.9)) {
-    task.fingerprint = common::digest_of(cat("candidate ", random_.below(40)));
+  if (strikes(faults.full_disk)) {
+    desk_.disk().fill_until(std::min(now_ms_ + below_ms(20'000), kFaultsEndMs));
   }
-  candidates_[task.task] = task.fingerprint;
-  on_event(task);
+  if (strikes(faults.stall)) {
+    desk_.stall_until(std::min(now_ms_ + below_ms(15'000), kFaultsEndMs));
+  }
+  if (strikes(faults.restart)) desk_.kill(now_ms_ + below_ms(5'000));
 }
 
-World::Nature World::nature(TaskId task) const {
-  const common::Digest& fingerprint = candidates_.at(task);
-  if (!faults_.bad_candidates || fingerprint.is_zero()) return Nature::kGood;
+// ---- The network -------------------------------------------------------------------------------
+
+int64_t World::arrival_ms(int64_t& last_ms) {
+  int64_t delay_ms = 1 + below_ms(20);
+  if (strikes(faults.long_delay)) delay_ms += below_ms(4'000);
+  int64_t arrival = now_ms_ + delay_ms;
+  if (faults.in_order) arrival = std::max(arrival, last_ms);
+  last_ms = arrival;
+  return arrival;
+}
+
+void World::to_farm(Worker& worker, const Event& event) {
+  if (now_ms_ < worker.cut_off_until_ms || strikes(faults.drop)) return;
+  if (strikes(faults.corrupt)) return damage(worker, event);
+  for (int copies = strikes(faults.duplicate) ? 2 : 1; copies > 0; --copies) {
+    at(arrival_ms(worker.last_to_farm_ms),
+       [this, id = worker.id, connection = worker.connection, event] {
+         Worker& worker = workers_.at(id);
+         if (worker.connection != connection) return;
+         if (std::holds_alternative<WorkerHello>(event)) worker.known_connection = connection;
+         desk_.from_worker(event);
+       });
+  }
+}
+
+// What CURVE does with a flipped bit: the packet does not authenticate, and the connection ends.
+// The decoder, which would be all there is on a loopback socket, must bear it too.
+void World::damage(Worker& worker, const Event& event) {
+  Damaged damaged = damage_on_the_way(event, random);
+  ++report.damaged;
+  report.undecodable += !damaged.decodes;
+  if (damaged.event && has(Defect::kBelievesDamagedMessages)) {
+    return desk_.from_worker(*damaged.event);
+  }
+  lose_connection(worker);
+}
+
+// What is under way is lost. The worker comes again and says hello.
+void World::lose_connection(Worker& worker) {
+  ++worker.connection;
+  at(now_ms_ + 50 + below_ms(1'000),
+     [this, id = worker.id, connection = worker.connection, incarnation = worker.incarnation] {
+       Worker& worker = workers_.at(id);
+       bool same = worker.connection == connection && worker.incarnation == incarnation;
+       if (worker.up && same) hello(worker);
+     });
+}
+
+void World::to_worker(WorkerId id, const Action& action) {
+  Worker& worker = workers_.at(id);
+  if (now_ms_ < worker.cut_off_until_ms || strikes(faults.drop)) return;
+  if (strikes(faults.corrupt)) {
+    ++report.damaged;
+    return lose_connection(worker);
+  }
+  // An orderly network delivers to the process that the farm has heard of, or to none.
+  bool is_answer = std::holds_alternative<WorkerUnknown>(action);
+  uint64_t connection = faults.in_order && !is_answer ? worker.known_connection : worker.connection;
+  for (int copies = strikes(faults.duplicate) ? 2 : 1; copies > 0; --copies) {
+    at(arrival_ms(worker.last_from_farm_ms),
+       [this, id, connection, action] { deliver(id, connection, action); });
+  }
+}
+
+void World::deliver(WorkerId id, uint64_t connection, const Action& action) {
+  Worker& worker = workers_.at(id);
+  if (!worker.up || worker.connection != connection) return;
+  if (now_ms_ >= worker.frozen_until_ms) return receive(worker, action);
+  at(worker.frozen_until_ms, [this, id, connection, action] { deliver(id, connection, action); });
+}
+
+// ---- Workers -----------------------------------------------------------------------------------
+
+void World::make_workers() {
+  WorkerId workers = (2 + random.below(6)) * (faults.is_large ? 5 : 1);
+  for (WorkerId id = 1; id <= workers; ++id) {
+    Worker& worker = workers_[id];
+    worker.id = id;
+    worker.target = kTargets[id % kTargets.size()];
+    worker.slots = static_cast<uint32_t>(1 + random.below(3));
+    bool late = faults.late_workers && worker.target == "cuda";
+    at(late ? 30'000 : below_ms(2'000), [this, id] { start(workers_.at(id)); });
+  }
+}
+
+void World::start(Worker& worker) {
+  worker.up = true;
+  worker.draining = false;
+  worker.frozen_until_ms = 0;
+  ++worker.incarnation;
+  ++worker.connection;
+  worker.held.clear();
+  worker.over.clear();
+  hello(worker);
+}
+
+// The process dies; another one starts after a while.
+void World::stop(Worker& worker) {
+  worker.up = false;
+  worker.held.clear();
+  at(now_ms_ + 100 + below_ms(8'000), [this, id = worker.id] {
+    if (!workers_.at(id).up) start(workers_.at(id));
+  });
+}
+
+void World::hello(Worker& worker) {
+  to_farm(worker, WorkerHello{worker.id, worker.incarnation, worker.target, worker.slots});
+}
+
+void World::beat(Worker& worker) {
+  WorkerHeartbeat heartbeat{worker.id, worker.incarnation, worker.slots, {}};
+  for (const auto& [lease, running] : worker.held) {
+    heartbeat.leases.push_back({lease.first, lease.second, running.since_ms < now_ms_});
+  }
+  to_farm(worker, heartbeat);
+  if (worker.draining) to_farm(worker, WorkerDrain{worker.id, worker.incarnation});
+  if (worker.draining && !worker.held.empty() && !worker.held.begin()->second.dying &&
+      random.chance(0.3)) {
+    Lease lease = worker.held.begin()->first;
+    worker.held.erase(lease);
+    worker.over.insert(lease);
+    to_farm(worker, LeaseReturned{worker.id, lease.first, lease.second});
+  }
+}
+
+void World::receive(Worker& worker, const Action& action) {
+  if (auto* send = std::get_if<SendTask>(&action)) take(worker, *send);
+  if (auto* revoke = std::get_if<RevokeLease>(&action)) {
+    Lease lease{revoke->task, revoke->epoch};
+    worker.over.insert(lease);
+    auto held = worker.held.find(lease);
+    if (held == worker.held.end() || held->second.dying) return;
+    held->second.dying = true;
+    at(now_ms_ + below_ms(1'500), [this, id = worker.id, incarnation = worker.incarnation, lease] {
+      bury(workers_.at(id), incarnation, lease);
+    });
+  }
+  if (std::holds_alternative<WorkerUnknown>(action)) hello(worker);
+  if (std::holds_alternative<WorkerDrained>(action) && worker.draining && worker.held.empty()) {
+    to_farm(worker, WorkerGone{worker.id, worker.incarnation, true});
+    stop(worker);
+  }
+}
+
+// The executor of a revoked lease is dead and its slot free.
+void World::bury(Worker& worker, uint64_t incarnation, Lease lease) {
+  if (worker.incarnation != incarnation || worker.held.erase(lease) == 0) return;
+  if (random.chance(0.5)) to_farm(worker, LeaseReturned{worker.id, lease.first, lease.second});
+}
+
+World::Nature World::nature(const common::Digest& fingerprint) const {
+  if (!faults.bad_candidates || fingerprint.is_zero()) return Nature::kGood;
   switch (fingerprint.prefix64() % 20) {
     case 0:
       return Nature::kKills;
@@ -213,201 +343,59 @@ World::Nature World::nature(TaskId task) const {
   }
 }
 
-void World::tick() {
-  on_event(Tick{});
-  at(now_ms_ + 200 + static_cast<int64_t>(random_.below(200)), [this] { tick(); });
-}
-
-void World::each_second() {
-  for (auto& [id, worker] : workers_) {
-    if (worker.up && strikes(faults_.crash)) stop(worker);
-    if (worker.up && strikes(faults_.partition)) {
-      worker.cut_off_until_ms =
-          std::min(now_ms_ + static_cast<int64_t>(random_.below(20'000)), kFaultsEndMs);
-    }
-    if (worker.up && strikes(faults_.drain)) worker.draining = true;
-    if (worker.up) beat(worker);
-  }
-  if (!live_jobs_.empty() && strikes(faults_.cancel)) {
-    JobId job = *live_jobs_.begin();
-    live_jobs_.erase(job);
-    on_event(JobCancelled{job});
-    if (random_.chance(0.5)) on_event(JobRemoved{job});
-  }
-  if (strikes(faults_.restart)) restart_coordinator();
-  at(now_ms_ + 1'000, [this] { each_second(); });
-}
-
-void World::restart_coordinator() {
-  if (verbose_) std::printf("%8lld coordinator restarts\n", static_cast<long long>(now_ms_));
-  scheduler_ = std::make_unique<Scheduler>(config_);
-  for (const Event& event : auditor_.restart()) on_event(event);
-}
-
-void World::on_event(const Event& event) {
-  if (!report_.failure.empty()) return;
-  int64_t now_ns = now_ms_ * 1'000'000;
-  std::vector<Action> actions = scheduler_->on_event(event, now_ns);
-  ++report_.events;
-  auto record = [this](const std::string& line) {
-    report_.trace = common::combine64(report_.trace, common::hash64(line));
-    if (verbose_) std::printf("%8lld %s\n", static_cast<long long>(now_ms_), line.c_str());
-  };
-  record(std::visit(Describe{}, event));
-  for (const Action& action : actions) record(std::visit(Describe{}, action));
-  report_.failure = auditor_.audit(event, actions, scheduler_->stats(), now_ns);
-  if (!report_.failure.empty()) {
-    report_.failure += cat(" (at ", now_ms_, " ms, after: ", std::visit(Describe{}, event), ")");
-    return;
-  }
-  // Every eighth: the full check is linear in the farm's size.
-  if (report_.events % 8 == 0) scheduler_->check_invariants();
-  for (const Action& action : actions) carry_out(action);
-}
-
-void World::carry_out(const Action& action) {
-  if (auto* send = std::get_if<SendTask>(&action)) to_worker(send->worker, action);
-  if (auto* revoke = std::get_if<RevokeLease>(&action)) to_worker(revoke->worker, action);
-  if (auto* unknown = std::get_if<WorkerUnknown>(&action)) to_worker(unknown->worker, action);
-  if (auto* drained = std::get_if<WorkerDrained>(&action)) to_worker(drained->worker, action);
-}
-
-int64_t World::arrival_ms(int64_t& last_ms) {
-  int64_t delay_ms = 1 + static_cast<int64_t>(random_.below(20));
-  if (strikes(faults_.long_delay)) delay_ms += static_cast<int64_t>(random_.below(4'000));
-  int64_t arrival = now_ms_ + delay_ms;
-  if (faults_.in_order) arrival = std::max(arrival, last_ms);
-  last_ms = arrival;
-  return arrival;
-}
-
-void World::to_farm(Worker& worker, Event event) {
-  if (now_ms_ < worker.cut_off_until_ms || strikes(faults_.drop)) return;
-  for (int copies = strikes(faults_.duplicate) ? 2 : 1; copies > 0; --copies) {
-    at(arrival_ms(last_arrival_ms_[worker.id].first), [this, event] { on_event(event); });
-  }
-}
-
-void World::to_worker(WorkerId id, Action action) {
-  if (now_ms_ < workers_.at(id).cut_off_until_ms || strikes(faults_.drop)) return;
-  for (int copies = strikes(faults_.duplicate) ? 2 : 1; copies > 0; --copies) {
-    at(arrival_ms(last_arrival_ms_[id].second), [this, id, action] {
-      Worker& worker = workers_.at(id);
-      if (worker.up) receive(worker, action);
-    });
-  }
-}
-
-void World::start(Worker& worker) {
-  worker.up = true;
-  worker.draining = false;
-  ++worker.incarnation;
-  worker.held.clear();
-  worker.over.clear();
-  hello(worker);
-}
-
-// The process dies; another one starts after a while.
-void World::stop(Worker& worker) {
-  worker.up = false;
-  worker.held.clear();
-  WorkerId id = worker.id;
-  at(now_ms_ + 100 + static_cast<int64_t>(random_.below(8'000)), [this, id] {
-    if (!workers_.at(id).up) start(workers_.at(id));
-  });
-}
-
-void World::hello(Worker& worker) {
-  to_farm(worker, WorkerHello{worker.id, worker.incarnation, worker.target, worker.slots});
-}
-
-void World::beat(Worker& worker) {
-  WorkerHeartbeat heartbeat{worker.id, worker.incarnation, worker.slots, {}};
-  for (const auto& [lease, running] : worker.held) {
-    heartbeat.leases.push_back({lease.first, lease.second, running.since_ms < now_ms_});
-  }
-  to_farm(worker, heartbeat);
-  if (worker.draining) to_farm(worker, WorkerDrain{worker.id, worker.incarnation});
-  if (worker.draining && !worker.held.empty() && !worker.held.begin()->second.dying &&
-      random_.chance(0.3)) {
-    Lease lease = worker.held.begin()->first;
-    worker.held.erase(lease);
-    worker.over.insert(lease);
-    to_farm(worker, LeaseReturned{worker.id, lease.first, lease.second});
-  }
-}
-
-void World::receive(Worker& worker, const Action& action) {
-  if (auto* send = std::get_if<SendTask>(&action)) take(worker, *send);
-  if (auto* revoke = std::get_if<RevokeLease>(&action)) {
-    Lease lease{revoke->task, revoke->epoch};
-    worker.over.insert(lease);
-    auto held = worker.held.find(lease);
-    if (held == worker.held.end() || held->second.dying) return;
-    held->second.dying = true;
-    WorkerId id = worker.id;
-    uint64_t incarnation = worker.incarnation;
-    at(now_ms_ + static_cast<int64_t>(random_.below(1'500)),
-       [this, id, incarnation, lease] { bury(workers_.at(id), incarnation, lease); });
-  }
-  if (std::holds_alternative<WorkerUnknown>(action)) hello(worker);
-  if (std::holds_alternative<WorkerDrained>(action) && worker.draining && worker.held.empty()) {
-    to_farm(worker, WorkerGone{worker.id, worker.incarnation, true});
-    stop(worker);
-  }
-}
-
-// The executor of a revoked lease is dead and its slot free.
-void World::bury(Worker& worker, uint64_t incarnation, Lease lease) {
-  if (worker.incarnation != incarnation || worker.held.erase(lease) == 0) return;
-  if (random_.chance(0.5)) to_farm(worker, LeaseReturned{worker.id, lease.first, lease.second});
-}
-
 void World::take(Worker& worker, const SendTask& task) {
   Lease lease{task.task, task.epoch};
   if (worker.held.count(lease) != 0 || worker.over.count(lease) != 0) return;
   if (worker.held.size() >= worker.slots) {
-    ++report_.overfull;
+    ++report.overfull;
+    record(cat("worker ", worker.id, " has no slot for ", task.task, '/', task.epoch));
     worker.over.insert(lease);
     return to_farm(worker, LeaseReturned{worker.id, lease.first, lease.second});
   }
-  int64_t takes_ms = 20 + static_cast<int64_t>(random_.below(400));
-  Nature nature = this->nature(task.task);
+  int64_t takes_ms = 20 + below_ms(400);
+  Nature nature = this->nature(desk_.auditor().fingerprint(task.task));
   if (nature == Nature::kSlow) takes_ms = kRunLimitMs - 100;
   if (nature == Nature::kHangs) takes_ms = kRunLimitMs;
   worker.held[lease] = {now_ms_};
   if (nature == Nature::kFreezes) return;  // until it is revoked
-  WorkerId id = worker.id;
-  uint64_t incarnation = worker.incarnation;
-  at(now_ms_ + takes_ms,
-     [this, id, incarnation, lease] { finish(workers_.at(id), incarnation, lease); });
+  at(now_ms_ + takes_ms, [this, id = worker.id, incarnation = worker.incarnation, lease] {
+    finish(id, incarnation, lease);
+  });
 }
 
-void World::finish(Worker& worker, uint64_t incarnation, Lease lease) {
+void World::finish(WorkerId id, uint64_t incarnation, Lease lease) {
+  Worker& worker = workers_.at(id);
   if (!worker.up || worker.incarnation != incarnation) return;
+  if (now_ms_ < worker.frozen_until_ms) {
+    return at(worker.frozen_until_ms,
+              [this, id, incarnation, lease] { finish(id, incarnation, lease); });
+  }
   auto held = worker.held.find(lease);
   if (held == worker.held.end() || held->second.dying) return;
-  if (strikes(faults_.infra)) return report(worker, lease, TaskOutcome::kInfra);
-  switch (nature(lease.first)) {
+  bool is_sick = faults.sick_target && worker.target == "cuda";
+  if (is_sick || strikes(faults.infra)) return report_outcome(worker, lease, TaskOutcome::kInfra);
+  switch (nature(desk_.auditor().fingerprint(lease.first))) {
     case Nature::kKills:
       return stop(worker);
     case Nature::kCrashes:
-      return report(worker, lease, TaskOutcome::kCrash);
+      return report_outcome(worker, lease, TaskOutcome::kCrash);
     case Nature::kHangs:
-      return report(worker, lease, TaskOutcome::kHang);
+      return report_outcome(worker, lease, TaskOutcome::kHang);
     case Nature::kWrong:
-      return report(worker, lease, TaskOutcome::kWrong);
+      return report_outcome(worker, lease, TaskOutcome::kWrong);
     case Nature::kRefused:
-      return report(worker, lease, TaskOutcome::kCompileError);
+      return report_outcome(worker, lease, TaskOutcome::kCompileError);
     default:
-      return report(worker, lease, TaskOutcome::kOk);
+      return report_outcome(worker, lease, TaskOutcome::kOk);
   }
 }
 
-void World::report(Worker& worker, Lease lease, TaskOutcome outcome) {
+void World::report_outcome(Worker& worker, Lease lease, TaskOutcome outcome) {
   worker.held.erase(lease);
   worker.over.insert(lease);
-  to_farm(worker, TaskResult{worker.id, lease.first, lease.second, outcome, ++results_made_});
+  Handle result = ++results_made_;
+  desk_.ledger().found(result, lease.first, outcome);
+  to_farm(worker, TaskResult{worker.id, lease.first, lease.second, outcome, result});
 }
 
 }  // namespace sim

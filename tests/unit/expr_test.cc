@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <limits>
+
+#include "common/base/cat.h"
 #include "common/base/random.h"
 #include "common/ir/bounds.h"
 
@@ -117,6 +121,37 @@ TEST(Bounds, SymbolicExtentsDecideDivisions) {
   EXPECT_EQ(bounds.simplify(mod(i0 * s0 + i1, s0)), i1);
   EXPECT_TRUE(bounds.provably_less(i0 * s0 + i1, s0 * 4));
   EXPECT_FALSE(bounds.provably_less(i0 * s0 + i1, s0 * 3));
+}
+
+TEST(Expr, TheRemainderOfExtremesDoesNotOverflow) {
+  constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
+  constexpr int64_t kLarge = 3'278'620'528'725'721'152;
+  EXPECT_EQ(mod(Expr(kLeast), Expr(kLarge)).constant(), 612'489'549'322'387'648);
+  EXPECT_EQ(mod(Expr(kLeast), Expr(-1)).constant(), 0);
+  Expr s = Expr::symbol(0);
+  std::array<int64_t, 1> sizes = {kLeast};
+  EXPECT_EQ(mod(s, kLarge).evaluate(sizes, {}), 612'489'549'322'387'648);
+  EXPECT_EQ(mod(s, -1).evaluate(sizes, {}), 0);
+}
+
+TEST(Expr, ExtremeNumbersSurviveTheirText) {
+  for (int64_t value : {std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()}) {
+    for (const Expr& expr : {Expr(value), s0 * value, s0 + value}) {
+      auto again = parse_expr(expr.text());
+      ASSERT_TRUE(again.ok()) << expr.text();
+      EXPECT_EQ(*again, expr);
+    }
+  }
+  EXPECT_FALSE(parse_expr("9999999999999999999").ok());
+}
+
+// A product of sums has as many terms as there are ways to choose from them.
+TEST(Expr, ShortTextsOfHugeExpressionsAreRefused) {
+  std::string text = "(s0 + s1)";
+  for (int i = 1; i < 8; ++i) text += cat("*(s", 2 * i, " + s", 2 * i + 1, ")");
+  EXPECT_TRUE(parse_expr(text).ok());
+  for (int i = 8; i < 30; ++i) text += cat("*(s", 2 * i, " + s", 2 * i + 1, ")");
+  EXPECT_FALSE(parse_expr(text).ok());
 }
 
 }  // namespace

@@ -221,6 +221,31 @@ TEST(Farm, GivesATaskUpAfterTooManyInfraFailures) {
   EXPECT_EQ(farm.scheduler.stats().tasks_open, 0u);
 }
 
+TEST(Farm, StopsAJobOfWhichNothingButFailuresOfWorkersIsHeard) {
+  Config config;
+  config.infra_failures_max = 1;
+  config.given_up_max = 2;
+  config.strikes_max = 100;
+  Farm farm(config);
+  farm.job(1);
+  farm.job(2);
+  farm.hello(5, 2);
+  for (TaskId task : {10, 11, 12, 13, 14}) farm.task(task);
+  farm.task(20, 2);
+  EXPECT_EQ(count<JobStopped>(farm.result(5, 10, 1, TaskOutcome::kInfra)), 0u);
+  // A verdict between them: the farm can do its work.
+  EXPECT_EQ(count<TaskCommitted>(farm.result(5, 11, 1, TaskOutcome::kWrong)), 1u);
+  EXPECT_EQ(count<JobStopped>(farm.result(5, 12, 1, TaskOutcome::kInfra)), 0u);
+  auto last = farm.result(5, 13, 1, TaskOutcome::kInfra);
+  ASSERT_EQ(count<JobStopped>(last), 1u);
+  EXPECT_EQ(only<JobStopped>(last)[0].job, 1u);
+  EXPECT_EQ(only<JobStopped>(last)[0].given_up, 2u);
+  EXPECT_EQ(farm.scheduler.stats().tasks_open, 1u);  // the other job's
+  auto refused = only<TaskRefused>(farm.task(15));
+  ASSERT_EQ(refused.size(), 1u);
+  EXPECT_EQ(refused[0].refusal, Refusal::kCancelled);
+}
+
 TEST(Farm, SuspendsAWorkerThatKeepsFailing) {
   Farm farm;
   farm.job(1);

@@ -330,5 +330,49 @@ TEST(Archive, EverySharedCaseParses) {
   EXPECT_GT(count, 0);
 }
 
+TEST(Archive, MessagesAreOneLineWhateverTheNamesHold) {
+  std::vector<ZipPart> parts = small_archive();
+  replace(&parts[2].content, R"("parameter_name": "w")",
+          R"("parameter_name": "w\nlfarm: all is well")");
+  std::string message = message_of(open_text(make_zip(parts)));
+  EXPECT_NE(message.find("w?lfarm"), std::string::npos) << message;
+  EXPECT_EQ(message.find('\n'), std::string::npos);
+}
+
+TEST(Archive, LimitsAreTheReadersToSet) {
+  std::string bytes = make_zip(small_archive());
+  auto owner = std::make_shared<const std::string>(bytes);
+  auto open = [&](const Pt2Limits& limits) {
+    return message_of(open_pt2(common::as_bytes(*owner), owner, "test.pt2", limits));
+  };
+  EXPECT_EQ(open({}), "no error");
+  Pt2Limits few;
+  few.zip_entries_max = 4;
+  EXPECT_NE(open(few).find("claims 5 entries"), std::string::npos) << open(few);
+  Pt2Limits small;
+  small.graph_bytes_max = 100;
+  EXPECT_NE(open(small).find("100"), std::string::npos) << open(small);
+}
+
+// What an archive inside an archive inflates counts as the outer one's.
+TEST(Archive, NestedArchivesShareOneBound) {
+  // One block of deflate that is stored as it is: 1000 bytes, and the inverse of their number.
+  std::string text(1000, 'x');
+  ZipPart part{"m/data", std::string("\x01\xe8\x03\x17\xfc", 5) + text, 8, 1000};
+  part.crc = pt2_test::crc32_of(text);
+  std::string bytes = make_zip({part});
+  auto open = [&](const Pt2Limits& limits) {
+    return ZipArchive::open({common::as_bytes(bytes), nullptr}, "test", limits).value();
+  };
+  Pt2Limits limits;
+  limits.inflated_bytes_max = 1500;
+  auto outer = open(limits);
+  auto inner = open(outer->limits_left());
+  ASSERT_TRUE(inner->view(*inner->find("m/data")).ok());
+  outer->count_inflated(*inner);
+  EXPECT_EQ(outer->limits_left().inflated_bytes_max, 500u);
+  EXPECT_FALSE(outer->view(*outer->find("m/data")).ok());
+}
+
 }  // namespace
 }  // namespace clients

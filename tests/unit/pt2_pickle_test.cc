@@ -92,9 +92,20 @@ TEST(Pickle, DamagedBytesAreErrors) {
 }
 
 TEST(Pickle, BoundsDepthAndCount) {
-  EXPECT_NE(message_of(read("\x80\x02"s + std::string(kMaxPickleDepth + 1, '('))).find("deeper"),
+  EXPECT_NE(message_of(read("\x80\x02"s + std::string(Pt2Limits{}.pickle_depth_max + 1, '(')))
+                .find("deeper"),
             std::string::npos);
-  EXPECT_NE(message_of(read("\x80\x02"s + std::string(kMaxPickleObjects + 8, ']'))).find("more"),
+  EXPECT_NE(message_of(read("\x80\x02"s + std::string(Pt2Limits{}.pickle_objects_max + 8, ']')))
+                .find("more"),
+            std::string::npos);
+  Pt2Limits tight;
+  tight.pickle_depth_max = 3;
+  tight.pickle_objects_max = 10;
+  std::string nested = "\x80\x02"s + std::string(4, '(');
+  std::string many = "\x80\x02"s + std::string(12, ']');
+  EXPECT_NE(message_of(read_pickle(common::as_bytes(nested), tight)).find("deeper than 3"),
+            std::string::npos);
+  EXPECT_NE(message_of(read_pickle(common::as_bytes(many), tight)).find("more than 10 objects"),
             std::string::npos);
 }
 

@@ -184,6 +184,7 @@ class Grants final : public WorkerLink, public TaskSink {
   void refused(farm::WorkerId, farm::Refusal) override {}
   std::string name(farm::WorkerId) const override { return "worker"; }
   void task_done(TaskDone) override {}
+  void job_stopped(farm::JobId, uint32_t) override {}
 
   std::map<farm::JobId, int> of_job;
 
