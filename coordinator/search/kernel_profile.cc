@@ -9,6 +9,7 @@
 
 #include "common/ir/attention_form.h"
 #include "common/ir/sizes.h"
+#include "coordinator/search/kernel_work.h"
 #include "coordinator/search/operation_cost.h"
 
 namespace coordinator {
@@ -37,23 +38,14 @@ struct Layout {
 class Walk {
  public:
   Walk(const Graph& body, const std::vector<int64_t>& symbols, const Layout* layout)
-      : body_(body), symbols_(symbols), layout_(layout), reductions_(body.nodes.size(), 0) {
-    for (size_t id = 0; id < body.nodes.size(); ++id) {
-      const Node& node = body.nodes[id];
-      for (NodeId operand : node.operands) {
-        reductions_[id] = std::max(reductions_[id], reductions_[static_cast<size_t>(operand)]);
-      }
-      bool is_reduction = node.op == Op::kReduce || node.op == Op::kSoftmax || node.op == Op::kNorm;
-      if (is_reduction) ++reductions_[id];
-    }
-  }
+      : body_(body), symbols_(symbols), layout_(layout), reductions_(reduction_depths(body)) {}
 
   KernelProfile run() {
     for (const auto& input : body_.inputs) {
       profile_.bytes += common::count_bytes(input.dtype, input.shape, symbols_);
     }
     std::map<std::vector<int64_t>, Indices> nests;
-    size_t prefix = shared_prefix();
+    size_t prefix = shared_prefix(body_);
     Indices shared;
     for (const auto& output : body_.outputs) {
       const Node& node = body_.node(output.node);
@@ -100,21 +92,6 @@ class Walk {
     bool is_gathered = false;  // read at places that are not known before
     bool is_spread = false;    // in a row so short that a compiler takes many rows at once instead
   };
-
-  // The axes that all outputs begin with, where they are not of one shape.
-  size_t shared_prefix() const {
-    const common::Shape& first = body_.node(body_.outputs[0].node).shape;
-    size_t prefix = first.size();
-    bool differs = false;
-    for (const auto& output : body_.outputs) {
-      const common::Shape& shape = body_.node(output.node).shape;
-      if (shape == first) continue;
-      differs = true;
-      auto end = std::mismatch(first.begin(), first.end(), shape.begin(), shape.end()).first;
-      prefix = std::min(prefix, static_cast<size_t>(end - first.begin()));
-    }
-    return differs ? prefix : 0;
-  }
 
   Indices open(const common::Shape& shape) {
     Indices indices;
@@ -287,21 +264,10 @@ class Walk {
     count(profile_.row_ops, times * (axis + 1 == node.shape.size() ? kWaits : kBeside));
   }
 
-  // Short rows by insertion, others digit by digit (256 counts a digit, those that are equal in all
-  // keys are only counted).
   void note_sort(const Node& node, double times) {
-    constexpr double kShort = 48, kDigits = 8, kCounts = 256;
-    const Node& operand = body_.node(node.operands[0]);
-    double length =
-        size_of(operand.shape[static_cast<size_t>(common::attr<common::SortAttr>(node).axis)]);
-    double rows = times / length;
-    if (length <= kShort) {
-      count(profile_.sort_steps, rows * length * length / 4);
-      return count(profile_.sort_turns, times);
-    }
-    double digits = std::min(kDigits, static_cast<double>(common::dtype_size(operand.dtype)));
-    double moved = 8 * length + 3 * kCounts, counted = 2 * length;
-    count(profile_.sort_steps, rows * (kDigits * counted + digits * moved));
+    SortWork work = sort_work(body_, node, times, symbols_);
+    count(profile_.sort_steps, work.steps);
+    count(profile_.sort_turns, work.turns);
   }
 
   void note_operation(const Node& node, const Indices& indices, const Context& at, double times) {
@@ -513,7 +479,7 @@ class Walk {
 
   // The loops that the value depends on first: then it is computed once for all the others.
   void wish(const Indices& indices, const Order& order) {
-    if (order != first_ || shared_prefix() != 0) return;
+    if (order != first_ || shared_prefix(body_) != 0) return;
     std::vector<char> used = uses(indices);
     Order first;
     for (char wanted : {1, 0}) {
@@ -525,24 +491,7 @@ class Walk {
   }
 
   void demand_contract(const Node& node, double times) {
-    const auto& c = common::attr<common::ContractAttr>(node);
-    auto holds = [](const std::vector<int>& labels, int label) {
-      return std::find(labels.begin(), labels.end(), label) != labels.end();
-    };
-    ContractionSize size;
-    size.is_wide = common::dtype_size(node.dtype) == 8;
-    const Node& left = body_.node(node.operands[0]);
-    const Node& right = body_.node(node.operands[1]);
-    for (size_t k = 0; k < c.a.size(); ++k) {
-      bool in_out = holds(c.out, c.a[k]);
-      (!in_out              ? size.steps
-       : holds(c.b, c.a[k]) ? size.batch
-                            : size.rows) *= size_of(left.shape[k]);
-    }
-    for (size_t k = 0; k < c.b.size(); ++k) {
-      if (!holds(c.a, c.b[k])) size.columns *= size_of(right.shape[k]);
-    }
-    if (!c.out.empty() && !holds(c.b, c.out.back())) std::swap(size.rows, size.columns);
+    ContractionSize size = contraction_size(body_, node, symbols_);
     profile_.contraction = size;
     count(profile_.contraction_ops, times * size.steps);
     // Operands are packed once, not read once per product.
@@ -607,23 +556,6 @@ class Walk {
   bool has_own_loops_ = true;  // the present output, beside those shared with all others
 };
 
-// In the measure of a generator that compares its plans: the simple operations of a vector's worth
-// of steps.
-double effort(const KernelProfile& profile) {
-  constexpr double kLanes = 16, kRun = 10, kRowSum = 10, kFunction = 20, kDivision = 6;
-  double sum = profile.row_sums * kRowSum;
-  for (const LoopWork& work : profile.loops) {
-    if (work.is_repeated) continue;
-    double step =
-        work.simple + work.choices + work.divisions * kDivision + work.functions * kFunction;
-    double vectors = std::floor(work.extent / kLanes) + std::fmod(work.extent, kLanes) / 2;
-    if (work.extent < kLanes) vectors = std::max(1.0, work.extent / 4);
-    sum += work.runs * (kRun + step * vectors +
-                        (work.jumps + work.turns / 4 + work.calls * kFunction) * work.extent);
-  }
-  return sum;
-}
-
 // Of the layouts that a generator tries, the cheapest.
 KernelProfile walk(const Graph& body, const std::vector<int64_t>& symbols, bool is_loops) {
   Walk plain(body, symbols, nullptr);
@@ -646,26 +578,6 @@ KernelProfile walk(const Graph& body, const std::vector<int64_t>& symbols, bool 
     best = std::move(other);
   }
   return best;
-}
-
-// The share of keys that positions do not hide, by a few rows.
-double visible_share(const common::AttentionForm& form, const std::vector<int64_t>& symbols) {
-  constexpr int64_t kSamples = 8;
-  if (!form.keeps_zero || (form.first.empty() && form.last.empty())) return 1;
-  int64_t keys = form.label_size[static_cast<size_t>(form.key)].evaluate(symbols);
-  double seen = 0;
-  for (int64_t k = 0; k < kSamples; ++k) {
-    std::vector<int64_t> indices(form.label_size.size(), 0);
-    for (int label : form.rows) {
-      int64_t size = form.label_size[static_cast<size_t>(label)].evaluate(symbols);
-      indices[static_cast<size_t>(label)] = size * (2 * k + 1) / (2 * kSamples);
-    }
-    int64_t first = 0, last = keys - 1;
-    for (const common::Expr& e : form.first) first = std::max(first, e.evaluate(symbols, indices));
-    for (const common::Expr& e : form.last) last = std::min(last, e.evaluate(symbols, indices));
-    seen += static_cast<double>(std::max<int64_t>(0, last + 1 - first));
-  }
-  return seen / static_cast<double>(std::max<int64_t>(1, keys) * kSamples);
 }
 
 }  // namespace
