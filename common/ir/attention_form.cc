@@ -414,12 +414,47 @@ class Finder {
     const Node& node = graph_.node(id);
     if (id == form_.scores || is_read(id)) return;
     if (is_plain_view(node)) note_hidden(node.operands[0], inside(node, indices));
+    if (node.op == Op::kBinary && attr<BinaryAttr>(node).op == BinaryOp::kAdd) {
+      for (NodeId operand : node.operands) note_added(operand, indices);
+    }
     if (node.op != Op::kSelect) return;
     for (int side : {1, 2}) {
       if (uniform(node.operands[at(side)]) != -HUGE_VAL) continue;
       note_condition(node.operands[0], indices, side == 2);
       note_hidden(node.operands[at(3 - side)], indices);
     }
+  }
+
+  // A mask that adds to a score so little that nothing of it remains, or nothing: it hides a key
+  // from every row that sees another.
+  void note_added(NodeId id, const Indices& indices) {
+    constexpr double kNothingLeft = -1e38;  // of scores up to 1e30
+    const Node& node = graph_.node(id);
+    if (is_read(id)) return;
+    if (is_plain_view(node)) return note_added(node.operands[0], inside(node, indices));
+    if (node.op != Op::kSelect) return;
+    for (int side : {1, 2}) {
+      auto hidden = uniform(node.operands[at(side)]);
+      if (!hidden || *hidden > kNothingLeft || uniform(node.operands[at(3 - side)]) != 0.0)
+        continue;
+      std::vector<Expr> first = form_.first, last = form_.last;
+      note_condition(node.operands[0], indices, side == 2);
+      if (every_row_sees_a_key()) continue;
+      form_.first = std::move(first);
+      form_.last = std::move(last);
+    }
+  }
+
+  bool every_row_sees_a_key() const {
+    const Expr& keys = form_.label_size[at(form_.key)];
+    auto holds = [&](const Expr& e) { return bounds_.provably_non_negative(e); };
+    for (const Expr& first : form_.first) {
+      if (!holds(keys - 1 - first)) return false;
+      for (const Expr& last : form_.last) {
+        if (!holds(last - first)) return false;
+      }
+    }
+    return std::all_of(form_.last.begin(), form_.last.end(), holds);
   }
 
   // What holds the scores, from the product down.

@@ -1,4 +1,5 @@
-// RMS and layer norm, and group norm, which is layer norm on regrouped channels.
+// RMS and layer norm, and group norm, which is layer norm on regrouped channels. A norm over other
+// axes than the last is one of the tensor with those axes last.
 #include "coordinator/rules/parts.h"
 #include "coordinator/rules/rule_set.h"
 
@@ -32,9 +33,16 @@ bool through_root(const Rewriter& r, Descent& descent, Spelling spelling) {
   return exponent && *exponent == -0.5;
 }
 
-ClassId norm_of(Rewriter& r, ClassId x, int axes, bool centred, double epsilon) {
-  return r.add({Op::kNorm, r.dtype(x), r.shape(x), {}, common::NormAttr{axes, centred, epsilon}},
-               {x});
+ClassId norm_of(Rewriter& r, ClassId x, const Mean& mean, bool centred, double epsilon) {
+  common::NormAttr norm{mean.axes, centred, epsilon};
+  if (mean.is_of_last()) return r.add({Op::kNorm, r.dtype(x), r.shape(x), {}, norm}, {x});
+  std::vector<int> back(mean.order.size());
+  for (size_t k = 0; k < back.size(); ++k) {
+    back[static_cast<size_t>(mean.order[k])] = static_cast<int>(k);
+  }
+  ClassId turned = r.view(x, common::view_permute(r.shape(x), mean.order));
+  turned = r.add({Op::kNorm, r.dtype(x), r.shape(turned), {}, norm}, {turned});
+  return r.view(turned, common::view_permute(r.shape(turned), back));
 }
 
 // The mean of x * x.
@@ -53,7 +61,16 @@ std::optional<ClassId> rms_norm_of(Rewriter& r, ClassId x, ClassId scale, Spelli
   if (!epsilon || !(*epsilon >= 0)) return std::nullopt;
   auto mean = mean_of(r, descent);
   if (!mean || !is_mean_square(r, *mean, x)) return std::nullopt;
-  return norm_of(r, x, mean->axes, false, *epsilon);
+  // With its axes last a difference is hard to see through: it is centred at once.
+  auto centre = mean->is_of_last() ? std::nullopt : r.find_binary(x, BinaryOp::kSub);
+  if (centre) {
+    auto of_same = mean_of(r, Descent(r, centre->operands[1]));
+    if (of_same && of_same->order == mean->order && of_same->axes == mean->axes &&
+        r.graph().find(of_same->of) == r.graph().find(centre->operands[0])) {
+      return norm_of(r, centre->operands[0], *mean, true, *epsilon);
+    }
+  }
+  return norm_of(r, x, *mean, false, *epsilon);
 }
 
 // As rms_norm_of, of `centred`, where the variance is spelled mean(x * x) - mean * mean.
@@ -76,7 +93,8 @@ std::optional<ClassId> one_pass_norm_of(Rewriter& r, ClassId centred, ClassId sc
   auto variance = r.find_binary(descent.cls(), BinaryOp::kSub);
   if (!variance) return std::nullopt;
   auto of_squares = mean_of(r, descent.at(variance->operands[0]));
-  bool fits = of_squares && of_squares->axes == mean->axes && is_mean_square(r, *of_squares, x);
+  bool fits = of_squares && of_squares->order == mean->order && of_squares->axes == mean->axes &&
+              is_mean_square(r, *of_squares, x);
   Descent below = descent.at(variance->operands[1]);
   if (!fits || !below.through_views()) return std::nullopt;
   auto square = r.find_binary(below.cls(), BinaryOp::kMul);
@@ -84,10 +102,11 @@ std::optional<ClassId> one_pass_norm_of(Rewriter& r, ClassId centred, ClassId sc
     return std::nullopt;
   }
   auto squared = mean_of(r, below.at(square->operands[0]));
-  if (!squared || squared->axes != mean->axes || r.graph().find(squared->of) != r.graph().find(x)) {
+  if (!squared || squared->order != mean->order || squared->axes != mean->axes ||
+      r.graph().find(squared->of) != r.graph().find(x)) {
     return std::nullopt;
   }
-  return norm_of(r, x, mean->axes, true, *epsilon);
+  return norm_of(r, x, *mean, true, *epsilon);
 }
 
 }  // namespace
@@ -114,11 +133,11 @@ void add_norm_rules(RuleMaker& m) {
         const auto& norm = attr<common::NormAttr>(m.node(match, "n"));
         if (norm.centred) return std::nullopt;
         auto mean = mean_of(r, Descent(r, match["m"]));
-        if (!mean || mean->axes != norm.axes ||
+        if (!mean || !mean->is_of_last() || mean->axes != norm.axes ||
             r.graph().find(mean->of) != r.graph().find(match["x"])) {
           return std::nullopt;
         }
-        return norm_of(r, match["x"], norm.axes, true, norm.epsilon);
+        return norm_of(r, match["x"], *mean, true, norm.epsilon);
       },
       RuleMaker::Reach::kDeep);
   spelled("one-pass-norm", one_pass_norm_of);

@@ -1,6 +1,7 @@
 // Packing: contractions of one operand with several weights are one contraction with the weights
 // side by side, which is put together once when weights are bound. Query, key and value; gate and
-// up. Each is a slice of the result.
+// up. Each is a slice of the result, and so are their sums with biases of the result's sum with all
+// biases side by side.
 #include <algorithm>
 #include <map>
 
@@ -28,6 +29,18 @@ struct Sibling {
   ClassId result = kNone;
   ClassId weight = kNone;
   Expr size;  // along the label by which siblings differ
+};
+
+struct Part {
+  ClassId tensor = kNone;
+  Expr size;
+};
+
+// A sum of a sibling, seen like that, and a bias of its size.
+struct Biased {
+  ClassId sum = kNone;
+  View seen;
+  ClassId bias = kNone;
 };
 
 // Weights that lie side by side already, scaled or not: what packing made is not packed again.
@@ -105,22 +118,22 @@ class Packing {
     return true;
   }
 
-  ClassId side_by_side(const std::vector<Sibling>& siblings, const Expr& total) {
-    Shape shape = r_.shape(siblings[0].weight);
-    shape[weight_axis_] = total;
-    auto position = Expr::index(static_cast<int>(weight_axis_));
+  // Tensors that differ in size along `axis` only.
+  ClassId side_by_side(const std::vector<Part>& parts, size_t axis, const Expr& total) {
+    Shape shape = r_.shape(parts[0].tensor);
+    shape[axis] = total;
+    auto position = Expr::index(static_cast<int>(axis));
     ClassId counted = r_.add({Op::kIota, DType::kInt64, {total}, {}, {}}, {});
     ClassId place = r_.view(counted, View{shape, {position}, {}, 0});
     Expr begin = total;
     ClassId packed = kNone;
-    for (size_t k = siblings.size(); k-- > 0;) {
-      const Sibling& sibling = siblings[k];
+    for (size_t k = parts.size(); k-- > 0;) {
       Expr end = begin;
-      begin = begin - sibling.size;
+      begin = begin - parts[k].size;
       View padded = common::view_identity(shape);
-      padded.index[weight_axis_] = position - begin;
-      padded.valid.push_back({position - begin, sibling.size});
-      ClassId part = r_.view(sibling.weight, padded);
+      padded.index[axis] = position - begin;
+      padded.valid.push_back({position - begin, parts[k].size});
+      ClassId part = r_.view(parts[k].tensor, padded);
       if (packed == kNone) {
         packed = part;
         continue;
@@ -138,19 +151,87 @@ class Packing {
       return;
     }
     Expr total = 0;
-    for (const Sibling& sibling : siblings) total += sibling.size;
+    std::vector<Part> weights;
+    for (const Sibling& sibling : siblings) {
+      total += sibling.size;
+      weights.push_back({sibling.weight, sibling.size});
+    }
+    std::vector<Biased> biased = biased_siblings(siblings);
     Node node = first_;
     node.shape[out_axis_] = total;
     std::vector<ClassId> operands{shared_, shared_};
-    operands[1 - side_] = side_by_side(siblings, total);
+    operands[1 - side_] = side_by_side(weights, weight_axis_, total);
     ClassId packed = r_.add(node, operands, Lowering::kAbstract);
-    Expr begin = 0;
-    for (const Sibling& sibling : siblings) {
-      View slice =
-          common::view_slice(node.shape, static_cast<int>(out_axis_), begin, sibling.size, 1);
-      r_.graph().merge(sibling.result, r_.view(packed, slice));
-      begin += sibling.size;
+    for_each_slice(siblings, node.shape, [&](size_t k, const View& slice) {
+      r_.graph().merge(siblings[k].result, r_.view(packed, slice));
+    });
+    if (biased.empty()) return;
+    std::vector<Part> biases;
+    for (size_t k = 0; k < siblings.size(); ++k) {
+      biases.push_back({biased[k].bias, siblings[k].size});
     }
+    View spread{node.shape, {Expr::index(static_cast<int>(out_axis_))}, {}, 0};
+    ClassId sums =
+        r_.binary(BinaryOp::kAdd, packed, r_.view(side_by_side(biases, 0, total), spread));
+    for_each_slice(siblings, node.shape, [&](size_t k, const View& slice) {
+      r_.graph().merge(biased[k].sum, r_.view(r_.view(sums, slice), biased[k].seen));
+    });
+  }
+
+  template <class F>
+  void for_each_slice(const std::vector<Sibling>& siblings, const Shape& shape, F&& visit) {
+    Expr begin = 0;
+    for (size_t k = 0; k < siblings.size(); ++k) {
+      visit(k, common::view_slice(shape, static_cast<int>(out_axis_), begin, siblings[k].size, 1));
+      begin += siblings[k].size;
+    }
+  }
+
+  // Every sibling with its bias; empty unless each has one.
+  std::vector<Biased> biased_siblings(const std::vector<Sibling>& siblings) {
+    std::vector<Biased> biased;
+    for (const Sibling& sibling : siblings) {
+      auto found = with_bias(sibling);
+      if (!found || r_.dtype(found->bias) != first_.dtype) return {};
+      biased.push_back(*std::move(found));
+    }
+    return biased;
+  }
+
+  // The first sum of the sibling, or of a view of it, with a vector along the label.
+  std::optional<Biased> with_bias(const Sibling& sibling) {
+    std::vector<Biased> ways{{sibling.result, common::view_identity(r_.shape(sibling.result))}};
+    r_.graph().for_each_parent(sibling.result, [&](NodeId n) {
+      if (r_.node(n).op != Op::kView) return;
+      const View& view = attr<ViewAttr>(r_.node(n)).view;
+      if (view.valid.empty()) ways.push_back({r_.graph().class_of(n), view});
+    });
+    for (const Biased& way : ways) {
+      std::optional<Biased> found;
+      r_.graph().for_each_parent(way.sum, [&](NodeId n) {
+        const Node& node = r_.node(n);
+        bool is_sum = node.op == Op::kBinary && attr<common::BinaryAttr>(node).op == BinaryOp::kAdd;
+        if (!is_sum || found) return;
+        auto children = r_.graph().children(n);
+        bool is_left = r_.graph().find(children[0]) == r_.graph().find(way.sum);
+        auto bias = vector_along(children[is_left ? 1 : 0], way.seen.index[out_axis_], sibling);
+        if (bias) found = Biased{r_.graph().class_of(n), way.seen, *bias};
+      });
+      if (found) return found;
+    }
+    return std::nullopt;
+  }
+
+  // The vector that the class reads at that index and nothing else.
+  std::optional<ClassId> vector_along(ClassId cls, const Expr& index, const Sibling& sibling) {
+    if (!r_.at_load(cls)) return std::nullopt;
+    for (const Rewriter::Found& found : r_.find_all(cls, Op::kView)) {
+      const View& view = attr<ViewAttr>(*found.node).view;
+      const Shape& shape = r_.shape(found.operands[0]);
+      bool is_vector = shape.size() == 1 && shape[0] == sibling.size && view.valid.empty();
+      if (is_vector && view.index[0] == index) return r_.graph().find(found.operands[0]);
+    }
+    return std::nullopt;
   }
 
   Rewriter& r_;

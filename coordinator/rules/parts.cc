@@ -129,26 +129,27 @@ std::optional<Mean> mean_of(Rewriter& r, Descent descent) {
   }
   auto sum = row_sum_of(r, descent);
   if (!sum) return std::nullopt;
-  // From some axis on all are summed; axes of one element may be summed or not.
+  // Axes of one element may be summed or not: those behind the first that is summed are.
   const common::Shape& shape = r.shape(sum->of);
   Expr count = 1;
-  size_t first = shape.size();
-  bool ended = false;
-  for (size_t axis = shape.size(); axis-- > 0;) {
-    if (shape[axis].is_constant(1)) continue;
-    const auto& axes = sum->axes;
-    bool is_summed = std::find(axes.begin(), axes.end(), static_cast<int>(axis)) != axes.end();
-    if (is_summed && ended) return std::nullopt;
-    ended = ended || !is_summed;
-    if (!is_summed) continue;
-    first = axis;
-    count *= shape[axis];
+  std::vector<int> order, averaged;
+  for (int axis = 0; axis < static_cast<int>(shape.size()); ++axis) {
+    const Expr& size = shape[static_cast<size_t>(axis)];
+    bool is_one = size.is_constant(1);
+    bool is_summed = std::find(sum->axes.begin(), sum->axes.end(), axis) != sum->axes.end();
+    if (is_one ? averaged.empty() : !is_summed) {
+      order.push_back(axis);
+      continue;
+    }
+    averaged.push_back(axis);
+    count *= size;
   }
-  if (first == shape.size()) return std::nullopt;
+  if (averaged.empty()) return std::nullopt;
+  order.insert(order.end(), averaged.begin(), averaged.end());
   if (!count.is_constant() || count.is_constant(0)) return std::nullopt;
   double wanted = 1 / static_cast<double>(count.constant());
   if (std::abs(factor - wanted) > 1e-6 * wanted) return std::nullopt;
-  return Mean{sum->of, static_cast<int>(shape.size() - first)};
+  return Mean{sum->of, static_cast<int>(averaged.size()), std::move(order)};
 }
 
 }  // namespace coordinator

@@ -1,6 +1,7 @@
 // Looking below a match: the shapes of structure that several families recognise.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -69,10 +70,14 @@ struct RowSum {
 };
 std::optional<RowSum> row_sum_of(Rewriter& r, Descent descent);
 
-// A mean over the last axes, restored to the rows: what was averaged.
+// A mean over some axes, restored to the rows: what was averaged. `order` has the averaged axes
+// last, `axes` of them, and all others before, each in its own order.
 struct Mean {
   ClassId of;
   int axes;
+  std::vector<int> order;
+
+  bool is_of_last() const { return std::is_sorted(order.begin(), order.end()); }
 };
 std::optional<Mean> mean_of(Rewriter& r, Descent descent);
 

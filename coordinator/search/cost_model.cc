@@ -25,6 +25,8 @@ constexpr DeviceTerms kCpu = {.machine = common::Machine::kCpu,
                               .hard_ns = 0.5,
                               .random_ns = 0.15,
                               .folded_ns = 0.13,
+                              .sort_step_ns = 0.15,
+                              .sort_turn_ns = 2.2,
                               .in_place_multiply_ns = 0.5,
                               .attention_multiply_ns = 0.0106,
                               .library_multiply_ns = 0.018,
@@ -33,11 +35,13 @@ constexpr DeviceTerms kCpu = {.machine = common::Machine::kCpu,
                               .vector = {.lanes = 16,
                                          .run_ns = 1.15,
                                          .row_sum_ns = 1.97,
+                                         .lane_block_ns = 4,
                                          .first_ns = 4.5,
                                          .simple_ns = {0.057, 0.07},
                                          .choice_ns = {0.13, 0.05},
                                          .division_ns = {0.32, 0.66},
                                          .function_ns = {1.94, 1.92},
+                                         .chosen_function_ns = {1, 3},
                                          .call_ns = 7.1,
                                          .turn_ns = 0.045,
                                          .jump_ns = 0.23,
@@ -62,6 +66,8 @@ constexpr DeviceTerms kGpu = {.machine = common::Machine::kGpu,
                               .hard_ns = 0.0002,
                               .random_ns = 0.0016,
                               .folded_ns = 0.0003,
+                              .sort_step_ns = 0.0002,
+                              .sort_turn_ns = 0.0002,
                               .in_place_multiply_ns = 0.0003,
                               .tile_multiply_ns = 0.00005,
                               .attention_multiply_ns = 0.00003,
@@ -76,18 +82,35 @@ struct Steps {
   double single = 0;
 };
 
+// Of a short loop that nothing was asked for, a compiler makes vectors when none is left over. Else
+// it writes all steps out and packs them by fours, if it finds the same in each: what a step
+// chooses by a byte it does not.
+Steps short_steps(double extent, bool chooses, const VectorTerms& terms) {
+  double width = terms.lanes / 2;
+  while (width > 1 && std::fmod(extent, width) != 0) width /= 2;
+  if (width >= 4) return {extent / width, 0};
+  constexpr double kPacked = 4;
+  double packed = chooses ? 0 : std::floor(extent / kPacked);
+  return {packed, extent - packed * kPacked};
+}
+
+// Nothing but what is written out in as many instructions as there are vectors.
+bool is_copy(const LoopWork& work) {
+  return work.choices + work.divisions + work.functions + work.calls + work.turns + work.jumps == 0;
+}
+
 // A loop shorter than one round of its vectors is computed step by step, and so is what a round
 // leaves over: a compiler that is told how many vectors a round has makes no smaller ones.
-Steps steps_of(const LoopWork& work, const ScheduleValues& values, const VectorTerms& terms) {
+Steps steps_of(const LoopWork& work, bool kept_by_steps, const ScheduleValues& values,
+               const VectorTerms& terms) {
   if (work.extent <= 1) return {0, work.extent};
   double width = work.is_scheduled ? static_cast<double>(values.vector) : 0;
   double unroll = work.is_scheduled ? static_cast<double>(values.unroll) : 1;
-  if (width == 0 && !work.is_scheduled && work.extent < terms.lanes) {
-    // Of a short loop that nothing was asked for, a compiler makes vectors when none is left over.
-    width = terms.lanes / 2;
-    while (width > 1 && std::fmod(work.extent, width) != 0) width /= 2;
-    if (width < 4) return {0, work.extent};
-  } else if (width == 0) {
+  bool is_short = work.extent < terms.lanes;
+  if (is_short && (!work.is_scheduled || (kept_by_steps && width == 0) || is_copy(work))) {
+    return short_steps(work.extent, kept_by_steps || work.choices > 0, terms);
+  }
+  if (width == 0) {
     width = terms.lanes;
     while (width > 1 && width * unroll > work.extent) width /= 2;
   }
@@ -95,22 +118,34 @@ Steps steps_of(const LoopWork& work, const ScheduleValues& values, const VectorT
   return {rounds * unroll, work.extent - rounds * width * unroll};
 }
 
-// A compiler writes all steps of such a loop one after the other.
-constexpr double kWrittenOut = 4;
+// Whether values of rows of that length are kept which were chosen one by one: what was written by
+// steps is read by steps.
+bool are_kept_by_steps(const KernelProfile& profile, double extent, const ScheduleValues& values) {
+  if (values.stage == 0) return false;
+  return std::any_of(profile.loops.begin(), profile.loops.end(), [&](const LoopWork& work) {
+    return work.extent == extent && work.is_repeated && work.choices > 0;
+  });
+}
 
 double loops_ns(const KernelProfile& profile, const ScheduleValues& values,
                 const VectorTerms& terms) {
-  double sum = profile.row_sums * terms.row_sum_ns;
+  double sum = profile.row_sums * terms.row_sum_ns + profile.lane_blocks * terms.lane_block_ns;
   for (const LoopWork& work : profile.loops) {
     if (work.is_repeated && values.stage != 0) continue;
-    Steps steps = steps_of(work, values, terms);
-    double run = work.extent > kWrittenOut ? terms.run_ns : 0;
+    Steps steps = steps_of(work, are_kept_by_steps(profile, work.extent, values), values, terms);
+    bool is_written_out =
+        work.extent <= kWrittenOut || (work.extent < terms.lanes && is_copy(work));
+    double run = is_written_out ? 0 : terms.run_ns;
     if (work.functions > 0) run += terms.first_ns;
     for (size_t at_once : {0, 1}) {
       double step =
           work.simple * terms.simple_ns[at_once] + work.choices * terms.choice_ns[at_once] +
           work.divisions * terms.division_ns[at_once] + work.functions * terms.function_ns[at_once];
       run += step * (at_once != 0 ? steps.vectors : steps.single);
+    }
+    if (work.choices > 0) {
+      double wait = terms.chosen_function_ns[work.is_scheduled ? 1 : 0];
+      run += steps.single * work.functions * wait;
     }
     run += work.extent *
            (work.calls * terms.call_ns + work.jumps * terms.jump_ns + work.turns * terms.turn_ns);
@@ -183,6 +218,7 @@ double flat_ns(common::Template form, const KernelProfile& p, const ScheduleValu
   }
   return p.simple_ops * terms.simple_ns + p.row_ops * terms.row_ns + p.hard_ops * terms.hard_ns +
          p.random_reads * terms.random_ns + p.folded_reads * terms.folded_ns +
+         p.sort_steps * terms.sort_step_ns + p.sort_turns * terms.sort_turn_ns +
          p.contraction_ops * multiply_ns;
 }
 

@@ -26,14 +26,19 @@ inline constexpr double kHeldByteNs = 1e-5;
 
 // What innermost loops take on a processor whose vector units a compiler fills, in nanoseconds.
 struct VectorTerms {
-  double lanes;         // float32 values in a vector; 0: there are no such loops on the device
-  double run_ns;        // a loop begins and ends, unless it is so short that it is written out,
-  double row_sum_ns;    // and, where it sums, the lanes' sums become one
-  double first_ns;      // of a loop with functions: until the first is done
-  double simple_ns[2];  // one step by itself, one vector's worth of steps at once;
-  double choice_ns[2];  // the second value likewise
+  double lanes;          // float32 values in a vector; 0: there are no such loops on the device
+  double run_ns;         // a loop begins and ends, unless it is so short that it is written out,
+  double row_sum_ns;     // and, where it sums, the lanes' sums become one
+  double lane_block_ns;  // sums side by side begin in one loop and end in another
+  double first_ns;       // of a loop with functions: until the first is done
+  double simple_ns[2];   // one step by itself, one vector's worth of steps at once;
+  double choice_ns[2];   // the second value likewise
   double division_ns[2];
   double function_ns[2];
+  // And where a step by itself chooses: the byte it chooses by goes through a register that the
+  // function before it ends in, so that a step waits for the one before. First of steps that are
+  // written out, among which a few registers take turns.
+  double chosen_function_ns[2];
   double call_ns;
   double turn_ns;
   double jump_ns;
@@ -62,6 +67,8 @@ struct DeviceTerms {
   double hard_ns;
   double random_ns;
   double folded_ns;
+  double sort_step_ns;
+  double sort_turn_ns;
   double in_place_multiply_ns;
   double tile_multiply_ns;
   double attention_multiply_ns;

@@ -9,6 +9,7 @@
 
 #include "common/ir/attention_form.h"
 #include "common/ir/sizes.h"
+#include "coordinator/search/kernel_work.h"
 #include "coordinator/search/operation_cost.h"
 
 namespace coordinator {
@@ -37,21 +38,30 @@ struct Layout {
 class Walk {
  public:
   Walk(const Graph& body, const std::vector<int64_t>& symbols, const Layout* layout)
-      : body_(body), symbols_(symbols), layout_(layout) {}
+      : body_(body), symbols_(symbols), layout_(layout), reductions_(reduction_depths(body)) {}
 
   KernelProfile run() {
     for (const auto& input : body_.inputs) {
       profile_.bytes += common::count_bytes(input.dtype, input.shape, symbols_);
     }
     std::map<std::vector<int64_t>, Indices> nests;
-    size_t prefix = shared_prefix();
+    size_t prefix = shared_prefix(body_);
+    Indices shared;
     for (const auto& output : body_.outputs) {
       const Node& node = body_.node(output.node);
       profile_.bytes += common::count_bytes(node.dtype, node.shape, symbols_);
       std::vector<int64_t> sizes;
       for (const Expr& size : node.shape) sizes.push_back(size.evaluate(symbols_));
       auto [nest, is_new] = nests.emplace(sizes, Indices{});
-      if (is_new) nest->second = open(node.shape);
+      if (is_new) {
+        // Axes that all outputs begin with have one loop each.
+        auto cut = node.shape.begin() + static_cast<std::ptrdiff_t>(prefix);
+        if (nests.size() == 1) shared = open(common::Shape(node.shape.begin(), cut));
+        nest->second = shared;
+        for (const Expr& index : open(common::Shape(cut, node.shape.end()))) {
+          nest->second.push_back(index);
+        }
+      }
       Order order = order_of(nest->second);
       if (is_new && nests.size() == 1) {
         first_ = order;
@@ -78,23 +88,10 @@ class Walk {
  private:
   struct Context {
     Order order;
-    bool is_output;  // in the outputs' own loops, not in those of a reduction
+    bool is_output;            // in the outputs' own loops, not in those of a reduction
+    bool is_gathered = false;  // read at places that are not known before
+    bool is_spread = false;    // in a row so short that a compiler takes many rows at once instead
   };
-
-  // The axes that all outputs begin with, where they are not of one shape.
-  size_t shared_prefix() const {
-    const common::Shape& first = body_.node(body_.outputs[0].node).shape;
-    size_t prefix = first.size();
-    bool differs = false;
-    for (const auto& output : body_.outputs) {
-      const common::Shape& shape = body_.node(output.node).shape;
-      if (shape == first) continue;
-      differs = true;
-      auto end = std::mismatch(first.begin(), first.end(), shape.begin(), shape.end()).first;
-      prefix = std::min(prefix, static_cast<size_t>(end - first.begin()));
-    }
-    return differs ? prefix : 0;
-  }
 
   Indices open(const common::Shape& shape) {
     Indices indices;
@@ -159,6 +156,7 @@ class Walk {
   // Short rows are summed in a few instructions.
   void count_rows(double rows, double length) {
     constexpr double kLong = 16;
+    if (length <= kWrittenOut) return;
     count(profile_.row_sums, rows * std::min(1.0, length / kLong));
   }
 
@@ -236,18 +234,40 @@ class Walk {
         return demand_gather(node, indices, at, times);
       case Op::kScatter:
         return demand_scatter(node, indices, at);
+      case Op::kScan:
+        note_scan(node, times);
+        break;
       case Op::kSort:
-        count(profile_.hard_ops, times * 8);
+        note_sort(node, times);
         break;
       default:
         note_operation(node, indices, at, times);
     }
-    for (NodeId operand : node.operands) {
+    // What is summed is computed for the sum first, in whatever order an operation names the two.
+    std::vector<NodeId> operands = node.operands;
+    std::stable_sort(operands.begin(), operands.end(), [&](NodeId a, NodeId b) {
+      return reductions_[static_cast<size_t>(a)] > reductions_[static_cast<size_t>(b)];
+    });
+    for (NodeId operand : operands) {
       bool is_aligned = body_.node(operand).shape.size() == indices.size();
       Indices own;
       if (!is_aligned) own = open(body_.node(operand).shape);
       demand(operand, is_aligned ? indices : own, is_aligned ? at : Context{order_of(own), false});
     }
+  }
+
+  // Carried in float64. Along the last axis each step waits for the one before; along another one
+  // its neighbours go with it, through memory.
+  void note_scan(const Node& node, double times) {
+    constexpr double kWaits = 10, kBeside = 1.5;
+    auto axis = static_cast<size_t>(common::attr<common::ScanAttr>(node).axis);
+    count(profile_.row_ops, times * (axis + 1 == node.shape.size() ? kWaits : kBeside));
+  }
+
+  void note_sort(const Node& node, double times) {
+    SortWork work = sort_work(body_, node, times, symbols_);
+    count(profile_.sort_steps, work.steps);
+    count(profile_.sort_turns, work.turns);
   }
 
   void note_operation(const Node& node, const Indices& indices, const Context& at, double times) {
@@ -264,20 +284,26 @@ class Walk {
     add(indices, at, is_double ? &LoopWork::calls : &LoopWork::functions, is_double ? 1 : weight);
   }
 
+  static Expr substituted(const Expr& e, const Indices& indices) {
+    return e.substitute([&](Var v) -> Expr {
+      return v.kind == Var::Kind::kIndex ? indices[static_cast<size_t>(v.id)] : Expr::var(v);
+    });
+  }
+  static Indices through(const Node& view, const Indices& indices) {
+    Indices seen;
+    for (const Expr& e : common::attr<common::ViewAttr>(view).view.index) {
+      seen.push_back(substituted(e, indices));
+    }
+    return seen;
+  }
+
   void demand_view(const Node& node, const Indices& indices, const Context& at) {
     const common::View& view = common::attr<common::ViewAttr>(node).view;
-    auto through = [&](const Expr& e) {
-      return e.substitute([&](Var v) -> Expr {
-        return v.kind == Var::Kind::kIndex ? indices[static_cast<size_t>(v.id)] : Expr::var(v);
-      });
-    };
-    Indices seen;
-    for (const Expr& e : view.index) seen.push_back(through(e));
     if (!view.valid.empty()) {
       add(indices, at, &LoopWork::simple, 3);  // a vector of conditions masks what is read
       std::fill(merges_.begin(), merges_.end(), 0);
     }
-    demand(node.operands[0], seen, at);
+    demand(node.operands[0], through(node, indices), at);
   }
 
   // A kernel with one output may go by squares, so that both sides are read a line at a time.
@@ -326,25 +352,61 @@ class Walk {
     if (offset(end) - begin != stride * end || offset(end / 2) - begin != stride * (end / 2)) {
       count(profile_.folded_reads, p.times);
     }
+    // Of rows side by side each load takes elements that are a row apart.
+    if (stride == 1 && at.is_spread) return add(indices, at, &LoopWork::jumps, 1);
     if (stride == 0 || stride == 1) return add(indices, at, &LoopWork::simple, 1);
     add(indices, at, jump(at), 1);
   }
 
+  // The loops that an index tensor's value depends on.
+  void note_sources(NodeId id, const Indices& indices, std::set<size_t>& loops,
+                    std::set<NodeId>& seen) const {
+    if (!seen.insert(id).second) return;
+    const Node& node = body_.node(id);
+    if (node.op == Op::kView) {
+      return note_sources(node.operands[0], through(node, indices), loops, seen);
+    }
+    bool is_leaf = node.op == Op::kInput || node.op == Op::kIota;
+    for (NodeId operand : node.operands) {
+      if (body_.node(operand).shape.size() != indices.size()) is_leaf = true;
+    }
+    if (is_leaf) {
+      std::vector<char> used = uses(indices);
+      for (size_t loop = 0; loop < used.size(); ++loop) {
+        if (used[loop] != 0) loops.insert(loop);
+      }
+      return;
+    }
+    for (NodeId operand : node.operands) note_sources(operand, indices, loops, seen);
+  }
+
   // Rows that are read one element after the other are found once each.
   void demand_gather(const Node& node, const Indices& indices, const Context& at, double times) {
-    const auto& coordinates = common::attr<common::GatherAttr>(node).coordinates;
-    bool by_rows = !coordinates.empty() && coordinates.back().slot < 0 && !node.shape.empty();
-    count(profile_.random_reads, by_rows ? times / size_of(node.shape.back()) : times);
-    count(profile_.simple_ops, times);
-    add(indices, at, by_rows ? &LoopWork::simple : jump(at), 1);
-    for (size_t k = 1; k < node.operands.size(); ++k) demand(node.operands[k], indices, at);
-    if (body_.node(node.operands[0]).op == Op::kInput) return;
-    // What is gathered from is computed where it is read, wherever that is.
+    std::set<size_t> found_by;
+    for (size_t k = 1; k < node.operands.size(); ++k) {
+      std::set<NodeId> seen;
+      note_sources(node.operands[k], indices, found_by, seen);
+      demand(node.operands[k], indices, at);
+    }
+    // Some place that depends on those loops, whatever the tensor holds.
     Expr anywhere;
-    for (size_t k = 0; k + (by_rows ? 1 : 0) < indices.size(); ++k) anywhere += indices[k];
-    Indices seen(coordinates.size(), anywhere);
-    if (by_rows && !indices.empty()) seen.back() = indices.back();
-    demand(node.operands[0], seen, at);
+    for (size_t loop : found_by) anywhere += Expr::index(static_cast<int>(loop));
+    Indices seen;
+    for (const common::Coordinate& c : common::attr<common::GatherAttr>(node).coordinates) {
+      seen.push_back(c.slot >= 0 ? anywhere : substituted(c.expr, indices));
+    }
+    bool by_elements = !at.order.empty() && found_by.count(at.order.back()) != 0;
+    count(profile_.simple_ops, times);
+    if (by_elements) {
+      add(indices, at, &LoopWork::jumps, 1);
+      add(indices, at, &LoopWork::simple, 8);  // the place, eight bytes wide, is held inside
+    } else {
+      count(profile_.random_reads, place({anywhere}, at.order).times);
+    }
+    if (body_.node(node.operands[0]).op == Op::kInput && by_elements) return;
+    Context within = at;
+    within.is_gathered = true;
+    demand(node.operands[0], seen, within);
   }
 
   // What the base holds already stays where it is; the rest is done once an update.
@@ -374,7 +436,7 @@ class Walk {
     }
     Place p = place(indices, at.order);
     if (at.is_output) wish(indices, at.order);
-    bool in_lanes = at.is_output && p.is_innermost && has_own_loops_;
+    bool in_lanes = at.is_output && !at.is_gathered && p.is_innermost && has_own_loops_;
     wants_lanes_ = wants_lanes_ || in_lanes;
     in_lanes = in_lanes && layout_ != nullptr && layout_->lanes;
     Context within{Order(at.order.begin(), at.order.begin() + static_cast<std::ptrdiff_t>(p.depth)),
@@ -382,12 +444,18 @@ class Walk {
     if (in_lanes) within.order.pop_back();
     within.order.insert(within.order.end(), loops.begin(), loops.end());
     if (in_lanes) within.order.push_back(at.order.back());
-    double steps = p.times;
-    for (size_t loop : loops) steps *= extents_[loop];
+    double length = 1;
+    for (size_t loop : loops) length *= extents_[loop];
+    double steps = p.times * length;
+    within.is_spread = at.is_output && p.is_innermost && has_own_loops_ && !in_lanes &&
+                       length > 1 && length <= kWrittenOut;
     count(in_lanes ? profile_.simple_ops : profile_.row_ops, steps);
-    // Positions are compared and selected along with values.
+    // Positions are selected along with values, eight bytes each. Numbers become whole ones of the
+    // same order, among which NaN is the greatest.
     common::ReduceOp op = common::attr<common::ReduceAttr>(node).op;
     bool is_position = op == common::ReduceOp::kArgmax || op == common::ReduceOp::kArgmin;
+    bool is_ordered = (op == common::ReduceOp::kMax || op == common::ReduceOp::kMin) &&
+                      common::is_float(node.dtype);
     // Sums of anything but products are carried in float64.
     bool is_product = operand.op == Op::kBinary &&
                       common::attr<common::BinaryAttr>(operand).op == common::BinaryOp::kMul;
@@ -395,15 +463,23 @@ class Walk {
     bool is_carried = op == common::ReduceOp::kSum && !is_product && !in_lanes;
     if (!in_lanes && !loops.empty()) {
       double row = extents_[loops.back()];
-      count_rows((is_position || is_carried ? 2 : 1) * steps / row, row);
+      count_rows((is_position ? 3 : is_carried ? 2 : 1) * steps / row, row);
     }
-    add(inner, within, &LoopWork::simple, is_position ? 4 : is_wide || is_carried ? 2 : 1);
+    double weight = is_position ? 9 : is_ordered ? 4 : is_wide || is_carried ? 2 : 1;
+    if (in_lanes) {
+      // What was summed so far is read and written, from its first value on to the last, in loops
+      // of their own whose lengths a compiler does not know.
+      weight += 2;
+      add(indices, at, &LoopWork::simple, 3);
+      count(profile_.lane_blocks, p.times / extents_[at.order.back()]);
+    }
+    add(inner, within, &LoopWork::simple, weight);
     demand(node.operands[0], inner, within);
   }
 
   // The loops that the value depends on first: then it is computed once for all the others.
   void wish(const Indices& indices, const Order& order) {
-    if (order != first_ || shared_prefix() != 0) return;
+    if (order != first_ || shared_prefix(body_) != 0) return;
     std::vector<char> used = uses(indices);
     Order first;
     for (char wanted : {1, 0}) {
@@ -415,24 +491,7 @@ class Walk {
   }
 
   void demand_contract(const Node& node, double times) {
-    const auto& c = common::attr<common::ContractAttr>(node);
-    auto holds = [](const std::vector<int>& labels, int label) {
-      return std::find(labels.begin(), labels.end(), label) != labels.end();
-    };
-    ContractionSize size;
-    size.is_wide = common::dtype_size(node.dtype) == 8;
-    const Node& left = body_.node(node.operands[0]);
-    const Node& right = body_.node(node.operands[1]);
-    for (size_t k = 0; k < c.a.size(); ++k) {
-      bool in_out = holds(c.out, c.a[k]);
-      (!in_out              ? size.steps
-       : holds(c.b, c.a[k]) ? size.batch
-                            : size.rows) *= size_of(left.shape[k]);
-    }
-    for (size_t k = 0; k < c.b.size(); ++k) {
-      if (!holds(c.a, c.b[k])) size.columns *= size_of(right.shape[k]);
-    }
-    if (!c.out.empty() && !holds(c.b, c.out.back())) std::swap(size.rows, size.columns);
+    ContractionSize size = contraction_size(body_, node, symbols_);
     profile_.contraction = size;
     count(profile_.contraction_ops, times * size.steps);
     // Operands are packed once, not read once per product.
@@ -483,6 +542,7 @@ class Walk {
   const Graph& body_;
   const std::vector<int64_t>& symbols_;
   const Layout* layout_;
+  std::vector<int> reductions_;  // by node: how many one after the other it waits for, with its own
   KernelProfile profile_;
   std::vector<double> extents_;  // of all loops
   size_t nest_ = 0;              // of the present output: its outermost loop, 0 of shared ones
@@ -495,23 +555,6 @@ class Walk {
   bool wants_lanes_ = false;
   bool has_own_loops_ = true;  // the present output, beside those shared with all others
 };
-
-// In the measure of a generator that compares its plans: the simple operations of a vector's worth
-// of steps.
-double effort(const KernelProfile& profile) {
-  constexpr double kLanes = 16, kRun = 10, kRowSum = 10, kFunction = 20, kDivision = 6;
-  double sum = profile.row_sums * kRowSum;
-  for (const LoopWork& work : profile.loops) {
-    if (work.is_repeated) continue;
-    double step =
-        work.simple + work.choices + work.divisions * kDivision + work.functions * kFunction;
-    double vectors = std::floor(work.extent / kLanes) + std::fmod(work.extent, kLanes) / 2;
-    if (work.extent < kLanes) vectors = std::max(1.0, work.extent / 4);
-    sum += work.runs * (kRun + step * vectors +
-                        (work.jumps + work.turns / 4 + work.calls * kFunction) * work.extent);
-  }
-  return sum;
-}
 
 // Of the layouts that a generator tries, the cheapest.
 KernelProfile walk(const Graph& body, const std::vector<int64_t>& symbols, bool is_loops) {
@@ -535,26 +578,6 @@ KernelProfile walk(const Graph& body, const std::vector<int64_t>& symbols, bool 
     best = std::move(other);
   }
   return best;
-}
-
-// The share of keys that positions do not hide, by a few rows.
-double visible_share(const common::AttentionForm& form, const std::vector<int64_t>& symbols) {
-  constexpr int64_t kSamples = 8;
-  if (!form.keeps_zero || (form.first.empty() && form.last.empty())) return 1;
-  int64_t keys = form.label_size[static_cast<size_t>(form.key)].evaluate(symbols);
-  double seen = 0;
-  for (int64_t k = 0; k < kSamples; ++k) {
-    std::vector<int64_t> indices(form.label_size.size(), 0);
-    for (int label : form.rows) {
-      int64_t size = form.label_size[static_cast<size_t>(label)].evaluate(symbols);
-      indices[static_cast<size_t>(label)] = size * (2 * k + 1) / (2 * kSamples);
-    }
-    int64_t first = 0, last = keys - 1;
-    for (const common::Expr& e : form.first) first = std::max(first, e.evaluate(symbols, indices));
-    for (const common::Expr& e : form.last) last = std::min(last, e.evaluate(symbols, indices));
-    seen += static_cast<double>(std::max<int64_t>(0, last + 1 - first));
-  }
-  return seen / static_cast<double>(std::max<int64_t>(1, keys) * kSamples);
 }
 
 }  // namespace

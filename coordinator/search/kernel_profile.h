@@ -9,6 +9,9 @@
 
 namespace coordinator {
 
+// A compiler writes all steps of a loop one after the other that has no more.
+inline constexpr double kWrittenOut = 4;
+
 // Loops of one length, whose steps a compiler may run side by side: operations are per step.
 struct LoopWork {
   double runs = 0;            // of the whole loop, in one launch
@@ -38,7 +41,10 @@ struct KernelProfile {
   double contraction_ops = 0;   // multiply-adds
   double random_reads = 0;      // gathered rows, scattered elements
   double folded_reads = 0;      // elements whose neighbours in a row are found by division
+  double sort_steps = 0;        // elements of a sort that are moved by one place or counted
+  double sort_turns = 0;        // and branches of which nobody knows before where they lead
   double row_sums = 0;          // reductions along rows that begin and end; short ones count less
+  double lane_blocks = 0;       // rows of sums taken side by side
   ContractionSize contraction;  // the last, if there is one
   std::vector<LoopWork> loops;  // the same operations, loop by loop
 };

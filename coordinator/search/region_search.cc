@@ -69,22 +69,59 @@ std::vector<Genome> lowering_seeds(RegionSpace& space) {
 
 namespace {
 
-// The contraction of which the choice makes a contraction's class a slice; else kNone.
+// A contraction, or the sum of one with something.
+bool holds_contraction(const RegionSpace& space, ClassId cls, bool or_sum = true) {
+  const EGraph& graph = *space.saturated().graph;
+  const HeadTable& heads = *space.saturated().heads;
+  bool found = false;
+  graph.for_each_node(cls, [&](NodeId n) {
+    const common::Node& node = heads.node(graph.head(n));
+    found = found || node.op == common::Op::kContract;
+    bool is_sum = or_sum && node.op == common::Op::kBinary &&
+                  common::attr<common::BinaryAttr>(node).op == common::BinaryOp::kAdd;
+    if (!is_sum) return;
+    for (ClassId child : graph.children(n)) {
+      found = found || holds_contraction(space, graph.find(child), false);
+    }
+  });
+  return found;
+}
+
+// A sum with a contraction, which may be seen as rows of a batch.
+bool is_biased(const RegionSpace& space, ClassId cls) {
+  const EGraph& graph = *space.saturated().graph;
+  const HeadTable& heads = *space.saturated().heads;
+  bool found = holds_contraction(space, cls);
+  graph.for_each_node(cls, [&](NodeId n) {
+    const common::Node& node = heads.node(graph.head(n));
+    bool is_sum = node.op == common::Op::kBinary &&
+                  common::attr<common::BinaryAttr>(node).op == common::BinaryOp::kAdd;
+    if (!is_sum) return;
+    for (ClassId child : graph.children(n)) {
+      graph.for_each_node(graph.find(child), [&](NodeId seen) {
+        if (heads.node(graph.head(seen)).op != common::Op::kView) return;
+        found = found || holds_contraction(space, graph.find(graph.children(seen)[0]), false);
+      });
+    }
+  });
+  return found;
+}
+
+// What the choice makes a contraction's class a slice of, with its bias or without: a contraction
+// of more columns, or its sum with more biases; else kNone.
 ClassId sliced_by(const RegionSpace& space, int64_t choice) {
   const EGraph& graph = *space.saturated().graph;
   const HeadTable& heads = *space.saturated().heads;
   auto node = static_cast<NodeId>(choice);
-  if (heads.node(graph.head(node)).op != common::Op::kView) return kNone;
-  auto has_contraction = [&](ClassId cls) {
-    bool found = false;
-    graph.for_each_node(cls, [&](NodeId n) {
-      found = found || heads.node(graph.head(n)).op == common::Op::kContract;
-    });
-    return found;
-  };
+  const common::Node& view = heads.node(graph.head(node));
+  if (view.op != common::Op::kView) return kNone;
   ClassId from = graph.find(graph.children(node)[0]);
-  bool slices = has_contraction(graph.class_of(node)) && has_contraction(from);
-  return slices ? from : kNone;
+  ClassId to = graph.class_of(node);
+  if (holds_contraction(space, to, false) && holds_contraction(space, from, false)) return from;
+  common::Shape whole;
+  graph.for_each_node(from, [&](NodeId n) { whole = heads.node(graph.head(n)).shape; });
+  bool is_part = common::element_count(view.shape) != common::element_count(whole);
+  return is_part && is_biased(space, to) && holds_contraction(space, from) ? from : kNone;
 }
 
 }  // namespace

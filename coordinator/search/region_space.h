@@ -72,6 +72,8 @@ class RegionSpace {
   const common::Shape& shape_of(ClassId cls) const;
   // A library can read the class only where a view of it is copied.
   bool needs_copy(ClassId operand) const;
+  // Some view in the class has neighbours of its last axis apart in memory.
+  bool lies_across(ClassId operand) const;
   // Nodes that may stand for the class, whatever is chosen elsewhere.
   const std::vector<int64_t>& choices_of(ClassId cls);
   Selected select(const Genome& genome, std::vector<Site>& sites);

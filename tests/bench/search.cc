@@ -37,7 +37,7 @@ struct Arguments {
   std::vector<std::string> files;
   std::vector<std::string> strategies;
   int64_t seeds = 3;
-  int64_t budget = 500;
+  CpuSearch how;
   double noise = 0.03;
   bool update = false;  // the file of best known times
   bool micro = false;
@@ -53,10 +53,11 @@ bool parse_number(const std::string& text, int64_t& out) {
 std::optional<Arguments> parse(const std::vector<std::string>& arguments) {
   Arguments parsed;
   for (size_t k = 0; k < arguments.size(); k += 2) {
-    bool* flag = arguments[k] == "--update"  ? &parsed.update
-                 : arguments[k] == "--micro" ? &parsed.micro
-                 : arguments[k] == "--sweep" ? &parsed.sweep
-                                             : nullptr;
+    bool* flag = arguments[k] == "--update"    ? &parsed.update
+                 : arguments[k] == "--micro"   ? &parsed.micro
+                 : arguments[k] == "--sweep"   ? &parsed.sweep
+                 : arguments[k] == "--kernels" ? &parsed.how.kernels
+                                               : nullptr;
     if (flag != nullptr) {
       *flag = true;
       --k;
@@ -71,7 +72,9 @@ std::optional<Arguments> parse(const std::vector<std::string>& arguments) {
     } else if (arguments[k] == "--seeds") {
       if (!parse_number(value, parsed.seeds)) return std::nullopt;
     } else if (arguments[k] == "--budget") {
-      if (!parse_number(value, parsed.budget)) return std::nullopt;
+      if (!parse_number(value, parsed.how.budget)) return std::nullopt;
+    } else if (arguments[k] == "--keep") {
+      parsed.how.kept = value;
     } else if (arguments[k] == "--device" && (value == "sim" || value == "cpu")) {
       parsed.cpu = value == "cpu";
     } else {
@@ -240,7 +243,8 @@ int run_search(const std::vector<std::string>& arguments) {
     std::fprintf(stderr,
                  "lfarm-bench: search takes [--micro] [--sweep] [--device sim|cpu] [--model "
                  "MODEL.pt2]... [--seeds N] "
-                 "[--budget N] [--update] [--strategy random|genetic|model|priors]...\n");
+                 "[--budget N] [--update] [--strategy random|genetic|model|priors]... [--kernels] "
+                 "[--keep FILE]\n");
     return 2;
   }
   auto graphs = search_graphs(parsed->files);
@@ -269,7 +273,7 @@ int run_search(const std::vector<std::string>& arguments) {
       searches.back().options.strategy = strategy.strategy;
       searches.back().options.seed = 1;
     }
-    return run_search_cpu(*graphs, searches, parsed->budget);
+    return run_search_cpu(*graphs, searches, parsed->how);
   }
   std::vector<coordinator::EffectTable> lessons;
   if (std::any_of(strategies.begin(), strategies.end(),
@@ -287,12 +291,13 @@ int run_search(const std::vector<std::string>& arguments) {
       for (int64_t seed = 1; seed <= parsed->seeds; ++seed) {
         SimulatedDevice device({parsed->noise, static_cast<uint64_t>(seed), true});
         SearchOptions options;
-        options.budget = parsed->budget + 16;  // the last few make room for what is not yet known
+        options.budget =
+            parsed->how.budget + 16;  // the last few make room for what is not yet known
         options.seed = static_cast<uint64_t>(seed);
         options.target.name = "simulated";
         options.strategy = strategy.strategy;
         if (strategy.has_priors) options.priors = priors_for(graph, *graphs, lessons);
-        traces[strategy.name].push_back(run_one(graph, options, device, parsed->budget));
+        traces[strategy.name].push_back(run_one(graph, options, device, parsed->how.budget));
         if (traces[strategy.name].back().best.empty()) return 1;
         const auto& best = traces[strategy.name].back().best;
         best_known = std::min(best_known, *std::min_element(best.begin(), best.end()));

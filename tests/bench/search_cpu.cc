@@ -7,8 +7,11 @@
 #include <map>
 #include <numeric>
 
+#include "common/ir/sizes.h"
+#include "coordinator/search/cost_model.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/cpu_device.h"
+#include "tests/bench/kept_measurements.h"
 #include "tests/bench/search_graphs.h"
 
 namespace bench {
@@ -53,7 +56,15 @@ constexpr size_t kEnough = 50;
 struct Timed {
   coordinator::CandidateTask task;
   std::vector<double> rounds;
+  std::vector<double> kernels;  // alone, the fastest of all rounds
 
+  void note(const common::TaskReport& report) {
+    rounds.push_back(static_cast<double>(report.total_ns));
+    kernels.resize(report.kernel_ns.size(), std::numeric_limits<double>::infinity());
+    for (size_t k = 0; k < kernels.size(); ++k) {
+      kernels[k] = std::min(kernels[k], static_cast<double>(report.kernel_ns[k]));
+    }
+  }
   // In every `step`th round: what else runs on the machine only ever adds to a time.
   double fastest(size_t first, size_t step) const {
     double least = std::numeric_limits<double>::infinity();
@@ -67,7 +78,7 @@ void measure_again(CpuDevice& device, std::vector<Timed>& candidates) {
   for (Timed& timed : candidates) {
     coordinator::CandidateResult result = device.measure(timed.task);
     if (result.outcome != common::TaskOutcome::kOk) continue;
-    timed.rounds.push_back(static_cast<double>(result.report.total_ns));
+    timed.note(result.report);
   }
 }
 
@@ -110,15 +121,59 @@ Times judged_times(const std::map<const common::Graph*, std::vector<Timed>>& reg
   return all;
 }
 
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (char c : text) {
+    if (c == '\n') {
+      out += "\\n";
+      continue;
+    }
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+// Each candidate, and each of its kernels with what constants alone predict for one call and what
+// it took, with the reading of a clock.
+void print_kernels(const SearchGraph& graph, const common::Target& target,
+                   const std::map<const common::Graph*, std::vector<Timed>>& regions) {
+  const coordinator::DeviceTerms& terms = coordinator::device_terms(target);
+  for (const auto& [region, candidates] : regions) {
+    for (const Timed& timed : candidates) {
+      const common::Program& program = timed.task.payload.program;
+      std::printf(
+          "{\"graph\":\"%s\",\"region\":%d,\"candidate\":%llu,\"predicted_ns\":%.1f,"
+          "\"measured_ns\":%.1f,\"kernels\":[",
+          graph.name.c_str(), timed.task.region, static_cast<unsigned long long>(timed.task.id),
+          timed.task.predicted_ns, timed.fastest(0, 1));
+      std::vector<int64_t> sizes = common::representative_sizes(timed.task.graph->symbols);
+      const char* comma = "";
+      for (size_t c = 0; c < program.calls.size(); ++c) {
+        auto k = static_cast<size_t>(program.calls[c].kernel);
+        if (k >= timed.kernels.size() || timed.kernels[k] == 0) continue;  // it runs at load only
+        const common::Kernel& kernel = program.kernels[k];
+        double ns = coordinator::predict_ns(
+            kernel, coordinator::call_symbols(program.calls[c], sizes), terms);
+        std::printf("%s{\"predicted_ns\":%.1f,\"measured_ns\":%.1f,\"text\":\"%s\"}", comma, ns,
+                    timed.kernels[k], escaped(common::print(kernel)).c_str());
+        comma = ",";
+      }
+      std::printf("]}\n");
+    }
+  }
+}
+
 }  // namespace
 
 int run_search_cpu(const std::vector<SearchGraph>& graphs, const std::vector<NamedSearch>& searches,
-                   int64_t budget) {
+                   const CpuSearch& how) {
   auto device = CpuDevice::open();
   if (!device.ok()) {
     std::fprintf(stderr, "lfarm-bench: %s\n", device.error().message.c_str());
     return 1;
   }
+  if (!how.kept.empty()) *device = keep_measurements(std::move(*device), how.kept);
   coordinator::EffectTable lessons;
   for (const SearchGraph& graph : graphs) {
     coordinator::EffectTable learned;
@@ -127,7 +182,7 @@ int run_search_cpu(const std::vector<SearchGraph>& graphs, const std::vector<Nam
     std::vector<double> found;
     for (const NamedSearch& named : searches) {
       coordinator::SearchOptions options = named.options;
-      options.budget = budget;
+      options.budget = how.budget;
       options.target = (*device)->target();
       if (named.has_priors) {
         options.priors = std::make_shared<const coordinator::EffectTable>(lessons);
@@ -143,14 +198,16 @@ int run_search_cpu(const std::vector<SearchGraph>& graphs, const std::vector<Nam
           if (result.outcome != common::TaskOutcome::kOk) {
             ++failed;
           } else if (task.payload.kind == common::TaskKind::kCandidate) {
-            regions[task.graph.get()].push_back(
-                {task, {static_cast<double>(result.report.total_ns)}});
+            std::vector<Timed>& of_region = regions[task.graph.get()];
+            of_region.push_back({task, {}, {}});
+            of_region.back().note(result.report);
           }
         }
       }
       for (size_t round = 1; round < kRounds; ++round) {
         for (auto& [region, candidates] : regions) measure_again(**device, candidates);
       }
+      if (how.kernels) print_kernels(graph, (*device)->target(), regions);
       Times times = judged_times(regions);
       coordinator::merge_effects(learned, (*search)->lessons());
       auto outcome = (*search)->outcome();

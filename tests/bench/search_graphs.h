@@ -52,7 +52,12 @@ double descend(const common::Graph& graph, SimulatedDevice& device);
 void run_search_micro(const std::vector<SearchGraph>& graphs);
 // Seeds are searches per graph and budget; noise as SimulatedDevice has it.
 int run_search_sweep(const std::vector<SearchGraph>& graphs, int64_t seeds, double noise);
+struct CpuSearch {
+  int64_t budget = 500;
+  std::string kept;      // a file of measurements that are not to be made again; may be empty
+  bool kernels = false;  // a line for each kernel too: what was predicted and what it took
+};
 int run_search_cpu(const std::vector<SearchGraph>& graphs, const std::vector<NamedSearch>& searches,
-                   int64_t budget);
+                   const CpuSearch& how);
 
 }  // namespace bench

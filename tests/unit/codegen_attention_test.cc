@@ -7,7 +7,8 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-enum class Mask { kNone, kCausal, kWindow, kBias, kGiven, kGivenSafe };
+// kAdded: the window, as what is added to scores.
+enum class Mask { kNone, kCausal, kWindow, kAdded, kBias, kGiven, kGivenSafe };
 
 // One attention over [heads, rows, keys]. Sizes of 0 stand for the symbol of that name.
 struct Attention {
@@ -116,10 +117,16 @@ class Builder {
         NodeId until = b_.binary(BinaryOp::kAdd, row, offset);
         return b_.select(b_.binary(BinaryOp::kLessEqual, key, until), scores, hidden);
       }
+      case Mask::kAdded:
       case Mask::kWindow: {
         NodeId near = b_.binary(BinaryOp::kLess, b_.binary(BinaryOp::kSub, row, key),
                                 b_.scalar_int(DType::kInt64, 3));
         NodeId seen = b_.binary(BinaryOp::kAnd, near, b_.binary(BinaryOp::kLessEqual, key, row));
+        if (a_.mask == Mask::kAdded) {
+          NodeId lowest = b_.scalar(a_.dtype, std::numeric_limits<float>::lowest());
+          NodeId mask = b_.select(seen, b_.scalar(a_.dtype, 0), lowest);
+          return b_.binary(BinaryOp::kAdd, scores, mask);
+        }
         return b_.select(b_.unary(UnaryOp::kNot, seen), hidden, scores);
       }
       case Mask::kBias:
@@ -153,8 +160,8 @@ void compile_and_check(KernelBatch& batch) {
 TEST(CodegenAttention, SizesAndMasks) {
   Random random(61);
   KernelBatch batch;
-  for (Mask mask :
-       {Mask::kNone, Mask::kCausal, Mask::kWindow, Mask::kBias, Mask::kGiven, Mask::kGivenSafe}) {
+  for (Mask mask : {Mask::kNone, Mask::kCausal, Mask::kWindow, Mask::kAdded, Mask::kBias,
+                    Mask::kGiven, Mask::kGivenSafe}) {
     for (auto [rows, keys] : std::vector<std::pair<int64_t, int64_t>>{
              {1, 1}, {1, 37}, {3, 300}, {17, 5}, {70, 70}, {33, 259}, {0, 3}, {3, 0}}) {
       Attention a;
@@ -390,7 +397,7 @@ TEST(CodegenAttention, SizesThatAreHardOnGpus) {
 // Keys that no row of a block sees are not read: what they hold does not matter.
 TEST(CodegenAttention, LeavesOutHiddenKeys) {
   Random random(67);
-  for (Mask mask : {Mask::kCausal, Mask::kWindow}) {
+  for (Mask mask : {Mask::kCausal, Mask::kWindow, Mask::kAdded}) {
     KernelBatch batch;
     Attention a;
     a.rows = a.keys = 256;
@@ -434,6 +441,22 @@ TEST(AttentionForm, NamesWhatItFinds) {
   ASSERT_TRUE(form.has_value());
   EXPECT_FALSE(form->scales_rows);
   EXPECT_TRUE(form->keeps_zero);
+}
+
+// Rows that see no key at all spread over all of them, where hiding is but adding.
+TEST(AttentionForm, AnAddedMaskHidesOnlyFromRowsThatSeeSomething) {
+  Attention a;
+  a.mask = Mask::kAdded;
+  a.rows = a.keys = 7;
+  auto form = attention_form(Builder(a).build());
+  ASSERT_TRUE(form.has_value());
+  EXPECT_EQ(form->first.size(), 1U);
+  EXPECT_EQ(form->last.size(), 1U);
+  a.rows = 12;
+  form = attention_form(Builder(a).build());
+  ASSERT_TRUE(form.has_value());
+  EXPECT_TRUE(form->first.empty());
+  EXPECT_TRUE(form->last.empty());
 }
 
 // A softmax along the rows, or of what is no contraction, is not attention.

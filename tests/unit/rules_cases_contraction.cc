@@ -25,6 +25,27 @@ void add_packing(Cases& cases) {
                                           }});
 }
 
+// Siblings with biases, as they are and seen as rows of a batch.
+void add_biased_siblings(Cases& cases) {
+  for (bool is_batch : {false, true}) {
+    cases.emplace("pack-siblings", RuleCase{kFloats, [is_batch](GraphBuilder& b, DType t) {
+                                              IrNode x = input(b, t, {s0, 6});
+                                              for (int64_t width : {4, 2, 3}) {
+                                                IrNode w = weight(b, t, {width, 6});
+                                                IrNode y = b.matmul(x, b.permute(w, {1, 0}));
+                                                Shape shape{s0, width};
+                                                if (is_batch) {
+                                                  shape.insert(shape.begin(), Expr(1));
+                                                  y = b.reshape(y, shape);
+                                                }
+                                                IrNode bias =
+                                                    spread(b, weight(b, t, {width}), shape);
+                                                b.output(binary(b, BinaryOp::kAdd, y, bias));
+                                              }
+                                            }});
+  }
+}
+
 // Scales and shifts that depend on weights alone, behind and before a product.
 void add_folding(Cases& cases) {
   auto product = [](GraphBuilder& b, DType t) {
@@ -125,6 +146,7 @@ void add_contraction(Cases& cases) {
   }
   add_folding(cases);
   add_packing(cases);
+  add_biased_siblings(cases);
   for (int side = 0; side < 3; ++side) {
     cases.emplace("scale-after-contraction",
                   RuleCase{kFloats, [side](GraphBuilder& b, DType t) {

@@ -168,6 +168,26 @@ void add_norms(Cases& cases) {
                                             b.scalar(t, 0.5));
                  b.output(b.binary(BinaryOp::kMul, d, b.unary(UnaryOp::kRsqrt, variance)));
                }});
+  // Over the leading axis, and over all but the channels, as a batch is normalised in training.
+  for (bool all : {false, true}) {
+    for (bool centre : {false, true}) {
+      cases.emplace(
+          "rms-norm",
+          RuleCase{kFloats, [all, centre](GraphBuilder& b, DType t) {
+                     IrNode x = input(b, t, {4, s0, 3});
+                     if (all) x = input(b, t, {4, 5, s0, 3});
+                     std::vector<int> axes = all ? std::vector<int>{0, 1, 3} : std::vector<int>{0};
+                     auto mean = [&](IrNode y) {
+                       return b.binary(BinaryOp::kDiv, b.reduce(ReduceOp::kSum, y, axes, true),
+                                       b.scalar(t, all ? 60 : 4));
+                     };
+                     IrNode d = centre ? b.binary(BinaryOp::kSub, x, mean(x)) : x;
+                     IrNode variance = b.binary(
+                         BinaryOp::kAdd, mean(b.binary(BinaryOp::kMul, d, d)), b.scalar(t, 0.5));
+                     b.output(b.binary(BinaryOp::kMul, d, b.unary(UnaryOp::kRsqrt, variance)));
+                   }});
+    }
+  }
   // Group norm: two groups of two channels.
   cases.emplace("layer-norm", norm(Form::kTimesRsqrt, true, {s0, 2, 12}, {2}));
 }

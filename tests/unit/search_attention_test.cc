@@ -47,6 +47,7 @@ struct Heads {
   int heads = 4, groups = 4;
   Expr rows = 16, keys = 16;
   bool causal = false;
+  int window = 0;             // with causal: each row sees so many keys, its own last; 0: all
   bool shows_scores = false;  // as an output of their own
 };
 Graph attention(const Heads& a) {
@@ -72,7 +73,13 @@ Graph attention(const Heads& a) {
       return b.view(b.iota(DType::kInt64, size),
                     View{{a.rows, a.keys}, {Expr::index(axis)}, {}, 0});
     };
-    IrNode seen = b.binary(BinaryOp::kLessEqual, position(a.keys, 1), position(a.rows, 0));
+    IrNode key = position(a.keys, 1), row = position(a.rows, 0);
+    IrNode seen = b.binary(BinaryOp::kLessEqual, key, row);
+    if (a.window != 0) {
+      IrNode width = b.scalar(DType::kInt64, a.window);
+      seen = b.binary(BinaryOp::kAnd, seen,
+                      b.binary(BinaryOp::kLess, b.binary(BinaryOp::kSub, row, width), key));
+    }
     scores =
         b.select(seen, scores, b.scalar(DType::kFloat32, -std::numeric_limits<double>::infinity()));
   }
@@ -105,6 +112,30 @@ TEST(AttentionSearch, OneKernelHoldsItWhateverTheHeads) {
       }
     }
   }
+}
+
+// Keys before the window are as far from being read as those behind the row.
+TEST(AttentionSearch, AWindowIsReadAndNothingElse) {
+  common::SteadyClock clock;
+  double predicted[2];
+  for (int window : {0, 32}) {
+    Heads a;
+    a.rows = a.keys = 512;
+    a.causal = true;
+    a.window = window;
+    RegionSpace space(attention(a), clock);
+    Program program = space.decode({}).program;
+    ASSERT_TRUE(holds_attention(program));
+    for (const common::Kernel& kernel : program.kernels) {
+      if (kernel.form != Template::kAttention) continue;
+      auto form = common::attention_form(kernel.body);
+      ASSERT_TRUE(form.has_value());
+      EXPECT_EQ(form->last.size(), 1U);
+      EXPECT_EQ(form->first.size(), window == 0 ? 0U : 1U);
+      predicted[window == 0 ? 0 : 1] = predict_ns(kernel, {}, device_terms({"cpu"}));
+    }
+  }
+  EXPECT_LT(predicted[1], predicted[0] / 4);
 }
 
 TEST(AttentionSearch, ScoresThatAreNeededElsewhereAreStored) {

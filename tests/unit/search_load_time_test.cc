@@ -177,6 +177,34 @@ TEST_F(LoadTime, SiblingsArePackedTogether) {
   EXPECT_EQ(contractions_in_runs(space.decode({}).program).size(), 3u);
 }
 
+// Seen as rows of a batch, which is how they are exported.
+TEST_F(LoadTime, BiasesOfSiblingsArePackedWithThem) {
+  GraphBuilder b;
+  IrNode x = user(b, {16, 32});
+  for (int64_t width : {32, 8, 8}) {
+    IrNode y = b.matmul(x, b.permute(weight(b, {width, 32}), {1, 0}));
+    y = b.binary(BinaryOp::kAdd, b.reshape(y, {1, 16, width}), weight(b, {width}));
+    b.output(b.unary(UnaryOp::kTanh, y));
+  }
+  RegionSpace space(b.finish(), clock_);
+  std::vector<Genome> seeds = packing_seeds(space);
+  ASSERT_FALSE(seeds.empty());
+  Program program = space.decode(seeds[0]).program;
+  EXPECT_EQ(contractions_in_runs(program), (std::vector<Shape>{{16, 48}}));
+  std::vector<char> at_load = common::load_time_calls(program);
+  std::set<Shape> sums;
+  for (size_t c = 0; c < program.calls.size(); ++c) {
+    if (at_load[c]) continue;
+    for (const auto& node :
+         program.kernels[static_cast<size_t>(program.calls[c].kernel)].body.nodes) {
+      bool is_sum =
+          node.op == Op::kBinary && common::attr<common::BinaryAttr>(node).op == BinaryOp::kAdd;
+      if (is_sum) sums.insert(node.shape);
+    }
+  }
+  EXPECT_EQ(sums, (std::set<Shape>{{16, 48}})) << common::print(program);
+}
+
 TEST_F(LoadTime, ChoosingOneSliceChoosesItsSiblings) {
   RegionSpace space(projections(), clock_);
   Genome all = packing_seeds(space).at(0);

@@ -97,5 +97,85 @@ TEST(Profile, WhatARowAsksForTwiceIsComputedTwiceUnlessItIsKept) {
   EXPECT_GT(predicted(body, {{"stage", 0}}), predicted(body, {}) * 1.2);
 }
 
+double jumps_of(const KernelProfile& profile) {
+  double sum = 0;
+  for (const LoopWork& work : profile.loops) sum += work.runs * work.extent * work.jumps;
+  return sum;
+}
+
+// Matrices that an index tensor chooses, read along one of their own axes.
+TEST(Profile, WhatIsGatheredIsReadInItsOwnOrder) {
+  auto chosen = [](bool across) {
+    GraphBuilder b;
+    IrNode data = input(b, {8, 16, 32});
+    IrNode which = b.input(InputKind::kUser, DType::kInt64, {4}, "i");
+    if (across) data = b.permute(data, {0, 2, 1});
+    Shape shape{4, across ? 32 : 16, across ? 16 : 32};
+    IrNode spread = b.view(which, {shape, {common::Expr::index(0)}, {}, 0});
+    common::GatherAttr at{{{0, 0}, {-1, common::Expr::index(1)}, {-1, common::Expr::index(2)}}};
+    IrNode rows = b.raw({common::Op::kGather, DType::kFloat32, shape, {data, spread}, at});
+    b.output(rows);
+    b.output(b.unary(UnaryOp::kNeg, rows));
+    return profile_of(b.finish());
+  };
+  EXPECT_EQ(jumps_of(chosen(false)), 0);
+  EXPECT_EQ(jumps_of(chosen(true)), 4 * 16 * 32);
+  EXPECT_EQ(chosen(false).random_reads, 4);
+}
+
+// Side by side only what is read side by side.
+TEST(Profile, SumsThatAreGatheredAreTakenOneByOne) {
+  GraphBuilder b;
+  IrNode sums = b.reduce(ReduceOp::kSum, input(b, {8, 16, 32}), {1});
+  IrNode which = b.input(InputKind::kUser, DType::kInt64, {4}, "i");
+  IrNode spread = b.view(which, {{4, 32}, {common::Expr::index(0)}, {}, 0});
+  common::GatherAttr at{{{0, 0}, {-1, common::Expr::index(1)}}};
+  Graph body =
+      finish(b, b.raw({common::Op::kGather, DType::kFloat32, {4, 32}, {sums, spread}, at}));
+  EXPECT_EQ(profile_of(body).row_ops, 4 * 16 * 32);
+  EXPECT_EQ(jumps_of(profile_of(body)), 4 * 16 * 32);
+}
+
+TEST(Profile, OutputsOfRowsAndOfElementsShareTheirOuterLoops) {
+  GraphBuilder b;
+  IrNode e = b.unary(UnaryOp::kExp, input(b, {4, 6, 33}));
+  IrNode sum = b.reduce(ReduceOp::kSum, e, {2});
+  b.output(b.unary(UnaryOp::kLog, b.unsqueeze(sum, 2)));
+  b.output(sum);
+  double steps = 0;
+  for (const LoopWork& work : profile_of(b.finish()).loops) {
+    if (work.extent == 33) steps += work.runs * work.extent * work.functions;
+  }
+  EXPECT_EQ(steps, 4 * 6 * 33);
+}
+
+TEST(Profile, ShortRowsAreSortedByInsertionAndLongOnesByDigits) {
+  auto sorted = [](int length) {
+    GraphBuilder b;
+    IrNode x = input(b, {2, length});
+    Graph body = finish(
+        b, b.raw({common::Op::kSort, DType::kInt64, b.shape(x), {x}, common::SortAttr{1, false}}));
+    return predict_ns({Template::kSort, {}, body}, {}, device_terms({"cpu"}));
+  };
+  EXPECT_GT(sorted(40), sorted(10) * 4);
+  EXPECT_LT(sorted(400), sorted(100) * 4);
+}
+
+// Six steps: four and two, unless each chooses by a byte.
+TEST(Profile, ShortRowsThatChooseAreComputedStepByStep) {
+  auto softmax = [](bool masked) {
+    GraphBuilder b;
+    IrNode x = input(b, {4, 6});
+    if (masked) {
+      IrNode hidden = b.input(InputKind::kUser, DType::kBool, {4, 6}, "m");
+      x = b.select(hidden, b.scalar(DType::kFloat32, -1), x);
+    }
+    return finish(
+        b,
+        b.raw({common::Op::kSoftmax, DType::kFloat32, {4, 6}, {x}, common::SoftmaxAttr{1, false}}));
+  };
+  EXPECT_GT(predicted(softmax(true), {}), predicted(softmax(false), {}) * 1.3);
+}
+
 }  // namespace
 }  // namespace coordinator
