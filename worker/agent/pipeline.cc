@@ -202,7 +202,7 @@ std::unique_ptr<LocalPipeline::Compiled> LocalPipeline::compile(Job job) {
 }
 
 void LocalPipeline::run_loop() {
-  ExecutorClient executor(options_.executor_command);
+  ExecutorClient executor(options_.executor_command, options_.sandbox);
   common::Status started = executor.warm_up();
   if (!started.ok()) common::log_error(started.error().message);
   while (true) {

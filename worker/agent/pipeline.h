@@ -52,6 +52,7 @@ class Pipeline {
 struct PipelineOptions {
   common::Target target;
   std::vector<std::string> executor_command;
+  std::shared_ptr<const common::Sandbox> sandbox;  // of the executor; may be null
   uint32_t threads = 1;  // of a run, at most
 };
 

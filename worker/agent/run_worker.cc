@@ -60,7 +60,7 @@ int serve_executor(std::string_view name, bool debug_sequential, Backends backen
   const Backend* backend = named(name, backends);
   if (backend == nullptr) return 2;
   ExecutorDevice device{std::string(name), [&](int threads) { return backend->open(threads); },
-                        backend->reserves_addresses(), debug_sequential};
+                        backend->has_driver(), debug_sequential};
   return run_executor_child(STDIN_FILENO, device);
 }
 
@@ -82,6 +82,10 @@ common::Status serve(const WorkerOptions& options, const FoundDevice& device,
   pipeline_options.threads = options.threads;
   pipeline_options.executor_command = {"/proc/self/exe", std::string(kExecutorFlag),
                                        std::string(device.backend->name())};
+  pipeline_options.sandbox = common::Sandbox::find(device.backend->has_driver()
+                                                       ? common::SandboxProfile::kDevice
+                                                       : common::SandboxProfile::kComputing);
+  common::log_info(cat("executors are confined, ", pipeline_options.sandbox->describe()));
   if (options.debug_sequential) pipeline_options.executor_command.emplace_back(kDebugFlag);
   // Never destroyed: a compiler that still runs would delay the end of the process, and dies with
   // it.
@@ -130,7 +134,9 @@ int run_worker(int argc, char** argv, Backends backends) {
   // After this line the device and the toolchain are known.
   auto device = find_device(options, backends);
   if (!device.ok()) return fail(device.error(), 2);
-  auto compiler = device->backend->find_compiler(device->target);
+  auto sandbox = common::Sandbox::find(common::SandboxProfile::kCompiling);
+  common::log_info(cat("compilers are confined, ", sandbox->describe()));
+  auto compiler = device->backend->find_compiler(device->target, std::move(sandbox));
   if (!compiler.ok()) return fail(compiler.error(), 1);
 
   // Returns when the worker has drained.
