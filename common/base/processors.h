@@ -13,8 +13,8 @@ namespace common {
 // not limit.
 int usable_processors();
 
-// The machine's memory, but no more than the process's control groups allow (version 2's memory.max,
-// version 1's memory.limit_in_bytes).
+// The machine's memory, but no more than the process's control groups allow (version 2's
+// memory.max, version 1's memory.limit_in_bytes).
 uint64_t usable_memory_bytes();
 
 // The processors that a quota stands for: `text` is what cpu.max holds, "max 100000" or "150000

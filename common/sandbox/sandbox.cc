@@ -23,10 +23,9 @@
 namespace common {
 namespace {
 
-constexpr const char* kNames[] = {"memory victim",     "user namespace",
-                                  "network namespace", "private temporary directory",
-                                  "few processes",     "no capabilities",
-                                  "system call filter"};
+constexpr const char* kNames[] = {
+    "memory victim", "user namespace",  "network namespace", "private temporary directory",
+    "few processes", "no capabilities", "system call filter"};
 constexpr const char* kEffects[] = {
     "when memory runs out, the kernel ends such a child before anything else",
     "a child is nobody to the rest of the machine",

@@ -18,9 +18,10 @@ struct SystemCallRules {
 };
 
 // Refuses with EPERM: sockets but those of `rules`, looking into other processes, mounting, new
-// namespaces, loading code into the kernel, kernel keys, performance counters, io_uring (which would
-// pass by this filter), clocks and swapping. clone3 is refused with ENOSYS, since its flags cannot
-// be seen; the C library uses clone then. System calls of other architectures kill the process.
+// namespaces, loading code into the kernel, kernel keys, performance counters, io_uring (which
+// would pass by this filter), clocks and swapping. clone3 is refused with ENOSYS, since its flags
+// cannot be seen; the C library uses clone then. System calls of other architectures kill the
+// process.
 std::vector<sock_filter> system_call_filter(const SystemCallRules& rules);
 
 // Refuses other programs, other processes, and signals to any process but `self`; threads are

@@ -18,8 +18,7 @@ class CudaBackend final : public Backend {
     return std::make_unique<CudaCodeGenerator>();
   }
   common::Result<std::shared_ptr<const Compiler>> find_compiler(
-      const common::Target& target,
-      std::shared_ptr<const common::Sandbox> sandbox) const override {
+      const common::Target& target, std::shared_ptr<const common::Sandbox> sandbox) const override {
     return find_nvrtc_compiler(target, {"/proc/self/exe", kNvrtcChildFlag},
                                static_cast<size_t>(common::usable_processors()),
                                std::move(sandbox));

@@ -53,7 +53,7 @@ struct PipelineOptions {
   common::Target target;
   std::vector<std::string> executor_command;
   std::shared_ptr<const common::Sandbox> sandbox;  // of the executor; may be null
-  uint32_t threads = 1;  // of a run, at most
+  uint32_t threads = 1;                            // of a run, at most
 };
 
 // Compiles on one thread and runs on another, which owns the executor child.

@@ -82,9 +82,9 @@ common::Status serve(const WorkerOptions& options, const FoundDevice& device,
   pipeline_options.threads = options.threads;
   pipeline_options.executor_command = {"/proc/self/exe", std::string(kExecutorFlag),
                                        std::string(device.backend->name())};
-  pipeline_options.sandbox = common::Sandbox::find(device.backend->has_driver()
-                                                       ? common::SandboxProfile::kDevice
-                                                       : common::SandboxProfile::kComputing);
+  pipeline_options.sandbox =
+      common::Sandbox::find(device.backend->has_driver() ? common::SandboxProfile::kDevice
+                                                         : common::SandboxProfile::kComputing);
   common::log_info(cat("executors are confined, ", pipeline_options.sandbox->describe()));
   if (options.debug_sequential) pipeline_options.executor_command.emplace_back(kDebugFlag);
   // Never destroyed: a compiler that still runs would delay the end of the process, and dies with

@@ -82,8 +82,8 @@ class CCompiler final : public Compiler {
 Result<std::shared_ptr<const Compiler>> find_c_compiler(
     const common::Target& target, std::shared_ptr<const common::Sandbox> sandbox) {
   LFARM_ASSIGN_OR_RETURN(common::HostCompiler found, common::find_host_compiler());
-  return std::shared_ptr<const Compiler>(
-      std::make_shared<CCompiler>(std::move(found.program), found.version, target, std::move(sandbox)));
+  return std::shared_ptr<const Compiler>(std::make_shared<CCompiler>(
+      std::move(found.program), found.version, target, std::move(sandbox)));
 }
 
 Result<Bytes> CCompiler::compile(std::string_view source, int timeout_ms) const {

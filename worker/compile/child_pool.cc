@@ -72,8 +72,7 @@ Result<std::unique_ptr<ChildPool::Child>> ChildPool::start() const {
   // Death with the parent is death with the thread that started the child, and any thread may. The
   // closed pipe ends it instead.
   options.die_with_parent = false;
-  auto process =
-      common::start_confined(std::move(options), sandbox_.get(), temporary.path());
+  auto process = common::start_confined(std::move(options), sandbox_.get(), temporary.path());
   ::close(pipe.child);
   if (!process.ok()) {
     ::close(pipe.parent);

@@ -61,8 +61,8 @@ Result<std::shared_ptr<const Compiler>> find_nvrtc_compiler(
   if (!target.name.starts_with(kPrefix)) {
     return common::invalid_input(cat("NVRTC does not compile for ", target.name));
   }
-  auto pool = std::make_unique<ChildPool>(std::move(child_command), children_max,
-                                          std::move(sandbox));
+  auto pool =
+      std::make_unique<ChildPool>(std::move(child_command), children_max, std::move(sandbox));
   NvrtcRequest question;
   question.describe = true;
   question.arch = target.name.substr(kPrefix.size());
