@@ -83,7 +83,6 @@ class LocalPipeline final : public Pipeline {
   // Empty when the job ended here, with its result delivered.
   std::unique_ptr<Compiled> compile(Job job);
   JobResult run(ExecutorClient& executor, Compiled& job);
-  ProfileLimits limits_for(const Compiled& job) const;
   void deliver(JobResult result);
   int64_t left_ms(int64_t deadline_ns) const;
 
