@@ -24,13 +24,14 @@ namespace common {
 namespace {
 
 constexpr const char* kNames[] = {
-    "memory victim", "user namespace",  "network namespace", "private temporary directory",
-    "few processes", "no capabilities", "system call filter"};
+    "memory victim",   "user namespace", "network namespace", "private temporary directory",
+    "read-only files", "few processes",  "no capabilities",   "system call filter"};
 constexpr const char* kEffects[] = {
     "when memory runs out, the kernel ends such a child before anything else",
     "a child is nobody to the rest of the machine",
     "a child has no network, not even loopback",
     "a child's temporary files are seen by nobody and end with it",
+    "a child writes to no file but its temporary ones",
     "a child and what it starts are at most 1024 processes and threads",
     "a child has no rights beyond its user's, and gets none from programs it starts",
     "the kernel refuses sockets, mounts, tracing, signals to others and more"};
@@ -79,6 +80,14 @@ int mount_private(const char* directory) {
   return ::mount("tmpfs", directory, "tmpfs", flags, kTemporaryOptions) == 0 ? 0 : errno;
 }
 
+// All that is mounted, but for the file system over the directory. mount_setattr: Linux 5.12.
+int forbid_writing(const char* directory) {
+  mount_attr forbid{}, permit{};
+  forbid.attr_set = permit.attr_clr = MOUNT_ATTR_RDONLY;
+  if (::mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, &forbid, sizeof forbid) != 0) return errno;
+  return ::mount_setattr(AT_FDCWD, directory, 0, &permit, sizeof permit) == 0 ? 0 : errno;
+}
+
 // Since 5.14 a limit of processes counts those of a user namespace, before all of the user's.
 bool counts_processes_by_namespace() {
   utsname system{};
@@ -121,6 +130,9 @@ SetupFailure Sandbox::Entrance::enter() const {
   if (on[kPrivateTemporary] && failed(mount_private(directory_.c_str()))) {
     return {error, "mounting a temporary file system"};
   }
+  if (on[kReadOnlyFiles] && failed(forbid_writing(directory_.c_str()))) {
+    return {error, "mount_setattr"};
+  }
   lower_limit(RLIMIT_CORE, 0);
   // Drivers set up files of any size that never reach a disk.
   if (sandbox_.profile_ != SandboxProfile::kDevice) lower_limit(RLIMIT_FSIZE, kFileBytesMax);
@@ -154,16 +166,19 @@ bool Sandbox::wants(Step step) const {
     case SandboxProfile::kComputing:
       return true;
     case SandboxProfile::kDevice:  // a driver finds its files where they are
-      return step != kPrivateTemporary && step != kFewProcesses;
+      return step != kPrivateTemporary && step != kReadOnlyFiles && step != kFewProcesses;
     case SandboxProfile::kCompiling:
       // Its files are to be seen. A namespace for each of many short runs would cost 1 ms of 30,
       // and the filter keeps it from making a socket anyway.
-      return step != kPrivateTemporary && step != kNetworkNamespace;
+      return step != kPrivateTemporary && step != kReadOnlyFiles && step != kNetworkNamespace;
   }
   return false;
 }
 
 std::string Sandbox::obstacle(Step step) {
+  if (step == kReadOnlyFiles && !on_[kPrivateTemporary]) {
+    return "a child without a file system of its own has to write somewhere";
+  }
   if (step == kFewProcesses) {
     if (::geteuid() == 0) return "the kernel does not count root's processes";
     if (!on_[kUserNamespace]) return "all processes of the user would count";

@@ -59,6 +59,7 @@ class Sandbox {
     kUserNamespace,
     kNetworkNamespace,
     kPrivateTemporary,
+    kReadOnlyFiles,
     kFewProcesses,
     kNoCapabilities,
     kFilter,

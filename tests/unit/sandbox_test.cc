@@ -130,6 +130,7 @@ std::string do_deed(const std::string& deed, const std::string& detail) {
     std::ofstream(cat(std::getenv("TMPDIR"), "/mark")) << "seen";
     return std::getenv("TMPDIR");
   }
+  if (deed == "write") return outcome(::open(detail.c_str(), O_WRONLY | O_CREAT, 0600));
   if (deed == "status") return status_line(detail);
   if (deed == "oom") return read_file("/proc/self/oom_score_adj").value();
   if (deed == "fds") return open_descriptors();
@@ -185,7 +186,7 @@ class SandboxTest : public testing::Test {
   if (!is_on(measure)) GTEST_SKIP() << sandbox_->describe()
 
 TEST_F(SandboxTest, EveryMeasureIsOnOrSaysWhyNot) {
-  EXPECT_EQ(sandbox_->measures().size(), 7u);
+  EXPECT_EQ(sandbox_->measures().size(), 8u);
   for (const SandboxMeasure& measure : sandbox_->measures()) {
     EXPECT_FALSE(measure.what.empty()) << measure.name;
     EXPECT_NE(sandbox_->describe().find(measure.name), std::string::npos);
@@ -226,6 +227,15 @@ TEST_F(SandboxTest, TemporaryFilesAreSeenByNobody) {
   NEEDS("private temporary directory");
   EXPECT_EQ(inside("tmp"), scratch_.path());
   EXPECT_FALSE(std::filesystem::exists(mark));
+}
+
+TEST_F(SandboxTest, OtherFilesAreOnlyRead) {
+  auto other = ScratchDirectory::create("lfarm-sandbox-other").value();
+  EXPECT_EQ(outside("write", other.path() + "/outside"), "ok");
+  NEEDS("read-only files");
+  EXPECT_EQ(inside("write", other.path() + "/inside"), std::strerror(EROFS));
+  EXPECT_EQ(inside("write", other.path() + "/outside"), std::strerror(EROFS));
+  EXPECT_EQ(inside("write", scratch_.path() + "/own"), "ok");
 }
 
 TEST_F(SandboxTest, NoRightsAreLeft) {

@@ -17,6 +17,7 @@
 #include "worker/agent/pipeline.h"
 #include "worker/agent/print_source.h"
 #include "worker/compile/nvrtc_child.h"
+#include "worker/profile/device_lock.h"
 #include "worker/profile/executor_child.h"
 
 namespace worker {
@@ -82,6 +83,7 @@ common::Status serve(const WorkerOptions& options, const FoundDevice& device,
   pipeline_options.threads = options.threads;
   pipeline_options.executor_command = {"/proc/self/exe", std::string(kExecutorFlag),
                                        std::string(device.backend->name())};
+  DeviceLock::prepare(device.backend->name());
   pipeline_options.sandbox =
       common::Sandbox::find(device.backend->has_driver() ? common::SandboxProfile::kDevice
                                                          : common::SandboxProfile::kComputing);
