@@ -77,7 +77,8 @@ int termination_signals() {
 }
 
 common::Status serve(const WorkerOptions& options, const FoundDevice& device,
-                     std::shared_ptr<const Compiler> compiler, int stop_fd) {
+                     std::shared_ptr<const Compiler> compiler, const common::Sandbox& compilers,
+                     int stop_fd) {
   PipelineOptions pipeline_options;
   pipeline_options.target = device.target;
   pipeline_options.threads = options.threads;
@@ -87,7 +88,7 @@ common::Status serve(const WorkerOptions& options, const FoundDevice& device,
   pipeline_options.sandbox =
       common::Sandbox::find(device.backend->has_driver() ? common::SandboxProfile::kDevice
                                                          : common::SandboxProfile::kComputing);
-  common::log_info(cat("executors are confined, ", pipeline_options.sandbox->describe()));
+  std::string confined = pipeline_options.sandbox->describe();
   if (options.debug_sequential) pipeline_options.executor_command.emplace_back(kDebugFlag);
   // Never destroyed: a compiler that still runs would delay the end of the process, and dies with
   // it.
@@ -97,6 +98,8 @@ common::Status serve(const WorkerOptions& options, const FoundDevice& device,
   common::WireContext context;
   LFARM_ASSIGN_OR_RETURN(
       auto socket, common::DealerSocket::connect(context, {options.farm, options.keys, nullptr}));
+  common::log_info(cat("executors are confined, ", confined));
+  common::log_info(cat("compilers are confined, ", compilers.describe()));
   common::SteadyClock clock;
   AgentOptions agent_options;
   agent_options.worker_id = options.name;
@@ -137,12 +140,11 @@ int run_worker(int argc, char** argv, Backends backends) {
   auto device = find_device(options, backends);
   if (!device.ok()) return fail(device.error(), 2);
   auto sandbox = common::Sandbox::find(common::SandboxProfile::kCompiling);
-  common::log_info(cat("compilers are confined, ", sandbox->describe()));
-  auto compiler = device->backend->find_compiler(device->target, std::move(sandbox));
+  auto compiler = device->backend->find_compiler(device->target, sandbox);
   if (!compiler.ok()) return fail(compiler.error(), 1);
 
   // Returns when the worker has drained.
-  common::Status served = serve(options, *device, *std::move(compiler), stop_fd);
+  common::Status served = serve(options, *device, *std::move(compiler), *sandbox, stop_fd);
   if (served.ok()) return 0;
   return fail(served.error(), served.error().code == common::Code::kInvalidInput ? 2 : 1);
 }
