@@ -2,6 +2,7 @@
 
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -30,6 +31,7 @@ constexpr int kFinishMs = 20'000;
 constexpr int kCheckMs = 600'000;
 // A store that could not write may end its process somewhat later than the disk has room again.
 constexpr int64_t kDiskGraceNs = 5'000'000'000;
+constexpr int kLeftoverMs = 5'000;
 constexpr size_t kLogEnd = 3'000;
 
 int free_port() {
@@ -69,7 +71,8 @@ Result<std::unique_ptr<Farm>> Farm::start(FarmOptions options) {
 
 Status Farm::prepare_places() {
   LFARM_RETURN_IF_ERROR(common::make_directories(path("farm")));
-  if (!options_.may_mount) return {};
+  obstacle_ = options_.obstacle;
+  if (!obstacle_.empty()) return {};
   auto disk = SmallDisk::mount(path("farm"));
   if (disk.ok()) disk_ = std::move(disk).value();
   if (!disk.ok()) obstacle_ = disk.error().message;
@@ -255,9 +258,30 @@ void Farm::examine() {
   if (jobs.ok() && *jobs != "no jobs\n") complain("jobs are left that nobody waits for: " + *jobs);
   for (auto& worker : workers_) complain(worker->finish(kFinishMs));
   complain(coordinator_->finish(kFinishMs));
+  check_leftovers();
   auto listing = lfarm({"cache", "ls", "--json", "--state", path("farm")}, kCommandMs);
   if (!listing.ok()) return complain(listing.error().message);
   check_plans(*listing);
+}
+
+// With its processes, all that they started must have ended: executors, compilers, clients'
+// children.
+void Farm::check_leftovers() {
+  std::string left;
+  for (int waited = 0; waited < kLeftoverMs; waited += 10) {
+    while (::waitpid(-1, nullptr, WNOHANG) > 0) {  // the orphans that ended
+    }
+    left.clear();
+    for (pid_t pid : children_of(::getpid())) {
+      auto name = common::read_file(cat("/proc/", pid, "/comm"));
+      bool keeps_network = network_ && pid == network_->holder();
+      if (name.ok() && !keeps_network)
+        left += cat(" ", pid, " ", name->substr(0, name->find('\n')));
+    }
+    if (left.empty()) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  complain("processes outlive their farm:" + left);
 }
 
 void Farm::complain(const std::string& what) {

@@ -21,7 +21,7 @@ namespace chaos {
 struct FarmOptions {
   std::string binaries;            // folder of lfarm, lfarm-coordinator and lfarm-worker
   std::vector<std::string> cases;  // folders, in the order in which they are submitted
-  bool may_mount = false;          // leave_the_machine() has worked
+  std::string obstacle;            // why leave_the_machine() has failed; empty: it has not
 };
 
 class Farm {
@@ -67,6 +67,7 @@ class Farm {
   std::string endpoint(bool far) const;
   std::string next_case();
   void check_outputs();
+  void check_leftovers();
   void check_plans(const std::string& listing);
 
   FarmOptions options_;

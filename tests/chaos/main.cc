@@ -1,8 +1,10 @@
-// lfarm-chaos [--seconds N] [--seed S]: a farm of real processes under faults, for a bounded time. Goal:
-// whatever is killed, stopped, filled or cut, every model that a user keeps asking for gets exactly
-// one plan, that plan is right, and no process dies by itself. Method: clients submit models while
-// a seed draws faults; then all is healed, clients must come to an end, and what they were told is
-// compared with what the store holds and with PyTorch's outputs.
+// lfarm-chaos [--seconds N] [--seed S]: a farm of real processes under faults, for a bounded time.
+// Goal: whatever is killed, stopped, filled or cut, every model that a user keeps asking for gets
+// exactly one plan, that plan is right, and no process dies by itself. Method: clients submit
+// models while a seed draws faults; then all is healed, clients must come to an end, and what they
+// were told is compared with what the store holds and with PyTorch's outputs.
+#include <sys/prctl.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -81,8 +83,8 @@ void await_clients(Farm& farm) {
   }
 }
 
-int run(const Options& options, bool may_mount) {
-  auto farm = Farm::start({LFARM_BIN_DIR, shuffled_cases(options.seed), may_mount});
+int run(const Options& options, const std::string& obstacle) {
+  auto farm = Farm::start({LFARM_BIN_DIR, shuffled_cases(options.seed), obstacle});
   if (!farm.ok()) {
     std::printf("the farm does not start: %s\n", farm.error().message.c_str());
     return 1;
@@ -130,8 +132,8 @@ int main(int argc, char** argv) {
   for (const char* name : {"LFARM_FARM", "LFARM_FARM_KEY", "LFARM_KEYS", "LFARM_TRUST"}) {
     ::unsetenv(name);
   }
+  // Whoever loses its parent becomes this process's child, so that what outlives the farm is seen.
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
   common::Status left = chaos::leave_the_machine();
-  if (!left.ok())
-    std::printf("no disk and no network of its own: %s\n", left.error().message.c_str());
-  return run(options, left.ok());
+  return run(options, left.ok() ? "" : left.error().message);
 }

@@ -1,8 +1,11 @@
 #include "tests/chaos/network.h"
 
 #include <fcntl.h>
+#include <net/if.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -48,6 +51,19 @@ Status ip(std::vector<std::string> words, const common::ChildSetup* where = null
   return common::unavailable(cat(command, ": ", output.output.substr(0, output.output.find('\n'))));
 }
 
+// A new network has a loopback that is down.
+Status start_loopback() {
+  ifreq request{};
+  std::strncpy(request.ifr_name, "lo", sizeof request.ifr_name - 1);
+  int fd = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  bool up = fd >= 0 && ::ioctl(fd, SIOCGIFFLAGS, &request) == 0;
+  request.ifr_flags = static_cast<short>(request.ifr_flags | IFF_UP);
+  up = up && ::ioctl(fd, SIOCSIFFLAGS, &request) == 0;
+  Status status = up ? Status() : Status(refused("loopback"));
+  if (fd >= 0) ::close(fd);
+  return status;
+}
+
 // A new network for a child.
 class NewNetwork final : public common::ChildSetup {
  public:
@@ -69,8 +85,9 @@ Status leave_the_machine() {
   } else if (::unshare(CLONE_NEWNET | CLONE_NEWNS) != 0) {
     return refused("unshare");
   }
+  LFARM_RETURN_IF_ERROR(start_loopback());
   if (::mount("none", "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) return refused("mount");
-  return ip({"link", "set", "lo", "up"});
+  return {};
 }
 
 Result<std::unique_ptr<FarNetwork>> FarNetwork::make() {

@@ -25,6 +25,8 @@ class FarNetwork : public common::ChildSetup {
 
   // The address of this process's end.
   static std::string near_address() { return "10.213.0.1"; }
+  // The process that keeps the far end.
+  pid_t holder() const { return holder_.pid(); }
   common::Status cut();
   common::Status heal();
   // Moves a new child to the far end.

@@ -25,6 +25,18 @@ std::string describe(const common::ExitStatus& status) {
   return status.code == 0 ? "" : cat("ended with code ", status.code);
 }
 
+std::vector<pid_t> children_of(pid_t pid) {
+  std::vector<pid_t> found;
+  // Of every thread: children belong to the one that started them.
+  std::error_code ignored;
+  for (const auto& task :
+       std::filesystem::directory_iterator(cat("/proc/", pid, "/task"), ignored)) {
+    std::ifstream list(task.path() / "children");
+    for (pid_t child; list >> child;) found.push_back(child);
+  }
+  return found;
+}
+
 Supervised::Supervised(std::string name, std::vector<std::string> arguments, std::string log,
                        const common::ChildSetup* where)
     : name_(std::move(name)),
@@ -91,19 +103,6 @@ std::string Supervised::finish(int timeout_ms) {
   std::string how = ended ? describe(*ended) : "does not end on SIGTERM";
   process_.reset();
   return how.empty() ? "" : cat(name_, " ", how);
-}
-
-std::vector<pid_t> Supervised::children() const {
-  std::vector<pid_t> found;
-  if (!process_) return found;
-  // Of every thread: children belong to the one that started them.
-  std::error_code ignored;
-  for (const auto& task :
-       std::filesystem::directory_iterator(cat("/proc/", process_->pid(), "/task"), ignored)) {
-    std::ifstream list(task.path() / "children");
-    for (pid_t pid; list >> pid;) found.push_back(pid);
-  }
-  return found;
 }
 
 }  // namespace chaos

@@ -15,6 +15,9 @@ namespace chaos {
 // How a program ended by itself; empty text: as it should have.
 std::string describe(const common::ExitStatus& status);
 
+// Numbers of a process's children.
+std::vector<pid_t> children_of(pid_t pid);
+
 class Supervised {
  public:
   // `log`: a file that the program's output is added to. `where` may be null and outlives this.
@@ -35,8 +38,7 @@ class Supervised {
   void resume();     // SIGCONT
   // Ends it for good with SIGTERM; how that went.
   std::string finish(int timeout_ms);
-  // Numbers of its child processes.
-  std::vector<pid_t> children() const;
+  std::vector<pid_t> children() const { return runs() ? children_of(pid()) : std::vector<pid_t>(); }
 
  private:
   std::string name_;
