@@ -27,6 +27,9 @@ common::Result<std::unique_ptr<SmallDisk>> SmallDisk::mount(const std::string& d
   return std::unique_ptr<SmallDisk>(new SmallDisk(directory));
 }
 
+// Whoever still has files there keeps them; the directory can be removed.
+SmallDisk::~SmallDisk() { ::umount2(directory_.c_str(), MNT_DETACH); }
+
 common::Status SmallDisk::fill() {
   int fd = ::open(ballast_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   if (fd < 0) return common::unavailable(cat(ballast_, ": ", std::strerror(errno)));

@@ -8,18 +8,21 @@
 
 namespace chaos {
 
-// Unmounted with the mount namespace of the process (leave_the_machine()).
 class SmallDisk {
  public:
   // Over an empty directory.
   static common::Result<std::unique_ptr<SmallDisk>> mount(const std::string& directory);
+  ~SmallDisk();
+  SmallDisk(const SmallDisk&) = delete;
+  SmallDisk& operator=(const SmallDisk&) = delete;
   // Until nothing more fits.
   common::Status fill();
   void clear();
 
  private:
-  explicit SmallDisk(std::string directory) : ballast_(std::move(directory) + "/ballast") {}
-  std::string ballast_;
+  explicit SmallDisk(std::string directory)
+      : directory_(std::move(directory)), ballast_(directory_ + "/ballast") {}
+  std::string directory_, ballast_;
 };
 
 }  // namespace chaos

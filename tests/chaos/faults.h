@@ -28,7 +28,8 @@ const char* fault_name(Fault fault);
 
 class Faults {
  public:
-  Faults(Farm& farm, uint64_t seed);
+  // `only`: the name of the one fault that is wanted; empty: all.
+  Faults(Farm& farm, uint64_t seed, const std::string& only);
   // Begins faults and ends them when their time has come. To be called often.
   void tend(int64_t now_ns);
   // Ends all that are under way.

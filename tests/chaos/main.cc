@@ -1,8 +1,8 @@
-// lfarm-chaos [--seconds N] [--seed S]: a farm of real processes under faults, for a bounded time.
-// Goal: whatever is killed, stopped, filled or cut, every model that a user keeps asking for gets
-// exactly one plan, that plan is right, and no process dies by itself. Method: clients submit
-// models while a seed draws faults; then all is healed, clients must come to an end, and what they
-// were told is compared with what the store holds and with PyTorch's outputs.
+// lfarm-chaos [--seconds N] [--seed S] [--only FAULT]: a farm of real processes under faults, for a
+// bounded time. Goal: whatever is killed, stopped, filled or cut, every model that a user keeps
+// asking for gets exactly one plan, that plan is right, and no process dies by itself. Method:
+// clients submit models while a seed draws faults; then all is healed, clients must come to an end,
+// and what they were told is compared with what the store holds and with PyTorch's outputs.
 #include <sys/prctl.h>
 
 #include <algorithm>
@@ -30,12 +30,17 @@ constexpr int64_t kRecoveryNs = 180'000'000'000;
 struct Options {
   int64_t seconds = 60;
   uint64_t seed = 1;
+  std::string only;  // the name of a fault
 };
 
 // False after a mistake.
 bool parse(int argc, char** argv, Options& options) {
   for (int k = 1; k < argc; k += 2) {
     if (k + 1 == argc) return false;
+    if (std::strcmp(argv[k], "--only") == 0) {
+      options.only = argv[k + 1];
+      continue;
+    }
     char* end = nullptr;
     errno = 0;
     unsigned long long value = std::strtoull(argv[k + 1], &end, 10);
@@ -89,7 +94,7 @@ int run(const Options& options, const std::string& obstacle) {
     std::printf("the farm does not start: %s\n", farm.error().message.c_str());
     return 1;
   }
-  chaos::Faults faults(**farm, options.seed);
+  chaos::Faults faults(**farm, options.seed, options.only);
   common::SteadyClock clock;
   int64_t end = clock.now_ns() + options.seconds * 1'000'000'000;
   while (clock.now_ns() < end && (*farm)->violations().empty()) {
@@ -123,7 +128,7 @@ int run(const Options& options, const std::string& obstacle) {
 int main(int argc, char** argv) {
   Options options;
   if (!parse(argc, argv, options)) {
-    std::fprintf(stderr, "usage: lfarm-chaos [--seconds N] [--seed S]\n");
+    std::fprintf(stderr, "usage: lfarm-chaos [--seconds N] [--seed S] [--only FAULT]\n");
     return 2;
   }
   std::printf("seed %llu, %lld s\n", static_cast<unsigned long long>(options.seed),
