@@ -74,11 +74,13 @@ Status Farm::prepare_places() {
   obstacle_ = options_.obstacle;
   if (!obstacle_.empty()) return {};
   auto disk = SmallDisk::mount(path("farm"));
-  if (disk.ok()) disk_ = std::move(disk).value();
-  if (!disk.ok()) obstacle_ = disk.error().message;
   auto network = FarNetwork::make();
+  for (const auto* error :
+       {disk.ok() ? nullptr : &disk.error(), network.ok() ? nullptr : &network.error()}) {
+    if (error != nullptr) obstacle_ += cat(obstacle_.empty() ? "" : "; ", error->message);
+  }
+  if (disk.ok()) disk_ = std::move(disk).value();
   if (network.ok()) network_ = std::move(network).value();
-  if (!network.ok()) obstacle_ += cat(obstacle_.empty() ? "" : "; ", network.error().message);
   return {};
 }
 
@@ -93,11 +95,11 @@ Result<std::string> Farm::lfarm(std::vector<std::string> arguments, int timeout_
 }
 
 Status Farm::prepare_keys() {
-  for (auto [file, roles] : {std::pair{"worker.key", "worker"}, {"client.key", "submit,read"}}) {
-    LFARM_RETURN_IF_ERROR([&]() -> Status {
-      auto made = lfarm({"keys", "new", path(file)}, kCommandMs);
-      return made.ok() ? Status() : Status(made.error());
-    }());
+  const std::pair<const char*, const char*> keys[] = {{"worker.key", "worker"},
+                                                      {"client.key", "submit,read"}};
+  for (const auto& [file, roles] : keys) {
+    auto made = lfarm({"keys", "new", path(file)}, kCommandMs);
+    if (!made.ok()) return made.error();
     auto granted =
         lfarm({"keys", "grant", path(file), "team", roles, "--state", path("farm")}, kCommandMs);
     if (!granted.ok()) return granted.error();
