@@ -10,9 +10,11 @@
 #include <string_view>
 
 #include "common/base/cat.h"
+#include "common/base/files.h"
 #include "common/base/log.h"
 #include "common/base/own_directory.h"
 #include "worker/agent/agent.h"
+#include "worker/agent/executor_sandbox.h"
 #include "worker/agent/options.h"
 #include "worker/agent/pipeline.h"
 #include "worker/agent/print_source.h"
@@ -27,6 +29,9 @@ namespace {
 
 constexpr std::string_view kExecutorFlag = "--executor";
 constexpr std::string_view kDebugFlag = "--debug-sequential";
+constexpr std::string_view kOpenFlag = "--open";
+// Drivers that start for the first time load firmware.
+constexpr int kOpenMs = 120'000;
 
 int fail(const common::Error& error, int exit_code) {
   std::cerr << "lfarm-worker: " << error.message << "\n";
@@ -65,6 +70,23 @@ int serve_executor(std::string_view name, bool debug_sequential, Backends backen
   return run_executor_child(STDIN_FILENO, device);
 }
 
+int try_to_open(std::string_view name, Backends backends) {
+  const Backend* backend = named(name, backends);
+  if (backend == nullptr) return 2;
+  auto device = backend->open(1);
+  return device.ok() ? 0 : fail(device.error(), 1);
+}
+
+bool opens_device(const Backend& backend, const common::Sandbox* sandbox) {
+  auto temporary = common::ScratchDirectory::create("lfarm-open");
+  if (!temporary.ok()) return false;
+  common::SpawnOptions options;
+  options.arguments = {"/proc/self/exe", std::string(kOpenFlag), std::string(backend.name())};
+  auto output = common::run_confined(std::move(options), sandbox, temporary->path(), kOpenMs);
+  return output.ok() && !output->timed_out && output->status.code == 0 &&
+         output->status.signal == 0;
+}
+
 // SIGTERM and SIGINT as a descriptor. To be called before any thread starts, which inherits the
 // mask.
 int termination_signals() {
@@ -85,10 +107,11 @@ common::Status serve(const WorkerOptions& options, const FoundDevice& device,
   pipeline_options.executor_command = {"/proc/self/exe", std::string(kExecutorFlag),
                                        std::string(device.backend->name())};
   DeviceLock::prepare(device.backend->name());
-  pipeline_options.sandbox =
-      common::Sandbox::find(device.backend->has_driver() ? common::SandboxProfile::kDevice
-                                                         : common::SandboxProfile::kComputing);
-  std::string confined = pipeline_options.sandbox->describe();
+  pipeline_options.sandbox = executor_sandbox(
+      device.backend->has_driver(),
+      [&](const common::Sandbox* sandbox) { return opens_device(*device.backend, sandbox); });
+  std::string confined =
+      pipeline_options.sandbox == nullptr ? "not at all" : pipeline_options.sandbox->describe();
   if (options.debug_sequential) pipeline_options.executor_command.emplace_back(kDebugFlag);
   // Never destroyed: a compiler that still runs would delay the end of the process, and dies with
   // it.
@@ -115,6 +138,7 @@ int run_worker(int argc, char** argv, Backends backends) {
   if (argc > 2 && argv[1] == kExecutorFlag) {
     return serve_executor(argv[2], argc > 3 && argv[3] == kDebugFlag, backends);
   }
+  if (argc == 3 && argv[1] == kOpenFlag) return try_to_open(argv[2], backends);
   if (argc == 2 && std::string_view(argv[1]) == kNvrtcChildFlag) {
     return run_nvrtc_child(STDIN_FILENO);
   }
