@@ -101,6 +101,11 @@ int termination_signals() {
 common::Status serve(const WorkerOptions& options, const FoundDevice& device,
                      std::shared_ptr<const Compiler> compiler, const common::Sandbox& compilers,
                      int stop_fd) {
+  // First, since a mistake in the endpoint ends the process, and from the pipeline on there are
+  // threads that start children.
+  common::WireContext context;
+  LFARM_ASSIGN_OR_RETURN(
+      auto socket, common::DealerSocket::connect(context, {options.farm, options.keys, nullptr}));
   PipelineOptions pipeline_options;
   pipeline_options.target = device.target;
   pipeline_options.threads = options.threads;
@@ -118,9 +123,6 @@ common::Status serve(const WorkerOptions& options, const FoundDevice& device,
   auto* pipeline =
       new LocalPipeline(std::move(pipeline_options), device.backend->make_generator(device.target),
                         std::move(compiler), options.state + "/kernels");
-  common::WireContext context;
-  LFARM_ASSIGN_OR_RETURN(
-      auto socket, common::DealerSocket::connect(context, {options.farm, options.keys, nullptr}));
   common::log_info(cat("executors are confined, ", confined));
   common::log_info(cat("compilers are confined, ", compilers.describe()));
   common::SteadyClock clock;
