@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <string_view>
 
 #include "common/base/cat.h"
@@ -149,11 +150,22 @@ Sandbox::Sandbox(SandboxProfile profile) : profile_(profile) {
   SystemCallRules rules;
   rules.unix_sockets = rules.shared_ipc = profile == SandboxProfile::kDevice;
   filter_ = system_call_filter(rules);
+  std::string why[kSteps];
+  // Where all of them work together there is no need to try each.
+  for (bool one_by_one : {false, true}) {
+    std::fill(std::begin(on_), std::end(on_), false);
+    for (int step = 0; step < kSteps; ++step) {
+      if (!wants(static_cast<Step>(step))) continue;
+      why[step] = known_obstacle(static_cast<Step>(step));
+      on_[step] = why[step].empty();
+      if (on_[step] && one_by_one) why[step] = attempt();
+      on_[step] = why[step].empty();
+    }
+    if (attempt().empty()) break;
+  }
   for (int step = 0; step < kSteps; ++step) {
     if (!wants(static_cast<Step>(step))) continue;
-    std::string why = obstacle(static_cast<Step>(step));
-    on_[step] = why.empty();
-    measures_.push_back({kNames[step], on_[step], on_[step] ? kEffects[step] : why});
+    measures_.push_back({kNames[step], on_[step], on_[step] ? kEffects[step] : why[step]});
   }
 }
 
@@ -175,7 +187,7 @@ bool Sandbox::wants(Step step) const {
   return false;
 }
 
-std::string Sandbox::obstacle(Step step) {
+std::string Sandbox::known_obstacle(Step step) const {
   if (step == kReadOnlyFiles && !on_[kPrivateTemporary]) {
     return "a child without a file system of its own has to write somewhere";
   }
@@ -185,9 +197,12 @@ std::string Sandbox::obstacle(Step step) {
     if (!counts_processes_by_namespace()) return "needs Linux 5.14";
   }
   if (step == kFilter && !on_[kNoCapabilities]) return "needs PR_SET_NO_NEW_PRIVS";
+  return "";
+}
+
+std::string Sandbox::attempt() const {
   auto directory = ScratchDirectory::create("lfarm-sandbox");
   if (!directory.ok()) return directory.error().message;
-  on_[step] = true;
   Entrance tried = entrance(directory->path());
   int report[2];
   if (::pipe2(report, O_CLOEXEC) != 0) return std::strerror(errno);
@@ -205,7 +220,6 @@ std::string Sandbox::obstacle(Step step) {
   }
   ::close(report[0]);
   if (pid > 0) ::waitpid(pid, nullptr, 0);
-  on_[step] = false;
   return failure.error == 0 ? "" : cat(failure.what, ": ", std::strerror(failure.error));
 }
 

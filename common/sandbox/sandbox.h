@@ -28,8 +28,9 @@ struct SandboxMeasure {
 // What is tried, and later done to every child. Immutable, so that threads may share it.
 class Sandbox {
  public:
-  // Tries each measure in a child of its own, some 10 ms in all. What the kernel refuses then is
-  // left out of all children; what fails later although it worked then, fails the child's start.
+  // Tries all measures in a child, some 5 ms, and where that fails each in a child of its own. What
+  // the kernel refuses then is left out of all children; what fails later although it worked then,
+  // fails the child's start.
   static std::shared_ptr<const Sandbox> find(SandboxProfile profile);
 
   const std::vector<SandboxMeasure>& measures() const { return measures_; }
@@ -67,8 +68,10 @@ class Sandbox {
   };
   explicit Sandbox(SandboxProfile profile);
   bool wants(Step step) const;
-  // Why it does not work here; empty when it does.
-  std::string obstacle(Step step);
+  // Why there is no use in trying it beside those that are on; empty when there is.
+  std::string known_obstacle(Step step) const;
+  // Why a child cannot enter with what is on; empty when it can.
+  std::string attempt() const;
 
   SandboxProfile profile_;
   bool on_[kSteps] = {};
