@@ -1,8 +1,8 @@
 # The front door. `make demo` shows lfarm at work; `make check` is what CI runs.
-.PHONY: help demo check build packages test fuzz gpu-check gpu-bundle format tidy clean
+.PHONY: help demo check build packages test fuzz chaos gpu-check gpu-bundle format tidy clean
 .DEFAULT_GOAL := help
 
-LABELS ?= unit|golden|conformance|sim|farm|fuzz
+LABELS ?= unit|golden|conformance|sim|farm|chaos|fuzz
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##/  make \1\t/p' Makefile | expand -t 20
@@ -29,6 +29,12 @@ fuzz: packages  ## for every night: 10,000 random graphs against the interpreter
 	@cmake --preset release
 	@cmake --build build --target test_graph_differential
 	@LFARM_FUZZ_SEED=$(SEED) LFARM_FUZZ_GRAPHS=$(GRAPHS) build/tests/test_graph_differential
+
+SECONDS ?= 60
+chaos: packages  ## a farm whose processes, disk and network fail for SECONDS=60; SEED= draws how
+	@cmake --preset release
+	@cmake --build build --target lfarm_chaos
+	@build/tests/lfarm-chaos --seconds $(SECONDS) --seed $(SEED)
 
 gpu-check: packages  ## conformance and benchmarks on this machine's GPU; see tests/gpu/gpu-check.sh
 	@cmake --preset release

@@ -21,6 +21,7 @@
 #include "common/cuda/toolkit.h"
 #include "common/runtime/blas.h"
 #include "common/runtime/cpu_device.h"
+#include "common/sandbox/sandbox.h"
 
 namespace clients {
 namespace {
@@ -180,11 +181,43 @@ std::string describe(const Verdict& verdict) {
                           : cat(text, "; none can be found here: ", verdict.missing);
 }
 
-void print(const Report& report, const std::vector<Verdict>& verdicts) {
+// What confines candidates and compilers here, for each kind of child.
+struct Confinement {
+  const char* children;
+  std::shared_ptr<const common::Sandbox> sandbox;
+};
+
+std::vector<Confinement> examine_confinement() {
+  using common::Sandbox;
+  using common::SandboxProfile;
+  return {{"executors", Sandbox::find(SandboxProfile::kComputing)},
+          {"GPU executors", Sandbox::find(SandboxProfile::kDevice)},
+          {"compilers", Sandbox::find(SandboxProfile::kCompiling)}};
+}
+
+// A measure is the same for all children that it is for.
+void add_confinement(const std::vector<Confinement>& all, Table& table) {
+  for (const common::SandboxMeasure& measure : all[0].sandbox->measures()) {
+    std::string whose;
+    for (const Confinement& confinement : all) {
+      for (const common::SandboxMeasure& other : confinement.sandbox->measures()) {
+        if (other.name == measure.name) {
+          whose += cat(whose.empty() ? "" : ", ", confinement.children);
+        }
+      }
+    }
+    table.row({measure.name, measure.on ? "on" : "not here",
+               measure.on ? cat(measure.what, " (", whose, ")") : measure.what});
+  }
+}
+
+void print(const Report& report, const std::vector<Confinement>& confinements,
+           const std::vector<Verdict>& verdicts) {
   Table table({});
   for (const Finding& finding : report.findings()) {
     table.row({finding.name, finding.found ? "found" : "missing", finding.what});
   }
+  add_confinement(confinements, table);
   for (const Verdict& verdict : verdicts) {
     bool good = verdict.runs && verdict.compiles;
     table.row({"--device " + verdict.device,
@@ -196,11 +229,18 @@ void print(const Report& report, const std::vector<Verdict>& verdicts) {
   table.print();
 }
 
-void print_json(const Report& report, const std::vector<Verdict>& verdicts) {
+void print_json(const Report& report, const std::vector<Confinement>& confinements,
+                const std::vector<Verdict>& verdicts) {
   Json json;
   for (const Finding& finding : report.findings()) {
     json["findings"].push_back(
         {{"name", finding.name}, {"found", finding.found}, {"what", finding.what}});
+  }
+  for (const Confinement& confinement : confinements) {
+    for (const common::SandboxMeasure& measure : confinement.sandbox->measures()) {
+      json["confinement"][confinement.children].push_back(
+          {{"name", measure.name}, {"on", measure.on}, {"what", measure.what}});
+    }
   }
   for (const Verdict& verdict : verdicts) {
     json["devices"][verdict.device] = {{"target", verdict.target},
@@ -216,7 +256,8 @@ int examine(const DoctorOptions& options) {
   std::vector<Verdict> verdicts;
   verdicts.push_back(examine_processor(report));
   verdicts.push_back(examine_cuda(report));
-  options.json ? print_json(report, verdicts) : print(report, verdicts);
+  std::vector<Confinement> confinements = examine_confinement();
+  options.json ? print_json(report, confinements, verdicts) : print(report, confinements, verdicts);
   for (const Verdict& verdict : verdicts) {
     bool asked = options.device == "auto" || options.device == verdict.device;
     if (asked && verdict.runs) return kExitDone;

@@ -1,6 +1,7 @@
 #include "common/base/processors.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -33,6 +34,26 @@ std::string own_group() {
   return "";
 }
 
+// `text` is a number, or "max" where nothing is limited.
+uint64_t least_of_file(const std::string& path, uint64_t least) {
+  auto text = read_file(path);
+  uint64_t bytes = 0;
+  if (!text.ok() || !(std::istringstream(*text) >> bytes)) return least;
+  return std::min(least, bytes);
+}
+
+// Calls `visit` with the folder of the own group and of each group around it.
+template <class Visit>
+void for_each_group(Visit visit) {
+  std::string group = own_group();
+  while (true) {
+    visit(cat(kGroups, group));
+    size_t slash = group.rfind('/');
+    if (slash == std::string::npos) return;
+    group.resize(slash);
+  }
+}
+
 double quota_of_file(const std::string& path, double least) {
   auto text = read_file(path);
   auto quota = text.ok() ? quota_processors(*text) : std::nullopt;
@@ -50,14 +71,8 @@ std::optional<double> quota_processors(std::string_view text) {
 
 int usable_processors() {
   double least = affinity_processors();
-  // Each group around the own one limits it, too.
-  std::string group = own_group();
-  while (true) {
-    least = quota_of_file(cat(kGroups, group, "/cpu.max"), least);
-    size_t slash = group.rfind('/');
-    if (slash == std::string::npos) break;
-    group.resize(slash);
-  }
+  for_each_group(
+      [&](const std::string& group) { least = quota_of_file(cat(group, "/cpu.max"), least); });
   auto quota = read_file(cat(kGroups, "/cpu/cpu.cfs_quota_us"));
   auto period = read_file(cat(kGroups, "/cpu/cpu.cfs_period_us"));
   if (quota.ok() && period.ok()) {
@@ -66,6 +81,14 @@ int usable_processors() {
     }
   }
   return std::max(1, static_cast<int>(std::ceil(least)));
+}
+
+uint64_t usable_memory_bytes() {
+  uint64_t least = static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
+                   static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  for_each_group(
+      [&](const std::string& group) { least = least_of_file(cat(group, "/memory.max"), least); });
+  return least_of_file(cat(kGroups, "/memory/memory.limit_in_bytes"), least);
 }
 
 }  // namespace common

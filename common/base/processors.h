@@ -1,6 +1,8 @@
-// How many processors this process may use, which in a container is fewer than the machine has.
+// How many processors and how much memory this process may use, which in a container is less than
+// the machine has.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string_view>
 
@@ -10,6 +12,10 @@ namespace common {
 // cpu.max, version 1's cpu.cfs_quota_us) allow, rounded up; at least 1. What cannot be read does
 // not limit.
 int usable_processors();
+
+// The machine's memory, but no more than the process's control groups allow (version 2's
+// memory.max, version 1's memory.limit_in_bytes).
+uint64_t usable_memory_bytes();
 
 // The processors that a quota stands for: `text` is what cpu.max holds, "max 100000" or "150000
 // 100000" in microseconds of each period. Empty without a limit.

@@ -11,6 +11,20 @@
 
 namespace common {
 
+// What could not be done in a new child.
+struct SetupFailure {
+  int error = 0;               // an errno; 0: nothing failed
+  const char* what = nullptr;  // static text
+};
+
+// Something that a new child does before it becomes its program.
+class ChildSetup {
+ public:
+  virtual ~ChildSetup() = default;
+  // Runs between fork and exec, so async-signal-safe calls only. A failure fails the start.
+  virtual SetupFailure enter() const = 0;
+};
+
 struct SpawnOptions {
   std::vector<std::string> arguments;  // arguments[0] is the program, looked up in PATH
   int stdin_fd = -1;                   // -1: /dev/null
@@ -18,7 +32,11 @@ struct SpawnOptions {
   int stderr_fd = -1;                  // -1: inherit
   std::vector<int> kept_fds;           // stay open in the child under the same numbers
   bool die_with_parent = true;         // SIGKILL when the starting thread's process dies
-  bool new_process_group = false;      // keeps the terminal's Ctrl-C away from the child
+  // Keeps the terminal's Ctrl-C away from the child. What the child started then ends with it, when
+  // it is killed here.
+  bool new_process_group = false;
+  std::vector<std::string> environment;  // "NAME=value", beside or in place of this process's
+  const ChildSetup* setup = nullptr;     // outlives the start
 };
 
 // How a child ended.
@@ -27,12 +45,15 @@ struct ExitStatus {
   int signal = 0;  // the signal that ended it, else 0
 };
 
-// A running child. Destruction kills and reaps it. Not thread-safe.
+// A running child. No descriptors of this process are open in it but those that its options name.
+// Destruction kills and reaps it. Not thread-safe.
 class Subprocess {
  public:
   // kInvalidInput when the program cannot be started.
   static Result<Subprocess> start(const SpawnOptions& options);
-  Subprocess(Subprocess&& other) noexcept : pid_(other.pid_) { other.pid_ = -1; }
+  Subprocess(Subprocess&& other) noexcept : pid_(other.pid_), leads_group_(other.leads_group_) {
+    other.pid_ = -1;
+  }
   Subprocess& operator=(Subprocess&& other) noexcept;
   ~Subprocess();
 
@@ -42,10 +63,13 @@ class Subprocess {
   // Waits at most `timeout_ms`; empty when it still runs then. Negative waits for ever.
   std::optional<ExitStatus> wait(int timeout_ms);
   void send_signal(int signal);
+  // SIGKILL, to the child's whole process group where it has its own.
+  void kill();
 
  private:
-  explicit Subprocess(pid_t pid) : pid_(pid) {}
+  Subprocess(pid_t pid, bool leads_group) : pid_(pid), leads_group_(leads_group) {}
   pid_t pid_ = -1;
+  bool leads_group_ = false;
 };
 
 struct CommandOutput {
@@ -54,7 +78,10 @@ struct CommandOutput {
   bool timed_out = false;
 };
 
-// Runs a command to its end, killing it at the deadline.
+// Runs a command to its end, killing it and what it started at the deadline. Of `options` its
+// output and its process group are taken care of.
+Result<CommandOutput> run_command(SpawnOptions options, int timeout_ms,
+                                  size_t max_output = 1 << 20);
 Result<CommandOutput> run_command(const std::vector<std::string>& arguments, int timeout_ms,
                                   size_t max_output = 1 << 20);
 

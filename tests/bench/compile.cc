@@ -133,17 +133,19 @@ std::unique_ptr<const worker::CodeGenerator> remembered(
 
 Result<Toolchain> find_toolchain(const common::Target& target, size_t processes) {
   Toolchain toolchain;
+  auto sandbox = common::Sandbox::find(common::SandboxProfile::kCompiling);
   if (target.name.starts_with("cpu")) {
     toolchain.generator =
         remembered(std::make_unique<const worker::CpuCodeGenerator>(worker::vector_bytes(target)));
-    LFARM_ASSIGN_OR_RETURN(toolchain.compiler, worker::find_c_compiler(target));
+    LFARM_ASSIGN_OR_RETURN(toolchain.compiler, worker::find_c_compiler(target, std::move(sandbox)));
     return toolchain;
   }
   if (target.name.starts_with("cuda")) {
     toolchain.generator = remembered(std::make_unique<const worker::CudaCodeGenerator>());
-    LFARM_ASSIGN_OR_RETURN(toolchain.compiler,
-                           worker::find_nvrtc_compiler(
-                               target, {"/proc/self/exe", worker::kNvrtcChildFlag}, processes));
+    LFARM_ASSIGN_OR_RETURN(
+        toolchain.compiler,
+        worker::find_nvrtc_compiler(target, {"/proc/self/exe", worker::kNvrtcChildFlag}, processes,
+                                    std::move(sandbox)));
     return toolchain;
   }
   return common::unsupported("no code is generated for " + target.name);

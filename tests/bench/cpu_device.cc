@@ -72,7 +72,9 @@ class LocalDevice final : public CpuDevice {
 
 common::Result<std::unique_ptr<CpuDevice>> CpuDevice::open() {
   LFARM_ASSIGN_OR_RETURN(common::Target target, worker::cpu_backend().find());
-  LFARM_ASSIGN_OR_RETURN(auto compiler, worker::cpu_backend().find_compiler(target));
+  LFARM_ASSIGN_OR_RETURN(auto compiler,
+                         worker::cpu_backend().find_compiler(
+                             target, common::Sandbox::find(common::SandboxProfile::kCompiling)));
   return std::unique_ptr<CpuDevice>(
       std::make_unique<LocalDevice>(std::move(target), std::move(compiler)));
 }

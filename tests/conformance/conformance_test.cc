@@ -98,7 +98,7 @@ TEST_P(Conformance, OutputsAreThoseOfPyTorch) {
   const auto& [backend, lowering, folder] = GetParam();
   auto target = backend->find();
   ASSERT_TRUE(target.ok()) << target.error().message;
-  auto compiler = backend->find_compiler(*target);
+  auto compiler = backend->find_compiler(*target, nullptr);
   ASSERT_TRUE(compiler.ok()) << compiler.error().message;
   auto opened = backend->open(1);
   ASSERT_TRUE(opened.ok()) << opened.error().message;

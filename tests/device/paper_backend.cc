@@ -46,7 +46,7 @@ class PaperBackend final : public worker::Backend {
     return std::make_unique<PaperGenerator>();
   }
   Result<std::shared_ptr<const worker::Compiler>> find_compiler(
-      const common::Target&) const override {
+      const common::Target&, std::shared_ptr<const common::Sandbox>) const override {
     return std::shared_ptr<const worker::Compiler>(std::make_shared<PaperCompiler>());
   }
   Result<std::unique_ptr<common::Device>> open(int) const override { return open_device(); }

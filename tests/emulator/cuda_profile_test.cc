@@ -41,7 +41,7 @@ class CudaProfileTest : public ProfileFixture {
   }
   static void TearDownTestSuite() { delete cubin; }
 
-  CudaProfileTest() : ProfileFixture(2) {}
+  CudaProfileTest() : ProfileFixture(2, common::SandboxProfile::kDevice) {}
 
   // A good call, then the one in question.
   ProfileRequest request(const char* entry) {

@@ -5,7 +5,7 @@ lfarm_test(cli_farm LABEL farm TIMEOUT 600 SOURCES cli_farm_test.cc COMPONENTS c
   DEPENDS lfarm lfarm-coordinator lfarm-worker)
 lfarm_test(cli_keys LABEL farm TIMEOUT 600 SOURCES cli_keys_test.cc COMPONENTS common/base
   DEPENDS lfarm lfarm-coordinator lfarm-worker)
-lfarm_test(cli_doctor LABEL farm SOURCES cli_doctor_test.cc COMPONENTS common/runtime
+lfarm_test(cli_doctor LABEL farm SOURCES cli_doctor_test.cc COMPONENTS common/runtime common/sandbox
   DEPENDS lfarm lfarm-coordinator lfarm-worker emulator)
 foreach(name cli_errors cli_farm cli_keys cli_doctor)
   target_include_directories(test_${name} PRIVATE ${CMAKE_SOURCE_DIR})

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "common/runtime/cpu_device.h"
+#include "common/sandbox/sandbox.h"
 #include "tests/farm/cli_testing.h"
 
 namespace {
@@ -32,6 +33,26 @@ TEST_F(CliDoctor, TheProcessorRunsPlansAndFindsThem) {
   EXPECT_EQ(field(cpu, "compiles"), "true") << json;
   Invocation text = lfarm({"doctor"});
   EXPECT_NE(text.out().find("--device cpu"), std::string::npos) << text.out();
+}
+
+// Each measure of the sandbox, on or with the reason why not, as the workers' logs have them.
+TEST_F(CliDoctor, WhatConfinesChildrenIsSaid) {
+  Invocation text = lfarm({"doctor"});
+  Invocation json = lfarm({"doctor", "--json"});
+  for (auto [children, profile] : {std::pair{"executors", common::SandboxProfile::kComputing},
+                                   std::pair{"GPU executors", common::SandboxProfile::kDevice},
+                                   std::pair{"compilers", common::SandboxProfile::kCompiling}}) {
+    size_t at = json.out().find(common::cat("\"", children, "\":["));
+    ASSERT_NE(at, std::string::npos) << json.out();
+    std::string list = json.out().substr(at, json.out().find(']', at) - at);
+    auto sandbox = common::Sandbox::find(profile);
+    for (const common::SandboxMeasure& measure : sandbox->measures()) {
+      std::string entry =
+          common::cat("{\"name\":\"", measure.name, "\",\"on\":", measure.on ? "true" : "false");
+      EXPECT_NE(list.find(entry), std::string::npos) << entry << " is not in " << list;
+      EXPECT_NE(text.out().find(measure.what), std::string::npos) << text.out();
+    }
+  }
 }
 
 TEST_F(CliDoctor, AMissingCompilerIsNamedWithItsRemedy) {

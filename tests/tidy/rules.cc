@@ -29,6 +29,7 @@ struct Arrow {
 const std::vector<Arrow>& arrows() {
   static const std::vector<Arrow> kArrows = {
       {"common/base/", {}},
+      {"common/sandbox/", {"common/base/"}},
       {"common/ir/", {"common/base/"}},
       {"common/plan/", {"common/base/", "common/ir/"}},
       {"common/wire/", {"common/base/", "common/ir/", "common/plan/", "schemas/"}},

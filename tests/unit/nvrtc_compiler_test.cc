@@ -246,7 +246,8 @@ class NvrtcCompilerTest : public testing::Test {
     nvrtc_ = *nvrtc;
   }
   static auto find(const char* target) {
-    return find_nvrtc_compiler({target}, {kSelf, kNvrtcChildFlag}, 2);
+    return find_nvrtc_compiler({target}, {kSelf, kNvrtcChildFlag}, 2,
+                               common::Sandbox::find(common::SandboxProfile::kCompiling));
   }
   std::shared_ptr<const common::Nvrtc> nvrtc_;
 };

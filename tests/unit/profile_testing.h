@@ -30,8 +30,15 @@ inline common::Graph sum_graph(int additions) {
 
 class ProfileFixture : public testing::Test {
  protected:
-  explicit ProfileFixture(int additions)
-      : graph_bytes_(common::encode_graph(sum_graph(additions))) {}
+  ProfileFixture(int additions, common::SandboxProfile profile)
+      : graph_bytes_(common::encode_graph(sum_graph(additions))),
+        client_({"/proc/self/exe", "--executor"}, sandbox(profile)) {}
+
+  // One for all tests of a program, which are all of one profile.
+  static std::shared_ptr<const common::Sandbox> sandbox(common::SandboxProfile profile) {
+    static const auto found = common::Sandbox::find(profile);
+    return found;
+  }
 
   // For the sizes 37 and 1; three runs.
   ProfileRequest request_for(common::Plan plan, const common::Bytes& object,
@@ -74,7 +81,7 @@ class ProfileFixture : public testing::Test {
   }
 
   common::Bytes graph_bytes_;
-  ExecutorClient client_{{"/proc/self/exe", "--executor"}};
+  ExecutorClient client_;
 };
 
 // main() of such a test.

@@ -82,11 +82,13 @@ class PipelineTest : public testing::Test {
  protected:
   PipelineTest() : graph_(common::encode_graph(model())) {
     common::Target target = cpu_backend().find().value();
-    auto compiler = cpu_backend().find_compiler(target);
+    auto compiler = cpu_backend().find_compiler(
+        target, common::Sandbox::find(common::SandboxProfile::kCompiling));
     EXPECT_TRUE(compiler.ok()) << compiler.error().message;
     PipelineOptions options;
     options.target = target;
     options.executor_command = {"/proc/self/exe", "--executor"};
+    options.sandbox = common::Sandbox::find(common::SandboxProfile::kComputing);
     pipeline_ = std::make_unique<LocalPipeline>(options, cpu_backend().make_generator(target),
                                                 *compiler, "");
   }

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <thread>
 
@@ -31,8 +32,13 @@ using common::TaskOutcome;
 
 // Each computes out = x + w over s[0] elements, or fails to. b[0] = x, b[1] = w, b[2] = out.
 constexpr const char* kKernels = R"(
-#include <stdlib.h>
+#include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 #define F(k) ((float*)b[k])
 #define SUM(count) for (int64_t i = 0; i < (count); ++i) F(2)[i] = F(0)[i] + F(1)[i];
@@ -57,7 +63,27 @@ KERNEL(fears_zeros) { SUM(s[0]) if (F(0)[0] == 0) F(2)[0] += 1; }
 KERNEL(fears_one) { SUM(s[0]) if (s[0] == 1) F(2)[0] += 1; }
 KERNEL(slow) { SUM(s[0]) usleep(20000); }
 KERNEL(stops) { SUM(s[0]) raise(SIGSTOP); }
+/* until there is no more: what malloc then gives is written to */
+KERNEL(leaks) { SUM(s[0]) for (;;) memset(malloc(16 << 20), 1, 16 << 20); }
+static int deeper(int k) { volatile char big[1 << 16]; big[0] = (char)k; return deeper(k + 1) + big[0]; }
+KERNEL(overflows_stack) { SUM(s[0]) F(2)[0] += (float)deeper(0); }
+/* right only where what the kernel's name says is refused */
+#define RIGHT_IF(refused) { SUM(s[0]) if (!(refused)) F(2)[0] += 1; }
+KERNEL(connects) RIGHT_IF(socket(AF_INET, SOCK_STREAM, 0) < 0)
+KERNEL(forks) RIGHT_IF(fork() < 0)
+KERNEL(signals_its_worker) RIGHT_IF(kill(getppid(), 0) < 0)
+KERNEL(starts_programs) RIGHT_IF((execl("/bin/true", "true", (char*)0), 1))
+/* right only where this works */
+static void* nothing(void* p) { return p; }
+KERNEL(starts_threads) { pthread_t t; SUM(s[0]) if (pthread_create(&t, 0, nothing, 0)) F(2)[0] += 1;
+  else pthread_join(t, 0); }
+KERNEL(writes_files) { SUM(s[0]) char name[4096];
+  snprintf(name, sizeof name, "%s/left-behind", getenv("TMPDIR"));
+  int fd = open(name, O_WRONLY | O_CREAT, 0600); if (fd < 0) F(2)[0] += 1; close(fd); }
 )";
+
+// Of an executor: what a candidate that leaks fills in a moment.
+constexpr uint64_t kMemoryBytesMax = uint64_t{1} << 30;
 
 class ProfileTest : public ProfileFixture {
  protected:
@@ -66,7 +92,7 @@ class ProfileTest : public ProfileFixture {
   }
   static void TearDownTestSuite() { delete shared_object; }
 
-  ProfileTest() : ProfileFixture(1) {}
+  ProfileTest() : ProfileFixture(1, common::SandboxProfile::kComputing) {}
 
   ProfileRequest request(const char* entry) {
     common::PlanMaker m;
@@ -82,6 +108,20 @@ class ProfileTest : public ProfileFixture {
   }
   using ProfileFixture::run;
   ProfileReply run(const char* entry) { return run(request(entry)); }
+  const common::Sandbox& client_sandbox() { return *sandbox(common::SandboxProfile::kComputing); }
+  bool measure_is_on(const std::string& name) {
+    for (const common::SandboxMeasure& m : client_sandbox().measures()) {
+      if (m.name == name) return m.on;
+    }
+    ADD_FAILURE() << "no measure is called " << name;
+    return false;
+  }
+  std::string child_environment(const std::string& name) const {
+    std::string all =
+        common::read_file(common::cat("/proc/", client_.child_pid(), "/environ")).value();
+    size_t at = all.find(name + "=");
+    return at == std::string::npos ? "" : std::string(all.c_str() + at + name.size() + 1);
+  }
   void expect_healthy() {
     ProfileReply reply = run("good");
     EXPECT_EQ(reply.outcome, TaskOutcome::kOk) << reply.message;
@@ -165,7 +205,7 @@ TEST_F(ProfileTest, StrayWritesAreFoundAndCostTheChild) {
 }
 
 TEST_F(ProfileTest, CrashesKillTheChildAndNotTheWorker) {
-  std::vector<const char*> entries = {"segfaults", "aborts", "exits"};
+  std::vector<const char*> entries = {"segfaults", "aborts", "exits", "overflows_stack"};
 #ifndef __SANITIZE_THREAD__  // its allocator does not look at what was smashed
   entries.push_back("smashes_heap");
 #endif
@@ -174,6 +214,39 @@ TEST_F(ProfileTest, CrashesKillTheChildAndNotTheWorker) {
     EXPECT_EQ(reply.outcome, TaskOutcome::kCrash) << entry << ": " << reply.message;
     expect_healthy();
   }
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // no limits of memory there
+TEST_F(ProfileTest, ExhaustedMemoryIsACrashOfTheCandidate) {
+  ProfileReply reply = run("leaks");
+  EXPECT_EQ(reply.outcome, TaskOutcome::kCrash) << reply.message;
+  expect_healthy();
+}
+#endif
+
+// Each candidate finds out whether it can; what it says becomes its outcome.
+TEST_F(ProfileTest, CandidatesAreAloneInTheirProcess) {
+  if (!measure_is_on("system call filter")) GTEST_SKIP() << client_sandbox().describe();
+  expect_healthy();
+  pid_t child = client_.child_pid();
+  for (const char* entry :
+       {"connects", "forks", "signals_its_worker", "starts_programs", "starts_threads"}) {
+    ProfileReply reply = run(entry);
+    EXPECT_EQ(reply.outcome, TaskOutcome::kOk) << entry << ": " << reply.message;
+  }
+  EXPECT_EQ(client_.child_pid(), child);
+}
+
+TEST_F(ProfileTest, TemporaryFilesAreSeenByNobodyAndEndWithTheChild) {
+  ProfileReply reply = run("writes_files");
+  EXPECT_EQ(reply.outcome, TaskOutcome::kOk) << reply.message;
+  std::string folder = child_environment("TMPDIR");
+  EXPECT_TRUE(std::filesystem::is_directory(folder)) << folder;
+  if (measure_is_on("private temporary directory")) {
+    EXPECT_TRUE(std::filesystem::is_empty(folder)) << "others see the files of a candidate";
+  }
+  ASSERT_EQ(run("segfaults").outcome, TaskOutcome::kCrash);
+  EXPECT_FALSE(std::filesystem::exists(folder)) << "what a child wrote has outlived it";
 }
 
 TEST_F(ProfileTest, HangsAreKilledAtTheDeadline) {
@@ -407,7 +480,10 @@ int main(int argc, char** argv) {
     return worker::run_watched_executor(argv[2]);
   }
   return worker::run_tests_or_executor(
-      argc, argv, {"cpu", [](int threads) -> common::Result<std::unique_ptr<common::Device>> {
-                     return common::make_cpu_device({threads});
-                   }});
+      argc, argv,
+      {"cpu",
+       [](int threads) -> common::Result<std::unique_ptr<common::Device>> {
+         return common::make_cpu_device({threads});
+       },
+       false, false, worker::kMemoryBytesMax});
 }

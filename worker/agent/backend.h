@@ -9,6 +9,7 @@
 #include "common/base/result.h"
 #include "common/plan/plan.h"
 #include "common/runtime/device.h"
+#include "common/sandbox/sandbox.h"
 #include "worker/codegen/generator.h"
 #include "worker/compile/compiler.h"
 
@@ -30,12 +31,13 @@ class Backend {
   // For any target that find() may give; one without a name is written for as well as may be.
   virtual std::unique_ptr<const CodeGenerator> make_generator(
       const common::Target& target) const = 0;
+  // What compilers start runs in `sandbox`, unless that is null.
   virtual common::Result<std::shared_ptr<const Compiler>> find_compiler(
-      const common::Target& target) const = 0;
+      const common::Target& target, std::shared_ptr<const common::Sandbox> sandbox) const = 0;
   // Called in the executor child. `threads`: of the host that a run may use.
   virtual common::Result<std::unique_ptr<common::Device>> open(int threads) const = 0;
-  // Whether the device's driver takes more addresses than the machine has memory.
-  virtual bool reserves_addresses() const { return false; }
+  // Whether candidates run on hardware behind a driver, not in the executor child itself.
+  virtual bool has_driver() const { return false; }
 };
 
 // Processors with a C compiler.

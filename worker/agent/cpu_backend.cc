@@ -15,8 +15,8 @@ class CpuBackend final : public Backend {
     return std::make_unique<CpuCodeGenerator>(vector_bytes(target));
   }
   common::Result<std::shared_ptr<const Compiler>> find_compiler(
-      const common::Target& target) const override {
-    return find_c_compiler(target);
+      const common::Target& target, std::shared_ptr<const common::Sandbox> sandbox) const override {
+    return find_c_compiler(target, std::move(sandbox));
   }
   common::Result<std::unique_ptr<common::Device>> open(int threads) const override {
     return common::make_cpu_device({threads});

@@ -18,14 +18,15 @@ class CudaBackend final : public Backend {
     return std::make_unique<CudaCodeGenerator>();
   }
   common::Result<std::shared_ptr<const Compiler>> find_compiler(
-      const common::Target& target) const override {
+      const common::Target& target, std::shared_ptr<const common::Sandbox> sandbox) const override {
     return find_nvrtc_compiler(target, {"/proc/self/exe", kNvrtcChildFlag},
-                               static_cast<size_t>(common::usable_processors()));
+                               static_cast<size_t>(common::usable_processors()),
+                               std::move(sandbox));
   }
   common::Result<std::unique_ptr<common::Device>> open(int) const override {
     return common::open_cuda_device({.exact_algorithms = true});
   }
-  bool reserves_addresses() const override { return true; }
+  bool has_driver() const override { return true; }
 };
 
 }  // namespace

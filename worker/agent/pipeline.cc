@@ -6,6 +6,7 @@
 #include "common/base/log.h"
 #include "common/ir/load_time.h"
 #include "common/wire/ir_codec.h"
+#include "worker/agent/run_limits.h"
 #include "worker/codegen/remembering_generator.h"
 
 namespace worker {
@@ -18,13 +19,6 @@ namespace {
 
 // Compiled jobs that wait for the device: one is enough to keep it busy.
 constexpr size_t kCompiledMax = 2;
-constexpr int kCompileMsMax = 120'000;
-// What candidates may take on the device, on top of the measuring time they ask for: verification
-// on a dozen inputs under guards.
-constexpr int64_t kVerifyMsMax = 30'000;
-constexpr int64_t kVerifyMsMin = 3'000;
-// A verified run copies, fills and compares besides running: about this many plain runs.
-constexpr int64_t kRunsPerCase = 16;
 
 JobResult ended(const TaskLease& lease, TaskOutcome outcome, std::string message) {
   JobResult result;
@@ -193,7 +187,7 @@ std::unique_ptr<LocalPipeline::Compiled> LocalPipeline::compile(Job job) {
   if (!compiled->graph) {
     return refuse(TaskOutcome::kInfra, "the task does not name its graph among its blobs");
   }
-  int timeout_ms = static_cast<int>(std::min<int64_t>(kCompileMsMax, left_ms(job.deadline_ns)));
+  int timeout_ms = compile_limit_ms(left_ms(job.deadline_ns));
   auto built = build_plan(compiled->payload.program, *generator_, *compiler_, cache_, timeout_ms);
   if (!built.ok()) return refuse(build_outcome(built.error().code), built.error().message);
   compiled->built = std::move(built).value();
@@ -202,7 +196,7 @@ std::unique_ptr<LocalPipeline::Compiled> LocalPipeline::compile(Job job) {
 }
 
 void LocalPipeline::run_loop() {
-  ExecutorClient executor(options_.executor_command);
+  ExecutorClient executor(options_.executor_command, options_.sandbox);
   common::Status started = executor.warm_up();
   if (!started.ok()) common::log_error(started.error().message);
   while (true) {
@@ -227,25 +221,6 @@ void LocalPipeline::run_loop() {
   }
 }
 
-ProfileLimits LocalPipeline::limits_for(const Compiled& job) const {
-  const common::TaskPayload& task = job.payload;
-  ProfileLimits limits;
-  limits.total_ms = static_cast<int>(left_ms(job.deadline_ns));
-  int64_t verify_ms = kVerifyMsMax;
-  if (task.measure.give_up_ns != 0 && task.measure.give_up_ns < INT64_MAX / 1'000'000) {
-    // Whoever says what is too slow has seen this graph run.
-    auto give_up_ns = static_cast<int64_t>(task.measure.give_up_ns);
-    auto cases = static_cast<int64_t>((task.verify.seeds.size() + 4) * task.verify.sizes.size());
-    int64_t run_ms = give_up_ns / 1'000'000 + 1;
-    verify_ms = std::min(verify_ms, kVerifyMsMin + cases * kRunsPerCase * run_ms);
-  }
-  int64_t candidate_ms = verify_ms + 3 * int64_t{task.measure.time_max_ms};
-  limits.candidate_ms = static_cast<int>(task.kind == common::TaskKind::kCandidate
-                                             ? std::min<int64_t>(candidate_ms, limits.total_ms)
-                                             : limits.total_ms);
-  return limits;
-}
-
 JobResult LocalPipeline::run(ExecutorClient& executor, Compiled& job) {
   ProfileRequest request;
   request.graph = job.payload.graph;
@@ -261,7 +236,8 @@ JobResult LocalPipeline::run(ExecutorClient& executor, Compiled& job) {
     }
     request.objects.push_back({digest, *bytes});
   }
-  ProfileReply reply = executor.run(request, job.graph.bytes, limits_for(job));
+  ProfileReply reply =
+      executor.run(request, job.graph.bytes, run_limits(job.payload, left_ms(job.deadline_ns)));
   if (reply.outcome == TaskOutcome::kInfra) {
     common::log_warning(cat("a run failed that is not its candidate's fault: ", reply.message));
   }

@@ -52,7 +52,8 @@ class Pipeline {
 struct PipelineOptions {
   common::Target target;
   std::vector<std::string> executor_command;
-  uint32_t threads = 1;  // of a run, at most
+  std::shared_ptr<const common::Sandbox> sandbox;  // of the executor; may be null
+  uint32_t threads = 1;                            // of a run, at most
 };
 
 // Compiles on one thread and runs on another, which owns the executor child.
@@ -82,7 +83,6 @@ class LocalPipeline final : public Pipeline {
   // Empty when the job ended here, with its result delivered.
   std::unique_ptr<Compiled> compile(Job job);
   JobResult run(ExecutorClient& executor, Compiled& job);
-  ProfileLimits limits_for(const Compiled& job) const;
   void deliver(JobResult result);
   int64_t left_ms(int64_t deadline_ns) const;
 

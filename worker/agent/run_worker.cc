@@ -10,13 +10,16 @@
 #include <string_view>
 
 #include "common/base/cat.h"
+#include "common/base/files.h"
 #include "common/base/log.h"
 #include "common/base/own_directory.h"
 #include "worker/agent/agent.h"
+#include "worker/agent/executor_sandbox.h"
 #include "worker/agent/options.h"
 #include "worker/agent/pipeline.h"
 #include "worker/agent/print_source.h"
 #include "worker/compile/nvrtc_child.h"
+#include "worker/profile/device_lock.h"
 #include "worker/profile/executor_child.h"
 
 namespace worker {
@@ -26,6 +29,9 @@ namespace {
 
 constexpr std::string_view kExecutorFlag = "--executor";
 constexpr std::string_view kDebugFlag = "--debug-sequential";
+constexpr std::string_view kOpenFlag = "--open";
+// Drivers that start for the first time load firmware.
+constexpr int kOpenMs = 120'000;
 
 int fail(const common::Error& error, int exit_code) {
   std::cerr << "lfarm-worker: " << error.message << "\n";
@@ -60,8 +66,25 @@ int serve_executor(std::string_view name, bool debug_sequential, Backends backen
   const Backend* backend = named(name, backends);
   if (backend == nullptr) return 2;
   ExecutorDevice device{std::string(name), [&](int threads) { return backend->open(threads); },
-                        backend->reserves_addresses(), debug_sequential};
+                        backend->has_driver(), debug_sequential};
   return run_executor_child(STDIN_FILENO, device);
+}
+
+int try_to_open(std::string_view name, Backends backends) {
+  const Backend* backend = named(name, backends);
+  if (backend == nullptr) return 2;
+  auto device = backend->open(1);
+  return device.ok() ? 0 : fail(device.error(), 1);
+}
+
+bool opens_device(const Backend& backend, const common::Sandbox* sandbox) {
+  auto temporary = common::ScratchDirectory::create("lfarm-open");
+  if (!temporary.ok()) return false;
+  common::SpawnOptions options;
+  options.arguments = {"/proc/self/exe", std::string(kOpenFlag), std::string(backend.name())};
+  auto output = common::run_confined(std::move(options), sandbox, temporary->path(), kOpenMs);
+  return output.ok() && !output->timed_out && output->status.code == 0 &&
+         output->status.signal == 0;
 }
 
 // SIGTERM and SIGINT as a descriptor. To be called before any thread starts, which inherits the
@@ -76,21 +99,32 @@ int termination_signals() {
 }
 
 common::Status serve(const WorkerOptions& options, const FoundDevice& device,
-                     std::shared_ptr<const Compiler> compiler, int stop_fd) {
+                     std::shared_ptr<const Compiler> compiler, const common::Sandbox& compilers,
+                     int stop_fd) {
+  // First, since a mistake in the endpoint ends the process, and from the pipeline on there are
+  // threads that start children.
+  common::WireContext context;
+  LFARM_ASSIGN_OR_RETURN(
+      auto socket, common::DealerSocket::connect(context, {options.farm, options.keys, nullptr}));
   PipelineOptions pipeline_options;
   pipeline_options.target = device.target;
   pipeline_options.threads = options.threads;
   pipeline_options.executor_command = {"/proc/self/exe", std::string(kExecutorFlag),
                                        std::string(device.backend->name())};
+  DeviceLock::prepare(device.backend->name());
+  pipeline_options.sandbox = executor_sandbox(
+      device.backend->has_driver(),
+      [&](const common::Sandbox* sandbox) { return opens_device(*device.backend, sandbox); });
+  std::string confined =
+      pipeline_options.sandbox == nullptr ? "not at all" : pipeline_options.sandbox->describe();
   if (options.debug_sequential) pipeline_options.executor_command.emplace_back(kDebugFlag);
   // Never destroyed: a compiler that still runs would delay the end of the process, and dies with
   // it.
   auto* pipeline =
       new LocalPipeline(std::move(pipeline_options), device.backend->make_generator(device.target),
                         std::move(compiler), options.state + "/kernels");
-  common::WireContext context;
-  LFARM_ASSIGN_OR_RETURN(
-      auto socket, common::DealerSocket::connect(context, {options.farm, options.keys, nullptr}));
+  common::log_info(cat("executors are confined, ", confined));
+  common::log_info(cat("compilers are confined, ", compilers.describe()));
   common::SteadyClock clock;
   AgentOptions agent_options;
   agent_options.worker_id = options.name;
@@ -106,6 +140,7 @@ int run_worker(int argc, char** argv, Backends backends) {
   if (argc > 2 && argv[1] == kExecutorFlag) {
     return serve_executor(argv[2], argc > 3 && argv[3] == kDebugFlag, backends);
   }
+  if (argc == 3 && argv[1] == kOpenFlag) return try_to_open(argv[2], backends);
   if (argc == 2 && std::string_view(argv[1]) == kNvrtcChildFlag) {
     return run_nvrtc_child(STDIN_FILENO);
   }
@@ -130,11 +165,12 @@ int run_worker(int argc, char** argv, Backends backends) {
   // After this line the device and the toolchain are known.
   auto device = find_device(options, backends);
   if (!device.ok()) return fail(device.error(), 2);
-  auto compiler = device->backend->find_compiler(device->target);
+  auto sandbox = common::Sandbox::find(common::SandboxProfile::kCompiling);
+  auto compiler = device->backend->find_compiler(device->target, sandbox);
   if (!compiler.ok()) return fail(compiler.error(), 1);
 
   // Returns when the worker has drained.
-  common::Status served = serve(options, *device, *std::move(compiler), stop_fd);
+  common::Status served = serve(options, *device, *std::move(compiler), *sandbox, stop_fd);
   if (served.ok()) return 0;
   return fail(served.error(), served.error().code == common::Code::kInvalidInput ? 2 : 1);
 }

@@ -42,8 +42,9 @@ std::string first_complaint(std::string_view output) {
 class CCompiler final : public Compiler {
  public:
   // `version`: the first line that the program says of itself.
-  CCompiler(std::string program, const std::string& version, const common::Target& target)
-      : program_(std::move(program)) {
+  CCompiler(std::string program, const std::string& version, const common::Target& target,
+            std::shared_ptr<const common::Sandbox> sandbox)
+      : program_(std::move(program)), sandbox_(std::move(sandbox)) {
     // Clang's -O2 vectorises, and takes a third of the time of its -O3.
     bool clang = version.find("clang") != std::string::npos;
     options_ = {"-std=gnu11",
@@ -71,16 +72,18 @@ class CCompiler final : public Compiler {
 
  private:
   std::string program_;
+  std::shared_ptr<const common::Sandbox> sandbox_;  // may be null
   std::vector<std::string> options_;
   common::Digest identity_;
 };
 
 }  // namespace
 
-Result<std::shared_ptr<const Compiler>> find_c_compiler(const common::Target& target) {
+Result<std::shared_ptr<const Compiler>> find_c_compiler(
+    const common::Target& target, std::shared_ptr<const common::Sandbox> sandbox) {
   LFARM_ASSIGN_OR_RETURN(common::HostCompiler found, common::find_host_compiler());
-  return std::shared_ptr<const Compiler>(
-      std::make_shared<CCompiler>(std::move(found.program), found.version, target));
+  return std::shared_ptr<const Compiler>(std::make_shared<CCompiler>(
+      std::move(found.program), found.version, target, std::move(sandbox)));
 }
 
 Result<Bytes> CCompiler::compile(std::string_view source, int timeout_ms) const {
@@ -88,10 +91,13 @@ Result<Bytes> CCompiler::compile(std::string_view source, int timeout_ms) const 
   std::string text_path = directory.path() + "/kernels.c";
   std::string object_path = directory.path() + "/kernels.so";
   LFARM_RETURN_IF_ERROR(common::write_file_atomic(text_path, common::as_bytes(source)));
-  std::vector<std::string> command = {program_};
-  command.insert(command.end(), options_.begin(), options_.end());
-  command.insert(command.end(), {"-o", object_path, text_path, "-lm"});
-  LFARM_ASSIGN_OR_RETURN(CommandOutput output, common::run_command(command, timeout_ms));
+  common::SpawnOptions spawn;
+  spawn.arguments = {program_};
+  spawn.arguments.insert(spawn.arguments.end(), options_.begin(), options_.end());
+  spawn.arguments.insert(spawn.arguments.end(), {"-o", object_path, text_path, "-lm"});
+  LFARM_ASSIGN_OR_RETURN(
+      CommandOutput output,
+      common::run_confined(std::move(spawn), sandbox_.get(), directory.path(), timeout_ms));
   if (output.timed_out) {
     return Error{Code::kTimedOut, cat(program_, " took longer than ", timeout_ms,
                                       " ms; compile fewer kernels at once")};

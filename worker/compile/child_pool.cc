@@ -11,6 +11,7 @@
 
 #include "common/base/cat.h"
 #include "common/base/clock.h"
+#include "common/base/files.h"
 #include "common/base/log.h"
 #include "common/base/pipe.h"
 #include "common/base/subprocess.h"
@@ -36,11 +37,12 @@ int64_t now_ns() { return common::SteadyClock().now_ns(); }
 }  // namespace
 
 struct ChildPool::Child {
-  Child(common::Subprocess subprocess, int pipe)
-      : process(std::move(subprocess)), fd(pipe), stream(pipe) {}
+  Child(common::ScratchDirectory own, common::Subprocess subprocess, int pipe)
+      : temporary(std::move(own)), process(std::move(subprocess)), fd(pipe), stream(pipe) {}
   ~Child() { ::close(fd); }
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
+  common::ScratchDirectory temporary;  // outlives the process
   common::Subprocess process;
   int fd;
   common::FrameStream stream;
@@ -52,12 +54,16 @@ struct ChildPool::Attempt {
   bool died = false;
 };
 
-ChildPool::ChildPool(std::vector<std::string> command, size_t children_max)
-    : command_(std::move(command)), children_max_(std::max<size_t>(1, children_max)) {}
+ChildPool::ChildPool(std::vector<std::string> command, size_t children_max,
+                     std::shared_ptr<const common::Sandbox> sandbox)
+    : command_(std::move(command)),
+      children_max_(std::max<size_t>(1, children_max)),
+      sandbox_(std::move(sandbox)) {}
 
 ChildPool::~ChildPool() = default;
 
 Result<std::unique_ptr<ChildPool::Child>> ChildPool::start() const {
+  LFARM_ASSIGN_OR_RETURN(auto temporary, common::ScratchDirectory::create("lfarm-compile"));
   LFARM_ASSIGN_OR_RETURN(common::PipePair pipe, common::make_pipe());
   common::SpawnOptions options;
   options.arguments = command_;
@@ -66,13 +72,13 @@ Result<std::unique_ptr<ChildPool::Child>> ChildPool::start() const {
   // Death with the parent is death with the thread that started the child, and any thread may. The
   // closed pipe ends it instead.
   options.die_with_parent = false;
-  auto process = common::Subprocess::start(options);
+  auto process = common::start_confined(std::move(options), sandbox_.get(), temporary.path());
   ::close(pipe.child);
   if (!process.ok()) {
     ::close(pipe.parent);
     return process.error();
   }
-  return std::make_unique<Child>(std::move(process).value(), pipe.parent);
+  return std::make_unique<Child>(std::move(temporary), std::move(process).value(), pipe.parent);
 }
 
 Result<std::unique_ptr<ChildPool::Child>> ChildPool::acquire(int64_t deadline_ns) {

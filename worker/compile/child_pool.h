@@ -10,6 +10,7 @@
 
 #include "common/base/bytes.h"
 #include "common/base/result.h"
+#include "common/sandbox/sandbox.h"
 
 namespace worker {
 
@@ -18,8 +19,10 @@ namespace worker {
 class ChildPool {
  public:
   // `command` starts a child that answers each frame (common/base/pipe.h) on its standard input
-  // with one frame there, and ends when that closes. At most `children_max` run at a time.
-  ChildPool(std::vector<std::string> command, size_t children_max);
+  // with one frame there, and ends when that closes. At most `children_max` run at a time, each
+  // with a temporary directory of its own, and in `sandbox` where there is one.
+  ChildPool(std::vector<std::string> command, size_t children_max,
+            std::shared_ptr<const common::Sandbox> sandbox = nullptr);
   ~ChildPool();
   ChildPool(const ChildPool&) = delete;
   ChildPool& operator=(const ChildPool&) = delete;
@@ -46,7 +49,8 @@ class ChildPool {
 
   const std::vector<std::string> command_;
   const size_t children_max_;
-  std::mutex mutex_;  // guards what follows
+  const std::shared_ptr<const common::Sandbox> sandbox_;  // may be null
+  std::mutex mutex_;                                      // guards what follows
   std::condition_variable changed_;
   std::vector<std::unique_ptr<Child>> free_;
   size_t busy_ = 0;

@@ -54,14 +54,15 @@ class NvrtcCompiler final : public Compiler {
 
 }  // namespace
 
-Result<std::shared_ptr<const Compiler>> find_nvrtc_compiler(const common::Target& target,
-                                                            std::vector<std::string> child_command,
-                                                            size_t children_max) {
+Result<std::shared_ptr<const Compiler>> find_nvrtc_compiler(
+    const common::Target& target, std::vector<std::string> child_command, size_t children_max,
+    std::shared_ptr<const common::Sandbox> sandbox) {
   constexpr std::string_view kPrefix = "cuda-";
   if (!target.name.starts_with(kPrefix)) {
     return common::invalid_input(cat("NVRTC does not compile for ", target.name));
   }
-  auto pool = std::make_unique<ChildPool>(std::move(child_command), children_max);
+  auto pool =
+      std::make_unique<ChildPool>(std::move(child_command), children_max, std::move(sandbox));
   NvrtcRequest question;
   question.describe = true;
   question.arch = target.name.substr(kPrefix.size());

@@ -12,11 +12,24 @@
 
 namespace worker {
 
-DeviceLock::DeviceLock(std::string_view device, Mode mode) {
+namespace {
+
+int open_lock(std::string_view device) {
   std::string path = common::cat("/tmp/lfarm-device-", device, ".lock");
   // Only its creator may create it again in a shared directory, but anyone may lock it.
-  fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-  if (fd_ < 0) fd_ = ::open(path.c_str(), O_RDONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (fd >= 0) return fd;
+  return ::open(path.c_str(), O_RDONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+}
+
+}  // namespace
+
+void DeviceLock::prepare(std::string_view device) {
+  int fd = open_lock(device);
+  if (fd >= 0) ::close(fd);
+}
+
+DeviceLock::DeviceLock(std::string_view device, Mode mode) : fd_(open_lock(device)) {
   if (fd_ < 0) return;
   int locked;
   do {

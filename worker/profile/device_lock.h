@@ -18,6 +18,8 @@ class DeviceLock {
   // `device`: "cpu", "cuda-0", ...
   explicit DeviceLock(std::string_view device, Mode mode = Mode::kAlone);
   ~DeviceLock();
+  // Makes the file that locks are taken on, for processes that may only read.
+  static void prepare(std::string_view device);
   DeviceLock(const DeviceLock&) = delete;
   DeviceLock& operator=(const DeviceLock&) = delete;
   bool held() const { return fd_ >= 0; }

@@ -13,7 +13,9 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/pipe.h"
+#include "common/base/processors.h"
 #include "common/runtime/executor.h"
+#include "common/sandbox/sandbox.h"
 #include "common/wire/ir_codec.h"
 #include "worker/profile/device_lock.h"
 #include "worker/profile/judge.h"
@@ -51,17 +53,25 @@ constexpr bool kSanitized = true;  // shadow memory needs terabytes of address s
 constexpr bool kSanitized = false;
 #endif
 
-// A driver that reserves addresses takes more of them than there is memory; what the process can
-// write to is bounded instead, which reservations are not.
-void limit_process(bool reserves_addresses) {
+void limit_to(__rlimit_resource resource, rlim_t value) {
+  rlimit limit{value, value};
+  ::setrlimit(resource, &limit);
+}
+
+// What the process can write to is bounded, which addresses that are only reserved are not.
+void limit_process(const ExecutorDevice& device) {
   ::prctl(PR_SET_DUMPABLE, 0);
-  rlimit no_core{0, 0};
-  ::setrlimit(RLIMIT_CORE, &no_core);
-  if (kSanitized) return;
-  auto memory =
-      static_cast<rlim_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE));
-  rlimit space{memory * kAddressSpacePerMemory, memory * kAddressSpacePerMemory};
-  ::setrlimit(reserves_addresses ? RLIMIT_DATA : RLIMIT_AS, &space);
+  limit_to(RLIMIT_CORE, 0);
+  if (!kSanitized) {
+    auto memory = static_cast<rlim_t>(device.memory_bytes_max);
+    if (memory == 0) memory = static_cast<rlim_t>(common::usable_memory_bytes());
+    // Of a driver's mappings many are the device's memory.
+    limit_to(RLIMIT_DATA, device.has_driver ? memory * kAddressSpacePerMemory : memory);
+    if (!device.has_driver) limit_to(RLIMIT_AS, memory * kAddressSpacePerMemory);
+  }
+  if (device.has_driver) return;
+  // Where the kernel has no filters the sandbox says so already.
+  (void)common::become_lone_process();
 }
 
 // Seconds of processor time that this process may still use; 0: any.
@@ -275,7 +285,7 @@ class ExecutorChild {
 
 int run_executor_child(int fd, const ExecutorDevice& device) {
   common::log_init("lfarm-executor", common::LogLevel::kInfo);
-  limit_process(device.reserves_addresses);
+  limit_process(device);
   return ExecutorChild(fd, device).serve();
 }
 

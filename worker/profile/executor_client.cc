@@ -54,25 +54,30 @@ struct ExecutorClient::Deadlines {
 
 ExecutorClient::Child::~Child() { ::close(fd); }
 
-ExecutorClient::ExecutorClient(std::vector<std::string> command) : command_(std::move(command)) {}
+ExecutorClient::ExecutorClient(std::vector<std::string> command,
+                               std::shared_ptr<const common::Sandbox> sandbox)
+    : command_(std::move(command)), sandbox_(std::move(sandbox)) {}
 ExecutorClient::~ExecutorClient() = default;
 
 Status ExecutorClient::warm_up() {
   if (child_ != nullptr && !child_->process.poll().has_value()) return {};
   child_.reset();
+  auto temporary = common::ScratchDirectory::create("lfarm-executor");
+  if (!temporary.ok()) return temporary.error();
   auto pipe = common::make_pipe();
   if (!pipe.ok()) return pipe.error();
   common::SpawnOptions options;
   options.arguments = command_;
   options.stdin_fd = pipe->child;
   options.new_process_group = true;
-  auto process = common::Subprocess::start(options);
+  auto process = common::start_confined(std::move(options), sandbox_.get(), temporary->path());
   ::close(pipe->child);
   if (!process.ok()) {
     ::close(pipe->parent);
     return process.error();
   }
-  child_ = std::make_unique<Child>(std::move(process).value(), pipe->parent);
+  child_ = std::make_unique<Child>(std::move(temporary).value(), std::move(process).value(),
+                                   pipe->parent);
   return {};
 }
 

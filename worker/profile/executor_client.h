@@ -6,9 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "common/base/files.h"
 #include "common/base/pipe.h"
 #include "common/base/result.h"
 #include "common/base/subprocess.h"
+#include "common/sandbox/sandbox.h"
 #include "common/wire/context.h"
 #include "worker/profile/request.h"
 
@@ -23,8 +25,10 @@ struct ProfileLimits {
 // lives as long as the client; interrupt() alone may come from any.
 class ExecutorClient {
  public:
-  // `command` starts a child that calls run_executor_child(0): its standard input is the pipe.
-  explicit ExecutorClient(std::vector<std::string> command);
+  // `command` starts a child that calls run_executor_child(0): its standard input is the pipe. Each
+  // child has a temporary directory of its own, and enters `sandbox` where there is one.
+  explicit ExecutorClient(std::vector<std::string> command,
+                          std::shared_ptr<const common::Sandbox> sandbox = nullptr);
   ~ExecutorClient();
   ExecutorClient(const ExecutorClient&) = delete;
   ExecutorClient& operator=(const ExecutorClient&) = delete;
@@ -49,9 +53,10 @@ class ExecutorClient {
 
  private:
   struct Child {
-    Child(common::Subprocess subprocess, int fd)
-        : process(std::move(subprocess)), fd(fd), stream(fd) {}
+    Child(common::ScratchDirectory own, common::Subprocess subprocess, int fd)
+        : temporary(std::move(own)), process(std::move(subprocess)), fd(fd), stream(fd) {}
     ~Child();
+    common::ScratchDirectory temporary;  // outlives the process
     common::Subprocess process;
     int fd;
     common::FrameStream stream;
@@ -69,6 +74,7 @@ class ExecutorClient {
                       std::string first);
 
   std::vector<std::string> command_;
+  std::shared_ptr<const common::Sandbox> sandbox_;  // may be null
   std::unique_ptr<Child> child_;
   common::Waker interrupt_;
 };

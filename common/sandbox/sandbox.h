@@ -1,0 +1,93 @@
+// Confines child processes that run or compile code that nobody has looked at: what the kernel can
+// take from them, each measure as far as this machine permits it, and a word on what it does not.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/subprocess.h"
+#include "common/sandbox/system_call_filter.h"
+
+namespace common {
+
+// Who is to be confined.
+enum class SandboxProfile : uint8_t {
+  kComputing,  // runs machine code of candidates on the processor
+  kDevice,     // runs candidates on a GPU: its driver needs the files, sockets and calls it knows
+  kCompiling,  // a compiler: starts programs; leaves what it made in its temporary directory
+};
+
+struct SandboxMeasure {
+  std::string name;  // "network namespace"
+  bool on = false;
+  std::string what;  // what it does, or why it is not here
+};
+
+// What is tried, and later done to every child. Immutable, so that threads may share it.
+class Sandbox {
+ public:
+  // Tries all measures in a child, some 5 ms, and where that fails each in a child of its own. What
+  // the kernel refuses then is left out of all children; what fails later although it worked then,
+  // fails the child's start.
+  static std::shared_ptr<const Sandbox> find(SandboxProfile profile);
+
+  const std::vector<SandboxMeasure>& measures() const { return measures_; }
+  // One line: "on: user namespace, ...; not here: network namespace (unshare: Operation ...)".
+  std::string describe() const;
+
+  // The measures for one child, to be its SpawnOptions::setup. The sandbox outlives it. Where
+  // mounting works, `directory` becomes an empty file system that only the child sees and that ends
+  // with it; else it is as it is. It must exist and be writable.
+  class Entrance final : public ChildSetup {
+   public:
+    SetupFailure enter() const override;
+
+   private:
+    friend class Sandbox;
+    Entrance(const Sandbox& sandbox, std::string directory);
+    const Sandbox& sandbox_;
+    std::string directory_;
+    std::string user_map_, group_map_;
+  };
+  Entrance entrance(std::string directory) const { return {*this, std::move(directory)}; }
+
+ private:
+  // In the order in which they are taken.
+  enum Step : uint8_t {
+    kMemoryVictim,
+    kUserNamespace,
+    kNetworkNamespace,
+    kPrivateTemporary,
+    kReadOnlyFiles,
+    kFewProcesses,
+    kNoCapabilities,
+    kFilter,
+    kSteps,
+  };
+  explicit Sandbox(SandboxProfile profile);
+  bool wants(Step step) const;
+  // Why there is no use in trying it beside those that are on; empty when there is.
+  std::string known_obstacle(Step step) const;
+  // Why a child cannot enter with what is on; empty when it can.
+  std::string attempt() const;
+
+  SandboxProfile profile_;
+  bool on_[kSteps] = {};
+  std::vector<sock_filter> filter_;
+  std::vector<SandboxMeasure> measures_;
+};
+
+// Starts a child that has `temporary` as its TMPDIR, in `sandbox` where that is not null.
+Result<Subprocess> start_confined(SpawnOptions options, const Sandbox* sandbox,
+                                  const std::string& temporary);
+// The same for a command that is run to its end (common/base/subprocess.h).
+Result<CommandOutput> run_confined(SpawnOptions options, const Sandbox* sandbox,
+                                   const std::string& temporary, int timeout_ms);
+
+// For a process that entered a sandbox and has started: from here on it starts no other program and
+// no other process, and signals none. An error where the kernel has no filters.
+Status become_lone_process();
+
+}  // namespace common

@@ -1,0 +1,313 @@
+#include "tests/chaos/farm.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <thread>
+
+#include "common/base/cat.h"
+
+namespace chaos {
+namespace {
+
+using common::cat;
+using common::Result;
+using common::Status;
+
+constexpr int kNearWorkers = 2;
+constexpr int kNearClients = 3;
+// How many clients want each model: most of them join the first one's job.
+constexpr size_t kSubmitsPerCase = 2;
+constexpr const char* kBudget = "4";
+constexpr int kCommandMs = 30'000;
+constexpr int kStartMs = 30'000;
+constexpr int kFinishMs = 20'000;
+constexpr int kCheckMs = 600'000;
+// A store that could not write may end its process somewhat later than the disk has room again.
+constexpr int64_t kDiskGraceNs = 5'000'000'000;
+constexpr int kLeftoverMs = 5'000;
+constexpr size_t kLogEnd = 3'000;
+
+int free_port() {
+  int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  socklen_t size = sizeof address;
+  bool bound = ::bind(fd, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
+               ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0;
+  ::close(fd);
+  return bound ? ntohs(address.sin_port) : 0;
+}
+
+std::string case_name(const std::string& folder) { return folder.substr(folder.rfind('/') + 1); }
+
+size_t count(const std::string& text, const std::string& word) {
+  size_t found = 0;
+  for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++found;
+  return found;
+}
+
+}  // namespace
+
+Farm::Farm(FarmOptions options, common::ScratchDirectory scratch)
+    : options_(std::move(options)), scratch_(std::move(scratch)), start_ns_(clock_.now_ns()) {}
+
+Result<std::unique_ptr<Farm>> Farm::start(FarmOptions options) {
+  LFARM_ASSIGN_OR_RETURN(auto scratch, common::ScratchDirectory::create("lfarm-chaos"));
+  std::unique_ptr<Farm> farm(new Farm(std::move(options), std::move(scratch)));
+  LFARM_RETURN_IF_ERROR(farm->prepare_places());
+  LFARM_RETURN_IF_ERROR(farm->prepare_keys());
+  LFARM_RETURN_IF_ERROR(farm->start_coordinator());
+  LFARM_RETURN_IF_ERROR(farm->start_workers());
+  farm->make_clients();
+  return farm;
+}
+
+Status Farm::prepare_places() {
+  LFARM_RETURN_IF_ERROR(common::make_directories(path("farm")));
+  obstacle_ = options_.obstacle;
+  if (!obstacle_.empty()) return {};
+  auto disk = SmallDisk::mount(path("farm"));
+  auto network = FarNetwork::make();
+  for (const auto* error :
+       {disk.ok() ? nullptr : &disk.error(), network.ok() ? nullptr : &network.error()}) {
+    if (error != nullptr) obstacle_ += cat(obstacle_.empty() ? "" : "; ", error->message);
+  }
+  if (disk.ok()) disk_ = std::move(disk).value();
+  if (network.ok()) network_ = std::move(network).value();
+  return {};
+}
+
+Result<std::string> Farm::lfarm(std::vector<std::string> arguments, int timeout_ms) const {
+  arguments.insert(arguments.begin(), options_.binaries + "/lfarm");
+  LFARM_ASSIGN_OR_RETURN(auto output, common::run_command(arguments, timeout_ms));
+  if (!output.timed_out && output.status.code == 0 && output.status.signal == 0) {
+    return output.output;
+  }
+  return common::internal_error(cat("lfarm ", arguments[1], " ", describe(output.status),
+                                    output.timed_out ? " (too late)" : "", ": ", output.output));
+}
+
+Status Farm::prepare_keys() {
+  const std::pair<const char*, const char*> keys[] = {{"worker.key", "worker"},
+                                                      {"client.key", "submit,read"}};
+  for (const auto& [file, roles] : keys) {
+    auto made = lfarm({"keys", "new", path(file)}, kCommandMs);
+    if (!made.ok()) return made.error();
+    auto granted =
+        lfarm({"keys", "grant", path(file), "team", roles, "--state", path("farm")}, kCommandMs);
+    if (!granted.ok()) return granted.error();
+  }
+  return {};
+}
+
+std::string Farm::endpoint(bool far) const {
+  return cat("tcp://", far ? FarNetwork::near_address() : "127.0.0.1", ":", port_);
+}
+
+Status Farm::start_coordinator() {
+  port_ = free_port();
+  std::string listen = cat("tcp://", network_ ? "0.0.0.0" : "127.0.0.1", ":", port_);
+  coordinator_ = std::make_unique<Supervised>(
+      "coordinator",
+      std::vector<std::string>{options_.binaries + "/lfarm-coordinator", "--secure", "--listen",
+                               listen, "--state", path("farm"), "--endpoint-file",
+                               path("endpoint")},
+      path("coordinator.log"), nullptr);
+  LFARM_RETURN_IF_ERROR(coordinator_->start());
+  for (int waited = 0; ::access(path("endpoint").c_str(), F_OK) != 0; waited += 10) {
+    if (waited > kStartMs) return common::internal_error("the coordinator does not start");
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  constexpr std::string_view kSays = "public key ";
+  while (farm_key_.empty()) {  // what it prints after it has written the endpoint
+    LFARM_ASSIGN_OR_RETURN(std::string log, common::read_file(path("coordinator.log")));
+    size_t at = log.find(kSays);
+    if (at != std::string::npos && log.find('\n', at) != std::string::npos) {
+      farm_key_ = log.substr(at + kSays.size(), log.find('\n', at) - at - kSays.size());
+    }
+  }
+  return {};
+}
+
+Status Farm::start_workers() {
+  for (int k = 0; k < kNearWorkers + (network_ ? 1 : 0); ++k) {
+    bool far = k >= kNearWorkers;
+    std::string name = far ? "far-worker" : cat("worker-", k + 1);
+    std::vector<std::string> arguments = {options_.binaries + "/lfarm-worker",
+                                          "--farm",
+                                          endpoint(far),
+                                          "--device",
+                                          "cpu",
+                                          "--threads",
+                                          "1",
+                                          "--state",
+                                          path(name),
+                                          "--key",
+                                          path("worker.key"),
+                                          "--farm-key",
+                                          farm_key_};
+    workers_.push_back(std::make_unique<Supervised>(name, std::move(arguments), path(name + ".log"),
+                                                    far ? network_.get() : nullptr));
+    LFARM_RETURN_IF_ERROR(workers_.back()->start());
+  }
+  return {};
+}
+
+std::vector<std::string> Farm::connection(const std::string& endpoint) const {
+  return {"--farm",           endpoint,   "--farm-key", farm_key_,  "--keys",
+          path("client.key"), "--device", "cpu",        "--budget", kBudget};
+}
+
+void Farm::make_clients() {
+  for (int k = 0; k < kNearClients + (network_ ? 1 : 0); ++k) {
+    bool far = k >= kNearClients;
+    std::string name = far ? "far-client" : cat("client-", k + 1);
+    std::vector<std::string> arguments = connection(endpoint(far));
+    arguments.insert(arguments.begin(), options_.binaries + "/lfarm");
+    (void)common::make_directories(path(name));
+    clients_.push_back(std::make_unique<Client>(name, std::move(arguments), path(name),
+                                                far ? network_.get() : nullptr));
+  }
+}
+
+std::string Farm::next_case() {
+  size_t which = next_ / kSubmitsPerCase;
+  if (which >= options_.cases.size()) return "";
+  ++next_;
+  return options_.cases[which];
+}
+
+void Farm::tend(bool go_on) {
+  int64_t now = clock_.now_ns();
+  bool disk_is_fine = !disk_full_ && now > disk_freed_ns_ + kDiskGraceNs;
+  for (auto& worker : workers_) complain(worker->tend(now, true));
+  complain(coordinator_->tend(now, disk_is_fine));
+  for (auto& client : clients_) {
+    if (client->current().empty() && go_on) client->submit(next_case());
+    std::string submitted = client->current();
+    auto plan = client->tend(now);
+    std::string complaint = client->take_complaint();
+    if (!complaint.empty()) complain(cat(client->name(), ": ", complaint));
+    if (!plan) continue;
+    ++submits_done_;
+    plans_[submitted].insert(plan->id);
+    graphs_[submitted] = plan->graph;
+    say(cat("  ", client->name(), " has ", case_name(submitted), ", plan ", plan->id.substr(0, 8)));
+  }
+}
+
+bool Farm::is_quiet() const {
+  return std::all_of(clients_.begin(), clients_.end(),
+                     [](const auto& client) { return client->current().empty(); });
+}
+
+int Farm::attempts() const {
+  int sum = 0;
+  for (const auto& client : clients_) sum += client->attempts();
+  return sum;
+}
+
+void Farm::set_disk_full(bool full) {
+  if (full) {
+    Status filled = disk_->fill();
+    if (!filled.ok()) complain(filled.error().message);
+  } else {
+    disk_->clear();
+    disk_freed_ns_ = clock_.now_ns();
+  }
+  disk_full_ = full;
+}
+
+void Farm::check_outputs() {
+  std::vector<std::string> arguments = {"check"};
+  for (const auto& [folder, ids] : plans_) arguments.push_back(folder);
+  for (const std::string& word : connection(endpoint(false))) arguments.push_back(word);
+  arguments.insert(arguments.end(), {"--state", path("checker")});
+  auto checked = lfarm(std::move(arguments), kCheckMs);
+  if (!checked.ok()) return complain(checked.error().message);
+  say(cat("outputs: ",
+          checked->substr(checked->rfind('\n', checked->size() - 2) + 1, std::string::npos)));
+}
+
+void Farm::check_plans(const std::string& listing) {
+  for (const auto& [folder, ids] : plans_) {
+    if (ids.size() != 1) {
+      complain(cat(case_name(folder), ": clients were given ", ids.size(), " different plans"));
+    }
+    size_t kept = count(listing, cat("\"graph_hash\":\"", graphs_[folder], "\""));
+    if (kept != 1) complain(cat(case_name(folder), ": the store holds ", kept, " plans"));
+    if (count(listing, cat("\"plan\":\"", *ids.begin(), "\"")) == 0) {
+      complain(cat(case_name(folder), ": the plan that clients have is not in the store"));
+    }
+  }
+}
+
+void Farm::examine() {
+  if (!plans_.empty()) check_outputs();
+  std::vector<std::string> ask = {"jobs"};
+  std::vector<std::string> where = connection(endpoint(false));
+  ask.insert(ask.end(), where.begin(), where.end() - 4);  // no device, no budget
+  ask.insert(ask.end(), {"--state", path("checker")});
+  auto jobs = lfarm(std::move(ask), kCommandMs);
+  if (!jobs.ok()) complain(jobs.error().message);
+  if (jobs.ok() && *jobs != "no jobs\n") complain("jobs are left that nobody waits for: " + *jobs);
+  for (auto& worker : workers_) complain(worker->finish(kFinishMs));
+  complain(coordinator_->finish(kFinishMs));
+  check_leftovers();
+  auto listing = lfarm({"cache", "ls", "--json", "--state", path("farm")}, kCommandMs);
+  if (!listing.ok()) return complain(listing.error().message);
+  check_plans(*listing);
+}
+
+// With its processes, all that they started must have ended: executors, compilers, clients'
+// children.
+void Farm::check_leftovers() {
+  std::string left;
+  for (int waited = 0; waited < kLeftoverMs; waited += 10) {
+    while (::waitpid(-1, nullptr, WNOHANG) > 0) {  // the orphans that ended
+    }
+    left.clear();
+    for (pid_t pid : children_of(::getpid())) {
+      auto name = common::read_file(cat("/proc/", pid, "/comm"));
+      bool keeps_network = network_ && pid == network_->holder();
+      if (name.ok() && !keeps_network)
+        left += cat(" ", pid, " ", name->substr(0, name->find('\n')));
+    }
+    if (left.empty()) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  complain("processes outlive their farm:" + left);
+}
+
+void Farm::complain(const std::string& what) {
+  if (what.empty()) return;
+  violations_.push_back(what);
+  say("VIOLATION: " + what);
+}
+
+void Farm::say(const std::string& what) const {
+  double seconds = static_cast<double>(clock_.now_ns() - start_ns_) * 1e-9;
+  bool ends = !what.empty() && what.back() == '\n';
+  std::printf("%7.2f s  %s%s", seconds, what.c_str(), ends ? "" : "\n");
+  std::fflush(stdout);
+}
+
+void Farm::print_logs() const {
+  std::vector<std::string> names = {"coordinator"};
+  for (const auto& worker : workers_) names.push_back(worker->name());
+  for (const std::string& name : names) {
+    auto log = common::read_file(path(name + ".log"));
+    if (!log.ok()) continue;
+    size_t from = log->size() > kLogEnd ? log->find('\n', log->size() - kLogEnd) + 1 : 0;
+    std::printf("---- %s\n%s", name.c_str(), log->c_str() + from);
+  }
+}
+
+}  // namespace chaos

@@ -1,0 +1,94 @@
+// A whole farm of real processes with what is needed to hurt it: coordinator, workers near and far,
+// clients near and far, a small disk and a link that can be cut.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/files.h"
+#include "common/base/result.h"
+#include "tests/chaos/client.h"
+#include "tests/chaos/disk.h"
+#include "tests/chaos/network.h"
+#include "tests/chaos/process.h"
+
+namespace chaos {
+
+struct FarmOptions {
+  std::string binaries;            // folder of lfarm, lfarm-coordinator and lfarm-worker
+  std::vector<std::string> cases;  // folders, in the order in which they are submitted
+  std::string obstacle;            // why leave_the_machine() has failed; empty: it has not
+};
+
+class Farm {
+ public:
+  static common::Result<std::unique_ptr<Farm>> start(FarmOptions options);
+
+  // One look after all processes and clients. Clients take new cases only while `go_on`.
+  void tend(bool go_on);
+  // No client waits for anything.
+  bool is_quiet() const;
+  // Stops the workers and the coordinator and compares what is left with what clients were told.
+  void examine();
+
+  Supervised& coordinator() { return *coordinator_; }
+  std::vector<std::unique_ptr<Supervised>>& workers() { return workers_; }
+  std::vector<std::unique_ptr<Client>>& clients() { return clients_; }
+  SmallDisk* disk() { return disk_.get(); }                  // null where none can be mounted
+  FarNetwork* network() { return network_.get(); }           // null where none can be made
+  const std::string& obstacle() const { return obstacle_; }  // why one of them is null
+
+  void set_disk_full(bool full);
+  // What must never happen and has.
+  const std::vector<std::string>& violations() const { return violations_; }
+  void complain(const std::string& what);
+  // One line for people, with the time since the start.
+  void say(const std::string& what) const;
+  size_t submits_done() const { return submits_done_; }
+  size_t cases_done() const { return plans_.size(); }
+  int attempts() const;
+  // The end of each process's log.
+  void print_logs() const;
+
+ private:
+  Farm(FarmOptions options, common::ScratchDirectory scratch);
+  common::Status prepare_places();
+  common::Status prepare_keys();
+  common::Status start_coordinator();
+  common::Status start_workers();
+  void make_clients();
+  common::Result<std::string> lfarm(std::vector<std::string> arguments, int timeout_ms) const;
+  std::vector<std::string> connection(const std::string& endpoint) const;
+  std::string path(const std::string& name) const { return scratch_.path() + "/" + name; }
+  std::string endpoint(bool far) const;
+  std::string next_case();
+  void check_outputs();
+  void check_leftovers();
+  void check_plans(const std::string& listing);
+
+  FarmOptions options_;
+  common::ScratchDirectory scratch_;
+  common::SteadyClock clock_;
+  int64_t start_ns_ = 0;
+  std::string obstacle_;
+  std::unique_ptr<SmallDisk> disk_;
+  std::unique_ptr<FarNetwork> network_;  // outlives the processes that live in it
+  int port_ = 0;
+  std::string farm_key_;
+  std::unique_ptr<Supervised> coordinator_;
+  std::vector<std::unique_ptr<Supervised>> workers_;
+  std::vector<std::unique_ptr<Client>> clients_;
+  size_t next_ = 0;                                     // in the order of submits
+  std::map<std::string, std::set<std::string>> plans_;  // of each case
+  std::map<std::string, std::string> graphs_;           // of each case
+  size_t submits_done_ = 0;
+  bool disk_full_ = false;
+  int64_t disk_freed_ns_ = INT64_MIN;
+  std::vector<std::string> violations_;
+};
+
+}  // namespace chaos
