@@ -322,6 +322,12 @@ void Database::note(const Status& written) {
   in_trouble_ = !written.ok();
 }
 
+std::string Database::trouble() const {
+  if (!in_trouble_) return {};
+  std::lock_guard lock(trouble_mutex_);
+  return trouble_;
+}
+
 DatabaseHealth Database::health() const {
   std::lock_guard lock(trouble_mutex_);
   return {trouble_, failed_writes_, repairs_};

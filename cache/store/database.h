@@ -88,9 +88,10 @@ class Database {
   // the state they began with.
   common::Status refresh();
   DatabaseHealth health() const;
+  // As in health(), at no cost where there is none.
+  std::string trouble() const;
   // Grows with each time that files were mended: what was read before may be gone since.
   uint64_t repairs() const { return repairs_; }
-  const std::string& directory() const { return directory_; }
   // Bytes of tables and logs on the disk.
   uint64_t disk_bytes() const;
   bool read_only() const;

@@ -98,6 +98,8 @@ Result<std::unique_ptr<Store>> Store::open(const std::string& directory,
   return std::unique_ptr<Store>(new Store(std::move(state)));
 }
 
+std::string Store::trouble() const { return state_->database->trouble(); }
+
 StoreHealth Store::health() const {
   DatabaseHealth health = state_->database->health();
   return {std::move(health.trouble), health.failed_writes, quarantined_files(state_->directory)};

@@ -230,7 +230,9 @@ class Store {
   common::Result<std::optional<std::string>> get_named(std::string_view name);
 
   // --- Upkeep -----------------------------------------------------------------------------------
-  // Reads no more than the name of some files.
+  // Why the last write failed; empty when it did not.
+  std::string trouble() const;
+  // The same and more. Reads a folder.
   StoreHealth health() const;
   // Reads every measurement, negative and job; plans and kernels are counted as they are put.
   common::Result<StoreStats> stats();

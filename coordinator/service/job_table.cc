@@ -119,6 +119,10 @@ void JobTable::submit(const std::string& peer, const std::string& tenant,
   Job* job = job_for(common::place_of(tenant, key_digest));
   bool joined = job != nullptr;
   if (!joined) {
+    // What it learns could not be kept, and those who wait already go on first.
+    if (std::string trouble = env_.store.trouble(); !trouble.empty()) {
+      return refuse(peer, request, no_room(cat("the farm takes no new jobs: ", trouble)));
+    }
     auto made = make(tenant, request, std::move(key));
     if (!made.ok()) return refuse(peer, request, made.error());
     job = *made;
@@ -279,7 +283,7 @@ void JobTable::object_arrived(const Digest& digest, const common::SharedBytes& b
     return [this, digest, status] {
       for (auto& [id, job] : jobs_) {
         if (!job->wants_object(digest)) continue;
-        status.ok() ? job->object_arrived(digest) : job->fail(status.error());
+        status.ok() ? job->object_arrived(digest) : job->not_written(status.error());
       }
     };
   });

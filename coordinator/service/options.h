@@ -31,7 +31,6 @@ struct ServiceOptions {
   int64_t no_worker_grace_ms = 30'000;  // without a worker of the target, before a job fails
   int64_t graph_wait_ms = 30'000;       // for the bytes of a submitted graph
   int64_t object_wait_ms = 30'000;      // for the objects of a finished plan
-  int64_t commit_retry_ms = 30'000;     // before results that cannot be written fail their jobs
   int64_t progress_ms = 200;
   int64_t run_limit_ms = 120'000;                     // one candidate on a worker
   int64_t budget_candidates = 64;                     // of a job that gives no budget at all

@@ -117,7 +117,7 @@ struct Service::State {
         security(std::move(parts.security)),
         router(std::move(parts.router)),
         store(std::move(parts.store)),
-        commits(*store, options.commit_retry_ms),
+        commits(*store),
         post(router, options.backlog_bytes),
         blobs(options.graph_bytes_max),
         plans(*store, parts.signing_key),
@@ -227,6 +227,7 @@ void Service::State::turn() {
       common::log_error(cat("the allow-list stays as it was: ", status.error().message));
     }
   }
+  if (!store->trouble().empty()) commits.probe();
   post.flush();
   bool drained = drain();
   if (drained) dispatcher.feed(farm::Tick{});
