@@ -185,8 +185,11 @@ Result<std::optional<PulledPlan>> FarmClient::pull(const common::PlanKey& key) {
       return common::Error{failed->code, failed->message};
     }
     if (!std::holds_alternative<common::PlanReady>(packet->message)) continue;
-    LFARM_ASSIGN_OR_RETURN(PulledPlan plan, open_plan(std::move(*packet), key));
-    return std::optional<PulledPlan>(std::move(plan));
+    auto plan = open_plan(std::move(*packet), key);
+    if (plan.ok()) return std::optional<PulledPlan>(std::move(*plan));
+    if (plan.error().code != common::Code::kCorrupt) return plan.error();
+    common::log_warning(plan.error().message);
+    return std::optional<PulledPlan>();
   }
 }
 
@@ -204,6 +207,18 @@ Result<PulledPlan> FarmClient::submit(
   message.seed = request.seed;
   message.in_flight = request.in_flight;
   message.priority = request.priority;
+  auto plan = wait_for_plan(message, request, on_accepted, on_progress);
+  if (plan.ok() || plan.error().code != common::Code::kCorrupt) return plan;
+  // What the farm found damaged just now it makes again.
+  common::log_warning(plan.error().message);
+  message.request_id = ++requests_;
+  return wait_for_plan(message, request, on_accepted, on_progress);
+}
+
+Result<PulledPlan> FarmClient::wait_for_plan(
+    const common::Submit& message, const SubmitRequest& request,
+    const std::function<void(uint64_t job)>& on_accepted,
+    const std::function<void(const common::Progress&)>& on_progress) {
   LFARM_RETURN_IF_ERROR(ask(message, common::share(request.graph)));
   uint64_t job = 0;
   while (true) {
@@ -233,7 +248,7 @@ Result<PulledPlan> FarmClient::open_plan(Packet ready, const common::PlanKey& ke
   if (!bytes) {
     LFARM_ASSIGN_OR_RETURN(auto fetched, blob(out.id));
     if (!fetched) {
-      return common::unavailable(
+      return common::corrupt(
           cat("the farm lost plan ", out.id.short_hex(), " meanwhile; submit again"));
     }
     bytes = std::move(*fetched);
@@ -245,8 +260,8 @@ Result<PulledPlan> FarmClient::open_plan(Packet ready, const common::PlanKey& ke
     if (out.objects.contains(object)) continue;
     LFARM_ASSIGN_OR_RETURN(auto fetched, blob(object));
     if (!fetched) {
-      return common::unavailable(cat("the farm lost object ", object.short_hex(), " of plan ",
-                                     out.id.short_hex(), "; submit again"));
+      return common::corrupt(cat("the farm lost object ", object.short_hex(), " of plan ",
+                                 out.id.short_hex(), "; submit again"));
     }
     out.objects.emplace(object, std::move(*fetched));
   }

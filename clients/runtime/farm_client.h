@@ -54,7 +54,7 @@ class FarmClient {
   // The compiler epoch of this farm's plan keys.
   const std::string& compiler_epoch() const { return welcome_.compiler_epoch; }
 
-  // Empty when the farm's cache has no plan under this key.
+  // Empty when the farm's cache has no plan under this key, or only one that is damaged.
   common::Result<std::optional<PulledPlan>> pull(const common::PlanKey& key);
   // Waits for the plan, however long the search takes. `on_accepted` gets the job's id.
   common::Result<PulledPlan> submit(
@@ -83,6 +83,10 @@ class FarmClient {
   common::Status check_handshake() const;
   common::Status check_connection();
   common::Status learn_revocations(const common::Digest& list, PlanTrust* trust);
+  common::Result<PulledPlan> wait_for_plan(
+      const common::Submit& message, const SubmitRequest& request,
+      const std::function<void(uint64_t job)>& on_accepted,
+      const std::function<void(const common::Progress&)>& on_progress);
   common::Result<PulledPlan> open_plan(common::Packet ready, const common::PlanKey& key);
 
   FarmClientOptions options_;

@@ -12,7 +12,8 @@ target_link_libraries(lfarm-coordinator-scripted PRIVATE lfarm_coordinator_servi
 lfarm_test(service LABEL farm
   SOURCES service_test.cc ${service_support} COMPONENTS ${service_components})
 lfarm_test(service_disk LABEL farm
-  SOURCES service_disk_test.cc ${service_support} COMPONENTS ${service_components}
+  SOURCES service_disk_test.cc ${service_support}
+  COMPONENTS ${service_components} clients/runtime
   DEPENDS lfarm-coordinator-scripted)
 lfarm_test(service_load LABEL farm
   SOURCES service_load_test.cc ${service_support} COMPONENTS ${service_components})

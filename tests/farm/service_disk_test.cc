@@ -5,13 +5,16 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 
 #include "cache/store/database.h"
 #include "cache/store/store.h"
+#include "clients/runtime/farm_client.h"
 #include "common/base/cat.h"
 #include "common/base/files.h"
 #include "common/base/subprocess.h"
+#include "common/ir/graph_hash.h"
 #include "coordinator/service/job_journal.h"
 #include "tests/farm/service_farm.h"
 #include "tests/unit/small_disk.h"
@@ -214,6 +217,57 @@ TEST_F(ServiceTest, ADamagedKernelIsMadeAgain) {
   next.send(common::BlobRequest{kernels[0]});
   ASSERT_TRUE(converse({&next}, [&] { return next.last<common::Blob>() != nullptr; }));
   EXPECT_EQ(counters_->searches, 2);
+}
+
+// The farm has seen the kernel intact, and the disk loses it afterwards.
+TEST_F(ServiceTest, AClientThatFindsAKernelGoneSubmits) {
+  start();
+  auto worker = std::make_unique<FakeWorker>(endpoint(), "w1", kTestTarget);
+  auto client = std::make_unique<FakeClient>(endpoint());
+  client->submit(scripted_graph(8), request());
+  ASSERT_TRUE(converse({worker.get(), client.get()}, [&] { return client->plan() != nullptr; }));
+  worker.reset();
+  client.reset();
+  stop();
+  {
+    auto database = cache::Database::open(options_.state, {});
+    ASSERT_TRUE(database.ok());
+    ASSERT_TRUE((*database)->compact(cache::Family::kKernels).ok());
+  }
+  start();
+  common::PlanKey key{common::graph_hash(scripted_graph(8)),
+                      {kTestTarget},
+                      std::string(common::kDefaultPolicy),
+                      std::string(common::kCompilerEpoch)};
+  clients::FarmClientOptions options;
+  options.endpoint = endpoint();
+  auto farm = clients::FarmClient::connect(options);
+  ASSERT_TRUE(farm.ok()) << farm.error().message;
+  auto pulled = (*farm)->pull(key);
+  ASSERT_TRUE(pulled.ok() && pulled->has_value());
+  std::string object(common::as_text((*pulled)->objects.begin()->second.bytes));
+  int damaged = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(options_.state)) {
+    if (entry.path().extension() != ".sst") continue;
+    std::string bytes = common::read_file(entry.path()).value();
+    size_t at = bytes.find(object.substr(20));
+    if (at == std::string::npos) continue;
+    std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<std::streamoff>(at));
+    file.put(static_cast<char>(~bytes[at]));
+    ++damaged;
+  }
+  ASSERT_EQ(damaged, 1);
+  auto again = (*farm)->pull(key);
+  ASSERT_TRUE(again.ok()) << again.error().message;
+  EXPECT_FALSE(again->has_value());
+  FakeWorker maker(endpoint(), "w1", kTestTarget);
+  FakeClient next(endpoint());
+  next.submit(scripted_graph(8), request());
+  ASSERT_TRUE(converse({&maker, &next}, [&] { return next.plan() != nullptr; }));
+  auto healed = (*farm)->pull(key);
+  ASSERT_TRUE(healed.ok() && healed->has_value());
+  EXPECT_EQ(common::as_text((*healed)->objects.begin()->second.bytes), object);
 }
 
 }  // namespace
