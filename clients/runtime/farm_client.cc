@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "clients/runtime/greeting.h"
 #include "clients/runtime/revocations.h"
 #include "common/base/cat.h"
 #include "common/base/clock.h"
@@ -26,6 +27,10 @@ constexpr int64_t kNsPerMs = 1'000'000;
 constexpr size_t kBatch = 64;
 constexpr uint64_t kBadHandshakesMax = 3;
 constexpr int64_t kBadHandshakeMs = 500;
+// A farm greets whoever connects, at once: looked for when nothing has come for so long, and so
+// long.
+constexpr int64_t kGreetingAfterMs = 400;
+constexpr int kGreetingMs = 500;
 
 uint64_t request_of(const Message& message) {
   if (auto* m = std::get_if<common::Accepted>(&message)) return m->request_id;
@@ -49,8 +54,10 @@ Status FarmClient::open() {
   common::DealerOptions dealer;
   dealer.endpoint = options_.endpoint;
   dealer.keys = options_.keys;
+  dealer.protocol = options_.protocol;
   LFARM_ASSIGN_OR_RETURN(socket_, common::DealerSocket::connect(context_, std::move(dealer)));
   int64_t deadline = common::SteadyClock().now_ns() + options_.connect_ms_max * kNsPerMs;
+  int64_t probe_ns = common::SteadyClock().now_ns() + kGreetingAfterMs * kNsPerMs;
   int64_t failed_ns = 0;
   while (!welcomed_) {
     LFARM_ASSIGN_OR_RETURN([[maybe_unused]] auto packet, receive());
@@ -60,6 +67,15 @@ Status FarmClient::open() {
     if (failed_ns == 0 && socket_->counters().bad_handshakes.load() > 0) failed_ns = now;
     bool stays_failed = failed_ns != 0 && now - failed_ns > kBadHandshakeMs * kNsPerMs;
     if (stays_failed) LFARM_RETURN_IF_ERROR(socket_->connection());
+    if (probe_ns != 0 && now > probe_ns) {
+      probe_ns = 0;
+      bool is_silent = socket_->counters().ready.load() == 0 && failed_ns == 0 &&
+                       listens_in_silence(options_.endpoint, kGreetingMs);
+      if (is_silent) {
+        return common::unavailable(cat("something listens at ", options_.endpoint,
+                                       ", but does not answer as a farm does; check the address"));
+      }
+    }
     if (!welcomed_ && now > deadline) {
       return common::unavailable(cat("no farm answers at ", options_.endpoint,
                                      "; start one with 'lfarm up' or check the address"));
@@ -84,6 +100,9 @@ Status FarmClient::say_hello() {
   common::ClientHello hello;
   hello.client_id = cat("client-", ::getpid());
   hello.build = std::string(common::build_name());
+  hello.protocol_min = options_.protocol.min;
+  hello.protocol_max = options_.protocol.max;
+  socket_->speak(options_.protocol.min);
   return send(hello, {});
 }
 
@@ -148,7 +167,13 @@ Status FarmClient::repeat_question() {
 Result<std::optional<Packet>> FarmClient::handle(Packet packet) {
   if (auto* welcome = std::get_if<common::Welcome>(&packet.message)) {
     bool first = welcome_.coordinator_id.empty();
+    if (!options_.protocol.holds(welcome->protocol_version)) {
+      return common::corrupt(cat("the farm at ", options_.endpoint, " wants to speak protocol ",
+                                 welcome->protocol_version, "; this side speaks ",
+                                 common::text_of(options_.protocol)));
+    }
     welcome_ = *welcome;
+    socket_->speak(welcome_.protocol_version);
     trust_.reset();
     welcomed_ = true;
     if (!first) LFARM_RETURN_IF_ERROR(repeat_question());
@@ -333,8 +358,12 @@ Result<std::string> FarmClient::status(common::StatusTopic topic) {
 
 Status FarmClient::cancel(uint64_t job) {
   LFARM_RETURN_IF_ERROR(ask(common::CancelJob{job}, {}));
-  // A cancellation has no answer of its own: what follows it on the connection says that it was
-  // taken, or refused.
+  while (welcome_.protocol_version >= common::introduced_in(common::JobCancelled{})) {
+    LFARM_ASSIGN_OR_RETURN(auto packet, receive());
+    auto* done = packet ? std::get_if<common::JobCancelled>(&packet->message) : nullptr;
+    if (done != nullptr && done->job_id == job) return {};
+  }
+  // An older farm says nothing: what follows on the connection tells that it was taken, or refused.
   LFARM_ASSIGN_OR_RETURN([[maybe_unused]] auto status, this->status(common::StatusTopic::kJobs));
   return {};
 }

@@ -29,6 +29,7 @@ struct FarmClientOptions {
   // error refuses them all. Asked before the first plan.
   std::function<common::Result<common::PublicKey>(const common::PublicKey& offered)> trust;
   std::string revocations;  // directory of the lists that farms gave (revocations.h)
+  common::ProtocolRange protocol = common::kProtocolsSpoken;
   // Called several times a second while the client waits; its error ends the wait.
   std::function<common::Status()> on_wait;
 };

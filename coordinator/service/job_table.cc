@@ -239,6 +239,7 @@ void JobTable::cancel(const std::string& peer, const common::Principal& who, far
         peer, common::Code::kInvalidInput,
         cat("cannot cancel job ", id, ": it is another tenant's; its administrator can"));
   }
+  env_.post.send(peer, common::JobCancelled{id});
   if (!waits) {
     env_.post.send(peer, common::JobFailed{0, id, cancelled.code, cancelled.message});
     return job->fail(cancelled);
@@ -252,6 +253,18 @@ void JobTable::cancel(const std::string& peer, const common::Principal& who, far
     if (one.peer != peer) continue;
     env_.post.send(peer, common::JobFailed{one.request_id, id, cancelled.code, cancelled.message});
   }
+}
+
+void JobTable::forget(const std::string& peer) {
+  std::erase_if(parked_, [&](const Parked& one) { return one.peer == peer; });
+  for (auto& [id, job] : jobs_) {
+    if (!job->has_subscriber(peer)) continue;
+    job->unsubscribe(peer);
+    if (job->subscribers().empty()) {
+      job->fail(common::unavailable("the key that submitted it was revoked"));
+    }
+  }
+  has_news_ = true;
 }
 
 // ---- Blobs and results on their way to a job ---------------------------------------------------

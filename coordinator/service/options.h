@@ -25,6 +25,8 @@ struct ServiceOptions {
   bool secure = false;
   std::string allow_file;  // empty: "allow" in the state directory
 
+  common::ProtocolRange protocol = common::kProtocolsSpoken;
+
   farm::Config farm;
   uint64_t store_bytes_max = 0;  // of plans and kernels; 0: unbounded
   int64_t heartbeat_ms = 2'000;

@@ -23,6 +23,9 @@ lfarm_test(service_process LABEL farm
 lfarm_test(service_security LABEL farm
   SOURCES service_security_test.cc ${service_support}
   COMPONENTS ${service_components} clients/runtime)
-foreach(name service service_disk service_load service_process service_security)
+lfarm_test(service_versions LABEL farm
+  SOURCES service_versions_test.cc ${service_support}
+  COMPONENTS ${service_components} clients/runtime)
+foreach(name service service_versions service_disk service_load service_process service_security)
   target_include_directories(test_${name} PRIVATE ${CMAKE_SOURCE_DIR})
 endforeach()

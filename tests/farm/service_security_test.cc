@@ -218,6 +218,33 @@ TEST_F(ServiceSecurityTest, ARevokedKeyLosesItsConnections) {
   ASSERT_TRUE(converse({&heir, owner.get()}, [&] { return owner->plan() != nullptr; }));
 }
 
+TEST_F(ServiceSecurityTest, WhatARevokedKeyHadSubmittedEnds) {
+  common::KeyPair a = grant("team-a", "submit,read"), thief = grant("team-a", "submit,read");
+  common::KeyPair hand = grant("workers", "worker"), watch = grant("team-a", "read");
+  start();
+  auto owner = client(a), stolen = client(thief), watcher = client(watch);
+  FakeWorker worker(endpoint(), "w1", kTestTarget, 2, at_farm(hand));
+  worker.answers_max = 1;
+  stolen->submit(scripted_graph(8), request());
+  ASSERT_TRUE(converse({&worker, stolen.get()}, [&] { return worker.tasks.size() >= 2; }));
+  // For this one somebody else waits, too.
+  stolen->submit(scripted_graph(16), request());
+  ASSERT_TRUE(
+      converse({&worker, stolen.get()}, [&] { return stolen->count<common::Accepted>() == 2; }));
+  owner->submit(scripted_graph(16), request());
+  ASSERT_TRUE(converse({&worker, stolen.get(), owner.get()},
+                       [&] { return owner->last<common::Accepted>() != nullptr; }));
+  revoke(thief);
+  ASSERT_TRUE(converse({&worker, stolen.get(), owner.get()},
+                       [&] { return stolen->socket().counters().denied.load() > 0; }));
+  ASSERT_TRUE(converse({&worker, owner.get()}, [&] { return !worker.revoked.empty(); }));
+  std::string jobs = status(*watcher, common::StatusTopic::kJobs);
+  EXPECT_EQ(jobs.find("\"job\":1,"), std::string::npos) << jobs;
+  EXPECT_NE(jobs.find("\"job\":2,"), std::string::npos) << jobs;
+  worker.release();
+  ASSERT_TRUE(converse({&worker, owner.get()}, [&] { return owner->plan() != nullptr; }));
+}
+
 TEST_F(ServiceSecurityTest, ABrokenListLeavesTheOldOneInForce) {
   common::KeyPair a = grant("team-a", "submit,read");
   start();
