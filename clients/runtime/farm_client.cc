@@ -29,8 +29,8 @@ constexpr uint64_t kBadHandshakesMax = 3;
 constexpr int64_t kBadHandshakeMs = 500;
 // A farm greets whoever connects, at once: looked for when nothing has come for so long, and so
 // long.
-constexpr int64_t kGreetingAfterMs = 400;
-constexpr int kGreetingMs = 500;
+constexpr int64_t kGreetingAfterMs = 300;
+constexpr int kGreetingMs = 400;
 
 uint64_t request_of(const Message& message) {
   if (auto* m = std::get_if<common::Accepted>(&message)) return m->request_id;

@@ -1,9 +1,12 @@
 // Who may do what on a farm with keys, over real sockets with CURVE: if these fail, one tenant sees
 // or stops another's work, or a key that was taken away still opens the door.
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 
+#include "clients/runtime/farm_client.h"
 #include "clients/runtime/pulled_plan.h"
 #include "common/base/cat.h"
 #include "common/wire/ir_codec.h"
@@ -287,6 +290,26 @@ TEST_F(ServiceSecurityTest, FailedHandshakesAreCounted) {
     return counted.find("\"handshakes_denied\":0") == std::string::npos &&
            counted.find("\"handshakes_bad\":0") == std::string::npos;
   })) << counted;
+}
+
+// Long before ZeroMQ would notice: whoever is there accepts connections and says nothing.
+TEST_F(ServiceSecurityTest, ASilentListenerIsNoFarm) {
+  int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = ::htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  ASSERT_EQ(::bind(listener, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(::listen(listener, 16), 0);
+  ASSERT_EQ(::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  clients::FarmClientOptions options;
+  options.endpoint = common::cat("tcp://127.0.0.1:", ntohs(address.sin_port));
+  auto client = clients::FarmClient::connect(options);
+  ::close(listener);
+  ASSERT_FALSE(client.ok());
+  EXPECT_EQ(client.error().code, common::Code::kUnavailable);
+  EXPECT_NE(client.error().message.find("does not answer as a farm does"), std::string::npos)
+      << client.error().message;
 }
 
 TEST_F(ServiceSecurityTest, ARevokedPlanIsServedNoMore) {
