@@ -54,10 +54,6 @@ Status check_endpoint(std::string_view endpoint) {
                            "' is not tcp://HOST:PORT, ipc://PATH or inproc://NAME"));
 }
 
-// Of one peer, before it is held back. What a router has not read yet takes memory that nothing
-// else bounds, so a few large ones have to do; a peer's own socket and the network hold more.
-constexpr int kUnreadMessages = 16;
-
 void set_common_options(ZmqSocket& socket, std::string_view endpoint) {
   socket.set(ZMQ_LINGER, kLingerMs);
   socket.set(ZMQ_SNDHWM, kSendQueueMessages);
@@ -211,7 +207,6 @@ Result<RouterSocket> RouterSocket::bind(WireContext& context, RouterOptions opti
   socket.set(ZMQ_BACKLOG, kListenBacklog);
   // A message to a peer that is gone is an outcome that the sender sees. A peer never takes over
   // the name of another's connection (ROUTER_HANDOVER stays off): names are the router's to give.
-  socket.set(ZMQ_RCVHWM, kUnreadMessages);
   socket.set(ZMQ_ROUTER_MANDATORY, 1);
   if (options.keys) {
     LFARM_RETURN_IF_ERROR(check_curve_key(options.keys->public_key, "server public key"));

@@ -8,7 +8,6 @@
 #include <cstring>
 
 #include "common/base/cat.h"
-#include "common/base/clock.h"
 #include "common/base/files.h"
 #include "common/base/random.h"
 #include "common/wire/socket.h"
@@ -314,47 +313,6 @@ TEST(WireEndpoint, LocalMeansThisMachine) {
                              "tcp://farm:5", "tcp://1127.0.0.1:5"}) {
     EXPECT_FALSE(is_local_endpoint(remote)) << remote;
   }
-}
-
-// What a coordinator cannot read in time must wait where it comes from, not in its memory.
-TEST(WireSocket, ARouterThatDoesNotReadTakesLittle) {
-  constexpr size_t kBlobs = 300, kBlobBytes = size_t{1} << 20;
-  WireContext context;
-  auto router = RouterSocket::bind(context, {"tcp://127.0.0.1:*"});
-  ASSERT_TRUE(router.ok());
-  {
-    auto dealer = DealerSocket::connect(context, {router->endpoint()});
-    ASSERT_TRUE(dealer.ok());
-    SharedBytes blob = share(Bytes(kBlobBytes));
-    Digest digest = digest_of(blob.bytes);
-    for (size_t i = 0; i < kBlobs; ++i) {
-      ASSERT_EQ(dealer->send(Blob{digest}, blob), SendOutcome::kSent);
-    }
-    // Waits for the connection alone: the handshake is what a peer without messages does, too.
-    SteadyClock clock;
-    int64_t end_ns = clock.now_ns() + int64_t{20'000'000'000};
-    while (!dealer->connection().ok() && clock.now_ns() < end_ns) {
-      Poller poller;
-      poller.watch(*dealer);
-      ASSERT_TRUE(poller.wait(10).ok());
-    }
-    ASSERT_TRUE(dealer->connection().ok());
-  }
-  // The dealer is gone, with what nobody took from it within its linger time.
-  size_t taken = 0;
-  std::vector<Arrival> arrivals;
-  SteadyClock clock;
-  int64_t quiet_ns = clock.now_ns() + int64_t{2'000'000'000};
-  while (clock.now_ns() < quiet_ns) {
-    Poller poller;
-    poller.watch(*router);
-    ASSERT_TRUE(poller.wait(50).ok());
-    if (taken == 0 && clock.now_ns() < quiet_ns - int64_t{1'000'000'000}) continue;
-    arrivals.clear();
-    taken += router->receive(arrivals, 1000);
-  }
-  EXPECT_GT(taken, 0u);
-  EXPECT_LT(taken, 64u);
 }
 
 }  // namespace
