@@ -5,9 +5,18 @@
 # frame with the raw bytes of one blob. Blobs never travel inside the envelope, so that a large one
 # is neither copied into nor counted against it.
 #
-# Evolution: fields and union members are only ever added, with the next ordinal. A change that an
-# old peer would misunderstand raises Envelope.protocolVersion, and peers of another version are
-# refused by name before anything else is read.
+# Evolution: fields and union members are only ever added, with the next ordinal and a default that
+# means what their absence meant. A new message, or a field that must not be overlooked, raises the
+# protocol's version. Every peer speaks two versions, its own and the one before, and refuses all
+# others by name before anything else is read:
+# - a hello is said in the lower one and names both; it can be read whatever its version, and so can
+#   a refusal; Welcome names the highest version that both sides speak, which the peer speaks from
+#   then on;
+# - the coordinator answers in the version of the peer's last message, a refusal too, so that who is
+#   refused can read why;
+# - a message is never sent in a version that lacks it (introduced_in, common/wire/codec.h).
+#
+# Version 2: protocolMax in hellos, protocolVersion in Welcome, jobCancelled.
 #
 # Limits on sizes and counts are in common/wire/limits.h; a message beyond them is refused whole.
 
@@ -17,7 +26,7 @@ $Cxx.namespace("schemas::farm");
 
 struct Envelope {
   protocolVersion @0 :UInt32;
-  # Of the sender. Read first; the rest of the message is only read when it matches.
+  # In which this message is written. Read first; the rest is only read when the reader speaks it.
 
   build @1 :Text;
   # The sender's version, for people. Never compared.
@@ -75,6 +84,10 @@ struct Envelope {
     # Client to coordinator, and the answer.
     revokePlan @29 :RevokePlan;
     planRevoked @30 :PlanRevoked;
+
+    # Coordinator to client, since version 2.
+    jobCancelled @31 :UInt64;
+    # Answers a cancelJob that had an effect.
   }
 }
 
@@ -116,7 +129,10 @@ struct WorkerHello {
   slots @2 :UInt32;
   # How many tasks it is willing to hold at once; credits never exceed this.
   protocolVersion @3 :UInt32;
+  # The lowest that it speaks.
   build @4 :Text;
+  protocolMax @5 :UInt32;
+  # The highest; 0: the same.
 }
 
 struct Credit {
@@ -163,6 +179,8 @@ struct Welcome {
   # The part of the plan key that stands for rules, code generator and toolchain.
   tenant @4 :Text = "local";
   # Whom the farm takes this connection for.
+  protocolVersion @5 :UInt32 = 1;
+  # The highest that both sides speak.
 }
 
 struct Task {
@@ -182,7 +200,10 @@ struct Task {
 struct ClientHello {
   clientId @0 :Text;
   protocolVersion @1 :UInt32;
+  # The lowest that it speaks.
   build @2 :Text;
+  protocolMax @3 :UInt32;
+  # The highest; 0: the same.
 }
 
 struct Submit {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 
+#include "cache/store/repair.h"
 #include "cache/store/store_state.h"
 #include "common/base/cat.h"
 #include "common/base/log.h"
@@ -133,6 +134,28 @@ Result<CollectReport> Store::State::collect(uint64_t max_bytes) {
   return report;
 }
 
+Status Store::State::recount() {
+  LFARM_ASSIGN_OR_RETURN(Inventory inventory, take_inventory(*database));
+  LFARM_ASSIGN_OR_RETURN(auto revoked, revoked_plans());
+  Counters before = counters;
+  counters = {};
+  for (const auto& [digest, blob] : inventory.blobs) {
+    counters.kernels.count += 1;
+    counters.kernels.bytes += blob.bytes;
+  }
+  for (const Candidate& plan : inventory.plans) {
+    counters.plans.count += 1;
+    counters.plans.bytes += plan.record_bytes;
+  }
+  Batch batch;
+  for (const auto& [plan_id, reason] : revoked) add_revocation(batch, plan_id, reason);
+  for (const Candidate& plan : inventory.plans) {
+    if (revoked.count(plan.header.plan_id) == 0) continue;
+    add_plan_removal(batch, plan.key, plan.header, plan.record_bytes);
+  }
+  return write_counted(batch, before);
+}
+
 Status Store::State::collect_if_full() {
   if (options.max_bytes == 0) return {};
   std::lock_guard lock(commit);
@@ -178,6 +201,7 @@ Result<StoreStats> Store::stats() {
   LFARM_ASSIGN_OR_RETURN(stats.negatives, measure_family(*state.database, Family::kNegatives));
   LFARM_ASSIGN_OR_RETURN(stats.jobs, measure_family(*state.database, Family::kJobs));
   stats.disk_bytes = state.database->disk_bytes();
+  stats.damaged_files = quarantined_files(state.directory);
   return stats;
 }
 
@@ -190,7 +214,8 @@ std::vector<StatsField> fields(const StoreStats& stats) {
           {"hits", stats.hits},
           {"misses", stats.misses},
           {"saved_ms", stats.saved_ms},
-          {"disk_bytes", stats.disk_bytes}};
+          {"disk_bytes", stats.disk_bytes},
+          {"damaged_files", stats.damaged_files}};
 }
 
 }  // namespace cache

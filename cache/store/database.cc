@@ -1,13 +1,7 @@
 #include "cache/store/database.h"
 
-#include <rocksdb/cache.h>
-#include <rocksdb/convenience.h>
 #include <rocksdb/db.h>
-#include <rocksdb/env.h>
-#include <rocksdb/filter_policy.h>
 #include <rocksdb/options.h>
-#include <rocksdb/table.h>
-#include <rocksdb/utilities/table_properties_collectors.h>
 #include <rocksdb/write_batch.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -15,14 +9,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdarg>
 #include <cstdio>
 #include <fstream>
 #include <sstream>
 #include <thread>
 #include <vector>
 
+#include "cache/store/repair.h"
+#include "cache/store/rocks_options.h"
 #include "common/base/cat.h"
 #include "common/base/files.h"
 #include "common/base/log.h"
@@ -36,35 +30,18 @@ using common::Status;
 
 namespace {
 
-constexpr std::array<const char*, kFamilyCount> kFamilyNames = {
-    "default", "plans", "kernels", "measurements", "negatives", "jobs"};
 // Small records replay at 40 MB/s, and each open adds a log: more than this is flushed on close.
 constexpr uint64_t kReplayBytesMax = uint64_t{64} << 10;
 constexpr size_t kReplayLogsMax = 4;
 // Opening again writes a manifest and a log.
 constexpr uint64_t kRecoveryBytesMin = uint64_t{1} << 20;
+// More than that is no accident: a disk that goes on failing has to be replaced.
+constexpr uint64_t kRepairsMax = 16;
 // A writer may delete a file between a reader's listing and its open.
 constexpr int kReaderAttempts = 5;
 
 rocksdb::Slice slice(std::string_view text) { return {text.data(), text.size()}; }
 std::string_view view(const rocksdb::Slice& bytes) { return {bytes.data(), bytes.size()}; }
-
-// Keeps RocksDB's LOG file out of the directory and its troubles in the process's own log.
-class QuietLogger final : public rocksdb::Logger {
- public:
-  QuietLogger() : Logger(rocksdb::InfoLogLevel::WARN_LEVEL) {}
-  using rocksdb::Logger::Logv;
-  void LogHeader(const char*, va_list) override {}
-  void Logv(const char* format, va_list arguments) override {
-    char line[512];
-    std::vsnprintf(line, sizeof line, format, arguments);
-    std::string_view text(line);
-    // Dropped log records are lost writes; the other warnings describe ordinary work.
-    bool loss = text.find("dropping") != std::string_view::npos ||
-                text.find("orruption") != std::string_view::npos;
-    common::log(loss ? common::LogLevel::kWarning : common::LogLevel::kDebug, cat("store: ", text));
-  }
-};
 
 bool mentions(const std::string& text, std::string_view piece) {
   return text.find(piece) != std::string::npos;
@@ -80,9 +57,11 @@ Error to_error(const rocksdb::Status& status, const std::string& directory) {
     return common::invalid_input(
         cat("cannot write ", directory, ": ", text, "; choose another directory with --state"));
   }
-  if (status.IsCorruption()) {
+  // So is a list of tables that names one which is not there, or a sector that cannot be read.
+  if (status.IsCorruption() || mentions(text, "No such file") ||
+      mentions(text, "Input/output error")) {
     return common::corrupt(cat("the store ", directory, " is damaged (", text,
-                               "): remove the directory, the farm will fill it again"));
+                               "); a farm that starts on it mends it"));
   }
   if (status.IsIOError()) {
     return common::unavailable(
@@ -120,55 +99,6 @@ Error lock_conflict(const std::string& directory, const std::string& text) {
   }
   return common::unavailable(cat("state directory ", directory, " is in use by ", who,
                                  ": stop it or choose another directory with --state"));
-}
-
-rocksdb::DBOptions database_options(bool read_only) {
-  rocksdb::DBOptions options;
-  options.create_if_missing = !read_only;
-  options.create_missing_column_families = !read_only;
-  options.info_log = std::make_shared<QuietLogger>();
-  options.info_log_level = rocksdb::InfoLogLevel::WARN_LEVEL;
-  // Everything below keeps opening at a few milliseconds: no scan of the tables, no statistics, no
-  // flush of a replayed log.
-  options.skip_stats_update_on_db_open = true;
-  options.skip_checking_sst_file_sizes_on_db_open = true;
-  options.avoid_flush_during_recovery = true;
-  options.stats_dump_period_sec = 0;
-  options.stats_persist_period_sec = 0;
-  options.max_total_wal_size = uint64_t{16} << 20;
-  options.max_file_opening_threads = 2;
-  // All tables stay open, so that a reader survives a writer's deletions.
-  options.max_open_files = -1;
-  return options;
-}
-
-rocksdb::ColumnFamilyOptions family_options(Family family,
-                                            const rocksdb::BlockBasedTableOptions& table) {
-  rocksdb::ColumnFamilyOptions options;
-  options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
-  options.write_buffer_size = (family == Family::kKernels ? size_t{16} : size_t{4}) << 20;
-  options.compression = rocksdb::kNoCompression;
-  if (family == Family::kKernels || family == Family::kJobs) {
-    auto supported = rocksdb::GetSupportedCompressions();
-    if (std::count(supported.begin(), supported.end(), rocksdb::kLZ4Compression) != 0) {
-      options.compression = rocksdb::kLZ4Compression;
-    }
-  }
-  // Tables that are mostly tombstones are rewritten early, so that removed entries leave the disk.
-  options.table_properties_collector_factories.push_back(
-      rocksdb::NewCompactOnDeletionCollectorFactory(128, 64, 0.25));
-  return options;
-}
-
-std::vector<rocksdb::ColumnFamilyDescriptor> family_descriptors(const DatabaseOptions& options) {
-  rocksdb::BlockBasedTableOptions table;
-  table.block_cache = rocksdb::NewLRUCache(options.block_cache_bytes, 2);
-  table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
-  std::vector<rocksdb::ColumnFamilyDescriptor> families;
-  for (size_t i = 0; i < kFamilyCount; ++i) {
-    families.emplace_back(kFamilyNames[i], family_options(static_cast<Family>(i), table));
-  }
-  return families;
 }
 
 // The smallest string above all strings that begin with `prefix`; empty when there is none.
@@ -215,11 +145,11 @@ std::shared_ptr<const Database::Handles> Database::handles() const {
   return handles_;
 }
 
-Result<std::shared_ptr<const Database::Handles>> Database::open_handles(
-    const std::string& directory, const DatabaseOptions& options) {
+Database::Opened Database::open_handles(const std::string& directory,
+                                        const DatabaseOptions& options, bool mended) {
   auto handles = std::make_shared<Handles>();
-  auto families = family_descriptors(options);
-  auto settings = database_options(options.read_only);
+  auto families = family_descriptors(options.block_cache_bytes);
+  auto settings = database_options(options.read_only, mended);
   rocksdb::Status status;
   for (int attempt = 0; attempt < (options.read_only ? kReaderAttempts : 1); ++attempt) {
     // Not a secondary instance: in 7.8 its memtables hide what the writer removed and flushed.
@@ -242,17 +172,89 @@ Result<std::shared_ptr<const Database::Handles>> Database::open_handles(
   return to_error(status, directory);
 }
 
+// As open_handles() for a writer, which mends what is damaged.
+Database::Opened Database::open_writer(const std::string& directory, const DatabaseOptions& options,
+                                       bool* mended) {
+  auto opened = lacks_its_head(directory)
+                    ? Opened(common::corrupt(cat("the store ", directory, " has lost its head")))
+                    : open_handles(directory, options, false);
+  if (opened.ok() || opened.error().code != common::Code::kCorrupt) return opened;
+  common::log_error(cat("mending: ", opened.error().message));
+  *mended = true;
+  return open_mended(directory, options);
+}
+
+Database::Opened Database::open_mended(const std::string& directory,
+                                       const DatabaseOptions& options) {
+  LFARM_ASSIGN_OR_RETURN(std::vector<std::string> tables, set_damage_aside(directory));
+  auto is_damaged = [](const auto& result) {
+    return !result.ok() && result.error().code == common::Code::kCorrupt;
+  };
+  Opened opened = common::corrupt("its list of tables is out of date");
+  if (tables.empty() && !lacks_its_head(directory)) {
+    opened = open_handles(directory, options, true);
+  }
+  if (is_damaged(opened)) {
+    Status rebuilt = rebuild_head(directory);
+    opened = rebuilt.ok() ? open_handles(directory, options, true) : Opened(rebuilt.error());
+  }
+  if (is_damaged(opened)) {
+    LFARM_RETURN_IF_ERROR(set_all_aside(directory));
+    opened = open_handles(directory, options, true);
+  }
+  if (!opened.ok()) return opened;
+  LFARM_RETURN_IF_ERROR(put_back(**opened, tables, directory));
+  common::log_error(cat("the store ", directory, " is mended: what is missing is compiled or ",
+                        "measured again when it is asked for; ", quarantined_files(directory),
+                        " damaged files are kept in ", quarantine_of(directory)));
+  return opened;
+}
+
+// Entries of tables that were set aside; what is there of the same key is newer.
+Status Database::put_back(const Handles& open, const std::vector<std::string>& tables,
+                          const std::string& directory) {
+  constexpr size_t kBatchBytes = size_t{1} << 20;
+  rocksdb::WriteBatch batch;
+  rocksdb::Status status;
+  for (auto* family : open.families) {
+    if (status.ok()) status = batch.Delete(family, slice(kDonorKey));
+  }
+  auto write = [&]() -> Status {
+    if (status.ok()) status = open.db->Write(rocksdb::WriteOptions(), &batch);
+    batch.Clear();
+    return status.ok() ? Status() : to_error(status, directory);
+  };
+  std::string there;
+  for (const std::string& table : tables) {
+    LFARM_RETURN_IF_ERROR(
+        salvage(table, [&](Family id, std::string_view key, std::string_view value) -> Status {
+          auto* family = open.family(id);
+          if (!open.db->Get(rocksdb::ReadOptions(), family, slice(key), &there).IsNotFound())
+            return {};
+          status = batch.Put(family, slice(key), slice(value));
+          return batch.GetDataSize() < kBatchBytes ? Status() : write();
+        }));
+  }
+  return write();
+}
+
 Result<std::unique_ptr<Database>> Database::open(const std::string& directory,
                                                  const DatabaseOptions& options) {
-  if (!options.read_only) {
-    LFARM_RETURN_IF_ERROR(common::make_directories(directory));
-  } else if (::access(cat(directory, "/CURRENT").c_str(), R_OK) != 0) {
-    return common::unavailable(cat("no readable store in ", directory,
-                                   ": start lfarm once with this state directory, or choose "
-                                   "another with --state"));
+  if (options.read_only) {
+    if (::access(cat(directory, "/CURRENT").c_str(), R_OK) != 0) {
+      return common::unavailable(cat("no readable store in ", directory,
+                                     ": start lfarm once with this state directory, or choose "
+                                     "another with --state"));
+    }
+    LFARM_ASSIGN_OR_RETURN(auto handles, open_handles(directory, options, false));
+    return std::unique_ptr<Database>(new Database(directory, options, std::move(handles)));
   }
-  LFARM_ASSIGN_OR_RETURN(auto handles, open_handles(directory, options));
-  return std::unique_ptr<Database>(new Database(directory, options, std::move(handles)));
+  LFARM_RETURN_IF_ERROR(common::make_directories(directory));
+  bool mended = false;
+  LFARM_ASSIGN_OR_RETURN(auto handles, open_writer(directory, options, &mended));
+  std::unique_ptr<Database> database(new Database(directory, options, std::move(handles)));
+  database->repairs_ = mended ? 1 : 0;
+  return database;
 }
 
 Database::~Database() {
@@ -277,7 +279,7 @@ Error Database::closed() const {
 // SyncWAL then fails an assertion. A fresh open replays what was acknowledged.
 Status Database::recover() {
   std::lock_guard lock(mutex_);
-  if (!failed_) return {};
+  if (!failed_ && !damaged_) return {};
   struct statvfs disk {};
   if (::statvfs(directory_.c_str(), &disk) == 0 &&
       uint64_t{disk.f_bavail} * disk.f_frsize < kRecoveryBytesMin) {
@@ -287,17 +289,48 @@ Status Database::recover() {
   // New reads wait for the mutex and those under way are short.
   while (handles_ && handles_.use_count() > 1) std::this_thread::yield();
   handles_.reset();
-  auto fresh = open_handles(directory_, options_);
+  bool mended = damaged_;
+  auto fresh =
+      damaged_ ? open_mended(directory_, options_) : open_writer(directory_, options_, &mended);
   if (fresh.ok()) {
     handles_ = std::move(*fresh);
-    failed_ = false;
+    if (mended) ++repairs_;
+    failed_ = damaged_ = false;
     common::log_info(cat("the store ", directory_, " takes writes again"));
     return {};
   }
   DatabaseOptions reading = options_;
   reading.read_only = true;
-  if (auto reader = open_handles(directory_, reading); reader.ok()) handles_ = std::move(*reader);
+  if (auto reader = open_handles(directory_, reading, false); reader.ok()) {
+    handles_ = std::move(*reader);
+  }
   return fresh.error();
+}
+
+Error Database::read_error(const rocksdb::Status& status) const {
+  Error error = to_error(status, directory_);
+  bool is_damage = error.code == common::Code::kCorrupt;
+  if (is_damage && !options_.read_only && repairs_ < kRepairsMax) damaged_ = true;
+  return error;
+}
+
+void Database::note(const Status& written) {
+  std::lock_guard lock(trouble_mutex_);
+  if (!written.ok()) ++failed_writes_;
+  if (!written.ok() && trouble_.empty()) common::log_error(written.error().message);
+  trouble_ = written.ok() ? "" : written.error().message;
+  in_trouble_ = !written.ok();
+}
+
+std::string Database::trouble() const {
+  if (!in_trouble_) return {};
+  std::lock_guard lock(trouble_mutex_);
+  return trouble_;
+}
+
+DatabaseHealth Database::health() const {
+  std::lock_guard lock(trouble_mutex_);
+  return {trouble_, failed_writes_, repairs_};
 }
 
 Result<std::optional<std::string>> Database::get(Family family, std::string_view key) const {
@@ -309,7 +342,7 @@ Result<std::optional<std::string>> Database::get(Family family, std::string_view
   options.fill_cache = family != Family::kKernels;
   auto status = open->db->Get(options, open->family(family), slice(key), &value);
   if (status.IsNotFound()) return std::optional<std::string>();
-  if (!status.ok()) return to_error(status, directory_);
+  if (!status.ok()) return read_error(status);
   return std::optional<std::string>(std::move(value));
 }
 
@@ -317,7 +350,14 @@ Status Database::write(const Batch& batch, bool durable) {
   if (options_.read_only) {
     return common::invalid_input(cat("the store ", directory_, " was opened read-only"));
   }
-  if (failed_) LFARM_RETURN_IF_ERROR(recover());
+  Status written = try_write(batch, durable);
+  // The usual case takes no lock.
+  if (!written.ok() || in_trouble_) note(written);
+  return written;
+}
+
+Status Database::try_write(const Batch& batch, bool durable) {
+  if (failed_ || damaged_) LFARM_RETURN_IF_ERROR(recover());
   auto open = handles();
   if (!open) return closed();
   rocksdb::WriteBatch changes;
@@ -334,6 +374,8 @@ Status Database::write(const Batch& batch, bool durable) {
   status = open->db->Write(options, &changes);
   if (status.ok()) return {};
   failed_ = true;
+  // A compaction came upon damage: nothing is written before it is mended.
+  if (status.IsCorruption()) damaged_ = true;
   return to_error(status, directory_);
 }
 
@@ -354,7 +396,7 @@ Status Database::scan(Family family, std::string_view prefix, const Visitor& vis
   for (cursor->Seek(slice(prefix)); cursor->Valid(); cursor->Next()) {
     if (!visit(view(cursor->key()), view(cursor->value()))) return {};
   }
-  if (!cursor->status().ok()) return to_error(cursor->status(), directory_);
+  if (!cursor->status().ok()) return read_error(cursor->status());
   return {};
 }
 
@@ -366,25 +408,25 @@ Result<std::optional<std::string>> Database::key_at_or_after(Family family,
       open->db->NewIterator(rocksdb::ReadOptions(), open->family(family)));
   cursor->Seek(slice(bound));
   if (cursor->Valid()) return std::optional<std::string>(cursor->key().ToString());
-  if (!cursor->status().ok()) return to_error(cursor->status(), directory_);
+  if (!cursor->status().ok()) return read_error(cursor->status());
   return std::optional<std::string>();
 }
 
 Status Database::compact(Family family) {
-  if (failed_) LFARM_RETURN_IF_ERROR(recover());
+  if (failed_ || damaged_) LFARM_RETURN_IF_ERROR(recover());
   auto open = handles();
   if (!open) return closed();
   rocksdb::CompactRangeOptions options;
   options.exclusive_manual_compaction = false;
   options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForceOptimized;
   auto status = open->db->CompactRange(options, open->family(family), nullptr, nullptr);
-  if (!status.ok()) return to_error(status, directory_);
+  if (!status.ok()) return read_error(status);
   return {};
 }
 
 Status Database::refresh() {
   if (!options_.read_only) return {};
-  LFARM_ASSIGN_OR_RETURN(auto fresh, open_handles(directory_, options_));
+  LFARM_ASSIGN_OR_RETURN(auto fresh, open_handles(directory_, options_, false));
   std::lock_guard lock(mutex_);
   handles_ = std::move(fresh);
   return {};

@@ -1,4 +1,4 @@
-// RocksDB behind plain strings and Results, so that its headers and its errors stay in one file.
+// RocksDB behind plain strings and Results, so that its headers and its errors stay in this folder.
 #pragma once
 
 #include <atomic>
@@ -13,6 +13,10 @@
 
 #include "common/base/result.h"
 
+namespace rocksdb {
+class Status;
+}
+
 namespace cache {
 
 // One column family each. kMeta is RocksDB's default family.
@@ -22,6 +26,13 @@ inline constexpr size_t kFamilyCount = 6;
 struct DatabaseOptions {
   bool read_only = false;
   size_t block_cache_bytes = size_t{16} << 20;
+};
+
+// How its disk has treated an open database.
+struct DatabaseHealth {
+  std::string trouble;         // why the last write failed; empty when it did not
+  uint64_t failed_writes = 0;  // since it was opened
+  uint64_t repairs = 0;        // likewise, and that of the opening itself
 };
 
 // Changes that become visible together. Keys and values are copied in. Not thread-safe.
@@ -45,7 +56,8 @@ class Batch {
 class Database {
  public:
   // Creates the directory when missing, unless read-only. kUnavailable: another process has it,
-  // or a read-only open finds nothing; kCorrupt: damaged; kInvalidInput: not readable or writable.
+  // or a read-only open finds nothing; kInvalidInput: not readable or writable. Damage is mended
+  // (cache/store/repair.h), and health() tells; to a read-only open it is kCorrupt.
   static common::Result<std::unique_ptr<Database>> open(const std::string& directory,
                                                         const DatabaseOptions& options);
   // Writes out what a later open would have to replay, and releases the directory.
@@ -53,7 +65,7 @@ class Database {
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
-  // kCorrupt when the stored bytes fail their checksum.
+  // kCorrupt when the stored bytes fail their checksum; the next write mends the files then.
   common::Result<std::optional<std::string>> get(Family family, std::string_view key) const;
   // `durable` returns after the bytes reached the device; otherwise they survive the death of the
   // process, not of the machine.
@@ -75,25 +87,45 @@ class Database {
   // Read-only: opens again, to see what the writer wrote since. Reads that are under way finish on
   // the state they began with.
   common::Status refresh();
+  DatabaseHealth health() const;
+  // As in health(), at no cost where there is none.
+  std::string trouble() const;
+  // Grows with each time that files were mended: what was read before may be gone since.
+  uint64_t repairs() const { return repairs_; }
   // Bytes of tables and logs on the disk.
   uint64_t disk_bytes() const;
   bool read_only() const;
 
  private:
   struct Handles;
-  static common::Result<std::shared_ptr<const Handles>> open_handles(
-      const std::string& directory, const DatabaseOptions& options);
+  using Opened = common::Result<std::shared_ptr<const Handles>>;
+  static Opened open_handles(const std::string& directory, const DatabaseOptions& options,
+                             bool mended);
+  static Opened open_writer(const std::string& directory, const DatabaseOptions& options,
+                            bool* mended);
+  static Opened open_mended(const std::string& directory, const DatabaseOptions& options);
+  static common::Status put_back(const Handles& open, const std::vector<std::string>& tables,
+                                 const std::string& directory);
   Database(std::string directory, const DatabaseOptions& options,
            std::shared_ptr<const Handles> handles);
   std::shared_ptr<const Handles> handles() const;
   common::Error closed() const;
   common::Status recover();
+  common::Status try_write(const Batch& batch, bool durable);
+  common::Error read_error(const rocksdb::Status& status) const;
+  void note(const common::Status& written);
 
   const std::string directory_;
   const DatabaseOptions options_;
   mutable std::mutex mutex_;                // guards the pointer; what it points to is thread-safe
   std::shared_ptr<const Handles> handles_;  // null when neither recovery nor reading succeeded
   std::atomic<bool> failed_{false};         // a write failed; RocksDB takes no more of them
+  mutable std::atomic<bool> damaged_{false};  // something could not be read
+  std::atomic<uint64_t> repairs_{0};
+  mutable std::mutex trouble_mutex_;
+  std::string trouble_;
+  uint64_t failed_writes_ = 0;
+  std::atomic<bool> in_trouble_{false};  // trouble_ is not empty
 };
 
 }  // namespace cache

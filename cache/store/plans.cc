@@ -72,6 +72,7 @@ Status Store::State::discard_plan(const Digest& key, const std::string& record) 
 
 Result<bool> Store::State::commit_plan(const NewPlan& plan, bool only_if_better) {
   LFARM_RETURN_IF_ERROR(validate(plan, only_if_better));
+  LFARM_RETURN_IF_ERROR(settle_repairs());
   const Digest& key = plan.facts.key;
   PlanHeader header;
   header.graph_hash = plan.facts.graph_hash;
@@ -131,6 +132,7 @@ Result<bool> Store::State::commit_plan(const NewPlan& plan, bool only_if_better)
 
 Result<std::optional<Store::State::Found>> Store::State::find_plan(const Digest& key,
                                                                    bool with_blobs) {
+  LFARM_RETURN_IF_ERROR(settle_repairs());
   auto record = database->get(Family::kPlans, plan_key(key));
   if (!record.ok()) {
     if (record.error().code != common::Code::kCorrupt) return record.error();
@@ -249,6 +251,24 @@ Result<bool> Store::remove_plan(const Digest& key) {
   return true;
 }
 
+void Store::State::add_revocation(Batch& batch, const Digest& plan_id, std::string_view reason) {
+  for (Family family : {Family::kMeta, Family::kPlans}) {
+    batch.put(family, digest_key(kRevokedPrefix, plan_id), reason);
+  }
+}
+
+Result<std::map<Digest, std::string>> Store::State::revoked_plans() const {
+  std::map<Digest, std::string> plans;
+  for (Family family : {Family::kMeta, Family::kPlans}) {
+    LFARM_RETURN_IF_ERROR(
+        database->scan(family, kRevokedPrefix, [&](std::string_view key, std::string_view reason) {
+          if (auto plan = trailing_digest(key)) plans.emplace(*plan, reason);
+          return true;
+        }));
+  }
+  return plans;
+}
+
 Result<uint64_t> Store::revoke(const Digest& plan_id, std::string_view reason) {
   State& state = *state_;
   uint64_t removed = 0;
@@ -265,7 +285,7 @@ Result<uint64_t> Store::revoke(const Digest& plan_id, std::string_view reason) {
           ++removed;
           return true;
         }));
-    batch.put(Family::kMeta, digest_key(kRevokedPrefix, plan_id), reason);
+    State::add_revocation(batch, plan_id, reason);
     LFARM_RETURN_IF_ERROR(state.write_counted(batch, before));
   }
   LFARM_RETURN_IF_ERROR(state.database->sync());

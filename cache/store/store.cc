@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cache/store/repair.h"
 #include "cache/store/store_state.h"
 #include "common/base/cat.h"
 #include "common/base/clock.h"
@@ -93,7 +94,30 @@ Result<std::unique_ptr<Store>> Store::open(const std::string& directory,
   LFARM_ASSIGN_OR_RETURN(state->counters, read_counters(*database));
   LFARM_ASSIGN_OR_RETURN(state->totals, read_usage(*database));
   state->database = std::move(database);
+  LFARM_RETURN_IF_ERROR(state->settle_repairs());
   return std::unique_ptr<Store>(new Store(std::move(state)));
+}
+
+std::string Store::trouble() const { return state_->database->trouble(); }
+
+StoreHealth Store::health() const {
+  DatabaseHealth health = state_->database->health();
+  return {std::move(health.trouble), health.failed_writes, quarantined_files(state_->directory)};
+}
+
+Status Store::State::settle_repairs() {
+  if (database->repairs() == repairs_seen) return {};
+  std::lock_guard lock(commit);
+  uint64_t repairs = database->repairs();
+  if (repairs == repairs_seen) return {};
+  {
+    std::lock_guard memo_lock(memo);
+    intact.clear();
+    ++removals;
+  }
+  LFARM_RETURN_IF_ERROR(recount());
+  repairs_seen = repairs;
+  return {};
 }
 
 Status Store::sync() { return state_->database->sync(); }
@@ -219,6 +243,7 @@ Status Store::State::discard_damaged(const Digest& digest) {
 
 Result<Digest> Store::put_blob(std::string_view bytes) {
   State& state = *state_;
+  LFARM_RETURN_IF_ERROR(state.settle_repairs());
   if (bytes.size() > kBlobBytesMax) {
     return common::invalid_input(cat("a kernel of ", bytes.size(), " bytes is above the limit of ",
                                      kBlobBytesMax, ": split it"));
@@ -256,6 +281,7 @@ Result<Digest> Store::put_blob(std::string_view bytes) {
 }
 
 Result<std::optional<std::string>> Store::get_blob(const Digest& digest) {
+  LFARM_RETURN_IF_ERROR(state_->settle_repairs());
   std::string bytes;
   LFARM_ASSIGN_OR_RETURN(BlobCondition condition, state_->verify_blob(digest, &bytes));
   if (condition == BlobCondition::kMissing) return std::optional<std::string>();
@@ -267,6 +293,7 @@ Result<std::optional<std::string>> Store::get_blob(const Digest& digest) {
 }
 
 Result<bool> Store::has_blob(const Digest& digest) {
+  LFARM_RETURN_IF_ERROR(state_->settle_repairs());
   std::lock_guard lock(state_->commit);
   LFARM_ASSIGN_OR_RETURN(auto note, state_->blob_note(digest));
   if (note) state_->recent_blobs[digest] = state_->now();

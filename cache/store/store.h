@@ -113,6 +113,7 @@ struct StoreStats {
   uint64_t hits = 0, misses = 0;  // of lookups that serve, over all processes so far
   uint64_t saved_ms = 0;          // searches that these hits made unnecessary, by their length
   uint64_t disk_bytes = 0;
+  uint64_t damaged_files = 0;  // set aside in the folder "quarantine", where the latest are kept
 };
 // One of these by the name that tools know.
 struct StatsField {
@@ -129,6 +130,13 @@ struct CollectReport {
   uint64_t bytes_kept = 0;
 };
 
+// How the disk treats the store.
+struct StoreHealth {
+  std::string trouble;         // why the last write failed; empty when it did not
+  uint64_t failed_writes = 0;  // since the store was opened
+  uint64_t damaged_files = 0;  // as in StoreStats
+};
+
 enum class Lookup : uint8_t {
   kServe,    // for someone who asked for the plan: counted as a hit or a miss, and as a use
   kInspect,  // to look at it
@@ -139,8 +147,9 @@ enum class Lookup : uint8_t {
 class Store {
  public:
   // Opens, or creates, the store below `directory`, in a few milliseconds. kUnavailable: another
-  // process writes to it, the disk is full, or a read-only open finds none; kCorrupt: damaged;
-  // kUnsupported: written by another version; kInvalidInput: the directory cannot be used.
+  // process writes to it, the disk is full, or a read-only open finds none; kUnsupported: written
+  // by another version; kInvalidInput: the directory cannot be used. Damaged files are set aside,
+  // with a line in the log, and the rest is served; to a read-only open they are kCorrupt.
   static common::Result<std::unique_ptr<Store>> open(const std::string& directory,
                                                      const StoreOptions& options = {});
   ~Store();
@@ -221,6 +230,10 @@ class Store {
   common::Result<std::optional<std::string>> get_named(std::string_view name);
 
   // --- Upkeep -----------------------------------------------------------------------------------
+  // Why the last write failed; empty when it did not.
+  std::string trouble() const;
+  // The same and more. Reads a folder.
+  StoreHealth health() const;
   // Reads every measurement, negative and job; plans and kernels are counted as they are put.
   common::Result<StoreStats> stats();
   // Removes blobs that no plan needs, then plans in the order of their last use until plans and

@@ -1,7 +1,9 @@
 // What an open store keeps in memory, shared by the sources that implement it and by no one else.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -58,7 +60,19 @@ struct Store::State {
   bool usage_changed = false;
   std::unordered_map<common::Digest, int64_t> last_used;  // plan key -> wall ns, not yet written
 
+  // The repairs of the database that this state knows of.
+  std::atomic<uint64_t> repairs_seen{0};
+
   int64_t now() const { return options.wall_ns(); }
+
+  // To be called before what is in memory is relied upon, without any lock: after a repair entries
+  // are gone, and some that had been removed are back. Cheap where there was none.
+  common::Status settle_repairs();
+  common::Status recount();
+  // Revocations stand in two families, and so in two tables: damage to one brings no plan back.
+  static void add_revocation(Batch& batch, const common::Digest& plan_id, std::string_view reason);
+  // By plan id, the reason.
+  common::Result<std::map<common::Digest, std::string>> revoked_plans() const;
 
   template <class IsIntact>
   common::Result<BlobCondition> inspect_blob(const common::Digest& digest,

@@ -1,7 +1,9 @@
 // lfarm doctor: what this machine has of what lfarm uses, what is missing, and what to install.
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -9,6 +11,7 @@
 #include <vector>
 
 #include "clients/cli/commands.h"
+#include "clients/cli/farm_options.h"
 #include "clients/cli/report.h"
 #include "clients/cli/table.h"
 #include "common/base/cat.h"
@@ -32,6 +35,7 @@ using Json = nlohmann::ordered_json;
 
 struct DoctorOptions {
   std::string device = "auto";
+  FarmOptions farm;  // for the state directory
   bool json = false;
 };
 
@@ -174,6 +178,30 @@ Verdict examine_cuda(Report& report) {
   return verdict;
 }
 
+// Where the cache, keys and farms of this machine live. What is missing is made when it is needed.
+Result<std::string> examine_state(const std::string& state) {
+  std::filesystem::path there = state;
+  std::error_code error;
+  while (!std::filesystem::exists(there, error) && there.has_parent_path() &&
+         there != there.parent_path()) {
+    there = there.parent_path();
+  }
+  struct statvfs disk {};
+  if (::statvfs(there.c_str(), &disk) != 0 || ::access(there.c_str(), W_OK) != 0 ||
+      (disk.f_flag & ST_RDONLY) != 0) {
+    return common::invalid_input(
+        cat(state, " cannot be written: plans run, none can be found or kept here; choose another ",
+            "with --state"));
+  }
+  constexpr uint64_t kRoomMin = uint64_t{64} << 20;
+  uint64_t free_bytes = uint64_t{disk.f_bavail} * disk.f_frsize;
+  std::string room = cat(state, ", ", bytes_text(static_cast<double>(free_bytes)), " free");
+  if (free_bytes < kRoomMin) {
+    return common::unavailable(cat(room, ": free space or run lfarm cache gc"));
+  }
+  return room;
+}
+
 std::string describe(const Verdict& verdict) {
   if (!verdict.runs) return cat("plans do not run here: ", verdict.missing);
   std::string text = cat("plans for ", verdict.target, " run here");
@@ -253,6 +281,7 @@ void print_json(const Report& report, const std::vector<Confinement>& confinemen
 
 int examine(const DoctorOptions& options) {
   Report report;
+  report.add("state directory", examine_state(options.farm.state));
   std::vector<Verdict> verdicts;
   verdicts.push_back(examine_processor(report));
   verdicts.push_back(examine_cuda(report));
@@ -279,6 +308,7 @@ void declare_doctor(CommandLine* line) {
              "What plans have to run on. auto: on anything")
       .one_of({"auto", "cpu", "cuda"})
       .shows_default();
+  add_state_option(&command, &options->farm);
   command.flag("--json", &options->json, "Print JSON");
 }
 

@@ -23,7 +23,8 @@ class PlanCache {
   // Empty when there is no plan under the key. kVerification when it does not bear the signature of
   // the state directory's own key.
   common::Result<std::optional<PulledPlan>> find(const common::PlanKey& key);
-  // Plans whose plan id, plan key or graph hash begins with these hexadecimal digits.
+  // Plans of all tenants whose plan id, plan key or graph hash begins with these hexadecimal
+  // digits.
   common::Result<std::vector<cache::PlanListing>> find_by_id(const std::string& digits);
   // Its content, verified.
   common::Result<common::Plan> read(const cache::PlanListing& listing);
@@ -34,6 +35,8 @@ class PlanCache {
       : state_(std::move(state)), store_(std::move(store)) {}
   common::Result<PlanTrust> trust() const;
   common::Result<common::Plan> read(const cache::PlanListing& listing, const PlanTrust& trusted);
+  common::Result<common::Digest> key_of(const cache::PlanListing& listing,
+                                        const common::PublicKey& signer);
   StateDirectory state_;
   std::unique_ptr<cache::Store> store_;
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "clients/runtime/greeting.h"
 #include "clients/runtime/revocations.h"
 #include "common/base/cat.h"
 #include "common/base/clock.h"
@@ -26,6 +27,10 @@ constexpr int64_t kNsPerMs = 1'000'000;
 constexpr size_t kBatch = 64;
 constexpr uint64_t kBadHandshakesMax = 3;
 constexpr int64_t kBadHandshakeMs = 500;
+// A farm greets whoever connects, at once: looked for when nothing has come for so long, and so
+// long.
+constexpr int64_t kGreetingAfterMs = 300;
+constexpr int kGreetingMs = 400;
 
 uint64_t request_of(const Message& message) {
   if (auto* m = std::get_if<common::Accepted>(&message)) return m->request_id;
@@ -49,8 +54,10 @@ Status FarmClient::open() {
   common::DealerOptions dealer;
   dealer.endpoint = options_.endpoint;
   dealer.keys = options_.keys;
+  dealer.protocol = options_.protocol;
   LFARM_ASSIGN_OR_RETURN(socket_, common::DealerSocket::connect(context_, std::move(dealer)));
   int64_t deadline = common::SteadyClock().now_ns() + options_.connect_ms_max * kNsPerMs;
+  int64_t probe_ns = common::SteadyClock().now_ns() + kGreetingAfterMs * kNsPerMs;
   int64_t failed_ns = 0;
   while (!welcomed_) {
     LFARM_ASSIGN_OR_RETURN([[maybe_unused]] auto packet, receive());
@@ -60,6 +67,15 @@ Status FarmClient::open() {
     if (failed_ns == 0 && socket_->counters().bad_handshakes.load() > 0) failed_ns = now;
     bool stays_failed = failed_ns != 0 && now - failed_ns > kBadHandshakeMs * kNsPerMs;
     if (stays_failed) LFARM_RETURN_IF_ERROR(socket_->connection());
+    if (probe_ns != 0 && now > probe_ns) {
+      probe_ns = 0;
+      bool is_silent = socket_->counters().ready.load() == 0 && failed_ns == 0 &&
+                       listens_in_silence(options_.endpoint, kGreetingMs);
+      if (is_silent) {
+        return common::unavailable(cat("something listens at ", options_.endpoint,
+                                       ", but does not answer as a farm does; check the address"));
+      }
+    }
     if (!welcomed_ && now > deadline) {
       return common::unavailable(cat("no farm answers at ", options_.endpoint,
                                      "; start one with 'lfarm up' or check the address"));
@@ -84,6 +100,9 @@ Status FarmClient::say_hello() {
   common::ClientHello hello;
   hello.client_id = cat("client-", ::getpid());
   hello.build = std::string(common::build_name());
+  hello.protocol_min = options_.protocol.min;
+  hello.protocol_max = options_.protocol.max;
+  socket_->speak(options_.protocol.min);
   return send(hello, {});
 }
 
@@ -148,7 +167,13 @@ Status FarmClient::repeat_question() {
 Result<std::optional<Packet>> FarmClient::handle(Packet packet) {
   if (auto* welcome = std::get_if<common::Welcome>(&packet.message)) {
     bool first = welcome_.coordinator_id.empty();
+    if (!options_.protocol.holds(welcome->protocol_version)) {
+      return common::corrupt(cat("the farm at ", options_.endpoint, " wants to speak protocol ",
+                                 welcome->protocol_version, "; this side speaks ",
+                                 common::text_of(options_.protocol)));
+    }
     welcome_ = *welcome;
+    socket_->speak(welcome_.protocol_version);
     trust_.reset();
     welcomed_ = true;
     if (!first) LFARM_RETURN_IF_ERROR(repeat_question());
@@ -185,8 +210,11 @@ Result<std::optional<PulledPlan>> FarmClient::pull(const common::PlanKey& key) {
       return common::Error{failed->code, failed->message};
     }
     if (!std::holds_alternative<common::PlanReady>(packet->message)) continue;
-    LFARM_ASSIGN_OR_RETURN(PulledPlan plan, open_plan(std::move(*packet), key));
-    return std::optional<PulledPlan>(std::move(plan));
+    auto plan = open_plan(std::move(*packet), key);
+    if (plan.ok()) return std::optional<PulledPlan>(std::move(*plan));
+    if (plan.error().code != common::Code::kCorrupt) return plan.error();
+    common::log_warning(plan.error().message);
+    return std::optional<PulledPlan>();
   }
 }
 
@@ -204,6 +232,18 @@ Result<PulledPlan> FarmClient::submit(
   message.seed = request.seed;
   message.in_flight = request.in_flight;
   message.priority = request.priority;
+  auto plan = wait_for_plan(message, request, on_accepted, on_progress);
+  if (plan.ok() || plan.error().code != common::Code::kCorrupt) return plan;
+  // What the farm found damaged just now it makes again.
+  common::log_warning(plan.error().message);
+  message.request_id = ++requests_;
+  return wait_for_plan(message, request, on_accepted, on_progress);
+}
+
+Result<PulledPlan> FarmClient::wait_for_plan(
+    const common::Submit& message, const SubmitRequest& request,
+    const std::function<void(uint64_t job)>& on_accepted,
+    const std::function<void(const common::Progress&)>& on_progress) {
   LFARM_RETURN_IF_ERROR(ask(message, common::share(request.graph)));
   uint64_t job = 0;
   while (true) {
@@ -233,7 +273,7 @@ Result<PulledPlan> FarmClient::open_plan(Packet ready, const common::PlanKey& ke
   if (!bytes) {
     LFARM_ASSIGN_OR_RETURN(auto fetched, blob(out.id));
     if (!fetched) {
-      return common::unavailable(
+      return common::corrupt(
           cat("the farm lost plan ", out.id.short_hex(), " meanwhile; submit again"));
     }
     bytes = std::move(*fetched);
@@ -245,8 +285,8 @@ Result<PulledPlan> FarmClient::open_plan(Packet ready, const common::PlanKey& ke
     if (out.objects.contains(object)) continue;
     LFARM_ASSIGN_OR_RETURN(auto fetched, blob(object));
     if (!fetched) {
-      return common::unavailable(cat("the farm lost object ", object.short_hex(), " of plan ",
-                                     out.id.short_hex(), "; submit again"));
+      return common::corrupt(cat("the farm lost object ", object.short_hex(), " of plan ",
+                                 out.id.short_hex(), "; submit again"));
     }
     out.objects.emplace(object, std::move(*fetched));
   }
@@ -319,8 +359,12 @@ Result<std::string> FarmClient::status(common::StatusTopic topic) {
 
 Status FarmClient::cancel(uint64_t job) {
   LFARM_RETURN_IF_ERROR(ask(common::CancelJob{job}, {}));
-  // A cancellation has no answer of its own: what follows it on the connection says that it was
-  // taken, or refused.
+  while (welcome_.protocol_version >= common::introduced_in(common::JobCancelled{})) {
+    LFARM_ASSIGN_OR_RETURN(auto packet, receive());
+    auto* done = packet ? std::get_if<common::JobCancelled>(&packet->message) : nullptr;
+    if (done != nullptr && done->job_id == job) return {};
+  }
+  // An older farm says nothing: what follows on the connection tells that it was taken, or refused.
   LFARM_ASSIGN_OR_RETURN([[maybe_unused]] auto status, this->status(common::StatusTopic::kJobs));
   return {};
 }

@@ -29,6 +29,7 @@ struct FarmClientOptions {
   // error refuses them all. Asked before the first plan.
   std::function<common::Result<common::PublicKey>(const common::PublicKey& offered)> trust;
   std::string revocations;  // directory of the lists that farms gave (revocations.h)
+  common::ProtocolRange protocol = common::kProtocolsSpoken;
   // Called several times a second while the client waits; its error ends the wait.
   std::function<common::Status()> on_wait;
 };
@@ -54,7 +55,7 @@ class FarmClient {
   // The compiler epoch of this farm's plan keys.
   const std::string& compiler_epoch() const { return welcome_.compiler_epoch; }
 
-  // Empty when the farm's cache has no plan under this key.
+  // Empty when the farm's cache has no plan under this key, or only one that is damaged.
   common::Result<std::optional<PulledPlan>> pull(const common::PlanKey& key);
   // Waits for the plan, however long the search takes. `on_accepted` gets the job's id.
   common::Result<PulledPlan> submit(
@@ -83,6 +84,10 @@ class FarmClient {
   common::Status check_handshake() const;
   common::Status check_connection();
   common::Status learn_revocations(const common::Digest& list, PlanTrust* trust);
+  common::Result<PulledPlan> wait_for_plan(
+      const common::Submit& message, const SubmitRequest& request,
+      const std::function<void(uint64_t job)>& on_accepted,
+      const std::function<void(const common::Progress&)>& on_progress);
   common::Result<PulledPlan> open_plan(common::Packet ready, const common::PlanKey& key);
 
   FarmClientOptions options_;

@@ -6,6 +6,7 @@
 
 #include "common/base/cat.h"
 #include "common/base/files.h"
+#include "common/base/log.h"
 #include "common/wire/limits.h"
 
 namespace clients {
@@ -62,9 +63,14 @@ Status KnownFarms::meet(const std::string& endpoint, const common::PublicKey& ke
   }
   if (!text.empty() && text.back() != '\n') text += '\n';
   text += cat(endpoint, ' ', common::to_hex(key), '\n');
-  LFARM_RETURN_IF_ERROR(
-      common::make_directories(std::filesystem::path(path_).parent_path().string()));
-  return common::write_file_atomic(path_, common::as_bytes(text));
+  Status kept = common::make_directories(std::filesystem::path(path_).parent_path().string());
+  if (kept.ok()) kept = common::write_file_atomic(path_, common::as_bytes(text));
+  // A full or read-only disk makes this a first meeting once more, no worse than the last.
+  if (!kept.ok()) {
+    common::log_warning(
+        cat("cannot note which key the farm at ", endpoint, " signs with: ", kept.error().message));
+  }
+  return {};
 }
 
 }  // namespace clients

@@ -30,7 +30,8 @@ class KnownFarms {
  public:
   explicit KnownFarms(std::string path) : path_(std::move(path)) {}
   // Success when the farm at the endpoint is known by this key, or was not known: it is from now
-  // on. kVerification when it is known by another key; kCorrupt when the file is damaged.
+  // on, unless the file cannot be written, which is a warning. kVerification when it is known by
+  // another key; kCorrupt when the file is damaged.
   common::Status meet(const std::string& endpoint, const common::PublicKey& key);
 
  private:

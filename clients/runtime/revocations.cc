@@ -2,6 +2,7 @@
 
 #include "common/base/cat.h"
 #include "common/base/files.h"
+#include "common/base/log.h"
 #include "common/wire/ir_codec.h"
 #include "common/wire/limits.h"
 
@@ -9,6 +10,7 @@ namespace clients {
 
 using common::cat;
 using common::Result;
+using common::Status;
 
 namespace {
 
@@ -40,8 +42,12 @@ Result<common::RevocationList> Revocations::learn(const common::PublicKey& farm,
   LFARM_ASSIGN_OR_RETURN(common::RevocationList list, open_list(signed_list, farm));
   LFARM_ASSIGN_OR_RETURN(common::RevocationList before, known(farm));
   if (before.plans.size() >= list.plans.size()) return before;
-  LFARM_RETURN_IF_ERROR(common::make_directories(directory_));
-  LFARM_RETURN_IF_ERROR(common::write_file_atomic(path_of(farm), signed_list));
+  Status kept = common::make_directories(directory_);
+  if (kept.ok()) kept = common::write_file_atomic(path_of(farm), signed_list);
+  // In force for this process all the same.
+  if (!kept.ok()) {
+    common::log_warning(cat("cannot note which plans were revoked: ", kept.error().message));
+  }
   return list;
 }
 

@@ -18,7 +18,7 @@ class Revocations {
   // not what the farm signed.
   common::Result<common::RevocationList> known(const common::PublicKey& farm) const;
   // Checks a list that came from the farm and keeps it, unless a longer one is known: lists only
-  // grow. Returns the one in force.
+  // grow. Returns the one in force. That it cannot be kept is a warning.
   common::Result<common::RevocationList> learn(const common::PublicKey& farm,
                                                common::ByteView signed_list) const;
 

@@ -1,5 +1,7 @@
 #include "common/wire/codec.h"
 
+#include <algorithm>
+
 #include "common/base/cat.h"
 #include "common/wire/capnp_support.h"
 #include "schemas/farm.capnp.h"
@@ -42,8 +44,9 @@ void write(Out e, const WorkerHello& m) {
   out.setWorkerId(kj_text(m.worker_id));
   out.setTarget(kj_text(m.target));
   out.setSlots(m.slots);
-  out.setProtocolVersion(m.protocol_version);
+  out.setProtocolVersion(m.protocol_min);
   out.setBuild(kj_text(m.build));
+  out.setProtocolMax(m.protocol_max);
 }
 
 void write(Out e, const Credit& m) { e.initCredit().setCount(m.count); }
@@ -72,6 +75,7 @@ void write(Out e, const Welcome& m) {
   out.setSigningKey(kj_data(m.signing_key));
   out.setCompilerEpoch(kj_text(m.compiler_epoch));
   out.setTenant(kj_text(m.tenant));
+  out.setProtocolVersion(m.protocol_version);
 }
 
 void write(Out e, const Task& m) {
@@ -101,8 +105,9 @@ void write(Out e, const Pong& m) { e.setPong(m.number); }
 void write(Out e, const ClientHello& m) {
   auto out = e.initClientHello();
   out.setClientId(kj_text(m.client_id));
-  out.setProtocolVersion(m.protocol_version);
+  out.setProtocolVersion(m.protocol_min);
   out.setBuild(kj_text(m.build));
+  out.setProtocolMax(m.protocol_max);
 }
 
 void write(Out e, const Submit& m) {
@@ -201,11 +206,13 @@ void write(Out e, const PlanRevoked& m) {
   put(out.initPlans(m.plans.size()), m.plans);
 }
 
+void write(Out e, const JobCancelled& m) { e.setJobCancelled(m.job_id); }
+
 // ---- Envelopes to values -----------------------------------------------------------------------
 
 WorkerHello read(farm::WorkerHello::Reader in) {
-  return {get(in.getWorkerId()), get(in.getTarget()), in.getSlots(), in.getProtocolVersion(),
-          get(in.getBuild())};
+  return {get(in.getWorkerId()),   get(in.getTarget()), in.getSlots(),
+          in.getProtocolVersion(), get(in.getBuild()),  in.getProtocolMax()};
 }
 
 Heartbeat read(farm::Heartbeat::Reader in) {
@@ -233,6 +240,7 @@ Welcome read(farm::Welcome::Reader in) {
   std::memcpy(m.signing_key.data(), key.begin(), key.size());
   m.compiler_epoch = get(in.getCompilerEpoch());
   m.tenant = get(in.getTenant());
+  m.protocol_version = in.getProtocolVersion();
   return m;
 }
 
@@ -244,7 +252,7 @@ Task read(farm::Task::Reader in) {
 Refused read(farm::Refused::Reader in) { return {get(in.getCode()), get(in.getMessage())}; }
 
 ClientHello read(farm::ClientHello::Reader in) {
-  return {get(in.getClientId()), in.getProtocolVersion(), get(in.getBuild())};
+  return {get(in.getClientId()), in.getProtocolVersion(), get(in.getBuild()), in.getProtocolMax()};
 }
 
 Submit read(farm::Submit::Reader in) {
@@ -378,19 +386,34 @@ Message read(farm::Envelope::Reader e) {
       auto in = e.getPlanRevoked();
       return PlanRevoked{in.getRequestId(), get(in.getPlans())};
     }
+    case Kind::JOB_CANCELLED:
+      return JobCancelled{e.getJobCancelled()};
   }
   throw Malformed{cat("a message of unknown kind ", static_cast<int>(e.which()),
                       "; the sender is newer, update this side")};
 }
 
-Result<Message> read_envelope(farm::Envelope::Reader envelope) {
-  if (envelope.getProtocolVersion() != kProtocolVersion) {
-    return invalid_input(cat("message of protocol ", envelope.getProtocolVersion(), " from build ",
-                             clean_text(get(envelope.getBuild()).substr(0, kNameBytesMax)),
-                             "; this side (", build_name(), ") speaks ", kProtocolVersion,
-                             ": update the older side"));
+// By which peers without a version in common still learn so. They are read in any version, and so
+// never change their meaning.
+bool is_for_all_versions(farm::Envelope::Which kind) {
+  using Kind = farm::Envelope;
+  return kind == Kind::WORKER_HELLO || kind == Kind::CLIENT_HELLO || kind == Kind::REFUSED;
+}
+
+Result<Message> read_envelope(farm::Envelope::Reader envelope, const ProtocolRange& spoken,
+                              uint32_t* version) {
+  *version = envelope.getProtocolVersion();
+  if (!spoken.holds(*version) && !is_for_all_versions(envelope.which())) {
+    return unsupported(cat("message of protocol ", *version, " from build ",
+                           clean_text(get(envelope.getBuild()).substr(0, kNameBytesMax)),
+                           "; this side (", build_name(), ") speaks ", text_of(spoken), ": update ",
+                           *version > spoken.max ? "this side" : "the sender"));
   }
   Message message = read(envelope);
+  if (introduced_in(message) > *version) {
+    return invalid_input(
+        cat(message_name(message), " in a message of protocol ", *version, ", which has none"));
+  }
   LFARM_RETURN_IF_ERROR(validate(message));
   return message;
 }
@@ -413,20 +436,39 @@ size_t envelope_bytes_about(const Message& message) {
   return bytes;
 }
 
+uint32_t introduced_in(const Message& message) {
+  return std::holds_alternative<JobCancelled>(message) ? 2 : 1;
+}
+
+std::optional<uint32_t> agreed_version(const ProtocolRange& a, const ProtocolRange& b) {
+  uint32_t version = std::min(a.max, b.max);
+  return a.holds(version) && b.holds(version) ? std::optional(version) : std::nullopt;
+}
+
+std::string text_of(const ProtocolRange& range) {
+  return range.min == range.max ? cat("protocol ", range.min)
+                                : cat("protocol ", range.min, " to ", range.max);
+}
+
 // The first segment is made so large that almost every message is built in one piece.
-Bytes encode(const Message& message) {
+Bytes encode(const Message& message, uint32_t version) {
+  LFARM_CHECK(introduced_in(message) <= version, message_name(message));
   size_t words = envelope_bytes_about(message) / sizeof(capnp::word) + 1;
   capnp::MallocMessageBuilder builder(static_cast<unsigned>(words));
   auto envelope = builder.initRoot<farm::Envelope>();
-  envelope.setProtocolVersion(kProtocolVersion);
+  envelope.setProtocolVersion(version);
   envelope.setBuild(LFARM_BUILD_NAME);
   std::visit([&](const auto& value) { write(envelope, value); }, message);
   return flatten(builder);
 }
 
-Result<Message> decode(ByteView envelope) {
-  return decode_flat<Message, farm::Envelope>(envelope, "message", kEnvelopeBytesMax, kNestingMax,
-                                              read_envelope);
+Result<Message> decode(ByteView envelope, const ProtocolRange& spoken, uint32_t* version) {
+  uint32_t found = 0;
+  auto message = decode_flat<Message, farm::Envelope>(
+      envelope, "message", kEnvelopeBytesMax, kNestingMax,
+      [&](farm::Envelope::Reader reader) { return read_envelope(reader, spoken, &found); });
+  if (version != nullptr) *version = found;
+  return message;
 }
 
 }  // namespace common

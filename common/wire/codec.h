@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "common/base/bytes.h"
@@ -16,16 +18,25 @@ std::string_view build_name();
 
 // The envelope frame of a message. Diagnostic texts are made clean and cut to their limit; nothing
 // else is checked: the receiver refuses what validate() refuses. Call validate() first where a
-// value comes from a user.
-Bytes encode(const Message& message);
+// value comes from a user. The version must have the message.
+Bytes encode(const Message& message, uint32_t version = kProtocolVersion);
+
+// The first version of the protocol that has such a message.
+uint32_t introduced_in(const Message& message);
+// The highest version in both ranges; empty when there is none.
+std::optional<uint32_t> agreed_version(const ProtocolRange& a, const ProtocolRange& b);
+// "protocol 3 to 4"; of one, "protocol 3".
+std::string text_of(const ProtocolRange& range);
 
 // About how many bytes the envelope will have, never far below.
 size_t envelope_bytes_about(const Message& message);
 
 // The message in an envelope frame, validated. kCorrupt when the bytes are damaged, kInvalidInput
-// when they break a limit or come from another protocol version. Never fails in another way,
-// whatever the bytes are.
-Result<Message> decode(ByteView envelope);
+// when they break a limit, kUnsupported when they are of a version that is not spoken, but for
+// hellos and Refused, which can be read in all versions. Never fails
+// in another way, whatever the bytes are. `version`: the message's, as far as it could be read.
+Result<Message> decode(ByteView envelope, const ProtocolRange& spoken = kProtocolsSpoken,
+                       uint32_t* version = nullptr);
 
 // Checks every limit of limits.h on one message. kInvalidInput names the message, field and value.
 Status validate(const Message& message);

@@ -6,8 +6,16 @@
 
 namespace common {
 
-// Raised when an old peer would misunderstand a new one. Peers of another version are refused.
-inline constexpr uint32_t kProtocolVersion = 1;
+// The versions of the protocol that somebody speaks.
+struct ProtocolRange {
+  uint32_t min = 0;
+  uint32_t max = 0;
+  constexpr bool holds(uint32_t version) const { return version >= min && version <= max; }
+};
+// Raised with every new message (schemas/farm.capnp). Peers of the release before are served;
+// others are refused.
+inline constexpr uint32_t kProtocolVersion = 2;
+inline constexpr ProtocolRange kProtocolsSpoken{kProtocolVersion - 1, kProtocolVersion};
 
 // One envelope frame. Everything larger is a blob.
 inline constexpr size_t kEnvelopeBytesMax = size_t{8} << 20;

@@ -27,8 +27,9 @@ struct WorkerHello {
   std::string worker_id;
   std::string target;
   uint32_t slots = 1;
-  uint32_t protocol_version = kProtocolVersion;
+  uint32_t protocol_min = kProtocolsSpoken.min;
   std::string build;
+  uint32_t protocol_max = kProtocolsSpoken.max;  // 0: the same as the lowest
   friend bool operator==(const WorkerHello&, const WorkerHello&) = default;
 };
 
@@ -80,6 +81,7 @@ struct Welcome {
   PublicKey signing_key{};     // plans of this farm are signed under it
   std::string compiler_epoch;  // part of the plan key: rules, code generator, toolchain
   std::string tenant;          // whom the farm takes this connection for
+  uint32_t protocol_version = kProtocolVersion;  // to be spoken from now on
   friend bool operator==(const Welcome&, const Welcome&) = default;
 };
 
@@ -142,8 +144,9 @@ struct Pong {
 
 struct ClientHello {
   std::string client_id;
-  uint32_t protocol_version = kProtocolVersion;
+  uint32_t protocol_min = kProtocolsSpoken.min;
   std::string build;
+  uint32_t protocol_max = kProtocolsSpoken.max;  // 0: the same as the lowest
   friend bool operator==(const ClientHello&, const ClientHello&) = default;
 };
 
@@ -270,11 +273,17 @@ struct PlanRevoked {
   friend bool operator==(const PlanRevoked&, const PlanRevoked&) = default;
 };
 
-using Message =
-    std::variant<WorkerHello, Credit, Heartbeat, TaskResult, LeaseReturned, WorkerBye, Welcome,
-                 Task, Revoke, DrainRequest, BlobRequest, Blob, BlobMissing, Refused, Ping, Pong,
-                 ClientHello, Submit, CancelJob, PullPlan, StatusRequest, Accepted, Progress,
-                 PlanReady, JobFailed, PlanMissing, StatusReply, RevokePlan, PlanRevoked>;
+// Answers a CancelJob that had an effect.
+struct JobCancelled {
+  uint64_t job_id = 0;
+  friend bool operator==(const JobCancelled&, const JobCancelled&) = default;
+};
+
+using Message = std::variant<WorkerHello, Credit, Heartbeat, TaskResult, LeaseReturned, WorkerBye,
+                             Welcome, Task, Revoke, DrainRequest, BlobRequest, Blob, BlobMissing,
+                             Refused, Ping, Pong, ClientHello, Submit, CancelJob, PullPlan,
+                             StatusRequest, Accepted, Progress, PlanReady, JobFailed, PlanMissing,
+                             StatusReply, RevokePlan, PlanRevoked, JobCancelled>;
 
 // The message's type name, such as "TaskResult", for logs and counters.
 const char* message_name(const Message& message);

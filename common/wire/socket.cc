@@ -106,11 +106,12 @@ bool ipc_path_is_served(const std::string& endpoint) {
 
 // Frames of one packet, after a router's identity frame.
 Result<Packet> decode_packet(std::vector<std::shared_ptr<ZmqFrame>>& frames, size_t first,
-                             size_t total) {
+                             size_t total, const ProtocolRange& spoken,
+                             uint32_t* version = nullptr) {
   if (total <= first || total > first + 2) {
     return invalid_input(cat("packet of ", total - first, " frames; it has one or two"));
   }
-  LFARM_ASSIGN_OR_RETURN(Message message, decode(frames[first]->bytes()));
+  LFARM_ASSIGN_OR_RETURN(Message message, decode(frames[first]->bytes(), spoken, version));
   bool has_blob = total == first + 2;
   BlobFrame rule = blob_frame_of(message);
   if (has_blob && rule == BlobFrame::kNone) {
@@ -153,8 +154,8 @@ void check_blob_rule(const Message& message, const SharedBytes& blob) {
 }
 
 // Sends the envelope and the blob. 0 or the error number.
-int send_packet(void* socket, const Message& message, const SharedBytes& blob) {
-  Bytes envelope = encode(message);
+int send_packet(void* socket, const Message& message, const SharedBytes& blob, uint32_t version) {
+  Bytes envelope = encode(message, version);
   ZmqFrame first{ByteView(envelope)};
   int error = first.send(socket, ZMQ_DONTWAIT | (blob ? ZMQ_SNDMORE : 0));
   if (error != 0 || !blob) return error;
@@ -200,6 +201,7 @@ Result<RouterSocket> RouterSocket::bind(WireContext& context, RouterOptions opti
   auto state = std::make_unique<State>(context.handle(), std::move(options.on_connection));
   state->peer_queue_bytes = options.peer_queue_bytes;
   state->queue_bytes = options.queue_bytes;
+  state->protocol = options.protocol;
   ZmqSocket& socket = state->socket;
   set_common_options(socket, options.endpoint);
   socket.set(ZMQ_BACKLOG, kListenBacklog);
@@ -234,7 +236,9 @@ const ConnectionCounters& RouterSocket::counters() const { return state_->monito
 SendOutcome RouterSocket::send(const std::string& peer, const Message& message,
                                const SharedBytes& blob) {
   check_blob_rule(message, blob);
-  Bytes envelope = encode(message);
+  uint32_t version = state_->version_of(peer);
+  if (introduced_in(message) > version) return SendOutcome::kNotKnown;
+  Bytes envelope = encode(message, version);
   auto queue = state_->room_for(peer, envelope.size() + blob.bytes.size());
   if (!queue) return SendOutcome::kFull;
   void* socket = state_->socket.get();
@@ -244,6 +248,7 @@ SendOutcome RouterSocket::send(const std::string& peer, const Message& message,
   if (error == EAGAIN) return SendOutcome::kFull;
   if (error != 0) {
     state_->queues.erase(peer);
+    state_->versions.erase(peer);
     return SendOutcome::kPeerGone;
   }
   ZmqFrame first{std::make_unique<QueuedFrame>(queue, std::move(envelope))};
@@ -291,8 +296,11 @@ size_t RouterSocket::receive(std::vector<Arrival>& arrivals, size_t max) {
       state_->note(fd, peer, key);
     }
     std::string address = last.property("Peer-Address");
-    arrivals.push_back({std::move(peer), std::move(principal), std::move(address),
-                        decode_packet(frames, 1, total)});
+    uint32_t version = 0;
+    auto packet = decode_packet(frames, 1, total, state_->protocol, &version);
+    if (version != 0) state_->note_version(peer, version);
+    arrivals.push_back(
+        {std::move(peer), std::move(principal), std::move(address), std::move(packet)});
     ++count;
   }
   return count;
@@ -302,6 +310,21 @@ void RouterSocket::State::note(int fd, const std::string& peer, const std::strin
   Connection& known = connections[fd];
   if (known.peer == peer) return;
   known = {peer, key};
+}
+
+void RouterSocket::State::note_version(const std::string& peer, uint32_t version) {
+  if (version == protocol.max) {
+    versions.erase(peer);
+    return;
+  }
+  // Most of so many are gone; the others are known again by what they say next.
+  if (versions.size() >= kSocketsMax) versions.clear();
+  versions[peer] = version;
+}
+
+uint32_t RouterSocket::State::version_of(const std::string& peer) const {
+  auto found = versions.find(peer);
+  return found == versions.end() ? protocol.max : found->second;
 }
 
 std::vector<std::string> RouterSocket::drop_revoked() {
@@ -352,6 +375,8 @@ Result<DealerSocket> DealerSocket::connect(WireContext& context, DealerOptions o
   }
   if (starts_with(options.endpoint, "inproc://")) state->monitor.assume_ready();
   state->endpoint = std::move(options.endpoint);
+  state->protocol = options.protocol;
+  state->version = options.protocol.min;
   return DealerSocket(std::move(state));
 }
 
@@ -376,16 +401,24 @@ Status DealerSocket::connection() const {
 
 SendOutcome DealerSocket::send(const Message& message, const SharedBytes& blob) {
   check_blob_rule(message, blob);
-  return send_packet(state_->socket.get(), message, blob) == 0 ? SendOutcome::kSent
-                                                               : SendOutcome::kFull;
+  if (introduced_in(message) > state_->version) return SendOutcome::kNotKnown;
+  int error = send_packet(state_->socket.get(), message, blob, state_->version);
+  return error == 0 ? SendOutcome::kSent : SendOutcome::kFull;
 }
+
+void DealerSocket::speak(uint32_t version) {
+  LFARM_CHECK(state_->protocol.holds(version), "a version that this side does not speak");
+  state_->version = version;
+}
+
+const ProtocolRange& DealerSocket::protocol() const { return state_->protocol; }
 
 size_t DealerSocket::receive(std::vector<Result<Packet>>& packets, size_t max) {
   state_->tend();
   std::vector<std::shared_ptr<ZmqFrame>> frames;
   size_t count = 0, total = 0;
   while (count < max && receive_frames(state_->socket.get(), 2, frames, total)) {
-    packets.push_back(decode_packet(frames, 0, total));
+    packets.push_back(decode_packet(frames, 0, total, state_->protocol));
     ++count;
   }
   return count;

@@ -43,6 +43,7 @@ enum class SendOutcome {
   kSent,      // queued; delivery is not promised
   kFull,      // the peer's queue is full: keep the message and try again later
   kPeerGone,  // no such connection any more
+  kNotKnown,  // the peer's version of the protocol has no such message
 };
 
 // What happened to a connection, below the level of messages.
@@ -85,6 +86,7 @@ struct RouterOptions {
   ConnectionCallback on_connection;
   size_t peer_queue_bytes = kPeerQueueBytes;  // see limits.h
   size_t queue_bytes = kQueueBytes;
+  ProtocolRange protocol = kProtocolsSpoken;
 };
 
 // One thing that came from a peer.
@@ -106,7 +108,8 @@ class RouterSocket {
 
   // The endpoint that peers connect to, with the port that was taken.
   const std::string& endpoint() const;
-  // A blob goes with the message only as blob_frame_of() says; anything else is a bug.
+  // A blob goes with the message only as blob_frame_of() says; anything else is a bug. The message
+  // is written in the version of the peer's last one, even where that is not spoken here.
   SendOutcome send(const std::string& peer, const Message& message, const SharedBytes& blob = {});
   // Bytes of packets that have been queued and not yet handed to the system.
   size_t queued_bytes() const;
@@ -130,6 +133,7 @@ struct DealerOptions {
   // Needed unless the endpoint is local.
   std::optional<ClientKeys> keys;
   ConnectionCallback on_connection;
+  ProtocolRange protocol = kProtocolsSpoken;
 };
 
 // A connection to one router. It reconnects by itself, for ever; messages sent meanwhile are
@@ -146,6 +150,10 @@ class DealerSocket {
   ~DealerSocket();
 
   SendOutcome send(const Message& message, const SharedBytes& blob = {});
+  // Writes messages in this version from now on; at first it is the lowest one. To be called with
+  // the version of a Welcome, and with the lowest before a hello.
+  void speak(uint32_t version);
+  const ProtocolRange& protocol() const;
   // Appends up to `max` packets that wait, or errors for invalid ones, and returns how many.
   size_t receive(std::vector<Result<Packet>>& packets, size_t max);
   const ConnectionCounters& counters() const;

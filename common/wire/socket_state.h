@@ -71,6 +71,11 @@ struct RouterSocket::State {
   std::shared_ptr<std::atomic<size_t>> queued = std::make_shared<std::atomic<size_t>>(0);
   std::unordered_map<std::string, std::shared_ptr<QueuedBytes>> queues;  // by peer
   size_t sweep_at = 1024;  // queues, of peers that are gone too
+  ProtocolRange protocol;
+  // In which peers wrote last, where it is not the highest.
+  std::unordered_map<std::string, uint32_t> versions;
+  void note_version(const std::string& peer, uint32_t version);
+  uint32_t version_of(const std::string& peer) const;
 };
 
 struct DealerSocket::State {
@@ -82,6 +87,8 @@ struct DealerSocket::State {
   ConnectionMonitor monitor;
   std::string endpoint;
   int64_t retry_at_ns = 0;  // 0: nothing to retry
+  ProtocolRange protocol;
+  uint32_t version = 0;  // in which it writes
 };
 
 }  // namespace common

@@ -148,6 +148,7 @@ void check(Checker&, const CancelJob&) {}
 void check(Checker&, const StatusRequest&) {}
 void check(Checker&, const Accepted&) {}
 void check(Checker&, const PlanMissing&) {}
+void check(Checker&, const JobCancelled&) {}
 
 // In the order of the variant.
 constexpr const char* kMessageNames[] = {
@@ -155,7 +156,7 @@ constexpr const char* kMessageNames[] = {
     "Welcome",     "Task",        "Revoke",        "DrainRequest", "BlobRequest",   "Blob",
     "BlobMissing", "Refused",     "Ping",          "Pong",         "ClientHello",   "Submit",
     "CancelJob",   "PullPlan",    "StatusRequest", "Accepted",     "Progress",      "PlanReady",
-    "JobFailed",   "PlanMissing", "StatusReply",   "RevokePlan",   "PlanRevoked"};
+    "JobFailed",   "PlanMissing", "StatusReply",   "RevokePlan",   "PlanRevoked",   "JobCancelled"};
 static_assert(std::size(kMessageNames) == std::variant_size_v<Message>);
 
 }  // namespace

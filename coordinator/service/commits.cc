@@ -1,20 +1,17 @@
 #include "coordinator/service/commits.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
-
-#include "common/base/cat.h"
-#include "common/base/clock.h"
-#include "common/base/log.h"
 
 namespace coordinator::service {
 
 namespace {
-constexpr auto kRetryPause = std::chrono::milliseconds(200);
+constexpr int64_t kRetryMs = 100;
+constexpr int64_t kRetryMsMax = 3'000;
 }  // namespace
 
-Commits::Commits(cache::Store& store, int64_t retry_ms)
-    : store_(store), retry_ms_(retry_ms), thread_([this] { run(); }) {}
+Commits::Commits(cache::Store& store) : store_(store), thread_([this] { run(); }) {}
 
 Commits::~Commits() {
   {
@@ -33,6 +30,14 @@ void Commits::put(Write write, Done done) {
     waiting_.push_back({std::move(write), std::move(done)});
   }
   if (is_first) changed_.notify_all();
+}
+
+void Commits::probe() {
+  {
+    std::lock_guard lock(mutex_);
+    if (writing_ || !waiting_.empty()) return;
+  }
+  put([](cache::Changes&) {}, [](const common::Status&) {});
 }
 
 void Commits::deliver() {
@@ -79,18 +84,20 @@ common::Status Commits::write(std::vector<Entry>& group) {
     // What is removed comes last among its changes.
     if (!changes.back().removed_jobs.empty()) changes.emplace_back();
   }
-  common::SteadyClock clock;
-  int64_t end_ns = clock.now_ns() + retry_ms_ * 1'000'000;
   common::Status status = store_.commit(changes);
-  if (!status.ok()) common::log_error(common::cat("results wait: ", status.error().message));
-  while (!status.ok() && status.error().code == common::Code::kUnavailable &&
-         clock.now_ns() < end_ns) {
-    std::unique_lock lock(mutex_);
-    if (changed_.wait_for(lock, kRetryPause, [this] { return hurrying_; })) break;
-    lock.unlock();
+  // The store has said so in the log; a refusal that is not the disk's would only come again.
+  for (int64_t ms = kRetryMs; !status.ok() && !store_.trouble().empty();
+       ms = std::min(2 * ms, kRetryMsMax)) {
+    if (!pause(ms)) break;
     status = store_.commit(changes);
   }
   return status;
+}
+
+// False when there is no time left for it.
+bool Commits::pause(int64_t ms) {
+  std::unique_lock lock(mutex_);
+  return !changed_.wait_for(lock, std::chrono::milliseconds(ms), [this] { return hurrying_; });
 }
 
 }  // namespace coordinator::service

@@ -22,15 +22,17 @@ class Commits {
   // Learns that it is on the disk, or why it is not.
   using Done = std::function<void(const common::Status& status)>;
 
-  // A write that fails is tried again for so long: a full disk may be emptied.
-  Commits(cache::Store& store, int64_t retry_ms);
+  explicit Commits(cache::Store& store);
   // Writes what waits, and calls nobody.
   ~Commits();
   Commits(const Commits&) = delete;
   Commits& operator=(const Commits&) = delete;
 
-  // What is put first reaches the disk first, or together.
+  // What is put first reaches the disk first, or together. What the disk does not take is tried
+  // again, ever less often, until it does: a full disk may be emptied.
   void put(Write write, Done done);
+  // Where nothing waits, writes something, to learn whether the disk takes it again.
+  void probe();
   // Readable when deliver() has something to do.
   int fd() const { return waker_.fd(); }
   // Calls the Done of what has been written, in the order of put(), on the caller's thread.
@@ -50,9 +52,9 @@ class Commits {
   };
   void run();
   common::Status write(std::vector<Entry>& group);
+  bool pause(int64_t ms);
 
   cache::Store& store_;
-  const int64_t retry_ms_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::condition_variable emptied_;

@@ -25,6 +25,7 @@ constexpr size_t kProposalsMax = 64;  // in one step
 // Results that wait for the disk before nothing more is proposed.
 constexpr size_t kUnsettledMax = 4096;
 constexpr int64_t kNsPerMs = 1'000'000;
+constexpr int64_t kDiskRetryMs = 1'000;
 constexpr int64_t kQuietProgressMs = 1'000;  // a sign of life when nothing changes
 
 std::string too_many_graphs(const ServiceOptions& options) {
@@ -309,6 +310,12 @@ void Job::object_arrived(const Digest& digest) {
   if (missing_.empty()) store_plan();
 }
 
+// What was found is worth more than the time until there is room again.
+void Job::not_written(const Error& error) {
+  if (env_.store.trouble().empty()) return fail(error);
+  disk_retry_ns_ = env_.clock.now_ns() + kDiskRetryMs * kNsPerMs;
+}
+
 void Job::object_missing(const std::string& worker, const Digest& digest) {
   if (phase_ != Phase::kFetching || worker != holder_ || missing_.count(digest) == 0) return;
   objects_lost(cat("worker ", worker, " no longer has object ", digest.short_hex()));
@@ -361,7 +368,8 @@ void Job::store_plan() {
 void Job::keep_plan() {
   if (phase_ != Phase::kStoring) return;
   end_.farm = env_.options.name;
-  end_.created_ns = common::wall_clock_ns();
+  // Once, so that a plan that is stored again is the same.
+  if (end_.created_ns == 0) end_.created_ns = common::wall_clock_ns();
   plan_.provenance.farm = end_.farm;
   plan_.provenance.created_ns = end_.created_ns;
   end_.plan = plan_digest(plan_);
@@ -379,7 +387,7 @@ void Job::keep_plan() {
 
 void Job::stored(const Status& status) {
   if (phase_ != Phase::kStoring) return;
-  if (!status.ok()) return fail(status.error());
+  if (!status.ok()) return not_written(status.error());
   auto found = env_.plans.find(request_.tenant, request_.key.digest(), cache::Lookup::kInspect);
   if (!found.ok()) return fail(found.error());
   if (!found->has_value()) {
@@ -438,7 +446,12 @@ void Job::tick(int64_t now_ns) {
   if (phase_ == Phase::kAwaitingGraph && now_ns >= phase_deadline_ns_) {
     return fail({common::Code::kTimedOut, "the graph's bytes did not arrive; submit it again"});
   }
-  if (phase_ == Phase::kFetching && !missing_.empty() && now_ns >= phase_deadline_ns_) {
+  if (disk_retry_ns_ != 0 && now_ns >= disk_retry_ns_ && env_.store.trouble().empty()) {
+    disk_retry_ns_ = 0;
+    phase_ == Phase::kFetching ? fetch_objects() : keep_plan();
+  }
+  bool waits_for_worker = phase_ == Phase::kFetching && !missing_.empty() && disk_retry_ns_ == 0;
+  if (waits_for_worker && now_ns >= phase_deadline_ns_) {
     return objects_lost(cat("worker ", holder_, " does not answer"));
   }
   if (phase_ == Phase::kSearching && !told_to_finish_ && request_.budget_ms != 0 &&
@@ -471,6 +484,7 @@ void Job::report_progress(int64_t now_ns) {
   common::Progress progress;
   progress.job_id = request_.id;
   progress.stage = phase_ == Phase::kSearching ? status.stage : phase_name(phase_);
+  if (!env_.store.trouble().empty()) progress.stage = "the farm's disk is full or failing";
   progress.candidates_done = as_count(status.completed);
   progress.candidates_total = request_.budget_candidates != 0 ? as_count(status.budget) : 0;
   progress.best_ns = as_count(status.best_ns);

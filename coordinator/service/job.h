@@ -77,6 +77,8 @@ class Job {
   void task_done(uint64_t tag, const CandidateResult& result);
   bool wants_object(const common::Digest& digest) const { return missing_.count(digest) != 0; }
   void object_arrived(const common::Digest& digest);
+  // The disk did not take what the job needs to be there.
+  void not_written(const common::Error& error);
   // The worker does not have it.
   void object_missing(const std::string& worker, const common::Digest& digest);
 
@@ -127,6 +129,7 @@ class Job {
   int64_t started_ns_ = 0;
   int64_t phase_deadline_ns_ = 0;
   int64_t no_worker_since_ns_ = 0;
+  int64_t disk_retry_ns_ = 0;  // when objects are fetched or the plan is stored again; 0: not
   StageClock stages_;
 
   // Reaches this job from background work, for as long as it lives.

@@ -259,7 +259,8 @@ Status journal_end(cache::Store& store, farm::JobId job, const JobEnd& end, size
     common::Bytes report = common::encode_task_report(*end.rerun);
     records.push_back({kRerun, std::string(common::as_text(report))});
   }
-  LFARM_RETURN_IF_ERROR(store.append_job(end_name(job), records, false));
+  LFARM_ASSIGN_OR_RETURN(std::vector<cache::JobRecord> there, store.read_job(end_name(job)));
+  if (there.empty()) LFARM_RETURN_IF_ERROR(store.append_job(end_name(job), records, false));
   LFARM_ASSIGN_OR_RETURN(JournalListing all, list_journals(store));
   for (size_t k = 0; k + kept < all.closed.size(); ++k) {
     LFARM_RETURN_IF_ERROR(remove_journal(store, all.closed[k]));

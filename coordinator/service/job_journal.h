@@ -92,7 +92,8 @@ common::Result<JobEnd> parse_end(farm::JobId job, std::span<const cache::JobReco
 common::Result<JournalledJob> read_journal(cache::Store& store, farm::JobId job);
 common::Status remove_journal(cache::Store& store, farm::JobId job);
 
-// Closes the journal and leaves it for replays; of closed journals the `kept` latest stay.
+// Closes the journal, once, and leaves it for replays; of closed journals the `kept` latest stay.
+// May be tried again after an error.
 common::Status journal_end(cache::Store& store, farm::JobId job, const JobEnd& end, size_t kept);
 // kInvalidInput when the journal is not closed.
 common::Result<JobEnd> read_end(cache::Store& store, farm::JobId job);

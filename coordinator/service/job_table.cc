@@ -119,6 +119,10 @@ void JobTable::submit(const std::string& peer, const std::string& tenant,
   Job* job = job_for(common::place_of(tenant, key_digest));
   bool joined = job != nullptr;
   if (!joined) {
+    // What it learns could not be kept, and those who wait already go on first.
+    if (std::string trouble = env_.store.trouble(); !trouble.empty()) {
+      return refuse(peer, request, no_room(cat("the farm takes no new jobs: ", trouble)));
+    }
     auto made = make(tenant, request, std::move(key));
     if (!made.ok()) return refuse(peer, request, made.error());
     job = *made;
@@ -235,6 +239,7 @@ void JobTable::cancel(const std::string& peer, const common::Principal& who, far
         peer, common::Code::kInvalidInput,
         cat("cannot cancel job ", id, ": it is another tenant's; its administrator can"));
   }
+  env_.post.send(peer, common::JobCancelled{id});
   if (!waits) {
     env_.post.send(peer, common::JobFailed{0, id, cancelled.code, cancelled.message});
     return job->fail(cancelled);
@@ -248,6 +253,18 @@ void JobTable::cancel(const std::string& peer, const common::Principal& who, far
     if (one.peer != peer) continue;
     env_.post.send(peer, common::JobFailed{one.request_id, id, cancelled.code, cancelled.message});
   }
+}
+
+void JobTable::forget(const std::string& peer) {
+  std::erase_if(parked_, [&](const Parked& one) { return one.peer == peer; });
+  for (auto& [id, job] : jobs_) {
+    if (!job->has_subscriber(peer)) continue;
+    job->unsubscribe(peer);
+    if (job->subscribers().empty()) {
+      job->fail(common::unavailable("the key that submitted it was revoked"));
+    }
+  }
+  has_news_ = true;
 }
 
 // ---- Blobs and results on their way to a job ---------------------------------------------------
@@ -279,7 +296,7 @@ void JobTable::object_arrived(const Digest& digest, const common::SharedBytes& b
     return [this, digest, status] {
       for (auto& [id, job] : jobs_) {
         if (!job->wants_object(digest)) continue;
-        status.ok() ? job->object_arrived(digest) : job->fail(status.error());
+        status.ok() ? job->object_arrived(digest) : job->not_written(status.error());
       }
     };
   });

@@ -26,8 +26,11 @@ class JobTable final : public TaskSink {
   void submit(const std::string& peer, const std::string& tenant, const common::Submit& request,
               common::SharedBytes graph);
   // A peer that waits for the job leaves it, and the job ends when nobody else waits for it. For
-  // anyone else of its tenant, and for administrators, the job ends.
+  // anyone else of its tenant, and for administrators, the job ends. Answers with JobCancelled, or
+  // Refused.
   void cancel(const std::string& peer, const common::Principal& who, farm::JobId job);
+  // The peer has lost the right to be here: jobs and submits that nobody else waits for end.
+  void forget(const std::string& peer);
   // A blob came: a graph from a client, or a plan's object from a worker.
   void graph_arrived(const common::Digest& digest, const common::SharedBytes& bytes);
   void graph_missing(const std::string& peer, const common::Digest& digest);

@@ -25,13 +25,14 @@ struct ServiceOptions {
   bool secure = false;
   std::string allow_file;  // empty: "allow" in the state directory
 
+  common::ProtocolRange protocol = common::kProtocolsSpoken;
+
   farm::Config farm;
   uint64_t store_bytes_max = 0;  // of plans and kernels; 0: unbounded
   int64_t heartbeat_ms = 2'000;
   int64_t no_worker_grace_ms = 30'000;  // without a worker of the target, before a job fails
   int64_t graph_wait_ms = 30'000;       // for the bytes of a submitted graph
   int64_t object_wait_ms = 30'000;      // for the objects of a finished plan
-  int64_t commit_retry_ms = 30'000;     // before results that cannot be written fail their jobs
   int64_t progress_ms = 200;
   int64_t run_limit_ms = 120'000;                     // one candidate on a worker
   int64_t budget_candidates = 64;                     // of a job that gives no budget at all

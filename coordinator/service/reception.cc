@@ -1,5 +1,6 @@
 #include "coordinator/service/reception.h"
 
+#include <algorithm>
 #include <memory>
 #include <type_traits>
 #include <utility>
@@ -73,6 +74,7 @@ void Reception::forget(const std::vector<std::string>& peers) {
   for (const std::string& peer : peers) {
     env_.workers.drop(peer);
     clients_.forget(peer);
+    jobs_.forget(peer);
   }
 }
 
@@ -80,33 +82,39 @@ bool Reception::is_known(const std::string& peer) {
   return env_.workers.is_worker(peer) || clients_.touch(peer, env_.clock.now_ns());
 }
 
-void Reception::welcome(const Sender& to) {
+std::optional<uint32_t> Reception::agree(const Sender& from, const char* who,
+                                         const common::ProtocolRange& theirs) {
+  const common::ProtocolRange& ours = env_.options.protocol;
+  auto version = common::agreed_version(ours, {theirs.min, std::max(theirs.min, theirs.max)});
+  if (version) return version;
+  env_.post.refuse(
+      from.peer, Code::kUnsupported,
+      cat("this ", who, " speaks ", common::text_of(theirs), ", the farm ", common::text_of(ours),
+          ": update the ", theirs.min > ours.max ? "farm" : who));
+  return std::nullopt;
+}
+
+void Reception::welcome(const Sender& to, uint32_t version) {
   common::Welcome message;
   message.coordinator_id = coordinator_id_;
   message.heartbeat_ms = static_cast<uint32_t>(env_.options.heartbeat_ms);
   message.signing_key = env_.plans.public_key();
   message.compiler_epoch = common::kCompilerEpoch;
   message.tenant = to.principal.tenant;
+  message.protocol_version = version;
   env_.post.send(to.peer, message);
 }
 
 void Reception::on(const Sender& from, const common::WorkerHello& message) {
-  if (message.protocol_version != common::kProtocolVersion) {
-    return env_.post.refuse(from.peer, Code::kUnsupported,
-                            cat("worker speaks protocol ", message.protocol_version, ", the farm ",
-                                common::kProtocolVersion, "; install the farm's version"));
-  }
-  if (env_.workers.hello(from.peer, from.address, message)) welcome(from);
+  auto version = agree(from, "worker", {message.protocol_min, message.protocol_max});
+  if (version && env_.workers.hello(from.peer, from.address, message)) welcome(from, *version);
 }
 
 void Reception::on(const Sender& from, const common::ClientHello& message) {
-  if (message.protocol_version != common::kProtocolVersion) {
-    return env_.post.refuse(from.peer, Code::kUnsupported,
-                            cat("client speaks protocol ", message.protocol_version, ", the farm ",
-                                common::kProtocolVersion, "; install the farm's version"));
-  }
+  auto version = agree(from, "client", {message.protocol_min, message.protocol_max});
+  if (!version) return;
   clients_.hello(from.peer, message, env_.clock.now_ns());
-  welcome(from);
+  welcome(from, *version);
 }
 
 void Reception::on(const Sender& from, const common::Ping& message) {

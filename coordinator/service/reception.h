@@ -1,6 +1,7 @@
 // Reads what peers send and hands each message to whom it concerns.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,7 +48,10 @@ class Reception {
   void on(const Sender& from, common::TaskResult& message);
   template <class Message>
   void on(const Sender& from, const Message& message);
-  void welcome(const Sender& to);
+  void welcome(const Sender& to, uint32_t version);
+  // Empty when they have no version in common; the refusal has been sent.
+  std::optional<uint32_t> agree(const Sender& from, const char* who,
+                                const common::ProtocolRange& theirs);
   bool is_known(const std::string& peer);
 
   Environment& env_;

@@ -117,7 +117,7 @@ struct Service::State {
         security(std::move(parts.security)),
         router(std::move(parts.router)),
         store(std::move(parts.store)),
-        commits(*store, options.commit_retry_ms),
+        commits(*store),
         post(router, options.backlog_bytes),
         blobs(options.graph_bytes_max),
         plans(*store, parts.signing_key),
@@ -149,10 +149,11 @@ Result<std::unique_ptr<Service>> Service::create(ServiceOptions options) {
   common::WireContext context;
   LFARM_ASSIGN_OR_RETURN(Security security, secure(options, context));
   // Bound before the store is opened: a taken port is the clearer error when both are taken.
-  LFARM_ASSIGN_OR_RETURN(common::RouterSocket router,
-                         common::RouterSocket::bind(
-                             context, {options.listen, security.keys, security.authenticator,
-                                       nullptr, options.peer_queue_bytes, options.queue_bytes}));
+  LFARM_ASSIGN_OR_RETURN(
+      common::RouterSocket router,
+      common::RouterSocket::bind(
+          context, {options.listen, security.keys, security.authenticator, nullptr,
+                    options.peer_queue_bytes, options.queue_bytes, options.protocol}));
   cache::StoreOptions store_options;
   store_options.max_bytes = options.store_bytes_max;
   LFARM_ASSIGN_OR_RETURN(std::unique_ptr<cache::Store> store,
@@ -227,6 +228,7 @@ void Service::State::turn() {
       common::log_error(cat("the allow-list stays as it was: ", status.error().message));
     }
   }
+  if (!store->trouble().empty()) commits.probe();
   post.flush();
   bool drained = drain();
   if (drained) dispatcher.feed(farm::Tick{});

@@ -12,6 +12,7 @@ namespace {
 Json farm_json(const StatusSources& sources) {
   const Environment& env = sources.environment;
   farm::Stats stats = env.dispatcher.scheduler().stats();
+  cache::StoreHealth disk = env.store.health();
   return Json{{"name", env.options.name},
               {"coordinator", sources.coordinator_id},
               {"compiler_epoch", common::kCompilerEpoch},
@@ -25,7 +26,10 @@ Json farm_json(const StatusSources& sources) {
               {"handshakes_denied", env.connections.denied.load()},
               {"handshakes_bad", env.connections.bad_handshakes.load()},
               {"unread_bytes", env.post.bytes()},
-              {"messages_dropped", env.post.dropped()}};
+              {"messages_dropped", env.post.dropped()},
+              {"disk", disk.trouble.empty() ? "ok" : disk.trouble},
+              {"failed_writes", disk.failed_writes},
+              {"damaged_files", disk.damaged_files}};
 }
 
 Json workers_json(const StatusSources& sources) {

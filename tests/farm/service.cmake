@@ -11,6 +11,10 @@ target_include_directories(lfarm-coordinator-scripted PRIVATE ${CMAKE_SOURCE_DIR
 target_link_libraries(lfarm-coordinator-scripted PRIVATE lfarm_coordinator_service)
 lfarm_test(service LABEL farm
   SOURCES service_test.cc ${service_support} COMPONENTS ${service_components})
+lfarm_test(service_disk LABEL farm
+  SOURCES service_disk_test.cc ${service_support}
+  COMPONENTS ${service_components} clients/runtime
+  DEPENDS lfarm-coordinator-scripted)
 lfarm_test(service_load LABEL farm
   SOURCES service_load_test.cc ${service_support} COMPONENTS ${service_components})
 lfarm_test(service_process LABEL farm
@@ -19,6 +23,9 @@ lfarm_test(service_process LABEL farm
 lfarm_test(service_security LABEL farm
   SOURCES service_security_test.cc ${service_support}
   COMPONENTS ${service_components} clients/runtime)
-foreach(name service service_load service_process service_security)
+lfarm_test(service_versions LABEL farm
+  SOURCES service_versions_test.cc ${service_support}
+  COMPONENTS ${service_components} clients/runtime)
+foreach(name service service_versions service_disk service_load service_process service_security)
   target_include_directories(test_${name} PRIVATE ${CMAKE_SOURCE_DIR})
 endforeach()

@@ -15,16 +15,19 @@ using common::cat;
 namespace {
 
 common::DealerSocket connect(common::WireContext& context, const std::string& endpoint,
-                             std::optional<common::ClientKeys> keys) {
-  auto socket = common::DealerSocket::connect(context, {endpoint, std::move(keys), nullptr});
+                             std::optional<common::ClientKeys> keys,
+                             common::ProtocolRange protocol) {
+  auto socket =
+      common::DealerSocket::connect(context, {endpoint, std::move(keys), nullptr, protocol});
   if (!socket.ok()) throw std::runtime_error(socket.error().message);
   return std::move(socket).value();
 }
 
 }  // namespace
 
-FakePeer::FakePeer(const std::string& endpoint, std::optional<common::ClientKeys> keys)
-    : socket_(connect(context_, endpoint, std::move(keys))) {}
+FakePeer::FakePeer(const std::string& endpoint, std::optional<common::ClientKeys> keys,
+                   common::ProtocolRange protocol)
+    : socket_(connect(context_, endpoint, std::move(keys), protocol)) {}
 
 void FakePeer::send(const common::Message& message, const common::SharedBytes& blob) {
   if (socket_.send(message, blob) != common::SendOutcome::kSent) {
@@ -37,6 +40,8 @@ void FakePeer::receive() {
   socket_.receive(packets, 256);
   for (const auto& packet : packets) {
     if (!packet.ok()) throw std::runtime_error(packet.error().message);
+    auto* welcome = std::get_if<common::Welcome>(&packet->message);
+    if (welcome != nullptr) socket_.speak(welcome->protocol_version);
     on(*packet);
   }
 }
@@ -60,9 +65,10 @@ bool converse(const std::vector<FakePeer*>& peers, const std::function<bool()>& 
 
 // ---- Client ------------------------------------------------------------------------------------
 
-FakeClient::FakeClient(const std::string& endpoint, std::optional<common::ClientKeys> keys)
-    : FakePeer(endpoint, std::move(keys)) {
-  send(common::ClientHello{"client", common::kProtocolVersion, "test"});
+FakeClient::FakeClient(const std::string& endpoint, std::optional<common::ClientKeys> keys,
+                       common::ProtocolRange protocol)
+    : FakePeer(endpoint, std::move(keys), protocol) {
+  send(common::ClientHello{"client", protocol.min, "test", protocol.max});
 }
 
 uint64_t FakeClient::submit(const common::Graph& graph, common::Submit request, bool with_blob) {
@@ -97,8 +103,9 @@ void FakeClient::on(const common::Packet& packet) {
 // ---- Worker ------------------------------------------------------------------------------------
 
 FakeWorker::FakeWorker(const std::string& endpoint, std::string name, std::string target,
-                       uint32_t slots, std::optional<common::ClientKeys> keys)
-    : FakePeer(endpoint, std::move(keys)),
+                       uint32_t slots, std::optional<common::ClientKeys> keys,
+                       common::ProtocolRange protocol)
+    : FakePeer(endpoint, std::move(keys), protocol),
       name_(std::move(name)),
       target_(std::move(target)),
       slots_(slots) {
@@ -106,7 +113,9 @@ FakeWorker::FakeWorker(const std::string& endpoint, std::string name, std::strin
 }
 
 void FakeWorker::say_hello() {
-  send(common::WorkerHello{name_, target_, slots_, common::kProtocolVersion, "test"});
+  const common::ProtocolRange& protocol = socket().protocol();
+  socket().speak(protocol.min);
+  send(common::WorkerHello{name_, target_, slots_, protocol.min, "test", protocol.max});
 }
 
 void FakeWorker::tend() {
@@ -122,6 +131,7 @@ void FakeWorker::tend() {
 void FakeWorker::on(const common::Packet& packet) {
   if (auto* welcome = std::get_if<common::Welcome>(&packet.message)) {
     ++welcomes;
+    protocol_version = welcome->protocol_version;
     heartbeat_ms_ = welcome->heartbeat_ms;
     if (held.size() < slots_) credit(slots_ - static_cast<uint32_t>(held.size()));
   } else if (auto* task = std::get_if<common::Task>(&packet.message)) {
@@ -146,6 +156,7 @@ void FakeWorker::on(const common::Packet& packet) {
     }
   } else if (auto* refused = std::get_if<common::Refused>(&packet.message)) {
     ++refusals;
+    refusal = refused->message;
     if (refused->code == common::Code::kUnavailable) say_hello();
   }
 }

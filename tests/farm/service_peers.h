@@ -19,7 +19,8 @@ namespace coordinator::service {
 class FakePeer {
  public:
   explicit FakePeer(const std::string& endpoint,
-                    std::optional<common::ClientKeys> keys = std::nullopt);
+                    std::optional<common::ClientKeys> keys = std::nullopt,
+                    common::ProtocolRange protocol = common::kProtocolsSpoken);
   virtual ~FakePeer() = default;
   void send(const common::Message& message, const common::SharedBytes& blob = {});
   common::DealerSocket& socket() { return socket_; }
@@ -38,7 +39,8 @@ class FakePeer {
 class FakeClient final : public FakePeer {
  public:
   explicit FakeClient(const std::string& endpoint,
-                      std::optional<common::ClientKeys> keys = std::nullopt);
+                      std::optional<common::ClientKeys> keys = std::nullopt,
+                      common::ProtocolRange protocol = common::kProtocolsSpoken);
   // Returns the request id. The bytes go with the message, or wait for a BlobRequest.
   uint64_t submit(const common::Graph& graph, common::Submit request, bool with_blob = true);
   template <class Message>
@@ -72,7 +74,8 @@ class FakeClient final : public FakePeer {
 class FakeWorker final : public FakePeer {
  public:
   FakeWorker(const std::string& endpoint, std::string name, std::string target, uint32_t slots = 2,
-             std::optional<common::ClientKeys> keys = std::nullopt);
+             std::optional<common::ClientKeys> keys = std::nullopt,
+             common::ProtocolRange protocol = common::kProtocolsSpoken);
   void tend() override;
   void bye() { send(common::WorkerBye{}); }
   void credit(uint32_t count) { send(common::Credit{count}); }
@@ -91,6 +94,8 @@ class FakeWorker final : public FakePeer {
   size_t answered = 0;
   size_t welcomes = 0;
   size_t refusals = 0;
+  std::string refusal;            // the last one
+  uint32_t protocol_version = 0;  // of the last welcome
   std::set<common::TaskLease> held;
 
  private:

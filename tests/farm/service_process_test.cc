@@ -127,6 +127,49 @@ TEST_F(ServiceProcessTest, AKilledCoordinatorGoesOnWhereItWas) {
   EXPECT_EQ(list_journals(**store).value().closed, std::vector<farm::JobId>{job});
 }
 
+// The worker outlives the coordinator and answers under its old leases: what it says counts once,
+// and only under a lease of the new coordinator.
+TEST_F(ServiceProcessTest, LeasesOfAKilledCoordinatorAreVoidForTheNext) {
+  start();
+  constexpr uint64_t kBudget = 8;
+  auto worker = std::make_unique<FakeWorker>(endpoint_, "w1", kTarget);
+  auto client = std::make_unique<FakeClient>(endpoint_);
+  worker->answers_max = 3;
+  client->submit(scripted_graph(8), request(kBudget));
+  ASSERT_TRUE(converse({worker.get(), client.get()}, [&] {
+    const auto* progress = client->last<common::Progress>();
+    return progress != nullptr && progress->candidates_done == 3 && worker->held.size() == 2;
+  }));
+  std::vector<common::TaskLease> before(worker->held.begin(), worker->held.end());
+  EXPECT_EQ(end(SIGKILL).signal, SIGKILL);
+  client.reset();
+  worker.reset();
+
+  start();
+  FakeWorker again(endpoint_, "w1", kTarget);
+  again.answers_max = 0;
+  FakeClient next(endpoint_);
+  for (int i = 0; i < 2; ++i) next.submit(scripted_graph(8), request(kBudget), false);
+  ASSERT_TRUE(converse({&again, &next}, [&] {
+    return again.held.size() == 2 && next.count<common::Accepted>() == 2;
+  }));
+  for (const common::Packet& packet : next.inbox) {
+    const auto* accepted = std::get_if<common::Accepted>(&packet.message);
+    EXPECT_TRUE(accepted == nullptr || accepted->joined);
+  }
+  for (const common::TaskLease& lease : before) {
+    EXPECT_EQ(again.held.count(lease), 0u);
+    common::TaskResult late;
+    late.lease = lease;
+    late.outcome = common::TaskOutcome::kWrong;
+    for (int twice = 0; twice < 2; ++twice) again.send(late);
+  }
+  again.release();
+  ASSERT_TRUE(converse({&again, &next}, [&] { return next.count<common::PlanReady>() == 2; }));
+  EXPECT_EQ(again.answered, kBudget - 3);
+  EXPECT_EQ(next.last<common::PlanReady>()->candidates, kBudget);
+}
+
 TEST_F(ServiceProcessTest, AllOpenTasksAreHandedOutAgainAndNoResultIsLost) {
   start();
   constexpr uint64_t kBudget = 1500, kKnown = 100;

@@ -1,9 +1,12 @@
 // Who may do what on a farm with keys, over real sockets with CURVE: if these fail, one tenant sees
 // or stops another's work, or a key that was taken away still opens the door.
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 
+#include "clients/runtime/farm_client.h"
 #include "clients/runtime/pulled_plan.h"
 #include "common/base/cat.h"
 #include "common/wire/ir_codec.h"
@@ -218,6 +221,33 @@ TEST_F(ServiceSecurityTest, ARevokedKeyLosesItsConnections) {
   ASSERT_TRUE(converse({&heir, owner.get()}, [&] { return owner->plan() != nullptr; }));
 }
 
+TEST_F(ServiceSecurityTest, WhatARevokedKeyHadSubmittedEnds) {
+  common::KeyPair a = grant("team-a", "submit,read"), thief = grant("team-a", "submit,read");
+  common::KeyPair hand = grant("workers", "worker"), watch = grant("team-a", "read");
+  start();
+  auto owner = client(a), stolen = client(thief), watcher = client(watch);
+  FakeWorker worker(endpoint(), "w1", kTestTarget, 2, at_farm(hand));
+  worker.answers_max = 1;
+  stolen->submit(scripted_graph(8), request());
+  ASSERT_TRUE(converse({&worker, stolen.get()}, [&] { return worker.tasks.size() >= 2; }));
+  // For this one somebody else waits, too.
+  stolen->submit(scripted_graph(16), request());
+  ASSERT_TRUE(
+      converse({&worker, stolen.get()}, [&] { return stolen->count<common::Accepted>() == 2; }));
+  owner->submit(scripted_graph(16), request());
+  ASSERT_TRUE(converse({&worker, stolen.get(), owner.get()},
+                       [&] { return owner->last<common::Accepted>() != nullptr; }));
+  revoke(thief);
+  ASSERT_TRUE(converse({&worker, stolen.get(), owner.get()},
+                       [&] { return stolen->socket().counters().denied.load() > 0; }));
+  ASSERT_TRUE(converse({&worker, owner.get()}, [&] { return !worker.revoked.empty(); }));
+  std::string jobs = status(*watcher, common::StatusTopic::kJobs);
+  EXPECT_EQ(jobs.find("\"job\":1,"), std::string::npos) << jobs;
+  EXPECT_NE(jobs.find("\"job\":2,"), std::string::npos) << jobs;
+  worker.release();
+  ASSERT_TRUE(converse({&worker, owner.get()}, [&] { return owner->plan() != nullptr; }));
+}
+
 TEST_F(ServiceSecurityTest, ABrokenListLeavesTheOldOneInForce) {
   common::KeyPair a = grant("team-a", "submit,read");
   start();
@@ -260,6 +290,26 @@ TEST_F(ServiceSecurityTest, FailedHandshakesAreCounted) {
     return counted.find("\"handshakes_denied\":0") == std::string::npos &&
            counted.find("\"handshakes_bad\":0") == std::string::npos;
   })) << counted;
+}
+
+// Long before ZeroMQ would notice: whoever is there accepts connections and says nothing.
+TEST_F(ServiceSecurityTest, ASilentListenerIsNoFarm) {
+  int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = ::htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  ASSERT_EQ(::bind(listener, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(::listen(listener, 16), 0);
+  ASSERT_EQ(::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  clients::FarmClientOptions options;
+  options.endpoint = common::cat("tcp://127.0.0.1:", ntohs(address.sin_port));
+  auto client = clients::FarmClient::connect(options);
+  ::close(listener);
+  ASSERT_FALSE(client.ok());
+  EXPECT_EQ(client.error().code, common::Code::kUnavailable);
+  EXPECT_NE(client.error().message.find("does not answer as a farm does"), std::string::npos)
+      << client.error().message;
 }
 
 TEST_F(ServiceSecurityTest, ARevokedPlanIsServedNoMore) {

@@ -151,7 +151,7 @@ TEST_F(JournalTest, OfMeasurementsInOneGroupTheFirstStays) {
 TEST_F(JournalTest, WhatIsCommittedIsToldInOrderAndOnlyThen) {
   std::vector<int> told;
   {
-    Commits commits(*store_, 0);
+    Commits commits(*store_);
     for (int i = 0; i < 20; ++i) {
       commits.put(
           [i](cache::Changes& to) {

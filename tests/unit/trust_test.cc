@@ -10,6 +10,7 @@
 #include "common/base/files.h"
 #include "common/base/secret_file.h"
 #include "sealed_plan.h"
+#include "small_disk.h"
 
 namespace clients {
 namespace {
@@ -132,6 +133,28 @@ TEST_F(TrustFiles, RevocationsAreKeptAndOnlyGrow) {
   EXPECT_FALSE(book.known(key.public_key()).ok());
 }
 
+// Were it an error, a client with a full disk could run no plan at all.
+TEST_F(TrustFiles, WhatCannotBeNotedIsInForceAllTheSame) {
+  common::SmallDisk disk(path("disk"), size_t{1} << 20);
+  if (!disk.why_not().empty()) GTEST_SKIP() << disk.why_not();
+  auto key = common::make_signing_key();
+  auto other = common::make_signing_key().public_key();
+  KnownFarms farms(path("disk/known_farms"));
+  ASSERT_TRUE(farms.meet("tcp://one:1", key.public_key()).ok());
+  common::Digest plan = common::digest_of("plan");
+  auto list = common::encode_signed_plan(
+      common::sign_revocations(key, common::encode_revocations({{plan}})));
+  for (bool is_full : {true, false}) {
+    is_full ? disk.fill() : disk.make_room();
+    if (!is_full) disk.set_read_only(true);
+    EXPECT_TRUE(farms.meet("tcp://two:1", other).ok());
+    EXPECT_FALSE(farms.meet("tcp://one:1", other).ok());
+    auto learned = Revocations(path("disk/revocations")).learn(key.public_key(), list);
+    ASSERT_TRUE(learned.ok()) << learned.error().message;
+    EXPECT_TRUE(learned->holds(plan));
+  }
+}
+
 TEST_F(TrustFiles, SecretsThatOthersMayReadAreRefused) {
   std::string file = path("secret");
   ASSERT_TRUE(common::create_secret_file(file, "text").ok());
@@ -166,3 +189,9 @@ TEST_F(TrustFiles, ASigningKeyWhoseHalvesDoNotBelongTogetherIsRefused) {
 
 }  // namespace
 }  // namespace clients
+
+int main(int argc, char** argv) {
+  common::own_mounts();
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}

@@ -45,7 +45,7 @@ class Maker {
   Message make(size_t kind) {
     switch (kind) {
       case 0:
-        return WorkerHello{name(), name(), small(kSlotsMax), kProtocolVersion, name()};
+        return WorkerHello{name(), name(), small(kSlotsMax), small(9), name(), small(9)};
       case 1:
         return Credit{small(kSlotsMax)};
       case 2: {
@@ -62,7 +62,7 @@ class Maker {
       case 5:
         return WorkerBye{};
       case 6: {
-        Welcome m{name(), small(kHeartbeatMsMax), {}, name(), name()};
+        Welcome m{name(), small(kHeartbeatMsMax), {}, name(), name(), small(9)};
         for (auto& b : m.signing_key) b = static_cast<std::byte>(random_.next());
         return m;
       }
@@ -85,7 +85,7 @@ class Maker {
       case 15:
         return Pong{number()};
       case 16:
-        return ClientHello{name(), kProtocolVersion, name()};
+        return ClientHello{name(), small(9), name(), small(9)};
       case 17:
         return Submit{number(),           digest(), name(),   text(),   digest(),
                       number(),           number(), number(), number(), small(kInFlightMax),
@@ -118,8 +118,10 @@ class Maker {
         return StatusReply{number(), text()};
       case 27:
         return RevokePlan{number(), digest(), text()};
-      default:
+      case 28:
         return PlanRevoked{number(), digests()};
+      default:
+        return JobCancelled{number()};
     }
   }
 
@@ -300,16 +302,58 @@ TEST(WireCodec, DiagnosticsAreCleanedAndCut) {
   EXPECT_TRUE(is_clean_text(message, kTextBytesMax));
 }
 
-TEST(WireCodec, OtherProtocolVersionIsNamed) {
-  Bytes bytes = encode(Ping{4});
-  // The version is the first number of the root struct: segment table, root pointer, then data.
-  ASSERT_EQ(std::to_integer<uint32_t>(bytes[16]), kProtocolVersion);
-  bytes[16] = static_cast<std::byte>(99);
-  auto decoded = decode(bytes);
+TEST(WireCodec, TwoVersionsAreSpokenAndOthersNamed) {
+  for (uint32_t version = kProtocolVersion - 1; version <= kProtocolVersion; ++version) {
+    uint32_t found = 0;
+    auto decoded = decode(encode(Ping{4}, version), kProtocolsSpoken, &found);
+    ASSERT_TRUE(decoded.ok()) << decoded.error().message;
+    EXPECT_EQ(found, version);
+  }
+  struct Foreign {
+    uint32_t version;
+    std::string advice;
+  };
+  for (const Foreign& foreign : {Foreign{kProtocolVersion + 1, "update this side"},
+                                 {99, "update this side"},
+                                 {kProtocolVersion - 2, "update the sender"}}) {
+    Bytes bytes = encode(Ping{4});
+    // The version is the first number of the root struct: segment table, root pointer, then data.
+    ASSERT_EQ(std::to_integer<uint32_t>(bytes[16]), kProtocolVersion);
+    bytes[16] = static_cast<std::byte>(foreign.version);
+    uint32_t found = 0;
+    auto decoded = decode(bytes, kProtocolsSpoken, &found);
+    ASSERT_FALSE(decoded.ok());
+    EXPECT_EQ(found, foreign.version);
+    EXPECT_EQ(decoded.error().code, Code::kUnsupported);
+    for (const std::string& part :
+         {cat("protocol ", foreign.version, " "),
+          cat("protocol ", kProtocolVersion - 1, " to ", kProtocolVersion), foreign.advice}) {
+      EXPECT_NE(decoded.error().message.find(part), std::string::npos) << decoded.error().message;
+    }
+  }
+}
+
+TEST(WireCodec, AMessageInAVersionThatLacksItIsRefused) {
+  uint32_t since = introduced_in(JobCancelled{});
+  Bytes bytes = encode(JobCancelled{4}, since);
+  EXPECT_TRUE(decode(bytes, {1, since}).ok());
+  bytes[16] = static_cast<std::byte>(since - 1);
+  auto decoded = decode(bytes, {1, since});
   ASSERT_FALSE(decoded.ok());
   EXPECT_EQ(decoded.error().code, Code::kInvalidInput);
-  EXPECT_NE(decoded.error().message.find("protocol 99"), std::string::npos);
-  EXPECT_NE(decoded.error().message.find("update"), std::string::npos);
+}
+
+// What a hello lacks that was written before its later fields were.
+TEST(WireCodec, FieldsThatAreNotThereMeanWhatTheyMeantThen) {
+  WorkerHello hello{"w1", "cpu", 1, 1, "b", 0};
+  auto decoded = decode(encode(hello, 1));
+  ASSERT_TRUE(decoded.ok());
+  EXPECT_EQ(std::get<WorkerHello>(*decoded).protocol_max, 0u);
+  EXPECT_EQ(agreed_version(kProtocolsSpoken, {1, 1}).value_or(0),
+            kProtocolsSpoken.holds(1) ? 1u : 0u);
+  EXPECT_EQ(agreed_version({1, 2}, {2, 3}), 2u);
+  EXPECT_EQ(agreed_version({1, 2}, {3, 4}), std::nullopt);
+  EXPECT_EQ(agreed_version({3, 4}, {1, 2}), std::nullopt);
 }
 
 TEST(WireCodec, BlobFramesAreTold) {

@@ -87,6 +87,8 @@ Status Agent::receive() {
   for (const Result<Packet>& packet : packets_) {
     if (packet.ok()) {
       LFARM_RETURN_IF_ERROR(on(*packet));
+    } else if (!welcomed_ && packet.error().code == Code::kUnsupported) {
+      return packet.error();
     } else {
       common::log_warning(cat("the coordinator sent something invalid: ", packet.error().message));
     }
@@ -137,6 +139,10 @@ void Agent::on_welcome(const common::Welcome& welcome) {
     held_.clear();
   }
   coordinator_id_ = welcome.coordinator_id;
+  if (!socket_.protocol().holds(welcome.protocol_version)) {
+    return common::log_warning("the coordinator wants to speak a protocol that this side does not");
+  }
+  socket_.speak(welcome.protocol_version);
   welcomed_ = true;
   if (welcome.heartbeat_ms != 0) heartbeat_ms_ = welcome.heartbeat_ms;
   next_heartbeat_ns_ = clock_.now_ns();
@@ -316,6 +322,9 @@ void Agent::say_hello() {
   hello.target = options_.target;
   hello.slots = options_.slots;
   hello.build = std::string(common::build_name());
+  hello.protocol_min = socket_.protocol().min;
+  hello.protocol_max = socket_.protocol().max;
+  socket_.speak(hello.protocol_min);
   // A full queue is tried again with the next hello.
   (void)socket_.send(hello);
   next_hello_ns_ = clock_.now_ns() + options_.hello_ms * kMs;
