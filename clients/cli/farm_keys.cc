@@ -21,7 +21,6 @@ using common::Status;
 
 namespace {
 
-
 // One process at a time in a directory, without a file of its own for it.
 class DirectoryLock {
  public:

@@ -6,10 +6,10 @@
 
 #include "clients/cli/commands.h"
 #include "clients/cli/farm_keys.h"
-#include "clients/runtime/farm_access.h"
 #include "clients/cli/farm_options.h"
 #include "clients/cli/report.h"
 #include "clients/cli/table.h"
+#include "clients/runtime/farm_access.h"
 #include "common/base/files.h"
 
 namespace clients {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "cache/store/store.h"
-#include "clients/runtime/state_directory.h"
 #include "clients/runtime/pulled_plan.h"
+#include "clients/runtime/state_directory.h"
 #include "common/base/result.h"
 #include "common/plan/plan.h"
 

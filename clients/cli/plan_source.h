@@ -10,9 +10,9 @@
 #include "clients/cli/farm_options.h"
 #include "clients/cli/farm_processes.h"
 #include "clients/cli/progress.h"
-#include "clients/runtime/state_directory.h"
 #include "clients/runtime/farm_client.h"
 #include "clients/runtime/pulled_plan.h"
+#include "clients/runtime/state_directory.h"
 #include "common/base/result.h"
 #include "common/ir/graph.h"
 

@@ -1,6 +1,5 @@
 #include "common/wire/security.h"
 
-
 #include <algorithm>
 #include <atomic>
 #include <mutex>

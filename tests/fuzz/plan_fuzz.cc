@@ -1,9 +1,10 @@
-// Goal: whatever a cache, a disk or a peer hands out as a plan, a grant, a sealed envelope or a
-// list of revocations is a verified value or an error. Method: one of each, damaged, given to all
-// four decoders. What decodes must encode to bytes that decode to an equal value; a sealed envelope
-// to the very same bytes, because it is signed.
+// Goal: whatever a cache, a disk or a peer hands out as a plan, a grant, a sealed envelope, a
+// bundle or a list of revocations is a verified value or an error. Method: one of each, damaged,
+// given to all five decoders. What decodes must encode to bytes that decode to an equal value; a
+// sealed envelope to the very same bytes, because it is signed.
 #include "common/base/check.h"
 #include "common/wire/ir_codec.h"
+#include "common/wire/plan_bundle.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/wire_samples.h"
 
@@ -26,9 +27,12 @@ std::vector<std::string> fuzz::seeds() {
   common::Bytes grant = common::encode_grant({"team", plan});
   common::Bytes list =
       common::encode_revocations({{common::digest_of("a"), common::digest_of("b")}});
-  return {text(plan), text(grant), text(list),
+  return {text(plan),
+          text(grant),
+          text(list),
           text(common::encode_signed_plan(sealed(common::to_bytes(common::as_bytes("short"))))),
-          text(common::encode_signed_plan(sealed(grant)))};
+          text(common::encode_signed_plan(sealed(grant))),
+          text(common::encode_bundle({grant, {list, plan}, {}}))};
 }
 
 size_t fuzz::heap_bytes_max() { return size_t{32} << 20; }
@@ -52,6 +56,14 @@ void fuzz::one_input(common::ByteView bytes) {
   if (sealed.ok()) {
     common::Bytes again = common::encode_signed_plan(*sealed);
     LFARM_CHECK(common::as_text(again) == common::as_text(bytes), "bits outside of the signature");
+  }
+  common::Bytes at_a_word = common::to_bytes(bytes);
+  if (auto bundle = common::decode_bundle(at_a_word); bundle.ok()) {
+    common::Bytes encoded = common::encode_bundle(*bundle);
+    auto again = common::decode_bundle(encoded);
+    LFARM_CHECK(again.ok() && again->objects.size() == bundle->objects.size() &&
+                    common::as_text(again->signed_plan) == common::as_text(bundle->signed_plan),
+                "the bundle changed on its way");
   }
   auto list = common::decode_revocations(bytes);
   if (list.ok()) {

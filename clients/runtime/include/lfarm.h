@@ -79,8 +79,8 @@ typedef struct lfarm_tensor {
 
 /* Fill it with lfarm_options_init() and change what should be otherwise. Strings are copied. */
 typedef struct lfarm_options {
-  size_t size;          /* of this struct, set by lfarm_options_init() */
-  const char* farm;     /* endpoint, as tcp://host:7171; NULL: $LFARM_FARM, else this machine's own */
+  size_t size;      /* of this struct, set by lfarm_options_init() */
+  const char* farm; /* endpoint, as tcp://host:7171; NULL: $LFARM_FARM, else this machine's own */
   const char* farm_key; /* the farm's CURVE public key, for farms on other machines */
   const char* keys;     /* file of this client's CURVE keys; NULL: one in the state directory */
   const char* trust;    /* the farm's signing key; NULL: the one it had when it was first met */
@@ -105,7 +105,8 @@ LFARM_API void lfarm_session_free(lfarm_session* session);
 /* ---- Models ---------------------------------------------------------------------------------- */
 
 typedef struct lfarm_model lfarm_model;
-/* `path`: what torch.export.save() wrote. Weights stay mapped, and are read when they are needed. */
+/* `path`: what torch.export.save() wrote. Weights stay mapped, and are read when they are needed.
+ */
 LFARM_API lfarm_status lfarm_model_load(lfarm_session* session, const char* path,
                                         lfarm_model** model, lfarm_error** error);
 LFARM_API void lfarm_model_free(lfarm_model* model);
@@ -145,9 +146,10 @@ LFARM_API lfarm_status lfarm_instance_wait(lfarm_instance* instance, int64_t tim
 /* What a call returned. */
 typedef struct lfarm_outputs lfarm_outputs;
 
-/* One call. `inputs`: one for each tensor that the model takes, in order, in host memory; those that
- * the model mutates are written. `*outputs` is NULL, or what an earlier call of this instance gave:
- * it is replaced, and what it held is gone. LFARM_INVALID names the input that does not fit. */
+/* One call. `inputs`: one for each tensor that the model takes, in order, in host memory; those
+ * that the model mutates are written. `*outputs` is NULL, or what an earlier call of this instance
+ * gave: it is replaced, and what it held is gone. LFARM_INVALID names the input that does not fit.
+ */
 LFARM_API lfarm_status lfarm_instance_run(lfarm_instance* instance, const lfarm_tensor* inputs,
                                           size_t count, lfarm_outputs** outputs,
                                           lfarm_error** error);
