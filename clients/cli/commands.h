@@ -12,6 +12,7 @@
   X(check_worker)         \
   X(print)                \
   X(plan_show)            \
+  X(plan_explain)         \
   X(status)               \
   X(workers)              \
   X(jobs)                 \

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "clients/cli/commands.h"
+#include "clients/cli/find_plan.h"
 #include "clients/cli/plan_cache.h"
 #include "clients/cli/plan_source.h"
 #include "clients/cli/report.h"
@@ -24,14 +25,6 @@ struct PlanShowOptions {
   std::string numerics{common::kDefaultPolicy};  // of a model's plan
 };
 
-bool is_hexadecimal(const std::string& text) {
-  return !text.empty() && text.find_first_not_of("0123456789abcdef") == std::string::npos;
-}
-
-common::Error not_cached(const std::string& what) {
-  return common::invalid_input(cat("no plan for ", what, " is cached; 'lfarm cache ls' lists all"));
-}
-
 Result<common::Plan> plan_of_model(const PlanShowOptions& options) {
   const std::string& path = options.what;
   LFARM_ASSIGN_OR_RETURN(Model model, load_model(path));
@@ -49,32 +42,6 @@ Result<common::Plan> plan_of_model(const PlanShowOptions& options) {
   }
   if (!found) return not_cached(path);
   return std::move(found->plan);
-}
-
-// From a farm elsewhere a plan can only be had by its full id.
-Result<common::Plan> plan_of_farm(const FarmOptions& options, const std::string& id) {
-  auto digest = common::Digest::parse(id);
-  if (!digest) {
-    return common::invalid_input(cat("a farm finds plans by their full id of 64 digits, not '", id,
-                                     "'; 'lfarm submit' prints it"));
-  }
-  LFARM_ASSIGN_OR_RETURN(auto client, connect_to_farm(options));
-  LFARM_ASSIGN_OR_RETURN(auto blob, client->blob(*digest));
-  if (!blob) return not_cached(id);
-  LFARM_ASSIGN_OR_RETURN(PlanTrust trusted, client->trust());
-  return open_signed_plan(blob->bytes, trusted);
-}
-
-Result<common::Plan> plan_of_id(const FarmOptions& options, const std::string& id) {
-  if (!options.farm.empty()) return plan_of_farm(options, id);
-  LFARM_ASSIGN_OR_RETURN(auto cache, PlanCache::open({options.state}));
-  LFARM_ASSIGN_OR_RETURN(std::vector<cache::PlanListing> found, cache->find_by_id(id));
-  if (found.empty()) return not_cached(id);
-  if (found.size() > 1) {
-    return common::invalid_input(
-        cat(found.size(), " plans begin with ", id, "; give more digits of one"));
-  }
-  return cache->read(found[0]);
 }
 
 Result<common::Plan> find_plan(const PlanShowOptions& options) {

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <set>
 
 #include "clients/runtime/greeting.h"
 #include "clients/runtime/revocations.h"
@@ -25,6 +26,8 @@ namespace {
 constexpr int kWaitMs = 100;
 constexpr int64_t kNsPerMs = 1'000'000;
 constexpr size_t kBatch = 64;
+// Requests for blobs that wait for their answers.
+constexpr size_t kBlobsAtOnce = 64;
 constexpr uint64_t kBadHandshakesMax = 3;
 constexpr int64_t kBadHandshakeMs = 500;
 // A farm greets whoever connects, at once: looked for when nothing has come for so long, and so
@@ -114,7 +117,7 @@ Status FarmClient::send(const Message& message, const SharedBytes& blob) {
 
 Status FarmClient::ask(const Message& message, const SharedBytes& blob) {
   LFARM_RETURN_IF_ERROR(common::validate(message));
-  question_ = Packet{message, blob};
+  questions_ = {Packet{message, blob}};
   return send(message, blob);
 }
 
@@ -159,9 +162,11 @@ Status FarmClient::check_connection() {
   return {};
 }
 
-Status FarmClient::repeat_question() {
-  if (!question_) return {};
-  return send(question_->message, question_->blob);
+Status FarmClient::repeat_questions() {
+  for (const Packet& question : questions_) {
+    LFARM_RETURN_IF_ERROR(send(question.message, question.blob));
+  }
+  return {};
 }
 
 Result<std::optional<Packet>> FarmClient::handle(Packet packet) {
@@ -176,7 +181,7 @@ Result<std::optional<Packet>> FarmClient::handle(Packet packet) {
     socket_->speak(welcome_.protocol_version);
     trust_.reset();
     welcomed_ = true;
-    if (!first) LFARM_RETURN_IF_ERROR(repeat_question());
+    if (!first) LFARM_RETURN_IF_ERROR(repeat_questions());
     return std::optional<Packet>();
   }
   if (auto* refused = std::get_if<common::Refused>(&packet.message)) {
@@ -188,10 +193,12 @@ Result<std::optional<Packet>> FarmClient::handle(Packet packet) {
                          cat("the farm at ", options_.endpoint, " refuses: ", refused->message)};
   }
   if (auto* wanted = std::get_if<common::BlobRequest>(&packet.message)) {
-    bool held = question_ && question_->blob &&
-                common::blob_digest_of(question_->message) == wanted->digest;
-    LFARM_RETURN_IF_ERROR(held ? send(common::Blob{wanted->digest}, question_->blob)
-                               : send(common::BlobMissing{wanted->digest}, {}));
+    auto holder = std::find_if(questions_.begin(), questions_.end(), [&](const Packet& question) {
+      return question.blob && common::blob_digest_of(question.message) == wanted->digest;
+    });
+    LFARM_RETURN_IF_ERROR(holder != questions_.end()
+                              ? send(common::Blob{wanted->digest}, holder->blob)
+                              : send(common::BlobMissing{wanted->digest}, {}));
     return std::optional<Packet>();
   }
   return std::optional<Packet>(std::move(packet));
@@ -281,14 +288,12 @@ Result<PulledPlan> FarmClient::open_plan(Packet ready, const common::PlanKey& ke
   LFARM_ASSIGN_OR_RETURN(PlanTrust trusted, trust());
   LFARM_RETURN_IF_ERROR(learn_revocations(out.facts.revocations, &trusted));
   LFARM_ASSIGN_OR_RETURN(out.plan, open_signed_plan(bytes.bytes, trusted, key));
+  LFARM_ASSIGN_OR_RETURN(out.objects, blobs(out.plan.objects));
   for (const common::Digest& object : out.plan.objects) {
-    if (out.objects.contains(object)) continue;
-    LFARM_ASSIGN_OR_RETURN(auto fetched, blob(object));
-    if (!fetched) {
+    if (!out.objects.contains(object)) {
       return common::corrupt(cat("the farm lost object ", object.short_hex(), " of plan ",
                                  out.id.short_hex(), "; submit again"));
     }
-    out.objects.emplace(object, std::move(*fetched));
   }
   out.signed_plan = std::move(bytes);
   return out;
@@ -333,16 +338,34 @@ Result<std::vector<common::Digest>> FarmClient::revoke(const common::Digest& id,
 }
 
 Result<std::optional<SharedBytes>> FarmClient::blob(const common::Digest& digest) {
-  LFARM_RETURN_IF_ERROR(ask(common::BlobRequest{digest}, {}));
-  while (true) {
-    LFARM_ASSIGN_OR_RETURN(auto packet, receive());
-    if (!packet) continue;
-    if (auto* missing = std::get_if<common::BlobMissing>(&packet->message)) {
-      if (missing->digest == digest) return std::optional<SharedBytes>();
-    } else if (auto* found = std::get_if<common::Blob>(&packet->message)) {
-      if (found->digest == digest) return std::optional<SharedBytes>(std::move(packet->blob));
+  LFARM_ASSIGN_OR_RETURN(auto found, blobs({&digest, 1}));
+  auto blob = found.find(digest);
+  if (blob == found.end()) return std::optional<SharedBytes>();
+  return std::optional<SharedBytes>(std::move(blob->second));
+}
+
+Result<std::unordered_map<common::Digest, SharedBytes>> FarmClient::blobs(
+    std::span<const common::Digest> digests) {
+  std::unordered_map<common::Digest, SharedBytes> found;
+  for (size_t begin = 0; begin < digests.size(); begin += kBlobsAtOnce) {
+    auto part = digests.subspan(begin, std::min(kBlobsAtOnce, digests.size() - begin));
+    std::set<common::Digest> open(part.begin(), part.end());
+    questions_.clear();
+    for (const common::Digest& digest : open) {
+      questions_.push_back({common::BlobRequest{digest}, {}});
+    }
+    LFARM_RETURN_IF_ERROR(repeat_questions());
+    while (!open.empty()) {
+      LFARM_ASSIGN_OR_RETURN(auto packet, receive());
+      if (!packet) continue;
+      if (auto* missing = std::get_if<common::BlobMissing>(&packet->message)) {
+        open.erase(missing->digest);
+      } else if (auto* blob = std::get_if<common::Blob>(&packet->message)) {
+        if (open.erase(blob->digest) != 0) found[blob->digest] = std::move(packet->blob);
+      }
     }
   }
+  return found;
 }
 
 Result<std::string> FarmClient::status(common::StatusTopic topic) {

@@ -5,7 +5,9 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "clients/runtime/pulled_plan.h"
@@ -63,6 +65,9 @@ class FarmClient {
       const std::function<void(const common::Progress&)>& on_progress);
   // A blob of the farm's by its digest; empty when it holds none.
   common::Result<std::optional<common::SharedBytes>> blob(const common::Digest& digest);
+  // Several, asked for together; those that the farm does not hold are missing.
+  common::Result<std::unordered_map<common::Digest, common::SharedBytes>> blobs(
+      std::span<const common::Digest> digests);
   // JSON text.
   common::Result<std::string> status(common::StatusTopic topic);
   common::Status cancel(uint64_t job);
@@ -78,7 +83,7 @@ class FarmClient {
   common::Status say_hello();
   common::Status send(const common::Message& message, const common::SharedBytes& blob);
   common::Status ask(const common::Message& message, const common::SharedBytes& blob);
-  common::Status repeat_question();
+  common::Status repeat_questions();
   common::Result<std::optional<common::Packet>> receive();
   common::Result<std::optional<common::Packet>> handle(common::Packet packet);
   common::Status check_handshake() const;
@@ -99,8 +104,8 @@ class FarmClient {
   int64_t alive_ns_ = 0;   // when the connection was last seen up
   uint64_t requests_ = 0;
   std::optional<PlanTrust> trust_;
-  common::Digest revocations_;              // the list that was last learned
-  std::optional<common::Packet> question_;  // asked again on a new connection
+  common::Digest revocations_;             // the list that was last learned
+  std::vector<common::Packet> questions_;  // not answered; asked again on a new connection
   std::vector<common::Result<common::Packet>> arrived_;
   size_t taken_ = 0;
 };

@@ -150,11 +150,13 @@ TEST_F(ServiceDiskTest, AStopOnAFullDiskKeepsTheJob) {
   }
   EXPECT_GE(kept, told);
   start();
-  FakeWorker again(endpoint(), "w1", kTestTarget);
+  // Nobody works before the client has joined the job that goes on.
   FakeClient next(endpoint());
   next.submit(scripted_graph(8), request(12), false);
-  ASSERT_TRUE(converse({&again, &next}, [&] { return next.plan() != nullptr; }));
+  ASSERT_TRUE(converse({&next}, [&] { return next.last<common::Accepted>() != nullptr; }));
   EXPECT_TRUE(next.last<common::Accepted>()->joined);
+  FakeWorker again(endpoint(), "w1", kTestTarget);
+  ASSERT_TRUE(converse({&again, &next}, [&] { return next.plan() != nullptr; }));
   EXPECT_EQ(again.answered, 12 - kept);
 }
 
