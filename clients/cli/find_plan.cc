@@ -29,15 +29,15 @@ Result<common::Plan> plan_of_farm(const FarmOptions& options, const std::string&
 
 }  // namespace
 
-bool is_hexadecimal(const std::string& text) {
-  return !text.empty() && text.find_first_not_of("0123456789abcdef") == std::string::npos;
-}
-
 common::Error not_cached(const std::string& what) {
   return common::invalid_input(cat("no plan for ", what, " is cached; 'lfarm cache ls' lists all"));
 }
 
 Result<common::Plan> plan_of_id(const FarmOptions& options, const std::string& id) {
+  if (id.empty() || id.find_first_not_of("0123456789abcdef") != std::string::npos) {
+    return common::invalid_input(
+        cat("'", id, "' is neither a file nor the hexadecimal id of a plan"));
+  }
   if (!options.farm.empty()) return plan_of_farm(options, id);
   LFARM_ASSIGN_OR_RETURN(auto cache, PlanCache::open({options.state}));
   LFARM_ASSIGN_OR_RETURN(std::vector<cache::PlanListing> found, cache->find_by_id(id));

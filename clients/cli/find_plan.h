@@ -9,13 +9,11 @@
 
 namespace clients {
 
-// Whether the text may be an id, or the beginning of one.
-bool is_hexadecimal(const std::string& text);
-
 common::Error not_cached(const std::string& what);
 
 // The verified plan whose plan id, plan key or graph hash begins with these digits; of a farm, the
-// one with this plan id in full. kInvalidInput when there is none, or more than one.
+// one with this plan id in full. kInvalidInput when there is none, or more than one, or the text is
+// no such digits: callers have looked for a file of that name before.
 common::Result<common::Plan> plan_of_id(const FarmOptions& options, const std::string& id);
 
 }  // namespace clients

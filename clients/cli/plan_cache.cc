@@ -18,8 +18,6 @@ common::SharedBytes share_text(std::string text) {
   return {common::as_bytes(*owner), owner};
 }
 
-uint64_t count(int64_t number) { return number > 0 ? static_cast<uint64_t>(number) : 0; }
-
 bool starts_with(const common::Digest& digest, const std::string& digits) {
   return digest.hex().compare(0, digits.size(), digits) == 0;
 }
@@ -54,12 +52,7 @@ Result<std::optional<PulledPlan>> PlanCache::find(const common::PlanKey& key) {
   for (size_t i = 0; i < bundle->blobs.size(); ++i) {
     out.objects.emplace(bundle->plan.needs[i], share_text(std::move(bundle->blobs[i])));
   }
-  out.facts.plan_key = key.digest();
-  out.facts.plan = out.id;
-  out.facts.cache = common::CacheOutcome::kHit;
-  out.facts.candidates = count(out.plan.provenance.candidates);
-  out.facts.best_ns = count(out.plan.provenance.best_ns);
-  out.facts.baseline_ns = count(out.plan.provenance.baseline_ns);
+  out.facts = facts_of_hit(out.plan, out.id);
   return std::optional<PulledPlan>(std::move(out));
 }
 

@@ -34,10 +34,6 @@ Result<KeyParts> parts_of_argument(const ExplainOptions& options, const std::str
                         std::string(common::kCompilerEpoch)};
     return parts_of(what, std::move(key), model.graph);
   }
-  if (!is_hexadecimal(what)) {
-    return common::invalid_input(
-        cat("'", what, "' is neither a file nor the hexadecimal id of a plan"));
-  }
   LFARM_ASSIGN_OR_RETURN(common::Plan plan, plan_of_id(options.farm, what));
   return parts_of(cat("plan ", what.substr(0, 12)), plan);
 }

@@ -49,9 +49,7 @@ Result<common::Plan> find_plan(const PlanShowOptions& options) {
   if (std::filesystem::exists(options.what, ignored)) {
     return plan_of_model(options);
   }
-  if (is_hexadecimal(options.what)) return plan_of_id(options.farm, options.what);
-  return common::invalid_input(
-      cat("'", options.what, "' is neither a file nor the hexadecimal id of a plan"));
+  return plan_of_id(options.farm, options.what);
 }
 
 int plan_show(const PlanShowOptions& options) {

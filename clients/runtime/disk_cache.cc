@@ -39,8 +39,6 @@ struct StoredFile {
   uint64_t bytes = 0;
 };
 
-uint64_t count(int64_t number) { return number > 0 ? static_cast<uint64_t>(number) : 0; }
-
 // The whole of a plan's file and the second of its last use; empty when there is none.
 Result<std::optional<std::string>> read_plan_file(const std::string& path, int64_t* used_s) {
   struct stat info {};
@@ -122,12 +120,7 @@ Result<PulledPlan> DiskCache::open_bundle(std::string bytes, const common::PlanK
   }
   out.signed_plan = {bundle.signed_plan, owner};
   out.id = common::digest_of(bundle.signed_plan);
-  out.facts.plan_key = out.plan.key.digest();
-  out.facts.plan = out.id;
-  out.facts.cache = common::CacheOutcome::kHit;
-  out.facts.candidates = count(out.plan.provenance.candidates);
-  out.facts.best_ns = count(out.plan.provenance.best_ns);
-  out.facts.baseline_ns = count(out.plan.provenance.baseline_ns);
+  out.facts = facts_of_hit(out.plan, out.id);
   return out;
 }
 

@@ -7,7 +7,6 @@ namespace clients {
 
 using common::cat;
 using common::Result;
-using common::Status;
 
 common::ObjectSource PulledPlan::object_source() const {
   return [this](const common::Digest& digest) -> Result<common::ByteView> {
@@ -21,17 +20,11 @@ common::ObjectSource PulledPlan::object_source() const {
 
 namespace {
 
-Status check_signer(const common::SignedPlan& outer, const PlanTrust& trust) {
-  return common::check_signature(outer, trust.signer);
-}
+uint64_t count(int64_t number) { return number > 0 ? static_cast<uint64_t>(number) : 0; }
 
-Status believe(const common::SignedPlan&, const PlanTrust&) { return {}; }
-
-// Not a byte of the content is looked at before `check` has passed.
-Result<common::Plan> open_plan(common::ByteView blob, const PlanTrust& trust,
-                               Status (*check)(const common::SignedPlan&, const PlanTrust&)) {
-  LFARM_ASSIGN_OR_RETURN(common::SignedPlan outer, common::decode_signed_plan(blob));
-  LFARM_RETURN_IF_ERROR(check(outer, trust));
+// The plan in `blob`, which decoded to `outer` and whose signature was checked.
+Result<common::Plan> open_content(common::ByteView blob, const common::SignedPlan& outer,
+                                  const PlanTrust& trust) {
   LFARM_ASSIGN_OR_RETURN(common::PlanGrant grant, common::decode_grant(outer.bytes));
   common::Digest id = common::digest_of(blob);
   if (grant.tenant != trust.tenant) {
@@ -64,18 +57,33 @@ Result<common::Plan> of_key(Result<common::Plan> opened, const common::PlanKey& 
 
 }  // namespace
 
+common::PlanReady facts_of_hit(const common::Plan& plan, const common::Digest& id) {
+  common::PlanReady facts;
+  facts.plan_key = plan.key.digest();
+  facts.plan = id;
+  facts.cache = common::CacheOutcome::kHit;
+  facts.candidates = count(plan.provenance.candidates);
+  facts.best_ns = count(plan.provenance.best_ns);
+  facts.baseline_ns = count(plan.provenance.baseline_ns);
+  return facts;
+}
+
 Result<common::Plan> open_signed_plan(common::ByteView blob, const PlanTrust& trust) {
-  return open_plan(blob, trust, check_signer);
+  LFARM_ASSIGN_OR_RETURN(common::SignedPlan outer, common::decode_signed_plan(blob));
+  // Not a byte of the content is looked at before this holds.
+  LFARM_RETURN_IF_ERROR(common::check_signature(outer, trust.signer));
+  return open_content(blob, outer, trust);
 }
 
 Result<common::Plan> open_signed_plan(common::ByteView blob, const PlanTrust& trust,
                                       const common::PlanKey& key) {
-  return of_key(open_plan(blob, trust, check_signer), key);
+  return of_key(open_signed_plan(blob, trust), key);
 }
 
 Result<common::Plan> open_checked_plan(common::ByteView blob, const PlanTrust& trust,
                                        const common::PlanKey& key) {
-  return of_key(open_plan(blob, trust, believe), key);
+  LFARM_ASSIGN_OR_RETURN(common::SignedPlan outer, common::decode_signed_plan(blob));
+  return of_key(open_content(blob, outer, trust), key);
 }
 
 }  // namespace clients

@@ -27,6 +27,9 @@ struct PulledPlan {
   common::ObjectSource object_source() const;
 };
 
+// PulledPlan::facts of a plan that was found in a cache without a farm.
+common::PlanReady facts_of_hit(const common::Plan& plan, const common::Digest& id);
+
 // What a plan must be before anything of it is loaded.
 struct PlanTrust {
   common::PublicKey signer{};

@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <chrono>
 
-#include "clients/runtime/known_farms.h"
+#include "clients/runtime/instance.h"
 #include "clients/runtime/revocations.h"
 #include "common/base/cat.h"
 #include "common/base/log.h"
-#include "common/base/processors.h"
 #include "common/ir/graph_hash.h"
 #include "common/runtime/devices.h"
 #include "common/wire/ir_codec.h"
@@ -85,7 +84,7 @@ Result<std::shared_ptr<Session>> Session::open(SessionOptions options) {
     return common::invalid_input(cat("numerics \"", options.numerics,
                                      "\" are unknown; \"strict\" and \"relaxed\" are there"));
   }
-  int threads = options.threads > 0 ? options.threads : common::usable_processors();
+  int threads = options.threads > 0 ? options.threads : default_threads();
   LFARM_ASSIGN_OR_RETURN(auto device, common::open_device(options.device, threads));
   return std::shared_ptr<Session>(new Session(std::move(options), std::move(device)));
 }

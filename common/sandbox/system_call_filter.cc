@@ -116,34 +116,17 @@ class FilterWriter {
   void refuse(std::span<const uint32_t> calls) {
     for (uint32_t call : calls) refuse(call);
   }
-  // The low half of an argument alone decides: the kernel takes these as 32 bits.
   void refuse_unless_equal(uint32_t call, unsigned argument, uint32_t value) {
-    add(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 4);
-    load(low_half(argument));
-    add(BPF_JMP | BPF_JEQ | BPF_K, value, 1, 0);
-    finish(error(EPERM));
-    load_number();
+    refuse_by_argument(call, argument, BPF_JEQ, value, false);
   }
   void refuse_if_equal(uint32_t call, unsigned argument, uint32_t value) {
-    add(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 4);
-    load(low_half(argument));
-    add(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1);
-    finish(error(EPERM));
-    load_number();
+    refuse_by_argument(call, argument, BPF_JEQ, value, true);
   }
   void refuse_if_any_bit(uint32_t call, unsigned argument, uint32_t bits) {
-    add(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 4);
-    load(low_half(argument));
-    add(BPF_JMP | BPF_JSET | BPF_K, bits, 0, 1);
-    finish(error(EPERM));
-    load_number();
+    refuse_by_argument(call, argument, BPF_JSET, bits, true);
   }
   void refuse_unless_any_bit(uint32_t call, unsigned argument, uint32_t bits) {
-    add(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 4);
-    load(low_half(argument));
-    add(BPF_JMP | BPF_JSET | BPF_K, bits, 1, 0);
-    finish(error(EPERM));
-    load_number();
+    refuse_by_argument(call, argument, BPF_JSET, bits, false);
   }
 
   std::vector<sock_filter> take() {
@@ -152,6 +135,16 @@ class FilterWriter {
   }
 
  private:
+  // Refuses the call where the test of its argument comes out as `refused`. The low half alone
+  // decides: the kernel takes these as 32 bits.
+  void refuse_by_argument(uint32_t call, unsigned argument, int test, uint32_t value,
+                          bool refused) {
+    add(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 4);
+    load(low_half(argument));
+    add(BPF_JMP | test | BPF_K, value, refused ? 0 : 1, refused ? 1 : 0);
+    finish(error(EPERM));
+    load_number();
+  }
   static uint32_t error(int number) {
     return SECCOMP_RET_ERRNO | (static_cast<uint32_t>(number) & SECCOMP_RET_DATA);
   }
