@@ -224,13 +224,18 @@ TEST(WireSocket, MalformedEndpointsAreRefused) {
 TEST(WireSocket, DealersReconnectAndTell) {
   WireContext context;
   std::string endpoint;
-  std::vector<ConnectionEvent::Kind> events;
   {
     RouterSocket router = must_bind(context, "tcp://127.0.0.1:*");
     endpoint = router.endpoint();
   }
-  auto connected = DealerSocket::connect(
-      context, {endpoint, {}, [&](const ConnectionEvent& event) { events.push_back(event.kind); }});
+  // ZeroMQ closes a listener some time after its socket: a handshake may begin there and come to
+  // nothing. So only changes are kept: messages flow, or no longer.
+  std::vector<bool> flows;
+  auto note = [&](const ConnectionEvent& event) {
+    bool is_ready = event.kind == ConnectionEvent::Kind::kReady;
+    if (is_ready != (!flows.empty() && flows.back())) flows.push_back(is_ready);
+  };
+  auto connected = DealerSocket::connect(context, {endpoint, {}, note});
   ASSERT_TRUE(connected.ok());
   DealerSocket dealer = std::move(connected).value();
   EXPECT_EQ(dealer.connection().error().code, Code::kUnavailable);
@@ -244,11 +249,9 @@ TEST(WireSocket, DealersReconnectAndTell) {
   RouterSocket router = must_bind_again(context, endpoint);
   ASSERT_TRUE(peers.until(&router, &dealer, [&] { return dealer.counters().ready == 2; }));
   // The new connection may be lost again before this looks; what came first is told in order.
-  ASSERT_GE(events.size(), 3u);
-  events.resize(3, ConnectionEvent::Kind::kReady);
-  EXPECT_EQ(events,
-            (std::vector{ConnectionEvent::Kind::kReady, ConnectionEvent::Kind::kDisconnected,
-                         ConnectionEvent::Kind::kReady}));
+  ASSERT_GE(flows.size(), 3u);
+  flows.resize(3);
+  EXPECT_EQ(flows, (std::vector{true, false, true}));
 }
 
 TEST(WireSocket, StrangersAreCountedAndHarmless) {
