@@ -32,6 +32,7 @@ constexpr double kL1Byte = 0.005, kL2Byte = 0.014, kL3Byte = 0.04, kDramByte = 0
 constexpr double kLibraryCall = 2100;
 constexpr double kLibraryEfficiency = 0.88;
 constexpr double kLibraryRamp = 9e5;  // multiply-adds at which it reaches half of that
+constexpr double kDeviationToQuartiles = 1.349;
 
 double byte_ns(double footprint) {
   if (footprint <= kL1) return kL1Byte;
@@ -302,7 +303,7 @@ coordinator::CandidateResult SimulatedDevice::measure(const coordinator::Candida
   result.report.kernel_ns.assign(program.kernels.size(), 0);
   result.report.kernels.resize(program.kernels.size());
   result.report.runs = task.payload.measure.repetitions;
-  double total = 0;
+  double total = 0, variance = 0;
   std::vector<char> at_load = common::load_time_calls(program);
   for (size_t c = 0; c < program.calls.size(); ++c) {
     const common::Call& call = program.calls[c];
@@ -321,8 +322,12 @@ coordinator::CandidateResult SimulatedDevice::measure(const coordinator::Candida
     ns *= std::exp(spread * error);
     result.report.kernel_ns[k] = static_cast<uint64_t>(std::llround(ns));
     total += static_cast<double>(result.report.kernel_ns[k]);
+    if (noise_.fresh) variance += spread * ns * spread * ns;
   }
   result.report.total_ns = static_cast<uint64_t>(std::llround(total));
+  // Of single runs: the noise is that of their mean.
+  result.report.spread_ns = static_cast<uint64_t>(
+      std::llround(kDeviationToQuartiles * std::sqrt(variance * result.report.runs)));
   return result;
 }
 
