@@ -18,6 +18,7 @@
 #include "worker/agent/options.h"
 #include "worker/agent/pipeline.h"
 #include "worker/agent/print_source.h"
+#include "worker/agent/worker_web.h"
 #include "worker/compile/nvrtc_child.h"
 #include "worker/profile/device_lock.h"
 #include "worker/profile/executor_child.h"
@@ -130,6 +131,14 @@ common::Status serve(const WorkerOptions& options, const FoundDevice& device,
   agent_options.worker_id = options.name;
   agent_options.target = device.target.name;
   agent_options.slots = options.slots;
+  AgentState state;
+  std::unique_ptr<common::HttpServer> web;
+  if (!options.http.empty()) {
+    LFARM_ASSIGN_OR_RETURN(web,
+                           serve_web(options.http, options.name, device.target.name, state, clock));
+    common::log_info(cat("http on ", web->address()));
+    agent_options.state = &state;
+  }
   Agent agent(std::move(socket), *pipeline, std::move(agent_options), clock);
   return agent.run(stop_fd);
 }
