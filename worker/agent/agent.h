@@ -25,7 +25,7 @@ struct AgentOptions {
   int64_t heartbeat_ms = 1'000;               // unless the coordinator says otherwise
   // A task is answered this long before its deadline, so that the answer is not too late.
   int64_t answer_early_ms = 500;
-  AgentState* state = nullptr;  // written while it runs, when given
+  AgentState* state = nullptr;  // written while it runs, when there is one
 };
 
 // Never touches the device. Single-threaded but for the pipeline.

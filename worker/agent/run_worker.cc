@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <iostream>
+#include <optional>
 #include <string_view>
 
 #include "common/base/cat.h"
@@ -14,6 +15,7 @@
 #include "common/base/log.h"
 #include "common/base/own_directory.h"
 #include "worker/agent/agent.h"
+#include "worker/agent/deletion_cost.h"
 #include "worker/agent/executor_sandbox.h"
 #include "worker/agent/options.h"
 #include "worker/agent/pipeline.h"
@@ -137,8 +139,13 @@ common::Status serve(const WorkerOptions& options, const FoundDevice& device,
     LFARM_ASSIGN_OR_RETURN(web,
                            serve_web(options.http, options.name, device.target.name, state, clock));
     common::log_info(cat("http on ", web->address()));
-    agent_options.state = &state;
   }
+  std::optional<DeletionCost> deletion_cost;
+  if (!options.pod.empty()) {
+    LFARM_ASSIGN_OR_RETURN(common::Cluster cluster, common::Cluster::find());
+    deletion_cost.emplace(std::move(cluster), DeletionCostOptions{options.pod}, state, clock);
+  }
+  agent_options.state = &state;
   Agent agent(std::move(socket), *pipeline, std::move(agent_options), clock);
   return agent.run(stop_fd);
 }
