@@ -77,6 +77,7 @@ struct Arguments {
   std::string http;
   std::string lease;
   std::string identity;
+  common::ClusterOptions cluster;
   std::string log = "info";
 };
 
@@ -127,6 +128,8 @@ void declare(CLI::App& app, Arguments& arguments) {
                  "Kubernetes Lease whose holder serves, of several coordinators in a cluster");
   app.add_option("--identity", arguments.identity,
                  "this coordinator's name in the lease (default: the host's name)");
+  app.add_option("--account", arguments.cluster.account_directory,
+                 "directory of the pod's service account");
   app.add_flag("--secure", service.secure,
                "CURVE keys also on loopback; other addresses always need them");
   app.add_option("--allow", service.allow_file,
@@ -246,7 +249,7 @@ int run_coordinator(int argc, const char* const* argv, SearchFactory create_sear
   }
   std::unique_ptr<Leadership> leadership;
   if (!arguments.lease.empty()) {
-    auto begun = Leadership::begin({}, leader_options(arguments));
+    auto begun = Leadership::begin(arguments.cluster, leader_options(arguments));
     if (!begun.ok()) return fail(begun.error());
     leadership = std::move(begun).value();
     if (!stand_by(*leadership, signals, web.get())) return 0;

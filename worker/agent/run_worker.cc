@@ -142,7 +142,7 @@ common::Status serve(const WorkerOptions& options, const FoundDevice& device,
   }
   std::optional<DeletionCost> deletion_cost;
   if (!options.pod.empty()) {
-    LFARM_ASSIGN_OR_RETURN(common::Cluster cluster, common::Cluster::find());
+    LFARM_ASSIGN_OR_RETURN(common::Cluster cluster, common::Cluster::find(options.cluster));
     deletion_cost.emplace(std::move(cluster), DeletionCostOptions{options.pod}, state, clock);
   }
   agent_options.state = &state;
