@@ -270,4 +270,95 @@ TEST_F(Library, WhatIsWrongIsSaid) {
   EXPECT_NE(take(error).message.find("tpu"), std::string::npos);
 }
 
+// The fixture's dynamic model: [s0, n] in, one value out; its state, if any, goes along.
+std::vector<float> rows(int64_t count) {
+  std::vector<float> data(static_cast<size_t>(count) * 16);
+  for (size_t k = 0; k < data.size(); ++k) data[k] = static_cast<float>(k % 7) - 3;
+  return data;
+}
+
+// What a call on that many rows gives, and by which plan.
+struct Answer {
+  std::vector<float> values;
+  std::string plan;
+};
+Answer answer(lfarm_instance* instance, int64_t count) {
+  std::vector<float> data = rows(count);
+  int64_t shape[2] = {count, 16};
+  lfarm_tensor input{data.data(), {1, 0}, 2, {2, 32, 1}, shape, nullptr, 0};
+  lfarm_outputs* outputs = nullptr;
+  lfarm_error* error = nullptr;
+  EXPECT_EQ(lfarm_instance_run(instance, &input, 1, &outputs, &error), LFARM_OK)
+      << take(error).message;
+  Answer out;
+  const lfarm_tensor* value = lfarm_outputs_get(outputs, 0);
+  int64_t elements = 1;
+  for (int32_t k = 0; k < value->ndim; ++k) elements *= value->shape[k];
+  const auto* first = static_cast<const float*>(value->data);
+  out.values.assign(first, first + elements);
+  lfarm_plan plan{};
+  plan.size = sizeof plan;
+  if (lfarm_instance_plan(instance, &plan) != 0) out.plan = plan.id;
+  lfarm_outputs_free(outputs);
+  return out;
+}
+
+TEST_F(Library, PartsOfTheSizesHavePlansOfTheirOwn) {
+  cli_testing::Invocation farm = up();
+  // What submit finds is what sessions with the same parts ask for.
+  const char* parts = "s0=1;s0=2..64";
+  cli_testing::Invocation submit =
+      lfarm({"submit", model("mlp_dynamic"), "--sizes", parts, "--budget", "2", "--json"});
+  ASSERT_EQ(submit.wait(), 0) << submit.err();
+  EXPECT_NE(submit.out().find("\"sizes\":\"s0=1\""), std::string::npos) << submit.out();
+  EXPECT_NE(submit.out().find("\"sizes\":\"s0=2..64\""), std::string::npos) << submit.out();
+
+  lfarm_session* whole = open(0);
+  lfarm_options options;
+  lfarm_options_init(&options);
+  options.threads = 1;
+  options.deadline_ms = 120'000;
+  options.sizes = parts;
+  lfarm_session* split = nullptr;
+  lfarm_error* error = nullptr;
+  ASSERT_EQ(lfarm_session_open(&options, &split, &error), LFARM_OK) << take(error).message;
+  lfarm_model* models[2] = {};
+  lfarm_instance* instances[2] = {};
+  for (int k : {0, 1}) {
+    ASSERT_EQ(
+        lfarm_model_load(k == 0 ? whole : split, model("mlp_dynamic").c_str(), &models[k], &error),
+        LFARM_OK);
+    ASSERT_EQ(lfarm_instance_create(models[k], &instances[k], &error), LFARM_OK)
+        << take(error).message;
+  }
+  std::string plans[2];
+  for (int64_t count : {1, 5, 1, 64, 2}) {
+    Answer expected = answer(instances[0], count), found = answer(instances[1], count);
+    ASSERT_EQ(found.values.size(), expected.values.size());
+    for (size_t k = 0; k < found.values.size(); ++k) {
+      EXPECT_NEAR(found.values[k], expected.values[k], 1e-4) << count << " rows, value " << k;
+    }
+    std::string& plan = plans[count == 1 ? 0 : 1];
+    EXPECT_EQ(found.plan.size(), 64u);
+    if (plan.empty()) plan = found.plan;
+    EXPECT_EQ(found.plan, plan) << count << " rows";
+    EXPECT_NE(submit.out().find(plan), std::string::npos) << "another plan than submit found";
+  }
+  EXPECT_NE(plans[0], plans[1]);
+  for (int k : {0, 1}) {
+    lfarm_instance_free(instances[k]);
+    lfarm_model_free(models[k]);
+  }
+  lfarm_session_free(whole);
+  lfarm_session_free(split);
+
+  for (const char* wrong : {"s0=0..3", "s1=1", "s0=5..2", "rows=1"}) {
+    cli_testing::Invocation refused =
+        lfarm({"submit", model("mlp_dynamic"), "--sizes", wrong, "--budget", "1"});
+    EXPECT_EQ(refused.wait(), 2) << wrong << refused.out();
+  }
+  farm.signal(SIGTERM);
+  EXPECT_EQ(farm.wait(), 0) << farm.err();
+}
+
 }  // namespace
