@@ -270,7 +270,7 @@ TEST_F(Library, WhatIsWrongIsSaid) {
   EXPECT_NE(take(error).message.find("tpu"), std::string::npos);
 }
 
-// The fixture's dynamic model: [s0, n] in, one value out; its state, if any, goes along.
+// An input of the fixtures mlp and mlp_dynamic.
 std::vector<float> rows(int64_t count) {
   std::vector<float> data(static_cast<size_t>(count) * 16);
   for (size_t k = 0; k < data.size(); ++k) data[k] = static_cast<float>(k % 7) - 3;
@@ -357,6 +357,143 @@ TEST_F(Library, PartsOfTheSizesHavePlansOfTheirOwn) {
         lfarm({"submit", model("mlp_dynamic"), "--sizes", wrong, "--budget", "1"});
     EXPECT_EQ(refused.wait(), 2) << wrong << refused.out();
   }
+  farm.signal(SIGTERM);
+  EXPECT_EQ(farm.wait(), 0) << farm.err();
+}
+
+// The tensors of an archive as a safetensors file.
+std::string as_safetensors(const clients::Model& model) {
+  std::string header, data;
+  for (size_t i = 0; i < model.weights.size(); ++i) {
+    if (!model.weights[i]) continue;
+    common::Bytes bytes = clients::contiguous_bytes(*model.weights[i]);
+    std::string shape;
+    for (int64_t size : model.weights[i]->sizes) {
+      shape += common::cat(shape.empty() ? "" : ",", size);
+    }
+    EXPECT_EQ(model.graph.inputs[i].dtype, common::DType::kFloat32);
+    header += common::cat(header.empty() ? "{" : ",", "\"", model.weight_names[i],
+                          "\":{\"dtype\":\"F32\",\"shape\":[", shape, "],\"data_offsets\":[",
+                          data.size(), ",", data.size() + bytes.size(), "]}");
+    data += common::as_text(bytes);
+  }
+  header += "}";
+  while (header.size() % 8 != 0) header += " ";
+  uint64_t length = header.size();
+  return std::string(reinterpret_cast<const char*>(&length), sizeof length) + header + data;
+}
+
+TEST_F(Library, AModelIsFoundByItsHashAndBoundFromFiles) {
+  cli_testing::Invocation farm = up();
+  ASSERT_EQ(lfarm({"submit", model("mlp"), "--budget", "2"}).wait(), 0);
+  cli_testing::Invocation print = lfarm({"print", model("mlp"), "--stage", "signature"});
+  ASSERT_EQ(print.wait(), 0);
+  std::string signature = path("signature.json"), file = path("weights.safetensors");
+  ASSERT_TRUE(common::write_file_atomic(signature, common::as_bytes(print.out())).ok());
+  std::string tensors = as_safetensors(clients::load_model(model("mlp")).value());
+  ASSERT_TRUE(common::write_file_atomic(file, common::as_bytes(tensors)).ok());
+
+  lfarm_session* session = open(120'000);
+  lfarm_error* error = nullptr;
+  lfarm_model* whole = nullptr;
+  lfarm_instance* instance = nullptr;
+  ASSERT_EQ(lfarm_model_load(session, model("mlp").c_str(), &whole, &error), LFARM_OK);
+  ASSERT_EQ(lfarm_instance_create(whole, &instance, &error), LFARM_OK);
+  Answer expected = answer(instance, 3);
+  std::string hash = lfarm_model_graph_hash(whole);
+  lfarm_instance_free(instance);
+
+  // By names from a signature and a safetensors file; by positions from the archive itself.
+  for (bool has_names : {true, false}) {
+    lfarm_model* found = nullptr;
+    ASSERT_EQ(lfarm_model_find(session, hash.c_str(), has_names ? signature.c_str() : nullptr,
+                               &found, &error),
+              LFARM_OK)
+        << take(error).message;
+    EXPECT_EQ(lfarm_model_inputs(found), 1u);
+    EXPECT_EQ(lfarm_instance_create(found, &instance, &error), LFARM_INVALID);
+    EXPECT_NE(take(error).message.find(has_names ? "\"a.weight\"" : "\"0\""), std::string::npos);
+    std::string from = has_names ? file : model("mlp");
+    ASSERT_EQ(lfarm_model_bind_file(found, from.c_str(), &error), LFARM_OK) << take(error).message;
+    ASSERT_EQ(lfarm_instance_create(found, &instance, &error), LFARM_OK) << take(error).message;
+    Answer same = answer(instance, 3);
+    EXPECT_EQ(same.values, expected.values);
+    EXPECT_EQ(same.plan, expected.plan);
+
+    // A pointer of the program's own, for instances from now on.
+    float scale[4] = {};
+    int64_t size = 4;
+    lfarm_tensor zero{scale, {1, 0}, 1, {2, 32, 1}, &size, nullptr, 0};
+    ASSERT_EQ(lfarm_model_bind(found, has_names ? "scale" : "4", &zero, &error), LFARM_OK)
+        << take(error).message;
+    EXPECT_EQ(lfarm_model_bind(found, "nothing", &zero, &error), LFARM_INVALID);
+    EXPECT_NE(take(error).message.find("\"nothing\""), std::string::npos);
+    lfarm_instance* scaled = nullptr;
+    ASSERT_EQ(lfarm_instance_create(found, &scaled, &error), LFARM_OK) << take(error).message;
+    EXPECT_NE(answer(scaled, 3).values, expected.values);
+    EXPECT_EQ(answer(instance, 3).values, expected.values);
+    lfarm_instance_free(scaled);
+    lfarm_instance_free(instance);
+    lfarm_model_free(found);
+  }
+
+  lfarm_model* none = nullptr;
+  EXPECT_EQ(lfarm_model_find(session, std::string(64, '5').c_str(), nullptr, &none, &error),
+            LFARM_UNAVAILABLE);
+  EXPECT_NE(take(error).message.find("the farm has no plan of graph 555555555555"),
+            std::string::npos);
+  EXPECT_EQ(lfarm_model_find(session, "mlp", nullptr, &none, &error), LFARM_INVALID);
+  EXPECT_NE(take(error).message.find("64 hexadecimal digits"), std::string::npos);
+  lfarm_model_free(whole);
+  lfarm_session_free(session);
+  farm.signal(SIGTERM);
+  EXPECT_EQ(farm.wait(), 0) << farm.err();
+}
+
+// What a profiler was told.
+struct Told {
+  int calls = 0;
+  size_t kernels = 0;
+  int64_t time_ns = 0, wall_ns = 0, bytes = 0;
+};
+void tell(void* context, const lfarm_profile* profile) {
+  auto* told = static_cast<Told*>(context);
+  ++told->calls;
+  told->kernels = profile->kernel_count;
+  told->wall_ns = profile->wall_ns;
+  for (size_t k = 0; k < profile->kernel_count; ++k) {
+    EXPECT_EQ(std::string(profile->kernels[k].id).size(), 64u);
+    EXPECT_FALSE(std::string(profile->kernels[k].name).empty());
+    told->time_ns += profile->kernels[k].time_ns;
+    told->bytes += profile->kernels[k].bytes;
+  }
+}
+
+TEST_F(Library, AProfilerIsToldOfEveryKernel) {
+  cli_testing::Invocation farm = up();
+  lfarm_session* session = open(0);
+  lfarm_error* error = nullptr;
+  lfarm_model* loaded = nullptr;
+  lfarm_instance* instance = nullptr;
+  ASSERT_EQ(lfarm_model_load(session, model("mlp").c_str(), &loaded, &error), LFARM_OK);
+  ASSERT_EQ(lfarm_instance_create(loaded, &instance, &error), LFARM_OK);
+  ASSERT_EQ(lfarm_instance_wait(instance, 120'000, &error), LFARM_OK) << take(error).message;
+  Answer plain = answer(instance, 3);
+  Told told;
+  lfarm_instance_set_profiler(instance, tell, &told);
+  EXPECT_EQ(answer(instance, 3).values, plain.values);
+  EXPECT_EQ(told.calls, 1);
+  EXPECT_GT(told.kernels, 0u);
+  EXPECT_GT(told.time_ns, 0);
+  EXPECT_GE(told.wall_ns, told.time_ns);
+  // The input is read, and the output written, by some kernel.
+  EXPECT_GE(told.bytes, static_cast<int64_t>((3 * 16 + plain.values.size()) * sizeof(float)));
+  lfarm_instance_set_profiler(instance, nullptr, nullptr);
+  EXPECT_EQ(answer(instance, 3).values, plain.values);
+  EXPECT_EQ(told.calls, 1);
+  lfarm_instance_free(instance);
+  lfarm_model_free(loaded);
+  lfarm_session_free(session);
   farm.signal(SIGTERM);
   EXPECT_EQ(farm.wait(), 0) << farm.err();
 }
