@@ -3,6 +3,7 @@
 #include <clients/runtime/include/lfarm.h>
 
 #include <algorithm>
+#include <clients/runtime/include/lfarm.hpp>
 
 #include "clients/cli/case.h"
 #include "clients/runtime/c_tensor.h"
@@ -494,6 +495,50 @@ TEST_F(Library, AProfilerIsToldOfEveryKernel) {
   lfarm_instance_free(instance);
   lfarm_model_free(loaded);
   lfarm_session_free(session);
+  farm.signal(SIGTERM);
+  EXPECT_EQ(farm.wait(), 0) << farm.err();
+}
+
+TEST_F(Library, TheCppInterfaceDoesTheSame) {
+  cli_testing::Invocation farm = up();
+  lfarm::Options options;
+  options.deadline_ms = 120'000;
+  options.budget_candidates = 2;
+  options.threads = 1;
+  lfarm::Session session(options);
+  lfarm::Model known = session.load(model("mlp"));
+  lfarm::Instance instance = known.instance();
+  std::vector<float> data = rows(3);
+  lfarm::Outputs first = instance({{data.data(), {3, 16}}});
+  auto values = [](const lfarm::Outputs& outputs) {
+    return std::vector<float>(outputs.data<float>(0), outputs.data<float>(0) + 12);
+  };
+  std::vector<float> expected = values(first);
+
+  lfarm::Model found = session.find(known.graph_hash());
+  found.bind_file(model("mlp"));
+  lfarm::Instance other = found.instance();
+  lfarm::Outputs again;
+  size_t kernels = 0;
+  int calls = 0;
+  other.set_profiler([&](const lfarm_profile& profile) {
+    kernels += profile.kernel_count;
+    ++calls;
+  });
+  other.run_on(nullptr, {{data.data(), {3, 16}}}, again);
+  EXPECT_EQ(values(again), expected);
+  const void* memory = again[0]->data;
+  other.run_on(nullptr, {{data.data(), {3, 16}}}, again);
+  EXPECT_EQ(again[0]->data, memory) << "outputs are used again";
+  EXPECT_EQ(calls, 2);
+  EXPECT_GT(kernels, 0u);
+  other.set_profiler({});
+  std::vector<lfarm::Tensor> inputs = {{data.data(), {3, 16}}};
+  EXPECT_THROW(other.run(inputs, again), lfarm::Error) << "these are outputs of run_on";
+  std::vector<float> zeros(4, 0);
+  found.bind("3", {zeros.data(), {4}});
+  EXPECT_NE(values(found.instance()({{data.data(), {3, 16}}})), expected);
+  EXPECT_EQ(calls, 2);
   farm.signal(SIGTERM);
   EXPECT_EQ(farm.wait(), 0) << farm.err();
 }
