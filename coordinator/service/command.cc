@@ -135,7 +135,7 @@ void declare_shared(CLI::App& app, SharedTierOptions& shared) {
       ->check(CLI::Range(1, 60'000));
   app.add_option("--remote-claim-ms", shared.claim_ms,
                  "a farm that died while it searched holds up others' searches this long")
-      ->check(CLI::Range(100, 3'600'000));
+      ->check(CLI::Range(int64_t{100}, kClaimMsMax));
   app.add_option("--remote-revocations-ms", shared.revocations_ms,
                  "between looks at what other farms have revoked")
       ->check(CLI::Range(10, 3'600'000));

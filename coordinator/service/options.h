@@ -19,6 +19,9 @@ namespace coordinator::service {
 using SearchFactory = std::function<common::Result<std::unique_ptr<JobSearch>>(
     const common::Graph&, const SearchOptions&, const MeasurementSource*)>;
 
+// How long a claim to search can hold up other farms at most, whatever theirs say.
+inline constexpr int64_t kClaimMsMax = 60'000;
+
 // A store that several farms share (cache/remote).
 struct SharedTierOptions {
   std::string address;        // see cache::parse_remote_address; empty: none

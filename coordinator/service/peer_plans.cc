@@ -212,7 +212,7 @@ PeerPlans::Holder PeerPlans::holder_of(const std::string& text, const Digest& pl
     return Holder::kNobody;
   }
   int64_t left_ms = (claim->expires_wall_ns - common::wall_clock_ns()) / kNsPerMs;
-  if (left_ms < -kClockSkewMs || left_ms > claim_ms_ + kClockSkewMs) return Holder::kNobody;
+  if (left_ms < -kClockSkewMs || left_ms > kClaimMsMax + kClockSkewMs) return Holder::kNobody;
   return claim->holder == trust_.own.public_key() ? Holder::kThisFarm : Holder::kPeer;
 }
 
@@ -326,10 +326,17 @@ Status PeerPlans::publish_revocations(const std::vector<Digest>& ids,
       common::sign_revocations(trust_.own, common::encode_revocations(list)));
   LFARM_RETURN_IF_ERROR(remote_.put(
       RemoteRecord::kRevocations, place_of_list(trust_.own.public_key()), common::as_text(sealed)));
-  for (const Digest& place : places) {
-    LFARM_RETURN_IF_ERROR(remote_.remove(RemoteRecord::kPlan, place));
-  }
+  for (const Digest& place : places) LFARM_RETURN_IF_ERROR(remove_revoked(place));
   return {};
+}
+
+// What stands there may be a better plan by now.
+Status PeerPlans::remove_revoked(const Digest& place) {
+  LFARM_ASSIGN_OR_RETURN(auto bytes, remote_.get(RemoteRecord::kPlan, place));
+  if (!bytes) return {};
+  auto outer = common::decode_signed_plan(common::as_bytes(*bytes));
+  if (!outer.ok() || !is_revoked(common::digest_of(outer->bytes))) return {};
+  return remote_.remove(RemoteRecord::kPlan, place);
 }
 
 std::vector<Digest> PeerPlans::learn_revocations() {

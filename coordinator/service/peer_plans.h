@@ -14,6 +14,7 @@
 #include "cache/remote/remote_store.h"
 #include "cache/store/store.h"
 #include "common/base/signing.h"
+#include "coordinator/service/options.h"
 #include "coordinator/service/plan_shelf.h"
 
 namespace coordinator::service {
@@ -77,6 +78,7 @@ class PeerPlans {
   common::Result<Opened> open(const std::string& bytes, const std::string& tenant,
                               const common::Digest& plan_key) const;
   common::Result<bool> bring(const std::string& tenant, const common::Digest& plan_key);
+  common::Status remove_revoked(const common::Digest& place);
   bool is_trusted(const common::PublicKey& signer) const;
   bool is_revoked(const common::Digest& id) const;
   common::Status keep_ids(std::string_view name, const std::set<common::Digest>& ids);

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/cat.h"
+#include "common/base/secret_file.h"
+#include "common/ir/graph_hash.h"
 #include "common/plan/seal.h"
 #include "common/wire/ir_codec.h"
 #include "tests/farm/redis_server.h"
@@ -170,6 +172,272 @@ TEST_F(SharedTierTest, APullLooksThereToo) {
   }));
   EXPECT_EQ(second_->client->last<common::PlanReady>()->request_id, 7u);
   EXPECT_EQ(second_->client->last<common::PlanMissing>()->request_id, 8u);
+}
+
+TEST_F(SharedTierTest, OneFarmSearchesAndTheOtherWaitsForIt) {
+  second_->options.shared.claim_ms = 2'000;  // looks every 200 ms
+  first_->start();
+  second_->start();
+  first_->worker->answers_max = 1;
+  first_->client->submit(scripted_graph(8), Farm::request());
+  ASSERT_TRUE(first_->converse_until([&] { return first_->worker->answered == 1; }));
+  second_->client->submit(scripted_graph(8), Farm::request());
+  ASSERT_TRUE(second_->converse_until([&] {
+    const auto* progress = second_->client->last<common::Progress>();
+    return progress != nullptr && progress->stage == "another farm searches";
+  }));
+  first_->worker->release();
+  ASSERT_TRUE(first_->converse_until([&] { return first_->client->plan() != nullptr; }));
+  ASSERT_TRUE(second_->converse_until([&] { return second_->client->plan() != nullptr; }));
+  EXPECT_EQ(second_->client->last<common::PlanReady>()->cache, common::CacheOutcome::kHit);
+  EXPECT_EQ(second_->counters->searches, 0);
+  EXPECT_EQ(second_->worker->tasks.size(), 0u);
+}
+
+TEST_F(SharedTierTest, AFarmThatDiesWhileItSearchesIsReplaced) {
+  first_->options.shared.claim_ms = 1'000;
+  second_->options.shared.claim_ms = 1'000;
+  first_->start();
+  second_->start();
+  first_->worker->answers_max = 1;
+  first_->client->submit(scripted_graph(8), Farm::request());
+  ASSERT_TRUE(first_->converse_until([&] { return first_->worker->answered == 1; }));
+  second_->client->submit(scripted_graph(8), Farm::request());
+  ASSERT_TRUE(second_->converse_until([&] {
+    const auto* progress = second_->client->last<common::Progress>();
+    return progress != nullptr && progress->stage == "another farm searches";
+  }));
+  // Its claim is renewed no more.
+  first_->stop();
+  ASSERT_TRUE(second_->converse_until([&] { return second_->client->plan() != nullptr; }));
+  EXPECT_EQ(second_->counters->searches, 1);
+}
+
+TEST_F(SharedTierTest, AJobThatFailsGivesItsClaimBack) {
+  first_->start();
+  second_->start();
+  first_->worker->judge = [](const common::Task&) { return common::TaskOutcome::kWrong; };
+  first_->client->submit(scripted_graph(8), Farm::request());
+  ASSERT_TRUE(
+      first_->converse_until([&] { return first_->client->last<common::JobFailed>() != nullptr; }));
+  ASSERT_TRUE(second_->submit(8));
+  EXPECT_EQ(second_->counters->searches, 1);
+}
+
+TEST_F(SharedTierTest, AClaimThatNobodyTrustedMadeHoldsUpNoOne) {
+  common::PlanKey key{common::graph_hash(scripted_graph(8)),
+                      {kTestTarget},
+                      std::string(common::kDefaultPolicy),
+                      std::string(common::kCompilerEpoch)};
+  common::Digest place = common::place_of(common::kLocalTenant, key.digest());
+  std::string name = common::cat("lfarm:1:search:", place.hex());
+  redis_->ask({"SET", name, std::string(104, 'x')});
+  second_->start();
+  ASSERT_TRUE(second_->submit(8));
+  EXPECT_EQ(second_->counters->searches, 1);
+}
+
+// ---- Stores that are sick ----------------------------------------------------------------------
+
+TEST_F(SharedTierTest, AStoreThatDiesCostsNoRequest) {
+  first_->start();
+  ASSERT_TRUE(first_->submit(8));
+  ASSERT_TRUE(first_->remote_becomes("offered", 1));
+  redis_->kill();
+  for (int64_t size = 9; size < 13; ++size) ASSERT_TRUE(first_->submit(size));
+  EXPECT_EQ(first_->counters->searches, 5);
+  EXPECT_NE(first_->status(common::StatusTopic::kStatus)["remote"], "ok");
+  EXPECT_GT(first_->remote()["failures"], 0);
+
+  // It comes back with nothing, and is used again.
+  redis_->start();
+  int64_t size = 20;
+  auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (first_->remote()["state"] != "ok" && std::chrono::steady_clock::now() < end) {
+    ASSERT_TRUE(first_->submit(size++));
+  }
+  EXPECT_EQ(first_->remote()["state"], "ok");
+}
+
+TEST_F(SharedTierTest, AStoreThatStopsAnsweringCostsItsLimitAndNoMore) {
+  first_->options.shared.wait_ms = 50;
+  first_->start();
+  redis_->pause();
+  for (int64_t size = 8; size < 12; ++size) ASSERT_TRUE(first_->submit(size));
+  EXPECT_EQ(first_->counters->searches, 4);
+  EXPECT_NE(first_->remote()["state"], "ok");
+  redis_->go_on();
+}
+
+TEST_F(SharedTierTest, AFullStoreIsStillReadFrom) {
+  first_->start();
+  second_->start();
+  ASSERT_TRUE(first_->submit(8));
+  ASSERT_TRUE(first_->remote_becomes("offered", 1));
+  redis_->ask({"CONFIG", "SET", "maxmemory-policy", "noeviction"});
+  redis_->ask({"CONFIG", "SET", "maxmemory", "1"});
+  ASSERT_TRUE(second_->submit(9));
+  EXPECT_EQ(second_->counters->searches, 1);
+  ASSERT_TRUE(second_->submit(8));
+  EXPECT_EQ(second_->counters->searches, 1);
+  EXPECT_EQ(second_->remote()["hits"], 1);
+  std::string state = second_->remote()["state"];
+  EXPECT_EQ(state.find("takes no plans: OOM"), 0u) << state;
+}
+
+TEST_F(SharedTierTest, AWrongPasswordIsSaidAndCostsNothing) {
+  redis_->ask({"CONFIG", "SET", "requirepass", "right"});
+  std::string path = first_->options.state + "/password";
+  ASSERT_TRUE(common::create_secret_file(path, "wrong\n").ok());
+  first_->options.shared.password_file = path;
+  first_->start();
+  ASSERT_TRUE(first_->submit(8));
+  EXPECT_EQ(first_->counters->searches, 1);
+  std::string state = first_->remote()["state"];
+  EXPECT_NE(state.find("WRONGPASS"), std::string::npos) << state;
+  EXPECT_EQ(state.find("right"), std::string::npos);
+
+  std::string good = second_->options.state + "/password";
+  ASSERT_TRUE(common::create_secret_file(good, "right\n").ok());
+  second_->options.shared.password_file = good;
+  second_->start();
+  ASSERT_TRUE(second_->submit(8));
+  EXPECT_TRUE(second_->remote_becomes("offered", 1));
+}
+
+// ---- Stores that lie ---------------------------------------------------------------------------
+
+class LyingStoreTest : public SharedTierTest {
+ protected:
+  // What the first farm has shared, for the tests to damage.
+  void share() {
+    first_->start();
+    ASSERT_TRUE(first_->submit(8));
+    ASSERT_TRUE(first_->remote_becomes("offered", 1));
+    const auto& ready = *first_->client->last<common::PlanReady>();
+    signed_ = common::to_bytes(first_->client->plan()->blob.bytes);
+    auto outer = common::decode_signed_plan(signed_);
+    grant_ = common::decode_grant(outer->bytes).value();
+    plan_ = common::decode_plan(grant_.plan).value();
+    plan_name_ =
+        common::cat("lfarm:1:plan:", common::place_of(common::kLocalTenant, ready.plan_key).hex());
+  }
+  void put(std::string_view bytes) { redis_->ask({"SET", plan_name_, bytes}); }
+  void put(const common::SigningKey& key, const common::PlanGrant& grant) {
+    put(common::as_text(
+        common::encode_signed_plan(common::sign_plan(key, common::encode_grant(grant)))));
+  }
+  // The second farm believes none of it, says so, and searches.
+  void expect_refused() {
+    second_->start();
+    ASSERT_TRUE(second_->submit(8));
+    EXPECT_EQ(second_->counters->searches, 1);
+    EXPECT_EQ(second_->remote()["hits"], 0);
+    EXPECT_GE(second_->remote()["refused"], 1);
+    EXPECT_EQ(second_->remote()["state"], "ok");
+  }
+  common::Bytes signed_;
+  common::PlanGrant grant_;
+  common::Plan plan_;
+  std::string plan_name_;
+};
+
+TEST_F(LyingStoreTest, AnObjectWithOtherBytes) {
+  share();
+  std::string name = common::cat("lfarm:1:object:", plan_.objects.at(0).hex());
+  ASSERT_EQ(redis_->ask({"EXISTS", name}).integer, 1);
+  redis_->ask({"SET", name, "other code"});
+  expect_refused();
+}
+
+TEST_F(LyingStoreTest, AFarmThatIsNotTrusted) {
+  share();
+  put(common::make_signing_key(), grant_);
+  expect_refused();
+}
+
+TEST_F(LyingStoreTest, APlanThatWasChangedAfterItWasSigned) {
+  share();
+  common::Bytes changed = signed_;
+  changed[changed.size() / 2] ^= std::byte{1};
+  put(common::as_text(changed));
+  expect_refused();
+}
+
+TEST_F(LyingStoreTest, AnotherTenantsPlan) {
+  share();
+  put(first_->key(), {"another-tenant", grant_.plan});
+  expect_refused();
+}
+
+TEST_F(LyingStoreTest, AnotherModelsPlan) {
+  share();
+  common::Plan other = plan_;
+  other.key.graph_hash = common::digest_of("another graph");
+  put(first_->key(), {grant_.tenant, common::encode_plan(other)});
+  expect_refused();
+}
+
+TEST_F(LyingStoreTest, WhatIsNoPlanAtAll) {
+  share();
+  put("no plan");
+  expect_refused();
+}
+
+// What the server's own policy drops makes a plan a miss, and the next search mends it.
+TEST_F(LyingStoreTest, AnObjectThatWasDroppedIsAMissAndComesBack) {
+  share();
+  std::string name = common::cat("lfarm:1:object:", plan_.objects.at(0).hex());
+  redis_->ask({"DEL", name});
+  second_->start();
+  ASSERT_TRUE(second_->submit(8));
+  EXPECT_EQ(second_->counters->searches, 1);
+  EXPECT_EQ(second_->remote()["refused"], 0);
+  EXPECT_TRUE(second_->remote_becomes("offered", 1));
+}
+
+// ---- Revocations -------------------------------------------------------------------------------
+
+TEST_F(SharedTierTest, WhatOneFarmRevokesTheOtherWithdraws) {
+  second_->options.shared.revocations_ms = 20;
+  first_->start();
+  second_->start();
+  ASSERT_TRUE(first_->submit(8));
+  ASSERT_TRUE(first_->remote_becomes("offered", 1));
+  ASSERT_TRUE(second_->submit(8));
+  common::PlanReady ours = *second_->client->last<common::PlanReady>();
+  common::PlanReady theirs = *first_->client->last<common::PlanReady>();
+  EXPECT_NE(ours.plan, theirs.plan);
+
+  first_->client->send(common::RevokePlan{5, theirs.plan, "it is wrong"});
+  ASSERT_TRUE(first_->converse_until(
+      [&] { return first_->client->last<common::PlanRevoked>() != nullptr; }));
+  ASSERT_TRUE(second_->remote_becomes("revoked", 1));
+  second_->client->send(common::PullPlan{9, ours.plan_key});
+  ASSERT_TRUE(second_->converse_until(
+      [&] { return second_->client->last<common::PlanMissing>() != nullptr; }));
+
+  // Also where somebody puts it back, and after a restart with a store that knows no list.
+  std::string name =
+      common::cat("lfarm:1:plan:", common::place_of(common::kLocalTenant, ours.plan_key).hex());
+  auto is_gone = [&] { return redis_->ask({"EXISTS", name}).integer == 0; };
+  auto put_back = [&] {
+    redis_->ask({"SET", name, common::as_text(first_->client->plan()->blob.bytes)});
+  };
+  EXPECT_TRUE(second_->converse_until(is_gone));
+  second_->stop();
+  put_back();
+  std::string list = common::cat(
+      "lfarm:1:revocations:",
+      common::Hasher().text("revocations of").data(first_->public_key()).finish().hex());
+  ASSERT_EQ(redis_->ask({"EXISTS", list}).integer, 1);
+  redis_->ask({"DEL", list});
+  second_->start();
+  EXPECT_TRUE(second_->converse_until(is_gone));
+  put_back();
+  ASSERT_TRUE(second_->submit(8));
+  EXPECT_EQ(second_->counters->searches, 1);
+  EXPECT_GE(second_->remote()["refused"], 1) << second_->remote();
 }
 
 }  // namespace
