@@ -113,6 +113,40 @@ void declare_limits(CLI::App& app, ServiceOptions& service) {
       ->check(CLI::PositiveNumber);
 }
 
+// The store that farms share.
+void declare_shared(CLI::App& app, SharedTierOptions& shared) {
+  app.add_option("--remote", shared.address,
+                 "a store that farms share: redis://[user@]host[:port][/database] or "
+                 "redis+unix:///path");
+  app.add_option("--remote-password-file", shared.password_file,
+                 "its password, in a file that only its owner may read");
+  app.add_option_function<std::vector<std::string>>(
+         "--trust-peer",
+         [&shared](const std::vector<std::string>& keys) {
+           for (const std::string& key : keys) {
+             auto bytes = common::from_hex(key);
+             common::PublicKey parsed{};
+             if (!bytes || bytes->size() != parsed.size()) {
+               throw CLI::ValidationError("--trust-peer",
+                                          "a farm's signing key has 64 hexadecimal digits");
+             }
+             std::copy(bytes->begin(), bytes->end(), parsed.begin());
+             shared.trusted.push_back(parsed);
+           }
+         },
+         "the signing key of a farm whose shared plans are taken, too; may be given often")
+      ->allow_extra_args(false);
+  app.add_option("--remote-wait-ms", shared.wait_ms,
+                 "a request waits for the shared store this long, at most")
+      ->check(CLI::Range(1, 60'000));
+  app.add_option("--remote-claim-ms", shared.claim_ms,
+                 "a farm that died while it searched holds up others' searches this long")
+      ->check(CLI::Range(int64_t{100}, kClaimMsMax));
+  app.add_option("--remote-revocations-ms", shared.revocations_ms,
+                 "between looks at what other farms have revoked")
+      ->check(CLI::Range(10, 3'600'000));
+}
+
 void declare(CLI::App& app, Arguments& arguments) {
   ServiceOptions& service = arguments.service;
   app.add_option("--listen", service.listen,
@@ -139,6 +173,7 @@ void declare(CLI::App& app, Arguments& arguments) {
   app.add_option("--searches", service.searches_max, "jobs that search at a time")
       ->check(CLI::Range(1, 1024));
   declare_limits(app, service);
+  declare_shared(app, service.shared);
   app.add_option("--no-worker-ms", service.no_worker_grace_ms,
                  "a job without a worker of its target fails after this long")
       ->check(CLI::NonNegativeNumber);

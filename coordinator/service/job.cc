@@ -58,6 +58,8 @@ const char* phase_name(Phase phase) {
       return "admitting";
     case Phase::kQueued:
       return "queued";
+    case Phase::kElsewhere:
+      return "another farm searches";
     case Phase::kPreparing:
       return "preparing";
     case Phase::kSearching:
@@ -388,30 +390,47 @@ void Job::keep_plan() {
 void Job::stored(const Status& status) {
   if (phase_ != Phase::kStoring) return;
   if (!status.ok()) return not_written(status.error());
+  bool is_partial = status_.reused > 0;
+  if (!answer(is_partial ? common::CacheOutcome::kPartial : common::CacheOutcome::kMiss)) return;
+  env_.shared.offer(request_.tenant, request_.key.digest());
+}
+
+void Job::found_elsewhere() {
+  if (!answer(common::CacheOutcome::kHit)) return;
+  note_down([id = request_.id](cache::Changes& changes) { journal_removal(changes, id); });
+}
+
+// Ends the job with the plan that the store has for it, or with an error: false.
+bool Job::answer(common::CacheOutcome outcome) {
   auto found = env_.plans.find(request_.tenant, request_.key.digest(), cache::Lookup::kInspect);
-  if (!found.ok()) return fail(found.error());
-  if (!found->has_value()) {
-    return fail(common::unavailable("the plan was removed as soon as it was kept; submit again"));
+  if (!found.ok() || !found->has_value()) {
+    fail(found.ok()
+             ? common::unavailable("the plan was removed as soon as it was kept; submit again")
+             : found.error());
+    return false;
   }
   const ReadyPlan& ready = **found;
   int64_t now_ns = env_.clock.now_ns();
   stages_.end(now_ns);
   common::PlanReady message = ready.message(0);
   message.job_id = request_.id;
-  message.cache = status_.reused > 0 ? common::CacheOutcome::kPartial : common::CacheOutcome::kMiss;
-  message.candidates = as_count(status_.candidates);
+  message.cache = outcome;
+  bool is_own = outcome != common::CacheOutcome::kHit;
+  if (is_own) message.candidates = as_count(status_.candidates);
   message.elapsed_ms = as_count(elapsed_ms(now_ns));
   message.breakdown = stages_.times();
   for (const Subscriber& subscriber : subscribers_) {
     message.request_id = subscriber.request_id;
     env_.post.send(subscriber.peer, message, ready.bytes);
   }
-  env_.meters.plan_asked(request_.tenant, status_.reused > 0 ? "partial" : "miss");
+  const char* result = !is_own ? "shared" : status_.reused > 0 ? "partial" : "miss";
+  env_.meters.plan_asked(request_.tenant, result);
   env_.meters.job_ended("done", static_cast<double>(elapsed_ms(now_ns)) * 1e-3);
-  common::log_info(cat("job ", request_.id, " done: ", status_.candidates, " candidates, best ",
-                       message.best_ns, " ns, baseline ", message.baseline_ns, " ns, ",
-                       message.elapsed_ms, " ms"));
+  common::log_info(cat("job ", request_.id, " done: ", message.candidates, " candidates",
+                       is_own ? "" : " of another farm", ", best ", message.best_ns,
+                       " ns, baseline ", message.baseline_ns, " ns, ", message.elapsed_ms, " ms"));
   phase_ = Phase::kEnded;
+  return true;
 }
 
 // ---- Ends, deadlines and progress --------------------------------------------------------------

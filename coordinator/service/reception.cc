@@ -130,17 +130,30 @@ void Reception::on(const Sender& from, const common::CancelJob& message) {
 }
 
 void Reception::on(const Sender& from, const common::PullPlan& message) {
-  auto ready = env_.plans.find(from.principal.tenant, message.plan_key);
+  const std::string& tenant = from.principal.tenant;
+  if (answer_pull(from.peer, tenant, message)) return env_.meters.plan_asked(tenant, "hit");
+  // What other farms have shared, if they share with this one.
+  env_.shared.fetch(tenant, message.plan_key,
+                    [this, peer = from.peer, tenant, message](bool found) {
+                      bool is_there = found && answer_pull(peer, tenant, message);
+                      env_.meters.plan_asked(tenant, is_there ? "shared" : "miss");
+                      if (is_there) return;
+                      env_.post.send(peer, common::PlanMissing{message.request_id});
+                    });
+}
+
+// False when there is no such plan here.
+bool Reception::answer_pull(const std::string& peer, const std::string& tenant,
+                            const common::PullPlan& message) {
+  auto ready = env_.plans.find(tenant, message.plan_key);
   if (!ready.ok()) {
     const common::Error& error = ready.error();
-    env_.post.send(from.peer, common::JobFailed{message.request_id, 0, error.code, error.message});
-  } else if (ready->has_value()) {
-    env_.meters.plan_asked(from.principal.tenant, "hit");
-    env_.post.send(from.peer, (*ready)->message(message.request_id), (*ready)->bytes);
-  } else {
-    env_.meters.plan_asked(from.principal.tenant, "miss");
-    env_.post.send(from.peer, common::PlanMissing{message.request_id});
+    env_.post.send(peer, common::JobFailed{message.request_id, 0, error.code, error.message});
+    return true;
   }
+  if (!ready->has_value()) return false;
+  env_.post.send(peer, (*ready)->message(message.request_id), (*ready)->bytes);
+  return true;
 }
 
 void Reception::on(const Sender& from, const common::StatusRequest& message) {
@@ -158,6 +171,7 @@ void Reception::on(const Sender& from, const common::RevokePlan& message) {
   if (!revoked.ok()) {
     return env_.post.refuse(from.peer, revoked.error().code, revoked.error().message);
   }
+  env_.shared.revoked(*revoked);
   for (const common::Digest& plan : *revoked) {
     common::log_warning(
         cat("plan ", plan.hex(), " is revoked by ", from.principal.tenant, ": ", message.reason));
