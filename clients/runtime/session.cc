@@ -101,8 +101,7 @@ Session::~Session() {
 }
 
 PlanKey Session::key_of(const common::Graph& graph) const {
-  return {common::graph_hash(graph), device_->target(), options_.numerics,
-          std::string(common::kCompilerEpoch)};
+  return common::plan_key_of(graph, device_->target(), options_.numerics);
 }
 
 std::shared_ptr<const PlanRequest> Session::request(const Model& model) {

@@ -233,6 +233,7 @@ void Service::State::turn() {
   bool drained = drain();
   if (drained) dispatcher.feed(farm::Tick{});
   jobs.turn(clock.now_ns());
+  reception.turn(clock.now_ns());
 }
 
 // False when there is more to read.
