@@ -28,6 +28,7 @@ bool asks_for_answer(const common::Message& message) {
          std::holds_alternative<common::StatusRequest>(message) ||
          std::holds_alternative<common::BlobRequest>(message) ||
          std::holds_alternative<common::CancelJob>(message) ||
+         std::holds_alternative<common::ImportPlans>(message) ||
          std::holds_alternative<common::Ping>(message) ||
          std::holds_alternative<common::ClientHello>(message);
 }
@@ -38,7 +39,8 @@ Reception::Reception(Environment& environment, JobTable& jobs, std::string coord
     : env_(environment),
       jobs_(jobs),
       coordinator_id_(std::move(coordinator_id)),
-      clients_(environment.options.clients_max) {}
+      clients_(environment.options.clients_max),
+      imports_(environment) {}
 
 void Reception::receive(common::Arrival arrival) {
   const std::string& peer = arrival.peer;
@@ -74,6 +76,7 @@ void Reception::forget(const std::vector<std::string>& peers) {
   for (const std::string& peer : peers) {
     env_.workers.drop(peer);
     clients_.forget(peer);
+    imports_.forget(peer);
     jobs_.forget(peer);
   }
 }
@@ -179,6 +182,10 @@ void Reception::on(const Sender& from, const common::RevokePlan& message) {
   env_.post.send(from.peer, common::PlanRevoked{message.request_id, std::move(*revoked)});
 }
 
+void Reception::on(const Sender& from, const common::ImportPlans& message) {
+  imports_.begin(from.peer, from.principal.tenant, message);
+}
+
 // Graphs of running jobs are workers' alone, and first, because workers wait for them. Then the
 // revocation list, kernels, and plans to those whose they are.
 void Reception::on(const Sender& from, const common::BlobRequest& message) {
@@ -208,7 +215,7 @@ void Reception::on(const Sender& from, const common::BlobRequest& message) {
 void Reception::on(const Sender& from, const common::Blob& message) {
   if (env_.workers.is_worker(from.peer)) {
     jobs_.object_arrived(message.digest, from.blob);
-  } else {
+  } else if (!imports_.blob_arrived(from.peer, message.digest, from.blob)) {
     jobs_.graph_arrived(message.digest, from.blob);
   }
 }
@@ -217,7 +224,7 @@ void Reception::on(const Sender& from, const common::BlobMissing& message) {
   std::string worker = env_.workers.name_of_peer(from.peer);
   if (!worker.empty()) {
     jobs_.object_missing(worker, message.digest);
-  } else {
+  } else if (!imports_.blob_missing(from.peer, message.digest)) {
     jobs_.graph_missing(from.peer, message.digest);
   }
 }

@@ -292,6 +292,7 @@ void Service::State::turn() {
   if (drained) dispatcher.feed(farm::Tick{});
   shared.turn(clock.now_ns());
   jobs.turn(clock.now_ns());
+  reception.turn(clock.now_ns());
 }
 
 // False when there is more to read.
