@@ -20,6 +20,7 @@ class KnownRegion final : public RegionSearch {
   common::Program ranked(size_t rank) const override;
   double best_ns() const override;
   bool has_measurement() const override { return true; }
+  double expected_ns() override { return known_.ns; }
   double novelty(const Effort& effort) override { return further_ ? further_->novelty(effort) : 0; }
   int64_t duplicates() const override { return further_ ? further_->duplicates() : 0; }
   int64_t composed() const override { return further_ ? further_->composed() : 0; }

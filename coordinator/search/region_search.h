@@ -43,6 +43,8 @@ class RegionSearch {
   // Time of the best, or of the default as predicted.
   virtual double best_ns() const = 0;
   virtual bool has_measurement() const = 0;
+  // What the best will take, as far as that can be told before anything is measured.
+  virtual double expected_ns() { return best_ns(); }
   // What was decided before anything was measured.
   const std::vector<FusionDecision>& fusion_decisions() const { return decisions_; }
   virtual int64_t duplicates() const { return duplicates_; }
