@@ -178,6 +178,8 @@ struct TaskResult {
   # A TaskReport of plan.capnp; empty unless the outcome is ok.
   blobs @4 :List(Digest);
   # Blobs that the report names and this worker holds. The coordinator requests those it lacks.
+  busyMs @5 :Float64;
+  # What compiling, verifying and measuring took, whatever came of it.
 }
 
 struct Welcome {
@@ -309,6 +311,23 @@ struct PlanReady {
   # Blob with the farm's signed RevocationList of plan.capnp; absent or zero while nothing is revoked.
   note @11 :Text;
   # For people: why the search ended early, or that it goes on. Empty where there is nothing to say.
+  struct Reuse {
+    # What a job found in the cache instead of searching for it.
+    kernels @0 :UInt64;
+    # Of the plan.
+    knownKernels @1 :UInt64;
+    # That an earlier job had compiled and measured.
+    regions @2 :UInt64;
+    # Of the graph.
+    knownRegions @3 :UInt64;
+    # That an earlier job had searched as thoroughly.
+    workerMs @4 :UInt64;
+    # What workers took for this job's candidates.
+    savedMs @5 :UInt64;
+    # What they took in earlier jobs to find the known regions' programs.
+  }
+  reuse @12 :Reuse;
+  # Absent or all 0 for a plan that was there.
 }
 
 struct JobFailed {

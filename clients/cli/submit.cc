@@ -45,6 +45,13 @@ std::string json_text(const Outcome& outcome) {
                               {"target", key.target.name},
                               {"cache", common::cache_outcome_name(facts.cache)},
                               {"candidates", facts.candidates},
+                              {"reuse",
+                               {{"kernels", facts.reuse.kernels},
+                                {"kernels_found", facts.reuse.known_kernels},
+                                {"regions", facts.reuse.regions},
+                                {"regions_found", facts.reuse.known_regions},
+                                {"worker_s", static_cast<double>(facts.reuse.worker_ms) / 1e3},
+                                {"saved_s", static_cast<double>(facts.reuse.saved_ms) / 1e3}}},
                               {"best_ns", facts.best_ns},
                               {"baseline_ns", facts.baseline_ns},
                               {"seconds", outcome.seconds},
@@ -62,6 +69,15 @@ void print_text(const Outcome& outcome) {
   std::printf("plan        %s for %s\n", outcome.plan.pulled.id.hex().c_str(),
               key.target.name.c_str());
   std::printf("cache       %s\n", common::cache_outcome_name(facts.cache));
+  const common::Reuse& reuse = facts.reuse;
+  if (reuse.regions != 0) {
+    std::printf("found       %s of %s kernels, %s of %s regions\n",
+                cat(reuse.known_kernels).c_str(), cat(reuse.kernels).c_str(),
+                cat(reuse.known_regions).c_str(), cat(reuse.regions).c_str());
+    std::printf("workers     %s; earlier ones spared them %s\n",
+                duration_text(static_cast<double>(reuse.worker_ms) * 1e6).c_str(),
+                duration_text(static_cast<double>(reuse.saved_ms) * 1e6).c_str());
+  }
   std::printf("candidates  %llu tried\n", static_cast<unsigned long long>(facts.candidates));
   std::printf("best        %s a run", duration_text(best).c_str());
   if (best > 0 && plain > 0) {

@@ -64,6 +64,7 @@ void write(Out e, const TaskResult& m) {
   out.setMessage(kj_text(clean_text(m.message)));
   out.setReport(kj_data(m.report));
   put(out.initBlobs(m.blobs.size()), m.blobs);
+  out.setBusyMs(m.busy_ms);
 }
 
 void write(Out e, const LeaseReturned& m) { put(e.initLeaseReturned(), m.lease); }
@@ -172,6 +173,13 @@ void write(Out e, const PlanReady& m) {
   out.setBaselineNs(m.baseline_ns);
   out.setElapsedMs(m.elapsed_ms);
   if (!m.revocations.is_zero()) put(out.initRevocations(), m.revocations);
+  auto reuse = out.initReuse();
+  reuse.setKernels(m.reuse.kernels);
+  reuse.setKnownKernels(m.reuse.known_kernels);
+  reuse.setRegions(m.reuse.regions);
+  reuse.setKnownRegions(m.reuse.known_regions);
+  reuse.setWorkerMs(m.reuse.worker_ms);
+  reuse.setSavedMs(m.reuse.saved_ms);
   auto stages = out.initBreakdown(m.breakdown.size());
   for (size_t i = 0; i < m.breakdown.size(); ++i) {
     stages[i].setStage(kj_text(m.breakdown[i].stage));
@@ -254,8 +262,9 @@ Heartbeat read(farm::Heartbeat::Reader in) {
 }
 
 TaskResult read(farm::TaskResult::Reader in) {
-  return {get(in.getLease()), get_enum(in.getOutcome(), TaskOutcome::kInfra, "task outcome"),
-          get(in.getMessage()), get(in.getReport()), get(in.getBlobs())};
+  return {get(in.getLease()),   get_enum(in.getOutcome(), TaskOutcome::kInfra, "task outcome"),
+          get(in.getMessage()), get(in.getReport()),
+          get(in.getBlobs()),   in.getBusyMs()};
 }
 
 PublicKey get_public_key(capnp::Data::Reader in) {
@@ -346,6 +355,9 @@ PlanReady read(farm::PlanReady::Reader in) {
   for (auto stage : stages) m.breakdown.push_back({get(stage.getStage()), stage.getMs()});
   if (in.hasRevocations()) m.revocations = get(in.getRevocations());
   m.note = get(in.getNote());
+  auto reuse = in.getReuse();
+  m.reuse = {reuse.getKernels(),      reuse.getKnownKernels(), reuse.getRegions(),
+             reuse.getKnownRegions(), reuse.getWorkerMs(),     reuse.getSavedMs()};
   return m;
 }
 

@@ -59,6 +59,7 @@ struct TaskResult {
   std::string message;        // diagnostics; cut to kTextBytesMax on encoding
   Bytes report;               // an encoded TaskReport (common/wire/ir_codec.h) when kOk
   std::vector<Digest> blobs;  // the report's blobs; the coordinator requests those it lacks
+  double busy_ms = 0;         // what compiling, verifying and measuring took
   friend bool operator==(const TaskResult&, const TaskResult&) = default;
 };
 
@@ -259,6 +260,17 @@ struct StageTime {
 };
 
 // Answers Submit (when its job is done) and PullPlan. The packet may carry the plan as its blob.
+// What a job found in the cache instead of searching for it. All 0 for a plan that was there.
+struct Reuse {
+  uint64_t kernels = 0;        // of the plan
+  uint64_t known_kernels = 0;  // that an earlier job had compiled and measured
+  uint64_t regions = 0;        // of the graph
+  uint64_t known_regions = 0;  // that an earlier job had searched as thoroughly
+  uint64_t worker_ms = 0;      // what workers took for this job,
+  uint64_t saved_ms = 0;       // and for earlier ones to find the known regions' programs
+  friend bool operator==(const Reuse&, const Reuse&) = default;
+};
+
 struct PlanReady {
   uint64_t request_id = 0;
   uint64_t job_id = 0;  // 0 when no job was needed
@@ -272,6 +284,7 @@ struct PlanReady {
   std::vector<StageTime> breakdown;
   Digest revocations;  // blob with the farm's signed RevocationList; zero: nothing is revoked
   std::string note;    // for people: why the search ended early, or that it goes on
+  Reuse reuse;
   friend bool operator==(const PlanReady&, const PlanReady&) = default;
 };
 

@@ -89,6 +89,7 @@ void check(Checker& c, const TaskResult& m) {
   c.text("message", m.message);
   c.count("report", m.report.size(), kPayloadBytesMax);
   c.digests("blobs", m.blobs);
+  if (!std::isfinite(m.busy_ms) || m.busy_ms < 0) c.fail("busy_ms", "is not a duration");
 }
 void check(Checker& c, const Welcome& m) {
   c.name("coordinator_id", m.coordinator_id);

@@ -406,9 +406,9 @@ void JobTable::prepare(Job& job) {
     prepared->start.in_flight = settle_in_flight(job.request().in_flight,
                                                  env_.workers.slots(job.request().key.target.name));
   }
-  prepared->measurements =
-      std::make_shared<JobMeasurements>(&env_.store, job.request().key.target.name,
-                                        prepared->start.wall_ns, job.journalled_answers());
+  prepared->measurements = std::make_shared<JobMeasurements>(
+      &env_.store, job.request().key.target.name, prepared->start.wall_ns, job.journalled_answers(),
+      job.journalled_findings());
   env_.background.start([this, id, prepared, is_new = !start.has_value(), request = job.request(),
                          graph = job.graph(), &store = env_.store,
                          create = env_.options.create_search]() -> Background::Done {

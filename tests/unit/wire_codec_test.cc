@@ -55,8 +55,9 @@ class Maker {
         return m;
       }
       case 3:
-        return TaskResult{lease(), static_cast<TaskOutcome>(random_.below(6)), text(), bytes(),
-                          digests()};
+        return TaskResult{lease(),   static_cast<TaskOutcome>(random_.below(6)),
+                          text(),    bytes(),
+                          digests(), random_.unit() * 1e5};
       case 4:
         return LeaseReturned{lease()};
       case 5:
@@ -118,6 +119,7 @@ class Maker {
         for (auto& stage : m.breakdown) stage = {name(), random_.unit() * 1e4};
         if (random_.below(2) == 0) m.revocations = digest();
         m.note = text();
+        m.reuse = {number(), number(), number(), number(), number(), number()};
         return m;
       }
       case 24:
