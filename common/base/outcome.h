@@ -13,6 +13,7 @@ enum class TaskOutcome : uint8_t {
   kHang,   // the executor exceeded its run limit and was killed
   kInfra,  // the worker's machine failed, the candidate was not judged
 };
+inline constexpr int kOutcomes = 6;
 // "ok", "compile_error", "wrong", "crash", "hang", "infra".
 const char* outcome_name(TaskOutcome outcome);
 

@@ -14,6 +14,7 @@
 #include "common/base/files.h"
 #include "common/base/log.h"
 #include "coordinator/service/service.h"
+#include "coordinator/service/web.h"
 
 namespace coordinator::service {
 
@@ -72,6 +73,7 @@ class SignalDescriptor {
 struct Arguments {
   ServiceOptions service;
   std::string endpoint_file;
+  std::string http;
   std::string log = "info";
 };
 
@@ -116,6 +118,8 @@ void declare(CLI::App& app, Arguments& arguments) {
       ->check(CLI::Validator(check_name, "NAME"));
   app.add_option("--endpoint-file", arguments.endpoint_file,
                  "write the endpoint that was bound to this file");
+  app.add_option("--http", arguments.http,
+                 "HOST:PORT of probes, metrics and the farm's state, for anyone who reaches it");
   app.add_flag("--secure", service.secure,
                "CURVE keys also on loopback; other addresses always need them");
   app.add_option("--allow", service.allow_file,
@@ -142,7 +146,23 @@ common::LogLevel log_level(const std::string& name) {
   return common::LogLevel::kInfo;
 }
 
-common::Status announce(const Service& service, const Arguments& arguments) {
+// While it lives, the web asks the service.
+class Attachment {
+ public:
+  Attachment(Web* web, Service& service) : web_(web) {
+    if (web_ != nullptr) web_->attach(service);
+  }
+  ~Attachment() {
+    if (web_ != nullptr) web_->detach();
+  }
+  Attachment(const Attachment&) = delete;
+  Attachment& operator=(const Attachment&) = delete;
+
+ private:
+  Web* web_;
+};
+
+common::Status announce(const Service& service, const Web* web, const Arguments& arguments) {
   if (!arguments.endpoint_file.empty()) {
     LFARM_RETURN_IF_ERROR(common::write_file_atomic(
         arguments.endpoint_file, common::as_bytes(cat(service.endpoint(), '\n'))));
@@ -150,6 +170,7 @@ common::Status announce(const Service& service, const Arguments& arguments) {
   std::printf("listening on %s\n", service.endpoint().c_str());
   if (!service.public_key().empty()) std::printf("public key %s\n", service.public_key().c_str());
   std::printf("signing key %s\n", common::to_hex(service.signing_key()).c_str());
+  if (web != nullptr) std::printf("http on %s\n", web->address().c_str());
   std::fflush(stdout);
   common::log_info(cat("farm ", arguments.service.name, " listens on ", service.endpoint(),
                        ", state in ", arguments.service.state));
@@ -185,9 +206,16 @@ int run_coordinator(int argc, const char* const* argv, SearchFactory create_sear
   // After this line threads start, with the signals blocked.
   SignalDescriptor signals;
   arguments.service.create_search = std::move(create_search);
+  std::unique_ptr<Web> web;
+  if (!arguments.http.empty()) {
+    auto started = Web::start(arguments.http);
+    if (!started.ok()) return fail(started.error());
+    web = std::move(started).value();
+  }
   auto service = Service::create(arguments.service);
   if (!service.ok()) return fail(service.error());
-  common::Status status = announce(**service, arguments);
+  Attachment attachment(web.get(), **service);
+  common::Status status = announce(**service, web.get(), arguments);
   if (!status.ok()) return fail(status.error());
   status = (*service)->run(signals.fd(), [&] { handle_signals(signals, **service); });
   // Preparing a large graph takes longer than anyone waits for a process to end; everything that

@@ -24,8 +24,8 @@ constexpr const char* kQuarantineReason = "killed several workers";
 }  // namespace
 
 Dispatcher::Dispatcher(const DispatcherOptions& options, const common::Clock& clock,
-                       cache::Store& store)
-    : options_(options), clock_(clock), store_(store), scheduler_(options.farm) {}
+                       cache::Store& store, Meters& meters)
+    : options_(options), clock_(clock), store_(store), meters_(meters), scheduler_(options.farm) {}
 
 void Dispatcher::connect(WorkerLink& workers, TaskSink& sink) {
   workers_ = &workers;
@@ -158,6 +158,7 @@ void Dispatcher::on(const farm::JobStopped& action) {
 }
 
 void Dispatcher::on(const farm::TaskRequeued& action) {
+  meters_.task_requeued(farm::requeue_reason_name(action.reason));
   common::log_info(cat("job ", action.job, ": task ", action.task, " moves away from ",
                        workers_->name(action.worker), ": ",
                        farm::requeue_reason_name(action.reason)));
@@ -180,6 +181,7 @@ void Dispatcher::on(const farm::WorkerRefused& action) {
 }
 
 void Dispatcher::on(const farm::CandidateQuarantined& action) {
+  meters_.candidate_quarantined();
   common::log_warning(
       cat("candidate ", action.fingerprint.short_hex(), " quarantined: it ", kQuarantineReason));
   auto status = store_.put_negative(action.fingerprint, {kQuarantineReason, 0});
@@ -187,6 +189,7 @@ void Dispatcher::on(const farm::CandidateQuarantined& action) {
 }
 
 void Dispatcher::on(const farm::WorkerLost& action) {
+  meters_.worker_lost();
   workers_->lost(action.worker, action.restarted);
 }
 
@@ -203,6 +206,7 @@ void Dispatcher::on(const farm::NoWorkerForTarget& action) {
 }
 
 void Dispatcher::on(const farm::StaleResult& action) {
+  meters_.result_stale();
   common::log_info(cat("a result for task ", action.task, " from ", workers_->name(action.worker),
                        " came under a void lease and was dropped"));
 }
@@ -210,6 +214,7 @@ void Dispatcher::on(const farm::StaleResult& action) {
 void Dispatcher::end_task(farm::TaskId id, CandidateResult result) {
   auto found = tasks_.find(id);
   if (found == tasks_.end()) return;
+  meters_.task_ended(result.outcome, result.report);
   TaskDone done{found->second.job, found->second.tag, std::move(result)};
   by_job_[done.job].erase(id);
   tasks_.erase(found);

@@ -14,6 +14,7 @@
 #include "common/wire/messages.h"
 #include "coordinator/farm/scheduler.h"
 #include "coordinator/search/job_search.h"
+#include "coordinator/service/meters.h"
 
 namespace coordinator::service {
 
@@ -64,7 +65,8 @@ struct DispatcherOptions {
 // Not thread-safe. Reentrant: what is fed from within a callback takes effect after it.
 class Dispatcher {
  public:
-  Dispatcher(const DispatcherOptions& options, const common::Clock& clock, cache::Store& store);
+  Dispatcher(const DispatcherOptions& options, const common::Clock& clock, cache::Store& store,
+             Meters& meters);
   // Both must be set before anything is fed, and outlive the dispatcher.
   void connect(WorkerLink& workers, TaskSink& sink);
 
@@ -110,6 +112,7 @@ class Dispatcher {
   const DispatcherOptions options_;
   const common::Clock& clock_;
   cache::Store& store_;
+  Meters& meters_;
   farm::Scheduler scheduler_;
   WorkerLink* workers_ = nullptr;
   TaskSink* sink_ = nullptr;

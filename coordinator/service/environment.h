@@ -7,6 +7,7 @@
 #include "coordinator/service/blob_table.h"
 #include "coordinator/service/commits.h"
 #include "coordinator/service/dispatcher.h"
+#include "coordinator/service/meters.h"
 #include "coordinator/service/options.h"
 #include "coordinator/service/plan_shelf.h"
 #include "coordinator/service/post.h"
@@ -26,6 +27,7 @@ struct Environment {
   Background& background;  // admits and prepares jobs, which may take seconds
   Background& steps;       // takes searches forward
   PlanShelf& plans;
+  Meters& meters;
   const common::ConnectionCounters& connections;
 };
 

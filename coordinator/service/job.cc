@@ -406,6 +406,8 @@ void Job::stored(const Status& status) {
     message.request_id = subscriber.request_id;
     env_.post.send(subscriber.peer, message, ready.bytes);
   }
+  env_.meters.plan_asked(request_.tenant, status_.reused > 0 ? "partial" : "miss");
+  env_.meters.job_ended("done", static_cast<double>(elapsed_ms(now_ns)) * 1e-3);
   common::log_info(cat("job ", request_.id, " done: ", status_.candidates, " candidates, best ",
                        message.best_ns, " ns, baseline ", message.baseline_ns, " ns, ",
                        message.elapsed_ms, " ms"));
@@ -418,6 +420,7 @@ void Job::fail(const Error& error) {
   if (phase_ == Phase::kEnded) return;
   common::log_warning(cat("job ", request_.id, " failed: ", error.message));
   report_failure(error);
+  env_.meters.job_ended("failed", static_cast<double>(elapsed_ms(env_.clock.now_ns())) * 1e-3);
   phase_ = Phase::kEnded;
   if (!is_admitted_) return;
   note_down([id = request_.id](cache::Changes& changes) { journal_removal(changes, id); });

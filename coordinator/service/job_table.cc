@@ -113,7 +113,7 @@ void JobTable::submit(const std::string& peer, const std::string& tenant,
   Digest key_digest = key.digest();
   auto answered = answer_from_cache(peer, tenant, request, target.empty() ? nullptr : &key_digest);
   if (!answered.ok()) return refuse(peer, request, answered.error());
-  if (*answered) return;
+  if (*answered) return env_.meters.plan_asked(tenant, "hit");
   if (target.empty()) return park(peer, tenant, request, std::move(graph));
 
   Job* job = job_for(common::place_of(tenant, key_digest));
@@ -452,6 +452,30 @@ void JobTable::interrupt(const Error& error) {
 std::vector<const Job*> JobTable::jobs() const {
   std::vector<const Job*> all;
   for (const auto& [id, job] : jobs_) all.push_back(job.get());
+  return all;
+}
+
+std::vector<farm::Appetite> JobTable::appetites() const {
+  const int64_t at_first = SearchOptions().in_flight;
+  auto usual = [&](uint32_t in_flight) {
+    return in_flight == 0 || in_flight == common::kInFlightAuto ? at_first : in_flight;
+  };
+  std::vector<farm::Appetite> all;
+  for (const auto& [id, job] : jobs_) {
+    const JobRequest& request = job->request();
+    int64_t tasks = usual(request.in_flight);
+    if (job->phase() == Phase::kEnded) continue;
+    // What it has measured stays with the worker until the plan's objects are fetched.
+    if (job->phase() >= Phase::kFetching) tasks = 1;
+    if (job->phase() == Phase::kSearching) {
+      tasks = std::max<int64_t>(1, static_cast<int64_t>(env_.dispatcher.open_tasks(id)));
+    }
+    all.push_back({request.key.target.name, tasks});
+  }
+  for (const Parked& parked : parked_) {
+    const std::string& wanted = parked.request.target;
+    all.push_back({wanted.empty() ? "cpu" : wanted, usual(parked.request.in_flight)});
+  }
   return all;
 }
 

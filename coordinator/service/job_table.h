@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "coordinator/farm/demand.h"
 #include "coordinator/service/job.h"
 
 namespace coordinator::service {
@@ -47,6 +48,8 @@ class JobTable final : public TaskSink {
 
   bool idle() const { return jobs_.empty() && parked_.empty(); }
   std::vector<const Job*> jobs() const;
+  // What all jobs and waiting submits could have under way now.
+  std::vector<farm::Appetite> appetites() const;
   // Submits that wait for a worker whose target they can take.
   size_t parked() const { return parked_.size(); }
 

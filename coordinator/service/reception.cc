@@ -135,8 +135,10 @@ void Reception::on(const Sender& from, const common::PullPlan& message) {
     const common::Error& error = ready.error();
     env_.post.send(from.peer, common::JobFailed{message.request_id, 0, error.code, error.message});
   } else if (ready->has_value()) {
+    env_.meters.plan_asked(from.principal.tenant, "hit");
     env_.post.send(from.peer, (*ready)->message(message.request_id), (*ready)->bytes);
   } else {
+    env_.meters.plan_asked(from.principal.tenant, "miss");
     env_.post.send(from.peer, common::PlanMissing{message.request_id});
   }
 }

@@ -16,6 +16,8 @@
 #include "coordinator/service/environment.h"
 #include "coordinator/service/file_watch.h"
 #include "coordinator/service/job_table.h"
+#include "coordinator/service/loop_calls.h"
+#include "coordinator/service/monitoring.h"
 #include "coordinator/service/reception.h"
 
 namespace coordinator::service {
@@ -34,6 +36,7 @@ constexpr int kBusyWaitMs = 20;
 constexpr int kIdleWaitMs = 250;
 constexpr size_t kBackgroundThreads = 2;
 constexpr size_t kStepThreads = 2;
+constexpr std::chrono::seconds kMonitoringPatience{3};
 
 // Grows with every start; part of every task id.
 Result<uint64_t> next_generation(cache::Store& store) {
@@ -91,6 +94,7 @@ struct Service::State {
   Post post;
   BlobTable blobs;
   PlanShelf plans;
+  Meters meters;
   Dispatcher dispatcher;
   Workers workers;
   Environment environment;
@@ -100,6 +104,8 @@ struct Service::State {
   std::vector<common::Arrival> arrivals;
   std::atomic<bool> stopping{false};
   common::Waker stop_waker;
+  LoopCalls calls;
+  std::atomic<int64_t> turned_ns{0};
   Background background;
   Background steps;
 
@@ -121,10 +127,11 @@ struct Service::State {
         post(router, options.backlog_bytes),
         blobs(options.graph_bytes_max),
         plans(*store, parts.signing_key),
-        dispatcher({options.farm, parts.generation, options.run_limit_ms}, clock, *store),
+        dispatcher({options.farm, parts.generation, options.run_limit_ms}, clock, *store, meters),
         workers(dispatcher, post, clock, options.heartbeat_ms),
-        environment{options,    clock,   *store,     commits, post,  blobs,
-                    dispatcher, workers, background, steps,   plans, router.counters()},
+        environment{options, clock,      *store,           commits,    post,
+                    blobs,   dispatcher, workers,          background, steps,
+                    plans,   meters,     router.counters()},
         jobs(environment),
         reception(environment, jobs, cat(options.name, '-', parts.generation)),
         allow_watch(allow_file(options)),
@@ -138,6 +145,9 @@ struct Service::State {
   Status reload_allow_list();
   int wait_ms() const;
   void wind_up();
+  std::optional<std::string> ask(std::string (*question)(const StatusSources&,
+                                                         const std::string& argument),
+                                 std::string argument);
 };
 
 Service::Service(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -185,6 +195,7 @@ Status Service::run(int watched_fd, const std::function<void()>& on_readable) {
   size_t background = poller.watch_fd(state.background.fd());
   size_t steps = poller.watch_fd(state.steps.fd());
   size_t commits = poller.watch_fd(state.commits.fd());
+  size_t calls = poller.watch_fd(state.calls.fd());
   poller.watch_fd(state.stop_waker.fd());
   size_t watched = watched_fd >= 0 ? poller.watch_fd(watched_fd) : SIZE_MAX;
   while (!state.stopping) {
@@ -193,7 +204,9 @@ Status Service::run(int watched_fd, const std::function<void()>& on_readable) {
     if (poller.ready(background)) state.background.deliver();
     if (poller.ready(steps)) state.steps.deliver();
     if (poller.ready(commits)) state.commits.deliver();
+    state.turned_ns = state.clock.now_ns();
     state.turn();
+    if (poller.ready(calls)) state.calls.deliver();
   }
   state.wind_up();
   return {};
@@ -207,6 +220,41 @@ void Service::stop() {
 void Service::reload_allow_list() { state_->allow_watch.expire(); }
 
 bool Service::is_busy() const { return state_->background.busy() || state_->steps.busy(); }
+
+std::optional<std::string> Service::State::ask(std::string (*question)(const StatusSources&,
+                                                                       const std::string&),
+                                               std::string argument) {
+  return calls.ask(
+      [this, question, argument = std::move(argument)] {
+        static const common::Principal kMonitoring = common::local_principal();
+        return question(
+            {environment, jobs, reception.clients(), reception.coordinator_id(), kMonitoring},
+            argument);
+      },
+      kMonitoringPatience);
+}
+
+std::optional<std::string> Service::status(common::StatusTopic topic) {
+  return state_->ask(
+      [](const StatusSources& sources, const std::string& argument) {
+        return status_json(static_cast<common::StatusTopic>(argument.front()), sources);
+      },
+      std::string(1, static_cast<char>(topic)));
+}
+
+std::optional<std::string> Service::metrics() {
+  return state_->ask(
+      [](const StatusSources& sources, const std::string&) { return metrics_text(sources); }, {});
+}
+
+std::optional<std::string> Service::demand(const std::string& target_prefix) {
+  return state_->ask(demand_json, target_prefix);
+}
+
+int64_t Service::silent_ms() const {
+  int64_t turned_ns = state_->turned_ns;
+  return turned_ns == 0 ? 0 : (state_->clock.now_ns() - turned_ns) / 1'000'000;
+}
 
 // Whoever the new list does not name any more is gone before its next message.
 Status Service::State::reload_allow_list() {
@@ -255,6 +303,7 @@ int Service::State::wait_ms() const {
 }
 
 void Service::State::wind_up() {
+  calls.close();
   dispatcher.close();
   jobs.interrupt(common::unavailable("the farm is shutting down; submit again later"));
   post.flush();

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "common/base/result.h"
 #include "common/base/signing.h"
+#include "common/wire/messages.h"
 #include "coordinator/service/options.h"
 
 namespace coordinator::service {
@@ -35,6 +37,13 @@ class Service {
   // Reads the allow-list again on the next turn, as happens by itself within a second of a change.
   // A list that is malformed leaves the old one in force. Thread-safe.
   void reload_allow_list();
+  // What monitoring asks, answered between two turns of run() as to an administrator; nothing when
+  // the loop does not come to it within seconds. Thread-safe, but not for the loop's own thread.
+  std::optional<std::string> status(common::StatusTopic topic);
+  std::optional<std::string> metrics();
+  std::optional<std::string> demand(const std::string& target_prefix);
+  // Time since the loop began its last turn; 0 before run(). Thread-safe.
+  int64_t silent_ms() const;
   // Whether background work is under way, for which destruction would wait. After run().
   bool is_busy() const;
 

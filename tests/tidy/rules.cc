@@ -29,6 +29,8 @@ struct Arrow {
 const std::vector<Arrow>& arrows() {
   static const std::vector<Arrow> kArrows = {
       {"common/base/", {}},
+      {"common/http/", {"common/base/"}},
+      {"common/metrics/", {"common/base/"}},
       {"common/sandbox/", {"common/base/"}},
       {"common/ir/", {"common/base/"}},
       {"common/plan/", {"common/base/", "common/ir/"}},
@@ -40,7 +42,8 @@ const std::vector<Arrow>& arrows() {
       {"coordinator/farm/", {"common/base/"}},
       // Not common/cuda, nor the runtime that loads it: a coordinator runs where there is no GPU.
       {"coordinator/",
-       {"common/base/", "common/ir/", "common/plan/", "common/wire/", "cache/", "coordinator/"}},
+       {"common/base/", "common/http/", "common/ir/", "common/metrics/", "common/plan/",
+        "common/wire/", "cache/", "coordinator/"}},
       {"worker/", {"common/", "cache/", "worker/"}},
       {"clients/pt2/", {"common/base/", "common/ir/"}},
       {"clients/", {"common/", "cache/", "clients/"}},
@@ -68,6 +71,8 @@ const std::vector<Owner>& owners() {
       {"cuda", {"common/cuda/"}},
       {"cublas", {"common/cuda/"}},
       {"nvrtc", {"common/cuda/"}},
+      {"httplib.h", {"common/http/"}},
+      {"prometheus/", {"common/metrics/"}},
       {"rocksdb/", {"cache/store/"}},
       {"hiredis/", {"cache/remote/"}},
       {"zip.h", {"clients/pt2/"}},

@@ -1,0 +1,41 @@
+// What the coordinator counts for monitoring. docs/operations.md says what each metric means.
+#pragma once
+
+#include <array>
+#include <string>
+
+#include "common/base/outcome.h"
+#include "common/metrics/metrics.h"
+#include "common/wire/task.h"
+
+namespace coordinator::service {
+
+// Thread-safe.
+class Meters {
+ public:
+  Meters();
+
+  void task_ended(common::TaskOutcome outcome, const common::TaskReport& report);
+  void task_requeued(const char* reason);
+  // `result`: "hit", "partial" or "miss".
+  void plan_asked(const std::string& tenant, const char* result);
+  void job_ended(const char* how, double seconds);
+  void result_stale() { stale_.add(); }
+  void worker_lost() { lost_.add(); }
+  void candidate_quarantined() { quarantined_.add(); }
+
+  std::string text(const std::vector<common::GaugeFamily>& gauges) const {
+    return metrics_.text(gauges);
+  }
+
+ private:
+  common::Metrics metrics_;
+  common::Histogram compile_;
+  common::Counter compiled_;
+  common::Counter compiled_before_;
+  common::Counter stale_;
+  common::Counter lost_;
+  common::Counter quarantined_;
+};
+
+}  // namespace coordinator::service

@@ -1,0 +1,138 @@
+#include "coordinator/service/monitoring.h"
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "coordinator/farm/demand.h"
+
+namespace coordinator::service {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using common::GaugeFamily;
+using common::MetricLabels;
+
+using Samples = std::vector<std::pair<MetricLabels, double>>;
+
+std::vector<farm::Demand> demands_of(const StatusSources& sources) {
+  std::vector<farm::Supply> supplies;
+  for (const WorkerSession* session : sources.environment.workers.sessions()) {
+    supplies.push_back({session->target, 1, session->slots_offered});
+  }
+  return farm::demands(sources.jobs.appetites(), supplies);
+}
+
+GaugeFamily gauge(const char* name, const char* help, double value) {
+  return {name, help, {{{}, value}}};
+}
+
+template <class Count>
+GaugeFamily by_label(const char* name, const char* help, const char* label,
+                     const std::map<std::string, Count>& values) {
+  Samples samples;
+  for (const auto& [text, value] : values) {
+    samples.push_back({{{label, text}}, static_cast<double>(value)});
+  }
+  return {name, help, std::move(samples)};
+}
+
+void add_workers(const StatusSources& sources, std::vector<GaugeFamily>& out) {
+  std::map<std::string, int64_t> workers, slots, leases;
+  std::map<farm::WorkerId, farm::WorkerView> views;
+  int64_t suspended = 0;
+  for (auto& view : sources.environment.dispatcher.scheduler().workers()) {
+    suspended += view.suspended ? 1 : 0;
+    leases[view.target] += static_cast<int64_t>(view.leases);
+  }
+  for (const WorkerSession* session : sources.environment.workers.sessions()) {
+    ++workers[session->target];
+    slots[session->target] += session->slots_offered;
+  }
+  out.push_back(by_label("lfarm_workers", "Connected workers", "target", workers));
+  out.push_back(by_label("lfarm_worker_slots", "Tasks that workers take at once", "target", slots));
+  out.push_back(by_label("lfarm_leases", "Tasks that workers hold", "target", leases));
+  out.push_back(gauge("lfarm_workers_suspended", "Workers that get no work since they keep failing",
+                      static_cast<double>(suspended)));
+}
+
+void add_demand(const StatusSources& sources, std::vector<GaugeFamily>& out) {
+  std::map<std::string, int64_t> depth, wanted;
+  for (const farm::Demand& demand : demands_of(sources)) {
+    depth[demand.target] = demand.queue_depth;
+    wanted[demand.target] = demand.wanted_workers;
+  }
+  out.push_back(
+      by_label("lfarm_queue_depth", "Tasks that jobs could have under way now", "target", depth));
+  out.push_back(
+      by_label("lfarm_wanted_workers", "Workers that the queue could keep busy", "target", wanted));
+}
+
+void add_jobs(const StatusSources& sources, std::vector<GaugeFamily>& out) {
+  std::map<std::string, int64_t> phases;
+  int64_t oldest_ms = 0, now_ns = sources.environment.clock.now_ns();
+  for (const Job* job : sources.jobs.jobs()) {
+    if (job->phase() == Phase::kEnded) continue;
+    ++phases[phase_name(job->phase())];
+    oldest_ms = std::max(oldest_ms, job->elapsed_ms(now_ns));
+  }
+  out.push_back(by_label("lfarm_jobs", "Jobs that have not ended", "phase", phases));
+  out.push_back(gauge("lfarm_oldest_job_seconds", "Age of the oldest job that has not ended",
+                      static_cast<double>(oldest_ms) * 1e-3));
+  out.push_back(gauge("lfarm_waiting_submits", "Submits that wait for a worker to name a target",
+                      static_cast<double>(sources.jobs.parked())));
+}
+
+Json as_json(const farm::Demand& demand) {
+  return {{"queue_depth", demand.queue_depth},
+          {"workers", demand.workers},
+          {"wanted_workers", demand.wanted_workers}};
+}
+
+}  // namespace
+
+std::string metrics_text(const StatusSources& sources) {
+  const Environment& env = sources.environment;
+  std::vector<GaugeFamily> out = common::process_gauges();
+  out.push_back({"lfarm_info",
+                 "What runs here",
+                 {{{{"farm", env.options.name},
+                    {"coordinator", sources.coordinator_id},
+                    {"compiler_epoch", std::string(common::kCompilerEpoch)}},
+                   1}}});
+  add_workers(sources, out);
+  add_jobs(sources, out);
+  add_demand(sources, out);
+  farm::Stats stats = env.dispatcher.scheduler().stats();
+  cache::StoreHealth disk = env.store.health();
+  auto number = [](auto value) { return static_cast<double>(value); };
+  out.push_back(gauge("lfarm_tasks_open", "Tasks without a verdict", number(stats.tasks_open)));
+  out.push_back(gauge("lfarm_clients", "Connected clients", number(sources.clients.count())));
+  out.push_back(gauge("lfarm_graph_bytes", "Graphs of all jobs", number(env.blobs.bytes())));
+  out.push_back(
+      gauge("lfarm_unread_bytes", "Sent, and not yet read by peers", number(env.post.bytes())));
+  out.push_back(gauge("lfarm_messages_dropped", "Dropped since peers did not read, since the start",
+                      number(env.post.dropped())));
+  out.push_back(gauge("lfarm_handshakes_denied", "Peers with an unknown key, since the start",
+                      number(env.connections.denied.load())));
+  out.push_back(gauge("lfarm_handshakes_bad", "Handshakes that failed, since the start",
+                      number(env.connections.bad_handshakes.load())));
+  out.push_back(
+      gauge("lfarm_disk_ok", "0 while the disk takes no writes", disk.trouble.empty() ? 1 : 0));
+  out.push_back(gauge("lfarm_disk_failed_writes", "Since the start", number(disk.failed_writes)));
+  out.push_back(
+      gauge("lfarm_disk_damaged_files", "Set aside since the start", number(disk.damaged_files)));
+  return env.meters.text(out);
+}
+
+std::string demand_json(const StatusSources& sources, const std::string& prefix) {
+  std::vector<farm::Demand> all = demands_of(sources);
+  Json json = as_json(farm::sum_of(all, prefix));
+  if (!prefix.empty()) return json.dump();
+  Json targets = Json::object();
+  for (const farm::Demand& demand : all) targets[demand.target] = as_json(demand);
+  json["targets"] = std::move(targets);
+  return json.dump(-1, ' ', true, Json::error_handler_t::replace);
+}
+
+}  // namespace coordinator::service

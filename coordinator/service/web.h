@@ -1,0 +1,36 @@
+// The coordinator over HTTP: probes, metrics, what autoscalers ask, and its state as JSON.
+#pragma once
+
+#include <memory>
+#include <shared_mutex>
+#include <string>
+
+#include "common/http/http_server.h"
+#include "coordinator/service/service.h"
+
+namespace coordinator::service {
+
+// It begins before the service, which may take a while to bring back what was open, and says so.
+class Web {
+ public:
+  // `address`: HOST:PORT. Errors as HttpServer::start.
+  static common::Result<std::unique_ptr<Web>> start(const std::string& address);
+
+  // From now on this service is asked, until detach().
+  void attach(Service& service);
+  void detach();
+  // HOST:PORT as bound.
+  const std::string& address() const { return server_->address(); }
+
+ private:
+  Web() = default;
+  common::HttpResponse answer(const common::HttpRequest& request);
+  common::HttpResponse probe(const std::string& path) const;
+
+  std::shared_mutex mutex_;
+  Service* service_ = nullptr;
+  bool has_ended_ = false;
+  std::unique_ptr<common::HttpServer> server_;  // goes first: it calls the others
+};
+
+}  // namespace coordinator::service
