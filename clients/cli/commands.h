@@ -23,6 +23,7 @@
   X(cache_ls)             \
   X(cache_gc)             \
   X(cache_revoke)         \
+  X(keys_init)            \
   X(keys_new)             \
   X(keys_grant)           \
   X(keys_revoke)          \

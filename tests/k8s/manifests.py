@@ -24,6 +24,9 @@ except ImportError:
 # Each is rendered into rendered/NAME.yaml, which the other tests read: they need no kubectl.
 COMBINATIONS = {
     "dev": "k8s/overlays/dev",
+    "everything": "tests/k8s/combinations/everything",
+    "gpu": "k8s/overlays/gpu",
+    "hpa": "tests/k8s/combinations/hpa",
 }
 
 

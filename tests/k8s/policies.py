@@ -171,7 +171,7 @@ def ports_match(objects):
                 yield f"{title(each)}: {probe} asks port {port}, which it does not have"
         if "--farm" in its:
             host, port = re.fullmatch(r"tcp://([^:]+):(\d+)", its["--farm"]).groups()
-            yield from _service_reaches(objects, title(each), host, int(port), "farm")
+            yield from service_reaches(objects, title(each), host, int(port), "farm")
     for service in objects.kind("Service"):
         for port in service["spec"]["ports"]:
             for each in coordinators:
@@ -180,7 +180,7 @@ def ports_match(objects):
                     yield f"{title(service)}: pods have no port {port['targetPort']}"
 
 
-def _service_reaches(objects, who, host, port, name):
+def service_reaches(objects, who, host, port, name):
     service = objects.named("Service", host.split(".")[0])
     if service is None:
         yield f"{who}: no Service {host}"

@@ -4,7 +4,9 @@ a mutation passes, the policy protects nothing."""
 import unittest
 
 import manifests
+import mutations_scaling  # noqa: F401: adds its mutations
 from mutations import MUTATIONS
+import policies_scaling  # noqa: F401: adds its policies
 from policies import POLICIES
 
 

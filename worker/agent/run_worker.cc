@@ -130,6 +130,7 @@ common::Status serve(const WorkerOptions& options, const FoundDevice& device,
   agent_options.worker_id = options.name;
   agent_options.target = device.target.name;
   agent_options.slots = options.slots;
+  agent_options.drain_ms = options.drain_ms;
   Agent agent(std::move(socket), *pipeline, std::move(agent_options), clock);
   return agent.run(stop_fd);
 }
