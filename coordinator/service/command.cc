@@ -13,6 +13,7 @@
 #include "common/base/cat.h"
 #include "common/base/files.h"
 #include "common/base/log.h"
+#include "coordinator/service/leadership.h"
 #include "coordinator/service/service.h"
 #include "coordinator/service/web.h"
 
@@ -74,6 +75,8 @@ struct Arguments {
   ServiceOptions service;
   std::string endpoint_file;
   std::string http;
+  std::string lease;
+  std::string identity;
   std::string log = "info";
 };
 
@@ -120,6 +123,10 @@ void declare(CLI::App& app, Arguments& arguments) {
                  "write the endpoint that was bound to this file");
   app.add_option("--http", arguments.http,
                  "HOST:PORT of probes, metrics and the farm's state, for anyone who reaches it");
+  app.add_option("--lease", arguments.lease,
+                 "Kubernetes Lease whose holder serves, of several coordinators in a cluster");
+  app.add_option("--identity", arguments.identity,
+                 "this coordinator's name in the lease (default: the host's name)");
   app.add_flag("--secure", service.secure,
                "CURVE keys also on loopback; other addresses always need them");
   app.add_option("--allow", service.allow_file,
@@ -161,6 +168,31 @@ class Attachment {
  private:
   Web* web_;
 };
+
+common::LeaderOptions leader_options(const Arguments& arguments) {
+  common::LeaderOptions options;
+  options.lease = arguments.lease;
+  options.identity = arguments.identity;
+  char host[256] = "";
+  if (options.identity.empty() && ::gethostname(host, sizeof host - 1) == 0) {
+    options.identity = host;
+  }
+  return options;
+}
+
+// Until this process leads; false when it was told to end.
+bool stand_by(Leadership& leadership, SignalDescriptor& signals, Web* web) {
+  auto tell = [&](const std::string& leader) {
+    common::log_info(cat("the lease is ", leader.empty() ? "nobody's" : leader + "'s"));
+    if (web != nullptr) web->stand_by(leader);
+  };
+  while (!leadership.wait(signals.fd(), tell)) {
+    while (int signal = signals.take()) {
+      if (signal != SIGHUP) return false;
+    }
+  }
+  return true;
+}
 
 common::Status announce(const Service& service, const Web* web, const Arguments& arguments) {
   if (!arguments.endpoint_file.empty()) {
@@ -212,12 +244,26 @@ int run_coordinator(int argc, const char* const* argv, SearchFactory create_sear
     if (!started.ok()) return fail(started.error());
     web = std::move(started).value();
   }
+  std::unique_ptr<Leadership> leadership;
+  if (!arguments.lease.empty()) {
+    auto begun = Leadership::begin({}, leader_options(arguments));
+    if (!begun.ok()) return fail(begun.error());
+    leadership = std::move(begun).value();
+    if (!stand_by(*leadership, signals, web.get())) return 0;
+  }
   auto service = Service::create(arguments.service);
   if (!service.ok()) return fail(service.error());
   Attachment attachment(web.get(), **service);
   common::Status status = announce(**service, web.get(), arguments);
   if (!status.ok()) return fail(status.error());
+  if (leadership) leadership->keep([&] { (*service)->stop(); });
   status = (*service)->run(signals.fd(), [&] { handle_signals(signals, **service); });
+  bool is_lost = leadership && leadership->is_lost();
+  leadership.reset();
+  if (status.ok() && is_lost) {
+    status = common::unavailable(cat("the lease ", arguments.lease,
+                                     " was lost, and another coordinator may lead; start again"));
+  }
   // Preparing a large graph takes longer than anyone waits for a process to end; everything that
   // counts is on the disk.
   if (status.ok() && (*service)->is_busy()) {

@@ -53,6 +53,11 @@ common::Result<std::unique_ptr<Web>> Web::start(const std::string& address) {
   return web;
 }
 
+void Web::stand_by(const std::string& leader) {
+  std::lock_guard<std::shared_mutex> lock(mutex_);
+  phase_ = cat("standby: ", leader.empty() ? "nobody" : leader, " leads");
+}
+
 void Web::attach(Service& service) {
   std::lock_guard<std::shared_mutex> lock(mutex_);
   service_ = &service;
@@ -61,13 +66,14 @@ void Web::attach(Service& service) {
 void Web::detach() {
   std::lock_guard<std::shared_mutex> lock(mutex_);
   service_ = nullptr;
-  has_ended_ = true;
+  phase_ = "stopping";
 }
 
 HttpResponse Web::probe(const std::string& path) const {
   if (service_ == nullptr) {
-    if (path == "/livez") return {200, has_ended_ ? "stopping\n" : "starting\n"};
-    return {503, has_ended_ ? "stopping\n" : "bringing back open jobs\n"};
+    bool has_started = phase_.starts_with("standby");
+    bool is_fine = path == "/livez" || (path == "/startupz" && has_started);
+    return {is_fine ? 200 : 503, phase_ + "\n"};
   }
   int64_t silent_ms = service_->silent_ms();
   if (path != "/startupz" && silent_ms > kStuckMs) {
@@ -83,7 +89,7 @@ HttpResponse Web::answer(const HttpRequest& request) {
   if (path == "/") return {200, kIndex};
   bool is_known = path == "/metrics" || path == "/api/v1/demand" || topics().count(path) != 0;
   if (!is_known) return {404, cat("nothing is here; see /\n")};
-  if (service_ == nullptr) return {503, "the coordinator is starting or stopping\n"};
+  if (service_ == nullptr) return {503, phase_ + "\n"};
   if (path == "/metrics") return found(service_->metrics(), kPrometheus);
   if (path == "/api/v1/demand") {
     auto target = request.query.find("target");

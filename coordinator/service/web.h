@@ -16,6 +16,8 @@ class Web {
   // `address`: HOST:PORT. Errors as HttpServer::start.
   static common::Result<std::unique_ptr<Web>> start(const std::string& address);
 
+  // Another coordinator serves: this one is well, and not ready.
+  void stand_by(const std::string& leader);
   // From now on this service is asked, until detach().
   void attach(Service& service);
   void detach();
@@ -29,7 +31,7 @@ class Web {
 
   std::shared_mutex mutex_;
   Service* service_ = nullptr;
-  bool has_ended_ = false;
+  std::string phase_{"starting"};               // while there is no service
   std::unique_ptr<common::HttpServer> server_;  // goes first: it calls the others
 };
 

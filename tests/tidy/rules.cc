@@ -30,6 +30,7 @@ const std::vector<Arrow>& arrows() {
   static const std::vector<Arrow> kArrows = {
       {"common/base/", {}},
       {"common/http/", {"common/base/"}},
+      {"common/kubernetes/", {"common/base/", "common/http/"}},
       {"common/metrics/", {"common/base/"}},
       {"common/sandbox/", {"common/base/"}},
       {"common/ir/", {"common/base/"}},
@@ -42,8 +43,8 @@ const std::vector<Arrow>& arrows() {
       {"coordinator/farm/", {"common/base/"}},
       // Not common/cuda, nor the runtime that loads it: a coordinator runs where there is no GPU.
       {"coordinator/",
-       {"common/base/", "common/http/", "common/ir/", "common/metrics/", "common/plan/",
-        "common/wire/", "cache/", "coordinator/"}},
+       {"common/base/", "common/http/", "common/ir/", "common/kubernetes/", "common/metrics/",
+        "common/plan/", "common/wire/", "cache/", "coordinator/"}},
       {"worker/", {"common/", "cache/", "worker/"}},
       {"clients/pt2/", {"common/base/", "common/ir/"}},
       {"clients/", {"common/", "cache/", "clients/"}},
@@ -79,7 +80,7 @@ const std::vector<Owner>& owners() {
       {"simdjson", {"clients/pt2/"}},
       {"CLI/", {"clients/cli/", "coordinator/service/", "worker/agent/"}},
       {"lfarm.h", {"clients/runtime/include/", "clients/examples/"}},  // our own, once installed
-      {"nlohmann/", {"clients/cli/", "coordinator/service/"}},
+      {"nlohmann/", {"clients/cli/", "common/kubernetes/", "coordinator/service/"}},
   };
   return kOwners;
 }

@@ -69,7 +69,23 @@ Status Agent::step(common::Poller& poller, size_t stop) {
   say_goodbye();
   keep_in_touch();
   flush();
+  if (options_.state != nullptr) show_state();
   return {};
+}
+
+void Agent::show_state() const {
+  AgentState& state = *options_.state;
+  int64_t now_ns = clock_.now_ns();
+  state.turned_ns = now_ns;
+  state.is_joined = welcomed_;
+  if (welcomed_) state.has_joined = true;
+  state.is_draining = draining_;
+  state.leases = static_cast<uint32_t>(held_.size());
+  if (!held_.empty()) {
+    state.idle_since_ns = 0;
+  } else if (state.idle_since_ns == 0) {
+    state.idle_since_ns = now_ns;
+  }
 }
 
 int Agent::wait_ms() const {
@@ -270,6 +286,9 @@ void Agent::expire_leases() {
 
 void Agent::answer(common::TaskResult result) {
   held_.erase(result.lease);
+  if (options_.state != nullptr) {
+    ++options_.state->answered[static_cast<size_t>(result.outcome)];
+  }
   queue(std::move(result));
   if (!draining_) queue(common::Credit{1});
 }

@@ -9,6 +9,7 @@
 
 #include "common/base/clock.h"
 #include "common/wire/socket.h"
+#include "worker/agent/agent_state.h"
 #include "worker/agent/blob_cache.h"
 #include "worker/agent/pipeline.h"
 
@@ -24,6 +25,7 @@ struct AgentOptions {
   int64_t heartbeat_ms = 1'000;               // unless the coordinator says otherwise
   // A task is answered this long before its deadline, so that the answer is not too late.
   int64_t answer_early_ms = 500;
+  AgentState* state = nullptr;  // written while it runs, when there is one
 };
 
 // Never touches the device. Single-threaded but for the pipeline.
@@ -65,6 +67,7 @@ class Agent {
   void start_draining();
   void say_goodbye();
   void keep_in_touch();
+  void show_state() const;
   void say_hello();
   void queue(common::Message message, common::SharedBytes blob = {});
   void flush();

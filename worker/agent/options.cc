@@ -63,6 +63,10 @@ std::variant<WorkerOptions, int> parse_options(int argc, char** argv,
       "--debug-sequential", options.debug_sequential,
       "Wait for each call of a run, and print it with its kernel, blocks and memory first");
   app.add_option("--state", options.state, "Directory of the kernel cache");
+  app.add_option("--http", options.http,
+                 "HOST:PORT of probes and metrics, for anyone who reaches it");
+  app.add_option("--pod", options.pod,
+                 "Name of this worker's Kubernetes pod: its deletion cost follows what it does");
   app.add_option("--key", key_file, "File with this worker's CURVE keys; created when missing");
   app.add_option("--farm-key", farm_key, "The coordinator's public CURVE key");
   app.set_version_flag("--version", std::string(common::build_name()));

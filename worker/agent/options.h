@@ -19,6 +19,8 @@ struct WorkerOptions {
   std::optional<int> gpu;  // of several
   std::string name;
   std::string state;
+  std::string http;  // HOST:PORT of probes and metrics; empty: none
+  std::string pod;   // this worker's, where it runs in a cluster; empty: not in one
   uint32_t slots = 4;
   bool debug_sequential = false;
   uint32_t threads = 0;      // 0: as many as there are processors to use

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <iostream>
+#include <optional>
 #include <string_view>
 
 #include "common/base/cat.h"
@@ -14,10 +15,12 @@
 #include "common/base/log.h"
 #include "common/base/own_directory.h"
 #include "worker/agent/agent.h"
+#include "worker/agent/deletion_cost.h"
 #include "worker/agent/executor_sandbox.h"
 #include "worker/agent/options.h"
 #include "worker/agent/pipeline.h"
 #include "worker/agent/print_source.h"
+#include "worker/agent/worker_web.h"
 #include "worker/compile/nvrtc_child.h"
 #include "worker/profile/device_lock.h"
 #include "worker/profile/executor_child.h"
@@ -131,6 +134,19 @@ common::Status serve(const WorkerOptions& options, const FoundDevice& device,
   agent_options.target = device.target.name;
   agent_options.slots = options.slots;
   agent_options.drain_ms = options.drain_ms;
+  AgentState state;
+  std::unique_ptr<common::HttpServer> web;
+  if (!options.http.empty()) {
+    LFARM_ASSIGN_OR_RETURN(web,
+                           serve_web(options.http, options.name, device.target.name, state, clock));
+    common::log_info(cat("http on ", web->address()));
+  }
+  std::optional<DeletionCost> deletion_cost;
+  if (!options.pod.empty()) {
+    LFARM_ASSIGN_OR_RETURN(common::Cluster cluster, common::Cluster::find());
+    deletion_cost.emplace(std::move(cluster), DeletionCostOptions{options.pod}, state, clock);
+  }
+  agent_options.state = &state;
   Agent agent(std::move(socket), *pipeline, std::move(agent_options), clock);
   return agent.run(stop_fd);
 }

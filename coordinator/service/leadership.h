@@ -1,0 +1,51 @@
+// Several coordinators of a cluster, of which one serves: the holder of a Lease.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "common/base/clock.h"
+#include "common/kubernetes/leader_lease.h"
+
+namespace coordinator::service {
+
+class Leadership {
+ public:
+  // kUnavailable outside of a cluster.
+  static common::Result<std::unique_ptr<Leadership>> begin(const common::ClusterOptions& cluster,
+                                                           common::LeaderOptions options);
+  // Gives the lease up, if it is held.
+  ~Leadership();
+  Leadership(const Leadership&) = delete;
+  Leadership& operator=(const Leadership&) = delete;
+
+  // Waits until this process leads; false when `stop_fd` became readable first. `on_news` is told
+  // who leads whenever that changes.
+  bool wait(int stop_fd, const std::function<void(const std::string& holder)>& on_news);
+  // Goes on renewing in a thread. Once the lease is lost, it calls `on_lost` from there and ends.
+  void keep(std::function<void()> on_lost);
+  bool is_lost() const { return is_lost_; }
+
+ private:
+  Leadership(common::Cluster cluster, common::LeaderOptions options);
+  void renew();
+  void report();
+
+  common::SteadyClock clock_;
+  const common::LeaderOptions options_;
+  common::LeaderLease lease_;
+  std::string complaint_;
+  std::function<void()> on_lost_;
+  std::atomic<bool> is_lost_{false};
+  std::mutex mutex_;
+  std::condition_variable stop_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace coordinator::service

@@ -1,0 +1,79 @@
+#include "worker/agent/worker_web.h"
+
+#include "common/base/cat.h"
+#include "common/metrics/metrics.h"
+
+namespace worker {
+namespace {
+
+using common::cat;
+using common::HttpResponse;
+
+// The loop turns every second when it has nothing to do, and never waits for the device.
+constexpr int64_t kStuckMs = 60'000;
+
+HttpResponse probe(const std::string& path, const AgentState& state, int64_t now_ns) {
+  if (path == "/startupz") {
+    return state.has_joined ? HttpResponse{200, "ok\n"}
+                            : HttpResponse{503, "has not joined the farm yet\n"};
+  }
+  int64_t turned_ns = state.turned_ns;
+  int64_t silent_ms = turned_ns == 0 ? 0 : (now_ns - turned_ns) / 1'000'000;
+  if (silent_ms > kStuckMs) {
+    return {503, cat("the agent's loop has not turned for ", silent_ms / 1000, " s\n")};
+  }
+  // A farm that is away is no fault of this process: a new one would not find it either.
+  if (path == "/livez") return {200, "ok\n"};
+  if (state.is_draining) return {503, "draining\n"};
+  return state.is_joined ? HttpResponse{200, "ok\n"} : HttpResponse{503, "the farm is away\n"};
+}
+
+std::string metrics_text(const std::string& name, const std::string& target,
+                         const AgentState& state) {
+  // Counted by the agent, so they are made anew for each reader.
+  common::Metrics metrics;
+  for (int k = 0; k < common::kOutcomes; ++k) {
+    auto outcome = static_cast<common::TaskOutcome>(k);
+    metrics
+        .counter("lfarm_worker_tasks_total", "Tasks that this worker answered, by outcome",
+                 {{"outcome", common::outcome_name(outcome)}})
+        .add(static_cast<double>(state.answered[static_cast<size_t>(k)]));
+  }
+  std::vector<common::GaugeFamily> gauges = common::process_gauges();
+  auto gauge = [&](const char* metric, const char* help, double value) {
+    gauges.push_back({metric, help, {{{}, value}}});
+  };
+  gauges.push_back(
+      {"lfarm_worker_info", "What runs here", {{{{"worker", name}, {"target", target}}, 1}}});
+  gauge("lfarm_worker_leases", "Tasks that it holds", state.leases);
+  gauge("lfarm_worker_joined", "1 while the farm answers it", state.is_joined ? 1 : 0);
+  gauge("lfarm_worker_draining", "1 once it takes no more tasks", state.is_draining ? 1 : 0);
+  return metrics.text(gauges);
+}
+
+}  // namespace
+
+common::Result<std::unique_ptr<common::HttpServer>> serve_web(const std::string& address,
+                                                              const std::string& name,
+                                                              const std::string& target,
+                                                              const AgentState& state,
+                                                              const common::Clock& clock) {
+  return common::HttpServer::start(
+      address, [=, &state, &clock](const common::HttpRequest& request) -> HttpResponse {
+        const std::string& path = request.path;
+        if (path == "/startupz" || path == "/readyz" || path == "/livez") {
+          return probe(path, state, clock.now_ns());
+        }
+        if (path == "/metrics") {
+          return {200, metrics_text(name, target, state),
+                  "text/plain; version=0.0.4; charset=utf-8"};
+        }
+        if (path == "/") {
+          return {200,
+                  "lfarm worker\n/startupz /readyz /livez  probes\n/metrics  for Prometheus\n"};
+        }
+        return {404, "nothing is here; see /\n"};
+      });
+}
+
+}  // namespace worker
