@@ -2,7 +2,7 @@
 .PHONY: help demo check build packages test fuzz chaos gpu-check gpu-bundle format tidy clean
 .DEFAULT_GOAL := help
 
-LABELS ?= unit|golden|conformance|sim|farm|chaos|fuzz
+LABELS ?= unit|golden|conformance|sim|farm|chaos|k8s|fuzz
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##/  make \1\t/p' Makefile | expand -t 20

@@ -28,6 +28,7 @@
   X(cache_gc)             \
   X(cache_revoke)         \
   X(cache_reverify)       \
+  X(keys_init)            \
   X(keys_new)             \
   X(keys_grant)           \
   X(keys_revoke)          \

@@ -115,6 +115,23 @@ TEST_F(CliKeys, KeysAreMadeGrantedListedAndRevoked) {
   EXPECT_EQ(common::read_file(state() + "/allow").value(), "nonsense\n");
 }
 
+TEST_F(CliKeys, AFarmsKeysAreMadeBeforeItRuns) {
+  std::string said_first = said({"keys", "init"});
+  for (const char* name : {"farm.key", "signing.key", "worker.key", "client_keys", "allow"}) {
+    struct stat info {};
+    ASSERT_EQ(::stat((state() + "/" + name).c_str(), &info), 0) << name;
+    EXPECT_EQ(info.st_mode & 07777U, 0600U) << name;
+  }
+  EXPECT_EQ(said({"keys", "init"}), said_first);
+  std::string list = said({"keys", "ls"});
+  EXPECT_NE(list.find("local   worker"), std::string::npos) << list;
+  EXPECT_NE(list.find("local   submit,read,admin"), std::string::npos) << list;
+  std::string up_said = open_farm().process.out();
+  EXPECT_NE(said_first.find("farm key " + up_said.substr(up_said.find("public key ") + 11, 40)),
+            std::string::npos)
+      << up_said;
+}
+
 TEST_F(CliKeys, GrantsAndRevocationsReachAFarmThatRuns) {
   Farm farm = open_farm();
   said({"keys", "new", path("ada.key")});

@@ -43,25 +43,29 @@ Agent::Agent(common::DealerSocket socket, Pipeline& pipeline, AgentOptions optio
       heartbeat_ms_(options_.heartbeat_ms) {}
 
 Status Agent::run(int stop_fd) {
-  common::Poller poller;
-  poller.watch(socket_);
-  poller.watch_fd(pipeline_.results_fd());
-  size_t stop = poller.watch_fd(stop_fd);
+  // The descriptor stays readable: a drain of minutes that looked at it would never sleep.
+  common::Poller working, draining;
+  for (common::Poller* poller : {&working, &draining}) {
+    poller->watch(socket_);
+    poller->watch_fd(pipeline_.results_fd());
+  }
+  size_t stop = working.watch_fd(stop_fd);
   while (!drained()) {
     if (draining_ && clock_.now_ns() >= drain_end_ns_ + kFarewellMs * kMs) {
       return common::unavailable("the coordinator did not take this worker's last messages");
     }
-    LFARM_RETURN_IF_ERROR(step(poller, stop));
+    LFARM_RETURN_IF_ERROR(step(draining_ ? draining : working, stop));
   }
   return {};
 }
 
 Status Agent::step(common::Poller& poller, size_t stop) {
+  bool is_told = draining_;
   LFARM_ASSIGN_OR_RETURN([[maybe_unused]] size_t ready, poller.wait(wait_ms()));
   LFARM_RETURN_IF_ERROR(receive());
   take_results();
   expire_leases();
-  if (poller.ready(stop)) start_draining();
+  if (!is_told && poller.ready(stop)) start_draining();
   say_goodbye();
   keep_in_touch();
   flush();

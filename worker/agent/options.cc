@@ -55,6 +55,10 @@ std::variant<WorkerOptions, int> parse_options(int argc, char** argv,
       ->capture_default_str();
   app.add_option("--threads", options.threads, "CPU threads of a run; 0: all")
       ->capture_default_str();
+  app.add_option("--drain-ms", options.drain_ms,
+                 "Time for the task on the device when told to stop; then it is given back")
+      ->check(CLI::Range(int64_t{0}, int64_t{86'400'000}))
+      ->capture_default_str();
   app.add_flag(
       "--debug-sequential", options.debug_sequential,
       "Wait for each call of a run, and print it with its kernel, blocks and memory first");

@@ -1,6 +1,7 @@
 // The command line of lfarm-worker.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <variant>
@@ -24,7 +25,8 @@ struct WorkerOptions {
   common::ClusterOptions cluster;
   uint32_t slots = 4;
   bool debug_sequential = false;
-  uint32_t threads = 0;  // 0: as many as there are processors to use
+  uint32_t threads = 0;      // 0: as many as there are processors to use
+  int64_t drain_ms = 3'000;  // for what is on the device when the worker is told to stop
   std::optional<common::ClientKeys> keys;
 };
 

@@ -144,6 +144,7 @@ common::Status serve(const WorkerOptions& options, const FoundDevice& device,
   agent_options.target = device.target.name;
   agent_options.toolchain = std::move(toolchain);
   agent_options.slots = options.slots;
+  agent_options.drain_ms = options.drain_ms;
   AgentState state;
   std::unique_ptr<common::HttpServer> web;
   if (!options.http.empty()) {

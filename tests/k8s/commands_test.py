@@ -1,0 +1,161 @@
+"""What the manifests start, started: the binaries with exactly their arguments, variables and files,
+asked what the cluster would ask. If this fails, pods do not come up."""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+import time
+import unittest
+import urllib.parse
+
+import manifests
+import pods
+import policies_scaling
+
+MODEL = manifests.ROOT / "tests" / "fixtures" / "models" / "mlp" / "model.pt2"
+
+
+def eventually(what, condition):
+    deadline = time.monotonic() + pods.PATIENCE_S
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"never: {what}")
+        time.sleep(0.02)
+
+
+def demand_path(objects):
+    url = objects.named("ScaledObject", "lfarm-worker-cpu")["spec"]["triggers"][0]["metadata"]["url"]
+    parts = urllib.parse.urlsplit(url)
+    return f"{parts.path}?{parts.query}"
+
+
+class Farm(unittest.TestCase):
+    def setUp(self):
+        for name in ("lfarm", "lfarm-coordinator", "lfarm-worker"):
+            manifests.binary(name)
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="lfarm-k8s-"))
+        self.addCleanup(pods.remove, self.folder)
+        self.objects = manifests.load("everything")
+        self.outside = pods.farm_keys(self.folder / "keys")
+        self.coordinator = self.pod(self.objects.coordinators()[0])
+        self.worker = self.pod(self.objects.named("Deployment", "lfarm-worker-cpu"))
+
+    def pod(self, workload):
+        return pods.Pod(self.objects, workload, self.folder / workload["metadata"]["name"],
+                        self.outside)
+
+    def start_coordinator(self, changes=()):
+        process = self.coordinator.start(changes)
+        self.addCleanup(process.stop)
+        port = process.until(r"listening on tcp://\S+:(\d+)")[1]
+        self.farm = f"127.0.0.1:{port}"
+        return process, pods.Site(process)
+
+    def start_worker(self):
+        process = self.worker.start([("lfarm-coordinator:*", self.farm)])
+        self.addCleanup(process.stop)
+        return process, pods.Site(process)
+
+    def submit(self, *arguments):
+        farm_key = self.outside["ConfigMap", "lfarm-public"]["farm-key"]
+        process = pods.Process(
+            [str(manifests.binary("lfarm")), "submit", str(MODEL), "--farm", f"tcp://{self.farm}",
+             "--farm-key", farm_key, "--keys", str(self.folder / "keys" / "client_keys"),
+             "--state", str(self.folder / "client"), "--device", "cpu", *arguments],
+            {**os.environ, "TMPDIR": str(self.folder)})
+        self.addCleanup(process.stop)
+        return process
+
+    def assert_probes(self, pod, site):
+        for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+            eventually(f"{probe} of {manifests.title(pod.workload)} succeeds",
+                       lambda probe=probe: site.probe(pod.container, probe) == 200)
+
+    def test_pods_come_up_work_and_end(self):
+        coordinator, coordinator_site = self.start_coordinator()
+        self.assert_probes(self.coordinator, coordinator_site)
+        worker, worker_site = self.start_worker()
+        self.assert_probes(self.worker, worker_site)
+
+        status, body = coordinator_site.get(demand_path(self.objects))
+        self.assertEqual(status, 200)
+        demand = json.loads(body)
+        self.assertEqual((demand["wanted_workers"], demand["workers"]), (0, 1))
+
+        submitted = self.submit("--budget", "2")
+        self.assertEqual(submitted.wait(), 0, submitted.said())
+        told = {name for site in (coordinator_site, worker_site)
+                for name in re.findall(r"^# TYPE (\S+)", site.get("/metrics")[1], re.M)}
+        self.assert_metrics_are_known(told)
+
+        self.worker.pre_stop(worker)
+        self.assertEqual(worker.wait(), 0, worker.said())
+        self.assertIn("draining", worker.said())
+        coordinator.terminate()
+        self.assertEqual(coordinator.wait(), 0, coordinator.said())
+
+    def assert_metrics_are_known(self, told):
+        """What alerts and scaling ask for is there; the manual explains all that is there."""
+        asked = {name for rule in policies_scaling.alert_rules(self.objects)
+                 for name in policies_scaling.series(rule["expr"])}
+        for rule in policies_scaling.adapter_rules(manifests.load("hpa")):
+            asked |= policies_scaling.series(rule["seriesQuery"])
+            asked |= policies_scaling.series(rule["metricsQuery"])
+        self.assertGreater(len(asked), 8)
+        self.assertEqual(asked - told, set(), "asked for, and told by nobody")
+        manual = (manifests.ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+        explained = set(re.findall(r"^\| `((?:lfarm|process)_\w+)", manual, re.M))
+        self.assertEqual(told - explained, set(), "metrics without a word in docs/operations.md")
+
+    def test_work_and_absence_fail_no_liveness_probe(self):
+        """A queue that is full, and a farm that is away, are no reasons to start anew."""
+        coordinator, site = self.start_coordinator([("--searches=4", "--searches=1")])
+        self.assert_probes(self.coordinator, site)
+        # Nobody works on it: it stays in the queue.
+        self.submit("--target", "cpu-x86_64-avx2")
+        path = demand_path(self.objects)
+        eventually("demand", lambda: json.loads(site.get(path)[1])["wanted_workers"] > 0)
+        self.assertEqual(json.loads(site.get(path)[1])["workers"], 0)
+        for probe in ("readinessProbe", "livenessProbe"):
+            self.assertEqual(site.probe(self.coordinator.container, probe), 200)
+
+        worker, worker_site = self.start_worker()
+        self.assert_probes(self.worker, worker_site)
+        coordinator.stop()
+        eventually("the worker is not ready",
+                   lambda: worker_site.probe(self.worker.container, "readinessProbe") == 503)
+        self.assertEqual(worker_site.probe(self.worker.container, "livenessProbe"), 200)
+        self.assertEqual(worker_site.probe(self.worker.container, "startupProbe"), 200)
+
+    def test_a_full_queue_turns_submits_away_and_is_alive(self):
+        _, site = self.start_coordinator([("--searches=4", "--jobs=1")])
+        self.submit("--target", "cpu-x86_64-avx2")
+        path = demand_path(self.objects)
+        eventually("demand", lambda: json.loads(site.get(path)[1])["wanted_workers"] > 0)
+        second = self.submit("--target", "cpu-x86_64-avx2", "--numerics", "relaxed")
+        second.until("submit again in")
+        for probe in ("readinessProbe", "livenessProbe"):
+            self.assertEqual(site.probe(self.coordinator.container, probe), 200)
+
+
+class Flags(unittest.TestCase):
+    def test_every_flag_is_one_that_its_program_has(self):
+        known = {}
+        for name in manifests.COMBINATIONS:
+            objects = manifests.load(name)
+            for each in objects.workloads():
+                container = manifests.main_container(each)
+                program = manifests.program(container)
+                if program not in known:
+                    text = subprocess.run([manifests.binary(program), "--help"], check=True,
+                                          capture_output=True, text=True).stdout
+                    known[program] = set(re.findall(r"(?<![\w-])--[a-z][\w-]*", text))
+                used = set(manifests.flags(objects, container))
+                self.assertEqual(used - known[program], set(), manifests.title(each))
+
+
+if __name__ == "__main__":
+    manifests.main()

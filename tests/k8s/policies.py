@@ -1,0 +1,434 @@
+"""What makes the manifests good citizens of a cluster: functions from objects to what is wrong."""
+
+import re
+
+import network
+from manifests import (ROOT, all_containers, component, environment, expand, flags, labels,
+                       main_container, matches, pod, program, title)
+
+POLICIES = {}
+NAME = "app.kubernetes.io/name"
+# Made by the commands of docs/operations.md, which a test compares with this.
+MADE_OUTSIDE = {
+    ("Secret", "lfarm-farm"): {"farm.key", "signing.key"},
+    ("Secret", "lfarm-worker"): {"worker.key"},
+    ("ConfigMap", "lfarm-public"): {"allow", "farm-key"},
+}
+IMAGES = {"lfarm-coordinator", "lfarm-worker-cpu", "lfarm-worker-cuda"}
+CLUSTER_WIDE = {"Namespace", "PriorityClass"}
+
+
+def policy(function):
+    POLICIES[function.__name__] = function
+    return function
+
+
+def constant(path, name):
+    """The number that a C++ source gives a name."""
+    text = (ROOT / path).read_text(encoding="utf-8")
+    return int(re.search(rf"\b{name} = ([\d']+)", text)[1].replace("'", ""))
+
+
+def seconds_of_hook(container):
+    command = container.get("lifecycle", {}).get("preStop", {}).get("exec", {}).get("command", [])
+    return int(command[1]) if command and command[0].endswith("sleep") else 0
+
+
+def port_of(address):
+    return int(address.rsplit(":", 1)[1])
+
+
+@policy
+def names_resolve(objects):
+    for each in objects.workloads():
+        spec = pod(each)
+        wanted = [("ServiceAccount", spec.get("serviceAccountName")),
+                  ("PriorityClass", spec.get("priorityClassName"))]
+        if each["kind"] == "StatefulSet":
+            wanted.append(("Service", each["spec"]["serviceName"]))
+        for kind, name in wanted:
+            if objects.named(kind, name) is None:
+                yield f"{title(each)}: no {kind} {name}"
+        for volume in spec.get("volumes", []):
+            if "secret" in volume:
+                yield from _outside(objects, each, "Secret", volume["secret"]["secretName"], [])
+            if "configMap" in volume:
+                keys = [item["key"] for item in volume["configMap"].get("items", [])]
+                yield from _outside(objects, each, "ConfigMap", volume["configMap"]["name"], keys)
+        for container in all_containers(each):
+            for source in container.get("envFrom", []):
+                name = source["configMapRef"]["name"]
+                yield from _outside(objects, each, "ConfigMap", name, [])
+            for entry in container.get("env", []):
+                key = entry.get("valueFrom", {}).get("configMapKeyRef")
+                if key:
+                    yield from _outside(objects, each, "ConfigMap", key["name"], [key["key"]])
+            yield from _mounts(each, container)
+            yield from _references(objects, each, container)
+
+
+def _outside(objects, each, kind, name, keys):
+    made = objects.named(kind, name)
+    there = set(made["data"]) if made else MADE_OUTSIDE.get((kind, name))
+    if there is None:
+        yield f"{title(each)}: nobody makes {kind} {name}"
+    for key in keys:
+        if there is not None and key not in there:
+            yield f"{title(each)}: {kind} {name} has no {key}"
+
+
+def _mounts(each, container):
+    volumes = {volume["name"] for volume in pod(each).get("volumes", [])}
+    volumes |= {claim["metadata"]["name"] for claim in each["spec"].get("volumeClaimTemplates", [])}
+    for mount in container.get("volumeMounts", []):
+        if mount["name"] not in volumes:
+            yield f"{title(each)}: no volume {mount['name']}"
+
+
+def _references(objects, each, container):
+    """$(NAME) in arguments, and the files that they name."""
+    values = environment(objects, container)
+    mounts = {mount["mountPath"] for mount in container.get("volumeMounts", [])}
+    for argument in container.get("args", []) + container["command"][1:]:
+        for name in re.findall(r"\$\(([A-Za-z_]\w*)\)", argument):
+            if name not in values:
+                yield f"{title(each)}: {argument} names a variable that is not set"
+        path = re.search(r"(?:^|=)(/(?:var|etc|run)/[^ ]*)$", argument)
+        if path and not any((path[1] + "/").startswith(mount + "/") for mount in mounts):
+            yield f"{title(each)}: {argument} is on no mounted volume"
+
+
+@policy
+def keys_come_from_their_secret(objects):
+    """The init container copies, with a mode that lfarm accepts, files that the Secret has."""
+    for each in objects.workloads():
+        first = pod(each).get("initContainers", [{}])[0]
+        command = first.get("command", [])
+        if command[:3] != ["/usr/bin/install", "-m", "0600"]:
+            yield f"{title(each)}: keys are not copied to files that only their owner reads"
+            continue
+        secret = next(volume["secret"]["secretName"] for volume in pod(each)["volumes"]
+                      if "secret" in volume)
+        copied = {path.rsplit("/", 1)[1] for path in command[5:]}
+        if copied != MADE_OUTSIDE[("Secret", secret)]:
+            yield f"{title(each)}: copies {sorted(copied)} of Secret {secret}"
+        if first["image"] != main_container(each)["image"]:
+            yield f"{title(each)}: two images to pull"
+        own = flags(objects, main_container(each)).get("--key")
+        if own and own != f"{command[4]}/{own.rsplit('/', 1)[1]}":
+            yield f"{title(each)}: {own} is not where the keys are copied to"
+
+
+@policy
+def selectors_match(objects):
+    templates = [labels(each) for each in objects.workloads()]
+    for each in objects:
+        for what, selector in _selectors(each):
+            if NAME not in selector.get("matchLabels", {}):
+                yield f"{title(each)}: {what} may take foreign pods"
+            if not any(matches(selector, its) for its in templates):
+                yield f"{title(each)}: {what} matches no pod"
+        if each["kind"] in ("Deployment", "StatefulSet"):
+            if not matches(each["spec"]["selector"], labels(each)):
+                yield f"{title(each)}: does not select its own pods"
+            if sum(matches(each["spec"]["selector"], its) for its in templates) != 1:
+                yield f"{title(each)}: selects another workload's pods"
+
+
+def _selectors(each):
+    spec = each.get("spec", {})
+    if each["kind"] == "Service":
+        yield "the selector", {"matchLabels": spec["selector"]}
+    if each["kind"] == "PodDisruptionBudget":
+        yield "the selector", spec["selector"]
+    if each["kind"] == "NetworkPolicy":
+        yield "the podSelector", spec["podSelector"]
+        for rules, peers in (("ingress", "from"), ("egress", "to")):
+            for rule in spec.get(rules) or []:
+                for peer in rule.get(peers) or []:
+                    its = peer.get("podSelector", {}).get("matchLabels", {})
+                    if "app.kubernetes.io/component" in its and "namespaceSelector" not in peer:
+                        yield "a peer", peer["podSelector"]
+
+
+@policy
+def ports_match(objects):
+    coordinators = objects.coordinators()
+    for each in objects.workloads():
+        container = main_container(each)
+        ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+        its = flags(objects, container)
+        for flag, name in (("--listen", "farm"), ("--http", "http")):
+            if flag in its and port_of(its[flag]) != ports.get(name):
+                yield f"{title(each)}: {flag}={its[flag]}, but port {name} is {ports.get(name)}"
+            if flag in its and "0.0.0.0:" not in its[flag]:
+                yield f"{title(each)}: {flag}={its[flag]} is reached by nobody else"
+        if "--http" not in its:
+            yield f"{title(each)}: nothing answers its probes"
+        for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+            port = container.get(probe, {}).get("httpGet", {}).get("port")
+            if port is not None and port not in ports:
+                yield f"{title(each)}: {probe} asks port {port}, which it does not have"
+        if "--farm" in its:
+            host, port = re.fullmatch(r"tcp://([^:]+):(\d+)", its["--farm"]).groups()
+            yield from service_reaches(objects, title(each), host, int(port), "farm")
+    for service in objects.kind("Service"):
+        for port in service["spec"]["ports"]:
+            for each in coordinators:
+                names = [its["name"] for its in main_container(each)["ports"]]
+                if port["targetPort"] not in names:
+                    yield f"{title(service)}: pods have no port {port['targetPort']}"
+
+
+def service_reaches(objects, who, host, port, name):
+    service = objects.named("Service", host.split(".")[0])
+    if service is None:
+        yield f"{who}: no Service {host}"
+    elif "." in host and host.split(".")[1:] != [service["metadata"]["namespace"], "svc"]:
+        yield f"{who}: {host} is not in namespace {service['metadata']['namespace']}"
+    elif not any(its["port"] == port and its["targetPort"] == name
+                 for its in service["spec"]["ports"]):
+        yield f"{who}: Service {host} does not have {name} on port {port}"
+
+
+@policy
+def probes_are_three(objects):
+    paths = {"startupProbe": "/startupz", "readinessProbe": "/readyz", "livenessProbe": "/livez"}
+    for each in objects.workloads():
+        container = main_container(each)
+        for probe, path in paths.items():
+            if container.get(probe, {}).get("httpGet", {}).get("path") != path:
+                yield f"{title(each)}: {probe} does not ask {path}"
+        patience = {probe: container.get(probe, {}).get("periodSeconds", 10) *
+                           container.get(probe, {}).get("failureThreshold", 3) for probe in paths}
+        if patience["startupProbe"] < 60:
+            yield f"{title(each)}: has less than a minute to start"
+        if patience["livenessProbe"] < 30 or (
+                patience["livenessProbe"] <= patience["readinessProbe"]):
+            yield f"{title(each)}: is killed before it is taken out of service"
+
+
+@policy
+def ends_gracefully(objects):
+    slack_ms = constant("coordinator/farm/types.h", "lease_slack_ms")
+    for each in objects.workloads():
+        container = main_container(each)
+        if "preStop" not in container.get("lifecycle", {}):
+            yield f"{title(each)}: no preStop hook"
+        its = flags(objects, container)
+        needed = 10 + seconds_of_hook(container) + int(its.get("--drain-ms", 0)) / 1000
+        if pod(each).get("terminationGracePeriodSeconds", 30) < needed:
+            yield f"{title(each)}: is killed within the {needed} s that it may need to end"
+        if component(each) != "worker":
+            continue
+        for coordinator in objects.coordinators():
+            task_ms = int(flags(objects, main_container(coordinator))["--run-limit-ms"]) + slack_ms
+            if int(its.get("--drain-ms", 0)) < task_ms:
+                yield f"{title(each)}: a task may take {task_ms} ms, its drain is shorter"
+
+
+@policy
+def evictions_are_bounded_and_never_blocked(objects):
+    budgets = [budget["spec"] for budget in objects.kind("PodDisruptionBudget")]
+    for each in objects.workloads():
+        its = [budget for budget in budgets if matches(budget["selector"], labels(each))]
+        if len(its) != 1:
+            yield f"{title(each)}: {len(its)} disruption budgets"
+        for budget in its:
+            most = budget.get("maxUnavailable")
+            if most in (None, 0, "0", "0%") or "minAvailable" in budget:
+                yield f"{title(each)}: its budget can keep a node from being drained"
+            if budget.get("unhealthyPodEvictionPolicy") != "AlwaysAllow":
+                yield f"{title(each)}: a pod that is not ready cannot be evicted"
+
+
+@policy
+def pods_spread(objects):
+    for each in objects.workloads():
+        spread = pod(each).get("topologySpreadConstraints", [])
+        if not any(matches(one["labelSelector"], labels(each)) for one in spread):
+            yield f"{title(each)}: nothing spreads its pods"
+        if any(one["whenUnsatisfiable"] != "ScheduleAnyway" for one in spread):
+            yield f"{title(each)}: pods stay away where there is one node"
+
+
+@policy
+def workers_give_way(objects):
+    value = {each["metadata"]["name"]: each for each in objects.kind("PriorityClass")}
+    first = [value[pod(each)["priorityClassName"]]["value"] for each in objects.coordinators()
+             if pod(each).get("priorityClassName") in value]
+    for each in objects.workers():
+        its = value.get(pod(each).get("priorityClassName"))
+        if its is None or its.get("preemptionPolicy") != "Never" or its["value"] >= 0:
+            yield f"{title(each)}: pushes others off their nodes"
+        elif not first or its["value"] >= min(first):
+            yield f"{title(each)}: is as important as the coordinator"
+
+
+DNS = network.Peer({"k8s-app": "kube-dns"}, {"kubernetes.io/metadata.name": "kube-system"})
+SCALER = network.Peer({"app": "keda-operator"}, {"kubernetes.io/metadata.name": "keda"})
+PROMETHEUS = network.Peer({"app.kubernetes.io/name": "prometheus"},
+                          {"kubernetes.io/metadata.name": "monitoring"})
+CLIENTS = [network.Peer({"lfarm/client": "true"}), network.Peer({}, {"lfarm/clients": "true"})]
+# Ports of the same names must not help them.
+PORTS = {"farm": 7171, "http": 8080}
+STRANGERS = [network.Peer({"app": "other"}, None, PORTS), network.Peer({}, {}, PORTS),
+             network.Peer({"lfarm/client": "true"}, {"team": "other"}, PORTS),
+             network.Peer({NAME: "other", "app.kubernetes.io/component": "worker"}, None, PORTS)]
+
+
+@policy
+def network_has_only_the_needed_openings(objects):
+    """Every pair that could meet is asked for, and compared with who has to."""
+    farm, http = 7171, 8080
+    workers = {title(each): network.of_workload(each) for each in objects.workers()}
+    coordinators = {title(each): network.of_workload(each) for each in objects.coordinators()}
+    scrapes = any("prometheus.io/scrape" in each["spec"]["template"]["metadata"].get(
+        "annotations", {}) for each in objects.workloads())
+    scales = bool(objects.kind("ScaledObject"))
+
+    def expect(wanted, what, *connection):
+        if network.permits(objects, *connection) != wanted:
+            return [f"{what}: {'cannot connect' if wanted else 'can connect'}"]
+        return []
+
+    for name, pod_ in {**workers, **coordinators}.items():
+        is_worker = name in workers
+        for protocol in ("UDP", "TCP"):
+            yield from expect(is_worker, f"{name} to DNS", pod_, DNS, 53, protocol)
+        yield from expect(False, f"{name} to DNS, another port", pod_, DNS, 443)
+        for stranger in STRANGERS:
+            for port in (53, 80, 443, farm, http):
+                yield from expect(False, f"{name} to a stranger", pod_, stranger, port)
+                yield from expect(False, f"a stranger to {name}", stranger, pod_, port)
+        yield from expect(scrapes, f"Prometheus to {name}", PROMETHEUS, pod_, http)
+        yield from expect(scales and not is_worker, f"the autoscaler to {name}", SCALER, pod_, http)
+        for peer in CLIENTS + [PROMETHEUS, SCALER] + list(workers.values()):
+            opened = not is_worker and peer not in (PROMETHEUS, SCALER)
+            yield from expect(opened, f"a client or worker to {name}", peer, pod_, farm)
+        for peer in CLIENTS + list(workers.values()):
+            yield from expect(False, f"a client or worker to {name}'s HTTP", peer, pod_, http)
+
+
+@policy
+def pods_are_restricted(objects):
+    """Kubernetes' "restricted" standard, and a root file system that nobody writes to."""
+    for each in objects.workloads():
+        its = pod(each)["securityContext"]
+        if its.get("runAsNonRoot") is not True or its.get("runAsUser", 0) < 1000:
+            yield f"{title(each)}: may run as root"
+        if its.get("seccompProfile", {}).get("type") != "RuntimeDefault":
+            yield f"{title(each)}: no seccomp profile"
+        for field in ("hostNetwork", "hostPID", "hostIPC"):
+            if pod(each).get(field):
+                yield f"{title(each)}: shares the node's {field[4:]}"
+        if any("hostPath" in volume for volume in pod(each).get("volumes", [])):
+            yield f"{title(each)}: mounts the node's files"
+        for container in all_containers(each):
+            context = container.get("securityContext", {})
+            who = f"{title(each)}, {container['name']}"
+            if context.get("allowPrivilegeEscalation") is not False or context.get("privileged"):
+                yield f"{who}: may gain privileges"
+            if context.get("readOnlyRootFilesystem") is not True:
+                yield f"{who}: may write into its image"
+            capabilities = context.get("capabilities", {})
+            if capabilities.get("drop") != ["ALL"] or capabilities.get("add"):
+                yield f"{who}: has capabilities"
+            if {"runAsUser", "runAsNonRoot", "seccompProfile"} & set(context):
+                yield f"{who}: sets aside what its pod says"
+    for each in objects.kind("Namespace"):
+        if each["metadata"]["labels"].get("pod-security.kubernetes.io/enforce") != "restricted":
+            yield f"{title(each)}: does not enforce the restricted standard"
+
+
+@policy
+def tokens_are_not_mounted(objects):
+    for each in objects.workloads():
+        if pod(each).get("automountServiceAccountToken") is not False:
+            yield f"{title(each)}: mounts a token that it does not need"
+        if pod(each).get("enableServiceLinks") is not False:
+            yield f"{title(each)}: gets variables of all the namespace's services"
+    for each in objects.kind("ServiceAccount"):
+        if each.get("automountServiceAccountToken") is not False:
+            yield f"{title(each)}: mounts its token"
+
+
+@policy
+def writable_paths_are_bounded_volumes(objects):
+    for each in objects.workloads():
+        volumes = {volume["name"]: volume for volume in pod(each)["volumes"]}
+        claims = {claim["metadata"]["name"] for claim in
+                  each["spec"].get("volumeClaimTemplates", [])}
+        container = main_container(each)
+        writable = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]
+                    if not mount.get("readOnly")}
+        state = flags(objects, container)["--state"]
+        for path in ("/tmp", state):
+            if path not in writable:
+                yield f"{title(each)}: cannot write to {path}"
+        for path, name in writable.items():
+            if name not in claims and "sizeLimit" not in volumes[name].get("emptyDir", {}):
+                yield f"{title(each)}: {path} may fill the node's disk"
+        if component(each) == "coordinator" and writable.get(state) not in claims:
+            yield f"{title(each)}: forgets everything when its pod ends"
+
+
+@policy
+def stores_fit_their_volume(objects):
+    for each in objects.coordinators():
+        kept = int(flags(objects, main_container(each))["--store-bytes"])
+        claim = each["spec"]["volumeClaimTemplates"][0]["spec"]["resources"]["requests"]["storage"]
+        there = int(re.fullmatch(r"(\d+)Gi", claim)[1]) << 30
+        # Logs, journals and what RocksDB has yet to compact come on top.
+        if kept == 0 or kept * 1.2 > there:
+            yield f"{title(each)}: a store of {kept} bytes outgrows a volume of {claim}"
+
+
+@policy
+def containers_have_requests_and_limits(objects):
+    for each in objects.workloads():
+        for container in all_containers(each):
+            resources = container.get("resources", {})
+            for side in ("requests", "limits"):
+                missing = {"cpu", "memory", "ephemeral-storage"} - set(resources.get(side, {}))
+                if missing:
+                    yield f"{title(each)}, {container['name']}: no {side} for {sorted(missing)}"
+        if component(each) == "worker":
+            resources = main_container(each).get("resources", {})
+            cpu = str(resources.get("limits", {}).get("cpu"))
+            if resources.get("limits") != resources.get("requests") or not cpu.isdigit():
+                yield f"{title(each)}: shares processors that it measures on"
+
+
+@policy
+def workers_have_a_deletion_cost(objects):
+    for each in objects.workers():
+        annotations = each["spec"]["template"]["metadata"].get("annotations", {})
+        if not annotations.get("controller.kubernetes.io/pod-deletion-cost", "").isdigit():
+            yield f"{title(each)}: nothing says which pod goes first"
+
+
+@policy
+def images_are_named_exactly(objects):
+    for each in objects.workloads():
+        for container in all_containers(each):
+            name, _, tag = container["image"].partition(":")
+            if name not in IMAGES:
+                yield f"{title(each)}: nobody builds {container['image']}"
+            if tag in ("", "latest"):
+                yield f"{title(each)}: {container['image']} may be another one tomorrow"
+        its = main_container(each)
+        device = flags(objects, its).get("--device")
+        wanted = f"lfarm-worker-{device}" if device else program(its)
+        if its["image"].partition(":")[0] != wanted:
+            yield f"{title(each)}: {its['image']} is not for {program(its)} --device={device}"
+
+
+@policy
+def objects_share_a_namespace(objects):
+    names = [each["metadata"]["name"] for each in objects.kind("Namespace")]
+    for each in objects:
+        if each["kind"] not in CLUSTER_WIDE and [each["metadata"].get("namespace")] != names:
+            yield f"{title(each)}: is not in the farm's namespace"
+        if each["metadata"].get("labels", {}).get(NAME) != "lfarm":
+            yield f"{title(each)}: does not say that it is lfarm's"
