@@ -1,15 +1,15 @@
 #include "clients/runtime/found_model.h"
 
-#include <simdjson.h>
-
 #include <algorithm>
-#include <cstring>
-#include <optional>
-#include <string_view>
+#include <memory>
+#include <utility>
 
+#include "clients/pt2/safetensors.h"
+#include "clients/pt2/signature.h"
 #include "common/base/cat.h"
 #include "common/base/files.h"
 #include "common/ir/graph_hash.h"
+#include "common/runtime/tensor.h"
 
 namespace clients {
 
@@ -19,25 +19,8 @@ using common::InputKind;
 using common::OutputKind;
 using common::Result;
 using common::Status;
-namespace dom = simdjson::dom;
 
 namespace {
-
-std::string quoted(std::string_view text) {
-  std::string out = "\"";
-  for (char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += static_cast<unsigned char>(c) < ' ' ? '?' : c;
-  }
-  return out + '"';
-}
-
-template <class Items, class Text>
-std::string list(const Items& items, Text&& text) {
-  std::string out;
-  for (const auto& item : items) out += cat(out.empty() ? "" : ",", text(item));
-  return "[" + out + "]";
-}
 
 common::Error no_signature(const std::string& what) {
   return common::invalid_input(
@@ -45,52 +28,32 @@ common::Error no_signature(const std::string& what) {
 }
 
 // What the signature says beyond the graph.
-Status read_signature(const std::string& text, const std::string& graph_hash, Model* model) {
-  dom::parser parser;
-  dom::element root;
-  std::string_view hash;
-  if (parser.parse(text).get(root) != simdjson::SUCCESS) return no_signature("is no JSON");
-  if (root["graph_hash"].get(hash) != simdjson::SUCCESS || hash != graph_hash) {
-    return no_signature(cat("is not of graph ", graph_hash.substr(0, 12)));
+Status apply(const Signature& signature, const common::Digest& graph_hash, Model* model) {
+  if (signature.graph_hash != graph_hash.hex()) {
+    return no_signature(cat("is not of graph ", graph_hash.short_hex()));
   }
-  dom::array tensors, inputs, outputs;
-  if (root["tensors"].get(tensors) != simdjson::SUCCESS ||
-      root["inputs"].get(inputs) != simdjson::SUCCESS ||
-      root["outputs"].get(outputs) != simdjson::SUCCESS ||
-      tensors.size() != model->graph.inputs.size()) {
+  if (signature.tensors.size() != model->graph.inputs.size()) {
     return no_signature("lists other tensors than the plan has");
   }
-  size_t position = 0;
-  for (dom::element tensor : tensors) {
-    std::string_view name;
-    if (tensor.get(name) != simdjson::SUCCESS) return no_signature("names no tensors");
-    model->weight_names[position++] = name;
-  }
-  auto place = [](dom::element item, size_t end, int* at, bool* complex) {
-    int64_t value = 0;
-    if (item["graph"].get(value) != simdjson::SUCCESS || value < -1) return false;
-    if (value >= static_cast<int64_t>(end)) return false;
-    *at = static_cast<int>(value);
-    return item["complex"].get(*complex) == simdjson::SUCCESS;
-  };
+  model->weight_names = signature.tensors;
   model->user_inputs.clear();
   model->user_input_is_complex.clear();
   model->user_outputs.clear();
-  for (dom::element item : inputs) {
-    int at = -1;
-    bool complex = false;
-    if (!place(item, model->graph.inputs.size(), &at, &complex)) {
+  auto is_below = [](int place, size_t end) {
+    return place >= -1 && place < static_cast<int>(end);
+  };
+  for (const Signature::Place& input : signature.inputs) {
+    if (!is_below(input.graph, model->graph.inputs.size())) {
       return no_signature("has an input that the plan does not take");
     }
-    model->user_inputs.push_back(at);
-    model->user_input_is_complex.push_back(complex);
+    model->user_inputs.push_back(input.graph);
+    model->user_input_is_complex.push_back(input.complex);
   }
-  for (dom::element item : outputs) {
-    UserOutput output;
-    if (!place(item, model->graph.outputs.size(), &output.graph_output, &output.complex)) {
+  for (const Signature::Place& output : signature.outputs) {
+    if (!is_below(output.graph, model->graph.outputs.size())) {
       return no_signature("has an output that the plan does not give");
     }
-    model->user_outputs.push_back(output);
+    model->user_outputs.push_back({output.graph, output.complex, {}});
   }
   return {};
 }
@@ -110,55 +73,6 @@ bool is_consistent(const Model& model) {
                               model.graph.outputs[static_cast<size_t>(output.graph_output)].kind ==
                                   OutputKind::kUser;
                      });
-}
-
-struct TypeName {
-  std::string_view name;
-  DType dtype;
-};
-constexpr TypeName kSafetensorsTypes[] = {
-    {"BOOL", DType::kBool},   {"U8", DType::kUint8},      {"I8", DType::kInt8},
-    {"I16", DType::kInt16},   {"I32", DType::kInt32},     {"I64", DType::kInt64},
-    {"F16", DType::kFloat16}, {"BF16", DType::kBfloat16}, {"F32", DType::kFloat32},
-    {"F64", DType::kFloat64},
-};
-
-Result<NamedTensor> read_entry(std::string_view name, dom::element entry, common::ByteView data) {
-  auto damaged = [&](const char* what) {
-    return common::corrupt(cat("tensor \"", name, "\" ", what, ": fetch the file again"));
-  };
-  NamedTensor tensor;
-  tensor.name = name;
-  std::string_view type;
-  dom::array shape, offsets;
-  if (entry["dtype"].get(type) != simdjson::SUCCESS ||
-      entry["shape"].get(shape) != simdjson::SUCCESS ||
-      entry["data_offsets"].get(offsets) != simdjson::SUCCESS || offsets.size() != 2) {
-    return damaged("lacks a type, a shape or its place");
-  }
-  const auto* row = std::find_if(std::begin(kSafetensorsTypes), std::end(kSafetensorsTypes),
-                                 [&](const TypeName& known) { return known.name == type; });
-  if (row == std::end(kSafetensorsTypes)) {
-    return common::unsupported(cat("tensor \"", name, "\" is of type ", type));
-  }
-  tensor.dtype = row->dtype;
-  for (dom::element size : shape) {
-    int64_t value = 0;
-    if (size.get(value) != simdjson::SUCCESS) return damaged("has no sizes");
-    tensor.sizes.push_back(value);
-  }
-  uint64_t begin = 0, end = 0;
-  if (offsets.at(0).get(begin) != simdjson::SUCCESS ||
-      offsets.at(1).get(end) != simdjson::SUCCESS || begin > end || end > data.size()) {
-    return damaged("lies outside the file");
-  }
-  auto elements = common::checked_element_count(tensor.dtype, tensor.sizes);
-  if (!elements.ok() ||
-      static_cast<uint64_t>(*elements * common::dtype_size(tensor.dtype)) != end - begin) {
-    return damaged("is not as long as its sizes say");
-  }
-  tensor.bytes = data.subspan(begin, end - begin);
-  return tensor;
 }
 
 // A file's tensors by name, and what keeps them alive.
@@ -202,20 +116,6 @@ Result<std::shared_ptr<OpenFile>> open_file(const Model& model, const std::strin
 
 }  // namespace
 
-std::string signature_text(const Model& model, const common::Digest& graph_hash) {
-  auto place = [](int at, bool complex) {
-    return cat("{\"graph\":", at, ",\"complex\":", complex ? "true" : "false", "}");
-  };
-  std::string inputs;
-  for (size_t i = 0; i < model.user_inputs.size(); ++i) {
-    inputs += cat(i == 0 ? "" : ",", place(model.user_inputs[i], model.user_input_is_complex[i]));
-  }
-  auto output = [&](const UserOutput& o) { return place(o.graph_output, o.complex); };
-  return cat("{\"graph_hash\":\"", graph_hash.hex(),
-             "\",\n \"tensors\":", list(model.weight_names, quoted), ",\n \"inputs\":[", inputs,
-             "],\n \"outputs\":", list(model.user_outputs, output), "}\n");
-}
-
 Result<Model> model_of(const common::Plan& plan, const std::string& signature) {
   Model model;
   model.graph.symbols = plan.symbols;
@@ -235,32 +135,11 @@ Result<Model> model_of(const common::Plan& plan, const std::string& signature) {
     model.user_outputs.push_back({static_cast<int>(i), false, {}});
   }
   if (signature.empty()) return model;
-  LFARM_RETURN_IF_ERROR(read_signature(signature, plan.key.graph_hash.hex(), &model));
+  auto parsed = parse_signature(signature);
+  if (!parsed) return no_signature("is none");
+  LFARM_RETURN_IF_ERROR(apply(*parsed, plan.key.graph_hash, &model));
   if (!is_consistent(model)) return no_signature("does not fit the plan's inputs and outputs");
   return model;
-}
-
-Result<std::vector<NamedTensor>> read_safetensors(common::ByteView file) {
-  uint64_t length = 0;
-  if (file.size() < sizeof length) return common::corrupt("a safetensors file is cut off");
-  std::memcpy(&length, file.data(), sizeof length);
-  if (length > file.size() - sizeof length) {
-    return common::corrupt("the header of a safetensors file is cut off");
-  }
-  std::string header(reinterpret_cast<const char*>(file.data()) + sizeof length, length);
-  dom::parser parser;
-  dom::object entries;
-  if (parser.parse(header).get(entries) != simdjson::SUCCESS) {
-    return common::corrupt("the header of a safetensors file is no JSON");
-  }
-  std::vector<NamedTensor> tensors;
-  for (dom::key_value_pair entry : entries) {
-    if (entry.key == "__metadata__") continue;
-    LFARM_ASSIGN_OR_RETURN(NamedTensor tensor, read_entry(entry.key, entry.value,
-                                                          file.subspan(sizeof length + length)));
-    tensors.push_back(std::move(tensor));
-  }
-  return tensors;
 }
 
 Status bind_file(const Model& model, const std::string& path, Weights* weights) {

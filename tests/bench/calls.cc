@@ -159,9 +159,10 @@ int run(const CallsOptions& options) {
   lfarm_error* error = nullptr;
   must(lfarm_session_open(&session_options, &session, &error), error);
   for (int kernels : {0, 1, options.kernels}) {
-    std::string graph = must(common::keep_plan(state, common::cat("graph of ", kernels),
-                                               plan_of(kernels, object), object));
-    double ns = call_ns(session, graph, kernels);
+    common::Digest graph = common::digest_of(common::cat("graph of ", kernels));
+    auto kept = common::keep_plan(state, graph, plan_of(kernels, object), object);
+    if (!kept.ok()) throw std::runtime_error(kept.error().message);
+    double ns = call_ns(session, graph.hex(), kernels);
     nlohmann::ordered_json line{{"bench", "calls"}, {"kernels", kernels}, {"call_ns", ns}};
     if (kernels > 1) {
       line["kernel_ns"] = ns / kernels;

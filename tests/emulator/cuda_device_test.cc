@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <numeric>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "common/base/shared_library.h"
@@ -276,6 +277,68 @@ TEST_F(CudaDeviceTest, ReplaysWhatWasRecordedAndUpdatesIt) {
   ASSERT_TRUE(device_->replay(*recording).ok());
   EXPECT_EQ(read(out)[0], 18);
   EXPECT_EQ(read(fresh)[0], 6);
+}
+
+TEST_F(CudaDeviceTest, CallersStreamsTakeTurnsWithItsOwn) {
+  auto driver = CudaDriver::open();
+  ASSERT_TRUE(driver.ok());
+  CudaStream streams[2] = {};
+  for (CudaStream& stream : streams) {
+    ASSERT_EQ((*driver)->calls().create_stream(&stream, kCudaStreamNonBlocking), kCudaSuccess);
+  }
+  // What one stream computes the next one reads.
+  DeviceMemory first = floats(counting(64)), second = memory(first.size());
+  std::vector<void*> forth = {first.data(), second.data()}, back = {second.data(), first.data()};
+  std::vector<int64_t> three = {3}, two = {2};
+  Launch tripled = launch("scale", forth, {64, 64, 0}, 64);
+  Launch doubled = launch("scale", back, {64, 64, 0}, 64);
+  tripled.symbols = three;
+  doubled.symbols = two;
+  ASSERT_TRUE(device_->begin_stream(streams[0]).ok());
+  ASSERT_TRUE(device_->launch(tripled).ok());
+  ASSERT_TRUE(device_->end_stream().ok());
+  ASSERT_TRUE(device_->launch(doubled).ok());
+  ASSERT_TRUE(device_->begin_stream(streams[1]).ok());
+  ASSERT_TRUE(device_->launch(tripled).ok());
+  // A copy to the host waits for the stream that it is on.
+  EXPECT_EQ(read(second)[1], 36);
+  ASSERT_TRUE(device_->end_stream().ok());
+  EXPECT_EQ(read(first)[1], 12);
+
+  // Threads on streams of a caller's, on the device's own and in recordings, each for memory of its
+  // own, which is allocated and freed meanwhile.
+  auto negate = [&](CudaStream stream, std::vector<float>& result) {
+    constexpr int kSteps = 25;
+    DeviceMemory in = floats(counting(64));
+    std::vector<int64_t> minus_one = {-1};
+    for (int step = 0; step < kSteps; ++step) {
+      if (stream != nullptr) ASSERT_TRUE(device_->begin_stream(stream).ok());
+      DeviceMemory out = memory(in.size());
+      std::vector<void*> buffers = {in.data(), out.data()};
+      Launch negated = launch("scale", buffers, {64, 64, 0}, 64);
+      negated.symbols = minus_one;
+      std::unique_ptr<Recording> recording;
+      Status done = step % 2 == 0
+                        ? device_->launch(negated)
+                        : device_->record([&] { return device_->launch(negated); }, recording);
+      if (done.ok() && recording != nullptr) done = device_->replay(*recording);
+      EXPECT_TRUE(done.ok()) << done.error().message;
+      if (stream != nullptr) ASSERT_TRUE(device_->end_stream().ok());
+      in = std::move(out);
+    }
+    result = read(in);
+  };
+  std::vector<std::vector<float>> results(4);
+  std::vector<std::thread> threads;
+  for (size_t k = 0; k < results.size(); ++k) {
+    threads.emplace_back([&, k] { negate(k < 2 ? streams[k] : nullptr, results[k]); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::vector<float>& result : results) {
+    ASSERT_EQ(result.size(), 64u);
+    for (size_t k = 0; k < 64; ++k) EXPECT_EQ(result[k], -static_cast<float>(k + 1));
+  }
+  for (CudaStream stream : streams) (*driver)->calls().destroy_stream(stream);
 }
 
 // 2 by 3 times 3 by 2, both in rows; the second matrix begins at its second element.

@@ -35,7 +35,7 @@ expect 'output 0: rank 2' "$scratch/examples/run_c" "$model" 3 16
 expect 'output 0: rank 2' "$scratch/examples/run_cpp" "$model" 3 16
 expect 'output 0: rank 2' env LD_LIBRARY_PATH="$scratch/prefix/lib" "$scratch/by_pkg_config" "$model" 3 16
 # A client needs no compiler, no store and no CUDA toolkit.
-if ldd "$scratch"/prefix/lib/liblfarm.so | grep -E 'rocksdb|libcuda|nvrtc|LLVM'; then
+if ldd "$scratch"/prefix/lib/liblfarm.so | grep -E 'rocksdb|libcuda|nvrtc|cublas|openblas|LLVM|sqlite|hiredis'; then
   echo "liblfarm must not need these"
   exit 1
 fi

@@ -140,7 +140,7 @@ class Library : public cli_testing::CliTest {
           EXPECT_EQ(lfarm_model_outputs(model), loaded->user_outputs.size());
           EXPECT_EQ(std::string(lfarm_model_graph_hash(model)).size(), 64u);
           return clients::InstanceFactory(
-              [=, this]() -> Result<std::unique_ptr<clients::Instance>> {
+              [=]() -> Result<std::unique_ptr<clients::Instance>> {
                 lfarm_instance* handle = nullptr;
                 lfarm_error* failed = nullptr;
                 if (lfarm_instance_create(model, &handle, &failed) != LFARM_OK) {

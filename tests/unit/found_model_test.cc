@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "clients/pt2/safetensors.h"
+#include "clients/pt2/signature.h"
 #include "clients/runtime/size_ranges.h"
 #include "common/base/files.h"
 #include "common/ir/graph_hash.h"
@@ -125,7 +127,7 @@ TEST(Signature, AnotherModelsIsRefused) {
   EXPECT_NE(refusal("{\"graph\":6", "{\"graph\":1").find("does not fit"), std::string::npos);
   EXPECT_NE(refusal("{\"graph\":7", "{\"graph\":6").find("does not fit"), std::string::npos);
   EXPECT_NE(refusal("{\"graph\":0", "{\"graph\":9").find("does not give"), std::string::npos);
-  EXPECT_NE(refusal("}\n", "").find("is no JSON"), std::string::npos);
+  EXPECT_NE(refusal("}\n", "").find("is none"), std::string::npos);
 }
 
 TEST(Weights, WhatIsMissingOrOfAnotherTypeIsNamed) {

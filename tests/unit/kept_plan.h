@@ -16,14 +16,14 @@
 
 namespace common {
 
-// Signs `plan`, whose objects are all `object`, for graph `name` on this machine's CPU, and puts it
-// on the disk of the client with this state directory. Gives the graph's hash.
-inline Result<std::string> keep_plan(const std::string& state, const std::string& name, Plan plan,
-                                     Bytes object) {
+// Signs `plan`, whose objects are all `object`, for the graph of this hash, and puts it on the disk of
+// the client with this state directory.
+inline Status keep_plan(const std::string& state, const Digest& graph_hash, Plan plan,
+                        Bytes object) {
   clients::StateDirectory directory{state};
   LFARM_RETURN_IF_ERROR(make_directories(state));
   LFARM_ASSIGN_OR_RETURN(SigningKey key, load_or_create_signing_key(directory.signing_key()));
-  plan.key.graph_hash = digest_of(name);
+  plan.key.graph_hash = graph_hash;
   plan.provenance.farm = "farm";
   plan.provenance.worker = "worker";
   clients::PulledPlan pulled;
@@ -35,8 +35,7 @@ inline Result<std::string> keep_plan(const std::string& state, const std::string
   clients::DiskCache disk(directory.client_plans());
   LFARM_RETURN_IF_ERROR(disk.put(pulled, {key.public_key(), "tenant", {}}));
   clients::MetFarms met(directory.met_farms());
-  LFARM_RETURN_IF_ERROR(met.remember("", {key.public_key(), "tenant", plan.key.epoch}));
-  return plan.key.graph_hash.hex();
+  return met.remember("", {key.public_key(), "tenant", plan.key.epoch});
 }
 
 }  // namespace common
