@@ -16,7 +16,8 @@
 #   refused can read why;
 # - a message is never sent in a version that lacks it (introduced_in, common/wire/codec.h).
 #
-# Version 2: protocolMax in hellos, protocolVersion in Welcome, jobCancelled.
+# Version 2: protocolMax in hellos, protocolVersion in Welcome, jobCancelled, importPlans,
+# publishPlan, reverify and plansChanged.
 #
 # Limits on sizes and counts are in common/wire/limits.h; a message beyond them is refused whole.
 
@@ -88,6 +89,14 @@ struct Envelope {
     # Coordinator to client, since version 2.
     jobCancelled @31 :UInt64;
     # Answers a cancelJob that had an effect.
+
+    # Client to coordinator, and the answer to all three, since version 2. What cannot be done is a
+    # jobFailed of the request.
+    importPlans @32 :ImportPlans;
+    # The coordinator requests the blobs that it lacks; the client answers with blob.
+    publishPlan @33 :PublishPlan;
+    reverify @34 :Reverify;
+    plansChanged @35 :PlansChanged;
   }
 }
 
@@ -133,6 +142,8 @@ struct WorkerHello {
   build @4 :Text;
   protocolMax @5 :UInt32;
   # The highest; 0: the same.
+  toolchain @6 :Text;
+  # What makes its machine code, for people and provenance: a compiler's version, a driver's.
 }
 
 struct Credit {
@@ -167,6 +178,8 @@ struct TaskResult {
   # A TaskReport of plan.capnp; empty unless the outcome is ok.
   blobs @4 :List(Digest);
   # Blobs that the report names and this worker holds. The coordinator requests those it lacks.
+  busyMs @5 :Float64;
+  # What compiling, verifying and measuring took, whatever came of it.
 }
 
 struct Welcome {
@@ -230,6 +243,8 @@ struct Submit {
   # job begins, between 12 and 64.
   priority @10 :UInt32 = 10;
   # 1 to 100. Jobs of one tenant share the workers in proportion to it.
+  onlyReverify @11 :Bool;
+  # Where a plan of another compiler epoch is made anew, that is all: no search follows.
 }
 
 struct PullPlan {
@@ -294,6 +309,25 @@ struct PlanReady {
   breakdown @9 :List(StageTime);
   revocations @10 :Digest;
   # Blob with the farm's signed RevocationList of plan.capnp; absent or zero while nothing is revoked.
+  note @11 :Text;
+  # For people: why the search ended early, or that it goes on. Empty where there is nothing to say.
+  struct Reuse {
+    # What a job found in the cache instead of searching for it.
+    kernels @0 :UInt64;
+    # Of the plan.
+    knownKernels @1 :UInt64;
+    # That an earlier job had compiled and measured.
+    regions @2 :UInt64;
+    # Of the graph.
+    knownRegions @3 :UInt64;
+    # That an earlier job had searched as thoroughly.
+    workerMs @4 :UInt64;
+    # What workers took for this job's candidates.
+    savedMs @5 :UInt64;
+    # What they took in earlier jobs to find the known regions' programs.
+  }
+  reuse @12 :Reuse;
+  # Absent or all 0 for a plan that was there.
 }
 
 struct JobFailed {
@@ -320,4 +354,38 @@ struct PlanRevoked {
   requestId @0 :UInt64;
   plans @1 :List(Digest);
   # Which were revoked: one, or those that tenants have under the key.
+}
+
+struct ImportPlans {
+  # Administrators only: the farm will vouch for machine code that another farm signed.
+  requestId @0 :UInt64;
+  plans @1 :List(Digest);
+  # Blobs with signed plans of plan.capnp; they and their objects are kept whole or not at all, as
+  # plans of the asker's tenant.
+  signer @2 :Data;
+  # Ed25519 public key, 32 bytes, that all of them are signed with: what the asker trusts.
+  revocations @3 :Digest;
+  # Blob with the signer's RevocationList; absent or zero: none comes along.
+}
+
+struct PublishPlan {
+  # Lets other tenants have a plan of the asker's tenant.
+  requestId @0 :UInt64;
+  planKey @1 :Digest;
+  tenants @2 :List(Text);
+  # Empty: every tenant of the farm.
+  withdraw @3 :Bool;
+  # From now on nobody new gets it; who has it keeps it.
+}
+
+struct Reverify {
+  # Makes plans of other compiler epochs anew: those of the asker's tenant, or an administrator's of
+  # all tenants.
+  requestId @0 :UInt64;
+}
+
+struct PlansChanged {
+  requestId @0 :UInt64;
+  plans @1 :List(Digest);
+  # Ids of the plans that were kept, or published, or are being made anew.
 }

@@ -79,6 +79,20 @@ struct Provenance {
   worker @7 :Text;
   calibration @8 :Text;
   # What the predictions rest on: "measured", "default" or "none"; empty in older plans.
+  toolchain @9 :Text;
+  # Of the worker that made the machine code. Empty in older plans, as all that follows.
+  tenant @10 :Text;
+  # Whose search found it; empty in what other tenants get.
+  submitter @11 :Text;
+  # The id of the key that asked for it; empty without keys, and in what other tenants get.
+  origin @12 :Digest;
+  # Of the signed plan that this one was imported, published or rebuilt from.
+  originSigner @13 :Data;
+  # Ed25519 public key, 32 bytes, of the farm that signed an imported plan first.
+  importedBy @14 :Text;
+  # The farm that vouches for an imported plan.
+  foundEpoch @15 :Text;
+  # The compiler epoch of the search that found it, where it was rebuilt since.
 }
 
 struct Plan {

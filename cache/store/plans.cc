@@ -70,61 +70,79 @@ Status Store::State::discard_plan(const Digest& key, const std::string& record) 
   return write_counted(batch, before);
 }
 
-Result<bool> Store::State::commit_plan(const NewPlan& plan, bool only_if_better) {
-  LFARM_RETURN_IF_ERROR(validate(plan, only_if_better));
-  LFARM_RETURN_IF_ERROR(settle_repairs());
+// Adds what it takes to keep the plan. Returns whether it is to be kept.
+Result<bool> Store::State::add_plan(Batch& batch, const NewPlan& plan, bool only_if_better) {
   const Digest& key = plan.facts.key;
   PlanHeader header;
   header.graph_hash = plan.facts.graph_hash;
   header.plan_id = plan.facts.plan_id;
   header.best_ns = plan.facts.best_ns;
   header.search_ms = plan.facts.search_ms;
+  LFARM_ASSIGN_OR_RETURN(auto revoked,
+                         database->get(Family::kMeta, digest_key(kRevokedPrefix, header.plan_id)));
+  if (revoked) {
+    return common::Error{common::Code::kVerification,
+                         cat("plan ", header.plan_id.short_hex(), " was revoked (", *revoked,
+                             "): compile the model again")};
+  }
+  Digest missing;
+  LFARM_ASSIGN_OR_RETURN(auto needs, resolve(plan.needs, &missing));
+  if (!needs) {
+    return common::invalid_input(cat("plan ", key.short_hex(), " needs the kernel ",
+                                     missing.short_hex(), ", which is not in ", directory,
+                                     ": put it first"));
+  }
+  header.needs = std::move(*needs);
+  auto existing = database->get(Family::kPlans, plan_key(key));
+  if (!existing.ok() && existing.error().code != common::Code::kCorrupt) return existing.error();
+  if (existing.ok() && *existing) {
+    auto old = decode_plan_header(**existing);
+    if (old && only_if_better && old->best_ns > 0 && old->best_ns <= header.best_ns) {
+      bool usable = true;
+      for (const Need& need : old->needs) {
+        LFARM_ASSIGN_OR_RETURN(BlobCondition condition, check_blob(need));
+        usable = usable && condition == BlobCondition::kIntact;
+      }
+      if (usable) return false;
+    }
+    add_plan_removal(batch, key, old.value_or(PlanHeader()), (*existing)->size());
+  }
+  header.created_wall_ns = now();
+  std::string record = encode_plan(header, plan.bytes);
+  std::string used;
+  append_u64(used, static_cast<uint64_t>(header.created_wall_ns));
+  batch.put(Family::kPlans, plan_key(key), record);
+  batch.put(Family::kPlans, graph_key(header.graph_hash, key), {});
+  batch.put(Family::kMeta, digest_key(kUsedPrefix, key), used);
+  counters.plans.count += 1;
+  counters.plans.bytes += record.size();
+  return true;
+}
+
+// Returns whether any was kept.
+Result<bool> Store::State::commit_plans(std::span<const NewPlan> plans, bool only_if_better) {
+  for (const NewPlan& plan : plans) LFARM_RETURN_IF_ERROR(validate(plan, only_if_better));
+  LFARM_RETURN_IF_ERROR(settle_repairs());
+  bool any = false;
   {
     std::lock_guard lock(commit);
-    LFARM_ASSIGN_OR_RETURN(
-        auto revoked, database->get(Family::kMeta, digest_key(kRevokedPrefix, header.plan_id)));
-    if (revoked) {
-      return common::Error{common::Code::kVerification,
-                           cat("plan ", header.plan_id.short_hex(), " was revoked (", *revoked,
-                               "): compile the model again")};
-    }
-    Digest missing;
-    LFARM_ASSIGN_OR_RETURN(auto needs, resolve(plan.needs, &missing));
-    if (!needs) {
-      return common::invalid_input(cat("plan ", key.short_hex(), " needs the kernel ",
-                                       missing.short_hex(), ", which is not in ", directory,
-                                       ": put it first"));
-    }
-    header.needs = std::move(*needs);
     Counters before = counters;
     Batch batch;
-    auto existing = database->get(Family::kPlans, plan_key(key));
-    if (!existing.ok() && existing.error().code != common::Code::kCorrupt) return existing.error();
-    if (existing.ok() && *existing) {
-      auto old = decode_plan_header(**existing);
-      if (old && only_if_better && old->best_ns > 0 && old->best_ns <= header.best_ns) {
-        bool usable = true;
-        for (const Need& need : old->needs) {
-          LFARM_ASSIGN_OR_RETURN(BlobCondition condition, check_blob(need));
-          usable = usable && condition == BlobCondition::kIntact;
-        }
-        if (usable) return false;
+    for (const NewPlan& plan : plans) {
+      auto kept = add_plan(batch, plan, only_if_better);
+      if (!kept.ok()) {
+        counters = before;
+        return kept.error();
       }
-      add_plan_removal(batch, key, old.value_or(PlanHeader()), (*existing)->size());
+      any = any || *kept;
     }
-    header.created_wall_ns = now();
-    std::string record = encode_plan(header, plan.bytes);
-    std::string used;
-    append_u64(used, static_cast<uint64_t>(header.created_wall_ns));
-    batch.put(Family::kPlans, plan_key(key), record);
-    batch.put(Family::kPlans, graph_key(header.graph_hash, key), {});
-    batch.put(Family::kMeta, digest_key(kUsedPrefix, key), used);
-    counters.plans.count += 1;
-    counters.plans.bytes += record.size();
+    if (!any) return false;
     LFARM_RETURN_IF_ERROR(write_counted(batch, before));
-    for (const Digest& need : plan.needs) recent_blobs.erase(need);
+    for (const NewPlan& plan : plans) {
+      for (const Digest& need : plan.needs) recent_blobs.erase(need);
+    }
   }
-  // The blobs were written to the same log before the plan, so this brings them along.
+  // The blobs were written to the same log before the plans, so this brings them along.
   LFARM_RETURN_IF_ERROR(database->sync());
   LFARM_RETURN_IF_ERROR(collect_if_full());
   return true;
@@ -163,13 +181,19 @@ Result<std::optional<Store::State::Found>> Store::State::find_plan(const Digest&
 }
 
 Status Store::put_plan(const NewPlan& plan) {
-  auto kept = state_->commit_plan(plan, false);
+  auto kept = state_->commit_plans({&plan, 1}, false);
   if (!kept.ok()) return kept.error();
   return {};
 }
 
 Result<bool> Store::put_plan_if_better(const NewPlan& plan) {
-  return state_->commit_plan(plan, true);
+  return state_->commit_plans({&plan, 1}, true);
+}
+
+Status Store::put_plans_if_better(std::span<const NewPlan> plans) {
+  auto kept = state_->commit_plans(plans, true);
+  if (!kept.ok()) return kept.error();
+  return {};
 }
 
 Result<std::optional<StoredPlan>> Store::get_plan(const Digest& key, Lookup lookup) {

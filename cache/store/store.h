@@ -172,6 +172,8 @@ class Store {
   // The same if no usable plan is there, or only a slower one; best_ns must be positive. Returns
   // whether it was kept: of equal or repeated puts exactly one is.
   common::Result<bool> put_plan_if_better(const NewPlan& plan);
+  // The same for plans under different keys: all that are better, or after an error none.
+  common::Status put_plans_if_better(std::span<const NewPlan> plans);
   // Empty unless the plan is there with all of its blobs; a plan that lost one is removed. Blobs
   // are checked once for each open store, for accidental damage: only get_bundle and get_blob
   // compare digests, so execute what they return.

@@ -93,7 +93,8 @@ struct Store::State {
   common::Result<std::optional<std::vector<Need>>> resolve(
       const std::vector<common::Digest>& digests, common::Digest* missing);
 
-  common::Result<bool> commit_plan(const NewPlan& plan, bool only_if_better);
+  common::Result<bool> commit_plans(std::span<const NewPlan> plans, bool only_if_better);
+  common::Result<bool> add_plan(Batch& batch, const NewPlan& plan, bool only_if_better);
   // Adds a plan's removal to the batch and the counters.
   void add_plan_removal(Batch& batch, const common::Digest& key, const PlanHeader& header,
                         size_t record_bytes);

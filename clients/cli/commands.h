@@ -13,6 +13,10 @@
   X(print)                \
   X(plan_show)            \
   X(plan_explain)         \
+  X(plan_export)          \
+  X(plan_import)          \
+  X(plan_publish)         \
+  X(plan_verify)          \
   X(status)               \
   X(workers)              \
   X(jobs)                 \
@@ -23,6 +27,7 @@
   X(cache_ls)             \
   X(cache_gc)             \
   X(cache_revoke)         \
+  X(cache_reverify)       \
   X(keys_init)            \
   X(keys_new)             \
   X(keys_grant)           \
@@ -37,7 +42,7 @@ struct CommandGroup {
   const char* what;
 };
 inline constexpr CommandGroup kCommandGroups[] = {
-    {"plan", "Looks into plans."},
+    {"plan", "Looks into plans, checks them, and carries them from place to place."},
     {"cache", "Looks into the cache."},
     {"keys", "Says who may reach a farm, and as whom."},
 };

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "clients/cli/farm_options.h"
+#include "clients/cli/plan_cache.h"
 #include "common/base/result.h"
 #include "common/plan/plan.h"
 
@@ -15,5 +16,11 @@ common::Error not_cached(const std::string& what);
 // one with this plan id in full. kInvalidInput when there is none, or more than one, or the text is
 // no such digits: callers have looked for a file of that name before.
 common::Result<common::Plan> plan_of_id(const FarmOptions& options, const std::string& id);
+
+// The one plan of the cache, whose ever it is, that these digits name as above.
+common::Result<cache::PlanListing> listing_of_id(PlanCache& cache, const std::string& id);
+
+// 64 hexadecimal digits, as farms elsewhere want them.
+common::Result<common::Digest> full_id(const std::string& id);
 
 }  // namespace clients

@@ -31,11 +31,13 @@ Result<std::unique_ptr<PlanCache>> PlanCache::open(const StateDirectory& state) 
   return std::unique_ptr<PlanCache>(new PlanCache(state, std::move(store)));
 }
 
-Result<PlanTrust> PlanCache::trust() const {
+Result<PlanTrust> PlanCache::trust() {
+  if (trust_) return *trust_;
   PlanTrust trust;
   LFARM_ASSIGN_OR_RETURN(trust.signer, own_signing_key(state_));
   trust.tenant = common::kLocalTenant;
   LFARM_ASSIGN_OR_RETURN(trust.revoked, Revocations(state_.revocations()).known(trust.signer));
+  trust_ = trust;
   return trust;
 }
 
@@ -90,10 +92,6 @@ Result<common::Digest> PlanCache::key_of(const cache::PlanListing& listing,
 
 Result<common::Plan> PlanCache::read(const cache::PlanListing& listing) {
   LFARM_ASSIGN_OR_RETURN(PlanTrust trusted, trust());
-  return read(listing, trusted);
-}
-
-Result<common::Plan> PlanCache::read(const cache::PlanListing& listing, const PlanTrust& trusted) {
   LFARM_ASSIGN_OR_RETURN(auto stored, store_->get_plan(listing.facts.key, cache::Lookup::kInspect));
   if (!stored) {
     return common::invalid_input(

@@ -28,17 +28,18 @@ class PlanCache {
   common::Result<std::vector<cache::PlanListing>> find_by_id(const std::string& digits);
   // Its content, verified.
   common::Result<common::Plan> read(const cache::PlanListing& listing);
+  // What the state directory's plans must be; read once.
+  common::Result<PlanTrust> trust();
   cache::Store& store() { return *store_; }
 
  private:
   PlanCache(StateDirectory state, std::unique_ptr<cache::Store> store)
       : state_(std::move(state)), store_(std::move(store)) {}
-  common::Result<PlanTrust> trust() const;
-  common::Result<common::Plan> read(const cache::PlanListing& listing, const PlanTrust& trusted);
   common::Result<common::Digest> key_of(const cache::PlanListing& listing,
                                         const common::PublicKey& signer);
   StateDirectory state_;
   std::unique_ptr<cache::Store> store_;
+  std::optional<PlanTrust> trust_;
 };
 
 }  // namespace clients

@@ -11,7 +11,6 @@
 #include "clients/cli/report.h"
 #include "clients/pt2/translate.h"
 #include "common/base/cat.h"
-#include "common/ir/graph_hash.h"
 
 namespace clients {
 namespace {
@@ -30,9 +29,7 @@ Result<KeyParts> parts_of_argument(const ExplainOptions& options, const std::str
   if (std::filesystem::exists(what, ignored)) {
     LFARM_ASSIGN_OR_RETURN(Model model, load_model(what));
     LFARM_ASSIGN_OR_RETURN(common::Target target, target_of(options.farm));
-    common::PlanKey key{common::graph_hash(model.graph), target, options.numerics,
-                        std::string(common::kCompilerEpoch)};
-    return parts_of(what, std::move(key), model.graph);
+    return parts_of(what, common::plan_key_of(model.graph, target, options.numerics), model.graph);
   }
   LFARM_ASSIGN_OR_RETURN(common::Plan plan, plan_of_id(options.farm, what));
   return parts_of(cat("plan ", what.substr(0, 12)), plan);

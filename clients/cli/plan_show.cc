@@ -10,7 +10,6 @@
 #include "clients/cli/report.h"
 #include "clients/pt2/translate.h"
 #include "common/base/cat.h"
-#include "common/ir/graph_hash.h"
 
 namespace clients {
 namespace {
@@ -29,8 +28,7 @@ Result<common::Plan> plan_of_model(const PlanShowOptions& options) {
   const std::string& path = options.what;
   LFARM_ASSIGN_OR_RETURN(Model model, load_model(path));
   LFARM_ASSIGN_OR_RETURN(common::FoundDevice device, device_of(options.farm));
-  common::PlanKey key{common::graph_hash(model.graph), device.target, options.numerics,
-                      std::string(common::kCompilerEpoch)};
+  common::PlanKey key = common::plan_key_of(model.graph, device.target, options.numerics);
   std::optional<PulledPlan> found;
   if (!options.farm.farm.empty()) {
     LFARM_ASSIGN_OR_RETURN(auto client, connect_to_farm(options.farm));

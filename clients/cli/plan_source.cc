@@ -155,8 +155,7 @@ Result<CompiledPlan> PlanSource::obtain(const common::Graph& graph) {
   CompiledPlan out;
   LapClock clock(&out.stages);
   LFARM_ASSIGN_OR_RETURN(common::Target target, target_of(options_));
-  common::PlanKey key{common::graph_hash(graph), target, budget_.numerics,
-                      std::string(common::kCompilerEpoch)};
+  common::PlanKey key = common::plan_key_of(graph, target, budget_.numerics);
   clock.lap("hash");
   if (!client_) {
     std::string endpoint = options_.farm.empty() ? running_farm(state_) : options_.farm;

@@ -7,6 +7,7 @@
 #include "clients/cli/plan_source.h"
 #include "clients/cli/report.h"
 #include "clients/pt2/translate.h"
+#include "clients/runtime/found_model.h"
 #include "common/ir/graph_hash.h"
 #include "common/ir/roll.h"
 #include "common/ir/text.h"
@@ -35,6 +36,7 @@ Result<std::string> plan_text(const PrintOptions& options, const common::Graph& 
 Result<std::string> stage_text(const PrintOptions& options) {
   LFARM_ASSIGN_OR_RETURN(Model model, load_model(options.model));
   if (options.stage == "hlir") return common::print(common::roll(model.graph));
+  if (options.stage == "signature") return signature_text(model, common::graph_hash(model.graph));
   if (options.stage == "plan") return plan_text(options, model.graph);
   common::Bytes graph = common::encode_graph(common::canonical(model.graph));
   if (options.stage != "source") {
@@ -66,12 +68,14 @@ void declare_print(CommandLine* line) {
                               [options] { return print(*options); });
   add_model_argument(&command, &options->model);
   command
-      .value("--stage", &options->stage, "hlir|egraph|candidates|source|plan",
-             "hlir: the graph, repeated blocks rolled into loops. egraph: after rewriting.\n"
-             "candidates: programs that a search starts from. source: generated code.\n"
-             "plan: the finished plan, compiled if need be")
+      .value(
+          "--stage", &options->stage, "hlir|egraph|candidates|source|plan|signature",
+          "hlir: the graph, repeated blocks rolled into loops. egraph: after rewriting.\n"
+          "candidates: programs that a search starts from. source: generated code.\n"
+          "plan: the finished plan, compiled if need be. signature: names of weights, inputs and\n"
+          "outputs, for clients that have the plan and not the model")
       .required()
-      .one_of({"hlir", "egraph", "candidates", "source", "plan"});
+      .one_of({"hlir", "egraph", "candidates", "source", "plan", "signature"});
   add_compile_options(&command, &options->farm, &options->budget);
   add_target_option(&command, &options->farm);
 }

@@ -2,11 +2,15 @@
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "clients/cli/commands.h"
 #include "clients/cli/plan_source.h"
 #include "clients/cli/report.h"
 #include "clients/pt2/translate.h"
+#include "clients/runtime/size_ranges.h"
 #include "common/base/cat.h"
 #include "common/base/clock.h"
 
@@ -19,10 +23,12 @@ struct SubmitOptions {
   FarmOptions farm;
   BudgetOptions budget;
   std::string model;
+  std::string sizes;
   bool json = false;
 };
 
 struct Outcome {
+  std::string sizes;  // that the plan is for; empty: all that the model takes
   CompiledPlan plan;
   std::vector<common::StageTime> breakdown;  // this process's stages and the farm's
   double seconds = 0;
@@ -39,10 +45,18 @@ std::string json_text(const Outcome& outcome) {
                               {"target", key.target.name},
                               {"cache", common::cache_outcome_name(facts.cache)},
                               {"candidates", facts.candidates},
+                              {"reuse",
+                               {{"kernels", facts.reuse.kernels},
+                                {"kernels_found", facts.reuse.known_kernels},
+                                {"regions", facts.reuse.regions},
+                                {"regions_found", facts.reuse.known_regions},
+                                {"worker_s", static_cast<double>(facts.reuse.worker_ms) / 1e3},
+                                {"saved_s", static_cast<double>(facts.reuse.saved_ms) / 1e3}}},
                               {"best_ns", facts.best_ns},
                               {"baseline_ns", facts.baseline_ns},
                               {"seconds", outcome.seconds},
                               {"breakdown", std::move(breakdown)}};
+  if (!outcome.sizes.empty()) json["sizes"] = outcome.sizes;
   return json.dump();
 }
 
@@ -50,10 +64,20 @@ void print_text(const Outcome& outcome) {
   const common::PlanReady& facts = outcome.plan.pulled.facts;
   const common::PlanKey& key = outcome.plan.pulled.plan.key;
   auto best = static_cast<double>(facts.best_ns), plain = static_cast<double>(facts.baseline_ns);
+  if (!outcome.sizes.empty()) std::printf("sizes       %s\n", outcome.sizes.c_str());
   std::printf("graph       %s\n", key.graph_hash.hex().c_str());
   std::printf("plan        %s for %s\n", outcome.plan.pulled.id.hex().c_str(),
               key.target.name.c_str());
   std::printf("cache       %s\n", common::cache_outcome_name(facts.cache));
+  const common::Reuse& reuse = facts.reuse;
+  if (reuse.regions != 0) {
+    std::printf("found       %s of %s kernels, %s of %s regions\n",
+                cat(reuse.known_kernels).c_str(), cat(reuse.kernels).c_str(),
+                cat(reuse.known_regions).c_str(), cat(reuse.regions).c_str());
+    std::printf("workers     %s; earlier ones spared them %s\n",
+                duration_text(static_cast<double>(reuse.worker_ms) * 1e6).c_str(),
+                duration_text(static_cast<double>(reuse.saved_ms) * 1e6).c_str());
+  }
   std::printf("candidates  %llu tried\n", static_cast<unsigned long long>(facts.candidates));
   std::printf("best        %s a run", duration_text(best).c_str());
   if (best > 0 && plain > 0) {
@@ -85,27 +109,53 @@ std::vector<common::StageTime> breakdown_of(double load_ms, const CompiledPlan& 
   return all;
 }
 
-int submit(const SubmitOptions& options) {
-  common::SteadyClock clock;
-  int64_t start_ns = clock.now_ns();
-  auto model = load_model(options.model);
-  if (!model.ok()) return fail(model.error());
-  double load_ms = static_cast<double>(clock.now_ns() - start_ns) * 1e-6;
-
-  Progress progress(options.json);
-  PlanSource source(options.farm, options.budget, &progress);
-  auto plan = source.obtain(model->graph);
-  progress.clear();
-  if (!plan.ok()) return fail(plan.error());
-
+// One graph's plan, found and printed. `start_ns`: when the user began to wait for it.
+common::Status submit_graph(const SubmitOptions& options, const common::Graph& graph,
+                            const std::string& sizes, int64_t start_ns, double load_ms,
+                            PlanSource* source, Progress* progress) {
+  auto plan = source->obtain(graph);
+  progress->clear();
+  if (!plan.ok()) return plan.error();
   Outcome outcome;
-  outcome.seconds = static_cast<double>(clock.now_ns() - start_ns) * 1e-9;
+  outcome.sizes = sizes;
+  outcome.seconds = static_cast<double>(common::SteadyClock().now_ns() - start_ns) * 1e-9;
   outcome.breakdown = breakdown_of(load_ms, *plan);
   outcome.plan = std::move(*plan);
   if (options.json) {
     std::printf("%s\n", json_text(outcome).c_str());
   } else {
     print_text(outcome);
+  }
+  std::fflush(stdout);
+  return {};
+}
+
+int submit(const SubmitOptions& options) {
+  common::SteadyClock clock;
+  int64_t start_ns = clock.now_ns();
+  auto ranges = parse_size_ranges(options.sizes);
+  if (!ranges.ok()) return fail(ranges.error());
+  auto model = load_model(options.model);
+  if (!model.ok()) return fail(model.error());
+  double load_ms = static_cast<double>(clock.now_ns() - start_ns) * 1e-6;
+
+  // What is wrong with one part is said before another is searched for.
+  std::vector<std::pair<std::string, common::Graph>> parts;
+  for (const SizeRanges& sizes : *ranges) {
+    auto graph = for_sizes(model->graph, sizes);
+    if (!graph.ok()) return fail(graph.error());
+    parts.emplace_back(text_of(sizes), std::move(*graph));
+  }
+  if (parts.empty()) parts.emplace_back("", model->graph);
+
+  Progress progress(options.json);
+  PlanSource source(options.farm, options.budget, &progress);
+  for (const auto& [sizes, graph] : parts) {
+    common::Status done =
+        submit_graph(options, graph, sizes, start_ns, load_ms, &source, &progress);
+    if (!done.ok()) return fail(done.error());
+    start_ns = clock.now_ns();
+    load_ms = 0;
   }
   return kExitDone;
 }
@@ -122,7 +172,11 @@ void declare_submit(CommandLine* line) {
   add_model_argument(&command, &options->model);
   add_compile_options(&command, &options->farm, &options->budget);
   add_target_option(&command, &options->farm);
-  command.flag("--json", &options->json, "Print the result as one JSON object");
+  command.value("--sizes", &options->sizes, "s0=1;s0=2..128",
+                "A plan for each of these parts of the model's sizes, as programs that run it\n"
+                "name them, too (lfarm_options.sizes); s0 is what print --stage hlir calls it");
+  command.flag("--json", &options->json,
+               "Print the result as one JSON object, or one for each part of the sizes");
 }
 
 }  // namespace clients

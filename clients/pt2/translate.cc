@@ -174,6 +174,7 @@ class Driver {
     positions_[name] = position;
     types_.push_back({builder_.dtype(value), builder_.shape(value)});
     model_.weights.emplace_back();
+    model_.weight_names.emplace_back();
     return position;
   }
 
@@ -195,6 +196,7 @@ class Driver {
     }
     int position = declare(common::InputKind::kWeight, name, meta);
     model_.weights[static_cast<size_t>(position)] = std::move(tensor);
+    model_.weight_names[static_cast<size_t>(position)] = spec.target;
     by_target_[spec.target] = position;
   }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "clients/pt2/exported_program.h"
+#include "common/base/digest.h"
 #include "common/base/result.h"
 #include "common/ir/graph.h"
 
@@ -30,12 +31,16 @@ struct Model {
   // For each graph input its stored tensor (a weight, or a state's first content), in the graph
   // input's dtype and shape; empty for user inputs.
   std::vector<std::optional<StoredTensor>> weights;
+  // For each graph input its tensor's name in the module, "layers.0.weight"; empty for user inputs.
+  std::vector<std::string> weight_names;
   // For each user input its graph input; -1 when the model does not read it (None, a constant).
   std::vector<int> user_inputs;
   // For each user input: complex numbers, which the graph takes with a last axis of two.
   std::vector<bool> user_input_is_complex;
   std::vector<UserOutput> user_outputs;
   std::string torch_version;
+  // Of a model that is known by its hash: such a graph has inputs and outputs, but no nodes.
+  std::optional<common::Digest> graph_hash;
 };
 
 // kUnsupported names the operator, its node and its line in the model's source.

@@ -4,14 +4,13 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <exception>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "clients/pt2/translate.h"
-#include "clients/runtime/c_tensor.h"
+#include "clients/runtime/c_handles.h"
+#include "clients/runtime/found_model.h"
 #include "clients/runtime/include/lfarm.h"
 #include "clients/runtime/live_instance.h"
 #include "clients/runtime/session.h"
@@ -19,47 +18,14 @@
 #include "common/base/files.h"
 #include "common/ir/graph_hash.h"
 
+using clients::guarded;
 using common::cat;
 using common::Code;
 using common::Error;
-using common::HostTensor;
 using common::Result;
 using common::Status;
 
-struct lfarm_error {
-  lfarm_status status;
-  std::string message;
-};
-
-struct lfarm_session {
-  std::shared_ptr<clients::Session> session;
-  std::chrono::milliseconds deadline;
-};
-
-struct lfarm_model {
-  std::shared_ptr<clients::Session> session;
-  std::chrono::milliseconds deadline;
-  std::shared_ptr<const clients::Model> model;
-  std::string graph_hash;
-  std::vector<size_t> tensors;  // which of the model's user inputs are tensors that it reads
-};
-
-struct lfarm_instance {
-  std::shared_ptr<const clients::Model> model;
-  std::vector<size_t> tensors;
-  std::unique_ptr<clients::LiveInstance> instance;
-  mutable std::string plan_id;
-};
-
-struct lfarm_outputs {
-  std::vector<std::optional<HostTensor>> values;
-  std::vector<std::vector<int64_t>> shapes;
-  std::vector<lfarm_tensor> tensors;
-};
-
-namespace {
-
-constexpr int64_t kDeadlineMsDefault = 1000;
+namespace clients {
 
 lfarm_status status_of(Code code) {
   switch (code) {
@@ -84,18 +50,11 @@ lfarm_status report(lfarm_status status, std::string message, lfarm_error** erro
   return status;
 }
 
-// Runs `body`, which returns a Status.
-template <class Body>
-lfarm_status guarded(lfarm_error** error, Body&& body) {
-  if (error != nullptr) *error = nullptr;
-  try {
-    Status status = body();
-    if (status.ok()) return LFARM_OK;
-    return report(status_of(status.error().code), status.error().message, error);
-  } catch (const std::exception& exception) {
-    return report(LFARM_FAILED, exception.what(), error);
-  }
-}
+}  // namespace clients
+
+namespace {
+
+constexpr int64_t kDeadlineMsDefault = 1000;
 
 std::string text_of(const char* given, const char* otherwise) {
   return given != nullptr ? given : otherwise;
@@ -109,7 +68,7 @@ lfarm_options full_options(const lfarm_options* given) {
   return options;
 }
 
-clients::SessionOptions session_options(const lfarm_options& given) {
+Result<clients::SessionOptions> session_options(const lfarm_options& given) {
   clients::SessionOptions out;
   const char* farm = std::getenv("LFARM_FARM");
   out.access.endpoint = text_of(given.farm, farm != nullptr ? farm : "");
@@ -124,40 +83,28 @@ clients::SessionOptions session_options(const lfarm_options& given) {
   out.cache_bytes = given.cache_bytes;
   out.budget_candidates = given.budget_candidates;
   out.budget_ms = given.budget_ms;
+  LFARM_ASSIGN_OR_RETURN(out.sizes, clients::parse_size_ranges(text_of(given.sizes, "")));
   return out;
 }
 
-// The caller's tensors in the places of the model's user inputs.
-Result<std::vector<HostTensor>> take_inputs(const lfarm_instance& instance,
-                                            const lfarm_tensor* inputs, size_t count) {
-  if (count != instance.tensors.size()) {
-    return common::invalid_input(
-        cat("the model takes ", instance.tensors.size(), " tensors, not ", count));
+std::unique_ptr<lfarm_model> wrap_model(const lfarm_session& session, clients::Model loaded,
+                                        std::string graph_hash) {
+  auto out = std::make_unique<lfarm_model>();
+  out->session = session.session;
+  out->deadline = session.deadline;
+  out->graph_hash = std::move(graph_hash);
+  for (size_t i = 0; i < loaded.user_inputs.size(); ++i) {
+    if (loaded.user_inputs[i] >= 0) out->tensors.push_back(i);
   }
-  std::vector<HostTensor> out(instance.model->user_inputs.size());
-  for (size_t i = 0; i < count; ++i) {
-    size_t input = instance.tensors[i];
-    auto tensor = clients::from_c(inputs[i], instance.model->user_input_is_complex[input]);
-    if (!tensor.ok()) {
-      return Error{tensor.error().code, cat("input ", i, " ", tensor.error().message)};
-    }
-    out[input] = std::move(*tensor);
-  }
+  out->model = std::make_shared<const clients::Model>(std::move(loaded));
+  out->weights = std::make_shared<clients::Weights>(out->model, &out->session->device());
   return out;
 }
 
-std::unique_ptr<lfarm_outputs> wrap_outputs(const clients::Model& model,
-                                            clients::CallResult result) {
-  auto out = std::make_unique<lfarm_outputs>();
-  out->values = std::move(result.outputs);
-  out->shapes.resize(out->values.size());
-  out->tensors.resize(out->values.size());
-  for (size_t i = 0; i < out->values.size(); ++i) {
-    if (!out->values[i]) continue;
-    out->tensors[i] =
-        clients::to_c(*out->values[i], model.user_outputs[i].complex, &out->shapes[i]);
-  }
-  return out;
+// Instances that run go on with the content they were made with.
+clients::Weights& weights_to_bind(lfarm_model& model) {
+  if (model.weights.use_count() > 1) model.weights = model.weights->copy();
+  return *model.weights;
 }
 
 }  // namespace
@@ -179,7 +126,8 @@ lfarm_status lfarm_session_open(const lfarm_options* options, lfarm_session** se
                                 lfarm_error** error) {
   return guarded(error, [&]() -> Status {
     lfarm_options full = full_options(options);
-    LFARM_ASSIGN_OR_RETURN(auto opened, clients::Session::open(session_options(full)));
+    LFARM_ASSIGN_OR_RETURN(clients::SessionOptions wanted, session_options(full));
+    LFARM_ASSIGN_OR_RETURN(auto opened, clients::Session::open(std::move(wanted)));
     *session = new lfarm_session{std::move(opened), std::chrono::milliseconds(full.deadline_ms)};
     return {};
   });
@@ -191,16 +139,59 @@ lfarm_status lfarm_model_load(lfarm_session* session, const char* path, lfarm_mo
                               lfarm_error** error) {
   return guarded(error, [&]() -> Status {
     LFARM_ASSIGN_OR_RETURN(clients::Model loaded, clients::load_model(path));
-    auto out = std::make_unique<lfarm_model>();
-    out->session = session->session;
-    out->deadline = session->deadline;
-    out->graph_hash = common::graph_hash(loaded.graph).hex();
-    for (size_t i = 0; i < loaded.user_inputs.size(); ++i) {
-      if (loaded.user_inputs[i] >= 0) out->tensors.push_back(i);
-    }
-    out->model = std::make_shared<const clients::Model>(std::move(loaded));
-    *model = out.release();
+    std::string hash = common::graph_hash(loaded.graph).hex();
+    *model = wrap_model(*session, std::move(loaded), std::move(hash)).release();
     return {};
+  });
+}
+
+lfarm_status lfarm_model_find(lfarm_session* session, const char* graph_hash, const char* signature,
+                              lfarm_model** model, lfarm_error** error) {
+  return guarded(error, [&]() -> Status {
+    auto hash = common::Digest::parse(graph_hash);
+    if (!hash) {
+      return common::invalid_input(cat("\"", graph_hash, "\" is not 64 hexadecimal digits"));
+    }
+    std::string names;
+    if (signature != nullptr) {
+      LFARM_ASSIGN_OR_RETURN(names, common::read_file(signature));
+    }
+    auto request = session->session->request(*hash);
+    clients::SharedPlan plan = request->wait(session->deadline);
+    if (!plan) {
+      Status status = request->status();
+      if (!status.ok()) return status;
+      return Error{Code::kTimedOut, cat("no plan came within ", session->deadline.count(), " ms")};
+    }
+    LFARM_ASSIGN_OR_RETURN(clients::Model found, clients::model_of(plan->plan, names));
+    *model = wrap_model(*session, std::move(found), hash->hex()).release();
+    return {};
+  });
+}
+
+lfarm_status lfarm_model_bind(lfarm_model* model, const char* name, const lfarm_tensor* tensor,
+                              lfarm_error** error) {
+  return guarded(error, [&]() -> Status {
+    const std::vector<std::string>& names = model->model->weight_names;
+    auto found = std::find(names.begin(), names.end(), name);
+    if (found == names.end() || *name == '\0') {
+      return common::invalid_input(cat("the model has no tensor \"", name, "\""));
+    }
+    bool has_device = !model->session->device().uses_host_memory();
+    constexpr uint8_t kComplexCode = 5;
+    auto taken = std::make_shared<clients::TakenTensor>();
+    auto content =
+        clients::take_c(*tensor, tensor->dtype.code == kComplexCode, has_device, taken.get());
+    if (!content.ok()) {
+      return Error{content.error().code, cat("\"", name, "\" ", content.error().message)};
+    }
+    return weights_to_bind(*model).bind(static_cast<int>(found - names.begin()), *content, taken);
+  });
+}
+
+lfarm_status lfarm_model_bind_file(lfarm_model* model, const char* path, lfarm_error** error) {
+  return guarded(error, [&]() -> Status {
+    return clients::bind_file(*model->model, path, &weights_to_bind(*model));
   });
 }
 
@@ -212,9 +203,16 @@ size_t lfarm_model_outputs(const lfarm_model* model) { return model->model->user
 lfarm_status lfarm_instance_create(lfarm_model* model, lfarm_instance** instance,
                                    lfarm_error** error) {
   return guarded(error, [&]() -> Status {
-    LFARM_ASSIGN_OR_RETURN(
-        auto made, clients::LiveInstance::make(model->session, model->model, model->deadline));
-    *instance = new lfarm_instance{model->model, model->tensors, std::move(made), ""};
+    LFARM_ASSIGN_OR_RETURN(auto made, clients::LiveInstance::make(model->session, model->model,
+                                                                  model->weights, model->deadline));
+    *instance = new lfarm_instance{model->session,
+                                   model->model,
+                                   model->tensors,
+                                   std::move(made),
+                                   clients::Binding(*model->model),
+                                   "",
+                                   {},
+                                   {}};
     return {};
   });
 }
@@ -245,31 +243,3 @@ lfarm_status lfarm_instance_wait(lfarm_instance* instance, int64_t timeout_ms,
     return instance->instance->wait(std::chrono::milliseconds(timeout_ms));
   });
 }
-
-lfarm_status lfarm_instance_run(lfarm_instance* instance, const lfarm_tensor* inputs, size_t count,
-                                lfarm_outputs** outputs, lfarm_error** error) {
-  return guarded(error, [&]() -> Status {
-    LFARM_ASSIGN_OR_RETURN(auto values, take_inputs(*instance, inputs, count));
-    LFARM_ASSIGN_OR_RETURN(clients::CallResult result, instance->instance->call(values));
-    for (size_t i = 0; i < count; ++i) {
-      for (const auto& [input, content] : result.mutated) {
-        if (static_cast<size_t>(input) == instance->tensors[i]) {
-          clients::write_back(content, inputs[i]);
-        }
-      }
-    }
-    auto wrapped = wrap_outputs(*instance->model, std::move(result));
-    delete *outputs;
-    *outputs = wrapped.release();
-    return {};
-  });
-}
-
-size_t lfarm_outputs_count(const lfarm_outputs* outputs) { return outputs->values.size(); }
-
-const lfarm_tensor* lfarm_outputs_get(const lfarm_outputs* outputs, size_t index) {
-  if (index >= outputs->values.size() || !outputs->values[index]) return nullptr;
-  return &outputs->tensors[index];
-}
-
-void lfarm_outputs_free(lfarm_outputs* outputs) { delete outputs; }

@@ -13,10 +13,12 @@ using common::cat;
 using common::DType;
 using common::HostTensor;
 using common::Result;
+using common::TensorRef;
 
 namespace {
 
-constexpr int32_t kHostMemory = 1;
+// DLPack's kDLCPU, kDLCUDA and kDLCUDAHost.
+constexpr int32_t kHostMemory = 1, kGpuMemory = 2, kPinnedMemory = 3;
 enum Kind : uint8_t { kInt = 0, kUnsigned = 1, kFloat = 2, kBrain = 4, kComplex = 5, kTruth = 6 };
 
 struct TypeRow {
@@ -61,17 +63,27 @@ Layout layout_of(const lfarm_tensor& tensor) {
   return out;
 }
 
-std::byte* first_element(const lfarm_tensor& tensor) {
-  return static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
+bool is_row_major(const lfarm_tensor& tensor) {
+  if (tensor.strides == nullptr) return true;
+  int64_t expected = 1;
+  bool is_empty = false, has_gaps = false;
+  for (int32_t k = tensor.ndim; k-- > 0;) {
+    has_gaps = has_gaps || (tensor.strides[k] != expected && tensor.shape[k] != 1);
+    is_empty = is_empty || tensor.shape[k] == 0;
+    expected *= tensor.shape[k];
+  }
+  return is_empty || !has_gaps;
 }
 
-}  // namespace
+common::Status check_host(const lfarm_tensor& tensor) {
+  int32_t type = tensor.device.type;
+  if (type == kHostMemory || type == kPinnedMemory) return {};
+  return common::invalid_input(
+      cat("lies on a device of type ", type, "; copy it to host memory first"));
+}
 
-Result<HostTensor> from_c(const lfarm_tensor& tensor, bool complex) {
-  if (tensor.device.type != kHostMemory) {
-    return common::invalid_input(
-        cat("lies on a device of type ", tensor.device.type, "; copy it to host memory first"));
-  }
+// The element type of the graph's input; kInvalidInput also for a tensor without shape.
+Result<DType> check_head(const lfarm_tensor& tensor, bool complex) {
   auto dtype = dtype_of(tensor.dtype);
   if (!dtype || complex != (tensor.dtype.code == kComplex)) {
     return common::invalid_input(cat("has type code ", int{tensor.dtype.code}, " of ",
@@ -80,18 +92,30 @@ Result<HostTensor> from_c(const lfarm_tensor& tensor, bool complex) {
   if (tensor.ndim < 0 || (tensor.ndim > 0 && tensor.shape == nullptr)) {
     return common::invalid_input("has no shape");
   }
+  return *dtype;
+}
+
+std::byte* first_element(const lfarm_tensor& tensor) {
+  return static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
+}
+
+}  // namespace
+
+Result<HostTensor> from_c(const lfarm_tensor& tensor, bool complex) {
+  LFARM_RETURN_IF_ERROR(check_host(tensor));
+  LFARM_ASSIGN_OR_RETURN(DType dtype, check_head(tensor, complex));
   Layout layout = layout_of(tensor);
   if (complex) {
     for (int64_t& stride : layout.strides) stride *= 2;
     layout.sizes.push_back(2);
     layout.strides.push_back(1);
   }
-  LFARM_ASSIGN_OR_RETURN(int64_t elements, common::checked_element_count(*dtype, layout.sizes));
+  LFARM_ASSIGN_OR_RETURN(int64_t elements, common::checked_element_count(dtype, layout.sizes));
   if (tensor.data == nullptr && elements > 0) return common::invalid_input("has no data");
-  int64_t size = common::dtype_size(*dtype);
+  int64_t size = common::dtype_size(dtype);
   if (!layout.has_gaps || elements == 0) {
     std::span<std::byte> bytes{first_element(tensor), static_cast<size_t>(elements * size)};
-    return HostTensor::wrap_mutable(*dtype, std::move(layout.sizes), bytes);
+    return HostTensor::wrap_mutable(dtype, std::move(layout.sizes), bytes);
   }
   // Strides may be negative: the storage is what lies between the outermost elements.
   int64_t low = 0, high = 0;
@@ -101,7 +125,7 @@ Result<HostTensor> from_c(const lfarm_tensor& tensor, bool complex) {
   }
   common::ByteView storage{first_element(tensor) + low * size,
                            static_cast<size_t>((high - low + 1) * size)};
-  return common::contiguous_copy(*dtype, std::move(layout.sizes), layout.strides, -low, storage);
+  return common::contiguous_copy(dtype, std::move(layout.sizes), layout.strides, -low, storage);
 }
 
 void write_back(const HostTensor& content, const lfarm_tensor& tensor) {
@@ -126,15 +150,55 @@ void write_back(const HostTensor& content, const lfarm_tensor& tensor) {
   }
 }
 
+Result<TensorRef> take_c(const lfarm_tensor& tensor, bool complex, bool has_device,
+                         TakenTensor* keep) {
+  keep->is_copied = false;
+  bool on_device = tensor.device.type == kGpuMemory;
+  if (on_device && !has_device) {
+    return common::invalid_input(
+        "lies on a GPU, but the session's device is the CPU: copy it to host memory first");
+  }
+  if (on_device && tensor.device.id != 0) {
+    return common::invalid_input(
+        cat("lies on GPU ", tensor.device.id, ", but the session runs on GPU 0"));
+  }
+  LFARM_ASSIGN_OR_RETURN(DType dtype, check_head(tensor, complex));
+  if (!is_row_major(tensor)) {
+    if (on_device) return common::invalid_input("is not row-major: copy it on the GPU first");
+    LFARM_ASSIGN_OR_RETURN(keep->copy, from_c(tensor, complex));
+    keep->is_copied = true;
+    return common::ref_of(keep->copy);
+  }
+  if (!on_device) LFARM_RETURN_IF_ERROR(check_host(tensor));
+  TensorRef out;
+  out.dtype = dtype;
+  out.sizes = {tensor.shape, rank_of(tensor)};
+  if (complex) {
+    keep->sizes.assign(out.sizes.begin(), out.sizes.end());
+    keep->sizes.push_back(2);
+    out.sizes = keep->sizes;
+  }
+  LFARM_ASSIGN_OR_RETURN(int64_t elements, common::checked_element_count(dtype, out.sizes));
+  if (tensor.data == nullptr && elements > 0) return common::invalid_input("has no data");
+  out.data = first_element(tensor);
+  out.bytes = static_cast<size_t>(elements * common::dtype_size(dtype));
+  out.on_device = on_device;
+  return out;
+}
+
 lfarm_tensor to_c(const HostTensor& tensor, bool complex, std::vector<int64_t>* shape) {
-  *shape = tensor.sizes();
+  return to_c(common::ref_of(tensor), complex, shape);
+}
+
+lfarm_tensor to_c(const TensorRef& tensor, bool complex, std::vector<int64_t>* shape) {
+  shape->assign(tensor.sizes.begin(), tensor.sizes.end());
   if (complex) shape->pop_back();
   lfarm_tensor out{};
-  out.data = const_cast<std::byte*>(tensor.data());
-  out.device = {kHostMemory, 0};
+  out.data = tensor.data;
+  out.device = {tensor.on_device ? kGpuMemory : kHostMemory, 0};
   out.ndim = static_cast<int32_t>(shape->size());
   for (const TypeRow& row : kTypes) {
-    if (row.dtype != tensor.dtype()) continue;
+    if (row.dtype != tensor.dtype) continue;
     auto bits = static_cast<uint8_t>(complex ? 2 * row.bits : row.bits);
     out.dtype = {complex ? kComplex : row.kind, bits, 1};
   }

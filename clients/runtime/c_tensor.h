@@ -6,6 +6,7 @@
 
 #include "clients/runtime/include/lfarm.h"
 #include "common/base/result.h"
+#include "common/runtime/executor.h"
 #include "common/runtime/tensor.h"
 
 namespace clients {
@@ -18,7 +19,20 @@ common::Result<common::HostTensor> from_c(const lfarm_tensor& tensor, bool compl
 // Writes `content` into the tensor's memory, whose shape and type are those that from_c() saw.
 void write_back(const common::HostTensor& content, const lfarm_tensor& tensor);
 
+// What a view of a caller's tensor needs beside the tensor itself; used again from call to call.
+struct TakenTensor {
+  std::vector<int64_t> sizes;  // where they are not the caller's
+  common::HostTensor copy;     // of a tensor in host memory that is not row-major
+  bool is_copied = false;
+};
+// The same as from_c() for a tensor that may lie on the device, which is used where it lies and
+// must be row-major there. `has_device`: the session's device has memory of its own. Valid as long
+// as the tensor and `keep`.
+common::Result<common::TensorRef> take_c(const lfarm_tensor& tensor, bool complex, bool has_device,
+                                         TakenTensor* keep);
+
 // A view of the tensor for the caller. `shape` keeps its sizes; both are to outlive the view.
 lfarm_tensor to_c(const common::HostTensor& tensor, bool complex, std::vector<int64_t>* shape);
+lfarm_tensor to_c(const common::TensorRef& tensor, bool complex, std::vector<int64_t>* shape);
 
 }  // namespace clients

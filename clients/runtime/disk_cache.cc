@@ -171,6 +171,10 @@ Status DiskCache::put(const PulledPlan& plan, const PlanTrust& trust) {
   return {};
 }
 
+void DiskCache::drop(const common::PlanKey& key, const PlanTrust& trust) const {
+  ::unlink(path_of(key, trust).c_str());
+}
+
 void DiskCache::note_use(const std::string& path, int64_t used_s) const {
   if (std::time(nullptr) - used_s < kUseStepS) return;
   // Where the directory is read-only nothing is evicted either.

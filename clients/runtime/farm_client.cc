@@ -42,6 +42,7 @@ uint64_t request_of(const Message& message) {
   if (auto* m = std::get_if<common::PlanMissing>(&message)) return m->request_id;
   if (auto* m = std::get_if<common::StatusReply>(&message)) return m->request_id;
   if (auto* m = std::get_if<common::PlanRevoked>(&message)) return m->request_id;
+  if (auto* m = std::get_if<common::PlansChanged>(&message)) return m->request_id;
   return 0;
 }
 
@@ -193,15 +194,23 @@ Result<std::optional<Packet>> FarmClient::handle(Packet packet) {
                          cat("the farm at ", options_.endpoint, " refuses: ", refused->message)};
   }
   if (auto* wanted = std::get_if<common::BlobRequest>(&packet.message)) {
-    auto holder = std::find_if(questions_.begin(), questions_.end(), [&](const Packet& question) {
-      return question.blob && common::blob_digest_of(question.message) == wanted->digest;
-    });
-    LFARM_RETURN_IF_ERROR(holder != questions_.end()
-                              ? send(common::Blob{wanted->digest}, holder->blob)
-                              : send(common::BlobMissing{wanted->digest}, {}));
+    LFARM_RETURN_IF_ERROR(answer_blob_request(wanted->digest));
     return std::optional<Packet>();
   }
   return std::optional<Packet>(std::move(packet));
+}
+
+Status FarmClient::answer_blob_request(const common::Digest& digest) {
+  for (const Packet& question : questions_) {
+    if (question.blob && common::blob_digest_of(question.message) == digest) {
+      return send(common::Blob{digest}, question.blob);
+    }
+  }
+  if (blob_source_) {
+    LFARM_ASSIGN_OR_RETURN(SharedBytes bytes, blob_source_(digest));
+    if (bytes) return send(common::Blob{digest}, bytes);
+  }
+  return send(common::BlobMissing{digest}, {});
 }
 
 Result<std::optional<PulledPlan>> FarmClient::pull(const common::PlanKey& key) {
@@ -333,6 +342,44 @@ Result<std::vector<common::Digest>> FarmClient::revoke(const common::Digest& id,
     if (!packet || request_of(packet->message) != request.request_id) continue;
     if (auto* done = std::get_if<common::PlanRevoked>(&packet->message)) {
       return std::move(done->plans);
+    }
+  }
+}
+
+Result<std::vector<common::Digest>> FarmClient::import_plans(common::ImportPlans request,
+                                                             BlobSource blob) {
+  request.request_id = ++requests_;
+  blob_source_ = std::move(blob);
+  auto done = change_plans(request, request.request_id);
+  blob_source_ = {};
+  return done;
+}
+
+Result<std::vector<common::Digest>> FarmClient::publish(common::PublishPlan request) {
+  request.request_id = ++requests_;
+  return change_plans(request, request.request_id);
+}
+
+Result<std::vector<common::Digest>> FarmClient::reverify() {
+  common::Reverify request{++requests_};
+  return change_plans(request, request.request_id);
+}
+
+Result<std::vector<common::Digest>> FarmClient::change_plans(const Message& request,
+                                                             uint64_t request_id) {
+  if (welcome_.protocol_version < common::introduced_in(request)) {
+    return common::unsupported(cat("the farm at ", options_.endpoint, " is of a release before ",
+                                   common::message_name(request), "; update the farm"));
+  }
+  LFARM_RETURN_IF_ERROR(ask(request, {}));
+  while (true) {
+    LFARM_ASSIGN_OR_RETURN(auto packet, receive());
+    if (!packet || request_of(packet->message) != request_id) continue;
+    if (auto* done = std::get_if<common::PlansChanged>(&packet->message)) {
+      return std::move(done->plans);
+    }
+    if (auto* failed = std::get_if<common::JobFailed>(&packet->message)) {
+      return common::Error{failed->code, failed->message};
     }
   }
 }

@@ -74,6 +74,15 @@ class FarmClient {
   // Withdraws a plan by its id, or those under a plan key. Returns their ids.
   common::Result<std::vector<common::Digest>> revoke(const common::Digest& id,
                                                      const std::string& reason);
+  // Gives the farm plans that another signed, all or none; `blob` brings what the farm asks for,
+  // empty when there is no such blob. Returns their ids at this farm.
+  using BlobSource = std::function<common::Result<common::SharedBytes>(const common::Digest&)>;
+  common::Result<std::vector<common::Digest>> import_plans(common::ImportPlans request,
+                                                           BlobSource blob);
+  // Lets other tenants have the plan under the key, or no longer. Returns the plan's id.
+  common::Result<std::vector<common::Digest>> publish(common::PublishPlan request);
+  // Has plans of other compiler epochs made anew. Returns which.
+  common::Result<std::vector<common::Digest>> reverify();
   // What this client's plans must be, by the revocations that are known so far.
   common::Result<PlanTrust> trust();
 
@@ -89,6 +98,9 @@ class FarmClient {
   common::Status check_handshake() const;
   common::Status check_connection();
   common::Status learn_revocations(const common::Digest& list, PlanTrust* trust);
+  common::Result<std::vector<common::Digest>> change_plans(const common::Message& request,
+                                                           uint64_t request_id);
+  common::Status answer_blob_request(const common::Digest& digest);
   common::Result<PulledPlan> wait_for_plan(
       const common::Submit& message, const SubmitRequest& request,
       const std::function<void(uint64_t job)>& on_accepted,
@@ -106,6 +118,7 @@ class FarmClient {
   std::optional<PlanTrust> trust_;
   common::Digest revocations_;             // the list that was last learned
   std::vector<common::Packet> questions_;  // not answered; asked again on a new connection
+  BlobSource blob_source_;                 // while plans are imported
   std::vector<common::Result<common::Packet>> arrived_;
   size_t taken_ = 0;
 };

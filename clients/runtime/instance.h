@@ -37,8 +37,17 @@ class Instance {
 // sizes within the ranges of its symbols. Every call checks this first.
 common::Status check_user_inputs(const Model& model, std::span<const common::HostTensor> inputs);
 
+common::Status check_user_inputs(const Model& model, std::span<const common::TensorRef> inputs);
+// The same, and the values of the model's symbols.
+common::Result<std::vector<int64_t>> symbols_of(const Model& model,
+                                                std::span<const common::TensorRef> inputs);
+
+class Weights;
+
 // Computed plainly by the reference interpreter; slow, and needs no plan.
 std::unique_ptr<Instance> make_reference_instance(std::shared_ptr<const Model> model);
+std::unique_ptr<Instance> make_reference_instance(std::shared_ptr<const Model> model,
+                                                  std::shared_ptr<Weights> weights);
 
 // Runs a plan that was made for the model's graph (the caller has compared the keys). Weights that
 // lie contiguous in the archive are used where they are. The device outlives the instance.

@@ -1,91 +1,292 @@
 #include "clients/runtime/live_instance.h"
 
+#include <algorithm>
+#include <cstring>
+
 #include "common/base/cat.h"
+#include "common/base/clock.h"
 #include "common/base/log.h"
 
 namespace clients {
 
 using common::cat;
+using common::DeviceTensor;
 using common::HostTensor;
 using common::Result;
+using common::RunOutputs;
 using common::Status;
+using common::TensorRef;
 using std::chrono::milliseconds;
+using SteadyTime = std::chrono::steady_clock::time_point;
 
-LiveInstance::LiveInstance(std::shared_ptr<Session> session, std::shared_ptr<const Model> model)
+namespace {
+
+size_t at(int position) { return static_cast<size_t>(position); }
+
+// In host memory: the tensor itself, or a copy of what lies on the device.
+Result<HostTensor> on_host(const TensorRef& tensor, common::Device& device) {
+  std::vector<int64_t> sizes(tensor.sizes.begin(), tensor.sizes.end());
+  if (!tensor.on_device) {
+    return HostTensor::wrap(tensor.dtype, std::move(sizes), {tensor.data, tensor.bytes});
+  }
+  LFARM_ASSIGN_OR_RETURN(HostTensor copy,
+                         HostTensor::uninitialized(tensor.dtype, std::move(sizes)));
+  LFARM_RETURN_IF_ERROR(device.copy_out(copy.mutable_bytes(), tensor.data));
+  return copy;
+}
+
+}  // namespace
+
+LiveInstance::LiveInstance(std::shared_ptr<Session> session, std::shared_ptr<const Model> model,
+                           std::shared_ptr<Weights> weights)
     : session_(std::move(session)),
       model_(std::move(model)),
-      request_(session_->request(*model_)),
-      now_(make_reference_instance(model_)) {}
+      weights_(std::move(weights)),
+      binding_(*model_) {
+  for (const common::GraphInput& input : model_->graph.inputs) {
+    has_states_ = has_states_ || input.kind == common::InputKind::kState;
+  }
+  if (!model_->graph.nodes.empty()) reference_ = make_reference_instance(model_, weights_);
+}
 
 LiveInstance::~LiveInstance() = default;
 
+Status LiveInstance::add_variants() {
+  if (!reference_) {
+    if (!session_->sizes().empty()) {
+      return common::invalid_input(
+          "plans for parts of the sizes are found by the model, not by its hash");
+    }
+    variants_.push_back({{}, model_, session_->request(*model_->graph_hash), {}, {}, {}, {}});
+    return {};
+  }
+  for (const SizeRanges& ranges : session_->sizes()) {
+    Model narrow = *model_;
+    LFARM_ASSIGN_OR_RETURN(narrow.graph, for_sizes(model_->graph, ranges));
+    auto shared = std::make_shared<const Model>(std::move(narrow));
+    variants_.push_back({ranges, shared, session_->request(shared->graph), {}, {}, {}, {}});
+  }
+  if (variants_.empty()) {
+    variants_.push_back({{}, model_, session_->request(model_->graph), {}, {}, {}, {}});
+  }
+  return {};
+}
+
 Result<std::unique_ptr<LiveInstance>> LiveInstance::make(std::shared_ptr<Session> session,
                                                          std::shared_ptr<const Model> model,
+                                                         std::shared_ptr<Weights> weights,
                                                          milliseconds deadline) {
-  std::unique_ptr<LiveInstance> instance(new LiveInstance(std::move(session), std::move(model)));
-  if (SharedPlan plan = instance->request_->wait(deadline)) {
-    instance->coming_ = plan;
-    LFARM_RETURN_IF_ERROR(instance->change_over(instance->load(plan)));
+  LFARM_RETURN_IF_ERROR(weights->check_complete());
+  std::unique_ptr<LiveInstance> instance(
+      new LiveInstance(std::move(session), std::move(model), std::move(weights)));
+  LFARM_RETURN_IF_ERROR(instance->add_variants());
+  SteadyTime end = std::chrono::steady_clock::now() + deadline;
+  for (Variant& variant : instance->variants_) {
+    auto left = std::chrono::ceil<milliseconds>(end - std::chrono::steady_clock::now());
+    SharedPlan plan = variant.request->wait(std::max(left, milliseconds(0)));
+    if (plan) {
+      variant.coming = plan;
+      LFARM_RETURN_IF_ERROR(instance->change_over(variant, instance->load(variant, plan)));
+    } else if (!instance->reference_) {
+      Status status = variant.request->status();
+      if (!status.ok()) return status.error();
+      return common::Error{common::Code::kTimedOut,
+                           cat("no plan came within ", deadline.count(), " ms")};
+    }
   }
   return instance;
 }
 
 // Weights are bound and prepared here, which may take as long as many calls.
-LiveInstance::Loaded LiveInstance::load(const SharedPlan& plan) const {
-  return make_plan_instance(model_, plan->plan, plan->object_source(), session_->device());
+LiveInstance::Loaded LiveInstance::load(const Variant& variant, const SharedPlan& plan) const {
+  return PlanInstance::make(variant.model, weights_, plan->plan, plan->object_source(),
+                            session_->device());
 }
 
-Status LiveInstance::change_over(Loaded loaded) {
-  LFARM_ASSIGN_OR_RETURN(std::unique_ptr<Instance> next, std::move(loaded));
-  const common::Graph& graph = model_->graph;
-  for (size_t i = 0; i < graph.inputs.size(); ++i) {
-    if (graph.inputs[i].kind != common::InputKind::kState) continue;
-    LFARM_ASSIGN_OR_RETURN(HostTensor content, now_->state(static_cast<int>(i)));
-    LFARM_RETURN_IF_ERROR(next->set_state(static_cast<int>(i), content));
-  }
-  now_ = std::move(next);
-  plan_ = coming_;
-  request_.reset();
+Status LiveInstance::change_over(Variant& variant, Loaded loaded) {
+  LFARM_ASSIGN_OR_RETURN(variant.instance, std::move(loaded));
+  variant.plan = variant.coming;
+  variant.request.reset();
   return {};
 }
 
 // Begins to load the plan once it is there, and changes over once it is loaded.
-void LiveInstance::improve() {
-  if (!coming_) {
-    coming_ = request_->plan();
-    if (!coming_) return;
-    loading_ = std::async(std::launch::async, [this, plan = coming_] { return load(plan); });
+void LiveInstance::improve(Variant& variant) {
+  if (!variant.coming) {
+    variant.coming = variant.request->plan();
+    if (!variant.coming) return;
+    variant.loading = std::async(std::launch::async, [this, &variant, plan = variant.coming] {
+      return load(variant, plan);
+    });
   }
-  if (!loading_.valid() || loading_.wait_for(milliseconds(0)) != std::future_status::ready) return;
-  Status changed = change_over(loading_.get());
+  std::future<Loaded>& loading = variant.loading;
+  if (!loading.valid() || loading.wait_for(milliseconds(0)) != std::future_status::ready) return;
+  Status changed = change_over(variant, loading.get());
   if (!changed.ok()) {
-    common::log_warning(
-        cat("plan ", coming_->id.short_hex(), " cannot be used here: ", changed.error().message));
+    common::log_warning(cat("plan ", variant.coming->id.short_hex(),
+                            " cannot be used here: ", changed.error().message));
   }
 }
 
-Status LiveInstance::wait(milliseconds time) {
-  if (plan_) return {};
-  auto end = std::chrono::steady_clock::now() + time;
-  if (!coming_ && !request_->wait(time)) {
-    Status status = request_->status();
+Status LiveInstance::wait_for(Variant& variant, SteadyTime end) {
+  if (variant.plan) return {};
+  auto time = std::max(milliseconds(0),
+                       std::chrono::ceil<milliseconds>(end - std::chrono::steady_clock::now()));
+  if (!variant.coming && !variant.request->wait(time)) {
+    Status status = variant.request->status();
     if (!status.ok()) return status;
     return common::Error{common::Code::kTimedOut, cat("no plan came within ", time.count(),
                                                       " ms; the farm still looks for "
                                                       "one")};
   }
-  improve();
-  if (loading_.valid()) {
-    (void)loading_.wait_until(end);
-    improve();
+  improve(variant);
+  if (variant.loading.valid()) {
+    (void)variant.loading.wait_until(end);
+    improve(variant);
   }
-  if (plan_) return {};
+  if (variant.plan) return {};
   return common::Error{common::Code::kTimedOut, "the plan is still being loaded"};
 }
 
-Result<CallResult> LiveInstance::call(std::span<const HostTensor> user_inputs) {
-  if (!plan_) improve();
-  return now_->call(user_inputs);
+Status LiveInstance::wait(milliseconds time) {
+  SteadyTime end = std::chrono::steady_clock::now() + time;
+  for (Variant& variant : variants_) LFARM_RETURN_IF_ERROR(wait_for(variant, end));
+  return {};
+}
+
+Result<LiveInstance::Variant*> LiveInstance::choose(std::span<const TensorRef> user_inputs) {
+  auto is_ready = [&](const Variant& variant) {
+    return variant.ranges.empty() ||
+           (variant.instance && variant.instance->is_like_last(user_inputs));
+  };
+  if (is_ready(variants_[current_])) return &variants_[current_];
+  for (size_t k = 0; k < variants_.size(); ++k) {
+    if (is_ready(variants_[k])) return &variants_[current_ = k];
+  }
+  LFARM_ASSIGN_OR_RETURN(std::vector<int64_t> symbols, symbols_of(*model_, user_inputs));
+  std::string known;
+  for (size_t k = 0; k < variants_.size(); ++k) {
+    if (holds(variants_[k].ranges, symbols)) return &variants_[current_ = k];
+    known += cat(k == 0 ? "" : ";", text_of(variants_[k].ranges));
+  }
+  std::string given;
+  for (size_t s = 0; s < symbols.size(); ++s) {
+    given += cat(s == 0 ? "" : ",", "s", s, "=", symbols[s]);
+  }
+  return common::invalid_input(
+      cat("sizes ", given, " lie in none of the session's ranges ", known));
+}
+
+// The states go along with what computes the next call.
+Status LiveInstance::move_states(PlanInstance* to) {
+  PlanInstance* from = holder_;
+  holder_ = to;
+  if (!has_states_ || !has_run_ || from == to) return {};
+  if (from != nullptr && to != nullptr) return to->take_states(*from);
+  Instance& source = from != nullptr ? *from : *reference_;
+  Instance& target = to != nullptr ? *to : *reference_;
+  for (size_t i = 0; i < model_->graph.inputs.size(); ++i) {
+    if (model_->graph.inputs[i].kind != common::InputKind::kState) continue;
+    LFARM_ASSIGN_OR_RETURN(HostTensor content, source.state(static_cast<int>(i)));
+    LFARM_RETURN_IF_ERROR(target.set_state(static_cast<int>(i), content));
+  }
+  return {};
+}
+
+template <class Body>
+Status LiveInstance::profiled(const Variant& variant, Body&& body) {
+  if (!profiler_) return body(nullptr);
+  common::SteadyClock clock;
+  CallProfile profile;
+  profile.start_ns = clock.now_ns();
+  Status ran = body(&profile.kernels_ns);
+  if (!ran.ok()) return ran;
+  profile.wall_ns = clock.now_ns() - profile.start_ns;
+  if (variant.instance) profile.kernels = variant.instance->call_facts();
+  profiler_(profile);
+  return {};
+}
+
+Status LiveInstance::run(std::span<const TensorRef> user_inputs, RunOutputs& outputs) {
+  LFARM_ASSIGN_OR_RETURN(Variant * variant, choose(user_inputs));
+  if (!variant->plan) improve(*variant);
+  LFARM_RETURN_IF_ERROR(move_states(variant->instance.get()));
+  has_run_ = true;
+  LFARM_RETURN_IF_ERROR(profiled(*variant, [&](std::vector<int64_t>* times) {
+    return variant->instance ? variant->instance->run(user_inputs, outputs, times)
+                             : interpret(user_inputs, outputs);
+  }));
+  return write_mutated(user_inputs, outputs);
+}
+
+Status LiveInstance::run_on(void* stream, std::span<const TensorRef> user_inputs,
+                            std::vector<DeviceTensor>& outputs) {
+  LFARM_ASSIGN_OR_RETURN(Variant * variant, choose(user_inputs));
+  if (!variant->plan) improve(*variant);
+  LFARM_RETURN_IF_ERROR(move_states(variant->instance.get()));
+  has_run_ = true;
+  return profiled(*variant, [&](std::vector<int64_t>* times) {
+    return variant->instance ? variant->instance->run_on(stream, user_inputs, outputs, times)
+                             : interpret_on(stream, user_inputs, outputs);
+  });
+}
+
+Status LiveInstance::interpret(std::span<const TensorRef> user_inputs, RunOutputs& outputs) {
+  std::vector<HostTensor> inputs;
+  for (const TensorRef& input : user_inputs) {
+    LFARM_ASSIGN_OR_RETURN(HostTensor tensor, on_host(input, session_->device()));
+    inputs.push_back(std::move(tensor));
+  }
+  LFARM_ASSIGN_OR_RETURN(CallResult result, reference_->call(inputs));
+  outputs = {};
+  for (size_t i = 0; i < result.outputs.size(); ++i) {
+    int place = binding_.outputs()[i];
+    if (place < 0) continue;
+    outputs.user.resize(std::max(outputs.user.size(), at(place) + 1));
+    // A copy: the interpreter's values may be one another's, its state's or the caller's memory.
+    LFARM_ASSIGN_OR_RETURN(outputs.user[at(place)], result.outputs[i]->clone());
+  }
+  for (auto& [user, content] : result.mutated) {
+    outputs.mutated.push_back({model_->user_inputs[at(user)], std::move(content)});
+  }
+  return {};
+}
+
+Status LiveInstance::interpret_on(void* stream, std::span<const TensorRef> user_inputs,
+                                  std::vector<DeviceTensor>& outputs) {
+  common::Device& device = session_->device();
+  auto body = [&]() -> Status {
+    RunOutputs results;
+    LFARM_RETURN_IF_ERROR(interpret(user_inputs, results));
+    outputs.resize(results.user.size());
+    for (size_t k = 0; k < outputs.size(); ++k) {
+      const HostTensor& value = results.user[k];
+      LFARM_RETURN_IF_ERROR(common::make_room(device, value.dtype(), value.sizes(), outputs[k]));
+      LFARM_RETURN_IF_ERROR(device.copy_in(outputs[k].data, value.bytes()));
+    }
+    LFARM_RETURN_IF_ERROR(device.synchronise());  // before the results go
+    return write_mutated(user_inputs, results);
+  };
+  if (stream == nullptr) return body();
+  LFARM_RETURN_IF_ERROR(device.begin_stream(stream));
+  Status ran = body();
+  Status ended = device.end_stream();
+  return ran.ok() ? ended : ran;
+}
+
+Status LiveInstance::write_mutated(std::span<const TensorRef> user_inputs,
+                                   const RunOutputs& outputs) {
+  for (const common::MutatedInput& mutated : outputs.mutated) {
+    const TensorRef& input = user_inputs[at(binding_.user_of(mutated.input))];
+    common::ByteView content = mutated.value.bytes();
+    if (input.on_device) {
+      LFARM_RETURN_IF_ERROR(session_->device().copy_in(input.data, content));
+      LFARM_RETURN_IF_ERROR(session_->device().synchronise());
+    } else if (!content.empty()) {
+      std::memmove(input.data, content.data(), content.size());
+    }
+  }
+  return {};
 }
 
 }  // namespace clients

@@ -3,51 +3,110 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <future>
 #include <memory>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "clients/pt2/translate.h"
+#include "clients/runtime/binding.h"
 #include "clients/runtime/instance.h"
+#include "clients/runtime/plan_instance.h"
 #include "clients/runtime/session.h"
+#include "clients/runtime/weights.h"
 #include "common/base/result.h"
+#include "common/runtime/executor.h"
 
 namespace clients {
 
-// Not thread-safe. Changes over between two calls, with the state as the last call left it.
-class LiveInstance final : public Instance {
+// Where the time of one call went.
+struct CallProfile {
+  int64_t start_ns = 0;  // of the steady clock
+  int64_t wall_ns = 0;
+  std::vector<common::CallFacts> kernels;  // of the plan, in order; empty: the interpreter ran
+  std::vector<int64_t> kernels_ns;
+};
+
+// Not thread-safe. Changes over between two calls, with the state as the last call left it; between
+// plans for parts of the sizes (SessionOptions::sizes) as often as the sizes ask for it.
+class LiveInstance {
  public:
-  // Asks the session for the model's plan and gives it `deadline` to come.
+  // Asks the session for the model's plans and gives them `deadline` to come. A model without
+  // nodes, of which only the hash is known, cannot be interpreted: an error says why there is no
+  // plan.
   static common::Result<std::unique_ptr<LiveInstance>> make(std::shared_ptr<Session> session,
                                                             std::shared_ptr<const Model> model,
+                                                            std::shared_ptr<Weights> weights,
                                                             std::chrono::milliseconds deadline);
-  ~LiveInstance() override;
+  ~LiveInstance();
+  LiveInstance(const LiveInstance&) = delete;
+  LiveInstance& operator=(const LiveInstance&) = delete;
 
-  common::Result<CallResult> call(std::span<const common::HostTensor> user_inputs) override;
-  common::Result<common::HostTensor> state(int input) override { return now_->state(input); }
-  common::Status set_state(int input, const common::HostTensor& content) override {
-    return now_->set_state(input, content);
-  }
+  // One entry per user input of the model, wherever it lies; those that the model does not read are
+  // not looked at, those that it mutates are written. Done on return. `outputs`: the graph's kUser
+  // outputs in host memory, which is used again.
+  common::Status run(std::span<const common::TensorRef> user_inputs, common::RunOutputs& outputs);
+  // The same into the device's memory, on a stream of the caller's unless it is null
+  // (common::Executor::run_on).
+  common::Status run_on(void* stream, std::span<const common::TensorRef> user_inputs,
+                        std::vector<common::DeviceTensor>& outputs);
 
-  // The plan that calls run; null while the interpreter computes them.
-  const SharedPlan& plan() const { return plan_; }
-  // Waits until calls run a plan. kTimedOut when none came in time, else why none comes.
+  // Told of every call from now on; each kernel is then timed for itself, which costs time. Empty:
+  // nobody.
+  using Profiler = std::function<void(const CallProfile&)>;
+  void set_profiler(Profiler profiler) { profiler_ = std::move(profiler); }
+
+  // The plan that calls of the last call's sizes run; null while the interpreter computes them.
+  const SharedPlan& plan() const { return variants_[current_].plan; }
+  // Waits until all calls run plans. kTimedOut when none came in time, else why none comes.
   common::Status wait(std::chrono::milliseconds time);
 
  private:
-  using Loaded = common::Result<std::unique_ptr<Instance>>;
-  LiveInstance(std::shared_ptr<Session> session, std::shared_ptr<const Model> model);
-  Loaded load(const SharedPlan& plan) const;
-  common::Status change_over(Loaded loaded);
-  void improve();
+  using Loaded = common::Result<std::unique_ptr<PlanInstance>>;
+  // The model for a part of its sizes, or all of it.
+  struct Variant {
+    SizeRanges ranges;
+    std::shared_ptr<const Model> model;
+    std::shared_ptr<const PlanRequest> request;
+    SharedPlan plan;
+    SharedPlan coming;  // what is being loaded, or could not be
+    std::future<Loaded> loading;
+    std::unique_ptr<PlanInstance> instance;
+  };
+
+  LiveInstance(std::shared_ptr<Session> session, std::shared_ptr<const Model> model,
+               std::shared_ptr<Weights> weights);
+  common::Status add_variants();
+  Loaded load(const Variant& variant, const SharedPlan& plan) const;
+  common::Status change_over(Variant& variant, Loaded loaded);
+  void improve(Variant& variant);
+  common::Status wait_for(Variant& variant, std::chrono::steady_clock::time_point end);
+  common::Result<Variant*> choose(std::span<const common::TensorRef> user_inputs);
+  // Null: the interpreter.
+  common::Status move_states(PlanInstance* to);
+  common::Status interpret(std::span<const common::TensorRef> user_inputs,
+                           common::RunOutputs& outputs);
+  common::Status interpret_on(void* stream, std::span<const common::TensorRef> user_inputs,
+                              std::vector<common::DeviceTensor>& outputs);
+  common::Status write_mutated(std::span<const common::TensorRef> user_inputs,
+                               const common::RunOutputs& outputs);
+  // Runs `body`, which fills in the kernels' times unless nobody wants them.
+  template <class Body>
+  common::Status profiled(const Variant& variant, Body&& body);
 
   std::shared_ptr<Session> session_;
   std::shared_ptr<const Model> model_;
-  std::shared_ptr<const PlanRequest> request_;
-  std::unique_ptr<Instance> now_;
-  SharedPlan plan_;
-  SharedPlan coming_;  // what is being loaded, or could not be
-  std::future<Loaded> loading_;
+  std::shared_ptr<Weights> weights_;
+  Binding binding_;
+  std::unique_ptr<Instance> reference_;  // null when the model cannot be interpreted
+  std::vector<Variant> variants_;
+  size_t current_ = 0;
+  bool has_states_ = false;
+  bool has_run_ = false;            // else states are everywhere as they were bound
+  PlanInstance* holder_ = nullptr;  // of the states; null: the interpreter
+  Profiler profiler_;
 };
 
 }  // namespace clients

@@ -37,6 +37,12 @@ Result<common::RevocationList> Revocations::known(const common::PublicKey& farm)
                                               "; remove it, and the next pull brings another")};
 }
 
+Result<std::string> Revocations::signed_list(const common::PublicKey& farm) const {
+  std::string path = path_of(farm);
+  if (!common::file_exists(path)) return std::string();
+  return common::read_file(path, common::kEnvelopeBytesMax);
+}
+
 Result<common::RevocationList> Revocations::learn(const common::PublicKey& farm,
                                                   common::ByteView signed_list) const {
   LFARM_ASSIGN_OR_RETURN(common::RevocationList list, open_list(signed_list, farm));

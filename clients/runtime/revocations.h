@@ -17,6 +17,8 @@ class Revocations {
   // The list last learned; empty when there was none. kVerification or kCorrupt when the file is
   // not what the farm signed.
   common::Result<common::RevocationList> known(const common::PublicKey& farm) const;
+  // The same as the farm signed it; empty when there was none.
+  common::Result<std::string> signed_list(const common::PublicKey& farm) const;
   // Checks a list that came from the farm and keeps it, unless a longer one is known: lists only
   // grow. Returns the one in force. That it cannot be kept is a warning.
   common::Result<common::RevocationList> learn(const common::PublicKey& farm,

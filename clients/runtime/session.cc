@@ -100,24 +100,36 @@ Session::~Session() {
   }
 }
 
-PlanKey Session::key_of(const common::Graph& graph) const {
-  return {common::graph_hash(graph), device_->target(), options_.numerics,
-          std::string(common::kCompilerEpoch)};
+PlanKey Session::key_of(const common::Digest& graph_hash) const {
+  return {graph_hash, device_->target(), options_.numerics, std::string(common::kCompilerEpoch)};
 }
 
-std::shared_ptr<const PlanRequest> Session::request(const Model& model) {
-  PlanKey key = key_of(model.graph);
+std::shared_ptr<const PlanRequest> Session::request(const common::Graph& graph) {
+  return request(key_of(common::graph_hash(graph)), &graph);
+}
+
+std::shared_ptr<const PlanRequest> Session::request(const common::Digest& graph_hash) {
+  return request(key_of(graph_hash), nullptr);
+}
+
+std::shared_ptr<const PlanRequest> Session::request(const PlanKey& key,
+                                                    const common::Graph* graph) {
+  common::Digest id = key.digest();
+  // What nobody may search for is another request.
+  if (graph == nullptr) id = common::Hasher().text("without graph").digest(id).finish();
   std::lock_guard<std::mutex> lock(mutex_);
-  auto& request = requests_[key.digest()];
+  auto& request = requests_[id];
   if (request) return request;
   request = std::make_shared<PlanRequest>();
   if (SharedPlan plan = find_on_disk(key)) {
     request->succeed(std::move(plan));
     return request;
   }
+  MaybeGraph sent;
   // Canonical, so that it is the same blob whatever the model's names are.
-  request->fetcher_ = std::thread([this, key, graph = common::canonical(model.graph),
-                                   to = request.get()] { fetch(key, graph, to); });
+  if (graph != nullptr) sent = common::canonical(*graph);
+  request->fetcher_ = std::thread(
+      [this, key, sent = std::move(sent), to = request.get()] { fetch(key, sent, to); });
   return request;
 }
 
@@ -144,7 +156,7 @@ SharedPlan Session::find_on_disk(PlanKey key) {
   return *plan ? share(std::move(**plan)) : nullptr;
 }
 
-void Session::fetch(const PlanKey& key, const common::Graph& graph, PlanRequest* request) {
+void Session::fetch(const PlanKey& key, const MaybeGraph& graph, PlanRequest* request) {
   milliseconds pause_for = kRetryFirst;
   for (;;) {
     auto plan = fetch_once(key, graph);
@@ -159,7 +171,7 @@ void Session::fetch(const PlanKey& key, const common::Graph& graph, PlanRequest*
   }
 }
 
-Result<SharedPlan> Session::fetch_once(const PlanKey& key, const common::Graph& graph) {
+Result<SharedPlan> Session::fetch_once(const PlanKey& key, const MaybeGraph& graph) {
   common::Digest what =
       common::Hasher().text(options_.access.endpoint).digest(key.digest()).finish();
   auto flight = disk_.try_fly(what);
@@ -173,17 +185,21 @@ Result<SharedPlan> Session::fetch_once(const PlanKey& key, const common::Graph& 
   return share(std::move(plan));
 }
 
-Result<PulledPlan> Session::ask_farm(const PlanKey& key, const common::Graph& graph) {
+Result<PulledPlan> Session::ask_farm(const PlanKey& key, const MaybeGraph& graph) {
   LFARM_ASSIGN_OR_RETURN(auto farm,
                          connect_to_farm(options_.access, [this] { return check_open(); }));
   LFARM_ASSIGN_OR_RETURN(PlanTrust trust, farm->trust());
   PlanKey theirs = key;
   theirs.epoch = farm->compiler_epoch();
   LFARM_ASSIGN_OR_RETURN(auto pulled, farm->pull(theirs));
+  if (!pulled && !graph) {
+    return common::unavailable(cat("the farm has no plan of graph ", key.graph_hash.short_hex(),
+                                   " for ", key.target.name, ": submit its model there first"));
+  }
   if (!pulled) {
     SubmitRequest submit;
     submit.key = theirs;
-    submit.graph = common::encode_graph(graph);
+    submit.graph = common::encode_graph(*graph);
     submit.budget_candidates = options_.budget_candidates;
     submit.budget_ms = options_.budget_ms;
     LFARM_ASSIGN_OR_RETURN(pulled, farm->submit(

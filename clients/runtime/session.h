@@ -7,15 +7,17 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
-#include "clients/pt2/translate.h"
 #include "clients/runtime/disk_cache.h"
 #include "clients/runtime/farm_access.h"
 #include "clients/runtime/farm_client.h"
 #include "clients/runtime/met_farms.h"
 #include "clients/runtime/pulled_plan.h"
+#include "clients/runtime/size_ranges.h"
 #include "common/base/result.h"
 #include "common/plan/plan.h"
 #include "common/runtime/device.h"
@@ -32,6 +34,8 @@ struct SessionOptions {
   // Of a search, where the farm has no plan yet. 0: the farm's own.
   uint64_t budget_candidates = 0;
   uint64_t budget_ms = 0;
+  // The parts of a model's sizes that have plans of their own; none: one plan for all sizes.
+  std::vector<SizeRanges> sizes;
 };
 
 using SharedPlan = std::shared_ptr<const PulledPlan>;
@@ -71,19 +75,28 @@ class Session {
   Session& operator=(const Session&) = delete;
 
   common::Device& device() { return *device_; }
-  // Of a model's plan on this session's device.
-  common::PlanKey key_of(const common::Graph& graph) const;
+  // Of a graph's plan on this session's device.
+  common::PlanKey key_of(const common::Digest& graph_hash) const;
 
   // Never waits for a farm: what memory and disk do not have is fetched by a thread of the
   // session's own, with a search at the farm where it must be. One request a plan.
-  std::shared_ptr<const PlanRequest> request(const Model& model);
+  std::shared_ptr<const PlanRequest> request(const common::Graph& graph);
+  // The same for a graph of which only its hash is known: a farm that has no plan is not asked to
+  // search.
+  std::shared_ptr<const PlanRequest> request(const common::Digest& graph_hash);
+
+  const std::vector<SizeRanges>& sizes() const { return options_.sizes; }
 
  private:
   Session(SessionOptions options, std::unique_ptr<common::Device> device);
   SharedPlan find_on_disk(common::PlanKey key);
-  void fetch(const common::PlanKey& key, const common::Graph& graph, PlanRequest* request);
-  common::Result<SharedPlan> fetch_once(const common::PlanKey& key, const common::Graph& graph);
-  common::Result<PulledPlan> ask_farm(const common::PlanKey& key, const common::Graph& graph);
+  // In what follows `graph` is empty where only its hash is known.
+  using MaybeGraph = std::optional<common::Graph>;
+  std::shared_ptr<const PlanRequest> request(const common::PlanKey& key,
+                                             const common::Graph* graph);
+  void fetch(const common::PlanKey& key, const MaybeGraph& graph, PlanRequest* request);
+  common::Result<SharedPlan> fetch_once(const common::PlanKey& key, const MaybeGraph& graph);
+  common::Result<PulledPlan> ask_farm(const common::PlanKey& key, const MaybeGraph& graph);
   // False when the session closes meanwhile.
   bool pause(std::chrono::milliseconds time);
   common::Status check_open() const;

@@ -70,7 +70,8 @@ Result<std::string> read_file(const std::string& path, size_t max_bytes) {
 bool file_exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
 
 Status write_file_atomic(const std::string& path, ByteView content) {
-  std::string temporary = cat(path, ".", ::getpid(), ".tmp");
+  // Threads of one process may write the same file at once, as processes may.
+  std::string temporary = cat(path, ".", ::getpid(), "-", ::gettid(), ".tmp");
   {
     FileDescriptor fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
     if (fd.get() < 0) return cannot("create", temporary);

@@ -57,6 +57,7 @@ const char* resolve(const SharedLibrary& library, CudaCalls& calls) {
   find(calls.create_event, "cuEventCreate");
   find(calls.record_event, "cuEventRecord");
   find(calls.synchronise_event, "cuEventSynchronize");
+  find(calls.wait_event, "cuStreamWaitEvent");
   find(calls.elapsed_ms, "cuEventElapsedTime");
   find(calls.destroy_event, "cuEventDestroy_v2");
   find(calls.begin_capture, "cuStreamBeginCapture_v2");

@@ -75,6 +75,7 @@ struct CudaCalls {
   CudaResult (*create_event)(CudaEvent*, unsigned) = nullptr;
   CudaResult (*record_event)(CudaEvent, CudaStream) = nullptr;
   CudaResult (*synchronise_event)(CudaEvent) = nullptr;
+  CudaResult (*wait_event)(CudaStream, CudaEvent, unsigned) = nullptr;
   CudaResult (*elapsed_ms)(float*, CudaEvent, CudaEvent) = nullptr;
   CudaResult (*destroy_event)(CudaEvent) = nullptr;
   CudaResult (*begin_capture)(CudaStream, int) = nullptr;

@@ -33,12 +33,16 @@ std::vector<int> symbol_order(const Graph& graph) {
 // Copies a graph depth first from its outputs, renaming symbols.
 class Canonicalizer {
  public:
-  Canonicalizer(const Graph& graph, const std::vector<int>& order) : graph_(graph), order_(order) {}
+  // `ranges`, unless null: those that the symbols have from now on, by their old numbers.
+  Canonicalizer(const Graph& graph, const std::vector<int>& order,
+                const std::vector<SymbolRange>* ranges = nullptr)
+      : graph_(graph), order_(order), ranges_(ranges) {}
 
   Graph run() {
     std::vector<SymbolRange> symbols(graph_.symbols.size());
     for (size_t s = 0; s < symbols.size(); ++s) {
-      symbols[static_cast<size_t>(order_[s])] = graph_.symbols[s];
+      symbols[static_cast<size_t>(order_[s])] =
+          ranges_ != nullptr ? (*ranges_)[s] : graph_.symbols[s];
     }
     GraphBuilder builder(std::move(symbols));
     std::vector<NodeId> inputs;
@@ -58,8 +62,10 @@ class Canonicalizer {
  private:
   Expr rename(const Expr& e) const {
     return e.substitute([&](Var v) -> Expr {
-      return v.kind == Var::Kind::kSymbol ? Expr::symbol(order_[static_cast<size_t>(v.id)])
-                                          : Expr::var(v);
+      if (v.kind != Var::Kind::kSymbol) return Expr::var(v);
+      auto id = static_cast<size_t>(v.id);
+      bool is_fixed = ranges_ != nullptr && (*ranges_)[id].min == (*ranges_)[id].max;
+      return is_fixed ? Expr((*ranges_)[id].min) : Expr::symbol(order_[id]);
     });
   }
   Shape rename(Shape shape) const {
@@ -78,7 +84,7 @@ class Canonicalizer {
     } else if (auto* scatter = std::get_if<ScatterAttr>(&result.attr)) {
       for (Coordinate& c : scatter->coordinates) c.expr = rename(c.expr);
     } else if (auto* loop = std::get_if<LoopAttr>(&result.attr)) {
-      loop->body = std::make_shared<const Graph>(Canonicalizer(*loop->body, order_).run());
+      loop->body = std::make_shared<const Graph>(Canonicalizer(*loop->body, order_, ranges_).run());
     }
     return result;
   }
@@ -112,6 +118,7 @@ class Canonicalizer {
   }
   const Graph& graph_;
   const std::vector<int>& order_;
+  const std::vector<SymbolRange>* ranges_;
 };
 
 Digest hash_canonical(const Graph& graph) {
@@ -140,7 +147,17 @@ Digest hash_canonical(const Graph& graph) {
 
 }  // namespace
 
-Graph canonical(const Graph& graph) { return Canonicalizer(graph, symbol_order(graph)).run(); }
+Graph canonical(const Graph& graph) {
+  std::vector<int> order = symbol_order(graph);
+  return Canonicalizer(graph, order).run();
+}
+
+Graph narrowed(const Graph& graph, const std::vector<SymbolRange>& ranges) {
+  std::vector<int> order = symbol_order(graph);
+  Graph result = Canonicalizer(graph, order, &ranges).run();
+  // Symbols that became numbers are gone from the inputs, so that the others come in another order.
+  return canonical(result);
+}
 
 Canonical canonical_without_unused_symbols(const Graph& graph) {
   // Unused symbols are numbered last, so that cutting them off renames nothing.

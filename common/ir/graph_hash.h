@@ -15,6 +15,11 @@ Digest graph_hash(const Graph& graph);
 // shares equal nodes and drops names: graphs of equal hash become equal values.
 Graph canonical(const Graph& graph);
 
+// The canonical graph of the same computation for fewer sizes: `ranges[k]` lies within the range of
+// s<k>, and a symbol whose range has one value becomes that number. Inputs and outputs stay in
+// place; the hash is another one.
+Graph narrowed(const Graph& graph, const std::vector<SymbolRange>& ranges);
+
 // A canonical graph without the symbols it does not use, and where each of its symbols came from.
 struct Canonical {
   Graph graph;

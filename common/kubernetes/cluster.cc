@@ -91,7 +91,12 @@ LeaseRecord lease_of(const Json& object) {
 }  // namespace
 
 Result<Cluster> Cluster::find(const ClusterOptions& options) {
-  LFARM_ASSIGN_OR_RETURN(std::string space, read_line(options.account_directory + "/namespace"));
+  auto own_space = read_line(options.account_directory + "/namespace");
+  if (!own_space.ok()) {
+    return invalid_input(cat("this is no pod of a cluster, or one without a service account: ",
+                             own_space.error().message));
+  }
+  std::string space = std::move(own_space).value();
   if (options.server) return Cluster(*options.server, options, std::move(space));
   const char* host = std::getenv("KUBERNETES_SERVICE_HOST");
   const char* port = std::getenv("KUBERNETES_SERVICE_PORT");
@@ -100,7 +105,7 @@ Result<Cluster> Cluster::find(const ClusterOptions& options) {
       port != nullptr &&
       std::from_chars(port, port + std::string_view(port).size(), server.port).ec == std::errc();
   if (host == nullptr || !is_port) {
-    return unavailable("no KUBERNETES_SERVICE_HOST and _PORT: this is no pod of a cluster");
+    return invalid_input("no KUBERNETES_SERVICE_HOST and _PORT: this is no pod of a cluster");
   }
   server.host = host;
   server.tls = true;

@@ -31,7 +31,7 @@ struct ClusterOptions {
 // Thread-safe. The token is read anew for each request: clusters replace it.
 class Cluster {
  public:
-  // kUnavailable outside of a cluster.
+  // kInvalidInput outside of a cluster.
   static Result<Cluster> find(const ClusterOptions& options = {});
 
   const std::string& space() const { return space_; }

@@ -9,10 +9,6 @@ namespace {
 
 constexpr int64_t kNsPerMs = 1'000'000;
 
-bool differ(const LeaseRecord& a, const LeaseRecord& b) {
-  return a.holder != b.holder || a.renewed_us != b.renewed_us || a.transitions != b.transitions;
-}
-
 }  // namespace
 
 LeaderLease::LeaderLease(Cluster cluster, LeaderOptions options, const Clock& clock)
@@ -37,7 +33,7 @@ Status LeaderLease::attempt(int64_t wall_us) {
   const int64_t now_ns = clock_.now_ns();
   LFARM_ASSIGN_OR_RETURN(auto read, cluster_.read_lease(options_.lease));
   LeaseRecord record = read.value_or(LeaseRecord{});
-  if (seen_ns_ == 0 || differ(record, seen_)) seen_ns_ = now_ns;
+  if (seen_ns_ == 0 || record.resource_version != seen_.resource_version) seen_ns_ = now_ns;
   seen_ = record;
   bool is_mine = record.holder == options_.identity;
   if (!is_mine) is_ours_ = false;

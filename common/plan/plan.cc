@@ -2,6 +2,7 @@
 
 #include "common/base/cat.h"
 #include "common/ir/call_flow.h"
+#include "common/ir/graph_hash.h"
 #include "common/ir/load_time.h"
 #include "common/ir/sizes.h"
 #include "common/plan/io_profile.h"
@@ -43,6 +44,10 @@ Digest PlanKey::digest() const {
       .text(policy)
       .text(epoch)
       .finish();
+}
+
+PlanKey plan_key_of(const Graph& graph, Target target, std::string policy) {
+  return {graph_hash(graph), std::move(target), std::move(policy), std::string(kCompilerEpoch)};
 }
 
 namespace {

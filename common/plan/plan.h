@@ -54,6 +54,9 @@ struct PlanKey {
   friend bool operator==(const PlanKey&, const PlanKey&) = default;
 };
 
+// The key of a model's plan, as this build makes it.
+PlanKey plan_key_of(const Graph& graph, Target target, std::string policy);
+
 // How a device that runs blocks of threads is to launch a kernel: `units` of its units a block.
 // threads = 0 where kernels are called for ranges of units instead.
 struct BlockShape {
@@ -106,6 +109,13 @@ struct Provenance {
   std::string farm;         // the coordinator's name
   std::string worker;       // who measured it
   std::string calibration;  // what predictions rest on: "measured", "default", "none"
+  std::string toolchain;    // of the worker that made the machine code
+  std::string tenant;       // whose search found it; not in what other tenants get
+  std::string submitter;    // id of the key that asked for it; not in what other tenants get
+  Digest origin;            // of the signed plan that this was imported, published or rebuilt from
+  PublicKey origin_signer{};  // of an imported plan: the farm that signed it first
+  std::string imported_by;    // the farm that vouches for an imported plan
+  std::string found_epoch;    // of the search that found it, where it was rebuilt since
   friend bool operator==(const Provenance&, const Provenance&) = default;
 };
 

@@ -12,15 +12,11 @@
 #include "common/cuda/nvml.h"
 #include "common/runtime/cuda_gemm.h"
 #include "common/runtime/cuda_memory.h"
+#include "common/runtime/cuda_session.h"
 
 namespace common {
 namespace {
 
-// The device that is used, among those visible.
-constexpr int kDeviceIndex = 0;
-// Freed memory that is kept for the next user, as a part of all: a candidate's buffers come again
-// with the next candidate.
-constexpr int64_t kKeptMemoryDivisor = 8;
 // Written between timed runs, as a multiple of the cache, so that whatever it replaces first, all
 // of the cache is replaced.
 constexpr int64_t kFlushedCaches = 2;
@@ -30,89 +26,6 @@ CudaAddress address_of(const std::byte* data) { return reinterpret_cast<CudaAddr
 Target target_of(const CudaDeviceFacts& facts) {
   return {cat("cuda-", cuda_architecture(facts.major, facts.minor))};
 }
-
-// A device's primary context, with what every user of it needs. Held by all that lives in it, so
-// that it goes last. Thread-safe.
-class CudaSession {
- public:
-  static Result<std::shared_ptr<CudaSession>> open(std::shared_ptr<const CudaDriver> driver) {
-    LFARM_ASSIGN_OR_RETURN(CudaDeviceFacts facts, driver->device(kDeviceIndex));
-    CudaContext context = nullptr;
-    LFARM_RETURN_IF_ERROR(driver->check(driver->calls().retain_context(&context, facts.ordinal),
-                                        "cuDevicePrimaryCtxRetain"));
-    std::shared_ptr<CudaSession> session(
-        new CudaSession(std::move(driver), std::move(facts), context));
-    LFARM_RETURN_IF_ERROR(session->enter());
-    LFARM_RETURN_IF_ERROR(
-        session->check(session->calls().create_stream(&session->stream_, kCudaStreamNonBlocking),
-                       "cuStreamCreate"));
-    LFARM_RETURN_IF_ERROR(session->check(
-        session->calls().create_stream(&session->capture_stream_, kCudaStreamNonBlocking),
-        "cuStreamCreate"));
-    return session;
-  }
-  ~CudaSession() {
-    if (enter().ok()) {
-      for (CudaEvent event : events_) calls().destroy_event(event);
-      if (capture_stream_ != nullptr) calls().destroy_stream(capture_stream_);
-      if (stream_ != nullptr) calls().destroy_stream(stream_);
-      pool_.trim();
-    }
-    calls().release_context(facts_.ordinal);
-  }
-  CudaSession(const CudaSession&) = delete;
-  CudaSession& operator=(const CudaSession&) = delete;
-
-  const CudaCalls& calls() const { return driver_->calls(); }
-  const CudaDeviceFacts& facts() const { return facts_; }
-  CudaMemoryPool& pool() { return pool_; }
-  CudaStream stream() const { return stream_; }
-  CudaStream capture_stream() const { return capture_stream_; }
-
-  Status check(CudaResult result, const char* what) {
-    if (is_kernel_fault(result)) faulted_ = true;
-    return driver_->check(result, what);
-  }
-  // Makes the context the calling thread's.
-  Status enter() { return check(calls().set_context(context_), "cuCtxSetCurrent"); }
-  bool is_faulted() const { return faulted_; }
-
-  Result<CudaEvent> take_event() {
-    {
-      std::lock_guard lock(mutex_);
-      if (!events_.empty()) {
-        CudaEvent event = events_.back();
-        events_.pop_back();
-        return event;
-      }
-    }
-    CudaEvent event = nullptr;
-    LFARM_RETURN_IF_ERROR(check(calls().create_event(&event, 0), "cuEventCreate"));
-    return event;
-  }
-  void give_back(std::vector<CudaEvent>& events) {
-    std::lock_guard lock(mutex_);
-    events_.insert(events_.end(), events.begin(), events.end());
-    events.clear();
-  }
-
- private:
-  CudaSession(std::shared_ptr<const CudaDriver> driver, CudaDeviceFacts facts, CudaContext context)
-      : driver_(std::move(driver)),
-        facts_(std::move(facts)),
-        context_(context),
-        pool_(driver_, static_cast<size_t>(facts_.memory_bytes / kKeptMemoryDivisor)) {}
-
-  std::shared_ptr<const CudaDriver> driver_;
-  CudaDeviceFacts facts_;
-  CudaContext context_;
-  CudaMemoryPool pool_;
-  CudaStream stream_ = nullptr;
-  CudaStream capture_stream_ = nullptr;
-  std::atomic<bool> faulted_{false};
-  std::mutex mutex_;               // guards events_
-  std::vector<CudaEvent> events_;  // not in use
-};
 
 // A kernel of a module, with what launching it found out. Function::handle points to it.
 struct CudaKernel {
@@ -286,6 +199,11 @@ class CudaDevice final : public Device {
     LFARM_RETURN_IF_ERROR(session_->enter());
     return check(session_->calls().synchronise_stream(session_->stream()), "cuStreamSynchronize");
   }
+  Status begin_stream(void* stream) override {
+    LFARM_RETURN_IF_ERROR(session_->enter());
+    return session_->borrow(static_cast<CudaStream>(stream));
+  }
+  Status end_stream() override { return session_->give_stream_back(); }
   std::unique_ptr<Timer> make_timer(size_t marks) override {
     (void)session_->enter();  // what fails here fails again at the first mark
     return std::make_unique<CudaTimer>(session_, marks);
@@ -304,12 +222,15 @@ class CudaDevice final : public Device {
     if (session_->enter().ok()) session_->pool().release(address_of(data), size);
   }
   Status check(CudaResult result, const char* what) { return session_->check(result, what); }
+  bool is_recorder() const {
+    return recorder_.load(std::memory_order_relaxed) == std::this_thread::get_id();
+  }
   // Where the calling thread's launches go.
   CudaStream stream() const {
-    return recorder_.load(std::memory_order_relaxed) == std::this_thread::get_id()
-               ? session_->capture_stream()
-               : session_->stream();
+    return is_recorder() ? session_->capture_stream() : session_->stream();
   }
+  // Held while that is done; a launch that is recorded runs later.
+  CudaSession::Turn turn() const { return is_recorder() ? CudaSession::Turn() : session_->turn(); }
   Status fill_on(CudaStream stream, std::byte* device, std::byte value, size_t bytes);
   Status check_limits(const Launch& launch, int64_t blocks) const;
   Status allow_shared_bytes(CudaKernel& kernel, int64_t bytes);
@@ -337,6 +258,7 @@ class CudaDevice final : public Device {
 Status CudaDevice::copy_in(std::byte* device, ByteView host) {
   if (host.empty()) return {};
   LFARM_RETURN_IF_ERROR(session_->enter());
+  CudaSession::Turn turn = session_->turn();
   return check(
       session_->calls().copy_in(address_of(device), host.data(), host.size(), session_->stream()),
       "cuMemcpyHtoDAsync");
@@ -345,20 +267,25 @@ Status CudaDevice::copy_in(std::byte* device, ByteView host) {
 Status CudaDevice::copy_out(std::span<std::byte> host, const std::byte* device) {
   if (host.empty()) return {};
   LFARM_RETURN_IF_ERROR(session_->enter());
-  LFARM_RETURN_IF_ERROR(check(
-      session_->calls().copy_out(host.data(), address_of(device), host.size(), session_->stream()),
-      "cuMemcpyDtoHAsync"));
+  {
+    CudaSession::Turn turn = session_->turn();
+    LFARM_RETURN_IF_ERROR(check(session_->calls().copy_out(host.data(), address_of(device),
+                                                           host.size(), session_->stream()),
+                                "cuMemcpyDtoHAsync"));
+  }
   return synchronise();
 }
 
 Status CudaDevice::copy(std::byte* to, const std::byte* from, size_t bytes) {
   if (bytes == 0) return {};
   LFARM_RETURN_IF_ERROR(session_->enter());
+  CudaSession::Turn turn = session_->turn();
   return check(session_->calls().copy(address_of(to), address_of(from), bytes, session_->stream()),
                "cuMemcpyDtoDAsync");
 }
 
 Status CudaDevice::fill(std::byte* device, std::byte value, size_t bytes) {
+  CudaSession::Turn turn = session_->turn();
   return fill_on(session_->stream(), device, value, bytes);
 }
 
@@ -415,6 +342,7 @@ Status CudaDevice::launch(const Launch& launch) {
   for (void* const& buffer : launch.buffers) parameters.push_back(const_cast<void**>(&buffer));
   for (const int64_t& symbol : launch.symbols) parameters.push_back(const_cast<int64_t*>(&symbol));
   parameters.insert(parameters.end(), {&units, &scratch, &stride});
+  CudaSession::Turn turn = this->turn();
   return check(session_->calls().launch_kernel(kernel.function, static_cast<unsigned>(blocks), 1, 1,
                                                static_cast<unsigned>(launch.block.threads), 1, 1,
                                                static_cast<unsigned>(launch.block.shared_bytes),
@@ -465,6 +393,7 @@ Status CudaDevice::gemm(const GemmSizes& sizes, const void* a, const void* b, vo
     return unavailable(cat("the plan calls a library product: ", found.error().message));
   }
   if (sizes.batch == 0 || sizes.m == 0 || sizes.n == 0) return {};
+  CudaSession::Turn turn = this->turn();
   if (sizes.k == 0) return clear(sizes, out);
   std::byte* workspace = nullptr;
   {
@@ -520,6 +449,7 @@ Status CudaDevice::record(const std::function<Status()>& row,
 
 Status CudaDevice::replay(Recording& recording) {
   LFARM_RETURN_IF_ERROR(session_->enter());
+  CudaSession::Turn turn = session_->turn();
   return check(session_->calls().launch_graph(static_cast<CudaRecording&>(recording).graph(),
                                               session_->stream()),
                "cuGraphLaunch");
@@ -542,7 +472,7 @@ Status CudaDevice::flush_caches() {
 
 Result<Target> find_cuda_target() {
   LFARM_ASSIGN_OR_RETURN(auto driver, CudaDriver::open());
-  LFARM_ASSIGN_OR_RETURN(CudaDeviceFacts facts, driver->device(kDeviceIndex));
+  LFARM_ASSIGN_OR_RETURN(CudaDeviceFacts facts, driver->device(kCudaDeviceIndex));
   return target_of(facts);
 }
 

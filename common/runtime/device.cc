@@ -58,6 +58,10 @@ Status check_bounds(const GemmSizes& sizes, int64_t a_elements, int64_t b_elemen
   return {};
 }
 
+Status Device::begin_stream(void*) {
+  return invalid_input(cat(target().name, " has no streams: run without one"));
+}
+
 Status Device::record(const std::function<Status()>&, std::unique_ptr<Recording>&) {
   return unsupported(cat(target().name, " records no launches"));
 }

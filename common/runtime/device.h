@@ -140,6 +140,12 @@ class Device {
   virtual bool has_gemm() const = 0;
   // Waits for everything launched. kDeviceSick when any of it failed.
   virtual Status synchronise() = 0;
+  // What the calling thread launches, copies and waits for until end_stream() goes to a stream of
+  // the caller's, a CUstream of the GPU's primary context: after all that came before, and before
+  // all that comes later. Threads that use the device wait meanwhile. kInvalidInput on devices that
+  // have no streams.
+  virtual Status begin_stream(void* stream);
+  virtual Status end_stream() { return {}; }
   // For at most `marks` marks between two take_intervals_ns().
   virtual std::unique_ptr<Timer> make_timer(size_t marks) = 0;
 

@@ -1,37 +1,18 @@
 #include "common/runtime/executor.h"
 
 #include <algorithm>
-#include <list>
 
 #include "common/base/cat.h"
-#include "common/base/clock.h"
 #include "common/base/hash64.h"
-#include "common/runtime/executor_calls.h"
+#include "common/runtime/executor_state.h"
 
 namespace common {
 namespace {
 
 size_t at(int index) { return static_cast<size_t>(index); }
 
-// Size sets whose calls are kept ready; decoding loops alternate between few.
-constexpr size_t kBoundCallsMax = 8;
 // Each side of every guarded buffer: wider than a vector register or a short row.
 constexpr size_t kGuardBand = 4096;
-
-bool is_aligned(const std::byte* data) {
-  return reinterpret_cast<uintptr_t>(data) % kBufferAlignment == 0;
-}
-
-// All bits set is NaN in every float format; integers get a value that is hardly ever right.
-std::byte poison_for(DType dtype) {
-  return is_float(dtype) || dtype == DType::kComplex64 ? std::byte{0xff} : std::byte{0xa5};
-}
-
-std::string input_text(const Plan& plan, int position) {
-  static constexpr const char* kKinds[] = {"user", "weight", "state"};
-  return cat("input ", position, " (", kKinds[at(static_cast<int>(plan.inputs[at(position)].kind))],
-             ")");
-}
 
 // What the executor needs beyond verify(): one buffer per output, and mutated inputs whose new
 // content is like the old.
@@ -95,359 +76,32 @@ Result<LoadedPlan> load_plan(const Plan& plan, const ObjectSource& objects, Devi
 
 }  // namespace
 
-// What an input's memory is. Weights and states own theirs or share the caller's.
-struct InputSlot {
-  HostTensor shared;     // keeps zero-copy memory alive
-  GuardedMemory memory;  // copies: weights, states, staged user inputs
-  GuardedMemory next;    // a state's new content while the old one is still needed
-  std::vector<int64_t> sizes;
-  uint64_t hash = 0;  // of guarded content that nobody may change
-  bool bound = false;
-  int user_index = -1;  // among the inputs given to run()
-};
-struct OutputSlot {
-  int buffer = -1;
-  DType dtype{};
-  int state_input = -1;   // >= 0: becomes the content of this state
-  bool in_place = false;  // lies in that state's memory already
-  GuardedMemory staged;
-};
-
-// A value computed from weights alone, kept from run to run.
-struct KeptSlot {
-  size_t buffer = 0;
-  GuardedMemory memory;
-  uint64_t hash = 0;  // of guarded content
-};
-
-struct Executor::State {
-  LoadedPlan loaded;
-  Device* device = nullptr;
-  ExecutorOptions options;
-  size_t band = 0;
-  std::vector<InputSlot> inputs;
-  std::vector<OutputSlot> outputs;
-  std::vector<KeptSlot> kept;
-  bool is_prepared = true;  // false: weights were bound that calls at load read
-  int64_t prepare_ns = 0;
-  size_t user_inputs = 0;
-  // Most recently used first.
-  std::list<std::unique_ptr<BoundCalls>> bound;
-  std::list<std::vector<int64_t>> bound_sizes;  // the user inputs' sizes in a row, beside `bound`
-  std::vector<int64_t> sizes_key;
-  BoundCalls* last = nullptr;
-  SharedMemory shared;
-  ExternalMemory external;
-
-  const Plan& plan() const { return loaded.plan; }
-  // Outputs are written straight into host tensors.
-  bool direct_outputs() const { return device->uses_host_memory() && !options.guard; }
-  Pace pace(bool per_call) const {
-    if (options.one_by_one) return Pace::kWaiting;
-    return per_call ? Pace::kOneByOne : Pace::kTogether;
-  }
-  void describe_slots();
-  Status check_position(int position, InputKind kind) const;
-  Status check_type(int position, DType dtype, std::span<const int64_t> sizes) const;
-  Result<GuardedMemory> copy_of(ByteView bytes);
-  void set_sizes(InputSlot& slot, const std::vector<int64_t>& sizes);
-  Result<BoundCalls*> calls_for(std::span<const HostTensor> given);
-  Status stage_inputs(std::span<const HostTensor> given);
-  Status stage_outputs(const BoundCalls& calls, RunOutputs& out);
-  Status output_memory(const BoundCalls& calls, OutputSlot& slot, HostTensor* tensor,
-                       std::byte*& data);
-  Status prepare();
-  Status run_at_load();
-  Status poison(BoundCalls& calls);
-  Status collect(RunOutputs& out);
-  Status run(std::span<const HostTensor> given, RunOutputs& out, bool per_call,
-             std::vector<int64_t>* times);
-};
-
-void Executor::State::describe_slots() {
-  inputs.resize(plan().inputs.size());
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (plan().inputs[i].kind == InputKind::kUser) {
-      inputs[i].user_index = static_cast<int>(user_inputs++);
-    }
-  }
-  outputs.resize(plan().outputs.size());
-  for (size_t b = 0; b < plan().buffers.size(); ++b) {
-    const Buffer& buffer = plan().buffers[b];
-    if (buffer.kind != BufferKind::kOutput) continue;
-    OutputSlot& slot = outputs[at(buffer.position)];
-    slot.buffer = static_cast<int>(b);
-    slot.dtype = buffer.dtype;
-    const GraphOutput& output = plan().outputs[at(buffer.position)];
-    if (output.kind == OutputKind::kMutate &&
-        plan().inputs[at(output.input)].kind == InputKind::kState) {
-      slot.state_input = output.input;
-      slot.in_place = loaded.lifetimes.storage[b] != slot.buffer;
-    }
-  }
-  for (char at_load : loaded.lifetimes.at_load) is_prepared = is_prepared && !at_load;
-  for (size_t b = 0; b < plan().buffers.size(); ++b) {
-    if (loaded.lifetimes.kept[b]) kept.push_back({b, {}, 0});
-  }
-  external.kept.resize(plan().buffers.size(), nullptr);
-  external.inputs.resize(inputs.size(), nullptr);
-  external.outputs.resize(outputs.size(), nullptr);
+TensorRef ref_of(const HostTensor& tensor) {
+  ByteView bytes = tensor.bytes();
+  return {tensor.dtype(), tensor.sizes(), const_cast<std::byte*>(bytes.data()), bytes.size(),
+          false};
 }
 
-Status Executor::State::check_position(int position, InputKind kind) const {
-  if (position < 0 || at(position) >= inputs.size() || plan().inputs[at(position)].kind != kind) {
-    return invalid_input(cat("the plan has no ", kind == InputKind::kWeight ? "weight" : "state",
-                             " at input ", position));
+Status make_room(Device& device, DType dtype, const std::vector<int64_t>& sizes,
+                 DeviceTensor& tensor) {
+  bool is_callers = tensor.data != nullptr && tensor.memory.data() == nullptr;
+  if (is_callers) {
+    auto past = reinterpret_cast<uintptr_t>(tensor.data) % kBufferAlignment;
+    if (tensor.dtype == dtype && tensor.sizes == sizes && past == 0) return {};
+    return invalid_input(cat(tensor_type_text(dtype, sizes), " goes into no memory for ",
+                             tensor_type_text(tensor.dtype, tensor.sizes), ", ", past,
+                             " bytes past a multiple of ", kBufferAlignment));
   }
+  LFARM_ASSIGN_OR_RETURN(int64_t elements, checked_element_count(dtype, sizes));
+  auto bytes = static_cast<size_t>(elements * dtype_size(dtype));
+  if (tensor.memory.data() == nullptr || tensor.memory.size() != bytes) {
+    tensor.memory = {};
+    LFARM_ASSIGN_OR_RETURN(tensor.memory, device.allocate(bytes));
+    tensor.data = tensor.memory.data();
+  }
+  tensor.dtype = dtype;
+  tensor.sizes = sizes;
   return {};
-}
-
-Status Executor::State::check_type(int position, DType dtype,
-                                   std::span<const int64_t> sizes) const {
-  const GraphInput& input = plan().inputs[at(position)];
-  bool ok = input.dtype == dtype && input.shape.size() == sizes.size();
-  for (size_t k = 0; ok && k < sizes.size(); ++k) {
-    ok = !input.shape[k].is_constant() || input.shape[k].constant() == sizes[k];
-  }
-  if (ok) return {};
-  return invalid_input(cat(input_text(plan(), position), " is ", tensor_type_text(dtype, sizes),
-                           " but the model takes ", dtype_name(input.dtype),
-                           shape_text(input.shape)));
-}
-
-Result<GuardedMemory> Executor::State::copy_of(ByteView bytes) {
-  LFARM_ASSIGN_OR_RETURN(GuardedMemory memory,
-                         GuardedMemory::allocate(*device, bytes.size(), band));
-  LFARM_RETURN_IF_ERROR(device->copy_in(memory.data(), bytes));
-  LFARM_RETURN_IF_ERROR(device->synchronise());  // the caller may free the bytes
-  return memory;
-}
-
-// Sets the sizes of a weight or state; calls that were bound for others are forgotten.
-void Executor::State::set_sizes(InputSlot& slot, const std::vector<int64_t>& sizes) {
-  if (slot.bound && slot.sizes != sizes) {
-    bound.clear();
-    bound_sizes.clear();
-    last = nullptr;
-  }
-  slot.sizes = sizes;
-}
-
-// The calls for the given inputs' sizes, from the kept ones or bound now.
-Result<BoundCalls*> Executor::State::calls_for(std::span<const HostTensor> given) {
-  if (given.size() != user_inputs) {
-    return invalid_input(
-        cat("the model takes ", user_inputs, " inputs, ", given.size(), " were given"));
-  }
-  sizes_key.clear();
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const InputSlot& slot = inputs[i];
-    if (slot.user_index < 0) {
-      if (slot.bound) continue;
-      return invalid_input(
-          cat(input_text(plan(), static_cast<int>(i)), " has no content: bind it before the run"));
-    }
-    const HostTensor& tensor = given[at(slot.user_index)];
-    const GraphInput& input = plan().inputs[i];
-    if (tensor.dtype() != input.dtype || tensor.sizes().size() != input.shape.size()) {
-      return check_type(static_cast<int>(i), tensor.dtype(), tensor.sizes()).error();
-    }
-    sizes_key.insert(sizes_key.end(), tensor.sizes().begin(), tensor.sizes().end());
-  }
-  auto known = bound.begin();
-  for (auto key = bound_sizes.begin(); key != bound_sizes.end(); ++key, ++known) {
-    if (*key != sizes_key) continue;
-    bound_sizes.splice(bound_sizes.begin(), bound_sizes, key);
-    bound.splice(bound.begin(), bound, known);
-    return bound.front().get();
-  }
-  std::vector<std::vector<int64_t>> all_sizes;
-  for (const InputSlot& slot : inputs) {
-    all_sizes.push_back(slot.user_index < 0 ? slot.sizes : given[at(slot.user_index)].sizes());
-  }
-  LFARM_ASSIGN_OR_RETURN(auto symbols, bind_symbols(loaded.shape, all_sizes));
-  LFARM_ASSIGN_OR_RETURN(auto calls,
-                         BoundCalls::bind(loaded, std::move(symbols), band, Phase::kRun));
-  bound.push_front(std::move(calls));
-  bound_sizes.push_front(sizes_key);
-  if (bound.size() > kBoundCallsMax) {
-    bound.pop_back();
-    bound_sizes.pop_back();
-  }
-  return bound.front().get();
-}
-
-Status Executor::State::stage_inputs(std::span<const HostTensor> given) {
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    InputSlot& slot = inputs[i];
-    if (slot.user_index < 0) continue;
-    const HostTensor& tensor = given[at(slot.user_index)];
-    if (direct_outputs() && is_aligned(tensor.data())) {
-      external.inputs[i] = const_cast<std::byte*>(tensor.data());  // kernels only read inputs
-      continue;
-    }
-    if (slot.memory.data() == nullptr || slot.memory.size() < tensor.bytes().size() ||
-        (options.guard && slot.memory.size() != tensor.bytes().size())) {
-      slot.memory = {};
-      LFARM_ASSIGN_OR_RETURN(slot.memory,
-                             GuardedMemory::allocate(*device, tensor.bytes().size(), band));
-    }
-    LFARM_RETURN_IF_ERROR(device->copy_in(slot.memory.data(), tensor.bytes()));
-    external.inputs[i] = slot.memory.data();
-    if (options.guard) slot.hash = hash64(tensor.bytes());
-  }
-  return {};
-}
-
-// Where an output is written: the host tensor itself, staged memory, or a state's memory.
-Status Executor::State::output_memory(const BoundCalls& calls, OutputSlot& slot, HostTensor* tensor,
-                                      std::byte*& data) {
-  size_t bytes = calls.buffer_bytes(slot.buffer);
-  if (tensor != nullptr) {
-    const std::vector<int64_t>& sizes = calls.buffer_sizes(slot.buffer);
-    bool reusable = tensor->dtype() == slot.dtype && tensor->sizes() == sizes &&
-                    tensor->owns_memory() && tensor->data() != nullptr;
-    if (!reusable) {
-      LFARM_ASSIGN_OR_RETURN(*tensor, HostTensor::uninitialized(slot.dtype, sizes));
-    }
-    if (direct_outputs()) {
-      data = tensor->mutable_bytes().data();
-      return {};
-    }
-  }
-  GuardedMemory& memory = slot.state_input >= 0 ? inputs[at(slot.state_input)].next : slot.staged;
-  if (memory.data() == nullptr || memory.size() != bytes) {
-    memory = {};
-    LFARM_ASSIGN_OR_RETURN(memory, GuardedMemory::allocate(*device, bytes, band));
-  }
-  data = memory.data();
-  return {};
-}
-
-Status Executor::State::stage_outputs(const BoundCalls& calls, RunOutputs& out) {
-  size_t user = 0, mutated = 0;
-  for (size_t o = 0; o < outputs.size(); ++o) {
-    OutputSlot& slot = outputs[o];
-    HostTensor* tensor = nullptr;
-    if (slot.in_place) {
-      external.outputs[o] = inputs[at(slot.state_input)].memory.data();
-      continue;
-    }
-    if (plan().outputs[o].kind == OutputKind::kUser) {
-      if (out.user.size() <= user) out.user.emplace_back();
-      tensor = &out.user[user++];
-    } else if (slot.state_input < 0) {
-      if (out.mutated.size() <= mutated) out.mutated.emplace_back();
-      out.mutated[mutated].input = plan().outputs[o].input;
-      tensor = &out.mutated[mutated++].value;
-    }
-    LFARM_RETURN_IF_ERROR(output_memory(calls, slot, tensor, external.outputs[o]));
-  }
-  out.user.resize(user);
-  out.mutated.resize(mutated);
-  return {};
-}
-
-Status Executor::State::prepare() {
-  if (is_prepared) return {};
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (plan().inputs[i].kind != InputKind::kWeight || inputs[i].bound) continue;
-    return invalid_input(
-        cat(input_text(plan(), static_cast<int>(i)), " has no content: bind it before the run"));
-  }
-  SteadyClock clock;
-  int64_t start = clock.now_ns();
-  LFARM_RETURN_IF_ERROR(run_at_load());
-  prepare_ns = clock.now_ns() - start;
-  is_prepared = true;
-  return {};
-}
-
-Status Executor::State::run_at_load() {
-  // No call at load needs a symbol's value.
-  std::vector<int64_t> symbols;
-  for (const SymbolRange& range : plan().symbols) symbols.push_back(range.min);
-  LFARM_ASSIGN_OR_RETURN(auto calls,
-                         BoundCalls::bind(loaded, std::move(symbols), band, Phase::kLoad));
-  for (KeptSlot& slot : kept) {
-    size_t bytes = calls->buffer_bytes(static_cast<int>(slot.buffer));
-    if (slot.memory.data() == nullptr) {
-      LFARM_ASSIGN_OR_RETURN(slot.memory, GuardedMemory::allocate(*device, bytes, band));
-      external.kept[slot.buffer] = slot.memory.data();
-    }
-    if (!options.guard) continue;
-    LFARM_RETURN_IF_ERROR(
-        device->fill(slot.memory.data(), poison_for(plan().buffers[slot.buffer].dtype), bytes));
-  }
-  SharedMemory memory;  // only for now: what is kept lies elsewhere
-  if (options.guard) LFARM_RETURN_IF_ERROR(calls->poison(*device, memory, std::byte{0xff}));
-  LFARM_RETURN_IF_ERROR(calls->make_ready(*device, external, memory, pace(false)));
-  LFARM_RETURN_IF_ERROR(calls->run(*device, nullptr, options.on_call));
-  LFARM_RETURN_IF_ERROR(device->synchronise());
-  if (!options.guard) return {};
-  LFARM_RETURN_IF_ERROR(calls->check_bands(*device, memory));
-  for (KeptSlot& slot : kept) {
-    LFARM_ASSIGN_OR_RETURN(slot.hash, hash_memory(*device, slot.memory.data(), slot.memory.size()));
-  }
-  return {};
-}
-
-Status Executor::State::poison(BoundCalls& calls) {
-  LFARM_RETURN_IF_ERROR(calls.poison(*device, shared, std::byte{0xff}));
-  for (size_t o = 0; o < outputs.size(); ++o) {
-    if (outputs[o].in_place) continue;
-    LFARM_RETURN_IF_ERROR(device->fill(external.outputs[o], poison_for(outputs[o].dtype),
-                                       calls.buffer_bytes(outputs[o].buffer)));
-  }
-  return {};
-}
-
-// Copies staged outputs to the host and makes new contents of states current.
-Status Executor::State::collect(RunOutputs& out) {
-  size_t user = 0, mutated = 0;
-  for (size_t o = 0; o < outputs.size(); ++o) {
-    OutputSlot& slot = outputs[o];
-    if (slot.state_input >= 0) continue;
-    HostTensor& tensor = plan().outputs[o].kind == OutputKind::kUser ? out.user[user++]
-                                                                     : out.mutated[mutated++].value;
-    if (direct_outputs()) continue;
-    LFARM_RETURN_IF_ERROR(device->copy_out(tensor.mutable_bytes(), external.outputs[o]));
-  }
-  for (OutputSlot& slot : outputs) {
-    if (slot.state_input < 0 || slot.in_place) continue;
-    InputSlot& input = inputs[at(slot.state_input)];
-    std::swap(input.memory, input.next);
-    external.inputs[at(slot.state_input)] = input.memory.data();
-  }
-  return {};
-}
-
-Status Executor::State::run(std::span<const HostTensor> given, RunOutputs& out, bool per_call,
-                            std::vector<int64_t>* times) {
-  LFARM_ASSIGN_OR_RETURN(BoundCalls * calls, calls_for(given));
-  last = calls;
-  LFARM_RETURN_IF_ERROR(prepare());
-  LFARM_RETURN_IF_ERROR(stage_inputs(given));
-  LFARM_RETURN_IF_ERROR(stage_outputs(*calls, out));
-  if (options.guard) LFARM_RETURN_IF_ERROR(poison(*calls));
-  std::unique_ptr<Timer> timer;
-  if (times != nullptr) timer = device->make_timer(per_call ? plan().calls.size() + 1 : 2);
-  LFARM_RETURN_IF_ERROR(calls->make_ready(*device, external, shared, pace(per_call)));
-  if (timer != nullptr && options.cold_caches) LFARM_RETURN_IF_ERROR(device->flush_caches());
-  if (timer != nullptr && !per_call) timer->mark();
-  LFARM_RETURN_IF_ERROR(calls->run(*device, per_call ? timer.get() : nullptr, options.on_call));
-  if (timer != nullptr && !per_call) timer->mark();
-  LFARM_RETURN_IF_ERROR(device->synchronise());
-  if (timer != nullptr) {
-    LFARM_ASSIGN_OR_RETURN(*times, timer->take_intervals_ns());
-  }
-  if (times != nullptr && per_call) {
-    for (size_t c = 0; c < plan().calls.size(); ++c) {
-      if (loaded.lifetimes.at_load[c])
-        times->insert(times->begin() + static_cast<std::ptrdiff_t>(c), 0);
-    }
-  }
-  return collect(out);
 }
 
 Executor::Executor(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -467,21 +121,29 @@ Result<std::unique_ptr<Executor>> Executor::load(const Plan& plan, const ObjectS
 }
 
 Status Executor::bind_weight(int position, const HostTensor& weight) {
+  LFARM_RETURN_IF_ERROR(bind_weight(position, ref_of(weight)));
+  InputSlot& slot = state_->inputs[at(position)];
+  slot.shared = slot.memory.data() == nullptr ? weight : HostTensor();
+  return {};
+}
+
+Status Executor::bind_weight(int position, const TensorRef& weight) {
   State& s = *state_;
   LFARM_RETURN_IF_ERROR(s.check_position(position, InputKind::kWeight));
-  LFARM_RETURN_IF_ERROR(s.check_type(position, weight.dtype(), weight.sizes()));
+  LFARM_RETURN_IF_ERROR(s.check_type(position, weight.dtype, weight.sizes));
   InputSlot& slot = s.inputs[at(position)];
-  s.set_sizes(slot, weight.sizes());
-  if (s.direct_outputs() && is_aligned(weight.data())) {
-    slot.shared = weight;
+  s.set_sizes(slot, weight.sizes);
+  slot.shared = {};
+  if (s.is_usable(weight)) {
     slot.memory = {};
-    s.external.inputs[at(position)] = const_cast<std::byte*>(weight.data());
+    s.external.inputs[at(position)] = weight.data;
   } else {
-    LFARM_ASSIGN_OR_RETURN(slot.memory, s.copy_of(weight.bytes()));
-    slot.shared = {};
+    LFARM_ASSIGN_OR_RETURN(slot.memory, s.copy_of(weight));
     s.external.inputs[at(position)] = slot.memory.data();
   }
-  if (s.options.guard) slot.hash = hash64(weight.bytes());
+  if (s.options.guard) {
+    LFARM_ASSIGN_OR_RETURN(slot.hash, s.hash_of(weight));
+  }
   slot.bound = true;
   const auto& at_load = s.loaded.lifetimes.at_load;
   s.is_prepared = std::find(at_load.begin(), at_load.end(), 1) == at_load.end();
@@ -503,19 +165,47 @@ Status Executor::bind_weight(int position, ByteView bytes) {
 }
 
 Status Executor::set_state(int position, const HostTensor& state) {
+  return set_state(position, ref_of(state));
+}
+
+Status Executor::set_state(int position, const TensorRef& state) {
   State& s = *state_;
   LFARM_RETURN_IF_ERROR(s.check_position(position, InputKind::kState));
-  LFARM_RETURN_IF_ERROR(s.check_type(position, state.dtype(), state.sizes()));
+  LFARM_RETURN_IF_ERROR(s.check_type(position, state.dtype, state.sizes));
   InputSlot& slot = s.inputs[at(position)];
-  s.set_sizes(slot, state.sizes());
-  if (slot.bound && slot.memory.size() == state.bytes().size()) {
-    LFARM_RETURN_IF_ERROR(s.device->copy_in(slot.memory.data(), state.bytes()));
+  s.set_sizes(slot, state.sizes);
+  if (slot.bound && slot.memory.size() == state.bytes) {
+    LFARM_RETURN_IF_ERROR(s.copy_in(slot.memory.data(), state));
     LFARM_RETURN_IF_ERROR(s.device->synchronise());  // the caller may free the bytes
   } else {
-    LFARM_ASSIGN_OR_RETURN(slot.memory, s.copy_of(state.bytes()));
+    LFARM_ASSIGN_OR_RETURN(slot.memory, s.copy_of(state));
   }
   slot.bound = true;
   s.external.inputs[at(position)] = slot.memory.data();
+  return {};
+}
+
+Status Executor::take_states(Executor& from) {
+  State& s = *state_;
+  State& other = *from.state_;
+  for (size_t i = 0; i < s.inputs.size(); ++i) {
+    if (s.plan().inputs[i].kind != InputKind::kState) continue;
+    auto position = static_cast<int>(i);
+    LFARM_RETURN_IF_ERROR(other.check_position(position, InputKind::kState));
+    InputSlot& theirs = other.inputs[i];
+    if (!theirs.bound || s.device != other.device || s.band != other.band) {
+      return invalid_input(cat(input_text(s.plan(), position), " cannot be taken over"));
+    }
+    DType dtype = other.plan().inputs[i].dtype;
+    LFARM_RETURN_IF_ERROR(s.check_type(position, dtype, theirs.sizes));
+    InputSlot& slot = s.inputs[i];
+    s.set_sizes(slot, theirs.sizes);
+    std::swap(slot.memory, theirs.memory);
+    slot.bound = true;
+    theirs.bound = false;
+    s.external.inputs[i] = slot.memory.data();
+    other.external.inputs[i] = theirs.memory.data();
+  }
   return {};
 }
 
@@ -535,21 +225,56 @@ int64_t Executor::prepare_ns() const { return state_->prepare_ns; }
 
 Result<RunOutputs> Executor::run(std::span<const HostTensor> inputs) {
   RunOutputs outputs;
-  LFARM_RETURN_IF_ERROR(state_->run(inputs, outputs, false, nullptr));
+  LFARM_RETURN_IF_ERROR(state_->run(state_->refs_of(inputs), {&outputs, nullptr}, false, nullptr));
   return outputs;
+}
+
+Status Executor::run(std::span<const TensorRef> inputs, RunOutputs& outputs,
+                     std::vector<int64_t>* calls_ns) {
+  return state_->run(inputs, {&outputs, nullptr}, calls_ns != nullptr, calls_ns);
+}
+
+Status Executor::run_on(void* stream, std::span<const TensorRef> inputs,
+                        std::vector<DeviceTensor>& outputs, std::vector<int64_t>* calls_ns) {
+  Destination to{nullptr, &outputs};
+  bool per_call = calls_ns != nullptr;
+  if (stream == nullptr) return state_->run(inputs, to, per_call, calls_ns);
+  // What lies in host memory may change as soon as the caller goes on.
+  bool waits = std::any_of(inputs.begin(), inputs.end(),
+                           [](const TensorRef& input) { return !input.on_device; });
+  LFARM_RETURN_IF_ERROR(state_->device->begin_stream(stream));
+  Status ran = state_->run(inputs, to, per_call, calls_ns, waits);
+  Status ended = state_->device->end_stream();
+  return ran.ok() ? ended : ran;
 }
 
 Result<int64_t> Executor::run_total_ns(std::span<const HostTensor> inputs, RunOutputs& outputs) {
   std::vector<int64_t> times;
-  LFARM_RETURN_IF_ERROR(state_->run(inputs, outputs, false, &times));
+  LFARM_RETURN_IF_ERROR(state_->run(state_->refs_of(inputs), {&outputs, nullptr}, false, &times));
   return times.at(0);
 }
 
 Result<std::vector<int64_t>> Executor::run_calls_ns(std::span<const HostTensor> inputs,
                                                     RunOutputs& outputs) {
   std::vector<int64_t> times;
-  LFARM_RETURN_IF_ERROR(state_->run(inputs, outputs, true, &times));
+  LFARM_RETURN_IF_ERROR(state_->run(state_->refs_of(inputs), {&outputs, nullptr}, true, &times));
   return times;
+}
+
+std::vector<CallFacts> Executor::call_facts() const {
+  std::vector<CallFacts> all;
+  if (state_->last == nullptr) return all;
+  for (const Call& call : plan().calls) {
+    const PlanKernel& kernel = plan().kernels[at(call.kernel)];
+    CallFacts facts{kernel.library ? "gemm" : kernel.entry.name, kernel.fingerprint, 0};
+    for (const std::vector<int>* buffers : {&call.inputs, &call.outputs}) {
+      for (int buffer : *buffers) {
+        facts.bytes += static_cast<int64_t>(state_->last->buffer_bytes(buffer));
+      }
+    }
+    all.push_back(std::move(facts));
+  }
+  return all;
 }
 
 Status Executor::check_guards() {

@@ -31,6 +31,24 @@ struct ExecutorOptions {
 // The bytes of an object; they stay valid until Executor::load returns.
 using ObjectSource = std::function<Result<ByteView>(const Digest&)>;
 
+// A row-major tensor where it lies: in host memory or in the device's.
+struct TensorRef {
+  DType dtype{};
+  std::span<const int64_t> sizes;
+  std::byte* data = nullptr;
+  size_t bytes = 0;
+  bool on_device = false;
+};
+TensorRef ref_of(const HostTensor& tensor);
+
+// A row-major tensor in the device's memory: its own, or the caller's where `memory` is empty.
+struct DeviceTensor {
+  DType dtype{};
+  std::vector<int64_t> sizes;
+  std::byte* data = nullptr;
+  DeviceMemory memory;
+};
+
 struct MutatedInput {
   int input = 0;  // position among the plan's inputs
   HostTensor value;
@@ -38,6 +56,18 @@ struct MutatedInput {
 struct RunOutputs {
   std::vector<HostTensor> user;       // the plan's kUser outputs, in order
   std::vector<MutatedInput> mutated;  // new contents of user inputs that the model mutates
+};
+
+// Memory for such a tensor: the caller's where it fits, else the tensor's own, made where it must
+// be. kInvalidInput when the caller's is for another type or not aligned to kBufferAlignment.
+Status make_room(Device& device, DType dtype, const std::vector<int64_t>& sizes,
+                 DeviceTensor& tensor);
+
+// What one of a plan's calls is, for people who look at times.
+struct CallFacts {
+  std::string name;    // of the kernel in its object, or "gemm" for the library's product
+  Digest fingerprint;  // of the kernel
+  int64_t bytes = 0;   // of all that it reads and writes, each buffer once
 };
 
 // One instance of a model: a plan, its weights and its state. Not thread-safe; several instances
@@ -62,10 +92,16 @@ class Executor {
   // tensors are shared, wrapped ones must outlive the executor and stay unchanged. Anything else
   // is copied once.
   Status bind_weight(int position, const HostTensor& weight);
+  // The same, always the caller's: what the device can use must outlive the executor.
+  Status bind_weight(int position, const TensorRef& weight);
   // The same for row-major bytes; only for weights whose shape has no symbol.
   Status bind_weight(int position, ByteView bytes);
   // Sets (copies) the content of the state at input `position`; needed before the first run.
   Status set_state(int position, const HostTensor& state);
+  Status set_state(int position, const TensorRef& state);
+  // Takes over all states of an executor of the same model on the same device, whose own are
+  // undefined from then on. Nothing is copied.
+  Status take_states(Executor& from);
   // A copy of the state as the last run left it.
   Result<HostTensor> state(int position);
 
@@ -79,14 +115,27 @@ class Executor {
   // its position among all inputs) when its type does not fit. After a failed run, states that the
   // plan updates in place are undefined; others keep their old content.
   Result<RunOutputs> run(std::span<const HostTensor> inputs);
-  // The same into `outputs`, whose tensors are reused when they own fitting memory; the caller must
-  // not hold other copies of them. `outputs` must not be inputs of the same run. Gives device time
-  // in nanoseconds: of all calls together, or of each call. Measuring
-  // each call costs time itself, so their sum is more than run_total_ns gives. Calls that ran when
-  // weights were bound take 0.
+  // The same into `outputs`, as run_total_ns does. `calls_ns`, unless null: as run_calls_ns.
+  Status run(std::span<const TensorRef> inputs, RunOutputs& outputs,
+             std::vector<int64_t>* calls_ns = nullptr);
+  // Runs once with outputs in the device's memory: in tensors that hold memory of the caller's,
+  // else in their own, which is reused where it fits. User inputs that the model mutates are
+  // written where they lie. With a `stream` (Device::begin_stream) the run is only put on it,
+  // unless an input lies in host memory; without one it is done on return. kInvalidInput naming the
+  // output that goes into no memory of the caller's.
+  Status run_on(void* stream, std::span<const TensorRef> inputs, std::vector<DeviceTensor>& outputs,
+                std::vector<int64_t>* calls_ns = nullptr);
+  // The same as run() into `outputs`, whose tensors are reused when they own fitting memory; the
+  // caller must not hold other copies of them. `outputs` must not be inputs of the same run. Gives
+  // device time in nanoseconds: of all calls together, or of each call. Measuring each call costs
+  // time itself, so their sum is more than run_total_ns gives. Calls that ran when weights were
+  // bound take 0.
   Result<int64_t> run_total_ns(std::span<const HostTensor> inputs, RunOutputs& outputs);
   Result<std::vector<int64_t>> run_calls_ns(std::span<const HostTensor> inputs,
                                             RunOutputs& outputs);
+
+  // Of the plan's calls for the sizes of the last run, in order; empty before the first.
+  std::vector<CallFacts> call_facts() const;
 
   // With ExecutorOptions::guard, after a run: kVerification naming the buffer when anything was
   // written outside the buffers or into an input. Success without the option.

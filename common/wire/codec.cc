@@ -47,6 +47,7 @@ void write(Out e, const WorkerHello& m) {
   out.setProtocolVersion(m.protocol_min);
   out.setBuild(kj_text(m.build));
   out.setProtocolMax(m.protocol_max);
+  out.setToolchain(kj_text(m.toolchain));
 }
 
 void write(Out e, const Credit& m) { e.initCredit().setCount(m.count); }
@@ -63,6 +64,7 @@ void write(Out e, const TaskResult& m) {
   out.setMessage(kj_text(clean_text(m.message)));
   out.setReport(kj_data(m.report));
   put(out.initBlobs(m.blobs.size()), m.blobs);
+  out.setBusyMs(m.busy_ms);
 }
 
 void write(Out e, const LeaseReturned& m) { put(e.initLeaseReturned(), m.lease); }
@@ -123,6 +125,7 @@ void write(Out e, const Submit& m) {
   out.setMaxWaitMs(m.max_wait_ms);
   out.setInFlight(m.in_flight);
   out.setPriority(m.priority);
+  out.setOnlyReverify(m.only_reverify);
 }
 
 void write(Out e, const CancelJob& m) { e.setCancelJob(m.job_id); }
@@ -170,11 +173,19 @@ void write(Out e, const PlanReady& m) {
   out.setBaselineNs(m.baseline_ns);
   out.setElapsedMs(m.elapsed_ms);
   if (!m.revocations.is_zero()) put(out.initRevocations(), m.revocations);
+  auto reuse = out.initReuse();
+  reuse.setKernels(m.reuse.kernels);
+  reuse.setKnownKernels(m.reuse.known_kernels);
+  reuse.setRegions(m.reuse.regions);
+  reuse.setKnownRegions(m.reuse.known_regions);
+  reuse.setWorkerMs(m.reuse.worker_ms);
+  reuse.setSavedMs(m.reuse.saved_ms);
   auto stages = out.initBreakdown(m.breakdown.size());
   for (size_t i = 0; i < m.breakdown.size(); ++i) {
     stages[i].setStage(kj_text(m.breakdown[i].stage));
     stages[i].setMs(m.breakdown[i].ms);
   }
+  if (!m.note.empty()) out.setNote(kj_text(clean_text(m.note)));
 }
 
 void write(Out e, const JobFailed& m) {
@@ -208,11 +219,37 @@ void write(Out e, const PlanRevoked& m) {
 
 void write(Out e, const JobCancelled& m) { e.setJobCancelled(m.job_id); }
 
+void write(Out e, const ImportPlans& m) {
+  auto out = e.initImportPlans();
+  out.setRequestId(m.request_id);
+  put(out.initPlans(m.plans.size()), m.plans);
+  out.setSigner(kj_data(m.signer));
+  if (!m.revocations.is_zero()) put(out.initRevocations(), m.revocations);
+}
+
+void write(Out e, const PublishPlan& m) {
+  auto out = e.initPublishPlan();
+  out.setRequestId(m.request_id);
+  put(out.initPlanKey(), m.plan_key);
+  auto tenants = out.initTenants(m.tenants.size());
+  for (size_t i = 0; i < m.tenants.size(); ++i) tenants.set(i, kj_text(m.tenants[i]));
+  out.setWithdraw(m.withdraw);
+}
+
+void write(Out e, const Reverify& m) { e.initReverify().setRequestId(m.request_id); }
+
+void write(Out e, const PlansChanged& m) {
+  auto out = e.initPlansChanged();
+  out.setRequestId(m.request_id);
+  put(out.initPlans(m.plans.size()), m.plans);
+}
+
 // ---- Envelopes to values -----------------------------------------------------------------------
 
 WorkerHello read(farm::WorkerHello::Reader in) {
   return {get(in.getWorkerId()),   get(in.getTarget()), in.getSlots(),
-          in.getProtocolVersion(), get(in.getBuild()),  in.getProtocolMax()};
+          in.getProtocolVersion(), get(in.getBuild()),  in.getProtocolMax(),
+          get(in.getToolchain())};
 }
 
 Heartbeat read(farm::Heartbeat::Reader in) {
@@ -225,19 +262,25 @@ Heartbeat read(farm::Heartbeat::Reader in) {
 }
 
 TaskResult read(farm::TaskResult::Reader in) {
-  return {get(in.getLease()), get_enum(in.getOutcome(), TaskOutcome::kInfra, "task outcome"),
-          get(in.getMessage()), get(in.getReport()), get(in.getBlobs())};
+  return {get(in.getLease()),   get_enum(in.getOutcome(), TaskOutcome::kInfra, "task outcome"),
+          get(in.getMessage()), get(in.getReport()),
+          get(in.getBlobs()),   in.getBusyMs()};
+}
+
+PublicKey get_public_key(capnp::Data::Reader in) {
+  PublicKey key;
+  if (in.size() != key.size()) {
+    throw Malformed{cat("a signing key of ", in.size(), " bytes; it has 32")};
+  }
+  std::memcpy(key.data(), in.begin(), in.size());
+  return key;
 }
 
 Welcome read(farm::Welcome::Reader in) {
   Welcome m;
   m.coordinator_id = get(in.getCoordinatorId());
   m.heartbeat_ms = in.getHeartbeatMs();
-  auto key = in.getSigningKey();
-  if (key.size() != m.signing_key.size()) {
-    throw Malformed{cat("a signing key of ", key.size(), " bytes; it has 32")};
-  }
-  std::memcpy(m.signing_key.data(), key.begin(), key.size());
+  m.signing_key = get_public_key(in.getSigningKey());
   m.compiler_epoch = get(in.getCompilerEpoch());
   m.tenant = get(in.getTenant());
   m.protocol_version = in.getProtocolVersion();
@@ -268,6 +311,7 @@ Submit read(farm::Submit::Reader in) {
   m.max_wait_ms = in.getMaxWaitMs();
   m.in_flight = in.getInFlight();
   m.priority = in.getPriority();
+  m.only_reverify = in.getOnlyReverify();
   return m;
 }
 
@@ -310,6 +354,10 @@ PlanReady read(farm::PlanReady::Reader in) {
   m.breakdown.reserve(stages.size());
   for (auto stage : stages) m.breakdown.push_back({get(stage.getStage()), stage.getMs()});
   if (in.hasRevocations()) m.revocations = get(in.getRevocations());
+  m.note = get(in.getNote());
+  auto reuse = in.getReuse();
+  m.reuse = {reuse.getKernels(),      reuse.getKnownKernels(), reuse.getRegions(),
+             reuse.getKnownRegions(), reuse.getWorkerMs(),     reuse.getSavedMs()};
   return m;
 }
 
@@ -321,6 +369,20 @@ StatusReply read(farm::StatusReply::Reader in) { return {in.getRequestId(), get(
 
 RevokePlan read(farm::RevokePlan::Reader in) {
   return {in.getRequestId(), get(in.getId()), get(in.getReason())};
+}
+
+ImportPlans read(farm::ImportPlans::Reader in) {
+  ImportPlans m{in.getRequestId(), get(in.getPlans()), get_public_key(in.getSigner()), {}};
+  if (in.hasRevocations()) m.revocations = get(in.getRevocations());
+  return m;
+}
+
+PublishPlan read(farm::PublishPlan::Reader in) {
+  PublishPlan m{in.getRequestId(), get(in.getPlanKey()), {}, in.getWithdraw()};
+  auto tenants = in.getTenants();
+  check_count(tenants, kTenantsMax, "tenants");
+  for (auto tenant : tenants) m.tenants.push_back(get(tenant));
+  return m;
 }
 
 Message read(farm::Envelope::Reader e) {
@@ -388,6 +450,16 @@ Message read(farm::Envelope::Reader e) {
     }
     case Kind::JOB_CANCELLED:
       return JobCancelled{e.getJobCancelled()};
+    case Kind::IMPORT_PLANS:
+      return read(e.getImportPlans());
+    case Kind::PUBLISH_PLAN:
+      return read(e.getPublishPlan());
+    case Kind::REVERIFY:
+      return Reverify{e.getReverify().getRequestId()};
+    case Kind::PLANS_CHANGED: {
+      auto in = e.getPlansChanged();
+      return PlansChanged{in.getRequestId(), get(in.getPlans())};
+    }
   }
   throw Malformed{cat("a message of unknown kind ", static_cast<int>(e.which()),
                       "; the sender is newer, update this side")};
@@ -437,7 +509,12 @@ size_t envelope_bytes_about(const Message& message) {
 }
 
 uint32_t introduced_in(const Message& message) {
-  return std::holds_alternative<JobCancelled>(message) ? 2 : 1;
+  bool is_of_two = std::holds_alternative<JobCancelled>(message) ||
+                   std::holds_alternative<ImportPlans>(message) ||
+                   std::holds_alternative<PublishPlan>(message) ||
+                   std::holds_alternative<Reverify>(message) ||
+                   std::holds_alternative<PlansChanged>(message);
+  return is_of_two ? 2 : 1;
 }
 
 std::optional<uint32_t> agreed_version(const ProtocolRange& a, const ProtocolRange& b) {

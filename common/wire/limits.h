@@ -35,6 +35,8 @@ inline constexpr size_t kLeasesMax = 4096;
 inline constexpr size_t kStagesMax = 256;
 // Tasks that one worker holds or asks for at once.
 inline constexpr uint32_t kSlotsMax = 4096;
+// Tenants that one plan is published to by name.
+inline constexpr size_t kTenantsMax = 1024;
 // Heartbeat interval, task deadline.
 inline constexpr uint32_t kHeartbeatMsMax = 10 * 60 * 1000;
 inline constexpr uint32_t kDeadlineMsMax = 24 * 60 * 60 * 1000;

@@ -30,6 +30,7 @@ struct WorkerHello {
   uint32_t protocol_min = kProtocolsSpoken.min;
   std::string build;
   uint32_t protocol_max = kProtocolsSpoken.max;  // 0: the same as the lowest
+  std::string toolchain = {};  // what makes its machine code, for people and provenance
   friend bool operator==(const WorkerHello&, const WorkerHello&) = default;
 };
 
@@ -58,6 +59,7 @@ struct TaskResult {
   std::string message;        // diagnostics; cut to kTextBytesMax on encoding
   Bytes report;               // an encoded TaskReport (common/wire/ir_codec.h) when kOk
   std::vector<Digest> blobs;  // the report's blobs; the coordinator requests those it lacks
+  double busy_ms = 0;         // what compiling, verifying and measuring took
   friend bool operator==(const TaskResult&, const TaskResult&) = default;
 };
 
@@ -169,6 +171,7 @@ struct Submit {
   uint64_t max_wait_ms = 0;  // longest time without a worker of the target; 0: the farm's default
   uint32_t in_flight = 0;    // candidates sent before a result must be known; 0: 12
   uint32_t priority = kPriorityDefault;  // 1 to kPriorityMax: share among the tenant's jobs
+  bool only_reverify = false;            // no search after a plan of another epoch was made anew
   friend bool operator==(const Submit&, const Submit&) = default;
 };
 
@@ -197,6 +200,31 @@ struct RevokePlan {
   Digest id;  // a plan's, or a plan key
   std::string reason;
   friend bool operator==(const RevokePlan&, const RevokePlan&) = default;
+};
+
+// Administrators only. Answered with PlansChanged or JobFailed, as the next two. The farm requests
+// the blobs that it lacks and takes all plans or none, as the asker's tenant's.
+struct ImportPlans {
+  uint64_t request_id = 0;
+  std::vector<Digest> plans;  // blobs with signed plans
+  PublicKey signer{};         // of all of them: what the asker trusts
+  Digest revocations;         // blob with the signer's RevocationList; zero: none comes along
+  friend bool operator==(const ImportPlans&, const ImportPlans&) = default;
+};
+
+// Lets other tenants have a plan of the asker's tenant.
+struct PublishPlan {
+  uint64_t request_id = 0;
+  Digest plan_key;
+  std::vector<std::string> tenants;  // empty: all
+  bool withdraw = false;             // nobody new gets it; who has it keeps it
+  friend bool operator==(const PublishPlan&, const PublishPlan&) = default;
+};
+
+// Makes plans of other compiler epochs anew: the asker's tenant's, an administrator's all.
+struct Reverify {
+  uint64_t request_id = 0;
+  friend bool operator==(const Reverify&, const Reverify&) = default;
 };
 
 // ---- Coordinator to client ---------------------------------------------------------------------
@@ -232,6 +260,17 @@ struct StageTime {
 };
 
 // Answers Submit (when its job is done) and PullPlan. The packet may carry the plan as its blob.
+// What a job found in the cache instead of searching for it. All 0 for a plan that was there.
+struct Reuse {
+  uint64_t kernels = 0;        // of the plan
+  uint64_t known_kernels = 0;  // that an earlier job had compiled and measured
+  uint64_t regions = 0;        // of the graph
+  uint64_t known_regions = 0;  // that an earlier job had searched as thoroughly
+  uint64_t worker_ms = 0;      // what workers took for this job,
+  uint64_t saved_ms = 0;       // and for earlier ones to find the known regions' programs
+  friend bool operator==(const Reuse&, const Reuse&) = default;
+};
+
 struct PlanReady {
   uint64_t request_id = 0;
   uint64_t job_id = 0;  // 0 when no job was needed
@@ -244,6 +283,8 @@ struct PlanReady {
   uint64_t elapsed_ms = 0;
   std::vector<StageTime> breakdown;
   Digest revocations;  // blob with the farm's signed RevocationList; zero: nothing is revoked
+  std::string note;    // for people: why the search ended early, or that it goes on
+  Reuse reuse;
   friend bool operator==(const PlanReady&, const PlanReady&) = default;
 };
 
@@ -279,11 +320,18 @@ struct JobCancelled {
   friend bool operator==(const JobCancelled&, const JobCancelled&) = default;
 };
 
-using Message = std::variant<WorkerHello, Credit, Heartbeat, TaskResult, LeaseReturned, WorkerBye,
-                             Welcome, Task, Revoke, DrainRequest, BlobRequest, Blob, BlobMissing,
-                             Refused, Ping, Pong, ClientHello, Submit, CancelJob, PullPlan,
-                             StatusRequest, Accepted, Progress, PlanReady, JobFailed, PlanMissing,
-                             StatusReply, RevokePlan, PlanRevoked, JobCancelled>;
+struct PlansChanged {
+  uint64_t request_id = 0;
+  std::vector<Digest> plans;  // kept, published, or being made anew
+  friend bool operator==(const PlansChanged&, const PlansChanged&) = default;
+};
+
+using Message =
+    std::variant<WorkerHello, Credit, Heartbeat, TaskResult, LeaseReturned, WorkerBye, Welcome,
+                 Task, Revoke, DrainRequest, BlobRequest, Blob, BlobMissing, Refused, Ping, Pong,
+                 ClientHello, Submit, CancelJob, PullPlan, StatusRequest, Accepted, Progress,
+                 PlanReady, JobFailed, PlanMissing, StatusReply, RevokePlan, PlanRevoked,
+                 JobCancelled, ImportPlans, PublishPlan, Reverify, PlansChanged>;
 
 // The message's type name, such as "TaskResult", for logs and counters.
 const char* message_name(const Message& message);

@@ -148,6 +148,29 @@ std::array<std::byte, kSize> get_array(capnp::Data::Reader in, const char* what)
 
 // ---- Plans -------------------------------------------------------------------------------------
 
+// Who made the plan and how it came here; plans of before hold none of it.
+void get_history(wire::Provenance::Reader in, Provenance& out) {
+  out.toolchain = get_name(in.getToolchain(), "a toolchain");
+  out.tenant = get_name(in.getTenant(), "a tenant");
+  out.submitter = get_name(in.getSubmitter(), "a key's id");
+  if (in.hasOrigin()) out.origin = get(in.getOrigin());
+  if (in.hasOriginSigner()) {
+    out.origin_signer = get_array<sizeof(PublicKey)>(in.getOriginSigner(), "a public key");
+  }
+  out.imported_by = get_name(in.getImportedBy(), "a farm's name");
+  out.found_epoch = get_name(in.getFoundEpoch(), "a compiler epoch");
+}
+
+void put_history(wire::Provenance::Builder out, const Provenance& in) {
+  out.setToolchain(kj_text(in.toolchain));
+  out.setTenant(kj_text(in.tenant));
+  out.setSubmitter(kj_text(in.submitter));
+  if (!in.origin.is_zero()) put(out.initOrigin(), in.origin);
+  if (in.origin_signer != PublicKey{}) out.setOriginSigner(kj_data(in.origin_signer));
+  out.setImportedBy(kj_text(in.imported_by));
+  out.setFoundEpoch(kj_text(in.found_epoch));
+}
+
 Result<Plan> read_plan(wire::Plan::Reader in) {
   IrReader reader(in.getExprs());
   Plan plan;
@@ -174,6 +197,7 @@ Result<Plan> read_plan(wire::Plan::Reader in) {
   plan.provenance.farm = get_name(provenance.getFarm(), "a farm's name");
   plan.provenance.worker = get_name(provenance.getWorker(), "a worker's name");
   plan.provenance.calibration = get_name(provenance.getCalibration(), "a calibration");
+  get_history(provenance, plan.provenance);
   LFARM_RETURN_IF_ERROR(verify(plan));
   return plan;
 }
@@ -308,6 +332,7 @@ Bytes encode_plan(const Plan& plan) {
   provenance.setFarm(kj_text(plan.provenance.farm));
   provenance.setWorker(kj_text(plan.provenance.worker));
   provenance.setCalibration(kj_text(plan.provenance.calibration));
+  put_history(provenance, plan.provenance);
   writer.exprs(root.initExprs(list_size(writer.expr_count())));
   return flatten(builder);
 }

@@ -22,7 +22,7 @@ constexpr size_t kCurveKeyCharacters = 40;
 constexpr size_t kCurveKeyBytes = 32;
 constexpr const char* kZapEndpoint = "inproc://zeromq.zap.01";
 
-constexpr Role kRoles[] = {Role::kSubmit, Role::kRead, Role::kWorker, Role::kAdmin};
+constexpr Role kRoles[] = {Role::kSubmit, Role::kRead, Role::kWorker, Role::kAdmin, Role::kPublish};
 
 std::vector<std::string_view> split(std::string_view text, std::string_view separators) {
   std::vector<std::string_view> words;
@@ -112,6 +112,8 @@ const char* role_name(Role role) {
       return "worker";
     case Role::kAdmin:
       return "admin";
+    case Role::kPublish:
+      return "publish";
   }
   return "unknown";
 }
@@ -172,20 +174,24 @@ struct MaySend {
     return who.has(Role::kRead) || who.has(Role::kAdmin);
   }
   bool operator()(const RevokePlan&) const { return who.has(Role::kAdmin); }
+  bool operator()(const ImportPlans&) const { return who.has(Role::kAdmin); }
+  bool operator()(const PublishPlan&) const { return who.has(Role::kPublish); }
+  bool operator()(const Reverify&) const { return who.has(Role::kSubmit) || who.has(Role::kAdmin); }
   // Which blobs a peer may fetch or bring, the coordinator decides one by one.
   bool operator()(const BlobRequest&) const {
     return who.has(Role::kWorker) || who.has(Role::kRead) || who.has(Role::kSubmit);
   }
-  bool operator()(const Blob&) const { return who.has(Role::kWorker) || who.has(Role::kSubmit); }
-  bool operator()(const BlobMissing&) const {
-    return who.has(Role::kWorker) || who.has(Role::kSubmit);
-  }
+  bool operator()(const Blob&) const { return brings_blobs(); }
+  bool operator()(const BlobMissing&) const { return brings_blobs(); }
   bool operator()(const Refused&) const { return true; }
   bool operator()(const Ping&) const { return true; }
   bool operator()(const Pong&) const { return true; }
   template <class FromCoordinator>
   bool operator()(const FromCoordinator&) const {
     return false;
+  }
+  bool brings_blobs() const {
+    return who.has(Role::kWorker) || who.has(Role::kSubmit) || who.has(Role::kAdmin);
   }
 };
 

@@ -43,7 +43,7 @@ struct ClientKeys {
   std::string server_public_key;
 };
 
-enum class Role : uint8_t { kSubmit = 1, kRead = 2, kWorker = 4, kAdmin = 8 };
+enum class Role : uint8_t { kSubmit = 1, kRead = 2, kWorker = 4, kAdmin = 8, kPublish = 16 };
 const char* role_name(Role role);
 // "submit,read": a sum of Role values, at least one; empty when the text is anything else.
 std::optional<uint8_t> parse_roles(std::string_view text);
@@ -68,8 +68,9 @@ Principal local_principal();
 
 // Whether the principal may send this message to a coordinator: workers' messages need kWorker,
 // Submit kSubmit, CancelJob kSubmit or kAdmin, PullPlan kRead or kSubmit, StatusRequest kRead or
-// kAdmin, RevokePlan kAdmin. Messages that only a coordinator sends are refused from anyone. Whose
-// jobs and plans a message may name is not decided here.
+// kAdmin, RevokePlan and ImportPlans kAdmin, PublishPlan kPublish, Reverify kSubmit or kAdmin.
+// Messages that only a coordinator sends are refused from anyone. Whose jobs and plans a message
+// may name is not decided here.
 bool may_send(const Principal& principal, const Message& message);
 
 // The clients' public keys that a farm knows.

@@ -81,6 +81,7 @@ void check(Checker& c, const WorkerHello& m) {
   c.name("target", m.target);
   c.range("slots", m.slots, 1, kSlotsMax);
   c.name("build", m.build, true);
+  c.name("toolchain", m.toolchain, true);
 }
 void check(Checker& c, const Credit& m) { c.count("count", m.count, kSlotsMax); }
 void check(Checker& c, const Heartbeat& m) { c.count("leases", m.leases.size(), kLeasesMax); }
@@ -88,6 +89,7 @@ void check(Checker& c, const TaskResult& m) {
   c.text("message", m.message);
   c.count("report", m.report.size(), kPayloadBytesMax);
   c.digests("blobs", m.blobs);
+  if (!std::isfinite(m.busy_ms) || m.busy_ms < 0) c.fail("busy_ms", "is not a duration");
 }
 void check(Checker& c, const Welcome& m) {
   c.name("coordinator_id", m.coordinator_id);
@@ -128,6 +130,7 @@ void check(Checker& c, const PlanReady& m) {
     c.name("breakdown.stage", stage.stage);
     if (!std::isfinite(stage.ms) || stage.ms < 0) c.fail("breakdown.ms", "is not a duration");
   }
+  c.text("note", m.note);
 }
 void check(Checker& c, const JobFailed& m) { c.text("message", m.message); }
 void check(Checker& c, const StatusReply& m) { c.text("json", m.json, kStatusBytesMax); }
@@ -136,6 +139,16 @@ void check(Checker& c, const RevokePlan& m) {
   c.text("reason", m.reason);
 }
 void check(Checker& c, const PlanRevoked& m) { c.digests("plans", m.plans); }
+void check(Checker& c, const ImportPlans& m) {
+  c.digests("plans", m.plans);
+  if (m.plans.empty()) c.fail("plans", "is empty");
+}
+void check(Checker& c, const PublishPlan& m) {
+  c.digest("plan_key", m.plan_key);
+  c.count("tenants", m.tenants.size(), kTenantsMax);
+  for (const std::string& tenant : m.tenants) c.name("tenants", tenant);
+}
+void check(Checker& c, const PlansChanged& m) { c.digests("plans", m.plans); }
 
 // Messages of numbers only, every one of which is accepted.
 void check(Checker&, const LeaseReturned&) {}
@@ -149,6 +162,7 @@ void check(Checker&, const StatusRequest&) {}
 void check(Checker&, const Accepted&) {}
 void check(Checker&, const PlanMissing&) {}
 void check(Checker&, const JobCancelled&) {}
+void check(Checker&, const Reverify&) {}
 
 // In the order of the variant.
 constexpr const char* kMessageNames[] = {
@@ -156,7 +170,8 @@ constexpr const char* kMessageNames[] = {
     "Welcome",     "Task",        "Revoke",        "DrainRequest", "BlobRequest",   "Blob",
     "BlobMissing", "Refused",     "Ping",          "Pong",         "ClientHello",   "Submit",
     "CancelJob",   "PullPlan",    "StatusRequest", "Accepted",     "Progress",      "PlanReady",
-    "JobFailed",   "PlanMissing", "StatusReply",   "RevokePlan",   "PlanRevoked",   "JobCancelled"};
+    "JobFailed",   "PlanMissing", "StatusReply",   "RevokePlan",   "PlanRevoked",   "JobCancelled",
+    "ImportPlans", "PublishPlan", "Reverify",      "PlansChanged"};
 static_assert(std::size(kMessageNames) == std::variant_size_v<Message>);
 
 }  // namespace

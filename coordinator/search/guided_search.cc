@@ -81,6 +81,19 @@ void GuidedSearch::make_seeds() {
   packings_ = packing_seeds(space_);
 }
 
+double GuidedSearch::novelty(const Effort& effort) {
+  const Layout& layout = seeds_.front().second;
+  double all = 0, fresh = 0;
+  for (size_t k = 0; k < layout.kernels.size(); ++k) {
+    if (layout.calls[k] == 0) continue;
+    auto best = times_.best(layout.kernels[k]);
+    double ns = layout.calls[k] * (best ? best->ns : pick(layout.kernels[k]).ns);
+    all += ns;
+    if (!times_.is_covered(layout.kernels[k], effort)) fresh += ns;
+  }
+  return all > 0 && std::isfinite(all) ? fresh / all : 1;
+}
+
 // ---- What things are worth ---------------------------------------------------------------------
 
 GuidedSearch::Worth GuidedSearch::worth(const Layout& layout) {

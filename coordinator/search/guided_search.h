@@ -25,6 +25,8 @@ class GuidedSearch final : public RegionSearch {
   common::Program ranked(size_t rank) const override;
   double best_ns() const override;
   bool has_measurement() const override { return !elite_.empty(); }
+  double expected_ns() override { return worth(seeds_.front().second).ns; }
+  double novelty(const Effort& effort) override;
 
  private:
   // A structure with its kernels' numbers.

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <map>
+#include <numeric>
+#include <set>
 
 #include "common/base/cat.h"
 #include "common/base/clock.h"
@@ -13,6 +16,7 @@
 #include "common/ir/verify.h"
 #include "coordinator/search/assemble.h"
 #include "coordinator/search/cost_model.h"
+#include "coordinator/search/known_region.h"
 #include "coordinator/search/region_search.h"
 
 namespace coordinator {
@@ -30,6 +34,8 @@ constexpr size_t kGainsKept = 8;
 constexpr double kGainAtFirst = 0.05;
 constexpr int64_t kVainMin = 48;
 constexpr double kGiveUpFactor = 6;  // a candidate this much slower than the best is cut short
+// A region of known kernels may still cut them otherwise: this share of the budget looks for that.
+constexpr double kNoveltyMin = 0.1;
 
 // Sizes that a program is verified at; the first is also measured.
 std::vector<std::vector<int64_t>> verified_sizes(const std::vector<common::SymbolRange>& symbols) {
@@ -57,7 +63,6 @@ class Search final : public JobSearch {
         times_(measurements, representative_sizes(graph.symbols), options.priors.get(),
                options.target) {
     common::SteadyClock clock;
-    Numerics numerics = numerics_of(options.policy);
     int64_t start = clock.now_ns();
     auto stage = [&](const char* name) {
       int64_t now = clock.now_ns();
@@ -68,17 +73,36 @@ class Search final : public JobSearch {
     stage("roll");
     cut_ = cut_into_regions(rolled);
     stage("cut");
-    for (size_t r = 0; r < cut_.regions.size(); ++r) {
-      const common::Graph& region = cut_.regions[r].graph;
-      region_graphs_.push_back(std::make_shared<const common::Graph>(region));
-      spaces_.push_back(std::make_unique<RegionSpace>(region, clock, numerics, times_.machine()));
+    for (const Region& region : cut_.regions) {
+      region_graphs_.push_back(std::make_shared<const common::Graph>(region.graph));
+      plain_.push_back(plain_program_of(region.graph));
+      look_up(region.graph, measurements);
+    }
+    size_t count = cut_.regions.size();
+    spaces_.resize(count);
+    searches_.resize(count);
+    covered_.assign(count, 0);
+    tried_.assign(count, 0);
+    exhausted_.assign(count, 0);
+    worker_ms_.assign(count, 0);
+    for (size_t r = 0; r < count; ++r) {
+      if (!known_[r]) open_space(r, clock);
     }
     stage("saturate");
-    for (size_t r = 0; r < spaces_.size(); ++r) {
-      searches_.push_back(RegionSearch::create(
-          *spaces_[r], times_, common::combine64(options.seed + 1, r), options.strategy));
-      tried_.push_back(0);
-      exhausted_.push_back(0);
+    for (size_t r = 0; r < count; ++r) {
+      if (!known_[r]) searches_[r] = begin_search(r);
+    }
+    stage("decode");
+    std::vector<Effort> efforts = expected_efforts();
+    for (size_t r = 0; r < count; ++r) {
+      if (!known_[r]) continue;
+      covered_[r] = exhausted_[r] = known_[r]->effort.covers(efforts[r]);
+      if (!covered_[r]) open_space(r, clock);
+    }
+    for (size_t r = 0; r < count; ++r) {
+      if (!known_[r]) continue;
+      searches_[r] =
+          std::make_unique<KnownRegion>(*known_[r], covered_[r] ? nullptr : begin_search(r));
     }
     for (size_t r = 0; r < searches_.size(); ++r) {
       for (const FusionDecision& decision : searches_[r]->fusion_decisions()) {
@@ -86,11 +110,8 @@ class Search final : public JobSearch {
                                       print(decision)));
       }
     }
-    stage("decode");
-    int64_t budget = std::max<int64_t>(1, options.budget);
-    finalist_budget_ = std::clamp<int64_t>(budget / 8, 1, kMaxFinalists);
-    region_budget_ = std::max<int64_t>(0, budget - 1 - finalist_budget_);
-    stage_ = budget == 1 ? Stage::kFinalists : Stage::kBaseline;
+    share_out_budget(efforts);
+    stage("begin");
   }
 
   std::vector<CandidateTask> propose(int max) override {
@@ -107,11 +128,16 @@ class Search final : public JobSearch {
     if (id >= sent_.size() || sent_[id].result) return;
     sent_[id].result = result;
     ++completed_;
+    total_worker_ms_ += result.busy_ms;
+    if (sent_[id].region >= 0) worker_ms_[static_cast<size_t>(sent_[id].region)] += result.busy_ms;
     if (stage_ == Stage::kFinalists) maybe_conclude();
   }
 
   bool done() const override { return stage_ == Stage::kDone; }
-  void finish_now() override { region_budget_ = 0; }
+  void finish_now() override {
+    region_budget_ = 0;
+    was_told_to_finish_ = true;
+  }
   const std::vector<StageTime>& preparation() const override { return preparation_; }
 
   SearchStatus status() const override {
@@ -120,14 +146,45 @@ class Search final : public JobSearch {
     s.stage = kNames[static_cast<size_t>(stage_)];
     s.candidates = static_cast<int64_t>(sent_.size());
     s.completed = completed_;
-    s.budget = options_.budget;
+    s.budget = budget_;
     s.learned = static_cast<int64_t>(applied_);
     s.best_ns = best_ ? static_cast<int64_t>(best_->result->report.total_ns) : estimate_ns();
     s.baseline_ns = baseline_ns();
     s.regions = static_cast<int64_t>(cut_.regions.size());
     for (const auto& search : searches_) s.duplicates += search->duplicates() + search->composed();
     s.reused = times_.reused();
+    s.worker_ms = total_worker_ms_;
+    for (size_t r = 0; r < known_.size(); ++r) {
+      if (!covered_[r]) continue;
+      ++s.known_regions;
+      s.saved_ms += known_[r]->worker_ms;
+    }
+    s.kernels = plan_kernels_;
+    s.known_kernels = plan_known_kernels_;
     return s;
+  }
+
+  std::map<common::Digest, Finding> findings() const override {
+    std::map<common::Digest, Finding> all;
+    bool was_right = best_ && finalist_of_.count(best_) != 0;
+    for (size_t r = 0; r < searches_.size(); ++r) {
+      common::Digest key = region_key(*region_graphs_[r], options_.target, options_.policy);
+      if (!was_right) {
+        // Whatever is wrong with the whole, this search does not vouch for its parts.
+        if (!known_[r]) continue;
+        all[key] = *known_[r];
+        all[key].ns = kWithdrawn;
+        continue;
+      }
+      if (covered_[r]) continue;
+      Finding& finding = all[key];
+      finding.effort = spent_on(r);
+      finding.ns = searches_[r]->best_ns();
+      finding.worker_ms = worker_ms_[r] + (known_[r] ? known_[r]->worker_ms : 0);
+      finding.program = finalist_of_.at(best_)[r];
+      add_kernels(finding, all);
+    }
+    return all;
   }
 
   EffectTable lessons() const override {
@@ -136,7 +193,7 @@ class Search final : public JobSearch {
     return all;
   }
 
-  Program best_program() const override { return ranked_program(0); }
+  Program best_program() const override { return whole_of(ranked_parts(0)); }
 
   common::Result<SearchOutcome> outcome() const override {
     LFARM_CHECK(done(), "the search is not done");
@@ -185,6 +242,115 @@ class Search final : public JobSearch {
     std::optional<CandidateResult> result;
   };
 
+  // ---- What earlier searches found -------------------------------------------------------------
+
+  void look_up(const common::Graph& region, const MeasurementSource* measurements) {
+    known_.emplace_back();
+    if (measurements == nullptr || options_.strategy != SearchStrategy::kModel) return;
+    auto known = measurements->finding(region_key(region, options_.target, options_.policy));
+    if (!known || !fits(*known, region)) return;
+    times_.estimate(known->program);  // asks for what its kernels take
+    for (const common::Kernel& kernel : known->program.kernels) {
+      known_kernels_.insert(common::kernel_fingerprint(kernel));
+    }
+    known_.back() = std::move(known);
+  }
+
+  void open_space(size_t r, const common::Clock& clock) {
+    spaces_[r] = std::make_unique<RegionSpace>(*region_graphs_[r], clock,
+                                               numerics_of(options_.policy), times_.machine());
+  }
+  std::unique_ptr<RegionSearch> begin_search(size_t r) {
+    return RegionSearch::create(*spaces_[r], times_, common::combine64(options_.seed + 1, r),
+                                options_.strategy);
+  }
+
+  // In one run of the graph; for regions that are not known as predicted.
+  double region_ns(size_t r) const {
+    return static_cast<double>(cut_.executions[r]) *
+           (searches_[r] ? searches_[r]->expected_ns() : known_[r]->ns);
+  }
+
+  // A search spends on a region in proportion to its time; see next_region_candidate().
+  std::vector<Effort> expected_efforts() const {
+    double all = 0;
+    for (size_t r = 0; r < searches_.size(); ++r) all += region_ns(r);
+    std::vector<Effort> efforts;
+    for (size_t r = 0; r < searches_.size(); ++r) {
+      double share = all > 0 && std::isfinite(all) ? region_ns(r) / all : 1;
+      efforts.push_back({std::llround(static_cast<double>(options_.budget) * share),
+                         std::llround(static_cast<double>(options_.time_ms) * share)});
+    }
+    return efforts;
+  }
+
+  // What was spent on the region, by this search and those before it.
+  Effort spent_on(size_t r) const {
+    Effort spent = known_[r] ? known_[r]->effort : Effort{};
+    if (is_settled_ || is_out_of_ideas_.count(r) != 0) spent.candidates = kSettledCandidates;
+    spent.candidates += tried_[r];
+    if (was_told_to_finish_ && options_.time_ms > 0) {
+      int64_t all = std::accumulate(tried_.begin(), tried_.end(), int64_t{0});
+      double share =
+          static_cast<double>(tried_[r]) / static_cast<double>(std::max<int64_t>(1, all));
+      spent.ms += std::llround(static_cast<double>(options_.time_ms) * share);
+    }
+    return spent;
+  }
+
+  // What is known already takes its share of the time off the budget.
+  void share_out_budget(const std::vector<Effort>& efforts) {
+    budget_ = std::max<int64_t>(1, options_.budget);
+    double all = 0, fresh = 0;
+    for (size_t r = 0; r < searches_.size(); ++r) {
+      all += region_ns(r);
+      if (covered_[r]) continue;
+      double novelty = std::max(kNoveltyMin, searches_[r]->novelty(efforts[r]));
+      fresh += region_ns(r) * novelty;
+      common::log_info(common::cat("region ", r, " takes ", std::llround(region_ns(r)),
+                                   " ns as far as known, ", std::llround(100 * novelty),
+                                   " % of it in unknown kernels"));
+    }
+    bool is_known = std::all_of(exhausted_.begin(), exhausted_.end(), [](char e) { return e; });
+    if (is_known && budget_ > 2) {
+      budget_ = 2;
+    } else if (all > 0 && std::isfinite(all) && fresh < all && budget_ > 2) {
+      budget_ =
+          std::max<int64_t>(3, std::llround(std::ceil(static_cast<double>(budget_) * fresh / all)));
+    }
+    finalist_budget_ = std::clamp<int64_t>(budget_ / 8, 1, kMaxFinalists);
+    region_budget_ = std::max<int64_t>(0, budget_ - 1 - finalist_budget_);
+    stage_ = budget_ == 1 ? Stage::kFinalists : Stage::kBaseline;
+  }
+
+  void count_known_kernels(const Program& program) {
+    std::vector<char> counted(program.kernels.size(), 0);
+    for (const common::Call& call : program.calls) {
+      auto k = static_cast<size_t>(call.kernel);
+      if (std::exchange(counted[k], 1)) continue;
+      const common::Kernel& kernel = program.kernels[k];
+      KernelId id = times_.intern(kernel, common::graph_hash(kernel.body), call);
+      ++plan_kernels_;
+      plan_known_kernels_ += known_kernels_.count(common::kernel_fingerprint(kernel)) != 0 ||
+                             times_.is_earlier(id, code_of(kernel.form, kernel.schedule));
+    }
+  }
+
+  void add_kernels(const Finding& region, std::map<common::Digest, Finding>& all) const {
+    for (const common::Kernel& kernel : region.program.kernels) {
+      common::Digest body = common::graph_hash(kernel.body);
+      auto best = times_.best(kernel.form, body);
+      if (!best) continue;
+      Finding& finding = all[kernel_key(kernel.form, body, options_.target)];
+      finding.effort.candidates = std::max(finding.effort.candidates, region.effort.candidates);
+      finding.effort.ms = std::max(finding.effort.ms, region.effort.ms);
+      finding.ns = best->ns;
+      finding.schedule = best->code;
+    }
+  }
+
+  // ---- Proposals -------------------------------------------------------------------------------
+
   // Lets the proposer see the results before `end`, in order; false when one is missing.
   bool apply_until(uint64_t end) {
     while (applied_ < end) {
@@ -224,7 +390,7 @@ class Search final : public JobSearch {
 
   // The rule of three: after n candidates in vain, the next one gains with a probability of at most
   // 3 / n, at 95 % confidence. What it would gain is judged by the last gains there were.
-  bool is_settled() const {
+  bool gains_too_little() const {
     if (options_.stop_gain <= 0 || in_vain_ < kVainMin) return false;
     double gain = gains_.empty() ? kGainAtFirst : 0;
     for (double g : gains_) gain += g / static_cast<double>(gains_.size());
@@ -240,10 +406,11 @@ class Search final : public JobSearch {
       return send_whole(TaskKind::kBaseline, plain_program());
     }
     if (stage_ == Stage::kRegions) {
-      if (region_budget_ > 0 && is_settled()) {
+      if (region_budget_ > 0 && gains_too_little()) {
         common::log_info(common::cat("the search ends after ", sent_.size(), " candidates, ",
                                      in_vain_, " of them in vain"));
         region_budget_ = 0;
+        is_settled_ = true;
       }
       while (region_budget_ > 0) {
         if (auto task = next_region_candidate()) return task;
@@ -256,7 +423,12 @@ class Search final : public JobSearch {
       choose_finalists();
     }
     if (next_finalist_ == finalists_.size()) return std::nullopt;
-    return send_whole(TaskKind::kFinalist, std::move(finalists_[next_finalist_++]));
+    CandidateTask task = send_whole(TaskKind::kFinalist, std::move(finalists_[next_finalist_]));
+    if (next_finalist_ < finalist_parts_.size()) {
+      finalist_of_[&sent_.back()] = std::move(finalist_parts_[next_finalist_]);
+    }
+    ++next_finalist_;
+    return task;
   }
 
   // The region where a candidate promises most: time it takes in a run, over candidates tried.
@@ -276,6 +448,7 @@ class Search final : public JobSearch {
     auto candidate = searches_[chosen]->propose();
     if (!candidate) {
       exhausted_[chosen] = 1;
+      is_out_of_ideas_.insert(chosen);
       return std::nullopt;
     }
     ++tried_[chosen];
@@ -324,13 +497,16 @@ class Search final : public JobSearch {
 
   Program plain_program() const {
     std::vector<const Program*> parts;
-    for (const auto& space : spaces_) parts.push_back(&space->plain());
+    for (const Program& plain : plain_) parts.push_back(&plain);
     return assemble(cut_, parts);
   }
 
-  Program ranked_program(size_t rank) const {
+  std::vector<Program> ranked_parts(size_t rank) const {
     std::vector<Program> programs;
     for (const auto& search : searches_) programs.push_back(search->ranked(rank));
+    return programs;
+  }
+  Program whole_of(const std::vector<Program>& programs) const {
     std::vector<const Program*> parts;
     for (const Program& program : programs) parts.push_back(&program);
     return assemble(cut_, parts);
@@ -340,11 +516,13 @@ class Search final : public JobSearch {
     finalists_chosen_ = true;
     std::vector<common::Digest> known;
     for (int64_t rank = 0; rank < finalist_budget_; ++rank) {
-      Program program = ranked_program(static_cast<size_t>(rank));
+      std::vector<Program> parts = ranked_parts(static_cast<size_t>(rank));
+      Program program = whole_of(parts);
       common::Digest fingerprint = common::program_fingerprint(program);
       if (std::find(known.begin(), known.end(), fingerprint) != known.end()) continue;
       known.push_back(fingerprint);
       finalists_.push_back(std::move(program));
+      finalist_parts_.push_back(std::move(parts));
     }
   }
 
@@ -367,7 +545,10 @@ class Search final : public JobSearch {
         return;
       }
     }
-    if (best_) best_foretold_ = times_.foretold(best_->task.payload.program);
+    if (best_) {
+      best_foretold_ = times_.foretold(best_->task.payload.program);
+      count_known_kernels(best_->task.payload.program);
+    }
     stage_ = Stage::kDone;
   }
 
@@ -420,8 +601,20 @@ class Search final : public JobSearch {
   std::vector<std::shared_ptr<const common::Graph>> region_graphs_;
   std::vector<std::unique_ptr<RegionSpace>> spaces_;
   std::vector<std::unique_ptr<RegionSearch>> searches_;
+  std::vector<Program> plain_;                 // of each region
+  std::vector<std::optional<Finding>> known_;  // of each region
+  std::set<common::Digest> known_kernels_;     // fingerprints of theirs
   std::vector<int64_t> tried_;
   std::vector<char> exhausted_;
+  std::vector<char> covered_;         // known, and well enough
+  std::set<size_t> is_out_of_ideas_;  // regions
+  bool is_settled_ = false;
+  bool was_told_to_finish_ = false;
+  std::vector<double> worker_ms_;  // of each region's candidates
+  double total_worker_ms_ = 0;
+  int64_t plan_kernels_ = 0;
+  int64_t plan_known_kernels_ = 0;
+  int64_t budget_ = 1;
   Stage stage_ = Stage::kBaseline;
   int64_t region_budget_ = 0;
   int64_t finalist_budget_ = 1;
@@ -433,6 +626,8 @@ class Search final : public JobSearch {
   int64_t in_vain_ = 0;    // results since
   std::deque<double> gains_;
   std::vector<Program> finalists_;
+  std::vector<std::vector<Program>> finalist_parts_;         // the regions' programs
+  std::map<const Sent*, std::vector<Program>> finalist_of_;  // the same, when they were sent
   size_t next_finalist_ = 0;
   bool finalists_chosen_ = false;
   bool fallback_sent_ = false;

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,6 +20,7 @@
 #include "common/wire/messages.h"
 #include "common/wire/task.h"
 #include "coordinator/search/effects.h"
+#include "coordinator/search/findings.h"
 
 namespace coordinator {
 
@@ -31,6 +33,7 @@ enum class SearchStrategy : uint8_t {
 
 struct SearchOptions {
   int64_t budget = 64;  // candidates that may be sent to workers, baseline and finalists included
+  int64_t time_ms = 0;  // after which finish_now() will be called; 0: no such time
   uint64_t seed = 0;
   common::Target target;
   std::string policy{common::kDefaultPolicy};
@@ -52,6 +55,7 @@ struct CandidateResult {
   std::string message;  // what went wrong
   std::string worker;
   common::TaskReport report;  // when the outcome is kOk
+  double busy_ms = 0;         // what the worker took for it
 };
 
 struct CandidateTask {
@@ -66,11 +70,13 @@ struct CandidateTask {
       origin;  // how the program was found: "plain", "seed", "crossover", ...; a literal
 };
 
-// Measurements of earlier searches, by kernel fingerprint.
+// Measurements of earlier searches, by kernel fingerprint, and what they came to in the end.
 class MeasurementSource {
  public:
   virtual ~MeasurementSource() = default;
   virtual std::optional<int64_t> kernel_ns(const common::Digest& kernel) const = 0;
+  // Under a region_key() or kernel_key().
+  virtual std::optional<Finding> finding(const common::Digest& key) const = 0;
 };
 
 struct StageTime {
@@ -85,10 +91,16 @@ struct SearchStatus {
   int64_t budget = 0;
   int64_t best_ns = 0;  // of the whole graph; 0 while unknown. Before finalists: an estimate
   int64_t baseline_ns = 0;
-  int64_t learned = 0;     // results that the next proposal knows of
-  int64_t regions = 0;     // distinct
-  int64_t duplicates = 0;  // candidates that were not sent because their twin was
-  int64_t reused = 0;      // kernels whose time was known from earlier searches
+  int64_t learned = 0;        // results that the next proposal knows of
+  int64_t regions = 0;        // distinct
+  int64_t duplicates = 0;     // candidates that were not sent because their twin was
+  int64_t reused = 0;         // kernels whose time was known from earlier searches
+  int64_t known_regions = 0;  // that need no search, because an earlier one was as thorough
+  // Of the finished plan: its kernels, and those that an earlier search had compiled and measured.
+  int64_t kernels = 0;
+  int64_t known_kernels = 0;
+  double worker_ms = 0;  // what workers took for this search's candidates,
+  double saved_ms = 0;   // and for those of earlier searches that found the known regions
 };
 
 // The outcome of a finished search: a plan whose key and provenance are filled in but for the
@@ -118,6 +130,8 @@ class JobSearch {
   virtual common::Program best_program() const = 0;
   // What this search's measurements say about kernels and schedules in general.
   virtual EffectTable lessons() const = 0;
+  // After done(): what later searches need not find out again, by region_key() and kernel_key().
+  virtual std::map<common::Digest, Finding> findings() const = 0;
   // How long the preparation took, by stage.
   virtual const std::vector<StageTime>& preparation() const = 0;
   // After done(): the result, or kVerification / kInternal when not even the baseline worked.

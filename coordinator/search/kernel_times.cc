@@ -35,8 +35,26 @@ KernelId KernelTimes::intern(const common::Kernel& kernel, const common::Digest&
     entry.traits = traits_of(kernel, body, call_symbols(call, sizes_), device_terms(target_));
     entry.body = body;
     entries_.push_back(std::move(entry));
+    if (earlier_ == nullptr) return it->second;
+    auto known = earlier_->finding(kernel_key(kernel.form, body, target_));
+    if (known && std::isfinite(known->ns) && known->ns > 0) {
+      entries_.back().spent = known->effort;
+      entries_.back().variants[known->schedule].asked = true;
+      note_earlier(it->second, known->schedule, known->ns);
+    }
   }
   return it->second;
+}
+
+void KernelTimes::note_earlier(KernelId id, ScheduleCode code, double ns) {
+  ++reused_;
+  entries_[id].variants[code].earlier = true;
+  note(id, code, std::max(ns, 1.0));
+}
+
+bool KernelTimes::is_earlier(KernelId id, ScheduleCode code) const {
+  auto it = entries_[id].variants.find(code);
+  return it != entries_[id].variants.end() && it->second.earlier;
 }
 
 // Puts a time among the variant's and keeps `best` the fastest median.
@@ -127,10 +145,7 @@ std::optional<double> KernelTimes::measured(KernelId id, ScheduleCode code) {
     variant.asked = true;
     auto ns = earlier_->kernel_ns(common::kernel_fingerprint(
         entry.traits.form, schedule_of(entry.traits.form, code), entry.body));
-    if (ns) {
-      ++reused_;
-      note(id, code, static_cast<double>(std::max<int64_t>(*ns, 1)));
-    }
+    if (ns) note_earlier(id, code, static_cast<double>(*ns));
   }
   if (variant.samples.empty()) return std::nullopt;
   return variant.samples[variant.samples.size() / 2];
@@ -143,6 +158,12 @@ bool KernelTimes::is_tried(KernelId id, ScheduleCode code) const {
 }
 
 std::optional<KernelTimes::Best> KernelTimes::best(KernelId id) const { return entries_[id].best; }
+
+std::optional<KernelTimes::Best> KernelTimes::best(common::Template form,
+                                                   const common::Digest& body) const {
+  auto it = ids_.find({form, body});
+  return it == ids_.end() ? std::nullopt : best(it->second);
+}
 
 double KernelTimes::predicted(KernelId id, ScheduleCode code) const {
   return drawn(id, code, 0, 0);

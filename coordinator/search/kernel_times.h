@@ -51,12 +51,19 @@ class KernelTimes {
   // Nothing when the schedule was measured neither here nor in an earlier search.
   std::optional<double> measured(KernelId id, ScheduleCode code);
   bool is_tried(KernelId id, ScheduleCode code) const;
+  // An earlier search spent as much on a region with this kernel.
+  bool is_covered(KernelId id, const Effort& effort) const {
+    return entries_[id].spent && entries_[id].spent->covers(effort);
+  }
+  // The schedule's time came from an earlier search.
+  bool is_earlier(KernelId id, ScheduleCode code) const;
   struct Best {
     ScheduleCode code = 0;
     double ns = std::numeric_limits<double>::infinity();
   };
   // The fastest measured schedule; nothing while there is none.
   std::optional<Best> best(KernelId id) const;
+  std::optional<Best> best(common::Template form, const common::Digest& body) const;
   double predicted(KernelId id, ScheduleCode code) const;
   // The prediction as it might be, given how little is known: equal arguments give equal times.
   double drawn(KernelId id, ScheduleCode code, uint64_t draw, double temperature) const;
@@ -81,6 +88,7 @@ class KernelTimes {
     std::vector<double> samples;  // sorted
     bool tried = false;
     bool asked = false;  // the earlier measurements
+    bool earlier = false;
     int failures = 0;
     double foretold = 0;
   };
@@ -89,9 +97,11 @@ class KernelTimes {
     common::Digest body;
     std::map<ScheduleCode, Variant> variants;
     std::optional<Best> best;
-    int failures = 0;  // of any schedule, while none was measured
+    int failures = 0;             // of any schedule, while none was measured
+    std::optional<Effort> spent;  // by earlier searches
   };
   void note(KernelId id, ScheduleCode code, double ns);
+  void note_earlier(KernelId id, ScheduleCode code, double ns);
   void note_clock(double sum_ns, double calls, double total_ns);
   double clock_ns() const;
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "coordinator/search/findings.h"
 #include "coordinator/search/fusion_gate.h"
 #include "coordinator/search/kernel_times.h"
 #include "coordinator/search/region_space.h"
@@ -42,11 +43,16 @@ class RegionSearch {
   // Time of the best, or of the default as predicted.
   virtual double best_ns() const = 0;
   virtual bool has_measurement() const = 0;
+  // What the best will take, as far as that can be told before anything is measured.
+  virtual double expected_ns() { return best_ns(); }
   // What was decided before anything was measured.
   const std::vector<FusionDecision>& fusion_decisions() const { return decisions_; }
-  int64_t duplicates() const { return duplicates_; }
+  virtual int64_t duplicates() const { return duplicates_; }
   // Programs whose time follows from measured kernels, so that they needed no run of their own.
-  int64_t composed() const { return composed_; }
+  virtual int64_t composed() const { return composed_; }
+  // Before anything is measured: the share of the default's time that is spent in kernels into
+  // which no earlier search put as much.
+  virtual double novelty(const Effort&) { return 1; }
 
  protected:
   int64_t duplicates_ = 0;

@@ -49,6 +49,12 @@ Numerics numerics_of(std::string_view policy) {
   return policy == common::kRelaxedPolicy ? Numerics::kRelaxed : Numerics::kStrict;
 }
 
+common::Program plain_program_of(const common::Graph& region) {
+  Selected all = select_all(region);
+  KernelMemo memo;
+  return whole_program(fuse(all, plain_stores(all), memo));
+}
+
 RegionSpace::RegionSpace(const common::Graph& region, const common::Clock& clock, Numerics numerics,
                          common::Machine machine)
     : region_(region), sizes_(representative_sizes(region.symbols)), machine_(machine) {
@@ -59,9 +65,7 @@ RegionSpace::RegionSpace(const common::Graph& region, const common::Clock& clock
   saturated_ = saturate(region_, limits, clock, numerics);
   best_ = best_nodes(*saturated_.graph, [this](NodeId node) { return node_cost(node); });
   decoder_ = std::make_unique<Decoder>(*saturated_.graph, best_);
-  Selected all = select_all(region_);
-  KernelMemo memo;
-  plain_ = whole_program(fuse(all, plain_stores(all), memo));
+  plain_ = plain_program_of(region_);
 }
 
 const common::Shape& RegionSpace::shape_of(ClassId cls) const {

@@ -42,6 +42,9 @@ GeneName parameter_gene(ClassId root, common::Template form, size_t index);
 // Which rules a numerics policy admits.
 Numerics numerics_of(std::string_view policy);
 
+// The region as the model says it, one kernel per operation.
+common::Program plain_program_of(const common::Graph& region);
+
 // Not thread-safe.
 class RegionSpace {
  public:
@@ -62,7 +65,6 @@ class RegionSpace {
   // Parameters are added to the sites when there are any to add to.
   std::vector<ScheduleCode> schedules(const Structure& structure, const Genome& genome,
                                       std::vector<Site>* sites = nullptr) const;
-  // The region as the model says it, one kernel per operation.
   const common::Program& plain() const { return plain_; }
   const common::Graph& graph() const { return region_; }
   const Saturated& saturated() const { return saturated_; }

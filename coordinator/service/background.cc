@@ -36,6 +36,11 @@ void Background::deliver() {
   for (Done& done : finished) done();
 }
 
+bool Background::finish(std::chrono::milliseconds time) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, time, [this] { return running_ == 0 && waiting_.empty(); });
+}
+
 bool Background::busy() const {
   std::lock_guard lock(mutex_);
   return running_ > 0 || !waiting_.empty();
@@ -56,6 +61,7 @@ void Background::run() {
     --running_;
     finished_.push_back(std::move(done));
     waker_.wake();
+    if (running_ == 0 && waiting_.empty()) changed_.notify_all();
   }
 }
 

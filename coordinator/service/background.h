@@ -1,6 +1,7 @@
 // Threads for the work that would hold up the event loop, with results handed back to it.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -29,6 +30,8 @@ class Background {
   int fd() const { return waker_.fd(); }
   // Runs what finished work left behind, on the caller's thread.
   void deliver();
+  // Waits until nothing is under way and nothing waits. False when the time is up first.
+  bool finish(std::chrono::milliseconds time);
   // Whether work is under way or waits.
   bool busy() const;
 

@@ -77,6 +77,7 @@ struct Arguments {
   std::string http;
   std::string lease;
   std::string identity;
+  common::ClusterOptions cluster;
   std::string log = "info";
 };
 
@@ -112,6 +113,40 @@ void declare_limits(CLI::App& app, ServiceOptions& service) {
       ->check(CLI::PositiveNumber);
 }
 
+// The store that farms share.
+void declare_shared(CLI::App& app, SharedTierOptions& shared) {
+  app.add_option("--remote", shared.address,
+                 "a store that farms share: redis://[user@]host[:port][/database] or "
+                 "redis+unix:///path");
+  app.add_option("--remote-password-file", shared.password_file,
+                 "its password, in a file that only its owner may read");
+  app.add_option_function<std::vector<std::string>>(
+         "--trust-peer",
+         [&shared](const std::vector<std::string>& keys) {
+           for (const std::string& key : keys) {
+             auto bytes = common::from_hex(key);
+             common::PublicKey parsed{};
+             if (!bytes || bytes->size() != parsed.size()) {
+               throw CLI::ValidationError("--trust-peer",
+                                          "a farm's signing key has 64 hexadecimal digits");
+             }
+             std::copy(bytes->begin(), bytes->end(), parsed.begin());
+             shared.trusted.push_back(parsed);
+           }
+         },
+         "the signing key of a farm whose shared plans are taken, too; may be given often")
+      ->allow_extra_args(false);
+  app.add_option("--remote-wait-ms", shared.wait_ms,
+                 "a request waits for the shared store this long, at most")
+      ->check(CLI::Range(1, 60'000));
+  app.add_option("--remote-claim-ms", shared.claim_ms,
+                 "a farm that died while it searched holds up others' searches this long")
+      ->check(CLI::Range(int64_t{100}, kClaimMsMax));
+  app.add_option("--remote-revocations-ms", shared.revocations_ms,
+                 "between looks at what other farms have revoked")
+      ->check(CLI::Range(10, 3'600'000));
+}
+
 void declare(CLI::App& app, Arguments& arguments) {
   ServiceOptions& service = arguments.service;
   app.add_option("--listen", service.listen,
@@ -127,6 +162,8 @@ void declare(CLI::App& app, Arguments& arguments) {
                  "Kubernetes Lease whose holder serves, of several coordinators in a cluster");
   app.add_option("--identity", arguments.identity,
                  "this coordinator's name in the lease (default: the host's name)");
+  app.add_option("--account", arguments.cluster.account_directory,
+                 "directory of the pod's service account");
   app.add_flag("--secure", service.secure,
                "CURVE keys also on loopback; other addresses always need them");
   app.add_option("--allow", service.allow_file,
@@ -136,6 +173,7 @@ void declare(CLI::App& app, Arguments& arguments) {
   app.add_option("--searches", service.searches_max, "jobs that search at a time")
       ->check(CLI::Range(1, 1024));
   declare_limits(app, service);
+  declare_shared(app, service.shared);
   app.add_option("--no-worker-ms", service.no_worker_grace_ms,
                  "a job without a worker of its target fails after this long")
       ->check(CLI::NonNegativeNumber);
@@ -246,7 +284,7 @@ int run_coordinator(int argc, const char* const* argv, SearchFactory create_sear
   }
   std::unique_ptr<Leadership> leadership;
   if (!arguments.lease.empty()) {
-    auto begun = Leadership::begin({}, leader_options(arguments));
+    auto begun = Leadership::begin(arguments.cluster, leader_options(arguments));
     if (!begun.ok()) return fail(begun.error());
     leadership = std::move(begun).value();
     if (!stand_by(*leadership, signals, web.get())) return 0;

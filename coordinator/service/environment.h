@@ -11,6 +11,7 @@
 #include "coordinator/service/options.h"
 #include "coordinator/service/plan_shelf.h"
 #include "coordinator/service/post.h"
+#include "coordinator/service/shared_tier.h"
 #include "coordinator/service/workers.h"
 
 namespace coordinator::service {
@@ -28,6 +29,7 @@ struct Environment {
   Background& steps;       // takes searches forward
   PlanShelf& plans;
   Meters& meters;
+  SharedTier& shared;
   const common::ConnectionCounters& connections;
 };
 

@@ -1,11 +1,13 @@
 #include "coordinator/service/job.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "common/base/cat.h"
 #include "common/base/log.h"
 #include "common/wire/ir_codec.h"
+#include "coordinator/service/findings.h"
 #include "coordinator/service/finish.h"
 #include "coordinator/service/lessons.h"
 
@@ -58,6 +60,8 @@ const char* phase_name(Phase phase) {
       return "admitting";
     case Phase::kQueued:
       return "queued";
+    case Phase::kElsewhere:
+      return "another farm searches";
     case Phase::kPreparing:
       return "preparing";
     case Phase::kSearching:
@@ -118,6 +122,7 @@ void Job::resume(JournalledJob journal) {
   });
   start_ = std::move(journal.start);
   answers_ = std::move(journal.answers);
+  findings_ = std::move(journal.findings);
   finish_after_ = journal.finish_after;
   told_to_finish_ = finish_after_.has_value();
   next_record_ = journal.next_record;
@@ -180,6 +185,10 @@ void Job::step_done(common::Result<StepResult> step) {
     note_down([id = request_.id, n = next_record_++, answers = std::move(step->answers)](
                   cache::Changes& changes) { journal_answers(changes, id, n, answers); });
   }
+  if (!step->fresh_findings.empty()) {
+    note_down([id = request_.id, n = next_record_++, findings = std::move(step->fresh_findings)](
+                  cache::Changes& changes) { journal_findings(changes, id, n, findings); });
+  }
   if (step->finished_after) {
     note_down([id = request_.id, n = next_record_++, candidates = *step->finished_after](
                   cache::Changes& changes) { journal_finish(changes, id, n, candidates); });
@@ -195,6 +204,8 @@ void Job::step_done(common::Result<StepResult> step) {
     Status kept = keep_lessons(env_.store, request_.key.target.name, step->lessons);
     if (!kept.ok())
       common::log_warning(cat("cannot keep what was learned: ", kept.error().message));
+    kept = keep_findings(env_.store, step->findings, common::wall_clock_ns());
+    if (!kept.ok()) common::log_warning(cat("cannot keep what was found: ", kept.error().message));
   }
   if (step->outcome) return finish_search(std::move(*step->outcome));
   if (is_waiting_ && sent_.empty() && unsettled_ == 0) {
@@ -388,30 +399,57 @@ void Job::keep_plan() {
 void Job::stored(const Status& status) {
   if (phase_ != Phase::kStoring) return;
   if (!status.ok()) return not_written(status.error());
+  bool is_partial = status_.reused > 0 || status_.known_regions > 0;
+  if (!answer(is_partial ? common::CacheOutcome::kPartial : common::CacheOutcome::kMiss)) return;
+  env_.shared.offer(request_.tenant, request_.key.digest());
+}
+
+void Job::found_elsewhere() {
+  if (!answer(common::CacheOutcome::kHit)) return;
+  note_down([id = request_.id](cache::Changes& changes) { journal_removal(changes, id); });
+}
+
+// Ends the job with the plan that the store has for it, or with an error: false.
+bool Job::answer(common::CacheOutcome outcome) {
   auto found = env_.plans.find(request_.tenant, request_.key.digest(), cache::Lookup::kInspect);
-  if (!found.ok()) return fail(found.error());
-  if (!found->has_value()) {
-    return fail(common::unavailable("the plan was removed as soon as it was kept; submit again"));
+  if (!found.ok() || !found->has_value()) {
+    fail(found.ok()
+             ? common::unavailable("the plan was removed as soon as it was kept; submit again")
+             : found.error());
+    return false;
   }
   const ReadyPlan& ready = **found;
   int64_t now_ns = env_.clock.now_ns();
   stages_.end(now_ns);
   common::PlanReady message = ready.message(0);
   message.job_id = request_.id;
-  message.cache = status_.reused > 0 ? common::CacheOutcome::kPartial : common::CacheOutcome::kMiss;
-  message.candidates = as_count(status_.candidates);
+  message.cache = outcome;
+  bool is_own = outcome != common::CacheOutcome::kHit;
+  if (is_own) {
+    message.candidates = as_count(status_.candidates);
+    message.reuse = {as_count(status_.kernels),
+                     as_count(status_.known_kernels),
+                     as_count(status_.regions),
+                     as_count(status_.known_regions),
+                     as_count(std::llround(status_.worker_ms)),
+                     as_count(std::llround(status_.saved_ms))};
+  }
   message.elapsed_ms = as_count(elapsed_ms(now_ns));
   message.breakdown = stages_.times();
   for (const Subscriber& subscriber : subscribers_) {
     message.request_id = subscriber.request_id;
     env_.post.send(subscriber.peer, message, ready.bytes);
   }
-  env_.meters.plan_asked(request_.tenant, status_.reused > 0 ? "partial" : "miss");
+  const char* result = !is_own                                     ? "shared"
+                       : outcome == common::CacheOutcome::kPartial ? "partial"
+                                                                   : "miss";
+  env_.meters.plan_asked(request_.tenant, result);
   env_.meters.job_ended("done", static_cast<double>(elapsed_ms(now_ns)) * 1e-3);
-  common::log_info(cat("job ", request_.id, " done: ", status_.candidates, " candidates, best ",
-                       message.best_ns, " ns, baseline ", message.baseline_ns, " ns, ",
-                       message.elapsed_ms, " ms"));
+  common::log_info(cat("job ", request_.id, " done: ", message.candidates, " candidates",
+                       is_own ? "" : " of another farm", ", best ", message.best_ns,
+                       " ns, baseline ", message.baseline_ns, " ns, ", message.elapsed_ms, " ms"));
   phase_ = Phase::kEnded;
+  return true;
 }
 
 // ---- Ends, deadlines and progress --------------------------------------------------------------

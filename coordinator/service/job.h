@@ -1,10 +1,11 @@
 // One job: from a submitted graph through its search to a plan in the store.
 //
-//   awaiting graph -> admitting -> queued -> preparing -> searching -> fetching -> storing ->
-//   ended
+//   awaiting graph -> admitting -> queued (-> elsewhere) -> preparing -> searching -> fetching ->
+//   storing -> ended
 //
 // Admitting checks the graph and brings the job to the disk; from then on it survives the
-// coordinator. Queued jobs wait for their turn to search. Fetching brings the plan's objects from
+// coordinator. Queued jobs wait for their turn to search; elsewhere means that another farm, with
+// which plans are shared, searches for the same plan. Fetching brings the plan's objects from
 // the worker that measured it.
 #pragma once
 
@@ -34,6 +35,7 @@ enum class Phase {
   kAwaitingGraph,
   kAdmitting,
   kQueued,
+  kElsewhere,
   kPreparing,
   kSearching,
   kFetching,
@@ -66,9 +68,12 @@ class Job {
   common::SharedBytes graph() const;
   void set_phase(Phase phase) { phase_ = phase; }
   void admitted();
+  // The plan has come from another farm, and is in the store.
+  void found_elsewhere();
   // What the search began with, when it is journalled already.
   const std::optional<JobStart>& journalled_start() const { return start_; }
   const KernelAnswers& journalled_answers() const { return answers_; }
+  const FindingAnswers& journalled_findings() const { return findings_; }
   void start_search(std::unique_ptr<JobSearch> search, const JobStart& start,
                     std::shared_ptr<JobMeasurements> measurements);
 
@@ -115,6 +120,7 @@ class Job {
   void store_plan();
   void keep_plan();
   void stored(const common::Status& status);
+  bool answer(common::CacheOutcome outcome);
   void send_accepted(const Subscriber& subscriber);
   void report_failure(const common::Error& error);
   void report_progress(int64_t now_ns);
@@ -150,6 +156,7 @@ class Job {
   KnownResults known_;
   std::optional<JobStart> start_;
   KernelAnswers answers_;
+  FindingAnswers findings_;
   std::optional<int64_t> finish_after_;
   uint64_t next_record_ = 0;
 

@@ -29,6 +29,7 @@ constexpr int kVersion = 2;
 constexpr char kStartTag = 'S';
 constexpr char kAnswersTag = 'A';
 constexpr char kFinishTag = 'F';
+constexpr char kFindingsTag = 'K';
 
 constexpr std::string_view kOpenPrefix = "job-";
 // The end lies apart, so that a restart skips closed journals without reading them.
@@ -98,6 +99,7 @@ std::string encode_result(const ResultKey& key, const CandidateResult& result) {
   common::TaskResult message;
   message.outcome = result.outcome;
   message.message = result.message;
+  message.busy_ms = result.busy_ms;
   if (result.outcome == common::TaskOutcome::kOk) {
     message.report = common::encode_task_report(result.report);
   }
@@ -123,6 +125,7 @@ Result<std::pair<ResultKey, CandidateResult>> decode_result(const std::string& r
   CandidateResult result;
   result.outcome = body->outcome;
   result.message = body->message;
+  result.busy_ms = body->busy_ms;
   result.worker = record.substr(kWorkerAt, line - kWorkerAt);
   if (result.outcome == common::TaskOutcome::kOk) {
     LFARM_ASSIGN_OR_RETURN(result.report, common::decode_task_report(body->report));
@@ -153,6 +156,16 @@ Status decode_answers(std::string_view bytes, KernelAnswers& answers) {
   return reader.ok() ? Status() : common::corrupt("known kernels are damaged");
 }
 
+Status decode_findings(std::string_view bytes, FindingAnswers& findings) {
+  cache::FieldReader reader(bytes);
+  while (reader.ok() && !reader.done()) {
+    auto kept = decode_finding(reader.take(reader.u64()));
+    if (!kept) return common::corrupt("known findings are damaged");
+    findings[kept->key] = std::move(kept->finding);
+  }
+  return reader.ok() ? Status() : common::corrupt("known findings are damaged");
+}
+
 // One of the records after the graph.
 Status take(const std::string& record, JournalledJob& job) {
   if (record.empty()) return common::corrupt("a record is empty");
@@ -162,6 +175,7 @@ Status take(const std::string& record, JournalledJob& job) {
     return {};
   }
   if (record[0] == kAnswersTag) return decode_answers(rest, job.answers);
+  if (record[0] == kFindingsTag) return decode_findings(rest, job.findings);
   if (record[0] == kFinishTag) {
     cache::FieldReader reader(rest);
     job.finish_after = static_cast<int64_t>(reader.u64());
@@ -207,6 +221,17 @@ void journal_answers(cache::Changes& changes, farm::JobId job, uint64_t n,
   for (const auto& [kernel, ns] : answers) {
     cache::append_digest(bytes, kernel);
     cache::append_u64(bytes, static_cast<uint64_t>(ns));
+  }
+  append(changes, job, kFirstRecord + n, std::move(bytes));
+}
+
+void journal_findings(cache::Changes& changes, farm::JobId job, uint64_t n,
+                      std::span<const std::pair<Digest, Finding>> findings) {
+  std::string bytes(1, kFindingsTag);
+  for (const auto& [key, finding] : findings) {
+    std::string record = encode_finding({key, 0, finding});
+    cache::append_u64(bytes, record.size());
+    bytes += record;
   }
   append(changes, job, kFirstRecord + n, std::move(bytes));
 }

@@ -27,6 +27,9 @@ namespace {
 constexpr std::string_view kLastJobName = "coordinator/last-job";
 constexpr int64_t kNsPerMs = 1'000'000;
 constexpr int64_t kRoundMs = 10;
+// How often a farm looks whether the one that searches has found the plan or gone.
+constexpr int64_t kLooksInATerm = 10;
+constexpr int64_t kLookMsMax = 1'000;
 
 // Runs on a background thread: nothing of the job may be touched there.
 template <class Value, class Function>
@@ -99,6 +102,11 @@ Status JobTable::resume() {
 
 void JobTable::submit(const std::string& peer, const std::string& tenant,
                       const common::Submit& request, common::SharedBytes graph) {
+  take(peer, tenant, request, std::move(graph), !env_.shared.enabled());
+}
+
+void JobTable::take(const std::string& peer, const std::string& tenant,
+                    const common::Submit& request, common::SharedBytes graph, bool asked) {
   auto resolved = env_.workers.resolve_target(request.target);
   if (!resolved.ok()) return refuse(peer, request, resolved.error());
   const std::string& target = *resolved;
@@ -116,8 +124,10 @@ void JobTable::submit(const std::string& peer, const std::string& tenant,
   if (*answered) return env_.meters.plan_asked(tenant, "hit");
   if (target.empty()) return park(peer, tenant, request, std::move(graph));
 
-  Job* job = job_for(common::place_of(tenant, key_digest));
+  Digest place = common::place_of(tenant, key_digest);
+  Job* job = job_for(place);
   bool joined = job != nullptr;
+  if (!joined && !asked && ask_elsewhere(place, key_digest, peer, tenant, request, graph)) return;
   if (!joined) {
     // What it learns could not be kept, and those who wait already go on first.
     if (std::string trouble = env_.store.trouble(); !trouble.empty()) {
@@ -155,6 +165,34 @@ Result<bool> JobTable::answer_from_cache(const std::string& peer, const std::str
   if (!ready) return false;
   env_.post.send(peer, ready->message(request.request_id), ready->bytes);
   return true;
+}
+
+// False when there is no room to wait for the answer.
+bool JobTable::ask_elsewhere(const Digest& place, const Digest& key, const std::string& peer,
+                             const std::string& tenant, const common::Submit& request,
+                             const common::SharedBytes& graph) {
+  if (asking_.size() >= env_.options.jobs_max) return false;
+  std::vector<Parked>& waiting = asking_[place];
+  std::optional<HeldBlob> held = graph ? env_.blobs.hold(graph) : std::nullopt;
+  if ((graph && !held) || waiting.size() >= env_.options.subscribers_max) {
+    if (waiting.empty()) asking_.erase(place);
+    return false;
+  }
+  waiting.push_back({peer, tenant, request, std::move(held), 0});
+  if (waiting.size() > 1) return true;
+  env_.shared.fetch(tenant, key, [this, place](bool) { elsewhere_answered(place); });
+  return true;
+}
+
+void JobTable::elsewhere_answered(const Digest& place) {
+  auto found = asking_.find(place);
+  if (found == asking_.end()) return;
+  std::vector<Parked> waiting = std::move(found->second);
+  asking_.erase(found);
+  for (Parked& one : waiting) {
+    take(one.peer, one.tenant, one.request,
+         one.graph ? env_.blobs.find(one.graph->digest()) : common::SharedBytes{}, true);
+  }
 }
 
 void JobTable::park(const std::string& peer, const std::string& tenant,
@@ -257,6 +295,9 @@ void JobTable::cancel(const std::string& peer, const common::Principal& who, far
 
 void JobTable::forget(const std::string& peer) {
   std::erase_if(parked_, [&](const Parked& one) { return one.peer == peer; });
+  for (auto& [place, waiting] : asking_) {
+    std::erase_if(waiting, [&](const Parked& one) { return one.peer == peer; });
+  }
   for (auto& [id, job] : jobs_) {
     if (!job->has_subscriber(peer)) continue;
     job->unsubscribe(peer);
@@ -365,9 +406,9 @@ void JobTable::prepare(Job& job) {
     prepared->start.in_flight = settle_in_flight(job.request().in_flight,
                                                  env_.workers.slots(job.request().key.target.name));
   }
-  prepared->measurements =
-      std::make_shared<JobMeasurements>(&env_.store, job.request().key.target.name,
-                                        prepared->start.wall_ns, job.journalled_answers());
+  prepared->measurements = std::make_shared<JobMeasurements>(
+      &env_.store, job.request().key.target.name, prepared->start.wall_ns, job.journalled_answers(),
+      job.journalled_findings());
   env_.background.start([this, id, prepared, is_new = !start.has_value(), request = job.request(),
                          graph = job.graph(), &store = env_.store,
                          create = env_.options.create_search]() -> Background::Done {
@@ -414,20 +455,58 @@ void JobTable::turn(int64_t now_ns) {
 void JobTable::begin_queued() {
   std::map<std::string_view, size_t> searches;
   for (farm::JobId id : searching_) ++searches[jobs_.at(id)->request().tenant];
-  while (searching_.size() < env_.options.searches_max) {
+  while (searching_.size() + rights_asked_ < env_.options.searches_max) {
     Job* next = nullptr;
     auto rank = [&](const JobRequest& request) {
       return std::make_tuple(searches[request.tenant], UINT32_MAX - request.priority, request.id);
     };
     for (auto& [id, job] : jobs_) {
-      if (job->phase() != Phase::kQueued) continue;
+      if (job->phase() != Phase::kQueued && job->phase() != Phase::kElsewhere) continue;
+      if (is_held_back(id)) continue;
       if (next == nullptr || rank(job->request()) < rank(next->request())) next = job.get();
     }
     if (next == nullptr) return;
+    if (!may_begin(*next)) continue;
     searching_.insert(next->request().id);
     ++searches[next->request().tenant];
     prepare(*next);
   }
+}
+
+bool JobTable::is_held_back(farm::JobId id) const {
+  auto right = rights_.find(id);
+  if (right == rights_.end()) return false;
+  return right->second.is_asked || env_.clock.now_ns() < right->second.again_ns;
+}
+
+// Where plans are shared: once it is this farm that is to search.
+bool JobTable::may_begin(const Job& job) {
+  if (!env_.shared.enabled()) return true;
+  farm::JobId id = job.request().id;
+  Right& right = rights_[id];
+  if (right.is_ours) return true;
+  right.is_asked = true;
+  ++rights_asked_;
+  env_.shared.claim(
+      job.request().tenant, job.request().key.digest(),
+      [this, id, place = job.request().place()](Claim claim) { claimed(id, place, claim); });
+  return false;
+}
+
+void JobTable::claimed(farm::JobId id, const Digest& place, Claim claim) {
+  --rights_asked_;
+  has_news_ = true;
+  Job* job = find(id);
+  auto right = rights_.find(id);
+  // It was cancelled meanwhile, maybe before the right came.
+  if (job == nullptr || right == rights_.end()) return env_.shared.release(place);
+  right->second.is_asked = false;
+  if (claim == Claim::kFound) return job->found_elsewhere();
+  right->second.is_ours = claim == Claim::kOurs;
+  if (right->second.is_ours) return;
+  job->set_phase(Phase::kElsewhere);
+  int64_t pause_ms = std::min(env_.options.shared.claim_ms / kLooksInATerm, kLookMsMax);
+  right->second.again_ns = env_.clock.now_ns() + pause_ms * kNsPerMs;
 }
 
 void JobTable::sweep() {
@@ -437,6 +516,8 @@ void JobTable::sweep() {
       continue;
     }
     searching_.erase(it->first);
+    // Also where it never came: it may be on its way.
+    if (rights_.erase(it->first) != 0) env_.shared.release(it->second->request().place());
     auto key = by_key_.find(it->second->request().place());
     if (key != by_key_.end() && key->second == it->first) by_key_.erase(key);
     it = jobs_.erase(it);
@@ -447,6 +528,10 @@ void JobTable::interrupt(const Error& error) {
   for (auto& [id, job] : jobs_) job->interrupt(error);
   for (const Parked& one : parked_) refuse(one.peer, one.request, error);
   parked_.clear();
+  for (const auto& [place, waiting] : asking_) {
+    for (const Parked& one : waiting) refuse(one.peer, one.request, error);
+  }
+  asking_.clear();
 }
 
 std::vector<const Job*> JobTable::jobs() const {

@@ -46,7 +46,7 @@ class JobTable final : public TaskSink {
   // Tells every client that waits; journals stay for the next coordinator.
   void interrupt(const common::Error& error);
 
-  bool idle() const { return jobs_.empty() && parked_.empty(); }
+  bool idle() const { return jobs_.empty() && parked_.empty() && asking_.empty(); }
   std::vector<const Job*> jobs() const;
   // What all jobs and waiting submits could have under way now.
   std::vector<farm::Appetite> appetites() const;
@@ -67,6 +67,22 @@ class JobTable final : public TaskSink {
   void park(const std::string& peer, const std::string& tenant, const common::Submit& request,
             common::SharedBytes graph);
   void try_parked(int64_t now_ns);
+  // As submit(), with `asked`: whether other farms were asked for the plan.
+  void take(const std::string& peer, const std::string& tenant, const common::Submit& request,
+            common::SharedBytes graph, bool asked);
+  bool ask_elsewhere(const common::Digest& place, const common::Digest& key,
+                     const std::string& peer, const std::string& tenant,
+                     const common::Submit& request, const common::SharedBytes& graph);
+  void elsewhere_answered(const common::Digest& place);
+  // Who is to search for what a job asks for, where farms share their plans.
+  struct Right {
+    bool is_asked = false;  // the answer is under way
+    bool is_ours = false;
+    int64_t again_ns = 0;  // when to ask again
+  };
+  bool is_held_back(farm::JobId job) const;
+  bool may_begin(const Job& job);
+  void claimed(farm::JobId job, const common::Digest& place, Claim claim);
   Job* find(farm::JobId id);
   Job* job_for(const common::Digest& key);
   common::Result<Job*> make(const std::string& tenant, const common::Submit& request,
@@ -83,6 +99,9 @@ class JobTable final : public TaskSink {
   std::map<farm::JobId, std::unique_ptr<Job>> jobs_;
   std::unordered_map<common::Digest, farm::JobId> by_key_;
   std::vector<Parked> parked_;
+  std::unordered_map<common::Digest, std::vector<Parked>> asking_;  // by the plan's place
+  std::map<farm::JobId, Right> rights_;
+  size_t rights_asked_ = 0;
   farm::JobId last_id_ = 0;
   std::set<farm::JobId> searching_;  // preparing, searching or fetching
   bool has_news_ = true;             // a job came, was admitted or ended

@@ -16,7 +16,7 @@ namespace coordinator::service {
 
 class Leadership {
  public:
-  // kUnavailable outside of a cluster.
+  // kInvalidInput outside of a cluster.
   static common::Result<std::unique_ptr<Leadership>> begin(const common::ClusterOptions& cluster,
                                                            common::LeaderOptions options);
   // Gives the lease up, if it is held.

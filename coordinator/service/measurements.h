@@ -1,5 +1,5 @@
-// The store's measurements as one job's search sees them: the kernels of its target, as they were
-// known when the job's search began, and a record of what the search was told.
+// The store's measurements and findings as one job's search sees them: as they were when the job's
+// search began, with a record of what the search was told.
 #pragma once
 
 #include <cmath>
@@ -13,11 +13,14 @@
 
 #include "cache/store/store.h"
 #include "coordinator/search/job_search.h"
+#include "coordinator/service/findings.h"
 
 namespace coordinator::service {
 
 // What a search was told about kernels that earlier searches measured.
 using KernelAnswers = std::map<common::Digest, int64_t>;
+// And about regions and kernels that earlier searches came to the end with.
+using FindingAnswers = std::map<common::Digest, Finding>;
 
 // Thread-safe. A store that cannot be read knows nothing.
 class JobMeasurements final : public MeasurementSource {
@@ -26,11 +29,12 @@ class JobMeasurements final : public MeasurementSource {
   // must not change its search's course. `known` was answered before and is answered again. Without
   // a store there is nothing else.
   JobMeasurements(cache::Store* store, std::string target, int64_t since_wall_ns,
-                  KernelAnswers known)
+                  KernelAnswers known, FindingAnswers known_findings = {})
       : store_(store),
         target_(std::move(target)),
         since_wall_ns_(since_wall_ns),
-        answers_(std::move(known)) {}
+        answers_(std::move(known)),
+        findings_(std::move(known_findings)) {}
 
   std::optional<int64_t> kernel_ns(const common::Digest& kernel) const override {
     std::lock_guard lock(mutex_);
@@ -45,10 +49,25 @@ class JobMeasurements final : public MeasurementSource {
     return ns;
   }
 
+  std::optional<Finding> finding(const common::Digest& key) const override {
+    std::lock_guard lock(mutex_);
+    if (auto it = findings_.find(key); it != findings_.end()) return it->second;
+    if (store_ == nullptr) return std::nullopt;
+    auto kept = load_finding(*store_, key);
+    if (!kept || kept->when_wall_ns >= since_wall_ns_) return std::nullopt;
+    findings_.emplace(key, kept->finding);
+    fresh_findings_.emplace_back(key, kept->finding);
+    return std::move(kept->finding);
+  }
+
   // Answers since the last call that came from the store.
   std::vector<std::pair<common::Digest, int64_t>> take_fresh() {
     std::lock_guard lock(mutex_);
     return std::exchange(fresh_, {});
+  }
+  std::vector<std::pair<common::Digest, Finding>> take_fresh_findings() {
+    std::lock_guard lock(mutex_);
+    return std::exchange(fresh_findings_, {});
   }
 
  private:
@@ -57,7 +76,9 @@ class JobMeasurements final : public MeasurementSource {
   const int64_t since_wall_ns_;
   mutable std::mutex mutex_;
   mutable KernelAnswers answers_;
+  mutable FindingAnswers findings_;
   mutable std::vector<std::pair<common::Digest, int64_t>> fresh_;
+  mutable std::vector<std::pair<common::Digest, Finding>> fresh_findings_;
 };
 
 }  // namespace coordinator::service

@@ -5,8 +5,10 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "common/base/result.h"
+#include "common/base/signing.h"
 #include "common/wire/socket.h"
 #include "coordinator/farm/types.h"
 #include "coordinator/search/job_search.h"
@@ -16,6 +18,20 @@ namespace coordinator::service {
 // JobSearch::create, or a scripted search in its place. Called from background threads.
 using SearchFactory = std::function<common::Result<std::unique_ptr<JobSearch>>(
     const common::Graph&, const SearchOptions&, const MeasurementSource*)>;
+
+// How long a claim to search can hold up other farms at most, whatever theirs say.
+inline constexpr int64_t kClaimMsMax = 60'000;
+
+// A store that several farms share (cache/remote).
+struct SharedTierOptions {
+  std::string address;        // see cache::parse_remote_address; empty: none
+  std::string password_file;  // readable by its owner only; empty: no password
+  // Farms whose plans are taken, by their signing keys; this farm's own is one of them.
+  std::vector<common::PublicKey> trusted;
+  int64_t wait_ms = 200;            // that a request waits for the store
+  int64_t claim_ms = 10'000;        // after which a farm that died holds up nobody's search
+  int64_t revocations_ms = 15'000;  // between looks at what other farms have revoked
+};
 
 struct ServiceOptions {
   std::string listen{common::kDefaultEndpoint};
@@ -46,6 +62,7 @@ struct ServiceOptions {
   size_t backlog_bytes = size_t{64} << 20;            // beyond its queue, for one peer
   int64_t try_again_ms = 10'000;                      // named in refusals for lack of room
   size_t closed_journals_max = 32;  // of jobs that ended with a plan, kept for replays
+  SharedTierOptions shared;
   SearchFactory create_search;
 
   // How long a request waits for a worker of its target, by the wait it asks for (0: the farm's).

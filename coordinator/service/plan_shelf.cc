@@ -1,5 +1,6 @@
 #include "coordinator/service/plan_shelf.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -83,13 +84,13 @@ Result<std::optional<ReadyPlan>> PlanShelf::find_any_target(const std::string& t
   return find(tenant, *best);
 }
 
-common::Status PlanShelf::keep(const std::string& tenant, const common::Plan& plan,
-                               int64_t search_ms) const {
+// Signed, and in the store as a blob, so that clients can ask for it by its digest.
+Result<cache::NewPlan> PlanShelf::sealed(const std::string& tenant, const common::Plan& plan,
+                                         int64_t search_ms) const {
   common::PlanGrant grant{tenant, common::encode_plan(plan)};
   common::SignedPlan outer = common::sign_plan(key_, common::encode_grant(grant));
   cache::NewPlan kept;
   kept.bytes = common::as_text(common::encode_signed_plan(outer));
-  // The plan is also a blob, so that clients can ask for it by its digest.
   LFARM_ASSIGN_OR_RETURN(common::Digest digest, store_.put_blob(kept.bytes));
   kept.facts.key = common::place_of(tenant, plan.key.digest());
   kept.facts.graph_hash = plan.key.graph_hash;
@@ -98,8 +99,65 @@ common::Status PlanShelf::keep(const std::string& tenant, const common::Plan& pl
   kept.facts.search_ms = search_ms;
   kept.needs = plan.objects;
   kept.needs.push_back(digest);
+  return kept;
+}
+
+common::Status PlanShelf::keep(const std::string& tenant, const common::Plan& plan,
+                               int64_t search_ms) const {
+  LFARM_ASSIGN_OR_RETURN(cache::NewPlan kept, sealed(tenant, plan, search_ms));
   LFARM_ASSIGN_OR_RETURN([[maybe_unused]] bool is_new, store_.put_plan_if_better(kept));
   return {};
+}
+
+Result<std::vector<common::Digest>> PlanShelf::keep_imported(const std::string& tenant,
+                                                             std::vector<ForeignPlan> plans,
+                                                             const std::string& farm) const {
+  std::vector<cache::NewPlan> kept;
+  for (ForeignPlan& foreign : plans) {
+    common::Provenance& provenance = foreign.plan.provenance;
+    // A plan that comes home is as good as one that never left.
+    if (foreign.signer != key_.public_key()) {
+      provenance.origin = foreign.id;
+      provenance.origin_signer = foreign.signer;
+      provenance.imported_by = farm;
+    }
+    LFARM_ASSIGN_OR_RETURN(cache::NewPlan one, sealed(tenant, foreign.plan, 0));
+    bool is_twice = std::any_of(kept.begin(), kept.end(), [&](const cache::NewPlan& other) {
+      return other.facts.key == one.facts.key;
+    });
+    if (is_twice) {
+      return common::invalid_input(common::cat("two of the plans are for graph ",
+                                               foreign.plan.key.graph_hash.short_hex(), " on ",
+                                               foreign.plan.key.target.name, "; import one"));
+    }
+    kept.push_back(std::move(one));
+  }
+  LFARM_RETURN_IF_ERROR(store_.put_plans_if_better(kept));
+  std::vector<common::Digest> ids;
+  for (const cache::NewPlan& one : kept) {
+    LFARM_ASSIGN_OR_RETURN(auto there, store_.get_plan(one.facts.key, cache::Lookup::kInspect));
+    ids.push_back(there ? there->facts.plan_id : one.facts.plan_id);
+  }
+  return ids;
+}
+
+Result<size_t> PlanShelf::revoke_imported(const common::PublicKey& signer,
+                                          const common::RevocationList& list) {
+  LFARM_ASSIGN_OR_RETURN(std::vector<cache::PlanListing> all, store_.list_plans());
+  size_t revoked = 0;
+  for (const cache::PlanListing& listing : all) {
+    LFARM_ASSIGN_OR_RETURN(auto stored,
+                           store_.get_plan(listing.facts.key, cache::Lookup::kInspect));
+    if (!stored) continue;
+    auto found = decode(stored->bytes);
+    if (!found.ok()) continue;
+    const common::Provenance& provenance = found->plan.provenance;
+    if (provenance.origin_signer != signer || !list.holds(provenance.origin)) continue;
+    LFARM_ASSIGN_OR_RETURN(
+        auto plans, revoke(listing.facts.plan_id, "the farm that signed it first has revoked it"));
+    revoked += plans.size();
+  }
+  return revoked;
 }
 
 common::Status PlanShelf::load_revocations() {

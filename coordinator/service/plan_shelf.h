@@ -10,6 +10,7 @@
 #include "cache/store/store.h"
 #include "common/base/signing.h"
 #include "common/plan/plan.h"
+#include "common/plan/seal.h"
 #include "common/wire/messages.h"
 #include "common/wire/socket.h"
 
@@ -26,6 +27,13 @@ struct ReadyPlan {
 
   // The answer to one request, without what the request itself decides.
   common::PlanReady message(uint64_t request_id) const;
+};
+
+// A plan as another farm signed it: its id there, and what it says.
+struct ForeignPlan {
+  common::Digest id;
+  common::PublicKey signer{};
+  common::Plan plan;
 };
 
 // Each tenant has plans of its own. Not thread-safe but for keep().
@@ -48,6 +56,14 @@ class PlanShelf {
   // stays if it is as fast. `search_ms`: what finding it took. Thread-safe, because it waits for
   // the disk.
   common::Status keep(const std::string& tenant, const common::Plan& plan, int64_t search_ms) const;
+  // The same for plans that another farm signed and found, all or none: this farm vouches for them
+  // from now on. Returns the ids of the plans that tenants get under their keys. Thread-safe.
+  common::Result<std::vector<common::Digest>> keep_imported(const std::string& tenant,
+                                                            std::vector<ForeignPlan> plans,
+                                                            const std::string& farm) const;
+  // Withdraws imported plans that the farm of that key has revoked since. Returns how many.
+  common::Result<size_t> revoke_imported(const common::PublicKey& signer,
+                                         const common::RevocationList& list);
   common::PublicKey public_key() const { return key_.public_key(); }
 
   // Reads which plans were revoked. To be called once, before anything else.
@@ -71,6 +87,8 @@ class PlanShelf {
     int64_t baseline_ns = 0;
     int64_t candidates = 0;
   };
+  common::Result<cache::NewPlan> sealed(const std::string& tenant, const common::Plan& plan,
+                                        int64_t search_ms) const;
   common::Result<std::optional<ReadyPlan>> ready(const common::Digest& key,
                                                  cache::StoredPlan stored);
   common::Result<std::vector<common::Digest>> plans_under(const common::Digest& key);

@@ -28,6 +28,7 @@ bool asks_for_answer(const common::Message& message) {
          std::holds_alternative<common::StatusRequest>(message) ||
          std::holds_alternative<common::BlobRequest>(message) ||
          std::holds_alternative<common::CancelJob>(message) ||
+         std::holds_alternative<common::ImportPlans>(message) ||
          std::holds_alternative<common::Ping>(message) ||
          std::holds_alternative<common::ClientHello>(message);
 }
@@ -38,7 +39,8 @@ Reception::Reception(Environment& environment, JobTable& jobs, std::string coord
     : env_(environment),
       jobs_(jobs),
       coordinator_id_(std::move(coordinator_id)),
-      clients_(environment.options.clients_max) {}
+      clients_(environment.options.clients_max),
+      imports_(environment) {}
 
 void Reception::receive(common::Arrival arrival) {
   const std::string& peer = arrival.peer;
@@ -74,6 +76,7 @@ void Reception::forget(const std::vector<std::string>& peers) {
   for (const std::string& peer : peers) {
     env_.workers.drop(peer);
     clients_.forget(peer);
+    imports_.forget(peer);
     jobs_.forget(peer);
   }
 }
@@ -130,17 +133,30 @@ void Reception::on(const Sender& from, const common::CancelJob& message) {
 }
 
 void Reception::on(const Sender& from, const common::PullPlan& message) {
-  auto ready = env_.plans.find(from.principal.tenant, message.plan_key);
+  const std::string& tenant = from.principal.tenant;
+  if (answer_pull(from.peer, tenant, message)) return env_.meters.plan_asked(tenant, "hit");
+  // What other farms have shared, if they share with this one.
+  env_.shared.fetch(tenant, message.plan_key,
+                    [this, peer = from.peer, tenant, message](bool found) {
+                      bool is_there = found && answer_pull(peer, tenant, message);
+                      env_.meters.plan_asked(tenant, is_there ? "shared" : "miss");
+                      if (is_there) return;
+                      env_.post.send(peer, common::PlanMissing{message.request_id});
+                    });
+}
+
+// False when there is no such plan here.
+bool Reception::answer_pull(const std::string& peer, const std::string& tenant,
+                            const common::PullPlan& message) {
+  auto ready = env_.plans.find(tenant, message.plan_key);
   if (!ready.ok()) {
     const common::Error& error = ready.error();
-    env_.post.send(from.peer, common::JobFailed{message.request_id, 0, error.code, error.message});
-  } else if (ready->has_value()) {
-    env_.meters.plan_asked(from.principal.tenant, "hit");
-    env_.post.send(from.peer, (*ready)->message(message.request_id), (*ready)->bytes);
-  } else {
-    env_.meters.plan_asked(from.principal.tenant, "miss");
-    env_.post.send(from.peer, common::PlanMissing{message.request_id});
+    env_.post.send(peer, common::JobFailed{message.request_id, 0, error.code, error.message});
+    return true;
   }
+  if (!ready->has_value()) return false;
+  env_.post.send(peer, (*ready)->message(message.request_id), (*ready)->bytes);
+  return true;
 }
 
 void Reception::on(const Sender& from, const common::StatusRequest& message) {
@@ -158,11 +174,16 @@ void Reception::on(const Sender& from, const common::RevokePlan& message) {
   if (!revoked.ok()) {
     return env_.post.refuse(from.peer, revoked.error().code, revoked.error().message);
   }
+  env_.shared.revoked(*revoked);
   for (const common::Digest& plan : *revoked) {
     common::log_warning(
         cat("plan ", plan.hex(), " is revoked by ", from.principal.tenant, ": ", message.reason));
   }
   env_.post.send(from.peer, common::PlanRevoked{message.request_id, std::move(*revoked)});
+}
+
+void Reception::on(const Sender& from, const common::ImportPlans& message) {
+  imports_.begin(from.peer, from.principal.tenant, message);
 }
 
 // Graphs of running jobs are workers' alone, and first, because workers wait for them. Then the
@@ -194,7 +215,7 @@ void Reception::on(const Sender& from, const common::BlobRequest& message) {
 void Reception::on(const Sender& from, const common::Blob& message) {
   if (env_.workers.is_worker(from.peer)) {
     jobs_.object_arrived(message.digest, from.blob);
-  } else {
+  } else if (!imports_.blob_arrived(from.peer, message.digest, from.blob)) {
     jobs_.graph_arrived(message.digest, from.blob);
   }
 }
@@ -203,7 +224,7 @@ void Reception::on(const Sender& from, const common::BlobMissing& message) {
   std::string worker = env_.workers.name_of_peer(from.peer);
   if (!worker.empty()) {
     jobs_.object_missing(worker, message.digest);
-  } else {
+  } else if (!imports_.blob_missing(from.peer, message.digest)) {
     jobs_.graph_missing(from.peer, message.digest);
   }
 }

@@ -8,6 +8,7 @@
 #include "common/wire/socket.h"
 #include "coordinator/service/clients.h"
 #include "coordinator/service/environment.h"
+#include "coordinator/service/imports.h"
 #include "coordinator/service/job_table.h"
 
 namespace coordinator::service {
@@ -20,6 +21,8 @@ class Reception {
   void receive(common::Arrival arrival);
   // Of peers whose connections were dropped: what workers among them held goes to others.
   void forget(const std::vector<std::string>& peers);
+  // To be called on every turn of the loop.
+  void turn(int64_t now_ns) { imports_.tick(now_ns); }
   const Clients& clients() const { return clients_; }
   const std::string& coordinator_id() const { return coordinator_id_; }
 
@@ -39,6 +42,7 @@ class Reception {
   void on(const Sender& from, const common::PullPlan& message);
   void on(const Sender& from, const common::StatusRequest& message);
   void on(const Sender& from, const common::RevokePlan& message);
+  void on(const Sender& from, const common::ImportPlans& message);
   void on(const Sender& from, const common::BlobRequest& message);
   void on(const Sender& from, const common::Blob& message);
   void on(const Sender& from, const common::BlobMissing& message);
@@ -48,6 +52,8 @@ class Reception {
   void on(const Sender& from, common::TaskResult& message);
   template <class Message>
   void on(const Sender& from, const Message& message);
+  bool answer_pull(const std::string& peer, const std::string& tenant,
+                   const common::PullPlan& message);
   void welcome(const Sender& to, uint32_t version);
   // Empty when they have no version in common; the refusal has been sent.
   std::optional<uint32_t> agree(const Sender& from, const char* who,
@@ -58,6 +64,7 @@ class Reception {
   JobTable& jobs_;
   const std::string coordinator_id_;
   Clients clients_;
+  Imports imports_;
 };
 
 }  // namespace coordinator::service

@@ -26,8 +26,8 @@ Result<std::unique_ptr<SearchSteps>> start_again(Replay& replay, const SearchFac
   const JournalledJob& job = replay.job;
   if (!job.start) return common::corrupt("its journal does not say what its search began with");
   LFARM_ASSIGN_OR_RETURN(common::Graph graph, common::decode_graph(job.graph));
-  auto measurements = std::make_shared<JobMeasurements>(nullptr, job.request.key.target.name,
-                                                        job.start->wall_ns, job.answers);
+  auto measurements = std::make_shared<JobMeasurements>(
+      nullptr, job.request.key.target.name, job.start->wall_ns, job.answers, job.findings);
   LFARM_ASSIGN_OR_RETURN(
       std::unique_ptr<JobSearch> search,
       create_search(graph, search_options(job.request, *job.start), measurements.get()));

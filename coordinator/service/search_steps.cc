@@ -29,6 +29,7 @@ SearchOptions search_options(const JobRequest& request, const JobStart& start) {
   options.in_flight = start.in_flight;
   options.stop_gain = kStopGain;
   options.priors = std::make_shared<const EffectTable>(start.priors);
+  options.time_ms = static_cast<int64_t>(std::min<uint64_t>(request.budget_ms, INT64_MAX));
   options.budget = kCandidatesMax;
   if (request.budget_candidates != 0) {
     options.budget =
@@ -72,9 +73,11 @@ StepResult SearchSteps::advance_unguarded(StepRequest& request) {
   }
   step.status = search_->status();
   step.answers = measurements_->take_fresh();
+  step.fresh_findings = measurements_->take_fresh_findings();
   if (search_->done()) {
     step.outcome = search_->outcome();
     step.lessons = search_->lessons();
+    step.findings = search_->findings();
   }
   return step;
 }

@@ -41,10 +41,12 @@ struct StepResult {
   // For the journal: what the search newly asked of the store, and after how many candidates it was
   // told to end.
   std::vector<std::pair<common::Digest, int64_t>> answers;
+  std::vector<std::pair<common::Digest, Finding>> fresh_findings;
   std::optional<int64_t> finished_after;
   // When the search is done.
   std::optional<common::Result<SearchOutcome>> outcome;
   EffectTable lessons;
+  std::map<common::Digest, Finding> findings;
 };
 
 // Sees every candidate that the search proposes, and the result when it is known already.

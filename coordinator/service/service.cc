@@ -95,6 +95,7 @@ struct Service::State {
   BlobTable blobs;
   PlanShelf plans;
   Meters meters;
+  SharedTier shared;
   Dispatcher dispatcher;
   Workers workers;
   Environment environment;
@@ -116,6 +117,7 @@ struct Service::State {
     std::unique_ptr<cache::Store> store;
     common::SigningKey signing_key;
     uint64_t generation = 0;
+    SharedTierSetup shared;
   };
   State(ServiceOptions its_options, Parts parts)
       : options(std::move(its_options)),
@@ -127,11 +129,11 @@ struct Service::State {
         post(router, options.backlog_bytes),
         blobs(options.graph_bytes_max),
         plans(*store, parts.signing_key),
+        shared(parts.shared, parts.signing_key, *store, plans, clock),
         dispatcher({options.farm, parts.generation, options.run_limit_ms}, clock, *store, meters),
         workers(dispatcher, post, clock, options.heartbeat_ms),
-        environment{options, clock,      *store,           commits,    post,
-                    blobs,   dispatcher, workers,          background, steps,
-                    plans,   meters,     router.counters()},
+        environment{options, clock,      *store, commits, post,   blobs,  dispatcher,
+                    workers, background, steps,  plans,   meters, shared, router.counters()},
         jobs(environment),
         reception(environment, jobs, cat(options.name, '-', parts.generation)),
         allow_watch(allow_file(options)),
@@ -156,6 +158,7 @@ Service::~Service() = default;
 Result<std::unique_ptr<Service>> Service::create(ServiceOptions options) {
   LFARM_CHECK(options.create_search != nullptr, "no search to serve");
   LFARM_RETURN_IF_ERROR(common::make_directories(options.state));
+  LFARM_ASSIGN_OR_RETURN(SharedTierSetup shared, check_shared_tier(options.shared));
   common::WireContext context;
   LFARM_ASSIGN_OR_RETURN(Security security, secure(options, context));
   // Bound before the store is opened: a taken port is the clearer error when both are taken.
@@ -172,9 +175,11 @@ Result<std::unique_ptr<Service>> Service::create(ServiceOptions options) {
                          common::load_or_create_signing_key(options.state + "/signing.key"));
   LFARM_ASSIGN_OR_RETURN(uint64_t generation, next_generation(*store));
   auto state = std::make_unique<State>(
-      std::move(options), State::Parts{std::move(context), std::move(security), std::move(router),
-                                       std::move(store), signing_key, generation});
+      std::move(options),
+      State::Parts{std::move(context), std::move(security), std::move(router), std::move(store),
+                   signing_key, generation, std::move(shared)});
   LFARM_RETURN_IF_ERROR(state->plans.load_revocations());
+  LFARM_RETURN_IF_ERROR(state->shared.begin());
   LFARM_RETURN_IF_ERROR(state->jobs.resume());
   return std::unique_ptr<Service>(new Service(std::move(state)));
 }
@@ -197,6 +202,10 @@ Status Service::run(int watched_fd, const std::function<void()>& on_readable) {
   size_t commits = poller.watch_fd(state.commits.fd());
   size_t calls = poller.watch_fd(state.calls.fd());
   poller.watch_fd(state.stop_waker.fd());
+  if (state.shared.enabled()) {
+    poller.watch_fd(state.shared.answers_fd());
+    poller.watch_fd(state.shared.pushes_fd());
+  }
   size_t watched = watched_fd >= 0 ? poller.watch_fd(watched_fd) : SIZE_MAX;
   while (!state.stopping) {
     LFARM_ASSIGN_OR_RETURN([[maybe_unused]] size_t ready, poller.wait(state.wait_ms()));
@@ -205,6 +214,7 @@ Status Service::run(int watched_fd, const std::function<void()>& on_readable) {
     if (poller.ready(steps)) state.steps.deliver();
     if (poller.ready(commits)) state.commits.deliver();
     state.turned_ns = state.clock.now_ns();
+    state.shared.deliver();
     state.turn();
     if (poller.ready(calls)) state.calls.deliver();
   }
@@ -280,7 +290,9 @@ void Service::State::turn() {
   post.flush();
   bool drained = drain();
   if (drained) dispatcher.feed(farm::Tick{});
+  shared.turn(clock.now_ns());
   jobs.turn(clock.now_ns());
+  reception.turn(clock.now_ns());
 }
 
 // False when there is more to read.
@@ -295,7 +307,7 @@ bool Service::State::drain() {
 }
 
 int Service::State::wait_ms() const {
-  if (post.has_backlog() || !jobs.idle()) return kBusyWaitMs;
+  if (post.has_backlog() || !jobs.idle() || shared.waited_for()) return kBusyWaitMs;
   auto timer_ns = dispatcher.scheduler().next_timer_ns();
   if (!timer_ns) return kIdleWaitMs;
   int64_t left_ms = (*timer_ns - clock.now_ns()) / 1'000'000 + 1;
@@ -308,6 +320,7 @@ void Service::State::wind_up() {
   jobs.interrupt(common::unavailable("the farm is shutting down; submit again later"));
   post.flush();
   commits.flush();
+  shared.wind_up();
   Status status = store->sync();
   if (!status.ok()) common::log_error(cat("cannot flush the store: ", status.error().message));
   common::log_info("coordinator stopped");

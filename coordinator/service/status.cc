@@ -13,23 +13,44 @@ Json farm_json(const StatusSources& sources) {
   const Environment& env = sources.environment;
   farm::Stats stats = env.dispatcher.scheduler().stats();
   cache::StoreHealth disk = env.store.health();
-  return Json{{"name", env.options.name},
-              {"coordinator", sources.coordinator_id},
-              {"compiler_epoch", common::kCompilerEpoch},
-              {"workers", env.workers.count()},
-              {"clients", sources.clients.count()},
-              {"jobs", sources.jobs.jobs().size()},
-              {"waiting_submits", sources.jobs.parked()},
-              {"tasks_open", stats.tasks_open},
-              {"tasks_leased", stats.tasks_leased},
-              {"graph_bytes", env.blobs.bytes()},
-              {"handshakes_denied", env.connections.denied.load()},
-              {"handshakes_bad", env.connections.bad_handshakes.load()},
-              {"unread_bytes", env.post.bytes()},
-              {"messages_dropped", env.post.dropped()},
-              {"disk", disk.trouble.empty() ? "ok" : disk.trouble},
-              {"failed_writes", disk.failed_writes},
-              {"damaged_files", disk.damaged_files}};
+  Json json{{"name", env.options.name},
+            {"coordinator", sources.coordinator_id},
+            {"compiler_epoch", common::kCompilerEpoch},
+            {"workers", env.workers.count()},
+            {"clients", sources.clients.count()},
+            {"jobs", sources.jobs.jobs().size()},
+            {"waiting_submits", sources.jobs.parked()},
+            {"tasks_open", stats.tasks_open},
+            {"tasks_leased", stats.tasks_leased},
+            {"graph_bytes", env.blobs.bytes()},
+            {"handshakes_denied", env.connections.denied.load()},
+            {"handshakes_bad", env.connections.bad_handshakes.load()},
+            {"unread_bytes", env.post.bytes()},
+            {"messages_dropped", env.post.dropped()},
+            {"disk", disk.trouble.empty() ? "ok" : disk.trouble},
+            {"failed_writes", disk.failed_writes},
+            {"damaged_files", disk.damaged_files}};
+  if (env.shared.enabled()) json["remote"] = env.shared.facts().state;
+  return json;
+}
+
+// Empty where farms share nothing with this one.
+Json shared_json(const SharedTier& shared) {
+  SharedTierFacts facts = shared.facts();
+  if (facts.address.empty()) return Json();
+  return Json{{"address", facts.address},
+              {"state", facts.state},
+              {"hits", facts.counts.hits},
+              {"misses", facts.counts.misses},
+              {"late", facts.late},
+              {"offered", facts.counts.offered},
+              {"not_offered", facts.dropped},
+              {"refused", facts.counts.refused},
+              {"revoked", facts.counts.revoked},
+              {"questions", facts.health.questions},
+              {"failures", facts.health.failures},
+              {"bytes_in", facts.health.bytes_in},
+              {"bytes_out", facts.health.bytes_out}};
 }
 
 Json workers_json(const StatusSources& sources) {
@@ -93,6 +114,9 @@ Json cache_json(const StatusSources& sources) {
     } else {
       json[field.name] = std::get<uint64_t>(field.value);
     }
+  }
+  if (Json shared = shared_json(sources.environment.shared); !shared.empty()) {
+    json["remote"] = std::move(shared);
   }
   return json;
 }

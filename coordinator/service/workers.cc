@@ -134,6 +134,7 @@ CandidateResult Workers::judge(const WorkerSession& session, common::TaskResult&
   result.outcome = message.outcome;
   result.message = std::move(message.message);
   result.worker = session.name;
+  result.busy_ms = message.busy_ms;
   const TaskSpec* task = dispatcher_.task(message.lease.task_id);
   if (result.outcome != common::TaskOutcome::kOk || task == nullptr) return result;
   auto report = common::decode_task_report(message.report);

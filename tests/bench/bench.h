@@ -9,6 +9,7 @@ namespace bench {
 // Arguments after the subcommand's name. They return the process's exit code.
 int run_stages(const std::vector<std::string>& arguments);
 int run_egraph(const std::vector<std::string>& arguments);
+int run_calls(const std::vector<std::string>& arguments);
 int run_compile(const std::vector<std::string>& arguments);
 int run_search(const std::vector<std::string>& arguments);
 int run_genomes(const std::vector<std::string>& arguments);

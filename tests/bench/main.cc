@@ -36,6 +36,7 @@ int main(int argc, char** argv) {
   if (command == "stages") return bench::run_stages(arguments);
   if (command == "egraph") return bench::run_egraph(arguments);
   if (command == "genomes") return bench::run_genomes(arguments);
+  if (command == "calls") return bench::run_calls(arguments);
   if (command == "compile") return bench::run_compile(arguments);
   if (command == "search") return bench::run_search(arguments);
   if (command == "dispatch") return bench::run_dispatch(arguments);
@@ -49,6 +50,7 @@ int main(int argc, char** argv) {
       "       lfarm-bench egraph --suite mathmicroN|acN|chainN [--explain]\n"
       "       lfarm-bench egraph --layers\n"
       "       lfarm-bench egraph --rules MODEL.pt2...\n"
+      "       lfarm-bench calls [--kernels N]\n"
       "       lfarm-bench compile [--target T] [--kernels N] [--batch B] [--processes P]\n"
       "       lfarm-bench search [--micro] [--sweep] [--device sim|cpu] [--model MODEL.pt2]... "
       "[--seeds N]\n"

@@ -34,7 +34,9 @@ Call::Call(int device) : Call(Needs::kDevice) {
 }
 
 Stream* find_stream(void* handle) {
-  return handle == nullptr ? &driver().null_stream : find(driver().streams, handle);
+  // The driver's other name for the default stream, CU_STREAM_LEGACY.
+  const bool is_default = reinterpret_cast<uintptr_t>(handle) <= 1;
+  return is_default ? &driver().null_stream : find(driver().streams, handle);
 }
 
 int refuse_in_capture() {

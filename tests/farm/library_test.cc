@@ -3,6 +3,7 @@
 #include <clients/runtime/include/lfarm.h>
 
 #include <algorithm>
+#include <clients/runtime/include/lfarm.hpp>
 
 #include "clients/cli/case.h"
 #include "clients/runtime/c_tensor.h"
@@ -268,6 +269,278 @@ TEST_F(Library, WhatIsWrongIsSaid) {
   options.device = "tpu";
   EXPECT_EQ(lfarm_session_open(&options, &session, &error), LFARM_INVALID);
   EXPECT_NE(take(error).message.find("tpu"), std::string::npos);
+}
+
+// An input of the fixtures mlp and mlp_dynamic.
+std::vector<float> rows(int64_t count) {
+  std::vector<float> data(static_cast<size_t>(count) * 16);
+  for (size_t k = 0; k < data.size(); ++k) data[k] = static_cast<float>(k % 7) - 3;
+  return data;
+}
+
+// What a call on that many rows gives, and by which plan.
+struct Answer {
+  std::vector<float> values;
+  std::string plan;
+};
+Answer answer(lfarm_instance* instance, int64_t count) {
+  std::vector<float> data = rows(count);
+  int64_t shape[2] = {count, 16};
+  lfarm_tensor input{data.data(), {1, 0}, 2, {2, 32, 1}, shape, nullptr, 0};
+  lfarm_outputs* outputs = nullptr;
+  lfarm_error* error = nullptr;
+  EXPECT_EQ(lfarm_instance_run(instance, &input, 1, &outputs, &error), LFARM_OK)
+      << take(error).message;
+  Answer out;
+  const lfarm_tensor* value = lfarm_outputs_get(outputs, 0);
+  int64_t elements = 1;
+  for (int32_t k = 0; k < value->ndim; ++k) elements *= value->shape[k];
+  const auto* first = static_cast<const float*>(value->data);
+  out.values.assign(first, first + elements);
+  lfarm_plan plan{};
+  plan.size = sizeof plan;
+  if (lfarm_instance_plan(instance, &plan) != 0) out.plan = plan.id;
+  lfarm_outputs_free(outputs);
+  return out;
+}
+
+TEST_F(Library, PartsOfTheSizesHavePlansOfTheirOwn) {
+  cli_testing::Invocation farm = up();
+  // What submit finds is what sessions with the same parts ask for.
+  const char* parts = "s0=1;s0=2..64";
+  cli_testing::Invocation submit =
+      lfarm({"submit", model("mlp_dynamic"), "--sizes", parts, "--budget", "2", "--json"});
+  ASSERT_EQ(submit.wait(), 0) << submit.err();
+  EXPECT_NE(submit.out().find("\"sizes\":\"s0=1\""), std::string::npos) << submit.out();
+  EXPECT_NE(submit.out().find("\"sizes\":\"s0=2..64\""), std::string::npos) << submit.out();
+
+  lfarm_session* whole = open(0);
+  lfarm_options options;
+  lfarm_options_init(&options);
+  options.threads = 1;
+  options.deadline_ms = 120'000;
+  options.sizes = parts;
+  lfarm_session* split = nullptr;
+  lfarm_error* error = nullptr;
+  ASSERT_EQ(lfarm_session_open(&options, &split, &error), LFARM_OK) << take(error).message;
+  lfarm_model* models[2] = {};
+  lfarm_instance* instances[2] = {};
+  for (int k : {0, 1}) {
+    ASSERT_EQ(
+        lfarm_model_load(k == 0 ? whole : split, model("mlp_dynamic").c_str(), &models[k], &error),
+        LFARM_OK);
+    ASSERT_EQ(lfarm_instance_create(models[k], &instances[k], &error), LFARM_OK)
+        << take(error).message;
+  }
+  std::string plans[2];
+  for (int64_t count : {1, 5, 1, 64, 2}) {
+    Answer expected = answer(instances[0], count), found = answer(instances[1], count);
+    ASSERT_EQ(found.values.size(), expected.values.size());
+    for (size_t k = 0; k < found.values.size(); ++k) {
+      EXPECT_NEAR(found.values[k], expected.values[k], 1e-4) << count << " rows, value " << k;
+    }
+    std::string& plan = plans[count == 1 ? 0 : 1];
+    EXPECT_EQ(found.plan.size(), 64u);
+    if (plan.empty()) plan = found.plan;
+    EXPECT_EQ(found.plan, plan) << count << " rows";
+    EXPECT_NE(submit.out().find(plan), std::string::npos) << "another plan than submit found";
+  }
+  EXPECT_NE(plans[0], plans[1]);
+  for (int k : {0, 1}) {
+    lfarm_instance_free(instances[k]);
+    lfarm_model_free(models[k]);
+  }
+  lfarm_session_free(whole);
+  lfarm_session_free(split);
+
+  for (const char* wrong : {"s0=0..3", "s1=1", "s0=5..2", "rows=1"}) {
+    cli_testing::Invocation refused =
+        lfarm({"submit", model("mlp_dynamic"), "--sizes", wrong, "--budget", "1"});
+    EXPECT_EQ(refused.wait(), 2) << wrong << refused.out();
+  }
+  farm.signal(SIGTERM);
+  EXPECT_EQ(farm.wait(), 0) << farm.err();
+}
+
+// The tensors of an archive as a safetensors file.
+std::string as_safetensors(const clients::Model& model) {
+  std::string header, data;
+  for (size_t i = 0; i < model.weights.size(); ++i) {
+    if (!model.weights[i]) continue;
+    common::Bytes bytes = clients::contiguous_bytes(*model.weights[i]);
+    std::string shape;
+    for (int64_t size : model.weights[i]->sizes) {
+      shape += common::cat(shape.empty() ? "" : ",", size);
+    }
+    EXPECT_EQ(model.graph.inputs[i].dtype, common::DType::kFloat32);
+    header += common::cat(header.empty() ? "{" : ",", "\"", model.weight_names[i],
+                          "\":{\"dtype\":\"F32\",\"shape\":[", shape, "],\"data_offsets\":[",
+                          data.size(), ",", data.size() + bytes.size(), "]}");
+    data += common::as_text(bytes);
+  }
+  header += "}";
+  while (header.size() % 8 != 0) header += " ";
+  uint64_t length = header.size();
+  return std::string(reinterpret_cast<const char*>(&length), sizeof length) + header + data;
+}
+
+TEST_F(Library, AModelIsFoundByItsHashAndBoundFromFiles) {
+  cli_testing::Invocation farm = up();
+  ASSERT_EQ(lfarm({"submit", model("mlp"), "--budget", "2"}).wait(), 0);
+  cli_testing::Invocation print = lfarm({"print", model("mlp"), "--stage", "signature"});
+  ASSERT_EQ(print.wait(), 0);
+  std::string signature = path("signature.json"), file = path("weights.safetensors");
+  ASSERT_TRUE(common::write_file_atomic(signature, common::as_bytes(print.out())).ok());
+  std::string tensors = as_safetensors(clients::load_model(model("mlp")).value());
+  ASSERT_TRUE(common::write_file_atomic(file, common::as_bytes(tensors)).ok());
+
+  lfarm_session* session = open(120'000);
+  lfarm_error* error = nullptr;
+  lfarm_model* whole = nullptr;
+  lfarm_instance* instance = nullptr;
+  ASSERT_EQ(lfarm_model_load(session, model("mlp").c_str(), &whole, &error), LFARM_OK);
+  ASSERT_EQ(lfarm_instance_create(whole, &instance, &error), LFARM_OK);
+  Answer expected = answer(instance, 3);
+  std::string hash = lfarm_model_graph_hash(whole);
+  lfarm_instance_free(instance);
+
+  // By names from a signature and a safetensors file; by positions from the archive itself.
+  for (bool has_names : {true, false}) {
+    lfarm_model* found = nullptr;
+    ASSERT_EQ(lfarm_model_find(session, hash.c_str(), has_names ? signature.c_str() : nullptr,
+                               &found, &error),
+              LFARM_OK)
+        << take(error).message;
+    EXPECT_EQ(lfarm_model_inputs(found), 1u);
+    EXPECT_EQ(lfarm_instance_create(found, &instance, &error), LFARM_INVALID);
+    EXPECT_NE(take(error).message.find(has_names ? "\"a.weight\"" : "\"0\""), std::string::npos);
+    std::string from = has_names ? file : model("mlp");
+    ASSERT_EQ(lfarm_model_bind_file(found, from.c_str(), &error), LFARM_OK) << take(error).message;
+    ASSERT_EQ(lfarm_instance_create(found, &instance, &error), LFARM_OK) << take(error).message;
+    Answer same = answer(instance, 3);
+    EXPECT_EQ(same.values, expected.values);
+    EXPECT_EQ(same.plan, expected.plan);
+
+    // A pointer of the program's own, for instances from now on.
+    float scale[4] = {};
+    int64_t size = 4;
+    lfarm_tensor zero{scale, {1, 0}, 1, {2, 32, 1}, &size, nullptr, 0};
+    ASSERT_EQ(lfarm_model_bind(found, has_names ? "scale" : "4", &zero, &error), LFARM_OK)
+        << take(error).message;
+    EXPECT_EQ(lfarm_model_bind(found, "nothing", &zero, &error), LFARM_INVALID);
+    EXPECT_NE(take(error).message.find("\"nothing\""), std::string::npos);
+    lfarm_instance* scaled = nullptr;
+    ASSERT_EQ(lfarm_instance_create(found, &scaled, &error), LFARM_OK) << take(error).message;
+    EXPECT_NE(answer(scaled, 3).values, expected.values);
+    EXPECT_EQ(answer(instance, 3).values, expected.values);
+    lfarm_instance_free(scaled);
+    lfarm_instance_free(instance);
+    lfarm_model_free(found);
+  }
+
+  lfarm_model* none = nullptr;
+  EXPECT_EQ(lfarm_model_find(session, std::string(64, '5').c_str(), nullptr, &none, &error),
+            LFARM_UNAVAILABLE);
+  EXPECT_NE(take(error).message.find("the farm has no plan of graph 555555555555"),
+            std::string::npos);
+  EXPECT_EQ(lfarm_model_find(session, "mlp", nullptr, &none, &error), LFARM_INVALID);
+  EXPECT_NE(take(error).message.find("64 hexadecimal digits"), std::string::npos);
+  lfarm_model_free(whole);
+  lfarm_session_free(session);
+  farm.signal(SIGTERM);
+  EXPECT_EQ(farm.wait(), 0) << farm.err();
+}
+
+// What a profiler was told.
+struct Told {
+  int calls = 0;
+  size_t kernels = 0;
+  int64_t time_ns = 0, wall_ns = 0, bytes = 0;
+};
+void tell(void* context, const lfarm_profile* profile) {
+  auto* told = static_cast<Told*>(context);
+  ++told->calls;
+  told->kernels = profile->kernel_count;
+  told->wall_ns = profile->wall_ns;
+  for (size_t k = 0; k < profile->kernel_count; ++k) {
+    EXPECT_EQ(std::string(profile->kernels[k].id).size(), 64u);
+    EXPECT_FALSE(std::string(profile->kernels[k].name).empty());
+    told->time_ns += profile->kernels[k].time_ns;
+    told->bytes += profile->kernels[k].bytes;
+  }
+}
+
+TEST_F(Library, AProfilerIsToldOfEveryKernel) {
+  cli_testing::Invocation farm = up();
+  lfarm_session* session = open(0);
+  lfarm_error* error = nullptr;
+  lfarm_model* loaded = nullptr;
+  lfarm_instance* instance = nullptr;
+  ASSERT_EQ(lfarm_model_load(session, model("mlp").c_str(), &loaded, &error), LFARM_OK);
+  ASSERT_EQ(lfarm_instance_create(loaded, &instance, &error), LFARM_OK);
+  ASSERT_EQ(lfarm_instance_wait(instance, 120'000, &error), LFARM_OK) << take(error).message;
+  Answer plain = answer(instance, 3);
+  Told told;
+  lfarm_instance_set_profiler(instance, tell, &told);
+  EXPECT_EQ(answer(instance, 3).values, plain.values);
+  EXPECT_EQ(told.calls, 1);
+  EXPECT_GT(told.kernels, 0u);
+  EXPECT_GT(told.time_ns, 0);
+  EXPECT_GE(told.wall_ns, told.time_ns);
+  // The input is read, and the output written, by some kernel.
+  EXPECT_GE(told.bytes, static_cast<int64_t>((3 * 16 + plain.values.size()) * sizeof(float)));
+  lfarm_instance_set_profiler(instance, nullptr, nullptr);
+  EXPECT_EQ(answer(instance, 3).values, plain.values);
+  EXPECT_EQ(told.calls, 1);
+  lfarm_instance_free(instance);
+  lfarm_model_free(loaded);
+  lfarm_session_free(session);
+  farm.signal(SIGTERM);
+  EXPECT_EQ(farm.wait(), 0) << farm.err();
+}
+
+TEST_F(Library, TheCppInterfaceDoesTheSame) {
+  cli_testing::Invocation farm = up();
+  lfarm::Options options;
+  options.deadline_ms = 120'000;
+  options.budget_candidates = 2;
+  options.threads = 1;
+  lfarm::Session session(options);
+  lfarm::Model known = session.load(model("mlp"));
+  lfarm::Instance instance = known.instance();
+  std::vector<float> data = rows(3);
+  lfarm::Outputs first = instance({{data.data(), {3, 16}}});
+  auto values = [](const lfarm::Outputs& outputs) {
+    return std::vector<float>(outputs.data<float>(0), outputs.data<float>(0) + 12);
+  };
+  std::vector<float> expected = values(first);
+
+  lfarm::Model found = session.find(known.graph_hash());
+  found.bind_file(model("mlp"));
+  lfarm::Instance other = found.instance();
+  lfarm::Outputs again;
+  size_t kernels = 0;
+  int calls = 0;
+  other.set_profiler([&](const lfarm_profile& profile) {
+    kernels += profile.kernel_count;
+    ++calls;
+  });
+  other.run_on(nullptr, {{data.data(), {3, 16}}}, again);
+  EXPECT_EQ(values(again), expected);
+  const void* memory = again[0]->data;
+  other.run_on(nullptr, {{data.data(), {3, 16}}}, again);
+  EXPECT_EQ(again[0]->data, memory) << "outputs are used again";
+  EXPECT_EQ(calls, 2);
+  EXPECT_GT(kernels, 0u);
+  other.set_profiler({});
+  std::vector<lfarm::Tensor> inputs = {{data.data(), {3, 16}}};
+  EXPECT_THROW(other.run(inputs, again), lfarm::Error) << "these are outputs of run_on";
+  std::vector<float> zeros(4, 0);
+  found.bind("3", {zeros.data(), {4}});
+  EXPECT_NE(values(found.instance()({{data.data(), {3, 16}}})), expected);
+  EXPECT_EQ(calls, 2);
+  farm.signal(SIGTERM);
+  EXPECT_EQ(farm.wait(), 0) << farm.err();
 }
 
 }  // namespace

@@ -26,6 +26,8 @@ lfarm_test(service_security LABEL farm
 lfarm_test(service_versions LABEL farm
   SOURCES service_versions_test.cc ${service_support}
   COMPONENTS ${service_components} clients/runtime)
-foreach(name service service_versions service_disk service_load service_process service_security)
+lfarm_test(shared_tier LABEL farm
+  SOURCES shared_tier_test.cc ${service_support} COMPONENTS ${service_components} cache/remote)
+foreach(name shared_tier service service_versions service_disk service_load service_process service_security)
   target_include_directories(test_${name} PRIVATE ${CMAKE_SOURCE_DIR})
 endforeach()

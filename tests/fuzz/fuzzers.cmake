@@ -20,3 +20,8 @@ lfarm_test(graph_differential LABEL fuzz TIMEOUT 300
   COMPONENTS common/base common/ir common/plan common/runtime common/wire coordinator/search
              worker/codegen/c worker/compile)
 target_include_directories(test_graph_differential PRIVATE ${CMAKE_SOURCE_DIR})
+lfarm_test(plan_key LABEL fuzz TIMEOUT 300
+  SOURCES plan_key_test.cc graph_edits.cc random_graph.cc graph_grower.cc graph_grower_views.cc
+          tame_builder.cc
+  COMPONENTS common/base common/ir common/plan common/runtime)
+target_include_directories(test_plan_key PRIVATE ${CMAKE_SOURCE_DIR})

@@ -83,3 +83,63 @@ def test_errors_say_what_does_not_fit(fixture, tmp_path):
         lfarm.submit(fixture("mlp") / "model.pt2", farm="tcp://127.0.0.1:1", timeout=60)
     with pytest.raises(lfarm.Error, match="tpu"):
         lfarm.Session(device="tpu")
+
+
+def test_a_profile_names_every_kernel(fixture, farm, tmp_path):
+    instance = lfarm.load(fixture("mlp") / "model.pt2", **BUDGET)
+    instance.wait(120)
+    (x,) = arrays(fixture("mlp") / "inputs")
+    plain = instance(x)
+    with instance.profile() as profile:
+        for _ in range(3):
+            numpy.testing.assert_array_equal(instance(x), plain)
+    instance(x)
+    assert len(profile.calls) == 3
+    kernels = profile.calls[0].kernels
+    assert kernels and all(len(kernel.id) == 64 and kernel.bytes > 0 for kernel in kernels)
+    for call in profile.calls:
+        assert 0 < sum(kernel.time_ns for kernel in call.kernels) <= call.wall_ns
+    times = [kernel.time_ns for kernel, _ in profile.totals()]
+    assert times == sorted(times, reverse=True)
+    assert sum(count for _, count in profile.totals()) == 3 * len(kernels)
+    profile.save(tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert len(events) == 3 * (1 + len(kernels))
+    for event in events:
+        assert event["ph"] == "X" and event["dur"] >= 0
+
+
+def test_the_interpreter_has_no_kernels(fixture, tmp_path):
+    session = lfarm.Session(state=tmp_path, deadline=0)
+    instance = session.load(fixture("kv_step") / "model.pt2").instance()
+    with instance.profile() as profile:
+        check(fixture("kv_step"), instance)
+    assert profile.calls and not any(call.kernels for call in profile.calls)
+
+
+def test_sizes_have_plans_of_their_own(fixture, farm):
+    whole = lfarm.load(fixture("mlp_dynamic") / "model.pt2", **BUDGET)
+    parts = lfarm.load(fixture("mlp_dynamic") / "model.pt2", sizes="s0=1;s0=2..64", **BUDGET)
+    parts.wait(120)
+    plans = set()
+    for rows in (1, 7):
+        x = numpy.full((rows, 16), 0.25, numpy.float32)
+        numpy.testing.assert_allclose(parts(x), whole(x), rtol=1e-4, atol=1e-5)
+        plans.add(parts.plan.id)
+    assert len(plans) == 2
+    with pytest.raises(lfarm.Error, match="no range of sizes"):
+        lfarm.Session(sizes="rows=1")
+
+
+def test_a_model_is_found_by_its_hash(fixture, farm):
+    session = lfarm.Session(deadline=120, **BUDGET)
+    known = session.load(fixture("mlp") / "model.pt2")
+    instance = known.instance()
+    found = session.find(known.graph_hash)
+    with pytest.raises(lfarm.Error, match="has no content"):
+        found.instance()
+    found.bind_file(fixture("mlp") / "model.pt2")
+    (x,) = arrays(fixture("mlp") / "inputs")
+    numpy.testing.assert_array_equal(found.instance()(x), instance(x))
+    found.bind({"3": numpy.zeros(4, numpy.float32)})
+    assert not numpy.array_equal(found.instance()(x), instance(x))

@@ -72,7 +72,7 @@ const std::vector<Owner>& owners() {
       {"cuda", {"common/cuda/"}},
       {"cublas", {"common/cuda/"}},
       {"nvrtc", {"common/cuda/"}},
-      {"httplib.h", {"common/http/"}},
+      {"httplib.h", {"common/http/", "tests/cluster/"}},
       {"prometheus/", {"common/metrics/"}},
       {"rocksdb/", {"cache/store/"}},
       {"hiredis/", {"cache/remote/"}},
@@ -80,7 +80,7 @@ const std::vector<Owner>& owners() {
       {"simdjson", {"clients/pt2/"}},
       {"CLI/", {"clients/cli/", "coordinator/service/", "worker/agent/"}},
       {"lfarm.h", {"clients/runtime/include/", "clients/examples/"}},  // our own, once installed
-      {"nlohmann/", {"clients/cli/", "common/kubernetes/", "coordinator/service/"}},
+      {"nlohmann/", {"clients/cli/", "common/kubernetes/", "coordinator/service/", "tests/cluster/"}},
   };
   return kOwners;
 }

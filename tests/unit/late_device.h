@@ -17,6 +17,8 @@ namespace common {
 class LateDevice final : public Device {
  public:
   int launched = 0, recorded = 0, replayed = 0, flushed = 0;  // how often it was asked to
+  int copied_in = 0, copied_out = 0;                          // between host and device
+  int begun = 0, ended = 0;                                   // streams of a caller's
   std::function<void()> on_flush;
   bool has_library = true;  // of products, if the CPU has one
 
@@ -33,9 +35,11 @@ class LateDevice final : public Device {
         this, static_cast<std::byte*>(std::aligned_alloc(kBufferAlignment, rounded)), bytes);
   }
   Status copy_in(std::byte* device, ByteView host) override {
+    ++copied_in;
     return later([=, this] { return cpu_->copy_in(device, host); });
   }
   Status copy_out(std::span<std::byte> host, const std::byte* device) override {
+    ++copied_out;
     LFARM_RETURN_IF_ERROR(synchronise());
     return cpu_->copy_out(host, device);
   }
@@ -72,6 +76,16 @@ class LateDevice final : public Device {
     }
     return {};
   }
+  // All work is done in one order, as it is with streams that wait for one another.
+  Status begin_stream(void*) override {
+    ++begun;
+    return {};
+  }
+  Status end_stream() override {
+    ++ended;
+    return {};
+  }
+  bool is_idle() const { return work_.empty(); }
   std::unique_ptr<Timer> make_timer(size_t) override { return std::make_unique<LateTimer>(*this); }
   Status flush_caches() override {
     ++flushed;

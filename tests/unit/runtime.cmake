@@ -2,6 +2,7 @@ lfarm_test(runtime_arena LABEL unit SOURCES runtime_arena_test.cc COMPONENTS com
 lfarm_test(runtime_device LABEL unit SOURCES runtime_device_test.cc COMPONENTS common/runtime)
 lfarm_test(runtime_executor LABEL unit SOURCES runtime_executor_test.cc COMPONENTS common/runtime)
 lfarm_test(runtime_recording LABEL unit SOURCES runtime_recording_test.cc COMPONENTS common/runtime)
-foreach(name arena device executor recording)
+lfarm_test(runtime_streams LABEL unit SOURCES runtime_streams_test.cc COMPONENTS common/runtime)
+foreach(name arena device executor recording streams)
   target_include_directories(test_runtime_${name} PRIVATE ${CMAKE_SOURCE_DIR})
 endforeach()

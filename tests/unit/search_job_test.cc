@@ -173,7 +173,12 @@ class Store : public MeasurementSource {
     auto it = times.find(kernel);
     return it == times.end() ? std::nullopt : std::optional(it->second);
   }
+  std::optional<Finding> finding(const common::Digest& key) const override {
+    auto it = findings.find(key);
+    return it == findings.end() ? std::nullopt : std::optional(it->second);
+  }
   std::map<common::Digest, int64_t> times;
+  std::map<common::Digest, Finding> findings;
 };
 
 TEST(JobSearch, ItsOwnMeasurementsInTheStoreDoNotChangeItsCourse) {

@@ -45,7 +45,7 @@ class Maker {
   Message make(size_t kind) {
     switch (kind) {
       case 0:
-        return WorkerHello{name(), name(), small(kSlotsMax), small(9), name(), small(9)};
+        return WorkerHello{name(), name(), small(kSlotsMax), small(9), name(), small(9), name()};
       case 1:
         return Credit{small(kSlotsMax)};
       case 2: {
@@ -55,8 +55,9 @@ class Maker {
         return m;
       }
       case 3:
-        return TaskResult{lease(), static_cast<TaskOutcome>(random_.below(6)), text(), bytes(),
-                          digests()};
+        return TaskResult{lease(),   static_cast<TaskOutcome>(random_.below(6)),
+                          text(),    bytes(),
+                          digests(), random_.unit() * 1e5};
       case 4:
         return LeaseReturned{lease()};
       case 5:
@@ -87,9 +88,18 @@ class Maker {
       case 16:
         return ClientHello{name(), small(9), name(), small(9)};
       case 17:
-        return Submit{number(),           digest(), name(),   text(),   digest(),
-                      number(),           number(), number(), number(), small(kInFlightMax),
-                      small(kPriorityMax)};
+        return Submit{number(),
+                      digest(),
+                      name(),
+                      text(),
+                      digest(),
+                      number(),
+                      number(),
+                      number(),
+                      number(),
+                      small(kInFlightMax),
+                      small(kPriorityMax),
+                      flag()};
       case 18:
         return CancelJob{number()};
       case 19:
@@ -108,6 +118,8 @@ class Maker {
         m.breakdown.resize(random_.below(6));
         for (auto& stage : m.breakdown) stage = {name(), random_.unit() * 1e4};
         if (random_.below(2) == 0) m.revocations = digest();
+        m.note = text();
+        m.reuse = {number(), number(), number(), number(), number(), number()};
         return m;
       }
       case 24:
@@ -120,8 +132,21 @@ class Maker {
         return RevokePlan{number(), digest(), text()};
       case 28:
         return PlanRevoked{number(), digests()};
-      default:
+      case 29:
         return JobCancelled{number()};
+      case 30: {
+        ImportPlans m{number(), digests(), {}, {}};
+        m.plans.push_back(digest());
+        for (auto& b : m.signer) b = static_cast<std::byte>(random_.next());
+        if (flag()) m.revocations = digest();
+        return m;
+      }
+      case 31:
+        return PublishPlan{number(), digest(), {name(), name()}, flag()};
+      case 32:
+        return Reverify{number()};
+      default:
+        return PlansChanged{number(), digests()};
     }
   }
 

@@ -116,8 +116,23 @@ Plan sample_plan() {
   plan.calls[1].kernel = 1;
   plan.objects = {digest_of("object")};
   plan.kernels = {sample_code(0), sample_gemm()};
-  plan.provenance = {1200,     3400,       1100,      57, 9, 1'700'000'000'000'000'000,
-                     "farm-1", "worker-7", "measured"};
+  plan.provenance = {1200,
+                     3400,
+                     1100,
+                     57,
+                     9,
+                     1'700'000'000'000'000'000,
+                     "farm-1",
+                     "worker-7",
+                     "measured",
+                     "clang 14",
+                     "team-a",
+                     "0123456789ab",
+                     digest_of("origin"),
+                     {},
+                     "farm-2",
+                     "0"};
+  plan.provenance.origin_signer.fill(std::byte{3});
   return plan;
 }
 

@@ -15,6 +15,7 @@
 #include "common/base/files.h"
 #include "common/ir/builder.h"
 #include "common/runtime/cpu_device.h"
+#include "common/runtime/whole_run.h"
 #include "common/wire/ir_codec.h"
 #include "tests/unit/late_device.h"
 #include "tests/unit/profile_testing.h"
@@ -336,7 +337,7 @@ TEST(Judge, StatesAndMutatedInputsAreCompared) {
     m.call(m.kernel("all"), {in, old}, {fresh, square, out});
     common::Plan plan = m.finish(object);
     plan.key.target = common::host_cpu_target();
-    EXPECT_TRUE(plan_fits(plan, graph).ok());
+    EXPECT_TRUE(common::plan_fits(plan, graph).ok());
     auto device = common::make_cpu_device();
     auto executor =
         common::Executor::load(plan,

@@ -67,6 +67,9 @@ std::variant<WorkerOptions, int> parse_options(int argc, char** argv,
                  "HOST:PORT of probes and metrics, for anyone who reaches it");
   app.add_option("--pod", options.pod,
                  "Name of this worker's Kubernetes pod: its deletion cost follows what it does");
+  app.add_option("--account", options.cluster.account_directory,
+                 "Directory of the pod's service account")
+      ->capture_default_str();
   app.add_option("--key", key_file, "File with this worker's CURVE keys; created when missing");
   app.add_option("--farm-key", farm_key, "The coordinator's public CURVE key");
   app.set_version_flag("--version", std::string(common::build_name()));

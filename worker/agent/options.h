@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/base/result.h"
+#include "common/kubernetes/cluster.h"
 #include "common/wire/security.h"
 #include "common/wire/socket.h"
 
@@ -21,6 +22,7 @@ struct WorkerOptions {
   std::string state;
   std::string http;  // HOST:PORT of probes and metrics; empty: none
   std::string pod;   // this worker's, where it runs in a cluster; empty: not in one
+  common::ClusterOptions cluster;
   uint32_t slots = 4;
   bool debug_sequential = false;
   uint32_t threads = 0;      // 0: as many as there are processors to use

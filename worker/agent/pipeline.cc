@@ -173,8 +173,11 @@ void LocalPipeline::compile_loop() {
 }
 
 std::unique_ptr<LocalPipeline::Compiled> LocalPipeline::compile(Job job) {
+  int64_t start_ns = clock_.now_ns();
   auto refuse = [&](TaskOutcome outcome, const std::string& message) {
-    deliver(ended(job.lease, outcome, message));
+    JobResult result = ended(job.lease, outcome, message);
+    result.message.busy_ms = static_cast<double>(clock_.now_ns() - start_ns) * 1e-6;
+    deliver(std::move(result));
     return nullptr;
   };
   auto payload = common::decode_task_payload(job.payload);
@@ -192,6 +195,7 @@ std::unique_ptr<LocalPipeline::Compiled> LocalPipeline::compile(Job job) {
   if (!built.ok()) return refuse(build_outcome(built.error().code), built.error().message);
   compiled->built = std::move(built).value();
   compiled->built.plan.key.target = options_.target;
+  compiled->compile_ns = clock_.now_ns() - start_ns;
   return compiled;
 }
 
@@ -217,7 +221,11 @@ void LocalPipeline::run_loop() {
       executor.clear_interrupt();
     }
     changed_.notify_all();
-    deliver(run(executor, *job));
+    int64_t start_ns = clock_.now_ns();
+    JobResult result = run(executor, *job);
+    int64_t busy_ns = job->compile_ns + clock_.now_ns() - start_ns;
+    result.message.busy_ms = static_cast<double>(busy_ns) * 1e-6;
+    deliver(std::move(result));
   }
 }
 

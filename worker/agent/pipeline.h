@@ -76,6 +76,7 @@ class LocalPipeline final : public Pipeline {
     common::SharedBytes graph;
     common::TaskPayload payload;
     BuiltPlan built;
+    int64_t compile_ns = 0;  // what came before the run
   };
 
   void compile_loop();

@@ -101,6 +101,15 @@ int termination_signals() {
   return ::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
+// Fit to be a name on the wire. The identity tells options apart that the version does not.
+std::string toolchain_of(const Compiler& compiler) {
+  std::string text = cat(compiler.description(), " #", compiler.identity().short_hex());
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+  if (text.size() > common::kNameBytesMax) text.resize(common::kNameBytesMax);
+  return text;
+}
+
 common::Status serve(const WorkerOptions& options, const FoundDevice& device,
                      std::shared_ptr<const Compiler> compiler, const common::Sandbox& compilers,
                      int stop_fd) {
@@ -123,6 +132,7 @@ common::Status serve(const WorkerOptions& options, const FoundDevice& device,
   if (options.debug_sequential) pipeline_options.executor_command.emplace_back(kDebugFlag);
   // Never destroyed: a compiler that still runs would delay the end of the process, and dies with
   // it.
+  std::string toolchain = toolchain_of(*compiler);
   auto* pipeline =
       new LocalPipeline(std::move(pipeline_options), device.backend->make_generator(device.target),
                         std::move(compiler), options.state + "/kernels");
@@ -132,6 +142,7 @@ common::Status serve(const WorkerOptions& options, const FoundDevice& device,
   AgentOptions agent_options;
   agent_options.worker_id = options.name;
   agent_options.target = device.target.name;
+  agent_options.toolchain = std::move(toolchain);
   agent_options.slots = options.slots;
   agent_options.drain_ms = options.drain_ms;
   AgentState state;
@@ -143,7 +154,7 @@ common::Status serve(const WorkerOptions& options, const FoundDevice& device,
   }
   std::optional<DeletionCost> deletion_cost;
   if (!options.pod.empty()) {
-    LFARM_ASSIGN_OR_RETURN(common::Cluster cluster, common::Cluster::find());
+    LFARM_ASSIGN_OR_RETURN(common::Cluster cluster, common::Cluster::find(options.cluster));
     deletion_cost.emplace(std::move(cluster), DeletionCostOptions{options.pod}, state, clock);
   }
   agent_options.state = &state;

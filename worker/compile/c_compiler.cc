@@ -44,7 +44,7 @@ class CCompiler final : public Compiler {
   // `version`: the first line that the program says of itself.
   CCompiler(std::string program, const std::string& version, const common::Target& target,
             std::shared_ptr<const common::Sandbox> sandbox)
-      : program_(std::move(program)), sandbox_(std::move(sandbox)) {
+      : program_(std::move(program)), version_(version), sandbox_(std::move(sandbox)) {
     // Clang's -O2 vectorises, and takes a third of the time of its -O3.
     bool clang = version.find("clang") != std::string::npos;
     options_ = {"-std=gnu11",
@@ -69,9 +69,11 @@ class CCompiler final : public Compiler {
 
   Result<Bytes> compile(std::string_view source, int timeout_ms) const override;
   const common::Digest& identity() const override { return identity_; }
+  std::string description() const override { return version_; }
 
  private:
   std::string program_;
+  std::string version_;
   std::shared_ptr<const common::Sandbox> sandbox_;  // may be null
   std::vector<std::string> options_;
   common::Digest identity_;

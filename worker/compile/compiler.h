@@ -1,6 +1,7 @@
 // The interface of compilers: the text of any number of kernels becomes one object.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "common/base/bytes.h"
@@ -20,6 +21,8 @@ class Compiler {
   virtual int concurrency() const { return 1; }
   // Everything about the compiler that an object depends on.
   virtual const common::Digest& identity() const = 0;
+  // Its name and version, for people.
+  virtual std::string description() const = 0;
 };
 
 }  // namespace worker

@@ -33,7 +33,10 @@ std::vector<std::string> newer_options() { return {"--minimal"}; }
 class NvrtcCompiler final : public Compiler {
  public:
   NvrtcCompiler(std::string arch, std::unique_ptr<ChildPool> pool, const NvrtcReply& description)
-      : arch_(std::move(arch)), pool_(std::move(pool)), options_(common_options()) {
+      : arch_(std::move(arch)),
+        build_(description.build),
+        pool_(std::move(pool)),
+        options_(common_options()) {
     options_.insert(options_.end(), description.options.begin(), description.options.end());
     common::Hasher hasher;
     hasher.text("nvrtc").text(description.build).text(arch_);
@@ -44,9 +47,11 @@ class NvrtcCompiler final : public Compiler {
   Result<Bytes> compile(std::string_view source, int timeout_ms) const override;
   int concurrency() const override { return static_cast<int>(pool_->children_max()); }
   const common::Digest& identity() const override { return identity_; }
+  std::string description() const override { return cat("NVRTC ", build_); }
 
  private:
   std::string arch_;
+  std::string build_;
   std::unique_ptr<ChildPool> pool_;  // thread-safe
   std::vector<std::string> options_;
   common::Digest identity_;

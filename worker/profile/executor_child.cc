@@ -15,6 +15,7 @@
 #include "common/base/pipe.h"
 #include "common/base/processors.h"
 #include "common/runtime/executor.h"
+#include "common/runtime/whole_run.h"
 #include "common/sandbox/sandbox.h"
 #include "common/wire/ir_codec.h"
 #include "worker/profile/device_lock.h"
@@ -200,7 +201,7 @@ class ExecutorChild {
       reply.kind = ProfileReply::Kind::kNeedGraph;
       return reply;
     }
-    Status fits = plan_fits(request.plan, **graph);
+    Status fits = common::plan_fits(request.plan, **graph);
     if (!fits.ok()) return ended(executor_outcome(fits.error().code), fits.error().message);
     auto device = device_for(request.measure.threads);
     if (!device.ok()) return ended(TaskOutcome::kInfra, device.error().message);

@@ -1,10 +1,10 @@
 #include "worker/profile/judge.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "common/base/cat.h"
 #include "common/runtime/interpreter.h"
+#include "common/runtime/whole_run.h"
 
 namespace worker {
 using common::cat;
@@ -14,9 +14,7 @@ using common::Error;
 using common::Executor;
 using common::Graph;
 using common::HostTensor;
-using common::InputKind;
 using common::InputPattern;
-using common::OutputKind;
 using common::Result;
 using common::Status;
 using common::VerifyOptions;
@@ -44,91 +42,7 @@ Error internal(std::string_view what, const Error& cause) {
   return common::internal_error(cat(what, ": ", cause.message));
 }
 
-// Binds weights and states; gives the user inputs.
-Result<std::vector<HostTensor>> bind_inputs(Executor& executor,
-                                            const std::vector<HostTensor>& inputs) {
-  std::vector<HostTensor> user;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    int position = static_cast<int>(i);
-    switch (executor.plan().inputs[i].kind) {
-      case InputKind::kUser:
-        user.push_back(inputs[i]);
-        break;
-      case InputKind::kWeight:
-        LFARM_RETURN_IF_ERROR(executor.bind_weight(position, inputs[i]));
-        break;
-      case InputKind::kState:
-        LFARM_RETURN_IF_ERROR(executor.set_state(position, inputs[i]));
-        break;
-    }
-  }
-  return user;
-}
-
-// The run's outputs in the graph's order, new contents of states included.
-Result<std::vector<HostTensor>> outputs_in_order(Executor& executor, common::RunOutputs& run) {
-  std::vector<HostTensor> outputs;
-  size_t user = 0, mutated = 0;
-  for (const common::GraphOutput& output : executor.plan().outputs) {
-    if (output.kind == OutputKind::kUser) {
-      outputs.push_back(run.user[user++]);
-    } else if (executor.plan().inputs[static_cast<size_t>(output.input)].kind ==
-               InputKind::kState) {
-      LFARM_ASSIGN_OR_RETURN(HostTensor state, executor.state(output.input));
-      outputs.push_back(std::move(state));
-    } else {
-      outputs.push_back(run.mutated[mutated++].value);
-    }
-  }
-  return outputs;
-}
-
-// Every element one unit in the last place up or down, in turn by a hash of its position.
-void nudge(HostTensor& tensor) {
-  bool wide = tensor.dtype() == common::DType::kFloat64;
-  for (int64_t i = 0; i < tensor.elements(); ++i) {
-    double to = (static_cast<uint64_t>(i) * 0x9E3779B97F4A7C15U >> 63) != 0 ? HUGE_VAL : -HUGE_VAL;
-    double x = tensor.get(i);
-    if (x == 0 || !std::isfinite(x)) continue;
-    tensor.set(i, wide ? std::nextafter(x, to)
-                       : std::nextafterf(static_cast<float>(x), static_cast<float>(to)));
-  }
-}
-
-// What a plain lowering gives for inputs nudged in their last place. Half types stay: their last
-// place is far more than the rounding inside.
-Result<std::vector<HostTensor>> outputs_for_nudged(const Graph& graph,
-                                                   const std::vector<HostTensor>& inputs) {
-  std::vector<HostTensor> nudged;
-  for (const HostTensor& input : inputs) {
-    LFARM_ASSIGN_OR_RETURN(HostTensor copy, input.clone());
-    bool real = copy.dtype() == common::DType::kFloat32 || copy.dtype() == common::DType::kFloat64;
-    if (real) nudge(copy);
-    nudged.push_back(std::move(copy));
-  }
-  common::InterpretOptions options;
-  options.precision = common::Precision::kPlain;
-  auto computed = common::interpret(graph, nudged, options);
-  if (!computed.ok()) return internal("cannot compute the reference", computed.error());
-  return std::move(computed).value();
-}
-
 }  // namespace
-
-Status plan_fits(const common::Plan& plan, const Graph& graph) {
-  bool fits = plan.symbols == graph.symbols && plan.inputs.size() == graph.inputs.size() &&
-              plan.outputs.size() == graph.outputs.size();
-  for (size_t i = 0; fits && i < graph.inputs.size(); ++i) {
-    const common::GraphInput &a = plan.inputs[i], &b = graph.inputs[i];
-    fits = a.kind == b.kind && a.dtype == b.dtype && a.shape == b.shape;
-  }
-  for (size_t o = 0; fits && o < graph.outputs.size(); ++o) {
-    fits = plan.outputs[o].kind == graph.outputs[o].kind &&
-           plan.outputs[o].input == graph.outputs[o].input;
-  }
-  if (fits) return {};
-  return common::invalid_input("the program does not have its graph's inputs and outputs");
-}
 
 // One set of inputs.
 struct Judge::Case {
@@ -204,7 +118,7 @@ Result<std::shared_ptr<Judge::Reference>> Judge::reference(const Digest& digest,
 
 Status Judge::check_case(const Graph& graph, Reference& reference, Executor& executor,
                          const VerifyOptions& options, Verdict& verdict) {
-  LFARM_ASSIGN_OR_RETURN(auto user, bind_inputs(executor, reference.inputs));
+  LFARM_ASSIGN_OR_RETURN(auto user, common::bind_inputs(executor, reference.inputs));
   if (observer_) observer_(true);
   auto run = executor.run(user);
   if (observer_) observer_(false);
@@ -212,11 +126,11 @@ Status Judge::check_case(const Graph& graph, Reference& reference, Executor& exe
   Status guards = executor.check_guards();
   memory_damaged_ = !guards.ok();
   if (!guards.ok()) return guards.error();
-  LFARM_ASSIGN_OR_RETURN(auto outputs, outputs_in_order(executor, *run));
+  LFARM_ASSIGN_OR_RETURN(auto outputs, common::outputs_in_order(executor, *run));
   auto judged = common::verify_outputs(outputs, reference.oracle, reference.plain);
   if (!judged.ok() && judged.error().code == Code::kVerification) {
     if (reference.nudged.empty()) {
-      LFARM_ASSIGN_OR_RETURN(reference.nudged, outputs_for_nudged(graph, reference.inputs));
+      LFARM_ASSIGN_OR_RETURN(reference.nudged, common::outputs_for_nudged(graph, reference.inputs));
       reference.bytes += bytes_of(reference.nudged);
       cache_bytes_ += bytes_of(reference.nudged);
     }
@@ -255,7 +169,7 @@ Result<std::vector<HostTensor>> Judge::bind_first_case(const Digest& digest, con
   std::vector<Case> all = cases(options);
   if (all.empty()) return common::internal_error("a task asks for no inputs to measure with");
   LFARM_ASSIGN_OR_RETURN(auto expected, reference(digest, graph, all[0]));
-  return bind_inputs(executor, expected->inputs);
+  return common::bind_inputs(executor, expected->inputs);
 }
 
 Status Judge::check_first_case(const Digest& digest, const Graph& graph, Executor& executor,

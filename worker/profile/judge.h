@@ -19,9 +19,6 @@
 
 namespace worker {
 
-// kInvalidInput unless the plan takes the graph's inputs and gives its outputs.
-common::Status plan_fits(const common::Plan& plan, const common::Graph& graph);
-
 struct Verdict {
   // Greatest over all cases, as OutputError in compare.h says.
   double max_error = 0;

@@ -10,5 +10,17 @@ meanwhile, and calls change over to its plan once it is there.
 
 from lfarm._native import Error
 from lfarm.model import Instance, Model, Plan, Session, load, submit
+from lfarm.profile import Call, Kernel, Profile
 
-__all__ = ["Error", "Instance", "Model", "Plan", "Session", "load", "submit"]
+__all__ = [
+    "Call",
+    "Error",
+    "Instance",
+    "Kernel",
+    "Model",
+    "Plan",
+    "Profile",
+    "Session",
+    "load",
+    "submit",
+]

@@ -57,6 +57,7 @@ class Options(ctypes.Structure):
         ("cache_bytes", c_uint64),
         ("budget_candidates", c_uint64),
         ("budget_ms", c_uint64),
+        ("sizes", c_char_p),
     ]
 
 
@@ -71,6 +72,23 @@ class PlanInfo(ctypes.Structure):
         ("candidates", c_int64),
         ("created_ns", c_int64),
     ]
+
+
+class KernelTime(ctypes.Structure):
+    _fields_ = [("name", c_char_p), ("id", c_char_p), ("time_ns", c_int64), ("bytes", c_int64)]
+
+
+class CallProfile(ctypes.Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("start_ns", c_int64),
+        ("wall_ns", c_int64),
+        ("kernels", POINTER(KernelTime)),
+        ("kernel_count", c_size_t),
+    ]
+
+
+Profiler = ctypes.CFUNCTYPE(None, c_void_p, POINTER(CallProfile))
 
 
 def _open() -> ctypes.CDLL:
@@ -103,6 +121,9 @@ _declare("lfarm_options_init", None, POINTER(Options))
 _declare("lfarm_session_open", ctypes.c_int, POINTER(Options), _out, _out)
 _declare("lfarm_session_free", None, c_void_p)
 _declare("lfarm_model_load", ctypes.c_int, c_void_p, c_char_p, _out, _out)
+_declare("lfarm_model_find", ctypes.c_int, c_void_p, c_char_p, c_char_p, _out, _out)
+_declare("lfarm_model_bind", ctypes.c_int, c_void_p, c_char_p, POINTER(Tensor), _out)
+_declare("lfarm_model_bind_file", ctypes.c_int, c_void_p, c_char_p, _out)
 _declare("lfarm_model_free", None, c_void_p)
 _declare("lfarm_model_graph_hash", c_char_p, c_void_p)
 _declare("lfarm_model_inputs", c_size_t, c_void_p)
@@ -112,6 +133,10 @@ _declare("lfarm_instance_free", None, c_void_p)
 _declare("lfarm_instance_plan", ctypes.c_int, c_void_p, POINTER(PlanInfo))
 _declare("lfarm_instance_wait", ctypes.c_int, c_void_p, c_int64, _out)
 _declare("lfarm_instance_run", ctypes.c_int, c_void_p, POINTER(Tensor), c_size_t, _out, _out)
+_declare(
+    "lfarm_instance_run_on", ctypes.c_int, c_void_p, c_void_p, POINTER(Tensor), c_size_t, _out, _out
+)
+_declare("lfarm_instance_set_profiler", None, c_void_p, Profiler, c_void_p)
 _declare("lfarm_outputs_count", c_size_t, c_void_p)
 _declare("lfarm_outputs_get", POINTER(Tensor), c_void_p, c_size_t)
 _declare("lfarm_outputs_free", None, c_void_p)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import dataclasses
 import os
 import threading
 import time
-from typing import Any, Optional, Union
+from typing import Any, Iterator, Mapping, Optional, Union
 
 from lfarm import _native, tensors
 from lfarm._native import Handle, library
+from lfarm.profile import Profile
 
 Path = Union[str, "os.PathLike[str]"]
 
@@ -46,6 +48,7 @@ class Session:
     deadline: seconds that a new instance waits for its plan.
     cache_bytes: bound on cached plans on disk; 0: none.
     budget_candidates, budget_seconds: of a search, where the farm has no plan yet.
+    sizes: parts of a model's sizes that have plans of their own, as "s0=1;s0=2..128".
     Raises lfarm.Error when an option is not one.
     """
 
@@ -64,11 +67,21 @@ class Session:
         cache_bytes: Optional[int] = None,
         budget_candidates: int = 0,
         budget_seconds: float = 0,
+        sizes: Optional[str] = None,
     ) -> None:
         options = _native.Options()
         library.lfarm_options_init(ctypes.byref(options))
-        texts = {"farm": farm, "farm_key": farm_key, "keys": keys, "trust": trust, "state": state}
-        for name, text in {**texts, "device": device, "numerics": numerics}.items():
+        texts: dict[str, Optional[Path]] = {
+            "farm": farm,
+            "farm_key": farm_key,
+            "keys": keys,
+            "trust": trust,
+            "state": state,
+            "device": device,
+            "numerics": numerics,
+            "sizes": sizes,
+        }
+        for name, text in texts.items():
             if text is not None:
                 setattr(options, name, os.fsencode(text))
         options.threads = threads
@@ -90,17 +103,48 @@ class Session:
         )
         return Model(Handle(pointer, "lfarm_model_free"))
 
+    def find(self, graph_hash: str, signature: Optional[Path] = None) -> "Model":
+        """The model of a graph whose plan the farm, or this machine's disk, has. Weights are bound to
+        it before the first instance: by the names that `signature` gives, which `lfarm print --stage
+        signature` wrote, else by their positions among the graph's inputs."""
+        pointer = ctypes.c_void_p()
+        _native.call(
+            "lfarm_model_find",
+            self._handle.pointer,
+            graph_hash.encode(),
+            None if signature is None else os.fsencode(signature),
+            ctypes.byref(pointer),
+        )
+        return Model(Handle(pointer, "lfarm_model_free"))
+
 
 class Model:
     """An exported program with its weights, of which any number of instances may run."""
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
+        self._bound: dict[str, list[Any]] = {}  # arrays whose memory the library uses
+
+    def bind(self, weights: Mapping[str, Any]) -> None:
+        """Arrays for the tensors of these names, in instances that are made from now on. They are
+        used where they lie as far as the device can, and must not change."""
+        for name, array in weights.items():
+            stream = tensors.DEFAULT_STREAM if tensors.is_on_gpu(array) else None
+            tensor, owner = tensors.view(array, stream)
+            _native.call(
+                "lfarm_model_bind", self._handle.pointer, name.encode(), ctypes.byref(tensor)
+            )
+            self._bound.setdefault(name, []).append((owner, array))
+
+    def bind_file(self, path: Path) -> None:
+        """The same for all tensors of a .safetensors or .pt2 file that the model has."""
+        _native.call("lfarm_model_bind_file", self._handle.pointer, os.fsencode(path))
 
     @property
     def graph_hash(self) -> str:
         """Stands for what the model computes, whatever its weights' values."""
-        return library.lfarm_model_graph_hash(self._handle.pointer).decode()
+        digits: bytes = library.lfarm_model_graph_hash(self._handle.pointer)
+        return digits.decode()
 
     def instance(self) -> "Instance":
         """A running copy with a state of its own. Waits for the plan up to the session's deadline."""
@@ -128,20 +172,45 @@ class Instance:
         values = [tensors.like(output, arrays) for output in results]
         return values[0] if len(values) == 1 else tuple(values)
 
-    def call_flat(self, arrays: list[Any]) -> list[Optional[tensors.Output]]:
-        """The same for a flat list, whose outputs are left as they are."""
-        views = [tensors.view(array) for array in arrays]
+    def call_flat(
+        self, arrays: list[Any], *, stream: Optional[int] = None
+    ) -> list[Optional[tensors.Output]]:
+        """The same for a flat list, whose outputs are left as they are.
+
+        Of arrays on the GPU the outputs lie there, too, and the call is put on `stream`, a CUDA
+        stream's number, without waiting for it; None: the default stream.
+        """
+        on_gpu = stream is not None or any(map(tensors.is_on_gpu, arrays))
+        used = tensors.DEFAULT_STREAM if on_gpu and stream is None else stream
+        views = [tensors.view(array, used) for array in arrays]
         inputs = (_native.Tensor * len(views))(*(tensor for tensor, _ in views))
         pointer = ctypes.c_void_p()
+        given = (inputs, len(views), ctypes.byref(pointer))
         with self._turn:
-            _native.call(
-                "lfarm_instance_run",
-                self._handle.pointer,
-                inputs,
-                len(views),
-                ctypes.byref(pointer),
-            )
-        return tensors.outputs_of(Handle(pointer, "lfarm_outputs_free"))
+            if on_gpu:
+                _native.call("lfarm_instance_run_on", self._handle.pointer, used, *given)
+            else:
+                _native.call("lfarm_instance_run", self._handle.pointer, *given)
+        return tensors.outputs_of(Handle(pointer, "lfarm_outputs_free"), used)
+
+    @contextlib.contextmanager
+    def profile(self) -> Iterator[Profile]:
+        """Tells where the time of the calls in a `with` block went, whoever makes them:
+
+        >>> with model.profile() as profile:
+        ...     model(x)
+        >>> profile.save("trace.json")
+        """
+        profile = Profile()
+        told = _native.Profiler(lambda _, call: profile._add(call.contents))
+        with self._turn:
+            library.lfarm_instance_set_profiler(self._handle.pointer, told, None)
+        try:
+            yield profile
+        finally:
+            with self._turn:
+                nobody = ctypes.cast(ctypes.c_void_p(), _native.Profiler)
+                library.lfarm_instance_set_profiler(self._handle.pointer, nobody, None)
 
     @property
     def plan(self) -> Optional[Plan]:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Iterable
+from typing import Any, Iterable, Optional
 
 from lfarm._native import Device, DType, Handle, Tensor, library
 
 _KINDS = {"b": 6, "i": 0, "u": 1, "f": 2, "c": 5}
 _HOST = 1
+_GPU = 2
+
+# CUDA's default stream, by the number that DLPack and the driver know it by.
+DEFAULT_STREAM = 1
 
 
 class _Managed(ctypes.Structure):
@@ -31,6 +35,7 @@ _raw_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char
 
 
 def is_array(value: Any) -> bool:
+    """Whether the value is one of the arrays that a model takes."""
     return hasattr(value, "__array_interface__") or hasattr(value, "__dlpack__")
 
 
@@ -47,14 +52,24 @@ def flatten(values: Iterable[Any]) -> list[Any]:
     return found
 
 
-def view(array: Any) -> tuple[Tensor, Any]:
-    """The array's memory as a tensor, and what keeps it alive meanwhile."""
+def is_on_gpu(array: Any) -> bool:
+    """Whether the array lies in a GPU's memory."""
+    if hasattr(array, "__array_interface__") or not hasattr(array, "__dlpack_device__"):
+        return False
+    return int(array.__dlpack_device__()[0]) == _GPU
+
+
+def view(array: Any, stream: Optional[int] = None) -> tuple[Tensor, Any]:
+    """The array's memory as a tensor, and what keeps it alive meanwhile.
+
+    `stream`: where an array on the GPU is to be ready.
+    """
     interface = getattr(array, "__array_interface__", None)
     if interface is not None:
         return _view_of_interface(interface, array)
     if getattr(array, "requires_grad", False):
         array = array.detach()
-    capsule = array.__dlpack__()
+    capsule = array.__dlpack__(stream=stream) if is_on_gpu(array) else array.__dlpack__()
     managed = ctypes.cast(
         _api.PyCapsule_GetPointer(capsule, b"dltensor"), ctypes.POINTER(_Managed)
     )
@@ -83,14 +98,20 @@ def _view_of_interface(interface: dict[str, Any], array: Any) -> tuple[Tensor, A
 
 
 class Output:
-    """One tensor that a call returned. NumPy, torch and whatever speaks DLPack take it as it is."""
+    """One tensor that a call returned. NumPy, torch and whatever speaks DLPack take it as it is.
 
-    def __init__(self, outputs: Handle, tensor: Tensor) -> None:
+    On a GPU its content is ready on the call's stream. It must not go before that stream, or what
+    was put there later, is done with it.
+    """
+
+    def __init__(self, outputs: Handle, tensor: Tensor, stream: Optional[int]) -> None:
         self._outputs = outputs  # owns the memory
         self._tensor = tensor
+        self._stream = stream
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """Its sizes, outermost first."""
         return tuple(self._tensor.shape[k] for k in range(self._tensor.ndim))
 
     @property
@@ -104,8 +125,11 @@ class Output:
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
+        """For NumPy; only in host memory."""
         if self.dtype == "bfloat16":
             raise AttributeError("NumPy has no bfloat16; take the tensor through DLPack")
+        if self._tensor.device.type != _HOST:
+            raise AttributeError("the tensor lies on a GPU; take it through DLPack")
         return {
             "version": 3,
             "shape": self.shape,
@@ -114,9 +138,17 @@ class Output:
         }
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return _HOST, 0
+        """1: host memory, 2: a GPU; and which of them."""
+        return self._tensor.device.type, self._tensor.device.id
 
-    def __dlpack__(self, **_: Any) -> Any:
+    def __dlpack__(self, *, stream: Optional[int] = None, **_: Any) -> Any:
+        """A capsule for a consumer that uses `stream`, which has to be the call's; -1: whatever."""
+        if self._tensor.device.type == _GPU and stream != -1:
+            if (DEFAULT_STREAM if stream is None else stream) != self._stream:
+                raise BufferError(
+                    f"the output is ready on stream {self._stream}, not on {stream}: "
+                    "run the call on the consumer's stream"
+                )
         managed = _Managed(self._tensor, None, _release)
         address = ctypes.addressof(managed)
         _lent[address] = (self, managed)
@@ -127,36 +159,37 @@ class Output:
 _lent: dict[int, Any] = {}
 
 
-@_Deleter
+@_Deleter  # type: ignore[misc]
 def _release(managed: Any) -> None:
     _lent.pop(ctypes.addressof(managed.contents), None)
 
 
-@_CapsuleEnd
+@_CapsuleEnd  # type: ignore[misc]
 def _capsule_end(capsule: int) -> None:
     # A capsule that was taken bears another name, and its taker releases it.
     if _api.PyCapsule_IsValid(capsule, b"dltensor"):
         _lent.pop(_raw_pointer(capsule, b"dltensor"), None)
 
 
-def outputs_of(handle: Handle) -> list[Output | None]:
-    found: list[Output | None] = []
+def outputs_of(handle: Handle, stream: Optional[int]) -> list[Optional[Output]]:
+    """What a call on `stream` returned."""
+    found: list[Optional[Output]] = []
     for index in range(library.lfarm_outputs_count(handle.pointer)):
         tensor = library.lfarm_outputs_get(handle.pointer, index)
-        found.append(Output(handle, tensor.contents) if tensor else None)
+        found.append(Output(handle, tensor.contents, stream) if tensor else None)
     return found
 
 
-def like(output: Output | None, arrays: list[Any]) -> Any:
+def like(output: Optional[Output], arrays: list[Any]) -> Any:
     """The output as an array of the library that most inputs come from."""
     if output is None:
         return None
     modules = {type(array).__module__.split(".")[0] for array in arrays}
     if "torch" in modules:
-        import torch
+        import torch  # type: ignore[import,unused-ignore]
 
         return torch.from_dlpack(output)
-    if output.dtype == "bfloat16":
+    if output.dtype == "bfloat16" or output.__dlpack_device__()[0] != _HOST:
         return output
     try:
         import numpy

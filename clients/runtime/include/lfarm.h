@@ -55,8 +55,8 @@ LFARM_API void lfarm_error_free(lfarm_error* error);
 
 /* These three have the layout of DLPack's DLDevice, DLDataType and DLTensor. */
 typedef struct lfarm_device {
-  int32_t type; /* 1: host memory */
-  int32_t id;
+  int32_t type; /* 1: host memory, 2: memory of a CUDA GPU, 3: host memory that a GPU reads, too */
+  int32_t id;   /* of the GPU, among those that this process sees */
 } lfarm_device;
 
 typedef struct lfarm_dtype {
@@ -92,6 +92,10 @@ typedef struct lfarm_options {
   uint64_t cache_bytes; /* bound on cached plans on disk; 0: none */
   uint64_t budget_candidates; /* of a search; 0: the farm's own */
   uint64_t budget_ms;
+  /* Parts of a model's sizes that have plans of their own, which instances choose between by what
+   * they are given: "s0=1;s0=2..128" for decoding and prompts, "s0=1,s1=8..64" for two sizes. Sizes
+   * are numbered as `lfarm print --stage hlir` does. NULL: one plan for all sizes. */
+  const char* sizes;
 } lfarm_options;
 LFARM_API void lfarm_options_init(lfarm_options* options);
 
@@ -109,6 +113,27 @@ typedef struct lfarm_model lfarm_model;
  */
 LFARM_API lfarm_status lfarm_model_load(lfarm_session* session, const char* path,
                                         lfarm_model** model, lfarm_error** error);
+/* A model of which only the graph's hash (lfarm_model_graph_hash) is at hand. Its plan must be on
+ * this machine's disk or at the farm: waits for it up to the session's deadline, and
+ * LFARM_UNAVAILABLE says that there is none. Weights and first states are bound before the first
+ * instance is made. `signature`: what `lfarm print --stage signature` wrote, which names tensors as
+ * the module did and says where the model returns None and complex numbers; NULL: tensors are named
+ * by their positions among the graph's inputs, and the call takes and returns what the graph does.
+ */
+LFARM_API lfarm_status lfarm_model_find(lfarm_session* session, const char* graph_hash,
+                                        const char* signature, lfarm_model** model,
+                                        lfarm_error** error);
+/* The content of a weight, or first content of a state, for instances that are made from now on.
+ * The memory stays the caller's, unchanged as long as they run; of states a copy is kept. What lies
+ * on the session's device, or in host memory for the CPU, at a multiple of 64 bytes is used in
+ * place; other memory is copied once for all instances. */
+LFARM_API lfarm_status lfarm_model_bind(lfarm_model* model, const char* name,
+                                        const lfarm_tensor* tensor, lfarm_error** error);
+/* The same for all tensors of a .safetensors file, or of a .pt2 file, that the model has; the file
+ * stays mapped. LFARM_INVALID when a tensor has another type, or one that has no content yet is
+ * missing. */
+LFARM_API lfarm_status lfarm_model_bind_file(lfarm_model* model, const char* path,
+                                             lfarm_error** error);
 LFARM_API void lfarm_model_free(lfarm_model* model);
 /* 64 hexadecimal digits that stand for what the model computes, whatever its weights' values. */
 LFARM_API const char* lfarm_model_graph_hash(const lfarm_model* model);
@@ -146,17 +171,55 @@ LFARM_API lfarm_status lfarm_instance_wait(lfarm_instance* instance, int64_t tim
 /* What a call returned. */
 typedef struct lfarm_outputs lfarm_outputs;
 
-/* One call. `inputs`: one for each tensor that the model takes, in order, in host memory; those
- * that the model mutates are written. `*outputs` is NULL, or what an earlier call of this instance
- * gave: it is replaced, and what it held is gone. LFARM_INVALID names the input that does not fit.
- */
+/* One call. `inputs`: one for each tensor that the model takes, in order; those that the model
+ * mutates are written. Outputs come in host memory. `*outputs` is NULL, or what an earlier call of
+ * this instance gave: its memory is used again, and what it held is gone. LFARM_INVALID names the
+ * input that does not fit. */
 LFARM_API lfarm_status lfarm_instance_run(lfarm_instance* instance, const lfarm_tensor* inputs,
+                                          size_t count, lfarm_outputs** outputs,
+                                          lfarm_error** error);
+/* The same with outputs in the memory of the session's device, where inputs should lie too: nothing
+ * of them goes through the host. `stream`: a CUstream of the GPU's primary context, on which the
+ * call is put and not waited for, unless an input lies in host memory; inputs stay unchanged and
+ * outputs where they are until the stream has passed the call. NULL: done on return. Calls of one
+ * session run one after another, whatever their streams. LFARM_INVALID for a stream where the
+ * session's device has none. Outputs that are freed may be written by later calls of the session.
+ */
+LFARM_API lfarm_status lfarm_instance_run_on(lfarm_instance* instance, void* stream,
+                                             const lfarm_tensor* inputs, size_t count,
+                                             lfarm_outputs** outputs, lfarm_error** error);
+/* Outputs for lfarm_instance_run_on() in memory of the caller's, at a multiple of 64 bytes, one
+ * tensor for each value that the model returns, in order, of its type and sizes. */
+LFARM_API lfarm_status lfarm_outputs_wrap(lfarm_instance* instance, const lfarm_tensor* tensors,
                                           size_t count, lfarm_outputs** outputs,
                                           lfarm_error** error);
 LFARM_API size_t lfarm_outputs_count(const lfarm_outputs* outputs);
 /* NULL where the model returns None. Valid as long as the outputs are. */
 LFARM_API const lfarm_tensor* lfarm_outputs_get(const lfarm_outputs* outputs, size_t index);
 LFARM_API void lfarm_outputs_free(lfarm_outputs* outputs);
+
+/* ---- Profiles -------------------------------------------------------------------------------- */
+
+/* One kernel's part of a call. */
+typedef struct lfarm_kernel_time {
+  const char* name; /* in the plan's machine code; "gemm": a product by the library */
+  const char* id;   /* 64 hexadecimal digits that stand for what it computes and how */
+  int64_t time_ns;  /* 0 for what was computed when weights were bound */
+  int64_t bytes;    /* that it reads and writes, each buffer once */
+} lfarm_kernel_time;
+typedef struct lfarm_profile {
+  size_t size;                      /* of this struct, set by the library */
+  int64_t start_ns;                 /* of CLOCK_MONOTONIC */
+  int64_t wall_ns;                  /* of the whole call */
+  const lfarm_kernel_time* kernels; /* in order of their runs; NULL: the interpreter ran */
+  size_t kernel_count;
+} lfarm_profile;
+typedef void (*lfarm_profiler)(void* context, const lfarm_profile* profile);
+/* Tells `profiler` of every call of this instance from now on, on the thread of the call, before it
+ * returns; `profile` is valid until then. Each kernel is timed for itself, which takes longer than
+ * running them as one, and calls on streams are waited for. NULL: no more, which costs nothing. */
+LFARM_API void lfarm_instance_set_profiler(lfarm_instance* instance, lfarm_profiler profiler,
+                                           void* context);
 /* NOLINTEND(readability-identifier-naming) */
 
 #ifdef __cplusplus

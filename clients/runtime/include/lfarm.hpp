@@ -4,6 +4,7 @@
 #include <lfarm.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -72,14 +73,23 @@ class Tensor {
   template <class T>
   Tensor(T* data, std::vector<std::int64_t> shape)
       : data_(data), dtype_(detail::TypeOf<T>::value), shape_(std::move(shape)) {}
+  // The same for memory of the GPU's.
+  template <class T>
+  static Tensor on_gpu(T* data, std::vector<std::int64_t> shape) {
+    Tensor tensor(data, std::move(shape));
+    tensor.device_ = {2, 0};
+    return tensor;
+  }
 
  private:
   friend class Instance;
+  friend class Model;
   lfarm_tensor view() {
-    return {data_,   {1, 0}, static_cast<std::int32_t>(shape_.size()), dtype_, shape_.data(),
+    return {data_,   device_, static_cast<std::int32_t>(shape_.size()), dtype_, shape_.data(),
             nullptr, 0};
   }
   void* data_;
+  lfarm_device device_{1, 0};
   lfarm_dtype dtype_;
   std::vector<std::int64_t> shape_;
 };
@@ -87,6 +97,7 @@ class Tensor {
 // What a call returned; the memory goes with it.
 class Outputs {
  public:
+  Outputs() = default;  // of no call yet
   std::size_t size() const { return lfarm_outputs_count(handle_.get()); }
   // Null where the model returns None.
   const lfarm_tensor* operator[](std::size_t index) const {
@@ -105,7 +116,6 @@ class Outputs {
 
  private:
   friend class Instance;
-  explicit Outputs(lfarm_outputs* handle) : handle_(handle) {}
   detail::Owner<lfarm_outputs, lfarm_outputs_free> handle_;
 };
 
@@ -113,13 +123,32 @@ class Outputs {
 class Instance {
  public:
   Outputs operator()(std::vector<Tensor> inputs) {
-    std::vector<lfarm_tensor> views;
-    for (Tensor& input : inputs) views.push_back(input.view());
-    lfarm_outputs* outputs = nullptr;
-    detail::check([&](lfarm_error** error) {
-      return lfarm_instance_run(handle_.get(), views.data(), views.size(), &outputs, error);
+    Outputs outputs;
+    run(std::move(inputs), outputs);
+    return outputs;
+  }
+  // The same into what an earlier call gave, whose memory is used again.
+  void run(std::vector<Tensor> inputs, Outputs& outputs) {
+    fill(inputs, outputs, [&](const lfarm_tensor* views, lfarm_outputs** out, lfarm_error** error) {
+      return lfarm_instance_run(handle_.get(), views, inputs.size(), out, error);
     });
-    return Outputs(outputs);
+  }
+  // The same in the device's memory, on a CUstream unless it is null: see lfarm_instance_run_on.
+  void run_on(void* stream, std::vector<Tensor> inputs, Outputs& outputs) {
+    fill(inputs, outputs, [&](const lfarm_tensor* views, lfarm_outputs** out, lfarm_error** error) {
+      return lfarm_instance_run_on(handle_.get(), stream, views, inputs.size(), out, error);
+    });
+  }
+  // Calls `profiler` after every call from now on; an empty one: no more. It must not throw.
+  void set_profiler(std::function<void(const lfarm_profile&)> profiler) {
+    using Function = std::function<void(const lfarm_profile&)>;
+    bool is_empty = !profiler;
+    auto next = std::make_unique<Function>(std::move(profiler));
+    lfarm_profiler tell = [](void* context, const lfarm_profile* profile) {
+      (*static_cast<Function*>(context))(*profile);
+    };
+    lfarm_instance_set_profiler(handle_.get(), is_empty ? nullptr : tell, next.get());
+    profiler_ = std::move(next);
   }
   // Waits until calls run a plan; throws when none comes in time.
   void wait(std::int64_t timeout_ms) {
@@ -136,6 +165,20 @@ class Instance {
  private:
   friend class Model;
   explicit Instance(lfarm_instance* handle) : handle_(handle) {}
+  template <class Run>
+  static void fill(std::vector<Tensor>& inputs, Outputs& outputs, Run&& run) {
+    std::vector<lfarm_tensor> views;
+    for (Tensor& input : inputs) views.push_back(input.view());
+    lfarm_outputs* handle = outputs.handle_.release();
+    detail::Owner<lfarm_outputs, lfarm_outputs_free> owner;
+    detail::check([&](lfarm_error** error) {
+      lfarm_status status = run(views.data(), &handle, error);
+      owner.reset(handle);
+      return status;
+    });
+    outputs.handle_ = std::move(owner);
+  }
+  std::unique_ptr<std::function<void(const lfarm_profile&)>> profiler_;  // outlives the handle
   detail::Owner<lfarm_instance, lfarm_instance_free> handle_;
 };
 
@@ -144,6 +187,18 @@ class Model {
   std::string graph_hash() const { return lfarm_model_graph_hash(handle_.get()); }
   std::size_t inputs() const { return lfarm_model_inputs(handle_.get()); }
   std::size_t outputs() const { return lfarm_model_outputs(handle_.get()); }
+  // Content for a weight or state of later instances: see lfarm_model_bind.
+  void bind(const std::string& name, Tensor tensor) {
+    lfarm_tensor view = tensor.view();
+    detail::check([&](lfarm_error** error) {
+      return lfarm_model_bind(handle_.get(), name.c_str(), &view, error);
+    });
+  }
+  void bind_file(const std::string& path) {
+    detail::check([&](lfarm_error** error) {
+      return lfarm_model_bind_file(handle_.get(), path.c_str(), error);
+    });
+  }
   Instance instance() const {
     lfarm_instance* instance = nullptr;
     detail::check([&](lfarm_error** error) {
@@ -171,6 +226,15 @@ class Session {
     lfarm_model* model = nullptr;
     detail::check([&](lfarm_error** error) {
       return lfarm_model_load(handle_.get(), path.c_str(), &model, error);
+    });
+    return Model(model);
+  }
+  // By a graph's hash, with names from a signature file unless it is empty: see lfarm_model_find.
+  Model find(const std::string& graph_hash, const std::string& signature = "") {
+    lfarm_model* model = nullptr;
+    const char* names = signature.empty() ? nullptr : signature.c_str();
+    detail::check([&](lfarm_error** error) {
+      return lfarm_model_find(handle_.get(), graph_hash.c_str(), names, &model, error);
     });
     return Model(model);
   }

@@ -1,0 +1,90 @@
+#include "cache/remote/remote_address.h"
+
+#include <charconv>
+#include <optional>
+
+#include "common/base/cat.h"
+
+namespace cache {
+namespace {
+
+using common::cat;
+using common::Result;
+
+constexpr std::string_view kTcp = "redis://";
+constexpr std::string_view kUnix = "redis+unix://";
+constexpr size_t kAddressBytesMax = 512;
+// ZeroMQ's and Redis's paths alike are those of sockaddr_un.
+constexpr size_t kSocketPathMax = 100;
+constexpr int kDatabaseMax = 1'000'000;
+
+std::optional<int> number(std::string_view digits, int min, int max) {
+  int value = 0;
+  auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
+  if (value < min || value > max) return std::nullopt;
+  return value;
+}
+
+bool is_plain(std::string_view text) {
+  for (char c : text) {
+    if (c <= ' ' || c >= 0x7f) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<RemoteAddress> parse_remote_address(std::string_view text) {
+  auto refuse = [&](std::string_view why) {
+    return common::invalid_input(cat("'", text, "' names no remote store: ", why,
+                                     "; write redis://[user@]host[:port][/database] or "
+                                     "redis+unix:///path"));
+  };
+  RemoteAddress address;
+  address.text = std::string(text);
+  if (text.size() > kAddressBytesMax || !is_plain(text)) return refuse("it is no plain text");
+  if (text.starts_with(kUnix)) {
+    address.socket = std::string(text.substr(kUnix.size()));
+    if (!address.socket.starts_with('/')) return refuse("the path must be absolute");
+    if (address.socket.size() > kSocketPathMax) return refuse("the path is too long for a socket");
+    return address;
+  }
+  if (!text.starts_with(kTcp)) return refuse("it does not begin with redis://");
+  std::string_view rest = text.substr(kTcp.size());
+  if (size_t at = rest.rfind('@'); at != std::string_view::npos) {
+    address.user = std::string(rest.substr(0, at));
+    rest.remove_prefix(at + 1);
+    if (address.user.find(':') != std::string::npos) {
+      // Not even repeated in the message.
+      return common::invalid_input(
+          "the remote store's address holds a password, which every user of this machine could "
+          "read; put it into a file and name that with --remote-password-file");
+    }
+  }
+  if (size_t slash = rest.find('/'); slash != std::string_view::npos) {
+    auto database = number(rest.substr(slash + 1), 0, kDatabaseMax);
+    if (!database) return refuse("the database is no number");
+    address.database = *database;
+    rest = rest.substr(0, slash);
+  }
+  std::string_view port;
+  if (rest.starts_with('[')) {
+    size_t end = rest.find(']');
+    if (end == std::string_view::npos) return refuse("a bracket is not closed");
+    address.host = std::string(rest.substr(1, end - 1));
+    port = rest.substr(end + 1);
+  } else {
+    size_t colon = rest.find(':');
+    address.host = std::string(rest.substr(0, colon));
+    port = colon == std::string_view::npos ? std::string_view() : rest.substr(colon);
+  }
+  if (address.host.empty()) return refuse("the host is missing");
+  if (port.empty()) return address;
+  auto value = port[0] == ':' ? number(port.substr(1), 1, 65535) : std::nullopt;
+  if (!value) return refuse("the port is no number from 1 to 65535");
+  address.port = *value;
+  return address;
+}
+
+}  // namespace cache

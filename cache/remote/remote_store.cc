@@ -1,0 +1,287 @@
+#include "cache/remote/remote_store.h"
+
+#include <algorithm>
+#include <unordered_set>
+#include <utility>
+
+#include "common/base/cat.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+
+namespace cache {
+
+using common::cat;
+using common::Code;
+using common::Digest;
+using common::Error;
+using common::Result;
+using common::Status;
+using Kind = RedisReply::Kind;
+
+namespace {
+
+constexpr int64_t kNsPerMs = 1'000'000;
+// Of an answer that carries nothing.
+constexpr size_t kShortBytesMax = 4096;
+
+// The number is that of this layout: a server may hold what farms of another version put there.
+std::string name_of(RemoteRecord record, const Digest& name) {
+  const char* kind = record == RemoteRecord::kPlan     ? "plan"
+                     : record == RemoteRecord::kSearch ? "search"
+                                                       : "revocations";
+  return cat("lfarm:1:", kind, ':', name.hex());
+}
+
+std::string object_name(const Digest& digest) { return cat("lfarm:1:object:", digest.hex()); }
+
+size_t bytes_of(std::span<const RedisCommand> commands) {
+  size_t bytes = 0;
+  for (const RedisCommand& command : commands) {
+    for (std::string_view word : command) bytes += word.size();
+  }
+  return bytes;
+}
+
+Error no_such_answer() { return common::corrupt("it gives an answer that was not asked for"); }
+
+}  // namespace
+
+// ---- Asking, and leaving alone -----------------------------------------------------------------
+
+// While there is trouble one caller at a time tries, and the others know at once.
+Status RemoteStore::admit(int64_t limit_ms) {
+  std::lock_guard lock(mutex_);
+  if (!health_.trouble.empty()) {
+    int64_t now = common::SteadyClock().now_ns();
+    if (now < retry_ns_) return common::unavailable(health_.trouble);
+    retry_ns_ = now + limit_ms * kNsPerMs;
+  }
+  ++health_.questions;
+  return {};
+}
+
+Error RemoteStore::failed(Error error) {
+  std::lock_guard lock(mutex_);
+  if (health_.trouble != error.message) {
+    common::log_warning(cat("the remote store at ", address(), " is not used: ", error.message));
+  }
+  bool is_new = health_.trouble.empty();
+  backoff_ms_ =
+      is_new ? options_.retry_first_ms : std::min(2 * backoff_ms_, options_.retry_last_ms);
+  retry_ns_ = common::SteadyClock().now_ns() + backoff_ms_ * kNsPerMs;
+  health_.trouble = error.message;
+  ++health_.failures;
+  idle_.clear();
+  return error;
+}
+
+void RemoteStore::succeeded() {
+  std::lock_guard lock(mutex_);
+  if (health_.trouble.empty()) return;
+  health_.trouble.clear();
+  common::log_info(cat("the remote store at ", address(), " is used again"));
+}
+
+std::unique_ptr<RedisConnection> RemoteStore::take_idle() {
+  std::lock_guard lock(mutex_);
+  if (idle_.empty()) return nullptr;
+  auto connection = std::move(idle_.back());
+  idle_.pop_back();
+  return connection;
+}
+
+void RemoteStore::give_back(std::unique_ptr<RedisConnection> connection) {
+  std::lock_guard lock(mutex_);
+  if (idle_.size() < kIdleMax) idle_.push_back(std::move(connection));
+}
+
+// A connection that was idle may have been closed for it, which says nothing about the server.
+Result<RemoteStore::Replies> RemoteStore::exchange(std::span<const RedisCommand> commands,
+                                                   size_t bytes_max, int64_t deadline_ns) {
+  if (auto connection = take_idle()) {
+    auto replies = connection->ask(commands, bytes_max, deadline_ns);
+    if (replies.ok()) give_back(std::move(connection));
+    if (replies.ok() || replies.error().code != Code::kUnavailable) return replies;
+  }
+  int64_t greeted_ns = common::SteadyClock().now_ns() + options_.answer_ms * kNsPerMs;
+  LFARM_ASSIGN_OR_RETURN(auto connection, RedisConnection::open(options_.address, options_.password,
+                                                                std::min(deadline_ns, greeted_ns)));
+  LFARM_ASSIGN_OR_RETURN(Replies replies, connection->ask(commands, bytes_max, deadline_ns));
+  give_back(std::move(connection));
+  return replies;
+}
+
+Result<RemoteStore::Replies> RemoteStore::ask(Purpose purpose,
+                                              std::span<const RedisCommand> commands,
+                                              size_t bytes_max, int64_t limit_ms) {
+  LFARM_RETURN_IF_ERROR(admit(limit_ms));
+  int64_t deadline_ns = common::SteadyClock().now_ns() + limit_ms * kNsPerMs;
+  auto replies = exchange(commands, bytes_max, deadline_ns);
+  if (!replies.ok()) return failed(replies.error());
+  if (purpose == Purpose::kRead) {
+    auto error = std::find_if(replies->begin(), replies->end(),
+                              [](const RedisReply& reply) { return reply.kind == Kind::kError; });
+    if (error != replies->end()) {
+      return failed(common::unavailable(cat("it refuses this farm: ", error->text)));
+    }
+  }
+  succeeded();
+  {
+    std::lock_guard lock(mutex_);
+    health_.bytes_out += bytes_of(commands);
+    for (const RedisReply& reply : *replies) health_.bytes_in += reply.text.size();
+  }
+  if (purpose == Purpose::kWrite) LFARM_RETURN_IF_ERROR(check_writes(*replies));
+  return replies;
+}
+
+Result<RedisReply> RemoteStore::ask(Purpose purpose, const RedisCommand& command,
+                                    size_t bytes_max) {
+  LFARM_ASSIGN_OR_RETURN(Replies replies,
+                         ask(purpose, {&command, 1}, bytes_max, options_.answer_ms));
+  return std::move(replies[0]);
+}
+
+// A server that is full, or a replica, still answers questions.
+Status RemoteStore::check_writes(const Replies& replies) {
+  auto error = std::find_if(replies.begin(), replies.end(),
+                            [](const RedisReply& reply) { return reply.kind == Kind::kError; });
+  std::string why = error == replies.end() ? "" : error->text;
+  std::lock_guard lock(mutex_);
+  if (why != health_.refusing) {
+    health_.refusing = why;
+    std::string store = cat("the remote store at ", address());
+    why.empty() ? common::log_info(cat(store, " takes plans again"))
+                : common::log_warning(cat(store, " takes no plans: ", why));
+  }
+  if (why.empty()) return {};
+  return common::unavailable(cat("it takes no plans: ", why));
+}
+
+bool RemoteStore::rests() const {
+  std::lock_guard lock(mutex_);
+  return !health_.trouble.empty() && common::SteadyClock().now_ns() < retry_ns_;
+}
+
+RemoteHealth RemoteStore::health() const {
+  std::lock_guard lock(mutex_);
+  return health_;
+}
+
+// ---- Records -----------------------------------------------------------------------------------
+
+Result<std::optional<std::string>> RemoteStore::get(RemoteRecord record, const Digest& name) {
+  std::string key = name_of(record, name);
+  LFARM_ASSIGN_OR_RETURN(RedisReply reply, ask(Purpose::kRead, {"GET", key}, kRecordBytesMax));
+  if (reply.kind == Kind::kNil) return std::optional<std::string>();
+  if (reply.kind != Kind::kText) return failed(no_such_answer());
+  return std::optional<std::string>(std::move(reply.text));
+}
+
+Status RemoteStore::put(RemoteRecord record, const Digest& name, std::string_view bytes) {
+  std::string key = name_of(record, name);
+  LFARM_ASSIGN_OR_RETURN([[maybe_unused]] RedisReply reply,
+                         ask(Purpose::kWrite, {"SET", key, bytes}, kShortBytesMax));
+  return {};
+}
+
+Status RemoteStore::remove(RemoteRecord record, const Digest& name) {
+  std::string key = name_of(record, name);
+  LFARM_ASSIGN_OR_RETURN([[maybe_unused]] RedisReply reply,
+                         ask(Purpose::kWrite, {"DEL", key}, kShortBytesMax));
+  return {};
+}
+
+// ---- Plans and objects -------------------------------------------------------------------------
+
+Result<std::optional<std::vector<std::string>>> RemoteStore::get_objects(
+    std::span<const Digest> digests) {
+  std::vector<std::string> keys;
+  for (const Digest& digest : digests) keys.push_back(object_name(digest));
+  std::vector<RedisCommand> commands;
+  for (const std::string& key : keys) commands.push_back({"GET", key});
+  std::vector<std::string> objects;
+  if (commands.empty()) return std::optional(std::move(objects));
+  LFARM_ASSIGN_OR_RETURN(Replies replies,
+                         ask(Purpose::kRead, commands, kBundleBytesMax, options_.transfer_ms));
+  for (size_t i = 0; i < replies.size(); ++i) {
+    if (replies[i].kind == Kind::kNil) return std::optional<std::vector<std::string>>();
+    if (common::digest_of(replies[i].text) != digests[i]) {
+      return common::corrupt(
+          cat("the remote store gives other bytes than object ", digests[i].short_hex()));
+    }
+    objects.push_back(std::move(replies[i].text));
+  }
+  return std::optional(std::move(objects));
+}
+
+Result<bool> RemoteStore::has_objects(std::span<const Digest> digests) {
+  std::vector<std::string> keys;
+  for (const Digest& digest : digests) keys.push_back(object_name(digest));
+  std::vector<RedisCommand> commands;
+  for (const std::string& key : keys) commands.push_back({"EXISTS", key});
+  if (commands.empty()) return true;
+  LFARM_ASSIGN_OR_RETURN(Replies replies,
+                         ask(Purpose::kRead, commands, kShortBytesMax, options_.answer_ms));
+  return std::all_of(replies.begin(), replies.end(), [](const RedisReply& reply) {
+    return reply.kind == Kind::kInteger && reply.integer == 1;
+  });
+}
+
+Status RemoteStore::put_plan(const Digest& name, std::string_view plan,
+                             std::span<const RemoteObject> objects) {
+  size_t bytes = plan.size();
+  for (const RemoteObject& object : objects) bytes += object.bytes.size();
+  // Whoever asks for it would refuse it for its size.
+  if (plan.size() > kRecordBytesMax || bytes > kBundleBytesMax) {
+    return common::unsupported(cat("a plan of ", bytes, " bytes is too large to be shared"));
+  }
+  std::vector<std::string> keys;
+  for (const RemoteObject& object : objects) keys.push_back(object_name(object.digest));
+  std::vector<RedisCommand> questions;
+  for (const std::string& key : keys) questions.push_back({"EXISTS", key});
+  std::vector<RedisCommand> commands;
+  if (!questions.empty()) {
+    LFARM_ASSIGN_OR_RETURN(Replies replies,
+                           ask(Purpose::kRead, questions, kShortBytesMax, options_.answer_ms));
+    for (size_t i = 0; i < objects.size(); ++i) {
+      if (replies[i].integer != 1) commands.push_back({"SET", keys[i], objects[i].bytes});
+    }
+  }
+  if (!commands.empty()) {
+    LFARM_ASSIGN_OR_RETURN([[maybe_unused]] Replies replies,
+                           ask(Purpose::kWrite, commands, kShortBytesMax, options_.transfer_ms));
+  }
+  return put(RemoteRecord::kPlan, name, plan);
+}
+
+// ---- Claims ------------------------------------------------------------------------------------
+
+Result<bool> RemoteStore::claim(const Digest& name, std::string_view value, int64_t ms) {
+  std::string key = name_of(RemoteRecord::kSearch, name), time = cat(ms);
+  LFARM_ASSIGN_OR_RETURN(
+      RedisReply reply,
+      ask(Purpose::kWrite, {"SET", key, value, "NX", "PX", time}, kShortBytesMax));
+  return reply.kind == Kind::kStatus;
+}
+
+// Between question and answer another farm may have taken a claim that ran out: then two search,
+// which costs time and nothing else.
+Result<bool> RemoteStore::renew(const Digest& name, std::string_view value, std::string_view next,
+                                int64_t ms) {
+  LFARM_ASSIGN_OR_RETURN(auto now, get(RemoteRecord::kSearch, name));
+  if (now && *now != value) return false;
+  std::string key = name_of(RemoteRecord::kSearch, name), time = cat(ms);
+  LFARM_ASSIGN_OR_RETURN(
+      RedisReply reply,
+      ask(Purpose::kWrite, {"SET", key, next, now ? "XX" : "NX", "PX", time}, kShortBytesMax));
+  return reply.kind == Kind::kStatus;
+}
+
+Status RemoteStore::release(const Digest& name, std::string_view value) {
+  LFARM_ASSIGN_OR_RETURN(auto now, get(RemoteRecord::kSearch, name));
+  if (!now || *now != value) return {};
+  return remove(RemoteRecord::kSearch, name);
+}
+
+}  // namespace cache

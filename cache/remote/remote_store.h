@@ -1,0 +1,116 @@
+// A store that several farms share, on a server that speaks the Redis protocol (Redis, Valkey,
+// Kvrocks): byte strings under names, nothing that the server has to compute.
+//
+// Nothing that comes from there is believed here, but that objects have their digests: what the
+// bytes mean and who signed them is for the caller to check. A server that is away, slow, full or
+// refuses costs its callers at most one limit, once: then it is left alone for a while, which
+// doubles as long as it does not come back.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cache/remote/redis_connection.h"
+#include "cache/remote/remote_address.h"
+#include "common/base/digest.h"
+#include "common/base/result.h"
+
+namespace cache {
+
+struct RemoteOptions {
+  RemoteAddress address;
+  std::string password;        // empty: none is given
+  int64_t answer_ms = 200;     // until a question is answered
+  int64_t transfer_ms = 2000;  // until a plan's objects have come or gone
+  int64_t retry_first_ms = 250;
+  int64_t retry_last_ms = 30'000;
+};
+
+// What lies under a name.
+enum class RemoteRecord : uint8_t { kPlan, kSearch, kRevocations };
+
+struct RemoteHealth {
+  std::string trouble;   // why the server is left alone; empty while it is used
+  std::string refusing;  // why it takes nothing new, such as that it is full; empty while it does
+  uint64_t questions = 0;
+  uint64_t failures = 0;  // of questions that were asked
+  uint64_t bytes_in = 0, bytes_out = 0;
+};
+
+// A blob of the shared store; the bytes are the caller's.
+struct RemoteObject {
+  common::Digest digest;
+  std::string_view bytes;
+};
+
+// Thread-safe. Every call may wait for the network, by the limits in the options: kUnavailable and
+// kTimedOut say that the server cannot be used now, kCorrupt that it sent what it should not have.
+class RemoteStore {
+ public:
+  explicit RemoteStore(RemoteOptions options) : options_(std::move(options)) {}
+  RemoteStore(const RemoteStore&) = delete;
+  RemoteStore& operator=(const RemoteStore&) = delete;
+
+  // A plan and its objects, a record of another kind.
+  static constexpr size_t kBundleBytesMax = size_t{256} << 20;
+  static constexpr size_t kRecordBytesMax = size_t{16} << 20;
+
+  // Empty when there is none.
+  common::Result<std::optional<std::string>> get(RemoteRecord record, const common::Digest& name);
+  common::Status put(RemoteRecord record, const common::Digest& name, std::string_view bytes);
+  common::Status remove(RemoteRecord record, const common::Digest& name);
+
+  // In the order of their digests, with which they have been compared; empty when one is not there.
+  common::Result<std::optional<std::vector<std::string>>> get_objects(
+      std::span<const common::Digest> digests);
+  common::Result<bool> has_objects(std::span<const common::Digest> digests);
+  // Puts what is not there, then the plan: whoever finds the plan finds its objects, unless the
+  // server drops some to make room.
+  common::Status put_plan(const common::Digest& name, std::string_view plan,
+                          std::span<const RemoteObject> objects);
+
+  // A right that one farm has at a time: `value` says whose, and the server forgets it after `ms`.
+  // False when somebody has it. It saves work and guards nothing: a server may lose it any time.
+  common::Result<bool> claim(const common::Digest& name, std::string_view value, int64_t ms);
+  // Puts `next` in the place of `value` for another `ms`. False when somebody else has it.
+  common::Result<bool> renew(const common::Digest& name, std::string_view value,
+                             std::string_view next, int64_t ms);
+  common::Status release(const common::Digest& name, std::string_view value);
+
+  const std::string& address() const { return options_.address.text; }
+  // Whether a question would be refused unasked.
+  bool rests() const;
+  RemoteHealth health() const;
+
+ private:
+  enum class Purpose : uint8_t { kRead, kWrite };
+  using Replies = std::vector<RedisReply>;
+  common::Result<Replies> ask(Purpose purpose, std::span<const RedisCommand> commands,
+                              size_t bytes_max, int64_t limit_ms);
+  common::Result<RedisReply> ask(Purpose purpose, const RedisCommand& command, size_t bytes_max);
+  common::Result<Replies> exchange(std::span<const RedisCommand> commands, size_t bytes_max,
+                                   int64_t deadline_ns);
+  common::Status admit(int64_t limit_ms);
+  common::Error failed(common::Error error);
+  void succeeded();
+  common::Status check_writes(const Replies& replies);
+  std::unique_ptr<RedisConnection> take_idle();
+  void give_back(std::unique_ptr<RedisConnection> connection);
+
+  static constexpr size_t kIdleMax = 4;
+  const RemoteOptions options_;
+  mutable std::mutex mutex_;
+  std::vector<std::unique_ptr<RedisConnection>> idle_;
+  RemoteHealth health_;
+  int64_t retry_ns_ = 0;    // while there is trouble: when somebody may try again
+  int64_t backoff_ms_ = 0;  // that led to it
+};
+
+}  // namespace cache

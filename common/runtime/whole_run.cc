@@ -1,0 +1,95 @@
+#include "common/runtime/whole_run.h"
+
+#include <cmath>
+#include <cstdint>
+
+#include "common/base/cat.h"
+#include "common/runtime/interpreter.h"
+
+namespace common {
+namespace {
+
+// Every element one unit in the last place up or down, in turn by a hash of its position.
+void nudge(HostTensor& tensor) {
+  bool wide = tensor.dtype() == DType::kFloat64;
+  for (int64_t i = 0; i < tensor.elements(); ++i) {
+    double to = (static_cast<uint64_t>(i) * 0x9E3779B97F4A7C15U >> 63) != 0 ? HUGE_VAL : -HUGE_VAL;
+    double x = tensor.get(i);
+    if (x == 0 || !std::isfinite(x)) continue;
+    tensor.set(i, wide ? std::nextafter(x, to)
+                       : std::nextafterf(static_cast<float>(x), static_cast<float>(to)));
+  }
+}
+
+}  // namespace
+
+Result<std::vector<HostTensor>> bind_inputs(Executor& executor,
+                                            std::span<const HostTensor> inputs) {
+  std::vector<HostTensor> user;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    int position = static_cast<int>(i);
+    switch (executor.plan().inputs[i].kind) {
+      case InputKind::kUser:
+        user.push_back(inputs[i]);
+        break;
+      case InputKind::kWeight:
+        LFARM_RETURN_IF_ERROR(executor.bind_weight(position, inputs[i]));
+        break;
+      case InputKind::kState:
+        LFARM_RETURN_IF_ERROR(executor.set_state(position, inputs[i]));
+        break;
+    }
+  }
+  return user;
+}
+
+Result<std::vector<HostTensor>> outputs_in_order(Executor& executor, RunOutputs& run) {
+  std::vector<HostTensor> outputs;
+  size_t user = 0, mutated = 0;
+  for (const GraphOutput& output : executor.plan().outputs) {
+    if (output.kind == OutputKind::kUser) {
+      outputs.push_back(run.user[user++]);
+    } else if (executor.plan().inputs[static_cast<size_t>(output.input)].kind ==
+               InputKind::kState) {
+      LFARM_ASSIGN_OR_RETURN(HostTensor state, executor.state(output.input));
+      outputs.push_back(std::move(state));
+    } else {
+      outputs.push_back(run.mutated[mutated++].value);
+    }
+  }
+  return outputs;
+}
+
+Result<std::vector<HostTensor>> outputs_for_nudged(const Graph& graph,
+                                                   std::span<const HostTensor> inputs) {
+  std::vector<HostTensor> nudged;
+  for (const HostTensor& input : inputs) {
+    LFARM_ASSIGN_OR_RETURN(HostTensor copy, input.clone());
+    bool real = copy.dtype() == DType::kFloat32 || copy.dtype() == DType::kFloat64;
+    if (real) nudge(copy);
+    nudged.push_back(std::move(copy));
+  }
+  InterpretOptions options;
+  options.precision = Precision::kPlain;
+  auto computed = interpret(graph, nudged, options);
+  if (!computed.ok())
+    return internal_error(cat("cannot compute the reference: ", computed.error().message));
+  return std::move(computed).value();
+}
+
+Status plan_fits(const Plan& plan, const Graph& graph) {
+  bool fits = plan.symbols == graph.symbols && plan.inputs.size() == graph.inputs.size() &&
+              plan.outputs.size() == graph.outputs.size();
+  for (size_t i = 0; fits && i < graph.inputs.size(); ++i) {
+    const GraphInput &a = plan.inputs[i], &b = graph.inputs[i];
+    fits = a.kind == b.kind && a.dtype == b.dtype && a.shape == b.shape;
+  }
+  for (size_t o = 0; fits && o < graph.outputs.size(); ++o) {
+    fits = plan.outputs[o].kind == graph.outputs[o].kind &&
+           plan.outputs[o].input == graph.outputs[o].input;
+  }
+  if (fits) return {};
+  return invalid_input("the program does not have its graph's inputs and outputs");
+}
+
+}  // namespace common

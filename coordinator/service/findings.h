@@ -1,0 +1,33 @@
+// What searches found out about regions and kernels, kept in the store for the next ones.
+//
+// The store has a fixed number of places for them; a finding takes the place that its key gives,
+// and with it that of whatever other finding was there: forgetting costs a search, nothing else.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "cache/store/store.h"
+#include "coordinator/search/findings.h"
+
+namespace coordinator::service {
+
+struct KeptFinding {
+  common::Digest key;
+  int64_t when_wall_ns = 0;
+  Finding finding;
+};
+
+std::string encode_finding(const KeptFinding& kept);
+// Empty when the bytes cannot be read.
+std::optional<KeptFinding> decode_finding(std::string_view bytes);
+
+// Empty when nothing was found, or it cannot be read. Thread-safe.
+std::optional<KeptFinding> load_finding(cache::Store& store, const common::Digest& key);
+// Writes what is worth more than what is there: more effort, or as much and faster. Thread-safe.
+common::Status keep_findings(cache::Store& store, const std::map<common::Digest, Finding>& found,
+                             int64_t now_wall_ns);
+
+}  // namespace coordinator::service

@@ -1,0 +1,105 @@
+// What farms tell each other through a store that they share, and what of it this farm believes:
+// nothing that a farm it trusts has not signed.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "cache/remote/remote_store.h"
+#include "cache/store/store.h"
+#include "common/base/signing.h"
+#include "coordinator/service/options.h"
+#include "coordinator/service/plan_shelf.h"
+
+namespace coordinator::service {
+
+struct PeerTrust {
+  common::SigningKey own;
+  std::vector<common::PublicKey> peers;  // without the own key
+};
+
+// Whether this farm is to search.
+enum class Claim : uint8_t {
+  kOurs,    // it is: nobody else does, or nobody knows
+  kTheirs,  // a farm that is trusted searches already
+  kFound,   // nobody: the plan has come
+};
+
+struct PeerCounts {
+  uint64_t hits = 0, misses = 0;  // of plans that were looked for
+  uint64_t offered = 0;           // plans put into the shared store
+  uint64_t refused = 0;           // what was found there and is not to be believed
+  uint64_t revoked = 0;           // plans withdrawn because another farm withdrew them
+};
+
+// Thread-safe; calls wait for the network, so none is for the thread that serves.
+//
+// A plan keeps its content from farm to farm, whoever signs it: the digest of its grant. Each farm
+// signs what it takes, for its clients, so that ids differ; revocations name id and content.
+class PeerPlans {
+ public:
+  PeerPlans(cache::RemoteStore& remote, cache::Store& store, const PlanShelf& shelf,
+            PeerTrust trust, int64_t claim_ms);
+
+  // Brings the plan into this farm's store, signed for its clients. False when the shared store has
+  // none, or none that can be believed or used.
+  bool fetch(const std::string& tenant, const common::Digest& plan_key);
+  // Shares the tenant's plan, unless an equal or faster one is there.
+  common::Status offer(const std::string& tenant, const common::Digest& plan_key);
+
+  // Looks for the plan, else asks for the right to search for it.
+  Claim claim(const std::string& tenant, const common::Digest& plan_key);
+  // Of every claim that this farm has.
+  void renew_claims();
+  void release(const common::Digest& place);
+
+  // Tells other farms that these plans must not be loaded any more, together with all that this
+  // farm withdrew before. `plans` are signed plans, as they are kept.
+  common::Status publish_revocations(const std::vector<common::Digest>& ids,
+                                     const std::vector<std::string>& plans);
+  // Ids of plans of this farm that another farm has withdrawn since the last call.
+  std::vector<common::Digest> learn_revocations();
+  // What was learned and published in earlier lives. To be called once, before anything else.
+  common::Status load();
+
+  PeerCounts counts() const;
+
+ private:
+  struct Opened {
+    common::Digest content;
+    common::Plan plan;
+  };
+  common::Result<Opened> open(const std::string& bytes, const std::string& tenant,
+                              const common::Digest& plan_key) const;
+  common::Result<bool> bring(const std::string& tenant, const common::Digest& plan_key);
+  common::Status remove_revoked(const common::Digest& place);
+  bool is_trusted(const common::PublicKey& signer) const;
+  bool is_revoked(const common::Digest& id) const;
+  common::Status keep_ids(std::string_view name, const std::set<common::Digest>& ids);
+  common::Result<std::set<common::Digest>> kept_ids(std::string_view name);
+  std::string claim_text(const common::Digest& place) const;
+  enum class Holder : uint8_t { kNobody, kThisFarm, kPeer };
+  Holder holder_of(const std::string& claim, const common::Digest& place) const;
+  void hold(const common::Digest& place, std::string claim);
+  void refuse(const std::string& what);
+
+  cache::RemoteStore& remote_;
+  cache::Store& store_;
+  const PlanShelf& shelf_;
+  const PeerTrust trust_;
+  const int64_t claim_ms_;
+  mutable std::mutex mutex_;
+  std::unordered_map<common::Digest, std::string> claims_;  // by place, as they stand in the store
+  std::set<common::Digest> revoked_;                        // by other farms: ids and contents
+  std::set<common::Digest> withdrawn_;                      // by this farm: the same
+  std::unordered_map<common::Digest, common::Digest> lists_;  // farm's key -> list last seen
+  PeerCounts counts_;
+};
+
+}  // namespace coordinator::service

@@ -1,0 +1,320 @@
+// liblfarm on tensors of the GPU's and on its caller's streams: if these fail, applications that
+// keep their data on the device get wrong answers, or pay for copies through the host.
+#include <clients/runtime/include/lfarm.h>
+
+#include <cstring>
+#include <map>
+
+#include "clients/cli/case.h"
+#include "clients/runtime/c_tensor.h"
+#include "common/cuda/driver.h"
+#include "tests/farm/cli_testing.h"
+
+namespace {
+
+using clients::CallResult;
+using common::CudaAddress;
+using common::CudaStream;
+using common::HostTensor;
+using common::Result;
+using common::Status;
+
+std::string take(lfarm_error* error) {
+  std::string out = error == nullptr ? "" : lfarm_error_message(error);
+  lfarm_error_free(error);
+  return out;
+}
+
+// An application's own use of the GPU, in the context that liblfarm uses, too.
+class Gpu {
+ public:
+  Gpu() : driver_(common::CudaDriver::open().value()) {
+    common::CudaContext context = nullptr;
+    auto ordinal = driver_->device(0)->ordinal;
+    EXPECT_EQ(calls().retain_context(&context, ordinal), common::kCudaSuccess);
+    EXPECT_EQ(calls().set_context(context), common::kCudaSuccess);
+    for (CudaStream& stream : streams_) {
+      EXPECT_EQ(calls().create_stream(&stream, common::kCudaStreamNonBlocking),
+                common::kCudaSuccess);
+    }
+  }
+  ~Gpu() {
+    for (auto& [address, size] : memory_) calls().free(address);
+    for (CudaStream stream : streams_) calls().destroy_stream(stream);
+    calls().release_context(driver_->device(0)->ordinal);
+  }
+  Gpu(const Gpu&) = delete;
+  Gpu& operator=(const Gpu&) = delete;
+
+  CudaStream stream(size_t k) const { return streams_[k % 2]; }
+  void* allocate(size_t bytes) {
+    CudaAddress address = 0;
+    EXPECT_EQ(calls().allocate(&address, std::max<size_t>(bytes, 1)), common::kCudaSuccess);
+    memory_[address] = bytes;
+    return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
+  }
+  void* upload(common::ByteView bytes, CudaStream stream) {
+    void* data = allocate(bytes.size());
+    if (!bytes.empty()) {
+      EXPECT_EQ(
+          calls().copy_in(reinterpret_cast<CudaAddress>(data), bytes.data(), bytes.size(), stream),
+          common::kCudaSuccess);
+    }
+    return data;
+  }
+  // Waits for this stream alone.
+  void download(std::span<std::byte> to, const void* data, CudaStream stream) {
+    if (!to.empty()) {
+      EXPECT_EQ(calls().copy_out(to.data(), reinterpret_cast<CudaAddress>(data), to.size(), stream),
+                common::kCudaSuccess);
+    }
+    EXPECT_EQ(calls().synchronise_stream(stream), common::kCudaSuccess);
+  }
+
+ private:
+  const common::CudaCalls& calls() const { return driver_->calls(); }
+  std::shared_ptr<const common::CudaDriver> driver_;
+  CudaStream streams_[2] = {};
+  std::map<CudaAddress, size_t> memory_;
+};
+
+// Runs the library on the GPU's memory, behind the interface that cases are run by. Streams take
+// turns with none, so that every call has to find what the one before left.
+class GpuInstance final : public clients::Instance {
+ public:
+  GpuInstance(std::shared_ptr<const clients::Model> model, lfarm_instance* handle, Gpu* gpu)
+      : model_(std::move(model)), handle_(handle), gpu_(gpu) {}
+  ~GpuInstance() override {
+    lfarm_outputs_free(outputs_);
+    lfarm_instance_free(handle_);
+  }
+  GpuInstance(const GpuInstance&) = delete;
+  GpuInstance& operator=(const GpuInstance&) = delete;
+
+  Result<CallResult> call(std::span<const HostTensor> user_inputs) override {
+    CudaStream stream = gpu_->stream(calls_);
+    std::vector<lfarm_tensor> tensors;
+    std::vector<size_t> place;
+    std::vector<std::vector<int64_t>> shapes(user_inputs.size());
+    for (size_t i = 0; i < user_inputs.size(); ++i) {
+      if (model_->user_inputs[i] < 0) continue;
+      lfarm_tensor tensor =
+          clients::to_c(user_inputs[i], model_->user_input_is_complex[i], &shapes[i]);
+      tensor.data = gpu_->upload(user_inputs[i].bytes(), stream);
+      tensor.device = {2, 0};
+      tensors.push_back(tensor);
+      place.push_back(i);
+    }
+    // Without a stream of its own a call does not wait for the caller's.
+    if (calls_ % 3 == 2) gpu_->download({}, nullptr, stream);
+    lfarm_error* error = nullptr;
+    if (lfarm_instance_run_on(handle_, calls_ % 3 == 2 ? nullptr : stream, tensors.data(),
+                              tensors.size(), &outputs_, &error) != LFARM_OK) {
+      return common::invalid_input(take(error));
+    }
+    ++calls_;
+    CallResult out;
+    for (size_t i = 0; i < lfarm_outputs_count(outputs_); ++i) {
+      const lfarm_tensor* tensor = lfarm_outputs_get(outputs_, i);
+      if (tensor == nullptr) {
+        out.outputs.emplace_back();
+        continue;
+      }
+      EXPECT_EQ(tensor->device.type, 2);
+      out.outputs.emplace_back(fetch(*tensor, stream));
+    }
+    for (const common::GraphOutput& output : model_->graph.outputs) {
+      for (size_t i = 0; i < place.size(); ++i) {
+        if (output.kind != common::OutputKind::kUser &&
+            model_->user_inputs[place[i]] == output.input) {
+          HostTensor content = user_inputs[place[i]].clone().value();
+          gpu_->download(content.mutable_bytes(), tensors[i].data, stream);
+          out.mutated.emplace_back(static_cast<int>(place[i]), content);
+        }
+      }
+    }
+    return out;
+  }
+  Result<HostTensor> state(int) override { return common::unsupported("not asked for"); }
+  Status set_state(int, const HostTensor&) override { return common::unsupported("not asked for"); }
+
+ private:
+  HostTensor fetch(const lfarm_tensor& tensor, CudaStream stream) const {
+    clients::TakenTensor taken;
+    auto ref = clients::take_c(tensor, tensor.dtype.code == 5, true, &taken).value();
+    HostTensor out =
+        HostTensor::uninitialized(ref.dtype, {ref.sizes.begin(), ref.sizes.end()}).value();
+    gpu_->download(out.mutable_bytes(), tensor.data, stream);
+    return out;
+  }
+
+  std::shared_ptr<const clients::Model> model_;
+  lfarm_instance* handle_;
+  Gpu* gpu_;
+  lfarm_outputs* outputs_ = nullptr;
+  size_t calls_ = 0;
+};
+
+class CudaLibrary : public cli_testing::CliTest {
+ protected:
+  lfarm_session* open(const char* device, int64_t deadline_ms) {
+    lfarm_options options;
+    lfarm_options_init(&options);
+    options.device = device;
+    options.deadline_ms = deadline_ms;
+    options.budget_candidates = 2;
+    options.threads = 1;
+    lfarm_session* session = nullptr;
+    lfarm_error* error = nullptr;
+    EXPECT_EQ(lfarm_session_open(&options, &session, &error), LFARM_OK) << take(error);
+    return session;
+  }
+  lfarm_model* load(lfarm_session* session, const std::string& name) {
+    lfarm_model* loaded = nullptr;
+    lfarm_error* error = nullptr;
+    EXPECT_EQ(lfarm_model_load(session, model(name).c_str(), &loaded, &error), LFARM_OK)
+        << take(error);
+    return loaded;
+  }
+  lfarm_instance* instance_of(lfarm_model* model) {
+    lfarm_instance* instance = nullptr;
+    lfarm_error* error = nullptr;
+    EXPECT_EQ(lfarm_instance_create(model, &instance, &error), LFARM_OK) << take(error);
+    return instance;
+  }
+  void expect_pass(const std::string& name, lfarm_session* session, bool is_planned) {
+    lfarm_model* loaded = load(session, name);
+    auto result = clients::run_case(
+        fixture(name),
+        [&](std::shared_ptr<const clients::Model> given) -> Result<clients::InstanceFactory> {
+          return clients::InstanceFactory(
+              [=, this]() -> Result<std::unique_ptr<clients::Instance>> {
+                lfarm_instance* handle = instance_of(loaded);
+                EXPECT_EQ(lfarm_instance_plan(handle, nullptr), is_planned ? 1 : 0) << name;
+                return std::unique_ptr<clients::Instance>(new GpuInstance(given, handle, &gpu_));
+              });
+        });
+    lfarm_model_free(loaded);
+    EXPECT_EQ(result.verdict, clients::Verdict::kPass) << clients::line_of(result);
+  }
+
+  Gpu gpu_;
+};
+
+TEST_F(CudaLibrary, TheInterpreterAnswersOnTheGpuToo) {
+  lfarm_session* session = open("cuda", 0);
+  for (const char* name : {"mlp", "kv_step"}) expect_pass(name, session, false);
+  lfarm_session_free(session);
+}
+
+TEST_F(CudaLibrary, PlansRunOnTheCallersStreamsAndMemory) {
+  cli_testing::Invocation up = start({"up", "--device", "cuda", "--workers", "1"});
+  ASSERT_TRUE(up.until_out("farm at ")) << up.err();
+  lfarm_session* session = open("cuda", 120'000);
+  for (const char* name : {"mlp", "mlp_dynamic", "kv_step"}) expect_pass(name, session, true);
+
+  // Outputs in the caller's memory, weights from the caller's memory.
+  lfarm_model* loaded = load(session, "mlp");
+  lfarm_instance* instance = instance_of(loaded);
+  std::vector<float> data(3 * 16, 0.5F);
+  int64_t shape[2] = {3, 16};
+  lfarm_tensor input{gpu_.upload(std::as_bytes(std::span(data)), gpu_.stream(0)),
+                     {2, 0},
+                     2,
+                     {2, 32, 1},
+                     shape,
+                     nullptr,
+                     0};
+  lfarm_outputs* outputs = nullptr;
+  lfarm_error* error = nullptr;
+  auto run = [&](lfarm_instance* on, lfarm_outputs** to) {
+    EXPECT_EQ(lfarm_instance_run_on(on, gpu_.stream(0), &input, 1, to, &error), LFARM_OK)
+        << take(error);
+    const lfarm_tensor* value = lfarm_outputs_get(*to, 0);
+    std::vector<float> result(static_cast<size_t>(value->shape[0] * value->shape[1]));
+    gpu_.download(std::as_writable_bytes(std::span(result)), value->data, gpu_.stream(0));
+    return result;
+  };
+  std::vector<float> expected = run(instance, &outputs);
+  const lfarm_tensor* own = lfarm_outputs_get(outputs, 0);
+  int64_t sizes[2] = {own->shape[0], own->shape[1]};
+  lfarm_tensor mine{
+      gpu_.allocate(expected.size() * sizeof(float)), {2, 0}, 2, {2, 32, 1}, sizes, nullptr, 0};
+  lfarm_outputs* wrapped = nullptr;
+  ASSERT_EQ(lfarm_outputs_wrap(instance, &mine, 1, &wrapped, &error), LFARM_OK) << take(error);
+  // As often as it takes to record the calls and replay them.
+  for (int k = 0; k < 4; ++k) EXPECT_EQ(run(instance, &wrapped), expected);
+  EXPECT_EQ(lfarm_outputs_get(wrapped, 0)->data, mine.data);
+  EXPECT_EQ(lfarm_instance_run(instance, &input, 1, &wrapped, &error), LFARM_INVALID);
+  EXPECT_NE(take(error).find("not used for each other"), std::string::npos);
+  mine.shape[1] = sizes[1] + 1;
+  lfarm_outputs* unfit = nullptr;
+  ASSERT_EQ(lfarm_outputs_wrap(instance, &mine, 1, &unfit, &error), LFARM_OK);
+  EXPECT_EQ(lfarm_instance_run_on(instance, nullptr, &input, 1, &unfit, &error), LFARM_INVALID);
+  EXPECT_NE(take(error).find("output 0: f32["), std::string::npos);
+  lfarm_outputs_free(unfit);
+
+  // Another bias, from the device and from the host: the same for both, and not what it was.
+  auto file = clients::load_model(model("mlp")).value();
+  size_t bias = 0;
+  while (file.weight_names[bias] != "b.bias") ++bias;
+  std::vector<float> moved(static_cast<size_t>(file.weights[bias]->sizes[0]));
+  std::memcpy(moved.data(), clients::contiguous_view(*file.weights[bias]).data(),
+              moved.size() * sizeof(float));
+  for (float& value : moved) value += 1;
+  lfarm_tensor weight{gpu_.upload(std::as_bytes(std::span(moved)), gpu_.stream(0)),
+                      {2, 0},
+                      1,
+                      {2, 32, 1},
+                      file.weights[bias]->sizes.data(),
+                      nullptr,
+                      0};
+  gpu_.download({}, nullptr, gpu_.stream(0));
+  ASSERT_EQ(lfarm_model_bind(loaded, "b.bias", &weight, &error), LFARM_OK) << take(error);
+  lfarm_instance* other = instance_of(loaded);
+  lfarm_outputs* others = nullptr;
+  std::vector<float> after = run(other, &others);
+  EXPECT_NE(after, expected);
+  weight.data = moved.data();
+  weight.device = {1, 0};
+  ASSERT_EQ(lfarm_model_bind(loaded, "b.bias", &weight, &error), LFARM_OK) << take(error);
+  lfarm_instance* third = instance_of(loaded);
+  EXPECT_EQ(run(third, &others), after);
+  EXPECT_EQ(run(instance, &outputs), expected) << "an instance keeps the weights it was made with";
+
+  for (lfarm_outputs* each : {outputs, wrapped, others}) lfarm_outputs_free(each);
+  lfarm_instance_free(instance);
+  lfarm_instance_free(other);
+  lfarm_instance_free(third);
+  lfarm_model_free(loaded);
+  lfarm_session_free(session);
+  up.signal(SIGTERM);
+  EXPECT_EQ(up.wait(), 0) << up.err();
+}
+
+TEST_F(CudaLibrary, TheCpuHasNeitherStreamsNorTheGpusMemory) {
+  lfarm_session* session = open("cpu", 0);
+  lfarm_model* loaded = load(session, "mlp");
+  lfarm_instance* instance = instance_of(loaded);
+  std::vector<float> data(3 * 16, 0.5F);
+  int64_t shape[2] = {3, 16};
+  lfarm_tensor input{data.data(), {1, 0}, 2, {2, 32, 1}, shape, nullptr, 0};
+  lfarm_outputs* outputs = nullptr;
+  lfarm_error* error = nullptr;
+  EXPECT_EQ(lfarm_instance_run_on(instance, gpu_.stream(0), &input, 1, &outputs, &error),
+            LFARM_INVALID);
+  EXPECT_NE(take(error).find("has no streams"), std::string::npos);
+  input.device = {2, 0};
+  EXPECT_EQ(lfarm_instance_run_on(instance, nullptr, &input, 1, &outputs, &error), LFARM_INVALID);
+  EXPECT_NE(take(error).find("session's device is the CPU"), std::string::npos);
+  // Without a stream it is one more way to run.
+  input.device = {1, 0};
+  EXPECT_EQ(lfarm_instance_run_on(instance, nullptr, &input, 1, &outputs, &error), LFARM_OK);
+  EXPECT_EQ(lfarm_outputs_get(outputs, 0)->device.type, 1);
+  lfarm_outputs_free(outputs);
+  lfarm_instance_free(instance);
+  lfarm_model_free(loaded);
+  lfarm_session_free(session);
+}
+
+}  // namespace
