@@ -11,6 +11,7 @@ import time
 import unittest
 import urllib.parse
 
+import fake_api
 import manifests
 import pods
 import policies_scaling
@@ -26,26 +27,36 @@ def eventually(what, condition):
         time.sleep(0.02)
 
 
-def demand_path(objects):
+def demand_path():
+    objects = manifests.load("everything")
     url = objects.named("ScaledObject", "lfarm-worker-cpu")["spec"]["triggers"][0]["metadata"]["url"]
     parts = urllib.parse.urlsplit(url)
     return f"{parts.path}?{parts.query}"
 
 
-class Farm(unittest.TestCase):
+class Case(unittest.TestCase):
+    """A coordinator and a worker of a combination, which its tests start."""
+
+    combination = "hpa"
+    api = None
+
     def setUp(self):
         for name in ("lfarm", "lfarm-coordinator", "lfarm-worker"):
             manifests.binary(name)
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="lfarm-k8s-"))
         self.addCleanup(pods.remove, self.folder)
-        self.objects = manifests.load("everything")
+        self.objects = manifests.load(self.combination)
         self.outside = pods.farm_keys(self.folder / "keys")
+        self.start_cluster()
         self.coordinator = self.pod(self.objects.coordinators()[0])
         self.worker = self.pod(self.objects.named("Deployment", "lfarm-worker-cpu"))
 
-    def pod(self, workload):
-        return pods.Pod(self.objects, workload, self.folder / workload["metadata"]["name"],
-                        self.outside)
+    def start_cluster(self):
+        """Nothing, for pods that ask no cluster."""
+
+    def pod(self, workload, number=0):
+        name = f"{workload['metadata']['name']}-{number}"
+        return pods.Pod(self.objects, workload, self.folder / name, self.outside, self.api)
 
     def start_coordinator(self, changes=()):
         process = self.coordinator.start(changes)
@@ -74,13 +85,15 @@ class Farm(unittest.TestCase):
             eventually(f"{probe} of {manifests.title(pod.workload)} succeeds",
                        lambda probe=probe: site.probe(pod.container, probe) == 200)
 
+
+class Farm(Case):
     def test_pods_come_up_work_and_end(self):
         coordinator, coordinator_site = self.start_coordinator()
         self.assert_probes(self.coordinator, coordinator_site)
         worker, worker_site = self.start_worker()
         self.assert_probes(self.worker, worker_site)
 
-        status, body = coordinator_site.get(demand_path(self.objects))
+        status, body = coordinator_site.get(demand_path())
         self.assertEqual(status, 200)
         demand = json.loads(body)
         self.assertEqual((demand["wanted_workers"], demand["workers"]), (0, 1))
@@ -99,7 +112,7 @@ class Farm(unittest.TestCase):
 
     def assert_metrics_are_known(self, told):
         """What alerts and scaling ask for is there; the manual explains all that is there."""
-        asked = {name for rule in policies_scaling.alert_rules(self.objects)
+        asked = {name for rule in policies_scaling.alert_rules(manifests.load("everything"))
                  for name in policies_scaling.series(rule["expr"])}
         for rule in policies_scaling.adapter_rules(manifests.load("hpa")):
             asked |= policies_scaling.series(rule["seriesQuery"])
@@ -116,7 +129,7 @@ class Farm(unittest.TestCase):
         self.assert_probes(self.coordinator, site)
         # Nobody works on it: it stays in the queue.
         self.submit("--target", "cpu-x86_64-avx2")
-        path = demand_path(self.objects)
+        path = demand_path()
         eventually("demand", lambda: json.loads(site.get(path)[1])["wanted_workers"] > 0)
         self.assertEqual(json.loads(site.get(path)[1])["workers"], 0)
         for probe in ("readinessProbe", "livenessProbe"):
@@ -133,12 +146,40 @@ class Farm(unittest.TestCase):
     def test_a_full_queue_turns_submits_away_and_is_alive(self):
         _, site = self.start_coordinator([("--searches=4", "--jobs=1")])
         self.submit("--target", "cpu-x86_64-avx2")
-        path = demand_path(self.objects)
+        path = demand_path()
         eventually("demand", lambda: json.loads(site.get(path)[1])["wanted_workers"] > 0)
         second = self.submit("--target", "cpu-x86_64-avx2", "--numerics", "relaxed")
         second.until("submit again in")
         for probe in ("readinessProbe", "livenessProbe"):
             self.assertEqual(site.probe(self.coordinator.container, probe), 200)
+
+
+class InACluster(Case):
+    """Pods that have a token, against as much of an API as they use."""
+
+    combination = "everything"
+
+    def start_cluster(self):
+        test = [*pods.OWN_FILES, "mount", "-t", "tmpfs", "none", "/run"]
+        if subprocess.run(test, capture_output=True, check=False).returncode != 0:
+            raise unittest.SkipTest("nobody may mount here")
+        self.api = fake_api.FakeApi(self.folder / "api", "lfarm")
+        self.addCleanup(self.api.stop)
+
+    def deletion_costs(self):
+        with self.api.lock:
+            return [one["controller.kubernetes.io/pod-deletion-cost"]
+                    for one in self.api.annotations.get(self.worker.name, [])]
+
+    def test_idle_workers_may_go_first(self):
+        _, site = self.start_coordinator()
+        self.assert_probes(self.coordinator, site)
+        worker, worker_site = self.start_worker()
+        self.assert_probes(self.worker, worker_site)
+        eventually("the idle worker says so", lambda: self.deletion_costs()[-1:] == ["-100"])
+        self.assertEqual(self.api.refused, 0)
+        self.worker.pre_stop(worker)
+        self.assertEqual(worker.wait(), 0, worker.said())
 
 
 class Flags(unittest.TestCase):

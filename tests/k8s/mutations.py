@@ -297,12 +297,12 @@ def _(objects):
         "pod-security.kubernetes.io/enforce")
 
 
-on_pods("tokens_are_not_mounted", "a mounted token",
+on_pods("tokens_are_for_those_who_need_them", "a mounted token",
         lambda spec: spec.pop("automountServiceAccountToken"))
-on_pods("tokens_are_not_mounted", "service links", lambda spec: spec.pop("enableServiceLinks"))
+on_pods("tokens_are_for_those_who_need_them", "service links", lambda spec: spec.pop("enableServiceLinks"))
 
 
-@mutation("tokens_are_not_mounted", "an account that mounts its token")
+@mutation("tokens_are_for_those_who_need_them", "an account that mounts its token")
 def _(objects):
     objects.named("ServiceAccount", "lfarm-worker")["automountServiceAccountToken"] = True
 

@@ -123,3 +123,51 @@ on_alert("no summary", lambda rules: rules[0]["annotations"].pop("summary"))
 on_alert("no time", lambda rules: rules[0].pop("for"))
 on_alert("the same alert twice", lambda rules: rules.append(rules[0]))
 on_alert("half an expression", lambda rules: rules[0].update(expr="absent(lfarm_info"))
+
+
+# The token of workers that say how busy they are.
+TOKENS = "tokens_are_for_those_who_need_them"
+RIGHTS = "rights_are_the_least"
+on_worker(TOKENS, "no token", lambda each: pod(each)["volumes"].pop())
+on_worker(TOKENS, "a token for nothing", lambda each: argument(main_container(each), "--pod", None))
+on_worker(TOKENS, "a token for the init container", lambda each: pod(each)["initContainers"][0][
+    "volumeMounts"].append(main_container(each)["volumeMounts"][-1]))
+on_worker(TOKENS, "a token for ever", lambda each: pod(each)["volumes"][-1]["projected"]["sources"][
+    0]["serviceAccountToken"].update(expirationSeconds=10**6))
+for kind_, name_ in (("Role", "lfarm-worker"), ("RoleBinding", "lfarm-worker"),
+                     ("ValidatingAdmissionPolicy", "lfarm-workers-annotate-themselves"),
+                     ("ValidatingAdmissionPolicyBinding", "lfarm-workers-annotate-themselves"),
+                     ("ServiceAccount", "lfarm-worker")):
+    dropped(RIGHTS, kind_, name_, "everything")
+dropped(NETWORK, "NetworkPolicy", "lfarm-worker-api", "everything")
+
+
+def on_object(what, kind, name, change):
+    add(RIGHTS, what, lambda objects: change(objects.named(kind, name)))
+
+
+on_object("the right to delete pods", "Role", "lfarm-worker",
+          lambda each: each["rules"][0]["verbs"].append("delete"))
+on_object("the right to patch secrets", "Role", "lfarm-worker",
+          lambda each: each["rules"][0]["resources"].append("secrets"))
+on_object("a binding to a role of the cluster", "RoleBinding", "lfarm-worker",
+          lambda each: each["roleRef"].update(kind="ClusterRole", name="edit"))
+on_object("rights for the coordinator", "RoleBinding", "lfarm-worker",
+          lambda each: each["subjects"][0].update(name="lfarm-coordinator"))
+
+
+def on_admission(what, change):
+    on_object(what, "ValidatingAdmissionPolicy", "lfarm-workers-annotate-themselves",
+              lambda each: change(each["spec"]))
+
+
+on_admission("a policy that lets through what it cannot judge",
+             lambda spec: spec.update(failurePolicy="Ignore"))
+on_admission("a policy on somebody else", lambda spec: spec["matchConditions"][0].update(
+    expression="request.userInfo.username == 'system:serviceaccount:default:lfarm-worker'"))
+for index_ in range(2):
+    on_admission(f"a policy without its check {index_}",
+                 lambda spec, index=index_: spec["validations"].pop(index))
+add(NETWORK, "workers reach the world by address",
+    lambda objects: spec_of(objects, "NetworkPolicy", "lfarm-worker-api")["egress"][0]["to"][0][
+        "ipBlock"].update(cidr="0.0.0.0/0"))

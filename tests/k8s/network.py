@@ -1,15 +1,19 @@
 """Which connections the network policies permit, as a plugin that enforces them decides it."""
 
+import ipaddress
+
 import manifests
 
 
 class Peer:
-    """A pod: the labels of its own and of its namespace, and its ports by name."""
+    """A pod: the labels of its own and of its namespace, and its ports by name. Or an address
+    outside of the cluster's pods."""
 
-    def __init__(self, labels, namespace=None, ports=None):
+    def __init__(self, labels, namespace=None, ports=None, address=None):
         self.labels = labels
         self.namespace = namespace  # None: the farm's own
         self.ports = ports or {}
+        self.address = address and ipaddress.ip_address(address)
 
 
 def of_workload(workload):
@@ -26,7 +30,7 @@ def permits(objects, source, target, port, protocol="TCP"):
 
 
 def _direction(objects, direction, owner, other, target, port, protocol):
-    if owner.namespace is not None:
+    if owner.namespace is not None or owner.address is not None:
         return True  # not the farm's to decide
     rules, peers = ("ingress", "from") if direction == "Ingress" else ("egress", "to")
     policies = [policy["spec"] for policy in objects.kind("NetworkPolicy")
@@ -46,6 +50,9 @@ def _takes_peer(peers, other):
 
 
 def _is_peer(peer, other):
+    if "ipBlock" in peer or other.address is not None:
+        return (other.address is not None and "ipBlock" in peer and
+                other.address in ipaddress.ip_network(peer["ipBlock"]["cidr"]))
     if "namespaceSelector" in peer:
         if not manifests.matches(peer["namespaceSelector"] or {}, other.namespace or {}):
             return False

@@ -11,6 +11,9 @@ import threading
 
 import manifests
 
+ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+# Runs a command as the same process, in which it may mount.
+OWN_FILES = ["unshare", "--user", "--map-root-user", "--mount"]
 # For what a machine under ten times its load does late.
 PATIENCE_S = 300
 
@@ -71,10 +74,11 @@ class Process:
 
 class Pod:
     """One pod of a workload, under `folder`. `outside`: the files of what is made outside, by kind
-    and name."""
+    and name. `api`: the cluster's, for pods that have a token for it."""
 
-    def __init__(self, objects, workload, folder, outside):
-        self.objects, self.workload, self.outside = objects, workload, outside
+    def __init__(self, objects, workload, folder, outside, api=None):
+        self.objects, self.workload, self.outside, self.api = objects, workload, outside, api
+        self.name = pathlib.Path(folder).name
         self.container = manifests.main_container(workload)
         self.paths = {}
         for each in manifests.all_containers(workload):
@@ -90,6 +94,8 @@ class Pod:
                 source = outside["ConfigMap", volume["configMap"]["name"]]
                 source = {item["path"]: source[item["key"]]
                           for item in volume["configMap"]["items"]}
+            if "projected" in volume:
+                source = self.api.files
             for name, content in (source or {}).items():
                 file = pathlib.Path(folder) / volume["name"] / name
                 file.write_text(content, encoding="utf-8")
@@ -109,9 +115,13 @@ class Pod:
     def environment(self, container):
         values = manifests.environment(self.objects, container)
         for entry in container.get("env", []):
+            field = entry.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath")
+            if field == "metadata.name":
+                values[entry["name"]] = self.name
             key = entry.get("valueFrom", {}).get("configMapKeyRef")
             if key:
                 values[entry["name"]] = self.outside["ConfigMap", key["name"]][key["key"]]
+        values.update(self.api.environment if self.api else {})
         values["PATH"] = os.environ["PATH"]
         values["TMPDIR"] = self.moved(container, "/tmp")
         return values
@@ -127,7 +137,16 @@ class Pod:
             for old, new in changes:
                 argument = argument.replace(old, new)
             command.append(argument)
-        return Process(command, values)
+        return Process(self.in_pod(command), values)
+
+    def in_pod(self, command):
+        """Where programs look for the pod's account there is nothing on this machine: such a pod gets
+        a view of its own of the files."""
+        account = self.paths.get((self.container["name"], ACCOUNT))
+        if account is None:
+            return command
+        script = f"mount -t tmpfs none /run && mkdir -p {ACCOUNT} && cp {account}/* {ACCOUNT}/ && "
+        return [*OWN_FILES, "sh", "-c", script + 'exec "$@"', "sh", *command]
 
     def pre_stop(self, process):
         """Runs the hook, for which the container's first process is number 1."""

@@ -15,7 +15,8 @@ MADE_OUTSIDE = {
     ("ConfigMap", "lfarm-public"): {"allow", "farm-key"},
 }
 IMAGES = {"lfarm-coordinator", "lfarm-worker-cpu", "lfarm-worker-cuda"}
-CLUSTER_WIDE = {"Namespace", "PriorityClass"}
+CLUSTER_WIDE = {"Namespace", "PriorityClass", "ValidatingAdmissionPolicy",
+                "ValidatingAdmissionPolicyBinding"}
 
 
 def policy(function):
@@ -272,6 +273,8 @@ PROMETHEUS = network.Peer({"app.kubernetes.io/name": "prometheus"},
 CLIENTS = [network.Peer({"lfarm/client": "true"}), network.Peer({}, {"lfarm/clients": "true"})]
 # Ports of the same names must not help them.
 PORTS = {"farm": 7171, "http": 8080}
+API = network.Peer({}, address="10.96.0.1")
+OUTSIDE = [network.Peer({}, address=address) for address in ("10.96.0.2", "192.0.2.7", "8.8.8.8")]
 STRANGERS = [network.Peer({"app": "other"}, None, PORTS), network.Peer({}, {}, PORTS),
              network.Peer({"lfarm/client": "true"}, {"team": "other"}, PORTS),
              network.Peer({NAME: "other", "app.kubernetes.io/component": "worker"}, None, PORTS)]
@@ -287,6 +290,8 @@ def network_has_only_the_needed_openings(objects):
         "annotations", {}) for each in objects.workloads())
     scales = bool(objects.kind("ScaledObject"))
 
+    asks_api = {title(each) for each in objects.workloads() if asks_the_cluster(objects, each)}
+
     def expect(wanted, what, *connection):
         if network.permits(objects, *connection) != wanted:
             return [f"{what}: {'cannot connect' if wanted else 'can connect'}"]
@@ -297,8 +302,13 @@ def network_has_only_the_needed_openings(objects):
         for protocol in ("UDP", "TCP"):
             yield from expect(is_worker, f"{name} to DNS", pod_, DNS, 53, protocol)
         yield from expect(False, f"{name} to DNS, another port", pod_, DNS, 443)
+        yield from expect(name in asks_api, f"{name} to the cluster's API", pod_, API, 443)
+        yield from expect(False, f"{name} to the cluster's API, another port", pod_, API, 22)
+        for address in OUTSIDE:
+            for port in (53, 80, 443, 6379):
+                yield from expect(False, f"{name} to the world", pod_, address, port)
         for stranger in STRANGERS:
-            for port in (53, 80, 443, farm, http):
+            for port in (53, 80, 443, 6379, farm, http):
                 yield from expect(False, f"{name} to a stranger", pod_, stranger, port)
                 yield from expect(False, f"a stranger to {name}", stranger, pod_, port)
         yield from expect(scrapes, f"Prometheus to {name}", PROMETHEUS, pod_, http)
@@ -341,16 +351,89 @@ def pods_are_restricted(objects):
             yield f"{title(each)}: does not enforce the restricted standard"
 
 
+def asks_the_cluster(objects, each):
+    return bool({"--pod", "--lease"} & set(flags(objects, main_container(each))))
+
+
+# What each account may do at most: resource, verbs, and whether the objects have to be named.
+RIGHTS = {"lfarm-worker": {("", "pods"): {"patch"}},
+          "lfarm-coordinator": {("coordination.k8s.io", "leases"): {"create", "get", "update"}}}
+ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+
 @policy
-def tokens_are_not_mounted(objects):
+def tokens_are_for_those_who_need_them(objects):
     for each in objects.workloads():
         if pod(each).get("automountServiceAccountToken") is not False:
-            yield f"{title(each)}: mounts a token that it does not need"
+            yield f"{title(each)}: every container gets a token"
         if pod(each).get("enableServiceLinks") is not False:
             yield f"{title(each)}: gets variables of all the namespace's services"
+        tokens = {volume["name"] for volume in pod(each)["volumes"]
+                  for source in volume.get("projected", {}).get("sources", [])
+                  if source.get("serviceAccountToken", {}).get("expirationSeconds", 99999) <= 3600}
+        if bool(tokens) != asks_the_cluster(objects, each):
+            yield f"{title(each)}: {'has' if tokens else 'lacks'} a token"
+        for container in all_containers(each):
+            has = {mount["mountPath"] for mount in container["volumeMounts"]
+                   if mount["name"] in tokens or mount["mountPath"] == ACCOUNT}
+            wanted = {ACCOUNT} if tokens and container is main_container(each) else set()
+            if has != wanted:
+                yield f"{title(each)}, {container['name']}: mounts tokens at {sorted(has)}"
     for each in objects.kind("ServiceAccount"):
         if each.get("automountServiceAccountToken") is not False:
             yield f"{title(each)}: mounts its token"
+
+
+@policy
+def rights_are_the_least(objects):
+    bound = {}
+    for binding in objects.kind("RoleBinding", "ClusterRoleBinding"):
+        role = objects.named("Role", binding["roleRef"]["name"])
+        if binding["kind"] != "RoleBinding" or role is None:
+            yield f"{title(binding)}: binds something else than a role of here"
+            continue
+        for subject in binding["subjects"]:
+            bound[subject["name"]] = role
+            if objects.named(subject["kind"], subject["name"]) is None or (
+                    subject["namespace"] != role["metadata"]["namespace"]):
+                yield f"{title(binding)}: binds {subject['name']}, whom nobody knows"
+    needed = {pod(each)["serviceAccountName"] for each in objects.workloads()
+              if asks_the_cluster(objects, each)}
+    if set(bound) != needed:
+        yield f"{sorted(set(bound) ^ needed)}: rights without need, or need without rights"
+    for account, role in bound.items():
+        for rule in role["rules"]:
+            for group in rule["apiGroups"]:
+                for resource in rule["resources"]:
+                    excess = set(rule["verbs"]) - RIGHTS[account].get((group, resource), set())
+                    if excess:
+                        yield f"{title(role)}: may {sorted(excess)} {resource}"
+            # What is made new has no name yet when rights are looked up.
+            if "create" not in rule["verbs"] and "leases" in rule["resources"] and (
+                    not rule.get("resourceNames")):
+                yield f"{title(role)}: may change other leases"
+    if "lfarm-worker" in bound:
+        yield from _pods_are_narrowed(objects, bound["lfarm-worker"]["metadata"]["namespace"])
+
+
+def _pods_are_narrowed(objects, namespace):
+    """The right to patch pods without the admission policy would be the right to everything."""
+    bindings = [each["spec"] for each in objects.kind("ValidatingAdmissionPolicyBinding")]
+    for each in objects.kind("ValidatingAdmissionPolicy"):
+        spec = each["spec"]
+        conditions = [one["expression"] for one in spec["matchConditions"]]
+        text = " ".join(one["expression"] for one in spec["validations"])
+        if ({"policyName": each["metadata"]["name"], "validationActions": ["Deny"]} in bindings and
+                spec["failurePolicy"] == "Fail" and
+                conditions == ["request.userInfo.username == "
+                               f"'system:serviceaccount:{namespace}:lfarm-worker'"] and
+                "UPDATE" in spec["matchConstraints"]["resourceRules"][0]["operations"] and
+                "object.metadata.name in request.userInfo.extra" in text and
+                "object.spec == oldObject.spec" in text and
+                "object.metadata.labels == oldObject.metadata.labels" in text and
+                "object.metadata.annotations.all(" in text):
+            return
+    yield "workers may change every pod of the namespace"
 
 
 @policy
