@@ -26,6 +26,7 @@ struct Environment {
   Background& background;  // admits and prepares jobs, which may take seconds
   Background& steps;       // takes searches forward
   PlanShelf& plans;
+  Tenants& tenants;
   const common::ConnectionCounters& connections;
 };
 

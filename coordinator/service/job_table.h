@@ -11,20 +11,23 @@
 #include <vector>
 
 #include "coordinator/service/job.h"
+#include "coordinator/service/reverify.h"
 
 namespace coordinator::service {
 
 // Not thread-safe.
 class JobTable final : public TaskSink {
  public:
-  explicit JobTable(Environment& environment) : env_(environment) {}
+  explicit JobTable(Environment& environment) : env_(environment), reverifier_(environment) {}
 
   // Brings back the jobs whose journals are open. To be called once, before anything else.
   common::Status resume();
 
   // Answers with PlanReady, Accepted, a BlobRequest for the graph, or JobFailed.
-  void submit(const std::string& peer, const std::string& tenant, const common::Submit& request,
+  void submit(const std::string& peer, const common::Principal& who, const common::Submit& request,
               common::SharedBytes graph);
+  // Makes plans of other compilers anew: the tenant's, or an administrator's all. Returns which.
+  common::Result<std::vector<common::Digest>> reverify(const common::Principal& who);
   // A peer that waits for the job leaves it, and the job ends when nobody else waits for it. For
   // anyone else of its tenant, and for administrators, the job ends. Answers with JobCancelled, or
   // Refused.
@@ -45,7 +48,7 @@ class JobTable final : public TaskSink {
   // Tells every client that waits; journals stay for the next coordinator.
   void interrupt(const common::Error& error);
 
-  bool idle() const { return jobs_.empty() && parked_.empty(); }
+  bool idle() const { return jobs_.empty() && parked_.empty() && reverifier_.idle(); }
   std::vector<const Job*> jobs() const;
   // Submits that wait for a worker whose target they can take.
   size_t parked() const { return parked_.size(); }
@@ -54,20 +57,24 @@ class JobTable final : public TaskSink {
   // A submit without an exact target, while there is no worker whose target it could take.
   struct Parked {
     std::string peer;
-    std::string tenant;
+    common::Principal who;
     common::Submit request;
     std::optional<HeldBlob> graph;
     int64_t deadline_ns = 0;
   };
   common::Result<bool> answer_from_cache(const std::string& peer, const std::string& tenant,
                                          const common::Submit& request, const common::Digest* key);
-  void park(const std::string& peer, const std::string& tenant, const common::Submit& request,
+  void park(const std::string& peer, const common::Principal& who, const common::Submit& request,
             common::SharedBytes graph);
   void try_parked(int64_t now_ns);
   Job* find(farm::JobId id);
   Job* job_for(const common::Digest& key);
-  common::Result<Job*> make(const std::string& tenant, const common::Submit& request,
+  common::Result<Job*> make(const common::Principal& who, const common::Submit& request,
                             common::PlanKey key);
+  void begin_anew(const Job& job);
+  void made_anew(farm::JobId job, const common::Digest& key, const common::Status& status);
+  void charge(const std::string& tenant, int64_t worker_ns);
+  void write_usage();
   void admit(Job& job);
   void journal(Job& job);
   void prepare(Job& job);
@@ -80,10 +87,14 @@ class JobTable final : public TaskSink {
   std::map<farm::JobId, std::unique_ptr<Job>> jobs_;
   std::unordered_map<common::Digest, farm::JobId> by_key_;
   std::vector<Parked> parked_;
+  Reverifier reverifier_;
   farm::JobId last_id_ = 0;
+  // Jobs that search only if an earlier compiler's winner cannot be made anew.
+  std::set<farm::JobId> held_;
   std::set<farm::JobId> searching_;  // preparing, searching or fetching
   bool has_news_ = true;             // a job came, was admitted or ended
   int64_t last_round_ns_ = 0;
+  int64_t last_usage_ns_ = 0;  // when what tenants use was last written
 };
 
 }  // namespace coordinator::service
