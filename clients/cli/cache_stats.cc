@@ -60,7 +60,12 @@ Status show_stats(const StatsOptions& options) {
   }
   Table table({});
   for (const auto& [name, value] : stats->items()) {
-    if (value.is_object()) {
+    if (name == "tenants") {
+      for (const auto& [tenant, usage] : value.items()) {
+        table.row({cat("hits of ", tenant), cat(usage.value("hits", uint64_t{0})),
+                   cat("saved ", duration_text(usage.value("saved_ms", 0.0) * 1e6))});
+      }
+    } else if (value.is_object()) {
       table.row(
           {name, cat(value.value("count", uint64_t{0})), bytes_text(value.value("bytes", 0.0))});
     } else if (name == "disk_bytes") {

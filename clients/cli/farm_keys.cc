@@ -50,11 +50,14 @@ Result<common::AllowList> parse_file(const std::string& path, const std::string&
   return common::invalid_input(cat(path, ": ", list.error().message));
 }
 
-std::string first_word(const std::string& line) {
-  std::istringstream words(line);
-  std::string word;
-  words >> word;
-  return word;
+// Whether the line's first words are those of `begin`.
+bool begins_with(const std::string& line, const std::string& begin) {
+  std::istringstream words(line), wanted(begin);
+  std::string word, want;
+  while (wanted >> want) {
+    if (!(words >> word) || word != want) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -65,8 +68,8 @@ Result<common::AllowList> AllowFile::read() const {
   return parse_file(path_, text);
 }
 
-// Puts the line in the place of those of the key, or at the end; an empty one removes them.
-Status AllowFile::rewrite(const std::string& public_key, const std::string& line) const {
+// Puts the line in the place of those that begin so, or at the end; an empty one removes them.
+Status AllowFile::rewrite(const std::string& begin, const std::string& line) const {
   std::string directory = std::filesystem::absolute(path_).parent_path().string();
   LFARM_RETURN_IF_ERROR(common::make_directories(directory));
   LFARM_ASSIGN_OR_RETURN([[maybe_unused]] DirectoryLock lock, DirectoryLock::take(directory));
@@ -75,15 +78,14 @@ Status AllowFile::rewrite(const std::string& public_key, const std::string& line
     LFARM_ASSIGN_OR_RETURN(before, common::read_file(path_, common::kAllowFileBytesMax));
   }
   LFARM_ASSIGN_OR_RETURN(common::AllowList list, parse_file(path_, before));
-  bool is_known = list.find(public_key) != nullptr;
-  if (line.empty() && !is_known) {
-    return common::invalid_input(cat("key ", public_key, " is not in ", path_));
+  if (line.empty() && list.find(begin) == nullptr) {
+    return common::invalid_input(cat("key ", begin, " is not in ", path_));
   }
   std::string after, old;
   std::istringstream lines(before);
   bool is_written = line.empty();
   while (std::getline(lines, old)) {
-    if (first_word(old) != public_key) {
+    if (!begins_with(old, begin)) {
       after += cat(old, '\n');
     } else if (!is_written) {
       after += line;
@@ -98,6 +100,11 @@ Status AllowFile::rewrite(const std::string& public_key, const std::string& line
 Status AllowFile::grant(const std::string& public_key, const common::Principal& principal) const {
   return rewrite(public_key, cat(public_key, ' ', principal.tenant, ' ',
                                  common::roles_text(principal.roles), '\n'));
+}
+
+Status AllowFile::set_policy(const std::string& tenant, const common::TenantPolicy& policy) const {
+  std::string begin = cat("tenant ", tenant);
+  return rewrite(begin, cat(begin, ' ', common::policy_text(policy), '\n'));
 }
 
 Status AllowFile::revoke(const std::string& public_key) const { return rewrite(public_key, ""); }

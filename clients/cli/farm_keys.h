@@ -25,13 +25,15 @@ class AllowFile {
   explicit AllowFile(std::string path) : path_(std::move(path)) {}
   // Gives the key this tenant and these roles, whatever it had before. Creates the file.
   common::Status grant(const std::string& public_key, const common::Principal& principal) const;
+  // Gives the tenant this policy in place of the one it had.
+  common::Status set_policy(const std::string& tenant, const common::TenantPolicy& policy) const;
   // kInvalidInput when the key is not on the list.
   common::Status revoke(const std::string& public_key) const;
   // Empty when there is no file.
   common::Result<common::AllowList> read() const;
 
  private:
-  common::Status rewrite(const std::string& public_key, const std::string& line) const;
+  common::Status rewrite(const std::string& begin, const std::string& line) const;
   std::string path_;
 };
 

@@ -137,6 +137,9 @@ void add_compile_options(Command* command, FarmOptions* farm, BudgetOptions* bud
               "more than 12 slots, and lead the search another way. auto: as many as there are\n"
               "slots (default: 12)")
       .check(in_flight_problem);
+  command->flag(
+      "--only-reverify", &budget->only_reverify,
+      "Where an earlier compiler's plan can be made anew, that is all: no search follows");
   add_numerics_option(command, &budget->numerics);
 }
 

@@ -32,8 +32,9 @@ struct BudgetOptions {
   double seconds = 0;      // 0: no such limit
   uint64_t seed = 0;
   std::string numerics{common::kDefaultPolicy};
-  int64_t priority = 10;  // among the jobs of one tenant
-  std::string in_flight;  // a number, "auto", or empty for the farm's default
+  int64_t priority = 10;       // among the jobs of one tenant
+  bool only_reverify = false;  // no search after an earlier compiler's winner was made anew
+  std::string in_flight;       // a number, "auto", or empty for the farm's default
 };
 
 // The device that the options name. kInvalidInput says what is missing.

@@ -10,11 +10,13 @@
 #include "clients/cli/report.h"
 #include "clients/cli/table.h"
 #include "clients/runtime/farm_access.h"
+#include "common/base/cat.h"
 #include "common/base/files.h"
 
 namespace clients {
 namespace {
 
+using common::cat;
 using Json = nlohmann::ordered_json;
 
 struct ListOptions {
@@ -22,6 +24,14 @@ struct ListOptions {
   std::string allow;
   bool json = false;
 };
+
+std::string sharing_text(const common::TenantPolicy& policy) {
+  if (policy.sharing == common::Sharing::kPrivate) return "nobody";
+  if (policy.sharing == common::Sharing::kFarm) return "all tenants";
+  std::string text;
+  for (const std::string& tenant : policy.with) text += cat(text.empty() ? "" : ", ", tenant);
+  return text;
+}
 
 common::Status list_keys(const ListOptions& options) {
   StateDirectory state{options.farm.state};
@@ -46,12 +56,21 @@ common::Status list_keys(const ListOptions& options) {
     json["keys"].push_back({{"key", key}, {"tenant", principal->tenant}, {"roles", roles}});
     table.row({key, principal->tenant, roles});
   }
+  json["tenants"] = Json::array();
+  Table tenants({"tenant", "quota", "shares with"});
+  for (const auto& [tenant, policy] : list.policies()) {
+    json["tenants"].push_back(
+        {{"tenant", tenant}, {"quota_s", policy.quota_s}, {"policy", common::policy_text(policy)}});
+    tenants.row({tenant, policy.quota_s == 0 ? "none" : cat(policy.quota_s, " s in 24 h"),
+                 sharing_text(policy)});
+  }
   if (options.json) {
     std::printf("%s\n", json.dump().c_str());
     return {};
   }
   own.print();
   table.print();
+  if (!list.policies().empty()) tenants.print();
   if (list.size() == 0) std::printf("no keys may reach the farm; see 'lfarm keys grant'\n");
   return {};
 }

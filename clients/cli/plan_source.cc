@@ -203,6 +203,7 @@ Result<PulledPlan> PlanSource::compile(const common::Graph& graph, const common:
   request.budget_ms = static_cast<uint64_t>(budget_.seconds * 1000);
   request.seed = budget_.seed;
   request.in_flight = in_flight_of(budget_.in_flight);
+  request.only_reverify = budget_.only_reverify;
   request.priority = static_cast<uint32_t>(budget_.priority);
   uint64_t job = 0;
   auto found = client_->submit(

@@ -55,6 +55,7 @@ std::string json_text(const Outcome& outcome) {
                               {"best_ns", facts.best_ns},
                               {"baseline_ns", facts.baseline_ns},
                               {"seconds", outcome.seconds},
+                              {"note", facts.note},
                               {"breakdown", std::move(breakdown)}};
   if (!outcome.sizes.empty()) json["sizes"] = outcome.sizes;
   return json.dump();
@@ -84,6 +85,7 @@ void print_text(const Outcome& outcome) {
     std::printf(", %.2f times as fast as the plain plan's %s", plain / best,
                 duration_text(plain).c_str());
   }
+  if (!facts.note.empty()) std::printf("\nnote        %s", facts.note.c_str());
   std::printf("\ntook        %s\n", duration_text(outcome.seconds * 1e9).c_str());
   for (const common::StageTime& stage : outcome.breakdown) {
     std::printf("  %-18s %s\n", stage.stage.c_str(), duration_text(stage.ms * 1e6).c_str());

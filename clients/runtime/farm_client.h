@@ -44,6 +44,7 @@ struct SubmitRequest {
   uint64_t seed = 0;
   uint32_t priority = common::kPriorityDefault;
   uint32_t in_flight = 0;  // see common::Submit
+  bool only_reverify = false;
 };
 
 // Not thread-safe. A connection that breaks is made again and what was asked is asked again, which

@@ -1,5 +1,7 @@
 #include "common/plan/plan.h"
 
+#include <ctime>
+
 #include "common/base/cat.h"
 #include "common/ir/call_flow.h"
 #include "common/ir/graph_hash.h"
@@ -115,6 +117,36 @@ Status verify(const Plan& plan) {
   return as_corrupt("plan: ", flow.finish(plan.outputs.size()));
 }
 
+namespace {
+
+std::string time_text(int64_t wall_ns) {
+  auto seconds = static_cast<std::time_t>(wall_ns / 1'000'000'000);
+  std::tm parts{};
+  char text[32] = "-";
+  if (gmtime_r(&seconds, &parts) != nullptr) {
+    std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  }
+  return text;
+}
+
+std::string print_history(const Provenance& p) {
+  std::string out;
+  auto line = [&out](const char* name, const std::string& value) {
+    if (!value.empty()) out += cat("  ", name, value, "\n");
+  };
+  if (p.created_ns != 0) line("made at   ", time_text(p.created_ns));
+  line("toolchain ", p.toolchain);
+  line("tenant    ", p.tenant);
+  line("for key   ", p.submitter);
+  line("found by  ", p.found_epoch.empty() ? "" : cat("epoch ", p.found_epoch));
+  if (!p.origin.is_zero()) line("from plan ", p.origin.hex());
+  if (p.origin_signer != PublicKey{}) line("signed by ", to_hex(p.origin_signer));
+  line("imported  ", p.imported_by.empty() ? "" : cat("by ", p.imported_by));
+  return out;
+}
+
+}  // namespace
+
 std::string print(const Plan& plan) {
   const Provenance& p = plan.provenance;
   std::string out =
@@ -123,6 +155,7 @@ std::string print(const Plan& plan) {
           "\n  epoch     ", plan.key.epoch, "\n  best      ", p.best_ns, " ns\n  baseline  ",
           p.baseline_ns, " ns\n  predicted ", p.predicted_ns, " ns\n  tried     ", p.candidates,
           " candidates, seed ", p.seed, "\n  made by   ", p.farm, ", measured by ", p.worker, "\n");
+  out += print_history(p);
   for (size_t s = 0; s < plan.symbols.size(); ++s) {
     out += cat("symbol s", s, " ", plan.symbols[s].min, "..", plan.symbols[s].max, "\n");
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <mutex>
 #include <set>
 #include <shared_mutex>
@@ -201,6 +202,65 @@ bool may_send(const Principal& principal, const Message& message) {
   return std::visit(MaySend{principal}, message);
 }
 
+// ---- Tenants -----------------------------------------------------------------------------------
+
+namespace {
+
+constexpr std::string_view kTenantWord = "tenant";
+constexpr std::string_view kQuotaWord = "quota=";
+constexpr std::string_view kShareWord = "share=";
+constexpr std::string_view kPrivateWord = "private";
+constexpr std::string_view kFarmWord = "farm";
+constexpr int64_t kQuotaMax = int64_t{1} << 40;
+
+bool parse_quota(std::string_view text, int64_t* quota_s) {
+  const char* end = text.data() + text.size();
+  auto read = std::from_chars(text.data(), end, *quota_s);
+  return read.ec == std::errc() && read.ptr == end && *quota_s >= 0 && *quota_s <= kQuotaMax;
+}
+
+bool parse_sharing(std::string_view text, TenantPolicy* policy) {
+  if (text == kPrivateWord || text == kFarmWord) {
+    policy->sharing = text == kFarmWord ? Sharing::kFarm : Sharing::kPrivate;
+    return true;
+  }
+  policy->sharing = Sharing::kList;
+  for (std::string_view tenant : split(text, ",")) policy->with.emplace_back(tenant);
+  return !policy->with.empty() && policy->with.size() <= kTenantsMax &&
+         std::all_of(policy->with.begin(), policy->with.end(), is_tenant_name);
+}
+
+}  // namespace
+
+std::string key_id_of(std::string_view public_key) { return digest_of(public_key).short_hex(); }
+
+bool TenantPolicy::shares_with(std::string_view tenant) const {
+  if (sharing != Sharing::kList) return sharing == Sharing::kFarm;
+  return std::find(with.begin(), with.end(), tenant) != with.end();
+}
+
+std::optional<TenantPolicy> parse_policy(std::string_view text) {
+  TenantPolicy policy;
+  for (std::string_view word : split(text, " \t\r")) {
+    bool is_quota = word.starts_with(kQuotaWord);
+    bool is_share = word.starts_with(kShareWord);
+    bool ok =
+        (is_quota && parse_quota(word.substr(kQuotaWord.size()), &policy.quota_s)) ||
+        (is_share && policy.with.empty() && parse_sharing(word.substr(kShareWord.size()), &policy));
+    if (!ok) return std::nullopt;
+  }
+  return policy;
+}
+
+std::string policy_text(const TenantPolicy& policy) {
+  std::string text = cat(kQuotaWord, policy.quota_s, ' ', kShareWord);
+  if (policy.sharing != Sharing::kList) {
+    return cat(text, policy.sharing == Sharing::kFarm ? kFarmWord : kPrivateWord);
+  }
+  for (size_t i = 0; i < policy.with.size(); ++i) text += cat(i ? "," : "", policy.with[i]);
+  return text;
+}
+
 Result<AllowList> AllowList::parse(std::string_view text) {
   AllowList list;
   size_t number = 0;
@@ -215,6 +275,18 @@ Result<AllowList> AllowList::parse(std::string_view text) {
       if (words[i][0] == '#' && words[i].size() != kCurveKeyCharacters) words.resize(i);
     }
     if (words.empty()) continue;
+    if (words[0] == kTenantWord) {
+      std::string rest;
+      for (size_t i = 2; i < words.size(); ++i) rest += cat(words[i], ' ');
+      auto policy =
+          words.size() > 2 && is_tenant_name(words[1]) ? parse_policy(rest) : std::nullopt;
+      if (!policy) {
+        return invalid_input(cat("allow-list line ", number,
+                                 " is not 'tenant TENANT quota=SECONDS share=private|farm|T,T'"));
+      }
+      list.set_policy(std::string(words[1]), *policy);
+      continue;
+    }
     auto roles = words.size() == 3 ? parse_roles(words[2]) : std::nullopt;
     if (!roles || !check_curve_key(words[0], "key").ok() || !is_tenant_name(words[1])) {
       return invalid_input(
@@ -226,7 +298,12 @@ Result<AllowList> AllowList::parse(std::string_view text) {
   return list;
 }
 
+void AllowList::set_policy(const std::string& tenant, TenantPolicy policy) {
+  policies_[tenant] = std::move(policy);
+}
+
 void AllowList::add(const std::string& public_key, Principal principal) {
+  principal.key_id = key_id_of(public_key);
   entries_[public_key] = std::make_shared<const Principal>(std::move(principal));
 }
 
@@ -236,6 +313,9 @@ std::string AllowList::text() const {
   std::string text;
   for (const auto& [key, principal] : entries_) {
     text += cat(key, ' ', principal->tenant, ' ', roles_text(principal->roles), '\n');
+  }
+  for (const auto& [tenant, policy] : policies_) {
+    text += cat(kTenantWord, ' ', tenant, ' ', policy_text(policy), '\n');
   }
   return text;
 }

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/base/result.h"
 #include "common/wire/context.h"
@@ -54,7 +55,8 @@ bool is_tenant_name(std::string_view name);
 // Who a connection belongs to. Roles are independent: an administrator submits only with kSubmit.
 struct Principal {
   std::string tenant;
-  uint8_t roles = 0;  // sum of Role values
+  uint8_t roles = 0;        // sum of Role values
+  std::string key_id = {};  // of its public key, for provenance; empty where there are no keys
   bool has(Role role) const { return (roles & static_cast<uint8_t>(role)) != 0; }
   // Whether the tenant's jobs are this one's to list and cancel.
   bool may_see(std::string_view its_tenant) const {
@@ -73,13 +75,33 @@ Principal local_principal();
 // may name is not decided here.
 bool may_send(const Principal& principal, const Message& message);
 
-// The clients' public keys that a farm knows.
+// Who gets a tenant's plans besides the tenant.
+enum class Sharing : uint8_t { kPrivate, kFarm, kList };
+
+// What a tenant may use of the farm, and what it gives to others.
+struct TenantPolicy {
+  int64_t quota_s = 0;  // worker-seconds in any 24 hours; 0: as many as there are
+  Sharing sharing = Sharing::kPrivate;
+  std::vector<std::string> with;  // of kList
+  bool shares_with(std::string_view tenant) const;
+  friend bool operator==(const TenantPolicy&, const TenantPolicy&) = default;
+};
+// "quota=3600 share=private|farm|TENANT,TENANT", either or both; empty when it is anything else.
+std::optional<TenantPolicy> parse_policy(std::string_view text);
+std::string policy_text(const TenantPolicy& policy);
+
+// The first digits of a public key's digest.
+std::string key_id_of(std::string_view public_key);
+
+// The clients' public keys that a farm knows, and its tenants' policies.
 class AllowList {
  public:
-  // One entry a line: "KEY TENANT role,role". '#' starts a comment. kInvalidInput names the line.
+  // One entry a line: "KEY TENANT role,role", or "tenant TENANT POLICY" (parse_policy). '#' starts
+  // a comment. kInvalidInput names the line.
   static Result<AllowList> parse(std::string_view text);
   void add(const std::string& public_key, Principal principal);
   void remove(const std::string& public_key);
+  void set_policy(const std::string& tenant, TenantPolicy policy);
   // Inverse of parse(), ordered by key.
   std::string text() const;
   // Null when the key is not known. Valid while the list is.
@@ -89,9 +111,12 @@ class AllowList {
   const std::map<std::string, std::shared_ptr<const Principal>>& entries() const {
     return entries_;
   }
+  // By tenant; who is missing has no quota and shares nothing.
+  const std::map<std::string, TenantPolicy>& policies() const { return policies_; }
 
  private:
   std::map<std::string, std::shared_ptr<const Principal>> entries_;
+  std::map<std::string, TenantPolicy> policies_;
 };
 
 // Answers for every CURVE connection of one context whether its key is on the allow-list. Runs a

@@ -117,8 +117,12 @@ void Dispatcher::carry_out(const farm::Action& action) {
 }
 
 void Dispatcher::on(const farm::SendTask& action) {
-  const TaskSpec* spec = task(action.task);
-  if (spec == nullptr) return;  // its job was removed; the scheduler learns of it next
+  auto found = tasks_.find(action.task);
+  if (found == tasks_.end()) return;  // its job was removed; the scheduler learns of it next
+  TaskSpec* spec = &found->second;
+  spec->spent_ns = worker_ns(*spec);
+  spec->sent_ns = clock_.now_ns();
+  spec->shares = std::max<uint32_t>(workers_->slots_of(action.worker), 1);
   int64_t left_ms = (action.deadline_ns - clock_.now_ns()) / 1'000'000;
   // The worker is to notice a hang before the lease ends here.
   int64_t limit_ms =
@@ -211,11 +215,17 @@ void Dispatcher::on(const farm::StaleResult& action) {
                        " came under a void lease and was dropped"));
 }
 
+// From its sending to now: what a worker that was lost took of it is not known better.
+int64_t Dispatcher::worker_ns(const TaskSpec& spec) const {
+  if (spec.sent_ns == 0) return spec.spent_ns;
+  return spec.spent_ns + (clock_.now_ns() - spec.sent_ns) / spec.shares;
+}
+
 void Dispatcher::end_task(farm::TaskId id, CandidateResult result) {
   auto found = tasks_.find(id);
   if (found == tasks_.end()) return;
   meters_.task_ended(result.outcome, result.report);
-  TaskDone done{found->second.job, found->second.tag, std::move(result)};
+  TaskDone done{found->second.job, found->second.tag, std::move(result), worker_ns(found->second)};
   by_job_[done.job].erase(id);
   tasks_.erase(found);
   done_.push_back(std::move(done));

@@ -26,6 +26,12 @@ struct TaskSpec {
   common::Bytes payload;                // an encoded TaskPayload
   std::vector<common::Digest> blobs;    // that the payload needs
   std::vector<common::Digest> kernels;  // fingerprints, in the program's order
+
+  // The dispatcher's: since when it has been with a worker, whose time it shares with so many, and
+  // what earlier workers spent on it.
+  int64_t sent_ns = 0;
+  uint32_t shares = 1;
+  int64_t spent_ns = 0;
 };
 
 // How a task ended. Exactly one comes for each task of a job that is not cancelled.
@@ -33,6 +39,7 @@ struct TaskDone {
   farm::JobId job = 0;
   uint64_t tag = 0;
   CandidateResult result;
+  int64_t worker_ns = 0;  // of workers' time that the task took
 };
 
 // Carries the scheduler's wishes to the workers. Implementations may feed the dispatcher.
@@ -45,6 +52,8 @@ class WorkerLink {
   virtual void lost(farm::WorkerId worker, bool restarted) = 0;
   virtual void refused(farm::WorkerId worker, farm::Refusal refusal) = 0;
   virtual std::string name(farm::WorkerId worker) const = 0;
+  // Tasks that the worker holds at once, and that share its time.
+  virtual uint32_t slots_of(farm::WorkerId) const { return 1; }
 };
 
 // Learns how tasks end. Implementations may add and cancel tasks.
@@ -108,6 +117,7 @@ class Dispatcher {
   void on(const farm::NoWorkerCleared&) {}
   void on(const farm::StaleResult& action);
   void end_task(farm::TaskId task, CandidateResult result);
+  int64_t worker_ns(const TaskSpec& spec) const;
 
   const DispatcherOptions options_;
   const common::Clock& clock_;

@@ -30,6 +30,7 @@ struct Environment {
   PlanShelf& plans;
   Meters& meters;
   SharedTier& shared;
+  Tenants& tenants;
   const common::ConnectionCounters& connections;
 };
 

@@ -26,10 +26,17 @@ common::Status adopt(common::Plan& plan, const common::TaskReport& rerun) {
   return {};
 }
 
+void sign_off(common::Plan& plan, const JobEnd& end) {
+  plan.provenance.farm = end.farm;
+  plan.provenance.created_ns = end.created_ns;
+  plan.provenance.tenant = end.tenant;
+  plan.provenance.submitter = end.submitter;
+  plan.provenance.toolchain = end.toolchain;
+}
+
 common::Result<common::Plan> finished_plan(common::Plan found, const JobEnd& end) {
   if (end.rerun) LFARM_RETURN_IF_ERROR(adopt(found, *end.rerun));
-  found.provenance.farm = end.farm;
-  found.provenance.created_ns = end.created_ns;
+  sign_off(found, end);
   return found;
 }
 

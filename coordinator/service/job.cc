@@ -287,6 +287,8 @@ void Job::finish_search(common::Result<SearchOutcome> outcome) {
   if (!outcome.ok()) return fail(outcome.error());
   plan_ = std::move(outcome->plan);
   holder_ = std::move(outcome->worker);
+  // Which epoch its plans are of, the farm says.
+  plan_.key.epoch = request_.key.epoch;
   Status status = common::verify(plan_);
   if (!status.ok()) {
     return fail(common::internal_error(cat("the search's plan: ", status.error().message)));
@@ -332,16 +334,23 @@ void Job::object_missing(const std::string& worker, const Digest& digest) {
   objects_lost(cat("worker ", worker, " no longer has object ", digest.short_hex()));
 }
 
+const Job::Finalist* Job::finalist_of_plan() const {
+  auto made_by = [&](const Finalist& finalist) {
+    // A rerun may have given the plan other objects than the finalist's first run.
+    return finalist.spec.tag == rerun_tag_ ||
+           std::all_of(plan_.objects.begin(), plan_.objects.end(), [&](const Digest& object) {
+             return std::count(finalist.objects.begin(), finalist.objects.end(), object) != 0;
+           });
+  };
+  auto finalist = std::find_if(finalists_.begin(), finalists_.end(), made_by);
+  return finalist == finalists_.end() ? nullptr : &*finalist;
+}
+
 // The program is verified, so any worker can make its objects once more.
 void Job::objects_lost(const std::string& why) {
   missing_.clear();
-  auto made_by = [&](const Finalist& finalist) {
-    return std::all_of(plan_.objects.begin(), plan_.objects.end(), [&](const Digest& object) {
-      return std::count(finalist.objects.begin(), finalist.objects.end(), object) != 0;
-    });
-  };
-  auto finalist = std::find_if(finalists_.begin(), finalists_.end(), made_by);
-  if (rerun_tag_ || finalist == finalists_.end()) {
+  const Finalist* finalist = finalist_of_plan();
+  if (rerun_tag_ || finalist == nullptr) {
     return fail(common::unavailable(
         cat("the plan's objects are lost: ", why, "; submit again, measurements are kept")));
   }
@@ -379,21 +388,34 @@ void Job::store_plan() {
 void Job::keep_plan() {
   if (phase_ != Phase::kStoring) return;
   end_.farm = env_.options.name;
+  end_.tenant = request_.tenant;
+  end_.submitter = request_.submitter;
   // Once, so that a plan that is stored again is the same.
-  if (end_.created_ns == 0) end_.created_ns = common::wall_clock_ns();
-  plan_.provenance.farm = end_.farm;
-  plan_.provenance.created_ns = end_.created_ns;
+  if (end_.created_ns == 0) {
+    end_.created_ns = common::wall_clock_ns();
+    end_.toolchain = env_.workers.toolchain_of(holder_);
+  }
+  sign_off(plan_, end_);
   end_.plan = plan_digest(plan_);
-  int64_t search_ms = elapsed_ms(env_.clock.now_ns());
+  KeptPlan how{elapsed_ms(env_.clock.now_ns()), recipe(), false};
   env_.steps.start([self = std::weak_ptr<Job*>(self_), plan = plan_, &plans = env_.plans,
                     &store = env_.store, id = request_.id, tenant = request_.tenant, end = end_,
-                    search_ms, kept = env_.options.closed_journals_max] {
-    Status status = plans.keep(tenant, plan, search_ms);
+                    how = std::move(how), kept = env_.options.closed_journals_max] {
+    Status status = plans.keep(tenant, plan, how);
     if (status.ok()) status = journal_end(store, id, end, kept);
     return [self, status] {
       if (auto job = self.lock()) (*job)->stored(status);
     };
   });
+}
+
+// What it takes to make the plan anew; empty when the finalist ran before a restart.
+std::string Job::recipe() const {
+  const Finalist* finalist = finalist_of_plan();
+  if (finalist == nullptr) return {};
+  common::SharedBytes graph = env_.blobs.find(finalist->spec.blobs[0]);
+  if (!graph) return {};
+  return encode_recipe({finalist->spec.payload, common::to_bytes(graph.bytes)});
 }
 
 void Job::stored(const Status& status) {
@@ -436,6 +458,7 @@ bool Job::answer(common::CacheOutcome outcome) {
   }
   message.elapsed_ms = as_count(elapsed_ms(now_ns));
   message.breakdown = stages_.times();
+  message.note = note_;
   for (const Subscriber& subscriber : subscribers_) {
     message.request_id = subscriber.request_id;
     env_.post.send(subscriber.peer, message, ready.bytes);
@@ -453,6 +476,26 @@ bool Job::answer(common::CacheOutcome outcome) {
 }
 
 // ---- Ends, deadlines and progress --------------------------------------------------------------
+
+void Job::serve(const ReadyPlan& plan, const std::string& note) {
+  common::PlanReady message = plan.message(0);
+  message.job_id = request_.id;
+  message.cache = common::CacheOutcome::kPartial;
+  message.candidates = 1;
+  message.elapsed_ms = as_count(elapsed_ms(env_.clock.now_ns()));
+  message.note = note;
+  for (const Subscriber& subscriber : std::exchange(subscribers_, {})) {
+    message.request_id = subscriber.request_id;
+    env_.post.send(subscriber.peer, message, plan.bytes);
+  }
+}
+
+void Job::close() {
+  if (phase_ == Phase::kEnded) return;
+  phase_ = Phase::kEnded;
+  if (!is_admitted_) return;
+  note_down([id = request_.id](cache::Changes& changes) { journal_removal(changes, id); });
+}
 
 void Job::fail(const Error& error) {
   if (phase_ == Phase::kEnded) return;
@@ -501,8 +544,23 @@ void Job::tick(int64_t now_ns) {
     next_step_.finish_now = true;
     is_waiting_ = false;
   }
+  check_quota();
   check_workers(now_ns);
   if (phase_ != Phase::kEnded) report_progress(now_ns);
+}
+
+// A search ends with the best so far; one that has not begun has none.
+void Job::check_quota() {
+  bool is_early = phase_ == Phase::kQueued || (phase_ == Phase::kSearching && !told_to_finish_);
+  if (!is_early) return;
+  std::string reason = env_.tenants.exhausted(request_.tenant, common::wall_clock_ns());
+  if (reason.empty()) return;
+  if (phase_ == Phase::kQueued) return fail(common::unavailable(reason));
+  note_ = cat("the search ended early: ", reason);
+  common::log_info(cat("job ", request_.id, ": ", note_));
+  told_to_finish_ = true;
+  next_step_.finish_now = true;
+  is_waiting_ = false;
 }
 
 // A job nobody waits for may outlast its workers; a client must learn that nothing will come.

@@ -89,6 +89,10 @@ class Job {
 
   // Deadlines and progress.
   void tick(int64_t now_ns);
+  // Gives everyone who waits a plan that was made anew; the search goes on for who comes later.
+  void serve(const ReadyPlan& plan, const std::string& note);
+  // Ends the job without a word: what it was for is done.
+  void close();
   // Tells everyone who waits, and ends the job for good.
   void fail(const common::Error& error);
   // Tells everyone who waits; the journal stays, so that the next coordinator goes on.
@@ -108,11 +112,14 @@ class Job {
     TaskSpec spec;
     std::vector<common::Digest> objects;
   };
+  const Finalist* finalist_of_plan() const;
   void step_done(common::Result<StepResult> step);
   void send(ReadyCandidate candidate);
   void learn(uint64_t candidate, const CandidateResult& result);
   void settled(uint64_t candidate, const CandidateResult& result, const common::Status& written);
   void note_down(Commits::Write write) const;
+  void check_quota();
+  std::string recipe() const;
   void finish_search(common::Result<SearchOutcome> outcome);
   void fetch_objects();
   void objects_lost(const std::string& why);
@@ -147,6 +154,7 @@ class Job {
   StepRequest next_step_;
   SearchStatus status_;
   bool told_to_finish_ = false;
+  std::string note_;  // for who gets the plan: why the search ended early
   std::unordered_map<uint64_t, Sent> sent_;
   size_t unsettled_ = 0;  // results on their way to the disk; the search does not know them yet
   std::unordered_map<uint64_t, TaskSpec> finalists_sent_;

@@ -58,7 +58,8 @@ std::string encode_request(const JobRequest& request) {
               {"seed", request.seed},
               {"max_wait_ms", request.max_wait_ms},
               {"in_flight", request.in_flight},
-              {"priority", request.priority}}
+              {"priority", request.priority},
+              {"submitter", request.submitter}}
       .dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
@@ -88,6 +89,7 @@ Result<JobRequest> decode_request(const std::string& text) {
     request.in_flight = record.at("in_flight");
     // Journals of earlier coordinators have none.
     request.priority = record.value("priority", common::kPriorityDefault);
+    request.submitter = record.value("submitter", "");
     return request;
   } catch (const Json::exception& exception) {
     return common::corrupt(cat("its journal is damaged: ", exception.what()));
@@ -274,10 +276,10 @@ Status remove_journal(cache::Store& store, farm::JobId job) {
 }
 
 Status journal_end(cache::Store& store, farm::JobId job, const JobEnd& end, size_t kept) {
-  Json record{{"version", kVersion},
-              {"plan", end.plan.hex()},
-              {"farm", end.farm},
-              {"created_ns", end.created_ns}};
+  Json record{{"version", kVersion},       {"plan", end.plan.hex()},
+              {"farm", end.farm},          {"created_ns", end.created_ns},
+              {"tenant", end.tenant},      {"submitter", end.submitter},
+              {"toolchain", end.toolchain}};
   std::vector<cache::JobRecord> records{
       {kEnd, record.dump(-1, ' ', true, Json::error_handler_t::replace)}};
   if (end.rerun) {
@@ -308,6 +310,9 @@ Result<JobEnd> parse_end(farm::JobId job, std::span<const cache::JobRecord> reco
     end.plan = digest_field(record, "plan");
     end.farm = record.at("farm");
     end.created_ns = record.at("created_ns");
+    end.tenant = record.value("tenant", "");
+    end.submitter = record.value("submitter", "");
+    end.toolchain = record.value("toolchain", "");
   } catch (const Json::exception& exception) {
     return common::corrupt(cat("the end of its journal is damaged: ", exception.what()));
   }

@@ -32,7 +32,9 @@ struct JobRequest {
   uint64_t seed = 0;
   uint64_t max_wait_ms = 0;
   uint32_t priority = common::kPriorityDefault;
-  uint32_t in_flight = 0;  // as submitted, see common::Submit
+  uint32_t in_flight = 0;      // as submitted, see common::Submit
+  std::string submitter = {};  // id of the key that asked for it
+  bool only_reverify = false;  // see common::Submit
 
   // Of the plan to be: each tenant has its own, and so its own job.
   common::Digest place() const { return common::place_of(tenant, key.digest()); }
@@ -50,6 +52,7 @@ struct JobEnd {
   common::Digest plan;  // plan_digest() of the plan that was kept
   std::string farm;
   int64_t created_ns = 0;
+  std::string tenant, submitter, toolchain;
   std::optional<common::TaskReport> rerun;  // of the finalist, when its objects had been lost
 };
 

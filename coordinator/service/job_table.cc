@@ -30,6 +30,7 @@ constexpr int64_t kRoundMs = 10;
 // How often a farm looks whether the one that searches has found the plan or gone.
 constexpr int64_t kLooksInATerm = 10;
 constexpr int64_t kLookMsMax = 1'000;
+constexpr int64_t kUsageMs = 1'000;
 
 // Runs on a background thread: nothing of the job may be touched there.
 template <class Value, class Function>
@@ -76,7 +77,7 @@ Status JobTable::resume() {
   for (farm::JobId id : journals.open) {
     last_id_ = std::max(last_id_, id);
     auto journal = read_journal(env_.store, id);
-    bool is_current = journal.ok() && journal->request.key.epoch == common::kCompilerEpoch;
+    bool is_current = journal.ok() && journal->request.key.epoch == env_.options.epoch;
     if (is_current) {
       auto plan = env_.plans.find(journal->request.tenant, journal->request.key.digest(),
                                   cache::Lookup::kInspect);
@@ -100,13 +101,14 @@ Status JobTable::resume() {
 
 // ---- Submits -----------------------------------------------------------------------------------
 
-void JobTable::submit(const std::string& peer, const std::string& tenant,
+void JobTable::submit(const std::string& peer, const common::Principal& who,
                       const common::Submit& request, common::SharedBytes graph) {
-  take(peer, tenant, request, std::move(graph), !env_.shared.enabled());
+  take(peer, who, request, std::move(graph), !env_.shared.enabled());
 }
 
-void JobTable::take(const std::string& peer, const std::string& tenant,
+void JobTable::take(const std::string& peer, const common::Principal& who,
                     const common::Submit& request, common::SharedBytes graph, bool asked) {
+  const std::string& tenant = who.tenant;
   auto resolved = env_.workers.resolve_target(request.target);
   if (!resolved.ok()) return refuse(peer, request, resolved.error());
   const std::string& target = *resolved;
@@ -117,25 +119,28 @@ void JobTable::take(const std::string& peer, const std::string& tenant,
                   common::invalid_input(
                       cat("no numerics policy is called '", policy, "'; use strict or relaxed")));
   }
-  common::PlanKey key{request.graph_hash, {target}, policy, std::string(common::kCompilerEpoch)};
+  common::PlanKey key{request.graph_hash, {target}, policy, env_.options.epoch};
   Digest key_digest = key.digest();
   auto answered = answer_from_cache(peer, tenant, request, target.empty() ? nullptr : &key_digest);
   if (!answered.ok()) return refuse(peer, request, answered.error());
   if (*answered) return env_.meters.plan_asked(tenant, "hit");
-  if (target.empty()) return park(peer, tenant, request, std::move(graph));
+  if (target.empty()) return park(peer, who, request, std::move(graph));
 
   Digest place = common::place_of(tenant, key_digest);
   Job* job = job_for(place);
   bool joined = job != nullptr;
-  if (!joined && !asked && ask_elsewhere(place, key_digest, peer, tenant, request, graph)) return;
+  if (!joined && !asked && ask_elsewhere(place, key_digest, peer, who, request, graph)) return;
   if (!joined) {
     // What it learns could not be kept, and those who wait already go on first.
     if (std::string trouble = env_.store.trouble(); !trouble.empty()) {
       return refuse(peer, request, no_room(cat("the farm takes no new jobs: ", trouble)));
     }
-    auto made = make(tenant, request, std::move(key));
+    std::string spent = env_.tenants.exhausted(tenant, common::wall_clock_ns());
+    if (!spent.empty()) return refuse(peer, request, common::unavailable(spent));
+    auto made = make(who, request, std::move(key));
     if (!made.ok()) return refuse(peer, request, made.error());
     job = *made;
+    begin_anew(*job);
   }
   if (job->subscribers().size() >= env_.options.subscribers_max) {
     return refuse(peer, request,
@@ -159,9 +164,10 @@ Result<bool> JobTable::answer_from_cache(const std::string& peer, const std::str
   std::string policy =
       request.policy.empty() ? std::string(common::kDefaultPolicy) : request.policy;
   LFARM_ASSIGN_OR_RETURN(std::optional<ReadyPlan> ready,
-                         key != nullptr ? env_.plans.find(tenant, *key)
-                                        : env_.plans.find_any_target(tenant, request.graph_hash,
-                                                                     policy, request.target));
+                         key != nullptr
+                             ? env_.plans.find(tenant, *key)
+                             : env_.plans.find_any_target(tenant, request.graph_hash, policy,
+                                                          env_.options.epoch, request.target));
   if (!ready) return false;
   env_.post.send(peer, ready->message(request.request_id), ready->bytes);
   return true;
@@ -169,7 +175,7 @@ Result<bool> JobTable::answer_from_cache(const std::string& peer, const std::str
 
 // False when there is no room to wait for the answer.
 bool JobTable::ask_elsewhere(const Digest& place, const Digest& key, const std::string& peer,
-                             const std::string& tenant, const common::Submit& request,
+                             const common::Principal& who, const common::Submit& request,
                              const common::SharedBytes& graph) {
   if (asking_.size() >= env_.options.jobs_max) return false;
   std::vector<Parked>& waiting = asking_[place];
@@ -178,9 +184,9 @@ bool JobTable::ask_elsewhere(const Digest& place, const Digest& key, const std::
     if (waiting.empty()) asking_.erase(place);
     return false;
   }
-  waiting.push_back({peer, tenant, request, std::move(held), 0});
+  waiting.push_back({peer, who, request, std::move(held), 0});
   if (waiting.size() > 1) return true;
-  env_.shared.fetch(tenant, key, [this, place](bool) { elsewhere_answered(place); });
+  env_.shared.fetch(who.tenant, key, [this, place](bool) { elsewhere_answered(place); });
   return true;
 }
 
@@ -190,12 +196,12 @@ void JobTable::elsewhere_answered(const Digest& place) {
   std::vector<Parked> waiting = std::move(found->second);
   asking_.erase(found);
   for (Parked& one : waiting) {
-    take(one.peer, one.tenant, one.request,
+    take(one.peer, one.who, one.request,
          one.graph ? env_.blobs.find(one.graph->digest()) : common::SharedBytes{}, true);
   }
 }
 
-void JobTable::park(const std::string& peer, const std::string& tenant,
+void JobTable::park(const std::string& peer, const common::Principal& who,
                     const common::Submit& request, common::SharedBytes graph) {
   if (parked_.size() >= env_.options.jobs_max) {
     return refuse(peer, request,
@@ -208,7 +214,7 @@ void JobTable::park(const std::string& peer, const std::string& tenant,
   }
   int64_t deadline_ns =
       env_.clock.now_ns() + env_.options.worker_wait_ms(request.max_wait_ms) * kNsPerMs;
-  parked_.push_back({peer, tenant, request, std::move(held), deadline_ns});
+  parked_.push_back({peer, who, request, std::move(held), deadline_ns});
 }
 
 void JobTable::try_parked(int64_t now_ns) {
@@ -218,7 +224,7 @@ void JobTable::try_parked(int64_t now_ns) {
   for (Parked& one : parked) {
     auto target = env_.workers.resolve_target(one.request.target);
     if (!target.ok() || !target->empty()) {
-      submit(one.peer, one.tenant, one.request,
+      submit(one.peer, one.who, one.request,
              one.graph ? env_.blobs.find(one.graph->digest()) : common::SharedBytes{});
     } else if (now_ns >= one.deadline_ns) {
       int64_t waited_ms = env_.options.worker_wait_ms(one.request.max_wait_ms);
@@ -238,7 +244,7 @@ Error JobTable::no_room(const std::string& what) const {
   return common::unavailable(cat(what, "; submit again in ", env_.options.try_again_s(), " s"));
 }
 
-Result<Job*> JobTable::make(const std::string& tenant, const common::Submit& request,
+Result<Job*> JobTable::make(const common::Principal& who, const common::Submit& request,
                             common::PlanKey key) {
   if (jobs_.size() >= env_.options.jobs_max) {
     return no_room(cat("the farm has ", jobs_.size(), " jobs, and takes no more"));
@@ -247,7 +253,9 @@ Result<Job*> JobTable::make(const std::string& tenant, const common::Submit& req
   job.id = ++last_id_;
   job.key = std::move(key);
   job.graph = request.graph;
-  job.tenant = tenant;
+  job.tenant = who.tenant;
+  job.submitter = who.key_id;
+  job.only_reverify = request.only_reverify;
   job.budget_candidates = request.budget_candidates;
   job.budget_ms = request.budget_ms;
   if (job.budget_candidates == 0 && job.budget_ms == 0) {
@@ -257,11 +265,60 @@ Result<Job*> JobTable::make(const std::string& tenant, const common::Submit& req
   job.max_wait_ms = request.max_wait_ms;
   job.in_flight = request.in_flight;
   job.priority = request.priority;
-  common::log_info(cat("job ", job.id, " of ", tenant, ": graph ", job.key.graph_hash.short_hex(),
-                       " for ", job.key.target.name));
+  common::log_info(cat("job ", job.id, " of ", who.tenant, ": graph ",
+                       job.key.graph_hash.short_hex(), " for ", job.key.target.name));
   farm::JobId id = job.id;
   by_key_[job.place()] = id;
   return jobs_.emplace(id, std::make_unique<Job>(env_, std::move(job))).first->second.get();
+}
+
+// ---- Other compilers' plans --------------------------------------------------------------------
+
+// What the tenant has of another compiler is made anew beside the search, and answers first.
+void JobTable::begin_anew(const Job& job) {
+  const JobRequest& request = job.request();
+  auto earlier = env_.plans.find_earlier(request.tenant, request.key);
+  if (!earlier.ok()) {
+    common::log_warning(cat("earlier plans cannot be read: ", earlier.error().message));
+    return;
+  }
+  if (!*earlier) return;
+  bool begun = reverifier_.start(++last_id_, request.tenant, std::move(**earlier),
+                                 [this, id = request.id, key = request.key.digest()](
+                                     const Status& status) { made_anew(id, key, status); });
+  if (begun && request.only_reverify) held_.insert(request.id);
+}
+
+void JobTable::made_anew(farm::JobId id, const Digest& key, const Status& status) {
+  held_.erase(id);
+  has_news_ = true;
+  Job* job = find(id);
+  if (!status.ok() || job == nullptr) return;
+  auto ready = env_.plans.find(job->request().tenant, key, cache::Lookup::kInspect);
+  if (!ready.ok() || !ready->has_value()) return;
+  bool is_last = job->request().only_reverify;
+  job->serve(**ready, is_last ? "made anew from an earlier compiler's winner"
+                              : "made anew from an earlier compiler's winner; the search goes on");
+  if (is_last) job->close();
+}
+
+Result<std::vector<Digest>> JobTable::reverify(const common::Principal& who) {
+  auto is_stale = [&](const common::Plan& plan) {
+    std::set<std::string> present = env_.workers.toolchains(plan.key.target.name);
+    return !present.empty() && !present.contains(plan.provenance.toolchain);
+  };
+  std::string tenant = who.has(common::Role::kAdmin) ? "" : who.tenant;
+  LFARM_ASSIGN_OR_RETURN(auto earlier,
+                         env_.plans.all_earlier(tenant, env_.options.epoch, is_stale));
+  std::vector<Digest> begun;
+  for (auto& [owner, plan] : earlier) {
+    Digest id = plan.id;
+    if (!env_.tenants.exhausted(owner, common::wall_clock_ns()).empty()) continue;
+    if (reverifier_.start(++last_id_, owner, std::move(plan), [](const Status&) {})) {
+      begun.push_back(id);
+    }
+  }
+  return begun;
 }
 
 void JobTable::cancel(const std::string& peer, const common::Principal& who, farm::JobId id) {
@@ -327,9 +384,10 @@ void JobTable::graph_missing(const std::string& peer, const Digest& digest) {
 }
 
 void JobTable::object_arrived(const Digest& digest, const common::SharedBytes& bytes) {
-  bool is_wanted = std::any_of(jobs_.begin(), jobs_.end(), [&](const auto& entry) {
-    return entry.second->wants_object(digest);
-  });
+  bool is_wanted = reverifier_.wants_object(digest) ||
+                   std::any_of(jobs_.begin(), jobs_.end(), [&](const auto& entry) {
+                     return entry.second->wants_object(digest);
+                   });
   if (!is_wanted) return;
   env_.steps.start([this, digest, bytes, &store = env_.store]() -> Background::Done {
     auto kept = store.put_blob(common::as_text(bytes.bytes));
@@ -339,20 +397,43 @@ void JobTable::object_arrived(const Digest& digest, const common::SharedBytes& b
         if (!job->wants_object(digest)) continue;
         status.ok() ? job->object_arrived(digest) : job->not_written(status.error());
       }
+      reverifier_.object_arrived(digest, status);
     };
   });
 }
 
 void JobTable::object_missing(const std::string& worker, const Digest& digest) {
   for (auto& [id, job] : jobs_) job->object_missing(worker, digest);
+  reverifier_.object_missing(worker, digest);
 }
 
 void JobTable::task_done(TaskDone done) {
   Job* job = find(done.job);
+  std::string tenant = job != nullptr ? job->request().tenant : reverifier_.task_done(done);
+  if (!tenant.empty()) charge(tenant, done.worker_ns);
   if (job != nullptr) job->task_done(done.tag, done.result);
 }
 
+// On its way to the disk before what the result is good for.
+void JobTable::charge(const std::string& tenant, int64_t worker_ns) {
+  env_.tenants.charge(tenant, static_cast<uint64_t>(worker_ns / kNsPerMs), common::wall_clock_ns());
+  write_usage();
+}
+
+void JobTable::write_usage() {
+  auto records =
+      std::make_shared<const std::vector<cache::Changes::Named>>(env_.tenants.take_changes());
+  if (records->empty()) return;
+  last_usage_ns_ = env_.clock.now_ns();
+  env_.commits.put(
+      [records](cache::Changes& changes) {
+        changes.named.insert(changes.named.end(), records->begin(), records->end());
+      },
+      [](const Status&) {});
+}
+
 void JobTable::job_stopped(farm::JobId id, uint32_t given_up) {
+  reverifier_.job_stopped(id);
   Job* job = find(id);
   if (job == nullptr) return;
   job->fail(common::unavailable(cat("its last ", given_up,
@@ -436,6 +517,11 @@ void JobTable::prepare(Job& job) {
 }
 
 void JobTable::turn(int64_t now_ns) {
+  // Hits are many, and a sync for each would cost more than they save.
+  if (now_ns - last_usage_ns_ >= kUsageMs * kNsPerMs) {
+    last_usage_ns_ = now_ns;
+    write_usage();
+  }
   for (farm::JobId id : searching_) {
     Job& job = *jobs_.at(id);
     job.drive();
@@ -446,6 +532,7 @@ void JobTable::turn(int64_t now_ns) {
   has_news_ = false;
   last_round_ns_ = now_ns;
   try_parked(now_ns);
+  reverifier_.tick(now_ns);
   for (auto& [id, job] : jobs_) job->tick(now_ns);
   sweep();
   begin_queued();
@@ -462,7 +549,7 @@ void JobTable::begin_queued() {
     };
     for (auto& [id, job] : jobs_) {
       if (job->phase() != Phase::kQueued && job->phase() != Phase::kElsewhere) continue;
-      if (is_held_back(id)) continue;
+      if (is_held_back(id) || held_.contains(id)) continue;
       if (next == nullptr || rank(job->request()) < rank(next->request())) next = job.get();
     }
     if (next == nullptr) return;
@@ -518,6 +605,7 @@ void JobTable::sweep() {
     searching_.erase(it->first);
     // Also where it never came: it may be on its way.
     if (rights_.erase(it->first) != 0) env_.shared.release(it->second->request().place());
+    held_.erase(it->first);
     auto key = by_key_.find(it->second->request().place());
     if (key != by_key_.end() && key->second == it->first) by_key_.erase(key);
     it = jobs_.erase(it);
@@ -525,6 +613,7 @@ void JobTable::sweep() {
 }
 
 void JobTable::interrupt(const Error& error) {
+  write_usage();
   for (auto& [id, job] : jobs_) job->interrupt(error);
   for (const Parked& one : parked_) refuse(one.peer, one.request, error);
   parked_.clear();

@@ -12,20 +12,23 @@
 
 #include "coordinator/farm/demand.h"
 #include "coordinator/service/job.h"
+#include "coordinator/service/reverify.h"
 
 namespace coordinator::service {
 
 // Not thread-safe.
 class JobTable final : public TaskSink {
  public:
-  explicit JobTable(Environment& environment) : env_(environment) {}
+  explicit JobTable(Environment& environment) : env_(environment), reverifier_(environment) {}
 
   // Brings back the jobs whose journals are open. To be called once, before anything else.
   common::Status resume();
 
   // Answers with PlanReady, Accepted, a BlobRequest for the graph, or JobFailed.
-  void submit(const std::string& peer, const std::string& tenant, const common::Submit& request,
+  void submit(const std::string& peer, const common::Principal& who, const common::Submit& request,
               common::SharedBytes graph);
+  // Makes plans of other compilers anew: the tenant's, or an administrator's all. Returns which.
+  common::Result<std::vector<common::Digest>> reverify(const common::Principal& who);
   // A peer that waits for the job leaves it, and the job ends when nobody else waits for it. For
   // anyone else of its tenant, and for administrators, the job ends. Answers with JobCancelled, or
   // Refused.
@@ -46,7 +49,9 @@ class JobTable final : public TaskSink {
   // Tells every client that waits; journals stay for the next coordinator.
   void interrupt(const common::Error& error);
 
-  bool idle() const { return jobs_.empty() && parked_.empty() && asking_.empty(); }
+  bool idle() const {
+    return jobs_.empty() && parked_.empty() && asking_.empty() && reverifier_.idle();
+  }
   std::vector<const Job*> jobs() const;
   // What all jobs and waiting submits could have under way now.
   std::vector<farm::Appetite> appetites() const;
@@ -57,21 +62,21 @@ class JobTable final : public TaskSink {
   // A submit without an exact target, while there is no worker whose target it could take.
   struct Parked {
     std::string peer;
-    std::string tenant;
+    common::Principal who;
     common::Submit request;
     std::optional<HeldBlob> graph;
     int64_t deadline_ns = 0;
   };
   common::Result<bool> answer_from_cache(const std::string& peer, const std::string& tenant,
                                          const common::Submit& request, const common::Digest* key);
-  void park(const std::string& peer, const std::string& tenant, const common::Submit& request,
+  void park(const std::string& peer, const common::Principal& who, const common::Submit& request,
             common::SharedBytes graph);
   void try_parked(int64_t now_ns);
   // As submit(), with `asked`: whether other farms were asked for the plan.
-  void take(const std::string& peer, const std::string& tenant, const common::Submit& request,
+  void take(const std::string& peer, const common::Principal& who, const common::Submit& request,
             common::SharedBytes graph, bool asked);
   bool ask_elsewhere(const common::Digest& place, const common::Digest& key,
-                     const std::string& peer, const std::string& tenant,
+                     const std::string& peer, const common::Principal& who,
                      const common::Submit& request, const common::SharedBytes& graph);
   void elsewhere_answered(const common::Digest& place);
   // Who is to search for what a job asks for, where farms share their plans.
@@ -85,8 +90,12 @@ class JobTable final : public TaskSink {
   void claimed(farm::JobId job, const common::Digest& place, Claim claim);
   Job* find(farm::JobId id);
   Job* job_for(const common::Digest& key);
-  common::Result<Job*> make(const std::string& tenant, const common::Submit& request,
+  common::Result<Job*> make(const common::Principal& who, const common::Submit& request,
                             common::PlanKey key);
+  void begin_anew(const Job& job);
+  void made_anew(farm::JobId job, const common::Digest& key, const common::Status& status);
+  void charge(const std::string& tenant, int64_t worker_ns);
+  void write_usage();
   void admit(Job& job);
   void journal(Job& job);
   void prepare(Job& job);
@@ -102,10 +111,14 @@ class JobTable final : public TaskSink {
   std::unordered_map<common::Digest, std::vector<Parked>> asking_;  // by the plan's place
   std::map<farm::JobId, Right> rights_;
   size_t rights_asked_ = 0;
+  Reverifier reverifier_;
   farm::JobId last_id_ = 0;
+  // Jobs that search only if an earlier compiler's winner cannot be made anew.
+  std::set<farm::JobId> held_;
   std::set<farm::JobId> searching_;  // preparing, searching or fetching
   bool has_news_ = true;             // a job came, was admitted or ended
   int64_t last_round_ns_ = 0;
+  int64_t last_usage_ns_ = 0;  // when what tenants use was last written
 };
 
 }  // namespace coordinator::service

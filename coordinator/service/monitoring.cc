@@ -98,7 +98,7 @@ std::string metrics_text(const StatusSources& sources) {
                  "What runs here",
                  {{{{"farm", env.options.name},
                     {"coordinator", sources.coordinator_id},
-                    {"compiler_epoch", std::string(common::kCompilerEpoch)}},
+                    {"compiler_epoch", env.options.epoch}},
                    1}}});
   add_workers(sources, out);
   add_jobs(sources, out);

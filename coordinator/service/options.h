@@ -41,6 +41,8 @@ struct ServiceOptions {
   bool secure = false;
   std::string allow_file;  // empty: "allow" in the state directory
 
+  // Of plan keys. Another one than this build's stands for a farm whose compiler has changed.
+  std::string epoch{common::kCompilerEpoch};
   common::ProtocolRange protocol = common::kProtocolsSpoken;
 
   farm::Config farm;

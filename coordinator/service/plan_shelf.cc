@@ -9,6 +9,7 @@
 #include "common/plan/seal.h"
 #include "common/wire/ir_codec.h"
 #include "common/wire/limits.h"
+#include "coordinator/service/owned_plan.h"
 
 namespace coordinator::service {
 
@@ -23,21 +24,15 @@ common::SharedBytes share_text(std::string text) {
   return {common::as_bytes(*owner), owner};
 }
 
-struct OwnedPlan {
-  common::PublicKey signer{};
-  std::string tenant;
-  common::Plan plan;
-};
+}  // namespace
 
-Result<OwnedPlan> decode(const std::string& stored) {
+Result<OwnedPlan> decode_owned(const std::string& stored) {
   LFARM_ASSIGN_OR_RETURN(common::SignedPlan outer,
                          common::decode_signed_plan(common::as_bytes(stored)));
   LFARM_ASSIGN_OR_RETURN(common::PlanGrant grant, common::decode_grant(outer.bytes));
   LFARM_ASSIGN_OR_RETURN(common::Plan plan, common::decode_plan(grant.plan));
   return OwnedPlan{outer.signer, std::move(grant.tenant), std::move(plan)};
 }
-
-}  // namespace
 
 common::PlanReady ReadyPlan::message(uint64_t request_id) const {
   common::PlanReady message;
@@ -56,13 +51,23 @@ Result<std::optional<ReadyPlan>> PlanShelf::find(const std::string& tenant,
                                                  const common::Digest& key, cache::Lookup lookup) {
   LFARM_ASSIGN_OR_RETURN(std::optional<cache::StoredPlan> stored,
                          store_.get_plan(common::place_of(tenant, key), lookup));
+  if (!stored && lookup == cache::Lookup::kServe) {
+    LFARM_ASSIGN_OR_RETURN(bool copied, copy_shared(tenant, key));
+    if (copied) {
+      LFARM_ASSIGN_OR_RETURN(stored, store_.get_plan(common::place_of(tenant, key), lookup));
+    }
+  }
   if (!stored) return std::optional<ReadyPlan>();
+  if (lookup == cache::Lookup::kServe) {
+    tenants_.note_hit(tenant, as_count(stored->facts.search_ms));
+  }
   return ready(key, std::move(*stored));
 }
 
 Result<std::optional<ReadyPlan>> PlanShelf::find_any_target(const std::string& tenant,
                                                             const common::Digest& graph_hash,
                                                             const std::string& policy,
+                                                            const std::string& epoch,
                                                             const std::string& family) {
   LFARM_ASSIGN_OR_RETURN(std::vector<common::Digest> places, store_.plans_of_graph(graph_hash));
   std::optional<common::Digest> best;
@@ -70,10 +75,10 @@ Result<std::optional<ReadyPlan>> PlanShelf::find_any_target(const std::string& t
     LFARM_ASSIGN_OR_RETURN(std::optional<cache::StoredPlan> stored,
                            store_.get_plan(place, cache::Lookup::kInspect));
     if (!stored) continue;
-    auto found = decode(stored->bytes);
+    auto found = decode_owned(stored->bytes);
     if (!found.ok() || found->tenant != tenant) continue;
     const common::PlanKey& key = found->plan.key;
-    if (key.policy != policy || key.epoch != common::kCompilerEpoch) continue;
+    if (key.policy != policy || key.epoch != epoch) continue;
     std::string_view made_for = common::family_of(key.target.name);
     if (!family.empty() && made_for != family) continue;
     bool is_cpu = made_for == "cpu";
@@ -86,7 +91,7 @@ Result<std::optional<ReadyPlan>> PlanShelf::find_any_target(const std::string& t
 
 // Signed, and in the store as a blob, so that clients can ask for it by its digest.
 Result<cache::NewPlan> PlanShelf::sealed(const std::string& tenant, const common::Plan& plan,
-                                         int64_t search_ms) const {
+                                         const KeptPlan& how) const {
   common::PlanGrant grant{tenant, common::encode_plan(plan)};
   common::SignedPlan outer = common::sign_plan(key_, common::encode_grant(grant));
   cache::NewPlan kept;
@@ -96,15 +101,20 @@ Result<cache::NewPlan> PlanShelf::sealed(const std::string& tenant, const common
   kept.facts.graph_hash = plan.key.graph_hash;
   kept.facts.plan_id = digest;
   kept.facts.best_ns = plan.provenance.best_ns;
-  kept.facts.search_ms = search_ms;
+  kept.facts.search_ms = how.search_ms;
   kept.needs = plan.objects;
   kept.needs.push_back(digest);
+  if (!how.recipe.empty()) {
+    LFARM_ASSIGN_OR_RETURN(common::Digest recipe, store_.put_blob(how.recipe));
+    kept.needs.push_back(recipe);
+  }
   return kept;
 }
 
 common::Status PlanShelf::keep(const std::string& tenant, const common::Plan& plan,
-                               int64_t search_ms) const {
-  LFARM_ASSIGN_OR_RETURN(cache::NewPlan kept, sealed(tenant, plan, search_ms));
+                               const KeptPlan& how) const {
+  LFARM_ASSIGN_OR_RETURN(cache::NewPlan kept, sealed(tenant, plan, how));
+  if (how.replaces) return store_.put_plan(kept);
   LFARM_ASSIGN_OR_RETURN([[maybe_unused]] bool is_new, store_.put_plan_if_better(kept));
   return {};
 }
@@ -121,7 +131,7 @@ Result<std::vector<common::Digest>> PlanShelf::keep_imported(const std::string& 
       provenance.origin_signer = foreign.signer;
       provenance.imported_by = farm;
     }
-    LFARM_ASSIGN_OR_RETURN(cache::NewPlan one, sealed(tenant, foreign.plan, 0));
+    LFARM_ASSIGN_OR_RETURN(cache::NewPlan one, sealed(tenant, foreign.plan, {}));
     bool is_twice = std::any_of(kept.begin(), kept.end(), [&](const cache::NewPlan& other) {
       return other.facts.key == one.facts.key;
     });
@@ -149,7 +159,7 @@ Result<size_t> PlanShelf::revoke_imported(const common::PublicKey& signer,
     LFARM_ASSIGN_OR_RETURN(auto stored,
                            store_.get_plan(listing.facts.key, cache::Lookup::kInspect));
     if (!stored) continue;
-    auto found = decode(stored->bytes);
+    auto found = decode_owned(stored->bytes);
     if (!found.ok()) continue;
     const common::Provenance& provenance = found->plan.provenance;
     if (provenance.origin_signer != signer || !list.holds(provenance.origin)) continue;
@@ -195,7 +205,7 @@ Result<std::vector<common::Digest>> PlanShelf::plans_under(const common::Digest&
     if (listing.facts.plan_id == key) return std::vector<common::Digest>{key};
     LFARM_ASSIGN_OR_RETURN(auto stored,
                            store_.get_plan(listing.facts.key, cache::Lookup::kInspect));
-    auto found = stored ? decode(stored->bytes) : common::corrupt("gone");
+    auto found = stored ? decode_owned(stored->bytes) : common::corrupt("gone");
     if (found.ok() && found->plan.key.digest() == key) plans.push_back(listing.facts.plan_id);
   }
   return plans;
@@ -203,6 +213,10 @@ Result<std::vector<common::Digest>> PlanShelf::plans_under(const common::Digest&
 
 common::Status PlanShelf::check_access(const std::string& tenant, const common::Digest& digest,
                                        common::ByteView blob) const {
+  if (is_recipe(blob)) {
+    return common::invalid_input(
+        common::cat("blob ", digest.short_hex(), " is the farm's own; submit the model"));
+  }
   auto outer = common::decode_signed_plan(blob);
   if (!outer.ok()) return {};
   auto grant = common::decode_grant(outer->bytes);
@@ -227,7 +241,7 @@ Result<std::optional<ReadyPlan>> PlanShelf::ready(const common::Digest& key,
   found.best_ns = stored.facts.best_ns;
   auto origin = origins_.find(found.plan);
   if (origin == origins_.end()) {
-    LFARM_ASSIGN_OR_RETURN(OwnedPlan owned, decode(stored.bytes));
+    LFARM_ASSIGN_OR_RETURN(OwnedPlan owned, decode_owned(stored.bytes));
     if (owned.signer != key_.public_key()) {
       common::log_warning(common::cat("plan ", found.plan.short_hex(),
                                       " was signed with an earlier key; it is removed"));

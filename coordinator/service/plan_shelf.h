@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "cache/store/store.h"
@@ -13,6 +15,8 @@
 #include "common/plan/seal.h"
 #include "common/wire/messages.h"
 #include "common/wire/socket.h"
+#include "coordinator/service/recipe.h"
+#include "coordinator/service/tenants.h"
 
 namespace coordinator::service {
 
@@ -36,13 +40,33 @@ struct ForeignPlan {
   common::Plan plan;
 };
 
+// A winner of another compiler, with what it takes to make it anew.
+struct EarlierPlan {
+  common::Digest id;
+  common::Plan plan;
+  common::PlanKey key;  // of today
+  Recipe recipe;
+  std::string recipe_blob;
+  int64_t search_ms = 0;
+};
+
+// How a plan is kept.
+struct KeptPlan {
+  int64_t search_ms = 0;  // what finding it took
+  std::string recipe;     // encoded; empty: it cannot be made anew
+  bool replaces = false;  // the plan that is there, even if that is as fast
+};
+
 // Each tenant has plans of its own. Not thread-safe but for keep().
 class PlanShelf {
  public:
-  PlanShelf(cache::Store& store, const common::SigningKey& key) : store_(store), key_(key) {}
+  PlanShelf(cache::Store& store, const common::SigningKey& key, Tenants& tenants)
+      : store_(store), key_(key), tenants_(tenants) {}
 
-  // The tenant's plan. Empty when there is none, or it lost one of its objects, or was signed with
-  // a key that the farm had before, which no client takes: such a plan is removed.
+  // The tenant's plan; where it has none, a copy of one that another tenant shares with it or has
+  // published, which says neither whose it was nor for whom it was made. Empty when there is none,
+  // or it lost one of its objects, or was signed with a key that the farm had before, which no
+  // client takes: such a plan is removed.
   common::Result<std::optional<ReadyPlan>> find(const std::string& tenant,
                                                 const common::Digest& key,
                                                 cache::Lookup lookup = cache::Lookup::kServe);
@@ -51,11 +75,25 @@ class PlanShelf {
   common::Result<std::optional<ReadyPlan>> find_any_target(const std::string& tenant,
                                                            const common::Digest& graph_hash,
                                                            const std::string& policy,
+                                                           const std::string& epoch,
                                                            const std::string& family);
+  // The tenant's fastest plan for the key's graph, target and policy that another compiler epoch
+  // made and that can be made anew.
+  common::Result<std::optional<EarlierPlan>> find_earlier(const std::string& tenant,
+                                                          const common::PlanKey& key);
+  // The plans of all epochs but `epoch` for which there is none of that epoch, and those of its own
+  // for which `is_stale`; of one tenant, or of all if it is "". With their tenants.
+  using StaleCheck = std::function<bool(const common::Plan&)>;
+  common::Result<std::vector<std::pair<std::string, EarlierPlan>>> all_earlier(
+      const std::string& tenant, const std::string& epoch, const StaleCheck& is_stale);
+  // Lets those tenants, or all if there are none, have the owner's plan under the key; or nobody
+  // new. Returns the plan's id; kInvalidInput when there is no such plan.
+  common::Result<common::Digest> publish(const std::string& owner, const common::Digest& key,
+                                         const std::vector<std::string>& tenants, bool withdraw);
   // Signs and keeps a tenant's plan whose objects are in the store, durably; the plan that is there
-  // stays if it is as fast. `search_ms`: what finding it took. Thread-safe, because it waits for
-  // the disk.
-  common::Status keep(const std::string& tenant, const common::Plan& plan, int64_t search_ms) const;
+  // stays if it is as fast. Thread-safe, because it waits for the disk.
+  common::Status keep(const std::string& tenant, const common::Plan& plan,
+                      const KeptPlan& how) const;
   // The same for plans that another farm signed and found, all or none: this farm vouches for them
   // from now on. Returns the ids of the plans that tenants get under their keys. Thread-safe.
   common::Result<std::vector<common::Digest>> keep_imported(const std::string& tenant,
@@ -88,7 +126,12 @@ class PlanShelf {
     int64_t candidates = 0;
   };
   common::Result<cache::NewPlan> sealed(const std::string& tenant, const common::Plan& plan,
-                                        int64_t search_ms) const;
+                                        const KeptPlan& how) const;
+  common::Result<std::optional<EarlierPlan>> earlier(const common::Digest& place,
+                                                     const std::string& tenant, std::string* owner);
+  common::Result<bool> copy_shared(const std::string& tenant, const common::Digest& key);
+  common::Result<std::vector<std::string>> owners_for(const std::string& tenant,
+                                                      const common::Digest& key);
   common::Result<std::optional<ReadyPlan>> ready(const common::Digest& key,
                                                  cache::StoredPlan stored);
   common::Result<std::vector<common::Digest>> plans_under(const common::Digest& key);
@@ -96,6 +139,7 @@ class PlanShelf {
   static constexpr size_t kOriginsMax = 4'096;
   cache::Store& store_;
   const common::SigningKey key_;
+  Tenants& tenants_;
   // By plan digest: decoding a plan for two numbers would cost more than finding it.
   std::unordered_map<common::Digest, Origin> origins_;
   common::SharedBytes revocations_;

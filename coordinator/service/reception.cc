@@ -29,6 +29,8 @@ bool asks_for_answer(const common::Message& message) {
          std::holds_alternative<common::BlobRequest>(message) ||
          std::holds_alternative<common::CancelJob>(message) ||
          std::holds_alternative<common::ImportPlans>(message) ||
+         std::holds_alternative<common::PublishPlan>(message) ||
+         std::holds_alternative<common::Reverify>(message) ||
          std::holds_alternative<common::Ping>(message) ||
          std::holds_alternative<common::ClientHello>(message);
 }
@@ -102,7 +104,7 @@ void Reception::welcome(const Sender& to, uint32_t version) {
   message.coordinator_id = coordinator_id_;
   message.heartbeat_ms = static_cast<uint32_t>(env_.options.heartbeat_ms);
   message.signing_key = env_.plans.public_key();
-  message.compiler_epoch = common::kCompilerEpoch;
+  message.compiler_epoch = env_.options.epoch;
   message.tenant = to.principal.tenant;
   message.protocol_version = version;
   env_.post.send(to.peer, message);
@@ -125,7 +127,7 @@ void Reception::on(const Sender& from, const common::Ping& message) {
 }
 
 void Reception::on(const Sender& from, const common::Submit& message) {
-  jobs_.submit(from.peer, from.principal.tenant, message, from.blob);
+  jobs_.submit(from.peer, from.principal, message, from.blob);
 }
 
 void Reception::on(const Sender& from, const common::CancelJob& message) {
@@ -180,6 +182,35 @@ void Reception::on(const Sender& from, const common::RevokePlan& message) {
         cat("plan ", plan.hex(), " is revoked by ", from.principal.tenant, ": ", message.reason));
   }
   env_.post.send(from.peer, common::PlanRevoked{message.request_id, std::move(*revoked)});
+}
+
+void Reception::on(const Sender& from, const common::PublishPlan& message) {
+  auto plan = env_.plans.publish(from.principal.tenant, message.plan_key, message.tenants,
+                                 message.withdraw);
+  common::Result<std::vector<common::Digest>> plans = std::vector<common::Digest>();
+  if (plan.ok()) {
+    common::log_info(cat("plan ", plan->short_hex(), " of ", from.principal.tenant,
+                         message.withdraw ? " is published no more" : " is published"));
+    plans->push_back(*plan);
+  } else {
+    plans = plan.error();
+  }
+  answer(from, message.request_id, std::move(plans));
+}
+
+void Reception::on(const Sender& from, const common::Reverify& message) {
+  answer(from, message.request_id, jobs_.reverify(from.principal));
+}
+
+void Reception::answer(const Sender& to, uint64_t request_id,
+                       common::Result<std::vector<common::Digest>> plans) {
+  if (plans.ok()) {
+    if (plans->size() > common::kDigestsMax) plans->resize(common::kDigestsMax);
+    env_.post.send(to.peer, common::PlansChanged{request_id, std::move(*plans)});
+  } else {
+    env_.post.send(to.peer,
+                   common::JobFailed{request_id, 0, plans.error().code, plans.error().message});
+  }
 }
 
 void Reception::on(const Sender& from, const common::ImportPlans& message) {

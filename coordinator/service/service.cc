@@ -93,6 +93,7 @@ struct Service::State {
   Commits commits;
   Post post;
   BlobTable blobs;
+  Tenants tenants;
   PlanShelf plans;
   Meters meters;
   SharedTier shared;
@@ -128,12 +129,13 @@ struct Service::State {
         commits(*store),
         post(router, options.backlog_bytes),
         blobs(options.graph_bytes_max),
-        plans(*store, parts.signing_key),
+        tenants(*store),
+        plans(*store, parts.signing_key, tenants),
         shared(parts.shared, parts.signing_key, *store, plans, clock),
         dispatcher({options.farm, parts.generation, options.run_limit_ms}, clock, *store, meters),
         workers(dispatcher, post, clock, options.heartbeat_ms),
-        environment{options, clock,      *store, commits, post,   blobs,  dispatcher,
-                    workers, background, steps,  plans,   meters, shared, router.counters()},
+        environment{options,    clock, *store, commits, post,   blobs,   dispatcher,       workers,
+                    background, steps, plans,  meters,  shared, tenants, router.counters()},
         jobs(environment),
         reception(environment, jobs, cat(options.name, '-', parts.generation)),
         allow_watch(allow_file(options)),
@@ -145,6 +147,7 @@ struct Service::State {
   bool drain();
   void turn();
   Status reload_allow_list();
+  Status reload_policies();
   int wait_ms() const;
   void wind_up();
   std::optional<std::string> ask(std::string (*question)(const StatusSources&,
@@ -270,6 +273,7 @@ int64_t Service::silent_ms() const {
 Status Service::State::reload_allow_list() {
   LFARM_ASSIGN_OR_RETURN(common::AllowList allowed, read_allow_list(allow_watch.path()));
   size_t keys = allowed.size();
+  tenants.set_policies(allowed.policies());
   security.authenticator->replace(std::move(allowed));
   std::vector<std::string> dropped = router.drop_revoked();
   reception.forget(dropped);
@@ -277,11 +281,19 @@ Status Service::State::reload_allow_list() {
   return {};
 }
 
+// Where nobody has keys, and a list is there all the same.
+Status Service::State::reload_policies() {
+  if (!common::file_exists(allow_watch.path())) return {};
+  LFARM_ASSIGN_OR_RETURN(common::AllowList allowed, read_allow_list(allow_watch.path()));
+  tenants.set_policies(allowed.policies());
+  return {};
+}
+
 // Messages first, then what they allow, then the clock: a slow coordinator must not declare its
 // workers dead while their heartbeats wait in the socket.
 void Service::State::turn() {
-  if (security.authenticator && allow_watch.changed(clock.now_ns())) {
-    Status status = reload_allow_list();
+  if (allow_watch.changed(clock.now_ns())) {
+    Status status = security.authenticator ? reload_allow_list() : reload_policies();
     if (!status.ok()) {
       common::log_error(cat("the allow-list stays as it was: ", status.error().message));
     }

@@ -9,13 +9,29 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
+// What each tenant that the asker may see has used, may use and was saved.
+Json tenants_json(const StatusSources& sources) {
+  Tenants& tenants = sources.environment.tenants;
+  int64_t now_ns = common::wall_clock_ns();
+  Json rows = Json::object();
+  for (const std::string& name : tenants.names()) {
+    if (!sources.asker.may_see(name)) continue;
+    const common::TenantPolicy& policy = tenants.policy(name);
+    const TenantUsage& usage = tenants.usage(name);
+    rows[name] = {{"quota_s", policy.quota_s},  {"used_24h_ms", tenants.used_ms(name, now_ns)},
+                  {"used_ms", usage.used_ms},   {"hits", usage.hits},
+                  {"saved_ms", usage.saved_ms}, {"policy", common::policy_text(policy)}};
+  }
+  return rows;
+}
+
 Json farm_json(const StatusSources& sources) {
   const Environment& env = sources.environment;
   farm::Stats stats = env.dispatcher.scheduler().stats();
   cache::StoreHealth disk = env.store.health();
   Json json{{"name", env.options.name},
             {"coordinator", sources.coordinator_id},
-            {"compiler_epoch", common::kCompilerEpoch},
+            {"compiler_epoch", env.options.epoch},
             {"workers", env.workers.count()},
             {"clients", sources.clients.count()},
             {"jobs", sources.jobs.jobs().size()},
@@ -29,7 +45,8 @@ Json farm_json(const StatusSources& sources) {
             {"messages_dropped", env.post.dropped()},
             {"disk", disk.trouble.empty() ? "ok" : disk.trouble},
             {"failed_writes", disk.failed_writes},
-            {"damaged_files", disk.damaged_files}};
+            {"damaged_files", disk.damaged_files},
+            {"tenants", tenants_json(sources)}};
   if (env.shared.enabled()) json["remote"] = env.shared.facts().state;
   return json;
 }
@@ -118,6 +135,7 @@ Json cache_json(const StatusSources& sources) {
   if (Json shared = shared_json(sources.environment.shared); !shared.empty()) {
     json["remote"] = std::move(shared);
   }
+  json["tenants"] = tenants_json(sources);
   return json;
 }
 

@@ -60,6 +60,7 @@ bool Workers::hello(const std::string& peer, const std::string& address,
   if (session.peer != peer) move_to(session, peer);
   session.address = address;
   session.build = hello.build;
+  session.toolchain = hello.toolchain;
   session.slots_offered = hello.slots;
   // Its credits were told to another connection; what it holds it still holds.
   session.slots = std::min<uint32_t>(static_cast<uint32_t>(session.leases.size()), hello.slots);
@@ -196,6 +197,26 @@ size_t Workers::slots(const std::string& target) const {
 bool Workers::has_target(const std::string& target) const {
   return std::any_of(by_id_.begin(), by_id_.end(),
                      [&](const auto& entry) { return entry.second.target == target; });
+}
+
+uint32_t Workers::slots_of(farm::WorkerId worker) const {
+  auto found = by_id_.find(worker);
+  return found == by_id_.end() ? 1 : found->second.slots_offered;
+}
+
+std::string Workers::toolchain_of(const std::string& name) const {
+  for (const auto& [id, session] : by_id_) {
+    if (session.name == name) return session.toolchain;
+  }
+  return {};
+}
+
+std::set<std::string> Workers::toolchains(const std::string& target) const {
+  std::set<std::string> found;
+  for (const auto& [id, session] : by_id_) {
+    if (session.target == target) found.insert(session.toolchain);
+  }
+  return found;
 }
 
 std::set<std::string> Workers::targets() const {

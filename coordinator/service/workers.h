@@ -24,6 +24,7 @@ struct WorkerSession {
   std::string target;
   std::string address;
   std::string build;
+  std::string toolchain;
   uint32_t slots_offered = 0;
   // Leases it is willing to hold now: those it holds and its credits. Credits and results move it,
   // so that a worker that withholds credit gets no work.
@@ -79,6 +80,11 @@ class Workers final : public WorkerLink {
   void lost(farm::WorkerId worker, bool restarted) override;
   void refused(farm::WorkerId worker, farm::Refusal refusal) override;
   std::string name(farm::WorkerId worker) const override;
+  uint32_t slots_of(farm::WorkerId worker) const override;
+  // What the worker of that name says it compiles with; empty when it is not connected.
+  std::string toolchain_of(const std::string& name) const;
+  // Of all workers of the target.
+  std::set<std::string> toolchains(const std::string& target) const;
 
  private:
   struct Known {

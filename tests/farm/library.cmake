@@ -9,3 +9,6 @@ add_test(NAME farm.python COMMAND /usr/bin/python3 -B -m pytest -q -rs -p no:cac
   ${CMAKE_SOURCE_DIR}/tests/python)
 set_tests_properties(farm.python PROPERTIES LABELS farm TIMEOUT 600 ENVIRONMENT
   "PYTHONPATH=${CMAKE_SOURCE_DIR}/clients/python;LFARM_LIBRARY=${CMAKE_BINARY_DIR}/lib/liblfarm.so.1;LFARM_BIN=${CMAKE_BINARY_DIR}/bin")
+lfarm_test(cli_plans LABEL farm TIMEOUT 600 SOURCES cli_plans_test.cc COMPONENTS common/base
+  LIBRARIES lfarm_library DEPENDS lfarm lfarm-coordinator lfarm-worker)
+target_include_directories(test_cli_plans PRIVATE ${CMAKE_SOURCE_DIR})

@@ -23,11 +23,14 @@ lfarm_test(service_process LABEL farm
 lfarm_test(service_security LABEL farm
   SOURCES service_security_test.cc ${service_support}
   COMPONENTS ${service_components} clients/runtime)
+lfarm_test(service_teams LABEL farm
+  SOURCES service_teams_test.cc ${service_support} COMPONENTS ${service_components})
 lfarm_test(service_versions LABEL farm
   SOURCES service_versions_test.cc ${service_support}
   COMPONENTS ${service_components} clients/runtime)
 lfarm_test(shared_tier LABEL farm
   SOURCES shared_tier_test.cc ${service_support} COMPONENTS ${service_components} cache/remote)
-foreach(name shared_tier service service_versions service_disk service_load service_process service_security)
+foreach(name service service_versions service_disk service_load service_process service_security
+        service_teams shared_tier)
   target_include_directories(test_${name} PRIVATE ${CMAKE_SOURCE_DIR})
 endforeach()

@@ -115,7 +115,7 @@ FakeWorker::FakeWorker(const std::string& endpoint, std::string name, std::strin
 void FakeWorker::say_hello() {
   const common::ProtocolRange& protocol = socket().protocol();
   socket().speak(protocol.min);
-  send(common::WorkerHello{name_, target_, slots_, protocol.min, "test", protocol.max});
+  send(common::WorkerHello{name_, target_, slots_, protocol.min, "test", protocol.max, toolchain_});
 }
 
 void FakeWorker::tend() {

@@ -78,6 +78,11 @@ class FakeWorker final : public FakePeer {
              common::ProtocolRange protocol = common::kProtocolsSpoken);
   void tend() override;
   void bye() { send(common::WorkerBye{}); }
+  // Says hello once more, with this.
+  void use_toolchain(std::string toolchain) {
+    toolchain_ = std::move(toolchain);
+    say_hello();
+  }
   void credit(uint32_t count) { send(common::Credit{count}); }
   // Answers what it holds back.
   void release();
@@ -105,7 +110,7 @@ class FakeWorker final : public FakePeer {
   void answer(const common::Task& task);
   common::TaskReport report(const common::Task& task);
 
-  std::string name_, target_;
+  std::string name_, target_, toolchain_;
   uint32_t slots_;
   uint64_t connections_ = 0;
   int64_t next_heartbeat_ns_ = 0;

@@ -1,0 +1,175 @@
+// Plans beyond their place: other tenants' that are shared, and other compilers' that are made
+// anew.
+#include <algorithm>
+#include <sstream>
+#include <utility>
+
+#include "common/base/cat.h"
+#include "common/base/log.h"
+#include "common/plan/seal.h"
+#include "coordinator/service/owned_plan.h"
+#include "coordinator/service/plan_shelf.h"
+
+namespace coordinator::service {
+
+using common::cat;
+using common::Digest;
+using common::Result;
+
+namespace {
+
+constexpr const char* kEveryone = "*";
+
+// Lines of "OWNER TENANT TENANT ..." or "OWNER *".
+std::string published_name(const Digest& key) { return cat("published/", key.hex()); }
+
+bool names(std::istringstream& words, const std::string& tenant) {
+  for (std::string word; words >> word;) {
+    if (word == tenant || word == kEveryone) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+// ---- Other tenants' ----------------------------------------------------------------------------
+
+Result<std::vector<std::string>> PlanShelf::owners_for(const std::string& tenant,
+                                                       const Digest& key) {
+  std::vector<std::string> owners = tenants_.sharing_with(tenant);
+  LFARM_ASSIGN_OR_RETURN(auto record, store_.get_named(published_name(key)));
+  std::istringstream lines(record.value_or(""));
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string owner;
+    words >> owner;
+    if (owner != tenant && names(words, tenant)) owners.push_back(owner);
+  }
+  return owners;
+}
+
+// True when the tenant has a plan now. What would tell whose the plan was, or for whom it was made,
+// stays behind; the plan itself names nothing of the model but what its graph's hash says.
+Result<bool> PlanShelf::copy_shared(const std::string& tenant, const Digest& key) {
+  LFARM_ASSIGN_OR_RETURN(std::vector<std::string> owners, owners_for(tenant, key));
+  for (const std::string& owner : owners) {
+    LFARM_ASSIGN_OR_RETURN(auto stored,
+                           store_.get_plan(common::place_of(owner, key), cache::Lookup::kInspect));
+    if (!stored) continue;
+    auto found = decode_owned(stored->bytes);
+    // A copy is nobody's to share on.
+    bool is_own = found.ok() && found->signer == key_.public_key() && found->tenant == owner &&
+                  !found->plan.provenance.tenant.empty();
+    if (!is_own) continue;
+    common::Plan copy = std::move(found->plan);
+    copy.provenance.tenant.clear();
+    copy.provenance.submitter.clear();
+    copy.provenance.origin = Digest{};
+    LFARM_RETURN_IF_ERROR(keep(tenant, copy, {stored->facts.search_ms, "", false}));
+    common::log_info(
+        cat("plan ", stored->facts.plan_id.short_hex(), " of ", owner, " is there for ", tenant));
+    return true;
+  }
+  return false;
+}
+
+Result<Digest> PlanShelf::publish(const std::string& owner, const Digest& key,
+                                  const std::vector<std::string>& tenants, bool withdraw) {
+  LFARM_ASSIGN_OR_RETURN(auto stored,
+                         store_.get_plan(common::place_of(owner, key), cache::Lookup::kInspect));
+  auto found = stored ? decode_owned(stored->bytes) : common::corrupt("none");
+  if (!found.ok() || found->plan.provenance.tenant.empty()) {
+    return common::invalid_input(cat("tenant ", owner, " has found no plan under key ",
+                                     key.short_hex(), "; submit the model first"));
+  }
+  LFARM_ASSIGN_OR_RETURN(auto record, store_.get_named(published_name(key)));
+  std::string lines;
+  std::istringstream before(record.value_or(""));
+  for (std::string line; std::getline(before, line);) {
+    if (line.substr(0, line.find(' ')) != owner) lines += line + "\n";
+  }
+  if (!withdraw) {
+    lines += owner;
+    for (const std::string& tenant : tenants) lines += cat(' ', tenant);
+    if (tenants.empty()) lines += cat(' ', kEveryone);
+    lines += '\n';
+  }
+  LFARM_RETURN_IF_ERROR(store_.put_named(published_name(key), lines));
+  LFARM_RETURN_IF_ERROR(store_.sync());
+  return stored->facts.plan_id;
+}
+
+// ---- Other compilers' --------------------------------------------------------------------------
+
+// The plan at a place with its recipe; empty where it has none or is another tenant's.
+Result<std::optional<EarlierPlan>> PlanShelf::earlier(const Digest& place,
+                                                      const std::string& tenant,
+                                                      std::string* owner) {
+  LFARM_ASSIGN_OR_RETURN(auto stored, store_.get_plan(place, cache::Lookup::kInspect));
+  auto found = stored ? decode_owned(stored->bytes) : common::corrupt("none");
+  bool is_theirs = found.ok() && found->signer == key_.public_key() &&
+                   (tenant.empty() || found->tenant == tenant);
+  if (!is_theirs) return std::optional<EarlierPlan>();
+  EarlierPlan out;
+  out.id = stored->facts.plan_id;
+  out.plan = std::move(found->plan);
+  out.search_ms = stored->facts.search_ms;
+  *owner = found->tenant;
+  for (const Digest& need : stored->needs) {
+    bool is_object =
+        std::find(out.plan.objects.begin(), out.plan.objects.end(), need) != out.plan.objects.end();
+    if (is_object || need == out.id) continue;
+    LFARM_ASSIGN_OR_RETURN(auto blob, store_.get_blob(need));
+    if (!blob) return std::optional<EarlierPlan>();
+    auto recipe = decode_recipe(common::as_bytes(*blob));
+    if (!recipe.ok()) {
+      common::log_warning(cat("plan ", out.id.short_hex(), ": ", recipe.error().message));
+      return std::optional<EarlierPlan>();
+    }
+    out.recipe = std::move(*recipe);
+    out.recipe_blob = std::move(*blob);
+    return std::optional<EarlierPlan>(std::move(out));
+  }
+  return std::optional<EarlierPlan>();
+}
+
+Result<std::optional<EarlierPlan>> PlanShelf::find_earlier(const std::string& tenant,
+                                                           const common::PlanKey& key) {
+  LFARM_ASSIGN_OR_RETURN(std::vector<Digest> places, store_.plans_of_graph(key.graph_hash));
+  std::optional<EarlierPlan> best;
+  for (const Digest& place : places) {
+    std::string owner;
+    LFARM_ASSIGN_OR_RETURN(auto found, earlier(place, tenant, &owner));
+    if (!found) continue;
+    const common::PlanKey& its = found->plan.key;
+    if (its.target != key.target || its.policy != key.policy || its.epoch == key.epoch) continue;
+    bool is_better = !best || found->plan.provenance.best_ns < best->plan.provenance.best_ns;
+    if (is_better) best = std::move(found);
+  }
+  if (best) best->key = key;
+  return best;
+}
+
+Result<std::vector<std::pair<std::string, EarlierPlan>>> PlanShelf::all_earlier(
+    const std::string& tenant, const std::string& epoch, const StaleCheck& is_stale) {
+  LFARM_ASSIGN_OR_RETURN(std::vector<cache::PlanListing> all, store_.list_plans());
+  std::vector<std::pair<std::string, EarlierPlan>> out;
+  for (const cache::PlanListing& listing : all) {
+    std::string owner;
+    LFARM_ASSIGN_OR_RETURN(auto found, earlier(listing.facts.key, tenant, &owner));
+    if (!found) continue;
+    found->key = found->plan.key;
+    found->key.epoch = epoch;
+    if (found->plan.key.epoch == epoch) {
+      if (!is_stale(found->plan)) continue;
+    } else {
+      Digest place = common::place_of(owner, found->key.digest());
+      LFARM_ASSIGN_OR_RETURN(auto there, store_.get_plan(place, cache::Lookup::kInspect));
+      if (there) continue;
+    }
+    out.emplace_back(std::move(owner), std::move(*found));
+  }
+  return out;
+}
+
+}  // namespace coordinator::service

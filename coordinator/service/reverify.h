@@ -1,0 +1,60 @@
+// Winners of other compilers made anew with today's: one candidate each, built, verified and
+// measured by a worker, and kept as a plan of today.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+
+#include "coordinator/service/environment.h"
+
+namespace coordinator::service {
+
+// Not thread-safe. Nothing of it is journalled: what a restart loses begins again when the plan is
+// asked for.
+class Reverifier {
+ public:
+  explicit Reverifier(Environment& environment) : env_(environment) {}
+  ~Reverifier();
+  Reverifier(const Reverifier&) = delete;
+  Reverifier& operator=(const Reverifier&) = delete;
+
+  // Success once the plan of today is in the store.
+  using Done = std::function<void(const common::Status&)>;
+  // False when it is under way for the plan's place already, or there is no room. `id`: a job's
+  // that no other job has.
+  bool start(farm::JobId id, const std::string& tenant, EarlierPlan plan, Done done);
+  // The tenant whose task it was; empty when the task is none of these.
+  std::string task_done(const TaskDone& done);
+  bool wants_object(const common::Digest& digest) const;
+  // `status`: whether the store has it now.
+  void object_arrived(const common::Digest& digest, const common::Status& status);
+  void object_missing(const std::string& worker, const common::Digest& digest);
+  void job_stopped(farm::JobId id);
+  void tick(int64_t now_ns);
+  bool idle() const { return runs_.empty(); }
+
+ private:
+  struct Run {
+    std::string tenant;
+    EarlierPlan earlier;
+    common::Plan plan;  // of today, once it was measured
+    HeldBlob graph;
+    Done done;
+    std::string holder;  // the worker that has the objects
+    std::set<common::Digest> missing;
+    bool is_measured = false;
+    bool is_keeping = false;
+    int64_t deadline_ns = 0;
+  };
+  common::Status measured(Run& run, const CandidateResult& result);
+  void fetched(farm::JobId id);
+  void end(farm::JobId id, const common::Status& status);
+
+  Environment& env_;
+  std::map<farm::JobId, Run> runs_;
+};
+
+}  // namespace coordinator::service

@@ -1,0 +1,135 @@
+#include "coordinator/service/tenants.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "cache/store/records.h"
+#include "common/base/cat.h"
+#include "common/base/log.h"
+
+namespace coordinator::service {
+
+using common::cat;
+
+namespace {
+
+constexpr int64_t kHourNs = int64_t{3'600} * 1'000'000'000;
+constexpr int64_t kHours = 24;
+constexpr uint64_t kRecordVersion = 1;
+
+int64_t hour_of(int64_t wall_ns) { return wall_ns / kHourNs; }
+
+void forget_old(TenantUsage& usage, int64_t now_hour) {
+  std::erase_if(usage.hours, [now_hour](const auto& entry) {
+    // A clock that was set back must not keep what is charged for ever.
+    return entry.first <= now_hour - kHours || entry.first > now_hour + 1;
+  });
+}
+
+}  // namespace
+
+std::string tenant_record_name(const std::string& tenant) { return cat("tenant/", tenant); }
+
+std::string encode_usage(const TenantUsage& usage) {
+  std::string out;
+  cache::append_u64(out, kRecordVersion);
+  cache::append_u64(out, usage.hits);
+  cache::append_u64(out, usage.saved_ms);
+  cache::append_u64(out, usage.used_ms);
+  for (const auto& [hour, ms] : usage.hours) {
+    cache::append_u64(out, static_cast<uint64_t>(hour));
+    cache::append_u64(out, ms);
+  }
+  return out;
+}
+
+TenantUsage decode_usage(const std::string& record) {
+  cache::FieldReader reader(record);
+  if (reader.u64() != kRecordVersion) return {};
+  TenantUsage usage;
+  usage.hits = reader.u64();
+  usage.saved_ms = reader.u64();
+  usage.used_ms = reader.u64();
+  while (reader.ok() && !reader.done()) {
+    auto hour = static_cast<int64_t>(reader.u64());
+    usage.hours[hour] = reader.u64();
+  }
+  return reader.ok() ? usage : TenantUsage{};
+}
+
+TenantUsage& Tenants::of(const std::string& tenant) {
+  auto found = usage_.find(tenant);
+  if (found != usage_.end()) return found->second;
+  TenantUsage& usage = usage_[tenant];
+  auto record = store_.get_named(tenant_record_name(tenant));
+  if (!record.ok()) {
+    common::log_warning(cat("what tenant ", tenant, " has used: ", record.error().message));
+  } else if (*record) {
+    usage = decode_usage(**record);
+  }
+  return usage;
+}
+
+const common::TenantPolicy& Tenants::policy(const std::string& tenant) const {
+  static const common::TenantPolicy kNone;
+  auto found = policies_.find(tenant);
+  return found == policies_.end() ? kNone : found->second;
+}
+
+std::vector<std::string> Tenants::sharing_with(const std::string& tenant) const {
+  std::vector<std::string> owners;
+  for (const auto& [owner, policy] : policies_) {
+    if (owner != tenant && policy.shares_with(tenant)) owners.push_back(owner);
+  }
+  return owners;
+}
+
+void Tenants::charge(const std::string& tenant, uint64_t worker_ms, int64_t wall_ns) {
+  TenantUsage& usage = of(tenant);
+  changed_.insert(tenant);
+  usage.used_ms += worker_ms;
+  usage.hours[hour_of(wall_ns)] += worker_ms;
+  forget_old(usage, hour_of(wall_ns));
+}
+
+void Tenants::note_hit(const std::string& tenant, uint64_t saved_ms) {
+  TenantUsage& usage = of(tenant);
+  changed_.insert(tenant);
+  ++usage.hits;
+  usage.saved_ms += saved_ms;
+}
+
+uint64_t Tenants::used_ms(const std::string& tenant, int64_t wall_ns) {
+  TenantUsage& usage = of(tenant);
+  forget_old(usage, hour_of(wall_ns));
+  uint64_t sum = 0;
+  for (const auto& [hour, ms] : usage.hours) sum += ms;
+  return sum;
+}
+
+std::string Tenants::exhausted(const std::string& tenant, int64_t wall_ns) {
+  int64_t quota_s = policy(tenant).quota_s;
+  if (quota_s == 0) return {};
+  uint64_t used = used_ms(tenant, wall_ns);
+  if (used < static_cast<uint64_t>(quota_s) * 1000) return {};
+  return cat("tenant ", tenant, " has used ", used / 1000, " of its ", quota_s,
+             " worker-seconds in 24 hours; submit again later, or ask the farm's administrator "
+             "for more");
+}
+
+std::vector<cache::Changes::Named> Tenants::take_changes() {
+  std::vector<cache::Changes::Named> records;
+  for (const std::string& tenant : std::exchange(changed_, {})) {
+    records.push_back({tenant_record_name(tenant), encode_usage(of(tenant))});
+  }
+  return records;
+}
+
+std::vector<std::string> Tenants::names() const {
+  std::set<std::string> names;
+  for (const auto& [name, policy] : policies_) names.insert(name);
+  for (const auto& [name, usage] : usage_) names.insert(name);
+  return {names.begin(), names.end()};
+}
+
+}  // namespace coordinator::service

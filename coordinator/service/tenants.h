@@ -1,0 +1,63 @@
+// What each tenant has used of the farm and got from its cache, and what it may still use.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cache/store/store.h"
+#include "common/base/result.h"
+#include "common/wire/security.h"
+
+namespace coordinator::service {
+
+struct TenantUsage {
+  uint64_t hits = 0;
+  uint64_t saved_ms = 0;  // of workers' time that hits made unnecessary
+  uint64_t used_ms = 0;   // of workers' time, ever
+  // Workers' time by the hour since 1970, of the last 24.
+  std::map<int64_t, uint64_t> hours;
+};
+
+// Not thread-safe. What is used survives restarts once record() has been written.
+class Tenants {
+ public:
+  explicit Tenants(cache::Store& store) : store_(store) {}
+
+  // As the allow-list says it; what is used stays.
+  void set_policies(std::map<std::string, common::TenantPolicy> policies) {
+    policies_ = std::move(policies);
+  }
+  const common::TenantPolicy& policy(const std::string& tenant) const;
+  // Tenants whose plans this one may have without being asked.
+  std::vector<std::string> sharing_with(const std::string& tenant) const;
+
+  // `worker_ms`: that a task of the tenant took of one worker.
+  void charge(const std::string& tenant, uint64_t worker_ms, int64_t wall_ns);
+  void note_hit(const std::string& tenant, uint64_t saved_ms);
+  // Of the last 24 hours, to the hour.
+  uint64_t used_ms(const std::string& tenant, int64_t wall_ns);
+  // Why the tenant gets no workers now; empty while it does.
+  std::string exhausted(const std::string& tenant, int64_t wall_ns);
+  // What is to be written for usage to last: of all tenants whose usage has changed since.
+  std::vector<cache::Changes::Named> take_changes();
+  const TenantUsage& usage(const std::string& tenant) { return of(tenant); }
+  // That have a policy, or have used anything since the start.
+  std::vector<std::string> names() const;
+
+ private:
+  TenantUsage& of(const std::string& tenant);
+  cache::Store& store_;
+  std::map<std::string, common::TenantPolicy> policies_;
+  std::map<std::string, TenantUsage> usage_;
+  std::set<std::string> changed_;
+};
+
+// What the store keeps under tenant_record_name(); damaged records are nothing used.
+std::string tenant_record_name(const std::string& tenant);
+std::string encode_usage(const TenantUsage& usage);
+TenantUsage decode_usage(const std::string& record);
+
+}  // namespace coordinator::service
