@@ -16,7 +16,8 @@
 #   refused can read why;
 # - a message is never sent in a version that lacks it (introduced_in, common/wire/codec.h).
 #
-# Version 2: protocolMax in hellos, protocolVersion in Welcome, jobCancelled.
+# Version 2: protocolMax in hellos, protocolVersion in Welcome, jobCancelled, withObjects in PullPlan,
+# askRevocations.
 #
 # Limits on sizes and counts are in common/wire/limits.h; a message beyond them is refused whole.
 
@@ -88,6 +89,11 @@ struct Envelope {
     # Coordinator to client, since version 2.
     jobCancelled @31 :UInt64;
     # Answers a cancelJob that had an effect.
+
+    # Client to coordinator, and the answer, since version 2.
+    askRevocations @32 :AskRevocations;
+    revocations @33 :Revocations;
+    # A second frame holds the list, where it is not the one that the client knows.
   }
 }
 
@@ -235,6 +241,20 @@ struct Submit {
 struct PullPlan {
   requestId @0 :UInt64;
   planKey @1 :Digest;
+  withObjects @2 :Bool;
+  # The client has none of the plan's objects: they may come with the answer.
+}
+
+struct AskRevocations {
+  requestId @0 :UInt64;
+  known @1 :Digest;
+  # The list that the client has; absent or zero: none.
+}
+
+struct Revocations {
+  requestId @0 :UInt64;
+  list @1 :Digest;
+  # Of a signed RevocationList of plan.capnp; absent or zero while nothing is revoked.
 }
 
 struct StatusRequest {
@@ -294,6 +314,14 @@ struct PlanReady {
   breakdown @9 :List(StageTime);
   revocations @10 :Digest;
   # Blob with the farm's signed RevocationList of plan.capnp; absent or zero while nothing is revoked.
+  parts @11 :List(Part);
+  # Of the second frame, each at the next multiple of 8 bytes: the plan and its objects, in the plan's
+  # order. Empty: the frame is the plan alone. Only for who asked for them.
+
+  struct Part {
+    digest @0 :Digest;
+    bytes @1 :UInt64;
+  }
 }
 
 struct JobFailed {

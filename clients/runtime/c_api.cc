@@ -124,6 +124,7 @@ clients::SessionOptions session_options(const lfarm_options& given) {
   out.cache_bytes = given.cache_bytes;
   out.budget_candidates = given.budget_candidates;
   out.budget_ms = given.budget_ms;
+  out.revocations_ms = given.revocations_ms;
   return out;
 }
 
@@ -173,6 +174,7 @@ void lfarm_options_init(lfarm_options* options) {
   options->size = sizeof *options;
   options->deadline_ms = kDeadlineMsDefault;
   options->cache_bytes = clients::DiskCache::kBytesMaxDefault;
+  options->revocations_ms = clients::SessionOptions().revocations_ms;
 }
 
 lfarm_status lfarm_session_open(const lfarm_options* options, lfarm_session** session,

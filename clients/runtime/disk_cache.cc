@@ -145,6 +145,10 @@ Result<std::optional<PulledPlan>> DiskCache::find(const common::PlanKey& key,
   return plan;
 }
 
+void DiskCache::forget(const common::PlanKey& key, const PlanTrust& trust) const {
+  ::unlink(path_of(key, trust).c_str());
+}
+
 // What a file that is not to be used comes to.
 Result<std::optional<PulledPlan>> DiskCache::remove(const std::string& path,
                                                     const common::Error& why) {

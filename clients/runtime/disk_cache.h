@@ -39,6 +39,9 @@ class DiskCache {
   // Keeps a plan as its farm signed it; on success it is there for every process.
   common::Status put(const PulledPlan& plan, const PlanTrust& trust);
 
+  // Removes the plan, if it is there.
+  void forget(const common::PlanKey& key, const PlanTrust& trust) const;
+
   // The right to fetch something for all processes; given back on destruction, and by the system
   // when the process ends in any way.
   class Flight {

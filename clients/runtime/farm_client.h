@@ -74,6 +74,9 @@ class FarmClient {
   // Withdraws a plan by its id, or those under a plan key. Returns their ids.
   common::Result<std::vector<common::Digest>> revoke(const common::Digest& id,
                                                      const std::string& reason);
+  // What the farm has revoked, which is kept for other processes too. kUnsupported when the farm is
+  // of an earlier version, which tells only with the next plan.
+  common::Result<common::RevocationList> revocations();
   // What this client's plans must be, by the revocations that are known so far.
   common::Result<PlanTrust> trust();
 

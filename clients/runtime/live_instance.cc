@@ -37,6 +37,13 @@ LiveInstance::Loaded LiveInstance::load(const SharedPlan& plan) const {
 
 Status LiveInstance::change_over(Loaded loaded) {
   LFARM_ASSIGN_OR_RETURN(std::unique_ptr<Instance> next, std::move(loaded));
+  LFARM_RETURN_IF_ERROR(move_to(std::move(next)));
+  plan_ = coming_;
+  return {};
+}
+
+// With the state as it is.
+Status LiveInstance::move_to(std::unique_ptr<Instance> next) {
   const common::Graph& graph = model_->graph;
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
     if (graph.inputs[i].kind != common::InputKind::kState) continue;
@@ -44,8 +51,17 @@ Status LiveInstance::change_over(Loaded loaded) {
     LFARM_RETURN_IF_ERROR(next->set_state(static_cast<int>(i), content));
   }
   now_ = std::move(next);
-  plan_ = coming_;
-  request_.reset();
+  return {};
+}
+
+// What the session has withdrawn is left, whether it runs or is being loaded.
+Status LiveInstance::look() {
+  if (plan_ && request_->plan() != plan_) {
+    LFARM_RETURN_IF_ERROR(move_to(make_reference_instance(model_)));
+    plan_.reset();
+    coming_.reset();
+  }
+  if (!plan_) improve();
   return {};
 }
 
@@ -57,7 +73,12 @@ void LiveInstance::improve() {
     loading_ = std::async(std::launch::async, [this, plan = coming_] { return load(plan); });
   }
   if (!loading_.valid() || loading_.wait_for(milliseconds(0)) != std::future_status::ready) return;
-  Status changed = change_over(loading_.get());
+  Loaded loaded = loading_.get();
+  if (request_->plan() != coming_) {
+    coming_.reset();
+    return;
+  }
+  Status changed = change_over(std::move(loaded));
   if (!changed.ok()) {
     common::log_warning(
         cat("plan ", coming_->id.short_hex(), " cannot be used here: ", changed.error().message));
@@ -84,7 +105,7 @@ Status LiveInstance::wait(milliseconds time) {
 }
 
 Result<CallResult> LiveInstance::call(std::span<const HostTensor> user_inputs) {
-  if (!plan_) improve();
+  LFARM_RETURN_IF_ERROR(look());
   return now_->call(user_inputs);
 }
 

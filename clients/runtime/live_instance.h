@@ -14,7 +14,8 @@
 
 namespace clients {
 
-// Not thread-safe. Changes over between two calls, with the state as the last call left it.
+// Not thread-safe. Changes over between two calls, with the state as the last call left it: to the
+// plan, and back to the interpreter when the farm has revoked it.
 class LiveInstance final : public Instance {
  public:
   // Asks the session for the model's plan and gives it `deadline` to come.
@@ -39,6 +40,8 @@ class LiveInstance final : public Instance {
   LiveInstance(std::shared_ptr<Session> session, std::shared_ptr<const Model> model);
   Loaded load(const SharedPlan& plan) const;
   common::Status change_over(Loaded loaded);
+  common::Status move_to(std::unique_ptr<Instance> next);
+  common::Status look();
   void improve();
 
   std::shared_ptr<Session> session_;
@@ -46,7 +49,7 @@ class LiveInstance final : public Instance {
   std::shared_ptr<const PlanRequest> request_;
   std::unique_ptr<Instance> now_;
   SharedPlan plan_;
-  SharedPlan coming_;  // what is being loaded, or could not be
+  SharedPlan coming_;  // what is being loaded, was loaded, or could not be
   std::future<Loaded> loading_;
 };
 

@@ -32,11 +32,14 @@ struct SessionOptions {
   // Of a search, where the farm has no plan yet. 0: the farm's own.
   uint64_t budget_candidates = 0;
   uint64_t budget_ms = 0;
+  // Between questions to the farm for what it has revoked, while plans of its are here; 0: none.
+  uint64_t revocations_ms = 30'000;
 };
 
 using SharedPlan = std::shared_ptr<const PulledPlan>;
 
-// A plan that was asked for, and that comes or does not. Thread-safe.
+// A plan that was asked for, and that comes or does not, and may be withdrawn again: whoever uses
+// it looks now and then whether plan() is still the one. Thread-safe.
 class PlanRequest {
  public:
   // Null while there is none.
@@ -51,16 +54,21 @@ class PlanRequest {
   friend class Session;
   void succeed(SharedPlan plan);
   void fail(common::Status status, bool is_over);
+  void withdraw();
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   SharedPlan plan_;
   common::Status status_;
   bool is_over_ = false;  // nobody works on it any more
   std::thread fetcher_;
+  // To ask again with, should the plan be withdrawn.
+  common::PlanKey key_;
+  common::Graph graph_;
 };
 
 // Thread-safe. Plans come from memory, then disk, then the farm; of several threads and processes
-// that ask for one plan, one asks the farm. A tier that fails is passed over.
+// that ask for one plan, one asks the farm. A tier that fails is passed over. What the farm revokes
+// leaves memory and disk within SessionOptions::revocations_ms, and is asked for anew.
 class Session {
  public:
   // Opens the device and nothing else: whether a farm is there shows when it is asked. Closing
@@ -81,9 +89,14 @@ class Session {
  private:
   Session(SessionOptions options, std::unique_ptr<common::Device> device);
   SharedPlan find_on_disk(common::PlanKey key);
+  void start_fetching(PlanRequest* request);
   void fetch(const common::PlanKey& key, const common::Graph& graph, PlanRequest* request);
   common::Result<SharedPlan> fetch_once(const common::PlanKey& key, const common::Graph& graph);
   common::Result<PulledPlan> ask_farm(const common::PlanKey& key, const common::Graph& graph);
+  // Asks the farm again and again what it has revoked.
+  void watch_revocations();
+  common::Status look_for_revocations(std::unique_ptr<FarmClient>* farm);
+  void withdraw(const PlanTrust& trust);
   // False when the session closes meanwhile.
   bool pause(std::chrono::milliseconds time);
   common::Status check_open() const;
@@ -96,6 +109,7 @@ class Session {
   std::condition_variable closing_;
   bool is_closing_ = false;
   std::map<common::Digest, std::shared_ptr<PlanRequest>> requests_;  // by the plan key's digest
+  std::thread watcher_;
 };
 
 }  // namespace clients

@@ -131,6 +131,19 @@ void write(Out e, const PullPlan& m) {
   auto out = e.initPullPlan();
   out.setRequestId(m.request_id);
   put(out.initPlanKey(), m.plan_key);
+  out.setWithObjects(m.with_objects);
+}
+
+void write(Out e, const AskRevocations& m) {
+  auto out = e.initAskRevocations();
+  out.setRequestId(m.request_id);
+  if (!m.known.is_zero()) put(out.initKnown(), m.known);
+}
+
+void write(Out e, const RevocationsAre& m) {
+  auto out = e.initRevocations();
+  out.setRequestId(m.request_id);
+  if (!m.list.is_zero()) put(out.initList(), m.list);
 }
 
 void write(Out e, const StatusRequest& m) {
@@ -174,6 +187,12 @@ void write(Out e, const PlanReady& m) {
   for (size_t i = 0; i < m.breakdown.size(); ++i) {
     stages[i].setStage(kj_text(m.breakdown[i].stage));
     stages[i].setMs(m.breakdown[i].ms);
+  }
+  if (m.parts.empty()) return;
+  auto parts = out.initParts(static_cast<unsigned>(m.parts.size()));
+  for (unsigned i = 0; i < parts.size(); ++i) {
+    put(parts[i].initDigest(), m.parts[i].digest);
+    parts[i].setBytes(m.parts[i].bytes);
   }
 }
 
@@ -271,7 +290,17 @@ Submit read(farm::Submit::Reader in) {
   return m;
 }
 
-PullPlan read(farm::PullPlan::Reader in) { return {in.getRequestId(), get(in.getPlanKey())}; }
+PullPlan read(farm::PullPlan::Reader in) {
+  return {in.getRequestId(), get(in.getPlanKey()), in.getWithObjects()};
+}
+
+AskRevocations read(farm::AskRevocations::Reader in) {
+  return {in.getRequestId(), in.hasKnown() ? get(in.getKnown()) : Digest{}};
+}
+
+RevocationsAre read(farm::Revocations::Reader in) {
+  return {in.getRequestId(), in.hasList() ? get(in.getList()) : Digest{}};
+}
 
 StatusRequest read(farm::StatusRequest::Reader in) {
   return {in.getRequestId(), get_enum(in.getWhat(), StatusTopic::kCache, "status topic")};
@@ -310,6 +339,10 @@ PlanReady read(farm::PlanReady::Reader in) {
   m.breakdown.reserve(stages.size());
   for (auto stage : stages) m.breakdown.push_back({get(stage.getStage()), stage.getMs()});
   if (in.hasRevocations()) m.revocations = get(in.getRevocations());
+  auto parts = in.getParts();
+  check_count(parts, kDigestsMax, "parts");
+  m.parts.reserve(parts.size());
+  for (auto part : parts) m.parts.push_back({get(part.getDigest()), part.getBytes()});
   return m;
 }
 
@@ -388,6 +421,10 @@ Message read(farm::Envelope::Reader e) {
     }
     case Kind::JOB_CANCELLED:
       return JobCancelled{e.getJobCancelled()};
+    case Kind::ASK_REVOCATIONS:
+      return read(e.getAskRevocations());
+    case Kind::REVOCATIONS:
+      return read(e.getRevocations());
   }
   throw Malformed{cat("a message of unknown kind ", static_cast<int>(e.which()),
                       "; the sender is newer, update this side")};
@@ -430,6 +467,8 @@ size_t envelope_bytes_about(const Message& message) {
     bytes += result->report.size() + result->message.size() + result->blobs.size() * sizeof(Digest);
   } else if (auto* reply = std::get_if<StatusReply>(&message)) {
     bytes += reply->json.size();
+  } else if (auto* ready = std::get_if<PlanReady>(&message)) {
+    bytes += ready->parts.size() * 2 * sizeof(Digest);
   } else if (auto* heartbeat = std::get_if<Heartbeat>(&message)) {
     bytes += heartbeat->leases.size() * sizeof(TaskLease);
   }
@@ -437,7 +476,10 @@ size_t envelope_bytes_about(const Message& message) {
 }
 
 uint32_t introduced_in(const Message& message) {
-  return std::holds_alternative<JobCancelled>(message) ? 2 : 1;
+  bool is_of_2 = std::holds_alternative<JobCancelled>(message) ||
+                 std::holds_alternative<AskRevocations>(message) ||
+                 std::holds_alternative<RevocationsAre>(message);
+  return is_of_2 ? 2 : 1;
 }
 
 std::optional<uint32_t> agreed_version(const ProtocolRange& a, const ProtocolRange& b) {

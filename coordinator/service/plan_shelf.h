@@ -23,9 +23,16 @@ struct ReadyPlan {
   int64_t baseline_ns = 0;
   int64_t candidates = 0;
   common::Digest revocations;  // blob with the list that is in force
+  std::vector<common::Digest> objects;
 
   // The answer to one request, without what the request itself decides.
   common::PlanReady message(uint64_t request_id) const;
+};
+
+// A plan and its objects in one piece of memory, as PlanReady::parts says.
+struct WholePlan {
+  common::SharedBytes bytes;
+  std::vector<common::BlobPart> parts;
 };
 
 // Each tenant has plans of its own. Not thread-safe but for keep().
@@ -44,6 +51,8 @@ class PlanShelf {
                                                            const common::Digest& graph_hash,
                                                            const std::string& policy,
                                                            const std::string& family);
+  // Empty when an object is lost, or they are more than common::kPulledObjectsBytesMax bytes.
+  common::Result<std::optional<WholePlan>> with_objects(const ReadyPlan& plan);
   // Signs and keeps a tenant's plan whose objects are in the store, durably; the plan that is there
   // stays if it is as fast. `search_ms`: what finding it took. Thread-safe, because it waits for
   // the disk.
@@ -76,10 +85,14 @@ class PlanShelf {
   common::Result<std::vector<common::Digest>> plans_under(const common::Digest& key);
 
   static constexpr size_t kOriginsMax = 4'096;
+  static constexpr size_t kWholeBytesMax = size_t{64} << 20;
   cache::Store& store_;
   const common::SigningKey key_;
   // By plan digest: decoding a plan for two numbers would cost more than finding it.
   std::unordered_map<common::Digest, Origin> origins_;
+  // By plan digest: those asked for lately, which were read from the disk and hashed once.
+  std::unordered_map<common::Digest, WholePlan> whole_;
+  size_t whole_bytes_ = 0;
   common::SharedBytes revocations_;
   common::Digest revocations_digest_;
 };

@@ -93,7 +93,7 @@ class Maker {
       case 18:
         return CancelJob{number()};
       case 19:
-        return PullPlan{number(), digest()};
+        return PullPlan{number(), digest(), flag()};
       case 20:
         return StatusRequest{number(), static_cast<StatusTopic>(random_.below(4))};
       case 21:
@@ -108,6 +108,7 @@ class Maker {
         m.breakdown.resize(random_.below(6));
         for (auto& stage : m.breakdown) stage = {name(), random_.unit() * 1e4};
         if (random_.below(2) == 0) m.revocations = digest();
+        if (random_.below(2) == 0) m.parts = {{m.plan, small(100)}, {digest(), small(100)}};
         return m;
       }
       case 24:
@@ -120,8 +121,12 @@ class Maker {
         return RevokePlan{number(), digest(), text()};
       case 28:
         return PlanRevoked{number(), digests()};
-      default:
+      case 29:
         return JobCancelled{number()};
+      case 30:
+        return AskRevocations{number(), flag() ? digest() : Digest{}};
+      default:
+        return RevocationsAre{number(), flag() ? digest() : Digest{}};
     }
   }
 

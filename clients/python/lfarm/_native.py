@@ -57,6 +57,7 @@ class Options(ctypes.Structure):
         ("cache_bytes", c_uint64),
         ("budget_candidates", c_uint64),
         ("budget_ms", c_uint64),
+        ("revocations_ms", c_uint64),
     ]
 
 

@@ -92,6 +92,7 @@ typedef struct lfarm_options {
   uint64_t cache_bytes; /* bound on cached plans on disk; 0: none */
   uint64_t budget_candidates; /* of a search; 0: the farm's own */
   uint64_t budget_ms;
+  uint64_t revocations_ms; /* between looks at what the farm has revoked; 0: none */
 } lfarm_options;
 LFARM_API void lfarm_options_init(lfarm_options* options);
 
