@@ -17,7 +17,7 @@
 # - a message is never sent in a version that lacks it (introduced_in, common/wire/codec.h).
 #
 # Version 2: protocolMax in hellos, protocolVersion in Welcome, jobCancelled, importPlans,
-# publishPlan, reverify and plansChanged.
+# publishPlan, reverify, plansChanged, withObjects in PullPlan, askRevocations and revocations.
 #
 # Limits on sizes and counts are in common/wire/limits.h; a message beyond them is refused whole.
 
@@ -97,6 +97,10 @@ struct Envelope {
     publishPlan @33 :PublishPlan;
     reverify @34 :Reverify;
     plansChanged @35 :PlansChanged;
+    # Client to coordinator, and the answer, since version 2.
+    askRevocations @36 :AskRevocations;
+    revocations @37 :Revocations;
+    # A second frame holds the list, where it is not the one that the client knows.
   }
 }
 
@@ -250,6 +254,20 @@ struct Submit {
 struct PullPlan {
   requestId @0 :UInt64;
   planKey @1 :Digest;
+  withObjects @2 :Bool;
+  # The client has none of the plan's objects: they may come with the answer.
+}
+
+struct AskRevocations {
+  requestId @0 :UInt64;
+  known @1 :Digest;
+  # The list that the client has; absent or zero: none.
+}
+
+struct Revocations {
+  requestId @0 :UInt64;
+  list @1 :Digest;
+  # Of a signed RevocationList of plan.capnp; absent or zero while nothing is revoked.
 }
 
 struct StatusRequest {
@@ -328,6 +346,14 @@ struct PlanReady {
   }
   reuse @12 :Reuse;
   # Absent or all 0 for a plan that was there.
+  parts @13 :List(Part);
+  # Of the second frame, each at the next multiple of 8 bytes: the plan and its objects, in the plan's
+  # order. Empty: the frame is the plan alone. Only for who asked for them.
+
+  struct Part {
+    digest @0 :Digest;
+    bytes @1 :UInt64;
+  }
 }
 
 struct JobFailed {

@@ -101,7 +101,7 @@ Status import_to_client(const ImportOptions& options, const Opened& opened) {
     auto pulled = read_plan(opened.archive, plans[i]);
     Status kept = pulled.ok() ? disk.put(*pulled, opened.owner) : Status(pulled.error());
     if (kept.ok()) continue;
-    for (size_t k = 0; k < i; ++k) disk.drop(plans[k].plan.key, opened.owner);
+    for (size_t k = 0; k < i; ++k) disk.forget(plans[k].plan.key, opened.owner);
     return kept;
   }
   LFARM_RETURN_IF_ERROR(

@@ -84,6 +84,7 @@ Result<clients::SessionOptions> session_options(const lfarm_options& given) {
   out.budget_candidates = given.budget_candidates;
   out.budget_ms = given.budget_ms;
   LFARM_ASSIGN_OR_RETURN(out.sizes, clients::parse_size_ranges(text_of(given.sizes, "")));
+  out.revocations_ms = given.revocations_ms;
   return out;
 }
 
@@ -120,6 +121,7 @@ void lfarm_options_init(lfarm_options* options) {
   options->size = sizeof *options;
   options->deadline_ms = kDeadlineMsDefault;
   options->cache_bytes = clients::DiskCache::kBytesMaxDefault;
+  options->revocations_ms = clients::SessionOptions().revocations_ms;
 }
 
 lfarm_status lfarm_session_open(const lfarm_options* options, lfarm_session** session,

@@ -145,6 +145,10 @@ Result<std::optional<PulledPlan>> DiskCache::find(const common::PlanKey& key,
   return plan;
 }
 
+void DiskCache::forget(const common::PlanKey& key, const PlanTrust& trust) const {
+  ::unlink(path_of(key, trust).c_str());
+}
+
 // What a file that is not to be used comes to.
 Result<std::optional<PulledPlan>> DiskCache::remove(const std::string& path,
                                                     const common::Error& why) {
@@ -169,10 +173,6 @@ Status DiskCache::put(const PulledPlan& plan, const PlanTrust& trust) {
   LFARM_RETURN_IF_ERROR(common::write_file_atomic(path_of(plan.plan.key, trust), bytes));
   evict();
   return {};
-}
-
-void DiskCache::drop(const common::PlanKey& key, const PlanTrust& trust) const {
-  ::unlink(path_of(key, trust).c_str());
 }
 
 void DiskCache::note_use(const std::string& path, int64_t used_s) const {

@@ -39,8 +39,8 @@ class DiskCache {
   // Keeps a plan as its farm signed it; on success it is there for every process.
   common::Status put(const PulledPlan& plan, const PlanTrust& trust);
 
-  // Forgets the plan; no error where there is none.
-  void drop(const common::PlanKey& key, const PlanTrust& trust) const;
+  // Removes the plan, if it is there.
+  void forget(const common::PlanKey& key, const PlanTrust& trust) const;
 
   // The right to fetch something for all processes; given back on destruction, and by the system
   // when the process ends in any way.

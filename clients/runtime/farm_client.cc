@@ -43,6 +43,7 @@ uint64_t request_of(const Message& message) {
   if (auto* m = std::get_if<common::StatusReply>(&message)) return m->request_id;
   if (auto* m = std::get_if<common::PlanRevoked>(&message)) return m->request_id;
   if (auto* m = std::get_if<common::PlansChanged>(&message)) return m->request_id;
+  if (auto* m = std::get_if<common::RevocationsAre>(&message)) return m->request_id;
   return 0;
 }
 
@@ -214,7 +215,7 @@ Status FarmClient::answer_blob_request(const common::Digest& digest) {
 }
 
 Result<std::optional<PulledPlan>> FarmClient::pull(const common::PlanKey& key) {
-  common::PullPlan request{++requests_, key.digest()};
+  common::PullPlan request{++requests_, key.digest(), true};
   LFARM_RETURN_IF_ERROR(ask(request, {}));
   while (true) {
     LFARM_ASSIGN_OR_RETURN(auto packet, receive());
@@ -287,6 +288,10 @@ Result<PulledPlan> FarmClient::open_plan(Packet ready, const common::PlanKey& ke
   out.facts = std::get<common::PlanReady>(ready.message);
   out.id = out.facts.plan;
   SharedBytes bytes = std::move(ready.blob);
+  for (size_t i = 1; i < ready.parts.size(); ++i) {
+    out.objects.emplace(out.facts.parts[i].digest, SharedBytes{ready.parts[i], bytes.owner});
+  }
+  if (!ready.parts.empty()) bytes.bytes = ready.parts[0];
   if (!bytes) {
     LFARM_ASSIGN_OR_RETURN(auto fetched, blob(out.id));
     if (!fetched) {
@@ -298,7 +303,14 @@ Result<PulledPlan> FarmClient::open_plan(Packet ready, const common::PlanKey& ke
   LFARM_ASSIGN_OR_RETURN(PlanTrust trusted, trust());
   LFARM_RETURN_IF_ERROR(learn_revocations(out.facts.revocations, &trusted));
   LFARM_ASSIGN_OR_RETURN(out.plan, open_signed_plan(bytes.bytes, trusted, key));
-  LFARM_ASSIGN_OR_RETURN(out.objects, blobs(out.plan.objects));
+  std::vector<common::Digest> missing;
+  for (const common::Digest& object : out.plan.objects) {
+    if (!out.objects.contains(object)) missing.push_back(object);
+  }
+  if (!missing.empty()) {
+    LFARM_ASSIGN_OR_RETURN(auto fetched, blobs(missing));
+    out.objects.merge(fetched);
+  }
   for (const common::Digest& object : out.plan.objects) {
     if (!out.objects.contains(object)) {
       return common::corrupt(cat("the farm lost object ", object.short_hex(), " of plan ",
@@ -320,6 +332,30 @@ Result<PlanTrust> FarmClient::trust() {
   }
   trust_ = trust;
   return trust;
+}
+
+Result<common::RevocationList> FarmClient::revocations() {
+  if (welcome_.protocol_version < common::introduced_in(common::AskRevocations{})) {
+    return common::unsupported(
+        cat("the farm at ", options_.endpoint, " does not tell what it revokes; update it"));
+  }
+  LFARM_ASSIGN_OR_RETURN(PlanTrust trusted, trust());
+  common::AskRevocations request{++requests_, revocations_};
+  LFARM_RETURN_IF_ERROR(ask(request, {}));
+  while (true) {
+    LFARM_ASSIGN_OR_RETURN(auto packet, receive());
+    if (!packet || request_of(packet->message) != request.request_id) continue;
+    auto* are = std::get_if<common::RevocationsAre>(&packet->message);
+    if (are == nullptr) continue;
+    if (packet->blob) {
+      LFARM_ASSIGN_OR_RETURN(
+          trusted.revoked,
+          Revocations(options_.revocations).learn(trusted.signer, packet->blob.bytes));
+      revocations_ = are->list;
+      trust_ = trusted;
+    }
+    return trusted.revoked;
+  }
 }
 
 Status FarmClient::learn_revocations(const common::Digest& list, PlanTrust* trust) {

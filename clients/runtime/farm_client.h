@@ -84,6 +84,9 @@ class FarmClient {
   common::Result<std::vector<common::Digest>> publish(common::PublishPlan request);
   // Has plans of other compiler epochs made anew. Returns which.
   common::Result<std::vector<common::Digest>> reverify();
+  // What the farm has revoked, which is kept for other processes too. kUnsupported when the farm is
+  // of an earlier version, which tells only with the next plan.
+  common::Result<common::RevocationList> revocations();
   // What this client's plans must be, by the revocations that are known so far.
   common::Result<PlanTrust> trust();
 

@@ -85,6 +85,7 @@ Result<std::unique_ptr<LiveInstance>> LiveInstance::make(std::shared_ptr<Session
     auto left = std::chrono::ceil<milliseconds>(end - std::chrono::steady_clock::now());
     SharedPlan plan = variant.request->wait(std::max(left, milliseconds(0)));
     if (plan) {
+      variant.withdrawals = variant.request->withdrawals();
       variant.coming = plan;
       LFARM_RETURN_IF_ERROR(instance->change_over(variant, instance->load(variant, plan)));
     } else if (!instance->reference_) {
@@ -106,13 +107,28 @@ LiveInstance::Loaded LiveInstance::load(const Variant& variant, const SharedPlan
 Status LiveInstance::change_over(Variant& variant, Loaded loaded) {
   LFARM_ASSIGN_OR_RETURN(variant.instance, std::move(loaded));
   variant.plan = variant.coming;
-  variant.request.reset();
   return {};
+}
+
+// What the session has withdrawn is left, whether it runs or is being loaded.
+Status LiveInstance::look(Variant& variant) {
+  bool is_withdrawn = variant.plan && variant.request->withdrawals() != variant.withdrawals;
+  if (is_withdrawn) {
+    if (holder_ == variant.instance.get()) LFARM_RETURN_IF_ERROR(move_states(nullptr));
+    variant.instance.reset();
+    variant.plan.reset();
+    variant.coming.reset();
+  }
+  if (!variant.plan) improve(variant);
+  if (variant.plan || reference_) return {};
+  return common::unavailable(
+      "the farm has revoked the plan; there is no model to interpret until another one comes");
 }
 
 // Begins to load the plan once it is there, and changes over once it is loaded.
 void LiveInstance::improve(Variant& variant) {
   if (!variant.coming) {
+    variant.withdrawals = variant.request->withdrawals();  // before: what comes after it counts
     variant.coming = variant.request->plan();
     if (!variant.coming) return;
     variant.loading = std::async(std::launch::async, [this, &variant, plan = variant.coming] {
@@ -121,7 +137,12 @@ void LiveInstance::improve(Variant& variant) {
   }
   std::future<Loaded>& loading = variant.loading;
   if (!loading.valid() || loading.wait_for(milliseconds(0)) != std::future_status::ready) return;
-  Status changed = change_over(variant, loading.get());
+  Loaded loaded = loading.get();
+  if (variant.request->withdrawals() != variant.withdrawals) {
+    variant.coming.reset();
+    return;
+  }
+  Status changed = change_over(variant, std::move(loaded));
   if (!changed.ok()) {
     common::log_warning(cat("plan ", variant.coming->id.short_hex(),
                             " cannot be used here: ", changed.error().message));
@@ -183,6 +204,7 @@ Status LiveInstance::move_states(PlanInstance* to) {
   holder_ = to;
   if (!has_states_ || !has_run_ || from == to) return {};
   if (from != nullptr && to != nullptr) return to->take_states(*from);
+  if (!reference_) return {};  // revoked with its states: they begin anew
   Instance& source = from != nullptr ? *from : *reference_;
   Instance& target = to != nullptr ? *to : *reference_;
   for (size_t i = 0; i < model_->graph.inputs.size(); ++i) {
@@ -209,7 +231,7 @@ Status LiveInstance::profiled(const Variant& variant, Body&& body) {
 
 Status LiveInstance::run(std::span<const TensorRef> user_inputs, RunOutputs& outputs) {
   LFARM_ASSIGN_OR_RETURN(Variant * variant, choose(user_inputs));
-  if (!variant->plan) improve(*variant);
+  LFARM_RETURN_IF_ERROR(look(*variant));
   LFARM_RETURN_IF_ERROR(move_states(variant->instance.get()));
   has_run_ = true;
   LFARM_RETURN_IF_ERROR(profiled(*variant, [&](std::vector<int64_t>* times) {
@@ -222,7 +244,7 @@ Status LiveInstance::run(std::span<const TensorRef> user_inputs, RunOutputs& out
 Status LiveInstance::run_on(void* stream, std::span<const TensorRef> user_inputs,
                             std::vector<DeviceTensor>& outputs) {
   LFARM_ASSIGN_OR_RETURN(Variant * variant, choose(user_inputs));
-  if (!variant->plan) improve(*variant);
+  LFARM_RETURN_IF_ERROR(look(*variant));
   LFARM_RETURN_IF_ERROR(move_states(variant->instance.get()));
   has_run_ = true;
   return profiled(*variant, [&](std::vector<int64_t>* times) {

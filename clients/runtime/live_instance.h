@@ -29,8 +29,9 @@ struct CallProfile {
   std::vector<int64_t> kernels_ns;
 };
 
-// Not thread-safe. Changes over between two calls, with the state as the last call left it; between
-// plans for parts of the sizes (SessionOptions::sizes) as often as the sizes ask for it.
+// Not thread-safe. Changes over between two calls, with the state as the last call left it: to the
+// plan, back to the interpreter when the farm has revoked it, and between plans for parts of the
+// sizes (SessionOptions::sizes) as often as the sizes ask for it.
 class LiveInstance {
  public:
   // Asks the session for the model's plans and gives them `deadline` to come. A model without
@@ -71,9 +72,10 @@ class LiveInstance {
     std::shared_ptr<const Model> model;
     std::shared_ptr<const PlanRequest> request;
     SharedPlan plan;
-    SharedPlan coming;  // what is being loaded, or could not be
+    SharedPlan coming;  // what is being loaded, was loaded, or could not be
     std::future<Loaded> loading;
     std::unique_ptr<PlanInstance> instance;
+    uint64_t withdrawals = 0;  // of the request, when `coming` was taken
   };
 
   LiveInstance(std::shared_ptr<Session> session, std::shared_ptr<const Model> model,
@@ -81,6 +83,7 @@ class LiveInstance {
   common::Status add_variants();
   Loaded load(const Variant& variant, const SharedPlan& plan) const;
   common::Status change_over(Variant& variant, Loaded loaded);
+  common::Status look(Variant& variant);
   void improve(Variant& variant);
   common::Status wait_for(Variant& variant, std::chrono::steady_clock::time_point end);
   common::Result<Variant*> choose(std::span<const common::TensorRef> user_inputs);

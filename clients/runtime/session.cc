@@ -71,6 +71,13 @@ void PlanRequest::fail(Status status, bool is_over) {
   changed_.notify_all();
 }
 
+void PlanRequest::withdraw() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  plan_ = nullptr;
+  is_over_ = false;
+  ++withdrawals_;
+}
+
 // ---- Session -----------------------------------------------------------------------------------
 
 Session::Session(SessionOptions options, std::unique_ptr<common::Device> device)
@@ -95,6 +102,8 @@ Session::~Session() {
     is_closing_ = true;
     closing_.notify_all();
   }
+  // Before the fetchers, which it starts again.
+  if (watcher_.joinable()) watcher_.join();
   for (auto& [key, request] : requests_) {
     if (request->fetcher_.joinable()) request->fetcher_.join();
   }
@@ -121,17 +130,70 @@ std::shared_ptr<const PlanRequest> Session::request(const PlanKey& key,
   auto& request = requests_[id];
   if (request) return request;
   request = std::make_shared<PlanRequest>();
+  request->key_ = key;
+  // Canonical, so that it is the same blob whatever the model's names are.
+  if (graph != nullptr) request->graph_ = common::canonical(*graph);
+  if (options_.revocations_ms != 0 && !watcher_.joinable()) {
+    watcher_ = std::thread([this] { watch_revocations(); });
+  }
   if (SharedPlan plan = find_on_disk(key)) {
     request->succeed(std::move(plan));
     return request;
   }
-  MaybeGraph sent;
-  // Canonical, so that it is the same blob whatever the model's names are.
-  if (graph != nullptr) sent = common::canonical(*graph);
-  request->fetcher_ = std::thread(
-      [this, key, sent = std::move(sent), to = request.get()] { fetch(key, sent, to); });
+  start_fetching(request.get());
   return request;
 }
+
+void Session::start_fetching(PlanRequest* request) {
+  if (request->fetcher_.joinable()) request->fetcher_.join();
+  request->fetcher_ =
+      std::thread([this, request] { fetch(request->key_, request->graph_, request); });
+}
+
+// ---- Revocations -------------------------------------------------------------------------------
+
+// One connection, held for as long as it lasts: a question and an answer of a few bytes.
+void Session::watch_revocations() {
+  std::unique_ptr<FarmClient> farm;
+  while (pause(milliseconds(options_.revocations_ms))) {
+    Status looked = look_for_revocations(&farm);
+    // A farm that is away revokes nothing, and is looked for again.
+    if (!looked.ok()) farm.reset();
+  }
+}
+
+Status Session::look_for_revocations(std::unique_ptr<FarmClient>* farm) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    bool has_plans = std::any_of(requests_.begin(), requests_.end(),
+                                 [](const auto& entry) { return entry.second->plan() != nullptr; });
+    if (!has_plans) return {};
+  }
+  if (!*farm) {
+    LFARM_ASSIGN_OR_RETURN(*farm,
+                           connect_to_farm(options_.access, [this] { return check_open(); }));
+  }
+  LFARM_ASSIGN_OR_RETURN(PlanTrust trust, (*farm)->trust());
+  LFARM_ASSIGN_OR_RETURN(trust.revoked, (*farm)->revocations());
+  if (!trust.revoked.plans.empty()) withdraw(trust);
+  return {};
+}
+
+void Session::withdraw(const PlanTrust& trust) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (is_closing_) return;
+  for (auto& [digest, request] : requests_) {
+    SharedPlan plan = request->plan();
+    if (!plan || !trust.revoked.holds(plan->id)) continue;
+    common::log_warning(
+        cat("plan ", plan->id.short_hex(), " was revoked by its farm, and is used no more"));
+    disk_.forget(plan->plan.key, trust);
+    request->withdraw();
+    start_fetching(request.get());
+  }
+}
+
+// ---- Fetching ----------------------------------------------------------------------------------
 
 // Null also when the farm was never met, so that nobody knows whose plans to take.
 SharedPlan Session::find_on_disk(PlanKey key) {

@@ -1,6 +1,7 @@
 // What an application holds of lfarm: the tiers that plans come from, and the device they run on.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -36,11 +37,14 @@ struct SessionOptions {
   uint64_t budget_ms = 0;
   // The parts of a model's sizes that have plans of their own; none: one plan for all sizes.
   std::vector<SizeRanges> sizes;
+  // Between questions to the farm for what it has revoked, while plans of its are here; 0: none.
+  uint64_t revocations_ms = 30'000;
 };
 
 using SharedPlan = std::shared_ptr<const PulledPlan>;
 
-// A plan that was asked for, and that comes or does not. Thread-safe.
+// A plan that was asked for, and that comes or does not, and may be withdrawn again: whoever uses
+// it looks now and then whether plan() is still the one. Thread-safe.
 class PlanRequest {
  public:
   // Null while there is none.
@@ -51,20 +55,29 @@ class PlanRequest {
   // again, so that a plan may come after an error.
   common::Status status() const;
 
+  // How often it was withdrawn; to be looked at before plan().
+  uint64_t withdrawals() const { return withdrawals_.load(std::memory_order_acquire); }
+
  private:
   friend class Session;
   void succeed(SharedPlan plan);
   void fail(common::Status status, bool is_over);
+  void withdraw();
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   SharedPlan plan_;
   common::Status status_;
   bool is_over_ = false;  // nobody works on it any more
   std::thread fetcher_;
+  // To ask again with, should the plan be withdrawn.
+  common::PlanKey key_;
+  std::optional<common::Graph> graph_;  // empty where only its hash is known
+  std::atomic<uint64_t> withdrawals_{0};
 };
 
 // Thread-safe. Plans come from memory, then disk, then the farm; of several threads and processes
-// that ask for one plan, one asks the farm. A tier that fails is passed over.
+// that ask for one plan, one asks the farm. A tier that fails is passed over. What the farm revokes
+// leaves memory and disk within SessionOptions::revocations_ms, and is asked for anew.
 class Session {
  public:
   // Opens the device and nothing else: whether a farm is there shows when it is asked. Closing
@@ -94,9 +107,14 @@ class Session {
   using MaybeGraph = std::optional<common::Graph>;
   std::shared_ptr<const PlanRequest> request(const common::PlanKey& key,
                                              const common::Graph* graph);
+  void start_fetching(PlanRequest* request);
   void fetch(const common::PlanKey& key, const MaybeGraph& graph, PlanRequest* request);
   common::Result<SharedPlan> fetch_once(const common::PlanKey& key, const MaybeGraph& graph);
   common::Result<PulledPlan> ask_farm(const common::PlanKey& key, const MaybeGraph& graph);
+  // Asks the farm again and again what it has revoked.
+  void watch_revocations();
+  common::Status look_for_revocations(std::unique_ptr<FarmClient>* farm);
+  void withdraw(const PlanTrust& trust);
   // False when the session closes meanwhile.
   bool pause(std::chrono::milliseconds time);
   common::Status check_open() const;
@@ -109,6 +127,7 @@ class Session {
   std::condition_variable closing_;
   bool is_closing_ = false;
   std::map<common::Digest, std::shared_ptr<PlanRequest>> requests_;  // by the plan key's digest
+  std::thread watcher_;
 };
 
 }  // namespace clients

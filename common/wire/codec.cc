@@ -134,6 +134,19 @@ void write(Out e, const PullPlan& m) {
   auto out = e.initPullPlan();
   out.setRequestId(m.request_id);
   put(out.initPlanKey(), m.plan_key);
+  out.setWithObjects(m.with_objects);
+}
+
+void write(Out e, const AskRevocations& m) {
+  auto out = e.initAskRevocations();
+  out.setRequestId(m.request_id);
+  if (!m.known.is_zero()) put(out.initKnown(), m.known);
+}
+
+void write(Out e, const RevocationsAre& m) {
+  auto out = e.initRevocations();
+  out.setRequestId(m.request_id);
+  if (!m.list.is_zero()) put(out.initList(), m.list);
 }
 
 void write(Out e, const StatusRequest& m) {
@@ -186,6 +199,12 @@ void write(Out e, const PlanReady& m) {
     stages[i].setMs(m.breakdown[i].ms);
   }
   if (!m.note.empty()) out.setNote(kj_text(clean_text(m.note)));
+  if (m.parts.empty()) return;
+  auto parts = out.initParts(static_cast<unsigned>(m.parts.size()));
+  for (unsigned i = 0; i < parts.size(); ++i) {
+    put(parts[i].initDigest(), m.parts[i].digest);
+    parts[i].setBytes(m.parts[i].bytes);
+  }
 }
 
 void write(Out e, const JobFailed& m) {
@@ -315,7 +334,17 @@ Submit read(farm::Submit::Reader in) {
   return m;
 }
 
-PullPlan read(farm::PullPlan::Reader in) { return {in.getRequestId(), get(in.getPlanKey())}; }
+PullPlan read(farm::PullPlan::Reader in) {
+  return {in.getRequestId(), get(in.getPlanKey()), in.getWithObjects()};
+}
+
+AskRevocations read(farm::AskRevocations::Reader in) {
+  return {in.getRequestId(), in.hasKnown() ? get(in.getKnown()) : Digest{}};
+}
+
+RevocationsAre read(farm::Revocations::Reader in) {
+  return {in.getRequestId(), in.hasList() ? get(in.getList()) : Digest{}};
+}
 
 StatusRequest read(farm::StatusRequest::Reader in) {
   return {in.getRequestId(), get_enum(in.getWhat(), StatusTopic::kCache, "status topic")};
@@ -358,6 +387,10 @@ PlanReady read(farm::PlanReady::Reader in) {
   auto reuse = in.getReuse();
   m.reuse = {reuse.getKernels(),      reuse.getKnownKernels(), reuse.getRegions(),
              reuse.getKnownRegions(), reuse.getWorkerMs(),     reuse.getSavedMs()};
+  auto parts = in.getParts();
+  check_count(parts, kDigestsMax, "parts");
+  m.parts.reserve(parts.size());
+  for (auto part : parts) m.parts.push_back({get(part.getDigest()), part.getBytes()});
   return m;
 }
 
@@ -460,6 +493,10 @@ Message read(farm::Envelope::Reader e) {
       auto in = e.getPlansChanged();
       return PlansChanged{in.getRequestId(), get(in.getPlans())};
     }
+    case Kind::ASK_REVOCATIONS:
+      return read(e.getAskRevocations());
+    case Kind::REVOCATIONS:
+      return read(e.getRevocations());
   }
   throw Malformed{cat("a message of unknown kind ", static_cast<int>(e.which()),
                       "; the sender is newer, update this side")};
@@ -502,6 +539,8 @@ size_t envelope_bytes_about(const Message& message) {
     bytes += result->report.size() + result->message.size() + result->blobs.size() * sizeof(Digest);
   } else if (auto* reply = std::get_if<StatusReply>(&message)) {
     bytes += reply->json.size();
+  } else if (auto* ready = std::get_if<PlanReady>(&message)) {
+    bytes += ready->parts.size() * 2 * sizeof(Digest);
   } else if (auto* heartbeat = std::get_if<Heartbeat>(&message)) {
     bytes += heartbeat->leases.size() * sizeof(TaskLease);
   }
@@ -513,7 +552,9 @@ uint32_t introduced_in(const Message& message) {
                    std::holds_alternative<ImportPlans>(message) ||
                    std::holds_alternative<PublishPlan>(message) ||
                    std::holds_alternative<Reverify>(message) ||
-                   std::holds_alternative<PlansChanged>(message);
+                   std::holds_alternative<PlansChanged>(message) ||
+                   std::holds_alternative<AskRevocations>(message) ||
+                   std::holds_alternative<RevocationsAre>(message);
   return is_of_two ? 2 : 1;
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/base/bytes.h"
 #include "common/base/result.h"
@@ -47,6 +48,15 @@ BlobFrame blob_frame_of(const Message& message);
 
 // The digest that the message gives for its blob frame; zero when it has none.
 Digest blob_digest_of(const Message& message);
+
+// Where the next part of a blob frame begins, after one that ends at `bytes`.
+constexpr size_t part_end(size_t bytes) {
+  return (bytes + kPartAlignment - 1) / kPartAlignment * kPartAlignment;
+}
+// The parts of the message's blob frame of so many bytes: the blob, unless the message says more.
+std::vector<BlobPart> blob_parts_of(const Message& message, size_t bytes);
+// Views of the parts, each of which has its digest. kCorrupt when the frame is not made of them.
+Result<std::vector<ByteView>> split_blob(ByteView blob, const std::vector<BlobPart>& parts);
 
 // Free text made fit for a message: invalid UTF-8 and control characters become '?', and what is
 // beyond kTextBytesMax is cut off at a character.

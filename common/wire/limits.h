@@ -21,6 +21,10 @@ inline constexpr ProtocolRange kProtocolsSpoken{kProtocolVersion - 1, kProtocolV
 inline constexpr size_t kEnvelopeBytesMax = size_t{8} << 20;
 // One blob frame.
 inline constexpr size_t kBlobBytesMax = size_t{256} << 20;
+// Objects that come along with a plan: more are asked for one by one.
+inline constexpr size_t kPulledObjectsBytesMax = size_t{4} << 20;
+// Where the parts of one blob frame begin.
+inline constexpr size_t kPartAlignment = 8;
 // Task payloads and task reports.
 inline constexpr size_t kPayloadBytesMax = size_t{4} << 20;
 // The JSON text of a status reply.

@@ -183,7 +183,15 @@ struct CancelJob {
 struct PullPlan {
   uint64_t request_id = 0;
   Digest plan_key;
+  bool with_objects = false;  // the client has none of them: they may come with the answer
   friend bool operator==(const PullPlan&, const PullPlan&) = default;
+};
+
+// What the farm has revoked, for who knows the list `known` (zero: none).
+struct AskRevocations {
+  uint64_t request_id = 0;
+  Digest known;
+  friend bool operator==(const AskRevocations&, const AskRevocations&) = default;
 };
 
 enum class StatusTopic { kStatus, kWorkers, kJobs, kCache };
@@ -259,6 +267,13 @@ struct StageTime {
   friend bool operator==(const StageTime&, const StageTime&) = default;
 };
 
+// A piece of a blob frame that holds several.
+struct BlobPart {
+  Digest digest;
+  uint64_t bytes = 0;
+  friend bool operator==(const BlobPart&, const BlobPart&) = default;
+};
+
 // Answers Submit (when its job is done) and PullPlan. The packet may carry the plan as its blob.
 // What a job found in the cache instead of searching for it. All 0 for a plan that was there.
 struct Reuse {
@@ -285,6 +300,9 @@ struct PlanReady {
   Digest revocations;  // blob with the farm's signed RevocationList; zero: nothing is revoked
   std::string note;    // for people: why the search ended early, or that it goes on
   Reuse reuse;
+  // Of the packet's blob: the plan and its objects, each at the next multiple of kPartAlignment.
+  // Empty: the blob is the plan alone.
+  std::vector<BlobPart> parts;
   friend bool operator==(const PlanReady&, const PlanReady&) = default;
 };
 
@@ -326,12 +344,19 @@ struct PlansChanged {
   friend bool operator==(const PlansChanged&, const PlansChanged&) = default;
 };
 
-using Message =
-    std::variant<WorkerHello, Credit, Heartbeat, TaskResult, LeaseReturned, WorkerBye, Welcome,
-                 Task, Revoke, DrainRequest, BlobRequest, Blob, BlobMissing, Refused, Ping, Pong,
-                 ClientHello, Submit, CancelJob, PullPlan, StatusRequest, Accepted, Progress,
-                 PlanReady, JobFailed, PlanMissing, StatusReply, RevokePlan, PlanRevoked,
-                 JobCancelled, ImportPlans, PublishPlan, Reverify, PlansChanged>;
+// Answers AskRevocations. The packet carries the list unless it is the one that the client knows.
+struct RevocationsAre {
+  uint64_t request_id = 0;
+  Digest list;  // zero: nothing is revoked
+  friend bool operator==(const RevocationsAre&, const RevocationsAre&) = default;
+};
+
+using Message = std::variant<WorkerHello, Credit, Heartbeat, TaskResult, LeaseReturned, WorkerBye,
+                             Welcome, Task, Revoke, DrainRequest, BlobRequest, Blob, BlobMissing,
+                             Refused, Ping, Pong, ClientHello, Submit, CancelJob, PullPlan,
+                             StatusRequest, Accepted, Progress, PlanReady, JobFailed, PlanMissing,
+                             StatusReply, RevokePlan, PlanRevoked, JobCancelled, ImportPlans,
+                             PublishPlan, Reverify, PlansChanged, AskRevocations, RevocationsAre>;
 
 // The message's type name, such as "TaskResult", for logs and counters.
 const char* message_name(const Message& message);

@@ -171,6 +171,9 @@ struct MaySend {
     return who.has(Role::kSubmit) || who.has(Role::kAdmin);
   }
   bool operator()(const PullPlan&) const { return who.has(Role::kRead) || who.has(Role::kSubmit); }
+  bool operator()(const AskRevocations&) const {
+    return who.has(Role::kRead) || who.has(Role::kSubmit);
+  }
   bool operator()(const StatusRequest&) const {
     return who.has(Role::kRead) || who.has(Role::kAdmin);
   }

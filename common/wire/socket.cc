@@ -120,16 +120,13 @@ Result<Packet> decode_packet(std::vector<std::shared_ptr<ZmqFrame>>& frames, siz
   if (!has_blob && rule == BlobFrame::kRequired) {
     return invalid_input(cat(message_name(message), " came without its blob"));
   }
-  Packet packet{std::move(message), {}};
+  Packet packet{std::move(message), {}, {}};
   if (has_blob) {
     auto frame = std::move(frames[first + 1]);
     packet.blob.bytes = frame->bytes();
     packet.blob.owner = std::move(frame);
-    Digest named = blob_digest_of(packet.message);
-    if (digest_of(packet.blob.bytes) != named) {
-      return corrupt(cat("blob ", named.short_hex(), " of ", packet.blob.bytes.size(),
-                         " bytes has another digest; send it again"));
-    }
+    auto parts = blob_parts_of(packet.message, packet.blob.bytes.size());
+    LFARM_ASSIGN_OR_RETURN(packet.parts, split_blob(packet.blob.bytes, parts));
   }
   return packet;
 }

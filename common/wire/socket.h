@@ -37,6 +37,8 @@ SharedBytes share(Bytes bytes);
 struct Packet {
   Message message;
   SharedBytes blob;
+  // Of a packet that came: the parts of its blob, by blob_parts_of(), compared with their digests.
+  std::vector<ByteView> parts;
 };
 
 enum class SendOutcome {

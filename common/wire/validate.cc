@@ -131,6 +131,13 @@ void check(Checker& c, const PlanReady& m) {
     if (!std::isfinite(stage.ms) || stage.ms < 0) c.fail("breakdown.ms", "is not a duration");
   }
   c.text("note", m.note);
+  c.count("parts", m.parts.size(), kDigestsMax);
+  for (const BlobPart& part : m.parts) {
+    c.digest("parts.digest", part.digest);
+    c.count("parts.bytes", part.bytes, kBlobBytesMax);
+  }
+  if (!m.parts.empty() && m.parts[0].digest != m.plan)
+    c.fail("parts", "do not begin with the plan");
 }
 void check(Checker& c, const JobFailed& m) { c.text("message", m.message); }
 void check(Checker& c, const StatusReply& m) { c.text("json", m.json, kStatusBytesMax); }
@@ -163,15 +170,19 @@ void check(Checker&, const Accepted&) {}
 void check(Checker&, const PlanMissing&) {}
 void check(Checker&, const JobCancelled&) {}
 void check(Checker&, const Reverify&) {}
+void check(Checker&, const AskRevocations&) {}
+void check(Checker&, const RevocationsAre&) {}
 
 // In the order of the variant.
 constexpr const char* kMessageNames[] = {
-    "WorkerHello", "Credit",      "Heartbeat",     "TaskResult",   "LeaseReturned", "WorkerBye",
-    "Welcome",     "Task",        "Revoke",        "DrainRequest", "BlobRequest",   "Blob",
-    "BlobMissing", "Refused",     "Ping",          "Pong",         "ClientHello",   "Submit",
-    "CancelJob",   "PullPlan",    "StatusRequest", "Accepted",     "Progress",      "PlanReady",
-    "JobFailed",   "PlanMissing", "StatusReply",   "RevokePlan",   "PlanRevoked",   "JobCancelled",
-    "ImportPlans", "PublishPlan", "Reverify",      "PlansChanged"};
+    "WorkerHello",   "Credit",      "Heartbeat",   "TaskResult",   "LeaseReturned",
+    "WorkerBye",     "Welcome",     "Task",        "Revoke",       "DrainRequest",
+    "BlobRequest",   "Blob",        "BlobMissing", "Refused",      "Ping",
+    "Pong",          "ClientHello", "Submit",      "CancelJob",    "PullPlan",
+    "StatusRequest", "Accepted",    "Progress",    "PlanReady",    "JobFailed",
+    "PlanMissing",   "StatusReply", "RevokePlan",  "PlanRevoked",  "JobCancelled",
+    "ImportPlans",   "PublishPlan", "Reverify",    "PlansChanged", "AskRevocations",
+    "RevocationsAre"};
 static_assert(std::size(kMessageNames) == std::variant_size_v<Message>);
 
 }  // namespace
@@ -184,7 +195,8 @@ Status validate(const Message& message) {
 
 BlobFrame blob_frame_of(const Message& message) {
   if (std::holds_alternative<Blob>(message)) return BlobFrame::kRequired;
-  if (std::holds_alternative<Submit>(message) || std::holds_alternative<PlanReady>(message)) {
+  if (std::holds_alternative<Submit>(message) || std::holds_alternative<PlanReady>(message) ||
+      std::holds_alternative<RevocationsAre>(message)) {
     return BlobFrame::kOptional;
   }
   return BlobFrame::kNone;
@@ -194,7 +206,33 @@ Digest blob_digest_of(const Message& message) {
   if (auto* blob = std::get_if<Blob>(&message)) return blob->digest;
   if (auto* submit = std::get_if<Submit>(&message)) return submit->graph;
   if (auto* ready = std::get_if<PlanReady>(&message)) return ready->plan;
+  if (auto* are = std::get_if<RevocationsAre>(&message)) return are->list;
   return {};
+}
+
+std::vector<BlobPart> blob_parts_of(const Message& message, size_t bytes) {
+  auto* ready = std::get_if<PlanReady>(&message);
+  if (ready != nullptr && !ready->parts.empty()) return ready->parts;
+  return {{blob_digest_of(message), bytes}};
+}
+
+Result<std::vector<ByteView>> split_blob(ByteView blob, const std::vector<BlobPart>& parts) {
+  std::vector<ByteView> pieces;
+  size_t at = 0;
+  for (const BlobPart& part : parts) {
+    if (part.bytes > blob.size() - at) break;
+    pieces.push_back(blob.subspan(at, part.bytes));
+    if (digest_of(pieces.back()) != part.digest) {
+      return corrupt(cat("blob ", part.digest.short_hex(), " of ", part.bytes,
+                         " bytes has another digest; send it again"));
+    }
+    at = std::min(part_end(at + part.bytes), blob.size());
+  }
+  if (pieces.size() < parts.size() || at < blob.size()) {
+    return corrupt(cat("a frame of ", blob.size(), " bytes does not hold its ", parts.size(),
+                       " parts; send it again"));
+  }
+  return pieces;
 }
 
 const char* message_name(const Message& message) { return kMessageNames[message.index()]; }

@@ -7,6 +7,7 @@
 #include "common/base/cat.h"
 #include "common/base/log.h"
 #include "common/plan/seal.h"
+#include "common/wire/codec.h"
 #include "common/wire/ir_codec.h"
 #include "common/wire/limits.h"
 #include "coordinator/service/owned_plan.h"
@@ -170,6 +171,37 @@ Result<size_t> PlanShelf::revoke_imported(const common::PublicKey& signer,
   return revoked;
 }
 
+Result<std::optional<WholePlan>> PlanShelf::with_objects(const ReadyPlan& plan) {
+  auto known = whole_.find(plan.plan);
+  if (known != whole_.end()) return std::optional(known->second);
+  std::vector<std::string> objects;
+  size_t bytes = common::part_end(plan.bytes.bytes.size());
+  for (const common::Digest& digest : plan.objects) {
+    LFARM_ASSIGN_OR_RETURN(auto object, store_.get_blob(digest));
+    if (!object) return std::optional<WholePlan>();
+    bytes += common::part_end(object->size());
+    if (bytes > common::kPulledObjectsBytesMax) return std::optional<WholePlan>();
+    objects.push_back(std::move(*object));
+  }
+  WholePlan whole;
+  common::Bytes piece;
+  piece.reserve(bytes);
+  auto add = [&](const common::Digest& digest, common::ByteView part) {
+    whole.parts.push_back({digest, part.size()});
+    piece.insert(piece.end(), part.begin(), part.end());
+    piece.resize(common::part_end(piece.size()));
+  };
+  add(plan.plan, plan.bytes.bytes);
+  for (size_t i = 0; i < objects.size(); ++i) add(plan.objects[i], common::as_bytes(objects[i]));
+  whole.bytes = common::share(std::move(piece));
+  if (whole_bytes_ + bytes > kWholeBytesMax) {
+    whole_.clear();
+    whole_bytes_ = 0;
+  }
+  whole_bytes_ += bytes;
+  return std::optional(whole_.emplace(plan.plan, std::move(whole)).first->second);
+}
+
 common::Status PlanShelf::load_revocations() {
   common::RevocationList list;
   LFARM_ASSIGN_OR_RETURN(list.plans, store_.revocations());
@@ -238,6 +270,8 @@ Result<std::optional<ReadyPlan>> PlanShelf::ready(const common::Digest& key,
   found.key = key;
   found.revocations = revocations_digest_;
   found.plan = stored.facts.plan_id;
+  found.objects = std::move(stored.needs);
+  std::erase(found.objects, found.plan);
   found.best_ns = stored.facts.best_ns;
   auto origin = origins_.find(found.plan);
   if (origin == origins_.end()) {

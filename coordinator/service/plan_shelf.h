@@ -28,6 +28,7 @@ struct ReadyPlan {
   int64_t baseline_ns = 0;
   int64_t candidates = 0;
   common::Digest revocations;  // blob with the list that is in force
+  std::vector<common::Digest> objects;
 
   // The answer to one request, without what the request itself decides.
   common::PlanReady message(uint64_t request_id) const;
@@ -55,6 +56,12 @@ struct KeptPlan {
   int64_t search_ms = 0;  // what finding it took
   std::string recipe;     // encoded; empty: it cannot be made anew
   bool replaces = false;  // the plan that is there, even if that is as fast
+};
+
+// A plan and its objects in one piece of memory, as PlanReady::parts says.
+struct WholePlan {
+  common::SharedBytes bytes;
+  std::vector<common::BlobPart> parts;
 };
 
 // Each tenant has plans of its own. Not thread-safe but for keep().
@@ -90,6 +97,8 @@ class PlanShelf {
   // new. Returns the plan's id; kInvalidInput when there is no such plan.
   common::Result<common::Digest> publish(const std::string& owner, const common::Digest& key,
                                          const std::vector<std::string>& tenants, bool withdraw);
+  // Empty when an object is lost, or they are more than common::kPulledObjectsBytesMax bytes.
+  common::Result<std::optional<WholePlan>> with_objects(const ReadyPlan& plan);
   // Signs and keeps a tenant's plan whose objects are in the store, durably; the plan that is there
   // stays if it is as fast. Thread-safe, because it waits for the disk.
   common::Status keep(const std::string& tenant, const common::Plan& plan,
@@ -137,11 +146,15 @@ class PlanShelf {
   common::Result<std::vector<common::Digest>> plans_under(const common::Digest& key);
 
   static constexpr size_t kOriginsMax = 4'096;
+  static constexpr size_t kWholeBytesMax = size_t{64} << 20;
   cache::Store& store_;
   const common::SigningKey key_;
   Tenants& tenants_;
   // By plan digest: decoding a plan for two numbers would cost more than finding it.
   std::unordered_map<common::Digest, Origin> origins_;
+  // By plan digest: those asked for lately, which were read from the disk and hashed once.
+  std::unordered_map<common::Digest, WholePlan> whole_;
+  size_t whole_bytes_ = 0;
   common::SharedBytes revocations_;
   common::Digest revocations_digest_;
 };

@@ -25,6 +25,7 @@ constexpr bool kIsFromWorker =
 bool asks_for_answer(const common::Message& message) {
   return std::holds_alternative<common::Submit>(message) ||
          std::holds_alternative<common::PullPlan>(message) ||
+         std::holds_alternative<common::AskRevocations>(message) ||
          std::holds_alternative<common::StatusRequest>(message) ||
          std::holds_alternative<common::BlobRequest>(message) ||
          std::holds_alternative<common::CancelJob>(message) ||
@@ -157,8 +158,25 @@ bool Reception::answer_pull(const std::string& peer, const std::string& tenant,
     return true;
   }
   if (!ready->has_value()) return false;
-  env_.post.send(peer, (*ready)->message(message.request_id), (*ready)->bytes);
+  common::PlanReady answer = (*ready)->message(message.request_id);
+  common::SharedBytes bytes = (*ready)->bytes;
+  if (message.with_objects) {
+    auto whole = env_.plans.with_objects(**ready);
+    // What cannot come along can be asked for.
+    if (!whole.ok()) common::log_warning(whole.error().message);
+    if (whole.ok() && *whole) {
+      answer.parts = std::move((*whole)->parts);
+      bytes = std::move((*whole)->bytes);
+    }
+  }
+  env_.post.send(peer, answer, bytes);
   return true;
+}
+
+void Reception::on(const Sender& from, const common::AskRevocations& message) {
+  common::RevocationsAre answer{message.request_id, env_.plans.revocations_digest()};
+  bool is_news = answer.list != message.known;
+  env_.post.send(from.peer, answer, is_news ? env_.plans.revocations() : common::SharedBytes{});
 }
 
 void Reception::on(const Sender& from, const common::StatusRequest& message) {

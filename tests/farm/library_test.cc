@@ -3,7 +3,9 @@
 #include <clients/runtime/include/lfarm.h>
 
 #include <algorithm>
+#include <chrono>
 #include <clients/runtime/include/lfarm.hpp>
+#include <filesystem>
 
 #include "clients/cli/case.h"
 #include "clients/runtime/c_tensor.h"
@@ -206,6 +208,57 @@ TEST_F(Library, APlanComesBetweenTwoCallsAndKeepsTheState) {
   for (const char* name : {"mlp", "mlp_dynamic", "kv_step"}) {
     expect_pass(run_case(name, session, true, false));
   }
+  lfarm_session_free(session);
+}
+
+// Between calls, from memory and from disk, and the next plan is asked for.
+TEST_F(Library, ARevokedPlanIsLeftWhileTheProgramRuns) {
+  cli_testing::Invocation farm = up();
+  lfarm_options options;
+  lfarm_options_init(&options);
+  options.deadline_ms = 120'000;
+  options.budget_candidates = 3;
+  options.threads = 1;
+  options.revocations_ms = 20;
+  lfarm_session* session = nullptr;
+  lfarm_model* loaded = nullptr;
+  lfarm_instance* instance = nullptr;
+  lfarm_error* error = nullptr;
+  ASSERT_EQ(lfarm_session_open(&options, &session, &error), LFARM_OK) << take(error).message;
+  ASSERT_EQ(lfarm_model_load(session, model("mlp").c_str(), &loaded, &error), LFARM_OK);
+  ASSERT_EQ(lfarm_instance_create(loaded, &instance, &error), LFARM_OK);
+  auto plan_id = [&]() -> std::string {
+    lfarm_plan plan{};
+    plan.size = sizeof plan;
+    return lfarm_instance_plan(instance, &plan) == 1 ? plan.id : "";
+  };
+  std::string before = plan_id();
+  ASSERT_EQ(before.size(), 64u);
+  auto files = [&] {
+    size_t count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(state() + "/plans")) {
+      count += entry.path().extension() == ".plan" ? 1 : 0;
+    }
+    return count;
+  };
+  ASSERT_EQ(files(), 1u);
+
+  cli_testing::Invocation revoke = start({"cache", "revoke", before});
+  ASSERT_EQ(revoke.wait(), 0) << revoke.err();
+  auto known = std::make_shared<const clients::Model>(clients::load_model(model("mlp")).value());
+  auto inputs = clients::read_inputs(*known, fixture("mlp") + "/inputs").value();
+  LibraryInstance calls(known, instance, false);
+  auto end = std::chrono::steady_clock::now() + cli_testing::kPatience;
+  while (plan_id() == before && std::chrono::steady_clock::now() < end) {
+    ASSERT_TRUE(calls.call(inputs).ok());
+  }
+  EXPECT_NE(plan_id(), before);
+  // It was made anew, under another id.
+  EXPECT_EQ(lfarm_instance_wait(instance, 120'000, &error), LFARM_OK) << take(error).message;
+  EXPECT_NE(plan_id(), before);
+  EXPECT_EQ(files(), 1u);
+  ASSERT_TRUE(calls.call(inputs).ok());
+  lfarm_model_free(loaded);
   lfarm_session_free(session);
 }
 

@@ -103,7 +103,7 @@ class Maker {
       case 18:
         return CancelJob{number()};
       case 19:
-        return PullPlan{number(), digest()};
+        return PullPlan{number(), digest(), flag()};
       case 20:
         return StatusRequest{number(), static_cast<StatusTopic>(random_.below(4))};
       case 21:
@@ -120,6 +120,7 @@ class Maker {
         if (random_.below(2) == 0) m.revocations = digest();
         m.note = text();
         m.reuse = {number(), number(), number(), number(), number(), number()};
+        if (random_.below(2) == 0) m.parts = {{m.plan, small(100)}, {digest(), small(100)}};
         return m;
       }
       case 24:
@@ -145,8 +146,12 @@ class Maker {
         return PublishPlan{number(), digest(), {name(), name()}, flag()};
       case 32:
         return Reverify{number()};
-      default:
+      case 33:
         return PlansChanged{number(), digests()};
+      case 34:
+        return AskRevocations{number(), flag() ? digest() : Digest{}};
+      default:
+        return RevocationsAre{number(), flag() ? digest() : Digest{}};
     }
   }
 

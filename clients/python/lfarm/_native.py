@@ -58,6 +58,7 @@ class Options(ctypes.Structure):
         ("budget_candidates", c_uint64),
         ("budget_ms", c_uint64),
         ("sizes", c_char_p),
+        ("revocations_ms", c_uint64),
     ]
 
 

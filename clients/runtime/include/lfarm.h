@@ -96,6 +96,7 @@ typedef struct lfarm_options {
    * they are given: "s0=1;s0=2..128" for decoding and prompts, "s0=1,s1=8..64" for two sizes. Sizes
    * are numbered as `lfarm print --stage hlir` does. NULL: one plan for all sizes. */
   const char* sizes;
+  uint64_t revocations_ms; /* between looks at what the farm has revoked; 0: none */
 } lfarm_options;
 LFARM_API void lfarm_options_init(lfarm_options* options);
 
