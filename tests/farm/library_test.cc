@@ -141,17 +141,16 @@ class Library : public cli_testing::CliTest {
         [&](std::shared_ptr<const clients::Model> loaded) -> Result<clients::InstanceFactory> {
           EXPECT_EQ(lfarm_model_outputs(model), loaded->user_outputs.size());
           EXPECT_EQ(std::string(lfarm_model_graph_hash(model)).size(), 64u);
-          return clients::InstanceFactory(
-              [=]() -> Result<std::unique_ptr<clients::Instance>> {
-                lfarm_instance* handle = nullptr;
-                lfarm_error* failed = nullptr;
-                if (lfarm_instance_create(model, &handle, &failed) != LFARM_OK) {
-                  return common::internal_error(take(failed).message);
-                }
-                EXPECT_EQ(lfarm_instance_plan(handle, nullptr), is_planned ? 1 : 0) << name;
-                return std::unique_ptr<clients::Instance>(
-                    new LibraryInstance(loaded, handle, waits_after_first));
-              });
+          return clients::InstanceFactory([=]() -> Result<std::unique_ptr<clients::Instance>> {
+            lfarm_instance* handle = nullptr;
+            lfarm_error* failed = nullptr;
+            if (lfarm_instance_create(model, &handle, &failed) != LFARM_OK) {
+              return common::internal_error(take(failed).message);
+            }
+            EXPECT_EQ(lfarm_instance_plan(handle, nullptr), is_planned ? 1 : 0) << name;
+            return std::unique_ptr<clients::Instance>(
+                new LibraryInstance(loaded, handle, waits_after_first));
+          });
         });
     lfarm_model_free(model);
     return result;
