@@ -1,5 +1,5 @@
 # The front door. `make demo` shows lfarm at work; `make check` is what CI runs.
-.PHONY: help demo check build packages test fuzz chaos gpu-check gpu-bundle format tidy clean
+.PHONY: help demo check build packages test fuzz chaos gpu-check gpu-bundle images format tidy clean
 .DEFAULT_GOAL := help
 
 LABELS ?= unit|golden|conformance|sim|farm|chaos|k8s|fuzz
@@ -45,6 +45,9 @@ gpu-bundle: packages  ## the same for another machine: build/lfarm-gpu-bundle.ta
 	@cmake --preset release
 	@cmake --build build --target gpu
 	@tests/gpu/bundle.sh build
+
+images:  ## container images for Kubernetes, with docker, podman or buildah; see k8s/images/build.sh
+	@k8s/images/build.sh
 
 format:  ## rewrite the sources in house style
 	@git ls-files -co --exclude-standard '*.h' '*.cc' | xargs clang-format-14 -i

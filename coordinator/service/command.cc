@@ -281,6 +281,7 @@ int run_coordinator(int argc, const char* const* argv, SearchFactory create_sear
     auto started = Web::start(arguments.http);
     if (!started.ok()) return fail(started.error());
     web = std::move(started).value();
+    common::log_info(cat("http on ", web->address()));
   }
   std::unique_ptr<Leadership> leadership;
   if (!arguments.lease.empty()) {

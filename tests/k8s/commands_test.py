@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import tempfile
 import time
@@ -58,12 +59,15 @@ class Case(unittest.TestCase):
         name = f"{workload['metadata']['name']}-{number}"
         return pods.Pod(self.objects, workload, self.folder / name, self.outside, self.api)
 
-    def start_coordinator(self, changes=()):
-        process = self.coordinator.start(changes)
+    def start_coordinator(self, changes=(), pod=None):
+        process = (pod or self.coordinator).start(changes)
         self.addCleanup(process.stop)
+        return process, self.serving(process)
+
+    def serving(self, process):
         port = process.until(r"listening on tcp://\S+:(\d+)")[1]
         self.farm = f"127.0.0.1:{port}"
-        return process, pods.Site(process)
+        return pods.Site(process)
 
     def start_worker(self):
         process = self.worker.start([("lfarm-coordinator:*", self.farm)])
@@ -154,10 +158,8 @@ class Farm(Case):
             self.assertEqual(site.probe(self.coordinator.container, probe), 200)
 
 
-class InACluster(Case):
+class ClusterCase(Case):
     """Pods that have a token, against as much of an API as they use."""
-
-    combination = "everything"
 
     def start_cluster(self):
         test = [*pods.OWN_FILES, "mount", "-t", "tmpfs", "none", "/run"]
@@ -165,6 +167,10 @@ class InACluster(Case):
             raise unittest.SkipTest("nobody may mount here")
         self.api = fake_api.FakeApi(self.folder / "api", "lfarm")
         self.addCleanup(self.api.stop)
+
+
+class IdleWorkers(ClusterCase):
+    combination = "everything"
 
     def deletion_costs(self):
         with self.api.lock:
@@ -180,6 +186,55 @@ class InACluster(Case):
         self.assertEqual(self.api.refused, 0)
         self.worker.pre_stop(worker)
         self.assertEqual(worker.wait(), 0, worker.said())
+
+
+class SeveralCoordinators(ClusterCase):
+    combination = "ha"
+
+    def start_store(self):
+        if shutil.which("redis-server") is None:
+            raise unittest.SkipTest("no redis-server here")
+        socket = self.folder / "store.sock"
+        store = pods.Process(["redis-server", "--port", "0", "--unixsocket", str(socket), "--save",
+                              "", "--dir", str(self.folder)], dict(os.environ))
+        self.addCleanup(store.stop)
+        store.until("eady to accept connections")
+        return [("redis://lfarm-store:6379", f"redis+unix://{socket}")]
+
+    def test_one_serves_and_the_next_takes_over(self):
+        changes = self.start_store()
+        first, site = self.start_coordinator(changes)
+        self.assert_probes(self.coordinator, site)
+        self.assertEqual(self.api.holder("lfarm-coordinator"), "lfarm-coordinator-0")
+
+        waits = self.pod(self.coordinator.workload, 1)
+        second = waits.start(changes)
+        self.addCleanup(second.stop)
+        second_site = pods.Site(second)
+        second.until("lease is lfarm-coordinator-0's")
+        eventually("the second has started",
+                   lambda: second_site.probe(waits.container, "startupProbe") == 200)
+        self.assertEqual(second_site.probe(waits.container, "readinessProbe"), 503)
+        self.assertEqual(second_site.probe(waits.container, "livenessProbe"), 200)
+
+        worker, worker_site = self.start_worker()
+        self.assert_probes(self.worker, worker_site)
+        found = self.submit("--budget", "2", "--json")
+        self.assertEqual(found.wait(), 0, found.said())
+        worker.stop()
+
+        # As when its node is lost. What it found is served, and nobody has to search for it.
+        first.stop()
+        self.serving(second)
+        self.assert_probes(waits, second_site)
+        self.assertEqual(self.api.holder("lfarm-coordinator"), "lfarm-coordinator-1")
+        again = self.submit("--budget", "2", "--json")
+        self.assertEqual(again.wait(), 0, again.said())
+        self.assertIn('"hit"', again.said())
+
+        second.terminate()
+        self.assertEqual(second.wait(), 0, second.said())
+        self.assertEqual(self.api.holder("lfarm-coordinator"), "")
 
 
 class Flags(unittest.TestCase):

@@ -26,6 +26,7 @@ COMBINATIONS = {
     "dev": "k8s/overlays/dev",
     "everything": "tests/k8s/combinations/everything",
     "gpu": "k8s/overlays/gpu",
+    "ha": "k8s/overlays/ha",
     "hpa": "tests/k8s/combinations/hpa",
 }
 

@@ -171,3 +171,34 @@ for index_ in range(2):
 add(NETWORK, "workers reach the world by address",
     lambda objects: spec_of(objects, "NetworkPolicy", "lfarm-worker-api")["egress"][0]["to"][0][
         "ipBlock"].update(cidr="0.0.0.0/0"))
+
+
+# Several coordinators.
+TURNS = "coordinators_take_turns"
+
+
+def on_coordinator(what, change, policy=TURNS):
+    add(policy, what, lambda objects: change(objects.coordinators()[0]), "ha")
+
+
+add(TURNS, "two coordinators that know nothing of each other",
+    lambda objects: objects.coordinators()[0]["spec"].update(replicas=2), "dev")
+for flag_ in ("--remote", "--identity"):
+    on_coordinator(f"no {flag_}", lambda each, flag=flag_: argument(
+        main_container(each), flag, None))
+on_coordinator("another lease", lambda each: argument(main_container(each), "--lease", "other"))
+on_coordinator("another store", lambda each: argument(
+    main_container(each), "--remote", "redis://other:6379"))
+for field_ in ("podManagementPolicy", "updateStrategy"):
+    on_coordinator(f"no {field_}", lambda each, field=field_: each["spec"].pop(field))
+on_coordinator("no token", lambda each: pod(each)["volumes"].pop(), TOKENS)
+add(TURNS, "a budget that counts those who wait",
+    lambda objects: spec_of(objects, "PodDisruptionBudget", "lfarm-coordinator").update(
+        maxUnavailable=1), "ha")
+add(RIGHTS, "every lease", lambda objects: objects.named("Role", "lfarm-coordinator")["rules"][
+    1].pop("resourceNames"), "ha")
+dropped(RIGHTS, "RoleBinding", "lfarm-coordinator", "ha")
+dropped(NETWORK, "NetworkPolicy", "lfarm-coordinator-out", "ha")
+for index_, whom_ in enumerate(("the API", "the store", "DNS")):
+    add(NETWORK, f"no way to {whom_}", lambda objects, index=index_: spec_of(
+        objects, "NetworkPolicy", "lfarm-coordinator-out")["egress"].pop(index), "ha")

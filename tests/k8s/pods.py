@@ -85,7 +85,11 @@ class Pod:
             for mount in each["volumeMounts"]:
                 volume = pathlib.Path(folder) / mount["name"]
                 volume.mkdir(parents=True, exist_ok=True)
+                volume.chmod(0o2777)  # as a kubelet leaves it for the pod's group
                 self.paths[each["name"], mount["mountPath"]] = volume
+        for claim in workload["spec"].get("volumeClaimTemplates", []):
+            # What a new file system has.
+            (pathlib.Path(folder) / claim["metadata"]["name"] / "lost+found").mkdir(exist_ok=True)
         for volume in manifests.pod(workload)["volumes"]:
             source = None
             if "secret" in volume:

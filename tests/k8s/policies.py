@@ -14,6 +14,8 @@ MADE_OUTSIDE = {
     ("Secret", "lfarm-worker"): {"worker.key"},
     ("ConfigMap", "lfarm-public"): {"allow", "farm-key"},
 }
+# Of the one who runs the farm.
+STORE = "lfarm-store"
 IMAGES = {"lfarm-coordinator", "lfarm-worker-cpu", "lfarm-worker-cuda"}
 CLUSTER_WIDE = {"Namespace", "PriorityClass", "ValidatingAdmissionPolicy",
                 "ValidatingAdmissionPolicyBinding"}
@@ -273,6 +275,7 @@ PROMETHEUS = network.Peer({"app.kubernetes.io/name": "prometheus"},
 CLIENTS = [network.Peer({"lfarm/client": "true"}), network.Peer({}, {"lfarm/clients": "true"})]
 # Ports of the same names must not help them.
 PORTS = {"farm": 7171, "http": 8080}
+SHARED_STORE = network.Peer({"lfarm/store": "true"}, None, {"redis": 6379})
 API = network.Peer({}, address="10.96.0.1")
 OUTSIDE = [network.Peer({}, address=address) for address in ("10.96.0.2", "192.0.2.7", "8.8.8.8")]
 STRANGERS = [network.Peer({"app": "other"}, None, PORTS), network.Peer({}, {}, PORTS),
@@ -290,6 +293,8 @@ def network_has_only_the_needed_openings(objects):
         "annotations", {}) for each in objects.workloads())
     scales = bool(objects.kind("ScaledObject"))
 
+    shares = {title(each) for each in objects.coordinators()
+              if "--remote" in flags(objects, main_container(each))}
     asks_api = {title(each) for each in objects.workloads() if asks_the_cluster(objects, each)}
 
     def expect(wanted, what, *connection):
@@ -300,10 +305,12 @@ def network_has_only_the_needed_openings(objects):
     for name, pod_ in {**workers, **coordinators}.items():
         is_worker = name in workers
         for protocol in ("UDP", "TCP"):
-            yield from expect(is_worker, f"{name} to DNS", pod_, DNS, 53, protocol)
+            yield from expect(is_worker or name in shares, f"{name} to DNS", pod_, DNS, 53, protocol)
         yield from expect(False, f"{name} to DNS, another port", pod_, DNS, 443)
         yield from expect(name in asks_api, f"{name} to the cluster's API", pod_, API, 443)
         yield from expect(False, f"{name} to the cluster's API, another port", pod_, API, 22)
+        yield from expect(name in shares, f"{name} to the store", pod_, SHARED_STORE, 6379)
+        yield from expect(False, f"{name} to the store, another port", pod_, SHARED_STORE, 22)
         for address in OUTSIDE:
             for port in (53, 80, 443, 6379):
                 yield from expect(False, f"{name} to the world", pod_, address, port)
@@ -505,6 +512,35 @@ def images_are_named_exactly(objects):
         wanted = f"lfarm-worker-{device}" if device else program(its)
         if its["image"].partition(":")[0] != wanted:
             yield f"{title(each)}: {its['image']} is not for {program(its)} --device={device}"
+
+
+@policy
+def coordinators_take_turns(objects):
+    """One serves. Where several wait they are not ready, and nothing may wait for them."""
+    for each in objects.coordinators():
+        spec, its = each["spec"], flags(objects, main_container(each))
+        if "--lease" not in its:
+            if spec["replicas"] != 1:
+                yield f"{title(each)}: {spec['replicas']} coordinators, and nobody says which serves"
+            continue
+        remote = re.fullmatch(r"redis://([\w-]+):(\d+)", its.get("--remote", ""))
+        if remote is None or remote.groups() != (STORE, "6379"):
+            yield f"{title(each)}: the next coordinator knows none of the plans"
+        if its.get("--identity") != "$(POD_NAME)" or "POD_NAME" not in environment(
+                objects, main_container(each)):
+            yield f"{title(each)}: two may go by one name"
+        if spec.get("podManagementPolicy") != "Parallel":
+            yield f"{title(each)}: the second starts when the first is ready, which may be never"
+        if spec.get("updateStrategy", {}).get("type") != "OnDelete":
+            yield f"{title(each)}: an update waits for one that waits"
+        for budget in objects.kind("PodDisruptionBudget"):
+            if matches(budget["spec"]["selector"], labels(each)) and (
+                    budget["spec"].get("maxUnavailable") != "100%"):
+                yield f"{title(budget)}: the one that serves is never evicted"
+        names = {name for role in objects.kind("Role") for rule in role["rules"]
+                 for name in rule.get("resourceNames", [])}
+        if its["--lease"] not in names:
+            yield f"{title(each)}: may not change the lease {its['--lease']}"
 
 
 @policy
