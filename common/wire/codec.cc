@@ -418,6 +418,7 @@ PublishPlan read(farm::PublishPlan::Reader in) {
   return m;
 }
 
+// Long because every message has its line.
 Message read(farm::Envelope::Reader e) {
   using Kind = farm::Envelope;
   switch (e.which()) {

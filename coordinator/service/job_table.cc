@@ -314,7 +314,9 @@ Result<std::vector<Digest>> JobTable::reverify(const common::Principal& who) {
   for (auto& [owner, plan] : earlier) {
     Digest id = plan.id;
     if (!env_.tenants.exhausted(owner, common::wall_clock_ns()).empty()) continue;
-    if (reverifier_.start(++last_id_, owner, std::move(plan), [](const Status&) {})) {
+    bool is_under_way = reverifier_.works_on(owner, plan.key);
+    if (is_under_way ||
+        reverifier_.start(++last_id_, owner, std::move(plan), [](const Status&) {})) {
       begun.push_back(id);
     }
   }

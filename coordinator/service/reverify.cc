@@ -25,12 +25,8 @@ Reverifier::~Reverifier() {
 }
 
 bool Reverifier::start(farm::JobId id, const std::string& tenant, EarlierPlan plan, Done done) {
+  if (works_on(tenant, plan.key) || runs_.size() >= kRunsMax) return false;
   Digest place = common::place_of(tenant, plan.key.digest());
-  bool is_known = std::any_of(runs_.begin(), runs_.end(), [&](const auto& entry) {
-    const Run& run = entry.second;
-    return common::place_of(run.tenant, run.earlier.key.digest()) == place;
-  });
-  if (is_known || runs_.size() >= kRunsMax) return false;
   auto graph = env_.blobs.hold(common::share(std::move(plan.recipe.graph)));
   if (!graph) return false;
   TaskSpec spec;
@@ -58,6 +54,12 @@ bool Reverifier::start(farm::JobId id, const std::string& tenant, EarlierPlan pl
   env_.dispatcher.add_job(id, tenant, common::kPriorityMax);
   env_.dispatcher.add_task(std::move(spec));
   return true;
+}
+
+bool Reverifier::works_on(const std::string& tenant, const common::PlanKey& key) const {
+  return std::any_of(runs_.begin(), runs_.end(), [&](const auto& entry) {
+    return entry.second.tenant == tenant && entry.second.earlier.key == key;
+  });
 }
 
 std::string Reverifier::task_done(const TaskDone& done) {

@@ -35,6 +35,8 @@ class Reverifier {
   void job_stopped(farm::JobId id);
   void tick(int64_t now_ns);
   bool idle() const { return runs_.empty(); }
+  // Whether the plan for this place is being made.
+  bool works_on(const std::string& tenant, const common::PlanKey& key) const;
 
  private:
   struct Run {

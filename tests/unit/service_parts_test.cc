@@ -273,7 +273,7 @@ TEST_F(JournalTest, ClosedJournalsStayForReplaysUpToABound) {
     job.id = id;
     write([&](auto& to) { journal_job(to, job, common::as_bytes("encoded")); });
   }
-  JobEnd end{common::digest_of("plan"), "farm \"x\"", 99, right().report};
+  JobEnd end{common::digest_of("plan"), "farm \"x\"", 99, "team", "key", "clang", right().report};
   for (farm::JobId id : {9, 7, 10}) ASSERT_TRUE(journal_end(*store_, id, end, 2).ok());
   auto all = list_journals(*store_);
   ASSERT_TRUE(all.ok());
@@ -284,6 +284,9 @@ TEST_F(JournalTest, ClosedJournalsStayForReplaysUpToABound) {
   EXPECT_EQ(back->plan, end.plan);
   EXPECT_EQ(back->farm, end.farm);
   EXPECT_EQ(back->created_ns, 99);
+  EXPECT_EQ(back->tenant, "team");
+  EXPECT_EQ(back->submitter, "key");
+  EXPECT_EQ(back->toolchain, "clang");
   EXPECT_EQ(back->rerun, end.rerun);
   EXPECT_EQ(read_end(*store_, 8).error().code, common::Code::kInvalidInput);
   EXPECT_EQ(read_journal(*store_, 7).error().code, common::Code::kCorrupt);

@@ -53,7 +53,8 @@ TEST(WireSecurity, KnownKeysGetTheirTenantAndRoles) {
   dealer.send(Ping{1});
   ASSERT_TRUE(
       farm.peers.until(farm.router.get(), &dealer, [&] { return !farm.peers.arrivals.empty(); }));
-  EXPECT_EQ(*farm.peers.arrivals[0].principal, (Principal{"team-a", kSubmitAndRead}));
+  EXPECT_EQ(*farm.peers.arrivals[0].principal,
+            (Principal{"team-a", kSubmitAndRead, key_id_of(farm.client.public_key)}));
   EXPECT_NE(farm.peers.arrivals[0].address.find("127.0.0.1"), std::string::npos);
   EXPECT_EQ(farm.router->send(farm.peers.arrivals[0].peer, Pong{1}), SendOutcome::kSent);
   EXPECT_TRUE(
@@ -218,7 +219,8 @@ TEST(WireSecurity, AllowListsParseAndPrint) {
   ASSERT_TRUE(list.ok()) << list.error().message;
   ASSERT_EQ(list->size(), 2u);
   ASSERT_NE(list->find(a.public_key), nullptr);
-  EXPECT_EQ(**list->find(a.public_key), (Principal{"team-a", kSubmitAndRead}));
+  EXPECT_EQ(**list->find(a.public_key),
+            (Principal{"team-a", kSubmitAndRead, key_id_of(a.public_key)}));
   EXPECT_EQ(list->find("nobody"), nullptr);
   auto again = AllowList::parse(list->text());
   ASSERT_TRUE(again.ok());
@@ -231,6 +233,30 @@ TEST(WireSecurity, AllowListsParseAndPrint) {
     auto parsed = AllowList::parse("\n" + bad);
     ASSERT_FALSE(parsed.ok()) << bad;
     EXPECT_NE(parsed.error().message.find("line 2"), std::string::npos);
+  }
+}
+
+TEST(WireSecurity, AllowListsSayWhatTenantsMayUseAndShare) {
+  auto list = AllowList::parse(
+      "tenant team-a quota=3600\ntenant team-b share=team-a,team-c quota=5 # both\n"
+      "tenant team-c share=farm\n");
+  ASSERT_TRUE(list.ok()) << list.error().message;
+  const auto& policies = list->policies();
+  ASSERT_EQ(policies.size(), 3u);
+  EXPECT_EQ(policies.at("team-a"), (TenantPolicy{3600, Sharing::kPrivate, {}}));
+  EXPECT_EQ(policies.at("team-b"), (TenantPolicy{5, Sharing::kList, {"team-a", "team-c"}}));
+  EXPECT_FALSE(policies.at("team-a").shares_with("team-b"));
+  EXPECT_TRUE(policies.at("team-b").shares_with("team-c"));
+  EXPECT_FALSE(policies.at("team-b").shares_with("team-d"));
+  EXPECT_TRUE(policies.at("team-c").shares_with("team-d"));
+  EXPECT_EQ(AllowList::parse(list->text())->policies(), policies);
+  for (const char* bad :
+       {"tenant", "tenant team-a", "tenant team-a quota=", "tenant team-a quota=-1",
+        "tenant team-a quota=1x", "tenant team-a share=", "tenant team-a gift=1",
+        "tenant team-a quota=99999999999999999999"}) {
+    auto parsed = AllowList::parse(bad);
+    ASSERT_FALSE(parsed.ok()) << bad;
+    EXPECT_NE(parsed.error().message.find("line 1"), std::string::npos);
   }
 }
 
@@ -247,6 +273,11 @@ TEST(WireSecurity, RolesDecideWhatMaySend) {
   EXPECT_FALSE(may_send(with(Role::kRead), CancelJob{}));
   EXPECT_FALSE(may_send(with(Role::kWorker), StatusRequest{}));
   EXPECT_FALSE(may_send(with(Role::kRead), Blob{}));
+  EXPECT_TRUE(may_send(with(Role::kAdmin), ImportPlans{}));
+  EXPECT_FALSE(may_send(with(Role::kPublish), ImportPlans{}));
+  EXPECT_TRUE(may_send(with(Role::kPublish), PublishPlan{}));
+  EXPECT_FALSE(may_send(with(Role::kSubmit), PublishPlan{}));
+  EXPECT_FALSE(may_send(with(Role::kRead), Reverify{}));
   // What only a coordinator says is refused from everyone.
   EXPECT_FALSE(may_send(local_principal(), Task{}));
   EXPECT_FALSE(may_send(local_principal(), Welcome{}));
