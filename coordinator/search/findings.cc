@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "common/ir/graph_hash.h"
+#include "coordinator/search/normal_form.h"
 
 namespace coordinator {
 
@@ -25,24 +26,35 @@ common::Digest kernel_key(common::Template form, const common::Digest& body,
       .finish();
 }
 
-// Equal keys say that the region is the same but for the numbers of its symbols; inputs of the same
-// shapes say that those are, too, because a region's inputs show all the symbols that it uses.
-bool fits(const Finding& finding, const common::Graph& region) {
+common::Digest whole_key(const common::Graph& graph, const common::Target& target,
+                         const std::string& policy) {
+  common::PlanKey key{common::graph_hash(normal_form(graph)), target, policy,
+                      std::string(common::kCompilerEpoch)};
+  return common::Hasher().text("whole").digest(key.digest()).finish();
+}
+
+// Equal keys say that the graph is the same but for the numbers of its symbols; inputs of the same
+// shapes say that those are, too, because the inputs show all the symbols that a graph uses.
+bool fits(const Finding& finding, const common::Graph& graph) {
   const common::Program& program = finding.program;
   bool is_alike = std::isfinite(finding.ns) && finding.ns >= 0 && !program.calls.empty() &&
-                  program.symbols == region.symbols &&
-                  program.inputs.size() == region.inputs.size() &&
-                  program.outputs.size() == region.outputs.size() && common::verify(program).ok();
+                  program.symbols == graph.symbols &&
+                  program.inputs.size() == graph.inputs.size() &&
+                  program.outputs.size() == graph.outputs.size() && common::verify(program).ok();
   if (!is_alike) return false;
-  for (size_t k = 0; k < region.inputs.size(); ++k) {
-    const common::GraphInput &a = program.inputs[k], &b = region.inputs[k];
+  for (size_t k = 0; k < graph.outputs.size(); ++k) {
+    const common::GraphOutput &a = program.outputs[k], &b = graph.outputs[k];
+    if (a.kind != b.kind || a.input != b.input) return false;
+  }
+  for (size_t k = 0; k < graph.inputs.size(); ++k) {
+    const common::GraphInput &a = program.inputs[k], &b = graph.inputs[k];
     if (a.kind != b.kind || a.dtype != b.dtype || a.shape != b.shape) return false;
   }
   return std::all_of(program.buffers.begin(), program.buffers.end(),
                      [&](const common::Buffer& buffer) {
                        if (buffer.kind != common::BufferKind::kOutput) return true;
                        const common::Node& node =
-                           region.node(region.outputs[static_cast<size_t>(buffer.position)].node);
+                           graph.node(graph.outputs[static_cast<size_t>(buffer.position)].node);
                        return buffer.dtype == node.dtype && buffer.shape == node.shape;
                      });
 }

@@ -42,7 +42,11 @@ common::Digest region_key(const common::Graph& region, const common::Target& tar
 common::Digest kernel_key(common::Template form, const common::Digest& body,
                           const common::Target& target);
 
-// Whether the finding's program verifies and takes the place of the region as it stands.
-bool fits(const Finding& finding, const common::Graph& region);
+// Of a whole graph, the same for graphs of one normal form.
+common::Digest whole_key(const common::Graph& graph, const common::Target& target,
+                         const std::string& policy);
+
+// Whether the finding's program verifies and takes the place of the graph as it stands.
+bool fits(const Finding& finding, const common::Graph& graph);
 
 }  // namespace coordinator

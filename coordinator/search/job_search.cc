@@ -78,6 +78,7 @@ class Search final : public JobSearch {
       plain_.push_back(plain_program_of(region.graph));
       look_up(region.graph, measurements);
     }
+    look_up_whole(measurements);
     size_t count = cut_.regions.size();
     spaces_.resize(count);
     searches_.resize(count);
@@ -159,6 +160,7 @@ class Search final : public JobSearch {
       ++s.known_regions;
       s.saved_ms += known_[r]->worker_ms;
     }
+    if (whole_) s.saved_ms += whole_->worker_ms;
     s.kernels = plan_kernels_;
     s.known_kernels = plan_known_kernels_;
     return s;
@@ -166,7 +168,21 @@ class Search final : public JobSearch {
 
   std::map<common::Digest, Finding> findings() const override {
     std::map<common::Digest, Finding> all;
-    bool was_right = best_ && finalist_of_.count(best_) != 0;
+    bool was_right = best_ && best_->task.payload.kind == TaskKind::kFinalist;
+    if (whole_) {
+      if (was_right) return all;
+      all[whole_key_] = *whole_;
+      all[whole_key_].ns = kWithdrawn;
+      return all;
+    }
+    was_right = was_right && finalist_of_.count(best_) != 0;
+    if (was_right && options_.strategy == SearchStrategy::kModel) {
+      Finding& finding = all[whole_key_];
+      finding.effort = spent_on_all();
+      finding.ns = static_cast<double>(best_->result->report.total_ns);
+      finding.worker_ms = total_worker_ms_;
+      finding.program = best_->task.payload.program;
+    }
     for (size_t r = 0; r < searches_.size(); ++r) {
       common::Digest key = region_key(*region_graphs_[r], options_.target, options_.policy);
       if (!was_right) {
@@ -256,6 +272,23 @@ class Search final : public JobSearch {
     known_.back() = std::move(known);
   }
 
+  // Of the same graph written in another way: nothing is left to find but whether it is right.
+  void look_up_whole(const MeasurementSource* measurements) {
+    whole_key_ = whole_key(*graph_, options_.target, options_.policy);
+    if (measurements == nullptr || options_.strategy != SearchStrategy::kModel) return;
+    auto known = measurements->finding(whole_key_);
+    if (!known || !fits(*known, *graph_)) return;
+    if (!known->effort.covers({options_.budget, options_.time_ms})) return;
+    times_.estimate(known->program);
+    for (const common::Kernel& kernel : known->program.kernels) {
+      known_kernels_.insert(common::kernel_fingerprint(kernel));
+    }
+    for (size_t r = 0; r < known_.size(); ++r) {
+      known_[r] = Finding{{kSettledCandidates, 0}, 0, 0, 0, plain_[r]};
+    }
+    whole_ = std::move(known);
+  }
+
   void open_space(size_t r, const common::Clock& clock) {
     spaces_[r] = std::make_unique<RegionSpace>(*region_graphs_[r], clock,
                                                numerics_of(options_.policy), times_.machine());
@@ -295,6 +328,13 @@ class Search final : public JobSearch {
           static_cast<double>(tried_[r]) / static_cast<double>(std::max<int64_t>(1, all));
       spent.ms += std::llround(static_cast<double>(options_.time_ms) * share);
     }
+    return spent;
+  }
+
+  // What the whole was searched with, counting what earlier searches did for its regions.
+  Effort spent_on_all() const {
+    Effort spent{is_settled_ ? kSettledCandidates : options_.budget, 0};
+    if (was_told_to_finish_) spent = {static_cast<int64_t>(sent_.size()), options_.time_ms};
     return spent;
   }
 
@@ -514,6 +554,10 @@ class Search final : public JobSearch {
 
   void choose_finalists() {
     finalists_chosen_ = true;
+    if (whole_) {
+      finalists_.push_back(whole_->program);
+      return;
+    }
     std::vector<common::Digest> known;
     for (int64_t rank = 0; rank < finalist_budget_; ++rank) {
       std::vector<Program> parts = ranked_parts(static_cast<size_t>(rank));
@@ -603,7 +647,9 @@ class Search final : public JobSearch {
   std::vector<std::unique_ptr<RegionSearch>> searches_;
   std::vector<Program> plain_;                 // of each region
   std::vector<std::optional<Finding>> known_;  // of each region
-  std::set<common::Digest> known_kernels_;     // fingerprints of theirs
+  common::Digest whole_key_;
+  std::optional<Finding> whole_;            // an equal graph's program
+  std::set<common::Digest> known_kernels_;  // fingerprints of theirs
   std::vector<int64_t> tried_;
   std::vector<char> exhausted_;
   std::vector<char> covered_;         // known, and well enough

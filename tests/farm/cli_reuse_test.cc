@@ -13,7 +13,7 @@ class ReuseTest : public cli_testing::CliTest {
   static std::string member(const std::string& name) {
     return std::string(LFARM_TEST_DATA) + "/family/" + name + ".pt2";
   }
-  Json submit(const std::string& model, const std::string& budget = "40") {
+  Json submit(const std::string& model, const std::string& budget = "24") {
     auto run = lfarm({"submit", model, "--budget", budget, "--json"});
     EXPECT_EQ(run.wait(), 0) << run.err();
     Json result = Json::parse(run.out(), nullptr, false);
@@ -62,7 +62,7 @@ TEST_F(ReuseTest, AnotherHeadOnTheSameLayersFindsTheLayers) {
 // A larger budget is not answered with what a smaller one came to.
 TEST_F(ReuseTest, WhoeverSpendsMoreSearchesOn) {
   submit(member("shallow"), "6");
-  Json deep = submit(member("deep"), "60");
+  Json deep = submit(member("deep"), "24");
   EXPECT_EQ(deep["cache"], "partial");
   EXPECT_LT(deep["reuse"]["regions_found"], deep["reuse"]["regions"]) << deep;
   EXPECT_GT(deep["candidates"], 6) << deep;

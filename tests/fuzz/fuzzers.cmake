@@ -26,3 +26,7 @@ lfarm_test(plan_key LABEL fuzz TIMEOUT 300
           tame_builder.cc
   COMPONENTS common/base common/ir common/plan common/runtime)
 target_include_directories(test_plan_key PRIVATE ${CMAKE_SOURCE_DIR})
+lfarm_test(normal_form LABEL fuzz TIMEOUT 300
+  SOURCES normal_form_test.cc random_graph.cc graph_grower.cc graph_grower_views.cc tame_builder.cc
+  COMPONENTS common/base common/ir common/runtime coordinator/search)
+target_include_directories(test_normal_form PRIVATE ${CMAKE_SOURCE_DIR})

@@ -1,0 +1,198 @@
+// What searches leave to later ones: if these fail, models that share layers are searched from the
+// beginning, or a program that was found wrong is believed again.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "common/ir/builder.h"
+#include "common/ir/graph_hash.h"
+#include "coordinator/search/job_search.h"
+#include "coordinator/search/normal_form.h"
+
+namespace coordinator {
+namespace {
+
+using common::BinaryOp;
+using common::DType;
+using common::Graph;
+using common::GraphBuilder;
+using common::InputKind;
+using common::NodeId;
+using common::TaskKind;
+using common::TaskOutcome;
+using common::UnaryOp;
+
+// Layers, then a product of another width. `turned`: sums are written the other way round.
+Graph model(int layers, int64_t head, bool turned = false) {
+  GraphBuilder b;
+  NodeId h = b.input(InputKind::kUser, DType::kFloat32, {8, 32}, "x");
+  for (int layer = 0; layer < layers; ++layer) {
+    NodeId w = b.input(InputKind::kWeight, DType::kFloat32, {32, 32}, "w");
+    NodeId y = b.unary(UnaryOp::kTanh, b.matmul(h, w));
+    NodeId top = b.reduce(common::ReduceOp::kMax, y, {1}, true);
+    NodeId e = b.unary(UnaryOp::kExp, b.binary(BinaryOp::kSub, y, top));
+    h = turned ? b.binary(BinaryOp::kAdd, e, h) : b.binary(BinaryOp::kAdd, h, e);
+  }
+  NodeId w = b.input(InputKind::kWeight, DType::kFloat32, {32, head}, "head");
+  b.output(b.matmul(h, w));
+  return b.finish();
+}
+
+CandidateResult measure(const CandidateTask& task) {
+  CandidateResult result;
+  result.worker = "simulated";
+  result.busy_ms = 100;
+  for (const common::Kernel& kernel : task.payload.program.kernels) {
+    result.report.kernel_ns.push_back(500 + common::kernel_fingerprint(kernel).prefix64() % 1000);
+    result.report.kernels.emplace_back();
+  }
+  for (const common::Call& call : task.payload.program.calls) {
+    result.report.total_ns += result.report.kernel_ns[static_cast<size_t>(call.kernel)];
+  }
+  return result;
+}
+
+class Memory final : public MeasurementSource {
+ public:
+  std::optional<int64_t> kernel_ns(const common::Digest&) const override { return std::nullopt; }
+  std::optional<Finding> finding(const common::Digest& key) const override {
+    auto it = findings.find(key);
+    return it == findings.end() ? std::nullopt : std::optional(it->second);
+  }
+  std::map<common::Digest, Finding> findings;
+};
+
+using Device = std::function<CandidateResult(const CandidateTask&)>;
+
+struct Ended {
+  SearchStatus status;
+  common::Result<SearchOutcome> outcome = common::internal_error("not run");
+  std::map<common::Digest, Finding> findings;
+  std::vector<CandidateTask> sent;
+};
+
+Ended search(const Graph& graph, int64_t budget, const Memory* memory = nullptr,
+             const Device& device = measure) {
+  SearchOptions options;
+  options.budget = budget;
+  options.target.name = "cpu-test";
+  auto made = JobSearch::create(graph, options, memory);
+  EXPECT_TRUE(made.ok());
+  Ended ended;
+  while (!(*made)->done()) {
+    std::vector<CandidateTask> tasks = (*made)->propose(4);
+    EXPECT_FALSE(tasks.empty());
+    if (tasks.empty()) break;
+    for (CandidateTask& task : tasks) {
+      (*made)->on_result(task.id, device(task));
+      ended.sent.push_back(std::move(task));
+    }
+  }
+  ended.status = (*made)->status();
+  ended.outcome = (*made)->outcome();
+  ended.findings = (*made)->findings();
+  return ended;
+}
+
+TEST(Findings, ADeeperModelIsVerifiedAndNotSearched) {
+  Memory memory;
+  Ended first = search(model(3, 16), 60);
+  EXPECT_EQ(first.status.known_regions, 0);
+  EXPECT_EQ(first.status.known_kernels, 0);
+  EXPECT_EQ(first.status.worker_ms, 100.0 * static_cast<double>(first.sent.size()));
+  memory.findings = first.findings;
+  Ended deep = search(model(6, 16), 60, &memory);
+  ASSERT_TRUE(deep.outcome.ok());
+  EXPECT_EQ(deep.sent.size(), 2u);
+  EXPECT_EQ(deep.sent[0].payload.kind, TaskKind::kBaseline);
+  EXPECT_EQ(deep.sent[1].payload.kind, TaskKind::kFinalist);
+  EXPECT_EQ(deep.status.known_regions, deep.status.regions);
+  EXPECT_EQ(deep.status.known_kernels, deep.status.kernels);
+  EXPECT_GT(deep.status.saved_ms, 0);
+  EXPECT_LT(deep.outcome->plan.provenance.best_ns, deep.outcome->plan.provenance.baseline_ns);
+}
+
+TEST(Findings, WithAnotherHeadTheBudgetIsSpentOnTheHead) {
+  Memory memory;
+  memory.findings = search(model(3, 16), 60).findings;
+  Ended other = search(model(3, 24), 60, &memory);
+  EXPECT_GT(other.status.known_regions, 0);
+  EXPECT_LT(other.status.known_regions, other.status.regions);
+  EXPECT_LT(other.sent.size(), 60u);
+  EXPECT_GT(other.sent.size(), 2u);
+}
+
+TEST(Findings, AMoreThoroughSearchGoesOn) {
+  Memory memory;
+  memory.findings = search(model(3, 16), 8).findings;
+  Ended more = search(model(6, 16), 200, &memory);
+  EXPECT_GT(more.sent.size(), 100u);
+  // What the second one found counts with what the first one had.
+  memory.findings = more.findings;
+  EXPECT_EQ(search(model(9, 16), 200, &memory).sent.size(), 2u);
+}
+
+TEST(Findings, TheSameModelInAnotherWritingIsVerifiedAgainstItself) {
+  Graph one = model(3, 16), other = model(3, 16, true);
+  ASSERT_NE(common::graph_hash(one), common::graph_hash(other));
+  Memory memory;
+  Ended first = search(one, 60);
+  memory.findings = first.findings;
+  Ended second = search(other, 60, &memory);
+  ASSERT_TRUE(second.outcome.ok());
+  ASSERT_EQ(second.sent.size(), 2u);
+  EXPECT_EQ(*second.sent[1].graph, other);
+  EXPECT_EQ(second.outcome->plan.calls.size(), first.outcome->plan.calls.size());
+  EXPECT_EQ(second.outcome->plan.provenance.best_ns, first.outcome->plan.provenance.best_ns);
+  EXPECT_EQ(second.outcome->plan.key.graph_hash, common::graph_hash(other));
+  EXPECT_EQ(second.status.known_kernels, second.status.kernels);
+}
+
+// A store that lies, or a mistake in a key: the worker's judgement is what counts.
+TEST(Findings, WhatTurnsOutWrongIsWithdrawn) {
+  auto only_plain = [](const CandidateTask& task) {
+    CandidateResult result = measure(task);
+    if (task.payload.kind == TaskKind::kFinalist) result.outcome = TaskOutcome::kWrong;
+    return result;
+  };
+  for (bool turned : {false, true}) {
+    Memory memory;
+    memory.findings = search(model(3, 16), 60).findings;
+    Graph next = turned ? model(3, 16, true) : model(6, 16);
+    Ended wrong = search(next, 60, &memory, only_plain);
+    ASSERT_TRUE(wrong.outcome.ok());
+    EXPECT_EQ(wrong.outcome->plan.provenance.best_ns, wrong.outcome->plan.provenance.baseline_ns);
+    ASSERT_FALSE(wrong.findings.empty());
+    for (const auto& [key, finding] : wrong.findings) memory.findings[key] = finding;
+    EXPECT_GT(search(next, 60, &memory).sent.size(), 2u) << "it was believed again";
+  }
+}
+
+TEST(Findings, OtherShapesTargetsAndPoliciesHaveOtherKeys) {
+  Graph graph = model(2, 16);
+  common::Target target{"cpu-test"}, other{"cpu-other"};
+  common::Digest key = region_key(graph, target, "strict");
+  EXPECT_EQ(region_key(model(2, 16), target, "strict"), key);
+  EXPECT_NE(region_key(model(2, 24), target, "strict"), key);
+  EXPECT_NE(region_key(graph, other, "strict"), key);
+  EXPECT_NE(region_key(graph, target, "relaxed"), key);
+  EXPECT_NE(whole_key(graph, target, "strict"), key);
+}
+
+TEST(Findings, AProgramOfOtherTypesFitsNothing) {
+  Ended first = search(model(3, 16), 20);
+  Graph graph = model(3, 16);
+  Finding whole = first.findings.at(whole_key(graph, {"cpu-test"}, "strict"));
+  EXPECT_TRUE(fits(whole, graph));
+  EXPECT_FALSE(fits(whole, model(3, 24)));
+  EXPECT_FALSE(fits(whole, model(4, 16)));
+  Finding wrong = whole;
+  wrong.ns = kWithdrawn;
+  EXPECT_FALSE(fits(wrong, graph));
+  wrong = whole;
+  wrong.program.calls[0].inputs[0] = 1'000'000;
+  EXPECT_FALSE(fits(wrong, graph));
+}
+
+}  // namespace
+}  // namespace coordinator
