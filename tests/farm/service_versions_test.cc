@@ -72,7 +72,9 @@ TEST_F(ServiceVersionsTest, WhatTheOtherSideDoesNotKnowIsNotSent) {
       worker.answers_max = 1;
       FakeClient submitter(endpoint(), std::nullopt, protocol);
       submitter.submit(scripted_graph(4), request());
-      ASSERT_TRUE(converse({&worker, &submitter}, [&] { return worker.tasks.size() >= 2; }));
+      ASSERT_TRUE(converse({&worker, &submitter}, [&] {
+        return worker.tasks.size() >= 2 && submitter.last<common::Accepted>() != nullptr;
+      }));
       uint64_t job = submitter.last<common::Accepted>()->job_id;
       auto client = connect(protocol);
       ASSERT_TRUE(client.ok()) << client.error().message;
