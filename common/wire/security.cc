@@ -229,8 +229,12 @@ bool parse_sharing(std::string_view text, TenantPolicy* policy) {
   }
   policy->sharing = Sharing::kList;
   for (std::string_view tenant : split(text, ",")) policy->with.emplace_back(tenant);
+  // A list of one tenant that is called as a word is would be read as the word the next time.
+  auto is_name = [](const std::string& name) {
+    return is_tenant_name(name) && name != kPrivateWord && name != kFarmWord;
+  };
   return !policy->with.empty() && policy->with.size() <= kTenantsMax &&
-         std::all_of(policy->with.begin(), policy->with.end(), is_tenant_name);
+         std::all_of(policy->with.begin(), policy->with.end(), is_name);
 }
 
 }  // namespace

@@ -25,6 +25,7 @@ std::vector<std::string> fuzz::seeds() {
   std::string key(64, 'a');
   return {
       std::string(kPublic) + " team submit,read\n# who\n" + kSecret + " other worker,admin # x\n",
+      "tenant team quota=3600 share=other,third\ntenant other share=farm\n",
       std::string("public ") + kPublic + "\nsecret " + kSecret + "\n",
       std::string("# met\n") + kEndpoint + " " + key + "\nipc:///run/farm " + key + "\n",
       key,
@@ -42,6 +43,7 @@ void fuzz::one_input(common::ByteView bytes) {
     auto again = common::AllowList::parse(list->text());
     LFARM_CHECK(again.ok() && again->text() == list->text(), "the allow-list changed");
     LFARM_CHECK(again->size() == list->size(), "the allow-list lost an entry");
+    LFARM_CHECK(again->policies() == list->policies(), "a tenant's policy changed");
   }
   auto pair = common::parse_key_pair(text, "keys");
   if (pair.ok()) {

@@ -253,7 +253,7 @@ TEST(WireSecurity, AllowListsSayWhatTenantsMayUseAndShare) {
   for (const char* bad :
        {"tenant", "tenant team-a", "tenant team-a quota=", "tenant team-a quota=-1",
         "tenant team-a quota=1x", "tenant team-a share=", "tenant team-a gift=1",
-        "tenant team-a quota=99999999999999999999"}) {
+        "tenant team-a share=,farm", "tenant team-a quota=99999999999999999999"}) {
     auto parsed = AllowList::parse(bad);
     ASSERT_FALSE(parsed.ok()) << bad;
     EXPECT_NE(parsed.error().message.find("line 1"), std::string::npos);
