@@ -16,8 +16,11 @@
 #include "common/ir/verify.h"
 #include "coordinator/search/assemble.h"
 #include "coordinator/search/cost_model.h"
+#include "coordinator/search/gains.h"
+#include "coordinator/search/known_kernels.h"
 #include "coordinator/search/known_region.h"
 #include "coordinator/search/region_search.h"
+#include "coordinator/search/whole_tasks.h"
 
 namespace coordinator {
 namespace {
@@ -27,31 +30,9 @@ using common::TaskKind;
 using common::TaskOutcome;
 
 constexpr int64_t kMaxFinalists = 3;
-// What counts as a gain, how many of the last ones say what the next would be worth, and before how
-// many results in vain nothing is concluded.
-constexpr double kGainMin = 0.001;
-constexpr size_t kGainsKept = 8;
-constexpr double kGainAtFirst = 0.05;
-constexpr int64_t kVainMin = 48;
 constexpr double kGiveUpFactor = 6;  // a candidate this much slower than the best is cut short
 // A region of known kernels may still cut them otherwise: this share of the budget looks for that.
 constexpr double kNoveltyMin = 0.1;
-
-// Sizes that a program is verified at; the first is also measured.
-std::vector<std::vector<int64_t>> verified_sizes(const std::vector<common::SymbolRange>& symbols) {
-  std::vector<int64_t> typical = representative_sizes(symbols);
-  std::vector<std::vector<int64_t>> sizes{typical};
-  if (symbols.empty()) return sizes;
-  std::vector<int64_t> smallest, odd;
-  for (size_t s = 0; s < symbols.size(); ++s) {
-    smallest.push_back(std::max<int64_t>(symbols[s].min, 1));
-    odd.push_back(std::clamp<int64_t>(typical[s] / 2 + 3, smallest[s], symbols[s].max));
-  }
-  for (auto& more : {smallest, odd}) {
-    if (std::find(sizes.begin(), sizes.end(), more) == sizes.end()) sizes.push_back(more);
-  }
-  return sizes;
-}
 
 class Search final : public JobSearch {
  public:
@@ -76,10 +57,13 @@ class Search final : public JobSearch {
     for (const Region& region : cut_.regions) {
       region_graphs_.push_back(std::make_shared<const common::Graph>(region.graph));
       plain_.push_back(plain_program_of(region.graph));
-      look_up(region.graph, measurements);
     }
-    look_up_whole(measurements);
     size_t count = cut_.regions.size();
+    known_.resize(count);
+    whole_key_ = whole_key(graph, options.target, options.policy);
+    if (measurements != nullptr && options.strategy == SearchStrategy::kModel) {
+      look_up(*measurements);
+    }
     spaces_.resize(count);
     searches_.resize(count);
     covered_.assign(count, 0);
@@ -161,8 +145,8 @@ class Search final : public JobSearch {
       s.saved_ms += known_[r]->worker_ms;
     }
     if (whole_) s.saved_ms += whole_->worker_ms;
-    s.kernels = plan_kernels_;
-    s.known_kernels = plan_known_kernels_;
+    s.kernels = plan_kernels_.all;
+    s.known_kernels = plan_kernels_.known;
     return s;
   }
 
@@ -178,9 +162,10 @@ class Search final : public JobSearch {
     was_right = was_right && finalist_of_.count(best_) != 0;
     if (was_right && options_.strategy == SearchStrategy::kModel) {
       Finding& finding = all[whole_key_];
-      finding.effort = spent_on_all();
+      finding.effort = {is_settled_ ? kSettledCandidates : options_.budget, 0};
+      if (was_told_to_finish_) finding.effort = {status().candidates, options_.time_ms};
       finding.ns = static_cast<double>(best_->result->report.total_ns);
-      finding.worker_ms = total_worker_ms_;
+      finding.worker_ms = total_worker_ms_ + status().saved_ms;
       finding.program = best_->task.payload.program;
     }
     for (size_t r = 0; r < searches_.size(); ++r) {
@@ -198,7 +183,7 @@ class Search final : public JobSearch {
       finding.ns = searches_[r]->best_ns();
       finding.worker_ms = worker_ms_[r] + (known_[r] ? known_[r]->worker_ms : 0);
       finding.program = finalist_of_.at(best_)[r];
-      add_kernels(finding, all);
+      add_kernels(finding, times_, options_.target, all);
     }
     return all;
   }
@@ -260,33 +245,18 @@ class Search final : public JobSearch {
 
   // ---- What earlier searches found -------------------------------------------------------------
 
-  void look_up(const common::Graph& region, const MeasurementSource* measurements) {
-    known_.emplace_back();
-    if (measurements == nullptr || options_.strategy != SearchStrategy::kModel) return;
-    auto known = measurements->finding(region_key(region, options_.target, options_.policy));
-    if (!known || !fits(*known, region)) return;
-    times_.estimate(known->program);  // asks for what its kernels take
-    for (const common::Kernel& kernel : known->program.kernels) {
-      known_kernels_.insert(common::kernel_fingerprint(kernel));
-    }
-    known_.back() = std::move(known);
-  }
-
-  // Of the same graph written in another way: nothing is left to find but whether it is right.
-  void look_up_whole(const MeasurementSource* measurements) {
-    whole_key_ = whole_key(*graph_, options_.target, options_.policy);
-    if (measurements == nullptr || options_.strategy != SearchStrategy::kModel) return;
-    auto known = measurements->finding(whole_key_);
-    if (!known || !fits(*known, *graph_)) return;
-    if (!known->effort.covers({options_.budget, options_.time_ms})) return;
-    times_.estimate(known->program);
-    for (const common::Kernel& kernel : known->program.kernels) {
-      known_kernels_.insert(common::kernel_fingerprint(kernel));
-    }
+  void look_up(const MeasurementSource& source) {
     for (size_t r = 0; r < known_.size(); ++r) {
+      const common::Graph& region = *region_graphs_[r];
+      known_[r] =
+          known_kernels_.take(source, region_key(region, options_.target, options_.policy), region);
+    }
+    // Of the same graph written in another way: only whether it is right is left to find out.
+    whole_ = known_kernels_.take(source, whole_key_, *graph_);
+    if (whole_ && !whole_->effort.covers({options_.budget, options_.time_ms})) whole_.reset();
+    for (size_t r = 0; whole_ && r < known_.size(); ++r) {
       known_[r] = Finding{{kSettledCandidates, 0}, 0, 0, 0, plain_[r]};
     }
-    whole_ = std::move(known);
   }
 
   void open_space(size_t r, const common::Clock& clock) {
@@ -331,13 +301,6 @@ class Search final : public JobSearch {
     return spent;
   }
 
-  // What the whole was searched with, counting what earlier searches did for its regions.
-  Effort spent_on_all() const {
-    Effort spent{is_settled_ ? kSettledCandidates : options_.budget, 0};
-    if (was_told_to_finish_) spent = {static_cast<int64_t>(sent_.size()), options_.time_ms};
-    return spent;
-  }
-
   // What is known already takes its share of the time off the budget.
   void share_out_budget(const std::vector<Effort>& efforts) {
     budget_ = std::max<int64_t>(1, options_.budget);
@@ -345,11 +308,7 @@ class Search final : public JobSearch {
     for (size_t r = 0; r < searches_.size(); ++r) {
       all += region_ns(r);
       if (covered_[r]) continue;
-      double novelty = std::max(kNoveltyMin, searches_[r]->novelty(efforts[r]));
-      fresh += region_ns(r) * novelty;
-      common::log_info(common::cat("region ", r, " takes ", std::llround(region_ns(r)),
-                                   " ns as far as known, ", std::llround(100 * novelty),
-                                   " % of it in unknown kernels"));
+      fresh += region_ns(r) * std::max(kNoveltyMin, searches_[r]->novelty(efforts[r]));
     }
     bool is_known = std::all_of(exhausted_.begin(), exhausted_.end(), [](char e) { return e; });
     if (is_known && budget_ > 2) {
@@ -362,34 +321,6 @@ class Search final : public JobSearch {
     region_budget_ = std::max<int64_t>(0, budget_ - 1 - finalist_budget_);
     stage_ = budget_ == 1 ? Stage::kFinalists : Stage::kBaseline;
   }
-
-  void count_known_kernels(const Program& program) {
-    std::vector<char> counted(program.kernels.size(), 0);
-    for (const common::Call& call : program.calls) {
-      auto k = static_cast<size_t>(call.kernel);
-      if (std::exchange(counted[k], 1)) continue;
-      const common::Kernel& kernel = program.kernels[k];
-      KernelId id = times_.intern(kernel, common::graph_hash(kernel.body), call);
-      ++plan_kernels_;
-      plan_known_kernels_ += known_kernels_.count(common::kernel_fingerprint(kernel)) != 0 ||
-                             times_.is_earlier(id, code_of(kernel.form, kernel.schedule));
-    }
-  }
-
-  void add_kernels(const Finding& region, std::map<common::Digest, Finding>& all) const {
-    for (const common::Kernel& kernel : region.program.kernels) {
-      common::Digest body = common::graph_hash(kernel.body);
-      auto best = times_.best(kernel.form, body);
-      if (!best) continue;
-      Finding& finding = all[kernel_key(kernel.form, body, options_.target)];
-      finding.effort.candidates = std::max(finding.effort.candidates, region.effort.candidates);
-      finding.effort.ms = std::max(finding.effort.ms, region.effort.ms);
-      finding.ns = best->ns;
-      finding.schedule = best->code;
-    }
-  }
-
-  // ---- Proposals -------------------------------------------------------------------------------
 
   // Lets the proposer see the results before `end`, in order; false when one is missing.
   bool apply_until(uint64_t end) {
@@ -414,27 +345,7 @@ class Search final : public JobSearch {
       baseline_error_ = report.baseline_error;
     }
     times_.learn();
-    if (sent.region >= 0) note_progress();
-  }
-
-  void note_progress() {
-    double now = estimate();
-    if (now <= 0) return;
-    ++in_vain_;
-    if (reached_ns_ > 0 && now > reached_ns_ * (1 - kGainMin)) return;
-    if (reached_ns_ > 0) gains_.push_back(1 - now / reached_ns_);
-    if (gains_.size() > kGainsKept) gains_.pop_front();
-    reached_ns_ = now;
-    in_vain_ = 0;
-  }
-
-  // The rule of three: after n candidates in vain, the next one gains with a probability of at most
-  // 3 / n, at 95 % confidence. What it would gain is judged by the last gains there were.
-  bool gains_too_little() const {
-    if (options_.stop_gain <= 0 || in_vain_ < kVainMin) return false;
-    double gain = gains_.empty() ? kGainAtFirst : 0;
-    for (double g : gains_) gain += g / static_cast<double>(gains_.size());
-    return 100 * gain * 3 / static_cast<double>(in_vain_) < options_.stop_gain;
+    if (sent.region >= 0) gains_.note(estimate());
   }
 
   std::optional<CandidateTask> next() {
@@ -446,9 +357,9 @@ class Search final : public JobSearch {
       return send_whole(TaskKind::kBaseline, plain_program());
     }
     if (stage_ == Stage::kRegions) {
-      if (region_budget_ > 0 && gains_too_little()) {
+      if (region_budget_ > 0 && gains_.promise_less_than(options_.stop_gain)) {
         common::log_info(common::cat("the search ends after ", sent_.size(), " candidates, ",
-                                     in_vain_, " of them in vain"));
+                                     gains_.in_vain(), " of them in vain"));
         region_budget_ = 0;
         is_settled_ = true;
       }
@@ -591,7 +502,7 @@ class Search final : public JobSearch {
     }
     if (best_) {
       best_foretold_ = times_.foretold(best_->task.payload.program);
-      count_known_kernels(best_->task.payload.program);
+      plan_kernels_ = known_kernels_.count(best_->task.payload.program);
     }
     stage_ = Stage::kDone;
   }
@@ -606,12 +517,7 @@ class Search final : public JobSearch {
     for (const Sent& sent : sent_) {
       if (sent.region < 0 && sent.result) last = &*sent.result;
     }
-    common::Code code = last && last->outcome == TaskOutcome::kInfra   ? common::Code::kUnavailable
-                        : last && last->outcome == TaskOutcome::kWrong ? common::Code::kVerification
-                                                                       : common::Code::kInternal;
-    return {code, common::cat("no candidate for the whole graph ran and was right: ",
-                              last ? common::outcome_name(last->outcome) : "none was tried", ": ",
-                              last ? last->message : "")};
+    return nothing_worked(last);
   }
 
   int64_t baseline_ns() const {
@@ -640,6 +546,7 @@ class Search final : public JobSearch {
   std::shared_ptr<const common::Graph> graph_;
   common::Digest hash_;
   KernelTimes times_;
+  KnownKernels known_kernels_{times_};
   std::vector<StageTime> preparation_;
   Cut cut_;
   std::vector<std::shared_ptr<const common::Graph>> region_graphs_;
@@ -648,18 +555,15 @@ class Search final : public JobSearch {
   std::vector<Program> plain_;                 // of each region
   std::vector<std::optional<Finding>> known_;  // of each region
   common::Digest whole_key_;
-  std::optional<Finding> whole_;            // an equal graph's program
-  std::set<common::Digest> known_kernels_;  // fingerprints of theirs
+  std::optional<Finding> whole_;  // an equal graph's program
   std::vector<int64_t> tried_;
   std::vector<char> exhausted_;
   std::vector<char> covered_;         // known, and well enough
   std::set<size_t> is_out_of_ideas_;  // regions
-  bool is_settled_ = false;
-  bool was_told_to_finish_ = false;
+  bool is_settled_ = false, was_told_to_finish_ = false;
   std::vector<double> worker_ms_;  // of each region's candidates
   double total_worker_ms_ = 0;
-  int64_t plan_kernels_ = 0;
-  int64_t plan_known_kernels_ = 0;
+  KnownKernels::Count plan_kernels_;
   int64_t budget_ = 1;
   Stage stage_ = Stage::kBaseline;
   int64_t region_budget_ = 0;
@@ -668,9 +572,7 @@ class Search final : public JobSearch {
   uint64_t applied_ = 0;
   int64_t completed_ = 0;
   double baseline_error_ = -1;
-  double reached_ns_ = 0;  // the best estimate so far, but for steps below kGainMin
-  int64_t in_vain_ = 0;    // results since
-  std::deque<double> gains_;
+  Gains gains_;
   std::vector<Program> finalists_;
   std::vector<std::vector<Program>> finalist_parts_;         // the regions' programs
   std::map<const Sent*, std::vector<Program>> finalist_of_;  // the same, when they were sent

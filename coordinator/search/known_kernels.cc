@@ -1,0 +1,50 @@
+#include "coordinator/search/known_kernels.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/ir/graph_hash.h"
+
+namespace coordinator {
+
+std::optional<Finding> KnownKernels::take(const MeasurementSource& source,
+                                          const common::Digest& key, const common::Graph& graph) {
+  auto known = source.finding(key);
+  if (!known || !fits(*known, graph)) return std::nullopt;
+  times_.estimate(known->program);  // asks for what its kernels take
+  for (const common::Kernel& kernel : known->program.kernels) {
+    fingerprints_.insert(common::kernel_fingerprint(kernel));
+  }
+  return known;
+}
+
+KnownKernels::Count KnownKernels::count(const common::Program& program) {
+  Count count;
+  std::vector<char> counted(program.kernels.size(), 0);
+  for (const common::Call& call : program.calls) {
+    auto k = static_cast<size_t>(call.kernel);
+    if (std::exchange(counted[k], 1)) continue;
+    const common::Kernel& kernel = program.kernels[k];
+    KernelId id = times_.intern(kernel, common::graph_hash(kernel.body), call);
+    ++count.all;
+    count.known += fingerprints_.count(common::kernel_fingerprint(kernel)) != 0 ||
+                   times_.is_earlier(id, code_of(kernel.form, kernel.schedule));
+  }
+  return count;
+}
+
+void add_kernels(const Finding& region, const KernelTimes& times, const common::Target& target,
+                 std::map<common::Digest, Finding>& all) {
+  for (const common::Kernel& kernel : region.program.kernels) {
+    common::Digest body = common::graph_hash(kernel.body);
+    auto best = times.best(kernel.form, body);
+    if (!best) continue;
+    Finding& finding = all[kernel_key(kernel.form, body, target)];
+    finding.effort.candidates = std::max(finding.effort.candidates, region.effort.candidates);
+    finding.effort.ms = std::max(finding.effort.ms, region.effort.ms);
+    finding.ns = best->ns;
+    finding.schedule = best->code;
+  }
+}
+
+}  // namespace coordinator

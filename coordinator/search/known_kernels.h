@@ -1,0 +1,37 @@
+// The kernels of programs that earlier searches found, and what a search leaves to later ones about
+// its own.
+#pragma once
+
+#include <map>
+#include <set>
+
+#include "coordinator/search/findings.h"
+#include "coordinator/search/kernel_times.h"
+
+namespace coordinator {
+
+class KnownKernels {
+ public:
+  explicit KnownKernels(KernelTimes& times) : times_(times) {}
+
+  // The finding that the source has under the key, when it fits the graph; its kernels are known
+  // from now on.
+  std::optional<Finding> take(const MeasurementSource& source, const common::Digest& key,
+                              const common::Graph& graph);
+  struct Count {
+    int64_t all = 0;
+    int64_t known = 0;
+  };
+  // Of the program's kernels.
+  Count count(const common::Program& program);
+
+ private:
+  KernelTimes& times_;
+  std::set<common::Digest> fingerprints_;
+};
+
+// Adds the best schedules of the region's kernels, found with the region's effort.
+void add_kernels(const Finding& region, const KernelTimes& times, const common::Target& target,
+                 std::map<common::Digest, Finding>& all);
+
+}  // namespace coordinator

@@ -1,0 +1,36 @@
+#include "coordinator/search/whole_tasks.h"
+
+#include <algorithm>
+
+#include "common/base/cat.h"
+#include "coordinator/search/cost_model.h"
+
+namespace coordinator {
+
+using common::TaskOutcome;
+
+std::vector<std::vector<int64_t>> verified_sizes(const std::vector<common::SymbolRange>& symbols) {
+  std::vector<int64_t> typical = representative_sizes(symbols);
+  std::vector<std::vector<int64_t>> sizes{typical};
+  if (symbols.empty()) return sizes;
+  std::vector<int64_t> smallest, odd;
+  for (size_t s = 0; s < symbols.size(); ++s) {
+    smallest.push_back(std::max<int64_t>(symbols[s].min, 1));
+    odd.push_back(std::clamp<int64_t>(typical[s] / 2 + 3, smallest[s], symbols[s].max));
+  }
+  for (auto& more : {smallest, odd}) {
+    if (std::find(sizes.begin(), sizes.end(), more) == sizes.end()) sizes.push_back(more);
+  }
+  return sizes;
+}
+
+common::Error nothing_worked(const CandidateResult* last) {
+  common::Code code = last && last->outcome == TaskOutcome::kInfra   ? common::Code::kUnavailable
+                      : last && last->outcome == TaskOutcome::kWrong ? common::Code::kVerification
+                                                                     : common::Code::kInternal;
+  return {code, common::cat("no candidate for the whole graph ran and was right: ",
+                            last ? common::outcome_name(last->outcome) : "none was tried", ": ",
+                            last ? last->message : "")};
+}
+
+}  // namespace coordinator
