@@ -93,7 +93,8 @@ int submit(const SubmitOptions& options) {
   double load_ms = static_cast<double>(clock.now_ns() - start_ns) * 1e-6;
 
   Progress progress(options.json);
-  PlanSource source(options.farm, options.budget, &progress);
+  // Whoever submits wants what the farm has now, which may be better than what it had.
+  PlanSource source(options.farm, options.budget, &progress, PlanSource::Disk::kKeep);
   auto plan = source.obtain(model->graph);
   progress.clear();
   if (!plan.ok()) return fail(plan.error());

@@ -356,6 +356,7 @@ RevokePlan read(farm::RevokePlan::Reader in) {
   return {in.getRequestId(), get(in.getId()), get(in.getReason())};
 }
 
+// Long because there is a case for each message.
 Message read(farm::Envelope::Reader e) {
   using Kind = farm::Envelope;
   switch (e.which()) {
