@@ -51,7 +51,7 @@ void declare_cache_gc(CommandLine* line) {
   Command command = line->add(
       "cache gc",
       "Removes what no plan needs, then the plans used longest ago until the rest fits. No farm\n"
-      "may run on the state directory.",
+      "may run on the state directory. A shared store is its server's to bound.",
       [options] { return exit_code_of(collect(*options)); });
   command.flag("--json", &options->json, "Print JSON");
   add_state_option(&command, &options->farm);

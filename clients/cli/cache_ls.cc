@@ -68,8 +68,9 @@ Status list_plans(const ListOptions& options) {
 
 void declare_cache_ls(CommandLine* line) {
   auto options = std::make_shared<ListOptions>();
-  Command command = line->add("cache ls", "Lists the cached plans.",
-                              [options] { return exit_code_of(list_plans(*options)); });
+  Command command = line->add(
+      "cache ls", "Lists the plans of the state directory, those from a shared store among them.",
+      [options] { return exit_code_of(list_plans(*options)); });
   command.flag("--json", &options->json, "Print JSON");
   add_state_option(&command, &options->farm);
 }

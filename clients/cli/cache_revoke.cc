@@ -68,8 +68,9 @@ void declare_cache_revoke(CommandLine* line) {
   auto options = std::make_shared<RevokeOptions>();
   Command command = line->add(
       "cache revoke",
-      "Withdraws a plan: the farm serves it no more, and clients that have a copy refuse it as\n"
-      "soon as they have pulled anything from the farm. There is no way back.",
+      "Withdraws a plan: the farm serves it no more and takes it out of the store that it shares\n"
+      "with others, which withdraw it too; programs that run leave it within half a minute, other\n"
+      "clients refuse their copies as soon as they have pulled anything. There is no way back.",
       [options] { return exit_code_of(revoke(*options)); });
   command
       .value("plan", &options->what, "PLAN|KEY",

@@ -65,6 +65,11 @@ Status show_stats(const StatsOptions& options) {
         table.row({cat("hits of ", tenant), cat(usage.value("hits", uint64_t{0})),
                    cat("saved ", duration_text(usage.value("saved_ms", 0.0) * 1e6))});
       }
+    } else if (name == "remote" && value.is_object()) {
+      for (const auto& [field, count] : value.items()) {
+        table.row(
+            {cat("remote ", field), count.is_string() ? count.get<std::string>() : count.dump()});
+      }
     } else if (value.is_object()) {
       table.row(
           {name, cat(value.value("count", uint64_t{0})), bytes_text(value.value("bytes", 0.0))});
@@ -84,8 +89,9 @@ Status show_stats(const StatsOptions& options) {
 
 void declare_cache_stats(CommandLine* line) {
   auto options = std::make_shared<StatsOptions>();
-  Command command = line->add("cache stats", "Counts what the cache holds.",
-                              [options] { return exit_code_of(show_stats(*options)); });
+  Command command = line->add(
+      "cache stats", "Counts what the cache holds; of a farm, also what its shared store gave.",
+      [options] { return exit_code_of(show_stats(*options)); });
   command.flag("--json", &options->json, "Print JSON");
   add_farm_options(&command, &options->farm);
 }

@@ -129,9 +129,15 @@ Status FarmProcesses::launch(Child* child, std::vector<std::string> arguments) {
 
 Status FarmProcesses::start_coordinator(const std::string& listen) {
   ::unlink(options_.endpoint_file.c_str());
-  LFARM_RETURN_IF_ERROR(
-      launch(&coordinator_, {sibling("lfarm-coordinator"), "--listen", listen, "--state",
-                             options_.state.path, "--endpoint-file", options_.endpoint_file}));
+  std::vector<std::string> arguments = {sibling("lfarm-coordinator"),
+                                        "--listen",
+                                        listen,
+                                        "--state",
+                                        options_.state.path,
+                                        "--endpoint-file",
+                                        options_.endpoint_file};
+  arguments.insert(arguments.end(), options_.coordinator.begin(), options_.coordinator.end());
+  LFARM_RETURN_IF_ERROR(launch(&coordinator_, std::move(arguments)));
   int64_t deadline = now_ns() + kStartMsMax * kNsPerMs;
   while (true) {
     endpoint_ = read_endpoint(options_.endpoint_file);

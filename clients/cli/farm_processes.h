@@ -19,6 +19,7 @@ struct FarmProcessOptions {
   std::string endpoint_file;   // which the coordinator writes
   std::string device = "cpu";  // what the workers are told to work on
   int workers = 2;
+  std::vector<std::string> coordinator;  // further words for the coordinator's command line
 };
 
 // Starts the processes, starts again those that die, stops them. The children's output goes to

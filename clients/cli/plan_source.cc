@@ -65,11 +65,14 @@ Result<std::unique_ptr<FarmClient>> connect_to_farm(const FarmOptions& options) 
   return connect_to_farm(access_of(options), check_stop);
 }
 
-PlanSource::PlanSource(FarmOptions options, BudgetOptions budget, Progress* progress)
+PlanSource::PlanSource(FarmOptions options, BudgetOptions budget, Progress* progress, Disk disk)
     : options_(std::move(options)),
       budget_(std::move(budget)),
       progress_(progress),
-      state_{options_.state} {}
+      state_{options_.state},
+      disk_use_(disk),
+      disk_(state_.client_plans()),
+      met_(state_.met_farms()) {}
 
 PlanSource::~PlanSource() = default;
 
@@ -151,12 +154,41 @@ Result<std::optional<PulledPlan>> PlanSource::find_in_cache(const common::PlanKe
   return found;
 }
 
+std::optional<PulledPlan> PlanSource::find_on_disk(common::PlanKey key) {
+  bool may_be_there = disk_use_ == Disk::kUse && !options_.farm.empty() && !client_ &&
+                      !common::is_family(key.target.name);
+  auto farm = may_be_there ? met_.find(options_.farm) : std::nullopt;
+  if (!farm) return std::nullopt;
+  auto trust = trust_of_met(access_of(options_), *farm);
+  key.epoch = farm->epoch;
+  auto found = trust.ok() ? disk_.find(key, *trust) : trust.error();
+  if (found.ok()) return std::move(*found);
+  common::log_warning(found.error().message);
+  return std::nullopt;
+}
+
+void PlanSource::keep_on_disk(const PulledPlan& plan) {
+  // A farm of the state directory keeps its plans there itself.
+  if (options_.farm.empty() || disk_use_ == Disk::kNone) return;
+  auto trust = client_->trust();
+  Status kept = trust.ok() ? disk_.put(plan, *trust) : Status(trust.error());
+  if (kept.ok()) {
+    kept = met_.remember(options_.farm, {trust->signer, trust->tenant, plan.plan.key.epoch});
+  }
+  if (!kept.ok()) common::log_warning(cat("a plan is not kept: ", kept.error().message));
+}
+
 Result<CompiledPlan> PlanSource::obtain(const common::Graph& graph) {
   CompiledPlan out;
   LapClock clock(&out.stages);
   LFARM_ASSIGN_OR_RETURN(common::Target target, target_of(options_));
   common::PlanKey key = common::plan_key_of(graph, target, budget_.numerics);
   clock.lap("hash");
+  if (auto on_disk = find_on_disk(key)) {
+    clock.lap("look up");
+    out.pulled = std::move(*on_disk);
+    return out;
+  }
   if (!client_) {
     std::string endpoint = options_.farm.empty() ? running_farm(state_) : options_.farm;
     if (!endpoint.empty()) {
@@ -186,10 +218,12 @@ Result<CompiledPlan> PlanSource::obtain(const common::Graph& graph) {
     clock.lap("pull");
     if (pulled) {
       out.pulled = std::move(*pulled);
+      keep_on_disk(out.pulled);
       return out;
     }
   }
   LFARM_ASSIGN_OR_RETURN(out.pulled, compile(graph, key));
+  keep_on_disk(out.pulled);
   clock.lap("farm");
   return out;
 }

@@ -10,7 +10,9 @@
 #include "clients/cli/farm_options.h"
 #include "clients/cli/farm_processes.h"
 #include "clients/cli/progress.h"
+#include "clients/runtime/disk_cache.h"
 #include "clients/runtime/farm_client.h"
+#include "clients/runtime/met_farms.h"
 #include "clients/runtime/pulled_plan.h"
 #include "clients/runtime/state_directory.h"
 #include "common/base/result.h"
@@ -23,7 +25,8 @@ struct CompiledPlan {
   std::vector<common::StageTime> stages;  // of this process; the farm's are in pulled.facts
 };
 
-// Without an endpoint in the options:
+// With an endpoint in the options: a plan that this farm gave before and that lies on the clients'
+// disk (disk_cache.h), else that farm. Without:
 //   1. the farm that `lfarm up` runs on the state directory, if there is one;
 //   2. else a plan that the state directory's cache holds: nothing is started;
 //   3. else a farm of this process's own, which is stopped when this object goes. One process at a
@@ -31,7 +34,11 @@ struct CompiledPlan {
 // Not thread-safe. A signal that asks to stop (signals.h) ends every wait with an error.
 class PlanSource {
  public:
-  PlanSource(FarmOptions options, BudgetOptions budget, Progress* progress);
+  // What becomes of plans of a farm that the options name: they are looked for on the clients' disk
+  // and kept there, or only kept, for whoever wants what the farm has now, or neither.
+  enum class Disk { kUse, kKeep, kNone };
+  PlanSource(FarmOptions options, BudgetOptions budget, Progress* progress,
+             Disk disk = Disk::kNone);
   ~PlanSource();
   PlanSource(const PlanSource&) = delete;
   PlanSource& operator=(const PlanSource&) = delete;
@@ -46,6 +53,8 @@ class PlanSource {
   common::Status connect(const std::string& endpoint);
   common::Status find_own_device();
   common::Result<bool> start_or_join();
+  std::optional<PulledPlan> find_on_disk(common::PlanKey key);
+  void keep_on_disk(const PulledPlan& plan);
   common::Result<std::optional<PulledPlan>> find_in_cache(const common::PlanKey& key);
   common::Result<PulledPlan> compile(const common::Graph& graph, const common::PlanKey& key);
 
@@ -56,6 +65,9 @@ class PlanSource {
   std::unique_ptr<FarmProcesses> own_;
   std::string own_device_;  // what a farm of our own makes plans on, once it was asked for
   std::unique_ptr<FarmClient> client_;
+  Disk disk_use_;
+  DiskCache disk_;
+  MetFarms met_;
 };
 
 // Connects to the farm that the options name, or that runs on the state directory. kUnavailable

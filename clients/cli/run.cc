@@ -30,7 +30,7 @@ common::Status run_model(const RunOptions& options, Progress* progress) {
     return common::Error{fits.error().code,
                          common::cat(options.inputs, ": ", fits.error().message)};
   }
-  PlanSource source(options.farm, options.budget, progress);
+  PlanSource source(options.farm, options.budget, progress, PlanSource::Disk::kUse);
   LFARM_ASSIGN_OR_RETURN(CompiledPlan plan, source.obtain(model->graph));
   progress->clear();
   LFARM_ASSIGN_OR_RETURN(auto device, common::open_device(options.farm.device, default_threads()));

@@ -151,7 +151,8 @@ int submit(const SubmitOptions& options) {
   if (parts.empty()) parts.emplace_back("", model->graph);
 
   Progress progress(options.json);
-  PlanSource source(options.farm, options.budget, &progress);
+  // Whoever submits wants what the farm has now, which may be better than what it had.
+  PlanSource source(options.farm, options.budget, &progress, PlanSource::Disk::kKeep);
   for (const auto& [sizes, graph] : parts) {
     common::Status done =
         submit_graph(options, graph, sizes, start_ns, load_ms, &source, &progress);

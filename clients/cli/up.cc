@@ -2,7 +2,9 @@
 #include <chrono>
 #include <cstdio>
 #include <memory>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "clients/cli/commands.h"
 #include "clients/cli/farm_options.h"
@@ -16,7 +18,22 @@ namespace {
 struct UpOptions {
   FarmOptions farm;
   std::string listen = "tcp://127.0.0.1:*";
+  std::string remote;
+  std::string remote_password_file;
+  std::vector<std::string> trusted;
 };
+
+// The coordinator's options for a store that farms share.
+std::vector<std::string> shared_store_words(const UpOptions& options) {
+  std::vector<std::string> words;
+  if (options.remote.empty()) return words;
+  words = {"--remote", options.remote};
+  if (!options.remote_password_file.empty()) {
+    words.insert(words.end(), {"--remote-password-file", options.remote_password_file});
+  }
+  for (const std::string& key : options.trusted) words.insert(words.end(), {"--trust-peer", key});
+  return words;
+}
 
 int up(const UpOptions& options) {
   auto device = device_of(options.farm);
@@ -27,6 +44,7 @@ int up(const UpOptions& options) {
   processes.endpoint_file = processes.state.endpoint_file();
   processes.device = device->name;
   processes.workers = options.farm.workers;
+  processes.coordinator = shared_store_words(options);
   auto farm = FarmProcesses::start(processes);
   if (!farm.ok()) {
     // A state directory that is in use is the user's to change, like a port that is.
@@ -67,6 +85,13 @@ void declare_up(CommandLine* line) {
       .value("--listen", &options->listen, "ENDPOINT",
              "Where clients and workers connect; port * takes any")
       .shows_default();
+  command.value("--remote", &options->remote, "STORE",
+                "A store that farms share, on a server that speaks the Redis protocol:\n"
+                "redis://[user@]host[:port][/database] or redis+unix:///path");
+  command.value("--remote-password-file", &options->remote_password_file, "FILE",
+                "Its password, in a file that only its owner may read");
+  command.value("--trust-peer", &options->trusted, "KEY",
+                "Signing keys of farms whose shared plans are taken, too");
 }
 
 }  // namespace clients

@@ -1,6 +1,7 @@
 #include "clients/runtime/farm_access.h"
 
 #include "clients/runtime/known_farms.h"
+#include "clients/runtime/revocations.h"
 #include "common/base/cat.h"
 #include "common/base/files.h"
 
@@ -37,6 +38,16 @@ Result<common::PublicKey> own_signing_key(const StateDirectory& state) {
   }
   LFARM_ASSIGN_OR_RETURN(common::SigningKey key, common::load_or_create_signing_key(path));
   return key.public_key();
+}
+
+Result<PlanTrust> trust_of_met(const FarmAccess& access, const MetFarm& farm) {
+  if (!access.trust.empty() && common::to_hex(farm.signer) != access.trust) {
+    return common::Error{common::Code::kVerification,
+                         "cached plans are of another farm than the trusted one"};
+  }
+  PlanTrust trust{farm.signer, farm.tenant, {}};
+  LFARM_ASSIGN_OR_RETURN(trust.revoked, Revocations(access.state.revocations()).known(farm.signer));
+  return trust;
 }
 
 Result<FarmClientOptions> client_options(const FarmAccess& access, const std::string& endpoint) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "clients/runtime/farm_client.h"
+#include "clients/runtime/met_farms.h"
 #include "clients/runtime/state_directory.h"
 #include "common/base/result.h"
 #include "common/base/signing.h"
@@ -25,6 +26,10 @@ std::string running_farm(const StateDirectory& state);
 // The public part of the key that farms on the state directory sign with. kVerification when there
 // is none yet.
 common::Result<common::PublicKey> own_signing_key(const StateDirectory& state);
+
+// What plans of a farm that was met before must be while it is away. kVerification when another
+// farm is to be trusted than the one that was met.
+common::Result<PlanTrust> trust_of_met(const FarmAccess& access, const MetFarm& farm);
 
 // What it takes to reach the farm at `endpoint`, which need not be the one that `access` names.
 // Makes the client's keys where they are needed and missing. kInvalidInput when the farm is on

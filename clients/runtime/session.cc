@@ -4,7 +4,6 @@
 #include <chrono>
 
 #include "clients/runtime/instance.h"
-#include "clients/runtime/revocations.h"
 #include "common/base/cat.h"
 #include "common/base/log.h"
 #include "common/ir/graph_hash.h"
@@ -84,7 +83,8 @@ Session::Session(SessionOptions options, std::unique_ptr<common::Device> device)
     : options_(std::move(options)),
       device_(std::move(device)),
       disk_(options_.access.state.client_plans(), options_.cache_bytes),
-      met_(options_.access.state.met_farms()) {}
+      met_(options_.access.state.met_farms()),
+      negatives_(options_.access.state.negatives()) {}
 
 Result<std::shared_ptr<Session>> Session::open(SessionOptions options) {
   if (!common::is_policy(options.numerics)) {
@@ -199,18 +199,9 @@ void Session::withdraw(const PlanTrust& trust) {
 SharedPlan Session::find_on_disk(PlanKey key) {
   auto farm = met_.find(options_.access.endpoint);
   if (!farm) return nullptr;
-  if (!options_.access.trust.empty() && common::to_hex(farm->signer) != options_.access.trust) {
-    return nullptr;
-  }
-  PlanTrust trust{farm->signer, farm->tenant, {}};
-  auto revoked = Revocations(options_.access.state.revocations()).known(farm->signer);
-  if (!revoked.ok()) {
-    common::log_warning(revoked.error().message);
-    return nullptr;
-  }
-  trust.revoked = std::move(*revoked);
+  auto trust = trust_of_met(options_.access, *farm);
   key.epoch = farm->epoch;
-  auto plan = disk_.find(key, trust);
+  auto plan = trust.ok() ? disk_.find(key, *trust) : trust.error();
   if (!plan.ok()) {
     common::log_warning(plan.error().message);
     return nullptr;
@@ -243,8 +234,13 @@ Result<SharedPlan> Session::fetch_once(const PlanKey& key, const MaybeGraph& gra
   }
   // Who had the flight before may have brought it.
   if (SharedPlan plan = find_on_disk(key)) return plan;
-  LFARM_ASSIGN_OR_RETURN(PulledPlan plan, ask_farm(key, graph));
-  return share(std::move(plan));
+  if (auto refused = negatives_.find(what)) return *refused;
+  auto plan = ask_farm(key, graph);
+  if (plan.ok()) return share(std::move(*plan));
+  if (plan.error().code == Code::kUnsupported) {
+    negatives_.note(what, plan.error(), Negatives::kUnsupportedS);
+  }
+  return plan.error();
 }
 
 Result<PulledPlan> Session::ask_farm(const PlanKey& key, const MaybeGraph& graph) {

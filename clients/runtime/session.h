@@ -17,6 +17,7 @@
 #include "clients/runtime/farm_access.h"
 #include "clients/runtime/farm_client.h"
 #include "clients/runtime/met_farms.h"
+#include "clients/runtime/negatives.h"
 #include "clients/runtime/pulled_plan.h"
 #include "clients/runtime/size_ranges.h"
 #include "common/base/result.h"
@@ -123,6 +124,7 @@ class Session {
   std::unique_ptr<common::Device> device_;
   DiskCache disk_;
   MetFarms met_;
+  Negatives negatives_;
   mutable std::mutex mutex_;
   std::condition_variable closing_;
   bool is_closing_ = false;

@@ -25,6 +25,8 @@ struct StateDirectory {
   std::string met_farms() const { return path + "/farms"; }
   // Plans that farms gave to programs here, beside the farm's own store.
   std::string client_plans() const { return path + "/plans"; }
+  // What farms said they cannot do.
+  std::string negatives() const { return path + "/negatives"; }
   std::string allow_file() const { return path + "/allow"; }
   std::string worker_key() const { return path + "/worker.key"; }
   // The endpoint of the farm that `lfarm up` runs here. Meaningful while its lock is held.

@@ -100,6 +100,28 @@ TEST_F(CliFarm, RunGivesWhatPyTorchGave) {
   EXPECT_NE(show.out().find(" at-load\n"), std::string::npos) << show.out();
 }
 
+// From the clients' own disk; who submits wants to know what the farm has now.
+TEST_F(CliFarm, RunNeedsNoFarmForAPlanThatItGaveBefore) {
+  cli_testing::Invocation farm = start({"up", "--workers", "1"});
+  ASSERT_TRUE(farm.until_out("farm at tcp://127.0.0.1:")) << farm.err();
+  std::string text = farm.out();
+  size_t at = text.find("tcp://");
+  std::string endpoint = text.substr(at, text.find('\n', at) - at);
+  std::vector<std::string> run_it = {
+      "run",       model("mlp"),    "--inputs", fixture("mlp") + "/inputs",
+      "--outputs", path("outputs"), "--budget", "3",
+      "--farm",    endpoint,        "--state",  path("client")};
+  Invocation first = lfarm(run_it);
+  ASSERT_EQ(first.wait(), 0) << first.err();
+  farm.signal(SIGTERM);
+  ASSERT_EQ(farm.wait(), 0) << farm.err();
+  Invocation second = lfarm(run_it);
+  EXPECT_EQ(second.wait(), 0) << second.err();
+  Invocation submit =
+      lfarm({"submit", model("mlp"), "--farm", endpoint, "--state", path("client")});
+  EXPECT_EQ(submit.wait(), 4) << submit.err();
+}
+
 TEST_F(CliFarm, CheckRunsStepsAndSizesAndSeesWrongOutputs) {
   std::filesystem::copy(fixture("mlp"), path("wrong"), std::filesystem::copy_options::recursive);
   std::filesystem::copy(fixture("mlp_dynamic"), path("late"),

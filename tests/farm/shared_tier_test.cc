@@ -195,8 +195,8 @@ TEST_F(SharedTierTest, OneFarmSearchesAndTheOtherWaitsForIt) {
 }
 
 TEST_F(SharedTierTest, AFarmThatDiesWhileItSearchesIsReplaced) {
-  first_->options.shared.claim_ms = 1'000;
-  second_->options.shared.claim_ms = 1'000;
+  first_->options.shared.claim_ms = 4'000;
+  second_->options.shared.claim_ms = 4'000;
   first_->start();
   second_->start();
   first_->worker->answers_max = 1;

@@ -1,0 +1,1 @@
+lfarm_test(negatives LABEL unit SOURCES negatives_test.cc COMPONENTS clients/runtime)
