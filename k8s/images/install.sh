@@ -3,6 +3,7 @@
 # archive differ in nothing. From $MIRROR where that is set, else from the base image's own sources.
 set -eu
 export DEBIAN_FRONTEND=noninteractive
+start=$(mktemp /run/start-XXXXXX)
 if [ -n "${MIRROR:-}" ]; then
   rm -f /etc/apt/sources.list.d/*
   printf '%s\n' "$MIRROR" >/etc/apt/sources.list
@@ -12,5 +13,8 @@ apt-get -q -o Acquire::Check-Valid-Until=false update
 apt-get -q -y install --no-install-recommends "$@"
 rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/cache/debconf/*-old /var/cache/ldconfig/* \
   /var/lib/dpkg/*-old /var/log/* /tmp/* /usr/share/doc/* /usr/share/man/*
-find / -xdev -newermt "@${SOURCE_DATE_EPOCH:-0}" -exec touch -h -d "@${SOURCE_DATE_EPOCH:-0}" {} + \
-  2>/dev/null || true
+# Packages bring their files' times along. What is younger than this script was written by it; what
+# the base image brought must not be touched, or it would be in this layer again.
+find / -xdev -newer "$start" ! -path "$start" -exec touch -h -d "@${SOURCE_DATE_EPOCH:-0}" {} +
+rm "$start"
+touch -d "@${SOURCE_DATE_EPOCH:-0}" /run
