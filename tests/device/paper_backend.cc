@@ -32,6 +32,7 @@ class PaperCompiler final : public worker::Compiler {
     return common::to_bytes(common::as_bytes(object));
   }
   const common::Digest& identity() const override { return identity_; }
+  std::string description() const override { return "paper"; }
 
  private:
   common::Digest identity_ = common::digest_of("paper compiler 1");

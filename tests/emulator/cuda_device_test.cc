@@ -312,7 +312,9 @@ TEST_F(CudaDeviceTest, CallersStreamsTakeTurnsWithItsOwn) {
     DeviceMemory in = floats(counting(64));
     std::vector<int64_t> minus_one = {-1};
     for (int step = 0; step < kSteps; ++step) {
-      if (stream != nullptr) ASSERT_TRUE(device_->begin_stream(stream).ok());
+      if (stream != nullptr) {
+        ASSERT_TRUE(device_->begin_stream(stream).ok());
+      }
       DeviceMemory out = memory(in.size());
       std::vector<void*> buffers = {in.data(), out.data()};
       Launch negated = launch("scale", buffers, {64, 64, 0}, 64);
@@ -323,7 +325,9 @@ TEST_F(CudaDeviceTest, CallersStreamsTakeTurnsWithItsOwn) {
                         : device_->record([&] { return device_->launch(negated); }, recording);
       if (done.ok() && recording != nullptr) done = device_->replay(*recording);
       EXPECT_TRUE(done.ok()) << done.error().message;
-      if (stream != nullptr) ASSERT_TRUE(device_->end_stream().ok());
+      if (stream != nullptr) {
+        ASSERT_TRUE(device_->end_stream().ok());
+      }
       in = std::move(out);
     }
     result = read(in);

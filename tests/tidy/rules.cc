@@ -80,7 +80,8 @@ const std::vector<Owner>& owners() {
       {"simdjson", {"clients/pt2/"}},
       {"CLI/", {"clients/cli/", "coordinator/service/", "worker/agent/"}},
       {"lfarm.h", {"clients/runtime/include/", "clients/examples/"}},  // our own, once installed
-      {"nlohmann/", {"clients/cli/", "common/kubernetes/", "coordinator/service/", "tests/cluster/"}},
+      {"nlohmann/",
+       {"clients/cli/", "common/kubernetes/", "coordinator/service/", "tests/cluster/"}},
   };
   return kOwners;
 }

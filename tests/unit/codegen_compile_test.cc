@@ -104,6 +104,7 @@ class NamedCompiler : public worker::Compiler {
     return common::unsupported("it has only a name");
   }
   const Digest& identity() const override { return identity_; }
+  std::string description() const override { return "a name"; }
 
  private:
   Digest identity_;
@@ -240,6 +241,7 @@ class ListingCompiler : public worker::Compiler {
   }
   int concurrency() const override { return concurrency_; }
   const Digest& identity() const override { return identity_; }
+  std::string description() const override { return "a list"; }
   const std::vector<std::string>& texts() const { return texts_; }
 
  private:

@@ -16,8 +16,8 @@
 
 namespace common {
 
-// Signs `plan`, whose objects are all `object`, for the graph of this hash, and puts it on the disk of
-// the client with this state directory.
+// Signs `plan`, whose objects are all `object`, for the graph of this hash, and puts it on the disk
+// of the client with this state directory.
 inline Status keep_plan(const std::string& state, const Digest& graph_hash, Plan plan,
                         Bytes object) {
   clients::StateDirectory directory{state};

@@ -181,7 +181,9 @@ TEST_F(Streams, StatesChangeHandsWithoutCopies) {
   Executor* now = one.get();
   for (int step = 0; step < 6; ++step) {
     Executor* next = step % 3 == 2 ? other.get() : one.get();
-    if (next != now) ASSERT_TRUE(next->take_states(*now).ok());
+    if (next != now) {
+      ASSERT_TRUE(next->take_states(*now).ok());
+    }
     now = next;
     ASSERT_TRUE(now->run_on(&stream_, inputs, outputs).ok());
   }

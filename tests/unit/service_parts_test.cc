@@ -196,7 +196,8 @@ TEST_F(JournalTest, TenantsShareEquallyAndTheirJobsByPriority) {
   common::SteadyClock clock;
   DispatcherOptions options;
   options.run_limit_ms = 1000;
-  Dispatcher dispatcher(options, clock, *store_);
+  Meters meters;
+  Dispatcher dispatcher(options, clock, *store_, meters);
   Grants grants(dispatcher);
   dispatcher.connect(grants, grants);
   dispatcher.add_job(1, "a", 30);
