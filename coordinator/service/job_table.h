@@ -59,6 +59,7 @@ class JobTable final : public TaskSink {
   size_t parked() const { return parked_.size(); }
 
  private:
+  static constexpr const char* kLastJobName = "coordinator/last-job";  // in the store
   // A submit without an exact target, while there is no worker whose target it could take.
   struct Parked {
     std::string peer;

@@ -1,0 +1,219 @@
+// A job from its search's outcome to the plan in the store and the answer to those who wait.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "common/base/cat.h"
+#include "common/base/log.h"
+#include "coordinator/service/finish.h"
+#include "coordinator/service/job.h"
+
+namespace coordinator::service {
+
+using common::cat;
+using common::Digest;
+using common::Error;
+using common::Status;
+
+namespace {
+
+constexpr int64_t kNsPerMs = 1'000'000;
+constexpr int64_t kDiskRetryMs = 1'000;
+
+uint64_t as_count(int64_t number) { return number > 0 ? static_cast<uint64_t>(number) : 0; }
+
+}  // namespace
+
+void Job::finish_search(common::Result<SearchOutcome> outcome) {
+  if (!outcome.ok()) return fail(outcome.error());
+  plan_ = std::move(outcome->plan);
+  holder_ = std::move(outcome->worker);
+  // Which epoch its plans are of, the farm says.
+  plan_.key.epoch = request_.key.epoch;
+  Status status = common::verify(plan_);
+  if (!status.ok()) {
+    return fail(common::internal_error(cat("the search's plan: ", status.error().message)));
+  }
+  if (!(plan_.key == request_.key)) {
+    return fail(common::internal_error("the search's plan has another key than the request"));
+  }
+  stages_.enter("fetch", env_.clock.now_ns());
+  phase_ = Phase::kFetching;
+  fetch_objects();
+}
+
+void Job::fetch_objects() {
+  missing_.clear();
+  phase_deadline_ns_ = env_.clock.now_ns() + env_.options.object_wait_ms * kNsPerMs;
+  for (const Digest& object : plan_.objects) {
+    auto there = env_.store.has_blob(object);
+    if (!there.ok()) return fail(there.error());
+    if (!*there) missing_.insert(object);
+  }
+  std::vector<Digest> wanted(missing_.begin(), missing_.end());
+  for (const Digest& object : wanted) {
+    if (!env_.workers.send(holder_, common::BlobRequest{object})) {
+      return objects_lost(cat("worker ", holder_, " is gone"));
+    }
+  }
+  if (missing_.empty()) store_plan();
+}
+
+void Job::object_arrived(const Digest& digest) {
+  if (phase_ != Phase::kFetching || missing_.erase(digest) == 0) return;
+  if (missing_.empty()) store_plan();
+}
+
+// What was found is worth more than the time until there is room again.
+void Job::not_written(const Error& error) {
+  if (env_.store.trouble().empty()) return fail(error);
+  disk_retry_ns_ = env_.clock.now_ns() + kDiskRetryMs * kNsPerMs;
+}
+
+void Job::object_missing(const std::string& worker, const Digest& digest) {
+  if (phase_ != Phase::kFetching || worker != holder_ || missing_.count(digest) == 0) return;
+  objects_lost(cat("worker ", worker, " no longer has object ", digest.short_hex()));
+}
+
+const Job::Finalist* Job::finalist_of_plan() const {
+  auto made_by = [&](const Finalist& finalist) {
+    // A rerun may have given the plan other objects than the finalist's first run.
+    return finalist.spec.tag == rerun_tag_ ||
+           std::all_of(plan_.objects.begin(), plan_.objects.end(), [&](const Digest& object) {
+             return std::count(finalist.objects.begin(), finalist.objects.end(), object) != 0;
+           });
+  };
+  auto finalist = std::find_if(finalists_.begin(), finalists_.end(), made_by);
+  return finalist == finalists_.end() ? nullptr : &*finalist;
+}
+
+// The program is verified, so any worker can make its objects once more.
+void Job::objects_lost(const std::string& why) {
+  missing_.clear();
+  const Finalist* finalist = finalist_of_plan();
+  if (rerun_tag_ || finalist == nullptr) {
+    return fail(common::unavailable(
+        cat("the plan's objects are lost: ", why, "; submit again, measurements are kept")));
+  }
+  common::log_warning(cat("job ", request_.id, ": ", why, "; the finalist runs again"));
+  rerun_tag_ = finalist->spec.tag;
+  phase_deadline_ns_ = 0;  // the scheduler watches over the task
+  env_.dispatcher.add_task(finalist->spec);
+}
+
+void Job::rerun_done(const CandidateResult& result) {
+  if (result.outcome != common::TaskOutcome::kOk) {
+    return fail(
+        common::unavailable(cat("the plan's objects are lost, and making them again ended ",
+                                common::outcome_name(result.outcome), ": ", result.message)));
+  }
+  Status status = adopt(plan_, result.report);
+  if (!status.ok()) return fail(status.error());
+  end_.rerun = result.report;
+  holder_ = result.worker;
+  fetch_objects();
+}
+
+// The journal is closed only after all of it has been written.
+void Job::store_plan() {
+  phase_ = Phase::kStoring;
+  stages_.enter("store", env_.clock.now_ns());
+  env_.commits.put([](cache::Changes&) {},
+                   [self = std::weak_ptr<Job*>(self_)](const Status& written) {
+                     auto job = self.lock();
+                     if (!job) return;
+                     written.ok() ? (*job)->keep_plan() : (*job)->stored(written);
+                   });
+}
+
+void Job::keep_plan() {
+  if (phase_ != Phase::kStoring) return;
+  end_.farm = env_.options.name;
+  end_.tenant = request_.tenant;
+  end_.submitter = request_.submitter;
+  // Once, so that a plan that is stored again is the same.
+  if (end_.created_ns == 0) {
+    end_.created_ns = common::wall_clock_ns();
+    end_.toolchain = env_.workers.toolchain_of(holder_);
+  }
+  sign_off(plan_, end_);
+  end_.plan = plan_digest(plan_);
+  KeptPlan how{elapsed_ms(env_.clock.now_ns()), recipe(), false};
+  env_.steps.start([self = std::weak_ptr<Job*>(self_), plan = plan_, &plans = env_.plans,
+                    &store = env_.store, id = request_.id, tenant = request_.tenant, end = end_,
+                    how = std::move(how), kept = env_.options.closed_journals_max] {
+    Status status = plans.keep(tenant, plan, how);
+    if (status.ok()) status = journal_end(store, id, end, kept);
+    return [self, status] {
+      if (auto job = self.lock()) (*job)->stored(status);
+    };
+  });
+}
+
+// What it takes to make the plan anew; empty when the finalist ran before a restart.
+std::string Job::recipe() const {
+  const Finalist* finalist = finalist_of_plan();
+  if (finalist == nullptr) return {};
+  common::SharedBytes graph = env_.blobs.find(finalist->spec.blobs[0]);
+  if (!graph) return {};
+  return encode_recipe({finalist->spec.payload, common::to_bytes(graph.bytes)});
+}
+
+void Job::stored(const Status& status) {
+  if (phase_ != Phase::kStoring) return;
+  if (!status.ok()) return not_written(status.error());
+  bool is_partial = status_.reused > 0 || status_.known_regions > 0;
+  if (!answer(is_partial ? common::CacheOutcome::kPartial : common::CacheOutcome::kMiss)) return;
+  env_.shared.offer(request_.tenant, request_.key.digest());
+}
+
+void Job::found_elsewhere() {
+  if (!answer(common::CacheOutcome::kHit)) return;
+  note_down([id = request_.id](cache::Changes& changes) { journal_removal(changes, id); });
+}
+
+// Ends the job with the plan that the store has for it, or with an error: false.
+bool Job::answer(common::CacheOutcome outcome) {
+  auto found = env_.plans.find(request_.tenant, request_.key.digest(), cache::Lookup::kInspect);
+  if (!found.ok() || !found->has_value()) {
+    fail(found.ok()
+             ? common::unavailable("the plan was removed as soon as it was kept; submit again")
+             : found.error());
+    return false;
+  }
+  const ReadyPlan& ready = **found;
+  int64_t now_ns = env_.clock.now_ns();
+  stages_.end(now_ns);
+  common::PlanReady message = ready.message(0);
+  message.job_id = request_.id;
+  message.cache = outcome;
+  bool is_own = outcome != common::CacheOutcome::kHit;
+  if (is_own) {
+    message.candidates = as_count(status_.candidates);
+    message.reuse = {as_count(status_.kernels),
+                     as_count(status_.known_kernels),
+                     as_count(status_.regions),
+                     as_count(status_.known_regions),
+                     as_count(std::llround(status_.worker_ms)),
+                     as_count(std::llround(status_.saved_ms))};
+  }
+  message.elapsed_ms = as_count(elapsed_ms(now_ns));
+  message.breakdown = stages_.times();
+  message.note = note_;
+  for (const Subscriber& subscriber : subscribers_) {
+    message.request_id = subscriber.request_id;
+    env_.post.send(subscriber.peer, message, ready.bytes);
+  }
+  const char* result = !is_own                                     ? "shared"
+                       : outcome == common::CacheOutcome::kPartial ? "partial"
+                                                                   : "miss";
+  env_.meters.plan_asked(request_.tenant, result);
+  env_.meters.job_ended("done", static_cast<double>(elapsed_ms(now_ns)) * 1e-3);
+  common::log_info(cat("job ", request_.id, " done: ", message.candidates, " candidates",
+                       is_own ? "" : " of another farm", ", best ", message.best_ns,
+                       " ns, baseline ", message.baseline_ns, " ns, ", message.elapsed_ms, " ms"));
+  phase_ = Phase::kEnded;
+  return true;
+}
+
+}  // namespace coordinator::service
