@@ -68,10 +68,11 @@ function(lfarm_tidy target)
     set(object ${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/${target}.dir/${beside}.o)
     set(definitions $<FILTER:$<TARGET_PROPERTY:${target},COMPILE_DEFINITIONS>,EXCLUDE,^$>)
     set(includes $<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES>)
+    set(packages $<FILTER:$<TARGET_PROPERTY:${target},COMPILE_OPTIONS>,INCLUDE,^-D>)
     add_custom_command(OUTPUT ${stamp}
       COMMAND ${CMAKE_SOURCE_DIR}/.ci/tidy-file ${stamp} ${absolute} -std=c++20
               "$<$<BOOL:${definitions}>:-D$<JOIN:${definitions},;-D>>"
-              "$<$<BOOL:${includes}>:-I$<JOIN:${includes},;-I>>"
+              "$<$<BOOL:${includes}>:-I$<JOIN:${includes},;-I>>" "${packages}"
       DEPENDS ${object} ${CMAKE_SOURCE_DIR}/.clang-tidy ${CMAKE_SOURCE_DIR}/tests/.clang-tidy
               ${CMAKE_SOURCE_DIR}/.ci/tidy-file
       COMMENT "clang-tidy ${name}" COMMAND_EXPAND_LISTS VERBATIM)

@@ -66,7 +66,7 @@ struct HttpServer::State {
                         "form-action 'none'; frame-ancestors 'none'");
     response.set_header("X-Content-Type-Options", "nosniff");
     response.set_header("Cache-Control", "no-store");
-    response.set_content(std::move(answer.body), answer.content_type.c_str());
+    response.set_content(answer.body, answer.content_type.c_str());
   }
 };
 

@@ -27,7 +27,6 @@ constexpr size_t kProposalsMax = 64;  // in one step
 // Results that wait for the disk before nothing more is proposed.
 constexpr size_t kUnsettledMax = 4096;
 constexpr int64_t kNsPerMs = 1'000'000;
-constexpr int64_t kDiskRetryMs = 1'000;
 constexpr int64_t kQuietProgressMs = 1'000;  // a sign of life when nothing changes
 
 std::string too_many_graphs(const ServiceOptions& options) {
