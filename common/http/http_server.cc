@@ -1,6 +1,7 @@
 #include "common/http/http_server.h"
 
 #include <httplib.h>
+#include <sys/socket.h>
 
 #include <atomic>
 #include <charconv>
@@ -84,6 +85,11 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(const std::string& address
   server.set_keep_alive_timeout(kIdleSeconds);
   server.set_keep_alive_max_count(kRequestsPerConnection);
   server.set_payload_max_length(kBodyBytesMax);
+  // Without the library's own SO_REUSEPORT, with which two servers share an address unawares.
+  server.set_socket_options([](socket_t socket) {
+    int yes = 1;
+    ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  });
   server.Get(".*",
              [it = state.get()](const httplib::Request& request, httplib::Response& response) {
                it->answer(request, response);

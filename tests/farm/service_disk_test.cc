@@ -253,6 +253,8 @@ TEST_F(ServiceTest, AClientThatFindsAKernelGoneSubmits) {
                       std::string(common::kCompilerEpoch)};
   clients::FarmClientOptions options;
   options.endpoint = endpoint();
+  // A client that asks for each kernel: whole plans stay in the farm's memory for a while.
+  options.protocol = {common::kProtocolVersion - 1, common::kProtocolVersion - 1};
   auto farm = clients::FarmClient::connect(options);
   ASSERT_TRUE(farm.ok()) << farm.error().message;
   auto pulled = (*farm)->pull(key);

@@ -50,7 +50,7 @@ class WebTest : public CliTest {
 };
 
 TEST_F(WebTest, DemandFollowsTheWorkAndProbesTheProcess) {
-  Invocation farm = coordinator("farm");
+  Invocation farm = coordinator("farm", {"--no-worker-ms", "600000"});
   ASSERT_TRUE(farm.until_out("http on")) << farm.err();
   common::HttpEndpoint at = web(farm.out());
   EXPECT_EQ(get(at, "/startupz").status, 200);

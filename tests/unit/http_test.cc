@@ -81,6 +81,14 @@ TEST(Http, AddressesThatCannotBeServedAreNamed) {
   }
 }
 
+TEST(Http, AnAddressHasOneServer) {
+  auto server = serve([](const HttpRequest&) { return HttpResponse{}; });
+  auto second =
+      HttpServer::start(server->address(), [](const HttpRequest&) { return HttpResponse{}; });
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.error().code, Code::kInvalidInput);
+}
+
 TEST(Http, AServerThatEndsAtOnceEnds) {
   for (int k = 0; k < 20; ++k) serve([](const HttpRequest&) { return HttpResponse{}; });
 }
