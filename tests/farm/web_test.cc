@@ -59,8 +59,8 @@ TEST_F(WebTest, DemandFollowsTheWorkAndProbesTheProcess) {
   EXPECT_EQ(field(get(at, "/api/v1/demand").body, "wanted_workers"), "0");
 
   // There is no worker: the submit waits for one, and says so to whoever scales.
-  Invocation submit = start({"submit", model("mlp"), "--budget", "6", "--json", "--farm",
-                             endpoint("farm"), "--wait", "600"});
+  Invocation submit =
+      start({"submit", model("mlp"), "--budget", "6", "--json", "--farm", endpoint("farm")});
   ASSERT_TRUE(submit.until(
       [&] { return field(get(at, "/api/v1/demand?target=cpu").body, "wanted_workers") != "0"; }));
   EXPECT_EQ(field(get(at, "/api/v1/demand?target=cuda").body, "wanted_workers"), "0");
