@@ -142,7 +142,7 @@ void Reception::on(const Sender& from, const common::PullPlan& message) {
   env_.shared.fetch(tenant, message.plan_key,
                     [this, peer = from.peer, tenant, message](bool found) {
                       bool is_there = found && answer_pull(peer, tenant, message);
-                      env_.meters.plan_asked(tenant, is_there ? "shared" : "miss");
+                      env_.meters.plan_asked(tenant, is_there ? "shared" : "none");
                       if (is_there) return;
                       env_.post.send(peer, common::PlanMissing{message.request_id});
                     });
