@@ -412,7 +412,8 @@ std::vector<farm::Appetite> JobTable::appetites() const {
   for (const auto& [id, job] : jobs_) {
     const JobRequest& request = job->request();
     int64_t tasks = usual(request.in_flight);
-    if (job->phase() == Phase::kEnded) continue;
+    // A job whose plan another farm looks for wants no workers here.
+    if (job->phase() == Phase::kEnded || job->phase() == Phase::kElsewhere) continue;
     // What it has measured stays with the worker until the plan's objects are fetched.
     if (job->phase() >= Phase::kFetching) tasks = 1;
     if (job->phase() == Phase::kSearching) {
