@@ -17,8 +17,8 @@ class Meters {
 
   void task_ended(common::TaskOutcome outcome, const common::TaskReport& report);
   void task_requeued(const char* reason);
-  // `result`: "hit", "shared" (of another farm), "partial" or "miss" (searched for, with and without
-  // what earlier searches found), or "none" (asked for, and nobody searches).
+  // `result`: "hit", "shared" (of another farm), "partial" or "miss" (searched for, with and
+  // without what earlier searches found), or "none" (asked for, and nobody searches).
   void plan_asked(const std::string& tenant, const char* result);
   void job_ended(const char* how, double seconds);
   void result_stale() { stale_.add(); }
