@@ -122,6 +122,19 @@ class SharedTierTest : public testing::Test {
     first_->trust(*second_);
     second_->trust(*first_);
   }
+  // The first farm searches, and stops half-way; the second was asked for the same.
+  void let_the_second_wait() {
+    first_->start();
+    second_->start();
+    first_->worker->answers_max = 1;
+    first_->client->submit(scripted_graph(8), Farm::request());
+    ASSERT_TRUE(first_->converse_until([&] { return first_->worker->answered == 1; }));
+    second_->client->submit(scripted_graph(8), Farm::request());
+    ASSERT_TRUE(second_->converse_until([&] {
+      const auto* progress = second_->client->last<common::Progress>();
+      return progress != nullptr && progress->stage == "another farm searches";
+    }));
+  }
   std::optional<RedisServer> redis_;
   std::optional<Farm> first_, second_;
 };
@@ -176,16 +189,7 @@ TEST_F(SharedTierTest, APullLooksThereToo) {
 
 TEST_F(SharedTierTest, OneFarmSearchesAndTheOtherWaitsForIt) {
   second_->options.shared.claim_ms = 2'000;  // looks every 200 ms
-  first_->start();
-  second_->start();
-  first_->worker->answers_max = 1;
-  first_->client->submit(scripted_graph(8), Farm::request());
-  ASSERT_TRUE(first_->converse_until([&] { return first_->worker->answered == 1; }));
-  second_->client->submit(scripted_graph(8), Farm::request());
-  ASSERT_TRUE(second_->converse_until([&] {
-    const auto* progress = second_->client->last<common::Progress>();
-    return progress != nullptr && progress->stage == "another farm searches";
-  }));
+  ASSERT_NO_FATAL_FAILURE(let_the_second_wait());
   first_->worker->release();
   ASSERT_TRUE(first_->converse_until([&] { return first_->client->plan() != nullptr; }));
   ASSERT_TRUE(second_->converse_until([&] { return second_->client->plan() != nullptr; }));
@@ -197,16 +201,7 @@ TEST_F(SharedTierTest, OneFarmSearchesAndTheOtherWaitsForIt) {
 TEST_F(SharedTierTest, AFarmThatDiesWhileItSearchesIsReplaced) {
   first_->options.shared.claim_ms = 4'000;
   second_->options.shared.claim_ms = 4'000;
-  first_->start();
-  second_->start();
-  first_->worker->answers_max = 1;
-  first_->client->submit(scripted_graph(8), Farm::request());
-  ASSERT_TRUE(first_->converse_until([&] { return first_->worker->answered == 1; }));
-  second_->client->submit(scripted_graph(8), Farm::request());
-  ASSERT_TRUE(second_->converse_until([&] {
-    const auto* progress = second_->client->last<common::Progress>();
-    return progress != nullptr && progress->stage == "another farm searches";
-  }));
+  ASSERT_NO_FATAL_FAILURE(let_the_second_wait());
   // Its claim is renewed no more.
   first_->stop();
   ASSERT_TRUE(second_->converse_until([&] { return second_->client->plan() != nullptr; }));
