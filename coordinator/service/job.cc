@@ -33,8 +33,6 @@ std::string too_many_graphs(const ServiceOptions& options) {
   return cat("the farm holds too many graphs; submit it again in ", options.try_again_s(), " s");
 }
 
-uint64_t as_count(int64_t number) { return number > 0 ? static_cast<uint64_t>(number) : 0; }
-
 void add_measurements(cache::Changes& changes, const std::string& target,
                       const std::vector<Digest>& kernels, const CandidateResult& result) {
   if (result.outcome != common::TaskOutcome::kOk) return;

@@ -43,6 +43,8 @@ enum class Phase {
   kEnded
 };
 const char* phase_name(Phase phase);
+// For messages, whose counts have no sign.
+inline uint64_t as_count(int64_t number) { return number > 0 ? static_cast<uint64_t>(number) : 0; }
 
 // Not thread-safe. Background work reaches a job through its id, because the job may have ended.
 class Job {

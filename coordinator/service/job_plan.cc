@@ -20,8 +20,6 @@ namespace {
 constexpr int64_t kNsPerMs = 1'000'000;
 constexpr int64_t kDiskRetryMs = 1'000;
 
-uint64_t as_count(int64_t number) { return number > 0 ? static_cast<uint64_t>(number) : 0; }
-
 }  // namespace
 
 void Job::finish_search(common::Result<SearchOutcome> outcome) {
