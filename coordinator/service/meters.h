@@ -1,8 +1,8 @@
 // What the coordinator counts for monitoring. docs/operations.md says what each metric means.
 #pragma once
 
-#include <array>
 #include <string>
+#include <vector>
 
 #include "common/base/outcome.h"
 #include "common/metrics/metrics.h"
@@ -31,6 +31,7 @@ class Meters {
 
  private:
   common::Metrics metrics_;
+  std::vector<common::Counter> outcomes_;  // by TaskOutcome: tasks end by the thousand a second
   common::Histogram compile_;
   common::Counter compiled_;
   common::Counter compiled_before_;

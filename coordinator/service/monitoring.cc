@@ -39,7 +39,6 @@ GaugeFamily by_label(const char* name, const char* help, const char* label,
 
 void add_workers(const StatusSources& sources, std::vector<GaugeFamily>& out) {
   std::map<std::string, int64_t> workers, slots, leases;
-  std::map<farm::WorkerId, farm::WorkerView> views;
   int64_t suspended = 0;
   for (auto& view : sources.environment.dispatcher.scheduler().workers()) {
     suspended += view.suspended ? 1 : 0;

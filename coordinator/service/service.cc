@@ -150,9 +150,7 @@ struct Service::State {
   Status reload_policies();
   int wait_ms() const;
   void wind_up();
-  std::optional<std::string> ask(std::string (*question)(const StatusSources&,
-                                                         const std::string& argument),
-                                 std::string argument);
+  std::optional<std::string> ask(std::function<std::string(const StatusSources&)> question);
 };
 
 Service::Service(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -234,34 +232,27 @@ void Service::reload_allow_list() { state_->allow_watch.expire(); }
 
 bool Service::is_busy() const { return state_->background.busy() || state_->steps.busy(); }
 
-std::optional<std::string> Service::State::ask(std::string (*question)(const StatusSources&,
-                                                                       const std::string&),
-                                               std::string argument) {
+std::optional<std::string> Service::State::ask(
+    std::function<std::string(const StatusSources&)> question) {
   return calls.ask(
-      [this, question, argument = std::move(argument)] {
+      [this, question = std::move(question)] {
         static const common::Principal kMonitoring = common::local_principal();
         return question(
-            {environment, jobs, reception.clients(), reception.coordinator_id(), kMonitoring},
-            argument);
+            {environment, jobs, reception.clients(), reception.coordinator_id(), kMonitoring});
       },
       kMonitoringPatience);
 }
 
 std::optional<std::string> Service::status(common::StatusTopic topic) {
-  return state_->ask(
-      [](const StatusSources& sources, const std::string& argument) {
-        return status_json(static_cast<common::StatusTopic>(argument.front()), sources);
-      },
-      std::string(1, static_cast<char>(topic)));
+  return state_->ask([topic](const StatusSources& sources) { return status_json(topic, sources); });
 }
 
-std::optional<std::string> Service::metrics() {
-  return state_->ask(
-      [](const StatusSources& sources, const std::string&) { return metrics_text(sources); }, {});
-}
+std::optional<std::string> Service::metrics() { return state_->ask(metrics_text); }
 
 std::optional<std::string> Service::demand(const std::string& target_prefix) {
-  return state_->ask(demand_json, target_prefix);
+  return state_->ask([target_prefix](const StatusSources& sources) {
+    return demand_json(sources, target_prefix);
+  });
 }
 
 int64_t Service::silent_ms() const {
