@@ -70,6 +70,18 @@ class ServiceTeamsTest : public ServiceTest {
              before;
     }));
   }
+  // A farm that has found one plan and stopped.
+  common::PlanReady find_and_stop(const common::KeyPair& tenant) {
+    start();
+    common::PlanReady found;
+    {
+      FakeWorker worker(endpoint(), "w1", kTestTarget, 2, at_farm(hand_));
+      auto first = client(tenant);
+      found = plan_of(*first, worker, scripted_graph(8));
+    }
+    stop();
+    return found;
+  }
   common::KeyPair hand_;  // a worker's
 
  private:
@@ -99,13 +111,7 @@ TEST_F(ServiceTeamsTest, APlanSaysWhoMadeItWhenAndWithWhat) {
 TEST_F(ServiceTeamsTest, WhoHasUsedItsQuotaGetsNoSearchAndStillItsPlans) {
   common::KeyPair a = grant("team-a", "submit,read"), b = grant("team-b", "submit,read");
   list("tenant team-a quota=60\n");
-  start();
-  {
-    FakeWorker worker(endpoint(), "w1", kTestTarget, 2, at_farm(hand_));
-    auto first = client(a);
-    plan_of(*first, worker, scripted_graph(8));
-  }
-  stop();
+  find_and_stop(a);
   {
     // What was used is in the store; as much as the quota allows, a while ago.
     auto store = cache::Store::open(options_.state).value();
@@ -223,14 +229,7 @@ TEST_F(ServiceTeamsTest, ATenantsPolicySharesItsPlans) {
 
 TEST_F(ServiceTeamsTest, AWinnerOfAnEarlierEpochIsMadeAnewAndServedFirst) {
   common::KeyPair a = grant("team-a", "submit,read");
-  start();
-  common::PlanReady before;
-  {
-    FakeWorker worker(endpoint(), "w1", kTestTarget, 2, at_farm(hand_));
-    auto first = client(a);
-    before = plan_of(*first, worker, scripted_graph(8));
-  }
-  stop();
+  common::PlanReady before = find_and_stop(a);
   options_.epoch = "next";
   start();
   FakeWorker worker(endpoint(), "w1", kTestTarget, 2, at_farm(hand_));
@@ -256,13 +255,7 @@ TEST_F(ServiceTeamsTest, AWinnerOfAnEarlierEpochIsMadeAnewAndServedFirst) {
 
 TEST_F(ServiceTeamsTest, TheSearchGoesOnFromAWinnerMadeAnew) {
   common::KeyPair a = grant("team-a", "submit,read");
-  start();
-  {
-    FakeWorker worker(endpoint(), "w1", kTestTarget, 2, at_farm(hand_));
-    auto first = client(a);
-    plan_of(*first, worker, scripted_graph(8));
-  }
-  stop();
+  find_and_stop(a);
   options_.epoch = "next";
   start();
   FakeWorker worker(endpoint(), "w1", kTestTarget, 2, at_farm(hand_));
@@ -372,13 +365,7 @@ TEST_F(ServiceTeamsTest, ANewToolchainIsReasonEnoughOnRequest) {
 
 TEST_F(ServiceTeamsTest, HowAPlanIsMadeIsNotForClients) {
   common::KeyPair a = grant("team-a", "submit,read");
-  start();
-  {
-    FakeWorker worker(endpoint(), "w1", kTestTarget, 2, at_farm(hand_));
-    auto first = client(a);
-    plan_of(*first, worker, scripted_graph(8));
-  }
-  stop();
+  find_and_stop(a);
   std::optional<Digest> recipe;
   {
     auto store = cache::Store::open(options_.state).value();
