@@ -33,10 +33,8 @@ namespace {
 // A body that needs more statements than this would take minutes to compile.
 constexpr int64_t kMaxStatements = 20'000;
 constexpr int kMaxDepth = 2'000;
-// Tags of ValueKey: the value itself, the value as a clamped index, values along a row, squares.
-constexpr int kValueTag = 0;
-constexpr int kIndexTag = 1;
-constexpr int kTurnTag = 4;
+// Stand for a row's steps in keys; no kernel has as many symbols.
+constexpr int kRowSymbol = 1 << 20;
 
 // What a load costs beside one whose neighbours are loaded with it.
 constexpr double kStridedLoad = 6;
@@ -67,56 +65,13 @@ double unary_work(common::UnaryOp op) {
   }
 }
 
+// Whether a node has an expression of its own, which a row of its values saves.
+bool is_computed(Op op) {
+  return op == Op::kUnary || op == Op::kBinary || op == Op::kCast || op == Op::kSelect ||
+         op == Op::kGather || op == Op::kView;
+}
+
 }  // namespace
-
-Indices unfold(const common::Shape& shape, const Expr& flat) {
-  Indices values(shape.size());
-  Expr below = 1;
-  for (size_t k = shape.size(); k-- > 0;) {
-    values[k] = common::floor_div(flat, below);
-    if (k != 0) values[k] = common::mod(values[k], shape[k]);
-    below *= shape[k];
-  }
-  return values;
-}
-
-Indices declare_positions(CodeWriter& writer, const std::string& name, const common::Shape& shape,
-                          const Expr& flat, bool often) {
-  if (shape.size() == 1) return {flat};
-  Indices positions = unfold(shape, flat), declared;
-  for (size_t k = 0; k < shape.size(); ++k) {
-    std::string index = cat(name, k);
-    std::string position = often ? writer.text(positions[k]) : writer.rare_text(positions[k]);
-    writer.line(cat("const int64_t ", index, " = ", position, ";"));
-    declared.push_back(Expr::index(writer.bind_index(index, shape[k], writer.depth())));
-  }
-  return declared;
-}
-
-void LabelIndices::give(const std::vector<int>& labels, const Indices& values) {
-  for (size_t k = 0; k < labels.size(); ++k) values_[static_cast<size_t>(labels[k])] = values[k];
-}
-
-Indices LabelIndices::of(const std::vector<int>& labels) const {
-  Indices indices;
-  for (int label : labels) indices.push_back(values_[static_cast<size_t>(label)]);
-  return indices;
-}
-
-int64_t stride_along(const Expr& offset, int id) {
-  Expr moved = offset.substitute([&](Var v) -> Expr {
-    bool moves = v.kind == Var::Kind::kIndex && v.id == id;
-    return moves ? Expr::var(v) + 1 : Expr::var(v);
-  });
-  Expr stride = moved - offset;
-  return stride.is_constant() ? stride.constant() : INT32_MAX;
-}
-
-Expr linear_position(const Indices& indices, const Shape& shape) {
-  Expr position = 0;
-  for (size_t k = 0; k < shape.size(); ++k) position = position * shape[k] + indices[k];
-  return position;
-}
 
 void Scratch::add(const std::string& name, std::string_view type, int64_t element_bytes,
                   const Expr& count) {
@@ -125,7 +80,8 @@ void Scratch::add(const std::string& name, std::string_view type, int64_t elemen
   bytes_ += common::floor_div(bytes + 63, 64) * Expr(64);
 }
 
-BodyEmitter::BodyEmitter(const Graph& graph, CodeWriter& writer) : graph_(graph), w_(writer) {
+BodyEmitter::BodyEmitter(const Graph& graph, CodeWriter& writer)
+    : graph_(graph), w_(writer), nest_(writer), lanes_(writer), turns_(writer) {
   for (size_t id = 0; id < graph.nodes.size(); ++id) {
     const Node& node = graph.nodes[id];
     int depth = 0;
@@ -162,11 +118,11 @@ CodeValue BodyEmitter::value(NodeId id, const Indices& given) {
   Indices indices;
   indices.reserve(given.size());
   for (const Expr& e : given) indices.push_back(w_.simplify(e));
-  ValueKey key{id, kValueTag, indices};
+  ValueKey key{id, kElementTag, indices};
   if (const CodeValue* known = w_.find(key)) return *known;
   ++depth_;
   CodeValue result;
-  auto row = team_ ? shared_row_key(id, indices) : row_key(id, indices);
+  auto row = row_of(id, indices);
   if (int lane = array_lane(id, indices); lane >= 0) {
     result = lane_value(id, indices, lane);
   } else if (row && choices_.staged.count(id) != 0) {
@@ -179,51 +135,64 @@ CodeValue BodyEmitter::value(NodeId id, const Indices& given) {
   return result;
 }
 
-std::optional<ValueKey> BodyEmitter::row_key(NodeId id, const Indices& indices) {
-  const Node& node = graph_.node(id);
+std::optional<RowLoop> BodyEmitter::row_loop() const {
+  if (team_) return team_->row_loop();
   int index = w_.covered_index();
-  bool computed = node.op == Op::kUnary || node.op == Op::kBinary || node.op == Op::kCast ||
-                  node.op == Op::kSelect || node.op == Op::kGather || node.op == Op::kView;
-  if (index < 0 || !computed) return std::nullopt;
-  bool along = false;
-  for (size_t k = 0; k < indices.size(); ++k) {
-    if (indices[k] == Expr::index(index)) {
-      along = true;
-    } else if (w_.level_of(indices[k]) >= w_.depth()) {
-      return std::nullopt;
-    }
-    const Bounds& bounds = w_.bounds();
-    if (!bounds.provably_non_negative(indices[k]) ||
-        !bounds.provably_less(indices[k], node.shape[k])) {
-      return std::nullopt;
-    }
-  }
-  if (!along) return std::nullopt;
-  ValueKey key{id, kRowTag, indices};
-  // In keys a symbol that no kernel has stands for the loop's index.
-  for (Expr& e : key.indices) {
-    if (e == Expr::index(index)) e = Expr::symbol(kRowSymbol);
-  }
-  ++row_uses_[id];
-  return key;
+  if (index < 0) return std::nullopt;
+  return RowLoop{w_.depth() - 1, {index}, true, {}};
 }
 
-CodeValue BodyEmitter::staged_value(NodeId id, const Indices& indices, const ValueKey& row) {
-  if (team_) return staged_in_registers(id, indices, row);
+std::optional<BodyEmitter::Row> BodyEmitter::row_of(NodeId id, const Indices& indices) {
   const Node& node = graph_.node(id);
-  std::string j = w_.index_name(w_.covered_index());
-  if (const CodeValue* known = w_.find(row)) {
-    return declare(w_.depth(), node.dtype, cat(known->text, "[", j, "]"));
+  auto loop = row_loop();
+  if (!loop || (team_ ? node.op == Op::kView : !is_computed(node.op))) return std::nullopt;
+  Row row{{id, kRowTag, {}}, loop->base};
+  bool along = false;
+  for (size_t k = 0; k < indices.size(); ++k) {
+    bool moves = false, fits = w_.bounds().provably_non_negative(indices[k]) &&
+                               w_.bounds().provably_less(indices[k], node.shape[k]);
+    row.key.indices.push_back(indices[k].substitute([&](Var v) -> Expr {
+      if (v.kind != Var::Kind::kIndex) return Expr::var(v);
+      for (size_t step = 0; step < loop->steps.size(); ++step) {
+        if (v.id != loop->steps[step]) continue;
+        moves = true;
+        return Expr::symbol(kRowSymbol + static_cast<int>(step));
+      }
+      fits = fits && w_.level_of_index(v.id) <= loop->base;
+      return Expr::var(v);
+    }));
+    if (moves && loop->only) fits = fits && indices[k] == Expr::index(loop->steps[0]);
+    if (!fits) return std::nullopt;
+    along = along || moves;
   }
+  if (!along) return std::nullopt;
+  row.key.indices.insert(row.key.indices.end(), loop->extent.begin(), loop->extent.end());
+  ++row_uses_[id];
+  return row;
+}
+
+std::string BodyEmitter::scratch_row(const Node& node, const Row& row) {
   std::string name = w_.fresh("row");
   Expr extent = 1;
-  for (size_t k = 0; k < indices.size(); ++k) {
-    if (row.indices[k] == Expr::symbol(kRowSymbol)) extent = node.shape[k];
+  for (size_t k = 0; k < node.shape.size(); ++k) {
+    if (row.key.indices[k] == Expr::symbol(kRowSymbol)) extent = node.shape[k];
   }
   scratch_.add(name, c_storage_type(node.dtype), common::dtype_size(node.dtype), extent);
+  return name;
+}
+
+CodeValue BodyEmitter::staged_value(NodeId id, const Indices& indices, const Row& row) {
+  const Node& node = graph_.node(id);
+  auto place = [&](const std::string& name) {
+    return team_ ? team_->row_place(name) : cat(name, "[", w_.index_name(w_.covered_index()), "]");
+  };
+  if (const CodeValue* known = w_.find(row.key)) {
+    return declare(w_.depth(), node.dtype, place(known->text));
+  }
+  std::string name = team_ ? team_->declare_row(c_value_type(node.dtype)) : scratch_row(node, row);
   CodeValue x = compute(id, indices);
-  w_.line(cat(name, "[", j, "] = ", x.text, ";"));
-  w_.remember_after(row, {name, w_.depth() - 1, -1});
+  w_.line(cat(place(name), " = ", x.text, ";"));
+  w_.remember_after(row.key, {name, row.base, -1});
   return x;
 }
 
@@ -264,78 +233,16 @@ CodeValue BodyEmitter::load(const StoredNode& stored, DType dtype, const Indices
   int level = std::max(safe_level(indices, stored.shape), w_.level_of(offset));
   load_offsets_.push_back(offset);
   bool safe = level == w_.level_of(offset);
-  if (turn_ && safe && level == w_.level_of_index(turn_->v.index) &&
-      stride_along(offset, turn_->w.index) == 1 && stride_along(offset, turn_->v.index) > 1) {
-    return turned_load(stored, dtype, offset);
-  }
   if (safe) {
-    if (auto x = vector_load(stored, dtype, offset)) return *x;
+    auto x = turns_.load(stored.pointer, dtype, offset, level);
+    if (!x && team_) x = team_->load(stored.pointer, dtype, offset);
+    if (x) return *x;
   }
-  note_across(offset);
-  int64_t stride = std::abs(stride_along(offset, team_ ? lane_index() : w_.loop_index(level)));
+  nest_.note_load(offset);
+  int64_t stride =
+      std::abs(stride_along(offset, team_ ? team_->lane_index() : w_.loop_index(level)));
   if (stride > 1) w_.add_work(level, stride < 16 ? kStridedLoad : kScatteredLoad);
   return declare(level, dtype, cat(stored.pointer, "[", w_.text(offset), "]"));
-}
-
-void BodyEmitter::note_across(const Expr& offset) {
-  if (nest_.size() < 2 || std::abs(stride_along(offset, nest_.back())) <= 1) return;
-  for (size_t k = 0; k + 1 < nest_.size(); ++k) {
-    if (stride_along(offset, nest_[k]) == 1) advice_.across.insert(k);
-  }
-}
-
-void BodyEmitter::open_turn(TurnBlock block) {
-  for (TurnBlock::Axis* axis : {&block.w, &block.v}) {
-    axis->canonical = w_.bind_index(w_.fresh("turn"), axis->extent, block.level);
-  }
-  turn_ = std::move(block);
-}
-
-CodeValue BodyEmitter::turned_load(const StoredNode& stored, DType dtype, const Expr& offset) {
-  const TurnBlock& t = *turn_;
-  auto placed = [&](int w, int v) {
-    return offset.substitute([&](Var var) -> Expr {
-      if (var.kind != Var::Kind::kIndex) return Expr::var(var);
-      return var.id == t.w.index   ? Expr::index(w)
-             : var.id == t.v.index ? Expr::index(v)
-                                   : Expr::var(var);
-    });
-  };
-  ValueKey key{0, kTurnTag, {placed(t.w.canonical, t.v.canonical)}};
-  for (char c : stored.pointer) key.indices.push_back(Expr(c));
-  std::string square;
-  if (const CodeValue* known = w_.find(key)) {
-    square = known->text;
-  } else {
-    CodeWriter::Outward outward(w_, t.level);
-    square = w_.fresh("square");
-    std::string_view type = c_storage_type(dtype);
-    bool in_registers = common::dtype_size(dtype) == 4;
-    auto array = [&](const std::string& name) {
-      w_.line(cat(type, " ", name, "[", kTurnSide * kTurnSide, "] __attribute__((aligned(64)));"));
-    };
-    array(square);
-    std::string lines = in_registers ? w_.fresh("lines") : square;
-    if (in_registers) array(lines);
-    std::string v = w_.fresh("l");
-    std::string w = w_.fresh("l");
-    int v_id = w_.open_loop(v, t.v.extent, common::min(t.v.extent, kTurnSide));
-    int w_id = w_.open_loop(w, t.w.extent, common::min(t.w.extent, kTurnSide));
-    std::string row = in_registers
-                          ? cat("(", v, " - ", t.v.begin, ") * 16 + (", w, " - ", t.w.begin, ")")
-                          : cat("(", w, " - ", t.w.begin, ") * 16 + (", v, " - ", t.v.begin, ")");
-    w_.line(cat(lines, "[", row, "] = ", stored.pointer, "[", w_.text(placed(w_id, v_id)), "];"));
-    w_.close(cat("LF_VECTOR_LOOP(0, 1)\nfor (int64_t ", w, " = ", t.w.begin, "; ", w, " < ",
-                 t.w.end, "; ++", w, ")"));
-    w_.close(counting_loop(v, t.v.begin, t.v.end));
-    if (in_registers) {
-      w_.line(cat("lf_turn_float16((const float*)", lines, ", (float*)", square, ", 16, 16);"));
-    }
-    w_.remember(key, {square, t.level, -1});
-  }
-  return declare(w_.level_of_index(t.v.index), dtype,
-                 cat(square, "[(", w_.index_name(t.w.index), " - ", t.w.begin, ") * 16 + (",
-                     w_.index_name(t.v.index), " - ", t.v.begin, ")]"));
 }
 
 CodeValue BodyEmitter::constant(const Node& node, const Indices& indices) {
@@ -383,7 +290,8 @@ CodeValue BodyEmitter::view(const Node& node, const Indices& indices) {
       return {c_literal(node.dtype, v.fill), 0, -1};
     }
     bool holds = false;
-    if ((!above || !below) && split_decides(position, bound, &holds) && holds) continue;
+    auto& checks = lanes_.checks();
+    if ((!above || !below) && checks && checks->decides(position, bound, &holds) && holds) continue;
     std::string text = w_.text(position);
     if (!above) condition += cat(condition.empty() ? "" : " & ", "(", text, " >= 0)");
     if (!below) {

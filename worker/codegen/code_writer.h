@@ -9,6 +9,7 @@
 
 #include "common/ir/bounds.h"
 #include "common/ir/graph.h"
+#include "worker/codegen/indices.h"
 
 namespace worker {
 
@@ -19,11 +20,19 @@ struct CodeValue {
   int index = -1;  // the loop index it is also known as, see bind_index; else -1
 };
 
+// What of a node a ValueKey names; the last two are of memory, with no node.
+inline constexpr int kElementTag = 0;  // the element itself
+inline constexpr int kIndexTag = 1;    // the element as a clamped index, a constant's table
+inline constexpr int kLaneTag = 2;     // the array of elements over lanes
+inline constexpr int kRowTag = 3;      // the elements along a row
+inline constexpr int kSquareTag = 4;   // the turned square at an offset
+inline constexpr int kVectorTag = 5;   // the vector at an offset
+
 // What a value is: node `node` (or an aspect of it, `tag`) at these indices.
 struct ValueKey {
   common::NodeId node = 0;
   int tag = 0;
-  std::vector<common::Expr> indices;
+  Indices indices;
   friend bool operator==(const ValueKey&, const ValueKey&) = default;
 };
 struct ValueKeyHash {

@@ -121,7 +121,8 @@ void BodyEmitter::fold_loops(Folding& f, size_t loop) {
 CodeValue BodyEmitter::reduction(NodeId id, const Indices& indices) {
   const Node& node = graph_.node(id);
   const auto& a = attr<ReduceAttr>(node);
-  if (int lane = lane_of(node, indices); lane >= 0) return lane_reduction(id, indices, lane);
+  if (int lane = lanes_.lane_of(indices, node.shape); lane >= 0)
+    return lane_reduction(id, indices, lane);
   int level = safe_level(indices, node.shape);
   if (a.op == ReduceOp::kArgmax || a.op == ReduceOp::kArgmin) {
     return arg_reduction(node, indices, level);
@@ -134,12 +135,12 @@ CodeValue BodyEmitter::reduction(NodeId id, const Indices& indices) {
   if (auto fused = choices_.fused.find(id); fused != choices_.fused.end()) {
     for (NodeId other : fused->second) {
       const Node& sibling = graph_.node(other);
-      if (w_.find({other, 0, indices}) != nullptr) continue;
+      if (w_.find({other, kElementTag, indices}) != nullptr) continue;
       f.folds.push_back(
           {other, accumulation_of(attr<ReduceAttr>(sibling).op, sibling.dtype), "", ""});
     }
   }
-  bool together = is_together();
+  bool together = team_ && team_->is_together();
   const Shape& shape = graph_.node(node.operands[0]).shape;
   f.loops = reduced_loops(a.axes, shape, together || choices_.flat.count(id) != 0);
   for (auto& fold : f.folds) {
@@ -148,12 +149,7 @@ CodeValue BodyEmitter::reduction(NodeId id, const Indices& indices) {
     w_.line(cat(fold.acc.outer.empty() ? fold.acc.type : fold.acc.outer, " ", fold.total, " = ",
                 fold.acc.start, ";"));
   }
-  f.inner.assign(shape.size(), Expr(0));
-  size_t next = 0;
-  for (size_t k = 0; k < shape.size(); ++k) {
-    bool reduced = std::find(a.axes.begin(), a.axes.end(), static_cast<int>(k)) != a.axes.end();
-    if (!reduced) f.inner[k] = indices[next++];
-  }
+  f.inner = operand_indices(a.axes, shape.size(), indices);
   if (together) {
     fold_together(f);
   } else {
@@ -166,7 +162,7 @@ CodeValue BodyEmitter::reduction(NodeId id, const Indices& indices) {
     if (fold.id == id) {
       result = x;
     } else {
-      w_.remember({fold.id, 0, indices}, x);
+      w_.remember({fold.id, kElementTag, indices}, x);
     }
   }
   return result;
@@ -183,7 +179,7 @@ CodeValue BodyEmitter::arg_reduction(const Node& node, const Indices& indices, i
   const Expr& extent = operand.shape[at(a.axes[0])];
 
   CodeWriter::Outward outward(w_, level);
-  if (is_together()) return arg_together(node, indices, level);
+  if (team_ && team_->is_together()) return arg_together(node, indices, level);
   std::string best = w_.fresh("a");
   std::string where = w_.fresh("w");
   std::string n = w_.text(extent);

@@ -67,14 +67,14 @@ Result<FunctionBody> LoopsEmitter::run() {
   if (single()) {
     std::vector<int> nest;
     for (const Expr& i : indices) nest.push_back(i.as_var()->id);
-    emitter_.set_nest(nest);
+    emitter_.nest().set_loops(nest);
     emit_stores(groups_[0], plan_.own[0], indices, {});
-    advice_.push_back(emitter_.advice());
+    advice_.push_back(emitter_.nest().advice());
   } else {
     for (size_t g = 0; g < groups_.size(); ++g) emit_group(g, indices);
   }
   while (!open_.empty()) close_loop();
-  if (lanes.on) emitter_.close_lanes();
+  if (lanes.on) emitter_.lanes().close();
   // Loops beside the units' loop would be repeated by every share.
   bool whole = whole_ || writer_.holds_loops(0);
   bool innermost = single() && extents.size() == 1 && !lanes.on;
@@ -125,9 +125,10 @@ Result<FunctionBody> LoopsEmitter::run_turned() {
   open_range(turn.v.begin, turn.v.end, turn.v.extent, block_is_unit, block);
   open_range(turn.w.begin, turn.w.end, turn.w.extent, false, 0);
   turn.level = writer_.depth();
-  emitter_.open_turn(turn);
-  for (TurnBlock::Axis* axis : {&emitter_.turn().w, &emitter_.turn().v}) {
-    std::string name = axis == &emitter_.turn().w ? "w" : "v";
+  emitter_.turns().open(turn);
+  TurnBlock& open = emitter_.turns().block();
+  for (TurnBlock::Axis* axis : {&open.w, &open.v}) {
+    std::string name = axis == &open.w ? "w" : "v";
     axis->index = writer_.open_loop(name, axis->extent, common::min(axis->extent, Expr(kTurnSide)));
     indices.push_back(Expr::index(axis->index));
     open_.push_back({counting_loop(name, axis->begin, axis->end)});
@@ -135,7 +136,7 @@ Result<FunctionBody> LoopsEmitter::run_turned() {
   emit_stores(groups_[0], plan_.own[0], indices, {});
   advice_.emplace_back();
   while (!open_.empty()) close_loop();
-  emitter_.close_turn();
+  emitter_.turns().close();
   return finish(units.close("", whole_ || writer_.holds_loops(0)));
 }
 
@@ -168,7 +169,7 @@ void LoopsEmitter::close_loop() {
   OpenLoop loop = std::move(open_.back());
   open_.pop_back();
   if (loop.lanes) {
-    emitter_.close_lane_loop(pragma());
+    emitter_.lanes().close_loop(pragma());
   } else {
     writer_.close(loop.header.empty() ? "" : cat(pragma(), loop.header));
   }
@@ -186,7 +187,7 @@ void LoopsEmitter::open_block(const Expr& extent, const LaneChoice& lanes,
   writer_.line(cat("const int64_t ", block.begin, " = ", begin, ";"));
   writer_.line(cat("const int64_t ", block.end, " = lf_min_i64(", block.begin, " + ", lanes.width,
                    ", ", writer_.text(extent), ");"));
-  emitter_.open_lanes(std::move(block));
+  emitter_.lanes().open(std::move(block));
 }
 
 // Opens the loops from `first` on; with lanes, the block's loop before loop `lanes.position` unless
@@ -204,7 +205,7 @@ void LoopsEmitter::open_nest(const std::vector<Expr>& extents, size_t first,
     }
     std::string name = cat("i", prefix, k);
     if (lanes.on && k + 1 == extents.size()) {
-      indices.push_back(emitter_.open_lane_loop(name));
+      indices.push_back(emitter_.lanes().open_loop(name));
       open_.push_back({"", true});
     } else {
       indices.push_back(open_loop(extents[k], name));
@@ -218,11 +219,11 @@ void LoopsEmitter::emit_group(size_t g, const std::vector<Expr>& outer) {
   open_nest(plan_.own[g].extents, 0, plan_.lanes[g], false, cat("o", g, "_"), inner);
   std::vector<int> nest;
   for (const Expr& i : inner) nest.push_back(i.as_var()->id);
-  emitter_.set_nest(nest);
+  emitter_.nest().set_loops(nest);
   emit_stores(groups_[g], plan_.own[g], outer, inner);
-  advice_.push_back(emitter_.advice());
+  advice_.push_back(emitter_.nest().advice());
   while (open_.size() > around) close_loop();
-  if (plan_.lanes[g].on) emitter_.close_lanes();
+  if (plan_.lanes[g].on) emitter_.lanes().close();
 }
 
 void LoopsEmitter::emit_stores(const OutputGroup& group, const NestPlan& own,

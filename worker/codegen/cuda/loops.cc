@@ -78,7 +78,7 @@ class CudaLoopsEmitter {
     Trial trial;
     int64_t blocks = plan_.team.blocks;
     trial.function.is_split = blocks > 1;
-    if (trial.function.is_split && !emitter_.is_split()) {
+    if (trial.function.is_split && !emitter_.team().is_split()) {
       return common::unsupported("no reduction for several blocks to share");
     }
     units *= Expr(blocks);
@@ -150,14 +150,14 @@ class CudaLoopsEmitter {
     std::vector<Expr> loops = indices_;
     bool is_open = true;
     if (takes_blocks()) {
-      loops.back() = emitter_.open_block(loops.back());
+      loops.back() = emitter_.team().open_block(loops.back());
     } else if (inner.empty()) {
       is_open = false;
     } else {
-      for (const Expr& e : unfold(inner, emitter_.open_shared_loop(steps))) loops.push_back(e);
+      for (const Expr& e : unfold(inner, emitter_.team().open(steps))) loops.push_back(e);
     }
     emit_stores(group, loops, !is_open && plan_.team.size > 1);
-    if (is_open) emitter_.close_shared_loop();
+    if (is_open) emitter_.team().close();
   }
 
   // `once`: all of a team's threads are here; one of them stores.
@@ -176,7 +176,7 @@ class CudaLoopsEmitter {
       CodeValue x = emitter_.value(body_.outputs[output].node, position);
       Expr offset = writer_.simplify(linear_position(position, group.shape));
       std::string name = cat("out", output);
-      std::string place = once ? "" : emitter_.vector_store(name, node.dtype, offset);
+      std::string place = once ? "" : emitter_.team().store(name, node.dtype, offset);
       if (place.empty()) place = cat(name, "[", writer_.text(offset), "]");
       writer_.line(cat(once ? "if (member == 0) " : "", place, " = ", x.text, ";"));
     }
