@@ -8,6 +8,7 @@
 #include "common/base/digest.h"
 #include "common/ir/llir.h"
 #include "common/plan/plan.h"
+#include "coordinator/search/genome.h"
 #include "coordinator/search/schedule_space.h"
 
 namespace coordinator {
@@ -33,6 +34,7 @@ struct Finding {
   double worker_ms = 0;       // what workers took to find it; of a region
   ScheduleCode schedule = 0;  // of a kernel: the best
   common::Program program;    // of a region: the best, verified; of a kernel: without calls
+  Genome genome;              // of regions that differ in sizes alone (kin.h): the best of one
 };
 
 // Findings hold for one target and epoch, those of regions for one policy as well. Regions that

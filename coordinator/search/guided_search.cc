@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "common/base/log.h"
 #include "coordinator/search/cost_model.h"
@@ -27,10 +28,28 @@ constexpr double kJointPromise =
     0.9;  // of the default's time: else the first candidates go elsewhere
 constexpr size_t kTrustModelAfter = 40;  // measurements, without priors
 
+// The schedule genes of a kernel rooted at `root`.
+void set_schedule(ClassId root, common::Template form, ScheduleCode code, Genome& genome) {
+  const auto& choices = common::schedule_parameters(form);
+  for (size_t p = 0; p < choices.size(); ++p) {
+    size_t digit = schedule_digit(form, code, p);
+    if (digit != 0) genome.set(parameter_gene(root, form, p), choices[p].values[digit]);
+  }
+}
+
+Genome without_schedules(const Genome& genome) {
+  Genome structure;
+  for (const auto& [name, value] : genome.genes()) {
+    if (name.kind != GeneKind::kParameter) structure.set(name, value);
+  }
+  return structure;
+}
+
 }  // namespace
 
-GuidedSearch::GuidedSearch(RegionSpace& space, KernelTimes& times, uint64_t seed)
+GuidedSearch::GuidedSearch(RegionSpace& space, KernelTimes& times, uint64_t seed, const Genome* kin)
     : space_(space), times_(times), random_(seed) {
+  if (kin != nullptr) kin_ = *kin;
   make_seeds();
 }
 
@@ -351,13 +370,8 @@ std::optional<RegionCandidate> GuidedSearch::make(const Genome& genome, const La
   common::Program program = *std::move(verified);
   for (size_t k = 0; k < codes.size(); ++k) {
     KernelId id = layout.kernels[k];
-    common::Template form = program.kernels[k].form;
-    const auto& choices = common::schedule_parameters(form);
-    for (size_t p = 0; p < choices.size(); ++p) {
-      size_t digit = schedule_digit(form, codes[k], p);
-      GeneName name = parameter_gene(layout.structure->fused.genes[k], form, p);
-      if (digit != 0) candidate.genome.set(name, choices[p].values[digit]);
-    }
+    set_schedule(layout.structure->fused.genes[k], program.kernels[k].form, codes[k],
+                 candidate.genome);
     candidate.kernels.emplace_back(id, codes[k]);
     if (layout.calls[k] == 0) continue;
     auto known = times_.measured(id, codes[k]);
@@ -373,7 +387,22 @@ std::optional<RegionCandidate> GuidedSearch::make(const Genome& genome, const La
   return candidate;
 }
 
+// What was best elsewhere, as it was there.
+std::optional<RegionCandidate> GuidedSearch::propose_kin() {
+  Genome best = *std::exchange(kin_, std::nullopt);
+  Genome genome = without_schedules(best);
+  Layout layout = lay_out(genome);
+  is_seed_ = true;
+  last_operator_ = kStructures;
+  auto candidate = make(genome, layout, space_.schedules(*layout.structure, best));
+  if (candidate) candidate->origin = "kin";
+  return candidate;
+}
+
 std::optional<RegionCandidate> GuidedSearch::propose() {
+  if (kin_) {
+    if (auto candidate = propose_kin()) return candidate;
+  }
   draw_ = random_.next();
   temperature_ =
       1 + 0.25 * static_cast<double>(std::min(since_improvement_ / kStagnation, kEscalationMax));
@@ -429,10 +458,7 @@ void GuidedSearch::tell(const RegionCandidate& candidate, std::optional<double> 
   double before = elite_.empty() ? std::numeric_limits<double>::infinity() : elite_.front().ns;
   if (ns) {
     picks_.clear();
-    Genome genome;
-    for (const auto& [name, value] : candidate.genome.genes()) {
-      if (name.kind != GeneKind::kParameter) genome.set(name, value);
-    }
+    Genome genome = without_schedules(candidate.genome);
     Layout layout = lay_out(genome);
     for (size_t k = 0; k < candidate.kernels.size(); ++k) {
       auto [id, code] = candidate.kernels[k];
@@ -454,13 +480,29 @@ void GuidedSearch::tell(const RegionCandidate& candidate, std::optional<double> 
   credit_[bred_by] = kCreditDecay * credit_[bred_by] + (1 - kCreditDecay) * (improved ? 1 : 0);
 }
 
-common::Result<common::Program> GuidedSearch::program_of(const Member& member) const {
+std::vector<ScheduleCode> GuidedSearch::best_codes(const Member& member) const {
   std::vector<ScheduleCode> codes;
   for (KernelId id : member.layout.kernels) {
     auto best = times_.best(id);
     codes.push_back(best ? best->code : 0);
   }
-  return RegionSpace::program(*member.layout.structure, codes);
+  return codes;
+}
+
+common::Result<common::Program> GuidedSearch::program_of(const Member& member) const {
+  return RegionSpace::program(*member.layout.structure, best_codes(member));
+}
+
+Genome GuidedSearch::best_genome() const {
+  if (elite_.empty()) return {};
+  const Member& best = elite_.front();
+  std::vector<ScheduleCode> codes = best_codes(best);
+  const FusedProgram& fused = best.layout.structure->fused;
+  Genome genome = best.genome;
+  for (size_t k = 0; k < codes.size(); ++k) {
+    set_schedule(fused.genes[k], fused.kernels[k]->kernel.form, codes[k], genome);
+  }
+  return genome;
 }
 
 common::Program GuidedSearch::ranked(size_t rank) const {

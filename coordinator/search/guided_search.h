@@ -18,11 +18,12 @@ namespace coordinator {
 
 class GuidedSearch final : public RegionSearch {
  public:
-  GuidedSearch(RegionSpace& space, KernelTimes& times, uint64_t seed);
+  GuidedSearch(RegionSpace& space, KernelTimes& times, uint64_t seed, const Genome* kin = nullptr);
 
   std::optional<RegionCandidate> propose() override;
   void tell(const RegionCandidate& candidate, std::optional<double> ns) override;
   common::Program ranked(size_t rank) const override;
+  Genome best_genome() const override;
   double best_ns() const override;
   bool has_measurement() const override { return !elite_.empty(); }
   double expected_ns() override { return worth(seeds_.front().second).ns; }
@@ -66,11 +67,13 @@ class GuidedSearch final : public RegionSearch {
   const Member& tournament();
   Operator choose_operator();
   std::optional<RegionCandidate> fill_in(const Genome& genome, const Layout& layout, bool force);
+  std::optional<RegionCandidate> propose_kin();
   std::optional<RegionCandidate> make(const Genome& genome, const Layout& layout,
                                       const std::vector<ScheduleCode>& codes);
   void refuse(const Layout& layout, const common::Error& error);
   void enlist(const Genome& genome, const Layout& layout, double ns);
   void revalue();
+  std::vector<ScheduleCode> best_codes(const Member& member) const;
   common::Result<common::Program> program_of(const Member& member) const;
 
   RegionSpace& space_;
@@ -78,6 +81,7 @@ class GuidedSearch final : public RegionSearch {
   common::Random random_;
   std::vector<std::pair<Genome, Layout>> seeds_;
   size_t next_seed_ = 0;
+  std::optional<Genome> kin_;     // until it was proposed
   std::vector<Genome> packings_;  // tried when the first structures are known
   std::vector<Member> elite_;     // distinct structures, best first
   std::set<common::Digest> sent_structures_;

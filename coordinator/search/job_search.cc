@@ -15,8 +15,10 @@
 #include "common/ir/roll.h"
 #include "common/ir/verify.h"
 #include "coordinator/search/assemble.h"
+#include "coordinator/search/budget.h"
 #include "coordinator/search/cost_model.h"
 #include "coordinator/search/gains.h"
+#include "coordinator/search/kin.h"
 #include "coordinator/search/known_kernels.h"
 #include "coordinator/search/known_region.h"
 #include "coordinator/search/region_search.h"
@@ -33,6 +35,7 @@ constexpr int64_t kMaxFinalists = 3;
 constexpr double kGiveUpFactor = 6;  // a candidate this much slower than the best is cut short
 // A region of known kernels may still cut them otherwise: this share of the budget looks for that.
 constexpr double kNoveltyMin = 0.1;
+constexpr double kKinNovelty = 0.25;  // of a region that was searched at other sizes
 
 class Search final : public JobSearch {
  public:
@@ -61,9 +64,9 @@ class Search final : public JobSearch {
     size_t count = cut_.regions.size();
     known_.resize(count);
     whole_key_ = whole_key(graph, options.target, options.policy);
-    if (measurements != nullptr && options.strategy == SearchStrategy::kModel) {
-      look_up(*measurements);
-    }
+    kin_.resize(count);
+    bool looks = measurements != nullptr && options.strategy == SearchStrategy::kModel;
+    if (looks) look_up(*measurements);
     spaces_.resize(count);
     searches_.resize(count);
     covered_.assign(count, 0);
@@ -75,17 +78,18 @@ class Search final : public JobSearch {
     }
     stage("saturate");
     for (size_t r = 0; r < count; ++r) {
+      if (known_[r] || !looks) continue;
+      kin_[r] = measurements->finding(kin_key(*spaces_[r], options.target, options.policy));
+    }
+    for (size_t r = 0; r < count; ++r) {
       if (!known_[r]) searches_[r] = begin_search(r);
     }
     stage("decode");
-    std::vector<Effort> efforts = expected_efforts();
+    std::vector<Effort> efforts = expected_efforts(options, region_times());
     for (size_t r = 0; r < count; ++r) {
       if (!known_[r]) continue;
       covered_[r] = exhausted_[r] = known_[r]->effort.covers(efforts[r]);
       if (!covered_[r]) open_space(r, clock);
-    }
-    for (size_t r = 0; r < count; ++r) {
-      if (!known_[r]) continue;
       searches_[r] =
           std::make_unique<KnownRegion>(*known_[r], covered_[r] ? nullptr : begin_search(r));
     }
@@ -184,6 +188,10 @@ class Search final : public JobSearch {
       finding.worker_ms = worker_ms_[r] + (known_[r] ? known_[r]->worker_ms : 0);
       finding.program = finalist_of_.at(best_)[r];
       add_kernels(finding, times_, options_.target, all);
+      Genome genome = searches_[r]->best_genome();
+      if (genome.size() == 0) continue;
+      Finding& kin = all[kin_key(*spaces_[r], options_.target, options_.policy)];
+      kin = {finding.effort, finding.ns, finding.worker_ms, 0, {}, std::move(genome)};
     }
     return all;
   }
@@ -255,7 +263,7 @@ class Search final : public JobSearch {
     whole_ = known_kernels_.take(source, whole_key_, *graph_);
     if (whole_ && !whole_->effort.covers({options_.budget, options_.time_ms})) whole_.reset();
     for (size_t r = 0; whole_ && r < known_.size(); ++r) {
-      known_[r] = Finding{{kSettledCandidates, 0}, 0, 0, 0, plain_[r]};
+      known_[r] = Finding{{kSettledCandidates, 0}, 0, 0, 0, plain_[r], {}};
     }
   }
 
@@ -265,7 +273,7 @@ class Search final : public JobSearch {
   }
   std::unique_ptr<RegionSearch> begin_search(size_t r) {
     return RegionSearch::create(*spaces_[r], times_, common::combine64(options_.seed + 1, r),
-                                options_.strategy);
+                                options_.strategy, kin_[r] ? &kin_[r]->genome : nullptr);
   }
 
   // In one run of the graph; for regions that are not known as predicted.
@@ -274,17 +282,10 @@ class Search final : public JobSearch {
            (searches_[r] ? searches_[r]->expected_ns() : known_[r]->ns);
   }
 
-  // A search spends on a region in proportion to its time; see next_region_candidate().
-  std::vector<Effort> expected_efforts() const {
-    double all = 0;
-    for (size_t r = 0; r < searches_.size(); ++r) all += region_ns(r);
-    std::vector<Effort> efforts;
-    for (size_t r = 0; r < searches_.size(); ++r) {
-      double share = all > 0 && std::isfinite(all) ? region_ns(r) / all : 1;
-      efforts.push_back({std::llround(static_cast<double>(options_.budget) * share),
-                         std::llround(static_cast<double>(options_.time_ms) * share)});
-    }
-    return efforts;
+  std::vector<double> region_times() const {
+    std::vector<double> ns;
+    for (size_t r = 0; r < searches_.size(); ++r) ns.push_back(region_ns(r));
+    return ns;
   }
 
   // What was spent on the region, by this search and those before it.
@@ -303,20 +304,16 @@ class Search final : public JobSearch {
 
   // What is known already takes its share of the time off the budget.
   void share_out_budget(const std::vector<Effort>& efforts) {
-    budget_ = std::max<int64_t>(1, options_.budget);
     double all = 0, fresh = 0;
     for (size_t r = 0; r < searches_.size(); ++r) {
       all += region_ns(r);
       if (covered_[r]) continue;
-      fresh += region_ns(r) * std::max(kNoveltyMin, searches_[r]->novelty(efforts[r]));
+      double novelty = searches_[r]->novelty(efforts[r]);
+      if (kin_[r] && kin_[r]->effort.covers(efforts[r])) novelty *= kKinNovelty;
+      fresh += region_ns(r) * std::max(kNoveltyMin, novelty);
     }
     bool is_known = std::all_of(exhausted_.begin(), exhausted_.end(), [](char e) { return e; });
-    if (is_known && budget_ > 2) {
-      budget_ = 2;
-    } else if (all > 0 && std::isfinite(all) && fresh < all && budget_ > 2) {
-      budget_ =
-          std::max<int64_t>(3, std::llround(std::ceil(static_cast<double>(budget_) * fresh / all)));
-    }
+    budget_ = budget_for(options_.budget, all, fresh, is_known);
     finalist_budget_ = std::clamp<int64_t>(budget_ / 8, 1, kMaxFinalists);
     region_budget_ = std::max<int64_t>(0, budget_ - 1 - finalist_budget_);
     stage_ = budget_ == 1 ? Stage::kFinalists : Stage::kBaseline;
@@ -554,6 +551,7 @@ class Search final : public JobSearch {
   std::vector<std::unique_ptr<RegionSearch>> searches_;
   std::vector<Program> plain_;                 // of each region
   std::vector<std::optional<Finding>> known_;  // of each region
+  std::vector<std::optional<Finding>> kin_;    // of regions that are not known
   common::Digest whole_key_;
   std::optional<Finding> whole_;  // an equal graph's program
   std::vector<int64_t> tried_;

@@ -18,6 +18,7 @@ class KnownRegion final : public RegionSearch {
   std::optional<RegionCandidate> propose() override;
   void tell(const RegionCandidate& candidate, std::optional<double> ns) override;
   common::Program ranked(size_t rank) const override;
+  Genome best_genome() const override { return leads() ? Genome() : further_->best_genome(); }
   double best_ns() const override;
   bool has_measurement() const override { return true; }
   double expected_ns() override { return known_.ns; }

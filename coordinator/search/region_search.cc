@@ -10,9 +10,10 @@
 namespace coordinator {
 
 std::unique_ptr<RegionSearch> RegionSearch::create(RegionSpace& space, KernelTimes& times,
-                                                   uint64_t seed, SearchStrategy strategy) {
+                                                   uint64_t seed, SearchStrategy strategy,
+                                                   const Genome* kin) {
   if (strategy == SearchStrategy::kModel) {
-    return std::make_unique<GuidedSearch>(space, times, seed);
+    return std::make_unique<GuidedSearch>(space, times, seed, kin);
   }
   return std::make_unique<PlainSearch>(space, times, seed, strategy == SearchStrategy::kGenetic);
 }

@@ -28,9 +28,10 @@ struct RegionCandidate {
 // Equal programs are proposed once, whatever genomes they come from. Not thread-safe.
 class RegionSearch {
  public:
-  // Borrows the space and the times.
+  // Borrows the space and the times. `kin`: the best genome of a region that differs in sizes
+  // alone, where the search begins; may be null.
   static std::unique_ptr<RegionSearch> create(RegionSpace& space, KernelTimes& times, uint64_t seed,
-                                              SearchStrategy strategy);
+                                              SearchStrategy strategy, const Genome* kin = nullptr);
   virtual ~RegionSearch() = default;
 
   // Empty when nothing new was found in reasonable time.
@@ -40,6 +41,8 @@ class RegionSearch {
   virtual void tell(const RegionCandidate& candidate, std::optional<double> ns) = 0;
   // The rank-th best known program (0 is the best); the default while nothing was measured.
   virtual common::Program ranked(size_t rank) const = 0;
+  // Of the best, schedules included; empty while nothing was measured, or where it is not known.
+  virtual Genome best_genome() const { return {}; }
   // Time of the best, or of the default as predicted.
   virtual double best_ns() const = 0;
   virtual bool has_measurement() const = 0;

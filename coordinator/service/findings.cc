@@ -13,6 +13,7 @@ namespace {
 // Kernels take some sixty bytes, regions some ten thousand.
 constexpr uint64_t kRegionPlaces = 4'096;
 constexpr uint64_t kKernelPlaces = 65'536;
+constexpr uint64_t kKinPlaces = 4'096;
 constexpr size_t kBytesMax = size_t{1} << 20;
 
 // The number changes with the record's layout.
@@ -21,6 +22,46 @@ std::string region_place(const common::Digest& key) {
 }
 std::string kernel_place(const common::Digest& key) {
   return common::cat("kernel-1/", key.prefix64() % kKernelPlaces);
+}
+
+std::string kin_place(const common::Digest& key) {
+  return common::cat("kin-1/", key.prefix64() % kKinPlaces);
+}
+
+// Comes before a genome, where a program would begin with a number of segments.
+constexpr std::string_view kGenomeMark = "genome-1";
+constexpr uint32_t kGenesMax = 100'000;
+
+std::string encode_genome(const Genome& genome) {
+  std::string bytes(kGenomeMark);
+  cache::append_u32(bytes, static_cast<uint32_t>(genome.size()));
+  for (const auto& [name, value] : genome.genes()) {
+    cache::append_u32(bytes, static_cast<uint32_t>(name.kind));
+    cache::append_u32(bytes, name.cls);
+    cache::append_u32(bytes, name.index);
+    cache::append_u64(bytes, static_cast<uint64_t>(value));
+  }
+  return bytes;
+}
+
+std::optional<Genome> decode_genome(std::string_view bytes) {
+  cache::FieldReader reader(bytes.substr(kGenomeMark.size()));
+  uint32_t count = reader.u32();
+  if (count > kGenesMax) return std::nullopt;
+  Genome genome;
+  for (uint32_t k = 0; k < count && reader.ok(); ++k) {
+    uint32_t kind = reader.u32();
+    if (kind > static_cast<uint32_t>(GeneKind::kParameter)) return std::nullopt;
+    GeneName name{static_cast<GeneKind>(kind), reader.u32(), 0};
+    name.index = reader.u32();
+    genome.set(name, static_cast<int64_t>(reader.u64()));
+  }
+  return reader.done() ? std::optional(std::move(genome)) : std::nullopt;
+}
+
+std::string place_of(const common::Digest& key, const Finding& finding) {
+  if (finding.genome.size() != 0) return kin_place(key);
+  return finding.program.calls.empty() ? kernel_place(key) : region_place(key);
 }
 
 std::optional<KeptFinding> load_from(cache::Store& store, const std::string& place,
@@ -43,7 +84,9 @@ std::string encode_finding(const KeptFinding& kept) {
   cache::append_f64(bytes, finding.ns);
   cache::append_f64(bytes, finding.worker_ms);
   cache::append_u32(bytes, finding.schedule);
-  if (!finding.program.calls.empty()) {
+  if (finding.genome.size() != 0) {
+    bytes += encode_genome(finding.genome);
+  } else if (!finding.program.calls.empty()) {
     bytes += common::as_text(common::encode_program(finding.program));
   }
   return bytes;
@@ -63,22 +106,31 @@ std::optional<KeptFinding> decode_finding(std::string_view bytes) {
                   std::isfinite(kept.finding.worker_ms) && kept.finding.worker_ms >= 0;
   if (!is_sound) return std::nullopt;
   if (reader.done()) return kept;
-  auto program = common::decode_program(common::as_bytes(reader.rest()));
+  std::string_view rest = reader.rest();
+  if (rest.starts_with(kGenomeMark)) {
+    auto genome = decode_genome(rest);
+    if (!genome) return std::nullopt;
+    kept.finding.genome = *std::move(genome);
+    return kept;
+  }
+  auto program = common::decode_program(common::as_bytes(rest));
   if (!program.ok()) return std::nullopt;
   kept.finding.program = std::move(program).value();
   return kept;
 }
 
 std::optional<KeptFinding> load_finding(cache::Store& store, const common::Digest& key) {
-  auto kept = load_from(store, region_place(key), key);
-  return kept ? kept : load_from(store, kernel_place(key), key);
+  for (const std::string& place : {region_place(key), kernel_place(key), kin_place(key)}) {
+    if (auto kept = load_from(store, place, key)) return kept;
+  }
+  return std::nullopt;
 }
 
 common::Status keep_findings(cache::Store& store, const std::map<common::Digest, Finding>& found,
                              int64_t now_wall_ns) {
   cache::Changes changes;
   for (const auto& [key, finding] : found) {
-    std::string place = finding.program.calls.empty() ? kernel_place(key) : region_place(key);
+    std::string place = place_of(key, finding);
     auto there = load_from(store, place, key);
     if (there && there->finding.ns != kWithdrawn && finding.ns != kWithdrawn) {
       const Effort &before = there->finding.effort, &now = finding.effort;

@@ -4,9 +4,11 @@
 
 #include <functional>
 
+#include "common/base/clock.h"
 #include "common/ir/builder.h"
 #include "common/ir/graph_hash.h"
 #include "coordinator/search/job_search.h"
+#include "coordinator/search/kin.h"
 #include "coordinator/search/normal_form.h"
 
 namespace coordinator {
@@ -23,9 +25,9 @@ using common::TaskOutcome;
 using common::UnaryOp;
 
 // Layers, then a product of another width. `turned`: sums are written the other way round.
-Graph model(int layers, int64_t head, bool turned = false) {
+Graph model(int layers, int64_t head, bool turned = false, int64_t batch = 8) {
   GraphBuilder b;
-  NodeId h = b.input(InputKind::kUser, DType::kFloat32, {8, 32}, "x");
+  NodeId h = b.input(InputKind::kUser, DType::kFloat32, {batch, 32}, "x");
   for (int layer = 0; layer < layers; ++layer) {
     NodeId w = b.input(InputKind::kWeight, DType::kFloat32, {32, 32}, "w");
     NodeId y = b.unary(UnaryOp::kTanh, b.matmul(h, w));
@@ -166,6 +168,46 @@ TEST(Findings, WhatTurnsOutWrongIsWithdrawn) {
     for (const auto& [key, finding] : wrong.findings) memory.findings[key] = finding;
     EXPECT_GT(search(next, 60, &memory).sent.size(), 2u) << "it was believed again";
   }
+}
+
+TEST(Findings, AnotherBatchBeginsWithWhatWasBest) {
+  Memory memory;
+  Ended first = search(model(3, 16), 120);
+  memory.findings = first.findings;
+  Ended other = search(model(3, 16, false, 12), 120, &memory);
+  ASSERT_TRUE(other.outcome.ok());
+  EXPECT_EQ(other.status.known_regions, 0);
+  EXPECT_GT(other.sent.size(), 4u);
+  EXPECT_LT(other.sent.size(), 60u) << "what was searched at another size was searched again";
+  int64_t begun = 0;
+  common::SteadyClock clock;
+  for (const CandidateTask& task : other.sent) {
+    if (task.origin != "kin") continue;
+    ++begun;
+    RegionSpace space(*task.graph, clock);
+    auto kept = first.findings.find(kin_key(space, {"cpu-test"}, "strict"));
+    ASSERT_NE(kept, first.findings.end());
+    EXPECT_EQ(task.payload.program, space.decode(kept->second.genome).program);
+    EXPECT_NE(task.payload.program, space.decode({}).program);
+  }
+  EXPECT_EQ(begun, other.status.regions);
+}
+
+TEST(Findings, KinDifferInSizesAlone) {
+  common::SteadyClock clock;
+  common::Target target{"cpu-test"};
+  auto key = [&](const Graph& graph) {
+    RegionSpace space(graph, clock);
+    return kin_key(space, target, "strict");
+  };
+  common::Digest one = key(model(2, 16));
+  EXPECT_EQ(key(model(2, 16, false, 12)), one);
+  EXPECT_EQ(key(model(2, 24)), one);
+  EXPECT_NE(key(model(3, 16)), one);
+  EXPECT_NE(key(model(2, 16, true)), one);
+  RegionSpace space(model(2, 16), clock);
+  EXPECT_NE(kin_key(space, {"cpu-other"}, "strict"), one);
+  EXPECT_NE(kin_key(space, target, "relaxed"), one);
 }
 
 TEST(Findings, OtherShapesTargetsAndPoliciesHaveOtherKeys) {

@@ -1,0 +1,71 @@
+// What searches found, as the store keeps it: if these fail, later searches begin from nothing, or
+// believe what is damaged.
+#include <gtest/gtest.h>
+
+#include "cache/store/store.h"
+#include "common/base/files.h"
+#include "common/ir/builder.h"
+#include "coordinator/search/region_space.h"
+#include "coordinator/service/findings.h"
+
+namespace coordinator::service {
+namespace {
+
+Genome genome() {
+  Genome genome;
+  genome.set({GeneKind::kChoice, 7, 0}, 12);
+  genome.set({GeneKind::kStore, 9, 0}, -3);
+  genome.set({GeneKind::kParameter, 100'000, 4}, INT64_MIN);
+  return genome;
+}
+
+common::Program program() {
+  common::GraphBuilder b;
+  auto x = b.input(common::InputKind::kUser, common::DType::kFloat32, {8}, "x");
+  b.output(b.unary(common::UnaryOp::kTanh, x));
+  return plain_program_of(b.finish());
+}
+
+std::map<common::Digest, Finding> all_kinds() {
+  return {{common::digest_of("region"), {{40, 0}, 12.5, 300, 0, program(), {}}},
+          {common::digest_of("kernel"), {{40, 0}, 2.5, 0, 6, {}, {}}},
+          {common::digest_of("kin"), {{40, 2'000}, 12.5, 300, 0, {}, genome()}}};
+}
+
+TEST(ServiceFindings, EveryKindComesBackFromTheStore) {
+  common::ScratchDirectory folder = std::move(common::ScratchDirectory::create("findings")).value();
+  auto store = std::move(cache::Store::open(folder.path(), {})).value();
+  ASSERT_TRUE(keep_findings(*store, all_kinds(), 5).ok());
+  for (const auto& [key, finding] : all_kinds()) {
+    auto kept = load_finding(*store, key);
+    ASSERT_TRUE(kept.has_value());
+    EXPECT_EQ(kept->when_wall_ns, 5);
+    EXPECT_EQ(kept->finding.effort, finding.effort);
+    EXPECT_EQ(kept->finding.ns, finding.ns);
+    EXPECT_EQ(kept->finding.schedule, finding.schedule);
+    EXPECT_EQ(kept->finding.program, finding.program);
+    EXPECT_EQ(kept->finding.genome.genes(), finding.genome.genes());
+    EXPECT_EQ(kept->finding.genome.hash(), finding.genome.hash());
+  }
+  EXPECT_FALSE(load_finding(*store, common::digest_of("other")).has_value());
+}
+
+TEST(ServiceFindings, ACutRecordIsNone) {
+  for (const auto& [key, finding] : all_kinds()) {
+    std::string whole = encode_finding({key, 5, finding});
+    ASSERT_TRUE(decode_finding(whole).has_value());
+    std::string bare = encode_finding({key, 5, {finding.effort, finding.ns, 0, 0, {}, {}}});
+    for (size_t size = 0; size < whole.size(); ++size) {
+      // Without what follows its fields a record is that of a kernel.
+      if (size == bare.size()) continue;
+      EXPECT_FALSE(decode_finding(whole.substr(0, size)).has_value()) << size;
+    }
+  }
+  std::string kin = encode_finding({common::digest_of("kin"), 5, {{}, 1, 0, 0, {}, genome()}});
+  size_t count = kin.size() - genome().size() * 20 - 4;
+  kin[count + 3] = '\x7f';  // more genes than there are bytes
+  EXPECT_FALSE(decode_finding(kin).has_value());
+}
+
+}  // namespace
+}  // namespace coordinator::service
