@@ -152,8 +152,7 @@ endfunction()
 
 # lfarm_test(graph_hash LABEL unit SOURCES graph_hash_test.cc COMPONENTS common/ir)
 # One GoogleTest executable; ctest runs each of its tests under the label.
-# LFARM_TEST_DATA names tests/fixtures, LFARM_SHARED the optional folder of larger cases,
-# LFARM_BIN_DIR the built binaries. ON_EMULATED_GPU: see tests/emulator.
+# tests/paths tells where its files and the built programs are. ON_EMULATED_GPU: see tests/emulator.
 function(lfarm_test name)
   cmake_parse_arguments(ARG "ON_EMULATED_GPU" "LABEL;TIMEOUT" "SOURCES;COMPONENTS;LIBRARIES;DEPENDS" ${ARGN})
   if(NOT ARG_TIMEOUT)
@@ -163,15 +162,11 @@ function(lfarm_test name)
   lfarm_tidy(test_${name} ${ARG_SOURCES})
   set_target_properties(test_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   target_compile_options(test_${name} PRIVATE ${LFARM_WARNINGS} ${LFARM_TEST_OPTIONS})
-  target_compile_definitions(test_${name} PRIVATE
-    LFARM_TEST_DATA="${CMAKE_SOURCE_DIR}/tests/fixtures"
-    LFARM_SHARED="${CMAKE_SOURCE_DIR}/../shared"
-    LFARM_BIN_DIR="${CMAKE_BINARY_DIR}/bin")
   foreach(dependency ${ARG_COMPONENTS})
     lfarm_target_name(${dependency} target)
     target_link_libraries(test_${name} PRIVATE ${target})
   endforeach()
-  target_link_libraries(test_${name} PRIVATE ${ARG_LIBRARIES} GTest::gtest GTest::gtest_main)
+  target_link_libraries(test_${name} PRIVATE ${ARG_LIBRARIES} lfarm_test_paths GTest::gtest GTest::gtest_main)
   if(ARG_DEPENDS)
     add_dependencies(test_${name} ${ARG_DEPENDS})
   endif()
@@ -201,9 +196,8 @@ function(lfarm_fuzz name)
   set_target_properties(fuzz_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   target_include_directories(fuzz_${name} PRIVATE ${CMAKE_SOURCE_DIR})
   target_compile_options(fuzz_${name} PRIVATE ${LFARM_WARNINGS})
-  target_compile_definitions(fuzz_${name} PRIVATE
-    LFARM_TEST_DATA="${CMAKE_SOURCE_DIR}/tests/fixtures"
-    LFARM_FUZZ_CORPUS="${CMAKE_SOURCE_DIR}/tests/fixtures/fuzz/${name}.corpus")
+  target_link_libraries(fuzz_${name} PRIVATE lfarm_test_paths)
+  target_compile_definitions(fuzz_${name} PRIVATE LFARM_FUZZ_NAME="${name}")
   foreach(dependency ${ARG_COMPONENTS})
     lfarm_target_name(${dependency} target)
     target_link_libraries(fuzz_${name} PRIVATE ${target})

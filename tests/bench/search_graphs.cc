@@ -12,6 +12,7 @@
 #include "coordinator/search/cost_model.h"
 #include "coordinator/search/region_space.h"
 #include "coordinator/search/regions.h"
+#include "tests/paths/paths.h"
 
 namespace bench {
 namespace {
@@ -29,10 +30,10 @@ constexpr const char* kShared[] = {"attention", "cnn",       "gpt2",   "bert",
 std::vector<std::string> fixed_set() {
   std::vector<std::string> files;
   for (const char* name : kFixtures) {
-    files.push_back(common::cat(LFARM_TEST_DATA, "/models/", name, "/model.pt2"));
+    files.push_back(common::cat(paths::fixtures(), "/models/", name, "/model.pt2"));
   }
   for (const char* name : kShared) {
-    std::string file = common::cat(LFARM_SHARED, "/models/", name, "/model.pt2");
+    std::string file = common::cat(paths::shared(), "/models/", name, "/model.pt2");
     if (std::filesystem::exists(file)) files.push_back(std::move(file));
   }
   return files;

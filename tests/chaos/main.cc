@@ -16,6 +16,7 @@
 
 #include "common/base/cat.h"
 #include "tests/chaos/faults.h"
+#include "tests/paths/paths.h"
 
 namespace {
 
@@ -61,7 +62,7 @@ std::vector<std::string> shuffled_cases(uint64_t seed) {
   std::vector<std::string> cases;
   for (const char* folder : {"models", "operators"}) {
     for (const auto& entry :
-         std::filesystem::directory_iterator(cat(LFARM_TEST_DATA, "/", folder))) {
+         std::filesystem::directory_iterator(cat(paths::fixtures(), "/", folder))) {
       cases.push_back(entry.path().string());
     }
   }
@@ -90,7 +91,7 @@ void await_clients(Farm& farm) {
 }
 
 int run(const Options& options, const std::string& obstacle) {
-  auto farm = Farm::start({LFARM_BIN_DIR, shuffled_cases(options.seed), obstacle});
+  auto farm = Farm::start({paths::binaries(), shuffled_cases(options.seed), obstacle});
   if (!farm.ok()) {
     std::printf("the farm does not start: %s\n", farm.error().message.c_str());
     return 1;

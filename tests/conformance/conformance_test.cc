@@ -18,6 +18,7 @@
 #include "coordinator/search/assemble.h"
 #include "coordinator/search/region_space.h"
 #include "coordinator/search/regions.h"
+#include "tests/paths/paths.h"
 #include "worker/agent/backend.h"
 #include "worker/compile/build_plan.h"
 
@@ -77,8 +78,7 @@ Program lower(const common::Graph& graph, const LoweringUnderTest& lowering) {
 
 std::vector<std::string> case_folders() {
   std::vector<std::string> folders;
-  for (const std::string& root :
-       {std::string(LFARM_TEST_DATA) + "/models", std::string(LFARM_SHARED) + "/models"}) {
+  for (const std::string& root : {paths::fixtures("/models"), paths::shared("/models")}) {
     if (!std::filesystem::is_directory(root)) continue;
     for (const auto& entry : std::filesystem::directory_iterator(root)) {
       bool known = std::any_of(folders.begin(), folders.end(), [&](const std::string& folder) {

@@ -19,11 +19,12 @@
 #include "common/ir/graph_hash.h"
 #include "common/wire/ir_codec.h"
 #include "tests/device/paper_backend.h"
+#include "tests/paths/paths.h"
 
 namespace {
 
 constexpr std::chrono::seconds kPatience{60};
-const std::string kBinaries = LFARM_BIN_DIR;
+const std::string kBinaries = paths::binaries();
 
 class PaperFarm : public testing::Test {
  protected:
@@ -81,7 +82,7 @@ TEST_F(PaperFarm, FindsAPlanThatRunsOnTheNewDevice) {
       return clients::make_plan_instance(model, pulled.plan, objects, *device);
     });
   };
-  auto result = clients::run_case(std::string(LFARM_TEST_DATA) + "/models/mlp_dynamic", maker);
+  auto result = clients::run_case(paths::fixtures("/models/mlp_dynamic"), maker);
   EXPECT_EQ(result.verdict, clients::Verdict::kPass) << clients::line_of(result);
   EXPECT_EQ(pulled.plan.key.target.name, paper::kTarget);
   EXPECT_NE(pulled.plan.provenance.calibration, "default");  // those are a processor's

@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <sstream>
 
+#include "tests/paths/paths.h"
+
 namespace emulator {
 namespace {
 
@@ -76,7 +78,7 @@ void* load(const std::string& path) {
 
 const Api& api() {
   static const Api kApi = [] {
-    const std::string folder = LFARM_BIN_DIR "/../tests/emulator/";
+    const std::string folder = paths::binaries("/../tests/emulator/");
     Api a{};
     find_driver(load(folder + "libcuda.so.1"), a);
     find_nvrtc(load(folder + "libnvrtc.so.13"), a);

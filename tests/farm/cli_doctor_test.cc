@@ -6,6 +6,7 @@
 #include "common/runtime/cpu_device.h"
 #include "common/sandbox/sandbox.h"
 #include "tests/farm/cli_testing.h"
+#include "tests/paths/paths.h"
 
 namespace {
 
@@ -77,7 +78,7 @@ TEST_F(CliDoctor, TheExitCodeSaysWhetherTheDeviceThatWasAskedForRunsPlans) {
 }
 
 TEST_F(CliDoctor, AnEmulatedDeviceIsADevice) {
-  ::setenv("LD_LIBRARY_PATH", LFARM_BIN_DIR "/../tests/emulator", 1);
+  ::setenv("LD_LIBRARY_PATH", paths::binaries("/../tests/emulator"), 1);
   Invocation doctor = lfarm({"doctor", "--device", "cuda", "--json"});
   ::unsetenv("LD_LIBRARY_PATH");
   EXPECT_EQ(doctor.wait(), 0) << doctor.out();
@@ -89,7 +90,7 @@ TEST_F(CliDoctor, AnEmulatedDeviceIsADevice) {
 
 // A device whose driver is there, while every NVRTC that could be found is none.
 TEST_F(CliDoctor, PlansRunWithoutACompiler) {
-  std::filesystem::create_symlink(LFARM_BIN_DIR "/../tests/emulator/libcuda.so.1",
+  std::filesystem::create_symlink(paths::binaries("/../tests/emulator/libcuda.so.1"),
                                   path("libcuda.so.1"));
   for (const char* name : {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2"}) {
     write(name, "no library");
@@ -112,7 +113,7 @@ TEST_F(CliDoctor, PlansRunWithoutACompiler) {
 }
 
 TEST_F(CliDoctor, ProgramsThatAreMissingAreNamed) {
-  std::filesystem::copy_file(LFARM_BIN_DIR "/lfarm", path("lfarm"));
+  std::filesystem::copy_file(paths::binaries("/lfarm"), path("lfarm"));
   Invocation doctor(path(""), 1000, {"doctor", "--json"}, path("lfarm"));
   EXPECT_EQ(doctor.wait(), 0) << doctor.err();
   std::string cpu = about(doctor.out(), "cpu");
@@ -122,7 +123,7 @@ TEST_F(CliDoctor, ProgramsThatAreMissingAreNamed) {
 }
 
 TEST_F(CliDoctor, EveryDeviceIsListed) {
-  ::setenv("LD_LIBRARY_PATH", LFARM_BIN_DIR "/../tests/emulator", 1);
+  ::setenv("LD_LIBRARY_PATH", paths::binaries("/../tests/emulator"), 1);
   ::setenv("LFARM_EMULATOR_GPUS", "3", 1);
   Invocation all = lfarm({"doctor", "--json"});
   ::setenv("CUDA_VISIBLE_DEVICES", "2,1", 1);

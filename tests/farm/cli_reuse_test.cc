@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/farm/cli_testing.h"
+#include "tests/paths/paths.h"
 
 namespace {
 
@@ -11,7 +12,7 @@ using Json = nlohmann::json;
 class ReuseTest : public cli_testing::CliTest {
  protected:
   static std::string member(const std::string& name) {
-    return std::string(LFARM_TEST_DATA) + "/family/" + name + ".pt2";
+    return paths::fixtures("/family/") + name + ".pt2";
   }
   Json submit(const std::string& model, const std::string& budget = "24") {
     auto run = lfarm({"submit", model, "--budget", budget, "--json"});

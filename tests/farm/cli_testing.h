@@ -20,6 +20,7 @@
 #include "common/base/cat.h"
 #include "common/base/files.h"
 #include "common/base/subprocess.h"
+#include "tests/paths/paths.h"
 
 namespace cli_testing {
 
@@ -29,7 +30,7 @@ inline constexpr std::chrono::seconds kPatience{180};
 class Invocation {
  public:
   Invocation(const std::string& folder, int number, std::vector<std::string> arguments,
-             const std::string& program = LFARM_BIN_DIR "/lfarm")
+             const std::string& program = paths::binaries("/lfarm"))
       : out_(common::cat(folder, "/out.", number)), err_(common::cat(folder, "/err.", number)) {
     common::SpawnOptions spawn;
     spawn.arguments = {program};
@@ -111,9 +112,7 @@ class CliTest : public testing::Test {
 
   std::string path(const std::string& name) const { return scratch_.path() + "/" + name; }
   std::string state() const { return path("state"); }
-  static std::string fixture(const std::string& name) {
-    return std::string(LFARM_TEST_DATA) + "/models/" + name;
-  }
+  static std::string fixture(const std::string& name) { return paths::fixtures("/models/") + name; }
   static std::string model(const std::string& name) { return fixture(name) + "/model.pt2"; }
 
   Invocation start(std::vector<std::string> arguments) {

@@ -17,6 +17,7 @@
 #include "common/ir/graph_hash.h"
 #include "coordinator/service/job_journal.h"
 #include "tests/farm/service_farm.h"
+#include "tests/paths/paths.h"
 #include "tests/unit/small_disk.h"
 
 namespace coordinator::service {
@@ -24,7 +25,7 @@ namespace {
 
 using common::Code;
 
-constexpr const char* kBinary = LFARM_BIN_DIR "/../tests/lfarm-coordinator-scripted";
+const std::string kBinary = paths::binaries("/../tests/lfarm-coordinator-scripted");
 
 // The state directory is on a disk so small that RocksDB cannot claim room ahead.
 class ServiceDiskTest : public ServiceTest {

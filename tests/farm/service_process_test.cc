@@ -18,13 +18,14 @@
 #include "coordinator/service/job_journal.h"
 #include "tests/farm/service_peers.h"
 #include "tests/farm/service_script.h"
+#include "tests/paths/paths.h"
 
 namespace coordinator::service {
 namespace {
 
 using common::cat;
 
-constexpr const char* kBinary = LFARM_BIN_DIR "/../tests/lfarm-coordinator-scripted";
+const std::string kBinary = paths::binaries("/../tests/lfarm-coordinator-scripted");
 constexpr const char* kTarget = "cpu-test";
 
 class ServiceProcessTest : public testing::Test {

@@ -5,6 +5,7 @@
 #include "common/http/http_client.h"
 #include "tests/cluster/fake_cluster.h"
 #include "tests/farm/cli_testing.h"
+#include "tests/paths/paths.h"
 
 namespace cli_testing {
 namespace {
@@ -13,7 +14,7 @@ class WebTest : public CliTest {
  protected:
   Invocation begin(const std::string& program, std::vector<std::string> arguments) {
     return Invocation(path(""), processes_++ + 1000, std::move(arguments),
-                      LFARM_BIN_DIR "/" + program);
+                      paths::binaries("/") + program);
   }
   Invocation coordinator(const std::string& name, std::vector<std::string> more = {}) {
     std::vector<std::string> arguments = {

@@ -8,11 +8,12 @@
 #include "common/base/files.h"
 #include "common/ir/verify.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/paths/paths.h"
 
 std::vector<std::string> fuzz::seeds() {
   std::vector<std::string> seeds;
   for (const char* name : {"/pt2/mlp.pt2", "/pt2/flat_mlp.pt2"}) {
-    auto content = common::read_file(std::string(LFARM_TEST_DATA) + name);
+    auto content = common::read_file(paths::fixtures() + name);
     LFARM_CHECK(content.ok(), content.error().message);
     seeds.push_back(std::move(*content));
   }

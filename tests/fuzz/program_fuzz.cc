@@ -9,6 +9,7 @@
 #include "common/base/files.h"
 #include "common/ir/verify.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/paths/paths.h"
 
 namespace {
 
@@ -52,7 +53,7 @@ bool bring_tensors(clients::ExportedProgram& program) {
 std::vector<std::string> fuzz::seeds() {
   std::vector<std::string> seeds;
   for (const char* name : {"/pt2/mlp.pt2", "/models/mlp_dynamic/model.pt2"}) {
-    auto content = common::read_file(std::string(LFARM_TEST_DATA) + name);
+    auto content = common::read_file(paths::fixtures() + name);
     LFARM_CHECK(content.ok(), content.error().message);
     auto zip = clients::ZipArchive::open({common::as_bytes(*content), nullptr}, "seed");
     LFARM_CHECK(zip.ok(), zip.error().message);

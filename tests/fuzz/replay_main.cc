@@ -22,6 +22,7 @@
 #include "common/base/files.h"
 #include "common/base/random.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/paths/paths.h"
 
 // libFuzzer prescribes the name.
 // NOLINTNEXTLINE(readability-identifier-naming)
@@ -31,6 +32,8 @@ namespace {
 
 // Of this many bytes is what --pack keeps of all inputs: the smallest come first.
 constexpr size_t kPackedBytesMax = size_t{96} << 10;
+
+const std::string kCorpus = paths::fixtures("/fuzz/" LFARM_FUZZ_NAME ".corpus");
 
 // A second or two of work for the slowest fuzzer.
 constexpr uint64_t kInputs = 50'000;
@@ -114,7 +117,7 @@ int write_seeds(const std::string& directory, const std::vector<std::string>& se
 }
 
 std::vector<std::string> corpus() {
-  auto packed = common::read_file(LFARM_FUZZ_CORPUS);
+  auto packed = common::read_file(kCorpus);
   return packed.ok() ? fuzz::unpack(*packed) : std::vector<std::string>{};
 }
 
@@ -142,7 +145,7 @@ int pack_directory(const char* directory) {
     kept.push_back(std::move(input));
   }
   std::printf("%zu of %zu inputs kept\n", kept.size(), inputs.size());
-  auto written = common::write_file_atomic(LFARM_FUZZ_CORPUS, common::as_bytes(fuzz::pack(kept)));
+  auto written = common::write_file_atomic(kCorpus, common::as_bytes(fuzz::pack(kept)));
   if (!written.ok()) std::fprintf(stderr, "%s\n", written.error().message.c_str());
   return written.ok() ? 0 : 1;
 }

@@ -10,6 +10,7 @@
 #include "clients/pt2/translate.h"
 #include "common/base/clock.h"
 #include "common/base/random.h"
+#include "common/ir/builder.h"
 #include "common/ir/load_time.h"
 #include "common/ir/roll.h"
 #include "common/wire/ir_codec.h"
@@ -17,6 +18,7 @@
 #include "coordinator/search/job_search.h"
 #include "coordinator/search/regions.h"
 #include "tests/bench/simulated_device.h"
+#include "tests/paths/paths.h"
 
 namespace coordinator {
 namespace {
@@ -27,8 +29,7 @@ const common::Graph& model(const std::string& name) {
   static std::map<std::string, common::Graph> known;
   auto it = known.find(name);
   if (it == known.end()) {
-    auto loaded =
-        clients::load_model(std::string(LFARM_TEST_DATA) + "/models/" + name + "/model.pt2");
+    auto loaded = clients::load_model(paths::fixtures("/models/") + name + "/model.pt2");
     EXPECT_TRUE(loaded.ok()) << loaded.error().message;
     it = known.emplace(name, std::move(loaded->graph)).first;
   }
@@ -46,13 +47,15 @@ SearchOptions options(int64_t budget, uint64_t seed) {
 struct Finished {
   common::Plan plan;
   EffectTable lessons;
+  std::map<common::Digest, Finding> findings;
 };
 
 // Keeps up to `parallel` candidates in flight and answers them in an order drawn from `order`.
 template <class Device>
-Finished search(const std::string& name, const SearchOptions& options, Device& device,
-                size_t parallel = 1, uint64_t order = 1) {
-  auto made = JobSearch::create(model(name), options, nullptr);
+Finished search_graph(const common::Graph& graph, const SearchOptions& options, Device& device,
+                      size_t parallel = 1, uint64_t order = 1,
+                      const MeasurementSource* earlier = nullptr) {
+  auto made = JobSearch::create(graph, options, earlier);
   EXPECT_TRUE(made.ok());
   JobSearch& job = **made;
   common::Random random(order);
@@ -71,7 +74,13 @@ Finished search(const std::string& name, const SearchOptions& options, Device& d
   }
   auto outcome = job.outcome();
   EXPECT_TRUE(outcome.ok());
-  return {std::move(outcome->plan), job.lessons()};
+  return {std::move(outcome->plan), job.lessons(), job.findings()};
+}
+
+template <class Device>
+Finished search(const std::string& name, const SearchOptions& options, Device& device,
+                size_t parallel = 1, uint64_t order = 1) {
+  return search_graph(model(name), options, device, parallel, order);
 }
 
 constexpr SimulatedDevice::Noise kRecorded{0.03, 5, false};
@@ -180,6 +189,65 @@ TEST(SearchQuality, LessonsOfOtherGraphsSpeedTheFirstCandidates) {
     with += std::log(search("kv_step", informed, device).plan.provenance.best_ns) / 6;
   }
   EXPECT_LT(with, without - std::log(1.2));
+}
+
+// Two layers of attention and a gate, for a batch.
+common::Graph layers(int64_t batch) {
+  using common::BinaryOp, common::DType, common::InputKind, common::UnaryOp;
+  common::GraphBuilder b;
+  auto weight = [&](int64_t rows, int64_t columns) {
+    return b.input(InputKind::kWeight, DType::kFloat32, {rows, columns}, "w");
+  };
+  common::NodeId h = b.input(InputKind::kUser, DType::kFloat32, {batch, 64}, "x");
+  for (int layer = 0; layer < 2; ++layer) {
+    common::NodeId q = b.matmul(h, weight(64, 64)), k = b.matmul(h, weight(64, 64));
+    common::NodeId scores = b.matmul(q, b.permute(k, {1, 0}));
+    common::NodeId top = b.reduce(common::ReduceOp::kMax, scores, {1}, true);
+    common::NodeId e = b.unary(UnaryOp::kExp, b.binary(BinaryOp::kSub, scores, top));
+    common::NodeId sum = b.reduce(common::ReduceOp::kSum, e, {1}, true);
+    common::NodeId seen = b.matmul(b.binary(BinaryOp::kDiv, e, sum), h);
+    common::NodeId gate = b.unary(UnaryOp::kSigmoid, b.matmul(seen, weight(64, 64)));
+    h = b.binary(BinaryOp::kAdd, h, b.binary(BinaryOp::kMul, gate, seen));
+  }
+  b.output(h);
+  return b.finish();
+}
+
+class Memory final : public MeasurementSource {
+ public:
+  explicit Memory(std::map<common::Digest, Finding> findings) : findings_(std::move(findings)) {}
+  std::optional<int64_t> kernel_ns(const common::Digest&) const override { return std::nullopt; }
+  std::optional<Finding> finding(const common::Digest& key) const override {
+    auto it = findings_.find(key);
+    return it == findings_.end() ? std::nullopt : std::optional(it->second);
+  }
+
+ private:
+  std::map<common::Digest, Finding> findings_;
+};
+
+TEST(SearchQuality, AnotherBatchTakesAThirdOfTheSearch) {
+  double share = 0, worse = 0, without = 0;
+  constexpr uint64_t kSeeds = 4;
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SimulatedDevice device({0.0, seed, false});
+    SearchOptions o = options(300, seed);
+    Memory memory(search_graph(layers(48), o, device).findings);
+    common::Plan whole = search_graph(layers(192), o, device).plan;
+    common::Plan kin = search_graph(layers(192), o, device, 1, 1, &memory).plan;
+    o.budget = kin.provenance.candidates;
+    common::Plan alone = search_graph(layers(192), o, device).plan;
+    auto ratio = [&](const common::Plan& plan) {
+      return std::log(static_cast<double>(plan.provenance.best_ns) /
+                      static_cast<double>(whole.provenance.best_ns));
+    };
+    share += static_cast<double>(kin.provenance.candidates) / 300 / kSeeds;
+    worse += ratio(kin) / kSeeds;
+    without += ratio(alone) / kSeeds;
+  }
+  EXPECT_LT(share, 1.0 / 3);
+  EXPECT_LT(worse, std::log(1.05)) << "a search that began elsewhere ends worse than a whole one";
+  EXPECT_LT(worse, without) << "the beginning is worth nothing";
 }
 
 TEST(Effects, AreLearnedFromMeasurementsAndTakenOver) {

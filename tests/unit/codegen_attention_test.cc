@@ -157,9 +157,11 @@ void compile_and_check(KernelBatch& batch) {
   }
 }
 
+// Every mask at every size, and each with every schedule.
 TEST(CodegenAttention, SizesAndMasks) {
   Random random(61);
   KernelBatch batch;
+  bool as_given = false;
   for (Mask mask : {Mask::kNone, Mask::kCausal, Mask::kWindow, Mask::kAdded, Mask::kBias,
                     Mask::kGiven, Mask::kGivenSafe}) {
     for (auto [rows, keys] : std::vector<std::pair<int64_t, int64_t>>{
@@ -168,13 +170,15 @@ TEST(CodegenAttention, SizesAndMasks) {
       a.rows = rows;
       a.keys = keys;
       a.mask = mask;
-      add(batch, random, a);
+      as_given = !as_given;
+      if (as_given) add(batch, random, a);
       a.members = 3;
-      add(batch, random, a, {{"keys", 32}});
+      if (as_given) add(batch, random, a, {{"keys", 32}});
       a.symbolic = true;
-      add(batch, random, a, {{"keys", 32}, {"rows", 16}});
-      add(batch, random, a, {{"online", 0}, {"rows", 16}});
+      if (!as_given) add(batch, random, a, {{"keys", 32}, {"rows", 16}});
+      if (!as_given) add(batch, random, a, {{"online", 0}, {"rows", 16}});
     }
+    as_given = !as_given;
   }
   compile_and_check(batch);
 }
@@ -206,10 +210,12 @@ TEST(CodegenAttention, Forms) {
   compile_and_check(batch);
 }
 
-// Decoding: blocks share the keys of few rows.
+// Decoding: blocks share the keys of few rows. Every mask with every number of keys, and each with
+// every way to share.
 TEST(CodegenAttention, SharedKeys) {
   Random random(67);
   KernelBatch batch;
+  bool first = true;
   for (int64_t keys : {0, 1, 127, 128, 129, 700, 2500}) {
     for (Mask mask : {Mask::kNone, Mask::kCausal, Mask::kWindow, Mask::kGivenSafe}) {
       Attention a;
@@ -220,15 +226,17 @@ TEST(CodegenAttention, SharedKeys) {
       a.half = true;
       a.width = 32;
       a.growing = true;
-      add(batch, random, a);
-      add(batch, random, a, {{"splits", 4}});
+      if (first) add(batch, random, a);
+      if (!first) add(batch, random, a, {{"splits", 4}});
       a.growing = keys < 700;
       a.rows = 2;
       a.groups = 1;
       a.epilogue = true;
-      add(batch, random, a, {{"splits", 32}});
-      add(batch, random, a, {{"online", 0}, {"splits", 4}});
+      if (first) add(batch, random, a, {{"splits", 32}});
+      if (!first) add(batch, random, a, {{"online", 0}, {"splits", 4}});
+      first = !first;
     }
+    first = !first;
   }
   compile_and_check(batch);
   // As many blocks as a GPU has room for, where nobody says how many.
@@ -255,10 +263,12 @@ TEST(CodegenAttention, EveryScheduleValue) {
   compile_and_check(batch);
 }
 
-// Half-precision queries, keys and values, rounded or not on the way to the product.
+// Half-precision queries, keys and values, rounded or not on the way to the product. Every mask at
+// every size, and each with every schedule.
 TEST(CodegenAttention, HalfPrecision) {
   Random random(68);
   KernelBatch batch;
+  bool as_given = false;
   for (Mask mask : {Mask::kNone, Mask::kCausal, Mask::kWindow, Mask::kGivenSafe}) {
     for (auto [rows, keys] : std::vector<std::pair<int64_t, int64_t>>{
              {1, 37}, {17, 5}, {70, 70}, {33, 259}, {0, 3}, {3, 0}}) {
@@ -269,14 +279,16 @@ TEST(CodegenAttention, HalfPrecision) {
       a.keys = keys;
       a.depth = rows % 2 == 0 ? 24 : 64;
       a.width = rows % 2 == 0 ? 40 : 80;
-      add(batch, random, a);
+      as_given = !as_given;
+      if (as_given) add(batch, random, a);
       a.members = 3;
-      add(batch, random, a, {{"block_keys", 32}});
+      if (as_given) add(batch, random, a, {{"block_keys", 32}});
       a.symbolic = true;
-      add(batch, random, a, {{"block_rows", 32}});
+      if (!as_given) add(batch, random, a, {{"block_rows", 32}});
       a.turned = true;
-      add(batch, random, a, {{"block_rows", 64}, {"online", 0}});
+      if (!as_given) add(batch, random, a, {{"block_rows", 64}, {"online", 0}});
     }
+    as_given = !as_given;
   }
   batch.compile();
   for (size_t k = 0; k < batch.size() && !testing::Test::HasFatalFailure(); ++k) {

@@ -15,6 +15,7 @@
 #include "common/ir/graph_hash.h"
 #include "common/ir/text.h"
 #include "common/ir/verify.h"
+#include "tests/paths/paths.h"
 
 namespace clients {
 namespace {
@@ -77,7 +78,7 @@ TEST(Safetensors, DamagedFilesAreRefused) {
 }
 
 Model fixture(const std::string& name) {
-  return load_model(std::string(LFARM_TEST_DATA) + "/models/" + name + "/model.pt2").value();
+  return load_model(paths::fixtures("/models/") + name + "/model.pt2").value();
 }
 
 // What a plan of the model's graph says of it.

@@ -7,11 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "tests/paths/paths.h"
+
 // Files, the bundled ones first; a name may give two.
 inline std::vector<std::string> model_files(std::initializer_list<const char*> names) {
   std::vector<std::string> files;
-  for (const std::string& root :
-       {std::string(LFARM_TEST_DATA) + "/models", std::string(LFARM_SHARED) + "/models"}) {
+  for (const std::string& root : {paths::fixtures("/models"), paths::shared("/models")}) {
     for (const char* name : names) {
       std::string file = root + "/" + name + "/model.pt2";
       if (std::filesystem::exists(file)) files.push_back(file);

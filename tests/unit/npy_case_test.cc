@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "clients/cli/case.h"
+#include "tests/paths/paths.h"
 
 namespace clients {
 namespace {
@@ -120,7 +121,7 @@ InstanceMaker reference() {
 
 TEST(RunCase, KeepsStateBetweenStepsAndNotBetweenSizes) {
   for (const char* name : {"mlp", "mlp_dynamic", "kv_step"}) {
-    CaseResult result = run_case(std::string(LFARM_TEST_DATA) + "/models/" + name, reference());
+    CaseResult result = run_case(paths::fixtures("/models/") + name, reference());
     EXPECT_EQ(line_of(result), std::string("PASS ") + name);
   }
 }

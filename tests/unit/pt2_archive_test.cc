@@ -9,6 +9,7 @@
 #include "clients/pt2/model_json.h"
 #include "clients/pt2/zip_archive.h"
 #include "common/base/files.h"
+#include "tests/paths/paths.h"
 #include "tests/unit/pt2_zip_test_util.h"
 
 namespace clients {
@@ -17,9 +18,7 @@ namespace {
 using pt2_test::make_zip;
 using pt2_test::ZipPart;
 
-std::string fixture(const std::string& name) {
-  return std::string(LFARM_TEST_DATA) + "/pt2/" + name;
-}
+std::string fixture(const std::string& name) { return paths::fixtures("/pt2/") + name; }
 
 std::string contents(const std::string& name) {
   auto text = common::read_file(fixture(name));
@@ -315,7 +314,7 @@ TEST(StoredTensor, ChecksItsReachWithoutOverflow) {
 }
 
 TEST(Archive, EverySharedCaseParses) {
-  std::filesystem::path shared = LFARM_SHARED;
+  std::filesystem::path shared = paths::shared();
   if (!std::filesystem::exists(shared)) GTEST_SKIP() << "no folder of cases at " << shared;
   int count = 0;
   for (const char* folder : {"models", "ops"}) {

@@ -14,14 +14,15 @@
 #include "clients/pt2/archive.h"
 #include "clients/pt2/translate.h"
 #include "common/base/random.h"
+#include "tests/paths/paths.h"
 
 namespace clients {
 namespace {
 
 std::vector<ExportedProgram> load_programs() {
-  std::vector<std::filesystem::path> folders = {LFARM_TEST_DATA "/pt2/cases",
-                                                LFARM_TEST_DATA "/operators"};
-  if (std::filesystem::exists(LFARM_SHARED "/ops")) folders.push_back(LFARM_SHARED "/ops");
+  std::vector<std::filesystem::path> folders = {paths::fixtures("/pt2/cases"),
+                                                paths::fixtures("/operators")};
+  if (std::filesystem::exists(paths::shared("/ops"))) folders.push_back(paths::shared("/ops"));
   std::vector<std::string> paths;
   for (const auto& folder : folders) {
     for (const auto& entry : std::filesystem::directory_iterator(folder)) {

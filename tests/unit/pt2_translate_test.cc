@@ -9,6 +9,7 @@
 #include "clients/pt2/sympy_parser.h"
 #include "clients/pt2/translate.h"
 #include "common/ir/graph_hash.h"
+#include "tests/paths/paths.h"
 #include "tests/unit/pt2_case.h"
 #include "tests/unit/pt2_program.h"
 
@@ -454,7 +455,7 @@ TEST(Translate, NumbersOfTheDataAreComparedInOrder) {
 
 class SavedCase : public testing::TestWithParam<const char*> {};
 TEST_P(SavedCase, AgreesWithEagerPyTorch) {
-  auto result = pt2_test::run_case(std::string(LFARM_TEST_DATA) + "/pt2/cases/" + GetParam());
+  auto result = pt2_test::run_case(paths::fixtures("/pt2/cases/") + GetParam());
   EXPECT_TRUE(result.passed) << result.message;
 }
 INSTANTIATE_TEST_SUITE_P(Fixtures, SavedCase,
@@ -478,7 +479,7 @@ bool orders_ties(const std::string& name) {
 }
 
 void run_folder(const char* folder) {
-  std::filesystem::path shared = std::filesystem::path(LFARM_SHARED) / folder;
+  std::filesystem::path shared = std::filesystem::path(paths::shared()) / folder;
   if (!std::filesystem::exists(shared)) GTEST_SKIP() << "no folder of cases at " << shared;
   for (const auto& entry : std::filesystem::directory_iterator(shared)) {
     std::string name = entry.path().filename().string();

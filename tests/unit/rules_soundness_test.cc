@@ -20,6 +20,7 @@
 #include "coordinator/search/regions.h"
 #include "models.h"
 #include "rules_cases.h"
+#include "tests/paths/paths.h"
 
 namespace coordinator {
 namespace {
@@ -256,7 +257,7 @@ TEST_P(RulesOnModels, BothSidesOfEveryUnionAreEqual) {
 // Experts are exported in the order of a sort, which is undone at the end: each choice's expert is
 // known without.
 TEST(RuleSoundness, WhatIsSortedByExpertAndPutBackIsComputedInPlace) {
-  const std::string path = std::string(LFARM_SHARED) + "/models/qwen3_moe/model.pt2";
+  const std::string path = paths::shared("/models/qwen3_moe/model.pt2");
   if (!std::filesystem::exists(path)) GTEST_SKIP() << "needs the models";
   auto model = clients::load_model(path);
   ASSERT_TRUE(model.ok()) << model.error().message;
@@ -275,7 +276,7 @@ TEST(RuleSoundness, WhatIsSortedByExpertAndPutBackIsComputedInPlace) {
 
 // Each operator of PyTorch's own tests, one graph each.
 TEST(RuleSoundness, BothSidesOfEveryUnionAreEqualOnOperators) {
-  const std::string root = std::string(LFARM_SHARED) + "/ops";
+  const std::string root = paths::shared("/ops");
   if (!std::filesystem::is_directory(root)) GTEST_SKIP() << "needs the operators' cases";
   std::vector<std::filesystem::path> cases;
   for (const auto& entry : std::filesystem::directory_iterator(root)) cases.push_back(entry.path());

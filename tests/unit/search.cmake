@@ -3,11 +3,6 @@ lfarm_test(search LABEL unit TIMEOUT 300
           search_load_time_test.cc search_profile_test.cc search_stores_test.cc search_traits_test.cc
           program_interpreter.cc
   COMPONENTS common/base common/ir common/runtime coordinator/search coordinator/rules clients/pt2)
-lfarm_test(search_quality LABEL unit TIMEOUT 300
-  SOURCES search_quality_test.cc
-  COMPONENTS common/base common/ir common/plan common/wire coordinator/search clients/pt2)
-target_include_directories(test_search_quality PRIVATE ${CMAKE_SOURCE_DIR})
-target_sources(test_search_quality PRIVATE ${CMAKE_SOURCE_DIR}/tests/bench/simulated_device.cc)
 lfarm_test(search_genomes LABEL unit TIMEOUT 120
   SOURCES search_genomes_test.cc program_interpreter.cc
           ${CMAKE_SOURCE_DIR}/tests/bench/genome_trials.cc

@@ -8,14 +8,14 @@
 #include "common/base/clock.h"
 #include "common/ir/builder.h"
 #include "tests/bench/genome_trials.h"
+#include "tests/paths/paths.h"
 
 namespace bench {
 namespace {
 
 TEST(Genomes, ThousandsOfEachFixtureComputeTheirModel) {
   for (const char* name : {"mlp", "mlp_dynamic", "kv_step", "llama"}) {
-    auto model =
-        clients::load_model(std::string(LFARM_TEST_DATA) + "/models/" + name + "/model.pt2");
+    auto model = clients::load_model(paths::fixtures("/models/") + name + "/model.pt2");
     ASSERT_TRUE(model.ok()) << model.error().message;
     auto trials = try_genomes(model->graph, {2'000, 60, 3});
     ASSERT_TRUE(trials.ok()) << trials.error().message;
@@ -47,7 +47,7 @@ TEST(Genomes, TheOracleTellsSineFromCosine) {
 }
 
 TEST(Genomes, EqualSeedsDrawEqualGenomes) {
-  auto model = clients::load_model(std::string(LFARM_TEST_DATA) + "/models/mlp/model.pt2");
+  auto model = clients::load_model(paths::fixtures("/models/mlp/model.pt2"));
   ASSERT_TRUE(model.ok()) << model.error().message;
   common::SteadyClock clock;
   coordinator::RegionSpace space(model->graph, clock);

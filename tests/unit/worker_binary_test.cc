@@ -10,11 +10,12 @@
 #include "common/base/files.h"
 #include "common/base/subprocess.h"
 #include "common/wire/socket.h"
+#include "tests/paths/paths.h"
 
 namespace worker {
 namespace {
 
-constexpr const char* kWorker = LFARM_BIN_DIR "/lfarm-worker";
+const std::string kWorker = paths::binaries("/lfarm-worker");
 constexpr int kPatienceMs = 20'000;
 
 class WorkerBinaryTest : public testing::Test {
