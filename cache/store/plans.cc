@@ -275,6 +275,12 @@ Result<bool> Store::remove_plan(const Digest& key) {
   return true;
 }
 
+void Store::State::add_revocation_time(Batch& batch) const {
+  std::string when;
+  append_u64(when, static_cast<uint64_t>(now()));
+  batch.put(Family::kMeta, kRevokedAtKey, when);
+}
+
 void Store::State::add_revocation(Batch& batch, const Digest& plan_id, std::string_view reason) {
   for (Family family : {Family::kMeta, Family::kPlans}) {
     batch.put(family, digest_key(kRevokedPrefix, plan_id), reason);
@@ -310,6 +316,7 @@ Result<uint64_t> Store::revoke(const Digest& plan_id, std::string_view reason) {
           return true;
         }));
     State::add_revocation(batch, plan_id, reason);
+    state.add_revocation_time(batch);
     LFARM_RETURN_IF_ERROR(state.write_counted(batch, before));
   }
   LFARM_RETURN_IF_ERROR(state.database->sync());
@@ -318,6 +325,11 @@ Result<uint64_t> Store::revoke(const Digest& plan_id, std::string_view reason) {
 
 Result<std::optional<std::string>> Store::revocation(const Digest& plan_id) {
   return state_->database->get(Family::kMeta, digest_key(kRevokedPrefix, plan_id));
+}
+
+Result<int64_t> Store::last_revocation_wall_ns() {
+  LFARM_ASSIGN_OR_RETURN(auto when, state_->database->get(Family::kMeta, kRevokedAtKey));
+  return when ? static_cast<int64_t>(FieldReader(*when).u64()) : 0;
 }
 
 Result<std::vector<Digest>> Store::revocations() {

@@ -192,6 +192,8 @@ class Store {
   common::Result<std::optional<std::string>> revocation(const common::Digest& plan_id);
   // The ids of all revoked plans, in order.
   common::Result<std::vector<common::Digest>> revocations();
+  // When revoke() was called last, in ns of the wall clock; 0: never.
+  common::Result<int64_t> last_revocation_wall_ns();
 
   // --- Measurements: of one kernel, by its fingerprint, on one device -------------------------
   // The first one stays; returns whether this was it.

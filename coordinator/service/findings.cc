@@ -69,7 +69,10 @@ std::optional<KeptFinding> load_from(cache::Store& store, const std::string& pla
   auto bytes = store.get_named(place);
   if (!bytes.ok() || !bytes->has_value()) return std::nullopt;
   if ((*bytes)->compare(0, key.bytes.size(), cache::key_of(key)) != 0) return std::nullopt;
-  return decode_finding(**bytes);
+  auto kept = decode_finding(**bytes);
+  auto revoked = store.last_revocation_wall_ns();
+  if (!kept || !revoked.ok() || kept->when_wall_ns <= *revoked) return std::nullopt;
+  return kept;
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 //
 // The store has a fixed number of places for them; a finding takes the place that its key gives,
 // and with it that of whatever other finding was there: forgetting costs a search, nothing else.
+// When a plan is revoked, all that was found before is forgotten: nobody knows which of it was at
+// fault.
 #pragma once
 
 #include <map>

@@ -69,6 +69,16 @@ TEST_F(ReuseTest, WhoeverSpendsMoreSearchesOn) {
   EXPECT_GT(deep["candidates"], 6) << deep;
 }
 
+// What made a plan wrong may be in any of its parts.
+TEST_F(ReuseTest, AfterARevocationTheSearchBeginsAnew) {
+  Json first = submit(member("shallow"), "6");
+  auto revoke = lfarm({"cache", "revoke", first["plan"].get<std::string>()});
+  ASSERT_EQ(revoke.wait(), 0) << revoke.err();
+  Json again = submit(member("shallow"), "6");
+  EXPECT_EQ(again["reuse"]["regions_found"], 0) << again;
+  EXPECT_EQ(again["candidates"], first["candidates"]);
+}
+
 // No size of the batch is in the cache, and the plan found for it is its own.
 TEST_F(ReuseTest, AnotherBatchIsAnotherModel) {
   Json first = submit(member("shallow"), "6");

@@ -12,7 +12,7 @@
 
 std::vector<std::string> fuzz::seeds() {
   std::vector<std::string> seeds;
-  for (const char* name : {"/pt2/mlp.pt2", "/pt2/flat_mlp.pt2"}) {
+  for (const char* name : {"/pt2/mlp.pt2", "/pt2/torch-2.6/mlp.pt2"}) {
     auto content = common::read_file(paths::fixtures() + name);
     LFARM_CHECK(content.ok(), content.error().message);
     seeds.push_back(std::move(*content));

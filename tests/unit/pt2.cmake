@@ -4,8 +4,8 @@ lfarm_test(pt2_pickle LABEL unit SOURCES pt2_pickle_test.cc COMPONENTS clients/p
 lfarm_test(pt2_translate LABEL unit SOURCES pt2_translate_test.cc pt2_case.cc TIMEOUT 600
   COMPONENTS clients/pt2 common/base common/ir common/runtime LIBRARIES nlohmann_json::nlohmann_json)
 target_include_directories(test_pt2_translate PRIVATE ${CMAKE_SOURCE_DIR})
-target_compile_definitions(test_pt2_translate PRIVATE
-  LFARM_OPERATORS="${CMAKE_SOURCE_DIR}/tests/fixtures/operators")
+lfarm_test(pt2_versions LABEL unit SOURCES pt2_versions_test.cc COMPONENTS clients/pt2 common/ir)
+target_include_directories(test_pt2_versions PRIVATE ${CMAKE_SOURCE_DIR})
 lfarm_test(pt2_special_functions LABEL unit SOURCES pt2_special_functions_test.cc
   COMPONENTS clients/pt2 common/base common/ir common/runtime)
 target_include_directories(test_pt2_special_functions PRIVATE ${CMAKE_SOURCE_DIR})

@@ -91,7 +91,7 @@ TEST(Archive, ReadsThePrefixedLayout) {
 }
 
 TEST(Archive, ReadsTheFlatLayoutWithTheSameWeights) {
-  auto flat = open_pt2(fixture("flat_mlp.pt2"));
+  auto flat = open_pt2(fixture("torch-2.6/mlp.pt2"));
   auto prefixed = open_pt2(fixture("mlp.pt2"));
   ASSERT_TRUE(flat.ok()) << message_of(flat);
   ASSERT_TRUE(prefixed.ok()) << message_of(prefixed);
@@ -106,9 +106,9 @@ TEST(Archive, ReadsTheFlatLayoutWithTheSameWeights) {
 }
 
 TEST(Archive, WeightsAreViewsOfTheMapping) {
-  auto file = common::MappedFile::open(fixture("flat_mlp.pt2"));
+  auto file = common::MappedFile::open(fixture("torch-2.6/mlp.pt2"));
   ASSERT_TRUE(file.ok());
-  auto program = open_pt2((*file)->bytes(), *file, "flat_mlp.pt2");
+  auto program = open_pt2((*file)->bytes(), *file, "torch-2.6/mlp.pt2");
   ASSERT_TRUE(program.ok()) << message_of(program);
   const std::byte* first = (*file)->bytes().data();
   const std::byte* last = first + (*file)->bytes().size();
@@ -133,7 +133,7 @@ TEST(Archive, ReadsStateAndSourceLines) {
 }
 
 TEST(Archive, EveryPrefixOfAnArchiveIsAnErrorNotACrash) {
-  for (const char* name : {"mlp.pt2", "flat_mlp.pt2"}) {
+  for (const char* name : {"mlp.pt2", "torch-2.6/mlp.pt2"}) {
     std::string whole = contents(name);
     for (size_t length = 0; length < whole.size(); length += 97) {
       EXPECT_FALSE(open_text(whole.substr(0, length)).ok()) << name << " cut at " << length;
@@ -142,7 +142,7 @@ TEST(Archive, EveryPrefixOfAnArchiveIsAnErrorNotACrash) {
 }
 
 TEST(Archive, FlippedBytesNeverCrash) {
-  std::string whole = contents("flat_mlp.pt2");
+  std::string whole = contents("torch-2.6/mlp.pt2");
   for (size_t at = 0; at < whole.size(); at += 13) {
     std::string damaged = whole;
     damaged[at] = static_cast<char>(damaged[at] ^ 0x55);

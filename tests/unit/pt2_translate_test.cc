@@ -465,7 +465,7 @@ INSTANTIATE_TEST_SUITE_P(Fixtures, SavedCase,
 
 TEST(BundledOperators, AgreeWithEagerPyTorch) {
   size_t cases = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(LFARM_OPERATORS)) {
+  for (const auto& entry : std::filesystem::directory_iterator(paths::fixtures("/operators"))) {
     auto result = pt2_test::run_case(entry.path().string());
     EXPECT_TRUE(result.passed) << entry.path().filename() << ": " << result.message;
     ++cases;

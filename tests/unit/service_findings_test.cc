@@ -50,6 +50,20 @@ TEST(ServiceFindings, EveryKindComesBackFromTheStore) {
   EXPECT_FALSE(load_finding(*store, common::digest_of("other")).has_value());
 }
 
+TEST(ServiceFindings, AreForgottenWhenAPlanIsRevoked) {
+  common::ScratchDirectory folder = std::move(common::ScratchDirectory::create("findings")).value();
+  cache::StoreOptions options;
+  options.wall_ns = [] { return int64_t{100}; };
+  auto store = std::move(cache::Store::open(folder.path(), options)).value();
+  ASSERT_TRUE(keep_findings(*store, all_kinds(), 90).ok());
+  ASSERT_TRUE(store->revoke(common::digest_of("plan"), "it is wrong").ok());
+  for (const auto& [key, finding] : all_kinds())
+    EXPECT_FALSE(load_finding(*store, key).has_value());
+  // What is found from now on counts, though the earlier one was as fast.
+  ASSERT_TRUE(keep_findings(*store, all_kinds(), 101).ok());
+  for (const auto& [key, finding] : all_kinds()) EXPECT_TRUE(load_finding(*store, key).has_value());
+}
+
 TEST(ServiceFindings, ACutRecordIsNone) {
   for (const auto& [key, finding] : all_kinds()) {
     std::string whole = encode_finding({key, 5, finding});
