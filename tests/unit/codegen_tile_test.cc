@@ -1,4 +1,7 @@
 // Code of the kTile template against the reference interpreter.
+#include <array>
+#include <limits>
+
 #include "codegen_testing.h"
 #include "common/runtime/cpu_device.h"
 
@@ -311,6 +314,39 @@ TEST(CodegenTile, GatheredMatrices) {
     EXPECT_NE(text.find("in1 + "), std::string::npos) << text;
     EXPECT_EQ(text.find("in1["), std::string::npos) << text;
   }
+}
+
+// What is not finite reaches its own row and column only: not through the edges of blocks, nor
+// through parts that blocks share.
+TEST(CodegenTile, SpecialValues) {
+  Random random(35);
+  KernelBatch batch;
+  for (double special :
+       {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+    for (DType dtype : {DType::kFloat32, DType::kBfloat16}) {
+      for (bool turned : {false, true}) {
+        for (auto [m, k, splits] : std::vector<std::array<int64_t, 3>>{
+                 {37, 72, 1}, {33, 69, 1}, {20, 1000, 4}, {3, 1000, 4}, {1, 33, 1}}) {
+          std::vector<int64_t> left = turned ? std::vector<int64_t>{k, m} : std::vector{m, k};
+          std::vector<int64_t> right =
+              turned ? std::vector<int64_t>{75, k} : std::vector{k, int64_t{75}};
+          GraphBuilder b;
+          NodeId x = input(b, dtype, Shape(left.begin(), left.end()));
+          NodeId y = input(b, dtype, Shape(right.begin(), right.end()));
+          b.output(contract(b, x, y, turned ? std::vector<int>{2, 0} : std::vector<int>{0, 2},
+                            turned ? std::vector<int>{1, 2} : std::vector<int>{2, 1}, {0, 1}));
+          std::vector<HostTensor> inputs{random_tensor(random, dtype, left),
+                                         random_tensor(random, dtype, right)};
+          inputs[0].set(0, special);
+          inputs[0].set(inputs[0].elements() - 1, special);
+          inputs[1].set(inputs[1].elements() - 1, -special);
+          batch.add(Template::kTile, {{"splits", splits}}, b.finish(), std::move(inputs));
+        }
+      }
+    }
+  }
+  batch.compile();
+  batch.check_all(3e-4);
 }
 
 // A product that is stored turned, and few rows or columns of each kind.

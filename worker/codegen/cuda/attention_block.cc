@@ -136,11 +136,12 @@ void CudaAttentionBlock::blocks() {
   writer_.open(false);  // passes
   writer_.open(true);   // blocks
   lines("__syncthreads();");
+  begin_loading();
   load_keys();
   writer_.open(!online_);
   load_values();
   writer_.close(online_ ? "" : "if (pass == 1)");
-  lines("__syncthreads();");
+  finish_loading();
   multiply_keys();
   lines("__syncthreads();");
   weigh();

@@ -251,12 +251,25 @@ LF_INLINE void lf_store(T* to, const LfVec<T, kCount>& x) {
 }
 )C";
 
+// Pairs of halves in a word; kExponents has the exponent bits of both. Those of infinities and NaN
+// are all set, so that one more overflows into the sign.
+constexpr std::string_view kPairs = R"C(
+template <uint32_t kExponents>
+LF_INLINE uint32_t lf_not_finite(uint32_t pair) {
+  return ((pair & kExponents) + (kExponents & ~(kExponents << 1))) & 0x80008000u;
+}
+template <uint32_t kExponents>
+LF_INLINE uint32_t lf_finite_or_zero(uint32_t pair) {
+  return pair & ~((lf_not_finite<kExponents>(pair) >> 15) * 0xffffu);
+}
+)C";
+
 }  // namespace
 
 const std::string& cuda_preamble() {
   static const std::string kText =
       common::cat(kTypes, c_number_preamble(), c_basic_math(), kFloatMath, c_library_math(), kTeams,
-                  kLines, kVectors);
+                  kLines, kVectors, kPairs);
   return kText;
 }
 
