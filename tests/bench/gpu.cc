@@ -50,6 +50,8 @@ class Bench {
   struct Timing {
     std::string text;
     double best_us = 0, floor_us = 0;
+    // Of the best by warpgroups and the best of the others; 0: none.
+    double warpgroups_us = 0, warps_us = 0;
   };
   struct Product {
     const char* name;
@@ -89,23 +91,45 @@ std::vector<Variant> loops_variants(bool quick) {
   return variants;
 }
 
-std::vector<Variant> product_variants(int64_t m, bool quick) {
+// Blocks of single warps, and shared k; those of warpgroups come last.
+std::vector<Variant> product_variants(int64_t m, bool quick, common::Machine machine) {
   std::vector<Variant> variants{{Template::kTile, {}}};
-  if (quick) return variants;
-  if (m == 1) variants.push_back({Template::kLoops, {}});
-  for (int64_t mc : {64, 128, 256}) {
-    for (int64_t nc : {64, 128, 256}) {
-      if (m > 1) variants.push_back({Template::kTile, {{"mc", mc}, {"nc", nc}}});
+  if (!quick && m == 1) variants.push_back({Template::kLoops, {}});
+  for (int64_t rows : {16, 32, 64, 128}) {
+    for (int64_t columns : {64, 128}) {
+      if (quick || m == 1) continue;
+      variants.push_back({Template::kTile, {{"block_columns", columns}, {"block_rows", rows}}});
+    }
+  }
+  for (int64_t splits : {1, 2, 4, 8}) {
+    if (!quick) variants.push_back({Template::kTile, {{"splits", splits}}});
+  }
+  if (m == 1) return variants;
+  for (const common::ScheduleChoice& choice : common::schedule_parameters(Template::kTile)) {
+    if (choice.name != "warpgroups" || !choice.is_on(machine)) continue;
+    for (int64_t block : choice.values) {
+      for (int64_t stages : {0, 3}) {
+        if (block == 0 || (quick && (block != 64064 || stages != 0))) continue;
+        common::Schedule schedule{{"warpgroups", block}};
+        if (stages != 0) schedule.insert(schedule.begin(), {"stages", stages});
+        variants.push_back({Template::kTile, schedule});
+      }
     }
   }
   return variants;
+}
+
+bool is_by_warpgroups(const Variant& variant) {
+  return variant.form == Template::kTile &&
+         common::schedule_value(variant.schedule, Template::kTile, "warpgroups") != 0;
 }
 
 std::vector<Variant> attention_variants(bool quick) {
   std::vector<Variant> variants{{Template::kAttention, {}}};
   for (int64_t keys : {32, 64}) {
     for (int64_t rows : {16, 32, 64}) {
-      if (!quick) variants.push_back({Template::kAttention, {{"keys", keys}, {"rows", rows}}});
+      if (quick) continue;
+      variants.push_back({Template::kAttention, {{"block_keys", keys}, {"block_rows", rows}}});
     }
   }
   return variants;
@@ -170,8 +194,12 @@ Result<Bench::Timing> Bench::time(const common::Graph& body, const std::vector<V
                                   double bytes) {
   LFARM_ASSIGN_OR_RETURN(std::vector<TimedVariant> timed, runner_.time(body, variants));
   const TimedVariant* best = timed.data();
+  double warpgroups_us = 0;
+  double warps_us = 0;
   for (const TimedVariant& t : timed) {
     if (t.us < best->us) best = &t;
+    double& least = is_by_warpgroups(t.variant) ? warpgroups_us : warps_us;
+    if (least == 0 || t.us < least) least = t.us;
   }
   double floor_us = bytes / copy_gb_s_ * 1e-3;
   std::array<char, 256> text{};
@@ -179,7 +207,7 @@ Result<Bench::Timing> Bench::time(const common::Graph& body, const std::vector<V
                 "\"first\":\"%s\",\"us\":%.2f,\"best\":\"%s\",\"best_us\":%.2f,\"copy_us\":%.2f",
                 name_of(timed[0].variant).c_str(), timed[0].us, name_of(best->variant).c_str(),
                 best->us, floor_us);
-  return Timing{text.data(), best->us, floor_us};
+  return Timing{text.data(), best->us, floor_us, warpgroups_us, warps_us};
 }
 
 Status Bench::rows(const std::string& name, DType dtype, int64_t rows, int64_t columns) {
@@ -207,17 +235,21 @@ Status Bench::product(const Product& p) {
                        common::ContractAttr{{0, 2}, {1, 2}, {0, 1}}});
   b.output(b.cast(sums, DType::kBfloat16));
   common::Graph body = b.finish();
-  LFARM_ASSIGN_OR_RETURN(Timing timing,
-                         time(body, product_variants(p.m, options_.quick), moved_bytes(body)));
+  LFARM_ASSIGN_OR_RETURN(
+      Timing timing,
+      time(body, product_variants(p.m, options_.quick, runner_.machine()), moved_bytes(body)));
   common::GemmSizes sizes{DType::kBfloat16, 1, p.m, p.n, p.k, {0, 0, p.k, 1}, {0, 0, 1, p.k},
                           {0, 0, p.n, 1}};
   LFARM_ASSIGN_OR_RETURN(std::optional<double> library_us, runner_.time_library(sizes));
   double flops =
       2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
   std::string peer;
+  if (timing.warpgroups_us != 0) {
+    peer = cat(",\"warps_us\":", timing.warps_us, ",\"warpgroups_us\":", timing.warpgroups_us);
+  }
   if (library_us) {
-    peer = cat(",\"cublaslt_us\":", *library_us,
-               ",\"fraction_of_cublaslt\":", *library_us / timing.best_us);
+    peer += cat(",\"cublaslt_us\":", *library_us,
+                ",\"fraction_of_cublaslt\":", *library_us / timing.best_us);
   }
   std::printf(
       "{\"gpu\":\"product\",\"name\":\"%s\",\"m\":%lld,\"n\":%lld,\"k\":%lld,%s,\"tflops\":%.2f,"
@@ -295,10 +327,16 @@ bool Bench::run() {
                                    {"gate or up", 1, 14336, 4096},
                                    {"down", 1, 4096, 14336},
                                    {"vocabulary", 1, 128256, 4096},
+                                   {"query or output of 16", 16, 4096, 4096},
+                                   {"gate or up of 16", 16, 14336, 4096},
+                                   {"down of 16", 16, 4096, 14336},
+                                   {"down of 64", 64, 4096, 14336},
                                    {"gemm", 2048, 2048, 2048},
                                    {"gemm", 4096, 4096, 4096},
                                    {"gemm", 8192, 8192, 8192},
-                                   {"gate or up of a prompt", 2048, 14336, 4096}};
+                                   {"query or output of a prompt", 2048, 4096, 4096},
+                                   {"gate or up of a prompt", 2048, 14336, 4096},
+                                   {"down of a prompt", 2048, 4096, 14336}};
   for (const Product& p : products) {
     if (is_asked("product")) note(p.name, product(p));
     std::fflush(stdout);
