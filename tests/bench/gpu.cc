@@ -68,7 +68,7 @@ class Bench {
   Result<Timing> time(const common::Graph& body, const std::vector<Variant>& variants,
                       double bytes);
   Status rows(const std::string& name, DType dtype, int64_t rows, int64_t columns);
-  Status product(const Product& p);
+  Status product(const Product& p, const char* kind, const std::vector<Variant>& variants);
   Status attention(const Attention& a);
   // Says what failed, so that the rest goes on.
   void note(const std::string& what, const Status& status) {
@@ -91,8 +91,8 @@ std::vector<Variant> loops_variants(bool quick) {
   return variants;
 }
 
-// Blocks of single warps, and shared k; those of warpgroups come last.
-std::vector<Variant> product_variants(int64_t m, bool quick, common::Machine machine) {
+// Blocks of single warps, and shared k.
+std::vector<Variant> product_variants(int64_t m, bool quick) {
   std::vector<Variant> variants{{Template::kTile, {}}};
   if (!quick && m == 1) variants.push_back({Template::kLoops, {}});
   for (int64_t rows : {16, 32, 64, 128}) {
@@ -104,9 +104,15 @@ std::vector<Variant> product_variants(int64_t m, bool quick, common::Machine mac
   for (int64_t splits : {1, 2, 4, 8}) {
     if (!quick) variants.push_back({Template::kTile, {{"splits", splits}}});
   }
-  if (m == 1) return variants;
+  return variants;
+}
+
+// The default, then what warpgroups can do; nothing where they cannot.
+std::vector<Variant> warpgroup_variants(bool quick, common::Machine machine) {
+  std::vector<Variant> variants;
   for (const common::ScheduleChoice& choice : common::schedule_parameters(Template::kTile)) {
     if (choice.name != "warpgroups" || !choice.is_on(machine)) continue;
+    variants.push_back({Template::kTile, {}});
     for (int64_t block : choice.values) {
       for (int64_t stages : {0, 3}) {
         if (block == 0 || (quick && (block != 64064 || stages != 0))) continue;
@@ -224,7 +230,7 @@ Status Bench::rows(const std::string& name, DType dtype, int64_t rows, int64_t c
 }
 
 // x[m, k] times the transposed w[n, k], as linear layers store it, all bfloat16.
-Status Bench::product(const Product& p) {
+Status Bench::product(const Product& p, const char* kind, const std::vector<Variant>& variants) {
   GraphBuilder b;
   NodeId x = input(b, DType::kBfloat16, {p.m, p.k});
   NodeId w = input(b, DType::kBfloat16, {p.n, p.k});
@@ -235,9 +241,7 @@ Status Bench::product(const Product& p) {
                        common::ContractAttr{{0, 2}, {1, 2}, {0, 1}}});
   b.output(b.cast(sums, DType::kBfloat16));
   common::Graph body = b.finish();
-  LFARM_ASSIGN_OR_RETURN(
-      Timing timing,
-      time(body, product_variants(p.m, options_.quick, runner_.machine()), moved_bytes(body)));
+  LFARM_ASSIGN_OR_RETURN(Timing timing, time(body, variants, moved_bytes(body)));
   common::GemmSizes sizes{DType::kBfloat16, 1, p.m, p.n, p.k, {0, 0, p.k, 1}, {0, 0, 1, p.k},
                           {0, 0, p.n, 1}};
   LFARM_ASSIGN_OR_RETURN(std::optional<double> library_us, runner_.time_library(sizes));
@@ -252,11 +256,11 @@ Status Bench::product(const Product& p) {
                 ",\"fraction_of_cublaslt\":", *library_us / timing.best_us);
   }
   std::printf(
-      "{\"gpu\":\"product\",\"name\":\"%s\",\"m\":%lld,\"n\":%lld,\"k\":%lld,%s,\"tflops\":%.2f,"
+      "{\"gpu\":\"%s\",\"name\":\"%s\",\"m\":%lld,\"n\":%lld,\"k\":%lld,%s,\"tflops\":%.2f,"
       "\"fraction_of_copy\":%.3f%s}\n",
-      p.name, static_cast<long long>(p.m), static_cast<long long>(p.n), static_cast<long long>(p.k),
-      timing.text.c_str(), flops / timing.best_us * 1e-6, timing.floor_us / timing.best_us,
-      peer.c_str());
+      kind, p.name, static_cast<long long>(p.m), static_cast<long long>(p.n),
+      static_cast<long long>(p.k), timing.text.c_str(), flops / timing.best_us * 1e-6,
+      timing.floor_us / timing.best_us, peer.c_str());
   return {};
 }
 
@@ -338,7 +342,7 @@ bool Bench::run() {
                                    {"gate or up of a prompt", 2048, 14336, 4096},
                                    {"down of a prompt", 2048, 4096, 14336}};
   for (const Product& p : products) {
-    if (is_asked("product")) note(p.name, product(p));
+    if (is_asked("product")) note(p.name, product(p, "product", product_variants(p.m, quick)));
     std::fflush(stdout);
   }
   const std::vector<Attention> attentions =
@@ -349,6 +353,13 @@ bool Bench::run() {
                                      {"decode", 8, 4, 1, 8192, 128, false}};
   for (const Attention& a : attentions) {
     if (is_asked("attention")) note(a.name, attention(a));
+    std::fflush(stdout);
+  }
+  // Last: an error of theirs would stick to the device. They are not what is chosen unasked.
+  const std::vector<Variant> by_warpgroups = warpgroup_variants(quick, runner_.machine());
+  for (const Product& p : products) {
+    if (p.m == 1 || by_warpgroups.empty() || !is_asked("warpgroups")) continue;
+    note(p.name, product(p, "warpgroups", by_warpgroups));
     std::fflush(stdout);
   }
   return !failed_;
@@ -364,7 +375,8 @@ int run_gpu(const std::vector<std::string>& arguments) {
     } else if (arguments[k] == "--only" && k + 1 < arguments.size()) {
       options.only = arguments[++k];
     } else {
-      std::fprintf(stderr, "usage: lfarm-bench gpu [--quick] [--only rows|product|attention]\n");
+      std::fprintf(stderr,
+                   "usage: lfarm-bench gpu [--quick] [--only rows|product|attention|warpgroups]\n");
       return 2;
     }
   }

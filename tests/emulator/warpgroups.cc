@@ -16,6 +16,12 @@ float as_float(uint32_t bits) {
   return x;
 }
 
+uint32_t bits_of(float x) {
+  uint32_t bits = 0;
+  std::memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+
 float value_of(uint16_t bits, bool is_bf16) {
   if (is_bf16) return as_float(static_cast<uint32_t>(bits) << 16);
   const uint32_t sign = (bits & 0x8000u) << 16, exponent = bits >> 10 & 31, mantissa = bits & 0x3ff;
@@ -186,8 +192,7 @@ std::string Warpgroups::add(unsigned thread, const Pending& pending) {
   }
   if (--kept.under_way > 0) return "";
   for (size_t i = 0; i < kept.values.size(); ++i) {
-    const float before = as_float(kUnderWay);
-    if (std::memcmp(&pending.sums[i], &before, sizeof before) != 0) {
+    if (bits_of(pending.sums[i]) != kUnderWay) {
       return "sums were written while a product was under way";
     }
   }

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "common/base/cat.h"
-#include "common/ir/sizes.h"
 #include "worker/codegen/c_text.h"
 #include "worker/codegen/cuda/split.h"
 
@@ -193,10 +192,14 @@ int64_t cuda_tile_splits(const Contraction& contraction, const CudaBlockSize& si
   Expr blocks =
       contraction.batch_size() * ceil_div(p.m_size, size.rows) * ceil_div(p.n_size, size.columns);
   int64_t wanted = schedule_value(schedule, common::Template::kTile, "splits");
-  // Each leaves a block of sums in memory.
-  auto results = std::max<int64_t>(blocks.evaluate(common::representative_sizes(symbols)), 1);
-  if (wanted != 0) wanted = std::clamp<int64_t>(kSharingBlocksMax / results, 1, wanted);
-  return cuda_splits(blocks, p.k_size, depth * kStepsMin, wanted, symbols);
+  int64_t splits = cuda_splits(blocks, p.k_size, depth * kStepsMin, wanted, symbols);
+  // Each leaves a block of sums in memory, of which there must not be many at any size.
+  std::vector<int64_t> largest;
+  for (const common::SymbolRange& s : symbols) {
+    largest.push_back(std::min<int64_t>(s.max, int64_t{1} << 20));
+  }
+  auto results = std::max<int64_t>(blocks.evaluate(largest), 1);
+  return std::clamp<int64_t>(kSharingBlocksMax / results, 1, splits);
 }
 
 double cuda_block_cost(const Contraction& contraction, const CudaBlockSize& size, double overhead,
