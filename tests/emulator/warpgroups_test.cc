@@ -145,7 +145,8 @@ TEST(Warpgroups, ProductsMatchPlainOnes) {
         for (int row = 0; row < 64; ++row) {
           for (int column = 0; column < 64; ++column) {
             // What the sums began with.
-            float expected = static_cast<float>(column / 8 * 4 + row % 16 / 8 * 2 + column % 2);
+            const int place = column / 8 * 4 + row % 16 / 8 * 2 + column % 2;
+            auto expected = static_cast<float>(place);
             for (int k = 0; k < 16; ++k) expected += left_value(row, k) * right_value(column, k);
             ASSERT_EQ(d[row * 64 + column], expected)
                 << swizzle << a_across << b_across << " row " << row << " column " << column;

@@ -248,8 +248,8 @@ class ThinAttention final : public CudaAttentionText {
     lines(cat("for (int e = tid; e < ", size, "; e += ", threads_,
               ") {\nfloat s = 0;\nfor (int g = 0; g < ", groups(), "; ++g) s += part[g * ", size,
               " + e];\nown[e] = s;\n}\nif (!lf_is_last(areas, ", batch_element(),
-              ", parts)) return;\nif (tid == 0) ((uint32_t*)areas)[-1 - elements - ", batch_element(),
-              "] = 0;\nconst float* const sums = own - split * stride;\n",
+              ", parts)) return;\nif (tid == 0) ((uint32_t*)areas)[-1 - elements - ",
+              batch_element(), "] = 0;\nconst float* const sums = own - split * stride;\n",
               "const int count = (int)parts;"));
   }
 
