@@ -37,8 +37,10 @@ struct ScheduleParameter {
 };
 using Schedule = std::vector<ScheduleParameter>;
 
-// Kinds of machine, for which templates have different parameters.
-enum class Machine : uint8_t { kCpu, kGpu };
+// Kinds of machine, for which templates have different parameters. kGpuWarpgroups: a GPU on which
+// four warps multiply together (compute capability 9.0a).
+enum class Machine : uint8_t { kCpu, kGpu, kGpuWarpgroups };
+inline bool is_gpu(Machine machine) { return machine != Machine::kCpu; }
 
 // The values a schedule parameter of a template may take; the first is the default.
 struct ScheduleChoice {
@@ -46,7 +48,10 @@ struct ScheduleChoice {
   std::vector<int64_t> values;
   bool on_cpu = true;
   bool on_gpu = false;
-  bool is_on(Machine machine) const { return machine == Machine::kGpu ? on_gpu : on_cpu; }
+  bool on_warpgroups = on_gpu;
+  bool is_on(Machine machine) const {
+    return machine == Machine::kCpu ? on_cpu : machine == Machine::kGpu ? on_gpu : on_warpgroups;
+  }
 };
 // On a CPU. For kLoops: unroll (inner loop unroll factor), vector (SIMD width hint in elements, 0 =
 // compiler's choice), stage (1 = values read twice within a row are kept in a row buffer). For
@@ -56,9 +61,11 @@ struct ScheduleChoice {
 // On a GPU, 0 = the generator's choice where nothing else is said. For kLoops: team (threads that
 // compute a unit together), access (neighbours in memory that a thread takes at once). For kTile:
 // block_rows, block_columns (of the product, that a block of threads computes), splits (blocks that
-// share what one would sum). For kAttention: block_rows, block_keys, splits, and online, where 0
-// computes the scores twice. For kGemm: algorithm (its place in the library's list). Those of CPUs
-// alone come first, so that codes of them are dense.
+// share what one would sum); with warpgroups that multiply, warpgroups (their block, rows * 1000 +
+// columns, instead of the former; 0: single warps multiply) and stages (steps of the summed axis
+// that shared memory holds for them). For kAttention: block_rows, block_keys, splits, and online,
+// where 0 computes the scores twice. For kGemm: algorithm (its place in the library's list). Those
+// of CPUs alone come first, so that codes of them are dense.
 const std::vector<ScheduleChoice>& schedule_parameters(Template t);
 int64_t schedule_value(const Schedule& schedule, Template t, std::string_view name);
 

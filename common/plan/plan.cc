@@ -35,7 +35,8 @@ bool is_target(std::string_view target, std::string_view wanted) {
 }
 
 Machine machine_of(const Target& target) {
-  return target.name.rfind("cuda", 0) == 0 ? Machine::kGpu : Machine::kCpu;
+  if (target.name.rfind("cuda", 0) != 0) return Machine::kCpu;
+  return target.name == "cuda-sm_90a" ? Machine::kGpuWarpgroups : Machine::kGpu;
 }
 
 Digest PlanKey::digest() const {

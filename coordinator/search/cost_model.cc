@@ -75,6 +75,11 @@ constexpr DeviceTerms kGpu = {.machine = common::Machine::kGpu,
                               .synchronise_ns = 8'000,
                               .host_byte_ns = 0.02,
                               .vector = {}};
+constexpr DeviceTerms kGpuWarpgroups = [] {
+  DeviceTerms terms = kGpu;
+  terms.machine = common::Machine::kGpuWarpgroups;
+  return terms;
+}();
 
 // Vectors and single steps that a loop of `extent` steps takes.
 struct Steps {
@@ -230,7 +235,14 @@ const char* calibration_name(Calibration calibration) {
 }
 
 const DeviceTerms& device_terms(const common::Target& target) {
-  return common::machine_of(target) == common::Machine::kGpu ? kGpu : kCpu;
+  switch (common::machine_of(target)) {
+    case common::Machine::kGpu:
+      return kGpu;
+    case common::Machine::kGpuWarpgroups:
+      return kGpuWarpgroups;
+    default:
+      return kCpu;
+  }
 }
 
 double predict_ns(common::Template form, const KernelProfile& profile, const ScheduleValues& values,

@@ -78,7 +78,18 @@ class Features {
 
 // The position of a parameter among its template's.
 enum LoopsParameter : size_t { kStage, kUnroll, kVector, kAccess, kTeam };
-enum TileParameter : size_t { kKc, kMc, kMr, kNc, kNr, kTileColumns, kTileRows, kTileSplits };
+enum TileParameter : size_t {
+  kKc,
+  kMc,
+  kMr,
+  kNc,
+  kNr,
+  kTileColumns,
+  kTileRows,
+  kTileSplits,
+  kWarpgroups,
+  kStages
+};
 enum GemmParameter : size_t { kAlgorithm };
 
 void loops_features(const KernelTraits& t, ScheduleCode code, Features& features) {
@@ -149,12 +160,21 @@ void gpu_tile_features(const KernelTraits& t, ScheduleCode code, Features& featu
   features.add({35, kTileSplits, splits});
   features.add({40, size_class(t.m * t.n, 3), splits});
   features.add({41, size_class(t.k, 2), splits});
+  // Both are 0 where warpgroups do not multiply, which changes nothing there.
+  uint64_t warpgroups = schedule_digit(t.form, code, kWarpgroups);
+  uint64_t stages = schedule_digit(t.form, code, kStages);
+  features.add({35, kWarpgroups, warpgroups});
+  features.add({42, rows, warpgroups});
+  features.add({43, columns, warpgroups});
+  features.add({44, size_class(t.m * t.n, 3), warpgroups});
+  features.add({35, kStages, stages});
+  features.add({45, warpgroups, stages});
 }
 
 void gemm_features(const KernelTraits& t, ScheduleCode code, Features& features) {
   features.add({1, size_class(t.m * t.n * t.k, 3)});
   features.add({2, size_class(t.m, 2)});
-  if (t.terms->machine != common::Machine::kGpu) return;
+  if (!common::is_gpu(t.terms->machine)) return;
   uint64_t algorithm = schedule_digit(t.form, code, kAlgorithm);
   features.add({31, algorithm});
   features.add({32, size_class(t.m, 2), algorithm});
@@ -266,7 +286,7 @@ std::vector<Feature> features_of(const KernelTraits& traits, ScheduleCode code) 
   // What holds where launching takes all the time says little about large kernels.
   features.add({20, size_class(traits.predicted_ns, 1.5)});
   features.add({21, size_class(traits.predicted_ns, 3)});
-  bool on_gpu = traits.terms->machine == common::Machine::kGpu;
+  bool on_gpu = common::is_gpu(traits.terms->machine);
   if (traits.form == Template::kLoops) {
     (on_gpu ? gpu_loops_features : loops_features)(traits, code, features);
   }

@@ -141,7 +141,7 @@ Result<Toolchain> find_toolchain(const common::Target& target, size_t processes)
     return toolchain;
   }
   if (target.name.starts_with("cuda")) {
-    toolchain.generator = remembered(std::make_unique<const worker::CudaCodeGenerator>());
+    toolchain.generator = remembered(std::make_unique<const worker::CudaCodeGenerator>(target));
     LFARM_ASSIGN_OR_RETURN(
         toolchain.compiler,
         worker::find_nvrtc_compiler(target, {"/proc/self/exe", worker::kNvrtcChildFlag}, processes,

@@ -50,6 +50,8 @@ class Bench {
   struct Timing {
     std::string text;
     double best_us = 0, floor_us = 0;
+    // Of the best by warpgroups and the best of the others; 0: none.
+    double warpgroups_us = 0, warps_us = 0;
   };
   struct Product {
     const char* name;
@@ -66,7 +68,7 @@ class Bench {
   Result<Timing> time(const common::Graph& body, const std::vector<Variant>& variants,
                       double bytes);
   Status rows(const std::string& name, DType dtype, int64_t rows, int64_t columns);
-  Status product(const Product& p);
+  Status product(const Product& p, const char* kind, const std::vector<Variant>& variants);
   Status attention(const Attention& a);
   // Says what failed, so that the rest goes on.
   void note(const std::string& what, const Status& status) {
@@ -89,23 +91,51 @@ std::vector<Variant> loops_variants(bool quick) {
   return variants;
 }
 
+// Blocks of single warps, and shared k.
 std::vector<Variant> product_variants(int64_t m, bool quick) {
   std::vector<Variant> variants{{Template::kTile, {}}};
-  if (quick) return variants;
-  if (m == 1) variants.push_back({Template::kLoops, {}});
-  for (int64_t mc : {64, 128, 256}) {
-    for (int64_t nc : {64, 128, 256}) {
-      if (m > 1) variants.push_back({Template::kTile, {{"mc", mc}, {"nc", nc}}});
+  if (!quick && m == 1) variants.push_back({Template::kLoops, {}});
+  for (int64_t rows : {16, 32, 64, 128}) {
+    for (int64_t columns : {64, 128}) {
+      if (quick || m == 1) continue;
+      variants.push_back({Template::kTile, {{"block_columns", columns}, {"block_rows", rows}}});
+    }
+  }
+  for (int64_t splits : {1, 2, 4, 8}) {
+    if (!quick) variants.push_back({Template::kTile, {{"splits", splits}}});
+  }
+  return variants;
+}
+
+// The default, then what warpgroups can do; nothing where they cannot.
+std::vector<Variant> warpgroup_variants(bool quick, common::Machine machine) {
+  std::vector<Variant> variants;
+  for (const common::ScheduleChoice& choice : common::schedule_parameters(Template::kTile)) {
+    if (choice.name != "warpgroups" || !choice.is_on(machine)) continue;
+    variants.push_back({Template::kTile, {}});
+    for (int64_t block : choice.values) {
+      for (int64_t stages : {0, 3}) {
+        if (block == 0 || (quick && (block != 64064 || stages != 0))) continue;
+        common::Schedule schedule{{"warpgroups", block}};
+        if (stages != 0) schedule.insert(schedule.begin(), {"stages", stages});
+        variants.push_back({Template::kTile, schedule});
+      }
     }
   }
   return variants;
+}
+
+bool is_by_warpgroups(const Variant& variant) {
+  return variant.form == Template::kTile &&
+         common::schedule_value(variant.schedule, Template::kTile, "warpgroups") != 0;
 }
 
 std::vector<Variant> attention_variants(bool quick) {
   std::vector<Variant> variants{{Template::kAttention, {}}};
   for (int64_t keys : {32, 64}) {
     for (int64_t rows : {16, 32, 64}) {
-      if (!quick) variants.push_back({Template::kAttention, {{"keys", keys}, {"rows", rows}}});
+      if (quick) continue;
+      variants.push_back({Template::kAttention, {{"block_keys", keys}, {"block_rows", rows}}});
     }
   }
   return variants;
@@ -170,8 +200,12 @@ Result<Bench::Timing> Bench::time(const common::Graph& body, const std::vector<V
                                   double bytes) {
   LFARM_ASSIGN_OR_RETURN(std::vector<TimedVariant> timed, runner_.time(body, variants));
   const TimedVariant* best = timed.data();
+  double warpgroups_us = 0;
+  double warps_us = 0;
   for (const TimedVariant& t : timed) {
     if (t.us < best->us) best = &t;
+    double& least = is_by_warpgroups(t.variant) ? warpgroups_us : warps_us;
+    if (least == 0 || t.us < least) least = t.us;
   }
   double floor_us = bytes / copy_gb_s_ * 1e-3;
   std::array<char, 256> text{};
@@ -179,7 +213,7 @@ Result<Bench::Timing> Bench::time(const common::Graph& body, const std::vector<V
                 "\"first\":\"%s\",\"us\":%.2f,\"best\":\"%s\",\"best_us\":%.2f,\"copy_us\":%.2f",
                 name_of(timed[0].variant).c_str(), timed[0].us, name_of(best->variant).c_str(),
                 best->us, floor_us);
-  return Timing{text.data(), best->us, floor_us};
+  return Timing{text.data(), best->us, floor_us, warpgroups_us, warps_us};
 }
 
 Status Bench::rows(const std::string& name, DType dtype, int64_t rows, int64_t columns) {
@@ -196,7 +230,7 @@ Status Bench::rows(const std::string& name, DType dtype, int64_t rows, int64_t c
 }
 
 // x[m, k] times the transposed w[n, k], as linear layers store it, all bfloat16.
-Status Bench::product(const Product& p) {
+Status Bench::product(const Product& p, const char* kind, const std::vector<Variant>& variants) {
   GraphBuilder b;
   NodeId x = input(b, DType::kBfloat16, {p.m, p.k});
   NodeId w = input(b, DType::kBfloat16, {p.n, p.k});
@@ -207,24 +241,26 @@ Status Bench::product(const Product& p) {
                        common::ContractAttr{{0, 2}, {1, 2}, {0, 1}}});
   b.output(b.cast(sums, DType::kBfloat16));
   common::Graph body = b.finish();
-  LFARM_ASSIGN_OR_RETURN(Timing timing,
-                         time(body, product_variants(p.m, options_.quick), moved_bytes(body)));
+  LFARM_ASSIGN_OR_RETURN(Timing timing, time(body, variants, moved_bytes(body)));
   common::GemmSizes sizes{DType::kBfloat16, 1, p.m, p.n, p.k, {0, 0, p.k, 1}, {0, 0, 1, p.k},
                           {0, 0, p.n, 1}};
   LFARM_ASSIGN_OR_RETURN(std::optional<double> library_us, runner_.time_library(sizes));
   double flops =
       2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
   std::string peer;
+  if (timing.warpgroups_us != 0) {
+    peer = cat(",\"warps_us\":", timing.warps_us, ",\"warpgroups_us\":", timing.warpgroups_us);
+  }
   if (library_us) {
-    peer = cat(",\"cublaslt_us\":", *library_us,
-               ",\"fraction_of_cublaslt\":", *library_us / timing.best_us);
+    peer += cat(",\"cublaslt_us\":", *library_us,
+                ",\"fraction_of_cublaslt\":", *library_us / timing.best_us);
   }
   std::printf(
-      "{\"gpu\":\"product\",\"name\":\"%s\",\"m\":%lld,\"n\":%lld,\"k\":%lld,%s,\"tflops\":%.2f,"
+      "{\"gpu\":\"%s\",\"name\":\"%s\",\"m\":%lld,\"n\":%lld,\"k\":%lld,%s,\"tflops\":%.2f,"
       "\"fraction_of_copy\":%.3f%s}\n",
-      p.name, static_cast<long long>(p.m), static_cast<long long>(p.n), static_cast<long long>(p.k),
-      timing.text.c_str(), flops / timing.best_us * 1e-6, timing.floor_us / timing.best_us,
-      peer.c_str());
+      kind, p.name, static_cast<long long>(p.m), static_cast<long long>(p.n),
+      static_cast<long long>(p.k), timing.text.c_str(), flops / timing.best_us * 1e-6,
+      timing.floor_us / timing.best_us, peer.c_str());
   return {};
 }
 
@@ -295,12 +331,18 @@ bool Bench::run() {
                                    {"gate or up", 1, 14336, 4096},
                                    {"down", 1, 4096, 14336},
                                    {"vocabulary", 1, 128256, 4096},
+                                   {"query or output of 16", 16, 4096, 4096},
+                                   {"gate or up of 16", 16, 14336, 4096},
+                                   {"down of 16", 16, 4096, 14336},
+                                   {"down of 64", 64, 4096, 14336},
                                    {"gemm", 2048, 2048, 2048},
                                    {"gemm", 4096, 4096, 4096},
                                    {"gemm", 8192, 8192, 8192},
-                                   {"gate or up of a prompt", 2048, 14336, 4096}};
+                                   {"query or output of a prompt", 2048, 4096, 4096},
+                                   {"gate or up of a prompt", 2048, 14336, 4096},
+                                   {"down of a prompt", 2048, 4096, 14336}};
   for (const Product& p : products) {
-    if (is_asked("product")) note(p.name, product(p));
+    if (is_asked("product")) note(p.name, product(p, "product", product_variants(p.m, quick)));
     std::fflush(stdout);
   }
   const std::vector<Attention> attentions =
@@ -311,6 +353,13 @@ bool Bench::run() {
                                      {"decode", 8, 4, 1, 8192, 128, false}};
   for (const Attention& a : attentions) {
     if (is_asked("attention")) note(a.name, attention(a));
+    std::fflush(stdout);
+  }
+  // Last: an error of theirs would stick to the device. They are not what is chosen unasked.
+  const std::vector<Variant> by_warpgroups = warpgroup_variants(quick, runner_.machine());
+  for (const Product& p : products) {
+    if (p.m == 1 || by_warpgroups.empty() || !is_asked("warpgroups")) continue;
+    note(p.name, product(p, "warpgroups", by_warpgroups));
     std::fflush(stdout);
   }
   return !failed_;
@@ -326,7 +375,8 @@ int run_gpu(const std::vector<std::string>& arguments) {
     } else if (arguments[k] == "--only" && k + 1 < arguments.size()) {
       options.only = arguments[++k];
     } else {
-      std::fprintf(stderr, "usage: lfarm-bench gpu [--quick] [--only rows|product|attention]\n");
+      std::fprintf(stderr,
+                   "usage: lfarm-bench gpu [--quick] [--only rows|product|attention|warpgroups]\n");
       return 2;
     }
   }

@@ -113,7 +113,7 @@ Result<double> GpuRunner::time_copy(size_t bytes) {
 
 Result<std::vector<TimedVariant>> GpuRunner::time(const common::Graph& body,
                                                   const std::vector<Variant>& variants) {
-  worker::CudaCodeGenerator generator;
+  worker::CudaCodeGenerator generator(device_->target());
   std::vector<Candidate> candidates;
   std::string text = generator.preamble();
   common::Graph canonical = common::canonical(body);
@@ -156,8 +156,12 @@ Result<std::vector<TimedVariant>> GpuRunner::time(const common::Graph& body,
     launch.block = entry.block;
     launch.scratch_stride = static_cast<size_t>(entry.scratch_bytes.constant());
     auto blocks = static_cast<size_t>(launch.block.blocks(launch.units));
-    LFARM_ASSIGN_OR_RETURN(DeviceMemory scratch, device_->allocate(launch.scratch_stride * blocks));
-    launch.scratch = scratch.data();
+    // Counters lie in front of the blocks' areas.
+    const size_t front = (blocks * common::kCounterBytes + 255) / 256 * 256;
+    LFARM_ASSIGN_OR_RETURN(DeviceMemory scratch,
+                           device_->allocate(front + launch.scratch_stride * blocks));
+    LFARM_RETURN_IF_ERROR(device_->fill(scratch.data(), std::byte{0}, front));
+    launch.scratch = scratch.data() + front;
     auto us = median_us([&] { return device_->launch(launch); });
     // The device has the last word on shared memory and blocks.
     if (!us.ok() && us.error().code == common::Code::kUnsupported) {

@@ -20,7 +20,7 @@ struct Variant {
   common::Template form = common::Template::kLoops;
   common::Schedule schedule;
 };
-// "tile mc=64 nc=128".
+// "tile block_columns=64 block_rows=128".
 std::string name_of(const Variant& variant);
 
 struct TimedVariant {
@@ -35,6 +35,7 @@ class GpuRunner {
   // kUnavailable says what is missing.
   static common::Result<std::unique_ptr<GpuRunner>> open(int runs);
 
+  common::Machine machine() const { return common::machine_of(device_->target()); }
   // Copies so many bytes from one piece of the device's memory to another.
   common::Result<double> time_copy(size_t bytes);
   // A body of static sizes; variants that cannot be generated or launched are left out.

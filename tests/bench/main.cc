@@ -61,6 +61,6 @@ int main(int argc, char** argv) {
       "       lfarm-bench submit-storm [--clients N] [--graphs same|distinct]\n"
       "       lfarm-bench restart [--open N] [--known K]\n"
       "       lfarm-bench cache [--plans N] [--kernels K] [--object-bytes B] [--lookups L]\n"
-      "       lfarm-bench gpu [--quick] [--only rows|product|attention]\n");
+      "       lfarm-bench gpu [--quick] [--only rows|product|attention|warpgroups]\n");
   return command == "--help" ? 0 : 2;
 }

@@ -39,8 +39,8 @@ class CudaCountersTest : public testing::Test {
   void SetUp() override {
     auto nvrtc = Nvrtc::open();
     ASSERT_TRUE(nvrtc.ok()) << nvrtc.error().message;
-    auto compiled =
-        (*nvrtc)->compile(worker::CudaCodeGenerator().preamble() + kKernels, "sm_90a", {});
+    auto compiled = (*nvrtc)->compile(
+        worker::CudaCodeGenerator({"cuda-sm_90a"}).preamble() + kKernels, "sm_90a", {});
     ASSERT_TRUE(compiled.ok()) << compiled.error().message;
     object_ = std::move(compiled->cubin);
     auto device = open_cuda_device();

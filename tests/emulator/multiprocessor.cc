@@ -19,6 +19,8 @@ namespace {
 constexpr size_t kSignalStackBytes = 64 * 1024;
 constexpr int kGarbage = 0xff;  // NaN as any float, -1 as any integer
 constexpr size_t kDynamicSharedAlignment = 128;
+// What an address of shared memory can say. The memory of a block begins at a multiple of it.
+constexpr size_t kSharedWindow = 256 * 1024;
 
 // The multiprocessor whose blocks this operating system thread runs.
 thread_local Multiprocessor* t_running = nullptr;
@@ -114,6 +116,8 @@ struct EngineCalls {
   }
   static void copy_async(lf_emu::Thread*, void* to, const void* from, unsigned bytes,
                          unsigned zeros) {
+    t_running->require(
+        t_running->warpgroups_.check_write(static_cast<std::byte*>(to), bytes + zeros));
     auto& groups = t_running->records_[t_running->current_].groups;
     if (groups.empty()) groups.emplace_back();
     groups.back().push_back({to, from, bytes, zeros});
@@ -129,15 +133,42 @@ struct EngineCalls {
   static bool is_shared(lf_emu::Thread*, const void* address, unsigned bytes) {
     return t_running->is_shared(address, bytes);
   }
+  static void begin_product(lf_emu::Thread*, const lf_emu::Product& product, float* sums) {
+    Multiprocessor& mp = *t_running;
+    mp.require(mp.warpgroups_.begin_product(mp.current_, product, sums));
+  }
+  static void fence_products(lf_emu::Thread*) {
+    t_running->warpgroups_.fence_products(t_running->current_);
+  }
+  static void commit_products(lf_emu::Thread*) {
+    t_running->warpgroups_.commit_products(t_running->current_);
+  }
+  static void wait_products(lf_emu::Thread*, unsigned groups_left) {
+    Multiprocessor& mp = *t_running;
+    mp.require(mp.warpgroups_.wait_products(mp.current_, groups_left));
+  }
+  static void fence_async(lf_emu::Thread*) {
+    t_running->warpgroups_.fence_async(t_running->current_);
+  }
+  static void store_shared(lf_emu::Thread*, void* to, const void* from, unsigned bytes) {
+    Multiprocessor& mp = *t_running;
+    auto* at = static_cast<std::byte*>(to);
+    mp.require(mp.warpgroups_.check_write(at, bytes));
+    std::memcpy(to, from, bytes);
+    mp.warpgroups_.note_write(mp.current_, at, bytes);
+  }
   static void fail(lf_emu::Thread*, int code, const char* what, const char* file, unsigned line) {
     t_running->fail(code, std::string(file) + ":" + std::to_string(line) + ": " + what);
   }
-  static constexpr lf_emu::Engine kEngine = {barrier,     exchange,  copy_async, commit_copies,
-                                             wait_copies, is_shared, fail};
+  static constexpr lf_emu::Engine kEngine = {
+      barrier,       exchange,       copy_async,      commit_copies, wait_copies, is_shared,
+      begin_product, fence_products, commit_products, wait_products, fence_async, store_shared,
+      fail};
 };
 
 Multiprocessor::Multiprocessor()
-    : arena_(map(round_up(kSharedBytesOptIn, ::sysconf(_SC_PAGESIZE)) + ::sysconf(_SC_PAGESIZE))),
+    : mapped_(map(2 * kSharedWindow)),
+      arena_(mapped_ + (kSharedWindow - reinterpret_cast<uintptr_t>(mapped_) % kSharedWindow)),
       signal_stack_(map(kSignalStackBytes)),
       records_(kBlockThreadsMax),
       warps_(kBlockThreadsMax / lf_emu::kWarpSize) {
@@ -148,8 +179,7 @@ Multiprocessor::Multiprocessor()
 }
 
 Multiprocessor::~Multiprocessor() {
-  const size_t page = ::sysconf(_SC_PAGESIZE);
-  ::munmap(arena_, round_up(kSharedBytesOptIn, page) + page);
+  ::munmap(mapped_, 2 * kSharedWindow);
   ::munmap(signal_stack_, kSignalStackBytes);
 }
 
@@ -210,6 +240,7 @@ void Multiprocessor::begin_block(uint64_t block, bool reverse) {
   dynamic_shared_ = arena_ + arena_end - dynamic;
   std::memset(dynamic_shared_, kGarbage, dynamic);
   if (static_shared_.size != 0) std::memset(static_shared_.data, kGarbage, static_shared_.size);
+  warpgroups_.reset(dynamic_shared_, dynamic, threads_);
 }
 
 void Multiprocessor::schedule() {
@@ -282,7 +313,13 @@ void Multiprocessor::fiber_main(void* self) {
   }
 }
 
+// Ends the kernel when something is wrong.
+void Multiprocessor::require(const std::string& wrong) {
+  if (!wrong.empty()) fail(kLaunchFailed, wrong);
+}
+
 void Multiprocessor::end_thread() {
+  require(warpgroups_.end_thread(current_));
   records_[current_].state = State::kEnded;
   --living_;
   const unsigned index = current_ / lf_emu::kWarpSize;
@@ -414,6 +451,7 @@ void Multiprocessor::wait_copies(unsigned groups_left) {
     for (const PendingCopy& copy : groups[i]) {
       std::memcpy(copy.to, copy.from, copy.bytes);
       std::memset(static_cast<std::byte*>(copy.to) + copy.bytes, 0, copy.zeros);
+      warpgroups_.note_write(current_, static_cast<std::byte*>(copy.to), copy.bytes + copy.zeros);
     }
   }
   groups.erase(groups.begin(), groups.begin() + static_cast<ptrdiff_t>(due));

@@ -12,6 +12,7 @@
 
 #include "tests/emulator/fiber.h"
 #include "tests/emulator/prelude_abi.h"
+#include "tests/emulator/warpgroups.h"
 
 namespace emulator {
 
@@ -92,6 +93,7 @@ class Multiprocessor {
   bool release_barrier();
   void release_warp(unsigned warp);
   void park(State state);
+  void require(const std::string& wrong);
   void give_up(int code, const std::string& text);
   [[noreturn]] void fail(int code, const std::string& text);
   std::string waiting_lines() const;
@@ -110,11 +112,13 @@ class Multiprocessor {
   Fault fault_;
   StackPointer scheduler_ = nullptr;
   GridLaunch::SharedRange static_shared_;
+  std::byte* mapped_ = nullptr;          // where arena_ lies
   std::byte* arena_ = nullptr;           // kSharedBytesOptIn before a guard page
   std::byte* dynamic_shared_ = nullptr;  // ends where the guard page begins
   std::byte* signal_stack_ = nullptr;
   std::vector<ThreadRecord> records_;
   std::vector<Warp> warps_;
+  Warpgroups warpgroups_;
   std::vector<std::unique_ptr<Fiber>> fibers_;
   std::vector<Fiber*> free_fibers_;
 };

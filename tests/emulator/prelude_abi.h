@@ -10,6 +10,15 @@ struct Index3 {
 
 struct Thread;
 
+// A product of 64 rows and `columns` columns of halves, from matrices that descriptors name;
+// `across`: they run along their own axis.
+struct Product {
+  unsigned long left, right;
+  unsigned columns;
+  bool is_bf16, left_across, right_across;
+  int site;
+};
+
 // What kernels call in the engine. `site` is a line of the kernel's source: all threads of a
 // collective operation must come from the same one. Codes are the driver API's.
 struct Engine {
@@ -23,6 +32,13 @@ struct Engine {
   void (*commit_copies)(Thread*);
   void (*wait_copies)(Thread*, unsigned groups_left);
   bool (*is_shared)(Thread*, const void* address, unsigned bytes);
+  // Products of warpgroups, and what orders them; see warpgroups.h.
+  void (*begin_product)(Thread*, const Product& product, float* sums);
+  void (*fence_products)(Thread*);
+  void (*commit_products)(Thread*);
+  void (*wait_products)(Thread*, unsigned groups_left);
+  void (*fence_async)(Thread*);
+  void (*store_shared)(Thread*, void* to, const void* from, unsigned bytes);
   // Ends the kernel with an error; does not return.
   void (*fail)(Thread*, int code, const char* what, const char* file, unsigned line);
 };

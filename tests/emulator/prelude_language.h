@@ -214,6 +214,18 @@ LFEMU_DEVICE void __syncthreads(LFEMU_SITE) {
   lf_emu::Thread& t = lf_emu::self();
   t.engine->barrier(&t, lf_site);
 }
+// Garbage when a block begins, as all static shared memory.
+namespace lf_emu {
+static thread_local int g_vote;
+}
+LFEMU_DEVICE int __syncthreads_or(int predicate, LFEMU_SITE) {
+  __syncthreads(lf_site);
+  lf_emu::g_vote = 0;
+  __syncthreads(lf_site);
+  if (predicate != 0) lf_emu::g_vote = 1;
+  __syncthreads(lf_site);
+  return lf_emu::g_vote;
+}
 LFEMU_DEVICE void __syncwarp(unsigned mask = 0xffffffffu, LFEMU_SITE) {
   lf_emu::exchange(0u, mask, lf_site);
 }

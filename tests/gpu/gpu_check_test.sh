@@ -20,9 +20,11 @@ export LFARM_EMULATED=1
 run 0 --steps "tests cases bench"
 reported gpu-check.json '"clean":true'
 reported gpu-check.json '"name":"test_codegen_tile_cuda","verdict":"pass"'
+reported gpu-check.json '"name":"warpgroups","verdict":"pass"'
 reported gpu-check.json '"name":"bundled_cases","verdict":"pass".*"3 passed, 0 failed, 0 unsupported"'
 reported gpu-check.json '"name":"micro-benchmarks","verdict":"measured"'
 reported bench.jsonl '"gpu":"rows","name":"softmax","dtype":"bf16"'
+reported bench.jsonl '"gpu":"warpgroups","name":"gemm".*"warps_us":[0-9.]*,"warpgroups_us":'
 reported gpu-check.md '^| cases | bundled_cases | pass '
 
 # One element of the outputs is another.

@@ -345,6 +345,43 @@ TEST(CodegenAttention, SpecialValues) {
   compile_and_check(batch);
 }
 
+// The same for half-precision operands, whose probabilities are multiplied in two parts: neither
+// may be 0 or turn its sign where a value is infinite. Few rows and many, whole and cut blocks of
+// keys, blocks that share keys.
+TEST(CodegenAttention, SpecialValuesInHalfPrecision) {
+  Random random(71);
+  KernelBatch batch;
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  for (double special : {kNan, kInfinity, -kInfinity}) {
+    for (size_t input : {0, 1, 2}) {
+      for (int64_t rows : {2, 20}) {
+        for (bool rounded : {false, true}) {
+          Attention a;
+          a.groups = 1;
+          a.rows = rows;
+          a.keys = rows == 2 ? 300 : 90;
+          a.width = 32;
+          a.half = true;
+          a.rounded = rounded;
+          Builder builder(a);
+          Graph body = builder.build();
+          std::vector<HostTensor> inputs = builder.values(random);
+          inputs[input].set(7, special);
+          inputs[input].set(inputs[input].elements() - 3, special);
+          for (int64_t online : {1, 0}) {
+            batch.add(Template::kAttention, {{"block_keys", 32}, {"online", online}}, body, inputs);
+          }
+          batch.add(Template::kAttention, {{"splits", 4}}, body, inputs);
+        }
+      }
+    }
+  }
+  batch.compile();
+  for (size_t k = 0; k < batch.size() && !testing::Test::HasFatalFailure(); ++k) {
+    batch.check(k, 1.0 / 128);
+  }
+}
+
 // A row without a visible key is NaN, or 0 where the model says so; other rows are not touched.
 TEST(CodegenAttention, HiddenRows) {
   Random random(66);

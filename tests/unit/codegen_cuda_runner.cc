@@ -48,7 +48,9 @@ class GuardedBuffer {
 class CudaRunner final : public KernelRunner {
  public:
   CudaRunner()
-      : device_(common::open_cuda_device().value()), nvrtc_(common::Nvrtc::open().value()) {}
+      : device_(common::open_cuda_device().value()),
+        nvrtc_(common::Nvrtc::open().value()),
+        generator_(device_->target()) {}
 
   const worker::CodeGenerator& generator() const override { return generator_; }
 

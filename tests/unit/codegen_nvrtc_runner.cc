@@ -14,7 +14,10 @@ namespace {
 // Compiles with the real NVRTC, straight to machine code, and runs nothing.
 class NvrtcRunner final : public KernelRunner {
  public:
-  NvrtcRunner() {
+  // Without a target for all of them, and with the instructions that all have.
+  explicit NvrtcRunner(const std::string& target)
+      : generator_({target.empty() ? "cuda-sm_80" : target}) {
+    if (!target.empty()) architectures_ = {target.substr(std::string("cuda-").size())};
     auto nvrtc = common::Nvrtc::open();
     if (nvrtc.ok()) {
       nvrtc_ = *nvrtc;
@@ -28,7 +31,7 @@ class NvrtcRunner final : public KernelRunner {
 
   void load(const std::string& text) override {
     if (nvrtc_ == nullptr) GTEST_SKIP() << "nothing is compiled: " << missing_;
-    for (const char* architecture : {"sm_80", "sm_90a", "sm_100"}) {
+    for (const std::string& architecture : architectures_) {
       if (!nvrtc_->supports(architecture)) {
         std::cout << "this NVRTC does not know " << architecture << "\n";
         continue;
@@ -57,13 +60,14 @@ class NvrtcRunner final : public KernelRunner {
  private:
   std::shared_ptr<const common::Nvrtc> nvrtc_;
   std::string missing_;
+  std::vector<std::string> architectures_{"sm_80", "sm_90a", "sm_100"};
   worker::CudaCodeGenerator generator_;
 };
 
 }  // namespace
 
-std::unique_ptr<KernelRunner> make_runner(const std::string&) {
-  return std::make_unique<NvrtcRunner>();
+std::unique_ptr<KernelRunner> make_runner(const std::string& target) {
+  return std::make_unique<NvrtcRunner>(target);
 }
 bool runs_on_gpu() { return true; }
 

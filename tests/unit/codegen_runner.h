@@ -29,8 +29,8 @@ class KernelRunner {
                    int shares) = 0;
 };
 
-// For a target that this machine can run; "" is its own. A CPU target's name means nothing on a
-// GPU.
+// For a target that this machine can run, or compile for; "" is its own. A CPU target's name means
+// nothing on a GPU.
 std::unique_ptr<KernelRunner> make_runner(const std::string& target);
 // Whether make_runner gives an emulated GPU.
 bool runs_on_gpu();

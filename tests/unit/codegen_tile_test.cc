@@ -1,4 +1,7 @@
 // Code of the kTile template against the reference interpreter.
+#include <array>
+#include <limits>
+
 #include "codegen_testing.h"
 #include "common/runtime/cpu_device.h"
 
@@ -212,6 +215,57 @@ TEST(CodegenTile, BlocksOfGpus) {
   batch.check_all(3e-4);
 }
 
+// Blocks that warpgroups multiply, whole and cut, in all orders of memory, with every number of
+// stages, shared or not; copied as they lie and computed on the way.
+TEST(CodegenTile, WarpgroupProducts) {
+  if (!runs_on_gpu()) GTEST_SKIP() << "a CPU has none";
+  Random random(36);
+  KernelBatch batch("cuda-sm_90a");
+  for (const ScheduleChoice& choice : schedule_parameters(Template::kTile)) {
+    if (choice.name != "warpgroups") continue;
+    for (int64_t block : choice.values) {
+      if (block == 0) continue;
+      for (bool turn_a : {false, true}) {
+        for (bool turn_b : {false, true}) {
+          DType dtype = turn_a ? DType::kFloat16 : DType::kBfloat16;
+          Schedule schedule{{"warpgroups", block}};
+          // Chunks of 16 bytes, and operands that are read element by element.
+          add_product(batch, random, dtype, 136, 264, 200, turn_a, turn_b, schedule);
+          add_product(batch, random, dtype, 67, 75, 69, turn_a, turn_b, schedule);
+        }
+      }
+    }
+  }
+  for (int64_t stages : {3, 4, 6}) {
+    for (int64_t k : {0, 1, 64, 192, 640}) {
+      Schedule schedule{{"stages", stages}, {"warpgroups", 64064}};
+      add_product(batch, random, DType::kBfloat16, 64, 64, k, false, true, schedule);
+    }
+    for (int64_t splits : {2, 8}) {
+      Schedule schedule{{"splits", splits}, {"stages", stages}, {"warpgroups", 128064}};
+      add_product(batch, random, DType::kBfloat16, 130, 72, 1600, false, true, schedule);
+    }
+  }
+  // silu(x) * w^T, two batches, a row is added in the end.
+  GraphBuilder b;
+  NodeId x = b.cast(input(b, DType::kBfloat16, {2, 70, 96}), DType::kFloat32);
+  x = b.cast(b.binary(BinaryOp::kMul, x, b.unary(UnaryOp::kSigmoid, x)), DType::kBfloat16);
+  NodeId w = input(b, DType::kBfloat16, {2, 80, 96});
+  NodeId bias = input(b, DType::kFloat32, {80});
+  NodeId y = contract(b, b.cast(x, DType::kFloat32), b.cast(w, DType::kFloat32), {0, 1, 3},
+                      {0, 2, 3}, {0, 1, 2});
+  b.output(b.cast(b.binary(BinaryOp::kAdd, y, bias), DType::kBfloat16));
+  batch.add(Template::kTile, {{"warpgroups", 64128}}, b.finish(),
+            {random_tensor(random, DType::kBfloat16, {2, 70, 96}),
+             random_tensor(random, DType::kBfloat16, {2, 80, 96}),
+             random_tensor(random, DType::kFloat32, {80})});
+  batch.compile();
+  for (size_t k = 0; k < batch.size(); ++k) {
+    EXPECT_NE(batch.at(k).source.text.find("lf_wgmma"), std::string::npos) << k;
+  }
+  batch.check_all(3e-4);
+}
+
 // Half-precision values reach the product through casts, roundings, views and gathers, beside
 // others that are not.
 TEST(CodegenTile, HalfPrecisionBehindOtherNodes) {
@@ -311,6 +365,72 @@ TEST(CodegenTile, GatheredMatrices) {
     EXPECT_NE(text.find("in1 + "), std::string::npos) << text;
     EXPECT_EQ(text.find("in1["), std::string::npos) << text;
   }
+}
+
+// Few rows, in blocks that share a k: of any length, whole and cut.
+TEST(CodegenTile, BlocksShareK) {
+  Random random(37);
+  KernelBatch batch;
+  for (int64_t splits : {0, 2, 32}) {
+    for (int64_t k : {64, 520, 4096}) {
+      for (int64_t rows : {8, 40}) {
+        Schedule schedule{{"block_columns", 64}, {"splits", splits}};
+        add_product(batch, random, DType::kBfloat16, rows, 200, k, false, true, schedule);
+        add_product(batch, random, DType::kFloat32, rows, 200, k, false, true, schedule);
+      }
+    }
+    add_product(batch, random, DType::kFloat64, 20, 90, 700, true, false, {{"splits", splits}});
+    for (int64_t k : {0, 1, 300, 2048}) {
+      GraphBuilder b({{0, 1 << 20}});
+      NodeId p = input(b, DType::kFloat16, {24, Expr::symbol(0)});
+      NodeId v = input(b, DType::kFloat16, {Expr::symbol(0), 72});
+      b.output(b.unary(UnaryOp::kTanh, contract(b, p, v, {0, 2}, {2, 1}, {0, 1})));
+      batch.add(Template::kTile, {{"splits", splits}}, b.finish(),
+                {random_tensor(random, DType::kFloat16, {24, k}, -0.02, 0.02),
+                 random_tensor(random, DType::kFloat16, {k, 72})});
+    }
+  }
+  batch.compile();
+  batch.check_all(1e-3);
+  if (!runs_on_gpu()) return;
+  // As many blocks as a GPU has processors, where nobody says how many.
+  for (size_t k : {8, 9, 10, 11}) {
+    EXPECT_GT(batch.at(k).source.entry.units.evaluate(std::vector<int64_t>{}), 32)
+        << batch.at(k).source.text;
+  }
+}
+
+// What is not finite reaches its own row and column only: not through the edges of blocks, nor
+// through parts that blocks share.
+TEST(CodegenTile, SpecialValues) {
+  Random random(35);
+  KernelBatch batch;
+  for (double special :
+       {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+    for (DType dtype : {DType::kFloat32, DType::kBfloat16}) {
+      for (bool turned : {false, true}) {
+        for (auto [m, k, splits] : std::vector<std::array<int64_t, 3>>{
+                 {37, 72, 1}, {33, 69, 1}, {20, 1000, 4}, {3, 1000, 4}, {1, 33, 1}}) {
+          std::vector<int64_t> left = turned ? std::vector<int64_t>{k, m} : std::vector{m, k};
+          std::vector<int64_t> right =
+              turned ? std::vector<int64_t>{75, k} : std::vector{k, int64_t{75}};
+          GraphBuilder b;
+          NodeId x = input(b, dtype, Shape(left.begin(), left.end()));
+          NodeId y = input(b, dtype, Shape(right.begin(), right.end()));
+          b.output(contract(b, x, y, turned ? std::vector<int>{2, 0} : std::vector<int>{0, 2},
+                            turned ? std::vector<int>{1, 2} : std::vector<int>{2, 1}, {0, 1}));
+          std::vector<HostTensor> inputs{random_tensor(random, dtype, left),
+                                         random_tensor(random, dtype, right)};
+          inputs[0].set(0, special);
+          inputs[0].set(inputs[0].elements() - 1, special);
+          inputs[1].set(inputs[1].elements() - 1, -special);
+          batch.add(Template::kTile, {{"splits", splits}}, b.finish(), std::move(inputs));
+        }
+      }
+    }
+  }
+  batch.compile();
+  batch.check_all(3e-4);
 }
 
 // A product that is stored turned, and few rows or columns of each kind.

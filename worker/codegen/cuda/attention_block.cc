@@ -87,7 +87,7 @@ Expr CudaAttentionBlock::begin(CudaFunction& function) {
   std::string count = writer_.rare_text(tiles);
   lines(cat("const int tid = threadIdx.x, lane = tid % 32;\nconst int64_t m0 = (", count,
             " - 1 - (int64_t)blockIdx.x % ", count, ") * ", z_.rows, ";"));
-  Expr batch_size = bind_batch(count);
+  bind_batch(cat("(int64_t)blockIdx.x / ", count));
   function.block.threads = kThreads;
   function.block.shared_bytes = declare_shared(writer_, shared_bytes(z_, product_.dtype));
   int64_t offset = 0;
@@ -104,7 +104,7 @@ Expr CudaAttentionBlock::begin(CudaFunction& function) {
   piece(type_, "top", z_.rows * element);
   piece(type_, "scale", z_.rows * element);
   declare();
-  return batch_size * tiles;
+  return batch_size() * tiles;
 }
 
 std::string CudaAttentionBlock::shared_loop(int64_t count) {
@@ -136,11 +136,12 @@ void CudaAttentionBlock::blocks() {
   writer_.open(false);  // passes
   writer_.open(true);   // blocks
   lines("__syncthreads();");
+  begin_loading();
   load_keys();
   writer_.open(!online_);
   load_values();
   writer_.close(online_ ? "" : "if (pass == 1)");
-  lines("__syncthreads();");
+  finish_loading();
   multiply_keys();
   lines("__syncthreads();");
   weigh();

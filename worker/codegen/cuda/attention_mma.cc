@@ -124,6 +124,11 @@ class MmaAttention final : public CudaAttentionBlock {
           "h[4] | (uint32_t)h[5] << 16, h[6] | (uint32_t)h[7] << 16);");
     }
     writer_.close(inside.empty() ? "" : cat("if (", inside, ")"));
+    if (split_ && panel.name[0] == 'v') {
+      std::string unusual = cat("lf_not_finite<", exponents(), ">(q.");
+      lines(
+          cat("unusual |= ", unusual, "x) | ", unusual, "y) | ", unusual, "z) | ", unusual, "w);"));
+    }
     lines(cat("*(uint4*)(", panel.name, " + (row * ", panel.padded + kPad,
               " + chunk * 8) * 2) = q;"));
     writer_.close(shared_loop(panel.rows * chunks));
@@ -146,6 +151,17 @@ class MmaAttention final : public CudaAttentionBlock {
           [](const AttentionOperands& o, const std::vector<Expr>& key, const Expr& d) {
             return o.values_at(key[0], d);
           }});
+  }
+  void begin_loading() override {
+    if (split_) lines("uint32_t unusual = 0;");
+  }
+  void finish_loading() override {
+    if (!split_) return CudaAttentionBlock::finish_loading();
+    lines("const bool all_finite = !__syncthreads_or(unusual != 0);");
+  }
+  // The bits of the values' exponents in a pair.
+  std::string exponents() const {
+    return dtype_ == DType::kFloat16 ? "0x7c007c00u" : "0x7f807f80u";
   }
 
   static std::string mma(DType dtype) {
@@ -175,8 +191,10 @@ class MmaAttention final : public CudaAttentionBlock {
 
   std::string keep(const std::string& p) const override {
     std::string half = c_cast(DType::kFloat32, dtype_, p);
-    std::string text =
-        cat("const uint16_t half = ", half, "; ((uint16_t*)line)[lane + i * 32] = half;");
+    // What is not 0 stays so: times infinity it is no NaN.
+    std::string least = split_ ? cat(" + (nearest % 32768 == 0 & ", p, " != 0)") : "";
+    std::string text = cat("const uint16_t nearest = ", half, ", half = nearest", least,
+                           "; ((uint16_t*)line)[lane + i * 32] = half;");
     if (split_) {
       std::string rest = cat("(", p, " - ", c_cast(dtype_, DType::kFloat32, "half"), ")");
       text += cat(" ((uint16_t*)line)[", z_.keys,
@@ -199,13 +217,18 @@ class MmaAttention final : public CudaAttentionBlock {
     lines(cat("#pragma unroll\nfor (int j = 0; j < ", tiles, "; j += 2) {\nuint32_t q[4];\n",
               "lf_ldmatrix_x4_trans(q, values + ((k + lane % 8 + lane / 8 % 2 * 8) * ",
               value_stride(), " + share * ", warp_columns(), " + j * 8 + lane / 16 * 8) * 2);\n",
-              "const uint32_t b[2] = {q[0], q[1]}, c[2] = {q[2], q[3]};"));
-    for (const char* left : {"a", "rest"}) {
-      if (left[0] == 'r' && !split_) continue;
-      lines(cat(mma(dtype_), "(sum[j], ", left, ", b);\n", mma(dtype_), "(sum[j + 1], ", left,
-                ", c);"));
+              multiply_pair("a")));
+    if (split_) {
+      lines(cat("if (!all_finite) {\n", unrolled_loop("x", 4), " q[x] = lf_finite_or_zero<",
+                exponents(), ">(q[x]);\n}\n", multiply_pair("rest")));
     }
     lines("}\n}");
+  }
+
+  // Sums j and j + 1 += `left` * q.
+  std::string multiply_pair(const std::string& left) const {
+    return cat("{\nconst uint32_t b[2] = {q[0], q[1]}, c[2] = {q[2], q[3]};\n", mma(dtype_),
+               "(sum[j], ", left, ", b);\n", mma(dtype_), "(sum[j + 1], ", left, ", c);\n}");
   }
 
   void stage_sums(int64_t height) override {

@@ -18,8 +18,8 @@ struct HalfAttention {
 std::optional<HalfAttention> half_attention(const common::Graph& body,
                                             const common::AttentionForm& form);
 
-// Probabilities that the body does not round are multiplied in two parts, so that nothing is
-// rounded but sums.
+// Probabilities that the body does not round are multiplied in two parts, the second with finite
+// values alone: it may be 0, or of the other sign.
 common::Result<CudaFunction> emit_cuda_attention_mma(const HalfAttention& attention,
                                                      const common::Schedule& schedule);
 

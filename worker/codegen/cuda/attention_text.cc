@@ -29,15 +29,16 @@ CudaAttentionText::CudaAttentionText(const Graph& body, AttentionForm form)
       key_size_(form_.label_size[at(form_.key)]),
       row_count_(form_.size(form_.rows)) {}
 
-Expr CudaAttentionText::bind_batch(const std::string& blocks) {
+Expr CudaAttentionText::batch_size() const {
+  return common::element_count(operands_.sizes_of(form_.batch));
+}
+
+void CudaAttentionText::bind_batch(const std::string& element) {
   std::vector<Expr> extents = operands_.sizes_of(form_.batch);
-  Expr batch_size = common::element_count(extents);
-  if (!extents.empty()) {
-    lines(cat("const int64_t batch = (int64_t)blockIdx.x / ", blocks, ";"));
-    Expr flat = Expr::index(writer_.bind_index("batch", batch_size, 0));
-    operands_.set_batch(declare_positions(writer_, "batch", extents, flat));
-  }
-  return batch_size;
+  if (extents.empty()) return;
+  lines(cat("const int64_t batch = ", element, ";"));
+  Expr flat = Expr::index(writer_.bind_index("batch", batch_size(), 0));
+  operands_.set_batch(declare_positions(writer_, "batch", extents, flat));
 }
 
 std::vector<Expr> CudaAttentionText::row_labels(const std::string& row) {

@@ -21,9 +21,9 @@ class CudaAttentionText {
   CudaAttentionText(const common::Graph& body, common::AttentionForm form);
 
   void lines(const std::string& text) { write_lines(writer_, text); }
-  // Names the indices of the batch labels, of which each element takes `blocks` blocks of threads.
-  // Returns how many elements there are.
-  common::Expr bind_batch(const std::string& blocks);
+  // How many elements the batch labels have; and names their indices of C expression `element`.
+  common::Expr batch_size() const;
+  void bind_batch(const std::string& element);
   // The indices of each row label for row C expression `row` counted from m0, clamped to the last.
   std::vector<common::Expr> row_labels(const std::string& row);
   // The index of a key, clamped to the last.

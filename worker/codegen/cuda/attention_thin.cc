@@ -31,7 +31,8 @@ constexpr int64_t kAhead = 4;       // keys that a group reads before it uses th
 // A group of threads walks through keys of its own and holds a chunk of every row's query and sum.
 // In the end the groups' sums are added as their greatest scores ask, and where blocks share the
 // keys, so are the blocks'. Where probabilities are normalised before the product, a first pass
-// finds each row's sum.
+// finds each row's sum; of blocks that share keys, half make the first pass, and the others wait
+// for those of their rows.
 class ThinAttention final : public CudaAttentionText {
  public:
   ThinAttention(const Graph& body, AttentionForm form)
@@ -46,15 +47,18 @@ class ThinAttention final : public CudaAttentionText {
 
   Result<CudaFunction> run(const Schedule& schedule) {
     online_ = form_.scales_rows && schedule_value(schedule, Template::kAttention, "online") != 0;
-    if (online_) {
-      splits_ =
-          cuda_splits(common::element_count(operands_.sizes_of(form_.batch)), key_size_,
-                      threads_ / group_ * kAhead,
-                      schedule_value(schedule, Template::kAttention, "splits"), body_.symbols);
-    }
+    splits_ = cuda_splits(batch_size(), key_size_, threads_ / group_ * kAhead,
+                          schedule_value(schedule, Template::kAttention, "splits"), body_.symbols);
+    waits_ = !online_ && splits_ > 1;
     CudaFunction function;
     lines("const int tid = threadIdx.x, lane = tid % 32;\nconst int64_t m0 = 0;");
-    Expr units = bind_batch(cat(splits_)) * Expr(splits_);
+    Expr units = batch_size() * Expr(splits_);
+    if (waits_) {
+      units = units * Expr(2);
+      take_ticket();
+    }
+    bind_batch(waits_ ? cat("block / ", splits_, " % elements")
+                      : cat("(int64_t)blockIdx.x / ", splits_));
     function.block.threads = static_cast<int>(threads_);
     int64_t element = 4;
     int64_t maxima = std::max(groups(), splits_) * rows_;
@@ -67,7 +71,9 @@ class ThinAttention final : public CudaAttentionText {
               "] = {}, top[", rows_, "], total[", rows_, "];"));
     load_queries();
     find_range();
+    if (waits_) await_totals();
     walk_keys();
+    if (waits_) leave_totals();
     store();
     LFARM_RETURN_IF_ERROR(emitter_.status());
     if (!flows_) return common::unsupported("an output mixes elements of the attention");
@@ -105,7 +111,8 @@ class ThinAttention final : public CudaAttentionText {
   void find_range() {
     find_visible();
     if (splits_ == 1) return;
-    lines(cuda_split_range(splits_, "lo", "hi", groups() * kAhead));
+    lines(
+        cuda_split_range(splits_, "lo", "hi", groups() * kAhead, waits_ ? "block" : "blockIdx.x"));
     begin_ = "begin";
     end_ = "end";
   }
@@ -189,12 +196,61 @@ class ThinAttention final : public CudaAttentionText {
     writer_.close(unrolled_loop("r", rows_));
     writer_.close(cat("for (int64_t n0 = ", begin_, " + tid / 32 * ", step, "; n0 < ", end_,
                       "; n0 += ", threads_ / 32 * step, ")"));
-    if (!online_) {
+    if (!online_ && !waits_) {
       writer_.open(true);
       share_totals();
       writer_.close("if (pass == 0)");
     }
-    writer_.close(cat("for (int pass = 0; pass < ", online_ ? 1 : 2, "; ++pass)"));
+    writer_.close(waits_ ? "for (int pass = phase; pass <= phase; ++pass)"
+                         : cat("for (int pass = 0; pass < ", online_ ? 1 : 2, "; ++pass)"));
+  }
+
+  // ---- blocks that share keys and normalise first: of each batch element, `splits` of phase 0
+  // find the greatest scores and sums, as many of phase 1 add the values. Counters, in this order:
+  // blocks of each element that are done, those that have left totals, tickets.
+
+  std::string batch_element() const { return form_.batch.empty() ? "0" : "batch"; }
+
+  void take_ticket() {
+    lines(cat("const int64_t elements = ", writer_.rare_text(batch_size()),
+              ", stride = scratch_stride / 4;\n",
+              "const int64_t block = lf_ticket(areas, 2 * elements, elements * ", 2 * splits_,
+              ");\nconst int phase = block >= elements * ", splits_,
+              ";\nfloat* const own = kept + (block - (int64_t)blockIdx.x) * stride;"));
+  }
+
+  // Phase 1 begins with every row's top, and its sum's inverse for a total.
+  void await_totals() {
+    lines(cat("if (phase == 1) {\nlf_await(areas, elements + ", batch_element(),
+              ", parts);\nconst float* const left = own - (elements * ", splits_,
+              " + split) * stride;\nfor (int e = tid; e < parts * ", rows_, "; e += ", threads_,
+              ") {\ntops[e] = left[e / ", rows_, " * stride + e % ", rows_,
+              "];\ntotals[e] = left[e / ", rows_, " * stride + ", rows_, " + e % ", rows_,
+              "];\n}\n__syncthreads();\nif (tid < ", rows_, ") {\n", merged("tid", "parts"),
+              "\npart[tid] = greatest;\npart[", rows_,
+              " + tid] = 1 / (float)all;\n}\n__syncthreads();\n", unrolled_loop("r", rows_),
+              " top[r] = part[r], total[r] = part[", rows_, " + r];\n__syncthreads();\n}"));
+  }
+
+  // Phase 0 ends with the block's.
+  void leave_totals() {
+    lines("if (phase == 0) {");
+    publish();
+    lines(cat("__syncthreads();\nif (tid < ", rows_, ") {\n", merged("tid", cat(groups())),
+              "\nown[tid] = greatest;\nown[", rows_,
+              " + tid] = (float)all;\n}\nlf_arrive(areas, elements + ", batch_element(),
+              ");\nreturn;\n}"));
+  }
+
+  // The last of phase 1 adds the blocks' sums, in their order.
+  void join_waiting_blocks() {
+    std::string size = cat(rows_ * width_);
+    lines(cat("for (int e = tid; e < ", size, "; e += ", threads_,
+              ") {\nfloat s = 0;\nfor (int g = 0; g < ", groups(), "; ++g) s += part[g * ", size,
+              " + e];\nown[e] = s;\n}\nif (!lf_is_last(areas, ", batch_element(),
+              ", parts)) return;\nif (tid == 0) ((uint32_t*)areas)[-1 - elements - ",
+              batch_element(), "] = 0;\nconst float* const sums = own - split * stride;\n",
+              "const int count = (int)parts;"));
   }
 
   // A thread's chunk of key `n`, 0 where `valid` does not hold.
@@ -329,7 +385,7 @@ class ThinAttention final : public CudaAttentionText {
     std::string sums = "part";
     std::string stride = cat(rows_ * width_);
     if (splits_ > 1) {
-      join_blocks();
+      waits_ ? join_waiting_blocks() : join_blocks();
       count = "count";
       sums = "sums";
       stride = "stride";
@@ -369,6 +425,7 @@ class ThinAttention final : public CudaAttentionText {
   int64_t splits_ = 1;  // blocks that share the keys
   std::string begin_ = "lo", end_ = "hi";
   bool online_ = true;
+  bool waits_ = false;  // some of the blocks that share keys, for others
   bool flows_ = true;
 };
 

@@ -8,6 +8,7 @@
 #include "worker/codegen/cuda/ordered.h"
 #include "worker/codegen/cuda/preamble.h"
 #include "worker/codegen/cuda/preamble_mma.h"
+#include "worker/codegen/cuda/preamble_wgmma.h"
 #include "worker/codegen/cuda/tile.h"
 #include "worker/codegen/cuda/units.h"
 #include "worker/codegen/lowering.h"
@@ -53,16 +54,16 @@ std::string prologue(const std::string& entry, const Graph& body, const CudaFunc
 }
 
 // With the structure that the template is made of; kUnsupported where it cannot hold the body.
-Result<CudaFunction> emit_structured(const Kernel& kernel) {
+Result<CudaFunction> emit_structured(const Kernel& kernel, bool warpgroups) {
   if (kernel.form == Template::kAttention) {
     return emit_cuda_attention(kernel.body, kernel.schedule);
   }
-  return emit_cuda_tile(lower_structure(kernel.body, true), kernel.schedule);
+  return emit_cuda_tile(lower_structure(kernel.body, true), kernel.schedule, warpgroups);
 }
 
-Result<CudaFunction> emit_function(const Kernel& kernel) {
+Result<CudaFunction> emit_function(const Kernel& kernel, bool warpgroups) {
   if (kernel.form == Template::kAttention || kernel.form == Template::kTile) {
-    auto structured = emit_structured(kernel);
+    auto structured = emit_structured(kernel, warpgroups);
     if (structured.ok() || structured.error().code != common::Code::kUnsupported) return structured;
   }
   Graph body = lower_structure(kernel.body, false);
@@ -80,8 +81,11 @@ Result<CudaFunction> emit_function(const Kernel& kernel) {
 
 }  // namespace
 
+CudaCodeGenerator::CudaCodeGenerator(const common::Target& target)
+    : warpgroups_(common::machine_of(target) == common::Machine::kGpuWarpgroups) {}
+
 std::string CudaCodeGenerator::preamble() const {
-  return cat(cuda_preamble(), cuda_preamble_mma());
+  return cat(cuda_preamble(), cuda_preamble_mma(), warpgroups_ ? cuda_preamble_wgmma() : "");
 }
 
 Result<KernelSource> CudaCodeGenerator::generate(const Kernel& kernel) const {
@@ -89,7 +93,7 @@ Result<KernelSource> CudaCodeGenerator::generate(const Kernel& kernel) const {
   if (kernel.form == Template::kGemm) {
     return common::invalid_input("a gemm kernel is a library call and has no code");
   }
-  LFARM_ASSIGN_OR_RETURN(CudaFunction function, emit_function(kernel));
+  LFARM_ASSIGN_OR_RETURN(CudaFunction function, emit_function(kernel, warpgroups_));
   KernelSource source;
   source.entry = {entry_name(kernel), function.body.units, function.body.scratch_bytes,
                   function.block};

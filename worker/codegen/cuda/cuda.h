@@ -7,9 +7,14 @@ namespace worker {
 
 class CudaCodeGenerator final : public CodeGenerator {
  public:
+  // Code for a target such as "cuda-sm_90a", whose instructions it uses.
+  explicit CudaCodeGenerator(const common::Target& target);
   std::string_view language() const override { return "cuda"; }
   std::string preamble() const override;
   common::Result<KernelSource> generate(const common::Kernel& kernel) const override;
+
+ private:
+  bool warpgroups_;  // multiply
 };
 
 }  // namespace worker

@@ -38,6 +38,9 @@ constexpr int64_t kUnitThreads = 256;
 constexpr int64_t kTeamThreads = 128;
 constexpr int64_t kSide = 32;
 constexpr int64_t kWarp = 32;
+constexpr double kTeamMax = 1024;
+constexpr double kShareLoads = 8;  // at most, what a load costs a thread alone, of one in a warp
+constexpr double kNever = std::numeric_limits<double>::infinity();
 
 size_t at(int index) { return static_cast<size_t>(index); }
 
@@ -254,17 +257,40 @@ class CudaLoopsSearch {
     return {};
   }
 
-  void try_plan(const CudaLoopsPlan& plan, double wanted = 0.999) {
+  // Returns what the plan is expected to take, infinity where it cannot be.
+  double try_plan(const CudaLoopsPlan& plan, double wanted = 0.999) {
     auto trial = CudaLoopsEmitter(body_, groups_, shared_axes_, plan).run();
-    if (!trial.ok() || trial->time >= best_->time * wanted) return;
-    plan_ = plan;
-    best_ = std::move(*trial);
+    if (!trial.ok()) return kNever;
+    double time = trial->time;
+    if (time < best_->time * wanted) {
+      plan_ = plan;
+      best_ = std::move(*trial);
+    }
+    return time;
   }
+
+  // Plans that differ in the size of their teams alone, smaller ones first. Larger teams have less
+  // to do each, until what they must exchange, or the rounds that the device needs, outweighs it:
+  // where that has happened twice in a row, no larger one is tried. Nor where the largest, even if
+  // its threads shared the work without loss, took longer than the best so far.
+  struct Sizes {
+    double least = kNever, promise = 0;
+    int worse = 0;
+    bool goes_on(double best) const { return worse < 2 && promise < best; }
+    void add(double time, int64_t size) {
+      worse = time > least ? worse + 1 : 0;
+      least = std::min(least, time);
+      // A warp's neighbours share what they load.
+      double shares = kTeamMax / static_cast<double>(size) * (size < kWarp ? kShareLoads : 1);
+      promise = time == kNever ? 0 : time / shares;
+    }
+  };
 
   void try_teams(const CudaLoopsPlan& start) {
     int64_t wanted = schedule_value(schedule_, Template::kLoops, "team");
-    if (wanted != 0) best_->time = std::numeric_limits<double>::infinity();
+    if (wanted != 0) best_->time = kNever;
     for (size_t units = start.unit_loops + 1; units-- > 0;) {
+      Sizes sizes[2][2];  // aside or not, one element at a time or several
       for (int64_t size : {1, 4, 8, 16, 32, 64, 128, 256, 512, 1024}) {
         if (wanted != 0 && size != wanted) continue;
         for (int64_t side : {int64_t{1}, kSide}) {
@@ -275,10 +301,12 @@ class CudaLoopsSearch {
           plan.team.side = side;
           if (size == 1 && (groups_.size() > 1 || units < start.unit_loops)) continue;
           plan = scalar(plan);
-          try_plan(plan);
-          if (plan.team.vector == 1) continue;
-          plan.team.vector = 1;
-          try_plan(plan);
+          for (bool several : {true, false}) {
+            if (several && plan.team.vector == 1) continue;
+            if (!several) plan.team.vector = 1;
+            Sizes& series = sizes[side > 1][several];
+            if (series.goes_on(best_->time)) series.add(try_plan(plan), size);
+          }
         }
       }
     }

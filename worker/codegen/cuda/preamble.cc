@@ -119,6 +119,11 @@ LF_INLINE float lf_sigmoid_f32(float x) { return 1.0f / (1.0f + lf_exp_f32(-x));
 // holds. A team's members sit at a distance of `side` threads; without a side a team of up to a
 // warp exchanges registers alone. Every member receives the result, and all add in one order.
 constexpr std::string_view kTeams = R"C(
+#ifdef LF_EMULATED
+LF_INLINE void lf_pause() {}
+#else
+LF_INLINE void lf_pause() { __nanosleep(100); }
+#endif
 #define LF_EXCHANGE(name, shuffle)                                                             \
   LF_INLINE int32_t name(int32_t x, int o) { return shuffle(0xffffffffu, x, o); }              \
   LF_INLINE float name(float x, int o) { return shuffle(0xffffffffu, x, o); }                  \
@@ -174,6 +179,32 @@ static __device__ bool lf_is_last(char* scratch, int64_t counter, int64_t count)
   __syncthreads();
   __threadfence();
   return before == count - 1;
+}
+// Numbers blocks in the order in which they begin, of `count` that call it, with all their threads.
+// A block may wait for blocks with lower numbers: they are done, or run and do not wait for it.
+static __device__ int64_t lf_ticket(char* scratch, int64_t counter, int64_t count) {
+  __shared__ uint32_t ticket;
+  if (threadIdx.x == 0) {
+    uint32_t* const next = (uint32_t*)scratch - 1 - counter;
+    ticket = atomicAdd(next, 1u);
+    if (ticket == count - 1) *next = 0;
+  }
+  __syncthreads();
+  return ticket;
+}
+// What the block wrote is there for those who wait until `count` blocks have arrived.
+static __device__ void lf_arrive(char* scratch, int64_t counter) {
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) atomicAdd((uint32_t*)scratch - 1 - counter, 1u);
+}
+static __device__ void lf_await(char* scratch, int64_t counter, int64_t count) {
+  if (threadIdx.x == 0) {
+    while (atomicAdd((uint32_t*)scratch - 1 - counter, 0u) < count) lf_pause();
+    __threadfence();
+  }
+  __syncthreads();
+  __threadfence();
 }
 // The extremum and the first of its positions.
 template <class V> struct LfPlace { V value; int64_t position; };
@@ -251,12 +282,25 @@ LF_INLINE void lf_store(T* to, const LfVec<T, kCount>& x) {
 }
 )C";
 
+// Pairs of halves in a word; kExponents has the exponent bits of both. Those of infinities and NaN
+// are all set, so that one more overflows into the sign.
+constexpr std::string_view kPairs = R"C(
+template <uint32_t kExponents>
+LF_INLINE uint32_t lf_not_finite(uint32_t pair) {
+  return ((pair & kExponents) + (kExponents & ~(kExponents << 1))) & 0x80008000u;
+}
+template <uint32_t kExponents>
+LF_INLINE uint32_t lf_finite_or_zero(uint32_t pair) {
+  return pair & ~((lf_not_finite<kExponents>(pair) >> 15) * 0xffffu);
+}
+)C";
+
 }  // namespace
 
 const std::string& cuda_preamble() {
   static const std::string kText =
       common::cat(kTypes, c_number_preamble(), c_basic_math(), kFloatMath, c_library_math(), kTeams,
-                  kLines, kVectors);
+                  kLines, kVectors, kPairs);
   return kText;
 }
 

@@ -31,10 +31,10 @@ int64_t cuda_splits(const Expr& units, const Expr& length, int64_t step, int64_t
 }
 
 std::string cuda_split_range(int64_t splits, const std::string& lo, const std::string& hi,
-                             int64_t step) {
+                             int64_t step, const std::string& block) {
   return cat("const int64_t piece = lf_max_i64((", hi, " - ", lo, " + ", splits * step - 1, ") / ",
              splits * step, ", 1) * ", step, ";\nconst int64_t parts = lf_max_i64((", hi, " - ", lo,
-             " + piece - 1) / piece, 1), split = blockIdx.x % ", splits,
+             " + piece - 1) / piece, 1), split = ", block, " % ", splits,
              ";\nif (split >= parts) return;\nconst int64_t begin = ", lo,
              " + split * piece, end = lf_min_i64(", hi, ", begin + piece);");
 }

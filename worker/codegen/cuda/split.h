@@ -22,9 +22,9 @@ int64_t cuda_splits(const common::Expr& units, const common::Expr& length, int64
 
 // Lines that give this block its own steps `begin` to `end` of those from `lo` to `hi`, a multiple
 // of `step`, and end it where none are left for it. `parts` blocks go on, at least one; this is
-// number `split`.
+// number `split`, the C expression `block` modulo `splits`.
 std::string cuda_split_range(int64_t splits, const std::string& lo, const std::string& hi,
-                             int64_t step);
+                             int64_t step, const std::string& block = "blockIdx.x");
 
 // Ends all blocks but the last of `parts` that come here.
 std::string cuda_split_join(int64_t splits);

@@ -16,7 +16,14 @@ void write_lines(CodeWriter& writer, std::string_view text) {
   }
 }
 
-int64_t declare_shared(CodeWriter& writer, int64_t bytes) {
+int64_t declare_shared(CodeWriter& writer, int64_t bytes, int64_t alignment) {
+  if (alignment > 16) {
+    // Kernels of one program may ask for different alignments under different names only.
+    std::string name = cat("lf_shared_", alignment);
+    writer.line(cat("extern __shared__ __align__(", alignment, ") unsigned char ", name, "[];"));
+    writer.line(cat("unsigned char* const memory = ", name, ";"));
+    return bytes;
+  }
   if (bytes <= kStaticSharedBytes) {
     writer.line(cat("__shared__ __align__(16) unsigned char memory[", bytes, "];"));
     return 0;

@@ -4,6 +4,7 @@
 #include "worker/codegen/cuda/tile_mma.h"
 #include "worker/codegen/cuda/tile_simt.h"
 #include "worker/codegen/cuda/tile_thin.h"
+#include "worker/codegen/cuda/tile_wgmma.h"
 #include "worker/codegen/half_operands.h"
 
 namespace worker {
@@ -30,12 +31,15 @@ NodeId contraction_of(const Graph& body) {
 
 }  // namespace
 
-Result<CudaFunction> emit_cuda_tile(const Graph& body, const Schedule& schedule) {
+Result<CudaFunction> emit_cuda_tile(const Graph& body, const Schedule& schedule, bool warpgroups) {
   NodeId id = contraction_of(body);
   if (id < 0) return common::unsupported("a tile kernel holds one contraction");
   Graph narrow = with_half_operands(body, id);
   Contraction contraction(narrow, contraction_of(narrow));
   if (cuda_tile_is_thin(contraction)) return emit_cuda_tile_thin(narrow, contraction, schedule);
+  if (warpgroups && cuda_tile_is_wgmma(contraction, schedule)) {
+    return emit_cuda_tile_wgmma(narrow, contraction, schedule);
+  }
   DType left = contraction.operand_dtype(Side::kLeft);
   if (common::is_half(left) && left == contraction.operand_dtype(Side::kRight)) {
     return emit_cuda_tile_mma(narrow, contraction, schedule);

@@ -11,8 +11,9 @@ namespace worker {
 // `body` holds exactly one kContract and otherwise primitives, and its outputs are elementwise
 // functions of it, or permutations and reshapes of such. kUnsupported for other bodies.
 //
-// Of the schedule: block_rows and block_columns, where there is a block of these sizes.
+// Of the schedule: block_rows and block_columns, where there is a block of these sizes; splits;
+// and, on devices that have `warpgroups` that multiply, warpgroups and stages.
 common::Result<CudaFunction> emit_cuda_tile(const common::Graph& body,
-                                            const common::Schedule& schedule);
+                                            const common::Schedule& schedule, bool warpgroups);
 
 }  // namespace worker

@@ -5,6 +5,7 @@
 
 #include "common/base/cat.h"
 #include "worker/codegen/c_text.h"
+#include "worker/codegen/cuda/split.h"
 
 namespace worker {
 
@@ -21,6 +22,9 @@ constexpr int64_t kGroup = 8;
 // Of a large GPU; where there are fewer, the choice of sizes changes little.
 constexpr double kProcessors = 132;
 constexpr int64_t kTypicalSize = 512;
+constexpr double kSharing = 1.2;  // what a block's part of a k takes more than its share
+constexpr int64_t kSharingBlocksMax = 1024;
+constexpr int64_t kStepsMin = 4;  // of a block that shares a k
 constexpr double kUnasked = 1e6;  // more than any two sizes differ by
 
 Expr ceil_div(const Expr& a, int64_t b) { return common::floor_div(a + Expr(b - 1), Expr(b)); }
@@ -35,7 +39,7 @@ CudaTileBlock::CudaTileBlock(const Graph& body, const Contraction& contraction, 
       emitter_(body, writer_),
       type_(c_value_type(contraction.node().dtype)) {}
 
-void CudaTileBlock::begin(int64_t shared_bytes, int64_t splits, int64_t kept) {
+void CudaTileBlock::begin(int64_t shared_bytes, int64_t splits, int64_t kept, int64_t alignment) {
   splits_ = splits;
   kept_ = kept;
   const TileProblem& p = contraction_.problem();
@@ -62,7 +66,34 @@ void CudaTileBlock::begin(int64_t shared_bytes, int64_t splits, int64_t kept) {
     Expr flat = Expr::index(writer_.bind_index("batch", contraction_.batch_size(), 0));
     batch_ = declare_positions(writer_, "batch", sizes, flat);
   }
-  dynamic_bytes_ = declare_shared(writer_, shared_bytes);
+  dynamic_bytes_ = declare_shared(writer_, shared_bytes, alignment);
+}
+
+void CudaTileBlock::declare_part(int64_t depth) {
+  if (splits_ > 1) lines(cuda_split_range(splits_, "0", k_size(), depth));
+}
+
+void CudaTileBlock::declare_steps(int64_t depth) {
+  depth_ = depth;
+  declare_part(depth);
+  lines(cat("const int steps = (int)((", splits_ > 1 ? "end - begin" : k_size(), " + ", depth - 1,
+            ") / ", depth, ");"));
+}
+
+std::string CudaTileBlock::step_begin(const std::string& step) const {
+  return cat(splits_ > 1 ? "begin + " : "", "(int64_t)", step, " * ", depth_);
+}
+
+void CudaTileBlock::share_sums(int64_t count,
+                               const std::function<std::string(const std::string& i)>& sum) {
+  if (splits_ == 1) return;
+  std::string each = unrolled_loop("i", count);
+  std::string place = cat("[i * ", size_.threads, " + tid]");
+  lines(cat("if (parts > 1) {\n", each, " kept", place, " = ", sum("i"), ";\n",
+            cuda_split_join(splits_), "\nconst int64_t stride = scratch_stride / (int64_t)sizeof(",
+            type_, ");\nconst ", type_, "* from = kept - split * stride;\n", each, " ", sum("i"),
+            " = from", place, ";\nfor (int p = 1; p < parts; ++p) {\nfrom += stride;\n", each, " ",
+            sum("i"), " += from", place, ";\n}\n}"));
 }
 
 Expr CudaTileBlock::bind_clamped(const std::string& position, const Expr& extent, bool clamp,
@@ -154,9 +185,26 @@ Result<CudaFunction> CudaTileBlock::finish() {
   return function;
 }
 
+int64_t cuda_tile_splits(const Contraction& contraction, const CudaBlockSize& size, int64_t depth,
+                         const common::Schedule& schedule,
+                         const std::vector<common::SymbolRange>& symbols) {
+  const TileProblem& p = contraction.problem();
+  Expr blocks =
+      contraction.batch_size() * ceil_div(p.m_size, size.rows) * ceil_div(p.n_size, size.columns);
+  int64_t wanted = schedule_value(schedule, common::Template::kTile, "splits");
+  int64_t splits = cuda_splits(blocks, p.k_size, depth * kStepsMin, wanted, symbols);
+  // Each leaves a block of sums in memory, of which there must not be many at any size.
+  std::vector<int64_t> largest;
+  for (const common::SymbolRange& s : symbols) {
+    largest.push_back(std::min<int64_t>(s.max, int64_t{1} << 20));
+  }
+  auto results = std::max<int64_t>(blocks.evaluate(largest), 1);
+  return std::clamp<int64_t>(kSharingBlocksMax / results, 1, splits);
+}
+
 double cuda_block_cost(const Contraction& contraction, const CudaBlockSize& size, double overhead,
                        const common::Schedule& schedule,
-                       const std::vector<common::SymbolRange>& symbols) {
+                       const std::vector<common::SymbolRange>& symbols, int64_t splits) {
   std::vector<int64_t> typical;
   for (const common::SymbolRange& s : symbols) {
     typical.push_back(std::clamp<int64_t>(kTypicalSize, s.min, s.max));
@@ -167,10 +215,11 @@ double cuda_block_cost(const Contraction& contraction, const CudaBlockSize& size
   };
   const TileProblem& p = contraction.problem();
   double count = blocks(contraction.batch_size(), 1) * blocks(p.m_size, size.rows) *
-                 blocks(p.n_size, size.columns);
+                 blocks(p.n_size, size.columns) * static_cast<double>(splits);
   // The last wave is full more often than its size says, because waves overlap.
   double waves = std::max(1.0, (count / kProcessors + std::ceil(count / kProcessors)) / 2);
   double cost = waves * overhead * static_cast<double>(size.rows * size.columns);
+  if (splits > 1) cost *= kSharing / static_cast<double>(splits);
   auto fits = [&](std::string_view name, int64_t value) {
     int64_t wanted = schedule_value(schedule, common::Template::kTile, name);
     return wanted == 0 || wanted == value;

@@ -2,6 +2,7 @@
 // a block of threads computes, clamped indices for loading, and storing what becomes of the block.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -32,7 +33,8 @@ class CudaTileBlock {
   // Emits which block this is: m0 and n0, the thread's number `tid`, `memory` of that many shared
   // bytes. Where blocks next to each other share a product's block and its k, each has `kept`, that
   // many elements of scratch memory.
-  void begin(int64_t shared_bytes, int64_t splits = 1, int64_t kept = 0);
+  // Shared memory begins at a multiple of `alignment` bytes.
+  void begin(int64_t shared_bytes, int64_t splits = 1, int64_t kept = 0, int64_t alignment = 16);
   // Several lines of code.
   void lines(std::string_view text) { write_lines(writer_, text); }
 
@@ -54,6 +56,18 @@ class CudaTileBlock {
   }
   std::string k_size() const { return writer_.rare_text(contraction_.problem().k_size); }
 
+  // Where blocks share a k, declares this one's part of it, in whole steps of `depth` but for the
+  // last, and ends it where nothing is left for it. The part's C expressions.
+  void declare_part(int64_t depth);
+  std::string part_begin() const { return splits_ > 1 ? "begin" : "0"; }
+  std::string part_end() const { return splits_ > 1 ? "end" : k_size(); }
+  // That, and `steps`: how many of `depth` cover the part; and where one begins.
+  void declare_steps(int64_t depth);
+  std::string step_begin(const std::string& step) const;
+  // Where blocks share a k, all but the last one to finish leave their `count` sums of each thread,
+  // whose i-th `sum` spells, and end; in that one the sums become those of all, in their order.
+  void share_sums(int64_t count, const std::function<std::string(const std::string& i)>& sum);
+
   // Stores what the body makes of rows [first, first + rows) of the block, which all threads see in
   // shared memory at stage[row - first][column].
   void store(const std::string& first, int64_t rows);
@@ -73,16 +87,23 @@ class CudaTileBlock {
   std::vector<common::Expr> batch_;
   common::Expr units_ = 1;
   int64_t dynamic_bytes_ = 0;
-  int64_t splits_ = 1, kept_ = 0;
+  int64_t splits_ = 1, kept_ = 0, depth_ = 1;
   bool flows_ = true;
 };
 
 // Turns a contraction's block size into a guess of its cost, for choosing among sizes: waves of
 // blocks on the device's processors times the work of one block, which is `overhead` times the
-// multiplications. Sizes that the schedule does not ask for come after all that it does.
+// multiplications, of which each of `splits` has its share. Sizes that the schedule does not ask
+// for come after all that it does.
 double cuda_block_cost(const Contraction& contraction, const CudaBlockSize& size, double overhead,
                        const common::Schedule& schedule,
-                       const std::vector<common::SymbolRange>& symbols);
+                       const std::vector<common::SymbolRange>& symbols, int64_t splits = 1);
+
+// How many blocks share a k, in whole steps of `depth`: the schedule's splits, or as many as fill a
+// large GPU.
+int64_t cuda_tile_splits(const Contraction& contraction, const CudaBlockSize& size, int64_t depth,
+                         const common::Schedule& schedule,
+                         const std::vector<common::SymbolRange>& symbols);
 
 // The first of the sizes that cost least.
 template <class Size, size_t kCount, class Cost>

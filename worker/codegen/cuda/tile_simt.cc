@@ -41,8 +41,9 @@ SimtSize choose_size(const Contraction& contraction, const Schedule& schedule,
     // Each step reads a row's and a column's elements from shared memory for tall * wide
     // multiply-adds.
     double overhead = 1 + 2 * (1 / static_cast<double>(s.tall) + 1 / static_cast<double>(s.wide));
-    return cuda_block_cost(contraction, {s.rows, s.columns, s.threads()}, overhead, schedule,
-                           symbols);
+    CudaBlockSize block{s.rows, s.columns, s.threads()};
+    int64_t splits = cuda_tile_splits(contraction, block, s.depth, schedule, symbols);
+    return cuda_block_cost(contraction, block, overhead, schedule, symbols, splits);
   });
 }
 
@@ -50,11 +51,12 @@ SimtSize choose_size(const Contraction& contraction, const Schedule& schedule,
 // memory, then stores what it loaded into the other half of shared memory.
 class SimtEmitter {
  public:
-  SimtEmitter(const Graph& body, const Contraction& contraction, SimtSize size)
+  SimtEmitter(const Graph& body, const Contraction& contraction, SimtSize size, int64_t splits)
       : block_(body, contraction, {size.rows, size.columns, size.threads()}),
         w_(block_.writer()),
         c_(contraction),
         s_(size),
+        splits_(splits),
         left_{Side::kLeft, "left", size.rows, contraction.runs_along_k(Side::kLeft), Expr(0)},
         right_{Side::kRight, "right", size.columns, contraction.runs_along_k(Side::kRight),
                Expr(0)} {}
@@ -62,9 +64,12 @@ class SimtEmitter {
   Result<CudaFunction> run() {
     int64_t element = common::dtype_size(c_.node().dtype);
     int64_t staged = stage_rows() * (s_.columns + kPad) * element;
-    block_.begin(std::max(tile_bytes(s_, element), staged));
+    block_.begin(std::max(tile_bytes(s_, element), staged), splits_, s_.rows * s_.columns);
     declare();
     steps();
+    block_.share_sums(s_.tall * s_.wide, [this](const std::string& i) {
+      return cat("sum[", i, " / ", s_.wide, "][", i, " % ", s_.wide, "]");
+    });
     store();
     return block_.finish();
   }
@@ -97,25 +102,28 @@ class SimtEmitter {
                 s_.columns / s_.wide, ";"));
     w_.line(cat(type, " sum[", s_.tall, "][", s_.wide, "] = {};"));
     w_.line("int half = 0;");
+    block_.declare_part(s_.depth);
   }
 
   void steps() {
-    std::string depth = block_.k_size();
+    std::string begin = block_.part_begin();
+    std::string end = block_.part_end();
     w_.open(true);
     w_.open(true);
     load(left_);
     load(right_);
-    w_.close(cat("if (k0 < ", depth, ")"));
+    w_.close(cat("if (k0 < ", end, ")"));
     w_.open(true);
     multiply();
-    w_.close("if (k0 > 0)");
+    w_.close(cat("if (k0 > ", begin, ")"));
     w_.open(true);
     keep(left_);
     keep(right_);
-    w_.close(cat("if (k0 < ", depth, ")"));
+    w_.close(cat("if (k0 < ", end, ")"));
     w_.line("__syncthreads();");
     w_.line("half ^= 1;");
-    w_.close(cat("for (int64_t k0 = 0; k0 < ", depth, " + ", s_.depth, "; k0 += ", s_.depth, ")"));
+    w_.close(cat("for (int64_t k0 = ", begin, "; k0 < ", end, " + ", s_.depth, "; k0 += ", s_.depth,
+                 ")"));
   }
 
   // Row and column of shared memory for a thread's element x.
@@ -192,6 +200,7 @@ class SimtEmitter {
   CodeWriter& w_;
   const Contraction& c_;
   SimtSize s_;
+  int64_t splits_;
   Loaded left_, right_;
 };
 
@@ -200,7 +209,9 @@ class SimtEmitter {
 Result<CudaFunction> emit_cuda_tile_simt(const Graph& body, const Contraction& contraction,
                                          const Schedule& schedule) {
   SimtSize size = choose_size(contraction, schedule, body.symbols);
-  return SimtEmitter(body, contraction, size).run();
+  int64_t splits = cuda_tile_splits(contraction, {size.rows, size.columns, size.threads()},
+                                    size.depth, schedule, body.symbols);
+  return SimtEmitter(body, contraction, size, splits).run();
 }
 
 }  // namespace worker
