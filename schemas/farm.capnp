@@ -249,6 +249,8 @@ struct Submit {
   # 1 to 100. Jobs of one tenant share the workers in proportion to it.
   onlyReverify @11 :Bool;
   # Where a plan of another compiler epoch is made anew, that is all: no search follows.
+  name @12 :Text;
+  # What people call the model: shown with the job, and part of no hash. Empty: nothing.
 }
 
 struct PullPlan {

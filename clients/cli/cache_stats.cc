@@ -65,6 +65,12 @@ Status show_stats(const StatsOptions& options) {
         table.row({cat("hits of ", tenant), cat(usage.value("hits", uint64_t{0})),
                    cat("saved ", duration_text(usage.value("saved_ms", 0.0) * 1e6))});
       }
+    } else if (name == "requests" && value.is_object()) {
+      for (const auto& [tenant, results] : value.items()) {
+        for (const auto& [result, count] : results.items()) {
+          table.row({cat("asked by ", tenant, ": ", result), cat(count.get<uint64_t>()), ""});
+        }
+      }
     } else if (name == "remote" && value.is_object()) {
       for (const auto& [field, count] : value.items()) {
         table.row(

@@ -23,9 +23,12 @@ InstanceMaker reference_maker() {
   };
 }
 
-InstanceMaker plan_maker(PlanSource* source, common::Device* device) {
-  return [source, device](const std::shared_ptr<const Model>& model) -> Result<InstanceFactory> {
-    LFARM_ASSIGN_OR_RETURN(CompiledPlan compiled, source->obtain(model->graph));
+// `folder`: of the case that is run.
+InstanceMaker plan_maker(PlanSource* source, common::Device* device, const std::string& folder) {
+  return [source, device,
+          &folder](const std::shared_ptr<const Model>& model) -> Result<InstanceFactory> {
+    LFARM_ASSIGN_OR_RETURN(CompiledPlan compiled,
+                           source->obtain(model->graph, model_name(folder + "/model.pt2")));
     auto plan = std::make_shared<const PulledPlan>(std::move(compiled.pulled));
     return InstanceFactory([model, plan, device] {
       return make_plan_instance(model, plan->plan, plan->object_source(), *device);
@@ -42,8 +45,9 @@ int check_worker(const CaseOptions& options) {
     if (!opened.ok()) return fail(opened.error());
     device = std::move(opened).value();
   }
-  InstanceMaker maker = options.reference ? reference_maker() : plan_maker(&source, device.get());
   std::string folder;
+  InstanceMaker maker =
+      options.reference ? reference_maker() : plan_maker(&source, device.get(), folder);
   while (std::getline(std::cin, folder)) {
     std::string line = encode_case_result(run_case(folder, maker));
     line += '\n';

@@ -35,6 +35,7 @@ struct BudgetOptions {
   int64_t priority = 10;       // among the jobs of one tenant
   bool only_reverify = false;  // no search after an earlier compiler's winner was made anew
   std::string in_flight;       // a number, "auto", or empty for the farm's default
+  std::string name;            // what people call the model, as common::Submit takes it
 };
 
 // The device that the options name. kInvalidInput says what is missing.

@@ -136,12 +136,21 @@ Status FarmProcesses::start_coordinator(const std::string& listen) {
                                         options_.state.path,
                                         "--endpoint-file",
                                         options_.endpoint_file};
+  std::string http_file = options_.state.path + "/http";
+  ::unlink(http_file.c_str());
+  if (!options_.http.empty()) {
+    arguments.insert(arguments.end(), {"--http", options_.http, "--http-file", http_file});
+  }
   arguments.insert(arguments.end(), options_.coordinator.begin(), options_.coordinator.end());
   LFARM_RETURN_IF_ERROR(launch(&coordinator_, std::move(arguments)));
   int64_t deadline = now_ns() + kStartMsMax * kNsPerMs;
   while (true) {
     endpoint_ = read_endpoint(options_.endpoint_file);
-    if (!endpoint_.empty()) return {};
+    if (!endpoint_.empty()) {
+      // Written before. A coordinator that is started again serves where this one did.
+      if (!options_.http.empty()) options_.http = read_endpoint(http_file);
+      return {};
+    }
     if (auto ended = coordinator_.process->poll()) {
       coordinator_.process.reset();
       std::string words = last_words(coordinator_);

@@ -19,6 +19,7 @@ struct FarmProcessOptions {
   std::string endpoint_file;   // which the coordinator writes
   std::string device = "cpu";  // what the workers are told to work on
   int workers = 2;
+  std::string http;                      // HOST:PORT of the coordinator's page; empty: none
   std::vector<std::string> coordinator;  // further words for the coordinator's command line
 };
 
@@ -37,6 +38,8 @@ class FarmProcesses {
   FarmProcesses& operator=(const FarmProcesses&) = delete;
 
   const std::string& endpoint() const { return endpoint_; }
+  // HOST:PORT as bound, where there is a page.
+  const std::string& http() const { return options_.http; }
   // What clients on other machines need to reach the farm; empty where none can.
   const std::string& public_key() const { return public_key_; }
   // Looks after the children. To be called several times a second. An error when the farm cannot go

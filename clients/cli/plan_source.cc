@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <chrono>
+#include <filesystem>
 #include <thread>
 
 #include "clients/cli/plan_cache.h"
@@ -11,6 +12,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/ir/graph_hash.h"
+#include "common/wire/codec.h"
 #include "common/wire/ir_codec.h"
 
 namespace clients {
@@ -178,7 +180,15 @@ void PlanSource::keep_on_disk(const PulledPlan& plan) {
   if (!kept.ok()) common::log_warning(cat("a plan is not kept: ", kept.error().message));
 }
 
-Result<CompiledPlan> PlanSource::obtain(const common::Graph& graph) {
+std::string model_name(const std::string& path) {
+  std::error_code ignored;
+  std::filesystem::path file = std::filesystem::absolute(path, ignored).lexically_normal();
+  std::string name = file.stem().string();
+  if (name == "model") name = file.parent_path().filename().string();
+  return common::is_clean_line(name) ? name : "";
+}
+
+Result<CompiledPlan> PlanSource::obtain(const common::Graph& graph, const std::string& name) {
   CompiledPlan out;
   LapClock clock(&out.stages);
   LFARM_ASSIGN_OR_RETURN(common::Target target, target_of(options_));
@@ -222,13 +232,14 @@ Result<CompiledPlan> PlanSource::obtain(const common::Graph& graph) {
       return out;
     }
   }
-  LFARM_ASSIGN_OR_RETURN(out.pulled, compile(graph, key));
+  LFARM_ASSIGN_OR_RETURN(out.pulled, compile(graph, key, name));
   keep_on_disk(out.pulled);
   clock.lap("farm");
   return out;
 }
 
-Result<PulledPlan> PlanSource::compile(const common::Graph& graph, const common::PlanKey& key) {
+Result<PulledPlan> PlanSource::compile(const common::Graph& graph, const common::PlanKey& key,
+                                       const std::string& name) {
   SubmitRequest request;
   request.key = key;
   // Canonical, so that it is the same blob whatever the model's names are.
@@ -239,6 +250,7 @@ Result<PulledPlan> PlanSource::compile(const common::Graph& graph, const common:
   request.in_flight = in_flight_of(budget_.in_flight);
   request.only_reverify = budget_.only_reverify;
   request.priority = static_cast<uint32_t>(budget_.priority);
+  request.name = budget_.name.empty() ? name : budget_.name;
   uint64_t job = 0;
   auto found = client_->submit(
       request, [&job](uint64_t id) { job = id; },

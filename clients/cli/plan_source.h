@@ -43,7 +43,8 @@ class PlanSource {
   PlanSource(const PlanSource&) = delete;
   PlanSource& operator=(const PlanSource&) = delete;
 
-  common::Result<CompiledPlan> obtain(const common::Graph& graph);
+  // `name`: what the farm calls the job, unless the options say it.
+  common::Result<CompiledPlan> obtain(const common::Graph& graph, const std::string& name = "");
   // A running farm, started if need be, for other processes to use.
   common::Result<std::string> require_farm();
   // Looks after a farm of our own; to be called several times a second.
@@ -56,7 +57,8 @@ class PlanSource {
   std::optional<PulledPlan> find_on_disk(common::PlanKey key);
   void keep_on_disk(const PulledPlan& plan);
   common::Result<std::optional<PulledPlan>> find_in_cache(const common::PlanKey& key);
-  common::Result<PulledPlan> compile(const common::Graph& graph, const common::PlanKey& key);
+  common::Result<PulledPlan> compile(const common::Graph& graph, const common::PlanKey& key,
+                                     const std::string& name);
 
   FarmOptions options_;
   BudgetOptions budget_;
@@ -69,6 +71,10 @@ class PlanSource {
   DiskCache disk_;
   MetFarms met_;
 };
+
+// What people call the model in this file: the file's name without its ending or, where that is
+// only "model", its folder's. Empty when it is no clean text.
+std::string model_name(const std::string& path);
 
 // Connects to the farm that the options name, or that runs on the state directory. kUnavailable
 // when there is none; never starts one.

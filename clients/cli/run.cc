@@ -31,7 +31,7 @@ common::Status run_model(const RunOptions& options, Progress* progress) {
                          common::cat(options.inputs, ": ", fits.error().message)};
   }
   PlanSource source(options.farm, options.budget, progress, PlanSource::Disk::kUse);
-  LFARM_ASSIGN_OR_RETURN(CompiledPlan plan, source.obtain(model->graph));
+  LFARM_ASSIGN_OR_RETURN(CompiledPlan plan, source.obtain(model->graph, model_name(options.model)));
   progress->clear();
   LFARM_ASSIGN_OR_RETURN(auto device, common::open_device(options.farm.device, default_threads()));
   LFARM_ASSIGN_OR_RETURN(auto instance, make_plan_instance(model, plan.pulled.plan,

@@ -13,6 +13,7 @@
 #include "clients/runtime/size_ranges.h"
 #include "common/base/cat.h"
 #include "common/base/clock.h"
+#include "common/wire/codec.h"
 
 namespace clients {
 namespace {
@@ -33,6 +34,10 @@ struct Outcome {
   std::vector<common::StageTime> breakdown;  // this process's stages and the farm's
   double seconds = 0;
 };
+
+std::string name_problem(const std::string& name) {
+  return common::is_clean_line(name) ? "" : "a name is one line of at most 256 bytes of UTF-8 text";
+}
 
 std::string json_text(const Outcome& outcome) {
   const common::PlanReady& facts = outcome.plan.pulled.facts;
@@ -115,7 +120,7 @@ std::vector<common::StageTime> breakdown_of(double load_ms, const CompiledPlan& 
 common::Status submit_graph(const SubmitOptions& options, const common::Graph& graph,
                             const std::string& sizes, int64_t start_ns, double load_ms,
                             PlanSource* source, Progress* progress) {
-  auto plan = source->obtain(graph);
+  auto plan = source->obtain(graph, model_name(options.model));
   progress->clear();
   if (!plan.ok()) return plan.error();
   Outcome outcome;
@@ -175,6 +180,11 @@ void declare_submit(CommandLine* line) {
   add_model_argument(&command, &options->model);
   add_compile_options(&command, &options->farm, &options->budget);
   add_target_option(&command, &options->farm);
+  command
+      .value("--name", &options->budget.name, "NAME",
+             "What the farm's page and lists call it (default: the file's name, or its folder's\n"
+             "where that is model.pt2)")
+      .check(name_problem);
   command.value("--sizes", &options->sizes, "s0=1;s0=2..128",
                 "A plan for each of these parts of the model's sizes, as programs that run it\n"
                 "name them, too (lfarm_options.sizes); s0 is what print --stage hlir calls it");

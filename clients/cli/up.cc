@@ -18,16 +18,21 @@ namespace {
 struct UpOptions {
   FarmOptions farm;
   std::string listen = "tcp://127.0.0.1:*";
+  std::string http;
+  std::string http_token_file;
   std::string remote;
   std::string remote_password_file;
   std::vector<std::string> trusted;
 };
 
-// The coordinator's options for a store that farms share.
-std::vector<std::string> shared_store_words(const UpOptions& options) {
+// The coordinator's options for its page's token and for a store that farms share.
+std::vector<std::string> coordinator_words(const UpOptions& options) {
   std::vector<std::string> words;
+  if (!options.http_token_file.empty()) {
+    words.insert(words.end(), {"--http-token-file", options.http_token_file});
+  }
   if (options.remote.empty()) return words;
-  words = {"--remote", options.remote};
+  words.insert(words.end(), {"--remote", options.remote});
   if (!options.remote_password_file.empty()) {
     words.insert(words.end(), {"--remote-password-file", options.remote_password_file});
   }
@@ -44,7 +49,10 @@ int up(const UpOptions& options) {
   processes.endpoint_file = processes.state.endpoint_file();
   processes.device = device->name;
   processes.workers = options.farm.workers;
-  processes.coordinator = shared_store_words(options);
+  // A port alone is one of this machine's.
+  bool is_port = options.http.find_first_not_of("0123456789") == std::string::npos;
+  processes.http = is_port && !options.http.empty() ? "127.0.0.1:" + options.http : options.http;
+  processes.coordinator = coordinator_words(options);
   auto farm = FarmProcesses::start(processes);
   if (!farm.ok()) {
     // A state directory that is in use is the user's to change, like a port that is.
@@ -56,6 +64,7 @@ int up(const UpOptions& options) {
   std::printf("%d %s, state in %s, logs in %s; Ctrl-C stops it\n", processes.workers,
               processes.workers == 1 ? "worker" : "workers", processes.state.path.c_str(),
               processes.state.logs().c_str());
+  if (!(*farm)->http().empty()) std::printf("page at http://%s/\n", (*farm)->http().c_str());
   if (!(*farm)->public_key().empty()) {
     std::printf("public key %s, for --farm-key; 'lfarm keys grant' lets clients in\n",
                 (*farm)->public_key().c_str());
@@ -85,6 +94,12 @@ void declare_up(CommandLine* line) {
       .value("--listen", &options->listen, "ENDPOINT",
              "Where clients and workers connect; port * takes any")
       .shows_default();
+  command.value(
+      "--http", &options->http, "PORT|HOST:PORT",
+      "Serves a page that shows the farm, its jobs and plans, on this machine; also probes\n"
+      "and metrics for others. Port 0 takes any");
+  command.value("--http-token-file", &options->http_token_file, "FILE",
+                "The page is for who has the token in this file, from wherever");
   command.value("--remote", &options->remote, "STORE",
                 "A store that farms share, on a server that speaks the Redis protocol:\n"
                 "redis://[user@]host[:port][/database] or redis+unix:///path");

@@ -250,6 +250,7 @@ Result<PulledPlan> FarmClient::submit(
   message.in_flight = request.in_flight;
   message.priority = request.priority;
   message.only_reverify = request.only_reverify;
+  message.name = request.name;
   auto plan = wait_for_plan(message, request, on_accepted, on_progress);
   if (plan.ok() || plan.error().code != common::Code::kCorrupt) return plan;
   // What the farm found damaged just now it makes again.

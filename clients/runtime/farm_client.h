@@ -45,6 +45,7 @@ struct SubmitRequest {
   uint32_t priority = common::kPriorityDefault;
   uint32_t in_flight = 0;  // see common::Submit
   bool only_reverify = false;
+  std::string name;  // what people call the model, see common::Submit
 };
 
 // Not thread-safe. A connection that breaks is made again and what was asked is asked again, which

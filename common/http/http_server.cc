@@ -6,6 +6,7 @@
 #include <atomic>
 #include <charconv>
 #include <thread>
+#include <utility>
 
 #include "common/base/cat.h"
 #include "common/base/log.h"
@@ -13,12 +14,32 @@
 namespace common {
 namespace {
 
-// Probes must be answered while a page and a scraper are.
-constexpr size_t kThreads = 6;
+// Probes must be answered while pages and a scraper are: a browser opens six connections at once.
+constexpr size_t kThreads = 24;
 constexpr time_t kReadSeconds = 5;
 constexpr time_t kIdleSeconds = 5;
-constexpr size_t kRequestsPerConnection = 1000;
+// A connection holds one of the threads, also while nothing is asked on it.
+constexpr size_t kRequestsPerConnection = 1;
 constexpr size_t kBodyBytesMax = 64 << 10;
+
+// What is shown comes from this server alone, whatever names and texts it holds: no script, style
+// or image from elsewhere or from within a page, and no text that becomes markup.
+constexpr std::pair<const char*, const char*> kHeaders[] = {
+    {"Content-Security-Policy",
+     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+     "img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+     "require-trusted-types-for 'script'; trusted-types 'none'"},
+    {"X-Content-Type-Options", "nosniff"},
+    {"Referrer-Policy", "no-referrer"},
+    {"Cross-Origin-Opener-Policy", "same-origin"},
+    {"Cross-Origin-Resource-Policy", "same-origin"},
+    {"Cache-Control", "no-store"},
+};
+
+std::string lower(std::string text) {
+  for (char& c : text) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
+  return text;
+}
 
 struct Address {
   std::string host;
@@ -58,15 +79,12 @@ struct HttpServer::State {
   void answer(const httplib::Request& request, httplib::Response& response) const {
     HttpRequest asked{request.path, {}};
     for (const auto& [name, value] : request.params) asked.query.emplace(name, value);
+    for (const auto& [name, value] : request.headers) asked.headers.emplace(lower(name), value);
+    asked.peer = request.remote_addr;
     HttpResponse answer = handler(asked);
     response.status = answer.status;
-    // What is shown comes from this server alone, whatever names and texts it holds.
-    response.set_header("Content-Security-Policy",
-                        "default-src 'none'; script-src 'self'; style-src 'self'; "
-                        "connect-src 'self'; img-src 'self' data:; base-uri 'none'; "
-                        "form-action 'none'; frame-ancestors 'none'");
-    response.set_header("X-Content-Type-Options", "nosniff");
-    response.set_header("Cache-Control", "no-store");
+    for (const auto& [name, value] : kHeaders) response.set_header(name, value);
+    for (const auto& [name, value] : answer.headers) response.set_header(name.c_str(), value);
     response.set_content(answer.body, answer.content_type.c_str());
   }
 };

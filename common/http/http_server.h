@@ -13,12 +13,15 @@ namespace common {
 struct HttpRequest {
   std::string path;
   std::map<std::string, std::string> query;  // decoded; of a name that comes twice, the first
+  std::map<std::string, std::string> headers = {};  // names in lower case; of several, the first
+  std::string peer = {};                            // the asker's address, as numbers
 };
 
 struct HttpResponse {
   int status = 200;
   std::string body;
   std::string content_type{"text/plain; charset=utf-8"};
+  std::map<std::string, std::string> headers = {};  // beside those that every answer has
 };
 
 // Called from the server's threads, several at a time.

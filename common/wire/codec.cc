@@ -126,6 +126,7 @@ void write(Out e, const Submit& m) {
   out.setInFlight(m.in_flight);
   out.setPriority(m.priority);
   out.setOnlyReverify(m.only_reverify);
+  if (!m.name.empty()) out.setName(kj_text(m.name));
 }
 
 void write(Out e, const CancelJob& m) { e.setCancelJob(m.job_id); }
@@ -331,6 +332,7 @@ Submit read(farm::Submit::Reader in) {
   m.in_flight = in.getInFlight();
   m.priority = in.getPriority();
   m.only_reverify = in.getOnlyReverify();
+  m.name = get(in.getName());
   return m;
 }
 

@@ -63,5 +63,7 @@ Result<std::vector<ByteView>> split_blob(ByteView blob, const std::vector<BlobPa
 std::string clean_text(std::string_view text);
 // Whether clean_text() would leave it as it is, up to `bytes_max`.
 bool is_clean_text(std::string_view text, size_t bytes_max);
+// The same of at most kNameBytesMax bytes, in one line, without what terminals obey.
+bool is_clean_line(std::string_view text);
 
 }  // namespace common

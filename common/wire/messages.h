@@ -172,6 +172,7 @@ struct Submit {
   uint32_t in_flight = 0;    // candidates sent before a result must be known; 0: 12
   uint32_t priority = kPriorityDefault;  // 1 to kPriorityMax: share among the tenant's jobs
   bool only_reverify = false;            // no search after a plan of another epoch was made anew
+  std::string name = {};                 // what people call the model, in one line; may be empty
   friend bool operator==(const Submit&, const Submit&) = default;
 };
 

@@ -49,6 +49,10 @@ class Checker {
     if (text.size() > max) return too_large(field, text.size(), max);
     if (!is_clean_text(text, max)) fail(field, "is not clean UTF-8 text");
   }
+  void line(const char* field, const std::string& text) {
+    if (text.size() > kNameBytesMax) return too_large(field, text.size(), kNameBytesMax);
+    if (!is_clean_line(text)) fail(field, "is not one line of clean UTF-8 text");
+  }
   void digest(const char* field, const Digest& digest) {
     if (digest.is_zero()) fail(field, "is missing");
   }
@@ -119,6 +123,7 @@ void check(Checker& c, const Submit& m) {
     c.fail("in_flight", "is beyond the bound of 64");
   }
   c.range("priority", m.priority, 1, kPriorityMax);
+  c.line("name", m.name);
 }
 void check(Checker& c, const PullPlan& m) { c.digest("plan_key", m.plan_key); }
 void check(Checker& c, const Progress& m) { c.name("stage", m.stage, true); }
@@ -273,6 +278,17 @@ bool is_clean_text(std::string_view text, size_t bytes_max) {
     size_t length = utf8_length(text);
     if (length == 0 || (length == 1 && is_control(text[0]))) return false;
     text.remove_prefix(length);
+  }
+  return true;
+}
+
+bool is_clean_line(std::string_view text) {
+  if (!is_clean_text(text, kNameBytesMax)) return false;
+  for (size_t k = 0; k < text.size(); ++k) {
+    if (text[k] == '\t' || text[k] == '\n') return false;
+    // U+0080 to U+009F, which terminals obey as well.
+    bool is_control_pair = text[k] == '\xc2' && static_cast<unsigned char>(text[k + 1]) < 0xa0;
+    if (is_control_pair) return false;
   }
   return true;
 }

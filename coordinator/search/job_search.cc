@@ -137,7 +137,8 @@ class Search final : public JobSearch {
     s.completed = completed_;
     s.budget = budget_;
     s.learned = static_cast<int64_t>(applied_);
-    s.best_ns = best_ ? static_cast<int64_t>(best_->result->report.total_ns) : estimate_ns();
+    s.best_ns = best_ ? static_cast<int64_t>(best_->result->report.total_ns) : estimate_ns(false);
+    s.expected_ns = s.best_ns > 0 ? s.best_ns : estimate_ns(true);
     s.baseline_ns = baseline_ns();
     s.regions = static_cast<int64_t>(cut_.regions.size());
     for (const auto& search : searches_) s.duplicates += search->duplicates() + search->composed();
@@ -527,16 +528,16 @@ class Search final : public JobSearch {
     return 0;
   }
 
-  // Of the whole graph, from its regions; 0 before every region was measured.
-  int64_t estimate_ns() const { return static_cast<int64_t>(estimate()); }
-  double estimate() const {
+  // Of the whole graph, from its regions; 0 before every region was measured, unless it `predicts`.
+  int64_t estimate_ns(bool predicts) const { return std::llround(estimate(predicts)); }
+  double estimate(bool predicts = false) const {
     double sum = 0;
     for (size_t r = 0; r < searches_.size(); ++r) {
       if (cut_.executions[r] == 0) continue;
-      if (!searches_[r]->has_measurement()) return 0;
+      if (!predicts && !searches_[r]->has_measurement()) return 0;
       sum += searches_[r]->best_ns() * static_cast<double>(cut_.executions[r]);
     }
-    return sum;
+    return std::isfinite(sum) ? sum : 0;
   }
 
   SearchOptions options_;

@@ -89,7 +89,8 @@ struct SearchStatus {
   int64_t candidates = 0;  // sent
   int64_t completed = 0;
   int64_t budget = 0;
-  int64_t best_ns = 0;  // of the whole graph; 0 while unknown. Before finalists: an estimate
+  int64_t best_ns = 0;      // of the whole graph; 0 while unknown. Before finalists: an estimate
+  int64_t expected_ns = 0;  // best_ns; before it is known, with predictions for what is unmeasured
   int64_t baseline_ns = 0;
   int64_t learned = 0;        // results that the next proposal knows of
   int64_t regions = 0;        // distinct

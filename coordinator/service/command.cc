@@ -75,6 +75,8 @@ struct Arguments {
   ServiceOptions service;
   std::string endpoint_file;
   std::string http;
+  std::string http_token_file;
+  std::string http_file;
   std::string lease;
   std::string identity;
   common::ClusterOptions cluster;
@@ -156,8 +158,16 @@ void declare(CLI::App& app, Arguments& arguments) {
       ->check(CLI::Validator(check_name, "NAME"));
   app.add_option("--endpoint-file", arguments.endpoint_file,
                  "write the endpoint that was bound to this file");
-  app.add_option("--http", arguments.http,
-                 "HOST:PORT of probes, metrics and the farm's state, for anyone who reaches it");
+  app.add_option(
+      "--http", arguments.http,
+      "HOST:PORT of probes and metrics, for anyone who reaches it, and of the page and the "
+      "farm's state, for this machine");
+  app.add_option(
+      "--http-token-file", arguments.http_token_file,
+      "the page and the state are for who has the token in this file, from wherever; only "
+      "its owner may read it");
+  app.add_option("--http-file", arguments.http_file,
+                 "write the HOST:PORT that was bound to this file");
   app.add_option("--lease", arguments.lease,
                  "Kubernetes Lease whose holder serves, of several coordinators in a cluster");
   app.add_option("--identity", arguments.identity,
@@ -233,6 +243,10 @@ bool stand_by(Leadership& leadership, SignalDescriptor& signals, Web* web) {
 }
 
 common::Status announce(const Service& service, const Web* web, const Arguments& arguments) {
+  if (web != nullptr && !arguments.http_file.empty()) {
+    LFARM_RETURN_IF_ERROR(common::write_file_atomic(arguments.http_file,
+                                                    common::as_bytes(cat(web->address(), '\n'))));
+  }
   if (!arguments.endpoint_file.empty()) {
     LFARM_RETURN_IF_ERROR(common::write_file_atomic(
         arguments.endpoint_file, common::as_bytes(cat(service.endpoint(), '\n'))));
@@ -278,7 +292,7 @@ int run_coordinator(int argc, const char* const* argv, SearchFactory create_sear
   arguments.service.create_search = std::move(create_search);
   std::unique_ptr<Web> web;
   if (!arguments.http.empty()) {
-    auto started = Web::start(arguments.http);
+    auto started = Web::start(arguments.http, arguments.http_token_file);
     if (!started.ok()) return fail(started.error());
     web = std::move(started).value();
     common::log_info(cat("http on ", web->address()));

@@ -123,6 +123,7 @@ void Job::resume(JournalledJob journal) {
   finish_after_ = journal.finish_after;
   told_to_finish_ = finish_after_.has_value();
   next_record_ = journal.next_record;
+  course_.resumed();
   admitted();
 }
 
@@ -178,6 +179,9 @@ void Job::step_done(common::Result<StepResult> step) {
   if (phase_ != Phase::kSearching) return;
   if (!step.ok()) return fail(step.error());
   status_ = step->status;
+  int64_t at_ms = elapsed_ms(env_.clock.now_ns());
+  for (const Proposal& proposal : step->proposals) course_.proposed(proposal, at_ms);
+  course_.progressed(status_, at_ms);
   if (!step->answers.empty()) {
     note_down([id = request_.id, n = next_record_++, answers = std::move(step->answers)](
                   cache::Changes& changes) { journal_answers(changes, id, n, answers); });
@@ -267,6 +271,7 @@ void Job::settled(uint64_t candidate, const CandidateResult& result, const Statu
   --unsettled_;
   if (phase_ != Phase::kSearching) return;
   if (!written.ok()) return fail(written.error());
+  course_.judged(candidate, result, elapsed_ms(env_.clock.now_ns()));
   next_step_.results.emplace_back(candidate, result);
   is_waiting_ = false;
 }
@@ -296,6 +301,7 @@ void Job::serve(const ReadyPlan& plan, const std::string& note) {
 void Job::close() {
   if (phase_ == Phase::kEnded) return;
   phase_ = Phase::kEnded;
+  course_.ended(JobEnding::kDone, "the plan was made anew from an earlier compiler's winner");
   if (!is_admitted_) return;
   note_down([id = request_.id](cache::Changes& changes) { journal_removal(changes, id); });
 }
@@ -304,6 +310,7 @@ void Job::fail(const Error& error) {
   if (phase_ == Phase::kEnded) return;
   common::log_warning(cat("job ", request_.id, " failed: ", error.message));
   report_failure(error);
+  course_.ended(JobEnding::kFailed, error.message);
   env_.meters.job_ended("failed", static_cast<double>(elapsed_ms(env_.clock.now_ns())) * 1e-3);
   phase_ = Phase::kEnded;
   if (!is_admitted_) return;

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "coordinator/service/environment.h"
+#include "coordinator/service/job_course.h"
 #include "coordinator/service/job_journal.h"
 #include "coordinator/service/search_steps.h"
 #include "coordinator/service/stage_clock.h"
@@ -102,6 +103,7 @@ class Job {
 
   // As of the search's last step.
   const SearchStatus& status() const { return status_; }
+  const JobCourse& course() const { return course_; }
   int64_t elapsed_ms(int64_t now_ns) const { return (now_ns - started_ns_) / 1'000'000; }
 
  private:
@@ -155,6 +157,7 @@ class Job {
   bool is_waiting_ = false;
   StepRequest next_step_;
   SearchStatus status_;
+  JobCourse course_;
   bool told_to_finish_ = false;
   std::string note_;  // for who gets the plan: why the search ended early
   std::unordered_map<uint64_t, Sent> sent_;

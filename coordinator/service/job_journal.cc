@@ -59,7 +59,8 @@ std::string encode_request(const JobRequest& request) {
               {"max_wait_ms", request.max_wait_ms},
               {"in_flight", request.in_flight},
               {"priority", request.priority},
-              {"submitter", request.submitter}}
+              {"submitter", request.submitter},
+              {"name", request.name}}
       .dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
@@ -90,6 +91,7 @@ Result<JobRequest> decode_request(const std::string& text) {
     // Journals of earlier coordinators have none.
     request.priority = record.value("priority", common::kPriorityDefault);
     request.submitter = record.value("submitter", "");
+    request.name = record.value("name", "");
     return request;
   } catch (const Json::exception& exception) {
     return common::corrupt(cat("its journal is damaged: ", exception.what()));

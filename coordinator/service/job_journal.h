@@ -35,6 +35,7 @@ struct JobRequest {
   uint32_t in_flight = 0;      // as submitted, see common::Submit
   std::string submitter = {};  // id of the key that asked for it
   bool only_reverify = false;  // see common::Submit
+  std::string name = {};       // what people call the model
 
   // Of the plan to be: each tenant has its own, and so its own job.
   common::Digest place() const { return common::place_of(tenant, key.digest()); }

@@ -205,6 +205,8 @@ bool Job::answer(common::CacheOutcome outcome) {
   const char* result = !is_own                                     ? "shared"
                        : outcome == common::CacheOutcome::kPartial ? "partial"
                                                                    : "miss";
+  course_.has_plan(ready.plan.hex());
+  course_.ended(JobEnding::kDone, is_own ? note_ : "another farm found the plan");
   env_.meters.plan_asked(request_.tenant, result);
   env_.meters.job_ended("done", static_cast<double>(elapsed_ms(now_ns)) * 1e-3);
   common::log_info(cat("job ", request_.id, " done: ", message.candidates, " candidates",

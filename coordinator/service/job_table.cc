@@ -24,6 +24,7 @@ constexpr int64_t kNsPerMs = 1'000'000;
 // ---- Restart -----------------------------------------------------------------------------------
 
 Status JobTable::resume() {
+  LFARM_RETURN_IF_ERROR(history_.load());
   LFARM_ASSIGN_OR_RETURN(std::optional<std::string> last, env_.store.get_named(kLastJobName));
   if (last) std::from_chars(last->data(), last->data() + last->size(), last_id_);
   LFARM_ASSIGN_OR_RETURN(JournalListing journals, list_journals(env_.store));
@@ -210,6 +211,7 @@ Result<Job*> JobTable::make(const common::Principal& who, const common::Submit& 
   job.tenant = who.tenant;
   job.submitter = who.key_id;
   job.only_reverify = request.only_reverify;
+  job.name = request.name;
   job.budget_candidates = request.budget_candidates;
   job.budget_ms = request.budget_ms;
   if (job.budget_candidates == 0 && job.budget_ms == 0) {
@@ -401,6 +403,11 @@ std::vector<const Job*> JobTable::jobs() const {
   std::vector<const Job*> all;
   for (const auto& [id, job] : jobs_) all.push_back(job.get());
   return all;
+}
+
+const Job* JobTable::job(farm::JobId id) const {
+  auto found = jobs_.find(id);
+  return found == jobs_.end() ? nullptr : found->second.get();
 }
 
 std::vector<farm::Appetite> JobTable::appetites() const {

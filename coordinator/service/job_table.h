@@ -12,6 +12,7 @@
 
 #include "coordinator/farm/demand.h"
 #include "coordinator/service/job.h"
+#include "coordinator/service/job_history.h"
 #include "coordinator/service/reverify.h"
 
 namespace coordinator::service {
@@ -19,9 +20,11 @@ namespace coordinator::service {
 // Not thread-safe.
 class JobTable final : public TaskSink {
  public:
-  explicit JobTable(Environment& environment) : env_(environment), reverifier_(environment) {}
+  explicit JobTable(Environment& environment)
+      : env_(environment), reverifier_(environment), history_(environment) {}
 
-  // Brings back the jobs whose journals are open. To be called once, before anything else.
+  // Brings back the jobs whose journals are open, and what is known of the latest that ended. To be
+  // called once, before anything else.
   common::Status resume();
 
   // Answers with PlanReady, Accepted, a BlobRequest for the graph, or JobFailed.
@@ -53,6 +56,9 @@ class JobTable final : public TaskSink {
     return jobs_.empty() && parked_.empty() && asking_.empty() && reverifier_.idle();
   }
   std::vector<const Job*> jobs() const;
+  // Null when there is none of that number.
+  const Job* job(farm::JobId id) const;
+  const JobHistory& history() const { return history_; }
   // What all jobs and waiting submits could have under way now.
   std::vector<farm::Appetite> appetites() const;
   // Submits that wait for a worker whose target they can take.
@@ -113,6 +119,7 @@ class JobTable final : public TaskSink {
   std::map<farm::JobId, Right> rights_;
   size_t rights_asked_ = 0;
   Reverifier reverifier_;
+  JobHistory history_;
   farm::JobId last_id_ = 0;
   // Jobs that search only if an earlier compiler's winner cannot be made anew.
   std::set<farm::JobId> held_;

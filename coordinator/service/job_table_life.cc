@@ -224,6 +224,7 @@ void JobTable::sweep() {
       ++it;
       continue;
     }
+    history_.keep(*it->second);
     searching_.erase(it->first);
     // Also where it never came: it may be on its way.
     if (rights_.erase(it->first) != 0) env_.shared.release(it->second->request().place());

@@ -36,9 +36,13 @@ void Meters::task_ended(common::TaskOutcome outcome, const common::TaskReport& r
   outcomes_[static_cast<size_t>(outcome)].add();
   if (outcome != common::TaskOutcome::kOk) return;
   compile_.observe(report.compile_ms * 1e-3);
-  auto compiled = static_cast<double>(report.kernels_compiled);
-  compiled_.add(compiled);
-  compiled_before_.add(std::max(0.0, static_cast<double>(report.kernels.size()) - compiled));
+  uint64_t compiled = report.kernels_compiled;
+  uint64_t found = report.kernels.size() - std::min<uint64_t>(report.kernels.size(), compiled);
+  compiled_.add(static_cast<double>(compiled));
+  compiled_before_.add(static_cast<double>(found));
+  std::lock_guard<std::mutex> lock(mutex_);
+  kernels_.compiled += compiled;
+  kernels_.found += found;
 }
 
 void Meters::task_requeued(const char* reason) {
@@ -53,6 +57,18 @@ void Meters::plan_asked(const std::string& tenant, const char* result) {
       .counter("lfarm_plan_requests_total", "Plans that clients asked for, by what was there",
                {{"tenant", tenant}, {"result", result}})
       .add();
+  std::lock_guard<std::mutex> lock(mutex_);
+  ++requests_[tenant][result];
+}
+
+std::map<std::string, std::map<std::string, uint64_t>> Meters::plan_requests() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return requests_;
+}
+
+KernelCounts Meters::kernels() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return kernels_;
 }
 
 void Meters::job_ended(const char* how, double seconds) {

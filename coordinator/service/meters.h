@@ -1,6 +1,9 @@
 // What the coordinator counts for monitoring. docs/operations.md says what each metric means.
 #pragma once
 
+#include <cstdint>
+#include <map>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -9,6 +12,12 @@
 #include "common/wire/task.h"
 
 namespace coordinator::service {
+
+// Kernels of tasks: those that workers had to compile, and those that they had compiled before.
+struct KernelCounts {
+  uint64_t compiled = 0;
+  uint64_t found = 0;
+};
 
 // Thread-safe.
 class Meters {
@@ -25,6 +34,10 @@ class Meters {
   void worker_lost() { lost_.add(); }
   void candidate_quarantined() { quarantined_.add(); }
 
+  // What the two above have come to since the start: by tenant, then by result.
+  std::map<std::string, std::map<std::string, uint64_t>> plan_requests() const;
+  KernelCounts kernels() const;
+
   std::string text(const std::vector<common::GaugeFamily>& gauges) const {
     return metrics_.text(gauges);
   }
@@ -38,6 +51,9 @@ class Meters {
   common::Counter stale_;
   common::Counter lost_;
   common::Counter quarantined_;
+  mutable std::mutex mutex_;  // guards what follows
+  std::map<std::string, std::map<std::string, uint64_t>> requests_;
+  KernelCounts kernels_;
 };
 
 }  // namespace coordinator::service

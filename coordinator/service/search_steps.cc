@@ -67,7 +67,10 @@ StepResult SearchSteps::advance_unguarded(StepRequest& request) {
     std::vector<CandidateTask> proposals = search_->propose(proposals_before_end(wanted));
     if (proposals.empty()) break;
     for (CandidateTask& proposal : proposals) {
-      auto candidate = make_ready(std::move(proposal));
+      step.proposals.push_back({proposal.id, proposal.payload.kind, proposal.region,
+                                proposal.origin, proposal.predicted_ns, proposal.fingerprint,
+                                std::nullopt});
+      auto candidate = make_ready(std::move(proposal), step.proposals.back());
       if (candidate) step.candidates.push_back(std::move(*candidate));
     }
   }
@@ -94,14 +97,14 @@ int SearchSteps::proposals_before_end(int wanted) {
 }
 
 // Empty when the search has been told the result at once.
-std::optional<ReadyCandidate> SearchSteps::make_ready(CandidateTask candidate) {
+std::optional<ReadyCandidate> SearchSteps::make_ready(CandidateTask candidate, Proposal& proposal) {
   ReadyCandidate ready;
   ready.id = candidate.id;
   ready.key = {candidate.payload.kind, candidate.fingerprint};
   for (const common::Kernel& kernel : candidate.payload.program.kernels) {
     ready.kernels.push_back(common::kernel_fingerprint(kernel));
   }
-  if (answer_from_known(candidate, ready.key)) return std::nullopt;
+  if (answer_from_known(candidate, ready.key, proposal)) return std::nullopt;
   EncodedGraph& graph = graphs_[candidate.graph.get()];
   if (!graph.graph) {
     graph.graph = candidate.graph;
@@ -116,10 +119,12 @@ std::optional<ReadyCandidate> SearchSteps::make_ready(CandidateTask candidate) {
   result.outcome = common::TaskOutcome::kCompileError;
   result.message = cat("the program takes ", ready.payload.size(), " bytes, too many to send");
   search_->on_result(ready.id, result);
+  proposal.known = std::move(result);
   return std::nullopt;
 }
 
-bool SearchSteps::answer_from_known(const CandidateTask& candidate, const ResultKey& key) {
+bool SearchSteps::answer_from_known(const CandidateTask& candidate, const ResultKey& key,
+                                    Proposal& proposal) {
   auto known = known_.results.find(key);
   bool is_known = known != known_.results.end();
   if (is_known && known->second.outcome == common::TaskOutcome::kOk) {
@@ -128,6 +133,7 @@ bool SearchSteps::answer_from_known(const CandidateTask& candidate, const Result
   if (observer_) observer_(candidate, is_known ? &known->second : nullptr);
   if (!is_known) return false;
   search_->on_result(candidate.id, known->second);
+  proposal.known = std::move(known->second);
   known_.results.erase(known);
   return true;
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/wire/socket.h"
+#include "coordinator/service/job_course.h"
 #include "coordinator/service/job_journal.h"
 
 namespace coordinator::service {
@@ -37,6 +38,7 @@ struct StepRequest {
 struct StepResult {
   int asked = 0;  // for candidates; fewer came if the search waits for results or is done
   std::vector<ReadyCandidate> candidates;
+  std::vector<Proposal> proposals;  // all that the search proposed, for who watches it
   SearchStatus status;
   // For the journal: what the search newly asked of the store, and after how many candidates it was
   // told to end.
@@ -70,8 +72,8 @@ class SearchSteps {
 
  private:
   StepResult advance_unguarded(StepRequest& request);
-  std::optional<ReadyCandidate> make_ready(CandidateTask candidate);
-  bool answer_from_known(const CandidateTask& candidate, const ResultKey& key);
+  std::optional<ReadyCandidate> make_ready(CandidateTask candidate, Proposal& proposal);
+  bool answer_from_known(const CandidateTask& candidate, const ResultKey& key, Proposal& proposal);
   int proposals_before_end(int wanted);
 
   struct EncodedGraph {

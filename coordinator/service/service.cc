@@ -243,6 +243,12 @@ std::optional<std::string> Service::State::ask(
       kMonitoringPatience);
 }
 
+std::optional<std::string> Service::ask(std::function<std::string(const StatusSources&)> question) {
+  return state_->ask(std::move(question));
+}
+
+cache::Store& Service::store() { return *state_->store; }
+
 std::optional<std::string> Service::status(common::StatusTopic topic) {
   return state_->ask([topic](const StatusSources& sources) { return status_json(topic, sources); });
 }

@@ -1,6 +1,7 @@
 // The coordinator: one socket, one event loop, and the farm behind it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,7 +11,13 @@
 #include "common/wire/messages.h"
 #include "coordinator/service/options.h"
 
+namespace cache {
+class Store;
+}
+
 namespace coordinator::service {
+
+struct StatusSources;
 
 class Service {
  public:
@@ -39,9 +46,12 @@ class Service {
   void reload_allow_list();
   // What monitoring asks, answered between two turns of run() as to an administrator; nothing when
   // the loop does not come to it within seconds. Thread-safe, but not for the loop's own thread.
+  std::optional<std::string> ask(std::function<std::string(const StatusSources&)> question);
   std::optional<std::string> status(common::StatusTopic topic);
   std::optional<std::string> metrics();
   std::optional<std::string> demand(const std::string& target_prefix);
+  // For who reads it without asking the loop. Thread-safe, as the store is.
+  cache::Store& store();
   // Time since the loop began its last turn; 0 before run(). Thread-safe.
   int64_t silent_ms() const;
   // Whether background work is under way, for which destruction would wait. After run().

@@ -3,6 +3,9 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "common/wire/limits.h"
+#include "coordinator/service/job_row.h"
+
 namespace coordinator::service {
 
 using Json = nlohmann::ordered_json;
@@ -71,58 +74,40 @@ Json shared_json(const SharedTier& shared) {
 }
 
 Json workers_json(const StatusSources& sources) {
-  const Environment& env = sources.environment;
-  std::map<farm::WorkerId, farm::WorkerView> views;
-  for (auto& view : env.dispatcher.scheduler().workers()) views.emplace(view.worker, view);
-  int64_t now_ns = env.clock.now_ns();
-  Json rows = Json::array();
-  for (const WorkerSession* session : env.workers.sessions()) {
-    const farm::WorkerView& view = views[session->id];
-    rows.push_back({{"worker", session->name},
-                    {"target", session->target},
-                    {"address", session->address},
-                    {"build", session->build},
-                    {"slots", session->slots_offered},
-                    {"tasks", view.leases},
-                    {"tasks_done", session->tasks_done},
-                    {"suspended", view.suspended},
-                    {"seen_ms_ago", (now_ns - view.last_seen_ns) / 1'000'000},
-                    {"up_s", (now_ns - session->since_ns) / 1'000'000'000}});
-  }
-  return Json{{"workers", std::move(rows)}};
+  return Json{{"workers", worker_rows_json(sources, sources.environment.workers.sessions())}};
 }
 
+// As many as a status reply holds, whatever they are called.
 Json jobs_json(const StatusSources& sources) {
-  int64_t now_ns = sources.environment.clock.now_ns();
+  constexpr size_t kRowBytes = 1'000;  // without the name, of which a byte may take six
   Json rows = Json::array();
+  size_t bytes = 0, omitted = 0;
   for (const Job* job : sources.jobs.jobs()) {
-    const JobRequest& request = job->request();
-    if (!sources.asker.may_see(request.tenant)) continue;
-    SearchStatus status = job->status();
-    rows.push_back({{"job", request.id},
-                    {"phase", phase_name(job->phase())},
-                    {"stage", status.stage},
-                    {"graph", request.key.graph_hash.hex()},
-                    {"target", request.key.target.name},
-                    {"tenant", request.tenant},
-                    {"priority", request.priority},
-                    {"clients", job->subscribers().size()},
-                    {"candidates", status.candidates},
-                    {"completed", status.completed},
-                    {"budget", status.budget},
-                    {"best_ns", status.best_ns},
-                    {"baseline_ns", status.baseline_ns},
-                    {"regions", status.regions},
-                    {"duplicates", status.duplicates},
-                    {"reused", status.reused},
-                    {"tasks_open", sources.environment.dispatcher.open_tasks(request.id)},
-                    {"elapsed_ms", job->elapsed_ms(now_ns)}});
+    if (!sources.asker.may_see(job->request().tenant)) continue;
+    bytes += kRowBytes + 6 * job->request().name.size();
+    if (bytes > common::kStatusBytesMax) {
+      ++omitted;
+    } else {
+      rows.push_back(job_row(sources.environment, *job));
+    }
   }
-  return Json{{"jobs", std::move(rows)}};
+  Json json{{"jobs", std::move(rows)}};
+  if (omitted != 0) json["omitted"] = omitted;
+  return json;
+}
+
+// Since the coordinator started, by tenant and by what was there.
+Json requests_json(const StatusSources& sources) {
+  Json rows = Json::object();
+  for (const auto& [tenant, results] : sources.environment.meters.plan_requests()) {
+    if (sources.asker.may_see(tenant)) rows[tenant] = results;
+  }
+  return rows;
 }
 
 Json cache_json(const StatusSources& sources) {
-  auto stats = sources.environment.store.stats();
+  common::Result<cache::StoreStats> stats =
+      sources.store_stats != nullptr ? *sources.store_stats : sources.environment.store.stats();
   if (!stats.ok()) return Json{{"error", stats.error().message}};
   Json json;
   for (const cache::StatsField& field : cache::fields(*stats)) {
@@ -136,6 +121,10 @@ Json cache_json(const StatusSources& sources) {
     json["remote"] = std::move(shared);
   }
   json["tenants"] = tenants_json(sources);
+  KernelCounts kernels = sources.environment.meters.kernels();
+  json["kernels_compiled"] = kernels.compiled;
+  json["kernels_found"] = kernels.found;
+  json["requests"] = requests_json(sources);
   return json;
 }
 
@@ -154,6 +143,31 @@ Json topic_json(common::StatusTopic topic, const StatusSources& sources) {
 }
 
 }  // namespace
+
+Json worker_rows_json(const StatusSources& sources,
+                      const std::vector<const WorkerSession*>& sessions) {
+  const Environment& env = sources.environment;
+  std::map<farm::WorkerId, farm::WorkerView> views;
+  for (auto& view : env.dispatcher.scheduler().workers()) views.emplace(view.worker, view);
+  int64_t now_ns = env.clock.now_ns();
+  Json rows = Json::array();
+  for (const WorkerSession* session : sessions) {
+    const farm::WorkerView& view = views[session->id];
+    rows.push_back({{"worker", session->name},
+                    {"target", session->target},
+                    {"address", session->address},
+                    {"build", session->build},
+                    {"toolchain", session->toolchain},
+                    {"slots", session->slots_offered},
+                    {"tasks", view.leases},
+                    {"tasks_done", session->tasks_done},
+                    {"suspended", view.suspended},
+                    {"draining", view.draining},
+                    {"seen_ms_ago", (now_ns - view.last_seen_ns) / 1'000'000},
+                    {"up_s", (now_ns - session->since_ns) / 1'000'000'000}});
+  }
+  return rows;
+}
 
 std::string status_json(common::StatusTopic topic, const StatusSources& sources) {
   return topic_json(topic, sources).dump(-1, ' ', true, Json::error_handler_t::replace);

@@ -1,7 +1,9 @@
 // What the farm says of itself, as JSON for people and tools.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "coordinator/service/clients.h"
 #include "coordinator/service/environment.h"
@@ -15,9 +17,15 @@ struct StatusSources {
   const Clients& clients;
   const std::string& coordinator_id;
   const common::Principal& asker;  // who sees its own tenant's jobs, or as administrator all
+  // As read before; null: kCache reads them, which takes as long as there are measurements.
+  const cache::StoreStats* store_stats = nullptr;
 };
 
-// One JSON object. `kCache` reads every measurement, so it is not for polling.
+// A row for each of these sessions, which are connected now.
+nlohmann::ordered_json worker_rows_json(const StatusSources& sources,
+                                        const std::vector<const WorkerSession*>& sessions);
+
+// One JSON object.
 std::string status_json(common::StatusTopic topic, const StatusSources& sources);
 
 }  // namespace coordinator::service

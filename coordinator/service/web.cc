@@ -1,11 +1,12 @@
 #include "coordinator/service/web.h"
 
-#include <map>
 #include <mutex>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "common/base/cat.h"
+#include "coordinator/page/page.h"
 
 namespace coordinator::service {
 namespace {
@@ -20,22 +21,24 @@ constexpr int64_t kStuckMs = 60'000;
 
 constexpr const char* kJson = "application/json";
 constexpr const char* kPrometheus = "text/plain; version=0.0.4; charset=utf-8";
-
-const std::map<std::string, common::StatusTopic>& topics() {
-  static const std::map<std::string, common::StatusTopic> kTopics = {
-      {"/api/v1/status", common::StatusTopic::kStatus},
-      {"/api/v1/workers", common::StatusTopic::kWorkers},
-      {"/api/v1/jobs", common::StatusTopic::kJobs},
-      {"/api/v1/cache", common::StatusTopic::kCache}};
-  return kTopics;
-}
+constexpr std::string_view kApi = "/api/v1/";
 
 constexpr const char* kIndex =
     "lfarm coordinator\n"
-    "/startupz /readyz /livez           probes\n"
-    "/metrics                           for Prometheus\n"
-    "/api/v1/demand[?target=PREFIX]     workers that the queue could keep busy\n"
-    "/api/v1/status workers jobs cache  as `lfarm status`, `workers`, `jobs`, `cache stats`\n";
+    "/                                    the page\n"
+    "/startupz /readyz /livez             probes\n"
+    "/metrics                             for Prometheus\n"
+    "/api/v1/demand[?target=PREFIX]       workers that the queue could keep busy\n"
+    "What follows is for this machine, or for who has the token:\n"
+    "/api/v1/status workers jobs cache    as `lfarm status`, `workers`, `jobs`, `cache stats`\n"
+    "/api/v1/overview                     all of it in short\n"
+    "/api/v1/workers?skip=N&count=N       some of them\n"
+    "/api/v1/jobs?skip=N&count=N          the latest, those that ended too\n"
+    "/api/v1/jobs/ID                      one with its search's course\n"
+    "/api/v1/jobs/ID/candidates[?outcome=ok&skip=N&count=N]\n"
+    "/api/v1/plans?skip=N&count=N         the cache's plans, the newest first\n"
+    "/api/v1/plans/ID                     one with its kernels\n"
+    "/api/v1/plans/ID/kernels/N           a kernel's source; /preamble: what comes before all\n";
 
 HttpResponse found(std::optional<std::string> body, const char* type) {
   if (!body) return {503, "the coordinator is busy; ask again\n"};
@@ -44,8 +47,10 @@ HttpResponse found(std::optional<std::string> body, const char* type) {
 
 }  // namespace
 
-common::Result<std::unique_ptr<Web>> Web::start(const std::string& address) {
-  std::unique_ptr<Web> web(new Web());
+common::Result<std::unique_ptr<Web>> Web::start(const std::string& address,
+                                                const std::string& token_file) {
+  LFARM_ASSIGN_OR_RETURN(WebAccess access, WebAccess::create(token_file));
+  std::unique_ptr<Web> web(new Web(access));
   LFARM_ASSIGN_OR_RETURN(web->server_, common::HttpServer::start(
                                            address, [it = web.get()](const HttpRequest& request) {
                                              return it->answer(request);
@@ -61,10 +66,16 @@ void Web::stand_by(const std::string& leader) {
 void Web::attach(Service& service) {
   std::lock_guard<std::shared_mutex> lock(mutex_);
   service_ = &service;
+  api_ = std::make_unique<WebApi>(service);
 }
 
 void Web::detach() {
+  {
+    std::shared_lock<std::shared_mutex> lock(mutex_);
+    if (api_ != nullptr) api_->stop();
+  }
   std::lock_guard<std::shared_mutex> lock(mutex_);
+  api_.reset();
   service_ = nullptr;
   phase_ = "stopping";
 }
@@ -83,19 +94,26 @@ HttpResponse Web::probe(const std::string& path) const {
 }
 
 HttpResponse Web::answer(const HttpRequest& request) {
-  std::shared_lock<std::shared_mutex> lock(mutex_);
   const std::string& path = request.path;
-  if (path == "/startupz" || path == "/readyz" || path == "/livez") return probe(path);
-  if (path == "/") return {200, kIndex};
-  bool is_known = path == "/metrics" || path == "/api/v1/demand" || topics().count(path) != 0;
-  if (!is_known) return {404, cat("nothing is here; see /\n")};
-  if (service_ == nullptr) return {503, phase_ + "\n"};
-  if (path == "/metrics") return found(service_->metrics(), kPrometheus);
-  if (path == "/api/v1/demand") {
-    auto target = request.query.find("target");
-    return found(service_->demand(target == request.query.end() ? "" : target->second), kJson);
+  for (const PageFile& file : page_files()) {
+    if (path == file.path) return {200, std::string(file.text), std::string(file.type)};
   }
-  return found(service_->status(topics().at(path)), kJson);
+  if (path == "/api/v1") return {200, kIndex};
+  std::shared_lock<std::shared_mutex> lock(mutex_);
+  if (path == "/startupz" || path == "/readyz" || path == "/livez") return probe(path);
+  if (path == "/metrics") {
+    if (service_ == nullptr) return {503, phase_ + "\n"};
+    return found(service_->metrics(), kPrometheus);
+  }
+  if (!path.starts_with(kApi)) return {404, "nothing is here; see /api/v1\n"};
+  bool is_demand = path == "/api/v1/demand";
+  if (!is_demand) {
+    if (auto refusal = access_.refusal(request)) return *refusal;
+  }
+  if (service_ == nullptr) return error_response(503, phase_);
+  if (!is_demand) return api_->answer(request);
+  auto target = request.query.find("target");
+  return found(service_->demand(target == request.query.end() ? "" : target->second), kJson);
 }
 
 }  // namespace coordinator::service

@@ -1,4 +1,5 @@
-// The coordinator over HTTP: probes, metrics, what autoscalers ask, and its state as JSON.
+// The coordinator over HTTP: probes, metrics, what autoscalers ask, its state as JSON, and a page
+// that shows it.
 #pragma once
 
 #include <memory>
@@ -7,14 +8,18 @@
 
 #include "common/http/http_server.h"
 #include "coordinator/service/service.h"
+#include "coordinator/service/web_access.h"
+#include "coordinator/service/web_api.h"
 
 namespace coordinator::service {
 
 // It begins before the service, which may take a while to bring back what was open, and says so.
 class Web {
  public:
-  // `address`: HOST:PORT. Errors as HttpServer::start.
-  static common::Result<std::unique_ptr<Web>> start(const std::string& address);
+  // `address`: HOST:PORT. `token_file`: see WebAccess::create, whose errors these are, too, beside
+  // those of HttpServer::start.
+  static common::Result<std::unique_ptr<Web>> start(const std::string& address,
+                                                    const std::string& token_file);
 
   // Another coordinator serves: this one is well, and not ready.
   void stand_by(const std::string& leader);
@@ -25,12 +30,14 @@ class Web {
   const std::string& address() const { return server_->address(); }
 
  private:
-  Web() = default;
+  explicit Web(const WebAccess& access) : access_(access) {}
   common::HttpResponse answer(const common::HttpRequest& request);
   common::HttpResponse probe(const std::string& path) const;
 
+  const WebAccess access_;
   std::shared_mutex mutex_;
   Service* service_ = nullptr;
+  std::unique_ptr<WebApi> api_;                 // while there is a service
   std::string phase_{"starting"};               // while there is no service
   std::unique_ptr<common::HttpServer> server_;  // goes first: it calls the others
 };

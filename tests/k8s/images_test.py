@@ -14,6 +14,8 @@ IMAGES = {"coordinator": "lfarm-coordinator", "worker-cpu": "lfarm-worker",
           "worker-cuda": "lfarm-worker", "client": "lfarm"}
 # In every Debian; what is linked besides has to be installed.
 IN_BASE = {"libc6", "libgcc-s1", "libstdc++6"}
+# Programs that the image's own one starts: the page shows source that the worker's writes.
+BESIDE = {"coordinator": {"lfarm-worker"}}
 # What programs look for when they run: a compiler, and libraries that they load by name.
 LOADED = {"coordinator": set(), "worker-cpu": {"clang-14", "libopenblas0-pthread"},
           "worker-cuda": set(), "client": {"libopenblas0-pthread"}}
@@ -93,6 +95,8 @@ class Dockerfile(unittest.TestCase):
             with self.subTest(image):
                 self.assertEqual(packages(image) - LOADED[image], linked[program] - IN_BASE)
                 self.assertLessEqual(LOADED[image], packages(image))
+                for beside in BESIDE.get(image, ()):
+                    self.assertLessEqual(linked[beside] - IN_BASE, packages(image))
 
     def test_images_run_as_their_pods_do(self):
         objects = manifests.load("gpu")
@@ -103,9 +107,11 @@ class Dockerfile(unittest.TestCase):
             context = manifests.pod(each)["securityContext"]
             users.add(f"{context['runAsUser']}:{context['runAsGroup']}")
             self.assertEqual(last(image, "ENTRYPOINT"), f'["{container["command"][0]}"]')
-            copied = {line.split()[-1] + line.split()[-2].rsplit("/", 1)[1]
-                      for line in chain(image) if line.startswith("COPY --from=binaries")}
-            self.assertEqual(copied, {container["command"][0]})
+            copied = {line.split()[-1] + source.rsplit("/", 1)[1]
+                      for line in chain(image) if line.startswith("COPY --from=binaries")
+                      for source in line.split()[2:-1]}
+            beside = {f"/usr/bin/{program}" for program in BESIDE.get(image, ())}
+            self.assertEqual(copied, {container["command"][0]} | beside)
         self.assertEqual({last(image, "USER") for image in IMAGES}, users)
         self.assertEqual(len(users), 1)
 

@@ -44,7 +44,7 @@ const std::vector<Arrow>& arrows() {
       // Not common/cuda, nor the runtime that loads it: a coordinator runs where there is no GPU.
       {"coordinator/",
        {"common/base/", "common/http/", "common/ir/", "common/kubernetes/", "common/metrics/",
-        "common/plan/", "common/wire/", "cache/", "coordinator/"}},
+        "common/plan/", "common/sandbox/", "common/wire/", "cache/", "coordinator/"}},
       {"worker/", {"common/", "cache/", "worker/"}},
       {"clients/pt2/", {"common/base/", "common/ir/"}},
       {"clients/", {"common/", "cache/", "clients/"}},

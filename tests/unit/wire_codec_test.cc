@@ -99,7 +99,8 @@ class Maker {
                       number(),
                       small(kInFlightMax),
                       small(kPriorityMax),
-                      flag()};
+                      flag(),
+                      name()};
       case 18:
         return CancelJob{number()};
       case 19:
@@ -296,6 +297,17 @@ TEST(WireCodec, LimitsAreKept) {
   submit.priority = kPriorityMax + 1;
   expect_refused(submit, "priority");
   submit.priority = kPriorityMax;
+  submit.name = "caf\xc3\xa9 <b>&amp;";
+  EXPECT_TRUE(validate(submit).ok());
+  submit.name = "two\nlines";
+  expect_refused(submit, "name");
+  for (const char* controls : {"bell\x07", "csi\302\23331m", "tab\t"}) {
+    submit.name = controls;
+    expect_refused(submit, "name");
+  }
+  submit.name = std::string(kNameBytesMax + 1, 'n');
+  expect_refused(submit, "name");
+  submit.name.clear();
   submit.in_flight = kInFlightMax + 1;
   expect_refused(submit, "in_flight");
 

@@ -8,7 +8,7 @@
 
 namespace worker {
 
-int run_print_source(const Backend& backend, const std::string& target) {
+int run_print_source(const Backend& backend, const std::string& target, bool separated) {
   std::string bytes{std::istreambuf_iterator<char>(std::cin), {}};
   auto program = common::decode_program(common::as_bytes(bytes));
   if (!program.ok()) {
@@ -23,6 +23,7 @@ int run_print_source(const Backend& backend, const std::string& target) {
   auto generator = backend.make_generator(written_for);
   std::cout << generator->preamble();
   for (const common::Kernel& kernel : program->kernels) {
+    if (separated) std::cout << '\0';
     if (kernel.form == common::Template::kGemm) {
       std::cout << "\n// " << entry_name(kernel) << ": library call, no source\n";
       continue;

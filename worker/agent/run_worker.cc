@@ -172,9 +172,10 @@ int run_worker(int argc, char** argv, Backends backends) {
   if (argc == 2 && std::string_view(argv[1]) == kNvrtcChildFlag) {
     return run_nvrtc_child(STDIN_FILENO);
   }
-  if (argc == 3 && std::string_view(argv[1]) == "print-source") {
+  bool separated = argc == 4 && std::string_view(argv[3]) == "--separated";
+  if ((argc == 3 || separated) && std::string_view(argv[1]) == "print-source") {
     const Backend* backend = named(common::family_of(argv[2]), backends);
-    if (backend != nullptr) return run_print_source(*backend, argv[2]);
+    if (backend != nullptr) return run_print_source(*backend, argv[2], separated);
     return fail(common::invalid_input(cat("no device is called ", common::family_of(argv[2]))), 2);
   }
   std::vector<std::string> devices;

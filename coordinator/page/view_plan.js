@@ -1,0 +1,182 @@
+// The cache's plans, and one plan with its kernels and their source.
+
+import {get} from './api.js';
+import {Facts, Table, empty, h, pageTitle, section, setText} from './dom.js';
+import {count, duration, gain, shortId, span, when} from './format.js';
+import {Pager} from './view_overview.js';
+
+const POLL_MS = 10_000;
+const FIXED_MS = 30_000;
+
+export class PlansView {
+  constructor() {
+    this.title = 'Plans';
+    this.table = new Table('Plans of the cache, the newest first', [
+      {title: 'Plan', value: (plan) => ({text: shortId(plan.plan), href: `#/plans/${plan.plan}`})},
+      {title: 'Graph', value: (plan) => ({text: shortId(plan.graph), mono: true,
+        title: plan.graph})},
+      {title: 'Target', value: (plan) => plan.target},
+      {title: 'Tenant', value: (plan) => plan.tenant},
+      {title: 'Kernels', value: (plan) => count(plan.kernels), number: true},
+      {title: 'Time', value: (plan) => duration(plan.best_ns), number: true},
+      {title: 'Gain', value: (plan) => gain(plan.best_ns, plan.baseline_ns), number: true},
+      {title: 'Found in', value: (plan) => span(plan.search_ms), number: true},
+      {title: 'Last used', value: (plan) => when(plan.used_ns), number: true},
+    ], (plan) => plan.plan);
+    this.none = empty('The cache holds no plan yet. `lfarm submit model.pt2` finds one; ' +
+      '`lfarm plan import FILE` brings some from another farm.');
+    this.pager = new Pager('plans', () => this.ask());
+    this.element = h('div', {}, pageTitle('Plans'),
+      h('div', {class: 'panel'}, this.table.element, this.none, this.pager.element));
+    this.none.hidden = true;
+  }
+
+  interval() {
+    return POLL_MS;
+  }
+
+  async refresh(signal) {
+    const {rows, total} = await get(`plans?${this.pager.query()}`, signal);
+    this.table.update(rows);
+    this.table.element.hidden = rows.length === 0;
+    this.none.hidden = rows.length !== 0;
+    this.pager.update(rows.length, total);
+  }
+}
+
+function schedule(kernel) {
+  const entries = Object.entries(kernel.schedule ?? {});
+  return entries.map(([name, value]) => `${name}=${value}`).join(' ') ||
+    (kernel.library ? '–' : 'default');
+}
+
+function what(kernel) {
+  return kernel.library ? kernel.what : kernel.form ?? 'generated code';
+}
+
+export class PlanView {
+  constructor(id) {
+    this.id = id;
+    this.title = `Plan ${shortId(id)}`;
+    this.tiles = new Facts('tiles');
+    this.facts = new Facts('facts');
+    this.sources = new Map();
+    this.table = new Table('Kernels, in the order of the plan', [
+      {title: 'Kernel', value: (kernel) => `${kernel.kernel} · ${shortId(kernel.fingerprint)}`},
+      {title: 'What', value: what, wide: true},
+      {title: 'Schedule', value: (kernel) => ({text: schedule(kernel), mono: true})},
+      {title: 'Calls', value: (kernel) => (kernel.calls_at_load
+        ? `${count(kernel.calls)} + ${count(kernel.calls_at_load)} at load`
+        : count(kernel.calls)), number: true},
+      {title: 'Predicted', value: (kernel) => duration(kernel.predicted_ns), number: true},
+      {title: 'Measured', value: (kernel) => duration(kernel.measured_ns), number: true},
+      {title: 'Source', value: (kernel) => this.sourceButton(kernel)},
+    ], (kernel) => String(kernel.kernel));
+    this.more = h('p', {class: 'more', hidden: true});
+    this.heading = pageTitle(this.title);
+    this.found = h('div', {}, this.tiles.element,
+      section('Kernels', this.table.element, this.more, this.preamble()),
+      section('The plan', this.facts.element));
+    this.lost = h('p', {hidden: true});
+    this.element = h('div', {}, h('p', {class: 'crumbs'}, h('a', {href: '#/plans'}, 'Plans')),
+      this.heading, this.lost, this.found);
+  }
+
+  interval() {
+    return FIXED_MS;
+  }
+
+  missing(message) {
+    this.found.hidden = true;
+    this.lost.hidden = false;
+    setText(this.lost, `Plan ${shortId(this.id)}: ${message}.`);
+  }
+
+  // A button, and the row that it opens below its kernel's.
+  sourceButton(kernel) {
+    if (kernel.library) return {text: 'library call'};
+    if (!this.hasSource) return {text: 'not here'};
+    let source = this.sources.get(kernel.kernel);
+    if (!source) {
+      const id = `source-${kernel.kernel}`;
+      const cell = h('td', {role: 'cell', colspan: 7});
+      const row = h('tr', {role: 'row', class: 'detail', id, hidden: true}, cell);
+      const button = h('button', {type: 'button', 'aria-expanded': 'false', 'aria-controls': id,
+        'aria-label': `Source of kernel ${kernel.kernel}`}, 'Source');
+      source = {button, row, cell};
+      button.addEventListener('click', () => {
+        const opens = row.hidden;
+        if (!row.parentNode) this.table.row(String(kernel.kernel)).after(row);
+        row.hidden = !opens;
+        button.setAttribute('aria-expanded', String(opens));
+        if (opens) this.load(`kernels/${kernel.kernel}`, cell, `Source of kernel ${kernel.kernel}`);
+      });
+      this.sources.set(kernel.kernel, source);
+    }
+    return source.button;
+  }
+
+  // What all kernels of the plan are compiled with.
+  preamble() {
+    const holder = h('div', {});
+    const details = h('details', {class: 'preamble', hidden: true},
+      h('summary', {}, 'What comes before every kernel'), holder);
+    details.addEventListener('toggle', () => {
+      if (details.open) this.load('preamble', holder, 'What comes before every kernel');
+    });
+    this.preambleDetails = details;
+    return details;
+  }
+
+  async load(path, holder, label) {
+    if (holder.querySelector('pre')) return;
+    holder.replaceChildren(h('p', {role: 'status'}, 'Asking for the source'));
+    try {
+      const {text, truncated} = await get(`plans/${this.id}/${path}`);
+      const cut = truncated && h('p', {}, 'Cut here: the text is longer.');
+      holder.replaceChildren(h('div', {class: 'source', role: 'region', tabindex: '0',
+        'aria-label': label}, h('pre', {}, h('code', {}, text.trim()))), ...(cut ? [cut] : []));
+    } catch (error) {
+      holder.replaceChildren(h('p', {class: 'trouble', role: 'status'},
+        `No source: ${error.message}.`));
+    }
+  }
+
+  async refresh(signal) {
+    const plan = await get(`plans/${this.id}`, signal);
+    const {provenance} = plan;
+    this.found.hidden = false;
+    this.lost.hidden = true;
+    this.hasSource = plan.has_source;
+    this.preambleDetails.hidden = !plan.has_source;
+    this.tiles.update([
+      ['Time', duration(plan.best_ns)],
+      ['Predicted', duration(plan.predicted_ns)],
+      ['Plain lowering', duration(plan.baseline_ns)],
+      ['Gain', gain(plan.best_ns, plan.baseline_ns)],
+      ['Kernels', count(plan.kernels_total)],
+      ['Calls', count(plan.calls)],
+    ]);
+    this.table.update(plan.kernels);
+    this.more.hidden = plan.kernels.length >= plan.kernels_total;
+    setText(this.more, `The first ${count(plan.kernels.length)} of ${count(plan.kernels_total)}.`);
+    this.facts.update([
+      ['Plan', {text: plan.plan, mono: true}],
+      ['Graph', {text: plan.graph, mono: true}],
+      ['Target', plan.target],
+      ['Numerics', plan.policy],
+      ['Compiler epoch', plan.epoch],
+      ['Tenant', plan.tenant],
+      ['Buffers', count(plan.buffers)],
+      ['Objects', count(plan.objects)],
+      ['Found by', `${provenance.farm}, ${count(provenance.candidates)} candidates in ` +
+        `${span(plan.search_ms)}, seed ${provenance.seed}`],
+      ['Measured by', provenance.worker],
+      ['Toolchain', provenance.toolchain],
+      ['Made', when(provenance.created_ns)],
+      ['Imported by', provenance.imported_by],
+      ['Made from plan', provenance.origin && {text: provenance.origin, mono: true}],
+    ]);
+  }
+}
+
