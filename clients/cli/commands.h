@@ -1,5 +1,6 @@
 // The commands of lfarm, in the order in which help lists them. A command NAME is a file NAME.cc
-// with its options, its function, and declare_NAME(), which tells the command line of both.
+// with its options, its function, and declare_NAME(), which tells the command line of both; that of
+// `report` is make_report.cc, since report.h is how all of them end.
 #pragma once
 
 #include "clients/cli/command_line.h"
@@ -22,6 +23,8 @@
   X(jobs)                 \
   X(cancel)               \
   X(replay)               \
+  X(report)               \
+  X(report_import)        \
   X(doctor)               \
   X(cache_stats)          \
   X(cache_ls)             \

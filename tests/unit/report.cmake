@@ -1,0 +1,4 @@
+lfarm_test(records LABEL unit SOURCES records_test.cc COMPONENTS common/records
+  LIBRARIES PkgConfig::SQLITE)
+lfarm_test(report LABEL unit SOURCES report_test.cc report_page_test.cc COMPONENTS clients/report
+  LIBRARIES nlohmann_json::nlohmann_json)
