@@ -13,6 +13,7 @@
   X(check_worker)         \
   X(print)                \
   X(plan_show)            \
+  X(plan_score)           \
   X(plan_explain)         \
   X(plan_export)          \
   X(plan_import)          \
