@@ -207,10 +207,9 @@ Result<PlanRun> profile_plan(const PulledPlan& plan, const Model* model,
     std::shared_ptr<const Model> shared(std::shared_ptr<const Model>(), model);
     weights = std::make_unique<Weights>(shared, &device);
     LFARM_RETURN_IF_ERROR(bind_stored(*model, *weights, *executor));
-    common::Graph users = model->graph;
     LFARM_ASSIGN_OR_RETURN(auto all, inputs_of(plan.plan, model, sizes));
     for (size_t i = 0; i < all.size(); ++i) {
-      if (users.inputs[i].kind == InputKind::kUser) inputs.push_back(std::move(all[i]));
+      if (model->graph.inputs[i].kind == InputKind::kUser) inputs.push_back(std::move(all[i]));
     }
   } else {
     LFARM_ASSIGN_OR_RETURN(auto all, inputs_of(plan.plan, nullptr, sizes));

@@ -79,7 +79,13 @@ gap:1rem 2rem}
 .empty p{margin:.25rem 0}
 @media (max-width:40rem){main{padding:1.5rem 1rem 3rem}
 .strip{grid-template-columns:1fr auto;padding:.25rem 0}.strip .track{grid-column:1/-1;grid-row:2}
-.axis{padding-top:0}.axis .value{display:none}h2{margin-top:2.25rem}}
+.axis{padding-top:0}.axis .value{display:none}h2{margin-top:2.25rem}
+.facts{display:grid;grid-template-columns:repeat(3,1fr);gap:.75rem 1rem}.facts div{min-width:0}
+.facts div:first-child{grid-column:1/-1}
+.heat td,.heat thead th.num{padding:.375rem .4rem;min-width:3.4rem}.heat th[scope=row]{padding-right:.5rem;min-width:6rem}
+.gates thead{display:none}.gates tr{display:grid;grid-template-columns:auto 1fr auto;gap:0 .75rem;
+border-bottom:1px solid var(--faint);padding:.25rem 0}.gates td{border:0;padding:.125rem 0}
+.gates td:nth-child(2),.gates td:last-child{min-width:0}.gates td:last-child{grid-column:1/-1}}
 @media print{:root{color-scheme:light;--bg:#fff;--fg:#000;--muted:#444}
 body{font-size:10pt}main{max-width:none;padding:0}summary{display:none}
 details::details-content{content-visibility:visible;block-size:auto;display:block}

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <cmath>
-#include <string_view>
 
 #include "common/base/cat.h"
 
@@ -105,11 +104,11 @@ std::string machine_name() {
   return record_text(name);
 }
 
-std::string record_text(std::string text, size_t bytes_max) {
+std::string record_text(std::string_view text, size_t bytes_max) {
   std::string out;
   for (size_t at = 0; at < text.size();) {
-    size_t length = sequence_length(std::string_view(text).substr(at));
-    std::string piece = length == 0 ? "?" : text.substr(at, length);
+    size_t length = sequence_length(text.substr(at));
+    std::string_view piece = length == 0 ? std::string_view("?") : text.substr(at, length);
     if (is_control(static_cast<unsigned char>(piece[0]))) piece = " ";
     if (out.size() + piece.size() > bytes_max) break;
     out += piece;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/result.h"
@@ -75,6 +76,6 @@ Status check_record(const Record& record);
 std::string machine_name();
 
 // Cut and cleaned so that check_record() takes it as a text.
-std::string record_text(std::string text, size_t bytes_max = kRecordTextMax);
+std::string record_text(std::string_view text, size_t bytes_max = kRecordTextMax);
 
 }  // namespace common

@@ -22,7 +22,7 @@ std::vector<Record> parsed(const std::string& text) {
 
 // The record of an eager run of a model, with more words before the end.
 std::string line(const std::string& more) {
-  return R"({"device":"cpu","backend":"eager","model":"llama")" + more + "}\n";
+  return common::cat(R"({"device":"cpu","backend":"eager","model":"llama")", more, "}\n");
 }
 
 TEST(Import, TakesAllWords) {
@@ -91,7 +91,7 @@ TEST(Import, NamesTheLineThatIsWrong) {
        "longer than"},
   };
   for (const auto& [wrong, why] : wrongs) {
-    auto records = parse_measurements(good + "\n" + wrong, "m.json", kNow);
+    auto records = parse_measurements(common::cat(good, "\n", wrong), "m.json", kNow);
     ASSERT_FALSE(records.ok()) << wrong;
     EXPECT_EQ(records.error().message.rfind("m.json, line ", 0), 0u) << records.error().message;
     EXPECT_NE(records.error().message.find(why), std::string::npos) << records.error().message;
