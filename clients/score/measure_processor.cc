@@ -1,11 +1,10 @@
 // The processor's roofline, measured. No compiler runs: the loops are here, one for each width of
 // vectors that the processor may have.
-#include <time.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
+#include <ctime>
 #include <memory>
 #include <thread>
 #include <vector>

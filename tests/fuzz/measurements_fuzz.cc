@@ -14,6 +14,16 @@
 
 namespace {
 
+// Two lines; and a search with a gate.
+constexpr const char* kMeasured =
+    R"({"device":"cpu","backend":"eager","model":"<script>a</script>","latency_ms":2,"batch":4})"
+    "\n"
+    R"({"device":"cpu","backend":"lfarm","model":"<b>\"onerror=\"","dtype":"f32","spread_ms":1,)"
+    R"("at":"2026-11-21T22:45:36Z","latency_ms":1,"error_abs":0.5,"error_rel":0.125})";
+constexpr const char* kSearched =
+    R"({"device":"cpu","backend":"lfarm","model":"m","strategy":"<img>","budget":10,"best_ms":2,)"
+    R"("seed":3,"baseline_ms":4,"gates":[{"name":"fast","passed":false,"detail":"x"}]})";
+
 clients::Roofline device() {
   clients::Roofline roofline;
   roofline.device = "device";
@@ -57,19 +67,14 @@ void show(const std::vector<common::Record>& records) {
 }  // namespace
 
 std::vector<std::string> fuzz::seeds() {
-  return {
-      R"({"device":"cpu","backend":"eager","model":"<script>a</script>","latency_ms":2,"batch":4})"
-      "\n"
-      R"({"device":"cpu","backend":"lfarm","model":"<b>\"onerror=\"","dtype":"f32","spread_ms":1,)"
-      R"("at":"2026-11-21T22:45:36Z","latency_ms":1,"error_abs":0.5,"error_rel":0.125})",
-      R"({"device":"cpu","backend":"lfarm","model":"m","strategy":"<img>","budget":10,"best_ms":2,)"
-      R"("seed":3,"baseline_ms":4,"gates":[{"name":"fast","passed":false,"detail":"x"}]})",
-      R"({"runtime":"onnxruntime","runs":4,"operators":[{"name":"MatMul","ms":8}]})",
-      R"({"traceEvents":[{"ph":"X","cat":"cpu_op","name":"aten::mm","tid":1,"ts":1,"dur":3}]})",
-      R"([{"cat":"Node","name":"m_kernel_time","dur":20,"args":{"op_name":"MatMul"}}])",
-      "latency_ms{model=llama} <= 5 # slow\nratio >= 1e0\n",
-      clients::json_of(clients::score(sample_run(), device(), {}, nullptr)),
-      clients::encode_roofline(device())};
+  return {kMeasured,
+          kSearched,
+          R"({"runtime":"onnxruntime","runs":4,"operators":[{"name":"MatMul","ms":8}]})",
+          R"({"traceEvents":[{"ph":"X","cat":"cpu_op","name":"aten::mm","tid":1,"ts":1,"dur":3}]})",
+          R"([{"cat":"Node","name":"m_kernel_time","dur":20,"args":{"op_name":"MatMul"}}])",
+          "latency_ms{model=llama} <= 5 # slow\nratio >= 1e0\n",
+          clients::json_of(clients::score(sample_run(), device(), {}, nullptr)),
+          clients::encode_roofline(device())};
 }
 
 size_t fuzz::heap_bytes_max() { return size_t{32} << 20; }
