@@ -65,7 +65,7 @@ Status failed(std::string message) {
 
 Status compare_outputs(const Model& model, const std::vector<HostTensor>& inputs,
                        const CallResult& result, const std::string& folder,
-                       const Tolerance& tolerance) {
+                       const Tolerance& tolerance, std::optional<common::OutputErrors>* error) {
   size_t file = 0;
   for (size_t i = 0; i < result.outputs.size(); ++i) {
     if (!result.outputs[i]) continue;
@@ -76,6 +76,7 @@ Status compare_outputs(const Model& model, const std::vector<HostTensor>& inputs
     auto what = order ? order_difference(actual, expected, inputs[order->user_input], order->axis)
                       : difference(actual, expected, tolerance);
     if (what) return failed(cat("output ", i, ": ", *what));
+    if (error != nullptr) add_error(actual, expected, error);
   }
   if (std::filesystem::exists(numbered(folder, file))) {
     return failed(cat("the model gives ", file, " outputs, ", folder, " expects more"));
@@ -104,11 +105,26 @@ Status compare_after(const Model& model, const CallResult& result, const std::st
 }
 
 Status check_call(const Model& model, Instance* instance, const std::string& folder,
-                  const Tolerance& tolerance) {
+                  const Tolerance& tolerance,
+                  std::optional<common::OutputErrors>* error = nullptr) {
   LFARM_ASSIGN_OR_RETURN(std::vector<HostTensor> inputs, read_inputs(model, folder + "/inputs"));
   LFARM_ASSIGN_OR_RETURN(CallResult result, instance->call(inputs));
-  LFARM_RETURN_IF_ERROR(compare_outputs(model, inputs, result, folder + "/outputs", tolerance));
+  LFARM_RETURN_IF_ERROR(
+      compare_outputs(model, inputs, result, folder + "/outputs", tolerance, error));
   return compare_after(model, result, folder + "/after", tolerance);
+}
+
+// The same once more on a fresh instance, and how long it takes on another.
+Result<CaseMeasurement> measure_call(const Model& model, const InstanceFactory& make_instance,
+                                     const std::string& folder, const Tolerance& tolerance) {
+  LFARM_ASSIGN_OR_RETURN(auto instance, make_instance());
+  std::optional<common::OutputErrors> error;
+  LFARM_RETURN_IF_ERROR(check_call(model, instance.get(), folder, tolerance, &error));
+  LFARM_ASSIGN_OR_RETURN(std::vector<HostTensor> inputs, read_inputs(model, folder + "/inputs"));
+  LFARM_ASSIGN_OR_RETURN(instance, make_instance());
+  LFARM_ASSIGN_OR_RETURN(CaseMeasurement measured, measure_calls(model, instance.get(), inputs));
+  measured.error = error;
+  return measured;
 }
 
 Status in_part(const Status& status, const std::string& part) {
@@ -116,7 +132,8 @@ Status in_part(const Status& status, const std::string& part) {
   return common::Error{status.error().code, cat(part, ": ", status.error().message)};
 }
 
-Status check_case(const std::string& folder, const InstanceMaker& maker) {
+Status check_case(const std::string& folder, const InstanceMaker& maker,
+                  std::vector<CaseMeasurement>* measured) {
   LFARM_ASSIGN_OR_RETURN(Tolerance tolerance, read_tolerance(folder));
   LFARM_ASSIGN_OR_RETURN(Model loaded, load_model(folder + "/model.pt2"));
   auto model = std::make_shared<const Model>(std::move(loaded));
@@ -133,6 +150,14 @@ Status check_case(const std::string& folder, const InstanceMaker& maker) {
     LFARM_ASSIGN_OR_RETURN(auto fresh, make_instance());
     LFARM_RETURN_IF_ERROR(
         in_part(check_call(*model, fresh.get(), size, tolerance), cat("size ", ++number)));
+  }
+  if (measured == nullptr) return {};
+  std::vector<std::string> parts = numbered_folders(folder + "/sizes");
+  parts.insert(parts.begin(), folder);
+  for (const std::string& part : parts) {
+    LFARM_ASSIGN_OR_RETURN(CaseMeasurement one,
+                           measure_call(*model, make_instance, part, tolerance));
+    measured->push_back(std::move(one));
   }
   return {};
 }
@@ -270,12 +295,12 @@ std::string case_name(const std::string& folder) {
   return path.filename().string();
 }
 
-CaseResult run_case(const std::string& folder, const InstanceMaker& maker) {
+CaseResult run_case(const std::string& folder, const InstanceMaker& maker, bool measure) {
   CaseResult result;
   result.name = case_name(folder);
   int64_t start = common::SteadyClock().now_ns();
   try {
-    Status status = check_case(folder, maker);
+    Status status = check_case(folder, maker, measure ? &result.measured : nullptr);
     if (status.ok()) {
       result.verdict = Verdict::kPass;
     } else if (status.error().code == common::Code::kUnsupported) {

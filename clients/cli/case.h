@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "clients/cli/case_measure.h"
 #include "clients/pt2/translate.h"
 #include "clients/runtime/instance.h"
 #include "common/base/result.h"
@@ -50,6 +51,7 @@ struct CaseResult {
   Verdict verdict = Verdict::kFail;
   std::string detail;  // why it failed; for kUnsupported the operator
   double seconds = 0;
+  std::vector<CaseMeasurement> measured;  // where that was asked for, and all is right
 };
 
 // "PASS name", "FAIL name: reason", "UNSUPPORTED name: operator".
@@ -63,7 +65,8 @@ using InstanceMaker =
     std::function<common::Result<InstanceFactory>(std::shared_ptr<const Model> model)>;
 
 // Runs one folder: the first call, steps on the same instance, sizes on fresh ones, and what user
-// inputs hold after the first call. Does not throw.
-CaseResult run_case(const std::string& folder, const InstanceMaker& maker);
+// inputs hold after the first call. With `measure`, the first inputs and each of sizes/ are called
+// again and again once all is right. Does not throw.
+CaseResult run_case(const std::string& folder, const InstanceMaker& maker, bool measure = false);
 
 }  // namespace clients

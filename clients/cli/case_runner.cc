@@ -25,6 +25,30 @@ namespace {
 constexpr int kPollMs = 100;
 constexpr size_t kWordsMax = 4096;
 
+nlohmann::json json_of(const CaseMeasurement& measured) {
+  nlohmann::json json{{"sizes", measured.sizes},
+                      {"dtype", measured.dtype},
+                      {"median_ns", measured.latency.median_ns},
+                      {"spread_ns", measured.latency.spread_ns},
+                      {"runs", measured.latency.runs}};
+  if (measured.batch) json["batch"] = *measured.batch;
+  if (measured.error) json["error"] = {measured.error->absolute, measured.error->relative};
+  return json;
+}
+
+CaseMeasurement measurement_of(const nlohmann::json& json) {
+  CaseMeasurement measured;
+  measured.sizes = json.value("sizes", "");
+  measured.dtype = json.value("dtype", "");
+  measured.latency = {json.value("median_ns", 0.0), json.value("spread_ns", 0.0),
+                      json.value("runs", int64_t{0})};
+  if (json.contains("batch")) measured.batch = json.value("batch", int64_t{0});
+  if (json.contains("error")) {
+    measured.error = {json.at("error").at(0).get<double>(), json.at("error").at(1).get<double>()};
+  }
+  return measured;
+}
+
 std::optional<CaseResult> decode(const std::string& line) {
   auto json = nlohmann::json::parse(line, nullptr, false);
   if (!json.is_object()) return std::nullopt;
@@ -33,16 +57,22 @@ std::optional<CaseResult> decode(const std::string& line) {
   result.verdict = static_cast<Verdict>(json.value("verdict", 1));
   result.detail = json.value("detail", "");
   result.seconds = json.value("seconds", 0.0);
+  for (const auto& part : json.value("measured", nlohmann::json::array())) {
+    result.measured.push_back(measurement_of(part));
+  }
   return result;
 }
 
 }  // namespace
 
 std::string encode_case_result(const CaseResult& result) {
+  nlohmann::json measured = nlohmann::json::array();
+  for (const CaseMeasurement& part : result.measured) measured.push_back(json_of(part));
   return nlohmann::json{{"name", result.name},
                         {"verdict", static_cast<int>(result.verdict)},
                         {"detail", result.detail},
-                        {"seconds", result.seconds}}
+                        {"seconds", result.seconds},
+                        {"measured", std::move(measured)}}
       .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
@@ -78,6 +108,7 @@ Status CaseRunner::start_child(const std::vector<std::string>& folders, size_t f
     spawn.arguments.push_back(value);
   };
   if (options_.reference) spawn.arguments.emplace_back("--reference");
+  if (options_.measure) spawn.arguments.emplace_back("--measure");
   add("--farm", farm_);
   add("--device", options_.farm.device);
   add("--farm-key", options_.farm.server_key);

@@ -19,6 +19,7 @@ struct CaseOptions {
   FarmOptions farm;
   BudgetOptions budget;
   bool reference = false;  // the interpreter instead of compiled plans
+  bool measure = false;    // for records
 };
 
 // What a child process writes of a case, one line.

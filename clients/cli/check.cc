@@ -7,10 +7,14 @@
 #include "clients/cli/case_runner.h"
 #include "clients/cli/commands.h"
 #include "clients/cli/plan_source.h"
+#include "clients/cli/record_options.h"
 #include "clients/cli/report.h"
 #include "clients/cli/signals.h"
+#include "clients/report/measured.h"
 #include "common/base/cat.h"
 #include "common/base/files.h"
+#include "common/records/database.h"
+#include "common/runtime/cpu_device.h"
 
 namespace clients {
 namespace {
@@ -19,7 +23,8 @@ struct CheckOptions {
   CaseOptions cases;
   std::vector<std::string> folders;
   double timeout_s = 600;
-  std::string json;  // file; empty: none
+  std::string json;    // file; empty: none
+  std::string record;  // likewise
 };
 
 common::Status write_json(const std::string& path, const std::vector<CaseResult>& results,
@@ -41,21 +46,50 @@ common::Status write_json(const std::string& path, const std::vector<CaseResult>
   return common::write_file_atomic(path, common::as_bytes(text));
 }
 
+// One record for each set of inputs; of a case that failed, one that says so.
+std::vector<common::Record> records_of(const std::vector<CaseResult>& results,
+                                       const std::string& device, bool reference) {
+  std::vector<common::Record> records;
+  for (const CaseResult& result : results) {
+    common::Record record =
+        record_here("lfarm check", device, reference ? kInterpreter : "lfarm", result.name);
+    std::string detail = result.verdict == Verdict::kUnsupported
+                             ? common::cat("unsupported: ", result.detail)
+                             : result.detail;
+    record.gates.push_back({"outputs as PyTorch's", result.verdict == Verdict::kPass,
+                            common::record_text(detail, common::kRecordDetailMax)});
+    if (result.measured.empty()) records.push_back(record);
+    for (const CaseMeasurement& measured : result.measured) {
+      record.sizes = measured.sizes;
+      record.batch = measured.batch;
+      record.dtype = measured.dtype;
+      record.latency = measured.latency;
+      record.error = measured.error;
+      records.push_back(record);
+    }
+  }
+  return records;
+}
+
 int check(const CheckOptions& options) {
   // One farm serves all cases.
   Progress progress(false);
   PlanSource source(options.cases.farm, options.cases.budget, &progress);
   std::string farm;
+  std::string target = common::host_cpu_target().name;  // where the interpreter runs
   if (!options.cases.reference) {
     auto device = device_of(options.cases.farm);
     if (!device.ok()) return fail(device.error());
+    target = device->target.name;
     auto endpoint = source.require_farm();
     if (!endpoint.ok()) return fail(endpoint.error());
     farm = *endpoint;
   }
   std::vector<CaseResult> results;
   std::array<int, 3> counts{};  // by verdict
-  CaseRunner runner(options.cases, farm, options.timeout_s);
+  CaseOptions cases = options.cases;
+  cases.measure = !options.record.empty();
+  CaseRunner runner(cases, farm, options.timeout_s);
   common::Status status = runner.run(
       options.folders,
       [&](const CaseResult& result) {
@@ -74,6 +108,11 @@ int check(const CheckOptions& options) {
     common::Status written = write_json(options.json, results, counts);
     if (!written.ok()) return fail(written.error());
   }
+  if (!options.record.empty()) {
+    common::Status kept = common::append_records(
+        options.record, records_of(results, target, options.cases.reference));
+    if (!kept.ok()) return fail(kept.error());
+  }
   return counts[1] == 0 && counts[2] == 0 ? kExitDone : kExitFailed;
 }
 
@@ -91,6 +130,7 @@ void declare_check(CommandLine* line) {
   command.flag("--reference", &options->cases.reference,
                "Use the reference interpreter instead of compiled plans");
   command.value("--json", &options->json, "FILE", "Also write the results as JSON");
+  add_record_option(&command, &options->record);
   command.value("--timeout", &options->timeout_s, "S", "Seconds that one case may take")
       .in_range(0.1, 1e7)
       .shows_default();

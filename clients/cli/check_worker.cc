@@ -49,7 +49,7 @@ int check_worker(const CaseOptions& options) {
   InstanceMaker maker =
       options.reference ? reference_maker() : plan_maker(&source, device.get(), folder);
   while (std::getline(std::cin, folder)) {
-    std::string line = encode_case_result(run_case(folder, maker));
+    std::string line = encode_case_result(run_case(folder, maker, options.measure));
     line += '\n';
     std::fwrite(line.data(), 1, line.size(), stdout);
     std::fflush(stdout);
@@ -65,6 +65,7 @@ void declare_check_worker(CommandLine* line) {
                               [options] { return check_worker(*options); });
   command.hide();
   command.flag("--reference", &options->reference, "");
+  command.flag("--measure", &options->measure, "");
   add_compile_options(&command, &options->farm, &options->budget);
 }
 

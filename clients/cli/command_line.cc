@@ -23,11 +23,12 @@ void add_check(CLI::Option* option, const CLI::Validator& check) {
   option->check(check.description(""));
 }
 
-CLI::App* group_of(CLI::App* app, std::string_view name) {
+// What a command of two words lies below: a group, or a command that was declared before.
+CLI::App* parent_of(CLI::App* app, std::string_view name) {
+  auto known = app->get_subcommands([&](CLI::App* sub) { return sub->get_name() == name; });
+  if (!known.empty()) return known.front();
   for (const CommandGroup& group : kCommandGroups) {
     if (group.name != name) continue;
-    auto known = app->get_subcommands([&](CLI::App* sub) { return sub->get_name() == name; });
-    if (!known.empty()) return known.front();
     return app->add_subcommand(group.name, group.what)->require_subcommand(1);
   }
   LFARM_CHECK(false, cat("commands.h has no group ", name));
@@ -111,11 +112,14 @@ Command CommandLine::add(const char* name, const char* what, std::function<int()
   std::string_view last = name;
   CLI::App* parent = app_;
   if (size_t space = last.find(' '); space != std::string_view::npos) {
-    parent = group_of(app_, last.substr(0, space));
+    parent = parent_of(app_, last.substr(0, space));
     last.remove_prefix(space + 1);
   }
   CLI::App* command = parent->add_subcommand(std::string(last), what);
-  command->callback([this, run = std::move(run)] { chosen_ = run; });
+  // Of a command and one below it the lower is called first, and is meant.
+  command->callback([this, run = std::move(run)] {
+    if (!chosen_) chosen_ = run;
+  });
   return Command(command);
 }
 

@@ -1,5 +1,6 @@
 // The commands of lfarm, in the order in which help lists them. A command NAME is a file NAME.cc
-// with its options, its function, and declare_NAME(), which tells the command line of both.
+// with its options, its function, and declare_NAME(), which tells the command line of both; that of
+// `report` is make_report.cc, since report.h is how all of them end.
 #pragma once
 
 #include "clients/cli/command_line.h"
@@ -12,6 +13,7 @@
   X(check_worker)         \
   X(print)                \
   X(plan_show)            \
+  X(plan_score)           \
   X(plan_explain)         \
   X(plan_export)          \
   X(plan_import)          \
@@ -22,6 +24,8 @@
   X(jobs)                 \
   X(cancel)               \
   X(replay)               \
+  X(report)               \
+  X(report_import)        \
   X(doctor)               \
   X(cache_stats)          \
   X(cache_ls)             \

@@ -8,11 +8,13 @@
 
 #include "clients/cli/commands.h"
 #include "clients/cli/plan_source.h"
+#include "clients/cli/record_options.h"
 #include "clients/cli/report.h"
 #include "clients/pt2/translate.h"
 #include "clients/runtime/size_ranges.h"
 #include "common/base/cat.h"
 #include "common/base/clock.h"
+#include "common/records/database.h"
 #include "common/wire/codec.h"
 
 namespace clients {
@@ -25,6 +27,7 @@ struct SubmitOptions {
   BudgetOptions budget;
   std::string model;
   std::string sizes;
+  std::string record;  // file; empty: none
   bool json = false;
 };
 
@@ -116,6 +119,23 @@ std::vector<common::StageTime> breakdown_of(double load_ms, const CompiledPlan& 
   return all;
 }
 
+// The search that found the plan, now or earlier.
+common::Status keep_search(const SubmitOptions& options, const Outcome& outcome) {
+  const common::Plan& plan = outcome.plan.pulled.plan;
+  const common::Provenance& from = plan.provenance;
+  if (options.record.empty() || from.best_ns <= 0) return {};
+  common::Record record =
+      record_here("lfarm submit", plan.key.target.name, "lfarm", model_name(options.model));
+  record.sizes = common::record_text(outcome.sizes);
+  record.search = common::SearchPoint{"farm",
+                                      from.candidates,
+                                      from.candidates,
+                                      from.seed,
+                                      static_cast<double>(from.best_ns),
+                                      static_cast<double>(from.baseline_ns)};
+  return common::append_records(options.record, {&record, 1});
+}
+
 // One graph's plan, found and printed. `start_ns`: when the user began to wait for it.
 common::Status submit_graph(const SubmitOptions& options, const common::Graph& graph,
                             const std::string& sizes, int64_t start_ns, double load_ms,
@@ -134,7 +154,7 @@ common::Status submit_graph(const SubmitOptions& options, const common::Graph& g
     print_text(outcome);
   }
   std::fflush(stdout);
-  return {};
+  return keep_search(options, outcome);
 }
 
 int submit(const SubmitOptions& options) {
@@ -188,6 +208,7 @@ void declare_submit(CommandLine* line) {
   command.value("--sizes", &options->sizes, "s0=1;s0=2..128",
                 "A plan for each of these parts of the model's sizes, as programs that run it\n"
                 "name them, too (lfarm_options.sizes); s0 is what print --stage hlir calls it");
+  add_record_option(&command, &options->record);
   command.flag("--json", &options->json,
                "Print the result as one JSON object, or one for each part of the sizes");
 }

@@ -9,6 +9,7 @@
 
 #include "tests/bench/bench.h"
 #include "tests/bench/cpu_device.h"
+#include "tests/bench/record.h"
 #include "worker/compile/nvrtc_child.h"
 
 namespace bench {
@@ -20,6 +21,26 @@ double peak_mb() {
 }
 
 }  // namespace bench
+
+namespace {
+
+// -1: there is no such command.
+int run_command(const std::string& command, const std::vector<std::string>& arguments) {
+  if (command == "stages") return bench::run_stages(arguments);
+  if (command == "egraph") return bench::run_egraph(arguments);
+  if (command == "genomes") return bench::run_genomes(arguments);
+  if (command == "calls") return bench::run_calls(arguments);
+  if (command == "compile") return bench::run_compile(arguments);
+  if (command == "search") return bench::run_search(arguments);
+  if (command == "dispatch") return bench::run_dispatch(arguments);
+  if (command == "submit-storm") return bench::run_submit_storm(arguments);
+  if (command == "cache") return bench::run_cache(arguments);
+  if (command == "restart") return bench::run_restart(arguments);
+  if (command == "gpu") return bench::run_gpu(arguments);
+  return -1;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   if (bench::is_executor_child(argc, argv)) return bench::serve_as_executor_child();
@@ -33,28 +54,26 @@ int main(int argc, char** argv) {
   std::vector<std::string> arguments(argv + 1, argv + argc);
   std::string command = arguments.empty() ? "" : arguments[0];
   if (!arguments.empty()) arguments.erase(arguments.begin());
-  if (command == "stages") return bench::run_stages(arguments);
-  if (command == "egraph") return bench::run_egraph(arguments);
-  if (command == "genomes") return bench::run_genomes(arguments);
-  if (command == "calls") return bench::run_calls(arguments);
-  if (command == "compile") return bench::run_compile(arguments);
-  if (command == "search") return bench::run_search(arguments);
-  if (command == "dispatch") return bench::run_dispatch(arguments);
-  if (command == "submit-storm") return bench::run_submit_storm(arguments);
-  if (command == "cache") return bench::run_cache(arguments);
-  if (command == "restart") return bench::run_restart(arguments);
-  if (command == "gpu") return bench::run_gpu(arguments);
+  // What the others measure is no model's time.
+  std::string record = command == "search" || command == "calls"
+                           ? bench::take_record_option(&arguments)
+                           : std::string();
+  int code = record.empty() ? run_command(command, arguments)
+                            : bench::run_recorded(command, record,
+                                                  [&] { return run_command(command, arguments); });
+  if (code >= 0) return code;
   std::fprintf(
       stderr,
       "usage: lfarm-bench stages MODEL.pt2...\n"
       "       lfarm-bench egraph --suite mathmicroN|acN|chainN [--explain]\n"
       "       lfarm-bench egraph --layers\n"
       "       lfarm-bench egraph --rules MODEL.pt2...\n"
-      "       lfarm-bench calls [--kernels N]\n"
+      "       lfarm-bench calls [--kernels N] [--record FILE.db]\n"
       "       lfarm-bench compile [--target T] [--kernels N] [--batch B] [--processes P]\n"
       "       lfarm-bench search [--micro] [--sweep] [--device sim|cpu] [--model MODEL.pt2]... "
       "[--seeds N]\n"
-      "                          [--budget N] [--update] [--strategy NAME]...\n"
+      "                          [--budget N] [--update] [--strategy NAME]... "
+      "[--record FILE.db]\n"
       "       lfarm-bench genomes [--scaling] [--model MODEL.pt2...] [--count N] [--sample K]\n"
       "       lfarm-bench dispatch [--workers N] [--task-ms T] [--tasks K] [--slots S] "
       "[--no-curve]\n"

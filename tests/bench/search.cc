@@ -200,8 +200,12 @@ void report_graph(const SearchGraph& graph, const Strategy& strategy,
   std::printf("{\"graph\":\"%s\",\"strategy\":\"%s\",\"seeds\":%zu,\"best_known_ns\":%.0f,",
               graph.name.c_str(), strategy.name, traces.size(), best_known);
   for (auto& [budget, values] : ratio) {
-    std::printf("\"regret_%lld\":%.4f,", static_cast<long long>(budget),
-                geometric_mean(values) - 1);
+    std::printf("\"regret_%lld\":%.4f,\"best_%lld\":[", static_cast<long long>(budget),
+                geometric_mean(values) - 1, static_cast<long long>(budget));
+    for (size_t k = 0; k < values.size(); ++k) {  // of each seed
+      std::printf("%s%.0f", k == 0 ? "" : ",", values[k] * best_known);
+    }
+    std::printf("],");
     auto& all = totals.regret[budget];
     all.insert(all.end(), values.begin(), values.end());
   }

@@ -9,6 +9,8 @@ lfarm_test(cli_doctor LABEL farm SOURCES cli_doctor_test.cc COMPONENTS common/ru
   DEPENDS lfarm lfarm-coordinator lfarm-worker emulator)
 lfarm_test(cli_reuse LABEL farm TIMEOUT 900 SOURCES cli_reuse_test.cc COMPONENTS common/base
   LIBRARIES nlohmann_json::nlohmann_json DEPENDS lfarm lfarm-coordinator lfarm-worker)
-foreach(name cli_errors cli_farm cli_keys cli_doctor cli_reuse)
+lfarm_test(cli_report LABEL farm TIMEOUT 600 SOURCES cli_report_test.cc COMPONENTS common/base
+  LIBRARIES nlohmann_json::nlohmann_json DEPENDS lfarm lfarm-coordinator lfarm-worker)
+foreach(name cli_errors cli_farm cli_keys cli_doctor cli_reuse cli_report)
   target_include_directories(test_${name} PRIVATE ${CMAKE_SOURCE_DIR})
 endforeach()

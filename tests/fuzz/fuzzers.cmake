@@ -15,6 +15,8 @@ lfarm_fuzz(expr SOURCE expr_fuzz.cc COMPONENTS clients/pt2 common/base common/ir
 lfarm_fuzz(child SOURCE child_fuzz.cc ../unit/wire_samples.cc
   COMPONENTS worker/compile worker/profile common/wire common/ir)
 lfarm_fuzz(npy SOURCE npy_fuzz.cc COMPONENTS clients/cli common/base common/runtime)
+lfarm_fuzz(measurements SOURCE measurements_fuzz.cc
+  COMPONENTS clients/report clients/score common/base common/records)
 lfarm_test(graph_differential LABEL fuzz TIMEOUT 300
   SOURCES graph_differential_test.cc random_graph.cc graph_grower.cc graph_grower_views.cc
           tame_builder.cc

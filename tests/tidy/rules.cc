@@ -32,6 +32,7 @@ const std::vector<Arrow>& arrows() {
       {"common/http/", {"common/base/"}},
       {"common/kubernetes/", {"common/base/", "common/http/"}},
       {"common/metrics/", {"common/base/"}},
+      {"common/records/", {"common/base/"}},
       {"common/sandbox/", {"common/base/"}},
       {"common/ir/", {"common/base/"}},
       {"common/plan/", {"common/base/", "common/ir/"}},
@@ -76,12 +77,14 @@ const std::vector<Owner>& owners() {
       {"prometheus/", {"common/metrics/"}},
       {"rocksdb/", {"cache/store/"}},
       {"hiredis/", {"cache/remote/"}},
+      {"sqlite3.h", {"common/records/"}},
       {"zip.h", {"clients/pt2/"}},
       {"simdjson", {"clients/pt2/"}},
       {"CLI/", {"clients/cli/", "coordinator/service/", "worker/agent/"}},
       {"lfarm.h", {"clients/runtime/include/", "clients/examples/"}},  // our own, once installed
       {"nlohmann/",
-       {"clients/cli/", "common/kubernetes/", "coordinator/service/", "tests/cluster/"}},
+       {"clients/cli/", "clients/report/", "clients/score/", "common/kubernetes/",
+        "coordinator/service/", "tests/cluster/"}},
   };
   return kOwners;
 }

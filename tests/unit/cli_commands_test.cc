@@ -75,7 +75,8 @@ constexpr const char* kRegistered[] = {LFARM_COMMANDS(LFARM_NAME_COMMAND)};
 
 TEST(Commands, EachIsListedWithADescriptionAndHasHelp) {
   constexpr int kHidden = 1;  // check-worker, which only `lfarm check` runs
-  EXPECT_EQ(check_help({}, "lfarm") + kHidden, static_cast<int>(std::size(kRegistered)));
+  constexpr int kBoth = 1;    // report, which runs and has a command below it
+  EXPECT_EQ(check_help({}, "lfarm") + kHidden + kBoth, static_cast<int>(std::size(kRegistered)));
   Help hidden = help_of({"check-worker"});
   EXPECT_EQ(hidden.exit_code, 0);
   EXPECT_NE(hidden.text.find("Usage: lfarm check-worker"), std::string::npos) << hidden.text;
@@ -92,6 +93,16 @@ TEST(Commands, GroupsAskForTheirCommand) {
     EXPECT_NE(said.find(std::string("'lfarm ") + group.name + " --help'"), std::string::npos)
         << said;
   }
+}
+
+TEST(Commands, OfACommandAndOneBelowItTheLowerIsMeant) {
+  const char* import[] = {"lfarm", "report", "import", "absent.json", "--db", "absent.db"};
+  ParsedCommandLine parsed = parse_command_line(6, import);
+  ASSERT_TRUE(parsed.run);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(parsed.run(), 2);
+  std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("absent.json"), std::string::npos) << said;
 }
 
 TEST(Commands, AreChosenWithoutBeingRun) {

@@ -1,0 +1,96 @@
+#include "clients/report/style.h"
+
+namespace clients {
+
+const char* const kReportStyle = R"css(
+:root{color-scheme:light dark;--bg:#fff;--fg:#1b1f23;--muted:#57606a;--line:#d8dde2;--faint:#edf0f2;
+--panel:#f6f8f9;--ok:#116b3e;--bad:#b3261e;--s0:#0a58a6;--s1:#b4540a;--s2:#0f766e;--s3:#8b3d88;
+--s4:#7a6200;--s5:#6b7480;--p1:#e3eef8;--p2:#b9d6ef;--p3:#2f74b5;--p3t:#fff;--m1:#fdeddc;
+--m2:#f6cda3;--m3:#b4540a;--m3t:#fff}
+@media (prefers-color-scheme:dark){:root{--bg:#14171a;--fg:#e7eaed;--muted:#a2abb4;--line:#353b42;
+--faint:#24292e;--panel:#1b1f24;--ok:#5fce93;--bad:#ff8f86;--s0:#6cb2f5;--s1:#f0a05a;--s2:#56c9bd;
+--s3:#d695d2;--s4:#d6bd55;--s5:#99a3ad;--p1:#1c2f42;--p2:#234d75;--p3:#8cc3f7;--p3t:#0e1418;
+--m1:#3a2a1a;--m2:#6b4318;--m3:#f3b27a;--m3t:#1a1208}}
+*{box-sizing:border-box}
+body{margin:0;background:var(--bg);color:var(--fg);
+font:16px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif}
+main{max-width:62rem;margin:0 auto;padding:2.5rem 1.25rem 4rem}
+h1{font-size:1.75rem;line-height:1.2;margin:0 0 .25rem;letter-spacing:-.01em}
+h2{font-size:1.25rem;margin:3rem 0 .25rem;padding-top:1.25rem;border-top:1px solid var(--line)}
+h3{font-size:1rem;margin:1.75rem 0 .5rem}
+p{margin:.25rem 0 .75rem;max-width:44rem}
+.sub,.note,.name .note,figcaption,.none{color:var(--muted)}
+code{font:.875em ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;overflow-wrap:anywhere}
+bdi{overflow-wrap:anywhere}
+.facts{display:flex;flex-wrap:wrap;gap:.75rem 2.5rem;margin:1.5rem 0 0;padding:0}
+.facts div{min-width:7rem}
+.facts dt{color:var(--muted);font-size:.875rem}
+.facts dd{margin:0;font-size:1.375rem;font-weight:600;font-variant-numeric:tabular-nums}
+.pass{color:var(--ok)}.fail{color:var(--bad)}
+td.pass,td.fail,.verdict{font-weight:600;white-space:nowrap}
+.scroll{overflow-x:auto;margin:.5rem 0}
+.scroll:focus-visible,summary:focus-visible{outline:2px solid var(--s0);outline-offset:2px}
+table{border-collapse:collapse;width:100%;font-size:.875rem;font-variant-numeric:tabular-nums}
+caption{text-align:left;color:var(--muted);padding:.25rem 0}
+th,td{text-align:left;padding:.375rem .75rem .375rem 0;border-bottom:1px solid var(--faint);
+vertical-align:baseline}
+thead th{color:var(--muted);font-weight:500;border-bottom-color:var(--line);white-space:nowrap}
+tbody th{font-weight:400}
+.num{text-align:right;white-space:nowrap}
+.met{white-space:nowrap}
+.gates caption{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}
+.gates td:nth-child(2){min-width:9rem}.gates td:last-child{min-width:13rem}
+figure{margin:.75rem 0 0}
+figcaption{font-size:.875rem}
+details{margin:.5rem 0 0}
+summary{cursor:pointer;color:var(--muted);font-size:.875rem;width:fit-content}
+.legend{list-style:none;display:flex;flex-wrap:wrap;gap:.25rem 1.25rem;margin:.5rem 0;padding:0;
+font-size:.875rem}
+.legend li{display:flex;align-items:center;gap:.4rem}
+svg{overflow:visible}
+svg text{fill:var(--muted);font-size:12px;font-variant-numeric:tabular-nums}
+.grid{stroke:var(--faint)}.base{stroke:var(--muted)}
+.strip{display:grid;grid-template-columns:minmax(10rem,17rem) 1fr 6.5rem;gap:0 1rem;
+align-items:center;font-size:.875rem;break-inside:avoid}
+.strip .name{padding:.1rem 0;line-height:1.3}
+.strip .value{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
+.strip .track{width:100%;display:block}
+.axis .name{color:var(--muted)}
+.plot{width:100%;display:block;margin-top:.5rem}
+.range{stroke-width:3;stroke-opacity:.35;stroke-linecap:round}
+.join{stroke-opacity:.45}.run{stroke-opacity:.3}.middle{stroke-width:2}
+path.s0{fill:var(--s0)}path.s1{fill:var(--s1)}path.s2{fill:var(--s2)}path.s3{fill:var(--s3)}
+path.s4{fill:var(--s4)}path.s5{fill:var(--s5)}
+line.s0{stroke:var(--s0)}line.s1{stroke:var(--s1)}line.s2{stroke:var(--s2)}
+line.s3{stroke:var(--s3)}line.s4{stroke:var(--s4)}line.s5{stroke:var(--s5)}
+.multiples{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,17rem),1fr));
+gap:1rem 2rem}
+.multiples figure{break-inside:avoid;min-width:0}
+.multiples figcaption{color:var(--fg)}
+.heats{display:flex;flex-wrap:wrap;gap:1rem 3rem}.heats .scroll{max-width:100%}
+.heat{width:auto}.heat caption{white-space:nowrap;color:var(--fg)}
+.heat td,.heat thead th.num{text-align:right;padding:.375rem .75rem;min-width:4.25rem}
+.heat th[scope=row]{padding-right:1.25rem;min-width:8rem}
+.heat td{border:2px solid var(--bg)}
+.p1{background:var(--p1)}.p2{background:var(--p2)}.p3{background:var(--p3);color:var(--p3t)}
+.e0{background:var(--faint)}
+.m1{background:var(--m1)}.m2{background:var(--m2)}.m3{background:var(--m3);color:var(--m3t)}
+.empty{background:var(--panel);padding:1rem 1.25rem;border-radius:6px;margin:1.5rem 0}
+.empty p{margin:.25rem 0}
+@media (max-width:40rem){main{padding:1.5rem 1rem 3rem}
+.strip{grid-template-columns:1fr auto;padding:.25rem 0}.strip .track{grid-column:1/-1;grid-row:2}
+.axis{padding-top:0}.axis .value{display:none}h2{margin-top:2.25rem}
+.facts{display:grid;grid-template-columns:repeat(3,1fr);gap:.75rem 1rem}.facts div{min-width:0}
+.facts div:first-child{grid-column:1/-1}
+.heat td,.heat thead th.num{padding:.375rem .4rem;min-width:3.4rem}.heat th[scope=row]{padding-right:.5rem;min-width:6rem}
+.gates thead{display:none}.gates tr{display:grid;grid-template-columns:auto 1fr auto;gap:0 .75rem;
+border-bottom:1px solid var(--faint);padding:.25rem 0}.gates td{border:0;padding:.125rem 0}
+.gates td:nth-child(2),.gates td:last-child{min-width:0}.gates td:last-child{grid-column:1/-1}}
+@media print{:root{color-scheme:light;--bg:#fff;--fg:#000;--muted:#444}
+body{font-size:10pt}main{max-width:none;padding:0}summary{display:none}
+details::details-content{content-visibility:visible;block-size:auto;display:block}
+h2,h3{break-after:avoid}tr{break-inside:avoid}
+*{print-color-adjust:exact;-webkit-print-color-adjust:exact}}
+)css";
+
+}  // namespace clients

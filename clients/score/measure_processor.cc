@@ -1,0 +1,235 @@
+// The processor's roofline, measured. No compiler runs: the loops are here, one for each width of
+// vectors that the processor may have.
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <ctime>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "clients/score/roofline.h"
+#include "common/base/cat.h"
+#include "common/base/clock.h"
+#include "common/runtime/cpu_device.h"
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace clients {
+namespace {
+
+constexpr int kChains = 12;  // of dependent operations: more than units times their latency
+constexpr int64_t kSteps = 1 << 14;
+constexpr int64_t kRoundNs = 15'000'000;
+constexpr int kRounds = 6;
+
+struct Work {
+  double amount = 0;  // operations or bytes of one call
+  double (*run)(const std::byte* data, size_t bytes) = nullptr;
+};
+
+// ---- Operations --------------------------------------------------------------------------------
+
+#if defined(__x86_64__)
+__attribute__((target("avx512f"))) double multiply_512(const std::byte*, size_t) {
+  __m512 sums[kChains], factor = _mm512_set1_ps(0.999F), term = _mm512_set1_ps(0.001F);
+  for (int k = 0; k < kChains; ++k) sums[k] = _mm512_set1_ps(static_cast<float>(k));
+  for (int64_t step = 0; step < kSteps; ++step) {
+#pragma GCC unroll 12
+    for (int k = 0; k < kChains; ++k) sums[k] = _mm512_fmadd_ps(sums[k], factor, term);
+  }
+  alignas(64) float lanes[16];
+  float total = 0;
+  for (const __m512& sum : sums) {
+    _mm512_store_ps(lanes, sum);
+    for (float lane : lanes) total += lane;
+  }
+  return static_cast<double>(total);
+}
+
+__attribute__((target("avx2,fma"))) double multiply_256(const std::byte*, size_t) {
+  __m256 sums[kChains], factor = _mm256_set1_ps(0.999F), term = _mm256_set1_ps(0.001F);
+  for (int k = 0; k < kChains; ++k) sums[k] = _mm256_set1_ps(static_cast<float>(k));
+  for (int64_t step = 0; step < kSteps; ++step) {
+#pragma GCC unroll 12
+    for (int k = 0; k < kChains; ++k) sums[k] = _mm256_fmadd_ps(sums[k], factor, term);
+  }
+  alignas(32) float lanes[8];
+  float total = 0;
+  for (const __m256& sum : sums) {
+    _mm256_store_ps(lanes, sum);
+    for (float lane : lanes) total += lane;
+  }
+  return static_cast<double>(total);
+}
+#endif
+
+// Vectors of the least width that there is.
+double multiply_128(const std::byte*, size_t) {
+  using Vector = float __attribute__((vector_size(16)));
+  Vector sums[kChains], factor = {0.999F, 0.999F, 0.999F, 0.999F}, term = factor * 0.001F;
+  for (int k = 0; k < kChains; ++k) sums[k] = term * static_cast<float>(k);
+  for (int64_t step = 0; step < kSteps; ++step) {
+#pragma GCC unroll 12
+    for (int k = 0; k < kChains; ++k) sums[k] = sums[k] * factor + term;
+  }
+  float total = 0;
+  for (const Vector& sum : sums) total += sum[0] + sum[1] + sum[2] + sum[3];
+  return static_cast<double>(total);
+}
+
+Work multiplications() {
+  auto amount = [](int lanes) { return 2.0 * kChains * lanes * static_cast<double>(kSteps); };
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f")) return {amount(16), multiply_512};
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    return {amount(8), multiply_256};
+  }
+#endif
+  return {amount(4), multiply_128};
+}
+
+// ---- Reads -------------------------------------------------------------------------------------
+
+#if defined(__x86_64__)
+__attribute__((target("avx512f"))) double read_512(const std::byte* data, size_t bytes) {
+  __m512i sums[4] = {};
+  for (size_t at = 0; at + 256 <= bytes; at += 256) {
+    for (size_t k = 0; k < 4; ++k) {
+      sums[k] = _mm512_add_epi64(sums[k], _mm512_load_si512(data + at + 64 * k));
+    }
+  }
+  alignas(64) uint64_t lanes[8];
+  uint64_t total = 0;
+  for (const __m512i& sum : sums) {
+    _mm512_store_si512(lanes, sum);
+    for (uint64_t lane : lanes) total += lane;
+  }
+  return static_cast<double>(total);
+}
+#endif
+
+double read_128(const std::byte* data, size_t bytes) {
+  using Vector = uint64_t __attribute__((vector_size(16)));
+  Vector sums[8] = {};
+  for (size_t at = 0; at + 128 <= bytes; at += 128) {
+    for (size_t k = 0; k < 8; ++k) {
+      sums[k] += *reinterpret_cast<const Vector*>(data + at + 16 * k);
+    }
+  }
+  uint64_t total = 0;
+  for (const Vector& sum : sums) total += sum[0] + sum[1];
+  return static_cast<double>(total);
+}
+
+constexpr size_t kReadBytes = size_t{4} << 20;  // of one call at least, so that clocks cost nothing
+
+Work reads(size_t bytes) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f")) return {static_cast<double>(bytes), read_512};
+#endif
+  return {static_cast<double>(bytes), read_128};
+}
+
+// ---- Rounds ------------------------------------------------------------------------------------
+
+struct Freed {
+  void operator()(std::byte* data) const { std::free(data); }
+};
+using Memory = std::unique_ptr<std::byte, Freed>;
+
+// Zeros that lie in memory: pages that nobody wrote to are all the same one.
+Memory touched(size_t bytes) {
+  Memory memory(static_cast<std::byte*>(std::aligned_alloc(64, bytes)));
+  if (memory) std::fill_n(memory.get(), bytes, std::byte{1});
+  return memory;
+}
+
+// Of the calling thread: what other programs take meanwhile is not the device's doing.
+int64_t thread_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return now.tv_sec * 1'000'000'000 + now.tv_nsec;
+}
+
+// Amount per second of all threads together, each with memory of its own of `bytes`, the best of
+// several rounds that begin together.
+double best_rate(const Work& work, int threads, size_t bytes) {
+  std::vector<Memory> memories;
+  for (int k = 0; k < threads && bytes > 0; ++k) {
+    memories.push_back(touched(bytes));
+    if (!memories.back()) return 0;
+  }
+  const size_t repeats = bytes == 0 ? 1 : std::max<size_t>(1, kReadBytes / bytes);
+  double best = 0;
+  std::atomic<double> used{0};  // so that no compiler leaves the work out
+  for (int round = 0; round < kRounds; ++round) {
+    std::atomic<int> ready{0};
+    std::vector<double> rates(static_cast<size_t>(threads), 0);
+    auto member = [&](size_t k) {
+      const std::byte* data = bytes > 0 ? memories[k].get() : nullptr;
+      ++ready;
+      while (ready < threads) std::this_thread::yield();
+      int64_t start = thread_ns(), now = start;
+      double calls = 0, sum = 0;
+      for (; now - start < kRoundNs; now = thread_ns()) {
+        for (size_t r = 0; r < repeats; ++r, ++calls) sum += work.run(data, bytes);
+      }
+      used.store(sum, std::memory_order_relaxed);
+      rates[k] = calls * work.amount / static_cast<double>(now - start) * 1e9;
+    };
+    std::vector<std::thread> others;
+    for (int k = 1; k < threads; ++k) others.emplace_back(member, static_cast<size_t>(k));
+    member(0);
+    for (std::thread& other : others) other.join();
+    double all = 0;
+    for (double rate : rates) all += rate;
+    best = std::max(best, all);
+  }
+  return best;
+}
+
+void empty_kernel(void* const*, const int64_t*, int64_t, int64_t, void*) {}
+
+double launch_ns() {
+  auto device = common::make_cpu_device();
+  common::Launch launch;
+  launch.function.handle = reinterpret_cast<const void*>(&empty_kernel);
+  common::SteadyClock clock;
+  double best = 1e9;
+  constexpr int kLaunches = 1000;
+  for (int round = 0; round < kRounds; ++round) {
+    int64_t start = clock.now_ns();
+    for (int k = 0; k < kLaunches; ++k) {
+      if (!device->launch(launch).ok()) return 0;
+    }
+    best = std::min(best, static_cast<double>(clock.now_ns() - start) / kLaunches);
+  }
+  return best;
+}
+
+}  // namespace
+
+Roofline measure_processor(int threads) {
+  Roofline roofline;
+  roofline.device =
+      common::cat(processor_name(), ", ", threads, threads == 1 ? " thread" : " threads");
+  roofline.source = "measured";
+  roofline.operations_per_s = best_rate(multiplications(), threads, 0);
+  // Each thread's share of the working set: in its first and second cache, the shared one, memory.
+  double before = 0;
+  for (size_t share : {size_t{24} << 10, size_t{768} << 10, size_t{8} << 20, size_t{96} << 20}) {
+    double rate = best_rate(reads(share), threads, share);
+    if (rate <= 0) break;  // no such memory
+    // Nothing larger is faster, whatever else the machine did meanwhile.
+    rate = before > 0 ? std::min(before, rate) : rate;
+    roofline.reads.push_back({static_cast<double>(share) * threads, rate});
+    before = rate;
+  }
+  roofline.launch_ns = launch_ns();
+  return roofline;
+}
+
+}  // namespace clients

@@ -1,0 +1,156 @@
+#include "clients/score/roofline.h"
+
+#include <unistd.h>
+
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "common/base/cat.h"
+#include "common/base/digest.h"
+#include "common/base/files.h"
+
+namespace clients {
+
+using common::cat;
+using common::Result;
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+constexpr double kTera = 1e12;
+// Of a launch that follows others, as the cost model has it; nobody measures it here.
+constexpr double kGpuLaunchNs = 2000;
+
+struct DataSheet {
+  const char* name;  // that the driver's name contains; the first that fits counts
+  double tera_operations, tera_half_operations, tera_bytes_per_s;
+};
+constexpr DataSheet kDataSheets[] = {
+    {"B200", 75, 2250, 7.7},
+    {"H200", 67, 989, 4.8},
+    {"H100 NVL", 60, 835, 3.9},
+    {"H100 PCIe", 51, 756, 2.0},
+    {"H100", 67, 989, 3.35},
+    {"A100 80GB PCIe", 19.5, 312, 1.935},
+    {"A100-PCIE-40GB", 19.5, 312, 1.555},
+    {"A100-SXM4-40GB", 19.5, 312, 1.555},
+    {"A100", 19.5, 312, 2.039},
+    {"L40S", 91.6, 362, 0.864},
+    {"L40", 90.5, 181, 0.864},
+    {"L4", 30.3, 121, 0.3},
+    {"A10G", 35, 70, 0.6},
+    {"A10", 31.2, 125, 0.6},
+    {"T4", 8.1, 65, 0.32},
+    {"V100", 15.7, 125, 0.9},
+    {"RTX 4090", 82.6, 165, 1.008},
+};
+
+bool is_word_end(std::string_view name, size_t at) {
+  return at >= name.size() || std::isalnum(static_cast<unsigned char>(name[at])) == 0;
+}
+
+std::string kept_path(const std::string& folder, int threads) {
+  char machine[256] = {};
+  (void)::gethostname(machine, sizeof machine - 1);
+  common::Digest digest = common::digest_of(cat(machine, "\n", processor_name(), "\n", threads));
+  return cat(folder, "/roofline-", digest.short_hex(), ".json");
+}
+
+bool is_rate(double value) { return std::isfinite(value) && value > 0; }
+
+}  // namespace
+
+double read_bandwidth(const Roofline& roofline, double bytes) {
+  for (const Bandwidth& read : roofline.reads) {
+    if (bytes <= read.bytes) return read.bytes_per_s;
+  }
+  return roofline.reads.empty() ? 0 : roofline.reads.back().bytes_per_s;
+}
+
+std::optional<Roofline> data_sheet(std::string_view name) {
+  for (const DataSheet& sheet : kDataSheets) {
+    size_t at = name.find(sheet.name);
+    if (at == std::string_view::npos ||
+        !is_word_end(name, at + std::string_view(sheet.name).size()))
+      continue;
+    Roofline roofline;
+    roofline.device = std::string(name);
+    roofline.source = "data sheet";
+    roofline.operations_per_s = sheet.tera_operations * kTera;
+    roofline.half_operations_per_s = sheet.tera_half_operations * kTera;
+    roofline.reads = {{0, sheet.tera_bytes_per_s * kTera}};
+    roofline.launch_ns = kGpuLaunchNs;
+    return roofline;
+  }
+  return std::nullopt;
+}
+
+std::string processor_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    size_t colon = line.find(": ");
+    if (line.rfind("model name", 0) == 0 && colon != std::string::npos)
+      return line.substr(colon + 2);
+  }
+#if defined(__aarch64__)
+  return "aarch64";
+#else
+  return "x86_64";
+#endif
+}
+
+std::string encode_roofline(const Roofline& roofline) {
+  Json reads = Json::array();
+  for (const Bandwidth& read : roofline.reads) reads.push_back({read.bytes, read.bytes_per_s});
+  Json json{{"roofline", 1},
+            {"device", roofline.device},
+            {"source", roofline.source},
+            {"operations_per_s", roofline.operations_per_s},
+            {"half_operations_per_s", roofline.half_operations_per_s},
+            {"reads", std::move(reads)},
+            {"launch_ns", roofline.launch_ns}};
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Result<Roofline> decode_roofline(std::string_view text) {
+  Roofline roofline;
+  try {
+    Json json = Json::parse(text.begin(), text.end());
+    if (json.at("roofline").get<int>() != 1)
+      return common::corrupt("a roofline of another version");
+    roofline.device = json.at("device").get<std::string>();
+    roofline.source = json.at("source").get<std::string>();
+    roofline.operations_per_s = json.at("operations_per_s").get<double>();
+    roofline.half_operations_per_s = json.at("half_operations_per_s").get<double>();
+    for (const Json& read : json.at("reads")) {
+      roofline.reads.push_back({read.at(0).get<double>(), read.at(1).get<double>()});
+    }
+    roofline.launch_ns = json.at("launch_ns").get<double>();
+  } catch (const Json::exception& error) {
+    return common::corrupt(cat("no roofline: ", error.what()));
+  }
+  bool fits = is_rate(roofline.operations_per_s) && roofline.half_operations_per_s >= 0 &&
+              roofline.launch_ns >= 0 && !roofline.reads.empty();
+  for (const Bandwidth& read : roofline.reads) fits = fits && is_rate(read.bytes_per_s);
+  if (!fits) return common::corrupt("a roofline of no device");
+  return roofline;
+}
+
+Result<Roofline> roofline_of_processor(const std::string& folder, int threads, bool again) {
+  std::string path = kept_path(folder, threads);
+  if (!again && common::file_exists(path)) {
+    constexpr size_t kKeptMax = 1 << 16;
+    auto text = common::read_file(path, kKeptMax);
+    auto kept = text.ok() ? decode_roofline(*text) : Result<Roofline>(text.error());
+    if (kept.ok()) return kept;
+  }
+  Roofline measured = measure_processor(threads);
+  LFARM_RETURN_IF_ERROR(common::make_directories(folder));
+  LFARM_RETURN_IF_ERROR(
+      common::write_file_atomic(path, common::as_bytes(encode_roofline(measured))));
+  return measured;
+}
+
+}  // namespace clients

@@ -1,0 +1,53 @@
+// What a device can do at most: the roofline that a plan is graded against.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/result.h"
+
+namespace clients {
+
+// What reading takes while all that is read again and again is at most this large.
+struct Bandwidth {
+  double bytes = 0;  // of the working set
+  double bytes_per_s = 0;
+  friend bool operator==(const Bandwidth&, const Bandwidth&) = default;
+};
+
+struct Roofline {
+  std::string device;                // "AMD EPYC 9B14, 2 threads", "NVIDIA H200"
+  std::string source;                // "measured", "data sheet", "given"
+  double operations_per_s = 0;       // multiplications and additions of float32
+  double half_operations_per_s = 0;  // of 16-bit products; 0: the same
+  std::vector<Bandwidth> reads;      // by size; whatever is larger reads as the last
+  double launch_ns = 0;              // of an empty kernel
+  friend bool operator==(const Roofline&, const Roofline&) = default;
+};
+
+// Of the least working set that is not smaller.
+double read_bandwidth(const Roofline& roofline, double bytes);
+
+// Data-sheet figures (dense, without boost of sparsity) of a GPU by the name that its driver gives;
+// empty for GPUs that are not in the table.
+std::optional<Roofline> data_sheet(std::string_view name);
+
+// Measures this machine's processor in about a second: fused multiply-adds in its widest vectors,
+// reads of working sets from caches to memory, each by `threads` threads, best of several rounds;
+// and an empty launch of the device for the processor.
+Roofline measure_processor(int threads);
+
+// "AMD EPYC 9B14"; what the processor calls itself, or its architecture.
+std::string processor_name();
+
+// The measured roofline that `folder` keeps for this machine, processor and number of threads, or a
+// new one, which is kept. `again`: measures in any case. A file that is damaged is measured anew.
+common::Result<Roofline> roofline_of_processor(const std::string& folder, int threads, bool again);
+
+// As a file keeps it. kCorrupt when the text is none, or holds what no measurement gives.
+std::string encode_roofline(const Roofline& roofline);
+common::Result<Roofline> decode_roofline(std::string_view text);
+
+}  // namespace clients

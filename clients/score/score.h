@@ -1,0 +1,142 @@
+// The scorecard of a plan: rules over what was measured, and nothing else. The thresholds are those
+// of docs/measuring.md.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "clients/score/roofline.h"
+#include "common/records/record.h"
+
+namespace clients {
+
+// A kernel over all calls of one run.
+struct KernelRun {
+  std::string name;
+  std::string id;         // stands for what it computes and how
+  std::string operation;  // "matmul", "softmax", ...; empty where nobody knows
+  int64_t calls = 0;
+  common::Latency latency;           // of all calls; a median of 0: it ran when weights were bound
+  double weight_bytes = 0;           // of inputs, weights and states, each buffer once a call
+  double other_bytes = 0;            // of what calls give each other
+  double call_bytes = 0;             // of all that the largest call touches
+  std::optional<double> operations;  // additions and multiplications; empty where nobody knows
+  bool is_half = false;              // products of 16-bit numbers
+};
+
+// A plan's run, measured kernel by kernel and as a whole.
+struct PlanRun {
+  std::string plan, graph, target, sizes;
+  common::Latency latency;    // of the device, all kernels together
+  double transfer_ns = 0;     // that a call from host memory takes longer
+  double resident_bytes = 0;  // of inputs, weights and states
+  std::vector<KernelRun> kernels;
+};
+
+// ---- Efficiency --------------------------------------------------------------------------------
+
+// The least time that the device could take for all kernels, over what they took; empty when
+// nothing was measured, or no kernel runs. Above 1 where data came from a nearer cache.
+std::optional<double> efficiency_of(const PlanRun& run, const Roofline& roofline);
+// 'A' from 0.60, 'B' from 0.40, 'C' from 0.20, 'D' from 0.10, else 'F'; '-' for nothing.
+char grade_of(const std::optional<double>& efficiency);
+
+// ---- Bottleneck --------------------------------------------------------------------------------
+
+// Of a call: launches and copies as shares of its time, and operations as a share of what the
+// device could do in that time.
+struct Shares {
+  double transfer = 0, launch = 0, compute = 0;
+};
+Shares shares_of(const PlanRun& run, const Roofline& roofline);
+
+enum class Bottleneck { kNothing, kTransfer, kLaunch, kCompute, kMemory };
+const char* bottleneck_name(Bottleneck bottleneck);
+// What to do about it, one sentence.
+const char* recommendation_for(Bottleneck bottleneck);
+// The first that holds of: transfer over 30 %, launch over 40 %, compute over 50 %; else memory.
+Bottleneck bottleneck_of(const Shares& shares);
+
+// ---- Hot kernels -------------------------------------------------------------------------------
+
+struct HotKernel {
+  KernelRun kernel;
+  double share = 0;  // of all kernels' time
+};
+inline constexpr size_t kHotKernels = 10;
+// The ten that take longest, longest first.
+std::vector<HotKernel> hot_kernels(const PlanRun& run);
+
+// ---- Regressions -------------------------------------------------------------------------------
+
+enum class Change { kNone, kWithinNoise, kWarning, kCritical };
+const char* change_name(Change change);
+// 10 % slower warns, 20 % is critical: at the threshold too. Not when the quartiles of both runs
+// overlap: a median that moved by less than its own scatter tells nothing. The spread lies around
+// the median in equal parts.
+Change change_of(const common::Latency& now, const common::Latency& before);
+
+struct Regression {
+  std::string what;  // "the plan", or a kernel's name
+  common::Latency now, before;
+  Change change = Change::kNone;
+};
+// A run before this one. Kernels by id.
+struct EarlierRun {
+  common::Latency latency;
+  std::vector<std::pair<std::string, common::Latency>> kernels;
+};
+// Against the run with the least median, whichever it is: of the plan first, then of kernels that
+// both have and that changed. Empty when there is no earlier one.
+std::vector<Regression> regressions(const PlanRun& run, const std::vector<EarlierRun>& earlier);
+
+// ---- Parity ------------------------------------------------------------------------------------
+
+struct OperatorTime {
+  std::string name;
+  double ms = 0;  // of one run
+};
+struct OtherRuntime {
+  std::string name;
+  std::vector<OperatorTime> operators;
+};
+
+struct OperatorRatio {
+  std::string name;
+  double ms = 0, other_ms = 0;
+  double ratio() const { return ms / other_ms; }
+};
+enum class ParityVerdict { kParity, kSlower, kNotComparable };
+struct Parity {
+  std::string runtime;
+  ParityVerdict verdict = ParityVerdict::kNotComparable;
+  std::vector<OperatorRatio> common;               // by name
+  std::vector<std::string> only_here, only_there;  // operators of one of them
+};
+inline constexpr double kParityRatio = 1.10;
+// Parity when all common operators take at most 1.10 times as long as there.
+Parity parity_with(const PlanRun& run, const OtherRuntime& other);
+
+// What an operator of any runtime is called here: "aten::addmm" and "MatMul" are "matmul". Names
+// that mean nothing here stay, in small letters.
+std::string operation_name(const std::string& name);
+
+// ---- All of it ---------------------------------------------------------------------------------
+
+struct Scorecard {
+  PlanRun run;
+  Roofline roofline;
+  std::optional<double> efficiency;
+  char grade = '-';
+  Shares shares;
+  Bottleneck bottleneck = Bottleneck::kNothing;
+  std::vector<HotKernel> hot;
+  std::vector<Regression> regressions;
+  std::optional<Parity> parity;  // where there is something to compare with
+};
+Scorecard score(PlanRun run, Roofline roofline, const std::vector<EarlierRun>& earlier,
+                const OtherRuntime* other);
+
+}  // namespace clients
