@@ -23,11 +23,12 @@ void add_check(CLI::Option* option, const CLI::Validator& check) {
   option->check(check.description(""));
 }
 
+// A group, or a command that others refine: "jobs trace".
 CLI::App* group_of(CLI::App* app, std::string_view name) {
+  auto known = app->get_subcommands([&](CLI::App* sub) { return sub->get_name() == name; });
+  if (!known.empty()) return known.front();
   for (const CommandGroup& group : kCommandGroups) {
     if (group.name != name) continue;
-    auto known = app->get_subcommands([&](CLI::App* sub) { return sub->get_name() == name; });
-    if (!known.empty()) return known.front();
     return app->add_subcommand(group.name, group.what)->require_subcommand(1);
   }
   LFARM_CHECK(false, cat("commands.h has no group ", name));
@@ -115,7 +116,10 @@ Command CommandLine::add(const char* name, const char* what, std::function<int()
     last.remove_prefix(space + 1);
   }
   CLI::App* command = parent->add_subcommand(std::string(last), what);
-  command->callback([this, run = std::move(run)] { chosen_ = run; });
+  // A command's callback follows those of commands below it.
+  command->callback([this, run = std::move(run)] {
+    if (!chosen_) chosen_ = run;
+  });
   return Command(command);
 }
 

@@ -13,13 +13,15 @@
 #include "coordinator/farm/demand.h"
 #include "coordinator/service/job.h"
 #include "coordinator/service/reverify.h"
+#include "coordinator/service/traces.h"
 
 namespace coordinator::service {
 
 // Not thread-safe.
 class JobTable final : public TaskSink {
  public:
-  explicit JobTable(Environment& environment) : env_(environment), reverifier_(environment) {}
+  explicit JobTable(Environment& environment)
+      : env_(environment), reverifier_(environment), traces_(environment) {}
 
   // Brings back the jobs whose journals are open. To be called once, before anything else.
   common::Status resume();
@@ -33,6 +35,9 @@ class JobTable final : public TaskSink {
   // anyone else of its tenant, and for administrators, the job ends. Answers with JobCancelled, or
   // Refused.
   void cancel(const std::string& peer, const common::Principal& who, farm::JobId job);
+  // Answers with JobTrace or JobFailed.
+  void send_trace(const std::string& peer, const common::Principal& who,
+                  const common::AskTrace& request);
   // The peer has lost the right to be here: jobs and submits that nobody else waits for end.
   void forget(const std::string& peer);
   // A blob came: a graph from a client, or a plan's object from a worker.
@@ -113,6 +118,7 @@ class JobTable final : public TaskSink {
   std::map<farm::JobId, Right> rights_;
   size_t rights_asked_ = 0;
   Reverifier reverifier_;
+  Traces traces_;
   farm::JobId last_id_ = 0;
   // Jobs that search only if an earlier compiler's winner cannot be made anew.
   std::set<farm::JobId> held_;

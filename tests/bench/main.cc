@@ -43,6 +43,7 @@ int main(int argc, char** argv) {
   if (command == "submit-storm") return bench::run_submit_storm(arguments);
   if (command == "cache") return bench::run_cache(arguments);
   if (command == "restart") return bench::run_restart(arguments);
+  if (command == "day") return bench::run_day(arguments);
   if (command == "gpu") return bench::run_gpu(arguments);
   std::fprintf(
       stderr,
@@ -61,6 +62,7 @@ int main(int argc, char** argv) {
       "       lfarm-bench submit-storm [--clients N] [--graphs same|distinct]\n"
       "       lfarm-bench restart [--open N] [--known K]\n"
       "       lfarm-bench cache [--plans N] [--kernels K] [--object-bytes B] [--lookups L]\n"
+      "       lfarm-bench day [--table] [--one] [--seed N] [--jobs N] [--file DAY] [--help]\n"
       "       lfarm-bench gpu [--quick] [--only rows|product|attention]\n");
   return command == "--help" ? 0 : 2;
 }

@@ -1,2 +1,6 @@
 lfarm_test(service_parts LABEL unit SOURCES service_parts_test.cc
   COMPONENTS coordinator/service coordinator/search)
+lfarm_test(timeline LABEL unit SOURCES timeline_test.cc
+  COMPONENTS coordinator/service LIBRARIES nlohmann_json::nlohmann_json)
+target_include_directories(test_timeline PRIVATE ${CMAKE_SOURCE_DIR})
+lfarm_test(meters LABEL unit SOURCES meters_test.cc COMPONENTS coordinator/service)
