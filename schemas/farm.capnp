@@ -17,7 +17,8 @@
 # - a message is never sent in a version that lacks it (introduced_in, common/wire/codec.h).
 #
 # Version 2: protocolMax in hellos, protocolVersion in Welcome, jobCancelled, importPlans,
-# publishPlan, reverify, plansChanged, withObjects in PullPlan, askRevocations and revocations.
+# publishPlan, reverify, plansChanged, withObjects in PullPlan, askRevocations, revocations, askTrace
+# and jobTrace.
 #
 # Limits on sizes and counts are in common/wire/limits.h; a message beyond them is refused whole.
 
@@ -101,6 +102,11 @@ struct Envelope {
     askRevocations @36 :AskRevocations;
     revocations @37 :Revocations;
     # A second frame holds the list, where it is not the one that the client knows.
+    # Client to coordinator, and the answer, since version 2. What cannot be had is a jobFailed of the
+    # request.
+    askTrace @38 :AskTrace;
+    jobTrace @39 :JobTrace;
+    # A second frame holds the trace.
   }
 }
 
@@ -184,6 +190,17 @@ struct TaskResult {
   # Blobs that the report names and this worker holds. The coordinator requests those it lacks.
   busyMs @5 :Float64;
   # What compiling, verifying and measuring took, whatever came of it.
+  spans @6 :List(TaskSpan);
+  # What of it took how long, in the order in which it began. Empty from a worker that does not say.
+}
+
+struct TaskSpan {
+  # A part of what a worker does with a task. Spans nest or follow each other.
+  step @0 :Text;
+  # "fetch", "compile", "wait", "run", "verify", "measure".
+  startMs @1 :Float64;
+  # Since the task came.
+  ms @2 :Float64;
 }
 
 struct Welcome {
@@ -270,6 +287,17 @@ struct Revocations {
   requestId @0 :UInt64;
   list @1 :Digest;
   # Of a signed RevocationList of plan.capnp; absent or zero while nothing is revoked.
+}
+
+struct AskTrace {
+  requestId @0 :UInt64;
+  jobId @1 :UInt64;
+}
+
+struct JobTrace {
+  requestId @0 :UInt64;
+  trace @1 :Digest;
+  # Of a JSON text in the format of Chrome's trace events: what the job's time went on.
 }
 
 struct StatusRequest {

@@ -57,9 +57,9 @@ class CommandLine {
   CommandLine(const CommandLine&) = delete;
   CommandLine& operator=(const CommandLine&) = delete;
 
-  // `name`: "submit", or "cache ls" for a command of a group or below another command. `run`
-  // returns the process's exit code and prints errors itself; it keeps alive what the command's
-  // values are read into.
+  // `name`: "submit", or "cache ls" for a command of a group, or "jobs trace" below "jobs", which
+  // is added first. `run` returns the process's exit code and prints errors itself; it keeps alive
+  // what the command's values are read into.
   Command add(const char* name, const char* what, std::function<int()> run);
   // The command that the user chose, its values read; empty before parsing.
   std::function<int()> chosen() { return std::move(chosen_); }

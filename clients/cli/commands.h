@@ -22,6 +22,7 @@
   X(status)               \
   X(workers)              \
   X(jobs)                 \
+  X(jobs_trace)           \
   X(cancel)               \
   X(replay)               \
   X(report)               \

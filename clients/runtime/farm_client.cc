@@ -44,6 +44,7 @@ uint64_t request_of(const Message& message) {
   if (auto* m = std::get_if<common::PlanRevoked>(&message)) return m->request_id;
   if (auto* m = std::get_if<common::PlansChanged>(&message)) return m->request_id;
   if (auto* m = std::get_if<common::RevocationsAre>(&message)) return m->request_id;
+  if (auto* m = std::get_if<common::JobTrace>(&message)) return m->request_id;
   return 0;
 }
 
@@ -403,12 +404,15 @@ Result<std::vector<common::Digest>> FarmClient::reverify() {
   return change_plans(request, request.request_id);
 }
 
+Status FarmClient::check_known(const Message& request) const {
+  if (welcome_.protocol_version >= common::introduced_in(request)) return {};
+  return common::unsupported(cat("the farm at ", options_.endpoint, " is of a release before ",
+                                 common::message_name(request), "; update the farm"));
+}
+
 Result<std::vector<common::Digest>> FarmClient::change_plans(const Message& request,
                                                              uint64_t request_id) {
-  if (welcome_.protocol_version < common::introduced_in(request)) {
-    return common::unsupported(cat("the farm at ", options_.endpoint, " is of a release before ",
-                                   common::message_name(request), "; update the farm"));
-  }
+  LFARM_RETURN_IF_ERROR(check_known(request));
   LFARM_RETURN_IF_ERROR(ask(request, {}));
   while (true) {
     LFARM_ASSIGN_OR_RETURN(auto packet, receive());
@@ -451,6 +455,22 @@ Result<std::unordered_map<common::Digest, SharedBytes>> FarmClient::blobs(
     }
   }
   return found;
+}
+
+Result<std::string> FarmClient::trace(uint64_t job) {
+  common::AskTrace request{++requests_, job};
+  LFARM_RETURN_IF_ERROR(check_known(request));
+  LFARM_RETURN_IF_ERROR(ask(request, {}));
+  while (true) {
+    LFARM_ASSIGN_OR_RETURN(auto packet, receive());
+    if (!packet || request_of(packet->message) != request.request_id) continue;
+    if (std::holds_alternative<common::JobTrace>(packet->message)) {
+      return std::string(common::as_text(packet->blob.bytes));
+    }
+    if (auto* failed = std::get_if<common::JobFailed>(&packet->message)) {
+      return common::Error{failed->code, failed->message};
+    }
+  }
 }
 
 Result<std::string> FarmClient::status(common::StatusTopic topic) {

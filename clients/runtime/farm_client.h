@@ -70,6 +70,9 @@ class FarmClient {
   // Several, asked for together; those that the farm does not hold are missing.
   common::Result<std::unordered_map<common::Digest, common::SharedBytes>> blobs(
       std::span<const common::Digest> digests);
+  // What a job's time went on, as JSON in the format of Chrome's trace events. kInvalidInput where
+  // there is none, kUnsupported when the farm is too old.
+  common::Result<std::string> trace(uint64_t job);
   // JSON text.
   common::Result<std::string> status(common::StatusTopic topic);
   common::Status cancel(uint64_t job);
@@ -103,6 +106,7 @@ class FarmClient {
   common::Status check_handshake() const;
   common::Status check_connection();
   common::Status learn_revocations(const common::Digest& list, PlanTrust* trust);
+  common::Status check_known(const common::Message& request) const;
   common::Result<std::vector<common::Digest>> change_plans(const common::Message& request,
                                                            uint64_t request_id);
   common::Status answer_blob_request(const common::Digest& digest);

@@ -3,12 +3,26 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <memory>
-#include <string>
+
+#include "common/base/cat.h"
 
 namespace common {
 namespace {
+
+constexpr const char* kTextPattern = "%Y-%m-%dT%H:%M:%S.%e %n[%P] %l %v";
+// The message brings its own name, and the fields.
+constexpr const char* kJsonPattern =
+    R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%l","process":"%n","pid":%P,%v})";
+
+// Of the one logger of the process.
+std::atomic<LogFormat>& format_in_use() {
+  static std::atomic<LogFormat> format{LogFormat::kText};
+  return format;
+}
+
 spdlog::level::level_enum to_spdlog(LogLevel level) {
   switch (level) {
     case LogLevel::kDebug:
@@ -24,22 +38,133 @@ spdlog::level::level_enum to_spdlog(LogLevel level) {
   }
   return spdlog::level::info;
 }
+
+// Bytes of the UTF-8 character that the text begins with; 0 when it is none.
+size_t character_bytes(std::string_view text) {
+  auto byte = [&](size_t k) { return static_cast<unsigned char>(text[k]); };
+  unsigned char first = byte(0);
+  if (first < 0x80) return 1;
+  size_t size = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4 || text.size() < size) return 0;
+  for (size_t k = 1; k < size; ++k) {
+    if ((byte(k) & 0xc0) != 0x80) return 0;
+  }
+  // Written longer than need be, halves of pairs, and what is beyond the last character.
+  bool is_wrong = (first == 0xe0 && byte(1) < 0xa0) || (first == 0xed && byte(1) > 0x9f) ||
+                  (first == 0xf0 && byte(1) < 0x90) || (first == 0xf4 && byte(1) > 0x8f);
+  return is_wrong ? 0 : size;
+}
+
+// As JSON's strings are written, which is readable for people, too.
+// Quotes only matter between quotes.
+void append_escaped(std::string& out, std::string_view text, bool in_quotes) {
+  constexpr const char* kDigits = "0123456789abcdef";
+  while (!text.empty()) {
+    size_t size = character_bytes(text);
+    auto first = static_cast<unsigned char>(text[0]);
+    if (size == 0) {
+      out += "\\ufffd";
+    } else if (in_quotes && (first == '"' || first == '\\')) {
+      out += '\\';
+      out += text[0];
+    } else if (first == '\n') {
+      out += "\\n";
+    } else if (first < 0x20 || first == 0x7f) {
+      out += "\\u00";
+      out += kDigits[first >> 4];
+      out += kDigits[first & 15];
+    } else {
+      out += text.substr(0, size);
+    }
+    text.remove_prefix(size == 0 ? 1 : size);
+  }
+}
+
+void append_quoted(std::string& out, std::string_view text) {
+  out += '"';
+  append_escaped(out, text, true);
+  out += '"';
+}
+
+// What needs no quotes to be one word.
+bool is_word(std::string_view text) {
+  for (char c : text) {
+    if (c <= ' ' || c >= 0x7f || c == '"' || c == '\\' || c == '=') return false;
+  }
+  return !text.empty();
+}
+
+std::string from_environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
 }  // namespace
 
-void log_init(std::string_view process_name, LogLevel level) {
+std::optional<LogLevel> parse_log_level(std::string_view name) {
+  if (name == "debug") return LogLevel::kDebug;
+  if (name == "info") return LogLevel::kInfo;
+  if (name == "warning") return LogLevel::kWarning;
+  if (name == "error") return LogLevel::kError;
+  if (name == "off") return LogLevel::kOff;
+  return std::nullopt;
+}
+
+std::optional<LogFormat> parse_log_format(std::string_view name) {
+  if (name == "text") return LogFormat::kText;
+  if (name == "json") return LogFormat::kJson;
+  return std::nullopt;
+}
+
+void LogField::append_to(std::string& out, LogFormat format) const {
+  if (format == LogFormat::kJson) {
+    out += cat('"', name_, "\":");
+  } else {
+    out += cat(name_, '=');
+  }
+  if (is_number_) {
+    out += std::to_string(number_);
+  } else if (format == LogFormat::kText && is_word(text_)) {
+    out += text_;
+  } else {
+    append_quoted(out, text_);
+  }
+}
+
+std::string log_text(LogFormat format, std::string_view message, LogFields fields) {
+  std::string out;
+  if (format == LogFormat::kJson) {
+    out = "\"message\":";
+    append_quoted(out, message);
+  } else {
+    append_escaped(out, message, false);
+  }
+  for (const LogField& field : fields) {
+    out += format == LogFormat::kJson ? ',' : ' ';
+    field.append_to(out, format);
+  }
+  return out;
+}
+
+void log_init(std::string_view process_name, LogLevel level, std::optional<LogFormat> format) {
+  if (!format) format = parse_log_format(from_environment("LFARM_LOG_FORMAT"));
+  format_in_use() = format.value_or(LogFormat::kText);
+  bool is_json = format_in_use() == LogFormat::kJson;
+  // Whoever this process starts writes to the same place.
+  ::setenv("LFARM_LOG_FORMAT", is_json ? "json" : "text", 1);
   auto sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
   auto logger = std::make_shared<spdlog::logger>(std::string(process_name), sink);
-  logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e %n[%P] %l %v");
-  logger->set_level(to_spdlog(level));
-  if (const char* name = std::getenv("LFARM_LOG")) {
-    logger->set_level(spdlog::level::from_str(name));
-  }
+  logger->set_pattern(is_json ? kJsonPattern : kTextPattern,
+                      is_json ? spdlog::pattern_time_type::utc : spdlog::pattern_time_type::local);
+  logger->set_level(to_spdlog(parse_log_level(from_environment("LFARM_LOG")).value_or(level)));
   spdlog::set_default_logger(logger);
 }
 
-void log(LogLevel level, std::string_view message) {
-  spdlog::default_logger_raw()->log(to_spdlog(level),
-                                    spdlog::string_view_t(message.data(), message.size()));
+void log(LogLevel level, std::string_view message, LogFields fields) {
+  auto* logger = spdlog::default_logger_raw();
+  if (!logger->should_log(to_spdlog(level))) return;
+  std::string text = log_text(format_in_use(), message, fields);
+  logger->log(to_spdlog(level), spdlog::string_view_t(text.data(), text.size()));
 }
 
 }  // namespace common

@@ -65,6 +65,13 @@ void write(Out e, const TaskResult& m) {
   out.setReport(kj_data(m.report));
   put(out.initBlobs(m.blobs.size()), m.blobs);
   out.setBusyMs(m.busy_ms);
+  if (m.spans.empty()) return;
+  auto spans = out.initSpans(m.spans.size());
+  for (size_t i = 0; i < m.spans.size(); ++i) {
+    spans[i].setStep(kj_text(m.spans[i].step));
+    spans[i].setStartMs(m.spans[i].start_ms);
+    spans[i].setMs(m.spans[i].ms);
+  }
 }
 
 void write(Out e, const LeaseReturned& m) { put(e.initLeaseReturned(), m.lease); }
@@ -136,6 +143,18 @@ void write(Out e, const PullPlan& m) {
   out.setRequestId(m.request_id);
   put(out.initPlanKey(), m.plan_key);
   out.setWithObjects(m.with_objects);
+}
+
+void write(Out e, const AskTrace& m) {
+  auto out = e.initAskTrace();
+  out.setRequestId(m.request_id);
+  out.setJobId(m.job_id);
+}
+
+void write(Out e, const JobTrace& m) {
+  auto out = e.initJobTrace();
+  out.setRequestId(m.request_id);
+  put(out.initTrace(), m.trace);
 }
 
 void write(Out e, const AskRevocations& m) {
@@ -282,9 +301,18 @@ Heartbeat read(farm::Heartbeat::Reader in) {
 }
 
 TaskResult read(farm::TaskResult::Reader in) {
-  return {get(in.getLease()),   get_enum(in.getOutcome(), TaskOutcome::kInfra, "task outcome"),
-          get(in.getMessage()), get(in.getReport()),
-          get(in.getBlobs()),   in.getBusyMs()};
+  TaskResult m{get(in.getLease()),
+               get_enum(in.getOutcome(), TaskOutcome::kInfra, "task outcome"),
+               get(in.getMessage()),
+               get(in.getReport()),
+               get(in.getBlobs()),
+               in.getBusyMs(),
+               {}};
+  check_count(in.getSpans(), kTaskSpansMax, "spans");
+  for (auto span : in.getSpans()) {
+    m.spans.push_back({get(span.getStep()), span.getStartMs(), span.getMs()});
+  }
+  return m;
 }
 
 PublicKey get_public_key(capnp::Data::Reader in) {
@@ -347,6 +375,8 @@ AskRevocations read(farm::AskRevocations::Reader in) {
 RevocationsAre read(farm::Revocations::Reader in) {
   return {in.getRequestId(), in.hasList() ? get(in.getList()) : Digest{}};
 }
+
+JobTrace read(farm::JobTrace::Reader in) { return {in.getRequestId(), get(in.getTrace())}; }
 
 StatusRequest read(farm::StatusRequest::Reader in) {
   return {in.getRequestId(), get_enum(in.getWhat(), StatusTopic::kCache, "status topic")};
@@ -500,6 +530,10 @@ Message read(farm::Envelope::Reader e) {
       return read(e.getAskRevocations());
     case Kind::REVOCATIONS:
       return read(e.getRevocations());
+    case Kind::ASK_TRACE:
+      return AskTrace{e.getAskTrace().getRequestId(), e.getAskTrace().getJobId()};
+    case Kind::JOB_TRACE:
+      return read(e.getJobTrace());
   }
   throw Malformed{cat("a message of unknown kind ", static_cast<int>(e.which()),
                       "; the sender is newer, update this side")};
@@ -533,43 +567,6 @@ Result<Message> read_envelope(farm::Envelope::Reader envelope, const ProtocolRan
 }  // namespace
 
 std::string_view build_name() { return LFARM_BUILD_NAME; }
-
-size_t envelope_bytes_about(const Message& message) {
-  size_t bytes = 1024;
-  if (auto* task = std::get_if<Task>(&message)) {
-    bytes += task->payload.size() + task->blobs.size() * sizeof(Digest);
-  } else if (auto* result = std::get_if<TaskResult>(&message)) {
-    bytes += result->report.size() + result->message.size() + result->blobs.size() * sizeof(Digest);
-  } else if (auto* reply = std::get_if<StatusReply>(&message)) {
-    bytes += reply->json.size();
-  } else if (auto* ready = std::get_if<PlanReady>(&message)) {
-    bytes += ready->parts.size() * 2 * sizeof(Digest);
-  } else if (auto* heartbeat = std::get_if<Heartbeat>(&message)) {
-    bytes += heartbeat->leases.size() * sizeof(TaskLease);
-  }
-  return bytes;
-}
-
-uint32_t introduced_in(const Message& message) {
-  bool is_of_two = std::holds_alternative<JobCancelled>(message) ||
-                   std::holds_alternative<ImportPlans>(message) ||
-                   std::holds_alternative<PublishPlan>(message) ||
-                   std::holds_alternative<Reverify>(message) ||
-                   std::holds_alternative<PlansChanged>(message) ||
-                   std::holds_alternative<AskRevocations>(message) ||
-                   std::holds_alternative<RevocationsAre>(message);
-  return is_of_two ? 2 : 1;
-}
-
-std::optional<uint32_t> agreed_version(const ProtocolRange& a, const ProtocolRange& b) {
-  uint32_t version = std::min(a.max, b.max);
-  return a.holds(version) && b.holds(version) ? std::optional(version) : std::nullopt;
-}
-
-std::string text_of(const ProtocolRange& range) {
-  return range.min == range.max ? cat("protocol ", range.min)
-                                : cat("protocol ", range.min, " to ", range.max);
-}
 
 // The first segment is made so large that almost every message is built in one piece.
 Bytes encode(const Message& message, uint32_t version) {

@@ -37,6 +37,8 @@ inline constexpr size_t kTextBytesMax = size_t{16} << 10;
 inline constexpr size_t kDigestsMax = 16384;
 inline constexpr size_t kLeasesMax = 4096;
 inline constexpr size_t kStagesMax = 256;
+// Parts of what a worker did with one task.
+inline constexpr size_t kTaskSpansMax = 16;
 // Tasks that one worker holds or asks for at once.
 inline constexpr uint32_t kSlotsMax = 4096;
 // Tenants that one plan is published to by name.

@@ -53,13 +53,23 @@ struct Heartbeat {
   friend bool operator==(const Heartbeat&, const Heartbeat&) = default;
 };
 
+// A part of what a worker does with a task: "fetch", "compile", "wait", "run", "verify", "measure".
+// Spans nest or follow each other.
+struct TaskSpan {
+  std::string step;
+  double start_ms = 0;  // since the task came
+  double ms = 0;
+  friend bool operator==(const TaskSpan&, const TaskSpan&) = default;
+};
+
 struct TaskResult {
   TaskLease lease;
   TaskOutcome outcome = TaskOutcome::kOk;
-  std::string message;        // diagnostics; cut to kTextBytesMax on encoding
-  Bytes report;               // an encoded TaskReport (common/wire/ir_codec.h) when kOk
-  std::vector<Digest> blobs;  // the report's blobs; the coordinator requests those it lacks
-  double busy_ms = 0;         // what compiling, verifying and measuring took
+  std::string message;               // diagnostics; cut to kTextBytesMax on encoding
+  Bytes report;                      // an encoded TaskReport (common/wire/ir_codec.h) when kOk
+  std::vector<Digest> blobs;         // the report's blobs; the coordinator requests those it lacks
+  double busy_ms = 0;                // what compiling, verifying and measuring took
+  std::vector<TaskSpan> spans = {};  // what of it took how long; empty from who does not say
   friend bool operator==(const TaskResult&, const TaskResult&) = default;
 };
 
@@ -193,6 +203,14 @@ struct AskRevocations {
   uint64_t request_id = 0;
   Digest known;
   friend bool operator==(const AskRevocations&, const AskRevocations&) = default;
+};
+
+// What a job's time went on, of a job of the asker's tenant, or an administrator's of any. Answered
+// with JobTrace or JobFailed.
+struct AskTrace {
+  uint64_t request_id = 0;
+  uint64_t job_id = 0;
+  friend bool operator==(const AskTrace&, const AskTrace&) = default;
 };
 
 enum class StatusTopic { kStatus, kWorkers, kJobs, kCache };
@@ -352,12 +370,20 @@ struct RevocationsAre {
   friend bool operator==(const RevocationsAre&, const RevocationsAre&) = default;
 };
 
-using Message = std::variant<WorkerHello, Credit, Heartbeat, TaskResult, LeaseReturned, WorkerBye,
-                             Welcome, Task, Revoke, DrainRequest, BlobRequest, Blob, BlobMissing,
-                             Refused, Ping, Pong, ClientHello, Submit, CancelJob, PullPlan,
-                             StatusRequest, Accepted, Progress, PlanReady, JobFailed, PlanMissing,
-                             StatusReply, RevokePlan, PlanRevoked, JobCancelled, ImportPlans,
-                             PublishPlan, Reverify, PlansChanged, AskRevocations, RevocationsAre>;
+// Answers AskTrace. The packet carries the trace: JSON in the format of Chrome's trace events.
+struct JobTrace {
+  uint64_t request_id = 0;
+  Digest trace;
+  friend bool operator==(const JobTrace&, const JobTrace&) = default;
+};
+
+using Message =
+    std::variant<WorkerHello, Credit, Heartbeat, TaskResult, LeaseReturned, WorkerBye, Welcome,
+                 Task, Revoke, DrainRequest, BlobRequest, Blob, BlobMissing, Refused, Ping, Pong,
+                 ClientHello, Submit, CancelJob, PullPlan, StatusRequest, Accepted, Progress,
+                 PlanReady, JobFailed, PlanMissing, StatusReply, RevokePlan, PlanRevoked,
+                 JobCancelled, ImportPlans, PublishPlan, Reverify, PlansChanged, AskRevocations,
+                 RevocationsAre, AskTrace, JobTrace>;
 
 // The message's type name, such as "TaskResult", for logs and counters.
 const char* message_name(const Message& message);

@@ -177,6 +177,9 @@ struct MaySend {
   bool operator()(const StatusRequest&) const {
     return who.has(Role::kRead) || who.has(Role::kAdmin);
   }
+  bool operator()(const AskTrace&) const {
+    return who.has(Role::kRead) || who.has(Role::kSubmit) || who.has(Role::kAdmin);
+  }
   bool operator()(const RevokePlan&) const { return who.has(Role::kAdmin); }
   bool operator()(const ImportPlans&) const { return who.has(Role::kAdmin); }
   bool operator()(const PublishPlan&) const { return who.has(Role::kPublish); }

@@ -70,9 +70,9 @@ Principal local_principal();
 
 // Whether the principal may send this message to a coordinator: workers' messages need kWorker,
 // Submit kSubmit, CancelJob kSubmit or kAdmin, PullPlan and AskRevocations kRead or kSubmit,
-// StatusRequest kRead or kAdmin, RevokePlan and ImportPlans kAdmin, PublishPlan kPublish, Reverify
-// kSubmit or kAdmin. Messages that only a coordinator sends are refused from anyone. Whose jobs and
-// plans a message may name is not decided here.
+// StatusRequest kRead or kAdmin, AskTrace any of the three, RevokePlan and ImportPlans kAdmin,
+// PublishPlan kPublish, Reverify kSubmit or kAdmin. Messages that only a coordinator sends are
+// refused from anyone. Whose jobs and plans a message may name is not decided here.
 bool may_send(const Principal& principal, const Message& message);
 
 // Who gets a tenant's plans besides the tenant.

@@ -80,6 +80,9 @@ class Checker {
   Status status_;
 };
 
+// Twice the longest deadline: what a worker took beyond it is told, too.
+constexpr double kSpanMsMax = 2.0 * kDeadlineMsMax;
+
 void check(Checker& c, const WorkerHello& m) {
   c.name("worker_id", m.worker_id);
   c.name("target", m.target);
@@ -94,6 +97,13 @@ void check(Checker& c, const TaskResult& m) {
   c.count("report", m.report.size(), kPayloadBytesMax);
   c.digests("blobs", m.blobs);
   if (!std::isfinite(m.busy_ms) || m.busy_ms < 0) c.fail("busy_ms", "is not a duration");
+  c.count("spans", m.spans.size(), kTaskSpansMax);
+  for (const TaskSpan& span : m.spans) {
+    c.name("spans.step", span.step);
+    bool is_fine = std::isfinite(span.start_ms) && std::isfinite(span.ms) && span.start_ms >= 0 &&
+                   span.ms >= 0 && span.start_ms + span.ms <= kSpanMsMax;
+    if (!is_fine) c.fail("spans", "are not within the time of a task");
+  }
 }
 void check(Checker& c, const Welcome& m) {
   c.name("coordinator_id", m.coordinator_id);
@@ -160,6 +170,7 @@ void check(Checker& c, const PublishPlan& m) {
   c.count("tenants", m.tenants.size(), kTenantsMax);
   for (const std::string& tenant : m.tenants) c.name("tenants", tenant);
 }
+void check(Checker& c, const JobTrace& m) { c.digest("trace", m.trace); }
 void check(Checker& c, const PlansChanged& m) { c.digests("plans", m.plans); }
 
 // Messages of numbers only, every one of which is accepted.
@@ -175,19 +186,20 @@ void check(Checker&, const Accepted&) {}
 void check(Checker&, const PlanMissing&) {}
 void check(Checker&, const JobCancelled&) {}
 void check(Checker&, const Reverify&) {}
+void check(Checker&, const AskTrace&) {}
 void check(Checker&, const AskRevocations&) {}
 void check(Checker&, const RevocationsAre&) {}
 
 // In the order of the variant.
 constexpr const char* kMessageNames[] = {
-    "WorkerHello",   "Credit",      "Heartbeat",   "TaskResult",   "LeaseReturned",
-    "WorkerBye",     "Welcome",     "Task",        "Revoke",       "DrainRequest",
-    "BlobRequest",   "Blob",        "BlobMissing", "Refused",      "Ping",
-    "Pong",          "ClientHello", "Submit",      "CancelJob",    "PullPlan",
-    "StatusRequest", "Accepted",    "Progress",    "PlanReady",    "JobFailed",
-    "PlanMissing",   "StatusReply", "RevokePlan",  "PlanRevoked",  "JobCancelled",
-    "ImportPlans",   "PublishPlan", "Reverify",    "PlansChanged", "AskRevocations",
-    "RevocationsAre"};
+    "WorkerHello",    "Credit",      "Heartbeat",   "TaskResult",   "LeaseReturned",
+    "WorkerBye",      "Welcome",     "Task",        "Revoke",       "DrainRequest",
+    "BlobRequest",    "Blob",        "BlobMissing", "Refused",      "Ping",
+    "Pong",           "ClientHello", "Submit",      "CancelJob",    "PullPlan",
+    "StatusRequest",  "Accepted",    "Progress",    "PlanReady",    "JobFailed",
+    "PlanMissing",    "StatusReply", "RevokePlan",  "PlanRevoked",  "JobCancelled",
+    "ImportPlans",    "PublishPlan", "Reverify",    "PlansChanged", "AskRevocations",
+    "RevocationsAre", "AskTrace",    "JobTrace"};
 static_assert(std::size(kMessageNames) == std::variant_size_v<Message>);
 
 }  // namespace
@@ -199,7 +211,9 @@ Status validate(const Message& message) {
 }
 
 BlobFrame blob_frame_of(const Message& message) {
-  if (std::holds_alternative<Blob>(message)) return BlobFrame::kRequired;
+  if (std::holds_alternative<Blob>(message) || std::holds_alternative<JobTrace>(message)) {
+    return BlobFrame::kRequired;
+  }
   if (std::holds_alternative<Submit>(message) || std::holds_alternative<PlanReady>(message) ||
       std::holds_alternative<RevocationsAre>(message)) {
     return BlobFrame::kOptional;
@@ -212,6 +226,7 @@ Digest blob_digest_of(const Message& message) {
   if (auto* submit = std::get_if<Submit>(&message)) return submit->graph;
   if (auto* ready = std::get_if<PlanReady>(&message)) return ready->plan;
   if (auto* are = std::get_if<RevocationsAre>(&message)) return are->list;
+  if (auto* trace = std::get_if<JobTrace>(&message)) return trace->trace;
   return {};
 }
 

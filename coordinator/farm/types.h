@@ -26,6 +26,9 @@ enum class RequeueReason : uint8_t {
   kWorkerLost,
   kUnconfirmedCrash,  // one worker reported a crash or hang; another one shall confirm it
 };
+inline constexpr RequeueReason kRequeueReasons[] = {
+    RequeueReason::kReturned, RequeueReason::kInfra, RequeueReason::kLeaseExpired,
+    RequeueReason::kWorkerLost, RequeueReason::kUnconfirmedCrash};
 const char* requeue_reason_name(RequeueReason reason);
 
 // Why an event was refused. The caller's next move is in each comment.

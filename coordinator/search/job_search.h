@@ -54,8 +54,9 @@ struct CandidateResult {
   common::TaskOutcome outcome{};
   std::string message;  // what went wrong
   std::string worker;
-  common::TaskReport report;  // when the outcome is kOk
-  double busy_ms = 0;         // what the worker took for it
+  common::TaskReport report;            // when the outcome is kOk
+  double busy_ms = 0;                   // what the worker took for it
+  std::vector<common::TaskSpan> spans;  // of that, for traces: no search looks at them
 };
 
 struct CandidateTask {

@@ -81,6 +81,7 @@ struct Arguments {
   std::string identity;
   common::ClusterOptions cluster;
   std::string log = "info";
+  std::string log_format;
 };
 
 // Part of messages that take printable ASCII only.
@@ -107,6 +108,9 @@ void declare_limits(CLI::App& app, ServiceOptions& service) {
       ->check(positive);
   app.add_option("--queue-bytes", service.queue_bytes, "bytes that all peers may leave unread")
       ->check(positive);
+  app.add_option("--trace-rows", service.trace_rows_max,
+                 "rows of a job's trace, of which the latest are kept (0: no traces)")
+      ->check(CLI::Range(size_t{0}, size_t{1'000'000}));
   app.add_option("--backlog-bytes", service.backlog_bytes,
                  "bytes kept for one peer beyond its queue")
       ->check(positive);
@@ -191,14 +195,10 @@ void declare(CLI::App& app, Arguments& arguments) {
       ->check(CLI::Range(int64_t{1}, service.farm.run_limit_ms_max));
   app.add_option("--log", arguments.log, "debug, info, warning, error or off")
       ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}));
-}
-
-common::LogLevel log_level(const std::string& name) {
-  if (name == "debug") return common::LogLevel::kDebug;
-  if (name == "warning") return common::LogLevel::kWarning;
-  if (name == "error") return common::LogLevel::kError;
-  if (name == "off") return common::LogLevel::kOff;
-  return common::LogLevel::kInfo;
+  app.add_option("--log-format", arguments.log_format,
+                 "lines for people (text) or a JSON object each (json); default: text, or what "
+                 "LFARM_LOG_FORMAT says")
+      ->check(CLI::IsMember({"text", "json"}));
 }
 
 // While it lives, the web asks the service.
@@ -286,7 +286,9 @@ int run_coordinator(int argc, const char* const* argv, SearchFactory create_sear
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  common::log_init("lfarm-coordinator", log_level(arguments.log));
+  common::log_init("lfarm-coordinator",
+                   common::parse_log_level(arguments.log).value_or(common::LogLevel::kInfo),
+                   common::parse_log_format(arguments.log_format));
   // After this line threads start, with the signals blocked.
   SignalDescriptor signals;
   arguments.service.create_search = std::move(create_search);

@@ -68,6 +68,7 @@ void Dispatcher::add_task(TaskSpec spec) {
   event.fingerprint = spec.fingerprint;
   event.payload = id;
   by_job_[spec.job].insert(id);
+  spec.times = {id, clock_.now_ns(), 0, {}};
   tasks_.emplace(id, std::move(spec));
   feed(std::move(event));
 }
@@ -123,6 +124,10 @@ void Dispatcher::on(const farm::SendTask& action) {
   spec->spent_ns = worker_ns(*spec);
   spec->sent_ns = clock_.now_ns();
   spec->shares = std::max<uint32_t>(workers_->slots_of(action.worker), 1);
+  bool is_first = spec->times.leases.empty();
+  meters_.task_leased(is_first, static_cast<double>(spec->sent_ns - spec->times.queued_ns) * 1e-9);
+  if (spec->times.leases.size() >= kTimelineLeasesMax) spec->times.leases.pop_back();
+  spec->times.leases.push_back({workers_->name(action.worker), spec->sent_ns, 0, {}});
   int64_t left_ms = (action.deadline_ns - clock_.now_ns()) / 1'000'000;
   // The worker is to notice a hang before the lease ends here.
   int64_t limit_ms =
@@ -150,8 +155,9 @@ void Dispatcher::on(const farm::TaskCommitted& action) {
 }
 
 void Dispatcher::on(const farm::TaskFailedInfra& action) {
-  common::log_warning(cat("job ", action.job, ": task ", action.task, " given up after ",
-                          action.failures, " failures that were not its own"));
+  common::log_warning(
+      cat("a task is given up after ", action.failures, " failures that were not its own"),
+      {{"job", action.job}, {"task", action.task}});
   end_task(action.task, without_worker(common::TaskOutcome::kInfra,
                                        cat("given up after ", action.failures,
                                            " failures of workers; see their logs")));
@@ -163,9 +169,14 @@ void Dispatcher::on(const farm::JobStopped& action) {
 
 void Dispatcher::on(const farm::TaskRequeued& action) {
   meters_.task_requeued(farm::requeue_reason_name(action.reason));
-  common::log_info(cat("job ", action.job, ": task ", action.task, " moves away from ",
-                       workers_->name(action.worker), ": ",
-                       farm::requeue_reason_name(action.reason)));
+  auto found = tasks_.find(action.task);
+  if (found != tasks_.end()) {
+    end_lease(found->second, farm::requeue_reason_name(action.reason));
+  }
+  // A worker that goes may hold thousands.
+  common::log_debug(
+      cat("a task goes to another worker: ", farm::requeue_reason_name(action.reason)),
+      {{"job", action.job}, {"task", action.task}, {"worker", workers_->name(action.worker)}});
 }
 
 void Dispatcher::on(const farm::TaskRefused& action) {
@@ -176,8 +187,8 @@ void Dispatcher::on(const farm::TaskRefused& action) {
 
 void Dispatcher::on(const farm::JobRefused& action) {
   // Its tasks are refused next, and the job fails of that.
-  common::log_error(
-      cat("job ", action.job, ": the scheduler refused it: ", farm::refusal_name(action.refusal)));
+  common::log_error(cat("the scheduler refused a job: ", farm::refusal_name(action.refusal)),
+                    {{"job", action.job}});
 }
 
 void Dispatcher::on(const farm::WorkerRefused& action) {
@@ -186,8 +197,8 @@ void Dispatcher::on(const farm::WorkerRefused& action) {
 
 void Dispatcher::on(const farm::CandidateQuarantined& action) {
   meters_.candidate_quarantined();
-  common::log_warning(
-      cat("candidate ", action.fingerprint.short_hex(), " quarantined: it ", kQuarantineReason));
+  common::log_warning(cat("a candidate is quarantined: it ", kQuarantineReason),
+                      {{"candidate", action.fingerprint.hex()}});
   auto status = store_.put_negative(action.fingerprint, {kQuarantineReason, 0});
   if (!status.ok()) common::log_error(cat("cannot keep it: ", status.error().message));
 }
@@ -201,18 +212,19 @@ void Dispatcher::on(const farm::WorkerUnknown& action) { workers_->ask_for_hello
 
 void Dispatcher::on(const farm::WorkerSuspended& action) {
   int64_t pause_ms = (action.until_ns - clock_.now_ns()) / 1'000'000;
-  common::log_warning(cat("worker ", workers_->name(action.worker),
-                          " keeps failing: it gets no work for ", pause_ms, " ms"));
+  common::log_warning(cat("a worker keeps failing: it gets no work for ", pause_ms, " ms"),
+                      {{"worker", workers_->name(action.worker)}});
 }
 
 void Dispatcher::on(const farm::NoWorkerForTarget& action) {
-  common::log_warning(cat("job ", action.job, " waits: no worker has the target ", action.target));
+  common::log_warning("a job waits: no worker has its target",
+                      {{"job", action.job}, {"target", action.target}});
 }
 
 void Dispatcher::on(const farm::StaleResult& action) {
   meters_.result_stale();
-  common::log_info(cat("a result for task ", action.task, " from ", workers_->name(action.worker),
-                       " came under a void lease and was dropped"));
+  common::log_debug("a result came under a void lease and was dropped",
+                    {{"task", action.task}, {"worker", workers_->name(action.worker)}});
 }
 
 // From its sending to now: what a worker that was lost took of it is not known better.
@@ -221,11 +233,21 @@ int64_t Dispatcher::worker_ns(const TaskSpec& spec) const {
   return spec.spent_ns + (clock_.now_ns() - spec.sent_ns) / spec.shares;
 }
 
+void Dispatcher::end_lease(TaskSpec& spec, const char* how) {
+  std::vector<TimelineLease>& leases = spec.times.leases;
+  if (leases.empty() || leases.back().ended_ns != 0) return;
+  leases.back().ended_ns = clock_.now_ns();
+  leases.back().end = how;
+}
+
 void Dispatcher::end_task(farm::TaskId id, CandidateResult result) {
   auto found = tasks_.find(id);
   if (found == tasks_.end()) return;
-  meters_.task_ended(result.outcome, result.report);
-  TaskDone done{found->second.job, found->second.tag, std::move(result), worker_ns(found->second)};
+  TaskSpec& spec = found->second;
+  meters_.task_ended(result.outcome, result.report, result.spans);
+  end_lease(spec, "result");
+  spec.times.ended_ns = clock_.now_ns();
+  TaskDone done{spec.job, spec.tag, std::move(result), worker_ns(spec), std::move(spec.times)};
   by_job_[done.job].erase(id);
   tasks_.erase(found);
   done_.push_back(std::move(done));

@@ -15,6 +15,7 @@
 #include "coordinator/farm/scheduler.h"
 #include "coordinator/search/job_search.h"
 #include "coordinator/service/meters.h"
+#include "coordinator/service/timeline.h"
 
 namespace coordinator::service {
 
@@ -32,6 +33,7 @@ struct TaskSpec {
   int64_t sent_ns = 0;
   uint32_t shares = 1;
   int64_t spent_ns = 0;
+  TaskTimes times;
 };
 
 // How a task ended. Exactly one comes for each task of a job that is not cancelled.
@@ -40,6 +42,7 @@ struct TaskDone {
   uint64_t tag = 0;
   CandidateResult result;
   int64_t worker_ns = 0;  // of workers' time that the task took
+  TaskTimes times;
 };
 
 // Carries the scheduler's wishes to the workers. Implementations may feed the dispatcher.
@@ -116,6 +119,7 @@ class Dispatcher {
   void on(const farm::NoWorkerForTarget& action);
   void on(const farm::NoWorkerCleared&) {}
   void on(const farm::StaleResult& action);
+  void end_lease(TaskSpec& spec, const char* how);
   void end_task(farm::TaskId task, CandidateResult result);
   int64_t worker_ns(const TaskSpec& spec) const;
 

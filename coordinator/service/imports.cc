@@ -193,7 +193,7 @@ void Imports::keep(const std::string& peer, Import& import) {
       Import* one = find(peer, number);
       if (one == nullptr) return;
       if (!kept->ok()) return fail(peer, kept->error());
-      common::log_info(cat((*kept)->size(), " plans are imported for ", one->tenant));
+      common::log_info(cat((*kept)->size(), " plans are imported"), {{"tenant", one->tenant}});
       env_.post.send(peer, common::PlansChanged{one->request_id, std::move(**kept)});
       imports_.erase(peer);
     };
@@ -203,7 +203,7 @@ void Imports::keep(const std::string& peer, Import& import) {
 void Imports::fail(const std::string& peer, const Error& error) {
   auto found = imports_.find(peer);
   if (found == imports_.end()) return;
-  common::log_warning(cat("an import of ", found->second.tenant, " failed: ", error.message));
+  common::log_warning(cat("an import failed: ", error.message), {{"tenant", found->second.tenant}});
   env_.post.send(peer, common::JobFailed{found->second.request_id, 0, error.code, error.message});
   imports_.erase(found);
 }

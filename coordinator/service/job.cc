@@ -74,7 +74,15 @@ const char* phase_name(Phase phase) {
 }
 
 Job::Job(Environment& environment, JobRequest request)
-    : env_(environment), request_(std::move(request)), started_ns_(env_.clock.now_ns()) {
+    : env_(environment),
+      request_(std::move(request)),
+      started_ns_(env_.clock.now_ns()),
+      timeline_({request_.id, request_.tenant, request_.key.graph_hash.hex(),
+                 request_.key.target.name, request_.key.policy, 0},
+                env_.options.trace_rows_max, common::wall_clock_ns(), started_ns_),
+      stages_([this](const std::string& stage, int64_t from_ns, int64_t to_ns) {
+        timeline_.stage(stage, from_ns, to_ns);
+      }) {
   phase_deadline_ns_ = started_ns_ + env_.options.graph_wait_ms * kNsPerMs;
   env_.dispatcher.add_job(request_.id, request_.tenant, request_.priority);
 }
@@ -109,7 +117,7 @@ common::SharedBytes Job::graph() const {
   return graph_ ? env_.blobs.find(graph_->digest()) : common::SharedBytes{};
 }
 
-void Job::resume(JournalledJob journal) {
+void Job::resume(JournalledJob journal, const std::vector<uint64_t>& timeline) {
   graph_ = env_.blobs.hold(common::share(std::move(journal.graph)));
   if (!graph_) return interrupt(common::unavailable(too_many_graphs(env_.options)));
   known_ = std::move(journal.results);
@@ -124,6 +132,8 @@ void Job::resume(JournalledJob journal) {
   told_to_finish_ = finish_after_.has_value();
   next_record_ = journal.next_record;
   course_.resumed();
+  timeline_.go_on(env_.store, timeline);
+  timeline_.mark(started_ns_, "taken up by another coordinator");
   admitted();
 }
 
@@ -132,6 +142,12 @@ void Job::admitted() {
   phase_ = Phase::kQueued;
   stages_.enter("queue", env_.clock.now_ns());
   for (const Subscriber& subscriber : subscribers_) send_accepted(subscriber);
+}
+
+void Job::begin_preparing() {
+  phase_ = Phase::kPreparing;
+  preparing_ns_ = env_.clock.now_ns();
+  stages_.end(preparing_ns_);
 }
 
 void Job::start_search(std::unique_ptr<JobSearch> search, const JobStart& start,
@@ -147,8 +163,14 @@ void Job::start_search(std::unique_ptr<JobSearch> search, const JobStart& start,
       std::make_shared<SearchSteps>(std::move(search), std::move(measurements), std::move(known));
   status_ = search_->status();
   phase_ = Phase::kSearching;
-  stages_.end(env_.clock.now_ns());
-  for (const StageTime& stage : search_->preparation()) stages_.add(stage.stage, stage.ms);
+  int64_t now_ns = env_.clock.now_ns(), from_ns = preparing_ns_;
+  timeline_.stage("prepare", preparing_ns_, now_ns);
+  for (const StageTime& stage : search_->preparation()) {
+    stages_.add(stage.stage, stage.ms);
+    int64_t to_ns = std::min(now_ns, from_ns + static_cast<int64_t>(stage.ms * kNsPerMs));
+    timeline_.stage(stage.stage, from_ns, to_ns, true);
+    from_ns = to_ns;
+  }
 }
 
 // ---- Searching ---------------------------------------------------------------------------------
@@ -165,18 +187,22 @@ void Job::drive() {
   if (wanted == 0 && !has_news) return;
   next_step_.candidates = static_cast<int>(wanted);
   is_stepping_ = true;
-  env_.steps.start([self = std::weak_ptr<Job*>(self_), search = search_,
+  env_.steps.start([self = std::weak_ptr<Job*>(self_), search = search_, &clock = env_.clock,
                     request = std::make_shared<StepRequest>(std::exchange(next_step_, {}))] {
-    auto step = std::make_shared<common::Result<StepResult>>(search->advance(std::move(*request)));
+    size_t learned = request->results.size();
+    int64_t from_ns = clock.now_ns();
+    common::Result<StepResult> result = search->advance(std::move(*request));
+    auto step = std::make_shared<Step>(Step{learned, from_ns, clock.now_ns(), std::move(result)});
     return [self, step] {
       if (auto job = self.lock()) (*job)->step_done(std::move(*step));
     };
   });
 }
 
-void Job::step_done(common::Result<StepResult> step) {
+void Job::step_done(Step taken) {
   is_stepping_ = false;
   if (phase_ != Phase::kSearching) return;
+  common::Result<StepResult>& step = taken.result;
   if (!step.ok()) return fail(step.error());
   status_ = step->status;
   int64_t at_ms = elapsed_ms(env_.clock.now_ns());
@@ -201,12 +227,17 @@ void Job::step_done(common::Result<StepResult> step) {
     if (phase_ == Phase::kSearching) send(std::move(candidate));
   }
   if (phase_ != Phase::kSearching) return;
+  note_round(taken, step->candidates.size());
   if (step->outcome) {
     Status kept = keep_lessons(env_.store, request_.key.target.name, step->lessons);
     if (!kept.ok())
-      common::log_warning(cat("cannot keep what was learned: ", kept.error().message));
+      common::log_warning(cat("cannot keep what was learned: ", kept.error().message),
+                          {{"job", request_.id}});
     kept = keep_findings(env_.store, step->findings, common::wall_clock_ns());
-    if (!kept.ok()) common::log_warning(cat("cannot keep what was found: ", kept.error().message));
+    if (!kept.ok()) {
+      common::log_warning(cat("cannot keep what was found: ", kept.error().message),
+                          {{"job", request_.id}});
+    }
   }
   if (step->outcome) return finish_search(std::move(*step->outcome));
   if (is_waiting_ && sent_.empty() && unsettled_ == 0) {
@@ -231,55 +262,105 @@ void Job::send(ReadyCandidate candidate) {
   if (candidate.key.first != common::TaskKind::kCandidate) {
     finalists_sent_.emplace(candidate.id, spec);
   }
-  sent_.emplace(candidate.id, Sent{candidate.key, std::move(candidate.kernels)});
+  sent_.emplace(candidate.id, Sent{candidate.key, std::move(candidate.kernels), candidate.region,
+                                   candidate.origin});
   env_.dispatcher.add_task(std::move(spec));
 }
 
-void Job::task_done(uint64_t tag, const CandidateResult& result) {
-  if (phase_ == Phase::kSearching) learn(tag, result);
-  if (phase_ == Phase::kFetching && tag == rerun_tag_) rerun_done(result);
+void Job::task_done(TaskDone done) {
+  if (phase_ == Phase::kFetching && done.tag == rerun_tag_) return rerun_done(done.result);
+  if (phase_ == Phase::kSearching) learn(std::move(done));
 }
 
 // The search learns of it, and anyone else, once it is on the disk: what has been said to be
 // measured is never measured again.
-void Job::learn(uint64_t candidate, const CandidateResult& result) {
-  auto found = sent_.find(candidate);
+void Job::learn(TaskDone done) {
+  auto found = sent_.find(done.tag);
   if (found == sent_.end()) return;
   auto sent = std::make_shared<const Sent>(std::move(found->second));
   sent_.erase(found);
-  auto finalist = finalists_sent_.find(candidate);
+  auto finalist = finalists_sent_.find(done.tag);
   if (finalist != finalists_sent_.end()) {
-    if (result.outcome == common::TaskOutcome::kOk) {
-      finalists_.push_back({std::move(finalist->second), result.report.objects});
+    if (done.result.outcome == common::TaskOutcome::kOk) {
+      finalists_.push_back({std::move(finalist->second), done.result.report.objects});
     }
     finalists_sent_.erase(finalist);
   }
   ++unsettled_;
-  auto kept = std::make_shared<const CandidateResult>(result);
+  auto kept = std::make_shared<const TaskDone>(std::move(done));
+  Commits::Write write_rows = timeline_.take();
   env_.commits.put(
-      [id = request_.id, n = next_record_++, target = request_.key.target.name, sent,
-       kept](cache::Changes& changes) {
-        journal_result(changes, id, n, sent->key, *kept);
-        add_measurements(changes, target, sent->kernels, *kept);
+      [id = request_.id, n = next_record_++, target = request_.key.target.name, sent, kept,
+       write_rows](cache::Changes& changes) {
+        journal_result(changes, id, n, sent->key, kept->result);
+        add_measurements(changes, target, sent->kernels, kept->result);
+        write_rows(changes);
       },
-      [self = std::weak_ptr<Job*>(self_), candidate, kept](const Status& written) {
-        if (auto job = self.lock()) (*job)->settled(candidate, *kept, written);
+      [self = std::weak_ptr<Job*>(self_), sent, kept](const Status& written) {
+        if (auto job = self.lock()) (*job)->settled(*sent, *kept, written);
       });
 }
 
-void Job::settled(uint64_t candidate, const CandidateResult& result, const Status& written) {
+void Job::settled(const Sent& sent, const TaskDone& done, const Status& written) {
   --unsettled_;
+  note_task(sent, done);
   if (phase_ != Phase::kSearching) return;
   if (!written.ok()) return fail(written.error());
-  course_.judged(candidate, result, elapsed_ms(env_.clock.now_ns()));
-  next_step_.results.emplace_back(candidate, result);
+  course_.judged(done.tag, done.result, elapsed_ms(env_.clock.now_ns()));
+  next_step_.results.emplace_back(done.tag, done.result);
   is_waiting_ = false;
+}
+
+// ---- What a trace shows of it ------------------------------------------------------------------
+
+void Job::note_round(const Step& step, size_t proposed) {
+  if (step.learned == 0 && proposed == 0) return;
+  timeline_.add(TimelineRound{timeline_.wall(step.from_ns), timeline_.wall(step.to_ns),
+                              step.learned, proposed, as_count(status_.completed),
+                              as_count(status_.best_ns), sent_.size()});
+}
+
+void Job::note_task(const Sent& sent, const TaskDone& done) {
+  TimelineTask row;
+  row.task = done.times.task;
+  row.candidate = done.tag;
+  row.kind = sent.key.first;
+  row.outcome = done.result.outcome;
+  row.region = sent.region;
+  row.origin = sent.origin;
+  row.fingerprint = sent.key.second;
+  row.measured_ns = done.result.report.total_ns;
+  row.queued_ns = timeline_.wall(done.times.queued_ns);
+  row.ended_ns = timeline_.wall(done.times.ended_ns);
+  int64_t kept_ns = env_.clock.now_ns();
+  env_.meters.result_kept(static_cast<double>(kept_ns - done.times.ended_ns) * 1e-9);
+  row.kept_ns = timeline_.wall(kept_ns);
+  row.leases = done.times.leases;
+  for (TimelineLease& lease : row.leases) {
+    lease.sent_ns = timeline_.wall(lease.sent_ns);
+    lease.ended_ns = timeline_.wall(lease.ended_ns);
+  }
+  row.spans = done.result.spans;
+  timeline_.add(std::move(row));
+}
+
+void Job::write_timeline() {
+  if (!is_admitted_ || !timeline_.has_news()) return;
+  note_down(timeline_.take());
+}
+
+void Job::end_timeline(const std::string& how) {
+  int64_t now_ns = env_.clock.now_ns();
+  stages_.end(now_ns);
+  timeline_.mark(now_ns, how);
+  write_timeline();
 }
 
 void Job::note_down(Commits::Write write) const {
   env_.commits.put(std::move(write), [id = request_.id](const Status& written) {
     if (written.ok()) return;
-    common::log_warning(cat("job ", id, ": the journal is incomplete: ", written.error().message));
+    common::log_warning(cat("a job's journal is incomplete: ", written.error().message),
+                        {{"job", id}});
   });
 }
 
@@ -302,23 +383,27 @@ void Job::close() {
   if (phase_ == Phase::kEnded) return;
   phase_ = Phase::kEnded;
   course_.ended(JobEnding::kDone, "the plan was made anew from an earlier compiler's winner");
+  end_timeline("made anew");
   if (!is_admitted_) return;
   note_down([id = request_.id](cache::Changes& changes) { journal_removal(changes, id); });
 }
 
 void Job::fail(const Error& error) {
   if (phase_ == Phase::kEnded) return;
-  common::log_warning(cat("job ", request_.id, " failed: ", error.message));
+  common::log_warning(cat("a job failed: ", error.message),
+                      {{"job", request_.id}, {"tenant", request_.tenant}});
   report_failure(error);
   course_.ended(JobEnding::kFailed, error.message);
   env_.meters.job_ended("failed", static_cast<double>(elapsed_ms(env_.clock.now_ns())) * 1e-3);
   phase_ = Phase::kEnded;
+  end_timeline(cat("failed: ", error.message));
   if (!is_admitted_) return;
   note_down([id = request_.id](cache::Changes& changes) { journal_removal(changes, id); });
 }
 
 void Job::interrupt(const Error& error) {
   if (phase_ == Phase::kEnded) return;
+  end_timeline(cat("interrupted: ", error.message));
   report_failure(error);
   subscribers_.clear();
 }
@@ -367,7 +452,7 @@ void Job::check_quota() {
   if (reason.empty()) return;
   if (phase_ == Phase::kQueued) return fail(common::unavailable(reason));
   note_ = cat("the search ended early: ", reason);
-  common::log_info(cat("job ", request_.id, ": ", note_));
+  common::log_info(note_, {{"job", request_.id}, {"tenant", request_.tenant}});
   told_to_finish_ = true;
   next_step_.finish_now = true;
   is_waiting_ = false;

@@ -22,6 +22,7 @@
 #include "coordinator/service/job_journal.h"
 #include "coordinator/service/search_steps.h"
 #include "coordinator/service/stage_clock.h"
+#include "coordinator/service/timeline.h"
 
 namespace coordinator::service {
 
@@ -66,11 +67,15 @@ class Job {
   // Begins to admit the job; it fails when the farm holds too many graphs.
   void give_graph(common::SharedBytes bytes);
   // The job as it was read from its journal: admitted, with what it had learned.
-  void resume(JournalledJob journal);
+  // `timeline`: the segments that there are of it.
+  void resume(JournalledJob journal, const std::vector<uint64_t>& timeline);
   // The graph's bytes, from give_graph() to start_search().
   common::SharedBytes graph() const;
   void set_phase(Phase phase) { phase_ = phase; }
   void admitted();
+  // Whether it was: others leave nothing behind.
+  bool is_admitted() const { return is_admitted_; }
+  void begin_preparing();
   // The plan has come from another farm, and is in the store.
   void found_elsewhere();
   // What the search began with, when it is journalled already.
@@ -82,7 +87,7 @@ class Job {
 
   // Takes the search a step further while there is room for candidates or something to learn.
   void drive();
-  void task_done(uint64_t tag, const CandidateResult& result);
+  void task_done(TaskDone done);
   bool wants_object(const common::Digest& digest) const { return missing_.count(digest) != 0; }
   void object_arrived(const common::Digest& digest);
   // The disk did not take what the job needs to be there.
@@ -94,6 +99,9 @@ class Job {
   void tick(int64_t now_ns);
   // Gives everyone who waits a plan that was made anew; the search goes on for who comes later.
   void serve(const ReadyPlan& plan, const std::string& note);
+  const Timeline& timeline() const { return timeline_; }
+  // Brings what the timeline has of the job to the disk, once the job is there.
+  void write_timeline();
   // Ends the job without a word: what it was for is done.
   void close();
   // Tells everyone who waits, and ends the job for good.
@@ -110,6 +118,8 @@ class Job {
   struct Sent {
     ResultKey key;
     std::vector<common::Digest> kernels;
+    int region = -1;
+    std::string_view origin;
   };
   // A verified whole program whose objects may be wanted again.
   struct Finalist {
@@ -117,10 +127,19 @@ class Job {
     std::vector<common::Digest> objects;
   };
   const Finalist* finalist_of_plan() const;
-  void step_done(common::Result<StepResult> step);
+  // A step of the search that was taken in the background.
+  struct Step {
+    size_t learned = 0;
+    int64_t from_ns = 0, to_ns = 0;
+    common::Result<StepResult> result;
+  };
+  void step_done(Step step);
+  void note_round(const Step& step, size_t proposed);
   void send(ReadyCandidate candidate);
-  void learn(uint64_t candidate, const CandidateResult& result);
-  void settled(uint64_t candidate, const CandidateResult& result, const common::Status& written);
+  void learn(TaskDone done);
+  void settled(const Sent& sent, const TaskDone& done, const common::Status& written);
+  void note_task(const Sent& sent, const TaskDone& done);
+  void end_timeline(const std::string& how);
   void note_down(Commits::Write write) const;
   void check_quota();
   std::string recipe() const;
@@ -131,6 +150,7 @@ class Job {
   void store_plan();
   void keep_plan();
   void stored(const common::Status& status);
+  void note_search_end();
   bool answer(common::CacheOutcome outcome);
   void send_accepted(const Subscriber& subscriber);
   void report_failure(const common::Error& error);
@@ -147,7 +167,9 @@ class Job {
   int64_t phase_deadline_ns_ = 0;
   int64_t no_worker_since_ns_ = 0;
   int64_t disk_retry_ns_ = 0;  // when objects are fetched or the plan is stored again; 0: not
+  Timeline timeline_;
   StageClock stages_;
+  int64_t preparing_ns_ = 0;  // since when
 
   // Reaches this job from background work, for as long as it lives.
   const std::shared_ptr<Job*> self_ = std::make_shared<Job*>(this);

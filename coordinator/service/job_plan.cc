@@ -93,7 +93,8 @@ void Job::objects_lost(const std::string& why) {
     return fail(common::unavailable(
         cat("the plan's objects are lost: ", why, "; submit again, measurements are kept")));
   }
-  common::log_warning(cat("job ", request_.id, ": ", why, "; the finalist runs again"));
+  common::log_warning(cat(why, "; the finalist runs again"),
+                      {{"job", request_.id}, {"worker", holder_}});
   rerun_tag_ = finalist->spec.tag;
   phase_deadline_ns_ = 0;  // the scheduler watches over the task
   env_.dispatcher.add_task(finalist->spec);
@@ -165,6 +166,18 @@ void Job::stored(const Status& status) {
   env_.shared.offer(request_.tenant, request_.key.digest());
 }
 
+void Job::note_search_end() {
+  Meters& meters = env_.meters;
+  bool is_known = status_.best_ns > 0 && status_.baseline_ns > 0;
+  meters.search_ended(
+      is_known ? static_cast<double>(status_.baseline_ns) / static_cast<double>(status_.best_ns)
+               : 0,
+      as_count(status_.candidates));
+  meters.found(request_.tenant, CacheTier::kRegions, as_count(status_.known_regions));
+  meters.found(request_.tenant, CacheTier::kKernels, as_count(status_.known_kernels));
+  env_.tenants.note_saved(request_.tenant, as_count(std::llround(status_.saved_ms)));
+}
+
 void Job::found_elsewhere() {
   if (!answer(common::CacheOutcome::kHit)) return;
   note_down([id = request_.id](cache::Changes& changes) { journal_removal(changes, id); });
@@ -208,11 +221,18 @@ bool Job::answer(common::CacheOutcome outcome) {
   course_.has_plan(ready.plan.hex());
   course_.ended(JobEnding::kDone, is_own ? note_ : "another farm found the plan");
   env_.meters.plan_asked(request_.tenant, result);
+  if (is_own) note_search_end();
   env_.meters.job_ended("done", static_cast<double>(elapsed_ms(now_ns)) * 1e-3);
-  common::log_info(cat("job ", request_.id, " done: ", message.candidates, " candidates",
-                       is_own ? "" : " of another farm", ", best ", message.best_ns,
-                       " ns, baseline ", message.baseline_ns, " ns, ", message.elapsed_ms, " ms"));
+  common::log_info(is_own ? "a job is done" : "a job is done: another farm has found its plan",
+                   {{"job", request_.id},
+                    {"tenant", request_.tenant},
+                    {"plan", message.plan.hex()},
+                    {"candidates", message.candidates},
+                    {"best_ns", message.best_ns},
+                    {"baseline_ns", message.baseline_ns},
+                    {"elapsed_ms", message.elapsed_ms}});
   phase_ = Phase::kEnded;
+  end_timeline(is_own ? "done" : "found by another farm");
   return true;
 }
 

@@ -28,6 +28,7 @@ Status JobTable::resume() {
   LFARM_ASSIGN_OR_RETURN(std::optional<std::string> last, env_.store.get_named(kLastJobName));
   if (last) std::from_chars(last->data(), last->data() + last->size(), last_id_);
   LFARM_ASSIGN_OR_RETURN(JournalListing journals, list_journals(env_.store));
+  LFARM_ASSIGN_OR_RETURN(TimelineSegments timelines, list_timelines(env_.store));
   for (farm::JobId closed : journals.closed) last_id_ = std::max(last_id_, closed);
   for (farm::JobId id : journals.open) {
     last_id_ = std::max(last_id_, id);
@@ -39,18 +40,23 @@ Status JobTable::resume() {
       is_current = !plan.ok() || !plan->has_value();
     }
     if (!is_current) {
-      common::log_warning(cat("the journal of job ", id, " is removed: ",
+      common::log_warning(cat("a job's journal is removed: ",
                               journal.ok() ? "its plan is there or it is of an earlier compiler"
-                                           : journal.error().message));
+                                           : journal.error().message),
+                          {{"job", id}});
       LFARM_RETURN_IF_ERROR(remove_journal(env_.store, id));
       continue;
     }
-    common::log_info(cat("job ", id, " goes on with ", journal->results.size(), " known results"));
+    common::log_info(cat("a job goes on with ", journal->results.size(), " known results"),
+                     {{"job", id}, {"tenant", journal->request.tenant}});
     by_key_.emplace(journal->request.place(), id);
     auto job = std::make_unique<Job>(env_, journal->request);
-    job->resume(std::move(*journal));
+    job->resume(std::move(*journal), timelines[id]);
     jobs_.emplace(id, std::move(job));
   }
+  std::set<farm::JobId> open;
+  for (const auto& [id, job] : jobs_) open.insert(id);
+  traces_.resume(timelines, open);
   return {};
 }
 
@@ -221,8 +227,10 @@ Result<Job*> JobTable::make(const common::Principal& who, const common::Submit& 
   job.max_wait_ms = request.max_wait_ms;
   job.in_flight = request.in_flight;
   job.priority = request.priority;
-  common::log_info(cat("job ", job.id, " of ", who.tenant, ": graph ",
-                       job.key.graph_hash.short_hex(), " for ", job.key.target.name));
+  common::log_info("a job begins", {{"job", job.id},
+                                    {"tenant", who.tenant},
+                                    {"graph", job.key.graph_hash.hex()},
+                                    {"target", job.key.target.name}});
   farm::JobId id = job.id;
   by_key_[job.place()] = id;
   return jobs_.emplace(id, std::make_unique<Job>(env_, std::move(job))).first->second.get();
@@ -308,6 +316,12 @@ void JobTable::cancel(const std::string& peer, const common::Principal& who, far
   }
 }
 
+void JobTable::send_trace(const std::string& peer, const common::Principal& who,
+                          const common::AskTrace& request) {
+  if (Job* job = find(request.job_id)) job->write_timeline();
+  traces_.send(peer, who, request);
+}
+
 void JobTable::forget(const std::string& peer) {
   std::erase_if(parked_, [&](const Parked& one) { return one.peer == peer; });
   for (auto& [place, waiting] : asking_) {
@@ -369,7 +383,7 @@ void JobTable::task_done(TaskDone done) {
   Job* job = find(done.job);
   std::string tenant = job != nullptr ? job->request().tenant : reverifier_.task_done(done);
   if (!tenant.empty()) charge(tenant, done.worker_ns);
-  if (job != nullptr) job->task_done(done.tag, done.result);
+  if (job != nullptr) job->task_done(std::move(done));
 }
 
 // On its way to the disk before what the result is good for.

@@ -14,6 +14,7 @@
 #include "coordinator/service/job.h"
 #include "coordinator/service/job_history.h"
 #include "coordinator/service/reverify.h"
+#include "coordinator/service/traces.h"
 
 namespace coordinator::service {
 
@@ -21,7 +22,7 @@ namespace coordinator::service {
 class JobTable final : public TaskSink {
  public:
   explicit JobTable(Environment& environment)
-      : env_(environment), reverifier_(environment), history_(environment) {}
+      : env_(environment), reverifier_(environment), history_(environment), traces_(environment) {}
 
   // Brings back the jobs whose journals are open, and what is known of the latest that ended. To be
   // called once, before anything else.
@@ -36,6 +37,9 @@ class JobTable final : public TaskSink {
   // anyone else of its tenant, and for administrators, the job ends. Answers with JobCancelled, or
   // Refused.
   void cancel(const std::string& peer, const common::Principal& who, farm::JobId job);
+  // Answers with JobTrace or JobFailed.
+  void send_trace(const std::string& peer, const common::Principal& who,
+                  const common::AskTrace& request);
   // The peer has lost the right to be here: jobs and submits that nobody else waits for end.
   void forget(const std::string& peer);
   // A blob came: a graph from a client, or a plan's object from a worker.
@@ -120,6 +124,7 @@ class JobTable final : public TaskSink {
   size_t rights_asked_ = 0;
   Reverifier reverifier_;
   JobHistory history_;
+  Traces traces_;
   farm::JobId last_id_ = 0;
   // Jobs that search only if an earlier compiler's winner cannot be made anew.
   std::set<farm::JobId> held_;

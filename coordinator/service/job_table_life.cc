@@ -98,7 +98,7 @@ void JobTable::journal(Job& job) {
 }
 
 void JobTable::prepare(Job& job) {
-  job.set_phase(Phase::kPreparing);
+  job.begin_preparing();
   farm::JobId id = job.request().id;
   auto prepared = std::make_shared<Prepared>();
   std::optional<JobStart> start = job.journalled_start();
@@ -226,6 +226,7 @@ void JobTable::sweep() {
     }
     history_.keep(*it->second);
     searching_.erase(it->first);
+    if (it->second->is_admitted()) traces_.ended(it->first, it->second->timeline().segments());
     // Also where it never came: it may be on its way.
     if (rights_.erase(it->first) != 0) env_.shared.release(it->second->request().place());
     held_.erase(it->first);

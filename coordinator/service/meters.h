@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "common/base/outcome.h"
 #include "common/metrics/metrics.h"
+#include "common/wire/messages.h"
 #include "common/wire/task.h"
 
 namespace coordinator::service {
@@ -19,12 +21,35 @@ struct KernelCounts {
   uint64_t found = 0;
 };
 
+// Tenants that metrics tell apart; the others are counted together, as kOtherTenants.
+inline constexpr size_t kTenantLabelsMax = 100;
+inline constexpr const char* kOtherTenants = "other";
+
+// Where something was found that then needed no work.
+enum class CacheTier {
+  kPlans,    // whole plans, in this farm's store
+  kShared,   // whole plans, in the store that farms share
+  kRegions,  // regions of a model that an earlier search had come to the end with
+  kKernels,  // kernels of a plan that an earlier search had compiled and measured
+};
+
 // Thread-safe.
 class Meters {
  public:
   Meters();
 
-  void task_ended(common::TaskOutcome outcome, const common::TaskReport& report);
+  // `spans`: what the worker says its time went on.
+  void task_ended(common::TaskOutcome outcome, const common::TaskReport& report,
+                  const std::vector<common::TaskSpan>& spans);
+  // A task was given to a worker, after so long in the queue if it was the first time.
+  void task_leased(bool is_first, double queued_seconds);
+  // The result was on the disk so long after its verdict was there.
+  void result_kept(double seconds) { commit_.observe(seconds); }
+  void found(const std::string& tenant, CacheTier tier, uint64_t count);
+  // By how much a finished search beat the plain lowering, and what it took.
+  void search_ended(double speedup, uint64_t candidates);
+  // What stands for the tenant in labels.
+  std::string tenant_label(const std::string& tenant);
   void task_requeued(const char* reason);
   // `result`: "hit", "shared" (of another farm), "partial" or "miss" (searched for, with and
   // without what earlier searches found), or "none" (asked for, and nobody searches).
@@ -46,6 +71,13 @@ class Meters {
   common::Metrics metrics_;
   std::vector<common::Counter> outcomes_;  // by TaskOutcome: tasks end by the thousand a second
   common::Histogram compile_;
+  common::Histogram verify_;
+  common::Histogram measure_;
+  common::Histogram queue_;
+  common::Histogram commit_;
+  common::Histogram speedup_;
+  common::Histogram candidates_;
+  common::Counter leased_;
   common::Counter compiled_;
   common::Counter compiled_before_;
   common::Counter stale_;
@@ -54,6 +86,7 @@ class Meters {
   mutable std::mutex mutex_;  // guards what follows
   std::map<std::string, std::map<std::string, uint64_t>> requests_;
   KernelCounts kernels_;
+  std::set<std::string> labelled_;  // tenants with labels of their own
 };
 
 }  // namespace coordinator::service

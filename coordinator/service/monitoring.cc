@@ -1,5 +1,6 @@
 #include "coordinator/service/monitoring.h"
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -51,6 +52,14 @@ void add_workers(const StatusSources& sources, std::vector<GaugeFamily>& out) {
   out.push_back(by_label("lfarm_workers", "Connected workers", "target", workers));
   out.push_back(by_label("lfarm_worker_slots", "Tasks that workers take at once", "target", slots));
   out.push_back(by_label("lfarm_leases", "Tasks that workers hold", "target", leases));
+  std::map<std::string, double> silence;
+  int64_t now_ns = sources.environment.clock.now_ns();
+  for (auto& view : sources.environment.dispatcher.scheduler().workers()) {
+    double silent_s = static_cast<double>(now_ns - view.last_seen_ns) * 1e-9;
+    silence[view.target] = std::max(silence[view.target], silent_s);
+  }
+  out.push_back(by_label("lfarm_worker_silence_seconds",
+                         "Longest time since a connected worker was heard of", "target", silence));
   out.push_back(gauge("lfarm_workers_suspended", "Workers that get no work since they keep failing",
                       static_cast<double>(suspended)));
 }
@@ -82,6 +91,45 @@ void add_jobs(const StatusSources& sources, std::vector<GaugeFamily>& out) {
                       static_cast<double>(sources.jobs.parked())));
 }
 
+// Of searches under way, taken together: jobs come and go, and a label for each would never end.
+void add_searches(const StatusSources& sources, std::vector<GaugeFamily>& out) {
+  double completed = 0, budget = 0, flying = 0, speedups = 0, known = 0;
+  for (const Job* job : sources.jobs.jobs()) {
+    if (job->phase() != Phase::kSearching) continue;
+    const SearchStatus& status = job->status();
+    completed += static_cast<double>(status.completed);
+    if (job->request().budget_candidates != 0) budget += static_cast<double>(status.budget);
+    flying += static_cast<double>(sources.environment.dispatcher.open_tasks(job->request().id));
+    if (status.best_ns <= 0 || status.baseline_ns <= 0) continue;
+    speedups += static_cast<double>(status.baseline_ns) / static_cast<double>(status.best_ns);
+    ++known;
+  }
+  out.push_back(gauge("lfarm_searching_completed",
+                      "Candidates with a result, of searches under way", completed));
+  out.push_back(gauge("lfarm_searching_budget",
+                      "Candidates that searches under way may send, of those with such a budget",
+                      budget));
+  out.push_back(gauge("lfarm_searching_in_flight",
+                      "Candidates of searches under way without a result", flying));
+  out.push_back(gauge("lfarm_searching_speedup",
+                      "Plain lowering's time over the best so far, mean of searches under way",
+                      known > 0 ? speedups / known : 0));
+}
+
+void add_tenants(const StatusSources& sources, std::vector<GaugeFamily>& out) {
+  Tenants& tenants = sources.environment.tenants;
+  std::map<std::string, double> used, saved;
+  for (const std::string& name : tenants.names()) {
+    std::string label = sources.environment.meters.tenant_label(name);
+    used[label] += static_cast<double>(tenants.usage(name).used_ms) * 1e-3;
+    saved[label] += static_cast<double>(tenants.usage(name).saved_ms) * 1e-3;
+  }
+  out.push_back(by_label("lfarm_used_worker_seconds",
+                         "Workers' time that a tenant's tasks have taken, ever", "tenant", used));
+  out.push_back(by_label("lfarm_saved_worker_seconds",
+                         "Workers' time that the cache has saved a tenant, ever", "tenant", saved));
+}
+
 Json as_json(const farm::Demand& demand) {
   return {{"queue_depth", demand.queue_depth},
           {"workers", demand.workers},
@@ -102,6 +150,8 @@ std::string metrics_text(const StatusSources& sources) {
   add_workers(sources, out);
   add_jobs(sources, out);
   add_demand(sources, out);
+  add_searches(sources, out);
+  add_tenants(sources, out);
   farm::Stats stats = env.dispatcher.scheduler().stats();
   cache::StoreHealth disk = env.store.health();
   auto number = [](auto value) { return static_cast<double>(value); };

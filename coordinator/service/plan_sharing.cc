@@ -66,8 +66,8 @@ Result<bool> PlanShelf::copy_shared(const std::string& tenant, const Digest& key
     copy.provenance.submitter.clear();
     copy.provenance.origin = Digest{};
     LFARM_RETURN_IF_ERROR(keep(tenant, copy, {stored->facts.search_ms, "", false}));
-    common::log_info(
-        cat("plan ", stored->facts.plan_id.short_hex(), " of ", owner, " is there for ", tenant));
+    common::log_info(cat("a plan of ", owner, " is there for another tenant"),
+                     {{"plan", stored->facts.plan_id.hex()}, {"tenant", tenant}});
     return true;
   }
   return false;

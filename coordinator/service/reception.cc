@@ -27,6 +27,7 @@ bool asks_for_answer(const common::Message& message) {
          std::holds_alternative<common::PullPlan>(message) ||
          std::holds_alternative<common::AskRevocations>(message) ||
          std::holds_alternative<common::StatusRequest>(message) ||
+         std::holds_alternative<common::AskTrace>(message) ||
          std::holds_alternative<common::BlobRequest>(message) ||
          std::holds_alternative<common::CancelJob>(message) ||
          std::holds_alternative<common::ImportPlans>(message) ||
@@ -189,6 +190,10 @@ void Reception::on(const Sender& from, const common::StatusRequest& message) {
   env_.post.send(from.peer, reply);
 }
 
+void Reception::on(const Sender& from, const common::AskTrace& message) {
+  jobs_.send_trace(from.peer, from.principal, message);
+}
+
 void Reception::on(const Sender& from, const common::RevokePlan& message) {
   auto revoked = env_.plans.revoke(message.id, message.reason);
   if (!revoked.ok()) {
@@ -196,8 +201,8 @@ void Reception::on(const Sender& from, const common::RevokePlan& message) {
   }
   env_.shared.revoked(*revoked);
   for (const common::Digest& plan : *revoked) {
-    common::log_warning(
-        cat("plan ", plan.hex(), " is revoked by ", from.principal.tenant, ": ", message.reason));
+    common::log_warning(cat("a plan is revoked: ", message.reason),
+                        {{"plan", plan.hex()}, {"tenant", from.principal.tenant}});
   }
   env_.post.send(from.peer, common::PlanRevoked{message.request_id, std::move(*revoked)});
 }
@@ -207,8 +212,8 @@ void Reception::on(const Sender& from, const common::PublishPlan& message) {
                                  message.withdraw);
   common::Result<std::vector<common::Digest>> plans = std::vector<common::Digest>();
   if (plan.ok()) {
-    common::log_info(cat("plan ", plan->short_hex(), " of ", from.principal.tenant,
-                         message.withdraw ? " is published no more" : " is published"));
+    common::log_info(message.withdraw ? "a plan is published no more" : "a plan is published",
+                     {{"plan", plan->hex()}, {"tenant", from.principal.tenant}});
     plans->push_back(*plan);
   } else {
     plans = plan.error();

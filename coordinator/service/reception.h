@@ -42,6 +42,7 @@ class Reception {
   void on(const Sender& from, const common::PullPlan& message);
   void on(const Sender& from, const common::AskRevocations& message);
   void on(const Sender& from, const common::StatusRequest& message);
+  void on(const Sender& from, const common::AskTrace& message);
   void on(const Sender& from, const common::RevokePlan& message);
   void on(const Sender& from, const common::ImportPlans& message);
   void on(const Sender& from, const common::PublishPlan& message);

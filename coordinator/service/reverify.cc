@@ -39,8 +39,8 @@ bool Reverifier::start(farm::JobId id, const std::string& tenant, EarlierPlan pl
   for (const common::PlanKernel& kernel : plan.plan.kernels) {
     spec.kernels.push_back(kernel.fingerprint);
   }
-  common::log_info(cat("plan ", plan.id.short_hex(), " of ", tenant, ", made by epoch ",
-                       plan.plan.key.epoch, ", is made anew"));
+  common::log_info(cat("a plan of epoch ", plan.plan.key.epoch, " is made anew"),
+                   {{"job", id}, {"tenant", tenant}, {"plan", plan.id.hex()}});
   runs_.emplace(id, Run{tenant,
                         std::move(plan),
                         {},
@@ -169,8 +169,8 @@ void Reverifier::end(farm::JobId id, const Status& status) {
   runs_.erase(found);
   env_.dispatcher.remove_job(id);
   if (!status.ok()) {
-    common::log_warning(
-        cat("plan ", run.earlier.id.short_hex(), " cannot be made anew: ", status.error().message));
+    common::log_warning(cat("a plan cannot be made anew: ", status.error().message),
+                        {{"tenant", run.tenant}, {"plan", run.earlier.id.hex()}});
   }
   run.done(status);
 }

@@ -100,6 +100,8 @@ int SearchSteps::proposals_before_end(int wanted) {
 std::optional<ReadyCandidate> SearchSteps::make_ready(CandidateTask candidate, Proposal& proposal) {
   ReadyCandidate ready;
   ready.id = candidate.id;
+  ready.region = candidate.region;
+  ready.origin = candidate.origin;
   ready.key = {candidate.payload.kind, candidate.fingerprint};
   for (const common::Kernel& kernel : candidate.payload.program.kernels) {
     ready.kernels.push_back(common::kernel_fingerprint(kernel));

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -26,6 +27,8 @@ struct ReadyCandidate {
   common::Bytes payload;                // an encoded TaskPayload
   common::Digest graph;                 // that the payload names
   common::SharedBytes graph_bytes;
+  int region = -1;          // as CandidateTask's
+  std::string_view origin;  // as CandidateTask's
 };
 
 // What the search is told, and how many candidates it is asked for.

@@ -63,7 +63,8 @@ TenantUsage& Tenants::of(const std::string& tenant) {
   TenantUsage& usage = usage_[tenant];
   auto record = store_.get_named(tenant_record_name(tenant));
   if (!record.ok()) {
-    common::log_warning(cat("what tenant ", tenant, " has used: ", record.error().message));
+    common::log_warning(cat("what a tenant has used: ", record.error().message),
+                        {{"tenant", tenant}});
   } else if (*record) {
     usage = decode_usage(**record);
   }
@@ -90,6 +91,12 @@ void Tenants::charge(const std::string& tenant, uint64_t worker_ms, int64_t wall
   usage.used_ms += worker_ms;
   usage.hours[hour_of(wall_ns)] += worker_ms;
   forget_old(usage, hour_of(wall_ns));
+}
+
+void Tenants::note_saved(const std::string& tenant, uint64_t saved_ms) {
+  if (saved_ms == 0) return;
+  changed_.insert(tenant);
+  of(tenant).saved_ms += saved_ms;
 }
 
 void Tenants::note_hit(const std::string& tenant, uint64_t saved_ms) {

@@ -37,6 +37,8 @@ class Tenants {
   // `worker_ms`: that a task of the tenant took of one worker.
   void charge(const std::string& tenant, uint64_t worker_ms, int64_t wall_ns);
   void note_hit(const std::string& tenant, uint64_t saved_ms);
+  // What a search need not find out again.
+  void note_saved(const std::string& tenant, uint64_t saved_ms);
   // Of the last 24 hours, to the hour.
   uint64_t used_ms(const std::string& tenant, int64_t wall_ns);
   // Why the tenant gets no workers now; empty while it does.

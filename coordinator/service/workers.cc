@@ -53,8 +53,11 @@ bool Workers::hello(const std::string& peer, const std::string& address,
     session.target = hello.target;
     session.since_ns = clock_.now_ns();
     found = by_id_.emplace(who.id, std::move(session)).first;
-    common::log_info(cat("worker ", hello.worker_id, " joined: ", hello.target, ", ", hello.slots,
-                         " slots, ", hello.build));
+    common::log_info("a worker joined", {{"worker", hello.worker_id},
+                                         {"target", hello.target},
+                                         {"slots", hello.slots},
+                                         {"build", hello.build},
+                                         {"address", address}});
   }
   WorkerSession& session = found->second;
   if (session.peer != peer) move_to(session, peer);
@@ -106,7 +109,7 @@ void Workers::find_lost_leases(WorkerSession& session, const common::Heartbeat& 
     if (state.unnamed >= 2 && state.sent_ns <= arrived_ns) missing.push_back(lease);
   }
   if (missing.empty()) return;
-  common::log_warning(cat("worker ", session.name, " lost ", missing.size(), " leases"));
+  common::log_warning(cat("a worker lost ", missing.size(), " leases"), {{"worker", session.name}});
   if (missing.size() == session.leases.size()) {
     // All at once: the process is a new one under the old name.
     session.incarnation = ++known(session.name).incarnation;
@@ -136,6 +139,7 @@ CandidateResult Workers::judge(const WorkerSession& session, common::TaskResult&
   result.message = std::move(message.message);
   result.worker = session.name;
   result.busy_ms = message.busy_ms;
+  result.spans = std::move(message.spans);
   const TaskSpec* task = dispatcher_.task(message.lease.task_id);
   if (result.outcome != common::TaskOutcome::kOk || task == nullptr) return result;
   auto report = common::decode_task_report(message.report);
@@ -145,7 +149,8 @@ CandidateResult Workers::judge(const WorkerSession& session, common::TaskResult&
     return result;
   }
   common::log_warning(
-      cat("worker ", session.name, ", task ", message.lease.task_id, ": ", status.error().message));
+      cat("a worker's report is not believed: ", status.error().message),
+      {{"job", task->job}, {"task", message.lease.task_id}, {"worker", session.name}});
   result.outcome = common::TaskOutcome::kInfra;
   result.message = status.error().message;
   return result;
@@ -171,7 +176,8 @@ void Workers::on(const std::string& peer, const common::WorkerBye&) {
   if (session == nullptr) return;
   farm::WorkerId id = session->id;
   uint64_t incarnation = session->incarnation;
-  common::log_info(cat("worker ", session->name, " left after ", session->tasks_done, " tasks"));
+  common::log_info(cat("a worker left after ", session->tasks_done, " tasks"),
+                   {{"worker", session->name}});
   remove(id);
   dispatcher_.feed(farm::WorkerGone{id, incarnation, true});
 }
@@ -181,7 +187,7 @@ void Workers::drop(const std::string& peer) {
   if (session == nullptr) return;
   farm::WorkerId id = session->id;
   uint64_t incarnation = session->incarnation;
-  common::log_warning(cat("worker ", session->name, " is dropped: its key was revoked"));
+  common::log_warning("a worker is dropped: its key was revoked", {{"worker", session->name}});
   remove(id);
   dispatcher_.feed(farm::WorkerGone{id, incarnation, false});
 }
@@ -307,7 +313,7 @@ void Workers::ask_for_hello(farm::WorkerId worker) {
 void Workers::lost(farm::WorkerId worker, bool restarted) {
   auto found = by_id_.find(worker);
   if (found == by_id_.end() || restarted) return;
-  common::log_warning(cat("worker ", found->second.name, " is silent and counts as lost"));
+  common::log_warning("a worker is silent and counts as lost", {{"worker", found->second.name}});
   remove(worker);
 }
 
@@ -315,8 +321,8 @@ void Workers::refused(farm::WorkerId worker, farm::Refusal refusal) {
   auto found = by_id_.find(worker);
   if (found == by_id_.end()) return;
   std::string peer = found->second.peer;
-  common::log_warning(
-      cat("worker ", found->second.name, " refused: ", farm::refusal_name(refusal)));
+  common::log_warning(cat("a worker is refused: ", farm::refusal_name(refusal)),
+                      {{"worker", found->second.name}});
   remove(worker);
   post_.refuse(peer, common::Code::kInvalidInput,
                "the farm takes no more workers or targets; stop some or start another farm");
@@ -351,7 +357,7 @@ void Workers::move_to(WorkerSession& session, const std::string& peer) {
     dispatcher_.feed(farm::WorkerGone{id, incarnation, false});
   }
   if (!session.peer.empty()) {
-    common::log_info(cat("worker ", session.name, " came back on a new connection"));
+    common::log_info("a worker came back on a new connection", {{"worker", session.name}});
     by_peer_.erase(session.peer);
     if (displaced_.size() >= kDisplacedMax) displaced_.clear();
     displaced_.insert(session.peer);

@@ -28,9 +28,12 @@ lfarm_test(service_teams LABEL farm
 lfarm_test(service_versions LABEL farm
   SOURCES service_versions_test.cc ${service_support}
   COMPONENTS ${service_components} clients/runtime)
+lfarm_test(service_trace LABEL farm
+  SOURCES service_trace_test.cc ${service_support}
+  COMPONENTS ${service_components} clients/runtime LIBRARIES nlohmann_json::nlohmann_json)
 lfarm_test(shared_tier LABEL farm
   SOURCES shared_tier_test.cc ${service_support} COMPONENTS ${service_components} cache/remote)
 foreach(name service service_versions service_disk service_load service_process service_security
-        service_teams shared_tier)
+        service_teams service_trace shared_tier)
   target_include_directories(test_${name} PRIVATE ${CMAKE_SOURCE_DIR})
 endforeach()

@@ -192,6 +192,7 @@ void FakeWorker::answer(const common::Task& task) {
   } else {
     result.message = "the test says so";
   }
+  result.spans = spans;
   send(result);
   credit(1);
 }

@@ -92,6 +92,7 @@ class FakeWorker final : public FakePeer {
   size_t answers_max = SIZE_MAX;  // tasks beyond it are held
   size_t objects_refused = 0;     // so many requests for objects are answered with BlobMissing
   std::function<void(common::TaskReport&)> tamper;
+  std::vector<common::TaskSpan> spans;  // of every result
   bool heartbeats = true;
   std::string object_salt;  // objects of workers with different salts differ
   std::vector<common::Task> tasks;

@@ -12,6 +12,7 @@ import time
 import unittest
 import urllib.parse
 
+import dashboard_test
 import fake_api
 import manifests
 import pods
@@ -104,6 +105,9 @@ class Farm(Case):
 
         submitted = self.submit("--budget", "2")
         self.assertEqual(submitted.wait(), 0, submitted.said())
+        # Once more, which is a hit.
+        again = self.submit("--budget", "2")
+        self.assertEqual(again.wait(), 0, again.said())
         told = {name for site in (coordinator_site, worker_site)
                 for name in re.findall(r"^# TYPE (\S+)", site.get("/metrics")[1], re.M)}
         self.assert_metrics_are_known(told)
@@ -115,17 +119,24 @@ class Farm(Case):
         self.assertEqual(coordinator.wait(), 0, coordinator.said())
 
     def assert_metrics_are_known(self, told):
-        """What alerts and scaling ask for is there; the manual explains all that is there."""
+        """What alerts, scaling and the dashboard ask for is there; the manual explains all that is
+        there, and nothing else."""
         asked = {name for rule in policies_scaling.alert_rules(manifests.load("everything"))
                  for name in policies_scaling.series(rule["expr"])}
         for rule in policies_scaling.adapter_rules(manifests.load("hpa")):
             asked |= policies_scaling.series(rule["seriesQuery"])
             asked |= policies_scaling.series(rule["metricsQuery"])
         self.assertGreater(len(asked), 8)
+        shown = {name for expression in dashboard_test.expressions()
+                 for name in policies_scaling.series(expression)}
+        # Of histograms, what a scrape makes of them.
+        asked = {re.sub(r"_(bucket|sum|count)$", "", name) for name in asked | shown}
         self.assertEqual(asked - told, set(), "asked for, and told by nobody")
         manual = (manifests.ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
         explained = set(re.findall(r"^\| `((?:lfarm|process)_\w+)", manual, re.M))
         self.assertEqual(told - explained, set(), "metrics without a word in docs/operations.md")
+        self.assertEqual(explained - told, set(), "docs/operations.md has metrics that are not there")
+        self.assertEqual(told - asked, set(), "metrics that neither alerts nor panels look at")
 
     def test_work_and_absence_fail_no_liveness_probe(self):
         """A queue that is full, and a farm that is away, are no reasons to start anew."""

@@ -91,7 +91,8 @@ class Manual(unittest.TestCase):
         for line in sorted(lines):
             words = line.replace("\n", " ").split()[1:]
             groups = ("keys", "cache", "plan")
-            command = tuple(words[:2] if words[0] in groups else words[:1])
+            is_of_two = words[0] in groups or words[:2] == ["jobs", "trace"]
+            command = tuple(words[:2] if is_of_two else words[:1])
             if command not in seen:
                 done = subprocess.run([lfarm, *command, "--help"], capture_output=True, text=True,
                                       check=False)

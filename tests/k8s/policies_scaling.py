@@ -163,4 +163,4 @@ def alerts_say_what_to_do(objects):
 
 def series(expression):
     """The names of metrics in an expression, without those of the cluster's own exporters."""
-    return set(re.findall(r"\blfarm_\w+", re.sub(r'"[^"]*"', "", expression)))
+    return set(re.findall(r"\b(?:lfarm|process)_\w+", re.sub(r'"[^"]*"', "", expression)))

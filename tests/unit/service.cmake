@@ -3,3 +3,7 @@ lfarm_test(service_parts LABEL unit SOURCES service_findings_test.cc service_par
 lfarm_test(service_page LABEL unit SOURCES service_page_test.cc
   COMPONENTS coordinator/page coordinator/service coordinator/search
   LIBRARIES nlohmann_json::nlohmann_json)
+lfarm_test(timeline LABEL unit SOURCES timeline_test.cc
+  COMPONENTS coordinator/service LIBRARIES nlohmann_json::nlohmann_json)
+target_include_directories(test_timeline PRIVATE ${CMAKE_SOURCE_DIR})
+lfarm_test(meters LABEL unit SOURCES meters_test.cc COMPONENTS coordinator/service)

@@ -1,6 +1,7 @@
 // Every message survives the trip through its envelope; damaged and oversized ones are refused.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 
 #include "common/base/cat.h"
@@ -54,10 +55,14 @@ class Maker {
         for (auto& entry : m.leases) entry = lease();
         return m;
       }
-      case 3:
-        return TaskResult{lease(),   static_cast<TaskOutcome>(random_.below(6)),
-                          text(),    bytes(),
-                          digests(), random_.unit() * 1e5};
+      case 3: {
+        TaskResult m{lease(),   static_cast<TaskOutcome>(random_.below(6)),
+                     text(),    bytes(),
+                     digests(), random_.unit() * 1e5};
+        m.spans.resize(random_.below(4));
+        for (auto& span : m.spans) span = {name(), random_.unit() * 1e4, random_.unit() * 1e4};
+        return m;
+      }
       case 4:
         return LeaseReturned{lease()};
       case 5:
@@ -151,8 +156,12 @@ class Maker {
         return PlansChanged{number(), digests()};
       case 34:
         return AskRevocations{number(), flag() ? digest() : Digest{}};
-      default:
+      case 35:
         return RevocationsAre{number(), flag() ? digest() : Digest{}};
+      case 36:
+        return AskTrace{number(), number()};
+      default:
+        return JobTrace{number(), digest()};
     }
   }
 
@@ -281,6 +290,20 @@ TEST(WireCodec, LimitsAreKept) {
       TaskResult{
           {1, 1}, TaskOutcome::kOk, "", {}, std::vector<Digest>(kDigestsMax + 1, digest_of("x"))},
       "blobs");
+  TaskResult spans{{1, 1}, TaskOutcome::kOk, "", {}, {}};
+  spans.spans = {{"run", 1, 2}};
+  ASSERT_TRUE(validate(spans).ok());
+  spans.spans[0].start_ms = -1;
+  expect_refused(spans, "spans");
+  spans.spans[0] = {"run", 1, std::nan("")};
+  expect_refused(spans, "spans");
+  spans.spans[0] = {"run", 1, 1e300};
+  expect_refused(spans, "spans");
+  spans.spans[0] = {"a step\n", 1, 2};
+  expect_refused(spans, "spans.step");
+  spans.spans.assign(kTaskSpansMax + 1, {"run", 1, 2});
+  expect_refused(spans, "spans");
+  expect_refused(JobTrace{1, {}}, "trace");
   expect_refused(Welcome{"c", 0, {}, "e"}, "heartbeat_ms");
 
   Submit submit{1, digest_of("h"), "", "strict", digest_of("g"), 0, 0, 0, 0, 0};

@@ -149,8 +149,9 @@ Status Agent::on(const Packet& packet) {
 
 void Agent::on_welcome(const common::Welcome& welcome) {
   if (!welcomed_ || welcome.coordinator_id != coordinator_id_) {
-    common::log_info(
-        cat("joined coordinator ", welcome.coordinator_id, " as ", options_.worker_id));
+    common::log_info("joined a coordinator", {{"worker", options_.worker_id},
+                                              {"coordinator", welcome.coordinator_id},
+                                              {"tenant", welcome.tenant}});
   }
   // Leases of an earlier coordinator are void to this one. Kept, they would fill slots that it
   // knows nothing of, and their revocation would never give it the credit for them.
@@ -182,7 +183,8 @@ void Agent::on_task(const common::Task& task) {
   Held held;
   held.task = task;
   int64_t room_ms = std::max<int64_t>(0, int64_t{task.deadline_ms} - options_.answer_early_ms);
-  held.deadline_ns = clock_.now_ns() + room_ms * kMs;
+  held.received_ns = clock_.now_ns();
+  held.deadline_ns = held.received_ns + room_ms * kMs;
   for (const Digest& digest : task.blobs) {
     if (!blobs_.find(digest)) held.missing.insert(digest);
   }
@@ -228,7 +230,8 @@ Status Agent::on_refused(const common::Refused& refused) {
     return common::Error{refused.code,
                          cat("the coordinator refused this worker: ", refused.message)};
   }
-  common::log_warning(cat("the coordinator refused a message: ", refused.message));
+  common::log_warning(cat("the coordinator refused a message: ", refused.message),
+                      {{"worker", options_.worker_id}});
   return {};
 }
 
@@ -238,6 +241,7 @@ void Agent::submit_when_complete(const TaskLease& lease) {
   Job job;
   job.lease = lease;
   job.payload = std::move(held.task.payload);
+  job.received_ns = held.received_ns;
   job.deadline_ns = held.deadline_ns;
   for (const Digest& digest : held.task.blobs) {
     job.blobs[digest] = blobs_.find(digest);
@@ -272,6 +276,8 @@ void Agent::expire_leases() {
     if (!held_.at(lease).submitted || pipeline_.cancel(lease)) {
       give_back(lease);
     } else {
+      common::log_warning("a task did not end in time",
+                          {{"worker", options_.worker_id}, {"task", lease.task_id}});
       answer(infra(lease, "the worker did not finish in time"));
     }
   }
@@ -288,6 +294,12 @@ void Agent::answer(common::TaskResult result) {
   held_.erase(result.lease);
   if (options_.state != nullptr) {
     ++options_.state->answered[static_cast<size_t>(result.outcome)];
+    for (const common::TaskSpan& span : result.spans) {
+      auto step = std::find(kSteps.begin(), kSteps.end(), span.step);
+      if (step == kSteps.end()) continue;
+      options_.state->step_us[static_cast<size_t>(step - kSteps.begin())] +=
+          static_cast<uint64_t>(span.ms * 1e3);
+    }
   }
   queue(std::move(result));
   if (!draining_) queue(common::Credit{1});
@@ -301,7 +313,8 @@ void Agent::give_back(const TaskLease& lease) {
 
 void Agent::start_draining() {
   if (draining_) return;
-  common::log_info("draining: no new tasks are taken");
+  common::log_info("draining: no new tasks are taken",
+                   {{"worker", options_.worker_id}, {"leases", held_.size()}});
   draining_ = true;
   drain_end_ns_ = clock_.now_ns() + options_.drain_ms * kMs;
   std::vector<TaskLease> waiting = pipeline_.cancel_waiting();

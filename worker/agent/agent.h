@@ -45,6 +45,7 @@ class Agent {
   struct Held {
     common::Task task;
     std::set<common::Digest> missing;  // blobs that have been asked for
+    int64_t received_ns = 0;
     int64_t deadline_ns = 0;
     bool submitted = false;
   };

@@ -39,7 +39,7 @@ common::Status load_keys(const std::string& key_file, const std::string& farm_ke
 std::variant<WorkerOptions, int> parse_options(int argc, char** argv,
                                                const std::vector<std::string>& devices) {
   WorkerOptions options;
-  std::string key_file, farm_key;
+  std::string key_file, farm_key, log = "info", log_format;
   CLI::App app("Compiles, verifies and measures kernel candidates for a farm.", "lfarm-worker");
   app.add_option("--farm", options.farm, "The coordinator's endpoint")->capture_default_str();
   std::vector<std::string> known = {"auto"};
@@ -72,6 +72,12 @@ std::variant<WorkerOptions, int> parse_options(int argc, char** argv,
       ->capture_default_str();
   app.add_option("--key", key_file, "File with this worker's CURVE keys; created when missing");
   app.add_option("--farm-key", farm_key, "The coordinator's public CURVE key");
+  app.add_option("--log", log, "debug, info, warning, error or off")
+      ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}));
+  app.add_option("--log-format", log_format,
+                 "Lines for people (text) or a JSON object each (json); default: text, or what "
+                 "LFARM_LOG_FORMAT says")
+      ->check(CLI::IsMember({"text", "json"}));
   app.set_version_flag("--version", std::string(common::build_name()));
   app.failure_message([](const CLI::App*, const CLI::Error& error) {
     return common::cat("lfarm-worker: ", error.what(), "\n");
@@ -88,6 +94,8 @@ std::variant<WorkerOptions, int> parse_options(int argc, char** argv,
     std::cerr << "lfarm-worker: " << keys.error().message << "\n";
     return 2;
   }
+  options.log = common::parse_log_level(log).value_or(common::LogLevel::kInfo);
+  options.log_format = common::parse_log_format(log_format);
   if (options.name.empty()) options.name = default_name();
   if (options.state.empty()) options.state = common::default_state_directory() + "/worker";
   if (options.threads == 0) options.threads = common::usable_processors();

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "common/base/log.h"
 #include "common/base/result.h"
 #include "common/kubernetes/cluster.h"
 #include "common/wire/security.h"
@@ -28,6 +29,8 @@ struct WorkerOptions {
   uint32_t threads = 0;      // 0: as many as there are processors to use
   int64_t drain_ms = 3'000;  // for what is on the device when the worker is told to stop
   std::optional<common::ClientKeys> keys;
+  common::LogLevel log = common::LogLevel::kInfo;
+  std::optional<common::LogFormat> log_format;  // what the environment says
 };
 
 // How main() goes on: with options, or to its end with an exit code (after --help or a mistake,

@@ -99,7 +99,7 @@ int64_t LocalPipeline::left_ms(int64_t deadline_ns) const {
 void LocalPipeline::submit(Job job) {
   {
     std::lock_guard lock(mutex_);
-    waiting_.push_back(std::move(job));
+    waiting_.push_back({std::move(job), clock_.now_ns()});
   }
   changed_.notify_all();
 }
@@ -107,7 +107,8 @@ void LocalPipeline::submit(Job job) {
 bool LocalPipeline::cancel(const TaskLease& lease) {
   std::lock_guard lock(mutex_);
   std::erase_if(results_, [&](const JobResult& r) { return r.message.lease == lease; });
-  size_t unstarted = std::erase_if(waiting_, [&](const Job& job) { return job.lease == lease; });
+  size_t unstarted =
+      std::erase_if(waiting_, [&](const Waiting& one) { return one.job.lease == lease; });
   std::erase_if(compiled_, [&](const auto& job) { return job->lease == lease; });
   if (active_.erase(lease) != 0 && running_ == lease && executor_ != nullptr) {
     executor_->interrupt();
@@ -119,7 +120,7 @@ bool LocalPipeline::cancel(const TaskLease& lease) {
 std::vector<TaskLease> LocalPipeline::cancel_waiting() {
   std::lock_guard lock(mutex_);
   std::vector<TaskLease> leases;
-  for (const Job& job : waiting_) leases.push_back(job.lease);
+  for (const Waiting& one : waiting_) leases.push_back(one.job.lease);
   for (const auto& job : compiled_) leases.push_back(job->lease);
   waiting_.clear();
   compiled_.clear();
@@ -150,18 +151,18 @@ void LocalPipeline::deliver(JobResult result) {
 
 void LocalPipeline::compile_loop() {
   while (true) {
-    Job job;
+    Waiting waiting;
     {
       std::unique_lock lock(mutex_);
       changed_.wait(
           lock, [&] { return stop_ || (!waiting_.empty() && compiled_.size() < kCompiledMax); });
       if (stop_) return;
-      job = std::move(waiting_.front());
+      waiting = std::move(waiting_.front());
       waiting_.pop_front();
-      active_.insert(job.lease);
+      active_.insert(waiting.job.lease);
     }
-    TaskLease lease = job.lease;
-    std::unique_ptr<Compiled> compiled = compile(std::move(job));
+    TaskLease lease = waiting.job.lease;
+    std::unique_ptr<Compiled> compiled = compile(std::move(waiting));
     if (compiled == nullptr) continue;
     {
       std::lock_guard lock(mutex_);
@@ -172,11 +173,18 @@ void LocalPipeline::compile_loop() {
   }
 }
 
-std::unique_ptr<LocalPipeline::Compiled> LocalPipeline::compile(Job job) {
+std::unique_ptr<LocalPipeline::Compiled> LocalPipeline::compile(Waiting waiting) {
+  Job& job = waiting.job;
   int64_t start_ns = clock_.now_ns();
+  TaskSpans spans(job.received_ns);
+  spans.add("fetch", job.received_ns, waiting.since_ns);
+  spans.add("wait", waiting.since_ns, start_ns);
   auto refuse = [&](TaskOutcome outcome, const std::string& message) {
     JobResult result = ended(job.lease, outcome, message);
-    result.message.busy_ms = static_cast<double>(clock_.now_ns() - start_ns) * 1e-6;
+    int64_t now_ns = clock_.now_ns();
+    result.message.busy_ms = static_cast<double>(now_ns - start_ns) * 1e-6;
+    spans.add("compile", start_ns, now_ns);
+    result.message.spans = spans.take();
     deliver(std::move(result));
     return nullptr;
   };
@@ -195,7 +203,10 @@ std::unique_ptr<LocalPipeline::Compiled> LocalPipeline::compile(Job job) {
   if (!built.ok()) return refuse(build_outcome(built.error().code), built.error().message);
   compiled->built = std::move(built).value();
   compiled->built.plan.key.target = options_.target;
-  compiled->compile_ns = clock_.now_ns() - start_ns;
+  compiled->since_ns = clock_.now_ns();
+  compiled->compile_ns = compiled->since_ns - start_ns;
+  spans.add("compile", start_ns, compiled->since_ns);
+  compiled->spans = std::move(spans);
   return compiled;
 }
 
@@ -222,14 +233,19 @@ void LocalPipeline::run_loop() {
     }
     changed_.notify_all();
     int64_t start_ns = clock_.now_ns();
-    JobResult result = run(executor, *job);
-    int64_t busy_ns = job->compile_ns + clock_.now_ns() - start_ns;
+    ProfileReply reply;
+    JobResult result = run(executor, *job, &reply);
+    int64_t end_ns = clock_.now_ns();
+    int64_t busy_ns = job->compile_ns + end_ns - start_ns;
     result.message.busy_ms = static_cast<double>(busy_ns) * 1e-6;
+    job->spans.add("wait", job->since_ns, start_ns);
+    job->spans.add_run(start_ns, end_ns, reply.verify_ms, reply.measure_ms);
+    result.message.spans = job->spans.take();
     deliver(std::move(result));
   }
 }
 
-JobResult LocalPipeline::run(ExecutorClient& executor, Compiled& job) {
+JobResult LocalPipeline::run(ExecutorClient& executor, Compiled& job, ProfileReply* replied) {
   ProfileRequest request;
   request.graph = job.payload.graph;
   request.plan = job.built.plan;
@@ -244,10 +260,12 @@ JobResult LocalPipeline::run(ExecutorClient& executor, Compiled& job) {
     }
     request.objects.push_back({digest, *bytes});
   }
-  ProfileReply reply =
+  *replied =
       executor.run(request, job.graph.bytes, run_limits(job.payload, left_ms(job.deadline_ns)));
+  const ProfileReply& reply = *replied;
   if (reply.outcome == TaskOutcome::kInfra) {
-    common::log_warning(cat("a run failed that is not its candidate's fault: ", reply.message));
+    common::log_warning(cat("a run failed that is not its candidate's fault: ", reply.message),
+                        {{"worker", options_.worker}, {"task", job.lease.task_id}});
   }
   if (reply.outcome != TaskOutcome::kOk) return ended(job.lease, reply.outcome, reply.message);
 

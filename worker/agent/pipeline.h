@@ -16,6 +16,7 @@
 #include "common/wire/context.h"
 #include "common/wire/messages.h"
 #include "common/wire/socket.h"
+#include "worker/agent/task_spans.h"
 #include "worker/compile/build_plan.h"
 #include "worker/profile/executor_client.h"
 
@@ -26,7 +27,8 @@ struct Job {
   common::TaskLease lease;
   common::Bytes payload;  // encoded TaskPayload
   std::map<common::Digest, common::SharedBytes> blobs;
-  int64_t deadline_ns = 0;  // on the steady clock; the answer must be out by then
+  int64_t received_ns = 0;  // on the steady clock
+  int64_t deadline_ns = 0;  // the answer must be out by then
 };
 
 struct JobResult {
@@ -50,6 +52,7 @@ class Pipeline {
 };
 
 struct PipelineOptions {
+  std::string worker;  // its name, for the log
   common::Target target;
   std::vector<std::string> executor_command;
   std::shared_ptr<const common::Sandbox> sandbox;  // of the executor; may be null
@@ -70,8 +73,14 @@ class LocalPipeline final : public Pipeline {
   int results_fd() const override { return results_ready_.fd(); }
 
  private:
+  struct Waiting {
+    Job job;
+    int64_t since_ns = 0;
+  };
   struct Compiled {
     common::TaskLease lease;
+    TaskSpans spans;
+    int64_t since_ns = 0;  // it is compiled
     int64_t deadline_ns = 0;
     common::SharedBytes graph;
     common::TaskPayload payload;
@@ -82,8 +91,9 @@ class LocalPipeline final : public Pipeline {
   void compile_loop();
   void run_loop();
   // Empty when the job ended here, with its result delivered.
-  std::unique_ptr<Compiled> compile(Job job);
-  JobResult run(ExecutorClient& executor, Compiled& job);
+  std::unique_ptr<Compiled> compile(Waiting waiting);
+  // Runs it, and says how long it verified and measured.
+  JobResult run(ExecutorClient& executor, Compiled& job, ProfileReply* reply);
   void deliver(JobResult result);
   int64_t left_ms(int64_t deadline_ns) const;
 
@@ -96,7 +106,7 @@ class LocalPipeline final : public Pipeline {
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
-  std::deque<Job> waiting_;
+  std::deque<Waiting> waiting_;
   std::deque<std::unique_ptr<Compiled>> compiled_;
   std::set<common::TaskLease> active_;  // being compiled or run, not cancelled
   common::TaskLease running_;           // on the device now

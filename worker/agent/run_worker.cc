@@ -119,6 +119,7 @@ common::Status serve(const WorkerOptions& options, const FoundDevice& device,
   LFARM_ASSIGN_OR_RETURN(
       auto socket, common::DealerSocket::connect(context, {options.farm, options.keys, nullptr}));
   PipelineOptions pipeline_options;
+  pipeline_options.worker = options.name;
   pipeline_options.target = device.target;
   pipeline_options.threads = options.threads;
   pipeline_options.executor_command = {"/proc/self/exe", std::string(kExecutorFlag),
@@ -183,7 +184,7 @@ int run_worker(int argc, char** argv, Backends backends) {
   auto parsed = parse_options(argc, argv, devices);
   if (const int* code = std::get_if<int>(&parsed)) return *code;
   const auto& options = std::get<WorkerOptions>(parsed);
-  common::log_init("lfarm-worker", common::LogLevel::kInfo);
+  common::log_init("lfarm-worker", options.log, options.log_format);
   int stop_fd = termination_signals();
 
   // Where this process and its compilers put their files.

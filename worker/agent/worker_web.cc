@@ -29,7 +29,7 @@ HttpResponse probe(const std::string& path, const AgentState& state, int64_t now
 }
 
 std::string metrics_text(const std::string& name, const std::string& target,
-                         const AgentState& state) {
+                         const AgentState& state, int64_t now_ns) {
   // Counted by the agent, so they are made anew for each reader.
   common::Metrics metrics;
   for (int k = 0; k < common::kOutcomes; ++k) {
@@ -39,6 +39,12 @@ std::string metrics_text(const std::string& name, const std::string& target,
                  {{"outcome", common::outcome_name(outcome)}})
         .add(static_cast<double>(state.answered[static_cast<size_t>(k)]));
   }
+  for (size_t k = 0; k < kSteps.size(); ++k) {
+    metrics
+        .counter("lfarm_worker_step_seconds_total", "Time of tasks that it answered, by step",
+                 {{"step", kSteps[k]}})
+        .add(static_cast<double>(state.step_us[k]) * 1e-6);
+  }
   std::vector<common::GaugeFamily> gauges = common::process_gauges();
   auto gauge = [&](const char* metric, const char* help, double value) {
     gauges.push_back({metric, help, {{{}, value}}});
@@ -46,6 +52,9 @@ std::string metrics_text(const std::string& name, const std::string& target,
   gauges.push_back(
       {"lfarm_worker_info", "What runs here", {{{{"worker", name}, {"target", target}}, 1}}});
   gauge("lfarm_worker_leases", "Tasks that it holds", state.leases);
+  int64_t idle_since_ns = state.idle_since_ns;
+  gauge("lfarm_worker_idle_seconds", "Since when it has held none",
+        idle_since_ns == 0 ? 0 : static_cast<double>(now_ns - idle_since_ns) * 1e-9);
   gauge("lfarm_worker_joined", "1 while the farm answers it", state.is_joined ? 1 : 0);
   gauge("lfarm_worker_draining", "1 once it takes no more tasks", state.is_draining ? 1 : 0);
   return metrics.text(gauges);
@@ -65,7 +74,7 @@ common::Result<std::unique_ptr<common::HttpServer>> serve_web(const std::string&
           return probe(path, state, clock.now_ns());
         }
         if (path == "/metrics") {
-          return {200, metrics_text(name, target, state),
+          return {200, metrics_text(name, target, state, clock.now_ns()),
                   "text/plain; version=0.0.4; charset=utf-8"};
         }
         if (path == "/") {
