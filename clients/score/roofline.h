@@ -35,8 +35,8 @@ double read_bandwidth(const Roofline& roofline, double bytes);
 std::optional<Roofline> data_sheet(std::string_view name);
 
 // Measures this machine's processor in about a second: fused multiply-adds in its widest vectors,
-// reads of working sets from caches to memory, each by `threads` threads, best of several rounds;
-// and an empty launch of the device for the processor.
+// reads of working sets from caches to memory, each by `threads` threads together in the time that
+// they have the processor, the median of several rounds; and an empty launch of its device.
 Roofline measure_processor(int threads);
 
 // "AMD EPYC 9B14"; what the processor calls itself, or its architecture.

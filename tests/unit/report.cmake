@@ -5,3 +5,8 @@ lfarm_test(report LABEL unit SOURCES report_test.cc report_page_test.cc COMPONEN
 lfarm_test(score LABEL unit SOURCES score_test.cc COMPONENTS clients/score)
 lfarm_test(plan_work LABEL unit SOURCES plan_work_test.cc
   COMPONENTS coordinator/service cache/store common/ir)
+lfarm_test(bench_record LABEL unit
+  SOURCES bench_record_test.cc ${CMAKE_SOURCE_DIR}/tests/bench/record.cc
+  COMPONENTS common/base common/plan common/records common/runtime
+  LIBRARIES nlohmann_json::nlohmann_json)
+target_include_directories(test_bench_record PRIVATE ${CMAKE_SOURCE_DIR})
