@@ -1,5 +1,5 @@
 # The front door. `make demo` shows lfarm at work; `make check` is what CI runs.
-.PHONY: help demo check build packages test fuzz chaos gpu-check gpu-bundle images format tidy clean
+.PHONY: help demo check build packages packages-to-build test fuzz chaos gpu-check gpu-bundle images format tidy clean
 .DEFAULT_GOAL := help
 
 LABELS ?= unit|golden|conformance|sim|farm|chaos|k8s|fuzz
@@ -13,7 +13,7 @@ demo: build  ## start a farm here, compile a bundled transformer, run it, compar
 check: packages  ## build everything, check formatting, lint, and run all tests
 	@.ci/check
 
-build: packages  ## binaries in build/bin; installs missing Debian packages first
+build: packages-to-build  ## binaries in build/bin; installs missing Debian packages first
 	@cmake --preset release
 	@cmake --build build --target binaries
 
@@ -61,3 +61,6 @@ clean:  ## remove all build folders
 
 packages:
 	@.ci/install-packages
+
+packages-to-build:
+	@.ci/install-packages --to-build
