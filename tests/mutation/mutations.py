@@ -557,7 +557,7 @@ MUTATIONS = [
      r'"    for (int d = 16; d > 1; d /= 2) s += __shfl_xor_sync(0xffffffffu, s, d);\n"'),
     ("gpu tile", CUDA + "tile_thin.cc", '"  for (int p = 1; p < "', '"  for (int p = 2; p < "'),
     ("gpu tile", CUDA + "tile_thin.cc",
-     'whole ? position : cat("(", position, " < ", depth, " ? ", position, " : 0)")', "position"),
+     'whole ? position : cat("(", position, " < ", end_, " ? ", position, " : 0)")', "position"),
     ("gpu tile", HALF, "attr<common::ViewAttr>(node).view.fill != 0", "false"),
     ("gpu tile", HALF, "k != from && builder_.dtype(*half) != copy.dtype", "false"),
     # ---- attention

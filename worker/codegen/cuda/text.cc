@@ -24,7 +24,7 @@ int64_t declare_shared(CodeWriter& writer, int64_t bytes, int64_t alignment) {
     writer.line(cat("unsigned char* const memory = ", name, ";"));
     return bytes;
   }
-  if (bytes <= kStaticSharedBytes) {
+  if (bytes <= kStaticSharedBytes - kFunctionsSharedBytes) {
     writer.line(cat("__shared__ __align__(16) unsigned char memory[", bytes, "];"));
     return 0;
   }

@@ -13,6 +13,8 @@ namespace worker {
 inline constexpr int64_t kSharedBytesMax = 99 * 1024;
 inline constexpr int64_t kHopperSharedBytesMax = 227 * 1024;  // of compute capability 9.0
 inline constexpr int64_t kStaticSharedBytes = 48 * 1024;
+// What functions that blocks call to share results keep of it for themselves, at most.
+inline constexpr int64_t kFunctionsSharedBytes = 64;
 
 // Several statements, a line each, in the innermost scope.
 void write_lines(CodeWriter& writer, std::string_view text);
