@@ -79,7 +79,8 @@ TEST_F(ServiceTraceTest, AJobsTraceShowsWhereItsTimeWent) {
   }
   EXPECT_LE(told_ms, static_cast<double>(plan.elapsed_ms) + 1);
   double job_ms = trace_testing::of_category(*found, "job").at(0).at("dur").get<double>() * 1e-3;
-  EXPECT_NEAR(job_ms, told_ms + stages["prepare"], 1);
+  // Between two stages the loop may have had other things to do.
+  EXPECT_GE(job_ms + 0.01, told_ms + stages["prepare"]);
 }
 
 TEST_F(ServiceTraceTest, ItOutlivesTheCoordinatorAndTheJobsFailure) {
