@@ -159,7 +159,10 @@ TEST_F(ScalingTest, WorkersComeWithTheWorkAndGoWithItAndNoTaskIsLost) {
   EXPECT_EQ(sum("lfarm_jobs_total{end=\"done\"}"), 3);
   EXPECT_EQ(sum("lfarm_jobs_total{end=\"failed\"}"), 0);
   EXPECT_EQ(Json::parse(get("/api/v1/cache")).at("plans").at("count"), 3);
-  EXPECT_EQ(sum("lfarm_tasks_total"), candidates);
+  // Where the worker that had a plan's objects went before they were fetched, the finalist ran
+  // again.
+  EXPECT_GE(sum("lfarm_tasks_total"), candidates);
+  EXPECT_LE(sum("lfarm_tasks_total"), candidates + 3);
   EXPECT_EQ(sum("lfarm_tasks_total{outcome=\"infra\"}"), 0);
   EXPECT_EQ(sum("lfarm_tasks_open"), 0);
   for (int job = 1; job <= 3; ++job) {
