@@ -1,7 +1,6 @@
 #include "clients/cli/record_options.h"
 
 #include <chrono>
-#include <filesystem>
 
 namespace clients {
 
@@ -30,13 +29,6 @@ common::Record record_here(const char* source, const std::string& device, const 
   record.model = common::record_text(name);
   if (record.model.empty()) record.model = "model";
   return record;
-}
-
-std::string model_name(const std::string& path) {
-  std::error_code ignored;
-  std::filesystem::path file = std::filesystem::absolute(path, ignored);
-  std::string folder = file.parent_path().filename().string();
-  return file.filename() == "model.pt2" && !folder.empty() ? folder : file.stem().string();
 }
 
 }  // namespace clients

@@ -23,7 +23,4 @@ int64_t now_wall_ns();
 common::Record record_here(const char* source, const std::string& device, const char* backend,
                            const std::string& name);
 
-// What to call a model's file: its own name, or its folder's where it is "model.pt2".
-std::string model_name(const std::string& path);
-
 }  // namespace clients

@@ -78,7 +78,7 @@ TEST_F(CliDoctor, TheExitCodeSaysWhetherTheDeviceThatWasAskedForRunsPlans) {
 }
 
 TEST_F(CliDoctor, AnEmulatedDeviceIsADevice) {
-  ::setenv("LD_LIBRARY_PATH", paths::binaries("/../tests/emulator"), 1);
+  ::setenv("LD_LIBRARY_PATH", paths::binaries("/../tests/emulator").c_str(), 1);
   Invocation doctor = lfarm({"doctor", "--device", "cuda", "--json"});
   ::unsetenv("LD_LIBRARY_PATH");
   EXPECT_EQ(doctor.wait(), 0) << doctor.out();
@@ -123,7 +123,7 @@ TEST_F(CliDoctor, ProgramsThatAreMissingAreNamed) {
 }
 
 TEST_F(CliDoctor, EveryDeviceIsListed) {
-  ::setenv("LD_LIBRARY_PATH", paths::binaries("/../tests/emulator"), 1);
+  ::setenv("LD_LIBRARY_PATH", paths::binaries("/../tests/emulator").c_str(), 1);
   ::setenv("LFARM_EMULATOR_GPUS", "3", 1);
   Invocation all = lfarm({"doctor", "--json"});
   ::setenv("CUDA_VISIBLE_DEVICES", "2,1", 1);

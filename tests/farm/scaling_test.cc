@@ -11,6 +11,7 @@
 #include "common/http/http_client.h"
 #include "tests/farm/cli_testing.h"
 #include "tests/farm/trace_check.h"
+#include "tests/paths/paths.h"
 
 namespace cli_testing {
 namespace {
@@ -80,7 +81,7 @@ class ScalingTest : public CliTest {
       : farm_(path(""), 1000,
               {"--listen", "tcp://127.0.0.1:0", "--state", path("farm"), "--http", "127.0.0.1:0",
                "--endpoint-file", path("endpoint"), "--no-worker-ms", "600000"},
-              LFARM_BIN_DIR "/lfarm-coordinator") {}
+              paths::binaries("/lfarm-coordinator")) {}
 
   std::string endpoint(const std::string& file = "endpoint") const {
     std::string text = common::read_file(path(file)).value();
@@ -111,7 +112,7 @@ class ScalingTest : public CliTest {
     return Invocation(path(""), 2000 + number,
                       {"--farm", endpoint(), "--device", "cpu", "--threads", "1", "--state",
                        path(common::cat("worker", number)), "--name", common::cat("w", number)},
-                      LFARM_BIN_DIR "/lfarm-worker");
+                      paths::binaries("/lfarm-worker"));
   }
 
   Invocation farm_;
@@ -185,13 +186,13 @@ TEST_F(ScalingTest, LogsForToolsAreObjectsALineWithTheirIds) {
   Invocation farm(path(""), 1001,
                   {"--listen", "tcp://127.0.0.1:0", "--state", path("second"), "--endpoint-file",
                    path("endpoint2")},
-                  LFARM_BIN_DIR "/lfarm-coordinator");
+                  paths::binaries("/lfarm-coordinator"));
   ::unsetenv("LFARM_LOG_FORMAT");
   ASSERT_TRUE(farm.until_out("signing key")) << farm.err();
   Invocation hand(path(""), 2999,
                   {"--farm", endpoint("endpoint2"), "--device", "cpu", "--state", path("worker"),
                    "--name", "hand\"}", "--log-format", "json"},
-                  LFARM_BIN_DIR "/lfarm-worker");
+                  paths::binaries("/lfarm-worker"));
   Invocation submit =
       start({"submit", model("mlp"), "--budget", "2", "--farm", endpoint("endpoint2")});
   ASSERT_EQ(submit.wait(), 0) << submit.err();
