@@ -102,8 +102,9 @@ TEST_F(ServiceTest, ClientsOfOneGraphShareOneSearch) {
   ASSERT_TRUE(converse({&worker, &first}, [&] { return worker.answered == 1; }));
   FakeClient second(endpoint());
   second.submit(scripted_graph(8), request(), false);
-  ASSERT_TRUE(
-      converse({&worker, &second}, [&] { return second.last<common::Accepted>() != nullptr; }));
+  ASSERT_TRUE(converse({&worker, &first, &second}, [&] {
+    return first.last<common::Accepted>() != nullptr && second.last<common::Accepted>() != nullptr;
+  }));
   EXPECT_TRUE(second.last<common::Accepted>()->joined);
   EXPECT_EQ(second.last<common::Accepted>()->job_id, first.last<common::Accepted>()->job_id);
   worker.release();

@@ -391,7 +391,9 @@ TEST(CodegenTile, BlocksShareK) {
     }
   }
   batch.compile();
-  batch.check_all(1e-3);
+  // A float sum of 4,096 products passes through some hundreds on its way to almost nothing, and
+  // each step may round it by 2^-24 of that: 64 such errors, as they add up, are 1e-3.
+  batch.check_all(1e-2);
   if (!runs_on_gpu()) return;
   // As many blocks as a GPU has processors, where nobody says how many.
   for (size_t k : {8, 9, 10, 11}) {
