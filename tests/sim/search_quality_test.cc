@@ -19,6 +19,7 @@
 #include "coordinator/search/regions.h"
 #include "tests/bench/simulated_device.h"
 #include "tests/paths/paths.h"
+#include "tests/unit/search_testing.h"
 
 namespace coordinator {
 namespace {
@@ -213,26 +214,14 @@ common::Graph layers(int64_t batch) {
   return b.finish();
 }
 
-class Memory final : public MeasurementSource {
- public:
-  explicit Memory(std::map<common::Digest, Finding> findings) : findings_(std::move(findings)) {}
-  std::optional<int64_t> kernel_ns(const common::Digest&) const override { return std::nullopt; }
-  std::optional<Finding> finding(const common::Digest& key) const override {
-    auto it = findings_.find(key);
-    return it == findings_.end() ? std::nullopt : std::optional(it->second);
-  }
-
- private:
-  std::map<common::Digest, Finding> findings_;
-};
-
 TEST(SearchQuality, AnotherBatchTakesAThirdOfTheSearch) {
   double share = 0, worse = 0, without = 0;
   constexpr uint64_t kSeeds = 4;
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SimulatedDevice device({0.0, seed, false});
     SearchOptions o = options(300, seed);
-    Memory memory(search_graph(layers(48), o, device).findings);
+    Memory memory;
+    memory.findings = search_graph(layers(48), o, device).findings;
     common::Plan whole = search_graph(layers(192), o, device).plan;
     common::Plan kin = search_graph(layers(192), o, device, 1, 1, &memory).plan;
     o.budget = kin.provenance.candidates;

@@ -10,6 +10,7 @@
 #include "coordinator/search/job_search.h"
 #include "coordinator/search/kin.h"
 #include "coordinator/search/normal_form.h"
+#include "search_testing.h"
 
 namespace coordinator {
 namespace {
@@ -53,16 +54,6 @@ CandidateResult measure(const CandidateTask& task) {
   }
   return result;
 }
-
-class Memory final : public MeasurementSource {
- public:
-  std::optional<int64_t> kernel_ns(const common::Digest&) const override { return std::nullopt; }
-  std::optional<Finding> finding(const common::Digest& key) const override {
-    auto it = findings.find(key);
-    return it == findings.end() ? std::nullopt : std::optional(it->second);
-  }
-  std::map<common::Digest, Finding> findings;
-};
 
 using Device = std::function<CandidateResult(const CandidateTask&)>;
 

@@ -1,12 +1,26 @@
 // What tests of the search share.
 #pragma once
 
+#include <map>
+#include <optional>
 #include <vector>
 
 #include "common/base/random.h"
+#include "coordinator/search/job_search.h"
 #include "coordinator/search/region_space.h"
 
 namespace coordinator {
+
+// What earlier searches found, without their measurements.
+class Memory final : public MeasurementSource {
+ public:
+  std::optional<int64_t> kernel_ns(const common::Digest&) const override { return std::nullopt; }
+  std::optional<Finding> finding(const common::Digest& key) const override {
+    auto it = findings.find(key);
+    return it == findings.end() ? std::nullopt : std::optional(it->second);
+  }
+  std::map<common::Digest, Finding> findings;
+};
 
 // As many mutations of the default; some may undo others.
 inline Genome random_genome(RegionSpace& space, common::Random& random, uint64_t mutations) {
