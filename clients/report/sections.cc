@@ -28,6 +28,16 @@ void write_none(HtmlWriter* html, const char* what, const char* command) {
   html->close("p");
 }
 
+// A table's row up to its first cell, which names the model; `note` stands beside it.
+void begin_row(HtmlWriter* html, const std::string& model, const std::string& note = "") {
+  html->line();
+  html->open("tr");
+  html->open("th", {{"scope", "row"}});
+  html->element("bdi", model);
+  if (!note.empty()) html->element("span", cat(" ", note), {{"class", "note"}});
+  html->close("th");
+}
+
 // Where it was measured: the machine only where there are several.
 std::string place_text(const std::string& device, const std::string& machine, bool many_machines) {
   return many_machines && !machine.empty() ? cat(device, " of ", machine) : device;
@@ -140,11 +150,7 @@ void write_cells_table(HtmlWriter* html, const std::string& place, const Group& 
                "Error, absolute", "Error, relative", "Measured"},
               4);
   for (const Cell* cell : cells) {
-    html->line();
-    html->open("tr");
-    html->open("th", {{"scope", "row"}});
-    html->element("bdi", cell->key.model);
-    html->close("th");
+    begin_row(html, cell->key.model);
     html->element("td", cell->key.dtype);
     html->element("td", batch_text(cell->key));
     html->open("td");
@@ -255,12 +261,7 @@ void write_heat(HtmlWriter* html, const std::string& caption, const Heat& heat) 
   }
   begin_table(html, caption, columns, 1, "heat");
   for (const auto& [row, ratios] : heat) {
-    html->line();
-    html->open("tr");
-    html->open("th", {{"scope", "row"}});
-    html->element("bdi", row.first);
-    if (!row.second.empty()) html->element("span", cat(" ", row.second), {{"class", "note"}});
-    html->close("th");
+    begin_row(html, row.first, row.second);
     for (const auto& batch : batches) {
       auto found = ratios.find(batch);
       if (found == ratios.end()) {
@@ -326,11 +327,7 @@ void write_precision_table(HtmlWriter* html, const std::string& place, const Gro
   begin_table(html, cat("Precision against speed on ", place),
               {"Model", "Batch and sizes", "Backend", "Type", "Median ms", "Error, relative"}, 4);
   for (const Cell* cell : cells) {
-    html->line();
-    html->open("tr");
-    html->open("th", {{"scope", "row"}});
-    html->element("bdi", cell->key.model);
-    html->close("th");
+    begin_row(html, cell->key.model);
     html->element("td", batch_text(cell->key));
     html->element("td", cell->key.backend);
     html->element("td", cell->key.dtype);
@@ -418,11 +415,7 @@ void write_sweeps_table(HtmlWriter* html, const std::vector<const Sweep*>& sweep
               3);
   for (const Sweep* sweep : sweeps) {
     for (const SweepPoint& point : sweep->points) {
-      html->line();
-      html->open("tr");
-      html->open("th", {{"scope", "row"}});
-      html->element("bdi", sweep->model);
-      html->close("th");
+      begin_row(html, sweep->model);
       html->element("td", sweep->device);
       html->element("td", strategy_text(*sweep));
       auto number = [html](const std::string& text) {
