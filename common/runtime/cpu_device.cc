@@ -26,9 +26,12 @@ using KernelFn = void (*)(void* const* buffers, const int64_t* symbols, int64_t 
 // From this size on memory is aligned to huge pages, which halves the page faults' share of a run.
 constexpr size_t kHugePage = size_t{2} << 20;
 // Waking the helpers costs about as much as this much work.
-constexpr int64_t kWorthSharingNs = 5'000;
-// Each member takes about this many pieces of a shared launch, so that a late one evens out.
-constexpr int64_t kPiecesPerMember = 4;
+constexpr double kWorthSharingNs = 5'000;
+// A member takes one part in this many of what is left for it.
+constexpr int64_t kPiecesPerMember = 2;
+// A launch's first piece, where it has to tell how long a unit takes.
+constexpr int64_t kFirstPieces = 4;
+constexpr int kTimedLaunches = 4;
 
 // Writes the whole object into anonymous memory that can be loaded as a file.
 Result<int> memory_file(ByteView object) {
@@ -191,47 +194,59 @@ class CpuDevice final : public Device {
   std::unordered_map<Digest, std::weak_ptr<Module>> modules_;
 };
 
-// The units of one launch that nobody has taken yet.
+// The units of one launch that nobody has taken yet. Pieces become smaller towards the end, so that
+// all members finish at about the same time.
 struct SharedLaunch {
   const Launch* launch;
   std::atomic<int64_t> next;
-  int64_t piece;
+  int64_t members;
 
   static void work(void* context, int member) {
     auto* self = static_cast<SharedLaunch*>(context);
     const Launch& launch = *self->launch;
     auto kernel = reinterpret_cast<KernelFn>(const_cast<void*>(launch.function.handle));
     std::byte* scratch = launch.scratch + static_cast<size_t>(member) * launch.scratch_stride;
-    while (true) {
-      int64_t begin = self->next.fetch_add(self->piece, std::memory_order_relaxed);
-      if (begin >= launch.units) return;
-      int64_t end = std::min(launch.units, begin + self->piece);
+    int64_t begin = self->next.load(std::memory_order_relaxed);
+    while (begin < launch.units) {
+      int64_t left = launch.units - begin;
+      int64_t end = begin + std::max<int64_t>(1, left / (self->members * kPiecesPerMember));
+      if (!self->next.compare_exchange_weak(begin, end, std::memory_order_relaxed)) continue;
       kernel(launch.buffers.data(), launch.symbols.data(), begin, end, scratch);
+      begin = self->next.load(std::memory_order_relaxed);
     }
   }
 };
 
 Status CpuDevice::launch(const Launch& launch) {
   auto kernel = reinterpret_cast<KernelFn>(const_cast<void*>(launch.function.handle));
+  auto run = [&](int64_t begin, int64_t end) {
+    kernel(launch.buffers.data(), launch.symbols.data(), begin, end, launch.scratch);
+  };
   int64_t members = pool_.threads();
+  if (members == 1 || launch.units <= 1) {
+    run(0, launch.units);
+    return {};
+  }
+  LaunchHistory once;
+  LaunchHistory& history = launch.history != nullptr ? *launch.history : once;
   int64_t begin = 0;
-  if (members > 1 && launch.units > 1) {
-    // A first piece on this thread tells whether the rest is worth waking the others for.
+  if (history.timed < kTimedLaunches) {
+    // A first piece on this thread tells whether the rest is worth waking the others for. The first
+    // launches find caches cold.
     SteadyClock clock;
-    int64_t piece = std::max<int64_t>(1, launch.units / (members * kPiecesPerMember));
+    begin = std::max<int64_t>(1, launch.units / (members * kFirstPieces));
     int64_t start = clock.now_ns();
-    kernel(launch.buffers.data(), launch.symbols.data(), 0, piece, launch.scratch);
-    begin = piece;
-    double rest_ns = static_cast<double>(clock.now_ns() - start) *
-                     static_cast<double>(launch.units - piece) / static_cast<double>(piece);
-    if (rest_ns > kWorthSharingNs) {
-      SharedLaunch shared{&launch, begin, piece};
-      if (pool_.try_run(SharedLaunch::work, &shared)) return {};
-    }
+    run(0, begin);
+    double unit_ns = static_cast<double>(clock.now_ns() - start) / static_cast<double>(begin);
+    history.unit_ns = history.timed == 0 ? unit_ns : std::min(history.unit_ns, unit_ns);
+    ++history.timed;
   }
-  if (begin < launch.units) {
-    kernel(launch.buffers.data(), launch.symbols.data(), begin, launch.units, launch.scratch);
+  double left_ns = history.unit_ns * static_cast<double>(launch.units - begin);
+  if (left_ns > kWorthSharingNs) {
+    SharedLaunch shared{&launch, begin, members};
+    if (pool_.try_run(SharedLaunch::work, &shared)) return {};
   }
+  if (begin < launch.units) run(begin, launch.units);
   return {};
 }
 

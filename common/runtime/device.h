@@ -37,6 +37,13 @@ class Module {
   virtual Result<Function> entry(const std::string& name) const = 0;
 };
 
+// What a device has learnt of a launch that is made again and again. Whoever keeps it makes one launch
+// with it at a time, and a new one where sizes change.
+struct LaunchHistory {
+  int timed = 0;       // launches that were timed
+  double unit_ns = 0;  // the least that a unit took in one of them, on one processor
+};
+
 // One kernel launch over units [0, units). Pointers are read before the launch call returns on a
 // device that runs in order with the host, else before the next synchronise().
 struct Launch {
@@ -50,6 +57,7 @@ struct Launch {
   std::byte* scratch = nullptr;
   size_t scratch_stride = 0;
   BlockShape block = {};
+  LaunchHistory* history = nullptr;  // may be null
 };
 
 // A GemmForm for concrete sizes; strides and offsets in elements.

@@ -139,6 +139,8 @@ Status BoundCalls::add_records() {
     }
     records_.push_back(record);
   }
+  histories_.resize(records_.size());
+  for (size_t k = 0; k < records_.size(); ++k) records_[k].launch.history = &histories_[k];
   return {};
 }
 
