@@ -37,8 +37,8 @@ class Module {
   virtual Result<Function> entry(const std::string& name) const = 0;
 };
 
-// What a device has learnt of a launch that is made again and again. Whoever keeps it makes one launch
-// with it at a time, and a new one where sizes change.
+// What a device has learnt of a launch that is made again and again. Whoever keeps it makes one
+// launch with it at a time, and a new one where sizes change.
 struct LaunchHistory {
   int timed = 0;       // launches that were timed
   double unit_ns = 0;  // the least that a unit took in one of them, on one processor

@@ -150,7 +150,7 @@ class BoundCalls {
   std::vector<TemporaryPointer> temporaries_;
   std::vector<int64_t> call_symbols_;
   std::vector<Record> records_;
-  std::vector<LaunchHistory> histories_;  // one per record
+  std::vector<LaunchHistory> histories_;   // one per record
   const std::byte* arena_used_ = nullptr;  // what the temporaries' pointers were computed from
   const std::byte* scratch_used_ = nullptr;
   // Newest first. Two, because a state that is not updated in place changes between two memories.

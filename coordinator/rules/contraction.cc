@@ -301,7 +301,7 @@ bool suits_library(const Rewriter& r, const Node& c, ClassId a, ClassId b) {
 }
 
 void add_lowerings(RuleMaker& m) {
-  // Packing pays by reuse: a matrix times a vector is computed where it is needed, or by a library.
+  // Tiles pay by reuse: a matrix times a vector is computed where it is needed, or by a library.
   m.rule("contract-by-tiles", Claim::kBits, "(contract@c ?a ?b)",
          [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
            const Node& c = m.node(match, "c");

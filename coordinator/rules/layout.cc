@@ -3,7 +3,8 @@
 #include "coordinator/rules/layout.h"
 
 #include <algorithm>
-#include <numeric>
+#include <utility>
+#include <vector>
 
 #include "common/ir/sizes.h"
 #include "coordinator/rules/contraction.h"
@@ -37,26 +38,162 @@ void copy_views(Rewriter& r, ClassId cls) {
   }
 }
 
-// The operand with its last free axis innermost, where a weight's innermost axis is summed over:
-// the rows that a register tile reads then lie in memory as they are needed.
-std::optional<Factor> turned(Rewriter& r, const ContractAttr& c, ClassId weight,
-                             const std::vector<int>& labels) {
-  if (!r.at_load(weight) || labels.size() < 2 || has(c.out, labels.back())) return std::nullopt;
-  auto free = std::find_if(labels.rbegin(), labels.rend(), [&](int label) {
-    return has(c.out, label) && !(has(c.a, label) && has(c.b, label));
-  });
-  if (free == labels.rend()) return std::nullopt;
-  std::vector<int> order(labels.size());
-  std::iota(order.begin(), order.end(), 0);
-  auto axis = static_cast<int>(labels.rend() - free) - 1;
-  order.erase(order.begin() + axis);
-  order.push_back(axis);
-  View view = common::view_permute(r.shape(weight), order);
-  // Only ever copied: seen through, it would be what the contraction reads anyway.
-  Node node{Op::kView, r.dtype(weight), view.shape, {}, ViewAttr{view}};
-  Factor result{r.add(node, {weight}, Lowering::kCopy), {}};
-  for (int k : order) result.labels.push_back(labels[static_cast<size_t>(k)]);
-  return result;
+// Summed elements that lie side by side where it is worth bringing them there.
+constexpr int64_t kRunMin = 32;
+
+// What a product reads of an input through a view, and how it would read a copy of that input that
+// holds the border, too, and has the summed axis innermost that the view passes on as it is:
+// windows of images, channels last. Rows of a register tile then lie in memory as they are needed.
+class ChannelsLast {
+ public:
+  ChannelsLast(Rewriter& r, ClassId input, const View& view, const std::vector<int>& labels,
+               const ContractAttr& c)
+      : r_(r), input_(input), view_(view), labels_(labels), c_(c), shape_(r.shape(input)) {}
+
+  // The view of the copy and its labels: those of the output first, the innermost last.
+  std::optional<Factor> make() {
+    if (!measure() || !find_channels()) return std::nullopt;
+    std::vector<int> axes;  // of the copy: the input's
+    for (size_t d = 0; d < shape_.size(); ++d) {
+      if (d != channels_) axes.push_back(static_cast<int>(d));
+    }
+    axes.push_back(static_cast<int>(channels_));
+    ClassId copy = copied(axes);
+    std::vector<size_t> order;  // of the view's axes
+    for (bool summed : {false, true}) {
+      for (size_t k = 0; k < labels_.size(); ++k) {
+        if (k != last_ && has(c_.out, labels_[k]) != summed) order.push_back(k);
+      }
+    }
+    order.push_back(last_);
+    View windows;
+    std::vector<Expr> moved(labels_.size(), Expr(0));
+    Factor result;
+    for (size_t k = 0; k < order.size(); ++k) {
+      moved[order[k]] = Expr::index(static_cast<int>(k));
+      windows.shape.push_back(view_.shape[order[k]]);
+      result.labels.push_back(labels_[order[k]]);
+    }
+    for (int axis : axes) {
+      auto d = static_cast<size_t>(axis);
+      Expr position = view_.index[d].substitute([&](common::Var v) -> Expr {
+        return v.kind == common::Var::Kind::kIndex ? moved[static_cast<size_t>(v.id)]
+                                                   : Expr::var(v);
+      });
+      windows.index.push_back(position - Expr(low_[d]));
+    }
+    result.cls = r_.view(copy, windows);
+    return result;
+  }
+
+ private:
+  // How far each axis' positions reach; false where the view does more than look beyond the border.
+  bool measure() {
+    for (size_t d = 0; d < shape_.size(); ++d) {
+      const Expr& e = view_.index[d];
+      low_.push_back(0);
+      sizes_.push_back(shape_[d]);
+      auto var = e.as_var();
+      bool whole = var && var->kind == common::Var::Kind::kIndex &&
+                   view_.shape[static_cast<size_t>(var->id)] == shape_[d];
+      if (whole || e.is_constant(0)) continue;
+      auto affine = common::affine_form(e, static_cast<int>(view_.shape.size()));
+      if (!affine || !affine->offset.is_constant() || !shape_[d].is_constant()) return false;
+      int64_t low = affine->offset.constant(), high = low;
+      for (size_t k = 0; k < affine->strides.size(); ++k) {
+        const Expr& stride = affine->strides[k];
+        if (stride.is_constant(0)) continue;
+        if (!stride.is_constant() || !view_.shape[k].is_constant()) return false;
+        int64_t reach = stride.constant() * (view_.shape[k].constant() - 1);
+        (reach < 0 ? low : high) += reach;
+      }
+      low_[d] = std::min<int64_t>(0, low);
+      sizes_[d] = Expr(std::max(high + 1, shape_[d].constant()) - low_[d]);
+    }
+    return std::all_of(view_.valid.begin(), view_.valid.end(), [&](const common::Validity& v) {
+      for (size_t d = 0; d < shape_.size(); ++d) {
+        if (v.value == view_.index[d] && v.bound == shape_[d]) return true;
+      }
+      return false;
+    });
+  }
+
+  // The input's axis that a summed label walks as it is, and nothing else does.
+  bool find_channels() {
+    for (size_t d = 0; d < shape_.size(); ++d) {
+      auto var = view_.index[d].as_var();
+      if (!var || var->kind != common::Var::Kind::kIndex) continue;
+      auto k = static_cast<size_t>(var->id);
+      if (has(c_.out, labels_[k]) || !shape_[d].is_constant()) continue;
+      if (shape_[d].constant() < kRunMin || view_.shape[k] != shape_[d]) continue;
+      channels_ = d;
+      last_ = k;
+      return d + 1 < shape_.size();  // else they are last already
+    }
+    return false;
+  }
+
+  // The input with its border, the axes in that order.
+  ClassId copied(const std::vector<int>& axes) {
+    View view;
+    view.fill = view_.fill;
+    view.index.resize(shape_.size());
+    for (size_t k = 0; k < axes.size(); ++k) {
+      auto d = static_cast<size_t>(axes[k]);
+      Expr position = Expr::index(static_cast<int>(k)) + Expr(low_[d]);
+      view.shape.push_back(sizes_[d]);
+      view.index[d] = position;
+      if (sizes_[d] != shape_[d]) view.valid.push_back({position, shape_[d]});
+    }
+    Node node{Op::kView, r_.dtype(input_), view.shape, {}, ViewAttr{view}};
+    return r_.add(node, {input_}, Lowering::kCopy);
+  }
+
+  Rewriter& r_;
+  ClassId input_;
+  View view_;
+  const std::vector<int>& labels_;
+  const ContractAttr& c_;
+  Shape shape_;
+  std::vector<int64_t> low_;  // per axis of the input: the lowest position, at most 0
+  Shape sizes_;               // what a copy needs
+  size_t channels_ = 0;       // axis of the input
+  size_t last_ = 0;           // axis of the view
+};
+
+// The product of images, channels last, and a weight: rows are places, columns the weight's.
+std::optional<ClassId> with_channels_last(Rewriter& r, const Node& c, const ClassId operands[2]) {
+  const auto& attribute = attr<ContractAttr>(c);
+  for (size_t image : {0, 1}) {
+    const std::vector<int>& labels = image == 0 ? attribute.a : attribute.b;
+    const std::vector<int>& others = image == 0 ? attribute.b : attribute.a;
+    if (!r.at_load(operands[1 - image]) || r.at_load(operands[image])) continue;
+    for (const Rewriter::Found& found : r.find_all(operands[image], Op::kView)) {
+      const View& view = attr<ViewAttr>(*found.node).view;
+      auto last = ChannelsLast(r, found.operands[0], view, labels, attribute).make();
+      if (!last) continue;
+      std::vector<int> order = attribute.out;  // the weight's own labels behind the others
+      std::stable_partition(order.begin(), order.end(),
+                            [&](int label) { return has(labels, label) || !has(others, label); });
+      Node twin = c;
+      twin.attr = image == 0 ? ContractAttr{last->labels, others, order}
+                             : ContractAttr{others, last->labels, order};
+      Shape shape;
+      std::vector<int> back;
+      for (int label : order) {
+        auto at = std::find(attribute.out.begin(), attribute.out.end(), label);
+        shape.push_back(c.shape[static_cast<size_t>(at - attribute.out.begin())]);
+      }
+      for (int label : attribute.out) {
+        back.push_back(
+            static_cast<int>(std::find(order.begin(), order.end(), label) - order.begin()));
+      }
+      twin.shape = shape;
+      ClassId a = image == 0 ? last->cls : operands[0], b = image == 0 ? operands[1] : last->cls;
+      return r.view(r.add(twin, {a, b}, Lowering::kTile), common::view_permute(shape, back));
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -88,24 +225,17 @@ void add_layout_rules(RuleMaker& m) {
         return std::nullopt;
       },
       RuleMaker::Reach::kDeep);
-  m.rule("turned-weight", Claim::kBits, "(contract@c ?a ?b)",
-         [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
-           const Node& c = m.node(match, "c");
-           const auto& labels = attr<ContractAttr>(c);
-           if (!m.is_abstract(match, "c") || !reuses_operands(labels)) return std::nullopt;
-           Node other = c;
-           ClassId a = match["a"], b = match["b"];
-           if (auto right = turned(r, labels, b, labels.b)) {
-             other.attr = ContractAttr{labels.a, right->labels, labels.out};
-             b = right->cls;
-           } else if (auto left = turned(r, labels, a, labels.a)) {
-             other.attr = ContractAttr{left->labels, labels.b, labels.out};
-             a = left->cls;
-           } else {
-             return std::nullopt;
-           }
-           return r.add(other, {a, b}, Lowering::kTile);
-         });
+  m.rule(
+      "channels-last", Claim::kBits, "(contract@c ?a ?b)",
+      [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
+        const Node& c = m.node(match, "c");
+        if (!m.is_abstract(match, "c") || !reuses_operands(attr<ContractAttr>(c))) {
+          return std::nullopt;
+        }
+        const ClassId operands[] = {match["a"], match["b"]};
+        return with_channels_last(r, c, operands);
+      },
+      RuleMaker::Reach::kDeep);
 }
 
 }  // namespace coordinator

@@ -20,9 +20,8 @@ std::unique_ptr<RegionSearch> RegionSearch::create(RegionSpace& space, KernelTim
 
 namespace {
 
-// Chooses a lowering wherever there is one: of the same operands if they can be lowered so, or
-// rather of others.
-void choose_lowering(RegionSpace& space, Lowering lowering, bool others, Genome& genome) {
+// Chooses a lowering wherever there is one: of the same operands if they can be lowered so.
+void choose_lowering(RegionSpace& space, Lowering lowering, Genome& genome) {
   const EGraph& graph = *space.saturated().graph;
   const HeadTable& heads = *space.saturated().heads;
   std::vector<Site> sites = space.structure(genome)->sites;
@@ -34,8 +33,7 @@ void choose_lowering(RegionSpace& space, Lowering lowering, bool others, Genome&
       if (heads.lowering(graph.head(node)) != lowering) continue;
       genome.set(site.name, value);
       auto children = graph.children(node);
-      bool is_same = std::equal(children.begin(), children.end(), same.begin(), same.end());
-      if (is_same != others) break;
+      if (std::equal(children.begin(), children.end(), same.begin(), same.end())) break;
     }
   }
 }
@@ -43,26 +41,20 @@ void choose_lowering(RegionSpace& space, Lowering lowering, bool others, Genome&
 }  // namespace
 
 std::vector<Genome> lowering_seeds(RegionSpace& space) {
-  struct Wish {
-    std::vector<Lowering> lowerings;  // one after the other
-    bool others = false;
-  };
-  const std::vector<Wish> wishes = {
-      {{Lowering::kGemm}},
-      {{Lowering::kTile}},
-      {{Lowering::kGemm, Lowering::kCopy}},
-      {{Lowering::kTile, Lowering::kCopy}},
-      {{Lowering::kTile, Lowering::kCopy}, true},  // weights turned
-      {{Lowering::kAttention}},
+  // One after the other.
+  const std::vector<std::vector<Lowering>> wishes = {
+      {Lowering::kGemm},
+      {Lowering::kTile},
+      {Lowering::kGemm, Lowering::kCopy},
+      {Lowering::kTile, Lowering::kCopy},
+      {Lowering::kAttention},
       // Finds attention between tiles, where a library's rounding is refused.
-      {{Lowering::kTile, Lowering::kAttention}},
+      {Lowering::kTile, Lowering::kAttention},
   };
   std::vector<Genome> seeds;
-  for (const Wish& wish : wishes) {
+  for (const std::vector<Lowering>& wish : wishes) {
     Genome genome;
-    for (Lowering lowering : wish.lowerings) {
-      choose_lowering(space, lowering, wish.others && lowering == Lowering::kTile, genome);
-    }
+    for (Lowering lowering : wish) choose_lowering(space, lowering, genome);
     if (genome.size() != 0) seeds.push_back(std::move(genome));
   }
   return seeds;

@@ -8,6 +8,7 @@
 #include "common/plan/plan.h"
 #include "coordinator/search/cost_model.h"
 #include "coordinator/search/joint_kernels.h"
+#include "coordinator/search/strips.h"
 
 namespace coordinator {
 namespace {
@@ -23,6 +24,7 @@ constexpr double kReadWeight = 0.001;  // of an element, where sharing it is the
 
 constexpr double kLibraryWeight = 0.025;
 constexpr double kTileWeight = 0.035;
+constexpr double kStripsWeight = 0.02;  // with columns of weights, see strips.h
 constexpr double kAcross = 5;
 
 double weight_of(const Node& node, Lowering lowering) {
@@ -75,6 +77,20 @@ const common::Shape& RegionSpace::shape_of(ClassId cls) const {
     if (!shape) shape = &saturated_.heads->node(graph.head(n)).shape;
   });
   return *shape;
+}
+
+bool RegionSpace::reads_strips(NodeId contraction) const {
+  const EGraph& graph = *saturated_.graph;
+  if (machine_ != common::Machine::kCpu) return false;
+  const auto& c =
+      common::attr<common::ContractAttr>(saturated_.heads->node(graph.head(contraction)));
+  if (c.out.empty()) return false;
+  auto has = [&](const std::vector<int>& labels) {
+    return std::find(labels.begin(), labels.end(), c.out.back()) != labels.end();
+  };
+  size_t matrix = has(c.b) ? 1 : 0;
+  return has(c.a) != has(c.b) &&
+         (*saturated_.load_time)[graph.find(graph.children(contraction)[matrix])] != 0;
 }
 
 bool RegionSpace::needs_copy(ClassId operand) const {
@@ -135,6 +151,7 @@ double RegionSpace::node_cost(NodeId id) const {
     }
   }
   double weight = weight_of(node, lowering);
+  if (lowering == Lowering::kTile && reads_strips(id)) weight = kStripsWeight;
   // Where the library cannot read an operand as it lies, another template takes its place.
   if (lowering == Lowering::kGemm &&
       (needs_copy(graph.children(id)[0]) || needs_copy(graph.children(id)[1]))) {
@@ -242,6 +259,7 @@ std::shared_ptr<const Structure> RegionSpace::structure(const Genome& genome) {
   if (it != recent_.end()) return it->second;
   auto result = std::make_shared<Structure>();
   Selected selected = select(genome, result->sites);
+  if (machine_ == common::Machine::kCpu) selected = with_strips(std::move(selected));
   Stores stores = default_stores(selected);
   std::vector<std::vector<int64_t>> values = store_values(selected);
   std::vector<int64_t> wishes(stores.begin(), stores.end());

@@ -72,6 +72,8 @@ class RegionSpace {
  private:
   double node_cost(NodeId node) const;
   const common::Shape& shape_of(ClassId cls) const;
+  // A tile reads the contraction's matrix from strips (strips.h).
+  bool reads_strips(NodeId contraction) const;
   // A library can read the class only where a view of it is copied.
   bool needs_copy(ClassId operand) const;
   // Some view in the class has neighbours of its last axis apart in memory.

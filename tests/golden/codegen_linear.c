@@ -1,11 +1,10 @@
-// units 1, scratch 202880
+// units 1, scratch 131072
 void lf_12fcce7088cd9aca(void* const* restrict buffers, const int64_t* restrict symbols, int64_t begin, int64_t end, void* restrict scratch) {
   const float* restrict const in0 = __builtin_assume_aligned(buffers[0], 64);
   const float* restrict const in1 = __builtin_assume_aligned(buffers[1], 64);
   const float* restrict const in2 = __builtin_assume_aligned(buffers[2], 64);
   float* restrict const out0 = __builtin_assume_aligned(buffers[3], 64);
   float* restrict const packed_b = __builtin_assume_aligned((char*)scratch + 0, 64);
-  float* restrict const packed_a = __builtin_assume_aligned((char*)scratch + 131072, 64);
   float tile[384] __attribute__((aligned(64)));
   float square[256] __attribute__((aligned(64))) = {0};
   for (int64_t u = begin; u < end; ++u) {
@@ -37,33 +36,32 @@ void lf_12fcce7088cd9aca(void* const* restrict buffers, const int64_t* restrict 
       }
       for (int64_t ib = m0; ib < m1; ib += 66) {
         const int64_t ie = lf_min_i64(ib + 66, m1);
-        for (int64_t m = ib; m < ie; ++m) {
-          LF_VECTOR_LOOP(0, 1)
-          for (int64_t k = k0; k < k1; ++k) {
-            const float v1 = in0[(256 * m + k)];
-            packed_a[(m - ib) * 272 + (k - k0)] = v1;
-          }
-        }
         for (int64_t j = n0; j < n1; j += 64) {
           for (int64_t i = ib; i < ie; i += 6) {
-            const float* restrict b = packed_b + (j - n0) * 256;
-            const float* restrict const a0 = packed_a + (i - ib) * 272;
-            const float* restrict const a1 = packed_a + (lf_min_i64(i + 1, ie - 1) - ib) * 272;
-            const float* restrict const a2 = packed_a + (lf_min_i64(i + 2, ie - 1) - ib) * 272;
-            const float* restrict const a3 = packed_a + (lf_min_i64(i + 3, ie - 1) - ib) * 272;
-            const float* restrict const a4 = packed_a + (lf_min_i64(i + 4, ie - 1) - ib) * 272;
-            const float* restrict const a5 = packed_a + (lf_min_i64(i + 5, ie - 1) - ib) * 272;
+            const float* restrict const strip = packed_b + (j - n0) * 256;
+            const int64_t row0 = i;
+            const float* restrict const a0 = in0 + ((256 * row0)) + k0;
+            const int64_t row1 = lf_min_i64(i + 1, ie - 1);
+            const float* restrict const a1 = in0 + ((256 * row1)) + k0;
+            const int64_t row2 = lf_min_i64(i + 2, ie - 1);
+            const float* restrict const a2 = in0 + ((256 * row2)) + k0;
+            const int64_t row3 = lf_min_i64(i + 3, ie - 1);
+            const float* restrict const a3 = in0 + ((256 * row3)) + k0;
+            const int64_t row4 = lf_min_i64(i + 4, ie - 1);
+            const float* restrict const a4 = in0 + ((256 * row4)) + k0;
+            const int64_t row5 = lf_min_i64(i + 5, ie - 1);
+            const float* restrict const a5 = in0 + ((256 * row5)) + k0;
             lf_float16 c0_0 = {0}, c0_1 = {0}, c0_2 = {0}, c0_3 = {0};
             lf_float16 c1_0 = {0}, c1_1 = {0}, c1_2 = {0}, c1_3 = {0};
             lf_float16 c2_0 = {0}, c2_1 = {0}, c2_2 = {0}, c2_3 = {0};
             lf_float16 c3_0 = {0}, c3_1 = {0}, c3_2 = {0}, c3_3 = {0};
             lf_float16 c4_0 = {0}, c4_1 = {0}, c4_2 = {0}, c4_3 = {0};
             lf_float16 c5_0 = {0}, c5_1 = {0}, c5_2 = {0}, c5_3 = {0};
-            for (int64_t k = 0; k < k1 - k0; ++k, b += 64) {
-              const lf_float16 b0 = *(const lf_float16*)(b + 0);
-              const lf_float16 b1 = *(const lf_float16*)(b + 16);
-              const lf_float16 b2 = *(const lf_float16*)(b + 32);
-              const lf_float16 b3 = *(const lf_float16*)(b + 48);
+            for (int64_t k = 0; k < k1 - k0; ++k) {
+              const lf_float16 b0 = *(const lf_float16*)(strip + k * 64 + 0);
+              const lf_float16 b1 = *(const lf_float16*)(strip + k * 64 + 16);
+              const lf_float16 b2 = *(const lf_float16*)(strip + k * 64 + 32);
+              const lf_float16 b3 = *(const lf_float16*)(strip + k * 64 + 48);
               c0_0 += a0[k] * b0; c0_1 += a0[k] * b1; c0_2 += a0[k] * b2; c0_3 += a0[k] * b3;
               c1_0 += a1[k] * b0; c1_1 += a1[k] * b1; c1_2 += a1[k] * b2; c1_3 += a1[k] * b3;
               c2_0 += a2[k] * b0; c2_1 += a2[k] * b1; c2_2 += a2[k] * b2; c2_3 += a2[k] * b3;
@@ -102,10 +100,10 @@ void lf_12fcce7088cd9aca(void* const* restrict buffers, const int64_t* restrict 
               for (int64_t m = i; m < me; ++m) {
                 LF_VECTOR_LOOP(0, 1)
                 for (int64_t n = j; n < ne; ++n) {
-                  const float c2 = tile[(m - i) * 64 + (n - j)];
-                  const float v3 = in2[n];
-                  const float v4 = c2 + v3;
-                  out0[(128 * m + n)] = v4;
+                  const float c1 = tile[(m - i) * 64 + (n - j)];
+                  const float v2 = in2[n];
+                  const float v3 = c1 + v2;
+                  out0[(128 * m + n)] = v3;
                 }
               }
             }

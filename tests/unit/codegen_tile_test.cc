@@ -81,6 +81,110 @@ TEST(CodegenTile, EveryScheduleValue) {
   batch.check_all(3e-4);
 }
 
+// x with labels (m..., k...) times a matrix [k..., n...] that lies in strips of `width` columns.
+void add_strips(KernelBatch& batch, Random& random, DType dtype, std::vector<int64_t> k_sizes,
+                std::vector<int64_t> n_sizes, int64_t width, Schedule schedule) {
+  GraphBuilder b;
+  std::vector<int64_t> x_sizes{37}, strips_sizes;
+  std::vector<int> x_labels{0}, labels, out{0};
+  Shape matrix;
+  Expr k = 0, n = 0;
+  int64_t k_size = 1, n_size = 1;
+  for (int64_t size : k_sizes) {
+    k = k * Expr(size) + Expr::index(static_cast<int>(labels.size()));
+    labels.push_back(static_cast<int>(labels.size()) + 1);
+    x_labels.push_back(labels.back());
+    x_sizes.push_back(size);
+    matrix.push_back(size);
+    k_size *= size;
+  }
+  for (int64_t size : n_sizes) {
+    n = n * Expr(size) + Expr::index(static_cast<int>(labels.size()));
+    labels.push_back(static_cast<int>(labels.size()) + 1);
+    out.push_back(labels.back());
+    matrix.push_back(size);
+    n_size *= size;
+  }
+  strips_sizes = {(n_size + width - 1) / width, k_size, width};
+  NodeId x = input(b, dtype, Shape(x_sizes.begin(), x_sizes.end()));
+  NodeId strips = input(b, dtype, Shape(strips_sizes.begin(), strips_sizes.end()));
+  View view{matrix, {floor_div(n, Expr(width)), k, mod(n, Expr(width))}, {}, 0};
+  b.output(contract(b, x, b.view(strips, view), x_labels, labels, out));
+  batch.add(Template::kTile, std::move(schedule), b.finish(),
+            {random_tensor(random, dtype, x_sizes), random_tensor(random, dtype, strips_sizes)});
+}
+
+// A weight that was laid in strips is not packed in every run.
+TEST(CodegenTile, StripsAreReadInPlace) {
+  Random random(31);
+  KernelBatch batch;
+  add_strips(batch, random, DType::kFloat32, {300}, {96}, 16, {});
+  add_strips(batch, random, DType::kFloat32, {300}, {50}, 16, {});  // the last strip is not full
+  add_strips(batch, random, DType::kFloat32, {1500}, {7}, 16, {});  // blocks of k, one part strip
+  add_strips(batch, random, DType::kFloat32, {3, 20}, {5, 32}, 16, {});
+  add_strips(batch, random, DType::kFloat64, {70}, {50}, 8, {});
+  for (const ScheduleChoice& choice : schedule_parameters(Template::kTile)) {
+    if (!choice.on_cpu) continue;
+    for (int64_t value : choice.values) {
+      add_strips(batch, random, DType::kFloat32, {600}, {100}, 16,
+                 {{std::string(choice.name), value}});
+    }
+  }
+  batch.compile();
+  for (size_t k = 0; k < batch.size(); ++k) {
+    EXPECT_EQ(batch.at(k).source.text.find("packed"), std::string::npos) << k;
+  }
+  batch.check_all(3e-4);
+}
+
+// Strips of four columns are no vectors, and the end of a matrix is no strip.
+TEST(CodegenTile, WhatIsNoVectorIsPacked) {
+  if (runs_on_gpu()) GTEST_SKIP() << "threads of a GPU share all that they read";
+  Random random(32);
+  KernelBatch batch;
+  add_strips(batch, random, DType::kFloat32, {300}, {96}, 4, {});
+  add_product(batch, random, DType::kFloat32, 37, 50, 300, false, false, {});
+  batch.compile();
+  for (size_t k = 0; k < batch.size(); ++k) {
+    EXPECT_NE(batch.at(k).source.text.find("packed_b"), std::string::npos) << k;
+  }
+  batch.check_all(3e-4);
+}
+
+// Windows of images, channels last: a row of a register tile runs through the channels of the
+// elements of a window's row, and jumps to the next one's.
+TEST(CodegenTile, RowsAreReadInRuns) {
+  Random random(33);
+  KernelBatch batch;
+  for (int64_t channels : {8, 64, 160}) {
+    for (int64_t kc : {0, 64, 512}) {
+      GraphBuilder b;
+      NodeId x = input(b, DType::kFloat32, {2, 7, 9, channels});
+      NodeId strips = input(b, DType::kFloat32, {2, 9 * channels, 16});
+      View windows{{2, 5, 4, 3, 3, channels},
+                   {Expr::index(0), Expr::index(1) + Expr::index(3),
+                    Expr::index(2) * Expr(2) + Expr::index(4), Expr::index(5)},
+                   {},
+                   0};
+      Expr k = (Expr::index(0) * Expr(3) + Expr::index(1)) * Expr(channels) + Expr::index(2);
+      Expr n = Expr::index(3);
+      View matrix{{3, 3, channels, 20}, {floor_div(n, Expr(16)), k, mod(n, Expr(16))}, {}, 0};
+      b.output(contract(b, b.view(x, windows), b.view(strips, matrix), {0, 1, 2, 3, 4, 5},
+                        {3, 4, 5, 6}, {0, 1, 2, 6}));
+      Schedule schedule;
+      if (kc != 0) schedule = {{"kc", kc}};
+      batch.add(Template::kTile, schedule, b.finish(),
+                {random_tensor(random, DType::kFloat32, {2, 7, 9, channels}),
+                 random_tensor(random, DType::kFloat32, {2, 9 * channels, 16})});
+    }
+  }
+  batch.compile();
+  for (size_t k = 0; k < batch.size(); k += 3) {
+    EXPECT_EQ(batch.at(k).source.text.find("packed"), std::string::npos) << k;
+  }
+  batch.check_all(3e-4);
+}
+
 TEST(CodegenTile, PrologueAndEpilogue) {
   Random random(23);
   KernelBatch batch;

@@ -13,6 +13,21 @@ using IrNode = common::NodeId;
 const std::vector<DType> kFloats{DType::kFloat32, DType::kFloat64};
 const Expr kRows = Expr::symbol(0);
 
+// 5 x 6 images of that many channels with a border of one, windows of 3 x 3 that many steps apart,
+// and elements of a window so far apart.
+IrNode convolution(GraphBuilder& b, DType t, int64_t channels, int64_t step, int64_t apart) {
+  IrNode x = b.input(InputKind::kUser, t, {2, channels, 5, 6}, "x");
+  IrNode w = b.input(InputKind::kWeight, t, {7, channels, 3, 3}, "w");
+  Expr i = Expr::index(2) * Expr(step) + Expr::index(5) * Expr(apart) - Expr(1);
+  Expr j = Expr::index(3) + Expr::index(6) * Expr(apart) - Expr(1);
+  common::Shape product{2, 7, (7 - 2 * apart - 1) / step + 1, 8 - 2 * apart, channels, 3, 3};
+  common::View windows{product, {Expr::index(0), Expr::index(4), i, j}, {{i, 5}, {j, 6}}, 0};
+  common::View kernel{
+      product, {Expr::index(1), Expr::index(4), Expr::index(5), Expr::index(6)}, {}, 0};
+  IrNode terms = b.binary(common::BinaryOp::kMul, b.view(x, windows), b.view(w, kernel));
+  return b.reduce(common::ReduceOp::kSum, terms, {4, 5, 6});
+}
+
 }  // namespace
 
 void add_layout_cases(std::multimap<std::string, RuleCase>& cases) {
@@ -24,13 +39,14 @@ void add_layout_cases(std::multimap<std::string, RuleCase>& cases) {
                            IrNode padded = b.pad(b.permute(x, {1, 0}), 1, 1, 1, 0);
                            b.output(b.matmul(padded, y));
                          }});
-  // As linear layers keep their weights.
-  cases.emplace("turned-weight",
-                RuleCase{kFloats, [](GraphBuilder& b, DType t) {
-                           IrNode x = b.input(InputKind::kUser, t, {kRows, 6}, "x");
-                           IrNode w = b.input(InputKind::kWeight, t, {4, 6}, "w");
-                           b.output(b.matmul(x, b.permute(w, {1, 0})));
-                         }});
+  // A convolution with a border, steps of two along one axis, and channels to sum over.
+  cases.emplace("channels-last", RuleCase{kFloats, [](GraphBuilder& b, DType t) {
+                                            b.output(convolution(b, t, 32, 2, 1));
+                                          }});
+  // Dilated.
+  cases.emplace("channels-last", RuleCase{kFloats, [](GraphBuilder& b, DType t) {
+                                            b.output(convolution(b, t, 40, 1, 2));
+                                          }});
 }
 
 }  // namespace coordinator::rules_testing

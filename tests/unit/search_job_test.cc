@@ -7,6 +7,7 @@
 #include "common/base/clock.h"
 #include "common/base/random.h"
 #include "common/ir/builder.h"
+#include "common/ir/load_time.h"
 #include "coordinator/search/genome.h"
 #include "coordinator/search/job_search.h"
 #include "coordinator/search/region_search.h"
@@ -48,7 +49,10 @@ CandidateResult measure(const CandidateTask& task) {
     result.report.kernel_ns.push_back(500 + noise);
     result.report.kernels.emplace_back();
   }
-  for (const common::Call& call : task.payload.program.calls) {
+  std::vector<char> at_load = common::load_time_calls(task.payload.program);
+  for (size_t c = 0; c < at_load.size(); ++c) {
+    const common::Call& call = task.payload.program.calls[c];
+    if (at_load[c]) continue;
     result.report.total_ns += result.report.kernel_ns[static_cast<size_t>(call.kernel)];
   }
   result.report.runs = 10;
@@ -277,8 +281,14 @@ struct Loops {
   double share() const { return wide / all; }
 };
 void count_loops(const RegionCandidate& candidate, Loops& loops) {
+  std::vector<char> at_load = common::load_time_calls(*candidate.program);
+  std::set<int> run;
+  for (size_t c = 0; c < at_load.size(); ++c) {
+    if (!at_load[c]) run.insert(candidate.program->calls[c].kernel);
+  }
   for (size_t k : candidate.untried) {
     const common::Kernel& kernel = candidate.program->kernels[k];
+    if (run.count(static_cast<int>(k)) == 0) continue;
     if (kernel.form != common::Template::kLoops) continue;
     ++loops.all;
     loops.wide += common::schedule_value(kernel.schedule, kernel.form, "vector") == 16 ? 1 : 0;
@@ -313,7 +323,7 @@ TEST(GuidedSearch, WhatWonInOneRegionIsTriedInTheNext) {
   Loops taught, untaught;
   auto pupil = RegionSearch::create(second, shared, 1, SearchStrategy::kModel);
   auto alone = RegionSearch::create(second, fresh, 1, SearchStrategy::kModel);
-  constexpr int kFirst = 4;
+  constexpr int kFirst = 6;
   for (int n = 0; n < kFirst; ++n) {
     auto a = pupil->propose(), b = alone->propose();
     ASSERT_TRUE(a && b);

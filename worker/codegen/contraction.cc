@@ -39,10 +39,16 @@ Expr Contraction::batch_size() const { return common::element_count(sizes_of(pro
 
 Indices Contraction::operand_at(Side side, const std::vector<Expr>& batch, const Expr& own,
                                 const Expr& k) const {
+  return operand_at(side, batch, unfold(sizes_of(own_labels(side)), own),
+                    unfold(sizes_of(problem_.k), k));
+}
+
+Indices Contraction::operand_at(Side side, const std::vector<Expr>& batch,
+                                const std::vector<Expr>& own, const std::vector<Expr>& k) const {
   LabelIndices indices(problem_.label_size.size());
   indices.give(problem_.batch, batch);
-  indices.give(own_labels(side), unfold(sizes_of(own_labels(side)), own));
-  indices.give(problem_.k, unfold(sizes_of(problem_.k), k));
+  indices.give(own_labels(side), own);
+  indices.give(problem_.k, k);
   return indices.of(operand_labels(side));
 }
 

@@ -21,6 +21,7 @@ class Contraction {
   Contraction(const common::Graph& body, common::NodeId node);
 
   common::NodeId id() const { return id_; }
+  const common::Graph& body() const { return body_; }
   const common::Node& node() const { return body_.node(id_); }
   const TileProblem& problem() const { return problem_; }
   common::NodeId operand(Side side) const;
@@ -39,6 +40,10 @@ class Contraction {
   // indices `own` and `k`.
   Indices operand_at(Side side, const std::vector<common::Expr>& batch, const common::Expr& own,
                      const common::Expr& k) const;
+  // The same with an index for each of the side's own labels and for each of k's.
+  Indices operand_at(Side side, const std::vector<common::Expr>& batch,
+                     const std::vector<common::Expr>& own,
+                     const std::vector<common::Expr>& k) const;
   // Indices of the product's element.
   Indices product_at(const std::vector<common::Expr>& batch, const common::Expr& m,
                      const common::Expr& n) const;

@@ -96,7 +96,12 @@ TileProblem tile_problem(const Graph& body, const Node& node) {
   return p;
 }
 
-TileParams choose_tile(const TileProblem& problem, const Schedule& schedule, int vector_bytes) {
+bool TileReads::rows(const TileParams& t) const {
+  return row_run == kWhole || (row_run != 0 && row_run % t.kc == 0);
+}
+
+TileParams choose_tile(const TileProblem& problem, const Schedule& schedule, int vector_bytes,
+                       const TileReads& in_place) {
   auto given = [&](std::string_view name) {
     return schedule_value(schedule, Template::kTile, name);
   };
@@ -105,24 +110,38 @@ TileParams choose_tile(const TileProblem& problem, const Schedule& schedule, int
   RegisterTile registers = choose_registers(problem, t.lanes, vector_bytes >= 64);
   t.mr = given("mr") != 0 ? given("mr") : registers.rows;
   t.nr = round_up(given("nr") != 0 ? given("nr") : registers.vectors * t.lanes, t.lanes);
+  // Blocks of what is packed stay in the first cache; strips in memory are read as fast from the
+  // second, and every further block costs a pass over the sums.
+  int64_t depth = in_place.columns ? 1024 : 384;
   t.kc = given("kc") != 0 ? given("kc") : 256;
   if (problem.k_size.is_constant()) {
     int64_t k = std::max<int64_t>(problem.k_size.constant(), 1);
-    // Equal blocks, so that the last one is not a sliver.
-    if (given("kc") == 0) t.kc = round_up((k + (k + 383) / 384 - 1) / ((k + 383) / 384), 8);
+    // Equal blocks, so that the last one is not a sliver, that end where runs do.
+    bool in_runs = in_place.row_run != 0 && in_place.row_run != TileReads::kWhole;
+    int64_t length = in_runs ? in_place.row_run : k;
+    int64_t blocks = (length + depth - 1) / depth;
+    if (in_runs) {
+      while (length % blocks != 0) ++blocks;
+    }
+    if (given("kc") == 0) t.kc = in_runs ? length / blocks : round_up((k + blocks - 1) / blocks, 8);
     t.kc = std::min(t.kc, k);
   }
+  // Small units where they cost nothing, so that they are shared out evenly.
+  bool packs_nothing = in_place.columns && in_place.rows(t);
+  int64_t columns = packs_nothing ? 2 * t.nr : 256;
+  int64_t rows = packs_nothing ? 96 : 512;
   t.mc = round_up(given("mc") != 0 ? given("mc") : 96, t.mr);
-  t.nc = round_up(given("nc") != 0 ? given("nc") : 256, t.nr);
-  if (problem.n_size.is_constant()) {
-    t.nc = std::min(t.nc, round_up(std::max<int64_t>(problem.n_size.constant(), 1), t.nr));
-  }
-  t.group = t.mc * std::max<int64_t>(1, 512 / t.mc);
-  if (problem.m_size.is_constant()) {
-    int64_t m = round_up(std::max<int64_t>(problem.m_size.constant(), 1), t.mr);
-    t.mc = std::min(t.mc, m);
-    t.group = std::min(t.group, round_up(m, t.mc));
-  }
+  t.nc = round_up(given("nc") != 0 ? given("nc") : columns, t.nr);
+  // Parts of about the same size, none of them a sliver.
+  auto even = [](const Expr& size, int64_t most, int64_t step) {
+    if (!size.is_constant()) return most;
+    int64_t n = std::max<int64_t>(size.constant(), 1);
+    int64_t parts = (n + most - 1) / most;
+    return std::min(most, round_up((n + parts - 1) / parts, step));
+  };
+  t.nc = even(problem.n_size, t.nc, t.nr);
+  t.mc = even(problem.m_size, t.mc, t.mr);
+  t.group = even(problem.m_size, t.mc * std::max<int64_t>(1, rows / t.mc), t.mc);
   return t;
 }
 

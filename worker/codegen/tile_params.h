@@ -26,7 +26,15 @@ struct TileParams {
   int64_t group = 512;        // rows of one unit, a multiple of mc
 };
 
+// Operands that can be read where they lie: of those nothing is packed.
+struct TileReads {
+  static constexpr int64_t kWhole = INT64_MAX;
+  int64_t row_run = 0;  // steps along k for which a row of the left one lies in place; 0: none
+  bool columns = false;
+  bool rows(const TileParams& t) const;  // whether blocks of kc steps never leave a run
+};
+
 TileParams choose_tile(const TileProblem& problem, const common::Schedule& schedule,
-                       int vector_bytes);
+                       int vector_bytes, const TileReads& in_place = {});
 
 }  // namespace worker

@@ -5,6 +5,7 @@
 
 #include "common/base/cat.h"
 #include "worker/codegen/c/loops.h"
+#include "worker/codegen/c/tile_reads.h"
 #include "worker/codegen/c_text.h"
 #include "worker/codegen/tile_params.h"
 #include "worker/codegen/unit_loop.h"
@@ -26,6 +27,9 @@ using common::Var;
 
 namespace {
 
+// Steps along k that are read one after the other lie no further apart: a page.
+constexpr int64_t kNearBytes = 4096;
+
 size_t at(int index) { return static_cast<size_t>(index); }
 
 Expr ceil_div(const Expr& a, int64_t b) { return common::floor_div(a + Expr(b - 1), b); }
@@ -35,14 +39,19 @@ Expr ceil_div(const Expr& a, int64_t b) { return common::floor_div(a + Expr(b - 
 //     for each block of kc steps: pack that part of B's panel (column strips of nr)
 //       for each block of mc rows: copy that part of A, row-major
 //         for each strip, for each mr rows: the register tile; after the last steps, store it
+// What a register tile can read where it lies is not packed.
 class TileEmitter {
  public:
   TileEmitter(const Graph& body, NodeId contraction, const Schedule& schedule, int vector_bytes)
       : body_(body),
         id_(contraction),
         node_(body.node(contraction)),
-        problem_(tile_problem(body, node_)),
-        t_(choose_tile(problem_, schedule, vector_bytes)),
+        product_(body, contraction),
+        problem_(product_.problem()),
+        column_step_(columns_in_place(product_, vector_bytes)),
+        reads_{rows_lie_in_place(product_), column_step_.has_value()},
+        t_(choose_tile(problem_, schedule, vector_bytes, reads_)),
+        rows_in_place_(reads_.rows(t_)),
         writer_(body.symbols),
         emitter_(body, writer_) {
     type_ = c_value_type(node_.dtype);
@@ -50,7 +59,7 @@ class TileEmitter {
     single_block_ = problem_.k_size.is_constant() && problem_.k_size.constant() <= t_.kc;
   }
 
-  bool columns_run_along_k() { return layout(Side::kB).along_k; }
+  bool columns_run_along_k() { return layout(Side::kRight).along_k; }
 
   // Stores the body's outputs; or, with a `target`, the contraction itself there, in one unit.
   // kUnsupported when an output is not a function of one element of the contraction.
@@ -72,12 +81,19 @@ class TileEmitter {
   }
 
  private:
+  // A pass over columns of another batch element, or a few rows only, is not worth long strides.
+  static std::optional<int64_t> columns_in_place(const Contraction& product, int vector_bytes) {
+    int64_t size = common::dtype_size(product.node().dtype);
+    auto step = columns_lie_in_place(product, vector_bytes / size);
+    return step && *step * size <= kNearBytes ? step : std::nullopt;
+  }
+
   // ---- shapes and names
   void declare_scratch() {
     int64_t size = common::dtype_size(node_.dtype);
     a_stride_ = (t_.kc + t_.lanes - 1) / t_.lanes * t_.lanes + t_.lanes;
-    scratch_.add("packed_b", type_, size, Expr(t_.nc * t_.kc));
-    scratch_.add("packed_a", type_, size, Expr(t_.mc * a_stride_));
+    if (!column_step_) scratch_.add("packed_b", type_, size, Expr(t_.nc * t_.kc));
+    if (!rows_in_place_) scratch_.add("packed_a", type_, size, Expr(t_.mc * a_stride_));
     if (!single_block_) scratch_.add("sums", type_, size, Expr(t_.group * t_.nc));
     writer_.line(cat(type_, " tile[", t_.mr * t_.nr, "] __attribute__((aligned(64)));"));
     writer_.line(
@@ -99,12 +115,14 @@ class TileEmitter {
     std::string depth = writer_.rare_text(problem_.k_size);
     writer_.open(true);
     writer_.line(cat("const int64_t k1 = lf_min_i64(k0 + ", t_.kc, ", ", depth, ");"));
-    writer_.open(true);
-    fill_block(Side::kB);
-    writer_.close(counting_loop("jb", "n0", "n1", t_.nr));
+    if (!column_step_) {
+      writer_.open(true);
+      fill_block(Side::kRight);
+      writer_.close(counting_loop("jb", "n0", "n1", t_.nr));
+    }
     writer_.open(true);
     writer_.line(cat("const int64_t ie = lf_min_i64(ib + ", t_.mc, ", m1);"));
-    fill_block(Side::kA);
+    if (!rows_in_place_) fill_block(Side::kLeft);
     writer_.open(true);
     writer_.open(true);
     register_tile();
@@ -127,31 +145,9 @@ class TileEmitter {
   }
 
   // ---- packing
-  enum class Side { kA, kB };
-
-  NodeId operand_id(Side side) const {
-    return node_.operands[(side == Side::kA) == problem_.swapped ? 1 : 0];
-  }
-  const std::vector<int>& operand_labels(Side side) const {
-    const auto& c = attr<ContractAttr>(node_);
-    return (side == Side::kA) == problem_.swapped ? c.b : c.a;
-  }
-  const std::vector<int>& own_labels(Side side) const {
-    return side == Side::kA ? problem_.m : problem_.n;
-  }
-
-  Indices operand_indices(Side side, const std::vector<Expr>& batch, const std::vector<Expr>& own,
-                          const std::vector<Expr>& k) const {
-    LabelIndices indices(problem_.label_size.size());
-    indices.give(problem_.batch, batch);
-    indices.give(own_labels(side), own);
-    indices.give(problem_.k, k);
-    return indices.of(operand_labels(side));
-  }
-
   std::string operand(Side side, const std::vector<Expr>& own, const std::vector<Expr>& k) {
-    NodeId id = operand_id(side);
-    CodeValue x = emitter_.value(id, operand_indices(side, batch_, own, k));
+    NodeId id = product_.operand(side);
+    CodeValue x = emitter_.value(id, product_.operand_at(side, batch_, own, k));
     return c_cast(body_.node(id).dtype, node_.dtype, x.text);
   }
 
@@ -162,9 +158,9 @@ class TileEmitter {
     bool k_runs = false;    // so would k's
   };
   Layout layout(Side side) {
-    const std::vector<int>& own = own_labels(side);
+    const std::vector<int>& own = product_.own_labels(side);
     Layout result;
-    int votes = side == Side::kA ? 1 : 0;  // in doubt nothing is turned
+    int votes = side == Side::kLeft ? 1 : 0;  // in doubt nothing is turned
     CodeWriter trial(body_.symbols);
     BodyEmitter emitter(body_, trial);
     std::vector<Expr> batch;
@@ -173,9 +169,9 @@ class TileEmitter {
     };
     for (int label : problem_.batch) batch.push_back(index("b", problem_.label_size[at(label)]));
     Expr k = index("k", problem_.k_size);
-    Expr flat = index("f", side == Side::kA ? problem_.m_size : problem_.n_size);
-    emitter.value(operand_id(side), operand_indices(side, batch, unfold_labels(own, flat),
-                                                    unfold_labels(problem_.k, k)));
+    Expr flat = index("f", side == Side::kLeft ? problem_.m_size : problem_.n_size);
+    emitter.value(product_.operand(side), product_.operand_at(side, batch, unfold_labels(own, flat),
+                                                              unfold_labels(problem_.k, k)));
     for (const auto& division : trial.divided()) {
       (division.index == "k" ? result.k_runs : result.own_runs) = true;
     }
@@ -185,7 +181,7 @@ class TileEmitter {
     for (int label : own) own_values.push_back(index("o", problem_.label_size[at(label)]));
     for (int label : problem_.k) k_values.push_back(index("s", problem_.label_size[at(label)]));
     size_t first = emitter.load_offsets().size();
-    emitter.value(operand_id(side), operand_indices(side, batch, own_values, k_values));
+    emitter.value(product_.operand(side), product_.operand_at(side, batch, own_values, k_values));
     for (size_t i = first; i < emitter.load_offsets().size(); ++i) {
       const Expr& offset = emitter.load_offsets()[i];
       auto runs = [&](const std::vector<Expr>& values) {
@@ -246,7 +242,7 @@ class TileEmitter {
 
   // B: packed_b strip of columns jb.., element [k - k0][n - jb]. A: packed_a[m - ib][k - k0].
   void fill_block(Side side) {
-    bool left = side == Side::kA;
+    bool left = side == Side::kLeft;
     std::string from = left ? "ib" : "jb";
     std::string end = left ? "ie" : "je";
     if (!left) {
@@ -281,7 +277,7 @@ class TileEmitter {
   // Reads squares along the operand's memory and turns them in registers.
   void fill_turned(Side side, const Layout& memory, const std::string& from, const std::string& end,
                    const std::string& target, int64_t stride) {
-    bool left = side == Side::kA;
+    bool left = side == Side::kLeft;
     const Expr& own_extent = left ? problem_.m_size : problem_.n_size;
     std::string outer = left ? "k" : "n";  // the square's rows as read
     std::string outer0 = left ? "k0" : from;
@@ -311,12 +307,8 @@ class TileEmitter {
   // ---- the register tile
   void register_tile() {
     int64_t vectors = t_.nr / t_.lanes;
-    writer_.line(cat("const ", type_, "* restrict b = packed_b + (j - n0) * ", t_.kc, ";"));
-    for (int64_t r = 0; r < t_.mr; ++r) {
-      std::string row = r == 0 ? "i - ib" : cat("lf_min_i64(i + ", r, ", ie - 1) - ib");
-      writer_.line(cat("const ", type_, "* restrict const a", r, " = packed_a + (", row, ") * ",
-                       a_stride_, ";"));
-    }
+    column_pointers();
+    row_pointers();
     if (!single_block_) {
       writer_.line(cat(type_, "* restrict const sum = sums + (j - n0) * ", t_.group,
                        " + (i - m0) * ", t_.nr, ";"));
@@ -335,8 +327,9 @@ class TileEmitter {
     }
     writer_.open(true);
     for (int64_t v = 0; v < vectors; ++v) {
-      writer_.line(
-          cat("const ", vector_, " b", v, " = *(const ", vector_, "*)(b + ", v * t_.lanes, ");"));
+      std::string from = column_step_ ? cat("column", v, " + k * ", *column_step_)
+                                      : cat("strip + k * ", t_.nr, " + ", v * t_.lanes);
+      writer_.line(cat("const ", vector_, " b", v, " = *(const ", vector_, "*)(", from, ");"));
     }
     for (int64_t r = 0; r < t_.mr; ++r) {
       std::string line;
@@ -345,13 +338,56 @@ class TileEmitter {
       }
       writer_.line(line);
     }
-    writer_.close(cat("for (int64_t k = 0; k < k1 - k0; ++k, b += ", t_.nr, ")"));
+    writer_.close("for (int64_t k = 0; k < k1 - k0; ++k)");
     std::string to =
         single_block_ ? "tile" : "(k1 == " + writer_.rare_text(problem_.k_size) + " ? tile : sum)";
     writer_.line(cat(type_, "* const to = ", to, ";"));
     each_accumulator([&](const std::string& c, int64_t offset) {
       writer_.line(cat("*(", vector_, "*)(to + ", offset, ") = ", c, ";"));
     });
+  }
+
+  // Elements k0 and on of each vector of columns.
+  void column_pointers() {
+    if (!column_step_) {
+      writer_.line(
+          cat("const ", type_, "* restrict const strip = packed_b + (j - n0) * ", t_.kc, ";"));
+      return;
+    }
+    int64_t last = (problem_.n_size.constant() - 1) / t_.lanes * t_.lanes;
+    for (int64_t v = 0; v < t_.nr / t_.lanes; ++v) {
+      std::string first = cat("first", v);
+      std::string position = v == 0 ? "j" : cat("lf_min_i64(j + ", v * t_.lanes, ", ", last, ")");
+      pointer_to(Side::kRight, cat("column", v), first, position, 0, cat("k0 * ", *column_step_));
+    }
+  }
+
+  // Elements k0 and on of each row.
+  void row_pointers() {
+    bool whole = reads_.row_run == TileReads::kWhole;
+    Expr k =
+        whole ? Expr(0) : Expr::index(writer_.bind_index("k0", problem_.k_size, writer_.depth()));
+    for (int64_t r = 0; r < t_.mr; ++r) {
+      std::string row = r == 0 ? "i" : cat("lf_min_i64(i + ", r, ", ie - 1)");
+      if (rows_in_place_) {
+        pointer_to(Side::kLeft, cat("a", r), cat("row", r), row, k, whole ? "k0" : "0");
+      } else {
+        writer_.line(cat("const ", type_, "* restrict const a", r, " = packed_a + (", row,
+                         " - ib) * ", a_stride_, ";"));
+      }
+    }
+  }
+
+  // Declares `name`, the address of the operand's element at k and its own index `position`, which
+  // is called `index`, and so many elements further.
+  void pointer_to(Side side, const std::string& name, const std::string& index,
+                  const std::string& position, const Expr& k, const std::string& further) {
+    writer_.line(cat("const int64_t ", index, " = ", position, ";"));
+    Expr own = Expr::index(writer_.bind_index(index, product_.own_size(side), writer_.depth()));
+    auto read = product_.read_at(side, product_.operand_at(side, batch_, own, k), emitter_);
+    LFARM_CHECK(read.has_value(), "an operand was found in place");
+    writer_.line(cat("const ", type_, "* restrict const ", name, " = in", read->input, " + (",
+                     writer_.text(writer_.simplify(read->offset)), ") + ", further, ";"));
   }
 
   void each_accumulator(const std::function<void(const std::string&, int64_t)>& visit) {
@@ -416,8 +452,12 @@ class TileEmitter {
   const Graph& body_;
   NodeId id_;
   const Node& node_;
-  TileProblem problem_;
+  Contraction product_;
+  const TileProblem& problem_;
+  std::optional<int64_t> column_step_;  // between neighbours along k, where columns are in place
+  TileReads reads_;
   TileParams t_;
+  bool rows_in_place_;
   CodeWriter writer_;
   BodyEmitter emitter_;
   Scratch scratch_;

@@ -1,0 +1,209 @@
+#include "coordinator/search/strips.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "common/ir/load_time.h"
+#include "common/ir/sizes.h"
+
+namespace coordinator {
+namespace {
+
+using common::attr;
+using common::ContractAttr;
+using common::Expr;
+using common::Graph;
+using common::Node;
+using common::Op;
+using common::Shape;
+using common::View;
+using common::ViewAttr;
+
+constexpr int64_t kStripBytes = 64;  // a vector of the widest kind
+constexpr double kFewRows = 4;       // with so few, a matrix is best read as it lies
+constexpr uint32_t kAdded = 0x80000000;
+
+size_t at(common::NodeId id) { return static_cast<size_t>(id); }
+bool has(const std::vector<int>& labels, int label) {
+  return std::find(labels.begin(), labels.end(), label) != labels.end();
+}
+
+// The labels of a contraction as a tile sees them: the matrix' columns are the output's last axes.
+struct Labels {
+  size_t matrix = 0;  // which operand it is
+  std::vector<int> batch, columns, summed;
+};
+
+std::optional<Labels> labels_of(const ContractAttr& c) {
+  if (c.out.empty() || (has(c.a, c.out.back()) && has(c.b, c.out.back()))) return std::nullopt;
+  Labels result;
+  result.matrix = has(c.b, c.out.back()) ? 1 : 0;
+  const std::vector<int>& matrix = result.matrix == 1 ? c.b : c.a;
+  const std::vector<int>& rows = result.matrix == 1 ? c.a : c.b;
+  for (int label : c.out) {
+    if (has(matrix, label)) (has(rows, label) ? result.batch : result.columns).push_back(label);
+  }
+  for (const auto* side : {&rows, &matrix}) {
+    for (int label : *side) {
+      if (!has(c.out, label) && !has(result.summed, label)) result.summed.push_back(label);
+    }
+  }
+  return result;
+}
+
+// A matrix and its strips, as views of each other.
+struct Strips {
+  View strips, matrix;
+};
+
+class Layout {
+ public:
+  // `labels` of the matrix' axes.
+  Layout(const Shape& shape, const std::vector<int>& labels, const Labels& kinds, int64_t width)
+      : shape_(shape), labels_(labels), kinds_(kinds), width_(width) {}
+
+  Strips views() const {
+    Expr columns = size_of(kinds_.columns);
+    Expr count = common::floor_div(columns + Expr(width_ - 1), Expr(width_));
+    Strips result;
+    for (int label : kinds_.batch) result.strips.shape.push_back(size_of({label}));
+    int first = static_cast<int>(result.strips.shape.size());
+    result.strips.shape.insert(result.strips.shape.end(),
+                               {count, size_of(kinds_.summed), Expr(width_)});
+    Expr column = Expr::index(first) * Expr(width_) + Expr::index(first + 2);
+    for (int label : labels_) {
+      result.strips.index.push_back(index_of(label, column, Expr::index(first + 1)));
+    }
+    if (columns.constant() % width_ != 0) result.strips.valid.push_back({column, columns});
+
+    result.matrix.shape = shape_;
+    for (int label : kinds_.batch) result.matrix.index.push_back(Expr::index(axis_of(label)));
+    Expr flat = flat_index(kinds_.columns);
+    result.matrix.index.push_back(common::floor_div(flat, Expr(width_)));
+    result.matrix.index.push_back(flat_index(kinds_.summed));
+    result.matrix.index.push_back(common::mod(flat, Expr(width_)));
+    return result;
+  }
+
+ private:
+  int axis_of(int label) const {
+    return static_cast<int>(std::find(labels_.begin(), labels_.end(), label) - labels_.begin());
+  }
+  Expr size_of(const std::vector<int>& labels) const {
+    Expr size = 1;
+    for (int label : labels) size *= shape_[static_cast<size_t>(axis_of(label))];
+    return size;
+  }
+  // Of the matrix' axis with the label, where all its columns are counted by `column` and all
+  // summed axes by `step`.
+  Expr index_of(int label, const Expr& column, const Expr& step) const {
+    auto batch = std::find(kinds_.batch.begin(), kinds_.batch.end(), label);
+    if (batch != kinds_.batch.end()) {
+      return Expr::index(static_cast<int>(batch - kinds_.batch.begin()));
+    }
+    bool is_column = has(kinds_.columns, label);
+    const std::vector<int>& all = is_column ? kinds_.columns : kinds_.summed;
+    Expr value = is_column ? column : step;
+    for (size_t k = all.size(); k-- > 0;) {
+      Expr size = size_of({all[k]});
+      if (all[k] == label) return k == 0 ? value : common::mod(value, size);
+      value = common::floor_div(value, size);
+    }
+    return value;
+  }
+  Expr flat_index(const std::vector<int>& labels) const {
+    Expr flat = 0;
+    for (int label : labels) flat = flat * size_of({label}) + Expr::index(axis_of(label));
+    return flat;
+  }
+
+  const Shape& shape_;
+  const std::vector<int>& labels_;
+  const Labels& kinds_;
+  int64_t width_;
+};
+
+class StripMaker {
+ public:
+  explicit StripMaker(Selected&& from)
+      : from_(std::move(from)), at_load_(common::load_time_nodes(from_.graph)) {}
+
+  Selected run() {
+    to_.graph.symbols = std::move(from_.graph.symbols);
+    to_.graph.inputs = std::move(from_.graph.inputs);
+    for (size_t i = 0; i < from_.graph.nodes.size(); ++i) {
+      Node node = from_.graph.nodes[i];
+      for (common::NodeId& operand : node.operands) operand = moved_[at(operand)];
+      if (node.op == Op::kContract && from_.lowering[i] == Lowering::kTile) read_strips(i, node);
+      moved_.push_back(add(std::move(node), from_.lowering[i], from_.gene[i], from_.choice[i]));
+    }
+    to_.graph.outputs = std::move(from_.graph.outputs);
+    for (auto& output : to_.graph.outputs) output.node = moved_[at(output.node)];
+    return std::move(to_);
+  }
+
+ private:
+  common::NodeId add(Node node, Lowering lowering, ClassId gene, NodeId choice) {
+    to_.graph.nodes.push_back(std::move(node));
+    to_.lowering.push_back(lowering);
+    to_.gene.push_back(gene);
+    to_.choice.push_back(choice);
+    return static_cast<common::NodeId>(to_.graph.nodes.size()) - 1;
+  }
+
+  bool is_matrix_worth_it(const Node& contract, common::NodeId matrix, const Labels& labels) const {
+    const Node& node = from_.graph.node(matrix);
+    if (!at_load_[at(matrix)] || labels.summed.empty() || labels.columns.empty()) return false;
+    if (node.dtype != contract.dtype || !common::is_float(node.dtype)) return false;
+    if (common::dtype_size(node.dtype) < 4) return false;
+    std::vector<int64_t> sizes = common::representative_sizes(to_.graph.symbols);
+    double elements = common::count_elements(contract.shape, sizes);
+    const auto& out = attr<ContractAttr>(contract).out;
+    for (size_t k = 0; k < out.size(); ++k) {
+      if (!has(labels.columns, out[k]) && !has(labels.batch, out[k])) continue;
+      elements /= std::max(1.0, static_cast<double>(contract.shape[k].evaluate(sizes)));
+    }
+    return elements > kFewRows;
+  }
+
+  // `contract` is node `i` with its operands moved; its matrix is read from strips afterwards.
+  void read_strips(size_t i, Node& contract) {
+    const auto& c = attr<ContractAttr>(contract);
+    std::optional<Labels> labels = labels_of(c);
+    if (!labels) return;
+    common::NodeId matrix = from_.graph.nodes[i].operands[labels->matrix];
+    if (!is_matrix_worth_it(contract, matrix, *labels)) return;
+    int64_t width = kStripBytes / common::dtype_size(contract.dtype);
+    const std::vector<int>& own = labels->matrix == 1 ? c.b : c.a;
+    Strips views = Layout(from_.graph.node(matrix).shape, own, *labels, width).views();
+    // A copy is not copied again.
+    while (from_.lowering[at(matrix)] == Lowering::kCopy) {
+      const Node& copy = from_.graph.node(matrix);
+      auto composed =
+          common::view_compose(views.strips, attr<ViewAttr>(copy).view, to_.graph.symbols);
+      if (!composed) break;
+      views.strips = *std::move(composed);
+      matrix = copy.operands[0];
+    }
+    common::DType dtype = contract.dtype;
+    Node strips{Op::kView, dtype, views.strips.shape, {moved_[at(matrix)]}, ViewAttr{views.strips}};
+    common::NodeId stored = add(std::move(strips), Lowering::kCopy, kAdded | from_.gene[i] << 1,
+                                kAdded | from_.choice[i] << 1);
+    Node back{Op::kView, dtype, views.matrix.shape, {stored}, ViewAttr{views.matrix}};
+    contract.operands[labels->matrix] =
+        add(std::move(back), Lowering::kInPlace, kAdded | from_.gene[i] << 1 | 1,
+            kAdded | from_.choice[i] << 1 | 1);
+  }
+
+  Selected from_;
+  std::vector<char> at_load_;
+  Selected to_;
+  std::vector<common::NodeId> moved_;  // node of from_ -> node of to_
+};
+
+}  // namespace
+
+Selected with_strips(Selected selected) { return StripMaker(std::move(selected)).run(); }
+
+}  // namespace coordinator

@@ -1,0 +1,18 @@
+// Weights in the order in which register tiles read them.
+//
+// A tile multiplies rows by a few vectors of columns, step by step along the summed axis. It reads
+// fastest where the columns of a vector lie side by side and those of the next step follow them: a
+// strip. A matrix that depends on weights alone is copied into strips once, when weights are bound;
+// a matrix that a run computes is packed block by block in every run.
+#pragma once
+
+#include "coordinator/search/stores.h"
+
+namespace coordinator {
+
+// The same graph with those operands of tiled contractions read from strips: [batch..., strip,
+// summed axes, column within the strip], the last strip filled up with zeros. Genes of what is
+// added are beyond those of the e-graph.
+Selected with_strips(Selected selected);
+
+}  // namespace coordinator

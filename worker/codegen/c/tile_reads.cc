@@ -1,0 +1,113 @@
+#include "worker/codegen/c/tile_reads.h"
+
+#include <vector>
+
+namespace worker {
+
+using common::Expr;
+using common::Graph;
+using common::Var;
+
+namespace {
+
+// The operand's element at indices that are bound for the question only.
+struct Trial {
+  Trial(const Contraction& product, Side side)
+      : graph(product.body()), writer(graph.symbols), emitter(graph, writer), side(side) {
+    for (const Expr& size : product.sizes_of(product.problem().batch)) {
+      batch.push_back(Expr::index(bind(size)));
+    }
+  }
+  int bind(const Expr& extent) {
+    ends.push_back(extent);
+    return writer.bind_index("t", extent, 0);
+  }
+  std::optional<PlainRead> read(const Contraction& product, const Indices& at) {
+    auto found = product.read_at(side, at, emitter);
+    if (!found || !emitter.status().ok()) return std::nullopt;
+    if (graph.inputs[static_cast<size_t>(found->input)].dtype != product.node().dtype) {
+      return std::nullopt;
+    }
+    found->offset = writer.simplify(found->offset);
+    return found;
+  }
+
+  const Graph& graph;
+  CodeWriter writer;
+  BodyEmitter emitter;
+  Side side;
+  std::vector<Expr> batch;
+  std::vector<Expr> ends;  // of each index, in the order they were bound
+};
+
+// The greatest value of an expression that grows with every index; empty where sizes are symbolic.
+std::optional<int64_t> greatest(const Expr& e, const std::vector<Expr>& ends) {
+  for (const Expr& end : ends) {
+    if (!end.is_constant()) return std::nullopt;
+  }
+  Expr value = e.substitute([&](Var v) -> Expr {
+    bool known = v.kind == Var::Kind::kIndex && static_cast<size_t>(v.id) < ends.size();
+    return known ? Expr(ends[static_cast<size_t>(v.id)].constant() - 1) : Expr::var(v);
+  });
+  if (!value.is_constant()) return std::nullopt;
+  return value.constant();
+}
+
+}  // namespace
+
+int64_t rows_lie_in_place(const Contraction& product) {
+  Trial trial(product, Side::kLeft);
+  int own = trial.bind(product.problem().m_size);
+  std::vector<Expr> sizes = product.sizes_of(product.problem().k);
+  std::vector<int> indices;
+  Expr k = 0;
+  for (const Expr& size : sizes) {
+    indices.push_back(trial.bind(size));
+    k = k * size + Expr::index(indices.back());
+  }
+  auto found =
+      trial.read(product, product.operand_at(Side::kLeft, trial.batch, Expr::index(own), k));
+  if (!found) return 0;
+  int64_t run = 1;
+  for (size_t d = sizes.size(); d-- > 0;) {
+    if (sizes[d].is_constant(1)) continue;
+    if (stride_along(found->offset, indices[d]) != run) return run == 1 ? 0 : run;
+    if (!sizes[d].is_constant()) return d == 0 ? TileReads::kWhole : 0;
+    run *= sizes[d].constant();
+  }
+  return TileReads::kWhole;
+}
+
+std::optional<int64_t> columns_lie_in_place(const Contraction& product, int64_t lanes) {
+  const Expr& columns = product.problem().n_size;
+  if (!columns.is_constant() || columns.constant() < 1 || product.problem().n.empty()) {
+    return std::nullopt;
+  }
+  Trial trial(product, Side::kRight);
+  // Label by label, where the last one holds whole vectors: no division hides them then.
+  std::vector<Expr> sizes = product.sizes_of(product.problem().n);
+  bool whole = sizes.back().constant() % lanes == 0;
+  const Expr& length = whole ? sizes.back() : columns;
+  int chunk = trial.bind(Expr((length.constant() + lanes - 1) / lanes));
+  int inside = trial.bind(Expr(lanes));
+  int k = trial.bind(product.problem().k_size);
+  Expr position = Expr::index(chunk) * Expr(lanes) + Expr::index(inside);
+  std::vector<Expr> own = unfold(sizes, position);
+  for (size_t d = 0; whole && d < sizes.size(); ++d) {
+    own[d] = d + 1 == sizes.size() ? position : Expr::index(trial.bind(sizes[d]));
+  }
+  std::vector<Expr> steps = unfold(product.sizes_of(product.problem().k), Expr::index(k));
+  auto found = trial.read(product, product.operand_at(Side::kRight, trial.batch, own, steps));
+  if (!found || stride_along(found->offset, inside) != 1) return std::nullopt;
+  int64_t along_k = stride_along(found->offset, k);
+  if (along_k == INT32_MAX || along_k < 0) return std::nullopt;
+  if (columns.constant() % lanes != 0) {
+    auto last = greatest(found->offset, trial.ends);
+    const common::Shape& shape = trial.graph.inputs[static_cast<size_t>(found->input)].shape;
+    Expr elements = common::element_count(shape);
+    if (!last || !elements.is_constant() || *last >= elements.constant()) return std::nullopt;
+  }
+  return along_k;
+}
+
+}  // namespace worker
