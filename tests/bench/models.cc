@@ -1,5 +1,7 @@
 // models: lfarm's plans for whole models, and with --peers what PyTorch and ONNX Runtime take for
 // the same files beside them: all sides in one run, round by round, with equally many threads.
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -18,6 +20,7 @@
 #include "tests/bench/measured_model.h"
 #include "tests/bench/peers/script.h"
 #include "tests/bench/peers_report.h"
+#include "tests/bench/realtime.h"
 
 namespace bench {
 namespace {
@@ -40,6 +43,8 @@ struct ModelsOptions {
   std::vector<int> threads = {1, 2};
   int rounds = 7;
   double peer_timeout_s = 1200;
+  bool realtime = false;
+  bool measure_roofline = false;
   bool json = false;
   std::string markdown;
   clients::FarmOptions farm;
@@ -54,6 +59,7 @@ void say(const std::string& line) { std::fprintf(stderr, "lfarm-bench: %s\n", li
 struct PeerSide {
   SideResult result;
   PeerFacts facts;
+  PeerRates rates;                     // of eager, where it runs
   std::optional<PeerProcess> process;  // empty: it failed, and the result says why
   std::vector<HostTensor> outputs;
 
@@ -128,63 +134,98 @@ Result<std::vector<HostTensor>> expected_outputs(const MeasuredModel& model,
 
 // ---- A row -------------------------------------------------------------------------------------
 
+int calls_of(const SideResult& side) {
+  if (side.us.empty()) return kTurnCallsMin;
+  double last = std::max(side.us.back(), 1.0);
+  return std::clamp(static_cast<int>(kTurnUs / last), kTurnCallsMin, kTurnCallsMax);
+}
+
+// lfarm's side of a row; without a plan, or once it failed, `side` is empty.
+struct OwnSide {
+  SideResult result;
+  std::optional<LfarmSide> side;
+  std::string problem;
+
+  void fail(const std::string& why) {
+    problem = why;
+    result.us.clear();
+    side.reset();
+  }
+  void turn() {
+    auto us = side->run(calls_of(result));
+    if (!us.ok()) return fail(us.error().message);
+    result.us.insert(result.us.end(), us->begin(), us->end());
+  }
+};
+
+void turn_of(PeerSide& peer) {
+  auto us = peer.process->run(calls_of(peer.result));
+  if (!us.ok()) return peer.fail(us.error().message);
+  peer.result.us.insert(peer.result.us.end(), us->begin(), us->end());
+}
+
 // All sides take turns, and another one begins each round.
-Status measure_rounds(int rounds, LfarmSide* own, SideResult* own_result,
-                      std::vector<PeerSide>* peers) {
-  auto calls_of = [](const SideResult& side) {
-    if (side.us.empty()) return kTurnCallsMin;
-    double last = std::max(side.us.back(), 1.0);
-    return std::clamp(static_cast<int>(kTurnUs / last), kTurnCallsMin, kTurnCallsMax);
+Status measure_rounds(const ModelsOptions& options, OwnSide* own, std::vector<PeerSide>* peers) {
+  std::vector<RealTime> urgent;
+  auto begin = [&](pid_t process) -> Status {
+    LFARM_ASSIGN_OR_RETURN(RealTime turn, RealTime::begin(process));
+    urgent.push_back(std::move(turn));
+    return {};
   };
+  if (options.realtime) {
+    LFARM_RETURN_IF_ERROR(begin(::getpid()));
+    for (PeerSide& peer : *peers) {
+      if (peer.process) LFARM_RETURN_IF_ERROR(begin(peer.process->pid()));
+    }
+  }
+  for (PeerSide& peer : *peers) {
+    if (!peer.process || peer.result.name != "eager") continue;
+    auto rates = peer.process->rates();
+    if (rates.ok()) {
+      peer.rates = *rates;
+    } else {
+      peer.fail(rates.error().message);
+    }
+  }
   size_t sides = peers->size() + 1;
-  for (size_t round = 0; round < static_cast<size_t>(rounds); ++round) {
+  for (size_t round = 0; round < static_cast<size_t>(options.rounds); ++round) {
     for (size_t turn = 0; turn < sides; ++turn) {
       LFARM_RETURN_IF_ERROR(clients::check_stop());
       size_t k = (round + turn) % sides;
       if (k == 0) {
-        if (own == nullptr) continue;
-        LFARM_ASSIGN_OR_RETURN(std::vector<double> us, own->run(calls_of(*own_result)));
-        own_result->us.insert(own_result->us.end(), us.begin(), us.end());
-        continue;
-      }
-      PeerSide& peer = (*peers)[k - 1];
-      if (!peer.process) continue;
-      auto us = peer.process->run(calls_of(peer.result));
-      if (us.ok()) {
-        peer.result.us.insert(peer.result.us.end(), us->begin(), us->end());
-      } else {
-        peer.fail(us.error().message);
+        if (own->side) own->turn();
+      } else if ((*peers)[k - 1].process) {
+        turn_of((*peers)[k - 1]);
       }
     }
   }
   return {};
 }
 
-// Opens lfarm's side and compares its first outputs; an empty one where that fails.
-std::optional<LfarmSide> open_own(const MeasuredModel& model,
-                                  const Result<clients::PulledPlan>& plan, int threads,
-                                  const Result<std::vector<HostTensor>>& expected,
-                                  std::string* problem) {
+// lfarm's side, its first outputs compared.
+OwnSide open_own(const MeasuredModel& model, const Result<clients::PulledPlan>& plan, int threads,
+                 const Result<std::vector<HostTensor>>& expected) {
+  OwnSide own;
+  own.result.name = kLfarmSide;
   if (!plan.ok()) {
-    *problem = plan.error().message;
-    return std::nullopt;
+    own.fail(plan.error().message);
+    return own;
   }
   auto side = LfarmSide::open(model, *plan, threads);
   if (!side.ok()) {
-    *problem = side.error().message;
-    return std::nullopt;
+    own.fail(side.error().message);
+    return own;
   }
-  auto outputs = side->first_call();
+  own.side.emplace(std::move(side).value());
+  auto outputs = own.side->first_call();
   if (!outputs.ok()) {
-    *problem = outputs.error().message;
-    return std::nullopt;
-  }
-  if (!expected.ok()) {
-    *problem = cat("not verified: ", expected.error().message);
+    own.fail(outputs.error().message);
+  } else if (!expected.ok()) {
+    own.result.note = cat("lfarm: not verified: ", expected.error().message);
   } else if (Status same = compare(model, *outputs, *expected); !same.ok()) {
-    *problem = cat("lfarm's outputs are not PyTorch's: ", same.error().message);
+    own.problem = cat("lfarm's outputs are not PyTorch's: ", same.error().message);
   }
-  return std::move(side).value();
+  return own;
 }
 
 RowBound bound_of(const MeasuredModel& model, const clients::Roofline& roofline,
@@ -194,7 +235,7 @@ RowBound bound_of(const MeasuredModel& model, const clients::Roofline& roofline,
   // Products of 16-bit numbers have units of their own, which only a library measured.
   for (const PeerSide& peer : peers) {
     if (model.dtype != "bf16" || !peer.result.competes) continue;
-    bound.operations_per_s = std::max(bound.operations_per_s, peer.facts.bf16_gemm_gflops * 1e9);
+    bound.operations_per_s = std::max(bound.operations_per_s, peer.rates.bf16_gemm_gflops * 1e9);
   }
   return bound;
 }
@@ -203,8 +244,9 @@ Result<ModelRow> measure_row(const ModelsOptions& options, const MeasuredModel& 
                              const Result<clients::PulledPlan>& plan, int threads,
                              SetupLines* setup) {
   ModelRow row{model.name, model.dtype, threads, {}, {}, ""};
-  LFARM_ASSIGN_OR_RETURN(clients::Roofline roofline,
-                         clients::roofline_of_processor(options.farm.state, threads, false));
+  LFARM_ASSIGN_OR_RETURN(
+      clients::Roofline roofline,
+      clients::roofline_of_processor(options.farm.state, threads, options.measure_roofline));
   auto add_setup = [setup](const std::string& line) {
     if (std::find(setup->begin(), setup->end(), line) == setup->end()) setup->push_back(line);
   };
@@ -220,12 +262,7 @@ Result<ModelRow> measure_row(const ModelsOptions& options, const MeasuredModel& 
       say(cat(model.name, ", ", threads, threads == 1 ? " thread: " : " threads: ", backend));
       peers.push_back(start_peer(options, backend, model, threads));
       if (peers.back().facts.torch.empty()) continue;
-      if (threads == options.threads.back()) {
-        // Its products' rates differ a little from start to start.
-        PeerFacts named = peers.back().facts;
-        named.gemm_gflops = named.bf16_gemm_gflops = 0;
-        add_setup(cat(backend, ": ", facts_text(named)));
-      }
+      add_setup(cat(backend, ": ", facts_text(peers.back().facts)));
     }
   }
   auto expected = expected_outputs(model, peers);
@@ -238,13 +275,11 @@ Result<ModelRow> measure_row(const ModelsOptions& options, const MeasuredModel& 
     }
     peer.outputs.clear();
   }
-  SideResult own_result;
-  own_result.name = kLfarmSide;
-  auto own = open_own(model, plan, threads, expected, &row.problem);
-  Status measured = measure_rounds(options.rounds, own ? &*own : nullptr, &own_result, &peers);
-  LFARM_RETURN_IF_ERROR(measured);
+  OwnSide own = open_own(model, plan, threads, expected);
+  LFARM_RETURN_IF_ERROR(measure_rounds(options, &own, &peers));
   row.bound = bound_of(model, roofline, peers);
-  row.sides.push_back(std::move(own_result));
+  row.problem = std::move(own.problem);
+  row.sides.push_back(std::move(own.result));
   for (PeerSide& peer : peers) row.sides.push_back(std::move(peer.result));
   return row;
 }
@@ -385,6 +420,10 @@ int run_models(const std::vector<std::string>& arguments) {
       ->capture_default_str();
   app.add_option("--budget", options.budget.candidates, "candidates of a search for a new plan");
   app.add_option("--time", options.budget.seconds, "seconds of a search for a new plan");
+  app.add_flag("--realtime", options.realtime,
+               "all sides run ahead of the machine's other work (as root)");
+  app.add_flag("--measure-roofline", options.measure_roofline,
+               "measures this machine again, whatever the state directory keeps of it");
   app.add_flag("--json", options.json, "one JSON object a line instead of a table");
   app.add_option("--markdown", options.markdown, "a file for the report");
   return run_guarded("models", app, arguments, [&] { return run(options); });

@@ -53,8 +53,6 @@ PeerFacts facts_of(const Json& json) {
   facts.torch = text_of(json, "torch");
   facts.onnxruntime = text_of(json, "onnxruntime");
   facts.capability = text_of(json, "capability");
-  facts.gemm_gflops = number_of(json, "gemm_gflops");
-  facts.bf16_gemm_gflops = number_of(json, "bf16_gemm_gflops");
   if (auto blas = json.find("blas"); blas != json.end() && blas->is_object()) {
     facts.blas = text_of(*blas, "name");
     facts.blas_path = text_of(*blas, "path");
@@ -251,11 +249,23 @@ Result<PeerModel> PeerProcess::load(common::ByteView archive,
   return model;
 }
 
-Result<std::vector<double>> PeerProcess::run(int calls) {
+Result<std::string> PeerProcess::ask(const std::string& command) {
   allow(options_.deadlines.run_ms);
-  std::string head = cat("run ", calls, "\n");
-  LFARM_RETURN_IF_ERROR(send(common::as_bytes(head)));
-  LFARM_ASSIGN_OR_RETURN(std::string text, line());
+  LFARM_RETURN_IF_ERROR(send(common::as_bytes(command + "\n")));
+  return line();
+}
+
+Result<PeerRates> PeerProcess::rates() {
+  LFARM_ASSIGN_OR_RETURN(std::string text, ask("rates"));
+  Json said = Json::parse(text, nullptr, false);
+  if (!said.is_object()) return nonsense(text);
+  PeerRates rates{number_of(said, "gemm_gflops"), number_of(said, "bf16_gemm_gflops")};
+  if (!(rates.gemm_gflops > 0 && rates.bf16_gemm_gflops > 0)) return nonsense(text);
+  return rates;
+}
+
+Result<std::vector<double>> PeerProcess::run(int calls) {
+  LFARM_ASSIGN_OR_RETURN(std::string text, ask(cat("run ", calls)));
   Json said = Json::parse(text, nullptr, false);
   if (auto error = error_of(said)) return common::unsupported(cat(options_.backend, ": ", *error));
   std::vector<double> all;

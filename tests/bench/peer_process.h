@@ -33,8 +33,11 @@ struct PeerFacts {
   std::string torch, onnxruntime;  // versions
   std::string blas, blas_path;     // "OpenBLAS", "MKL", "reference", "unknown"
   std::string capability;          // of the processor, as PyTorch uses it: "AVX512"
-  double gemm_gflops = 0;          // of a square product of 2048, float32
-  double bf16_gemm_gflops = 0;
+};
+
+// Of PyTorch's square product of 2048: 1e9 operations a second.
+struct PeerRates {
+  double gemm_gflops = 0, bf16_gemm_gflops = 0;
 };
 
 struct PeerArray {
@@ -62,6 +65,8 @@ class PeerProcess {
   common::Result<PeerModel> load(common::ByteView archive, const std::vector<PeerArray>& inputs);
   // Calls the model once more, and then `calls` times: microseconds of each of these.
   common::Result<std::vector<double>> run(int calls);
+  common::Result<PeerRates> rates();
+  pid_t pid() const { return process_->pid(); }
 
  private:
   PeerProcess(PeerOptions options, common::Subprocess process, int socket, int errors);
@@ -71,6 +76,8 @@ class PeerProcess {
   common::Status send(common::ByteView bytes);
   common::Status receive_more();
   common::Result<std::string> line();
+  // One command, one line.
+  common::Result<std::string> ask(const std::string& command);
   common::Result<common::Bytes> bytes(size_t count);
   common::Error ended();
   common::Error late() const;

@@ -185,10 +185,6 @@ std::string facts_text(const PeerFacts& facts) {
   text += cat(", BLAS ", facts.blas.empty() ? "not named" : facts.blas);
   if (!facts.blas_path.empty()) text += cat(" (", facts.blas_path, ")");
   if (!facts.capability.empty()) text += cat(", ", facts.capability);
-  if (facts.gemm_gflops > 0) {
-    text += cat(", product of 2048: ", fixed(facts.gemm_gflops, 0), " GFLOP/s, bf16 ",
-                fixed(facts.bf16_gemm_gflops, 0));
-  }
   return text;
 }
 

@@ -52,7 +52,7 @@ std::optional<double> roofline_share(const ModelRow& row, const SideResult& side
 // Why no ratio against such a peer may be published; empty: it may. `has_vectors`: the processor
 // has AVX2 at least.
 std::string refusal_of(const PeerFacts& facts, bool has_vectors);
-// "torch 2.14.1, BLAS OpenBLAS (/usr/lib/...), AVX512, product of 2048: 188 GFLOP/s, bf16 496".
+// "torch 2.14.1, BLAS OpenBLAS (/usr/lib/...), AVX512".
 std::string facts_text(const PeerFacts& facts);
 
 // Of all rows of one type of numbers.

@@ -8,6 +8,7 @@ Reads commands, one a line, from standard input, and answers each with one line 
                       answers {"outputs": [{"dtype", "bytes"}], ...}, followed by the bytes of .npy
                       files, bfloat16 as its bits in uint16
   run N               calls it once and then N times, answers {"us": [N numbers]}
+  rates               answers {"gemm_gflops", "bf16_gemm_gflops"}: of PyTorch's square product of 2048
 At the start it says {"ready": 1, ...} with what it is set up with; {"missing": "..."} instead where
 a package it needs is not there. {"error": "..."} in place of any answer says what went wrong.
 """
@@ -90,8 +91,7 @@ def describe():
         facts["blas"] = {"name": "MLAS", "path": ""}  # ONNX Runtime's own
         return facts
     facts["capability"] = torch.backends.cpu.get_cpu_capability()
-    facts["gemm_gflops"] = gemm_gflops(torch.float32)
-    facts["bf16_gemm_gflops"] = gemm_gflops(torch.bfloat16)
+    torch.ones(64, 64) @ torch.ones(64, 64)  # whatever computes products is loaded by now
     facts["blas"] = blas()
     return facts
 
@@ -250,6 +250,9 @@ def serve():
                     call()
                     times.append((time.perf_counter_ns() - start) / 1000)
                 answer({"us": times})
+            elif words[0] == b"rates":
+                answer({"gemm_gflops": gemm_gflops(torch.float32),
+                        "bf16_gemm_gflops": gemm_gflops(torch.bfloat16)})
             else:
                 answer({"error": f"unknown command {words[0]!r}"})
         except Exception as error:
