@@ -119,7 +119,7 @@ def fastest(candidates):
     for name, make in candidates:
         try:
             call = make()
-            first = call()
+            first = [copied(value) for value in call()]
             for _ in range(2):
                 call()
             times = []
@@ -138,27 +138,32 @@ def fastest(candidates):
     return best[1:]
 
 
+def copied(value):
+    """An output as it is now: further calls may write to the same memory."""
+    return value.clone() if isinstance(value, torch.Tensor) else value
+
+
 def one_line(error):
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return (lines[0] if lines else repr(error))[:300]
 
 
 class Eager:
-    def candidates(self, program, inputs):
+    def candidates(self, load, inputs):
         def plain():
-            module = program.module()
+            module = load().module()
             return lambda: tensors(module(*inputs))
         return [("", plain)]
 
 
 class Inductor:
-    def candidates(self, program, inputs):
+    def candidates(self, load, inputs):
         def compiled(freezing):
             def make():
                 import torch._inductor.config as config
                 torch._dynamo.reset()
                 config.freezing = freezing
-                module = torch.compile(program.module())
+                module = torch.compile(load().module())
                 return lambda: tensors(module(*inputs))
             return make
         # Frozen weights are packed for the processor once, which is worth most with bfloat16, and
@@ -166,22 +171,60 @@ class Inductor:
         return [("default", compiled(False)), ("freezing", compiled(True))]
 
 
-class OnnxRuntime:
-    """The exporter that needs no further package, and the faster of the providers."""
+def is_write(node):
+    schema = getattr(node.target, "_schema", None)
+    return node.op == "call_function" and schema is not None and schema.is_mutable
 
-    def candidates(self, program, inputs):
-        mutates = bool(program.graph_signature.buffers_to_mutate or program.graph_signature.user_inputs_to_mutate)
-        if mutates:
-            raise RuntimeError("not exported: the model keeps state from call to call")
+
+class Functional(torch.nn.Module):
+    """A program whose state comes in behind its inputs and goes out behind its outputs."""
+
+    def __init__(self, program):
+        super().__init__()
+        program = program.run_decompositions({})
+        signature = program.graph_signature
+        if signature.user_inputs_to_mutate:
+            raise RuntimeError("not exported: the model writes to its inputs")
+        self.graph, self.order, self.fixed, self.states = program.graph_module, [], [], []
+        written = list(signature.buffers_to_mutate.values())
+        stored = {**program.state_dict, **program.constants}
+        for spec in signature.input_specs:
+            if spec.kind == torch.export.graph_signature.InputKind.USER_INPUT:
+                self.order.append("input")
+            elif spec.target in written:
+                self.order.append(written.index(spec.target))
+            else:
+                self.order.append("fixed")
+                self.fixed.append(stored[spec.target].detach())
+        self.states = [stored[name].detach().clone() for name in written]
+
+    def forward(self, *given):
+        count = len(given) - len(self.states)
+        inputs, fixed = iter(given[:count]), iter(self.fixed)
+        arguments = [next(inputs) if one == "input" else next(fixed) if one == "fixed" else given[count + one]
+                     for one in self.order]
+        results = self.graph(*arguments)
+        return (*results[len(self.states):], *results[:len(self.states)])
+
+
+class OnnxRuntime:
+    """By the exporter that needs no further package, with the faster of the providers."""
+
+    def candidates(self, load, inputs):
+        program = load()
         folder = tempfile.TemporaryDirectory()
         self.folder = folder
         path = os.path.join(folder.name, "model.onnx")
-        module = program.module()
+        module, states = program.module(), []
+        if any(is_write(node) for node in program.graph.nodes):
+            module = Functional(program)
+            states = module.states
         # The exporter sets the mode, which an exported program has no choice of.
         module.train = lambda mode=True: module
-        names = [f"input{i}" for i in range(len(inputs))]
+        values = [*inputs, *states]
+        names = [f"input{i}" for i in range(len(values))]
         # Traced, since the exporter by way of torch.export needs a package that few systems have.
-        torch.onnx.export(module, tuple(inputs), path, input_names=names, dynamo=False, opset_version=18)
+        torch.onnx.export(module, tuple(values), path, input_names=names, dynamo=False, opset_version=18)
         del module
 
         def session(provider):
@@ -192,20 +235,27 @@ class OnnxRuntime:
                 options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
                 options.log_severity_level = 3
                 run = onnxruntime.InferenceSession(path, options, providers=[provider])
-                feed = {}
-                for one, value in zip(names, inputs):
-                    if value.dtype == torch.bfloat16:
-                        feed[one] = onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(
-                            value.view(torch.uint16).numpy(), onnx.TensorProto.BFLOAT16)
-                    else:
-                        feed[one] = onnxruntime.OrtValue.ortvalue_from_numpy(value.numpy())
                 wanted = {x.name for x in run.get_inputs()}
-                feed = {one: value for one, value in feed.items() if one in wanted}
+                feed = {name: to_ort(value) for name, value in zip(names, values) if name in wanted}
                 given = [x.name for x in run.get_outputs()]
-                return lambda: run.run_with_ort_values(given, feed)
+
+                def call():
+                    results = run.run_with_ort_values(given, feed)
+                    if states:  # what it gave is what it gets next
+                        feed.update(zip(names[len(inputs):], results[-len(states):]))
+                        results = results[:-len(states)]
+                    return results
+                return call
             return make
         present = onnxruntime.get_available_providers()
         return [(name, session(name)) for name in ("CPUExecutionProvider", "DnnlExecutionProvider") if name in present]
+
+
+def to_ort(value):
+    if value.dtype == torch.bfloat16:
+        return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(
+            value.view(torch.uint16).numpy(), onnx.TensorProto.BFLOAT16)
+    return onnxruntime.OrtValue.ortvalue_from_numpy(value.numpy())
 
 
 def as_tensors(outputs):
@@ -218,11 +268,14 @@ def as_tensors(outputs):
     return [convert(value) for value in outputs]
 
 
-def load(data, inputs):
-    with tempfile.NamedTemporaryFile(suffix=".pt2") as file:
-        file.write(data)
-        file.flush()
-        return torch.export.load(file.name)
+def loader(data):
+    """Loads the program anew each time: what calls of one leave in its state, another must not find."""
+    def load():
+        with tempfile.NamedTemporaryFile(suffix=".pt2") as file:
+            file.write(data)
+            file.flush()
+            return torch.export.load(file.name)
+    return load
 
 
 def serve():
@@ -237,8 +290,8 @@ def serve():
             if words[0] == b"input":
                 inputs.append(to_tensor(words[1].decode(), COMMANDS.read(int(words[2]))))
             elif words[0] == b"model":
-                program = load(COMMANDS.read(int(words[1])), inputs)
-                settings, first, call = fastest(backend.candidates(program, inputs))
+                load = loader(COMMANDS.read(int(words[1])))
+                settings, first, call = fastest(backend.candidates(load, inputs))
                 outputs = [to_npy(value) for value in as_tensors(first)]
                 answer({"settings": settings, "outputs": [{"dtype": d, "bytes": len(b)} for d, b in outputs]},
                        [b for _, b in outputs])
