@@ -73,6 +73,18 @@ def mobilenet_v2(dtype):
     return torchvision.models.mobilenet_v2(weights=None), (torch.randn(1, 3, 224, 224, dtype=dtype),)
 
 
+class RmsNorm(nn.Module):
+    """Written out, as models do that are older than PyTorch's operator."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x):
+        y = x.float()
+        return self.weight * (y * torch.rsqrt(y.pow(2).mean(-1, keepdim=True) + 1e-5)).to(x.dtype)
+
+
 class LlamaLayer(nn.Module):
     """A Llama layer for one position, whose keys and values stay in buffers of fixed length."""
 
@@ -80,7 +92,7 @@ class LlamaLayer(nn.Module):
         super().__init__()
         head = width // heads
         self.shape = (groups, heads // groups, head)
-        self.norm1, self.norm2 = nn.RMSNorm(width, 1e-5), nn.RMSNorm(width, 1e-5)
+        self.norm1, self.norm2 = RmsNorm(width), RmsNorm(width)
         self.q = nn.Linear(width, width, bias=False)
         self.k, self.v = [nn.Linear(width, groups * head, bias=False) for _ in range(2)]
         self.o = nn.Linear(width, width, bias=False)
@@ -113,7 +125,7 @@ class DecodeStep(nn.Module):
     def __init__(self, layers, positions, width=2048, heads=32, groups=8, hidden=8192):
         super().__init__()
         self.layers = nn.ModuleList([LlamaLayer(width, heads, groups, hidden, positions) for _ in range(layers)])
-        self.norm = nn.RMSNorm(width, 1e-5)
+        self.norm = RmsNorm(width)
         head = width // heads
         angles = torch.outer(torch.arange(positions), 500000.0 ** (-torch.arange(0, head, 2) / head))
         self.register_buffer("cos", torch.cat((angles, angles), -1).cos())
