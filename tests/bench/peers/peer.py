@@ -172,16 +172,16 @@ class Inductor:
 
 
 def is_write(node):
+    """Whether it writes somewhere: to state, or only to what was computed before, as relu_ does."""
     schema = getattr(node.target, "_schema", None)
     return node.op == "call_function" and schema is not None and schema.is_mutable
 
 
 class Functional(torch.nn.Module):
-    """A program whose state comes in behind its inputs and goes out behind its outputs."""
+    """A functional program whose state comes in behind its inputs and goes out behind its outputs."""
 
     def __init__(self, program):
         super().__init__()
-        program = program.run_decompositions({})
         signature = program.graph_signature
         if signature.user_inputs_to_mutate:
             raise RuntimeError("not exported: the model writes to its inputs")
@@ -217,8 +217,10 @@ class OnnxRuntime:
         path = os.path.join(folder.name, "model.onnx")
         module, states = program.module(), []
         if any(is_write(node) for node in program.graph.nodes):
-            module = Functional(program)
-            states = module.states
+            written = program.run_decompositions({})  # its signature says whether state is
+            if written.graph_signature.buffers_to_mutate or written.graph_signature.user_inputs_to_mutate:
+                module = Functional(written)
+                states = module.states
         # The exporter sets the mode, which an exported program has no choice of.
         module.train = lambda mode=True: module
         values = [*inputs, *states]
