@@ -403,11 +403,16 @@ int run_models(const std::vector<std::string>& arguments) {
       ->capture_default_str();
   app.add_option("--peer", options.backends, "which peers")
       ->check(CLI::IsMember({"eager", "inductor", "onnxruntime"}))
+      ->delimiter(',')
+      ->allow_extra_args(false)
       ->capture_default_str();
   app.add_option("--dtype", options.dtypes, "only models of these types")
-      ->check(CLI::IsMember({"f32", "f16", "bf16", "f64"}));
+      ->check(CLI::IsMember({"f32", "f16", "bf16", "f64"}))
+      ->delimiter(',')
+      ->allow_extra_args(false);
   app.add_option("--threads", options.threads, "of every side, one row each")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   app.add_option("--rounds", options.rounds, "in which all sides take turns")

@@ -29,7 +29,10 @@ std::string fixed(double value, int digits) {
 }
 
 // Three digits that say something.
-std::string ms_text(double ms) { return fixed(ms, ms >= 100 ? 0 : ms >= 10 ? 1 : ms >= 1 ? 2 : 3); }
+std::string ms_text(double ms) {
+  int digits = ms >= 100 ? 0 : ms >= 10 ? 1 : ms >= 1 ? 2 : ms >= 0.1 ? 3 : 6;
+  return fixed(ms, digits);
+}
 
 const SideResult* side_of(const ModelRow& row, const std::string& name) {
   for (const SideResult& side : row.sides) {
