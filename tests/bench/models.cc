@@ -13,6 +13,7 @@
 #include "clients/score/roofline.h"
 #include "common/base/cat.h"
 #include "common/base/files.h"
+#include "common/base/log.h"
 #include "common/records/record.h"
 #include "common/runtime/cpu_device.h"
 #include "tests/bench/bench.h"
@@ -364,6 +365,7 @@ int finish(const ModelsOptions& options, const Report& report) {
 }
 
 int run(const ModelsOptions& options) {
+  common::log_init("lfarm-bench", common::LogLevel::kWarning);  // to standard error
   clients::watch_signals();
   Report report;
   report.setup.push_back(cat(common::machine_name(), ", ", common::host_cpu_target().name, ", ",
