@@ -13,6 +13,7 @@ int run_calls(const std::vector<std::string>& arguments);
 int run_compile(const std::vector<std::string>& arguments);
 int run_search(const std::vector<std::string>& arguments);
 int run_genomes(const std::vector<std::string>& arguments);
+int run_models(const std::vector<std::string>& arguments);
 int run_gpu(const std::vector<std::string>& arguments);
 int run_dispatch(const std::vector<std::string>& arguments);
 int run_submit_storm(const std::vector<std::string>& arguments);

@@ -37,6 +37,7 @@ int run_command(const std::string& command, const std::vector<std::string>& argu
   if (command == "cache") return bench::run_cache(arguments);
   if (command == "restart") return bench::run_restart(arguments);
   if (command == "day") return bench::run_day(arguments);
+  if (command == "models") return bench::run_models(arguments);
   if (command == "gpu") return bench::run_gpu(arguments);
   return -1;
 }
@@ -82,6 +83,8 @@ int main(int argc, char** argv) {
       "       lfarm-bench restart [--open N] [--known K]\n"
       "       lfarm-bench cache [--plans N] [--kernels K] [--object-bytes B] [--lookups L]\n"
       "       lfarm-bench day [--table] [--one] [--seed N] [--jobs N] [--file DAY] [--help]\n"
+      "       lfarm-bench models MODEL... [--peers] [--python CMD] [--dtype T] [--threads 1,2] "
+      "[--help]\n"
       "       lfarm-bench gpu [--quick] [--only rows|product|attention|warpgroups]\n");
   return command == "--help" ? 0 : 2;
 }

@@ -11,6 +11,8 @@ lfarm_test(cli_reuse LABEL farm TIMEOUT 900 SOURCES cli_reuse_test.cc COMPONENTS
   LIBRARIES nlohmann_json::nlohmann_json DEPENDS lfarm lfarm-coordinator lfarm-worker)
 lfarm_test(cli_report LABEL farm TIMEOUT 600 SOURCES cli_report_test.cc COMPONENTS common/base
   LIBRARIES nlohmann_json::nlohmann_json DEPENDS lfarm lfarm-coordinator lfarm-worker)
-foreach(name cli_errors cli_farm cli_keys cli_doctor cli_reuse cli_report)
+lfarm_test(bench_models LABEL farm TIMEOUT 600 SOURCES bench_models_test.cc COMPONENTS common/base
+  LIBRARIES nlohmann_json::nlohmann_json DEPENDS lfarm-bench lfarm-coordinator lfarm-worker)
+foreach(name bench_models cli_errors cli_farm cli_keys cli_doctor cli_reuse cli_report)
   target_include_directories(test_${name} PRIVATE ${CMAKE_SOURCE_DIR})
 endforeach()

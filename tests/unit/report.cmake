@@ -10,3 +10,10 @@ lfarm_test(bench_record LABEL unit
   COMPONENTS common/base common/plan common/records common/runtime
   LIBRARIES nlohmann_json::nlohmann_json)
 target_include_directories(test_bench_record PRIVATE ${CMAKE_SOURCE_DIR})
+lfarm_test(bench_peers LABEL unit
+  SOURCES bench_peers_test.cc ${CMAKE_SOURCE_DIR}/tests/bench/model_work.cc
+    ${CMAKE_SOURCE_DIR}/tests/bench/peer_process.cc ${CMAKE_SOURCE_DIR}/tests/bench/peers_report.cc
+  COMPONENTS common/base common/ir
+  LIBRARIES nlohmann_json::nlohmann_json)
+target_sources(test_bench_peers PRIVATE ${CMAKE_BINARY_DIR}/tests/bench/peer_script.cc)
+target_include_directories(test_bench_peers PRIVATE ${CMAKE_SOURCE_DIR})
