@@ -14,3 +14,4 @@ lfarm_test(cli_report LABEL farm TIMEOUT 600 SOURCES cli_report_test.cc COMPONEN
 foreach(name cli_errors cli_farm cli_keys cli_doctor cli_reuse cli_report)
   target_include_directories(test_${name} PRIVATE ${CMAKE_SOURCE_DIR})
 endforeach()
+set_tests_properties(farm.cli_doctor PROPERTIES ENVIRONMENT_MODIFICATION LFARM_CC=unset:)
