@@ -13,9 +13,6 @@
 #include "common/base/cat.h"
 #include "common/base/clock.h"
 #include "common/runtime/cpu_device.h"
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 namespace clients {
 namespace {
@@ -30,110 +27,71 @@ struct Work {
   double (*run)(const std::byte* data, size_t bytes) = nullptr;
 };
 
-// ---- Operations --------------------------------------------------------------------------------
+// The loops for vectors of `width` bits, in functions that alone may use the instructions `target`.
+// A macro, since no instance of a template can have a target of its own.
+#define LFARM_LOOPS(width, target)                                                   \
+  target double multiply_##width(const std::byte*, size_t) {                         \
+    using Vector = float __attribute__((vector_size((width) / 8)));                  \
+    const Vector none = {}, factor = none + 0.999F, term = none + 0.001F;            \
+    Vector sums[kChains];                                                            \
+    for (int k = 0; k < kChains; ++k) sums[k] = none + static_cast<float>(k);        \
+    for (int64_t step = 0; step < kSteps; ++step) {                                  \
+      _Pragma("GCC unroll 12") for (int k = 0; k < kChains; ++k) {                   \
+        sums[k] = sums[k] * factor + term; /* one instruction: see CMakeLists.txt */ \
+      }                                                                              \
+    }                                                                                \
+    float total = 0;                                                                 \
+    for (const Vector& sum : sums) {                                                 \
+      for (int lane = 0; lane < (width) / 32; ++lane) total += sum[lane];            \
+    }                                                                                \
+    return static_cast<double>(total);                                               \
+  }                                                                                  \
+  target double read_##width(const std::byte* data, size_t bytes) {                  \
+    using Vector = uint64_t __attribute__((vector_size((width) / 8)));               \
+    constexpr size_t kVector = sizeof(Vector), kSums = 8;                            \
+    Vector sums[kSums] = {};                                                         \
+    for (size_t at = 0; at + kSums * kVector <= bytes; at += kSums * kVector) {      \
+      _Pragma("GCC unroll 8") for (size_t k = 0; k < kSums; ++k) {                   \
+        sums[k] += *reinterpret_cast<const Vector*>(data + at + kVector * k);        \
+      }                                                                              \
+    }                                                                                \
+    uint64_t total = 0;                                                              \
+    for (const Vector& sum : sums) {                                                 \
+      for (int lane = 0; lane < (width) / 64; ++lane) total += sum[lane];            \
+    }                                                                                \
+    return static_cast<double>(total);                                               \
+  }
 
 #if defined(__x86_64__)
-__attribute__((target("avx512f"))) double multiply_512(const std::byte*, size_t) {
-  __m512 sums[kChains], factor = _mm512_set1_ps(0.999F), term = _mm512_set1_ps(0.001F);
-  for (int k = 0; k < kChains; ++k) sums[k] = _mm512_set1_ps(static_cast<float>(k));
-  for (int64_t step = 0; step < kSteps; ++step) {
-#pragma GCC unroll 12
-    for (int k = 0; k < kChains; ++k) sums[k] = _mm512_fmadd_ps(sums[k], factor, term);
-  }
-  alignas(64) float lanes[16];
-  float total = 0;
-  for (const __m512& sum : sums) {
-    _mm512_store_ps(lanes, sum);
-    for (float lane : lanes) total += lane;
-  }
-  return static_cast<double>(total);
-}
-
-__attribute__((target("avx2,fma"))) double multiply_256(const std::byte*, size_t) {
-  __m256 sums[kChains], factor = _mm256_set1_ps(0.999F), term = _mm256_set1_ps(0.001F);
-  for (int k = 0; k < kChains; ++k) sums[k] = _mm256_set1_ps(static_cast<float>(k));
-  for (int64_t step = 0; step < kSteps; ++step) {
-#pragma GCC unroll 12
-    for (int k = 0; k < kChains; ++k) sums[k] = _mm256_fmadd_ps(sums[k], factor, term);
-  }
-  alignas(32) float lanes[8];
-  float total = 0;
-  for (const __m256& sum : sums) {
-    _mm256_store_ps(lanes, sum);
-    for (float lane : lanes) total += lane;
-  }
-  return static_cast<double>(total);
-}
+LFARM_LOOPS(512, __attribute__((target("avx512f"))))
+LFARM_LOOPS(256, __attribute__((target("avx2,fma"))))
 #endif
+LFARM_LOOPS(128, )  // the least width that there is
 
-// Vectors of the least width that there is.
-double multiply_128(const std::byte*, size_t) {
-  using Vector = float __attribute__((vector_size(16)));
-  Vector sums[kChains], factor = {0.999F, 0.999F, 0.999F, 0.999F}, term = factor * 0.001F;
-  for (int k = 0; k < kChains; ++k) sums[k] = term * static_cast<float>(k);
-  for (int64_t step = 0; step < kSteps; ++step) {
-#pragma GCC unroll 12
-    for (int k = 0; k < kChains; ++k) sums[k] = sums[k] * factor + term;
+struct Loops {
+  int floats = 0;  // in a vector
+  double (*multiply)(const std::byte* data, size_t bytes) = nullptr;
+  double (*read)(const std::byte* data, size_t bytes) = nullptr;
+};
+
+Loops widest_loops() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f")) return {16, multiply_512, read_512};
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    return {8, multiply_256, read_256};
   }
-  float total = 0;
-  for (const Vector& sum : sums) total += sum[0] + sum[1] + sum[2] + sum[3];
-  return static_cast<double>(total);
+#endif
+  return {4, multiply_128, read_128};
 }
 
 Work multiplications() {
-  auto amount = [](int lanes) { return 2.0 * kChains * lanes * static_cast<double>(kSteps); };
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f")) return {amount(16), multiply_512};
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-    return {amount(8), multiply_256};
-  }
-#endif
-  return {amount(4), multiply_128};
-}
-
-// ---- Reads -------------------------------------------------------------------------------------
-
-#if defined(__x86_64__)
-__attribute__((target("avx512f"))) double read_512(const std::byte* data, size_t bytes) {
-  __m512i sums[4] = {};
-  for (size_t at = 0; at + 256 <= bytes; at += 256) {
-#pragma GCC unroll 4
-    for (size_t k = 0; k < 4; ++k) {
-      sums[k] = _mm512_add_epi64(sums[k], _mm512_load_si512(data + at + 64 * k));
-    }
-  }
-  alignas(64) uint64_t lanes[8];
-  uint64_t total = 0;
-  for (const __m512i& sum : sums) {
-    _mm512_store_si512(lanes, sum);
-    for (uint64_t lane : lanes) total += lane;
-  }
-  return static_cast<double>(total);
-}
-#endif
-
-double read_128(const std::byte* data, size_t bytes) {
-  using Vector = uint64_t __attribute__((vector_size(16)));
-  Vector sums[8] = {};
-  for (size_t at = 0; at + 128 <= bytes; at += 128) {
-#pragma GCC unroll 8
-    for (size_t k = 0; k < 8; ++k) {
-      sums[k] += *reinterpret_cast<const Vector*>(data + at + 16 * k);
-    }
-  }
-  uint64_t total = 0;
-  for (const Vector& sum : sums) total += sum[0] + sum[1];
-  return static_cast<double>(total);
+  Loops loops = widest_loops();
+  return {2.0 * kChains * loops.floats * static_cast<double>(kSteps), loops.multiply};
 }
 
 constexpr size_t kReadBytes = size_t{4} << 20;  // of one call at least, so that clocks cost nothing
 
-Work reads(size_t bytes) {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f")) return {static_cast<double>(bytes), read_512};
-#endif
-  return {static_cast<double>(bytes), read_128};
-}
+Work reads(size_t bytes) { return {static_cast<double>(bytes), widest_loops().read}; }
 
 // ---- Rounds ------------------------------------------------------------------------------------
 

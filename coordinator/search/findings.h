@@ -26,6 +26,13 @@ struct Effort {
 };
 inline constexpr int64_t kSettledCandidates = int64_t{1} << 40;  // more would find nothing
 
+// What a finding is about, which its key does not say.
+enum class FindingKind : uint8_t {
+  kRegion,  // a region, or a whole graph
+  kKernel,
+  kKin,  // regions that differ in sizes alone (kin.h)
+};
+
 inline constexpr double kWithdrawn = -1;  // the time of a program that turned out to be wrong
 
 struct Finding {
@@ -34,7 +41,11 @@ struct Finding {
   double worker_ms = 0;       // what workers took to find it; of a region
   ScheduleCode schedule = 0;  // of a kernel: the best
   common::Program program;    // of a region: the best, verified; of a kernel: without calls
-  Genome genome;              // of regions that differ in sizes alone (kin.h): the best of one
+  Genome genome;              // of kin: the best of one
+  FindingKind kind() const {
+    if (genome.size() != 0) return FindingKind::kKin;
+    return program.calls.empty() ? FindingKind::kKernel : FindingKind::kRegion;
+  }
 };
 
 // Findings hold for one target and epoch, those of regions for one policy as well. Regions that

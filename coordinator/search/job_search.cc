@@ -79,7 +79,8 @@ class Search final : public JobSearch {
     stage("saturate");
     for (size_t r = 0; r < count; ++r) {
       if (known_[r] || !looks) continue;
-      kin_[r] = measurements->finding(kin_key(*spaces_[r], options.target, options.policy));
+      kin_[r] = measurements->finding(FindingKind::kKin,
+                                      kin_key(*spaces_[r], options.target, options.policy));
     }
     for (size_t r = 0; r < count; ++r) {
       if (!known_[r]) searches_[r] = begin_search(r);

@@ -76,8 +76,8 @@ class MeasurementSource {
  public:
   virtual ~MeasurementSource() = default;
   virtual std::optional<int64_t> kernel_ns(const common::Digest& kernel) const = 0;
-  // Under a region_key() or kernel_key().
-  virtual std::optional<Finding> finding(const common::Digest& key) const = 0;
+  // Under a region_key(), whole_key(), kernel_key() or kin_key().
+  virtual std::optional<Finding> finding(FindingKind kind, const common::Digest& key) const = 0;
 };
 
 struct StageTime {

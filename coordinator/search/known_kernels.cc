@@ -9,7 +9,7 @@ namespace coordinator {
 
 std::optional<Finding> KnownKernels::take(const MeasurementSource& source,
                                           const common::Digest& key, const common::Graph& graph) {
-  auto known = source.finding(key);
+  auto known = source.finding(FindingKind::kRegion, key);
   if (!known || !fits(*known, graph)) return std::nullopt;
   times_.estimate(known->program);  // asks for what its kernels take
   for (const common::Kernel& kernel : known->program.kernels) {

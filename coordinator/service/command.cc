@@ -15,34 +15,14 @@
 #include "common/base/log.h"
 #include "coordinator/service/leadership.h"
 #include "coordinator/service/service.h"
+#include "coordinator/service/state_command.h"
 #include "coordinator/service/web.h"
 
 namespace coordinator::service {
 
 using common::cat;
-using common::Code;
 
 namespace {
-
-int exit_code(Code code) {
-  switch (code) {
-    case Code::kInvalidInput:
-      return 2;
-    case Code::kUnsupported:
-      return 3;
-    case Code::kUnavailable:
-      return 4;
-    case Code::kVerification:
-      return 5;
-    default:
-      return 1;
-  }
-}
-
-int fail(const common::Error& error) {
-  std::fprintf(stderr, "lfarm-coordinator: %s\n", error.message.c_str());
-  return exit_code(error.code);
-}
 
 // Signals as something to read. Blocks them in this thread, and so in those it starts later.
 class SignalDescriptor {

@@ -10,22 +10,20 @@
 namespace coordinator::service {
 namespace {
 
-// Kernels take some sixty bytes, regions some ten thousand.
-constexpr uint64_t kRegionPlaces = 4'096;
-constexpr uint64_t kKernelPlaces = 65'536;
-constexpr uint64_t kKinPlaces = 4'096;
 constexpr size_t kBytesMax = size_t{1} << 20;
 
-// The number changes with the record's layout.
-std::string region_place(const common::Digest& key) {
-  return common::cat("region-1/", key.prefix64() % kRegionPlaces);
-}
-std::string kernel_place(const common::Digest& key) {
-  return common::cat("kernel-1/", key.prefix64() % kKernelPlaces);
-}
-
-std::string kin_place(const common::Digest& key) {
-  return common::cat("kin-1/", key.prefix64() % kKinPlaces);
+// Kernels take some sixty bytes, regions some ten thousand. A name's number changes with its
+// record's layout.
+std::string place_of(FindingKind kind, const common::Digest& key) {
+  switch (kind) {
+    case FindingKind::kRegion:
+      return common::cat("region-1/", key.prefix64() % 4'096);
+    case FindingKind::kKernel:
+      return common::cat("kernel-1/", key.prefix64() % 65'536);
+    case FindingKind::kKin:
+      break;
+  }
+  return common::cat("kin-1/", key.prefix64() % 4'096);
 }
 
 // Comes before a genome, where a program would begin with a number of segments.
@@ -57,11 +55,6 @@ std::optional<Genome> decode_genome(std::string_view bytes) {
     genome.set(name, static_cast<int64_t>(reader.u64()));
   }
   return reader.done() ? std::optional(std::move(genome)) : std::nullopt;
-}
-
-std::string place_of(const common::Digest& key, const Finding& finding) {
-  if (finding.genome.size() != 0) return kin_place(key);
-  return finding.program.calls.empty() ? kernel_place(key) : region_place(key);
 }
 
 std::optional<KeptFinding> load_from(cache::Store& store, const std::string& place,
@@ -122,18 +115,16 @@ std::optional<KeptFinding> decode_finding(std::string_view bytes) {
   return kept;
 }
 
-std::optional<KeptFinding> load_finding(cache::Store& store, const common::Digest& key) {
-  for (const std::string& place : {region_place(key), kernel_place(key), kin_place(key)}) {
-    if (auto kept = load_from(store, place, key)) return kept;
-  }
-  return std::nullopt;
+std::optional<KeptFinding> load_finding(cache::Store& store, FindingKind kind,
+                                        const common::Digest& key) {
+  return load_from(store, place_of(kind, key), key);
 }
 
 common::Status keep_findings(cache::Store& store, const std::map<common::Digest, Finding>& found,
                              int64_t now_wall_ns) {
   cache::Changes changes;
   for (const auto& [key, finding] : found) {
-    std::string place = place_of(key, finding);
+    std::string place = place_of(finding.kind(), key);
     auto there = load_from(store, place, key);
     if (there && there->finding.ns != kWithdrawn && finding.ns != kWithdrawn) {
       const Effort &before = there->finding.effort, &now = finding.effort;

@@ -27,7 +27,8 @@ std::string encode_finding(const KeptFinding& kept);
 std::optional<KeptFinding> decode_finding(std::string_view bytes);
 
 // Empty when nothing was found, or it cannot be read. Thread-safe.
-std::optional<KeptFinding> load_finding(cache::Store& store, const common::Digest& key);
+std::optional<KeptFinding> load_finding(cache::Store& store, FindingKind kind,
+                                        const common::Digest& key);
 // Writes what is worth more than what is there: more effort, or as much and faster. Thread-safe.
 common::Status keep_findings(cache::Store& store, const std::map<common::Digest, Finding>& found,
                              int64_t now_wall_ns);

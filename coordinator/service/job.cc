@@ -77,12 +77,9 @@ Job::Job(Environment& environment, JobRequest request)
     : env_(environment),
       request_(std::move(request)),
       started_ns_(env_.clock.now_ns()),
-      timeline_({request_.id, request_.tenant, request_.key.graph_hash.hex(),
-                 request_.key.target.name, request_.key.policy, 0},
-                env_.options.trace_rows_max, common::wall_clock_ns(), started_ns_),
-      stages_([this](const std::string& stage, int64_t from_ns, int64_t to_ns) {
-        timeline_.stage(stage, from_ns, to_ns);
-      }) {
+      record_({request_.id, request_.tenant, request_.key.graph_hash.hex(),
+               request_.key.target.name, request_.key.policy, 0},
+              env_.options.trace_rows_max, started_ns_) {
   phase_deadline_ns_ = started_ns_ + env_.options.graph_wait_ms * kNsPerMs;
   env_.dispatcher.add_job(request_.id, request_.tenant, request_.priority);
 }
@@ -110,7 +107,7 @@ void Job::give_graph(common::SharedBytes bytes) {
   graph_ = env_.blobs.hold(std::move(bytes));
   if (!graph_) return fail(common::unavailable(too_many_graphs(env_.options)));
   phase_ = Phase::kAdmitting;
-  stages_.enter("admit", env_.clock.now_ns());
+  record_.enter("admit", env_.clock.now_ns());
 }
 
 common::SharedBytes Job::graph() const {
@@ -131,23 +128,20 @@ void Job::resume(JournalledJob journal, const std::vector<uint64_t>& timeline) {
   finish_after_ = journal.finish_after;
   told_to_finish_ = finish_after_.has_value();
   next_record_ = journal.next_record;
-  course_.resumed();
-  timeline_.go_on(env_.store, timeline);
-  timeline_.mark(started_ns_, "taken up by another coordinator");
+  record_.resumed(env_.store, timeline);
   admitted();
 }
 
 void Job::admitted() {
   is_admitted_ = true;
   phase_ = Phase::kQueued;
-  stages_.enter("queue", env_.clock.now_ns());
+  record_.enter("queue", env_.clock.now_ns());
   for (const Subscriber& subscriber : subscribers_) send_accepted(subscriber);
 }
 
 void Job::begin_preparing() {
   phase_ = Phase::kPreparing;
-  preparing_ns_ = env_.clock.now_ns();
-  stages_.end(preparing_ns_);
+  record_.begin_preparing(env_.clock.now_ns());
 }
 
 void Job::start_search(std::unique_ptr<JobSearch> search, const JobStart& start,
@@ -163,21 +157,14 @@ void Job::start_search(std::unique_ptr<JobSearch> search, const JobStart& start,
       std::make_shared<SearchSteps>(std::move(search), std::move(measurements), std::move(known));
   status_ = search_->status();
   phase_ = Phase::kSearching;
-  int64_t now_ns = env_.clock.now_ns(), from_ns = preparing_ns_;
-  timeline_.stage("prepare", preparing_ns_, now_ns);
-  for (const StageTime& stage : search_->preparation()) {
-    stages_.add(stage.stage, stage.ms);
-    int64_t to_ns = std::min(now_ns, from_ns + static_cast<int64_t>(stage.ms * kNsPerMs));
-    timeline_.stage(stage.stage, from_ns, to_ns, true);
-    from_ns = to_ns;
-  }
+  record_.prepared(search_->preparation(), env_.clock.now_ns());
 }
 
 // ---- Searching ---------------------------------------------------------------------------------
 
 void Job::drive() {
   if (phase_ != Phase::kSearching || is_stepping_) return;
-  stages_.enter(status_.stage, env_.clock.now_ns());
+  record_.enter(status_.stage, env_.clock.now_ns());
   size_t slots = env_.workers.slots(request_.key.target.name);
   size_t room = slots + kReserve + slots / kReserveShare;
   size_t open = env_.dispatcher.open_tasks(request_.id);
@@ -205,9 +192,7 @@ void Job::step_done(Step taken) {
   common::Result<StepResult>& step = taken.result;
   if (!step.ok()) return fail(step.error());
   status_ = step->status;
-  int64_t at_ms = elapsed_ms(env_.clock.now_ns());
-  for (const Proposal& proposal : step->proposals) course_.proposed(proposal, at_ms);
-  course_.progressed(status_, at_ms);
+  record_.proposed(step->proposals, status_, env_.clock.now_ns());
   if (!step->answers.empty()) {
     note_down([id = request_.id, n = next_record_++, answers = std::move(step->answers)](
                   cache::Changes& changes) { journal_answers(changes, id, n, answers); });
@@ -227,7 +212,8 @@ void Job::step_done(Step taken) {
     if (phase_ == Phase::kSearching) send(std::move(candidate));
   }
   if (phase_ != Phase::kSearching) return;
-  note_round(taken, step->candidates.size());
+  record_.round({taken.from_ns, taken.to_ns, taken.learned, step->candidates.size(),
+                 as_count(status_.completed), as_count(status_.best_ns), sent_.size()});
   if (step->outcome) {
     Status kept = keep_lessons(env_.store, request_.key.target.name, step->lessons);
     if (!kept.ok())
@@ -288,7 +274,7 @@ void Job::learn(TaskDone done) {
   }
   ++unsettled_;
   auto kept = std::make_shared<const TaskDone>(std::move(done));
-  Commits::Write write_rows = timeline_.take();
+  Commits::Write write_rows = record_.take();
   env_.commits.put(
       [id = request_.id, n = next_record_++, target = request_.key.target.name, sent, kept,
        write_rows](cache::Changes& changes) {
@@ -303,56 +289,24 @@ void Job::learn(TaskDone done) {
 
 void Job::settled(const Sent& sent, const TaskDone& done, const Status& written) {
   --unsettled_;
-  note_task(sent, done);
+  int64_t kept_ns = env_.clock.now_ns();
+  env_.meters.result_kept(static_cast<double>(kept_ns - done.times.ended_ns) * 1e-9);
+  record_.judged(sent.key, sent.region, sent.origin, done, kept_ns);
   if (phase_ != Phase::kSearching) return;
   if (!written.ok()) return fail(written.error());
-  course_.judged(done.tag, done.result, elapsed_ms(env_.clock.now_ns()));
   next_step_.results.emplace_back(done.tag, done.result);
   is_waiting_ = false;
 }
 
-// ---- What a trace shows of it ------------------------------------------------------------------
-
-void Job::note_round(const Step& step, size_t proposed) {
-  if (step.learned == 0 && proposed == 0) return;
-  timeline_.add(TimelineRound{timeline_.wall(step.from_ns), timeline_.wall(step.to_ns),
-                              step.learned, proposed, as_count(status_.completed),
-                              as_count(status_.best_ns), sent_.size()});
-}
-
-void Job::note_task(const Sent& sent, const TaskDone& done) {
-  TimelineTask row;
-  row.task = done.times.task;
-  row.candidate = done.tag;
-  row.kind = sent.key.first;
-  row.outcome = done.result.outcome;
-  row.region = sent.region;
-  row.origin = sent.origin;
-  row.fingerprint = sent.key.second;
-  row.measured_ns = done.result.report.total_ns;
-  row.queued_ns = timeline_.wall(done.times.queued_ns);
-  row.ended_ns = timeline_.wall(done.times.ended_ns);
-  int64_t kept_ns = env_.clock.now_ns();
-  env_.meters.result_kept(static_cast<double>(kept_ns - done.times.ended_ns) * 1e-9);
-  row.kept_ns = timeline_.wall(kept_ns);
-  row.leases = done.times.leases;
-  for (TimelineLease& lease : row.leases) {
-    lease.sent_ns = timeline_.wall(lease.sent_ns);
-    lease.ended_ns = timeline_.wall(lease.ended_ns);
-  }
-  row.spans = done.result.spans;
-  timeline_.add(std::move(row));
-}
+// ---- What is written down of it ----------------------------------------------------------------
 
 void Job::write_timeline() {
-  if (!is_admitted_ || !timeline_.has_news()) return;
-  note_down(timeline_.take());
+  if (!is_admitted_ || !record_.has_news()) return;
+  note_down(record_.take());
 }
 
 void Job::end_timeline(const std::string& how) {
-  int64_t now_ns = env_.clock.now_ns();
-  stages_.end(now_ns);
-  timeline_.mark(now_ns, how);
+  record_.close(how, env_.clock.now_ns());
   write_timeline();
 }
 
@@ -382,7 +336,7 @@ void Job::serve(const ReadyPlan& plan, const std::string& note) {
 void Job::close() {
   if (phase_ == Phase::kEnded) return;
   phase_ = Phase::kEnded;
-  course_.ended(JobEnding::kDone, "the plan was made anew from an earlier compiler's winner");
+  record_.ended(JobEnding::kDone, "the plan was made anew from an earlier compiler's winner");
   end_timeline("made anew");
   if (!is_admitted_) return;
   note_down([id = request_.id](cache::Changes& changes) { journal_removal(changes, id); });
@@ -393,7 +347,7 @@ void Job::fail(const Error& error) {
   common::log_warning(cat("a job failed: ", error.message),
                       {{"job", request_.id}, {"tenant", request_.tenant}});
   report_failure(error);
-  course_.ended(JobEnding::kFailed, error.message);
+  record_.ended(JobEnding::kFailed, error.message);
   env_.meters.job_ended("failed", static_cast<double>(elapsed_ms(env_.clock.now_ns())) * 1e-3);
   phase_ = Phase::kEnded;
   end_timeline(cat("failed: ", error.message));

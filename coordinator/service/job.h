@@ -18,11 +18,9 @@
 #include <vector>
 
 #include "coordinator/service/environment.h"
-#include "coordinator/service/job_course.h"
 #include "coordinator/service/job_journal.h"
+#include "coordinator/service/job_record.h"
 #include "coordinator/service/search_steps.h"
-#include "coordinator/service/stage_clock.h"
-#include "coordinator/service/timeline.h"
 
 namespace coordinator::service {
 
@@ -99,8 +97,8 @@ class Job {
   void tick(int64_t now_ns);
   // Gives everyone who waits a plan that was made anew; the search goes on for who comes later.
   void serve(const ReadyPlan& plan, const std::string& note);
-  const Timeline& timeline() const { return timeline_; }
-  // Brings what the timeline has of the job to the disk, once the job is there.
+  const JobRecord& record() const { return record_; }
+  // Brings what the record has of the job's trace to the disk, once the job is there.
   void write_timeline();
   // Ends the job without a word: what it was for is done.
   void close();
@@ -111,7 +109,6 @@ class Job {
 
   // As of the search's last step.
   const SearchStatus& status() const { return status_; }
-  const JobCourse& course() const { return course_; }
   int64_t elapsed_ms(int64_t now_ns) const { return (now_ns - started_ns_) / 1'000'000; }
 
  private:
@@ -134,11 +131,9 @@ class Job {
     common::Result<StepResult> result;
   };
   void step_done(Step step);
-  void note_round(const Step& step, size_t proposed);
   void send(ReadyCandidate candidate);
   void learn(TaskDone done);
   void settled(const Sent& sent, const TaskDone& done, const common::Status& written);
-  void note_task(const Sent& sent, const TaskDone& done);
   void end_timeline(const std::string& how);
   void note_down(Commits::Write write) const;
   void check_quota();
@@ -167,9 +162,7 @@ class Job {
   int64_t phase_deadline_ns_ = 0;
   int64_t no_worker_since_ns_ = 0;
   int64_t disk_retry_ns_ = 0;  // when objects are fetched or the plan is stored again; 0: not
-  Timeline timeline_;
-  StageClock stages_;
-  int64_t preparing_ns_ = 0;  // since when
+  JobRecord record_;
 
   // Reaches this job from background work, for as long as it lives.
   const std::shared_ptr<Job*> self_ = std::make_shared<Job*>(this);
@@ -179,7 +172,6 @@ class Job {
   bool is_waiting_ = false;
   StepRequest next_step_;
   SearchStatus status_;
-  JobCourse course_;
   bool told_to_finish_ = false;
   std::string note_;  // for who gets the plan: why the search ended early
   std::unordered_map<uint64_t, Sent> sent_;

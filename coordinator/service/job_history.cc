@@ -38,7 +38,7 @@ std::vector<std::string> lines_of(const std::string& record) {
 
 }  // namespace
 
-Status JobHistory::load() {
+Status JobHistory::load(TimelineSegments timelines, const std::set<farm::JobId>& open) {
   std::vector<std::pair<uint64_t, EndedJob>> found;
   for (uint64_t slot = 0; slot < kJobsMax; ++slot) {
     LFARM_ASSIGN_OR_RETURN(auto record, env_.store.get_named(record_name(slot)));
@@ -50,15 +50,22 @@ Status JobHistory::load() {
         !row["tenant"].is_string()) {
       continue;
     }
-    found.emplace_back(row["number"].get<uint64_t>(),
-                       EndedJob{row["job"].get<uint64_t>(), row["tenant"].get<std::string>(),
-                                std::move(lines[0]), std::move(lines[1]), std::move(lines[2])});
+    found.emplace_back(row["number"].get<uint64_t>(), EndedJob{row["job"].get<uint64_t>(),
+                                                               row["tenant"].get<std::string>(),
+                                                               std::move(lines[0]),
+                                                               std::move(lines[1]),
+                                                               std::move(lines[2]),
+                                                               {}});
   }
   std::sort(found.begin(), found.end(),
             [](const auto& a, const auto& b) { return a.first < b.first; });
   for (auto& [number, job] : found) {
+    if (auto timeline = timelines.extract(job.id)) job.segments = std::move(timeline.mapped());
     add(std::move(job));
     kept_ = number + 1;
+  }
+  for (const auto& [job, segments] : timelines) {
+    if (!open.contains(job)) let_go(job, segments);
   }
   return {};
 }
@@ -68,9 +75,12 @@ void JobHistory::keep(const Job& job) {
   Json row = job_row(env_, job);
   row["ended_ns"] = common::wall_clock_ns();
   row["number"] = number;
-  EndedJob ended{job.request().id, job.request().tenant, text_of(row),
-                 text_of(job.course().summary()),
-                 text_of(job.course().candidates(0, kCandidatesMax, ""))};
+  EndedJob ended{job.request().id,
+                 job.request().tenant,
+                 text_of(row),
+                 text_of(job.record().course().summary()),
+                 text_of(job.record().course().candidates(0, kCandidatesMax, "")),
+                 job.is_admitted() ? job.record().segments() : std::vector<uint64_t>()};
   env_.commits.put(
       [name = record_name(number), record = cat(ended.row, '\n', ended.course, '\n',
                                                 ended.candidates, '\n')](cache::Changes& changes) {
@@ -82,7 +92,17 @@ void JobHistory::keep(const Job& job) {
 
 void JobHistory::add(EndedJob job) {
   jobs_.push_back(std::make_shared<const EndedJob>(std::move(job)));
-  if (jobs_.size() > kJobsMax) jobs_.pop_front();
+  while (jobs_.size() > std::min(env_.options.ended_jobs_max, kJobsMax)) {
+    let_go(jobs_.front()->id, jobs_.front()->segments);
+    jobs_.pop_front();
+  }
+}
+
+void JobHistory::let_go(farm::JobId job, const std::vector<uint64_t>& segments) {
+  if (segments.empty()) return;
+  env_.commits.put(
+      [job, segments](cache::Changes& changes) { remove_timeline(changes, job, segments); },
+      [](const Status&) {});
 }
 
 std::shared_ptr<const EndedJob> JobHistory::find(farm::JobId id) const {

@@ -35,7 +35,7 @@ void Job::finish_search(common::Result<SearchOutcome> outcome) {
   if (!(plan_.key == request_.key)) {
     return fail(common::internal_error("the search's plan has another key than the request"));
   }
-  stages_.enter("fetch", env_.clock.now_ns());
+  record_.enter("fetch", env_.clock.now_ns());
   phase_ = Phase::kFetching;
   fetch_objects();
 }
@@ -116,7 +116,7 @@ void Job::rerun_done(const CandidateResult& result) {
 // The journal is closed only after all of it has been written.
 void Job::store_plan() {
   phase_ = Phase::kStoring;
-  stages_.enter("store", env_.clock.now_ns());
+  record_.enter("store", env_.clock.now_ns());
   env_.commits.put([](cache::Changes&) {},
                    [self = std::weak_ptr<Job*>(self_)](const Status& written) {
                      auto job = self.lock();
@@ -194,7 +194,7 @@ bool Job::answer(common::CacheOutcome outcome) {
   }
   const ReadyPlan& ready = **found;
   int64_t now_ns = env_.clock.now_ns();
-  stages_.end(now_ns);
+  record_.end_stage(now_ns);
   common::PlanReady message = ready.message(0);
   message.job_id = request_.id;
   message.cache = outcome;
@@ -209,7 +209,7 @@ bool Job::answer(common::CacheOutcome outcome) {
                      as_count(std::llround(status_.saved_ms))};
   }
   message.elapsed_ms = as_count(elapsed_ms(now_ns));
-  message.breakdown = stages_.times();
+  message.breakdown = record_.stage_times();
   message.note = note_;
   for (const Subscriber& subscriber : subscribers_) {
     message.request_id = subscriber.request_id;
@@ -218,8 +218,8 @@ bool Job::answer(common::CacheOutcome outcome) {
   const char* result = !is_own                                     ? "shared"
                        : outcome == common::CacheOutcome::kPartial ? "partial"
                                                                    : "miss";
-  course_.has_plan(ready.plan.hex());
-  course_.ended(JobEnding::kDone, is_own ? note_ : "another farm found the plan");
+  record_.has_plan(ready.plan.hex());
+  record_.ended(JobEnding::kDone, is_own ? note_ : "another farm found the plan");
   env_.meters.plan_asked(request_.tenant, result);
   if (is_own) note_search_end();
   env_.meters.job_ended("done", static_cast<double>(elapsed_ms(now_ns)) * 1e-3);

@@ -8,7 +8,7 @@ namespace coordinator::service {
 nlohmann::ordered_json job_row(const Environment& environment, const Job& job) {
   const JobRequest& request = job.request();
   const SearchStatus& status = job.status();
-  const JobCourse& course = job.course();
+  const JobCourse& course = job.record().course();
   nlohmann::ordered_json row{{"job", request.id},
                              {"name", request.name},
                              {"state", job_ending_name(course.ending())},

@@ -24,7 +24,6 @@ constexpr int64_t kNsPerMs = 1'000'000;
 // ---- Restart -----------------------------------------------------------------------------------
 
 Status JobTable::resume() {
-  LFARM_RETURN_IF_ERROR(history_.load());
   LFARM_ASSIGN_OR_RETURN(std::optional<std::string> last, env_.store.get_named(kLastJobName));
   if (last) std::from_chars(last->data(), last->data() + last->size(), last_id_);
   LFARM_ASSIGN_OR_RETURN(JournalListing journals, list_journals(env_.store));
@@ -56,8 +55,7 @@ Status JobTable::resume() {
   }
   std::set<farm::JobId> open;
   for (const auto& [id, job] : jobs_) open.insert(id);
-  traces_.resume(timelines, open);
-  return {};
+  return history_.load(std::move(timelines), open);
 }
 
 // ---- Submits -----------------------------------------------------------------------------------

@@ -226,7 +226,6 @@ void JobTable::sweep() {
     }
     history_.keep(*it->second);
     searching_.erase(it->first);
-    if (it->second->is_admitted()) traces_.ended(it->first, it->second->timeline().segments());
     // Also where it never came: it may be on its way.
     if (rights_.erase(it->first) != 0) env_.shared.release(it->second->request().place());
     held_.erase(it->first);

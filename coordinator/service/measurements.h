@@ -49,11 +49,11 @@ class JobMeasurements final : public MeasurementSource {
     return ns;
   }
 
-  std::optional<Finding> finding(const common::Digest& key) const override {
+  std::optional<Finding> finding(FindingKind kind, const common::Digest& key) const override {
     std::lock_guard lock(mutex_);
     if (auto it = findings_.find(key); it != findings_.end()) return it->second;
     if (store_ == nullptr) return std::nullopt;
-    auto kept = load_finding(*store_, key);
+    auto kept = load_finding(*store_, kind, key);
     if (!kept || kept->when_wall_ns >= since_wall_ns_) return std::nullopt;
     findings_.emplace(key, kept->finding);
     fresh_findings_.emplace_back(key, kept->finding);

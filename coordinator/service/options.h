@@ -65,7 +65,7 @@ struct ServiceOptions {
   int64_t try_again_ms = 10'000;                      // named in refusals for lack of room
   size_t closed_journals_max = 32;  // of jobs that ended with a plan, kept for replays
   size_t trace_rows_max = 8'192;    // of one job's trace: the latest stay; 0: no traces
-  size_t traces_max = 32;           // of jobs that ended, kept for who asks
+  size_t ended_jobs_max = 32;       // kept for who asks, with their traces
   SharedTierOptions shared;
   SearchFactory create_search;
 

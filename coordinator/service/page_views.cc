@@ -88,7 +88,7 @@ std::string job_json(const StatusSources& sources, farm::JobId id) {
   if (job != nullptr && job->phase() != Phase::kEnded) {
     if (!sources.asker.may_see(job->request().tenant)) return "";
     return cat(R"({"job":)", text_of(job_row(sources.environment, *job)), R"(,"course":)",
-               text_of(job->course().summary()), "}");
+               text_of(job->record().course().summary()), "}");
   }
   auto ended = sources.jobs.history().find(id);
   if (ended == nullptr || !sources.asker.may_see(ended->tenant)) return "";
@@ -100,7 +100,8 @@ std::string candidates_json(const StatusSources& sources, farm::JobId id, size_t
   const Job* job = sources.jobs.job(id);
   if (job != nullptr && job->phase() != Phase::kEnded) {
     if (!sources.asker.may_see(job->request().tenant)) return "";
-    return cat(R"({"rows":)", text_of(job->course().candidates(skip, count, outcome)), "}");
+    return cat(R"({"rows":)", text_of(job->record().course().candidates(skip, count, outcome)),
+               "}");
   }
   auto ended = sources.jobs.history().find(id);
   if (ended == nullptr || !sources.asker.may_see(ended->tenant)) return "";

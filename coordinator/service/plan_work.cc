@@ -6,12 +6,11 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/cat.h"
-#include "common/base/files.h"
-#include "common/base/log.h"
 #include "common/wire/ir_codec.h"
 #include "coordinator/search/cost_model.h"
 #include "coordinator/search/kernel_profile.h"
 #include "coordinator/service/recipe.h"
+#include "coordinator/service/state_command.h"
 
 namespace coordinator::service {
 
@@ -70,11 +69,6 @@ Result<Program> read_program(cache::Store& store, const std::string& state_plan)
   return program_of_plan(store, *digest);
 }
 
-int fail(const std::string& message) {
-  std::fprintf(stderr, "lfarm-coordinator: %s\n", message.c_str());
-  return 2;
-}
-
 }  // namespace
 
 std::vector<CallWork> work_of(const Program& program, const std::vector<int64_t>& sizes) {
@@ -113,27 +107,18 @@ Result<Program> program_of_plan(cache::Store& store, const Digest& plan) {
 }
 
 int run_work(int argc, const char* const* argv) {
-  std::string state = common::default_state_directory();
   std::string plan;
   std::vector<int64_t> sizes;
   CLI::App app("Counts what each call of a plan computes.", "lfarm-coordinator work");
-  app.add_option("--state", state, "the coordinator's state directory");
   app.add_option("--sizes", sizes, "the values of the plan's symbols")->delimiter(',');
   app.add_option("plan", plan, "the plan's id")->required();
-  try {
-    app.parse(argc - 1, argv + 1);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
-  common::log_init("lfarm-coordinator", common::LogLevel::kWarning);
-  cache::StoreOptions options;
-  options.read_only = true;
-  auto store = cache::Store::open(state, options);
-  if (!store.ok()) return fail(store.error().message);
-  auto program = read_program(**store, plan);
-  if (!program.ok()) return fail(program.error().message);
+  OpenedState opened = open_state(app, argc, argv);
+  if (!opened.store) return opened.exit_code;
+  auto program = read_program(*opened.store, plan);
+  if (!program.ok()) return fail(program.error());
   if (sizes.size() != program->symbols.size()) {
-    return fail(cat("the plan has ", program->symbols.size(), " symbols, not ", sizes.size()));
+    return fail(common::invalid_input(
+        cat("the plan has ", program->symbols.size(), " symbols, not ", sizes.size())));
   }
   for (const CallWork& work : work_of(*program, sizes)) {
     nlohmann::ordered_json line{{"kernel", work.kernel.hex()},

@@ -27,8 +27,8 @@ std::vector<CallWork> work_of(const common::Program& program, const std::vector<
 // plan, or not what it was made of (a plan that came from elsewhere).
 common::Result<common::Program> program_of_plan(cache::Store& store, const common::Digest& plan);
 
-// `work --state DIR --sizes N,N PLAN`: one JSON object a call. Exit code 0, or 2 with one line on
-// standard error.
+// `work --state DIR --sizes N,N PLAN`: one JSON object a call. Exit code 0, or fail()'s with one
+// line on standard error.
 int run_work(int argc, const char* const* argv);
 
 }  // namespace coordinator::service

@@ -7,11 +7,10 @@
 #include <utility>
 
 #include "common/base/cat.h"
-#include "common/base/files.h"
-#include "common/base/log.h"
 #include "common/wire/ir_codec.h"
 #include "coordinator/service/finish.h"
 #include "coordinator/service/search_steps.h"
+#include "coordinator/service/state_command.h"
 
 namespace coordinator::service {
 
@@ -145,48 +144,22 @@ void print_text(const Replay& replay) {
   }
 }
 
-int fail(common::Code code, const std::string& message) {
-  std::fprintf(stderr, "lfarm-coordinator: %s\n", message.c_str());
-  switch (code) {
-    case common::Code::kInvalidInput:
-      return 2;
-    case common::Code::kUnsupported:
-      return 3;
-    case common::Code::kUnavailable:
-      return 4;
-    case common::Code::kVerification:
-      return 5;
-    default:
-      return 1;
-  }
-}
-
 }  // namespace
 
 int run_replay(int argc, const char* const* argv, const SearchFactory& create_search) {
-  std::string state = common::default_state_directory();
   farm::JobId job = 0;
   bool json = false;
   CLI::App app("Runs a finished job's search again from its journal.", "lfarm-coordinator replay");
-  app.add_option("--state", state, "the coordinator's state directory");
   app.add_option("job", job, "the job's number")->required();
   app.add_flag("--json", json, "one JSON object a line");
-  try {
-    app.parse(argc - 1, argv + 1);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
-  common::log_init("lfarm-coordinator", common::LogLevel::kWarning);
-  cache::StoreOptions options;
-  options.read_only = true;
-  auto store = cache::Store::open(state, options);
-  if (!store.ok()) return fail(store.error().code, store.error().message);
-  auto replay = replay_job(**store, job, create_search);
-  if (!replay.ok()) return fail(replay.error().code, replay.error().message);
+  OpenedState opened = open_state(app, argc, argv);
+  if (!opened.store) return opened.exit_code;
+  auto replay = replay_job(*opened.store, job, create_search);
+  if (!replay.ok()) return fail(replay.error());
   json ? print_json(*replay) : print_text(*replay);
   std::fflush(stdout);
   if (replay->difference.empty()) return 0;
-  return fail(common::Code::kVerification, cat("not the job's plan: ", replay->difference));
+  return fail({common::Code::kVerification, cat("not the job's plan: ", replay->difference)});
 }
 
 }  // namespace coordinator::service

@@ -29,24 +29,6 @@ Result<std::string> find_trace(cache::Store& store, const common::Principal& who
 
 }  // namespace
 
-void Traces::resume(const TimelineSegments& all, const std::set<farm::JobId>& open) {
-  for (const auto& [job, segments] : all) {
-    if (!open.contains(job)) ended(job, segments);
-  }
-}
-
-void Traces::ended(farm::JobId job, std::vector<uint64_t> segments) {
-  ended_.emplace_back(job, std::move(segments));
-  while (ended_.size() > env_.options.traces_max) {
-    env_.commits.put(
-        [oldest = std::move(ended_.front())](cache::Changes& changes) {
-          remove_timeline(changes, oldest.first, oldest.second);
-        },
-        [](const common::Status&) {});
-    ended_.pop_front();
-  }
-}
-
 void Traces::send(const std::string& peer, const common::Principal& who,
                   const common::AskTrace& request) {
   if (reading_ >= kAtOnce) {

@@ -1,14 +1,9 @@
-// Jobs' traces for whoever asks, and how long those of ended jobs stay.
+// Jobs' traces for whoever asks.
 #pragma once
 
-#include <deque>
-#include <set>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "coordinator/service/environment.h"
-#include "coordinator/service/timeline.h"
 
 namespace coordinator::service {
 
@@ -17,10 +12,6 @@ class Traces {
  public:
   explicit Traces(Environment& environment) : env_(environment) {}
 
-  // Takes up what ended jobs have left. `open`: jobs that go on.
-  void resume(const TimelineSegments& all, const std::set<farm::JobId>& open);
-  // Of traces of ended jobs the ServiceOptions::traces_max latest stay.
-  void ended(farm::JobId job, std::vector<uint64_t> segments);
   // Answers with JobTrace, or JobFailed. Everything that was put to the commits before is in it.
   void send(const std::string& peer, const common::Principal& who, const common::AskTrace& request);
 
@@ -29,7 +20,6 @@ class Traces {
 
   static constexpr size_t kAtOnce = 2;  // reading one takes a tenth of a second
   Environment& env_;
-  std::deque<std::pair<farm::JobId, std::vector<uint64_t>>> ended_;  // the oldest first
   size_t reading_ = 0;
 };
 

@@ -15,10 +15,6 @@ using common::cat;
 using common::HttpRequest;
 using common::HttpResponse;
 
-// The loop turns four times a second when it has nothing to do. A write to a slow disk may hold it
-// up; what lasts longer than this will not end.
-constexpr int64_t kStuckMs = 60'000;
-
 constexpr const char* kJson = "application/json";
 constexpr const char* kPrometheus = "text/plain; version=0.0.4; charset=utf-8";
 constexpr std::string_view kApi = "/api/v1/";
@@ -80,17 +76,9 @@ void Web::detach() {
   phase_ = "stopping";
 }
 
-HttpResponse Web::probe(const std::string& path) const {
-  if (service_ == nullptr) {
-    bool has_started = phase_.starts_with("standby");
-    bool is_fine = path == "/livez" || (path == "/startupz" && has_started);
-    return {is_fine ? 200 : 503, phase_ + "\n"};
-  }
-  int64_t silent_ms = service_->silent_ms();
-  if (path != "/startupz" && silent_ms > kStuckMs) {
-    return {503, cat("the event loop has not turned for ", silent_ms / 1000, " s\n")};
-  }
-  return {200, "ok\n"};
+common::Health Web::health() const {
+  if (service_ != nullptr) return {"", "", service_->silent_ms()};
+  return {phase_.starts_with("standby") ? "" : phase_, phase_, 0};
 }
 
 HttpResponse Web::answer(const HttpRequest& request) {
@@ -100,7 +88,7 @@ HttpResponse Web::answer(const HttpRequest& request) {
   }
   if (path == "/api/v1") return {200, kIndex};
   std::shared_lock<std::shared_mutex> lock(mutex_);
-  if (path == "/startupz" || path == "/readyz" || path == "/livez") return probe(path);
+  if (auto probed = common::answer_probe(path, health())) return *std::move(probed);
   if (path == "/metrics") {
     if (service_ == nullptr) return {503, phase_ + "\n"};
     return found(service_->metrics(), kPrometheus);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "common/http/http_server.h"
+#include "common/http/probes.h"
 #include "coordinator/service/service.h"
 #include "coordinator/service/web_access.h"
 #include "coordinator/service/web_api.h"
@@ -32,7 +33,7 @@ class Web {
  private:
   explicit Web(const WebAccess& access) : access_(access) {}
   common::HttpResponse answer(const common::HttpRequest& request);
-  common::HttpResponse probe(const std::string& path) const;
+  common::Health health() const;
 
   const WebAccess access_;
   std::shared_mutex mutex_;

@@ -73,7 +73,6 @@ int run(const DispatchOptions& options) {
 
 int run_dispatch(const std::vector<std::string>& arguments) {
   DispatchOptions options;
-  bool json = true;
   CLI::App app("Tasks through a real coordinator to simulated workers.", "lfarm-bench dispatch");
   app.add_option("--workers", options.workers.workers, "connections")->check(CLI::Range(1, 4096));
   app.add_option("--task-ms", options.workers.task_ms, "each worker's time for a task")
@@ -84,7 +83,6 @@ int run_dispatch(const std::vector<std::string>& arguments) {
   app.add_option("--threads", options.workers.threads, "that drive the workers");
   app.add_option("--state", options.farm.state, "the coordinator's directory (default: scratch)");
   app.add_flag("--curve,!--no-curve", options.farm.curve, "transport security (default: on)");
-  app.add_flag("--json", json, "one JSON object a line, which is all it prints");
   return run_guarded("dispatch", app, arguments, [&] { return run(options); });
 }
 

@@ -18,6 +18,7 @@
 #include "common/base/hash64.h"
 #include "common/wire/ir_codec.h"
 #include "common/wire/socket.h"
+#include "tests/farm/service_script.h"
 
 namespace bench {
 
@@ -60,25 +61,9 @@ class Answers {
 
  private:
   Answer make(const common::Bytes& bytes) {
-    auto payload = common::decode_task_payload(bytes);
-    if (!payload.ok()) throw std::runtime_error(payload.error().message);
-    common::TaskReport report;
-    for (const common::Kernel& kernel : payload->program.kernels) {
-      Digest fingerprint = common::kernel_fingerprint(kernel);
-      common::SharedBytes object =
-          common::share(common::to_bytes(common::as_bytes(fingerprint.hex())));
-      common::PlanKernel made;
-      made.fingerprint = fingerprint;
-      made.object = static_cast<int>(report.objects.size());
-      made.entry.name = "lf_" + fingerprint.hex().substr(0, 16);
-      report.kernels.push_back(std::move(made));
-      report.objects.push_back(common::digest_of(object.bytes));
-      objects_[report.objects.back()] = object;
-      report.kernel_ns.push_back(1000 + fingerprint.prefix64() % 1000);
-    }
-    report.total_ns = 2000;
-    report.runs = 5;
-    return {payload->kind, common::encode_task_report(report)};
+    auto made = coordinator::service::scripted_report(bytes);
+    objects_.merge(made.objects);
+    return {made.kind, common::encode_task_report(made.report)};
   }
 
   std::unordered_map<uint64_t, Answer> answers_;

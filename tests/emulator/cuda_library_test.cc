@@ -1,29 +1,21 @@
 // liblfarm on tensors of the GPU's and on its caller's streams: if these fail, applications that
 // keep their data on the device get wrong answers, or pay for copies through the host.
-#include <clients/runtime/include/lfarm.h>
-
 #include <cstring>
 #include <map>
 
-#include "clients/cli/case.h"
 #include "clients/runtime/c_tensor.h"
 #include "common/cuda/driver.h"
-#include "tests/farm/cli_testing.h"
+#include "tests/farm/library_testing.h"
 
 namespace {
 
+using cli_testing::take;
 using clients::CallResult;
 using common::CudaAddress;
 using common::CudaStream;
 using common::HostTensor;
 using common::Result;
 using common::Status;
-
-std::string take(lfarm_error* error) {
-  std::string out = error == nullptr ? "" : lfarm_error_message(error);
-  lfarm_error_free(error);
-  return out;
-}
 
 // An application's own use of the GPU, in the context that liblfarm uses, too.
 class Gpu {
@@ -155,54 +147,19 @@ class GpuInstance final : public clients::Instance {
   size_t calls_ = 0;
 };
 
-class CudaLibrary : public cli_testing::CliTest {
+class CudaLibrary : public cli_testing::LibraryTest {
  protected:
-  lfarm_session* open(const char* device, int64_t deadline_ms) {
-    lfarm_options options;
-    lfarm_options_init(&options);
-    options.device = device;
-    options.deadline_ms = deadline_ms;
-    options.budget_candidates = 2;
-    options.threads = 1;
-    lfarm_session* session = nullptr;
-    lfarm_error* error = nullptr;
-    EXPECT_EQ(lfarm_session_open(&options, &session, &error), LFARM_OK) << take(error);
-    return session;
-  }
-  lfarm_model* load(lfarm_session* session, const std::string& name) {
-    lfarm_model* loaded = nullptr;
-    lfarm_error* error = nullptr;
-    EXPECT_EQ(lfarm_model_load(session, model(name).c_str(), &loaded, &error), LFARM_OK)
-        << take(error);
-    return loaded;
-  }
-  lfarm_instance* instance_of(lfarm_model* model) {
-    lfarm_instance* instance = nullptr;
-    lfarm_error* error = nullptr;
-    EXPECT_EQ(lfarm_instance_create(model, &instance, &error), LFARM_OK) << take(error);
-    return instance;
-  }
   void expect_pass(const std::string& name, lfarm_session* session, bool is_planned) {
-    lfarm_model* loaded = load(session, name);
-    auto result = clients::run_case(
-        fixture(name),
-        [&](std::shared_ptr<const clients::Model> given) -> Result<clients::InstanceFactory> {
-          return clients::InstanceFactory(
-              [=, this]() -> Result<std::unique_ptr<clients::Instance>> {
-                lfarm_instance* handle = instance_of(loaded);
-                EXPECT_EQ(lfarm_instance_plan(handle, nullptr), is_planned ? 1 : 0) << name;
-                return std::unique_ptr<clients::Instance>(new GpuInstance(given, handle, &gpu_));
-              });
-        });
-    lfarm_model_free(loaded);
-    EXPECT_EQ(result.verdict, clients::Verdict::kPass) << clients::line_of(result);
+    LibraryTest::expect_pass(name, session, is_planned, [this](auto given, auto* handle) {
+      return new GpuInstance(std::move(given), handle, &gpu_);
+    });
   }
 
   Gpu gpu_;
 };
 
 TEST_F(CudaLibrary, TheInterpreterAnswersOnTheGpuToo) {
-  lfarm_session* session = open("cuda", 0);
+  lfarm_session* session = open(0, "cuda");
   for (const char* name : {"mlp", "kv_step"}) expect_pass(name, session, false);
   lfarm_session_free(session);
 }
@@ -210,7 +167,7 @@ TEST_F(CudaLibrary, TheInterpreterAnswersOnTheGpuToo) {
 TEST_F(CudaLibrary, PlansRunOnTheCallersStreamsAndMemory) {
   cli_testing::Invocation up = start({"up", "--device", "cuda", "--workers", "1"});
   ASSERT_TRUE(up.until_out("farm at ")) << up.err();
-  lfarm_session* session = open("cuda", 120'000);
+  lfarm_session* session = open(120'000, "cuda");
   for (const char* name : {"mlp", "mlp_dynamic", "kv_step"}) expect_pass(name, session, true);
 
   // Outputs in the caller's memory, weights from the caller's memory.
@@ -293,7 +250,7 @@ TEST_F(CudaLibrary, PlansRunOnTheCallersStreamsAndMemory) {
 }
 
 TEST_F(CudaLibrary, TheCpuHasNeitherStreamsNorTheGpusMemory) {
-  lfarm_session* session = open("cpu", 0);
+  lfarm_session* session = open(0, "cpu");
   lfarm_model* loaded = load(session, "mlp");
   lfarm_instance* instance = instance_of(loaded);
   std::vector<float> data(3 * 16, 0.5F);

@@ -165,7 +165,7 @@ std::string table_of(const std::vector<Head>& kernels) {
 
 std::vector<std::string> command(const Options& options) {
   std::vector<std::string> words = {
-      LFARM_EMULATOR_CXX, "-x", "c++", "-O1", "-fPIC", "-shared", "-nostdlib",
+      LFARM_EMULATOR_CXX, "-O1", "-fPIC", "-shared", "-nostdlib",
       // As kernels behave: fused multiply-adds, no exceptions, bits looked at as any type.
       "-ffp-contract=fast", "-fno-math-errno", "-fno-strict-aliasing", "-fno-exceptions",
       "-fno-rtti", "-fno-threadsafe-statics", "-fwrapv", "-fvisibility=hidden",

@@ -16,3 +16,4 @@ lfarm_test(bench_models LABEL farm TIMEOUT 600 SOURCES bench_models_test.cc COMP
 foreach(name bench_models cli_errors cli_farm cli_keys cli_doctor cli_reuse cli_report)
   target_include_directories(test_${name} PRIVATE ${CMAKE_SOURCE_DIR})
 endforeach()
+set_tests_properties(farm.cli_doctor PROPERTIES ENVIRONMENT_MODIFICATION LFARM_CC=unset:)

@@ -1,33 +1,20 @@
 // liblfarm as applications use it: if these fail, programs that link it get wrong answers, wait for
 // farms, or lose their models' state when a plan comes.
-#include <clients/runtime/include/lfarm.h>
-
 #include <algorithm>
 #include <chrono>
 #include <clients/runtime/include/lfarm.hpp>
 #include <filesystem>
 
-#include "clients/cli/case.h"
 #include "clients/runtime/c_tensor.h"
-#include "tests/farm/cli_testing.h"
+#include "tests/farm/library_testing.h"
 
 namespace {
 
+using cli_testing::take;
 using clients::CallResult;
 using common::HostTensor;
 using common::Result;
 using common::Status;
-
-struct Failure {
-  lfarm_status status;
-  std::string message;
-};
-
-Failure take(lfarm_error* error) {
-  Failure out{lfarm_error_status(error), lfarm_error_message(error)};
-  lfarm_error_free(error);
-  return out;
-}
 
 // What the C interface does, behind the interface that cases are run by.
 class LibraryInstance final : public clients::Instance {
@@ -60,7 +47,7 @@ class LibraryInstance final : public clients::Instance {
     lfarm_error* error = nullptr;
     if (lfarm_instance_run(handle_, tensors.data(), tensors.size(), &outputs_, &error) !=
         LFARM_OK) {
-      return common::invalid_input(take(error).message);
+      return common::invalid_input(take(error));
     }
     return result(given, place);
   }
@@ -68,7 +55,7 @@ class LibraryInstance final : public clients::Instance {
   Status set_state(int, const HostTensor&) override { return common::unsupported("not asked for"); }
   void wait() {
     lfarm_error* error = nullptr;
-    EXPECT_EQ(lfarm_instance_wait(handle_, 120'000, &error), LFARM_OK) << take(error).message;
+    EXPECT_EQ(lfarm_instance_wait(handle_, 120'000, &error), LFARM_OK) << take(error);
     lfarm_plan plan{};
     plan.size = sizeof plan;
     ASSERT_EQ(lfarm_instance_plan(handle_, &plan), 1);
@@ -110,76 +97,40 @@ class LibraryInstance final : public clients::Instance {
   int calls_ = 0;
 };
 
-class Library : public cli_testing::CliTest {
+class Library : public cli_testing::LibraryTest {
  protected:
   cli_testing::Invocation up() {
     cli_testing::Invocation run = start({"up", "--workers", "1"});
     EXPECT_TRUE(run.until_out("farm at tcp://127.0.0.1:")) << run.err();
     return run;
   }
-  lfarm_session* open(int64_t deadline_ms, const char* farm = nullptr) {
-    lfarm_options options;
-    lfarm_options_init(&options);
-    options.farm = farm;
-    options.deadline_ms = deadline_ms;
-    options.budget_candidates = 3;
-    options.threads = 1;
-    lfarm_session* session = nullptr;
-    lfarm_error* error = nullptr;
-    EXPECT_EQ(lfarm_session_open(&options, &session, &error), LFARM_OK) << take(error).message;
-    return session;
-  }
-  // Runs a bundled case; `is_planned`: calls are to run plans from the first one on.
-  clients::CaseResult run_case(const std::string& name, lfarm_session* session, bool is_planned,
-                               bool waits_after_first) {
-    std::string folder = fixture(name);
-    lfarm_model* model = nullptr;
-    lfarm_error* error = nullptr;
-    EXPECT_EQ(lfarm_model_load(session, (folder + "/model.pt2").c_str(), &model, &error), LFARM_OK);
-    auto result = clients::run_case(
-        folder,
-        [&](std::shared_ptr<const clients::Model> loaded) -> Result<clients::InstanceFactory> {
-          EXPECT_EQ(lfarm_model_outputs(model), loaded->user_outputs.size());
-          EXPECT_EQ(std::string(lfarm_model_graph_hash(model)).size(), 64u);
-          return clients::InstanceFactory([=]() -> Result<std::unique_ptr<clients::Instance>> {
-            lfarm_instance* handle = nullptr;
-            lfarm_error* failed = nullptr;
-            if (lfarm_instance_create(model, &handle, &failed) != LFARM_OK) {
-              return common::internal_error(take(failed).message);
-            }
-            EXPECT_EQ(lfarm_instance_plan(handle, nullptr), is_planned ? 1 : 0) << name;
-            return std::unique_ptr<clients::Instance>(
-                new LibraryInstance(loaded, handle, waits_after_first));
-          });
-        });
-    lfarm_model_free(model);
-    return result;
-  }
-  void expect_pass(const clients::CaseResult& result) {
-    EXPECT_EQ(result.verdict, clients::Verdict::kPass) << clients::line_of(result);
+  void expect_pass(const std::string& name, lfarm_session* session, bool is_planned,
+                   bool waits_after_first = false) {
+    LibraryTest::expect_pass(name, session, is_planned, [=](auto given, auto* handle) {
+      return new LibraryInstance(std::move(given), handle, waits_after_first);
+    });
   }
 };
 
 TEST_F(Library, ModelsAnswerWithoutAFarm) {
   lfarm_session* session = open(0);
   for (const char* name : {"mlp", "mlp_dynamic", "kv_step"}) {
-    expect_pass(run_case(name, session, false, false));
+    expect_pass(name, session, false);
   }
   lfarm_session_free(session);
 }
 
 TEST_F(Library, AMissingFarmIsSaidAndCostsNoMoreThanTheDeadline) {
-  lfarm_session* session = open(0, "tcp://127.0.0.1:1");
-  lfarm_model* loaded = nullptr;
-  lfarm_instance* instance = nullptr;
+  lfarm_options nowhere = options(0);
+  nowhere.farm = "tcp://127.0.0.1:1";
+  lfarm_session* session = open(nowhere);
+  lfarm_model* loaded = load(session, "mlp");
+  lfarm_instance* instance = instance_of(loaded);
   lfarm_error* error = nullptr;
-  ASSERT_EQ(lfarm_model_load(session, model("mlp").c_str(), &loaded, &error), LFARM_OK);
-  ASSERT_EQ(lfarm_instance_create(loaded, &instance, &error), LFARM_OK);
   // Longer than it takes to give the connection up.
   ASSERT_EQ(lfarm_instance_wait(instance, 60'000, &error), LFARM_UNAVAILABLE);
-  Failure failure = take(error);
-  EXPECT_NE(failure.message.find("no farm answers at tcp://127.0.0.1:1"), std::string::npos)
-      << failure.message;
+  std::string message = take(error);
+  EXPECT_NE(message.find("no farm answers at tcp://127.0.0.1:1"), std::string::npos) << message;
   EXPECT_EQ(lfarm_instance_plan(instance, nullptr), 0);
   // In another order than they were made.
   lfarm_session_free(session);
@@ -191,12 +142,12 @@ TEST_F(Library, APlanComesBetweenTwoCallsAndKeepsTheState) {
   cli_testing::Invocation farm = up();
   lfarm_session* session = open(0);
   // The cache that its calls fill is the interpreter's first and the plan's from the second on.
-  expect_pass(run_case("kv_step", session, false, true));
+  expect_pass("kv_step", session, false, true);
   lfarm_session_free(session);
 
   session = open(120'000);
   for (const char* name : {"mlp", "mlp_dynamic", "kv_step"}) {
-    expect_pass(run_case(name, session, true, false));
+    expect_pass(name, session, true);
   }
   lfarm_session_free(session);
 
@@ -205,7 +156,7 @@ TEST_F(Library, APlanComesBetweenTwoCallsAndKeepsTheState) {
   EXPECT_EQ(farm.wait(), 0) << farm.err();
   session = open(0);
   for (const char* name : {"mlp", "mlp_dynamic", "kv_step"}) {
-    expect_pass(run_case(name, session, true, false));
+    expect_pass(name, session, true);
   }
   lfarm_session_free(session);
 }
@@ -213,19 +164,12 @@ TEST_F(Library, APlanComesBetweenTwoCallsAndKeepsTheState) {
 // Between calls, from memory and from disk, and the next plan is asked for.
 TEST_F(Library, ARevokedPlanIsLeftWhileTheProgramRuns) {
   cli_testing::Invocation farm = up();
-  lfarm_options options;
-  lfarm_options_init(&options);
-  options.deadline_ms = 120'000;
-  options.budget_candidates = 3;
-  options.threads = 1;
-  options.revocations_ms = 20;
-  lfarm_session* session = nullptr;
-  lfarm_model* loaded = nullptr;
-  lfarm_instance* instance = nullptr;
+  lfarm_options watchful = options(120'000);
+  watchful.revocations_ms = 20;
+  lfarm_session* session = open(watchful);
+  lfarm_model* loaded = load(session, "mlp");
+  lfarm_instance* instance = instance_of(loaded);
   lfarm_error* error = nullptr;
-  ASSERT_EQ(lfarm_session_open(&options, &session, &error), LFARM_OK) << take(error).message;
-  ASSERT_EQ(lfarm_model_load(session, model("mlp").c_str(), &loaded, &error), LFARM_OK);
-  ASSERT_EQ(lfarm_instance_create(loaded, &instance, &error), LFARM_OK);
   auto plan_id = [&]() -> std::string {
     lfarm_plan plan{};
     plan.size = sizeof plan;
@@ -253,7 +197,7 @@ TEST_F(Library, ARevokedPlanIsLeftWhileTheProgramRuns) {
   }
   EXPECT_NE(plan_id(), before);
   // It was made anew, under another id.
-  EXPECT_EQ(lfarm_instance_wait(instance, 120'000, &error), LFARM_OK) << take(error).message;
+  EXPECT_EQ(lfarm_instance_wait(instance, 120'000, &error), LFARM_OK) << take(error);
   EXPECT_NE(plan_id(), before);
   EXPECT_EQ(files(), 1u);
   ASSERT_TRUE(calls.call(inputs).ok());
@@ -267,7 +211,7 @@ TEST_F(Library, WhatIsWrongIsSaid) {
   lfarm_session* session = open(0);
   lfarm_model* loaded = nullptr;
   EXPECT_EQ(lfarm_model_load(session, "/nowhere.pt2", &loaded, &error), LFARM_INVALID);
-  EXPECT_NE(take(error).message.find("/nowhere.pt2"), std::string::npos);
+  EXPECT_NE(take(error).find("/nowhere.pt2"), std::string::npos);
   // Nobody has to look at errors.
   EXPECT_EQ(lfarm_model_load(session, "/nowhere.pt2", &loaded, nullptr), LFARM_INVALID);
 
@@ -281,7 +225,7 @@ TEST_F(Library, WhatIsWrongIsSaid) {
   lfarm_outputs* outputs = nullptr;
   auto refusal = [&](size_t count = 1) {
     EXPECT_EQ(lfarm_instance_run(instance, &input, count, &outputs, &error), LFARM_INVALID);
-    return take(error).message;
+    return take(error);
   };
   EXPECT_NE(refusal().find("f32[3, 16]"), std::string::npos);
   EXPECT_NE(refusal(0).find("takes 1 tensors, not 0"), std::string::npos);
@@ -316,11 +260,9 @@ TEST_F(Library, WhatIsWrongIsSaid) {
   lfarm_model_free(loaded);
   lfarm_session_free(session);
 
-  lfarm_options options;
-  lfarm_options_init(&options);
-  options.device = "tpu";
-  EXPECT_EQ(lfarm_session_open(&options, &session, &error), LFARM_INVALID);
-  EXPECT_NE(take(error).message.find("tpu"), std::string::npos);
+  lfarm_options unknown = options(0, "tpu");
+  EXPECT_EQ(lfarm_session_open(&unknown, &session, &error), LFARM_INVALID);
+  EXPECT_NE(take(error).find("tpu"), std::string::npos);
 }
 
 // An input of the fixtures mlp and mlp_dynamic.
@@ -341,8 +283,7 @@ Answer answer(lfarm_instance* instance, int64_t count) {
   lfarm_tensor input{data.data(), {1, 0}, 2, {2, 32, 1}, shape, nullptr, 0};
   lfarm_outputs* outputs = nullptr;
   lfarm_error* error = nullptr;
-  EXPECT_EQ(lfarm_instance_run(instance, &input, 1, &outputs, &error), LFARM_OK)
-      << take(error).message;
+  EXPECT_EQ(lfarm_instance_run(instance, &input, 1, &outputs, &error), LFARM_OK) << take(error);
   Answer out;
   const lfarm_tensor* value = lfarm_outputs_get(outputs, 0);
   int64_t elements = 1;
@@ -367,22 +308,15 @@ TEST_F(Library, PartsOfTheSizesHavePlansOfTheirOwn) {
   EXPECT_NE(submit.out().find("\"sizes\":\"s0=2..64\""), std::string::npos) << submit.out();
 
   lfarm_session* whole = open(0);
-  lfarm_options options;
-  lfarm_options_init(&options);
-  options.threads = 1;
-  options.deadline_ms = 120'000;
-  options.sizes = parts;
-  lfarm_session* split = nullptr;
-  lfarm_error* error = nullptr;
-  ASSERT_EQ(lfarm_session_open(&options, &split, &error), LFARM_OK) << take(error).message;
+  lfarm_options in_parts = options(120'000);
+  in_parts.sizes = parts;
+  in_parts.budget_candidates = 0;
+  lfarm_session* split = open(in_parts);
   lfarm_model* models[2] = {};
   lfarm_instance* instances[2] = {};
   for (int k : {0, 1}) {
-    ASSERT_EQ(
-        lfarm_model_load(k == 0 ? whole : split, model("mlp_dynamic").c_str(), &models[k], &error),
-        LFARM_OK);
-    ASSERT_EQ(lfarm_instance_create(models[k], &instances[k], &error), LFARM_OK)
-        << take(error).message;
+    models[k] = load(k == 0 ? whole : split, "mlp_dynamic");
+    instances[k] = instance_of(models[k]);
   }
   std::string plans[2];
   for (int64_t count : {1, 5, 1, 64, 2}) {
@@ -448,10 +382,8 @@ TEST_F(Library, AModelIsFoundByItsHashAndBoundFromFiles) {
 
   lfarm_session* session = open(120'000);
   lfarm_error* error = nullptr;
-  lfarm_model* whole = nullptr;
-  lfarm_instance* instance = nullptr;
-  ASSERT_EQ(lfarm_model_load(session, model("mlp").c_str(), &whole, &error), LFARM_OK);
-  ASSERT_EQ(lfarm_instance_create(whole, &instance, &error), LFARM_OK);
+  lfarm_model* whole = load(session, "mlp");
+  lfarm_instance* instance = instance_of(whole);
   Answer expected = answer(instance, 3);
   std::string hash = lfarm_model_graph_hash(whole);
   lfarm_instance_free(instance);
@@ -462,13 +394,13 @@ TEST_F(Library, AModelIsFoundByItsHashAndBoundFromFiles) {
     ASSERT_EQ(lfarm_model_find(session, hash.c_str(), has_names ? signature.c_str() : nullptr,
                                &found, &error),
               LFARM_OK)
-        << take(error).message;
+        << take(error);
     EXPECT_EQ(lfarm_model_inputs(found), 1u);
     EXPECT_EQ(lfarm_instance_create(found, &instance, &error), LFARM_INVALID);
-    EXPECT_NE(take(error).message.find(has_names ? "\"a.weight\"" : "\"0\""), std::string::npos);
+    EXPECT_NE(take(error).find(has_names ? "\"a.weight\"" : "\"0\""), std::string::npos);
     std::string from = has_names ? file : model("mlp");
-    ASSERT_EQ(lfarm_model_bind_file(found, from.c_str(), &error), LFARM_OK) << take(error).message;
-    ASSERT_EQ(lfarm_instance_create(found, &instance, &error), LFARM_OK) << take(error).message;
+    ASSERT_EQ(lfarm_model_bind_file(found, from.c_str(), &error), LFARM_OK) << take(error);
+    ASSERT_EQ(lfarm_instance_create(found, &instance, &error), LFARM_OK) << take(error);
     Answer same = answer(instance, 3);
     EXPECT_EQ(same.values, expected.values);
     EXPECT_EQ(same.plan, expected.plan);
@@ -478,11 +410,11 @@ TEST_F(Library, AModelIsFoundByItsHashAndBoundFromFiles) {
     int64_t size = 4;
     lfarm_tensor zero{scale, {1, 0}, 1, {2, 32, 1}, &size, nullptr, 0};
     ASSERT_EQ(lfarm_model_bind(found, has_names ? "scale" : "4", &zero, &error), LFARM_OK)
-        << take(error).message;
+        << take(error);
     EXPECT_EQ(lfarm_model_bind(found, "nothing", &zero, &error), LFARM_INVALID);
-    EXPECT_NE(take(error).message.find("\"nothing\""), std::string::npos);
+    EXPECT_NE(take(error).find("\"nothing\""), std::string::npos);
     lfarm_instance* scaled = nullptr;
-    ASSERT_EQ(lfarm_instance_create(found, &scaled, &error), LFARM_OK) << take(error).message;
+    ASSERT_EQ(lfarm_instance_create(found, &scaled, &error), LFARM_OK) << take(error);
     EXPECT_NE(answer(scaled, 3).values, expected.values);
     EXPECT_EQ(answer(instance, 3).values, expected.values);
     lfarm_instance_free(scaled);
@@ -493,10 +425,9 @@ TEST_F(Library, AModelIsFoundByItsHashAndBoundFromFiles) {
   lfarm_model* none = nullptr;
   EXPECT_EQ(lfarm_model_find(session, std::string(64, '5').c_str(), nullptr, &none, &error),
             LFARM_UNAVAILABLE);
-  EXPECT_NE(take(error).message.find("the farm has no plan of graph 555555555555"),
-            std::string::npos);
+  EXPECT_NE(take(error).find("the farm has no plan of graph 555555555555"), std::string::npos);
   EXPECT_EQ(lfarm_model_find(session, "mlp", nullptr, &none, &error), LFARM_INVALID);
-  EXPECT_NE(take(error).message.find("64 hexadecimal digits"), std::string::npos);
+  EXPECT_NE(take(error).find("64 hexadecimal digits"), std::string::npos);
   lfarm_model_free(whole);
   lfarm_session_free(session);
   farm.signal(SIGTERM);
@@ -526,11 +457,9 @@ TEST_F(Library, AProfilerIsToldOfEveryKernel) {
   cli_testing::Invocation farm = up();
   lfarm_session* session = open(0);
   lfarm_error* error = nullptr;
-  lfarm_model* loaded = nullptr;
-  lfarm_instance* instance = nullptr;
-  ASSERT_EQ(lfarm_model_load(session, model("mlp").c_str(), &loaded, &error), LFARM_OK);
-  ASSERT_EQ(lfarm_instance_create(loaded, &instance, &error), LFARM_OK);
-  ASSERT_EQ(lfarm_instance_wait(instance, 120'000, &error), LFARM_OK) << take(error).message;
+  lfarm_model* loaded = load(session, "mlp");
+  lfarm_instance* instance = instance_of(loaded);
+  ASSERT_EQ(lfarm_instance_wait(instance, 120'000, &error), LFARM_OK) << take(error);
   Answer plain = answer(instance, 3);
   Told told;
   lfarm_instance_set_profiler(instance, tell, &told);

@@ -7,6 +7,7 @@
 #include "common/base/clock.h"
 #include "common/ir/graph_hash.h"
 #include "common/wire/ir_codec.h"
+#include "tests/farm/service_script.h"
 
 namespace coordinator::service {
 
@@ -198,27 +199,9 @@ void FakeWorker::answer(const common::Task& task) {
 }
 
 common::TaskReport FakeWorker::report(const common::Task& task) {
-  auto payload = common::decode_task_payload(task.payload);
-  if (!payload.ok()) throw std::runtime_error(payload.error().message);
-  common::TaskReport report;
-  for (const common::Kernel& kernel : payload->program.kernels) {
-    common::Digest fingerprint = common::kernel_fingerprint(kernel);
-    common::SharedBytes object =
-        common::share(common::to_bytes(common::as_bytes(cat(object_salt, fingerprint.hex()))));
-    common::PlanKernel made;
-    made.fingerprint = fingerprint;
-    made.object = static_cast<int>(report.objects.size());
-    made.entry.name = "lf_" + fingerprint.hex().substr(0, 16);
-    report.kernels.push_back(std::move(made));
-    report.objects.push_back(common::digest_of(object.bytes));
-    objects_[report.objects.back()] = object;
-    report.kernel_ns.push_back(1000 + fingerprint.prefix64() % 1000);
-  }
-  for (const common::Call& call : payload->program.calls) {
-    report.total_ns += report.kernel_ns[static_cast<size_t>(call.kernel)];
-  }
-  report.runs = 5;
-  return report;
+  ScriptedReport made = scripted_report(task.payload, object_salt);
+  objects_.merge(made.objects);
+  return std::move(made.report);
 }
 
 }  // namespace coordinator::service

@@ -2,9 +2,14 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <memory>
+#include <string_view>
 
+#include "common/base/bytes.h"
+#include "common/base/digest.h"
 #include "common/ir/graph.h"
+#include "common/wire/task.h"
 #include "coordinator/service/options.h"
 
 namespace coordinator::service {
@@ -19,5 +24,15 @@ struct ScriptCounters {
 
 // The factory of searches that send `budget` candidates, one at least.
 SearchFactory scripted_searches(std::shared_ptr<ScriptCounters> counters);
+
+// What a worker says that runs nothing: objects and times follow from the kernels' fingerprints.
+struct ScriptedReport {
+  common::TaskKind kind{};
+  common::TaskReport report;
+  std::map<common::Digest, common::SharedBytes> objects;
+};
+
+// For an encoded payload. Objects of different `salt` differ. Throws when the payload is none.
+ScriptedReport scripted_report(common::ByteView payload, std::string_view salt = "");
 
 }  // namespace coordinator::service

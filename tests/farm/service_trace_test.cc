@@ -165,7 +165,7 @@ TEST_F(ServiceTraceTest, ALostWorkersLeaseIsInIt) {
 }
 
 TEST_F(ServiceTraceTest, TracesOfEndedJobsAreBoundedInNumberAndLength) {
-  options_.traces_max = 2;
+  options_.ended_jobs_max = 2;
   options_.trace_rows_max = 8;
   start();
   std::vector<uint64_t> jobs;

@@ -1,17 +1,25 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <iostream>
 
 #include "codegen_runner.h"
 #include "common/cuda/cubin.h"
 #include "common/cuda/nvrtc.h"
+#include "kept_cubins.h"
 #include "worker/codegen/cuda/cuda.h"
 
 namespace testing_codegen {
 namespace {
 
-// Compiles with the real NVRTC, straight to machine code, and runs nothing.
+std::string kept_directory() {
+  const char* directory = std::getenv("LFARM_KEPT_CUBINS");
+  return directory != nullptr ? directory : "";
+}
+
+// Compiles with the real NVRTC, straight to machine code, and runs nothing. With
+// $LFARM_KEPT_CUBINS the directory of what earlier runs compiled.
 class NvrtcRunner final : public KernelRunner {
  public:
   // Without a target for all of them, and with the instructions that all have.
@@ -36,9 +44,9 @@ class NvrtcRunner final : public KernelRunner {
         std::cout << "this NVRTC does not know " << architecture << "\n";
         continue;
       }
-      auto output = nvrtc_->compile(text, architecture, {});
-      ASSERT_TRUE(output.ok()) << architecture << ": " << output.error().message;
-      auto kernels = common::read_cubin(output->cubin);
+      auto cubin = compiled(text, architecture);
+      ASSERT_TRUE(cubin.ok()) << architecture << ": " << cubin.error().message;
+      auto kernels = common::read_cubin(*cubin);
       ASSERT_TRUE(kernels.ok()) << kernels.error().message;
       EXPECT_FALSE(kernels->empty());
       size_t with_local = 0;
@@ -58,6 +66,18 @@ class NvrtcRunner final : public KernelRunner {
   }
 
  private:
+  common::Result<common::Bytes> compiled(const std::string& text,
+                                         const std::string& architecture) const {
+    common::Hasher hasher;
+    hasher.text(nvrtc_->build()).text(architecture).text(text);
+    const common::Digest key = hasher.finish();
+    if (auto known = kept_.find(key)) return *std::move(known);
+    LFARM_ASSIGN_OR_RETURN(common::NvrtcOutput output, nvrtc_->compile(text, architecture, {}));
+    kept_.put(key, output.cubin);
+    return std::move(output.cubin);
+  }
+
+  KeptCubins kept_{kept_directory()};
   std::shared_ptr<const common::Nvrtc> nvrtc_;
   std::string missing_;
   std::vector<std::string> architectures_{"sm_80", "sm_90a", "sm_100"};

@@ -7,6 +7,7 @@
 #include "common/base/cat.h"
 #include "common/http/http_client.h"
 #include "common/http/http_server.h"
+#include "common/http/probes.h"
 #include "common/metrics/metrics.h"
 
 namespace common {
@@ -116,6 +117,25 @@ TEST(Http, NobodyThereIsUnavailable) {
   EXPECT_EQ(reply.error().code, Code::kUnavailable);
   EXPECT_NE(reply.error().message.find("GET http://127.0.0.1:"), std::string::npos)
       << reply.error().message;
+}
+
+// A probe that says yes too long leaves a stuck process alone; one that says no too early ends one
+// that only waits for its farm.
+TEST(Probes, EachAsksForItsOwnThing) {
+  auto status = [](const char* path, const common::Health& health) {
+    return common::answer_probe(path, health)->status;
+  };
+  const common::Health waits{"has not joined", "the farm is away", common::kStuckLoopMs};
+  EXPECT_EQ(status("/startupz", waits), 503);
+  EXPECT_EQ(status("/readyz", waits), 503);
+  EXPECT_EQ(status("/livez", waits), 200);
+  const common::Health stuck{"", "", common::kStuckLoopMs + 1};
+  EXPECT_EQ(status("/startupz", stuck), 200);
+  EXPECT_EQ(status("/readyz", stuck), 503);
+  EXPECT_EQ(status("/livez", stuck), 503);
+  EXPECT_EQ(common::answer_probe("/livez", stuck)->body, "the loop has not turned for 60 s\n");
+  EXPECT_EQ(status("/readyz", {}), 200);
+  EXPECT_FALSE(common::answer_probe("/metrics", {}).has_value());
 }
 
 TEST(Metrics, AreWrittenAsPrometheusReadsThem) {

@@ -177,7 +177,7 @@ class Store : public MeasurementSource {
     auto it = times.find(kernel);
     return it == times.end() ? std::nullopt : std::optional(it->second);
   }
-  std::optional<Finding> finding(const common::Digest& key) const override {
+  std::optional<Finding> finding(FindingKind, const common::Digest& key) const override {
     auto it = findings.find(key);
     return it == findings.end() ? std::nullopt : std::optional(it->second);
   }

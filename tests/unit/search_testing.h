@@ -15,7 +15,7 @@ namespace coordinator {
 class Memory final : public MeasurementSource {
  public:
   std::optional<int64_t> kernel_ns(const common::Digest&) const override { return std::nullopt; }
-  std::optional<Finding> finding(const common::Digest& key) const override {
+  std::optional<Finding> finding(FindingKind, const common::Digest& key) const override {
     auto it = findings.find(key);
     return it == findings.end() ? std::nullopt : std::optional(it->second);
   }

@@ -37,7 +37,7 @@ TEST(ServiceFindings, EveryKindComesBackFromTheStore) {
   auto store = std::move(cache::Store::open(folder.path(), {})).value();
   ASSERT_TRUE(keep_findings(*store, all_kinds(), 5).ok());
   for (const auto& [key, finding] : all_kinds()) {
-    auto kept = load_finding(*store, key);
+    auto kept = load_finding(*store, finding.kind(), key);
     ASSERT_TRUE(kept.has_value());
     EXPECT_EQ(kept->when_wall_ns, 5);
     EXPECT_EQ(kept->finding.effort, finding.effort);
@@ -47,7 +47,8 @@ TEST(ServiceFindings, EveryKindComesBackFromTheStore) {
     EXPECT_EQ(kept->finding.genome.genes(), finding.genome.genes());
     EXPECT_EQ(kept->finding.genome.hash(), finding.genome.hash());
   }
-  EXPECT_FALSE(load_finding(*store, common::digest_of("other")).has_value());
+  EXPECT_FALSE(load_finding(*store, FindingKind::kRegion, common::digest_of("other")).has_value());
+  EXPECT_FALSE(load_finding(*store, FindingKind::kKernel, common::digest_of("region")).has_value());
 }
 
 TEST(ServiceFindings, AreForgottenWhenAPlanIsRevoked) {
@@ -58,10 +59,11 @@ TEST(ServiceFindings, AreForgottenWhenAPlanIsRevoked) {
   ASSERT_TRUE(keep_findings(*store, all_kinds(), 90).ok());
   ASSERT_TRUE(store->revoke(common::digest_of("plan"), "it is wrong").ok());
   for (const auto& [key, finding] : all_kinds())
-    EXPECT_FALSE(load_finding(*store, key).has_value());
+    EXPECT_FALSE(load_finding(*store, finding.kind(), key).has_value());
   // What is found from now on counts, though the earlier one was as fast.
   ASSERT_TRUE(keep_findings(*store, all_kinds(), 101).ok());
-  for (const auto& [key, finding] : all_kinds()) EXPECT_TRUE(load_finding(*store, key).has_value());
+  for (const auto& [key, finding] : all_kinds())
+    EXPECT_TRUE(load_finding(*store, finding.kind(), key).has_value());
 }
 
 TEST(ServiceFindings, ACutRecordIsNone) {

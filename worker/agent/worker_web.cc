@@ -1,31 +1,21 @@
 #include "worker/agent/worker_web.h"
 
-#include "common/base/cat.h"
+#include "common/http/probes.h"
 #include "common/metrics/metrics.h"
 
 namespace worker {
 namespace {
 
-using common::cat;
 using common::HttpResponse;
 
-// The loop turns every second when it has nothing to do, and never waits for the device.
-constexpr int64_t kStuckMs = 60'000;
-
-HttpResponse probe(const std::string& path, const AgentState& state, int64_t now_ns) {
-  if (path == "/startupz") {
-    return state.has_joined ? HttpResponse{200, "ok\n"}
-                            : HttpResponse{503, "has not joined the farm yet\n"};
-  }
-  int64_t turned_ns = state.turned_ns;
-  int64_t silent_ms = turned_ns == 0 ? 0 : (now_ns - turned_ns) / 1'000'000;
-  if (silent_ms > kStuckMs) {
-    return {503, cat("the agent's loop has not turned for ", silent_ms / 1000, " s\n")};
-  }
+common::Health health_of(const AgentState& state, int64_t now_ns) {
+  common::Health health;
+  if (!state.has_joined) health.unstarted = "has not joined the farm yet";
   // A farm that is away is no fault of this process: a new one would not find it either.
-  if (path == "/livez") return {200, "ok\n"};
-  if (state.is_draining) return {503, "draining\n"};
-  return state.is_joined ? HttpResponse{200, "ok\n"} : HttpResponse{503, "the farm is away\n"};
+  health.unready = state.is_draining ? "draining" : state.is_joined ? "" : "the farm is away";
+  int64_t turned_ns = state.turned_ns;
+  health.silent_ms = turned_ns == 0 ? 0 : (now_ns - turned_ns) / 1'000'000;
+  return health;
 }
 
 std::string metrics_text(const std::string& name, const std::string& target,
@@ -70,8 +60,8 @@ common::Result<std::unique_ptr<common::HttpServer>> serve_web(const std::string&
   return common::HttpServer::start(
       address, [=, &state, &clock](const common::HttpRequest& request) -> HttpResponse {
         const std::string& path = request.path;
-        if (path == "/startupz" || path == "/readyz" || path == "/livez") {
-          return probe(path, state, clock.now_ns());
+        if (auto probed = common::answer_probe(path, health_of(state, clock.now_ns()))) {
+          return *std::move(probed);
         }
         if (path == "/metrics") {
           return {200, metrics_text(name, target, state, clock.now_ns()),
