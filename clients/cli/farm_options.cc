@@ -104,9 +104,9 @@ void add_target_option(Command* command, FarmOptions* farm) {
 void add_process_options(Command* command, FarmOptions* farm) {
   command
       ->value("--workers", &farm->workers, "N",
-              "Worker processes; of several GPUs each takes the next")
-      .in_range(int64_t{1}, int64_t{256})
-      .shows_default();
+              "Worker processes; of several GPUs each takes the next\n"
+              "(default: one for each GPU, or 2 for processors)")
+      .in_range(int64_t{1}, int64_t{256});
   add_device_option(command, farm);
 }
 

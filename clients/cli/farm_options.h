@@ -12,6 +12,9 @@
 namespace clients {
 
 // Where plans come from.
+// As many workers as there are GPUs, or two for processors.
+inline constexpr int kWorkersOfDevice = -1;
+
 struct FarmOptions {
   std::string farm;        // endpoint; empty: the state directory's farm, or one of our own
   std::string server_key;  // the farm's CURVE public key, for farms on other machines
@@ -22,8 +25,8 @@ struct FarmOptions {
   // What plans are for, whatever this machine has; empty: its device. A family ("cuda") is
   // whichever target of it the farm has workers for.
   std::string target;
-  bool elsewhere = false;  // plans are not run by this process, so that it needs no device
-  int workers = 2;         // of a farm of our own
+  bool elsewhere = false;          // plans are not run by this process, so that it needs no device
+  int workers = kWorkersOfDevice;  // of a farm of our own
 };
 
 // What to search for, and for how long.

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "clients/cli/farm_keys.h"
+#include "clients/cli/farm_options.h"
 #include "clients/cli/signals.h"
 #include "common/base/cat.h"
 #include "common/base/clock.h"
@@ -35,6 +36,7 @@ constexpr size_t kDeathsMax = 5;
 constexpr int64_t kDeathsWindowMs = 60'000;
 constexpr int64_t kFirstRestartMs = 100;
 // Both together leave time to spare below five seconds.
+constexpr int kWorkersOfProcessors = 2;
 constexpr int kDrainMs = 2'500;
 constexpr int kCoordinatorStopMs = 1'500;
 constexpr int kExitUsageOfChild = 2;
@@ -72,8 +74,10 @@ Result<std::unique_ptr<FarmProcesses>> FarmProcesses::start(FarmProcessOptions o
     LFARM_ASSIGN_OR_RETURN(farm->public_key_, prepare_farm_keys(farm->options_.state));
   }
   LFARM_RETURN_IF_ERROR(farm->start_coordinator(farm->options_.listen));
-  farm->workers_.resize(static_cast<size_t>(farm->options_.workers));
   LFARM_ASSIGN_OR_RETURN(int gpus, count_gpus(farm->options_.device));
+  int workers = farm->options_.workers;
+  if (workers == kWorkersOfDevice) workers = gpus > 0 ? gpus : kWorkersOfProcessors;
+  farm->workers_.resize(static_cast<size_t>(workers));
   for (size_t i = 0; i < farm->workers_.size(); ++i) {
     farm->workers_[i].name = cat("worker-", i + 1);
     if (gpus > 1) farm->workers_[i].gpu = static_cast<int>(i) % gpus;

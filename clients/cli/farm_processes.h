@@ -16,9 +16,9 @@ namespace clients {
 struct FarmProcessOptions {
   StateDirectory state;
   std::string listen;
-  std::string endpoint_file;   // which the coordinator writes
-  std::string device = "cpu";  // what the workers are told to work on
-  int workers = 2;
+  std::string endpoint_file;             // which the coordinator writes
+  std::string device = "cpu";            // what the workers are told to work on
+  int workers = 2;                       // or kWorkersOfDevice
   std::string http;                      // HOST:PORT of the coordinator's page; empty: none
   std::vector<std::string> coordinator;  // further words for the coordinator's command line
 };
@@ -42,6 +42,8 @@ class FarmProcesses {
   const std::string& http() const { return options_.http; }
   // What clients on other machines need to reach the farm; empty where none can.
   const std::string& public_key() const { return public_key_; }
+  // How many it has.
+  size_t workers() const { return workers_.size(); }
   // Looks after the children. To be called several times a second. An error when the farm cannot go
   // on: a process that refuses to run, or dies again and again.
   common::Status tend();

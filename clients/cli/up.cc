@@ -61,8 +61,8 @@ int up(const UpOptions& options) {
                                                            : exit_code(farm.error().code);
   }
   std::printf("farm at %s\n", (*farm)->endpoint().c_str());
-  std::printf("%d %s, state in %s, logs in %s; Ctrl-C stops it\n", processes.workers,
-              processes.workers == 1 ? "worker" : "workers", processes.state.path.c_str(),
+  std::printf("%zu %s, state in %s, logs in %s; Ctrl-C stops it\n", (*farm)->workers(),
+              (*farm)->workers() == 1 ? "worker" : "workers", processes.state.path.c_str(),
               processes.state.logs().c_str());
   if (!(*farm)->http().empty()) std::printf("page at http://%s/\n", (*farm)->http().c_str());
   if (!(*farm)->public_key().empty()) {

@@ -86,8 +86,9 @@ Result<Subprocess> start_confined(SpawnOptions options, const Sandbox* sandbox,
 Result<CommandOutput> run_confined(SpawnOptions options, const Sandbox* sandbox,
                                    const std::string& temporary, int timeout_ms);
 
-// For a process that entered a sandbox and has started: from here on it starts no other program and
-// no other process, and signals none. An error where the kernel has no filters.
+// For a process that entered a sandbox and has started: from here on it computes, and asks the
+// kernel for nothing that this does not take (lone_process_filter()): no other program or process,
+// no signal to one, no ioctl, no socket pair. An error where the kernel has no filters.
 Status become_lone_process();
 
 }  // namespace common

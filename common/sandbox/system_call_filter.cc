@@ -90,6 +90,124 @@ constexpr uint32_t kRefused[] = {
 constexpr uint32_t kSharedIpc[] = {SYS_shmget, SYS_shmat,  SYS_semget,
                                    SYS_msgget, SYS_msgsnd, SYS_mq_open};
 
+// Long because it is a table: what computing, loading objects, threads and the C library ask for.
+// Newer calls for the same are left to their fallbacks.
+constexpr uint32_t kComputing[] = {
+    // memory
+    SYS_brk,
+    SYS_mmap,
+    SYS_munmap,
+    SYS_mremap,
+    SYS_mprotect,
+    SYS_madvise,
+    SYS_mincore,
+    SYS_mlock,
+    SYS_munlock,
+    SYS_mbind,
+    SYS_get_mempolicy,
+    SYS_set_mempolicy,
+    SYS_memfd_create,
+    SYS_membarrier,
+    // threads, and what libraries of threads ask about processors
+    SYS_futex,
+    SYS_set_robust_list,
+    SYS_get_robust_list,
+    SYS_set_tid_address,
+    SYS_rseq,
+    SYS_sched_yield,
+    SYS_sched_getaffinity,
+    SYS_sched_setaffinity,
+    SYS_sched_getparam,
+    SYS_sched_getscheduler,
+    SYS_getcpu,
+    SYS_prctl,
+    SYS_exit,
+    SYS_exit_group,
+    // signals of its own
+    SYS_rt_sigaction,
+    SYS_rt_sigprocmask,
+    SYS_rt_sigreturn,
+    SYS_rt_sigpending,
+    SYS_rt_sigtimedwait,
+    SYS_rt_sigsuspend,
+    SYS_sigaltstack,
+    SYS_restart_syscall,
+    // time
+    SYS_clock_gettime,
+    SYS_clock_getres,
+    SYS_clock_nanosleep,
+    SYS_nanosleep,
+    SYS_gettimeofday,
+    SYS_times,
+    // itself and the machine
+    SYS_getpid,
+    SYS_gettid,
+    SYS_getppid,
+    SYS_getuid,
+    SYS_geteuid,
+    SYS_getgid,
+    SYS_getegid,
+    SYS_getrusage,
+    SYS_prlimit64,
+    SYS_getrlimit,
+    SYS_setrlimit,
+    SYS_uname,
+    SYS_sysinfo,
+    SYS_getrandom,
+    // descriptors and files; which files is the mounts' to say
+    SYS_read,
+    SYS_write,
+    SYS_sendto,  // to its worker: it can make no sockets
+    SYS_recvfrom,
+    SYS_readv,
+    SYS_writev,
+    SYS_pread64,
+    SYS_pwrite64,
+    SYS_lseek,
+    SYS_openat,
+    SYS_close,
+    SYS_fcntl,
+    SYS_flock,
+    SYS_dup,
+    SYS_dup3,
+    SYS_pipe2,
+    SYS_ppoll,
+    SYS_pselect6,
+    SYS_eventfd2,
+    SYS_ftruncate,
+    SYS_fallocate,
+    SYS_fsync,
+    SYS_fstat,
+    SYS_newfstatat,
+    SYS_statx,
+    SYS_statfs,
+    SYS_fstatfs,
+    SYS_faccessat,
+    SYS_readlinkat,
+    SYS_getdents64,
+    SYS_getcwd,
+    SYS_unlinkat,
+    SYS_mkdirat,
+    SYS_renameat,
+#if defined(__x86_64__)
+    SYS_open,
+    SYS_stat,
+    SYS_lstat,
+    SYS_access,
+    SYS_readlink,
+    SYS_unlink,
+    SYS_mkdir,
+    SYS_rmdir,
+    SYS_rename,
+    SYS_poll,
+    SYS_select,
+    SYS_dup2,
+    SYS_pipe,
+    SYS_arch_prctl,
+    SYS_time,
+#endif
+};
+
 constexpr uint32_t kNewNamespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC |
                                     CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
 
@@ -116,6 +234,13 @@ class FilterWriter {
   void refuse(std::span<const uint32_t> calls) {
     for (uint32_t call : calls) refuse(call);
   }
+  void allow(uint32_t call) {
+    add(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1);
+    finish(SECCOMP_RET_ALLOW);
+  }
+  void allow(std::span<const uint32_t> calls) {
+    for (uint32_t call : calls) allow(call);
+  }
   void refuse_unless_equal(uint32_t call, unsigned argument, uint32_t value) {
     refuse_by_argument(call, argument, BPF_JEQ, value, false);
   }
@@ -131,6 +256,11 @@ class FilterWriter {
 
   std::vector<sock_filter> take() {
     finish(SECCOMP_RET_ALLOW);
+    return std::move(out_);
+  }
+  // What no rule was about fails with this error.
+  std::vector<sock_filter> take_refusing(int with) {
+    finish(error(with));
     return std::move(out_);
   }
 
@@ -182,6 +312,7 @@ std::vector<sock_filter> system_call_filter(const SystemCallRules& rules) {
 }
 
 std::vector<sock_filter> lone_process_filter(pid_t self) {
+  // Said to be forbidden rather than unknown, since programs look for these.
   constexpr uint32_t kPrograms[] = {SYS_execve, SYS_execveat, SYS_tkill, SYS_pidfd_open,
                                     SYS_pidfd_send_signal};
   FilterWriter w;
@@ -191,11 +322,13 @@ std::vector<sock_filter> lone_process_filter(pid_t self) {
   w.refuse(SYS_vfork);
 #endif
   w.refuse_unless_any_bit(SYS_clone, 0, CLONE_THREAD);
-  w.refuse(SYS_clone3, ENOSYS);
   for (uint32_t call : {SYS_kill, SYS_tgkill, SYS_rt_sigqueueinfo, SYS_rt_tgsigqueueinfo}) {
     w.refuse_unless_equal(call, 0, static_cast<uint32_t>(self));
+    w.allow(call);
   }
-  return w.take();
+  w.allow(SYS_clone);
+  w.allow(kComputing);
+  return w.take_refusing(ENOSYS);
 }
 
 int install_filter(const std::vector<sock_filter>& filter) {

@@ -1,6 +1,7 @@
-// The kernel's filter of system calls (seccomp): what processes that run foreign code may not ask
-// the kernel for. Lists of what is refused: compilers and device drivers ask for much that nobody
-// can list.
+// The kernel's filter of system calls (seccomp): what processes that run foreign code may ask the
+// kernel for. While they start, and for good where they are compilers or use a device's driver, a
+// list of what is refused, since these ask for much that nobody can list; then a list of what is
+// allowed.
 #pragma once
 
 #include <linux/filter.h>
@@ -24,8 +25,9 @@ struct SystemCallRules {
 // process.
 std::vector<sock_filter> system_call_filter(const SystemCallRules& rules);
 
-// Refuses other programs, other processes, and signals to any process but `self`; threads are
-// allowed. For a process that has started all that it needs.
+// Allows computing: memory, threads, files, time, and signals to `self`. Other programs, processes
+// and signals to others fail with EPERM, and whatever else there is with ENOSYS, as on a kernel
+// that lacks it. For a process that has started all that it needs.
 std::vector<sock_filter> lone_process_filter(pid_t self);
 
 // Puts a filter in force for the calling thread, what it starts and what it executes, for ever. 0

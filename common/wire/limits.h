@@ -77,9 +77,16 @@ inline constexpr size_t kKnownFarmsBytesMax = size_t{1} << 20;
 // Denied keys whose log lines are throttled each on its own.
 inline constexpr size_t kDeniedKeysMax = 1024;
 
-// Messages queued for one peer before sends say so, and from one peer before it is held back.
+// Messages queued for one peer before sends say so, and from one peer before it is held back: few,
+// since one may be as large as a blob, and enough for a reader's turn.
 inline constexpr int kSendQueueMessages = 16384;
-inline constexpr int kReceiveQueueMessages = 16384;
+inline constexpr int kReceiveQueueMessages = 64;
+// Bytes that a router holds from one connection, and from all together, before it ends connections
+// (common/wire/inflow_guard.h), and how often it looks. Two of the largest packets always have
+// room.
+inline constexpr size_t kPeerInflowBytes = 2 * (kBlobBytesMax + kEnvelopeBytesMax);
+inline constexpr size_t kInflowBytes = size_t{2} << 30;
+inline constexpr int kInflowLookMs = 50;
 // Bytes that a router queues for one peer, and for all together, before sends say so. A peer for
 // which nothing waits always gets one packet.
 inline constexpr size_t kPeerQueueBytes = size_t{512} << 20;

@@ -9,9 +9,9 @@ namespace common {
 namespace {
 
 constexpr int kWatchedEvents =
-    ZMQ_EVENT_CONNECTED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
-    ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
-    ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
+    ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_CONNECTED | ZMQ_EVENT_DISCONNECTED |
+    ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
+    ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
 
 constexpr const char* kSilent = "it has not answered yet";
 constexpr const char* kNotAsAFarm = "something is there, but does not answer as a farm does";
@@ -23,10 +23,12 @@ std::string unique_monitor_address() {
 
 }  // namespace
 
-ConnectionMonitor::ConnectionMonitor(ZmqSocket& socket, bool is_server, ConnectionCallback callback)
+ConnectionMonitor::ConnectionMonitor(ZmqSocket& socket, InflowGuard* guard,
+                                     ConnectionCallback callback)
     : watched_(socket),
       events_(socket.context(), ZMQ_PAIR),
-      is_server_(is_server),
+      guard_(guard),
+      is_server_(guard != nullptr),
       callback_(std::move(callback)),
       problem_(kSilent) {
   std::string address = unique_monitor_address();
@@ -58,6 +60,7 @@ void ConnectionMonitor::drain() {
     std::memcpy(&value, frames[0]->bytes().data() + 2, 4);
     handle_event(event, value, std::string(as_text(frames[1]->bytes())));
   }
+  if (guard_ != nullptr) counters_->flooding = guard_->ended_count();
 }
 
 // What a failed handshake means to who connects.
@@ -87,12 +90,16 @@ void ConnectionMonitor::handle_event(int event, uint32_t value, std::string endp
       is_shaking_ = false;
       ++counters_->ready;
       break;
+    case ZMQ_EVENT_ACCEPTED:
+      if (guard_ != nullptr) guard_->accepted(static_cast<int>(value));
+      return;
     case ZMQ_EVENT_CONNECTED:
       if (problem_ == kSilent) problem_ = kNotAsAFarm;
       is_shaking_ = true;
       return;
     case ZMQ_EVENT_DISCONNECTED:
       ++counters_->disconnected;
+      if (guard_ != nullptr) guard_->ended(static_cast<int>(value));
       if (is_shaking_) {
         note_bad_handshake(out, false);
         break;

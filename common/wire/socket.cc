@@ -195,7 +195,8 @@ Result<RouterSocket> RouterSocket::bind(WireContext& context, RouterOptions opti
     return cannot_listen(options.endpoint, EADDRINUSE);
   }
 
-  auto state = std::make_unique<State>(context.handle(), std::move(options.on_connection));
+  InflowLimits inflow{options.peer_inflow_bytes, options.inflow_bytes};
+  auto state = std::make_unique<State>(context.handle(), std::move(options.on_connection), inflow);
   state->peer_queue_bytes = options.peer_queue_bytes;
   state->queue_bytes = options.queue_bytes;
   state->protocol = options.protocol;
@@ -277,13 +278,16 @@ size_t RouterSocket::receive(std::vector<Arrival>& arrivals, size_t max) {
   state_->monitor.drain();
   std::vector<std::shared_ptr<ZmqFrame>> frames;
   size_t count = 0, total = 0;
-  while (count < max && receive_frames(state_->socket.get(), 3, frames, total)) {
+  while (count < max) {
+    WireSize size(state_->authenticator != nullptr);
+    if (!receive_frames(state_->socket.get(), 3, frames, total, &size)) break;
     ZmqFrame& last = *frames.back();
     std::shared_ptr<const Principal> principal = state_->local;
     std::string peer(as_text(frames[0]->bytes()));
+    int fd = connection_of(last);
+    state_->inflow.taken(fd, size.bytes());
     if (!principal) {
       std::string key = last.property("User-Id");
-      int fd = connection_of(last);
       principal = state_->authenticator->principal_of(key);
       if (!principal) {
         ++state_->monitor.counters().denied;

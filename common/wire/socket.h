@@ -69,6 +69,7 @@ struct ConnectionCounters {
   std::atomic<uint64_t> denied{0};
   std::atomic<uint64_t> bad_handshakes{0};
   std::atomic<uint64_t> mismatches{0};  // of these, where only one side uses keys
+  std::atomic<uint64_t> flooding{0};    // ended since too much of theirs waited
 };
 
 // Called from the socket's receive(); must not call the socket. Failures are also logged, at most
@@ -89,6 +90,8 @@ struct RouterOptions {
   size_t peer_queue_bytes = kPeerQueueBytes;  // see limits.h
   size_t queue_bytes = kQueueBytes;
   ProtocolRange protocol = kProtocolsSpoken;
+  size_t peer_inflow_bytes = kPeerInflowBytes;  // of TCP connections
+  size_t inflow_bytes = kInflowBytes;
 };
 
 // One thing that came from a peer.

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "common/wire/inflow_guard.h"
 #include "common/wire/socket.h"
 #include "common/wire/zmq_support.h"
 
@@ -48,8 +49,11 @@ class QueuedFrame {
 };
 
 struct RouterSocket::State {
-  State(std::shared_ptr<void> context, ConnectionCallback callback)
-      : socket(std::move(context), ZMQ_ROUTER), monitor(socket, true, std::move(callback)) {}
+  State(std::shared_ptr<void> context, ConnectionCallback callback, InflowLimits limits)
+      : inflow(limits),
+        socket(std::move(context), ZMQ_ROUTER),
+        monitor(socket, &inflow, std::move(callback)) {}
+  InflowGuard inflow;
   std::shared_ptr<Authenticator> authenticator;
   std::shared_ptr<const Principal> local;  // set where security is off
   // By file descriptor, so that there are never more than the process may open. An entry may be of
@@ -80,7 +84,7 @@ struct RouterSocket::State {
 
 struct DealerSocket::State {
   State(std::shared_ptr<void> context, ConnectionCallback callback)
-      : socket(std::move(context), ZMQ_DEALER), monitor(socket, false, std::move(callback)) {}
+      : socket(std::move(context), ZMQ_DEALER), monitor(socket, nullptr, std::move(callback)) {}
   // Handles connection events, and tries again where ZeroMQ has given up.
   void tend();
   ZmqSocket socket;

@@ -13,6 +13,7 @@
 
 #include "common/base/check.h"
 #include "common/base/clock.h"
+#include "common/wire/inflow_guard.h"
 #include "common/wire/socket.h"
 
 namespace common {
@@ -104,10 +105,25 @@ class ZmqSocket {
   void* handle_;
 };
 
-// Receives all frames of one message without waiting. At most `max` are kept; `total` counts all.
-// False when none waits.
+// What frames take on the wire (ZMTP 3.1, "framing", and CurveZMQ's MESSAGE).
+class WireSize {
+ public:
+  explicit WireSize(bool has_keys) : sealing_(has_keys ? 33 : 0) {}
+  void add(size_t frame_bytes) {
+    uint64_t sealed = frame_bytes + sealing_;
+    bytes_ += sealed + (sealed > 255 ? 9 : 2);
+  }
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  uint64_t sealing_;
+  uint64_t bytes_ = 0;
+};
+
+// Receives all frames of one message without waiting. At most `max` are kept; `total` counts all,
+// and `rest` the sizes of all but the first. False when none waits.
 inline bool receive_frames(void* socket, size_t max, std::vector<std::shared_ptr<ZmqFrame>>& frames,
-                           size_t& total) {
+                           size_t& total, WireSize* rest = nullptr) {
   frames.clear();
   total = 0;
   while (true) {
@@ -115,6 +131,7 @@ inline bool receive_frames(void* socket, size_t max, std::vector<std::shared_ptr
     // The rest of a message that has begun never has to be waited for.
     if (frame->receive(socket, total == 0 ? ZMQ_DONTWAIT : 0) != 0) return false;
     bool more = frame->more();
+    if (rest != nullptr && total > 0) rest->add(frame->bytes().size());
     if (total++ < max) frames.push_back(std::move(frame));
     if (!more) return true;
   }
@@ -145,7 +162,8 @@ inline std::string times_text(uint64_t lines) {
 // Reads what ZeroMQ tells about a socket's connections. Belongs to the socket's thread.
 class ConnectionMonitor {
  public:
-  ConnectionMonitor(ZmqSocket& socket, bool is_server, ConnectionCallback callback);
+  // `guard`: told of a server's connections; null for clients.
+  ConnectionMonitor(ZmqSocket& socket, InflowGuard* guard, ConnectionCallback callback);
   ~ConnectionMonitor();
 
   void* handle() const { return events_.get(); }
@@ -166,6 +184,7 @@ class ConnectionMonitor {
   void note_bad_handshake(ConnectionEvent& out, bool is_mismatch);
   ZmqSocket& watched_;
   ZmqSocket events_;
+  InflowGuard* guard_;
   bool is_server_;
   bool has_keys_ = false;
   ConnectionCallback callback_;

@@ -19,7 +19,7 @@ namespace {
 
 // At a time: an import holds blobs of at most 256 MiB each.
 constexpr size_t kImportsMax = 8;
-constexpr size_t kAskedMax = 4;
+constexpr size_t kAskedMax = 2;  // common/wire/limits.h, kPeerInflowBytes
 constexpr int64_t kNsPerMs = 1'000'000;
 
 Result<ForeignPlan> open_plan(const Digest& digest, common::ByteView bytes,

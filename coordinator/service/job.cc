@@ -98,6 +98,11 @@ void Job::unsubscribe(const std::string& peer) {
   std::erase_if(subscribers_, [&](const Subscriber& known) { return known.peer == peer; });
 }
 
+void Job::unsubscribe_others(const std::set<std::string>& key_ids) {
+  std::erase_if(subscribers_,
+                [&](const Subscriber& known) { return !key_ids.contains(known.key_id); });
+}
+
 bool Job::has_subscriber(const std::string& peer) const {
   return std::any_of(subscribers_.begin(), subscribers_.end(),
                      [&](const Subscriber& known) { return known.peer == peer; });

@@ -29,6 +29,7 @@ struct Subscriber {
   std::string peer;
   uint64_t request_id = 0;
   bool joined = false;
+  std::string key_id = {};  // see common::Principal
 };
 
 enum class Phase {
@@ -60,6 +61,8 @@ class Job {
   // A peer's later request takes the place of an earlier one with the same number.
   void subscribe(Subscriber subscriber);
   void unsubscribe(const std::string& peer);
+  // The same of all whose key is not among these.
+  void unsubscribe_others(const std::set<std::string>& key_ids);
   bool has_subscriber(const std::string& peer) const;
 
   // Begins to admit the job; it fails when the farm holds too many graphs.

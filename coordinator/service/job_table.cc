@@ -106,7 +106,7 @@ void JobTable::take(const std::string& peer, const common::Principal& who,
                   no_room(cat(job->subscribers().size(), " requests wait for job ",
                               job->request().id, " already")));
   }
-  job->subscribe({peer, request.request_id, joined});
+  job->subscribe({peer, request.request_id, joined, who.key_id});
   if (job->phase() != Phase::kAwaitingGraph) return;
   // Another client's encoding of the same graph will do, but its digest must be the one asked for.
   if (graph && request.graph == job->request().graph) {
@@ -320,17 +320,20 @@ void JobTable::send_trace(const std::string& peer, const common::Principal& who,
   traces_.send(peer, who, request);
 }
 
-void JobTable::forget(const std::string& peer) {
-  std::erase_if(parked_, [&](const Parked& one) { return one.peer == peer; });
-  for (auto& [place, waiting] : asking_) {
-    std::erase_if(waiting, [&](const Parked& one) { return one.peer == peer; });
-  }
+// Who has gone is no peer any more, so that keys are looked at and not connections.
+void JobTable::keep_only(const std::set<std::string>& key_ids) {
+  auto is_gone = [&](const Parked& one) { return !key_ids.contains(one.who.key_id); };
+  std::erase_if(parked_, is_gone);
+  for (auto& [place, waiting] : asking_) std::erase_if(waiting, is_gone);
   for (auto& [id, job] : jobs_) {
-    if (!job->has_subscriber(peer)) continue;
-    job->unsubscribe(peer);
-    if (job->subscribers().empty()) {
-      job->fail(common::unavailable("the key that submitted it was revoked"));
-    }
+    const JobRequest& request = job->request();
+    job->unsubscribe_others(key_ids);
+    // Without one: of a time without keys.
+    bool is_orphan = !request.submitter.empty() && !key_ids.contains(request.submitter);
+    if (!is_orphan || !job->subscribers().empty() || job->phase() == Phase::kEnded) continue;
+    common::log_warning("a job ends: the key that submitted it was revoked",
+                        {{"job", id}, {"tenant", request.tenant}});
+    job->fail(common::unavailable("the key that submitted it was revoked"));
   }
   has_news_ = true;
 }

@@ -40,8 +40,9 @@ class JobTable final : public TaskSink {
   // Answers with JobTrace or JobFailed.
   void send_trace(const std::string& peer, const common::Principal& who,
                   const common::AskTrace& request);
-  // The peer has lost the right to be here: jobs and submits that nobody else waits for end.
-  void forget(const std::string& peer);
+  // The keys that may be here now: what was asked for with others, and nobody with one of these
+  // waits for, ends, also where the asker has gone since.
+  void keep_only(const std::set<std::string>& key_ids);
   // A blob came: a graph from a client, or a plan's object from a worker.
   void graph_arrived(const common::Digest& digest, const common::SharedBytes& bytes);
   void graph_missing(const std::string& peer, const common::Digest& digest);

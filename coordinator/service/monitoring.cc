@@ -166,6 +166,9 @@ std::string metrics_text(const StatusSources& sources) {
                       number(env.connections.denied.load())));
   out.push_back(gauge("lfarm_handshakes_bad", "Handshakes that failed, since the start",
                       number(env.connections.bad_handshakes.load())));
+  out.push_back(gauge("lfarm_connections_flooding",
+                      "Connections ended for what they sent, since the start",
+                      number(env.connections.flooding.load())));
   out.push_back(
       gauge("lfarm_disk_ok", "0 while the disk takes no writes", disk.trouble.empty() ? 1 : 0));
   out.push_back(gauge("lfarm_disk_failed_writes", "Since the start", number(disk.failed_writes)));

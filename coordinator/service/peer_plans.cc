@@ -217,8 +217,14 @@ PeerPlans::Holder PeerPlans::holder_of(const std::string& text, const Digest& pl
 }
 
 void PeerPlans::hold(const Digest& place, std::string claim) {
-  std::lock_guard lock(mutex_);
-  claims_[place] = std::move(claim);
+  {
+    std::lock_guard lock(mutex_);
+    if (!leaving_) {
+      claims_[place] = std::move(claim);
+      return;
+    }
+  }
+  (void)remote_.release(place, claim);
 }
 
 Claim PeerPlans::claim(const std::string& tenant, const Digest& plan_key) {
@@ -268,6 +274,18 @@ void PeerPlans::release(const Digest& place) {
   }
   // A claim that stays expires.
   (void)remote_.release(place, text);
+}
+
+void PeerPlans::leave() {
+  std::unordered_map<Digest, std::string> claims;
+  {
+    std::lock_guard lock(mutex_);
+    leaving_ = true;
+    claims.swap(claims_);
+  }
+  for (const auto& [place, text] : claims) {
+    if (!remote_.release(place, text).ok()) return;
+  }
 }
 
 // ---- Revocations -------------------------------------------------------------------------------

@@ -58,6 +58,8 @@ class PeerPlans {
   // Of every claim that this farm has.
   void renew_claims();
   void release(const common::Digest& place);
+  // Gives all claims back, and those too that are still on their way: this farm stops.
+  void leave();
 
   // Tells other farms that these plans must not be loaded any more, together with all that this
   // farm withdrew before. `plans` are signed plans, as they are kept.
@@ -99,6 +101,7 @@ class PeerPlans {
   std::set<common::Digest> revoked_;                        // by other farms: ids and contents
   std::set<common::Digest> withdrawn_;                      // by this farm: the same
   std::unordered_map<common::Digest, common::Digest> lists_;  // farm's key -> list last seen
+  bool leaving_ = false;
   PeerCounts counts_;
 };
 

@@ -81,7 +81,6 @@ void Reception::forget(const std::vector<std::string>& peers) {
     env_.workers.drop(peer);
     clients_.forget(peer);
     imports_.forget(peer);
-    jobs_.forget(peer);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <charconv>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -271,9 +272,12 @@ Status Service::State::reload_allow_list() {
   LFARM_ASSIGN_OR_RETURN(common::AllowList allowed, read_allow_list(allow_watch.path()));
   size_t keys = allowed.size();
   tenants.set_policies(allowed.policies());
+  std::set<std::string> key_ids;
+  for (const auto& [key, principal] : allowed.entries()) key_ids.insert(common::key_id_of(key));
   security.authenticator->replace(std::move(allowed));
   std::vector<std::string> dropped = router.drop_revoked();
   reception.forget(dropped);
+  jobs.keep_only(key_ids);
   common::log_info(cat("allow-list read: ", keys, " keys, ", dropped.size(), " peers dropped"));
   return {};
 }

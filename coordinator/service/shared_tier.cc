@@ -234,7 +234,9 @@ void SharedTier::turn(int64_t now_ns) {
 
 void SharedTier::wind_up() {
   if (!link_) return;
-  if (!link_->remote.rests()) (void)link_->pushing.finish(kFarewell);
+  if (link_->remote.rests()) return;
+  push([this] { link_->peers.leave(); });
+  (void)link_->pushing.finish(kFarewell);
 }
 
 SharedTierFacts SharedTier::facts() const {

@@ -74,7 +74,7 @@ class SharedTier {
   void turn(int64_t now_ns);
   // Whether somebody waits, so that turn() must be called soon.
   bool waited_for() const { return !questions_.empty(); }
-  // Lets what was offered go out, for a short while.
+  // Lets what was offered go out, and gives all claims back, for a short while.
   void wind_up();
 
   SharedTierFacts facts() const;

@@ -44,6 +44,7 @@ Json farm_json(const StatusSources& sources) {
             {"graph_bytes", env.blobs.bytes()},
             {"handshakes_denied", env.connections.denied.load()},
             {"handshakes_bad", env.connections.bad_handshakes.load()},
+            {"connections_flooding", env.connections.flooding.load()},
             {"unread_bytes", env.post.bytes()},
             {"messages_dropped", env.post.dropped()},
             {"disk", disk.trouble.empty() ? "ok" : disk.trouble},

@@ -117,6 +117,25 @@ TEST_F(CudaFarm, EveryWorkerHasAGpuOfItsOwn) {
   EXPECT_EQ(up.wait(), 0) << up.err();
 }
 
+// Two workers on one GPU would take turns at measuring, and each compile what the other does.
+TEST_F(CudaFarm, WithoutANumberEveryGpuHasAWorker) {
+  Invocation one = start({"up", "--device", "cuda"});
+  EXPECT_TRUE(one.until_out("1 worker, ")) << one.out() << one.err();
+  one.signal(SIGTERM);
+  EXPECT_EQ(one.wait(), 0) << one.err();
+  ::setenv("LFARM_EMULATOR_GPUS", "3", 1);
+  Invocation three = start({"up", "--device", "cuda"});
+  EXPECT_TRUE(three.until_out("3 workers, ")) << three.out() << three.err();
+  three.signal(SIGTERM);
+  EXPECT_EQ(three.wait(), 0) << three.err();
+  // Processors are enough for two that compile and measure beside each other.
+  Invocation processors = start({"up", "--device", "cpu"});
+  EXPECT_TRUE(processors.until_out("2 workers, ")) << processors.out() << processors.err();
+  processors.signal(SIGTERM);
+  EXPECT_EQ(processors.wait(), 0) << processors.err();
+  ::unsetenv("LFARM_EMULATOR_GPUS");
+}
+
 TEST_F(CudaFarm, SourcesArePrinted) {
   Invocation print = lfarm({"print", model("mlp"), "--stage", "source", "--device", "cuda"});
   EXPECT_EQ(print.wait(), 0) << print.err();

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <atomic>
+#include <map>
 
 #include "tests/farm/cli_testing.h"
 
@@ -255,6 +256,46 @@ TEST_F(CliKeys, ARevokedPlanIsRefusedFarAndNear) {
   Invocation third = lfarm({"submit", model("mlp"), "--budget", "4", "--json"});
   ASSERT_EQ(third.wait(), 0) << third.err();
   EXPECT_NE(field(third.out(), "plan"), other);
+}
+
+// After a theft the farm is stopped first and asked later: what is withdrawn then holds for
+// everyone.
+TEST_F(CliKeys, WithoutAFarmAPlanKeyWithdrawsAllTenantsPlans) {
+  Farm farm = open_farm();
+  const std::string tenants[] = {"team-a", "team-b"};
+  auto submit = [&](const std::string& tenant) {
+    return lfarm({"submit", model("mlp"), "--farm", farm.endpoint, "--farm-key", farm.key, "--keys",
+                  path(tenant + ".key"), "--state", path(tenant), "--budget", "2", "--json"});
+  };
+  std::map<std::string, std::string> plans;
+  for (const std::string& tenant : tenants) {
+    said({"keys", "new", path(tenant + ".key")});
+    said({"keys", "grant", path(tenant + ".key"), tenant, "submit,read"});
+    // The farm looks at its list now and then.
+    for (int attempt = 0; attempt < 100 && plans[tenant].empty(); ++attempt) {
+      Invocation run = submit(tenant);
+      if (run.wait() == 0) plans[tenant] = field(run.out(), "plan");
+    }
+  }
+  ASSERT_EQ(plans["team-a"].size(), 64u);
+  ASSERT_EQ(plans["team-b"].size(), 64u);
+  EXPECT_NE(plans["team-a"], plans["team-b"]);
+  farm.process.signal(SIGTERM);
+  ASSERT_EQ(farm.process.wait(), 0) << farm.process.err();
+
+  std::string key = said({"plan", "show", plans["team-a"]}).substr(5, 64);
+  std::string revoked = said({"cache", "revoke", key});
+  for (const std::string& tenant : tenants) {
+    EXPECT_NE(revoked.find("plan " + plans[tenant] + " is revoked"), std::string::npos) << revoked;
+    EXPECT_EQ(lfarm({"plan", "show", plans[tenant]}).wait(), 2) << tenant;
+  }
+  // And the farm that runs next says so to who pulls.
+  farm = open_farm();
+  for (const std::string& tenant : tenants) {
+    Invocation again = submit(tenant);
+    EXPECT_EQ(again.wait(), 0) << again.err();
+    EXPECT_NE(field(again.out(), "plan"), plans[tenant]);
+  }
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "clients/runtime/farm_client.h"
 #include "clients/runtime/pulled_plan.h"
@@ -52,6 +53,18 @@ class ServiceSecurityTest : public ServiceTest {
     asker.send(common::StatusRequest{1, topic});
     EXPECT_TRUE(converse({&asker}, [&] { return asker.count<common::StatusReply>() > replies; }));
     return asker.last<common::StatusReply>()->json;
+  }
+  bool is_open(FakeClient& asker, uint64_t job) {
+    std::string jobs = status(asker, common::StatusTopic::kJobs);
+    return jobs.find(cat("\"job\":", job, ",")) != std::string::npos;
+  }
+  // Whether a job does within the test's patience.
+  bool ends(FakeClient& asker, uint64_t job) {
+    auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (std::chrono::steady_clock::now() < end) {
+      if (!is_open(asker, job)) return true;
+    }
+    return false;
   }
   // What the farm answers instead of doing it.
   common::Refused refusal(FakeClient& asker, const common::Message& message) {
@@ -246,6 +259,57 @@ TEST_F(ServiceSecurityTest, WhatARevokedKeyHadSubmittedEnds) {
   EXPECT_NE(jobs.find("\"job\":2,"), std::string::npos) << jobs;
   worker.release();
   ASSERT_TRUE(converse({&worker, owner.get()}, [&] { return owner->plan() != nullptr; }));
+}
+
+// A laptop that was lost: its owner submits, goes, and only then the key is taken away.
+TEST_F(ServiceSecurityTest, WhatARevokedKeyHadSubmittedEndsAlsoWhenItsOwnerHasGone) {
+  common::KeyPair lost = grant("team-a", "submit,read"), other = grant("team-a", "submit,read");
+  common::KeyPair hand = grant("workers", "worker");
+  start();
+  auto gone = client(lost), stays = client(other);
+  FakeWorker worker(endpoint(), "w1", kTestTarget, 2, at_farm(hand));
+  worker.answers_max = 1;
+  gone->submit(scripted_graph(8), request());
+  stays->submit(scripted_graph(16), request());
+  ASSERT_TRUE(converse({&worker, gone.get(), stays.get()}, [&] {
+    return worker.tasks.size() >= 2 && gone->last<common::Accepted>() != nullptr &&
+           stays->last<common::Accepted>() != nullptr;
+  }));
+  uint64_t orphan = gone->last<common::Accepted>()->job_id;
+  uint64_t heirs = stays->last<common::Accepted>()->job_id;
+  gone.reset();
+  revoke(lost);
+  EXPECT_TRUE(ends(*stays, orphan));
+  EXPECT_TRUE(is_open(*stays, heirs));
+  worker.release();
+  ASSERT_TRUE(converse({&worker, stays.get()}, [&] { return stays->plan() != nullptr; }));
+}
+
+// The same where the key was taken away while the coordinator was down.
+TEST_F(ServiceSecurityTest, AJobOfARevokedKeyIsNotTakenUpAgain) {
+  common::KeyPair lost = grant("team-a", "submit,read"), other = grant("team-a", "submit,read");
+  common::KeyPair hand = grant("workers", "worker");
+  start();
+  uint64_t orphan = 0, heirs = 0;
+  {
+    auto gone = client(lost), stays = client(other);
+    FakeWorker worker(endpoint(), "w1", kTestTarget, 2, at_farm(hand));
+    worker.answers_max = 1;
+    gone->submit(scripted_graph(8), request());
+    stays->submit(scripted_graph(16), request());
+    ASSERT_TRUE(converse({&worker, gone.get(), stays.get()}, [&] {
+      return gone->last<common::Accepted>() != nullptr &&
+             stays->last<common::Accepted>() != nullptr;
+    }));
+    orphan = gone->last<common::Accepted>()->job_id;
+    heirs = stays->last<common::Accepted>()->job_id;
+  }
+  stop();
+  revoke(lost);
+  start();
+  auto watcher = client(other);
+  EXPECT_TRUE(ends(*watcher, orphan));
+  EXPECT_TRUE(is_open(*watcher, heirs));
 }
 
 TEST_F(ServiceSecurityTest, ABrokenListLeavesTheOldOneInForce) {

@@ -60,8 +60,8 @@ class Farm {
   common::PublicKey public_key() const { return key_.public_key(); }
   const common::SigningKey& key() const { return key_; }
 
-  bool converse_until(const std::function<bool()>& done) {
-    return converse({&*worker, &*client}, done);
+  bool converse_until(const std::function<bool()>& done, int64_t patience_ms = 60'000) {
+    return converse({&*worker, &*client}, done, patience_ms);
   }
   // The plan for the scripted graph, pulled or found.
   bool submit(int64_t size) {
@@ -135,6 +135,15 @@ class SharedTierTest : public testing::Test {
       return progress != nullptr && progress->stage == "another farm searches";
     }));
   }
+  // Where the claim on what the farms are asked for stands in the store.
+  static std::string search_name() {
+    common::PlanKey key{common::graph_hash(scripted_graph(8)),
+                        {kTestTarget},
+                        std::string(common::kDefaultPolicy),
+                        std::string(common::kCompilerEpoch)};
+    common::Digest place = common::place_of(common::kLocalTenant, key.digest());
+    return common::cat("lfarm:1:search:", place.hex());
+  }
   std::optional<RedisServer> redis_;
   std::optional<Farm> first_, second_;
 };
@@ -202,9 +211,22 @@ TEST_F(SharedTierTest, AFarmThatDiesWhileItSearchesIsReplaced) {
   first_->options.shared.claim_ms = 4'000;
   second_->options.shared.claim_ms = 4'000;
   ASSERT_NO_FATAL_FAILURE(let_the_second_wait());
-  // Its claim is renewed no more.
+  // A farm that stops gives its claim back; one that died has left it, and renews it no more.
+  std::string claim = redis_->ask({"GET", search_name()}).text;
+  ASSERT_NE(claim, "");
   first_->stop();
+  redis_->ask({"SET", search_name(), claim, "PX", "4000"});
   ASSERT_TRUE(second_->converse_until([&] { return second_->client->plan() != nullptr; }));
+  EXPECT_EQ(second_->counters->searches, 1);
+}
+
+TEST_F(SharedTierTest, AFarmThatStopsGivesItsClaimsBack) {
+  // Renewed every 20 s: what is left of one outlasts the patience below.
+  first_->options.shared.claim_ms = second_->options.shared.claim_ms = 60'000;
+  ASSERT_NO_FATAL_FAILURE(let_the_second_wait());
+  ASSERT_NE(redis_->ask({"GET", search_name()}).text, "");
+  first_->stop();
+  ASSERT_TRUE(second_->converse_until([&] { return second_->client->plan() != nullptr; }, 35'000));
   EXPECT_EQ(second_->counters->searches, 1);
 }
 
@@ -220,13 +242,7 @@ TEST_F(SharedTierTest, AJobThatFailsGivesItsClaimBack) {
 }
 
 TEST_F(SharedTierTest, AClaimThatNobodyTrustedMadeHoldsUpNoOne) {
-  common::PlanKey key{common::graph_hash(scripted_graph(8)),
-                      {kTestTarget},
-                      std::string(common::kDefaultPolicy),
-                      std::string(common::kCompilerEpoch)};
-  common::Digest place = common::place_of(common::kLocalTenant, key.digest());
-  std::string name = common::cat("lfarm:1:search:", place.hex());
-  redis_->ask({"SET", name, std::string(104, 'x')});
+  redis_->ask({"SET", search_name(), std::string(104, 'x')});
   second_->start();
   ASSERT_TRUE(second_->submit(8));
   EXPECT_EQ(second_->counters->searches, 1);
