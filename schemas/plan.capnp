@@ -109,8 +109,8 @@ struct Plan {
   provenance @9 :Provenance;
 }
 
-struct SignedPlan {
-  # The content of a plan blob.
+struct Sealed {
+  # The content of a plan's or a revocation list's blob.
   content @0 :Data;
   # The bytes of one PlanGrant message, or of one RevocationList.
   signer @1 :Data;
@@ -188,10 +188,10 @@ struct TaskReport {
 }
 
 struct RevocationList {
-  # Plans that nobody may load any more, whoever still has them. It travels in a SignedPlan whose
+  # Plans that nobody may load any more, whoever still has them. It travels in a Sealed whose
   # signature is over the digest of "lfarm revocations" and the list's bytes.
   plans @0 :List(Digest);
-  # The digests of their SignedPlans. A farm's list only ever grows.
+  # The digests of their Sealed messages. A farm's list only ever grows.
 }
 
 struct PlanBundle {

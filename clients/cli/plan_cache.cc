@@ -82,8 +82,8 @@ Result<common::Digest> PlanCache::key_of(const cache::PlanListing& listing,
                                          const common::PublicKey& signer) {
   LFARM_ASSIGN_OR_RETURN(auto stored, store_->get_plan(listing.facts.key, cache::Lookup::kInspect));
   if (!stored) return common::corrupt("the plan is not complete any more");
-  LFARM_ASSIGN_OR_RETURN(common::SignedPlan outer,
-                         common::decode_signed_plan(common::as_bytes(stored->bytes)));
+  LFARM_ASSIGN_OR_RETURN(common::Sealed outer,
+                         common::decode_sealed(common::as_bytes(stored->bytes)));
   LFARM_RETURN_IF_ERROR(common::check_signature(outer, signer));
   LFARM_ASSIGN_OR_RETURN(common::PlanGrant grant, common::decode_grant(outer.bytes));
   LFARM_ASSIGN_OR_RETURN(common::Plan plan, common::decode_plan(grant.plan));

@@ -91,7 +91,7 @@ Status export_here(const ExportOptions& options, PlanArchiveWriter& writer, size
       common::SigningKey key,
       common::load_or_create_signing_key(StateDirectory{options.farm.state}.signing_key()));
   common::Bytes signed_list =
-      common::encode_signed_plan(common::sign_revocations(key, common::encode_revocations(list)));
+      common::encode_sealed(common::sign_revocations(key, common::encode_revocations(list)));
   return writer.add(ArchivePartKind::kRevocations, signed_list);
 }
 

@@ -28,7 +28,7 @@ using ListsBySigner = std::map<common::PublicKey, common::RevocationList>;
 
 Status read_list(const PlanArchive& archive, const ArchivePart& part, ListsBySigner& lists) {
   LFARM_ASSIGN_OR_RETURN(common::Bytes bytes, archive.read(part));
-  LFARM_ASSIGN_OR_RETURN(common::SignedPlan outer, common::decode_signed_plan(bytes));
+  LFARM_ASSIGN_OR_RETURN(common::Sealed outer, common::decode_sealed(bytes));
   LFARM_RETURN_IF_ERROR(common::check_revocations(outer, outer.signer));
   LFARM_ASSIGN_OR_RETURN(common::RevocationList list, common::decode_revocations(outer.bytes));
   common::RevocationList& known = lists[outer.signer];
@@ -40,7 +40,7 @@ Status read_list(const PlanArchive& archive, const ArchivePart& part, ListsBySig
 Status open_plan(const PlanArchive& archive, const ArchivePart& part, FiledPlan& plan) {
   plan.id = part.digest;
   LFARM_ASSIGN_OR_RETURN(common::Bytes bytes, archive.read(part));
-  LFARM_ASSIGN_OR_RETURN(common::SignedPlan outer, common::decode_signed_plan(bytes));
+  LFARM_ASSIGN_OR_RETURN(common::Sealed outer, common::decode_sealed(bytes));
   plan.signer = outer.signer;
   LFARM_RETURN_IF_ERROR(common::check_signature(outer, outer.signer));
   LFARM_ASSIGN_OR_RETURN(common::PlanGrant grant, common::decode_grant(outer.bytes));

@@ -120,7 +120,7 @@ Result<const ArchivePart*> list_of_owner(const Opened& opened,
                                          const std::vector<ArchivePart>& lists) {
   for (const ArchivePart& part : lists) {
     LFARM_ASSIGN_OR_RETURN(common::Bytes bytes, opened.archive.read(part));
-    LFARM_ASSIGN_OR_RETURN(common::SignedPlan list, common::decode_signed_plan(bytes));
+    LFARM_ASSIGN_OR_RETURN(common::Sealed list, common::decode_sealed(bytes));
     if (list.signer == opened.owner.signer) return &part;
   }
   return static_cast<const ArchivePart*>(nullptr);

@@ -23,7 +23,7 @@ namespace {
 uint64_t count(int64_t number) { return number > 0 ? static_cast<uint64_t>(number) : 0; }
 
 // The plan in `blob`, which decoded to `outer` and whose signature was checked.
-Result<common::Plan> open_content(common::ByteView blob, const common::SignedPlan& outer,
+Result<common::Plan> open_content(common::ByteView blob, const common::Sealed& outer,
                                   const PlanTrust& trust) {
   LFARM_ASSIGN_OR_RETURN(common::PlanGrant grant, common::decode_grant(outer.bytes));
   common::Digest id = common::digest_of(blob);
@@ -69,7 +69,7 @@ common::PlanReady facts_of_hit(const common::Plan& plan, const common::Digest& i
 }
 
 Result<common::Plan> open_signed_plan(common::ByteView blob, const PlanTrust& trust) {
-  LFARM_ASSIGN_OR_RETURN(common::SignedPlan outer, common::decode_signed_plan(blob));
+  LFARM_ASSIGN_OR_RETURN(common::Sealed outer, common::decode_sealed(blob));
   // Not a byte of the content is looked at before this holds.
   LFARM_RETURN_IF_ERROR(common::check_signature(outer, trust.signer));
   return open_content(blob, outer, trust);
@@ -82,7 +82,7 @@ Result<common::Plan> open_signed_plan(common::ByteView blob, const PlanTrust& tr
 
 Result<common::Plan> open_checked_plan(common::ByteView blob, const PlanTrust& trust,
                                        const common::PlanKey& key) {
-  LFARM_ASSIGN_OR_RETURN(common::SignedPlan outer, common::decode_signed_plan(blob));
+  LFARM_ASSIGN_OR_RETURN(common::Sealed outer, common::decode_sealed(blob));
   return of_key(open_content(blob, outer, trust), key);
 }
 

@@ -37,7 +37,7 @@ struct PlanTrust {
   common::RevocationList revoked;
 };
 
-// The plan in a blob of encode_signed_plan(). kVerification, naming which, when it is not signed,
+// The plan in a blob of encode_sealed(). kVerification, naming which, when it is not signed,
 // or not by the trusted key, was changed since, is another tenant's or was revoked; kCorrupt when
 // the bytes are damaged.
 common::Result<common::Plan> open_signed_plan(common::ByteView blob, const PlanTrust& trust);

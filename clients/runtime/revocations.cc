@@ -16,7 +16,7 @@ namespace {
 
 Result<common::RevocationList> open_list(common::ByteView signed_list,
                                          const common::PublicKey& farm) {
-  LFARM_ASSIGN_OR_RETURN(common::SignedPlan outer, common::decode_signed_plan(signed_list));
+  LFARM_ASSIGN_OR_RETURN(common::Sealed outer, common::decode_sealed(signed_list));
   LFARM_RETURN_IF_ERROR(common::check_revocations(outer, farm));
   return common::decode_revocations(outer.bytes);
 }

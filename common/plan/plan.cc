@@ -8,7 +8,6 @@
 #include "common/ir/load_time.h"
 #include "common/ir/sizes.h"
 #include "common/plan/io_profile.h"
-#include "common/plan/seal.h"
 
 namespace common {
 namespace {
@@ -224,15 +223,6 @@ std::string print_predictions(const Plan& plan) {
             " predicted ", time(kernel.predicted_ns), " measured ", time(kernel.measured_ns), "\n");
   }
   return out;
-}
-
-SignedPlan sign_plan(const SigningKey& key, Bytes plan_bytes) {
-  Digest content = digest_of(plan_bytes);
-  return seal(key, content, std::move(plan_bytes));
-}
-
-Status check_signature(const SignedPlan& plan, const PublicKey& trusted) {
-  return check_seal(plan, trusted, digest_of(plan.bytes), "plan");
 }
 
 }  // namespace common

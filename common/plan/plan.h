@@ -139,14 +139,4 @@ std::string print(const Plan& plan);
 // For people: `lfarm plan show --predicted`, one line per call.
 std::string print_predictions(const Plan& plan);
 
-// Encoded plan bytes with the farm's signature over their digest.
-struct SignedPlan {
-  Bytes bytes;
-  PublicKey signer{};
-  Signature signature{};
-};
-SignedPlan sign_plan(const SigningKey& key, Bytes plan_bytes);
-// kVerification when the bytes were not signed by `trusted`.
-Status check_signature(const SignedPlan& plan, const PublicKey& trusted);
-
 }  // namespace common

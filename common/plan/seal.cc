@@ -19,11 +19,11 @@ Digest place_of(std::string_view tenant, const Digest& plan_key) {
   return Hasher().text("plan of").text(tenant).digest(plan_key).finish();
 }
 
-SignedPlan seal(const SigningKey& key, const Digest& content, Bytes bytes) {
+Sealed seal(const SigningKey& key, const Digest& content, Bytes bytes) {
   return {std::move(bytes), key.public_key(), sign(key, content.bytes)};
 }
 
-Status check_seal(const SignedPlan& sealed, const PublicKey& trusted, const Digest& content,
+Status check_seal(const Sealed& sealed, const PublicKey& trusted, const Digest& content,
                   std::string_view what) {
   auto refuse = [&](const char* why) -> Status {
     return Error{Code::kVerification, cat("the ", what, " ", why)};
@@ -36,16 +36,25 @@ Status check_seal(const SignedPlan& sealed, const PublicKey& trusted, const Dige
   return {};
 }
 
+Sealed sign_plan(const SigningKey& key, Bytes grant_bytes) {
+  Digest content = digest_of(grant_bytes);
+  return seal(key, content, std::move(grant_bytes));
+}
+
+Status check_signature(const Sealed& plan, const PublicKey& trusted) {
+  return check_seal(plan, trusted, digest_of(plan.bytes), "plan");
+}
+
 bool RevocationList::holds(const Digest& plan) const {
   return std::find(plans.begin(), plans.end(), plan) != plans.end();
 }
 
-SignedPlan sign_revocations(const SigningKey& key, Bytes list_bytes) {
+Sealed sign_revocations(const SigningKey& key, Bytes list_bytes) {
   Digest content = revocations_digest(list_bytes);
   return seal(key, content, std::move(list_bytes));
 }
 
-Status check_revocations(const SignedPlan& list, const PublicKey& trusted) {
+Status check_revocations(const Sealed& list, const PublicKey& trusted) {
   return check_seal(list, trusted, revocations_digest(list.bytes), "revocation list");
 }
 

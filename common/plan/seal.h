@@ -9,11 +9,18 @@
 #include "common/base/digest.h"
 #include "common/base/result.h"
 #include "common/base/signing.h"
-#include "common/plan/plan.h"
 
 namespace common {
 
-// The farm's word that a plan is for a tenant. SignedPlan::bytes are an encoded grant, so that
+// Bytes that a farm vouches for, a plan's grant or a list of revocations, with its signature over a
+// digest that says which of the two they are.
+struct Sealed {
+  Bytes bytes;
+  PublicKey signer{};
+  Signature signature{};
+};
+
+// The farm's word that a plan is for a tenant. Sealed::bytes are an encoded grant, so that
 // nobody moves a plan from one tenant to another; the same plan is published to a second tenant by
 // signing a second grant.
 struct PlanGrant {
@@ -25,19 +32,22 @@ struct PlanGrant {
 Digest place_of(std::string_view tenant, const Digest& plan_key);
 
 // Signs `bytes`; `content` is what the signature is over.
-SignedPlan seal(const SigningKey& key, const Digest& content, Bytes bytes);
+Sealed seal(const SigningKey& key, const Digest& content, Bytes bytes);
 // kVerification, naming which: not signed at all, signed by another key than `trusted`, or changed
 // since. `content` is what the signature is over, `what` the thing's name.
-Status check_seal(const SignedPlan& sealed, const PublicKey& trusted, const Digest& content,
+Status check_seal(const Sealed& sealed, const PublicKey& trusted, const Digest& content,
                   std::string_view what);
+
+Sealed sign_plan(const SigningKey& key, Bytes grant_bytes);
+// kVerification when the bytes were not signed by `trusted`.
+Status check_signature(const Sealed& plan, const PublicKey& trusted);
 
 // Plans that nobody may load any more, whoever has a copy, by the digests of their signed bytes.
 struct RevocationList {
   std::vector<Digest> plans;
   bool holds(const Digest& plan) const;
 };
-// A list travels as a signed plan does; the signature says which of the two it is.
-SignedPlan sign_revocations(const SigningKey& key, Bytes list_bytes);
-Status check_revocations(const SignedPlan& list, const PublicKey& trusted);
+Sealed sign_revocations(const SigningKey& key, Bytes list_bytes);
+Status check_revocations(const Sealed& list, const PublicKey& trusted);
 
 }  // namespace common

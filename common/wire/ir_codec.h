@@ -25,17 +25,18 @@ Result<Program> decode_program(ByteView bytes);
 Bytes encode_plan(const Plan& plan);
 Result<Plan> decode_plan(ByteView bytes);
 
-// The content of a plan blob. Decoding takes only what encoding gives, to the byte, so that no bit
-// is outside of what the signature covers. It does not check the signature: check_signature() comes
-// next, decode_grant(plan.bytes) only after it.
-Bytes encode_signed_plan(const SignedPlan& plan);
-Result<SignedPlan> decode_signed_plan(ByteView bytes);
+// The content of a plan's or a revocation list's blob. Decoding takes only what encoding gives, to
+// the byte, so that no bit is outside of what the signature covers. It does not check the
+// signature: check_signature() or check_revocations() comes next, decode_grant(sealed.bytes) or
+// decode_revocations() only after it.
+Bytes encode_sealed(const Sealed& sealed);
+Result<Sealed> decode_sealed(ByteView bytes);
 
 // The bytes that a farm signs (sign_plan).
 Bytes encode_grant(const PlanGrant& grant);
 Result<PlanGrant> decode_grant(ByteView bytes);
 
-// The bytes that a farm signs (sign_revocations); they too travel in a signed plan's envelope.
+// The bytes that a farm signs (sign_revocations).
 Bytes encode_revocations(const RevocationList& list);
 Result<RevocationList> decode_revocations(ByteView bytes);
 

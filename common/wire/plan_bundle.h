@@ -10,7 +10,7 @@ namespace common {
 
 // Views of memory that somebody else owns.
 struct PlanBundle {
-  ByteView signed_plan;           // of encode_signed_plan()
+  ByteView signed_plan;           // of encode_sealed()
   std::vector<ByteView> objects;  // at multiples of 8 bytes from the bundle's begin
   ByteView stamp;                 // for whoever keeps the bundle
 };

@@ -202,12 +202,12 @@ Result<Plan> read_plan(wire::Plan::Reader in) {
   return plan;
 }
 
-Result<SignedPlan> read_signed_plan(wire::SignedPlan::Reader in) {
-  SignedPlan plan;
-  plan.bytes = get_data(in.getContent(), kBlobBytesMax);
-  plan.signer = get_array<sizeof(PublicKey)>(in.getSigner(), "a public key");
-  plan.signature = get_array<sizeof(Signature)>(in.getSignature(), "a signature");
-  return plan;
+Result<Sealed> read_sealed(wire::Sealed::Reader in) {
+  Sealed sealed;
+  sealed.bytes = get_data(in.getContent(), kBlobBytesMax);
+  sealed.signer = get_array<sizeof(PublicKey)>(in.getSigner(), "a public key");
+  sealed.signature = get_array<sizeof(Signature)>(in.getSignature(), "a signature");
+  return sealed;
 }
 
 // ---- Tasks -------------------------------------------------------------------------------------
@@ -341,23 +341,23 @@ Result<Plan> decode_plan(ByteView bytes) {
   return decode_flat<Plan, wire::Plan>(bytes, "plan", kBlobBytesMax, kIrNestingMax, read_plan);
 }
 
-Bytes encode_signed_plan(const SignedPlan& plan) {
-  capnp::MallocMessageBuilder builder(list_size(plan.bytes.size() / sizeof(capnp::word) + 64));
-  auto root = builder.initRoot<wire::SignedPlan>();
-  root.setContent(kj_data(plan.bytes));
-  root.setSigner(kj_data(plan.signer));
-  root.setSignature(kj_data(plan.signature));
+Bytes encode_sealed(const Sealed& sealed) {
+  capnp::MallocMessageBuilder builder(list_size(sealed.bytes.size() / sizeof(capnp::word) + 64));
+  auto root = builder.initRoot<wire::Sealed>();
+  root.setContent(kj_data(sealed.bytes));
+  root.setSigner(kj_data(sealed.signer));
+  root.setSignature(kj_data(sealed.signature));
   return flatten(builder);
 }
 
-Result<SignedPlan> decode_signed_plan(ByteView bytes) {
-  LFARM_ASSIGN_OR_RETURN(SignedPlan plan,
-                         (decode_flat<SignedPlan, wire::SignedPlan>(
-                             bytes, "signed plan", kBlobBytesMax, kNestingMax, read_signed_plan)));
+Result<Sealed> decode_sealed(ByteView bytes) {
+  LFARM_ASSIGN_OR_RETURN(Sealed sealed,
+                         (decode_flat<Sealed, wire::Sealed>(bytes, "signed blob", kBlobBytesMax,
+                                                            kNestingMax, read_sealed)));
   // Padding and unknown fields are covered by no signature; there are none in what farms write.
-  Bytes whole = encode_signed_plan(plan);
-  if (std::equal(whole.begin(), whole.end(), bytes.begin(), bytes.end())) return plan;
-  return corrupt("signed plan holds more than a plan and its signature; pull it again");
+  Bytes whole = encode_sealed(sealed);
+  if (std::equal(whole.begin(), whole.end(), bytes.begin(), bytes.end())) return sealed;
+  return corrupt("signed blob holds more than its content and a signature; pull it again");
 }
 
 Bytes encode_grant(const PlanGrant& grant) {

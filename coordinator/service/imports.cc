@@ -24,7 +24,7 @@ constexpr int64_t kNsPerMs = 1'000'000;
 
 Result<ForeignPlan> open_plan(const Digest& digest, common::ByteView bytes,
                               const common::PublicKey& signer) {
-  LFARM_ASSIGN_OR_RETURN(common::SignedPlan outer, common::decode_signed_plan(bytes));
+  LFARM_ASSIGN_OR_RETURN(common::Sealed outer, common::decode_sealed(bytes));
   LFARM_RETURN_IF_ERROR(common::check_signature(outer, signer));
   LFARM_ASSIGN_OR_RETURN(common::PlanGrant grant, common::decode_grant(outer.bytes));
   LFARM_ASSIGN_OR_RETURN(common::Plan plan, common::decode_plan(grant.plan));
@@ -108,7 +108,7 @@ bool Imports::blob_missing(const std::string& peer, const Digest& digest) {
 // Lists are short, so they are read here.
 void Imports::take_revocations(const std::string& peer, Import& import, common::ByteView bytes) {
   auto read = [&]() -> Result<common::RevocationList> {
-    LFARM_ASSIGN_OR_RETURN(common::SignedPlan outer, common::decode_signed_plan(bytes));
+    LFARM_ASSIGN_OR_RETURN(common::Sealed outer, common::decode_sealed(bytes));
     LFARM_RETURN_IF_ERROR(common::check_revocations(outer, import.signer));
     return common::decode_revocations(outer.bytes);
   };

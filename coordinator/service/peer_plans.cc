@@ -117,8 +117,7 @@ PeerCounts PeerPlans::counts() const {
 // Not a byte of the content is looked at before the signature holds.
 Result<PeerPlans::Opened> PeerPlans::open(const std::string& bytes, const std::string& tenant,
                                           const Digest& plan_key) const {
-  LFARM_ASSIGN_OR_RETURN(common::SignedPlan outer,
-                         common::decode_signed_plan(common::as_bytes(bytes)));
+  LFARM_ASSIGN_OR_RETURN(common::Sealed outer, common::decode_sealed(common::as_bytes(bytes)));
   if (!is_trusted(outer.signer)) {
     return Error{Code::kVerification,
                  cat("a plan is signed by ", common::to_hex(outer.signer),
@@ -325,7 +324,7 @@ Status PeerPlans::publish_revocations(const std::vector<Digest>& ids,
     std::lock_guard lock(mutex_);
     withdrawn_.insert(ids.begin(), ids.end());
     for (const std::string& bytes : plans) {
-      auto outer = common::decode_signed_plan(common::as_bytes(bytes));
+      auto outer = common::decode_sealed(common::as_bytes(bytes));
       auto grant = outer.ok() ? common::decode_grant(outer->bytes) : outer.error();
       auto plan = grant.ok() ? common::decode_plan(grant->plan) : grant.error();
       if (!plan.ok()) continue;
@@ -340,8 +339,8 @@ Status PeerPlans::publish_revocations(const std::vector<Digest>& ids,
   LFARM_RETURN_IF_ERROR(keep_ids(kWithdrawnName, all));
   common::RevocationList list;
   list.plans.assign(all.begin(), all.end());
-  common::Bytes sealed = common::encode_signed_plan(
-      common::sign_revocations(trust_.own, common::encode_revocations(list)));
+  common::Bytes sealed =
+      common::encode_sealed(common::sign_revocations(trust_.own, common::encode_revocations(list)));
   LFARM_RETURN_IF_ERROR(remote_.put(
       RemoteRecord::kRevocations, place_of_list(trust_.own.public_key()), common::as_text(sealed)));
   for (const Digest& place : places) LFARM_RETURN_IF_ERROR(remove_revoked(place));
@@ -352,7 +351,7 @@ Status PeerPlans::publish_revocations(const std::vector<Digest>& ids,
 Status PeerPlans::remove_revoked(const Digest& place) {
   LFARM_ASSIGN_OR_RETURN(auto bytes, remote_.get(RemoteRecord::kPlan, place));
   if (!bytes) return {};
-  auto outer = common::decode_signed_plan(common::as_bytes(*bytes));
+  auto outer = common::decode_sealed(common::as_bytes(*bytes));
   if (!outer.ok() || !is_revoked(common::digest_of(outer->bytes))) return {};
   return remote_.remove(RemoteRecord::kPlan, place);
 }
@@ -369,7 +368,7 @@ std::vector<Digest> PeerPlans::learn_revocations() {
     if (lists_[who] == seen) continue;
     lists_[who] = seen;
     lock.unlock();
-    auto outer = common::decode_signed_plan(common::as_bytes(**bytes));
+    auto outer = common::decode_sealed(common::as_bytes(**bytes));
     Status checked = outer.ok() ? common::check_revocations(*outer, peer) : Status(outer.error());
     auto list = checked.ok() ? common::decode_revocations(outer->bytes) : checked.error();
     if (!list.ok()) {
@@ -395,7 +394,7 @@ std::vector<Digest> PeerPlans::learn_revocations() {
   for (const cache::PlanListing& listing : *plans) {
     auto stored = store_.get_plan(listing.facts.key, cache::Lookup::kInspect);
     if (!stored.ok() || !*stored) continue;
-    auto outer = common::decode_signed_plan(common::as_bytes((*stored)->bytes));
+    auto outer = common::decode_sealed(common::as_bytes((*stored)->bytes));
     bool is_named = news.count(listing.facts.plan_id) != 0 ||
                     (outer.ok() && news.count(common::digest_of(outer->bytes)) != 0);
     if (is_named) ours.push_back(listing.facts.plan_id);

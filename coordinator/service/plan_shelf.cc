@@ -28,8 +28,7 @@ common::SharedBytes share_text(std::string text) {
 }  // namespace
 
 Result<OwnedPlan> decode_owned(const std::string& stored) {
-  LFARM_ASSIGN_OR_RETURN(common::SignedPlan outer,
-                         common::decode_signed_plan(common::as_bytes(stored)));
+  LFARM_ASSIGN_OR_RETURN(common::Sealed outer, common::decode_sealed(common::as_bytes(stored)));
   LFARM_ASSIGN_OR_RETURN(common::PlanGrant grant, common::decode_grant(outer.bytes));
   LFARM_ASSIGN_OR_RETURN(common::Plan plan, common::decode_plan(grant.plan));
   return OwnedPlan{outer.signer, std::move(grant.tenant), std::move(plan)};
@@ -94,9 +93,9 @@ Result<std::optional<ReadyPlan>> PlanShelf::find_any_target(const std::string& t
 Result<cache::NewPlan> PlanShelf::sealed(const std::string& tenant, const common::Plan& plan,
                                          const KeptPlan& how) const {
   common::PlanGrant grant{tenant, common::encode_plan(plan)};
-  common::SignedPlan outer = common::sign_plan(key_, common::encode_grant(grant));
+  common::Sealed outer = common::sign_plan(key_, common::encode_grant(grant));
   cache::NewPlan kept;
-  kept.bytes = common::as_text(common::encode_signed_plan(outer));
+  kept.bytes = common::as_text(common::encode_sealed(outer));
   LFARM_ASSIGN_OR_RETURN(common::Digest digest, store_.put_blob(kept.bytes));
   kept.facts.key = common::place_of(tenant, plan.key.digest());
   kept.facts.graph_hash = plan.key.graph_hash;
@@ -207,7 +206,7 @@ common::Status PlanShelf::load_revocations() {
   LFARM_ASSIGN_OR_RETURN(list.plans, store_.revocations());
   if (list.plans.empty()) return {};
   revocations_ = common::share(
-      common::encode_signed_plan(common::sign_revocations(key_, common::encode_revocations(list))));
+      common::encode_sealed(common::sign_revocations(key_, common::encode_revocations(list))));
   revocations_digest_ = common::digest_of(revocations_.bytes);
   return {};
 }
@@ -249,7 +248,7 @@ common::Status PlanShelf::check_access(const std::string& tenant, const common::
     return common::invalid_input(
         common::cat("blob ", digest.short_hex(), " is the farm's own; submit the model"));
   }
-  auto outer = common::decode_signed_plan(blob);
+  auto outer = common::decode_sealed(blob);
   if (!outer.ok()) return {};
   auto grant = common::decode_grant(outer->bytes);
   if (!grant.ok()) return {};

@@ -23,7 +23,7 @@ namespace coordinator::service {
 struct ReadyPlan {
   common::Digest key;
   common::Digest plan;        // of `bytes`
-  common::SharedBytes bytes;  // an encoded SignedPlan
+  common::SharedBytes bytes;  // an encoded Sealed
   int64_t best_ns = 0;
   int64_t baseline_ns = 0;
   int64_t candidates = 0;

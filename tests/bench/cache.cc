@@ -53,7 +53,7 @@ clients::PulledPlan make_plan(const CacheOptions& options, int index, const comm
     object = common::digest_of(bytes);
     out.objects.emplace(object, common::share(std::move(bytes)));
   }
-  out.signed_plan = common::share(common::encode_signed_plan(common::seal(key, tenant, out.plan)));
+  out.signed_plan = common::share(common::encode_sealed(common::seal(key, tenant, out.plan)));
   out.id = common::digest_of(out.signed_plan.bytes);
   return out;
 }
@@ -124,7 +124,7 @@ int run(const CacheOptions& options) {
         .finish();
   });
   auto signature = sample(options, plans.size(), [&](size_t i) {
-    auto outer = must(common::decode_signed_plan(plans[i].signed_plan.bytes));
+    auto outer = must(common::decode_sealed(plans[i].signed_plan.bytes));
     must(common::check_signature(outer, trust.signer));
   });
 

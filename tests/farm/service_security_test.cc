@@ -410,7 +410,7 @@ TEST_F(ServiceSecurityTest, ARevokedPlanIsServedNoMore) {
     common::Digest list = late->last<common::PlanReady>()->revocations;
     late->send(common::BlobRequest{list});
     ASSERT_TRUE(converse({late.get()}, [&] { return late->last<common::Blob>() != nullptr; }));
-    auto outer = common::decode_signed_plan(late->inbox.back().blob.bytes);
+    auto outer = common::decode_sealed(late->inbox.back().blob.bytes);
     ASSERT_TRUE(outer.ok());
     EXPECT_TRUE(common::check_revocations(*outer, late->last<common::Welcome>()->signing_key).ok());
     EXPECT_TRUE(common::decode_revocations(outer->bytes)->holds(plans[0].plan));

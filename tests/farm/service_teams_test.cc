@@ -54,7 +54,7 @@ class ServiceTeamsTest : public ServiceTest {
   }
   static common::Plan content(const FakeClient& client) {
     const common::Packet* packet = client.plan();
-    auto outer = common::decode_signed_plan(packet->blob.bytes).value();
+    auto outer = common::decode_sealed(packet->blob.bytes).value();
     return common::decode_plan(common::decode_grant(outer.bytes).value().plan).value();
   }
   template <class Message>

@@ -20,7 +20,7 @@ using common::TaskOutcome;
 
 // The plan within what the farm signed; the signature is not looked at.
 common::Result<common::Plan> granted_plan(common::ByteView signed_plan) {
-  LFARM_ASSIGN_OR_RETURN(common::SignedPlan outer, common::decode_signed_plan(signed_plan));
+  LFARM_ASSIGN_OR_RETURN(common::Sealed outer, common::decode_sealed(signed_plan));
   LFARM_ASSIGN_OR_RETURN(common::PlanGrant grant, common::decode_grant(outer.bytes));
   return common::decode_plan(grant.plan);
 }
@@ -46,7 +46,7 @@ TEST_F(ServiceTest, ASubmittedGraphBecomesASignedPlanWithItsObjects) {
   EXPECT_EQ(worker.tasks.size(), 6u);
   EXPECT_GT(client.count<common::Progress>(), 0u);
 
-  auto outer = common::decode_signed_plan(client.plan()->blob.bytes);
+  auto outer = common::decode_sealed(client.plan()->blob.bytes);
   ASSERT_TRUE(outer.ok()) << outer.error().message;
   const auto* welcome = client.last<common::Welcome>();
   EXPECT_TRUE(common::check_signature(*outer, welcome->signing_key).ok());
@@ -336,7 +336,7 @@ TEST_F(ServiceTest, ObjectsThatTheWorkerLostAreMadeAgain) {
   client.submit(scripted_graph(8), request());
   ASSERT_TRUE(converse({&worker, &client}, [&] { return client.plan() != nullptr; }));
   EXPECT_EQ(worker.answered, 7u);
-  auto outer = common::decode_signed_plan(client.plan()->blob.bytes);
+  auto outer = common::decode_sealed(client.plan()->blob.bytes);
   auto plan = common::decode_plan(common::decode_grant(outer->bytes).value().plan);
   ASSERT_TRUE(plan.ok());
   client.send(common::BlobRequest{plan->objects.at(0)});
@@ -383,7 +383,7 @@ TEST_F(ServiceTest, AResultThatSpeaksOfOtherKernelsIsNotBelieved) {
   liar.bye();
   FakeWorker honest(endpoint(), "honest", kTestTarget);
   ASSERT_TRUE(converse({&honest, &client}, [&] { return client.plan() != nullptr; }));
-  auto outer = common::decode_signed_plan(client.plan()->blob.bytes);
+  auto outer = common::decode_sealed(client.plan()->blob.bytes);
   auto plan = common::decode_plan(common::decode_grant(outer->bytes).value().plan);
   ASSERT_TRUE(plan.ok());
   EXPECT_EQ(plan->provenance.worker, "honest");

@@ -159,7 +159,7 @@ TEST_F(SharedTierTest, WhatOneFarmFoundAnotherGivesItsClientsUnderItsOwnSignatur
   EXPECT_EQ(second_->worker->tasks.size(), 0u);
   const auto& ready = *second_->client->last<common::PlanReady>();
   EXPECT_EQ(ready.cache, common::CacheOutcome::kHit);
-  auto outer = common::decode_signed_plan(second_->client->plan()->blob.bytes);
+  auto outer = common::decode_sealed(second_->client->plan()->blob.bytes);
   ASSERT_TRUE(outer.ok());
   EXPECT_TRUE(common::check_signature(*outer, second_->public_key()).ok());
   auto plan = common::decode_plan(common::decode_grant(outer->bytes).value().plan);
@@ -327,7 +327,7 @@ class LyingStoreTest : public SharedTierTest {
     ASSERT_TRUE(first_->remote_becomes("offered", 1));
     const auto& ready = *first_->client->last<common::PlanReady>();
     signed_ = common::to_bytes(first_->client->plan()->blob.bytes);
-    auto outer = common::decode_signed_plan(signed_);
+    auto outer = common::decode_sealed(signed_);
     grant_ = common::decode_grant(outer->bytes).value();
     plan_ = common::decode_plan(grant_.plan).value();
     plan_name_ =
@@ -336,7 +336,7 @@ class LyingStoreTest : public SharedTierTest {
   void put(std::string_view bytes) { redis_->ask({"SET", plan_name_, bytes}); }
   void put(const common::SigningKey& key, const common::PlanGrant& grant) {
     put(common::as_text(
-        common::encode_signed_plan(common::sign_plan(key, common::encode_grant(grant)))));
+        common::encode_sealed(common::sign_plan(key, common::encode_grant(grant)))));
   }
   // The second farm believes none of it, says so, and searches.
   void expect_refused() {

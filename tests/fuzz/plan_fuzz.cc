@@ -12,8 +12,8 @@ namespace {
 
 std::string text(const common::Bytes& bytes) { return std::string(common::as_text(bytes)); }
 
-common::SignedPlan sealed(common::Bytes bytes) {
-  common::SignedPlan plan;
+common::Sealed sealed(common::Bytes bytes) {
+  common::Sealed plan;
   plan.bytes = std::move(bytes);
   plan.signer.fill(std::byte{7});
   plan.signature.fill(std::byte{9});
@@ -30,8 +30,8 @@ std::vector<std::string> fuzz::seeds() {
   return {text(plan),
           text(grant),
           text(list),
-          text(common::encode_signed_plan(sealed(common::to_bytes(common::as_bytes("short"))))),
-          text(common::encode_signed_plan(sealed(grant))),
+          text(common::encode_sealed(sealed(common::to_bytes(common::as_bytes("short"))))),
+          text(common::encode_sealed(sealed(grant))),
           text(common::encode_bundle({grant, {list, plan}, {}}))};
 }
 
@@ -52,9 +52,9 @@ void fuzz::one_input(common::ByteView bytes) {
     LFARM_CHECK(again.ok() && again->tenant == grant->tenant && again->plan == grant->plan,
                 "the grant changed on its way");
   }
-  auto sealed = common::decode_signed_plan(bytes);
+  auto sealed = common::decode_sealed(bytes);
   if (sealed.ok()) {
-    common::Bytes again = common::encode_signed_plan(*sealed);
+    common::Bytes again = common::encode_sealed(*sealed);
     LFARM_CHECK(common::as_text(again) == common::as_text(bytes), "bits outside of the signature");
   }
   common::Bytes at_a_word = common::to_bytes(bytes);

@@ -46,14 +46,14 @@ std::set<size_t> sample(Random& random, size_t bits, size_t count) {
   return chosen;
 }
 
-TEST(BitFlips, SignedPlans) {
+TEST(BitFlips, SealedPlans) {
   Random random(1);
   auto key = common::make_signing_key();
   clients::PlanTrust trust{key.public_key(), "team-a", {}};
   size_t flipped = 0;
   for (int kernels : {16, 32, 64}) {
     common::Plan plan = common::chain_plan(kernels);
-    Bytes blob = common::encode_signed_plan(common::seal(key, "team-a", plan));
+    Bytes blob = common::encode_sealed(common::seal(key, "team-a", plan));
     ASSERT_TRUE(clients::open_signed_plan(blob, trust, plan.key).ok());
     for (size_t bit : sample(random, blob.size() * 8, kPlanFlips / 3)) {
       flip(blob, bit);
@@ -72,9 +72,9 @@ TEST(BitFlips, RevocationLists) {
   common::RevocationList list;
   for (int k = 0; k < 40; ++k) list.plans.push_back(common::digest_of(common::cat(k)));
   Bytes blob =
-      common::encode_signed_plan(common::sign_revocations(key, common::encode_revocations(list)));
+      common::encode_sealed(common::sign_revocations(key, common::encode_revocations(list)));
   auto is_taken = [&] {
-    auto outer = common::decode_signed_plan(blob);
+    auto outer = common::decode_sealed(blob);
     return outer.ok() && common::check_revocations(*outer, key.public_key()).ok();
   };
   ASSERT_TRUE(is_taken());
@@ -182,7 +182,7 @@ TEST_F(StoredBitFlips, Plans) {
   auto key = common::make_signing_key();
   clients::PlanTrust trust{key.public_key(), "local", {}};
   common::Plan plan = common::chain_plan(2);
-  Bytes blob = common::encode_signed_plan(common::seal(key, "local", plan));
+  Bytes blob = common::encode_sealed(common::seal(key, "local", plan));
   std::vector<Digest> places;
   for (size_t k = 0; k < kStoredPlanFlips; ++k) {
     cache::NewPlan kept;

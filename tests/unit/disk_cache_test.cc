@@ -46,7 +46,7 @@ class DiskCacheTest : public testing::Test {
       out.objects.emplace(out.plan.objects[k], shared(objects[k]));
     }
     out.signed_plan =
-        common::share(common::encode_signed_plan(common::seal(key_, trust_.tenant, out.plan)));
+        common::share(common::encode_sealed(common::seal(key_, trust_.tenant, out.plan)));
     out.id = common::digest_of(out.signed_plan.bytes);
     return out;
   }
@@ -133,8 +133,8 @@ TEST_F(DiskCacheTest, OnlyTheOwnersStampIsBelieved) {
   PulledPlan given = plan();
   // Somebody who is no farm signs a plan as the farm's and puts it in place with a stamp.
   PulledPlan forged = given;
-  forged.signed_plan = common::share(common::encode_signed_plan(
-      common::seal(common::make_signing_key(), trust_.tenant, given.plan)));
+  forged.signed_plan = common::share(
+      common::encode_sealed(common::seal(common::make_signing_key(), trust_.tenant, given.plan)));
   ASSERT_TRUE(DiskCache(directory()).put(given, trust_).ok());
   std::string honest = common::read_file(files()[0]).value();
   ASSERT_TRUE(DiskCache(directory()).put(forged, trust_).ok());

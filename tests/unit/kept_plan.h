@@ -30,7 +30,7 @@ inline Status keep_plan(const std::string& state, const Digest& graph_hash, Plan
   pulled.plan = plan;
   Digest digest = digest_of(object);
   pulled.objects.emplace(digest, share(std::move(object)));
-  pulled.signed_plan = share(encode_signed_plan(seal(key, "tenant", plan)));
+  pulled.signed_plan = share(encode_sealed(seal(key, "tenant", plan)));
   pulled.id = digest_of(pulled.signed_plan.bytes);
   clients::DiskCache disk(directory.client_plans());
   LFARM_RETURN_IF_ERROR(disk.put(pulled, {key.public_key(), "tenant", {}}));

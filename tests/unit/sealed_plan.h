@@ -33,7 +33,7 @@ inline Plan chain_plan(int kernels) {
   return plan;
 }
 
-inline SignedPlan seal(const SigningKey& key, const std::string& tenant, const Plan& plan) {
+inline Sealed seal(const SigningKey& key, const std::string& tenant, const Plan& plan) {
   return sign_plan(key, encode_grant({tenant, encode_plan(plan)}));
 }
 

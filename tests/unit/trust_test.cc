@@ -21,10 +21,10 @@ using common::Code;
 struct Farm {
   common::SigningKey key = common::make_signing_key();
   common::Plan plan = common::chain_plan(3);
-  common::SignedPlan sealed = common::seal(key, "team-a", plan);
+  common::Sealed sealed = common::seal(key, "team-a", plan);
   PlanTrust trust{key.public_key(), "team-a", {}};
 
-  common::Bytes blob() const { return common::encode_signed_plan(sealed); }
+  common::Bytes blob() const { return common::encode_sealed(sealed); }
   std::string refusal(common::Code code = Code::kVerification) const {
     auto opened = open_signed_plan(blob(), trust, plan.key);
     if (opened.ok()) return "";
@@ -110,7 +110,7 @@ TEST_F(TrustFiles, DamagedKnownFarmsAreNoReasonToTrustAnyone) {
 TEST_F(TrustFiles, RevocationsAreKeptAndOnlyGrow) {
   auto key = common::make_signing_key();
   auto signed_list = [&](std::vector<common::Digest> plans) {
-    return common::encode_signed_plan(
+    return common::encode_sealed(
         common::sign_revocations(key, common::encode_revocations({std::move(plans)})));
   };
   common::Digest a = common::digest_of("a"), b = common::digest_of("b");
@@ -142,8 +142,8 @@ TEST_F(TrustFiles, WhatCannotBeNotedIsInForceAllTheSame) {
   KnownFarms farms(path("disk/known_farms"));
   ASSERT_TRUE(farms.meet("tcp://one:1", key.public_key()).ok());
   common::Digest plan = common::digest_of("plan");
-  auto list = common::encode_signed_plan(
-      common::sign_revocations(key, common::encode_revocations({{plan}})));
+  auto list =
+      common::encode_sealed(common::sign_revocations(key, common::encode_revocations({{plan}})));
   for (bool is_full : {true, false}) {
     is_full ? disk.fill() : disk.make_room();
     if (!is_full) disk.set_read_only(true);

@@ -73,11 +73,11 @@ TEST(WireIr, PlansSurvive) {
   EXPECT_EQ(encode_plan(*decoded), bytes);
 }
 
-TEST(WireIr, SignedPlansSurviveAndForgeriesDoNot) {
+TEST(WireIr, SealedPlansSurviveAndForgeriesDoNot) {
   SigningKey key = make_signing_key();
-  SignedPlan plan = sign_plan(key, encode_plan(sample_plan()));
-  Bytes bytes = encode_signed_plan(plan);
-  auto decoded = decode_signed_plan(bytes);
+  Sealed plan = sign_plan(key, encode_plan(sample_plan()));
+  Bytes bytes = encode_sealed(plan);
+  auto decoded = decode_sealed(bytes);
   ASSERT_TRUE(decoded.ok()) << decoded.error().message;
   EXPECT_EQ(decoded->bytes, plan.bytes);
   EXPECT_TRUE(check_signature(*decoded, key.public_key()).ok());
@@ -85,7 +85,7 @@ TEST(WireIr, SignedPlansSurviveAndForgeriesDoNot) {
   for (int round = 0; round < 500; ++round) {
     Bytes damaged = bytes;
     damaged[random.below(damaged.size())] ^= static_cast<std::byte>(1 << random.below(8));
-    auto forged = decode_signed_plan(damaged);
+    auto forged = decode_sealed(damaged);
     if (!forged.ok()) continue;
     bool same = forged->bytes == plan.bytes && forged->signature == plan.signature &&
                 forged->signer == plan.signer;
