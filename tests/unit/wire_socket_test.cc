@@ -221,6 +221,24 @@ TEST(WireSocket, MalformedEndpointsAreRefused) {
   }
 }
 
+TEST(WireSocket, DealersAreUnconnectedUntilSomebodyAnswers) {
+  int fd = ::socket(AF_INET, SOCK_STREAM, 0);  // a port that is taken, and where nobody listens
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  ASSERT_EQ(::bind(fd, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  WireContext context;
+  std::string endpoint = "tcp://127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+  auto dealer = DealerSocket::connect(context, {endpoint, {}, [](const ConnectionEvent&) {}});
+  ASSERT_TRUE(dealer.ok());
+  Status connection = dealer->connection();
+  ASSERT_FALSE(connection.ok());
+  EXPECT_EQ(connection.error().code, Code::kUnavailable);
+  ::close(fd);
+}
+
 TEST(WireSocket, DealersReconnectAndTell) {
   WireContext context;
   std::string endpoint;
@@ -238,7 +256,6 @@ TEST(WireSocket, DealersReconnectAndTell) {
   auto connected = DealerSocket::connect(context, {endpoint, {}, note});
   ASSERT_TRUE(connected.ok());
   DealerSocket dealer = std::move(connected).value();
-  EXPECT_EQ(dealer.connection().error().code, Code::kUnavailable);
   Peers peers;
   {
     RouterSocket router = must_bind_again(context, endpoint);
