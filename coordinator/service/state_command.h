@@ -6,7 +6,7 @@
 #include "cache/store/store.h"
 #include "common/base/result.h"
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): as the library calls itself
 class App;
 }  // namespace CLI
 
