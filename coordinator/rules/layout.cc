@@ -39,7 +39,7 @@ void copy_views(Rewriter& r, ClassId cls) {
 }
 
 // Summed elements that lie side by side where it is worth bringing them there.
-constexpr int64_t kRunMin = 32;
+constexpr int64_t kRunMin = 16;
 
 // What a product reads of an input through a view, and how it would read a copy of that input that
 // holds the border, too, and has the summed axis innermost that the view passes on as it is:
@@ -118,6 +118,19 @@ class ChannelsLast {
     });
   }
 
+  // How many places of the axis that comes before the channels, axis `channels` of the input, are
+  // summed over one after the other.
+  int64_t neighbours(size_t channels) const {
+    if (shape_.size() < 2) return 1;
+    size_t axis = channels + 1 == shape_.size() ? channels - 1 : shape_.size() - 1;
+    auto affine = common::affine_form(view_.index[axis], static_cast<int>(view_.shape.size()));
+    for (size_t k = 0; affine && k < labels_.size(); ++k) {
+      if (has(c_.out, labels_[k]) || !affine->strides[k].is_constant(1)) continue;
+      if (view_.shape[k].is_constant()) return view_.shape[k].constant();
+    }
+    return 1;
+  }
+
   // The input's axis that a summed label walks as it is, and nothing else does.
   bool find_channels() {
     for (size_t d = 0; d < shape_.size(); ++d) {
@@ -125,7 +138,7 @@ class ChannelsLast {
       if (!var || var->kind != common::Var::Kind::kIndex) continue;
       auto k = static_cast<size_t>(var->id);
       if (has(c_.out, labels_[k]) || !shape_[d].is_constant()) continue;
-      if (shape_[d].constant() < kRunMin || view_.shape[k] != shape_[d]) continue;
+      if (shape_[d].constant() * neighbours(d) < kRunMin || view_.shape[k] != shape_[d]) continue;
       channels_ = d;
       last_ = k;
       return d + 1 < shape_.size();  // else they are last already

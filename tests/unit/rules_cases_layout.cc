@@ -43,9 +43,13 @@ void add_layout_cases(std::multimap<std::string, RuleCase>& cases) {
   cases.emplace("channels-last", RuleCase{kFloats, [](GraphBuilder& b, DType t) {
                                             b.output(convolution(b, t, 32, 2, 1));
                                           }});
+  // Colours: few channels, though those of a window's row lie side by side.
+  cases.emplace("channels-last", RuleCase{kFloats, [](GraphBuilder& b, DType t) {
+                                            b.output(convolution(b, t, 6, 1, 1));
+                                          }});
   // Dilated.
   cases.emplace("channels-last", RuleCase{kFloats, [](GraphBuilder& b, DType t) {
-                                            b.output(convolution(b, t, 40, 1, 2));
+                                            b.output(convolution(b, t, 16, 1, 2));
                                           }});
 }
 

@@ -40,10 +40,12 @@ struct Trial {
   std::vector<Expr> ends;  // of each index, in the order they were bound
 };
 
-// The greatest value of an expression that grows with every index; empty where sizes are symbolic.
+// The greatest value of an expression; empty where sizes are symbolic, or where an index may make
+// it less.
 std::optional<int64_t> greatest(const Expr& e, const std::vector<Expr>& ends) {
-  for (const Expr& end : ends) {
-    if (!end.is_constant()) return std::nullopt;
+  for (size_t id = 0; id < ends.size(); ++id) {
+    int64_t stride = stride_along(e, static_cast<int>(id));
+    if (!ends[id].is_constant() || stride < 0 || stride == INT32_MAX) return std::nullopt;
   }
   Expr value = e.substitute([&](Var v) -> Expr {
     bool known = v.kind == Var::Kind::kIndex && static_cast<size_t>(v.id) < ends.size();
