@@ -29,6 +29,7 @@ struct Work {
 
 // The loops for vectors of `width` bits, in functions that alone may use the instructions `target`.
 // A macro, since no instance of a template can have a target of its own.
+// NOLINTBEGIN(bugprone-macro-parentheses): an attribute stands in none
 #define LFARM_LOOPS(width, target)                                                   \
   target double multiply_##width(const std::byte*, size_t) {                         \
     using Vector = float __attribute__((vector_size((width) / 8)));                  \
@@ -61,6 +62,7 @@ struct Work {
     }                                                                                \
     return static_cast<double>(total);                                               \
   }
+// NOLINTEND(bugprone-macro-parentheses)
 
 #if defined(__x86_64__)
 LFARM_LOOPS(512, __attribute__((target("avx512f"))))
