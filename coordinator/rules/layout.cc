@@ -131,7 +131,7 @@ class ChannelsLast {
     return 1;
   }
 
-  // The input's axis that a summed label walks as it is, and nothing else does.
+  // The input's axis that a summed label walks as it is.
   bool find_channels() {
     for (size_t d = 0; d < shape_.size(); ++d) {
       auto var = view_.index[d].as_var();

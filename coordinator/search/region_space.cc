@@ -84,13 +84,8 @@ bool RegionSpace::reads_strips(NodeId contraction) const {
   if (machine_ != common::Machine::kCpu) return false;
   const auto& c =
       common::attr<common::ContractAttr>(saturated_.heads->node(graph.head(contraction)));
-  if (c.out.empty()) return false;
-  auto has = [&](const std::vector<int>& labels) {
-    return std::find(labels.begin(), labels.end(), c.out.back()) != labels.end();
-  };
-  size_t matrix = has(c.b) ? 1 : 0;
-  return has(c.a) != has(c.b) &&
-         (*saturated_.load_time)[graph.find(graph.children(contraction)[matrix])] != 0;
+  std::optional<size_t> columns = column_operand(c);
+  return columns && (*saturated_.load_time)[graph.find(graph.children(contraction)[*columns])] != 0;
 }
 
 bool RegionSpace::needs_copy(ClassId operand) const {

@@ -36,9 +36,10 @@ struct Labels {
 };
 
 std::optional<Labels> labels_of(const ContractAttr& c) {
-  if (c.out.empty() || (has(c.a, c.out.back()) && has(c.b, c.out.back()))) return std::nullopt;
+  std::optional<size_t> operand = column_operand(c);
+  if (!operand) return std::nullopt;
   Labels result;
-  result.matrix = has(c.b, c.out.back()) ? 1 : 0;
+  result.matrix = *operand;
   const std::vector<int>& matrix = result.matrix == 1 ? c.b : c.a;
   const std::vector<int>& rows = result.matrix == 1 ? c.a : c.b;
   for (int label : c.out) {
@@ -203,6 +204,14 @@ class StripMaker {
 };
 
 }  // namespace
+
+std::optional<size_t> column_operand(const ContractAttr& contraction) {
+  if (contraction.out.empty()) return std::nullopt;
+  bool in_a = has(contraction.a, contraction.out.back());
+  bool in_b = has(contraction.b, contraction.out.back());
+  if (in_a == in_b) return std::nullopt;
+  return in_b ? 1 : 0;
+}
 
 Selected with_strips(Selected selected) { return StripMaker(std::move(selected)).run(); }
 

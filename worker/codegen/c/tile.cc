@@ -81,7 +81,7 @@ class TileEmitter {
   }
 
  private:
-  // A pass over columns of another batch element, or a few rows only, is not worth long strides.
+  // Columns whose steps lie further apart are packed.
   static std::optional<int64_t> columns_in_place(const Contraction& product, int vector_bytes) {
     int64_t size = common::dtype_size(product.node().dtype);
     auto step = columns_lie_in_place(product, vector_bytes / size);
@@ -365,8 +365,10 @@ class TileEmitter {
   // Elements k0 and on of each row.
   void row_pointers() {
     bool whole = reads_.row_run == TileReads::kWhole;
-    Expr k =
-        whole ? Expr(0) : Expr::index(writer_.bind_index("k0", problem_.k_size, writer_.depth()));
+    Expr k = 0;
+    if (rows_in_place_ && !whole) {
+      k = Expr::index(writer_.bind_index("k0", problem_.k_size, writer_.depth()));
+    }
     for (int64_t r = 0; r < t_.mr; ++r) {
       std::string row = r == 0 ? "i" : cat("lf_min_i64(i + ", r, ", ie - 1)");
       if (rows_in_place_) {
