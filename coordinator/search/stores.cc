@@ -17,6 +17,9 @@ using common::Op;
 using common::Template;
 using common::UnaryOp;
 
+// So often windows read an element where it is better computed before.
+constexpr double kWindowsOverlap = 2;
+
 size_t at(common::NodeId id) { return static_cast<size_t>(id); }
 
 bool is_elementwise(const Node& node) {
@@ -96,9 +99,24 @@ bool rows_align(const common::Shape& reduced, const common::Shape& outer) {
   return true;
 }
 
-bool default_in_place(const Selected& selected, common::NodeId id, const std::vector<Use>& uses) {
+// Windows that overlap read the node's elements more than once.
+bool is_read_by_windows(const Graph& graph, common::NodeId id,
+                        const std::vector<std::vector<Use>>& all_uses) {
+  const Use& use = all_uses[at(id)][0];
+  bool is_summed = is_reductive(graph.node(use.user)) ||
+                   (all_uses[at(use.user)].size() == 1 &&
+                    is_product_sum(graph, graph.node(all_uses[at(use.user)][0].user)));
+  if (use.direct || !is_summed) return false;
+  std::vector<int64_t> sizes = common::representative_sizes(graph.symbols);
+  return common::count_elements(graph.node(use.user).shape, sizes) >=
+         kWindowsOverlap * common::count_elements(graph.node(id).shape, sizes);
+}
+
+bool default_in_place(const Selected& selected, common::NodeId id,
+                      const std::vector<std::vector<Use>>& all_uses) {
   const Graph& graph = selected.graph;
   const Node& node = graph.node(id);
+  const std::vector<Use>& uses = all_uses[at(id)];
   if (uses.empty() || has_own_template(node)) return false;
   if (uses.size() > 1) {
     if (!is_cheap(node) || uses.size() > 4) return false;
@@ -113,6 +131,7 @@ bool default_in_place(const Selected& selected, common::NodeId id, const std::ve
   }
   if (user.op == Op::kContract) return is_cheap(node);
   if (has_own_template(user)) return is_elementwise(node);
+  if (is_elementwise(node) && is_read_by_windows(graph, id, all_uses)) return false;
   if (node.op == Op::kReduce) {
     return is_elementwise(user) && rows_align(node.shape, user.shape) &&
            !is_product_sum(graph, node);
@@ -277,7 +296,7 @@ Stores default_stores(const Selected& selected) {
     auto id = static_cast<common::NodeId>(i);
     if (!is_computed(graph.nodes[i])) continue;
     bool keep = at_load.is_needed_in_runs(id) && !at_load.is_better_computed(id);
-    stores[i] = keep || !default_in_place(selected, id, uses[i]);
+    stores[i] = keep || !default_in_place(selected, id, uses);
   }
   gather_attention(selected, uses, stores);
   store_short(selected, stores);
