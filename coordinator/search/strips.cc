@@ -11,11 +11,15 @@ namespace coordinator {
 namespace {
 
 using common::attr;
+using common::BinaryAttr;
+using common::BinaryOp;
 using common::ContractAttr;
 using common::Expr;
 using common::Graph;
 using common::Node;
 using common::Op;
+using common::ReduceAttr;
+using common::ReduceOp;
 using common::Shape;
 using common::View;
 using common::ViewAttr;
@@ -128,7 +132,17 @@ class Layout {
 class StripMaker {
  public:
   explicit StripMaker(Selected&& from)
-      : from_(std::move(from)), at_load_(common::load_time_nodes(from_.graph)) {}
+      : from_(std::move(from)),
+        at_load_(common::load_time_nodes(from_.graph)),
+        summed_by_(from_.graph.nodes.size(), -1) {
+    for (size_t i = 0; i < from_.graph.nodes.size(); ++i) {
+      const Node& node = from_.graph.nodes[i];
+      if (node.op != Op::kReduce || attr<ReduceAttr>(node).op != ReduceOp::kSum) continue;
+      const Node& product = from_.graph.node(node.operands[0]);
+      if (product.op != Op::kBinary || attr<BinaryAttr>(product).op != BinaryOp::kMul) continue;
+      summed_by_[at(node.operands[0])] = static_cast<common::NodeId>(i);
+    }
+  }
 
   Selected run() {
     to_.graph.symbols = std::move(from_.graph.symbols);
@@ -137,6 +151,7 @@ class StripMaker {
       Node node = from_.graph.nodes[i];
       for (common::NodeId& operand : node.operands) operand = moved_[at(operand)];
       if (node.op == Op::kContract && from_.lowering[i] == Lowering::kTile) read_strips(i, node);
+      if (summed_by_[i] >= 0) read_rows(i, node);
       moved_.push_back(add(std::move(node), from_.lowering[i], from_.gene[i], from_.choice[i]));
     }
     to_.graph.outputs = std::move(from_.graph.outputs);
@@ -168,6 +183,80 @@ class StripMaker {
     return elements > kFewRows;
   }
 
+  // The axis of a product that vectors of its sum run along: the last of those that stay.
+  int lane_axis(const Node& product, const Node& sum) const {
+    const auto& summed = attr<ReduceAttr>(sum).axes;
+    for (int k = static_cast<int>(product.shape.size()); k-- > 0;) {
+      if (!has(summed, k) && !product.shape[static_cast<size_t>(k)].is_constant(1)) return k;
+    }
+    return -1;
+  }
+
+  // The axes that the view of a weight walks, the lanes last, where it is better copied in that
+  // order; else none.
+  std::vector<int> row_order(const Node& view, int lane) const {
+    const View& v = attr<ViewAttr>(view).view;
+    const Shape& input = from_.graph.node(view.operands[0]).shape;
+    auto strided = common::view_strides(v, input, to_.graph.symbols);
+    if (!strided || !v.valid.empty() || lane < 0) return {};
+    auto stride = [&](int k) { return strided->strides[static_cast<size_t>(k)]; };
+    if (stride(lane).is_constant(0) || stride(lane).is_constant(1)) return {};
+    std::vector<int> order;
+    for (int k = 0; k < static_cast<int>(v.shape.size()); ++k) {
+      const Expr& size = v.shape[static_cast<size_t>(k)];
+      if (!size.is_constant()) return {};
+      if (k != lane && !stride(k).is_constant(0) && !size.is_constant(1)) order.push_back(k);
+    }
+    order.push_back(lane);
+    double elements = 1;
+    for (int k : order) {
+      elements *= static_cast<double>(v.shape[static_cast<size_t>(k)].constant());
+    }
+    return elements <= common::count_elements(input, {}) ? order : std::vector<int>{};
+  }
+
+  // `product` is node `i` with its operands moved; its weights' lanes lie side by side afterwards.
+  void read_rows(size_t i, Node& product) {
+    const Node& sum = from_.graph.node(summed_by_[i]);
+    for (size_t w : {0, 1}) {
+      common::NodeId operand = from_.graph.nodes[i].operands[w];
+      const Node& view = from_.graph.node(operand);
+      if (!at_load_[at(operand)] || view.op != Op::kView) continue;
+      if (from_.lowering[at(operand)] == Lowering::kCopy) continue;
+      std::vector<int> order = row_order(view, lane_axis(product, sum));
+      if (order.empty()) continue;
+      View rows, back;
+      back.shape = view.shape;
+      std::vector<Expr> places(view.shape.size(), Expr(0));
+      for (size_t k = 0; k < order.size(); ++k) {
+        places[static_cast<size_t>(order[k])] = Expr::index(static_cast<int>(k));
+        rows.shape.push_back(view.shape[static_cast<size_t>(order[k])]);
+        back.index.push_back(Expr::index(order[k]));
+      }
+      for (const Expr& e : attr<ViewAttr>(view).view.index) {
+        rows.index.push_back(e.substitute([&](common::Var v) -> Expr {
+          return v.kind == common::Var::Kind::kIndex ? places[static_cast<size_t>(v.id)]
+                                                     : Expr::var(v);
+        }));
+      }
+      Node copy{Op::kView, view.dtype, rows.shape, {moved_[at(view.operands[0])]}, ViewAttr{rows}};
+      product.operands[w] = add_copy(i, w, std::move(copy), std::move(back));
+    }
+  }
+
+  // A copy and the view of it that node `i` reads as its operand `k`.
+  common::NodeId add_copy(size_t i, size_t k, Node copy, View back) {
+    auto name = [&](uint32_t of, size_t part) {
+      return kAdded | of << 2 | static_cast<uint32_t>(2 * k + part);
+    };
+    common::DType dtype = copy.dtype;
+    common::NodeId stored =
+        add(std::move(copy), Lowering::kCopy, name(from_.gene[i], 0), name(from_.choice[i], 0));
+    Node view{Op::kView, dtype, back.shape, {stored}, ViewAttr{back}};
+    return add(std::move(view), Lowering::kInPlace, name(from_.gene[i], 1),
+               name(from_.choice[i], 1));
+  }
+
   // `contract` is node `i` with its operands moved; its matrix is read from strips afterwards.
   void read_strips(size_t i, Node& contract) {
     const auto& c = attr<ContractAttr>(contract);
@@ -189,16 +278,13 @@ class StripMaker {
     }
     common::DType dtype = contract.dtype;
     Node strips{Op::kView, dtype, views.strips.shape, {moved_[at(matrix)]}, ViewAttr{views.strips}};
-    common::NodeId stored = add(std::move(strips), Lowering::kCopy, kAdded | from_.gene[i] << 1,
-                                kAdded | from_.choice[i] << 1);
-    Node back{Op::kView, dtype, views.matrix.shape, {stored}, ViewAttr{views.matrix}};
     contract.operands[labels->matrix] =
-        add(std::move(back), Lowering::kInPlace, kAdded | from_.gene[i] << 1 | 1,
-            kAdded | from_.choice[i] << 1 | 1);
+        add_copy(i, labels->matrix, std::move(strips), std::move(views.matrix));
   }
 
   Selected from_;
   std::vector<char> at_load_;
+  std::vector<common::NodeId> summed_by_;  // of a product: the node that sums it; else -1
   Selected to_;
   std::vector<common::NodeId> moved_;  // node of from_ -> node of to_
 };
