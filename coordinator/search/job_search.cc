@@ -21,6 +21,7 @@
 #include "coordinator/search/kin.h"
 #include "coordinator/search/known_kernels.h"
 #include "coordinator/search/known_region.h"
+#include "coordinator/search/layout_assignment.h"
 #include "coordinator/search/region_search.h"
 #include "coordinator/search/whole_tasks.h"
 
@@ -53,7 +54,7 @@ class Search final : public JobSearch {
       preparation_.push_back({name, static_cast<double>(now - start) * 1e-6});
       start = now;
     };
-    common::Graph rolled = common::roll(graph);
+    common::Graph rolled = common::roll(assign_layouts(graph, common::machine_of(options.target)));
     stage("roll");
     cut_ = cut_into_regions(rolled);
     stage("cut");

@@ -24,7 +24,8 @@ constexpr double kReadWeight = 0.001;  // of an element, where sharing it is the
 
 constexpr double kLibraryWeight = 0.025;
 constexpr double kTileWeight = 0.035;
-constexpr double kStripsWeight = 0.02;  // with columns of weights, see strips.h
+constexpr double kStripsWeight = 0.02;  // with columns of weights, see strips.h, and rows in place
+constexpr int64_t kRowMin = 16;         // summed elements side by side
 constexpr double kAcross = 5;
 
 double weight_of(const Node& node, Lowering lowering) {
@@ -88,6 +89,41 @@ bool RegionSpace::reads_strips(NodeId contraction) const {
   return columns && (*saturated_.load_time)[graph.find(graph.children(contraction)[*columns])] != 0;
 }
 
+bool RegionSpace::reads_rows(NodeId contraction) const {
+  const EGraph& graph = *saturated_.graph;
+  const auto& c =
+      common::attr<common::ContractAttr>(saturated_.heads->node(graph.head(contraction)));
+  std::optional<size_t> columns = column_operand(c);
+  if (!columns) return false;
+  const std::vector<int>& labels = *columns == 0 ? c.b : c.a;
+  bool found = false;
+  graph.for_each_node(graph.find(graph.children(contraction)[1 - *columns]), [&](NodeId n) {
+    Head head = graph.head(n);
+    const Node& node = saturated_.heads->node(head);
+    common::View view = common::view_identity(node.shape);
+    common::Shape input = node.shape;
+    // A copy that only this contraction needs is no operand in place.
+    if (saturated_.heads->lowering(head) == Lowering::kCopy) return;
+    if (node.op == Op::kView) {
+      view = common::attr<common::ViewAttr>(node).view;
+      input = shape_of(graph.children(n)[0]);
+    }
+    auto strided = common::view_strides(view, input, region_.symbols);
+    if (!view.valid.empty() || !strided) return;
+    int64_t run = 1, all = 1;
+    bool is_broken = false;
+    for (size_t k = labels.size(); k-- > 0;) {
+      if (std::find(c.out.begin(), c.out.end(), labels[k]) != c.out.end()) continue;
+      int64_t size = node.shape[k].evaluate(sizes_);
+      is_broken = is_broken || !strided->strides[k].is_constant(run);
+      if (!is_broken) run *= size;
+      all *= size;
+    }
+    found = found || run >= std::min(all, kRowMin);
+  });
+  return found;
+}
+
 bool RegionSpace::needs_copy(ClassId operand) const {
   const EGraph& graph = *saturated_.graph;
   bool needs = true;
@@ -146,7 +182,7 @@ double RegionSpace::node_cost(NodeId id) const {
     }
   }
   double weight = weight_of(node, lowering);
-  if (lowering == Lowering::kTile && reads_strips(id)) weight = kStripsWeight;
+  if (lowering == Lowering::kTile && reads_strips(id) && reads_rows(id)) weight = kStripsWeight;
   // Where the library cannot read an operand as it lies, another template takes its place.
   if (lowering == Lowering::kGemm &&
       (needs_copy(graph.children(id)[0]) || needs_copy(graph.children(id)[1]))) {

@@ -74,6 +74,8 @@ class RegionSpace {
   const common::Shape& shape_of(ClassId cls) const;
   // A tile reads the contraction's matrix from strips (strips.h).
   bool reads_strips(NodeId contraction) const;
+  // A tile can read the other operand's rows where they lie.
+  bool reads_rows(NodeId contraction) const;
   // A library can read the class only where a view of it is copied.
   bool needs_copy(ClassId operand) const;
   // Some view in the class has neighbours of its last axis apart in memory.

@@ -30,6 +30,7 @@
 #include "common/runtime/interpreter.h"
 #include "common/wire/ir_codec.h"
 #include "coordinator/search/assemble.h"
+#include "coordinator/search/layout_assignment.h"
 #include "coordinator/search/region_space.h"
 #include "coordinator/search/regions.h"
 #include "tests/fuzz/random_graph.h"
@@ -98,7 +99,8 @@ Status check_forms(const Graph& graph) {
 
 // Every region as `lower` says, assembled as the farm does it.
 Program lower(const Graph& graph, const std::function<Program(const Graph& region)>& lower) {
-  coordinator::Cut cut = coordinator::cut_into_regions(common::roll(graph));
+  coordinator::Cut cut = coordinator::cut_into_regions(
+      common::roll(coordinator::assign_layouts(graph, common::Machine::kCpu)));
   std::vector<Program> programs;
   for (const coordinator::Region& region : cut.regions) programs.push_back(lower(region.graph));
   std::vector<const Program*> parts;
