@@ -212,8 +212,7 @@ class Search final : public JobSearch {
     if (!best_) return failure();
     const common::TaskReport& report = best_->result->report;
     const Program& program = best_->task.payload.program;
-    SearchOutcome outcome;
-    outcome.worker = best_->result->worker;
+    SearchOutcome outcome{{}, best_->result->worker, best_->task.id};
     common::Plan& plan = outcome.plan;
     plan.key = {hash_, options_.target, options_.policy, std::string(common::kCompilerEpoch)};
     plan.symbols = program.symbols;
