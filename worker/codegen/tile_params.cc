@@ -21,7 +21,7 @@ bool contains(const std::vector<int>& labels, int label) {
 
 int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 
-// Register tiles that keep about 24 accumulators (12 without AVX-512), widest first.
+// Register tiles that keep about 24 accumulators (12 without AVX-512), the usual ones first.
 struct RegisterTile {
   int64_t vectors, rows;
 };
@@ -30,7 +30,7 @@ constexpr int64_t kFewUnits = 8;
 // Packing a row takes as long as multiplying it by some 40 columns.
 constexpr int64_t kPackedColumns = 1024;
 
-constexpr RegisterTile kWide[] = {{3, 8}, {4, 6}, {2, 12}, {1, 12}};
+constexpr RegisterTile kWide[] = {{3, 8}, {3, 9}, {3, 7}, {4, 6}, {2, 12}, {1, 12}};
 constexpr RegisterTile kNarrow[] = {{2, 6}, {3, 4}, {1, 8}};
 
 // Work done per useful element when `size` is covered in steps of `step`.

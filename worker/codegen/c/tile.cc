@@ -29,6 +29,8 @@ namespace {
 
 // Steps along k that are read one after the other lie no further apart: a page.
 constexpr int64_t kNearBytes = 4096;
+// Bodies up to this size are written out for every row of a register tile.
+constexpr size_t kWholeNodesMax = 24;
 
 size_t at(int index) { return static_cast<size_t>(index); }
 
@@ -404,13 +406,41 @@ class TileEmitter {
   void store_tile() {
     writer_.line(cat("const int64_t me = lf_min_i64(i + ", t_.mr, ", ie);"));
     writer_.line(cat("const int64_t ne = lf_min_i64(j + ", t_.nr, ", n1);"));
+    bool runs = stores_in_runs();
+    if (!runs && body_.nodes.size() <= kWholeNodesMax) {
+      store_whole_tile();
+      writer_.open(true);
+    }
     Expr m = Expr::index(writer_.open_loop("m", problem_.m_size));
     std::vector<Expr> rows = unfold_labels(problem_.m, m);
-    Columns columns = open_columns(problem_.n, "n", "j", "ne", problem_.n_size, stores_in_runs());
+    Columns columns = open_columns(problem_.n, "n", "j", "ne", problem_.n_size, runs);
+    store_element(rows, columns, "(m - i)");
+    close_columns(columns);
+    writer_.close(counting_loop("m", "i", "me"));
+    if (!runs && body_.nodes.size() <= kWholeNodesMax) writer_.close("else");
+  }
+
+  // All rows at once, so that what belongs to a column is read once for all of them.
+  void store_whole_tile() {
+    writer_.open(true);
+    Columns columns =
+        open_columns(problem_.n, "n", "j", cat("j + ", t_.nr), problem_.n_size, false);
+    for (int64_t r = 0; r < t_.mr; ++r) {
+      int row =
+          writer_.bind_index(r == 0 ? "i" : cat("(i + ", r, ")"), problem_.m_size, writer_.depth());
+      store_element(unfold_labels(problem_.m, Expr::index(row)), columns, cat(r));
+    }
+    close_columns(columns);
+    writer_.close(cat("if (me - i == ", t_.mr, " && ne - j == ", t_.nr, ")"));
+  }
+
+  // `row`: C, within the tile.
+  void store_element(const std::vector<Expr>& rows, const Columns& columns,
+                     const std::string& row) {
     Indices indices = output_indices(rows, columns.values);
     CodeValue x =
         writer_.declare(writer_.depth(), type_, "c",
-                        cat("tile[(m - i) * ", t_.nr, " + (", columns.position, " - j)]"));
+                        cat("tile[", row, " * ", t_.nr, " + (", columns.position, " - j)]"));
     if (!target_.empty()) {
       Expr offset = writer_.simplify(linear_position(indices, node_.shape));
       writer_.line(cat(target_, "[", writer_.text(offset), "] = ", x.text, ";"));
@@ -418,8 +448,6 @@ class TileEmitter {
       writer_.remember({id_, 0, indices}, x);
       flows_ = flows_ && store_flows(id_, indices, body_, emitter_, writer_);
     }
-    close_columns(columns);
-    writer_.close(counting_loop("m", "i", "me"));
   }
 
   Indices output_indices(const std::vector<Expr>& rows, const std::vector<Expr>& columns) const {
