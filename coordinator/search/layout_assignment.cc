@@ -68,7 +68,8 @@ class Assignment {
     bool changes = false;
     for (size_t id = 0; id < graph_.nodes.size() && !changes; ++id) {
       std::vector<int> order = order_of(id);
-      changes = !std::is_sorted(order.begin(), order.end());
+      changes = order.size() != graph_.nodes[id].shape.size() ||
+                !std::is_sorted(order.begin(), order.end());
     }
     if (!changes) return std::nullopt;
     for (const common::GraphInput& input : graph_.inputs) {
@@ -201,10 +202,13 @@ class Assignment {
     return result;
   }
 
-  // The node's axes as they lie in its copy.
+  // The node's axes as they lie in its copy; those of size 1 are missing where any order will do.
   std::vector<int> order_of(size_t id) {
-    std::vector<int> order(graph_.nodes[id].shape.size());
-    std::iota(order.begin(), order.end(), 0);
+    const common::Shape& shape = graph_.nodes[id].shape;
+    std::vector<int> order;
+    for (int k = 0; k < static_cast<int>(shape.size()); ++k) {
+      if (!is_free(id) || !shape[at(k)].is_constant(1)) order.push_back(k);
+    }
     if (is_free(id)) {
       std::stable_partition(order.begin(), order.end(),
                             [&](int k) { return is_last_[at(find(axis_of(id, k)))] == 0; });
@@ -213,13 +217,21 @@ class Assignment {
   }
 
   NodeId as_given(NodeId id) {
-    std::vector<int> order = order_of(at(id)), back(order.size());
-    for (size_t k = 0; k < order.size(); ++k) back[at(order[k])] = static_cast<int>(k);
-    return builder_.permute(copies_[at(id)], back);
+    View view{graph_.node(id).shape, {}, {}, 0};
+    for (int axis : order_of(at(id))) view.index.push_back(Expr::index(axis));
+    return builder_.view(copies_[at(id)], view);
   }
 
+  // Axes of size 1 may be missing in the order.
   NodeId in_order(NodeId id, const std::vector<int>& order) {
-    return order_of(at(id)) == order ? copies_[at(id)] : builder_.permute(as_given(id), order);
+    if (order_of(at(id)) == order) return copies_[at(id)];
+    const common::Shape& shape = graph_.node(id).shape;
+    View view{{}, std::vector<Expr>(shape.size(), Expr(0)), {}, 0};
+    for (size_t k = 0; k < order.size(); ++k) {
+      view.shape.push_back(shape[at(order[k])]);
+      view.index[at(order[k])] = Expr::index(static_cast<int>(k));
+    }
+    return builder_.view(as_given(id), view);
   }
 
   NodeId copied(size_t id) {
@@ -247,12 +259,14 @@ class Assignment {
       std::vector<int> kept = kept_axes(graph_.node(operand), axes);
       order.clear();
       for (int k : order_of(id)) order.push_back(kept[at(k)]);
-      order.insert(order.end(), axes.begin(), axes.end());
+      for (int axis : axes) {
+        if (!graph_.node(operand).shape[at(axis)].is_constant(1)) order.push_back(axis);
+      }
     }
     std::vector<int> places;
     for (int axis : axes) {
       auto place = std::find(order.begin(), order.end(), axis);
-      places.push_back(static_cast<int>(place - order.begin()));
+      if (place != order.end()) places.push_back(static_cast<int>(place - order.begin()));
     }
     return builder_.reduce(attr<ReduceAttr>(node).op, in_order(operand, order), places);
   }

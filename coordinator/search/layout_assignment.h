@@ -13,8 +13,9 @@ namespace coordinator {
 
 // The same graph, in which the values that products with weights read and make have those axes
 // last that the weights have, too; what meets them elementwise and in reductions has the same
-// order. Inputs and outputs stay as they are. Nothing changes where those axes are last already,
-// as in linear layers, and nowhere on GPUs. Sums may round differently.
+// order. What is elementwise or a reduction has no axes of size 1, which products do not have
+// either, so that nothing stands between them. Inputs and outputs stay as they are. Nothing changes
+// on GPUs. Sums may round differently.
 common::Graph assign_layouts(const common::Graph& graph, common::Machine machine);
 
 }  // namespace coordinator
