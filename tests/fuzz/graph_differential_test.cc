@@ -260,7 +260,7 @@ class Trial {
 // Graphs whose kernels share a compiler run.
 std::vector<std::string> check_batch(uint64_t first, uint64_t count,
                                      const worker::Compiler& compiler, worker::KernelCache& cache) {
-  worker::CpuCodeGenerator generator(worker::vector_bytes(common::host_cpu_target()));
+  worker::CpuCodeGenerator generator(worker::unit_of(common::host_cpu_target()));
   // Threads share a launch's units on some graphs.
   auto device = common::make_cpu_device();
   auto threaded = common::make_cpu_device({kThreads});
