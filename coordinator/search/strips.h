@@ -17,8 +17,11 @@ namespace coordinator {
 std::optional<size_t> column_operand(const common::ContractAttr& contraction);
 
 // The same graph with those operands of tiled contractions read from strips: [batch..., strip,
-// summed axes, column within the strip], the last strip filled up with zeros. Genes of what is
-// added are beyond those of the e-graph.
-Selected with_strips(Selected selected);
+// summed axes, column within the strip], the last strip filled up with zeros. On a machine that
+// multiplies pairs of bfloat16, operands that were made float32 from such are read as they were,
+// and strips hold pairs of neighbours along the summed axes: [batch..., strip, pair, column within
+// the strip, 2]. Genes of what is added are beyond those of the e-graph; what nothing reads any
+// more is left out.
+Selected with_strips(Selected selected, common::Machine machine);
 
 }  // namespace coordinator
