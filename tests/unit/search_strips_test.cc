@@ -74,7 +74,7 @@ void expect_same_values(const Graph& before, const Graph& after) {
     for (int64_t i = 0; i < inputs.back().elements(); ++i)
       inputs.back().set(i, random.unit() - 0.5);
   }
-  auto expected = common::interpret(before, inputs), got = common::interpret(after, inputs);
+  auto expected = common::interpret(before, inputs, {}), got = common::interpret(after, inputs, {});
   ASSERT_TRUE(expected.ok() && got.ok());
   for (size_t k = 0; k < expected->size(); ++k) {
     for (int64_t i = 0; i < (*expected)[k].elements(); ++i) {
