@@ -6,7 +6,7 @@
 #include "worker/codegen/c/loops.h"
 #include "worker/codegen/c/preamble.h"
 #include "worker/codegen/c/tile.h"
-#include "worker/codegen/c/tile_steps.h"
+#include "worker/codegen/c/tile_preamble.h"
 #include "worker/codegen/c_preamble.h"
 #include "worker/codegen/c_text.h"
 #include "worker/codegen/lowering.h"

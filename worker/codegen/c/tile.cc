@@ -273,9 +273,12 @@ class TileEmitter {
       fill_turned(side, memory, from, end, target, stride);
       return;
     }
+    if (left && steps_.has_pairs()) {
+      fill_rows_of_pairs(memory);
+      return;
+    }
     const Expr& own_extent = product_.own_size(side);
-    std::string row = left ? "m" : "k";
-    std::string row0 = left ? from : "k0";
+    std::string row = left ? "m" : "k", row0 = left ? from : "k0";
     std::string column0 = left ? "k0" : from;
     Indices rows = unfold(left ? own_sizes(side) : steps_.sizes,
                           Expr::index(writer_.open_loop(row, left ? own_extent : steps_.count)));
@@ -287,6 +290,24 @@ class TileEmitter {
                      " - ", column0, ")] = ", x, ";"));
     close_columns(columns);
     writer_.close(counting_loop(row, row0, left ? end : "k1"));
+  }
+
+  // Neighbours along k lie side by side in pairs, too: rows are copied element by element.
+  void fill_rows_of_pairs(const Layout& memory) {
+    Indices rows = unfold(own_sizes(Side::kLeft),
+                          Expr::index(writer_.open_loop("m", product_.own_size(Side::kLeft))));
+    std::string depth = writer_.rare_text(steps_.depth);
+    writer_.line(
+        cat("uint16_t* restrict const row = (uint16_t*)(packed_a + (m - ib) * ", a_stride_, ");"));
+    writer_.line(cat("const int64_t ke = lf_min_i64(2 * k1, ", depth, ");"));
+    Columns columns = open_columns(product_.sizes_of(problem_.k), "k", "2 * k0", "ke", steps_.depth,
+                                   memory.k_runs);
+    CodeValue x = emitter_.value(product_.operand(Side::kLeft),
+                                 product_.operand_at(Side::kLeft, batch_, rows, columns.values));
+    writer_.line(cat("row[", columns.position, " - 2 * k0] = ", x.text, ";"));
+    close_columns(columns);
+    if (steps_.may_be_odd) writer_.line("if (ke < 2 * k1) row[ke - 2 * k0] = 0;");
+    writer_.close(counting_loop("m", "ib", "ie"));
   }
 
   // Reads squares along the operand's memory and turns them in registers.
@@ -409,11 +430,15 @@ class TileEmitter {
       if (rows_in_place_) {
         pointer_to(Side::kLeft, cat("a", r), cat("row", r), row, k, whole ? "k0" : "0");
       } else {
-        writer_.line(cat("const ", steps_.type, "* restrict const a", r, " = packed_a + (", row,
+        std::string packed = steps_.has_pairs() ? "(const lf_bf16_pair*)packed_a" : "packed_a";
+        writer_.line(cat("const ", step_type(), "* restrict const a", r, " = ", packed, " + (", row,
                          " - ib) * ", a_stride_, ";"));
       }
     }
   }
+
+  // C: a step of an operand wherever it lies.
+  std::string step_type() const { return steps_.has_pairs() ? "lf_bf16_pair" : type_; }
 
   // Declares `name`, the address of the operand's element at k and its own index `position`, which
   // is called `index`, and so many steps further.
@@ -426,8 +451,8 @@ class TileEmitter {
     std::string element =
         cat("in", read->input, " + (", writer_.text(writer_.simplify(read->offset)), ")");
     if (steps_.has_pairs()) element = cat("(const lf_bf16_pair*)(", element, ")");
-    writer_.line(cat("const ", steps_.has_pairs() ? "lf_bf16_pair" : type_, "* restrict const ",
-                     name, " = ", element, " + ", further, ";"));
+    writer_.line(
+        cat("const ", step_type(), "* restrict const ", name, " = ", element, " + ", further, ";"));
   }
 
   void each_accumulator(const std::function<void(const std::string&, int64_t)>& visit) {
@@ -570,29 +595,6 @@ bool tile_is_thin(const Graph& body, int* inner_axis) {
     return true;
   }
   return false;
-}
-
-std::string_view tile_preamble() {
-  return R"C(
-typedef float lf_float16 __attribute__((vector_size(64), aligned(4), may_alias));
-typedef float lf_float8 __attribute__((vector_size(32), aligned(4), may_alias));
-typedef float lf_float4 __attribute__((vector_size(16), aligned(4), may_alias));
-typedef double lf_double8 __attribute__((vector_size(64), aligned(8), may_alias));
-typedef double lf_double4 __attribute__((vector_size(32), aligned(8), may_alias));
-typedef double lf_double2 __attribute__((vector_size(16), aligned(8), may_alias));
-// The first `rows` rows of the transposed n x n square, by log2(n) perfect shuffles of its rows.
-#define LF_TURN(T, n, ...)                                                                          LF_INLINE void lf_turn_##T##n(const T* restrict square, T* restrict to, int64_t stride,                                         int64_t rows) {                                                       lf_##T##n r[n], q[n];                                                                             for (int i = 0; i < n; ++i) r[i] = *(const lf_##T##n*)(square + i * n);                           for (int step = 1; step < n; step *= 2) {                                                           for (int i = 0; i < n / 2; ++i) {                                                                   q[2 * i] = __builtin_shufflevector(r[i], r[i + n / 2], __VA_ARGS__);                              q[2 * i + 1] = __builtin_shufflevector(r[i], r[i + n / 2], LF_HIGH##n);                         }                                                                                                 for (int i = 0; i < n; ++i) r[i] = q[i];                                                        }                                                                                                 if (rows == n) {                                                                                    for (int i = 0; i < n; ++i) *(lf_##T##n*)(to + i * stride) = r[i];                              } else {                                                                                            for (int i = 0; i < n; ++i) *(lf_##T##n*)(q + i) = r[i];                                          for (int i = 0; i < rows; ++i) *(lf_##T##n*)(to + i * stride) = q[i];                           }                                                                                               }
-#define LF_HIGH2 1, 3
-#define LF_HIGH4 2, 6, 3, 7
-#define LF_HIGH8 4, 12, 5, 13, 6, 14, 7, 15
-#define LF_HIGH16 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
-LF_TURN(double, 2, 0, 2)
-LF_TURN(float, 4, 0, 4, 1, 5)
-LF_TURN(double, 4, 0, 4, 1, 5)
-LF_TURN(float, 8, 0, 8, 1, 9, 2, 10, 3, 11)
-LF_TURN(double, 8, 0, 8, 1, 9, 2, 10, 3, 11)
-LF_TURN(float, 16, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
-)C";
 }
 
 }  // namespace worker

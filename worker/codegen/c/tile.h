@@ -20,7 +20,4 @@ common::Result<FunctionBody> emit_tile(const common::Graph& body, const common::
 // read once, in place, by plain loops; `inner_axis` receives the output axis of those rows, or -1.
 bool tile_is_thin(const common::Graph& body, int* inner_axis);
 
-// C helpers that the template calls, for the preamble.
-std::string_view tile_preamble();
-
 }  // namespace worker

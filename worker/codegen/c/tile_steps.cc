@@ -56,19 +56,4 @@ TileProblem TileSteps::problem(const Contraction& product) const {
   return result;
 }
 
-// Both products are rounded to float32 as they are added, to nearest; denormals count as zeros.
-std::string_view pairs_preamble() {
-  return R"C(
-typedef uint32_t lf_bf16_pair __attribute__((aligned(2), may_alias));
-typedef uint32_t lf_uint32_t16 __attribute__((vector_size(64), aligned(2), may_alias));
-LF_TURN(uint32_t, 16, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
-// Adds the products of a pair with 16 pairs.
-LF_INLINE lf_float16 lf_add_pairs(lf_float16 sum, uint32_t pair, lf_uint32_t16 pairs) {
-  lf_uint32_t16 all = pair + (lf_uint32_t16){0};
-  __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(all), "v"(pairs));
-  return sum;
-}
-)C";
-}
-
 }  // namespace worker

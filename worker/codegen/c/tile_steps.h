@@ -33,7 +33,4 @@ struct TileSteps {
 // Pairs where both operands are bfloat16 and the unit has them.
 TileSteps tile_steps(const Contraction& product, const VectorUnit& unit);
 
-// C helpers for pairs, for the preamble of units that have them.
-std::string_view pairs_preamble();
-
 }  // namespace worker
