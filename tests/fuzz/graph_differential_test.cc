@@ -118,7 +118,8 @@ Program searched_program(const Graph& graph, uint64_t seed) {
   return lower(graph, [seed](const Graph& region) {
     common::SteadyClock clock;
     common::Random random(seed);
-    coordinator::RegionSpace space(region, clock);
+    coordinator::RegionSpace space(region, clock, coordinator::Numerics::kStrict,
+                                   common::machine_of(common::host_cpu_target()));
     coordinator::Genome genome;
     for (int round = 0; round < 2; ++round) {  // choices bring sites of their own
       for (const coordinator::Site& site : space.decode(genome).sites) {
