@@ -37,10 +37,13 @@ struct ScheduleParameter {
 };
 using Schedule = std::vector<ScheduleParameter>;
 
-// Kinds of machine, for which templates have different parameters. kGpuWarpgroups: a GPU on which
-// four warps multiply together (compute capability 9.0a).
-enum class Machine : uint8_t { kCpu, kGpu, kGpuWarpgroups };
-inline bool is_gpu(Machine machine) { return machine != Machine::kCpu; }
+// Kinds of machine, for which programs and templates' parameters differ. kCpuPairs: a processor
+// that multiplies pairs of bfloat16 (AVX512_BF16). kGpuWarpgroups: a GPU on which four warps
+// multiply together (compute capability 9.0a).
+enum class Machine : uint8_t { kCpu, kCpuPairs, kGpu, kGpuWarpgroups };
+inline bool is_gpu(Machine machine) {
+  return machine == Machine::kGpu || machine == Machine::kGpuWarpgroups;
+}
 
 // The values a schedule parameter of a template may take; the first is the default.
 struct ScheduleChoice {
@@ -50,7 +53,7 @@ struct ScheduleChoice {
   bool on_gpu = false;
   bool on_warpgroups = on_gpu;
   bool is_on(Machine machine) const {
-    return machine == Machine::kCpu ? on_cpu : machine == Machine::kGpu ? on_gpu : on_warpgroups;
+    return !is_gpu(machine) ? on_cpu : machine == Machine::kGpu ? on_gpu : on_warpgroups;
   }
 };
 // On a CPU. For kLoops: unroll (inner loop unroll factor), vector (SIMD width hint in elements, 0 =

@@ -51,6 +51,7 @@ struct VectorTerms {
   double pack_row_ns;     // an element of the rows into its place, again for each panel of columns,
   double pack_column_ns;  // and of the columns
   double batch_ns;
+  double short_steps = 1;  // of the sum that a multiply-add of bfloat16 takes
 };
 
 // What a unit of each kind of work takes on a kind of device, in nanoseconds.

@@ -30,7 +30,8 @@ struct LoopWork {
 // A contraction as a tile sees it: the output's last axis is among its columns.
 struct ContractionSize {
   double batch = 1, rows = 1, columns = 1, steps = 1;
-  bool is_wide = false;  // elements of eight bytes
+  bool is_wide = false;   // elements of eight bytes
+  bool is_short = false;  // both operands are bfloat16
 };
 
 struct KernelProfile {

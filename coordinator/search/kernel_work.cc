@@ -56,6 +56,7 @@ ContractionSize contraction_size(const Graph& body, const Node& node,
   size.is_wide = common::dtype_size(node.dtype) == 8;
   const Node& left = body.node(node.operands[0]);
   const Node& right = body.node(node.operands[1]);
+  size.is_short = left.dtype == common::DType::kBfloat16 && right.dtype == common::DType::kBfloat16;
   for (size_t k = 0; k < c.a.size(); ++k) {
     bool in_out = holds(c.out, c.a[k]);
     (!in_out              ? size.steps

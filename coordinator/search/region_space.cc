@@ -82,7 +82,7 @@ const common::Shape& RegionSpace::shape_of(ClassId cls) const {
 
 bool RegionSpace::reads_strips(NodeId contraction) const {
   const EGraph& graph = *saturated_.graph;
-  if (machine_ != common::Machine::kCpu) return false;
+  if (common::is_gpu(machine_)) return false;
   const auto& c =
       common::attr<common::ContractAttr>(saturated_.heads->node(graph.head(contraction)));
   std::optional<size_t> columns = column_operand(c);
@@ -290,7 +290,7 @@ std::shared_ptr<const Structure> RegionSpace::structure(const Genome& genome) {
   if (it != recent_.end()) return it->second;
   auto result = std::make_shared<Structure>();
   Selected selected = select(genome, result->sites);
-  if (machine_ == common::Machine::kCpu) selected = with_strips(std::move(selected));
+  if (!common::is_gpu(machine_)) selected = with_strips(std::move(selected), machine_);
   Stores stores = default_stores(selected);
   std::vector<std::vector<int64_t>> values = store_values(selected);
   std::vector<int64_t> wishes(stores.begin(), stores.end());

@@ -19,8 +19,10 @@ std::optional<size_t> column_operand(const common::ContractAttr& contraction);
 
 // The same graph with those operands of tiled contractions read from strips: [batch..., strip,
 // summed axes, column within the strip], the last strip filled up with zeros; and with weights of
-// other sums of products in the order of the result's last axis. Genes of what is added are beyond
-// those of the e-graph.
-Selected with_strips(Selected selected);
+// other sums of products in the order of the result's last axis. On a machine that multiplies pairs
+// of bfloat16, operands that were made float32 from such are read as they were, and strips hold
+// pairs of neighbours along the summed axes: [batch..., strip, pair, column within the strip, 2].
+// Genes of what is added are beyond those of the e-graph; what nothing reads any more is left out.
+Selected with_strips(Selected selected, common::Machine machine);
 
 }  // namespace coordinator
