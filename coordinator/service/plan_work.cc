@@ -35,6 +35,8 @@ std::string_view operation_of(const common::Kernel& kernel) {
       return "matmul";
     case Template::kAttention:
       return "attention";
+    case Template::kFourier:
+      return "fourier";
     case Template::kScan:
       return "scan";
     case Template::kScatter:

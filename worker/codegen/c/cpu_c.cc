@@ -3,6 +3,7 @@
 #include "common/base/cat.h"
 #include "common/ir/verify.h"
 #include "worker/codegen/c/attention.h"
+#include "worker/codegen/c/fourier.h"
 #include "worker/codegen/c/loops.h"
 #include "worker/codegen/c/preamble.h"
 #include "worker/codegen/c/tile.h"
@@ -56,10 +57,15 @@ std::string prologue(const std::string& entry, const Graph& body, const Function
 Result<FunctionBody> emit_contraction(const Kernel& kernel, const Graph& body, int vector_bytes) {
   LoopsOptions options;
   if (kernel.schedule.empty() && tile_is_thin(body, &options.inner_axis)) {
-    auto loops = emit_loops(lower_structure(body, false), {}, options);
+    auto loops = emit_loops(lower_structure(body, Kept::kNone), {}, options);
     if (loops.ok()) return loops;
   }
   return emit_tile(body, kernel.schedule, vector_bytes);
+}
+
+Kept kept_by(Template form) {
+  if (form == Template::kTile) return Kept::kContractions;
+  return form == Template::kFourier ? Kept::kTransforms : Kept::kNone;
 }
 
 Result<FunctionBody> emit_function(const Kernel& kernel, const Graph& body, int vector_bytes) {
@@ -68,6 +74,11 @@ Result<FunctionBody> emit_function(const Kernel& kernel, const Graph& body, int 
       return emit_contraction(kernel, body, vector_bytes);
     case Template::kAttention:
       return emit_attention(body, kernel.schedule, vector_bytes);
+    case Template::kFourier: {
+      auto transforms = emit_fourier(body, vector_bytes);
+      bool fits = transforms.ok() || transforms.error().code != common::Code::kUnsupported;
+      return fits ? transforms : emit_loops(lower_structure(body, Kept::kNone), kernel.schedule);
+    }
     case Template::kScan:
       return emit_scan(body);
     case Template::kScatter:
@@ -83,7 +94,7 @@ Result<FunctionBody> emit_function(const Kernel& kernel, const Graph& body, int 
 
 std::string CpuCodeGenerator::preamble() const {
   return cat(cpu_preamble_base(), c_number_preamble(), cpu_preamble_math(), ordered_preamble(),
-             tile_preamble());
+             tile_preamble(), fourier_preamble());
 }
 
 Result<KernelSource> CpuCodeGenerator::generate(const Kernel& kernel) const {
@@ -94,7 +105,7 @@ Result<KernelSource> CpuCodeGenerator::generate(const Kernel& kernel) const {
   // An attention's structure is what its code is made of.
   Graph body = kernel.form == Template::kAttention
                    ? kernel.body
-                   : lower_structure(kernel.body, kernel.form == Template::kTile);
+                   : lower_structure(kernel.body, kept_by(kernel.form));
   LFARM_ASSIGN_OR_RETURN(FunctionBody function, emit_function(kernel, body, vector_bytes_));
   KernelSource source;
   source.entry.name = entry_name(kernel);
