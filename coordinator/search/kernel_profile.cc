@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/ir/attention_form.h"
+#include "common/ir/fourier_form.h"
 #include "common/ir/sizes.h"
 #include "coordinator/search/kernel_work.h"
 #include "coordinator/search/operation_cost.h"
@@ -227,6 +228,8 @@ class Walk {
         return demand_reduce(node, indices, at);
       case Op::kContract:
         return demand_contract(node, times);
+      case Op::kFourier:
+        return demand_transform(id, times);
       case Op::kSoftmax:
       case Op::kNorm:
         return demand_row(node, indices, at, times);
@@ -498,6 +501,23 @@ class Walk {
     for (NodeId operand : node.operands) {
       Indices packed = open(body_.node(operand).shape);
       demand(operand, packed, {order_of(packed), false});
+    }
+  }
+
+  // Both parts are of one transform, whose operands are read once.
+  void demand_transform(NodeId id, double times) {
+    const Node& node = body_.node(id);
+    const common::Shape& shape = body_.node(node.operands[0]).shape;
+    auto points = static_cast<double>(shape.back().constant());
+    auto parts = static_cast<double>(node.operands.size());
+    count(profile_.transform_products, times * points * parts);
+    auto form = common::fourier_form(body_);
+    if (form && form->any() != id) return;
+    double rows = times / static_cast<double>(node.shape.back().constant());
+    count(profile_.transform_steps, rows * points * parts * (1 + std::log2(points)));
+    for (NodeId operand : node.operands) {
+      Indices own = open(shape);
+      demand(operand, own, {order_of(own), false});
     }
   }
 
