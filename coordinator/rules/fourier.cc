@@ -258,8 +258,7 @@ class Butterflies {
 }  // namespace
 
 void add_fourier_rules(RuleMaker& m) {
-  // For machines without code of their own for transforms. What a row with an infinity gives is
-  // undefined, so that both claim no less than other sums do.
+  // For machines without code of their own for transforms.
   auto rewritten = [&m](Rewriter& r, const Match& match,
                         const std::vector<ClassId>& parts) -> std::optional<ClassId> {
     const Node& node = m.node(match, "f");
@@ -268,9 +267,9 @@ void add_fourier_rules(RuleMaker& m) {
     return split(r, node, parts);
   };
   m.rule(
-      "transform-of-real", Claim::kRounding, "(fourier@f ?x)",
+      "transform-of-real", Claim::kDefined, "(fourier@f ?x)",
       [rewritten](Rewriter& r, const Match& match) { return rewritten(r, match, {match["x"]}); });
-  m.rule("transform-of-complex", Claim::kRounding, "(fourier@f ?x ?y)",
+  m.rule("transform-of-complex", Claim::kDefined, "(fourier@f ?x ?y)",
          [rewritten](Rewriter& r, const Match& match) {
            return rewritten(r, match, {match["x"], match["y"]});
          });

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "common/ir/attention_form.h"
-#include "common/ir/fourier_form.h"
 #include "common/ir/sizes.h"
 #include "coordinator/search/kernel_work.h"
 #include "coordinator/search/operation_cost.h"
@@ -229,7 +228,9 @@ class Walk {
       case Op::kContract:
         return demand_contract(node, times);
       case Op::kFourier:
-        return demand_transform(id, times);
+        // Both parts are of one transform, whose operands are read once.
+        if (!transformed_.insert(node.operands).second) return;
+        break;
       case Op::kSoftmax:
       case Op::kNorm:
         return demand_row(node, indices, at, times);
@@ -252,7 +253,8 @@ class Walk {
       return reductions_[static_cast<size_t>(a)] > reductions_[static_cast<size_t>(b)];
     });
     for (NodeId operand : operands) {
-      bool is_aligned = body_.node(operand).shape.size() == indices.size();
+      bool is_aligned =
+          node.op != Op::kFourier && body_.node(operand).shape.size() == indices.size();
       Indices own;
       if (!is_aligned) own = open(body_.node(operand).shape);
       demand(operand, is_aligned ? indices : own, is_aligned ? at : Context{order_of(own), false});
@@ -287,15 +289,10 @@ class Walk {
     add(indices, at, is_double ? &LoopWork::calls : &LoopWork::functions, is_double ? 1 : weight);
   }
 
-  static Expr substituted(const Expr& e, const Indices& indices) {
-    return e.substitute([&](Var v) -> Expr {
-      return v.kind == Var::Kind::kIndex ? indices[static_cast<size_t>(v.id)] : Expr::var(v);
-    });
-  }
   static Indices through(const Node& view, const Indices& indices) {
     Indices seen;
     for (const Expr& e : common::attr<common::ViewAttr>(view).view.index) {
-      seen.push_back(substituted(e, indices));
+      seen.push_back(at_indices(e, indices));
     }
     return seen;
   }
@@ -396,7 +393,7 @@ class Walk {
     for (size_t loop : found_by) anywhere += Expr::index(static_cast<int>(loop));
     Indices seen;
     for (const common::Coordinate& c : common::attr<common::GatherAttr>(node).coordinates) {
-      seen.push_back(c.slot >= 0 ? anywhere : substituted(c.expr, indices));
+      seen.push_back(c.slot >= 0 ? anywhere : at_indices(c.expr, indices));
     }
     bool by_elements = !at.order.empty() && found_by.count(at.order.back()) != 0;
     count(profile_.simple_ops, times);
@@ -504,23 +501,6 @@ class Walk {
     }
   }
 
-  // Both parts are of one transform, whose operands are read once.
-  void demand_transform(NodeId id, double times) {
-    const Node& node = body_.node(id);
-    const common::Shape& shape = body_.node(node.operands[0]).shape;
-    auto points = static_cast<double>(shape.back().constant());
-    auto parts = static_cast<double>(node.operands.size());
-    count(profile_.transform_products, times * points * parts);
-    auto form = common::fourier_form(body_);
-    if (form && form->any() != id) return;
-    double rows = times / static_cast<double>(node.shape.back().constant());
-    count(profile_.transform_steps, rows * points * parts * (1 + std::log2(points)));
-    for (NodeId operand : node.operands) {
-      Indices own = open(shape);
-      demand(operand, own, {order_of(own), false});
-    }
-  }
-
   void demand_row(const Node& node, const Indices& indices, const Context& at, double times) {
     bool is_softmax = node.op == Op::kSoftmax;
     count(is_softmax ? profile_.hard_ops : profile_.simple_ops, 2 * times);
@@ -568,8 +548,9 @@ class Walk {
   size_t nest_ = 0;              // of the present output: its outermost loop, 0 of shared ones
   bool repeats_ = false;
   std::map<std::tuple<size_t, NodeId, size_t>, double> demanded_;  // in a nest, by innermost loop
-  std::map<std::pair<size_t, NodeId>, double> known_;              // whatever the loop
-  Order first_;                                                    // the first output's loops
+  std::set<std::vector<NodeId>> transformed_;
+  std::map<std::pair<size_t, NodeId>, double> known_;  // whatever the loop
+  Order first_;                                        // the first output's loops
   std::vector<char> merges_;  // whether loops k and k + 1 of them may be one
   std::set<Order> wishes_;
   bool wants_lanes_ = false;
@@ -605,6 +586,7 @@ KernelProfile walk(const Graph& body, const std::vector<int64_t>& symbols, bool 
 KernelProfile profile_kernel(const common::Kernel& kernel, const std::vector<int64_t>& symbols) {
   bool is_loops = kernel.form == common::Template::kLoops;
   KernelProfile profile = walk(kernel.body, symbols, is_loops);
+  note_transforms(kernel.body, symbols, profile);
   if (kernel.form != common::Template::kAttention) return profile;
   auto form = common::attention_form(kernel.body);
   double share = form ? visible_share(*form, symbols) : 1;

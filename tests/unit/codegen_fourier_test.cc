@@ -105,13 +105,16 @@ void compile_and_check(KernelBatch& batch, int64_t longest = 64, bool wanted = t
 TEST(CodegenFourier, AllLengths) {
   Random random(1);
   KernelBatch batch;
-  for (int64_t points : {1,  2,  3,  4,   5,   6,   7,   8,   9,   12,   15,   16,   25,   32,  35,
-                         49, 60, 64, 100, 105, 128, 256, 400, 512, 1000, 1024, 2048, 2100, 4096}) {
+  for (int64_t points : {1,  2,  3,   4,   5,   7,   8,   12,   15,   16,   49,
+                         60, 64, 100, 128, 256, 400, 512, 1024, 2048, 2100, 4096}) {
+    // An emulated GPU multiplies with every wave.
+    if (points > 64 && runs_on_gpu()) continue;
     Transform t;
     t.points = points;
     t.count = points / 2 + 1;
     t.rows = {points > 500 ? 3 : 17};
     add(batch, random, t);
+    if (points > 400 && points != 1024) continue;
     t.is_complex = true;
     t.count = points;
     add(batch, random, t);

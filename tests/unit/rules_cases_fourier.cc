@@ -27,12 +27,9 @@ RuleCase transform(UnaryOp op, int64_t n, int64_t wanted, double direction, bool
           }};
 }
 
-// Of whole numbers: what an infinity gives is undefined.
-RuleCase part_of(int64_t n, FourierAttr part, bool is_complex) {
+RuleCase part_of(int64_t n, common::FourierAttr part, bool is_complex) {
   return {{DType::kFloat32, DType::kFloat64}, [=](GraphBuilder& b, DType t) {
-            auto signal = [&] {
-              return b.cast(b.input(InputKind::kUser, DType::kInt8, {Expr::symbol(0), n}, "x"), t);
-            };
+            auto signal = [&] { return b.input(InputKind::kUser, t, {Expr::symbol(0), n}, "x"); };
             IrNode real = signal();
             std::optional<IrNode> imaginary;
             if (is_complex) imaginary = signal();
