@@ -24,8 +24,9 @@ enum class Template : uint8_t {
   kSort,       // one kSort node
   kGemm,       // library call: one kContract of matmul form over stored operands
   kAttention,  // see attention_form.h: scores, softmax and product, a block of keys at a time
+  kFourier,    // see fourier_form.h: transforms of a few rows at a time, and what follows from them
 };
-inline constexpr int kTemplateCount = 7;
+inline constexpr int kTemplateCount = 8;
 std::string_view template_name(Template t);
 
 // Schedule parameters, sorted by name. Unknown names are errors; missing ones take their default

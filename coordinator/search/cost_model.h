@@ -74,6 +74,7 @@ struct DeviceTerms {
   double tile_multiply_ns;
   double attention_multiply_ns;
   double library_multiply_ns;
+  double transform_ns;    // a point of a Fourier transform and a bit of its length; 0: by products
   double synchronise_ns;  // the host waits for the device once
   double host_byte_ns;    // an output on its way to the host
   VectorTerms vector;

@@ -1,10 +1,12 @@
 #include "coordinator/search/region_space.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <unordered_map>
 
 #include "common/base/cat.h"
+#include "common/ir/fourier_form.h"
 #include "common/plan/plan.h"
 #include "coordinator/search/cost_model.h"
 #include "coordinator/search/joint_kernels.h"
@@ -27,6 +29,8 @@ constexpr double kTileWeight = 0.035;
 constexpr double kStripsWeight = 0.02;  // with columns of weights, see strips.h, and rows in place
 constexpr int64_t kRowMin = 16;         // summed elements side by side
 constexpr double kAcross = 5;
+constexpr double kTransformWeight = 0.06;  // of a point and a bit of the length, for one part
+constexpr double kUnsplitWeight = 1;       // of a product with a wave
 
 double weight_of(const Node& node, Lowering lowering) {
   switch (node.op) {
@@ -156,6 +160,17 @@ bool RegionSpace::lies_across(ClassId operand) const {
   return found;
 }
 
+double RegionSpace::transform_cost(const Node& node, const common::Shape& operand,
+                                   double frequencies) const {
+  int64_t points = operand.back().constant();
+  auto n = static_cast<double>(points);
+  if (machine_ != common::Machine::kCpu || !common::is_kernel_length(points)) {
+    return frequencies * n * kUnsplitWeight;
+  }
+  double rows = frequencies / static_cast<double>(node.shape.back().constant());
+  return rows * n * (1 + std::log2(n)) * kTransformWeight;
+}
+
 double RegionSpace::node_cost(NodeId id) const {
   const EGraph& graph = *saturated_.graph;
   const HeadTable& heads = *saturated_.heads;
@@ -181,6 +196,7 @@ double RegionSpace::node_cost(NodeId id) const {
       }
     }
   }
+  if (node.op == Op::kFourier) return 1 + transform_cost(node, child_shape(0), work);
   double weight = weight_of(node, lowering);
   if (lowering == Lowering::kTile && reads_strips(id) && reads_rows(id)) weight = kStripsWeight;
   // Where the library cannot read an operand as it lies, another template takes its place.

@@ -70,6 +70,9 @@ class RegionSpace {
   const Saturated& saturated() const { return saturated_; }
 
  private:
+  // Of one part of a transform with so many frequencies in all its rows.
+  double transform_cost(const common::Node& node, const common::Shape& operand,
+                        double frequencies) const;
   double node_cost(NodeId node) const;
   const common::Shape& shape_of(ClassId cls) const;
   // A tile reads the contraction's matrix from strips (strips.h).

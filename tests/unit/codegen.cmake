@@ -20,6 +20,7 @@ lfarm_codegen_test(codegen_loops_test.cc unit 120)
 lfarm_codegen_test(codegen_ops_test.cc unit 600)
 lfarm_codegen_test(codegen_tile_test.cc unit 300)
 lfarm_codegen_test(codegen_attention_test.cc unit 300)
+lfarm_codegen_test(codegen_fourier_test.cc unit 300)
 lfarm_codegen_test(codegen_fuzz_test.cc fuzz 600)
 # Three real GPUs for each kernel: half the rounds.
 set_property(TEST fuzz.codegen_fuzz_nvrtc APPEND PROPERTY ENVIRONMENT LFARM_FUZZ_ROUNDS=2)
