@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -17,6 +16,7 @@
 
 #include "common/base/cat.h"
 #include "common/base/clock.h"
+#include "common/base/priority.h"
 
 namespace common {
 namespace {
@@ -36,15 +36,6 @@ void redirect(int from, int to, int null_flags) {
 
 // Kernels before 5.11 are asked for one descriptor after another, up to here.
 constexpr int kDescriptorsMax = 4096;
-// A tenth of the time that a busy process of usual priority gets on the same processor.
-constexpr int kBackgroundNice = 10;
-
-// Nothing depends on whether it succeeds.
-void give_way() {
-  sched_param usual{};
-  if (::sched_getscheduler(0) != SCHED_OTHER) ::sched_setscheduler(0, SCHED_OTHER, &usual);
-  (void)!::nice(kBackgroundNice);
-}
 
 // From the first one that is no standard stream: on exec.
 void close_descriptors() {
