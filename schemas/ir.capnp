@@ -52,7 +52,7 @@ enum DType {
 enum Op {
   input @0; constant @1; iota @2; view @3; cast @4; unary @5; binary @6; select @7; reduce @8;
   scan @9; gather @10; scatter @11; sort @12; loop @13; loopResult @14; contract @15; softmax @16;
-  norm @17;
+  norm @17; fourier @18;
 }
 
 enum UnaryOp {
@@ -113,6 +113,7 @@ struct Node {
     contract @17 :Contract;
     softmax @18 :Softmax;
     norm @19 :Norm;
+    fourier @20 :Fourier;
   }
   struct Reduce {
     op @0 :ReduceOp;
@@ -152,6 +153,11 @@ struct Node {
     centred @1 :Bool;
     epsilon @2 :Float64;
   }
+  struct Fourier {
+    imaginary @0 :Bool;
+    inverse @1 :Bool;
+    count @2 :Int64;
+  }
 }
 
 struct GraphInput {
@@ -183,7 +189,8 @@ struct GraphDocument {
   graph @1 :Graph;
 }
 
-enum Template { loops @0; tile @1; scan @2; scatter @3; sort @4; gemm @5; attention @6; }
+enum Template { loops @0; tile @1; scan @2; scatter @3; sort @4; gemm @5; attention @6;
+               fourier @7; }
 
 struct Kernel {
   form @0 :Template;

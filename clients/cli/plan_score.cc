@@ -82,7 +82,7 @@ Result<Scored> find_scored(const ScoreOptions& options) {
 
 Result<Roofline> roofline_of(const ScoreOptions& options, const common::Target& target) {
   Roofline roofline;
-  if (common::machine_of(target) == common::Machine::kCpu) {
+  if (!common::is_gpu(common::machine_of(target))) {
     LFARM_ASSIGN_OR_RETURN(roofline, roofline_of_processor(options.farm.state, default_threads(),
                                                            options.measure_again));
   } else {

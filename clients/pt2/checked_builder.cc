@@ -223,6 +223,17 @@ NodeId Builder::scan(ScanOp op, NodeId x, int axis) {
   return GraphBuilder::scan(op, x, axis);
 }
 
+NodeId Builder::fourier(NodeId real, std::optional<NodeId> imaginary,
+                        const common::FourierAttr& part) {
+  DType d = dtype(real);
+  need(d == DType::kFloat32 || d == DType::kFloat64, "it does not take this dtype");
+  if (imaginary) need(dtype(*imaginary) == d, "the dtypes do not fit");
+  int64_t points = size(real, rank(real) - 1).constant();
+  need(part.count >= 1 && part.count <= points, "there are no such frequencies");
+  if (imaginary) imaginary = expand(*imaginary, shape(real));
+  return GraphBuilder::fourier(real, imaginary, part);
+}
+
 NodeId Builder::sort_indices(NodeId x, int axis, bool descending) {
   check_axis(x, axis);
   return GraphBuilder::sort_indices(x, axis, descending);

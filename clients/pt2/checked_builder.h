@@ -94,6 +94,7 @@ class Builder : private common::GraphBuilder {
   NodeId select(NodeId condition, NodeId a, NodeId b);
   NodeId reduce(ReduceOp op, NodeId x, std::vector<int> axes, bool keep = false);
   NodeId scan(ScanOp op, NodeId x, int axis);
+  NodeId fourier(NodeId real, std::optional<NodeId> imaginary, const common::FourierAttr& part);
   NodeId sort_indices(NodeId x, int axis, bool descending);
   NodeId gather(NodeId data, const std::vector<NodeId>& indices, const Shape& shape,
                 std::vector<common::Coordinate> coordinates);

@@ -5,13 +5,16 @@
 
 #include "clients/pt2/operators.h"
 #include "clients/pt2/translate_complex.h"
+#include "common/ir/fourier_form.h"
 
 namespace clients {
 namespace {
 
-// Transforms of at most this many points are one matrix product. Longer ones are split by their
+// Transforms of small factors are one operation, from so many points on. Others of at most
+// kDirectLength points are one matrix product; longer ones are split by their
 // factors (Cooley and Tukey), or become a convolution where the factors are large primes
 // (Bluestein), so that work stays near n log n.
+constexpr int64_t kWholeLength = 8;
 constexpr int64_t kDirectLength = 64;
 constexpr int64_t kMaxLength = int64_t{1} << 30;
 
@@ -79,6 +82,12 @@ Complex chirp_transform(Context& c, NodeId real, std::optional<NodeId> imaginary
 // Gives the first `wanted` frequencies.
 Complex transform(Context& c, NodeId real, std::optional<NodeId> imaginary, int64_t n,
                   int64_t wanted, double sign) {
+  if (n >= kWholeLength && common::is_kernel_length(n)) {
+    auto part = [&](bool is_imaginary) {
+      return c.b.fourier(real, imaginary, {is_imaginary, sign > 0, wanted});
+    };
+    return {part(false), part(true)};
+  }
   DType d = c.b.dtype(real);
   int64_t factor = n <= kDirectLength ? 1 : largest_factor(n);
   if (n > kDirectLength && factor == 1) {

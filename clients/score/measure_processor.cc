@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -17,7 +18,8 @@
 namespace clients {
 namespace {
 
-constexpr int kChains = 12;  // of dependent operations: more than units times their latency
+constexpr int kChains = 12;      // of dependent operations: more than units times their latency
+constexpr int kPairChains = 24;  // likewise: 12 reach 0.93 of what these do
 constexpr int64_t kSteps = 1 << 14;
 constexpr int64_t kRoundNs = 15'000'000;
 constexpr int kRounds = 7;
@@ -89,6 +91,35 @@ Loops widest_loops() {
 Work multiplications() {
   Loops loops = widest_loops();
   return {2.0 * kChains * loops.floats * static_cast<double>(kSteps), loops.multiply};
+}
+
+#if defined(__x86_64__)
+// Sums of pairs of bfloat16. The instruction by name: a builtin's types differ between compilers.
+__attribute__((target("avx512f"))) double multiply_pairs(const std::byte*, size_t) {
+  using Vector = float __attribute__((vector_size(64)));
+  Vector sums[kPairChains] = {};
+  const Vector pairs = Vector{} + 0.5F;  // the upper halves are numbers, the lower ones are zeros
+  for (int64_t step = 0; step < kSteps; ++step) {
+    _Pragma("GCC unroll 24") for (int k = 0; k < kPairChains; ++k) {
+      Vector sum = sums[k];  // an element of an array would be in memory
+      asm("vdpbf16ps %1, %1, %0" : "+v"(sum) : "v"(pairs));
+      sums[k] = sum;
+    }
+  }
+  double total = 0;
+  for (const Vector& sum : sums) total += static_cast<double>(sum[0]);
+  return total;
+}
+#endif
+
+// Of 16-bit numbers, where the processor multiplies them as they are.
+std::optional<Work> short_multiplications() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512bf16")) {
+    return Work{2.0 * kPairChains * 32 * static_cast<double>(kSteps), multiply_pairs};
+  }
+#endif
+  return std::nullopt;
 }
 
 constexpr size_t kReadBytes = size_t{4} << 20;  // of one call at least, so that clocks cost nothing
@@ -183,6 +214,9 @@ Roofline measure_processor(int threads) {
       common::cat(processor_name(), ", ", threads, threads == 1 ? " thread" : " threads");
   roofline.source = "measured";
   roofline.operations_per_s = usual_rate(multiplications(), threads, 0);
+  if (auto work = short_multiplications()) {
+    roofline.half_operations_per_s = usual_rate(*work, threads, 0);
+  }
   // Each thread's share of the working set: in its first and second cache, the shared one, memory.
   double before = 0;
   for (size_t share : {size_t{24} << 10, size_t{768} << 10, size_t{8} << 20, size_t{96} << 20}) {

@@ -104,7 +104,7 @@ std::string processor_name() {
 std::string encode_roofline(const Roofline& roofline) {
   Json reads = Json::array();
   for (const Bandwidth& read : roofline.reads) reads.push_back({read.bytes, read.bytes_per_s});
-  Json json{{"roofline", 1},
+  Json json{{"roofline", 2},
             {"device", roofline.device},
             {"source", roofline.source},
             {"operations_per_s", roofline.operations_per_s},
@@ -118,7 +118,7 @@ Result<Roofline> decode_roofline(std::string_view text) {
   Roofline roofline;
   try {
     Json json = Json::parse(text.begin(), text.end());
-    if (json.at("roofline").get<int>() != 1)
+    if (json.at("roofline").get<int>() != 2)
       return common::corrupt("a roofline of another version");
     roofline.device = json.at("device").get<std::string>();
     roofline.source = json.at("source").get<std::string>();

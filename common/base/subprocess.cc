@@ -16,6 +16,7 @@
 
 #include "common/base/cat.h"
 #include "common/base/clock.h"
+#include "common/base/priority.h"
 
 namespace common {
 namespace {
@@ -71,6 +72,7 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) ::_exit(127);
   }
+  if (options.in_background) give_way();
   if (options.new_process_group) ::setpgid(0, 0);
   redirect(options.stdin_fd, 0, O_RDONLY);
   if (options.stdout_fd >= 0) redirect(options.stdout_fd, 1, O_WRONLY);

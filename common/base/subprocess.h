@@ -35,6 +35,8 @@ struct SpawnOptions {
   // Keeps the terminal's Ctrl-C away from the child. What the child started then ends with it, when
   // it is killed here.
   bool new_process_group = false;
+  // Gives way to processes of usual priority: for work that must not disturb measurements.
+  bool in_background = false;
   std::vector<std::string> environment;  // "NAME=value", beside or in place of this process's
   const ChildSetup* setup = nullptr;     // outlives the start
 };

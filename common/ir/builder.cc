@@ -310,6 +310,13 @@ NodeId GraphBuilder::scan(ScanOp op, NodeId x, int axis) {
   return add({Op::kScan, {}, {}, {x}, ScanAttr{op, axis}});
 }
 
+NodeId GraphBuilder::fourier(NodeId real, std::optional<NodeId> imaginary,
+                             const FourierAttr& part) {
+  Node node{Op::kFourier, {}, {}, {real}, part};
+  if (imaginary) node.operands.push_back(*imaginary);
+  return add(std::move(node));
+}
+
 NodeId GraphBuilder::sort_indices(NodeId x, int axis, bool descending) {
   return add({Op::kSort, {}, {}, {x}, SortAttr{axis, descending}});
 }

@@ -51,6 +51,8 @@ class GraphBuilder {
   // keep: the reduced axes stay with size 1.
   NodeId reduce(ReduceOp op, NodeId x, std::vector<int> axes, bool keep = false);
   NodeId scan(ScanOp op, NodeId x, int axis);
+  // One part of the transform along the last axis, see FourierAttr.
+  NodeId fourier(NodeId real, std::optional<NodeId> imaginary, const FourierAttr& part);
   NodeId sort_indices(NodeId x, int axis, bool descending);
   // See GatherAttr; `indices` are expanded to `shape`.
   NodeId gather(NodeId data, const std::vector<NodeId>& indices, const Shape& shape,

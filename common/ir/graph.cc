@@ -15,8 +15,9 @@ std::string_view name_in(const std::array<std::string_view, N>& names, E value) 
 }
 
 constexpr std::array<std::string_view, kOpCount> kOpNames = {
-    "input", "constant", "iota",    "view", "cast", "unary",       "binary",   "select",  "reduce",
-    "scan",  "gather",   "scatter", "sort", "loop", "loop_result", "contract", "softmax", "norm"};
+    "input",       "constant", "iota",    "view",   "cast",    "unary", "binary",
+    "select",      "reduce",   "scan",    "gather", "scatter", "sort",  "loop",
+    "loop_result", "contract", "softmax", "norm",   "fourier"};
 constexpr std::array<std::string_view, kUnaryOpCount> kUnaryNames = {
     "neg",   "abs",   "sign",  "not",   "exp",   "exp2",   "expm1",   "log",   "log2",    "log10",
     "log1p", "sqrt",  "rsqrt", "recip", "sin",   "cos",    "tan",     "asin",  "acos",    "atan",

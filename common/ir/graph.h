@@ -42,8 +42,10 @@ enum class Op : uint8_t {
   kContract,  // ContractAttr: matmul and its relatives
   kSoftmax,   // SoftmaxAttr
   kNorm,      // NormAttr: layer norm and RMS norm without their affine part
+  // A primitive again, though products with waves compute it too.
+  kFourier,  // FourierAttr
 };
-inline constexpr int kOpCount = 18;
+inline constexpr int kOpCount = 19;
 std::string_view op_name(Op op);
 
 enum class UnaryOp : uint8_t {
@@ -237,9 +239,22 @@ struct NormAttr {
   friend bool operator==(const NormAttr&, const NormAttr&) = default;
 };
 
+// One part of the transform along the last axis of a real operand, or of two operands of equal
+// shape that are real and imaginary parts:
+//   out[.., q] = part of sum over p of x[.., p] exp(s 2 pi i p q / n), q < count,
+// s = 1 for the inverse and -1 otherwise, never normalised; count <= n, which is constant. Float32
+// or float64. Sums are split in any way, so a row with an infinity or NaN gives nothing defined.
+inline constexpr int64_t kMaxFourierPoints = int64_t{1} << 30;
+struct FourierAttr {
+  bool imaginary = false;
+  bool inverse = false;
+  int64_t count = 0;
+  friend bool operator==(const FourierAttr&, const FourierAttr&) = default;
+};
+
 using Attr = std::variant<std::monostate, InputAttr, ConstantAttr, ViewAttr, UnaryAttr, BinaryAttr,
                           ReduceAttr, ScanAttr, GatherAttr, ScatterAttr, SortAttr, LoopAttr,
-                          LoopResultAttr, ContractAttr, SoftmaxAttr, NormAttr>;
+                          LoopResultAttr, ContractAttr, SoftmaxAttr, NormAttr, FourierAttr>;
 
 struct Node {
   Op op{};

@@ -13,7 +13,7 @@
 namespace common {
 namespace {
 constexpr std::array<std::string_view, kTemplateCount> kTemplateNames = {
-    "loops", "tile", "scan", "scatter", "sort", "gemm", "attention"};
+    "loops", "tile", "scan", "scatter", "sort", "gemm", "attention", "fourier"};
 size_t at(int index) { return static_cast<size_t>(index); }
 
 std::string schedule_text(const Schedule& schedule) {

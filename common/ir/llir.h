@@ -24,8 +24,9 @@ enum class Template : uint8_t {
   kSort,       // one kSort node
   kGemm,       // library call: one kContract of matmul form over stored operands
   kAttention,  // see attention_form.h: scores, softmax and product, a block of keys at a time
+  kFourier,    // see fourier_form.h: transforms of a few rows at a time, and what follows from them
 };
-inline constexpr int kTemplateCount = 7;
+inline constexpr int kTemplateCount = 8;
 std::string_view template_name(Template t);
 
 // Schedule parameters, sorted by name. Unknown names are errors; missing ones take their default
@@ -37,10 +38,13 @@ struct ScheduleParameter {
 };
 using Schedule = std::vector<ScheduleParameter>;
 
-// Kinds of machine, for which templates have different parameters. kGpuWarpgroups: a GPU on which
-// four warps multiply together (compute capability 9.0a).
-enum class Machine : uint8_t { kCpu, kGpu, kGpuWarpgroups };
-inline bool is_gpu(Machine machine) { return machine != Machine::kCpu; }
+// Kinds of machine, for which programs and templates' parameters differ. kCpuPairs: a processor
+// that multiplies pairs of bfloat16 (AVX512_BF16). kGpuWarpgroups: a GPU on which four warps
+// multiply together (compute capability 9.0a).
+enum class Machine : uint8_t { kCpu, kCpuPairs, kGpu, kGpuWarpgroups };
+inline bool is_gpu(Machine machine) {
+  return machine == Machine::kGpu || machine == Machine::kGpuWarpgroups;
+}
 
 // The values a schedule parameter of a template may take; the first is the default.
 struct ScheduleChoice {
@@ -50,7 +54,7 @@ struct ScheduleChoice {
   bool on_gpu = false;
   bool on_warpgroups = on_gpu;
   bool is_on(Machine machine) const {
-    return machine == Machine::kCpu ? on_cpu : machine == Machine::kGpu ? on_gpu : on_warpgroups;
+    return !is_gpu(machine) ? on_cpu : machine == Machine::kGpu ? on_gpu : on_warpgroups;
   }
 };
 // On a CPU. For kLoops: unroll (inner loop unroll factor), vector (SIMD width hint in elements, 0 =

@@ -64,6 +64,10 @@ struct DescribeAttr {
   std::string operator()(const NormAttr& a) const {
     return cat(" axes=", a.axes, " centred=", a.centred ? 1 : 0, " epsilon=", a.epsilon);
   }
+  std::string operator()(const FourierAttr& a) const {
+    return cat(" imaginary=", a.imaginary ? 1 : 0, " inverse=", a.inverse ? 1 : 0,
+               " count=", a.count);
+  }
 };
 
 std::string operation_text(const Node& node) {

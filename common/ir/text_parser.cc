@@ -252,6 +252,11 @@ bool parse_operation(std::string_view name, const Fields& f, Node& node) {
                            std::strtod(std::string(*epsilon).c_str(), nullptr)};
       return true;
     }
+    case Op::kFourier:
+      if (!integer("imaginary") || !integer("inverse") || !integer("count")) return false;
+      node.attr =
+          FourierAttr{*integer("imaginary") != 0, *integer("inverse") != 0, *integer("count")};
+      return true;
     case Op::kIota:
     case Op::kCast:
     case Op::kSelect:

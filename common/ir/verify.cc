@@ -62,6 +62,8 @@ class Inference {
         return softmax();
       case Op::kNorm:
         return norm();
+      case Op::kFourier:
+        return fourier();
     }
     return bad("unknown operation");
   }
@@ -370,6 +372,27 @@ class Inference {
     }
     if (!is_compute_float(type(0).dtype)) return bad("takes f32 or f64");
     return TensorType{type(0).dtype, type(0).shape};
+  }
+
+  Result<TensorType> fourier() const {
+    const auto* a = attribute<FourierAttr>();
+    size_t operands = node_.operands.size();
+    if (!a || operands < 1 || operands > 2) return bad("takes one operand or two");
+    const Node& real = type(0);
+    if (!is_compute_float(real.dtype)) return bad("takes f32 or f64");
+    if (operands == 2 && (type(1).dtype != real.dtype || type(1).shape != real.shape)) {
+      return bad("both parts are of one shape and dtype");
+    }
+    if (real.shape.empty() || !real.shape.back().is_constant()) {
+      return bad("the last axis has a constant size");
+    }
+    int64_t points = real.shape.back().constant();
+    if (points < 1 || points > kMaxFourierPoints || a->count < 1 || a->count > points) {
+      return bad("points and frequencies are positive and bounded");
+    }
+    TensorType result{real.dtype, real.shape};
+    result.shape.back() = a->count;
+    return result;
   }
 
   const Graph& graph_;

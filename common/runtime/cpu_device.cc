@@ -323,7 +323,7 @@ Target host_cpu_target() {
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
       __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("fma")) {
-    return {"cpu-x86_64-avx512"};
+    return {__builtin_cpu_supports("avx512bf16") ? "cpu-x86_64-avx512bf16" : "cpu-x86_64-avx512"};
   }
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
       __builtin_cpu_supports("bmi2")) {

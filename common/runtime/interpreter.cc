@@ -164,6 +164,8 @@ class Runner {
         return eval_softmax(context_, attr<SoftmaxAttr>(node), operand(i, 0));
       case Op::kNorm:
         return eval_norm(context_, attr<NormAttr>(node), operand(i, 0));
+      case Op::kFourier:
+        return eval_fourier(context_, attr<FourierAttr>(node), operands(node));
     }
     return invalid_input("unknown operation");
   }

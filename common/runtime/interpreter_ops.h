@@ -22,6 +22,10 @@ Result<Value> eval_sort(const Context& context, const SortAttr& attr, const Valu
 Result<Value> eval_softmax(const Context& context, const SoftmaxAttr& attr, const Value& in);
 Result<Value> eval_norm(const Context& context, const NormAttr& attr, const Value& in);
 
+// `operands` as in the node: a real signal, or its real and imaginary parts.
+Result<Value> eval_fourier(const Context& context, const FourierAttr& attr,
+                           std::span<const Value> operands);
+
 // `operands` as in the node: data (base, updates), then the index tensors.
 Result<Value> eval_gather(const Context& context, const GatherAttr& attr, const Sizes& sizes,
                           std::span<const Value> operands);

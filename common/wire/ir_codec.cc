@@ -11,13 +11,13 @@ namespace ir = schemas::ir;
 
 // The schema's enums name the same things in the same order.
 static_assert(static_cast<int>(ir::DType::COMPLEX64) + 1 == kDTypeCount);
-static_assert(static_cast<int>(ir::Op::NORM) + 1 == kOpCount);
+static_assert(static_cast<int>(ir::Op::FOURIER) + 1 == kOpCount);
 static_assert(static_cast<int>(ir::UnaryOp::ERFINV) + 1 == kUnaryOpCount);
 static_assert(static_cast<int>(ir::BinaryOp::NOT_EQUAL) + 1 == kBinaryOpCount);
 static_assert(static_cast<int>(ir::ReduceOp::ARGMIN) + 1 == kReduceOpCount);
 static_assert(static_cast<int>(ir::ScanOp::LOG_SUM_EXP) + 1 == kScanOpCount);
 static_assert(static_cast<int>(ir::ScatterMode::MAX) + 1 == kScatterModeCount);
-static_assert(static_cast<int>(ir::Template::ATTENTION) + 1 == kTemplateCount);
+static_assert(static_cast<int>(ir::Template::FOURIER) + 1 == kTemplateCount);
 
 constexpr DType kDTypeLast = DType::kComplex64;
 
@@ -58,6 +58,8 @@ size_t attribute_of(Op op) {
       return 14;
     case Op::kNorm:
       return 15;
+    case Op::kFourier:
+      return 16;
   }
   return std::variant_npos;
 }
@@ -230,6 +232,13 @@ void IrWriter::node(ir::Node::Builder out, const Node& node) {
       norm.setAxes(a.axes);
       norm.setCentred(a.centred);
       return norm.setEpsilon(a.epsilon);
+    }
+    case Op::kFourier: {
+      const auto& a = attr<FourierAttr>(node);
+      auto fourier = out.initFourier();
+      fourier.setImaginary(a.imaginary);
+      fourier.setInverse(a.inverse);
+      return fourier.setCount(a.count);
     }
     case Op::kIota:
     case Op::kCast:
@@ -431,6 +440,10 @@ Attr IrReader::attribute(ir::Node::Reader in) {
       auto norm = in.getNorm();
       return NormAttr{norm.getAxes(), norm.getCentred(), norm.getEpsilon()};
     }
+    case Kind::FOURIER: {
+      auto fourier = in.getFourier();
+      return FourierAttr{fourier.getImaginary(), fourier.getInverse(), fourier.getCount()};
+    }
   }
   throw Malformed{"a node with unknown attributes"};
 }
@@ -438,7 +451,7 @@ Attr IrReader::attribute(ir::Node::Reader in) {
 Node IrReader::node(ir::Node::Reader in, size_t symbols) {
   if (++nodes_ > kNodesMax) throw Malformed{cat("more than ", kNodesMax, " nodes")};
   Node node;
-  node.op = get_enum(in.getOp(), Op::kNorm, "operation");
+  node.op = get_enum(in.getOp(), Op::kFourier, "operation");
   node.dtype = get_enum(in.getDtype(), kDTypeLast, "dtype");
   node.shape = size_exprs(in.getShape(), kRankMax, symbols);
   node.operands = get_ints(in.getOperands(), kNodesMax, "operands");

@@ -91,23 +91,33 @@ Affine followed_by(Rewriter& r, Affine affine, const AffineStep& step, const Sha
   return affine;
 }
 
-// The steps that are taken from the class on, by the class that they lead to.
+// The steps that are taken from the class on, by the class that they lead to; none where something
+// else needs the value, too.
 std::map<ClassId, AffineStep> steps_above(Rewriter& r, ClassId cls) {
   cls = r.graph().find(cls);
   std::vector<NodeId> parents;
   r.graph().for_each_parent(cls, [&](NodeId n) {
-    if (r.node(n).op == Op::kBinary && r.graph().class_of(n) != cls) parents.push_back(n);
+    if (r.node(n).op != Op::kView && r.graph().class_of(n) != cls) parents.push_back(n);
   });
   std::map<ClassId, AffineStep> steps;
+  std::vector<ClassId> others;
   for (NodeId parent : parents) {
     ClassId to = r.graph().class_of(parent);
     if (steps.count(to) != 0) continue;
-    auto children = r.graph().children(parent);
-    auto step =
-        affine_step(r, attr<common::BinaryAttr>(r.node(parent)).op, children[0], children[1]);
-    if (step && r.graph().find(step->x) == cls) steps.emplace(to, std::move(*step));
+    std::optional<AffineStep> step;
+    if (r.node(parent).op == Op::kBinary) {
+      auto children = r.graph().children(parent);
+      step = affine_step(r, attr<common::BinaryAttr>(r.node(parent)).op, children[0], children[1]);
+    }
+    if (step && r.graph().find(step->x) == cls) {
+      steps.emplace(to, std::move(*step));
+    } else {
+      others.push_back(to);
+    }
   }
-  return steps;
+  bool is_shared = std::any_of(others.begin(), others.end(),
+                               [&](ClassId other) { return steps.count(other) == 0; });
+  return is_shared ? std::map<ClassId, AffineStep>() : steps;
 }
 
 // The view that undoes one that only permutes or reshapes a tensor of the shape.
@@ -171,28 +181,42 @@ std::optional<ClassId> with_scaled_weight(Rewriter& r, const Rewriter::Found& co
   return std::nullopt;
 }
 
-// Ends chains of scales and shifts above a contraction that is seen through one view.
+// Ends chains of scales and shifts above a contraction that is seen through one view. A chain ends
+// where its ways part: a contraction for each of them would take longer than the scales.
 class FoldAfter {
  public:
   FoldAfter(Rewriter& r, const Rewriter::Found& contraction, const View& view)
       : r_(r), contraction_(contraction), view_(view) {}
 
-  void climb(ClassId cls, const Affine& affine, int steps) {
-    auto above = steps_above(r_, cls);
-    for (const auto& [to, step] : above) {
-      if (steps < kStepsMax) climb(to, followed_by(r_, affine, step, view_.shape), steps + 1);
-    }
-    if (!above.empty() || !affine.scale || r_.at_load(cls)) return;
-    auto product = with_scaled_weight(r_, contraction_, view_, *affine.scale);
+  void fold(ClassId cls) {
+    End end = climb(cls, {}, 0);
+    if (!end.affine.scale || r_.at_load(end.cls)) return;
+    auto product = with_scaled_weight(r_, contraction_, view_, *end.affine.scale);
     if (!product) return;
-    if (affine.shift) {
+    if (end.affine.shift) {
       product = r_.binary(BinaryOp::kAdd, *product,
-                          r_.view(affine.shift->cls, spread(*affine.shift, view_.shape)));
+                          r_.view(end.affine.shift->cls, spread(*end.affine.shift, view_.shape)));
     }
-    r_.graph().merge(cls, *product);
+    r_.graph().merge(end.cls, *product);
   }
 
  private:
+  struct End {
+    ClassId cls = kNone;
+    Affine affine;
+  };
+
+  End climb(ClassId cls, const Affine& affine, int steps) {
+    std::optional<End> only;
+    if (steps == kStepsMax) return {cls, affine};
+    for (const auto& [to, step] : steps_above(r_, cls)) {
+      End end = climb(to, followed_by(r_, affine, step, view_.shape), steps + 1);
+      if (only && r_.graph().find(only->cls) != r_.graph().find(end.cls)) return {cls, affine};
+      only = std::move(end);
+    }
+    return only ? *std::move(only) : End{cls, affine};
+  }
+
   Rewriter& r_;
   const Rewriter::Found& contraction_;
   const View& view_;
@@ -200,13 +224,13 @@ class FoldAfter {
 
 void fold_after(Rewriter& r, ClassId cls, const Rewriter::Found& contraction) {
   View identity = common::view_identity(contraction.node->shape);
-  FoldAfter(r, contraction, identity).climb(cls, {}, 0);
+  FoldAfter(r, contraction, identity).fold(cls);
   std::vector<std::pair<ClassId, View>> views;
   r.graph().for_each_parent(r.graph().find(cls), [&](NodeId n) {
     if (r.node(n).op != Op::kView) return;
     views.emplace_back(r.graph().class_of(n), attr<ViewAttr>(r.node(n)).view);
   });
-  for (const auto& [to, view] : views) FoldAfter(r, contraction, view).climb(to, {}, 0);
+  for (const auto& [to, view] : views) FoldAfter(r, contraction, view).fold(to);
 }
 
 // An operand without a scale that depends on weights alone, in the operand's own axes.

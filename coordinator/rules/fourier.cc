@@ -1,6 +1,7 @@
-// Fourier transforms. A product with a matrix of twiddles, cos or sin of 2 pi p q / n, is a product
-// of butterflies where n has factors (Cooley and Tukey, 1965): with n = f m, p = a m + b and
-// q = s + f t, p q / n is a s / f + b s / n + b t / m and a whole number.
+// Fourier transforms, and the products that they are. A product with a matrix of twiddles, cos or
+// sin of 2 pi p q / n, is a product of butterflies where n has factors (Cooley and Tukey, 1965):
+// with n = f m, p = a m + b and q = s + f t, p q / n is a s / f + b s / n + b t / m and a whole
+// number.
 #include <cmath>
 
 #include "coordinator/rules/factors.h"
@@ -15,6 +16,7 @@ using common::BinaryOp;
 using common::ContractAttr;
 using common::DType;
 using common::Expr;
+using common::FourierAttr;
 using common::Node;
 using common::Op;
 using common::Shape;
@@ -85,6 +87,89 @@ struct Complex {
   ClassId imaginary;
 };
 
+// cos and sin of direction * 2 pi row * column / n, over rows and columns.
+Complex waves(Rewriter& r, int64_t rows, int64_t columns, int64_t n, int direction, DType dtype) {
+  Shape shape{Expr(rows), Expr(columns)};
+  auto line = [&](int64_t length, int axis) {
+    ClassId iota = r.add({Op::kIota, DType::kInt64, {Expr(length)}, {}, {}}, {});
+    return r.view(iota, View{shape, {Expr::index(axis)}, {}, 0});
+  };
+  ClassId product = r.binary(BinaryOp::kMul, line(rows, 0), line(columns, 1));
+  ClassId turn =
+      r.binary(BinaryOp::kMod, product, r.scalar(DType::kInt64, static_cast<double>(n), shape));
+  double step = direction * 2 * M_PI / static_cast<double>(n);
+  ClassId angle = r.binary(BinaryOp::kMul, r.cast(turn, DType::kFloat64),
+                           r.scalar(DType::kFloat64, step, shape));
+  return {r.cast(r.unary(UnaryOp::kCos, angle), dtype),
+          r.cast(r.unary(UnaryOp::kSin, angle), dtype)};
+}
+
+// A part of a transform as products with waves, one for each of the operands.
+ClassId write_out(Rewriter& r, const Node& node, const std::vector<ClassId>& parts) {
+  const auto& a = attr<FourierAttr>(node);
+  int64_t points = r.shape(parts[0]).back().constant();
+  Complex wave = waves(r, points, a.count, points, a.inverse ? 1 : -1, node.dtype);
+  std::vector<int> labels;
+  for (size_t k = 0; k < node.shape.size(); ++k) labels.push_back(static_cast<int>(k));
+  std::vector<int> out = labels;
+  int position = labels.back();
+  out.back() = position + 1;
+  auto product = [&](ClassId x, ClassId matrix) {
+    return contract(r, node.dtype, {x, labels}, {matrix, {position, position + 1}}, out,
+                    node.shape);
+  };
+  ClassId first = product(parts[0], a.imaginary ? wave.imaginary : wave.real);
+  if (parts.size() == 1) return first;
+  ClassId second = product(parts[1], a.imaginary ? wave.real : wave.imaginary);
+  return r.binary(a.imaginary ? BinaryOp::kAdd : BinaryOp::kSub, first, second);
+}
+
+Complex times(Rewriter& r, const Complex& x, const Complex& y) {
+  auto mul = [&](ClassId p, ClassId q) { return r.binary(BinaryOp::kMul, p, q); };
+  return {r.binary(BinaryOp::kSub, mul(x.real, y.real), mul(x.imaginary, y.imaginary)),
+          r.binary(BinaryOp::kAdd, mul(x.real, y.imaginary), mul(x.imaginary, y.real))};
+}
+
+// Transforms of at most this many points are one product, longer ones are split.
+constexpr int64_t kDirectPoints = 64;
+
+// A part of a transform of n = f m points, as above, by transforms of f and of m; empty where n is
+// short, or has no such factor.
+std::optional<ClassId> split(Rewriter& r, const Node& node, const std::vector<ClassId>& parts) {
+  const auto& a = attr<FourierAttr>(node);
+  int64_t n = r.shape(parts[0]).back().constant();
+  int64_t f = kDirectPoints;
+  while (f > 1 && n % f != 0) --f;
+  if (n <= kDirectPoints || f == 1) return std::nullopt;
+  int64_t m = n / f;
+  auto last = static_cast<int>(node.shape.size()) - 1;
+  View rows = common::view_identity(node.shape);
+  auto seen = [&](ClassId x, int64_t first, int64_t second, std::vector<Expr> at) {
+    View view = rows;
+    view.shape.back() = Expr(first);
+    if (second > 0) view.shape.push_back(Expr(second));
+    view.index.pop_back();
+    view.index.insert(view.index.end(), at.begin(), at.end());
+    return r.view(x, view);
+  };
+  auto transform = [&](const std::vector<ClassId>& of, bool imaginary, int64_t count) {
+    Node part{
+        Op::kFourier, node.dtype, r.shape(of[0]), {}, FourierAttr{imaginary, a.inverse, count}};
+    return r.add(part, of);
+  };
+  Expr i = Expr::index(last), j = Expr::index(last + 1);
+  std::vector<ClassId> folded;  // .., b, a
+  for (ClassId part : parts) folded.push_back(seen(part, m, f, {i + j * Expr(m)}));
+  Complex inner{transform(folded, false, f), transform(folded, true, f)};  // .., b, s
+  Complex wave = waves(r, m, f, n, a.inverse ? 1 : -1, node.dtype);
+  View over{r.shape(inner.real), {i, j}, {}, 0};
+  inner = times(r, inner, {r.view(wave.real, over), r.view(wave.imaginary, over)});
+  std::vector<ClassId> turned;  // .., s, b
+  for (ClassId part : {inner.real, inner.imaginary}) turned.push_back(seen(part, f, m, {j, i}));
+  ClassId outer = transform(turned, a.imaginary, m);  // .., s, t
+  return seen(outer, a.count, 0, {common::mod(i, f), common::floor_div(i, f)});
+}
+
 class Butterflies {
  public:
   Butterflies(Rewriter& r, const Node& contraction, const Twiddles& wave)
@@ -118,7 +203,7 @@ class Butterflies {
     Complex spectrum = product(x, twiddles(first_, first_, first_), {a, s}, inner.labels, split);
 
     // Each by its own turn, then along b: transforms of m points.
-    Complex turned = times(spectrum, spread(twiddles(first_, second, wave_.n), axis, split));
+    Complex turned = times(r_, spectrum, spread(twiddles(first_, second, wave_.n), axis, split));
     std::vector<int> out = c.out;
     Shape shape = node_.shape;
     out.insert(out.begin() + place, t);
@@ -137,21 +222,8 @@ class Butterflies {
   }
 
  private:
-  // Over rows and columns, of a circle of n points.
   Complex twiddles(int64_t rows, int64_t columns, int64_t n) {
-    Shape shape{Expr(rows), Expr(columns)};
-    auto line = [&](int64_t length, int axis) {
-      ClassId iota = r_.add({Op::kIota, DType::kInt64, {Expr(length)}, {}, {}}, {});
-      return r_.view(iota, View{shape, {Expr::index(axis)}, {}, 0});
-    };
-    ClassId product = r_.binary(BinaryOp::kMul, line(rows, 0), line(columns, 1));
-    ClassId turn =
-        r_.binary(BinaryOp::kMod, product, r_.scalar(DType::kInt64, static_cast<double>(n), shape));
-    double step = wave_.direction * 2 * M_PI / static_cast<double>(n);
-    ClassId angle = r_.binary(BinaryOp::kMul, r_.cast(turn, DType::kFloat64),
-                              r_.scalar(DType::kFloat64, step, shape));
-    return {r_.cast(r_.unary(UnaryOp::kCos, angle), node_.dtype),
-            r_.cast(r_.unary(UnaryOp::kSin, angle), node_.dtype)};
+    return waves(r_, rows, columns, n, wave_.direction, node_.dtype);
   }
 
   // The matrix over axes `axis` and `axis` + 1 of `shape`.
@@ -165,12 +237,6 @@ class Butterflies {
                   const std::vector<int>& out, const Shape& shape) {
     return {contract(r_, node_.dtype, x, {matrix.real, labels}, out, shape),
             contract(r_, node_.dtype, x, {matrix.imaginary, labels}, out, shape)};
-  }
-
-  Complex times(const Complex& x, const Complex& y) {
-    auto mul = [&](ClassId p, ClassId q) { return r_.binary(BinaryOp::kMul, p, q); };
-    return {r_.binary(BinaryOp::kSub, mul(x.real, y.real), mul(x.imaginary, y.imaginary)),
-            r_.binary(BinaryOp::kAdd, mul(x.real, y.imaginary), mul(x.imaginary, y.real))};
   }
 
   // Axes t, s become one of t f + s, cut to the frequencies that are wanted.
@@ -192,6 +258,21 @@ class Butterflies {
 }  // namespace
 
 void add_fourier_rules(RuleMaker& m) {
+  // For machines without code of their own for transforms.
+  auto rewritten = [&m](Rewriter& r, const Match& match,
+                        const std::vector<ClassId>& parts) -> std::optional<ClassId> {
+    const Node& node = m.node(match, "f");
+    const Expr& points = r.shape(parts[0]).back();
+    if (points.constant() <= kDirectPoints) return write_out(r, node, parts);
+    return split(r, node, parts);
+  };
+  m.rule(
+      "transform-of-real", Claim::kDefined, "(fourier@f ?x)",
+      [rewritten](Rewriter& r, const Match& match) { return rewritten(r, match, {match["x"]}); });
+  m.rule("transform-of-complex", Claim::kDefined, "(fourier@f ?x ?y)",
+         [rewritten](Rewriter& r, const Match& match) {
+           return rewritten(r, match, {match["x"], match["y"]});
+         });
   m.rule(
       // An infinite part of a product with a turn makes both parts of the result undefined.
       "butterflies", Claim::kFinite, "(contract@c ?a ?b)",

@@ -44,6 +44,7 @@ constexpr int64_t kRunMin = 16;
 // What a product reads of an input through a view, and how it would read a copy of that input that
 // holds the border, too, and has the summed axis innermost that the view passes on as it is:
 // windows of images, channels last. Rows of a register tile then lie in memory as they are needed.
+// Where the input has that axis innermost and no border is read, it is its own copy.
 class ChannelsLast {
  public:
   ChannelsLast(Rewriter& r, ClassId input, const View& view, const std::vector<int>& labels,
@@ -58,7 +59,6 @@ class ChannelsLast {
       if (d != channels_) axes.push_back(static_cast<int>(d));
     }
     axes.push_back(static_cast<int>(channels_));
-    ClassId copy = copied(axes);
     std::vector<size_t> order;  // of the view's axes
     for (bool summed : {false, true}) {
       for (size_t k = 0; k < labels_.size(); ++k) {
@@ -66,6 +66,9 @@ class ChannelsLast {
       }
     }
     order.push_back(last_);
+    bool is_last = channels_ + 1 == shape_.size(), is_whole = sizes_ == shape_;
+    if (is_last && is_whole && std::is_sorted(order.begin(), order.end())) return std::nullopt;
+    ClassId copy = is_last && is_whole ? input_ : copied(axes);
     View windows;
     std::vector<Expr> moved(labels_.size(), Expr(0));
     Factor result;
@@ -141,7 +144,7 @@ class ChannelsLast {
       if (shape_[d].constant() * neighbours(d) < kRunMin || view_.shape[k] != shape_[d]) continue;
       channels_ = d;
       last_ = k;
-      return d + 1 < shape_.size();  // else they are last already
+      return true;
     }
     return false;
   }

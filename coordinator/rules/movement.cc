@@ -72,6 +72,50 @@ void add_casts_and_views(RuleMaker& m) {
   }
 }
 
+// Whether `less`, seen through the view, is the same everywhere, as positions alone tell.
+std::optional<bool> known_less(Rewriter& r, ClassId condition, const View& view) {
+  auto less = r.find_binary(condition, BinaryOp::kLess);
+  View seen = common::view_identity(r.shape(condition));
+  if (!less) {
+    auto way = r.find(condition, Op::kView);
+    if (!way) return std::nullopt;
+    seen = attr<ViewAttr>(*way->node).view;
+    if (!seen.valid.empty()) return std::nullopt;
+    less = r.find_binary(way->operands[0], BinaryOp::kLess);
+    if (!less) return std::nullopt;
+  }
+  auto composed = common::view_compose(view, seen, r.symbols());
+  if (!composed || !composed->valid.empty()) return std::nullopt;
+  common::Bounds bounds = common::loop_bounds(composed->shape, r.symbols());
+  auto placed = [&](ClassId cls) -> std::optional<Expr> {
+    auto value = index_value(r, cls);
+    if (!value) return std::nullopt;
+    return value->substitute([&](common::Var v) -> Expr {
+      if (v.kind != common::Var::Kind::kIndex) return Expr::var(v);
+      return composed->index[static_cast<size_t>(v.id)];
+    });
+  };
+  auto x = placed(less->operands[0]), y = placed(less->operands[1]);
+  if (!x || !y) return std::nullopt;
+  if (bounds.provably_less(*x, *y)) return true;
+  if (bounds.provably_non_negative(*x - *y)) return false;
+  return std::nullopt;
+}
+
+// What lies side by side and is taken apart again.
+void add_parts(RuleMaker& m) {
+  m.rule(
+      "view-of-choice", Claim::kBits, "(view@v (select@s ?c ?a ?b))",
+      [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
+        const View& view = attr<ViewAttr>(m.node(match, "v")).view;
+        if (!view.valid.empty()) return std::nullopt;
+        auto first = known_less(r, match["c"], view);
+        if (!first) return std::nullopt;
+        return r.view(match[*first ? "a" : "b"], view);
+      },
+      RuleMaker::Reach::kDeep);
+}
+
 void add_work_before_broadcasts(RuleMaker& m) {
   for (int k = 0; k < common::kUnaryOpCount; ++k) {
     auto op = static_cast<common::UnaryOp>(k);
@@ -185,6 +229,7 @@ void add_gathers(RuleMaker& m) {
 
 void add_movement_rules(RuleMaker& maker) {
   add_casts_and_views(maker);
+  add_parts(maker);
   add_work_before_broadcasts(maker);
   add_gathers(maker);
 }

@@ -40,7 +40,8 @@ enum class Claim {
   // What exact arithmetic gives; intermediate results may round, or overflow, elsewhere. Weights
   // are finite numbers.
   kRounding,
-  kFinite,  // the same, as long as all values are finite and no intermediate overflows
+  kDefined,  // the same, wherever the operation says what it gives (see FourierAttr)
+  kFinite,   // the same, as long as all values are finite and no intermediate overflows
 };
 
 // Which claims suffice. kStrict is the numerics policy "strict": all but kFinite.

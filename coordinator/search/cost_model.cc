@@ -30,6 +30,7 @@ constexpr DeviceTerms kCpu = {.machine = common::Machine::kCpu,
                               .in_place_multiply_ns = 0.5,
                               .attention_multiply_ns = 0.0106,
                               .library_multiply_ns = 0.018,
+                              .transform_ns = 0.04,
                               .synchronise_ns = 0,
                               .host_byte_ns = 0,
                               .vector = {.lanes = 16,
@@ -72,9 +73,18 @@ constexpr DeviceTerms kGpu = {.machine = common::Machine::kGpu,
                               .tile_multiply_ns = 0.00005,
                               .attention_multiply_ns = 0.00003,
                               .library_multiply_ns = 0.00003,
+                              .transform_ns = 0,
                               .synchronise_ns = 8'000,
                               .host_byte_ns = 0.02,
                               .vector = {}};
+// A multiply-add of pairs takes as long as one of float32, and so does a pair on its way into its
+// place: 536 GFLOP/s in registers, against 245.
+constexpr DeviceTerms kCpuPairs = [] {
+  DeviceTerms terms = kCpu;
+  terms.machine = common::Machine::kCpuPairs;
+  terms.vector.short_steps = 2;
+  return terms;
+}();
 constexpr DeviceTerms kGpuWarpgroups = [] {
   DeviceTerms terms = kGpu;
   terms.machine = common::Machine::kGpuWarpgroups;
@@ -194,8 +204,9 @@ double tile_ns(const KernelProfile& profile, const ScheduleValues& values,
   double panel = up(values.nc != 0 ? static_cast<double>(values.nc) : kColumns, columns);
   double panels = std::ceil(size.columns / panel);
   double tiles = std::ceil(size.rows / rows) * std::ceil(size.columns / columns);
-  double each = tiles * size.steps * step + size.columns * size.steps * terms.pack_column_ns +
-                panels * size.rows * size.steps * terms.pack_row_ns;
+  double steps = size.is_short ? std::ceil(size.steps / terms.short_steps) : size.steps;
+  double each = tiles * steps * step + size.columns * steps * terms.pack_column_ns +
+                panels * size.rows * steps * terms.pack_row_ns;
   return size.batch * (terms.batch_ns + each);
 }
 
@@ -236,6 +247,8 @@ const char* calibration_name(Calibration calibration) {
 
 const DeviceTerms& device_terms(const common::Target& target) {
   switch (common::machine_of(target)) {
+    case common::Machine::kCpuPairs:
+      return kCpuPairs;
     case common::Machine::kGpu:
       return kGpu;
     case common::Machine::kGpuWarpgroups:
@@ -251,8 +264,9 @@ double predict_ns(common::Template form, const KernelProfile& profile, const Sch
   double launch_ns = form == Template::kTile   ? terms.tile_launch_ns
                      : form == Template::kGemm ? terms.library_call_ns
                                                : terms.launch_ns;
-  bool by_loops = terms.vector.lanes > 0 && (form == Template::kLoops || form == Template::kTile ||
-                                             form == Template::kAttention);
+  bool by_loops =
+      terms.vector.lanes > 0 && (form == Template::kLoops || form == Template::kTile ||
+                                 form == Template::kAttention || form == Template::kFourier);
   double work = 0;
   if (by_loops) {
     work = loops_ns(profile, values, terms.vector) + profile.random_reads * terms.random_ns +
@@ -266,6 +280,9 @@ double predict_ns(common::Template form, const KernelProfile& profile, const Sch
   } else {
     work = flat_ns(form, profile, values, terms);
   }
+  bool is_split = form == Template::kFourier && terms.transform_ns > 0;
+  work += is_split ? profile.transform_steps * terms.transform_ns
+                   : profile.transform_products * (terms.in_place_multiply_ns + terms.hard_ns);
   double near = std::min(profile.bytes, terms.near_bytes);
   double traffic = near * terms.near_byte_ns + (profile.bytes - near) * terms.far_byte_ns;
   return launch_ns + std::max(work, traffic);

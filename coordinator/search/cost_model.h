@@ -51,6 +51,7 @@ struct VectorTerms {
   double pack_row_ns;     // an element of the rows into its place, again for each panel of columns,
   double pack_column_ns;  // and of the columns
   double batch_ns;
+  double short_steps = 1;  // of the sum that a multiply-add of bfloat16 takes
 };
 
 // What a unit of each kind of work takes on a kind of device, in nanoseconds.
@@ -73,6 +74,7 @@ struct DeviceTerms {
   double tile_multiply_ns;
   double attention_multiply_ns;
   double library_multiply_ns;
+  double transform_ns;    // a point of a Fourier transform and a bit of its length; 0: by products
   double synchronise_ns;  // the host waits for the device once
   double host_byte_ns;    // an output on its way to the host
   VectorTerms vector;

@@ -11,6 +11,7 @@
 #include "common/wire/ir_codec.h"
 #include "coordinator/search/assemble.h"
 #include "coordinator/search/cost_model.h"
+#include "coordinator/search/layout_assignment.h"
 #include "coordinator/search/region_search.h"
 #include "coordinator/search/regions.h"
 
@@ -21,7 +22,7 @@ constexpr int kCandidatesShown = 4;
 
 struct Spaces {
   Spaces(const common::Graph& graph, Numerics numerics)
-      : cut(cut_into_regions(common::roll(graph))) {
+      : cut(cut_into_regions(common::roll(assign_layouts(graph, common::Machine::kCpu)))) {
     common::SteadyClock clock;
     for (const Region& region : cut.regions) {
       spaces.push_back(std::make_unique<RegionSpace>(region.graph, clock, numerics));

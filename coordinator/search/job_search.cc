@@ -21,6 +21,7 @@
 #include "coordinator/search/kin.h"
 #include "coordinator/search/known_kernels.h"
 #include "coordinator/search/known_region.h"
+#include "coordinator/search/layout_assignment.h"
 #include "coordinator/search/region_search.h"
 #include "coordinator/search/whole_tasks.h"
 
@@ -53,7 +54,7 @@ class Search final : public JobSearch {
       preparation_.push_back({name, static_cast<double>(now - start) * 1e-6});
       start = now;
     };
-    common::Graph rolled = common::roll(graph);
+    common::Graph rolled = common::roll(assign_layouts(graph, common::machine_of(options.target)));
     stage("roll");
     cut_ = cut_into_regions(rolled);
     stage("cut");
@@ -211,8 +212,7 @@ class Search final : public JobSearch {
     if (!best_) return failure();
     const common::TaskReport& report = best_->result->report;
     const Program& program = best_->task.payload.program;
-    SearchOutcome outcome;
-    outcome.worker = best_->result->worker;
+    SearchOutcome outcome{{}, best_->result->worker, best_->task.id};
     common::Plan& plan = outcome.plan;
     plan.key = {hash_, options_.target, options_.policy, std::string(common::kCompilerEpoch)};
     plan.symbols = program.symbols;

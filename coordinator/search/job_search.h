@@ -110,6 +110,7 @@ struct SearchStatus {
 struct SearchOutcome {
   common::Plan plan;
   std::string worker;
+  uint64_t candidate = 0;  // CandidateTask::id of the whole program that became the plan
 };
 
 class JobSearch {

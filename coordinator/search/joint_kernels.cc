@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/ir/fourier_form.h"
 #include "common/ir/load_time.h"
 
 namespace coordinator {
@@ -20,7 +21,7 @@ size_t at(common::NodeId id) { return static_cast<size_t>(id); }
 // Kernels of other templates write one value.
 bool is_plain(const Node& node) {
   return node.op != Op::kContract && node.op != Op::kScan && node.op != Op::kScatter &&
-         node.op != Op::kSort;
+         node.op != Op::kSort && node.op != Op::kFourier;
 }
 
 // One loop nest can write both: the axes of one are the leading axes of the other.
@@ -201,6 +202,26 @@ std::vector<std::vector<int64_t>> store_values(const Selected& selected) {
   return values;
 }
 
+namespace {
+
+// Both parts of a transform that are stored as they are come of one kernel. They read the same, so
+// neither can depend on the other.
+void join_transforms(const Selected& selected, const Stores& stores,
+                     std::vector<common::NodeId>& hosts) {
+  const Graph& graph = selected.graph;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& part = graph.nodes[i];
+    if (part.op != Op::kFourier || !stores[i]) continue;
+    for (size_t k = 0; k < i; ++k) {
+      if (!stores[k] || !common::is_same_transform(graph.nodes[k], part)) continue;
+      hosts[i] = static_cast<common::NodeId>(k);
+      break;
+    }
+  }
+}
+
+}  // namespace
+
 std::vector<common::NodeId> plan_hosts(const Selected& selected, const Stores& stores,
                                        const std::vector<int64_t>& wishes) {
   bool wanted = std::any_of(wishes.begin(), wishes.end(),
@@ -208,6 +229,7 @@ std::vector<common::NodeId> plan_hosts(const Selected& selected, const Stores& s
   if (!wanted) {
     std::vector<common::NodeId> hosts(selected.graph.nodes.size());
     for (size_t i = 0; i < hosts.size(); ++i) hosts[i] = static_cast<common::NodeId>(i);
+    join_transforms(selected, stores, hosts);
     return hosts;
   }
   Groups groups(selected, stores);
@@ -215,7 +237,9 @@ std::vector<common::NodeId> plan_hosts(const Selected& selected, const Stores& s
     auto id = static_cast<common::NodeId>(i);
     if (is_stored(selected, stores, id)) groups.fulfil(id, wishes[i]);
   }
-  return groups.take();
+  std::vector<common::NodeId> hosts = groups.take();
+  join_transforms(selected, stores, hosts);
+  return hosts;
 }
 
 }  // namespace coordinator

@@ -227,6 +227,10 @@ class Walk {
         return demand_reduce(node, indices, at);
       case Op::kContract:
         return demand_contract(node, times);
+      case Op::kFourier:
+        // Both parts are of one transform, whose operands are read once.
+        if (!transformed_.insert(node.operands).second) return;
+        break;
       case Op::kSoftmax:
       case Op::kNorm:
         return demand_row(node, indices, at, times);
@@ -249,7 +253,8 @@ class Walk {
       return reductions_[static_cast<size_t>(a)] > reductions_[static_cast<size_t>(b)];
     });
     for (NodeId operand : operands) {
-      bool is_aligned = body_.node(operand).shape.size() == indices.size();
+      bool is_aligned =
+          node.op != Op::kFourier && body_.node(operand).shape.size() == indices.size();
       Indices own;
       if (!is_aligned) own = open(body_.node(operand).shape);
       demand(operand, is_aligned ? indices : own, is_aligned ? at : Context{order_of(own), false});
@@ -284,15 +289,10 @@ class Walk {
     add(indices, at, is_double ? &LoopWork::calls : &LoopWork::functions, is_double ? 1 : weight);
   }
 
-  static Expr substituted(const Expr& e, const Indices& indices) {
-    return e.substitute([&](Var v) -> Expr {
-      return v.kind == Var::Kind::kIndex ? indices[static_cast<size_t>(v.id)] : Expr::var(v);
-    });
-  }
   static Indices through(const Node& view, const Indices& indices) {
     Indices seen;
     for (const Expr& e : common::attr<common::ViewAttr>(view).view.index) {
-      seen.push_back(substituted(e, indices));
+      seen.push_back(at_indices(e, indices));
     }
     return seen;
   }
@@ -393,7 +393,7 @@ class Walk {
     for (size_t loop : found_by) anywhere += Expr::index(static_cast<int>(loop));
     Indices seen;
     for (const common::Coordinate& c : common::attr<common::GatherAttr>(node).coordinates) {
-      seen.push_back(c.slot >= 0 ? anywhere : substituted(c.expr, indices));
+      seen.push_back(c.slot >= 0 ? anywhere : at_indices(c.expr, indices));
     }
     bool by_elements = !at.order.empty() && found_by.count(at.order.back()) != 0;
     count(profile_.simple_ops, times);
@@ -548,8 +548,9 @@ class Walk {
   size_t nest_ = 0;              // of the present output: its outermost loop, 0 of shared ones
   bool repeats_ = false;
   std::map<std::tuple<size_t, NodeId, size_t>, double> demanded_;  // in a nest, by innermost loop
-  std::map<std::pair<size_t, NodeId>, double> known_;              // whatever the loop
-  Order first_;                                                    // the first output's loops
+  std::set<std::vector<NodeId>> transformed_;
+  std::map<std::pair<size_t, NodeId>, double> known_;  // whatever the loop
+  Order first_;                                        // the first output's loops
   std::vector<char> merges_;  // whether loops k and k + 1 of them may be one
   std::set<Order> wishes_;
   bool wants_lanes_ = false;
@@ -585,6 +586,7 @@ KernelProfile walk(const Graph& body, const std::vector<int64_t>& symbols, bool 
 KernelProfile profile_kernel(const common::Kernel& kernel, const std::vector<int64_t>& symbols) {
   bool is_loops = kernel.form == common::Template::kLoops;
   KernelProfile profile = walk(kernel.body, symbols, is_loops);
+  note_transforms(kernel.body, symbols, profile);
   if (kernel.form != common::Template::kAttention) return profile;
   auto form = common::attention_form(kernel.body);
   double share = form ? visible_share(*form, symbols) : 1;

@@ -30,23 +30,26 @@ struct LoopWork {
 // A contraction as a tile sees it: the output's last axis is among its columns.
 struct ContractionSize {
   double batch = 1, rows = 1, columns = 1, steps = 1;
-  bool is_wide = false;  // elements of eight bytes
+  bool is_wide = false;   // elements of eight bytes
+  bool is_short = false;  // both operands are bfloat16
 };
 
 struct KernelProfile {
-  double bytes = 0;             // read and written, each buffer once
-  double simple_ops = 0;        // additions, comparisons, conversions: what vector units do at once
-  double row_ops = 0;           // summed along rows: each waits for the one before
-  double hard_ops = 0;          // exponentials, divisions, powers
-  double contraction_ops = 0;   // multiply-adds
-  double random_reads = 0;      // gathered rows, scattered elements
-  double folded_reads = 0;      // elements whose neighbours in a row are found by division
-  double sort_steps = 0;        // elements of a sort that are moved by one place or counted
-  double sort_turns = 0;        // and branches of which nobody knows before where they lead
-  double row_sums = 0;          // reductions along rows that begin and end; short ones count less
-  double lane_blocks = 0;       // rows of sums taken side by side
-  ContractionSize contraction;  // the last, if there is one
-  std::vector<LoopWork> loops;  // the same operations, loop by loop
+  double bytes = 0;            // read and written, each buffer once
+  double simple_ops = 0;       // additions, comparisons, conversions: what vector units do at once
+  double row_ops = 0;          // summed along rows: each waits for the one before
+  double hard_ops = 0;         // exponentials, divisions, powers
+  double contraction_ops = 0;  // multiply-adds
+  double random_reads = 0;     // gathered rows, scattered elements
+  double folded_reads = 0;     // elements whose neighbours in a row are found by division
+  double sort_steps = 0;       // elements of a sort that are moved by one place or counted
+  double sort_turns = 0;       // and branches of which nobody knows before where they lead
+  double transform_steps = 0;  // of Fourier transforms: points times the logarithm of a row's
+  double transform_products = 0;  // what they are where no template splits them
+  double row_sums = 0;            // reductions along rows that begin and end; short ones count less
+  double lane_blocks = 0;         // rows of sums taken side by side
+  ContractionSize contraction;    // the last, if there is one
+  std::vector<LoopWork> loops;    // the same operations, loop by loop
 };
 // symbols[k] is the value of the body's s<k>. Values that are needed at every step of an inner loop
 // are counted as often as they are computed.

@@ -4,6 +4,9 @@
 #include <cmath>
 #include <utility>
 
+#include "common/ir/fourier_form.h"
+#include "common/ir/sizes.h"
+
 namespace coordinator {
 
 using common::Graph;
@@ -56,6 +59,7 @@ ContractionSize contraction_size(const Graph& body, const Node& node,
   size.is_wide = common::dtype_size(node.dtype) == 8;
   const Node& left = body.node(node.operands[0]);
   const Node& right = body.node(node.operands[1]);
+  size.is_short = left.dtype == common::DType::kBfloat16 && right.dtype == common::DType::kBfloat16;
   for (size_t k = 0; k < c.a.size(); ++k) {
     bool in_out = holds(c.out, c.a[k]);
     (!in_out              ? size.steps
@@ -116,6 +120,30 @@ double visible_share(const common::AttentionForm& form, const std::vector<int64_
     seen += static_cast<double>(std::max<int64_t>(0, last + 1 - first));
   }
   return seen / static_cast<double>(std::max<int64_t>(1, keys) * kSamples);
+}
+
+void note_transforms(const Graph& body, const std::vector<int64_t>& symbols,
+                     KernelProfile& profile) {
+  auto form = common::fourier_form(body);
+  for (size_t i = 0; i < body.nodes.size(); ++i) {
+    const Node& node = body.nodes[i];
+    if (node.op != Op::kFourier) continue;
+    double frequencies = common::count_elements(node.shape, symbols);
+    double points = size_of(body.node(node.operands[0]).shape.back(), symbols);
+    auto parts = static_cast<double>(node.operands.size());
+    profile.transform_products += frequencies * points * parts;
+    // A kernel that computes both parts has done so with the first.
+    if (form && form->any() != static_cast<NodeId>(i)) continue;
+    double rows = frequencies / size_of(node.shape.back(), symbols);
+    profile.transform_steps += rows * points * parts * (1 + std::log2(points));
+  }
+}
+
+common::Expr at_indices(const common::Expr& e, const std::vector<common::Expr>& indices) {
+  return e.substitute([&](common::Var v) -> common::Expr {
+    if (v.kind != common::Var::Kind::kIndex) return common::Expr::var(v);
+    return indices[static_cast<size_t>(v.id)];
+  });
 }
 
 }  // namespace coordinator

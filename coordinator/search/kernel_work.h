@@ -29,6 +29,13 @@ struct SortWork {
 SortWork sort_work(const common::Graph& body, const common::Node& node, double elements,
                    const std::vector<int64_t>& symbols);
 
+// Adds the work of all transforms in the body.
+void note_transforms(const common::Graph& body, const std::vector<int64_t>& symbols,
+                     KernelProfile& profile);
+
+// The expression where its loop indices are these.
+common::Expr at_indices(const common::Expr& e, const std::vector<common::Expr>& indices);
+
 // In the measure of a generator that compares its plans: the simple operations of a vector's worth
 // of steps.
 double effort(const KernelProfile& profile);

@@ -1,10 +1,12 @@
 #include "coordinator/search/region_space.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <unordered_map>
 
 #include "common/base/cat.h"
+#include "common/ir/fourier_form.h"
 #include "common/plan/plan.h"
 #include "coordinator/search/cost_model.h"
 #include "coordinator/search/joint_kernels.h"
@@ -24,8 +26,11 @@ constexpr double kReadWeight = 0.001;  // of an element, where sharing it is the
 
 constexpr double kLibraryWeight = 0.025;
 constexpr double kTileWeight = 0.035;
-constexpr double kStripsWeight = 0.02;  // with columns of weights, see strips.h
+constexpr double kStripsWeight = 0.02;  // with columns of weights, see strips.h, and rows in place
+constexpr int64_t kRowMin = 16;         // summed elements side by side
 constexpr double kAcross = 5;
+constexpr double kTransformWeight = 0.06;  // of a point and a bit of the length, for one part
+constexpr double kUnsplitWeight = 1;       // of a product with a wave
 
 double weight_of(const Node& node, Lowering lowering) {
   switch (node.op) {
@@ -81,11 +86,46 @@ const common::Shape& RegionSpace::shape_of(ClassId cls) const {
 
 bool RegionSpace::reads_strips(NodeId contraction) const {
   const EGraph& graph = *saturated_.graph;
-  if (machine_ != common::Machine::kCpu) return false;
+  if (common::is_gpu(machine_)) return false;
   const auto& c =
       common::attr<common::ContractAttr>(saturated_.heads->node(graph.head(contraction)));
   std::optional<size_t> columns = column_operand(c);
   return columns && (*saturated_.load_time)[graph.find(graph.children(contraction)[*columns])] != 0;
+}
+
+bool RegionSpace::reads_rows(NodeId contraction) const {
+  const EGraph& graph = *saturated_.graph;
+  const auto& c =
+      common::attr<common::ContractAttr>(saturated_.heads->node(graph.head(contraction)));
+  std::optional<size_t> columns = column_operand(c);
+  if (!columns) return false;
+  const std::vector<int>& labels = *columns == 0 ? c.b : c.a;
+  bool found = false;
+  graph.for_each_node(graph.find(graph.children(contraction)[1 - *columns]), [&](NodeId n) {
+    Head head = graph.head(n);
+    const Node& node = saturated_.heads->node(head);
+    common::View view = common::view_identity(node.shape);
+    common::Shape input = node.shape;
+    // A copy that only this contraction needs is no operand in place.
+    if (saturated_.heads->lowering(head) == Lowering::kCopy) return;
+    if (node.op == Op::kView) {
+      view = common::attr<common::ViewAttr>(node).view;
+      input = shape_of(graph.children(n)[0]);
+    }
+    auto strided = common::view_strides(view, input, region_.symbols);
+    if (!view.valid.empty() || !strided) return;
+    int64_t run = 1, all = 1;
+    bool is_broken = false;
+    for (size_t k = labels.size(); k-- > 0;) {
+      if (std::find(c.out.begin(), c.out.end(), labels[k]) != c.out.end()) continue;
+      int64_t size = node.shape[k].evaluate(sizes_);
+      is_broken = is_broken || !strided->strides[k].is_constant(run);
+      if (!is_broken) run *= size;
+      all *= size;
+    }
+    found = found || run >= std::min(all, kRowMin);
+  });
+  return found;
 }
 
 bool RegionSpace::needs_copy(ClassId operand) const {
@@ -120,6 +160,17 @@ bool RegionSpace::lies_across(ClassId operand) const {
   return found;
 }
 
+double RegionSpace::transform_cost(const Node& node, const common::Shape& operand,
+                                   double frequencies) const {
+  int64_t points = operand.back().constant();
+  auto n = static_cast<double>(points);
+  if (machine_ != common::Machine::kCpu || !common::is_kernel_length(points)) {
+    return frequencies * n * kUnsplitWeight;
+  }
+  double rows = frequencies / static_cast<double>(node.shape.back().constant());
+  return rows * n * (1 + std::log2(n)) * kTransformWeight;
+}
+
 double RegionSpace::node_cost(NodeId id) const {
   const EGraph& graph = *saturated_.graph;
   const HeadTable& heads = *saturated_.heads;
@@ -145,8 +196,9 @@ double RegionSpace::node_cost(NodeId id) const {
       }
     }
   }
+  if (node.op == Op::kFourier) return 1 + transform_cost(node, child_shape(0), work);
   double weight = weight_of(node, lowering);
-  if (lowering == Lowering::kTile && reads_strips(id)) weight = kStripsWeight;
+  if (lowering == Lowering::kTile && reads_strips(id) && reads_rows(id)) weight = kStripsWeight;
   // Where the library cannot read an operand as it lies, another template takes its place.
   if (lowering == Lowering::kGemm &&
       (needs_copy(graph.children(id)[0]) || needs_copy(graph.children(id)[1]))) {
@@ -254,7 +306,7 @@ std::shared_ptr<const Structure> RegionSpace::structure(const Genome& genome) {
   if (it != recent_.end()) return it->second;
   auto result = std::make_shared<Structure>();
   Selected selected = select(genome, result->sites);
-  if (machine_ == common::Machine::kCpu) selected = with_strips(std::move(selected));
+  if (!common::is_gpu(machine_)) selected = with_strips(std::move(selected), machine_);
   Stores stores = default_stores(selected);
   std::vector<std::vector<int64_t>> values = store_values(selected);
   std::vector<int64_t> wishes(stores.begin(), stores.end());

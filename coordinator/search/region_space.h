@@ -70,10 +70,15 @@ class RegionSpace {
   const Saturated& saturated() const { return saturated_; }
 
  private:
+  // Of one part of a transform with so many frequencies in all its rows.
+  double transform_cost(const common::Node& node, const common::Shape& operand,
+                        double frequencies) const;
   double node_cost(NodeId node) const;
   const common::Shape& shape_of(ClassId cls) const;
   // A tile reads the contraction's matrix from strips (strips.h).
   bool reads_strips(NodeId contraction) const;
+  // A tile can read the other operand's rows where they lie.
+  bool reads_rows(NodeId contraction) const;
   // A library can read the class only where a view of it is copied.
   bool needs_copy(ClassId operand) const;
   // Some view in the class has neighbours of its last axis apart in memory.

@@ -149,7 +149,7 @@ class Cutter {
       // Loops read stored tensors; so do later segments, seen through views.
       for (size_t i = 0; i < g.nodes.size(); ++i) {
         const Node& node = g.nodes[i];
-        if (node.op == Op::kView) continue;
+        if (is_read_through(static_cast<NodeId>(i))) continue;
         for (NodeId operand : node.operands) {
           if (node.op == Op::kLoop) {
             stored[at(operand)] = 1;
@@ -165,8 +165,17 @@ class Cutter {
       for (const auto& output : g.outputs) made_once[at(output.node)] = 0;
     }
     NodeId base_of(NodeId id) const {
-      while (graph.node(id).op == Op::kView) id = graph.node(id).operands[0];
+      while (is_read_through(id)) id = graph.node(id).operands[0];
       return id;
+    }
+    // Is made again where it is needed: movement, and the wider spelling of a shorter type, which
+    // takes more to read than to make and hides from contractions what their operands are.
+    bool is_read_through(NodeId id) const {
+      const Node& node = graph.node(id);
+      if (node.op == Op::kView) return true;
+      if (node.op != Op::kCast) return false;
+      common::DType from = graph.node(node.operands[0]).dtype;
+      return common::is_half(from) && common::is_float(node.dtype) && !common::is_half(node.dtype);
     }
     bool is_free(NodeId id) const {
       Op op = graph.node(id).op;
@@ -230,9 +239,10 @@ class Cutter {
         continue;
       }
       const Node& node = scope.graph.node(id);
-      bool outside = scope.is_given(id) ||
-                     (scope.level[at(id)] != level && node.op != Op::kView && !scope.is_free(id)) ||
-                     (scope.made_once[at(id)] && !once && !scope.is_free(id));
+      bool outside =
+          scope.is_given(id) ||
+          (scope.level[at(id)] != level && !scope.is_read_through(id) && !scope.is_free(id)) ||
+          (scope.made_once[at(id)] && !once && !scope.is_free(id));
       if (outside) {
         bool weight = scope.flow.flags[at(id)];
         copied[id] = builder.input(weight ? common::InputKind::kWeight : common::InputKind::kUser,

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "common/ir/attention_form.h"
+#include "common/ir/fourier_form.h"
 #include "common/ir/load_time.h"
 #include "common/ir/sizes.h"
 
@@ -16,6 +17,9 @@ using common::Node;
 using common::Op;
 using common::Template;
 using common::UnaryOp;
+
+// So often windows read an element where it is better computed before.
+constexpr double kWindowsOverlap = 2;
 
 size_t at(common::NodeId id) { return static_cast<size_t>(id); }
 
@@ -96,10 +100,86 @@ bool rows_align(const common::Shape& reduced, const common::Shape& outer) {
   return true;
 }
 
-bool default_in_place(const Selected& selected, common::NodeId id, const std::vector<Use>& uses) {
+// For each axis of a value, the axis of another that it is.
+using Axes = std::vector<int>;
+
+Axes same_axes(size_t rank) {
+  Axes axes(rank);
+  for (size_t k = 0; k < rank; ++k) axes[k] = static_cast<int>(k);
+  return axes;
+}
+
+// The axes of the view's operand as axes of the view; empty unless it only changes their order.
+std::optional<Axes> permuted_axes(const Node& node, const Node& operand) {
+  const common::View& view = common::attr<common::ViewAttr>(node).view;
+  if (!view.valid.empty() || view.shape.size() != operand.shape.size()) return std::nullopt;
+  Axes axes;
+  std::vector<char> taken(view.shape.size(), 0);
+  for (size_t k = 0; k < view.index.size(); ++k) {
+    size_t axis = 0;
+    while (axis < taken.size() && view.index[k] != common::Expr::index(static_cast<int>(axis))) {
+      ++axis;
+    }
+    if (axis == taken.size() || taken[axis] != 0 || view.shape[axis] != operand.shape[k]) {
+      return std::nullopt;
+    }
+    taken[axis] = 1;
+    axes.push_back(static_cast<int>(axis));
+  }
+  return axes;
+}
+
+// All uses are by one elementwise node, of the very same element, whatever the order of axes.
+bool flows_into_one(const Selected& selected, common::NodeId id, const std::vector<Use>& uses) {
+  const Graph& graph = selected.graph;
+  if (uses.empty()) return false;
+  const Node& user = graph.node(uses[0].user);
+  bool by_one = std::all_of(uses.begin(), uses.end(),
+                            [&](const Use& use) { return use.user == uses[0].user; });
+  if (!is_elementwise(user) || !by_one) return false;
+  std::optional<Axes> way;
+  for (common::NodeId operand : user.operands) {
+    if (base_of(selected, operand) != id) continue;
+    std::optional<Axes> axes = same_axes(graph.node(id).shape.size());
+    if (operand != id) {
+      const Node& view = graph.node(operand);
+      if (view.operands[0] != id) return false;
+      axes = permuted_axes(view, graph.node(id));
+    }
+    if (!axes || (way && way != axes)) return false;
+    way = axes;
+  }
+  return way.has_value();
+}
+
+// All uses are by the parts of one Fourier transform.
+bool is_transformed(const Graph& graph, const std::vector<Use>& uses) {
+  return std::all_of(uses.begin(), uses.end(), [&](const Use& use) {
+    return common::is_same_transform(graph.node(uses[0].user), graph.node(use.user));
+  });
+}
+
+// Windows that overlap read the node's elements more than once.
+bool is_read_by_windows(const Graph& graph, common::NodeId id,
+                        const std::vector<std::vector<Use>>& all_uses) {
+  const Use& use = all_uses[at(id)][0];
+  bool is_summed = is_reductive(graph.node(use.user)) ||
+                   (all_uses[at(use.user)].size() == 1 &&
+                    is_product_sum(graph, graph.node(all_uses[at(use.user)][0].user)));
+  if (use.direct || !is_summed) return false;
+  std::vector<int64_t> sizes = common::representative_sizes(graph.symbols);
+  return common::count_elements(graph.node(use.user).shape, sizes) >=
+         kWindowsOverlap * common::count_elements(graph.node(id).shape, sizes);
+}
+
+bool default_in_place(const Selected& selected, common::NodeId id,
+                      const std::vector<std::vector<Use>>& all_uses) {
   const Graph& graph = selected.graph;
   const Node& node = graph.node(id);
+  const std::vector<Use>& uses = all_uses[at(id)];
   if (uses.empty() || has_own_template(node)) return false;
+  if (node.op == Op::kFourier) return flows_into_one(selected, id, uses);
+  if (is_transformed(graph, uses)) return is_elementwise(node);
   if (uses.size() > 1) {
     if (!is_cheap(node) || uses.size() > 4) return false;
     // Recomputing must not drag a long chain along.
@@ -113,6 +193,7 @@ bool default_in_place(const Selected& selected, common::NodeId id, const std::ve
   }
   if (user.op == Op::kContract) return is_cheap(node);
   if (has_own_template(user)) return is_elementwise(node);
+  if (is_elementwise(node) && is_read_by_windows(graph, id, all_uses)) return false;
   if (node.op == Op::kReduce) {
     return is_elementwise(user) && rows_align(node.shape, user.shape) &&
            !is_product_sum(graph, node);
@@ -210,6 +291,27 @@ void gather_attention(const Selected& selected, const std::vector<std::vector<Us
   }
 }
 
+// What is made of a transform's elements is stored where something else than elementwise work takes
+// it, so that the transform's kernel ends there.
+void store_after_transforms(const Selected& selected, const std::vector<std::vector<Use>>& uses,
+                            Stores& stores) {
+  const Graph& graph = selected.graph;
+  std::vector<char> holds(graph.nodes.size(), 0);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    if (node.op == Op::kFourier) {
+      holds[i] = 1;
+    } else if (is_elementwise(node)) {
+      for (common::NodeId operand : node.operands) {
+        common::NodeId base = base_of(selected, operand);
+        if (holds[at(base)] && !stores[at(base)]) holds[i] = 1;
+      }
+    }
+    auto id = static_cast<common::NodeId>(i);
+    if (holds[i] && !flows_into_one(selected, id, uses[i])) stores[i] = 1;
+  }
+}
+
 // What is only a wider spelling of a computed value is stored as that value: fewer bytes to write
 // and to read, and contractions see that their operands are of a short type.
 void store_short(const Selected& selected, Stores& stores) {
@@ -277,9 +379,10 @@ Stores default_stores(const Selected& selected) {
     auto id = static_cast<common::NodeId>(i);
     if (!is_computed(graph.nodes[i])) continue;
     bool keep = at_load.is_needed_in_runs(id) && !at_load.is_better_computed(id);
-    stores[i] = keep || !default_in_place(selected, id, uses[i]);
+    stores[i] = keep || !default_in_place(selected, id, uses);
   }
   gather_attention(selected, uses, stores);
+  store_after_transforms(selected, uses, stores);
   store_short(selected, stores);
   repair_stores(selected, stores);
   return stores;
@@ -294,22 +397,24 @@ class TileCheck {
       : selected_(selected), stores_(stores), root_(root) {}
 
   std::optional<common::NodeId> offender() {
-    visit(root_, true);
-    if (contraction_ < 0) return std::nullopt;
+    visit(root_, same_axes(selected_.graph.node(root_).shape.size()));
+    if (contraction_ < 0 && transform_ < 0) return std::nullopt;
     return offender_ ? offender_ : reductive_;
   }
+  bool is_transform() const { return transform_ >= 0; }
   // The contraction that the kernel is built around; -1 when there is none.
   common::NodeId contraction() const { return contraction_; }
   bool is_attention() const { return is_attention_; }
 
  private:
-  // on_spine: the value is needed at exactly the root's indices.
-  void visit(common::NodeId id, bool on_spine) {
+  // spine: the value is needed at exactly the root's indices, its axes being these of the root's.
+  void visit(common::NodeId id, const std::optional<Axes>& spine) {
     const Node& node = selected_.graph.node(id);
     if (id != root_ && is_stored(selected_, stores_, id)) return;
-    if (!seen_.insert({id, on_spine}).second) return;
+    if (!seen_.insert({id, spine}).second) return;
+    bool on_spine = spine && *spine == same_axes(spine->size());
     if (node.op == Op::kContract) {
-      bool second = contraction_ >= 0;
+      bool second = contraction_ >= 0 || transform_ >= 0;
       if (!on_spine || (second && contraction_ != id)) {
         offender_ = id;
         if (!second) contraction_ = id;
@@ -322,21 +427,49 @@ class TileCheck {
         if (!form->obstacles.empty()) offender_ = form->obstacles[0];
         return;
       }
+    } else if (node.op == Op::kFourier) {
+      note_transform(id, spine);
     } else if (is_reductive(node) && !reductive_ && id != root_) {
       reductive_ = id;
     }
-    bool stays = on_spine && is_elementwise(node);
-    for (common::NodeId operand : node.operands) visit(operand, stays);
+    for (common::NodeId operand : node.operands) visit(operand, continued(node, operand, spine));
+  }
+
+  // The spine at an operand of `node`.
+  std::optional<Axes> continued(const Node& node, common::NodeId operand,
+                                const std::optional<Axes>& spine) const {
+    if (!spine || is_elementwise(node)) return spine;
+    if (node.op != Op::kView) return std::nullopt;
+    auto axes = permuted_axes(node, selected_.graph.node(operand));
+    if (!axes) return std::nullopt;
+    for (int& axis : *axes) axis = (*spine)[static_cast<size_t>(axis)];
+    return axes;
+  }
+
+  // A kernel holds the parts of one transform and no contraction.
+  void note_transform(common::NodeId id, const std::optional<Axes>& spine) {
+    const Graph& graph = selected_.graph;
+    bool fits = spine && contraction_ < 0;
+    if (transform_ >= 0) {
+      fits = fits && spine == transform_axes_ &&
+             common::is_same_transform(graph.node(transform_), graph.node(id));
+    }
+    if (!fits) offender_ = id;
+    if (transform_ >= 0) return;
+    transform_ = id;
+    transform_axes_ = spine;
   }
 
   const Selected& selected_;
   const Stores& stores_;
   common::NodeId root_;
   common::NodeId contraction_ = -1;
+  common::NodeId transform_ = -1;
+  std::optional<Axes> transform_axes_;
   bool is_attention_ = false;
   std::optional<common::NodeId> offender_;
   std::optional<common::NodeId> reductive_;
-  std::set<std::pair<common::NodeId, bool>> seen_;
+  std::set<std::pair<common::NodeId, std::optional<Axes>>> seen_;
 };
 
 void require_stored_operands(const Selected& selected, const Node& node, Stores& stores) {
@@ -407,6 +540,7 @@ Template template_of(const Selected& selected, const Stores& stores, common::Nod
   TileCheck check(selected, stores, root);
   LFARM_CHECK(!check.offender(), "the stores were not repaired");
   if (check.is_attention()) return Template::kAttention;
+  if (check.is_transform()) return Template::kFourier;
   return check.contraction() >= 0 ? Template::kTile : Template::kLoops;
 }
 

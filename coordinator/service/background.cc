@@ -2,10 +2,12 @@
 
 #include <utility>
 
+#include "common/base/priority.h"
+
 namespace coordinator::service {
 
-Background::Background(size_t threads) {
-  for (size_t i = 0; i < threads; ++i) threads_.emplace_back([this] { run(); });
+Background::Background(size_t threads, bool gives_way) {
+  for (size_t i = 0; i < threads; ++i) threads_.emplace_back([this, gives_way] { run(gives_way); });
 }
 
 Background::~Background() {
@@ -46,7 +48,8 @@ bool Background::busy() const {
   return running_ > 0 || !waiting_.empty();
 }
 
-void Background::run() {
+void Background::run(bool gives_way) {
+  if (gives_way) common::give_way();
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });

@@ -19,7 +19,8 @@ class Background {
   using Done = std::function<void()>;
   using Work = std::function<Done()>;
 
-  explicit Background(size_t threads);
+  // gives_way: to threads of usual priority, such as those of measurements on this machine.
+  explicit Background(size_t threads, bool gives_way = false);
   // Waits for the work under way; what has not begun is dropped.
   ~Background();
   Background(const Background&) = delete;
@@ -36,7 +37,7 @@ class Background {
   bool busy() const;
 
  private:
-  void run();
+  void run(bool gives_way);
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;

@@ -273,7 +273,7 @@ void Job::learn(TaskDone done) {
   auto finalist = finalists_sent_.find(done.tag);
   if (finalist != finalists_sent_.end()) {
     if (done.result.outcome == common::TaskOutcome::kOk) {
-      finalists_.push_back({std::move(finalist->second), done.result.report.objects});
+      finalists_.insert(*finalist);
     }
     finalists_sent_.erase(finalist);
   }

@@ -121,12 +121,8 @@ class Job {
     int region = -1;
     std::string_view origin;
   };
-  // A verified whole program whose objects may be wanted again.
-  struct Finalist {
-    TaskSpec spec;
-    std::vector<common::Digest> objects;
-  };
-  const Finalist* finalist_of_plan() const;
+  // The verified program that the plan was made from; null when it ran before a restart.
+  const TaskSpec* finalist_of_plan() const;
   // A step of the search that was taken in the background.
   struct Step {
     size_t learned = 0;
@@ -180,8 +176,8 @@ class Job {
   std::unordered_map<uint64_t, Sent> sent_;
   size_t unsettled_ = 0;  // results on their way to the disk; the search does not know them yet
   std::unordered_map<uint64_t, TaskSpec> finalists_sent_;
-  std::vector<Finalist> finalists_;
-  std::map<common::Digest, HeldBlob> graph_blobs_;  // of candidates
+  std::unordered_map<uint64_t, TaskSpec> finalists_;  // verified: objects may be wanted again
+  std::map<common::Digest, HeldBlob> graph_blobs_;    // of candidates
   // Of an earlier coordinator.
   KnownResults known_;
   std::optional<JobStart> start_;
@@ -191,6 +187,7 @@ class Job {
   uint64_t next_record_ = 0;
 
   common::Plan plan_;
+  uint64_t plan_tag_ = 0;  // of the finalist that became the plan
   JobEnd end_;
   std::string holder_;  // the worker that has the objects
   std::set<common::Digest> missing_;

@@ -25,6 +25,7 @@ constexpr int64_t kDiskRetryMs = 1'000;
 void Job::finish_search(common::Result<SearchOutcome> outcome) {
   if (!outcome.ok()) return fail(outcome.error());
   plan_ = std::move(outcome->plan);
+  plan_tag_ = outcome->candidate;
   holder_ = std::move(outcome->worker);
   // Which epoch its plans are of, the farm says.
   plan_.key.epoch = request_.key.epoch;
@@ -73,31 +74,24 @@ void Job::object_missing(const std::string& worker, const Digest& digest) {
   objects_lost(cat("worker ", worker, " no longer has object ", digest.short_hex()));
 }
 
-const Job::Finalist* Job::finalist_of_plan() const {
-  auto made_by = [&](const Finalist& finalist) {
-    // A rerun may have given the plan other objects than the finalist's first run.
-    return finalist.spec.tag == rerun_tag_ ||
-           std::all_of(plan_.objects.begin(), plan_.objects.end(), [&](const Digest& object) {
-             return std::count(finalist.objects.begin(), finalist.objects.end(), object) != 0;
-           });
-  };
-  auto finalist = std::find_if(finalists_.begin(), finalists_.end(), made_by);
-  return finalist == finalists_.end() ? nullptr : &*finalist;
+const TaskSpec* Job::finalist_of_plan() const {
+  auto finalist = finalists_.find(plan_tag_);
+  return finalist == finalists_.end() ? nullptr : &finalist->second;
 }
 
 // The program is verified, so any worker can make its objects once more.
 void Job::objects_lost(const std::string& why) {
   missing_.clear();
-  const Finalist* finalist = finalist_of_plan();
+  const TaskSpec* finalist = finalist_of_plan();
   if (rerun_tag_ || finalist == nullptr) {
     return fail(common::unavailable(
         cat("the plan's objects are lost: ", why, "; submit again, measurements are kept")));
   }
   common::log_warning(cat(why, "; the finalist runs again"),
                       {{"job", request_.id}, {"worker", holder_}});
-  rerun_tag_ = finalist->spec.tag;
+  rerun_tag_ = finalist->tag;
   phase_deadline_ns_ = 0;  // the scheduler watches over the task
-  env_.dispatcher.add_task(finalist->spec);
+  env_.dispatcher.add_task(*finalist);
 }
 
 void Job::rerun_done(const CandidateResult& result) {
@@ -151,11 +145,11 @@ void Job::keep_plan() {
 
 // What it takes to make the plan anew; empty when the finalist ran before a restart.
 std::string Job::recipe() const {
-  const Finalist* finalist = finalist_of_plan();
+  const TaskSpec* finalist = finalist_of_plan();
   if (finalist == nullptr) return {};
-  common::SharedBytes graph = env_.blobs.find(finalist->spec.blobs[0]);
+  common::SharedBytes graph = env_.blobs.find(finalist->blobs[0]);
   if (!graph) return {};
-  return encode_recipe({finalist->spec.payload, common::to_bytes(graph.bytes)});
+  return encode_recipe({finalist->payload, common::to_bytes(graph.bytes)});
 }
 
 void Job::stored(const Status& status) {

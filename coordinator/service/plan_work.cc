@@ -35,6 +35,8 @@ std::string_view operation_of(const common::Kernel& kernel) {
       return "matmul";
     case Template::kAttention:
       return "attention";
+    case Template::kFourier:
+      return "fourier";
     case Template::kScan:
       return "scan";
     case Template::kScatter:
@@ -80,7 +82,7 @@ std::vector<CallWork> work_of(const Program& program, const std::vector<int64_t>
     work.kernel = common::kernel_fingerprint(kernel);
     work.operation = operation_of(kernel);
     work.operations = 2 * profile.contraction_ops + profile.simple_ops + profile.row_ops +
-                      profile.hard_ops + profile.sort_steps;
+                      profile.hard_ops + profile.sort_steps + 2.5 * profile.transform_steps;
     work.is_half = multiplies_halves(kernel.body);
     all.push_back(work);
   }

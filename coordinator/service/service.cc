@@ -141,7 +141,7 @@ struct Service::State {
         reception(environment, jobs, cat(options.name, '-', parts.generation)),
         allow_watch(allow_file(options)),
         background(kBackgroundThreads),
-        steps(kStepThreads) {
+        steps(kStepThreads, true) {
     dispatcher.connect(workers, jobs);
   }
 

@@ -136,7 +136,7 @@ Result<Toolchain> find_toolchain(const common::Target& target, size_t processes)
   auto sandbox = common::Sandbox::find(common::SandboxProfile::kCompiling);
   if (target.name.starts_with("cpu")) {
     toolchain.generator =
-        remembered(std::make_unique<const worker::CpuCodeGenerator>(worker::vector_bytes(target)));
+        remembered(std::make_unique<const worker::CpuCodeGenerator>(worker::unit_of(target)));
     LFARM_ASSIGN_OR_RETURN(toolchain.compiler, worker::find_c_compiler(target, std::move(sandbox)));
     return toolchain;
   }

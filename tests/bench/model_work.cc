@@ -25,10 +25,20 @@ std::vector<char> depends_on_inputs(const Graph& graph) {
   return depends;
 }
 
+// Of a transform as fast as there is.
+double transform_operations(double sums, double length) {
+  return sums * std::min(2 * length, 2.5 * std::log2(length));
+}
+
 double operations_of(const Graph& graph, const std::vector<int64_t>& sizes) {
   std::vector<char> depends = depends_on_inputs(graph);
   double operations = 0;
   for (const Node& node : graph.nodes) {
+    if (node.op == Op::kFourier) {
+      auto length = static_cast<double>(graph.node(node.operands[0]).shape.back().constant());
+      operations += transform_operations(common::count_elements(node.shape, sizes), length) *
+                    static_cast<double>(node.operands.size());
+    }
     if (node.op != Op::kReduce ||
         common::attr<common::ReduceAttr>(node).op != common::ReduceOp::kSum) {
       continue;
@@ -45,8 +55,7 @@ double operations_of(const Graph& graph, const std::vector<int64_t>& sizes) {
     bool is_transform = std::any_of(summed.operands.begin(), summed.operands.end(),
                                     [&](NodeId operand) { return depends[at(operand)] == 0; });
     double length = sums > 0 ? terms / sums : 0;
-    operations += is_transform && length > 1 ? sums * std::min(2 * length, 2.5 * std::log2(length))
-                                             : 2 * terms;
+    operations += is_transform && length > 1 ? transform_operations(sums, length) : 2 * terms;
   }
   return operations;
 }

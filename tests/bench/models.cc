@@ -233,9 +233,11 @@ RowBound bound_of(const MeasuredModel& model, const clients::Roofline& roofline,
                   const std::vector<PeerSide>& peers) {
   RowBound bound{model.work.operations, model.work.bytes, roofline.operations_per_s,
                  clients::read_bandwidth(roofline, model.work.bytes)};
-  // Products of 16-bit numbers have units of their own, which only a library measured.
+  // Products of 16-bit numbers may have units of their own, which only a library reaches.
+  if (model.dtype != "bf16") return bound;
+  bound.operations_per_s = std::max(bound.operations_per_s, roofline.half_operations_per_s);
   for (const PeerSide& peer : peers) {
-    if (model.dtype != "bf16" || !peer.result.competes) continue;
+    if (!peer.result.competes) continue;
     bound.operations_per_s = std::max(bound.operations_per_s, peer.rates.bf16_gemm_gflops * 1e9);
   }
   return bound;

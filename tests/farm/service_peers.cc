@@ -199,7 +199,7 @@ void FakeWorker::answer(const common::Task& task) {
 }
 
 common::TaskReport FakeWorker::report(const common::Task& task) {
-  ScriptedReport made = scripted_report(task.payload, object_salt);
+  ScriptedReport made = scripted_report(task.payload, object_salt, one_object);
   objects_.merge(made.objects);
   return std::move(made.report);
 }

@@ -95,6 +95,7 @@ class FakeWorker final : public FakePeer {
   std::vector<common::TaskSpan> spans;  // of every result
   bool heartbeats = true;
   std::string object_salt;  // objects of workers with different salts differ
+  bool one_object = false;  // that holds all kernels of all programs
   std::vector<common::Task> tasks;
   std::vector<common::Revoke> revoked;
   size_t answered = 0;

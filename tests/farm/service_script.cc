@@ -104,6 +104,7 @@ class Script final : public JobSearch {
     }
     SearchOutcome outcome;
     outcome.worker = last_->worker;
+    outcome.candidate = budget_ - 1;
     common::Plan& plan = outcome.plan;
     plan.key = {common::graph_hash(*graph_), options_.target, options_.policy,
                 std::string(common::kCompilerEpoch)};
@@ -157,15 +158,15 @@ SearchFactory scripted_searches(std::shared_ptr<ScriptCounters> counters) {
   };
 }
 
-ScriptedReport scripted_report(common::ByteView payload, std::string_view salt) {
+ScriptedReport scripted_report(common::ByteView payload, std::string_view salt, bool one_object) {
   auto task = common::decode_task_payload(payload);
   if (!task.ok()) throw std::runtime_error(task.error().message);
   ScriptedReport made{task->kind, {}, {}};
   common::TaskReport& report = made.report;
   for (const common::Kernel& kernel : task->program.kernels) {
     common::Digest fingerprint = common::kernel_fingerprint(kernel);
-    common::SharedBytes object =
-        common::share(common::to_bytes(common::as_bytes(common::cat(salt, fingerprint.hex()))));
+    std::string text = common::cat(salt, one_object ? "all kernels" : fingerprint.hex());
+    common::SharedBytes object = common::share(common::to_bytes(common::as_bytes(text)));
     common::PlanKernel entry;
     entry.fingerprint = fingerprint;
     entry.object = static_cast<int>(report.objects.size());

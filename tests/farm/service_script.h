@@ -32,7 +32,9 @@ struct ScriptedReport {
   std::map<common::Digest, common::SharedBytes> objects;
 };
 
-// For an encoded payload. Objects of different `salt` differ. Throws when the payload is none.
-ScriptedReport scripted_report(common::ByteView payload, std::string_view salt = "");
+// For an encoded payload. Objects of different `salt` differ; one_object: all kernels, of whichever
+// program, are compiled into the same. Throws when the payload is none.
+ScriptedReport scripted_report(common::ByteView payload, std::string_view salt = "",
+                               bool one_object = false);
 
 }  // namespace coordinator::service

@@ -71,15 +71,29 @@ class ServiceTeamsTest : public ServiceTest {
     }));
   }
   // A farm that has found one plan and stopped.
-  common::PlanReady find_and_stop(const common::KeyPair& tenant) {
+  common::PlanReady find_and_stop(const common::KeyPair& tenant, bool one_object = false) {
     start();
     common::PlanReady found;
     {
       FakeWorker worker(endpoint(), "w1", kTestTarget, 2, at_farm(hand_));
+      worker.one_object = one_object;
       auto first = client(tenant);
       found = plan_of(*first, worker, scripted_graph(8));
     }
     stop();
+    return found;
+  }
+  // How the store's plans were made.
+  std::vector<Digest> recipes() const {
+    std::vector<Digest> found;
+    auto store = cache::Store::open(options_.state).value();
+    std::vector<cache::PlanListing> plans = store->list_plans().value();
+    for (const cache::PlanListing& listing : plans) {
+      cache::StoredPlan plan = store->get_plan(listing.facts.key).value().value();
+      for (const Digest& need : plan.needs) {
+        if (is_recipe(common::as_bytes(*store->get_blob(need).value()))) found.push_back(need);
+      }
+    }
     return found;
   }
   common::KeyPair hand_;  // a worker's
@@ -366,23 +380,25 @@ TEST_F(ServiceTeamsTest, ANewToolchainIsReasonEnoughOnRequest) {
 TEST_F(ServiceTeamsTest, HowAPlanIsMadeIsNotForClients) {
   common::KeyPair a = grant("team-a", "submit,read");
   find_and_stop(a);
-  std::optional<Digest> recipe;
-  {
-    auto store = cache::Store::open(options_.state).value();
-    std::vector<cache::PlanListing> plans = store->list_plans().value();
-    for (const cache::PlanListing& listing : plans) {
-      cache::StoredPlan plan = store->get_plan(listing.facts.key).value().value();
-      for (const Digest& need : plan.needs) {
-        if (is_recipe(common::as_bytes(*store->get_blob(need).value()))) recipe = need;
-      }
-    }
-  }
-  ASSERT_TRUE(recipe);
+  std::vector<Digest> recipe = recipes();
+  ASSERT_EQ(recipe.size(), 1u);
   start();
   auto first = client(a);
-  ask(*first, common::BlobRequest{*recipe});
+  ask(*first, common::BlobRequest{recipe[0]});
   EXPECT_EQ(first->count<common::Refused>(), 1u);
   EXPECT_EQ(first->count<common::Blob>(), 0u);
+}
+
+// Compiled kernels are shared: other programs of the search may be made of the plan's objects.
+TEST_F(ServiceTeamsTest, APlanIsMadeAnewFromItsOwnProgram) {
+  common::KeyPair a = grant("team-a", "submit,read");
+  find_and_stop(a, true);
+  std::vector<Digest> recipe = recipes();
+  ASSERT_EQ(recipe.size(), 1u);
+  auto store = cache::Store::open(options_.state).value();
+  auto made = decode_recipe(common::as_bytes(*store->get_blob(recipe[0]).value()));
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  EXPECT_EQ(common::decode_task_payload(made->payload).value().kind, common::TaskKind::kFinalist);
 }
 
 }  // namespace

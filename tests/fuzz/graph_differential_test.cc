@@ -30,6 +30,7 @@
 #include "common/runtime/interpreter.h"
 #include "common/wire/ir_codec.h"
 #include "coordinator/search/assemble.h"
+#include "coordinator/search/layout_assignment.h"
 #include "coordinator/search/region_space.h"
 #include "coordinator/search/regions.h"
 #include "tests/fuzz/random_graph.h"
@@ -98,7 +99,9 @@ Status check_forms(const Graph& graph) {
 
 // Every region as `lower` says, assembled as the farm does it.
 Program lower(const Graph& graph, const std::function<Program(const Graph& region)>& lower) {
-  coordinator::Cut cut = coordinator::cut_into_regions(common::roll(graph));
+  common::Machine machine = common::machine_of(common::host_cpu_target());
+  coordinator::Cut cut =
+      coordinator::cut_into_regions(common::roll(coordinator::assign_layouts(graph, machine)));
   std::vector<Program> programs;
   for (const coordinator::Region& region : cut.regions) programs.push_back(lower(region.graph));
   std::vector<const Program*> parts;
@@ -118,7 +121,8 @@ Program searched_program(const Graph& graph, uint64_t seed) {
   return lower(graph, [seed](const Graph& region) {
     common::SteadyClock clock;
     common::Random random(seed);
-    coordinator::RegionSpace space(region, clock);
+    coordinator::RegionSpace space(region, clock, coordinator::Numerics::kStrict,
+                                   common::machine_of(common::host_cpu_target()));
     coordinator::Genome genome;
     for (int round = 0; round < 2; ++round) {  // choices bring sites of their own
       for (const coordinator::Site& site : space.decode(genome).sites) {
@@ -260,7 +264,7 @@ class Trial {
 // Graphs whose kernels share a compiler run.
 std::vector<std::string> check_batch(uint64_t first, uint64_t count,
                                      const worker::Compiler& compiler, worker::KernelCache& cache) {
-  worker::CpuCodeGenerator generator(worker::vector_bytes(common::host_cpu_target()));
+  worker::CpuCodeGenerator generator(worker::unit_of(common::host_cpu_target()));
   // Threads share a launch's units on some graphs.
   auto device = common::make_cpu_device();
   auto threaded = common::make_cpu_device({kThreads});

@@ -197,6 +197,19 @@ struct EditAttribute {
     }
     return true;
   }
+  bool operator()(common::FourierAttr& a) const {
+    switch (random.below(3)) {
+      case 0:
+        a.imaginary = !a.imaginary;
+        break;
+      case 1:
+        a.inverse = !a.inverse;
+        break;
+      default:
+        a.count += 1;
+    }
+    return true;
+  }
   template <class T>
   bool operator()(T&) const {
     return false;

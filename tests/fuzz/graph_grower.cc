@@ -398,6 +398,12 @@ void GraphGrower::grow_structure() {
   NodeId x = some_float();
   if (b_.rank(x) == 0) return;
   if (chance(0.5)) return keep(tame_.softmax(x, below(b_.rank(x)), chance(0.4)));
+  const Shape row = b_.shape(x);
+  const Expr points = row.back();
+  if (points.is_constant() && points.constant() > 0 && points.constant() <= 4096 && chance(0.3)) {
+    int64_t count = 1 + below(static_cast<int>(points.constant()));
+    return keep(tame_.fourier(x, {chance(0.5), chance(0.5), count}));
+  }
   keep(tame_.norm(x, 1 + below(b_.rank(x)), chance(0.5)));
 }
 

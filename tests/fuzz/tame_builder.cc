@@ -418,6 +418,15 @@ NodeId TameBuilder::norm(NodeId x, int axes, bool centred) {
       rounded(dtype(x), n, kFunctionSteps));
 }
 
+NodeId TameBuilder::fourier(NodeId x, const common::FourierAttr& part) {
+  x = within(x, 16);
+  auto points = static_cast<double>(graph_.shape(x).back().constant());
+  Numbers n = sum_of(dtype(x), numbers(x), points);
+  n.grain = kNoGrain;
+  return declare(graph_.fourier(x, std::nullopt, part),
+                 rounded(dtype(x), n, kFunctionSteps * points));
+}
+
 NodeId TameBuilder::scatter(ScatterMode mode, NodeId base, NodeId updates,
                             const std::vector<NodeId>& indices,
                             std::vector<common::Coordinate> coordinates) {

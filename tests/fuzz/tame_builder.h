@@ -59,6 +59,7 @@ class TameBuilder {
   common::NodeId contract(common::NodeId a, common::NodeId b, const common::ContractAttr& labels);
   common::NodeId softmax(common::NodeId x, int axis, bool log);
   common::NodeId norm(common::NodeId x, int axes, bool centred);
+  common::NodeId fourier(common::NodeId x, const common::FourierAttr& part);
   common::NodeId scatter(common::ScatterMode mode, common::NodeId base, common::NodeId updates,
                          const std::vector<common::NodeId>& indices,
                          std::vector<common::Coordinate> coordinates);

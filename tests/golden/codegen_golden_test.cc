@@ -16,7 +16,7 @@ NodeId input(GraphBuilder& b, DType dtype, Shape shape) {
 
 void compare(const std::string& name, Template form, const Graph& body) {
   Kernel kernel{form, {}, canonical(body)};
-  auto source = worker::CpuCodeGenerator(64).generate(kernel);
+  auto source = worker::CpuCodeGenerator().generate(kernel);
   ASSERT_TRUE(source.ok()) << source.error().message;
   std::string text = "// units " + source->entry.units.text() + ", scratch " +
                      source->entry.scratch_bytes.text() + "\n" + source->text;

@@ -97,13 +97,39 @@ void lf_12fcce7088cd9aca(void* const* restrict buffers, const int64_t* restrict 
             if (k1 == 256) {
               const int64_t me = lf_min_i64(i + 6, ie);
               const int64_t ne = lf_min_i64(j + 64, n1);
-              for (int64_t m = i; m < me; ++m) {
+              if (me - i == 6 && ne - j == 64) {
                 LF_VECTOR_LOOP(0, 1)
-                for (int64_t n = j; n < ne; ++n) {
-                  const float c1 = tile[(m - i) * 64 + (n - j)];
+                for (int64_t n = j; n < j + 64; ++n) {
+                  const float c1 = tile[0 * 64 + (n - j)];
                   const float v2 = in2[n];
                   const float v3 = c1 + v2;
-                  out0[(128 * m + n)] = v3;
+                  out0[(n + 128 * i)] = v3;
+                  const float c4 = tile[1 * 64 + (n - j)];
+                  const float v5 = c4 + v2;
+                  out0[(n + 128 * (i + 1))] = v5;
+                  const float c6 = tile[2 * 64 + (n - j)];
+                  const float v7 = c6 + v2;
+                  out0[(n + 128 * (i + 2))] = v7;
+                  const float c8 = tile[3 * 64 + (n - j)];
+                  const float v9 = c8 + v2;
+                  out0[(n + 128 * (i + 3))] = v9;
+                  const float c10 = tile[4 * 64 + (n - j)];
+                  const float v11 = c10 + v2;
+                  out0[(n + 128 * (i + 4))] = v11;
+                  const float c12 = tile[5 * 64 + (n - j)];
+                  const float v13 = c12 + v2;
+                  out0[(n + 128 * (i + 5))] = v13;
+                }
+              }
+              else {
+                for (int64_t m = i; m < me; ++m) {
+                  LF_VECTOR_LOOP(0, 1)
+                  for (int64_t n = j; n < ne; ++n) {
+                    const float c14 = tile[(m - i) * 64 + (n - j)];
+                    const float v15 = in2[n];
+                    const float v16 = c14 + v15;
+                    out0[(n + 128 * m)] = v16;
+                  }
                 }
               }
             }

@@ -47,8 +47,7 @@ class GuardedMemory {
 class CpuRunner final : public KernelRunner {
  public:
   explicit CpuRunner(const common::Target& target)
-      : generator_(worker::vector_bytes(target)),
-        compiler_(worker::find_c_compiler(target).value()) {}
+      : generator_(worker::unit_of(target)), compiler_(worker::find_c_compiler(target).value()) {}
 
   const worker::CodeGenerator& generator() const override { return generator_; }
 

@@ -96,6 +96,67 @@ TEST(CodegenLoops, LongReductions) {
   }
 }
 
+// Windows of images whose channels come last: each vector of channels is folded in a register, and
+// rows beyond the border are read from a row of fills.
+TEST(CodegenLoops, WindowsOfChannels) {
+  Random random(21);
+  KernelBatch batch;
+  struct Case {
+    DType dtype;
+    ReduceOp op;
+    int64_t channels, window, stride, before;
+    double fill;
+  };
+  const double inf = std::numeric_limits<double>::infinity();
+  const Case cases[] = {
+      {DType::kFloat32, ReduceOp::kSum, 16, 3, 1, 1, 0},
+      {DType::kFloat32, ReduceOp::kSum, 37, 3, 2, 1, 0.5},  // some lanes are left over
+      {DType::kFloat32, ReduceOp::kMax, 300, 2, 2, 0, -inf},
+      {DType::kFloat32, ReduceOp::kMin, 144, 3, 1, 2, inf},  // whole windows outside
+      {DType::kBfloat16, ReduceOp::kSum, 24, 3, 1, 1, 0},
+      {DType::kInt64, ReduceOp::kProd, 33, 3, 1, 1, 1},
+      {DType::kInt32, ReduceOp::kMax, 20, 5, 3, 2, -7},
+      {DType::kBool, ReduceOp::kAny, 40, 2, 1, 1, 1},
+      {DType::kFloat32, ReduceOp::kSum, 16, 7, 1, 3, 0},  // too many steps to write out
+      {DType::kFloat32, ReduceOp::kArgmax, 19, 3, 1, 0, 0},
+  };
+  for (const Case& c : cases) {
+    GraphBuilder b;
+    NodeId x = input(b, c.dtype, {2, 6, 7, c.channels});
+    int64_t height = (6 + 2 * c.before - c.window) / c.stride + 1;
+    int64_t width = (7 + 2 * c.before - c.window) / c.stride + 1;
+    Expr row = Expr::index(1) * Expr(c.stride) + Expr::index(4) - Expr(c.before);
+    Expr column = Expr::index(2) * Expr(c.stride) + Expr::index(5) - Expr(c.before);
+    View view{{2, height, width, c.channels, c.window, c.window},
+              {Expr::index(0), row, column, Expr::index(3)},
+              {},
+              c.fill};
+    if (c.before > 0) view.valid = {{row, 6}, {column, 7}};
+    NodeId windows = b.view(x, view);
+    if (c.dtype == DType::kBfloat16) windows = b.cast(windows, DType::kFloat32);
+    // Sums of what does not cancel.
+    double least = c.op == ReduceOp::kSum ? 0.1 : -2;
+    std::vector<HostTensor> inputs{random_tensor(random, c.dtype, {2, 6, 7, c.channels}, least, 2)};
+    if (c.op == ReduceOp::kSum) {
+      NodeId w = input(b, DType::kFloat32, {c.window, c.window, c.channels});
+      View spread{b.shape(windows), {Expr::index(4), Expr::index(5), Expr::index(3)}, {}, 0};
+      windows = b.binary(BinaryOp::kMul, windows, b.view(w, spread));
+      inputs.push_back(
+          random_tensor(random, DType::kFloat32, {c.window, c.window, c.channels}, 0.1, 1));
+    }
+    std::vector<int> axes{4, 5};
+    if (c.op == ReduceOp::kArgmax) axes = {4};
+    b.output(b.reduce(c.op, windows, axes));
+    batch.add(Template::kLoops, {}, b.finish(), std::move(inputs));
+  }
+  batch.compile();
+  batch.check_all();
+  for (size_t k = 0; k < batch.size(); ++k) batch.check(k, 2e-5, 3);
+  if (runs_on_gpu()) return;
+  EXPECT_NE(batch.at(0).source.text.find(" : fill"), std::string::npos) << "no row of fills in\n"
+                                                                        << batch.at(0).source.text;
+}
+
 // A residual sum that is stored and normalised.
 TEST(CodegenLoops, StoresWhatItNormalises) {
   Random random(3);
@@ -244,6 +305,31 @@ TEST(CodegenLoops, NeighboursThatAreNoVectors) {
   }
   batch.compile();
   batch.check_all();
+}
+
+// Squares of two-byte elements go through words and come out whole, their signs included, also at
+// the ends of rows.
+TEST(CodegenLoops, ShortElementsAreTurned) {
+  Random random(8);
+  KernelBatch batch;
+  for (DType dtype : {DType::kBfloat16, DType::kFloat16, DType::kInt16}) {
+    for (int64_t rows : {64, 75}) {
+      GraphBuilder b;
+      NodeId turned = b.permute(input(b, dtype, {3, rows, 90}), {0, 2, 1});
+      b.output(b.cast(turned, is_float(dtype) ? DType::kFloat32 : DType::kInt32));
+      batch.add(Template::kLoops, {}, b.finish(),
+                {random_tensor(random, dtype, {3, rows, 90}, -30000, 30000)});
+      GraphBuilder c;
+      c.output(c.permute(input(c, dtype, {3, rows, 90}), {0, 2, 1}));
+      batch.add(Template::kLoops, {}, c.finish(),
+                {random_tensor(random, dtype, {3, rows, 90}, -30000, 30000)});
+    }
+  }
+  batch.compile();
+  if (!runs_on_gpu()) {
+    EXPECT_NE(batch.at(0).source.text.find("lf_turn_float16"), std::string::npos);
+  }
+  batch.check_all(0);
 }
 
 }  // namespace

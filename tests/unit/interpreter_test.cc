@@ -1,5 +1,7 @@
 // Elementwise operations, casts, reductions, scans, sorts, products: against values worked out by
 // hand or by a plain loop.
+#include <cmath>
+#include <complex>
 #include <cstring>
 
 #include "common/base/random.h"
@@ -354,6 +356,37 @@ TEST(Interpreter, SoftmaxAndItsLogarithm) {
                  1e-7);
   out = run_graph(one_node(DType::kFloat32, {2, 3}, Op::kSoftmax, SoftmaxAttr{0, false}), {x});
   expect_numbers(out[0], {1, 1, 1, 0, 0, 0});
+}
+
+// Of a length with two equal factors and another one, against sums over the points.
+TEST(Interpreter, FourierTransforms) {
+  constexpr int64_t kPoints = 12;
+  std::vector<double> re, im;
+  for (int64_t p = 0; p < kPoints; ++p) {
+    re.push_back(static_cast<double>(p * p % 7));
+    im.push_back(static_cast<double>(p % 5) - 2);
+  }
+  for (bool inverse : {false, true}) {
+    for (bool imaginary : {false, true}) {
+      std::vector<double> expected;
+      for (int64_t q = 0; q < 9; ++q) {
+        std::complex<double> sum = 0;
+        for (size_t p = 0; p < re.size(); ++p) {
+          double angle = (inverse ? 2 : -2) * M_PI * static_cast<double>(p) *
+                         static_cast<double>(q) / static_cast<double>(kPoints);
+          sum += std::complex<double>(re[p], im[p]) * std::polar(1.0, angle);
+        }
+        expected.push_back(imaginary ? sum.imag() : sum.real());
+      }
+      GraphBuilder b;
+      NodeId x = b.input(InputKind::kUser, DType::kFloat64, {kPoints}, "");
+      NodeId y = b.input(InputKind::kUser, DType::kFloat64, {kPoints}, "");
+      b.output(b.fourier(x, y, {imaginary, inverse, 9}));
+      auto out = run_graph(b.finish(), {tensor(DType::kFloat64, {kPoints}, re),
+                                        tensor(DType::kFloat64, {kPoints}, im)});
+      expect_numbers(out[0], expected, 1e-13);
+    }
+  }
 }
 
 TEST(Interpreter, Norms) {

@@ -27,9 +27,23 @@ RuleCase transform(UnaryOp op, int64_t n, int64_t wanted, double direction, bool
           }};
 }
 
+RuleCase part_of(int64_t n, common::FourierAttr part, bool is_complex) {
+  return {{DType::kFloat32, DType::kFloat64}, [=](GraphBuilder& b, DType t) {
+            auto signal = [&] { return b.input(InputKind::kUser, t, {Expr::symbol(0), n}, "x"); };
+            IrNode real = signal();
+            std::optional<IrNode> imaginary;
+            if (is_complex) imaginary = signal();
+            b.output(b.fourier(real, imaginary, part));
+          }};
+}
+
 }  // namespace
 
 void add_fourier_cases(std::multimap<std::string, RuleCase>& cases) {
+  cases.emplace("transform-of-real", part_of(20, {false, false, 11}, false));
+  cases.emplace("transform-of-real", part_of(96, {true, true, 96}, false));
+  cases.emplace("transform-of-complex", part_of(12, {true, false, 12}, true));
+  cases.emplace("transform-of-complex", part_of(120, {false, true, 70}, true));
   cases.emplace("butterflies", transform(UnaryOp::kCos, 16, 9, -1, true));
   cases.emplace("butterflies", transform(UnaryOp::kSin, 24, 24, 1, true));
   cases.emplace("butterflies", transform(UnaryOp::kSin, 50, 26, -1, false));

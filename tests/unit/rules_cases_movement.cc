@@ -57,7 +57,21 @@ void add_before_broadcasts(Cases& cases) {
                          }});
 }
 
+// Parts of what was laid side by side; the middle part of three lies behind two choices.
+void add_parts_of_wholes(Cases& cases) {
+  for (int64_t part : {0, 1, 2}) {
+    cases.emplace("view-of-choice", RuleCase{kNumbers, [part](GraphBuilder& b, DType t) {
+                                               IrNode x = input(b, t, {s0, 1});
+                                               IrNode y = input(b, t, {s0, 1});
+                                               IrNode z = input(b, t, {s0, 2});
+                                               IrNode whole = b.concat({x, y, z}, 1);
+                                               b.output(b.slice(whole, 1, part, 1));
+                                             }});
+  }
+}
+
 void add_movement(Cases& cases) {
+  add_parts_of_wholes(cases);
   // Every cast after every cast.
   cases.emplace(
       "cast-cast",

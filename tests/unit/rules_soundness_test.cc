@@ -174,7 +174,8 @@ class Checker {
     for (const ProofForest::Step& step : unions) {
       const std::string& rule = proofs.reason_name(step.reason);
       Claim claim = claims_.at(rule);
-      if (claim == Claim::kFinite && values == Values::kSpecial) continue;
+      bool for_finite = claim == Claim::kFinite || claim == Claim::kDefined;
+      if (for_finite && values == Values::kSpecial) continue;
       const HostTensor& a = (*results)[step.from];
       const HostTensor& b = (*results)[step.to];
       double tolerance = 0;

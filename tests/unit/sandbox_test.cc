@@ -332,6 +332,17 @@ TEST_F(CompilingSandboxTest, CompilersStartProgramsAndLeaveFiles) {
   EXPECT_EQ(inside("connect", "1"), "EPERM");
 }
 
+// Compilers run beside measurements, which must not wait for them.
+TEST(RunCommand, WhatRunsInTheBackgroundGivesWay) {
+  auto niceness = [](bool in_background) {
+    SpawnOptions options;
+    options.arguments = {"nice"};  // without a command it says its own
+    options.in_background = in_background;
+    return std::stoi(run_command(std::move(options), kPatienceMs).value().output);
+  };
+  EXPECT_EQ(niceness(true), std::min(19, niceness(false) + 10));
+}
+
 // The deadline of a command is the deadline of what it started.
 TEST(RunCommand, WhatACommandStartedEndsWithIt) {
   auto scratch = ScratchDirectory::create("lfarm-sandbox-test").value();

@@ -1,6 +1,7 @@
 lfarm_test(search LABEL unit TIMEOUT 300
-  SOURCES search_attention_test.cc search_findings_test.cc search_rules_test.cc search_programs_test.cc search_job_test.cc
-          search_load_time_test.cc search_profile_test.cc search_stores_test.cc search_traits_test.cc
+  SOURCES search_attention_test.cc search_findings_test.cc search_layout_test.cc search_rules_test.cc
+          search_programs_test.cc search_job_test.cc search_load_time_test.cc search_profile_test.cc
+          search_stores_test.cc search_strips_test.cc search_traits_test.cc
           program_interpreter.cc
   COMPONENTS common/base common/ir common/runtime coordinator/search coordinator/rules clients/pt2)
 lfarm_test(search_genomes LABEL unit TIMEOUT 120

@@ -2,10 +2,13 @@
 // keeps what it should not.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "common/base/clock.h"
 #include "common/ir/builder.h"
 #include "common/ir/load_time.h"
 #include "common/ir/roll.h"
+#include "common/ir/text.h"
 #include "coordinator/search/assemble.h"
 #include "coordinator/search/region_search.h"
 #include "coordinator/search/regions.h"
@@ -129,6 +132,26 @@ TEST(LoadTimeRegions, WhatARunGivesIsMadeInEveryRun) {
   Cut cut = cut_into_regions(b.finish());
   ASSERT_EQ(cut.regions.size(), 1u);
   EXPECT_EQ(cut.executions[0], 1);
+}
+
+// What is only a wider spelling crosses from region to region in the shorter type, which is less to
+// write and shows contractions what their operands are; so does a weight.
+TEST(LoadTimeRegions, ValuesCrossInTheShorterType) {
+  constexpr int kLayers = 6;
+  GraphBuilder b;
+  auto wide = [&](IrNode x) { return b.cast(x, DType::kFloat32); };
+  IrNode x = b.unary(UnaryOp::kTanh, user(b, {16, 8}));
+  IrNode kept = wide(b.cast(x, DType::kBfloat16));
+  for (int k = 0; k < kLayers; ++k) {
+    x = b.unary(UnaryOp::kSigmoid, b.matmul(x, wide(weight(b, {8, 8}, DType::kBfloat16))));
+  }
+  b.output(b.binary(BinaryOp::kAdd, b.unary(UnaryOp::kTanh, x), kept));
+  Cut cut = cut_into_regions(common::roll(b.finish()));
+  ASSERT_EQ(cut.regions.size(), 3u);
+  std::multiset<DType> types;
+  for (const auto& input : cut.regions[2].graph.inputs) types.insert(input.dtype);
+  EXPECT_EQ(types, (std::multiset<DType>{DType::kBfloat16, DType::kFloat32}))
+      << common::print(cut.regions[2].graph);
 }
 
 // (x w + b - m) * rsqrt(v) * g + beta

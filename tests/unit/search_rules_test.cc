@@ -158,6 +158,34 @@ TEST(Rules, ProductsThatAreNormalisedAfterwardsAreAttention) {
   }
 }
 
+// A scale moves into the weight only where nothing else needs what it scales.
+TEST(Rules, AProductThatIsScaledInTwoWaysIsMadeOnce) {
+  for (bool gelu : {false, true}) {
+    GraphBuilder b;
+    IrNode x = b.input(InputKind::kUser, DType::kFloat32, {16, 64}, "x");
+    IrNode w = b.input(InputKind::kWeight, DType::kFloat32, {64, 96}, "w");
+    IrNode bias = b.input(InputKind::kWeight, DType::kFloat32, {96}, "bias");
+    IrNode h = b.binary(BinaryOp::kAdd, b.matmul(x, w), bias);
+    auto scaled = [&](double scale) {
+      return b.binary(BinaryOp::kMul, h, b.full(DType::kFloat32, b.shape(h), scale));
+    };
+    b.output(gelu ? b.binary(BinaryOp::kMul, scaled(0.5), b.unary(UnaryOp::kErf, scaled(0.7)))
+                  : b.unary(UnaryOp::kErf, scaled(0.7)));
+    Graph graph = b.finish();
+    EXPECT_EQ(Forms(graph).count("contract@tile") == 1, gelu);
+    common::SteadyClock clock;
+    common::Program program = RegionSpace(graph, clock).decode({}).program;
+    int contractions = 0;
+    for (const common::Call& call : program.calls) {
+      for (const common::Node& node :
+           program.kernels[static_cast<size_t>(call.kernel)].body.nodes) {
+        contractions += node.op == Op::kContract;
+      }
+    }
+    EXPECT_EQ(contractions, 1);
+  }
+}
+
 // Each token's expert would be copied.
 TEST(Rules, GatheredExpertsAreNotStoredForTheLibrary) {
   GraphBuilder b({{1, 64}});

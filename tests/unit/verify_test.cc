@@ -116,6 +116,21 @@ std::vector<Nonsense> everything_wrong() {
          return b.raw(
              {Op::kContract, DType::kFloat32, {4}, {x, y}, ContractAttr{{0, 0}, {0}, {0}}});
        }},
+      {"takes f32 or f64",
+       [](RawGraph& b) {
+         return b.raw(
+             {Op::kFourier, DType::kInt64, {3}, {integers(b)}, FourierAttr{false, false, 3}});
+       }},
+      {"both parts are of one shape",
+       [](RawGraph& b) {
+         NodeId x = floats(b), y = floats(b, {5});
+         return b.raw({Op::kFourier, DType::kFloat32, {3}, {x, y}, FourierAttr{true, false, 3}});
+       }},
+      {"points and frequencies",
+       [](RawGraph& b) {
+         return b.raw(
+             {Op::kFourier, DType::kFloat32, {5}, {floats(b)}, FourierAttr{true, true, 5}});
+       }},
       {"data has another size",
        [](RawGraph& b) {
          auto bytes = std::make_shared<const Bytes>(8);

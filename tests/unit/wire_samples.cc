@@ -31,6 +31,7 @@ Graph sample_graph() {
       b.raw({Op::kContract, DType::kFloat32, {s, 6}, {x, w}, ContractAttr{{0, 1}, {2, 1}, {0, 2}}});
   NodeId soft = b.raw({Op::kSoftmax, DType::kFloat32, {s, 6}, {product}, SoftmaxAttr{1, true}});
   NodeId norm = b.raw({Op::kNorm, DType::kFloat32, {s, 6}, {soft}, NormAttr{1, false, 1e-5}});
+  b.output(b.fourier(soft, norm, {true, true, 5}));
   NodeId padded = b.pad(norm, 0, 2, floor_div(s, 2) + min(s, 7), -1.5);
   NodeId flat = b.reshape(padded, {(s + floor_div(s, 2) + min(s, 7) + 2) * 6});
   b.output(b.scan(ScanOp::kLogSumExp, flat, 0));

@@ -73,6 +73,12 @@ bool is_computed(Op op) {
 
 }  // namespace
 
+struct BodyEmitter::Check {
+  Expr position, bound;
+  bool below = false;  // position >= 0 is known
+  bool above = false;  // position < bound is known
+};
+
 void Scratch::add(const std::string& name, std::string_view type, int64_t element_bytes,
                   const Expr& count) {
   pieces_.push_back({name, std::string(type), bytes_});
@@ -279,26 +285,33 @@ CodeValue BodyEmitter::view(const Node& node, const Indices& indices) {
   };
   Indices inner;
   for (const Expr& e : v.index) inner.push_back(through(e));
-  std::string condition;
-  for (const Validity& check : v.valid) {
-    Expr position = through(check.value);
-    Expr bound = through(check.bound);
-    const Bounds& bounds = w_.bounds();
-    bool above = bounds.provably_non_negative(position);
-    bool below = bounds.provably_less(position, bound);
-    if (bounds.upper(position) < 0 || bounds.lower(position - bound) >= 0) {
+  const Bounds& bounds = w_.bounds();
+  int lane = lanes_.innermost();
+  bool along = lies_along_lanes(node, indices, inner);
+  std::vector<Check> moving, fixed;  // whether they differ from lane to lane; all are the former
+  for (const Validity& valid : v.valid) {
+    Check check{through(valid.value), through(valid.bound)};
+    check.below = bounds.provably_non_negative(check.position);
+    check.above = bounds.provably_less(check.position, check.bound);
+    if (bounds.upper(check.position) < 0 || bounds.lower(check.position - check.bound) >= 0) {
       return {c_literal(node.dtype, v.fill), 0, -1};
     }
+    if (check.below && check.above) continue;
+    int level = std::max(w_.level_of(check.position), w_.level_of(check.bound));
+    if (along && level < w_.level_of_index(lane)) {
+      fixed.push_back(std::move(check));
+      continue;
+    }
     bool holds = false;
-    auto& checks = lanes_.checks();
-    if ((!above || !below) && checks && checks->decides(position, bound, &holds) && holds) continue;
-    std::string text = w_.text(position);
-    if (!above) condition += cat(condition.empty() ? "" : " & ", "(", text, " >= 0)");
-    if (!below) {
-      condition += cat(condition.empty() ? "" : " & ", "(", text, " < ", w_.text(bound), ")");
+    auto& steps = lanes_.checks();
+    if (!steps || !steps->decides(check.position, check.bound, &holds) || !holds) {
+      moving.push_back(std::move(check));
     }
   }
-  if (condition.empty()) return value(node.operands[0], inner);
+  if (moving.empty()) {
+    return fixed.empty() ? value(node.operands[0], inner) : row_or_fill(node, inner, fixed);
+  }
+  moving.insert(moving.end(), fixed.begin(), fixed.end());
 
   int level = 0;
   for (const Expr& e : indices) level = std::max(level, w_.level_of(e));
@@ -309,8 +322,64 @@ CodeValue BodyEmitter::view(const Node& node, const Indices& indices) {
   w_.open(true);
   CodeValue operand = value(node.operands[0], inner);
   w_.line(cat(name, " = ", operand.text, ";"));
-  w_.close(cat("if (", condition, ")"));
+  w_.close(cat("if (", condition(moving), ")"));
   return {name, level, -1};
+}
+
+std::string BodyEmitter::condition(const std::vector<Check>& checks) {
+  std::string result;
+  for (const Check& check : checks) {
+    std::string text = w_.text(check.position);
+    const char* also = result.empty() ? "" : " & ";
+    if (!check.below) result += cat(also, "(", text, " >= 0)");
+    also = result.empty() ? "" : " & ";
+    if (!check.above) result += cat(also, "(", text, " < ", w_.text(check.bound), ")");
+  }
+  return result;
+}
+
+bool BodyEmitter::lies_along_lanes(const Node& view, const Indices& indices, const Indices& inner) {
+  int lane = lanes_.innermost();
+  auto stored = stored_.find(view.operands[0]);
+  if (lane < 0 || team_ || stored == stored_.end()) return false;
+  for (size_t k = 0; k < indices.size(); ++k) {
+    if (!w_.bounds().provably_non_negative(indices[k]) ||
+        !w_.bounds().provably_less(indices[k], view.shape[k])) {
+      return false;
+    }
+  }
+  Expr offset = w_.simplify(linear_position(inner, stored->second.shape));
+  return stride_along(offset, lane) == 1 &&
+         w_.level_of(with_index({offset}, lane, 0)[0]) < w_.level_of_index(lane);
+}
+
+CodeValue BodyEmitter::row_or_fill(const Node& view, const Indices& inner,
+                                   const std::vector<Check>& checks) {
+  int lane = lanes_.innermost();
+  const LaneBlock& block = lanes_.block();
+  const StoredNode& stored = stored_.at(view.operands[0]);
+  std::string type(c_storage_type(view.dtype));
+  ValueKey key{static_cast<NodeId>(&view - graph_.nodes.data()), kIndexTag, {}};
+  if (w_.find(key) == nullptr) {
+    std::string fills = w_.fresh("fill");
+    std::string i = w_.fresh("f");
+    w_.line(0, cat(type, " ", fills, "[", block.width, "];"));
+    w_.line(0, cat(counting_loop(i, "0", cat(block.width)), " ", fills, "[", i,
+                   "] = ", c_literal(view.dtype, attr<ViewAttr>(view).view.fill), ";"));
+    w_.remember(key, {fills, 0, -1});
+  }
+  Expr offset = w_.simplify(linear_position(inner, stored.shape));
+  load_offsets_.push_back(offset);
+  Expr start = w_.simplify(with_index({offset}, lane, 0)[0]);
+  int level = std::max(block.level, w_.level_of(start));
+  for (const Check& check : checks) {
+    level = std::max({level, w_.level_of(check.position), w_.level_of(check.bound)});
+  }
+  std::string row = w_.fresh("row");
+  w_.line(level,
+          cat("const ", type, "* const ", row, " = ", condition(checks), " ? ", stored.pointer,
+              " + (", w_.text(start), ") + ", block.begin, " : ", w_.find(key)->text, ";"));
+  return declare(w_.level_of_index(lane), view.dtype, cat(row, lanes_.place(lane)));
 }
 
 // x to a small constant power, without a call.

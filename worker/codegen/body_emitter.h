@@ -114,6 +114,14 @@ class BodyEmitter {
   CodeValue load(const StoredNode& stored, common::DType dtype, const Indices& indices);
   CodeValue constant(const common::Node& node, const Indices& indices);
   CodeValue view(const common::Node& node, const Indices& indices);
+  // A validity that is not known to hold: 0 <= position < bound; the flags say which half is not.
+  struct Check;
+  std::string condition(const std::vector<Check>& checks);
+  // Inside of a loop over lanes, whether the view's elements lie along the lanes in memory.
+  bool lies_along_lanes(const common::Node& view, const Indices& indices, const Indices& inner);
+  // That row if the checks hold, on which lanes have no influence, else a row of the view's fill.
+  CodeValue row_or_fill(const common::Node& view, const Indices& inner,
+                        const std::vector<Check>& checks);
   CodeValue elementwise(const common::Node& node, const Indices& indices);
   CodeValue power(const common::Node& node, const std::vector<CodeValue>& x, bool* done);
   CodeValue declare(int level, common::DType dtype, std::string_view expression);
@@ -161,6 +169,14 @@ class BodyEmitter {
   CodeValue lane_reduction(common::NodeId id, const Indices& indices, int lane);
   void emit_lane_arrays(const common::Node& node, const Indices& indices, int lane,
                         const std::string& name);
+  // The same where a reduction has a small window at `indices`: all its steps in one loop.
+  void emit_lane_windows(const common::Node& node, const Indices& indices, int lane,
+                         const std::vector<int64_t>& window, const std::string& name);
+  // A loop over all lanes: emit(index, place) writes its body. Where views' validities depend on
+  // the lane, the middle of the loop, where all of them hold, runs without checks.
+  template <class Emit>
+  void lane_loop(Emit emit);
+  // One step of all lanes; `position` is what an arg reduction records, else empty.
   void lane_step(const common::Node& node, const Indices& inner, int lane, const std::string& name,
                  const std::string& position);
   void lane_statements(const common::Node& node, const Indices& inner, const std::string& name,

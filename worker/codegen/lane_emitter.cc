@@ -22,6 +22,8 @@ namespace {
 
 // Float sums go on in double after this many steps.
 constexpr int64_t kLaneSumBlock = 256;
+// Windows of at most so many steps are written out, with one register a vector of lanes.
+constexpr int64_t kWindowMax = 32;
 constexpr const char* kVectorLoop = "LF_VECTOR_LOOP(0, 1)\n";
 
 size_t at(int index) { return static_cast<size_t>(index); }
@@ -30,6 +32,22 @@ bool is_position(ReduceOp op) { return op == ReduceOp::kArgmax || op == ReduceOp
 
 Accumulation lane_accumulation(const common::Graph& graph, const Node& node) {
   return accumulation_of(attr<ReduceAttr>(node).op, graph.node(node.operands[0]).dtype);
+}
+
+// The steps of a reduction along each axis, where all are known and few.
+std::optional<std::vector<int64_t>> window_of(const ReduceAttr& a, const Shape& shape) {
+  std::vector<int64_t> window;
+  int64_t steps = 1;
+  for (int axis : a.axes) {
+    const Expr& extent = shape[at(axis)];
+    if (!extent.is_constant() || extent.constant() < 1 || extent.constant() > kWindowMax) {
+      return std::nullopt;
+    }
+    window.push_back(extent.constant());
+    steps *= window.back();
+  }
+  if (is_position(a.op) || steps > kWindowMax) return std::nullopt;
+  return window;
 }
 
 }  // namespace
@@ -83,10 +101,41 @@ CodeValue BodyEmitter::lane_reduction(NodeId id, const Indices& indices, int lan
   return declare(w_.level_of_index(lane), node.dtype, acc.leave(cat(array, place)));
 }
 
+template <class Emit>
+void BodyEmitter::lane_loop(Emit emit) {
+  std::string l = w_.fresh("l");
+  std::optional<StepChecks>& checks = lanes_.checks();
+  Expr index = lanes_.open_loop(l);
+  w_.make_conditional();
+  // What the operand asks for may hold lane loops of its own.
+  auto around = std::exchange(checks, StepChecks(w_, index.as_var()->id));
+  emit(index, lanes_.place(l));
+  if (checks->empty() || w_.holds_loops()) {
+    checks = std::move(around);
+    lanes_.close_loop(w_.holds_loops() ? "" : kVectorLoop);
+    return;
+  }
+  std::string checked = w_.innermost_text();
+  const LaneBlock& block = lanes_.block();
+  auto [lo, hi] = checks->range(block);
+  lanes_.close_loop(kVectorLoop, block.begin, lo);
+  Expr middle = lanes_.open_loop(l);
+  w_.make_conditional();
+  checks->assume(middle.as_var()->id);
+  emit(middle, lanes_.place(l));
+  checks = std::move(around);
+  lanes_.close_loop(kVectorLoop, lo, hi);
+  w_.append_block(cat(kVectorLoop, counting_loop(l, hi, block.end)), checked);
+}
+
 void BodyEmitter::emit_lane_arrays(const Node& node, const Indices& indices, int lane,
                                    const std::string& name) {
   const auto& a = attr<ReduceAttr>(node);
   const Shape& shape = graph_.node(node.operands[0]).shape;
+  if (auto window = window_of(a, shape)) {
+    emit_lane_windows(node, operand_indices(a.axes, shape.size(), indices), lane, *window, name);
+    return;
+  }
   Accumulation acc = lane_accumulation(graph_, node);
   Expr count = 1;
   for (int axis : a.axes) count *= shape[at(axis)];
@@ -145,33 +194,36 @@ void BodyEmitter::emit_lane_arrays(const Node& node, const Indices& indices, int
   }
 }
 
-// One step of all lanes; `position` is what an arg reduction records, else empty. Where views'
-// validities depend on the lane, the steps in their middle, where all hold, run without checks.
+void BodyEmitter::emit_lane_windows(const Node& node, const Indices& indices, int lane,
+                                    const std::vector<int64_t>& window, const std::string& name) {
+  const auto& a = attr<ReduceAttr>(node);
+  Accumulation acc = lane_accumulation(graph_, node);
+  w_.line(cat(acc.type, " ", name, lanes_.size(), ";"));
+  lane_loop([&](const Expr& index, const std::string& place) {
+    std::string total = w_.fresh("t");
+    w_.line(cat(acc.type, " ", total, " = ", acc.start, ";"));
+    Indices inner = with_index(indices, lane, index);
+    std::vector<int64_t> step(window.size(), 0);
+    for (size_t k = 0; k < window.size();) {
+      for (size_t d = 0; d < window.size(); ++d) inner[at(a.axes[d])] = Expr(step[d]);
+      CodeValue x = value(node.operands[0], inner);
+      w_.line(acc.step(total, acc.enter(x.text)));
+      // The next step, the last axis first.
+      for (k = 0; k < window.size(); ++k) {
+        int64_t& last = step[window.size() - 1 - k];
+        if (++last < window[window.size() - 1 - k]) break;
+        last = 0;
+      }
+    }
+    w_.line(cat(name, place, " = ", total, ";"));
+  });
+}
+
 void BodyEmitter::lane_step(const Node& node, const Indices& inner, int lane,
                             const std::string& name, const std::string& position) {
-  std::string l = w_.fresh("l");
-  std::optional<StepChecks>& checks = lanes_.checks();
-  Expr index = lanes_.open_loop(l);
-  w_.make_conditional();
-  // What the operand asks for may hold lane loops of its own.
-  auto around = std::exchange(checks, StepChecks(w_, index.as_var()->id));
-  lane_statements(node, with_index(inner, lane, index), name, lanes_.place(l), position);
-  if (checks->empty() || w_.holds_loops()) {
-    checks = std::move(around);
-    lanes_.close_loop(w_.holds_loops() ? "" : kVectorLoop);
-    return;
-  }
-  std::string checked = w_.innermost_text();
-  const LaneBlock& block = lanes_.block();
-  auto [lo, hi] = checks->range(block);
-  lanes_.close_loop(kVectorLoop, block.begin, lo);
-  Expr middle = lanes_.open_loop(l);
-  w_.make_conditional();
-  checks->assume(middle.as_var()->id);
-  lane_statements(node, with_index(inner, lane, middle), name, lanes_.place(l), position);
-  checks = std::move(around);
-  lanes_.close_loop(kVectorLoop, lo, hi);
-  w_.append_block(cat(kVectorLoop, counting_loop(l, hi, block.end)), checked);
+  lane_loop([&](const Expr& index, const std::string& place) {
+    lane_statements(node, with_index(inner, lane, index), name, place, position);
+  });
 }
 
 void BodyEmitter::lane_statements(const Node& node, const Indices& inner, const std::string& name,

@@ -73,6 +73,10 @@ class LaneLoops {
   // The same over a part of the block, between two C names.
   void close_loop(const std::string& pragma, const std::string& from, const std::string& to);
 
+  // The index of the innermost loop over lanes if nothing else is open inside of it, else -1.
+  int innermost() const {
+    return loops_.empty() || w_.loop_index(w_.depth()) != loops_.back() ? -1 : loops_.back();
+  }
   // The index of the lane loop that `indices` depend on, when they are inside of `shape` and all
   // else in them is known outside of the block; -1 otherwise.
   int lane_of(const Indices& indices, const common::Shape& shape) const;

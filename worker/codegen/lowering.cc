@@ -1,6 +1,7 @@
 #include "worker/codegen/lowering.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "common/ir/builder.h"
@@ -11,6 +12,7 @@ using common::BinaryOp;
 using common::ContractAttr;
 using common::DType;
 using common::Expr;
+using common::FourierAttr;
 using common::Graph;
 using common::GraphBuilder;
 using common::Node;
@@ -99,9 +101,39 @@ NodeId lower_contract(GraphBuilder& b, NodeId left, NodeId right, const Contract
   return b.reduce(ReduceOp::kSum, b.binary(BinaryOp::kMul, x, y), axes);
 }
 
+// Sums of products with cos and sin of 2 pi p q / n.
+NodeId lower_fourier(GraphBuilder& b, const std::vector<NodeId>& parts, const FourierAttr& a) {
+  DType dtype = b.dtype(parts[0]);
+  Shape shape = b.shape(parts[0]);
+  int64_t n = shape.back().constant();
+  auto frequency = static_cast<int>(shape.size()) - 1;
+  shape.insert(shape.end() - 1, Expr(a.count));
+  int position = frequency + 1;
+  auto line = [&](int64_t length, int axis) {
+    return b.view(b.iota(DType::kInt64, length), View{shape, {Expr::index(axis)}, {}, 0});
+  };
+  NodeId turn = b.binary(BinaryOp::kMod,
+                         b.binary(BinaryOp::kMul, line(n, position), line(a.count, frequency)),
+                         b.scalar_int(DType::kInt64, n));
+  double step = (a.inverse ? 2 : -2) * M_PI / static_cast<double>(n);
+  NodeId angle =
+      b.binary(BinaryOp::kMul, b.cast(turn, DType::kFloat64), b.scalar(DType::kFloat64, step));
+  auto sum = [&](NodeId x, UnaryOp op) {
+    View view{shape, {}, {}, 0};
+    for (int k = 0; k < frequency; ++k) view.index.push_back(Expr::index(k));
+    view.index.push_back(Expr::index(position));
+    NodeId wave = b.cast(b.unary(op, angle), dtype);
+    return b.reduce(ReduceOp::kSum, b.binary(BinaryOp::kMul, b.view(x, view), wave), {position});
+  };
+  NodeId first = sum(parts[0], a.imaginary ? UnaryOp::kSin : UnaryOp::kCos);
+  if (parts.size() == 1) return first;
+  NodeId second = sum(parts[1], a.imaginary ? UnaryOp::kCos : UnaryOp::kSin);
+  return b.binary(a.imaginary ? BinaryOp::kAdd : BinaryOp::kSub, first, second);
+}
+
 }  // namespace
 
-Graph lower_structure(const Graph& graph, bool keep_contractions) {
+Graph lower_structure(const Graph& graph, Kept kept) {
   GraphBuilder builder(graph.symbols);
   for (const auto& input : graph.inputs) {
     builder.input(input.kind, input.dtype, input.shape, input.name);
@@ -115,9 +147,11 @@ Graph lower_structure(const Graph& graph, bool keep_contractions) {
       result = lower_softmax(builder, operands[0], attr<SoftmaxAttr>(node));
     } else if (node.op == Op::kNorm) {
       result = lower_norm(builder, operands[0], attr<NormAttr>(node));
-    } else if (node.op == Op::kContract && !keep_contractions) {
+    } else if (node.op == Op::kContract && kept != Kept::kContractions) {
       result =
           lower_contract(builder, operands[0], operands[1], attr<ContractAttr>(node), node.dtype);
+    } else if (node.op == Op::kFourier && kept != Kept::kTransforms) {
+      result = lower_fourier(builder, operands, attr<FourierAttr>(node));
     } else {
       Node copy = node;
       copy.operands = operands;

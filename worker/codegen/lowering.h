@@ -5,8 +5,9 @@
 
 namespace worker {
 
-// An equal graph without kSoftmax and kNorm nodes, and without kContract nodes unless
-// `keep_contractions`.
-common::Graph lower_structure(const common::Graph& graph, bool keep_contractions);
+// Nodes that a template computes as they are, beside kSoftmax and kNorm, which none does.
+enum class Kept : uint8_t { kNone, kContractions, kTransforms };
+// An equal graph without kSoftmax, kNorm, kContract and kFourier nodes, but for those kept.
+common::Graph lower_structure(const common::Graph& graph, Kept kept);
 
 }  // namespace worker

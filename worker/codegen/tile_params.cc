@@ -21,11 +21,16 @@ bool contains(const std::vector<int>& labels, int label) {
 
 int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 
-// Register tiles that keep about 24 accumulators (12 without AVX-512), widest first.
+// Register tiles that keep about 24 accumulators (12 without AVX-512), the usual ones first.
 struct RegisterTile {
   int64_t vectors, rows;
 };
-constexpr RegisterTile kWide[] = {{3, 8}, {4, 6}, {2, 12}, {1, 12}};
+// With fewer units, threads of a processor wait for each other.
+constexpr int64_t kFewUnits = 8;
+// Packing a row takes as long as multiplying it by some 40 columns.
+constexpr int64_t kPackedColumns = 1024;
+
+constexpr RegisterTile kWide[] = {{3, 8}, {3, 9}, {3, 7}, {4, 6}, {2, 12}, {1, 12}};
 constexpr RegisterTile kNarrow[] = {{2, 6}, {3, 4}, {1, 8}};
 
 // Work done per useful element when `size` is covered in steps of `step`.
@@ -33,6 +38,11 @@ double waste(const Expr& size, int64_t step) {
   if (!size.is_constant() || size.constant() < 1) return 1;
   return static_cast<double>(round_up(size.constant(), step)) /
          static_cast<double>(size.constant());
+}
+
+// How often `part` goes into a size, rounded up; 1 where the size is not known.
+int64_t share_of(const Expr& size, int64_t part) {
+  return size.is_constant() ? std::max<int64_t>(1, (size.constant() + part - 1) / part) : 1;
 }
 
 RegisterTile choose_registers(const TileProblem& p, int64_t lanes, bool wide) {
@@ -130,7 +140,17 @@ TileParams choose_tile(const TileProblem& problem, const Schedule& schedule, int
   bool packs_nothing = in_place.columns && in_place.rows(t);
   int64_t columns = packs_nothing ? 2 * t.nr : 256;
   int64_t rows = packs_nothing ? 96 : 512;
-  t.mc = round_up(given("mc") != 0 ? given("mc") : 96, t.mr);
+  int64_t block_rows = 96;
+  if (in_place.columns && !packs_nothing) {
+    // Rows are packed for many columns at once, and shared out where those make few units.
+    columns = kPackedColumns;
+    int64_t parts = share_of(problem.n_size, columns);
+    if (problem.m_size.is_constant() && parts < kFewUnits) {
+      int64_t m = std::max<int64_t>(problem.m_size.constant(), 1);
+      rows = block_rows = std::min(block_rows, share_of(Expr(m), (kFewUnits + parts - 1) / parts));
+    }
+  }
+  t.mc = round_up(given("mc") != 0 ? given("mc") : block_rows, t.mr);
   t.nc = round_up(given("nc") != 0 ? given("nc") : columns, t.nr);
   // Parts of about the same size, none of them a sliver.
   auto even = [](const Expr& size, int64_t most, int64_t step) {

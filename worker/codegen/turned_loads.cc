@@ -48,8 +48,10 @@ std::string TurnedLoads::square(const std::string& pointer, DType dtype, const E
 
   CodeWriter::Outward outward(w_, t.level);
   std::string name = w_.fresh("square");
-  std::string_view type = c_storage_type(dtype);
-  bool in_registers = common::dtype_size(dtype) == 4;
+  // Registers turn words; what is shorter goes through them as the lower half of one.
+  bool is_short = common::dtype_size(dtype) == 2;
+  std::string_view type = is_short ? "uint32_t" : c_storage_type(dtype);
+  bool in_registers = is_short || common::dtype_size(dtype) == 4;
   auto array = [&](const std::string& of) {
     w_.line(cat(type, " ", of, "[", kTurnSide * kTurnSide, "] __attribute__((aligned(64)));"));
   };

@@ -94,6 +94,7 @@ Result<Bytes> CCompiler::compile(std::string_view source, int timeout_ms) const 
   std::string object_path = directory.path() + "/kernels.so";
   LFARM_RETURN_IF_ERROR(common::write_file_atomic(text_path, common::as_bytes(source)));
   common::SpawnOptions spawn;
+  spawn.in_background = true;
   spawn.arguments = {program_};
   spawn.arguments.insert(spawn.arguments.end(), options_.begin(), options_.end());
   spawn.arguments.insert(spawn.arguments.end(), {"-o", object_path, text_path, "-lm"});

@@ -5,12 +5,13 @@
 #include <vector>
 
 #include "common/plan/plan.h"
+#include "worker/codegen/vector_unit.h"
 
 namespace worker {
 
 // The machine options of GCC and Clang for a CPU target; empty for an unknown name.
 std::vector<std::string> machine_options(const common::Target& target);
-// The width of its SIMD registers.
-int vector_bytes(const common::Target& target);
+// Its SIMD registers, and what it does with them.
+VectorUnit unit_of(const common::Target& target);
 
 }  // namespace worker

@@ -3,9 +3,11 @@
 #include "common/base/cat.h"
 #include "common/ir/verify.h"
 #include "worker/codegen/c/attention.h"
+#include "worker/codegen/c/fourier.h"
 #include "worker/codegen/c/loops.h"
 #include "worker/codegen/c/preamble.h"
 #include "worker/codegen/c/tile.h"
+#include "worker/codegen/c/tile_preamble.h"
 #include "worker/codegen/c_preamble.h"
 #include "worker/codegen/c_text.h"
 #include "worker/codegen/lowering.h"
@@ -53,21 +55,33 @@ std::string prologue(const std::string& entry, const Graph& body, const Function
   return text;
 }
 
-Result<FunctionBody> emit_contraction(const Kernel& kernel, const Graph& body, int vector_bytes) {
+Result<FunctionBody> emit_contraction(const Kernel& kernel, const Graph& body,
+                                      const VectorUnit& unit) {
   LoopsOptions options;
   if (kernel.schedule.empty() && tile_is_thin(body, &options.inner_axis)) {
-    auto loops = emit_loops(lower_structure(body, false), {}, options);
+    auto loops = emit_loops(lower_structure(body, Kept::kNone), {}, options);
     if (loops.ok()) return loops;
   }
-  return emit_tile(body, kernel.schedule, vector_bytes);
+  return emit_tile(body, kernel.schedule, unit);
 }
 
-Result<FunctionBody> emit_function(const Kernel& kernel, const Graph& body, int vector_bytes) {
+Kept kept_by(Template form) {
+  if (form == Template::kTile) return Kept::kContractions;
+  return form == Template::kFourier ? Kept::kTransforms : Kept::kNone;
+}
+
+Result<FunctionBody> emit_function(const Kernel& kernel, const Graph& body,
+                                   const VectorUnit& unit) {
   switch (kernel.form) {
     case Template::kTile:
-      return emit_contraction(kernel, body, vector_bytes);
+      return emit_contraction(kernel, body, unit);
     case Template::kAttention:
-      return emit_attention(body, kernel.schedule, vector_bytes);
+      return emit_attention(body, kernel.schedule, unit.bytes);
+    case Template::kFourier: {
+      auto transforms = emit_fourier(body, unit.bytes);
+      bool fits = transforms.ok() || transforms.error().code != common::Code::kUnsupported;
+      return fits ? transforms : emit_loops(lower_structure(body, Kept::kNone), kernel.schedule);
+    }
     case Template::kScan:
       return emit_scan(body);
     case Template::kScatter:
@@ -83,7 +97,7 @@ Result<FunctionBody> emit_function(const Kernel& kernel, const Graph& body, int 
 
 std::string CpuCodeGenerator::preamble() const {
   return cat(cpu_preamble_base(), c_number_preamble(), cpu_preamble_math(), ordered_preamble(),
-             tile_preamble());
+             tile_preamble(), unit_.has_pairs ? pairs_preamble() : "", fourier_preamble());
 }
 
 Result<KernelSource> CpuCodeGenerator::generate(const Kernel& kernel) const {
@@ -94,8 +108,8 @@ Result<KernelSource> CpuCodeGenerator::generate(const Kernel& kernel) const {
   // An attention's structure is what its code is made of.
   Graph body = kernel.form == Template::kAttention
                    ? kernel.body
-                   : lower_structure(kernel.body, kernel.form == Template::kTile);
-  LFARM_ASSIGN_OR_RETURN(FunctionBody function, emit_function(kernel, body, vector_bytes_));
+                   : lower_structure(kernel.body, kept_by(kernel.form));
+  LFARM_ASSIGN_OR_RETURN(FunctionBody function, emit_function(kernel, body, unit_));
   KernelSource source;
   source.entry.name = entry_name(kernel);
   source.text = cat(prologue(source.entry.name, body, function, kernel.form == Template::kScatter),

@@ -6,6 +6,7 @@
 #include "common/base/cat.h"
 #include "worker/codegen/c/loops.h"
 #include "worker/codegen/c/tile_reads.h"
+#include "worker/codegen/c/tile_steps.h"
 #include "worker/codegen/c_text.h"
 #include "worker/codegen/tile_params.h"
 #include "worker/codegen/unit_loop.h"
@@ -29,6 +30,8 @@ namespace {
 
 // Steps along k that are read one after the other lie no further apart: a page.
 constexpr int64_t kNearBytes = 4096;
+// Bodies up to this size are written out for every row of a register tile.
+constexpr size_t kWholeNodesMax = 24;
 
 size_t at(int index) { return static_cast<size_t>(index); }
 
@@ -42,24 +45,28 @@ Expr ceil_div(const Expr& a, int64_t b) { return common::floor_div(a + Expr(b - 
 // What a register tile can read where it lies is not packed.
 class TileEmitter {
  public:
-  TileEmitter(const Graph& body, NodeId contraction, const Schedule& schedule, int vector_bytes)
+  TileEmitter(const Graph& body, NodeId contraction, const Schedule& schedule,
+              const VectorUnit& unit)
       : body_(body),
         id_(contraction),
         node_(body.node(contraction)),
         product_(body, contraction),
         problem_(product_.problem()),
-        column_step_(columns_in_place(product_, vector_bytes)),
-        reads_{rows_lie_in_place(product_), column_step_.has_value()},
-        t_(choose_tile(problem_, schedule, vector_bytes, reads_)),
+        steps_(tile_steps(product_, unit)),
+        column_step_(columns_in_place(product_, steps_, unit)),
+        reads_{rows_lie_in_place(product_, steps_), column_step_.has_value()},
+        t_(choose_tile(steps_.problem(product_), schedule, unit.bytes, reads_)),
         rows_in_place_(reads_.rows(t_)),
         writer_(body.symbols),
         emitter_(body, writer_) {
     type_ = c_value_type(node_.dtype);
     vector_ = cat("lf_", type_, t_.lanes);
-    single_block_ = problem_.k_size.is_constant() && problem_.k_size.constant() <= t_.kc;
+    single_block_ = steps_.count.is_constant() && steps_.count.constant() <= t_.kc;
+    // Zeros fill up what is packed, but what is read in place ends where it ends.
+    ends_in_half_ = steps_.may_be_odd && (rows_in_place_ || column_step_);
   }
 
-  bool columns_run_along_k() { return layout(Side::kRight).along_k; }
+  bool columns_run_along_k() { return operand_memory(product_, steps_, Side::kRight).along_k; }
 
   // Stores the body's outputs; or, with a `target`, the contraction itself there, in one unit.
   // kUnsupported when an output is not a function of one element of the contraction.
@@ -82,9 +89,10 @@ class TileEmitter {
 
  private:
   // Columns whose steps lie further apart are packed.
-  static std::optional<int64_t> columns_in_place(const Contraction& product, int vector_bytes) {
+  static std::optional<int64_t> columns_in_place(const Contraction& product, const TileSteps& steps,
+                                                 const VectorUnit& unit) {
     int64_t size = common::dtype_size(product.node().dtype);
-    auto step = columns_lie_in_place(product, vector_bytes / size);
+    auto step = columns_lie_in_place(product, steps, unit.bytes / size);
     return step && *step * size <= kNearBytes ? step : std::nullopt;
   }
 
@@ -92,12 +100,12 @@ class TileEmitter {
   void declare_scratch() {
     int64_t size = common::dtype_size(node_.dtype);
     a_stride_ = (t_.kc + t_.lanes - 1) / t_.lanes * t_.lanes + t_.lanes;
-    if (!column_step_) scratch_.add("packed_b", type_, size, Expr(t_.nc * t_.kc));
-    if (!rows_in_place_) scratch_.add("packed_a", type_, size, Expr(t_.mc * a_stride_));
+    if (!column_step_) scratch_.add("packed_b", steps_.type, size, Expr(t_.nc * t_.kc));
+    if (!rows_in_place_) scratch_.add("packed_a", steps_.type, size, Expr(t_.mc * a_stride_));
     if (!single_block_) scratch_.add("sums", type_, size, Expr(t_.group * t_.nc));
     writer_.line(cat(type_, " tile[", t_.mr * t_.nr, "] __attribute__((aligned(64)));"));
     writer_.line(
-        cat(type_, " square[", t_.lanes * t_.lanes, "] __attribute__((aligned(64))) = {0};"));
+        cat(steps_.type, " square[", t_.lanes * t_.lanes, "] __attribute__((aligned(64))) = {0};"));
   }
 
   void bounds_lines(const std::vector<Expr>& unit) {
@@ -112,7 +120,7 @@ class TileEmitter {
   }
 
   void emit_blocks() {
-    std::string depth = writer_.rare_text(problem_.k_size);
+    std::string depth = writer_.rare_text(steps_.count);
     writer_.open(true);
     writer_.line(cat("const int64_t k1 = lf_min_i64(k0 + ", t_.kc, ", ", depth, ");"));
     if (!column_step_) {
@@ -138,83 +146,50 @@ class TileEmitter {
     writer_.close(header);
   }
 
-  std::vector<Expr> unfold_labels(const std::vector<int>& labels, const Expr& flat) const {
-    std::vector<Expr> sizes;
-    for (int label : labels) sizes.push_back(problem_.label_size[at(label)]);
-    return unfold(sizes, flat);
+  std::vector<Expr> own_sizes(Side side) const {
+    return product_.sizes_of(product_.own_labels(side));
   }
 
   // ---- packing
-  std::string operand(Side side, const std::vector<Expr>& own, const std::vector<Expr>& k) {
+  std::string element(Side side, const Indices& own, const Indices& step, int64_t half) {
     NodeId id = product_.operand(side);
+    Indices k = steps_.elements(product_, step, half);
     CodeValue x = emitter_.value(id, product_.operand_at(side, batch_, own, k));
-    return c_cast(body_.node(id).dtype, node_.dtype, x.text);
+    return c_cast(body_.node(id).dtype, steps_.dtype, x.text);
+  }
+  // A step of the operand; half a pair has a zero.
+  std::string operand(Side side, const Indices& own, const Indices& step) {
+    std::string low = element(side, own, step, 0);
+    if (!steps_.has_pairs()) return low;
+    std::string high = cat("(uint32_t)", element(side, own, step, 1), " << 16");
+    if (steps_.may_be_odd) {
+      std::string position = writer_.text(writer_.simplify(step[0] * Expr(2) + Expr(1)));
+      high = cat("(", position, " < ", writer_.rare_text(steps_.depth), " ? ", high, " : 0)");
+    }
+    return cat("(uint32_t)", low, " | ", high);
   }
 
-  // What a trial emission shows of an operand's memory.
-  struct Layout {
-    bool along_k = false;   // it runs along k, and not along its own axis
-    bool own_runs = false;  // its own flat index would be divided again and again
-    bool k_runs = false;    // so would k's
-  };
-  Layout layout(Side side) {
-    const std::vector<int>& own = product_.own_labels(side);
-    Layout result;
-    int votes = side == Side::kLeft ? 1 : 0;  // in doubt nothing is turned
-    CodeWriter trial(body_.symbols);
-    BodyEmitter emitter(body_, trial);
-    std::vector<Expr> batch;
-    auto index = [&](const char* name, const Expr& extent) {
-      return Expr::index(trial.bind_index(name, extent, 0));
-    };
-    for (int label : problem_.batch) batch.push_back(index("b", problem_.label_size[at(label)]));
-    Expr k = index("k", problem_.k_size);
-    Expr flat = index("f", side == Side::kLeft ? problem_.m_size : problem_.n_size);
-    emitter.value(product_.operand(side), product_.operand_at(side, batch, unfold_labels(own, flat),
-                                                              unfold_labels(problem_.k, k)));
-    for (const auto& division : trial.divided()) {
-      (division.index == "k" ? result.k_runs : result.own_runs) = true;
-    }
-    // Strides are seen label by label, where no division hides them.
-    std::vector<Expr> own_values;
-    std::vector<Expr> k_values;
-    for (int label : own) own_values.push_back(index("o", problem_.label_size[at(label)]));
-    for (int label : problem_.k) k_values.push_back(index("s", problem_.label_size[at(label)]));
-    size_t first = emitter.load_offsets().size();
-    emitter.value(product_.operand(side), product_.operand_at(side, batch, own_values, k_values));
-    for (size_t i = first; i < emitter.load_offsets().size(); ++i) {
-      const Expr& offset = emitter.load_offsets()[i];
-      auto runs = [&](const std::vector<Expr>& values) {
-        return !values.empty() && stride_along(offset, values.back().as_var()->id) == 1 ? 2 : 0;
-      };
-      votes += runs(k_values) - runs(own_values);
-    }
-    result.along_k = votes > 0;
-    return result;
-  }
-
-  // A loop over columns [from, to) of labels' flat index. When the index divides badly it runs
-  // through the last label's axis in turn, so that nothing inside divides.
+  // A loop over columns [from, to) of the flat index of axes. When the index divides badly it runs
+  // through the last axis in turn, so that nothing inside divides.
   struct Columns {
-    std::vector<Expr> values;  // of the labels
-    std::string position;      // C: the flat index
+    Indices values;        // one of each axis
+    std::string position;  // C: the flat index
     std::string header;
     std::string run_header;  // of the loop over runs; empty without
   };
-  Columns open_columns(const std::vector<int>& labels, const std::string& name,
+  Columns open_columns(const std::vector<Expr>& sizes, const std::string& name,
                        const std::string& from, const std::string& to, const Expr& extent,
                        bool runs) {
     Columns c;
-    if (!runs || labels.size() < 2) {
-      c.values = unfold_labels(labels, Expr::index(writer_.open_loop(name, extent)));
+    if (!runs || sizes.size() < 2) {
+      c.values = unfold(sizes, Expr::index(writer_.open_loop(name, extent)));
       c.position = name;
       c.header = counting_loop(name, from, to);
       return c;
     }
-    const Expr& last = problem_.label_size[at(labels.back())];
-    std::vector<int> outer(labels.begin(), labels.end() - 1);
-    Expr outer_size = 1;
-    for (int label : outer) outer_size *= problem_.label_size[at(label)];
+    const Expr& last = sizes.back();
+    std::vector<Expr> outer(sizes.begin(), sizes.end() - 1);
+    Expr outer_size = common::element_count(outer);
     writer_.open(true);
     std::string next = writer_.fresh("next");
     std::string quotient = writer_.fresh("q");
@@ -223,8 +198,8 @@ class TileEmitter {
     writer_.line(cat("const int64_t ", quotient, " = ", name, " / ", size, ", ", start, " = ", name,
                      " % ", size, ";"));
     writer_.line(cat(next, " = lf_min_i64(", to, ", ", name, " + ", size, " - ", start, ");"));
-    c.values = unfold_labels(
-        outer, Expr::index(writer_.bind_index(quotient, outer_size, writer_.depth())));
+    c.values =
+        unfold(outer, Expr::index(writer_.bind_index(quotient, outer_size, writer_.depth())));
     std::string x = writer_.fresh("x");
     c.values.push_back(Expr::index(writer_.open_loop(x, last)));
     c.position = cat("(", name, " + (", x, " - ", start, "))");
@@ -247,26 +222,29 @@ class TileEmitter {
     std::string end = left ? "ie" : "je";
     if (!left) {
       writer_.line(cat("const int64_t je = lf_min_i64(jb + ", t_.nr, ", n1);"));
-      writer_.line(cat(type_, "* restrict const strip = packed_b + (jb - n0) * ", t_.kc, ";"));
+      writer_.line(
+          cat(steps_.type, "* restrict const strip = packed_b + (jb - n0) * ", t_.kc, ";"));
     }
     std::string target = left ? "packed_a" : "strip";
     int64_t stride = left ? a_stride_ : t_.nr;
-    Layout memory = layout(side);
+    OperandMemory memory = operand_memory(product_, steps_, side);
     // Rows of the target run along k for A and along n for B; square blocks turn what does not fit.
     if (memory.along_k != left) {
       fill_turned(side, memory, from, end, target, stride);
       return;
     }
-    const Expr& own_extent = left ? problem_.m_size : problem_.n_size;
-    std::string row = left ? "m" : "k";
-    std::string row0 = left ? from : "k0";
+    if (left && steps_.has_pairs()) {
+      fill_rows_of_pairs(memory);
+      return;
+    }
+    const Expr& own_extent = product_.own_size(side);
+    std::string row = left ? "m" : "k", row0 = left ? from : "k0";
     std::string column0 = left ? "k0" : from;
-    std::vector<Expr> rows =
-        unfold_labels(left ? problem_.m : problem_.k,
-                      Expr::index(writer_.open_loop(row, left ? own_extent : problem_.k_size)));
-    Columns columns =
-        open_columns(left ? problem_.k : problem_.n, left ? "k" : "n", column0, left ? "k1" : end,
-                     left ? problem_.k_size : own_extent, left ? memory.k_runs : memory.own_runs);
+    Indices rows = unfold(left ? own_sizes(side) : steps_.sizes,
+                          Expr::index(writer_.open_loop(row, left ? own_extent : steps_.count)));
+    Columns columns = open_columns(left ? steps_.sizes : own_sizes(side), left ? "k" : "n", column0,
+                                   left ? "k1" : end, left ? steps_.count : own_extent,
+                                   left ? memory.k_runs : memory.own_runs);
     std::string x = operand(side, left ? rows : columns.values, left ? columns.values : rows);
     writer_.line(cat(target, "[(", row, " - ", row0, ") * ", stride, " + (", columns.position,
                      " - ", column0, ")] = ", x, ";"));
@@ -274,11 +252,29 @@ class TileEmitter {
     writer_.close(counting_loop(row, row0, left ? end : "k1"));
   }
 
+  // Neighbours along k lie side by side in pairs, too: rows are copied element by element.
+  void fill_rows_of_pairs(const OperandMemory& memory) {
+    Indices rows = unfold(own_sizes(Side::kLeft),
+                          Expr::index(writer_.open_loop("m", product_.own_size(Side::kLeft))));
+    std::string depth = writer_.rare_text(steps_.depth);
+    writer_.line(
+        cat("uint16_t* restrict const row = (uint16_t*)(packed_a + (m - ib) * ", a_stride_, ");"));
+    writer_.line(cat("const int64_t ke = lf_min_i64(2 * k1, ", depth, ");"));
+    Columns columns = open_columns(product_.sizes_of(problem_.k), "k", "2 * k0", "ke", steps_.depth,
+                                   memory.k_runs);
+    CodeValue x = emitter_.value(product_.operand(Side::kLeft),
+                                 product_.operand_at(Side::kLeft, batch_, rows, columns.values));
+    writer_.line(cat("row[", columns.position, " - 2 * k0] = ", x.text, ";"));
+    close_columns(columns);
+    if (steps_.may_be_odd) writer_.line("if (ke < 2 * k1) row[ke - 2 * k0] = 0;");
+    writer_.close(counting_loop("m", "ib", "ie"));
+  }
+
   // Reads squares along the operand's memory and turns them in registers.
-  void fill_turned(Side side, const Layout& memory, const std::string& from, const std::string& end,
-                   const std::string& target, int64_t stride) {
+  void fill_turned(Side side, const OperandMemory& memory, const std::string& from,
+                   const std::string& end, const std::string& target, int64_t stride) {
     bool left = side == Side::kLeft;
-    const Expr& own_extent = left ? problem_.m_size : problem_.n_size;
+    const Expr& own_extent = product_.own_size(side);
     std::string outer = left ? "k" : "n";  // the square's rows as read
     std::string outer0 = left ? "k0" : from;
     std::string inner0 = left ? from : "k0";
@@ -287,19 +283,18 @@ class TileEmitter {
     writer_.open(true);
     writer_.line(cat("const int64_t re = lf_min_i64(rb + ", length, ", ", left ? "k1" : end, ");"));
     writer_.line(cat("const int64_t ce = lf_min_i64(cb + ", length, ", ", left ? end : "k1", ");"));
-    std::vector<Expr> rows =
-        unfold_labels(left ? problem_.k : problem_.n,
-                      Expr::index(writer_.open_loop(outer, left ? problem_.k_size : own_extent)));
+    Indices rows = unfold(left ? steps_.sizes : own_sizes(side),
+                          Expr::index(writer_.open_loop(outer, left ? steps_.count : own_extent)));
     Columns columns =
-        open_columns(left ? problem_.m : problem_.k, left ? "m" : "k", "cb", "ce",
-                     left ? own_extent : problem_.k_size, left ? memory.own_runs : memory.k_runs);
+        open_columns(left ? own_sizes(side) : steps_.sizes, left ? "m" : "k", "cb", "ce",
+                     left ? own_extent : steps_.count, left ? memory.own_runs : memory.k_runs);
     std::string x = operand(side, left ? columns.values : rows, left ? rows : columns.values);
     writer_.line(cat("square[(", outer, " - rb) * ", length, " + (", columns.position,
                      " - cb)] = ", x, ";"));
     close_columns(columns);
     writer_.close(counting_loop(outer, "rb", "re"));
-    writer_.line(cat("lf_turn_", type_, length, "(square, ", target, " + (cb - ", inner0, ") * ",
-                     stride, " + (rb - ", outer0, "), ", stride, ", ce - cb);"));
+    writer_.line(cat("lf_turn_", steps_.type, length, "(square, ", target, " + (cb - ", inner0,
+                     ") * ", stride, " + (rb - ", outer0, "), ", stride, ", ce - cb);"));
     writer_.close(counting_loop("rb", outer0, left ? "k1" : end, length));
     writer_.close(counting_loop("cb", inner0, left ? end : "k1", length));
   }
@@ -325,33 +320,53 @@ class TileEmitter {
       });
       writer_.close("if (k0 != 0)");
     }
+    if (ends_in_half_) {
+      std::string whole = writer_.rare_text(common::floor_div(steps_.depth, Expr(2)));
+      writer_.line(cat("const int64_t whole = lf_min_i64(k1, ", whole, ") - k0;"));
+    }
     writer_.open(true);
-    for (int64_t v = 0; v < vectors; ++v) {
-      std::string from = column_step_ ? cat("column", v, " + k * ", *column_step_)
-                                      : cat("strip + k * ", t_.nr, " + ", v * t_.lanes);
-      writer_.line(cat("const ", vector_, " b", v, " = *(const ", vector_, "*)(", from, ");"));
+    multiply("k", false);
+    writer_.close(cat("for (int64_t k = 0; k < ", ends_in_half_ ? "whole" : "k1 - k0", "; ++k)"));
+    if (ends_in_half_) {
+      writer_.open(true);
+      multiply("whole", true);
+      writer_.close("if (whole < k1 - k0)");
     }
-    for (int64_t r = 0; r < t_.mr; ++r) {
-      std::string line;
-      for (int64_t v = 0; v < vectors; ++v) {
-        line += cat(v ? " " : "", "c", r, "_", v, " += a", r, "[k] * b", v, ";");
-      }
-      writer_.line(line);
-    }
-    writer_.close("for (int64_t k = 0; k < k1 - k0; ++k)");
     std::string to =
-        single_block_ ? "tile" : "(k1 == " + writer_.rare_text(problem_.k_size) + " ? tile : sum)";
+        single_block_ ? "tile" : "(k1 == " + writer_.rare_text(steps_.count) + " ? tile : sum)";
     writer_.line(cat(type_, "* const to = ", to, ";"));
     each_accumulator([&](const std::string& c, int64_t offset) {
       writer_.line(cat("*(", vector_, "*)(to + ", offset, ") = ", c, ";"));
     });
   }
 
+  // Adds step `k` of the block, of which `half` leaves only the first element.
+  void multiply(std::string_view k, bool half) {
+    int64_t vectors = t_.nr / t_.lanes;
+    for (int64_t v = 0; v < vectors; ++v) {
+      std::string from = column_step_ ? cat("column", v, " + ", k, " * ", *column_step_)
+                                      : cat("strip + ", k, " * ", t_.nr, " + ", v * t_.lanes);
+      writer_.line(cat("const ", steps_.vector, " b", v, " = *(const ", steps_.vector, "*)(", from,
+                       half ? ") & 0xffffu;" : ");"));
+    }
+    for (int64_t r = 0; r < t_.mr; ++r) {
+      std::string line,
+          a = half ? cat("*(const uint16_t*)(a", r, " + ", k, ")") : cat("a", r, "[", k, "]");
+      for (int64_t v = 0; v < vectors; ++v) {
+        std::string c = cat("c", r, "_", v);
+        line += v != 0 ? " " : "";
+        line += steps_.has_pairs() ? cat(c, " = lf_add_pairs(", c, ", ", a, ", b", v, ");")
+                                   : cat(c, " += ", a, " * b", v, ";");
+      }
+      writer_.line(line);
+    }
+  }
+
   // Elements k0 and on of each vector of columns.
   void column_pointers() {
     if (!column_step_) {
-      writer_.line(
-          cat("const ", type_, "* restrict const strip = packed_b + (j - n0) * ", t_.kc, ";"));
+      writer_.line(cat("const ", steps_.type, "* restrict const strip = packed_b + (j - n0) * ",
+                       t_.kc, ";"));
       return;
     }
     int64_t last = (problem_.n_size.constant() - 1) / t_.lanes * t_.lanes;
@@ -367,29 +382,37 @@ class TileEmitter {
     bool whole = reads_.row_run == TileReads::kWhole;
     Expr k = 0;
     if (rows_in_place_ && !whole) {
-      k = Expr::index(writer_.bind_index("k0", problem_.k_size, writer_.depth()));
+      k = Expr::index(writer_.bind_index("k0", steps_.count, writer_.depth())) *
+          Expr(steps_.length);
     }
     for (int64_t r = 0; r < t_.mr; ++r) {
       std::string row = r == 0 ? "i" : cat("lf_min_i64(i + ", r, ", ie - 1)");
       if (rows_in_place_) {
         pointer_to(Side::kLeft, cat("a", r), cat("row", r), row, k, whole ? "k0" : "0");
       } else {
-        writer_.line(cat("const ", type_, "* restrict const a", r, " = packed_a + (", row,
+        std::string packed = steps_.has_pairs() ? "(const lf_bf16_pair*)packed_a" : "packed_a";
+        writer_.line(cat("const ", step_type(), "* restrict const a", r, " = ", packed, " + (", row,
                          " - ib) * ", a_stride_, ";"));
       }
     }
   }
 
+  // C: a step of an operand wherever it lies.
+  std::string step_type() const { return steps_.has_pairs() ? "lf_bf16_pair" : type_; }
+
   // Declares `name`, the address of the operand's element at k and its own index `position`, which
-  // is called `index`, and so many elements further.
+  // is called `index`, and so many steps further.
   void pointer_to(Side side, const std::string& name, const std::string& index,
                   const std::string& position, const Expr& k, const std::string& further) {
     writer_.line(cat("const int64_t ", index, " = ", position, ";"));
     Expr own = Expr::index(writer_.bind_index(index, product_.own_size(side), writer_.depth()));
     auto read = product_.read_at(side, product_.operand_at(side, batch_, own, k), emitter_);
     LFARM_CHECK(read.has_value(), "an operand was found in place");
-    writer_.line(cat("const ", type_, "* restrict const ", name, " = in", read->input, " + (",
-                     writer_.text(writer_.simplify(read->offset)), ") + ", further, ";"));
+    std::string element =
+        cat("in", read->input, " + (", writer_.text(writer_.simplify(read->offset)), ")");
+    if (steps_.has_pairs()) element = cat("(const lf_bf16_pair*)(", element, ")");
+    writer_.line(
+        cat("const ", step_type(), "* restrict const ", name, " = ", element, " + ", further, ";"));
   }
 
   void each_accumulator(const std::function<void(const std::string&, int64_t)>& visit) {
@@ -404,13 +427,40 @@ class TileEmitter {
   void store_tile() {
     writer_.line(cat("const int64_t me = lf_min_i64(i + ", t_.mr, ", ie);"));
     writer_.line(cat("const int64_t ne = lf_min_i64(j + ", t_.nr, ", n1);"));
+    bool runs = stores_in_runs();
+    if (!runs && body_.nodes.size() <= kWholeNodesMax) {
+      store_whole_tile();
+      writer_.open(true);
+    }
     Expr m = Expr::index(writer_.open_loop("m", problem_.m_size));
-    std::vector<Expr> rows = unfold_labels(problem_.m, m);
-    Columns columns = open_columns(problem_.n, "n", "j", "ne", problem_.n_size, stores_in_runs());
+    Indices rows = unfold(own_sizes(Side::kLeft), m);
+    Columns columns = open_columns(own_sizes(Side::kRight), "n", "j", "ne", problem_.n_size, runs);
+    store_element(rows, columns, "(m - i)");
+    close_columns(columns);
+    writer_.close(counting_loop("m", "i", "me"));
+    if (!runs && body_.nodes.size() <= kWholeNodesMax) writer_.close("else");
+  }
+
+  // All rows at once, so that what belongs to a column is read once for all of them.
+  void store_whole_tile() {
+    writer_.open(true);
+    Columns columns =
+        open_columns(own_sizes(Side::kRight), "n", "j", cat("j + ", t_.nr), problem_.n_size, false);
+    for (int64_t r = 0; r < t_.mr; ++r) {
+      int row =
+          writer_.bind_index(r == 0 ? "i" : cat("(i + ", r, ")"), problem_.m_size, writer_.depth());
+      store_element(unfold(own_sizes(Side::kLeft), Expr::index(row)), columns, cat(r));
+    }
+    close_columns(columns);
+    writer_.close(cat("if (me - i == ", t_.mr, " && ne - j == ", t_.nr, ")"));
+  }
+
+  // `row`: C, within the tile.
+  void store_element(const Indices& rows, const Columns& columns, const std::string& row) {
     Indices indices = output_indices(rows, columns.values);
     CodeValue x =
         writer_.declare(writer_.depth(), type_, "c",
-                        cat("tile[(m - i) * ", t_.nr, " + (", columns.position, " - j)]"));
+                        cat("tile[", row, " * ", t_.nr, " + (", columns.position, " - j)]"));
     if (!target_.empty()) {
       Expr offset = writer_.simplify(linear_position(indices, node_.shape));
       writer_.line(cat(target_, "[", writer_.text(offset), "] = ", x.text, ";"));
@@ -418,8 +468,6 @@ class TileEmitter {
       writer_.remember({id_, 0, indices}, x);
       flows_ = flows_ && store_flows(id_, indices, body_, emitter_, writer_);
     }
-    close_columns(columns);
-    writer_.close(counting_loop("m", "i", "me"));
   }
 
   Indices output_indices(const std::vector<Expr>& rows, const std::vector<Expr>& columns) const {
@@ -438,7 +486,7 @@ class TileEmitter {
     CodeWriter trial(body_.symbols);
     Expr flat = Expr::index(trial.bind_index("n", problem_.n_size, 0));
     Expr position = 0;
-    std::vector<Expr> columns = unfold_labels(problem_.n, flat);
+    Indices columns = unfold(own_sizes(Side::kRight), flat);
     Expr below = 1;
     const std::vector<int>& out = attr<ContractAttr>(node_).out;
     for (size_t k = out.size(); k-- > 0;) {
@@ -456,6 +504,7 @@ class TileEmitter {
   const Node& node_;
   Contraction product_;
   const TileProblem& problem_;
+  TileSteps steps_;
   std::optional<int64_t> column_step_;  // between neighbours along k, where columns are in place
   TileReads reads_;
   TileParams t_;
@@ -469,12 +518,14 @@ class TileEmitter {
   std::vector<Expr> batch_;
   int64_t a_stride_ = 0;
   bool single_block_ = false;
+  bool ends_in_half_ = false;  // half a pair may end the steps, and has no zero beside it
   bool flows_ = true;
 };
 
 }  // namespace
 
-Result<FunctionBody> emit_tile(const Graph& body, const Schedule& schedule, int vector_bytes) {
+Result<FunctionBody> emit_tile(const Graph& body, const Schedule& schedule,
+                               const VectorUnit& unit) {
   NodeId contraction = -1;
   for (size_t id = 0; id < body.nodes.size(); ++id) {
     if (body.nodes[id].op != Op::kContract) continue;
@@ -482,12 +533,12 @@ Result<FunctionBody> emit_tile(const Graph& body, const Schedule& schedule, int 
     contraction = static_cast<NodeId>(id);
   }
   if (contraction < 0) return common::unsupported("a tile kernel holds a contraction");
-  auto direct = TileEmitter(body, contraction, schedule, vector_bytes).run("");
+  auto direct = TileEmitter(body, contraction, schedule, unit).run("");
   if (direct.ok()) return direct;
 
   // The contraction first, then the rest as loops that read it.
   LFARM_ASSIGN_OR_RETURN(FunctionBody product,
-                         TileEmitter(body, contraction, schedule, vector_bytes).run("product"));
+                         TileEmitter(body, contraction, schedule, unit).run("product"));
   const Node& node = body.node(contraction);
   LoopsOptions options;
   options.stored[contraction] = {"product", node.shape};
@@ -519,7 +570,7 @@ bool tile_is_thin(const Graph& body, int* inner_axis) {
     if (!p.m_size.is_constant() || p.m_size.constant() > kThin) return false;
     // One row suits any order of the matrix; several are dot products with rows that run along k.
     if (!p.m_size.is_constant(1) &&
-        !TileEmitter(body, static_cast<NodeId>(id), {}, 64).columns_run_along_k()) {
+        !TileEmitter(body, static_cast<NodeId>(id), {}, {}).columns_run_along_k()) {
       return false;
     }
     const std::vector<int>& out = attr<ContractAttr>(node).out;
@@ -528,29 +579,6 @@ bool tile_is_thin(const Graph& body, int* inner_axis) {
     return true;
   }
   return false;
-}
-
-std::string_view tile_preamble() {
-  return R"C(
-typedef float lf_float16 __attribute__((vector_size(64), aligned(4), may_alias));
-typedef float lf_float8 __attribute__((vector_size(32), aligned(4), may_alias));
-typedef float lf_float4 __attribute__((vector_size(16), aligned(4), may_alias));
-typedef double lf_double8 __attribute__((vector_size(64), aligned(8), may_alias));
-typedef double lf_double4 __attribute__((vector_size(32), aligned(8), may_alias));
-typedef double lf_double2 __attribute__((vector_size(16), aligned(8), may_alias));
-// The first `rows` rows of the transposed n x n square, by log2(n) perfect shuffles of its rows.
-#define LF_TURN(T, n, ...)                                                                          LF_INLINE void lf_turn_##T##n(const T* restrict square, T* restrict to, int64_t stride,                                         int64_t rows) {                                                       lf_##T##n r[n], q[n];                                                                             for (int i = 0; i < n; ++i) r[i] = *(const lf_##T##n*)(square + i * n);                           for (int step = 1; step < n; step *= 2) {                                                           for (int i = 0; i < n / 2; ++i) {                                                                   q[2 * i] = __builtin_shufflevector(r[i], r[i + n / 2], __VA_ARGS__);                              q[2 * i + 1] = __builtin_shufflevector(r[i], r[i + n / 2], LF_HIGH##n);                         }                                                                                                 for (int i = 0; i < n; ++i) r[i] = q[i];                                                        }                                                                                                 if (rows == n) {                                                                                    for (int i = 0; i < n; ++i) *(lf_##T##n*)(to + i * stride) = r[i];                              } else {                                                                                            for (int i = 0; i < n; ++i) *(lf_##T##n*)(q + i) = r[i];                                          for (int i = 0; i < rows; ++i) *(lf_##T##n*)(to + i * stride) = q[i];                           }                                                                                               }
-#define LF_HIGH2 1, 3
-#define LF_HIGH4 2, 6, 3, 7
-#define LF_HIGH8 4, 12, 5, 13, 6, 14, 7, 15
-#define LF_HIGH16 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
-LF_TURN(double, 2, 0, 2)
-LF_TURN(float, 4, 0, 4, 1, 5)
-LF_TURN(double, 4, 0, 4, 1, 5)
-LF_TURN(float, 8, 0, 8, 1, 9, 2, 10, 3, 11)
-LF_TURN(double, 8, 0, 8, 1, 9, 2, 10, 3, 11)
-LF_TURN(float, 16, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
-)C";
 }
 
 }  // namespace worker

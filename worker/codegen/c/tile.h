@@ -5,21 +5,19 @@
 #include "common/base/result.h"
 #include "common/ir/llir.h"
 #include "worker/codegen/function_body.h"
+#include "worker/codegen/vector_unit.h"
 
 namespace worker {
 
 // `body` holds exactly one kContract and otherwise primitives. Outputs that are elementwise
 // functions of the contraction, or permutations and reshapes of such, are stored tile by tile;
-// other bodies compute the whole contraction into scratch first. `vector_bytes` is the target's
-// SIMD width. kUnsupported for a body without exactly one contraction.
+// other bodies compute the whole contraction into scratch first. `unit` is the target's.
+// kUnsupported for a body without exactly one contraction.
 common::Result<FunctionBody> emit_tile(const common::Graph& body, const common::Schedule& schedule,
-                                       int vector_bytes);
+                                       const VectorUnit& unit);
 
 // Whether the body's contraction has so few rows (a constant, at most 4) that its matrix is best
 // read once, in place, by plain loops; `inner_axis` receives the output axis of those rows, or -1.
 bool tile_is_thin(const common::Graph& body, int* inner_axis);
-
-// C helpers that the template calls, for the preamble.
-std::string_view tile_preamble();
 
 }  // namespace worker

@@ -4,6 +4,7 @@
 
 namespace worker {
 
+using common::DType;
 using common::Expr;
 using common::Graph;
 using common::Var;
@@ -12,8 +13,12 @@ namespace {
 
 // The operand's element at indices that are bound for the question only.
 struct Trial {
-  Trial(const Contraction& product, Side side)
-      : graph(product.body()), writer(graph.symbols), emitter(graph, writer), side(side) {
+  Trial(const Contraction& product, Side side, DType dtype)
+      : graph(product.body()),
+        writer(graph.symbols),
+        emitter(graph, writer),
+        side(side),
+        dtype(dtype) {
     for (const Expr& size : product.sizes_of(product.problem().batch)) {
       batch.push_back(Expr::index(bind(size)));
     }
@@ -25,9 +30,7 @@ struct Trial {
   std::optional<PlainRead> read(const Contraction& product, const Indices& at) {
     auto found = product.read_at(side, at, emitter);
     if (!found || !emitter.status().ok()) return std::nullopt;
-    if (graph.inputs[static_cast<size_t>(found->input)].dtype != product.node().dtype) {
-      return std::nullopt;
-    }
+    if (graph.inputs[static_cast<size_t>(found->input)].dtype != dtype) return std::nullopt;
     found->offset = writer.simplify(found->offset);
     return found;
   }
@@ -36,6 +39,7 @@ struct Trial {
   CodeWriter writer;
   BodyEmitter emitter;
   Side side;
+  DType dtype;
   std::vector<Expr> batch;
   std::vector<Expr> ends;  // of each index, in the order they were bound
 };
@@ -55,10 +59,8 @@ std::optional<int64_t> greatest(const Expr& e, const std::vector<Expr>& ends) {
   return value.constant();
 }
 
-}  // namespace
-
-int64_t rows_lie_in_place(const Contraction& product) {
-  Trial trial(product, Side::kLeft);
+int64_t row_elements(const Contraction& product, const TileSteps& steps) {
+  Trial trial(product, Side::kLeft, steps.dtype);
   int own = trial.bind(product.problem().m_size);
   std::vector<Expr> sizes = product.sizes_of(product.problem().k);
   std::vector<int> indices;
@@ -80,36 +82,86 @@ int64_t rows_lie_in_place(const Contraction& product) {
   return TileReads::kWhole;
 }
 
-std::optional<int64_t> columns_lie_in_place(const Contraction& product, int64_t lanes) {
+}  // namespace
+
+int64_t rows_lie_in_place(const Contraction& product, const TileSteps& steps) {
+  int64_t run = row_elements(product, steps);
+  if (run == TileReads::kWhole) return run;
+  return run % steps.length == 0 ? run / steps.length : 0;
+}
+
+std::optional<int64_t> columns_lie_in_place(const Contraction& product, const TileSteps& steps,
+                                            int64_t lanes) {
   const Expr& columns = product.problem().n_size;
   if (!columns.is_constant() || columns.constant() < 1 || product.problem().n.empty()) {
     return std::nullopt;
   }
-  Trial trial(product, Side::kRight);
+  Trial trial(product, Side::kRight, steps.dtype);
   // Label by label, where the last one holds whole vectors: no division hides them then.
   std::vector<Expr> sizes = product.sizes_of(product.problem().n);
   bool whole = sizes.back().constant() % lanes == 0;
   const Expr& length = whole ? sizes.back() : columns;
   int chunk = trial.bind(Expr((length.constant() + lanes - 1) / lanes));
   int inside = trial.bind(Expr(lanes));
-  int k = trial.bind(product.problem().k_size);
+  int k = trial.bind(steps.count);
   Expr position = Expr::index(chunk) * Expr(lanes) + Expr::index(inside);
   std::vector<Expr> own = unfold(sizes, position);
   for (size_t d = 0; whole && d < sizes.size(); ++d) {
     own[d] = d + 1 == sizes.size() ? position : Expr::index(trial.bind(sizes[d]));
   }
-  std::vector<Expr> steps = unfold(product.sizes_of(product.problem().k), Expr::index(k));
-  auto found = trial.read(product, product.operand_at(Side::kRight, trial.batch, own, steps));
-  if (!found || stride_along(found->offset, inside) != 1) return std::nullopt;
+  int half = trial.bind(Expr(steps.length));
+  Indices depth = steps.elements(product, unfold(steps.sizes, Expr::index(k)), Expr::index(half));
+  auto found = trial.read(product, product.operand_at(Side::kRight, trial.batch, own, depth));
+  if (!found || stride_along(found->offset, inside) != steps.length) return std::nullopt;
+  if (steps.has_pairs() && stride_along(found->offset, half) != 1) return std::nullopt;
   int64_t along_k = stride_along(found->offset, k);
-  if (along_k == INT32_MAX || along_k < 0) return std::nullopt;
-  if (columns.constant() % lanes != 0) {
+  if (along_k == INT32_MAX || along_k < 0 || along_k % steps.length != 0) return std::nullopt;
+  if (columns.constant() % lanes != 0 || steps.may_be_odd) {
     auto last = greatest(found->offset, trial.ends);
     const common::Shape& shape = trial.graph.inputs[static_cast<size_t>(found->input)].shape;
     Expr elements = common::element_count(shape);
     if (!last || !elements.is_constant() || *last >= elements.constant()) return std::nullopt;
   }
-  return along_k;
+  return along_k / steps.length;
+}
+
+OperandMemory operand_memory(const Contraction& product, const TileSteps& steps, Side side) {
+  OperandMemory result;
+  int votes = side == Side::kLeft ? 1 : 0;  // in doubt nothing is turned
+  CodeWriter trial(product.body().symbols);
+  BodyEmitter emitter(product.body(), trial);
+  auto index = [&](const char* name, const Expr& extent) {
+    return Expr::index(trial.bind_index(name, extent, 0));
+  };
+  auto indices = [&](const char* name, const std::vector<Expr>& extents) {
+    Indices all;
+    for (const Expr& extent : extents) all.push_back(index(name, extent));
+    return all;
+  };
+  Indices batch = indices("b", product.sizes_of(product.problem().batch));
+  std::vector<Expr> own_sizes = product.sizes_of(product.own_labels(side));
+  Expr k = index("k", steps.count);
+  Expr flat = index("f", product.own_size(side));
+  Indices step = steps.elements(product, unfold(steps.sizes, k), 0);
+  emitter.value(product.operand(side),
+                product.operand_at(side, batch, unfold(own_sizes, flat), step));
+  for (const auto& division : trial.divided()) {
+    (division.index == "k" ? result.k_runs : result.own_runs) = true;
+  }
+  // Strides are seen label by label, where no division hides them.
+  Indices own_values = indices("o", own_sizes);
+  Indices k_values = indices("s", product.sizes_of(product.problem().k));
+  size_t first = emitter.load_offsets().size();
+  emitter.value(product.operand(side), product.operand_at(side, batch, own_values, k_values));
+  for (size_t i = first; i < emitter.load_offsets().size(); ++i) {
+    const Expr& offset = emitter.load_offsets()[i];
+    auto runs = [&](const Indices& values) {
+      return !values.empty() && stride_along(offset, values.back().as_var()->id) == 1 ? 2 : 0;
+    };
+    votes += runs(k_values) - runs(own_values);
+  }
+  result.along_k = votes > 0;
+  return result;
 }
 
 }  // namespace worker

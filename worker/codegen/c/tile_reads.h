@@ -3,18 +3,28 @@
 
 #include <optional>
 
-#include "worker/codegen/contraction.h"
+#include "worker/codegen/c/tile_steps.h"
 
 namespace worker {
 
-// How many neighbours along k of the left operand lie side by side in an input of the product's own
-// type, whatever the row, from every multiple of that number on: kWhole, or the size of k's last
-// labels. 0: no such runs.
-int64_t rows_lie_in_place(const Contraction& product);
+// How many steps of the left operand lie side by side in an input of the steps' own type, whatever
+// the row, from every multiple of that number on: kWhole, or the size of k's last labels. 0: no
+// such runs. The last half pair of a whole row is none that can be read in one.
+int64_t rows_lie_in_place(const Contraction& product, const TileSteps& steps);
 
-// Of the right operand: whether `lanes` columns lie side by side in an input of the product's own
-// type, from every multiple of `lanes` on. The last of them may reach beyond the columns, though
-// not beyond the input. Gives the distance between neighbours along k, in elements.
-std::optional<int64_t> columns_lie_in_place(const Contraction& product, int64_t lanes);
+// Of the right operand: whether a step's elements of `lanes` columns lie side by side in an input
+// of the steps' own type, from every multiple of `lanes` on. The last of them may reach beyond the
+// columns and beyond half a pair, though not beyond the input. Gives the distance between
+// neighbouring steps, in steps.
+std::optional<int64_t> columns_lie_in_place(const Contraction& product, const TileSteps& steps,
+                                            int64_t lanes);
+
+// How an operand that is packed lies in memory.
+struct OperandMemory {
+  bool along_k = false;   // it runs along k, and not along its own axis
+  bool own_runs = false;  // its own flat index would be divided again and again
+  bool k_runs = false;    // so would k's
+};
+OperandMemory operand_memory(const Contraction& product, const TileSteps& steps, Side side);
 
 }  // namespace worker

@@ -58,7 +58,8 @@ Result<CudaFunction> emit_structured(const Kernel& kernel, bool warpgroups) {
   if (kernel.form == Template::kAttention) {
     return emit_cuda_attention(kernel.body, kernel.schedule);
   }
-  return emit_cuda_tile(lower_structure(kernel.body, true), kernel.schedule, warpgroups);
+  return emit_cuda_tile(lower_structure(kernel.body, Kept::kContractions), kernel.schedule,
+                        warpgroups);
 }
 
 Result<CudaFunction> emit_function(const Kernel& kernel, bool warpgroups) {
@@ -66,7 +67,7 @@ Result<CudaFunction> emit_function(const Kernel& kernel, bool warpgroups) {
     auto structured = emit_structured(kernel, warpgroups);
     if (structured.ok() || structured.error().code != common::Code::kUnsupported) return structured;
   }
-  Graph body = lower_structure(kernel.body, false);
+  Graph body = lower_structure(kernel.body, Kept::kNone);
   switch (kernel.form) {
     case Template::kScan:
       return emit_cuda_scan(body);

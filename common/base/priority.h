@@ -1,0 +1,10 @@
+// Priorities of threads.
+#pragma once
+
+namespace common {
+
+// Lets the calling thread, and what it starts from now on, give way to threads of usual priority:
+// for work beside which others measure. Nothing depends on whether it succeeds. Async-signal-safe.
+void give_way();
+
+}  // namespace common

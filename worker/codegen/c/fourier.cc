@@ -1,0 +1,281 @@
+#include "worker/codegen/c/fourier.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "common/base/cat.h"
+#include "common/ir/fourier_form.h"
+#include "worker/codegen/c/fourier_passes.h"
+#include "worker/codegen/c_text.h"
+#include "worker/codegen/unit_loop.h"
+#include "worker/codegen/view_inverse.h"
+
+namespace worker {
+
+using common::cat;
+using common::Expr;
+using common::FourierAttr;
+using common::FourierForm;
+using common::Graph;
+using common::Node;
+using common::NodeId;
+using common::Result;
+using common::Shape;
+
+namespace {
+
+int64_t up(int64_t size, int64_t step) { return (size + step - 1) / step * step; }
+
+// Scratch of a unit: rows_re and rows_im, a row after the other; a and b, point after point, each
+// of them a vector of the rows' real parts and one of their imaginary parts.
+class FourierEmitter {
+ public:
+  FourierEmitter(const Graph& body, const FourierForm& form, int vector_bytes)
+      : body_(body),
+        form_(form),
+        node_(body.node(form.any())),
+        writer_(body.symbols),
+        emitter_(body, writer_),
+        rows_(node_.shape.begin(), node_.shape.end() - 1),
+        row_count_(common::element_count(rows_)),
+        points_(body.node(node_.operands[0]).shape.back().constant()),
+        count_(node_.shape.back().constant()),
+        is_complex_(node_.operands.size() > 1),
+        is_halved_(!is_complex_ && points_ % 2 == 0 && count_ <= points_ / 2 + 1) {
+    passes_.points = is_halved_ ? points_ / 2 : points_;
+    passes_.wave_step = is_halved_ ? 2 : 1;
+    passes_.inverse = common::attr<FourierAttr>(node_).inverse;
+    passes_.type = c_value_type(node_.dtype);
+    passes_.lanes = std::clamp<int64_t>(vector_bytes / common::dtype_size(node_.dtype), 2,
+                                        64 / common::dtype_size(node_.dtype));
+    lanes_ = passes_.lanes;
+    // Rows a power of two apart would meet in few sets of a cache.
+    row_stride_ = up(std::max(points_, count_), lanes_) + lanes_;
+    along_rows_ = runs_along_rows();
+  }
+
+  Result<FunctionBody> run() {
+    declare_scratch();
+    writer_.line(wave_table(points_, passes_.inverse, passes_.type));
+    // A unit's rows are neighbours along the last of their axes, or along all of them.
+    std::vector<Expr> extents;
+    if (along_rows_) extents.assign(rows_.begin(), rows_.end() - 1);
+    Expr length = along_rows_ ? rows_.back() : row_count_;
+    extents.push_back(common::floor_div(length + Expr(lanes_ - 1), Expr(lanes_)));
+    UnitLoop units(writer_, extents);
+    unit_ = units.indices();
+    writer_.line(cat("const int64_t r0 = ", writer_.rare_text(unit_.back()), " * ", lanes_, ";"));
+    writer_.line(cat("const int64_t rows = lf_min_i64(", lanes_, ", ", writer_.rare_text(length),
+                     " - r0);"));
+    load_rows();
+    bool odd = radices_of(passes_.points).size() % 2 != 0;
+    writer_.line(fourier_passes(passes_, "a", "b"));
+    std::string from = odd ? "b" : "a";
+    if (is_halved_) {
+      std::string to = odd ? "a" : "b";
+      writer_.line(unpack_real(passes_, from, to));
+      from = to;
+    }
+    store_rows(from);
+    Expr count = units.close("", false);
+    LFARM_RETURN_IF_ERROR(emitter_.status());
+    if (!flows_) return common::unsupported("an output mixes frequencies");
+    return finish_body(writer_, count, scratch_);
+  }
+
+ private:
+  void declare_scratch() {
+    int64_t size = common::dtype_size(node_.dtype);
+    auto add = [&](const char* name, int64_t count) {
+      scratch_.add(name, passes_.type, size, Expr(count));
+    };
+    add("rows_re", lanes_ * row_stride_);
+    if (is_complex_ || form_.imaginary >= 0) add("rows_im", lanes_ * row_stride_);
+    // As many vectors as the longer of both sides takes, counted in whole squares.
+    int64_t vectors = 2 * up(std::max(points_, count_), lanes_);
+    if (is_halved_) vectors = 2 * up(points_ / 2 + 1, lanes_);
+    add("a", vectors * lanes_);
+    add("b", vectors * lanes_);
+  }
+
+  // Opens a loop over the unit's rows; the row's position along each axis.
+  Indices open_rows() {
+    writer_.open_loop("l", Expr(lanes_));
+    if (rows_.empty()) return {};
+    writer_.line("const int64_t r = r0 + l;");
+    Expr length = along_rows_ ? rows_.back() : row_count_;
+    Expr row = Expr::index(writer_.bind_index("r", length, writer_.depth()));
+    if (!along_rows_) return declare_positions(writer_, "r", rows_, row, true);
+    Indices position(unit_.begin(), unit_.end() - 1);
+    position.push_back(row);
+    return position;
+  }
+  void close_rows() { close_loop("l", "rows"); }
+  // An innermost loop is one over vectors.
+  void close_loop(const std::string& i, const std::string& count) {
+    std::string pragma = writer_.holds_loops() ? "" : "LF_VECTOR_LOOP(0, 1)\n";
+    writer_.close(cat(pragma, counting_loop(i, "0", count)));
+  }
+
+  std::string in_row(const char* part, const char* position) const {
+    return cat("rows_", part, "[l * ", row_stride_, " + ", position, "]");
+  }
+
+  void load_rows() {
+    Indices position = open_rows();
+    position.push_back(Expr::index(writer_.open_loop("p", Expr(points_))));
+    for (size_t k = 0; k < node_.operands.size(); ++k) {
+      CodeValue x = emitter_.value(node_.operands[k], position);
+      writer_.line(cat(in_row(k == 0 ? "re" : "im", "p"), " = ", x.text, ";"));
+    }
+    close_loop("p", cat(points_));
+    close_rows();
+    if (is_halved_) return turn_in("re", "a", 1);
+    turn_in("re", "a", 2);
+    if (is_complex_) return turn_in("im", cat("a + ", lanes_), 2);
+    writer_.line(cat(counting_loop("p", "0", cat(points_)), " *(", vector(), "*)(a + p * ",
+                     2 * lanes_, " + ", lanes_, ") = (", vector(), "){0};"));
+  }
+
+  std::string vector() const { return cat("lf_", passes_.type, lanes_); }
+  std::string turn() const { return cat("lf_turn_rows_", passes_.type, lanes_); }
+
+  // Point p of all rows becomes a vector; they lie `step` vectors apart.
+  void turn_in(const char* part, const std::string& to, int64_t step) {
+    writer_.line(cat(counting_loop("p", "0", cat(points_), lanes_), " ", turn(), "(rows_", part,
+                     " + p, ", row_stride_, ", ", to, " + p * ", step * lanes_, ", ", step * lanes_,
+                     ", lf_min_i64(", lanes_, ", ", points_, " - p));"));
+  }
+  void turn_out(const char* part, const std::string& from) {
+    writer_.line(cat(counting_loop("k", "0", cat(count_), lanes_), " ", turn(), "(", from,
+                     " + k * ", 2 * lanes_, ", ", 2 * lanes_, ", rows_", part, " + k, ",
+                     row_stride_, ", ", lanes_, ");"));
+  }
+
+  void store_rows(const std::string& from) {
+    if (along_rows_) return store_lanes(from);
+    if (form_.real >= 0) turn_out("re", from);
+    if (form_.imaginary >= 0) turn_out("im", cat(from, " + ", lanes_));
+    Indices position = open_rows();
+    position.push_back(Expr::index(writer_.open_loop("k", Expr(count_))));
+    store_outputs(position, in_row("re", "k"), in_row("im", "k"));
+    close_loop("k", cat(count_));
+    close_rows();
+  }
+
+  // Of outputs whose memory runs along the rows.
+  void store_lanes(const std::string& from) {
+    Expr frequency = Expr::index(writer_.open_loop("k", Expr(count_)));
+    Indices position = open_rows();
+    position.push_back(frequency);
+    std::string place = cat(from, "[k * ", 2 * lanes_, " + l");
+    store_outputs(position, place + "]", cat(place, " + ", lanes_, "]"));
+    close_rows();
+    close_loop("k", cat(count_));
+  }
+
+  // Where output k has what flows from a frequency.
+  std::optional<Indices> flow_to(size_t k, const Indices& position) const {
+    for (NodeId part : {form_.real, form_.imaginary}) {
+      if (part < 0) continue;
+      if (auto to = flow_forward(body_, part, body_.outputs[k].node, position)) return to;
+    }
+    return std::nullopt;
+  }
+
+  bool runs_along_rows() const {
+    if (rows_.empty()) return false;
+    CodeWriter trial(body_.symbols);
+    Indices position;
+    int last = -1;
+    for (const Expr& size : node_.shape) {
+      last = trial.bind_index(trial.fresh("x"), size, 0);
+      position.push_back(Expr::index(last));
+    }
+    auto to = flow_to(0, position);
+    if (!to) return false;
+    Expr offset = trial.simplify(linear_position(*to, body_.node(body_.outputs[0].node).shape));
+    return stride_along(offset, last) != 1 && stride_along(offset, last - 1) == 1;
+  }
+
+  // What follows from the frequency at `position`, whose parts lie at these places.
+  void store_outputs(Indices position, const std::string& re, const std::string& im) {
+    for (Expr& e : position) e = writer_.simplify(e);
+    for (NodeId id : {form_.real, form_.imaginary}) {
+      if (id < 0) continue;
+      const std::string& place = id == form_.real ? re : im;
+      writer_.remember({id, 0, position},
+                       writer_.declare(writer_.depth(), passes_.type, "f", place));
+    }
+    for (size_t k = 0; k < body_.outputs.size(); ++k) {
+      std::optional<Indices> to = flow_to(k, position);
+      flows_ = flows_ && to.has_value();
+      if (!to) return;
+      NodeId id = body_.outputs[k].node;
+      CodeValue x = emitter_.value(id, *to);
+      Expr offset = writer_.simplify(linear_position(*to, body_.node(id).shape));
+      writer_.line(cat("out", k, "[", writer_.text(offset), "] = ", x.text, ";"));
+    }
+  }
+
+  const Graph& body_;
+  const FourierForm form_;
+  const Node& node_;
+  CodeWriter writer_;
+  BodyEmitter emitter_;
+  Scratch scratch_;
+  const Shape rows_;
+  const Expr row_count_;
+  const int64_t points_;
+  const int64_t count_;
+  const bool is_complex_;
+  const bool is_halved_;  // a real signal, seen as a complex one of half the length
+  FourierPasses passes_;
+  int64_t lanes_ = 1;
+  int64_t row_stride_ = 1;
+  bool flows_ = true;
+  bool along_rows_ = false;  // the first output's memory runs along the last axis of the rows
+  Indices unit_;
+};
+
+}  // namespace
+
+Result<FunctionBody> emit_fourier(const Graph& body, int vector_bytes) {
+  auto form = common::fourier_form(body);
+  if (!form) return common::unsupported("the body holds no transform that one kernel computes");
+  return FourierEmitter(body, *form, vector_bytes).run();
+}
+
+std::string_view fourier_preamble() {
+  return R"C(
+// The first `rows` rows of the transposed n x n square, as lf_turn_ has it, of rows that lie apart.
+#define LF_TURN_ROWS(T, n, ...)                                                                \
+  LF_INLINE void lf_turn_rows_##T##n(const T* restrict from, int64_t from_stride, T* restrict to, \
+                                     int64_t to_stride, int64_t rows) {                        \
+    lf_##T##n r[n], q[n];                                                                      \
+    for (int i = 0; i < n; ++i) r[i] = *(const lf_##T##n*)(from + i * from_stride);            \
+    for (int step = 1; step < n; step *= 2) {                                                  \
+      for (int i = 0; i < n / 2; ++i) {                                                        \
+        q[2 * i] = __builtin_shufflevector(r[i], r[i + n / 2], __VA_ARGS__);                   \
+        q[2 * i + 1] = __builtin_shufflevector(r[i], r[i + n / 2], LF_HIGH##n);                \
+      }                                                                                        \
+      for (int i = 0; i < n; ++i) r[i] = q[i];                                                 \
+    }                                                                                          \
+    if (rows == n) {                                                                           \
+      for (int i = 0; i < n; ++i) *(lf_##T##n*)(to + i * to_stride) = r[i];                    \
+    } else {                                                                                   \
+      for (int i = 0; i < n; ++i) *(lf_##T##n*)(q + i) = r[i];                                 \
+      for (int i = 0; i < rows; ++i) *(lf_##T##n*)(to + i * to_stride) = q[i];                 \
+    }                                                                                          \
+  }
+LF_TURN_ROWS(double, 2, 0, 2)
+LF_TURN_ROWS(float, 4, 0, 4, 1, 5)
+LF_TURN_ROWS(double, 4, 0, 4, 1, 5)
+LF_TURN_ROWS(float, 8, 0, 8, 1, 9, 2, 10, 3, 11)
+LF_TURN_ROWS(double, 8, 0, 8, 1, 9, 2, 10, 3, 11)
+LF_TURN_ROWS(float, 16, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+)C";
+}
+
+}  // namespace worker

@@ -1,0 +1,13 @@
+// C helpers that register tiles call.
+#pragma once
+
+#include <string_view>
+
+namespace worker {
+
+// Vectors, and squares that are turned in them.
+std::string_view tile_preamble();
+// Pairs of bfloat16, for units that multiply such.
+std::string_view pairs_preamble();
+
+}  // namespace worker
