@@ -281,7 +281,7 @@ class StripMaker {
         }));
       }
       Node copy{Op::kView, view.dtype, rows.shape, {moved_[at(view.operands[0])]}, ViewAttr{rows}};
-      product.operands[w] = add_copy(i, w, std::move(copy), std::move(back));
+      product.operands[w] = add_copy(i, w, std::move(copy), back);
       if (!widened) continue;
       widened->operands = {product.operands[w]};
       product.operands[w] = add(*std::move(widened), Lowering::kInPlace, added(from_.gene[i], w, 2),
@@ -295,7 +295,7 @@ class StripMaker {
   }
 
   // A copy and the view of it that node `i` reads as its operand `k`.
-  common::NodeId add_copy(size_t i, size_t k, Node copy, View back) {
+  common::NodeId add_copy(size_t i, size_t k, Node copy, const View& back) {
     common::DType dtype = copy.dtype;
     common::NodeId stored = add(std::move(copy), Lowering::kCopy, added(from_.gene[i], k, 0),
                                 added(from_.choice[i], k, 0));
@@ -328,7 +328,7 @@ class StripMaker {
     common::DType dtype = to_.graph.node(matrix).dtype;
     Node strips{Op::kView, dtype, views.strips.shape, {matrix}, ViewAttr{views.strips}};
     contract.operands[labels->matrix] =
-        add_copy(i, labels->matrix, std::move(strips), std::move(views.matrix));
+        add_copy(i, labels->matrix, std::move(strips), views.matrix);
   }
 
   // Lets node `i` multiply what its operands were before they were made float32, if that was
