@@ -117,13 +117,14 @@ TEST(SearchQuality, SameSeedAndMeasurementsGiveTheSameBytesWhoeverIsFirst) {
   }
 }
 
+// Four seeds of these measurements end after 545 to 1,760 candidates, whatever they may take.
 TEST(SearchQuality, EndsEarlyWhenMoreCandidatesAreWorthLittle) {
-  SearchOptions o = options(1'500, 1);
+  SearchOptions o = options(3'000, 1);
   SimulatedDevice device(kRecorded);
   common::Plan whole = search("mlp", o, device).plan;
   o.stop_gain = 0.01;
   common::Plan part = search("mlp", o, device).plan;
-  EXPECT_LT(part.provenance.candidates, 1'200);
+  EXPECT_LT(part.provenance.candidates, 2'400);
   EXPECT_GT(part.provenance.candidates, 60);
   EXPECT_EQ(search("mlp", o, device, 8, 2).plan, part);
   EXPECT_LE(static_cast<double>(part.provenance.best_ns),
