@@ -7,13 +7,12 @@
 #include <vector>
 
 #include "common/ir/builder.h"
+#include "coordinator/search/stores.h"
 
 namespace coordinator {
 namespace {
 
 using common::attr;
-using common::BinaryAttr;
-using common::BinaryOp;
 using common::Expr;
 using common::Node;
 using common::NodeId;
@@ -37,9 +36,8 @@ std::vector<int> kept_axes(const Node& operand, const std::vector<int>& reduced)
 // Which loop indices an expression reads.
 std::vector<char> indices_of(const Expr& e, size_t rank) {
   std::vector<char> found(rank, 0);
-  e.substitute([&](common::Var v) -> Expr {
+  e.visit_vars([&](common::Var v) {
     if (v.kind == common::Var::Kind::kIndex) found[at(v.id)] = 1;
-    return Expr::var(v);
   });
   return found;
 }
@@ -143,9 +141,8 @@ class Assignment {
   // A sum of products of something computed and something that depends on weights alone.
   void look_for_product(size_t id) {
     const Node& sum = graph_.nodes[id];
-    if (sum.op != Op::kReduce || attr<ReduceAttr>(sum).op != ReduceOp::kSum) return;
+    if (!is_product_sum(graph_, sum)) return;
     const Node& product = graph_.node(sum.operands[0]);
-    if (product.op != Op::kBinary || attr<BinaryAttr>(product).op != BinaryOp::kMul) return;
     const std::vector<int>& summed = attr<ReduceAttr>(sum).axes;
     if (std::all_of(summed.begin(), summed.end(),
                     [&](int axis) { return product.shape[at(axis)].is_constant(1); })) {

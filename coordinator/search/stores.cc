@@ -52,16 +52,6 @@ bool has_own_template(const Node& node) {
   return node.op == Op::kScan || node.op == Op::kScatter || node.op == Op::kSort;
 }
 
-bool is_product_sum(const Graph& graph, const Node& node) {
-  if (node.op != Op::kReduce ||
-      common::attr<common::ReduceAttr>(node).op != common::ReduceOp::kSum) {
-    return false;
-  }
-  const Node& operand = graph.node(node.operands[0]);
-  return operand.op == Op::kBinary &&
-         common::attr<common::BinaryAttr>(operand).op == BinaryOp::kMul;
-}
-
 bool is_copy(const Selected& selected, common::NodeId id) {
   return selected.lowering[at(id)] == Lowering::kCopy;
 }
@@ -329,6 +319,16 @@ void store_short(const Selected& selected, Stores& stores) {
 }
 
 }  // namespace
+
+bool is_product_sum(const Graph& graph, const Node& node) {
+  if (node.op != Op::kReduce ||
+      common::attr<common::ReduceAttr>(node).op != common::ReduceOp::kSum) {
+    return false;
+  }
+  const Node& operand = graph.node(node.operands[0]);
+  return operand.op == Op::kBinary &&
+         common::attr<common::BinaryAttr>(operand).op == BinaryOp::kMul;
+}
 
 bool is_computed(const Node& node) {
   return node.op != Op::kInput && node.op != Op::kConstant && node.op != Op::kIota &&

@@ -28,6 +28,8 @@ using Stores = std::vector<char>;
 
 // Not an input, constant, iota or view.
 bool is_computed(const common::Node& node);
+// A sum whose operand is a product.
+bool is_product_sum(const common::Graph& graph, const common::Node& node);
 // Has a kernel that writes it: a computed value that is stored, or a view that is copied.
 bool is_stored(const Selected& selected, const Stores& stores, common::NodeId id);
 // What the value is read from: views are seen through unless they are copied.

@@ -7,20 +7,18 @@
 
 #include "common/ir/load_time.h"
 #include "common/ir/sizes.h"
+#include "coordinator/rules/factors.h"
 
 namespace coordinator {
 namespace {
 
 using common::attr;
-using common::BinaryAttr;
-using common::BinaryOp;
 using common::ContractAttr;
 using common::Expr;
 using common::Graph;
 using common::Node;
 using common::Op;
 using common::ReduceAttr;
-using common::ReduceOp;
 using common::Shape;
 using common::View;
 using common::ViewAttr;
@@ -31,9 +29,6 @@ constexpr uint32_t kAdded = 0x80000000;
 constexpr uint32_t kShort = 0xc0000000;
 
 size_t at(common::NodeId id) { return static_cast<size_t>(id); }
-bool has(const std::vector<int>& labels, int label) {
-  return std::find(labels.begin(), labels.end(), label) != labels.end();
-}
 
 // The labels of a contraction as a tile sees them: the matrix' columns are the output's last axes.
 struct Labels {
@@ -149,9 +144,7 @@ class StripMaker {
         summed_by_(from_.graph.nodes.size(), -1) {
     for (size_t i = 0; i < from_.graph.nodes.size(); ++i) {
       const Node& node = from_.graph.nodes[i];
-      if (node.op != Op::kReduce || attr<ReduceAttr>(node).op != ReduceOp::kSum) continue;
-      const Node& product = from_.graph.node(node.operands[0]);
-      if (product.op != Op::kBinary || attr<BinaryAttr>(product).op != BinaryOp::kMul) continue;
+      if (!is_product_sum(from_.graph, node)) continue;
       summed_by_[at(node.operands[0])] = static_cast<common::NodeId>(i);
     }
   }
@@ -266,20 +259,17 @@ class StripMaker {
       if (from_.lowering[at(operand)] == Lowering::kCopy) continue;
       std::vector<int> order = row_order(view, lane_axis(product, sum));
       if (order.empty()) continue;
-      View rows, back;
+      Shape shape;
+      View back;
       back.shape = view.shape;
       std::vector<Expr> places(view.shape.size(), Expr(0));
       for (size_t k = 0; k < order.size(); ++k) {
         places[static_cast<size_t>(order[k])] = Expr::index(static_cast<int>(k));
-        rows.shape.push_back(view.shape[static_cast<size_t>(order[k])]);
+        shape.push_back(view.shape[static_cast<size_t>(order[k])]);
         back.index.push_back(Expr::index(order[k]));
       }
-      for (const Expr& e : attr<ViewAttr>(view).view.index) {
-        rows.index.push_back(e.substitute([&](common::Var v) -> Expr {
-          return v.kind == common::Var::Kind::kIndex ? places[static_cast<size_t>(v.id)]
-                                                     : Expr::var(v);
-        }));
-      }
+      View rows = renamed(attr<ViewAttr>(view).view, std::move(shape),
+                          [&](int axis) { return places[static_cast<size_t>(axis)]; });
       Node copy{Op::kView, view.dtype, rows.shape, {moved_[at(view.operands[0])]}, ViewAttr{rows}};
       product.operands[w] = add_copy(i, w, std::move(copy), back);
       if (!widened) continue;

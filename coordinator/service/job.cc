@@ -272,10 +272,8 @@ void Job::learn(TaskDone done) {
   sent_.erase(found);
   auto finalist = finalists_sent_.find(done.tag);
   if (finalist != finalists_sent_.end()) {
-    if (done.result.outcome == common::TaskOutcome::kOk) {
-      finalists_.insert(*finalist);
-    }
-    finalists_sent_.erase(finalist);
+    auto taken = finalists_sent_.extract(finalist);
+    if (done.result.outcome == common::TaskOutcome::kOk) finalists_.insert(std::move(taken));
   }
   ++unsettled_;
   auto kept = std::make_shared<const TaskDone>(std::move(done));
