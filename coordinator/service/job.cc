@@ -259,7 +259,8 @@ void Job::send(ReadyCandidate candidate) {
 }
 
 void Job::task_done(TaskDone done) {
-  if (phase_ == Phase::kFetching && done.tag == rerun_tag_) return rerun_done(done.result);
+  if (phase_ == Phase::kFetching && is_rerun_ && done.tag == plan_tag_)
+    return rerun_done(done.result);
   if (phase_ == Phase::kSearching) learn(std::move(done));
 }
 

@@ -191,7 +191,7 @@ class Job {
   JobEnd end_;
   std::string holder_;  // the worker that has the objects
   std::set<common::Digest> missing_;
-  std::optional<uint64_t> rerun_tag_;  // of the finalist that runs again
+  bool is_rerun_ = false;  // the finalist runs again, or did: its objects were lost
 
   common::Progress last_progress_;
   int64_t last_progress_ns_ = 0;

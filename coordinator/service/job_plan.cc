@@ -83,13 +83,13 @@ const TaskSpec* Job::finalist_of_plan() const {
 void Job::objects_lost(const std::string& why) {
   missing_.clear();
   const TaskSpec* finalist = finalist_of_plan();
-  if (rerun_tag_ || finalist == nullptr) {
+  if (is_rerun_ || finalist == nullptr) {
     return fail(common::unavailable(
         cat("the plan's objects are lost: ", why, "; submit again, measurements are kept")));
   }
   common::log_warning(cat(why, "; the finalist runs again"),
                       {{"job", request_.id}, {"worker", holder_}});
-  rerun_tag_ = finalist->tag;
+  is_rerun_ = true;
   phase_deadline_ns_ = 0;  // the scheduler watches over the task
   env_.dispatcher.add_task(*finalist);
 }
