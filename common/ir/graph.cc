@@ -66,13 +66,18 @@ std::vector<int> use_counts(const Graph& graph) {
   return uses;
 }
 
-Graph without_dead_nodes(const Graph& graph) {
+std::vector<char> live_nodes(const Graph& graph) {
   std::vector<char> live(graph.nodes.size(), 0);
   for (const GraphOutput& output : graph.outputs) live[static_cast<size_t>(output.node)] = 1;
   for (size_t i = graph.nodes.size(); i-- > 0;) {
     if (!live[i]) continue;
     for (NodeId operand : graph.nodes[i].operands) live[static_cast<size_t>(operand)] = 1;
   }
+  return live;
+}
+
+Graph without_dead_nodes(const Graph& graph) {
+  std::vector<char> live = live_nodes(graph);
   Graph result;
   result.symbols = graph.symbols;
   result.inputs = graph.inputs;

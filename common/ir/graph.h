@@ -313,6 +313,8 @@ TensorType loop_result_type(const Node& loop, int index);
 
 // How many nodes read each node, outputs counted.
 std::vector<int> use_counts(const Graph& graph);
+// A flag per node: whether an output needs it.
+std::vector<char> live_nodes(const Graph& graph);
 // Drops nodes that no output needs (inputs' declarations stay) and renumbers.
 Graph without_dead_nodes(const Graph& graph);
 

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <utility>
 
+#include "common/ir/tile_form.h"
+
 namespace coordinator {
 namespace {
 
@@ -171,31 +173,23 @@ double loops_ns(const KernelProfile& profile, const ScheduleValues& values,
 
 double up(double size, double step) { return std::ceil(size / step) * step; }
 
-// Rows and columns of the register tile: as given, or what wastes least at the edges, as a
-// generator for that many registers chooses.
+// Rows and columns of the register tile: as given, or as a generator chooses.
 std::pair<double, double> register_tile(const ContractionSize& size, const ScheduleValues& values,
-                                        double lanes) {
-  constexpr std::pair<double, double> kTiles[] = {{8, 3}, {6, 4}, {12, 2}, {12, 1}};
-  std::pair<double, double> best{0, 0};
-  double least = 0;
-  for (auto [most, vectors] : kTiles) {
-    double rows = std::min(most, size.rows), columns = vectors * lanes;
-    double cost =
-        up(size.rows, rows) * up(size.columns, columns) * std::max(1.0, 1 / rows + 1 / vectors);
-    if (best.first != 0 && cost >= least * 0.999) continue;
-    best = {rows, columns};
-    least = cost;
-  }
-  if (values.mr != 0) best.first = static_cast<double>(values.mr);
-  if (values.nr != 0) best.second = up(static_cast<double>(values.nr), lanes);
-  return best;
+                                        const VectorTerms& terms, double lanes) {
+  common::RegisterTile chosen = common::choose_register_tile(
+      static_cast<int64_t>(size.rows), static_cast<int64_t>(size.columns),
+      static_cast<int64_t>(lanes), terms.tile_registers > 16);
+  auto rows = static_cast<double>(values.mr != 0 ? values.mr : chosen.rows);
+  double columns = values.nr != 0 ? up(static_cast<double>(values.nr), lanes)
+                                  : static_cast<double>(chosen.vectors) * lanes;
+  return {rows, columns};
 }
 
 double tile_ns(const KernelProfile& profile, const ScheduleValues& values,
                const VectorTerms& terms) {
   const ContractionSize& size = profile.contraction;
   double lanes = size.is_wide ? terms.lanes / 2 : terms.lanes;
-  auto [rows, columns] = register_tile(size, values, lanes);
+  auto [rows, columns] = register_tile(size, values, terms, lanes);
   double vectors = columns / lanes;
   double step =
       std::max(rows * vectors * terms.tile_multiply_ns, (rows + vectors) * terms.tile_load_ns);

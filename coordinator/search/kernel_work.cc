@@ -6,6 +6,7 @@
 
 #include "common/ir/fourier_form.h"
 #include "common/ir/sizes.h"
+#include "common/ir/tile_form.h"
 
 namespace coordinator {
 
@@ -18,10 +19,6 @@ namespace {
 
 double size_of(const common::Expr& size, const std::vector<int64_t>& symbols) {
   return static_cast<double>(std::max<int64_t>(1, size.evaluate(symbols)));
-}
-
-bool holds(const std::vector<int>& labels, int label) {
-  return std::find(labels.begin(), labels.end(), label) != labels.end();
 }
 
 }  // namespace
@@ -54,22 +51,18 @@ std::vector<int> reduction_depths(const Graph& body) {
 
 ContractionSize contraction_size(const Graph& body, const Node& node,
                                  const std::vector<int64_t>& symbols) {
-  const auto& c = common::attr<common::ContractAttr>(node);
+  common::TileProblem problem = common::tile_problem(body, node);
   ContractionSize size;
   size.is_wide = common::dtype_size(node.dtype) == 8;
   const Node& left = body.node(node.operands[0]);
   const Node& right = body.node(node.operands[1]);
   size.is_short = left.dtype == common::DType::kBfloat16 && right.dtype == common::DType::kBfloat16;
-  for (size_t k = 0; k < c.a.size(); ++k) {
-    bool in_out = holds(c.out, c.a[k]);
-    (!in_out              ? size.steps
-     : holds(c.b, c.a[k]) ? size.batch
-                          : size.rows) *= size_of(left.shape[k], symbols);
+  for (int label : problem.batch) {
+    size.batch *= size_of(problem.label_size[static_cast<size_t>(label)], symbols);
   }
-  for (size_t k = 0; k < c.b.size(); ++k) {
-    if (!holds(c.a, c.b[k])) size.columns *= size_of(right.shape[k], symbols);
-  }
-  if (!c.out.empty() && !holds(c.b, c.out.back())) std::swap(size.rows, size.columns);
+  size.rows = size_of(problem.m_size, symbols);
+  size.columns = size_of(problem.n_size, symbols);
+  size.steps = size_of(problem.k_size, symbols);
   return size;
 }
 

@@ -7,6 +7,7 @@
 
 #include "common/base/cat.h"
 #include "common/ir/fourier_form.h"
+#include "common/ir/tile_form.h"
 #include "common/plan/plan.h"
 #include "coordinator/search/cost_model.h"
 #include "coordinator/search/joint_kernels.h"
@@ -89,7 +90,7 @@ bool RegionSpace::reads_strips(NodeId contraction) const {
   if (common::is_gpu(machine_)) return false;
   const auto& c =
       common::attr<common::ContractAttr>(saturated_.heads->node(graph.head(contraction)));
-  std::optional<size_t> columns = column_operand(c);
+  std::optional<size_t> columns = common::column_operand(c);
   return columns && (*saturated_.load_time)[graph.find(graph.children(contraction)[*columns])] != 0;
 }
 
@@ -97,7 +98,7 @@ bool RegionSpace::reads_rows(NodeId contraction) const {
   const EGraph& graph = *saturated_.graph;
   const auto& c =
       common::attr<common::ContractAttr>(saturated_.heads->node(graph.head(contraction)));
-  std::optional<size_t> columns = column_operand(c);
+  std::optional<size_t> columns = common::column_operand(c);
   if (!columns) return false;
   const std::vector<int>& labels = *columns == 0 ? c.b : c.a;
   bool found = false;

@@ -7,6 +7,7 @@
 
 #include "common/ir/load_time.h"
 #include "common/ir/sizes.h"
+#include "common/ir/tile_form.h"
 #include "coordinator/rules/factors.h"
 
 namespace coordinator {
@@ -20,39 +21,16 @@ using common::Node;
 using common::Op;
 using common::ReduceAttr;
 using common::Shape;
+using common::TileProblem;
 using common::View;
 using common::ViewAttr;
 
 constexpr int64_t kStripBytes = 64;  // a vector of the widest kind
-constexpr double kFewRows = 4;       // with so few, a matrix is best read as it lies
+constexpr int64_t kFewRows = 4;      // with so few, a matrix is best read as it lies
 constexpr uint32_t kAdded = 0x80000000;
 constexpr uint32_t kShort = 0xc0000000;
 
 size_t at(common::NodeId id) { return static_cast<size_t>(id); }
-
-// The labels of a contraction as a tile sees them: the matrix' columns are the output's last axes.
-struct Labels {
-  size_t matrix = 0;  // which operand it is
-  std::vector<int> batch, columns, summed;
-};
-
-std::optional<Labels> labels_of(const ContractAttr& c) {
-  std::optional<size_t> operand = column_operand(c);
-  if (!operand) return std::nullopt;
-  Labels result;
-  result.matrix = *operand;
-  const std::vector<int>& matrix = result.matrix == 1 ? c.b : c.a;
-  const std::vector<int>& rows = result.matrix == 1 ? c.a : c.b;
-  for (int label : c.out) {
-    if (has(matrix, label)) (has(rows, label) ? result.batch : result.columns).push_back(label);
-  }
-  for (const auto* side : {&rows, &matrix}) {
-    for (int label : *side) {
-      if (!has(c.out, label) && !has(result.summed, label)) result.summed.push_back(label);
-    }
-  }
-  return result;
-}
 
 // A matrix and its strips, as views of each other.
 struct Strips {
@@ -62,14 +40,14 @@ struct Strips {
 class Layout {
  public:
   // `labels` of the matrix' axes; neighbours along the summed axes stay together by `group`.
-  Layout(const Shape& shape, const std::vector<int>& labels, const Labels& kinds, int64_t width,
-         int64_t group)
-      : shape_(shape), labels_(labels), kinds_(kinds), width_(width), group_(group) {}
+  Layout(const Shape& shape, const std::vector<int>& labels, const TileProblem& problem,
+         int64_t width, int64_t group)
+      : shape_(shape), labels_(labels), problem_(problem), width_(width), group_(group) {}
 
   Strips views() const {
-    Expr columns = size_of(kinds_.columns), depth = size_of(kinds_.summed);
+    Expr columns = problem_.n_size, depth = problem_.k_size;
     Strips result;
-    for (int label : kinds_.batch) result.strips.shape.push_back(size_of({label}));
+    for (int label : problem_.batch) result.strips.shape.push_back(size_of(label));
     int first = static_cast<int>(result.strips.shape.size());
     result.strips.shape.insert(result.strips.shape.end(),
                                {up(columns, width_), up(depth, group_), Expr(width_)});
@@ -84,8 +62,8 @@ class Layout {
     if (depth.constant() % group_ != 0) result.strips.valid.push_back({step, depth});
 
     result.matrix.shape = shape_;
-    for (int label : kinds_.batch) result.matrix.index.push_back(Expr::index(axis_of(label)));
-    Expr flat = flat_index(kinds_.columns), at_depth = flat_index(kinds_.summed);
+    for (int label : problem_.batch) result.matrix.index.push_back(Expr::index(axis_of(label)));
+    Expr flat = flat_index(problem_.n), at_depth = flat_index(problem_.k);
     result.matrix.index.push_back(common::floor_div(flat, Expr(width_)));
     result.matrix.index.push_back(common::floor_div(at_depth, Expr(group_)));
     result.matrix.index.push_back(common::mod(flat, Expr(width_)));
@@ -100,23 +78,19 @@ class Layout {
   int axis_of(int label) const {
     return static_cast<int>(std::find(labels_.begin(), labels_.end(), label) - labels_.begin());
   }
-  Expr size_of(const std::vector<int>& labels) const {
-    Expr size = 1;
-    for (int label : labels) size *= shape_[static_cast<size_t>(axis_of(label))];
-    return size;
-  }
+  Expr size_of(int label) const { return problem_.label_size[static_cast<size_t>(label)]; }
   // Of the matrix' axis with the label, where all its columns are counted by `column` and all
   // summed axes by `step`.
   Expr index_of(int label, const Expr& column, const Expr& step) const {
-    auto batch = std::find(kinds_.batch.begin(), kinds_.batch.end(), label);
-    if (batch != kinds_.batch.end()) {
-      return Expr::index(static_cast<int>(batch - kinds_.batch.begin()));
+    auto batch = std::find(problem_.batch.begin(), problem_.batch.end(), label);
+    if (batch != problem_.batch.end()) {
+      return Expr::index(static_cast<int>(batch - problem_.batch.begin()));
     }
-    bool is_column = has(kinds_.columns, label);
-    const std::vector<int>& all = is_column ? kinds_.columns : kinds_.summed;
+    bool is_column = has(problem_.n, label);
+    const std::vector<int>& all = is_column ? problem_.n : problem_.k;
     Expr value = is_column ? column : step;
     for (size_t k = all.size(); k-- > 0;) {
-      Expr size = size_of({all[k]});
+      Expr size = size_of(all[k]);
       if (all[k] == label) return k == 0 ? value : common::mod(value, size);
       value = common::floor_div(value, size);
     }
@@ -124,13 +98,13 @@ class Layout {
   }
   Expr flat_index(const std::vector<int>& labels) const {
     Expr flat = 0;
-    for (int label : labels) flat = flat * size_of({label}) + Expr::index(axis_of(label));
+    for (int label : labels) flat = flat * size_of(label) + Expr::index(axis_of(label));
     return flat;
   }
 
   const Shape& shape_;
   const std::vector<int>& labels_;
-  const Labels& kinds_;
+  const TileProblem& problem_;
   int64_t width_;
   int64_t group_;
 };
@@ -168,19 +142,13 @@ class StripMaker {
  private:
   // What was read only by way of what is read from strips, or in bfloat16.
   void drop_unused() {
-    std::vector<char> used(to_.graph.nodes.size(), 0);
-    for (const auto& output : to_.graph.outputs) used[at(output.node)] = 1;
-    for (size_t i = used.size(); i-- > 0;) {
-      if (to_.graph.nodes[i].op == Op::kInput) used[i] = 1;
-      if (used[i] == 0) continue;
-      for (common::NodeId operand : to_.graph.nodes[i].operands) used[at(operand)] = 1;
-    }
+    std::vector<char> used = common::live_nodes(to_.graph);
     Selected all = std::exchange(to_, {});
     std::vector<common::NodeId> kept(used.size(), -1);
     to_.graph.symbols = std::move(all.graph.symbols);
     to_.graph.inputs = std::move(all.graph.inputs);
     for (size_t i = 0; i < used.size(); ++i) {
-      if (used[i] == 0) continue;
+      if (used[i] == 0 && all.graph.nodes[i].op != Op::kInput) continue;
       Node& node = all.graph.nodes[i];
       for (common::NodeId& operand : node.operands) operand = kept[at(operand)];
       kept[i] = add(std::move(node), all.lowering[i], all.gene[i], all.choice[i]);
@@ -197,19 +165,14 @@ class StripMaker {
     return static_cast<common::NodeId>(to_.graph.nodes.size()) - 1;
   }
 
-  bool is_matrix_worth_it(const Node& contract, common::NodeId matrix, const Labels& labels) const {
+  bool is_matrix_worth_it(const Node& contract, common::NodeId matrix,
+                          const TileProblem& problem) const {
     const Node& node = from_.graph.node(matrix);
-    if (!at_load_[at(matrix)] || labels.summed.empty() || labels.columns.empty()) return false;
+    if (!at_load_[at(matrix)] || problem.k.empty() || problem.n.empty()) return false;
     if (node.dtype != contract.dtype || !common::is_float(node.dtype)) return false;
     if (common::dtype_size(node.dtype) < 4) return false;
     std::vector<int64_t> sizes = common::representative_sizes(to_.graph.symbols);
-    double elements = common::count_elements(contract.shape, sizes);
-    const auto& out = attr<ContractAttr>(contract).out;
-    for (size_t k = 0; k < out.size(); ++k) {
-      if (!has(labels.columns, out[k]) && !has(labels.batch, out[k])) continue;
-      elements /= std::max(1.0, static_cast<double>(contract.shape[k].evaluate(sizes)));
-    }
-    return elements > kFewRows;
+    return problem.m_size.evaluate(sizes) > kFewRows;
   }
 
   // The axis of a product that vectors of its sum run along: the last of those that stay.
@@ -297,15 +260,16 @@ class StripMaker {
   // `contract` is node `i` with its operands moved; its matrix is read from strips afterwards.
   void read_strips(size_t i, Node& contract) {
     const auto& c = attr<ContractAttr>(contract);
-    std::optional<Labels> labels = labels_of(c);
-    if (!labels) return;
-    common::NodeId matrix = from_.graph.nodes[i].operands[labels->matrix];
-    if (!is_matrix_worth_it(contract, matrix, *labels)) return;
+    std::optional<size_t> columns = common::column_operand(c);
+    if (!columns) return;
+    TileProblem problem = common::tile_problem(from_.graph, from_.graph.nodes[i]);
+    common::NodeId matrix = from_.graph.nodes[i].operands[*columns];
+    if (!is_matrix_worth_it(contract, matrix, problem)) return;
     int64_t group = has_pairs_ && read_short(i, contract) ? 2 : 1;
     int64_t width = kStripBytes / common::dtype_size(contract.dtype);
-    const std::vector<int>& own = labels->matrix == 1 ? c.b : c.a;
-    matrix = contract.operands[labels->matrix];
-    Strips views = Layout(to_.graph.node(matrix).shape, own, *labels, width, group).views();
+    const std::vector<int>& own = *columns == 1 ? c.b : c.a;
+    matrix = contract.operands[*columns];
+    Strips views = Layout(to_.graph.node(matrix).shape, own, problem, width, group).views();
     // A copy is not copied again.
     while (to_.lowering[at(matrix)] == Lowering::kCopy) {
       const Node& copy = to_.graph.node(matrix);
@@ -317,8 +281,7 @@ class StripMaker {
     }
     common::DType dtype = to_.graph.node(matrix).dtype;
     Node strips{Op::kView, dtype, views.strips.shape, {matrix}, ViewAttr{views.strips}};
-    contract.operands[labels->matrix] =
-        add_copy(i, labels->matrix, std::move(strips), views.matrix);
+    contract.operands[*columns] = add_copy(i, *columns, std::move(strips), views.matrix);
   }
 
   // Lets node `i` multiply what its operands were before they were made float32, if that was
@@ -366,14 +329,6 @@ class StripMaker {
 };
 
 }  // namespace
-
-std::optional<size_t> column_operand(const ContractAttr& contraction) {
-  if (contraction.out.empty()) return std::nullopt;
-  bool in_a = has(contraction.a, contraction.out.back());
-  bool in_b = has(contraction.b, contraction.out.back());
-  if (in_a == in_b) return std::nullopt;
-  return in_b ? 1 : 0;
-}
 
 Selected with_strips(Selected selected, common::Machine machine) {
   return StripMaker(std::move(selected), machine).run();

@@ -7,15 +7,9 @@
 // channel by channel, vectors run along the channels: their weights lie side by side then, too.
 #pragma once
 
-#include <optional>
-
 #include "coordinator/search/stores.h"
 
 namespace coordinator {
-
-// Which operand gives a tile's columns, the output's last axes: 0 or 1. Empty where both have them,
-// or there are none.
-std::optional<size_t> column_operand(const common::ContractAttr& contraction);
 
 // The same graph with those operands of tiled contractions read from strips: [batch..., strip,
 // summed axes, column within the strip], the last strip filled up with zeros; and with weights of

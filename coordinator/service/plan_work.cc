@@ -22,6 +22,9 @@ using common::Result;
 
 namespace {
 
+// Additions and multiplications of a transform of real rows, a point and halving of its row.
+constexpr double kTransformStep = 2.5;
+
 bool holds(const common::Graph& body, Op op) {
   return std::any_of(body.nodes.begin(), body.nodes.end(),
                      [op](const common::Node& node) { return node.op == op; });
@@ -82,7 +85,8 @@ std::vector<CallWork> work_of(const Program& program, const std::vector<int64_t>
     work.kernel = common::kernel_fingerprint(kernel);
     work.operation = operation_of(kernel);
     work.operations = 2 * profile.contraction_ops + profile.simple_ops + profile.row_ops +
-                      profile.hard_ops + profile.sort_steps + 2.5 * profile.transform_steps;
+                      profile.hard_ops + profile.sort_steps +
+                      kTransformStep * profile.transform_steps;
     work.is_half = multiplies_halves(kernel.body);
     all.push_back(work);
   }

@@ -276,7 +276,7 @@ MUTATIONS = [
     # ---- code generation, a template and a piece of the preamble after the other
     ("codegen", "worker/codegen/c/tile.cc", '"for (int64_t k0 = 0; k0 == 0 || k0 < "',
      '"for (int64_t k0 = 0; k0 < "'),
-    ("codegen", "worker/codegen/tile_params.cc", "p.swapped = !c.out.empty() && !contains(c.b, c.out.back());",
+    ("codegen", "common/ir/tile_form.cc", "p.swapped = !c.out.empty() && !contains(c.b, c.out.back());",
      None),
     ("codegen", "worker/codegen/c/attention.cc", '" ? 0 : after;"', '" ? after : after;"'),
     ("codegen", "worker/codegen/c/attention.cc", '"hi = lf_max_i64(hi, last + 1);"',

@@ -18,7 +18,7 @@ size_t at(int index) { return static_cast<size_t>(index); }
 }  // namespace
 
 Contraction::Contraction(const Graph& body, NodeId node)
-    : body_(body), id_(node), problem_(tile_problem(body, body.node(node))) {}
+    : body_(body), id_(node), problem_(common::tile_problem(body, body.node(node))) {}
 
 NodeId Contraction::operand(Side side) const {
   return node().operands[(side == Side::kLeft) == problem_.swapped ? 1 : 0];

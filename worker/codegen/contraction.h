@@ -23,7 +23,7 @@ class Contraction {
   common::NodeId id() const { return id_; }
   const common::Graph& body() const { return body_; }
   const common::Node& node() const { return body_.node(id_); }
-  const TileProblem& problem() const { return problem_; }
+  const common::TileProblem& problem() const { return problem_; }
   common::NodeId operand(Side side) const;
   common::DType operand_dtype(Side side) const { return body_.node(operand(side)).dtype; }
   // Labels of the side's rows or columns, and the product of their sizes.
@@ -66,7 +66,7 @@ class Contraction {
 
   const common::Graph& body_;
   common::NodeId id_;
-  TileProblem problem_;
+  common::TileProblem problem_;
 };
 
 }  // namespace worker

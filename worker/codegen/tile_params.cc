@@ -4,107 +4,29 @@
 
 namespace worker {
 
-using common::ContractAttr;
 using common::Expr;
-using common::Graph;
-using common::Node;
-using common::NodeId;
 using common::Schedule;
 using common::Template;
+using common::TileProblem;
 
 namespace {
 
-size_t at(int index) { return static_cast<size_t>(index); }
-bool contains(const std::vector<int>& labels, int label) {
-  return std::find(labels.begin(), labels.end(), label) != labels.end();
-}
-
 int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 
-// Register tiles that keep about 24 accumulators (12 without AVX-512), the usual ones first.
-struct RegisterTile {
-  int64_t vectors, rows;
-};
 // With fewer units, threads of a processor wait for each other.
 constexpr int64_t kFewUnits = 8;
 // Packing a row takes as long as multiplying it by some 40 columns.
 constexpr int64_t kPackedColumns = 1024;
 
-constexpr RegisterTile kWide[] = {{3, 8}, {3, 9}, {3, 7}, {4, 6}, {2, 12}, {1, 12}};
-constexpr RegisterTile kNarrow[] = {{2, 6}, {3, 4}, {1, 8}};
-
-// Work done per useful element when `size` is covered in steps of `step`.
-double waste(const Expr& size, int64_t step) {
-  if (!size.is_constant() || size.constant() < 1) return 1;
-  return static_cast<double>(round_up(size.constant(), step)) /
-         static_cast<double>(size.constant());
-}
+// 0: not known when the kernel is made.
+int64_t known(const Expr& size) { return size.is_constant() ? size.constant() : 0; }
 
 // How often `part` goes into a size, rounded up; 1 where the size is not known.
 int64_t share_of(const Expr& size, int64_t part) {
   return size.is_constant() ? std::max<int64_t>(1, (size.constant() + part - 1) / part) : 1;
 }
 
-RegisterTile choose_registers(const TileProblem& p, int64_t lanes, bool wide) {
-  RegisterTile best = wide ? kWide[0] : kNarrow[0];
-  double best_cost = 1e30;
-  auto consider = [&](RegisterTile tile) {
-    if (p.m_size.is_constant())
-      tile.rows = std::min(tile.rows, std::max<int64_t>(p.m_size.constant(), 1));
-    // Loads per multiply-add: each step loads `vectors` vectors and broadcasts `rows` elements.
-    double loads = 1.0 / static_cast<double>(tile.rows) + 1.0 / static_cast<double>(tile.vectors);
-    // Two loads go with two multiply-adds; beyond that, loads are what takes time.
-    double cost =
-        waste(p.m_size, tile.rows) * waste(p.n_size, tile.vectors * lanes) * std::max(1.0, loads);
-    if (cost < best_cost * 0.999) {
-      best = tile;
-      best_cost = cost;
-    }
-  };
-  if (wide) {
-    for (RegisterTile tile : kWide) consider(tile);
-  } else {
-    for (RegisterTile tile : kNarrow) consider(tile);
-  }
-  return best;
-}
-
 }  // namespace
-
-TileProblem tile_problem(const Graph& body, const Node& node) {
-  const auto& c = attr<ContractAttr>(node);
-  TileProblem p;
-  p.dtype = node.dtype;
-  auto note = [&](const std::vector<int>& labels, NodeId operand) {
-    for (size_t k = 0; k < labels.size(); ++k) {
-      if (at(labels[k]) >= p.label_size.size()) p.label_size.resize(at(labels[k]) + 1, Expr(1));
-      p.label_size[at(labels[k])] = body.node(operand).shape[k];
-    }
-  };
-  note(c.a, node.operands[0]);
-  note(c.b, node.operands[1]);
-  p.swapped = !c.out.empty() && !contains(c.b, c.out.back());
-  const std::vector<int>& left = p.swapped ? c.b : c.a;
-  const std::vector<int>& right = p.swapped ? c.a : c.b;
-  for (int label : c.out) {
-    bool in_left = contains(left, label);
-    (in_left && contains(right, label) ? p.batch : in_left ? p.m : p.n).push_back(label);
-  }
-  for (const auto* labels : {&left, &right}) {
-    for (int label : *labels) {
-      if (!contains(c.out, label) && !contains(p.k, label)) p.k.push_back(label);
-    }
-  }
-  auto product = [&](const std::vector<int>& labels) {
-    Expr size = 1;
-    for (int label : labels) size *= p.label_size[at(label)];
-    return size;
-  };
-  p.m_size = product(p.m);
-  p.n_size = product(p.n);
-  p.k_size = product(p.k);
-  return p;
-}
 
 bool TileReads::rows(const TileParams& t) const {
   return row_run == kWhole || (row_run != 0 && row_run % t.kc == 0);
@@ -117,7 +39,8 @@ TileParams choose_tile(const TileProblem& problem, const Schedule& schedule, int
   };
   TileParams t;
   t.lanes = vector_bytes / common::dtype_size(problem.dtype);
-  RegisterTile registers = choose_registers(problem, t.lanes, vector_bytes >= 64);
+  common::RegisterTile registers = common::choose_register_tile(
+      known(problem.m_size), known(problem.n_size), t.lanes, vector_bytes >= 64);
   t.mr = given("mr") != 0 ? given("mr") : registers.rows;
   t.nr = round_up(given("nr") != 0 ? given("nr") : registers.vectors * t.lanes, t.lanes);
   // Blocks of what is packed stay in the first cache; strips in memory are read as fast from the

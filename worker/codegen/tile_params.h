@@ -2,21 +2,9 @@
 #pragma once
 
 #include "common/ir/llir.h"
+#include "common/ir/tile_form.h"
 
 namespace worker {
-
-// A contraction as a batch of matrix products: labels of each kind, outermost first. The operands
-// change places when that lets the output's last axis be a column axis.
-struct TileProblem {
-  bool swapped = false;
-  std::vector<int> batch, m, n, k;
-  std::vector<common::Expr> label_size;             // by label
-  common::Expr m_size = 1, n_size = 1, k_size = 1;  // products of the sizes
-  common::DType dtype = common::DType::kFloat32;
-};
-
-// `node` is a kContract of `body`.
-TileProblem tile_problem(const common::Graph& body, const common::Node& node);
 
 struct TileParams {
   int64_t lanes = 16;         // elements of a vector
@@ -34,7 +22,7 @@ struct TileReads {
   bool rows(const TileParams& t) const;  // whether blocks of kc steps never leave a run
 };
 
-TileParams choose_tile(const TileProblem& problem, const common::Schedule& schedule,
+TileParams choose_tile(const common::TileProblem& problem, const common::Schedule& schedule,
                        int vector_bytes, const TileReads& in_place = {});
 
 }  // namespace worker

@@ -64,7 +64,7 @@ Sizes choose_sizes(const AttentionForm& form, int64_t depth, DType dtype, const 
   }
   Expr keys = form.label_size[at(form.key)];
   if (keys.is_constant()) s.keys = std::min(s.keys, std::max<int64_t>(keys.constant(), 1));
-  TileProblem problem;
+  common::TileProblem problem;
   problem.dtype = dtype;
   problem.m_size = s.rows;
   problem.n_size = s.keys;

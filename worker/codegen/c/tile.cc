@@ -503,7 +503,7 @@ class TileEmitter {
   NodeId id_;
   const Node& node_;
   Contraction product_;
-  const TileProblem& problem_;
+  const common::TileProblem& problem_;
   TileSteps steps_;
   std::optional<int64_t> column_step_;  // between neighbours along k, where columns are in place
   TileReads reads_;
@@ -566,7 +566,7 @@ bool tile_is_thin(const Graph& body, int* inner_axis) {
   for (size_t id = 0; id < body.nodes.size(); ++id) {
     const Node& node = body.nodes[id];
     if (node.op != Op::kContract) continue;
-    TileProblem p = tile_problem(body, node);
+    common::TileProblem p = common::tile_problem(body, node);
     if (!p.m_size.is_constant() || p.m_size.constant() > kThin) return false;
     // One row suits any order of the matrix; several are dot products with rows that run along k.
     if (!p.m_size.is_constant(1) &&

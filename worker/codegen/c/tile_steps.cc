@@ -50,8 +50,8 @@ Indices TileSteps::elements(const Contraction& product, const Indices& step,
   return unfold(product.sizes_of(product.problem().k), element);
 }
 
-TileProblem TileSteps::problem(const Contraction& product) const {
-  TileProblem result = product.problem();
+common::TileProblem TileSteps::problem(const Contraction& product) const {
+  common::TileProblem result = product.problem();
   result.k_size = count;
   return result;
 }

@@ -27,7 +27,7 @@ struct TileSteps {
   // `sizes`. Of half a pair both are the same.
   Indices elements(const Contraction& product, const Indices& step, const common::Expr& half) const;
   // The problem in steps: its k_size counts them.
-  TileProblem problem(const Contraction& product) const;
+  common::TileProblem problem(const Contraction& product) const;
 };
 
 // Pairs where both operands are bfloat16 and the unit has them.

@@ -42,7 +42,7 @@ CudaTileBlock::CudaTileBlock(const Graph& body, const Contraction& contraction, 
 void CudaTileBlock::begin(int64_t shared_bytes, int64_t splits, int64_t kept, int64_t alignment) {
   splits_ = splits;
   kept_ = kept;
-  const TileProblem& p = contraction_.problem();
+  const common::TileProblem& p = contraction_.problem();
   Expr tiles_m = ceil_div(p.m_size, size_.rows);
   Expr tiles_n = ceil_div(p.n_size, size_.columns);
   units_ = contraction_.batch_size() * tiles_m * tiles_n * Expr(splits);
@@ -140,7 +140,7 @@ std::string CudaTileBlock::operand(Side side, const Expr& own, const Expr& k, bo
 }
 
 void CudaTileBlock::store(const std::string& first, int64_t rows) {
-  const TileProblem& p = contraction_.problem();
+  const common::TileProblem& p = contraction_.problem();
   bool along_rows = contraction_.output_runs_along_rows();
   auto own = [&](const char* name, const char* origin, int64_t step, const std::string& position,
                  const Expr& size) {
@@ -188,7 +188,7 @@ Result<CudaFunction> CudaTileBlock::finish() {
 int64_t cuda_tile_splits(const Contraction& contraction, const CudaBlockSize& size, int64_t depth,
                          const common::Schedule& schedule,
                          const std::vector<common::SymbolRange>& symbols) {
-  const TileProblem& p = contraction.problem();
+  const common::TileProblem& p = contraction.problem();
   Expr blocks =
       contraction.batch_size() * ceil_div(p.m_size, size.rows) * ceil_div(p.n_size, size.columns);
   int64_t wanted = schedule_value(schedule, common::Template::kTile, "splits");
@@ -213,7 +213,7 @@ double cuda_block_cost(const Contraction& contraction, const CudaBlockSize& size
     return std::ceil(static_cast<double>(std::max<int64_t>(extent.evaluate(typical), 1)) /
                      static_cast<double>(step));
   };
-  const TileProblem& p = contraction.problem();
+  const common::TileProblem& p = contraction.problem();
   double count = blocks(contraction.batch_size(), 1) * blocks(p.m_size, size.rows) *
                  blocks(p.n_size, size.columns) * static_cast<double>(splits);
   // The last wave is full more often than its size says, because waves overlap.
