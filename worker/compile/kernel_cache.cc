@@ -76,7 +76,10 @@ std::shared_ptr<const Bytes> KernelCache::object(const Digest& digest) {
 }
 
 std::shared_ptr<const Bytes> KernelCache::object_locked(const Digest& digest) {
-  if (auto it = objects_.find(digest); it != objects_.end()) return it->second;
+  if (auto it = objects_.find(digest); it != objects_.end()) {
+    oldest_first_.splice(oldest_first_.end(), oldest_first_, it->second.place);
+    return it->second.bytes;
+  }
   if (directory_.empty()) return nullptr;
   auto text = common::read_file(cat(directory_, "/", digest.hex(), ".so"), kMaxObjectBytes);
   if (!text.ok() || common::digest_of(*text) != digest) return nullptr;
@@ -88,12 +91,11 @@ std::shared_ptr<const Bytes> KernelCache::object_locked(const Digest& digest) {
 void KernelCache::store_locked(const Digest& digest, std::shared_ptr<const Bytes> bytes) {
   if (objects_.count(digest) != 0) return;
   bytes_ += bytes->size();
-  objects_[digest] = std::move(bytes);
-  oldest_first_.push_back(digest);
+  objects_[digest] = {std::move(bytes), oldest_first_.insert(oldest_first_.end(), digest)};
   while (bytes_ > max_bytes_ && oldest_first_.size() > 1) {
     Digest victim = oldest_first_.front();
     oldest_first_.pop_front();
-    bytes_ -= objects_[victim]->size();
+    bytes_ -= objects_[victim].bytes->size();
     objects_.erase(victim);
     for (auto it = kernels_.begin(); it != kernels_.end();) {
       it = it->second.object == victim ? kernels_.erase(it) : std::next(it);

@@ -21,8 +21,8 @@ struct CompiledKernel {
   common::Digest object;
 };
 
-// In memory, bounded by bytes, oldest objects first out; and in a directory when one is given, from
-// where other processes and later runs read. Thread-safe.
+// In memory, bounded by bytes, the least recently used objects first out; and in a directory when
+// one is given, from where other processes and later runs read. Thread-safe.
 class KernelCache {
  public:
   // An empty `directory` keeps the cache in memory only. The directory is made when it is missing.
@@ -38,6 +38,11 @@ class KernelCache {
               const std::shared_ptr<const common::Bytes>& object);
 
  private:
+  struct Object {
+    std::shared_ptr<const common::Bytes> bytes;
+    std::list<common::Digest>::iterator place;  // in oldest_first_
+  };
+
   std::shared_ptr<const common::Bytes> object_locked(const common::Digest& digest);
   void store_locked(const common::Digest& digest, std::shared_ptr<const common::Bytes> bytes);
   std::optional<CompiledKernel> read_entry(const common::Digest& key);
@@ -48,8 +53,8 @@ class KernelCache {
   size_t bytes_ = 0;
   bool reported_ = false;
   std::map<common::Digest, CompiledKernel> kernels_;
-  std::map<common::Digest, std::shared_ptr<const common::Bytes>> objects_;
-  std::list<common::Digest> oldest_first_;
+  std::map<common::Digest, Object> objects_;
+  std::list<common::Digest> oldest_first_;  // by last use
 };
 
 }  // namespace worker
