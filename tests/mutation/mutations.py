@@ -194,7 +194,7 @@ MUTATIONS = [
      "(left ? left->factor : 1) * (right ? right->factor : 1)",
      "(left ? left->factor : right->factor)"),
     ("rules", RULES + "contraction.cc", "has(used_axes(both), position + 1)", "false"),
-    ("rules", RULES + "folding.cc", "!affine.scale || r_.at_load(cls)", "!affine.scale"),
+    ("rules", RULES + "folding.cc", "!end.affine.scale || r_.at_load(end.cls)", "!end.affine.scale"),
     ("rules", RULES + "folding.cc", "step.op == BinaryOp::kSub", "false"),
     ("rules", RULES + "folding.cc", "if (op == BinaryOp::kSub) return std::nullopt;", None),
     ("rules", RULES + "movement.cc",
@@ -716,7 +716,7 @@ EQUIVALENT = {
         "the lowering is offered, but no attention_form() takes a logarithm",
     (RULES + "reassociation.cc", "has(a_, *n)"):
         "the label would be a's row, which the result must have and n must not",
-    (RULES + "folding.cc", "!affine.scale || r_.at_load(cls)"):
+    (RULES + "folding.cc", "!end.affine.scale || r_.at_load(end.cls)"):
         "what is computed at load is folded, too, and still computed at load",
     (RUN + "cuda_device.cc", '"cuMemcpyDtoHAsync"));\n  }\n  return synchronise();'):
         "the driver itself waits for copies to memory that is not pinned",
