@@ -1,6 +1,9 @@
 // lfarm-worker as a process: exit codes, the good-bye on SIGTERM, and what it leaves behind.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -103,6 +106,13 @@ TEST_F(WorkerBinaryTest, CleansUpAfterAKilledOne) {
   killed.send_signal(SIGKILL);
   ASSERT_TRUE(killed.wait(kPatienceMs).has_value());
   EXPECT_EQ(folders(), first);
+  {
+    // A child that it had just started may hold its lock for a moment longer.
+    std::string name = temporary + "/" + first.at(0) + "/owner.lock";
+    int lock = ::open(name.c_str(), O_RDWR | O_CLOEXEC);
+    ASSERT_EQ(::flock(lock, LOCK_EX), 0);
+    ::close(lock);
+  }
   common::Subprocess worker = start(router->endpoint());
   std::string other = peer;
   while (other == peer) ASSERT_TRUE(receive<common::WorkerHello>(*router, &other));
