@@ -30,7 +30,7 @@ void lf_12fcce7088cd9aca(void* const* restrict buffers, const int64_t* restrict 
                 square[(n - rb) * 16 + (k - cb)] = v0;
               }
             }
-            lf_turn_float16(square, strip + (cb - k0) * 64 + (rb - jb), 64, ce - cb);
+            lf_turn_float16(square, 16, strip + (cb - k0) * 64 + (rb - jb), 64, ce - cb);
           }
         }
       }

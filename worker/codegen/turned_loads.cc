@@ -70,7 +70,7 @@ std::string TurnedLoads::square(const std::string& pointer, DType dtype, const E
                "; ++", w, ")"));
   w_.close(counting_loop(v, t.v.begin, t.v.end));
   if (in_registers) {
-    w_.line(cat("lf_turn_float16((const float*)", lines, ", (float*)", name, ", 16, 16);"));
+    w_.line(cat("lf_turn_float16((const float*)", lines, ", 16, (float*)", name, ", 16, 16);"));
   }
   w_.remember(key, {name, t.level, -1});
   return name;

@@ -60,8 +60,8 @@ void AttentionTiles::pack_turned(const Panel& p) {
       cat("square[(", p.column, " - rb) * ", lanes_, " + (", p.step, " - sb)] = ", x, ";"));
   close_vector_loop(p.step, "sb", "se");
   writer_.close(counting_loop(p.column, "rb", "re"));
-  writer_.line(cat("lf_turn_", type_, lanes_, "(square, strip + (sb - ", p.s0, ") * ", p.width,
-                   " + (rb - cb), ", p.width, ", se - sb);"));
+  writer_.line(cat("lf_turn_", type_, lanes_, "(square, ", lanes_, ", strip + (sb - ", p.s0, ") * ",
+                   p.width, " + (rb - cb), ", p.width, ", se - sb);"));
   writer_.close(counting_loop("rb", "cb", "ce", lanes_));
   writer_.close(counting_loop("sb", p.s0, p.s1, lanes_));
 }

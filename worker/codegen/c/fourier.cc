@@ -139,7 +139,7 @@ class FourierEmitter {
   }
 
   std::string vector() const { return cat("lf_", passes_.type, lanes_); }
-  std::string turn() const { return cat("lf_turn_rows_", passes_.type, lanes_); }
+  std::string turn() const { return cat("lf_turn_", passes_.type, lanes_); }
 
   // Point p of all rows becomes a vector; they lie `step` vectors apart.
   void turn_in(const char* part, const std::string& to, int64_t step) {
@@ -245,37 +245,6 @@ Result<FunctionBody> emit_fourier(const Graph& body, int vector_bytes) {
   auto form = common::fourier_form(body);
   if (!form) return common::unsupported("the body holds no transform that one kernel computes");
   return FourierEmitter(body, *form, vector_bytes).run();
-}
-
-std::string_view fourier_preamble() {
-  return R"C(
-// The first `rows` rows of the transposed n x n square, as lf_turn_ has it, of rows that lie apart.
-#define LF_TURN_ROWS(T, n, ...)                                                                \
-  LF_INLINE void lf_turn_rows_##T##n(const T* restrict from, int64_t from_stride, T* restrict to, \
-                                     int64_t to_stride, int64_t rows) {                        \
-    lf_##T##n r[n], q[n];                                                                      \
-    for (int i = 0; i < n; ++i) r[i] = *(const lf_##T##n*)(from + i * from_stride);            \
-    for (int step = 1; step < n; step *= 2) {                                                  \
-      for (int i = 0; i < n / 2; ++i) {                                                        \
-        q[2 * i] = __builtin_shufflevector(r[i], r[i + n / 2], __VA_ARGS__);                   \
-        q[2 * i + 1] = __builtin_shufflevector(r[i], r[i + n / 2], LF_HIGH##n);                \
-      }                                                                                        \
-      for (int i = 0; i < n; ++i) r[i] = q[i];                                                 \
-    }                                                                                          \
-    if (rows == n) {                                                                           \
-      for (int i = 0; i < n; ++i) *(lf_##T##n*)(to + i * to_stride) = r[i];                    \
-    } else {                                                                                   \
-      for (int i = 0; i < n; ++i) *(lf_##T##n*)(q + i) = r[i];                                 \
-      for (int i = 0; i < rows; ++i) *(lf_##T##n*)(to + i * to_stride) = q[i];                 \
-    }                                                                                          \
-  }
-LF_TURN_ROWS(double, 2, 0, 2)
-LF_TURN_ROWS(float, 4, 0, 4, 1, 5)
-LF_TURN_ROWS(double, 4, 0, 4, 1, 5)
-LF_TURN_ROWS(float, 8, 0, 8, 1, 9, 2, 10, 3, 11)
-LF_TURN_ROWS(double, 8, 0, 8, 1, 9, 2, 10, 3, 11)
-LF_TURN_ROWS(float, 16, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
-)C";
 }
 
 }  // namespace worker

@@ -2,8 +2,6 @@
 // the kernel reads to what it makes of the frequencies, in memory that stays in a core's cache.
 #pragma once
 
-#include <string_view>
-
 #include "common/base/result.h"
 #include "common/ir/llir.h"
 #include "worker/codegen/function_body.h"
@@ -16,8 +14,5 @@ namespace worker {
 // rows; a real signal of an even length is a complex one of half of it. kUnsupported for another
 // body.
 common::Result<FunctionBody> emit_fourier(const common::Graph& body, int vector_bytes);
-
-// C helpers that the template calls, for the preamble; they need those of tiles.
-std::string_view fourier_preamble();
 
 }  // namespace worker

@@ -293,8 +293,9 @@ class TileEmitter {
                      " - cb)] = ", x, ";"));
     close_columns(columns);
     writer_.close(counting_loop(outer, "rb", "re"));
-    writer_.line(cat("lf_turn_", steps_.type, length, "(square, ", target, " + (cb - ", inner0,
-                     ") * ", stride, " + (rb - ", outer0, "), ", stride, ", ce - cb);"));
+    writer_.line(cat("lf_turn_", steps_.type, length, "(square, ", length, ", ", target,
+                     " + (cb - ", inner0, ") * ", stride, " + (rb - ", outer0, "), ", stride,
+                     ", ce - cb);"));
     writer_.close(counting_loop("rb", outer0, left ? "k1" : end, length));
     writer_.close(counting_loop("cb", inner0, left ? end : "k1", length));
   }
