@@ -136,7 +136,6 @@ class ScatterEmitter : public OrderedEmitter {
 
   Result<FunctionBody> run() {
     LFARM_RETURN_IF_ERROR(check(Op::kScatter));
-    keep_old_base();
     find_independent_axes();
     std::vector<Expr> extents;
     for (const Independent& axis : independent_) extents.push_back(node_.shape[axis.base]);
@@ -194,19 +193,6 @@ class ScatterEmitter : public OrderedEmitter {
       if (is_unit[k] == 0) indices[k] = open_loop(shape[k]);
     }
     return indices;
-  }
-
-  // When the updates read the base, they read a private copy: the output may be its memory.
-  void keep_old_base() {
-    const Node& base = body_.node(node_.operands[0]);
-    if (base.op != Op::kInput || common::use_counts(body_)[at(node_.operands[0])] == 1) return;
-    Expr count = common::element_count(base.shape);
-    scratch_.add("old", c_storage_type(base.dtype), common::dtype_size(base.dtype), count);
-    Expr i = open_loop(count);
-    std::string text = writer_.text(i);
-    writer_.line(cat("old[", text, "] = in", attr<InputAttr>(base).position, "[", text, "];"));
-    close_loop(true);
-    emitter_.set_stored(node_.operands[0], {"old", base.shape});
   }
 
   void copy_base(const std::vector<Expr>& outer) {

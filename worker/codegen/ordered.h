@@ -10,8 +10,8 @@ namespace worker {
 // Each takes a body whose one output is the node the template is named after; everything below that
 // node is computed in place. kUnsupported for another body.
 common::Result<FunctionBody> emit_scan(const common::Graph& body);
-// Reads of the base see its old elements, also when base and output are the same memory. With
-// `few_units` each copies neighbours; without, units are as many as can be independent.
+// The output may be the memory of a base that nothing else reads. With `few_units` each copies
+// neighbours; without, units are as many as can be independent.
 common::Result<FunctionBody> emit_scatter(const common::Graph& body, bool few_units);
 common::Result<FunctionBody> emit_sort(const common::Graph& body);
 

@@ -43,9 +43,6 @@ std::string prologue(const std::string& entry, const Graph& body, const CudaFunc
   CodeWriter names(body.symbols);
   if (function.is_split) text += "  char* const areas = scratch;\n";
   if (!function.body.scratch.empty()) text += "  scratch += blockIdx.x * scratch_stride;\n";
-  if (function.thread_scratch) {
-    text += cat("  scratch += threadIdx.x * (scratch_stride / ", function.block.threads, ");\n");
-  }
   for (const Scratch::Piece& piece : function.body.scratch) {
     text += cat("  ", piece.type, "* const ", piece.name, " = (", piece.type, "*)(scratch + ",
                 names.rare_text(piece.offset), ");\n");

@@ -7,11 +7,10 @@
 namespace worker {
 
 // The body's text reads in0, in1, ..., writes out0, ..., and knows the symbols s0, ..., `units`,
-// and the pieces of scratch memory, which are a block's own, or a thread's.
+// and the pieces of scratch memory, which are a block's own.
 struct CudaFunction {
   FunctionBody body;
   common::BlockShape block;
-  bool thread_scratch = false;  // each thread has pieces of its own
   // Blocks next to each other share a result: `areas` is the first block's scratch memory.
   bool is_split = false;
 };

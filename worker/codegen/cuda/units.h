@@ -6,7 +6,7 @@
 
 namespace worker {
 
-// `function` is written for units [begin, end) and scratch memory of its own.
+// `function` is written for units [begin, end), without scratch memory.
 common::Result<CudaFunction> one_thread_a_unit(common::Result<FunctionBody> function);
 
 }  // namespace worker
