@@ -7,6 +7,7 @@
 #include "common/cuda/nvrtc.h"
 #include "common/runtime/cuda_device.h"
 #include "worker/codegen/cuda/cuda.h"
+#include "worker/codegen/cuda/text.h"
 
 namespace testing_codegen {
 namespace {
@@ -18,11 +19,14 @@ using common::HostTensor;
 constexpr size_t kBand = 256;
 constexpr std::byte kPattern{0xA5};
 
-// Device memory between two bands of a pattern, which fills it too until it is written.
+// Device memory between two bands of a pattern, which fills it too until it is written. What is
+// only read has no band behind it, so that the emulated GPU stops who reads on.
 class GuardedBuffer {
  public:
-  GuardedBuffer(common::Device& device, size_t bytes)
-      : device_(device), size_(bytes), memory_(device.allocate(bytes + 2 * kBand).value()) {
+  GuardedBuffer(common::Device& device, size_t bytes, bool is_read_only = false)
+      : device_(device),
+        size_(bytes),
+        memory_(device.allocate(bytes + (is_read_only ? 1 : 2) * kBand).value()) {
     EXPECT_TRUE(device.fill(memory_.data(), kPattern, memory_.size()).ok());
   }
   std::byte* data() { return memory_.data() + kBand; }
@@ -67,7 +71,7 @@ class CudaRunner final : public KernelRunner {
            std::vector<HostTensor>& outputs, const std::vector<int64_t>& symbols, int) override {
     std::vector<GuardedBuffer> memory;
     for (const HostTensor& t : inputs) {
-      memory.emplace_back(*device_, t.bytes().size());
+      memory.emplace_back(*device_, t.bytes().size(), true);
       ASSERT_TRUE(device_->copy_in(memory.back().data(), t.bytes()).ok());
     }
     for (const HostTensor& t : outputs) memory.emplace_back(*device_, t.bytes().size());
@@ -81,6 +85,11 @@ class CudaRunner final : public KernelRunner {
     launch.symbols = symbols;
     launch.units = source.entry.units.evaluate(symbols);
     launch.block = source.entry.block;
+    // What every GPU has; products of warpgroups run on large ones alone, and the device refuses
+    // what it has not.
+    if (source.text.find("lf_wgmma") == std::string::npos) {
+      EXPECT_LE(launch.block.shared_bytes, worker::kSharedBytesMax) << source.text;
+    }
     launch.scratch_stride = static_cast<size_t>(source.entry.scratch_bytes.evaluate(symbols));
     auto blocks = static_cast<size_t>(launch.block.blocks(launch.units));
     const size_t counters = blocks * common::kCounterBytes;
@@ -103,7 +112,13 @@ class CudaRunner final : public KernelRunner {
         << source.text;
     for (size_t k = 0; k < memory.size(); ++k) {
       Bytes bytes = memory[k].read("buffer " + std::to_string(k) + " of\n" + source.text + "\n");
-      if (k < inputs.size()) continue;
+      if (k < inputs.size()) {
+        auto before = inputs[k].bytes();
+        EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), before.begin(), before.end()))
+            << "input " << k << " is written\n"
+            << source.text;
+        continue;
+      }
       std::copy(bytes.begin(), bytes.end(), outputs[k - inputs.size()].mutable_bytes().begin());
     }
   }
