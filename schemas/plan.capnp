@@ -149,9 +149,9 @@ struct TaskPayload {
   adversarial @5 :Bool;
   # Also verify inputs of zeros, extremes, infinities and NaN.
   errorFactorMax @6 :Float64;
-  # Refuse an error against float64 above this many times baselineError.
+  # 2. Workers of earlier releases refuse more where it is less.
   baselineError @7 :Float64;
-  # The plain lowering's largest error. Negative: not known, the worker finds it itself.
+  # Nobody reads it any more.
   warmups @8 :UInt32;
   repetitions @9 :UInt32;
   timeMaxMs @10 :UInt32;
@@ -183,7 +183,7 @@ struct TaskReport {
   maxError @9 :Float64;
   # Largest error against float64, over all outputs, sizes and inputs.
   baselineError @10 :Float64;
-  # The plain lowering's, as given or as found.
+  # Nobody reads it any more.
   detail @11 :Text;
 }
 

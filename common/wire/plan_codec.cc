@@ -15,6 +15,9 @@ namespace wire = schemas::plan;
 using common::get;
 using common::put;
 
+// What workers of earlier releases verify as all do now.
+constexpr double kUsualErrorFactor = 2;
+
 // ---- Pieces ------------------------------------------------------------------------------------
 
 void put_operand(IrWriter& writer, wire::GemmOperand::Builder out, const GemmOperand& operand) {
@@ -243,8 +246,6 @@ Result<TaskPayload> read_task_payload(wire::TaskPayload::Reader in) {
   payload.verify.sizes = get_sizes(in.getSizes(), payload.program.symbols);
   payload.verify.seeds = get_numbers<uint64_t>(in.getSeeds(), kTaskSeedsMax, "seeds");
   payload.verify.adversarial = in.getAdversarial();
-  payload.verify.error_factor_max = in.getErrorFactorMax();
-  payload.verify.baseline_error = in.getBaselineError();
   payload.measure.warmups = in.getWarmups();
   payload.measure.repetitions = in.getRepetitions();
   payload.measure.time_max_ms = in.getTimeMaxMs();
@@ -254,8 +255,6 @@ Result<TaskPayload> read_task_payload(wire::TaskPayload::Reader in) {
   if (payload.graph.is_zero()) throw Malformed{"no graph"};
   // No candidate wins unverified.
   if (payload.verify.seeds.empty()) throw Malformed{"no seeds to verify with"};
-  check_duration(payload.verify.error_factor_max, "an error factor");
-  if (!std::isfinite(payload.verify.baseline_error)) throw Malformed{"an infinite baseline error"};
   const MeasureOptions& measure = payload.measure;
   if (measure.repetitions == 0 || measure.repetitions > kRepetitionsMax ||
       measure.warmups > kRepetitionsMax || measure.time_max_ms > kDeadlineMsMax) {
@@ -280,7 +279,6 @@ Result<TaskReport> read_task_report(wire::TaskReport::Reader in) {
   report.compile_ms = in.getCompileMs();
   report.kernels_compiled = in.getKernelsCompiled();
   report.max_error = in.getMaxError();
-  report.baseline_error = in.getBaselineError();
   report.detail = get_clean_text(in.getDetail(), "a detail");
   // A run that took no time has not run.
   if (report.total_ns == 0 || report.total_ns > INT64_MAX) {
@@ -288,7 +286,6 @@ Result<TaskReport> read_task_report(wire::TaskReport::Reader in) {
   }
   check_duration(report.compile_ms, "a compilation");
   check_duration(report.max_error, "an error");
-  check_duration(report.baseline_error, "a baseline error");
   return report;
 }
 
@@ -410,8 +407,7 @@ Bytes encode_task_payload(const TaskPayload& payload) {
   auto seeds = root.initSeeds(list_size(verify.seeds.size()));
   for (size_t i = 0; i < verify.seeds.size(); ++i) seeds.set(list_size(i), verify.seeds[i]);
   root.setAdversarial(verify.adversarial);
-  root.setErrorFactorMax(verify.error_factor_max);
-  root.setBaselineError(verify.baseline_error);
+  root.setErrorFactorMax(kUsualErrorFactor);
   root.setWarmups(payload.measure.warmups);
   root.setRepetitions(payload.measure.repetitions);
   root.setTimeMaxMs(payload.measure.time_max_ms);
@@ -443,7 +439,6 @@ Bytes encode_task_report(const TaskReport& report) {
   root.setCompileMs(report.compile_ms);
   root.setKernelsCompiled(report.kernels_compiled);
   root.setMaxError(report.max_error);
-  root.setBaselineError(report.baseline_error);
   root.setDetail(kj_text(clean_text(report.detail)));
   return flatten(builder);
 }

@@ -26,10 +26,6 @@ struct VerifyOptions {
   std::vector<std::vector<int64_t>> sizes{{}};
   std::vector<uint64_t> seeds{1, 2};  // of the random inputs; each is verified at every size
   bool adversarial = true;            // also inputs of zeros, extremes, infinities and NaN
-  // Refuse an error against float64 that is above this many times the plain lowering's ...
-  double error_factor_max = 2;
-  // ... which is this; negative: not known, the worker finds it itself.
-  double baseline_error = -1;
   friend bool operator==(const VerifyOptions&, const VerifyOptions&) = default;
 };
 
@@ -64,7 +60,6 @@ struct TaskReport {
   double compile_ms = 0;
   uint32_t kernels_compiled = 0;  // the others came from the worker's cache
   double max_error = 0;           // largest against float64, over all outputs, sizes and inputs
-  double baseline_error = 0;      // the plain lowering's, as given or as found
   std::string detail;             // for people; cut to kTextBytesMax on encoding
   friend bool operator==(const TaskReport&, const TaskReport&) = default;
 };

@@ -340,8 +340,6 @@ class Search final : public JobSearch {
       searches_[static_cast<size_t>(sent.region)]->tell(
           sent.candidate,
           is_ok ? std::optional(static_cast<double>(report.total_ns)) : std::nullopt);
-    } else if (is_ok && sent.task.payload.kind == TaskKind::kBaseline) {
-      baseline_error_ = report.baseline_error;
     }
     times_.learn();
     if (sent.region >= 0) gains_.note(estimate());
@@ -431,10 +429,7 @@ class Search final : public JobSearch {
     sent.task.payload.kind = kind;
     sent.task.origin = kind == TaskKind::kBaseline ? "plain" : "finalist";
     sent.task.payload.program = std::move(program);
-    if (kind == TaskKind::kFinalist) {
-      sent.task.payload.verify.baseline_error = baseline_error_;
-      sent.task.payload.measure.repetitions = 30;
-    }
+    if (kind == TaskKind::kFinalist) sent.task.payload.measure.repetitions = 30;
     return send(std::move(sent));
   }
 
@@ -571,7 +566,6 @@ class Search final : public JobSearch {
   std::deque<Sent> sent_;  // stable addresses
   uint64_t applied_ = 0;
   int64_t completed_ = 0;
-  double baseline_error_ = -1;
   Gains gains_;
   std::vector<Program> finalists_;
   std::vector<std::vector<Program>> finalist_parts_;         // the regions' programs

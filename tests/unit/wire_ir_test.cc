@@ -285,7 +285,6 @@ TEST(WireIr, ImpossibleTasksAreRefused) {
   refused([](TaskPayload& p) { p.verify.sizes = {{1, 2}}; }, "2 sizes for 1 symbols");
   refused([](TaskPayload& p) { p.verify.sizes = {{65}}; }, "outside its range");
   refused([](TaskPayload& p) { p.verify.seeds.clear(); }, "no seeds");
-  refused([](TaskPayload& p) { p.verify.error_factor_max = -1; }, "error factor");
   refused([](TaskPayload& p) { p.measure.repetitions = 0; }, "repetitions");
   refused([](TaskPayload& p) { p.program.kernels[0].schedule[0].name = "magic"; }, "magic");
 }

@@ -144,7 +144,6 @@ TaskPayload sample_payload() {
   payload.program = sample_program();
   payload.verify.sizes = {{32}, {1}, {64}};
   payload.verify.seeds = {7, UINT64_MAX};
-  payload.verify.baseline_error = 1e-6;
   payload.measure.give_up_ns = 5'000'000;
   payload.measure.threads = 4;
   return payload;
@@ -161,7 +160,6 @@ TaskReport sample_report() {
   report.compile_ms = 12.5;
   report.kernels_compiled = 1;
   report.max_error = 3e-7;
-  report.baseline_error = 2e-7;
   report.detail = "vectorised";
   return report;
 }

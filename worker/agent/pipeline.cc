@@ -61,7 +61,6 @@ common::TaskReport report_of(const BuiltPlan& built, const ProfileReply& reply) 
   report.compile_ms = built.compile_ms;
   for (const KernelBuild& kernel : built.kernels) report.kernels_compiled += !kernel.cached;
   report.max_error = reply.max_error;
-  report.baseline_error = reply.baseline_error;
   report.detail = cat("verified in ", static_cast<int64_t>(reply.verify_ms), " ms, measured in ",
                       static_cast<int64_t>(reply.measure_ms), " ms; weights prepared in ",
                       reply.prepare_ms, " ms");

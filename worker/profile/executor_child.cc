@@ -241,7 +241,6 @@ class ExecutorChild {
     ProfileReply reply;
     reply.verify_ms = static_cast<double>(clock.now_ns() - start) * 1e-6;
     reply.max_error = verdict->max_error;
-    reply.baseline_error = verdict->baseline_error;
     start = clock.now_ns();
     auto executor = load(request, device, false);
     if (!executor.ok()) return blamed(executor.error(), device);

@@ -22,7 +22,6 @@ namespace worker {
 struct Verdict {
   // Greatest over all cases, as OutputError in compare.h says.
   double max_error = 0;
-  double baseline_error = 0;  // of the plain lowering
 };
 
 // Keeps inputs and reference results, because many candidates of one graph are judged in a row.
@@ -64,8 +63,7 @@ class Judge {
                                                        const Case& which);
   // The reference must be in the cache.
   common::Status check_case(const common::Graph& graph, Reference& reference,
-                            common::Executor& executor, const common::VerifyOptions& options,
-                            Verdict& verdict);
+                            common::Executor& executor, Verdict& verdict);
 
   size_t cache_bytes_max_;
   size_t cache_bytes_ = 0;

@@ -34,8 +34,6 @@ void write_options(FrameWriter& w, const common::VerifyOptions& verify,
   }
   w.bytes(std::as_bytes(std::span(verify.seeds)));
   w.u64(verify.adversarial);
-  w.f64(verify.error_factor_max);
-  w.f64(verify.baseline_error);
   w.u64(measure.warmups);
   w.u64(measure.repetitions);
   w.u64(measure.time_max_ms);
@@ -57,8 +55,6 @@ void read_options(FrameReader& r, common::VerifyOptions& verify, common::Measure
   for (std::vector<int64_t>& sizes : verify.sizes) sizes = read_numbers<int64_t>(r);
   verify.seeds = read_numbers<uint64_t>(r);
   verify.adversarial = r.u64() != 0;
-  verify.error_factor_max = r.f64();
-  verify.baseline_error = r.f64();
   measure.warmups = static_cast<uint32_t>(r.u64());
   measure.repetitions = static_cast<uint32_t>(r.u64());
   measure.time_max_ms = static_cast<uint32_t>(r.u64());
@@ -111,8 +107,7 @@ Bytes encode(const ProfileReply& reply) {
   w.u64(static_cast<uint64_t>(reply.outcome));
   w.bytes(common::as_bytes(reply.message));
   w.u64(reply.damaged);
-  for (double value : {reply.max_error, reply.baseline_error, reply.verify_ms, reply.measure_ms,
-                       reply.prepare_ms}) {
+  for (double value : {reply.max_error, reply.verify_ms, reply.measure_ms, reply.prepare_ms}) {
     w.f64(value);
   }
   w.u64(reply.total_ns);
@@ -128,8 +123,7 @@ Result<ProfileReply> decode_reply(ByteView frame) {
   uint64_t kind = r.u64(), stage = r.u64(), outcome = r.u64();
   reply.message = std::string(common::as_text(r.bytes()));
   reply.damaged = r.u64() != 0;
-  for (double* value : {&reply.max_error, &reply.baseline_error, &reply.verify_ms,
-                        &reply.measure_ms, &reply.prepare_ms}) {
+  for (double* value : {&reply.max_error, &reply.verify_ms, &reply.measure_ms, &reply.prepare_ms}) {
     *value = r.f64();
   }
   reply.total_ns = r.u64();

@@ -51,7 +51,6 @@ struct ProfileReply {
   // the device useless to the child (kCrash), or the device is sick.
   bool damaged = false;
   double max_error = 0;
-  double baseline_error = 0;
   double verify_ms = 0, measure_ms = 0;
   double prepare_ms = 0;  // what is computed once from the weights
   uint64_t total_ns = 0;
