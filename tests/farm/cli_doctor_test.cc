@@ -137,4 +137,15 @@ TEST_F(CliDoctor, EveryDeviceIsListed) {
   EXPECT_EQ(some.out().find("CUDA device 2"), std::string::npos) << some.out();
 }
 
+TEST_F(CliDoctor, ADriverWithoutADeviceIsNoDevice) {
+  ::setenv("LD_LIBRARY_PATH", paths::binaries("/../tests/emulator").c_str(), 1);
+  ::setenv("LFARM_EMULATOR_GPUS", "0", 1);
+  Invocation doctor = lfarm({"doctor", "--device", "cuda", "--json"});
+  for (const char* name : {"LD_LIBRARY_PATH", "LFARM_EMULATOR_GPUS"}) ::unsetenv(name);
+  EXPECT_EQ(doctor.wait(), 1) << doctor.out();
+  std::string cuda = about(doctor.out(), "cuda");
+  EXPECT_EQ(field(cuda, "runs"), "false");
+  EXPECT_NE(cuda.find("the CUDA driver sees no device"), std::string::npos) << cuda;
+}
+
 }  // namespace

@@ -271,16 +271,79 @@ TEST(WireSocket, DealersReconnectAndTell) {
   EXPECT_EQ(flows, (std::vector{true, false, true}));
 }
 
-TEST(WireSocket, StrangersAreCountedAndHarmless) {
-  WireContext context;
-  RouterSocket router = must_bind(context, "tcp://127.0.0.1:*");
+// A plain connection to a router that listens on this machine.
+int connect_tcp(const RouterSocket& router) {
   std::string port = router.endpoint().substr(router.endpoint().rfind(':') + 1);
   int fd = ::socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(static_cast<uint16_t>(std::stoi(port)));
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  ASSERT_EQ(::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  EXPECT_EQ(::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  return fd;
+}
+
+// What a ZeroMQ dealer sends, byte by byte: ZMTP 3.0 without security.
+class HandmadeDealer {
+ public:
+  explicit HandmadeDealer(const RouterSocket& router) : fd_(connect_tcp(router)) {
+    std::string greeting = "\xff" + std::string(8, 0) + "\x7f\x03" + std::string(1, 0) + "NULL";
+    greeting.resize(64, 0);
+    put(greeting);
+    take(64);
+    put_frame(4, std::string("\5READY\13Socket-Type\0\0\0\6DEALER", 28));
+    take(static_cast<uint8_t>(take(2)[1]));
+  }
+  ~HandmadeDealer() { ::close(fd_); }
+  void send(const std::vector<Bytes>& frames) {
+    for (size_t i = 0; i < frames.size(); ++i) {
+      put_frame(i + 1 < frames.size() ? 1 : 0, as_text(frames[i]));
+    }
+  }
+
+ private:
+  void put_frame(char flags, std::string_view body) {
+    ASSERT_LT(body.size(), 256u);
+    put(std::string{flags, static_cast<char>(body.size())}.append(body));
+  }
+  std::string take(size_t size) {
+    std::string bytes(size, 0);
+    EXPECT_EQ(::recv(fd_, bytes.data(), size, MSG_WAITALL), static_cast<ssize_t>(size));
+    return bytes;
+  }
+  void put(const std::string& bytes) {
+    EXPECT_EQ(::send(fd_, bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
+  }
+  int fd_;
+};
+
+TEST(WireSocket, FramesThatNoPeerSendsAreRefused) {
+  WireContext context;
+  RouterSocket router = must_bind(context, "tcp://127.0.0.1:*");
+  HandmadeDealer dealer(router);
+  Bytes blob = to_bytes(as_bytes("a blob"));
+  Bytes ping = encode(Ping{1});
+  Bytes claim = encode(Blob{digest_of(blob)});
+  dealer.send({ping, blob});
+  dealer.send({claim});
+  dealer.send({claim, blob, blob});
+  dealer.send({claim, blob});
+  Peers peers;
+  ASSERT_TRUE(peers.until(&router, nullptr, [&] { return peers.arrivals.size() == 4; }));
+  const char* said[] = {"came with a blob", "came without its blob", "3 frames"};
+  for (size_t i = 0; i < 3; ++i) {
+    ASSERT_FALSE(peers.arrivals[i].packet.ok()) << said[i];
+    EXPECT_EQ(peers.arrivals[i].packet.error().code, Code::kInvalidInput);
+    EXPECT_NE(peers.arrivals[i].packet.error().message.find(said[i]), std::string::npos)
+        << peers.arrivals[i].packet.error().message;
+  }
+  EXPECT_TRUE(peers.arrivals[3].packet.ok());
+}
+
+TEST(WireSocket, StrangersAreCountedAndHarmless) {
+  WireContext context;
+  RouterSocket router = must_bind(context, "tcp://127.0.0.1:*");
+  int fd = connect_tcp(router);
   const char request[] = "GET / HTTP/1.1\r\nHost: farm.example\r\nAccept: everything\r\n\r\n";
   ASSERT_GT(::send(fd, request, sizeof request, 0), 0);
   ::shutdown(fd, SHUT_WR);
