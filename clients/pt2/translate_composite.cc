@@ -4,6 +4,7 @@
 
 #include "clients/pt2/operators.h"
 #include "clients/pt2/translate_math.h"
+#include "common/base/contains.h"
 
 namespace clients {
 namespace {
@@ -121,7 +122,7 @@ NodeId contracted(Context& c, NodeId a, NodeId b, const std::vector<int>& first,
   auto kept = [&](NodeId x, const std::vector<int>& summed) {
     std::vector<int> out;
     for (int k = 0; k < c.b.rank(x); ++k) {
-      if (std::find(summed.begin(), summed.end(), k) == summed.end()) out.push_back(k);
+      if (!common::contains(summed, k)) out.push_back(k);
     }
     return out;
   };

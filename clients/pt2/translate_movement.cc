@@ -4,6 +4,7 @@
 
 #include "clients/pt2/operators.h"
 #include "clients/pt2/translate_math.h"
+#include "common/base/contains.h"
 
 namespace clients {
 namespace {
@@ -50,7 +51,7 @@ void permute(Context& c) {
   std::vector<int> order;
   for (int64_t dim : c.integers("dims")) {
     int axis = static_cast<int>(dim < 0 ? dim + rank : dim);
-    if (axis < 0 || axis >= rank || std::find(order.begin(), order.end(), axis) != order.end()) {
+    if (axis < 0 || axis >= rank || common::contains(order, axis)) {
       c.refuse("the permutation is malformed");
     }
     order.push_back(axis);

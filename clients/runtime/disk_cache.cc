@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "common/base/cat.h"
+#include "common/base/contains.h"
 #include "common/base/files.h"
 #include "common/base/log.h"
 #include "common/wire/plan_bundle.h"
@@ -66,7 +67,7 @@ Status check_objects(const PulledPlan& plan) {
 std::vector<Digest> distinct_objects(const common::Plan& plan) {
   std::vector<Digest> out;
   for (const Digest& object : plan.objects) {
-    if (std::find(out.begin(), out.end(), object) == out.end()) out.push_back(object);
+    if (!common::contains(out, object)) out.push_back(object);
   }
   return out;
 }

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "common/base/contains.h"
 #include "common/ir/builder.h"
 
 namespace common {
@@ -18,10 +19,6 @@ constexpr int64_t kWidthMax = 1024;
 constexpr size_t kVisitsMax = 2000;
 
 size_t at(int index) { return static_cast<size_t>(index); }
-
-bool contains(const std::vector<int>& labels, int label) {
-  return std::find(labels.begin(), labels.end(), label) != labels.end();
-}
 
 bool is_elementwise(const Node& node) {
   return node.op == Op::kUnary || node.op == Op::kBinary || node.op == Op::kSelect ||

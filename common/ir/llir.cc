@@ -4,6 +4,7 @@
 #include <array>
 
 #include "common/base/cat.h"
+#include "common/base/contains.h"
 #include "common/ir/call_flow.h"
 #include "common/ir/graph_hash.h"
 #include "common/ir/kernel_identity.h"
@@ -107,8 +108,7 @@ Status verify_kernel(const Kernel& kernel) {
     if (k != 0 && kernel.schedule[k - 1].name >= p.name) return invalid_input("unsorted schedule");
     auto choice = std::find_if(choices.begin(), choices.end(),
                                [&](const ScheduleChoice& c) { return c.name == p.name; });
-    if (choice == choices.end() ||
-        std::find(choice->values.begin(), choice->values.end(), p.value) == choice->values.end()) {
+    if (choice == choices.end() || !contains(choice->values, p.value)) {
       return invalid_input(cat("schedule parameter ", p.name, "=", p.value, " is unknown"));
     }
   }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/base/contains.h"
+
 namespace common {
 namespace {
 
@@ -10,9 +12,6 @@ constexpr RegisterTile kMany[] = {{3, 8}, {3, 9}, {3, 7}, {4, 6}, {2, 12}, {1, 1
 constexpr RegisterTile kFew[] = {{2, 6}, {3, 4}, {1, 8}};
 
 size_t at(int index) { return static_cast<size_t>(index); }
-bool contains(const std::vector<int>& labels, int label) {
-  return std::find(labels.begin(), labels.end(), label) != labels.end();
-}
 
 // Work done per useful element when `size` is covered in steps of `step`.
 double waste(int64_t size, int64_t step) {

@@ -1,9 +1,9 @@
 #include "common/ir/verify.h"
 
-#include <algorithm>
 #include <set>
 
 #include "common/base/cat.h"
+#include "common/base/contains.h"
 
 namespace common {
 namespace {
@@ -206,7 +206,7 @@ class Inference {
       previous = axis;
     }
     for (size_t k = 0; k < type(0).shape.size(); ++k) {
-      if (std::find(a->axes.begin(), a->axes.end(), static_cast<int>(k)) == a->axes.end()) {
+      if (!contains(a->axes, static_cast<int>(k))) {
         result.shape.push_back(type(0).shape[k]);
       }
     }

@@ -1,9 +1,9 @@
 #include "common/ir/view.h"
 
-#include <algorithm>
 #include <numeric>
 
 #include "common/base/check.h"
+#include "common/base/contains.h"
 
 namespace common {
 namespace {
@@ -19,7 +19,7 @@ void simplify_view(View& view, const std::vector<SymbolRange>& symbols) {
   for (Validity& v : view.valid) {
     v.value = simplify_in(bounds, v.value);
     if (bounds.provably_non_negative(v.value) && bounds.provably_less(v.value, v.bound)) continue;
-    if (std::find(kept.begin(), kept.end(), v) == kept.end()) kept.push_back(v);
+    if (!contains(kept, v)) kept.push_back(v);
   }
   view.valid = std::move(kept);
   if (view.valid.empty()) view.fill = 0;

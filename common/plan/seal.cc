@@ -1,9 +1,9 @@
 #include "common/plan/seal.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "common/base/cat.h"
+#include "common/base/contains.h"
 
 namespace common {
 namespace {
@@ -45,9 +45,7 @@ Status check_signature(const Sealed& plan, const PublicKey& trusted) {
   return check_seal(plan, trusted, digest_of(plan.bytes), "plan");
 }
 
-bool RevocationList::holds(const Digest& plan) const {
-  return std::find(plans.begin(), plans.end(), plan) != plans.end();
-}
+bool RevocationList::holds(const Digest& plan) const { return contains(plans, plan); }
 
 Sealed sign_revocations(const SigningKey& key, Bytes list_bytes) {
   Digest content = revocations_digest(list_bytes);

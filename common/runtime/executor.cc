@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/base/cat.h"
+#include "common/base/contains.h"
 #include "common/base/hash64.h"
 #include "common/runtime/executor_state.h"
 
@@ -146,7 +147,7 @@ Status Executor::bind_weight(int position, const TensorRef& weight) {
   }
   slot.bound = true;
   const auto& at_load = s.loaded.lifetimes.at_load;
-  s.is_prepared = std::find(at_load.begin(), at_load.end(), 1) == at_load.end();
+  s.is_prepared = !contains(at_load, 1);
   return {};
 }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "common/base/cat.h"
+#include "common/base/contains.h"
 #include "common/runtime/interpreter_ops.h"
 
 namespace common::interp {
@@ -462,7 +463,7 @@ Result<Value> eval_product_sum(const Context& context, const Value& a, const Val
                                std::span<const int> axes, DType to) {
   Problem problem;
   for (size_t k = 0; k < a.sizes.size(); ++k) {
-    bool away = std::find(axes.begin(), axes.end(), static_cast<int>(k)) != axes.end();
+    bool away = common::contains(axes, static_cast<int>(k));
     (away ? problem.summed : problem.kept).push_back({a.sizes[k], a.strides[k], b.strides[k]});
   }
   return evaluate(context, std::move(problem), a, b, to);
@@ -486,7 +487,7 @@ Result<Value> eval_contract(const Context& context, const ContractAttr& attr, co
   labels.insert(labels.end(), attr.b.begin(), attr.b.end());
   std::vector<int> seen = attr.out;
   for (int label : labels) {
-    if (std::find(seen.begin(), seen.end(), label) != seen.end()) continue;
+    if (common::contains(seen, label)) continue;
     seen.push_back(label);
     problem.summed.push_back(loop_of(label));
   }

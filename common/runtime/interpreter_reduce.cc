@@ -4,6 +4,7 @@
 #include <functional>
 #include <limits>
 
+#include "common/base/contains.h"
 #include "common/runtime/interpreter_math.h"
 #include "common/runtime/interpreter_ops.h"
 
@@ -15,7 +16,7 @@ struct ReducedAxes {
   Sizes kept, kept_strides, reduced, reduced_strides;
   ReducedAxes(const Value& in, std::span<const int> axes) {
     for (size_t k = 0; k < in.sizes.size(); ++k) {
-      bool away = std::find(axes.begin(), axes.end(), static_cast<int>(k)) != axes.end();
+      bool away = common::contains(axes, static_cast<int>(k));
       (away ? reduced : kept).push_back(in.sizes[k]);
       (away ? reduced_strides : kept_strides).push_back(in.strides[k]);
     }

@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "common/base/cat.h"
+#include "common/base/contains.h"
 #include "common/base/files.h"
 #include "common/base/log.h"
 #include "common/base/secret_file.h"
@@ -246,7 +247,7 @@ std::string key_id_of(std::string_view public_key) { return digest_of(public_key
 
 bool TenantPolicy::shares_with(std::string_view tenant) const {
   if (sharing != Sharing::kList) return sharing == Sharing::kFarm;
-  return std::find(with.begin(), with.end(), tenant) != with.end();
+  return contains(with, tenant);
 }
 
 std::optional<TenantPolicy> parse_policy(std::string_view text) {

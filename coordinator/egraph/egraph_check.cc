@@ -6,6 +6,7 @@
 
 #include "common/base/cat.h"
 #include "common/base/check.h"
+#include "common/base/contains.h"
 #include "coordinator/egraph/egraph.h"
 
 namespace coordinator {
@@ -113,7 +114,7 @@ common::Status EGraph::check_invariants() const {
     for_each_parent(c, [&](NodeId n) {
       ++listed_uses;
       auto all = children(n);
-      wrong |= std::find(all.begin(), all.end(), c) == all.end();
+      wrong |= !common::contains(all, c);
     });
     if (wrong) return broken("class ", c, " lists a node that is not its own");
     if (listed != members[c]) return broken("class ", c, " lists ", listed, " of ", members[c]);

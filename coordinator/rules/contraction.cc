@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "common/base/contains.h"
 #include "common/ir/gemm_form.h"
 #include "coordinator/rules/factors.h"
 #include "coordinator/rules/rule_set.h"
@@ -13,6 +14,7 @@ namespace {
 
 using common::attr;
 using common::BinaryOp;
+using common::contains;
 using common::ContractAttr;
 using common::DType;
 using common::Expr;
@@ -39,9 +41,9 @@ std::optional<ClassId> contraction_of(Rewriter& r, const Node& reduce, ClassId a
   int kept = 0;
   for (int axis = 0; axis < static_cast<int>(r.shape(a).size()); ++axis) {
     const Expr& extent = r.shape(a)[static_cast<size_t>(axis)];
-    bool in_a = has(fa.labels, axis);
-    bool in_b = has(fb.labels, axis);
-    if (has(axes, axis)) {
+    bool in_a = contains(fa.labels, axis);
+    bool in_b = contains(fb.labels, axis);
+    if (contains(axes, axis)) {
       if (in_a != in_b || (!in_a && !extent.is_constant(1))) return std::nullopt;
       has_sum = has_sum || in_a;
       continue;
@@ -93,7 +95,7 @@ class GroupSplit {
   std::optional<ClassId> find() {
     for (size_t k = 0; k < c_.out.size(); ++k) {
       int label = c_.out[k];
-      if (!has(c_.a, label) || !has(c_.b, label)) continue;
+      if (!contains(c_.a, label) || !contains(c_.b, label)) continue;
       const Expr& extent = node_.shape[k];
       if (!extent.is_constant()) continue;
       for (bool left : {false, true}) {
@@ -150,7 +152,7 @@ class GroupSplit {
     for (int k = 0; k < static_cast<int>(shape.size()); ++k) {
       if (k != position + 1) axes.push_back(k);
     }
-    if (has(used_axes(both), position + 1)) return std::nullopt;
+    if (contains(used_axes(both), position + 1)) return std::nullopt;
     return narrowed(both, axes);
   }
 
@@ -323,8 +325,9 @@ void add_lowerings(RuleMaker& m) {
 
 bool reuses_operands(const ContractAttr& c) {
   auto is_free = [&](const std::vector<int>& in, const std::vector<int>& not_in) {
-    return std::any_of(in.begin(), in.end(),
-                       [&](int label) { return has(c.out, label) && !has(not_in, label); });
+    return std::any_of(in.begin(), in.end(), [&](int label) {
+      return contains(c.out, label) && !contains(not_in, label);
+    });
   };
   return is_free(c.a, c.b) && is_free(c.b, c.a);
 }

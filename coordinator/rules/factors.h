@@ -1,7 +1,6 @@
 // Operands of products without the axes they do not depend on, and contractions of them.
 #pragma once
 
-#include <algorithm>
 #include <functional>
 #include <vector>
 
@@ -14,10 +13,6 @@ struct Factor {
   ClassId cls;
   std::vector<int> labels;  // product axis of each of its axes
 };
-
-inline bool has(const std::vector<int>& labels, int label) {
-  return std::find(labels.begin(), labels.end(), label) != labels.end();
-}
 
 // The axes that the view depends on. Its only element of an axis of one is no dependence.
 std::vector<int> used_axes(const common::View& view);

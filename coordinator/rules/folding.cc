@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "common/base/contains.h"
 #include "coordinator/rules/factors.h"
 #include "coordinator/rules/rule_set.h"
 
@@ -12,6 +13,7 @@ namespace {
 
 using common::attr;
 using common::BinaryOp;
+using common::contains;
 using common::ContractAttr;
 using common::Expr;
 using common::Node;
@@ -38,7 +40,7 @@ Factor combined(Rewriter& r, BinaryOp op, const Factor& a, const Factor& b, cons
   Factor result;
   Shape both;
   for (int axis = 0; axis < static_cast<int>(shape.size()); ++axis) {
-    if (!has(a.labels, axis) && !has(b.labels, axis)) continue;
+    if (!contains(a.labels, axis) && !contains(b.labels, axis)) continue;
     result.labels.push_back(axis);
     both.push_back(shape[static_cast<size_t>(axis)]);
   }

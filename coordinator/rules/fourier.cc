@@ -4,6 +4,7 @@
 // number.
 #include <cmath>
 
+#include "common/base/contains.h"
 #include "coordinator/rules/factors.h"
 #include "coordinator/rules/parts.h"
 #include "coordinator/rules/rule_set.h"
@@ -285,14 +286,12 @@ void add_fourier_rules(RuleMaker& m) {
           if (!wave || wave->n < kMinPoints) continue;
           const std::vector<int>& matrix = left ? c.a : c.b;
           const std::vector<int>& other = left ? c.b : c.a;
-          auto is_summed = [&](int label) {
-            return std::find(c.out.begin(), c.out.end(), label) == c.out.end();
-          };
+          auto is_summed = [&](int label) { return !common::contains(c.out, label); };
           // One axis is summed with the other operand, one is the matrix's alone.
           for (size_t k : {size_t{0}, size_t{1}}) {
             int position = matrix[k], frequency = matrix[1 - k];
-            bool fits = is_summed(position) && !is_summed(frequency) &&
-                        std::find(other.begin(), other.end(), frequency) == other.end();
+            bool fits =
+                is_summed(position) && !is_summed(frequency) && !common::contains(other, frequency);
             if (!fits) continue;
             ClassId x = match[left ? "b" : "a"];
             return Butterflies(r, node, *wave).rewrite({x, other}, position, frequency);

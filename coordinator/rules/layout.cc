@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/contains.h"
 #include "common/ir/sizes.h"
 #include "coordinator/rules/contraction.h"
 #include "coordinator/rules/factors.h"
@@ -15,6 +16,7 @@ namespace coordinator {
 namespace {
 
 using common::attr;
+using common::contains;
 using common::ContractAttr;
 using common::Expr;
 using common::Node;
@@ -62,7 +64,7 @@ class ChannelsLast {
     std::vector<size_t> order;  // of the view's axes
     for (bool summed : {false, true}) {
       for (size_t k = 0; k < labels_.size(); ++k) {
-        if (k != last_ && has(c_.out, labels_[k]) != summed) order.push_back(k);
+        if (k != last_ && contains(c_.out, labels_[k]) != summed) order.push_back(k);
       }
     }
     order.push_back(last_);
@@ -128,7 +130,7 @@ class ChannelsLast {
     size_t axis = channels + 1 == shape_.size() ? channels - 1 : shape_.size() - 1;
     auto affine = common::affine_form(view_.index[axis], static_cast<int>(view_.shape.size()));
     for (size_t k = 0; affine && k < labels_.size(); ++k) {
-      if (has(c_.out, labels_[k]) || !affine->strides[k].is_constant(1)) continue;
+      if (contains(c_.out, labels_[k]) || !affine->strides[k].is_constant(1)) continue;
       if (view_.shape[k].is_constant()) return view_.shape[k].constant();
     }
     return 1;
@@ -140,7 +142,7 @@ class ChannelsLast {
       auto var = view_.index[d].as_var();
       if (!var || var->kind != common::Var::Kind::kIndex) continue;
       auto k = static_cast<size_t>(var->id);
-      if (has(c_.out, labels_[k]) || !shape_[d].is_constant()) continue;
+      if (contains(c_.out, labels_[k]) || !shape_[d].is_constant()) continue;
       if (shape_[d].constant() * neighbours(d) < kRunMin || view_.shape[k] != shape_[d]) continue;
       channels_ = d;
       last_ = k;
@@ -189,8 +191,9 @@ std::optional<ClassId> with_channels_last(Rewriter& r, const Node& c, const Clas
       auto last = ChannelsLast(r, found.operands[0], view, labels, attribute).make();
       if (!last) continue;
       std::vector<int> order = attribute.out;  // the weight's own labels behind the others
-      std::stable_partition(order.begin(), order.end(),
-                            [&](int label) { return has(labels, label) || !has(others, label); });
+      std::stable_partition(order.begin(), order.end(), [&](int label) {
+        return contains(labels, label) || !contains(others, label);
+      });
       Node twin = c;
       twin.attr = image == 0 ? ContractAttr{last->labels, others, order}
                              : ContractAttr{others, last->labels, order};

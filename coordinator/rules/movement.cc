@@ -1,7 +1,7 @@
 // Movement: casts of casts, views of views, gathers at places that are known, and work done before
 // elements are repeated rather than after.
-#include <algorithm>
 
+#include "common/base/contains.h"
 #include "coordinator/rules/parts.h"
 #include "coordinator/rules/rule_set.h"
 
@@ -62,7 +62,7 @@ void add_casts_and_views(RuleMaker& m) {
              View view;
              view.shape = node.shape;
              for (int axis = 0, kept = 0; axis < static_cast<int>(shape.size()); ++axis) {
-               bool reduced = std::find(axes.begin(), axes.end(), axis) != axes.end();
+               bool reduced = common::contains(axes, axis);
                if (reduced && !shape[static_cast<size_t>(axis)].is_constant(1)) return std::nullopt;
                view.index.push_back(reduced ? Expr(0) : Expr::index(kept++));
              }

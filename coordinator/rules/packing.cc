@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "common/base/contains.h"
 #include "coordinator/rules/factors.h"
 #include "coordinator/rules/rule_set.h"
 
@@ -13,6 +14,7 @@ namespace {
 
 using common::attr;
 using common::BinaryOp;
+using common::contains;
 using common::ContractAttr;
 using common::DType;
 using common::Expr;
@@ -69,7 +71,7 @@ class Packing {
   void apply(ClassId root) {
     const std::vector<int>& shared_labels = side_ == 0 ? labels_.a : labels_.b;
     auto free = std::find_if(labels_.out.begin(), labels_.out.end(),
-                             [&](int label) { return !has(shared_labels, label); });
+                             [&](int label) { return !contains(shared_labels, label); });
     if (free == labels_.out.end()) return;
     label_ = *free;
     out_axis_ = static_cast<size_t>(free - labels_.out.begin());

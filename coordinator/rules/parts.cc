@@ -1,8 +1,9 @@
 #include "coordinator/rules/parts.h"
 
-#include <algorithm>
 #include <cmath>
 #include <functional>
+
+#include "common/base/contains.h"
 
 namespace coordinator {
 
@@ -20,7 +21,7 @@ bool restores(const View& view, const std::vector<int>& axes) {
   if (!view.valid.empty()) return false;
   size_t kept = 0;
   for (int axis = 0; axis < static_cast<int>(view.shape.size()); ++axis) {
-    bool reduced = std::find(axes.begin(), axes.end(), axis) != axes.end();
+    bool reduced = common::contains(axes, axis);
     if (reduced) continue;
     if (kept >= view.index.size()) return false;
     bool single = view.shape[static_cast<size_t>(axis)].is_constant(1);
@@ -136,7 +137,7 @@ std::optional<Mean> mean_of(Rewriter& r, Descent descent) {
   for (int axis = 0; axis < static_cast<int>(shape.size()); ++axis) {
     const Expr& size = shape[static_cast<size_t>(axis)];
     bool is_one = size.is_constant(1);
-    bool is_summed = std::find(sum->axes.begin(), sum->axes.end(), axis) != sum->axes.end();
+    bool is_summed = common::contains(sum->axes, axis);
     if (is_one ? averaged.empty() : !is_summed) {
       order.push_back(axis);
       continue;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/base/contains.h"
 #include "coordinator/rules/rule_set.h"
 
 namespace coordinator {
@@ -9,14 +10,11 @@ namespace {
 
 using common::attr;
 using common::BinaryOp;
+using common::contains;
 using common::ContractAttr;
 using common::Node;
 using common::Op;
 using common::Shape;
-
-bool has(const std::vector<int>& labels, int label) {
-  return std::find(labels.begin(), labels.end(), label) != labels.end();
-}
 
 // A sum of x * c as c times the sum of x: one product a sum. c is neither so large nor so small
 // that one of the orders alone would leave the type's range where the other stays inside by far.
@@ -50,12 +48,13 @@ class MatrixChain {
   std::optional<ClassId> turned(ClassId a, ClassId b, ClassId c) {
     if (a_.size() != 2 || b_.size() != 2 || outer_.b.size() != 2) return std::nullopt;
     std::optional<int> k = shared(a_, b_), n = shared(b_, outer_.b);
-    if (!k || *k < kSummed || !n || has(outer_.out, *n) || has(a_, *n) || has(outer_.b, *k)) {
+    if (!k || *k < kSummed || !n || contains(outer_.out, *n) || contains(a_, *n) ||
+        contains(outer_.b, *k)) {
       return std::nullopt;
     }
     int p = outer_.b[0] == *n ? outer_.b[1] : outer_.b[0];
     int m = a_[0] == *k ? a_[1] : a_[0];
-    if (m == p || !has(outer_.out, m) || !has(outer_.out, p) || outer_.out.size() != 2) {
+    if (m == p || !contains(outer_.out, m) || !contains(outer_.out, p) || outer_.out.size() != 2) {
       return std::nullopt;
     }
     Shape between{r_.shape(b)[b_[0] == *k ? 0 : 1], r_.shape(c)[outer_.b[0] == p ? 0 : 1]};
@@ -71,7 +70,7 @@ class MatrixChain {
 
   static std::optional<int> shared(const std::vector<int>& x, const std::vector<int>& y) {
     for (int label : x) {
-      if (has(y, label)) return label;
+      if (contains(y, label)) return label;
     }
     return std::nullopt;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/contains.h"
 #include "coordinator/rules/factors.h"
 #include "coordinator/rules/parts.h"
 #include "coordinator/rules/rule_set.h"
@@ -12,6 +13,7 @@ namespace {
 
 using common::attr;
 using common::BinaryOp;
+using common::contains;
 using common::ContractAttr;
 using common::Coordinate;
 using common::DType;
@@ -137,7 +139,7 @@ std::optional<OneHot> one_hot_of(Rewriter& r, ClassId cls) {
     for (int axis = 0; axis < static_cast<int>(r.shape(cls).size()); ++axis) {
       if (along != Expr::index(axis)) continue;
       Factor factor = make_factor(r, r.view(places, descent.view()));
-      if (!has(factor.labels, axis)) return OneHot{std::move(factor), axis};
+      if (!contains(factor.labels, axis)) return OneHot{std::move(factor), axis};
     }
   }
   return std::nullopt;
@@ -156,7 +158,7 @@ std::optional<Weighed> weighed(Rewriter& r, ClassId cls) {
     auto hot = one_hot_of(r, product->operands[side]);
     if (!hot) continue;
     Factor weight = make_factor(r, product->operands[1 - side]);
-    if (!has(weight.labels, hot->axis)) return Weighed{*std::move(hot), std::move(weight)};
+    if (!contains(weight.labels, hot->axis)) return Weighed{*std::move(hot), std::move(weight)};
   }
   return std::nullopt;
 }

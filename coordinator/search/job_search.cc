@@ -9,6 +9,7 @@
 
 #include "common/base/cat.h"
 #include "common/base/clock.h"
+#include "common/base/contains.h"
 #include "common/base/log.h"
 #include "common/ir/graph_hash.h"
 #include "common/ir/load_time.h"
@@ -468,7 +469,7 @@ class Search final : public JobSearch {
       std::vector<Program> parts = ranked_parts(static_cast<size_t>(rank));
       Program program = whole_of(parts);
       common::Digest fingerprint = common::program_fingerprint(program);
-      if (std::find(known.begin(), known.end(), fingerprint) != known.end()) continue;
+      if (common::contains(known, fingerprint)) continue;
       known.push_back(fingerprint);
       finalists_.push_back(std::move(program));
       finalist_parts_.push_back(std::move(parts));

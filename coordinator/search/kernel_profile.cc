@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "common/base/contains.h"
 #include "common/ir/attention_form.h"
 #include "common/ir/sizes.h"
 #include "coordinator/search/kernel_work.h"
@@ -425,8 +426,7 @@ class Walk {
     Order loops;
     size_t kept = 0;
     for (size_t k = 0; k < operand.shape.size(); ++k) {
-      bool is_reduced = std::find(axes.begin(), axes.end(), static_cast<int>(k)) != axes.end();
-      if (!is_reduced) {
+      if (!common::contains(axes, static_cast<int>(k))) {
         inner.push_back(indices[kept++]);
         continue;
       }

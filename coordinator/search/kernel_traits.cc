@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/base/contains.h"
 #include "common/base/hash64.h"
 #include "common/ir/attention_form.h"
 
@@ -32,19 +33,17 @@ bool reads_across(const Node& node) {
 void note_contraction(const common::Graph& body, const Node& node,
                       const std::vector<int64_t>& symbols, KernelTraits& traits) {
   const auto& c = common::attr<common::ContractAttr>(node);
-  auto holds = [](const std::vector<int>& labels, int label) {
-    return std::find(labels.begin(), labels.end(), label) != labels.end();
-  };
   for (size_t k = 0; k < c.a.size(); ++k) {
     double size = extent(body.node(node.operands[0]).shape[k], symbols);
-    if (!holds(c.out, c.a[k])) {
+    if (!common::contains(c.out, c.a[k])) {
       traits.k *= size;
-    } else if (!holds(c.b, c.a[k])) {
+    } else if (!common::contains(c.b, c.a[k])) {
       traits.m *= size;
     }
   }
   for (size_t k = 0; k < c.b.size(); ++k) {
-    if (!holds(c.a, c.b[k])) traits.n *= extent(body.node(node.operands[1]).shape[k], symbols);
+    if (!common::contains(c.a, c.b[k]))
+      traits.n *= extent(body.node(node.operands[1]).shape[k], symbols);
   }
 }
 

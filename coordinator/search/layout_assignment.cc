@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/contains.h"
 #include "common/ir/builder.h"
 #include "coordinator/search/stores.h"
 
@@ -28,7 +29,7 @@ size_t at(int32_t id) { return static_cast<size_t>(id); }
 std::vector<int> kept_axes(const Node& operand, const std::vector<int>& reduced) {
   std::vector<int> kept;
   for (int k = 0; k < static_cast<int>(operand.shape.size()); ++k) {
-    if (std::find(reduced.begin(), reduced.end(), k) == reduced.end()) kept.push_back(k);
+    if (!common::contains(reduced, k)) kept.push_back(k);
   }
   return kept;
 }

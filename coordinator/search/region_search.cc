@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "common/base/contains.h"
 #include "coordinator/search/guided_search.h"
 #include "coordinator/search/joint_kernels.h"
 #include "coordinator/search/plain_search.h"
@@ -168,7 +169,7 @@ std::vector<Genome> joint_seeds(RegionSpace& space) {
     Genome genome;
     for (const Site& site : space.structure({})->sites) {
       bool is_stored = site.name.kind == GeneKind::kStore && site.current != kStoreInPlace;
-      bool may = std::find(site.values.begin(), site.values.end(), wish) != site.values.end();
+      bool may = common::contains(site.values, wish);
       if (is_stored && may) genome.set(site.name, wish);
     }
     if (genome.size() != 0) seeds.push_back(std::move(genome));

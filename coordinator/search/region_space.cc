@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "common/base/cat.h"
+#include "common/base/contains.h"
 #include "common/ir/fourier_form.h"
 #include "common/ir/tile_form.h"
 #include "common/plan/plan.h"
@@ -118,7 +119,7 @@ bool RegionSpace::reads_rows(NodeId contraction) const {
     int64_t run = 1, all = 1;
     bool is_broken = false;
     for (size_t k = labels.size(); k-- > 0;) {
-      if (std::find(c.out.begin(), c.out.end(), labels[k]) != c.out.end()) continue;
+      if (common::contains(c.out, labels[k])) continue;
       int64_t size = node.shape[k].evaluate(sizes_);
       is_broken = is_broken || !strided->strides[k].is_constant(run);
       if (!is_broken) run *= size;
@@ -192,7 +193,7 @@ double RegionSpace::node_cost(NodeId id) const {
   if (node.op == Op::kContract) {
     const auto& c = common::attr<common::ContractAttr>(node);
     for (size_t k = 0; k < c.a.size(); ++k) {
-      if (std::find(c.out.begin(), c.out.end(), c.a[k]) == c.out.end()) {
+      if (!common::contains(c.out, c.a[k])) {
         work *= static_cast<double>(child_shape(0)[k].evaluate(sizes_));
       }
     }

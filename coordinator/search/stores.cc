@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "common/base/contains.h"
 #include "common/ir/attention_form.h"
 #include "common/ir/fourier_form.h"
 #include "common/ir/load_time.h"
@@ -261,9 +262,7 @@ void gather_attention(const Selected& selected, const std::vector<std::vector<Us
              is_copy(selected, other);
     });
     if (!form) continue;
-    auto is_member = [&](common::NodeId node) {
-      return std::find(form->members.begin(), form->members.end(), node) != form->members.end();
-    };
+    auto is_member = [&](common::NodeId node) { return common::contains(form->members, node); };
     bool own = std::all_of(form->members.begin(), form->members.end(), [&](common::NodeId member) {
       return member == id || std::all_of(uses[at(member)].begin(), uses[at(member)].end(),
                                          [&](const Use& use) { return is_member(use.user); });

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "common/base/contains.h"
 #include "common/ir/load_time.h"
 #include "common/ir/sizes.h"
 #include "common/ir/tile_form.h"
@@ -14,6 +15,7 @@ namespace coordinator {
 namespace {
 
 using common::attr;
+using common::contains;
 using common::ContractAttr;
 using common::Expr;
 using common::Graph;
@@ -86,7 +88,7 @@ class Layout {
     if (batch != problem_.batch.end()) {
       return Expr::index(static_cast<int>(batch - problem_.batch.begin()));
     }
-    bool is_column = has(problem_.n, label);
+    bool is_column = contains(problem_.n, label);
     const std::vector<int>& all = is_column ? problem_.n : problem_.k;
     Expr value = is_column ? column : step;
     for (size_t k = all.size(); k-- > 0;) {
@@ -179,7 +181,7 @@ class StripMaker {
   int lane_axis(const Node& product, const Node& sum) const {
     const auto& summed = attr<ReduceAttr>(sum).axes;
     for (int k = static_cast<int>(product.shape.size()); k-- > 0;) {
-      if (!has(summed, k) && !product.shape[static_cast<size_t>(k)].is_constant(1)) return k;
+      if (!contains(summed, k) && !product.shape[static_cast<size_t>(k)].is_constant(1)) return k;
     }
     return -1;
   }

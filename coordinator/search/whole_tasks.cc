@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/base/cat.h"
+#include "common/base/contains.h"
 #include "coordinator/search/cost_model.h"
 
 namespace coordinator {
@@ -19,7 +20,7 @@ std::vector<std::vector<int64_t>> verified_sizes(const std::vector<common::Symbo
     odd.push_back(std::clamp<int64_t>(typical[s] / 2 + 3, smallest[s], symbols[s].max));
   }
   for (auto& more : {smallest, odd}) {
-    if (std::find(sizes.begin(), sizes.end(), more) == sizes.end()) sizes.push_back(more);
+    if (!common::contains(sizes, more)) sizes.push_back(more);
   }
   return sizes;
 }

@@ -1,11 +1,11 @@
 #include "coordinator/service/peer_plans.h"
 
-#include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "common/base/cat.h"
 #include "common/base/clock.h"
+#include "common/base/contains.h"
 #include "common/base/log.h"
 #include "common/plan/seal.h"
 #include "common/wire/ir_codec.h"
@@ -84,8 +84,7 @@ PeerPlans::PeerPlans(cache::RemoteStore& remote, cache::Store& store, const Plan
       claim_ms_(claim_ms) {}
 
 bool PeerPlans::is_trusted(const common::PublicKey& signer) const {
-  return signer == trust_.own.public_key() ||
-         std::find(trust_.peers.begin(), trust_.peers.end(), signer) != trust_.peers.end();
+  return signer == trust_.own.public_key() || common::contains(trust_.peers, signer);
 }
 
 bool PeerPlans::is_revoked(const Digest& id) const {

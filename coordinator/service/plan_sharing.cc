@@ -1,10 +1,10 @@
 // Plans beyond their place: other tenants' that are shared, and other compilers' that are made
 // anew.
-#include <algorithm>
 #include <sstream>
 #include <utility>
 
 #include "common/base/cat.h"
+#include "common/base/contains.h"
 #include "common/base/log.h"
 #include "common/plan/seal.h"
 #include "coordinator/service/owned_plan.h"
@@ -116,8 +116,7 @@ Result<std::optional<EarlierPlan>> PlanShelf::earlier(const Digest& place,
   out.search_ms = stored->facts.search_ms;
   *owner = found->tenant;
   for (const Digest& need : stored->needs) {
-    bool is_object =
-        std::find(out.plan.objects.begin(), out.plan.objects.end(), need) != out.plan.objects.end();
+    bool is_object = common::contains(out.plan.objects, need);
     if (is_object || need == out.id) continue;
     LFARM_ASSIGN_OR_RETURN(auto blob, store_.get_blob(need));
     if (!blob) return std::optional<EarlierPlan>();

@@ -12,6 +12,7 @@
 #include "clients/cli/signals.h"
 #include "clients/score/roofline.h"
 #include "common/base/cat.h"
+#include "common/base/contains.h"
 #include "common/base/files.h"
 #include "common/base/log.h"
 #include "common/records/record.h"
@@ -326,7 +327,7 @@ Status measure_model(const ModelsOptions& options, const std::string& path, Repo
     return {};
   }
   const std::vector<std::string>& dtypes = options.dtypes;
-  if (!dtypes.empty() && std::find(dtypes.begin(), dtypes.end(), model->dtype) == dtypes.end()) {
+  if (!dtypes.empty() && !common::contains(dtypes, model->dtype)) {
     return {};
   }
   say(cat(model->name, ": lfarm's plan"));

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/cat.h"
+#include "common/base/contains.h"
 
 namespace bench {
 namespace {
@@ -46,7 +47,7 @@ std::vector<std::string> side_names(const std::vector<ModelRow>& rows) {
   std::vector<std::string> names;
   for (const ModelRow& row : rows) {
     for (const SideResult& side : row.sides) {
-      if (std::find(names.begin(), names.end(), side.name) == names.end()) {
+      if (!common::contains(names, side.name)) {
         names.push_back(side.name);
       }
     }

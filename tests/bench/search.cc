@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 
+#include "common/base/contains.h"
 #include "coordinator/search/cost_model.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/search_graphs.h"
@@ -260,7 +261,7 @@ int run_search(const std::vector<std::string>& arguments) {
   for (const Strategy& strategy : kStrategies) {
     const auto& wanted = parsed->strategies;
     bool all = wanted.empty();
-    if (all || std::find(wanted.begin(), wanted.end(), strategy.name) != wanted.end()) {
+    if (all || common::contains(wanted, strategy.name)) {
       strategies.push_back(strategy);
     }
   }

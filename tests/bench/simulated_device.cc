@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "common/base/contains.h"
 #include "common/base/random.h"
 #include "common/ir/gemm_form.h"
 #include "common/ir/load_time.h"
@@ -168,7 +169,7 @@ class Nest {
     const Node& b = body_.node(node.operands[1]);
     double summed = 1;
     for (size_t k = 0; k < c.a.size(); ++k) {
-      if (std::find(c.out.begin(), c.out.end(), c.a[k]) == c.out.end()) {
+      if (!common::contains(c.out, c.a[k])) {
         summed *= extent(a.shape[k], symbols_);
       }
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/base/contains.h"
 #include "common/runtime/tensor.h"
 
 namespace fuzz {
@@ -378,7 +379,7 @@ void GraphGrower::grow_contract() {
     Expr size = b_.shape(y)[at(k)];
     int label = static_cast<int>(full.size());
     for (int other = 0; other < b_.rank(x); ++other) {
-      bool taken = std::find(labels.b.begin(), labels.b.end(), other) != labels.b.end();
+      bool taken = common::contains(labels.b, other);
       if (full[at(other)] == size && !taken && chance(0.7)) label = other;
     }
     if (label == static_cast<int>(full.size())) full.push_back(size);

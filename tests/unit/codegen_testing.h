@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <memory>
@@ -12,6 +11,7 @@
 
 #include "codegen_runner.h"
 #include "common/base/cat.h"
+#include "common/base/contains.h"
 #include "common/base/random.h"
 #include "common/ir/builder.h"
 #include "common/ir/graph_hash.h"
@@ -65,7 +65,7 @@ class KernelBatch {
       auto source = generator.generate(c.kernel);
       ASSERT_TRUE(source.ok()) << source.error().message << "\n" << print(c.kernel);
       c.source = std::move(*source);
-      if (std::find(seen.begin(), seen.end(), c.source.entry.name) != seen.end()) continue;
+      if (common::contains(seen, c.source.entry.name)) continue;
       seen.push_back(c.source.entry.name);
       text += "\n" + c.source.text;
     }

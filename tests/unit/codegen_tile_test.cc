@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "codegen_testing.h"
+#include "common/base/contains.h"
 #include "common/runtime/cpu_device.h"
 
 namespace testing_codegen {
@@ -20,7 +21,7 @@ NodeId contract(GraphBuilder& b, NodeId x, NodeId y, std::vector<int> lx, std::v
     for (size_t k = 0; k < lx.size(); ++k) {
       if (lx[k] == label) shape.push_back(b.shape(x)[k]);
     }
-    if (std::find(lx.begin(), lx.end(), label) != lx.end()) continue;
+    if (common::contains(lx, label)) continue;
     for (size_t k = 0; k < ly.size(); ++k) {
       if (ly[k] == label) shape.push_back(b.shape(y)[k]);
     }

@@ -2,13 +2,13 @@
 // records hold, or lets a name become markup.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "clients/report/figures.h"
 #include "clients/report/page.h"
 #include "common/base/cat.h"
+#include "common/base/contains.h"
 
 namespace clients {
 namespace {
@@ -67,7 +67,7 @@ struct Seen {
   std::string text;
   bool nests = true;
   bool has(const std::vector<std::string>& all, const char* name) const {
-    return std::find(all.begin(), all.end(), name) != all.end();
+    return common::contains(all, name);
   }
 };
 Seen read_page(const std::string& page) {

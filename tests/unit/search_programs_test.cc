@@ -8,6 +8,7 @@
 
 #include "clients/pt2/translate.h"
 #include "common/base/clock.h"
+#include "common/base/contains.h"
 #include "common/base/random.h"
 #include "common/ir/builder.h"
 #include "common/ir/roll.h"
@@ -118,7 +119,7 @@ TEST_P(Programs, JointKernelsComputeTheirRegion) {
         Genome genome;
         for (const Site& site : space.structure({})->sites) {
           if (site.name.kind != GeneKind::kStore || (!all && site.current == 0)) continue;
-          bool may = std::find(site.values.begin(), site.values.end(), wish) != site.values.end();
+          bool may = common::contains(site.values, wish);
           genome.set(site.name, may ? wish : 1);
         }
         common::Program program = space.decode(genome).program;
@@ -238,7 +239,7 @@ TEST(JointKernels, AnyWishesGiveAProgram) {
       return value;
     };
     auto add = [&](common::NodeId node) {
-      if (std::find(values.begin(), values.end(), node) != values.end()) return;
+      if (common::contains(values, node)) return;
       values.push_back(w.wish(node, static_cast<int64_t>(1 + random.below(3))));
     };
     for (int k = 0; k < 14; ++k) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/base/contains.h"
 #include "worker/codegen/c_text.h"
 
 namespace worker {
@@ -26,7 +27,7 @@ AttentionOperands::AttentionOperands(const common::Graph& body, const common::At
       batch_(form.batch.size(), Expr(0)) {
   const auto& c = attr<ContractAttr>(scores_);
   for (size_t k = 0; k < c.a.size(); ++k) {
-    if (std::find(c.out.begin(), c.out.end(), c.a[k]) != c.out.end()) continue;
+    if (common::contains(c.out, c.a[k])) continue;
     depth_labels_.push_back(c.a[k]);
     depth_sizes_.push_back(body.node(scores_.operands[0]).shape[k]);
   }

@@ -1,8 +1,7 @@
 #include "worker/codegen/indices.h"
 
-#include <algorithm>
-
 #include "common/base/cat.h"
+#include "common/base/contains.h"
 #include "worker/codegen/code_writer.h"
 
 namespace worker {
@@ -72,8 +71,7 @@ Indices operand_indices(const std::vector<int>& reduced, size_t rank, const Indi
   Indices result(rank, Expr(0));
   size_t next = 0;
   for (size_t k = 0; k < rank; ++k) {
-    bool is_reduced =
-        std::find(reduced.begin(), reduced.end(), static_cast<int>(k)) != reduced.end();
+    bool is_reduced = common::contains(reduced, static_cast<int>(k));
     if (!is_reduced) result[k] = indices[next++];
   }
   return result;

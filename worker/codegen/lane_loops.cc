@@ -1,9 +1,9 @@
 #include "worker/codegen/lane_loops.h"
 
-#include <algorithm>
 #include <cstdlib>
 
 #include "common/base/cat.h"
+#include "common/base/contains.h"
 #include "worker/codegen/c_text.h"
 
 namespace worker {
@@ -30,7 +30,7 @@ bool StepChecks::decides(const Expr& position, const Expr& bound, bool* holds) {
   int outside = w_->level_of_index(index_);
   if (w_->level_of(at_index(0)) >= outside || w_->level_of(bound) >= outside) return false;
   Check check{at_index(Expr::symbol(kStepSymbol)), bound};
-  bool known = std::find(checks_.begin(), checks_.end(), check) != checks_.end();
+  bool known = common::contains(checks_, check);
   if (assumed_) {
     *holds = known;
     return known;
@@ -101,7 +101,7 @@ int LaneLoops::lane_of(const Indices& indices, const common::Shape& shape) const
   for (size_t k = 0; k < indices.size(); ++k) {
     indices[k].visit_vars([&](Var v) {
       if (v.kind != Var::Kind::kIndex) return;
-      if (std::find(loops_.begin(), loops_.end(), v.id) != loops_.end()) {
+      if (common::contains(loops_, v.id)) {
         fits = fits && (lane < 0 || lane == v.id);
         lane = v.id;
       } else {

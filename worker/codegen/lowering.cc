@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "common/base/contains.h"
 #include "common/ir/builder.h"
 
 namespace worker {
@@ -89,7 +90,7 @@ NodeId lower_contract(GraphBuilder& b, NodeId left, NodeId right, const Contract
   std::vector<int> axes;
   for (const auto* labels : {&c.a, &c.b}) {
     for (int label : *labels) {
-      if (std::find(order.begin(), order.end(), label) != order.end()) continue;
+      if (common::contains(order, label)) continue;
       axes.push_back(static_cast<int>(order.size()));
       order.push_back(label);
     }

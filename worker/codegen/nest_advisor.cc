@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "common/base/contains.h"
+
 namespace worker {
 
 using common::Expr;
@@ -37,8 +39,7 @@ void NestAdvisor::note_reduction(const Indices& indices) {
       if (uses[k]) advice_.position = std::max(advice_.position, k + 1);
     }
   }
-  if (std::find(advice_.dependencies.begin(), advice_.dependencies.end(), uses) ==
-      advice_.dependencies.end()) {
+  if (!common::contains(advice_.dependencies, uses)) {
     advice_.dependencies.push_back(std::move(uses));
   }
 }
