@@ -211,13 +211,29 @@ TEST_F(CudaDeviceTest, WantsMoreMemoryThanThereIs) {
   EXPECT_FALSE(device_->is_faulted());
 }
 
-// Bytes that are not in use, as the driver counts them.
-size_t free_bytes() {
+// Bytes that are not in use and bytes that there are, as the driver counts them.
+struct MemoryInfo {
+  size_t free = 0, total = 0;
+};
+MemoryInfo memory_info() {
   auto driver = SharedLibrary::open({"libcuda.so.1"});
   int (*info)(size_t*, size_t*) = nullptr;
-  size_t free = 0, total = 0;
-  EXPECT_TRUE(driver.ok() && (*driver)->find(info, "cuMemGetInfo_v2") && info(&free, &total) == 0);
-  return free;
+  MemoryInfo now;
+  EXPECT_TRUE(driver.ok() && (*driver)->find(info, "cuMemGetInfo_v2") &&
+              info(&now.free, &now.total) == 0);
+  return now;
+}
+size_t free_bytes() { return memory_info().free; }
+
+TEST_F(CudaDeviceTest, KeptMemoryIsGivenBackWhenThereIsNoMore) {
+  constexpr size_t kMiB = size_t{1} << 20;
+  const MemoryInfo before = memory_info();
+  const size_t used = before.total - before.free;
+  ::setenv("LFARM_EMULATOR_MEMORY", std::to_string(used + 64 * kMiB).c_str(), 1);
+  { DeviceMemory gone = memory(40 * kMiB); }
+  EXPECT_EQ(free_bytes(), 24 * kMiB) << "nothing was kept";
+  EXPECT_TRUE(device_->allocate(48 * kMiB).ok());
+  ::unsetenv("LFARM_EMULATOR_MEMORY");
 }
 
 TEST_F(CudaDeviceTest, FlushingWritesMoreThanTheCacheHolds) {

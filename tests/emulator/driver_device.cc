@@ -86,7 +86,7 @@ LF_API cuDeviceGetName(char* name, int size, int device) {
 LF_API cuDeviceTotalMem_v2(size_t* bytes, int device) {
   Call call(device);
   if (call.error != 0) return call.error;
-  *bytes = Memory::kTotalBytes;
+  *bytes = Memory::total_bytes();
   return kSuccess;
 }
 

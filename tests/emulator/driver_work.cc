@@ -92,7 +92,7 @@ LF_API cuMemGetInfo_v2(size_t* free, size_t* total) {
   Call call;
   if (call.error != 0) return call.error;
   *free = driver().executor.memory.free_bytes();
-  *total = Memory::kTotalBytes;
+  *total = Memory::total_bytes();
   return kSuccess;
 }
 

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 
 namespace emulator {
@@ -39,6 +40,11 @@ std::byte* reserve(size_t bytes) {
 }
 
 }  // namespace
+
+size_t Memory::total_bytes() {
+  const char* bytes = std::getenv("LFARM_EMULATOR_MEMORY");
+  return bytes == nullptr ? size_t{16} << 30 : std::strtoull(bytes, nullptr, 10);
+}
 
 Memory::~Memory() {
   while (!allocations_.empty()) release(allocations_.begin()->first);

@@ -3,6 +3,7 @@
 // it faults in kernels too.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -29,8 +30,9 @@ class Memory {
   void open();
   void close();
 
-  static constexpr size_t kTotalBytes = size_t{16} << 30;
-  size_t free_bytes() const { return kTotalBytes - used_; }
+  // LFARM_EMULATOR_MEMORY, or 16 GiB.
+  static size_t total_bytes();
+  size_t free_bytes() const { return std::max(total_bytes(), used_) - used_; }
 
  private:
   struct Allocation {

@@ -182,17 +182,17 @@ TEST_F(CliErrors, CasesThatAreNone) {
 
 // A pipe in the place of an input makes a case hang; a signal to its process makes it crash.
 TEST_F(CliErrors, CasesThatHangOrCrash) {
-  for (const char* name : {"hanging", "crashing"}) {
+  for (const char* name : {"hanging", "stuck", "crashing"}) {
     std::filesystem::copy(fixture("mlp"), path(name), std::filesystem::copy_options::recursive);
     std::filesystem::remove(path(name) + std::string("/inputs/0.npy"));
     ASSERT_EQ(::mkfifo((path(name) + "/inputs/0.npy").c_str(), 0600), 0);
   }
   Invocation hang =
-      lfarm({"check", "--reference", "--timeout", "1", path("hanging"), fixture("mlp")});
+      lfarm({"check", "--reference", "--timeout", "1", path("hanging"), path("stuck")});
   EXPECT_EQ(hang.wait(), 1);
   EXPECT_EQ(hang.out(),
-            "FAIL hanging: no result after 1 s\nPASS mlp\n"
-            "1 passed, 1 failed, 0 unsupported\n");
+            "FAIL hanging: no result after 1 s\nFAIL stuck: no result after 1 s\n"
+            "0 passed, 2 failed, 0 unsupported\n");
 
   Invocation crash = start({"check", "--reference", path("crashing"), fixture("mlp")});
   std::vector<pid_t> found;

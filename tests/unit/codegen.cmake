@@ -26,6 +26,7 @@ lfarm_codegen_test(codegen_fuzz_test.cc fuzz 600)
 set_property(TEST fuzz.codegen_fuzz_nvrtc APPEND PROPERTY ENVIRONMENT LFARM_FUZZ_ROUNDS=2)
 lfarm_test(codegen_pairs LABEL unit TIMEOUT 300 SOURCES codegen_pairs_test.cc codegen_cpu_runner.cc
   COMPONENTS worker/compile worker/codegen/c common/runtime)
+lfarm_test(reduction_fusion LABEL unit SOURCES reduction_fusion_test.cc COMPONENTS worker/codegen)
 lfarm_test(codegen_compile LABEL unit SOURCES codegen_compile_test.cc codegen_cpu_runner.cc
   COMPONENTS worker/compile worker/codegen/c common/runtime)
 set_tests_properties(unit.codegen_compile PROPERTIES ENVIRONMENT_MODIFICATION LFARM_CC=unset:)

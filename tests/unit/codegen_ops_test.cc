@@ -94,6 +94,23 @@ TEST(CodegenOps, EveryCast) {
   batch.check_all();
 }
 
+// Also those that another type has no number for.
+TEST(CodegenOps, SpecialNumbersAreCast) {
+  Random random(12);
+  KernelBatch batch;
+  const DType floats[] = {DType::kFloat16, DType::kBfloat16, DType::kFloat32, DType::kFloat64};
+  for (DType from : floats) {
+    for (DType to : floats) {
+      if (from == to) continue;
+      GraphBuilder b;
+      b.output(b.raw({Op::kCast, to, {101}, {input(b, from, {101})}, {}}));
+      batch.add(Template::kLoops, {}, b.finish(), {telling_values(random, from, 101)});
+    }
+  }
+  batch.compile();
+  batch.check_all();
+}
+
 TEST(CodegenOps, EveryReduction) {
   Random random(6);
   KernelBatch batch;
@@ -293,6 +310,23 @@ TEST(CodegenOps, ViewsGathersAndSelects) {
     batch.add(Template::kLoops, {}, b.finish(),
               {random_tensor(random, DType::kFloat32, {20, 9}),
                random_tensor(random, d, {3, 4}, d == DType::kUint8 ? 0 : -4, 25)});
+  }
+  batch.compile();
+  batch.check_all();
+}
+
+// What is left of a division of a negative position, which C would round up, or let be negative.
+TEST(CodegenOps, PositionsBelowZeroAreRoundedDown) {
+  Random random(13);
+  KernelBatch batch;
+  Expr s0 = Expr::symbol(0), i = Expr::index(0);
+  for (const Expr& index : {common::floor_div(i - s0, 2) + s0, common::mod(i - s0, 3)}) {
+    for (int64_t n : {4, 7, 16}) {
+      GraphBuilder b({{4, 16}});
+      NodeId x = input(b, DType::kFloat32, {s0});
+      b.output(b.view(x, View{{s0}, {index}, {{index, s0}}, 0.5}));
+      batch.add(Template::kLoops, {}, b.finish(), {random_tensor(random, DType::kFloat32, {n})});
+    }
   }
   batch.compile();
   batch.check_all();

@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <limits>
 
 #include "clients/cli/case.h"
+#include "common/base/files.h"
 #include "tests/paths/paths.h"
 
 namespace clients {
@@ -124,6 +126,20 @@ TEST(RunCase, KeepsStateBetweenStepsAndNotBetweenSizes) {
     CaseResult result = run_case(paths::fixtures("/models/") + name, reference());
     EXPECT_EQ(line_of(result), std::string("PASS ") + name);
   }
+}
+
+// A case that says what an input holds after the call, for a model that writes to none.
+TEST(RunCase, InputsThatShouldBeWrittenToAreLookedAt) {
+  auto scratch = common::ScratchDirectory::create("npy_case");
+  ASSERT_TRUE(scratch.ok());
+  const std::filesystem::path folder = scratch->path() + "/mlp";
+  std::filesystem::copy(paths::fixtures("/models/mlp"), folder,
+                        std::filesystem::copy_options::recursive);
+  std::filesystem::create_directory(folder / "after");
+  std::filesystem::copy(folder / "inputs/0.npy", folder / "after/0.npy");
+  CaseResult result = run_case(folder, reference());
+  EXPECT_EQ(result.verdict, Verdict::kFail);
+  EXPECT_NE(result.detail.find("input 0 is not written to"), std::string::npos) << result.detail;
 }
 
 }  // namespace
