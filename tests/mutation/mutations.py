@@ -21,9 +21,9 @@ STAGES = {
     "fusion": ["unit.search", "unit.search_genomes"],
     "search": ["unit.search", "unit.search_genomes", "sim.search_quality"],
     "cost model": ["unit.search", "unit.search_genomes", "sim.search_quality"],
-    "codegen": ["unit.ir", "golden.codegen_golden", "unit.codegen_loops", "unit.codegen_tile",
-                "unit.codegen_attention", "unit.codegen_compile", "unit.codegen_ops",
-                "fuzz.codegen_fuzz", "fuzz.graph_differential"],
+    "codegen": ["unit.ir", "unit.reduction_fusion", "golden.codegen_golden", "unit.codegen_loops",
+                "unit.codegen_tile", "unit.codegen_attention", "unit.codegen_compile",
+                "unit.codegen_ops", "fuzz.codegen_fuzz", "fuzz.graph_differential"],
     "compile": ["unit.codegen_compile", "unit.worker_pipeline"],
     "judge": ["unit.interpreter", "unit.worker_profile", "unit.worker_pipeline"],
     "measure": ["unit.worker_measure", "unit.worker_profile", "unit.worker_pipeline"],
@@ -44,12 +44,12 @@ STAGES = {
                       "fuzz.codegen_fuzz_cuda"],
     "gpu compile": ["unit.nvrtc_compiler", "unit.cuda_nvrtc", "unit.worker_binary",
                     "farm.cli_doctor", "farm.cuda_farm"],
-    "gpu runtime": ["unit.runtime_recording", "unit.cuda_device", "unit.cuda_products",
-                    "unit.runtime_executor", "unit.worker_measure", "unit.worker_profile",
-                    "unit.cuda_profile", "farm.cuda_farm"],
+    "gpu runtime": ["unit.runtime_recording", "unit.cuda_device", "unit.cuda_counters",
+                    "unit.cuda_products", "unit.runtime_executor", "unit.worker_measure",
+                    "unit.worker_profile", "unit.cuda_profile", "farm.cuda_farm"],
     "gpu libraries": ["unit.runtime_device", "unit.cuda_nvrtc", "unit.cuda_cublaslt", "unit.cuda_device",
                       "unit.worker_binary", "farm.cli_doctor", "farm.cli_errors"],
-    "client": ["unit.npy_case", "unit.wire_ir", "farm.cli_errors", "farm.cli_farm"],
+    "client": ["unit.npy_case", "unit.wire_ir", "unit.trust", "farm.cli_errors", "farm.cli_farm"],
 }
 WIDE = ["unit.ir", "unit.interpreter", "unit.search", "unit.search_genomes", "unit.worker_agent",
         "fuzz.graph_differential", "conformance.conformance", "farm.service", "farm.cli_errors",
@@ -462,8 +462,6 @@ MUTATIONS = [
      "false"),
     ("gpu loops", "worker/codegen/body_emitter.cc",
      "fits = fits && w_.level_of_index(v.id) <= loop->base;", None),
-    ("gpu loops", "worker/codegen/shared_loops.cc",
-     "w_.depth() != w_.level_of_index(loop->index)", "false"),
     ("gpu loops", CUDA_TOP, "cuda_preamble()",
      'lfarm_replaced(cuda_preamble(), "= x;\\n    __syncthreads();\\n    x = parts[0];",'
      ' "= x;\\n    x = parts[0];")'),
@@ -714,6 +712,8 @@ EQUIVALENT = {
         "the label would be a's row, which the result must have and n must not",
     (RULES + "folding.cc", "!end.affine.scale || r_.at_load(end.cls)"):
         "what is computed at load is folded, too, and still computed at load",
+    ("worker/codegen/body_emitter.cc", "fits = fits && w_.level_of_index(v.id) <= loop->base;"):
+        "a row under an index of its own loop is kept for nothing: the next loop binds another",
     (RUN + "cuda_device.cc", '"cuMemcpyDtoHAsync"));\n  }\n  return synchronise();'):
         "the driver itself waits for copies to memory that is not pinned",
     ("clients/cli/doctor.cc", "!nvrtc.supports(architecture)"):

@@ -145,7 +145,7 @@ std::optional<CodeValue> SharedLoops::load(const std::string& pointer, DType dty
 
 std::string SharedLoops::store(const std::string& name, DType dtype, const Expr& offset) {
   Loop* loop = vector_loop(offset, dtype);
-  if (loop == nullptr || w_.depth() != w_.level_of_index(loop->index)) return "";
+  if (loop == nullptr) return "";
   Expr first = w_.simplify(offset - Expr::index(loop->index));
   std::string vector = w_.fresh("y");
   std::string type = vector_of(dtype, loop->width);

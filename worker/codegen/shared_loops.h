@@ -52,8 +52,8 @@ class SharedLoops {
   // steps are neighbours at `offset` of `pointer`.
   std::optional<CodeValue> load(const std::string& pointer, common::DType dtype,
                                 const common::Expr& offset);
-  // The name of the place through which output `name`'s element `offset` is stored after the steps;
-  // empty when there is none.
+  // The name of the place through which output `name`'s element `offset` is stored after the steps,
+  // asked for where these are innermost; empty when there is none.
   std::string store(const std::string& name, common::DType dtype, const common::Expr& offset);
 
   // ---- rows
