@@ -93,6 +93,12 @@ struct Provenance {
   # The farm that vouches for an imported plan.
   foundEpoch @15 :Text;
   # The compiler epoch of the search that found it, where it was rebuilt since.
+  rankCorrelation @16 :Float64;
+  # Spearman's, of the times that its search foretold; 0 in older plans.
+  constantsCorrelation @17 :Float64;
+  # Of what the cost model's constants foretell of the same schedules.
+  foretold @18 :UInt32;
+  # Of how many schedules of kernels.
 }
 
 struct Plan {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "clients/cli/calibrate.h"
 #include "clients/cli/commands.h"
 #include "clients/cli/farm_options.h"
 #include "clients/cli/report.h"
@@ -34,8 +35,9 @@ using common::Result;
 using Json = nlohmann::ordered_json;
 
 struct DoctorOptions {
-  std::string device = "auto";
-  FarmOptions farm;  // for the state directory
+  FarmOptions farm;
+  bool calibrate = false;
+  int64_t candidates = kCalibrationCandidates;
   bool json = false;
 };
 
@@ -280,6 +282,7 @@ void print_json(const Report& report, const std::vector<Confinement>& confinemen
 }
 
 int examine(const DoctorOptions& options) {
+  if (options.calibrate) return calibrate(options.farm, options.candidates, options.json);
   Report report;
   report.add("state directory", examine_state(options.farm.state));
   std::vector<Verdict> verdicts;
@@ -288,7 +291,7 @@ int examine(const DoctorOptions& options) {
   std::vector<Confinement> confinements = examine_confinement();
   options.json ? print_json(report, confinements, verdicts) : print(report, confinements, verdicts);
   for (const Verdict& verdict : verdicts) {
-    bool asked = options.device == "auto" || options.device == verdict.device;
+    bool asked = options.farm.device == "auto" || options.farm.device == verdict.device;
     if (asked && verdict.runs) return kExitDone;
   }
   return kExitFailed;
@@ -304,11 +307,18 @@ void declare_doctor(CommandLine* line) {
       "the device run here.",
       [options] { return examine(*options); });
   command
-      .value("--device", &options->device, "auto|cpu|cuda",
+      .value("--device", &options->farm.device, "auto|cpu|cuda",
              "What plans have to run on. auto: on anything")
       .one_of({"auto", "cpu", "cuda"})
       .shows_default();
-  add_state_option(&command, &options->farm);
+  command.flag(
+      "--calibrate", &options->calibrate,
+      "Have small graphs compiled until the farm knows what kernels take on the device, and\n"
+      "print how well it foretells their order; minutes, once for each machine");
+  command.value("--budget", &options->candidates, "N", "Candidates of each graph, with --calibrate")
+      .in_range(int64_t{2}, int64_t{10'000})
+      .shows_default();
+  add_farm_options(&command, &options->farm);
   command.flag("--json", &options->json, "Print JSON");
 }
 

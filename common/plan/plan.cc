@@ -1,5 +1,6 @@
 #include "common/plan/plan.h"
 
+#include <cstdio>
 #include <ctime>
 
 #include "common/base/cat.h"
@@ -205,6 +206,13 @@ std::string print_predictions(const Plan& plan) {
       cat("plan ", plan.key.digest().hex(), "\n  target      ", plan.key.target.name,
           "\n  calibration ", p.calibration.empty() ? "none" : p.calibration, "\n  predicted   ",
           p.predicted_ns, " ns\n  measured    ", p.best_ns, " ns\n");
+  if (p.foretold > 1) {
+    char text[96];
+    std::snprintf(text, sizeof text,
+                  "foretold at %.2f, by constants alone %.2f (Spearman, %u schedules)",
+                  p.rank_correlation, p.constants_correlation, p.foretold);
+    out += cat("  order       ", text, "\n");
+  }
   IoProfile io =
       io_profile(plan.buffers, plan.calls, plan.outputs, representative_sizes(plan.symbols));
   out += cat("  launches    ", io.launches, "\n  waits       ", io.synchronisations,

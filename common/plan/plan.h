@@ -109,10 +109,15 @@ struct Provenance {
   std::string farm;         // the coordinator's name
   std::string worker;       // who measured it
   std::string calibration;  // what predictions rest on: "measured", "default", "none"
-  std::string toolchain;    // of the worker that made the machine code
-  std::string tenant;       // whose search found it; not in what other tenants get
-  std::string submitter;    // id of the key that asked for it; not in what other tenants get
-  Digest origin;            // of the signed plan that this was imported, published or rebuilt from
+  // Rank correlations of the times of so many schedules of kernels that the search measured with
+  // what it had foretold of them by then, and with what the cost model's constants alone foretell.
+  double rank_correlation = 0;
+  double constants_correlation = 0;
+  uint32_t foretold = 0;
+  std::string toolchain;  // of the worker that made the machine code
+  std::string tenant;     // whose search found it; not in what other tenants get
+  std::string submitter;  // id of the key that asked for it; not in what other tenants get
+  Digest origin;          // of the signed plan that this was imported, published or rebuilt from
   PublicKey origin_signer{};  // of an imported plan: the farm that signed it first
   std::string imported_by;    // the farm that vouches for an imported plan
   std::string found_epoch;    // of the search that found it, where it was rebuilt since

@@ -152,6 +152,11 @@ std::array<std::byte, kSize> get_array(capnp::Data::Reader in, const char* what)
 // ---- Plans -------------------------------------------------------------------------------------
 
 // Who made the plan and how it came here; plans of before hold none of it.
+double get_correlation(double value) {
+  if (!(std::abs(value) <= 1)) throw Malformed{"a correlation beyond one"};
+  return value;
+}
+
 void get_history(wire::Provenance::Reader in, Provenance& out) {
   out.toolchain = get_name(in.getToolchain(), "a toolchain");
   out.tenant = get_name(in.getTenant(), "a tenant");
@@ -200,6 +205,9 @@ Result<Plan> read_plan(wire::Plan::Reader in) {
   plan.provenance.farm = get_name(provenance.getFarm(), "a farm's name");
   plan.provenance.worker = get_name(provenance.getWorker(), "a worker's name");
   plan.provenance.calibration = get_name(provenance.getCalibration(), "a calibration");
+  plan.provenance.rank_correlation = get_correlation(provenance.getRankCorrelation());
+  plan.provenance.constants_correlation = get_correlation(provenance.getConstantsCorrelation());
+  plan.provenance.foretold = provenance.getForetold();
   get_history(provenance, plan.provenance);
   LFARM_RETURN_IF_ERROR(verify(plan));
   return plan;
@@ -329,6 +337,9 @@ Bytes encode_plan(const Plan& plan) {
   provenance.setFarm(kj_text(plan.provenance.farm));
   provenance.setWorker(kj_text(plan.provenance.worker));
   provenance.setCalibration(kj_text(plan.provenance.calibration));
+  provenance.setRankCorrelation(plan.provenance.rank_correlation);
+  provenance.setConstantsCorrelation(plan.provenance.constants_correlation);
+  provenance.setForetold(plan.provenance.foretold);
   put_history(provenance, plan.provenance);
   writer.exprs(root.initExprs(list_size(writer.expr_count())));
   return flatten(builder);

@@ -238,7 +238,7 @@ class Search final : public JobSearch {
     plan.provenance.best_ns = static_cast<int64_t>(report.total_ns);
     plan.provenance.baseline_ns = baseline_ns();
     plan.provenance.predicted_ns = std::llround(predicted_ns);
-    plan.provenance.calibration = calibration_name(times_.calibration());
+    times_.say_what_was_foretold(&plan.provenance);
     plan.provenance.candidates = static_cast<int64_t>(sent_.size());
     plan.provenance.seed = options_.seed;
     plan.provenance.worker = best_->result->worker;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "common/base/random.h"
+#include "common/base/rank_correlation.h"
 #include "common/ir/graph_hash.h"
 #include "common/ir/kernel_identity.h"
 #include "common/ir/load_time.h"
@@ -208,6 +209,22 @@ Calibration KernelTimes::calibration() const {
     return Calibration::kMeasured;
   }
   return target_.name.rfind("cpu", 0) == 0 ? Calibration::kDefault : Calibration::kNone;
+}
+
+void KernelTimes::say_what_was_foretold(common::Provenance* provenance) const {
+  std::vector<double> foretold, by_constants, measured;
+  for (const Entry& entry : entries_) {
+    for (const auto& [code, variant] : entry.variants) {
+      if (variant.samples.empty() || variant.earlier) continue;
+      foretold.push_back(variant.foretold);
+      by_constants.push_back(predict_ns(entry.traits, code));
+      measured.push_back(variant.samples[variant.samples.size() / 2]);
+    }
+  }
+  provenance->calibration = calibration_name(calibration());
+  provenance->rank_correlation = common::rank_correlation(foretold, measured);
+  provenance->constants_correlation = common::rank_correlation(by_constants, measured);
+  provenance->foretold = static_cast<uint32_t>(foretold.size());
 }
 
 KernelTimes::Estimate KernelTimes::estimate(const common::Program& program) {

@@ -73,6 +73,9 @@ class KernelTimes {
   // Of a program whose kernels were recorded: foretold times, in the program's order, 0 for others.
   std::vector<double> foretold(const common::Program& program);
   Calibration calibration() const;
+  // What predictions rest on, and how well they order what was measured since. What earlier
+  // searches measured was not foretold.
+  void say_what_was_foretold(common::Provenance* provenance) const;
 
   struct Estimate {
     double ns = 0;         // of one run of the program

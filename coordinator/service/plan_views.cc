@@ -48,6 +48,9 @@ Json provenance_json(const common::Provenance& p) {
             {"tenant", p.tenant},
             {"submitter", p.submitter},
             {"calibration", p.calibration},
+            {"rank_correlation", p.rank_correlation},
+            {"constants_correlation", p.constants_correlation},
+            {"foretold", p.foretold},
             {"created_ns", p.created_ns},
             {"candidates", p.candidates},
             {"seed", p.seed}};

@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <limits>
 #include <map>
-#include <numeric>
 
+#include "common/base/rank_correlation.h"
 #include "common/ir/sizes.h"
 #include "coordinator/search/cost_model.h"
 #include "tests/bench/bench.h"
@@ -18,33 +18,6 @@ namespace bench {
 namespace {
 
 using coordinator::JobSearch;
-
-std::vector<double> ranks(const std::vector<double>& values) {
-  std::vector<size_t> order(values.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return values[a] < values[b]; });
-  std::vector<double> result(values.size());
-  for (size_t i = 0; i < order.size();) {
-    size_t end = i;
-    while (end < order.size() && values[order[end]] == values[order[i]]) ++end;
-    for (size_t k = i; k < end; ++k) result[order[k]] = static_cast<double>(i + end - 1) / 2;
-    i = end;
-  }
-  return result;
-}
-
-// The correlation of two orders; ties share their mean rank.
-double spearman(const std::vector<double>& a, const std::vector<double>& b) {
-  std::vector<double> x = ranks(a), y = ranks(b);
-  double mean = (static_cast<double>(x.size()) - 1) / 2;
-  double xy = 0, xx = 0, yy = 0;
-  for (size_t k = 0; k < x.size(); ++k) {
-    xy += (x[k] - mean) * (y[k] - mean);
-    xx += (x[k] - mean) * (x[k] - mean);
-    yy += (y[k] - mean) * (y[k] - mean);
-  }
-  return xx > 0 && yy > 0 ? xy / std::sqrt(xx * yy) : 0;
-}
 
 // Rounds over all candidates: half of them against the other half tells what a prediction can have
 // in common with measurements at most.
@@ -217,16 +190,16 @@ int run_search_cpu(const std::vector<SearchGraph>& graphs, const std::vector<Nam
       found.push_back(best_ns);
       coordinator::SearchStatus status = (*search)->status();
       char line[512];
-      std::snprintf(line, sizeof line,
-                    "{\"device\":\"%s\",\"graph\":\"%s\",\"strategy\":\"%s\",\"candidates\":%lld,"
-                    "\"failed\":%lld,\"duplicates\":%lld,\"baseline_ns\":%lld,\"best_ns\":%.0f,"
-                    "\"spearman\":%.3f,\"spearman_over\":%zu,\"reliability\":%.3f",
-                    (*device)->target().name.c_str(), graph.name.c_str(), named.name.c_str(),
-                    static_cast<long long>(status.candidates), static_cast<long long>(failed),
-                    static_cast<long long>(status.duplicates),
-                    static_cast<long long>(status.baseline_ns), best_ns,
-                    spearman(times.predicted, times.measured), times.measured.size(),
-                    spearman(times.odd_rounds, times.even_rounds));
+      std::snprintf(
+          line, sizeof line,
+          "{\"device\":\"%s\",\"graph\":\"%s\",\"strategy\":\"%s\",\"candidates\":%lld,"
+          "\"failed\":%lld,\"duplicates\":%lld,\"baseline_ns\":%lld,\"best_ns\":%.0f,"
+          "\"spearman\":%.3f,\"spearman_over\":%zu,\"reliability\":%.3f",
+          (*device)->target().name.c_str(), graph.name.c_str(), named.name.c_str(),
+          static_cast<long long>(status.candidates), static_cast<long long>(failed),
+          static_cast<long long>(status.duplicates), static_cast<long long>(status.baseline_ns),
+          best_ns, common::rank_correlation(times.predicted, times.measured), times.measured.size(),
+          common::rank_correlation(times.odd_rounds, times.even_rounds));
       lines.emplace_back(line);
     }
     coordinator::merge_effects(lessons, learned);

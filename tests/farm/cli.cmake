@@ -5,8 +5,8 @@ lfarm_test(cli_farm LABEL farm TIMEOUT 600 SOURCES cli_farm_test.cc COMPONENTS c
   DEPENDS lfarm lfarm-coordinator lfarm-worker)
 lfarm_test(cli_keys LABEL farm TIMEOUT 600 SOURCES cli_keys_test.cc COMPONENTS common/base
   DEPENDS lfarm lfarm-coordinator lfarm-worker)
-lfarm_test(cli_doctor LABEL farm SOURCES cli_doctor_test.cc COMPONENTS common/runtime common/sandbox
-  DEPENDS lfarm lfarm-coordinator lfarm-worker emulator)
+lfarm_test(cli_doctor LABEL farm TIMEOUT 600 SOURCES cli_doctor_test.cc COMPONENTS common/runtime common/sandbox
+  LIBRARIES nlohmann_json::nlohmann_json DEPENDS lfarm lfarm-coordinator lfarm-worker emulator)
 lfarm_test(cli_reuse LABEL farm TIMEOUT 900 SOURCES cli_reuse_test.cc COMPONENTS common/base
   LIBRARIES nlohmann_json::nlohmann_json DEPENDS lfarm lfarm-coordinator lfarm-worker)
 lfarm_test(cli_report LABEL farm TIMEOUT 600 SOURCES cli_report_test.cc COMPONENTS common/base

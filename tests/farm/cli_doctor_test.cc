@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "common/runtime/cpu_device.h"
 #include "common/sandbox/sandbox.h"
@@ -120,6 +121,34 @@ TEST_F(CliDoctor, ProgramsThatAreMissingAreNamed) {
   EXPECT_EQ(field(cpu, "runs"), "true");
   EXPECT_EQ(field(cpu, "compiles"), "false") << doctor.out();
   EXPECT_NE(cpu.find("lfarm-worker"), std::string::npos) << cpu;
+}
+
+// What a farm learns of small graphs is what it begins with at their next sizes; asked again, it
+// measures nothing more.
+TEST_F(CliDoctor, CalibratingSaysHowWellTimesAreForetold) {
+  std::vector<std::string> words{"doctor",   "--calibrate", "--device", "cpu",
+                                 "--budget", "3",           "--json"};
+  Invocation first = lfarm(words);
+  ASSERT_EQ(first.wait(), 0) << first.err();
+  nlohmann::json report = nlohmann::json::parse(first.out());
+  EXPECT_EQ(report.at("target"), common::host_cpu_target().name);
+  EXPECT_EQ(report.at("rank_correlation").size(), 2u);
+  EXPECT_GE(report.at("graphs").size(), 10u);
+  for (const auto& graph : report.at("graphs")) {
+    ASSERT_EQ(graph.at("rounds").size(), 2u) << graph;
+    for (const auto& round : graph.at("rounds")) {
+      EXPECT_GT(round.at("schedules").get<int>(), 0) << graph;
+      for (const char* order : {"by_constants", "foretold"}) {
+        double value = round.at("rank_correlation").at(order).get<double>();
+        EXPECT_LE(std::abs(value), 1) << graph;
+      }
+    }
+    EXPECT_EQ(graph.at("rounds")[1].at("calibration"), "measured") << graph;
+  }
+  EXPECT_EQ(report.at("graphs")[0].at("rounds")[0].at("calibration"), "default");
+  Invocation again = lfarm(words);
+  EXPECT_EQ(again.wait(), 0) << again.err();
+  EXPECT_EQ(nlohmann::json::parse(again.out()), report);
 }
 
 TEST_F(CliDoctor, EveryDeviceIsListed) {

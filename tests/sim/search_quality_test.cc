@@ -136,6 +136,8 @@ TEST(SearchQuality, PlansHoldPredictedBesideMeasuredTimes) {
   common::Plan plan = search("llama", options(60, 1), device).plan;
   EXPECT_EQ(plan.provenance.calibration, "measured");
   EXPECT_GT(plan.provenance.predicted_ns, 0);
+  EXPECT_GT(plan.provenance.foretold, 60u);
+  EXPECT_GT(plan.provenance.rank_correlation, 0.8);
   std::vector<char> at_load = common::load_time_calls(plan);
   for (size_t c = 0; c < plan.calls.size(); ++c) {
     if (at_load[c]) continue;
@@ -144,7 +146,8 @@ TEST(SearchQuality, PlansHoldPredictedBesideMeasuredTimes) {
     EXPECT_GT(kernel.measured_ns, 0) << "call " << c;
   }
   std::string text = common::print_predictions(plan);
-  for (const char* part : {"predicted", "launches", "waits", "to host", "traffic"}) {
+  for (const char* part :
+       {"predicted", "order       foretold at 0.", "launches", "waits", "to host", "traffic"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part;
   }
 }

@@ -1,4 +1,4 @@
-lfarm_test(base LABEL unit SOURCES processors_test.cc COMPONENTS common/base)
+lfarm_test(base LABEL unit SOURCES processors_test.cc rank_correlation_test.cc COMPONENTS common/base)
 lfarm_test(own_directory LABEL unit SOURCES own_directory_test.cc COMPONENTS common/base)
 lfarm_test(pipe LABEL unit SOURCES pipe_test.cc COMPONENTS common/base)
 lfarm_test(sandbox LABEL unit SOURCES sandbox_test.cc COMPONENTS common/base common/sandbox)
