@@ -128,18 +128,25 @@ TEST(RunCase, KeepsStateBetweenStepsAndNotBetweenSizes) {
   }
 }
 
-// A case that says what an input holds after the call, for a model that writes to none.
-TEST(RunCase, InputsThatShouldBeWrittenToAreLookedAt) {
-  auto scratch = common::ScratchDirectory::create("npy_case");
-  ASSERT_TRUE(scratch.ok());
-  const std::filesystem::path folder = scratch->path() + "/mlp";
-  std::filesystem::copy(paths::fixtures("/models/mlp"), folder,
-                        std::filesystem::copy_options::recursive);
-  std::filesystem::create_directory(folder / "after");
-  std::filesystem::copy(folder / "inputs/0.npy", folder / "after/0.npy");
-  CaseResult result = run_case(folder, reference());
-  EXPECT_EQ(result.verdict, Verdict::kFail);
-  EXPECT_NE(result.detail.find("input 0 is not written to"), std::string::npos) << result.detail;
+// A model that writes to no input and gives one output, and a case that expects more of it.
+TEST(RunCase, WhatTheModelDoesNotGiveIsMissed) {
+  struct Expectation {
+    const char *from, *to, *missed;
+  };
+  for (auto [from, to, missed] : {Expectation{"inputs/0.npy", "after", "input 0 is not written to"},
+                                  Expectation{"outputs/0.npy", "outputs", "gives 1 outputs"}}) {
+    auto scratch = common::ScratchDirectory::create("npy_case");
+    ASSERT_TRUE(scratch.ok());
+    const std::filesystem::path folder = scratch->path() + "/mlp";
+    std::filesystem::copy(paths::fixtures("/models/mlp"), folder,
+                          std::filesystem::copy_options::recursive);
+    std::filesystem::create_directories(folder / to);
+    const char* name = std::filesystem::exists(folder / to / "0.npy") ? "1.npy" : "0.npy";
+    std::filesystem::copy(folder / from, folder / to / name);
+    CaseResult result = run_case(folder, reference());
+    EXPECT_EQ(result.verdict, Verdict::kFail);
+    EXPECT_NE(result.detail.find(missed), std::string::npos) << result.detail;
+  }
 }
 
 }  // namespace
