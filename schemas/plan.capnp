@@ -140,7 +140,7 @@ struct TaskPayload {
     candidate @0;
     # Verify and measure.
     baseline @1;
-    # The plain lowering, whose error and time the candidates are held against.
+    # The plain lowering, whose time the candidates are held against.
     finalist @2;
     # Verify and measure thoroughly, and keep the objects for the plan.
   }

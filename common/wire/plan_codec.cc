@@ -151,12 +151,12 @@ std::array<std::byte, kSize> get_array(capnp::Data::Reader in, const char* what)
 
 // ---- Plans -------------------------------------------------------------------------------------
 
-// Who made the plan and how it came here; plans of before hold none of it.
 double get_correlation(double value) {
   if (!(std::abs(value) <= 1)) throw Malformed{"a correlation beyond one"};
   return value;
 }
 
+// Who made the plan and how it came here; plans of before hold none of it.
 void get_history(wire::Provenance::Reader in, Provenance& out) {
   out.toolchain = get_name(in.getToolchain(), "a toolchain");
   out.tenant = get_name(in.getTenant(), "a tenant");

@@ -1,6 +1,8 @@
 // Graphs, programs, plans, payloads and reports survive the wire; anything else is refused.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "common/base/cat.h"
 #include "common/base/random.h"
 #include "common/ir/builder.h"
@@ -272,6 +274,17 @@ TEST(WireIr, UnverifiedValuesAreRefused) {
   plan = sample_plan();
   plan.inputs[0].shape = {Expr::symbol(1)};
   expect_refused(decode_plan(encode_plan(plan)), "undeclared");
+}
+
+TEST(WireIr, ImpossibleCorrelationsAreRefused) {
+  for (double value : {1.5, -2.0, std::nan("")}) {
+    for (double Provenance::*correlation :
+         {&Provenance::rank_correlation, &Provenance::constants_correlation}) {
+      Plan plan = sample_plan();
+      plan.provenance.*correlation = value;
+      expect_refused(decode_plan(encode_plan(plan)), "a correlation");
+    }
+  }
 }
 
 TEST(WireIr, ImpossibleTasksAreRefused) {
