@@ -22,7 +22,7 @@ void lf_76b1599e5288d6d5(void* const* restrict buffers, const int64_t* restrict 
       const float v12 = v11 - v9;
       const float v13 = lf_exp_f32(v12);
       row3[j2] = v13;
-      p1 += v13;
+      p1 = lf_sum_float(p1, v13);
     }
     a0 += p1;
     const float v14 = (float)a0;

@@ -21,6 +21,9 @@ class CodegenPairs : public ::testing::Test {
   static bool multiplies_pairs(const Case& c) {
     return c.source.text.find("lf_add_pairs") != std::string::npos;
   }
+  static bool multiplies_rows(const Case& c) {
+    return c.source.text.find("lf_dot_pairs") != std::string::npos;
+  }
   static bool packs(const Case& c) { return c.source.text.find("packed") != std::string::npos; }
 };
 
@@ -258,6 +261,81 @@ TEST_F(CodegenPairs, DenormalsCountAsZeros) {
   batch.compile();
   std::vector<HostTensor> got = batch.run(0, 1);
   for (int64_t i = 0; i < got[0].elements(); ++i) EXPECT_EQ(got[0].get(i), 0) << i;
+}
+
+// One row times a matrix, which is read once as it lies: whole vectors, single ones and what is
+// left.
+TEST_F(CodegenPairs, RowsAlongTheSumAreMultipliedWhereTheyLie) {
+  Random random(48);
+  KernelBatch batch;
+  for (int64_t k : {1, 31, 32, 33, 127, 128, 161, 2048, 2051, 6000}) {
+    for (Template form : {Template::kTile, Template::kLoops}) {
+      GraphBuilder b;
+      NodeId x = b.cast(input(b, {1, k}), DType::kFloat32);
+      NodeId y = product(b, x, b.cast(input(b, {37, k}), DType::kFloat32), {0, 2}, {1, 2}, {1, 37},
+                         {0, 1});
+      b.output(b.cast(b.binary(BinaryOp::kAdd, y, b.scalar(DType::kFloat32, 0.25)), kShort));
+      b.output(y);
+      batch.add(form, {}, b.finish(),
+                {random_tensor(random, kShort, {1, k}), random_tensor(random, kShort, {37, k})});
+    }
+  }
+  batch.compile();
+  // A sum of one product, as in the first two, is none.
+  for (size_t k = 2; k < batch.size(); ++k) {
+    EXPECT_TRUE(multiplies_rows(batch.at(k))) << k << "\n" << batch.at(k).source.text;
+  }
+  batch.check_all(3e-4);
+}
+
+// The same where the length is known in a run only, and where a table says which row is read.
+TEST_F(CodegenPairs, RowsOfUnknownLengthAndRowsOfTables) {
+  Random random(49);
+  KernelBatch batch;
+  for (int64_t k : {0, 1, 40, 2500}) {
+    GraphBuilder b({{0, 4096}});
+    Expr depth = Expr::symbol(0);
+    NodeId table = b.input(InputKind::kUser, kShort, {11, depth}, "x");
+    NodeId which = b.input(InputKind::kUser, DType::kInt64, {3}, "i");
+    NodeId y = b.input(InputKind::kUser, kShort, {7, depth}, "y");
+    NodeId each = b.view(which, {{3, depth}, {Expr::index(0)}, {}, 0});
+    GatherAttr rows{{{0, 0}, {-1, Expr::index(1)}}};
+    NodeId x = b.raw({Op::kGather, kShort, {3, depth}, {table, each}, rows});
+    b.output(product(b, x, y, {0, 2}, {1, 2}, {3, 7}, {0, 1}));
+    HostTensor places = HostTensor::zeros(DType::kInt64, {3}).value();
+    for (int64_t i = 0; i < 3; ++i) places.set(i, 5 * i);
+    batch.add(
+        Template::kLoops, {}, b.finish(),
+        {random_tensor(random, kShort, {11, k}), places, random_tensor(random, kShort, {7, k})});
+  }
+  batch.compile();
+  for (size_t k = 0; k < batch.size(); ++k) EXPECT_TRUE(multiplies_rows(batch.at(k))) << k;
+  batch.check_all(3e-4);
+}
+
+// Anything between the values and their product keeps them from being multiplied as they lie: a
+// matrix that runs the other way, and factors that are no longer what is stored.
+TEST_F(CodegenPairs, OtherSumsAreNoProductsOfRows) {
+  Random random(50);
+  KernelBatch batch;
+  auto wide = [](GraphBuilder& b, NodeId x) { return b.cast(x, DType::kFloat32); };
+  for (bool turned : {false, true}) {
+    GraphBuilder b;
+    NodeId x = wide(b, input(b, {1, 300}));
+    if (!turned) x = b.binary(BinaryOp::kAdd, x, b.scalar(DType::kFloat32, 1e-3));
+    NodeId y =
+        wide(b, input(b, turned ? std::vector<int64_t>{300, 40} : std::vector<int64_t>{40, 300}));
+    b.output(product(b, x, y, {0, 2}, turned ? std::vector<int>{2, 1} : std::vector<int>{1, 2},
+                     {1, 40}, {0, 1}));
+    batch.add(
+        Template::kLoops, {}, b.finish(),
+        {random_tensor(random, kShort, {1, 300}),
+         random_tensor(random, kShort,
+                       turned ? std::vector<int64_t>{300, 40} : std::vector<int64_t>{40, 300})});
+  }
+  batch.compile();
+  for (size_t k = 0; k < batch.size(); ++k) EXPECT_FALSE(multiplies_rows(batch.at(k))) << k;
+  batch.check_all(3e-4);
 }
 
 // Random sizes, orders of memory and schedules: a size at which a tile, a block and a run end at

@@ -47,6 +47,10 @@ std::string Accumulation::step(const std::string& total, const std::string& x) c
     }
   }
 }
+std::string Accumulation::loose_step(const std::string& total, const std::string& x) const {
+  if (op != ReduceOp::kSum || (type != "float" && type != "double")) return step(total, x);
+  return cat(total, " = lf_sum_", type, "(", total, ", ", x, ");");
+}
 std::string Accumulation::enter(const std::string& x) const {
   if (!is_extremum(op) || !common::is_float(dtype)) return x;
   std::string zero = position ? cat(" + ", c_literal(dtype, 0.0)) : "";

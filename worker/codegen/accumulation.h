@@ -18,6 +18,8 @@ struct Accumulation {
 
   // "total = total op x;"
   std::string step(const std::string& total, const std::string& x) const;
+  // The same where steps may be taken in any order and the lanes of a vector at once.
+  std::string loose_step(const std::string& total, const std::string& x) const;
   // What of an element enters the accumulator: float extrema compare integers of the same order,
   // in which -0 lies below 0; where a position is looked for, the two are equal.
   std::string enter(const std::string& x) const;

@@ -86,6 +86,8 @@ class BodyEmitter {
 
   // Before any value is asked for.
   void set_choices(EmitterChoices choices);
+  // Sums of products of bfloat16 may call what the preamble of pairs defines (see VectorUnit).
+  void set_pairs(bool has_pairs) { has_pairs_ = has_pairs; }
   const std::vector<EmittedReduction>& reductions() const { return reductions_; }
   // How many loops over a whole row asked for each node's values along it.
   const std::map<common::NodeId, int>& row_uses() const { return row_uses_; }
@@ -145,7 +147,9 @@ class BodyEmitter {
   struct Folding;
   void fold_loops(Folding& folding, size_t loop);
   void fold_innermost(Folding& folding);
+  void place(Folding& folding);
   void accumulate(Folding& folding);
+  bool add_pairs(Folding& folding, const std::string& from, const std::string& to);
   void advise(const Indices& indices) {
     if (!lanes_.is_open()) nest_.note_reduction(indices);
   }
@@ -192,6 +196,7 @@ class BodyEmitter {
   TurnedLoads turns_;
   std::optional<SharedLoops> team_;
   EmitterChoices choices_;
+  bool has_pairs_ = false;
   std::vector<EmittedReduction> reductions_;
   std::map<common::NodeId, int> row_uses_;
   Scratch scratch_;

@@ -98,6 +98,15 @@ std::optional<PlainRead> plain_read(NodeId node, const Indices& at, BodyEmitter&
                       });
 }
 
+std::optional<PlainRead> plain_cast_read(NodeId node, const Indices& at, common::DType stored,
+                                         BodyEmitter& emitter) {
+  const Graph& body = emitter.graph();
+  Element x = below_views(body, {node, at}, emitter.writer());
+  const Node& cast = body.node(x.node);
+  if (cast.op != Op::kCast || body.node(cast.operands[0]).dtype != stored) return std::nullopt;
+  return plain_read(cast.operands[0], x.position, emitter);
+}
+
 bool runs_are_chunks(const Graph& body, NodeId node,
                      const std::function<Indices(const Expr& position)>& at, const Expr& extent,
                      int64_t length, CodeWriter& trial) {

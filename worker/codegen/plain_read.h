@@ -18,6 +18,10 @@ struct PlainRead {
 // gathers make of one. Gathered positions are emitted.
 std::optional<PlainRead> plain_read(common::NodeId node, const Indices& at, BodyEmitter& emitter);
 
+// The same of values of type `stored` that are cast.
+std::optional<PlainRead> plain_cast_read(common::NodeId node, const Indices& at,
+                                         common::DType stored, BodyEmitter& emitter);
+
 // Whether runs of `length` elements of the node, which `at` gives for positions [0, extent), lie
 // side by side in an input, each run at a multiple of its length. Other indices that `at` uses are
 // bound in `trial`.

@@ -7,13 +7,17 @@
 #include "common/base/cat.h"
 #include "worker/codegen/c_text.h"
 #include "worker/codegen/folding.h"
+#include "worker/codegen/plain_read.h"
 
 namespace worker {
 
+using common::BinaryAttr;
+using common::BinaryOp;
 using common::cat;
 using common::Expr;
 using common::Node;
 using common::NodeId;
+using common::Op;
 using common::ReduceAttr;
 using common::ReduceOp;
 using common::Shape;
@@ -25,6 +29,8 @@ namespace {
 constexpr int64_t kSumBlock = 2048;
 // An arg reduction compares whole blocks first.
 constexpr int64_t kArgBlock = 256;
+// Two neighbours of bfloat16 for each of a vector's lanes.
+constexpr int64_t kPairsPerStep = 32;
 
 size_t at(int index) { return static_cast<size_t>(index); }
 
@@ -53,19 +59,53 @@ ReducedLoops reduced_loops(const std::vector<int>& axes, const Shape& shape, boo
 
 void BodyEmitter::set_choices(EmitterChoices choices) { choices_ = std::move(choices); }
 
-// One step of all folds, at the loops' indices.
-void BodyEmitter::accumulate(Folding& f) {
+// The operand's indices, at the loops' indices.
+void BodyEmitter::place(Folding& f) {
   for (size_t k = 0; k < f.axes.size(); ++k) {
     f.inner[at(f.axes[k])] = f.loops.positions[k].substitute([&](Var v) -> Expr {
       return v.kind == Var::Kind::kIndex ? f.indices[at(v.id)] : Expr::var(v);
     });
   }
+}
+
+// One step of all folds, at the loops' indices.
+void BodyEmitter::accumulate(Folding& f) {
+  place(f);
   for (const auto& fold : f.folds) {
     CodeValue x = value(graph_.node(fold.id).operands[0], f.inner);
     std::string entered = fold.acc.enter(x.text);
     if (entered != x.text) x = w_.declare(w_.depth(), fold.acc.type, "k", entered);
-    w_.line(fold.acc.step(fold.part, x.text));
+    w_.line(team_ ? fold.acc.step(fold.part, x.text) : fold.acc.loose_step(fold.part, x.text));
   }
+}
+
+// The sum of products of bfloat16 values that lie side by side in inputs is a call, which
+// multiplies them pair by pair; false where the innermost loop is anything else.
+bool BodyEmitter::add_pairs(Folding& f, const std::string& from, const std::string& to) {
+  const Folding::Fold& fold = f.folds[0];
+  const Node& product = graph_.node(graph_.node(fold.id).operands[0]);
+  if (!has_pairs_ || f.folds.size() != 1 || fold.acc.op != ReduceOp::kSum) return false;
+  if (product.op != Op::kBinary || attr<BinaryAttr>(product).op != BinaryOp::kMul) return false;
+  int step = w_.bind_index(from, f.loops.extents.back(), w_.depth());
+  f.indices.push_back(Expr::index(step));
+  place(f);
+  f.indices.pop_back();
+  std::vector<PlainRead> reads;
+  for (NodeId operand : product.operands) {
+    auto read = plain_cast_read(operand, f.inner, common::DType::kBfloat16, *this);
+    if (!read || stride_along(read->offset, step) != 1) return false;
+    reads.push_back(*read);
+  }
+  w_.open_blocks(common::floor_div(f.loops.extents.back() + (kPairsPerStep - 1), kPairsPerStep));
+  std::string call = "lf_dot_pairs(";
+  for (const PlainRead& read : reads) {
+    load_offsets_.push_back(read.offset);
+    nest_.note_load(read.offset);
+    call += cat("in", read.input, " + ", w_.text(read.offset), ", ");
+  }
+  w_.line(fold.acc.step(fold.part, cat(call, to, " - ", from, ")")));
+  w_.close("");
+  return true;
 }
 
 void BodyEmitter::fold_innermost(Folding& f) {
@@ -88,17 +128,19 @@ void BodyEmitter::fold_innermost(Folding& f) {
       w_.line(cat(fold.acc.type, " ", fold.part, " = ", fold.acc.start, ";"));
     }
   }
-  std::string j = w_.fresh("j");
-  f.indices.push_back(
-      Expr::index(w_.open_loop(j, extent, blocked ? common::min(extent, kSumBlock) : extent)));
-  w_.covers_extent(blocked ? 2 : 1);
-  accumulate(f);
-  std::string clauses;
-  for (const auto& fold : f.folds) {
-    clauses += cat(" reduction(", fold.acc.clause, ":", fold.part, ")");
+  if (!add_pairs(f, from, to)) {
+    std::string j = w_.fresh("j");
+    f.indices.push_back(
+        Expr::index(w_.open_loop(j, extent, blocked ? common::min(extent, kSumBlock) : extent)));
+    w_.covers_extent(blocked ? 2 : 1);
+    accumulate(f);
+    std::string clauses;
+    for (const auto& fold : f.folds) {
+      clauses += cat(" reduction(", fold.acc.clause, ":", fold.part, ")");
+    }
+    std::string pragma = w_.holds_loops() || team_ ? "" : cat("#pragma omp simd", clauses, "\n");
+    w_.close(cat(pragma, counting_loop(j, from, to)));
   }
-  std::string pragma = w_.holds_loops() || team_ ? "" : cat("#pragma omp simd", clauses, "\n");
-  w_.close(cat(pragma, counting_loop(j, from, to)));
   for (const auto& fold : f.folds) {
     if (fold.part != fold.total) w_.line(fold.acc.step(fold.total, fold.part));
   }

@@ -58,6 +58,7 @@ std::string prologue(const std::string& entry, const Graph& body, const Function
 Result<FunctionBody> emit_contraction(const Kernel& kernel, const Graph& body,
                                       const VectorUnit& unit) {
   LoopsOptions options;
+  options.has_pairs = unit.has_pairs;
   if (kernel.schedule.empty() && tile_is_thin(body, &options.inner_axis)) {
     auto loops = emit_loops(lower_structure(body, Kept::kNone), {}, options);
     if (loops.ok()) return loops;
@@ -72,6 +73,8 @@ Kept kept_by(Template form) {
 
 Result<FunctionBody> emit_function(const Kernel& kernel, const Graph& body,
                                    const VectorUnit& unit) {
+  LoopsOptions loops;
+  loops.has_pairs = unit.has_pairs;
   switch (kernel.form) {
     case Template::kTile:
       return emit_contraction(kernel, body, unit);
@@ -80,7 +83,8 @@ Result<FunctionBody> emit_function(const Kernel& kernel, const Graph& body,
     case Template::kFourier: {
       auto transforms = emit_fourier(body, unit.bytes);
       bool fits = transforms.ok() || transforms.error().code != common::Code::kUnsupported;
-      return fits ? transforms : emit_loops(lower_structure(body, Kept::kNone), kernel.schedule);
+      return fits ? transforms
+                  : emit_loops(lower_structure(body, Kept::kNone), kernel.schedule, loops);
     }
     case Template::kScan:
       return emit_scan(body);
@@ -89,7 +93,7 @@ Result<FunctionBody> emit_function(const Kernel& kernel, const Graph& body,
     case Template::kSort:
       return emit_sort(body);
     default:
-      return emit_loops(body, kernel.schedule);
+      return emit_loops(body, kernel.schedule, loops);
   }
 }
 

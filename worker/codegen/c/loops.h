@@ -14,7 +14,8 @@ namespace worker {
 struct LoopsOptions {
   std::map<common::NodeId, StoredNode> stored;  // nodes that are in memory already
   bool whole = false;                           // one unit, which does everything
-  int inner_axis = -1;  // the output axis whose loop goes inside of the others
+  int inner_axis = -1;     // the output axis whose loop goes inside of the others
+  bool has_pairs = false;  // see VectorUnit
 };
 
 common::Result<FunctionBody> emit_loops(const common::Graph& body, const common::Schedule& schedule,

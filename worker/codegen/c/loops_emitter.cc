@@ -38,6 +38,7 @@ LoopsEmitter::LoopsEmitter(const Graph& body, const Schedule& schedule,
       whole_(options.whole) {
   for (const auto& [node, stored] : options.stored) emitter_.set_stored(node, stored);
   emitter_.set_choices(plan.choices);
+  emitter_.set_pairs(options.has_pairs);
 }
 
 Result<FunctionBody> LoopsEmitter::run() {

@@ -39,6 +39,15 @@ std::string_view cpu_preamble_base() {
 
 LF_INLINE float lf_f32_bits(uint32_t b) { float f; __builtin_memcpy(&f, &b, 4); return f; }
 LF_INLINE uint32_t lf_bits_f32(float f) { uint32_t b; __builtin_memcpy(&b, &f, 4); return b; }
+// Sums whose terms may come in any order, so that a vector's lanes are added pair by pair at the end.
+#if defined(__clang__)
+#define LF_LOOSE LF_PRAGMA(clang fp reassociate(on))
+#else
+#define LF_LOOSE
+#endif
+#define LF_SUM(T) LF_INLINE T lf_sum_##T(T total, T x) { LF_LOOSE return total + x; }
+LF_SUM(float)
+LF_SUM(double)
 LF_INLINE double lf_f64_bits(uint64_t b) { double f; __builtin_memcpy(&f, &b, 8); return f; }
 LF_INLINE uint64_t lf_bits_f64(double f) { uint64_t b; __builtin_memcpy(&b, &f, 8); return b; }
 )C";

@@ -55,6 +55,25 @@ LF_INLINE lf_float16 lf_add_pairs(lf_float16 sum, uint32_t pair, lf_uint32_t16 p
   __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(all), "v"(pairs));
   return sum;
 }
+LF_INLINE lf_float16 lf_dot_step(lf_float16 sum, const uint16_t* a, const uint16_t* b) {
+  __asm__("vdpbf16ps %2, %1, %0"
+          : "+v"(sum) : "v"(*(const lf_uint32_t16*)a), "m"(*(const lf_uint32_t16*)b));
+  return sum;
+}
+// The sum of products of n neighbours.
+LF_FUNCTION float lf_dot_pairs(const uint16_t* a, const uint16_t* b, int64_t n) {
+  lf_float16 r[4] = {{0}, {0}, {0}, {0}};
+  int64_t k = 0;
+  for (; k + 128 <= n; k += 128) {
+    for (int i = 0; i < 4; ++i) r[i] = lf_dot_step(r[i], a + k + 32 * i, b + k + 32 * i);
+  }
+  for (; k + 32 <= n; k += 32) r[0] = lf_dot_step(r[0], a + k, b + k);
+  lf_float16 lanes = (r[0] + r[1]) + (r[2] + r[3]);
+  float sum = 0;
+  for (int i = 0; i < 16; ++i) sum = lf_sum_float(sum, lanes[i]);
+  for (; k < n; ++k) sum = lf_sum_float(sum, lf_f32_from_bf16(a[k]) * lf_f32_from_bf16(b[k]));
+  return sum;
+}
 )C";
 }
 
