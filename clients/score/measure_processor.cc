@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -147,45 +148,68 @@ int64_t thread_ns() {
   return now.tv_sec * 1'000'000'000 + now.tv_nsec;
 }
 
-// Amount per second of all threads together, each with memory of its own of `bytes`: the median of
-// several rounds. Threads work until all have measured, because two that share a core are faster
-// one by one than they will be together.
-double usual_rate(const Work& work, int threads, size_t bytes) {
-  std::vector<Memory> memories;
-  for (int k = 0; k < threads && bytes > 0; ++k) {
-    memories.push_back(touched(bytes));
-    if (!memories.back()) return 0;
+// Threads that do the same work at once, each with memory of its own.
+class Gang {
+ public:
+  Gang(const Work& work, int threads, size_t bytes)
+      : work_(work), threads_(static_cast<size_t>(threads)), bytes_(bytes) {
+    for (size_t k = 0; k < threads_ && bytes > 0; ++k) memories_.push_back(touched(bytes));
   }
-  const size_t repeats = bytes == 0 ? 1 : std::max<size_t>(1, kReadBytes / bytes);
-  std::vector<double> rounds;
-  std::atomic<double> used{0};  // so that no compiler leaves the work out
-  for (int round = 0; round < kRounds; ++round) {
-    std::atomic<int> ready{0}, done{0};
-    std::vector<double> rates(static_cast<size_t>(threads), 0);
-    auto member = [&](size_t k) {
-      const std::byte* data = bytes > 0 ? memories[k].get() : nullptr;
-      ++ready;
-      while (ready < threads) std::this_thread::yield();
-      int64_t start = thread_ns(), now = start;
-      double calls = 0, sum = 0;
-      for (; now - start < kRoundNs; now = thread_ns()) {
-        for (size_t r = 0; r < repeats; ++r, ++calls) sum += work.run(data, bytes);
-      }
-      rates[k] = calls * work.amount / static_cast<double>(now - start) * 1e9;
-      ++done;
-      while (done < threads) sum += work.run(data, bytes);
-      used.store(sum, std::memory_order_relaxed);
-    };
+
+  // Amount per second of all threads together; 0 when there is no such memory. Threads work until
+  // all have measured, because two that share a core are faster one by one than they will be
+  // together.
+  double round() {
+    for (const Memory& memory : memories_) {
+      if (!memory) return 0;
+    }
+    ready_ = done_ = 0;
+    std::vector<double> rates(threads_, 0);
     std::vector<std::thread> others;
-    for (int k = 1; k < threads; ++k) others.emplace_back(member, static_cast<size_t>(k));
-    member(0);
+    for (size_t k = 1; k < threads_; ++k) {
+      others.emplace_back([this, k, &rates] { rates[k] = member(k); });
+    }
+    rates[0] = member(0);
     for (std::thread& other : others) other.join();
-    rounds.push_back(0);
-    for (double rate : rates) rounds.back() += rate;
+    return std::accumulate(rates.begin(), rates.end(), 0.0);
   }
+
+ private:
+  double member(size_t k) {
+    const size_t repeats = bytes_ == 0 ? 1 : std::max<size_t>(1, kReadBytes / bytes_);
+    const std::byte* data = bytes_ > 0 ? memories_[k].get() : nullptr;
+    ++ready_;
+    while (ready_ < threads_) std::this_thread::yield();
+    int64_t start = thread_ns(), now = start;
+    double calls = 0, sum = 0;
+    for (; now - start < kRoundNs; now = thread_ns()) {
+      for (size_t r = 0; r < repeats; ++r, ++calls) sum += work_.run(data, bytes_);
+    }
+    ++done_;
+    while (done_ < threads_) sum += work_.run(data, bytes_);
+    used_.store(sum, std::memory_order_relaxed);
+    return calls * work_.amount / static_cast<double>(now - start) * 1e9;
+  }
+
+  Work work_;
+  size_t threads_;
+  size_t bytes_;  // of each one's memory
+  std::vector<Memory> memories_;
+  std::atomic<size_t> ready_{0}, done_{0};
+  std::atomic<double> used_{0};  // so that no compiler leaves the work out
+};
+
+// The median of several rounds.
+double usual_rate(const Work& work, int threads, size_t bytes) {
+  Gang gang(work, threads, bytes);
+  std::vector<double> rounds;
+  for (int round = 0; round < kRounds; ++round) rounds.push_back(gang.round());
   std::sort(rounds.begin(), rounds.end());
   return rounds[rounds.size() / 2];
 }
+
+// A thread's share of a working set that no cache holds.
+constexpr size_t kMemoryShare = size_t{96} << 20;
 
 void empty_kernel(void* const*, const int64_t*, int64_t, int64_t, void*) {}
 
@@ -208,6 +232,17 @@ double launch_ns() {
 
 }  // namespace
 
+struct MemoryReads::Threads {
+  Gang gang;
+};
+
+MemoryReads::MemoryReads(int threads)
+    : threads_(new Threads{Gang(reads(kMemoryShare), threads, kMemoryShare)}) {}
+
+MemoryReads::~MemoryReads() = default;
+
+double MemoryReads::bytes_per_s() { return threads_->gang.round(); }
+
 Roofline measure_processor(int threads) {
   Roofline roofline;
   roofline.device =
@@ -219,7 +254,7 @@ Roofline measure_processor(int threads) {
   }
   // Each thread's share of the working set: in its first and second cache, the shared one, memory.
   double before = 0;
-  for (size_t share : {size_t{24} << 10, size_t{768} << 10, size_t{8} << 20, size_t{96} << 20}) {
+  for (size_t share : {size_t{24} << 10, size_t{768} << 10, size_t{8} << 20, kMemoryShare}) {
     double rate = usual_rate(reads(share), threads, share);
     if (rate <= 0) break;  // no such memory
     // Nothing larger is faster, whatever else the machine did meanwhile.

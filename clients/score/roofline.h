@@ -1,6 +1,7 @@
 // What a device can do at most: the roofline that a plan is graded against.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -38,6 +39,23 @@ std::optional<Roofline> data_sheet(std::string_view name);
 // reads of working sets from caches to memory, each by `threads` threads together in the time that
 // they have the processor, the median of several rounds; and an empty launch of its device.
 Roofline measure_processor(int threads);
+
+// What a processor's threads read together from memory now, for times that are compared with it: on
+// a machine that others share it changes from one minute to the next.
+class MemoryReads {
+ public:
+  // Takes 96 MiB a thread.
+  explicit MemoryReads(int threads);
+  ~MemoryReads();
+  MemoryReads(const MemoryReads&) = delete;
+  MemoryReads& operator=(const MemoryReads&) = delete;
+  // Reads for 15 ms. 0 when there was not so much memory.
+  double bytes_per_s();
+
+ private:
+  struct Threads;
+  std::unique_ptr<Threads> threads_;
+};
 
 // "AMD EPYC 9B14"; what the processor calls itself, or its architecture.
 std::string processor_name();

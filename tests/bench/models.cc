@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -166,8 +167,9 @@ void turn_of(PeerSide& peer) {
   peer.result.us.insert(peer.result.us.end(), us->begin(), us->end());
 }
 
-// All sides take turns, and another one begins each round.
-Status measure_rounds(const ModelsOptions& options, OwnSide* own, std::vector<PeerSide>* peers) {
+// All sides take turns, and another one begins each round, after `before_round`.
+Status measure_rounds(const ModelsOptions& options, const std::function<void()>& before_round,
+                      OwnSide* own, std::vector<PeerSide>* peers) {
   std::vector<RealTime> urgent;
   auto begin = [&](pid_t process) -> Status {
     LFARM_ASSIGN_OR_RETURN(RealTime turn, RealTime::begin(process));
@@ -191,6 +193,7 @@ Status measure_rounds(const ModelsOptions& options, OwnSide* own, std::vector<Pe
   }
   size_t sides = peers->size() + 1;
   for (size_t round = 0; round < static_cast<size_t>(options.rounds); ++round) {
+    before_round();
     for (size_t turn = 0; turn < sides; ++turn) {
       LFARM_RETURN_IF_ERROR(clients::check_stop());
       size_t k = (round + turn) % sides;
@@ -230,10 +233,19 @@ OwnSide open_own(const MeasuredModel& model, const Result<clients::PulledPlan>& 
   return own;
 }
 
+bool exceeds_caches(const MeasuredModel& model, const clients::Roofline& roofline) {
+  return !roofline.reads.empty() && model.work.bytes >= roofline.reads.back().bytes;
+}
+
+// `reads`: of memory, measured in the row's rounds; without any, as the roofline has them.
 RowBound bound_of(const MeasuredModel& model, const clients::Roofline& roofline,
-                  const std::vector<PeerSide>& peers) {
+                  std::vector<double> reads, const std::vector<PeerSide>& peers) {
   RowBound bound{model.work.operations, model.work.bytes, roofline.operations_per_s,
                  clients::read_bandwidth(roofline, model.work.bytes)};
+  if (!reads.empty()) {
+    std::sort(reads.begin(), reads.end());
+    bound.bytes_per_s = reads[reads.size() / 2];
+  }
   // Products of 16-bit numbers may have units of their own, which only a library reaches.
   if (model.dtype != "bf16") return bound;
   bound.operations_per_s = std::max(bound.operations_per_s, roofline.half_operations_per_s);
@@ -280,8 +292,15 @@ Result<ModelRow> measure_row(const ModelsOptions& options, const MeasuredModel& 
     peer.outputs.clear();
   }
   OwnSide own = open_own(model, plan, threads, expected);
-  LFARM_RETURN_IF_ERROR(measure_rounds(options, &own, &peers));
-  row.bound = bound_of(model, roofline, peers);
+  std::optional<clients::MemoryReads> memory;
+  if (exceeds_caches(model, roofline)) memory.emplace(threads);
+  std::vector<double> reads;
+  auto read_memory = [&] {
+    double rate = memory ? memory->bytes_per_s() : 0;
+    if (rate > 0) reads.push_back(rate);
+  };
+  LFARM_RETURN_IF_ERROR(measure_rounds(options, read_memory, &own, &peers));
+  row.bound = bound_of(model, roofline, std::move(reads), peers);
   row.problem = std::move(own.problem);
   row.sides.push_back(std::move(own.result));
   for (PeerSide& peer : peers) row.sides.push_back(std::move(peer.result));

@@ -226,6 +226,8 @@ std::string json_of(const ModelRow& row) {
   json["ratio_to_best"] = ratio ? Json(*ratio) : Json(nullptr);
   json["operations"] = row.bound.operations;
   json["bytes"] = row.bound.bytes;
+  json["operations_per_s"] = row.bound.operations_per_s;
+  json["bytes_per_s"] = row.bound.bytes_per_s;
   json["least_ms"] = row.bound.least_ms();
   json["bound"] = row.bound.is_reads() ? "reads" : "operations";
   if (!row.problem.empty()) json["problem"] = row.problem;

@@ -251,7 +251,8 @@ TEST(PeersReport, MarkdownAndJsonHoldTheSame) {
             R"("lfarm_spread_ms":0.0,"lfarm_roofline":0.2,"eager_ms":20.0,"eager_spread_ms":40.0,)"
             R"("eager_roofline":0.4,"onnxruntime_ms":null,)"
             R"("notes":{"onnxruntime":"onnxruntime: no answer within 5 s"},"best_peer":"eager",)"
-            R"("ratio_to_best":0.5,"operations":1000000.0,"bytes":8000000.0,"least_ms":8.0,)"
+            R"("ratio_to_best":0.5,"operations":1000000.0,"bytes":8000000.0,)"
+            R"("operations_per_s":1000000000.0,"bytes_per_s":1000000000.0,"least_ms":8.0,)"
             R"("bound":"reads"})");
   EXPECT_EQ(json_of(summaries_of(rows())[1]),
             R"({"bench":"models","summary":"bf16","rows":0,"geomean":null,"below_0_9":0,)"

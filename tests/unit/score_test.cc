@@ -322,6 +322,12 @@ TEST(RooflineFile, IsMeasuredOnceAndAgainWhenDamaged) {
   EXPECT_EQ(*roofline_of_processor(scratch.path(), 1, false), *anew);
 }
 
+// Asked again and again, it reads the same memory: no thread or memory is left behind by a round.
+TEST(MemoryReads, AreMeasuredAsOftenAsAsked) {
+  MemoryReads memory(2);
+  for (int round = 0; round < 3; ++round) EXPECT_GT(memory.bytes_per_s(), 1e6) << round;
+}
+
 Scorecard sample_card() {
   PlanRun run = run_of(2e6, {kernel("a|b`c", 1e6, 1e5, 1e5), kernel("d", 5e5, 1e5, 1e5)});
   run.sizes = "s0=4";
