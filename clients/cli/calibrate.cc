@@ -154,26 +154,28 @@ struct Verdict {
 
 // One round's correlations over the same schedules.
 struct Orders {
+  int64_t schedules = 0;
   double constants = 0;  // by the cost model's constants
   double foretold = 0;   // by what the farm had learned, too
 };
 
 Orders orders_of(const common::Provenance& p) {
-  return {p.constants_correlation, p.rank_correlation};
+  return {p.foretold, p.constants_correlation, p.rank_correlation};
 }
 
 // The mean over all graphs, weighted by how many schedules each had.
 Orders mean(const std::vector<Verdict>& verdicts, size_t round) {
   Orders sum;
-  double schedules = 0;
   for (const Verdict& verdict : verdicts) {
     const common::Provenance& p = verdict.rounds[round];
-    sum.constants += p.constants_correlation * p.foretold;
-    sum.foretold += p.rank_correlation * p.foretold;
-    schedules += p.foretold;
+    auto weight = static_cast<double>(p.foretold);
+    sum.schedules += p.foretold;
+    sum.constants += p.constants_correlation * weight;
+    sum.foretold += p.rank_correlation * weight;
   }
-  if (schedules == 0) return {};
-  return {sum.constants / schedules, sum.foretold / schedules};
+  if (sum.schedules == 0) return {};
+  auto all = static_cast<double>(sum.schedules);
+  return {sum.schedules, sum.constants / all, sum.foretold / all};
 }
 
 std::string number(double value) {
@@ -187,26 +189,21 @@ void print_text(const std::string& target, const std::vector<Verdict>& verdicts)
               target.c_str());
   std::printf("correlation), by the cost model's constants and by what the farm had learned:\n\n");
   Table table({"graph", "schedules", "constants", "learned", "then", "constants", "learned"});
-  auto row = [&](const char* name, const std::vector<std::string>& schedules,
-                 const std::vector<Orders>& rounds) {
+  auto row = [&](const char* name, const std::vector<Orders>& rounds) {
     std::vector<std::string> cells{name};
-    for (size_t round = 0; round < rounds.size(); ++round) {
-      cells.push_back(schedules[round]);
-      cells.push_back(number(rounds[round].constants));
-      cells.push_back(number(rounds[round].foretold));
+    for (const Orders& orders : rounds) {
+      cells.push_back(cat(orders.schedules));
+      cells.push_back(number(orders.constants));
+      cells.push_back(number(orders.foretold));
     }
     table.row(std::move(cells));
   };
   for (const Verdict& verdict : verdicts) {
-    std::vector<std::string> schedules;
     std::vector<Orders> rounds;
-    for (const common::Provenance& p : verdict.rounds) {
-      schedules.push_back(cat(p.foretold));
-      rounds.push_back(orders_of(p));
-    }
-    row(verdict.probe, schedules, rounds);
+    for (const common::Provenance& p : verdict.rounds) rounds.push_back(orders_of(p));
+    row(verdict.probe, rounds);
   }
-  row("mean", {"", ""}, {mean(verdicts, 0), mean(verdicts, 1)});
+  row("all", {mean(verdicts, 0), mean(verdicts, 1)});
   table.print();
 }
 

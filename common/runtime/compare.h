@@ -29,7 +29,6 @@ Status compare_close(std::string_view name, const HostTensor& got, const HostTen
 struct OutputError {
   double candidate = 0;  // greatest error of the candidate
   double reference = 0;  // greatest error of the reference
-  double allowed = 0;    // twice the reference's, and some units in the last place
 };
 
 // The float dtype of least precision among a graph's nodes; f64 without floats.
@@ -37,13 +36,13 @@ DType narrowest_float(const Graph& graph);
 
 // Judges one output of a candidate. `oracle` is the output of interpret() with kWide, `reference`
 // with kPlain (or kModel): what the same graph gives when it is lowered plainly. Floats pass when
-// the candidate's greatest error is at most `allowed`, and so is its mean error against the
-// reference's mean; where the oracle is not finite the candidate must be
-// the same kind of number, unless the reference overflows elsewhere than the oracle, in which case
-// any non-finite number passes too. Integers and booleans must equal the oracle's or the
-// reference's. `narrowest` is what the graph rounds to inside: outputs of few elements, whose
-// reference may be right by luck, are allowed its units in the last place. kVerification with a
-// message as compare_close gives, else the errors.
+// the candidate's greatest error is at most twice the reference's and some units in the last place,
+// and its mean error is so against the reference's mean; where the oracle is not finite the
+// candidate must be the same kind of number, unless the reference overflows elsewhere than the
+// oracle, in which case any non-finite number passes too. Integers and booleans must equal the
+// oracle's or the reference's. `narrowest` is what the graph rounds to inside: outputs of few
+// elements, whose reference may be right by luck, are allowed its units in the last place.
+// kVerification with a message as compare_close gives, else the errors.
 Result<OutputError> verify_output(std::string_view name, const HostTensor& candidate,
                                   const HostTensor& oracle, const HostTensor& reference,
                                   DType narrowest = DType::kFloat64);

@@ -327,8 +327,8 @@ MUTATIONS = [
     ("compile", "worker/compile/c_compiler.cc",
      "for (const std::string& option : options_) hasher.text(option);", None),
     # ---- judging
-    ("judge", RUN + "compare.cc", "!(e <= error.allowed)", "false"),
-    ("judge", RUN + "compare.cc", "!(e <= error.allowed)", "!(e <= 8 * error.allowed)"),
+    ("judge", RUN + "compare.cc", "!(e <= allowed)", "false"),
+    ("judge", RUN + "compare.cc", "!(e <= allowed)", "!(e <= 8 * allowed)"),
     ("judge", RUN + "compare.cc", "if (!passes) found.add(i, HUGE_VAL);", None),
     ("judge", RUN + "compare.cc", "x.elements() >= kFew && of_candidate.mean > allowed_mean", "false"),
     ("judge", RUN + "compare.cc", "error.reference > limit", "false"),
