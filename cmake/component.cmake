@@ -31,9 +31,11 @@ option(LFARM_FUZZ "Make the fuzzers libFuzzer programs instead of tests; needs c
 if(LFARM_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
+set(LFARM_TIME_FACTOR 1)
 if(LFARM_SANITIZE)
   add_compile_options(-fsanitize=${LFARM_SANITIZE} -fno-omit-frame-pointer -g1)
   add_link_options(-fsanitize=${LFARM_SANITIZE})
+  set(LFARM_TIME_FACTOR 10)  # what tests may take longer
   if(LFARM_SANITIZE MATCHES "undefined")
     add_compile_options(-fno-sanitize-recover=undefined)
   endif()
@@ -150,6 +152,37 @@ function(lfarm_executable name)
   lfarm_tidy(${name} ${CMAKE_SOURCE_DIR}/${ARG_SOURCE})
 endfunction()
 
+# lfarm_sanitized_test(farm.python PRELOAD)
+# What a ctest entry needs in its environment with sanitizers. PRELOAD: its program is not built here
+# and loads what is.
+function(lfarm_sanitized_test test)
+  cmake_parse_arguments(ARG "PRELOAD" "" "" ${ARGN})
+  if(LFARM_SANITIZE MATCHES "thread")
+    # Executor children are meant to die of their candidates' signals, not to report them.
+    string(JOIN ":" options suppressions=${CMAKE_SOURCE_DIR}/tests/tsan.supp
+           ignore_noninstrumented_modules=1 handle_segv=0 handle_abort=0 handle_sigbus=0)
+    set(environment TSAN_OPTIONS=${options})
+    set(runtime libtsan.so)
+  elseif(LFARM_SANITIZE MATCHES "address")
+    # Thread-local memory of the emulated GPU's libraries is not where the leak checker takes it to be.
+    set(options intercept_tls_get_addr=0)
+    if(ARG_PRELOAD)  # Python frees little at its end
+      string(APPEND options ":detect_leaks=0")
+    endif()
+    set(environment ASAN_OPTIONS=${options}
+        LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lsan.supp:print_suppressions=0)
+    set(runtime libasan.so)
+  else()
+    return()
+  endif()
+  if(ARG_PRELOAD)
+    execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=${runtime}
+                    OUTPUT_VARIABLE path OUTPUT_STRIP_TRAILING_WHITESPACE)
+    list(APPEND environment LD_PRELOAD=${path})
+  endif()
+  set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT ${environment})
+endfunction()
+
 # lfarm_test(graph_hash LABEL unit SOURCES graph_hash_test.cc COMPONENTS common/ir)
 # One GoogleTest executable; ctest runs each of its tests under the label.
 # tests/paths tells where its files and the built programs are. ON_EMULATED_GPU: see tests/emulator.
@@ -158,6 +191,7 @@ function(lfarm_test name)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
+  math(EXPR ARG_TIMEOUT "${ARG_TIMEOUT} * ${LFARM_TIME_FACTOR}")
   add_executable(test_${name} ${ARG_SOURCES})
   lfarm_tidy(test_${name} ${ARG_SOURCES})
   set_target_properties(test_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
@@ -179,12 +213,7 @@ function(lfarm_test name)
     set_property(TEST ${ARG_LABEL}.${name} APPEND PROPERTY ENVIRONMENT
       "LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/tests/emulator")
   endif()
-  if(LFARM_SANITIZE MATCHES "thread")
-    # Executor children are meant to die of their candidates' signals, not to report them.
-    string(JOIN ":" options suppressions=${CMAKE_SOURCE_DIR}/tests/tsan.supp
-           ignore_noninstrumented_modules=1 handle_segv=0 handle_abort=0 handle_sigbus=0)
-    set_property(TEST ${ARG_LABEL}.${name} APPEND PROPERTY ENVIRONMENT "TSAN_OPTIONS=${options}")
-  endif()
+  lfarm_sanitized_test(${ARG_LABEL}.${name})
 endfunction()
 
 # lfarm_fuzz(pickle SOURCE pickle_fuzz.cc COMPONENTS clients/pt2)
@@ -209,6 +238,7 @@ function(lfarm_fuzz name)
     lfarm_tidy(fuzz_${name} ${ARG_SOURCE} ${CMAKE_SOURCE_DIR}/tests/fuzz/entry.cc
                ${CMAKE_SOURCE_DIR}/tests/fuzz/corpus.cc ${CMAKE_SOURCE_DIR}/tests/fuzz/replay_main.cc)
     add_test(NAME fuzz.${name} COMMAND fuzz_${name})
-    set_tests_properties(fuzz.${name} PROPERTIES LABELS fuzz TIMEOUT 300)
+    math(EXPR timeout "300 * ${LFARM_TIME_FACTOR}")
+    set_tests_properties(fuzz.${name} PROPERTIES LABELS fuzz TIMEOUT ${timeout})
   endif()
 endfunction()

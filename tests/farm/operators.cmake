@@ -2,3 +2,4 @@
 add_test(NAME farm.operators COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/operators.sh
   $<TARGET_FILE_DIR:lfarm> ${CMAKE_SOURCE_DIR}/tests/fixtures/operators)
 set_tests_properties(farm.operators PROPERTIES LABELS farm TIMEOUT 1500)
+lfarm_sanitized_test(farm.operators)

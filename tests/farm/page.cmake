@@ -5,4 +5,5 @@ foreach(name access content looks restart)
     COMMAND /usr/bin/python3 -B ${CMAKE_CURRENT_LIST_DIR}/page/${name}_test.py)
   set_tests_properties(farm.page_${name} PROPERTIES LABELS farm TIMEOUT 900 SKIP_RETURN_CODE 77
     ENVIRONMENT "LFARM_BIN=${CMAKE_BINARY_DIR}/bin")
+  lfarm_sanitized_test(farm.page_${name})
 endforeach()

@@ -10,6 +10,7 @@
 # LFARM_MODELS   a folder of graphs for the step models, .pt2 or .pt2.xz: each is searched with
 #                random weights and timed, then run by PyTorch where python3 has it
 # LFARM_BUDGET   candidates for each case (default 2) and each of those graphs (default 32)
+# LFARM_BUILD    in the source tree, the build folder (default build)
 # LFARM_EMULATED 1: on the emulated GPU of the source tree, with tiny sizes, which --quick asks for
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -17,7 +18,8 @@ if [ -x "$here/bin/lfarm" ]; then
   bin=$here/bin tests=$here/tests cases=$here/cases libraries=$here/lib
 else
   root=$(cd "$here/../.." && pwd)
-  bin=$root/build/bin tests=$root/build/tests cases=$root/tests/fixtures libraries=
+  build=${LFARM_BUILD:-$root/build}
+  bin=$build/bin tests=$build/tests cases=$root/tests/fixtures libraries=
 fi
 out=gpu-check quick="" steps="doctor tests cases sanitizer bench models"
 while [ $# != 0 ]; do

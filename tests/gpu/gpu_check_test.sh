@@ -16,7 +16,8 @@ run() {
 }
 reported() { grep -q -- "$2" "$work/out/$1" || { cat "$work/out/$1" >&2; fail "no $2 in $1"; }; }
 
-export LFARM_EMULATED=1
+LFARM_BUILD=$(cd "$1" && pwd)
+export LFARM_BUILD LFARM_EMULATED=1
 run 0 --steps "tests cases bench"
 reported gpu-check.json '"clean":true'
 reported gpu-check.json '"name":"test_codegen_tile_cuda","verdict":"pass"'
