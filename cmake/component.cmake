@@ -152,11 +152,11 @@ function(lfarm_executable name)
   lfarm_tidy(${name} ${CMAKE_SOURCE_DIR}/${ARG_SOURCE})
 endfunction()
 
-# lfarm_sanitized_test(farm.python PRELOAD)
-# What a ctest entry needs in its environment with sanitizers. PRELOAD: its program is not built here
-# and loads what is.
+# lfarm_sanitized_test(farm.python PRELOAD LD_PRELOAD)
+# What a ctest entry needs in its environment with sanitizers. PRELOAD: programs that are not built
+# here load what is; the variable of that name tells which library they must load first.
 function(lfarm_sanitized_test test)
-  cmake_parse_arguments(ARG "PRELOAD" "" "" ${ARGN})
+  cmake_parse_arguments(ARG "" "PRELOAD" "" ${ARGN})
   if(LFARM_SANITIZE MATCHES "thread")
     # Executor children are meant to die of their candidates' signals, not to report them.
     string(JOIN ":" options suppressions=${CMAKE_SOURCE_DIR}/tests/tsan.supp
@@ -178,7 +178,7 @@ function(lfarm_sanitized_test test)
   if(ARG_PRELOAD)
     execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=${runtime}
                     OUTPUT_VARIABLE path OUTPUT_STRIP_TRAILING_WHITESPACE)
-    list(APPEND environment LD_PRELOAD=${path})
+    list(APPEND environment ${ARG_PRELOAD}=${path})
   endif()
   set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT ${environment})
 endfunction()

@@ -1,6 +1,7 @@
 #!/bin/bash
 # examples.sh BUILD: installs liblfarm and the Python package into a folder of their own, builds the
 # example programs against them as a stranger would, and runs each with a farm of its own.
+# LFARM_PRELOAD: a library that they load first, the runtime of a sanitizer that liblfarm is built with.
 set -euo pipefail
 build=$(cd "$1" && pwd)
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -28,7 +29,7 @@ done
 "$build/bin/lfarm" submit "$model" --budget 2 >/dev/null
 
 expect() {
-  "${@:2}" >"$scratch/out" || { echo "failed: ${*:2}"; exit 1; }
+  env ${LFARM_PRELOAD:+"LD_PRELOAD=$LFARM_PRELOAD"} "${@:2}" >"$scratch/out" || { echo "failed: ${*:2}"; exit 1; }
   grep -q "$1" "$scratch/out" || { echo "${*:2} printed:"; cat "$scratch/out"; exit 1; }
 }
 expect 'output 0: rank 2' "$scratch/examples/run_c" "$model" 3 16

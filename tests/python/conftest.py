@@ -14,6 +14,8 @@ def state(tmp_path_factory):
     directory = tmp_path_factory.mktemp("state")
     os.environ["LFARM_STATE"] = str(directory)
     os.environ.pop("LFARM_FARM", None)
+    # A sanitizer's runtime is for this process alone; what it starts has its own.
+    os.environ.pop("LD_PRELOAD", None)
     return directory
 
 
