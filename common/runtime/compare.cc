@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <vector>
 
 #include "common/base/cat.h"
 
@@ -73,11 +75,28 @@ double slack(DType dtype) {
   }
 }
 
+// All elements: reading them one by one through get() takes longer than judging them.
+std::vector<double> values_of(const HostTensor& tensor) {
+  std::vector<double> values(static_cast<size_t>(tensor.elements()));
+  if (tensor.dtype() == DType::kFloat64) {
+    std::memcpy(values.data(), tensor.data(), values.size() * sizeof(double));
+  } else if (tensor.dtype() == DType::kFloat32) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      float value = 0;  // of memory that may be a caller's, aligned to nothing
+      std::memcpy(&value, tensor.data() + i * sizeof value, sizeof value);
+      values[i] = static_cast<double>(value);
+    }
+  } else {
+    for (size_t i = 0; i < values.size(); ++i) values[i] = tensor.get(static_cast<int64_t>(i));
+  }
+  return values;
+}
+
 // The median magnitude of finite elements other than 0; 0 without any.
-double typical_magnitude(const HostTensor& tensor) {
+double typical_magnitude(const std::vector<double>& values) {
   std::vector<double> magnitudes;
-  for (int64_t i = 0; i < tensor.elements(); ++i) {
-    double x = std::fabs(tensor.get(i));
+  for (double value : values) {
+    double x = std::fabs(value);
     if (std::isfinite(x) && x != 0) magnitudes.push_back(x);
   }
   if (magnitudes.empty()) return 0;
@@ -98,12 +117,12 @@ struct Errors {
   double greatest = 0;
   double mean = 0;
 };
-Errors errors_of(const HostTensor& x, const HostTensor& oracle, double typical) {
+Errors errors_of(const std::vector<double>& x, const std::vector<double>& oracle, double typical) {
   Errors errors;
   int64_t count = 0;
-  for (int64_t i = 0; i < x.elements(); ++i) {
-    if (!std::isfinite(x.get(i)) || !std::isfinite(oracle.get(i))) continue;
-    double e = error_at(x.get(i), oracle.get(i), typical);
+  for (size_t i = 0; i < x.size(); ++i) {
+    if (!std::isfinite(x[i]) || !std::isfinite(oracle[i])) continue;
+    double e = error_at(x[i], oracle[i], typical);
     errors.greatest = std::max(errors.greatest, e);
     errors.mean += e;
     ++count;
@@ -182,25 +201,28 @@ Result<OutputError> verify_output(std::string_view name, const HostTensor& candi
   if (!is_float(x.dtype())) return verify_exact(name, x, truth, plain);
 
   constexpr int64_t kFew = 64;
-  double typical = typical_magnitude(truth);
+  const std::vector<double> ours = values_of(x), exact = values_of(truth),
+                            plainly = values_of(plain);
+  double typical = typical_magnitude(exact);
   double least = slack(x.dtype());
   if (x.elements() < kFew) least = std::max(least, slack(narrowest));
-  Errors of_reference = errors_of(plain, truth, typical);
-  Errors of_candidate = errors_of(x, truth, typical);
+  Errors of_reference = errors_of(plainly, exact, typical);
+  Errors of_candidate = errors_of(ours, exact, typical);
   OutputError error{of_candidate.greatest, of_reference.greatest};
   const double allowed = 2 * of_reference.greatest + least;
   Differences found;
   for (int64_t i = 0; i < x.elements(); ++i) {
-    double got = x.get(i);
-    double expected = truth.get(i);
+    auto k = static_cast<size_t>(i);
+    double got = ours[k];
+    double expected = exact[k];
     if (std::isfinite(got) && std::isfinite(expected)) {
       double e = error_at(got, expected, typical);
       if (!(e <= allowed)) found.add(i, e);
       continue;
     }
-    bool overflows = !same_kind(plain.get(i), expected);
+    bool overflows = !same_kind(plainly[k], expected);
     bool passes = same_kind(got, expected) || (overflows && !std::isfinite(got)) ||
-                  (overflows && error_at(got, plain.get(i), typical) <= allowed);
+                  (overflows && error_at(got, plainly[k], typical) <= allowed);
     if (!passes) found.add(i, HUGE_VAL);
   }
   if (found.count != 0) {

@@ -43,6 +43,11 @@ double draw(Random& random, InputPattern pattern) {
 // f() for every element, stored as the tensor's float dtype.
 template <class F>
 void fill_floats(HostTensor& tensor, F&& f) {
+  if (tensor.dtype() == DType::kFloat32) {  // what large models hold most of
+    auto* floats = reinterpret_cast<float*>(tensor.mutable_bytes().data());
+    for (int64_t i = 0; i < tensor.elements(); ++i) floats[i] = static_cast<float>(f());
+    return;
+  }
   std::byte* to = tensor.mutable_bytes().data();
   DType dtype = tensor.dtype() == DType::kComplex64 ? DType::kFloat32 : tensor.dtype();
   int64_t count = tensor.elements() * (tensor.dtype() == DType::kComplex64 ? 2 : 1);
@@ -129,24 +134,39 @@ std::vector<int64_t> choose_sizes(const Graph& graph, uint64_t seed) {
 Result<std::vector<HostTensor>> synthetic_inputs(const Graph& graph,
                                                  std::span<const int64_t> symbols, uint64_t seed,
                                                  InputPattern pattern) {
+  SharedWeights weights{seed, {}};
+  return synthetic_inputs(graph, symbols, seed, pattern, weights);
+}
+
+Result<std::vector<HostTensor>> synthetic_inputs(const Graph& graph,
+                                                 std::span<const int64_t> symbols, uint64_t seed,
+                                                 InputPattern pattern, SharedWeights& weights) {
   std::vector<IntegerUse> uses = integer_uses(graph, symbols);
   std::vector<HostTensor> tensors;
+  weights.tensors.resize(graph.inputs.size());
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
     const GraphInput& input = graph.inputs[i];
-    Random random(combine64(seed, i));
-    LFARM_ASSIGN_OR_RETURN(
-        HostTensor tensor,
-        HostTensor::uninitialized(input.dtype, evaluate_shape(input.shape, symbols)));
+    std::vector<int64_t> sizes = evaluate_shape(input.shape, symbols);
+    bool is_weight = input.kind == InputKind::kWeight;
+    HostTensor& shared = weights.tensors[i];
+    if (is_weight && shared.dtype() == input.dtype && shared.sizes() == sizes) {
+      tensors.push_back(shared);
+      continue;
+    }
+    Random random(combine64(is_weight ? weights.seed : seed, i));
+    LFARM_ASSIGN_OR_RETURN(HostTensor tensor,
+                           HostTensor::uninitialized(input.dtype, std::move(sizes)));
     if (input.dtype == DType::kBool) {
       for (int64_t k = 0; k < tensor.elements(); ++k) tensor.set_int(k, random.below(4) != 0);
     } else if (is_integer(input.dtype)) {
-      fill_integers(tensor, uses[i], random, pattern);
-    } else if (input.kind == InputKind::kWeight) {
+      fill_integers(tensor, uses[i], random, is_weight ? InputPattern::kNormal : pattern);
+    } else if (is_weight) {
       fill_weight(tensor, random);
     } else {
       bool user = input.kind == InputKind::kUser;
       fill_floats(tensor, [&] { return draw(random, user ? pattern : InputPattern::kNormal); });
     }
+    if (is_weight) shared = tensor;
     tensors.push_back(std::move(tensor));
   }
   return tensors;

@@ -36,6 +36,17 @@ Result<std::vector<HostTensor>> synthetic_inputs(const Graph& graph,
                                                  std::span<const int64_t> symbols, uint64_t seed,
                                                  InputPattern pattern);
 
+// Weights that several calls share: each is made of this seed when it is first asked for, and kept
+// while its sizes stay.
+struct SharedWeights {
+  uint64_t seed = 0;
+  std::vector<HostTensor> tensors;  // by input
+};
+// The same with these weights, in whose place the call's seed makes none.
+Result<std::vector<HostTensor>> synthetic_inputs(const Graph& graph,
+                                                 std::span<const int64_t> symbols, uint64_t seed,
+                                                 InputPattern pattern, SharedWeights& weights);
+
 // The values that an integer input may take.
 struct IntegerUse {
   int64_t least = 0;

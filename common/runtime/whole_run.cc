@@ -23,8 +23,8 @@ void nudge(HostTensor& tensor) {
 
 }  // namespace
 
-Result<std::vector<HostTensor>> bind_inputs(Executor& executor,
-                                            std::span<const HostTensor> inputs) {
+Result<std::vector<HostTensor>> bind_inputs(Executor& executor, std::span<const HostTensor> inputs,
+                                            bool kept) {
   std::vector<HostTensor> user;
   for (size_t i = 0; i < inputs.size(); ++i) {
     int position = static_cast<int>(i);
@@ -33,7 +33,7 @@ Result<std::vector<HostTensor>> bind_inputs(Executor& executor,
         user.push_back(inputs[i]);
         break;
       case InputKind::kWeight:
-        LFARM_RETURN_IF_ERROR(executor.bind_weight(position, inputs[i]));
+        if (!kept) LFARM_RETURN_IF_ERROR(executor.bind_weight(position, inputs[i]));
         break;
       case InputKind::kState:
         LFARM_RETURN_IF_ERROR(executor.set_state(position, inputs[i]));

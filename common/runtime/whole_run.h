@@ -13,8 +13,10 @@
 
 namespace common {
 
-// Binds weights and states; gives the user inputs. `inputs`: one for each of the plan's.
-Result<std::vector<HostTensor>> bind_inputs(Executor& executor, std::span<const HostTensor> inputs);
+// Binds weights and states; gives the user inputs. `inputs`: one for each of the plan's. What calls
+// at load made of the weights is made again, unless they are `kept`: bound already.
+Result<std::vector<HostTensor>> bind_inputs(Executor& executor, std::span<const HostTensor> inputs,
+                                            bool kept = false);
 // The run's outputs in the graph's order, new contents of states included.
 Result<std::vector<HostTensor>> outputs_in_order(Executor& executor, RunOutputs& run);
 // What a plain lowering gives for inputs nudged in their last place (see verify_again). Half types

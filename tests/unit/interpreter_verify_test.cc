@@ -167,6 +167,34 @@ TEST(Synthetic, InputsAreDeterministicAndBounded) {
   for (double v : numbers(first[2])) EXPECT_GT(v, 0.2);
 }
 
+// Weights that calls share come from their own seed and are the same memory, whatever else the
+// calls ask for, until their sizes change.
+TEST(Synthetic, WeightsMayBeShared) {
+  GraphBuilder b;
+  Expr s = b.new_symbol({2, 64});
+  NodeId x = b.input(InputKind::kUser, DType::kFloat32, {4}, "x");
+  NodeId w = b.input(InputKind::kWeight, DType::kFloat32, {4}, "w");
+  NodeId mask = b.input(InputKind::kWeight, DType::kInt64, {4}, "m");
+  NodeId sized = b.input(InputKind::kWeight, DType::kFloat32, {s}, "v");
+  b.output(b.binary(BinaryOp::kMul, x, w));
+  b.output(mask);
+  b.output(sized);
+  Graph g = b.finish();
+  SharedWeights weights{5, {}};
+  std::vector<int64_t> few{3}, many{9};
+  auto first = synthetic_inputs(g, few, 1, InputPattern::kNormal, weights).value();
+  auto other = synthetic_inputs(g, few, 2, InputPattern::kLarge, weights).value();
+  auto longer = synthetic_inputs(g, many, 2, InputPattern::kZeros, weights).value();
+  auto alone = synthetic_inputs(g, few, 5, InputPattern::kNormal).value();
+  EXPECT_NE(numbers(first[0]), numbers(other[0]));
+  for (size_t i : {1, 2, 3}) {
+    EXPECT_EQ(first[i].data(), other[i].data()) << i;
+    EXPECT_EQ(numbers(first[i]), numbers(alone[i])) << i;
+  }
+  EXPECT_EQ(first[1].data(), longer[1].data());
+  EXPECT_EQ(longer[3].sizes(), many);
+}
+
 TEST(Synthetic, Patterns) {
   GraphBuilder b;
   b.output(b.input(InputKind::kUser, DType::kFloat32, {64}, "x"));

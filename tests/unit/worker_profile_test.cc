@@ -346,7 +346,7 @@ TEST(Judge, StatesAndMutatedInputsAreCompared) {
                                },
                                *device, {true});
     EXPECT_TRUE(executor.ok());
-    Judge judge;
+    Judge judge(1 << 20);
     return judge.verify(common::digest_of("graph"), graph, **executor, {});
   };
   auto good = verdict_of("s + x");
@@ -354,6 +354,49 @@ TEST(Judge, StatesAndMutatedInputsAreCompared) {
   auto bad = verdict_of("s");
   ASSERT_FALSE(bad.ok());
   EXPECT_EQ(bad.error().code, common::Code::kVerification);
+}
+
+// All cases have the same weights: what calls at load make of them is made once, and a candidate
+// that it comes out wrong for, the second time, is not found wrong.
+TEST(Judge, WeightsAreBoundOnceForAllCases) {
+  common::GraphBuilder g;
+  auto x = g.input(InputKind::kUser, DType::kFloat32, {4}, "x");
+  auto w = g.input(InputKind::kWeight, DType::kFloat32, {4}, "w");
+  g.output(g.binary(common::BinaryOp::kMul, x, g.binary(common::BinaryOp::kAdd, w, w)));
+  common::Graph graph = g.finish();
+  common::Bytes object = common::compile_object(
+      "#define F(k) ((float*)b[k])\nstatic int loads;\n"
+      "KERNEL(load) { ++loads; for (int i = 0; i < 4; ++i) F(1)[i] = 2 * loads * F(0)[i]; }\n"
+      "KERNEL(mul) { for (int i = 0; i < 4; ++i) F(2)[i] = F(0)[i] * F(1)[i]; }");
+  common::PlanMaker m;
+  int in = m.input({4}), weight = m.input({4}, InputKind::kWeight);
+  int twice = m.temporary({4}), out = m.output({4});
+  m.call(m.kernel("load"), {weight}, {twice});
+  m.call(m.kernel("mul"), {in, twice}, {out});
+  common::Plan plan = m.finish(object);
+  plan.key.target = common::host_cpu_target();
+  auto device = common::make_cpu_device();
+  auto load = [&](bool guard) {
+    return common::Executor::load(plan,
+                                  [&](const common::Digest&) -> common::Result<common::ByteView> {
+                                    return common::ByteView(object);
+                                  },
+                                  *device, {guard})
+        .value();
+  };
+  Judge judge(1 << 20);
+  common::Digest digest = common::digest_of("graph");
+  auto guarded = load(true);
+  auto verdict = judge.verify(digest, graph, *guarded, {});
+  EXPECT_TRUE(verdict.ok()) << verdict.error().message;
+  guarded.reset();
+  auto executor = load(false);
+  ASSERT_TRUE(judge.bind_first_case(digest, graph, *executor, {}).ok());
+  common::Status same = judge.check_first_case(digest, graph, *executor, {});
+  EXPECT_TRUE(same.ok()) << same.error().message;
+  // Bound again, it is: the test can tell.
+  ASSERT_TRUE(judge.bind_first_case(digest, graph, *executor, {}).ok());
+  EXPECT_FALSE(judge.check_first_case(digest, graph, *executor, {}).ok());
 }
 
 // Another process that asks for the lock without waiting gets it.

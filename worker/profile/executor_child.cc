@@ -75,6 +75,14 @@ void limit_process(const ExecutorDevice& device) {
   (void)common::become_lone_process();
 }
 
+// What a whole model and its regions are judged by stays, where there is memory for it.
+size_t kept_bytes_max(const ExecutorDevice& device) {
+  constexpr uint64_t kLeast = uint64_t{256} << 20, kMost = uint64_t{4} << 30;
+  uint64_t memory = device.memory_bytes_max;
+  if (memory == 0) memory = common::usable_memory_bytes();
+  return std::clamp(memory / 8, kLeast, kMost);
+}
+
 // Seconds of processor time that this process may still use; 0: any.
 void limit_processor_time(int64_t seconds) {
   rlimit limit{RLIM_INFINITY, RLIM_INFINITY};
@@ -118,7 +126,8 @@ ProfileReply blamed(const Error& error, const common::Device& device) {
 
 class ExecutorChild {
  public:
-  ExecutorChild(int fd, const ExecutorDevice& device) : fd_(fd), source_(device) {}
+  ExecutorChild(int fd, const ExecutorDevice& device)
+      : fd_(fd), source_(device), judge_(kept_bytes_max(device)) {}
 
   int serve() {
     while (true) {

@@ -36,6 +36,17 @@ size_t bytes_of(const std::vector<HostTensor>& tensors) {
   return total;
 }
 
+// The same memory, so that an executor that has the ones has the others.
+bool has_same_weights(const Graph& graph, const std::vector<HostTensor>& a,
+                      const std::vector<HostTensor>& b) {
+  for (size_t i = 0; i < graph.inputs.size(); ++i) {
+    if (graph.inputs[i].kind == common::InputKind::kWeight && a[i].data() != b[i].data()) {
+      return false;
+    }
+  }
+  return true;
+}
+
 Error internal(std::string_view what, const Error& cause) {
   return common::internal_error(cat(what, ": ", cause.message));
 }
@@ -46,28 +57,53 @@ Error internal(std::string_view what, const Error& cause) {
 struct Judge::Case {
   std::vector<int64_t> sizes;  // of the symbols
   uint64_t seed = 0;
+  uint64_t weight_seed = 0;
   InputPattern pattern = InputPattern::kNormal;
   std::string name;
 };
 
 struct Judge::Reference {
-  Digest key;  // graph and case
+  Digest key;  // the case
   std::vector<HostTensor> inputs;
   std::vector<HostTensor> oracle;  // in float64
   std::vector<HostTensor> plain;   // as a plain lowering gives it
   std::vector<HostTensor> nudged;  // the same for nudged inputs; empty until it is needed
-  size_t bytes = 0;
+};
+
+// All that is kept of a graph.
+struct Judge::Family {
+  Digest graph;
+  common::SharedWeights weights;
+  std::list<std::shared_ptr<Reference>> cases;
+
+  size_t bytes() const {
+    size_t total = bytes_of(weights.tensors);
+    for (const auto& each : cases) {
+      for (const HostTensor& input : each->inputs) {
+        if (!is_shared(input)) total += input.bytes().size();
+      }
+      total += bytes_of(each->oracle) + bytes_of(each->plain) + bytes_of(each->nudged);
+    }
+    return total;
+  }
+
+ private:
+  bool is_shared(const HostTensor& input) const {
+    return std::any_of(weights.tensors.begin(), weights.tensors.end(),
+                       [&](const HostTensor& weight) { return weight.data() == input.data(); });
+  }
 };
 
 std::vector<Judge::Case> Judge::cases(const VerifyOptions& options) const {
   std::vector<Case> result;
+  const uint64_t first_seed = options.seeds.empty() ? 1 : options.seeds[0];
   for (const std::vector<int64_t>& sizes : options.sizes) {
     for (uint64_t seed : options.seeds) {
-      result.push_back({sizes, seed, InputPattern::kNormal, cat("seed ", seed)});
+      result.push_back({sizes, seed, first_seed, InputPattern::kNormal, cat("seed ", seed)});
     }
     if (!options.adversarial) continue;
     for (const auto& [pattern, name] : kAdversarial) {
-      result.push_back({sizes, options.seeds.empty() ? 1 : options.seeds[0], pattern, name});
+      result.push_back({sizes, first_seed, first_seed, pattern, name});
     }
   }
   for (Case& c : result) {
@@ -76,16 +112,29 @@ std::vector<Judge::Case> Judge::cases(const VerifyOptions& options) const {
   return result;
 }
 
+Judge::Family& Judge::family_of(const Digest& digest, uint64_t weight_seed) {
+  auto known = std::find_if(cache_.begin(), cache_.end(), [&](const auto& family) {
+    return family->graph == digest && family->weights.seed == weight_seed;
+  });
+  if (known == cache_.end()) {
+    cache_.push_front(std::make_shared<Family>());
+    cache_.front()->graph = digest;
+    cache_.front()->weights.seed = weight_seed;
+  } else {
+    cache_.splice(cache_.begin(), cache_, known);
+  }
+  return *cache_.front();
+}
+
 Result<std::shared_ptr<Judge::Reference>> Judge::reference(const Digest& digest, const Graph& graph,
                                                            const Case& which) {
   common::Hasher hasher;
-  hasher.digest(digest).u64(which.seed).u64(static_cast<uint64_t>(which.pattern));
+  hasher.u64(which.seed).u64(static_cast<uint64_t>(which.pattern));
   for (int64_t size : which.sizes) hasher.i64(size);
   Digest key = hasher.finish();
-  for (auto it = cache_.begin(); it != cache_.end(); ++it) {
-    if ((*it)->key != key) continue;
-    cache_.splice(cache_.begin(), cache_, it);
-    return cache_.front();
+  Family& family = family_of(digest, which.weight_seed);
+  for (const auto& known : family.cases) {
+    if (known->key == key) return known;
   }
   if (which.sizes.size() != graph.symbols.size()) {
     return common::internal_error(
@@ -93,7 +142,8 @@ Result<std::shared_ptr<Judge::Reference>> Judge::reference(const Digest& digest,
   }
   auto made = std::make_shared<Reference>();
   made->key = key;
-  auto inputs = common::synthetic_inputs(graph, which.sizes, which.seed, which.pattern);
+  auto inputs =
+      common::synthetic_inputs(graph, which.sizes, which.seed, which.pattern, family.weights);
   if (!inputs.ok()) return internal("cannot make inputs", inputs.error());
   made->inputs = std::move(inputs).value();
   for (auto [precision, outputs] : {std::pair{common::Precision::kWide, &made->oracle},
@@ -104,19 +154,19 @@ Result<std::shared_ptr<Judge::Reference>> Judge::reference(const Digest& digest,
     if (!computed.ok()) return internal("cannot compute the reference", computed.error());
     *outputs = std::move(computed).value();
   }
-  made->bytes = bytes_of(made->inputs) + bytes_of(made->oracle) + bytes_of(made->plain);
-  cache_bytes_ += made->bytes;
-  cache_.push_front(std::move(made));
-  while (cache_bytes_ > cache_bytes_max_ && cache_.size() > 1) {
-    cache_bytes_ -= cache_.back()->bytes;
+  family.cases.push_back(made);
+  size_t bytes = 0;
+  for (const auto& each : cache_) bytes += each->bytes();
+  while (bytes > cache_bytes_max_ && cache_.size() > 1) {
+    bytes -= cache_.back()->bytes();
     cache_.pop_back();
   }
-  return cache_.front();
+  return made;
 }
 
-Status Judge::check_case(const Graph& graph, Reference& reference, Executor& executor,
+Status Judge::check_case(const Graph& graph, Reference& reference, bool kept, Executor& executor,
                          Verdict& verdict) {
-  LFARM_ASSIGN_OR_RETURN(auto user, common::bind_inputs(executor, reference.inputs));
+  LFARM_ASSIGN_OR_RETURN(auto user, common::bind_inputs(executor, reference.inputs, kept));
   if (observer_) observer_(true);
   auto run = executor.run(user);
   if (observer_) observer_(false);
@@ -129,8 +179,6 @@ Status Judge::check_case(const Graph& graph, Reference& reference, Executor& exe
   if (!judged.ok() && judged.error().code == Code::kVerification) {
     if (reference.nudged.empty()) {
       LFARM_ASSIGN_OR_RETURN(reference.nudged, common::outputs_for_nudged(graph, reference.inputs));
-      reference.bytes += bytes_of(reference.nudged);
-      cache_bytes_ += bytes_of(reference.nudged);
     }
     auto again = common::verify_again(outputs, reference.oracle, reference.plain, reference.nudged);
     if (again.ok()) judged = again;
@@ -144,9 +192,12 @@ Result<Verdict> Judge::verify(const Digest& digest, const Graph& graph, Executor
                               const VerifyOptions& options) {
   Verdict verdict;
   memory_damaged_ = false;
+  std::shared_ptr<Reference> last;
   for (const Case& which : cases(options)) {
     LFARM_ASSIGN_OR_RETURN(auto expected, reference(digest, graph, which));
-    Status status = check_case(graph, *expected, executor, verdict);
+    bool kept = last && has_same_weights(graph, last->inputs, expected->inputs);
+    last = expected;
+    Status status = check_case(graph, *expected, kept, executor, verdict);
     if (!status.ok()) {
       return Error{status.error().code, cat(which.name, ": ", status.error().message)};
     }
@@ -169,7 +220,7 @@ Status Judge::check_first_case(const Digest& digest, const Graph& graph, Executo
   if (all.empty()) return common::internal_error("a task asks for no inputs to measure with");
   LFARM_ASSIGN_OR_RETURN(auto expected, reference(digest, graph, all[0]));
   Verdict verdict;
-  Status status = check_case(graph, *expected, executor, verdict);
+  Status status = check_case(graph, *expected, true, executor, verdict);
   if (status.ok()) return status;
   return Error{status.error().code, cat("after measuring: ", status.error().message)};
 }

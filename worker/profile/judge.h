@@ -24,12 +24,14 @@ struct Verdict {
   double max_error = 0;
 };
 
-// Keeps inputs and reference results, because many candidates of one graph are judged in a row.
+// Keeps inputs and reference results, because many candidates of one graph are judged in a row. All
+// cases of a graph have the same weights, which are most of what a model's inputs are.
 // Not thread-safe.
 class Judge {
  public:
-  // `cache_bytes_max`: inputs and reference results kept; the newest case stays whatever its size.
-  explicit Judge(size_t cache_bytes_max = size_t{1} << 30) : cache_bytes_max_(cache_bytes_max) {}
+  // `cache_bytes_max`: inputs and reference results kept; those of the newest graph stay whatever
+  // their size.
+  explicit Judge(size_t cache_bytes_max) : cache_bytes_max_(cache_bytes_max) {}
 
   // Called with true before code of the candidate runs and with false after it.
   void set_observer(std::function<void(bool candidate_runs)> observer) {
@@ -45,7 +47,8 @@ class Judge {
   // Whether the last candidate was seen to write outside its buffers.
   bool memory_damaged() const { return memory_damaged_; }
 
-  // Binds weights and states of the first case and gives its user inputs, for measuring.
+  // Binds weights and states of the first case and gives its user inputs, for measuring. The
+  // executor keeps the weights for check_first_case.
   common::Result<std::vector<common::HostTensor>> bind_first_case(
       const common::Digest& digest, const common::Graph& graph, common::Executor& executor,
       const common::VerifyOptions& options);
@@ -56,18 +59,20 @@ class Judge {
  private:
   struct Case;
   struct Reference;
+  struct Family;
 
   std::vector<Case> cases(const common::VerifyOptions& options) const;
+  // The graph's, now the newest.
+  Family& family_of(const common::Digest& digest, uint64_t weight_seed);
   common::Result<std::shared_ptr<Reference>> reference(const common::Digest& digest,
                                                        const common::Graph& graph,
                                                        const Case& which);
-  // The reference must be in the cache.
-  common::Status check_case(const common::Graph& graph, Reference& reference,
+  // The reference must be in the cache. `kept`: the executor has its weights.
+  common::Status check_case(const common::Graph& graph, Reference& reference, bool kept,
                             common::Executor& executor, Verdict& verdict);
 
   size_t cache_bytes_max_;
-  size_t cache_bytes_ = 0;
-  std::list<std::shared_ptr<Reference>> cache_;  // newest first
+  std::list<std::shared_ptr<Family>> cache_;  // newest first
   std::function<void(bool)> observer_;
   bool memory_damaged_ = false;
 };
