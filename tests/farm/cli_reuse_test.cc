@@ -14,7 +14,7 @@ class ReuseTest : public cli_testing::CliTest {
   static std::string member(const std::string& name) {
     return paths::fixtures("/family/") + name + ".pt2";
   }
-  Json submit(const std::string& model, const std::string& budget = "24") {
+  Json submit(const std::string& model, const std::string& budget = "32") {
     auto run = lfarm({"submit", model, "--budget", budget, "--json"});
     EXPECT_EQ(run.wait(), 0) << run.err();
     Json result = Json::parse(run.out(), nullptr, false);

@@ -127,6 +127,8 @@ class Pod:
                 values[entry["name"]] = self.outside["ConfigMap", key["name"]][key["key"]]
         values.update(self.api.environment if self.api else {})
         values["PATH"] = os.environ["PATH"]
+        for name in {"ASAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS"} & set(os.environ):
+            values[name] = os.environ[name]
         values["TMPDIR"] = self.moved(container, "/tmp")
         return values
 

@@ -14,8 +14,9 @@ def state(tmp_path_factory):
     directory = tmp_path_factory.mktemp("state")
     os.environ["LFARM_STATE"] = str(directory)
     os.environ.pop("LFARM_FARM", None)
-    # A sanitizer's runtime is for this process alone; what it starts has its own.
-    os.environ.pop("LD_PRELOAD", None)
+    # A sanitizer's runtime is for interpreters alone: what else they start has its own.
+    if preload := os.environ.pop("LD_PRELOAD", None):
+        os.environ["LFARM_PRELOAD"] = preload
     return directory
 
 

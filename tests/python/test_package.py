@@ -41,6 +41,8 @@ def test_pip_installs_it_into_an_environment_of_its_own(tmp_path, fixture):
         for name, value in os.environ.items()
         if name not in ("PYTHONPATH", "LFARM_LIBRARY")
     }
+    if "LFARM_PRELOAD" in environment:
+        environment["LD_PRELOAD"] = environment["LFARM_PRELOAD"]
     script = (
         "import lfarm, numpy, pathlib\n"
         f"model = lfarm.load({str(fixture('mlp') / 'model.pt2')!r}, deadline=0)\n"
