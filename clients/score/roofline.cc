@@ -118,8 +118,7 @@ Result<Roofline> decode_roofline(std::string_view text) {
   Roofline roofline;
   try {
     Json json = Json::parse(text.begin(), text.end());
-    if (json.at("roofline").get<int>() != 2)
-      return common::corrupt("a roofline of another version");
+    if (json.at("roofline") != 2) return common::corrupt("a roofline of another version");
     roofline.device = json.at("device").get<std::string>();
     roofline.source = json.at("source").get<std::string>();
     roofline.operations_per_s = json.at("operations_per_s").get<double>();

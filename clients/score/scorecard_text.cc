@@ -159,7 +159,10 @@ Json json_of(const Parity& parity) {
 
 common::Latency latency_in(const Json& json) {
   common::Latency latency{json.at("ms").get<double>() * 1e6,
-                          json.at("spread_ms").get<double>() * 1e6, json.at("runs").get<int64_t>()};
+                          json.at("spread_ms").get<double>() * 1e6, 0};
+  const Json& runs = json.at("runs");
+  if (!runs.is_number_integer()) return {};
+  latency.runs = runs.get<int64_t>();
   bool fits = std::isfinite(latency.median_ns) && latency.median_ns >= 0 &&
               std::isfinite(latency.spread_ns) && latency.spread_ns >= 0;
   return fits ? latency : common::Latency();
@@ -238,7 +241,7 @@ Result<EarlierRun> parse_scorecard(std::string_view text, const std::string& nam
   EarlierRun earlier;
   try {
     Json json = Json::parse(text.begin(), text.end());
-    if (!json.is_object() || json.value("scorecard", 0) != kVersion) {
+    if (!json.is_object() || !json.contains("scorecard") || json["scorecard"] != kVersion) {
       return invalid_input(cat(name, " is no scorecard of 'lfarm plan score --json'"));
     }
     for (const auto& [word, ours] : {std::pair{"graph", run.graph}, std::pair{"target", run.target},

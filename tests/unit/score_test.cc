@@ -292,7 +292,7 @@ TEST(RooflineFile, IsReadAsItWasWritten) {
   auto read = decode_roofline(encode_roofline(device));
   ASSERT_TRUE(read.ok()) << read.error().message;
   EXPECT_EQ(*read, device);
-  for (const char* wrong : {"", "{}", "[]", R"({"roofline":1})"}) {
+  for (const char* wrong : {"", "{}", "[]", R"({"roofline":1})", R"({"roofline":21e9})"}) {
     EXPECT_FALSE(decode_roofline(wrong).ok()) << wrong;
   }
   device.operations_per_s = 0;
