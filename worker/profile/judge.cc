@@ -161,6 +161,9 @@ Result<std::shared_ptr<Judge::Reference>> Judge::reference(const Digest& digest,
     bytes -= cache_.back()->bytes();
     cache_.pop_back();
   }
+  for (; bytes > cache_bytes_max_ && family.cases.size() > 1; bytes = family.bytes()) {
+    family.cases.pop_front();
+  }
   return made;
 }
 

@@ -29,8 +29,8 @@ struct Verdict {
 // Not thread-safe.
 class Judge {
  public:
-  // `cache_bytes_max`: inputs and reference results kept; those of the newest graph stay whatever
-  // their size.
+  // `cache_bytes_max`: inputs and reference results kept; the newest case and its graph's weights
+  // stay whatever their size.
   explicit Judge(size_t cache_bytes_max) : cache_bytes_max_(cache_bytes_max) {}
 
   // Called with true before code of the candidate runs and with false after it.
