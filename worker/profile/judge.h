@@ -67,7 +67,7 @@ class Judge {
   common::Result<std::shared_ptr<Reference>> reference(const common::Digest& digest,
                                                        const common::Graph& graph,
                                                        const Case& which);
-  // The reference must be in the cache. `kept`: the executor has its weights.
+  // `kept`: the executor has the reference's weights.
   common::Status check_case(const common::Graph& graph, Reference& reference, bool kept,
                             common::Executor& executor, Verdict& verdict);
 
