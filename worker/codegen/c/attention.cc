@@ -379,18 +379,25 @@ class AttentionEmitter {
     tiles_.multiply(product, z_.scores);
   }
 
-  // Each key once, for all rows, where it lies.
+  // Each key once, for all rows of a unit, where it lies.
   void dot_products(const std::string& origin) {
     Expr key = open_keys();
-    writer_.open_loop("m", row_count_);
-    writer_.line(cat(type_, " dot = 0;"));
+    std::string dots;
+    for (int64_t m = 0; m < z_.rows; ++m) {
+      dots += cat(m == 0 ? "" : ", ", "dot", m);
+      writer_.line(cat(type_, " dot", m, " = 0;"));
+    }
     Expr k = Expr::index(writer_.open_loop("k", z_.depth));
     std::string x = operands_.key(emitter_, key, k);
-    writer_.line(cat("dot += queries[(m - m0) * ", query_stride_, " + k] * ", x, ";"));
-    std::string pragma = writer_.holds_loops() ? "" : "#pragma omp simd reduction(+:dot)\n";
+    for (int64_t m = 0; m < z_.rows; ++m) {
+      writer_.line(cat("dot", m, " += queries[", m * query_stride_, " + k] * ", x, ";"));
+    }
+    std::string pragma =
+        writer_.holds_loops() ? "" : cat("#pragma omp simd reduction(+:", dots, ")\n");
     writer_.close(cat(pragma, counting_loop("k", "0", cat(z_.depth))));
-    writer_.line(cat("scores[(m - m0) * ", score_stride_, " + (n - ", origin, ")] = dot;"));
-    close_rows();
+    for (int64_t m = 0; m < z_.rows; ++m) {
+      writer_.line(cat("scores[", m, " * ", score_stride_, " + (n - ", origin, ")] = dot", m, ";"));
+    }
     close_keys("n0", "n1", "");
   }
 

@@ -60,6 +60,12 @@ LF_INLINE lf_float16 lf_dot_step(lf_float16 sum, const uint16_t* a, const uint16
           : "+v"(sum) : "v"(*(const lf_uint32_t16*)a), "m"(*(const lf_uint32_t16*)b));
   return sum;
 }
+LF_INLINE float lf_sum_lanes(lf_float16 v) {
+  lf_float8 h = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7) +
+                __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
+  lf_float4 q = __builtin_shufflevector(h, h, 0, 1, 2, 3) + __builtin_shufflevector(h, h, 4, 5, 6, 7);
+  return (q[0] + q[2]) + (q[1] + q[3]);
+}
 // The sum of products of n neighbours.
 LF_FUNCTION float lf_dot_pairs(const uint16_t* a, const uint16_t* b, int64_t n) {
   lf_float16 r[4] = {{0}, {0}, {0}, {0}};
@@ -68,9 +74,7 @@ LF_FUNCTION float lf_dot_pairs(const uint16_t* a, const uint16_t* b, int64_t n) 
     for (int i = 0; i < 4; ++i) r[i] = lf_dot_step(r[i], a + k + 32 * i, b + k + 32 * i);
   }
   for (; k + 32 <= n; k += 32) r[0] = lf_dot_step(r[0], a + k, b + k);
-  lf_float16 lanes = (r[0] + r[1]) + (r[2] + r[3]);
-  float sum = 0;
-  for (int i = 0; i < 16; ++i) sum = lf_sum_float(sum, lanes[i]);
+  float sum = lf_sum_lanes((r[0] + r[1]) + (r[2] + r[3]));
   for (; k < n; ++k) sum = lf_sum_float(sum, lf_f32_from_bf16(a[k]) * lf_f32_from_bf16(b[k]));
   return sum;
 }
