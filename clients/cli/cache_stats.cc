@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "clients/cli/commands.h"
+#include "clients/cli/json_fields.h"
 #include "clients/cli/plan_cache.h"
 #include "clients/cli/plan_source.h"
 #include "clients/cli/report.h"
@@ -62,23 +63,21 @@ Status show_stats(const StatsOptions& options) {
   for (const auto& [name, value] : stats->items()) {
     if (name == "tenants") {
       for (const auto& [tenant, usage] : value.items()) {
-        table.row({cat("hits of ", tenant), cat(usage.value("hits", uint64_t{0})),
+        table.row({cat("hits of ", tenant), cat(integer_in(usage, "hits")),
                    cat("saved ", duration_text(usage.value("saved_ms", 0.0) * 1e6))});
       }
     } else if (name == "requests" && value.is_object()) {
       for (const auto& [tenant, results] : value.items()) {
         for (const auto& [result, count] : results.items()) {
-          table.row({cat("asked by ", tenant, ": ", result), cat(count.get<uint64_t>()), ""});
+          table.row({cat("asked by ", tenant, ": ", result), text_of(count), ""});
         }
       }
     } else if (name == "remote" && value.is_object()) {
       for (const auto& [field, count] : value.items()) {
-        table.row(
-            {cat("remote ", field), count.is_string() ? count.get<std::string>() : count.dump()});
+        table.row({cat("remote ", field), text_of(count)});
       }
     } else if (value.is_object()) {
-      table.row(
-          {name, cat(value.value("count", uint64_t{0})), bytes_text(value.value("bytes", 0.0))});
+      table.row({name, cat(integer_in(value, "count")), bytes_text(value.value("bytes", 0.0))});
     } else if (name == "disk_bytes") {
       table.row({"on disk", bytes_text(value.get<double>())});
     } else if (name == "saved_ms") {

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "clients/cli/child_stage.h"
+#include "clients/cli/json_fields.h"
 #include "common/base/cat.h"
 #include "common/base/clock.h"
 
@@ -41,26 +42,26 @@ CaseMeasurement measurement_of(const nlohmann::json& json) {
   measured.sizes = json.value("sizes", "");
   measured.dtype = json.value("dtype", "");
   measured.latency = {json.value("median_ns", 0.0), json.value("spread_ns", 0.0),
-                      json.value("runs", int64_t{0})};
-  if (json.contains("batch")) measured.batch = json.value("batch", int64_t{0});
+                      integer_in(json, "runs")};
+  if (json.contains("batch")) measured.batch = integer_in(json, "batch");
   if (json.contains("error")) {
     measured.error = {json.at("error").at(0).get<double>(), json.at("error").at(1).get<double>()};
   }
   return measured;
 }
 
-std::optional<CaseResult> decode(const std::string& line) {
-  auto json = nlohmann::json::parse(line, nullptr, false);
-  if (!json.is_object()) return std::nullopt;
+std::optional<CaseResult> decode(const std::string& line) try {
+  auto json = nlohmann::json::parse(line);
   CaseResult result;
-  result.name = json.value("name", "");
-  result.verdict = static_cast<Verdict>(json.value("verdict", 1));
-  result.detail = json.value("detail", "");
-  result.seconds = json.value("seconds", 0.0);
-  for (const auto& part : json.value("measured", nlohmann::json::array())) {
-    result.measured.push_back(measurement_of(part));
+  result.name = json.at("name").get<std::string>();
+  for (Verdict verdict : {Verdict::kPass, Verdict::kUnsupported}) {
+    if (json.at("verdict") == verdict_name(verdict)) result.verdict = verdict;
   }
+  result.detail = json.value("detail", "");
+  for (const auto& part : json.at("measured")) result.measured.push_back(measurement_of(part));
   return result;
+} catch (const nlohmann::json::exception&) {
+  return std::nullopt;
 }
 
 }  // namespace
@@ -69,9 +70,8 @@ std::string encode_case_result(const CaseResult& result) {
   nlohmann::json measured = nlohmann::json::array();
   for (const CaseMeasurement& part : result.measured) measured.push_back(json_of(part));
   return nlohmann::json{{"name", result.name},
-                        {"verdict", static_cast<int>(result.verdict)},
+                        {"verdict", verdict_name(result.verdict)},
                         {"detail", result.detail},
-                        {"seconds", result.seconds},
                         {"measured", std::move(measured)}}
       .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }

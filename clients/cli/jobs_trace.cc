@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "clients/cli/commands.h"
+#include "clients/cli/json_fields.h"
 #include "clients/cli/plan_source.h"
 #include "clients/cli/report.h"
 #include "common/base/cat.h"
@@ -30,10 +31,10 @@ void print_summary(const Json& trace, const std::string& file) {
     if (event.value("cat", "") == "candidate") ++tasks;
     if (event.value("cat", "") == "job") end_us = std::max(end_us, event.value("dur", 0.0));
   }
-  uint64_t dropped = trace.at("otherData").value("rows_dropped", uint64_t{0});
+  int64_t dropped = integer_in(trace.at("otherData"), "rows_dropped");
   std::printf("%s: %zu candidates in %s", file.c_str(), tasks, duration_text(end_us * 1e3).c_str());
   if (dropped != 0) {
-    std::printf(", without the %llu oldest rows", static_cast<unsigned long long>(dropped));
+    std::printf(", without the %lld oldest rows", static_cast<long long>(dropped));
   }
   std::printf("; open it in ui.perfetto.dev or chrome://tracing\n");
 }

@@ -254,7 +254,7 @@ Result<PulledPlan> PlanSource::compile(const common::Graph& graph, const common:
   uint64_t job = 0;
   auto found = client_->submit(
       request, [&job](uint64_t id) { job = id; },
-      [this](const common::Progress& progress) { progress_->update(progress); });
+      [&](const common::Progress& progress) { progress_->update(progress, request.budget_ms); });
   progress_->clear();
   if (!found.ok() && stop_signal() != 0 && job != 0 && !own_) {
     return common::internal_error(cat(found.error().message, "; job ", job,

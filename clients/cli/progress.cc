@@ -32,7 +32,7 @@ std::string ratio_text(double ratio) {
 }
 
 // "search     12/64 candidates, best 1.2 ms, plain 4.1 ms (3.42x), 2 workers, about 9 s left"
-std::string progress_line(const common::Progress& progress) {
+std::string progress_line(const common::Progress& progress, uint64_t budget_ms) {
   std::string line = progress.stage;
   line.resize(std::max<size_t>(line.size(), 10), ' ');
   line += cat(' ', progress.candidates_done);
@@ -52,10 +52,13 @@ std::string progress_line(const common::Progress& progress) {
   }
   line += cat(", ", progress.workers, progress.workers == 1 ? " worker" : " workers");
   if (progress.candidates_total > progress.candidates_done && progress.candidates_done > 0) {
-    double per_candidate = static_cast<double>(progress.elapsed_ms) * 1e6 /
-                           static_cast<double>(progress.candidates_done);
-    auto left = static_cast<double>(progress.candidates_total - progress.candidates_done);
-    line += cat(", about ", duration_text(per_candidate * left), " left");
+    auto elapsed_ms = static_cast<double>(progress.elapsed_ms);
+    double left_ms = elapsed_ms / static_cast<double>(progress.candidates_done) *
+                     static_cast<double>(progress.candidates_total - progress.candidates_done);
+    if (budget_ms != 0) {
+      left_ms = std::min(left_ms, std::max(static_cast<double>(budget_ms) - elapsed_ms, 0.0));
+    }
+    if (left_ms > 0) line += cat(", about ", duration_text(left_ms * 1e6), " left");
   }
   return line;
 }
@@ -81,13 +84,13 @@ void Progress::show(const std::string& line) {
 
 void Progress::stage(const std::string& text) { show(text); }
 
-void Progress::update(const common::Progress& progress) {
+void Progress::update(const common::Progress& progress, uint64_t budget_ms) {
   int64_t now = common::SteadyClock().now_ns();
   bool due = progress.stage != last_stage_ || now - last_line_ns_ >= kLineEveryNs;
   if (!terminal_ && !due) return;
   last_stage_ = progress.stage;
   last_line_ns_ = now;
-  show(progress_line(progress));
+  show(progress_line(progress, budget_ms));
 }
 
 void Progress::clear() {

@@ -18,7 +18,8 @@ class Progress {
 
   // A new stage, such as "starting a farm".
   void stage(const std::string& text);
-  void update(const common::Progress& progress);
+  // `budget_ms`: the search's time, 0 where only candidates bound it.
+  void update(const common::Progress& progress, uint64_t budget_ms);
   // Takes the changing line away.
   void clear();
 

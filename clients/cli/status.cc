@@ -4,6 +4,7 @@
 
 #include "clients/cli/commands.h"
 #include "clients/cli/farm_status.h"
+#include "clients/cli/json_fields.h"
 #include "clients/cli/report.h"
 #include "clients/cli/table.h"
 #include "common/base/cat.h"
@@ -20,17 +21,17 @@ void print_farm(const Json& json, const std::string& endpoint) {
     if (value.is_object()) continue;
     std::string label = name;
     std::replace(label.begin(), label.end(), '_', ' ');
-    table.row({label, value.is_string() ? value.get<std::string>() : value.dump()});
+    table.row({label, text_of(value)});
   }
   table.print();
   auto tenants = json.find("tenants");
   if (tenants == json.end() || tenants->empty()) return;
   Table rows({"tenant", "workers' time in 24 h", "quota", "hits", "saved"});
   for (const auto& [name, usage] : tenants->items()) {
-    auto quota_s = usage.value("quota_s", int64_t{0});
+    int64_t quota_s = integer_in(usage, "quota_s");
     rows.row({name, duration_text(usage.value("used_24h_ms", 0.0) * 1e6),
               quota_s == 0 ? "none" : duration_text(static_cast<double>(quota_s) * 1e9),
-              common::cat(usage.value("hits", uint64_t{0})),
+              common::cat(integer_in(usage, "hits")),
               duration_text(usage.value("saved_ms", 0.0) * 1e6)});
   }
   rows.print();

@@ -4,6 +4,7 @@
 
 #include "clients/cli/commands.h"
 #include "clients/cli/farm_status.h"
+#include "clients/cli/json_fields.h"
 #include "clients/cli/table.h"
 #include "common/base/cat.h"
 
@@ -16,8 +17,8 @@ using Json = nlohmann::ordered_json;
 void print_workers(const Json& json, const std::string& /*endpoint*/) {
   Table table({"worker", "target", "tasks", "done", "seen", "state"});
   for (const Json& row : json.at("workers")) {
-    table.row({row.value("worker", ""), row.value("target", ""), cat(row.value("tasks", 0)),
-               cat(row.value("tasks_done", 0)), cat(row.value("seen_ms_ago", 0), " ms ago"),
+    table.row({row.value("worker", ""), row.value("target", ""), cat(integer_in(row, "tasks")),
+               cat(integer_in(row, "tasks_done")), cat(integer_in(row, "seen_ms_ago"), " ms ago"),
                row.value("suspended", false) ? "suspended" : "well"});
   }
   table.print();
