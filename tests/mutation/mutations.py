@@ -338,7 +338,7 @@ MUTATIONS = [
     ("judge", "worker/profile/judge.cc", "!options.adversarial", "true"),
     ("judge", "worker/profile/judge.cc", "for (int64_t size : which.sizes) hasher.i64(size);", None),
     ("judge", "worker/profile/judge.cc",
-     "hasher.u64(which.seed).u64(", "hasher.u64(0).u64("),
+     "hasher.u64(which.seed)", "hasher.u64(0)"),
     ("judge", "common/runtime/whole_run.cc",
      "fits = a.kind == b.kind && a.dtype == b.dtype && a.shape == b.shape;", None),
     # ---- measuring
