@@ -56,9 +56,7 @@ std::string prologue(const std::string& entry, const Graph& body, const Function
 }
 
 Result<FunctionBody> emit_contraction(const Kernel& kernel, const Graph& body,
-                                      const VectorUnit& unit) {
-  LoopsOptions options;
-  options.has_pairs = unit.has_pairs;
+                                      const VectorUnit& unit, LoopsOptions options) {
   if (kernel.schedule.empty() && tile_is_thin(body, &options.inner_axis)) {
     auto loops = emit_loops(lower_structure(body, Kept::kNone), {}, options);
     if (loops.ok()) return loops;
@@ -77,7 +75,7 @@ Result<FunctionBody> emit_function(const Kernel& kernel, const Graph& body,
   loops.has_pairs = unit.has_pairs;
   switch (kernel.form) {
     case Template::kTile:
-      return emit_contraction(kernel, body, unit);
+      return emit_contraction(kernel, body, unit, loops);
     case Template::kAttention:
       return emit_attention(body, kernel.schedule, unit.bytes);
     case Template::kFourier: {
