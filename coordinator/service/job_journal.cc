@@ -64,6 +64,15 @@ std::string encode_request(const JobRequest& request) {
       .dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
+// A record's fields; nothing that is counted has a fraction. Throws Json::exception.
+Result<Json> fields_of(const std::string& text) {
+  Json record = Json::parse(text);
+  for (const auto& [name, value] : record.items()) {
+    if (value.is_number_float()) return common::corrupt(cat(name, " is no integer"));
+  }
+  return record;
+}
+
 Digest digest_field(const Json& record, const char* field) {
   auto digest = Digest::parse(record.at(field).get<std::string>());
   return digest.value_or(Digest{});
@@ -71,7 +80,7 @@ Digest digest_field(const Json& record, const char* field) {
 
 Result<JobRequest> decode_request(const std::string& text) {
   try {
-    Json record = Json::parse(text);
+    LFARM_ASSIGN_OR_RETURN(Json record, fields_of(text));
     if (record.at("version") != kVersion) {
       return common::unsupported("its journal was written by another version");
     }
@@ -308,7 +317,7 @@ Result<JobEnd> parse_end(farm::JobId job, std::span<const cache::JobRecord> reco
   }
   JobEnd end;
   try {
-    Json record = Json::parse(records[0].bytes);
+    LFARM_ASSIGN_OR_RETURN(Json record, fields_of(records[0].bytes));
     end.plan = digest_field(record, "plan");
     end.farm = record.at("farm");
     end.created_ns = record.at("created_ns");

@@ -293,6 +293,25 @@ TEST_F(JournalTest, ClosedJournalsStayForReplaysUpToABound) {
   EXPECT_EQ(read_journal(*store_, 7).error().code, common::Code::kCorrupt);
 }
 
+// A number like that is none that a count or a time could be converted to.
+TEST_F(JournalTest, NumbersBeyondEveryIntegerAreDamage) {
+  cache::Changes changes;
+  journal_job(changes, request(), common::as_bytes("encoded"));
+  std::vector<cache::JobRecord> records;
+  for (cache::Changes::Record& record : changes.records) {
+    records.push_back(std::move(record.record));
+  }
+  ASSERT_TRUE(parse_journal(7, records).ok());
+  std::string& text = records[0].bytes;
+  size_t seed = text.find("\"seed\":");
+  ASSERT_NE(seed, std::string::npos);
+  text.insert(seed + 7, "1e300, \"was\":");
+  EXPECT_EQ(parse_journal(7, records).error().code, common::Code::kCorrupt);
+  std::string plan = common::digest_of("plan").hex();
+  cache::JobRecord end{0, cat(R"({"plan":")", plan, R"(","farm":"f","created_ns":1e300})")};
+  EXPECT_EQ(parse_end(7, std::span(&end, 1)).error().code, common::Code::kCorrupt);
+}
+
 TEST_F(JournalTest, ASearchIsNotToldWhatWasMeasuredAfterItBegan) {
   common::Digest old = common::digest_of("old"), young = common::digest_of("young");
   ASSERT_TRUE(store_->put_measurement(old, "cpu-test", {50, 3, 1'000}).ok());
