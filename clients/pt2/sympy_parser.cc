@@ -29,7 +29,7 @@ class Parser {
     if (text_.size() > kMaxSympyBytes)
       return common::invalid_input("a size expression is too long");
     auto parsed = sum();
-    if (is_too_large_) return unknown("more terms than any real model's");
+    if (is_too_large_) return unknown("larger numbers or more terms than any real model's");
     if (!parsed.ok()) return parsed.error();
     Quotient value = *parsed;
     if (at_ != text_.size()) return malformed();
@@ -69,7 +69,8 @@ class Parser {
   // The exact quotient where there is one, as torch's own divisions without remainder are.
   Expr whole(const Quotient& q) {
     if (q.below.is_constant(1)) return q.above;
-    if (!fits(q.above, q.below)) return 0;
+    is_too_large_ |= q.below.is_constant(0);  // nothing is divided by that, it came to be
+    if (is_too_large_ || !fits(q.above, q.below)) return 0;
     // Divisors are positive; the least number has no positive counterpart.
     if (q.below.is_constant() && q.below.constant() < 0) {
       Quotient positive{-q.above, -q.below};
@@ -87,7 +88,11 @@ class Parser {
     return small;
   }
   Expr product_of(const Expr& a, const Expr& b) {
-    if (!common::product_is_small(a, b)) is_too_large_ = true;
+    int64_t product = 0;
+    bool fits = common::product_is_small(a, b) &&
+                !(a.is_constant() && b.is_constant() &&
+                  __builtin_mul_overflow(a.constant(), b.constant(), &product));
+    is_too_large_ |= !fits;
     return is_too_large_ ? Expr(0) : a * b;
   }
   Quotient times(const Quotient& a, const Quotient& b) {
