@@ -111,11 +111,34 @@ __attribute__((target("avx512f"))) double multiply_pairs(const std::byte*, size_
   for (const Vector& sum : sums) total += static_cast<double>(sum[0]);
   return total;
 }
+
+constexpr int kTileChains = 4;
+
+// The same by registers of 16 rows of 16 pairs: all zeros, which take as long as anything else.
+__attribute__((target("amx-tile,amx-bf16"))) double multiply_tiles(const std::byte*, size_t) {
+  struct alignas(64) {
+    uint8_t palette = 1, start = 0, reserved[14] = {};
+    uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64};
+    uint8_t rows[16] = {16, 16, 16, 16, 16, 16};
+  } shape;
+  asm volatile("ldtilecfg %0" ::"m"(shape));
+  asm volatile("tilezero %%tmm0; tilezero %%tmm1; tilezero %%tmm2" ::);
+  asm volatile("tilezero %%tmm3; tilezero %%tmm4; tilezero %%tmm5" ::);
+  for (int64_t step = 0; step < kSteps; ++step) {
+    asm volatile("tdpbf16ps %%tmm5, %%tmm4, %%tmm0; tdpbf16ps %%tmm5, %%tmm4, %%tmm1" ::);
+    asm volatile("tdpbf16ps %%tmm5, %%tmm4, %%tmm2; tdpbf16ps %%tmm5, %%tmm4, %%tmm3" ::);
+  }
+  asm volatile("tilerelease" ::: "memory");
+  return 0;
+}
 #endif
 
 // Of 16-bit numbers, where the processor multiplies them as they are.
 std::optional<Work> short_multiplications() {
 #if defined(__x86_64__)
+  if (common::host_cpu_target().name == "cpu-x86_64-amxbf16") {
+    return Work{2.0 * kTileChains * 16 * 16 * 32 * static_cast<double>(kSteps), multiply_tiles};
+  }
   if (__builtin_cpu_supports("avx512bf16")) {
     return Work{2.0 * kPairChains * 32 * static_cast<double>(kSteps), multiply_pairs};
   }

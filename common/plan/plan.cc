@@ -35,7 +35,9 @@ bool is_target(std::string_view target, std::string_view wanted) {
 }
 
 Machine machine_of(const Target& target) {
-  if (target.name == "cpu-x86_64-avx512bf16") return Machine::kCpuPairs;
+  if (target.name == "cpu-x86_64-avx512bf16" || target.name == "cpu-x86_64-amxbf16") {
+    return Machine::kCpuPairs;
+  }
   if (target.name.rfind("cuda", 0) != 0) return Machine::kCpu;
   return target.name == "cuda-sm_90a" ? Machine::kGpuWarpgroups : Machine::kGpu;
 }

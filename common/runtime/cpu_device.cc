@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +12,10 @@
 #include <cstring>
 #include <mutex>
 #include <unordered_map>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #include "common/base/cat.h"
 #include "common/base/clock.h"
@@ -315,6 +320,25 @@ Status CpuDevice::gemm(const GemmSizes& sizes, const void* a, const void* b, voi
   return shared.status;
 }
 
+#if defined(__x86_64__)
+// Whether the processor multiplies tiles of bfloat16 (AMX), the system keeps its registers, and
+// this process may use them, which it has to ask for.
+bool has_matrix_unit() {
+  constexpr unsigned kTiles = 1U << 24, kShort = 1U << 22;  // leaf 7, edx
+  constexpr unsigned kSystemSaves = 1U << 27;               // leaf 1, ecx: XGETBV is there
+  constexpr unsigned kTileState = 3U << 17;                 // configuration and data
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & kSystemSaves) == 0) return false;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
+  if ((d & kTiles) == 0 || (d & kShort) == 0) return false;
+  unsigned low = 0, high = 0;
+  __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return (low & kTileState) == kTileState &&
+         ::syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+#endif
+
 }  // namespace
 
 Target host_cpu_target() {
@@ -323,7 +347,9 @@ Target host_cpu_target() {
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
       __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("fma")) {
-    return {__builtin_cpu_supports("avx512bf16") ? "cpu-x86_64-avx512bf16" : "cpu-x86_64-avx512"};
+    if (!__builtin_cpu_supports("avx512bf16")) return {"cpu-x86_64-avx512"};
+    static const bool has_tiles = has_matrix_unit();
+    return {has_tiles ? "cpu-x86_64-amxbf16" : "cpu-x86_64-avx512bf16"};
   }
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
       __builtin_cpu_supports("bmi2")) {

@@ -8,8 +8,9 @@
 
 namespace common {
 
-// What this machine's CPU plans are made for: "cpu-x86_64-avx512bf16", "cpu-x86_64-avx512",
-// "cpu-x86_64-avx2", "cpu-x86_64", "cpu-aarch64".
+// What this machine's CPU plans are made for: "cpu-x86_64-amxbf16", "cpu-x86_64-avx512bf16",
+// "cpu-x86_64-avx512", "cpu-x86_64-avx2", "cpu-x86_64", "cpu-aarch64". The first time also asks the
+// system for what such plans need.
 Target host_cpu_target();
 
 struct CpuDeviceOptions {

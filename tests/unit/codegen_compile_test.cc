@@ -74,15 +74,15 @@ TEST(Compiler, SaysWhatIsMissing) {
 // A kernel compiled for another machine runs elsewhere, or not at all.
 TEST(Compiler, IsAnotherOneForAnotherTarget) {
   std::set<Digest> identities;
-  for (const char* name :
-       {"cpu-x86_64", "cpu-x86_64-avx2", "cpu-x86_64-avx512", "cpu-x86_64-avx512bf16"}) {
+  for (const char* name : {"cpu-x86_64", "cpu-x86_64-avx2", "cpu-x86_64-avx512",
+                           "cpu-x86_64-avx512bf16", "cpu-x86_64-amxbf16"}) {
     common::Target target;
     target.name = name;
     auto compiler = worker::find_c_compiler(target);
     ASSERT_TRUE(compiler.ok()) << compiler.error().message;
     identities.insert((*compiler)->identity());
   }
-  EXPECT_EQ(identities.size(), 4u);
+  EXPECT_EQ(identities.size(), 5u);
 }
 
 class NamedGenerator : public worker::CodeGenerator {

@@ -6,6 +6,7 @@
 
 #include "codegen_object.h"
 #include "codegen_runner.h"
+#include "matrix_unit.h"
 #include "worker/codegen/c/cpu_c.h"
 #include "worker/compile/target.h"
 
@@ -15,6 +16,8 @@ namespace {
 using common::Bytes;
 using common::HostTensor;
 using worker::KernelSource;
+
+const common::Target kPairs{"cpu-x86_64-avx512bf16"};
 
 // 64-byte aligned memory between two guard bands of 0xA5.
 class GuardedMemory {
@@ -47,12 +50,16 @@ class GuardedMemory {
 class CpuRunner final : public KernelRunner {
  public:
   explicit CpuRunner(const common::Target& target)
-      : generator_(worker::unit_of(target)), compiler_(worker::find_c_compiler(target).value()) {}
+      : generator_(worker::unit_of(target)),
+        stands_in_(worker::unit_of(target).has_tiles && target != common::host_cpu_target()
+                       ? kMatrixUnit
+                       : ""),
+        compiler_(worker::find_c_compiler(stands_in_.empty() ? target : kPairs).value()) {}
 
   const worker::CodeGenerator& generator() const override { return generator_; }
 
   void load(const std::string& text) override {
-    auto object = compiler_->compile(text, 300'000);
+    auto object = compiler_->compile(stands_in_ + text, 300'000);
     ASSERT_TRUE(object.ok()) << object.error().message;
     loaded_ = std::make_unique<LoadedObject>(*object);
   }
@@ -89,6 +96,7 @@ class CpuRunner final : public KernelRunner {
 
  private:
   worker::CpuCodeGenerator generator_;
+  std::string stands_in_;  // for what the machine lacks
   std::shared_ptr<const worker::Compiler> compiler_;
   std::unique_ptr<LoadedObject> loaded_;
 };

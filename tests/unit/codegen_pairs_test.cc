@@ -3,6 +3,9 @@
 
 #include "codegen_testing.h"
 #include "common/runtime/cpu_device.h"
+#include "worker/codegen/c/cpu_c.h"
+#include "worker/compile/c_compiler.h"
+#include "worker/compile/target.h"
 
 namespace testing_codegen {
 namespace {
@@ -11,7 +14,9 @@ constexpr DType kShort = DType::kBfloat16;
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-class CodegenPairs : public ::testing::Test {
+// By pairs, and by tiles of such on a stand-in for their unit: kernels for either are the same but
+// for the register tile.
+class CodegenPairs : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     if (machine_of(host_cpu_target()) != Machine::kCpuPairs) {
@@ -19,13 +24,24 @@ class CodegenPairs : public ::testing::Test {
     }
   }
   static bool multiplies_pairs(const Case& c) {
+    bool by_tiles = c.source.text.find("LF_TILE_PAIRS") != std::string::npos;
+    EXPECT_EQ(by_tiles, has_tiles()) << c.source.text;
     return c.source.text.find("lf_add_pairs") != std::string::npos;
   }
   static bool multiplies_rows(const Case& c) {
     return c.source.text.find("lf_dot_pairs") != std::string::npos;
   }
+  static bool has_tiles() { return std::string_view(GetParam()).find("amx") != std::string::npos; }
   static bool packs(const Case& c) { return c.source.text.find("packed") != std::string::npos; }
+  static bool packs_columns(const Case& c) {
+    return c.source.text.find("packed_b") != std::string::npos;
+  }
 };
+INSTANTIATE_TEST_SUITE_P(Units, CodegenPairs,
+                         ::testing::Values("cpu-x86_64-avx512bf16", "cpu-x86_64-amxbf16"),
+                         [](const auto& info) {
+                           return std::string(info.param).substr(std::string("cpu-x86_64-").size());
+                         });
 
 Shape shape_of(const std::vector<int64_t>& sizes) { return {sizes.begin(), sizes.end()}; }
 
@@ -73,9 +89,9 @@ void add_strips(KernelBatch& batch, Random& random, int64_t m, int64_t k, int64_
 
 // A weight that was laid in strips of pairs is not packed, nor are rows that lie along the sum,
 // whether or not the last pair is whole: half pairs must not let in what lies beside them.
-TEST_F(CodegenPairs, StripsAndRowsAreReadInPlace) {
+TEST_P(CodegenPairs, StripsAndRowsAreReadInPlace) {
   Random random(41);
-  KernelBatch batch;
+  KernelBatch batch(GetParam());
   for (int64_t k : {1, 2, 3, 64, 65, 768, 2051}) {
     for (int64_t n : {1, 15, 17, 96}) add_strips(batch, random, 37, k, n);
   }
@@ -95,7 +111,7 @@ TEST_F(CodegenPairs, StripsAndRowsAreReadInPlace) {
     // An axis of one element says nothing of what lies beside it.
     const Shape& shape = c.kernel.body.node(c.kernel.body.outputs[0].node).shape;
     if (c.inputs[0].sizes()[1] == 1 || shape[1].is_constant(1)) continue;
-    EXPECT_FALSE(packs(c)) << k << "\n" << c.source.text;
+    EXPECT_FALSE(has_tiles() ? packs_columns(c) : packs(c)) << k << "\n" << c.source.text;
   }
   for (size_t k = 0; k < batch.size(); ++k) {
     batch.check(k, 3e-4, k % 3 == 0 ? 2 : 1);
@@ -104,9 +120,9 @@ TEST_F(CodegenPairs, StripsAndRowsAreReadInPlace) {
 }
 
 // What does not lie in pairs is packed in pairs, whichever way it runs.
-TEST_F(CodegenPairs, EveryOrderOfMemoryIsPacked) {
+TEST_P(CodegenPairs, EveryOrderOfMemoryIsPacked) {
   Random random(42);
-  KernelBatch batch;
+  KernelBatch batch(GetParam());
   for (int64_t k : {1, 2, 7, 33, 500}) {
     for (bool turn_a : {false, true}) {
       for (bool turn_b : {false, true}) {
@@ -134,9 +150,9 @@ TEST_F(CodegenPairs, EveryOrderOfMemoryIsPacked) {
 
 // Windows of images, channels last. Rows of a window are read in place where they hold whole pairs,
 // and packed where a pair reaches from one to the next.
-TEST_F(CodegenPairs, WindowsAreReadInRunsOfPairs) {
+TEST_P(CodegenPairs, WindowsAreReadInRunsOfPairs) {
   Random random(43);
-  KernelBatch batch;
+  KernelBatch batch(GetParam());
   for (int64_t channels : {3, 8, 64, 160}) {
     for (int64_t kc : {0, 64}) {
       GraphBuilder b;
@@ -166,17 +182,17 @@ TEST_F(CodegenPairs, WindowsAreReadInRunsOfPairs) {
   }
   batch.compile();
   for (size_t k = 0; k < batch.size(); k += 2) {
-    bool by_whole_pairs = k > 0;
-    EXPECT_EQ(packs(batch.at(k)), !by_whole_pairs) << k << "\n" << batch.at(k).source.text;
+    bool in_place = k > 0 && !has_tiles();  // by whole pairs
+    EXPECT_EQ(packs(batch.at(k)), !in_place) << k << "\n" << batch.at(k).source.text;
     EXPECT_EQ(batch.at(k).source.text.find("packed_b"), std::string::npos) << k;
   }
   batch.check_all(3e-4);
 }
 
 // Rows computed on the way and rounded, with a border; what follows the product, rounded too.
-TEST_F(CodegenPairs, PrologueAndEpilogue) {
+TEST_P(CodegenPairs, PrologueAndEpilogue) {
   Random random(44);
-  KernelBatch batch;
+  KernelBatch batch(GetParam());
   for (int64_t k : {95, 96}) {
     GraphBuilder b;
     NodeId x = b.cast(input(b, {2, 24, k}), DType::kFloat32);
@@ -196,9 +212,9 @@ TEST_F(CodegenPairs, PrologueAndEpilogue) {
 }
 
 // Sizes that are known in a run only: whether the last pair is whole is found there.
-TEST_F(CodegenPairs, SizesThatAreKnownLate) {
+TEST_P(CodegenPairs, SizesThatAreKnownLate) {
   Random random(45);
-  KernelBatch batch;
+  KernelBatch batch(GetParam());
   for (int64_t k : {0, 1, 2, 15, 700, 701}) {
     for (bool turned : {false, true}) {
       GraphBuilder b({{0, 1024}});
@@ -220,13 +236,13 @@ TEST_F(CodegenPairs, SizesThatAreKnownLate) {
 }
 
 // One value that is no finite number reaches its own row or column and nothing else.
-TEST_F(CodegenPairs, InfinitiesAndNansStayInTheirRows) {
+TEST_P(CodegenPairs, InfinitiesAndNansStayInTheirRows) {
   constexpr int64_t kRows = 9, kColumns = 18;
   for (int64_t depth : {6, 7}) {
     for (double special : {kNan, kInfinity}) {
       for (int64_t place : {int64_t{0}, depth - 1}) {
         Random random(46);
-        KernelBatch batch;
+        KernelBatch batch(GetParam());
         add_strips(batch, random, kRows, depth, kColumns);
         GraphBuilder b;
         NodeId left = input(b, {kRows, depth}), right = input(b, {depth, kColumns});
@@ -248,8 +264,8 @@ TEST_F(CodegenPairs, InfinitiesAndNansStayInTheirRows) {
 
 // The processor takes denormals for zeros, in operands and in sums: results may be off by the least
 // normal number times the other factor, which no model sees. This is where it is written down.
-TEST_F(CodegenPairs, DenormalsCountAsZeros) {
-  KernelBatch batch;
+TEST_P(CodegenPairs, DenormalsCountAsZeros) {
+  KernelBatch batch(GetParam());
   GraphBuilder b;
   NodeId left = input(b, {5, 2}), right = input(b, {2, 16});
   b.output(product(b, left, right, {0, 2}, {2, 1}, {5, 16}, {0, 1}));
@@ -265,9 +281,9 @@ TEST_F(CodegenPairs, DenormalsCountAsZeros) {
 
 // One row times a matrix, which is read once as it lies: whole vectors, single ones and what is
 // left.
-TEST_F(CodegenPairs, RowsAlongTheSumAreMultipliedWhereTheyLie) {
+TEST_P(CodegenPairs, RowsAlongTheSumAreMultipliedWhereTheyLie) {
   Random random(48);
-  KernelBatch batch;
+  KernelBatch batch(GetParam());
   for (int64_t k : {1, 31, 32, 33, 127, 128, 161, 2048, 2051, 6000}) {
     for (Template form : {Template::kTile, Template::kLoops}) {
       GraphBuilder b;
@@ -289,9 +305,9 @@ TEST_F(CodegenPairs, RowsAlongTheSumAreMultipliedWhereTheyLie) {
 }
 
 // The same where the length is known in a run only, and where a table says which row is read.
-TEST_F(CodegenPairs, RowsOfUnknownLengthAndRowsOfTables) {
+TEST_P(CodegenPairs, RowsOfUnknownLengthAndRowsOfTables) {
   Random random(49);
-  KernelBatch batch;
+  KernelBatch batch(GetParam());
   for (int64_t k : {0, 1, 40, 2500}) {
     GraphBuilder b({{0, 4096}});
     Expr depth = Expr::symbol(0);
@@ -315,9 +331,9 @@ TEST_F(CodegenPairs, RowsOfUnknownLengthAndRowsOfTables) {
 
 // Anything between the values and their product keeps them from being multiplied as they lie: a
 // matrix that runs the other way, and factors that are no longer what is stored.
-TEST_F(CodegenPairs, OtherSumsAreNoProductsOfRows) {
+TEST_P(CodegenPairs, OtherSumsAreNoProductsOfRows) {
   Random random(50);
-  KernelBatch batch;
+  KernelBatch batch(GetParam());
   auto wide = [](GraphBuilder& b, NodeId x) { return b.cast(x, DType::kFloat32); };
   for (bool turned : {false, true}) {
     GraphBuilder b;
@@ -338,11 +354,37 @@ TEST_F(CodegenPairs, OtherSumsAreNoProductsOfRows) {
   batch.check_all(3e-4);
 }
 
+// The instructions themselves, which the stand-in takes the place of: what is compiled for such a
+// machine multiplies by them, four to each step of the register tile of 32 rows by 32 columns.
+TEST(CodegenTiles, AreInstructions) {
+  const common::Target target{"cpu-x86_64-amxbf16"};
+  GraphBuilder b;
+  NodeId x = input(b, {64, 128}), y = input(b, {128, 96});
+  b.output(product(b, x, y, {0, 2}, {2, 1}, {64, 96}, {0, 1}));
+  worker::CpuCodeGenerator generator(worker::unit_of(target));
+  auto source = generator.generate({Template::kTile, {}, canonical(b.finish())});
+  ASSERT_TRUE(source.ok()) << source.error().message;
+  auto compiler = worker::find_c_compiler(target);
+  ASSERT_TRUE(compiler.ok()) << compiler.error().message;
+  auto object = (*compiler)->compile(generator.preamble() + source->text, 300'000);
+  ASSERT_TRUE(object.ok()) << object.error().message;
+  // VEX.128.F3.0F38.W0 5C is tdpbf16ps.
+  int multiplications = 0;
+  for (size_t at = 0; at + 4 < object->size(); ++at) {
+    auto byte = [&](size_t k) { return std::to_integer<int>((*object)[at + k]); };
+    if (byte(0) == 0xC4 && byte(1) == 0xE2 && (byte(2) & 0x87) == 0x02 && byte(3) == 0x5C) {
+      ++multiplications;
+    }
+  }
+  EXPECT_GT(multiplications, 0) << source->text;
+  EXPECT_EQ(multiplications % 4, 0) << multiplications;
+}
+
 // Random sizes, orders of memory and schedules: a size at which a tile, a block and a run end at
 // different places.
-TEST_F(CodegenPairs, RandomProducts) {
+TEST_P(CodegenPairs, RandomProducts) {
   Random random(47);
-  KernelBatch batch;
+  KernelBatch batch(GetParam());
   const std::vector<ScheduleChoice>& choices = schedule_parameters(Template::kTile);
   for (int round = 0; round < 40; ++round) {
     Schedule schedule;

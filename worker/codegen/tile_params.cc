@@ -18,6 +18,10 @@ constexpr int64_t kFewUnits = 8;
 // Packing a row takes as long as multiplying it by some 40 columns.
 constexpr int64_t kPackedColumns = 1024;
 
+// Registers of a unit with tiles: of sums, of rows and one of columns.
+constexpr int64_t kMatrixRegisters = 8;
+constexpr int64_t kMatrixColumnsMax = 4;
+
 // 0: not known when the kernel is made.
 int64_t known(const Expr& size) { return size.is_constant() ? size.constant() : 0; }
 
@@ -26,23 +30,13 @@ int64_t share_of(const Expr& size, int64_t part) {
   return size.is_constant() ? std::max<int64_t>(1, (size.constant() + part - 1) / part) : 1;
 }
 
-}  // namespace
-
-bool TileReads::rows(const TileParams& t) const {
-  return row_run == kWhole || (row_run != 0 && row_run % t.kc == 0);
-}
-
-TileParams choose_tile(const TileProblem& problem, const Schedule& schedule, int vector_bytes,
-                       const TileReads& in_place) {
+// The blocks around t's register tile. Blocks of the summed axis are multiples of `step`, if need
+// be.
+TileParams with_blocks(TileParams t, const TileProblem& problem, const Schedule& schedule,
+                       const TileReads& in_place, int64_t step) {
   auto given = [&](std::string_view name) {
     return schedule_value(schedule, Template::kTile, name);
   };
-  TileParams t;
-  t.lanes = vector_bytes / common::dtype_size(problem.dtype);
-  common::RegisterTile registers = common::choose_register_tile(
-      known(problem.m_size), known(problem.n_size), t.lanes, vector_bytes >= 64);
-  t.mr = given("mr") != 0 ? given("mr") : registers.rows;
-  t.nr = round_up(given("nr") != 0 ? given("nr") : registers.vectors * t.lanes, t.lanes);
   // Blocks of what is packed stay in the first cache; strips in memory are read as fast from the
   // second, and every further block costs a pass over the sums.
   int64_t depth = in_place.columns ? 1024 : 384;
@@ -56,7 +50,8 @@ TileParams choose_tile(const TileProblem& problem, const Schedule& schedule, int
     if (in_runs) {
       while (length % blocks != 0) ++blocks;
     }
-    if (given("kc") == 0) t.kc = in_runs ? length / blocks : round_up((k + blocks - 1) / blocks, 8);
+    if (given("kc") == 0)
+      t.kc = in_runs ? length / blocks : round_up((k + blocks - 1) / blocks, step);
     t.kc = std::min(t.kc, k);
   }
   // Small units where they cost nothing, so that they are shared out evenly.
@@ -86,6 +81,43 @@ TileParams choose_tile(const TileProblem& problem, const Schedule& schedule, int
   t.mc = even(problem.m_size, t.mc, t.mr);
   t.group = even(problem.m_size, t.mc * std::max<int64_t>(1, rows / t.mc), t.mc);
   return t;
+}
+
+}  // namespace
+
+bool TileReads::rows(const TileParams& t) const {
+  return row_run == kWhole || (row_run != 0 && row_run % t.kc == 0);
+}
+
+TileParams choose_tile(const TileProblem& problem, const Schedule& schedule, int vector_bytes,
+                       const TileReads& in_place) {
+  auto given = [&](std::string_view name) {
+    return schedule_value(schedule, Template::kTile, name);
+  };
+  TileParams t;
+  t.lanes = vector_bytes / common::dtype_size(problem.dtype);
+  common::RegisterTile registers = common::choose_register_tile(
+      known(problem.m_size), known(problem.n_size), t.lanes, vector_bytes >= 64);
+  t.mr = given("mr") != 0 ? given("mr") : registers.rows;
+  t.nr = round_up(given("nr") != 0 ? given("nr") : registers.vectors * t.lanes, t.lanes);
+  return with_blocks(t, problem, schedule, in_place, 8);
+}
+
+TileParams choose_matrix_tile(const TileProblem& problem, const Schedule& schedule,
+                              const TileReads& in_place) {
+  auto registers = [](int64_t size) { return (size + kMatrixSide - 1) / kMatrixSide; };
+  int64_t most_rows = known(problem.m_size) != 0 ? registers(known(problem.m_size)) : 2;
+  int64_t most_columns = known(problem.n_size) != 0 ? registers(known(problem.n_size)) : 2;
+  int64_t given = schedule_value(schedule, Template::kTile, "nr");
+  // Squares of registers are loaded least for what they multiply.
+  int64_t columns = given != 0 ? registers(given) : most_rows == 1 ? kMatrixColumnsMax : 2;
+  columns = std::clamp<int64_t>(columns, 1, std::min(most_columns, kMatrixColumnsMax));
+  int64_t rows = (kMatrixRegisters - 1) / (columns + 1);
+  TileParams t;
+  t.lanes = kMatrixSide;
+  t.mr = kMatrixSide * std::clamp<int64_t>(rows, 1, most_rows);
+  t.nr = kMatrixSide * columns;
+  return with_blocks(t, problem, schedule, in_place, kMatrixSide);
 }
 
 }  // namespace worker

@@ -6,6 +6,10 @@
 
 namespace worker {
 
+// Rows and columns of a sum that one register of a unit with tiles holds, and the pairs along k
+// that one instruction adds.
+constexpr int64_t kMatrixSide = 16;
+
 struct TileParams {
   int64_t lanes = 16;         // elements of a vector
   int64_t mr = 8, nr = 48;    // register tile, nr a multiple of lanes
@@ -24,5 +28,8 @@ struct TileReads {
 
 TileParams choose_tile(const common::TileProblem& problem, const common::Schedule& schedule,
                        int vector_bytes, const TileReads& in_place = {});
+// The same for a unit that multiplies tiles, and rows that are packed: k counts pairs.
+TileParams choose_matrix_tile(const common::TileProblem& problem, const common::Schedule& schedule,
+                              const TileReads& in_place);
 
 }  // namespace worker

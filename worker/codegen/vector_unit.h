@@ -8,6 +8,8 @@ struct VectorUnit {
   // Multiplies two neighbours of bfloat16 at a time and adds both products to a float32: vdpbf16ps
   // of AVX512_BF16. Only with 64 bytes.
   bool has_pairs = false;
+  // Multiplies tiles of 16 rows by 16 columns of such pairs: AMX. Only with pairs.
+  bool has_tiles = false;
 };
 
 }  // namespace worker

@@ -7,6 +7,10 @@ std::vector<std::string> machine_options(const common::Target& target) {
     std::vector<std::string> options = {"-march=x86-64-v4", "-mtune=native",
                                         "-mprefer-vector-width=512"};
     if (unit_of(target).has_pairs) options.emplace_back("-mavx512bf16");
+    if (unit_of(target).has_tiles) {
+      options.emplace_back("-mamx-tile");
+      options.emplace_back("-mamx-bf16");
+    }
     return options;
   }
   if (target.name == "cpu-x86_64-avx2") return {"-march=x86-64-v3", "-mtune=native"};
@@ -15,6 +19,7 @@ std::vector<std::string> machine_options(const common::Target& target) {
 }
 
 VectorUnit unit_of(const common::Target& target) {
+  if (target.name == "cpu-x86_64-amxbf16") return {64, true, true};
   if (target.name == "cpu-x86_64-avx512bf16") return {64, true};
   if (target.name == "cpu-x86_64-avx512") return {64};
   return {target.name == "cpu-x86_64-avx2" ? 32 : 16};

@@ -99,7 +99,8 @@ Result<FunctionBody> emit_function(const Kernel& kernel, const Graph& body,
 
 std::string CpuCodeGenerator::preamble() const {
   return cat(cpu_preamble_base(), c_number_preamble(), cpu_preamble_math(), ordered_preamble(),
-             tile_preamble(), unit_.has_pairs ? pairs_preamble() : "");
+             tile_preamble(), unit_.has_pairs ? pairs_preamble() : "",
+             unit_.has_tiles ? matrix_preamble() : "");
 }
 
 Result<KernelSource> CpuCodeGenerator::generate(const Kernel& kernel) const {

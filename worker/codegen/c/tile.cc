@@ -5,6 +5,7 @@
 
 #include "common/base/cat.h"
 #include "worker/codegen/c/loops.h"
+#include "worker/codegen/c/matrix_tile.h"
 #include "worker/codegen/c/tile_reads.h"
 #include "worker/codegen/c/tile_steps.h"
 #include "worker/codegen/c_text.h"
@@ -30,7 +31,7 @@ namespace {
 
 // Steps along k that are read one after the other lie no further apart: a page.
 constexpr int64_t kNearBytes = 4096;
-// Bodies up to this size are written out for every row of a register tile.
+// Bodies up to this size are written out for every row of a register tile of vectors.
 constexpr size_t kWholeNodesMax = 24;
 
 size_t at(int index) { return static_cast<size_t>(index); }
@@ -54,8 +55,10 @@ class TileEmitter {
         problem_(product_.problem()),
         steps_(tile_steps(product_, unit)),
         column_step_(columns_in_place(product_, steps_, unit)),
-        reads_{rows_lie_in_place(product_, steps_), column_step_.has_value()},
-        t_(choose_tile(steps_.problem(product_), schedule, unit.bytes, reads_)),
+        has_tiles_(unit.has_tiles && steps_.has_pairs()),
+        reads_{has_tiles_ ? 0 : rows_lie_in_place(product_, steps_), column_step_.has_value()},
+        t_(has_tiles_ ? choose_matrix_tile(steps_.problem(product_), schedule, reads_)
+                      : choose_tile(steps_.problem(product_), schedule, unit.bytes, reads_)),
         rows_in_place_(reads_.rows(t_)),
         writer_(body.symbols),
         emitter_(body, writer_) {
@@ -82,6 +85,7 @@ class TileEmitter {
     bounds_lines(units.indices());
     emit_blocks();
     Expr count = units.close("", !target.empty() || writer_.holds_loops(0));
+    if (has_tiles_) writer_.line("LF_TILES_END;");
     LFARM_RETURN_IF_ERROR(emitter_.status());
     if (!flows_) return common::unsupported("an output mixes elements of the contraction");
     return finish_body(writer_, count, scratch_);
@@ -106,6 +110,7 @@ class TileEmitter {
     writer_.line(cat(type_, " tile[", t_.mr * t_.nr, "] __attribute__((aligned(64)));"));
     writer_.line(
         cat(steps_.type, " square[", t_.lanes * t_.lanes, "] __attribute__((aligned(64))) = {0};"));
+    if (has_tiles_) writer_.line("LF_TILES_BEGIN;");
   }
 
   void bounds_lines(const std::vector<Expr>& unit) {
@@ -304,11 +309,21 @@ class TileEmitter {
   void register_tile() {
     int64_t vectors = t_.nr / t_.lanes;
     column_pointers();
-    row_pointers();
     if (!single_block_) {
       writer_.line(cat(type_, "* restrict const sum = sums + (j - n0) * ", t_.group,
                        " + (i - m0) * ", t_.nr, ";"));
     }
+    if (ends_in_half_) {
+      std::string whole = writer_.rare_text(common::floor_div(steps_.depth, Expr(2)));
+      writer_.line(cat("const int64_t whole = lf_min_i64(k1, ", whole, ") - k0;"));
+    }
+    std::string to =
+        single_block_ ? "tile" : "(k1 == " + writer_.rare_text(steps_.count) + " ? tile : sum)";
+    if (has_tiles_) {
+      matrix_tile(to);
+      return;
+    }
+    row_pointers();
     for (int64_t r = 0; r < t_.mr; ++r) {
       std::string line;
       for (int64_t v = 0; v < vectors; ++v) line += cat(v ? ", " : "", "c", r, "_", v, " = {0}");
@@ -321,10 +336,6 @@ class TileEmitter {
       });
       writer_.close("if (k0 != 0)");
     }
-    if (ends_in_half_) {
-      std::string whole = writer_.rare_text(common::floor_div(steps_.depth, Expr(2)));
-      writer_.line(cat("const int64_t whole = lf_min_i64(k1, ", whole, ") - k0;"));
-    }
     writer_.open(true);
     multiply("k", false);
     writer_.close(cat("for (int64_t k = 0; k < ", ends_in_half_ ? "whole" : "k1 - k0", "; ++k)"));
@@ -333,12 +344,27 @@ class TileEmitter {
       multiply("whole", true);
       writer_.close("if (whole < k1 - k0)");
     }
-    std::string to =
-        single_block_ ? "tile" : "(k1 == " + writer_.rare_text(steps_.count) + " ? tile : sum)";
     writer_.line(cat(type_, "* const to = ", to, ";"));
     each_accumulator([&](const std::string& c, int64_t offset) {
       writer_.line(cat("*(", vector_, "*)(to + ", offset, ") = ", c, ";"));
     });
+  }
+
+  void matrix_tile(const std::string& to) {
+    MatrixTile tile;
+    tile.params = t_;
+    tile.left = cat("(const lf_bf16_pair*)packed_a + (i - ib) * ", a_stride_);
+    tile.left_stride = a_stride_;
+    for (int64_t v = 0; v < t_.nr / t_.lanes; ++v) {
+      tile.right.push_back(column_step_ ? cat("column", v) : cat("strip + ", v * t_.lanes));
+    }
+    tile.right_stride = column_step_.value_or(t_.nr);
+    if (!single_block_) tile.earlier = "sum";
+    tile.has_earlier = "k0 != 0";
+    tile.steps = "k1 - k0";
+    tile.whole = ends_in_half_ ? "whole" : tile.steps;
+    tile.to = to;
+    emit_matrix_tile(writer_, tile);
   }
 
   // Adds step `k` of the block, of which `half` leaves only the first element.
@@ -428,8 +454,9 @@ class TileEmitter {
   void store_tile() {
     writer_.line(cat("const int64_t me = lf_min_i64(i + ", t_.mr, ", ie);"));
     writer_.line(cat("const int64_t ne = lf_min_i64(j + ", t_.nr, ", n1);"));
-    bool runs = stores_in_runs();
-    if (!runs && body_.nodes.size() <= kWholeNodesMax) {
+    bool runs = output_divides_columns(product_);
+    bool whole = !runs && !has_tiles_ && body_.nodes.size() <= kWholeNodesMax;
+    if (whole) {
       store_whole_tile();
       writer_.open(true);
     }
@@ -439,7 +466,7 @@ class TileEmitter {
     store_element(rows, columns, "(m - i)");
     close_columns(columns);
     writer_.close(counting_loop("m", "i", "me"));
-    if (!runs && body_.nodes.size() <= kWholeNodesMax) writer_.close("else");
+    if (whole) writer_.close("else");
   }
 
   // All rows at once, so that what belongs to a column is read once for all of them.
@@ -481,25 +508,6 @@ class TileEmitter {
     return indices;
   }
 
-  // Whether a flat column index would be divided to find where to store.
-  bool stores_in_runs() const {
-    if (problem_.n.size() < 2) return false;
-    CodeWriter trial(body_.symbols);
-    Expr flat = Expr::index(trial.bind_index("n", problem_.n_size, 0));
-    Expr position = 0;
-    Indices columns = unfold(own_sizes(Side::kRight), flat);
-    Expr below = 1;
-    const std::vector<int>& out = attr<ContractAttr>(node_).out;
-    for (size_t k = out.size(); k-- > 0;) {
-      auto it = std::find(problem_.n.begin(), problem_.n.end(), out[k]);
-      if (it != problem_.n.end())
-        position += columns[static_cast<size_t>(it - problem_.n.begin())] * below;
-      below *= problem_.label_size[at(out[k])];
-    }
-    trial.text(trial.simplify(position));
-    return !trial.divided().empty();
-  }
-
   const Graph& body_;
   NodeId id_;
   const Node& node_;
@@ -507,6 +515,7 @@ class TileEmitter {
   const common::TileProblem& problem_;
   TileSteps steps_;
   std::optional<int64_t> column_step_;  // between neighbours along k, where columns are in place
+  bool has_tiles_;
   TileReads reads_;
   TileParams t_;
   bool rows_in_place_;

@@ -81,4 +81,29 @@ LF_FUNCTION float lf_dot_pairs(const uint16_t* a, const uint16_t* b, int64_t n) 
 )C";
 }
 
+// What the code generators' tests bring along stands in for instructions that few processors have.
+std::string_view matrix_preamble() {
+  return R"C(
+#ifndef LF_TILES_BEGIN
+// Palette 1, all registers of 16 rows of 64 bytes.
+static const struct {
+  uint8_t palette, start, reserved[14];
+  uint16_t row_bytes[16];
+  uint8_t rows[16];
+} lf_tiles __attribute__((aligned(64))) = {
+    1, 0, {0}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
+#define LF_TILES_BEGIN __asm__ volatile("ldtilecfg %0" ::"m"(lf_tiles))
+#define LF_TILES_END __asm__ volatile("tilerelease" ::: "memory")
+#define LF_TILE_ZERO(t) __asm__ volatile("tilezero %%tmm" #t ::)
+#define LF_TILE_LOAD(t, from, stride)                       \
+  __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #t ::"r"(from), "r"((int64_t)(stride)) : "memory")
+#define LF_TILE_STORE(t, to, stride)                         \
+  __asm__ volatile("tilestored %%tmm" #t ", (%0,%1,1)" ::"r"(to), "r"((int64_t)(stride)) : "memory")
+// Adds the products of rows of pairs with columns of pairs.
+#define LF_TILE_PAIRS(sum, rows, columns) \
+  __asm__ volatile("tdpbf16ps %%tmm" #columns ", %%tmm" #rows ", %%tmm" #sum ::)
+#endif
+)C";
+}
+
 }  // namespace worker

@@ -1,5 +1,6 @@
 #include "worker/codegen/c/tile_reads.h"
 
+#include <algorithm>
 #include <vector>
 
 namespace worker {
@@ -162,6 +163,26 @@ OperandMemory operand_memory(const Contraction& product, const TileSteps& steps,
   }
   result.along_k = votes > 0;
   return result;
+}
+
+bool output_divides_columns(const Contraction& product) {
+  const common::TileProblem& problem = product.problem();
+  if (problem.n.size() < 2) return false;
+  CodeWriter trial(product.body().symbols);
+  Expr flat = Expr::index(trial.bind_index("n", problem.n_size, 0));
+  Expr position = 0;
+  Indices columns = unfold(product.sizes_of(problem.n), flat);
+  Expr below = 1;
+  const std::vector<int>& out = attr<common::ContractAttr>(product.node()).out;
+  for (size_t k = out.size(); k-- > 0;) {
+    auto it = std::find(problem.n.begin(), problem.n.end(), out[k]);
+    if (it != problem.n.end()) {
+      position += columns[static_cast<size_t>(it - problem.n.begin())] * below;
+    }
+    below *= problem.label_size[static_cast<size_t>(out[k])];
+  }
+  trial.text(trial.simplify(position));
+  return !trial.divided().empty();
 }
 
 }  // namespace worker

@@ -27,4 +27,7 @@ struct OperandMemory {
 };
 OperandMemory operand_memory(const Contraction& product, const TileSteps& steps, Side side);
 
+// Whether a flat column index would be divided to find where the product's element lies.
+bool output_divides_columns(const Contraction& product);
+
 }  // namespace worker
