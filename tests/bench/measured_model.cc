@@ -31,6 +31,7 @@ size_t at(int index) { return static_cast<size_t>(index); }
 // What the case's meta.json says, where it does.
 clients::Tolerance tolerance_of(const std::string& folder, const std::string& dtype) {
   clients::Tolerance usual = dtype == "f32" || dtype == "f64" ? kTolerance : kHalfTolerance;
+  if (folder.empty()) return usual;
   auto text = common::read_file(folder + "/meta.json");
   if (!text.ok()) return usual;
   auto json = nlohmann::json::parse(*text, nullptr, false);
@@ -62,6 +63,7 @@ Result<MeasuredModel> open_model(const std::string& path) {
   MeasuredModel measured;
   std::error_code ignored;
   bool is_folder = std::filesystem::is_directory(path, ignored);
+  if (is_folder) measured.folder = path;
   measured.file = is_folder ? path + "/model.pt2" : path;
   measured.name = clients::model_name(measured.file);
   LFARM_ASSIGN_OR_RETURN(clients::Model loaded, clients::load_model(measured.file));
@@ -78,7 +80,7 @@ Result<MeasuredModel> open_model(const std::string& path) {
   for (const HostTensor& input : measured.inputs) refs.push_back(common::ref_of(input));
   LFARM_ASSIGN_OR_RETURN(std::vector<int64_t> sizes, clients::symbols_of(*measured.model, refs));
   measured.work = work_of(measured.model->graph, sizes);
-  measured.tolerance = tolerance_of(is_folder ? path : "", measured.dtype);
+  measured.tolerance = tolerance_of(measured.folder, measured.dtype);
   return measured;
 }
 
@@ -112,6 +114,18 @@ Result<std::vector<HostTensor>> outputs_of(const MeasuredModel& model, const Pee
                          cat("gives ", peer.outputs.size(), " outputs")};
   }
   return outputs;
+}
+
+Result<std::vector<HostTensor>> stored_outputs(const MeasuredModel& model) {
+  PeerModel stored;
+  for (size_t k = 0; !model.folder.empty(); ++k) {
+    std::string file = cat(model.folder, "/outputs/", k, ".npy");
+    if (!common::file_exists(file)) break;
+    LFARM_ASSIGN_OR_RETURN(std::string bytes, common::read_file(file));
+    stored.outputs.push_back({"", common::to_bytes(common::as_bytes(bytes))});
+  }
+  if (stored.outputs.empty()) return common::unavailable("no outputs of PyTorch to compare with");
+  return outputs_of(model, stored);
 }
 
 Status compare(const MeasuredModel& model, const std::vector<HostTensor>& actual,

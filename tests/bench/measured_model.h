@@ -18,9 +18,10 @@
 namespace bench {
 
 struct MeasuredModel {
-  std::string name;   // of its folder or file
-  std::string file;   // the archive
-  std::string dtype;  // its least precise float: "f32", "bf16"
+  std::string name;    // of its folder or file
+  std::string file;    // the archive
+  std::string folder;  // of the case; empty: a file alone
+  std::string dtype;   // its least precise float: "f32", "bf16"
   std::shared_ptr<const clients::Model> model;
   std::vector<common::HostTensor> inputs;  // one an input of the user's
   clients::Tolerance tolerance;
@@ -37,6 +38,9 @@ std::vector<PeerArray> arrays_of(const MeasuredModel& model);
 // when number or types are others.
 common::Result<std::vector<common::HostTensor>> outputs_of(const MeasuredModel& model,
                                                            const PeerModel& peer);
+// What PyTorch gave for a case, of its folder. kUnavailable for a file alone, whose inputs are made
+// up.
+common::Result<std::vector<common::HostTensor>> stored_outputs(const MeasuredModel& model);
 // kVerification naming the output and the greatest difference.
 common::Status compare(const MeasuredModel& model, const std::vector<common::HostTensor>& actual,
                        const std::vector<common::HostTensor>& expected);

@@ -125,14 +125,7 @@ Result<std::vector<HostTensor>> expected_outputs(const MeasuredModel& model,
   for (const PeerSide& peer : peers) {
     if (peer.result.name == "eager" && peer.process) return peer.outputs;
   }
-  PeerModel stored;
-  std::string folder = std::filesystem::path(model.file).parent_path().string() + "/outputs/";
-  for (size_t k = 0; common::file_exists(cat(folder, k, ".npy")); ++k) {
-    LFARM_ASSIGN_OR_RETURN(std::string bytes, common::read_file(cat(folder, k, ".npy")));
-    stored.outputs.push_back({"", common::to_bytes(common::as_bytes(bytes))});
-  }
-  if (stored.outputs.empty()) return common::unavailable("no outputs of PyTorch to compare with");
-  return outputs_of(model, stored);
+  return stored_outputs(model);
 }
 
 // ---- A row -------------------------------------------------------------------------------------

@@ -1,86 +1,66 @@
-"""How long searches take until their plans are nearly as fast as the last ones.
+"""What plans lose when searches get less time.
 
-usage: time_to_quality.py BIN SECONDS MODEL.pt2...
+usage: time_to_quality.py BIN SHORT LONG CASE...
 
-Has a farm of this machine, in a directory of its own, search SECONDS for each model in turn (BIN is
-where lfarm is). Prints a row of Markdown for each: seconds until the best known was within 5 % of
-the last, seconds of the whole submit, candidates, and the last best in microseconds.
+Searches each case (a folder with model.pt2, inputs/ and outputs/) anew for SHORT and for LONG seconds,
+on a farm of this machine that has learned nothing (BIN is where lfarm is), and measures the two plans
+in turns. Prints a row of Markdown for each: seconds of the whole first submit, the plans' times in
+microseconds, and how much of the long search's quality the short one reached. A search that ran LONG
+seconds again gives the last column: what two of the same length differ by.
 """
 
 import json
 import pathlib
-import socket
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
-import urllib.request
 
-NEAR = 0.95
-START_S = 60
+TURNS = 7
+THREADS = "2"
 
 
-def free_port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
+class Plan:
+    """Of one search, in a state directory of its own."""
+
+    def __init__(self, binaries, state, case, seconds, seed):
+        self.measure = [f"{binaries}/lfarm-bench", "models", str(case), "--state", state,
+                        "--threads", THREADS, "--rounds", "3", "--json"]
+        start = time.monotonic()
+        subprocess.run([f"{binaries}/lfarm", "submit", str(case / "model.pt2"), "--device", "cpu",
+                        "--state", state, "--time", str(seconds), "--budget", "1000000",
+                        "--seed", str(seed)], check=True, capture_output=True)
+        self.search_s = time.monotonic() - start
+        self.us = []
+
+    def turn(self):
+        out = subprocess.run(self.measure, check=True, capture_output=True, text=True).stdout
+        row = json.loads(out.splitlines()[0])
+        if "notes" in row or row["lfarm_ms"] is None:
+            raise SystemExit(f"not measured: {row}")
+        self.us.append(row["lfarm_ms"] * 1e3)
+
+    def median(self):
+        return statistics.median(self.us)
 
 
-class Farm:
-    def __init__(self, binaries, state):
-        port = free_port()
-        self.lfarm, self.state, self.url = f"{binaries}/lfarm", state, f"http://127.0.0.1:{port}"
-        self.process = subprocess.Popen(
-            [self.lfarm, "up", "--device", "cpu", "--state", state, "--http", str(port)],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-    def ask(self, path):
-        with urllib.request.urlopen(f"{self.url}/api/v1/{path}") as answer:
-            return json.load(answer)
-
-    def wait(self):
-        for _ in range(START_S * 10):
-            try:
-                return self.ask("overview")
-            except urllib.error.URLError:
-                time.sleep(0.1)
-        raise SystemExit(f"the farm did not start within {START_S} s")
-
-    def submit(self, model, seconds):
-        subprocess.run([self.lfarm, "submit", model, "--device", "cpu", "--state", self.state,
-                        "--time", str(seconds), "--budget", "1000000"],
-                       check=True, stdout=subprocess.DEVNULL)
-        latest = self.ask("jobs?count=1")["rows"][0]["job"]
-        return self.ask(f"jobs/{latest}")
-
-    def stop(self):
-        self.process.terminate()
-        self.process.wait()
-
-
-def main(binaries, seconds, *models):
-    with tempfile.TemporaryDirectory() as state:
-        farm = Farm(binaries, state)
-        try:
-            farm.wait()
-            print("| model | s to 95 % | s in all | candidates | us |\n|---|--:|--:|--:|--:|")
-            for model in models:
-                start = time.monotonic()
-                points = farm.submit(model, float(seconds))["course"]["points"]
-                took = time.monotonic() - start
-                measured = [(ms, best) for _, ms, best, is_measured in points if is_measured]
-                last = measured[-1][1]
-                near = next(ms for ms, best in measured if best * NEAR <= last)
-                path = pathlib.Path(model)
-                name = path.parent.name if path.name == "model.pt2" else path.stem
-                print(f"| {name} | {near / 1e3:.1f} | {took:.0f} | {points[-1][0]} "
-                      f"| {last / 1e3:.2f} |", flush=True)
-        finally:
-            farm.stop()
+def main(binaries, short, long, *cases):
+    print("| model | s to submit | us | us of the long search | quality | long beside long |\n"
+          "|---|--:|--:|--:|--:|--:|")
+    for case in map(pathlib.Path, cases):
+        with tempfile.TemporaryDirectory() as state:
+            plans = [Plan(binaries, f"{state}/{n}", case, seconds, n)
+                     for n, seconds in enumerate([short, long, long])]
+            for _ in range(TURNS):
+                for plan in plans:
+                    plan.turn()
+        brief, best, other = (plan.median() for plan in plans)
+        print(f"| {case.name} | {plans[0].search_s:.0f} | {brief:.3g} | {best:.3g} "
+              f"| {best / brief:.2f} | {best / other:.2f} |", flush=True)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 4:
+    if len(sys.argv) < 5:
         raise SystemExit(__doc__)
-    main(*sys.argv[1:])
+    main(sys.argv[1], float(sys.argv[2]), float(sys.argv[3]), *sys.argv[4:])

@@ -17,3 +17,9 @@ lfarm_test(bench_peers LABEL unit
   LIBRARIES nlohmann_json::nlohmann_json)
 target_sources(test_bench_peers PRIVATE ${CMAKE_BINARY_DIR}/tests/bench/peer_script.cc)
 target_include_directories(test_bench_peers PRIVATE ${CMAKE_SOURCE_DIR})
+lfarm_test(bench_measured_model LABEL unit
+  SOURCES bench_measured_model_test.cc ${CMAKE_SOURCE_DIR}/tests/bench/measured_model.cc
+    ${CMAKE_SOURCE_DIR}/tests/bench/model_work.cc
+  COMPONENTS clients/cli clients/pt2 clients/runtime common/base common/ir common/runtime
+  LIBRARIES nlohmann_json::nlohmann_json)
+target_include_directories(test_bench_measured_model PRIVATE ${CMAKE_SOURCE_DIR})
