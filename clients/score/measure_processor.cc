@@ -1,5 +1,9 @@
 // The processor's roofline, measured. No compiler runs: the loops are here, one for each width of
 // vectors that the processor may have.
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -152,14 +156,22 @@ Work reads(size_t bytes) { return {static_cast<double>(bytes), widest_loops().re
 
 // ---- Rounds ------------------------------------------------------------------------------------
 
+constexpr size_t kLine = 64;
+constexpr size_t kHugePage = size_t{2} << 20;
+
 struct Freed {
   void operator()(std::byte* data) const { std::free(data); }
 };
 using Memory = std::unique_ptr<std::byte, Freed>;
 
-// Zeros that lie in memory: pages that nobody wrote to are all the same one.
+// Ones, since pages that nobody wrote to are all the same one; in huge pages where there are any.
 Memory touched(size_t bytes) {
-  Memory memory(static_cast<std::byte*>(std::aligned_alloc(64, bytes)));
+  size_t alignment = bytes < kHugePage ? kLine : kHugePage;
+  size_t whole = (bytes + alignment - 1) / alignment * alignment;
+  Memory memory(static_cast<std::byte*>(std::aligned_alloc(alignment, whole)));
+#if defined(__linux__)
+  if (memory && alignment == kHugePage) ::madvise(memory.get(), whole, MADV_HUGEPAGE);
+#endif
   if (memory) std::fill_n(memory.get(), bytes, std::byte{1});
   return memory;
 }
@@ -231,7 +243,7 @@ double usual_rate(const Work& work, int threads, size_t bytes) {
   return rounds[rounds.size() / 2];
 }
 
-// A thread's share of a working set that no cache holds.
+// A thread's share of a working set that no cache holds whole.
 constexpr size_t kMemoryShare = size_t{96} << 20;
 
 void empty_kernel(void* const*, const int64_t*, int64_t, int64_t, void*) {}
@@ -259,8 +271,10 @@ struct MemoryReads::Threads {
   Gang gang;
 };
 
-MemoryReads::MemoryReads(int threads)
-    : threads_(new Threads{Gang(reads(kMemoryShare), threads, kMemoryShare)}) {}
+MemoryReads::MemoryReads(int threads, double bytes) {
+  size_t share = static_cast<size_t>(bytes) / static_cast<size_t>(threads);
+  threads_.reset(new Threads{Gang(reads(share), threads, share)});
+}
 
 MemoryReads::~MemoryReads() = default;
 

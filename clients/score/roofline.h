@@ -40,16 +40,17 @@ std::optional<Roofline> data_sheet(std::string_view name);
 // they have the processor, the median of several rounds; and an empty launch of its device.
 Roofline measure_processor(int threads);
 
-// What a processor's threads read together from memory now, for times that are compared with it: on
-// a machine that others share it changes from one minute to the next.
+// How fast a processor's threads read a working set together now, for times that are compared with
+// it: on a machine that others share it changes from one minute to the next.
 class MemoryReads {
  public:
-  // Takes 96 MiB a thread.
-  explicit MemoryReads(int threads);
+  // Takes `bytes` of memory, of which each thread reads its share: as many as what is compared
+  // reads, since caches keep some of a set that is a few times their size.
+  MemoryReads(int threads, double bytes);
   ~MemoryReads();
   MemoryReads(const MemoryReads&) = delete;
   MemoryReads& operator=(const MemoryReads&) = delete;
-  // Reads for 15 ms. 0 when there was not so much memory.
+  // Reads all of it, again and again for 15 ms. 0 when there was not so much memory.
   double bytes_per_s();
 
  private:

@@ -286,7 +286,7 @@ Result<ModelRow> measure_row(const ModelsOptions& options, const MeasuredModel& 
   }
   OwnSide own = open_own(model, plan, threads, expected);
   std::optional<clients::MemoryReads> memory;
-  if (exceeds_caches(model, roofline)) memory.emplace(threads);
+  if (exceeds_caches(model, roofline)) memory.emplace(threads, model.work.bytes);
   std::vector<double> reads;
   auto read_memory = [&] {
     double rate = memory ? memory->bytes_per_s() : 0;
