@@ -3,10 +3,10 @@
 usage: time_to_quality.py BIN SHORT LONG CASE...
 
 Searches each case (a folder with model.pt2, inputs/ and outputs/) anew for SHORT and for LONG seconds,
-on a farm of this machine that has learned nothing (BIN is where lfarm is), and measures the two plans
-in turns. Prints a row of Markdown for each: seconds of the whole first submit, the plans' times in
-microseconds, and how much of the long search's quality the short one reached. A search that ran LONG
-seconds again gives the last column: what two of the same length differ by.
+with each of three seeds, on a farm of this machine that has learned nothing (BIN is where lfarm is),
+and measures the plans in turns. Prints a row of Markdown for each case: seconds of a whole first
+submit, the geometric means of the plans' times in microseconds, how much of the long searches' quality
+the short ones reached, and that of each seed.
 """
 
 import json
@@ -17,7 +17,8 @@ import sys
 import tempfile
 import time
 
-TURNS = 7
+SEEDS = 3
+TURNS = 5
 THREADS = "2"
 
 
@@ -46,18 +47,21 @@ class Plan:
 
 
 def main(binaries, short, long, *cases):
-    print("| model | s to submit | us | us of the long search | quality | long beside long |\n"
-          "|---|--:|--:|--:|--:|--:|")
+    print("| model | s to submit | us | us of the long searches | quality | of each seed |\n"
+          "|---|--:|--:|--:|--:|---|")
     for case in map(pathlib.Path, cases):
         with tempfile.TemporaryDirectory() as state:
-            plans = [Plan(binaries, f"{state}/{n}", case, seconds, n)
-                     for n, seconds in enumerate([short, long, long])]
+            pairs = [[Plan(binaries, f"{state}/{seed}-{seconds}", case, seconds, seed)
+                      for seconds in (short, long)] for seed in range(SEEDS)]
             for _ in range(TURNS):
-                for plan in plans:
-                    plan.turn()
-        brief, best, other = (plan.median() for plan in plans)
-        print(f"| {case.name} | {plans[0].search_s:.0f} | {brief:.3g} | {best:.3g} "
-              f"| {best / brief:.2f} | {best / other:.2f} |", flush=True)
+                for pair in pairs:
+                    for plan in pair:
+                        plan.turn()
+        mean = [statistics.geometric_mean(pair[k].median() for pair in pairs) for k in (0, 1)]
+        ratios = ", ".join(f"{best.median() / brief.median():.2f}" for brief, best in pairs)
+        longest = max(brief.search_s for brief, _ in pairs)
+        print(f"| {case.name} | {longest:.0f} | {mean[0]:.3g} | {mean[1]:.3g} "
+              f"| {mean[1] / mean[0]:.2f} | {ratios} |", flush=True)
 
 
 if __name__ == "__main__":
