@@ -1,4 +1,6 @@
 // Every operation, dtype and template of the code generator against the reference interpreter.
+#include <functional>
+
 #include "codegen_testing.h"
 
 namespace testing_codegen {
@@ -109,6 +111,37 @@ TEST(CodegenOps, SpecialNumbersAreCast) {
   }
   batch.compile();
   batch.check_all();
+}
+
+// What was bfloat16 and is only chosen or given a sign before it is stored again.
+TEST(CodegenOps, NumbersThatBfloat16HoldsAreStoredAsTheyAre) {
+  Random random(13);
+  KernelBatch batch;
+  auto f32 = [](GraphBuilder& b, double value) { return b.scalar(DType::kFloat32, value); };
+  const std::vector<std::function<NodeId(GraphBuilder&, NodeId)>> exact = {
+      [&](GraphBuilder& b, NodeId x) {
+        return b.binary(BinaryOp::kMin, b.binary(BinaryOp::kMax, x, f32(b, 0)), f32(b, 6));
+      },
+      [](GraphBuilder& b, NodeId x) { return b.unary(UnaryOp::kNeg, x); },
+  };
+  const std::vector<std::function<NodeId(GraphBuilder&, NodeId)>> rounded = {
+      [&](GraphBuilder& b, NodeId x) { return b.binary(BinaryOp::kMax, x, f32(b, 0.1)); },
+      [](GraphBuilder& b, NodeId x) { return b.binary(BinaryOp::kAdd, x, x); },
+  };
+  for (const auto* all : {&exact, &rounded}) {
+    for (const auto& with : *all) {
+      GraphBuilder b;
+      NodeId x = b.cast(input(b, DType::kBfloat16, {101}), DType::kFloat32);
+      b.output(b.cast(with(b, x), DType::kBfloat16));
+      batch.add(Template::kLoops, {}, b.finish(), {telling_values(random, DType::kBfloat16, 101)});
+    }
+  }
+  batch.compile();
+  batch.check_all();
+  for (size_t k = 0; k < batch.size(); ++k) {
+    bool found = batch.at(k).source.text.find("lf_bf16_from_exact") != std::string::npos;
+    EXPECT_EQ(found, k < exact.size()) << batch.at(k).source.text;
+  }
 }
 
 TEST(CodegenOps, EveryReduction) {

@@ -5,6 +5,7 @@
 
 #include "common/base/cat.h"
 #include "worker/codegen/c_text.h"
+#include "worker/codegen/exact_bfloat16.h"
 
 namespace worker {
 
@@ -412,6 +413,9 @@ CodeValue BodyEmitter::elementwise(const Node& node, const Indices& indices) {
   DType from = graph_.node(node.operands[0]).dtype;
   switch (node.op) {
     case Op::kCast:
+      if (node.dtype == DType::kBfloat16 && is_exact_bfloat16(graph_, node.operands[0])) {
+        return declare(level, node.dtype, cat("lf_bf16_from_exact(", x[0].text, ")"));
+      }
       return declare(level, node.dtype, c_cast(from, node.dtype, x[0].text));
     case Op::kUnary:
       w_.add_work(level, unary_work(attr<UnaryAttr>(node).op));

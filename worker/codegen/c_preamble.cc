@@ -11,6 +11,8 @@ LF_INLINE uint16_t lf_bf16_from_f32(float f) {
   uint32_t r = (b + 0x7fffu + ((b >> 16) & 1u)) >> 16;
   return (uint16_t)(f != f ? 0x7fc0u : r);
 }
+// Of numbers that lose nothing by it.
+LF_INLINE uint16_t lf_bf16_from_exact(float f) { return (uint16_t)(lf_bits_f32(f) >> 16); }
 LF_INLINE float lf_f32_from_f16(uint16_t h) {
   uint32_t sign = ((uint32_t)h & 0x8000u) << 16, magnitude = (uint32_t)h & 0x7fffu;
   uint32_t normal = (magnitude << 13) + (magnitude >= 0x7c00u ? 0x70000000u : 0x38000000u);

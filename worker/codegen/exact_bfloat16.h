@@ -1,0 +1,12 @@
+// Finds float32 values that bfloat16 holds as they are, so that storing them rounds nothing.
+#pragma once
+
+#include "common/ir/graph.h"
+
+namespace worker {
+
+// True only where every element is such a value: what was bfloat16 and was chosen among, moved or
+// given another sign since. NaN counts, with the upper half of its bits.
+bool is_exact_bfloat16(const common::Graph& body, common::NodeId node);
+
+}  // namespace worker
