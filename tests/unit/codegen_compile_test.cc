@@ -1,6 +1,7 @@
 // Compiler, kernel cache and plan building.
 #include <chrono>
 #include <condition_variable>
+#include <filesystem>
 #include <fstream>
 #include <mutex>
 #include <set>
@@ -8,6 +9,7 @@
 #include "codegen_object.h"
 #include "codegen_testing.h"
 #include "common/base/files.h"
+#include "common/base/host_compiler.h"
 #include "worker/codegen/c/cpu_c.h"
 #include "worker/codegen/remembering_generator.h"
 #include "worker/compile/build_plan.h"
@@ -69,6 +71,25 @@ TEST(Compiler, SaysWhatIsMissing) {
   unsetenv("LFARM_CC");
   ASSERT_FALSE(none.ok());
   EXPECT_EQ(none.error().code, Code::kUnavailable);
+}
+
+// LLVM's own options come and go.
+TEST(Compiler, DoesWithoutTheOptionThatItsClangDoesNotKnow) {
+  auto usual = common::find_host_compiler();
+  ASSERT_TRUE(usual.ok());
+  if (usual->version.find("clang") == std::string::npos) GTEST_SKIP() << "no clang here";
+  common::ScratchDirectory scratch = common::ScratchDirectory::create("compiler").value();
+  std::string program = scratch.path() + "/clang";
+  std::string text = cat("#!/bin/sh\ncase \"$*\" in *-enable-*) exit 1;; esac\nexec ",
+                         usual->program, " \"$@\"\n");
+  ASSERT_TRUE(common::write_file_atomic(program, common::as_bytes(text)).ok());
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  setenv("LFARM_CC", program.c_str(), 1);
+  auto older = worker::find_c_compiler(common::host_cpu_target());
+  unsetenv("LFARM_CC");
+  ASSERT_TRUE(older.ok()) << older.error().message;
+  EXPECT_TRUE((*older)->compile("int f(void) { return 1; }\n", 60'000).ok());
+  EXPECT_NE((*older)->identity(), shared_compiler().identity());
 }
 
 // A kernel compiled for another machine runs elsewhere, or not at all.

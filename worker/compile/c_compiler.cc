@@ -1,5 +1,6 @@
 #include "worker/compile/c_compiler.h"
 
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,21 @@ using common::ScratchDirectory;
 namespace {
 
 constexpr size_t kMaxObjectBytes = size_t{64} << 20;
+constexpr int kProbeTimeoutMs = 10'000;
+
+// Takes conditions out of loops in which they do not change, as clang's -O3 does. Left there, range
+// checks of a padded tensor may become a switch, and no loop with one of these runs in vectors.
+constexpr const char* kUnswitch[] = {"-mllvm", "-enable-nontrivial-unswitch"};
+
+// The option is LLVM's own and promised to nobody.
+bool can_unswitch(const std::string& program) {
+  std::vector<std::string> probe = {program};
+  probe.insert(probe.end(), std::begin(kUnswitch), std::end(kUnswitch));
+  probe.insert(probe.end(), {"-fsyntax-only", "-x", "c", "/dev/null"});
+  auto output = common::run_command(probe, kProbeTimeoutMs);
+  return output.ok() && !output->timed_out && output->status.code == 0 &&
+         output->status.signal == 0;
+}
 
 std::string first_line(std::string_view text) {
   return std::string(text.substr(0, text.find('\n')));
@@ -60,6 +76,9 @@ class CCompiler final : public Compiler {
                 "-ffp-contract=fast",
                 "-fno-stack-protector",
                 "-fno-asynchronous-unwind-tables"};
+    if (clang && can_unswitch(program_)) {
+      options_.insert(options_.end(), std::begin(kUnswitch), std::end(kUnswitch));
+    }
     for (const std::string& option : machine_options(target)) options_.push_back(option);
     common::Hasher hasher;
     hasher.text(version);
