@@ -29,11 +29,11 @@ class Parser {
     if (text_.size() > kMaxSympyBytes)
       return common::invalid_input("a size expression is too long");
     auto parsed = sum();
+    Expr size = parsed.ok() ? whole(*parsed) : Expr(0);
     if (is_too_large_) return unknown("larger numbers or more terms than any real model's");
     if (!parsed.ok()) return parsed.error();
-    Quotient value = *parsed;
     if (at_ != text_.size()) return malformed();
-    return whole(value);
+    return size;
   }
 
  private:
@@ -69,14 +69,9 @@ class Parser {
   // The exact quotient where there is one, as torch's own divisions without remainder are.
   Expr whole(const Quotient& q) {
     if (q.below.is_constant(1)) return q.above;
-    is_too_large_ |= q.below.is_constant(0);  // nothing is divided by that, it came to be
     if (is_too_large_ || !fits(q.above, q.below)) return 0;
-    // Divisors are positive; the least number has no positive counterpart.
-    if (q.below.is_constant() && q.below.constant() < 0) {
-      Quotient positive{-q.above, -q.below};
-      is_too_large_ |= positive.below.constant() < 0;
-      return is_too_large_ ? Expr(0) : whole(positive);
-    }
+    // Divisors are positive. The least number, which has no positive counterpart, is too large.
+    if (q.below.is_constant() && q.below.constant() < 0) return whole({-q.above, -q.below});
     if (auto exact = common::exact_div(q.above, q.below)) return *exact;
     return common::floor_div(q.above, q.below);
   }
@@ -88,11 +83,7 @@ class Parser {
     return small;
   }
   Expr product_of(const Expr& a, const Expr& b) {
-    int64_t product = 0;
-    bool fits = common::product_is_small(a, b) &&
-                !(a.is_constant() && b.is_constant() &&
-                  __builtin_mul_overflow(a.constant(), b.constant(), &product));
-    is_too_large_ |= !fits;
+    is_too_large_ |= !common::product_is_small(a, b) || !common::product_fits(a, b);
     return is_too_large_ ? Expr(0) : a * b;
   }
   Quotient times(const Quotient& a, const Quotient& b) {
@@ -101,10 +92,13 @@ class Parser {
     if (auto exact = common::exact_div(out.above, out.below)) return {*exact, 1};
     return out;
   }
+  Expr sum_of(const Expr& a, const Expr& b) {
+    is_too_large_ |= !common::pair_is_small(a, b) || !common::sum_fits(a, b);
+    return is_too_large_ ? Expr(0) : a + b;
+  }
   Quotient plus(const Quotient& a, const Quotient& b) {
-    if (!fits(a.above, b.above)) return {};
-    if (a.below == b.below) return {a.above + b.above, a.below};
-    return {product_of(a.above, b.below) + product_of(b.above, a.below),
+    if (a.below == b.below) return {sum_of(a.above, b.above), a.below};
+    return {sum_of(product_of(a.above, b.below), product_of(b.above, a.below)),
             product_of(a.below, b.below)};
   }
   static Quotient negative(const Quotient& a) { return {-a.above, a.below}; }

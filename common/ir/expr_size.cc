@@ -1,7 +1,21 @@
 #include "common/ir/expr_size.h"
 
+#include <cmath>
+
 namespace common {
 namespace {
+
+// Far enough below 2 to the 63rd that the roundings of the sums below do not matter.
+constexpr double kNumberMax = 0x1p62;
+
+// The sum of the numbers, all taken as positive.
+double magnitude(const Expr& expr) {
+  double sum = std::abs(static_cast<double>(expr.sum_constant()));
+  for (const Expr::Term& term : expr.terms()) {
+    sum += std::abs(static_cast<double>(term.coefficient));
+  }
+  return sum;
+}
 
 void count(const Expr& expr, size_t& size) {
   if (++size > 2 * kExprSizeMax || expr.is_constant()) return;
@@ -36,5 +50,9 @@ bool product_is_small(const Expr& a, const Expr& b) {
 bool pair_is_small(const Expr& a, const Expr& b) {
   return written_size(a) + written_size(b) <= kExprSizeMax;
 }
+
+bool sum_fits(const Expr& a, const Expr& b) { return magnitude(a) + magnitude(b) < kNumberMax; }
+
+bool product_fits(const Expr& a, const Expr& b) { return magnitude(a) * magnitude(b) < kNumberMax; }
 
 }  // namespace common

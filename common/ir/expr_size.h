@@ -18,5 +18,8 @@ size_t written_size(const Expr& expr);
 // Whether the product, multiplied out, and any other operation on the two, stays within the bound.
 bool product_is_small(const Expr& a, const Expr& b);
 bool pair_is_small(const Expr& a, const Expr& b);
+// Whether no number of the sum, or of the product multiplied out, can go beyond 64 bits.
+bool sum_fits(const Expr& a, const Expr& b);
+bool product_fits(const Expr& a, const Expr& b);
 
 }  // namespace common

@@ -75,10 +75,15 @@ TEST(Sympy, RefusesWhatItDoesNotKnow) {
   for (const char* text : {"s0//0", "s0 % 0", "s0/0", "Mod(s0, 0)", "FloorDiv(1, 0)", "0**-1"}) {
     EXPECT_NE(parsed(text).find("divides by zero"), std::string::npos) << text;
   }
-  // 2 to the 64th, which 64 bits take for 0.
-  for (const char* text : {"s0*16**-16", "16**16", "4294967296*4294967296", "s0/(65536**4*s0)"}) {
+  // Beyond 64 bits, which take 2 to the 64th for 0.
+  for (const char* text :
+       {"s0*16**-16", "16**16", "4294967296*4294967296", "s0/(65536**4*s0)",
+        "1/(4294967296*s0)/(4294967296*s0)", "4294967296*s0*4294967296", "9223372036854775807 + 1",
+        "s0/(-9223372036854775807 - 1)", "(4294967296*s0 + 1)*(4294967296*s0 + 1)"}) {
     EXPECT_NE(parsed(text).find("larger numbers"), std::string::npos) << text << parsed(text);
   }
+  EXPECT_EQ(parsed("Min(s0, 9223372036854775807)"),
+            common::min(s0(), std::numeric_limits<int64_t>::max()).text());
   EXPECT_EQ(parsed(std::string(100000, '(')).rfind("error", 0), 0u) << "deep nesting";
 }
 
