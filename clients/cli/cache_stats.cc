@@ -51,16 +51,9 @@ Result<Json> farm_stats(const FarmOptions& options) {
   return json;
 }
 
-Status show_stats(const StatsOptions& options) {
-  auto stats =
-      options.farm.farm.empty() ? local_stats({options.farm.state}) : farm_stats(options.farm);
-  if (!stats.ok()) return stats.error();
-  if (options.json) {
-    std::printf("%s\n", stats->dump().c_str());
-    return {};
-  }
+void print_stats(const Json& stats) {
   Table table({});
-  for (const auto& [name, value] : stats->items()) {
+  for (const auto& [name, value] : stats.items()) {
     if (name == "tenants") {
       for (const auto& [tenant, usage] : value.items()) {
         table.row({cat("hits of ", tenant), cat(integer_in(usage, "hits")),
@@ -83,10 +76,26 @@ Status show_stats(const StatsOptions& options) {
     } else if (name == "saved_ms") {
       table.row({"saved", duration_text(value.get<double>() * 1e6)});
     } else {
-      table.row({name, value.dump()});
+      table.row({name, text_of(value)});
     }
   }
   table.print();
+}
+
+Status show_stats(const StatsOptions& options) {
+  auto stats =
+      options.farm.farm.empty() ? local_stats({options.farm.state}) : farm_stats(options.farm);
+  if (!stats.ok()) return stats.error();
+  if (options.json) {
+    std::printf("%s\n", stats->dump().c_str());
+    return {};
+  }
+  try {
+    print_stats(*stats);
+  } catch (const Json::exception& error) {
+    return common::corrupt(cat("the farm's answer is no status: ", error.what(),
+                               "; use the same version on both sides"));
+  }
   return {};
 }
 

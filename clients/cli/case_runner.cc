@@ -50,18 +50,27 @@ CaseMeasurement measurement_of(const nlohmann::json& json) {
   return measured;
 }
 
-std::optional<CaseResult> decode(const std::string& line) try {
-  auto json = nlohmann::json::parse(line);
-  CaseResult result;
-  result.name = json.at("name").get<std::string>();
-  for (Verdict verdict : {Verdict::kPass, Verdict::kUnsupported}) {
-    if (json.at("verdict") == verdict_name(verdict)) result.verdict = verdict;
+std::optional<Verdict> verdict_of(const nlohmann::json& name) {
+  for (Verdict verdict : {Verdict::kPass, Verdict::kFail, Verdict::kUnsupported}) {
+    if (name == verdict_name(verdict)) return verdict;
   }
-  result.detail = json.value("detail", "");
-  for (const auto& part : json.at("measured")) result.measured.push_back(measurement_of(part));
-  return result;
-} catch (const nlohmann::json::exception&) {
   return std::nullopt;
+}
+
+std::optional<CaseResult> decode(const std::string& line) {
+  try {
+    auto json = nlohmann::json::parse(line);
+    auto verdict = verdict_of(json.at("verdict"));
+    if (!verdict) return std::nullopt;
+    CaseResult result;
+    result.verdict = *verdict;
+    result.name = json.at("name").get<std::string>();
+    result.detail = json.value("detail", "");
+    for (const auto& part : json.at("measured")) result.measured.push_back(measurement_of(part));
+    return result;
+  } catch (const nlohmann::json::exception&) {
+    return std::nullopt;
+  }
 }
 
 }  // namespace

@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <limits>
 
 #include "clients/cli/report.h"
 #include "common/base/cat.h"
@@ -31,6 +33,20 @@ std::string ratio_text(double ratio) {
   return text;
 }
 
+// The lesser of what candidates and time leave; 0 when nothing is left, or nothing is known.
+double left_ms_of(const common::Progress& progress, uint64_t budget_ms) {
+  auto elapsed_ms = static_cast<double>(progress.elapsed_ms);
+  double left_ms = std::numeric_limits<double>::infinity();
+  if (progress.candidates_total > progress.candidates_done && progress.candidates_done > 0) {
+    left_ms = elapsed_ms / static_cast<double>(progress.candidates_done) *
+              static_cast<double>(progress.candidates_total - progress.candidates_done);
+  }
+  if (budget_ms != 0) {
+    left_ms = std::min(left_ms, std::max(static_cast<double>(budget_ms) - elapsed_ms, 0.0));
+  }
+  return std::isinf(left_ms) ? 0 : left_ms;
+}
+
 // "search     12/64 candidates, best 1.2 ms, plain 4.1 ms (3.42x), 2 workers, about 9 s left"
 std::string progress_line(const common::Progress& progress, uint64_t budget_ms) {
   std::string line = progress.stage;
@@ -51,15 +67,8 @@ std::string progress_line(const common::Progress& progress, uint64_t budget_ms) 
     }
   }
   line += cat(", ", progress.workers, progress.workers == 1 ? " worker" : " workers");
-  if (progress.candidates_total > progress.candidates_done && progress.candidates_done > 0) {
-    auto elapsed_ms = static_cast<double>(progress.elapsed_ms);
-    double left_ms = elapsed_ms / static_cast<double>(progress.candidates_done) *
-                     static_cast<double>(progress.candidates_total - progress.candidates_done);
-    if (budget_ms != 0) {
-      left_ms = std::min(left_ms, std::max(static_cast<double>(budget_ms) - elapsed_ms, 0.0));
-    }
-    if (left_ms > 0) line += cat(", about ", duration_text(left_ms * 1e6), " left");
-  }
+  double left_ms = left_ms_of(progress, budget_ms);
+  if (left_ms > 0) line += cat(", about ", duration_text(left_ms * 1e6), " left");
   return line;
 }
 

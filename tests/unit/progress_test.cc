@@ -32,6 +32,13 @@ TEST(ProgressLine, WhatIsLeftIsTheLesserOfCandidatesAndTime) {
             "search     10/100 candidates, 2 workers, about 3.00 s left\n");
 }
 
+TEST(ProgressLine, TimeAloneTellsWhatIsLeft) {
+  common::Progress progress = tenth_of_a_search();
+  progress.candidates_total = 0;
+  EXPECT_EQ(line_of(progress, 5'000), "search     10 candidates, 2 workers, about 3.00 s left\n");
+  EXPECT_EQ(line_of(progress, 0), "search     10 candidates, 2 workers\n");
+}
+
 TEST(ProgressLine, NothingIsLeftOnceTheTimeIsUp) {
   EXPECT_EQ(line_of(tenth_of_a_search(), 1'500), "search     10/100 candidates, 2 workers\n");
 }
