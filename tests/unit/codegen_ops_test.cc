@@ -113,23 +113,50 @@ TEST(CodegenOps, SpecialNumbersAreCast) {
   batch.check_all();
 }
 
-// What was bfloat16 and is only chosen or given a sign before it is stored again.
+// A constant or what was bfloat16, boolean or small, and is only chosen, moved or given a sign
+// before it is stored.
 TEST(CodegenOps, NumbersThatBfloat16HoldsAreStoredAsTheyAre) {
-  Random random(13);
-  KernelBatch batch;
+  using With = std::function<NodeId(GraphBuilder&, NodeId)>;  // of 101 bfloat16 values in float32
   auto f32 = [](GraphBuilder& b, double value) { return b.scalar(DType::kFloat32, value); };
-  const std::vector<std::function<NodeId(GraphBuilder&, NodeId)>> exact = {
+  auto through = [](DType between) {
+    return [between](GraphBuilder& b, NodeId x) {
+      return b.cast(b.cast(x, between), DType::kFloat32);
+    };
+  };
+  auto padded = [](double fill) {
+    return [fill](GraphBuilder& b, NodeId x) { return b.pad(x, 0, 3, 5, fill); };
+  };
+  const std::vector<With> exact = {
       [&](GraphBuilder& b, NodeId x) {
         return b.binary(BinaryOp::kMin, b.binary(BinaryOp::kMax, x, f32(b, 0)), f32(b, 6));
       },
-      [](GraphBuilder& b, NodeId x) { return b.unary(UnaryOp::kNeg, x); },
+      [](GraphBuilder& b, NodeId x) { return b.unary(UnaryOp::kNeg, b.unary(UnaryOp::kAbs, x)); },
+      [&](GraphBuilder& b, NodeId x) {
+        return b.select(b.binary(BinaryOp::kLess, x, f32(b, 0.1)), x, f32(b, 0.5));
+      },
+      [](GraphBuilder& b, NodeId x) {
+        NodeId first = b.slice(b.iota(DType::kInt64, 101), 0, 0, 7);
+        return b.gather(x, {first}, {7}, {{0, {}}});
+      },
+      padded(0),
+      through(DType::kInt8),
+      through(DType::kBool),
   };
-  const std::vector<std::function<NodeId(GraphBuilder&, NodeId)>> rounded = {
+  const std::vector<With> rounded = {
       [&](GraphBuilder& b, NodeId x) { return b.binary(BinaryOp::kMax, x, f32(b, 0.1)); },
+      [&](GraphBuilder& b, NodeId x) {
+        return b.select(b.binary(BinaryOp::kLess, x, f32(b, 0.5)), x, f32(b, 0.1));
+      },
       [](GraphBuilder& b, NodeId x) { return b.binary(BinaryOp::kAdd, x, x); },
+      [](GraphBuilder& b, NodeId x) { return b.unary(UnaryOp::kSqrt, x); },
+      padded(0.1),
+      through(DType::kInt16),
+      through(DType::kFloat16),
   };
+  Random random(13);
+  KernelBatch batch;
   for (const auto* all : {&exact, &rounded}) {
-    for (const auto& with : *all) {
+    for (const With& with : *all) {
       GraphBuilder b;
       NodeId x = b.cast(input(b, DType::kBfloat16, {101}), DType::kFloat32);
       b.output(b.cast(with(b, x), DType::kBfloat16));

@@ -18,8 +18,6 @@ constexpr int64_t kFewUnits = 8;
 // Packing a row takes as long as multiplying it by some 40 columns.
 constexpr int64_t kPackedColumns = 1024;
 
-// Registers of a unit with tiles: of sums, of rows and one of columns.
-constexpr int64_t kMatrixRegisters = 8;
 constexpr int64_t kMatrixColumnsMax = 4;
 
 // 0: not known when the kernel is made.
@@ -30,8 +28,8 @@ int64_t share_of(const Expr& size, int64_t part) {
   return size.is_constant() ? std::max<int64_t>(1, (size.constant() + part - 1) / part) : 1;
 }
 
-// The blocks around t's register tile. Blocks of the summed axis are multiples of `step`, if need
-// be.
+// The blocks around t's register tile. Blocks of the summed axis are multiples of `step`, unless
+// the schedule, runs or the axis itself say how long they are.
 TileParams with_blocks(TileParams t, const TileProblem& problem, const Schedule& schedule,
                        const TileReads& in_place, int64_t step) {
   auto given = [&](std::string_view name) {

@@ -9,6 +9,8 @@ namespace worker {
 // Rows and columns of a sum that one register of a unit with tiles holds, and the pairs along k
 // that one instruction adds.
 constexpr int64_t kMatrixSide = 16;
+// Its registers: of sums, of rows and at least one of columns.
+constexpr int64_t kMatrixRegisters = 8;
 
 struct TileParams {
   int64_t lanes = 16;         // elements of a vector

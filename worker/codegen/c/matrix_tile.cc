@@ -11,8 +11,6 @@ using common::cat;
 
 namespace {
 
-constexpr int64_t kRegisters = 8;
-
 int64_t rows_of(const MatrixTile& t) { return t.params.mr / kMatrixSide; }
 int64_t columns_of(const MatrixTile& t) { return t.params.nr / kMatrixSide; }
 
@@ -26,12 +24,13 @@ void each_sum(const MatrixTile& t, const std::function<void(int64_t, int64_t, in
 void multiply_registers(CodeWriter& writer, const MatrixTile& t) {
   int64_t rows = rows_of(t), columns = columns_of(t);
   int64_t first_row = rows * columns, first_column = first_row + rows;
+  LFARM_CHECK(first_column < kMatrixRegisters, "a matrix tile takes too many registers");
   for (int64_t r = 0; r < rows; ++r) {
     writer.line(cat("LF_TILE_LOAD(", first_row + r, ", a + k + ", r * kMatrixSide * t.left_stride,
                     ", ", 4 * t.left_stride, ");"));
   }
   for (int64_t v = 0; v < columns; ++v) {
-    int64_t column = first_column + v % (kRegisters - first_column);
+    int64_t column = first_column + v % (kMatrixRegisters - first_column);
     writer.line(cat("LF_TILE_LOAD(", column, ", ", t.right[static_cast<size_t>(v)], " + k * ",
                     t.right_stride, ", ", 4 * t.right_stride, ");"));
     for (int64_t r = 0; r < rows; ++r) {
@@ -40,7 +39,7 @@ void multiply_registers(CodeWriter& writer, const MatrixTile& t) {
   }
 }
 
-// One step for all rows, read from memory and written back: there are at most 15 of them, or one.
+// One step for all rows, read from memory and written back: there are at most 16 of them.
 void multiply_vectors(CodeWriter& writer, const MatrixTile& t) {
   bool has_half = t.whole != t.steps;
   if (has_half) writer.line(cat("const uint32_t mask = k < ", t.whole, " ? ~0u : 0xffffu;"));

@@ -60,10 +60,12 @@ LF_INLINE lf_float16 lf_dot_step(lf_float16 sum, const uint16_t* a, const uint16
           : "+v"(sum) : "v"(*(const lf_uint32_t16*)a), "m"(*(const lf_uint32_t16*)b));
   return sum;
 }
+// By halves, which compilers do not come to by themselves.
 LF_INLINE float lf_sum_lanes(lf_float16 v) {
   lf_float8 h = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7) +
                 __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
-  lf_float4 q = __builtin_shufflevector(h, h, 0, 1, 2, 3) + __builtin_shufflevector(h, h, 4, 5, 6, 7);
+  lf_float4 q =
+      __builtin_shufflevector(h, h, 0, 1, 2, 3) + __builtin_shufflevector(h, h, 4, 5, 6, 7);
   return (q[0] + q[2]) + (q[1] + q[3]);
 }
 // The sum of products of n neighbours.

@@ -1,4 +1,5 @@
-// Operands that a register tile reads where they lie in memory, so that nothing is packed for it.
+// How the operands and the output of a register tile lie in memory, and which operands it reads
+// there, so that nothing is packed for them.
 #pragma once
 
 #include <optional>
