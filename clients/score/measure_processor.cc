@@ -243,6 +243,8 @@ double usual_rate(const Work& work, int threads, size_t bytes) {
   return rounds[rounds.size() / 2];
 }
 
+// Of a set that large no cache keeps what would show.
+constexpr double kReadSetMax = 0x1p30;
 // A thread's share of a working set that no cache holds whole.
 constexpr size_t kMemoryShare = size_t{96} << 20;
 
@@ -272,7 +274,8 @@ struct MemoryReads::Threads {
 };
 
 MemoryReads::MemoryReads(int threads, double bytes) {
-  size_t share = static_cast<size_t>(bytes) / static_cast<size_t>(threads);
+  auto set = static_cast<size_t>(std::min(bytes, kReadSetMax));
+  size_t share = set / static_cast<size_t>(threads);
   threads_.reset(new Threads{Gang(reads(share), threads, share)});
 }
 

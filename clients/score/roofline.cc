@@ -19,6 +19,8 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
+// Of what a file keeps: another one when something is measured in another way.
+constexpr int kRooflineVersion = 3;
 constexpr double kTera = 1e12;
 // Of a launch that follows others, as the cost model has it; nobody measures it here.
 constexpr double kGpuLaunchNs = 2000;
@@ -104,7 +106,7 @@ std::string processor_name() {
 std::string encode_roofline(const Roofline& roofline) {
   Json reads = Json::array();
   for (const Bandwidth& read : roofline.reads) reads.push_back({read.bytes, read.bytes_per_s});
-  Json json{{"roofline", 2},
+  Json json{{"roofline", kRooflineVersion},
             {"device", roofline.device},
             {"source", roofline.source},
             {"operations_per_s", roofline.operations_per_s},
@@ -118,7 +120,8 @@ Result<Roofline> decode_roofline(std::string_view text) {
   Roofline roofline;
   try {
     Json json = Json::parse(text.begin(), text.end());
-    if (json.at("roofline") != 2) return common::corrupt("a roofline of another version");
+    if (json.at("roofline") != kRooflineVersion)
+      return common::corrupt("a roofline of another version");
     roofline.device = json.at("device").get<std::string>();
     roofline.source = json.at("source").get<std::string>();
     roofline.operations_per_s = json.at("operations_per_s").get<double>();

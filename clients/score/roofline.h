@@ -44,13 +44,13 @@ Roofline measure_processor(int threads);
 // it: on a machine that others share it changes from one minute to the next.
 class MemoryReads {
  public:
-  // Takes `bytes` of memory, of which each thread reads its share: as many as what is compared
-  // reads, since caches keep some of a set that is a few times their size.
+  // Takes `bytes` of memory, 1 GiB at most, of which each thread reads its share: as many as what
+  // is compared reads, since caches keep some of a set that is a few times their size.
   MemoryReads(int threads, double bytes);
   ~MemoryReads();
   MemoryReads(const MemoryReads&) = delete;
   MemoryReads& operator=(const MemoryReads&) = delete;
-  // Reads all of it, again and again for 15 ms. 0 when there was not so much memory.
+  // Reads all of it, once and then again for 15 ms. 0 when there was not so much memory.
   double bytes_per_s();
 
  private:

@@ -239,7 +239,7 @@ RowBound bound_of(const MeasuredModel& model, const clients::Roofline& roofline,
     std::sort(reads.begin(), reads.end());
     bound.bytes_per_s = reads[reads.size() / 2];
   }
-  // Products of 16-bit numbers may have units of their own, which only a library reaches.
+  // Products of 16-bit numbers may have units of their own, which a library may drive faster.
   if (model.dtype != "bf16") return bound;
   bound.operations_per_s = std::max(bound.operations_per_s, roofline.half_operations_per_s);
   for (const PeerSide& peer : peers) {

@@ -4,9 +4,9 @@ usage: time_to_quality.py BIN SHORT LONG CASE...
 
 Searches each case (a folder with model.pt2, inputs/ and outputs/) anew for SHORT and for LONG seconds,
 with each of three seeds, on a farm of this machine that has learned nothing (BIN is where lfarm is),
-and measures the plans in turns. Prints a row of Markdown for each case: seconds of a whole first
-submit, the geometric means of the plans' times in microseconds, how much of the long searches' quality
-the short ones reached, and that of each seed.
+and measures the plans in turns, with two threads. Prints a row of Markdown for each case: seconds of
+the longest of the short submits, the geometric means of the plans' times in microseconds, how much of
+the long searches' quality the short ones reached, and that of each seed.
 """
 
 import json
