@@ -95,17 +95,23 @@ Expr product_of(int64_t coefficient, const std::vector<Expr>& factors, size_t sk
   return make_sum(0, {{coefficient, std::move(rest)}});
 }
 
-// Finds terms c*R*(x % D) and c*R*D*(x // D) and replaces the pair by c*R*x.
+bool is_monomial(const Expr& expr) {
+  return expr.is_constant() || (expr.sum_constant() == 0 && expr.terms().size() == 1);
+}
+
+// Finds terms c*R*(x % D) and c*R*D*(x // D) and replaces the pair by c*R*x. Only a product of
+// monomials is one term; others are not multiplied out to see, which would lead here again.
 std::optional<Expr> join_div_mod(int64_t constant, const std::vector<Expr::Term>& terms) {
   for (size_t m = 0; m < terms.size(); ++m) {
     for (size_t f = 0; f < terms[m].factors.size(); ++f) {
       const Expr& atom = terms[m].factors[f];
-      if (atom.kind() != ExprKind::kMod) continue;
+      if (atom.kind() != ExprKind::kMod || !is_monomial(atom.right())) continue;
+      Expr quotient = floor_div(atom.left(), atom.right());
+      if (!is_monomial(quotient)) continue;
       Expr scale = product_of(terms[m].coefficient, terms[m].factors, f);
-      Expr wanted = scale * atom.right() * floor_div(atom.left(), atom.right());
+      Expr wanted = scale * atom.right() * quotient;
       if (wanted.is_constant()) continue;
       auto wanted_terms = wanted.terms();
-      if (wanted_terms.size() != 1) continue;
       for (size_t d = 0; d < terms.size(); ++d) {
         if (d == m || terms[d].coefficient != wanted_terms[0].coefficient ||
             compare_factors(terms[d].factors, wanted_terms[0].factors) != 0) {
