@@ -78,6 +78,7 @@ double slack(DType dtype) {
 // All elements: reading them one by one through get() takes longer than judging them.
 std::vector<double> values_of(const HostTensor& tensor) {
   std::vector<double> values(static_cast<size_t>(tensor.elements()));
+  if (values.empty()) return values;  // memcpy takes no null pointers, even to copy nothing
   if (tensor.dtype() == DType::kFloat64) {
     std::memcpy(values.data(), tensor.data(), values.size() * sizeof(double));
   } else if (tensor.dtype() == DType::kFloat32) {

@@ -115,6 +115,16 @@ TEST(Compare, NonFiniteElements) {
   EXPECT_FALSE(judge({kNan, kInf, 5, 1}));
 }
 
+TEST(Compare, NothingToCompareIsRight) {
+  auto oracle = row(DType::kFloat64, {});
+  auto single = row(DType::kFloat32, {});
+  auto judged = verify_output("out", single, oracle, single);
+  ASSERT_TRUE(judged.ok());
+  EXPECT_EQ(judged->candidate, 0);
+  EXPECT_TRUE(verify_output("out", oracle, oracle, oracle).ok());
+  EXPECT_FALSE(verify_output("out", row(DType::kFloat32, {1}), oracle, single).ok());
+}
+
 TEST(Compare, IntegersMayFollowEitherPrecision) {
   auto oracle = integers(DType::kInt64, {2}, {3, 4});
   auto reference = integers(DType::kInt64, {2}, {3, 5});
