@@ -24,7 +24,12 @@
 
 namespace cli_testing {
 
+// What nothing takes unless it hangs; sanitized programs take several times as long.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr std::chrono::seconds kPatience{900};
+#else
 inline constexpr std::chrono::seconds kPatience{180};
+#endif
 
 // One run of lfarm that may still be going on.
 class Invocation {
