@@ -16,9 +16,12 @@
 #   refused can read why;
 # - a message is never sent in a version that lacks it (introduced_in, common/wire/codec.h).
 #
-# Version 2: protocolMax in hellos, protocolVersion in Welcome, jobCancelled, importPlans,
+# Version 2, the lowest that is spoken: protocolMax in hellos, protocolVersion in Welcome, jobCancelled, importPlans,
 # publishPlan, reverify, plansChanged, withObjects in PullPlan, askRevocations, revocations, askTrace
 # and jobTrace.
+#
+# Version 3: planNews; machine in WorkerHello, Submit and PullPlan; force in Submit; watch and known
+# in PullPlan; standing in PlanReady.
 #
 # Limits on sizes and counts are in common/wire/limits.h; a message beyond them is refused whole.
 
@@ -107,6 +110,9 @@ struct Envelope {
     askTrace @38 :AskTrace;
     jobTrace @39 :JobTrace;
     # A second frame holds the trace.
+    # Coordinator to client, since version 3.
+    planNews @40 :PlanNews;
+    # The plan under a key that the client watches (PullPlan.watch) is another one now.
   }
 }
 
@@ -154,6 +160,10 @@ struct WorkerHello {
   # The highest; 0: the same.
   toolchain @6 :Text;
   # What makes its machine code, for people and provenance: a compiler's version, a driver's.
+  machine @7 :Text;
+  # The machine class: what its measured times hold for, in one line of printable ASCII, such as
+  # "AMD EPYC 7763, L2 512 KiB, L3 32 MiB, 2 threads". Workers of one class share measurements. Empty:
+  # not known.
 }
 
 struct Credit {
@@ -268,6 +278,10 @@ struct Submit {
   # Where a plan of another compiler epoch is made anew, that is all: no search follows.
   name @12 :Text;
   # What people call the model: shown with the job, and part of no hash. Empty: nothing.
+  machine @13 :Text;
+  # The machine class that the plan is to be chosen for. Empty: that of most of the target's workers.
+  force @14 :Bool;
+  # Search on although the plan in the cache was given as much; the better of the two is kept.
 }
 
 struct PullPlan {
@@ -275,6 +289,35 @@ struct PullPlan {
   planKey @1 :Digest;
   withObjects @2 :Bool;
   # The client has none of the plan's objects: they may come with the answer.
+  machine @3 :Text;
+  # The client's machine class. A plan of another class is given where there is none of this one, with
+  # the standing of a neighbour. Empty: any class.
+  watch @4 :Bool;
+  # Send planNews from now on, for as long as the connection lasts.
+  known @5 :Digest;
+  # The plan that the client has: where it is still the one, the answer carries no second frame.
+}
+
+enum Standing {
+  # How far a plan can be expected to be replaced.
+  final @0;
+  # Its search has ended, on the machine class that was asked for.
+  interim @1;
+  # Its search goes on, or was cut off.
+  neighbour @2;
+  # It was chosen on another machine class, and is searched for again once a worker of the right class
+  # is there.
+}
+
+struct PlanNews {
+  planKey @0 :Digest;
+  machine @1 :Text;
+  # As the client asked for it.
+  plan @2 :Digest;
+  # Blob with the signed plan, which the client pulls.
+  standing @3 :Standing;
+  bestNs @4 :UInt64;
+  baselineNs @5 :UInt64;
 }
 
 struct AskRevocations {
@@ -379,6 +422,7 @@ struct PlanReady {
   parts @13 :List(Part);
   # Of the second frame, each at the next multiple of 8 bytes: the plan and its objects, in the plan's
   # order. Empty: the frame is the plan alone. Only for who asked for them.
+  standing @14 :Standing;
 
   struct Part {
     digest @0 :Digest;

@@ -99,6 +99,20 @@ struct Provenance {
   # Of what the cost model's constants foretell of the same schedules.
   foretold @18 :UInt32;
   # Of how many schedules of kernels.
+  speedup @19 :Float64;
+  # The plain plan's time over this plan's, measured in alternation in one process; 0: not compared.
+  speedupLow @20 :Float64;
+  speedupHigh @21 :Float64;
+  # The bounds of its 95 % confidence interval.
+  disturbed @22 :Float64;
+  # The share of samples that were discarded because something else ran meanwhile.
+  machine @23 :Text;
+  # The machine class that it was measured on. Empty in older plans.
+  budgetCandidates @24 :Int64;
+  budgetMs @25 :Int64;
+  # What its search was given; 0: no limit of this kind.
+  isInterim @26 :Bool;
+  # It was stored while its search went on.
 }
 
 struct Plan {
@@ -143,6 +157,8 @@ struct TaskPayload {
     # The plain lowering, whose time the candidates are held against.
     finalist @2;
     # Verify and measure thoroughly, and keep the objects for the plan.
+    comparison @3;
+    # Measure the program and its rivals in alternation. All of them have been verified before.
   }
   kind @0 :Kind;
   graph @1 :Digest;
@@ -168,6 +184,8 @@ struct TaskPayload {
   # Also measure each kernel alone.
   threads @13 :UInt32;
   # CPU threads of a run. 0: all that the worker has.
+  rivals @14 :List(Ir.Program);
+  # Of a comparison, at most 8.
 }
 
 struct TaskReport {
@@ -191,6 +209,23 @@ struct TaskReport {
   baselineError @10 :Float64;
   # Nobody reads it any more.
   detail @11 :Text;
+  rivals @12 :List(Rival);
+  # Of a comparison, in the order of the payload's rivals.
+  disturbed @13 :Float64;
+  # The share of samples that were discarded because something else ran meanwhile.
+  pace @14 :Float64;
+  # What a reference kernel took beside the samples, over the least it ever took in this process; 0:
+  # not measured.
+
+  struct Rival {
+    totalNs @0 :UInt64;
+    spreadNs @1 :UInt64;
+    speedup @2 :Float64;
+    # The program's time over the rival's, the median over rounds in which both ran.
+    speedupLow @3 :Float64;
+    speedupHigh @4 :Float64;
+    # The bounds of its 95 % confidence interval.
+  }
 }
 
 struct RevocationList {

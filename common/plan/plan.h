@@ -114,10 +114,18 @@ struct Provenance {
   double rank_correlation = 0;
   double constants_correlation = 0;
   uint32_t foretold = 0;
-  std::string toolchain;  // of the worker that made the machine code
-  std::string tenant;     // whose search found it; not in what other tenants get
-  std::string submitter;  // id of the key that asked for it; not in what other tenants get
-  Digest origin;          // of the signed plan that this was imported, published or rebuilt from
+  // The plain plan's time over this plan's, measured in alternation in one process, and the bounds
+  // of its 95 % confidence interval; 0: not compared.
+  double speedup = 0, speedup_low = 0, speedup_high = 0;
+  double disturbed = 0;           // share of samples discarded because something else ran meanwhile
+  std::string machine;            // machine class that it was measured on; empty: not known
+  int64_t budget_candidates = 0;  // what its search was given; 0: no limit of this kind
+  int64_t budget_ms = 0;
+  bool is_interim = false;  // stored while its search went on
+  std::string toolchain;    // of the worker that made the machine code
+  std::string tenant;       // whose search found it; not in what other tenants get
+  std::string submitter;    // id of the key that asked for it; not in what other tenants get
+  Digest origin;            // of the signed plan that this was imported, published or rebuilt from
   PublicKey origin_signer{};  // of an imported plan: the farm that signed it first
   std::string imported_by;    // the farm that vouches for an imported plan
   std::string found_epoch;    // of the search that found it, where it was rebuilt since

@@ -48,6 +48,7 @@ void write(Out e, const WorkerHello& m) {
   out.setBuild(kj_text(m.build));
   out.setProtocolMax(m.protocol_max);
   out.setToolchain(kj_text(m.toolchain));
+  if (!m.machine.empty()) out.setMachine(kj_text(m.machine));
 }
 
 void write(Out e, const Credit& m) { e.initCredit().setCount(m.count); }
@@ -134,6 +135,8 @@ void write(Out e, const Submit& m) {
   out.setPriority(m.priority);
   out.setOnlyReverify(m.only_reverify);
   if (!m.name.empty()) out.setName(kj_text(m.name));
+  if (!m.machine.empty()) out.setMachine(kj_text(m.machine));
+  out.setForce(m.force);
 }
 
 void write(Out e, const CancelJob& m) { e.setCancelJob(m.job_id); }
@@ -143,6 +146,9 @@ void write(Out e, const PullPlan& m) {
   out.setRequestId(m.request_id);
   put(out.initPlanKey(), m.plan_key);
   out.setWithObjects(m.with_objects);
+  if (!m.machine.empty()) out.setMachine(kj_text(m.machine));
+  out.setWatch(m.watch);
+  if (!m.known.is_zero()) put(out.initKnown(), m.known);
 }
 
 void write(Out e, const AskTrace& m) {
@@ -219,12 +225,23 @@ void write(Out e, const PlanReady& m) {
     stages[i].setMs(m.breakdown[i].ms);
   }
   if (!m.note.empty()) out.setNote(kj_text(clean_text(m.note)));
+  out.setStanding(static_cast<farm::Standing>(m.standing));
   if (m.parts.empty()) return;
   auto parts = out.initParts(static_cast<unsigned>(m.parts.size()));
   for (unsigned i = 0; i < parts.size(); ++i) {
     put(parts[i].initDigest(), m.parts[i].digest);
     parts[i].setBytes(m.parts[i].bytes);
   }
+}
+
+void write(Out e, const PlanNews& m) {
+  auto out = e.initPlanNews();
+  put(out.initPlanKey(), m.plan_key);
+  if (!m.machine.empty()) out.setMachine(kj_text(m.machine));
+  put(out.initPlan(), m.plan);
+  out.setStanding(static_cast<farm::Standing>(m.standing));
+  out.setBestNs(m.best_ns);
+  out.setBaselineNs(m.baseline_ns);
 }
 
 void write(Out e, const JobFailed& m) {
@@ -288,7 +305,7 @@ void write(Out e, const PlansChanged& m) {
 WorkerHello read(farm::WorkerHello::Reader in) {
   return {get(in.getWorkerId()),   get(in.getTarget()), in.getSlots(),
           in.getProtocolVersion(), get(in.getBuild()),  in.getProtocolMax(),
-          get(in.getToolchain())};
+          get(in.getToolchain()),  get(in.getMachine())};
 }
 
 Heartbeat read(farm::Heartbeat::Reader in) {
@@ -361,11 +378,15 @@ Submit read(farm::Submit::Reader in) {
   m.priority = in.getPriority();
   m.only_reverify = in.getOnlyReverify();
   m.name = get(in.getName());
+  m.machine = get(in.getMachine());
+  m.force = in.getForce();
   return m;
 }
 
 PullPlan read(farm::PullPlan::Reader in) {
-  return {in.getRequestId(), get(in.getPlanKey()), in.getWithObjects()};
+  return {in.getRequestId(),   get(in.getPlanKey()),
+          in.getWithObjects(), get(in.getMachine()),
+          in.getWatch(),       in.hasKnown() ? get(in.getKnown()) : Digest{}};
 }
 
 AskRevocations read(farm::AskRevocations::Reader in) {
@@ -423,6 +444,18 @@ PlanReady read(farm::PlanReady::Reader in) {
   check_count(parts, kDigestsMax, "parts");
   m.parts.reserve(parts.size());
   for (auto part : parts) m.parts.push_back({get(part.getDigest()), part.getBytes()});
+  m.standing = get_enum(in.getStanding(), Standing::kNeighbour, "standing");
+  return m;
+}
+
+PlanNews read(farm::PlanNews::Reader in) {
+  PlanNews m;
+  m.plan_key = get(in.getPlanKey());
+  m.machine = get(in.getMachine());
+  m.plan = get(in.getPlan());
+  m.standing = get_enum(in.getStanding(), Standing::kNeighbour, "standing");
+  m.best_ns = in.getBestNs();
+  m.baseline_ns = in.getBaselineNs();
   return m;
 }
 
@@ -534,6 +567,8 @@ Message read(farm::Envelope::Reader e) {
       return AskTrace{e.getAskTrace().getRequestId(), e.getAskTrace().getJobId()};
     case Kind::JOB_TRACE:
       return read(e.getJobTrace());
+    case Kind::PLAN_NEWS:
+      return read(e.getPlanNews());
   }
   throw Malformed{cat("a message of unknown kind ", static_cast<int>(e.which()),
                       "; the sender is newer, update this side")};

@@ -14,7 +14,7 @@ struct ProtocolRange {
 };
 // Raised with every new message (schemas/farm.capnp). Peers of the release before are served;
 // others are refused.
-inline constexpr uint32_t kProtocolVersion = 2;
+inline constexpr uint32_t kProtocolVersion = 3;
 inline constexpr ProtocolRange kProtocolsSpoken{kProtocolVersion - 1, kProtocolVersion};
 
 // One envelope frame. Everything larger is a blob.
@@ -69,6 +69,8 @@ inline constexpr uint64_t kExprWeightTotalMax = uint64_t{1} << 24;
 inline constexpr size_t kTaskSizesMax = 64;
 inline constexpr size_t kTaskSeedsMax = 256;
 inline constexpr uint32_t kRepetitionsMax = 1'000'000;
+// Programs that one comparison measures beside its first.
+inline constexpr size_t kRivalsMax = 8;
 
 // Files that say who is who: a key pair, who may connect, which farm was met where.
 inline constexpr size_t kKeyFileBytesMax = 4096;

@@ -31,6 +31,7 @@ struct WorkerHello {
   std::string build;
   uint32_t protocol_max = kProtocolsSpoken.max;  // 0: the same as the lowest
   std::string toolchain = {};  // what makes its machine code, for people and provenance
+  std::string machine = {};    // machine class: what its times hold for; empty: not known
   friend bool operator==(const WorkerHello&, const WorkerHello&) = default;
 };
 
@@ -183,6 +184,9 @@ struct Submit {
   uint32_t priority = kPriorityDefault;  // 1 to kPriorityMax: share among the tenant's jobs
   bool only_reverify = false;            // no search after a plan of another epoch was made anew
   std::string name = {};                 // what people call the model, in one line; may be empty
+  std::string machine =
+      {};              // machine class to choose for; empty: that of most workers of the target
+  bool force = false;  // search on although the cached plan was given as much
   friend bool operator==(const Submit&, const Submit&) = default;
 };
 
@@ -195,6 +199,9 @@ struct PullPlan {
   uint64_t request_id = 0;
   Digest plan_key;
   bool with_objects = false;  // the client has none of them: they may come with the answer
+  std::string machine = {};   // the client's machine class; empty: any
+  bool watch = false;         // send PlanNews from now on
+  Digest known = {};          // the plan that the client has; zero: none
   friend bool operator==(const PullPlan&, const PullPlan&) = default;
 };
 
@@ -286,6 +293,15 @@ struct StageTime {
   friend bool operator==(const StageTime&, const StageTime&) = default;
 };
 
+// How far a plan can be expected to be replaced (schemas/farm.capnp).
+enum class Standing {
+  kFinal,      // its search has ended, on the machine class that was asked for
+  kInterim,    // its search goes on, or was cut off
+  kNeighbour,  // it was chosen on another machine class
+};
+// "final", "interim", "neighbour".
+const char* standing_name(Standing standing);
+
 // A piece of a blob frame that holds several.
 struct BlobPart {
   Digest digest;
@@ -322,7 +338,19 @@ struct PlanReady {
   // Of the packet's blob: the plan and its objects, each at the next multiple of kPartAlignment.
   // Empty: the blob is the plan alone.
   std::vector<BlobPart> parts;
+  Standing standing = Standing::kFinal;
   friend bool operator==(const PlanReady&, const PlanReady&) = default;
+};
+
+// To a client that watches the key: the plan under it is another one now. The client pulls it.
+struct PlanNews {
+  Digest plan_key;
+  std::string machine;  // as the client asked for it
+  Digest plan;          // blob with the signed plan
+  Standing standing = Standing::kFinal;
+  uint64_t best_ns = 0;
+  uint64_t baseline_ns = 0;
+  friend bool operator==(const PlanNews&, const PlanNews&) = default;
 };
 
 struct JobFailed {
@@ -383,7 +411,7 @@ using Message =
                  ClientHello, Submit, CancelJob, PullPlan, StatusRequest, Accepted, Progress,
                  PlanReady, JobFailed, PlanMissing, StatusReply, RevokePlan, PlanRevoked,
                  JobCancelled, ImportPlans, PublishPlan, Reverify, PlansChanged, AskRevocations,
-                 RevocationsAre, AskTrace, JobTrace>;
+                 RevocationsAre, AskTrace, JobTrace, PlanNews>;
 
 // The message's type name, such as "TaskResult", for logs and counters.
 const char* message_name(const Message& message);

@@ -156,6 +156,35 @@ double get_correlation(double value) {
   return value;
 }
 
+// A ratio or a share that was measured; 0 where it was not.
+double get_ratio(double value, const char* what, double max = 1e12) {
+  if (!(value >= 0 && value <= max)) throw Malformed{cat(what, " of ", value)};
+  return value;
+}
+
+// How the plan was chosen; plans of earlier releases hold none of it.
+void get_choice(wire::Provenance::Reader in, Provenance& out) {
+  out.speedup = get_ratio(in.getSpeedup(), "a speedup");
+  out.speedup_low = get_ratio(in.getSpeedupLow(), "a speedup's lower bound");
+  out.speedup_high = get_ratio(in.getSpeedupHigh(), "a speedup's upper bound");
+  out.disturbed = get_ratio(in.getDisturbed(), "a share of disturbed samples", 1);
+  out.machine = get_name(in.getMachine(), "a machine class");
+  out.budget_candidates = in.getBudgetCandidates();
+  out.budget_ms = in.getBudgetMs();
+  out.is_interim = in.getIsInterim();
+}
+
+void put_choice(wire::Provenance::Builder out, const Provenance& in) {
+  out.setSpeedup(in.speedup);
+  out.setSpeedupLow(in.speedup_low);
+  out.setSpeedupHigh(in.speedup_high);
+  out.setDisturbed(in.disturbed);
+  if (!in.machine.empty()) out.setMachine(kj_text(in.machine));
+  out.setBudgetCandidates(in.budget_candidates);
+  out.setBudgetMs(in.budget_ms);
+  out.setIsInterim(in.is_interim);
+}
+
 // Who made the plan and how it came here; plans of before hold none of it.
 void get_history(wire::Provenance::Reader in, Provenance& out) {
   out.toolchain = get_name(in.getToolchain(), "a toolchain");
@@ -208,6 +237,7 @@ Result<Plan> read_plan(wire::Plan::Reader in) {
   plan.provenance.rank_correlation = get_correlation(provenance.getRankCorrelation());
   plan.provenance.constants_correlation = get_correlation(provenance.getConstantsCorrelation());
   plan.provenance.foretold = provenance.getForetold();
+  get_choice(provenance, plan.provenance);
   get_history(provenance, plan.provenance);
   LFARM_RETURN_IF_ERROR(verify(plan));
   return plan;
@@ -245,7 +275,7 @@ std::vector<std::vector<int64_t>> get_sizes(capnp::List<Refs>::Reader in,
 
 Result<TaskPayload> read_task_payload(wire::TaskPayload::Reader in) {
   TaskPayload payload;
-  payload.kind = get_enum(in.getKind(), TaskKind::kFinalist, "task kind");
+  payload.kind = get_enum(in.getKind(), TaskKind::kComparison, "task kind");
   payload.graph = get(in.getGraph());
   auto program = in.getProgram();
   IrReader reader(program.getExprs());
@@ -268,6 +298,15 @@ Result<TaskPayload> read_task_payload(wire::TaskPayload::Reader in) {
       measure.warmups > kRepetitionsMax || measure.time_max_ms > kDeadlineMsMax) {
     throw Malformed{cat(measure.warmups, " warm-ups, ", measure.repetitions, " repetitions and ",
                         measure.time_max_ms, " ms to measure")};
+  }
+  check_count(in.getRivals(), kRivalsMax, "rivals");
+  for (auto rival : in.getRivals()) {
+    IrReader own(rival.getExprs());
+    payload.rivals.push_back(own.program(rival));
+    LFARM_RETURN_IF_ERROR(verify(payload.rivals.back()));
+    if (payload.rivals.back().symbols != payload.program.symbols) {
+      throw Malformed{"a rival with symbols of its own"};
+    }
   }
   return payload;
 }
@@ -294,6 +333,16 @@ Result<TaskReport> read_task_report(wire::TaskReport::Reader in) {
   }
   check_duration(report.compile_ms, "a compilation");
   check_duration(report.max_error, "an error");
+  check_count(in.getRivals(), kRivalsMax, "rivals");
+  for (auto rival : in.getRivals()) {
+    report.rivals.push_back({rival.getTotalNs(), rival.getSpreadNs(),
+                             get_ratio(rival.getSpeedup(), "a speedup"),
+                             get_ratio(rival.getSpeedupLow(), "a speedup's lower bound"),
+                             get_ratio(rival.getSpeedupHigh(), "a speedup's upper bound")});
+    if (rival.getTotalNs() > INT64_MAX) throw Malformed{"a rival's run of too many ns"};
+  }
+  report.disturbed = get_ratio(in.getDisturbed(), "a share of disturbed samples", 1);
+  report.pace = get_ratio(in.getPace(), "a pace");
   return report;
 }
 
@@ -307,6 +356,8 @@ const char* task_kind_name(TaskKind kind) {
       return "baseline";
     case TaskKind::kFinalist:
       return "finalist";
+    case TaskKind::kComparison:
+      return "comparison";
   }
   return "unknown";
 }
@@ -340,6 +391,7 @@ Bytes encode_plan(const Plan& plan) {
   provenance.setRankCorrelation(plan.provenance.rank_correlation);
   provenance.setConstantsCorrelation(plan.provenance.constants_correlation);
   provenance.setForetold(plan.provenance.foretold);
+  put_choice(provenance, plan.provenance);
   put_history(provenance, plan.provenance);
   writer.exprs(root.initExprs(list_size(writer.expr_count())));
   return flatten(builder);
@@ -425,6 +477,10 @@ Bytes encode_task_payload(const TaskPayload& payload) {
   root.setGiveUpNs(payload.measure.give_up_ns);
   root.setPerKernel(payload.measure.per_kernel);
   root.setThreads(payload.measure.threads);
+  auto rivals = root.initRivals(list_size(payload.rivals.size()));
+  for (size_t i = 0; i < payload.rivals.size(); ++i) {
+    IrWriter().program(rivals[list_size(i)], payload.rivals[i]);
+  }
   return flatten(builder);
 }
 
@@ -451,6 +507,18 @@ Bytes encode_task_report(const TaskReport& report) {
   root.setKernelsCompiled(report.kernels_compiled);
   root.setMaxError(report.max_error);
   root.setDetail(kj_text(clean_text(report.detail)));
+  auto rivals = root.initRivals(list_size(report.rivals.size()));
+  for (size_t i = 0; i < report.rivals.size(); ++i) {
+    const RivalReport& rival = report.rivals[i];
+    auto out = rivals[list_size(i)];
+    out.setTotalNs(rival.total_ns);
+    out.setSpreadNs(rival.spread_ns);
+    out.setSpeedup(rival.speedup);
+    out.setSpeedupLow(rival.speedup_low);
+    out.setSpeedupHigh(rival.speedup_high);
+  }
+  root.setDisturbed(report.disturbed);
+  root.setPace(report.pace);
   return flatten(builder);
 }
 

@@ -16,8 +16,10 @@ enum class TaskKind : uint8_t {
   kCandidate,  // verify and measure
   kBaseline,   // the plain lowering, whose time the candidates are held against
   kFinalist,   // verify and measure thoroughly, and keep the objects for the plan
+  // Measure the program and its rivals in alternation, in one process. All were verified before.
+  kComparison,
 };
-// "candidate", "baseline", "finalist".
+// "candidate", "baseline", "finalist", "comparison".
 const char* task_kind_name(TaskKind kind);
 
 struct VerifyOptions {
@@ -45,7 +47,18 @@ struct TaskPayload {
   Program program;
   VerifyOptions verify;
   MeasureOptions measure;
+  std::vector<Program> rivals;  // of a comparison, at most kRivalsMax
   friend bool operator==(const TaskPayload&, const TaskPayload&) = default;
+};
+
+// How a rival did beside a comparison's program.
+struct RivalReport {
+  uint64_t total_ns = 0;   // of one run, the mean of the middle half
+  uint64_t spread_ns = 0;  // from the first to the third quartile
+  // The program's time over the rival's, the median over rounds in which both ran, and the bounds
+  // of its 95 % confidence interval.
+  double speedup = 0, speedup_low = 0, speedup_high = 0;
+  friend bool operator==(const RivalReport&, const RivalReport&) = default;
 };
 
 // For a candidate that is right. What went wrong with another is TaskResult's outcome and message.
@@ -58,9 +71,14 @@ struct TaskReport {
   uint64_t spread_ns = 0;           // from the first to the third quartile
   uint32_t runs = 0;
   double compile_ms = 0;
-  uint32_t kernels_compiled = 0;  // the others came from the worker's cache
-  double max_error = 0;           // largest against float64, over all outputs, sizes and inputs
-  std::string detail;             // for people; cut to kTextBytesMax on encoding
+  uint32_t kernels_compiled = 0;    // the others came from the worker's cache
+  double max_error = 0;             // largest against float64, over all outputs, sizes and inputs
+  std::string detail;               // for people; cut to kTextBytesMax on encoding
+  std::vector<RivalReport> rivals;  // of a comparison, in the payload's order
+  double disturbed = 0;  // share of samples discarded because something else ran meanwhile
+  // What a reference kernel took beside the samples, over the least it ever took in this process;
+  // 0: not measured.
+  double pace = 0;
   friend bool operator==(const TaskReport&, const TaskReport&) = default;
 };
 

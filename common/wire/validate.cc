@@ -89,6 +89,7 @@ void check(Checker& c, const WorkerHello& m) {
   c.range("slots", m.slots, 1, kSlotsMax);
   c.name("build", m.build, true);
   c.name("toolchain", m.toolchain, true);
+  c.name("machine", m.machine, true);
 }
 void check(Checker& c, const Credit& m) { c.count("count", m.count, kSlotsMax); }
 void check(Checker& c, const Heartbeat& m) { c.count("leases", m.leases.size(), kLeasesMax); }
@@ -134,8 +135,17 @@ void check(Checker& c, const Submit& m) {
   }
   c.range("priority", m.priority, 1, kPriorityMax);
   c.line("name", m.name);
+  c.name("machine", m.machine, true);
 }
-void check(Checker& c, const PullPlan& m) { c.digest("plan_key", m.plan_key); }
+void check(Checker& c, const PullPlan& m) {
+  c.digest("plan_key", m.plan_key);
+  c.name("machine", m.machine, true);
+}
+void check(Checker& c, const PlanNews& m) {
+  c.digest("plan_key", m.plan_key);
+  c.name("machine", m.machine, true);
+  c.digest("plan", m.plan);
+}
 void check(Checker& c, const Progress& m) { c.name("stage", m.stage, true); }
 void check(Checker& c, const PlanReady& m) {
   c.digest("plan_key", m.plan_key);
@@ -199,7 +209,7 @@ constexpr const char* kMessageNames[] = {
     "StatusRequest",  "Accepted",    "Progress",    "PlanReady",    "JobFailed",
     "PlanMissing",    "StatusReply", "RevokePlan",  "PlanRevoked",  "JobCancelled",
     "ImportPlans",    "PublishPlan", "Reverify",    "PlansChanged", "AskRevocations",
-    "RevocationsAre", "AskTrace",    "JobTrace"};
+    "RevocationsAre", "AskTrace",    "JobTrace",    "PlanNews"};
 static_assert(std::size(kMessageNames) == std::variant_size_v<Message>);
 
 }  // namespace
@@ -265,6 +275,18 @@ const char* cache_outcome_name(CacheOutcome outcome) {
       return "partial";
     case CacheOutcome::kMiss:
       return "miss";
+  }
+  return "unknown";
+}
+
+const char* standing_name(Standing standing) {
+  switch (standing) {
+    case Standing::kFinal:
+      return "final";
+    case Standing::kInterim:
+      return "interim";
+    case Standing::kNeighbour:
+      return "neighbour";
   }
   return "unknown";
 }

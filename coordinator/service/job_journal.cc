@@ -126,7 +126,7 @@ Result<std::pair<ResultKey, CandidateResult>> decode_result(const std::string& r
   constexpr size_t kWorkerAt = 2 + 64 + 1;  // behind one digit and a digest
   size_t line = record.find('\n');
   if (line == std::string::npos || line < kWorkerAt || record[0] < '0' ||
-      record[0] > '0' + static_cast<int>(common::TaskKind::kFinalist)) {
+      record[0] > '0' + static_cast<int>(common::TaskKind::kComparison)) {
     return common::corrupt("a result's head is damaged");
   }
   auto fingerprint = Digest::parse(std::string_view(record).substr(2, 64));

@@ -112,7 +112,7 @@ std::optional<TimelineRow> read_task(cache::FieldReader& in) {
   row.task = in.u64();
   row.candidate = in.u64();
   uint8_t kind = in.u8(), outcome = in.u8();
-  if (kind > static_cast<uint8_t>(common::TaskKind::kFinalist)) return std::nullopt;
+  if (kind > static_cast<uint8_t>(common::TaskKind::kComparison)) return std::nullopt;
   if (outcome >= common::kOutcomes) return std::nullopt;
   row.kind = static_cast<common::TaskKind>(kind);
   row.outcome = static_cast<common::TaskOutcome>(outcome);

@@ -41,12 +41,14 @@ class Maker {
     return list;
   }
   TaskLease lease() { return {number(), number()}; }
+  Standing standing() { return static_cast<Standing>(random_.below(3)); }
   Code code() { return static_cast<Code>(random_.below(8)); }
 
   Message make(size_t kind) {
     switch (kind) {
       case 0:
-        return WorkerHello{name(), name(), small(kSlotsMax), small(9), name(), small(9), name()};
+        return WorkerHello{name(), name(),   small(kSlotsMax), small(9),
+                           name(), small(9), name(),           name()};
       case 1:
         return Credit{small(kSlotsMax)};
       case 2: {
@@ -105,11 +107,13 @@ class Maker {
                       small(kInFlightMax),
                       small(kPriorityMax),
                       flag(),
-                      name()};
+                      name(),
+                      name(),
+                      flag()};
       case 18:
         return CancelJob{number()};
       case 19:
-        return PullPlan{number(), digest(), flag()};
+        return PullPlan{number(), digest(), flag(), name(), flag(), flag() ? digest() : Digest{}};
       case 20:
         return StatusRequest{number(), static_cast<StatusTopic>(random_.below(4))};
       case 21:
@@ -125,6 +129,7 @@ class Maker {
         for (auto& stage : m.breakdown) stage = {name(), random_.unit() * 1e4};
         if (random_.below(2) == 0) m.revocations = digest();
         m.note = text();
+        m.standing = standing();
         m.reuse = {number(), number(), number(), number(), number(), number()};
         if (random_.below(2) == 0) m.parts = {{m.plan, small(100)}, {digest(), small(100)}};
         return m;
@@ -160,8 +165,10 @@ class Maker {
         return RevocationsAre{number(), flag() ? digest() : Digest{}};
       case 36:
         return AskTrace{number(), number()};
-      default:
+      case 37:
         return JobTrace{number(), digest()};
+      default:
+        return PlanNews{digest(), name(), digest(), standing(), number(), number()};
     }
   }
 
@@ -399,8 +406,9 @@ TEST(WireCodec, TwoVersionsAreSpokenAndOthersNamed) {
 }
 
 TEST(WireCodec, AMessageInAVersionThatLacksItIsRefused) {
-  uint32_t since = introduced_in(JobCancelled{});
-  Bytes bytes = encode(JobCancelled{4}, since);
+  PlanNews news{digest_of("key"), "", digest_of("plan")};
+  uint32_t since = introduced_in(news);
+  Bytes bytes = encode(news, since);
   EXPECT_TRUE(decode(bytes, {1, since}).ok());
   bytes[16] = static_cast<std::byte>(since - 1);
   auto decoded = decode(bytes, {1, since});
@@ -440,6 +448,7 @@ TEST(WireCodec, NamesMatchTheVariant) {
   EXPECT_STREQ(message_name(StatusReply{}), "StatusReply");
   EXPECT_STREQ(outcome_name(TaskOutcome::kCompileError), "compile_error");
   EXPECT_STREQ(cache_outcome_name(CacheOutcome::kPartial), "partial");
+  EXPECT_STREQ(standing_name(Standing::kInterim), "interim");
 }
 
 TEST(WireCodec, OnlyTheShortestSpellingOfACharacterIsClean) {

@@ -129,6 +129,14 @@ Plan sample_plan() {
                      0.75,
                      0.5,
                      412,
+                     2.48,
+                     2.41,
+                     2.53,
+                     0.25,
+                     "AMD EPYC 7763, L2 512 KiB, L3 32 MiB, 2 threads",
+                     64,
+                     8'000,
+                     true,
                      "clang 14",
                      "team-a",
                      "0123456789ab",
@@ -149,6 +157,7 @@ TaskPayload sample_payload() {
   payload.verify.seeds = {7, UINT64_MAX};
   payload.measure.give_up_ns = 5'000'000;
   payload.measure.threads = 4;
+  payload.rivals = {sample_program()};
   return payload;
 }
 
@@ -164,6 +173,9 @@ TaskReport sample_report() {
   report.kernels_compiled = 1;
   report.max_error = 3e-7;
   report.detail = "vectorised";
+  report.rivals = {{250, 10, 2.48, 2.41, 2.53}};
+  report.disturbed = 0.25;
+  report.pace = 1.02;
   return report;
 }
 
