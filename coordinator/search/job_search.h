@@ -47,6 +47,9 @@ struct SearchOptions {
   double stop_gain = 0;
   // What earlier searches on the target learned; may be null.
   std::shared_ptr<const EffectTable> priors;
+  // The program of the plan that is kept under the key now: the outcome is compared with it, and is it
+  // where nothing is faster. May be null.
+  std::shared_ptr<const common::Program> incumbent;
 };
 
 // What became of a candidate. kInfra reaches the search only when the farm gave up retrying.
@@ -129,6 +132,9 @@ class JobSearch {
   // Ends early with the best that is known (a time budget ran out): only finalists follow.
   virtual void finish_now() = 0;
   virtual SearchStatus status() const = 0;
+  // Plans of whole programs that were verified and measured since the last call, each faster than
+  // those before by more than both scatter: the plain program's first. The search goes on.
+  virtual std::vector<SearchOutcome> take_interim() { return {}; }
   // The whole graph's program made of what is best now.
   virtual common::Program best_program() const = 0;
   // What this search's measurements say about kernels and schedules in general.

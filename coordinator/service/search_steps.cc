@@ -75,6 +75,7 @@ StepResult SearchSteps::advance_unguarded(StepRequest& request) {
     }
   }
   step.status = search_->status();
+  step.interim = search_->take_interim();
   step.answers = measurements_->take_fresh();
   step.fresh_findings = measurements_->take_fresh_findings();
   if (search_->done()) {

@@ -43,6 +43,7 @@ struct StepResult {
   std::vector<ReadyCandidate> candidates;
   std::vector<Proposal> proposals;  // all that the search proposed, for who watches it
   SearchStatus status;
+  std::vector<SearchOutcome> interim;  // see JobSearch::take_interim
   // For the journal: what the search newly asked of the store, and after how many candidates it was
   // told to end.
   std::vector<std::pair<common::Digest, int64_t>> answers;
