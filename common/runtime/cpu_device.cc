@@ -136,6 +136,7 @@ class CpuDevice final : public Device {
   const Target& target() const override { return target_; }
   bool uses_host_memory() const override { return true; }
   int concurrency() const override { return pool_.threads(); }
+  uint64_t stalls() const override { return pool_.stalls(); }
 
   Result<std::shared_ptr<Module>> load(const Digest& digest, ByteView object) override {
     std::lock_guard lock(mutex_);

@@ -2,11 +2,15 @@
 
 #include <algorithm>
 
+#include "common/base/clock.h"
+
 namespace common {
 namespace {
 
 // About 20 microseconds: longer than the gap between the launches of one run.
 constexpr int kSpins = 2000;
+// Waking a helper takes some 50 microseconds, waiting for its processor a time slice.
+constexpr int64_t kStallNs = 300'000;
 
 void pause_briefly() {
 #if defined(__x86_64__)
@@ -40,14 +44,19 @@ bool CpuPool::try_run(void (*job)(void*, int), void* context) {
   round_.fetch_add(1, std::memory_order_release);
   round_.notify_all();
   job(context, 0);
-  for (int spin = 0; left_.load(std::memory_order_acquire) != 0; ++spin) {
-    if (spin < kSpins) {
-      pause_briefly();
-    } else {
-      std::this_thread::yield();  // a helper was descheduled: give it the processor
-    }
+  for (int spin = 0; spin < kSpins && left_.load(std::memory_order_acquire) != 0; ++spin) {
+    pause_briefly();
   }
+  if (left_.load(std::memory_order_acquire) != 0) wait_for_helpers();
   return true;
+}
+
+// A helper was descheduled: give it the processor.
+void CpuPool::wait_for_helpers() {
+  SteadyClock clock;
+  int64_t start_ns = clock.now_ns();
+  while (left_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
+  if (clock.now_ns() - start_ns > kStallNs) stalls_.fetch_add(1, std::memory_order_relaxed);
 }
 
 void CpuPool::helper(int member) {

@@ -25,12 +25,17 @@ class CpuPool {
   // under way.
   bool try_run(void (*job)(void* context, int member), void* context);
 
+  // Runs so far in which the caller waited for a helper much longer than it takes to wake one.
+  uint64_t stalls() const { return stalls_.load(std::memory_order_relaxed); }
+
  private:
   void helper(int member);
+  void wait_for_helpers();
   std::mutex running_;
   std::atomic<uint64_t> round_{0};
   std::atomic<int> left_{0};
   std::atomic<bool> stop_{false};
+  std::atomic<uint64_t> stalls_{0};
   void (*job_)(void*, int) = nullptr;
   void* context_ = nullptr;
   std::vector<std::thread> helpers_;

@@ -61,6 +61,9 @@ common::TaskReport report_of(const BuiltPlan& built, const ProfileReply& reply) 
   report.compile_ms = built.compile_ms;
   for (const KernelBuild& kernel : built.kernels) report.kernels_compiled += !kernel.cached;
   report.max_error = reply.max_error;
+  report.rivals = reply.rivals;
+  report.disturbed = reply.disturbed;
+  report.pace = reply.pace;
   report.detail = cat("verified in ", static_cast<int64_t>(reply.verify_ms), " ms, measured in ",
                       static_cast<int64_t>(reply.measure_ms), " ms; weights prepared in ",
                       reply.prepare_ms, " ms");
@@ -198,10 +201,19 @@ std::unique_ptr<LocalPipeline::Compiled> LocalPipeline::compile(Waiting waiting)
     return refuse(TaskOutcome::kInfra, "the task does not name its graph among its blobs");
   }
   int timeout_ms = compile_limit_ms(left_ms(job.deadline_ns));
-  auto built = build_plan(compiled->payload.program, *generator_, *compiler_, cache_, timeout_ms);
+  auto build = [&](const common::Program& program) -> common::Result<BuiltPlan> {
+    auto built = build_plan(program, *generator_, *compiler_, cache_, timeout_ms);
+    if (built.ok()) built->plan.key.target = options_.target;
+    return built;
+  };
+  auto built = build(compiled->payload.program);
   if (!built.ok()) return refuse(build_outcome(built.error().code), built.error().message);
   compiled->built = std::move(built).value();
-  compiled->built.plan.key.target = options_.target;
+  for (const common::Program& rival : compiled->payload.rivals) {
+    built = build(rival);
+    if (!built.ok()) return refuse(build_outcome(built.error().code), built.error().message);
+    compiled->rivals.push_back(std::move(built).value());
+  }
   compiled->since_ns = clock_.now_ns();
   compiled->compile_ns = compiled->since_ns - start_ns;
   spans.add("compile", start_ns, compiled->since_ns);
@@ -252,12 +264,22 @@ JobResult LocalPipeline::run(ExecutorClient& executor, Compiled& job, ProfileRep
   request.measure = job.payload.measure;
   uint32_t wanted = request.measure.threads;
   request.measure.threads = wanted == 0 ? options_.threads : std::min(wanted, options_.threads);
-  for (const common::Digest& digest : request.plan.objects) {
-    const auto& bytes = job.built.objects[digest];
-    if (bytes == nullptr) {
-      return ended(job.lease, TaskOutcome::kInfra, "a compiled object left the cache too early");
+  std::set<common::Digest> sent;
+  auto add_objects = [&](BuiltPlan& built) {
+    for (const common::Digest& digest : built.plan.objects) {
+      const auto& bytes = built.objects[digest];
+      if (bytes == nullptr) return false;
+      if (sent.insert(digest).second) request.objects.push_back({digest, *bytes});
     }
-    request.objects.push_back({digest, *bytes});
+    return true;
+  };
+  bool is_complete = add_objects(job.built);
+  for (BuiltPlan& rival : job.rivals) {
+    is_complete = is_complete && add_objects(rival);
+    request.rivals.push_back(rival.plan);
+  }
+  if (!is_complete) {
+    return ended(job.lease, TaskOutcome::kInfra, "a compiled object left the cache too early");
   }
   *replied =
       executor.run(request, job.graph.bytes, run_limits(job.payload, left_ms(job.deadline_ns)));

@@ -85,7 +85,8 @@ class LocalPipeline final : public Pipeline {
     common::SharedBytes graph;
     common::TaskPayload payload;
     BuiltPlan built;
-    int64_t compile_ns = 0;  // what came before the run
+    std::vector<BuiltPlan> rivals;  // of a comparison
+    int64_t compile_ns = 0;         // what came before the run
   };
 
   void compile_loop();

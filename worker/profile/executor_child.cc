@@ -5,9 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <iostream>
 #include <list>
 #include <map>
+#include <thread>
 
 #include "common/base/cat.h"
 #include "common/base/clock.h"
@@ -21,6 +23,7 @@
 #include "worker/profile/device_lock.h"
 #include "worker/profile/judge.h"
 #include "worker/profile/measure.h"
+#include "worker/profile/pace.h"
 #include "worker/profile/request.h"
 
 namespace worker {
@@ -36,6 +39,11 @@ using common::TaskOutcome;
 namespace {
 
 constexpr size_t kGraphsMax = 8;
+// A machine that does the reference work so much slower than before is disturbed; it is measured
+// again after a pause, and so many times at most, since it may stay like that.
+constexpr double kSlowPace = 1.15;
+constexpr int kPaceAttempts = 3;
+constexpr std::chrono::milliseconds kPacePause{20};
 // Devices of different thread counts that are kept.
 constexpr size_t kDevicesMax = 4;
 // Seconds beyond what a candidate may take on all its threads.
@@ -179,7 +187,8 @@ class ExecutorChild {
   }
 
   Result<std::unique_ptr<common::Executor>> load(const ProfileRequest& request,
-                                                 common::Device& device, bool guard) {
+                                                 const common::Plan& plan, common::Device& device,
+                                                 bool guard) {
     auto source = [&](const Digest& digest) -> Result<common::ByteView> {
       for (const ObjectBlob& object : request.objects) {
         if (object.digest == digest) return common::ByteView(object.bytes);
@@ -194,7 +203,7 @@ class ExecutorChild {
       options.on_call = [](const std::string& call) { std::cerr << call << "\n"; };
     }
     options.cold_caches = true;
-    auto executor = common::Executor::load(request.plan, source, device, options);
+    auto executor = common::Executor::load(plan, source, device, options);
     enter(ProfileStage::kReference);
     return executor;
   }
@@ -211,6 +220,9 @@ class ExecutorChild {
       return reply;
     }
     Status fits = common::plan_fits(request.plan, **graph);
+    for (const common::Plan& rival : request.rivals) {
+      if (fits.ok()) fits = common::plan_fits(rival, **graph);
+    }
     if (!fits.ok()) return ended(executor_outcome(fits.error().code), fits.error().message);
     auto device = device_for(request.measure.threads);
     if (!device.ok()) return ended(TaskOutcome::kInfra, device.error().message);
@@ -224,9 +236,24 @@ class ExecutorChild {
       }
       enter(candidate_runs ? ProfileStage::kCandidate : ProfileStage::kReference);
     });
-    ProfileReply reply = verify_and_measure(request, **graph, **device);
+    ProfileReply reply = request.rivals.empty() ? verify_and_measure(request, **graph, **device)
+                                                : compare_rivals(request, **graph, **device);
     judge_.set_observer({});
     return reply;
+  }
+
+  // Measures again, a few times, when the reference work beside it says that the machine was slower
+  // than it can be. `pace`: what it was at in the end.
+  template <class Body>
+  auto at_usual_pace(common::Device& device, double& pace, Body&& measure_once) {
+    for (int attempt = 1;; ++attempt) {
+      double before = device.uses_host_memory() ? pace_.measure() : 0;
+      auto result = measure_once();
+      double after = device.uses_host_memory() ? pace_.measure() : 0;
+      pace = std::max(before, after);
+      if (!result.ok() || pace < kSlowPace || attempt >= kPaceAttempts) return result;
+      std::this_thread::sleep_for(kPacePause);
+    }
   }
 
   ProfileReply verify_and_measure(const ProfileRequest& request, const Graph& graph,
@@ -237,7 +264,7 @@ class ExecutorChild {
       return ended(TaskOutcome::kCompileError,
                    device.gemm({}, nullptr, nullptr, nullptr).error().message);
     }
-    auto guarded = load(request, device, true);
+    auto guarded = load(request, request.plan, device, true);
     if (!guarded.ok()) return blamed(guarded.error(), device);
     auto verdict = judge_.verify(request.graph, graph, **guarded, request.verify);
     guarded->reset();
@@ -251,7 +278,7 @@ class ExecutorChild {
     reply.verify_ms = static_cast<double>(clock.now_ns() - start) * 1e-6;
     reply.max_error = verdict->max_error;
     start = clock.now_ns();
-    auto executor = load(request, device, false);
+    auto executor = load(request, request.plan, device, false);
     if (!executor.ok()) return blamed(executor.error(), device);
     auto inputs = judge_.bind_first_case(request.graph, graph, **executor, request.verify);
     if (!inputs.ok()) {
@@ -262,10 +289,12 @@ class ExecutorChild {
     auto measured = [&] {
       // Waiting for it is not the candidate's time.
       DeviceLock alone(lock_name(device));
-      enter(ProfileStage::kCandidate);
-      auto result = measure(**executor, *inputs, request.measure);
-      enter(ProfileStage::kReference);
-      return result;
+      return at_usual_pace(device, reply.pace, [&] {
+        enter(ProfileStage::kCandidate);
+        auto result = measure(**executor, *inputs, request.measure);
+        enter(ProfileStage::kReference);
+        return result;
+      });
     }();
     if (!measured.ok()) return blamed(measured.error(), device);
     // Without guards temporaries share memory: that must not change the result either.
@@ -277,7 +306,57 @@ class ExecutorChild {
     reply.total_ns = measured->total_ns;
     reply.spread_ns = measured->spread_ns;
     reply.runs = measured->runs;
+    reply.disturbed = measured->disturbed;
     reply.call_ns = std::move(measured->call_ns);
+    return reply;
+  }
+
+  // All of them were verified before, perhaps by another worker: the first case shows that they
+  // compute the same here.
+  ProfileReply compare_rivals(const ProfileRequest& request, const Graph& graph,
+                              common::Device& device) {
+    common::SteadyClock clock;
+    int64_t start = clock.now_ns();
+    std::vector<std::unique_ptr<common::Executor>> executors;
+    std::vector<std::vector<common::HostTensor>> inputs;
+    std::vector<Loaded> programs;
+    for (size_t k = 0; k <= request.rivals.size(); ++k) {
+      const common::Plan& plan = k == 0 ? request.plan : request.rivals[k - 1];
+      auto executor = load(request, plan, device, false);
+      if (!executor.ok()) return blamed(executor.error(), device);
+      auto bound = judge_.bind_first_case(request.graph, graph, **executor, request.verify);
+      if (!bound.ok()) return blamed(bound.error(), device);
+      executors.push_back(std::move(*executor));
+      inputs.push_back(std::move(*bound));
+    }
+    for (size_t k = 0; k < executors.size(); ++k)
+      programs.push_back({executors[k].get(), inputs[k]});
+    ProfileReply reply;
+    auto compared = [&] {
+      DeviceLock alone(lock_name(device));
+      return at_usual_pace(device, reply.pace, [&] {
+        enter(ProfileStage::kCandidate);
+        auto result = compare(programs, request.measure);
+        enter(ProfileStage::kReference);
+        return result;
+      });
+    }();
+    if (!compared.ok()) return blamed(compared.error(), device);
+    for (const auto& executor : executors) {
+      Status same = judge_.check_first_case(request.graph, graph, *executor, request.verify);
+      if (!same.ok()) return blamed(same.error(), device);
+    }
+    reply.outcome = TaskOutcome::kOk;
+    reply.measure_ms = static_cast<double>(clock.now_ns() - start) * 1e-6;
+    reply.total_ns = compared->all[0].total_ns;
+    reply.spread_ns = compared->all[0].spread_ns;
+    reply.runs = compared->all[0].runs;
+    reply.disturbed = compared->disturbed;
+    for (size_t k = 1; k < compared->all.size(); ++k) {
+      const Ratio& ratio = compared->ratios[k];
+      reply.rivals.push_back({compared->all[k].total_ns, compared->all[k].spread_ns, ratio.median,
+                              ratio.low, ratio.high});
+    }
     return reply;
   }
 
@@ -288,6 +367,7 @@ class ExecutorChild {
   std::list<std::pair<Digest, std::shared_ptr<const Graph>>> graphs_;  // newest first
   std::map<int, std::unique_ptr<common::Device>> devices_;             // by thread count
   Judge judge_;
+  PaceMeter pace_;
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "worker/profile/sampler.h"
 
 namespace worker {
 namespace {
@@ -16,10 +17,17 @@ constexpr uint32_t kShortRunsFactor = 1000;
 // Shorter runs are taken together for at least this long: where a clock ticks every 10 ns, one run
 // of 62 ns looks like one of 60 or of 70, and only their mean like one of 62.
 constexpr uint64_t kBatchNs = 2'000;
+// Of one sample: much longer than reading the counters takes, and much shorter than a time slice.
+constexpr int64_t kSampleNs = 50'000;
 // Calls are timed one by one in at most this share of the time for whole runs.
 constexpr int64_t kCallTimeDivisor = 2;
-// Runs that are not counted because the device was slowed down: so many, and one for each that is.
-constexpr uint32_t kDroppedMax = 20;
+// Disturbed samples that are discarded: so many, and several for each that counts. Where every
+// sample is disturbed, disturbed ones count.
+constexpr size_t kDiscardedMax = 20;
+constexpr size_t kDiscardedPerSample = 4;
+// Of disturbed runs the quickest count, between these quantiles: what else runs only adds to a
+// time.
+constexpr double kQuickFrom = 0.05, kQuickTo = 0.3;
 
 uint64_t quantile(std::vector<uint64_t>& values, double q) {
   std::ptrdiff_t index = std::lround(q * static_cast<double>(values.size() - 1));
@@ -45,14 +53,199 @@ uint64_t middle_mean(const std::vector<uint64_t>& values) {
   return static_cast<uint64_t>(std::lround(sum / static_cast<double>(means.size() - 2 * cut)));
 }
 
+// The mean of those that took little.
+uint64_t quick_mean(std::vector<uint64_t> values) {
+  std::sort(values.begin(), values.end());
+  auto size = static_cast<double>(values.size());
+  auto from = static_cast<size_t>(size * kQuickFrom);
+  size_t to = std::max(from + 1, static_cast<size_t>(size * kQuickTo));
+  double sum = 0;
+  for (size_t k = from; k < to; ++k) sum += static_cast<double>(values[k]);
+  return static_cast<uint64_t>(std::lround(sum / static_cast<double>(to - from)));
+}
+
 // Whether to stop after `runs` runs that took `spent_ns` together.
-bool enough(const common::MeasureOptions& options, uint32_t runs, int64_t spent_ns,
-            int64_t time_max_ns) {
-  if (runs == 0) return false;
-  if (spent_ns >= time_max_ns) return true;
-  uint32_t wanted = std::max<uint32_t>(1, options.repetitions);
+bool enough(const common::MeasureOptions& options, size_t runs, int64_t spent_ns) {
+  size_t wanted = std::max<uint32_t>(1, options.repetitions);
   if (runs < wanted) return false;
   return spent_ns >= kShortRunsNs || runs / kShortRunsFactor >= wanted;
+}
+
+// Counts samples, and says of disturbed ones whether they are discarded.
+class Discards {
+ public:
+  // Whether the sample counts.
+  bool counts(bool is_disturbed) {
+    ++samples_;
+    disturbed_ += is_disturbed;
+    if (!is_disturbed) return ++counted_, true;
+    if (discarded_ < kDiscardedMax + kDiscardedPerSample * counted_) return ++discarded_, false;
+    ++counted_disturbed_;
+    return true;
+  }
+  double disturbed_share() const {
+    return samples_ == 0 ? 0 : static_cast<double>(disturbed_) / static_cast<double>(samples_);
+  }
+  // Whether most of what counts was disturbed.
+  bool is_mostly_disturbed() const { return counted_disturbed_ > counted_; }
+
+ private:
+  size_t samples_ = 0, disturbed_ = 0, counted_ = 0, discarded_ = 0, counted_disturbed_ = 0;
+};
+
+class Measuring {
+ public:
+  Measuring(common::Executor& executor, std::span<const common::HostTensor> inputs,
+            const common::MeasureOptions& options)
+      : sampler_(executor, inputs),
+        options_(options),
+        time_max_ns_(static_cast<int64_t>(options.time_max_ms) * 1'000'000) {}
+
+  common::Result<Measurement> run(size_t calls) {
+    LFARM_RETURN_IF_ERROR(warm_up());
+    LFARM_RETURN_IF_ERROR(time_runs());
+    bool is_quick = discards_.is_mostly_disturbed();
+    // A time that ran out before anything counted: what there is must do.
+    if (runs_.empty()) runs_.swap(discarded_), is_quick = true;
+    Measurement result;
+    result.runs = static_cast<uint32_t>(runs_.size());
+    result.total_ns = is_quick ? quick_mean(runs_) : middle_mean(runs_);
+    result.spread_ns = quantile(runs_, 0.75) - quantile(runs_, 0.25);
+    result.disturbed = discards_.disturbed_share();
+    if (!options_.per_kernel || gave_up_) return result;
+    LFARM_RETURN_IF_ERROR(time_calls(calls, result.runs));
+    for (std::vector<uint64_t>& times : calls_) {
+      result.call_ns.push_back(is_quick ? quick_mean(times) : middle_mean(times));
+    }
+    return result;
+  }
+
+ private:
+  // Giving up is for saving time: where there is none to save, a program that takes a microsecond
+  // would be given up for the cold caches of its first run.
+  bool is_too_slow(uint64_t ns) const {
+    return options_.give_up_ns != 0 && ns > options_.give_up_ns &&
+           clock_.now_ns() - began_ns_ >= kShortRunsNs;
+  }
+  bool is_over(int64_t start_ns) const { return clock_.now_ns() - start_ns >= time_max_ns_; }
+
+  common::Status warm_up() {
+    int64_t start_ns = clock_.now_ns();
+    for (uint32_t k = 0; k < options_.warmups; ++k) {
+      LFARM_ASSIGN_OR_RETURN(int64_t ns, sampler_.warm_up());
+      // A cold run is slower than a warm one, so that only a clear case ends here.
+      gave_up_ = is_too_slow(static_cast<uint64_t>(ns) / 2) || is_over(start_ns);
+      if (!gave_up_) continue;
+      runs_.push_back(static_cast<uint64_t>(ns));
+      break;
+    }
+    return {};
+  }
+
+  common::Status time_runs() {
+    int64_t start_ns = clock_.now_ns(), spent_ns = 0;
+    size_t slow_samples = 0;
+    while (!gave_up_ && !enough(options_, runs_.size(), spent_ns)) {
+      if (is_over(start_ns) && !(runs_.empty() && discarded_.empty())) break;
+      LFARM_ASSIGN_OR_RETURN(Sampler::Sample sample, sampler_.take(kSampleNs));
+      if (!discards_.counts(sample.is_disturbed)) {
+        if (discarded_.empty()) common::log_debug("disturbed samples are discarded");
+        discarded_.insert(discarded_.end(), sample.run_ns.begin(), sample.run_ns.end());
+        // What ran meanwhile has used the caches.
+        if (sample.run_ns[0] < kShortRunsNs) LFARM_RETURN_IF_ERROR(sampler_.warm_up());
+        continue;
+      }
+      uint64_t least = *std::min_element(sample.run_ns.begin(), sample.run_ns.end());
+      for (uint64_t ns : sample.run_ns) spent_ns += static_cast<int64_t>(ns);
+      runs_.insert(runs_.end(), sample.run_ns.begin(), sample.run_ns.end());
+      slow_samples += is_too_slow(least);
+      gave_up_ = slow_samples >= 2;
+    }
+    return {};
+  }
+
+  common::Status time_calls(size_t calls, uint32_t runs) {
+    calls_.resize(calls);
+    int64_t start_ns = clock_.now_ns();
+    Discards discards;
+    for (uint32_t done = 0; done < runs;) {
+      bool is_late = clock_.now_ns() - start_ns > time_max_ns_ / kCallTimeDivisor;
+      if (is_late && done != 0) break;
+      LFARM_ASSIGN_OR_RETURN(auto sample, sampler_.take_calls(kSampleNs));
+      if (!discards.counts(sample.is_disturbed) && !is_late) continue;
+      for (const std::vector<int64_t>& times : sample.runs) {
+        for (size_t c = 0; c < calls; ++c) calls_[c].push_back(static_cast<uint64_t>(times[c]));
+      }
+      done += static_cast<uint32_t>(sample.runs.size());
+    }
+    return {};
+  }
+
+  Sampler sampler_;
+  const common::MeasureOptions& options_;
+  const int64_t time_max_ns_;
+  common::SteadyClock clock_;
+  const int64_t began_ns_ = clock_.now_ns();
+  std::vector<uint64_t> runs_, discarded_;
+  std::vector<std::vector<uint64_t>> calls_;
+  Discards discards_;
+  bool gave_up_ = false;
+};
+
+// What became of one program in all rounds of a comparison.
+struct Contestant {
+  Sampler sampler;
+  std::vector<uint64_t> round_ns;
+  uint64_t last_ns = 0;  // of one run; 0: it has not run
+};
+
+constexpr int64_t kRoundSampleNs = 100'000;
+constexpr int kTriesPerRound = 3;
+constexpr size_t kRoundsMin = 15;
+constexpr int64_t kComparedNs = 40'000'000;  // of short programs, all rounds together
+constexpr double kNarrow = 0.01;             // half of an interval that needs no more rounds
+constexpr uint64_t kCachedNs = 2'000'000;    // shorter runs find their data in caches
+
+// One sample of each program, in an order that rotates. Returns whether none of them was disturbed.
+common::Result<bool> run_round(std::vector<Contestant>& all, size_t first) {
+  bool is_quiet = true;
+  for (size_t k = 0; k < all.size(); ++k) {
+    Contestant& one = all[(first + k) % all.size()];
+    Sampler::Sample sample;
+    for (int attempt = 0; attempt < kTriesPerRound; ++attempt) {
+      if (one.last_ns < kCachedNs) LFARM_RETURN_IF_ERROR(one.sampler.warm_up());
+      LFARM_ASSIGN_OR_RETURN(sample, one.sampler.take(kRoundSampleNs));
+      if (!sample.is_disturbed) break;
+    }
+    is_quiet = is_quiet && !sample.is_disturbed;
+    one.last_ns = sample.is_disturbed ? quick_mean(sample.run_ns) : middle_mean(sample.run_ns);
+    one.round_ns.push_back(std::max<uint64_t>(1, one.last_ns));
+  }
+  return is_quiet;
+}
+
+std::vector<uint64_t> only(const std::vector<uint64_t>& values, const std::vector<char>& wanted) {
+  std::vector<uint64_t> chosen;
+  for (size_t k = 0; k < values.size(); ++k) {
+    if (wanted[k] != 0) chosen.push_back(values[k]);
+  }
+  return chosen;
+}
+
+// The median of a/b over rounds, and the bounds of its 95 % confidence interval by order statistics
+// (Conover, Practical Nonparametric Statistics, section 3.2).
+Ratio ratio_of(const std::vector<uint64_t>& a, const std::vector<uint64_t>& b) {
+  std::vector<double> ratios;
+  for (size_t k = 0; k < a.size(); ++k) {
+    ratios.push_back(static_cast<double>(a[k]) / static_cast<double>(b[k]));
+  }
+  std::sort(ratios.begin(), ratios.end());
+  auto n = static_cast<double>(ratios.size());
+  double reach = 0.98 * std::sqrt(n);
+  auto at = [&](double place) {
+    return ratios[static_cast<size_t>(std::clamp(place, 0.0, n - 1))];
+  };
+  return {at(std::floor(n / 2)), at(std::floor(n / 2 - reach)), at(std::ceil(n / 2 + reach))};
 }
 
 }  // namespace
@@ -60,58 +253,53 @@ bool enough(const common::MeasureOptions& options, uint32_t runs, int64_t spent_
 common::Result<Measurement> measure(common::Executor& executor,
                                     std::span<const common::HostTensor> inputs,
                                     const common::MeasureOptions& options) {
+  return Measuring(executor, inputs, options).run(executor.plan().calls.size());
+}
+
+common::Result<Comparison> compare(std::span<const Loaded> programs,
+                                   const common::MeasureOptions& options) {
   common::SteadyClock clock;
-  common::RunOutputs outputs;
-  Measurement result;
-  int64_t time_max_ns = static_cast<int64_t>(options.time_max_ms) * 1'000'000;
-  std::vector<uint64_t> totals;
-  int64_t start = clock.now_ns();
-  const int64_t began = start;
-  // Giving up is for saving time: where there is none to save, a program that takes a microsecond
-  // would be given up for the cold caches of its first run.
-  auto too_slow = [&](int64_t ns) {
-    return options.give_up_ns != 0 && static_cast<uint64_t>(ns) > options.give_up_ns &&
-           clock.now_ns() - began >= kShortRunsNs;
+  std::vector<Contestant> all;
+  for (const Loaded& one : programs) {
+    all.push_back({Sampler(*one.executor, one.inputs), {}, 0});
+    LFARM_RETURN_IF_ERROR(all.back().sampler.warm_up());
+  }
+  int64_t end_ns = clock.now_ns() + int64_t{options.time_max_ms} * 1'000'000;
+  std::vector<char> quiet;
+  Comparison result;
+  auto conclude = [&] {
+    size_t undisturbed = static_cast<size_t>(std::count(quiet.begin(), quiet.end(), 1));
+    // Where quiet rounds are few, all count: programs that alternate are disturbed alike.
+    std::vector<char> wanted = quiet;
+    if (undisturbed < kRoundsMin) wanted.assign(quiet.size(), 1);
+    result = {};
+    result.disturbed = 1 - static_cast<double>(undisturbed) / static_cast<double>(quiet.size());
+    std::vector<uint64_t> first = only(all[0].round_ns, wanted);
+    for (const Contestant& one : all) {
+      std::vector<uint64_t> times = only(one.round_ns, wanted);
+      Measurement told;
+      told.runs = static_cast<uint32_t>(times.size());
+      told.total_ns = undisturbed < kRoundsMin ? quick_mean(times) : middle_mean(times);
+      told.spread_ns = quantile(times, 0.75) - quantile(times, 0.25);
+      result.all.push_back(std::move(told));
+      result.ratios.push_back(ratio_of(first, times));
+    }
+    return undisturbed;
   };
-
-  for (uint32_t k = 0; k < options.warmups; ++k) {
-    LFARM_ASSIGN_OR_RETURN(int64_t ns, executor.run_total_ns(inputs, outputs));
-    // A cold run is slower than a warm one, so that only a clear case ends here.
-    if (too_slow(ns / 2) || clock.now_ns() - start > time_max_ns) {
-      totals.push_back(static_cast<uint64_t>(ns));
-      break;
+  int64_t spent_ns = 0;
+  for (size_t round = 0; round == 0 || clock.now_ns() < end_ns; ++round) {
+    int64_t start_ns = clock.now_ns();
+    LFARM_ASSIGN_OR_RETURN(bool is_quiet, run_round(all, round));
+    quiet.push_back(is_quiet ? 1 : 0);
+    if (is_quiet) spent_ns += clock.now_ns() - start_ns;
+    if (quiet.size() < kRoundsMin || quiet.size() % kRoundsMin != 0) continue;
+    bool is_known = conclude() >= kRoundsMin && spent_ns >= kComparedNs;
+    for (const Ratio& ratio : result.ratios) {
+      is_known = is_known && ratio.high - ratio.low <= 2 * kNarrow * ratio.median;
     }
+    if (is_known || quiet.size() >= options.repetitions) break;
   }
-  bool gave_up = !totals.empty();
-  uint32_t dropped = 0;
-  start = clock.now_ns();
-  while (!gave_up && !enough(options, static_cast<uint32_t>(totals.size()), clock.now_ns() - start,
-                             time_max_ns)) {
-    LFARM_ASSIGN_OR_RETURN(int64_t ns, executor.run_total_ns(inputs, outputs));
-    // Where every run is slowed down, slow times are the true ones.
-    if (dropped < kDroppedMax + totals.size()) {
-      std::string slowdown = executor.device().slowdown();
-      if (!slowdown.empty()) {
-        if (dropped++ == 0) common::log_warning("runs are not counted: " + slowdown);
-        continue;
-      }
-    }
-    totals.push_back(static_cast<uint64_t>(ns));
-    gave_up = too_slow(ns) && totals.size() >= 2;
-  }
-  result.runs = static_cast<uint32_t>(totals.size());
-  result.total_ns = middle_mean(totals);
-  result.spread_ns = quantile(totals, 0.75) - quantile(totals, 0.25);
-  if (!options.per_kernel || gave_up) return result;
-
-  std::vector<std::vector<uint64_t>> calls(executor.plan().calls.size());
-  start = clock.now_ns();
-  for (uint32_t runs = 0; runs < result.runs; ++runs) {
-    LFARM_ASSIGN_OR_RETURN(auto times, executor.run_calls_ns(inputs, outputs));
-    for (size_t c = 0; c < calls.size(); ++c) calls[c].push_back(static_cast<uint64_t>(times[c]));
-    if (clock.now_ns() - start > time_max_ns / kCallTimeDivisor) break;
-  }
-  for (std::vector<uint64_t>& times : calls) result.call_ns.push_back(middle_mean(times));
+  (void)conclude();
   return result;
 }
 

@@ -1,5 +1,6 @@
 #include "worker/profile/request.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "common/base/pipe.h"
@@ -75,6 +76,8 @@ Bytes encode(const ProfileRequest& request) {
     write_digest(w, object.digest);
     w.bytes(object.bytes);
   }
+  w.u64(request.rivals.size());
+  for (const common::Plan& rival : request.rivals) w.bytes(common::encode_plan(rival));
   write_options(w, request.verify, request.measure);
   w.u64(request.candidate_ms);
   w.u64(request.one_by_one);
@@ -92,11 +95,17 @@ Result<ProfileRequest> decode_request(ByteView frame) {
     object.digest = read_digest(r);
     object.bytes = common::to_bytes(r.bytes());
   }
+  std::vector<ByteView> rivals(r.count());
+  for (ByteView& rival : rivals) rival = r.bytes();
   read_options(r, request.verify, request.measure);
   request.candidate_ms = static_cast<uint32_t>(r.u64());
   request.one_by_one = r.u64() != 0;
   if (!r.ok()) return common::corrupt("a request to the executor is cut off");
   LFARM_ASSIGN_OR_RETURN(request.plan, common::decode_plan(plan));
+  for (ByteView rival : rivals) {
+    LFARM_ASSIGN_OR_RETURN(common::Plan decoded, common::decode_plan(rival));
+    request.rivals.push_back(std::move(decoded));
+  }
   return request;
 }
 
@@ -114,6 +123,14 @@ Bytes encode(const ProfileReply& reply) {
   w.u64(reply.spread_ns);
   w.u64(reply.runs);
   w.bytes(std::as_bytes(std::span(reply.call_ns)));
+  w.f64(reply.disturbed);
+  w.f64(reply.pace);
+  w.u64(reply.rivals.size());
+  for (const common::RivalReport& rival : reply.rivals) {
+    w.u64(rival.total_ns);
+    w.u64(rival.spread_ns);
+    for (double value : {rival.speedup, rival.speedup_low, rival.speedup_high}) w.f64(value);
+  }
   return w.take();
 }
 
@@ -130,6 +147,16 @@ Result<ProfileReply> decode_reply(ByteView frame) {
   reply.spread_ns = r.u64();
   reply.runs = static_cast<uint32_t>(r.u64());
   reply.call_ns = read_numbers<uint64_t>(r);
+  reply.disturbed = r.f64();
+  reply.pace = r.f64();
+  reply.rivals.resize(std::min<size_t>(r.count(), common::kRivalsMax));
+  for (common::RivalReport& rival : reply.rivals) {
+    rival.total_ns = r.u64();
+    rival.spread_ns = r.u64();
+    for (double* value : {&rival.speedup, &rival.speedup_low, &rival.speedup_high}) {
+      *value = r.f64();
+    }
+  }
   // A candidate may have scribbled over the child's memory: nothing of it is taken on trust.
   if (!r.ok() || kind > static_cast<uint64_t>(ProfileReply::Kind::kDone) ||
       stage > static_cast<uint64_t>(ProfileStage::kCandidate) ||

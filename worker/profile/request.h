@@ -19,12 +19,13 @@ struct ObjectBlob {
   common::Bytes bytes;
 };
 
-// Verify and measure one compiled candidate.
+// Verify and measure one compiled candidate or, with rivals, measure it and them in alternation.
 struct ProfileRequest {
   common::Digest graph;       // of the encoded graph
   common::Bytes graph_bytes;  // may be empty: the child answers kNeedGraph when it does not know it
   common::Plan plan;
-  std::vector<ObjectBlob> objects;  // the plan's
+  std::vector<ObjectBlob> objects;   // of the plan and of its rivals, each distinct one once
+  std::vector<common::Plan> rivals;  // of a comparison, which verifies only the first case
   common::VerifyOptions verify;
   common::MeasureOptions measure;
   // For the candidate's own code; the child ends itself well beyond it, should nobody else.
@@ -56,6 +57,9 @@ struct ProfileReply {
   uint64_t total_ns = 0;
   uint64_t spread_ns = 0;
   uint32_t runs = 0;
+  std::vector<common::RivalReport> rivals;  // of a comparison
+  double disturbed = 0;                     // as TaskReport's, as pace
+  double pace = 0;
   // Of each call, 0 of those that do not run every time; empty when not measured one by one.
   std::vector<uint64_t> call_ns;
 };

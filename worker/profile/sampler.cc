@@ -1,0 +1,42 @@
+#include "worker/profile/sampler.h"
+
+#include <numeric>
+
+namespace worker {
+
+Sampler::Sampler(common::Executor& executor, std::span<const common::HostTensor> inputs)
+    : executor_(executor), inputs_(inputs), meter_(executor.device()) {}
+
+common::Result<int64_t> Sampler::warm_up() { return executor_.run_total_ns(inputs_, outputs_); }
+
+common::Result<Sampler::Sample> Sampler::take(int64_t least_ns) {
+  Sample sample;
+  meter_.begin();
+  for (int64_t spent_ns = 0; sample.run_ns.empty() || spent_ns < least_ns;) {
+    LFARM_ASSIGN_OR_RETURN(int64_t ns, executor_.run_total_ns(inputs_, outputs_));
+    sample.is_disturbed = !executor_.device().slowdown().empty();
+    if (sample.is_disturbed && !sample.run_ns.empty()) {
+      sample.is_disturbed = false;  // the runs before it are fine
+      break;
+    }
+    spent_ns += ns;
+    sample.run_ns.push_back(static_cast<uint64_t>(ns));
+    if (sample.is_disturbed) break;
+  }
+  sample.is_disturbed = meter_.end() || sample.is_disturbed;
+  return sample;
+}
+
+common::Result<Sampler::CallSample> Sampler::take_calls(int64_t least_ns) {
+  CallSample sample;
+  meter_.begin();
+  for (int64_t spent_ns = 0; sample.runs.empty() || spent_ns < least_ns;) {
+    LFARM_ASSIGN_OR_RETURN(auto times, executor_.run_calls_ns(inputs_, outputs_));
+    spent_ns += std::accumulate(times.begin(), times.end(), int64_t{1});
+    sample.runs.push_back(std::move(times));
+  }
+  sample.is_disturbed = meter_.end();
+  return sample;
+}
+
+}  // namespace worker
