@@ -18,6 +18,7 @@
 #include "coordinator/search/assemble.h"
 #include "coordinator/search/budget.h"
 #include "coordinator/search/cost_model.h"
+#include "coordinator/search/final_choice.h"
 #include "coordinator/search/gains.h"
 #include "coordinator/search/kin.h"
 #include "coordinator/search/known_kernels.h"
@@ -38,6 +39,11 @@ constexpr double kGiveUpFactor = 6;  // a candidate this much slower than the be
 // A region of known kernels may still cut them otherwise: this share of the budget looks for that.
 constexpr double kNoveltyMin = 0.1;
 constexpr double kKinNovelty = 0.25;  // of a region that was searched at other sizes
+// The whole is measured before the search ends where it should be so much faster than when it was
+// measured last, after so many candidates, and while this takes a small share of the workers' time.
+constexpr double kInterimGain = 0.9;
+constexpr int64_t kInterimCandidates = 6;
+constexpr double kInterimShare = 0.08;
 
 class Search final : public JobSearch {
  public:
@@ -122,6 +128,12 @@ class Search final : public JobSearch {
     ++completed_;
     total_worker_ms_ += result.busy_ms;
     if (sent_[id].region >= 0) worker_ms_[static_cast<size_t>(sent_[id].region)] += result.busy_ms;
+    if (sent_[id].task.payload.kind == TaskKind::kComparison) {
+      ++compared_;
+      choice_->tell(result);
+    } else if (sent_[id].region < 0) {
+      note_interim(sent_[id]);
+    }
     if (stage_ == Stage::kFinalists) maybe_conclude();
   }
 
@@ -136,11 +148,11 @@ class Search final : public JobSearch {
     static constexpr const char* kNames[] = {"baseline", "search", "finalists", "done"};
     SearchStatus s;
     s.stage = kNames[static_cast<size_t>(stage_)];
-    s.candidates = static_cast<int64_t>(sent_.size());
-    s.completed = completed_;
+    s.candidates = candidates();
+    s.completed = completed_ - compared_;
     s.budget = budget_;
     s.learned = static_cast<int64_t>(applied_);
-    s.best_ns = best_ ? static_cast<int64_t>(best_->result->report.total_ns) : estimate_ns(false);
+    s.best_ns = best_ ? static_cast<int64_t>(choice_->choice().total_ns) : estimate_ns(false);
     s.expected_ns = s.best_ns > 0 ? s.best_ns : estimate_ns(true);
     s.baseline_ns = baseline_ns();
     s.regions = static_cast<int64_t>(cut_.regions.size());
@@ -160,25 +172,25 @@ class Search final : public JobSearch {
 
   std::map<common::Digest, Finding> findings() const override {
     std::map<common::Digest, Finding> all;
-    bool was_right = best_ && best_->task.payload.kind == TaskKind::kFinalist;
     if (whole_) {
+      bool was_right = best_ && best_->task.payload.kind == TaskKind::kFinalist;
       if (was_right) return all;
       all[whole_key_] = *whole_;
       all[whole_key_].ns = kWithdrawn;
       return all;
     }
-    was_right = was_right && finalist_of_.count(best_) != 0;
-    if (was_right && options_.strategy == SearchStrategy::kModel) {
+    const Sent* found = best_of_parts();
+    if (found != nullptr && found == best_ && options_.strategy == SearchStrategy::kModel) {
       Finding& finding = all[whole_key_];
       finding.effort = {is_settled_ ? kSettledCandidates : options_.budget, 0};
       if (was_told_to_finish_) finding.effort = {status().candidates, options_.time_ms};
-      finding.ns = static_cast<double>(best_->result->report.total_ns);
+      finding.ns = static_cast<double>(found->result->report.total_ns);
       finding.worker_ms = total_worker_ms_ + status().saved_ms;
-      finding.program = best_->task.payload.program;
+      finding.program = found->task.payload.program;
     }
     for (size_t r = 0; r < searches_.size(); ++r) {
       common::Digest key = region_key(*region_graphs_[r], options_.target, options_.policy);
-      if (!was_right) {
+      if (found == nullptr) {
         // Whatever is wrong with the whole, this search does not vouch for its parts.
         if (!known_[r]) continue;
         all[key] = *known_[r];
@@ -190,7 +202,7 @@ class Search final : public JobSearch {
       finding.effort = spent_on(r);
       finding.ns = searches_[r]->best_ns();
       finding.worker_ms = worker_ms_[r] + (known_[r] ? known_[r]->worker_ms : 0);
-      finding.program = finalist_of_.at(best_)[r];
+      finding.program = finalist_of_.at(found)[r];
       add_kernels(finding, times_, options_.target, all);
       Genome genome = searches_[r]->best_genome();
       if (genome.size() == 0) continue;
@@ -208,40 +220,22 @@ class Search final : public JobSearch {
 
   Program best_program() const override { return whole_of(ranked_parts(0)); }
 
+  std::vector<SearchOutcome> take_interim() override { return std::exchange(interim_, {}); }
+
   common::Result<SearchOutcome> outcome() const override {
     LFARM_CHECK(done(), "the search is not done");
     if (!best_) return failure();
-    const common::TaskReport& report = best_->result->report;
-    const Program& program = best_->task.payload.program;
-    SearchOutcome outcome{{}, best_->result->worker, best_->task.id};
-    common::Plan& plan = outcome.plan;
-    plan.key = {hash_, options_.target, options_.policy, std::string(common::kCompilerEpoch)};
-    plan.symbols = program.symbols;
-    plan.inputs = program.inputs;
-    plan.outputs = program.outputs;
-    plan.buffers = program.buffers;
-    plan.calls = program.calls;
-    plan.kernels = report.kernels;
-    double predicted_ns = overhead_ns(program);
-    std::vector<char> at_load = common::load_time_calls(program);
-    for (size_t c = 0; c < program.calls.size(); ++c) {
-      if (at_load[c]) continue;
-      predicted_ns += best_foretold_[static_cast<size_t>(program.calls[c].kernel)];
-    }
-    for (size_t k = 0; k < std::min(plan.kernels.size(), best_foretold_.size()); ++k) {
-      plan.kernels[k].predicted_ns = std::llround(best_foretold_[k]);
-      if (k < report.kernel_ns.size()) {
-        plan.kernels[k].measured_ns = static_cast<int64_t>(report.kernel_ns[k]);
-      }
-    }
-    plan.objects = report.objects;
-    plan.provenance.best_ns = static_cast<int64_t>(report.total_ns);
-    plan.provenance.baseline_ns = baseline_ns();
-    plan.provenance.predicted_ns = std::llround(predicted_ns);
-    times_.say_what_was_foretold(&plan.provenance);
-    plan.provenance.candidates = static_cast<int64_t>(sent_.size());
-    plan.provenance.seed = options_.seed;
-    plan.provenance.worker = best_->result->worker;
+    SearchOutcome outcome = outcome_of(*best_, best_foretold_);
+    common::Provenance& provenance = outcome.plan.provenance;
+    const Choice& choice = choice_->choice();
+    provenance.best_ns = static_cast<int64_t>(choice.total_ns);
+    if (choice.speedup > 0) provenance.baseline_ns = static_cast<int64_t>(choice.first_ns);
+    provenance.speedup = choice.speedup;
+    provenance.speedup_low = choice.speedup_low;
+    provenance.speedup_high = choice.speedup_high;
+    provenance.disturbed = choice.disturbed;
+    times_.say_what_was_foretold(&provenance);
+    outcome.note = choice.note;
     return outcome;
   }
 
@@ -253,6 +247,49 @@ class Search final : public JobSearch {
     RegionCandidate candidate;  // of a region
     std::optional<CandidateResult> result;
   };
+
+  // The plan of a whole program that ran and was right. `foretold`: of its kernels; may be empty.
+  SearchOutcome outcome_of(const Sent& sent, const std::vector<double>& foretold) const {
+    const common::TaskReport& report = sent.result->report;
+    const Program& program = sent.task.payload.program;
+    SearchOutcome outcome{{}, sent.result->worker, sent.task.id, ""};
+    common::Plan& plan = outcome.plan;
+    plan.key = {hash_, options_.target, options_.policy, std::string(common::kCompilerEpoch)};
+    plan.symbols = program.symbols;
+    plan.inputs = program.inputs;
+    plan.outputs = program.outputs;
+    plan.buffers = program.buffers;
+    plan.calls = program.calls;
+    plan.kernels = report.kernels;
+    if (!foretold.empty()) {
+      double predicted_ns = overhead_ns(program);
+      std::vector<char> at_load = common::load_time_calls(program);
+      for (size_t c = 0; c < program.calls.size(); ++c) {
+        if (at_load[c]) continue;
+        predicted_ns += foretold[static_cast<size_t>(program.calls[c].kernel)];
+      }
+      plan.provenance.predicted_ns = std::llround(predicted_ns);
+    }
+    for (size_t k = 0; k < plan.kernels.size(); ++k) {
+      if (k < foretold.size()) plan.kernels[k].predicted_ns = std::llround(foretold[k]);
+      if (k < report.kernel_ns.size()) {
+        plan.kernels[k].measured_ns = static_cast<int64_t>(report.kernel_ns[k]);
+      }
+    }
+    plan.objects = report.objects;
+    plan.provenance.best_ns = static_cast<int64_t>(report.total_ns);
+    plan.provenance.baseline_ns = baseline_ns();
+    plan.provenance.candidates = candidates();
+    plan.provenance.seed = options_.seed;
+    plan.provenance.budget_candidates = options_.budget;
+    plan.provenance.budget_ms = options_.time_ms;
+    plan.provenance.disturbed = report.disturbed;
+    plan.provenance.worker = sent.result->worker;
+    return outcome;
+  }
+
+  // Of what was sent, without comparisons.
+  int64_t candidates() const { return static_cast<int64_t>(sent_.size()) - comparisons_; }
 
   // ---- What earlier searches found -------------------------------------------------------------
 
@@ -343,6 +380,11 @@ class Search final : public JobSearch {
           is_ok ? std::optional(static_cast<double>(report.total_ns)) : std::nullopt);
     }
     times_.learn();
+    worker_ms_learned_ += sent.result->busy_ms;
+    // What the plain program takes is spent whatever else is measured.
+    bool is_later = sent.region < 0 && sent.task.payload.kind != TaskKind::kBaseline;
+    if (is_later) whole_ms_learned_ += sent.result->busy_ms;
+    if (sent.region < 0 && !is_later) baseline_ms_learned_ = sent.result->busy_ms;
     if (sent.region >= 0) gains_.note(estimate());
   }
 
@@ -361,6 +403,7 @@ class Search final : public JobSearch {
         region_budget_ = 0;
         is_settled_ = true;
       }
+      if (auto task = next_interim()) return task;
       while (region_budget_ > 0) {
         if (auto task = next_region_candidate()) return task;
         if (std::count(exhausted_.begin(), exhausted_.end(), 0) == 0) break;
@@ -371,13 +414,63 @@ class Search final : public JobSearch {
       if (!apply_until(sent_.size())) return std::nullopt;
       choose_finalists();
     }
-    if (next_finalist_ == finalists_.size()) return std::nullopt;
+    if (next_finalist_ == finalists_.size()) return next_comparison();
     CandidateTask task = send_whole(TaskKind::kFinalist, std::move(finalists_[next_finalist_]));
-    if (next_finalist_ < finalist_parts_.size()) {
+    bool has_parts =
+        next_finalist_ < finalist_parts_.size() && !finalist_parts_[next_finalist_].empty();
+    if (has_parts) {
       finalist_of_[&sent_.back()] = std::move(finalist_parts_[next_finalist_]);
     }
     ++next_finalist_;
     return task;
+  }
+
+  std::optional<CandidateTask> next_comparison() {
+    auto comparison = choice_ ? choice_->next() : std::nullopt;
+    if (!comparison) return std::nullopt;
+    ++comparisons_;
+    Sent sent;
+    sent.task.graph = graph_;
+    sent.task.fingerprint = comparison->fingerprint;
+    sent.task.origin = "comparison";
+    sent.task.payload = std::move(comparison->payload);
+    return send(std::move(sent));
+  }
+
+  // A whole program of what is best now, so that clients need not wait for the search's end.
+  std::optional<CandidateTask> next_interim() {
+    bool is_first = interim_estimate_ == 0;
+    if (is_first) interim_estimate_ = static_cast<double>(baseline_ns_learned());
+    double now_ns = estimate();
+    bool is_worth_it =
+        region_budget_ > 1 && interim_estimate_ > 0 && now_ns > 0 &&
+        now_ns < kInterimGain * interim_estimate_ && candidates() >= next_interim_at_ &&
+        whole_ms_learned_ + baseline_ms_learned_ <= kInterimShare * worker_ms_learned_;
+    if (!is_worth_it) return std::nullopt;
+    interim_estimate_ = now_ns;
+    next_interim_at_ = candidates() + std::max(kInterimCandidates, options_.in_flight);
+    std::vector<Program> parts = ranked_parts(0);
+    Program program = whole_of(parts);
+    if (!interim_fingerprints_.insert(common::program_fingerprint(program)).second) {
+      return std::nullopt;
+    }
+    --region_budget_;
+    CandidateTask task = send_whole(TaskKind::kFinalist, std::move(program));
+    sent_.back().task.origin = task.origin = "interim";
+    finalist_of_[&sent_.back()] = std::move(parts);
+    return task;
+  }
+
+  // Whether what was measured just now is a plan worth handing out before the search ends.
+  void note_interim(const Sent& sent) {
+    // At the end the choice follows at once.
+    if (stage_ == Stage::kFinalists || sent.result->outcome != TaskOutcome::kOk) return;
+    const common::TaskReport& report = sent.result->report;
+    double ns = static_cast<double>(report.total_ns);
+    double reach = static_cast<double>(report.spread_ns) / 2;
+    if (interim_ns_ > 0 && ns + reach >= interim_ns_) return;
+    interim_ns_ = ns - reach;
+    interim_.push_back(outcome_of(sent, {}));
   }
 
   // The region where a candidate promises most: time it takes in a run, over candidates tried.
@@ -464,7 +557,12 @@ class Search final : public JobSearch {
       finalists_.push_back(whole_->program);
       return;
     }
-    std::vector<common::Digest> known;
+    std::vector<common::Digest> known(interim_fingerprints_.begin(), interim_fingerprints_.end());
+    if (options_.incumbent) {
+      known.push_back(common::program_fingerprint(*options_.incumbent));
+      finalists_.push_back(*options_.incumbent);
+      finalist_parts_.emplace_back();
+    }
     for (int64_t rank = 0; rank < finalist_budget_; ++rank) {
       std::vector<Program> parts = ranked_parts(static_cast<size_t>(rank));
       Program program = whole_of(parts);
@@ -480,10 +578,9 @@ class Search final : public JobSearch {
     if (!finalists_chosen_ || next_finalist_ != finalists_.size()) return;
     if (completed_ != static_cast<int64_t>(sent_.size())) return;
     apply_until(sent_.size());
-    for (const Sent& sent : sent_) {
-      if (sent.region >= 0 || sent.result->outcome != TaskOutcome::kOk) continue;
-      if (!best_ || sent.result->report.total_ns < best_->result->report.total_ns) best_ = &sent;
-    }
+    if (!choice_) begin_choice();
+    if (choice_ && !choice_->is_decided()) return;
+    if (choice_) best_ = contenders_[choice_->choice().contender];
     if (!best_ && !fallback_sent_) {
       // The plain lowering is the last resort when it was not tried yet.
       fallback_sent_ = true;
@@ -502,6 +599,39 @@ class Search final : public JobSearch {
     stage_ = Stage::kDone;
   }
 
+  // The best that is made of the regions' best, if one of them ran and was right: the choice, or
+  // the one that took least.
+  const Sent* best_of_parts() const {
+    const Sent* found = nullptr;
+    for (const Sent* sent : contenders_) {
+      if (finalist_of_.count(sent) == 0) continue;
+      if (sent == best_) return sent;
+      bool is_quicker =
+          found == nullptr || sent->result->report.total_ns < found->result->report.total_ns;
+      if (is_quicker) found = sent;
+    }
+    return found;
+  }
+
+  // The plain program first, then everything else of the whole graph that ran and was right.
+  void begin_choice() {
+    contenders_.clear();
+    for (const Sent& sent : sent_) {
+      if (sent.region >= 0 || sent.result->outcome != TaskOutcome::kOk) continue;
+      bool is_plain = sent.task.payload.kind == TaskKind::kBaseline;
+      contenders_.insert(is_plain ? contenders_.begin() : contenders_.end(), &sent);
+    }
+    if (contenders_.empty()) return;
+    std::vector<Contender> programs;
+    std::set<common::Digest> known;
+    std::erase_if(contenders_,
+                  [&](const Sent* sent) { return !known.insert(sent->task.fingerprint).second; });
+    for (const Sent* sent : contenders_) {
+      programs.push_back({sent->task.payload.program, sent->result->report.total_ns});
+    }
+    choice_.emplace(std::move(programs));
+  }
+
   double overhead_ns(const Program& program) const {
     return program_overhead_ns(program, representative_sizes(program.symbols),
                                device_terms(options_.target));
@@ -513,6 +643,12 @@ class Search final : public JobSearch {
       if (sent.region < 0 && sent.result) last = &*sent.result;
     }
     return nothing_worked(last);
+  }
+
+  // The same once proposals may depend on it.
+  int64_t baseline_ns_learned() const {
+    bool is_learned = applied_ > 0 && sent_[0].task.payload.kind == TaskKind::kBaseline;
+    return is_learned ? baseline_ns() : 0;
   }
 
   int64_t baseline_ns() const {
@@ -574,7 +710,17 @@ class Search final : public JobSearch {
   size_t next_finalist_ = 0;
   bool finalists_chosen_ = false;
   bool fallback_sent_ = false;
+  std::vector<const Sent*> contenders_;  // for the choice
+  std::optional<FinalChoice> choice_;
+  int64_t comparisons_ = 0, compared_ = 0;  // sent, answered
   const Sent* best_ = nullptr;
+  // Whole programs that are measured on the way, and plans to hand out.
+  std::set<common::Digest> interim_fingerprints_;
+  double interim_estimate_ = 0;  // of the last one, when it was sent; 0: none
+  int64_t next_interim_at_ = 0;  // candidates
+  double worker_ms_learned_ = 0, whole_ms_learned_ = 0, baseline_ms_learned_ = 0;
+  double interim_ns_ = 0;  // what a plan has to be faster than; 0: there is none yet
+  std::vector<SearchOutcome> interim_;
   std::vector<double> best_foretold_;  // of the best's kernels, when done
 };
 

@@ -114,6 +114,7 @@ struct SearchOutcome {
   common::Plan plan;
   std::string worker;
   uint64_t candidate = 0;  // CandidateTask::id of the whole program that became the plan
+  std::string note;        // for people: what could not be decided; empty where there is nothing
 };
 
 class JobSearch {

@@ -60,7 +60,7 @@ CandidateResult measure(const CandidateTask& task) {
 }
 
 struct Trace {
-  std::vector<std::string> fingerprints;
+  std::vector<std::string> fingerprints;  // without comparisons
   common::Result<SearchOutcome> outcome = common::internal_error("not run");
 };
 
@@ -75,7 +75,8 @@ Trace run(const SearchOptions& options, size_t parallel, uint64_t order_seed,
   std::vector<CandidateTask> flying;
   while (!(*search)->done()) {
     for (auto& task : (*search)->propose(static_cast<int>(parallel - flying.size()))) {
-      trace.fingerprints.push_back(task.fingerprint.hex());
+      bool is_candidate = task.payload.kind != TaskKind::kComparison;
+      if (is_candidate) trace.fingerprints.push_back(task.fingerprint.hex());
       flying.push_back(std::move(task));
     }
     if (flying.empty()) {

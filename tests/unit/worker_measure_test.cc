@@ -39,7 +39,8 @@ class WrittenDevice : public Device {
  public:
   explicit WrittenDevice(std::vector<int64_t> script) : script_(std::move(script)) {}
   const common::Target& target() const override { return cpu_->target(); }
-  bool uses_host_memory() const override { return cpu_->uses_host_memory(); }
+  // So that what else this machine does disturbs nothing.
+  bool uses_host_memory() const override { return false; }
   int concurrency() const override { return cpu_->concurrency(); }
   Result<std::shared_ptr<common::Module>> load(const common::Digest& digest,
                                                common::ByteView object) override {
@@ -78,21 +79,30 @@ class WrittenDevice : public Device {
   size_t next_ = 0;
 };
 
+// The plan of a kernel that copies a number.
+struct Copying {
+  explicit Copying(std::vector<int64_t> script) : device(std::move(script)) {
+    static const common::Bytes object =
+        common::compile_object("KERNEL(copies) { ((float*)b[1])[0] = ((float*)b[0])[0]; }");
+    common::PlanMaker m;
+    int x = m.input({1}), out = m.output({1});
+    m.call(m.kernel("copies"), {x}, {out});
+    common::Plan plan = m.finish(object);
+    plan.key.target = device.target();
+    auto loaded = common::Executor::load(
+        plan, [](const common::Digest&) -> Result<common::ByteView> { return {object}; }, device);
+    EXPECT_TRUE(loaded.ok()) << loaded.error().message;
+    executor = std::move(*loaded);
+    inputs.push_back(common::HostTensor::zeros(common::DType::kFloat32, {1}).value());
+  }
+  WrittenDevice device;
+  std::unique_ptr<common::Executor> executor;
+  std::vector<common::HostTensor> inputs;
+};
+
 Measurement measured(std::vector<int64_t> script, const common::MeasureOptions& options) {
-  static const common::Bytes object =
-      common::compile_object("KERNEL(copies) { ((float*)b[1])[0] = ((float*)b[0])[0]; }");
-  common::PlanMaker m;
-  int x = m.input({1}), out = m.output({1});
-  m.call(m.kernel("copies"), {x}, {out});
-  common::Plan plan = m.finish(object);
-  WrittenDevice device(std::move(script));
-  plan.key.target = device.target();
-  auto executor = common::Executor::load(
-      plan, [](const common::Digest&) -> Result<common::ByteView> { return {object}; }, device);
-  EXPECT_TRUE(executor.ok()) << executor.error().message;
-  std::vector<common::HostTensor> inputs{
-      common::HostTensor::zeros(common::DType::kFloat32, {1}).value()};
-  auto result = measure(**executor, inputs, options);
+  Copying copying(std::move(script));
+  auto result = measure(*copying.executor, copying.inputs, options);
   EXPECT_TRUE(result.ok()) << result.error().message;
   return *result;
 }
@@ -162,6 +172,53 @@ TEST(Measure, GivesUpWhatIsTooSlow) {
   EXPECT_EQ(m.total_ns, 5'000u);
   EXPECT_TRUE(m.call_ns.empty());
   EXPECT_EQ(measured({900}, {.give_up_ns = 1'000}).call_ns.size(), 1u);
+}
+
+TEST(Compare, TellsRatiosOfProgramsThatTakeTurns) {
+  Copying plain({600'000}), rival({200'000}), slow({900'000});
+  std::vector<Loaded> programs;
+  for (Copying* one : {&plain, &rival, &slow}) {
+    programs.push_back({one->executor.get(), one->inputs});
+  }
+  common::MeasureOptions options;
+  options.repetitions = 30;
+  auto compared = compare(programs, options);
+  ASSERT_TRUE(compared.ok()) << compared.error().message;
+  ASSERT_EQ(compared->all.size(), 3u);
+  EXPECT_EQ(compared->all[1].total_ns, 200'000u);
+  EXPECT_DOUBLE_EQ(compared->ratios[0].median, 1);
+  EXPECT_DOUBLE_EQ(compared->ratios[1].median, 3);
+  EXPECT_DOUBLE_EQ(compared->ratios[1].low, 3);
+  EXPECT_DOUBLE_EQ(compared->ratios[2].high, 600.0 / 900);
+}
+
+// The interval holds what a ratio is when rounds differ, and not what one of them was.
+TEST(Compare, TheIntervalIsThatOfTheMedian) {
+  std::vector<int64_t> script;
+  for (int64_t k = 0; k < 40; ++k) script.push_back(200'000 + (k * 7919) % 20'000);
+  script.push_back(2'000'000);  // an accident
+  Copying plain({400'000}), rival(script);
+  std::vector<Loaded> programs{{plain.executor.get(), plain.inputs},
+                               {rival.executor.get(), rival.inputs}};
+  common::MeasureOptions options;
+  options.repetitions = 60;
+  auto compared = compare(programs, options);
+  ASSERT_TRUE(compared.ok()) << compared.error().message;
+  const Ratio& ratio = compared->ratios[1];
+  EXPECT_LT(ratio.low, ratio.median);
+  EXPECT_LT(ratio.median, ratio.high);
+  EXPECT_GT(ratio.low, 400.0 / 220);
+  EXPECT_LT(ratio.high, 400.0 / 200);
+}
+
+TEST(Compare, EndsWhenTheTimeIsUp) {
+  Copying plain({1'000}), rival({900});
+  std::vector<Loaded> programs{{plain.executor.get(), plain.inputs},
+                               {rival.executor.get(), rival.inputs}};
+  common::MeasureOptions options;
+  options.repetitions = 2'000'000'000;
+  options.time_max_ms = 1;
+  EXPECT_TRUE(compare(programs, options).ok());
 }
 
 }  // namespace
