@@ -140,6 +140,27 @@ TEST_F(ProfileTest, PerKernelTimesOnlyWhenAskedFor) {
   EXPECT_TRUE(run(r).call_ns.empty());
 }
 
+TEST_F(ProfileTest, RivalsAreMeasuredInTurns) {
+  ProfileRequest r = request("slow");
+  r.rivals = {request("good").plan, request("slow").plan};
+  r.measure.time_max_ms = 1'500;
+  r.measure.repetitions = 15;
+  ProfileReply reply = run(r);
+  ASSERT_EQ(reply.outcome, TaskOutcome::kOk) << reply.message;
+  ASSERT_EQ(reply.rivals.size(), 2u);
+  EXPECT_GT(reply.total_ns, 15'000'000u);
+  EXPECT_GT(reply.rivals[0].speedup_low, 10);
+  EXPECT_LT(reply.rivals[1].speedup, 2);
+  EXPECT_GT(reply.rivals[1].speedup, 0.5);
+}
+
+TEST_F(ProfileTest, ARivalThatIsWrongHereEndsTheComparison) {
+  ProfileRequest r = request("good");
+  r.rivals = {request("wrong").plan};
+  EXPECT_EQ(run(r).outcome, TaskOutcome::kWrong);
+  expect_healthy();
+}
+
 TEST_F(ProfileTest, SlowCandidatesAreGivenUp) {
   ProfileRequest r = request("slow");
   r.measure.give_up_ns = 1'000'000;
