@@ -14,6 +14,7 @@
 #include "clients/runtime/size_ranges.h"
 #include "common/base/cat.h"
 #include "common/base/clock.h"
+#include "common/plan/speedup.h"
 #include "common/records/database.h"
 #include "common/wire/codec.h"
 
@@ -45,6 +46,7 @@ std::string name_problem(const std::string& name) {
 std::string json_text(const Outcome& outcome) {
   const common::PlanReady& facts = outcome.plan.pulled.facts;
   const common::PlanKey& key = outcome.plan.pulled.plan.key;
+  const common::Provenance& chosen = outcome.plan.pulled.plan.provenance;
   nlohmann::ordered_json breakdown = nlohmann::ordered_json::object();
   for (const common::StageTime& stage : outcome.breakdown) breakdown[stage.stage] = stage.ms;
   nlohmann::ordered_json json{{"graph_hash", key.graph_hash.hex()},
@@ -62,6 +64,10 @@ std::string json_text(const Outcome& outcome) {
                                 {"saved_s", static_cast<double>(facts.reuse.saved_ms) / 1e3}}},
                               {"best_ns", facts.best_ns},
                               {"baseline_ns", facts.baseline_ns},
+                              {"speedup", chosen.speedup},
+                              {"speedup_low", chosen.speedup_low},
+                              {"speedup_high", chosen.speedup_high},
+                              {"disturbed", chosen.disturbed},
                               {"seconds", outcome.seconds},
                               {"note", facts.note},
                               {"breakdown", std::move(breakdown)}};
@@ -90,7 +96,8 @@ void print_text(const Outcome& outcome) {
   std::printf("candidates  %llu tried\n", static_cast<unsigned long long>(facts.candidates));
   std::printf("best        %s a run", duration_text(best).c_str());
   if (best > 0 && plain > 0) {
-    std::printf(", %.2f times as fast as the plain plan's %s", plain / best,
+    std::printf("; %s as fast as the plain plan's %s",
+                common::speedup_text(outcome.plan.pulled.plan.provenance).c_str(),
                 duration_text(plain).c_str());
   }
   if (!facts.note.empty()) std::printf("\nnote        %s", facts.note.c_str());

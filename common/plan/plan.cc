@@ -1,5 +1,6 @@
 #include "common/plan/plan.h"
 
+#include <cmath>
 #include <cstdio>
 #include <ctime>
 
@@ -9,6 +10,7 @@
 #include "common/ir/load_time.h"
 #include "common/ir/sizes.h"
 #include "common/plan/io_profile.h"
+#include "common/plan/speedup.h"
 
 namespace common {
 namespace {
@@ -138,6 +140,12 @@ std::string print_history(const Provenance& p) {
   auto line = [&out](const char* name, const std::string& value) {
     if (!value.empty()) out += cat("  ", name, value, "\n");
   };
+  if (p.speedup > 0) {
+    line("speedup   ", cat(speedup_text(p), ", ", std::lround(p.disturbed * 100),
+                           " % of the measurements disturbed"));
+  }
+  line("machine   ", p.machine);
+  if (p.is_interim) line("standing  ", "interim: its search went on");
   if (p.created_ns != 0) line("made at   ", time_text(p.created_ns));
   line("toolchain ", p.toolchain);
   line("tenant    ", p.tenant);

@@ -153,7 +153,7 @@ export class PlanView {
       ['Time', duration(plan.best_ns)],
       ['Predicted', duration(plan.predicted_ns)],
       ['Plain lowering', duration(plan.baseline_ns)],
-      ['Gain', gain(plan.best_ns, plan.baseline_ns)],
+      ['Gain', plan.speedup || gain(plan.best_ns, plan.baseline_ns)],
       ['Kernels', count(plan.kernels_total)],
       ['Calls', count(plan.calls)],
     ]);

@@ -7,6 +7,7 @@
 #include "common/base/cat.h"
 #include "common/base/clock.h"
 #include "common/ir/load_time.h"
+#include "common/plan/speedup.h"
 #include "common/wire/ir_codec.h"
 
 namespace coordinator::service {
@@ -188,6 +189,7 @@ Result<std::string> PlanViews::plan(const Digest& id) {
                   {"epoch", plan.key.epoch},
                   {"best_ns", plan.provenance.best_ns},
                   {"baseline_ns", plan.provenance.baseline_ns},
+                  {"speedup", common::speedup_text(plan.provenance)},
                   {"predicted_ns", plan.provenance.predicted_ns},
                   {"search_ms", found->stored.facts.search_ms},
                   {"calls", plan.calls.size()},

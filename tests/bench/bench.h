@@ -12,6 +12,8 @@ int run_egraph(const std::vector<std::string>& arguments);
 int run_calls(const std::vector<std::string>& arguments);
 int run_compile(const std::vector<std::string>& arguments);
 int run_search(const std::vector<std::string>& arguments);
+// search --under-load.
+int run_search_under_load(const std::vector<std::string>& arguments);
 int run_genomes(const std::vector<std::string>& arguments);
 int run_models(const std::vector<std::string>& arguments);
 int run_gpu(const std::vector<std::string>& arguments);

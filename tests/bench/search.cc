@@ -243,6 +243,9 @@ void print_table(const std::vector<Strategy>& strategies,
 }  // namespace
 
 int run_search(const std::vector<std::string>& arguments) {
+  if (common::contains(arguments, std::string("--under-load"))) {
+    return run_search_under_load(arguments);
+  }
   auto parsed = parse(arguments);
   if (!parsed) {
     std::fprintf(stderr,

@@ -40,9 +40,9 @@ namespace {
 
 constexpr size_t kGraphsMax = 8;
 // A machine that does the reference work so much slower than before is disturbed; it is measured
-// again after a pause, and so many times at most, since it may stay like that.
+// again after a pause, for so long at most, since it may stay like that.
 constexpr double kSlowPace = 1.15;
-constexpr int kPaceAttempts = 3;
+constexpr int64_t kPacePatienceNs = 200'000'000;
 constexpr std::chrono::milliseconds kPacePause{20};
 // Devices of different thread counts that are kept.
 constexpr size_t kDevicesMax = 4;
@@ -242,16 +242,23 @@ class ExecutorChild {
     return reply;
   }
 
-  // Measures again, a few times, when the reference work beside it says that the machine was slower
-  // than it can be. `pace`: what it was at in the end.
+  // Measures while nobody else does on this device, and again, as long as that takes little time,
+  // when the reference work beside it says that the machine was slower than it can be. `pace`: what
+  // it was at in the end.
   template <class Body>
-  auto at_usual_pace(common::Device& device, double& pace, Body&& measure_once) {
-    for (int attempt = 1;; ++attempt) {
+  auto alone_at_usual_pace(common::Device& device, double& pace, Body&& measure_once) {
+    // Waiting for it is not the candidate's time.
+    DeviceLock alone(lock_name(device));
+    common::SteadyClock clock;
+    for (int64_t start_ns = clock.now_ns();;) {
       double before = device.uses_host_memory() ? pace_.measure() : 0;
+      enter(ProfileStage::kCandidate);
       auto result = measure_once();
+      enter(ProfileStage::kReference);
       double after = device.uses_host_memory() ? pace_.measure() : 0;
       pace = std::max(before, after);
-      if (!result.ok() || pace < kSlowPace || attempt >= kPaceAttempts) return result;
+      bool is_late = clock.now_ns() - start_ns > kPacePatienceNs;
+      if (!result.ok() || pace < kSlowPace || is_late) return result;
       std::this_thread::sleep_for(kPacePause);
     }
   }
@@ -286,16 +293,8 @@ class ExecutorChild {
       if (!device.is_faulted()) refusal.outcome = TaskOutcome::kInfra;
       return refusal;
     }
-    auto measured = [&] {
-      // Waiting for it is not the candidate's time.
-      DeviceLock alone(lock_name(device));
-      return at_usual_pace(device, reply.pace, [&] {
-        enter(ProfileStage::kCandidate);
-        auto result = measure(**executor, *inputs, request.measure);
-        enter(ProfileStage::kReference);
-        return result;
-      });
-    }();
+    auto measured = alone_at_usual_pace(
+        device, reply.pace, [&] { return measure(**executor, *inputs, request.measure); });
     if (!measured.ok()) return blamed(measured.error(), device);
     // Without guards temporaries share memory: that must not change the result either.
     Status same = judge_.check_first_case(request.graph, graph, **executor, request.verify);
@@ -332,15 +331,8 @@ class ExecutorChild {
     for (size_t k = 0; k < executors.size(); ++k)
       programs.push_back({executors[k].get(), inputs[k]});
     ProfileReply reply;
-    auto compared = [&] {
-      DeviceLock alone(lock_name(device));
-      return at_usual_pace(device, reply.pace, [&] {
-        enter(ProfileStage::kCandidate);
-        auto result = compare(programs, request.measure);
-        enter(ProfileStage::kReference);
-        return result;
-      });
-    }();
+    auto compared =
+        alone_at_usual_pace(device, reply.pace, [&] { return compare(programs, request.measure); });
     if (!compared.ok()) return blamed(compared.error(), device);
     for (const auto& executor : executors) {
       Status same = judge_.check_first_case(request.graph, graph, *executor, request.verify);

@@ -25,6 +25,9 @@ constexpr int64_t kCallTimeDivisor = 2;
 // sample is disturbed, disturbed ones count.
 constexpr size_t kDiscardedMax = 20;
 constexpr size_t kDiscardedPerSample = 4;
+// On a busy machine so many undisturbed samples are enough once so much time has passed.
+constexpr size_t kQuietSamples = 10;
+constexpr int64_t kPatienceNs = 300'000'000;
 // Of disturbed runs the quickest count, between these quantiles: what else runs only adds to a
 // time.
 constexpr double kQuickFrom = 0.05, kQuickTo = 0.3;
@@ -85,6 +88,10 @@ class Discards {
   }
   double disturbed_share() const {
     return samples_ == 0 ? 0 : static_cast<double>(disturbed_) / static_cast<double>(samples_);
+  }
+  // Whether waiting for more undisturbed samples is no use after `ns`.
+  bool is_enough_after(int64_t ns) const {
+    return discarded_ > 0 && ns > kPatienceNs && counted_ + counted_disturbed_ >= kQuietSamples;
   }
   // Whether most of what counts was disturbed.
   bool is_mostly_disturbed() const { return counted_disturbed_ > counted_; }
@@ -147,6 +154,7 @@ class Measuring {
     size_t slow_samples = 0;
     while (!gave_up_ && !enough(options_, runs_.size(), spent_ns)) {
       if (is_over(start_ns) && !(runs_.empty() && discarded_.empty())) break;
+      if (discards_.is_enough_after(clock_.now_ns() - start_ns)) break;
       LFARM_ASSIGN_OR_RETURN(Sampler::Sample sample, sampler_.take(kSampleNs));
       if (!discards_.counts(sample.is_disturbed)) {
         if (discarded_.empty()) common::log_debug("disturbed samples are discarded");
@@ -171,6 +179,7 @@ class Measuring {
     for (uint32_t done = 0; done < runs;) {
       bool is_late = clock_.now_ns() - start_ns > time_max_ns_ / kCallTimeDivisor;
       if (is_late && done != 0) break;
+      if (discards.is_enough_after(clock_.now_ns() - start_ns)) break;
       LFARM_ASSIGN_OR_RETURN(auto sample, sampler_.take_calls(kSampleNs));
       if (!discards.counts(sample.is_disturbed) && !is_late) continue;
       for (const std::vector<int64_t>& times : sample.runs) {
