@@ -1,10 +1,16 @@
 // What is told of many runs: if these fail, candidates are ranked by other times than they took.
 // The device computes as the CPU does, but its timer says what the test wrote down.
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "common/base/clock.h"
 #include "common/ir/expr.h"
 #include "common/runtime/cpu_device.h"
 #include "tests/unit/runtime_testing.h"
+#include "worker/profile/disturbance.h"
 #include "worker/profile/measure.h"
 
 namespace worker {
@@ -219,6 +225,61 @@ TEST(Compare, EndsWhenTheTimeIsUp) {
   options.repetitions = 2'000'000'000;
   options.time_max_ms = 1;
   EXPECT_TRUE(compare(programs, options).ok());
+}
+
+void spin(int64_t ns) {
+  common::SteadyClock clock;
+  for (int64_t end = clock.now_ns() + ns; clock.now_ns() < end;) {
+  }
+}
+
+// A process that computes on the processor that this thread is bound to from now on.
+class Neighbour {
+ public:
+  Neighbour() {
+    ::sched_getaffinity(0, sizeof before_, &before_);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(static_cast<size_t>(::sched_getcpu()), &one);
+    ::sched_setaffinity(0, sizeof one, &one);
+    child_ = ::fork();
+    if (child_ == 0) {
+      ::alarm(60);
+      for (;;) spin(1'000'000);
+    }
+  }
+  ~Neighbour() {
+    ::kill(child_, SIGKILL);
+    ::waitpid(child_, nullptr, 0);
+    ::sched_setaffinity(0, sizeof before_, &before_);
+  }
+
+ private:
+  cpu_set_t before_;
+  pid_t child_ = -1;
+};
+
+TEST(Disturbance, ANeighbourOnTheSameProcessorIsSeen) {
+  auto device = common::make_cpu_device();
+  DisturbanceMeter meter(*device);
+  Neighbour neighbour;
+  meter.begin();
+  spin(200'000'000);
+  EXPECT_TRUE(meter.end());
+}
+
+// However busy the machine is, most time slices are longer than a sample.
+TEST(Disturbance, ShortSamplesBetweenSwitchesAreUndisturbed) {
+  auto device = common::make_cpu_device();
+  DisturbanceMeter meter(*device);
+  Neighbour neighbour;
+  int undisturbed = 0;
+  for (int k = 0; k < 2'000; ++k) {
+    meter.begin();
+    spin(50'000);
+    undisturbed += meter.end() ? 0 : 1;
+  }
+  EXPECT_GT(undisturbed, 200);
 }
 
 }  // namespace
