@@ -16,6 +16,8 @@ static_assert(kRivals <= common::kRivalsMax);
 constexpr int kAttempts = 3;
 constexpr uint32_t kRounds = 60;
 constexpr uint32_t kTimeMs = 2'000;  // of the first attempt; each further one has twice as much
+constexpr int64_t kTimeMsMin = 100;  // of any
+constexpr int64_t kTimeShare = 8;    // of a search's time, for all
 // An interval narrower than this needs no further attempt, whatever it holds.
 constexpr double kNarrow = 0.03;
 // Rounds that are mostly disturbed say little where the interval is wide, too.
@@ -30,7 +32,9 @@ std::string ratio_text(double ratio) {
 
 }  // namespace
 
-FinalChoice::FinalChoice(std::vector<Contender> contenders) : contenders_(std::move(contenders)) {
+FinalChoice::FinalChoice(std::vector<Contender> contenders, int64_t time_ms)
+    : contenders_(std::move(contenders)),
+      time_left_ms_(time_ms > 0 ? time_ms / kTimeShare : INT64_MAX) {
   for (size_t k = 1; k < contenders_.size(); ++k) rivals_.push_back(k);
   std::stable_sort(rivals_.begin(), rivals_.end(), [&](size_t a, size_t b) {
     return contenders_[a].total_ns < contenders_[b].total_ns;
@@ -63,7 +67,9 @@ std::optional<FinalChoice::Task> FinalChoice::next() {
     hasher.digest(common::program_fingerprint(contenders_[rival].program));
   }
   task.payload.measure.repetitions = kRounds << attempts_;
-  task.payload.measure.time_max_ms = kTimeMs << attempts_;
+  auto time_ms = std::clamp<int64_t>(time_left_ms_, kTimeMsMin, int64_t{kTimeMs} << attempts_);
+  time_left_ms_ -= time_ms;
+  task.payload.measure.time_max_ms = static_cast<uint32_t>(time_ms);
   task.payload.measure.per_kernel = false;
   task.fingerprint = hasher.finish();
   return task;
@@ -75,7 +81,7 @@ void FinalChoice::tell(const CandidateResult& result) {
   // Without an answer, as from a worker of an earlier release, times of before have to do.
   bool is_answered =
       result.outcome == common::TaskOutcome::kOk && result.report.rivals.size() == rivals_.size();
-  is_decided_ = !is_answered || take(result.report) || attempts_ == kAttempts;
+  is_decided_ = !is_answered || take(result.report) || attempts_ == kAttempts || time_left_ms_ <= 0;
   if (is_decided_) add_note();
 }
 

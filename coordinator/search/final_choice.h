@@ -32,8 +32,9 @@ struct Choice {
 
 class FinalChoice {
  public:
-  // The first contender is the plain program or, where that failed, any. At least one.
-  explicit FinalChoice(std::vector<Contender> contenders);
+  // The first contender is the plain program or, where that failed, any. At least one. `time_ms`:
+  // of the search, of which comparisons take an eighth at most; 0: not limited.
+  explicit FinalChoice(std::vector<Contender> contenders, int64_t time_ms = 0);
 
   // The comparison to send next, without graph and sizes; empty while one is awaited or when it is
   // decided. Each one's fingerprint is its own.
@@ -53,6 +54,7 @@ class FinalChoice {
 
   std::vector<Contender> contenders_;
   std::vector<size_t> rivals_;  // contenders by the place of their reports
+  int64_t time_left_ms_;        // for comparisons
   int attempts_ = 0;
   bool is_awaited_ = false;
   bool is_decided_ = false;

@@ -20,6 +20,7 @@
 #include "coordinator/search/cost_model.h"
 #include "coordinator/search/final_choice.h"
 #include "coordinator/search/gains.h"
+#include "coordinator/search/interim.h"
 #include "coordinator/search/kin.h"
 #include "coordinator/search/known_kernels.h"
 #include "coordinator/search/known_region.h"
@@ -38,12 +39,9 @@ constexpr int64_t kMaxFinalists = 3;
 constexpr double kGiveUpFactor = 6;  // a candidate this much slower than the best is cut short
 // A region of known kernels may still cut them otherwise: this share of the budget looks for that.
 constexpr double kNoveltyMin = 0.1;
-constexpr double kKinNovelty = 0.25;  // of a region that was searched at other sizes
-// The whole is measured before the search ends where it should be so much faster than when it was
-// measured last, after so many candidates, and while this takes a small share of the workers' time.
-constexpr double kInterimGain = 0.9;
-constexpr int64_t kInterimCandidates = 6;
-constexpr double kInterimShare = 0.08;
+constexpr double kKinNovelty = 0.25;     // of a region that was searched at other sizes
+constexpr int64_t kInterimPause = 6;     // candidates between whole programs, at least
+constexpr double kFinalistsShare = 0.3;  // of a limited time, for finalists
 
 class Search final : public JobSearch {
  public:
@@ -165,6 +163,10 @@ class Search final : public JobSearch {
       s.saved_ms += known_[r]->worker_ms;
     }
     if (whole_) s.saved_ms += whole_->worker_ms;
+    double regions = static_cast<double>(s.completed);
+    double pending = static_cast<double>(s.candidates - s.completed);
+    s.pending_ms = regions > 0 ? pending * total_worker_ms_ / regions : 0;
+    s.closing_ms = static_cast<double>(finalists_in_time() + 1) * interim_.whole_ms();
     s.kernels = plan_kernels_.all;
     s.known_kernels = plan_kernels_.known;
     return s;
@@ -220,7 +222,7 @@ class Search final : public JobSearch {
 
   Program best_program() const override { return whole_of(ranked_parts(0)); }
 
-  std::vector<SearchOutcome> take_interim() override { return std::exchange(interim_, {}); }
+  std::vector<SearchOutcome> take_interim() override { return std::exchange(interim_plans_, {}); }
 
   common::Result<SearchOutcome> outcome() const override {
     LFARM_CHECK(done(), "the search is not done");
@@ -380,11 +382,12 @@ class Search final : public JobSearch {
           is_ok ? std::optional(static_cast<double>(report.total_ns)) : std::nullopt);
     }
     times_.learn();
-    worker_ms_learned_ += sent.result->busy_ms;
-    // What the plain program takes is spent whatever else is measured.
-    bool is_later = sent.region < 0 && sent.task.payload.kind != TaskKind::kBaseline;
-    if (is_later) whole_ms_learned_ += sent.result->busy_ms;
-    if (sent.region < 0 && !is_later) baseline_ms_learned_ = sent.result->busy_ms;
+    using Of = InterimPlans::Of;
+    bool is_plain = sent.task.payload.kind == TaskKind::kBaseline;
+    interim_.learned(sent.region >= 0 ? Of::kRegion
+                     : is_plain       ? Of::kPlain
+                                      : Of::kWhole,
+                     sent.result->busy_ms);
     if (sent.region >= 0) gains_.note(estimate());
   }
 
@@ -439,16 +442,11 @@ class Search final : public JobSearch {
 
   // A whole program of what is best now, so that clients need not wait for the search's end.
   std::optional<CandidateTask> next_interim() {
-    bool is_first = interim_estimate_ == 0;
-    if (is_first) interim_estimate_ = static_cast<double>(baseline_ns_learned());
-    double now_ns = estimate();
-    bool is_worth_it =
-        region_budget_ > 1 && interim_estimate_ > 0 && now_ns > 0 &&
-        now_ns < kInterimGain * interim_estimate_ && candidates() >= next_interim_at_ &&
-        whole_ms_learned_ + baseline_ms_learned_ <= kInterimShare * worker_ms_learned_;
-    if (!is_worth_it) return std::nullopt;
-    interim_estimate_ = now_ns;
-    next_interim_at_ = candidates() + std::max(kInterimCandidates, options_.in_flight);
+    double estimate_ns = estimate();
+    bool is_due =
+        region_budget_ > 1 && interim_.is_due(plain_ns_learned(), estimate_ns, candidates());
+    if (!is_due) return std::nullopt;
+    interim_.sent(estimate_ns, candidates(), std::max(kInterimPause, options_.in_flight));
     std::vector<Program> parts = ranked_parts(0);
     Program program = whole_of(parts);
     if (!interim_fingerprints_.insert(common::program_fingerprint(program)).second) {
@@ -461,16 +459,10 @@ class Search final : public JobSearch {
     return task;
   }
 
-  // Whether what was measured just now is a plan worth handing out before the search ends.
+  // Hands out what was measured just now where it is better; at the end the choice follows at once.
   void note_interim(const Sent& sent) {
-    // At the end the choice follows at once.
     if (stage_ == Stage::kFinalists || sent.result->outcome != TaskOutcome::kOk) return;
-    const common::TaskReport& report = sent.result->report;
-    double ns = static_cast<double>(report.total_ns);
-    double reach = static_cast<double>(report.spread_ns) / 2;
-    if (interim_ns_ > 0 && ns + reach >= interim_ns_) return;
-    interim_ns_ = ns - reach;
-    interim_.push_back(outcome_of(sent, {}));
+    if (interim_.is_better(sent.result->report)) interim_plans_.push_back(outcome_of(sent, {}));
   }
 
   // The region where a candidate promises most: time it takes in a run, over candidates tried.
@@ -563,7 +555,7 @@ class Search final : public JobSearch {
       finalists_.push_back(*options_.incumbent);
       finalist_parts_.emplace_back();
     }
-    for (int64_t rank = 0; rank < finalist_budget_; ++rank) {
+    for (int64_t rank = 0; rank < finalists_in_time(); ++rank) {
       std::vector<Program> parts = ranked_parts(static_cast<size_t>(rank));
       Program program = whole_of(parts);
       common::Digest fingerprint = common::program_fingerprint(program);
@@ -572,6 +564,14 @@ class Search final : public JobSearch {
       finalists_.push_back(std::move(program));
       finalist_parts_.push_back(std::move(parts));
     }
+  }
+
+  // Of a limited time finalists take a share, and as many are tried as should fit into it.
+  int64_t finalists_in_time() const {
+    bool is_limited = options_.time_ms > 0 && interim_.whole_ms() > 0;
+    if (!is_limited) return finalist_budget_;
+    double fit = kFinalistsShare * static_cast<double>(options_.time_ms) / interim_.whole_ms();
+    return std::clamp<int64_t>(static_cast<int64_t>(fit), 1, finalist_budget_);
   }
 
   void maybe_conclude() {
@@ -629,7 +629,7 @@ class Search final : public JobSearch {
     for (const Sent* sent : contenders_) {
       programs.push_back({sent->task.payload.program, sent->result->report.total_ns});
     }
-    choice_.emplace(std::move(programs));
+    choice_.emplace(std::move(programs), options_.time_ms);
   }
 
   double overhead_ns(const Program& program) const {
@@ -646,9 +646,9 @@ class Search final : public JobSearch {
   }
 
   // The same once proposals may depend on it.
-  int64_t baseline_ns_learned() const {
+  double plain_ns_learned() const {
     bool is_learned = applied_ > 0 && sent_[0].task.payload.kind == TaskKind::kBaseline;
-    return is_learned ? baseline_ns() : 0;
+    return is_learned ? static_cast<double>(baseline_ns()) : 0;
   }
 
   int64_t baseline_ns() const {
@@ -716,11 +716,8 @@ class Search final : public JobSearch {
   const Sent* best_ = nullptr;
   // Whole programs that are measured on the way, and plans to hand out.
   std::set<common::Digest> interim_fingerprints_;
-  double interim_estimate_ = 0;  // of the last one, when it was sent; 0: none
-  int64_t next_interim_at_ = 0;  // candidates
-  double worker_ms_learned_ = 0, whole_ms_learned_ = 0, baseline_ms_learned_ = 0;
-  double interim_ns_ = 0;  // what a plan has to be faster than; 0: there is none yet
-  std::vector<SearchOutcome> interim_;
+  InterimPlans interim_;
+  std::vector<SearchOutcome> interim_plans_;
   std::vector<double> best_foretold_;  // of the best's kernels, when done
 };
 

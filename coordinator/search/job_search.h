@@ -47,8 +47,8 @@ struct SearchOptions {
   double stop_gain = 0;
   // What earlier searches on the target learned; may be null.
   std::shared_ptr<const EffectTable> priors;
-  // The program of the plan that is kept under the key now: the outcome is compared with it, and is it
-  // where nothing is faster. May be null.
+  // The program of the plan that is kept under the key now: the outcome is compared with it, and is
+  // it where nothing is faster. May be null.
   std::shared_ptr<const common::Program> incumbent;
 };
 
@@ -106,6 +106,9 @@ struct SearchStatus {
   int64_t known_kernels = 0;
   double worker_ms = 0;  // what workers took for this search's candidates,
   double saved_ms = 0;   // and for those of earlier searches that found the known regions
+  // What one worker is expected to take for candidates that are under way and, after finish_now(),
+  // for all that follows.
+  double pending_ms = 0, closing_ms = 0;
 };
 
 // The outcome of a finished search: a plan whose key and provenance are filled in but for the

@@ -1,0 +1,38 @@
+#include "coordinator/search/interim.h"
+
+namespace coordinator {
+namespace {
+
+constexpr double kGain = 0.9;
+constexpr double kShare = 0.08;
+
+}  // namespace
+
+void InterimPlans::learned(Of what, double busy_ms) {
+  all_ms_ += busy_ms;
+  if (what == Of::kRegion) return;
+  last_whole_ms_ = busy_ms;
+  // The plain program is measured whatever else is.
+  (what == Of::kPlain ? plain_ms_ : whole_ms_) += busy_ms;
+}
+
+bool InterimPlans::is_due(double plain_ns, double estimate_ns, int64_t candidates) const {
+  double before_ns = last_estimate_ns_ > 0 ? last_estimate_ns_ : plain_ns;
+  return before_ns > 0 && estimate_ns > 0 && estimate_ns < kGain * before_ns &&
+         candidates >= next_at_ && whole_ms_ + plain_ms_ <= kShare * all_ms_;
+}
+
+void InterimPlans::sent(double estimate_ns, int64_t candidates, int64_t pause) {
+  last_estimate_ns_ = estimate_ns;
+  next_at_ = candidates + pause;
+}
+
+bool InterimPlans::is_better(const common::TaskReport& report) {
+  auto ns = static_cast<double>(report.total_ns);
+  double reach = static_cast<double>(report.spread_ns) / 2;
+  if (best_ns_ > 0 && ns + reach >= best_ns_) return false;
+  best_ns_ = ns - reach;
+  return true;
+}
+
+}  // namespace coordinator
