@@ -82,11 +82,13 @@ void translate_bilinear(Context& c, Translator plain, std::string_view a, std::s
 
 }  // namespace
 
-bool OperatorTable::knows(std::string_view target) const {
+bool OperatorTable::knows(std::string_view given) const {
+  std::string target = canonical_target(given);
   return find_row(rows_, target) != nullptr || find_row(complex_, target) != nullptr;
 }
 
-bool OperatorTable::translate(Context& c, std::string_view target, bool complex) const {
+bool OperatorTable::translate(Context& c, std::string_view given, bool complex) const {
+  std::string target = canonical_target(given);
   const Row* plain = find_row(rows_, target);
   if (c.vmap_levels() > 0 && plain != nullptr && !works_in_vmap(target)) {
     c.refuse("it is not supported inside of torch.vmap; call run_decompositions()");

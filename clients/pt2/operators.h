@@ -1,6 +1,8 @@
 // The tables of ATen operators that can be translated, one for each family.
 #pragma once
 
+#include <span>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -46,7 +48,8 @@ namespace clients {
 using Translator = void (*)(Context& c);
 
 // Keys are "aten.softmax.int", or "aten.add" for all overloads of an operator; an in-place
-// operator ("aten.add_") is found under the name without its underscore.
+// operator ("aten.add_") is found under the name without its underscore, an alias ("aten.multiply")
+// under the name of its operator.
 class OperatorTable {
  public:
   // Operators added from here on are of this family.
@@ -95,6 +98,16 @@ class OperatorTable {
   std::unordered_map<std::string_view, Row> rows_;
   std::unordered_map<std::string_view, ComplexRow> complex_;
 };
+
+// A name that PyTorch gives an operator beside the one under which the table has it.
+struct OperatorAlias {
+  std::string_view name;           // "multiply"
+  std::string_view operator_name;  // "mul"
+};
+std::span<const OperatorAlias> operator_aliases();
+// "aten.mul_.Tensor" of "aten.multiply_.Tensor", "aten.max.dim" of "aten.max.dim_max"; targets that
+// are no alias as they are.
+std::string canonical_target(std::string_view target);
 
 // Whether an operator can be translated inside of torch.vmap.
 bool works_in_vmap(std::string_view target);

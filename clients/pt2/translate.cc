@@ -9,6 +9,7 @@
 #include "clients/pt2/operators.h"
 #include "clients/pt2/sympy_parser.h"
 #include "clients/pt2/translate_context.h"
+#include "clients/pt2/written_inputs.h"
 #include "common/base/cat.h"
 #include "common/ir/verify.h"
 
@@ -63,12 +64,6 @@ StoredTensor as_reals(StoredTensor tensor) {
   tensor.sizes.push_back(2);
   tensor.strides.push_back(1);
   return tensor;
-}
-
-bool is_in_place(std::string_view target) {
-  size_t dot = target.rfind('.');
-  return dot != std::string_view::npos && dot > 1 && target[dot - 1] == '_' &&
-         target[dot - 2] != '_';
 }
 
 // Graph inputs that in-place operators write to, directly or through the aliases that models in
@@ -245,7 +240,7 @@ class Driver {
     for (const Argument& output : node.outputs) flatten(output, &names);
     bool read = std::any_of(names.begin(), names.end(),
                             [&used](const std::string& name) { return used.contains(name); });
-    return !names.empty() && !read && !is_in_place(short_target(node));
+    return !names.empty() && !read && written_inputs(node, short_target(node)).empty();
   }
 
   Status graph(const ExportGraph& graph) {
@@ -287,16 +282,22 @@ class Driver {
     return !node.outputs.empty() && complex(node.outputs[0]);
   }
 
-  // An in-place operator is its pure form, written back into its first argument.
+  // An operator that writes is its pure form, written back into the argument.
   void write_back(const ExportNode& node) {
-    bool in_place = is_in_place(short_target(node));
-    if (!in_place || node.inputs.empty() || node.outputs.empty()) return;
-    auto* written = std::get_if<TensorArgument>(&node.inputs[0].value);
-    auto* result = std::get_if<TensorArgument>(&node.outputs[0]);
-    if (written == nullptr || result == nullptr) return;
-    NodeId content = context_.read(result->name);
-    if (content != context_.read(written->name)) context_.mutate(node.inputs[0].name, content);
-    context_.define_value(result->name, context_.value(written->name));
+    std::vector<size_t> inputs = written_inputs(node, short_target(node));
+    for (size_t k = 0; k < inputs.size(); ++k) {
+      const NamedArgument& input = node.inputs[inputs[k]];
+      auto* written = std::get_if<TensorArgument>(&input.value);
+      auto* result = std::get_if<TensorArgument>(&node.outputs[k]);
+      if (written == nullptr || result == nullptr) continue;
+      if (changes_only_the_view(short_target(node))) {
+        context_.define_value(written->name, context_.value(result->name));
+        continue;
+      }
+      NodeId content = context_.read(result->name);
+      if (content != context_.read(written->name)) context_.mutate(input.name, content);
+      context_.define_value(result->name, context_.value(written->name));
+    }
   }
 
   static const GraphArgument* nested_graph(const ExportNode& node) {

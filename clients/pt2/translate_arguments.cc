@@ -9,13 +9,37 @@ namespace clients {
 
 using common::cat;
 
+namespace {
+
+// PyTorch names an operator's first argument "self" in one overload and "input" in the next
+// (dropout and dropout_), so either word means the first argument, whatever its schema calls it.
+bool names_the_first(std::string_view name) { return name == "self" || name == "input"; }
+
+// Argument names of aliases (operator_aliases.cc) beside those of the operators they stand for.
+std::string_view other_name(std::string_view name) {
+  if (name == "dim0") return "axis0";
+  if (name == "dim1") return "axis1";
+  return "";
+}
+
+}  // namespace
+
+const NamedArgument* Context::find_given(std::string_view name) const {
+  const std::vector<NamedArgument>& given = node->inputs;
+  auto named = [&given](std::string_view wanted) {
+    return std::find_if(given.begin(), given.end(),
+                        [wanted](const NamedArgument& one) { return one.name == wanted; });
+  };
+  auto found = named(name);
+  if (found == given.end() && names_the_first(name)) found = given.begin();
+  if (found == given.end() && !other_name(name).empty()) found = named(other_name(name));
+  return found == given.end() ? nullptr : &*found;
+}
+
 const Argument* Context::find(std::string_view name) const {
-  for (const NamedArgument& input : node->inputs) {
-    if (input.name == name) {
-      return std::holds_alternative<NoneArgument>(input.value) ? nullptr : &input.value;
-    }
-  }
-  return nullptr;
+  const NamedArgument* given = find_given(name);
+  if (given == nullptr || std::holds_alternative<NoneArgument>(given->value)) return nullptr;
+  return &given->value;
 }
 
 const Argument& Context::need(std::string_view name) const {

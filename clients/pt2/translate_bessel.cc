@@ -341,7 +341,6 @@ void airy_ai(Context& c) {
 
 void add_bessel_operators(OperatorTable* t) {
   t->add("aten.i0", bessel_i<0, false>);
-  t->add("aten.special_i0", bessel_i<0, false>);
   t->add("aten.special_i0e", bessel_i<0, true>);
   t->add("aten.special_i1", bessel_i<1, false>);
   t->add("aten.special_i1e", bessel_i<1, true>);

@@ -450,8 +450,6 @@ constexpr std::string_view kLinear[] = {"aten.flip",
                                         "aten.tile",
                                         "aten.repeat_interleave",
                                         "aten.cat",
-                                        "aten.concat",
-                                        "aten.concatenate",
                                         "aten.stack",
                                         "aten.hstack",
                                         "aten.vstack",
@@ -547,7 +545,6 @@ void add_products(OperatorTable* t) {
   t->add_bilinear("aten.mv", "self", "vec");
   t->add_bilinear("aten.dot", "self", "tensor");
   t->add_bilinear("aten.outer", "self", "vec2");
-  t->add_bilinear("aten.ger", "self", "vec2");
   t->add_bilinear("aten.addmm", "mat1", "mat2");
   t->add_bilinear("aten.addmv", "mat", "vec");
   t->add_bilinear("aten.baddbmm", "batch1", "batch2");

@@ -42,7 +42,8 @@ class Context {
 
   Builder& b;
 
-  // Arguments of the current node, by the names of their ATen schema. Those without a default
+  // Arguments of the current node, by the names of their ATen schema. "self" and "input" both name
+  // the first argument where the schema has no argument of that name. Those without a default
   // refuse a missing argument.
   bool has(std::string_view name) const;  // given and not None
   bool is_tensor(std::string_view name) const;
@@ -179,6 +180,7 @@ class Context {
     int version = 0;
     int input = -1;
   };
+  const NamedArgument* find_given(std::string_view name) const;
   const Argument* find(std::string_view name) const;
   const Argument& need(std::string_view name) const;
   const std::string& tensor_name(std::string_view name) const;

@@ -269,8 +269,6 @@ void incomplete_gamma(Context& c) {
 void add_incomplete_gamma_operators(OperatorTable* t) {
   t->add("aten.igamma", incomplete_gamma<false>);
   t->add("aten.igammac", incomplete_gamma<true>);
-  t->add("aten.special_gammainc", incomplete_gamma<false>);
-  t->add("aten.special_gammaincc", incomplete_gamma<true>);
 }
 
 }  // namespace clients

@@ -480,8 +480,6 @@ void add_views(OperatorTable* t) {
   t->add("aten.permute_copy", copied<permute>);
   t->add("aten.transpose", transpose);
   t->add("aten.transpose_copy", copied<transpose>);
-  t->add("aten.swapaxes", transpose);
-  t->add("aten.swapdims", transpose);
   t->add("aten.t", matrix_transpose);
   t->add("aten.t_copy", copied<matrix_transpose>);
   for (const char* name : {"aten.mT", "aten.mH", "aten.matrix_H", "aten.adjoint"}) {
@@ -543,8 +541,6 @@ void add_movement_operators(OperatorTable* t) {
   t->add("aten.repeat_interleave.Tensor",
          [](Context& c) { c.result(repeated_places(c, c.out_size(0))); });
   t->add("aten.cat", cat);
-  t->add("aten.concat", cat);
-  t->add("aten.concatenate", cat);
   t->add("aten.stack", stack);
   t->add("aten.constant_pad_nd", [](Context& c) { pad_with(c, "constant"); });
   t->add("aten.pad", [](Context& c) { pad_with(c, c.text("mode", "constant")); });

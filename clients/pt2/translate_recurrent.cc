@@ -120,7 +120,7 @@ class Parameters {
 
 // input (time, batch, features), hx (layers * directions, batch, state).
 void layers(Context& c, Cell cell) {
-  if (!c.has("input") || !c.has("hx")) c.refuse("packed sequences are not supported");
+  if (c.has("batch_sizes") || !c.has("hx")) c.refuse("packed sequences are not supported");
   if (c.flag("train", false) && c.number("dropout", 0) != 0) {
     c.refuse("dropout is random; export the model in eval mode");
   }

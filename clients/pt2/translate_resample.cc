@@ -68,8 +68,6 @@ NodeId pick_along(Context& c, NodeId x, int axis, NodeId index) {
   return c.b.gather(x, {c.b.reshape(index, line)}, shape, along(rank, axis));
 }
 
-std::string_view resampled_name(Context& c) { return c.has("input") ? "input" : "self"; }
-
 int spatial_axes(Context& c, NodeId x) {
   int axes = c.b.rank(x) - 2;
   if (axes < 1 || axes > 3) c.refuse("it takes (batch, channel, one to three spatial axes)");
@@ -78,7 +76,7 @@ int spatial_axes(Context& c, NodeId x) {
 
 // exact: positions are pixels' middles, as other libraries have them.
 void upsample_nearest(Context& c, bool exact) {
-  NodeId x = c.tensor(resampled_name(c));
+  NodeId x = c.tensor("input");
   size_t axes = at(spatial_axes(c, x));
   for (int axis = 2; axis < c.b.rank(x); ++axis) {
     Lengths sizes = lengths(c, x, axis);
@@ -171,9 +169,9 @@ Taps antialiased(Context& c, Kernel kernel, const Lengths& sizes, double step, D
 
 // Interpolates along each spatial axis in turn, the last one first.
 void upsample(Context& c, Kernel kernel, bool antialias) {
-  NodeId given = c.tensor(resampled_name(c));
+  NodeId given = c.tensor("input");
   bool whole = !common::is_float(c.b.dtype(given));
-  NodeId x = float_tensor(c, resampled_name(c));
+  NodeId x = float_tensor(c, "input");
   bool align = c.flag("align_corners", false);
   DType d = c.b.dtype(x);
   size_t axes = at(spatial_axes(c, x));

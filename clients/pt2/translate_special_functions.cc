@@ -221,7 +221,6 @@ void add_special_functions_operators(OperatorTable* t) {
   t->add("aten.special_xlog1py", xlog1py);
   t->add("aten.special_zeta", zeta);
   t->add("aten.polygamma", polygamma);
-  t->add("aten.special_polygamma", polygamma);
 }
 
 }  // namespace clients
