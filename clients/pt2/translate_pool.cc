@@ -277,6 +277,88 @@ void adaptive_max_pool(Context& c, int spatial) {
   c.result(flat, 1);
 }
 
+// ---- Fractional pooling ----------------------------------------------------------------------
+
+// Rounded to x's half type and back, as arithmetic in that type is.
+NodeId in_half(Context& c, NodeId value, DType narrow) {
+  if (!common::is_half(narrow)) return value;
+  return c.b.cast(c.b.cast(value, narrow), c.b.dtype(value));
+}
+
+// Where the windows along one axis of `size` elements start, for each plane: `sample` is its random
+// number, of shape (planes..., 1); the result is (planes..., count). The last window ends the axis.
+NodeId fractional_starts(Context& c, NodeId sample, const Expr& size, int64_t kernel,
+                         int64_t count) {
+  DType narrow = c.b.dtype(sample);
+  DType d = compute_dtype(narrow);
+  NodeId wide = c.b.cast(sample, d);
+  NodeId end = c.b.size_scalar(DType::kInt64, c.b.simplify(size - Expr(kernel)));
+  NodeId place = positions(c, count, c.b.rank(sample) - 1, c.b.rank(sample));
+  Shape shape = c.b.shape(sample);
+  shape.back() = count;
+  if (count == 1) return c.b.expand(end, shape);
+  NodeId steps = number_like(c, wide, static_cast<double>(count - 1));
+  NodeId stride = in_half(c, div(c, c.b.cast(end, d), steps), narrow);
+  auto at_place = [&](NodeId shifted) {
+    return c.b.cast(in_half(c, mul(c, shifted, stride), narrow), DType::kInt64);
+  };
+  NodeId shifted = in_half(c, add(c, c.b.cast(place, d), wide), narrow);
+  NodeId start = sub(c, at_place(shifted), at_place(wide));
+  NodeId is_last = c.b.binary(BinaryOp::kEqual, place, c.b.scalar_int(DType::kInt64, count - 1));
+  return c.b.select(is_last, end, start);
+}
+
+// Max pooling over windows whose places follow from one random number for each plane and axis,
+// which the caller gives: in two dimensions those of the last axis come first.
+void fractional_max_pool(Context& c, int spatial) {
+  NodeId x = c.tensor("self");
+  NodeId samples = c.tensor("random_samples");
+  std::vector<int64_t> kernel = per_axis(c, "kernel_size", spatial, {});
+  std::vector<int64_t> out = per_axis(c, "output_size", spatial, {});
+  int lead = c.b.rank(x) - spatial;
+  if (lead != 1 && lead != 2) c.refuse("the input has another rank");
+  if (c.b.dtype(x) != c.b.dtype(samples)) c.refuse("the samples have another dtype");
+  Sizes sizes = c.b.shape(x);
+  Shape planes = sizes.without_last(at(spatial));
+  planes.push_back(spatial);
+  samples = c.b.reshape(samples, planes);
+  Shape shape = sizes.without_last(at(spatial));
+  shape.insert(shape.end(), out.begin(), out.end());
+  shape.insert(shape.end(), kernel.begin(), kernel.end());
+  int rank = static_cast<int>(shape.size());
+
+  std::vector<NodeId> starts, indices;
+  std::vector<common::Coordinate> where;
+  for (int k = 0; k < lead; ++k) where.push_back({-1, Expr::index(k)});
+  for (int k = 0; k < spatial; ++k) {
+    if (out[at(k)] < 1 || kernel[at(k)] < 1) c.refuse("a window or the result is empty");
+    NodeId sample = c.b.slice(samples, lead, spatial == 2 ? 1 - k : k, 1);
+    NodeId start = fractional_starts(c, sample, sizes[at(lead + k)], kernel[at(k)], out[at(k)]);
+    Shape line = sizes.without_last(at(spatial));
+    line.resize(at(rank), Expr(1));
+    line[at(lead + k)] = out[at(k)];
+    starts.push_back(c.b.reshape(start, line));
+    NodeId step = positions(c, kernel[at(k)], lead + spatial + k, rank);
+    indices.push_back(add(c, starts.back(), step));
+    where.push_back({k, {}});
+  }
+  NodeId windowed = c.b.gather(c.b.cast(x, compute_dtype(c.b.dtype(x))), indices, shape, where);
+  bool with_place = c.wants_output(1);
+  Peak top = peak(c, windowed, spatial, with_place);
+  c.result(top.value);
+  if (!with_place) return;
+  std::vector<NodeId> places = split_place(c, top.place, kernel);
+  NodeId flat = c.b.scalar_int(DType::kInt64, 0);
+  for (int k = 0; k < spatial; ++k) {
+    Shape line = c.b.shape(starts[at(k)]);
+    line.resize(at(lead + spatial));
+    NodeId element = add(c, c.b.reshape(starts[at(k)], line), places[at(k)]);
+    NodeId size = c.b.size_scalar(DType::kInt64, sizes[at(lead + k)]);
+    flat = add(c, mul(c, flat, size), element);
+  }
+  c.result(flat, 1);
+}
+
 // Puts each value where its window's maximum was, zero elsewhere.
 void max_unpool(Context& c, int spatial) {
   NodeId x = c.tensor("self");
@@ -342,6 +424,8 @@ void add_pool_operators(OperatorTable* t) {
   t->add("aten.adaptive_max_pool1d", [](Context& c) { adaptive_max_pool(c, 1); });
   t->add("aten.adaptive_max_pool2d", [](Context& c) { adaptive_max_pool(c, 2); });
   t->add("aten.adaptive_max_pool3d", [](Context& c) { adaptive_max_pool(c, 3); });
+  t->add("aten.fractional_max_pool2d", [](Context& c) { fractional_max_pool(c, 2); });
+  t->add("aten.fractional_max_pool3d", [](Context& c) { fractional_max_pool(c, 3); });
   t->add("aten.max_unpool2d", [](Context& c) { max_unpool(c, 2); });
   t->add("aten.max_unpool3d", [](Context& c) { max_unpool(c, 3); });
 }

@@ -22,34 +22,19 @@ void decomposition(Context& c) {
       "an input");
 }
 
-constexpr std::string_view kRandom[] = {"aten.rand",
-                                        "aten.rand_like",
-                                        "aten.randn",
-                                        "aten.randn_like",
-                                        "aten.randint",
-                                        "aten.randint_like",
-                                        "aten.randperm",
-                                        "aten.bernoulli",
-                                        "aten.multinomial",
-                                        "aten.normal",
-                                        "aten.normal_functional",
-                                        "aten.uniform",
-                                        "aten.random",
-                                        "aten.exponential",
-                                        "aten.cauchy",
-                                        "aten.geometric",
-                                        "aten.log_normal",
-                                        "aten.poisson",
-                                        "aten.binomial",
-                                        "aten._sample_dirichlet",
-                                        "aten._standard_gamma",
-
-                                        "aten.fractional_max_pool2d",
-                                        "aten.fractional_max_pool3d"};
+constexpr std::string_view kRandom[] = {
+    "aten.rand",       "aten.rand_like",         "aten.randn",
+    "aten.randn_like", "aten.randint",           "aten.randint_like",
+    "aten.randperm",   "aten.bernoulli",         "aten.multinomial",
+    "aten.normal",     "aten.normal_functional", "aten.uniform",
+    "aten.random",     "aten.exponential",       "aten.cauchy",
+    "aten.geometric",  "aten.log_normal",        "aten.poisson",
+    "aten.binomial",   "aten._sample_dirichlet", "aten._standard_gamma"};
 
 constexpr std::string_view kDataDependent[] = {"aten.nonzero",
                                                "aten.nonzero_numpy",
                                                "aten.argwhere",
+                                               "aten.where.default",
                                                "aten.masked_select",
                                                "aten.unique",
                                                "aten._unique",

@@ -7,11 +7,27 @@ namespace {
 
 void same(Context& c) { c.alias("self"); }
 
-void dropout(Context& c) {
-  if (c.flag("train", false) && c.number("p", 0.5) != 0) {
+// `training` is what the operator does when its call doesn't say.
+void dropout_by(Context& c, bool training) {
+  if (c.flag("train", training) && c.number("p", 0.5) != 0) {
     c.refuse("dropout is random; export the model in eval mode");
   }
   c.alias("input");
+}
+
+void dropout(Context& c) { dropout_by(c, false); }
+
+// The mask keeps every element.
+void native_dropout(Context& c) {
+  dropout_by(c, true);
+  c.unshare();
+  if (c.wants_output(1)) c.set(c.b.full(DType::kBool, c.out_shape(1), 1), 1);
+}
+
+void native_dropout_backward(Context& c) {
+  NodeId gradient = float_tensor(c, "grad_output");
+  NodeId kept = c.b.cast(c.tensor("mask"), c.b.dtype(gradient));
+  c.result(mul(c, mul(c, gradient, kept), c.number("scale", 1)));
 }
 
 void nothing(Context&) {}
@@ -158,13 +174,16 @@ void add_state_operators(OperatorTable* t) {
   for (const char* name :
        {"aten.alias", "aten.detach", "aten.detach_", "aten.lift_fresh", "aten.contiguous",
         "aten.positive", "aten.resolve_conj", "aten.resolve_neg", "aten.real_if_close",
-        "aten.conj_physical", "aten.conj", "aten._conj", "aten.requires_grad_"}) {
+        "aten.conj_physical", "aten._conj_physical", "aten.conj", "aten._conj",
+        "aten.requires_grad_"}) {
     t->add(name, same);
   }
-  t->add("aten.dropout", dropout);
-  t->add("aten.feature_dropout", dropout);
-  t->add("aten.alpha_dropout", dropout);
-  t->add("aten.native_dropout", dropout);
+  for (const char* name : {"aten.dropout", "aten.feature_dropout", "aten.alpha_dropout",
+                           "aten.feature_alpha_dropout"}) {
+    t->add(name, dropout);
+  }
+  t->add("aten.native_dropout", native_dropout);
+  t->add("aten.native_dropout_backward", native_dropout_backward);
   for (const char* name :
        {"aten._assert_tensor_metadata", "aten._assert_async", "aten._assert_scalar",
         "aten.sym_constrain_range", "aten.sym_constrain_range_for_size", "_operator.and_",
