@@ -151,8 +151,17 @@ NodeId contracted(Context& c, NodeId a, NodeId b, const std::vector<int>& first,
 void tensordot(Context& c) {
   NodeId a = factor(c, "self");
   NodeId b = factor(c, "other");
-  c.result(contracted(c, a, b, c.ordered_axes("dims_self", c.b.rank(a)),
-                      c.ordered_axes("dims_other", c.b.rank(b))));
+  std::vector<int> first = c.ordered_axes("dims_self", c.b.rank(a));
+  std::vector<int> second = c.ordered_axes("dims_other", c.b.rank(b));
+  // An axis of one element goes with an axis of any length, which is summed before.
+  for (size_t k = 0; k < std::min(first.size(), second.size()); ++k) {
+    bool one_a = c.b.size(a, first[k]).is_constant(1);
+    bool one_b = c.b.size(b, second[k]).is_constant(1);
+    if (one_a == one_b) continue;
+    NodeId& longer = one_a ? b : a;
+    longer = rounded(c, c.b.reduce(ReduceOp::kSum, longer, {one_a ? second[k] : first[k]}, true));
+  }
+  c.result(contracted(c, a, b, first, second));
 }
 
 void inner(Context& c) {
@@ -176,12 +185,28 @@ void kron(Context& c) {
   c.result(c.b.reshape(any_mul(c, a, b), c.out_shape()));
 }
 
+// Whether A(BC) takes fewer multiplications than (AB)C, as PyTorch decides it.
+bool last_pair_first(Context& c, const std::vector<NodeId>& parts) {
+  auto size = [&](NodeId x, int axis) { return c.b.rank(x) == 1 ? Expr(1) : c.b.size(x, axis); };
+  Expr rows = size(parts[0], 0);
+  Expr columns = size(parts[2], 1);
+  Expr first = c.b.size(parts[1], 0);
+  Expr second = c.b.size(parts[2], 0);
+  Expr left = c.b.simplify(rows * second * (first + columns));
+  Expr right = c.b.simplify(first * columns * (rows + second));
+  return left.is_constant() && right.is_constant() && left.constant() > right.constant();
+}
+
 void chain_matmul(Context& c, std::string_view name) {
   std::vector<NodeId> parts = c.tensors(name);
   if (parts.empty()) c.refuse("nothing to multiply");
   DType d = compute_dtype(c.out_dtype());
-  NodeId value = c.b.cast(parts[0], d);
-  for (size_t k = 1; k < parts.size(); ++k) value = matmul(c, value, c.b.cast(parts[k], d));
+  for (NodeId& part : parts) part = c.b.cast(part, d);
+  if (parts.size() == 3 && last_pair_first(c, parts)) {
+    return c.result(matmul(c, parts[0], rounded(c, matmul(c, parts[1], parts[2]))));
+  }
+  NodeId value = parts[0];
+  for (size_t k = 1; k < parts.size(); ++k) value = matmul(c, rounded(c, value), parts[k]);
   c.result(value);
 }
 
@@ -225,7 +250,10 @@ void cross(Context& c) {
     view.index[at(axis)] = common::mod(Expr::index(axis) + Expr(by), 3);
     return c.b.view(x, view);
   };
-  c.result(sub(c, mul(c, turned(a, 1), turned(b, 2)), mul(c, turned(a, 2), turned(b, 1))));
+  auto product = [&](int64_t i, int64_t k) {
+    return rounded(c, mul(c, turned(a, i), turned(b, k)));
+  };
+  c.result(sub(c, product(1, 2), product(2, 1)));
 }
 
 void linalg_vecdot(Context& c) {
@@ -240,8 +268,9 @@ void bilinear(Context& c) {
   NodeId w = factor(c, "weight");
   int rank = c.b.rank(a);
   if (rank == 0 || c.b.rank(w) != 3) c.refuse("it takes vectors and a stack of matrices");
-  NodeId rows = contracted(c, a, w, {rank - 1}, {1});  // (..., out, in2)
+  NodeId rows = rounded(c, contracted(c, a, w, {rank - 1}, {1}));  // (..., out, in2)
   NodeId sum = c.b.reduce(ReduceOp::kSum, mul(c, rows, c.b.unsqueeze(b, rank - 1)), {rank});
+  sum = rounded(c, sum);
   if (c.has("bias")) sum = add(c, sum, factor(c, "bias"));
   c.result(sum);
 }
@@ -374,8 +403,8 @@ void channel_shuffle(Context& c) {
 
 void rot90(Context& c) {
   NodeId x = c.tensor("self");
-  std::vector<int> axes = c.ordered_axes("dims", c.b.rank(x));
-  if (axes.size() != 2) c.refuse("it takes two axes");
+  std::vector<int> axes = c.has("dims") ? c.ordered_axes("dims", c.b.rank(x)) : std::vector{0, 1};
+  if (axes.size() != 2 || axes[0] == axes[1] || c.b.rank(x) < 2) c.refuse("it takes two axes");
   int64_t turns = ((c.integer("k", 1) % 4) + 4) % 4;
   auto flipped = [&](NodeId v, int axis) {
     Expr n = c.b.size(v, axis);
@@ -412,7 +441,6 @@ void add_composite_operators(OperatorTable* t) {
   t->add("aten.kron", kron);
   t->add("aten.chain_matmul", [](Context& c) { chain_matmul(c, "matrices"); });
   t->add("aten.linalg_multi_dot", [](Context& c) { chain_matmul(c, "tensors"); });
-  t->add("aten.matrix_power", matrix_power);
   t->add("aten.linalg_matrix_power", matrix_power);
   t->add("aten.cross", cross);
   t->add("aten.linalg_cross", cross);

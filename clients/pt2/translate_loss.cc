@@ -1,5 +1,7 @@
-// Losses, and the distances and similarities they are made of.
+// Losses, and the distances and similarities they are made of. In half precision PyTorch rounds
+// after each of their steps, so `rounded` and the order of the steps are part of their definitions.
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "clients/pt2/operators.h"
@@ -30,6 +32,7 @@ NodeId total(Context& c, NodeId x) { return c.b.reduce(ReduceOp::kSum, x, all_ax
 NodeId reduced(Context& c, NodeId x) {
   Reduction reduction = reduction_of(c);
   if (reduction == Reduction::kNone) return x;
+  x = rounded(c, x);
   if (reduction == Reduction::kSum) return total(c, x);
   return div(c, total(c, x), count(c, x, all_axes(c, x), c.b.dtype(x)));
 }
@@ -39,7 +42,11 @@ NodeId negated(Context& c, NodeId x) { return c.b.unary(UnaryOp::kNeg, x); }
 NodeId log_of(Context& c, NodeId x) { return c.b.unary(UnaryOp::kLog, x); }
 NodeId exp_of(Context& c, NodeId x) { return c.b.unary(UnaryOp::kExp, x); }
 NodeId is_less(Context& c, NodeId a, NodeId b) { return c.b.binary(BinaryOp::kLess, a, b); }
-NodeId from_number(Context& c, double a, NodeId x) { return sub(c, number_like(c, x, a), x); }
+// A number that is added or subtracted.
+NodeId term(Context& c, NodeId x, double value) {
+  return number_like(c, x, rounded_number(c.out_dtype(), value));
+}
+NodeId from_number(Context& c, double a, NodeId x) { return sub(c, term(c, x, a), x); }
 
 // Arguments of the arithmetic, cast to where it is done.
 NodeId real(Context& c, std::string_view name) {
@@ -47,7 +54,7 @@ NodeId real(Context& c, std::string_view name) {
   return c.b.cast(c.tensor(name), d);
 }
 
-NodeId difference(Context& c) { return sub(c, real(c, "self"), real(c, "target")); }
+NodeId difference(Context& c) { return rounded(c, sub(c, real(c, "self"), real(c, "target"))); }
 
 void mse_loss(Context& c) {
   NodeId d = difference(c);
@@ -56,27 +63,38 @@ void mse_loss(Context& c) {
 
 void l1_loss(Context& c) { c.result(reduced(c, absolute(c, difference(c)))); }
 
-// Quadratic up to `edge`, linear above: smooth_l1 divides by the edge, huber doesn't.
+// Quadratic up to `edge`, linear above: smooth_l1 divides by the edge, huber doesn't. PyTorch's
+// kernels compute in float32 and round once: smooth_l1 of bfloat16, huber of float16.
 void rounded_l1(Context& c, double edge, bool divided) {
-  NodeId size = absolute(c, difference(c));
+  bool once = c.out_dtype() == (divided ? DType::kBfloat16 : DType::kFloat16);
+  auto step = [&](NodeId x) { return once ? x : rounded(c, x); };
+  NodeId size = absolute(c, step(sub(c, real(c, "self"), real(c, "target"))));
   if (divided && edge == 0) return c.result(reduced(c, size));
-  double scale = divided ? 1 / edge : 1;
-  NodeId square = mul(c, mul(c, size, size), 0.5 * scale);
-  NodeId line = mul(c, add(c, size, -0.5 * edge), divided ? 1 : edge);
-  NodeId near = divided ? less(c, size, edge)
-                        : c.b.binary(BinaryOp::kLessEqual, size, number_like(c, size, edge));
+  double limit = once ? edge : rounded_number(c.out_dtype(), edge);
+  NodeId square = step(mul(c, step(mul(c, size, 0.5)), size));
+  NodeId line = step(add(c, size, -0.5 * limit));
+  if (divided) {
+    square = div(c, square, number_like(c, square, limit));
+  } else {
+    line = mul(c, line, limit);
+  }
+  NodeId near = divided ? less(c, size, limit)
+                        : c.b.binary(BinaryOp::kLessEqual, size, number_like(c, size, limit));
   c.result(reduced(c, c.b.select(near, square, line)));
 }
 
-NodeId weighted(Context& c, NodeId x) { return c.has("weight") ? mul(c, x, real(c, "weight")) : x; }
+NodeId weighted(Context& c, NodeId x) {
+  return c.has("weight") ? mul(c, rounded(c, x), real(c, "weight")) : x;
+}
 
 void binary_cross_entropy(Context& c) {
   NodeId x = real(c, "self");
   NodeId y = real(c, "target");
   // PyTorch keeps logarithms of zero finite.
-  NodeId on = maximum(c, log_of(c, x), -100);
-  NodeId off = maximum(c, c.b.unary(UnaryOp::kLog1p, negated(c, x)), -100);
-  NodeId loss = sub(c, mul(c, add(c, y, -1.0), off), mul(c, y, on));
+  NodeId on = maximum(c, rounded(c, log_of(c, x)), -100);
+  NodeId off = maximum(c, rounded(c, c.b.unary(UnaryOp::kLog1p, negated(c, x))), -100);
+  NodeId missing = rounded(c, mul(c, rounded(c, add(c, y, -1.0)), off));
+  NodeId loss = sub(c, missing, rounded(c, mul(c, y, on)));
   c.result(reduced(c, weighted(c, loss)));
 }
 
@@ -99,19 +117,20 @@ void kl_div(Context& c) {
   NodeId x = real(c, "self");
   NodeId y = real(c, "target");
   if (c.flag("log_target", false)) {
-    return c.result(reduced(c, mul(c, exp_of(c, y), sub(c, y, x))));
+    return c.result(reduced(c, mul(c, rounded(c, exp_of(c, y)), rounded(c, sub(c, y, x)))));
   }
-  NodeId entropy = mul(c, y, log_of(c, y));
+  NodeId entropy = rounded(c, mul(c, y, rounded(c, log_of(c, y))));
   NodeId zero = c.b.binary(BinaryOp::kEqual, y, number_like(c, y, 0));
   entropy = c.b.select(zero, number_like(c, y, 0), entropy);
-  c.result(reduced(c, sub(c, entropy, mul(c, y, x))));
+  c.result(reduced(c, sub(c, entropy, rounded(c, mul(c, y, x)))));
 }
 
 // ---- Class labels ----------------------------------------------------------------------------
 
 struct Picked {
-  NodeId loss = 0;    // of each place; zero where the label is to be ignored
-  NodeId weight = 0;  // of each place
+  NodeId loss = 0;     // of each place; zero where the label is to be ignored
+  NodeId weight = 0;   // of each place
+  NodeId skipped = 0;  // whether the label is to be ignored
 };
 
 // -x[label] along the class axis, weighted by class.
@@ -135,7 +154,35 @@ Picked pick_labels(Context& c, NodeId log_probability, NodeId label, int axis) {
   }
   NodeId zero = number_like(c, value, 0);
   weight = c.b.select(skip, zero, weight);
-  return {c.b.select(skip, zero, mul(c, negated(c, value), weight)), weight};
+  return {c.b.select(skip, zero, rounded(c, mul(c, negated(c, value), weight))), weight, skip};
+}
+
+// The sum of losses or weights over all places. In half precision PyTorch rounds after each
+// addition, in the order of cascade_sum: 16 partial sums of a level make one of the next, and the
+// first place, alone, is moved to the last level. Of many places the sum is rounded once.
+NodeId label_total(Context& c, NodeId x) {
+  constexpr int64_t kMaxRounded = 64;
+  constexpr int kLevels = 8, kLevelBits = 4;
+  Expr count = c.b.simplify(common::element_count(c.b.shape(x)));
+  bool few = count.is_constant() && count.constant() > 0 && count.constant() <= kMaxRounded;
+  if (!few || !common::is_half(c.out_dtype())) return total(c, x);
+  NodeId line = flatten(c, x);
+  std::array<std::optional<NodeId>, kLevels> partial;
+  auto add_to = [&](std::optional<NodeId>& sum, NodeId value) {
+    sum = sum ? rounded(c, add(c, *sum, value)) : value;
+  };
+  for (int64_t k = 0; k < count.constant(); ++k) {
+    add_to(partial[0], c.b.squeeze(c.b.slice(line, 0, k, 1), 0));
+    for (int level = 0; level + 1 < kLevels && (k >> (level * kLevelBits) & 15) == 0; ++level) {
+      add_to(partial[static_cast<size_t>(level) + 1], *partial[static_cast<size_t>(level)]);
+      partial[static_cast<size_t>(level)].reset();
+    }
+  }
+  std::optional<NodeId> sum;
+  for (const std::optional<NodeId>& level : partial) {
+    if (level) add_to(sum, *level);
+  }
+  return *sum;
 }
 
 int class_axis(Context& c, NodeId x) {
@@ -143,14 +190,20 @@ int class_axis(Context& c, NodeId x) {
   return c.b.rank(x) == 1 ? 0 : 1;
 }
 
+// Without weights it is the number of places that count.
+NodeId weight_total(Context& c, const Picked& picked) {
+  if (c.has("weight")) return label_total(c, picked.weight);
+  return rounded(c, total(c, picked.weight));
+}
+
 // The loss, and the sum of the weights it was made with.
 void nll_loss(Context& c) {
   NodeId x = real(c, "self");
   Picked picked = pick_labels(c, x, c.tensor("target"), class_axis(c, x));
-  NodeId weights = total(c, picked.weight);
+  NodeId weights = weight_total(c, picked);
   Reduction reduction = reduction_of(c);
   NodeId loss = picked.loss;
-  if (reduction != Reduction::kNone) loss = total(c, loss);
+  if (reduction != Reduction::kNone) loss = label_total(c, loss);
   if (reduction == Reduction::kMean) loss = div(c, loss, weights);
   c.result(loss);
   if (!c.wants_output(1)) return;
@@ -162,55 +215,67 @@ void soft_cross_entropy(Context& c, NodeId log_probability, int axis, double smo
   NodeId y = real(c, "target");
   if (smoothing > 0) {
     NodeId classes = c.b.size_scalar(c.b.dtype(y), c.b.size(log_probability, axis));
-    y = add(c, mul(c, y, 1 - smoothing), div(c, number_like(c, y, smoothing), classes));
+    NodeId share = rounded(c, div(c, number_like(c, y, smoothing), classes));
+    y = rounded(c, add(c, rounded(c, mul(c, y, 1 - smoothing)), share));
   }
-  NodeId product = mul(c, log_probability, y);
+  NodeId product = rounded(c, mul(c, log_probability, y));
   if (c.has("weight")) {
     NodeId weights = c.b.cast(c.tensor("weight"), c.b.dtype(y));
     Shape line(static_cast<size_t>(c.b.rank(y)), Expr(1));
     line[static_cast<size_t>(axis)] = c.b.size(y, axis);
-    product = mul(c, product, c.b.reshape(weights, line));
+    product = rounded(c, mul(c, product, c.b.reshape(weights, line)));
   }
-  NodeId loss = negated(c, c.b.reduce(ReduceOp::kSum, product, {axis}));
   Reduction reduction = reduction_of(c);
-  if (reduction == Reduction::kNone) return c.result(loss);
-  NodeId sum = total(c, loss);
-  if (reduction == Reduction::kMean)
-    sum = div(c, sum, count(c, loss, all_axes(c, loss), c.b.dtype(loss)));
+  if (reduction == Reduction::kNone) {
+    return c.result(negated(c, c.b.reduce(ReduceOp::kSum, product, {axis})));
+  }
+  NodeId sum = rounded(c, negated(c, total(c, product)));
+  if (reduction == Reduction::kMean) {
+    std::vector<int> others = all_axes(c, product);
+    std::erase(others, axis);
+    sum = div(c, sum, count(c, product, others, c.b.dtype(product)));
+  }
   c.result(sum);
+}
+
+// The loss against equal shares of every class, by its weight, where the label counts.
+NodeId smooth_loss(Context& c, NodeId log_probability, const Picked& picked, int axis) {
+  NodeId every = log_probability;
+  DType d = c.b.dtype(every);
+  if (c.has("weight")) {
+    Shape line(static_cast<size_t>(c.b.rank(every)), Expr(1));
+    line[static_cast<size_t>(axis)] = c.b.size(every, axis);
+    every = rounded(c, mul(c, every, c.b.reshape(c.b.cast(c.tensor("weight"), d), line)));
+  }
+  NodeId loss = rounded(c, negated(c, c.b.reduce(ReduceOp::kSum, every, {axis})));
+  loss = c.b.select(picked.skipped, number_like(c, loss, 0), loss);
+  Reduction reduction = reduction_of(c);
+  if (reduction == Reduction::kNone) return loss;
+  loss = rounded(c, total(c, loss));
+  if (reduction == Reduction::kSum) return loss;
+  return rounded(c, div(c, loss, rounded(c, total(c, picked.weight))));
 }
 
 void cross_entropy(Context& c) {
   NodeId x = real(c, "self");
   int axis = class_axis(c, x);
-  NodeId log_probability = log_softmax(c, x, axis);
+  NodeId log_probability = rounded(c, log_softmax(c, x, axis));
   double smoothing = c.number("label_smoothing", 0);
   NodeId target = c.tensor("target");
   if (common::is_float(c.b.dtype(target))) {
     return soft_cross_entropy(c, log_probability, axis, smoothing);
   }
   Picked picked = pick_labels(c, log_probability, target, axis);
-  NodeId loss = picked.loss;
-  NodeId weights = total(c, picked.weight);
   Reduction reduction = reduction_of(c);
+  NodeId loss = picked.loss;
+  if (reduction != Reduction::kNone) loss = label_total(c, loss);
+  if (reduction == Reduction::kMean) loss = rounded(c, div(c, loss, weight_total(c, picked)));
   if (smoothing > 0) {
-    // The smoothed part: every class, by its weight, where the label counts.
-    NodeId every = negated(c, log_probability);
-    if (c.has("weight")) {
-      Shape line(static_cast<size_t>(c.b.rank(x)), Expr(1));
-      line[static_cast<size_t>(axis)] = c.b.size(x, axis);
-      every = mul(c, every, c.b.reshape(c.b.cast(c.tensor("weight"), c.b.dtype(x)), line));
-    }
-    NodeId smooth = c.b.reduce(ReduceOp::kSum, every, {axis});
-    NodeId skip = c.b.binary(BinaryOp::kEqual, target,
-                             c.b.scalar_int(c.b.dtype(target), c.integer("ignore_index", -100)));
-    smooth = c.b.select(skip, number_like(c, smooth, 0), smooth);
     NodeId classes = c.b.size_scalar(c.b.dtype(x), c.b.size(x, axis));
     NodeId share = div(c, number_like(c, x, smoothing), classes);
-    loss = add(c, mul(c, loss, 1 - smoothing), mul(c, smooth, share));
+    NodeId smooth = mul(c, smooth_loss(c, log_probability, picked, axis), share);
+    loss = add(c, rounded(c, mul(c, loss, 1 - smoothing)), rounded(c, smooth));
   }
-  if (reduction != Reduction::kNone) loss = total(c, loss);
-  if (reduction == Reduction::kMean) loss = div(c, loss, weights);
   c.result(loss);
 }
 
@@ -282,20 +347,21 @@ void hinge_embedding_loss(Context& c) {
   NodeId x = real(c, "self");
   NodeId y = real(c, "target");
   NodeId zero = number_like(c, x, 0);
-  NodeId far = maximum(c, from_number(c, c.number("margin", 1), x), 0);
+  NodeId far = maximum(c, rounded(c, from_number(c, c.number("margin", 1), x)), 0);
   NodeId apart = c.b.binary(BinaryOp::kNotEqual, y, number_like(c, y, 1));
   NodeId together = c.b.binary(BinaryOp::kNotEqual, y, number_like(c, y, -1));
   c.result(reduced(c, add(c, c.b.select(apart, far, zero), c.b.select(together, x, zero))));
 }
 
 void margin_ranking_loss(Context& c) {
-  NodeId gap = sub(c, real(c, "input1"), real(c, "input2"));
-  NodeId signed_gap = mul(c, negated(c, real(c, "target")), gap);
-  c.result(reduced(c, maximum(c, add(c, signed_gap, c.number("margin", 0)), 0)));
+  NodeId gap = rounded(c, sub(c, real(c, "input1"), real(c, "input2")));
+  NodeId signed_gap = rounded(c, mul(c, negated(c, real(c, "target")), gap));
+  NodeId margin = term(c, signed_gap, c.number("margin", 0));
+  c.result(reduced(c, maximum(c, rounded(c, add(c, signed_gap, margin)), 0)));
 }
 
 NodeId dot_last(Context& c, NodeId a, NodeId b, int axis) {
-  return c.b.reduce(ReduceOp::kSum, mul(c, a, b), {axis});
+  return rounded(c, c.b.reduce(ReduceOp::kSum, rounded(c, mul(c, a, b)), {axis}));
 }
 
 void cosine_embedding_loss(Context& c) {
@@ -305,29 +371,40 @@ void cosine_embedding_loss(Context& c) {
   int axis = c.b.rank(a) - 1;
   if (axis < 0 || axis > 1) c.refuse("it takes vectors, or matrices of them");
   constexpr double kEpsilon = 1e-12;
-  NodeId sizes =
-      mul(c, add(c, dot_last(c, a, a, axis), kEpsilon), add(c, dot_last(c, b, b, axis), kEpsilon));
-  NodeId cosine = div(c, dot_last(c, a, b, axis), c.b.unary(UnaryOp::kSqrt, sizes));
+  auto squares = [&](NodeId x) {
+    NodeId sum = dot_last(c, x, x, axis);
+    return rounded(c, add(c, sum, term(c, sum, kEpsilon)));
+  };
+  NodeId product = rounded(c, mul(c, squares(a), squares(b)));
+  NodeId length = rounded(c, c.b.unary(UnaryOp::kSqrt, product));
+  NodeId cosine = rounded(c, div(c, dot_last(c, a, b, axis), length));
   NodeId zero = number_like(c, y, 0);
+  NodeId past = rounded(c, sub(c, cosine, term(c, cosine, c.number("margin", 0))));
   NodeId alike = c.b.select(c.b.binary(BinaryOp::kEqual, y, number_like(c, y, 1)),
-                            from_number(c, 1, cosine), zero);
-  NodeId unlike = c.b.select(c.b.binary(BinaryOp::kEqual, y, number_like(c, y, -1)),
-                             maximum(c, add(c, cosine, -c.number("margin", 0)), 0), zero);
+                            rounded(c, from_number(c, 1, cosine)), zero);
+  NodeId unlike =
+      c.b.select(c.b.binary(BinaryOp::kEqual, y, number_like(c, y, -1)), maximum(c, past, 0), zero);
   c.result(reduced(c, add(c, alike, unlike)));
 }
 
 void poisson_nll_loss(Context& c) {
   NodeId x = real(c, "input");
   NodeId y = real(c, "target");
-  NodeId loss = c.flag("log_input", true)
-                    ? sub(c, exp_of(c, x), mul(c, y, x))
-                    : sub(c, x, mul(c, y, log_of(c, add(c, x, c.number("eps", 1e-8)))));
+  NodeId loss;
+  if (c.flag("log_input", true)) {
+    loss = sub(c, rounded(c, exp_of(c, x)), rounded(c, mul(c, y, x)));
+  } else {
+    NodeId above = rounded(c, add(c, x, term(c, x, c.number("eps", 1e-8))));
+    loss = sub(c, x, rounded(c, mul(c, y, rounded(c, log_of(c, above)))));
+  }
   if (c.flag("full", false)) {
     // Stirling's approximation of log(y!), where y exceeds one.
+    NodeId power = rounded(c, mul(c, y, rounded(c, log_of(c, y))));
+    NodeId root = rounded(c, log_of(c, rounded(c, mul(c, y, 2 * M_PI))));
     NodeId stirling =
-        add(c, sub(c, mul(c, y, log_of(c, y)), y), mul(c, log_of(c, mul(c, y, 2 * M_PI)), 0.5));
-    loss = add(c, loss,
-               c.b.select(is_less(c, number_like(c, y, 1), y), stirling, number_like(c, y, 0)));
+        rounded(c, add(c, rounded(c, sub(c, power, y)), rounded(c, mul(c, root, 0.5))));
+    NodeId above = is_less(c, number_like(c, y, 1), y);
+    loss = add(c, rounded(c, loss), c.b.select(above, stirling, number_like(c, y, 0)));
   }
   c.result(reduced(c, loss));
 }
@@ -338,9 +415,10 @@ NodeId pair_distance(Context& c, std::string_view first, std::string_view second
   Operand b = operand(c, second);
   DType own = compute_dtype(promote(c, {a, b}));
   NodeId between = c.b.cast(sub(c, as(c, a, own), as(c, b, own)), float_dtype(c.out_dtype()));
-  NodeId gap = add(c, between, c.number("eps", 1e-6));
+  between = rounded(c, between);
+  NodeId gap = rounded(c, add(c, between, term(c, between, c.number("eps", 1e-6))));
   if (c.b.rank(gap) == 0) c.refuse("it takes vectors");
-  return norm(c, gap, c.number("p", 2), {c.b.rank(gap) - 1}, keep);
+  return rounded(c, norm(c, gap, c.number("p", 2), {c.b.rank(gap) - 1}, keep));
 }
 
 void pairwise_distance(Context& c) {
@@ -353,7 +431,8 @@ void triplet_margin_loss(Context& c) {
   if (c.flag("swap", false)) {
     far = c.b.binary(BinaryOp::kMin, far, pair_distance(c, "positive", "negative", false));
   }
-  c.result(reduced(c, maximum(c, add(c, sub(c, near, far), c.number("margin", 1)), 0)));
+  NodeId grown = rounded(c, add(c, near, term(c, near, c.number("margin", 1))));
+  c.result(reduced(c, maximum(c, rounded(c, sub(c, grown, far)), 0)));
 }
 
 void cosine_similarity(Context& c) {
@@ -363,9 +442,16 @@ void cosine_similarity(Context& c) {
   if (!shape) c.refuse("the operands do not broadcast");
   a = c.b.expand(a, *shape);
   b = c.b.expand(b, *shape);
+  if (c.b.rank(a) == 0) {
+    a = c.b.unsqueeze(a, 0);
+    b = c.b.unsqueeze(b, 0);
+  }
   int axis = c.axis("dim", c.b.rank(a), 1);
   double epsilon = c.number("eps", 1e-8);
-  auto unit = [&](NodeId x) { return div(c, x, maximum(c, norm(c, x, 2, {axis}, true), epsilon)); };
+  auto unit = [&](NodeId x) {
+    NodeId length = rounded(c, norm(c, x, 2, {axis}, true));
+    return rounded(c, div(c, x, maximum(c, length, rounded_number(c.out_dtype(), epsilon))));
+  };
   c.result(dot_last(c, unit(a), unit(b), axis));
 }
 

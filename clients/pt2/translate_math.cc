@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "common/ir/half.h"
+
 namespace clients {
 namespace {
 
@@ -95,6 +97,21 @@ DType float_dtype(DType dtype) {
 NodeId rounded(Context& c, NodeId x) {
   if (!common::is_half(c.out_dtype())) return x;
   return c.b.cast(c.b.cast(x, c.out_dtype()), c.b.dtype(x));
+}
+
+double rounded_number(DType dtype, double value) {
+  auto narrow = static_cast<float>(value);
+  if (dtype == DType::kBfloat16) {
+    return common::float_from_bfloat16(common::bfloat16_from_float(narrow));
+  }
+  if (dtype == DType::kFloat16) return common::float_from_half(common::half_from_float(narrow));
+  return value;
+}
+
+NodeId as_element(Context& c, const Operand& operand, DType promoted) {
+  DType wide = compute_dtype(promoted);
+  if (operand.node || operand.scalar.kind != Scalar::Kind::kFloat) return as(c, operand, wide);
+  return c.b.scalar(wide, rounded_number(promoted, operand.scalar.number));
 }
 
 NodeId as(Context& c, const Operand& operand, DType dtype) {

@@ -29,6 +29,12 @@ DType float_dtype(DType dtype);
 // the other round each time: to the result's half type and back.
 NodeId rounded(Context& c, NodeId x);
 
+// A number as an element of `dtype` holds it.
+double rounded_number(DType dtype, double value);
+// The operand in the dtype that arithmetic on `promoted` is done in, a number rounded to `promoted`
+// first: how PyTorch adds and compares, whereas it multiplies by numbers as they are.
+NodeId as_element(Context& c, const Operand& operand, DType promoted);
+
 // The operand in `dtype`, a number as a scalar.
 NodeId as(Context& c, const Operand& operand, DType dtype);
 // The named argument cast to where arithmetic on it happens (float_dtype).

@@ -97,7 +97,18 @@ void addr(Context& c) {
   if (c.b.dtype(value) == DType::kBool) {
     return c.result(any_add(c, c.b.cast(c.tensor("self"), DType::kBool), value));
   }
-  add_product(c, value);
+  if (!common::is_half(c.out_dtype())) return add_product(c, value);
+  // In half precision each of beta * self + (alpha * vec1) * vec2 is rounded.
+  DType d = c.b.dtype(value);
+  auto factor = [&](std::string_view name) {
+    return c.has(name) ? as_element(c, operand(c, name), c.out_dtype()) : c.b.scalar(d, 1);
+  };
+  NodeId column = rounded(c, mul(c, c.b.cast(c.tensor("vec1"), d), factor("alpha")));
+  NodeId row = c.b.cast(c.tensor("vec2"), d);
+  value = rounded(c, mul(c, c.b.unsqueeze(column, 1), c.b.unsqueeze(row, 0)));
+  if (c.has("beta") && c.scalar("beta").value() == 0) return c.result(value);
+  c.result(
+      checked_add(c, rounded(c, mul(c, c.b.cast(c.tensor("self"), d), factor("beta"))), value));
 }
 
 void dot(Context& c, std::string_view other) {
@@ -211,7 +222,6 @@ void add_matmul_operators(OperatorTable* t) {
   t->add("aten.addbmm", addbmm);
   t->add("aten.addr", addr);
   t->add("aten.outer", [](Context& c) { c.result(outer_product(c, "self", "vec2")); });
-  t->add("aten.ger", [](Context& c) { c.result(outer_product(c, "self", "vec2")); });
   t->add("aten.dot", [](Context& c) { dot(c, "tensor"); });
   t->add("aten.vdot", [](Context& c) { dot(c, "other"); });
   t->add("aten.einsum", einsum);

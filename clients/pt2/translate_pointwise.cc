@@ -4,7 +4,6 @@
 
 #include "clients/pt2/operators.h"
 #include "clients/pt2/translate_math.h"
-#include "common/ir/half.h"
 
 namespace clients {
 namespace {
@@ -26,11 +25,19 @@ Pair pair(Context& c, std::string_view first, std::string_view second, bool to_f
   return {as(c, a, wide), as(c, b, wide), d};
 }
 
+// As pair(), for sums: numbers are rounded to the tensors' type.
+Pair summands(Context& c, std::string_view first, std::string_view second) {
+  Operand a = operand(c, first);
+  Operand b = operand(c, second);
+  DType d = promote(c, {a, b});
+  return {as_element(c, a, d), as_element(c, b, d), d};
+}
+
 void add_scaled(Context& c, bool minus) {
-  Pair p = pair(c, "self", "other");
+  Pair p = summands(c, "self", "other");
   bool one = !c.has("alpha") || (c.scalar("alpha").kind != Scalar::Kind::kFloat &&
                                  c.scalar("alpha").integer.is_constant(1));
-  if (!one) p.b = any_mul(c, as(c, operand(c, "alpha"), c.b.dtype(p.b)), p.b);
+  if (!one) p.b = any_mul(c, as_element(c, operand(c, "alpha"), p.promoted), p.b);
   if (c.b.dtype(p.a) == DType::kBool) {
     c.result(c.b.binary(minus ? BinaryOp::kXor : BinaryOp::kOr, p.a, p.b));
     return;
@@ -66,27 +73,13 @@ void plain_binary(Context& c) {
   c.result(c.b.binary(op, p.a, p.b));
 }
 
-// Comparisons first convert a number to the tensor's dtype, as PyTorch does.
-NodeId rounded(Context& c, const Operand& x, DType promoted) {
-  DType wide = compute_dtype(promoted);
-  if (x.node || x.scalar.kind != Scalar::Kind::kFloat) return as(c, x, wide);
-  auto value = static_cast<float>(x.scalar.number);
-  if (promoted == DType::kBfloat16) {
-    return c.b.scalar(wide, common::float_from_bfloat16(common::bfloat16_from_float(value)));
-  }
-  if (promoted == DType::kFloat16) {
-    return c.b.scalar(wide, common::float_from_half(common::half_from_float(value)));
-  }
-  return as(c, x, wide);
-}
-
 template <BinaryOp op, bool swapped = false>
 void compare(Context& c) {
   Operand a = operand(c, "self");
   Operand b = operand(c, "other");
   DType d = promote(c, {a, b});
-  NodeId x = rounded(c, a, d);
-  NodeId y = rounded(c, b, d);
+  NodeId x = as_element(c, a, d);
+  NodeId y = as_element(c, b, d);
   c.result(c.b.binary(op, swapped ? y : x, swapped ? x : y));
 }
 
@@ -212,8 +205,8 @@ void round_decimals(Context& c) {
 }
 
 void rsub(Context& c) {
-  Pair p = pair(c, "other", "self");
-  if (c.has("alpha")) p.b = any_mul(c, as(c, operand(c, "alpha"), c.b.dtype(p.b)), p.b);
+  Pair p = summands(c, "other", "self");
+  if (c.has("alpha")) p.b = any_mul(c, as_element(c, operand(c, "alpha"), p.promoted), p.b);
   c.result(c.b.binary(BinaryOp::kSub, p.a, p.b));
 }
 
@@ -370,7 +363,6 @@ void add_arithmetic(OperatorTable* t) {
   t->add("aten.rsub", rsub);
   t->add("aten.mul", multiply);
   t->add("aten.div", divide);
-  t->add("aten.true_divide", divide);
   t->add("aten.floor_divide", plain_binary<BinaryOp::kFloorDiv>);
   t->add("aten.remainder", plain_binary<BinaryOp::kMod>);
   t->add("aten.fmod", plain_binary<BinaryOp::kFmod>);
@@ -381,7 +373,6 @@ void add_arithmetic(OperatorTable* t) {
   t->add("aten.fmax", nan_loses<BinaryOp::kMax>);
   t->add("aten.fmin", nan_loses<BinaryOp::kMin>);
   t->add("aten.atan2", plain_binary<BinaryOp::kAtan2, true>);
-  t->add("aten.arctan2", plain_binary<BinaryOp::kAtan2, true>);
   t->add("aten.copysign", plain_binary<BinaryOp::kCopysign, true>);
   t->add("aten.hypot", plain_binary<BinaryOp::kHypot, true>);
   t->add("aten.nextafter", plain_binary<BinaryOp::kNextafter, true>);
@@ -397,12 +388,9 @@ void add_arithmetic(OperatorTable* t) {
   t->add("aten.logaddexp", [](Context& c) { logaddexp(c, false); });
   t->add("aten.logaddexp2", [](Context& c) { logaddexp(c, true); });
   t->add("aten.xlogy", xlogy);
-  t->add("aten.special_xlogy", xlogy);
   t->add("aten.isclose", is_close);
   t->add("aten.sinc", sinc);
-  t->add("aten.special_sinc", sinc);
   t->add("aten.mvlgamma", mvlgamma);
-  t->add("aten.special_multigammaln", mvlgamma);
   t->add("aten.float_power", [](Context& c) {
     NodeId x = as(c, operand(c, "self"), DType::kFloat64);
     c.result(c.b.binary(BinaryOp::kPow, x, as(c, operand(c, "exponent"), DType::kFloat64)));
@@ -453,7 +441,6 @@ void add_comparisons(OperatorTable* t) {
   t->add("aten.where", where);
   t->add("aten.masked_fill", masked_fill);
   t->add("aten.clamp", [](Context& c) { clamp_between(c, "min", "max"); });
-  t->add("aten.clip", [](Context& c) { clamp_between(c, "min", "max"); });
   t->add("aten.clamp_min", [](Context& c) { clamp_between(c, "min", std::nullopt); });
   t->add("aten.clamp_max", [](Context& c) { clamp_between(c, std::nullopt, "max"); });
 }
@@ -465,17 +452,7 @@ void add_unary(OperatorTable* t) {
   t->add("aten.sgn", signed_unary<UnaryOp::kSign>);
   t->add("aten.exp", float_unary<UnaryOp::kExp>);
   t->add("aten.exp2", float_unary<UnaryOp::kExp2>);
-  t->add("aten.special_exp2", float_unary<UnaryOp::kExp2>);
   t->add("aten.expm1", float_unary<UnaryOp::kExpm1>);
-  t->add("aten.special_expm1", float_unary<UnaryOp::kExpm1>);
-  t->add("aten.special_expit", float_unary<UnaryOp::kSigmoid>);
-  t->add("aten.special_log1p", float_unary<UnaryOp::kLog1p>);
-  t->add("aten.special_erf", float_unary<UnaryOp::kErf>);
-  t->add("aten.special_erfc", float_unary<UnaryOp::kErfc>);
-  t->add("aten.special_erfinv", float_unary<UnaryOp::kErfinv>);
-  t->add("aten.special_gammaln", float_unary<UnaryOp::kLgamma>);
-  t->add("aten.special_digamma", float_unary<UnaryOp::kDigamma>);
-  t->add("aten.special_psi", float_unary<UnaryOp::kDigamma>);
   t->add("aten.log", float_unary<UnaryOp::kLog>);
   t->add("aten.log2", float_unary<UnaryOp::kLog2>);
   t->add("aten.log10", float_unary<UnaryOp::kLog10>);
@@ -504,6 +481,7 @@ void add_unary(OperatorTable* t) {
   t->add("aten.ceil", rounding<UnaryOp::kCeil>);
   t->add("aten.trunc", rounding<UnaryOp::kTrunc>);
   t->add("aten.round.decimals", round_decimals);
+  t->add("aten.special_round", round_decimals);
   t->add("aten.round", rounding<UnaryOp::kRound>);
   t->add("aten.frac", [](Context& c) {
     NodeId x = float_tensor(c, "self");

@@ -69,38 +69,61 @@ void corrcoef(Context& c) {
   c.result(c.b.reshape(value, c.out_shape()));
 }
 
-// The mean of neighbours times their distance.
-NodeId panels(Context& c, int* axis) {
-  NodeId y = c.b.cast(c.tensor("y"), compute_dtype(c.out_dtype()));
-  *axis = c.axis("dim", c.b.rank(y), -1);
-  Expr n = c.b.size(y, *axis) - 1;
-  NodeId sum = add(c, c.b.slice(y, *axis, 0, n), c.b.slice(y, *axis, 1, n));
-  if (!c.has("x") || !c.is_tensor("x")) {
-    NodeId step = c.has("dx") ? as(c, operand(c, "dx"), c.b.dtype(y)) : number_like(c, y, 1);
-    return mul(c, sum, mul(c, step, 0.5));
+// What an integral is made of: the sums of neighbours and the distances between them.
+struct Panels {
+  NodeId y = 0;
+  NodeId sums = 0;
+  NodeId width = 0;     // a scalar unless `uneven`
+  bool uneven = false;  // the places are given, not one distance for all
+  int axis = 0;
+};
+
+Panels panels(Context& c) {
+  Panels p;
+  p.y = c.b.cast(c.tensor("y"), compute_dtype(c.out_dtype()));
+  p.axis = c.axis("dim", c.b.rank(p.y), -1);
+  Expr n = c.b.size(p.y, p.axis) - 1;
+  p.sums = rounded(c, add(c, c.b.slice(p.y, p.axis, 1, n), c.b.slice(p.y, p.axis, 0, n)));
+  p.uneven = c.has("x") && c.is_tensor("x");
+  if (!p.uneven) {
+    p.width = c.has("dx") ? as(c, operand(c, "dx"), c.b.dtype(p.y)) : number_like(c, p.y, 1);
+    return p;
   }
-  NodeId x = c.b.cast(c.tensor("x"), c.b.dtype(y));
+  NodeId x = c.b.cast(c.tensor("x"), c.b.dtype(p.y));
   if (c.b.rank(x) == 1) {
-    Shape line(at(c.b.rank(y)), Expr(1));
-    line[at(*axis)] = c.b.size(x, 0);
+    Shape line(at(c.b.rank(p.y)), Expr(1));
+    line[at(p.axis)] = c.b.size(x, 0);
     x = c.b.reshape(x, line);
   }
-  int along = *axis - c.b.rank(y) + c.b.rank(x);
+  int along = p.axis - c.b.rank(p.y) + c.b.rank(x);
   Expr m = c.b.size(x, along) - 1;
-  NodeId width = sub(c, c.b.slice(x, along, 1, m), c.b.slice(x, along, 0, m));
-  return mul(c, mul(c, sum, width), 0.5);
+  p.width = rounded(c, sub(c, c.b.slice(x, along, 1, m), c.b.slice(x, along, 0, m)));
+  return p;
 }
 
+// The steps and their order are PyTorch's, for in half precision each is rounded.
 void trapezoid(Context& c) {
-  int axis = 0;
-  NodeId area = panels(c, &axis);
-  c.result(c.b.reduce(ReduceOp::kSum, area, {axis}));
+  Panels p = panels(c);
+  if (p.uneven) {
+    NodeId area = rounded(c, mul(c, p.sums, p.width));
+    return c.result(mul(c, rounded(c, c.b.reduce(ReduceOp::kSum, area, {p.axis})), 0.5));
+  }
+  if (c.b.size(p.y, p.axis).is_constant(0)) {
+    return c.result(c.b.reduce(ReduceOp::kSum, p.y, {p.axis}));
+  }
+  auto end = [&](const Expr& place) {
+    return c.b.squeeze(c.b.slice(p.y, p.axis, place, 1), p.axis);
+  };
+  NodeId ends = rounded(c, add(c, end(0), end(c.b.size(p.y, p.axis) - 1)));
+  NodeId total = rounded(c, c.b.reduce(ReduceOp::kSum, p.y, {p.axis}));
+  c.result(mul(c, rounded(c, sub(c, total, rounded(c, mul(c, ends, 0.5)))), p.width));
 }
 
 void cumulative_trapezoid(Context& c) {
-  int axis = 0;
-  NodeId area = panels(c, &axis);
-  c.result(c.b.scan(ScanOp::kSum, area, axis));
+  Panels p = panels(c);
+  NodeId half = mul(c, p.width, 0.5);
+  NodeId area = rounded(c, mul(c, p.sums, p.uneven ? rounded(c, half) : half));
+  c.result(c.b.scan(ScanOp::kSum, area, p.axis));
 }
 
 // Sums over the axes that a broadcast from the result's shape would have made.
@@ -260,7 +283,7 @@ void renorm(Context& c) {
   }
   NodeId length = norm(c, x, p, others, true);
   NodeId above = c.b.binary(BinaryOp::kLess, number_like(c, length, limit), length);
-  NodeId scale = div(c, number_like(c, length, limit), add(c, length, 1e-7));
+  NodeId scale = rounded(c, div(c, number_like(c, length, limit), add(c, length, 1e-7)));
   c.result(mul(c, x, c.b.select(above, scale, number_like(c, length, 1))));
 }
 
@@ -271,7 +294,6 @@ void add_statistics_operators(OperatorTable* t) {
   t->add("aten.cov", cov);
   t->add("aten.corrcoef", corrcoef);
   t->add("aten.trapezoid", trapezoid);
-  t->add("aten.trapz", trapezoid);
   t->add("aten.cumulative_trapezoid", cumulative_trapezoid);
   t->add("aten.renorm", renorm);
   t->add("aten.linalg_norm", [](Context& c) { linalg_norm(c, false); });
