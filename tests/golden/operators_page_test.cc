@@ -98,6 +98,10 @@ std::string page() {
     out << "| `" << name << "` | " << (entry.complex ? "yes" : "") << " | "
         << (steps.empty() ? "the operand itself" : steps) << " |\n";
   }
+  out << "\n## Other names\n\n| operator | taken as |\n|---|---|\n";
+  for (const clients::OperatorAlias& alias : clients::operator_aliases()) {
+    out << "| `aten." << alias.name << "` | `aten." << alias.operator_name << "` |\n";
+  }
   return out.str();
 }
 
