@@ -23,6 +23,16 @@ class CliFarm : public CliTest {
     EXPECT_TRUE(run.until_out("farm at tcp://127.0.0.1:")) << run.err();
     return run;
   }
+  // How many the cache of the test's state directory holds.
+  int64_t measurements() {
+    Invocation stats = lfarm({"cache", "stats", "--json"});
+    EXPECT_EQ(stats.wait(), 0) << stats.err();
+    static const std::string kBefore = "\"measurements\":{\"count\":";
+    std::string out = stats.out();
+    size_t at = out.find(kBefore);
+    EXPECT_NE(at, std::string::npos) << out;
+    return at == std::string::npos ? 0 : std::stoll(out.substr(at + kBefore.size()));
+  }
   static std::string endpoint_of(const Invocation& up) {
     std::string text = up.out();
     size_t at = text.find("tcp://");
@@ -168,7 +178,7 @@ TEST_F(CliFarm, InterruptedSubmitStopsItsFarm) {
   std::vector<pid_t> coordinator = cli_testing::children(submit.pid(), "lfarm-coordinator");
   ASSERT_EQ(coordinator.size(), 1u);
   submit.signal(SIGINT);
-  EXPECT_EQ(submit.wait(std::chrono::seconds(10)), 1) << submit.err();
+  EXPECT_EQ(submit.wait(), 1) << submit.err();
   EXPECT_NE(submit.err().find("lfarm: stopped by Ctrl-C"), std::string::npos) << submit.err();
   EXPECT_NE(::kill(coordinator[0], 0), 0) << "the coordinator outlived its client";
   EXPECT_EQ(lfarm({"cache", "stats"}).wait(), 0);
@@ -209,16 +219,16 @@ TEST_F(CliFarm, UpServesOtherCommands) {
 TEST_F(CliFarm, SigtermInTheMiddleOfASearchEndsWell) {
   Invocation farm = up();
   Invocation submit = start({"submit", model("llama"), "--time", "1000"});
-  ASSERT_TRUE(submit.until_err(" best ")) << submit.err();
+  ASSERT_TRUE(submit.until_err("search")) << submit.err();
+  // A candidate has been measured; whether any was better is the search's luck.
+  ASSERT_TRUE(submit.until([&] { return measurements() > 0; })) << submit.err();
   Invocation jobs = lfarm({"jobs", "--json"});
-  EXPECT_NE(jobs.out().find("\"best_ns\":"), std::string::npos) << jobs.out() << jobs.err();
+  EXPECT_NE(field(jobs.out(), "job"), "") << jobs.out() << jobs.err();
   farm.signal(SIGTERM);
   EXPECT_EQ(farm.wait(), 0) << farm.err();
   EXPECT_EQ(submit.wait(), 4) << submit.err();
   // The cache opens, and what was measured is in it.
-  Invocation stats = lfarm({"cache", "stats", "--json"});
-  EXPECT_EQ(stats.wait(), 0) << stats.err();
-  EXPECT_EQ(stats.out().find("\"measurements\":{\"count\":0"), std::string::npos) << stats.out();
+  EXPECT_GT(measurements(), 0);
   EXPECT_EQ(lfarm({"cache", "gc"}).wait(), 0);
 }
 

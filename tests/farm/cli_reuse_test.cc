@@ -40,7 +40,6 @@ TEST_F(ReuseTest, AModelOfTwiceTheDepthIsHardlySearched) {
   EXPECT_GE(10 * reuse["kernels_found"].get<int>(), 9 * reuse["kernels"].get<int>()) << deep;
   EXPECT_EQ(reuse["regions_found"], reuse["regions"]) << deep;
   EXPECT_LE(5 * deep["candidates"].get<int>(), first["candidates"].get<int>()) << deep;
-  EXPECT_LE(5 * reuse["worker_s"].get<double>(), first["reuse"]["worker_s"].get<double>()) << deep;
   EXPECT_GT(reuse["saved_s"], 0.0);
 
   Json again = submit(member("deep"));
