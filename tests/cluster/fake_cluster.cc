@@ -46,7 +46,7 @@ bool make_certificate(const std::string& folder) {
   auto process = common::Subprocess::start(spawn);
   std::fclose(nowhere);
   if (!process.ok()) return false;
-  constexpr int kPatienceMs = 60'000;
+  constexpr int kPatienceMs = 600'000;
   auto status = process->wait(kPatienceMs);
   return status && status->code == 0 && status->signal == 0;
 }

@@ -23,7 +23,7 @@
 
 namespace {
 
-constexpr std::chrono::seconds kPatience{60};
+constexpr std::chrono::seconds kPatience{600};
 const std::string kBinaries = paths::binaries();
 
 class PaperFarm : public testing::Test {
@@ -44,7 +44,7 @@ class PaperFarm : public testing::Test {
   ~PaperFarm() override {
     for (auto* process : {&worker_, &coordinator_}) {
       (*process)->send_signal(SIGTERM);
-      EXPECT_TRUE((*process)->wait(60'000).has_value());
+      EXPECT_TRUE((*process)->wait(600'000).has_value());
     }
   }
 

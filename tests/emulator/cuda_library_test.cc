@@ -167,7 +167,7 @@ TEST_F(CudaLibrary, TheInterpreterAnswersOnTheGpuToo) {
 TEST_F(CudaLibrary, PlansRunOnTheCallersStreamsAndMemory) {
   cli_testing::Invocation up = start({"up", "--device", "cuda", "--workers", "1"});
   ASSERT_TRUE(up.until_out("farm at ")) << up.err();
-  lfarm_session* session = open(120'000, "cuda");
+  lfarm_session* session = open(600'000, "cuda");
   for (const char* name : {"mlp", "mlp_dynamic", "kv_step"}) expect_pass(name, session, true);
 
   // Outputs in the caller's memory, weights from the caller's memory.

@@ -60,7 +60,7 @@ class CudaProfileTest : public ProfileFixture {
     return result;
   }
   using ProfileFixture::run;
-  ProfileReply run(const char* entry, int candidate_ms = 20'000) {
+  ProfileReply run(const char* entry, int candidate_ms = 600'000) {
     return run(request(entry), candidate_ms);
   }
   void expect_healthy() {

@@ -1,17 +1,17 @@
 # tests/farm/*.h are included from the repository root, beside the components' own headers.
 lfarm_test(cli_errors LABEL farm SOURCES cli_errors_test.cc COMPONENTS clients/pt2
   DEPENDS lfarm lfarm-coordinator lfarm-worker)
-lfarm_test(cli_farm LABEL farm TIMEOUT 600 SOURCES cli_farm_test.cc COMPONENTS clients/cli
+lfarm_test(cli_farm LABEL farm TIMEOUT 1800 SHARDS 3 SOURCES cli_farm_test.cc COMPONENTS clients/cli
   DEPENDS lfarm lfarm-coordinator lfarm-worker)
-lfarm_test(cli_keys LABEL farm TIMEOUT 600 SOURCES cli_keys_test.cc COMPONENTS common/base
+lfarm_test(cli_keys LABEL farm TIMEOUT 1800 SOURCES cli_keys_test.cc COMPONENTS common/base
   DEPENDS lfarm lfarm-coordinator lfarm-worker)
-lfarm_test(cli_doctor LABEL farm TIMEOUT 600 SOURCES cli_doctor_test.cc COMPONENTS common/runtime common/sandbox
+lfarm_test(cli_doctor LABEL farm TIMEOUT 1800 SOURCES cli_doctor_test.cc COMPONENTS common/runtime common/sandbox
   LIBRARIES nlohmann_json::nlohmann_json DEPENDS lfarm lfarm-coordinator lfarm-worker emulator)
-lfarm_test(cli_reuse LABEL farm TIMEOUT 900 SOURCES cli_reuse_test.cc COMPONENTS common/base
+lfarm_test(cli_reuse LABEL farm TIMEOUT 1800 SOURCES cli_reuse_test.cc COMPONENTS common/base
   LIBRARIES nlohmann_json::nlohmann_json DEPENDS lfarm lfarm-coordinator lfarm-worker)
-lfarm_test(cli_report LABEL farm TIMEOUT 600 SOURCES cli_report_test.cc COMPONENTS common/base
+lfarm_test(cli_report LABEL farm TIMEOUT 1800 SOURCES cli_report_test.cc COMPONENTS common/base
   LIBRARIES nlohmann_json::nlohmann_json DEPENDS lfarm lfarm-coordinator lfarm-worker)
-lfarm_test(bench_models LABEL farm TIMEOUT 600 SOURCES bench_models_test.cc COMPONENTS common/base
+lfarm_test(bench_models LABEL farm TIMEOUT 1800 SOURCES bench_models_test.cc COMPONENTS common/base
   LIBRARIES nlohmann_json::nlohmann_json DEPENDS lfarm-bench lfarm-coordinator lfarm-worker)
 foreach(name bench_models cli_errors cli_farm cli_keys cli_doctor cli_reuse cli_report)
   target_include_directories(test_${name} PRIVATE ${CMAKE_SOURCE_DIR})

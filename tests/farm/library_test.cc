@@ -55,7 +55,7 @@ class LibraryInstance final : public clients::Instance {
   Status set_state(int, const HostTensor&) override { return common::unsupported("not asked for"); }
   void wait() {
     lfarm_error* error = nullptr;
-    EXPECT_EQ(lfarm_instance_wait(handle_, 120'000, &error), LFARM_OK) << take(error);
+    EXPECT_EQ(lfarm_instance_wait(handle_, 600'000, &error), LFARM_OK) << take(error);
     lfarm_plan plan{};
     plan.size = sizeof plan;
     ASSERT_EQ(lfarm_instance_plan(handle_, &plan), 1);
@@ -128,7 +128,7 @@ TEST_F(Library, AMissingFarmIsSaidAndCostsNoMoreThanTheDeadline) {
   lfarm_instance* instance = instance_of(loaded);
   lfarm_error* error = nullptr;
   // Longer than it takes to give the connection up.
-  ASSERT_EQ(lfarm_instance_wait(instance, 60'000, &error), LFARM_UNAVAILABLE);
+  ASSERT_EQ(lfarm_instance_wait(instance, 600'000, &error), LFARM_UNAVAILABLE);
   std::string message = take(error);
   EXPECT_NE(message.find("no farm answers at tcp://127.0.0.1:1"), std::string::npos) << message;
   EXPECT_EQ(lfarm_instance_plan(instance, nullptr), 0);
@@ -145,7 +145,7 @@ TEST_F(Library, APlanComesBetweenTwoCallsAndKeepsTheState) {
   expect_pass("kv_step", session, false, true);
   lfarm_session_free(session);
 
-  session = open(120'000);
+  session = open(600'000);
   for (const char* name : {"mlp", "mlp_dynamic", "kv_step"}) {
     expect_pass(name, session, true);
   }
@@ -164,7 +164,7 @@ TEST_F(Library, APlanComesBetweenTwoCallsAndKeepsTheState) {
 // Between calls, from memory and from disk, and the next plan is asked for.
 TEST_F(Library, ARevokedPlanIsLeftWhileTheProgramRuns) {
   cli_testing::Invocation farm = up();
-  lfarm_options watchful = options(120'000);
+  lfarm_options watchful = options(600'000);
   watchful.revocations_ms = 20;
   lfarm_session* session = open(watchful);
   lfarm_model* loaded = load(session, "mlp");
@@ -197,7 +197,7 @@ TEST_F(Library, ARevokedPlanIsLeftWhileTheProgramRuns) {
   }
   EXPECT_NE(plan_id(), before);
   // It was made anew, under another id.
-  EXPECT_EQ(lfarm_instance_wait(instance, 120'000, &error), LFARM_OK) << take(error);
+  EXPECT_EQ(lfarm_instance_wait(instance, 600'000, &error), LFARM_OK) << take(error);
   EXPECT_NE(plan_id(), before);
   EXPECT_EQ(files(), 1u);
   ASSERT_TRUE(calls.call(inputs).ok());
@@ -308,7 +308,7 @@ TEST_F(Library, PartsOfTheSizesHavePlansOfTheirOwn) {
   EXPECT_NE(submit.out().find("\"sizes\":\"s0=2..64\""), std::string::npos) << submit.out();
 
   lfarm_session* whole = open(0);
-  lfarm_options in_parts = options(120'000);
+  lfarm_options in_parts = options(600'000);
   in_parts.sizes = parts;
   in_parts.budget_candidates = 0;
   lfarm_session* split = open(in_parts);
@@ -380,7 +380,7 @@ TEST_F(Library, AModelIsFoundByItsHashAndBoundFromFiles) {
   std::string tensors = as_safetensors(clients::load_model(model("mlp")).value());
   ASSERT_TRUE(common::write_file_atomic(file, common::as_bytes(tensors)).ok());
 
-  lfarm_session* session = open(120'000);
+  lfarm_session* session = open(600'000);
   lfarm_error* error = nullptr;
   lfarm_model* whole = load(session, "mlp");
   lfarm_instance* instance = instance_of(whole);
@@ -459,7 +459,7 @@ TEST_F(Library, AProfilerIsToldOfEveryKernel) {
   lfarm_error* error = nullptr;
   lfarm_model* loaded = load(session, "mlp");
   lfarm_instance* instance = instance_of(loaded);
-  ASSERT_EQ(lfarm_instance_wait(instance, 120'000, &error), LFARM_OK) << take(error);
+  ASSERT_EQ(lfarm_instance_wait(instance, 600'000, &error), LFARM_OK) << take(error);
   Answer plain = answer(instance, 3);
   Told told;
   lfarm_instance_set_profiler(instance, tell, &told);
@@ -483,7 +483,7 @@ TEST_F(Library, AProfilerIsToldOfEveryKernel) {
 TEST_F(Library, TheCppInterfaceDoesTheSame) {
   cli_testing::Invocation farm = up();
   lfarm::Options options;
-  options.deadline_ms = 120'000;
+  options.deadline_ms = 600'000;
   options.budget_candidates = 2;
   options.threads = 1;
   lfarm::Session session(options);

@@ -27,7 +27,7 @@ class RedisServer {
  public:
   // Whether this machine has one.
   static bool is_there() {
-    auto run = common::run_command({"redis-server", "--version"}, 20'000);
+    auto run = common::run_command({"redis-server", "--version"}, 600'000);
     return run.ok() && run->status.code == 0;
   }
   explicit RedisServer(std::vector<std::string> options = {}) : options_(std::move(options)) {
@@ -60,7 +60,7 @@ class RedisServer {
     auto child = common::Subprocess::start(spawn);
     if (!child.ok()) throw std::runtime_error(child.error().message);
     process_.emplace(std::move(child).value());
-    auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    auto end = std::chrono::steady_clock::now() + std::chrono::minutes(10);
     while (std::chrono::steady_clock::now() < end) {
       if (connect()) return;
       if (process_->poll()) break;
@@ -79,7 +79,7 @@ class RedisServer {
   RedisReply ask(const RedisCommand& command) {
     auto connection = connect();
     if (!connection) throw std::runtime_error("redis-server does not answer");
-    auto replies = connection->ask({&command, 1}, size_t{64} << 20, steady_after_ms(60'000));
+    auto replies = connection->ask({&command, 1}, size_t{64} << 20, steady_after_ms(600'000));
     if (!replies.ok()) throw std::runtime_error(replies.error().message);
     return std::move((*replies)[0]);
   }
@@ -88,7 +88,7 @@ class RedisServer {
   std::unique_ptr<RedisConnection> connect() const {
     auto address = parse_remote_address(this->address());
     if (!address.ok()) throw std::runtime_error(address.error().message);
-    auto opened = RedisConnection::open(*address, "", steady_after_ms(20'000));
+    auto opened = RedisConnection::open(*address, "", steady_after_ms(600'000));
     return opened.ok() ? std::move(opened).value() : nullptr;
   }
   std::string log() const {

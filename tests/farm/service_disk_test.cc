@@ -167,7 +167,7 @@ TEST_F(ServiceDiskTest, AReadOnlyStateDirectoryIsRefusedInOneLine) {
   disk_.set_read_only(true);
   auto run = common::run_command(
       {kBinary, "--state", options_.state, "--listen", "tcp://127.0.0.1:0", "--log", "off"},
-      60'000);
+      600'000);
   ASSERT_TRUE(run.ok());
   EXPECT_EQ(run->status.code, 2) << run->output;
   EXPECT_EQ(std::count(run->output.begin(), run->output.end(), '\n'), 1) << run->output;
@@ -176,7 +176,7 @@ TEST_F(ServiceDiskTest, AReadOnlyStateDirectoryIsRefusedInOneLine) {
   disk_.fill();
   auto full = common::run_command(
       {kBinary, "--state", options_.state, "--listen", "tcp://127.0.0.1:0", "--log", "off"},
-      60'000);
+      600'000);
   ASSERT_TRUE(full.ok());
   EXPECT_EQ(full->status.code, 4) << full->output;
   EXPECT_EQ(std::count(full->output.begin(), full->output.end(), '\n'), 1) << full->output;

@@ -125,6 +125,6 @@ class FakeWorker final : public FakePeer {
 
 // Lets all peers talk until `done`; false when the test's patience ends first.
 bool converse(const std::vector<FakePeer*>& peers, const std::function<bool()>& done,
-              int64_t patience_ms = 60'000);
+              int64_t patience_ms = 600'000);
 
 }  // namespace coordinator::service

@@ -43,7 +43,7 @@ class ServiceProcessTest : public testing::Test {
     auto process = common::Subprocess::start(options);
     if (!process.ok()) throw std::runtime_error(process.error().message);
     process_.emplace(std::move(process).value());
-    auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    auto end = std::chrono::steady_clock::now() + std::chrono::minutes(10);
     while (::access(file.c_str(), R_OK) != 0) {
       if (std::chrono::steady_clock::now() > end || process_->poll()) {
         throw std::runtime_error("the coordinator did not start");
@@ -55,7 +55,7 @@ class ServiceProcessTest : public testing::Test {
   }
   common::ExitStatus end(int signal) {
     process_->send_signal(signal);
-    auto status = process_->wait(60'000);
+    auto status = process_->wait(600'000);
     if (!status) throw std::runtime_error("the coordinator did not end");
     return *status;
   }
@@ -219,24 +219,24 @@ TEST_F(ServiceProcessTest, MistakesAreOneLineAndExitTwo) {
   start();
   auto lines = [](const std::string& text) { return std::count(text.begin(), text.end(), '\n'); };
   auto busy = common::run_command(
-      {kBinary, "--state", state() + "2", "--listen", endpoint_, "--log", "off"}, 60'000);
+      {kBinary, "--state", state() + "2", "--listen", endpoint_, "--log", "off"}, 600'000);
   ASSERT_TRUE(busy.ok());
   EXPECT_EQ(busy->status.code, 2);
   EXPECT_EQ(lines(busy->output), 1) << busy->output;
   EXPECT_NE(busy->output.find("address in use"), std::string::npos) << busy->output;
 
   auto open = common::run_command(
-      {kBinary, "--state", state() + "2", "--listen", "tcp://0.0.0.0:0", "--log", "off"}, 60'000);
+      {kBinary, "--state", state() + "2", "--listen", "tcp://0.0.0.0:0", "--log", "off"}, 600'000);
   ASSERT_TRUE(open.ok());
   EXPECT_EQ(open->status.code, 2) << open->output;
   EXPECT_EQ(lines(open->output), 1) << open->output;
 
   auto shared = common::run_command(
-      {kBinary, "--state", state(), "--listen", "tcp://127.0.0.1:0", "--log", "off"}, 60'000);
+      {kBinary, "--state", state(), "--listen", "tcp://127.0.0.1:0", "--log", "off"}, 600'000);
   ASSERT_TRUE(shared.ok());
   EXPECT_EQ(shared->status.code, 4) << shared->output;
 
-  auto unknown = common::run_command({kBinary, "--no-such-option"}, 60'000);
+  auto unknown = common::run_command({kBinary, "--no-such-option"}, 600'000);
   ASSERT_TRUE(unknown.ok());
   EXPECT_EQ(unknown->status.code, 2);
 }

@@ -60,7 +60,7 @@ class Farm {
   common::PublicKey public_key() const { return key_.public_key(); }
   const common::SigningKey& key() const { return key_; }
 
-  bool converse_until(const std::function<bool()>& done, int64_t patience_ms = 60'000) {
+  bool converse_until(const std::function<bool()>& done, int64_t patience_ms = 600'000) {
     return converse({&*worker, &*client}, done, patience_ms);
   }
   // The plan for the scripted graph, pulled or found.
@@ -83,7 +83,7 @@ class Farm {
   }
   Json remote() { return status(common::StatusTopic::kCache)["remote"]; }
   bool remote_becomes(const char* field, uint64_t least) {
-    auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    auto end = std::chrono::steady_clock::now() + std::chrono::minutes(10);
     while (std::chrono::steady_clock::now() < end) {
       if (remote().value(field, uint64_t{0}) >= least) return true;
     }
@@ -263,7 +263,7 @@ TEST_F(SharedTierTest, AStoreThatDiesCostsNoRequest) {
   // It comes back with nothing, and is used again.
   redis_->start();
   int64_t size = 20;
-  auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  auto end = std::chrono::steady_clock::now() + std::chrono::minutes(10);
   while (first_->remote()["state"] != "ok" && std::chrono::steady_clock::now() < end) {
     ASSERT_TRUE(first_->submit(size++));
   }

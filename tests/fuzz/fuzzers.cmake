@@ -17,18 +17,18 @@ lfarm_fuzz(child SOURCE child_fuzz.cc ../unit/wire_samples.cc
 lfarm_fuzz(npy SOURCE npy_fuzz.cc COMPONENTS clients/cli common/base common/runtime)
 lfarm_fuzz(measurements SOURCE measurements_fuzz.cc
   COMPONENTS clients/report clients/score common/base common/records)
-lfarm_test(graph_differential LABEL fuzz TIMEOUT 300
+lfarm_test(graph_differential LABEL fuzz TIMEOUT 1800
   SOURCES graph_differential_test.cc random_graph.cc graph_grower.cc graph_grower_views.cc
           tame_builder.cc
   COMPONENTS common/base common/ir common/plan common/runtime common/wire coordinator/search
              worker/codegen/c worker/compile)
 target_include_directories(test_graph_differential PRIVATE ${CMAKE_SOURCE_DIR})
-lfarm_test(plan_key LABEL fuzz TIMEOUT 300
+lfarm_test(plan_key LABEL fuzz TIMEOUT 1800
   SOURCES plan_key_test.cc graph_edits.cc random_graph.cc graph_grower.cc graph_grower_views.cc
           tame_builder.cc
   COMPONENTS common/base common/ir common/plan common/runtime)
 target_include_directories(test_plan_key PRIVATE ${CMAKE_SOURCE_DIR})
-lfarm_test(normal_form LABEL fuzz TIMEOUT 300
+lfarm_test(normal_form LABEL fuzz TIMEOUT 1800
   SOURCES normal_form_test.cc random_graph.cc graph_grower.cc graph_grower_views.cc tame_builder.cc
   COMPONENTS common/base common/ir common/runtime coordinator/search)
 target_include_directories(test_normal_form PRIVATE ${CMAKE_SOURCE_DIR})

@@ -15,7 +15,7 @@ ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 # Runs a command as the same process, in which it may mount.
 OWN_FILES = ["unshare", "--user", "--map-root-user", "--mount"]
 # For what a machine under ten times its load does late.
-PATIENCE_S = 300
+PATIENCE_S = 600
 
 
 class Process:

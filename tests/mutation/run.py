@@ -112,7 +112,7 @@ def run_test(tree, test, number, limit_s):
     """None if the test passes, else what it says: its first failing case, or how it ends."""
     env = dict(os.environ, LFARM_MUTANT=str(number), GTEST_FAIL_FAST="1")
     command = ["ctest", "--test-dir", "build", "--no-tests=error", "--output-on-failure",
-               "-R", f"^{re.escape(test)}$"]
+               "-R", f"^{re.escape(test)}(\\.[0-9]+)?$"]
     process = subprocess.Popen(command, cwd=tree, env=env, text=True, errors="replace",
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                start_new_session=True)

@@ -132,7 +132,7 @@ def test_sizes_have_plans_of_their_own(fixture, farm):
 
 
 def test_a_model_is_found_by_its_hash(fixture, farm):
-    session = lfarm.Session(deadline=120, **BUDGET)
+    session = lfarm.Session(deadline=600, **BUDGET)
     known = session.load(fixture("mlp") / "model.pt2")
     instance = known.instance()
     found = session.find(known.graph_hash)

@@ -50,7 +50,7 @@ Program chain(const std::vector<UnaryOp>& ops) {
 }
 
 TEST(Compiler, RefusesBadTextWithTheFirstComplaint) {
-  auto object = shared_compiler().compile("int f(void) { return missing_name; }\n", 60'000);
+  auto object = shared_compiler().compile("int f(void) { return missing_name; }\n", 600'000);
   ASSERT_FALSE(object.ok());
   EXPECT_EQ(object.error().code, Code::kInvalidInput);
   EXPECT_NE(object.error().message.find("missing_name"), std::string::npos);
@@ -80,7 +80,7 @@ TEST(Compiler, DoesWithoutTheOptionThatItsClangDoesNotKnow) {
   ASSERT_TRUE(usual.ok());
   auto takes = common::run_command({usual->program, "-mllvm", "-enable-nontrivial-unswitch",
                                     "-fsyntax-only", "-x", "c", "/dev/null"},
-                                   60'000);
+                                   600'000);
   if (!takes.ok() || takes->status.code != 0) GTEST_SKIP() << "no compiler here knows the option";
   common::ScratchDirectory scratch = common::ScratchDirectory::create("compiler").value();
   std::string program = scratch.path() + "/clang";
@@ -92,7 +92,7 @@ TEST(Compiler, DoesWithoutTheOptionThatItsClangDoesNotKnow) {
   auto older = worker::find_c_compiler(common::host_cpu_target());
   unsetenv("LFARM_CC");
   ASSERT_TRUE(older.ok()) << older.error().message;
-  EXPECT_TRUE((*older)->compile("int f(void) { return 1; }\n", 60'000).ok());
+  EXPECT_TRUE((*older)->compile("int f(void) { return 1; }\n", 600'000).ok());
   EXPECT_NE((*older)->identity(), shared_compiler().identity());
 }
 
@@ -271,7 +271,7 @@ class ListingCompiler : public worker::Compiler {
   const std::vector<std::string>& texts() const { return texts_; }
 
  private:
-  static constexpr std::chrono::seconds kPatience{60};
+  static constexpr std::chrono::seconds kPatience{600};
   int concurrency_;
   size_t together_;
   Digest identity_;

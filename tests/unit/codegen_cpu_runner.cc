@@ -59,7 +59,7 @@ class CpuRunner final : public KernelRunner {
   const worker::CodeGenerator& generator() const override { return generator_; }
 
   void load(const std::string& text) override {
-    auto object = compiler_->compile(stands_in_ + text, 300'000);
+    auto object = compiler_->compile(stands_in_ + text, 600'000);
     ASSERT_TRUE(object.ok()) << object.error().message;
     loaded_ = std::make_unique<LoadedObject>(*object);
   }

@@ -52,7 +52,7 @@ class ProfileFixture : public testing::Test {
     result.measure.repetitions = 3;
     return result;
   }
-  ProfileReply run(const ProfileRequest& request, int candidate_ms = 20'000) {
+  ProfileReply run(const ProfileRequest& request, int candidate_ms = 600'000) {
     ProfileLimits limits;
     limits.candidate_ms = candidate_ms;
     return client_.run(request, graph_bytes_, limits);

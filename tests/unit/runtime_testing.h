@@ -24,7 +24,7 @@ inline Bytes compile_object(const std::string& source) {
   std::string c = directory->path() + "/k.c", so = directory->path() + "/k.so";
   std::string text = kHead + source;
   if (!write_file_atomic(c, as_bytes(text)).ok()) return {};
-  auto done = run_command({"cc", "-O1", "-shared", "-fPIC", "-o", so, c, "-lm"}, 60'000);
+  auto done = run_command({"cc", "-O1", "-shared", "-fPIC", "-o", so, c, "-lm"}, 600'000);
   if (!done.ok() || done->status.code != 0 || done->status.signal != 0) {
     ADD_FAILURE() << (done.ok() ? done->output : done.error().message);
     return {};

@@ -36,7 +36,7 @@ namespace common {
 namespace {
 
 constexpr const char* kChildFlag = "--child";
-constexpr int kPatienceMs = 60'000;
+constexpr int kPatienceMs = 600'000;
 constexpr const char* kSelf = "/proc/self/exe";
 
 std::string outcome(long result) {

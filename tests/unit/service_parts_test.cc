@@ -408,7 +408,7 @@ TEST(Background, EveryResultIsDeliveredOnTheCallersThread) {
     });
   }
   while (delivered.size() < 100) {
-    ASSERT_TRUE(poller.wait(60'000).ok());
+    ASSERT_TRUE(poller.wait(600'000).ok());
     ASSERT_TRUE(poller.ready(0));
     background.deliver();
   }

@@ -313,11 +313,11 @@ TEST_F(StoreFaultsTest, AnotherProcessLearnsWhoHoldsTheDirectory) {
   std::string answer = read_line(output);
   EXPECT_NE(answer.find("in use by another lfarm process"), std::string::npos) << answer;
   EXPECT_NE(answer.find(directory()), std::string::npos);
-  EXPECT_EQ(child.wait(20'000)->code, 4);
+  EXPECT_EQ(child.wait(600'000)->code, 4);
   store_.reset();
   auto again = start_role("--try", directory(), output);
   EXPECT_EQ(read_line(output), "opened");
-  EXPECT_EQ(again.wait(20'000)->code, 0);
+  EXPECT_EQ(again.wait(600'000)->code, 0);
 }
 
 TEST_F(StoreFaultsTest, WhatWasAcknowledgedSurvivesAKill) {
@@ -327,7 +327,7 @@ TEST_F(StoreFaultsTest, WhatWasAcknowledgedSurvivesAKill) {
   uint64_t acknowledged = 0;
   while (acknowledged < 50) acknowledged = std::stoull(read_line(output));
   child.send_signal(SIGKILL);
-  ASSERT_EQ(child.wait(20'000)->signal, SIGKILL);
+  ASSERT_EQ(child.wait(600'000)->signal, SIGKILL);
   store_ = must(Store::open(directory(), options_));
   auto records = must(store_->read_job("job"));
   ASSERT_GE(records.size(), acknowledged);

@@ -9,7 +9,7 @@
 
 namespace common {
 
-inline constexpr std::chrono::seconds kTestPatience{20};
+inline constexpr std::chrono::seconds kTestPatience{600};
 
 // Receives on both sides until `done`; false when the test's patience ends first.
 class Peers {

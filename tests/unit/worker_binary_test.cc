@@ -19,7 +19,7 @@ namespace worker {
 namespace {
 
 const std::string kWorker = paths::binaries("/lfarm-worker");
-constexpr int kPatienceMs = 20'000;
+constexpr int kPatienceMs = 600'000;
 
 class WorkerBinaryTest : public testing::Test {
  protected:

@@ -106,14 +106,14 @@ class PipelineTest : public testing::Test {
     job.lease = {id, 1};
     job.payload = std::move(payload);
     job.blobs[common::digest_of(graph_)] = common::share(graph_);
-    job.deadline_ns = common::SteadyClock().now_ns() + int64_t{60'000'000'000};
+    job.deadline_ns = common::SteadyClock().now_ns() + int64_t{600'000'000'000};
     pipeline_->submit(std::move(job));
     return {id, 1};
   }
   JobResult next() {
     while (results_.empty()) {
       pollfd wanted{pipeline_->results_fd(), POLLIN, 0};
-      EXPECT_EQ(::poll(&wanted, 1, 60'000), 1) << "no result";
+      EXPECT_EQ(::poll(&wanted, 1, 600'000), 1) << "no result";
       if (wanted.revents == 0) return {};
       for (JobResult& result : pipeline_->take_results()) results_.push_back(std::move(result));
     }

@@ -14,7 +14,7 @@ import urllib.request
 BIN = pathlib.Path(os.environ.get("LFARM_BIN", "build/bin")).resolve()
 MODELS = pathlib.Path(__file__).resolve().parents[2] / "fixtures" / "models"
 # Generous: tests hold on a machine that is ten times slower, and none waits that long otherwise.
-PATIENCE_S = 180
+PATIENCE_S = 600
 
 
 def until(condition, what):
