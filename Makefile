@@ -1,5 +1,5 @@
-# The front door. `make demo` shows lfarm at work; `make check` is what CI runs.
-.PHONY: help demo check build packages packages-to-build test fuzz chaos gpu-check gpu-bundle images format tidy clean
+# The front door. `make demo` shows lfarm at work; CI runs `make check` and `make lint` (.ci/run).
+.PHONY: help demo check lint build packages packages-to-build test fuzz chaos gpu-check gpu-bundle images format clean
 .DEFAULT_GOAL := help
 
 LABELS ?= unit|golden|conformance|sim|farm|chaos|k8s|fuzz
@@ -7,11 +7,16 @@ LABELS ?= unit|golden|conformance|sim|farm|chaos|k8s|fuzz
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##/  make \1\t/p' Makefile | expand -t 20
 
-demo: build  ## start a farm here, compile a bundled transformer, run it, compare with PyTorch
+demo: packages-to-build  ## start a farm here, compile a bundled transformer, run it, compare with PyTorch
+	@cmake --preset release
+	@cmake --build build --target programs
 	@tests/demo/demo.sh build/bin
 
-check: packages  ## build everything, check formatting, lint, and run all tests
-	@.ci/check
+check: packages  ## build everything, check formatting, run all tests; LABELS='unit|sim' chooses
+	@LABELS='$(LABELS)' .ci/check
+
+lint: packages  ## clang-tidy and formatting, of everything or with LFARM_LINT=N of the last N commits
+	@.ci/lint
 
 build: packages-to-build  ## binaries in build/bin; installs missing Debian packages first
 	@cmake --preset release
@@ -51,10 +56,6 @@ images:  ## container images for Kubernetes, with docker, podman or buildah; see
 
 format:  ## rewrite the sources in house style
 	@git ls-files -co --exclude-standard '*.h' '*.cc' | xargs clang-format-14 -i
-
-tidy: packages  ## clang-tidy on what changed
-	@cmake --preset release
-	@cmake --build build --target tidy
 
 clean:  ## remove all build folders
 	@rm -rf build build-*

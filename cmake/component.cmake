@@ -10,10 +10,20 @@
 # The component can include only its own headers and those of the components it declares, because
 # each component's headers are reachable through an include root of its own. A whole-archive link
 # proves that it needs no symbol from an undeclared component. A header without a source of its own
-# name is compiled alone, so that every header is self-contained.
+# name is compiled alone, so that every header is self-contained; the target `binaries` leaves that
+# out.
 
 set(LFARM_WARNINGS -Wall -Wextra -Wno-missing-field-initializers)
-if(LFARM_WERROR)
+set(werror ${LFARM_WERROR})
+if(LFARM_WERROR STREQUAL "")
+  # The compiler that CI uses. What CI and a user compile has the same options, so ccache's objects
+  # serve both.
+  set(werror OFF)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION MATCHES "^12\\.")
+    set(werror ON)
+  endif()
+endif()
+if(werror)
   list(APPEND LFARM_WARNINGS -Werror)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # GCC 12 sees uninitialised variants in inlined std::variant code that is sound.
@@ -41,15 +51,17 @@ if(LFARM_SANITIZE)
   endif()
 endif()
 
+include(cmake/precompiled.cmake)
+
 function(lfarm_target_name path out)
   string(REPLACE "/" "_" name ${path})
   set(${out} lfarm_${name} PARENT_SCOPE)
 endfunction()
 
-# The target `tidy` runs clang-tidy on every source of the project. Each run waits for the source's
-# object file, so that it happens again exactly when the source or a header of it has changed.
+# The target `lint` runs clang-tidy on every source of the project. It compiles nothing: which headers
+# a source includes is known from the preprocessor's run before (.ci/tidy-file).
 find_program(CLANG_TIDY clang-tidy-14)
-add_custom_target(tidy)
+add_custom_target(lint)
 function(lfarm_tidy target)
   if(NOT CLANG_TIDY)
     return()
@@ -64,10 +76,7 @@ function(lfarm_tidy target)
       continue()  # shared by two tests, or generated
     endif()
     set_property(GLOBAL PROPERTY ${id} ON)
-    set(stamp ${CMAKE_BINARY_DIR}/tidy/${id}.stamp)
-    file(RELATIVE_PATH beside ${CMAKE_CURRENT_SOURCE_DIR} ${absolute})
-    string(REPLACE "../" "__/" beside ${beside})  # as CMake names objects of sources elsewhere
-    set(object ${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/${target}.dir/${beside}.o)
+    set(stamp ${CMAKE_BINARY_DIR}/lint/${id}.stamp)
     set(definitions $<FILTER:$<TARGET_PROPERTY:${target},COMPILE_DEFINITIONS>,EXCLUDE,^$>)
     set(includes $<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES>)
     set(packages $<FILTER:$<TARGET_PROPERTY:${target},COMPILE_OPTIONS>,INCLUDE,^-D>)
@@ -75,13 +84,15 @@ function(lfarm_tidy target)
       COMMAND ${CMAKE_SOURCE_DIR}/.ci/tidy-file ${stamp} ${absolute} -std=c++20
               "$<$<BOOL:${definitions}>:-D$<JOIN:${definitions},;-D>>"
               "$<$<BOOL:${includes}>:-I$<JOIN:${includes},;-I>>" "${packages}"
-      DEPENDS ${object} ${CMAKE_SOURCE_DIR}/.clang-tidy ${CMAKE_SOURCE_DIR}/tests/.clang-tidy
+      DEPENDS ${absolute} ${CMAKE_SOURCE_DIR}/.clang-tidy ${CMAKE_SOURCE_DIR}/tests/.clang-tidy
               ${CMAKE_SOURCE_DIR}/.ci/tidy-file
+      DEPFILE ${stamp}.d
       COMMENT "clang-tidy ${name}" COMMAND_EXPAND_LISTS VERBATIM)
     list(APPEND stamps ${stamp})
   endforeach()
-  add_custom_target(tidy_${target} DEPENDS ${stamps})
-  add_dependencies(tidy tidy_${target})
+  add_custom_target(lint_${target} DEPENDS ${stamps})
+  add_dependencies(lint_${target} schema_headers)
+  add_dependencies(lint lint_${target})
 endfunction()
 
 function(lfarm_component path)
@@ -97,6 +108,7 @@ function(lfarm_component path)
   foreach(source ${ARG_SOURCES})
     list(APPEND sources ${folder}/${source})
   endforeach()
+  set(checks)
   foreach(header ${ARG_HEADERS})
     string(REGEX REPLACE "\\.h$" ".cc" twin ${header})
     if(NOT twin IN_LIST ARG_SOURCES)
@@ -104,11 +116,16 @@ function(lfarm_component path)
       if(NOT EXISTS ${check})
         file(WRITE ${check} "#include \"${path}/${header}\"  // IWYU pragma: keep\n")
       endif()
-      list(APPEND sources ${check})
+      list(APPEND checks ${check})
     endif()
   endforeach()
 
   add_library(${target} STATIC ${sources})
+  if("nlohmann_json::nlohmann_json" IN_LIST ARG_LIBRARIES)
+    lfarm_precompiled(${target} json)
+  else()
+    lfarm_precompiled(${target} standard)
+  endif()
   lfarm_tidy(${target} ${ARG_SOURCES})
   target_include_directories(${target} PUBLIC ${include_root})
   target_compile_options(${target} PRIVATE ${LFARM_WARNINGS})
@@ -124,6 +141,11 @@ function(lfarm_component path)
     list(APPEND dependencies ${name})
   endforeach()
   target_link_libraries(${target} PRIVATE ${ARG_LIBRARIES})
+  if(checks)
+    add_library(headers_${target} OBJECT ${checks})
+    target_compile_options(headers_${target} PRIVATE ${LFARM_WARNINGS})
+    target_link_libraries(headers_${target} PRIVATE ${target} ${ARG_LIBRARIES})
+  endif()
 
   set(stub ${CMAKE_BINARY_DIR}/link_test_main.cc)
   if(NOT EXISTS ${stub})
@@ -137,8 +159,9 @@ function(lfarm_component path)
 endfunction()
 
 # lfarm_executable(lfarm-worker SOURCE worker/agent/main.cc COMPONENTS worker/agent)
-# The target `binaries` makes all of these and no tests.
-add_custom_target(binaries)
+# The target `programs` makes all of these, `binaries` also what else comes with lfarm, and no tests.
+add_custom_target(programs)
+add_custom_target(binaries DEPENDS programs)
 function(lfarm_executable name)
   cmake_parse_arguments(ARG "" "SOURCE" "COMPONENTS;LIBRARIES" ${ARGN})
   add_executable(${name} ${CMAKE_SOURCE_DIR}/${ARG_SOURCE})
@@ -148,7 +171,7 @@ function(lfarm_executable name)
     target_link_libraries(${name} PRIVATE ${target})
   endforeach()
   target_link_libraries(${name} PRIVATE ${ARG_LIBRARIES})
-  add_dependencies(binaries ${name})
+  add_dependencies(programs ${name})
   lfarm_tidy(${name} ${CMAKE_SOURCE_DIR}/${ARG_SOURCE})
 endfunction()
 
@@ -183,19 +206,28 @@ function(lfarm_sanitized_test test)
   set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT ${environment})
 endfunction()
 
+# lfarm_time_limit(farm.python 1800)
+# Ends a hang. Ten minutes at least, and thrice as many for what compiles kernels or searches: with
+# several times as much work as cores a test takes ten times what it takes alone.
+function(lfarm_time_limit test seconds)
+  math(EXPR seconds "${seconds} * ${LFARM_TIME_FACTOR}")
+  set_tests_properties(${test} PROPERTIES TIMEOUT ${seconds})
+endfunction()
+
 # lfarm_test(graph_hash LABEL unit SOURCES graph_hash_test.cc COMPONENTS common/ir)
-# One GoogleTest executable; ctest runs each of its tests under the label.
-# tests/paths tells where its files and the built programs are. ON_EMULATED_GPU: see tests/emulator.
+# One GoogleTest executable; ctest runs its tests under the label. SHARDS 4: in four entries,
+# unit.graph_hash.1 to .4, so that ctest can run them beside one another. TIMEOUT: see
+# lfarm_time_limit. tests/paths tells where its files and the built programs are. ON_EMULATED_GPU: see tests/emulator.
 function(lfarm_test name)
-  cmake_parse_arguments(ARG "ON_EMULATED_GPU" "LABEL;TIMEOUT" "SOURCES;COMPONENTS;LIBRARIES;DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "ON_EMULATED_GPU" "LABEL;TIMEOUT;SHARDS" "SOURCES;COMPONENTS;LIBRARIES;DEPENDS" ${ARGN})
   if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 120)
+    set(ARG_TIMEOUT 600)
   endif()
-  math(EXPR ARG_TIMEOUT "${ARG_TIMEOUT} * ${LFARM_TIME_FACTOR}")
   add_executable(test_${name} ${ARG_SOURCES})
   lfarm_tidy(test_${name} ${ARG_SOURCES})
   set_target_properties(test_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   target_compile_options(test_${name} PRIVATE ${LFARM_WARNINGS} ${LFARM_TEST_OPTIONS})
+  lfarm_precompiled(test_${name} test)
   foreach(dependency ${ARG_COMPONENTS})
     lfarm_target_name(${dependency} target)
     target_link_libraries(test_${name} PRIVATE ${target})
@@ -205,15 +237,32 @@ function(lfarm_test name)
     add_dependencies(test_${name} ${ARG_DEPENDS})
   endif()
   # One ctest entry per executable: starting a process per test case costs more than the cases.
-  add_test(NAME ${ARG_LABEL}.${name} COMMAND test_${name})
-  set_tests_properties(${ARG_LABEL}.${name} PROPERTIES
-    LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT})
+  set(entries ${ARG_LABEL}.${name})
+  if(ARG_SHARDS)
+    set(entries)
+    foreach(shard RANGE 1 ${ARG_SHARDS})
+      list(APPEND entries ${ARG_LABEL}.${name}.${shard})
+    endforeach()
+  endif()
   if(ARG_ON_EMULATED_GPU)
     add_dependencies(test_${name} emulator)
-    set_property(TEST ${ARG_LABEL}.${name} APPEND PROPERTY ENVIRONMENT
-      "LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/tests/emulator")
   endif()
-  lfarm_sanitized_test(${ARG_LABEL}.${name})
+  set(index 0)
+  foreach(entry ${entries})
+    add_test(NAME ${entry} COMMAND test_${name})
+    set_tests_properties(${entry} PROPERTIES LABELS ${ARG_LABEL})
+    lfarm_time_limit(${entry} ${ARG_TIMEOUT})
+    if(ARG_SHARDS)
+      set_property(TEST ${entry} APPEND PROPERTY ENVIRONMENT
+        GTEST_TOTAL_SHARDS=${ARG_SHARDS} GTEST_SHARD_INDEX=${index})
+    endif()
+    if(ARG_ON_EMULATED_GPU)
+      set_property(TEST ${entry} APPEND PROPERTY ENVIRONMENT
+        "LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/tests/emulator")
+    endif()
+    lfarm_sanitized_test(${entry})
+    math(EXPR index "${index} + 1")
+  endforeach()
 endfunction()
 
 # lfarm_fuzz(pickle SOURCE pickle_fuzz.cc COMPONENTS clients/pt2)
@@ -238,7 +287,7 @@ function(lfarm_fuzz name)
     lfarm_tidy(fuzz_${name} ${ARG_SOURCE} ${CMAKE_SOURCE_DIR}/tests/fuzz/entry.cc
                ${CMAKE_SOURCE_DIR}/tests/fuzz/corpus.cc ${CMAKE_SOURCE_DIR}/tests/fuzz/replay_main.cc)
     add_test(NAME fuzz.${name} COMMAND fuzz_${name})
-    math(EXPR timeout "300 * ${LFARM_TIME_FACTOR}")
-    set_tests_properties(fuzz.${name} PROPERTIES LABELS fuzz TIMEOUT ${timeout})
+    set_tests_properties(fuzz.${name} PROPERTIES LABELS fuzz)
+    lfarm_time_limit(fuzz.${name} 600)
   endif()
 endfunction()
