@@ -16,11 +16,13 @@ if(LFARM_PRECOMPILE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   if(NOT EXISTS ${stub})
     file(WRITE ${stub} "")
   endif()
-  # lfarm_precompile(KIND HEADERS... OPTIONS...): sources must be compiled with the same options.
+  # lfarm_precompile(KIND HEADERS... OPTIONS... LIBRARIES...): the sources must be compiled with the
+  # same options, and with the same definitions as far as the headers look at them.
   function(lfarm_precompile kind)
-    cmake_parse_arguments(ARG "" "" "HEADERS;OPTIONS" ${ARGN})
+    cmake_parse_arguments(ARG "" "" "HEADERS;OPTIONS;LIBRARIES" ${ARGN})
     add_library(precompiled_${kind} OBJECT ${stub})
     target_compile_options(precompiled_${kind} PRIVATE ${LFARM_WARNINGS} ${ARG_OPTIONS})
+    target_link_libraries(precompiled_${kind} PRIVATE ${ARG_LIBRARIES})
     target_precompile_headers(precompiled_${kind} PRIVATE ${ARG_HEADERS})
   endfunction()
   # ccache can tell from preprocessed text which precompiled header it began with.
@@ -28,7 +30,7 @@ if(LFARM_PRECOMPILE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   lfarm_precompile(standard HEADERS ${LFARM_STANDARD_HEADERS})
   lfarm_precompile(json HEADERS ${LFARM_STANDARD_HEADERS} <nlohmann/json.hpp>)
   lfarm_precompile(test HEADERS ${LFARM_STANDARD_HEADERS} <gtest/gtest.h>
-    OPTIONS ${LFARM_TEST_OPTIONS} -fPIE)
+    OPTIONS ${LFARM_TEST_OPTIONS} -fPIE LIBRARIES GTest::gtest)
   set_target_properties(precompiled_test PROPERTIES POSITION_INDEPENDENT_CODE OFF)
 endif()
 
