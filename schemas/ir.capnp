@@ -169,11 +169,15 @@ struct GraphInput {
 }
 
 struct GraphOutput {
-  enum Kind { user @0; mutate @1; }
+  enum Kind { user @0; mutate @1; check @2; }
   kind @0 :Kind;
   node @1 :Int32;
   # -1 in programs and plans.
   input @2 :Int32 = -1;
+  limit @3 :Int64;
+  # Of a check: its indices lie below this size, an expression.
+  wraps @4 :Bool;
+  # Of a check: indices from -limit on count from the end.
 }
 
 struct Graph {

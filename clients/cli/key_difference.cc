@@ -117,8 +117,16 @@ class Comparison {
   }
 
   static std::string output_text(const common::GraphOutput& output) {
-    return output.kind == common::OutputKind::kUser ? "returned"
-                                                    : cat("written to input ", output.input);
+    switch (output.kind) {
+      case common::OutputKind::kUser:
+        return "returned";
+      case common::OutputKind::kMutate:
+        return cat("written to input ", output.input);
+      case common::OutputKind::kCheck:
+        break;
+    }
+    return cat("check of indices ", output.wraps ? "that wrap " : "", "below ",
+               output.limit.text());
   }
 
   bool operations() {

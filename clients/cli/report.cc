@@ -33,6 +33,7 @@ int exit_code(common::Code code) {
     case common::Code::kTimedOut:
     case common::Code::kDeviceSick:
     case common::Code::kInternal:
+    case common::Code::kOutOfRange:
       return kExitFailed;
   }
   return kExitFailed;

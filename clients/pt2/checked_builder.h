@@ -56,6 +56,7 @@ class Builder : private common::GraphBuilder {
   using common::GraphBuilder::broadcast;
   using common::GraphBuilder::can_expand;
   using common::GraphBuilder::cast;
+  using common::GraphBuilder::check;
   using common::GraphBuilder::constant;
   using common::GraphBuilder::dtype;
   using common::GraphBuilder::finish;

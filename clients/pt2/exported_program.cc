@@ -234,4 +234,19 @@ std::string source_line(const ExportNode& node) {
   return out;
 }
 
+std::string_view short_target(const ExportNode& node) {
+  constexpr std::string_view kPrefix = "torch.ops.";
+  std::string_view target = node.target;
+  if (target.starts_with(kPrefix)) target.remove_prefix(kPrefix.size());
+  return target;
+}
+
+std::string operator_text(const ExportNode& node) {
+  std::string text(short_target(node));
+  if (!node.name.empty()) text += cat(" (node '", node.name, "')");
+  std::string line = source_line(node);
+  if (!line.empty()) text += cat(" at ", line);
+  return text;
+}
+
 }  // namespace clients

@@ -193,5 +193,9 @@ common::Status check_program(const ExportedProgram& program);
 // The source line a node came from, innermost frame of the model's own code first, for messages:
 // "model.py:92 in forward: return softmax(x)". Empty when the archive doesn't say.
 std::string source_line(const ExportNode& node);
+// "aten.gather.default (node 'gather') at model.py:92 in forward: return x.gather(0, i)"
+std::string operator_text(const ExportNode& node);
+// The operator's name without "torch.ops.".
+std::string_view short_target(const ExportNode& node);
 
 }  // namespace clients

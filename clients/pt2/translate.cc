@@ -20,16 +20,8 @@ using common::cat;
 using common::Result;
 using common::Status;
 
-constexpr std::string_view kTargetPrefix = "torch.ops.";
-
 bool is_complex_type(ScalarType type) {
   return type == ScalarType::kComplex64 || type == ScalarType::kComplex128;
-}
-
-std::string_view short_target(const ExportNode& node) {
-  std::string_view target = node.target;
-  if (target.starts_with(kTargetPrefix)) target.remove_prefix(kTargetPrefix.size());
-  return target;
 }
 
 // Names that some node or output reads.
@@ -329,6 +321,7 @@ class Driver {
     std::vector<std::string> names;
     for (const Argument& output : node.outputs) flatten(output, &names);
     std::vector<std::vector<Context::Value>> results;
+    if (condition) context_.begin_branches();
     for (const ExportGraph* body : bodies) {
       Status status = guarded(node.target, [&] { results.push_back(run_nested(*body, given)); });
       if (!status.ok()) return status;
@@ -336,6 +329,7 @@ class Driver {
         return refusal(node, common::Code::kCorrupt, "its graph gives another number of results");
       }
     }
+    if (condition) context_.end_branches();
     context_.begin(outer, node);
     return guarded(node.target, [&] {
       for (size_t k = 0; k < names.size(); ++k) {
@@ -383,10 +377,7 @@ class Driver {
   }
 
   static common::Error refusal(const ExportNode& node, common::Code code, std::string_view why) {
-    std::string where(short_target(node));
-    if (!node.name.empty()) where += cat(" (node '", node.name, "')");
-    std::string line = source_line(node);
-    if (!line.empty()) where += cat(" at ", line);
+    std::string where = operator_text(node);
     if (why.empty()) {
       return {code, cat("operator ", where,
                         ": not supported; call run_decompositions() on the "
@@ -480,7 +471,20 @@ class Driver {
       if (found == written.end()) continue;
       check_state(found->first, found->second);
       builder_.mutate(found->first, found->second);
+      ++outputs_;
       states_.push_back(found->first);
+    }
+    check_outputs();
+  }
+
+  void check_outputs() {
+    for (const RangeChecks::Check& check : context_.checks()) {
+      bool is_user =
+          check.input >= 0 && model_.weight_names[static_cast<size_t>(check.input)].empty();
+      int input = is_user ? check.input : -1;
+      int output = outputs_++;
+      builder_.check(input, check.value, check.range.limit, check.range.wraps);
+      model_.check_sources[output] = check.source;
     }
   }
 

@@ -1,6 +1,7 @@
 // Turns an exported PyTorch program into an HLIR graph with its weights bound by position.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,6 +39,8 @@ struct Model {
   // For each user input: complex numbers, which the graph takes with a last axis of two.
   std::vector<bool> user_input_is_complex;
   std::vector<UserOutput> user_outputs;
+  // For each kCheck output of the graph, by its position: the operator that takes the indices.
+  std::map<int, std::string> check_sources;
   std::string torch_version;
   // Of a model that is known by its hash: such a graph has inputs and outputs, but no nodes.
   std::optional<common::Digest> graph_hash;

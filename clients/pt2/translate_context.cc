@@ -19,10 +19,14 @@ double Scalar::value() const {
 }
 
 Context::Context(Builder* builder, std::unordered_map<std::string, Expr>* symbols)
-    : b(*builder), symbols_(symbols) {}
+    : b(*builder), symbols_(symbols), checks_(builder) {}
 
 void Context::refuse(std::string_view why) const {
   throw Refusal{common::Code::kUnsupported, std::string(why)};
+}
+
+void Context::check_index(NodeId index, const IndexRange& range) {
+  if (branches_ == 0) checks_.add(index, range, operator_text(*node));
 }
 
 // ---- Types -----------------------------------------------------------------------------------

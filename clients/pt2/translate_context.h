@@ -12,6 +12,7 @@
 
 #include "clients/pt2/checked_builder.h"
 #include "clients/pt2/exported_program.h"
+#include "clients/pt2/range_checks.h"
 
 namespace clients {
 
@@ -139,6 +140,14 @@ class Context {
   void note_unstable(NodeId order) { unstable_.insert(order); }
   bool is_unstable(NodeId value) const { return unstable_.contains(value); }
 
+  // Indices that the model's author gave, and not ones that a translator computes: a run reports
+  // those that PyTorch refuses.
+  void check_index(NodeId index, const IndexRange& range);
+  // Between these two, whatever is computed may not count: nothing is checked.
+  void begin_branches() { ++branches_; }
+  void end_branches() { --branches_; }
+  const std::vector<RangeChecks::Check>& checks() const { return checks_.checks(); }
+
   [[noreturn]] void refuse(std::string_view why) const;
 
   // For the driver.
@@ -202,6 +211,8 @@ class Context {
   Scope values_;
   std::vector<Storage> storages_;
   std::unordered_set<NodeId> unstable_;
+  RangeChecks checks_;
+  int branches_ = 0;
   std::vector<Expr> levels_;
   bool unaligned_ = false;
   Part others_ = Part::kWhole;

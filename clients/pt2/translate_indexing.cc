@@ -26,6 +26,7 @@ void embedding(Context& c) {
   int rank = c.b.rank(indices);
   Sizes shape = c.b.shape(indices);
   shape.push_back(c.b.size(weight, 1));
+  c.check_index(indices, {c.b.size(weight, 0)});
   NodeId index = c.b.unsqueeze(indices, rank);
   c.set(c.b.gather(weight, {index}, shape, {Coordinate{0, {}}, Coordinate{-1, Expr::index(rank)}}));
 }
@@ -79,10 +80,15 @@ bool has_mask(Context& c, const std::vector<std::optional<NodeId>>& indices) {
   });
 }
 
-Addressed address(Context& c, NodeId data, std::vector<std::optional<NodeId>> indices) {
+// `is_checked`: not for operators that PyTorch calls unsafe.
+Addressed address(Context& c, NodeId data, std::vector<std::optional<NodeId>> indices,
+                  bool is_checked) {
   Sizes from = c.b.shape(data);
   if (indices.size() > from.size()) c.refuse("more indices than axes");
   indices.resize(from.size());
+  for (size_t k = 0; is_checked && k < indices.size(); ++k) {
+    if (indices[k]) c.check_index(*indices[k], {from[k], true});
+  }
   std::vector<int> indexed;
   Shape block;
   for (size_t k = 0; k < indices.size(); ++k) {
@@ -118,7 +124,7 @@ Addressed address(Context& c, NodeId data, std::vector<std::optional<NodeId>> in
   return out;
 }
 
-void index(Context& c) {
+void index(Context& c, bool is_checked) {
   NodeId data = c.vmap_levels() > 0 ? c.without_levels("self") : c.tensor("self");
   auto indices = c.optional_tensors("indices");
   for (const auto& item : indices) {
@@ -126,14 +132,14 @@ void index(Context& c) {
     if (c.vmap_levels() > 0 && !same) c.refuse("these indices are not supported in torch.vmap");
   }
   if (has_mask(c, indices)) c.refuse("a boolean index gives a result whose size only data knows");
-  Addressed a = address(c, data, std::move(indices));
+  Addressed a = address(c, data, std::move(indices), is_checked);
   c.set(c.b.gather(data, a.indices, a.shape, a.coordinates));
 }
 
 // Where the mask is false the fill is read, whatever the indices are.
 void masked_index(Context& c) {
   NodeId data = c.tensor("self");
-  Addressed a = address(c, data, c.optional_tensors("indices"));
+  Addressed a = address(c, data, c.optional_tensors("indices"), false);
   NodeId values = c.b.gather(data, a.indices, a.shape, a.coordinates);
   NodeId mask = truth(c, c.tensor("mask"));
   if (!c.b.can_expand(mask, a.shape)) c.refuse("the mask does not fit");
@@ -187,7 +193,7 @@ NodeId scatter_in(Context& c, ScatterMode mode, NodeId base, NodeId updates,
   return c.b.cast(out, d);
 }
 
-void index_put(Context& c) {
+void index_put(Context& c, bool is_checked) {
   NodeId data = c.tensor("self");
   NodeId values = c.tensor("values");
   bool accumulate = c.flag("accumulate", false);
@@ -198,7 +204,7 @@ void index_put(Context& c) {
     if (given != 1 || !indices[0]) c.refuse("a mask among other indices is not supported");
     return put_by_mask(c, data, *indices[0], values, accumulate);
   }
-  Addressed a = address(c, data, std::move(indices));
+  Addressed a = address(c, data, std::move(indices), is_checked);
   if (!c.b.can_expand(values, a.shape)) c.refuse("values do not fit the indices");
   NodeId updates = c.b.expand(values, a.shape);
   c.set(scatter_in(c, accumulate ? ScatterMode::kAdd : ScatterMode::kAssign, data, updates,
@@ -208,7 +214,7 @@ void index_put(Context& c) {
 void masked_index_put(Context& c) {
   NodeId data = c.tensor("self");
   NodeId values = c.tensor("values");
-  Addressed a = address(c, data, c.optional_tensors("indices"));
+  Addressed a = address(c, data, c.optional_tensors("indices"), false);
   NodeId mask = truth(c, c.tensor("mask"));
   if (!c.b.can_expand(values, a.shape) || !c.b.can_expand(mask, a.shape)) {
     c.refuse("values do not fit the indices");
@@ -218,8 +224,9 @@ void masked_index_put(Context& c) {
   c.set(scatter_in(c, ScatterMode::kAdd, data, kept, a.indices, a.coordinates));
 }
 
-// index_copy, index_add and index_fill: whole slices at the positions of a vector.
-void put_slices(Context& c, ScatterMode mode, NodeId updates) {
+// index_copy, index_add and index_fill: whole slices at the positions of a vector. PyTorch lets
+// index_fill alone count from the end.
+void put_slices(Context& c, ScatterMode mode, NodeId updates, bool wraps) {
   NodeId base = c.tensor("self");
   int rank = c.b.rank(base);
   int axis = c.axis("dim", rank);
@@ -230,6 +237,7 @@ void put_slices(Context& c, ScatterMode mode, NodeId updates) {
     rank = 1;
   }
   Sizes shape = c.b.shape(base);
+  c.check_index(index, {shape[at(axis)], wraps});
   NodeId place = on_axis(c, wrapped(c, index, shape[at(axis)]), axis, rank);
   shape[at(axis)] = c.b.size(place, axis);
   if (c.b.rank(updates) != 0 && c.b.rank(updates) != rank) updates = c.b.reshape(updates, shape);
@@ -244,17 +252,22 @@ void index_add(Context& c) {
     DType wide = compute_dtype(c.b.dtype(source));
     source = any_mul(c, c.b.cast(source, wide), as(c, operand(c, "alpha"), wide));
   }
-  put_slices(c, ScatterMode::kAdd, source);
+  put_slices(c, ScatterMode::kAdd, source, false);
 }
 
 void index_fill(Context& c) {
-  put_slices(c, ScatterMode::kAssign, as(c, operand(c, "value"), c.b.dtype(c.tensor("self"))));
+  NodeId value = as(c, operand(c, "value"), c.b.dtype(c.tensor("self")));
+  put_slices(c, ScatterMode::kAssign, value, true);
 }
 
 void index_select(Context& c) {
   NodeId x = c.tensor("self");
-  if (c.b.rank(x) == 0) return c.set(c.b.reshape(x, c.out_shape()));
+  if (c.b.rank(x) == 0) {
+    c.check_index(c.tensor("index"), {1});
+    return c.set(c.b.reshape(x, c.out_shape()));
+  }
   int axis = c.axis("dim", c.b.rank(x));
+  c.check_index(c.tensor("index"), {c.b.size(x, axis)});
   Sizes shape = c.b.shape(x);
   NodeId place = on_axis(c, c.tensor("index"), axis, c.b.rank(x));
   shape[at(axis)] = c.b.size(place, axis);
@@ -272,6 +285,7 @@ void gather(Context& c) {
   }
   if (c.b.rank(index) != c.b.rank(x)) c.refuse("index and data differ in rank");
   int axis = c.axis("dim", c.b.rank(x));
+  c.check_index(index, {c.b.size(x, axis)});
   NodeId values = c.b.gather(x, {index}, c.b.shape(index), along(c.b.rank(x), axis));
   c.set(c.b.reshape(values, c.out_shape()));
 }
@@ -282,10 +296,12 @@ void take_along_dim(Context& c) {
   if (!c.has("dim")) {
     x = flatten(c, x);
     index = flatten(c, index);
+    c.check_index(index, {c.b.size(x, 0), true});
     NodeId place = wrapped(c, index, c.b.size(x, 0));
     return c.set(c.b.gather(x, {place}, c.b.shape(place), along(1, 0)));
   }
   int axis = c.axis("dim", c.b.rank(x));
+  c.check_index(index, {c.b.size(x, axis), true});
   index = wrapped(c, index, c.b.size(x, axis));
   Sizes shape = c.out_shape();
   Shape wide = shape;
@@ -296,6 +312,7 @@ void take_along_dim(Context& c) {
 
 void take(Context& c) {
   NodeId x = flatten(c, c.tensor("self"));
+  c.check_index(c.tensor("index"), {c.b.size(x, 0), true});
   NodeId index = wrapped(c, c.tensor("index"), c.b.size(x, 0));
   if (c.b.rank(index) == 0) {
     NodeId one = c.b.gather(x, {c.b.unsqueeze(index, 0)}, {1}, {Coordinate{0, {}}});
@@ -309,6 +326,7 @@ void put(Context& c) {
   NodeId flat = flatten(c, x);
   NodeId index = flatten(c, c.tensor("index"));
   NodeId source = flatten(c, c.tensor("source"));
+  c.check_index(index, {c.b.size(flat, 0), true});
   ScatterMode mode = c.flag("accumulate", false) ? ScatterMode::kAdd : ScatterMode::kAssign;
   NodeId out = scatter_in(c, mode, flat, source, {wrapped(c, index, c.b.size(flat, 0))},
                           {Coordinate{0, {}}});
@@ -332,6 +350,7 @@ void scatter_with(Context& c, ScatterMode mode, NodeId updates) {
   if (scalar && c.b.rank(updates) == 0) updates = c.b.unsqueeze(updates, 0);
   if (c.b.rank(index) != c.b.rank(base)) c.refuse("index and data differ in rank");
   int axis = c.axis("dim", c.b.rank(base));
+  c.check_index(index, {c.b.size(base, axis)});
   NodeId source = cut_to(c, updates, c.b.shape(index));
   NodeId out = scatter_in(c, mode, base, source, {index}, along(c.b.rank(base), axis));
   c.set(scalar ? c.b.squeeze(out, 0) : out);
@@ -396,6 +415,7 @@ void scatter_reduce(Context& c) {
   NodeId index = with_axis(c.tensor("index"));
   if (c.b.rank(index) != c.b.rank(base)) c.refuse("the ranks differ");
   int axis = c.axis("dim", c.b.rank(base));
+  c.check_index(index, {c.b.size(base, axis)});
   NodeId source = cut_to(c, with_axis(c.tensor("src")), c.b.shape(index));
   reduce_into(c, base, c.text("reduce", ""), c.flag("include_self", true),
               [&](ScatterMode mode, NodeId start, std::optional<double> constant) {
@@ -416,6 +436,7 @@ void index_reduce(Context& c) {
     source = c.b.reshape(source, {1});
     rank = 1;
   }
+  c.check_index(c.tensor("index"), {c.b.size(base, axis)});
   NodeId place = on_axis(c, wrapped(c, c.tensor("index"), c.b.size(base, axis)), axis, rank);
   Sizes shape = c.b.shape(base);
   shape[at(axis)] = c.b.size(place, axis);
@@ -485,6 +506,7 @@ void search(Context& c, std::string_view sorted_name, std::string_view values_na
     NodeId order = c.tensor("sorter");
     if (c.b.shape(order) != c.b.shape(sorted)) c.refuse("the sorter does not fit");
     int rank = c.b.rank(sorted);
+    c.check_index(order, {c.b.size(sorted, rank - 1)});
     sorted = c.b.gather(sorted, {order}, c.b.shape(order), along(rank, rank - 1));
   }
   NodeId x = as(c, values, d);
@@ -507,6 +529,7 @@ void one_hot(Context& c) {
   NodeId x = c.tensor("self");
   int rank = c.b.rank(x);
   Expr classes = c.out_size(static_cast<int>(c.out_shape().size()) - 1);
+  c.check_index(x, {classes});
   NodeId hot = c.b.binary(BinaryOp::kEqual, c.b.unsqueeze(x, rank),
                           positions(c, classes, rank, rank + 1, c.b.dtype(x)));
   c.result(hot);
@@ -516,14 +539,14 @@ void one_hot(Context& c) {
 
 void add_indexing_operators(OperatorTable* t) {
   t->add("aten.embedding", embedding);
-  t->add("aten.index", index);
-  t->add("aten._unsafe_index", index);
+  t->add("aten.index", [](Context& c) { index(c, true); });
+  t->add("aten._unsafe_index", [](Context& c) { index(c, false); });
   t->add("aten._unsafe_masked_index", masked_index);
   t->add("aten._unsafe_masked_index_put_accumulate", masked_index_put);
-  t->add("aten.index_put", index_put);
-  t->add("aten._unsafe_index_put", index_put);
+  t->add("aten.index_put", [](Context& c) { index_put(c, true); });
+  t->add("aten._unsafe_index_put", [](Context& c) { index_put(c, false); });
   t->add("aten.index_copy",
-         [](Context& c) { put_slices(c, ScatterMode::kAssign, c.tensor("source")); });
+         [](Context& c) { put_slices(c, ScatterMode::kAssign, c.tensor("source"), false); });
   t->add("aten.index_add", index_add);
   t->add("aten.index_fill", index_fill);
   t->add("aten.index_select", index_select);

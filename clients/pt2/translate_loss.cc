@@ -145,6 +145,7 @@ Picked pick_labels(Context& c, NodeId log_probability, NodeId label, int axis) {
     where.push_back(k == axis ? Coordinate{0, {}} : Coordinate{-1, Expr::index(next++)});
   }
   if (next != c.b.rank(label)) c.refuse("the labels have another rank");
+  c.check_index(label, {c.b.size(log_probability, axis), false, ignored});
   NodeId value = c.b.gather(log_probability, {place}, c.b.shape(label), where);
   NodeId weight = c.b.full(d, c.b.shape(label), 1);
   if (c.has("weight")) {
@@ -288,6 +289,7 @@ void multi_margin_loss(Context& c) {
   }
   Shape rows = {c.b.size(x, 0), 1};
   NodeId label = c.b.reshape(target, rows);
+  c.check_index(label, {c.b.size(x, 1)});
   double p = c.number("p", 1);
   std::vector<Coordinate> where = {Coordinate{-1, Expr::index(0)}, Coordinate{0, {}}};
   NodeId score = c.b.gather(x, {label}, rows, where);

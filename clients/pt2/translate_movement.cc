@@ -151,6 +151,7 @@ void select(Context& c) {
   int axis = axis_argument(c, "dim", std::nullopt);
   Sizes shape = shape_of(c);
   if (auto position = c.data_number("index")) {
+    c.check_index(*position, {shape[at(axis)], true});
     NodeId from_end = add(c, *position, c.b.size_scalar(DType::kInt64, shape[at(axis)]));
     NodeId place = c.b.select(less(c, *position, 0), from_end, *position);
     Shape rest = shape;

@@ -371,6 +371,7 @@ void max_unpool(Context& c, int spatial) {
     to.push_back(c.b.simplify(n));
     return to;
   };
+  c.check_index(indices, {flat(out).back()});
   NodeId base = c.b.full(c.b.dtype(x), flat(out), 0);
   Shape line = flat(c.b.shape(x));
   std::vector<common::Coordinate> where;

@@ -194,6 +194,7 @@ void embedding_bag(Context& c) {
   if (mode < 0 || mode > 2 || c.b.rank(indices) != 1 || c.b.rank(offsets) != 1) {
     c.refuse("it takes flat bags, and sums, means or maxima of them");
   }
+  c.check_index(indices, {c.b.size(weight, 0)});
   DType d = compute_dtype(c.b.dtype(weight));
   Expr number = c.b.size(indices, 0);
   Sizes out = c.out_shape();

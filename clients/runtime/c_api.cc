@@ -40,6 +40,8 @@ lfarm_status status_of(Code code) {
       return LFARM_TIMED_OUT;
     case Code::kVerification:
       return LFARM_VERIFICATION;
+    case Code::kOutOfRange:
+      return LFARM_OUT_OF_RANGE;
     default:
       return LFARM_FAILED;
   }

@@ -1,8 +1,10 @@
 #include "clients/runtime/instance.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "clients/runtime/binding.h"
+#include "clients/runtime/index_error.h"
 #include "clients/runtime/plan_instance.h"
 #include "clients/runtime/weights.h"
 #include "common/base/cat.h"
@@ -32,7 +34,7 @@ class ReferenceInstance final : public Instance {
     LFARM_RETURN_IF_ERROR(bind_stored());
     std::vector<common::TensorRef> refs;
     for (const HostTensor& input : user_inputs) refs.push_back(common::ref_of(input));
-    LFARM_RETURN_IF_ERROR(check_user_inputs(*model_, refs));
+    LFARM_ASSIGN_OR_RETURN(std::vector<int64_t> symbols, symbols_of(*model_, refs));
     const Graph& graph = model_->graph;
     std::vector<HostTensor> inputs = stored_;
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -40,10 +42,20 @@ class ReferenceInstance final : public Instance {
       if (user >= 0) inputs[i] = user_inputs[at(user)];
     }
     LFARM_ASSIGN_OR_RETURN(std::vector<HostTensor> results, common::interpret(graph, inputs, {}));
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (graph.outputs[i].kind != OutputKind::kCheck) continue;
+      int64_t position = 0;
+      std::memcpy(&position, results[i].bytes().data(), sizeof position);
+      if (position == common::kNoPosition) continue;
+      common::FailedCheck failed{static_cast<int>(i), position,
+                                 graph.outputs[i].limit.evaluate(symbols)};
+      return index_error(*model_, failed, refs);
+    }
     CallResult out;
     std::vector<HostTensor> user_outputs;
     for (size_t i = 0; i < results.size(); ++i) {
       const common::GraphOutput& output = graph.outputs[i];
+      if (output.kind == OutputKind::kCheck) continue;
       if (output.kind == OutputKind::kUser) {
         user_outputs.push_back(results[i]);
       } else if (int user = binding_.user_of(output.input); user >= 0) {

@@ -26,7 +26,7 @@ class Instance {
  public:
   virtual ~Instance() = default;
   // One entry per user input of the model; those that the model does not read are not looked at.
-  // kInvalidInput names the user input that does not fit.
+  // kInvalidInput names the user input that does not fit, kOutOfRange an index among the inputs.
   virtual common::Result<CallResult> call(std::span<const common::HostTensor> user_inputs) = 0;
   // The content of the state at this input of the model's graph, as the last call left it.
   virtual common::Result<common::HostTensor> state(int input) = 0;

@@ -229,7 +229,15 @@ Status LiveInstance::profiled(const Variant& variant, Body&& body) {
   return {};
 }
 
+Status LiveInstance::report_earlier() {
+  for (Variant& variant : variants_) {
+    if (variant.instance) LFARM_RETURN_IF_ERROR(variant.instance->report_earlier());
+  }
+  return {};
+}
+
 Status LiveInstance::run(std::span<const TensorRef> user_inputs, RunOutputs& outputs) {
+  LFARM_RETURN_IF_ERROR(report_earlier());
   LFARM_ASSIGN_OR_RETURN(Variant * variant, choose(user_inputs));
   LFARM_RETURN_IF_ERROR(look(*variant));
   LFARM_RETURN_IF_ERROR(move_states(variant->instance.get()));
@@ -243,6 +251,7 @@ Status LiveInstance::run(std::span<const TensorRef> user_inputs, RunOutputs& out
 
 Status LiveInstance::run_on(void* stream, std::span<const TensorRef> user_inputs,
                             std::vector<DeviceTensor>& outputs) {
+  LFARM_RETURN_IF_ERROR(report_earlier());
   LFARM_ASSIGN_OR_RETURN(Variant * variant, choose(user_inputs));
   LFARM_RETURN_IF_ERROR(look(*variant));
   LFARM_RETURN_IF_ERROR(move_states(variant->instance.get()));

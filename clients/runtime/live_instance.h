@@ -86,6 +86,8 @@ class LiveInstance {
   common::Status look(Variant& variant);
   void improve(Variant& variant);
   common::Status wait_for(Variant& variant, std::chrono::steady_clock::time_point end);
+  // kOutOfRange names an index of an earlier call, which was not waited for; this one isn't made.
+  common::Status report_earlier();
   common::Result<Variant*> choose(std::span<const common::TensorRef> user_inputs);
   // Null: the interpreter.
   common::Status move_states(PlanInstance* to);

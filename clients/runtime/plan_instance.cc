@@ -1,5 +1,6 @@
 #include "clients/runtime/plan_instance.h"
 
+#include "clients/runtime/index_error.h"
 #include "common/base/cat.h"
 
 namespace clients {
@@ -97,13 +98,33 @@ Result<CallResult> PlanInstance::call(std::span<const HostTensor> user_inputs) {
 Status PlanInstance::run(std::span<const TensorRef> user_inputs, RunOutputs& outputs,
                          std::vector<int64_t>* calls_ns) {
   LFARM_ASSIGN_OR_RETURN(auto inputs, inputs_of(user_inputs));
-  return executor_->run(inputs, outputs, calls_ns);
+  LFARM_RETURN_IF_ERROR(executor_->run(inputs, outputs, calls_ns));
+  return report_index(user_inputs);
+}
+
+Status PlanInstance::report_index(std::span<const TensorRef> user_inputs) {
+  auto failed = executor_->take_failed_check();
+  if (!failed) return {};
+  if (!failed->is_last) return report_earlier(*failed);
+  return index_error(*model_, *failed, user_inputs);
+}
+
+Status PlanInstance::report_earlier(const common::FailedCheck& failed) const {
+  common::Error error = index_error(*model_, failed, {});
+  error.message = cat("an earlier call: ", error.message);
+  return error;
+}
+
+Status PlanInstance::report_earlier() {
+  auto failed = executor_->take_failed_check();
+  return failed ? report_earlier(*failed) : Status();
 }
 
 Status PlanInstance::run_on(void* stream, std::span<const TensorRef> user_inputs,
                             std::vector<DeviceTensor>& outputs, std::vector<int64_t>* calls_ns) {
   LFARM_ASSIGN_OR_RETURN(auto inputs, inputs_of(user_inputs));
-  return executor_->run_on(stream, inputs, outputs, calls_ns);
+  LFARM_RETURN_IF_ERROR(executor_->run_on(stream, inputs, outputs, calls_ns));
+  return report_index(user_inputs);
 }
 
 }  // namespace clients

@@ -38,6 +38,8 @@ class PlanInstance final : public Instance {
   // (common::Executor::run_on).
   common::Status run_on(void* stream, std::span<const common::TensorRef> user_inputs,
                         std::vector<common::DeviceTensor>& outputs, std::vector<int64_t>* calls_ns);
+  // kOutOfRange names an index of an earlier run on a stream, of which it was not known then.
+  common::Status report_earlier();
   // Whether the inputs have the types and sizes of the last call that was found to be right.
   bool is_like_last(std::span<const common::TensorRef> user_inputs) const;
   // Of the last call's kernels, in order.
@@ -49,6 +51,9 @@ class PlanInstance final : public Instance {
   PlanInstance(std::shared_ptr<const Model> model, std::shared_ptr<Weights> weights,
                std::unique_ptr<common::Executor> executor);
   common::Status bind_stored();
+  // Of the run that was just made, or one before it.
+  common::Status report_index(std::span<const common::TensorRef> user_inputs);
+  common::Status report_earlier(const common::FailedCheck& failed) const;
   // The plan's inputs of a call that is found to be right.
   common::Result<std::span<const common::TensorRef>> inputs_of(
       std::span<const common::TensorRef> user_inputs);

@@ -33,6 +33,8 @@ const char* code_name(Code code) {
       return "device sick";
     case Code::kInternal:
       return "internal error";
+    case Code::kOutOfRange:
+      return "index out of range";
   }
   return "unknown";
 }

@@ -19,6 +19,7 @@ enum class Code {
   kTimedOut,      // the time given was not enough
   kDeviceSick,    // the device or its driver failed: use another worker
   kInternal,      // an operating-system call failed in a way nobody expected
+  kOutOfRange,    // an index among a model's inputs: change it; crosses no wire
 };
 
 // A short stable name, such as "invalid input".

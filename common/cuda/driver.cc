@@ -47,6 +47,8 @@ const char* resolve(const SharedLibrary& library, CudaCalls& calls) {
   find(calls.launch_kernel, "cuLaunchKernel");
   find(calls.allocate, "cuMemAlloc_v2");
   find(calls.free, "cuMemFree_v2");
+  find(calls.allocate_host, "cuMemHostAlloc");
+  find(calls.free_host, "cuMemFreeHost");
   find(calls.copy_in, "cuMemcpyHtoDAsync_v2");
   find(calls.copy_out, "cuMemcpyDtoHAsync_v2");
   find(calls.copy, "cuMemcpyDtoDAsync_v2");

@@ -65,6 +65,8 @@ struct CudaCalls {
                               void** extra) = nullptr;
   CudaResult (*allocate)(CudaAddress*, size_t) = nullptr;
   CudaResult (*free)(CudaAddress) = nullptr;
+  CudaResult (*allocate_host)(void**, size_t, unsigned) = nullptr;
+  CudaResult (*free_host)(void*) = nullptr;
   CudaResult (*copy_in)(CudaAddress, const void*, size_t, CudaStream) = nullptr;
   CudaResult (*copy_out)(void*, CudaAddress, size_t, CudaStream) = nullptr;
   CudaResult (*copy)(CudaAddress, CudaAddress, size_t, CudaStream) = nullptr;

@@ -365,6 +365,13 @@ void GraphBuilder::output(NodeId id) { graph_.outputs.push_back({OutputKind::kUs
 void GraphBuilder::mutate(int input, NodeId id) {
   graph_.outputs.push_back({OutputKind::kMutate, id, input});
 }
+void GraphBuilder::check(int input, NodeId id, const Expr& limit, bool wraps) {
+  graph_.outputs.push_back({OutputKind::kCheck, id, input, limit, wraps});
+}
+void GraphBuilder::output_like(const GraphOutput& output, NodeId node) {
+  graph_.outputs.push_back(output);
+  graph_.outputs.back().node = node;
+}
 
 std::optional<double> uniform_constant(const Node& constant) {
   if (constant.dtype == DType::kComplex64) return std::nullopt;

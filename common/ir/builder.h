@@ -68,6 +68,10 @@ class GraphBuilder {
 
   void output(NodeId node);
   void mutate(int input, NodeId node);
+  // A kCheck; see OutputKind.
+  void check(int input, NodeId node, const Expr& limit, bool wraps);
+  // An output of the same kind for another node, for rewriters that copy graphs.
+  void output_like(const GraphOutput& output, NodeId node);
 
   const Node& node(NodeId id) const { return graph_.node(id); }
   // A copy: references into the graph do not outlive the next new node.

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "common/base/cat.h"
+#include "common/ir/verify.h"
 
 namespace common {
 namespace {
@@ -31,6 +32,19 @@ Status verify_buffers(const std::vector<Buffer>& buffers, const std::vector<Grap
     if (input.dtype != buffer.dtype || input.shape != buffer.shape) {
       return invalid_input(cat("buffer ", b, " does not fit its input"));
     }
+  }
+  return {};
+}
+
+Status verify_checks(const std::vector<Buffer>& buffers, const std::vector<GraphInput>& inputs,
+                     const std::vector<GraphOutput>& outputs, size_t symbols) {
+  for (size_t b = 0; b < buffers.size(); ++b) {
+    const Buffer& buffer = buffers[b];
+    if (buffer.kind != BufferKind::kOutput) continue;
+    const GraphOutput& output = outputs[at(buffer.position)];
+    if (output.kind != OutputKind::kCheck) continue;
+    Status fits = verify_check(output, inputs, symbols, buffer.dtype, buffer.shape);
+    if (!fits.ok()) return invalid_input(cat("buffer ", b, ": ", fits.error().message));
   }
   return {};
 }

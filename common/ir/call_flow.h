@@ -16,6 +16,11 @@ bool symbols_in_scope(const Expr& e, size_t count);
 Status verify_buffers(const std::vector<Buffer>& buffers, const std::vector<GraphInput>& inputs,
                       const std::vector<GraphOutput>& outputs);
 
+// kInvalidInput names the buffer that cannot be the value of its kCheck output (verify_check).
+// Assumes verify_buffers.
+Status verify_checks(const std::vector<Buffer>& buffers, const std::vector<GraphInput>& inputs,
+                     const std::vector<GraphOutput>& outputs, size_t symbols);
+
 // Follows calls in the order of execution. Buffers that are read must be inputs or written before;
 // every other one is written by one call. Errors are kInvalidInput.
 class CallFlow {

@@ -280,11 +280,19 @@ struct GraphInput {
 enum class OutputKind : uint8_t {
   kUser,    // returned to the caller, in order
   kMutate,  // the new content of input `input` (a kState, or a kUser the model mutates)
+  kCheck,   // whether indices were in range; see below
 };
+// The value of a kCheck is an int64 scalar: the smallest row-major position of an index outside of
+// [0, limit), or of [-limit, limit) when `wraps`, and kNoPosition when there is none. Positions are
+// those of user input `input`, or of a tensor inside the model when it is -1. Runtimes report a
+// position to the caller as an error and return no kCheck.
+inline constexpr int64_t kNoPosition = INT64_MAX;
 struct GraphOutput {
   OutputKind kind{};
   NodeId node = 0;
   int input = -1;
+  Expr limit = 0;      // of a kCheck
+  bool wraps = false;  // of a kCheck
   friend bool operator==(const GraphOutput&, const GraphOutput&) = default;
 };
 

@@ -52,9 +52,9 @@ class Canonicalizer {
     std::vector<NodeId> copied(graph_.nodes.size(), -1);
     for (const GraphOutput& output : graph_.outputs) copy(output.node, builder, inputs, copied);
     for (const GraphOutput& output : graph_.outputs) {
-      NodeId node = copied[static_cast<size_t>(output.node)];
-      if (output.kind == OutputKind::kUser) builder.output(node);
-      if (output.kind == OutputKind::kMutate) builder.mutate(output.input, node);
+      GraphOutput named = output;
+      named.limit = rename(output.limit);
+      builder.output_like(named, copied[static_cast<size_t>(output.node)]);
     }
     return builder.finish();
   }
@@ -141,6 +141,9 @@ Digest hash_canonical(const Graph& graph) {
   hasher.u64(graph.outputs.size());
   for (const GraphOutput& output : graph.outputs) {
     hasher.u64(static_cast<uint64_t>(output.kind)).i64(output.node).i64(output.input);
+    if (output.kind == OutputKind::kCheck) {
+      hasher.text(output.limit.text()).u64(output.wraps ? 1 : 0);
+    }
   }
   return hasher.finish();
 }

@@ -164,6 +164,8 @@ Status verify(const Program& program) {
     if (!status.ok()) return invalid_input(cat("kernel ", k, ": ", status.error().message));
   }
   LFARM_RETURN_IF_ERROR(verify_buffers(program.buffers, program.inputs, program.outputs));
+  LFARM_RETURN_IF_ERROR(
+      verify_checks(program.buffers, program.inputs, program.outputs, program.symbols.size()));
   CallFlow flow(program.buffers, program.symbols.size());
   for (size_t c = 0; c < program.calls.size(); ++c) {
     Status status = verify_call(program, program.calls[c], flow);

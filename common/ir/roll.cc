@@ -69,9 +69,7 @@ Graph unroll(const Graph& graph) {
   }
   std::vector<NodeId> outputs = inline_graph(graph, inputs, builder);
   for (size_t k = 0; k < outputs.size(); ++k) {
-    const GraphOutput& output = graph.outputs[k];
-    if (output.kind == OutputKind::kUser) builder.output(outputs[k]);
-    if (output.kind == OutputKind::kMutate) builder.mutate(output.input, outputs[k]);
+    builder.output_like(graph.outputs[k], outputs[k]);
   }
   return builder.finish();
 }

@@ -154,10 +154,7 @@ class Folder {
     }
     for (const GraphOutput& output : graph_.outputs) emit(output.node, builder, renamed);
     for (const GraphOutput& output : graph_.outputs) {
-      if (output.kind == OutputKind::kUser) builder.output(renamed.at(output.node));
-      if (output.kind == OutputKind::kMutate) {
-        builder.mutate(output.input, renamed.at(output.node));
-      }
+      builder.output_like(output, renamed.at(output.node));
     }
     return builder.finish();
   }

@@ -131,6 +131,10 @@ void print_into(const Graph& graph, const std::string& indent, bool is_body, std
     if (output.kind == OutputKind::kMutate) {
       out += cat(indent, "mutate ", output.input, " %", output.node, "\n");
     }
+    if (output.kind == OutputKind::kCheck) {
+      out += cat(indent, "check ", output.input, " %", output.node, output.wraps ? " wraps" : "",
+                 " below ", output.limit.text(), "\n");
+    }
   }
 }
 

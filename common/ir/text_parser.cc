@@ -355,6 +355,7 @@ class GraphParser {
       if (id) graph_.outputs.push_back({OutputKind::kUser, *id, -1});
       return id.has_value();
     }
+    if (line.starts_with("check ")) return check_line(line.substr(6));
     if (!line.starts_with("mutate ")) return false;
     size_t space = line.find(' ', 7);
     if (space == std::string_view::npos) return false;
@@ -362,6 +363,26 @@ class GraphParser {
     auto id = node_reference(line.substr(space + 1));
     if (!input || !id) return false;
     graph_.outputs.push_back({OutputKind::kMutate, *id, static_cast<int>(*input)});
+    return true;
+  }
+
+  // check 0 %12 wraps below s0 + 3
+  bool check_line(std::string_view line) {
+    constexpr std::string_view kBelow = " below ", kWraps = " wraps";
+    size_t space = line.find(' ');
+    size_t below = line.find(kBelow);
+    if (space == std::string_view::npos || below == std::string_view::npos || below < space) {
+      return false;
+    }
+    std::string_view node = line.substr(space + 1, below - space - 1);
+    bool wraps = node.ends_with(kWraps);
+    if (wraps) node.remove_suffix(kWraps.size());
+    auto input = parse_int(line.substr(0, space));
+    auto id = node_reference(node);
+    auto limit = parse_expr(line.substr(below + kBelow.size()));
+    if (!input || !id || !limit.ok()) return false;
+    graph_.outputs.push_back(
+        {OutputKind::kCheck, *id, static_cast<int>(*input), *std::move(limit), wraps});
     return true;
   }
 

@@ -424,6 +424,11 @@ Status verify_signature(const Graph& graph) {
     if (o.node < 0 || at(o.node) >= graph.nodes.size() || graph.node(o.node).op == Op::kLoop) {
       return invalid_input(cat("output ", i, ": no such node"));
     }
+    if (o.kind == OutputKind::kCheck) {
+      const Node& value = graph.node(o.node);
+      Status fits = verify_check(o, graph.inputs, graph.symbols.size(), value.dtype, value.shape);
+      if (!fits.ok()) return invalid_input(cat("output ", i, ": ", fits.error().message));
+    }
     if (o.kind != OutputKind::kMutate) continue;
     if (o.input < 0 || at(o.input) >= graph.inputs.size()) {
       return invalid_input(cat("output ", i, ": mutates no input"));
@@ -440,6 +445,11 @@ Status verify_signature(const Graph& graph) {
 Status verify_nested(const Graph& graph, int depth) {
   if (depth > 8) return invalid_input("loops are nested too deeply");
   LFARM_RETURN_IF_ERROR(verify_signature(graph));
+  for (const GraphOutput& output : graph.outputs) {
+    if (depth != 0 && output.kind == OutputKind::kCheck) {
+      return invalid_input("a loop's body holds a check");
+    }
+  }
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
     for (NodeId operand : node.operands) {
@@ -473,5 +483,21 @@ Result<TensorType> infer_type(const Graph& graph, const Node& node) {
 }
 
 Status verify(const Graph& graph) { return verify_nested(graph, 0); }
+
+Status verify_check(const GraphOutput& output, const std::vector<GraphInput>& inputs,
+                    size_t symbols, DType dtype, const Shape& shape) {
+  if (dtype != DType::kInt64 || !shape.empty()) {
+    return invalid_input("the value of a check is no int64 scalar");
+  }
+  bool names_input = output.input >= 0 && at(output.input) < inputs.size() &&
+                     inputs[at(output.input)].kind == InputKind::kUser;
+  if (output.input != -1 && !names_input) return invalid_input("a check of no user input");
+  bool in_scope = true;
+  output.limit.visit_vars(
+      [&](Var v) { in_scope = in_scope && v.kind == Var::Kind::kSymbol && at(v.id) < symbols; });
+  bool is_negative = output.limit.is_constant() && output.limit.constant() < 0;
+  if (!in_scope || is_negative) return invalid_input("the limit of a check is no size");
+  return {};
+}
 
 }  // namespace common

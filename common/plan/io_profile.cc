@@ -26,7 +26,7 @@ IoProfile io_profile(const std::vector<Buffer>& buffers, const std::vector<Call>
   for (size_t b = 0; b < buffers.size(); ++b) {
     if (buffers[b].kind != BufferKind::kOutput) continue;
     const GraphOutput& output = outputs[static_cast<size_t>(buffers[b].position)];
-    if (output.kind == OutputKind::kUser) profile.host_output_bytes += bytes[b];
+    if (output.kind != OutputKind::kMutate) profile.host_output_bytes += bytes[b];
   }
   // Calls follow one another on the device; only results make the host wait, once for all of them.
   profile.synchronisations = profile.launches != 0 && profile.host_output_bytes != 0 ? 1 : 0;

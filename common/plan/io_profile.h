@@ -12,7 +12,7 @@ namespace common {
 struct IoProfile {
   int64_t launches = 0;           // kernels and library calls
   int64_t synchronisations = 0;   // points at which the host waits for the device
-  int64_t host_output_bytes = 0;  // of user outputs; state stays on the device
+  int64_t host_output_bytes = 0;  // of user outputs and checks; state stays on the device
   int64_t device_bytes = 0;       // read and written by all calls, each buffer once a call
   friend bool operator==(const IoProfile&, const IoProfile&) = default;
 };

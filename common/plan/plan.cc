@@ -109,6 +109,8 @@ Status verify(const Plan& plan) {
     }
   }
   LFARM_RETURN_IF_ERROR(verify_outputs(plan));
+  LFARM_RETURN_IF_ERROR(as_corrupt(
+      "plan ", verify_checks(plan.buffers, plan.inputs, plan.outputs, plan.symbols.size())));
   for (size_t k = 0; k < plan.kernels.size(); ++k) {
     const PlanKernel& kernel = plan.kernels[k];
     if (!kernel.library && (kernel.object < 0 || at(kernel.object) >= plan.objects.size())) {

@@ -189,6 +189,8 @@ class CudaDevice final : public Device {
   }
   Status copy_in(std::byte* device, ByteView host) override;
   Status copy_out(std::span<std::byte> host, const std::byte* device) override;
+  Status copy_out_later(std::byte* host, const std::byte* device, size_t bytes) override;
+  Result<std::shared_ptr<std::byte[]>> allocate_host(size_t bytes) override;
   Status copy(std::byte* to, const std::byte* from, size_t bytes) override;
   Status fill(std::byte* device, std::byte value, size_t bytes) override;
 
@@ -266,14 +268,25 @@ Status CudaDevice::copy_in(std::byte* device, ByteView host) {
 
 Status CudaDevice::copy_out(std::span<std::byte> host, const std::byte* device) {
   if (host.empty()) return {};
-  LFARM_RETURN_IF_ERROR(session_->enter());
-  {
-    CudaSession::Turn turn = session_->turn();
-    LFARM_RETURN_IF_ERROR(check(session_->calls().copy_out(host.data(), address_of(device),
-                                                           host.size(), session_->stream()),
-                                "cuMemcpyDtoHAsync"));
-  }
+  LFARM_RETURN_IF_ERROR(copy_out_later(host.data(), device, host.size()));
   return synchronise();
+}
+
+Status CudaDevice::copy_out_later(std::byte* host, const std::byte* device, size_t bytes) {
+  LFARM_RETURN_IF_ERROR(session_->enter());
+  CudaSession::Turn turn = session_->turn();
+  return check(session_->calls().copy_out(host, address_of(device), bytes, session_->stream()),
+               "cuMemcpyDtoHAsync");
+}
+
+Result<std::shared_ptr<std::byte[]>> CudaDevice::allocate_host(size_t bytes) {
+  LFARM_RETURN_IF_ERROR(session_->enter());
+  void* data = nullptr;
+  LFARM_RETURN_IF_ERROR(check(session_->calls().allocate_host(&data, bytes, 0), "cuMemHostAlloc"));
+  auto free = [session = session_](std::byte* host) {
+    if (session->enter().ok()) session->calls().free_host(host);
+  };
+  return std::shared_ptr<std::byte[]>(static_cast<std::byte*>(data), std::move(free));
 }
 
 Status CudaDevice::copy(std::byte* to, const std::byte* from, size_t bytes) {

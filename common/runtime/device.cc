@@ -44,6 +44,12 @@ GemmSizes evaluate(const GemmForm& form, std::span<const int64_t> symbols) {
   return sizes;
 }
 
+Result<std::shared_ptr<std::byte[]>> Device::allocate_host(size_t bytes) {
+  // In words, so that values of them are aligned.
+  auto words = std::make_shared<int64_t[]>((bytes + 7) / 8);
+  return std::shared_ptr<std::byte[]>(words, reinterpret_cast<std::byte*>(words.get()));
+}
+
 Status check_bounds(const GemmSizes& sizes, int64_t a_elements, int64_t b_elements,
                     int64_t out_elements) {
   if (sizes.batch < 0 || sizes.m < 0 || sizes.n < 0 || sizes.k < 0) {

@@ -139,6 +139,13 @@ class Device {
   // `host` may be read until the next synchronise().
   virtual Status copy_in(std::byte* device, ByteView host) = 0;
   virtual Status copy_out(std::span<std::byte> host, const std::byte* device) = 0;
+  // The same without waiting: in order with launches, into memory of allocate_host(), which is
+  // written at the latest when the next synchronise() returns.
+  virtual Status copy_out_later(std::byte* host, const std::byte* device, size_t bytes) {
+    return copy_out({host, bytes}, device);
+  }
+  // Host memory that copies reach without the host's help. The device outlives it.
+  virtual Result<std::shared_ptr<std::byte[]>> allocate_host(size_t bytes);
   virtual Status copy(std::byte* to, const std::byte* from, size_t bytes) = 0;
   virtual Status fill(std::byte* device, std::byte value, size_t bytes) = 0;
 

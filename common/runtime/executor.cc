@@ -249,6 +249,8 @@ Status Executor::run_on(void* stream, std::span<const TensorRef> inputs,
   return ran.ok() ? ended : ran;
 }
 
+std::optional<FailedCheck> Executor::take_failed_check() { return state_->checks.take_failed(); }
+
 Result<int64_t> Executor::run_total_ns(std::span<const HostTensor> inputs, RunOutputs& outputs) {
   std::vector<int64_t> times;
   LFARM_RETURN_IF_ERROR(state_->run(state_->refs_of(inputs), {&outputs, nullptr}, false, &times));
@@ -297,6 +299,7 @@ Status Executor::check_guards() {
   for (size_t o = 0; o < s.outputs.size(); ++o) {
     LFARM_RETURN_IF_ERROR(s.outputs[o].staged.check(*s.device, cat("output ", o)));
   }
+  LFARM_RETURN_IF_ERROR(s.checks.check_bands());
   for (const KeptSlot& slot : s.kept) {
     std::string name = cat("what the plan keeps in buffer ", slot.buffer);
     LFARM_RETURN_IF_ERROR(slot.memory.check(*s.device, name));

@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "common/plan/plan.h"
 #include "common/runtime/device.h"
+#include "common/runtime/index_checks.h"
 #include "common/runtime/tensor.h"
 
 namespace common {
@@ -56,6 +58,7 @@ struct MutatedInput {
 struct RunOutputs {
   std::vector<HostTensor> user;       // the plan's kUser outputs, in order
   std::vector<MutatedInput> mutated;  // new contents of user inputs that the model mutates
+  std::vector<int64_t> checks;        // the values of the plan's kCheck outputs, in order
 };
 
 // Memory for such a tensor: the caller's where it fits, else the tensor's own, made where it must
@@ -125,6 +128,11 @@ class Executor {
   // output that goes into no memory of the caller's.
   Status run_on(void* stream, std::span<const TensorRef> inputs, std::vector<DeviceTensor>& outputs,
                 std::vector<int64_t>* calls_ns = nullptr);
+  // The first index that was out of range in a run since the last call, as far as runs are done:
+  // the values of a run that was only put on a stream arrive later. Such a run's outputs and states
+  // are what clamped indices give.
+  std::optional<FailedCheck> take_failed_check();
+
   // The same as run() into `outputs`, whose tensors are reused when they own fitting memory; the
   // caller must not hold other copies of them. `outputs` must not be inputs of the same run. Gives
   // device time in nanoseconds: of all calls together, or of each call. Measuring each call costs

@@ -61,6 +61,7 @@ void Executor::State::describe_slots() {
   external.kept.resize(plan().buffers.size(), nullptr);
   external.inputs.resize(inputs.size(), nullptr);
   external.outputs.resize(outputs.size(), nullptr);
+  checks.describe(plan().outputs, *device, band);
 }
 
 Status Executor::State::check_position(int position, InputKind kind) const {
@@ -220,10 +221,12 @@ Status Executor::State::output_memory(const BoundCalls& calls, OutputSlot& slot,
 }
 
 Status Executor::State::stage_outputs(const BoundCalls& calls, const Destination& to) {
+  LFARM_RETURN_IF_ERROR(checks.make_room(external.outputs));
   size_t user = 0, mutated = 0;
   for (size_t o = 0; o < outputs.size(); ++o) {
     OutputSlot& slot = outputs[o];
     HostTensor* tensor = nullptr;
+    if (plan().outputs[o].kind == OutputKind::kCheck) continue;
     if (slot.in_place) {
       external.outputs[o] = inputs[at(slot.state_input)].memory.data();
       continue;
@@ -313,11 +316,12 @@ Status Executor::State::poison(BoundCalls& calls) {
 }
 
 // Copies staged outputs to where they belong and makes new contents of states current.
-Status Executor::State::collect(std::span<const TensorRef> given, const Destination& to) {
+Status Executor::State::collect(std::span<const TensorRef> given, const Destination& to,
+                                bool is_done) {
   size_t user = 0, mutated = 0;
   for (size_t o = 0; o < outputs.size(); ++o) {
     OutputSlot& slot = outputs[o];
-    if (slot.state_input >= 0) continue;
+    if (slot.state_input >= 0 || plan().outputs[o].kind == OutputKind::kCheck) continue;
     bool is_user = plan().outputs[o].kind == OutputKind::kUser;
     if (to.device != nullptr) {
       if (is_user) continue;
@@ -330,6 +334,10 @@ Status Executor::State::collect(std::span<const TensorRef> given, const Destinat
     HostTensor& tensor = is_user ? to.host->user[user++] : to.host->mutated[mutated++].value;
     if (direct_outputs()) continue;
     LFARM_RETURN_IF_ERROR(device->copy_out(tensor.mutable_bytes(), external.outputs[o]));
+  }
+  if (is_done) {
+    std::span<const int64_t> values = checks.take_values();
+    if (to.host != nullptr) to.host->checks.assign(values.begin(), values.end());
   }
   for (OutputSlot& slot : outputs) {
     if (slot.state_input < 0 || slot.in_place) continue;
@@ -355,6 +363,7 @@ Status Executor::State::run(std::span<const TensorRef> given, const Destination&
   if (timer != nullptr && !per_call) timer->mark();
   LFARM_RETURN_IF_ERROR(calls->run(*device, per_call ? timer.get() : nullptr, options.on_call));
   if (timer != nullptr && !per_call) timer->mark();
+  LFARM_RETURN_IF_ERROR(checks.fetch(calls->symbols()));
   if (waits) LFARM_RETURN_IF_ERROR(device->synchronise());
   if (timer != nullptr) {
     LFARM_ASSIGN_OR_RETURN(*times, timer->take_intervals_ns());
@@ -365,7 +374,7 @@ Status Executor::State::run(std::span<const TensorRef> given, const Destination&
         times->insert(times->begin() + static_cast<std::ptrdiff_t>(c), 0);
     }
   }
-  LFARM_RETURN_IF_ERROR(collect(given, to));
+  LFARM_RETURN_IF_ERROR(collect(given, to, waits));
   // Contents of inputs that are mutated were copied after the calls.
   return waits && to.device != nullptr ? device->synchronise() : Status();
 }

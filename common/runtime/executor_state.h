@@ -10,6 +10,7 @@
 #include "common/runtime/executor.h"
 #include "common/runtime/executor_calls.h"
 #include "common/runtime/executor_memory.h"
+#include "common/runtime/index_checks.h"
 
 namespace common {
 
@@ -67,6 +68,7 @@ struct Executor::State {
   BoundCalls* last = nullptr;
   SharedMemory shared;
   ExternalMemory external;
+  IndexChecks checks;
 
   const Plan& plan() const { return loaded.plan; }
   // Outputs are written straight into host tensors.
@@ -93,7 +95,8 @@ struct Executor::State {
   Status prepare();
   Status run_at_load();
   Status poison(BoundCalls& calls);
-  Status collect(std::span<const TensorRef> given, const Destination& to);
+  // `is_done`: the device has done all calls.
+  Status collect(std::span<const TensorRef> given, const Destination& to, bool is_done);
   // `times`, unless null: of all calls together, or of each. `waits`: until all is done.
   Status run(std::span<const TensorRef> given, const Destination& to, bool per_call,
              std::vector<int64_t>* times, bool waits = true);

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 
 #include "common/base/cat.h"
 #include "common/runtime/interpreter.h"
@@ -45,10 +46,14 @@ Result<std::vector<HostTensor>> bind_inputs(Executor& executor, std::span<const 
 
 Result<std::vector<HostTensor>> outputs_in_order(Executor& executor, RunOutputs& run) {
   std::vector<HostTensor> outputs;
-  size_t user = 0, mutated = 0;
+  size_t user = 0, mutated = 0, checks = 0;
   for (const GraphOutput& output : executor.plan().outputs) {
     if (output.kind == OutputKind::kUser) {
       outputs.push_back(run.user[user++]);
+    } else if (output.kind == OutputKind::kCheck) {
+      LFARM_ASSIGN_OR_RETURN(HostTensor value, HostTensor::uninitialized(DType::kInt64, {}));
+      std::memcpy(value.mutable_bytes().data(), &run.checks[checks++], sizeof(int64_t));
+      outputs.push_back(std::move(value));
     } else if (executor.plan().inputs[static_cast<size_t>(output.input)].kind ==
                InputKind::kState) {
       LFARM_ASSIGN_OR_RETURN(HostTensor state, executor.state(output.input));

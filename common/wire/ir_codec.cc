@@ -116,6 +116,9 @@ void IrWriter::outputs(capnp::List<ir::GraphOutput>::Builder out,
     entry.setKind(static_cast<ir::GraphOutput::Kind>(outputs[i].kind));
     entry.setNode(outputs[i].node);
     entry.setInput(outputs[i].input);
+    if (outputs[i].kind != OutputKind::kCheck) continue;
+    entry.setLimit(ref(outputs[i].limit));
+    entry.setWraps(outputs[i].wraps);
   }
 }
 
@@ -305,14 +308,19 @@ std::vector<GraphInput> IrReader::inputs(capnp::List<ir::GraphInput>::Reader in,
   return inputs;
 }
 
-std::vector<GraphOutput> IrReader::outputs(capnp::List<ir::GraphOutput>::Reader in,
+std::vector<GraphOutput> IrReader::outputs(capnp::List<ir::GraphOutput>::Reader in, size_t symbols,
                                            bool with_nodes) const {
   check_count(in, kNodesMax, "outputs");
   std::vector<GraphOutput> outputs;
   outputs.reserve(in.size());
   for (auto output : in) {
-    outputs.push_back({get_enum(output.getKind(), OutputKind::kMutate, "output kind"),
-                       output.getNode(), output.getInput()});
+    GraphOutput read{get_enum(output.getKind(), OutputKind::kCheck, "output kind"),
+                     output.getNode(), output.getInput()};
+    if (read.kind == OutputKind::kCheck) {
+      read.limit = size_expr(output.getLimit(), symbols);
+      read.wraps = output.getWraps();
+    }
+    outputs.push_back(std::move(read));
     if (!with_nodes && output.getNode() != -1) throw Malformed{"an output of a node elsewhere"};
   }
   return outputs;
@@ -470,7 +478,7 @@ Graph IrReader::graph(ir::Graph::Reader in) {
   check_count(nodes, kNodesMax, "nodes");
   graph.nodes.reserve(nodes.size());
   for (auto entry : nodes) graph.nodes.push_back(node(entry, graph.symbols.size()));
-  graph.outputs = outputs(in.getOutputs(), true);
+  graph.outputs = outputs(in.getOutputs(), graph.symbols.size(), true);
   return graph;
 }
 
@@ -492,7 +500,7 @@ Program IrReader::program(ir::Program::Reader in) {
   program.symbols = symbols(in.getSymbols());
   size_t count = program.symbols.size();
   program.inputs = inputs(in.getInputs(), count);
-  program.outputs = outputs(in.getOutputs(), false);
+  program.outputs = outputs(in.getOutputs(), count, false);
   program.buffers = buffers(in.getBuffers(), count);
   auto kernels = in.getKernels();
   check_count(kernels, kKernelsMax, "kernels");

@@ -71,7 +71,7 @@ class IrReader {
   std::vector<GraphInput> inputs(capnp::List<schemas::ir::GraphInput>::Reader in,
                                  size_t symbols) const;
   // Without nodes, as in programs and plans, every output's node is -1.
-  std::vector<GraphOutput> outputs(capnp::List<schemas::ir::GraphOutput>::Reader in,
+  std::vector<GraphOutput> outputs(capnp::List<schemas::ir::GraphOutput>::Reader in, size_t symbols,
                                    bool with_nodes) const;
   std::vector<Buffer> buffers(capnp::List<schemas::ir::Buffer>::Reader in, size_t symbols) const;
   std::vector<Call> calls(capnp::List<schemas::ir::Call>::Reader in, size_t symbols) const;

@@ -219,7 +219,7 @@ Result<Plan> read_plan(wire::Plan::Reader in) {
   plan.symbols = reader.symbols(in.getSymbols());
   size_t symbols = plan.symbols.size();
   plan.inputs = reader.inputs(in.getInputs(), symbols);
-  plan.outputs = reader.outputs(in.getOutputs(), false);
+  plan.outputs = reader.outputs(in.getOutputs(), symbols, false);
   plan.buffers = reader.buffers(in.getBuffers(), symbols);
   plan.objects = get(in.getObjects());
   plan.kernels = get_kernels(reader, in.getKernels(), plan.objects.size());

@@ -76,9 +76,7 @@ class Assignment {
     }
     for (size_t id = 0; id < graph_.nodes.size(); ++id) copies_.push_back(copied(id));
     for (const common::GraphOutput& output : graph_.outputs) {
-      NodeId node = as_given(output.node);
-      if (output.kind == common::OutputKind::kUser) builder_.output(node);
-      if (output.kind == common::OutputKind::kMutate) builder_.mutate(output.input, node);
+      builder_.output_like(output, as_given(output.node));
     }
     return builder_.finish();
   }

@@ -82,9 +82,7 @@ class NormalForm {
       copied.push_back(put(std::move(node)));
     }
     for (const common::GraphOutput& output : graph_.outputs) {
-      NodeId node = copied[at(output.node)];
-      if (output.kind == common::OutputKind::kUser) builder_.output(node);
-      if (output.kind == common::OutputKind::kMutate) builder_.mutate(output.input, node);
+      builder_.output_like(output, copied[at(output.node)]);
     }
     return builder_.finish();
   }

@@ -117,7 +117,7 @@ class GpuInstance final : public clients::Instance {
     }
     for (const common::GraphOutput& output : model_->graph.outputs) {
       for (size_t i = 0; i < place.size(); ++i) {
-        if (output.kind != common::OutputKind::kUser &&
+        if (output.kind == common::OutputKind::kMutate &&
             model_->user_inputs[place[i]] == output.input) {
           HostTensor content = user_inputs[place[i]].clone().value();
           gpu_->download(content.mutable_bytes(), tensors[i].data, stream);
@@ -243,6 +243,56 @@ TEST_F(CudaLibrary, PlansRunOnTheCallersStreamsAndMemory) {
   lfarm_instance_free(instance);
   lfarm_instance_free(other);
   lfarm_instance_free(third);
+  lfarm_model_free(loaded);
+  lfarm_session_free(session);
+  up.signal(SIGTERM);
+  EXPECT_EQ(up.wait(), 0) << up.err();
+}
+
+// A run on a stream is not waited for, so that the next call tells.
+TEST_F(CudaLibrary, AnIndexThatIsOutOfRangeIsReportedOnce) {
+  cli_testing::Invocation up = start({"up", "--device", "cuda", "--workers", "1"});
+  ASSERT_TRUE(up.until_out("farm at ")) << up.err();
+  lfarm_session* session = open(120'000, "cuda");
+  lfarm_model* loaded = load(session, "kv_step");
+  lfarm_instance* instance = instance_of(loaded);
+  CudaStream stream = gpu_.stream(0);
+  std::vector<float> data(32, 0.5F);
+  int64_t shape[3] = {1, 1, 32}, one = 1, position = 99999;
+  lfarm_tensor inputs[2] = {{gpu_.upload(std::as_bytes(std::span(data)), stream),
+                             {2, 0},
+                             3,
+                             {2, 32, 1},
+                             shape,
+                             nullptr,
+                             0},
+                            {nullptr, {2, 0}, 1, {0, 64, 1}, &one, nullptr, 0}};
+  void* wrong = gpu_.upload(std::as_bytes(std::span(&position, 1)), stream);
+  gpu_.download({}, nullptr, stream);
+  position = 0;
+  void* right = gpu_.upload(std::as_bytes(std::span(&position, 1)), stream);
+  gpu_.download({}, nullptr, stream);
+  lfarm_outputs* outputs = nullptr;
+  lfarm_error* error = nullptr;
+  auto run_on = [&](void* at, CudaStream on) {
+    inputs[1].data = at;
+    return lfarm_instance_run_on(instance, on, inputs, 2, &outputs, &error);
+  };
+  for (int again = 0; again < 3; ++again) {
+    EXPECT_EQ(run_on(right, stream), LFARM_OK) << take(error);
+    EXPECT_EQ(run_on(wrong, stream), LFARM_OK) << take(error);
+    gpu_.download({}, nullptr, stream);
+    EXPECT_EQ(run_on(right, stream), LFARM_OUT_OF_RANGE);
+    std::string message = take(error);
+    EXPECT_EQ(message.rfind("an earlier call: input 1 ('", 0), 0u) << message;
+    EXPECT_NE(message.find("index at position 0 is outside of [0, "), std::string::npos) << message;
+    EXPECT_EQ(run_on(right, stream), LFARM_OK) << take(error);
+    gpu_.download({}, nullptr, stream);
+    EXPECT_EQ(run_on(wrong, nullptr), LFARM_OUT_OF_RANGE) << "this one was waited for";
+    EXPECT_EQ(take(error).rfind("input 1 ('", 0), 0u);
+  }
+  lfarm_outputs_free(outputs);
+  lfarm_instance_free(instance);
   lfarm_model_free(loaded);
   lfarm_session_free(session);
   up.signal(SIGTERM);

@@ -110,6 +110,26 @@ TEST_F(CliFarm, RunGivesWhatPyTorchGave) {
   EXPECT_NE(show.out().find(" at-load\n"), std::string::npos) << show.out();
 }
 
+TEST_F(CliFarm, AnIndexThatPyTorchRefusesIsReported) {
+  std::filesystem::copy(fixture("llama"), path("case"), std::filesystem::copy_options::recursive);
+  auto ids = clients::read_npy(path("case/inputs/0.npy"), common::DType::kInt64, false);
+  ASSERT_TRUE(ids.ok()) << ids.error().message;
+  common::HostTensor wrong = ids->clone().value();
+  wrong.set_int(7, 99999);
+  wrong.set_int(9, -1);
+  ASSERT_TRUE(clients::write_npy(path("case/inputs/0.npy"), wrong, false).ok());
+  std::string line = "index 99999 at position 7 is outside of [0, 256)";
+  Invocation run = lfarm({"run", model("llama"), "--inputs", path("case/inputs"), "--outputs",
+                          path("wrong"), "--budget", "3"});
+  EXPECT_EQ(run.wait(), 1) << run.err();
+  EXPECT_EQ(run.err().rfind("lfarm: input 0 ('", 0), 0u) << run.err();
+  EXPECT_NE(run.err().find(line), std::string::npos) << run.err();
+  EXPECT_FALSE(std::filesystem::exists(path("wrong/0.npy")));
+  Invocation check = lfarm({"check", path("case"), "--budget", "3"});
+  EXPECT_EQ(check.wait(), 1) << check.err();
+  EXPECT_NE((check.out() + check.err()).find(line), std::string::npos) << check.out();
+}
+
 // From the clients' own disk; who submits wants to know what the farm has now.
 TEST_F(CliFarm, RunNeedsNoFarmForAPlanThatItGaveBefore) {
   cli_testing::Invocation farm = start({"up", "--workers", "1"});

@@ -81,7 +81,7 @@ class LibraryInstance final : public clients::Instance {
     }
     for (const common::GraphOutput& output : model_->graph.outputs) {
       for (size_t i = 0; i < place.size(); ++i) {
-        if (output.kind != common::OutputKind::kUser &&
+        if (output.kind == common::OutputKind::kMutate &&
             model_->user_inputs[place[i]] == output.input) {
           out.mutated.emplace_back(static_cast<int>(place[i]), given[i]);
         }

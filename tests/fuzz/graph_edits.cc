@@ -401,6 +401,7 @@ void rename(Graph& graph, const Numbers& numbers) {
     rename(node.shape, numbers);
     std::visit(Rename{numbers}, node.attr);
   }
+  for (common::GraphOutput& output : graph.outputs) output.limit = renamed(output.limit, numbers);
 }
 
 }  // namespace

@@ -43,6 +43,21 @@ def test_answers_at_once_and_then_by_the_plan(fixture, farm, name):
     check(fixture(name), second)
 
 
+@pytest.mark.parametrize("has_plan", [False, True])
+def test_an_index_that_pytorch_refuses_raises(fixture, farm, has_plan):
+    instance = lfarm.load(fixture("llama") / "model.pt2", deadline=0, **BUDGET)
+    if has_plan:
+        instance.wait(120)
+    (ids,) = arrays(fixture("llama") / "inputs")
+    wrong = ids.copy()
+    wrong[0, 7] = 99999
+    message = r"input 0 \('.*'\): index 99999 at position 7 is outside of \[0, 256\)"
+    with pytest.raises(IndexError, match=message) as failure:
+        instance(wrong)
+    assert isinstance(failure.value, lfarm.Error) and failure.value.status == 7
+    instance(ids)
+
+
 def test_submit_gives_the_plan(fixture, farm):
     plan = lfarm.submit(fixture("mlp") / "model.pt2", **BUDGET)
     assert len(plan.id) == 64

@@ -43,6 +43,9 @@ class LateDevice final : public Device {
     LFARM_RETURN_IF_ERROR(synchronise());
     return cpu_->copy_out(host, device);
   }
+  Status copy_out_later(std::byte* host, const std::byte* device, size_t bytes) override {
+    return later([=, this] { return cpu_->copy_out({host, bytes}, device); });
+  }
   Status copy(std::byte* to, const std::byte* from, size_t bytes) override {
     return later([=, this] { return cpu_->copy(to, from, bytes); });
   }

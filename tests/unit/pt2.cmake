@@ -11,3 +11,6 @@ lfarm_test(pt2_special_functions LABEL unit SOURCES pt2_special_functions_test.c
 target_include_directories(test_pt2_special_functions PRIVATE ${CMAKE_SOURCE_DIR})
 lfarm_test(pt2_hostile LABEL unit SOURCES pt2_hostile_test.cc COMPONENTS clients/pt2 common/base
   common/ir)
+lfarm_test(pt2_index_checks LABEL unit SOURCES pt2_index_checks_test.cc
+  COMPONENTS clients/pt2 common/base common/ir common/runtime)
+target_include_directories(test_pt2_index_checks PRIVATE ${CMAKE_SOURCE_DIR})

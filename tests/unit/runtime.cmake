@@ -3,6 +3,8 @@ lfarm_test(runtime_device LABEL unit SOURCES runtime_device_test.cc COMPONENTS c
 lfarm_test(runtime_executor LABEL unit SOURCES runtime_executor_test.cc COMPONENTS common/runtime)
 lfarm_test(runtime_recording LABEL unit SOURCES runtime_recording_test.cc COMPONENTS common/runtime)
 lfarm_test(runtime_streams LABEL unit SOURCES runtime_streams_test.cc COMPONENTS common/runtime)
-foreach(name arena device executor recording streams)
+lfarm_test(runtime_index_checks LABEL unit SOURCES runtime_index_checks_test.cc
+  COMPONENTS common/runtime)
+foreach(name arena device executor index_checks recording streams)
   target_include_directories(test_runtime_${name} PRIVATE ${CMAKE_SOURCE_DIR})
 endforeach()

@@ -33,6 +33,21 @@ TEST(WireIr, GraphsSurvive) {
   EXPECT_EQ(encode_graph(*decoded), bytes);
 }
 
+TEST(WireIr, ChecksSurvive) {
+  GraphBuilder b({{1, 64}});
+  NodeId ids = b.input(InputKind::kUser, DType::kInt64, {Expr::symbol(0)}, "ids");
+  NodeId least = b.reduce(ReduceOp::kMin, ids, {0});
+  b.output(ids);
+  b.check(0, least, Expr::symbol(0) * 2 + 1, true);
+  b.check(-1, least, 256, false);
+  Graph graph = b.finish();
+  auto decoded = decode_graph(encode_graph(graph));
+  ASSERT_TRUE(decoded.ok()) << decoded.error().message;
+  EXPECT_EQ(*decoded, graph) << print(*decoded) << print(graph);
+  graph.outputs[1].limit = Expr::symbol(1);
+  EXPECT_FALSE(decode_graph(encode_graph(graph)).ok()) << "a limit of a symbol that is not there";
+}
+
 // Reading follows every pointer once: what bounds the work has no room for twice.
 TEST(WireIr, ManyNodesOfEveryKindSurvive) {
   Graph graph = sample_graph();

@@ -10,6 +10,7 @@ from ctypes import POINTER, byref, c_char_p, c_int32, c_int64, c_size_t, c_uint8
 
 ABI_VERSION = 1
 TIMED_OUT = 6  # of lfarm_status
+OUT_OF_RANGE = 7
 
 
 class Error(RuntimeError):
@@ -18,6 +19,10 @@ class Error(RuntimeError):
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
         self.status = status
+
+
+class OutOfRange(Error, IndexError):
+    """An index among a call's inputs is outside of what it addresses."""
 
 
 class Device(ctypes.Structure):
@@ -151,7 +156,7 @@ def call(name: str, *arguments: object) -> None:
         return
     message = library.lfarm_error_message(error).decode(errors="replace")
     library.lfarm_error_free(error)
-    raise Error(status, message)
+    raise (OutOfRange if status == OUT_OF_RANGE else Error)(status, message)
 
 
 class Handle:

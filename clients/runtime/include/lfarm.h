@@ -34,7 +34,7 @@ LFARM_API uint32_t lfarm_abi_version(void);
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
-/* The numbers up to 5 are lfarm's exit codes. */
+/* The numbers up to 5, and 1 for LFARM_OUT_OF_RANGE, are lfarm's exit codes. */
 typedef enum lfarm_status {
   LFARM_OK = 0,
   LFARM_FAILED = 1,       /* nobody expected it: the message tells */
@@ -42,7 +42,8 @@ typedef enum lfarm_status {
   LFARM_UNSUPPORTED = 3,  /* the model uses something that lfarm does not know */
   LFARM_UNAVAILABLE = 4,  /* the farm is away */
   LFARM_VERIFICATION = 5, /* a plan is not one to trust */
-  LFARM_TIMED_OUT = 6     /* not yet: the time given was not enough */
+  LFARM_TIMED_OUT = 6,    /* not yet: the time given was not enough */
+  LFARM_OUT_OF_RANGE = 7  /* an index among a call's inputs is outside of what it addresses */
 } lfarm_status;
 
 typedef struct lfarm_error lfarm_error;
@@ -175,7 +176,8 @@ typedef struct lfarm_outputs lfarm_outputs;
 /* One call. `inputs`: one for each tensor that the model takes, in order; those that the model
  * mutates are written. Outputs come in host memory. `*outputs` is NULL, or what an earlier call of
  * this instance gave: its memory is used again, and what it held is gone. LFARM_INVALID names the
- * input that does not fit. */
+ * input that does not fit, LFARM_OUT_OF_RANGE the input, position and range of an index that
+ * PyTorch would refuse; the model's state is undefined after the latter. */
 LFARM_API lfarm_status lfarm_instance_run(lfarm_instance* instance, const lfarm_tensor* inputs,
                                           size_t count, lfarm_outputs** outputs,
                                           lfarm_error** error);
@@ -185,7 +187,8 @@ LFARM_API lfarm_status lfarm_instance_run(lfarm_instance* instance, const lfarm_
  * outputs where they are until the stream has passed the call. NULL: done on return. Calls of one
  * session run one after another, whatever their streams. LFARM_INVALID for a stream where the
  * session's device has none. Outputs that are freed may be written by later calls of the session.
- */
+ * LFARM_OUT_OF_RANGE may be about an earlier call: one that was put on a stream is not waited for,
+ * and reported by the next call after the stream has passed it, which is not made then. */
 LFARM_API lfarm_status lfarm_instance_run_on(lfarm_instance* instance, void* stream,
                                              const lfarm_tensor* inputs, size_t count,
                                              lfarm_outputs** outputs, lfarm_error** error);
