@@ -109,8 +109,7 @@ Result<bool> Store::State::add_plan(Batch& batch, const NewPlan& plan, bool only
   }
   header.created_wall_ns = now();
   std::string record = encode_plan(header, plan.bytes);
-  std::string used;
-  append_u64(used, static_cast<uint64_t>(header.created_wall_ns));
+  std::string used = encode_use({header.created_wall_ns, written_uses(key)});
   batch.put(Family::kPlans, plan_key(key), record);
   batch.put(Family::kPlans, graph_key(header.graph_hash, key), {});
   batch.put(Family::kMeta, digest_key(kUsedPrefix, key), used);
@@ -231,17 +230,19 @@ Result<std::vector<Digest>> Store::plans_of_graph(const Digest& graph_hash) {
 
 Result<std::vector<PlanListing>> Store::list_plans() {
   State& state = *state_;
-  std::unordered_map<Digest, int64_t> used;
-  LFARM_RETURN_IF_ERROR(state.database->scan(
-      Family::kMeta, kUsedPrefix, [&](std::string_view key, std::string_view value) {
-        if (auto plan = trailing_digest(key)) {
-          used[*plan] = static_cast<int64_t>(FieldReader(value).u64());
-        }
-        return true;
-      }));
+  std::unordered_map<Digest, PlanUse> used;
+  LFARM_RETURN_IF_ERROR(state.database->scan(Family::kMeta, kUsedPrefix,
+                                             [&](std::string_view key, std::string_view value) {
+                                               if (auto plan = trailing_digest(key)) {
+                                                 used[*plan] = decode_use(value);
+                                               }
+                                               return true;
+                                             }));
   {
     std::lock_guard lock(state.usage);
-    for (const auto& [key, when] : state.last_used) used[key] = when;
+    for (const auto& [key, use] : state.recent_uses) {
+      used[key] = {use.last_wall_ns, used[key].uses + use.uses};
+    }
   }
   std::vector<PlanListing> plans;
   LFARM_RETURN_IF_ERROR(state.database->scan(
@@ -255,7 +256,9 @@ Result<std::vector<PlanListing>> Store::list_plans() {
         listing.needs = header->needs.size();
         listing.created_wall_ns = header->created_wall_ns;
         auto use = used.find(*digest);
-        listing.last_used_wall_ns = use == used.end() ? header->created_wall_ns : use->second;
+        listing.last_used_wall_ns =
+            use == used.end() ? header->created_wall_ns : use->second.last_wall_ns;
+        listing.uses = use == used.end() ? 0 : use->second.uses;
         plans.push_back(listing);
         return true;
       }));

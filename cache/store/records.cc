@@ -110,6 +110,21 @@ std::string digest_key(std::string_view prefix, const Digest& digest) {
   return out;
 }
 
+std::string encode_use(const PlanUse& use) {
+  std::string record;
+  append_u64(record, static_cast<uint64_t>(use.last_wall_ns));
+  append_u64(record, use.uses);
+  return record;
+}
+
+PlanUse decode_use(std::string_view record) {
+  FieldReader fields(record);
+  PlanUse use;
+  use.last_wall_ns = static_cast<int64_t>(fields.u64());
+  if (!fields.rest().empty()) use.uses = fields.u64();
+  return use;
+}
+
 std::string encode_note(const BlobNote& note) {
   std::string record;
   append_u64(record, note.bytes);

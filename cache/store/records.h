@@ -74,11 +74,19 @@ inline constexpr std::string_view kFormatKey = "F";
 inline constexpr std::string_view kCountersKey = "C";
 inline constexpr std::string_view kUsageKey = "H";
 inline constexpr std::string_view kBlobPrefix = "B";     // + blob digest -> BlobNote
-inline constexpr std::string_view kUsedPrefix = "U";     // + plan key -> u64 wall ns
+inline constexpr std::string_view kUsedPrefix = "U";     // + plan key -> PlanUse
 inline constexpr std::string_view kNamedPrefix = "M";    // + name -> bytes
 inline constexpr std::string_view kRevokedAtKey = "L";   // -> u64 wall ns of the last revocation
 inline constexpr std::string_view kRevokedPrefix = "R";  // + plan id -> reason
 std::string digest_key(std::string_view prefix, const common::Digest& digest);
+
+// When and how often a plan was served.
+struct PlanUse {
+  int64_t last_wall_ns = 0;
+  uint64_t uses = 0;  // 0 in records of earlier releases
+};
+std::string encode_use(const PlanUse& use);
+PlanUse decode_use(std::string_view record);
 
 // What is known of a blob without reading it.
 struct BlobNote {

@@ -313,8 +313,10 @@ void Store::State::note_lookup(const Digest& key, const PlanHeader* hit) {
   ++totals.hits;
   totals.saved_ms += static_cast<uint64_t>(std::max<int64_t>(hit->search_ms, 0));
   if (database->read_only()) return;
-  last_used[key] = now();
-  if (last_used.size() < kPendingUsesMax) return;
+  PlanUse& use = recent_uses[key];
+  use.last_wall_ns = now();
+  ++use.uses;
+  if (recent_uses.size() < kPendingUsesMax) return;
   Batch batch;
   add_usage(batch);
   // Losing the order of some uses is no reason to fail a lookup.
@@ -323,13 +325,19 @@ void Store::State::note_lookup(const Digest& key, const PlanHeader* hit) {
   }
 }
 
+// Of a plan that was removed since, or of a record that cannot be read, nothing is known.
+uint64_t Store::State::written_uses(const Digest& key) const {
+  auto record = database->get(Family::kMeta, digest_key(kUsedPrefix, key));
+  return record.ok() && *record ? decode_use(**record).uses : 0;
+}
+
 void Store::State::add_usage(Batch& batch) {
-  for (const auto& [key, when] : last_used) {
-    std::string value;
-    append_u64(value, static_cast<uint64_t>(when));
-    batch.put(Family::kMeta, digest_key(kUsedPrefix, key), value);
+  for (const auto& [key, use] : recent_uses) {
+    PlanUse all = use;
+    all.uses += written_uses(key);
+    batch.put(Family::kMeta, digest_key(kUsedPrefix, key), encode_use(all));
   }
-  last_used.clear();
+  recent_uses.clear();
   usage_changed = false;
   std::string record;
   append_u64(record, totals.hits);

@@ -62,6 +62,7 @@ struct PlanListing {
   uint64_t needs = 0;  // number of blobs
   int64_t created_wall_ns = 0;
   int64_t last_used_wall_ns = 0;
+  uint64_t uses = 0;  // lookups that served it or an earlier plan under its key
 };
 
 struct StoredMeasurement {

@@ -58,7 +58,7 @@ struct Store::State {
   std::mutex usage;
   Usage totals;
   bool usage_changed = false;
-  std::unordered_map<common::Digest, int64_t> last_used;  // plan key -> wall ns, not yet written
+  std::unordered_map<common::Digest, PlanUse> recent_uses;  // by plan key, not yet written
 
   // The repairs of the database that this state knows of.
   std::atomic<uint64_t> repairs_seen{0};
@@ -110,6 +110,7 @@ struct Store::State {
 
   // `hit`: the header of the plan that was found, or null.
   void note_lookup(const common::Digest& key, const PlanHeader* hit);
+  uint64_t written_uses(const common::Digest& key) const;
   // Adds the pending uses to the batch. The caller holds `usage`.
   void add_usage(Batch& batch);
   void flush_usage();

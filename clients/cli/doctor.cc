@@ -25,6 +25,7 @@
 #include "common/cuda/toolkit.h"
 #include "common/runtime/blas.h"
 #include "common/runtime/cpu_device.h"
+#include "common/runtime/machine_class.h"
 #include "common/sandbox/sandbox.h"
 
 namespace clients {
@@ -83,7 +84,7 @@ Result<std::string> openblas() {
     return common::unavailable(
         cat(blas.error().message, "; matrix products are generated code then"));
   }
-  return std::string("libopenblas.so.0");
+  return common::blas_description();
 }
 
 // The farm's other programs, which stand beside this one.
@@ -98,6 +99,7 @@ Verdict examine_processor(Report& report) {
   int processors = common::usable_processors();
   report.add("processor",
              cat(verdict.target, ", ", processors, processors == 1 ? " processor" : " processors"));
+  report.add("machine class", common::machine_class_of("cpu", processors));
   verdict.compiles = report.add("C compiler", c_compiler());
   if (!verdict.compiles) verdict.missing = report.last();
   report.add("OpenBLAS", openblas());
@@ -171,6 +173,7 @@ Verdict examine_cuda(Report& report) {
   } else {
     verdict.missing = report.last();
   }
+  if (verdict.runs) report.add("GPU machine class", common::machine_class_of("cuda", 1));
   auto nvrtc = common::Nvrtc::open();
   bool compiles = report.add(
       "NVRTC", nvrtc.ok() ? describe(**nvrtc, architecture) : Result<std::string>(nvrtc.error()));

@@ -2,9 +2,11 @@
 
 #include <charconv>
 
+#include "clients/runtime/instance.h"
 #include "clients/runtime/state_directory.h"
 #include "common/base/cat.h"
 #include "common/base/files.h"
+#include "common/runtime/machine_class.h"
 #include "common/wire/codec.h"
 
 namespace clients {
@@ -41,6 +43,15 @@ common::Result<common::Target> target_of(const FarmOptions& options) {
   if (device.ok()) return device->target;
   if (options.elsewhere) return common::Target{options.device};
   return device.error();
+}
+
+std::string machine_of(const FarmOptions& options) {
+  FarmOptions here = options;
+  if (!options.target.empty()) here.device = common::family_of(options.target);
+  auto device = device_of(here);
+  bool is_here = device.ok() &&
+                 (options.target.empty() || common::is_target(device->target.name, options.target));
+  return is_here ? common::machine_class_of(device->name, default_threads()) : "";
 }
 
 void add_model_argument(Command* command, std::string* model) {

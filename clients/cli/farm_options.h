@@ -48,6 +48,10 @@ common::Result<common::FoundDevice> device_of(const FarmOptions& options);
 // lacks is asked for by its family where plans are for elsewhere.
 common::Result<common::Target> target_of(const FarmOptions& options);
 
+// The machine class of the device that plans are for, with all threads, where it is this machine's;
+// else empty: any.
+std::string machine_of(const FarmOptions& options);
+
 // The model file, by position.
 void add_model_argument(Command* command, std::string* model);
 // --state. Every command has it, by itself or among the following.

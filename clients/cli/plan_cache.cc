@@ -41,9 +41,14 @@ Result<PlanTrust> PlanCache::trust() {
   return trust;
 }
 
-Result<std::optional<PulledPlan>> PlanCache::find(const common::PlanKey& key) {
-  LFARM_ASSIGN_OR_RETURN(auto bundle,
-                         store_->get_bundle(common::place_of(common::kLocalTenant, key.digest())));
+Result<std::optional<PulledPlan>> PlanCache::find(const common::PlanKey& key,
+                                                  const std::string& machine) {
+  common::Digest place = common::place_of(common::kLocalTenant, key.digest(), machine);
+  LFARM_ASSIGN_OR_RETURN(auto bundle, store_->get_bundle(place));
+  if (!bundle && !machine.empty()) {
+    place = common::place_of(common::kLocalTenant, key.digest());
+    LFARM_ASSIGN_OR_RETURN(bundle, store_->get_bundle(place));
+  }
   if (!bundle) return std::optional<PulledPlan>();
   LFARM_ASSIGN_OR_RETURN(PlanTrust trusted, trust());
   PulledPlan out;

@@ -20,9 +20,10 @@ class PlanCache {
   // kUnavailable when the state directory holds no store yet.
   static common::Result<std::unique_ptr<PlanCache>> open(const StateDirectory& state);
 
-  // Empty when there is no plan under the key. kVerification when it does not bear the signature of
-  // the state directory's own key.
-  common::Result<std::optional<PulledPlan>> find(const common::PlanKey& key);
+  // Empty when there is no plan under the key of the machine class, nor one of which the class is
+  // not known. kVerification when it does not bear the signature of the state directory's own key.
+  common::Result<std::optional<PulledPlan>> find(const common::PlanKey& key,
+                                                 const std::string& machine);
   // Plans of all tenants whose plan id, plan key or graph hash begins with these hexadecimal
   // digits.
   common::Result<std::vector<cache::PlanListing>> find_by_id(const std::string& digits);

@@ -57,7 +57,10 @@ Result<std::vector<Digest>> places_here(const ExportOptions& options, PlanCache&
   for (const std::string& what : options.what) {
     if (is_file(what)) {
       LFARM_ASSIGN_OR_RETURN(common::PlanKey key, key_of_model(options, what));
-      places.push_back(common::place_of(common::kLocalTenant, key.digest()));
+      LFARM_ASSIGN_OR_RETURN(auto plan, cache.find(key, machine_of(options.farm)));
+      if (!plan) return not_cached(what);
+      places.push_back(
+          common::place_of(common::kLocalTenant, key.digest(), plan->plan.provenance.machine));
       continue;
     }
     LFARM_ASSIGN_OR_RETURN(cache::PlanListing listing, listing_of_id(cache, what));
@@ -119,7 +122,7 @@ Status export_of_farm(const ExportOptions& options, PlanArchiveWriter& writer, s
     if (is_file(what)) {
       LFARM_ASSIGN_OR_RETURN(common::PlanKey key, key_of_model(options, what));
       key.epoch = farm->compiler_epoch();
-      LFARM_ASSIGN_OR_RETURN(auto pulled, farm->pull(key));
+      LFARM_ASSIGN_OR_RETURN(auto pulled, farm->pull(key, machine_of(options.farm)));
       if (!pulled) return not_cached(what);
       signed_plan = pulled->signed_plan;
     } else {

@@ -54,7 +54,7 @@ Result<PulledPlan> plan_of_cache(const ScoreOptions& options) {
   LFARM_ASSIGN_OR_RETURN(auto cache, PlanCache::open({options.farm.state}));
   LFARM_ASSIGN_OR_RETURN(cache::PlanListing listing, listing_of_id(*cache, options.what));
   LFARM_ASSIGN_OR_RETURN(common::Plan plan, cache->read(listing));
-  LFARM_ASSIGN_OR_RETURN(auto found, cache->find(plan.key));
+  LFARM_ASSIGN_OR_RETURN(auto found, cache->find(plan.key, plan.provenance.machine));
   if (!found) return not_cached(options.what);
   return std::move(*found);
 }

@@ -33,10 +33,10 @@ Result<common::Plan> plan_of_model(const PlanShowOptions& options) {
   if (!options.farm.farm.empty()) {
     LFARM_ASSIGN_OR_RETURN(auto client, connect_to_farm(options.farm));
     key.epoch = client->compiler_epoch();
-    LFARM_ASSIGN_OR_RETURN(found, client->pull(key));
+    LFARM_ASSIGN_OR_RETURN(found, client->pull(key, machine_of(options.farm)));
   } else {
     LFARM_ASSIGN_OR_RETURN(auto cache, PlanCache::open({options.farm.state}));
-    LFARM_ASSIGN_OR_RETURN(found, cache->find(key));
+    LFARM_ASSIGN_OR_RETURN(found, cache->find(key, machine_of(options.farm)));
   }
   if (!found) return not_cached(path);
   return std::move(found->plan);

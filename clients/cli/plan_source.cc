@@ -72,6 +72,7 @@ PlanSource::PlanSource(FarmOptions options, BudgetOptions budget, Progress* prog
       budget_(std::move(budget)),
       progress_(progress),
       state_{options_.state},
+      machine_(machine_of(options_)),
       disk_use_(disk),
       disk_(state_.client_plans()),
       met_(state_.met_farms()) {}
@@ -148,7 +149,7 @@ Result<std::optional<PulledPlan>> PlanSource::find_in_cache(const common::PlanKe
   auto cache = PlanCache::open(state_);
   // Without a store there is nothing to find, and a damaged one is the coordinator's to mend.
   if (!cache.ok()) return std::optional<PulledPlan>();
-  auto found = (*cache)->find(key);
+  auto found = (*cache)->find(key, machine_);
   if (!found.ok() && found.error().code == common::Code::kCorrupt) {
     common::log_warning(cat("a cached plan is damaged: ", found.error().message));
     return std::optional<PulledPlan>();
@@ -163,7 +164,7 @@ std::optional<PulledPlan> PlanSource::find_on_disk(common::PlanKey key) {
   if (!farm) return std::nullopt;
   auto trust = trust_of_met(access_of(options_), *farm);
   key.epoch = farm->epoch;
-  auto found = trust.ok() ? disk_.find(key, *trust) : trust.error();
+  auto found = trust.ok() ? disk_.find(key, *trust, machine_) : trust.error();
   if (found.ok()) return std::move(*found);
   common::log_warning(found.error().message);
   return std::nullopt;
@@ -172,8 +173,10 @@ std::optional<PulledPlan> PlanSource::find_on_disk(common::PlanKey key) {
 void PlanSource::keep_on_disk(const PulledPlan& plan) {
   // A farm of the state directory keeps its plans there itself.
   if (options_.farm.empty() || disk_use_ == Disk::kNone) return;
+  // A provisional plan is asked for again the next time.
+  if (plan.facts.standing == common::Standing::kNeighbour) return;
   auto trust = client_->trust();
-  Status kept = trust.ok() ? disk_.put(plan, *trust) : Status(trust.error());
+  Status kept = trust.ok() ? disk_.put(plan, *trust, machine_) : Status(trust.error());
   if (kept.ok()) {
     kept = met_.remember(options_.farm, {trust->signer, trust->tenant, plan.plan.key.epoch});
   }
@@ -224,9 +227,11 @@ Result<CompiledPlan> PlanSource::obtain(const common::Graph& graph, const std::s
   key.epoch = client_->compiler_epoch();
   // Which target a family is, only the farm knows.
   if (!common::is_family(target.name)) {
-    LFARM_ASSIGN_OR_RETURN(auto pulled, client_->pull(key));
+    LFARM_ASSIGN_OR_RETURN(auto pulled, client_->pull(key, machine_));
     clock.lap("pull");
-    if (pulled) {
+    // A farm of this process's own ends with it, so that the search is now or never.
+    bool is_right = pulled && (!own_ || pulled->facts.standing != common::Standing::kNeighbour);
+    if (is_right) {
       out.pulled = std::move(*pulled);
       keep_on_disk(out.pulled);
       return out;
@@ -242,6 +247,8 @@ Result<PulledPlan> PlanSource::compile(const common::Graph& graph, const common:
                                        const std::string& name) {
   SubmitRequest request;
   request.key = key;
+  request.machine = machine_;
+  request.force = own_ != nullptr;
   // Canonical, so that it is the same blob whatever the model's names are.
   request.graph = common::encode_graph(common::canonical(graph));
   request.budget_candidates = static_cast<uint64_t>(budget_.candidates);

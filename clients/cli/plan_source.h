@@ -65,7 +65,8 @@ class PlanSource {
   Progress* progress_;
   StateDirectory state_;
   std::unique_ptr<FarmProcesses> own_;
-  std::string own_device_;  // what a farm of our own makes plans on, once it was asked for
+  const std::string machine_;  // class that plans are for
+  std::string own_device_;     // what a farm of our own makes plans on, once it was asked for
   std::unique_ptr<FarmClient> client_;
   Disk disk_use_;
   DiskCache disk_;

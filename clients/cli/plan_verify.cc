@@ -137,11 +137,11 @@ Result<PulledPlan> plan_of_model(const VerifyOptions& options, const Model& mode
   std::optional<PulledPlan> found;
   if (options.farm.farm.empty()) {
     LFARM_ASSIGN_OR_RETURN(auto cache, PlanCache::open({options.farm.state}));
-    LFARM_ASSIGN_OR_RETURN(found, cache->find(key));
+    LFARM_ASSIGN_OR_RETURN(found, cache->find(key, machine_of(options.farm)));
   } else {
     LFARM_ASSIGN_OR_RETURN(auto farm, connect_to_farm(options.farm));
     key.epoch = farm->compiler_epoch();
-    LFARM_ASSIGN_OR_RETURN(found, farm->pull(key));
+    LFARM_ASSIGN_OR_RETURN(found, farm->pull(key, machine_of(options.farm)));
   }
   if (!found) return not_cached(options.what);
   return std::move(*found);
@@ -153,7 +153,7 @@ Result<PulledPlan> plan_of_id_with_objects(const VerifyOptions& options) {
     LFARM_ASSIGN_OR_RETURN(auto cache, PlanCache::open({options.farm.state}));
     LFARM_ASSIGN_OR_RETURN(cache::PlanListing listing, listing_of_id(*cache, options.what));
     LFARM_ASSIGN_OR_RETURN(common::Plan plan, cache->read(listing));
-    LFARM_ASSIGN_OR_RETURN(auto found, cache->find(plan.key));
+    LFARM_ASSIGN_OR_RETURN(auto found, cache->find(plan.key, plan.provenance.machine));
     if (!found) return not_cached(options.what);
     return std::move(*found);
   }

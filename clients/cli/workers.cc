@@ -15,10 +15,11 @@ using common::cat;
 using Json = nlohmann::ordered_json;
 
 void print_workers(const Json& json, const std::string& /*endpoint*/) {
-  Table table({"worker", "target", "tasks", "done", "seen", "state"});
+  Table table({"worker", "target", "machine", "tasks", "done", "seen", "state"});
   for (const Json& row : json.at("workers")) {
-    table.row({row.value("worker", ""), row.value("target", ""), cat(integer_in(row, "tasks")),
-               cat(integer_in(row, "tasks_done")), cat(integer_in(row, "seen_ms_ago"), " ms ago"),
+    table.row({row.value("worker", ""), row.value("target", ""), row.value("machine", ""),
+               cat(integer_in(row, "tasks")), cat(integer_in(row, "tasks_done")),
+               cat(integer_in(row, "seen_ms_ago"), " ms ago"),
                row.value("suspended", false) ? "suspended" : "well"});
   }
   table.print();

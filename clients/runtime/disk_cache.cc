@@ -74,10 +74,11 @@ std::vector<Digest> distinct_objects(const common::Plan& plan) {
 
 }  // namespace
 
-std::string DiskCache::path_of(const common::PlanKey& key, const PlanTrust& trust) const {
+std::string DiskCache::path_of(const common::PlanKey& key, const PlanTrust& trust,
+                               const std::string& machine) const {
   Digest place = common::Hasher()
                      .data(trust.signer)
-                     .digest(common::place_of(trust.tenant, key.digest()))
+                     .digest(common::place_of(trust.tenant, key.digest(), machine))
                      .finish();
   return cat(directory_, "/", place.hex(), kPlanSuffix);
 }
@@ -126,8 +127,9 @@ Result<PulledPlan> DiskCache::open_bundle(std::string bytes, const common::PlanK
 }
 
 Result<std::optional<PulledPlan>> DiskCache::look_up(const common::PlanKey& key,
-                                                     const PlanTrust& trust) {
-  std::string path = path_of(key, trust);
+                                                     const PlanTrust& trust,
+                                                     const std::string& machine) {
+  std::string path = path_of(key, trust, machine);
   int64_t used_s = 0;
   LFARM_ASSIGN_OR_RETURN(auto bytes, read_plan_file(path, &used_s));
   if (!bytes) return std::optional<PulledPlan>();
@@ -138,16 +140,18 @@ Result<std::optional<PulledPlan>> DiskCache::look_up(const common::PlanKey& key,
 }
 
 Result<std::optional<PulledPlan>> DiskCache::find(const common::PlanKey& key,
-                                                  const PlanTrust& trust) {
-  LFARM_ASSIGN_OR_RETURN(auto plan, look_up(key, trust));
+                                                  const PlanTrust& trust,
+                                                  const std::string& machine) {
+  LFARM_ASSIGN_OR_RETURN(auto plan, look_up(key, trust, machine));
   if (!plan) return plan;
   Status objects = check_objects(*plan);
-  if (!objects.ok()) return remove(path_of(key, trust), objects.error());
+  if (!objects.ok()) return remove(path_of(key, trust, machine), objects.error());
   return plan;
 }
 
-void DiskCache::forget(const common::PlanKey& key, const PlanTrust& trust) const {
-  ::unlink(path_of(key, trust).c_str());
+void DiskCache::forget(const common::PlanKey& key, const PlanTrust& trust,
+                       const std::string& machine) const {
+  ::unlink(path_of(key, trust, machine).c_str());
 }
 
 // What a file that is not to be used comes to.
@@ -159,7 +163,7 @@ Result<std::optional<PulledPlan>> DiskCache::remove(const std::string& path,
   return std::optional<PulledPlan>();
 }
 
-Status DiskCache::put(const PulledPlan& plan, const PlanTrust& trust) {
+Status DiskCache::put(const PulledPlan& plan, const PlanTrust& trust, const std::string& machine) {
   LFARM_RETURN_IF_ERROR(common::make_directories(directory_));
   common::PlanBundle bundle{plan.signed_plan.bytes, {}, {}};
   for (const Digest& object : distinct_objects(plan.plan)) {
@@ -171,7 +175,7 @@ Status DiskCache::put(const PulledPlan& plan, const PlanTrust& trust) {
   if (is_checked) bundle.stamp = stamp->bytes;
   common::Bytes bytes = common::encode_bundle(bundle);
   std::lock_guard<std::mutex> lock(mutex_);
-  LFARM_RETURN_IF_ERROR(common::write_file_atomic(path_of(plan.plan.key, trust), bytes));
+  LFARM_RETURN_IF_ERROR(common::write_file_atomic(path_of(plan.plan.key, trust, machine), bytes));
   evict();
   return {};
 }

@@ -30,17 +30,21 @@ class DiskCache {
 
   // Empty when there is none. A damaged file is removed, with a warning, and counts as none.
   // kVerification when the plan is not one to trust, such as a revoked one.
-  common::Result<std::optional<PulledPlan>> find(const common::PlanKey& key,
-                                                 const PlanTrust& trust);
+  // `machine`: the class that the plan was asked for; empty: any, as for imported plans.
+  common::Result<std::optional<PulledPlan>> find(const common::PlanKey& key, const PlanTrust& trust,
+                                                 const std::string& machine = {});
   // The same for whoever only asks about the plan: its objects are not compared with their digests,
   // so nothing of them may be loaded.
   common::Result<std::optional<PulledPlan>> look_up(const common::PlanKey& key,
-                                                    const PlanTrust& trust);
+                                                    const PlanTrust& trust,
+                                                    const std::string& machine = {});
   // Keeps a plan as its farm signed it; on success it is there for every process.
-  common::Status put(const PulledPlan& plan, const PlanTrust& trust);
+  common::Status put(const PulledPlan& plan, const PlanTrust& trust,
+                     const std::string& machine = {});
 
   // Removes the plan, if it is there.
-  void forget(const common::PlanKey& key, const PlanTrust& trust) const;
+  void forget(const common::PlanKey& key, const PlanTrust& trust,
+              const std::string& machine = {}) const;
 
   // The right to fetch something for all processes; given back on destruction, and by the system
   // when the process ends in any way.
@@ -70,7 +74,8 @@ class DiskCache {
   const std::string& directory() const { return directory_; }
 
  private:
-  std::string path_of(const common::PlanKey& key, const PlanTrust& trust) const;
+  std::string path_of(const common::PlanKey& key, const PlanTrust& trust,
+                      const std::string& machine) const;
   std::optional<common::Digest> stamp_of(common::ByteView signed_plan, const PlanTrust& trust,
                                          bool makes_secret);
   common::Result<PulledPlan> open_bundle(std::string bytes, const common::PlanKey& key,

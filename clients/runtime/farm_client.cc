@@ -215,8 +215,9 @@ Status FarmClient::answer_blob_request(const common::Digest& digest) {
   return send(common::BlobMissing{digest}, {});
 }
 
-Result<std::optional<PulledPlan>> FarmClient::pull(const common::PlanKey& key) {
-  common::PullPlan request{++requests_, key.digest(), true};
+Result<std::optional<PulledPlan>> FarmClient::pull(const common::PlanKey& key,
+                                                   const std::string& machine) {
+  common::PullPlan request{++requests_, key.digest(), true, machine};
   LFARM_RETURN_IF_ERROR(ask(request, {}));
   while (true) {
     LFARM_ASSIGN_OR_RETURN(auto packet, receive());
@@ -252,6 +253,8 @@ Result<PulledPlan> FarmClient::submit(
   message.priority = request.priority;
   message.only_reverify = request.only_reverify;
   message.name = request.name;
+  message.machine = request.machine;
+  message.force = request.force;
   auto plan = wait_for_plan(message, request, on_accepted, on_progress);
   if (plan.ok() || plan.error().code != common::Code::kCorrupt) return plan;
   // What the farm found damaged just now it makes again.

@@ -45,7 +45,9 @@ struct SubmitRequest {
   uint32_t priority = common::kPriorityDefault;
   uint32_t in_flight = 0;  // see common::Submit
   bool only_reverify = false;
-  std::string name;  // what people call the model, see common::Submit
+  std::string name;     // what people call the model, see common::Submit
+  std::string machine;  // machine class that the plan is for, see common::Submit
+  bool force = false;   // see common::Submit
 };
 
 // Not thread-safe. A connection that breaks is made again and what was asked is asked again, which
@@ -60,7 +62,9 @@ class FarmClient {
   const std::string& compiler_epoch() const { return welcome_.compiler_epoch; }
 
   // Empty when the farm's cache has no plan under this key, or only one that is damaged.
-  common::Result<std::optional<PulledPlan>> pull(const common::PlanKey& key);
+  // `machine`: the class that the plan is to be for; facts.standing says when it is of another.
+  common::Result<std::optional<PulledPlan>> pull(const common::PlanKey& key,
+                                                 const std::string& machine = {});
   // Waits for the plan, however long the search takes. `on_accepted` gets the job's id.
   common::Result<PulledPlan> submit(
       const SubmitRequest& request, const std::function<void(uint64_t job)>& on_accepted,

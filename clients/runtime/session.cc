@@ -8,6 +8,7 @@
 #include "common/base/log.h"
 #include "common/ir/graph_hash.h"
 #include "common/runtime/devices.h"
+#include "common/runtime/machine_class.h"
 #include "common/wire/ir_codec.h"
 
 namespace clients {
@@ -79,9 +80,10 @@ void PlanRequest::withdraw() {
 
 // ---- Session -----------------------------------------------------------------------------------
 
-Session::Session(SessionOptions options, std::unique_ptr<common::Device> device)
+Session::Session(SessionOptions options, std::unique_ptr<common::Device> device, int threads)
     : options_(std::move(options)),
       device_(std::move(device)),
+      machine_(common::machine_class_of(common::family_of(device_->target().name), threads)),
       disk_(options_.access.state.client_plans(), options_.cache_bytes),
       met_(options_.access.state.met_farms()),
       negatives_(options_.access.state.negatives()) {}
@@ -93,7 +95,7 @@ Result<std::shared_ptr<Session>> Session::open(SessionOptions options) {
   }
   int threads = options.threads > 0 ? options.threads : default_threads();
   LFARM_ASSIGN_OR_RETURN(auto device, common::open_device(options.device, threads));
-  return std::shared_ptr<Session>(new Session(std::move(options), std::move(device)));
+  return std::shared_ptr<Session>(new Session(std::move(options), std::move(device), threads));
 }
 
 Session::~Session() {
@@ -187,6 +189,7 @@ void Session::withdraw(const PlanTrust& trust) {
     if (!plan || !trust.revoked.holds(plan->id)) continue;
     common::log_warning(
         cat("plan ", plan->id.short_hex(), " was revoked by its farm, and is used no more"));
+    disk_.forget(plan->plan.key, trust, machine_);
     disk_.forget(plan->plan.key, trust);
     request->withdraw();
     start_fetching(request.get());
@@ -201,7 +204,9 @@ SharedPlan Session::find_on_disk(PlanKey key) {
   if (!farm) return nullptr;
   auto trust = trust_of_met(options_.access, *farm);
   key.epoch = farm->epoch;
-  auto plan = trust.ok() ? disk_.find(key, *trust) : trust.error();
+  auto plan = trust.ok() ? disk_.find(key, *trust, machine_) : trust.error();
+  // Imported, or kept by a release before machine classes.
+  if (plan.ok() && !*plan) plan = disk_.find(key, *trust);
   if (!plan.ok()) {
     common::log_warning(plan.error().message);
     return nullptr;
@@ -249,7 +254,7 @@ Result<PulledPlan> Session::ask_farm(const PlanKey& key, const MaybeGraph& graph
   LFARM_ASSIGN_OR_RETURN(PlanTrust trust, farm->trust());
   PlanKey theirs = key;
   theirs.epoch = farm->compiler_epoch();
-  LFARM_ASSIGN_OR_RETURN(auto pulled, farm->pull(theirs));
+  LFARM_ASSIGN_OR_RETURN(auto pulled, farm->pull(theirs, machine_));
   if (!pulled && !graph) {
     return common::unavailable(cat("the farm has no plan of graph ", key.graph_hash.short_hex(),
                                    " for ", key.target.name, ": submit its model there first"));
@@ -257,6 +262,7 @@ Result<PulledPlan> Session::ask_farm(const PlanKey& key, const MaybeGraph& graph
   if (!pulled) {
     SubmitRequest submit;
     submit.key = theirs;
+    submit.machine = machine_;
     submit.graph = common::encode_graph(*graph);
     submit.budget_candidates = options_.budget_candidates;
     submit.budget_ms = options_.budget_ms;
@@ -264,7 +270,9 @@ Result<PulledPlan> Session::ask_farm(const PlanKey& key, const MaybeGraph& graph
                                        submit, [](uint64_t) {}, [](const auto&) {}));
   }
   // A disk that takes nothing costs the next start a fetch, and this one nothing.
-  Status kept = disk_.put(*pulled, trust);
+  // A provisional plan is asked for again by the next process.
+  bool is_right = pulled->facts.standing != common::Standing::kNeighbour;
+  Status kept = is_right ? disk_.put(*pulled, trust, machine_) : Status();
   if (kept.ok()) {
     kept = met_.remember(options_.access.endpoint, {trust.signer, trust.tenant, theirs.epoch});
   }

@@ -102,7 +102,7 @@ class Session {
   const std::vector<SizeRanges>& sizes() const { return options_.sizes; }
 
  private:
-  Session(SessionOptions options, std::unique_ptr<common::Device> device);
+  Session(SessionOptions options, std::unique_ptr<common::Device> device, int threads);
   SharedPlan find_on_disk(common::PlanKey key);
   // In what follows `graph` is empty where only its hash is known.
   using MaybeGraph = std::optional<common::Graph>;
@@ -122,6 +122,7 @@ class Session {
 
   SessionOptions options_;
   std::unique_ptr<common::Device> device_;
+  const std::string machine_;  // class of this machine with this session's threads
   DiskCache disk_;
   MetFarms met_;
   Negatives negatives_;

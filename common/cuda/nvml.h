@@ -29,6 +29,13 @@ class NvmlDevice {
   // Whether clocks are held down for a reason other than the work itself: heat, or the power
   // supply.
   bool is_slowed() const;
+  // Watts that the device may draw; of the whole GPU where the device is a slice of one. 0: the
+  // device does not say.
+  uint32_t power_limit_w() const;
+  // As the driver's own tools print them: "NVIDIA H100 PCIe MIG 1g.10gb" for a slice. Empty when
+  // the library does not say.
+  std::string name() const;
+  std::string driver_version() const;
   NvmlConditions conditions() const;
 
  private:

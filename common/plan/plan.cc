@@ -149,6 +149,7 @@ std::string print_history(const Provenance& p) {
   line("machine   ", p.machine);
   if (p.is_interim) line("standing  ", "interim: its search went on");
   if (p.created_ns != 0) line("made at   ", time_text(p.created_ns));
+  line("machine   ", p.machine);
   line("toolchain ", p.toolchain);
   line("tenant    ", p.tenant);
   line("for key   ", p.submitter);

@@ -15,8 +15,11 @@ Digest revocations_digest(ByteView bytes) {
 
 }  // namespace
 
-Digest place_of(std::string_view tenant, const Digest& plan_key) {
-  return Hasher().text("plan of").text(tenant).digest(plan_key).finish();
+Digest place_of(std::string_view tenant, const Digest& plan_key, std::string_view machine) {
+  Hasher hasher;
+  hasher.text("plan of").text(tenant).digest(plan_key);
+  if (!machine.empty()) hasher.text(machine);
+  return hasher.finish();
 }
 
 Sealed seal(const SigningKey& key, const Digest& content, Bytes bytes) {

@@ -28,8 +28,9 @@ struct PlanGrant {
   Bytes plan;  // encoded
 };
 
-// Under which a farm keeps the plan that a tenant has for a plan key.
-Digest place_of(std::string_view tenant, const Digest& plan_key);
+// Under which a farm keeps the plan that a tenant has for a plan key and a machine class
+// (common/runtime/machine_class.h). Empty: the class is not known, as in releases before classes.
+Digest place_of(std::string_view tenant, const Digest& plan_key, std::string_view machine = {});
 
 // Signs `bytes`; `content` is what the signature is over.
 Sealed seal(const SigningKey& key, const Digest& content, Bytes bytes);

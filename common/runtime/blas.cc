@@ -151,6 +151,21 @@ Result<std::shared_ptr<const Blas>> Blas::open() {
 
 bool blas_available() { return Blas::open().ok(); }
 
+std::string blas_description() {
+  auto library = SharedLibrary::open({kLibrary});
+  if (!library.ok()) return "no OpenBLAS";
+  // The configuration begins with name and version; options follow.
+  const char* (*config)() = nullptr;
+  const char* (*core)() = nullptr;
+  std::string text = "OpenBLAS";
+  if ((*library)->find(config, "openblas_get_config")) {
+    std::string_view all = config();
+    text = all.substr(0, all.find(' ', std::min(all.size(), all.find(' ') + 1)));
+  }
+  if ((*library)->find(core, "openblas_get_corename")) text = cat(text, " ", core());
+  return text;
+}
+
 Status Blas::multiply(const GemmSizes& s, const void* a, const void* b, void* out) const {
   for (int64_t value : {s.m, s.n, s.k, s.a.row_stride, s.a.column_stride, s.b.row_stride,
                         s.b.column_stride, s.out.row_stride, s.out.column_stride}) {

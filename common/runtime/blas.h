@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "common/base/result.h"
 #include "common/runtime/device.h"
@@ -11,6 +12,9 @@ namespace common {
 
 // Whether Blas::open() would succeed on this machine.
 bool blas_available();
+// The library's name and version, "OpenBLAS 0.3.20", and the routines that it has chosen for this
+// processor; "no OpenBLAS" where none is installed.
+std::string blas_description();
 
 // The library's entry points. Thread-safe: every product runs on the thread that asks for it.
 class Blas {

@@ -38,6 +38,7 @@ function workerTable() {
     {title: 'Done', value: (worker) => count(worker.tasks_done), number: true},
     {title: 'Heard', value: (worker) => `${span(worker.seen_ms_ago)} ago`, number: true},
     {title: 'Up', value: (worker) => span(worker.up_s * 1000), number: true},
+    {title: 'Machine', value: (worker) => worker.machine || 'not known', wide: true},
     {title: 'Toolchain', value: (worker) => worker.toolchain || worker.build, wide: true},
   ], (worker) => worker.worker);
 }

@@ -172,6 +172,7 @@ export class PlanView {
       ['Found by', `${provenance.farm}, ${count(provenance.candidates)} candidates in ` +
         `${span(plan.search_ms)}, seed ${provenance.seed}`],
       ['Measured by', provenance.worker],
+      ['Machine class', provenance.machine],
       ['Toolchain', provenance.toolchain],
       ['Made', when(provenance.created_ns)],
       ['Imported by', provenance.imported_by],

@@ -7,30 +7,45 @@
 #include "coordinator/search/normal_form.h"
 
 namespace coordinator {
+namespace {
+
+// Findings of before machine classes keep their keys.
+void add_machine(common::Hasher& hasher, const std::string& machine) {
+  if (!machine.empty()) hasher.text(machine);
+}
+
+}  // namespace
 
 common::Digest region_key(const common::Graph& region, const common::Target& target,
-                          const std::string& policy) {
+                          const std::string& policy, const std::string& machine) {
   common::PlanKey key{common::graph_hash(region), target, policy,
                       std::string(common::kCompilerEpoch)};
-  return common::Hasher().text("region").digest(key.digest()).finish();
+  common::Hasher hasher;
+  hasher.text("region").digest(key.digest());
+  add_machine(hasher, machine);
+  return hasher.finish();
 }
 
 common::Digest kernel_key(common::Template form, const common::Digest& body,
-                          const common::Target& target) {
-  return common::Hasher()
-      .text("kernel")
+                          const common::Target& target, const std::string& machine) {
+  common::Hasher hasher;
+  hasher.text("kernel")
       .u64(static_cast<uint64_t>(form))
       .digest(body)
       .text(target.name)
-      .text(common::kCompilerEpoch)
-      .finish();
+      .text(common::kCompilerEpoch);
+  add_machine(hasher, machine);
+  return hasher.finish();
 }
 
 common::Digest whole_key(const common::Graph& graph, const common::Target& target,
-                         const std::string& policy) {
+                         const std::string& policy, const std::string& machine) {
   common::PlanKey key{common::graph_hash(normal_form(graph)), target, policy,
                       std::string(common::kCompilerEpoch)};
-  return common::Hasher().text("whole").digest(key.digest()).finish();
+  common::Hasher hasher;
+  hasher.text("whole").digest(key.digest());
+  add_machine(hasher, machine);
+  return hasher.finish();
 }
 
 // Equal keys say that the graph is the same but for the numbers of its symbols; inputs of the same

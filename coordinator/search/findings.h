@@ -48,16 +48,17 @@ struct Finding {
   }
 };
 
-// Findings hold for one target and epoch, those of regions for one policy as well. Regions that
-// differ in names and in the order of nodes have one key.
+// Findings hold for one target, machine class and epoch, those of regions for one policy as well.
+// Regions that differ in names and in the order of nodes have one key. `machine` is empty where the
+// class is not known.
 common::Digest region_key(const common::Graph& region, const common::Target& target,
-                          const std::string& policy);
+                          const std::string& policy, const std::string& machine = {});
 common::Digest kernel_key(common::Template form, const common::Digest& body,
-                          const common::Target& target);
+                          const common::Target& target, const std::string& machine = {});
 
 // Of a whole graph, the same for graphs of one normal form.
 common::Digest whole_key(const common::Graph& graph, const common::Target& target,
-                         const std::string& policy);
+                         const std::string& policy, const std::string& machine = {});
 
 // Whether the finding's program verifies and takes the place of the graph as it stands.
 bool fits(const Finding& finding, const common::Graph& graph);

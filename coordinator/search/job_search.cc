@@ -51,7 +51,7 @@ class Search final : public JobSearch {
         graph_(std::make_shared<const common::Graph>(graph)),
         hash_(common::graph_hash(graph)),
         times_(measurements, representative_sizes(graph.symbols), options.priors.get(),
-               options.target) {
+               options.target, options.machine) {
     common::SteadyClock clock;
     int64_t start = clock.now_ns();
     auto stage = [&](const char* name) {
@@ -69,7 +69,7 @@ class Search final : public JobSearch {
     }
     size_t count = cut_.regions.size();
     known_.resize(count);
-    whole_key_ = whole_key(graph, options.target, options.policy);
+    whole_key_ = whole_key(graph, options.target, options.policy, options.machine);
     kin_.resize(count);
     bool looks = measurements != nullptr && options.strategy == SearchStrategy::kModel;
     if (looks) look_up(*measurements);
@@ -85,8 +85,7 @@ class Search final : public JobSearch {
     stage("saturate");
     for (size_t r = 0; r < count; ++r) {
       if (known_[r] || !looks) continue;
-      kin_[r] = measurements->finding(FindingKind::kKin,
-                                      kin_key(*spaces_[r], options.target, options.policy));
+      kin_[r] = find_kin(*measurements, *spaces_[r], options);
     }
     for (size_t r = 0; r < count; ++r) {
       if (!known_[r]) searches_[r] = begin_search(r);
@@ -191,7 +190,8 @@ class Search final : public JobSearch {
       finding.program = found->task.payload.program;
     }
     for (size_t r = 0; r < searches_.size(); ++r) {
-      common::Digest key = region_key(*region_graphs_[r], options_.target, options_.policy);
+      common::Digest key =
+          region_key(*region_graphs_[r], options_.target, options_.policy, options_.machine);
       if (found == nullptr) {
         // Whatever is wrong with the whole, this search does not vouch for its parts.
         if (!known_[r]) continue;
@@ -205,11 +205,11 @@ class Search final : public JobSearch {
       finding.ns = searches_[r]->best_ns();
       finding.worker_ms = worker_ms_[r] + (known_[r] ? known_[r]->worker_ms : 0);
       finding.program = finalist_of_.at(found)[r];
-      add_kernels(finding, times_, options_.target, all);
+      add_kernels(finding, times_, options_, all);
       Genome genome = searches_[r]->best_genome();
       if (genome.size() == 0) continue;
-      Finding& kin = all[kin_key(*spaces_[r], options_.target, options_.policy)];
-      kin = {finding.effort, finding.ns, finding.worker_ms, 0, {}, std::move(genome)};
+      Finding kin{finding.effort, finding.ns, finding.worker_ms, 0, {}, std::move(genome)};
+      add_kin(*spaces_[r], options_, std::move(kin), all);
     }
     return all;
   }
@@ -298,8 +298,8 @@ class Search final : public JobSearch {
   void look_up(const MeasurementSource& source) {
     for (size_t r = 0; r < known_.size(); ++r) {
       const common::Graph& region = *region_graphs_[r];
-      known_[r] =
-          known_kernels_.take(source, region_key(region, options_.target, options_.policy), region);
+      known_[r] = known_kernels_.take(
+          source, region_key(region, options_.target, options_.policy, options_.machine), region);
     }
     // Of the same graph written in another way: only whether it is right is left to find out.
     whole_ = known_kernels_.take(source, whole_key_, *graph_);

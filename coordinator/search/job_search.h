@@ -36,6 +36,9 @@ struct SearchOptions {
   int64_t time_ms = 0;  // after which finish_now() will be called; 0: no such time
   uint64_t seed = 0;
   common::Target target;
+  // The class of the machines that measure candidates (common/runtime/machine_class.h): earlier
+  // searches' times are those of the same class. Empty: not known.
+  std::string machine;
   std::string policy{common::kDefaultPolicy};
   SearchStrategy strategy = SearchStrategy::kModel;
   // So many candidates are under way at most, and each proposal sees the results of exactly those

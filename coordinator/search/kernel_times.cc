@@ -37,7 +37,8 @@ KernelId KernelTimes::intern(const common::Kernel& kernel, const common::Digest&
     entry.body = body;
     entries_.push_back(std::move(entry));
     if (earlier_ == nullptr) return it->second;
-    auto known = earlier_->finding(FindingKind::kKernel, kernel_key(kernel.form, body, target_));
+    auto known =
+        earlier_->finding(FindingKind::kKernel, kernel_key(kernel.form, body, target_, machine_));
     if (known && std::isfinite(known->ns) && known->ns > 0) {
       entries_.back().spent = known->effort;
       entries_.back().variants[known->schedule].asked = true;

@@ -24,10 +24,15 @@ using KernelId = uint32_t;
 // predictions were off by. Deterministic; not thread-safe.
 class KernelTimes {
  public:
-  // Both may be null.
+  // Both may be null. `machine` is the class that `target` runs on, empty when it is not known.
   KernelTimes(const MeasurementSource* earlier, std::vector<int64_t> sizes,
-              const EffectTable* priors = nullptr, common::Target target = {})
-      : earlier_(earlier), sizes_(std::move(sizes)), target_(std::move(target)), effects_(priors) {}
+              const EffectTable* priors = nullptr, common::Target target = {},
+              std::string machine = {})
+      : earlier_(earlier),
+        sizes_(std::move(sizes)),
+        target_(std::move(target)),
+        machine_(std::move(machine)),
+        effects_(priors) {}
 
   // `body` is the graph_hash of the kernel's body; `call` gives its sizes.
   KernelId intern(const common::Kernel& kernel, const common::Digest& body,
@@ -111,6 +116,7 @@ class KernelTimes {
   const MeasurementSource* earlier_;
   std::vector<int64_t> sizes_;
   common::Target target_;
+  std::string machine_;
   EffectModel effects_;
   std::vector<Entry> entries_;
   std::map<std::pair<common::Template, common::Digest>, KernelId> ids_;

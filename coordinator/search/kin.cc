@@ -1,9 +1,21 @@
 #include "coordinator/search/kin.h"
 
+#include <utility>
+
 namespace coordinator {
+namespace {
+
+common::Digest any_machine_key(const RegionSpace& space, const SearchOptions& options) {
+  return common::Hasher()
+      .text("kin on any machine")
+      .digest(kin_key(space, options.target, options.policy))
+      .finish();
+}
+
+}  // namespace
 
 common::Digest kin_key(const RegionSpace& space, const common::Target& target,
-                       const std::string& policy) {
+                       const std::string& policy, const std::string& machine) {
   const EGraph& graph = *space.saturated().graph;
   common::Hasher hasher;
   hasher.text("kin").text(target.name).text(policy);
@@ -12,7 +24,28 @@ common::Digest kin_key(const RegionSpace& space, const common::Target& target,
     hasher.u64(node).u64(graph.class_of(node)).u64(graph.family(graph.head(node)));
     for (ClassId child : graph.children(node)) hasher.u64(graph.find(child));
   }
+  if (!machine.empty()) hasher.text(machine);
   return hasher.finish();
+}
+
+std::optional<Finding> find_kin(const MeasurementSource& source, const RegionSpace& space,
+                                const SearchOptions& options) {
+  auto own = source.finding(FindingKind::kKin,
+                            kin_key(space, options.target, options.policy, options.machine));
+  if (own) return own;
+  auto other = source.finding(FindingKind::kKin, any_machine_key(space, options));
+  if (!other) return std::nullopt;
+  Finding seed;
+  seed.genome = std::move(other->genome);
+  return seed;
+}
+
+void add_kin(const RegionSpace& space, const SearchOptions& options, Finding finding,
+             std::map<common::Digest, Finding>& all) {
+  Finding& seed = all[any_machine_key(space, options)];
+  seed.effort = finding.effort;
+  seed.genome = finding.genome;
+  all[kin_key(space, options.target, options.policy, options.machine)] = std::move(finding);
 }
 
 }  // namespace coordinator

@@ -33,13 +33,13 @@ KnownKernels::Count KnownKernels::count(const common::Program& program) {
   return count;
 }
 
-void add_kernels(const Finding& region, const KernelTimes& times, const common::Target& target,
+void add_kernels(const Finding& region, const KernelTimes& times, const SearchOptions& options,
                  std::map<common::Digest, Finding>& all) {
   for (const common::Kernel& kernel : region.program.kernels) {
     common::Digest body = common::graph_hash(kernel.body);
     auto best = times.best(kernel.form, body);
     if (!best) continue;
-    Finding& finding = all[kernel_key(kernel.form, body, target)];
+    Finding& finding = all[kernel_key(kernel.form, body, options.target, options.machine)];
     finding.effort.candidates = std::max(finding.effort.candidates, region.effort.candidates);
     finding.effort.ms = std::max(finding.effort.ms, region.effort.ms);
     finding.ns = best->ns;

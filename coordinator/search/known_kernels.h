@@ -31,7 +31,7 @@ class KnownKernels {
 };
 
 // Adds the best schedules of the region's kernels, found with the region's effort.
-void add_kernels(const Finding& region, const KernelTimes& times, const common::Target& target,
+void add_kernels(const Finding& region, const KernelTimes& times, const SearchOptions& options,
                  std::map<common::Digest, Finding>& all);
 
 }  // namespace coordinator

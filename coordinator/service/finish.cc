@@ -32,6 +32,7 @@ void sign_off(common::Plan& plan, const JobEnd& end) {
   plan.provenance.tenant = end.tenant;
   plan.provenance.submitter = end.submitter;
   plan.provenance.toolchain = end.toolchain;
+  plan.provenance.machine = end.machine;
 }
 
 common::Result<common::Plan> finished_plan(common::Plan found, const JobEnd& end) {

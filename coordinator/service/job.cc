@@ -7,6 +7,7 @@
 #include "common/base/cat.h"
 #include "common/base/log.h"
 #include "common/wire/ir_codec.h"
+#include "coordinator/service/device_name.h"
 #include "coordinator/service/findings.h"
 #include "coordinator/service/finish.h"
 #include "coordinator/service/lessons.h"
@@ -33,7 +34,7 @@ std::string too_many_graphs(const ServiceOptions& options) {
   return cat("the farm holds too many graphs; submit it again in ", options.try_again_s(), " s");
 }
 
-void add_measurements(cache::Changes& changes, const std::string& target,
+void add_measurements(cache::Changes& changes, const std::string& device,
                       const std::vector<Digest>& kernels, const CandidateResult& result) {
   if (result.outcome != common::TaskOutcome::kOk) return;
   const common::TaskReport& report = result.report;
@@ -43,7 +44,7 @@ void add_measurements(cache::Changes& changes, const std::string& target,
     if (report.kernel_ns[k] == 0) continue;
     cache::StoredMeasurement measurement{static_cast<double>(report.kernel_ns[k]), report.runs,
                                          now};
-    changes.measurements.push_back({kernels[k], target, measurement});
+    changes.measurements.push_back({kernels[k], device, measurement});
   }
 }
 
@@ -76,6 +77,7 @@ const char* phase_name(Phase phase) {
 Job::Job(Environment& environment, JobRequest request)
     : env_(environment),
       request_(std::move(request)),
+      machine_(request_.machine),
       started_ns_(env_.clock.now_ns()),
       record_({request_.id, request_.tenant, request_.key.graph_hash.hex(),
                request_.key.target.name, request_.key.policy, 0},
@@ -128,6 +130,7 @@ void Job::resume(JournalledJob journal, const std::vector<uint64_t>& timeline) {
     return entry.second.outcome == common::TaskOutcome::kInfra;
   });
   start_ = std::move(journal.start);
+  if (start_) machine_ = start_->machine;
   answers_ = std::move(journal.answers);
   findings_ = std::move(journal.findings);
   finish_after_ = journal.finish_after;
@@ -170,7 +173,7 @@ void Job::start_search(std::unique_ptr<JobSearch> search, const JobStart& start,
 void Job::drive() {
   if (phase_ != Phase::kSearching || is_stepping_) return;
   record_.enter(status_.stage, env_.clock.now_ns());
-  size_t slots = env_.workers.slots(request_.key.target.name);
+  size_t slots = env_.workers.slots(request_.key.target.name, machine_);
   size_t room = slots + kReserve + slots / kReserveShare;
   size_t open = env_.dispatcher.open_tasks(request_.id);
   size_t wanted = room > open && !is_waiting_ ? std::min(room - open, kProposalsMax) : 0;
@@ -220,7 +223,8 @@ void Job::step_done(Step taken) {
   record_.round({taken.from_ns, taken.to_ns, taken.learned, step->candidates.size(),
                  as_count(status_.completed), as_count(status_.best_ns), sent_.size()});
   if (step->outcome) {
-    Status kept = keep_lessons(env_.store, request_.key.target.name, step->lessons);
+    Status kept =
+        keep_lessons(env_.store, device_name(request_.key.target.name, machine_), step->lessons);
     if (!kept.ok())
       common::log_warning(cat("cannot keep what was learned: ", kept.error().message),
                           {{"job", request_.id}});
@@ -245,7 +249,7 @@ void Job::send(ReadyCandidate candidate) {
   TaskSpec spec;
   spec.job = request_.id;
   spec.tag = candidate.id;
-  spec.target = request_.key.target.name;
+  spec.target = device_name(request_.key.target.name, machine_);
   spec.fingerprint = candidate.key.second;
   spec.payload = std::move(candidate.payload);
   spec.blobs = {candidate.graph};
@@ -280,10 +284,11 @@ void Job::learn(TaskDone done) {
   auto kept = std::make_shared<const TaskDone>(std::move(done));
   Commits::Write write_rows = record_.take();
   env_.commits.put(
-      [id = request_.id, n = next_record_++, target = request_.key.target.name, sent, kept,
+      [id = request_.id, n = next_record_++,
+       device = device_name(request_.key.target.name, machine_), sent, kept,
        write_rows](cache::Changes& changes) {
         journal_result(changes, id, n, sent->key, kept->result);
-        add_measurements(changes, target, sent->kernels, kept->result);
+        add_measurements(changes, device, sent->kernels, kept->result);
         write_rows(changes);
       },
       [self = std::weak_ptr<Job*>(self_), sent, kept](const Status& written) {
@@ -416,17 +421,22 @@ void Job::check_quota() {
   is_waiting_ = false;
 }
 
-// A job nobody waits for may outlast its workers; a client must learn that nothing will come.
+// A client must learn that nothing will come. A job nobody waits for may outlast its workers, but
+// not where the target's workers are of another class by now: it would be wanted for ever.
 void Job::check_workers(int64_t now_ns) {
   const std::string& target = request_.key.target.name;
-  if (!is_admitted_ || subscribers_.empty() || env_.workers.has_target(target)) {
+  bool is_settled = phase_ > Phase::kElsewhere || start_.has_value();
+  bool can_run = is_settled ? env_.workers.has(target, machine_) : env_.workers.has_target(target);
+  bool may_wait = subscribers_.empty() && !env_.workers.has_target(target);
+  if (!is_admitted_ || may_wait || can_run) {
     no_worker_since_ns_ = 0;
     return;
   }
   if (no_worker_since_ns_ == 0) no_worker_since_ns_ = now_ns;
   int64_t wait_ms = env_.options.worker_wait_ms(request_.max_wait_ms);
   if ((now_ns - no_worker_since_ns_) / kNsPerMs < wait_ms) return;
-  fail(common::unavailable(no_worker_text(env_.workers, target, wait_ms)));
+  fail(common::unavailable(no_worker_text(
+      env_.workers, machine_.empty() ? target : cat(target, " on ", machine_), wait_ms)));
 }
 
 void Job::report_progress(int64_t now_ns) {

@@ -29,7 +29,8 @@ struct Subscriber {
   std::string peer;
   uint64_t request_id = 0;
   bool joined = false;
-  std::string key_id = {};  // see common::Principal
+  std::string key_id = {};   // see common::Principal
+  std::string machine = {};  // class that it asked for; empty: any
 };
 
 enum class Phase {
@@ -77,6 +78,10 @@ class Job {
   // Whether it was: others leave nothing behind.
   bool is_admitted() const { return is_admitted_; }
   void begin_preparing();
+  // The class whose workers measure, and for which the plan is kept: the request's until the search
+  // begins, which settles it.
+  const std::string& machine() const { return machine_; }
+  void settle_machine(std::string machine) { machine_ = std::move(machine); }
   // The plan has come from another farm, and is in the store.
   void found_elsewhere();
   // What the search began with, when it is journalled already.
@@ -153,6 +158,7 @@ class Job {
 
   Environment& env_;
   JobRequest request_;
+  std::string machine_;
   Phase phase_ = Phase::kAwaitingGraph;
   std::vector<Subscriber> subscribers_;
   bool is_admitted_ = false;

@@ -27,6 +27,7 @@ constexpr uint64_t kFirstRecord = 2;
 constexpr int kVersion = 2;
 // What a record begins with; a result's begins with its task's kind, a digit.
 constexpr char kStartTag = 'S';
+constexpr char kClassStartTag = 'T';  // the same behind the machine class
 constexpr char kAnswersTag = 'A';
 constexpr char kFinishTag = 'F';
 constexpr char kFindingsTag = 'K';
@@ -60,7 +61,8 @@ std::string encode_request(const JobRequest& request) {
               {"in_flight", request.in_flight},
               {"priority", request.priority},
               {"submitter", request.submitter},
-              {"name", request.name}}
+              {"name", request.name},
+              {"machine", request.machine}}
       .dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
@@ -101,6 +103,7 @@ Result<JobRequest> decode_request(const std::string& text) {
     request.priority = record.value("priority", common::kPriorityDefault);
     request.submitter = record.value("submitter", "");
     request.name = record.value("name", "");
+    request.machine = record.value("machine", "");
     return request;
   } catch (const Json::exception& exception) {
     return common::corrupt(cat("its journal is damaged: ", exception.what()));
@@ -147,9 +150,10 @@ Result<std::pair<ResultKey, CandidateResult>> decode_result(const std::string& r
                         std::move(result));
 }
 
-Result<JobStart> decode_start(std::string_view bytes) {
+Result<JobStart> decode_start(std::string_view bytes, bool has_machine) {
   cache::FieldReader reader(bytes);
   JobStart start;
+  if (has_machine) start.machine = std::string(reader.take(reader.u32()));
   start.wall_ns = static_cast<int64_t>(reader.u64());
   start.in_flight = static_cast<int64_t>(reader.u64());
   uint64_t effects = reader.u64();
@@ -183,8 +187,8 @@ Status decode_findings(std::string_view bytes, FindingAnswers& findings) {
 Status take(const std::string& record, JournalledJob& job) {
   if (record.empty()) return common::corrupt("a record is empty");
   std::string_view rest = std::string_view(record).substr(1);
-  if (record[0] == kStartTag) {
-    LFARM_ASSIGN_OR_RETURN(job.start, decode_start(rest));
+  if (record[0] == kStartTag || record[0] == kClassStartTag) {
+    LFARM_ASSIGN_OR_RETURN(job.start, decode_start(rest, record[0] == kClassStartTag));
     return {};
   }
   if (record[0] == kAnswersTag) return decode_answers(rest, job.answers);
@@ -215,7 +219,11 @@ void journal_job(cache::Changes& changes, const JobRequest& request, common::Byt
 }
 
 void journal_start(cache::Changes& changes, farm::JobId job, uint64_t n, const JobStart& start) {
-  std::string bytes(1, kStartTag);
+  std::string bytes(1, start.machine.empty() ? kStartTag : kClassStartTag);
+  if (!start.machine.empty()) {
+    cache::append_u32(bytes, static_cast<uint32_t>(start.machine.size()));
+    bytes += start.machine;
+  }
   cache::append_u64(bytes, static_cast<uint64_t>(start.wall_ns));
   cache::append_u64(bytes, static_cast<uint64_t>(start.in_flight));
   cache::append_u64(bytes, start.priors.size());
@@ -287,10 +295,10 @@ Status remove_journal(cache::Store& store, farm::JobId job) {
 }
 
 Status journal_end(cache::Store& store, farm::JobId job, const JobEnd& end, size_t kept) {
-  Json record{{"version", kVersion},       {"plan", end.plan.hex()},
-              {"farm", end.farm},          {"created_ns", end.created_ns},
-              {"tenant", end.tenant},      {"submitter", end.submitter},
-              {"toolchain", end.toolchain}};
+  Json record{{"version", kVersion},        {"plan", end.plan.hex()},
+              {"farm", end.farm},           {"created_ns", end.created_ns},
+              {"tenant", end.tenant},       {"submitter", end.submitter},
+              {"toolchain", end.toolchain}, {"machine", end.machine}};
   std::vector<cache::JobRecord> records{
       {kEnd, record.dump(-1, ' ', true, Json::error_handler_t::replace)}};
   if (end.rerun) {
@@ -324,6 +332,7 @@ Result<JobEnd> parse_end(farm::JobId job, std::span<const cache::JobRecord> reco
     end.tenant = record.value("tenant", "");
     end.submitter = record.value("submitter", "");
     end.toolchain = record.value("toolchain", "");
+    end.machine = record.value("machine", "");
   } catch (const Json::exception& exception) {
     return common::corrupt(cat("the end of its journal is damaged: ", exception.what()));
   }

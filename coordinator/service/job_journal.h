@@ -36,9 +36,10 @@ struct JobRequest {
   std::string submitter = {};  // id of the key that asked for it
   bool only_reverify = false;  // see common::Submit
   std::string name = {};       // what people call the model
+  std::string machine = {};    // class that the plan is to be for; empty: not known
 
-  // Of the plan to be: each tenant has its own, and so its own job.
-  common::Digest place() const { return common::place_of(tenant, key.digest()); }
+  // Of the plan to be: each tenant has its own for each machine class, and so its own job.
+  common::Digest place() const { return common::place_of(tenant, key.digest(), machine); }
 };
 
 // What a search began with, settled once for a job however often its coordinator restarts.
@@ -46,6 +47,7 @@ struct JobStart {
   int64_t wall_ns = 0;    // later measurements of others are not for this search
   int64_t in_flight = 0;  // see SearchOptions
   EffectTable priors;
+  std::string machine;  // class whose workers measure: the request's, unless it had no worker
 };
 
 // What became of a plan after its search had found it.
@@ -53,7 +55,7 @@ struct JobEnd {
   common::Digest plan;  // plan_digest() of the plan that was kept
   std::string farm;
   int64_t created_ns = 0;
-  std::string tenant, submitter, toolchain;
+  std::string tenant, submitter, toolchain, machine;
   std::optional<common::TaskReport> rerun;  // of the finalist, when its objects had been lost
 };
 

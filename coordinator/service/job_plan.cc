@@ -128,6 +128,7 @@ void Job::keep_plan() {
   if (end_.created_ns == 0) {
     end_.created_ns = common::wall_clock_ns();
     end_.toolchain = env_.workers.toolchain_of(holder_);
+    end_.machine = machine_;
   }
   sign_off(plan_, end_);
   end_.plan = plan_digest(plan_);
@@ -157,7 +158,7 @@ void Job::stored(const Status& status) {
   if (!status.ok()) return not_written(status.error());
   bool is_partial = status_.reused > 0 || status_.known_regions > 0;
   if (!answer(is_partial ? common::CacheOutcome::kPartial : common::CacheOutcome::kMiss)) return;
-  env_.shared.offer(request_.tenant, request_.key.digest());
+  env_.shared.offer(request_.tenant, request_.key.digest(), machine_);
 }
 
 void Job::note_search_end() {
@@ -179,7 +180,8 @@ void Job::found_elsewhere() {
 
 // Ends the job with the plan that the store has for it, or with an error: false.
 bool Job::answer(common::CacheOutcome outcome) {
-  auto found = env_.plans.find(request_.tenant, request_.key.digest(), cache::Lookup::kInspect);
+  auto found =
+      env_.plans.find(request_.tenant, request_.key.digest(), machine_, cache::Lookup::kInspect);
   if (!found.ok() || !found->has_value()) {
     fail(found.ok()
              ? common::unavailable("the plan was removed as soon as it was kept; submit again")
@@ -207,6 +209,8 @@ bool Job::answer(common::CacheOutcome outcome) {
   message.note = note_;
   for (const Subscriber& subscriber : subscribers_) {
     message.request_id = subscriber.request_id;
+    bool is_right = subscriber.machine.empty() || subscriber.machine == machine_;
+    message.standing = is_right ? ready.standing : common::Standing::kNeighbour;
     env_.post.send(subscriber.peer, message, ready.bytes);
   }
   const char* result = !is_own                                     ? "shared"

@@ -16,6 +16,7 @@ nlohmann::ordered_json job_row(const Environment& environment, const Job& job) {
                              {"stage", status.stage},
                              {"graph", request.key.graph_hash.hex()},
                              {"target", request.key.target.name},
+                             {"machine", job.machine()},
                              {"policy", request.key.policy},
                              {"tenant", request.tenant},
                              {"priority", request.priority},

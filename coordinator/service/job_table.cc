@@ -34,7 +34,9 @@ Status JobTable::resume() {
     auto journal = read_journal(env_.store, id);
     bool is_current = journal.ok() && journal->request.key.epoch == env_.options.epoch;
     if (is_current) {
-      auto plan = env_.plans.find(journal->request.tenant, journal->request.key.digest(),
+      const JobRequest& request = journal->request;
+      auto plan = env_.plans.find(request.tenant, request.key.digest(),
+                                  journal->start ? journal->start->machine : request.machine,
                                   cache::Lookup::kInspect);
       is_current = !plan.ok() || !plan->has_value();
     }
@@ -53,6 +55,8 @@ Status JobTable::resume() {
     job->resume(std::move(*journal), timelines[id]);
     jobs_.emplace(id, std::move(job));
   }
+  LFARM_ASSIGN_OR_RETURN(std::optional<std::string> wishes, env_.store.get_named(Wishes::kRecord));
+  if (wishes) wishes_.read(*wishes);
   std::set<farm::JobId> open;
   for (const auto& [id, job] : jobs_) open.insert(id);
   return history_.load(std::move(timelines), open);
@@ -80,15 +84,23 @@ void JobTable::take(const std::string& peer, const common::Principal& who,
   }
   common::PlanKey key{request.graph_hash, {target}, policy, env_.options.epoch};
   Digest key_digest = key.digest();
-  auto answered = answer_from_cache(peer, tenant, request, target.empty() ? nullptr : &key_digest);
+  // Of what class a plan is wanted, and on which it would be searched for now.
+  const std::string wanted =
+      request.machine.empty() ? env_.workers.class_for(target, "") : request.machine;
+  const std::string machine = env_.workers.class_for(target, wanted);
+  auto answered =
+      answer_from_cache(peer, tenant, request, target.empty() ? nullptr : &key_digest, wanted);
   if (!answered.ok()) return refuse(peer, request, answered.error());
   if (*answered) return env_.meters.plan_asked(tenant, "hit");
   if (target.empty()) return park(peer, who, request, std::move(graph));
 
-  Digest place = common::place_of(tenant, key_digest);
-  Job* job = job_for(place);
+  Job* job = job_for(common::place_of(tenant, key_digest, machine));
   bool joined = job != nullptr;
-  if (!joined && !asked && ask_elsewhere(place, key_digest, peer, who, request, graph)) return;
+  if (!joined && !asked && ask_elsewhere(key_digest, wanted, peer, who, request, graph)) return;
+  answered = answer_with_neighbour(peer, who, request, key, wanted, graph);
+  if (!answered.ok()) return refuse(peer, request, answered.error());
+  if (*answered) return env_.meters.plan_asked(tenant, "neighbour");
+  if (machine != wanted) wishes_.add({tenant, key, wanted});
   if (!joined) {
     // What it learns could not be kept, and those who wait already go on first.
     if (std::string trouble = env_.store.trouble(); !trouble.empty()) {
@@ -96,7 +108,7 @@ void JobTable::take(const std::string& peer, const common::Principal& who,
     }
     std::string spent = env_.tenants.exhausted(tenant, common::wall_clock_ns());
     if (!spent.empty()) return refuse(peer, request, common::unavailable(spent));
-    auto made = make(who, request, std::move(key));
+    auto made = make(who, request, std::move(key), machine);
     if (!made.ok()) return refuse(peer, request, made.error());
     job = *made;
     begin_anew(*job);
@@ -106,7 +118,7 @@ void JobTable::take(const std::string& peer, const common::Principal& who,
                   no_room(cat(job->subscribers().size(), " requests wait for job ",
                               job->request().id, " already")));
   }
-  job->subscribe({peer, request.request_id, joined, who.key_id});
+  job->subscribe({peer, request.request_id, joined, who.key_id, request.machine});
   if (job->phase() != Phase::kAwaitingGraph) return;
   // Another client's encoding of the same graph will do, but its digest must be the one asked for.
   if (graph && request.graph == job->request().graph) {
@@ -119,12 +131,13 @@ void JobTable::take(const std::string& peer, const common::Principal& who,
 
 // True when a PlanReady was sent. Without a key, a plan for any target that the request means.
 Result<bool> JobTable::answer_from_cache(const std::string& peer, const std::string& tenant,
-                                         const common::Submit& request, const Digest* key) {
+                                         const common::Submit& request, const Digest* key,
+                                         const std::string& machine) {
   std::string policy =
       request.policy.empty() ? std::string(common::kDefaultPolicy) : request.policy;
   LFARM_ASSIGN_OR_RETURN(std::optional<ReadyPlan> ready,
                          key != nullptr
-                             ? env_.plans.find(tenant, *key)
+                             ? env_.plans.find(tenant, *key, machine)
                              : env_.plans.find_any_target(tenant, request.graph_hash, policy,
                                                           env_.options.epoch, request.target));
   if (!ready) return false;
@@ -133,9 +146,10 @@ Result<bool> JobTable::answer_from_cache(const std::string& peer, const std::str
 }
 
 // False when there is no room to wait for the answer.
-bool JobTable::ask_elsewhere(const Digest& place, const Digest& key, const std::string& peer,
+bool JobTable::ask_elsewhere(const Digest& key, const std::string& machine, const std::string& peer,
                              const common::Principal& who, const common::Submit& request,
                              const common::SharedBytes& graph) {
+  Digest place = common::place_of(who.tenant, key, machine);
   if (asking_.size() >= env_.options.jobs_max) return false;
   std::vector<Parked>& waiting = asking_[place];
   std::optional<HeldBlob> held = graph ? env_.blobs.hold(graph) : std::nullopt;
@@ -145,7 +159,7 @@ bool JobTable::ask_elsewhere(const Digest& place, const Digest& key, const std::
   }
   waiting.push_back({peer, who, request, std::move(held), 0});
   if (waiting.size() > 1) return true;
-  env_.shared.fetch(who.tenant, key, [this, place](bool) { elsewhere_answered(place); });
+  env_.shared.fetch(who.tenant, key, machine, [this, place](bool) { elsewhere_answered(place); });
   return true;
 }
 
@@ -204,7 +218,7 @@ Error JobTable::no_room(const std::string& what) const {
 }
 
 Result<Job*> JobTable::make(const common::Principal& who, const common::Submit& request,
-                            common::PlanKey key) {
+                            common::PlanKey key, const std::string& machine) {
   if (jobs_.size() >= env_.options.jobs_max) {
     return no_room(cat("the farm has ", jobs_.size(), " jobs, and takes no more"));
   }
@@ -216,6 +230,7 @@ Result<Job*> JobTable::make(const common::Principal& who, const common::Submit& 
   job.submitter = who.key_id;
   job.only_reverify = request.only_reverify;
   job.name = request.name;
+  job.machine = machine;
   job.budget_candidates = request.budget_candidates;
   job.budget_ms = request.budget_ms;
   if (job.budget_candidates == 0 && job.budget_ms == 0) {
@@ -239,24 +254,26 @@ Result<Job*> JobTable::make(const common::Principal& who, const common::Submit& 
 // What the tenant has of another compiler is made anew beside the search, and answers first.
 void JobTable::begin_anew(const Job& job) {
   const JobRequest& request = job.request();
-  auto earlier = env_.plans.find_earlier(request.tenant, request.key);
+  auto earlier = env_.plans.find_earlier(request.tenant, request.key, request.machine);
   if (!earlier.ok()) {
     common::log_warning(cat("earlier plans cannot be read: ", earlier.error().message));
     return;
   }
   if (!*earlier) return;
-  bool begun = reverifier_.start(++last_id_, request.tenant, std::move(**earlier),
-                                 [this, id = request.id, key = request.key.digest()](
-                                     const Status& status) { made_anew(id, key, status); });
+  bool begun = reverifier_.start(
+      ++last_id_, request.tenant, std::move(**earlier), common::kPriorityMax,
+      [this, id = request.id, key = request.key.digest(),
+       machine = request.machine](const Status& status) { made_anew(id, key, machine, status); });
   if (begun && request.only_reverify) held_.insert(request.id);
 }
 
-void JobTable::made_anew(farm::JobId id, const Digest& key, const Status& status) {
+void JobTable::made_anew(farm::JobId id, const Digest& key, const std::string& machine,
+                         const Status& status) {
   held_.erase(id);
   has_news_ = true;
   Job* job = find(id);
   if (!status.ok() || job == nullptr) return;
-  auto ready = env_.plans.find(job->request().tenant, key, cache::Lookup::kInspect);
+  auto ready = env_.plans.find(job->request().tenant, key, machine, cache::Lookup::kInspect);
   if (!ready.ok() || !ready->has_value()) return;
   bool is_last = job->request().only_reverify;
   job->serve(**ready, is_last ? "made anew from an earlier compiler's winner"
@@ -266,7 +283,8 @@ void JobTable::made_anew(farm::JobId id, const Digest& key, const Status& status
 
 Result<std::vector<Digest>> JobTable::reverify(const common::Principal& who) {
   auto is_stale = [&](const common::Plan& plan) {
-    std::set<std::string> present = env_.workers.toolchains(plan.key.target.name);
+    std::set<std::string> present =
+        env_.workers.toolchains(plan.key.target.name, plan.provenance.machine);
     return !present.empty() && !present.contains(plan.provenance.toolchain);
   };
   std::string tenant = who.has(common::Role::kAdmin) ? "" : who.tenant;
@@ -276,9 +294,15 @@ Result<std::vector<Digest>> JobTable::reverify(const common::Principal& who) {
   for (auto& [owner, plan] : earlier) {
     Digest id = plan.id;
     if (!env_.tenants.exhausted(owner, common::wall_clock_ns()).empty()) continue;
-    bool is_under_way = reverifier_.works_on(owner, plan.key);
-    if (is_under_way ||
-        reverifier_.start(++last_id_, owner, std::move(plan), [](const Status&) {})) {
+    // A plan of before machine classes is made anew for whichever there is.
+    if (plan.machine.empty()) {
+      plan.machine = env_.workers.class_for(plan.key.target.name, "");
+      auto there = env_.plans.find(owner, plan.key.digest(), plan.machine, cache::Lookup::kInspect);
+      if (!plan.machine.empty() && there.ok() && there->has_value()) continue;
+    }
+    bool is_under_way = reverifier_.works_on(owner, plan);
+    if (is_under_way || reverifier_.start(++last_id_, owner, std::move(plan), common::kPriorityMax,
+                                          [](const Status&) {})) {
       begun.push_back(id);
     }
   }

@@ -13,8 +13,10 @@
 #include "coordinator/farm/demand.h"
 #include "coordinator/service/job.h"
 #include "coordinator/service/job_history.h"
+#include "coordinator/service/renewal.h"
 #include "coordinator/service/reverify.h"
 #include "coordinator/service/traces.h"
+#include "coordinator/service/wishes.h"
 
 namespace coordinator::service {
 
@@ -22,7 +24,15 @@ namespace coordinator::service {
 class JobTable final : public TaskSink {
  public:
   explicit JobTable(Environment& environment)
-      : env_(environment), reverifier_(environment), history_(environment), traces_(environment) {}
+      : env_(environment),
+        reverifier_(environment),
+        renewal_(environment, reverifier_,
+                 {[this] { return ++last_id_; },
+                  [this](const std::string& tenant, const EarlierPlan& plan) {
+                    search_for(tenant, plan, plan.machine);
+                  }}),
+        history_(environment),
+        traces_(environment) {}
 
   // Brings back the jobs whose journals are open, and what is known of the latest that ended. To be
   // called once, before anything else.
@@ -33,6 +43,9 @@ class JobTable final : public TaskSink {
               common::SharedBytes graph);
   // Makes plans of other compilers anew: the tenant's, or an administrator's all. Returns which.
   common::Result<std::vector<common::Digest>> reverify(const common::Principal& who);
+  // Takes note that someone who asked for the tenant's plan on `machine` got `plan`, which was
+  // chosen on another class: it is searched for once a worker of the class is there.
+  void wish_for(const std::string& tenant, const ReadyPlan& plan, const std::string& machine);
   // A peer that waits for the job leaves it, and the job ends when nobody else waits for it. For
   // anyone else of its tenant, and for administrators, the job ends. Answers with JobCancelled, or
   // Refused.
@@ -58,7 +71,8 @@ class JobTable final : public TaskSink {
   void interrupt(const common::Error& error);
 
   bool idle() const {
-    return jobs_.empty() && parked_.empty() && asking_.empty() && reverifier_.idle();
+    return jobs_.empty() && parked_.empty() && asking_.empty() && reverifier_.idle() &&
+           renewal_.waiting() == 0;
   }
   std::vector<const Job*> jobs() const;
   // Null when there is none of that number.
@@ -80,16 +94,21 @@ class JobTable final : public TaskSink {
     int64_t deadline_ns = 0;
   };
   common::Result<bool> answer_from_cache(const std::string& peer, const std::string& tenant,
-                                         const common::Submit& request, const common::Digest* key);
+                                         const common::Submit& request, const common::Digest* key,
+                                         const std::string& machine);
+  common::Result<bool> answer_with_neighbour(const std::string& peer, const common::Principal& who,
+                                             const common::Submit& request,
+                                             const common::PlanKey& key, const std::string& machine,
+                                             common::SharedBytes graph);
   void park(const std::string& peer, const common::Principal& who, const common::Submit& request,
             common::SharedBytes graph);
   void try_parked(int64_t now_ns);
   // As submit(), with `asked`: whether other farms were asked for the plan.
   void take(const std::string& peer, const common::Principal& who, const common::Submit& request,
             common::SharedBytes graph, bool asked);
-  bool ask_elsewhere(const common::Digest& place, const common::Digest& key,
-                     const std::string& peer, const common::Principal& who,
-                     const common::Submit& request, const common::SharedBytes& graph);
+  bool ask_elsewhere(const common::Digest& key, const std::string& machine, const std::string& peer,
+                     const common::Principal& who, const common::Submit& request,
+                     const common::SharedBytes& graph);
   void elsewhere_answered(const common::Digest& place);
   // Who is to search for what a job asks for, where farms share their plans.
   struct Right {
@@ -103,9 +122,17 @@ class JobTable final : public TaskSink {
   Job* find(farm::JobId id);
   Job* job_for(const common::Digest& key);
   common::Result<Job*> make(const common::Principal& who, const common::Submit& request,
-                            common::PlanKey key);
+                            common::PlanKey key, const std::string& machine);
   void begin_anew(const Job& job);
-  void made_anew(farm::JobId job, const common::Digest& key, const common::Status& status);
+  void made_anew(farm::JobId job, const common::Digest& key, const std::string& machine,
+                 const common::Status& status);
+  void grant_wish(int64_t now_ns);
+  bool search_for(const std::string& tenant, const EarlierPlan& plan, const std::string& machine);
+  void wish_job_ended(const Job& job);
+  void settle(Job& job, const std::string& machine);
+  void write_wishes();
+  bool is_startable(const Job& job) const;
+  bool waits_for_winner(const Job& job) const;
   void charge(const std::string& tenant, int64_t worker_ns);
   void write_usage();
   void admit(Job& job);
@@ -124,6 +151,10 @@ class JobTable final : public TaskSink {
   std::map<farm::JobId, Right> rights_;
   size_t rights_asked_ = 0;
   Reverifier reverifier_;
+  Renewal renewal_;
+  Wishes wishes_;
+  farm::JobId wish_job_ = 0;  // that searches for one of them; one at a time
+  int64_t wishes_looked_ns_ = 0;
   JobHistory history_;
   Traces traces_;
   farm::JobId last_id_ = 0;

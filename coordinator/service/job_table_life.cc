@@ -9,6 +9,7 @@
 #include "common/base/log.h"
 #include "common/ir/graph_hash.h"
 #include "common/wire/ir_codec.h"
+#include "coordinator/service/device_name.h"
 #include "coordinator/service/job_table.h"
 #include "coordinator/service/lessons.h"
 #include "coordinator/service/search_steps.h"
@@ -106,16 +107,20 @@ void JobTable::prepare(Job& job) {
     prepared->start = std::move(*start);
   } else {
     prepared->start.wall_ns = common::wall_clock_ns();
-    prepared->start.in_flight = settle_in_flight(job.request().in_flight,
-                                                 env_.workers.slots(job.request().key.target.name));
+    const std::string& target = job.request().key.target.name;
+    prepared->start.machine = env_.workers.class_for(target, job.request().machine);
+    prepared->start.in_flight = settle_in_flight(
+        job.request().in_flight, env_.workers.slots(target, prepared->start.machine));
+    settle(job, prepared->start.machine);
   }
-  prepared->measurements = std::make_shared<JobMeasurements>(
-      &env_.store, job.request().key.target.name, prepared->start.wall_ns, job.journalled_answers(),
-      job.journalled_findings());
+  std::string device = device_name(job.request().key.target.name, job.machine());
+  prepared->measurements =
+      std::make_shared<JobMeasurements>(&env_.store, device, prepared->start.wall_ns,
+                                        job.journalled_answers(), job.journalled_findings());
   env_.background.start([this, id, prepared, is_new = !start.has_value(), request = job.request(),
-                         graph = job.graph(), &store = env_.store,
+                         graph = job.graph(), device, &store = env_.store,
                          create = env_.options.create_search]() -> Background::Done {
-    if (is_new) prepared->start.priors = load_lessons(store, request.key.target.name);
+    if (is_new) prepared->start.priors = load_lessons(store, device);
     Result<std::unique_ptr<JobSearch>> search =
         guarded<std::unique_ptr<JobSearch>>([&]() -> Result<std::unique_ptr<JobSearch>> {
           LFARM_ASSIGN_OR_RETURN(common::Graph decoded, common::decode_graph(graph.bytes));
@@ -155,6 +160,8 @@ void JobTable::turn(int64_t now_ns) {
   last_round_ns_ = now_ns;
   try_parked(now_ns);
   reverifier_.tick(now_ns);
+  renewal_.turn(jobs_.empty());
+  grant_wish(now_ns);
   for (auto& [id, job] : jobs_) job->tick(now_ns);
   sweep();
   begin_queued();
@@ -171,7 +178,7 @@ void JobTable::begin_queued() {
     };
     for (auto& [id, job] : jobs_) {
       if (job->phase() != Phase::kQueued && job->phase() != Phase::kElsewhere) continue;
-      if (is_held_back(id) || held_.contains(id)) continue;
+      if (is_held_back(id) || waits_for_winner(*job) || !is_startable(*job)) continue;
       if (next == nullptr || rank(job->request()) < rank(next->request())) next = job.get();
     }
     if (next == nullptr) return;
@@ -180,6 +187,31 @@ void JobTable::begin_queued() {
     ++searches[next->request().tenant];
     prepare(*next);
   }
+}
+
+// An earlier compiler's winner is made anew first, unless workers came that are of another class.
+bool JobTable::waits_for_winner(const Job& job) const {
+  const std::string& target = job.request().key.target.name;
+  return held_.contains(job.request().id) &&
+         (env_.workers.has(target, job.machine()) || !env_.workers.has_target(target));
+}
+
+// The workers that the class needs are there; other farms may have the plan without any.
+bool JobTable::is_startable(const Job& job) const {
+  auto right = rights_.find(job.request().id);
+  bool asks_first = env_.shared.enabled() && (right == rights_.end() || !right->second.is_ours);
+  const std::string& target = job.request().key.target.name;
+  return asks_first || (job.journalled_start() ? env_.workers.has(target, job.machine())
+                                               : env_.workers.has_target(target));
+}
+
+// A job that waited for its workers runs on the class that came.
+void JobTable::settle(Job& job, const std::string& machine) {
+  const JobRequest& request = job.request();
+  job.settle_machine(machine);
+  if (machine == request.machine) return;
+  by_key_.emplace(common::place_of(request.tenant, request.key.digest(), machine), request.id);
+  if (!request.machine.empty()) wishes_.add({request.tenant, request.key, request.machine});
 }
 
 bool JobTable::is_held_back(farm::JobId id) const {
@@ -197,7 +229,7 @@ bool JobTable::may_begin(const Job& job) {
   right.is_asked = true;
   ++rights_asked_;
   env_.shared.claim(
-      job.request().tenant, job.request().key.digest(),
+      job.request().tenant, job.request().key.digest(), job.machine(),
       [this, id, place = job.request().place()](Claim claim) { claimed(id, place, claim); });
   return false;
 }
@@ -225,18 +257,23 @@ void JobTable::sweep() {
       continue;
     }
     history_.keep(*it->second);
+    wish_job_ended(*it->second);
     searching_.erase(it->first);
     // Also where it never came: it may be on its way.
     if (rights_.erase(it->first) != 0) env_.shared.release(it->second->request().place());
     held_.erase(it->first);
-    auto key = by_key_.find(it->second->request().place());
-    if (key != by_key_.end() && key->second == it->first) by_key_.erase(key);
+    const JobRequest& request = it->second->request();
+    for (const std::string& machine : {request.machine, it->second->machine()}) {
+      auto key = by_key_.find(common::place_of(request.tenant, request.key.digest(), machine));
+      if (key != by_key_.end() && key->second == it->first) by_key_.erase(key);
+    }
     it = jobs_.erase(it);
   }
 }
 
 void JobTable::interrupt(const Error& error) {
   write_usage();
+  write_wishes();
   for (auto& [id, job] : jobs_) job->interrupt(error);
   for (const Parked& one : parked_) refuse(one.peer, one.request, error);
   parked_.clear();

@@ -10,7 +10,7 @@ namespace {
 
 // The number changes with the meaning of features and of the predictions that effects correct: old
 // lessons would be about something else.
-std::string name_of(const std::string& target) { return common::cat("effects-2/", target); }
+std::string name_of(const std::string& device) { return common::cat("effects-2/", device); }
 
 }  // namespace
 
@@ -40,18 +40,18 @@ EffectTable decode_effects(std::string_view bytes) {
   return table;
 }
 
-EffectTable load_lessons(cache::Store& store, const std::string& target) {
-  auto bytes = store.get_named(name_of(target));
+EffectTable load_lessons(cache::Store& store, const std::string& device) {
+  auto bytes = store.get_named(name_of(device));
   if (!bytes.ok() || !bytes->has_value()) return {};
   return decode_effects(**bytes);
 }
 
-common::Status keep_lessons(cache::Store& store, const std::string& target,
+common::Status keep_lessons(cache::Store& store, const std::string& device,
                             const EffectTable& learned) {
   if (learned.empty()) return {};
-  EffectTable table = load_lessons(store, target);
+  EffectTable table = load_lessons(store, device);
   merge_effects(table, learned);
-  return store.put_named(name_of(target), encode_effects(table));
+  return store.put_named(name_of(device), encode_effects(table));
 }
 
 }  // namespace coordinator::service

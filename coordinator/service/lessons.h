@@ -1,5 +1,5 @@
-// What searches learned about a target's kernels in general, kept in the store beside the
-// measurements it came from, so that every job's search helps the next one's.
+// What searches learned about kernels on a target and machine class in general, kept in the store
+// beside the measurements it came from, so that every job's search helps the next one's.
 #pragma once
 
 #include <string>
@@ -15,10 +15,11 @@ std::string encode_effects(const EffectTable& table);
 EffectTable decode_effects(std::string_view bytes);
 
 // Empty while nothing was learned, or when what the store holds cannot be read. Thread-safe.
-EffectTable load_lessons(cache::Store& store, const std::string& target);
-// Merges a finished search's lessons into what is kept. Not to be called for one target by two
+// `device`: see device_name().
+EffectTable load_lessons(cache::Store& store, const std::string& device);
+// Merges a finished search's lessons into what is kept. Not to be called for one device by two
 // threads at once.
-common::Status keep_lessons(cache::Store& store, const std::string& target,
+common::Status keep_lessons(cache::Store& store, const std::string& device,
                             const EffectTable& learned);
 
 }  // namespace coordinator::service

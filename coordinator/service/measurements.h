@@ -28,10 +28,11 @@ class JobMeasurements final : public MeasurementSource {
   // Measurements from `since_wall_ns` on are left out: what this job or others measure meanwhile
   // must not change its search's course. `known` was answered before and is answered again. Without
   // a store there is nothing else.
-  JobMeasurements(cache::Store* store, std::string target, int64_t since_wall_ns,
+  // `device`: see device_name().
+  JobMeasurements(cache::Store* store, std::string device, int64_t since_wall_ns,
                   KernelAnswers known, FindingAnswers known_findings = {})
       : store_(store),
-        target_(std::move(target)),
+        device_(std::move(device)),
         since_wall_ns_(since_wall_ns),
         answers_(std::move(known)),
         findings_(std::move(known_findings)) {}
@@ -40,7 +41,7 @@ class JobMeasurements final : public MeasurementSource {
     std::lock_guard lock(mutex_);
     if (auto it = answers_.find(kernel); it != answers_.end()) return it->second;
     if (store_ == nullptr) return std::nullopt;
-    auto found = store_->get_measurement(kernel, target_);
+    auto found = store_->get_measurement(kernel, device_);
     if (!found.ok() || !found->has_value()) return std::nullopt;
     if ((*found)->when_wall_ns >= since_wall_ns_) return std::nullopt;
     int64_t ns = std::llround((*found)->ns);
@@ -72,7 +73,7 @@ class JobMeasurements final : public MeasurementSource {
 
  private:
   cache::Store* store_;
-  const std::string target_;
+  const std::string device_;
   const int64_t since_wall_ns_;
   mutable std::mutex mutex_;
   mutable KernelAnswers answers_;

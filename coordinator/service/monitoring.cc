@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "coordinator/farm/demand.h"
+#include "coordinator/service/device_name.h"
 
 namespace coordinator::service {
 namespace {
@@ -43,7 +44,7 @@ void add_workers(const StatusSources& sources, std::vector<GaugeFamily>& out) {
   int64_t suspended = 0;
   for (auto& view : sources.environment.dispatcher.scheduler().workers()) {
     suspended += view.suspended ? 1 : 0;
-    leases[view.target] += static_cast<int64_t>(view.leases);
+    leases[target_of_device(view.target)] += static_cast<int64_t>(view.leases);
   }
   for (const WorkerSession* session : sources.environment.workers.sessions()) {
     ++workers[session->target];
@@ -56,7 +57,8 @@ void add_workers(const StatusSources& sources, std::vector<GaugeFamily>& out) {
   int64_t now_ns = sources.environment.clock.now_ns();
   for (auto& view : sources.environment.dispatcher.scheduler().workers()) {
     double silent_s = static_cast<double>(now_ns - view.last_seen_ns) * 1e-9;
-    silence[view.target] = std::max(silence[view.target], silent_s);
+    double& longest = silence[target_of_device(view.target)];
+    longest = std::max(longest, silent_s);
   }
   out.push_back(by_label("lfarm_worker_silence_seconds",
                          "Longest time since a connected worker was heard of", "target", silence));

@@ -115,7 +115,8 @@ PeerCounts PeerPlans::counts() const {
 
 // Not a byte of the content is looked at before the signature holds.
 Result<PeerPlans::Opened> PeerPlans::open(const std::string& bytes, const std::string& tenant,
-                                          const Digest& plan_key) const {
+                                          const Digest& plan_key,
+                                          const std::string& machine) const {
   LFARM_ASSIGN_OR_RETURN(common::Sealed outer, common::decode_sealed(common::as_bytes(bytes)));
   if (!is_trusted(outer.signer)) {
     return Error{Code::kVerification,
@@ -125,7 +126,8 @@ Result<PeerPlans::Opened> PeerPlans::open(const std::string& bytes, const std::s
   LFARM_RETURN_IF_ERROR(common::check_signature(outer, outer.signer));
   LFARM_ASSIGN_OR_RETURN(common::PlanGrant grant, common::decode_grant(outer.bytes));
   LFARM_ASSIGN_OR_RETURN(common::Plan plan, common::decode_plan(grant.plan));
-  if (grant.tenant != tenant || plan.key.digest() != plan_key) {
+  if (grant.tenant != tenant || plan.key.digest() != plan_key ||
+      plan.provenance.machine != machine) {
     return Error{Code::kVerification, "a plan stands where another one belongs"};
   }
   LFARM_RETURN_IF_ERROR(common::verify(plan));
@@ -136,11 +138,12 @@ Result<PeerPlans::Opened> PeerPlans::open(const std::string& bytes, const std::s
   return opened;
 }
 
-Result<bool> PeerPlans::bring(const std::string& tenant, const Digest& plan_key) {
-  LFARM_ASSIGN_OR_RETURN(auto bytes,
-                         remote_.get(RemoteRecord::kPlan, common::place_of(tenant, plan_key)));
+Result<bool> PeerPlans::bring(const std::string& tenant, const Digest& plan_key,
+                              const std::string& machine) {
+  LFARM_ASSIGN_OR_RETURN(
+      auto bytes, remote_.get(RemoteRecord::kPlan, common::place_of(tenant, plan_key, machine)));
   if (!bytes) return false;
-  LFARM_ASSIGN_OR_RETURN(Opened opened, open(*bytes, tenant, plan_key));
+  LFARM_ASSIGN_OR_RETURN(Opened opened, open(*bytes, tenant, plan_key, machine));
   LFARM_ASSIGN_OR_RETURN(auto objects, remote_.get_objects(opened.plan.objects));
   if (!objects) return false;
   for (const std::string& object : *objects) {
@@ -150,8 +153,9 @@ Result<bool> PeerPlans::bring(const std::string& tenant, const Digest& plan_key)
   return true;
 }
 
-bool PeerPlans::fetch(const std::string& tenant, const Digest& plan_key) {
-  auto brought = bring(tenant, plan_key);
+bool PeerPlans::fetch(const std::string& tenant, const Digest& plan_key,
+                      const std::string& machine) {
+  auto brought = bring(tenant, plan_key, machine);
   // What the network does is the remote store's to tell.
   bool is_lie = !brought.ok() && brought.error().code != Code::kUnavailable &&
                 brought.error().code != Code::kTimedOut;
@@ -162,13 +166,14 @@ bool PeerPlans::fetch(const std::string& tenant, const Digest& plan_key) {
   return found;
 }
 
-Status PeerPlans::offer(const std::string& tenant, const Digest& plan_key) {
-  Digest place = common::place_of(tenant, plan_key);
+Status PeerPlans::offer(const std::string& tenant, const Digest& plan_key,
+                        const std::string& machine) {
+  Digest place = common::place_of(tenant, plan_key, machine);
   LFARM_ASSIGN_OR_RETURN(auto stored, store_.get_plan(place, cache::Lookup::kInspect));
   if (!stored) return {};
   LFARM_ASSIGN_OR_RETURN(auto there, remote_.get(RemoteRecord::kPlan, place));
   if (there) {
-    auto opened = open(*there, tenant, plan_key);
+    auto opened = open(*there, tenant, plan_key, machine);
     if (opened.ok() && opened->plan.provenance.best_ns <= stored->facts.best_ns) {
       LFARM_ASSIGN_OR_RETURN(bool is_whole, remote_.has_objects(opened->plan.objects));
       if (is_whole) return {};
@@ -225,9 +230,10 @@ void PeerPlans::hold(const Digest& place, std::string claim) {
   (void)remote_.release(place, claim);
 }
 
-Claim PeerPlans::claim(const std::string& tenant, const Digest& plan_key) {
-  if (fetch(tenant, plan_key)) return Claim::kFound;
-  Digest place = common::place_of(tenant, plan_key);
+Claim PeerPlans::claim(const std::string& tenant, const Digest& plan_key,
+                       const std::string& machine) {
+  if (fetch(tenant, plan_key, machine)) return Claim::kFound;
+  Digest place = common::place_of(tenant, plan_key, machine);
   std::string mine = claim_text(place);
   auto claimed = remote_.claim(place, mine, claim_ms_);
   if (!claimed.ok()) return Claim::kOurs;
@@ -328,7 +334,8 @@ Status PeerPlans::publish_revocations(const std::vector<Digest>& ids,
       auto plan = grant.ok() ? common::decode_plan(grant->plan) : grant.error();
       if (!plan.ok()) continue;
       withdrawn_.insert(content_of(*grant));
-      places.push_back(common::place_of(grant->tenant, plan->key.digest()));
+      places.push_back(
+          common::place_of(grant->tenant, plan->key.digest(), plan->provenance.machine));
     }
     all = withdrawn_;
   }

@@ -49,12 +49,14 @@ class PeerPlans {
 
   // Brings the plan into this farm's store, signed for its clients. False when the shared store has
   // none, or none that can be believed or used.
-  bool fetch(const std::string& tenant, const common::Digest& plan_key);
+  bool fetch(const std::string& tenant, const common::Digest& plan_key, const std::string& machine);
   // Shares the tenant's plan, unless an equal or faster one is there.
-  common::Status offer(const std::string& tenant, const common::Digest& plan_key);
+  common::Status offer(const std::string& tenant, const common::Digest& plan_key,
+                       const std::string& machine);
 
   // Looks for the plan, else asks for the right to search for it.
-  Claim claim(const std::string& tenant, const common::Digest& plan_key);
+  Claim claim(const std::string& tenant, const common::Digest& plan_key,
+              const std::string& machine);
   // Of every claim that this farm has.
   void renew_claims();
   void release(const common::Digest& place);
@@ -78,8 +80,9 @@ class PeerPlans {
     common::Plan plan;
   };
   common::Result<Opened> open(const std::string& bytes, const std::string& tenant,
-                              const common::Digest& plan_key) const;
-  common::Result<bool> bring(const std::string& tenant, const common::Digest& plan_key);
+                              const common::Digest& plan_key, const std::string& machine) const;
+  common::Result<bool> bring(const std::string& tenant, const common::Digest& plan_key,
+                             const std::string& machine);
   common::Status remove_revoked(const common::Digest& place);
   bool is_trusted(const common::PublicKey& signer) const;
   bool is_revoked(const common::Digest& id) const;

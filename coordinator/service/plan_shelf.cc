@@ -37,6 +37,7 @@ Result<OwnedPlan> decode_owned(const std::string& stored) {
 common::PlanReady ReadyPlan::message(uint64_t request_id) const {
   common::PlanReady message;
   message.request_id = request_id;
+  message.standing = standing;
   message.plan_key = key;
   message.plan = plan;
   message.cache = common::CacheOutcome::kHit;
@@ -48,20 +49,23 @@ common::PlanReady ReadyPlan::message(uint64_t request_id) const {
 }
 
 Result<std::optional<ReadyPlan>> PlanShelf::find(const std::string& tenant,
-                                                 const common::Digest& key, cache::Lookup lookup) {
-  LFARM_ASSIGN_OR_RETURN(std::optional<cache::StoredPlan> stored,
-                         store_.get_plan(common::place_of(tenant, key), lookup));
+                                                 const common::Digest& key,
+                                                 const std::string& machine, cache::Lookup lookup) {
+  common::Digest place = common::place_of(tenant, key, machine);
+  LFARM_ASSIGN_OR_RETURN(std::optional<cache::StoredPlan> stored, store_.get_plan(place, lookup));
   if (!stored && lookup == cache::Lookup::kServe) {
-    LFARM_ASSIGN_OR_RETURN(bool copied, copy_shared(tenant, key));
+    LFARM_ASSIGN_OR_RETURN(bool copied, copy_shared(tenant, key, machine));
     if (copied) {
-      LFARM_ASSIGN_OR_RETURN(stored, store_.get_plan(common::place_of(tenant, key), lookup));
+      LFARM_ASSIGN_OR_RETURN(stored, store_.get_plan(place, lookup));
     }
   }
   if (!stored) return std::optional<ReadyPlan>();
   if (lookup == cache::Lookup::kServe) {
     tenants_.note_hit(tenant, as_count(stored->facts.search_ms));
   }
-  return ready(key, std::move(*stored));
+  LFARM_ASSIGN_OR_RETURN(auto found, ready(key, std::move(*stored)));
+  if (found) found->machine = machine;
+  return found;
 }
 
 Result<std::optional<ReadyPlan>> PlanShelf::find_any_target(const std::string& tenant,
@@ -71,6 +75,7 @@ Result<std::optional<ReadyPlan>> PlanShelf::find_any_target(const std::string& t
                                                             const std::string& family) {
   LFARM_ASSIGN_OR_RETURN(std::vector<common::Digest> places, store_.plans_of_graph(graph_hash));
   std::optional<common::Digest> best;
+  std::string machine;
   for (const common::Digest& place : places) {
     LFARM_ASSIGN_OR_RETURN(std::optional<cache::StoredPlan> stored,
                            store_.get_plan(place, cache::Lookup::kInspect));
@@ -82,11 +87,14 @@ Result<std::optional<ReadyPlan>> PlanShelf::find_any_target(const std::string& t
     std::string_view made_for = common::family_of(key.target.name);
     if (!family.empty() && made_for != family) continue;
     bool is_cpu = made_for == "cpu";
-    if (!best || is_cpu) best = key.digest();
+    if (!best || is_cpu) {
+      best = key.digest();
+      machine = found->plan.provenance.machine;
+    }
     if (is_cpu) break;
   }
   if (!best) return std::optional<ReadyPlan>();
-  return find(tenant, *best);
+  return find(tenant, *best, machine);
 }
 
 // Signed, and in the store as a blob, so that clients can ask for it by its digest.
@@ -97,7 +105,10 @@ Result<cache::NewPlan> PlanShelf::sealed(const std::string& tenant, const common
   cache::NewPlan kept;
   kept.bytes = common::as_text(common::encode_sealed(outer));
   LFARM_ASSIGN_OR_RETURN(common::Digest digest, store_.put_blob(kept.bytes));
-  kept.facts.key = common::place_of(tenant, plan.key.digest());
+  common::Digest key = plan.key.digest();
+  const std::string& machine = plan.provenance.machine;
+  LFARM_RETURN_IF_ERROR(note_class(tenant, key, machine));
+  kept.facts.key = common::place_of(tenant, key, machine);
   kept.facts.graph_hash = plan.key.graph_hash;
   kept.facts.plan_id = digest;
   kept.facts.best_ns = plan.provenance.best_ns;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -22,12 +23,14 @@ namespace coordinator::service {
 
 struct ReadyPlan {
   common::Digest key;
+  std::string machine;        // class that it was chosen on
   common::Digest plan;        // of `bytes`
   common::SharedBytes bytes;  // an encoded Sealed
   int64_t best_ns = 0;
   int64_t baseline_ns = 0;
   int64_t candidates = 0;
   common::Digest revocations;  // blob with the list that is in force
+  common::Standing standing = common::Standing::kFinal;
   std::vector<common::Digest> objects;
 
   // The answer to one request, without what the request itself decides.
@@ -46,6 +49,7 @@ struct EarlierPlan {
   common::Digest id;
   common::Plan plan;
   common::PlanKey key;  // of today
+  std::string machine;  // class that it is to be made anew for
   Recipe recipe;
   std::string recipe_blob;
   int64_t search_ms = 0;
@@ -76,7 +80,13 @@ class PlanShelf {
   // client takes: such a plan is removed.
   common::Result<std::optional<ReadyPlan>> find(const std::string& tenant,
                                                 const common::Digest& key,
+                                                const std::string& machine,
                                                 cache::Lookup lookup = cache::Lookup::kServe);
+  // The same of another machine class than `machine`, of those that there are the one that is most
+  // like it: a provisional plan. Without a wish any class is right, and the plan final.
+  common::Result<std::optional<ReadyPlan>> find_neighbour(const std::string& tenant,
+                                                          const common::Digest& key,
+                                                          const std::string& machine);
   // The tenant's plan for the graph and any target of the family, a CPU's before others; of all if
   // it is "".
   common::Result<std::optional<ReadyPlan>> find_any_target(const std::string& tenant,
@@ -84,10 +94,27 @@ class PlanShelf {
                                                            const std::string& policy,
                                                            const std::string& epoch,
                                                            const std::string& family);
-  // The tenant's fastest plan for the key's graph, target and policy that another compiler epoch
-  // made and that can be made anew.
+  // The tenant's fastest plan for the key's graph, target and policy on the machine class, or on
+  // one that is not known, that another compiler epoch made and that can be made anew.
   common::Result<std::optional<EarlierPlan>> find_earlier(const std::string& tenant,
-                                                          const common::PlanKey& key);
+                                                          const common::PlanKey& key,
+                                                          const std::string& machine);
+  // The plan at a place with its recipe and whose it is, to be made anew where and for what it was
+  // made. Empty where there is none, or none that can be made anew.
+  common::Result<std::optional<std::pair<std::string, EarlierPlan>>> at_place(
+      const common::Digest& place);
+  // What it takes to search for the tenant's plan under the key again: the recipe of any class's.
+  common::Result<std::optional<EarlierPlan>> find_recipe(const std::string& tenant,
+                                                         const common::Digest& key);
+  // Places and uses of this farm's plans of the epoch for which `is_stale`, most used first. Reads
+  // every plan. Thread-safe.
+  struct StalePlan {
+    common::Digest place;
+    uint64_t uses = 0;
+    int64_t last_used_wall_ns = 0;
+  };
+  common::Result<std::vector<StalePlan>> stale_plans(
+      const std::string& epoch, const std::function<bool(const common::Plan&)>& is_stale) const;
   // The plans of all epochs but `epoch` for which there is none of that epoch, and those of its own
   // for which `is_stale`; of one tenant, or of all if it is "". With their tenants.
   using StaleCheck = std::function<bool(const common::Plan&)>;
@@ -138,7 +165,12 @@ class PlanShelf {
                                         const KeptPlan& how) const;
   common::Result<std::optional<EarlierPlan>> earlier(const common::Digest& place,
                                                      const std::string& tenant, std::string* owner);
-  common::Result<bool> copy_shared(const std::string& tenant, const common::Digest& key);
+  common::Result<bool> copy_shared(const std::string& tenant, const common::Digest& key,
+                                   const std::string& machine);
+  common::Result<std::vector<std::string>> classes_of(const std::string& tenant,
+                                                      const common::Digest& key) const;
+  common::Status note_class(const std::string& tenant, const common::Digest& key,
+                            const std::string& machine) const;
   common::Result<std::vector<std::string>> owners_for(const std::string& tenant,
                                                       const common::Digest& key);
   common::Result<std::optional<ReadyPlan>> ready(const common::Digest& key,
@@ -155,6 +187,7 @@ class PlanShelf {
   // By plan digest: those asked for lately, which were read from the disk and hashed once.
   std::unordered_map<common::Digest, WholePlan> whole_;
   size_t whole_bytes_ = 0;
+  mutable std::mutex classes_mutex_;  // held while the record of a key's classes is changed
   common::SharedBytes revocations_;
   common::Digest revocations_digest_;
 };

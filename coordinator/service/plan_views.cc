@@ -45,6 +45,7 @@ Json facts_json(const cache::PlanListing& listing) {
 Json provenance_json(const common::Provenance& p) {
   Json json{{"farm", p.farm},
             {"worker", p.worker},
+            {"machine", p.machine},
             {"toolchain", p.toolchain},
             {"tenant", p.tenant},
             {"submitter", p.submitter},

@@ -139,9 +139,10 @@ void Reception::on(const Sender& from, const common::PullPlan& message) {
   const std::string& tenant = from.principal.tenant;
   if (answer_pull(from.peer, tenant, message)) return env_.meters.plan_asked(tenant, "hit");
   // What other farms have shared, if they share with this one.
-  env_.shared.fetch(tenant, message.plan_key,
+  env_.shared.fetch(tenant, message.plan_key, message.machine,
                     [this, peer = from.peer, tenant, message](bool found) {
-                      bool is_there = found && answer_pull(peer, tenant, message);
+                      bool is_there = (found && answer_pull(peer, tenant, message)) ||
+                                      answer_pull(peer, tenant, message, true);
                       env_.meters.plan_asked(tenant, is_there ? "shared" : "none");
                       if (is_there) return;
                       env_.post.send(peer, common::PlanMissing{message.request_id});
@@ -150,14 +151,18 @@ void Reception::on(const Sender& from, const common::PullPlan& message) {
 
 // False when there is no such plan here.
 bool Reception::answer_pull(const std::string& peer, const std::string& tenant,
-                            const common::PullPlan& message) {
-  auto ready = env_.plans.find(tenant, message.plan_key);
+                            const common::PullPlan& message, bool of_neighbours) {
+  auto ready = of_neighbours ? env_.plans.find_neighbour(tenant, message.plan_key, message.machine)
+                             : env_.plans.find(tenant, message.plan_key, message.machine);
   if (!ready.ok()) {
     const common::Error& error = ready.error();
     env_.post.send(peer, common::JobFailed{message.request_id, 0, error.code, error.message});
     return true;
   }
   if (!ready->has_value()) return false;
+  if ((*ready)->standing == common::Standing::kNeighbour) {
+    jobs_.wish_for(tenant, **ready, message.machine);
+  }
   common::PlanReady answer = (*ready)->message(message.request_id);
   common::SharedBytes bytes = (*ready)->bytes;
   if (message.with_objects) {

@@ -59,7 +59,7 @@ class Reception {
   template <class Message>
   void on(const Sender& from, const Message& message);
   bool answer_pull(const std::string& peer, const std::string& tenant,
-                   const common::PullPlan& message);
+                   const common::PullPlan& message, bool of_neighbours = false);
   void welcome(const Sender& to, uint32_t version);
   // Empty when they have no version in common; the refusal has been sent.
   std::optional<uint32_t> agree(const Sender& from, const char* who,

@@ -7,6 +7,7 @@
 #include "common/base/cat.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "coordinator/service/device_name.h"
 #include "coordinator/service/finish.h"
 
 namespace coordinator::service {
@@ -24,14 +25,15 @@ Reverifier::~Reverifier() {
   for (const auto& [id, run] : runs_) env_.dispatcher.remove_job(id);
 }
 
-bool Reverifier::start(farm::JobId id, const std::string& tenant, EarlierPlan plan, Done done) {
-  if (works_on(tenant, plan.key) || runs_.size() >= kRunsMax) return false;
-  Digest place = common::place_of(tenant, plan.key.digest());
+bool Reverifier::start(farm::JobId id, const std::string& tenant, EarlierPlan plan,
+                       uint32_t priority, Done done) {
+  if (works_on(tenant, plan) || runs_.size() >= kRunsMax) return false;
+  Digest place = common::place_of(tenant, plan.key.digest(), plan.machine);
   auto graph = env_.blobs.hold(common::share(std::move(plan.recipe.graph)));
   if (!graph) return false;
   TaskSpec spec;
   spec.job = id;
-  spec.target = plan.key.target.name;
+  spec.target = device_name(plan.key.target.name, plan.machine);
   spec.payload = std::move(plan.recipe.payload);
   // With the key: a program that was banned under another compiler has another chance.
   spec.fingerprint = common::Hasher().text("reverify").digest(place).finish();
@@ -51,14 +53,15 @@ bool Reverifier::start(farm::JobId id, const std::string& tenant, EarlierPlan pl
                         false,
                         false,
                         0});
-  env_.dispatcher.add_job(id, tenant, common::kPriorityMax);
+  env_.dispatcher.add_job(id, tenant, priority);
   env_.dispatcher.add_task(std::move(spec));
   return true;
 }
 
-bool Reverifier::works_on(const std::string& tenant, const common::PlanKey& key) const {
+bool Reverifier::works_on(const std::string& tenant, const EarlierPlan& plan) const {
   return std::any_of(runs_.begin(), runs_.end(), [&](const auto& entry) {
-    return entry.second.tenant == tenant && entry.second.earlier.key == key;
+    const EarlierPlan& other = entry.second.earlier;
+    return entry.second.tenant == tenant && other.key == plan.key && other.machine == plan.machine;
   });
 }
 
@@ -74,8 +77,10 @@ std::string Reverifier::task_done(const TaskDone& done) {
 // Puts together the plan of today, and asks the worker for what the store lacks.
 Status Reverifier::measured(Run& run, const CandidateResult& result) {
   if (result.outcome != common::TaskOutcome::kOk) {
+    // Of a worker's own failure the plan is not guilty.
+    bool is_infra = result.outcome == common::TaskOutcome::kInfra;
     return common::Error{
-        common::Code::kVerification,
+        is_infra ? common::Code::kUnavailable : common::Code::kVerification,
         cat("it ended ", common::outcome_name(result.outcome), ": ", result.message)};
   }
   run.plan = run.earlier.plan;
@@ -90,6 +95,10 @@ Status Reverifier::measured(Run& run, const CandidateResult& result) {
   provenance.created_ns = common::wall_clock_ns();
   provenance.farm = env_.options.name;
   provenance.worker = result.worker;
+  provenance.machine = run.earlier.machine;
+  // The plain plan was not measured beside it.
+  provenance.speedup = provenance.speedup_low = provenance.speedup_high = 0;
+  provenance.disturbed = 0;
   provenance.toolchain = env_.workers.toolchain_of(result.worker);
   const std::vector<uint64_t>& times = result.report.kernel_ns;
   for (size_t k = 0; k < run.plan.kernels.size() && times.size() == run.plan.kernels.size(); ++k) {
@@ -116,8 +125,10 @@ void Reverifier::fetched(farm::JobId id) {
   KeptPlan kept;
   kept.search_ms = run.earlier.search_ms;
   kept.recipe = run.earlier.recipe_blob;
-  // One of another epoch lies elsewhere, and what lies here is today's already.
-  kept.replaces = run.earlier.plan.key.epoch == run.plan.key.epoch;
+  // Whatever else lies there by now is today's already.
+  Digest place = common::place_of(run.tenant, run.plan.key.digest(), run.earlier.machine);
+  auto there = env_.store.get_plan(place, cache::Lookup::kInspect);
+  kept.replaces = there.ok() && *there && (*there)->facts.plan_id == run.earlier.id;
   env_.steps.start([this, id, tenant = run.tenant, plan = run.plan, kept,
                     &plans = env_.plans]() -> Background::Done {
     Status status = plans.keep(tenant, plan, kept);

@@ -25,7 +25,8 @@ class Reverifier {
   using Done = std::function<void(const common::Status&)>;
   // False when it is under way for the plan's place already, or there is no room. `id`: a job's
   // that no other job has.
-  bool start(farm::JobId id, const std::string& tenant, EarlierPlan plan, Done done);
+  bool start(farm::JobId id, const std::string& tenant, EarlierPlan plan, uint32_t priority,
+             Done done);
   // The tenant whose task it was; empty when the task is none of these.
   std::string task_done(const TaskDone& done);
   bool wants_object(const common::Digest& digest) const;
@@ -36,7 +37,7 @@ class Reverifier {
   void tick(int64_t now_ns);
   bool idle() const { return runs_.empty(); }
   // Whether the plan for this place is being made.
-  bool works_on(const std::string& tenant, const common::PlanKey& key) const;
+  bool works_on(const std::string& tenant, const EarlierPlan& plan) const;
 
  private:
   struct Run {

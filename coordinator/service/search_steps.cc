@@ -25,6 +25,7 @@ SearchOptions search_options(const JobRequest& request, const JobStart& start) {
   SearchOptions options;
   options.seed = request.seed;
   options.target = request.key.target;
+  options.machine = start.machine;
   options.policy = request.key.policy;
   options.in_flight = start.in_flight;
   options.stop_gain = kStopGain;

@@ -81,25 +81,30 @@ Status SharedTier::begin() {
 
 // ---- Questions ---------------------------------------------------------------------------------
 
-void SharedTier::fetch(const std::string& tenant, const Digest& plan_key, Done done) {
-  Digest what = common::Hasher().text("fetch").text(tenant).digest(plan_key).finish();
+void SharedTier::fetch(const std::string& tenant, const Digest& plan_key,
+                       const std::string& machine, Done done) {
+  Digest what =
+      common::Hasher().text("fetch").digest(common::place_of(tenant, plan_key, machine)).finish();
   ask(
       what, [done = std::move(done)](Claim claim) { done(claim == Claim::kFound); },
-      [this, tenant, plan_key] {
-        return link_->peers.fetch(tenant, plan_key) ? Claim::kFound : Claim::kOurs;
+      [this, tenant, plan_key, machine] {
+        return link_->peers.fetch(tenant, plan_key, machine) ? Claim::kFound : Claim::kOurs;
       },
       [](Claim) {});
 }
 
-void SharedTier::claim(const std::string& tenant, const Digest& plan_key, Claimed done) {
-  Digest what = common::Hasher().text("claim").text(tenant).digest(plan_key).finish();
+void SharedTier::claim(const std::string& tenant, const Digest& plan_key,
+                       const std::string& machine, Claimed done) {
+  Digest what =
+      common::Hasher().text("claim").digest(common::place_of(tenant, plan_key, machine)).finish();
   // A right that comes when nobody waits for it any more would be renewed for ever.
-  auto late = [this, place = common::place_of(tenant, plan_key)](Claim claim) {
+  auto late = [this, place = common::place_of(tenant, plan_key, machine)](Claim claim) {
     if (claim == Claim::kOurs) release(place);
   };
   ask(
       what, std::move(done),
-      [this, tenant, plan_key] { return link_->peers.claim(tenant, plan_key); }, late);
+      [this, tenant, plan_key, machine] { return link_->peers.claim(tenant, plan_key, machine); },
+      late);
 }
 
 void SharedTier::ask(const Digest& what, Claimed done, std::function<Claim()> question,
@@ -140,14 +145,15 @@ void SharedTier::push(std::function<void()> work) {
   });
 }
 
-void SharedTier::offer(const std::string& tenant, const Digest& plan_key) {
+void SharedTier::offer(const std::string& tenant, const Digest& plan_key,
+                       const std::string& machine) {
   if (!link_) return;
   if (pushes_ >= kPushesMax) {
     ++dropped_;
     return;
   }
-  push([this, tenant, plan_key] {
-    Status offered = link_->peers.offer(tenant, plan_key);
+  push([this, tenant, plan_key, machine] {
+    Status offered = link_->peers.offer(tenant, plan_key, machine);
     bool is_news = !offered.ok() && offered.error().code != common::Code::kUnavailable &&
                    offered.error().code != common::Code::kTimedOut;
     if (is_news) {

@@ -56,13 +56,15 @@ class SharedTier {
 
   // Calls `done`, once, when the plan has come or is known not to, or the time is up; maybe before
   // this returns. Requests for one plan share one question.
-  void fetch(const std::string& tenant, const common::Digest& plan_key, Done done);
+  void fetch(const std::string& tenant, const common::Digest& plan_key, const std::string& machine,
+             Done done);
   // The same for the right to search; the store's silence is a yes.
-  void claim(const std::string& tenant, const common::Digest& plan_key, Claimed done);
+  void claim(const std::string& tenant, const common::Digest& plan_key, const std::string& machine,
+             Claimed done);
   // Gives the right back, after what was offered before has gone.
   void release(const common::Digest& place);
   // Shares a plan of this farm's store, in the background.
-  void offer(const std::string& tenant, const common::Digest& plan_key);
+  void offer(const std::string& tenant, const common::Digest& plan_key, const std::string& machine);
   // Tells the other farms, in the background.
   void revoked(const std::vector<common::Digest>& ids);
 

@@ -156,6 +156,7 @@ Json worker_rows_json(const StatusSources& sources,
     const farm::WorkerView& view = views[session->id];
     rows.push_back({{"worker", session->name},
                     {"target", session->target},
+                    {"machine", session->machine},
                     {"address", session->address},
                     {"build", session->build},
                     {"toolchain", session->toolchain},

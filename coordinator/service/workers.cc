@@ -6,6 +6,7 @@
 #include "common/base/cat.h"
 #include "common/base/log.h"
 #include "common/wire/ir_codec.h"
+#include "coordinator/service/device_name.h"
 
 namespace coordinator::service {
 
@@ -40,7 +41,8 @@ bool Workers::hello(const std::string& peer, const std::string& address,
                     const common::WorkerHello& hello) {
   Known& who = known(hello.worker_id);
   auto found = by_id_.find(who.id);
-  bool returns = found != by_id_.end() && found->second.target == hello.target;
+  bool returns = found != by_id_.end() && found->second.target == hello.target &&
+                 found->second.machine == hello.machine;
   if (!returns) {
     if (found != by_id_.end()) {
       dispatcher_.feed(farm::WorkerGone{who.id, found->second.incarnation, false});
@@ -51,10 +53,12 @@ bool Workers::hello(const std::string& peer, const std::string& address,
     session.id = who.id;
     session.incarnation = ++who.incarnation;
     session.target = hello.target;
+    session.machine = hello.machine;
     session.since_ns = clock_.now_ns();
     found = by_id_.emplace(who.id, std::move(session)).first;
     common::log_info("a worker joined", {{"worker", hello.worker_id},
                                          {"target", hello.target},
+                                         {"machine", hello.machine},
                                          {"slots", hello.slots},
                                          {"build", hello.build},
                                          {"address", address}});
@@ -63,6 +67,7 @@ bool Workers::hello(const std::string& peer, const std::string& address,
   if (session.peer != peer) move_to(session, peer);
   session.address = address;
   session.build = hello.build;
+  if (!returns || session.toolchain != hello.toolchain) ++changes_;
   session.toolchain = hello.toolchain;
   session.slots_offered = hello.slots;
   // Its credits were told to another connection; what it holds it still holds.
@@ -192,12 +197,31 @@ void Workers::drop(const std::string& peer) {
   dispatcher_.feed(farm::WorkerGone{id, incarnation, false});
 }
 
-size_t Workers::slots(const std::string& target) const {
+size_t Workers::slots(const std::string& target, const std::string& machine) const {
   size_t sum = 0;
   for (const auto& [id, session] : by_id_) {
-    if (session.target == target) sum += session.slots;
+    if (session.target == target && session.machine == machine) sum += session.slots;
   }
   return sum;
+}
+
+bool Workers::has(const std::string& target, const std::string& machine) const {
+  return std::any_of(by_id_.begin(), by_id_.end(), [&](const auto& entry) {
+    return entry.second.target == target && entry.second.machine == machine;
+  });
+}
+
+std::string Workers::class_for(const std::string& target, const std::string& wanted) const {
+  std::map<std::string, size_t> offered;
+  for (const auto& [id, session] : by_id_) {
+    if (session.target == target) offered[session.machine] += session.slots_offered;
+  }
+  bool is_there = !wanted.empty() && offered.count(wanted) != 0;
+  if (offered.empty() || is_there) return wanted;
+  // Of equals the first by name, so that the answer does not depend on who came first.
+  return std::max_element(offered.begin(), offered.end(),
+                          [](const auto& a, const auto& b) { return a.second < b.second; })
+      ->first;
 }
 
 bool Workers::has_target(const std::string& target) const {
@@ -217,10 +241,11 @@ std::string Workers::toolchain_of(const std::string& name) const {
   return {};
 }
 
-std::set<std::string> Workers::toolchains(const std::string& target) const {
+std::set<std::string> Workers::toolchains(const std::string& target,
+                                          const std::string& machine) const {
   std::set<std::string> found;
   for (const auto& [id, session] : by_id_) {
-    if (session.target == target) found.insert(session.toolchain);
+    if (session.target == target && session.machine == machine) found.insert(session.toolchain);
   }
   return found;
 }
@@ -368,8 +393,8 @@ void Workers::move_to(WorkerSession& session, const std::string& peer) {
 }
 
 void Workers::announce(const WorkerSession& session) {
-  dispatcher_.feed(
-      farm::WorkerHello{session.id, session.incarnation, session.target, session.slots});
+  dispatcher_.feed(farm::WorkerHello{session.id, session.incarnation,
+                                     device_name(session.target, session.machine), session.slots});
 }
 
 void Workers::remove(farm::WorkerId id) {
@@ -377,6 +402,7 @@ void Workers::remove(farm::WorkerId id) {
   if (found == by_id_.end()) return;
   by_peer_.erase(found->second.peer);
   by_id_.erase(found);
+  ++changes_;
 }
 
 }  // namespace coordinator::service

@@ -22,6 +22,7 @@ struct WorkerSession {
   uint64_t incarnation = 1;
   std::string peer;
   std::string target;
+  std::string machine;  // class; empty: the worker does not say
   std::string address;
   std::string build;
   std::string toolchain;
@@ -57,9 +58,16 @@ class Workers final : public WorkerLink {
   // The peer, if it is a worker, is not one any more; what it held goes to others.
   void drop(const std::string& peer);
 
-  // Leases that the target's workers are willing to hold together, held ones included.
-  size_t slots(const std::string& target) const;
+  // Leases that workers of the target and machine class are willing to hold together, held ones
+  // included.
+  size_t slots(const std::string& target, const std::string& machine) const;
   bool has_target(const std::string& target) const;
+  bool has(const std::string& target, const std::string& machine) const;
+  // The class that a search for `wanted` runs on: itself while it has a worker, or while the target
+  // has none at all; else the class that offers the most slots. An empty `wanted` is no wish.
+  std::string class_for(const std::string& target, const std::string& wanted) const;
+  // Grows whenever a worker comes, goes or says that it has another toolchain.
+  uint64_t changes() const { return changes_; }
   // The target that is meant by `wanted`: itself, or that of the workers of its family; without a
   // wish a CPU's if there is one, else any. Empty while there is no such worker. kInvalidInput when
   // workers of the family have several.
@@ -83,8 +91,8 @@ class Workers final : public WorkerLink {
   uint32_t slots_of(farm::WorkerId worker) const override;
   // What the worker of that name says it compiles with; empty when it is not connected.
   std::string toolchain_of(const std::string& name) const;
-  // Of all workers of the target.
-  std::set<std::string> toolchains(const std::string& target) const;
+  // Of all workers of the target and machine class.
+  std::set<std::string> toolchains(const std::string& target, const std::string& machine) const;
 
  private:
   struct Known {
@@ -108,6 +116,7 @@ class Workers final : public WorkerLink {
   const common::Clock& clock_;
   const int64_t heartbeat_ms_;
   uint64_t ids_made_ = 0;
+  uint64_t changes_ = 0;
   std::unordered_map<std::string, Known> known_;  // workers keep their id when they come back
   std::unordered_map<farm::WorkerId, WorkerSession> by_id_;
   std::unordered_map<std::string, farm::WorkerId> by_peer_;

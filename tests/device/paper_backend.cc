@@ -42,6 +42,7 @@ class PaperBackend final : public worker::Backend {
  public:
   std::string_view name() const override { return "paper"; }
   Result<common::Target> find() const override { return common::Target{kTarget}; }
+  std::string libraries() const override { return "paper library 1"; }
   std::unique_ptr<const worker::CodeGenerator> make_generator(
       const common::Target&) const override {
     return std::make_unique<PaperGenerator>();

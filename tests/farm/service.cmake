@@ -11,6 +11,8 @@ target_include_directories(lfarm-coordinator-scripted PRIVATE ${CMAKE_SOURCE_DIR
 target_link_libraries(lfarm-coordinator-scripted PRIVATE lfarm_coordinator_service)
 lfarm_test(service LABEL farm
   SOURCES service_test.cc ${service_support} COMPONENTS ${service_components})
+lfarm_test(service_machines LABEL farm
+  SOURCES service_machines_test.cc ${service_support} COMPONENTS ${service_components})
 lfarm_test(service_disk LABEL farm
   SOURCES service_disk_test.cc ${service_support}
   COMPONENTS ${service_components} clients/runtime
@@ -33,7 +35,7 @@ lfarm_test(service_trace LABEL farm
   COMPONENTS ${service_components} clients/runtime LIBRARIES nlohmann_json::nlohmann_json)
 lfarm_test(shared_tier LABEL farm
   SOURCES shared_tier_test.cc ${service_support} COMPONENTS ${service_components} cache/remote)
-foreach(name service service_versions service_disk service_load service_process service_security
+foreach(name service service_machines service_versions service_disk service_load service_process service_security
         service_teams service_trace shared_tier)
   target_include_directories(test_${name} PRIVATE ${CMAKE_SOURCE_DIR})
 endforeach()

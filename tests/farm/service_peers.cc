@@ -105,10 +105,12 @@ void FakeClient::on(const common::Packet& packet) {
 
 FakeWorker::FakeWorker(const std::string& endpoint, std::string name, std::string target,
                        uint32_t slots, std::optional<common::ClientKeys> keys,
-                       common::ProtocolRange protocol)
+                       common::ProtocolRange protocol, FakeMachine machine)
     : FakePeer(endpoint, std::move(keys), protocol),
       name_(std::move(name)),
       target_(std::move(target)),
+      toolchain_(std::move(machine.toolchain)),
+      machine_(std::move(machine.machine)),
       slots_(slots) {
   say_hello();
 }
@@ -116,7 +118,8 @@ FakeWorker::FakeWorker(const std::string& endpoint, std::string name, std::strin
 void FakeWorker::say_hello() {
   const common::ProtocolRange& protocol = socket().protocol();
   socket().speak(protocol.min);
-  send(common::WorkerHello{name_, target_, slots_, protocol.min, "test", protocol.max, toolchain_});
+  send(common::WorkerHello{name_, target_, slots_, protocol.min, "test", protocol.max, toolchain_,
+                           machine_});
 }
 
 void FakeWorker::tend() {

@@ -70,12 +70,18 @@ class FakeClient final : public FakePeer {
   std::map<common::Digest, common::SharedBytes> graphs_;
 };
 
+// What a worker says of the machine that it is on.
+struct FakeMachine {
+  std::string machine;  // class
+  std::string toolchain = {};
+};
+
 // Answers each task as the agent of a real worker would, in no time.
 class FakeWorker final : public FakePeer {
  public:
   FakeWorker(const std::string& endpoint, std::string name, std::string target, uint32_t slots = 2,
              std::optional<common::ClientKeys> keys = std::nullopt,
-             common::ProtocolRange protocol = common::kProtocolsSpoken);
+             common::ProtocolRange protocol = common::kProtocolsSpoken, FakeMachine machine = {});
   void tend() override;
   void bye() { send(common::WorkerBye{}); }
   // Says hello once more, with this.
@@ -112,7 +118,7 @@ class FakeWorker final : public FakePeer {
   void answer(const common::Task& task);
   common::TaskReport report(const common::Task& task);
 
-  std::string name_, target_, toolchain_;
+  std::string name_, target_, toolchain_, machine_;
   uint32_t slots_;
   uint64_t connections_ = 0;
   int64_t next_heartbeat_ns_ = 0;

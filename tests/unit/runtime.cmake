@@ -1,3 +1,4 @@
+lfarm_test(machine_class LABEL unit SOURCES machine_class_test.cc COMPONENTS common/runtime)
 lfarm_test(runtime_arena LABEL unit SOURCES runtime_arena_test.cc COMPONENTS common/runtime)
 lfarm_test(runtime_device LABEL unit SOURCES runtime_device_test.cc COMPONENTS common/runtime)
 lfarm_test(runtime_executor LABEL unit SOURCES runtime_executor_test.cc COMPONENTS common/runtime)

@@ -1,3 +1,5 @@
+lfarm_test(service_classes LABEL unit SOURCES service_classes_test.cc
+  COMPONENTS coordinator/service coordinator/search)
 lfarm_test(service_parts LABEL unit SOURCES service_findings_test.cc service_parts_test.cc
   COMPONENTS coordinator/service coordinator/search)
 lfarm_test(service_page LABEL unit SOURCES service_page_test.cc

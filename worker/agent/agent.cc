@@ -361,6 +361,7 @@ void Agent::say_hello() {
   hello.protocol_min = socket_.protocol().min;
   hello.protocol_max = socket_.protocol().max;
   hello.toolchain = options_.toolchain;
+  hello.machine = options_.machine;
   socket_.speak(hello.protocol_min);
   // A full queue is tried again with the next hello.
   (void)socket_.send(hello);

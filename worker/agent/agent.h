@@ -19,6 +19,7 @@ struct AgentOptions {
   std::string worker_id;
   std::string target;
   std::string toolchain;                      // what the coordinator is told of the compiler
+  std::string machine;                        // machine class
   uint32_t slots = 4;                         // leases held at once
   size_t blob_bytes_max = size_t{256} << 20;  // graphs and objects kept
   int64_t drain_ms = 3'000;                   // for the task on the device, when told to stop

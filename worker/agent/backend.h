@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "common/base/cat.h"
@@ -28,6 +29,8 @@ class Backend {
   }
   // What plans must be made for to run here. kUnavailable says what is missing.
   virtual common::Result<common::Target> find() const = 0;
+  // The libraries that plans run with, with their versions: what an object's compiler does not say.
+  virtual std::string libraries() const = 0;
   // For any target that find() may give; one without a name is written for as well as may be.
   virtual std::unique_ptr<const CodeGenerator> make_generator(
       const common::Target& target) const = 0;

@@ -1,3 +1,4 @@
+#include "common/runtime/blas.h"
 #include "common/runtime/cpu_device.h"
 #include "worker/agent/backend.h"
 #include "worker/codegen/c/cpu_c.h"
@@ -11,6 +12,7 @@ class CpuBackend final : public Backend {
  public:
   std::string_view name() const override { return "cpu"; }
   common::Result<common::Target> find() const override { return common::host_cpu_target(); }
+  std::string libraries() const override { return common::blas_description(); }
   std::unique_ptr<const CodeGenerator> make_generator(const common::Target& target) const override {
     return std::make_unique<CpuCodeGenerator>(unit_of(target));
   }

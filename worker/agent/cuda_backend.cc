@@ -1,6 +1,7 @@
 #include "common/base/processors.h"
 #include "common/cuda/driver.h"
 #include "common/runtime/cuda_device.h"
+#include "common/runtime/machine_class.h"
 #include "worker/agent/backend.h"
 #include "worker/codegen/cuda/cuda.h"
 #include "worker/compile/nvrtc_child.h"
@@ -14,6 +15,7 @@ class CudaBackend final : public Backend {
   std::string_view name() const override { return "cuda"; }
   common::Status choose(int index) const override { return common::show_one_cuda_device(index); }
   common::Result<common::Target> find() const override { return common::find_cuda_target(); }
+  std::string libraries() const override { return common::cuda_library_text(); }
   std::unique_ptr<const CodeGenerator> make_generator(const common::Target& target) const override {
     return std::make_unique<CudaCodeGenerator>(target);
   }

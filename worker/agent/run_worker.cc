@@ -14,6 +14,7 @@
 #include "common/base/files.h"
 #include "common/base/log.h"
 #include "common/base/own_directory.h"
+#include "common/runtime/machine_class.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/deletion_cost.h"
 #include "worker/agent/executor_sandbox.h"
@@ -101,9 +102,12 @@ int termination_signals() {
   return ::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-// Fit to be a name on the wire. The identity tells options apart that the version does not.
-std::string toolchain_of(const Compiler& compiler) {
-  std::string text = cat(compiler.description(), " #", compiler.identity().short_hex());
+// All that machine code and its times depend on beside the machine, fit to be a name on the wire: a
+// plan is verified and measured again when it changes. The identity tells options apart that the
+// version does not.
+std::string toolchain_of(const Compiler& compiler, const Backend& backend) {
+  std::string text =
+      cat(compiler.description(), " #", compiler.identity().short_hex(), ", ", backend.libraries());
   std::replace_if(
       text.begin(), text.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
   if (text.size() > common::kNameBytesMax) text.resize(common::kNameBytesMax);
@@ -133,7 +137,7 @@ common::Status serve(const WorkerOptions& options, const FoundDevice& device,
   if (options.debug_sequential) pipeline_options.executor_command.emplace_back(kDebugFlag);
   // Never destroyed: a compiler that still runs would delay the end of the process, and dies with
   // it.
-  std::string toolchain = toolchain_of(*compiler);
+  std::string toolchain = toolchain_of(*compiler, *device.backend);
   auto* pipeline =
       new LocalPipeline(std::move(pipeline_options), device.backend->make_generator(device.target),
                         std::move(compiler), options.state + "/kernels");
@@ -144,6 +148,9 @@ common::Status serve(const WorkerOptions& options, const FoundDevice& device,
   agent_options.worker_id = options.name;
   agent_options.target = device.target.name;
   agent_options.toolchain = std::move(toolchain);
+  agent_options.machine =
+      common::machine_class_of(device.backend->name(), static_cast<int>(options.threads));
+  common::log_info(cat("machine class: ", agent_options.machine));
   agent_options.slots = options.slots;
   agent_options.drain_ms = options.drain_ms;
   AgentState state;
