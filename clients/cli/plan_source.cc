@@ -165,6 +165,8 @@ std::optional<PulledPlan> PlanSource::find_on_disk(common::PlanKey key) {
   auto trust = trust_of_met(access_of(options_), *farm);
   key.epoch = farm->epoch;
   auto found = trust.ok() ? disk_.find(key, *trust, machine_) : trust.error();
+  // Imported, or kept by a release before machine classes.
+  if (found.ok() && !*found) found = disk_.find(key, *trust);
   if (found.ok()) return std::move(*found);
   common::log_warning(found.error().message);
   return std::nullopt;
@@ -173,8 +175,6 @@ std::optional<PulledPlan> PlanSource::find_on_disk(common::PlanKey key) {
 void PlanSource::keep_on_disk(const PulledPlan& plan) {
   // A farm of the state directory keeps its plans there itself.
   if (options_.farm.empty() || disk_use_ == Disk::kNone) return;
-  // A provisional plan is asked for again the next time.
-  if (plan.facts.standing == common::Standing::kNeighbour) return;
   auto trust = client_->trust();
   Status kept = trust.ok() ? disk_.put(plan, *trust, machine_) : Status(trust.error());
   if (kept.ok()) {

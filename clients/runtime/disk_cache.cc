@@ -136,6 +136,8 @@ Result<std::optional<PulledPlan>> DiskCache::look_up(const common::PlanKey& key,
   auto plan = open_bundle(std::move(*bytes), key, trust);
   if (!plan.ok()) return remove(path, plan.error());
   note_use(path, used_s);
+  bool is_neighbours = !machine.empty() && plan->plan.provenance.machine != machine;
+  if (is_neighbours) plan->facts.standing = common::Standing::kNeighbour;
   return std::optional<PulledPlan>(std::move(plan).value());
 }
 

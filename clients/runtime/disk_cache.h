@@ -30,7 +30,8 @@ class DiskCache {
 
   // Empty when there is none. A damaged file is removed, with a warning, and counts as none.
   // kVerification when the plan is not one to trust, such as a revoked one.
-  // `machine`: the class that the plan was asked for; empty: any, as for imported plans.
+  // `machine`: the class that the plan was asked for; empty: any, as for imported plans. A plan
+  // that was chosen on another class has the standing of a neighbour's.
   common::Result<std::optional<PulledPlan>> find(const common::PlanKey& key, const PlanTrust& trust,
                                                  const std::string& machine = {});
   // The same for whoever only asks about the plan: its objects are not compared with their digests,

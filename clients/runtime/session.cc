@@ -34,6 +34,10 @@ bool may_pass(Code code) {
   return code == Code::kUnavailable || code == Code::kTimedOut || code == Code::kCorrupt;
 }
 
+bool is_neighbours(const PulledPlan& plan) {
+  return plan.facts.standing == common::Standing::kNeighbour;
+}
+
 SharedPlan share(PulledPlan plan) { return std::make_shared<const PulledPlan>(std::move(plan)); }
 
 }  // namespace
@@ -139,8 +143,10 @@ std::shared_ptr<const PlanRequest> Session::request(const PlanKey& key,
     watcher_ = std::thread([this] { watch_revocations(); });
   }
   if (SharedPlan plan = find_on_disk(key)) {
+    bool is_provisional = is_neighbours(*plan);
     request->succeed(std::move(plan));
-    return request;
+    // There may be one of this machine's class by now.
+    if (!is_provisional) return request;
   }
   start_fetching(request.get());
   return request;
@@ -238,7 +244,8 @@ Result<SharedPlan> Session::fetch_once(const PlanKey& key, const MaybeGraph& gra
     flight = disk_.try_fly(what);
   }
   // Who had the flight before may have brought it.
-  if (SharedPlan plan = find_on_disk(key)) return plan;
+  SharedPlan there = find_on_disk(key);
+  if (there && !is_neighbours(*there)) return there;
   if (auto refused = negatives_.find(what)) return *refused;
   auto plan = ask_farm(key, graph);
   if (plan.ok()) return share(std::move(*plan));
@@ -270,9 +277,7 @@ Result<PulledPlan> Session::ask_farm(const PlanKey& key, const MaybeGraph& graph
                                        submit, [](uint64_t) {}, [](const auto&) {}));
   }
   // A disk that takes nothing costs the next start a fetch, and this one nothing.
-  // A provisional plan is asked for again by the next process.
-  bool is_right = pulled->facts.standing != common::Standing::kNeighbour;
-  Status kept = is_right ? disk_.put(*pulled, trust, machine_) : Status();
+  Status kept = disk_.put(*pulled, trust, machine_);
   if (kept.ok()) {
     kept = met_.remember(options_.access.endpoint, {trust.signer, trust.tenant, theirs.epoch});
   }

@@ -40,6 +40,7 @@ class DiskCacheTest : public testing::Test {
     PulledPlan out;
     out.plan = common::chain_plan(2);
     out.plan.key.graph_hash = common::digest_of(graph);
+    out.plan.provenance.machine = "AMD EPYC 7763, 2 threads";
     std::vector<std::string> objects = {"object" + std::string(bytes, '.'), "another"};
     for (size_t k = 0; k < objects.size(); ++k) {
       out.plan.objects[k] = common::digest_of(objects[k]);
@@ -99,6 +100,27 @@ TEST_F(DiskCacheTest, FarmsAndTenantsDoNotMeet) {
   }
   EXPECT_EQ(cache.find(given.plan.key, other_tenant).error().code, Code::kVerification);
   EXPECT_TRUE(cache.find(given.plan.key, trust_).value());
+}
+
+TEST_F(DiskCacheTest, MachineClassesDoNotMeet) {
+  PulledPlan given = plan();
+  std::string own = given.plan.provenance.machine;
+  ASSERT_FALSE(own.empty());
+  DiskCache cache(directory());
+  ASSERT_TRUE(cache.put(given, trust_, own).ok());
+  EXPECT_FALSE(cache.find(given.plan.key, trust_, "another class").value());
+  EXPECT_FALSE(cache.find(given.plan.key, trust_).value());
+  auto found = cache.find(given.plan.key, trust_, own).value();
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->facts.standing, common::Standing::kFinal);
+  // Given to another class for now, it is known there as a neighbour's.
+  ASSERT_TRUE(cache.put(given, trust_, "another class").ok());
+  found = cache.find(given.plan.key, trust_, "another class").value();
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->facts.standing, common::Standing::kNeighbour);
+  cache.forget(given.plan.key, trust_, "another class");
+  EXPECT_FALSE(cache.find(given.plan.key, trust_, "another class").value());
+  EXPECT_TRUE(cache.find(given.plan.key, trust_, own).value());
 }
 
 TEST_F(DiskCacheTest, EveryDamagedByteMakesItNoPlan) {
