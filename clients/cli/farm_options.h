@@ -36,6 +36,7 @@ struct BudgetOptions {
   uint64_t seed = 0;
   std::string numerics{common::kDefaultPolicy};
   int64_t priority = 10;       // among the jobs of one tenant
+  bool force = false;          // a search although the plan that is there was given as much
   bool only_reverify = false;  // no search after an earlier compiler's winner was made anew
   std::string in_flight;       // a number, "auto", or empty for the farm's default
   std::string name;            // what people call the model, as common::Submit takes it

@@ -9,6 +9,9 @@
 #include "clients/cli/plan_source.h"
 #include "clients/cli/report.h"
 #include "clients/pt2/translate.h"
+#include "clients/runtime/disk_cache.h"
+#include "clients/runtime/farm_access.h"
+#include "clients/runtime/met_farms.h"
 #include "common/base/cat.h"
 
 namespace clients {
@@ -21,8 +24,18 @@ struct PlanShowOptions {
   FarmOptions farm;
   std::string what;  // a plan's or a graph's id, or a model file
   bool predicted = false;
+  bool on_disk = false;  // the plan that this machine's disk has of the farm's
   std::string numerics{common::kDefaultPolicy};  // of a model's plan
 };
+
+Result<std::optional<PulledPlan>> plan_on_disk(const FarmOptions& farm, common::PlanKey key) {
+  FarmAccess access{farm.farm, farm.server_key, farm.keys, farm.trust, {farm.state}};
+  auto met = MetFarms(access.state.met_farms()).find(farm.farm);
+  if (!met) return std::optional<PulledPlan>();
+  key.epoch = met->epoch;
+  LFARM_ASSIGN_OR_RETURN(PlanTrust trust, trust_of_met(access, *met));
+  return DiskCache(access.state.client_plans()).look_up(key, trust, machine_of(farm));
+}
 
 Result<common::Plan> plan_of_model(const PlanShowOptions& options) {
   const std::string& path = options.what;
@@ -30,7 +43,9 @@ Result<common::Plan> plan_of_model(const PlanShowOptions& options) {
   LFARM_ASSIGN_OR_RETURN(common::FoundDevice device, device_of(options.farm));
   common::PlanKey key = common::plan_key_of(model.graph, device.target, options.numerics);
   std::optional<PulledPlan> found;
-  if (!options.farm.farm.empty()) {
+  if (options.on_disk) {
+    LFARM_ASSIGN_OR_RETURN(found, plan_on_disk(options.farm, key));
+  } else if (!options.farm.farm.empty()) {
     LFARM_ASSIGN_OR_RETURN(auto client, connect_to_farm(options.farm));
     key.epoch = client->compiler_epoch();
     LFARM_ASSIGN_OR_RETURN(found, client->pull(key, machine_of(options.farm)));
@@ -70,6 +85,9 @@ void declare_plan_show(CommandLine* line) {
       .required();
   command.flag("--predicted", &options->predicted,
                "Prints what each call was predicted to take beside what it took");
+  command.flag("--on-disk", &options->on_disk,
+               "Of a model: the plan of the farm that lies on this machine's disk, whatever the\n"
+               "farm has now");
   add_numerics_option(&command, &options->numerics);
   add_device_option(&command, &options->farm);
   add_farm_options(&command, &options->farm);

@@ -183,6 +183,30 @@ void PlanSource::keep_on_disk(const PulledPlan& plan) {
   if (!kept.ok()) common::log_warning(cat("a plan is not kept: ", kept.error().message));
 }
 
+// Whether no search is asked for: else the farm says whether an earlier one was given as much.
+bool PlanSource::is_enough(const PulledPlan& plan) const {
+  if (budget_.force) return false;
+  // Whoever runs a model has an answer with it, and the farm's search goes on anyway.
+  bool is_interim = plan.facts.standing == common::Standing::kInterim;
+  if (is_interim && disk_use_ != Disk::kUse) return false;
+  bool has_budget = budget_.candidates != 0 || budget_.seconds > 0;
+  if (budget_.only_reverify || !has_budget) return true;
+  return plan.plan.provenance.seed == budget_.seed &&
+         was_given(plan.plan.provenance, static_cast<uint64_t>(budget_.candidates),
+                   static_cast<uint64_t>(budget_.seconds * 1000));
+}
+
+Result<std::optional<PulledPlan>> PlanSource::find_newer(const PulledPlan& plan,
+                                                         const std::function<Status()>& on_wait) {
+  FarmAccess access = access_of(options_);
+  LFARM_ASSIGN_OR_RETURN(client_, clients::connect_to_farm(access, on_wait));
+  common::PlanKey key = plan.plan.key;
+  key.epoch = client_->compiler_epoch();
+  LFARM_ASSIGN_OR_RETURN(WatchedPlan newer, client_->pull_newer(key, machine_, plan.id));
+  if (newer.plan) keep_on_disk(*newer.plan);
+  return std::move(newer.plan);
+}
+
 std::string model_name(const std::string& path) {
   std::error_code ignored;
   std::filesystem::path file = std::filesystem::absolute(path, ignored).lexically_normal();
@@ -197,9 +221,11 @@ Result<CompiledPlan> PlanSource::obtain(const common::Graph& graph, const std::s
   LFARM_ASSIGN_OR_RETURN(common::Target target, target_of(options_));
   common::PlanKey key = common::plan_key_of(graph, target, budget_.numerics);
   clock.lap("hash");
-  if (auto on_disk = find_on_disk(key)) {
+  auto on_disk = find_on_disk(key);
+  if (on_disk && is_enough(*on_disk)) {
     clock.lap("look up");
     out.pulled = std::move(*on_disk);
+    out.is_from_disk = true;
     return out;
   }
   if (!client_) {
@@ -213,7 +239,7 @@ Result<CompiledPlan> PlanSource::obtain(const common::Graph& graph, const std::s
   while (!client_) {
     LFARM_ASSIGN_OR_RETURN(auto cached, find_in_cache(key));
     clock.lap("look up");
-    if (cached) {
+    if (cached && is_enough(*cached)) {
       out.pulled = std::move(*cached);
       return out;
     }
@@ -231,7 +257,7 @@ Result<CompiledPlan> PlanSource::obtain(const common::Graph& graph, const std::s
     clock.lap("pull");
     // A farm of this process's own ends with it, so that the search is now or never.
     bool is_right = pulled && (!own_ || pulled->facts.standing != common::Standing::kNeighbour);
-    if (is_right) {
+    if (is_right && is_enough(*pulled)) {
       out.pulled = std::move(*pulled);
       keep_on_disk(out.pulled);
       return out;
@@ -248,7 +274,6 @@ Result<PulledPlan> PlanSource::compile(const common::Graph& graph, const common:
   SubmitRequest request;
   request.key = key;
   request.machine = machine_;
-  request.force = own_ != nullptr;
   // Canonical, so that it is the same blob whatever the model's names are.
   request.graph = common::encode_graph(common::canonical(graph));
   request.budget_candidates = static_cast<uint64_t>(budget_.candidates);
@@ -256,12 +281,21 @@ Result<PulledPlan> PlanSource::compile(const common::Graph& graph, const common:
   request.seed = budget_.seed;
   request.in_flight = in_flight_of(budget_.in_flight);
   request.only_reverify = budget_.only_reverify;
+  request.force = budget_.force;
   request.priority = static_cast<uint32_t>(budget_.priority);
   request.name = budget_.name.empty() ? name : budget_.name;
   uint64_t job = 0;
-  auto found = client_->submit(
-      request, [&job](uint64_t id) { job = id; },
-      [&](const common::Progress& progress) { progress_->update(progress, request.budget_ms); });
+  auto submit = [&] {
+    return client_->submit(
+        request, [&job](uint64_t id) { job = id; },
+        [&](const common::Progress& progress) { progress_->update(progress, request.budget_ms); });
+  };
+  auto found = submit();
+  bool is_neighbour = found.ok() && found->facts.standing == common::Standing::kNeighbour;
+  if (own_ && is_neighbour) {
+    request.force = true;
+    found = submit();
+  }
   progress_->clear();
   if (!found.ok() && stop_signal() != 0 && job != 0 && !own_) {
     return common::internal_error(cat(found.error().message, "; job ", job,

@@ -23,6 +23,7 @@ namespace clients {
 struct CompiledPlan {
   PulledPlan pulled;
   std::vector<common::StageTime> stages;  // of this process; the farm's are in pulled.facts
+  bool is_from_disk = false;              // the farm was not asked
 };
 
 // With an endpoint in the options: a plan that this farm gave before and that lies on the clients'
@@ -45,6 +46,10 @@ class PlanSource {
 
   // `name`: what the farm calls the job, unless the options say it.
   common::Result<CompiledPlan> obtain(const common::Graph& graph, const std::string& name = "");
+  // What the farm that the options name has instead of a plan of the clients' disk, which is kept
+  // there; empty when that is the same. Starts no farm. `on_wait`: see FarmClientOptions.
+  common::Result<std::optional<PulledPlan>> find_newer(
+      const PulledPlan& plan, const std::function<common::Status()>& on_wait);
   // A running farm, started if need be, for other processes to use.
   common::Result<std::string> require_farm();
   // Looks after a farm of our own; to be called several times a second.
@@ -54,6 +59,7 @@ class PlanSource {
   common::Status connect(const std::string& endpoint);
   common::Status find_own_device();
   common::Result<bool> start_or_join();
+  bool is_enough(const PulledPlan& plan) const;
   std::optional<PulledPlan> find_on_disk(common::PlanKey key);
   void keep_on_disk(const PulledPlan& plan);
   common::Result<std::optional<PulledPlan>> find_in_cache(const common::PlanKey& key);

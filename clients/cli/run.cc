@@ -1,4 +1,8 @@
 // lfarm run: pulls or compiles a model's plan and runs it once.
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <future>
 #include <memory>
 
 #include "clients/cli/case.h"
@@ -20,6 +24,37 @@ struct RunOptions {
   std::string outputs;
 };
 
+// How long a run that is done waits for the farm to say whether it has a better plan.
+constexpr std::chrono::milliseconds kNewerWait{1000};
+
+// Looks for a better plan than the one from the disk while that one runs.
+class NewerPlan {
+ public:
+  NewerPlan(PlanSource& source, const PulledPlan& plan)
+      : looking_(std::async(std::launch::async, [this, &source, &plan] {
+          return source.find_newer(plan, [this]() -> common::Status {
+            if (is_over_) return common::unavailable("the run is over");
+            return {};
+          });
+        })) {}
+  ~NewerPlan() { is_over_ = true; }
+  NewerPlan(const NewerPlan&) = delete;
+  NewerPlan& operator=(const NewerPlan&) = delete;
+
+  void say() {
+    if (looking_.wait_for(kNewerWait) != std::future_status::ready) return;
+    auto newer = looking_.get();
+    // A farm that is away costs nothing but the news.
+    if (!newer.ok() || !*newer) return;
+    std::fprintf(stderr, "lfarm: newer at the farm, and run from now on: %s\n",
+                 describe(**newer).c_str());
+  }
+
+ private:
+  std::atomic<bool> is_over_{false};
+  std::future<common::Result<std::optional<PulledPlan>>> looking_;
+};
+
 common::Status run_model(const RunOptions& options, Progress* progress) {
   LFARM_ASSIGN_OR_RETURN(Model loaded, load_model(options.model));
   auto model = std::make_shared<const Model>(std::move(loaded));
@@ -33,11 +68,16 @@ common::Status run_model(const RunOptions& options, Progress* progress) {
   PlanSource source(options.farm, options.budget, progress, PlanSource::Disk::kUse);
   LFARM_ASSIGN_OR_RETURN(CompiledPlan plan, source.obtain(model->graph, model_name(options.model)));
   progress->clear();
+  std::fprintf(stderr, "lfarm: runs %s\n", describe(plan.pulled).c_str());
+  std::optional<NewerPlan> newer;
+  if (plan.is_from_disk) newer.emplace(source, plan.pulled);
   LFARM_ASSIGN_OR_RETURN(auto device, common::open_device(options.farm.device, default_threads()));
   LFARM_ASSIGN_OR_RETURN(auto instance, make_plan_instance(model, plan.pulled.plan,
                                                            plan.pulled.object_source(), *device));
   LFARM_ASSIGN_OR_RETURN(CallResult result, instance->call(inputs));
-  return write_results(*model, result, options.outputs);
+  LFARM_RETURN_IF_ERROR(write_results(*model, result, options.outputs));
+  if (newer) newer->say();
+  return {};
 }
 
 int run(const RunOptions& options) {

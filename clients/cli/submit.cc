@@ -212,6 +212,9 @@ void declare_submit(CommandLine* line) {
              "What the farm's page and lists call it (default: the file's name, or its folder's\n"
              "where that is model.pt2)")
       .check(name_problem);
+  command.flag(
+      "--force", &options->budget.force,
+      "Search on although the plan in the cache was given as much; the better one is kept");
   command.value("--sizes", &options->sizes, "s0=1;s0=2..128",
                 "A plan for each of these parts of the model's sizes, as programs that run it\n"
                 "name them, too (lfarm_options.sizes); s0 is what print --stage hlir calls it");

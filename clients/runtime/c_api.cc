@@ -215,6 +215,7 @@ lfarm_status lfarm_instance_create(lfarm_model* model, lfarm_instance** instance
                                    std::move(made),
                                    clients::Binding(*model->model),
                                    "",
+                                   "",
                                    {},
                                    {}};
     return {};
@@ -228,6 +229,8 @@ int lfarm_instance_plan(const lfarm_instance* instance, lfarm_plan* plan) {
   if (!running) return 0;
   if (plan == nullptr) return 1;
   instance->plan_id = running->id.hex();
+  clients::SharedPlan newest = instance->instance->newest_plan();
+  instance->newer_id = newest ? newest->id.hex() : "";
   const common::Provenance& from = running->plan.provenance;
   lfarm_plan facts{plan->size,
                    instance->plan_id.c_str(),
@@ -236,7 +239,12 @@ int lfarm_instance_plan(const lfarm_instance* instance, lfarm_plan* plan) {
                    from.best_ns,
                    from.baseline_ns,
                    from.candidates,
-                   from.created_ns};
+                   from.created_ns,
+                   common::standing_name(running->facts.standing),
+                   from.speedup,
+                   from.speedup_low,
+                   from.speedup_high,
+                   newest && newest->id != running->id ? instance->newer_id.c_str() : nullptr};
   std::memcpy(plan, &facts, std::min(plan->size, sizeof facts));
   return 1;
 }

@@ -45,7 +45,7 @@ struct lfarm_instance {
   std::vector<size_t> tensors;
   std::unique_ptr<clients::LiveInstance> instance;
   clients::Binding binding;
-  mutable std::string plan_id;
+  mutable std::string plan_id, newer_id;
   // Of the call in progress.
   std::vector<common::TensorRef> inputs;
   std::vector<clients::TakenTensor> taken;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "clients/runtime/greeting.h"
 #include "clients/runtime/revocations.h"
@@ -28,6 +29,8 @@ constexpr int64_t kNsPerMs = 1'000'000;
 constexpr size_t kBatch = 64;
 // Requests for blobs that wait for their answers.
 constexpr size_t kBlobsAtOnce = 64;
+// News of plans that wait for who asks for them.
+constexpr size_t kNewsMax = 16'384;
 constexpr uint64_t kBadHandshakesMax = 3;
 constexpr int64_t kBadHandshakeMs = 500;
 // A farm greets whoever connects, at once: looked for when nothing has come for so long, and so
@@ -126,20 +129,24 @@ Status FarmClient::ask(const Message& message, const SharedBytes& blob) {
 
 // The next packet that is not about the connection itself; empty when none came for a while.
 Result<std::optional<Packet>> FarmClient::receive() {
-  if (taken_ == arrived_.size()) {
-    arrived_.clear();
-    taken_ = 0;
-    common::Poller poller;
-    poller.watch(*socket_);
-    LFARM_ASSIGN_OR_RETURN([[maybe_unused]] size_t ready, poller.wait(kWaitMs));
-    socket_->receive(arrived_, kBatch);
-    LFARM_RETURN_IF_ERROR(check_connection());
-    if (options_.on_wait) LFARM_RETURN_IF_ERROR(options_.on_wait());
-  }
+  if (taken_ == arrived_.size()) LFARM_RETURN_IF_ERROR(wait_for_arrivals(kWaitMs, -1));
   if (taken_ == arrived_.size()) return std::optional<Packet>();
   Result<Packet> packet = std::move(arrived_[taken_++]);
   if (!packet.ok()) return packet.error();
   return handle(std::move(packet).value());
+}
+
+Status FarmClient::wait_for_arrivals(int wait_ms, int wake_fd) {
+  arrived_.clear();
+  taken_ = 0;
+  common::Poller poller;
+  poller.watch(*socket_);
+  if (wake_fd >= 0) poller.watch_fd(wake_fd);
+  LFARM_ASSIGN_OR_RETURN([[maybe_unused]] size_t ready, poller.wait(wait_ms));
+  socket_->receive(arrived_, kBatch);
+  LFARM_RETURN_IF_ERROR(check_connection());
+  if (options_.on_wait) LFARM_RETURN_IF_ERROR(options_.on_wait());
+  return {};
 }
 
 Status FarmClient::check_connection() {
@@ -184,6 +191,7 @@ Result<std::optional<Packet>> FarmClient::handle(Packet packet) {
     socket_->speak(welcome_.protocol_version);
     trust_.reset();
     welcomed_ = true;
+    ++welcomes_;
     if (!first) LFARM_RETURN_IF_ERROR(repeat_questions());
     return std::optional<Packet>();
   }
@@ -194,6 +202,11 @@ Result<std::optional<Packet>> FarmClient::handle(Packet packet) {
     }
     return common::Error{refused->code,
                          cat("the farm at ", options_.endpoint, " refuses: ", refused->message)};
+  }
+  if (auto* news = std::get_if<common::PlanNews>(&packet.message)) {
+    // Who does not ask for them asks for the plan itself sooner or later.
+    if (news_.size() < kNewsMax) news_.push_back(std::move(*news));
+    return std::optional<Packet>();
   }
   if (auto* wanted = std::get_if<common::BlobRequest>(&packet.message)) {
     LFARM_RETURN_IF_ERROR(answer_blob_request(wanted->digest));
@@ -217,24 +230,66 @@ Status FarmClient::answer_blob_request(const common::Digest& digest) {
 
 Result<std::optional<PulledPlan>> FarmClient::pull(const common::PlanKey& key,
                                                    const std::string& machine) {
-  common::PullPlan request{++requests_, key.digest(), true, machine};
+  LFARM_ASSIGN_OR_RETURN(WatchedPlan pulled, pull_newer(key, machine, {}));
+  return std::move(pulled.plan);
+}
+
+Result<WatchedPlan> FarmClient::pull_newer(const common::PlanKey& key, const std::string& machine,
+                                           const common::Digest& known) {
+  common::PullPlan request;
+  request.machine = machine;
+  request.known = known;
+  return pull(std::move(request), key);
+}
+
+Result<WatchedPlan> FarmClient::watch(const common::PlanKey& key, const std::string& machine,
+                                      const common::Digest& known) {
+  common::PullPlan request;
+  request.machine = machine;
+  request.known = known;
+  request.watch = true;
+  return pull(std::move(request), key);
+}
+
+Result<WatchedPlan> FarmClient::pull(common::PullPlan request, const common::PlanKey& key) {
+  request.request_id = ++requests_;
+  request.plan_key = key.digest();
+  request.with_objects = true;
   LFARM_RETURN_IF_ERROR(ask(request, {}));
   while (true) {
     LFARM_ASSIGN_OR_RETURN(auto packet, receive());
     if (!packet || request_of(packet->message) != request.request_id) continue;
-    if (std::holds_alternative<common::PlanMissing>(packet->message)) {
-      return std::optional<PulledPlan>();
-    }
+    if (std::holds_alternative<common::PlanMissing>(packet->message)) return WatchedPlan();
     if (auto* failed = std::get_if<common::JobFailed>(&packet->message)) {
       return common::Error{failed->code, failed->message};
     }
-    if (!std::holds_alternative<common::PlanReady>(packet->message)) continue;
+    auto* ready = std::get_if<common::PlanReady>(&packet->message);
+    if (ready == nullptr) continue;
+    WatchedPlan out;
+    out.facts = *ready;
+    if (ready->plan == request.known) return out;
     auto plan = open_plan(std::move(*packet), key);
-    if (plan.ok()) return std::optional<PulledPlan>(std::move(*plan));
+    if (plan.ok()) {
+      out.plan = std::move(*plan);
+      return out;
+    }
     if (plan.error().code != common::Code::kCorrupt) return plan.error();
     common::log_warning(plan.error().message);
-    return std::optional<PulledPlan>();
+    return WatchedPlan();
   }
+}
+
+Result<std::vector<common::PlanNews>> FarmClient::news(std::chrono::milliseconds time,
+                                                       int wake_fd) {
+  questions_.clear();
+  if (news_.empty() && taken_ == arrived_.size()) {
+    LFARM_RETURN_IF_ERROR(wait_for_arrivals(static_cast<int>(time.count()), wake_fd));
+  }
+  while (taken_ < arrived_.size()) {
+    // Whatever else has come answers questions that were given up.
+    LFARM_ASSIGN_OR_RETURN([[maybe_unused]] auto other, receive());
+  }
+  return std::exchange(news_, {});
 }
 
 Result<PulledPlan> FarmClient::submit(
@@ -340,10 +395,6 @@ Result<PlanTrust> FarmClient::trust() {
 }
 
 Result<common::RevocationList> FarmClient::revocations() {
-  if (welcome_.protocol_version < common::introduced_in(common::AskRevocations{})) {
-    return common::unsupported(
-        cat("the farm at ", options_.endpoint, " does not tell what it revokes; update it"));
-  }
   LFARM_ASSIGN_OR_RETURN(PlanTrust trusted, trust());
   common::AskRevocations request{++requests_, revocations_};
   LFARM_RETURN_IF_ERROR(ask(request, {}));
@@ -407,15 +458,8 @@ Result<std::vector<common::Digest>> FarmClient::reverify() {
   return change_plans(request, request.request_id);
 }
 
-Status FarmClient::check_known(const Message& request) const {
-  if (welcome_.protocol_version >= common::introduced_in(request)) return {};
-  return common::unsupported(cat("the farm at ", options_.endpoint, " is of a release before ",
-                                 common::message_name(request), "; update the farm"));
-}
-
 Result<std::vector<common::Digest>> FarmClient::change_plans(const Message& request,
                                                              uint64_t request_id) {
-  LFARM_RETURN_IF_ERROR(check_known(request));
   LFARM_RETURN_IF_ERROR(ask(request, {}));
   while (true) {
     LFARM_ASSIGN_OR_RETURN(auto packet, receive());
@@ -462,7 +506,6 @@ Result<std::unordered_map<common::Digest, SharedBytes>> FarmClient::blobs(
 
 Result<std::string> FarmClient::trace(uint64_t job) {
   common::AskTrace request{++requests_, job};
-  LFARM_RETURN_IF_ERROR(check_known(request));
   LFARM_RETURN_IF_ERROR(ask(request, {}));
   while (true) {
     LFARM_ASSIGN_OR_RETURN(auto packet, receive());
@@ -490,14 +533,11 @@ Result<std::string> FarmClient::status(common::StatusTopic topic) {
 
 Status FarmClient::cancel(uint64_t job) {
   LFARM_RETURN_IF_ERROR(ask(common::CancelJob{job}, {}));
-  while (welcome_.protocol_version >= common::introduced_in(common::JobCancelled{})) {
+  while (true) {
     LFARM_ASSIGN_OR_RETURN(auto packet, receive());
     auto* done = packet ? std::get_if<common::JobCancelled>(&packet->message) : nullptr;
     if (done != nullptr && done->job_id == job) return {};
   }
-  // An older farm says nothing: what follows on the connection tells that it was taken, or refused.
-  LFARM_ASSIGN_OR_RETURN([[maybe_unused]] auto status, this->status(common::StatusTopic::kJobs));
-  return {};
 }
 
 }  // namespace clients

@@ -1,6 +1,7 @@
 // A client's connection to a farm: submits graphs, pulls plans, asks how the farm is.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -50,6 +51,13 @@ struct SubmitRequest {
   bool force = false;   // see common::Submit
 };
 
+// What a farm says of the plan under a key, to who has one already.
+struct WatchedPlan {
+  // Empty: the farm has none. Without what finding it took.
+  std::optional<common::PlanReady> facts;
+  std::optional<PulledPlan> plan;  // empty also when it is the one that is known
+};
+
 // Not thread-safe. A connection that breaks is made again and what was asked is asked again, which
 // the farm takes as the same request.
 class FarmClient {
@@ -65,6 +73,17 @@ class FarmClient {
   // `machine`: the class that the plan is to be for; facts.standing says when it is of another.
   common::Result<std::optional<PulledPlan>> pull(const common::PlanKey& key,
                                                  const std::string& machine = {});
+  // The same for who has the plan `known` (zero: none), which does not come again.
+  common::Result<WatchedPlan> pull_newer(const common::PlanKey& key, const std::string& machine,
+                                         const common::Digest& known);
+  // The same, and the farm sends news of the key from now on, for as long as the connection lasts.
+  common::Result<WatchedPlan> watch(const common::PlanKey& key, const std::string& machine,
+                                    const common::Digest& known);
+  // News of watched keys; waits for them until `time` is over or the descriptor can be read (-1:
+  // none). Farms of earlier versions send none.
+  common::Result<std::vector<common::PlanNews>> news(std::chrono::milliseconds time, int wake_fd);
+  // Grows whenever the connection was made anew, or the farm began anew: it watches nothing then.
+  uint64_t welcomes() const { return welcomes_; }
   // Waits for the plan, however long the search takes. `on_accepted` gets the job's id.
   common::Result<PulledPlan> submit(
       const SubmitRequest& request, const std::function<void(uint64_t job)>& on_accepted,
@@ -75,7 +94,7 @@ class FarmClient {
   common::Result<std::unordered_map<common::Digest, common::SharedBytes>> blobs(
       std::span<const common::Digest> digests);
   // What a job's time went on, as JSON in the format of Chrome's trace events. kInvalidInput where
-  // there is none, kUnsupported when the farm is too old.
+  // there is none.
   common::Result<std::string> trace(uint64_t job);
   // JSON text.
   common::Result<std::string> status(common::StatusTopic topic);
@@ -92,8 +111,7 @@ class FarmClient {
   common::Result<std::vector<common::Digest>> publish(common::PublishPlan request);
   // Has plans of other compiler epochs made anew. Returns which.
   common::Result<std::vector<common::Digest>> reverify();
-  // What the farm has revoked, which is kept for other processes too. kUnsupported when the farm is
-  // of an earlier version, which tells only with the next plan.
+  // What the farm has revoked, which is kept for other processes too.
   common::Result<common::RevocationList> revocations();
   // What this client's plans must be, by the revocations that are known so far.
   common::Result<PlanTrust> trust();
@@ -106,11 +124,12 @@ class FarmClient {
   common::Status ask(const common::Message& message, const common::SharedBytes& blob);
   common::Status repeat_questions();
   common::Result<std::optional<common::Packet>> receive();
+  common::Status wait_for_arrivals(int wait_ms, int wake_fd);
+  common::Result<WatchedPlan> pull(common::PullPlan request, const common::PlanKey& key);
   common::Result<std::optional<common::Packet>> handle(common::Packet packet);
   common::Status check_handshake() const;
   common::Status check_connection();
   common::Status learn_revocations(const common::Digest& list, PlanTrust* trust);
-  common::Status check_known(const common::Message& request) const;
   common::Result<std::vector<common::Digest>> change_plans(const common::Message& request,
                                                            uint64_t request_id);
   common::Status answer_blob_request(const common::Digest& digest);
@@ -126,7 +145,9 @@ class FarmClient {
   common::Welcome welcome_;
   uint64_t hellos_ = 0;    // connections on which hello was said
   bool welcomed_ = false;  // on the connection of today
-  int64_t alive_ns_ = 0;   // when the connection was last seen up
+  uint64_t welcomes_ = 0;
+  std::vector<common::PlanNews> news_;  // that came, and nobody has asked for yet
+  int64_t alive_ns_ = 0;                // when the connection was last seen up
   uint64_t requests_ = 0;
   std::optional<PlanTrust> trust_;
   common::Digest revocations_;             // the list that was last learned

@@ -51,23 +51,33 @@ LiveInstance::LiveInstance(std::shared_ptr<Session> session, std::shared_ptr<con
 
 LiveInstance::~LiveInstance() = default;
 
+LiveInstance::Variant LiveInstance::variant_of(SizeRanges ranges,
+                                               std::shared_ptr<const Model> model,
+                                               std::shared_ptr<const PlanRequest> request) {
+  Variant variant;
+  variant.ranges = std::move(ranges);
+  variant.model = std::move(model);
+  variant.request = std::move(request);
+  return variant;
+}
+
 Status LiveInstance::add_variants() {
   if (!reference_) {
     if (!session_->sizes().empty()) {
       return common::invalid_input(
           "plans for parts of the sizes are found by the model, not by its hash");
     }
-    variants_.push_back({{}, model_, session_->request(*model_->graph_hash), {}, {}, {}, {}});
+    variants_.push_back(variant_of({}, model_, session_->request(*model_->graph_hash)));
     return {};
   }
   for (const SizeRanges& ranges : session_->sizes()) {
     Model narrow = *model_;
     LFARM_ASSIGN_OR_RETURN(narrow.graph, for_sizes(model_->graph, ranges));
     auto shared = std::make_shared<const Model>(std::move(narrow));
-    variants_.push_back({ranges, shared, session_->request(shared->graph), {}, {}, {}, {}});
+    variants_.push_back(variant_of(ranges, shared, session_->request(shared->graph)));
   }
   if (variants_.empty()) {
-    variants_.push_back({{}, model_, session_->request(model_->graph), {}, {}, {}, {}});
+    variants_.push_back(variant_of({}, model_, session_->request(model_->graph)));
   }
   return {};
 }
@@ -83,11 +93,12 @@ Result<std::unique_ptr<LiveInstance>> LiveInstance::make(std::shared_ptr<Session
   SteadyTime end = std::chrono::steady_clock::now() + deadline;
   for (Variant& variant : instance->variants_) {
     auto left = std::chrono::ceil<milliseconds>(end - std::chrono::steady_clock::now());
+    uint64_t changes = variant.request->changes();  // before: what comes after it counts
     SharedPlan plan = variant.request->wait(std::max(left, milliseconds(0)));
     if (plan) {
-      variant.withdrawals = variant.request->withdrawals();
+      variant.looked = changes;
       variant.coming = plan;
-      LFARM_RETURN_IF_ERROR(instance->change_over(variant, instance->load(variant, plan)));
+      LFARM_RETURN_IF_ERROR(instance->change_over(variant, instance->load(variant.model, plan)));
     } else if (!instance->reference_) {
       Status status = variant.request->status();
       if (!status.ok()) return status.error();
@@ -99,61 +110,80 @@ Result<std::unique_ptr<LiveInstance>> LiveInstance::make(std::shared_ptr<Session
 }
 
 // Weights are bound and prepared here, which may take as long as many calls.
-LiveInstance::Loaded LiveInstance::load(const Variant& variant, const SharedPlan& plan) const {
-  return PlanInstance::make(variant.model, weights_, plan->plan, plan->object_source(),
-                            session_->device());
+LiveInstance::Loaded LiveInstance::load(const std::shared_ptr<const Model>& model,
+                                        const SharedPlan& plan) const {
+  return PlanInstance::make(model, weights_, plan->plan, plan->object_source(), session_->device());
 }
 
+// On an error the plan that runs goes on.
 Status LiveInstance::change_over(Variant& variant, Loaded loaded) {
-  LFARM_ASSIGN_OR_RETURN(variant.instance, std::move(loaded));
+  LFARM_ASSIGN_OR_RETURN(std::unique_ptr<PlanInstance> fresh, std::move(loaded));
+  if (variant.instance && !session_->device().uses_host_memory()) {
+    LFARM_RETURN_IF_ERROR(session_->device().synchronise());  // calls on streams still use it
+  }
+  PlanInstance* before = variant.instance.get();
+  if (before != nullptr && holder_ == before) {
+    Status moved = move_states(fresh.get());
+    if (!moved.ok()) {
+      holder_ = before;
+      return moved;
+    }
+  }
+  variant.instance = std::move(fresh);
   variant.plan = variant.coming;
   return {};
 }
 
-// What the session has withdrawn is left, whether it runs or is being loaded.
+// Costs a call no more than a counter while nothing changes.
 Status LiveInstance::look(Variant& variant) {
-  bool is_withdrawn = variant.plan && variant.request->withdrawals() != variant.withdrawals;
-  if (is_withdrawn) {
-    if (holder_ == variant.instance.get()) LFARM_RETURN_IF_ERROR(move_states(nullptr));
-    variant.instance.reset();
-    variant.plan.reset();
-    variant.coming.reset();
+  bool has_changed = variant.request->changes() != variant.looked;
+  if (has_changed && variant.plan && variant.request->is_withdrawn(variant.plan->id)) {
+    LFARM_RETURN_IF_ERROR(leave(variant));
   }
-  if (!variant.plan) improve(variant);
+  if (has_changed || variant.loading.valid()) improve(variant);
   if (variant.plan || reference_) return {};
   return common::unavailable(
       "the farm has revoked the plan; there is no model to interpret until another one comes");
 }
 
-// Begins to load the plan once it is there, and changes over once it is loaded.
+// What the farm has withdrawn is used no more.
+Status LiveInstance::leave(Variant& variant) {
+  if (holder_ == variant.instance.get()) LFARM_RETURN_IF_ERROR(move_states(nullptr));
+  variant.instance.reset();
+  variant.plan.reset();
+  return {};
+}
+
+// Begins to load the newest plan, and changes over once it is loaded. One is loaded at a time; a
+// plan that cannot be loaded is not tried again.
 void LiveInstance::improve(Variant& variant) {
-  if (!variant.coming) {
-    variant.withdrawals = variant.request->withdrawals();  // before: what comes after it counts
-    variant.coming = variant.request->plan();
-    if (!variant.coming) return;
-    variant.loading = std::async(std::launch::async, [this, &variant, plan = variant.coming] {
-      return load(variant, plan);
-    });
+  if (variant.loading.valid()) {
+    bool is_loaded = variant.loading.wait_for(milliseconds(0)) == std::future_status::ready;
+    if (!is_loaded) return;
+    end_loading(variant);
   }
-  std::future<Loaded>& loading = variant.loading;
-  if (!loading.valid() || loading.wait_for(milliseconds(0)) != std::future_status::ready) return;
-  Loaded loaded = loading.get();
-  if (variant.request->withdrawals() != variant.withdrawals) {
-    variant.coming.reset();
-    return;
-  }
+  variant.looked = variant.request->changes();  // before: what comes after it counts
+  SharedPlan newest = variant.request->plan();
+  if (!newest || (variant.coming && variant.coming->id == newest->id)) return;
+  variant.coming = newest;
+  variant.loading = std::async(
+      std::launch::async, [this, model = variant.model, newest] { return load(model, newest); });
+}
+
+void LiveInstance::end_loading(Variant& variant) {
+  Loaded loaded = variant.loading.get();
+  if (variant.request->is_withdrawn(variant.coming->id)) return;
   Status changed = change_over(variant, std::move(loaded));
-  if (!changed.ok()) {
-    common::log_warning(cat("plan ", variant.coming->id.short_hex(),
-                            " cannot be used here: ", changed.error().message));
-  }
+  if (changed.ok()) return;
+  common::log_warning(cat("plan ", variant.coming->id.short_hex(),
+                          " cannot be used here: ", changed.error().message));
 }
 
 Status LiveInstance::wait_for(Variant& variant, SteadyTime end) {
   if (variant.plan) return {};
   auto time = std::max(milliseconds(0),
                        std::chrono::ceil<milliseconds>(end - std::chrono::steady_clock::now()));
-  if (!variant.coming && !variant.request->wait(time)) {
+  if (!variant.loading.valid() && !variant.request->wait(time)) {
     Status status = variant.request->status();
     if (!status.ok()) return status;
     return common::Error{common::Code::kTimedOut, cat("no plan came within ", time.count(),

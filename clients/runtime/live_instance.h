@@ -30,8 +30,8 @@ struct CallProfile {
 };
 
 // Not thread-safe. Changes over between two calls, with the state as the last call left it: to the
-// plan, back to the interpreter when the farm has revoked it, and between plans for parts of the
-// sizes (SessionOptions::sizes) as often as the sizes ask for it.
+// plan, to each better one that comes, back to the interpreter when the farm has revoked it, and
+// between plans for parts of the sizes (SessionOptions::sizes) as often as the sizes ask for it.
 class LiveInstance {
  public:
   // Asks the session for the model's plans and gives them `deadline` to come. A model without
@@ -61,6 +61,9 @@ class LiveInstance {
 
   // The plan that calls of the last call's sizes run; null while the interpreter computes them.
   const SharedPlan& plan() const { return variants_[current_].plan; }
+  // The newest plan for the last call's sizes, which calls change over to once it is loaded; null
+  // while there is none.
+  SharedPlan newest_plan() const { return variants_[current_].request->plan(); }
   // Waits until all calls run plans. kTimedOut when none came in time, else why none comes.
   common::Status wait(std::chrono::milliseconds time);
 
@@ -71,20 +74,24 @@ class LiveInstance {
     SizeRanges ranges;
     std::shared_ptr<const Model> model;
     std::shared_ptr<const PlanRequest> request;
-    SharedPlan plan;
-    SharedPlan coming;  // what is being loaded, was loaded, or could not be
+    SharedPlan plan;      // that the instance runs
+    SharedPlan coming;    // that was loaded last, is being loaded, or could not be
+    uint64_t looked = 0;  // PlanRequest::changes() when the request was last looked at
     std::future<Loaded> loading;
     std::unique_ptr<PlanInstance> instance;
-    uint64_t withdrawals = 0;  // of the request, when `coming` was taken
   };
 
   LiveInstance(std::shared_ptr<Session> session, std::shared_ptr<const Model> model,
                std::shared_ptr<Weights> weights);
   common::Status add_variants();
-  Loaded load(const Variant& variant, const SharedPlan& plan) const;
+  static Variant variant_of(SizeRanges ranges, std::shared_ptr<const Model> model,
+                            std::shared_ptr<const PlanRequest> request);
+  Loaded load(const std::shared_ptr<const Model>& model, const SharedPlan& plan) const;
   common::Status change_over(Variant& variant, Loaded loaded);
   common::Status look(Variant& variant);
+  common::Status leave(Variant& variant);
   void improve(Variant& variant);
+  void end_loading(Variant& variant);
   common::Status wait_for(Variant& variant, std::chrono::steady_clock::time_point end);
   // kOutOfRange names an index of an earlier call, which was not waited for; this one isn't made.
   common::Status report_earlier();

@@ -30,6 +30,13 @@ struct PulledPlan {
 // PulledPlan::facts of a plan that was found in a cache without a farm.
 common::PlanReady facts_of_hit(const common::Plan& plan, const common::Digest& id);
 
+// Whether the search that found the plan was given as much. Limits of 0 are none of that kind;
+// plans of earlier releases do not say what theirs was given.
+bool was_given(const common::Provenance& provenance, uint64_t candidates, uint64_t ms);
+// For people, in one line: which plan it is, how far it can be expected to be replaced, and how
+// much faster it is than the plain one.
+std::string describe(const PulledPlan& plan);
+
 // What a plan must be before anything of it is loaded.
 struct PlanTrust {
   common::PublicKey signer{};

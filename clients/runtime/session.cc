@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "clients/runtime/instance.h"
+#include "clients/runtime/live_link.h"
 #include "common/base/cat.h"
 #include "common/base/log.h"
 #include "common/ir/graph_hash.h"
@@ -34,10 +36,6 @@ bool may_pass(Code code) {
   return code == Code::kUnavailable || code == Code::kTimedOut || code == Code::kCorrupt;
 }
 
-bool is_neighbours(const PulledPlan& plan) {
-  return plan.facts.standing == common::Standing::kNeighbour;
-}
-
 SharedPlan share(PulledPlan plan) { return std::make_shared<const PulledPlan>(std::move(plan)); }
 
 }  // namespace
@@ -60,26 +58,40 @@ Status PlanRequest::status() const {
   return status_;
 }
 
-void PlanRequest::succeed(SharedPlan plan) {
+void PlanRequest::offer(SharedPlan plan) {
   std::lock_guard<std::mutex> lock(mutex_);
-  plan_ = std::move(plan);
   status_ = {};
-  is_over_ = true;
+  bool is_same = plan_ && plan_->id == plan->id;
+  if (is_same || withdrawn_.contains(plan->id)) return;
+  given_.push_back(plan->id);
+  plan_ = std::move(plan);
+  changes_.fetch_add(1, std::memory_order_release);
   changed_.notify_all();
 }
 
 void PlanRequest::fail(Status status, bool is_over) {
   std::lock_guard<std::mutex> lock(mutex_);
-  status_ = std::move(status);
   is_over_ = is_over;
+  if (!plan_) status_ = std::move(status);
   changed_.notify_all();
 }
 
-void PlanRequest::withdraw() {
+SharedPlan PlanRequest::withdraw(const common::RevocationList& revoked) {
   std::lock_guard<std::mutex> lock(mutex_);
-  plan_ = nullptr;
+  size_t before = withdrawn_.size();
+  for (const common::Digest& id : given_) {
+    if (revoked.holds(id)) withdrawn_.insert(id);
+  }
+  if (withdrawn_.size() == before) return nullptr;
+  changes_.fetch_add(1, std::memory_order_release);
+  if (!plan_ || !withdrawn_.contains(plan_->id)) return nullptr;
   is_over_ = false;
-  ++withdrawals_;
+  return std::exchange(plan_, nullptr);
+}
+
+bool PlanRequest::is_withdrawn(const common::Digest& plan) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return withdrawn_.contains(plan);
 }
 
 // ---- Session -----------------------------------------------------------------------------------
@@ -109,7 +121,7 @@ Session::~Session() {
     closing_.notify_all();
   }
   // Before the fetchers, which it starts again.
-  if (watcher_.joinable()) watcher_.join();
+  if (link_) link_->stop();
   for (auto& [key, request] : requests_) {
     if (request->fetcher_.joinable()) request->fetcher_.join();
   }
@@ -139,65 +151,37 @@ std::shared_ptr<const PlanRequest> Session::request(const PlanKey& key,
   request->key_ = key;
   // Canonical, so that it is the same blob whatever the model's names are.
   if (graph != nullptr) request->graph_ = common::canonical(*graph);
-  if (options_.revocations_ms != 0 && !watcher_.joinable()) {
-    watcher_ = std::thread([this] { watch_revocations(); });
-  }
-  if (SharedPlan plan = find_on_disk(key)) {
-    bool is_provisional = is_neighbours(*plan);
-    request->succeed(std::move(plan));
-    // There may be one of this machine's class by now.
-    if (!is_provisional) return request;
-  }
-  start_fetching(request.get());
+  SharedPlan plan = find_on_disk(key);
+  if (plan) request->offer(plan);
+  if (!link_) link_ = std::make_unique<LiveLink>(*this);
+  link_->wake();
+  if (!plan || (graph != nullptr && !is_enough(*plan))) start_fetching(request.get());
   return request;
 }
 
 void Session::start_fetching(PlanRequest* request) {
+  if (request->is_fetching_.exchange(true)) return;
   if (request->fetcher_.joinable()) request->fetcher_.join();
-  request->fetcher_ =
-      std::thread([this, request] { fetch(request->key_, request->graph_, request); });
+  request->fetcher_ = std::thread([this, request] { fetch(request); });
 }
 
-// ---- Revocations -------------------------------------------------------------------------------
-
-// One connection, held for as long as it lasts: a question and an answer of a few bytes.
-void Session::watch_revocations() {
-  std::unique_ptr<FarmClient> farm;
-  while (pause(milliseconds(options_.revocations_ms))) {
-    Status looked = look_for_revocations(&farm);
-    // A farm that is away revokes nothing, and is looked for again.
-    if (!looked.ok()) farm.reset();
-  }
-}
-
-Status Session::look_for_revocations(std::unique_ptr<FarmClient>* farm) {
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    bool has_plans = std::any_of(requests_.begin(), requests_.end(),
-                                 [](const auto& entry) { return entry.second->plan() != nullptr; });
-    if (!has_plans) return {};
-  }
-  if (!*farm) {
-    LFARM_ASSIGN_OR_RETURN(*farm,
-                           connect_to_farm(options_.access, [this] { return check_open(); }));
-  }
-  LFARM_ASSIGN_OR_RETURN(PlanTrust trust, (*farm)->trust());
-  LFARM_ASSIGN_OR_RETURN(trust.revoked, (*farm)->revocations());
-  if (!trust.revoked.plans.empty()) withdraw(trust);
-  return {};
+std::vector<std::shared_ptr<PlanRequest>> Session::requests() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<std::shared_ptr<PlanRequest>> all;
+  for (const auto& [id, request] : requests_) all.push_back(request);
+  return all;
 }
 
 void Session::withdraw(const PlanTrust& trust) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (is_closing_) return;
   for (auto& [digest, request] : requests_) {
-    SharedPlan plan = request->plan();
-    if (!plan || !trust.revoked.holds(plan->id)) continue;
+    SharedPlan plan = request->withdraw(trust.revoked);
+    if (!plan) continue;
     common::log_warning(
         cat("plan ", plan->id.short_hex(), " was revoked by its farm, and is used no more"));
     disk_.forget(plan->plan.key, trust, machine_);
     disk_.forget(plan->plan.key, trust);
-    request->withdraw();
     start_fetching(request.get());
   }
 }
@@ -220,69 +204,91 @@ SharedPlan Session::find_on_disk(PlanKey key) {
   return *plan ? share(std::move(**plan)) : nullptr;
 }
 
-void Session::fetch(const PlanKey& key, const MaybeGraph& graph, PlanRequest* request) {
-  milliseconds pause_for = kRetryFirst;
-  for (;;) {
-    auto plan = fetch_once(key, graph);
-    if (plan.ok()) {
-      request->succeed(std::move(*plan));
-      return;
-    }
-    bool again = may_pass(plan.error().code);
-    request->fail(plan.error(), !again);
-    if (!again || !pause(pause_for)) return;
-    pause_for = std::min(2 * pause_for, kRetryLast);
+void Session::keep_on_disk(const PulledPlan& plan, const PlanTrust& trust) {
+  // A disk that takes nothing costs the next start a fetch, and this one nothing.
+  Status kept = disk_.put(plan, trust, machine_);
+  if (kept.ok()) {
+    kept =
+        met_.remember(options_.access.endpoint, {trust.signer, trust.tenant, plan.plan.key.epoch});
   }
+  if (!kept.ok()) common::log_warning(cat("a plan is not kept: ", kept.error().message));
 }
 
-Result<SharedPlan> Session::fetch_once(const PlanKey& key, const MaybeGraph& graph) {
+// One whose search has ended here and was given as much as this session would give it.
+bool Session::is_enough(const PulledPlan& plan) const {
+  if (plan.facts.standing != common::Standing::kFinal) return false;
+  if (options_.budget_candidates == 0 && options_.budget_ms == 0) return true;
+  return was_given(plan.plan.provenance, options_.budget_candidates, options_.budget_ms);
+}
+
+void Session::fetch(PlanRequest* request) {
+  milliseconds pause_for = kRetryFirst;
+  for (;;) {
+    Status fetched = fetch_once(request);
+    if (fetched.ok()) break;
+    bool again = may_pass(fetched.error().code);
+    request->fail(fetched, !again);
+    if (!again || !pause(pause_for)) break;
+    pause_for = std::min(2 * pause_for, kRetryLast);
+  }
+  request->is_fetching_ = false;
+}
+
+// Success once there is a plan that no search need follow.
+Status Session::fetch_once(PlanRequest* request) {
   common::Digest what =
-      common::Hasher().text(options_.access.endpoint).digest(key.digest()).finish();
+      common::Hasher().text(options_.access.endpoint).digest(request->key_.digest()).finish();
   auto flight = disk_.try_fly(what);
   while (!flight) {
-    if (!pause(kFlightPause)) return check_open().error();
+    if (!pause(kFlightPause)) return check_open();
     flight = disk_.try_fly(what);
   }
   // Who had the flight before may have brought it.
-  SharedPlan there = find_on_disk(key);
-  if (there && !is_neighbours(*there)) return there;
-  if (auto refused = negatives_.find(what)) return *refused;
-  auto plan = ask_farm(key, graph);
-  if (plan.ok()) return share(std::move(*plan));
-  if (plan.error().code == Code::kUnsupported) {
-    negatives_.note(what, plan.error(), Negatives::kUnsupportedS);
+  if (SharedPlan plan = find_on_disk(request->key_)) {
+    request->offer(plan);
+    if (!request->graph_ || is_enough(*plan)) return {};
   }
-  return plan.error();
+  if (auto refused = negatives_.find(what)) return *refused;
+  Status asked = ask_farm(request);
+  if (!asked.ok() && asked.error().code == Code::kUnsupported) {
+    negatives_.note(what, asked.error(), Negatives::kUnsupportedS);
+  }
+  return asked;
 }
 
-Result<PulledPlan> Session::ask_farm(const PlanKey& key, const MaybeGraph& graph) {
+Status Session::ask_farm(PlanRequest* request) {
   LFARM_ASSIGN_OR_RETURN(auto farm,
                          connect_to_farm(options_.access, [this] { return check_open(); }));
-  LFARM_ASSIGN_OR_RETURN(PlanTrust trust, farm->trust());
-  PlanKey theirs = key;
+  link_->wake();  // The farm is there.
+  PlanKey theirs = request->key_;
   theirs.epoch = farm->compiler_epoch();
-  LFARM_ASSIGN_OR_RETURN(auto pulled, farm->pull(theirs, machine_));
-  if (!pulled && !graph) {
-    return common::unavailable(cat("the farm has no plan of graph ", key.graph_hash.short_hex(),
-                                   " for ", key.target.name, ": submit its model there first"));
+  SharedPlan known = request->plan();
+  LFARM_ASSIGN_OR_RETURN(WatchedPlan pulled,
+                         farm->pull_newer(theirs, machine_, known ? known->id : common::Digest{}));
+  LFARM_ASSIGN_OR_RETURN(PlanTrust trust, farm->trust());
+  if (pulled.plan) {
+    keep_on_disk(*pulled.plan, trust);
+    known = share(std::move(*pulled.plan));
+    request->offer(known);
   }
-  if (!pulled) {
-    SubmitRequest submit;
-    submit.key = theirs;
-    submit.machine = machine_;
-    submit.graph = common::encode_graph(*graph);
-    submit.budget_candidates = options_.budget_candidates;
-    submit.budget_ms = options_.budget_ms;
-    LFARM_ASSIGN_OR_RETURN(pulled, farm->submit(
-                                       submit, [](uint64_t) {}, [](const auto&) {}));
+  if (!request->graph_) {
+    if (pulled.facts) return {};
+    return common::unavailable(cat("the farm has no plan of graph ", theirs.graph_hash.short_hex(),
+                                   " for ", theirs.target.name, ": submit its model there first"));
   }
-  // A disk that takes nothing costs the next start a fetch, and this one nothing.
-  Status kept = disk_.put(*pulled, trust, machine_);
-  if (kept.ok()) {
-    kept = met_.remember(options_.access.endpoint, {trust.signer, trust.tenant, theirs.epoch});
-  }
-  if (!kept.ok()) common::log_warning(cat("a plan is not kept: ", kept.error().message));
-  return std::move(*pulled);
+  if (pulled.facts && known && is_enough(*known)) return {};
+  SubmitRequest submit;
+  submit.key = theirs;
+  submit.machine = machine_;
+  submit.graph = common::encode_graph(*request->graph_);
+  submit.budget_candidates = options_.budget_candidates;
+  submit.budget_ms = options_.budget_ms;
+  LFARM_ASSIGN_OR_RETURN(PulledPlan found, farm->submit(
+                                               submit, [](uint64_t) {}, [](const auto&) {}));
+  LFARM_ASSIGN_OR_RETURN(trust, farm->trust());
+  keep_on_disk(found, trust);
+  request->offer(share(std::move(found)));
+  return {};
 }
 
 bool Session::pause(milliseconds time) {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -42,13 +43,15 @@ struct SessionOptions {
   uint64_t revocations_ms = 30'000;
 };
 
+class LiveLink;
+
 using SharedPlan = std::shared_ptr<const PulledPlan>;
 
-// A plan that was asked for, and that comes or does not, and may be withdrawn again: whoever uses
-// it looks now and then whether plan() is still the one. Thread-safe.
+// A plan that was asked for, and that comes or does not, may become a better one, and may be
+// withdrawn: whoever uses it looks before each use whether changes() has grown. Thread-safe.
 class PlanRequest {
  public:
-  // Null while there is none.
+  // The newest; null while there is none.
   SharedPlan plan() const;
   // Null when there was none in time, or something has gone wrong so far.
   SharedPlan wait(std::chrono::milliseconds time) const;
@@ -56,29 +59,38 @@ class PlanRequest {
   // again, so that a plan may come after an error.
   common::Status status() const;
 
-  // How often it was withdrawn; to be looked at before plan().
-  uint64_t withdrawals() const { return withdrawals_.load(std::memory_order_acquire); }
+  // How often plan() has become another one; to be looked at before plan().
+  uint64_t changes() const { return changes_.load(std::memory_order_acquire); }
+  // Whether the farm has revoked a plan that plan() was: it must not be used any more.
+  bool is_withdrawn(const common::Digest& plan) const;
 
  private:
   friend class Session;
-  void succeed(SharedPlan plan);
+  friend class LiveLink;
+  void offer(SharedPlan plan);
   void fail(common::Status status, bool is_over);
-  void withdraw();
+  // Takes back what the list holds. Returns plan() if it went with it.
+  SharedPlan withdraw(const common::RevocationList& revoked);
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   SharedPlan plan_;
   common::Status status_;
-  bool is_over_ = false;  // nobody works on it any more
+  bool is_over_ = false;               // nobody works on it any more
+  std::vector<common::Digest> given_;  // that plan() was
+  std::set<common::Digest> withdrawn_;
+  std::atomic<uint64_t> changes_{0};
   std::thread fetcher_;
-  // To ask again with, should the plan be withdrawn.
+  std::atomic<bool> is_fetching_{false};
+  // To ask with.
   common::PlanKey key_;
   std::optional<common::Graph> graph_;  // empty where only its hash is known
-  std::atomic<uint64_t> withdrawals_{0};
 };
 
 // Thread-safe. Plans come from memory, then disk, then the farm; of several threads and processes
-// that ask for one plan, one asks the farm. A tier that fails is passed over. What the farm revokes
-// leaves memory and disk within SessionOptions::revocations_ms, and is asked for anew.
+// that ask for one plan, one asks the farm to search. A tier that fails is passed over. One
+// connection stays open, on which the farm tells of better plans as its searches find them: they
+// replace those in memory and on the disk. What the farm revokes leaves both within
+// SessionOptions::revocations_ms, and is asked for anew.
 class Session {
  public:
   // Opens the device and nothing else: whether a farm is there shows when it is asked. Closing
@@ -103,18 +115,18 @@ class Session {
 
  private:
   Session(SessionOptions options, std::unique_ptr<common::Device> device, int threads);
+  friend class LiveLink;
   SharedPlan find_on_disk(common::PlanKey key);
-  // In what follows `graph` is empty where only its hash is known.
-  using MaybeGraph = std::optional<common::Graph>;
+  void keep_on_disk(const PulledPlan& plan, const PlanTrust& trust);
+  // Whether no search needs to be asked for.
+  bool is_enough(const PulledPlan& plan) const;
   std::shared_ptr<const PlanRequest> request(const common::PlanKey& key,
                                              const common::Graph* graph);
   void start_fetching(PlanRequest* request);
-  void fetch(const common::PlanKey& key, const MaybeGraph& graph, PlanRequest* request);
-  common::Result<SharedPlan> fetch_once(const common::PlanKey& key, const MaybeGraph& graph);
-  common::Result<PulledPlan> ask_farm(const common::PlanKey& key, const MaybeGraph& graph);
-  // Asks the farm again and again what it has revoked.
-  void watch_revocations();
-  common::Status look_for_revocations(std::unique_ptr<FarmClient>* farm);
+  void fetch(PlanRequest* request);
+  common::Status fetch_once(PlanRequest* request);
+  common::Status ask_farm(PlanRequest* request);
+  std::vector<std::shared_ptr<PlanRequest>> requests() const;
   void withdraw(const PlanTrust& trust);
   // False when the session closes meanwhile.
   bool pause(std::chrono::milliseconds time);
@@ -130,7 +142,7 @@ class Session {
   std::condition_variable closing_;
   bool is_closing_ = false;
   std::map<common::Digest, std::shared_ptr<PlanRequest>> requests_;  // by the plan key's digest
-  std::thread watcher_;
+  std::unique_ptr<LiveLink> link_;                                   // once there is a request
 };
 
 }  // namespace clients

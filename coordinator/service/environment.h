@@ -10,6 +10,7 @@
 #include "coordinator/service/meters.h"
 #include "coordinator/service/options.h"
 #include "coordinator/service/plan_shelf.h"
+#include "coordinator/service/plan_watches.h"
 #include "coordinator/service/post.h"
 #include "coordinator/service/shared_tier.h"
 #include "coordinator/service/workers.h"
@@ -28,6 +29,7 @@ struct Environment {
   Background& background;  // admits and prepares jobs, which may take seconds
   Background& steps;       // takes searches forward
   PlanShelf& plans;
+  PlanWatches& watches;
   Meters& meters;
   SharedTier& shared;
   Tenants& tenants;

@@ -26,7 +26,12 @@ common::Status adopt(common::Plan& plan, const common::TaskReport& rerun) {
   return {};
 }
 
-void sign_off(common::Plan& plan, const JobEnd& end) {
+void sign_off(common::Plan& plan, const JobRequest& request, const JobEnd& end) {
+  auto as_signed = [](uint64_t count) {
+    return static_cast<int64_t>(std::min<uint64_t>(count, INT64_MAX));
+  };
+  plan.provenance.budget_candidates = as_signed(request.budget_candidates);
+  plan.provenance.budget_ms = as_signed(request.budget_ms);
   plan.provenance.farm = end.farm;
   plan.provenance.created_ns = end.created_ns;
   plan.provenance.tenant = end.tenant;
@@ -35,9 +40,10 @@ void sign_off(common::Plan& plan, const JobEnd& end) {
   plan.provenance.machine = end.machine;
 }
 
-common::Result<common::Plan> finished_plan(common::Plan found, const JobEnd& end) {
+common::Result<common::Plan> finished_plan(common::Plan found, const JobRequest& request,
+                                           const JobEnd& end) {
   if (end.rerun) LFARM_RETURN_IF_ERROR(adopt(found, *end.rerun));
-  sign_off(found, end);
+  sign_off(found, request, end);
   return found;
 }
 

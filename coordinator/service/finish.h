@@ -10,10 +10,11 @@ namespace coordinator::service {
 // Compilers need not give the same bytes twice: the plan takes what its finalist's second run made.
 // kInternal when that run lacks a kernel; the plan is unchanged then.
 common::Status adopt(common::Plan& plan, const common::TaskReport& rerun);
-// Says who made the plan, when and with what.
-void sign_off(common::Plan& plan, const JobEnd& end);
+// Says who made the plan, when and with what, and what its search was given.
+void sign_off(common::Plan& plan, const JobRequest& request, const JobEnd& end);
 // The plan as it is kept: with the farm's name, the time and what adopt() takes.
-common::Result<common::Plan> finished_plan(common::Plan found, const JobEnd& end);
+common::Result<common::Plan> finished_plan(common::Plan found, const JobRequest& request,
+                                           const JobEnd& end);
 // Of the plan's encoded form, before it is signed.
 common::Digest plan_digest(const common::Plan& plan);
 

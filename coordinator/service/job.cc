@@ -156,9 +156,11 @@ void Job::start_search(std::unique_ptr<JobSearch> search, const JobStart& start,
                        std::shared_ptr<JobMeasurements> measurements) {
   graph_.reset();
   if (!start_) {
-    note_down([id = request_.id, n = next_record_++, start](cache::Changes& changes) {
+    uint64_t n = std::exchange(next_record_, next_record_ + kStartRecords);
+    note_down([id = request_.id, n, start](cache::Changes& changes) {
       journal_start(changes, id, n, start);
     });
+    start_ = start;
   }
   SearchSteps::Known known{std::move(known_), finish_after_};
   search_ =
@@ -235,6 +237,7 @@ void Job::step_done(Step taken) {
     }
   }
   if (step->outcome) return finish_search(std::move(*step->outcome));
+  if (!step->interim.empty()) publish_interim(std::move(step->interim.back()));
   if (is_waiting_ && sent_.empty() && unsettled_ == 0) {
     fail(common::internal_error("the search neither proposes candidates nor ends"));
   }
@@ -392,6 +395,7 @@ void Job::tick(int64_t now_ns) {
     disk_retry_ns_ = 0;
     phase_ == Phase::kFetching ? fetch_objects() : keep_plan();
   }
+  if (interim_) interim_->tick(now_ns);
   bool waits_for_worker = phase_ == Phase::kFetching && !missing_.empty() && disk_retry_ns_ == 0;
   if (waits_for_worker && now_ns >= phase_deadline_ns_) {
     return objects_lost(cat("worker ", holder_, " does not answer"));

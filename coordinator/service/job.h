@@ -20,6 +20,7 @@
 #include "coordinator/service/environment.h"
 #include "coordinator/service/job_journal.h"
 #include "coordinator/service/job_record.h"
+#include "coordinator/service/publication.h"
 #include "coordinator/service/search_steps.h"
 
 namespace coordinator::service {
@@ -94,10 +95,11 @@ class Job {
   // Takes the search a step further while there is room for candidates or something to learn.
   void drive();
   void task_done(TaskDone done);
-  bool wants_object(const common::Digest& digest) const { return missing_.count(digest) != 0; }
-  void object_arrived(const common::Digest& digest);
-  // The disk did not take what the job needs to be there.
-  void not_written(const common::Error& error);
+  bool wants_object(const common::Digest& digest) const {
+    return missing_.count(digest) != 0 || (interim_ && interim_->wants_object(digest));
+  }
+  // `status`: whether the store has it now.
+  void object_arrived(const common::Digest& digest, const common::Status& status);
   // The worker does not have it.
   void object_missing(const std::string& worker, const common::Digest& digest);
 
@@ -126,8 +128,8 @@ class Job {
     int region = -1;
     std::string_view origin;
   };
-  // The verified program that the plan was made from; null when it ran before a restart.
-  const TaskSpec* finalist_of_plan() const;
+  // A verified program that a plan was made from; null when it ran before a restart.
+  const TaskSpec* finalist(uint64_t tag) const;
   // A step of the search that was taken in the background.
   struct Step {
     size_t learned = 0;
@@ -141,7 +143,10 @@ class Job {
   void end_timeline(const std::string& how);
   void note_down(Commits::Write write) const;
   void check_quota();
-  std::string recipe() const;
+  std::string recipe(uint64_t finalist) const;
+  void publish_interim(SearchOutcome outcome);
+  void interim_done(const common::Status& status);
+  void not_written(const common::Error& error);
   void finish_search(common::Result<SearchOutcome> outcome);
   void fetch_objects();
   void objects_lost(const std::string& why);
@@ -192,10 +197,16 @@ class Job {
   std::optional<int64_t> finish_after_;
   uint64_t next_record_ = 0;
 
+  // Plans that are handed out while the search goes on: one on its way to the store, and the newest
+  // of those that came meanwhile.
+  std::unique_ptr<Publication> interim_;
+  std::optional<SearchOutcome> next_interim_;
+
   common::Plan plan_;
   uint64_t plan_tag_ = 0;  // of the finalist that became the plan
   JobEnd end_;
-  std::string holder_;  // the worker that has the objects
+  bool keeps_after_interim_ = false;  // the plan is kept once the interim one is
+  std::string holder_;                // the worker that has the objects
   std::set<common::Digest> missing_;
   bool is_rerun_ = false;  // the finalist runs again, or did: its objects were lost
 

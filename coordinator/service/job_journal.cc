@@ -28,6 +28,7 @@ constexpr int kVersion = 2;
 // What a record begins with; a result's begins with its task's kind, a digit.
 constexpr char kStartTag = 'S';
 constexpr char kClassStartTag = 'T';  // the same behind the machine class
+constexpr char kIncumbentTag = 'I';
 constexpr char kAnswersTag = 'A';
 constexpr char kFinishTag = 'F';
 constexpr char kFindingsTag = 'K';
@@ -62,7 +63,8 @@ std::string encode_request(const JobRequest& request) {
               {"priority", request.priority},
               {"submitter", request.submitter},
               {"name", request.name},
-              {"machine", request.machine}}
+              {"machine", request.machine},
+              {"searches_on_from", request.searches_on_from.hex()}}
       .dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
@@ -104,6 +106,8 @@ Result<JobRequest> decode_request(const std::string& text) {
     request.submitter = record.value("submitter", "");
     request.name = record.value("name", "");
     request.machine = record.value("machine", "");
+    request.searches_on_from =
+        Digest::parse(record.value("searches_on_from", "")).value_or(Digest{});
     return request;
   } catch (const Json::exception& exception) {
     return common::corrupt(cat("its journal is damaged: ", exception.what()));
@@ -163,6 +167,15 @@ Result<JobStart> decode_start(std::string_view bytes, bool has_machine) {
   return start;
 }
 
+// Follows the start.
+Status decode_incumbent(std::string_view bytes, JobStart& start) {
+  cache::FieldReader reader(bytes);
+  start.incumbent_plan = reader.digest();
+  if (!reader.ok()) return common::corrupt("a search's incumbent is damaged");
+  start.incumbent = common::to_bytes(common::as_bytes(reader.rest()));
+  return {};
+}
+
 Status decode_answers(std::string_view bytes, KernelAnswers& answers) {
   cache::FieldReader reader(bytes);
   while (reader.ok() && !reader.done()) {
@@ -190,6 +203,10 @@ Status take(const std::string& record, JournalledJob& job) {
   if (record[0] == kStartTag || record[0] == kClassStartTag) {
     LFARM_ASSIGN_OR_RETURN(job.start, decode_start(rest, record[0] == kClassStartTag));
     return {};
+  }
+  if (record[0] == kIncumbentTag) {
+    if (!job.start) return common::corrupt("a search has an incumbent and no start");
+    return decode_incumbent(rest, *job.start);
   }
   if (record[0] == kAnswersTag) return decode_answers(rest, job.answers);
   if (record[0] == kFindingsTag) return decode_findings(rest, job.findings);
@@ -229,6 +246,11 @@ void journal_start(cache::Changes& changes, farm::JobId job, uint64_t n, const J
   cache::append_u64(bytes, start.priors.size());
   bytes += encode_effects(start.priors);
   append(changes, job, kFirstRecord + n, std::move(bytes));
+  if (start.incumbent.empty()) return;
+  std::string incumbent(1, kIncumbentTag);
+  cache::append_digest(incumbent, start.incumbent_plan);
+  incumbent += common::as_text(start.incumbent);
+  append(changes, job, kFirstRecord + n + 1, std::move(incumbent));
 }
 
 void journal_result(cache::Changes& changes, farm::JobId job, uint64_t n, const ResultKey& key,

@@ -37,6 +37,8 @@ struct JobRequest {
   bool only_reverify = false;  // see common::Submit
   std::string name = {};       // what people call the model
   std::string machine = {};    // class that the plan is to be for; empty: not known
+  // The plan that was there when the job was asked for, and is searched on from; zero: none.
+  common::Digest searches_on_from = {};
 
   // Of the plan to be: each tenant has its own for each machine class, and so its own job.
   common::Digest place() const { return common::place_of(tenant, key.digest(), machine); }
@@ -48,7 +50,14 @@ struct JobStart {
   int64_t in_flight = 0;  // see SearchOptions
   EffectTable priors;
   std::string machine;  // class whose workers measure: the request's, unless it had no worker
+  // The plan that was kept under the key and the encoded TaskPayload that it was made from, which
+  // the outcome is compared with; zero and empty: none.
+  common::Digest incumbent_plan = {};
+  common::Bytes incumbent = {};
 };
+
+// Numbers that the records of a start take.
+inline constexpr uint64_t kStartRecords = 2;
 
 // What became of a plan after its search had found it.
 struct JobEnd {
@@ -78,8 +87,8 @@ struct JournalledJob {
 
 // These add to what is written next. May be called from any thread.
 void journal_job(cache::Changes& changes, const JobRequest& request, common::ByteView graph);
-// Record `n` of the job: n from 0, each number once. Of several results under one key the last one
-// counts.
+// Record `n` of the job: n from 0, each number once; a start takes kStartRecords. Of several
+// results under one key the last one counts.
 void journal_start(cache::Changes& changes, farm::JobId job, uint64_t n, const JobStart& start);
 void journal_result(cache::Changes& changes, farm::JobId job, uint64_t n, const ResultKey& key,
                     const CandidateResult& result);

@@ -22,8 +22,56 @@ constexpr int64_t kDiskRetryMs = 1'000;
 
 }  // namespace
 
+// ---- Before the search ends --------------------------------------------------------------------
+
+// Clients get it while the search goes on. It may be lost: better ones follow.
+void Job::publish_interim(SearchOutcome outcome) {
+  if (interim_) {
+    next_interim_ = std::move(outcome);
+    return;
+  }
+  common::Plan plan = std::move(outcome.plan);
+  plan.key.epoch = request_.key.epoch;
+  Status status = common::verify(plan);
+  if (status.ok() && !(plan.key == request_.key)) {
+    status = common::internal_error("it has another key than the request");
+  }
+  if (!status.ok()) return interim_done(status);
+  JobEnd facts;
+  facts.farm = env_.options.name;
+  facts.tenant = request_.tenant;
+  facts.submitter = request_.submitter;
+  facts.created_ns = common::wall_clock_ns();
+  facts.toolchain = env_.workers.toolchain_of(outcome.worker);
+  facts.machine = machine_;
+  sign_off(plan, request_, facts);
+  plan.provenance.is_interim = true;
+  KeptPlan how{elapsed_ms(env_.clock.now_ns()), recipe(outcome.candidate), false};
+  interim_ = std::make_unique<Publication>(env_, request_.tenant, std::move(plan), std::move(how),
+                                           std::move(outcome.worker),
+                                           [this](const Status& kept) { interim_done(kept); });
+  interim_->begin();
+}
+
+void Job::interim_done(const Status& status) {
+  // It is called by the publication, whose members it may still hold.
+  std::unique_ptr<Publication> ended = std::move(interim_);
+  if (!status.ok()) {
+    common::log_warning(
+        cat("a plan is not handed out before the search ends: ", status.error().message),
+        {{"job", request_.id}});
+  }
+  std::optional<SearchOutcome> next = std::exchange(next_interim_, std::nullopt);
+  if (next && phase_ == Phase::kSearching) return publish_interim(std::move(*next));
+  if (std::exchange(keeps_after_interim_, false)) keep_plan();
+}
+
+// ---- The plan ----------------------------------------------------------------------------------
+
 void Job::finish_search(common::Result<SearchOutcome> outcome) {
   if (!outcome.ok()) return fail(outcome.error());
+  next_interim_.reset();
+  if (interim_ && !interim_->is_keeping()) interim_.reset();
   plan_ = std::move(outcome->plan);
   plan_tag_ = outcome->candidate;
   holder_ = std::move(outcome->worker);
@@ -58,32 +106,36 @@ void Job::fetch_objects() {
   if (missing_.empty()) store_plan();
 }
 
-void Job::object_arrived(const Digest& digest) {
-  if (phase_ != Phase::kFetching || missing_.erase(digest) == 0) return;
+void Job::object_arrived(const Digest& digest, const Status& status) {
+  if (interim_) interim_->object_arrived(digest, status);
+  if (phase_ != Phase::kFetching || !missing_.contains(digest)) return;
+  if (!status.ok()) return not_written(status.error());
+  missing_.erase(digest);
   if (missing_.empty()) store_plan();
 }
 
-// What was found is worth more than the time until there is room again.
+// The disk did not take it. What was found is worth more than the time until there is room again.
 void Job::not_written(const Error& error) {
   if (env_.store.trouble().empty()) return fail(error);
   disk_retry_ns_ = env_.clock.now_ns() + kDiskRetryMs * kNsPerMs;
 }
 
 void Job::object_missing(const std::string& worker, const Digest& digest) {
+  if (interim_) interim_->object_missing(worker, digest);
   if (phase_ != Phase::kFetching || worker != holder_ || missing_.count(digest) == 0) return;
   objects_lost(cat("worker ", worker, " no longer has object ", digest.short_hex()));
 }
 
-const TaskSpec* Job::finalist_of_plan() const {
-  auto finalist = finalists_.find(plan_tag_);
-  return finalist == finalists_.end() ? nullptr : &finalist->second;
+const TaskSpec* Job::finalist(uint64_t tag) const {
+  auto found = finalists_.find(tag);
+  return found == finalists_.end() ? nullptr : &found->second;
 }
 
 // The program is verified, so any worker can make its objects once more.
 void Job::objects_lost(const std::string& why) {
   missing_.clear();
-  const TaskSpec* finalist = finalist_of_plan();
-  if (is_rerun_ || finalist == nullptr) {
+  const TaskSpec* program = finalist(plan_tag_);
+  if (is_rerun_ || program == nullptr) {
     return fail(common::unavailable(
         cat("the plan's objects are lost: ", why, "; submit again, measurements are kept")));
   }
@@ -91,7 +143,7 @@ void Job::objects_lost(const std::string& why) {
                       {{"job", request_.id}, {"worker", holder_}});
   is_rerun_ = true;
   phase_deadline_ns_ = 0;  // the scheduler watches over the task
-  env_.dispatcher.add_task(*finalist);
+  env_.dispatcher.add_task(*program);
 }
 
 void Job::rerun_done(const CandidateResult& result) {
@@ -121,6 +173,11 @@ void Job::store_plan() {
 
 void Job::keep_plan() {
   if (phase_ != Phase::kStoring) return;
+  // Of two plans that are written at once, the earlier one could be the last.
+  if (interim_) {
+    keeps_after_interim_ = true;
+    return;
+  }
   end_.farm = env_.options.name;
   end_.tenant = request_.tenant;
   end_.submitter = request_.submitter;
@@ -130,13 +187,20 @@ void Job::keep_plan() {
     end_.toolchain = env_.workers.toolchain_of(holder_);
     end_.machine = machine_;
   }
-  sign_off(plan_, end_);
+  sign_off(plan_, request_, end_);
   end_.plan = plan_digest(plan_);
-  KeptPlan how{elapsed_ms(env_.clock.now_ns()), recipe(), false};
+  KeptPlan how{elapsed_ms(env_.clock.now_ns()), recipe(plan_tag_), false};
+  if (start_) how.compared = start_->incumbent_plan;
+  // A search that was told to end was given less.
+  std::optional<Effort> spent;
+  if (note_.empty()) spent = Effort{request_.budget_candidates, request_.budget_ms, request_.seed};
   env_.steps.start([self = std::weak_ptr<Job*>(self_), plan = plan_, &plans = env_.plans,
                     &store = env_.store, id = request_.id, tenant = request_.tenant, end = end_,
-                    how = std::move(how), kept = env_.options.closed_journals_max] {
+                    how = std::move(how), spent,
+                    place = common::place_of(request_.tenant, request_.key.digest(), machine_),
+                    kept = env_.options.closed_journals_max] {
     Status status = plans.keep(tenant, plan, how);
+    if (status.ok() && spent) status = note_effort(store, place, *spent);
     if (status.ok()) status = journal_end(store, id, end, kept);
     return [self, status] {
       if (auto job = self.lock()) (*job)->stored(status);
@@ -145,12 +209,12 @@ void Job::keep_plan() {
 }
 
 // What it takes to make the plan anew; empty when the finalist ran before a restart.
-std::string Job::recipe() const {
-  const TaskSpec* finalist = finalist_of_plan();
-  if (finalist == nullptr) return {};
-  common::SharedBytes graph = env_.blobs.find(finalist->blobs[0]);
+std::string Job::recipe(uint64_t tag) const {
+  const TaskSpec* program = finalist(tag);
+  if (program == nullptr) return {};
+  common::SharedBytes graph = env_.blobs.find(program->blobs[0]);
   if (!graph) return {};
-  return encode_recipe({finalist->payload, common::to_bytes(graph.bytes)});
+  return encode_recipe({program->payload, common::to_bytes(graph.bytes)});
 }
 
 void Job::stored(const Status& status) {

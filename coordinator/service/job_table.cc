@@ -38,7 +38,7 @@ Status JobTable::resume() {
       auto plan = env_.plans.find(request.tenant, request.key.digest(),
                                   journal->start ? journal->start->machine : request.machine,
                                   cache::Lookup::kInspect);
-      is_current = !plan.ok() || !plan->has_value();
+      is_current = !plan.ok() || !plan->has_value() || goes_on(*journal, **plan);
     }
     if (!is_current) {
       common::log_warning(cat("a job's journal is removed: ",
@@ -60,6 +60,13 @@ Status JobTable::resume() {
   std::set<farm::JobId> open;
   for (const auto& [id, job] : jobs_) open.insert(id);
   return history_.load(std::move(timelines), open);
+}
+
+// Whether the plan that is there is none that the job has come to.
+bool JobTable::goes_on(const JournalledJob& journal, const ReadyPlan& plan) {
+  if (plan.standing == common::Standing::kInterim) return true;
+  return plan.plan == journal.request.searches_on_from ||
+         (journal.start && plan.plan == journal.start->incumbent_plan);
 }
 
 // ---- Submits -----------------------------------------------------------------------------------
@@ -96,8 +103,15 @@ void JobTable::take(const std::string& peer, const common::Principal& who,
 
   Job* job = job_for(common::place_of(tenant, key_digest, machine));
   bool joined = job != nullptr;
+  if (joined && !is_enough(*job, request)) {
+    return park(peer, who, request, std::move(graph), job->request().id);
+  }
   if (!joined && !asked && ask_elsewhere(key_digest, wanted, peer, who, request, graph)) return;
-  answered = answer_with_neighbour(peer, who, request, key, wanted, graph);
+  // Where there is a plan of the class, though of too small a search, another class's is no help.
+  auto own = env_.plans.find(tenant, key_digest, wanted, cache::Lookup::kInspect);
+  if (!own.ok()) return refuse(peer, request, own.error());
+  answered = false;
+  if (!*own) answered = answer_with_neighbour(peer, who, request, key, wanted, graph);
   if (!answered.ok()) return refuse(peer, request, answered.error());
   if (*answered) return env_.meters.plan_asked(tenant, "neighbour");
   if (machine != wanted) wishes_.add({tenant, key, wanted});
@@ -111,7 +125,7 @@ void JobTable::take(const std::string& peer, const common::Principal& who,
     auto made = make(who, request, std::move(key), machine);
     if (!made.ok()) return refuse(peer, request, made.error());
     job = *made;
-    begin_anew(*job);
+    if (job->request().searches_on_from == Digest{}) begin_anew(*job);
   }
   if (job->subscribers().size() >= env_.options.subscribers_max) {
     return refuse(peer, request,
@@ -141,8 +155,30 @@ Result<bool> JobTable::answer_from_cache(const std::string& peer, const std::str
                              : env_.plans.find_any_target(tenant, request.graph_hash, policy,
                                                           env_.options.epoch, request.target));
   if (!ready) return false;
+  LFARM_ASSIGN_OR_RETURN(bool covers_it, covers_submit(tenant, *ready, request));
+  if (!covers_it) return false;
   env_.post.send(peer, ready->message(request.request_id), ready->bytes);
   return true;
+}
+
+// Whether a plan is an answer: one whose search has ended, and was given as much. A request without
+// any budget takes what there is.
+Result<bool> JobTable::covers_submit(const std::string& tenant, const ReadyPlan& plan,
+                                     const common::Submit& request) {
+  if (request.force || plan.standing == common::Standing::kInterim) return false;
+  Effort asked{request.budget_candidates, request.budget_ms, request.seed};
+  bool has_budget = asked.candidates != 0 || asked.ms != 0;
+  if (request.only_reverify || !has_budget || covers(plan.effort, asked)) return true;
+  return has_covering_effort(env_.store, common::place_of(tenant, plan.key, plan.machine), asked);
+}
+
+// Whether the job's plan will be an answer.
+bool JobTable::is_enough(const Job& job, const common::Submit& request) {
+  const JobRequest& its = job.request();
+  bool has_budget = request.budget_candidates != 0 || request.budget_ms != 0;
+  if (request.only_reverify || !has_budget) return true;
+  return covers({its.budget_candidates, its.budget_ms, its.seed},
+                {request.budget_candidates, request.budget_ms, request.seed});
 }
 
 // False when there is no room to wait for the answer.
@@ -157,7 +193,7 @@ bool JobTable::ask_elsewhere(const Digest& key, const std::string& machine, cons
     if (waiting.empty()) asking_.erase(place);
     return false;
   }
-  waiting.push_back({peer, who, request, std::move(held), 0});
+  waiting.push_back({peer, who, request, std::move(held), 0, 0});
   if (waiting.size() > 1) return true;
   env_.shared.fetch(who.tenant, key, machine, [this, place](bool) { elsewhere_answered(place); });
   return true;
@@ -175,10 +211,12 @@ void JobTable::elsewhere_answered(const Digest& place) {
 }
 
 void JobTable::park(const std::string& peer, const common::Principal& who,
-                    const common::Submit& request, common::SharedBytes graph) {
+                    const common::Submit& request, common::SharedBytes graph, farm::JobId behind) {
   if (parked_.size() >= env_.options.jobs_max) {
     return refuse(peer, request,
-                  no_room(cat(parked_.size(), " submits wait for a worker already; start one")));
+                  no_room(cat(parked_.size(),
+                              " submits wait for a worker or for an earlier job's "
+                              "end already; start a worker")));
   }
   std::optional<HeldBlob> held;
   if (graph) {
@@ -187,7 +225,7 @@ void JobTable::park(const std::string& peer, const common::Principal& who,
   }
   int64_t deadline_ns =
       env_.clock.now_ns() + env_.options.worker_wait_ms(request.max_wait_ms) * kNsPerMs;
-  parked_.push_back({peer, who, request, std::move(held), deadline_ns});
+  parked_.push_back({peer, who, request, std::move(held), deadline_ns, behind});
 }
 
 void JobTable::try_parked(int64_t now_ns) {
@@ -195,6 +233,10 @@ void JobTable::try_parked(int64_t now_ns) {
   std::vector<Parked> parked;
   parked.swap(parked_);
   for (Parked& one : parked) {
+    if (one.behind != 0 && find(one.behind) != nullptr) {
+      parked_.push_back(std::move(one));
+      continue;
+    }
     auto target = env_.workers.resolve_target(one.request.target);
     if (!target.ok() || !target->empty()) {
       submit(one.peer, one.who, one.request,
@@ -240,6 +282,10 @@ Result<Job*> JobTable::make(const common::Principal& who, const common::Submit& 
   job.max_wait_ms = request.max_wait_ms;
   job.in_flight = request.in_flight;
   job.priority = request.priority;
+  auto kept = env_.plans.find(who.tenant, job.key.digest(), machine, cache::Lookup::kInspect);
+  if (kept.ok() && *kept && (*kept)->standing != common::Standing::kInterim) {
+    job.searches_on_from = (*kept)->plan;
+  }
   common::log_info("a job begins", {{"job", job.id},
                                     {"tenant", who.tenant},
                                     {"graph", job.key.graph_hash.hex()},
@@ -391,8 +437,7 @@ void JobTable::object_arrived(const Digest& digest, const common::SharedBytes& b
     Status status = kept.ok() ? Status() : Status(kept.error());
     return [this, digest, status] {
       for (auto& [id, job] : jobs_) {
-        if (!job->wants_object(digest)) continue;
-        status.ok() ? job->object_arrived(digest) : job->not_written(status.error());
+        if (job->wants_object(digest)) job->object_arrived(digest, status);
       }
       reverifier_.object_arrived(digest, status);
     };

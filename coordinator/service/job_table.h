@@ -85,14 +85,20 @@ class JobTable final : public TaskSink {
 
  private:
   static constexpr const char* kLastJobName = "coordinator/last-job";  // in the store
-  // A submit without an exact target, while there is no worker whose target it could take.
+  // A submit without an exact target, while there is no worker whose target it could take; or one
+  // that asks for more than the job that searches for its plan now.
   struct Parked {
     std::string peer;
     common::Principal who;
     common::Submit request;
     std::optional<HeldBlob> graph;
     int64_t deadline_ns = 0;
+    farm::JobId behind = 0;  // the job whose end it waits for; 0: it waits for a worker
   };
+  static bool goes_on(const JournalledJob& journal, const ReadyPlan& plan);
+  common::Result<bool> covers_submit(const std::string& tenant, const ReadyPlan& plan,
+                                     const common::Submit& request);
+  static bool is_enough(const Job& job, const common::Submit& request);
   common::Result<bool> answer_from_cache(const std::string& peer, const std::string& tenant,
                                          const common::Submit& request, const common::Digest* key,
                                          const std::string& machine);
@@ -101,7 +107,7 @@ class JobTable final : public TaskSink {
                                              const common::PlanKey& key, const std::string& machine,
                                              common::SharedBytes graph);
   void park(const std::string& peer, const common::Principal& who, const common::Submit& request,
-            common::SharedBytes graph);
+            common::SharedBytes graph, farm::JobId behind = 0);
   void try_parked(int64_t now_ns);
   // As submit(), with `asked`: whether other farms were asked for the plan.
   void take(const std::string& peer, const common::Principal& who, const common::Submit& request,
@@ -138,6 +144,7 @@ class JobTable final : public TaskSink {
   void admit(Job& job);
   void journal(Job& job);
   void prepare(Job& job);
+  void take_incumbent(const Job& job, JobStart& start);
   void begin_queued();
   void sweep();
   void refuse(const std::string& peer, const common::Submit& request, const common::Error& error);

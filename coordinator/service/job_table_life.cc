@@ -112,6 +112,7 @@ void JobTable::prepare(Job& job) {
     prepared->start.in_flight = settle_in_flight(
         job.request().in_flight, env_.workers.slots(target, prepared->start.machine));
     settle(job, prepared->start.machine);
+    take_incumbent(job, prepared->start);
   }
   std::string device = device_name(job.request().key.target.name, job.machine());
   prepared->measurements =
@@ -141,6 +142,15 @@ void JobTable::prepare(Job& job) {
       job->start_search(std::move(prepared->search), prepared->start, prepared->measurements);
     };
   });
+}
+
+// The plan that is there, whose program the search's outcome has to beat.
+void JobTable::take_incumbent(const Job& job, JobStart& start) {
+  auto made = env_.plans.find_made(job.request().tenant, job.request().key, start.machine);
+  if (!made.ok()) return common::log_warning(made.error().message);
+  if (!*made) return;
+  start.incumbent_plan = (*made)->id;
+  start.incumbent = std::move((*made)->recipe.payload);
 }
 
 void JobTable::turn(int64_t now_ns) {
@@ -242,8 +252,10 @@ void JobTable::claimed(farm::JobId id, const Digest& place, Claim claim) {
   // It was cancelled meanwhile, maybe before the right came.
   if (job == nullptr || right == rights_.end()) return env_.shared.release(place);
   right->second.is_asked = false;
-  if (claim == Claim::kFound) return job->found_elsewhere();
-  right->second.is_ours = claim == Claim::kOurs;
+  // What is searched on from is found, too.
+  bool is_new = job->request().searches_on_from == Digest{};
+  if (claim == Claim::kFound && is_new) return job->found_elsewhere();
+  right->second.is_ours = claim != Claim::kTheirs;
   if (right->second.is_ours) return;
   job->set_phase(Phase::kElsewhere);
   int64_t pause_ms = std::min(env_.options.shared.claim_ms / kLooksInATerm, kLookMsMax);

@@ -73,7 +73,7 @@ void JobTable::grant_wish(int64_t now_ns) {
   const Wish wish = *next;
   const Digest key = wish.key.digest();
   auto there = env_.plans.find(wish.tenant, key, wish.machine, cache::Lookup::kInspect);
-  bool is_granted = there.ok() && there->has_value();
+  bool is_granted = there.ok() && *there && (*there)->standing != common::Standing::kInterim;
   if (is_granted || wish.key.epoch != env_.options.epoch) return wishes_.remove(wish.place());
   auto recipe = env_.plans.find_recipe(wish.tenant, key);
   bool begun =
@@ -120,7 +120,8 @@ void JobTable::wish_job_ended(const Job& job) {
   if (wishes_.find(place) == nullptr) return;
   auto plan =
       env_.plans.find(request.tenant, request.key.digest(), job.machine(), cache::Lookup::kInspect);
-  if (plan.ok() && plan->has_value()) return wishes_.remove(place);
+  bool is_granted = plan.ok() && *plan && (*plan)->standing != common::Standing::kInterim;
+  if (is_granted) return wishes_.remove(place);
   if (is_for_wish) wishes_.rest(place, env_.clock.now_ns() + kWishRestMs * kNsPerMs);
 }
 

@@ -52,6 +52,7 @@ struct ServiceOptions {
   int64_t graph_wait_ms = 30'000;       // for the bytes of a submitted graph
   int64_t object_wait_ms = 30'000;      // for the objects of a finished plan
   int64_t progress_ms = 200;
+  int64_t news_ms = 1'000;                            // between news of one plan to a client
   int64_t run_limit_ms = 120'000;                     // one candidate on a worker
   int64_t budget_candidates = 64;                     // of a job that gives no budget at all
   size_t searches_max = 4;                            // at a time; other jobs wait their turn

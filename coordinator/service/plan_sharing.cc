@@ -68,9 +68,9 @@ Result<bool> PlanShelf::copy_shared(const std::string& tenant, const Digest& key
                                                         cache::Lookup::kInspect));
     if (!stored) continue;
     auto found = decode_owned(stored->bytes);
-    // A copy is nobody's to share on.
+    // A copy is nobody's to share on, and one of a search that goes on may not stay.
     bool is_own = found.ok() && found->signer == key_.public_key() && found->tenant == owner &&
-                  !found->plan.provenance.tenant.empty();
+                  !found->plan.provenance.tenant.empty() && !found->plan.provenance.is_interim;
     if (!is_own) continue;
     common::Plan copy = std::move(found->plan);
     copy.provenance.tenant.clear();
@@ -199,6 +199,13 @@ Result<std::optional<EarlierPlan>> PlanShelf::earlier(const Digest& place,
     return std::optional<EarlierPlan>(std::move(out));
   }
   return std::optional<EarlierPlan>();
+}
+
+Result<std::optional<EarlierPlan>> PlanShelf::find_made(const std::string& tenant,
+                                                        const common::PlanKey& key,
+                                                        const std::string& machine) {
+  std::string owner;
+  return earlier(common::place_of(tenant, key.digest(), machine), tenant, &owner);
 }
 
 Result<std::optional<EarlierPlan>> PlanShelf::find_earlier(const std::string& tenant,

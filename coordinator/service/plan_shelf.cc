@@ -37,7 +37,6 @@ Result<OwnedPlan> decode_owned(const std::string& stored) {
 common::PlanReady ReadyPlan::message(uint64_t request_id) const {
   common::PlanReady message;
   message.request_id = request_id;
-  message.standing = standing;
   message.plan_key = key;
   message.plan = plan;
   message.cache = common::CacheOutcome::kHit;
@@ -45,6 +44,7 @@ common::PlanReady ReadyPlan::message(uint64_t request_id) const {
   message.best_ns = as_count(best_ns);
   message.baseline_ns = as_count(baseline_ns);
   message.revocations = revocations;
+  message.standing = standing;
   return message;
 }
 
@@ -125,9 +125,31 @@ Result<cache::NewPlan> PlanShelf::sealed(const std::string& tenant, const common
 common::Status PlanShelf::keep(const std::string& tenant, const common::Plan& plan,
                                const KeptPlan& how) const {
   LFARM_ASSIGN_OR_RETURN(cache::NewPlan kept, sealed(tenant, plan, how));
-  if (how.replaces) return store_.put_plan(kept);
-  LFARM_ASSIGN_OR_RETURN([[maybe_unused]] bool is_new, store_.put_plan_if_better(kept));
+  bool replaces = how.replaces;
+  if (!replaces && !plan.provenance.is_interim) {
+    LFARM_ASSIGN_OR_RETURN(auto there, store_.get_plan(kept.facts.key, cache::Lookup::kInspect));
+    auto found = there ? decode_owned(there->bytes) : common::corrupt("none");
+    replaces =
+        found.ok() && (found->plan.provenance.is_interim || there->facts.plan_id == how.compared);
+  }
+  bool is_new = true;
+  if (replaces) {
+    LFARM_RETURN_IF_ERROR(store_.put_plan(kept));
+  } else {
+    LFARM_ASSIGN_OR_RETURN(is_new, store_.put_plan_if_better(kept));
+  }
+  if (is_new) note_change(common::place_of(tenant, plan.key.digest()));
   return {};
+}
+
+void PlanShelf::note_change(const common::Digest& place) const {
+  std::lock_guard<std::mutex> lock(changes_mutex_);
+  changes_.push_back(place);
+}
+
+std::vector<common::Digest> PlanShelf::take_changes() {
+  std::lock_guard<std::mutex> lock(changes_mutex_);
+  return std::exchange(changes_, {});
 }
 
 Result<std::vector<common::Digest>> PlanShelf::keep_imported(const std::string& tenant,
@@ -154,6 +176,9 @@ Result<std::vector<common::Digest>> PlanShelf::keep_imported(const std::string& 
     kept.push_back(std::move(one));
   }
   LFARM_RETURN_IF_ERROR(store_.put_plans_if_better(kept));
+  for (const ForeignPlan& one : plans) {
+    note_change(common::place_of(tenant, one.plan.key.digest()));
+  }
   std::vector<common::Digest> ids;
   for (const cache::NewPlan& one : kept) {
     LFARM_ASSIGN_OR_RETURN(auto there, store_.get_plan(one.facts.key, cache::Lookup::kInspect));
@@ -294,11 +319,15 @@ Result<std::optional<ReadyPlan>> PlanShelf::ready(const common::Digest& key,
     }
     if (origins_.size() >= kOriginsMax) origins_.clear();
     const common::Provenance& provenance = owned.plan.provenance;
-    Origin facts{provenance.baseline_ns, provenance.candidates};
+    Origin facts{provenance.baseline_ns, provenance.candidates,
+                 provenance.is_interim ? common::Standing::kInterim : common::Standing::kFinal,
+                 effort_of(provenance)};
     origin = origins_.emplace(found.plan, facts).first;
   }
   found.baseline_ns = origin->second.baseline_ns;
   found.candidates = origin->second.candidates;
+  found.standing = origin->second.standing;
+  found.effort = origin->second.effort;
   found.bytes = share_text(std::move(stored.bytes));
   return std::optional<ReadyPlan>(std::move(found));
 }

@@ -16,6 +16,7 @@
 #include "common/plan/seal.h"
 #include "common/wire/messages.h"
 #include "common/wire/socket.h"
+#include "coordinator/service/effort.h"
 #include "coordinator/service/recipe.h"
 #include "coordinator/service/tenants.h"
 
@@ -29,6 +30,7 @@ struct ReadyPlan {
   int64_t best_ns = 0;
   int64_t baseline_ns = 0;
   int64_t candidates = 0;
+  Effort effort;               // of the search that found it
   common::Digest revocations;  // blob with the list that is in force
   common::Standing standing = common::Standing::kFinal;
   std::vector<common::Digest> objects;
@@ -60,6 +62,8 @@ struct KeptPlan {
   int64_t search_ms = 0;  // what finding it took
   std::string recipe;     // encoded; empty: it cannot be made anew
   bool replaces = false;  // the plan that is there, even if that is as fast
+  // The plan that this one was measured against and is better than, or is: replaced, too.
+  common::Digest compared = {};
 };
 
 // A plan and its objects in one piece of memory, as PlanReady::parts says.
@@ -120,14 +124,20 @@ class PlanShelf {
   using StaleCheck = std::function<bool(const common::Plan&)>;
   common::Result<std::vector<std::pair<std::string, EarlierPlan>>> all_earlier(
       const std::string& tenant, const std::string& epoch, const StaleCheck& is_stale);
+  // The tenant's plan under the key with what it takes to make it anew; empty where there is none,
+  // or nobody knows how it was made.
+  common::Result<std::optional<EarlierPlan>> find_made(const std::string& tenant,
+                                                       const common::PlanKey& key,
+                                                       const std::string& machine);
   // Lets those tenants, or all if there are none, have the owner's plan under the key; or nobody
   // new. Returns the plan's id; kInvalidInput when there is no such plan.
   common::Result<common::Digest> publish(const std::string& owner, const common::Digest& key,
                                          const std::vector<std::string>& tenants, bool withdraw);
   // Empty when an object is lost, or they are more than common::kPulledObjectsBytesMax bytes.
   common::Result<std::optional<WholePlan>> with_objects(const ReadyPlan& plan);
-  // Signs and keeps a tenant's plan whose objects are in the store, durably; the plan that is there
-  // stays if it is as fast. Thread-safe, because it waits for the disk.
+  // Signs and keeps a tenant's plan whose objects are in the store, durably. The plan that is there
+  // stays if it is as fast, unless it is one of a search that had not ended and `plan` is not.
+  // Thread-safe, because it waits for the disk.
   common::Status keep(const std::string& tenant, const common::Plan& plan,
                       const KeptPlan& how) const;
   // The same for plans that another farm signed and found, all or none: this farm vouches for them
@@ -139,6 +149,9 @@ class PlanShelf {
   common::Result<size_t> revoke_imported(const common::PublicKey& signer,
                                          const common::RevocationList& list);
   common::PublicKey public_key() const { return key_.public_key(); }
+  // Of tenants' keys whose plan may be another one since the last call: the place of the key for no
+  // machine class (common::place_of), whatever the plan's class. Thread-safe.
+  std::vector<common::Digest> take_changes();
 
   // Reads which plans were revoked. To be called once, before anything else.
   common::Status load_revocations();
@@ -160,7 +173,10 @@ class PlanShelf {
   struct Origin {
     int64_t baseline_ns = 0;
     int64_t candidates = 0;
+    common::Standing standing = common::Standing::kFinal;
+    Effort effort;
   };
+  void note_change(const common::Digest& place) const;
   common::Result<cache::NewPlan> sealed(const std::string& tenant, const common::Plan& plan,
                                         const KeptPlan& how) const;
   common::Result<std::optional<EarlierPlan>> earlier(const common::Digest& place,
@@ -190,6 +206,8 @@ class PlanShelf {
   mutable std::mutex classes_mutex_;  // held while the record of a key's classes is changed
   common::SharedBytes revocations_;
   common::Digest revocations_digest_;
+  mutable std::mutex changes_mutex_;
+  mutable std::vector<common::Digest> changes_;
 };
 
 }  // namespace coordinator::service

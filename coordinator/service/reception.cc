@@ -80,6 +80,7 @@ void Reception::forget(const std::vector<std::string>& peers) {
   for (const std::string& peer : peers) {
     env_.workers.drop(peer);
     clients_.forget(peer);
+    env_.watches.forget(peer);
     imports_.forget(peer);
   }
 }
@@ -145,6 +146,7 @@ void Reception::on(const Sender& from, const common::PullPlan& message) {
                                       answer_pull(peer, tenant, message, true);
                       env_.meters.plan_asked(tenant, is_there ? "shared" : "none");
                       if (is_there) return;
+                      if (message.watch) env_.watches.watch(peer, tenant, message, {});
                       env_.post.send(peer, common::PlanMissing{message.request_id});
                     });
 }
@@ -163,7 +165,12 @@ bool Reception::answer_pull(const std::string& peer, const std::string& tenant,
   if ((*ready)->standing == common::Standing::kNeighbour) {
     jobs_.wish_for(tenant, **ready, message.machine);
   }
+  if (message.watch) env_.watches.watch(peer, tenant, message, (*ready)->plan);
   common::PlanReady answer = (*ready)->message(message.request_id);
+  if (message.known == (*ready)->plan) {
+    env_.post.send(peer, answer);
+    return true;
+  }
   common::SharedBytes bytes = (*ready)->bytes;
   if (message.with_objects) {
     auto whole = env_.plans.with_objects(**ready);

@@ -47,7 +47,7 @@ Result<std::unique_ptr<SearchSteps>> start_again(Replay& replay, const SearchFac
 // How the search's outcome differs from what the job kept; empty if it does not.
 std::string compare(Replay& replay, Result<SearchOutcome> outcome) {
   if (!outcome.ok()) return cat("the search failed: ", outcome.error().message);
-  auto plan = finished_plan(std::move(outcome->plan), replay.end);
+  auto plan = finished_plan(std::move(outcome->plan), replay.job.request, replay.end);
   if (!plan.ok()) return plan.error().message;
   replay.plan = plan_digest(*plan);
   if (*replay.plan == replay.end.plan) return "";

@@ -18,7 +18,6 @@ using common::Status;
 
 namespace {
 constexpr size_t kRunsMax = 256;
-constexpr int64_t kNsPerMs = 1'000'000;
 }  // namespace
 
 Reverifier::~Reverifier() {
@@ -43,16 +42,7 @@ bool Reverifier::start(farm::JobId id, const std::string& tenant, EarlierPlan pl
   }
   common::log_info(cat("a plan of epoch ", plan.plan.key.epoch, " is made anew"),
                    {{"job", id}, {"tenant", tenant}, {"plan", plan.id.hex()}});
-  runs_.emplace(id, Run{tenant,
-                        std::move(plan),
-                        {},
-                        std::move(*graph),
-                        std::move(done),
-                        {},
-                        {},
-                        false,
-                        false,
-                        0});
+  runs_.emplace(id, Run{tenant, std::move(plan), std::move(*graph), std::move(done), nullptr});
   env_.dispatcher.add_job(id, tenant, priority);
   env_.dispatcher.add_task(std::move(spec));
   return true;
@@ -69,13 +59,14 @@ std::string Reverifier::task_done(const TaskDone& done) {
   auto found = runs_.find(done.job);
   if (found == runs_.end()) return {};
   std::string tenant = found->second.tenant;
-  Status status = measured(found->second, done.result);
-  status.ok() ? fetched(done.job) : end(done.job, status);
+  auto plan = measured(found->second, done.result);
+  plan.ok() ? publish(done.job, std::move(*plan), done.result.worker) : end(done.job, plan.error());
   return tenant;
 }
 
-// Puts together the plan of today, and asks the worker for what the store lacks.
-Status Reverifier::measured(Run& run, const CandidateResult& result) {
+// The plan of today.
+common::Result<common::Plan> Reverifier::measured(const Run& run,
+                                                  const CandidateResult& result) const {
   if (result.outcome != common::TaskOutcome::kOk) {
     // Of a worker's own failure the plan is not guilty.
     bool is_infra = result.outcome == common::TaskOutcome::kInfra;
@@ -83,11 +74,11 @@ Status Reverifier::measured(Run& run, const CandidateResult& result) {
         is_infra ? common::Code::kUnavailable : common::Code::kVerification,
         cat("it ended ", common::outcome_name(result.outcome), ": ", result.message)};
   }
-  run.plan = run.earlier.plan;
-  run.plan.key = run.earlier.key;
-  LFARM_RETURN_IF_ERROR(adopt(run.plan, result.report));
-  common::Provenance& provenance = run.plan.provenance;
-  if (provenance.found_epoch.empty() && run.earlier.plan.key.epoch != run.plan.key.epoch) {
+  common::Plan plan = run.earlier.plan;
+  plan.key = run.earlier.key;
+  LFARM_RETURN_IF_ERROR(adopt(plan, result.report));
+  common::Provenance& provenance = plan.provenance;
+  if (provenance.found_epoch.empty() && run.earlier.plan.key.epoch != plan.key.epoch) {
     provenance.found_epoch = run.earlier.plan.key.epoch;
   }
   provenance.origin = run.earlier.id;
@@ -101,62 +92,48 @@ Status Reverifier::measured(Run& run, const CandidateResult& result) {
   provenance.disturbed = 0;
   provenance.toolchain = env_.workers.toolchain_of(result.worker);
   const std::vector<uint64_t>& times = result.report.kernel_ns;
-  for (size_t k = 0; k < run.plan.kernels.size() && times.size() == run.plan.kernels.size(); ++k) {
-    run.plan.kernels[k].measured_ns = static_cast<int64_t>(times[k]);
+  for (size_t k = 0; k < plan.kernels.size() && times.size() == plan.kernels.size(); ++k) {
+    plan.kernels[k].measured_ns = static_cast<int64_t>(times[k]);
   }
-  run.is_measured = true;
-  run.holder = result.worker;
-  run.deadline_ns = env_.clock.now_ns() + env_.options.object_wait_ms * kNsPerMs;
-  for (const Digest& object : run.plan.objects) {
-    LFARM_ASSIGN_OR_RETURN(bool there, env_.store.has_blob(object));
-    if (there || !run.missing.insert(object).second) continue;
-    if (!env_.workers.send(run.holder, common::BlobRequest{object})) {
-      return common::unavailable(cat("worker ", run.holder, " is gone"));
-    }
-  }
-  return {};
+  return plan;
 }
 
-// Keeps the plan once all of it is here.
-void Reverifier::fetched(farm::JobId id) {
+void Reverifier::publish(farm::JobId id, common::Plan plan, const std::string& worker) {
   Run& run = runs_.at(id);
-  if (!run.is_measured || run.is_keeping || !run.missing.empty()) return;
-  run.is_keeping = true;
-  KeptPlan kept;
-  kept.search_ms = run.earlier.search_ms;
-  kept.recipe = run.earlier.recipe_blob;
+  KeptPlan how;
+  how.search_ms = run.earlier.search_ms;
+  how.recipe = run.earlier.recipe_blob;
   // Whatever else lies there by now is today's already.
-  Digest place = common::place_of(run.tenant, run.plan.key.digest(), run.earlier.machine);
+  Digest place = common::place_of(run.tenant, plan.key.digest(), run.earlier.machine);
   auto there = env_.store.get_plan(place, cache::Lookup::kInspect);
-  kept.replaces = there.ok() && *there && (*there)->facts.plan_id == run.earlier.id;
-  env_.steps.start([this, id, tenant = run.tenant, plan = run.plan, kept,
-                    &plans = env_.plans]() -> Background::Done {
-    Status status = plans.keep(tenant, plan, kept);
-    return [this, id, status] { end(id, status); };
-  });
+  how.replaces = there.ok() && *there && (*there)->facts.plan_id == run.earlier.id;
+  run.publication =
+      std::make_unique<Publication>(env_, run.tenant, std::move(plan), std::move(how), worker,
+                                    [this, id](const Status& status) { end(id, status); });
+  run.publication->begin();
+}
+
+// A copy, because each may end its run.
+std::vector<Publication*> Reverifier::publications() const {
+  std::vector<Publication*> all;
+  for (const auto& [id, run] : runs_) {
+    if (run.publication) all.push_back(run.publication.get());
+  }
+  return all;
 }
 
 bool Reverifier::wants_object(const Digest& digest) const {
-  return std::any_of(runs_.begin(), runs_.end(),
-                     [&](const auto& entry) { return entry.second.missing.contains(digest); });
+  return std::any_of(runs_.begin(), runs_.end(), [&](const auto& entry) {
+    return entry.second.publication && entry.second.publication->wants_object(digest);
+  });
 }
 
 void Reverifier::object_arrived(const Digest& digest, const Status& status) {
-  std::vector<farm::JobId> waiting;
-  for (auto& [id, run] : runs_) {
-    if (run.missing.erase(digest) != 0) waiting.push_back(id);
-  }
-  for (farm::JobId id : waiting) status.ok() ? fetched(id) : end(id, status);
+  for (Publication* one : publications()) one->object_arrived(digest, status);
 }
 
 void Reverifier::object_missing(const std::string& worker, const Digest& digest) {
-  std::vector<farm::JobId> lost;
-  for (const auto& [id, run] : runs_) {
-    if (run.holder == worker && run.missing.contains(digest)) lost.push_back(id);
-  }
-  for (farm::JobId id : lost) {
-    end(id, common::unavailable(cat("worker ", worker, " no longer has its objects")));
-  }
+  for (Publication* one : publications()) one->object_missing(worker, digest);
 }
 
 void Reverifier::job_stopped(farm::JobId id) {
@@ -164,13 +141,7 @@ void Reverifier::job_stopped(farm::JobId id) {
 }
 
 void Reverifier::tick(int64_t now_ns) {
-  std::vector<farm::JobId> late;
-  for (const auto& [id, run] : runs_) {
-    if (!run.missing.empty() && now_ns >= run.deadline_ns) late.push_back(id);
-  }
-  for (farm::JobId id : late) {
-    end(id, Status(common::Error{common::Code::kTimedOut, "its objects did not arrive"}));
-  }
+  for (Publication* one : publications()) one->tick(now_ns);
 }
 
 void Reverifier::end(farm::JobId id, const Status& status) {

@@ -5,10 +5,11 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <set>
+#include <memory>
 #include <string>
 
 #include "coordinator/service/environment.h"
+#include "coordinator/service/publication.h"
 
 namespace coordinator::service {
 
@@ -43,17 +44,13 @@ class Reverifier {
   struct Run {
     std::string tenant;
     EarlierPlan earlier;
-    common::Plan plan;  // of today, once it was measured
     HeldBlob graph;
     Done done;
-    std::string holder;  // the worker that has the objects
-    std::set<common::Digest> missing;
-    bool is_measured = false;
-    bool is_keeping = false;
-    int64_t deadline_ns = 0;
+    std::unique_ptr<Publication> publication;  // once it was measured
   };
-  common::Status measured(Run& run, const CandidateResult& result);
-  void fetched(farm::JobId id);
+  common::Result<common::Plan> measured(const Run& run, const CandidateResult& result) const;
+  void publish(farm::JobId id, common::Plan plan, const std::string& worker);
+  std::vector<Publication*> publications() const;
   void end(farm::JobId id, const common::Status& status);
 
   Environment& env_;

@@ -30,6 +30,13 @@ SearchOptions search_options(const JobRequest& request, const JobStart& start) {
   options.in_flight = start.in_flight;
   options.stop_gain = kStopGain;
   options.priors = std::make_shared<const EffectTable>(start.priors);
+  if (!start.incumbent.empty()) {
+    // A journal's damage costs the comparison.
+    auto incumbent = common::decode_task_payload(start.incumbent);
+    if (incumbent.ok()) {
+      options.incumbent = std::make_shared<const common::Program>(std::move(incumbent->program));
+    }
+  }
   options.time_ms = static_cast<int64_t>(std::min<uint64_t>(request.budget_ms, INT64_MAX));
   options.budget = kCandidatesMax;
   if (request.budget_candidates != 0) {

@@ -96,6 +96,7 @@ struct Service::State {
   BlobTable blobs;
   Tenants tenants;
   PlanShelf plans;
+  PlanWatches watches;
   Meters meters;
   SharedTier shared;
   Dispatcher dispatcher;
@@ -132,11 +133,13 @@ struct Service::State {
         blobs(options.graph_bytes_max),
         tenants(*store),
         plans(*store, parts.signing_key, tenants),
+        watches(plans, post, clock, options.news_ms, options.clients_max),
         shared(parts.shared, parts.signing_key, *store, plans, clock),
         dispatcher({options.farm, parts.generation, options.run_limit_ms}, clock, *store, meters),
         workers(dispatcher, post, clock, options.heartbeat_ms),
-        environment{options,    clock, *store, commits, post,   blobs,   dispatcher,       workers,
-                    background, steps, plans,  meters,  shared, tenants, router.counters()},
+        environment{
+            options,    clock, *store, commits, post,   blobs,  dispatcher, workers,
+            background, steps, plans,  watches, meters, shared, tenants,    router.counters()},
         jobs(environment),
         reception(environment, jobs, cat(options.name, '-', parts.generation)),
         allow_watch(allow_file(options)),
@@ -305,6 +308,7 @@ void Service::State::turn() {
   if (drained) dispatcher.feed(farm::Tick{});
   shared.turn(clock.now_ns());
   jobs.turn(clock.now_ns());
+  watches.turn();
   reception.turn(clock.now_ns());
 }
 
@@ -320,7 +324,8 @@ bool Service::State::drain() {
 }
 
 int Service::State::wait_ms() const {
-  if (post.has_backlog() || !jobs.idle() || shared.waited_for()) return kBusyWaitMs;
+  bool is_busy = post.has_backlog() || !jobs.idle() || shared.waited_for() || watches.is_busy();
+  if (is_busy) return kBusyWaitMs;
   auto timer_ns = dispatcher.scheduler().next_timer_ns();
   if (!timer_ns) return kIdleWaitMs;
   int64_t left_ms = (*timer_ns - clock.now_ns()) / 1'000'000 + 1;

@@ -17,6 +17,11 @@ lfarm_test(service_disk LABEL farm
   SOURCES service_disk_test.cc ${service_support}
   COMPONENTS ${service_components} clients/runtime
   DEPENDS lfarm-coordinator-scripted)
+lfarm_test(service_live LABEL farm
+  SOURCES service_live_test.cc ${service_support} COMPONENTS ${service_components})
+lfarm_test(live_clients LABEL farm
+  SOURCES live_clients_test.cc ${service_support}
+  COMPONENTS ${service_components} clients/runtime)
 lfarm_test(service_load LABEL farm
   SOURCES service_load_test.cc ${service_support} COMPONENTS ${service_components})
 lfarm_test(service_process LABEL farm
@@ -35,7 +40,7 @@ lfarm_test(service_trace LABEL farm
   COMPONENTS ${service_components} clients/runtime LIBRARIES nlohmann_json::nlohmann_json)
 lfarm_test(shared_tier LABEL farm
   SOURCES shared_tier_test.cc ${service_support} COMPONENTS ${service_components} cache/remote)
-foreach(name service service_machines service_versions service_disk service_load service_process service_security
-        service_teams service_trace shared_tier)
+foreach(name service service_machines service_versions service_disk service_live service_load
+        service_process service_security service_teams service_trace shared_tier live_clients)
   target_include_directories(test_${name} PRIVATE ${CMAKE_SOURCE_DIR})
 endforeach()

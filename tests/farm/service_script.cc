@@ -53,6 +53,7 @@ class Script final : public JobSearch {
         budget_(static_cast<uint64_t>(std::max<int64_t>(1, options.budget))) {
     common::Digest first = common::kernel_fingerprint(one_kernel(graph, 0).kernels[0]);
     if (measurements->kernel_ns(first)) reused_ = 1;
+    if (options.incumbent) ++counters_->incumbents;
   }
 
   std::vector<CandidateTask> propose(int max) override {
@@ -78,7 +79,12 @@ class Script final : public JobSearch {
     ++completed_;
     if (id == 0) baseline_ns_ = static_cast<int64_t>(result.report.total_ns);
     if (id + 1 == budget_) last_ = result;
+    if (last_ || !counters_->hands_out || result.outcome != TaskOutcome::kOk) return;
+    if (handed_out_ns_ != 0 && result.report.total_ns >= handed_out_ns_) return;
+    handed_out_ns_ = result.report.total_ns;
+    interim_.push_back(outcome_of(program(id), result, id));
   }
+  std::vector<SearchOutcome> take_interim() override { return std::exchange(interim_, {}); }
   bool done() const override { return last_.has_value(); }
   void finish_now() override {
     ++counters_->finished_early;
@@ -102,27 +108,32 @@ class Script final : public JobSearch {
     if (last_->outcome != TaskOutcome::kOk) {
       return common::Error{common::Code::kVerification, "the scripted finalist is not right"};
     }
-    SearchOutcome outcome;
-    outcome.worker = last_->worker;
-    outcome.candidate = budget_ - 1;
-    common::Plan& plan = outcome.plan;
-    plan.key = {common::graph_hash(*graph_), options_.target, options_.policy,
-                std::string(common::kCompilerEpoch)};
-    plan.inputs = finalist_.inputs;
-    for (common::GraphInput& input : plan.inputs) input.name.clear();
-    plan.outputs = finalist_.outputs;
-    plan.buffers = finalist_.buffers;
-    plan.calls = finalist_.calls;
-    plan.kernels = last_->report.kernels;
-    plan.objects = last_->report.objects;
-    plan.provenance.best_ns = static_cast<int64_t>(last_->report.total_ns);
-    plan.provenance.baseline_ns = baseline_ns_;
-    plan.provenance.candidates = static_cast<int64_t>(sent_);
-    plan.provenance.worker = last_->worker;
-    return outcome;
+    return outcome_of(finalist_, *last_, budget_ - 1);
   }
 
  private:
+  SearchOutcome outcome_of(const common::Program& from, const CandidateResult& result,
+                           uint64_t id) const {
+    SearchOutcome outcome;
+    outcome.worker = result.worker;
+    outcome.candidate = id;
+    common::Plan& plan = outcome.plan;
+    plan.key = {common::graph_hash(*graph_), options_.target, options_.policy,
+                std::string(common::kCompilerEpoch)};
+    plan.inputs = from.inputs;
+    for (common::GraphInput& input : plan.inputs) input.name.clear();
+    plan.outputs = from.outputs;
+    plan.buffers = from.buffers;
+    plan.calls = from.calls;
+    plan.kernels = result.report.kernels;
+    plan.objects = result.report.objects;
+    plan.provenance.best_ns = static_cast<int64_t>(result.report.total_ns);
+    plan.provenance.baseline_ns = baseline_ns_;
+    plan.provenance.candidates = static_cast<int64_t>(sent_);
+    plan.provenance.seed = options_.seed;
+    plan.provenance.worker = result.worker;
+    return outcome;
+  }
   // Few differ: their number is that of the schedules.
   const common::Program& program(uint64_t id) {
     const auto& choices = common::schedule_parameters(common::Template::kLoops).front().values;
@@ -143,6 +154,8 @@ class Script final : public JobSearch {
   int64_t baseline_ns_ = 0;
   common::Program finalist_;
   std::optional<CandidateResult> last_;
+  uint64_t handed_out_ns_ = 0;
+  std::vector<SearchOutcome> interim_;
   std::vector<StageTime> preparation_{{"roll", 0.5}};
 };
 

@@ -20,6 +20,9 @@ common::Graph scripted_graph(int64_t size);
 struct ScriptCounters {
   std::atomic<int> searches{0};
   std::atomic<int> finished_early{0};
+  std::atomic<int> incumbents{0};  // searches that were given a plan to compare with
+  // Hand out the baseline's plan and each faster one before the search ends.
+  std::atomic<bool> hands_out{false};
 };
 
 // The factory of searches that send `budget` candidates, one at least.

@@ -218,14 +218,5 @@ TEST_F(ServiceTraceTest, ATenantSeesItsOwnJobsOnly) {
   EXPECT_FALSE(trace(job, as(hand)).ok());
 }
 
-TEST_F(ServiceTraceTest, AFarmOfTheReleaseBeforeSaysSo) {
-  options_.protocol = {common::kProtocolVersion - 1, common::kProtocolVersion - 1};
-  start();
-  auto found = trace(1);
-  ASSERT_FALSE(found.ok());
-  EXPECT_EQ(found.error().code, common::Code::kUnsupported);
-  EXPECT_NE(found.error().message.find("update the farm"), std::string::npos);
-}
-
 }  // namespace
 }  // namespace coordinator::service

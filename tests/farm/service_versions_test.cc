@@ -98,6 +98,31 @@ TEST_F(ServiceVersionsTest, WhatTheOtherSideDoesNotKnowIsNotSent) {
   }
 }
 
+TEST_F(ServiceVersionsTest, NewsOfPlansAreSentToWhoKnowsThem) {
+  options_.news_ms = 1;
+  start();
+  FakeWorker worker(endpoint(), "w1", kTestTarget);
+  FakeClient older(endpoint(), std::nullopt, kBefore), newer(endpoint());
+  common::Graph graph = scripted_graph(4);
+  common::PullPlan ask;
+  ask.watch = true;
+  ask.plan_key =
+      common::plan_key_of(graph, {kTestTarget}, std::string(common::kDefaultPolicy)).digest();
+  for (FakeClient* client : {&older, &newer}) {
+    // Only a hello is read in every version.
+    ASSERT_TRUE(converse({client}, [&] { return client->last<common::Welcome>() != nullptr; }));
+    client->send(ask);
+    ASSERT_TRUE(converse({client}, [&] { return client->last<common::PlanMissing>() != nullptr; }));
+  }
+  older.submit(graph, request());
+  ASSERT_TRUE(converse({&worker, &older, &newer}, [&] {
+    return older.plan() != nullptr && newer.last<common::PlanNews>() != nullptr;
+  }));
+  older.send(common::Ping{1});
+  ASSERT_TRUE(converse({&older}, [&] { return older.last<common::Pong>() != nullptr; }));
+  EXPECT_EQ(older.count<common::PlanNews>(), 0u);
+}
+
 TEST_F(ServiceVersionsTest, ClientsTwoReleasesApartAreRefusedByName) {
   struct Case {
     ProtocolRange farm, client;

@@ -77,6 +77,11 @@ class PlanInfo(ctypes.Structure):
         ("baseline_ns", c_int64),
         ("candidates", c_int64),
         ("created_ns", c_int64),
+        ("standing", c_char_p),
+        ("speedup", ctypes.c_double),
+        ("speedup_low", ctypes.c_double),
+        ("speedup_high", ctypes.c_double),
+        ("newer", c_char_p),
     ]
 
 

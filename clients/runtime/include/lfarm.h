@@ -162,6 +162,12 @@ typedef struct lfarm_plan {
   int64_t baseline_ns; /* one run of the plain lowering, measured beside it */
   int64_t candidates;  /* that were tried */
   int64_t created_ns;  /* since 1970 */
+  const char* standing; /* "final"; "interim": its search goes on; "neighbour": it was chosen on
+                           another kind of machine */
+  double speedup;       /* the plain plan's time over this one's, measured in turns; 0: unknown */
+  double speedup_low;   /* bounds of its 95 % confidence interval */
+  double speedup_high;
+  const char* newer; /* id of a plan that calls change over to once it is loaded; NULL: none */
 } lfarm_plan;
 /* 1 and the plan that calls run, unless `plan` is NULL; 0: the interpreter computes them. */
 LFARM_API int lfarm_instance_plan(const lfarm_instance* instance, lfarm_plan* plan);
