@@ -194,9 +194,12 @@ Result<StoreStats> Store::stats() {
   }
   {
     std::lock_guard lock(state.usage);
-    stats.hits = state.totals.hits;
-    stats.misses = state.totals.misses;
-    stats.saved_ms = state.totals.saved_ms;
+    stats.misses = state.misses;
+  }
+  LFARM_ASSIGN_OR_RETURN(auto usages, tenant_usages());
+  for (const auto& [tenant, usage] : usages) {
+    stats.hits += usage.hits;
+    stats.saved_ms += usage.saved_ms;
   }
   LFARM_ASSIGN_OR_RETURN(stats.measurements,
                          measure_family(*state.database, Family::kMeasurements));

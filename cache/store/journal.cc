@@ -205,4 +205,15 @@ Result<std::optional<std::string>> Store::get_named(std::string_view name) {
   return state_->database->get(Family::kMeta, named_key(name));
 }
 
+Result<std::map<std::string, TenantUsage>> Store::tenant_usages() {
+  std::map<std::string, TenantUsage> usages;
+  std::string prefix = named_key(kTenantPrefix);
+  LFARM_RETURN_IF_ERROR(state_->database->scan(
+      Family::kMeta, prefix, [&](std::string_view key, std::string_view record) {
+        usages.emplace(key.substr(prefix.size()), decode_usage(record));
+        return true;
+      }));
+  return usages;
+}
+
 }  // namespace cache

@@ -197,14 +197,14 @@ Status Store::put_plans_if_better(std::span<const NewPlan> plans) {
 
 Result<std::optional<StoredPlan>> Store::get_plan(const Digest& key, Lookup lookup) {
   LFARM_ASSIGN_OR_RETURN(auto found, state_->find_plan(key, false));
-  if (lookup == Lookup::kServe) state_->note_lookup(key, found ? &found->header : nullptr);
+  if (lookup == Lookup::kServe) state_->note_lookup(key, found.has_value());
   if (!found) return std::optional<StoredPlan>();
   return std::optional<StoredPlan>(to_plan(key, found->header, std::move(found->record)));
 }
 
 Result<std::optional<PlanBundle>> Store::get_bundle(const Digest& key) {
   LFARM_ASSIGN_OR_RETURN(auto found, state_->find_plan(key, true));
-  state_->note_lookup(key, found ? &found->header : nullptr);
+  state_->note_lookup(key, found.has_value());
   if (!found) return std::optional<PlanBundle>();
   PlanBundle bundle;
   bundle.plan = to_plan(key, found->header, std::move(found->record));

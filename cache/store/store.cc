@@ -45,15 +45,13 @@ Result<Counters> read_counters(const Database& database) {
   return counters;
 }
 
-Result<Usage> read_usage(const Database& database) {
+// Earlier versions counted hits and saved time here as well, before and behind the misses.
+Result<uint64_t> read_misses(const Database& database) {
   LFARM_ASSIGN_OR_RETURN(auto record, database.get(Family::kMeta, kUsageKey));
-  Usage usage;
-  if (!record) return usage;
+  if (!record) return uint64_t{0};
   FieldReader fields(*record);
-  usage.hits = fields.u64();
-  usage.misses = fields.u64();
-  usage.saved_ms = fields.u64();
-  return usage;
+  fields.u64();
+  return fields.u64();
 }
 
 Status check_format(Database& database, const std::string& directory) {
@@ -92,7 +90,7 @@ Result<std::unique_ptr<Store>> Store::open(const std::string& directory,
   if (!state->options.wall_ns) state->options.wall_ns = common::wall_clock_ns;
   state->collect_above = options.max_bytes;
   LFARM_ASSIGN_OR_RETURN(state->counters, read_counters(*database));
-  LFARM_ASSIGN_OR_RETURN(state->totals, read_usage(*database));
+  LFARM_ASSIGN_OR_RETURN(state->misses, read_misses(*database));
   state->database = std::move(database);
   LFARM_RETURN_IF_ERROR(state->settle_repairs());
   return std::unique_ptr<Store>(new Store(std::move(state)));
@@ -127,10 +125,10 @@ Status Store::refresh() {
   if (!state_->database->read_only()) return {};
   std::lock_guard commit(state_->commit);
   LFARM_ASSIGN_OR_RETURN(state_->counters, read_counters(*state_->database));
-  LFARM_ASSIGN_OR_RETURN(auto usage, read_usage(*state_->database));
+  LFARM_ASSIGN_OR_RETURN(uint64_t misses, read_misses(*state_->database));
   {
     std::lock_guard lock(state_->usage);
-    state_->totals = usage;
+    state_->misses = misses;
   }
   std::lock_guard lock(state_->memo);
   state_->intact.clear();
@@ -303,15 +301,13 @@ Result<bool> Store::has_blob(const Digest& digest) {
 // --- Usage
 // ----------------------------------------------------------------------------------------
 
-void Store::State::note_lookup(const Digest& key, const PlanHeader* hit) {
+void Store::State::note_lookup(const Digest& key, bool is_hit) {
   std::lock_guard lock(usage);
   usage_changed = true;
-  if (hit == nullptr) {
-    ++totals.misses;
+  if (!is_hit) {
+    ++misses;
     return;
   }
-  ++totals.hits;
-  totals.saved_ms += static_cast<uint64_t>(std::max<int64_t>(hit->search_ms, 0));
   if (database->read_only()) return;
   PlanUse& use = recent_uses[key];
   use.last_wall_ns = now();
@@ -340,9 +336,9 @@ void Store::State::add_usage(Batch& batch) {
   recent_uses.clear();
   usage_changed = false;
   std::string record;
-  append_u64(record, totals.hits);
-  append_u64(record, totals.misses);
-  append_u64(record, totals.saved_ms);
+  append_u64(record, 0);
+  append_u64(record, misses);
+  append_u64(record, 0);
   batch.put(Family::kMeta, kUsageKey, record);
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -13,6 +14,7 @@
 #include <variant>
 #include <vector>
 
+#include "cache/store/tenant_usage.h"
 #include "common/base/digest.h"
 #include "common/base/result.h"
 
@@ -111,8 +113,10 @@ struct FamilyStats {
 
 struct StoreStats {
   FamilyStats plans, kernels, measurements, negatives, jobs;
-  uint64_t hits = 0, misses = 0;  // of lookups that serve, over all processes so far
-  uint64_t saved_ms = 0;          // searches that these hits made unnecessary, by their length
+  // Of all tenants' usage, as far as it has been written: a farm that runs knows more.
+  uint64_t hits = 0;
+  uint64_t saved_ms = 0;
+  uint64_t misses = 0;  // lookups that found nothing to serve, over all processes so far
   uint64_t disk_bytes = 0;
   uint64_t damaged_files = 0;  // set aside in the folder "quarantine", where the latest are kept
 };
@@ -233,6 +237,8 @@ class Store {
   // --- Small named values -----------------------------------------------------------------------
   common::Status put_named(std::string_view name, std::string_view bytes);
   common::Result<std::optional<std::string>> get_named(std::string_view name);
+  // Of all tenants that have ever used the farm, as far as it has been written.
+  common::Result<std::map<std::string, TenantUsage>> tenant_usages();
 
   // --- Upkeep -----------------------------------------------------------------------------------
   // Why the last write failed; empty when it did not.

@@ -24,11 +24,6 @@ struct Counters {
   uint64_t total_bytes() const { return plans.bytes + kernels.bytes; }
 };
 
-struct Usage {
-  uint64_t hits = 0, misses = 0;
-  uint64_t saved_ms = 0;
-};
-
 enum class BlobCondition { kIntact, kMissing, kDamaged };
 
 // Lock order: commit, then memo or usage; measuring alone. Reads take no commit lock.
@@ -56,7 +51,7 @@ struct Store::State {
 
   // Hits are written in bulk: one lost in a crash costs a little order of eviction.
   std::mutex usage;
-  Usage totals;
+  uint64_t misses = 0;
   bool usage_changed = false;
   std::unordered_map<common::Digest, PlanUse> recent_uses;  // by plan key, not yet written
 
@@ -108,8 +103,7 @@ struct Store::State {
   };
   common::Result<std::optional<Found>> find_plan(const common::Digest& key, bool with_blobs);
 
-  // `hit`: the header of the plan that was found, or null.
-  void note_lookup(const common::Digest& key, const PlanHeader* hit);
+  void note_lookup(const common::Digest& key, bool is_hit);
   uint64_t written_uses(const common::Digest& key) const;
   // Adds the pending uses to the batch. The caller holds `usage`.
   void add_usage(Batch& batch);

@@ -1,4 +1,5 @@
-// lfarm cache stats: what the cache holds, asked of a farm or of the store's files.
+// lfarm cache stats: what the cache holds, asked of a farm or, where none runs, of the store's
+// files.
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -9,6 +10,7 @@
 #include "clients/cli/plan_source.h"
 #include "clients/cli/report.h"
 #include "clients/cli/table.h"
+#include "clients/runtime/farm_access.h"
 #include "common/base/cat.h"
 
 namespace clients {
@@ -83,8 +85,10 @@ void print_stats(const Json& stats) {
 }
 
 Status show_stats(const StatsOptions& options) {
-  auto stats =
-      options.farm.farm.empty() ? local_stats({options.farm.state}) : farm_stats(options.farm);
+  // What a farm counts is on the disk only later.
+  StateDirectory state{options.farm.state};
+  bool has_farm = !options.farm.farm.empty() || !running_farm(state).empty();
+  auto stats = has_farm ? farm_stats(options.farm) : local_stats(state);
   if (!stats.ok()) return stats.error();
   if (options.json) {
     std::printf("%s\n", stats->dump().c_str());
@@ -104,7 +108,9 @@ Status show_stats(const StatsOptions& options) {
 void declare_cache_stats(CommandLine* line) {
   auto options = std::make_shared<StatsOptions>();
   Command command = line->add(
-      "cache stats", "Counts what the cache holds; of a farm, also what its shared store gave.",
+      "cache stats",
+      "Counts what the cache holds and what it has saved: asked of the farm that --farm names or\n"
+      "that runs on the state directory, else read from the files that it left there.",
       [options] { return exit_code_of(show_stats(*options)); });
   command.flag("--json", &options->json, "Print JSON");
   add_farm_options(&command, &options->farm);

@@ -106,10 +106,22 @@ Json requests_json(const StatusSources& sources) {
   return rows;
 }
 
+// What the store will say of them once it is written: the same numbers as in tenants_json().
+void count_tenants(const StatusSources& sources, cache::StoreStats* stats) {
+  Tenants& tenants = sources.environment.tenants;
+  stats->hits = stats->saved_ms = 0;
+  for (const std::string& name : tenants.names()) {
+    if (!sources.asker.may_see(name)) continue;
+    stats->hits += tenants.usage(name).hits;
+    stats->saved_ms += tenants.usage(name).saved_ms;
+  }
+}
+
 Json cache_json(const StatusSources& sources) {
   common::Result<cache::StoreStats> stats =
       sources.store_stats != nullptr ? *sources.store_stats : sources.environment.store.stats();
   if (!stats.ok()) return Json{{"error", stats.error().message}};
+  count_tenants(sources, &*stats);
   Json json;
   for (const cache::StatsField& field : cache::fields(*stats)) {
     if (auto* family = std::get_if<cache::FamilyStats>(&field.value)) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "cache/store/records.h"
 #include "common/base/cat.h"
 #include "common/base/log.h"
 
@@ -15,7 +14,6 @@ namespace {
 
 constexpr int64_t kHourNs = int64_t{3'600} * 1'000'000'000;
 constexpr int64_t kHours = 24;
-constexpr uint64_t kRecordVersion = 1;
 
 int64_t hour_of(int64_t wall_ns) { return wall_ns / kHourNs; }
 
@@ -28,47 +26,13 @@ void forget_old(TenantUsage& usage, int64_t now_hour) {
 
 }  // namespace
 
-std::string tenant_record_name(const std::string& tenant) { return cat("tenant/", tenant); }
-
-std::string encode_usage(const TenantUsage& usage) {
-  std::string out;
-  cache::append_u64(out, kRecordVersion);
-  cache::append_u64(out, usage.hits);
-  cache::append_u64(out, usage.saved_ms);
-  cache::append_u64(out, usage.used_ms);
-  for (const auto& [hour, ms] : usage.hours) {
-    cache::append_u64(out, static_cast<uint64_t>(hour));
-    cache::append_u64(out, ms);
+Tenants::Tenants(cache::Store& store) {
+  auto usages = store.tenant_usages();
+  if (usages.ok()) {
+    usage_ = std::move(*usages);
+  } else {
+    common::log_warning(cat("what tenants have used: ", usages.error().message));
   }
-  return out;
-}
-
-TenantUsage decode_usage(const std::string& record) {
-  cache::FieldReader reader(record);
-  if (reader.u64() != kRecordVersion) return {};
-  TenantUsage usage;
-  usage.hits = reader.u64();
-  usage.saved_ms = reader.u64();
-  usage.used_ms = reader.u64();
-  while (reader.ok() && !reader.done()) {
-    auto hour = static_cast<int64_t>(reader.u64());
-    usage.hours[hour] = reader.u64();
-  }
-  return reader.ok() ? usage : TenantUsage{};
-}
-
-TenantUsage& Tenants::of(const std::string& tenant) {
-  auto found = usage_.find(tenant);
-  if (found != usage_.end()) return found->second;
-  TenantUsage& usage = usage_[tenant];
-  auto record = store_.get_named(tenant_record_name(tenant));
-  if (!record.ok()) {
-    common::log_warning(cat("what a tenant has used: ", record.error().message),
-                        {{"tenant", tenant}});
-  } else if (*record) {
-    usage = decode_usage(**record);
-  }
-  return usage;
 }
 
 const common::TenantPolicy& Tenants::policy(const std::string& tenant) const {
@@ -127,7 +91,7 @@ std::string Tenants::exhausted(const std::string& tenant, int64_t wall_ns) {
 std::vector<cache::Changes::Named> Tenants::take_changes() {
   std::vector<cache::Changes::Named> records;
   for (const std::string& tenant : std::exchange(changed_, {})) {
-    records.push_back({tenant_record_name(tenant), encode_usage(of(tenant))});
+    records.push_back({cache::tenant_record_name(tenant), cache::encode_usage(of(tenant))});
   }
   return records;
 }

@@ -8,23 +8,18 @@
 #include <vector>
 
 #include "cache/store/store.h"
+#include "cache/store/tenant_usage.h"
 #include "common/base/result.h"
 #include "common/wire/security.h"
 
 namespace coordinator::service {
 
-struct TenantUsage {
-  uint64_t hits = 0;
-  uint64_t saved_ms = 0;  // of workers' time that hits made unnecessary
-  uint64_t used_ms = 0;   // of workers' time, ever
-  // Workers' time by the hour since 1970, of the last 24.
-  std::map<int64_t, uint64_t> hours;
-};
+using cache::TenantUsage;
 
-// Not thread-safe. What is used survives restarts once record() has been written.
+// Not thread-safe. What is used survives restarts once take_changes() has been written.
 class Tenants {
  public:
-  explicit Tenants(cache::Store& store) : store_(store) {}
+  explicit Tenants(cache::Store& store);
 
   // As the allow-list says it; what is used stays.
   void set_policies(std::map<std::string, common::TenantPolicy> policies) {
@@ -46,20 +41,14 @@ class Tenants {
   // What is to be written for usage to last: of all tenants whose usage has changed since.
   std::vector<cache::Changes::Named> take_changes();
   const TenantUsage& usage(const std::string& tenant) { return of(tenant); }
-  // That have a policy, or have used anything since the start.
+  // That have a policy, or have ever used anything.
   std::vector<std::string> names() const;
 
  private:
-  TenantUsage& of(const std::string& tenant);
-  cache::Store& store_;
+  TenantUsage& of(const std::string& tenant) { return usage_[tenant]; }
   std::map<std::string, common::TenantPolicy> policies_;
   std::map<std::string, TenantUsage> usage_;
   std::set<std::string> changed_;
 };
-
-// What the store keeps under tenant_record_name(); damaged records are nothing used.
-std::string tenant_record_name(const std::string& tenant);
-std::string encode_usage(const TenantUsage& usage);
-TenantUsage decode_usage(const std::string& record);
 
 }  // namespace coordinator::service

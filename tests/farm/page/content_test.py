@@ -171,6 +171,8 @@ class Content(unittest.TestCase):
         self.assertEqual(asked, 2)
         shown = self.farm.lfarm("cache", "stats", "--farm", self.farm.listen)
         self.assertIn("asked by local: miss", shown)
+        self.assertEqual(told["hits"], told["tenants"]["local"]["hits"])
+        self.assertEqual(told["saved_ms"], told["tenants"]["local"]["saved_ms"])
 
     def test_addresses_that_name_nothing(self):
         for view, says in (("/nowhere", "This address names no view"),
