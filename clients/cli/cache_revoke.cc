@@ -74,7 +74,7 @@ void declare_cache_revoke(CommandLine* line) {
       [options] { return exit_code_of(revoke(*options)); });
   command
       .value("plan", &options->what, "PLAN|KEY",
-             "The plan's id, or the plan key of all tenants' plans under it")
+             "The plan's id or a beginning of it, or the key of all tenants' plans under it")
       .required();
   command.value("--reason", &options->reason, "TEXT", "What who asks for it is told")
       .shows_default();

@@ -20,13 +20,14 @@ common::Status check_digits(const std::string& id) {
 }
 
 // From a farm elsewhere a plan can only be had by its full id.
-Result<common::Plan> plan_of_farm(const FarmOptions& options, const std::string& id) {
+Result<FoundPlan> plan_of_farm(const FarmOptions& options, const std::string& id) {
   LFARM_ASSIGN_OR_RETURN(common::Digest digest, full_id(id));
   LFARM_ASSIGN_OR_RETURN(auto client, connect_to_farm(options));
   LFARM_ASSIGN_OR_RETURN(auto blob, client->blob(digest));
   if (!blob) return not_cached(id);
   LFARM_ASSIGN_OR_RETURN(PlanTrust trusted, client->trust());
-  return open_signed_plan(blob->bytes, trusted);
+  LFARM_ASSIGN_OR_RETURN(common::Plan plan, open_signed_plan(blob->bytes, trusted));
+  return FoundPlan{digest, std::move(plan)};
 }
 
 }  // namespace
@@ -41,12 +42,13 @@ Result<common::Digest> full_id(const std::string& id) {
                                    "'; 'lfarm submit' prints it"));
 }
 
-Result<common::Plan> plan_of_id(const FarmOptions& options, const std::string& id) {
+Result<FoundPlan> plan_of_id(const FarmOptions& options, const std::string& id) {
   LFARM_RETURN_IF_ERROR(check_digits(id));
   if (!options.farm.empty()) return plan_of_farm(options, id);
   LFARM_ASSIGN_OR_RETURN(auto cache, PlanCache::open({options.state}));
   LFARM_ASSIGN_OR_RETURN(cache::PlanListing found, listing_of_id(*cache, id));
-  return cache->read(found);
+  LFARM_ASSIGN_OR_RETURN(common::Plan plan, cache->read(found));
+  return FoundPlan{found.facts.plan_id, std::move(plan)};
 }
 
 Result<cache::PlanListing> listing_of_id(PlanCache& cache, const std::string& id) {

@@ -12,10 +12,16 @@ namespace clients {
 
 common::Error not_cached(const std::string& what);
 
+// A plan and the id by which users know it: the digest of its signed bytes.
+struct FoundPlan {
+  common::Digest id;
+  common::Plan plan;
+};
+
 // The verified plan whose plan id, plan key or graph hash begins with these digits; of a farm, the
 // one with this plan id in full. kInvalidInput when there is none, or more than one, or the text is
 // no such digits: callers have looked for a file of that name before.
-common::Result<common::Plan> plan_of_id(const FarmOptions& options, const std::string& id);
+common::Result<FoundPlan> plan_of_id(const FarmOptions& options, const std::string& id);
 
 // The one plan of the cache, whose ever it is, that these digits name as above.
 common::Result<cache::PlanListing> listing_of_id(PlanCache& cache, const std::string& id);

@@ -31,8 +31,8 @@ Result<KeyParts> parts_of_argument(const ExplainOptions& options, const std::str
     LFARM_ASSIGN_OR_RETURN(common::Target target, target_of(options.farm));
     return parts_of(what, common::plan_key_of(model.graph, target, options.numerics), model.graph);
   }
-  LFARM_ASSIGN_OR_RETURN(common::Plan plan, plan_of_id(options.farm, what));
-  return parts_of(cat("plan ", what.substr(0, 12)), plan);
+  LFARM_ASSIGN_OR_RETURN(FoundPlan found, plan_of_id(options.farm, what));
+  return parts_of(cat("plan ", found.id.short_hex()), found.plan);
 }
 
 // Of the plans in the state directory's cache, the one that agrees with `parts` for longest.
@@ -61,7 +61,7 @@ common::Status explain(const ExplainOptions& options) {
   const KeyParts& b = *other;
   auto difference = first_difference(a, b);
   if (!difference) {
-    std::printf("%s and %s have the same plan key, %s\n", a.name.c_str(), b.name.c_str(),
+    std::printf("%s and %s have the same key, %s\n", a.name.c_str(), b.name.c_str(),
                 a.key.digest().short_hex().c_str());
     return {};
   }

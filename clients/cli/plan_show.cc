@@ -37,7 +37,7 @@ Result<std::optional<PulledPlan>> plan_on_disk(const FarmOptions& farm, common::
   return DiskCache(access.state.client_plans()).look_up(key, trust, machine_of(farm));
 }
 
-Result<common::Plan> plan_of_model(const PlanShowOptions& options) {
+Result<FoundPlan> plan_of_model(const PlanShowOptions& options) {
   const std::string& path = options.what;
   LFARM_ASSIGN_OR_RETURN(Model model, load_model(path));
   LFARM_ASSIGN_OR_RETURN(common::FoundDevice device, device_of(options.farm));
@@ -54,10 +54,10 @@ Result<common::Plan> plan_of_model(const PlanShowOptions& options) {
     LFARM_ASSIGN_OR_RETURN(found, cache->find(key, machine_of(options.farm)));
   }
   if (!found) return not_cached(path);
-  return std::move(found->plan);
+  return FoundPlan{found->id, std::move(found->plan)};
 }
 
-Result<common::Plan> find_plan(const PlanShowOptions& options) {
+Result<FoundPlan> find_plan(const PlanShowOptions& options) {
   std::error_code ignored;
   if (std::filesystem::exists(options.what, ignored)) {
     return plan_of_model(options);
@@ -66,9 +66,11 @@ Result<common::Plan> find_plan(const PlanShowOptions& options) {
 }
 
 int plan_show(const PlanShowOptions& options) {
-  auto plan = find_plan(options);
-  if (!plan.ok()) return fail(plan.error());
-  std::string text = options.predicted ? common::print_predictions(*plan) : common::print(*plan);
+  auto found = find_plan(options);
+  if (!found.ok()) return fail(found.error());
+  std::printf("plan %s\n", found->id.hex().c_str());
+  std::string text =
+      options.predicted ? common::print_predictions(found->plan) : common::print(found->plan);
   std::fwrite(text.data(), 1, text.size(), stdout);
   return kExitDone;
 }
@@ -81,7 +83,10 @@ void declare_plan_show(CommandLine* line) {
       line->add("plan show",
                 "Prints a plan of the cache: its kernels, calls, buffers and where it comes from.",
                 [options] { return plan_show(*options); });
-  command.value("plan", &options->what, "ID|MODEL.pt2", "The plan's or the graph's id, or a model")
+  command
+      .value("plan", &options->what, "ID|MODEL.pt2",
+             "The plan's id or key, the graph's hash, or a\n"
+             "beginning of one; or a model")
       .required();
   command.flag("--predicted", &options->predicted,
                "Prints what each call was predicted to take beside what it took");

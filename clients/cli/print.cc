@@ -8,6 +8,7 @@
 #include "clients/cli/report.h"
 #include "clients/pt2/signature.h"
 #include "clients/pt2/translate.h"
+#include "common/base/cat.h"
 #include "common/ir/graph_hash.h"
 #include "common/ir/roll.h"
 #include "common/ir/text.h"
@@ -29,7 +30,7 @@ Result<std::string> plan_text(const PrintOptions& options, const common::Graph& 
   Progress progress(true);
   PlanSource source(options.farm, options.budget, &progress);
   LFARM_ASSIGN_OR_RETURN(CompiledPlan plan, source.obtain(graph));
-  return common::print(plan.pulled.plan);
+  return common::cat("plan ", plan.pulled.id.hex(), "\n", common::print(plan.pulled.plan));
 }
 
 // Stages that the farm's binaries know print themselves.

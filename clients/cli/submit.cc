@@ -51,7 +51,7 @@ std::string json_text(const Outcome& outcome) {
   for (const common::StageTime& stage : outcome.breakdown) breakdown[stage.stage] = stage.ms;
   nlohmann::ordered_json json{{"graph_hash", key.graph_hash.hex()},
                               {"plan", outcome.plan.pulled.id.hex()},
-                              {"plan_key", facts.plan_key.hex()},
+                              {"key", facts.plan_key.hex()},
                               {"target", key.target.name},
                               {"cache", common::cache_outcome_name(facts.cache)},
                               {"candidates", facts.candidates},

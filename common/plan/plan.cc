@@ -165,7 +165,7 @@ std::string print_history(const Provenance& p) {
 std::string print(const Plan& plan) {
   const Provenance& p = plan.provenance;
   std::string out =
-      cat("plan ", plan.key.digest().hex(), "\n  graph     ", plan.key.graph_hash.hex(),
+      cat("  key       ", plan.key.digest().hex(), "\n  graph     ", plan.key.graph_hash.hex(),
           "\n  target    ", plan.key.target.name, "\n  policy    ", plan.key.policy,
           "\n  epoch     ", plan.key.epoch, "\n  best      ", p.best_ns, " ns\n  baseline  ",
           p.baseline_ns, " ns\n  predicted ", p.predicted_ns, " ns\n  tried     ", p.candidates,
@@ -216,7 +216,7 @@ std::string print(const Plan& plan) {
 std::string print_predictions(const Plan& plan) {
   const Provenance& p = plan.provenance;
   std::string out =
-      cat("plan ", plan.key.digest().hex(), "\n  target      ", plan.key.target.name,
+      cat("  key         ", plan.key.digest().hex(), "\n  target      ", plan.key.target.name,
           "\n  calibration ", p.calibration.empty() ? "none" : p.calibration, "\n  predicted   ",
           p.predicted_ns, " ns\n  measured    ", p.best_ns, " ns\n");
   if (p.foretold > 1) {

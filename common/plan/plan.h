@@ -147,7 +147,7 @@ struct Plan {
 
 // Buffer, kernel, object and symbol references, define-before-use and single writers.
 Status verify(const Plan& plan);
-// For people: `lfarm plan show`.
+// For people: what `lfarm plan show` prints below the plan's id, the digest of its signed bytes.
 std::string print(const Plan& plan);
 // For people: `lfarm plan show --predicted`, one line per call.
 std::string print_predictions(const Plan& plan);

@@ -162,6 +162,7 @@ export class PlanView {
     setText(this.more, `The first ${count(plan.kernels.length)} of ${count(plan.kernels_total)}.`);
     this.facts.update([
       ['Plan', {text: plan.plan, mono: true}],
+      ['Key', {text: plan.key, mono: true}],
       ['Graph', {text: plan.graph, mono: true}],
       ['Target', plan.target],
       ['Numerics', plan.policy],

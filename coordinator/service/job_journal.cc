@@ -321,6 +321,7 @@ Status journal_end(cache::Store& store, farm::JobId job, const JobEnd& end, size
               {"farm", end.farm},           {"created_ns", end.created_ns},
               {"tenant", end.tenant},       {"submitter", end.submitter},
               {"toolchain", end.toolchain}, {"machine", end.machine}};
+  if (!end.plan_id.is_zero()) record["plan_id"] = end.plan_id.hex();
   std::vector<cache::JobRecord> records{
       {kEnd, record.dump(-1, ' ', true, Json::error_handler_t::replace)}};
   if (end.rerun) {
@@ -355,6 +356,7 @@ Result<JobEnd> parse_end(farm::JobId job, std::span<const cache::JobRecord> reco
     end.submitter = record.value("submitter", "");
     end.toolchain = record.value("toolchain", "");
     end.machine = record.value("machine", "");
+    if (record.contains("plan_id")) end.plan_id = digest_field(record, "plan_id");
   } catch (const Json::exception& exception) {
     return common::corrupt(cat("the end of its journal is damaged: ", exception.what()));
   }

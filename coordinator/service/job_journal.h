@@ -61,11 +61,13 @@ inline constexpr uint64_t kStartRecords = 2;
 
 // What became of a plan after its search had found it.
 struct JobEnd {
-  common::Digest plan;  // plan_digest() of the plan that was kept
+  common::Digest plan;  // plan_digest() of the plan that was kept: what a replay must come to
   std::string farm;
   int64_t created_ns = 0;
   std::string tenant, submitter, toolchain, machine;
   std::optional<common::TaskReport> rerun;  // of the finalist, when its objects had been lost
+  // Of the signed plan, by which users know it; zero in journals that do not say.
+  common::Digest plan_id;
 };
 
 // Results by what was asked of the worker. A search that proposes the same again learns the same

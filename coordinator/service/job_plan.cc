@@ -198,10 +198,14 @@ void Job::keep_plan() {
                     &store = env_.store, id = request_.id, tenant = request_.tenant, end = end_,
                     how = std::move(how), spent,
                     place = common::place_of(request_.tenant, request_.key.digest(), machine_),
-                    kept = env_.options.closed_journals_max] {
-    Status status = plans.keep(tenant, plan, how);
+                    kept = env_.options.closed_journals_max]() mutable {
+    auto plan_id = plans.keep(tenant, plan, how);
+    Status status = plan_id.ok() ? Status() : Status(plan_id.error());
     if (status.ok() && spent) status = note_effort(store, place, *spent);
-    if (status.ok()) status = journal_end(store, id, end, kept);
+    if (status.ok()) {
+      end.plan_id = *plan_id;
+      status = journal_end(store, id, end, kept);
+    }
     return [self, status] {
       if (auto job = self.lock()) (*job)->stored(status);
     };

@@ -149,7 +149,8 @@ Result<bool> PeerPlans::bring(const std::string& tenant, const Digest& plan_key,
   for (const std::string& object : *objects) {
     LFARM_ASSIGN_OR_RETURN([[maybe_unused]] Digest digest, store_.put_blob(object));
   }
-  LFARM_RETURN_IF_ERROR(shelf_.keep(tenant, opened.plan, KeptPlan{}));
+  LFARM_ASSIGN_OR_RETURN([[maybe_unused]] common::Digest id,
+                         shelf_.keep(tenant, opened.plan, KeptPlan{}));
   return true;
 }
 

@@ -122,8 +122,8 @@ Result<cache::NewPlan> PlanShelf::sealed(const std::string& tenant, const common
   return kept;
 }
 
-common::Status PlanShelf::keep(const std::string& tenant, const common::Plan& plan,
-                               const KeptPlan& how) const {
+Result<common::Digest> PlanShelf::keep(const std::string& tenant, const common::Plan& plan,
+                                       const KeptPlan& how) const {
   LFARM_ASSIGN_OR_RETURN(cache::NewPlan kept, sealed(tenant, plan, how));
   bool replaces = how.replaces;
   if (!replaces && !plan.provenance.is_interim) {
@@ -139,7 +139,7 @@ common::Status PlanShelf::keep(const std::string& tenant, const common::Plan& pl
     LFARM_ASSIGN_OR_RETURN(is_new, store_.put_plan_if_better(kept));
   }
   if (is_new) note_change(common::place_of(tenant, plan.key.digest()));
-  return {};
+  return kept.facts.plan_id;
 }
 
 void PlanShelf::note_change(const common::Digest& place) const {

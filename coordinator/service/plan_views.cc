@@ -183,6 +183,7 @@ Result<std::string> PlanViews::plan(const Digest& id) {
   if (!found) return std::string();
   const common::Plan& plan = found->owned.plan;
   return text_of({{"plan", id.hex()},
+                  {"key", plan.key.digest().hex()},
                   {"tenant", found->owned.tenant},
                   {"graph", plan.key.graph_hash.hex()},
                   {"target", plan.key.target.name},

@@ -53,7 +53,8 @@ void Publication::keep() {
   is_keeping_ = true;
   env_.steps.start([self = std::weak_ptr<Publication*>(self_), tenant = tenant_, plan = plan_,
                     how = how_, &plans = env_.plans]() -> Background::Done {
-    Status status = plans.keep(tenant, plan, how);
+    auto kept = plans.keep(tenant, plan, how);
+    Status status = kept.ok() ? Status() : Status(kept.error());
     return [self, status] {
       if (auto publication = self.lock()) (*publication)->end(status);
     };

@@ -51,8 +51,8 @@ std::string compare(Replay& replay, Result<SearchOutcome> outcome) {
   if (!plan.ok()) return plan.error().message;
   replay.plan = plan_digest(*plan);
   if (*replay.plan == replay.end.plan) return "";
-  return cat("the search came to plan ", replay.plan->short_hex(), ", the job to ",
-             replay.end.plan.short_hex());
+  return cat("the search came to a plan with content ", replay.plan->short_hex(),
+             ", the job's plan has ", replay.end.plan.short_hex());
 }
 
 }  // namespace
@@ -101,6 +101,12 @@ int64_t measured_ns(const ReplayedCandidate& candidate) {
   return is_ok ? static_cast<int64_t>(candidate.result->report.total_ns) : 0;
 }
 
+// Journals of earlier versions know the plan by its content alone.
+std::string name_of(const JobEnd& end) {
+  return end.plan_id.is_zero() ? cat("a plan with content ", end.plan.hex())
+                               : cat("plan ", end.plan_id.hex());
+}
+
 void print_json(const Replay& replay) {
   for (const ReplayedCandidate& candidate : replay.candidates) {
     const CandidateTask& task = candidate.task;
@@ -115,8 +121,9 @@ void print_json(const Replay& replay) {
     std::printf("%s\n", line.dump().c_str());
   }
   Json end{{"job", replay.job.request.id},
-           {"plan", replay.end.plan.hex()},
-           {"replayed", replay.plan ? replay.plan->hex() : ""},
+           {"plan", replay.end.plan_id.is_zero() ? "" : replay.end.plan_id.hex()},
+           {"content", replay.end.plan.hex()},
+           {"replayed_content", replay.plan ? replay.plan->hex() : ""},
            {"equal", replay.difference.empty()},
            {"difference", replay.difference}};
   std::printf("%s\n", end.dump().c_str());
@@ -142,7 +149,7 @@ void print_text(const Replay& replay) {
                 measured.c_str(), task.fingerprint.short_hex().c_str());
   }
   if (replay.difference.empty()) {
-    std::printf("plan %s, as the job had it\n", replay.end.plan.hex().c_str());
+    std::printf("%s, as the job had it\n", name_of(replay.end).c_str());
   }
 }
 

@@ -67,12 +67,32 @@ TEST_F(CliFarm, SecondSubmitIsAHitOfTheFirst) {
   Invocation replay = lfarm({"replay", "1", "--json"});
   EXPECT_EQ(replay.wait(), 0) << replay.err();
   EXPECT_NE(replay.out().find("\"equal\":true"), std::string::npos) << replay.out();
+  EXPECT_EQ(field(replay.out().substr(replay.out().rfind("{\"job\"")), "plan"),
+            field(first.out(), "plan"));
+  Invocation told = lfarm({"replay", "1"});
+  EXPECT_NE(told.out().find("plan " + field(first.out(), "plan") + ", as the job had it\n"),
+            std::string::npos)
+      << told.out();
   Invocation no_such = lfarm({"replay", "99"});
   EXPECT_EQ(no_such.wait(), 2);
 
   Invocation show = lfarm({"plan", "show", field(first.out(), "plan").substr(0, 10)});
   EXPECT_EQ(show.wait(), 0) << show.err();
   EXPECT_NE(show.out().find(field(first.out(), "graph_hash").substr(0, 12)), std::string::npos);
+  EXPECT_EQ(show.out().rfind("plan " + field(first.out(), "plan") + "\n  key       " +
+                                 field(first.out(), "key") + "\n",
+                             0),
+            0u)
+      << show.out();
+  Invocation of_key =
+      lfarm({"plan", "show", field(first.out(), "key").substr(0, 12), "--predicted"});
+  EXPECT_EQ(of_key.out().rfind("plan " + field(first.out(), "plan") + "\n", 0), 0u)
+      << of_key.out() << of_key.err();
+  Invocation explain =
+      lfarm({"plan", "explain", model("kv_step"), field(first.out(), "key").substr(0, 12)});
+  EXPECT_NE(explain.out().find("second: plan " + field(first.out(), "plan").substr(0, 12)),
+            std::string::npos)
+      << explain.out() << explain.err();
   Invocation of_model = lfarm({"plan", "show", model("mlp")});
   EXPECT_EQ(of_model.out(), show.out());
   Invocation stats = lfarm({"cache", "stats", "--json"});
@@ -216,9 +236,16 @@ TEST_F(CliFarm, UpServesOtherCommands) {
   Invocation remote_plan =
       lfarm({"plan", "show", field(submit.out(), "plan"), "--farm", endpoint_of(farm)});
   EXPECT_EQ(remote_plan.wait(), 0) << remote_plan.err();
+  EXPECT_EQ(remote_plan.out().rfind("plan " + field(submit.out(), "plan") + "\n", 0), 0u);
 
   Invocation status = lfarm({"status", "--json"});
   EXPECT_EQ(field(status.out(), "workers"), "2") << status.out() << status.err();
+  // Of the one counter, whoever asks and in whichever way.
+  EXPECT_EQ(field(status.out(), "hits"), "1") << status.out();
+  Invocation counted = lfarm({"cache", "stats", "--json"});
+  for (const char* counter : {"hits", "saved_ms"}) {
+    EXPECT_EQ(field(counted.out(), counter), field(status.out(), counter)) << counted.out();
+  }
   Invocation workers = lfarm({"workers"});
   EXPECT_NE(workers.out().find("worker-2"), std::string::npos) << workers.out();
   Invocation jobs = lfarm({"jobs"});
@@ -234,6 +261,10 @@ TEST_F(CliFarm, UpServesOtherCommands) {
       << second.err();
   farm.signal(SIGTERM);
   EXPECT_EQ(farm.wait(), 0) << farm.err();
+  Invocation afterwards = lfarm({"cache", "stats", "--json"});
+  for (const char* counter : {"hits", "saved_ms"}) {
+    EXPECT_EQ(field(afterwards.out(), counter), field(status.out(), counter)) << afterwards.out();
+  }
 }
 
 TEST_F(CliFarm, SigtermInTheMiddleOfASearchEndsWell) {

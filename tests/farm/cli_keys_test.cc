@@ -52,6 +52,12 @@ class CliKeys : public CliTest {
     if (!out.empty()) out.pop_back();
     return out;
   }
+  // The plan key in what `plan show` prints.
+  static std::string key_in(const std::string& shown) {
+    constexpr std::string_view kName = "\n  key       ";
+    size_t at = shown.find(kName);
+    return at == std::string::npos ? "" : shown.substr(at + kName.size(), 64);
+  }
   // One line on standard error that holds the words, and this exit code.
   static void expect_refusal(Invocation& run, int code, const std::string& words) {
     EXPECT_EQ(run.wait(), code) << run.err();
@@ -252,7 +258,7 @@ TEST_F(CliKeys, ARevokedPlanIsRefusedFarAndNear) {
   std::string other = field(second.out(), "plan");
   EXPECT_NE(other, plan);
   std::string show = said({"plan", "show", other});
-  EXPECT_EQ(said({"cache", "revoke", show.substr(5, 64)}), "plan " + other + " is revoked");
+  EXPECT_EQ(said({"cache", "revoke", key_in(show)}), "plan " + other + " is revoked");
   Invocation third = lfarm({"submit", model("mlp"), "--budget", "4", "--json"});
   ASSERT_EQ(third.wait(), 0) << third.err();
   EXPECT_NE(field(third.out(), "plan"), other);
@@ -286,8 +292,8 @@ TEST_F(CliKeys, WithoutAFarmAPlanKeyWithdrawsAllTenantsPlans) {
   // A plan of one's own is under the same key, and may be looked at.
   plans["local"] = field(said({"submit", model("mlp"), "--budget", "2", "--json"}), "plan");
   std::string shown = said({"plan", "show", plans["local"]});
-  ASSERT_EQ(shown.find("plan "), 0u) << shown;
-  std::string revoked = said({"cache", "revoke", shown.substr(5, 64)});
+  ASSERT_EQ(shown.rfind("plan " + plans["local"] + "\n", 0), 0u) << shown;
+  std::string revoked = said({"cache", "revoke", key_in(shown)});
   for (const auto& [tenant, plan] : plans) {
     EXPECT_NE(revoked.find("plan " + plan + " is revoked"), std::string::npos) << revoked;
   }

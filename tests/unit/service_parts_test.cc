@@ -274,7 +274,8 @@ TEST_F(JournalTest, ClosedJournalsStayForReplaysUpToABound) {
     job.id = id;
     write([&](auto& to) { journal_job(to, job, common::as_bytes("encoded")); });
   }
-  JobEnd end{common::digest_of("plan"), "farm \"x\"", 99, "team", "key", "clang", right().report};
+  JobEnd end{common::digest_of("plan"),  "farm \"x\"", 99, "team", "key", "clang", right().report,
+             common::digest_of("signed")};
   for (farm::JobId id : {9, 7, 10}) ASSERT_TRUE(journal_end(*store_, id, end, 2).ok());
   auto all = list_journals(*store_);
   ASSERT_TRUE(all.ok());
@@ -283,6 +284,7 @@ TEST_F(JournalTest, ClosedJournalsStayForReplaysUpToABound) {
   auto back = read_end(*store_, 10);
   ASSERT_TRUE(back.ok()) << back.error().message;
   EXPECT_EQ(back->plan, end.plan);
+  EXPECT_EQ(back->plan_id, end.plan_id);
   EXPECT_EQ(back->farm, end.farm);
   EXPECT_EQ(back->created_ns, 99);
   EXPECT_EQ(back->tenant, "team");

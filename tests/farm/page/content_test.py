@@ -139,6 +139,8 @@ class Content(unittest.TestCase):
         plan = self.first["plan"]
         printed = self.farm.lfarm("plan", "show", plan, "--farm", self.farm.listen)
         told = self.farm.json(f"plans/{plan}")
+        self.assertTrue(printed.startswith(f"plan {told['plan']}\n  key       {told['key']}\n"),
+                        printed[:200])
         self.browser.open("/plans")
         self.browser.shows(plan[:12])
         self.browser.go(f"/plans/{plan}")
