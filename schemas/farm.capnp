@@ -368,11 +368,15 @@ struct Progress {
   candidatesTotal @3 :UInt64;
   # 0: the budget is a time.
   bestNs @4 :UInt64;
-  # 0: not yet known.
+  # Of the best whole program that was measured, so it never rises. 0: none was.
   baselineNs @5 :UInt64;
   # 0: not yet known.
   elapsedMs @6 :UInt64;
   workers @7 :UInt32;
+  expectedNs @8 :UInt64;
+  # That the best parts found so far will take as a whole program, an estimate. 0: not yet known.
+  trouble @9 :Text;
+  # Why the farm's disk takes no writes, for people. Empty: it takes them.
 }
 
 struct PlanReady {

@@ -47,25 +47,24 @@ double left_ms_of(const common::Progress& progress, uint64_t budget_ms) {
   return std::isinf(left_ms) ? 0 : left_ms;
 }
 
-// "search     12/64 candidates, best 1.2 ms, plain 4.1 ms (3.42x), 2 workers, about 9 s left"
+// "search     12/64 candidates, best 4.1 ms, plain 4.1 ms (1.00x), expected 1.2 ms, 2 workers,
+// about 9 s left". What is expected is an estimate, and of interest while nothing measured is as
+// good.
 std::string progress_line(const common::Progress& progress, uint64_t budget_ms) {
   std::string line = progress.stage;
   line.resize(std::max<size_t>(line.size(), 10), ' ');
   line += cat(' ', progress.candidates_done);
   if (progress.candidates_total != 0) line += cat('/', progress.candidates_total);
   line += " candidates";
-  if (progress.best_ns != 0) {
-    line += cat(", best ", duration_text(static_cast<double>(progress.best_ns)));
+  auto best = static_cast<double>(progress.best_ns);
+  if (best > 0) line += cat(", best ", duration_text(best));
+  if (auto plain = static_cast<double>(progress.baseline_ns); plain > 0) {
+    line += cat(", plain ", duration_text(plain));
+    if (best > 0) line += cat(" (", ratio_text(plain / best), ")");
   }
-  if (progress.baseline_ns != 0) {
-    line += cat(", plain ", duration_text(static_cast<double>(progress.baseline_ns)));
-    if (progress.best_ns != 0) {
-      line += cat(" (",
-                  ratio_text(static_cast<double>(progress.baseline_ns) /
-                             static_cast<double>(progress.best_ns)),
-                  ")");
-    }
-  }
+  auto expected = static_cast<double>(progress.expected_ns);
+  bool has_hope = expected > 0 && (best == 0 || expected < best);
+  if (has_hope) line += cat(", expected ", duration_text(expected));
   line += cat(", ", progress.workers, progress.workers == 1 ? " worker" : " workers");
   double left_ms = left_ms_of(progress, budget_ms);
   if (left_ms > 0) line += cat(", about ", duration_text(left_ms * 1e6), " left");
@@ -94,6 +93,10 @@ void Progress::show(const std::string& line) {
 void Progress::stage(const std::string& text) { show(text); }
 
 void Progress::update(const common::Progress& progress, uint64_t budget_ms) {
+  bool is_stuck = !progress.trouble.empty();
+  if (is_stuck && !was_stuck_) stage(cat("waiting: ", progress.trouble));
+  was_stuck_ = is_stuck;
+  if (is_stuck) return;
   int64_t now = common::SteadyClock().now_ns();
   bool due = progress.stage != last_stage_ || now - last_line_ns_ >= kLineEveryNs;
   if (!terminal_ && !due) return;

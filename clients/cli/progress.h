@@ -30,6 +30,7 @@ class Progress {
   size_t width_ = 0;  // of the line that stands there
   std::string last_stage_;
   int64_t last_line_ns_ = 0;
+  bool was_stuck_ = false;  // and why has been said
 };
 
 }  // namespace clients

@@ -198,6 +198,8 @@ void write(Out e, const Progress& m) {
   out.setBaselineNs(m.baseline_ns);
   out.setElapsedMs(m.elapsed_ms);
   out.setWorkers(m.workers);
+  out.setExpectedNs(m.expected_ns);
+  if (!m.trouble.empty()) out.setTrouble(kj_text(clean_text(m.trouble)));
 }
 
 void write(Out e, const PlanReady& m) {
@@ -417,6 +419,8 @@ Progress read(farm::Progress::Reader in) {
   m.baseline_ns = in.getBaselineNs();
   m.elapsed_ms = in.getElapsedMs();
   m.workers = in.getWorkers();
+  m.expected_ns = in.getExpectedNs();
+  m.trouble = get(in.getTrouble());
   return m;
 }
 

@@ -276,10 +276,12 @@ struct Progress {
   std::string stage;
   uint64_t candidates_done = 0;
   uint64_t candidates_total = 0;  // 0: the budget is a time
-  uint64_t best_ns = 0;
+  uint64_t best_ns = 0;           // of the best whole program that was measured; never rises
   uint64_t baseline_ns = 0;
   uint64_t elapsed_ms = 0;
   uint32_t workers = 0;
+  uint64_t expected_ns = 0;  // that the best parts found so far will take as a whole program
+  std::string trouble;       // why the farm's disk takes no writes; empty: it takes them
   friend bool operator==(const Progress&, const Progress&) = default;
 };
 

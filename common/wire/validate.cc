@@ -146,7 +146,10 @@ void check(Checker& c, const PlanNews& m) {
   c.name("machine", m.machine, true);
   c.digest("plan", m.plan);
 }
-void check(Checker& c, const Progress& m) { c.name("stage", m.stage, true); }
+void check(Checker& c, const Progress& m) {
+  c.name("stage", m.stage, true);
+  c.text("trouble", m.trouble);
+}
 void check(Checker& c, const PlanReady& m) {
   c.digest("plan_key", m.plan_key);
   c.digest("plan", m.plan);

@@ -116,29 +116,29 @@ class Chart {
   }
 }
 
-// How the best time fell. data: {points: [[x, ns, measured], ...], plain: ns or 0, x: its unit}. What
-// is not measured is predicted in part.
+// How the best time fell, and what the search expected. data: {points: [[x, best ns, expected ns],
+// ...], plain: ns or 0, x: its unit}; a time of 0 is not known. The best is of a whole program that
+// was measured, so it never rises; what is expected is estimated from the parts.
 export class CurveChart extends Chart {
   constructor(format) {
     super('Best time so far', [
       {title: 'After', value: (row) => row.x},
-      {title: 'Best time', value: (row) => row.y, number: true},
-      {title: 'From', value: (row) => row.from},
+      {title: 'Best time', value: (row) => row.best, number: true},
+      {title: 'Expected', value: (row) => row.expected, number: true},
     ]);
     this.format = format;
   }
 
   sentence({points, plain, x}) {
-    if (points.length === 0) return 'Nothing has been measured yet.';
-    const first = points.find(([, , measured]) => measured) ?? points[0];
-    const last = points[points.length - 1];
+    const measured = points.filter(([, best]) => best > 0);
+    if (measured.length === 0) return 'No whole program has been measured yet.';
+    const [first, last] = [measured[0], measured[measured.length - 1]];
     const {y} = this.format;
-    const guess = points.some(([, , measured]) => !measured)
-      ? ' While the line is pale, times of parts not measured yet are ' +
-        'predicted.' : '';
+    const pale = last[2] > 0 && last[2] !== last[1] ? ` The pale line is what the parts found so ` +
+      `far are expected to take together: ${y(last[2])} now.` : '';
     const than = plain > 0 ? ` The plain lowering takes ${y(plain)} (dashed line).` : '';
     return `From ${y(first[1])} after ${this.at(first[0], x)} to ${y(last[1])} after ` +
-      `${this.at(last[0], x)}.${than}${guess}`;
+      `${this.at(last[0], x)}.${than}${pale}`;
   }
 
   at(value, x) {
@@ -147,23 +147,24 @@ export class CurveChart extends Chart {
   }
 
   tableRows({points, x}) {
-    return points.map(([at, ns, measured], index) => ({
-      key: index, x: this.at(at, x), y: this.format.y(ns),
-      from: measured ? 'measurements' : 'predictions in part',
+    return points.map(([at, best, expected], index) => ({
+      key: index, x: this.at(at, x), best: this.format.y(best), expected: this.format.y(expected),
     }));
   }
 
-  steps(all, x, y) {
-    return stretches(all).map(({measured, points}) => {
-      let path = `M${x.place(points[0][0])} ${y.place(points[0][1])}`;
-      for (const [at, ns] of points.slice(1)) path += `H${x.place(at)}V${y.place(ns)}`;
-      return svg('path', {class: measured ? 'curve' : 'curve guess', d: path});
-    });
+  // One of the two curves, from where it is known.
+  steps(all, column, name, x, y) {
+    const known = all.filter((point) => point[column] > 0);
+    if (known.length === 0) return [];
+    let path = `M${x.place(known[0][0])} ${y.place(known[0][column])}`;
+    for (const point of known.slice(1)) path += `H${x.place(point[0])}V${y.place(point[column])}`;
+    return [svg('path', {class: name, d: path})];
   }
 
   draw({points, plain, x: unit}, area) {
     if (points.length === 0) return [];
-    const times = points.map(([, ns]) => ns).concat(plain > 0 ? [plain] : []);
+    const times = points.flatMap(([, best, expected]) => [best, expected]).concat([plain])
+      .filter((ns) => ns > 0);
     const [low, high] = [Math.min(...times), Math.max(...times)];
     const last = points[points.length - 1];
     const x = linear(0, Math.max(last[0], 1), area.left, area.right, area.right / 90);
@@ -179,24 +180,13 @@ export class CurveChart extends Chart {
       parts.push(svg('text', {class: 'tick', x: area.right, y: place - 5, 'text-anchor': 'end'},
         'plain lowering'));
     }
-    parts.push(...this.steps(points, x, y));
-    parts.push(svg('circle', {class: 'end', cx: x.place(last[0]), cy: y.place(last[1]), r: 3.5}));
+    parts.push(...this.steps(points, 2, 'curve guess', x, y));
+    parts.push(...this.steps(points, 1, 'curve', x, y));
+    if (last[1] > 0) {
+      parts.push(svg('circle', {class: 'end', cx: x.place(last[0]), cy: y.place(last[1]), r: 3.5}));
+    }
     return parts;
   }
-}
-
-// A path for each stretch that is measured, or is not.
-function stretches(points) {
-  const found = [];
-  points.forEach((point, index) => {
-    const is = Boolean(point[2]);
-    if (index === 0 || is !== found.at(-1).measured) {
-      found.at(-1)?.points.push(point);
-      found.push({measured: is, points: []});
-    }
-    found.at(-1).points.push(point);
-  });
-  return found;
 }
 
 // What was predicted against what was measured. data: [[name, predicted ns, measured ns], ...].

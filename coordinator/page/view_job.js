@@ -132,6 +132,7 @@ export class JobView {
       ['Plain lowering', duration(job.baseline_ns)],
       ['Gain', gain(job.best_ns, job.baseline_ns)],
       ['Candidates', `${count(job.completed)} / ${count(job.budget)}`],
+      ['Expected', this.ended ? null : duration(job.expected_ns)],
       ['Plan', job.plan ? {text: shortId(job.plan), href: `#/plans/${job.plan}`} : null],
     ]);
     this.facts.update([

@@ -129,6 +129,9 @@ class Search final : public JobSearch {
       ++compared_;
       choice_->tell(result);
     } else if (sent_[id].region < 0) {
+      auto ns = static_cast<int64_t>(result.report.total_ns);
+      bool is_ok = result.outcome == TaskOutcome::kOk;
+      if (is_ok) best_whole_ns_ = std::min(best_whole_ns_.value_or(ns), ns);
       note_interim(sent_[id]);
     }
     if (stage_ == Stage::kFinalists) maybe_conclude();
@@ -149,9 +152,11 @@ class Search final : public JobSearch {
     s.completed = completed_ - compared_;
     s.budget = budget_;
     s.learned = static_cast<int64_t>(applied_);
-    s.best_ns = best_ ? static_cast<int64_t>(choice_->choice().total_ns) : estimate_ns(false);
-    s.expected_ns = s.best_ns > 0 ? s.best_ns : estimate_ns(true);
-    s.baseline_ns = baseline_ns();
+    s.best_ns =
+        best_ ? static_cast<int64_t>(choice_->choice().total_ns) : best_whole_ns_.value_or(0);
+    s.expected_ns = best_ ? s.best_ns : std::llround(estimate(true));
+    bool is_compared = best_ && choice_->choice().speedup > 0;
+    s.baseline_ns = is_compared ? static_cast<int64_t>(choice_->choice().first_ns) : baseline_ns();
     s.regions = static_cast<int64_t>(cut_.regions.size());
     for (const auto& search : searches_) s.duplicates += search->duplicates() + search->composed();
     s.reused = times_.reused();
@@ -662,7 +667,6 @@ class Search final : public JobSearch {
   }
 
   // Of the whole graph, from its regions; 0 before every region was measured, unless it `predicts`.
-  int64_t estimate_ns(bool predicts) const { return std::llround(estimate(predicts)); }
   double estimate(bool predicts = false) const {
     double sum = 0;
     for (size_t r = 0; r < searches_.size(); ++r) {
@@ -714,6 +718,7 @@ class Search final : public JobSearch {
   std::optional<FinalChoice> choice_;
   int64_t comparisons_ = 0, compared_ = 0;  // sent, answered
   const Sent* best_ = nullptr;
+  std::optional<int64_t> best_whole_ns_;  // by their own times
   // Whole programs that are measured on the way, and plans to hand out.
   std::set<common::Digest> interim_fingerprints_;
   InterimPlans interim_;

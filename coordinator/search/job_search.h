@@ -96,8 +96,12 @@ struct SearchStatus {
   int64_t candidates = 0;  // sent
   int64_t completed = 0;
   int64_t budget = 0;
-  int64_t best_ns = 0;      // of the whole graph; 0 while unknown. Before finalists: an estimate
-  int64_t expected_ns = 0;  // best_ns; before it is known, with predictions for what is unmeasured
+  // Of the best whole program that was measured, so it never rises; 0 before the first was. When
+  // done, of the plan, as the comparison of the finalists measured it.
+  int64_t best_ns = 0;
+  // That the best programs of the regions will take as one, an estimate from measured and predicted
+  // times that may rise; best_ns when done; 0 while unknown.
+  int64_t expected_ns = 0;
   int64_t baseline_ns = 0;
   int64_t learned = 0;        // results that the next proposal knows of
   int64_t regions = 0;        // distinct

@@ -223,7 +223,8 @@ void Job::step_done(Step taken) {
   }
   if (phase_ != Phase::kSearching) return;
   record_.round({taken.from_ns, taken.to_ns, taken.learned, step->candidates.size(),
-                 as_count(status_.completed), as_count(status_.best_ns), sent_.size()});
+                 as_count(status_.completed), as_count(status_.best_ns), sent_.size(),
+                 as_count(status_.expected_ns)});
   if (step->outcome) {
     Status kept =
         keep_lessons(env_.store, device_name(request_.key.target.name, machine_), step->lessons);
@@ -450,10 +451,12 @@ void Job::report_progress(int64_t now_ns) {
   common::Progress progress;
   progress.job_id = request_.id;
   progress.stage = phase_ == Phase::kSearching ? status.stage : phase_name(phase_);
-  if (!env_.store.trouble().empty()) progress.stage = "the farm's disk is full or failing";
+  progress.trouble = env_.store.trouble();
+  if (!progress.trouble.empty()) progress.stage = "waiting for the farm's disk";
   progress.candidates_done = as_count(status.completed);
   progress.candidates_total = request_.budget_candidates != 0 ? as_count(status.budget) : 0;
   progress.best_ns = as_count(status.best_ns);
+  progress.expected_ns = as_count(status.expected_ns);
   progress.baseline_ns = as_count(status.baseline_ns);
   progress.workers = static_cast<uint32_t>(env_.workers.count());
   if (progress == last_progress_ && now_ns - last_progress_ns_ < kQuietProgressMs * kNsPerMs) {

@@ -65,11 +65,10 @@ void JobCourse::judged(uint64_t id, const CandidateResult& result, int64_t at_ms
 }
 
 void JobCourse::progressed(const SearchStatus& status, int64_t at_ms) {
-  bool is_measured = status.best_ns != 0;
-  last_ = {status.completed, at_ms, is_measured ? status.best_ns : status.expected_ns, is_measured};
-  if (last_.best_ns == 0) return;
+  last_ = {status.completed, at_ms, status.best_ns, status.expected_ns};
+  if (last_.best_ns == 0 && last_.expected_ns == 0) return;
   if (!points_.empty() && points_.back().best_ns == last_.best_ns &&
-      points_.back().is_measured == is_measured) {
+      points_.back().expected_ns == last_.expected_ns) {
     return;
   }
   if (points_.size() == kPointsMax) {
@@ -98,12 +97,12 @@ Json JobCourse::summary() const {
   outcomes["pending"] = proposed_ - std::min(judged, proposed_);
   Json points = Json::array();
   auto add = [&](const Point& point) {
-    points.push_back({point.candidates, point.at_ms, point.best_ns, point.is_measured});
+    points.push_back({point.candidates, point.at_ms, point.best_ns, point.expected_ns});
   };
   for (const Point& point : points_) add(point);
   // How long the best has stood.
   bool has_stood = !points_.empty() && last_.candidates > points_.back().candidates;
-  if (has_stood && last_.best_ns != 0) add(last_);
+  if (has_stood) add(last_);
   return {{"resumed", is_resumed_},
           {"outcomes", std::move(outcomes)},
           {"points", std::move(points)},

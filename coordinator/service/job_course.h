@@ -44,8 +44,8 @@ class JobCourse {
 
   void proposed(const Proposal& proposal, int64_t at_ms);
   void judged(uint64_t candidate, const CandidateResult& result, int64_t at_ms);
-  // After the search has learned something: a point of the curve where the best time, or what is
-  // expected of it, has changed.
+  // After the search has learned something: a point of the curve where the best time, or the
+  // expected one, has changed.
   void progressed(const SearchStatus& status, int64_t at_ms);
   // Some of it lies before a restart of the coordinator, whose times are not known.
   void resumed() { is_resumed_ = true; }
@@ -57,7 +57,7 @@ class JobCourse {
   const std::string& plan() const { return plan_; }        // its id; empty while there is none
 
   // {"resumed", "outcomes", "points", "candidates_total", "candidates_kept"}; a point is
-  // [candidates, ms, best ns, whether that was measured].
+  // [candidates, ms, best ns, expected ns], as in SearchStatus; 0 while unknown.
   nlohmann::ordered_json summary() const;
   // At most `count` of the kept candidates, newest first, after `skip` of them; of one outcome
   // ("pending" for those under way) unless `outcome` is "".
@@ -82,7 +82,7 @@ class JobCourse {
     int64_t candidates = 0;
     int64_t at_ms = 0;
     int64_t best_ns = 0;
-    bool is_measured = false;  // else partly predicted: some regions have not been measured
+    int64_t expected_ns = 0;
   };
   static nlohmann::ordered_json as_json(const Candidate& candidate);
   static bool has_outcome(const Candidate& candidate, const std::string& outcome);

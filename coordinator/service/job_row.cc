@@ -26,6 +26,7 @@ nlohmann::ordered_json job_row(const Environment& environment, const Job& job) {
                              {"budget", status.budget},
                              {"budget_ms", request.budget_ms},
                              {"best_ns", status.best_ns},
+                             {"expected_ns", status.expected_ns},
                              {"baseline_ns", status.baseline_ns},
                              {"regions", status.regions},
                              {"known_regions", status.known_regions},

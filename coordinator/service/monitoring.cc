@@ -102,8 +102,8 @@ void add_searches(const StatusSources& sources, std::vector<GaugeFamily>& out) {
     completed += static_cast<double>(status.completed);
     if (job->request().budget_candidates != 0) budget += static_cast<double>(status.budget);
     flying += static_cast<double>(sources.environment.dispatcher.open_tasks(job->request().id));
-    if (status.best_ns <= 0 || status.baseline_ns <= 0) continue;
-    speedups += static_cast<double>(status.baseline_ns) / static_cast<double>(status.best_ns);
+    if (status.expected_ns <= 0 || status.baseline_ns <= 0) continue;
+    speedups += static_cast<double>(status.baseline_ns) / static_cast<double>(status.expected_ns);
     ++known;
   }
   out.push_back(gauge("lfarm_searching_completed",
@@ -114,7 +114,7 @@ void add_searches(const StatusSources& sources, std::vector<GaugeFamily>& out) {
   out.push_back(gauge("lfarm_searching_in_flight",
                       "Candidates of searches under way without a result", flying));
   out.push_back(gauge("lfarm_searching_speedup",
-                      "Plain lowering's time over the best so far, mean of searches under way",
+                      "Plain lowering's time over what searches under way expect, their mean",
                       known > 0 ? speedups / known : 0));
 }
 

@@ -97,7 +97,8 @@ void put(std::string& out, const TimelineStage& row) {
 void put(std::string& out, const TimelineRound& row) {
   put(out, row.from_ns);
   put(out, row.to_ns);
-  for (uint64_t count : {row.learned, row.proposed, row.completed, row.best_ns, row.in_flight}) {
+  for (uint64_t count :
+       {row.learned, row.proposed, row.completed, row.best_ns, row.in_flight, row.expected_ns}) {
     put(out, count);
   }
 }
@@ -161,6 +162,7 @@ std::optional<TimelineRow> read_row(Kind kind, cache::FieldReader& in) {
            {&row.learned, &row.proposed, &row.completed, &row.best_ns, &row.in_flight}) {
         *count = in.u64();
       }
+      if (!in.done()) row.expected_ns = in.u64();
       return row;
     }
     case Kind::kMark: {

@@ -70,6 +70,7 @@ struct TimelineRound {
   uint64_t learned = 0;   // results that it was told
   uint64_t proposed = 0;  // candidates that it gave
   uint64_t completed = 0, best_ns = 0, in_flight = 0;
+  uint64_t expected_ns = 0;  // 0 also in rows of versions that did not write it
   friend bool operator==(const TimelineRound&, const TimelineRound&) = default;
 };
 

@@ -139,7 +139,7 @@ void Writer::write_job() {
 
 void Writer::write_rounds() {
   name("thread_name", {kCoordinator, kSearchThread}, "search");
-  uint64_t best_ns = 0;
+  uint64_t best_ns = 0, expected_ns = 0;
   for (const TimelineRow& row : timeline_.rows) {
     auto* round = std::get_if<TimelineRound>(&row);
     if (round == nullptr) continue;
@@ -151,6 +151,10 @@ void Writer::write_rounds() {
     if (round->best_ns != 0 && round->best_ns != best_ns) {
       best_ns = round->best_ns;
       counter(round->to_ns, "best so far", "ns", best_ns);
+    }
+    if (round->expected_ns != 0 && round->expected_ns != expected_ns) {
+      expected_ns = round->expected_ns;
+      counter(round->to_ns, "expected", "ns", expected_ns);
     }
   }
 }

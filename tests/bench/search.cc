@@ -146,8 +146,8 @@ Trace run_one(const SearchGraph& graph, const SearchOptions& options, SimulatedD
     }
     coordinator::SearchStatus status = search.status();
     // Assembling is worth its time only when something may have changed.
-    if (status.best_ns != estimate || status.best_ns == 0) {
-      estimate = status.best_ns;
+    if (status.expected_ns != estimate || status.expected_ns == 0) {
+      estimate = status.expected_ns;
       best = device.true_ns(search.best_program(), sizes);
     }
     auto known = static_cast<size_t>(std::min(status.learned, budget));

@@ -99,6 +99,35 @@ SearchOptions options(int64_t budget, uint64_t seed = 1) {
   return o;
 }
 
+// What people are told: from the plain lowering's result on there is a best, it is a whole program
+// that was measured, and it never rises; what is expected is another number.
+TEST(JobSearch, TheBestIsMeasuredAndNeverRises) {
+  auto search = JobSearch::create(model(), options(48), nullptr);
+  ASSERT_TRUE(search.ok());
+  int64_t least = 0;
+  int expected = 0;
+  while (!(*search)->done()) {
+    for (const CandidateTask& task : (*search)->propose(4)) {
+      CandidateResult result = measure(task);
+      // A program that is wrong has no time.
+      if (task.id % 7 == 3) result.outcome = TaskOutcome::kWrong;
+      (*search)->on_result(task.id, result);
+      bool is_whole = task.region < 0 && result.outcome == TaskOutcome::kOk;
+      auto ns = static_cast<int64_t>(result.report.total_ns);
+      if (is_whole) least = least == 0 ? ns : std::min(least, ns);
+      SearchStatus status = (*search)->status();
+      EXPECT_EQ(status.best_ns, least) << task.id;
+      EXPECT_GT(status.best_ns, 0) << task.id;
+      expected += status.expected_ns > 0 && status.expected_ns != status.best_ns ? 1 : 0;
+    }
+  }
+  SearchStatus status = (*search)->status();
+  EXPECT_EQ(status.best_ns, (*search)->outcome()->plan.provenance.best_ns);
+  EXPECT_EQ(status.expected_ns, status.best_ns);
+  EXPECT_LT(status.best_ns, status.baseline_ns);
+  EXPECT_GT(expected, 10);
+}
+
 TEST(JobSearch, SameSeedSameCandidatesWhateverTheOrderOfResults) {
   Trace reference = run(options(48), 4, 1);
   ASSERT_TRUE(reference.outcome.ok());

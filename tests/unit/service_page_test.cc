@@ -50,7 +50,7 @@ SearchStatus status(int64_t completed, int64_t best_ns, int64_t expected_ns = 0)
   SearchStatus status;
   status.completed = completed;
   status.best_ns = best_ns;
-  status.expected_ns = best_ns != 0 ? best_ns : expected_ns;
+  status.expected_ns = expected_ns;
   return status;
 }
 
@@ -102,14 +102,16 @@ TEST(JobCourse, KeepsTheLatestCandidatesAndCountsAll) {
 TEST(JobCourse, ItsCurveHasThePointsWhereTheBestChanged) {
   JobCourse course;
   course.progressed(status(0, 0), 1);  // nothing is known yet
-  course.progressed(status(1, 0, 950), 5);
-  course.progressed(status(1, 0, 950), 6);
-  course.progressed(status(2, 900), 10);
-  course.progressed(status(3, 900), 20);
-  course.progressed(status(4, 700), 30);
-  course.progressed(status(9, 700), 90);
+  course.progressed(status(0, 0, 950), 5);
+  course.progressed(status(0, 0, 950), 6);
+  course.progressed(status(1, 900, 950), 10);
+  course.progressed(status(2, 900, 950), 20);
+  course.progressed(status(4, 900, 600), 30);
+  course.progressed(status(8, 700, 700), 80);
+  course.progressed(status(9, 700, 700), 90);
   EXPECT_EQ(course.summary()["points"],
-            Json::parse("[[1,5,950,false],[2,10,900,true],[4,30,700,true],[9,90,700,true]]"));
+            Json::parse("[[0,5,0,950],[1,10,900,950],[4,30,900,600],[8,80,700,700],"
+                        "[9,90,700,700]]"));
 }
 
 TEST(JobCourse, ItsCurveIsBoundedAndKeepsItsEnds) {

@@ -40,7 +40,7 @@ TimelineTask task(uint64_t candidate, int64_t from_ms) {
 
 std::vector<TimelineRow> one_of_each() {
   return {task(3, 7), TimelineStage{"search", false, kWall, kWall + 9 * kMs},
-          TimelineRound{kWall, kWall + kMs, 1, 2, 3, 4, 5}, TimelineMark{kWall + kMs, "done"}};
+          TimelineRound{kWall, kWall + kMs, 1, 2, 3, 4, 5, 6}, TimelineMark{kWall + kMs, "done"}};
 }
 
 TEST(TimelineRows, SurviveTheDisk) {
@@ -157,7 +157,7 @@ StoredTimeline busy_job() {
   timeline.head = {7, "team", "abc", "cpu-test", "strict", 0};
   timeline.rows.push_back(TimelineStage{"queue", false, kWall, kWall + 4 * kMs});
   timeline.rows.push_back(TimelineStage{"search", false, kWall + 4 * kMs, kWall + 500 * kMs});
-  timeline.rows.push_back(TimelineRound{kWall + 5 * kMs, kWall + 6 * kMs, 0, 12, 0, 900, 12});
+  timeline.rows.push_back(TimelineRound{kWall + 5 * kMs, kWall + 6 * kMs, 0, 12, 0, 900, 12, 800});
   for (uint64_t i = 0; i < 40; ++i) timeline.rows.push_back(task(i, static_cast<int64_t>(i) * 9));
   timeline.rows.push_back(TimelineMark{kWall + 510 * kMs, "done"});
   return timeline;

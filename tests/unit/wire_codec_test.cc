@@ -119,8 +119,8 @@ class Maker {
       case 21:
         return Accepted{number(), number(), flag()};
       case 22:
-        return Progress{number(), name(),   number(), number(),
-                        number(), number(), number(), small(1000)};
+        return Progress{number(), name(),   number(),    number(), number(),
+                        number(), number(), small(1000), number(), text()};
       case 23: {
         PlanReady m{number(), number(), digest(), digest(), CacheOutcome::kPartial,
                     number(), number(), number(), number(), {}};

@@ -92,6 +92,15 @@ class Content(unittest.TestCase):
                          [point[0] for point in points])
         self.assertEqual(points[-1][0], told["job"]["completed"])
         self.assertEqual(points[-1][2], self.first["best_ns"])
+        # One number with one meaning: of a whole program that was measured, so it never rises.
+        shown = self.browser.run(
+            "return import('/page/format.js').then((format) => format.duration(arguments[0]))",
+            points[-1][2])
+        self.assertEqual([tiles["Best"], curve[-1]["Best time"]], [shown, shown])
+        self.assertEqual(told["job"]["baseline_ns"], self.first["baseline_ns"])
+        # The last is what the comparison of the finalists measured.
+        bests = [point[2] for point in points[:-1] if 0 < point[2] != points[-1][2]]
+        self.assertEqual(bests, sorted(bests, reverse=True))
         by_time = self.browser.run("""
             const over = document.querySelector('input[value=time]'); over.click();
             return over.checked;""")
