@@ -33,8 +33,6 @@ namespace {
 // Small records replay at 40 MB/s, and each open adds a log: more than this is flushed on close.
 constexpr uint64_t kReplayBytesMax = uint64_t{64} << 10;
 constexpr size_t kReplayLogsMax = 4;
-// Opening again writes a manifest and a log.
-constexpr uint64_t kRecoveryBytesMin = uint64_t{1} << 20;
 // More than that is no accident: a disk that goes on failing has to be replaced.
 constexpr uint64_t kRepairsMax = 16;
 // A writer may delete a file between a reader's listing and its open.
@@ -47,12 +45,38 @@ bool mentions(const std::string& text, std::string_view piece) {
   return text.find(piece) != std::string::npos;
 }
 
+bool is_full(const rocksdb::Status& status) {
+  return status.IsNoSpace() || mentions(status.ToString(), "No space left");
+}
+
+// Bytes that this user may still write; empty when the file system does not say.
+std::optional<uint64_t> free_bytes(const std::string& directory) {
+  struct statvfs disk {};
+  if (::statvfs(directory.c_str(), &disk) != 0) return std::nullopt;
+  return uint64_t{disk.f_bavail} * disk.f_frsize;
+}
+
+std::string mib_text(uint64_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f MiB", static_cast<double>(bytes) / (1 << 20));
+  return text;
+}
+
+Error full_disk(const std::string& directory, uint64_t needed) {
+  uint64_t free = free_bytes(directory).value_or(0);
+  // Files, not bytes, may be what the file system has too few of.
+  std::string limit = free < needed ? "" : " (the file system may be out of inodes or quota)";
+  return common::unavailable(cat("the disk of ", directory, " is full: ", mib_text(free), " free, ",
+                                 mib_text(needed), " needed", limit, "; make room there"));
+}
+
+bool says_full(const Error& error) {
+  return error.code == common::Code::kUnavailable && mentions(error.message, " is full: ");
+}
+
 Error to_error(const rocksdb::Status& status, const std::string& directory) {
   std::string text = status.ToString();
-  if (status.IsNoSpace() || mentions(text, "No space left")) {
-    return common::unavailable(
-        cat("the disk of ", directory, " is full: free space or run lfarm cache gc (", text, ")"));
-  }
+  if (is_full(status)) return full_disk(directory, kReopenBytes);
   if (mentions(text, "Read-only file system") || mentions(text, "Permission denied")) {
     return common::invalid_input(
         cat("cannot write ", directory, ": ", text, "; choose another directory with --state"));
@@ -280,12 +304,8 @@ Error Database::closed() const {
 Status Database::recover() {
   std::lock_guard lock(mutex_);
   if (!failed_ && !damaged_) return {};
-  struct statvfs disk {};
-  if (::statvfs(directory_.c_str(), &disk) == 0 &&
-      uint64_t{disk.f_bavail} * disk.f_frsize < kRecoveryBytesMin) {
-    return common::unavailable(cat("the disk of ", directory_, " is full: free space, ",
-                                   kRecoveryBytesMin >> 20, " MiB at least"));
-  }
+  uint64_t free = free_bytes(directory_).value_or(needed_bytes_);
+  if (free < needed_bytes_) return full_disk(directory_, needed_bytes_);
   // New reads wait for the mutex and those under way are short.
   while (handles_ && handles_.use_count() > 1) std::this_thread::yield();
   handles_.reset();
@@ -299,11 +319,15 @@ Status Database::recover() {
     common::log_info(cat("the store ", directory_, " takes writes again"));
     return {};
   }
+  // What is replayed is written anew, so it takes more than there was.
+  bool was_too_little = says_full(fresh.error());
+  if (was_too_little) needed_bytes_ = std::max<uint64_t>(needed_bytes_, free + kReopenBytes);
   DatabaseOptions reading = options_;
   reading.read_only = true;
   if (auto reader = open_handles(directory_, reading, false); reader.ok()) {
     handles_ = std::move(*reader);
   }
+  if (was_too_little) return full_disk(directory_, needed_bytes_);
   return fresh.error();
 }
 
@@ -320,6 +344,7 @@ void Database::note(const Status& written) {
   if (!written.ok() && trouble_.empty()) common::log_error(written.error().message);
   trouble_ = written.ok() ? "" : written.error().message;
   in_trouble_ = !written.ok();
+  if (written.ok()) needed_bytes_ = kReopenBytes;
 }
 
 std::string Database::trouble() const {
@@ -376,7 +401,9 @@ Status Database::try_write(const Batch& batch, bool durable) {
   failed_ = true;
   // A compaction came upon damage: nothing is written before it is mended.
   if (status.IsCorruption()) damaged_ = true;
-  return to_error(status, directory_);
+  if (!is_full(status)) return to_error(status, directory_);
+  needed_bytes_ = std::max<uint64_t>(needed_bytes_, kReopenBytes + changes.GetDataSize());
+  return full_disk(directory_, needed_bytes_);
 }
 
 Status Database::sync() {

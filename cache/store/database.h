@@ -19,6 +19,10 @@ class Status;
 
 namespace cache {
 
+// Free on the disk before a database whose write failed is opened again: that writes a manifest and
+// a log.
+inline constexpr uint64_t kReopenBytes = uint64_t{1} << 20;
+
 // One column family each. kMeta is RocksDB's default family.
 enum class Family : uint8_t { kMeta, kPlans, kKernels, kMeasurements, kNegatives, kJobs };
 inline constexpr size_t kFamilyCount = 6;
@@ -122,6 +126,9 @@ class Database {
   std::atomic<bool> failed_{false};         // a write failed; RocksDB takes no more of them
   mutable std::atomic<bool> damaged_{false};  // something could not be read
   std::atomic<uint64_t> repairs_{0};
+  // Free on the disk before it is opened again: more than kReopenBytes where what could not be
+  // written is large, or where that was not enough the last time.
+  std::atomic<uint64_t> needed_bytes_{kReopenBytes};
   mutable std::mutex trouble_mutex_;
   std::string trouble_;
   uint64_t failed_writes_ = 0;

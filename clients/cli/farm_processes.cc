@@ -40,6 +40,7 @@ constexpr int kWorkersOfProcessors = 2;
 constexpr int kDrainMs = 2'500;
 constexpr int kCoordinatorStopMs = 1'500;
 constexpr int kExitUsageOfChild = 2;
+constexpr int kExitUnavailableOfChild = 4;
 constexpr off_t kLogBytesMax = off_t{16} << 20;
 
 int64_t now_ns() { return common::SteadyClock().now_ns(); }
@@ -55,15 +56,17 @@ Result<int> count_gpus(const std::string& device) {
   return driver->device_count();
 }
 
+common::Code code_of_child(int exit_code) {
+  if (exit_code == kExitUsageOfChild) return common::Code::kInvalidInput;
+  if (exit_code == kExitUnavailableOfChild) return common::Code::kUnavailable;
+  return common::Code::kInternal;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<FarmProcesses>> FarmProcesses::start(FarmProcessOptions options) {
   LFARM_ASSIGN_OR_RETURN(auto lock, FarmLock::try_take(options.state));
-  if (!lock) {
-    int holder = FarmLock::holder(options.state).value_or(0);
-    return common::unavailable(cat("process ", holder, " runs a farm on ", options.state.path,
-                                   "; use that one, or give another --state"));
-  }
+  if (!lock) return std::unique_ptr<FarmProcesses>();
   std::unique_ptr<FarmProcesses> farm(new FarmProcesses(std::move(options)));
   farm->lock_ = std::move(lock);
   farm->coordinator_.name = "coordinator";
@@ -159,9 +162,7 @@ Status FarmProcesses::start_coordinator(const std::string& listen) {
       coordinator_.process.reset();
       std::string words = last_words(coordinator_);
       if (words.empty()) words = cat("the coordinator ended; see ", log_path(coordinator_));
-      common::Code code =
-          ended->code == kExitUsageOfChild ? common::Code::kInvalidInput : common::Code::kInternal;
-      return common::Error{code, words};
+      return common::Error{code_of_child(ended->code), words};
     }
     LFARM_RETURN_IF_ERROR(check_stop());
     if (now_ns() > deadline) {

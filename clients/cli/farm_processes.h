@@ -29,8 +29,8 @@ struct FarmProcessOptions {
 class FarmProcesses {
  public:
   // Returns once the coordinator listens; workers connect meanwhile. Takes the state directory's
-  // lock first: kUnavailable when another process has it. What the coordinator says when it refuses
-  // to start is the error's message.
+  // lock first: null when another process has it. What the coordinator says when it refuses to
+  // start is the error's message: kUnavailable where its disk is full.
   static common::Result<std::unique_ptr<FarmProcesses>> start(FarmProcessOptions options);
   // Stops what still runs.
   ~FarmProcesses();

@@ -122,13 +122,11 @@ Result<bool> PlanSource::start_or_join() {
   LFARM_RETURN_IF_ERROR(find_own_device());
   options.device = own_device_;
   options.workers = options_.workers;
-  auto started = FarmProcesses::start(std::move(options));
-  if (started.ok()) {
-    own_ = std::move(started).value();
+  LFARM_ASSIGN_OR_RETURN(own_, FarmProcesses::start(std::move(options)));
+  if (own_) {
     LFARM_RETURN_IF_ERROR(connect(own_->endpoint()));
     return true;
   }
-  if (started.error().code != common::Code::kUnavailable) return started.error();
   LFARM_RETURN_IF_ERROR(check_stop());
   std::this_thread::sleep_for(kLockPause);
   return false;

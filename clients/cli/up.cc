@@ -11,6 +11,7 @@
 #include "clients/cli/farm_processes.h"
 #include "clients/cli/report.h"
 #include "clients/cli/signals.h"
+#include "common/base/cat.h"
 
 namespace clients {
 namespace {
@@ -54,11 +55,13 @@ int up(const UpOptions& options) {
   processes.http = is_port && !options.http.empty() ? "127.0.0.1:" + options.http : options.http;
   processes.coordinator = coordinator_words(options);
   auto farm = FarmProcesses::start(processes);
-  if (!farm.ok()) {
-    // A state directory that is in use is the user's to change, like a port that is.
-    fail(farm.error());
-    return farm.error().code == common::Code::kUnavailable ? kExitUsage
-                                                           : exit_code(farm.error().code);
+  if (!farm.ok()) return fail(farm.error());
+  if (!*farm) {
+    // The user's to change, like a port that is in use.
+    int holder = FarmLock::holder(processes.state).value_or(0);
+    return fail(common::invalid_input(common::cat("process ", holder, " runs a farm on ",
+                                                  processes.state.path,
+                                                  "; use that one, or give another --state")));
   }
   std::printf("farm at %s\n", (*farm)->endpoint().c_str());
   std::printf("%zu %s, state in %s, logs in %s; Ctrl-C stops it\n", (*farm)->workers(),

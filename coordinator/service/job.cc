@@ -409,6 +409,7 @@ void Job::tick(int64_t now_ns) {
   }
   check_quota();
   check_workers(now_ns);
+  check_disk(now_ns);
   if (phase_ != Phase::kEnded) report_progress(now_ns);
 }
 
@@ -442,6 +443,23 @@ void Job::check_workers(int64_t now_ns) {
   if ((now_ns - no_worker_since_ns_) / kNsPerMs < wait_ms) return;
   fail(common::unavailable(no_worker_text(
       env_.workers, machine_.empty() ? target : cat(target, " on ", machine_), wait_ms)));
+}
+
+// Nobody waits for a disk for ever. The job itself does: it goes on once there is room, for whoever
+// submits it again.
+void Job::check_disk(int64_t now_ns) {
+  std::string trouble = env_.store.trouble();
+  if (trouble.empty() || subscribers_.empty()) {
+    no_disk_since_ns_ = 0;
+    return;
+  }
+  if (no_disk_since_ns_ == 0) no_disk_since_ns_ = now_ns;
+  if (as_count(elapsed_ms(now_ns)) < request_.budget_ms) return;
+  if ((now_ns - no_disk_since_ns_) / kNsPerMs < env_.options.disk_wait_ms) return;
+  common::log_warning(cat("clients of a job wait no longer: ", trouble), {{"job", request_.id}});
+  report_failure(common::unavailable(
+      cat(trouble, "; then submit it again: what has reached the disk is kept")));
+  subscribers_.clear();
 }
 
 void Job::report_progress(int64_t now_ns) {

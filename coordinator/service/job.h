@@ -160,6 +160,7 @@ class Job {
   void report_failure(const common::Error& error);
   void report_progress(int64_t now_ns);
   void check_workers(int64_t now_ns);
+  void check_disk(int64_t now_ns);
 
   Environment& env_;
   JobRequest request_;
@@ -171,7 +172,8 @@ class Job {
   int64_t started_ns_ = 0;
   int64_t phase_deadline_ns_ = 0;
   int64_t no_worker_since_ns_ = 0;
-  int64_t disk_retry_ns_ = 0;  // when objects are fetched or the plan is stored again; 0: not
+  int64_t no_disk_since_ns_ = 0;  // while clients wait
+  int64_t disk_retry_ns_ = 0;     // when objects are fetched or the plan is stored again; 0: not
   JobRecord record_;
 
   // Reaches this job from background work, for as long as it lives.

@@ -115,8 +115,9 @@ void Job::object_arrived(const Digest& digest, const Status& status) {
 }
 
 // The disk did not take it. What was found is worth more than the time until there is room again.
+// Somebody else's write may have found room since.
 void Job::not_written(const Error& error) {
-  if (env_.store.trouble().empty()) return fail(error);
+  if (error.code != common::Code::kUnavailable && env_.store.trouble().empty()) return fail(error);
   disk_retry_ns_ = env_.clock.now_ns() + kDiskRetryMs * kNsPerMs;
 }
 

@@ -51,6 +51,9 @@ struct ServiceOptions {
   int64_t no_worker_grace_ms = 30'000;  // without a worker of the target, before a job fails
   int64_t graph_wait_ms = 30'000;       // for the bytes of a submitted graph
   int64_t object_wait_ms = 30'000;      // for the objects of a finished plan
+  // Clients are told that a job cannot go on once the disk has taken no writes for so long and
+  // their time budget is over. The job itself waits for room.
+  int64_t disk_wait_ms = 10'000;
   int64_t progress_ms = 200;
   int64_t news_ms = 1'000;                            // between news of one plan to a client
   int64_t run_limit_ms = 120'000;                     // one candidate on a worker

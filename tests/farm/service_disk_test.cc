@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <vector>
 
 #include "cache/store/database.h"
 #include "cache/store/store.h"
@@ -32,6 +33,7 @@ class ServiceDiskTest : public ServiceTest {
  protected:
   ServiceDiskTest() : disk_(options_.state + "-disk", size_t{3} << 20) {
     options_.state = disk_.path() + "/state";
+    options_.disk_wait_ms = 600'000;  // clients of these tests wait until there is room
   }
   ~ServiceDiskTest() override { stop(); }
 
@@ -73,6 +75,10 @@ TEST_F(ServiceDiskTest, OnAFullDiskNothingIsToldNothingIsLostAndAllGoesOn) {
   ASSERT_TRUE(converse({&worker, &client}, [&] {
     return client.last<common::Progress>()->stage.find("disk") != std::string::npos;
   }));
+  EXPECT_NE(
+      client.last<common::Progress>()->trouble.find(options_.state + " is full: 0.0 MiB free"),
+      std::string::npos)
+      << client.last<common::Progress>()->trouble;
   EXPECT_NE(row(client, "disk").find("full"), std::string::npos);
   EXPECT_NE(row(client, "failed_writes"), "0");
   EXPECT_LT(done(), worker.answered - answered);
@@ -119,6 +125,60 @@ TEST_F(ServiceDiskTest, APlanThatFindsNoRoomIsStoredLater) {
   auto store = cache::Store::open(options_.state);
   ASSERT_TRUE(store.ok()) << store.error().message;
   EXPECT_TRUE(list_journals(**store).value().open.empty());
+}
+
+// Whoever waits is told what is missing; the job loses nothing by that.
+TEST_F(ServiceDiskTest, ClientsGiveUpOnAFullDiskAndTheJobDoesNot) {
+  if (!disk_.why_not().empty()) GTEST_SKIP() << disk_.why_not();
+  options_.disk_wait_ms = 200;
+  start();
+  constexpr uint64_t kBudget = 12;
+  FakeWorker worker(endpoint(), "w1", kTestTarget);
+  FakeClient client(endpoint()), patient(endpoint());
+  worker.answers_max = 3;
+  client.submit(scripted_graph(8), request(kBudget));
+  ASSERT_TRUE(converse({&worker, &client}, [&] {
+    const auto* progress = client.last<common::Progress>();
+    return progress != nullptr && progress->candidates_done == 3;
+  }));
+  disk_.fill();
+  worker.release();
+  ASSERT_TRUE(
+      converse({&worker, &client}, [&] { return client.last<common::JobFailed>() != nullptr; }));
+  const auto& failed = *client.last<common::JobFailed>();
+  EXPECT_EQ(failed.code, Code::kUnavailable);
+  for (const std::string& part : std::vector<std::string>{options_.state, "0.0 MiB free",
+                                                          "1.0 MiB needed", "submit it again"}) {
+    EXPECT_NE(failed.message.find(part), std::string::npos) << failed.message;
+  }
+  disk_.make_room();
+  patient.submit(scripted_graph(8), request(kBudget));
+  ASSERT_TRUE(converse({&worker, &patient}, [&] { return patient.plan() != nullptr; }));
+  EXPECT_EQ(worker.answered, kBudget);  // nothing was measured twice
+  EXPECT_EQ(client.plan(), nullptr);
+}
+
+TEST_F(ServiceDiskTest, ATimeBudgetIsWaitedForEvenOnAFullDisk) {
+  if (!disk_.why_not().empty()) GTEST_SKIP() << disk_.why_not();
+  options_.disk_wait_ms = 1;
+  start();
+  FakeWorker worker(endpoint(), "w1", kTestTarget);
+  FakeClient client(endpoint());
+  worker.answers_max = 1;
+  common::Submit timed = request(12);
+  timed.budget_ms = 3'600'000;
+  client.submit(scripted_graph(8), timed);
+  ASSERT_TRUE(converse({&worker, &client}, [&] {
+    const auto* progress = client.last<common::Progress>();
+    return progress != nullptr && progress->candidates_done == 1;
+  }));
+  disk_.fill();
+  worker.release();
+  ASSERT_TRUE(converse({&worker, &client},
+                       [&] { return !client.last<common::Progress>()->trouble.empty(); }));
+  disk_.make_room();
+  ASSERT_TRUE(converse({&worker, &client}, [&] { return client.plan() != nullptr; }));
+  EXPECT_EQ(client.count<common::JobFailed>(), 0u);
 }
 
 // Were the process killed while its disk is full, it takes up what had been told.
