@@ -263,9 +263,25 @@ TEST_F(JournalTest, WhatASearchWasToldComesBack) {
   EXPECT_EQ(job->start->wall_ns, 1234);
   EXPECT_EQ(job->start->in_flight, 40);
   EXPECT_EQ(job->start->priors, start.priors);
+  EXPECT_EQ(job->start->machine, "");
   EXPECT_EQ(job->answers, KernelAnswers(answers.begin(), answers.end()));
   EXPECT_EQ(job->finish_after, 17);
   EXPECT_EQ(job->results.at(key("a")).outcome, TaskOutcome::kOk);  // the later one
+}
+
+TEST_F(JournalTest, TheClassOfASearchIsKept) {
+  JobRequest asked = request();
+  asked.machine = "asked for";
+  JobStart start{1234, 40, {{7, {0.5, 10}}}, "settled"};
+  write([&](auto& to) { journal_job(to, asked, common::as_bytes("encoded")); });
+  write([&](auto& to) { journal_start(to, 7, 0, start); });
+  auto job = read_journal(*store_, 7);
+  ASSERT_TRUE(job.ok()) << job.error().message;
+  EXPECT_EQ(job->damaged, 0u);
+  EXPECT_EQ(job->request.machine, "asked for");
+  ASSERT_TRUE(job->start.has_value());
+  EXPECT_EQ(job->start->machine, "settled");
+  EXPECT_EQ(job->start->priors, start.priors);
 }
 
 TEST_F(JournalTest, ClosedJournalsStayForReplaysUpToABound) {
@@ -274,8 +290,16 @@ TEST_F(JournalTest, ClosedJournalsStayForReplaysUpToABound) {
     job.id = id;
     write([&](auto& to) { journal_job(to, job, common::as_bytes("encoded")); });
   }
-  JobEnd end{common::digest_of("plan"),  "farm \"x\"", 99, "team", "key", "clang", right().report,
-             common::digest_of("signed")};
+  JobEnd end;
+  end.plan = common::digest_of("plan");
+  end.farm = "farm \"x\"";
+  end.created_ns = 99;
+  end.tenant = "team";
+  end.submitter = "key";
+  end.toolchain = "clang";
+  end.machine = "a class";
+  end.rerun = right().report;
+  end.plan_id = common::digest_of("signed");
   for (farm::JobId id : {9, 7, 10}) ASSERT_TRUE(journal_end(*store_, id, end, 2).ok());
   auto all = list_journals(*store_);
   ASSERT_TRUE(all.ok());
@@ -290,6 +314,7 @@ TEST_F(JournalTest, ClosedJournalsStayForReplaysUpToABound) {
   EXPECT_EQ(back->tenant, "team");
   EXPECT_EQ(back->submitter, "key");
   EXPECT_EQ(back->toolchain, "clang");
+  EXPECT_EQ(back->machine, "a class");
   EXPECT_EQ(back->rerun, end.rerun);
   EXPECT_EQ(read_end(*store_, 8).error().code, common::Code::kInvalidInput);
   EXPECT_EQ(read_journal(*store_, 7).error().code, common::Code::kCorrupt);
