@@ -179,8 +179,7 @@ class Search final : public JobSearch {
   std::map<common::Digest, Finding> findings() const override {
     std::map<common::Digest, Finding> all;
     if (whole_) {
-      bool was_right = best_ && best_->task.payload.kind == TaskKind::kFinalist;
-      if (was_right) return all;
+      if (!was_wrong()) return all;
       all[whole_key_] = *whole_;
       all[whole_key_].ns = kWithdrawn;
       return all;
@@ -199,7 +198,7 @@ class Search final : public JobSearch {
           region_key(*region_graphs_[r], options_.target, options_.policy, options_.machine);
       if (found == nullptr) {
         // Whatever is wrong with the whole, this search does not vouch for its parts.
-        if (!known_[r]) continue;
+        if (!known_[r] || !was_wrong()) continue;
         all[key] = *known_[r];
         all[key].ns = kWithdrawn;
         continue;
@@ -602,6 +601,15 @@ class Search final : public JobSearch {
       plan_kernels_ = known_kernels_.count(best_->task.payload.program);
     }
     stage_ = Stage::kDone;
+  }
+
+  // Whether a finalist was judged, and not right.
+  bool was_wrong() const {
+    return std::any_of(sent_.begin(), sent_.end(), [](const Sent& sent) {
+      return sent.task.payload.kind == TaskKind::kFinalist && sent.result &&
+             sent.result->outcome != TaskOutcome::kOk &&
+             sent.result->outcome != TaskOutcome::kInfra;
+    });
   }
 
   // The best that is made of the regions' best, if one of them ran and was right: the choice, or

@@ -263,6 +263,7 @@ void Job::send(ReadyCandidate candidate) {
   }
   sent_.emplace(candidate.id, Sent{candidate.key, std::move(candidate.kernels), candidate.region,
                                    candidate.origin});
+  if (is_time_over(env_.clock.now_ns())) return give_up(candidate.id);
   env_.dispatcher.add_task(std::move(spec));
 }
 
@@ -401,16 +402,53 @@ void Job::tick(int64_t now_ns) {
   if (waits_for_worker && now_ns >= phase_deadline_ns_) {
     return objects_lost(cat("worker ", holder_, " does not answer"));
   }
-  if (phase_ == Phase::kSearching && !told_to_finish_ && request_.budget_ms != 0 &&
-      as_count(elapsed_ms(now_ns)) >= request_.budget_ms) {
-    told_to_finish_ = true;
-    next_step_.finish_now = true;
-    is_waiting_ = false;
-  }
+  check_time(now_ns);
   check_quota();
   check_workers(now_ns);
   check_disk(now_ns);
   if (phase_ != Phase::kEnded) report_progress(now_ns);
+}
+
+void Job::finish_search_now() {
+  told_to_finish_ = true;
+  next_step_.finish_now = true;
+  is_waiting_ = false;
+}
+
+// The search is told to end early enough for its finalists. What is still open when the time is
+// over is given up, as soon as there is a plan.
+void Job::check_time(int64_t now_ns) {
+  if (phase_ != Phase::kSearching || request_.budget_ms == 0) return;
+  double left_ms =
+      static_cast<double>(request_.budget_ms) - static_cast<double>(elapsed_ms(now_ns));
+  auto workers = static_cast<double>(std::max<size_t>(1, env_.workers.count()));
+  double needed_ms = status_.pending_ms / workers + status_.closing_ms;
+  if (!told_to_finish_ && left_ms <= needed_ms) finish_search_now();
+  if (is_time_over(now_ns)) give_up_tasks();
+}
+
+bool Job::is_time_over(int64_t now_ns) const {
+  return request_.budget_ms != 0 && status_.baseline_ns > 0 &&
+         as_count(elapsed_ms(now_ns)) >= request_.budget_ms;
+}
+
+void Job::give_up_tasks() {
+  if (sent_.empty()) return;
+  env_.dispatcher.remove_job(request_.id);
+  env_.dispatcher.add_job(request_.id, request_.tenant, request_.priority);
+  std::vector<uint64_t> open;
+  for (const auto& [tag, sent] : sent_) open.push_back(tag);
+  for (uint64_t tag : open) give_up(tag);
+}
+
+void Job::give_up(uint64_t tag) {
+  TaskDone done;
+  done.job = request_.id;
+  done.tag = tag;
+  done.result.outcome = common::TaskOutcome::kInfra;
+  done.result.message = "the search's time was over";
+  done.times.ended_ns = env_.clock.now_ns();
+  learn(std::move(done));
 }
 
 // A search ends with the best so far; one that has not begun has none.
@@ -421,10 +459,9 @@ void Job::check_quota() {
   if (reason.empty()) return;
   if (phase_ == Phase::kQueued) return fail(common::unavailable(reason));
   note_ = cat("the search ended early: ", reason);
+  is_cut_off_ = true;
   common::log_info(note_, {{"job", request_.id}, {"tenant", request_.tenant}});
-  told_to_finish_ = true;
-  next_step_.finish_now = true;
-  is_waiting_ = false;
+  finish_search_now();
 }
 
 // A client must learn that nothing will come. A job nobody waits for may outlast its workers, but

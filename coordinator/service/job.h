@@ -143,6 +143,11 @@ class Job {
   void end_timeline(const std::string& how);
   void note_down(Commits::Write write) const;
   void check_quota();
+  void check_time(int64_t now_ns);
+  bool is_time_over(int64_t now_ns) const;
+  void finish_search_now();
+  void give_up_tasks();
+  void give_up(uint64_t tag);
   std::string recipe(uint64_t finalist) const;
   void publish_interim(SearchOutcome outcome);
   void interim_done(const common::Status& status);
@@ -185,7 +190,9 @@ class Job {
   StepRequest next_step_;
   SearchStatus status_;
   bool told_to_finish_ = false;
-  std::string note_;  // for who gets the plan: why the search ended early
+  std::string
+      note_;  // for who gets the plan: why the search ended early, or what it could not decide
+  bool is_cut_off_ = false;  // it was told to end before it was given what was asked for
   std::unordered_map<uint64_t, Sent> sent_;
   size_t unsettled_ = 0;  // results on their way to the disk; the search does not know them yet
   std::unordered_map<uint64_t, TaskSpec> finalists_sent_;

@@ -74,6 +74,7 @@ void Job::finish_search(common::Result<SearchOutcome> outcome) {
   if (interim_ && !interim_->is_keeping()) interim_.reset();
   plan_ = std::move(outcome->plan);
   plan_tag_ = outcome->candidate;
+  if (note_.empty()) note_ = std::move(outcome->note);
   holder_ = std::move(outcome->worker);
   // Which epoch its plans are of, the farm says.
   plan_.key.epoch = request_.key.epoch;
@@ -194,7 +195,7 @@ void Job::keep_plan() {
   if (start_) how.compared = start_->incumbent_plan;
   // A search that was told to end was given less.
   std::optional<Effort> spent;
-  if (note_.empty()) spent = Effort{request_.budget_candidates, request_.budget_ms, request_.seed};
+  if (!is_cut_off_) spent = Effort{request_.budget_candidates, request_.budget_ms, request_.seed};
   env_.steps.start([self = std::weak_ptr<Job*>(self_), plan = plan_, &plans = env_.plans,
                     &store = env_.store, id = request_.id, tenant = request_.tenant, end = end_,
                     how = std::move(how), spent,
