@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "cache/store/store.h"
 #include "common/base/cat.h"
 #include "common/ir/graph_hash.h"
 #include "common/plan/seal.h"

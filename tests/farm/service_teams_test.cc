@@ -130,10 +130,10 @@ TEST_F(ServiceTeamsTest, WhoHasUsedItsQuotaGetsNoSearchAndStillItsPlans) {
     // What was used is in the store; as much as the quota allows, a while ago.
     auto store = cache::Store::open(options_.state).value();
     TenantUsage usage =
-        decode_usage(store->get_named(tenant_record_name("team-a")).value().value());
+        cache::decode_usage(store->get_named(cache::tenant_record_name("team-a")).value().value());
     EXPECT_FALSE(usage.hours.empty());
     usage.hours[usage.hours.rbegin()->first] += 60'000;
-    ASSERT_TRUE(store->put_named(tenant_record_name("team-a"), encode_usage(usage)).ok());
+    ASSERT_TRUE(store->put_named(cache::tenant_record_name("team-a"), encode_usage(usage)).ok());
     ASSERT_TRUE(store->sync().ok());
   }
   start();
@@ -167,7 +167,7 @@ TEST_F(ServiceTeamsTest, ASearchThatUsesUpTheQuotaEndsWithTheBestSoFar) {
     auto store = cache::Store::open(options_.state).value();
     TenantUsage usage;
     usage.hours[common::wall_clock_ns() / 1'000'000'000 / 3600] = 59'999;
-    ASSERT_TRUE(store->put_named(tenant_record_name("team-a"), encode_usage(usage)).ok());
+    ASSERT_TRUE(store->put_named(cache::tenant_record_name("team-a"), encode_usage(usage)).ok());
     ASSERT_TRUE(store->sync().ok());
   }
   start();
