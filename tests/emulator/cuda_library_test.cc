@@ -280,11 +280,15 @@ TEST_F(CudaLibrary, AnIndexThatIsOutOfRangeIsReportedOnce) {
   };
   for (int again = 0; again < 3; ++again) {
     EXPECT_EQ(run_on(right, stream), LFARM_OK) << take(error);
-    EXPECT_EQ(run_on(wrong, stream), LFARM_OK) << take(error);
-    gpu_.download({}, nullptr, stream);
-    EXPECT_EQ(run_on(right, stream), LFARM_OUT_OF_RANGE);
+    // The flag of a call that is not waited for is there when it ends, or at the next call.
+    bool is_late = run_on(wrong, stream) == LFARM_OK;
+    if (is_late) {
+      gpu_.download({}, nullptr, stream);
+      EXPECT_EQ(run_on(right, stream), LFARM_OUT_OF_RANGE);
+    }
     std::string message = take(error);
-    EXPECT_EQ(message.rfind("an earlier call: input 1 ('", 0), 0u) << message;
+    EXPECT_EQ(message.rfind(is_late ? "an earlier call: input 1 ('" : "input 1 ('", 0), 0u)
+        << message;
     EXPECT_NE(message.find("index at position 0 is outside of [0, "), std::string::npos) << message;
     EXPECT_EQ(run_on(right, stream), LFARM_OK) << take(error);
     gpu_.download({}, nullptr, stream);

@@ -644,8 +644,8 @@ MUTATIONS = [
     ("gpu runtime", RUN + "cuda_device.cc",
      "session_->calls().elapsed_ms(&ms, marks_[k - 1], marks_[k])",
      "session_->calls().elapsed_ms(&ms, marks_[0], marks_[k])"),
-    ("gpu runtime", RUN + "cuda_device.cc", '"cuMemcpyDtoHAsync"));\n  }\n  return synchronise();',
-     '"cuMemcpyDtoHAsync"));\n  }\n  return @ ? Status() : synchronise();'),
+    ("gpu runtime", RUN + "cuda_device.cc", "device, host.size()));\n  return synchronise();",
+     "device, host.size()));\n  return @ ? Status() : synchronise();"),
     ("gpu runtime", RUN + "cuda_device.cc", "if (sizes.k == 0) return clear(sizes, out);", None),
     ("gpu runtime", RUN + "cuda_device.cc", "if (sizes.n > 1 && sizes.out.column_stride != 1) {",
      "if (sizes.n > 1 && sizes.out.column_stride != 1 && !@) {"),
@@ -724,7 +724,7 @@ EQUIVALENT = {
         "what is computed at load is folded, too, and still computed at load",
     ("worker/codegen/body_emitter.cc", "fits = fits && w_.level_of_index(v.id) <= loop->base;"):
         "a row under an index of its own loop is kept for nothing: the next loop binds another",
-    (RUN + "cuda_device.cc", '"cuMemcpyDtoHAsync"));\n  }\n  return synchronise();'):
+    (RUN + "cuda_device.cc", "device, host.size()));\n  return synchronise();"):
         "the driver itself waits for copies to memory that is not pinned",
     ("clients/cli/doctor.cc", "!nvrtc.supports(architecture)"):
         "compiling nothing for it fails then, which says the same",

@@ -56,7 +56,11 @@ TEST(TimelineRows, DamageIsNoticedOrHarmless) {
   for (const TimelineRow& row : one_of_each()) {
     std::string bytes = encode_row(row);
     for (size_t length = 0; length < bytes.size(); ++length) {
-      EXPECT_FALSE(decode_row(std::string_view(bytes).substr(0, length))) << length;
+      auto read = decode_row(std::string_view(bytes).substr(0, length));
+      // A round without its last field is one of an earlier version.
+      const auto* round = read ? std::get_if<TimelineRound>(&*read) : nullptr;
+      bool is_earlier = round != nullptr && length + sizeof(uint64_t) == bytes.size();
+      EXPECT_TRUE(!read || (is_earlier && round->expected_ns == 0)) << length;
     }
     for (int trial = 0; trial < 2000; ++trial) {
       std::string damaged = bytes;
