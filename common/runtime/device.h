@@ -182,8 +182,8 @@ class Device {
   virtual bool is_faulted() const { return false; }
   // What slows the device down now that is not this process's work, such as heat; mostly empty.
   virtual std::string slowdown() const { return {}; }
-  // Launches so far that waited long for one of their threads, because the kernel ran something else
-  // on its processor; 0 on devices without threads of the host.
+  // Launches so far that waited long for one of their threads, because the kernel ran something
+  // else on its processor; 0 on devices without threads of the host.
   virtual uint64_t stalls() const { return 0; }
   // Tells pieces of hardware of one kind apart; empty where there is but one.
   virtual std::string hardware_id() const { return {}; }

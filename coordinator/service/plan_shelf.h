@@ -136,8 +136,9 @@ class PlanShelf {
   // Empty when an object is lost, or they are more than common::kPulledObjectsBytesMax bytes.
   common::Result<std::optional<WholePlan>> with_objects(const ReadyPlan& plan);
   // Signs and keeps a tenant's plan whose objects are in the store, durably. The plan that is there
-  // stays if it is as fast, unless it is one of a search that had not ended and `plan` is not. Returns
-  // the id that the plan has got by being signed. Thread-safe, because it waits for the disk.
+  // stays if it is as fast, unless it is one of a search that had not ended and `plan` is not.
+  // Returns the id that the plan has got by being signed. Thread-safe, because it waits for the
+  // disk.
   common::Result<common::Digest> keep(const std::string& tenant, const common::Plan& plan,
                                       const KeptPlan& how) const;
   // The same for plans that another farm signed and found, all or none: this farm vouches for them

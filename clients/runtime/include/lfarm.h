@@ -154,14 +154,14 @@ LFARM_API lfarm_status lfarm_instance_create(lfarm_model* model, lfarm_instance*
 LFARM_API void lfarm_instance_free(lfarm_instance* instance);
 /* What a farm found for the model. Texts are valid until the instance changes over or goes. */
 typedef struct lfarm_plan {
-  size_t size;         /* of this struct, set by the caller */
-  const char* id;      /* 64 hexadecimal digits */
-  const char* target;  /* the machine it is for, as cpu-x86_64-avx512 */
-  const char* farm;    /* that found it */
-  int64_t best_ns;     /* one run, as the farm measured it */
-  int64_t baseline_ns; /* one run of the plain lowering, measured beside it */
-  int64_t candidates;  /* that were tried */
-  int64_t created_ns;  /* since 1970 */
+  size_t size;          /* of this struct, set by the caller */
+  const char* id;       /* 64 hexadecimal digits */
+  const char* target;   /* the machine it is for, as cpu-x86_64-avx512 */
+  const char* farm;     /* that found it */
+  int64_t best_ns;      /* one run, as the farm measured it */
+  int64_t baseline_ns;  /* one run of the plain lowering, measured beside it */
+  int64_t candidates;   /* that were tried */
+  int64_t created_ns;   /* since 1970 */
   const char* standing; /* "final"; "interim": its search goes on; "neighbour": it was chosen on
                            another kind of machine */
   double speedup;       /* the plain plan's time over this one's, measured in turns; 0: unknown */
