@@ -178,7 +178,9 @@ std::string title(const TimelineTask& task) {
 void Writer::write_candidate(const TimelineTask& task, int thread) {
   Place place{kCoordinator, thread};
   int64_t kept_ns = std::max(task.kept_ns, task.ended_ns);
-  span(place, "candidate", title(task), task.queued_ns, kept_ns, task_args(timeline_, task));
+  bool is_comparison = task.kind == common::TaskKind::kComparison;
+  span(place, is_comparison ? "comparison" : "candidate", title(task), task.queued_ns, kept_ns,
+       task_args(timeline_, task));
   int64_t since_ns = task.queued_ns;
   for (const TimelineLease& lease : task.leases) {
     span(place, "queue", "queue", since_ns, lease.sent_ns);
