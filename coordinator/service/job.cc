@@ -497,6 +497,7 @@ void Job::check_disk(int64_t now_ns) {
   report_failure(common::unavailable(
       cat(trouble, "; then submit it again: what has reached the disk is kept")));
   subscribers_.clear();
+  no_disk_since_ns_ = 0;  // whoever comes next waits as long
 }
 
 void Job::report_progress(int64_t now_ns) {

@@ -130,7 +130,7 @@ TEST_F(ServiceDiskTest, APlanThatFindsNoRoomIsStoredLater) {
 // Whoever waits is told what is missing; the job loses nothing by that.
 TEST_F(ServiceDiskTest, ClientsGiveUpOnAFullDiskAndTheJobDoesNot) {
   if (!disk_.why_not().empty()) GTEST_SKIP() << disk_.why_not();
-  options_.disk_wait_ms = 200;
+  options_.disk_wait_ms = 1'000;
   start();
   constexpr uint64_t kBudget = 12;
   FakeWorker worker(endpoint(), "w1", kTestTarget);
