@@ -1,3 +1,4 @@
+// Long because every message has its functions here.
 #include "common/wire/codec.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Long because one class is the machine: all stages of a search share what was sent and learned.
 #include "coordinator/search/job_search.h"
 
 #include <algorithm>

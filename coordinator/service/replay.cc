@@ -33,6 +33,7 @@ Result<std::unique_ptr<SearchSteps>> start_again(Replay& replay, const SearchFac
       std::unique_ptr<JobSearch> search,
       create_search(graph, search_options(job.request, *job.start), measurements.get()));
   auto observer = [&replay](const CandidateTask& task, const CandidateResult* result) {
+    if (task.payload.kind == common::TaskKind::kComparison) return;  // of candidates, and none
     ReplayedCandidate candidate{task, std::nullopt};
     candidate.task.payload = {};  // large; the fingerprint stands for it
     candidate.task.payload.kind = task.payload.kind;

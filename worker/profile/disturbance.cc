@@ -1,7 +1,8 @@
 #include "worker/profile/disturbance.h"
 
 #include <sys/resource.h>
-#include <time.h>
+
+#include <ctime>
 
 #include "common/base/clock.h"
 
