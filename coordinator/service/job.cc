@@ -263,7 +263,6 @@ void Job::send(ReadyCandidate candidate) {
   }
   sent_.emplace(candidate.id, Sent{candidate.key, std::move(candidate.kernels), candidate.region,
                                    candidate.origin});
-  if (is_time_over(env_.clock.now_ns())) return give_up(candidate.id);
   env_.dispatcher.add_task(std::move(spec));
 }
 
@@ -424,31 +423,6 @@ void Job::check_time(int64_t now_ns) {
   auto workers = static_cast<double>(std::max<size_t>(1, env_.workers.count()));
   double needed_ms = status_.pending_ms / workers + status_.closing_ms;
   if (!told_to_finish_ && left_ms <= needed_ms) finish_search_now();
-  if (is_time_over(now_ns)) give_up_tasks();
-}
-
-bool Job::is_time_over(int64_t now_ns) const {
-  return request_.budget_ms != 0 && status_.baseline_ns > 0 &&
-         as_count(elapsed_ms(now_ns)) >= request_.budget_ms;
-}
-
-void Job::give_up_tasks() {
-  if (sent_.empty()) return;
-  env_.dispatcher.remove_job(request_.id);
-  env_.dispatcher.add_job(request_.id, request_.tenant, request_.priority);
-  std::vector<uint64_t> open;
-  for (const auto& [tag, sent] : sent_) open.push_back(tag);
-  for (uint64_t tag : open) give_up(tag);
-}
-
-void Job::give_up(uint64_t tag) {
-  TaskDone done;
-  done.job = request_.id;
-  done.tag = tag;
-  done.result.outcome = common::TaskOutcome::kInfra;
-  done.result.message = "the search's time was over";
-  done.times.ended_ns = env_.clock.now_ns();
-  learn(std::move(done));
 }
 
 // A search ends with the best so far; one that has not begun has none.

@@ -144,10 +144,7 @@ class Job {
   void note_down(Commits::Write write) const;
   void check_quota();
   void check_time(int64_t now_ns);
-  bool is_time_over(int64_t now_ns) const;
   void finish_search_now();
-  void give_up_tasks();
-  void give_up(uint64_t tag);
   std::string recipe(uint64_t finalist) const;
   void publish_interim(SearchOutcome outcome);
   void interim_done(const common::Status& status);
