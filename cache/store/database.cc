@@ -64,10 +64,10 @@ std::string mib_text(uint64_t bytes) {
 
 Error full_disk(const std::string& directory, uint64_t needed) {
   uint64_t free = free_bytes(directory).value_or(0);
-  // Files, not bytes, may be what the file system has too few of.
-  std::string limit = free < needed ? "" : " (the file system may be out of inodes or quota)";
+  // What could not be written may be gone again, and files may be what the file system lacks.
+  std::string want = free < needed ? mib_text(needed) : "more";
   return common::unavailable(cat("the disk of ", directory, " is full: ", mib_text(free), " free, ",
-                                 mib_text(needed), " needed", limit, "; make room there"));
+                                 want, " needed; make room there"));
 }
 
 bool says_full(const Error& error) {
