@@ -258,7 +258,8 @@ void Job::send(ReadyCandidate candidate) {
   spec.payload = std::move(candidate.payload);
   spec.blobs = {candidate.graph};
   spec.kernels = candidate.kernels;
-  if (candidate.key.first != common::TaskKind::kCandidate) {
+  common::TaskKind kind = candidate.key.first;
+  if (kind == common::TaskKind::kBaseline || kind == common::TaskKind::kFinalist) {
     finalists_sent_.emplace(candidate.id, spec);
   }
   sent_.emplace(candidate.id, Sent{candidate.key, std::move(candidate.kernels), candidate.region,

@@ -44,7 +44,10 @@ void JobRecord::prepared(const std::vector<StageTime>& parts, int64_t now_ns) {
 void JobRecord::proposed(const std::vector<Proposal>& candidates, const SearchStatus& status,
                          int64_t now_ns) {
   int64_t at_ms = since_begin_ms(now_ns);
-  for (const Proposal& candidate : candidates) course_.proposed(candidate, at_ms);
+  for (const Proposal& candidate : candidates) {
+    if (candidate.kind == common::TaskKind::kComparison) continue;  // of candidates, and none
+    course_.proposed(candidate, at_ms);
+  }
   course_.progressed(status, at_ms);
 }
 
@@ -57,7 +60,9 @@ void JobRecord::round(TimelineRound round) {
 
 void JobRecord::judged(const ResultKey& key, int region, std::string_view origin,
                        const TaskDone& done, int64_t now_ns) {
-  course_.judged(done.tag, done.result, since_begin_ms(now_ns));
+  if (key.first != common::TaskKind::kComparison) {
+    course_.judged(done.tag, done.result, since_begin_ms(now_ns));
+  }
   TimelineTask row;
   row.task = done.times.task;
   row.candidate = done.tag;
