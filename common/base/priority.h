@@ -4,7 +4,8 @@
 namespace common {
 
 // Lets the calling thread, and what it starts from now on, give way to threads of usual priority:
-// for work beside which others measure. Nothing depends on whether it succeeds. Async-signal-safe.
+// for work beside which others measure. Less where a crowd of other programs is runnable, beside
+// whom it would never end. Nothing depends on whether it succeeds. Async-signal-safe.
 void give_way();
 
 }  // namespace common
