@@ -94,6 +94,11 @@ struct TaskResult {
   Handle result = 0;
 };
 
+// Nobody waits for the task any more: it is dropped and its lease revoked, without an answer.
+struct TaskWithdrawn {
+  TaskId task = 0;
+};
+
 // Drops the job's open tasks and revokes its leases; none of them is committed any more.
 struct JobCancelled {
   JobId job = 0;
@@ -114,7 +119,7 @@ struct FingerprintBanned {
 struct Tick {};
 
 using Event = std::variant<WorkerHello, WorkerCredit, WorkerHeartbeat, WorkerDrain, WorkerGone,
-                           LeaseReturned, JobAdded, TaskAdded, TaskResult, JobCancelled, JobRemoved,
-                           FingerprintBanned, Tick>;
+                           LeaseReturned, JobAdded, TaskAdded, TaskResult, TaskWithdrawn,
+                           JobCancelled, JobRemoved, FingerprintBanned, Tick>;
 
 }  // namespace coordinator::farm

@@ -64,6 +64,11 @@ void Machine::handle(const TaskAdded& event) {
   enqueue(task, false);
 }
 
+void Machine::handle(const TaskWithdrawn& event) {
+  auto found = tasks_.find(event.task);
+  if (found != tasks_.end()) retire(found->second);
+}
+
 void Machine::handle(const JobCancelled& event) {
   auto found = jobs_.find(event.job);
   if (found != jobs_.end()) cancel(found->second);

@@ -134,6 +134,7 @@ class Machine {
   // machine.cc: jobs and tasks.
   void handle(const JobAdded& event);
   void handle(const TaskAdded& event);
+  void handle(const TaskWithdrawn& event);
   void handle(const JobCancelled& event);
   void handle(const JobRemoved& event);
   void handle(const FingerprintBanned& event);

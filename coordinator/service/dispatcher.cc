@@ -73,6 +73,23 @@ void Dispatcher::add_task(TaskSpec spec) {
   feed(std::move(event));
 }
 
+void Dispatcher::give_up_tasks(farm::JobId job,
+                               const std::function<bool(const TaskSpec&)>& is_given_up,
+                               const std::string& message) {
+  auto found = by_job_.find(job);
+  if (found == by_job_.end()) return;
+  std::vector<farm::TaskId> given_up;
+  for (farm::TaskId id : found->second) {
+    if (is_given_up(tasks_.at(id))) given_up.push_back(id);
+  }
+  // By number: in which order results reach a search must not depend on a hash table.
+  std::sort(given_up.begin(), given_up.end());
+  for (farm::TaskId id : given_up) {
+    end_task(id, without_worker(common::TaskOutcome::kInfra, message));
+    feed(farm::TaskWithdrawn{id});
+  }
+}
+
 void Dispatcher::remove_job(farm::JobId job) {
   auto found = by_job_.find(job);
   if (found == by_job_.end()) return;

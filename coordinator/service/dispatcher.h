@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -88,6 +89,9 @@ class Dispatcher {
 
   void add_job(farm::JobId job, const std::string& tenant, uint32_t priority);
   void add_task(TaskSpec spec);
+  // Ends the job's open tasks of which `is_given_up` as outcome kInfra, with this message.
+  void give_up_tasks(farm::JobId job, const std::function<bool(const TaskSpec&)>& is_given_up,
+                     const std::string& message);
   // Drops the job with its open tasks; nothing more is heard of them.
   void remove_job(farm::JobId job);
   size_t open_tasks(farm::JobId job) const;

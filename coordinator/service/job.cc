@@ -225,6 +225,7 @@ void Job::step_done(Step taken) {
   record_.round({taken.from_ns, taken.to_ns, taken.learned, step->candidates.size(),
                  as_count(status_.completed), as_count(status_.best_ns), sent_.size(),
                  as_count(status_.expected_ns)});
+  check_time(env_.clock.now_ns());
   if (step->outcome) {
     Status kept =
         keep_lessons(env_.store, device_name(request_.key.target.name, machine_), step->lessons);
@@ -415,8 +416,8 @@ void Job::finish_search_now() {
   is_waiting_ = false;
 }
 
-// The search is told to end early enough for its finalists. What is still open when the time is
-// over is given up, as soon as there is a plan.
+// The search is told to end early enough for its finalists. What is open when the time is over is
+// given up once the search has a plan; before that, all but the whole programs that may become one.
 void Job::check_time(int64_t now_ns) {
   if (phase_ != Phase::kSearching || request_.budget_ms == 0) return;
   double left_ms =
@@ -424,6 +425,15 @@ void Job::check_time(int64_t now_ns) {
   auto workers = static_cast<double>(std::max<size_t>(1, env_.workers.count()));
   double needed_ms = status_.pending_ms / workers + status_.closing_ms;
   if (!told_to_finish_ && left_ms <= needed_ms) finish_search_now();
+  if (left_ms <= 0) give_up_what_is_open();
+}
+
+void Job::give_up_what_is_open() {
+  bool has_plan = status_.best_ns > 0;
+  env_.dispatcher.give_up_tasks(
+      request_.id,
+      [&](const TaskSpec& task) { return has_plan || finalists_sent_.count(task.tag) == 0; },
+      "the search's time is over");
 }
 
 // A search ends with the best so far; one that has not begun has none.

@@ -145,6 +145,7 @@ class Job {
   void check_quota();
   void check_time(int64_t now_ns);
   void finish_search_now();
+  void give_up_what_is_open();
   std::string recipe(uint64_t finalist) const;
   void publish_interim(SearchOutcome outcome);
   void interim_done(const common::Status& status);

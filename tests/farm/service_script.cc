@@ -78,6 +78,7 @@ class Script final : public JobSearch {
   void on_result(uint64_t id, const CandidateResult& result) override {
     ++completed_;
     if (id == 0) baseline_ns_ = static_cast<int64_t>(result.report.total_ns);
+    if (id == 0) baseline_ = result;
     if (id + 1 == budget_) last_ = result;
     if (last_ || !counters_->hands_out || result.outcome != TaskOutcome::kOk) return;
     if (handed_out_ns_ != 0 && result.report.total_ns >= handed_out_ns_) return;
@@ -97,6 +98,7 @@ class Script final : public JobSearch {
     status.completed = static_cast<int64_t>(completed_);
     status.budget = static_cast<int64_t>(budget_);
     status.baseline_ns = baseline_ns_;
+    if (counters_->keeps_baseline) status.best_ns = baseline_ns_;
     status.reused = reused_;
     return status;
   }
@@ -105,6 +107,9 @@ class Script final : public JobSearch {
   common::Program best_program() const override { return one_kernel(*graph_, 0); }
   const std::vector<StageTime>& preparation() const override { return preparation_; }
   common::Result<SearchOutcome> outcome() const override {
+    if (last_->outcome == TaskOutcome::kInfra && counters_->keeps_baseline) {
+      return outcome_of(one_kernel(*graph_, 0), baseline_, 0);
+    }
     if (last_->outcome != TaskOutcome::kOk) {
       return common::Error{common::Code::kVerification, "the scripted finalist is not right"};
     }
@@ -152,6 +157,7 @@ class Script final : public JobSearch {
   uint64_t completed_ = 0;
   int64_t reused_ = 0;
   int64_t baseline_ns_ = 0;
+  CandidateResult baseline_;
   common::Program finalist_;
   std::optional<CandidateResult> last_;
   uint64_t handed_out_ns_ = 0;

@@ -23,6 +23,8 @@ struct ScriptCounters {
   std::atomic<int> incumbents{0};  // searches that were given a plan to compare with
   // Hand out the baseline's plan and each faster one before the search ends.
   std::atomic<bool> hands_out{false};
+  // Say what the baseline takes as the best so far, and end with it if the finalist was given up.
+  std::atomic<bool> keeps_baseline{false};
 };
 
 // The factory of searches that send `budget` candidates, one at least.

@@ -323,6 +323,21 @@ TEST_F(ServiceTest, ATimeBudgetEndsTheSearch) {
   EXPECT_GE(client.last<common::PlanReady>()->elapsed_ms, 200u);
 }
 
+TEST_F(ServiceTest, WhatIsOpenWhenTheTimeIsOverIsGivenUp) {
+  counters_->keeps_baseline = true;
+  start();
+  FakeWorker worker(endpoint(), "w1", kTestTarget);
+  worker.answers_max = 1;  // the baseline
+  FakeClient client(endpoint());
+  common::Submit timed = request(0);
+  timed.budget_ms = 200;
+  client.submit(scripted_graph(8), timed);
+  ASSERT_TRUE(converse({&worker, &client}, [&] { return client.plan() != nullptr; }));
+  EXPECT_EQ(worker.answered, 1u);
+  EXPECT_GE(worker.revoked.size(), 1u);
+  EXPECT_GE(client.last<common::PlanReady>()->elapsed_ms, 200u);
+}
+
 TEST_F(ServiceTest, ObjectsThatTheWorkerLostAreMadeAgain) {
   start();
   FakeWorker worker(endpoint(), "w1", kTestTarget);

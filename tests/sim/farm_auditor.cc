@@ -131,6 +131,10 @@ void Auditor::after(const Event& event) {
   for (const auto& [job, given_up] : given_up_in_a_row_) {
     if (given_up >= config_.given_up_max) wrong(cat("job ", job, " was not stopped"));
   }
+  if (auto* withdrawn = std::get_if<TaskWithdrawn>(&event)) {
+    auto found = tasks_.find(withdrawn->task);
+    if (found != tasks_.end() && found->second.open) close(found->second);
+  }
   if (auto* cancelled = std::get_if<JobCancelled>(&event)) end_job(cancelled->job);
   if (auto* removed = std::get_if<JobRemoved>(&event)) end_job(removed->job);
   if (auto* gone = std::get_if<WorkerGone>(&event)) {

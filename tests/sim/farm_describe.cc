@@ -37,6 +37,7 @@ struct Describe {
   std::string operator()(const TaskResult& e) const {
     return cat("result ", e.task, '/', e.epoch, " worker ", e.worker, ' ', outcome_name(e.outcome));
   }
+  std::string operator()(const TaskWithdrawn& e) const { return cat("withdrawn task ", e.task); }
   std::string operator()(const JobCancelled& e) const { return cat("cancelled job ", e.job); }
   std::string operator()(const JobRemoved& e) const { return cat("removed job ", e.job); }
   std::string operator()(const FingerprintBanned& e) const {

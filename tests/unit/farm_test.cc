@@ -129,6 +129,21 @@ TEST(Farm, ARevokedLeaseHoldsItsSlotUntilTheWorkerGivesItUp) {
   EXPECT_EQ(count<SendTask>(farm.on(LeaseReturned{5, 10, 1})), 1u);
 }
 
+TEST(Farm, AWithdrawnTaskIsDroppedWhereverItIs) {
+  Farm farm;
+  farm.job(1);
+  farm.hello(5);
+  farm.task(10);
+  farm.task(11);
+  EXPECT_TRUE(farm.on(TaskWithdrawn{11}).empty()) << "it waited";
+  auto leased = farm.on(TaskWithdrawn{10});
+  EXPECT_EQ(count<RevokeLease>(leased), 1u);
+  EXPECT_EQ(count<TaskFailedInfra>(leased), 0u);
+  EXPECT_TRUE(farm.on(TaskWithdrawn{10}).empty());
+  EXPECT_EQ(count<StaleResult>(farm.on(TaskResult{5, 10, 1, TaskOutcome::kOk, 7})), 1u);
+  EXPECT_EQ(count<SendTask>(farm.task(12)), 1u) << "the job goes on";
+}
+
 TEST(Farm, ARevokedLeaseIsForgottenAfterTheWorkerStoppedNamingIt) {
   Farm farm;
   farm.job(1);

@@ -12,6 +12,7 @@
 #include "tests/unit/runtime_testing.h"
 #include "worker/profile/disturbance.h"
 #include "worker/profile/measure.h"
+#include "worker/profile/sampler.h"
 
 namespace worker {
 namespace {
@@ -111,6 +112,16 @@ Measurement measured(std::vector<int64_t> script, const common::MeasureOptions& 
   auto result = measure(*copying.executor, copying.inputs, options);
   EXPECT_TRUE(result.ok()) << result.error().message;
   return *result;
+}
+
+TEST(Sampler, ARunThatWaitedForAProcessorDoesNotFillASample) {
+  Copying copying({500, 9'000'000, 500, 500});
+  Sampler sampler(*copying.executor, copying.inputs);
+  ASSERT_TRUE(sampler.warm_up().ok());
+  auto sample = sampler.take(50'000);
+  ASSERT_TRUE(sample.ok());
+  EXPECT_EQ(sample->run_ns.front(), 9'000'000u);
+  EXPECT_GE(sample->run_ns.size(), 30u) << "8 usual runs' time for each that waited";
 }
 
 TEST(Measure, TellsTheMiddleOfRunsAndTheirSpread) {
