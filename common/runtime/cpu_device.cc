@@ -28,6 +28,10 @@ namespace {
 using KernelFn = void (*)(void* const* buffers, const int64_t* symbols, int64_t begin, int64_t end,
                           void* scratch);
 
+// Memory begins with a page, so that what shares the low bits of its address with what does not
+// depend on the allocations before it: of one plan loaded twice, the second copy took 14 % longer.
+constexpr size_t kPage = 4096;
+static_assert(kPage % kBufferAlignment == 0);
 // From this size on memory is aligned to huge pages, which halves the page faults' share of a run.
 constexpr size_t kHugePage = size_t{2} << 20;
 // Waking the helpers costs about as much as this much work.
@@ -149,7 +153,7 @@ class CpuDevice final : public Device {
   }
 
   Result<DeviceMemory> allocate(size_t bytes) override {
-    size_t alignment = bytes >= 2 * kHugePage ? kHugePage : kBufferAlignment;
+    size_t alignment = bytes >= 2 * kHugePage ? kHugePage : kPage;
     size_t rounded = (std::max<size_t>(bytes, 1) + alignment - 1) / alignment * alignment;
     void* data = rounded < bytes ? nullptr : std::aligned_alloc(alignment, rounded);
     if (data == nullptr) return unavailable(cat("no room for ", bytes, " bytes of memory"));

@@ -36,6 +36,7 @@ class CpuPool {
   std::atomic<int> left_{0};
   std::atomic<bool> stop_{false};
   std::atomic<uint64_t> stalls_{0};
+  std::atomic<int> crowded_{0};  // launches for which helpers spin longer
   void (*job_)(void*, int) = nullptr;
   void* context_ = nullptr;
   std::vector<std::thread> helpers_;
