@@ -284,14 +284,22 @@ int run_coordinator(int argc, const char* const* argv, SearchFactory create_sear
     auto begun = Leadership::begin(arguments.cluster, leader_options(arguments));
     if (!begun.ok()) return fail(begun.error());
     leadership = std::move(begun).value();
-    if (!stand_by(*leadership, signals, web.get())) return 0;
   }
-  auto service = Service::create(arguments.service);
+  // Who takes minutes to open its store must not hold the lease meanwhile.
+  std::unique_ptr<cache::Store> store;
+  if (leadership) {
+    auto opened = Service::open_store(arguments.service);
+    if (!opened.ok()) return fail(opened.error());
+    store = std::move(opened).value();
+    if (!stand_by(*leadership, signals, web.get())) return 0;
+    leadership->keep();
+  }
+  auto service = Service::create(arguments.service, std::move(store));
   if (!service.ok()) return fail(service.error());
   Attachment attachment(web.get(), **service);
   common::Status status = announce(**service, web.get(), arguments);
   if (!status.ok()) return fail(status.error());
-  if (leadership) leadership->keep([&] { (*service)->stop(); });
+  if (leadership) leadership->on_loss([&] { (*service)->stop(); });
   status = (*service)->run(signals.fd(), [&] { handle_signals(signals, **service); });
   bool is_lost = leadership && leadership->is_lost();
   leadership.reset();

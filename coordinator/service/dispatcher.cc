@@ -19,13 +19,23 @@ CandidateResult without_worker(common::TaskOutcome outcome, std::string message)
   return result;
 }
 
+// Bits of a random number that leave room to count up from it.
+constexpr int kTaskIdBits = 52;
+constexpr int kEpochBits = 62;
+
 constexpr const char* kQuarantineReason = "killed several workers";
 
 }  // namespace
 
 Dispatcher::Dispatcher(const DispatcherOptions& options, const common::Clock& clock,
                        cache::Store& store, Meters& meters)
-    : options_(options), clock_(clock), store_(store), meters_(meters), scheduler_(options.farm) {}
+    : options_(options),
+      clock_(clock),
+      store_(store),
+      meters_(meters),
+      scheduler_(options.farm),
+      first_task_(options.incarnation.high >> (64 - kTaskIdBits)),
+      first_epoch_((options.incarnation.low >> (64 - kEpochBits)) + 1) {}
 
 void Dispatcher::connect(WorkerLink& workers, TaskSink& sink) {
   workers_ = &workers;
@@ -58,8 +68,7 @@ void Dispatcher::add_job(farm::JobId job, const std::string& tenant, uint32_t pr
 void Dispatcher::add_task(TaskSpec spec) {
   auto quarantined = store_.get_negative(spec.fingerprint);
   if (quarantined.ok() && quarantined->has_value()) feed(farm::FingerprintBanned{spec.fingerprint});
-  // The generation keeps ids apart from those that workers may remember of an earlier coordinator.
-  farm::TaskId id = (options_.generation << 32) + ++tasks_made_;
+  farm::TaskId id = first_task_ + ++tasks_made_;
   farm::TaskAdded event;
   event.task = id;
   event.job = spec.job;
@@ -67,6 +76,7 @@ void Dispatcher::add_task(TaskSpec spec) {
   event.run_limit_ms = options_.run_limit_ms;
   event.fingerprint = spec.fingerprint;
   event.payload = id;
+  event.first_epoch = first_epoch_;
   by_job_[spec.job].insert(id);
   spec.times = {id, clock_.now_ns(), 0, {}};
   tasks_.emplace(id, std::move(spec));

@@ -12,6 +12,7 @@
 
 #include "cache/store/store.h"
 #include "common/base/clock.h"
+#include "common/base/incarnation.h"
 #include "common/wire/messages.h"
 #include "coordinator/farm/scheduler.h"
 #include "coordinator/search/job_search.h"
@@ -71,7 +72,7 @@ class TaskSink {
 
 struct DispatcherOptions {
   farm::Config farm;
-  uint64_t generation = 1;  // of the coordinator: grows with each start
+  common::Incarnation incarnation;  // of the coordinator
   int64_t run_limit_ms = 0;
 };
 
@@ -95,6 +96,10 @@ class Dispatcher {
   // Drops the job with its open tasks; nothing more is heard of them.
   void remove_job(farm::JobId job);
   size_t open_tasks(farm::JobId job) const;
+  // Whether this coordinator, and not an earlier one or another replica, made the task.
+  bool has_made(uint64_t task) const {
+    return task > first_task_ && task - first_task_ <= tasks_made_;
+  }
   // Null unless the task is open.
   const TaskSpec* task(uint64_t id) const;
 
@@ -134,6 +139,10 @@ class Dispatcher {
   farm::Scheduler scheduler_;
   WorkerLink* workers_ = nullptr;
   TaskSink* sink_ = nullptr;
+  // Leases carry the incarnation: task ids begin at one half of it, epochs at the other. Ids are
+  // exact as JSON readers' doubles.
+  const uint64_t first_task_;
+  const farm::Epoch first_epoch_;
   uint64_t tasks_made_ = 0;
   uint64_t handles_made_ = 0;
   std::unordered_map<farm::TaskId, TaskSpec> tasks_;

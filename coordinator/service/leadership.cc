@@ -59,9 +59,14 @@ bool Leadership::wait(int stop_fd, const std::function<void(const std::string&)>
   }
 }
 
-void Leadership::keep(std::function<void()> on_lost) {
-  on_lost_ = std::move(on_lost);
+void Leadership::keep() {
   thread_ = std::thread([this] { renew(); });
+}
+
+void Leadership::on_loss(std::function<void()> act) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  on_loss_ = std::move(act);
+  if (is_lost_ && on_loss_) on_loss_();
 }
 
 void Leadership::renew() {
@@ -73,7 +78,7 @@ void Leadership::renew() {
     lock.lock();
     if (!leads) {
       is_lost_ = true;
-      on_lost_();
+      if (on_loss_) on_loss_();
       return;
     }
     stop_.wait_for(lock, std::chrono::milliseconds(options_.retry_ms), [&] { return stopping_; });

@@ -27,8 +27,12 @@ class Leadership {
   // Waits until this process leads; false when `stop_fd` became readable first. `on_news` is told
   // who leads whenever that changes.
   bool wait(int stop_fd, const std::function<void(const std::string& holder)>& on_news);
-  // Goes on renewing in a thread. Once the lease is lost, it calls `on_lost` from there and ends.
-  void keep(std::function<void()> on_lost);
+  // Goes on renewing in a thread until the lease is lost. To be called at once: what a leader does
+  // first may take longer than the lease lasts.
+  void keep();
+  // What is to be done when the lease is lost; done at once if it is lost already, else by the
+  // thread that renews.
+  void on_loss(std::function<void()> act);
   bool is_lost() const { return is_lost_; }
 
  private:
@@ -40,7 +44,7 @@ class Leadership {
   const common::LeaderOptions options_;
   common::LeaderLease lease_;
   std::string complaint_;
-  std::function<void()> on_lost_;
+  std::function<void()> on_loss_;
   std::atomic<bool> is_lost_{false};
   std::mutex mutex_;
   std::condition_variable stop_;

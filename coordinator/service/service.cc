@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <optional>
 #include <set>
 #include <utility>
@@ -29,7 +28,6 @@ using common::Status;
 
 namespace {
 
-constexpr std::string_view kGenerationName = "coordinator/generation";
 constexpr size_t kArrivalsAtOnce = 256;
 // Rounds of arrivals before timers and proposals get their turn.
 constexpr int kRoundsAtOnce = 16;
@@ -38,17 +36,6 @@ constexpr int kIdleWaitMs = 250;
 constexpr size_t kBackgroundThreads = 2;
 constexpr size_t kStepThreads = 2;
 constexpr std::chrono::seconds kMonitoringPatience{3};
-
-// Grows with every start; part of every task id.
-Result<uint64_t> next_generation(cache::Store& store) {
-  LFARM_ASSIGN_OR_RETURN(std::optional<std::string> last, store.get_named(kGenerationName));
-  uint64_t generation = 0;
-  if (last) std::from_chars(last->data(), last->data() + last->size(), generation);
-  ++generation;
-  LFARM_RETURN_IF_ERROR(store.put_named(kGenerationName, cat(generation)));
-  LFARM_RETURN_IF_ERROR(store.sync());
-  return generation;
-}
 
 struct Security {
   std::optional<common::KeyPair> keys;
@@ -119,7 +106,7 @@ struct Service::State {
     common::RouterSocket router;
     std::unique_ptr<cache::Store> store;
     common::SigningKey signing_key;
-    uint64_t generation = 0;
+    common::Incarnation incarnation;
     SharedTierSetup shared;
   };
   State(ServiceOptions its_options, Parts parts)
@@ -135,13 +122,13 @@ struct Service::State {
         plans(*store, parts.signing_key, tenants),
         watches(plans, post, clock, options.news_ms, options.clients_max),
         shared(parts.shared, parts.signing_key, *store, plans, clock),
-        dispatcher({options.farm, parts.generation, options.run_limit_ms}, clock, *store, meters),
+        dispatcher({options.farm, parts.incarnation, options.run_limit_ms}, clock, *store, meters),
         workers(dispatcher, post, clock, options.heartbeat_ms),
         environment{
             options,    clock, *store, commits, post,   blobs,  dispatcher, workers,
             background, steps, plans,  watches, meters, shared, tenants,    router.counters()},
         jobs(environment),
-        reception(environment, jobs, cat(options.name, '-', parts.generation)),
+        reception(environment, jobs, cat(options.name, '-', parts.incarnation.hex())),
         allow_watch(allow_file(options)),
         background(kBackgroundThreads),
         steps(kStepThreads, true) {
@@ -160,7 +147,15 @@ struct Service::State {
 Service::Service(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Service::~Service() = default;
 
-Result<std::unique_ptr<Service>> Service::create(ServiceOptions options) {
+Result<std::unique_ptr<cache::Store>> Service::open_store(const ServiceOptions& options) {
+  LFARM_RETURN_IF_ERROR(common::make_directories(options.state));
+  cache::StoreOptions store_options;
+  store_options.max_bytes = options.store_bytes_max;
+  return cache::Store::open(options.state, store_options);
+}
+
+Result<std::unique_ptr<Service>> Service::create(ServiceOptions options,
+                                                 std::unique_ptr<cache::Store> store) {
   LFARM_CHECK(options.create_search != nullptr, "no search to serve");
   LFARM_RETURN_IF_ERROR(common::make_directories(options.state));
   LFARM_ASSIGN_OR_RETURN(SharedTierSetup shared, check_shared_tier(options.shared));
@@ -172,17 +167,15 @@ Result<std::unique_ptr<Service>> Service::create(ServiceOptions options) {
       common::RouterSocket::bind(
           context, {options.listen, security.keys, security.authenticator, nullptr,
                     options.peer_queue_bytes, options.queue_bytes, options.protocol}));
-  cache::StoreOptions store_options;
-  store_options.max_bytes = options.store_bytes_max;
-  LFARM_ASSIGN_OR_RETURN(std::unique_ptr<cache::Store> store,
-                         cache::Store::open(options.state, store_options));
+  if (store == nullptr) {
+    LFARM_ASSIGN_OR_RETURN(store, open_store(options));
+  }
   LFARM_ASSIGN_OR_RETURN(common::SigningKey signing_key,
                          common::load_or_create_signing_key(options.state + "/signing.key"));
-  LFARM_ASSIGN_OR_RETURN(uint64_t generation, next_generation(*store));
   auto state = std::make_unique<State>(
       std::move(options),
       State::Parts{std::move(context), std::move(security), std::move(router), std::move(store),
-                   signing_key, generation, std::move(shared)});
+                   signing_key, common::Incarnation::draw(), std::move(shared)});
   LFARM_RETURN_IF_ERROR(state->plans.load_revocations());
   LFARM_RETURN_IF_ERROR(state->shared.begin());
   LFARM_RETURN_IF_ERROR(state->jobs.resume());

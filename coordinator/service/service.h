@@ -6,14 +6,11 @@
 #include <optional>
 #include <string>
 
+#include "cache/store/store.h"
 #include "common/base/result.h"
 #include "common/base/signing.h"
 #include "common/wire/messages.h"
 #include "coordinator/service/options.h"
-
-namespace cache {
-class Store;
-}
 
 namespace coordinator::service {
 
@@ -24,7 +21,12 @@ class Service {
   // Opens the state directory, binds the endpoint and takes up the jobs that were open. Errors:
   // kInvalidInput (endpoint in use or malformed, allow-list malformed), kUnavailable (another
   // coordinator has the state directory), kCorrupt.
-  static common::Result<std::unique_ptr<Service>> create(ServiceOptions options);
+  // `store`: the state directory's, if it is open already.
+  static common::Result<std::unique_ptr<Service>> create(
+      ServiceOptions options, std::unique_ptr<cache::Store> store = nullptr);
+  // The state directory's store, which may take minutes to open: who competes for leadership does
+  // that first. kUnavailable, kCorrupt as create().
+  static common::Result<std::unique_ptr<cache::Store>> open_store(const ServiceOptions& options);
   ~Service();
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;

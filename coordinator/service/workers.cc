@@ -72,6 +72,7 @@ bool Workers::hello(const std::string& peer, const std::string& address,
   session.slots_offered = hello.slots;
   // Its credits were told to another connection; what it holds it still holds.
   session.slots = std::min<uint32_t>(static_cast<uint32_t>(session.leases.size()), hello.slots);
+  session.foreign.clear();
   announce(session);
   return by_peer_.count(peer) != 0;
 }
@@ -88,6 +89,8 @@ void Workers::on(const std::string& peer, const common::Heartbeat& message) {
   WorkerSession* session = at_peer(peer);
   if (session == nullptr) return;
   farm::WorkerId id = session->id;
+  std::set<common::TaskLease> named(message.leases.begin(), message.leases.end());
+  std::erase_if(session->foreign, [&](const auto& lease) { return named.count(lease) == 0; });
   find_lost_leases(*session, message);
   auto found = by_id_.find(id);
   if (found == by_id_.end()) return;
@@ -170,9 +173,11 @@ void Workers::on(const std::string& peer, const common::LeaseReturned& message) 
 }
 
 // A lease that ends at the worker's side gives no new credit: the worker says when it wants more.
+// One of another coordinator had no slot here, unless its revocation gave it one.
 void Workers::give_up_slot(WorkerSession& session, const common::TaskLease& lease) {
   session.leases.erase(lease);
-  if (session.slots > 0) --session.slots;
+  bool had_slot = dispatcher_.has_made(lease.task_id) || session.foreign.erase(lease) != 0;
+  if (had_slot && session.slots > 0) --session.slots;
   dispatcher_.feed(farm::WorkerCredit{session.id, session.incarnation, session.slots});
 }
 
@@ -323,8 +328,15 @@ void Workers::send_task(farm::WorkerId worker, const common::Task& task) {
 void Workers::revoke(farm::WorkerId worker, const common::TaskLease& lease) {
   auto found = by_id_.find(worker);
   if (found == by_id_.end()) return;
-  found->second.leases.erase(lease);
-  post_.send(found->second.peer, common::Revoke{lease});
+  WorkerSession& session = found->second;
+  session.leases.erase(lease);
+  post_.send(session.peer, common::Revoke{lease});
+  // The slot that it filled was in no credit to this coordinator, and a worker gives none for what
+  // is revoked.
+  bool is_new = !dispatcher_.has_made(lease.task_id) && session.foreign.insert(lease).second;
+  if (!is_new || session.slots >= session.slots_offered) return;
+  ++session.slots;
+  dispatcher_.feed(farm::WorkerCredit{session.id, session.incarnation, session.slots});
 }
 
 void Workers::ask_for_hello(farm::WorkerId worker) {

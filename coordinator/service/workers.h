@@ -35,6 +35,8 @@ struct WorkerSession {
     uint32_t unnamed = 0;  // heartbeats in a row that did not name it
   };
   std::map<common::TaskLease, Lease> leases;
+  // Of another coordinator, and revoked: the worker did not count their slots in its credit.
+  std::set<common::TaskLease> foreign;
   uint64_t tasks_done = 0;
   int64_t since_ns = 0;
 };

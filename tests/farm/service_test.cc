@@ -323,6 +323,34 @@ TEST_F(ServiceTest, ATimeBudgetEndsTheSearch) {
   EXPECT_GE(client.last<common::PlanReady>()->elapsed_ms, 200u);
 }
 
+// A replica of the same name, with a state directory of its own, takes over while the only slot is
+// filled: it must neither count that slot against the worker for ever nor take the old result.
+TEST_F(ServiceTest, AReplicaThatTakesOverGetsTheWorkersSlotsAndNoStaleResults) {
+  options_.listen = "ipc://" + options_.state + ".socket";
+  start();
+  FakeWorker worker(endpoint(), "w1", kTestTarget, 1);
+  worker.answers_max = 0;
+  FakeClient before(endpoint());
+  before.submit(scripted_graph(8), request());
+  ASSERT_TRUE(converse({&worker, &before}, [&] { return worker.tasks.size() == 1; }));
+  std::string first_id = before.last<common::Welcome>()->coordinator_id;
+  stop();
+  options_.state += "-replica";
+  start();
+  size_t welcomes = worker.welcomes;
+  ASSERT_TRUE(converse({&worker}, [&] { return worker.welcomes > welcomes; }));
+  FakeClient after(endpoint());
+  after.submit(scripted_graph(8), request());
+  ASSERT_TRUE(converse({&worker, &after}, [&] { return worker.tasks.size() == 2; }));
+  EXPECT_EQ(worker.revoked.size(), 1u);
+  EXPECT_NE(worker.tasks[0].lease.task_id, worker.tasks[1].lease.task_id);
+  EXPECT_NE(worker.tasks[0].lease.epoch, worker.tasks[1].lease.epoch);
+  worker.release();  // answers what the first one sent, too
+  ASSERT_TRUE(converse({&worker, &after}, [&] { return after.plan() != nullptr; }));
+  EXPECT_EQ(after.last<common::PlanReady>()->candidates, 6u);
+  EXPECT_NE(after.last<common::Welcome>()->coordinator_id, first_id);
+}
+
 TEST_F(ServiceTest, WhatIsOpenWhenTheTimeIsOverIsGivenUp) {
   counters_->keeps_baseline = true;
   start();

@@ -142,6 +142,21 @@ TEST_F(WebTest, OneOfTwoCoordinatorsServesAndTheOtherFollows) {
   ::unsetenv("KUBERNETES_SERVICE_PORT");
 }
 
+TEST_F(WebTest, WhoCannotOpenItsStoreDoesNotTakeTheLease) {
+  auto cluster = cluster_testing::FakeCluster::start(path("cluster"));
+  if (!cluster) GTEST_SKIP() << "no openssl on this machine to make a certificate with";
+  ::setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1", 1);
+  ::setenv("KUBERNETES_SERVICE_PORT", common::cat(cluster->port()).c_str(), 1);
+  Invocation first = coordinator("farm");
+  ASSERT_TRUE(first.until_out("http on")) << first.err();
+  Invocation second = coordinator(
+      "farm", {"--lease", "coordinator", "--identity", "second", "--account", cluster->account()});
+  EXPECT_EQ(second.wait(), 4) << second.err();
+  EXPECT_EQ(cluster->holder("coordinator"), "none");
+  ::unsetenv("KUBERNETES_SERVICE_HOST");
+  ::unsetenv("KUBERNETES_SERVICE_PORT");
+}
+
 TEST_F(WebTest, WhoIsToldToStopWhileStandingByStops) {
   auto cluster = cluster_testing::FakeCluster::start(path("cluster"));
   if (!cluster) GTEST_SKIP() << "no openssl on this machine to make a certificate with";
