@@ -122,6 +122,14 @@ uint64_t last_number(const std::string& directory) {
   return last;
 }
 
+// As RocksDB writes it: a repair lists "5.sst" and then opens "000005.sst".
+std::string table_name(const std::string& directory, uint64_t number) {
+  std::string digits = std::to_string(number);
+  constexpr size_t kDigitsMin = 6;
+  if (digits.size() < kDigitsMin) digits.insert(0, kDigitsMin - digits.size(), '0');
+  return cat(directory, "/", digits, ".sst");
+}
+
 Status plant_donors(const std::string& directory) {
   std::string workshop = directory + "/mending";
   std::error_code error;
@@ -130,7 +138,7 @@ Status plant_donors(const std::string& directory) {
   uint64_t number = last_number(directory);
   for (const fs::path& file : files_of(workshop)) {
     if (!is_table(file)) continue;
-    fs::rename(file, cat(directory, "/", ++number, ".sst"), error);
+    fs::rename(file, table_name(directory, ++number), error);
     if (error) return failed("mend with", file.string(), error.message());
   }
   fs::remove_all(workshop, error);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "common/base/bytes.h"
 #include "common/base/result.h"
@@ -10,22 +11,26 @@
 
 namespace clients {
 
-// A file a farm, named by its signing key, with the list as the farm signed it. Not thread-safe.
+// A file a farm, named by its signing key, with the list as the farm signed it; where replicas of a
+// farm have signed lists of which none holds the other, a file each. Not thread-safe.
 class Revocations {
  public:
   explicit Revocations(std::string directory) : directory_(std::move(directory)) {}
-  // The list last learned; empty when there was none. kVerification or kCorrupt when the file is
+  // All that was learned; empty when there was nothing. kVerification or kCorrupt when the file is
   // not what the farm signed.
   common::Result<common::RevocationList> known(const common::PublicKey& farm) const;
-  // The same as the farm signed it; empty when there was none.
+  // The list last learned, as the farm signed it; empty when there was none.
   common::Result<std::string> signed_list(const common::PublicKey& farm) const;
-  // Checks a list that came from the farm and keeps it, unless a longer one is known: lists only
-  // grow. Returns the one in force. That it cannot be kept is a warning.
+  // Checks a list that came from the farm and keeps it unless all of it is known: what was revoked
+  // stays so. Returns what is in force. That it cannot be kept is a warning.
   common::Result<common::RevocationList> learn(const common::PublicKey& farm,
                                                common::ByteView signed_list) const;
 
  private:
   std::string path_of(const common::PublicKey& farm) const;
+  common::Status keep(const common::PublicKey& farm, common::ByteView signed_list,
+                      bool replaces_all) const;
+  std::vector<std::string> paths_of(const common::PublicKey& farm) const;
   std::string directory_;
 };
 

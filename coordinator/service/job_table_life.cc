@@ -30,6 +30,8 @@ constexpr int64_t kRoundMs = 10;
 constexpr int64_t kLooksInATerm = 10;
 constexpr int64_t kLookMsMax = 1'000;
 constexpr int64_t kUsageMs = 1'000;
+// Searches at most, with those whose workers have left, for each that may run.
+constexpr size_t kSearchesWithoutWorkers = 4;
 
 // Runs on a background thread: nothing of the job may be touched there.
 template <class Value, class Function>
@@ -181,7 +183,13 @@ void JobTable::turn(int64_t now_ns) {
 void JobTable::begin_queued() {
   std::map<std::string_view, size_t> searches;
   for (farm::JobId id : searching_) ++searches[jobs_.at(id)->request().tenant];
-  while (searching_.size() + rights_asked_ < env_.options.searches_max) {
+  // A search whose workers have left takes nobody's turn; when they are back, some more go on at a
+  // time.
+  size_t running = 0;
+  for (farm::JobId id : searching_) running += has_workers(*jobs_.at(id));
+  size_t searches_max = env_.options.searches_max;
+  while (running + rights_asked_ < searches_max &&
+         searching_.size() < kSearchesWithoutWorkers * searches_max) {
     Job* next = nullptr;
     auto rank = [&](const JobRequest& request) {
       return std::make_tuple(searches[request.tenant], UINT32_MAX - request.priority, request.id);
@@ -195,8 +203,13 @@ void JobTable::begin_queued() {
     if (!may_begin(*next)) continue;
     searching_.insert(next->request().id);
     ++searches[next->request().tenant];
+    ++running;
     prepare(*next);
   }
+}
+
+bool JobTable::has_workers(const Job& job) const {
+  return env_.workers.has(job.request().key.target.name, job.machine());
 }
 
 // An earlier compiler's winner is made anew first, unless workers came that are of another class.

@@ -1,5 +1,6 @@
 #include "coordinator/service/peer_plans.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -322,6 +323,20 @@ Status PeerPlans::load() {
   return {};
 }
 
+// What stands in this farm's name, so that one replica's list does not take another's place. One
+// that cannot be read is written anew.
+Result<std::set<Digest>> PeerPlans::published_by_replicas() {
+  std::set<Digest> ids;
+  const common::PublicKey own = trust_.own.public_key();
+  LFARM_ASSIGN_OR_RETURN(auto bytes, remote_.get(RemoteRecord::kRevocations, place_of_list(own)));
+  if (!bytes) return ids;
+  auto outer = common::decode_sealed(common::as_bytes(*bytes));
+  if (!outer.ok() || !common::check_revocations(*outer, own).ok()) return ids;
+  auto list = common::decode_revocations(outer->bytes);
+  if (list.ok()) ids.insert(list->plans.begin(), list->plans.end());
+  return ids;
+}
+
 Status PeerPlans::publish_revocations(const std::vector<Digest>& ids,
                                       const std::vector<std::string>& plans) {
   std::set<Digest> all;
@@ -343,6 +358,12 @@ Status PeerPlans::publish_revocations(const std::vector<Digest>& ids,
   if (all.size() > common::kDigestsMax) {
     return common::unsupported("other farms cannot be told of so many revocations");
   }
+  LFARM_ASSIGN_OR_RETURN(std::set<Digest> published, published_by_replicas());
+  all.insert(published.begin(), published.end());
+  {
+    std::lock_guard lock(mutex_);
+    withdrawn_ = all;
+  }
   LFARM_RETURN_IF_ERROR(keep_ids(kWithdrawnName, all));
   common::RevocationList list;
   list.plans.assign(all.begin(), all.end());
@@ -363,52 +384,81 @@ Status PeerPlans::remove_revoked(const Digest& place) {
   return remote_.remove(RemoteRecord::kPlan, place);
 }
 
-std::vector<Digest> PeerPlans::learn_revocations() {
-  std::set<Digest> news;
-  for (const common::PublicKey& peer : trust_.peers) {
+PeerPlans::News PeerPlans::learn_revocations() {
+  News news;
+  std::set<Digest> named;
+  // The own list, too: other replicas sign with the same key.
+  std::vector<common::PublicKey> farms = trust_.peers;
+  farms.push_back(trust_.own.public_key());
+  for (const common::PublicKey& peer : farms) {
     auto bytes = remote_.get(RemoteRecord::kRevocations, place_of_list(peer));
-    if (!bytes.ok()) return {};
-    if (!*bytes) continue;
+    if (!bytes.ok()) continue;
+    bool is_own = peer == trust_.own.public_key();
+    if (!*bytes) {
+      std::lock_guard lock(mutex_);
+      news.own_is_short = news.own_is_short || (is_own && !withdrawn_.empty());
+      continue;
+    }
     Digest seen = common::digest_of(common::as_bytes(**bytes));
     Digest who = common::digest_of(common::ByteView(peer));
-    std::unique_lock lock(mutex_);
-    if (lists_[who] == seen) continue;
-    lists_[who] = seen;
-    lock.unlock();
+    {
+      std::lock_guard lock(mutex_);
+      if (lists_[who] == seen) continue;
+    }
     auto outer = common::decode_sealed(common::as_bytes(**bytes));
     Status checked = outer.ok() ? common::check_revocations(*outer, peer) : Status(outer.error());
     auto list = checked.ok() ? common::decode_revocations(outer->bytes) : checked.error();
     if (!list.ok()) {
       refuse(list.error().message);
+      note_applied({{}, {{who, seen}}});  // refused once
       continue;
     }
-    lock.lock();
+    named.insert(list->plans.begin(), list->plans.end());
+    news.lists[who] = seen;
+    if (!is_own) continue;
+    // Clients learn of them from this replica, too, whether or not it has the plans.
     for (const Digest& id : list->plans) {
-      if (revoked_.insert(id).second) news.insert(id);
+      auto known = store_.revocation(id);
+      if (known.ok() && !*known) news.plans.push_back(id);
     }
+    std::lock_guard lock(mutex_);
+    news.own_is_short = std::any_of(withdrawn_.begin(), withdrawn_.end(),
+                                    [&](const Digest& id) { return !list->holds(id); });
   }
-  if (news.empty()) return {};
+  if (named.empty()) return news;
   std::set<Digest> all;
   {
     std::lock_guard lock(mutex_);
+    revoked_.insert(named.begin(), named.end());
     all = revoked_;
   }
   Status kept = keep_ids(kRevokedName, all);
-  if (!kept.ok()) common::log_warning(cat("revocations are not kept: ", kept.error().message));
-  std::vector<Digest> ours;
+  if (!kept.ok()) {
+    common::log_warning(cat("revocations are not kept: ", kept.error().message));
+    news.lists.clear();  // and looked at again
+  }
   auto plans = store_.list_plans();
-  if (!plans.ok()) return {};
+  if (!plans.ok()) {
+    common::log_warning(cat("cannot look for what was revoked: ", plans.error().message));
+    return {};
+  }
   for (const cache::PlanListing& listing : *plans) {
     auto stored = store_.get_plan(listing.facts.key, cache::Lookup::kInspect);
     if (!stored.ok() || !*stored) continue;
     auto outer = common::decode_sealed(common::as_bytes((*stored)->bytes));
-    bool is_named = news.count(listing.facts.plan_id) != 0 ||
-                    (outer.ok() && news.count(common::digest_of(outer->bytes)) != 0);
-    if (is_named) ours.push_back(listing.facts.plan_id);
+    bool is_named = named.count(listing.facts.plan_id) != 0 ||
+                    (outer.ok() && named.count(common::digest_of(outer->bytes)) != 0);
+    if (is_named && !common::contains(news.plans, listing.facts.plan_id)) {
+      news.plans.push_back(listing.facts.plan_id);
+    }
   }
+  return news;
+}
+
+void PeerPlans::note_applied(const News& news) {
   std::lock_guard lock(mutex_);
-  counts_.revoked += ours.size();
-  return ours;
+  for (const auto& [who, list] : news.lists) lists_[who] = list;
+  counts_.revoked += news.plans.size();
 }
 
 }  // namespace coordinator::service

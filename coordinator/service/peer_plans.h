@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -67,8 +68,16 @@ class PeerPlans {
   // farm withdrew before. `plans` are signed plans, as they are kept.
   common::Status publish_revocations(const std::vector<common::Digest>& ids,
                                      const std::vector<std::string>& plans);
-  // Ids of plans of this farm that another farm has withdrawn since the last call.
-  std::vector<common::Digest> learn_revocations();
+  // Ids of plans of this farm that other farms have withdrawn, by their lists that are new since
+  // the last note_applied(). A list that cannot be read delays no other's.
+  struct News {
+    std::vector<common::Digest> plans;
+    std::map<common::Digest, common::Digest> lists;  // farm's key -> list
+    bool own_is_short = false;  // the list in this farm's name lacks what it has withdrawn
+  };
+  News learn_revocations();
+  // The plans of these news are served no more: their lists need not be looked at again.
+  void note_applied(const News& news);
   // What was learned and published in earlier lives. To be called once, before anything else.
   common::Status load();
 
@@ -88,6 +97,7 @@ class PeerPlans {
   bool is_revoked(const common::Digest& id) const;
   common::Status keep_ids(std::string_view name, const std::set<common::Digest>& ids);
   common::Result<std::set<common::Digest>> kept_ids(std::string_view name);
+  common::Result<std::set<common::Digest>> published_by_replicas();
   std::string claim_text(const common::Digest& place) const;
   enum class Holder : uint8_t { kNobody, kThisFarm, kPeer };
   Holder holder_of(const std::string& claim, const common::Digest& place) const;

@@ -74,6 +74,10 @@ SharedTier::~SharedTier() = default;
 Status SharedTier::begin() {
   if (!link_) return {};
   LFARM_RETURN_IF_ERROR(link_->peers.load());
+  // A replica that takes over serves no plan that the one before it revoked: here it waits for the
+  // shared store, as long as for any answer. One that is away is asked again, and until it answers
+  // this replica goes by what its own store says.
+  apply(link_->peers.learn_revocations());
   LFARM_ASSIGN_OR_RETURN(std::vector<Digest> ids, store_.revocations());
   if (!ids.empty()) publish(std::move(ids));
   return {};
@@ -192,20 +196,27 @@ void SharedTier::publish(std::vector<Digest> ids) {
   });
 }
 
+void SharedTier::apply(const PeerPlans::News& news) {
+  bool are_gone = true;
+  for (const Digest& id : news.plans) {
+    auto revoked = plans_.revoke(id, "revoked by another farm");
+    are_gone = are_gone && revoked.ok();
+    revoked.ok() ? common::log_warning(cat("plan ", id.hex(), " is revoked by another farm"))
+                 : common::log_error(cat("plan ", id.hex(), " stays: ", revoked.error().message));
+  }
+  if (are_gone) link_->peers.note_applied(news);
+  unpublished_ = unpublished_ || news.own_is_short;
+}
+
 void SharedTier::look_for_revocations() {
   looking_ = true;
   if (std::exchange(unpublished_, false)) publish({});
   link_->pushing.start([this]() -> Background::Done {
-    std::vector<Digest> ids = link_->peers.learn_revocations();
-    return [this, ids] {
+    PeerPlans::News news = link_->peers.learn_revocations();
+    return [this, news] {
       looking_ = false;
       look_ns_ = clock_.now_ns() + options_.revocations_ms * kNsPerMs;
-      for (const Digest& id : ids) {
-        auto revoked = plans_.revoke(id, "revoked by another farm");
-        revoked.ok()
-            ? common::log_warning(cat("plan ", id.hex(), " is revoked by another farm"))
-            : common::log_error(cat("plan ", id.hex(), " stays: ", revoked.error().message));
-      }
+      apply(news);
     };
   });
 }

@@ -102,6 +102,7 @@ class SharedTier {
   void push(std::function<void()> work);
   void publish(std::vector<common::Digest> ids);
   void look_for_revocations();
+  void apply(const PeerPlans::News& news);
 
   static constexpr size_t kPushesMax = 1'024;
   static constexpr size_t kQuestionsMax = 4'096;

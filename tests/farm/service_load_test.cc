@@ -200,6 +200,27 @@ TEST_F(ServiceLoadTest, UrgentJobsSearchFirstAndKeepTheirPriority) {
   EXPECT_EQ(order, (std::vector<uint64_t>{urgent, first, usual, lazy}));
 }
 
+TEST_F(ServiceLoadTest, JobsWithoutWorkersKeepNoIdleWorkerWaiting) {
+  options_.searches_max = 2;
+  start();
+  FakeWorker worker(endpoint(), "w1", kTestTarget);
+  FakeClient client(endpoint());
+  common::Submit elsewhere = request();
+  elsewhere.target = "cuda-sm_90a";
+  // Two that never had a worker, and two whose worker leaves in the middle of their search.
+  for (int64_t size : {8, 9}) client.submit(scripted_graph(size), elsewhere);
+  elsewhere.target = "cuda-sm_80";
+  {
+    FakeWorker leaver(endpoint(), "w2", elsewhere.target);
+    leaver.answers_max = 0;
+    for (int64_t size : {10, 11}) client.submit(scripted_graph(size), elsewhere);
+    ASSERT_TRUE(converse({&worker, &leaver, &client}, [&] { return leaver.tasks.size() == 2; }));
+    leaver.bye();
+  }
+  client.submit(scripted_graph(12), request());
+  EXPECT_TRUE(converse({&worker, &client}, [&] { return client.plan() != nullptr; }));
+}
+
 // The second tenant's only job does not wait behind all jobs of the first, however urgent they are.
 TEST_F(ServiceLoadTest, TenantsTakeTurnsToSearch) {
   common::KeyPair keys[] = {common::make_key_pair(), common::make_key_pair(),

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "common/base/cat.h"
@@ -57,6 +58,12 @@ class Farm {
     service_.reset();
   }
   void trust(const Farm& other) { options.shared.trusted.push_back(other.public_key()); }
+  // Before it starts: it becomes a replica of the other.
+  void use_key_of(const Farm& other) {
+    auto from = other.options.state + "/signing.key", to = options.state + "/signing.key";
+    std::filesystem::copy_file(from, to, std::filesystem::copy_options::overwrite_existing);
+    key_ = other.key_;
+  }
   common::PublicKey public_key() const { return key_.public_key(); }
   const common::SigningKey& key() const { return key_; }
 
@@ -143,6 +150,10 @@ class SharedTierTest : public testing::Test {
                         std::string(common::kCompilerEpoch)};
     common::Digest place = common::place_of(common::kLocalTenant, key.digest());
     return common::cat("lfarm:1:search:", place.hex());
+  }
+  static std::string list_name(const common::PublicKey& farm) {
+    return common::cat("lfarm:1:revocations:",
+                       common::Hasher().text("revocations of").data(farm).finish().hex());
   }
   std::optional<RedisServer> redis_;
   std::optional<Farm> first_, second_;
@@ -438,9 +449,7 @@ TEST_F(SharedTierTest, WhatOneFarmRevokesTheOtherWithdraws) {
   EXPECT_TRUE(second_->converse_until(is_gone));
   second_->stop();
   put_back();
-  std::string list = common::cat(
-      "lfarm:1:revocations:",
-      common::Hasher().text("revocations of").data(first_->public_key()).finish().hex());
+  std::string list = list_name(first_->public_key());
   ASSERT_EQ(redis_->ask({"EXISTS", list}).integer, 1);
   redis_->ask({"DEL", list});
   second_->start();
@@ -449,6 +458,64 @@ TEST_F(SharedTierTest, WhatOneFarmRevokesTheOtherWithdraws) {
   ASSERT_TRUE(second_->submit(8));
   EXPECT_EQ(second_->counters->searches, 1);
   EXPECT_GE(second_->remote()["refused"], 1) << second_->remote();
+}
+
+TEST_F(SharedTierTest, AnUnreadableListLosesNoOthersRevocations) {
+  second_->options.shared.revocations_ms = 20;
+  Farm third("farm-c", redis_->address());
+  second_->trust(third);
+  first_->start();
+  second_->start();
+  ASSERT_TRUE(first_->submit(8));
+  ASSERT_TRUE(first_->remote_becomes("offered", 1));
+  ASSERT_TRUE(second_->submit(8));
+  // Not even a string: the server refuses to read it.
+  redis_->ask({"LPUSH", list_name(third.public_key()), "x"});
+  common::Digest theirs = first_->client->last<common::PlanReady>()->plan;
+  first_->client->send(common::RevokePlan{5, theirs, "it is wrong"});
+  EXPECT_TRUE(first_->converse_until(
+      [&] { return first_->client->last<common::PlanRevoked>() != nullptr; }));
+  EXPECT_TRUE(second_->remote_becomes("revoked", 1));
+}
+
+// Replicas sign with one key, and each has a store of its own.
+TEST_F(SharedTierTest, WhatOneReplicaRevokesNoOtherServesOrForgets) {
+  Farm replica("farm-a", redis_->address());
+  replica.use_key_of(*first_);
+  first_->options.shared.revocations_ms = replica.options.shared.revocations_ms = 20;
+  first_->start();
+  replica.start();
+  ASSERT_TRUE(first_->submit(8));
+  ASSERT_TRUE(first_->submit(9));
+  ASSERT_TRUE(first_->remote_becomes("offered", 2));
+  ASSERT_TRUE(replica.submit(8));
+  ASSERT_TRUE(replica.submit(9));
+  auto revoke = [](Farm& farm, const common::Digest& plan) {
+    size_t before = farm.client->count<common::PlanRevoked>();
+    farm.client->send(common::RevokePlan{5, plan, "it is wrong"});
+    return farm.converse_until([&] { return farm.client->count<common::PlanRevoked>() > before; });
+  };
+  common::PlanReady nine = *replica.client->last<common::PlanReady>();
+  ASSERT_TRUE(revoke(*first_, nine.plan));
+  ASSERT_TRUE(replica.remote_becomes("revoked", 1));
+  replica.client->send(common::PullPlan{9, nine.plan_key});
+  ASSERT_TRUE(replica.converse_until(
+      [&] { return replica.client->last<common::PlanMissing>() != nullptr; }));
+  // The second one's own revocation adds to the shared list.
+  common::Digest eight{};
+  for (const common::Packet& packet : replica.client->inbox) {
+    const auto* ready = std::get_if<common::PlanReady>(&packet.message);
+    if (ready != nullptr && ready->plan != nine.plan) eight = ready->plan;
+  }
+  ASSERT_TRUE(revoke(replica, eight));
+  EXPECT_TRUE(first_->remote_becomes("revoked", 1));
+  auto shared = redis_->ask({"GET", list_name(first_->public_key())});
+  auto outer = common::decode_sealed(common::as_bytes(shared.text));
+  ASSERT_TRUE(outer.ok());
+  auto list = common::decode_revocations(outer->bytes);
+  ASSERT_TRUE(list.ok());
+  EXPECT_TRUE(list->holds(eight));
+  EXPECT_TRUE(list->holds(nine.plan));
 }
 
 }  // namespace

@@ -77,6 +77,15 @@ class StoreDamageTest : public StoreTest {
     auto database = must(Database::open(directory(), {}));
     for (size_t f = 0; f < kFamilyCount; ++f) must(database->compact(static_cast<Family>(f)));
   }
+  // The store as a process leaves it that was killed, and closed: what is closed in order keeps no
+  // long log, and has tables.
+  void kill_store() {
+    fs::path copy = directory() + "-copy";
+    fs::copy(directory(), copy);
+    store_.reset();
+    fs::remove_all(directory());
+    fs::rename(copy, directory());
+  }
   int served() {
     int count = 0;
     for (int i = 0; i < kPlans; ++i) {
@@ -209,12 +218,7 @@ TEST_F(StoreDamageTest, WithoutItsHeadTheStoreIsRebuiltFromTablesAndLogs) {
 
 TEST_F(StoreDamageTest, ADamagedLogLosesOneRecordAndSaysSo) {
   put_plans();
-  // As a process leaves it that was killed: what is closed in order keeps no long log.
-  fs::path copy = directory() + "-copy";
-  fs::copy(directory(), copy);
-  store_.reset();
-  fs::remove_all(directory());
-  fs::rename(copy, directory());
+  kill_store();
   std::string bytes = kernel(3).substr(9'000, 64);
   for (const fs::path& log : files(directory(), ".log")) {
     if (size_t at = position_in(log, bytes); at != std::string::npos) flip(log, at);
@@ -225,6 +229,46 @@ TEST_F(StoreDamageTest, ADamagedLogLosesOneRecordAndSaysSo) {
   EXPECT_GE(served(), kPlans - 3);
   expect_small_records();
   EXPECT_GE(store_->health().damaged_files, 1u);
+}
+
+TEST_F(StoreDamageTest, AKilledStoreWithoutItsHeadIsRebuiltFromItsLog) {
+  for (const char* part : {"MANIFEST", "CURRENT"}) {
+    SCOPED_TRACE(part);
+    reopen();
+    store_.reset();
+    fs::remove_all(directory());
+    reopen();
+    put_plans();
+    kill_store();
+    for (const fs::path& file : files(directory(), part)) fs::remove(file);
+    store_ = must(Store::open(directory(), options_));
+    EXPECT_EQ(served(), kPlans);
+    expect_small_records();
+    expect_counts(kPlans);
+  }
+}
+
+TEST_F(StoreDamageTest, SixteenBytesOfAKilledStoresLogCostNoMoreThanTheirRecord) {
+  for (size_t tenth = 0; tenth < 10; ++tenth) {
+    SCOPED_TRACE(tenth);
+    reopen();
+    store_.reset();
+    fs::remove_all(directory());
+    reopen();
+    put_plans();
+    kill_store();
+    size_t harmed = 0;
+    for (const fs::path& log : files(directory(), ".log")) {
+      size_t size = fs::file_size(log);
+      if (size < 20'000) continue;
+      for (size_t k = 0; k < 16; ++k) flip(log, size * tenth / 10 + k);
+      ++harmed;
+    }
+    ASSERT_GE(harmed, 1u);
+    store_ = must(Store::open(directory(), options_));
+    EXPECT_GE(served(), kPlans - 3);
+    EXPECT_EQ(must(store_->get_named("name")), "value");
+  }
 }
 
 TEST_F(StoreDamageTest, WhatNothingIsLeftOfBeginsEmpty) {

@@ -153,7 +153,9 @@ TEST_F(StoreFaultsTest, BitsFlippedInATableAreNoticed) {
   ASSERT_GE(flip_on_disk(directory(), ".sst", plan_bytes.substr(9'000, 64)), 1);
   store_ = must(Store::open(directory(), options_));
   EXPECT_FALSE(must(store_->get_plan(key("a"))).has_value());
-  EXPECT_FALSE(must(store_->get_plan(key("b"))).has_value());
+  // The log may have it, too, in which case it is back as it was.
+  auto back = must(store_->get_plan(key("b")));
+  EXPECT_TRUE(!back || back->bytes == plan_bytes);
   EXPECT_EQ(must(store_->get_blob(blob)), std::nullopt);  // removed with the plan
   must(store_->put_blob(bytes));
   must(store_->put_plan(make_plan("a", 5, {blob})));

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "clients/runtime/known_farms.h"
 #include "clients/runtime/pulled_plan.h"
@@ -131,6 +132,30 @@ TEST_F(TrustFiles, RevocationsAreKeptAndOnlyGrow) {
   damaged[damaged.size() / 2] ^= std::byte{4};
   ASSERT_TRUE(common::write_file_atomic(file, damaged).ok());
   EXPECT_FALSE(book.known(key.public_key()).ok());
+}
+
+// Replicas of a farm sign with one key, and each may know what the other does not.
+TEST_F(TrustFiles, ListsOfReplicasAddUp) {
+  auto key = common::make_signing_key();
+  auto signed_list = [&](std::vector<common::Digest> plans) {
+    return common::encode_sealed(
+        common::sign_revocations(key, common::encode_revocations({std::move(plans)})));
+  };
+  common::Digest a = common::digest_of("a"), b = common::digest_of("b"), c = common::digest_of("c");
+  Revocations book(path("revocations"));
+  auto is_known = [&](const common::Digest& plan) {
+    return book.known(key.public_key()).value().holds(plan);
+  };
+  for (const auto& plans : {std::vector{a}, std::vector{b}, std::vector{c}}) {
+    ASSERT_TRUE(book.learn(key.public_key(), signed_list(plans)).ok());
+  }
+  EXPECT_TRUE(is_known(a) && is_known(b) && is_known(c));
+  // One that holds them all takes their place.
+  common::Digest d = common::digest_of("d");
+  ASSERT_TRUE(book.learn(key.public_key(), signed_list({a, b, c, d})).ok());
+  EXPECT_TRUE(is_known(a) && is_known(d));
+  std::filesystem::directory_iterator files(path("revocations"));
+  EXPECT_EQ(std::distance(begin(files), end(files)), 1);
 }
 
 // Were it an error, a client with a full disk could run no plan at all.
