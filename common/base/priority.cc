@@ -14,7 +14,7 @@ constexpr int kLower = 10;
 constexpr int kLowerInACrowd = 3;
 constexpr long kCrowd = 2;  // runnable threads for each processor, more than lfarm has itself
 
-const long processors = ::sysconf(_SC_NPROCESSORS_ONLN);
+const long kProcessors = ::sysconf(_SC_NPROCESSORS_ONLN);
 
 // The fourth field of /proc/loadavg, "3/120"; 0 where it cannot be read.
 long runnable_threads() {
@@ -41,7 +41,7 @@ long runnable_threads() {
 void give_way() {
   sched_param usual{};
   if (::sched_getscheduler(0) != SCHED_OTHER) ::sched_setscheduler(0, SCHED_OTHER, &usual);
-  (void)!::nice(runnable_threads() > kCrowd * processors ? kLowerInACrowd : kLower);
+  (void)!::nice(runnable_threads() > kCrowd * kProcessors ? kLowerInACrowd : kLower);
 }
 
 }  // namespace common

@@ -24,6 +24,7 @@ class Restart(unittest.TestCase):
         self.browser.shows("Live", "#live")
         self.browser.shows(plan[:12], ".tiles")
 
+        first_life = self.farm.json("status")["coordinator"]
         self.browser.expected = REFUSED
         self.farm.kill_coordinator()
         self.browser.run("document.getElementById('retry').click()")
@@ -42,7 +43,9 @@ class Restart(unittest.TestCase):
         self.assertEqual(len(rows), before["course"]["candidates_total"])
         self.assertEqual([row["job"] for row in self.farm.json("jobs?count=9")["rows"]], [1])
         self.browser.go("/")
-        self.browser.shows("page-test-2")
+        this_life = self.farm.json("status")["coordinator"]
+        self.assertNotEqual(this_life, first_life)
+        self.browser.shows(this_life)
         self.assertEqual(self.browser.faults(), [])
 
     def test_an_empty_farm_says_what_to_do(self):
