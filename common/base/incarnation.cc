@@ -2,8 +2,10 @@
 
 #include <sodium.h>
 
-#include <cstdio>
+#include <array>
+#include <span>
 
+#include "common/base/bytes.h"
 #include "common/base/check.h"
 
 namespace common {
@@ -16,10 +18,8 @@ Incarnation Incarnation::draw() {
 }
 
 std::string Incarnation::hex() const {
-  char text[33];
-  std::snprintf(text, sizeof text, "%016llx%016llx", static_cast<unsigned long long>(high),
-                static_cast<unsigned long long>(low));
-  return text;
+  const std::array words{high, low};
+  return to_hex(std::as_bytes(std::span(words)));
 }
 
 }  // namespace common

@@ -214,18 +214,17 @@ bool JobTable::has_workers(const Job& job) const {
 
 // An earlier compiler's winner is made anew first, unless workers came that are of another class.
 bool JobTable::waits_for_winner(const Job& job) const {
-  const std::string& target = job.request().key.target.name;
   return held_.contains(job.request().id) &&
-         (env_.workers.has(target, job.machine()) || !env_.workers.has_target(target));
+         (has_workers(job) || !env_.workers.has_target(job.request().key.target.name));
 }
 
 // The workers that the class needs are there; other farms may have the plan without any.
 bool JobTable::is_startable(const Job& job) const {
   auto right = rights_.find(job.request().id);
   bool asks_first = env_.shared.enabled() && (right == rights_.end() || !right->second.is_ours);
-  const std::string& target = job.request().key.target.name;
-  return asks_first || (job.journalled_start() ? env_.workers.has(target, job.machine())
-                                               : env_.workers.has_target(target));
+  return asks_first ||
+         (job.journalled_start() ? has_workers(job)
+                                 : env_.workers.has_target(job.request().key.target.name));
 }
 
 // A job that waited for its workers runs on the class that came.

@@ -251,6 +251,13 @@ Result<std::vector<common::Digest>> PlanShelf::revoke(const common::Digest& id,
                                                       const std::string& reason) {
   LFARM_ASSIGN_OR_RETURN(std::vector<common::Digest> plans, plans_under(id));
   if (plans.empty()) plans.push_back(id);
+  LFARM_RETURN_IF_ERROR(revoke_all(plans, reason));
+  return plans;
+}
+
+common::Status PlanShelf::revoke_all(const std::vector<common::Digest>& plans,
+                                     const std::string& reason) {
+  if (plans.empty()) return {};
   LFARM_ASSIGN_OR_RETURN(std::vector<common::Digest> before, store_.revocations());
   if (before.size() + plans.size() > common::kDigestsMax) {
     return common::unsupported(
@@ -260,8 +267,7 @@ Result<std::vector<common::Digest>> PlanShelf::revoke(const common::Digest& id,
   for (const common::Digest& plan : plans) {
     LFARM_ASSIGN_OR_RETURN([[maybe_unused]] uint64_t removed, store_.revoke(plan, reason));
   }
-  LFARM_RETURN_IF_ERROR(load_revocations());
-  return plans;
+  return load_revocations();
 }
 
 // Plan keys are known only to the plans themselves: the store keeps each under its tenant's.

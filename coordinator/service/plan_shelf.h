@@ -161,6 +161,8 @@ class PlanShelf {
   // full.
   common::Result<std::vector<common::Digest>> revoke(const common::Digest& id,
                                                      const std::string& reason);
+  // The same of plans by their own ids, all at once.
+  common::Status revoke_all(const std::vector<common::Digest>& plans, const std::string& reason);
   // The signed list and its digest; empty and zero while nothing is revoked.
   const common::SharedBytes& revocations() const { return revocations_; }
   const common::Digest& revocations_digest() const { return revocations_digest_; }

@@ -197,14 +197,12 @@ void SharedTier::publish(std::vector<Digest> ids) {
 }
 
 void SharedTier::apply(const PeerPlans::News& news) {
-  bool are_gone = true;
+  Status revoked = plans_.revoke_all(news.plans, "revoked by another farm");
   for (const Digest& id : news.plans) {
-    auto revoked = plans_.revoke(id, "revoked by another farm");
-    are_gone = are_gone && revoked.ok();
     revoked.ok() ? common::log_warning(cat("plan ", id.hex(), " is revoked by another farm"))
                  : common::log_error(cat("plan ", id.hex(), " stays: ", revoked.error().message));
   }
-  if (are_gone) link_->peers.note_applied(news);
+  if (revoked.ok()) link_->peers.note_applied(news);
   unpublished_ = unpublished_ || news.own_is_short;
 }
 

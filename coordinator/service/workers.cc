@@ -91,7 +91,7 @@ void Workers::on(const std::string& peer, const common::Heartbeat& message) {
   farm::WorkerId id = session->id;
   std::set<common::TaskLease> named(message.leases.begin(), message.leases.end());
   std::erase_if(session->foreign, [&](const auto& lease) { return named.count(lease) == 0; });
-  find_lost_leases(*session, message);
+  find_lost_leases(*session, named);
   auto found = by_id_.find(id);
   if (found == by_id_.end()) return;
   farm::WorkerHeartbeat event;
@@ -108,9 +108,8 @@ void Workers::on(const std::string& peer, const common::Heartbeat& message) {
 
 // What the worker does not name long after it must have arrived, and twice, because a heartbeat may
 // have waited here for as long, is lost.
-void Workers::find_lost_leases(WorkerSession& session, const common::Heartbeat& message) {
+void Workers::find_lost_leases(WorkerSession& session, const std::set<common::TaskLease>& named) {
   int64_t arrived_ns = clock_.now_ns() - 2 * heartbeat_ms_ * 1'000'000;
-  std::set<common::TaskLease> named(message.leases.begin(), message.leases.end());
   std::vector<common::TaskLease> missing;
   for (auto& [lease, state] : session.leases) {
     state.unnamed = named.count(lease) != 0 ? 0 : state.unnamed + 1;

@@ -106,7 +106,7 @@ class Workers final : public WorkerLink {
   Known& known(const std::string& name);
   void move_to(WorkerSession& session, const std::string& peer);
   void announce(const WorkerSession& session);
-  void find_lost_leases(WorkerSession& session, const common::Heartbeat& message);
+  void find_lost_leases(WorkerSession& session, const std::set<common::TaskLease>& named);
   void give_up_slot(WorkerSession& session, const common::TaskLease& lease);
   CandidateResult judge(const WorkerSession& session, common::TaskResult& message) const;
   void remove(farm::WorkerId id);

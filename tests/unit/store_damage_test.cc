@@ -71,6 +71,13 @@ class StoreDamageTest : public StoreTest {
     must(store_->put_named("name", "value"));
     must(store_->put_measurement(key("kernel"), "cpu", {10, 1, 2}));
   }
+  // A store with the plans and nothing else.
+  void begin_anew() {
+    store_.reset();
+    fs::remove_all(directory());
+    reopen();
+    put_plans();
+  }
   // Everything into tables; the store is closed afterwards.
   void close_with_tables() {
     store_.reset();
@@ -189,10 +196,7 @@ TEST_F(StoreDamageTest, WithoutItsHeadTheStoreIsRebuiltFromTablesAndLogs) {
   for (const char* part : {"MANIFEST", "CURRENT"}) {
     for (Harm harm : {Harm::kNoise, Harm::kCut, Harm::kGone}) {
       for (bool in_tables : {false, true}) {
-        store_.reset();
-        fs::remove_all(directory());
-        reopen();
-        put_plans();
+        begin_anew();
         if (in_tables) close_with_tables();
         store_.reset();
         for (const fs::path& file : files(directory(), part)) {
@@ -234,11 +238,7 @@ TEST_F(StoreDamageTest, ADamagedLogLosesOneRecordAndSaysSo) {
 TEST_F(StoreDamageTest, AKilledStoreWithoutItsHeadIsRebuiltFromItsLog) {
   for (const char* part : {"MANIFEST", "CURRENT"}) {
     SCOPED_TRACE(part);
-    reopen();
-    store_.reset();
-    fs::remove_all(directory());
-    reopen();
-    put_plans();
+    begin_anew();
     kill_store();
     for (const fs::path& file : files(directory(), part)) fs::remove(file);
     store_ = must(Store::open(directory(), options_));
@@ -251,11 +251,7 @@ TEST_F(StoreDamageTest, AKilledStoreWithoutItsHeadIsRebuiltFromItsLog) {
 TEST_F(StoreDamageTest, SixteenBytesOfAKilledStoresLogCostNoMoreThanTheirRecord) {
   for (size_t tenth = 0; tenth < 10; ++tenth) {
     SCOPED_TRACE(tenth);
-    reopen();
-    store_.reset();
-    fs::remove_all(directory());
-    reopen();
-    put_plans();
+    begin_anew();
     kill_store();
     size_t harmed = 0;
     for (const fs::path& log : files(directory(), ".log")) {
