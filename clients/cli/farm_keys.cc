@@ -121,6 +121,30 @@ Result<std::string> find_public_key(const std::string& text) {
           "FILE' makes one"));
 }
 
+namespace {
+
+// Lets the key in unless it is on the list already, whatever it may do there.
+Status grant_at_first(const AllowFile& file, const common::AllowList& allowed,
+                      const common::KeyPair& keys, std::string_view roles) {
+  if (allowed.find(keys.public_key) != nullptr) return {};
+  return file.grant(keys.public_key,
+                    {std::string(common::kLocalTenant), *common::parse_roles(std::string(roles))});
+}
+
+}  // namespace
+
+Status prepare_worker_keys(const StateDirectory& state, int64_t count) {
+  LFARM_RETURN_IF_ERROR(common::make_directories(state.worker_keys()));
+  AllowFile file(state.allow_file());
+  LFARM_ASSIGN_OR_RETURN(common::AllowList allowed, file.read());
+  for (int64_t k = 0; k < count; ++k) {
+    std::string path = cat(state.worker_keys(), "/", k, ".key");
+    LFARM_ASSIGN_OR_RETURN(common::KeyPair keys, common::load_or_create_key_pair(path));
+    LFARM_RETURN_IF_ERROR(grant_at_first(file, allowed, keys, "worker"));
+  }
+  return {};
+}
+
 Result<std::string> prepare_farm_keys(const StateDirectory& state) {
   LFARM_RETURN_IF_ERROR(common::make_directories(state.path));
   LFARM_ASSIGN_OR_RETURN(common::KeyPair farm, common::load_or_create_key_pair(state.farm_key()));
@@ -128,17 +152,10 @@ Result<std::string> prepare_farm_keys(const StateDirectory& state) {
                          common::load_or_create_key_pair(state.worker_key()));
   LFARM_ASSIGN_OR_RETURN(common::KeyPair client,
                          common::load_or_create_key_pair(state.client_keys()));
-  const std::string tenant(common::kLocalTenant);
   AllowFile file(state.allow_file());
   LFARM_ASSIGN_OR_RETURN(common::AllowList allowed, file.read());
-  if (allowed.find(worker.public_key) == nullptr) {
-    common::Principal principal{tenant, static_cast<uint8_t>(common::Role::kWorker)};
-    LFARM_RETURN_IF_ERROR(file.grant(worker.public_key, principal));
-  }
-  if (allowed.find(client.public_key) == nullptr) {
-    common::Principal principal{tenant, *common::parse_roles("submit,read,admin")};
-    LFARM_RETURN_IF_ERROR(file.grant(client.public_key, principal));
-  }
+  LFARM_RETURN_IF_ERROR(grant_at_first(file, allowed, worker, "worker"));
+  LFARM_RETURN_IF_ERROR(grant_at_first(file, allowed, client, "submit,read,admin"));
   return farm.public_key;
 }
 

@@ -14,6 +14,10 @@ namespace clients {
 // public key.
 common::Result<std::string> prepare_farm_keys(const StateDirectory& state);
 
+// As many keys of workers, in files of their own (StateDirectory::worker_keys), and on the
+// allow-list. Those that are there stay.
+common::Status prepare_worker_keys(const StateDirectory& state, int64_t count);
+
 // A public CURVE key: the 40 characters themselves, or what is in a file that save_key_pair() made.
 // kInvalidInput when it is neither.
 common::Result<std::string> find_public_key(const std::string& text);

@@ -29,6 +29,8 @@ struct StateDirectory {
   std::string negatives() const { return path + "/negatives"; }
   std::string allow_file() const { return path + "/allow"; }
   std::string worker_key() const { return path + "/worker.key"; }
+  // Keys of workers elsewhere, one file each.
+  std::string worker_keys() const { return path + "/workers"; }
   // The endpoint of the farm that `lfarm up` runs here. Meaningful while its lock is held.
   std::string endpoint_file() const { return path + "/endpoint"; }
   // The same for a farm that serves one command only, which others must not use.

@@ -27,12 +27,27 @@ std::optional<Digest> Digest::parse(std::string_view hex) {
   return digest;
 }
 
-Digest digest_of(ByteView bytes) {
+namespace {
+Digest blake2b(ByteView bytes, const std::byte* key, size_t key_size) {
   Digest digest;
   crypto_generichash(reinterpret_cast<unsigned char*>(digest.bytes.data()), 32,
-                     reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(), nullptr,
-                     0);
+                     reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(),
+                     reinterpret_cast<const unsigned char*>(key), key_size);
   return digest;
+}
+}  // namespace
+
+Digest digest_of(ByteView bytes) { return blake2b(bytes, nullptr, 0); }
+
+Digest keyed_digest_of(const Digest& key, ByteView bytes) {
+  return blake2b(bytes, key.bytes.data(), key.bytes.size());
+}
+
+Digest random_key() {
+  LFARM_CHECK(sodium_init() >= 0, "libsodium found no source of randomness");
+  Digest key;
+  randombytes_buf(key.bytes.data(), key.bytes.size());
+  return key;
 }
 
 Hasher::Hasher() {

@@ -28,6 +28,10 @@ struct Digest {
 
 Digest digest_of(ByteView bytes);
 inline Digest digest_of(std::string_view text) { return digest_of(as_bytes(text)); }
+// What nobody without the key can tell or make: BLAKE2b keyed with it.
+Digest keyed_digest_of(const Digest& key, ByteView bytes);
+// A key that was never used before.
+Digest random_key();
 
 // Feeds fields into one digest. Strings and byte strings are length-prefixed, so that
 // ("ab","c") and ("a","bc") differ. Not thread-safe.

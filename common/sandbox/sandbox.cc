@@ -20,13 +20,15 @@
 
 #include "common/base/cat.h"
 #include "common/base/files.h"
+#include "common/base/sanitized.h"
 
 namespace common {
 namespace {
 
 constexpr const char* kNames[] = {
-    "memory victim",   "user namespace", "network namespace", "private temporary directory",
-    "read-only files", "few processes",  "no capabilities",   "system call filter"};
+    "memory victim",     "user namespace", "network namespace", "private temporary directory",
+    "read-only files",   "few processes",  "no capabilities",   "file rules",
+    "system call filter"};
 constexpr const char* kEffects[] = {
     "when memory runs out, the kernel ends such a child before anything else",
     "a child is nobody to the rest of the machine",
@@ -35,6 +37,8 @@ constexpr const char* kEffects[] = {
     "a child writes to no file but its temporary ones",
     "a child and what it starts are at most 1024 processes and threads",
     "a child has no rights beyond its user's, and gets none from programs it starts",
+    "a child opens only programs, libraries, what describes the machine and its own directory, and "
+    "looks into no other process",
     "the kernel refuses sockets, mounts, tracing, signals to others and more"};
 
 // A file that a child writes: an object of the largest programs takes 64 MiB.
@@ -100,14 +104,23 @@ bool counts_processes_by_namespace() {
 
 }  // namespace
 
-Sandbox::Entrance::Entrance(const Sandbox& sandbox, std::string directory)
+Sandbox::Entrance::Entrance(const Sandbox& sandbox, std::string directory,
+                            const std::string& program)
     : sandbox_(sandbox),
       directory_(std::move(directory)),
       user_map_(cat(::geteuid(), " ", ::geteuid(), " 1\n")),
-      group_map_(cat(::getegid(), " ", ::getegid(), " 1\n")) {}
+      group_map_(cat(::getegid(), " ", ::getegid(), " 1\n")) {
+  if (!sandbox_.on_[kFileRules]) return;
+  own_files_.allow_program(program);
+  // One of its own is only there when the child has mounted it.
+  if (!sandbox_.on_[kPrivateTemporary]) own_files_.allow(directory_, FileAccess::kWrite);
+}
 
 SetupFailure Sandbox::Entrance::enter() const {
   const bool* on = sandbox_.on_;
+  // Files of /proc/self belong to root where a process hides its memory, as workers do. Others that
+  // run code nobody has looked at are kept from this copy of it by their file rules.
+  ::prctl(PR_SET_DUMPABLE, 1);
   int error = 0;
   auto failed = [&](int result) { return (error = result) != 0; };
   if (on[kMemoryVictim] && failed(write_text("/proc/self/oom_score_adj", kMostKillable))) {
@@ -142,11 +155,23 @@ SetupFailure Sandbox::Entrance::enter() const {
     if (failed(drop_capabilities())) return {error, "capset"};
     if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return {errno, "PR_SET_NO_NEW_PRIVS"};
   }
+  if (on[kFileRules]) {
+    const char* mounted = on[kPrivateTemporary] ? directory_.c_str() : nullptr;
+    SetupFailure failure = sandbox_.files_.enforce(own_files_, mounted);
+    if (failure.error != 0) return failure;
+  }
   if (on[kFilter] && failed(install_filter(sandbox_.filter_))) return {error, "PR_SET_SECCOMP"};
   return {};
 }
 
-Sandbox::Sandbox(SandboxProfile profile) : profile_(profile) {
+Sandbox::Sandbox(SandboxProfile profile, const SandboxFiles& files)
+    : profile_(profile),
+      by_rules_(files.by_rules),
+      files_(profile == SandboxProfile::kDevice      ? rules_for_drivers()
+             : profile == SandboxProfile::kCompiling ? rules_for_compilers()
+                                                     : rules_for_programs()) {
+  for (const std::string& path : files.readable) files_.allow(path, FileAccess::kRead);
+  for (const std::string& path : files.writable) files_.allow(path, FileAccess::kWrite);
   SystemCallRules rules;
   rules.unix_sockets = rules.shared_ipc = profile == SandboxProfile::kDevice;
   filter_ = system_call_filter(rules);
@@ -169,11 +194,12 @@ Sandbox::Sandbox(SandboxProfile profile) : profile_(profile) {
   }
 }
 
-std::shared_ptr<const Sandbox> Sandbox::find(SandboxProfile profile) {
-  return std::shared_ptr<const Sandbox>(new Sandbox(profile));
+std::shared_ptr<const Sandbox> Sandbox::find(SandboxProfile profile, const SandboxFiles& files) {
+  return std::shared_ptr<const Sandbox>(new Sandbox(profile, files));
 }
 
 bool Sandbox::wants(Step step) const {
+  if (step == kFileRules && !by_rules_) return false;
   switch (profile_) {
     case SandboxProfile::kComputing:
       return true;
@@ -196,6 +222,10 @@ std::string Sandbox::known_obstacle(Step step) const {
     if (!on_[kUserNamespace]) return "all processes of the user would count";
     if (!counts_processes_by_namespace()) return "needs Linux 5.14";
   }
+  if (step == kFileRules) {
+    if (FileRules::version() == 0) return "the kernel has no Landlock, or it is not switched on";
+    if (!on_[kNoCapabilities]) return "needs PR_SET_NO_NEW_PRIVS";
+  }
   if (step == kFilter && !on_[kNoCapabilities]) return "needs PR_SET_NO_NEW_PRIVS";
   return "";
 }
@@ -203,7 +233,7 @@ std::string Sandbox::known_obstacle(Step step) const {
 std::string Sandbox::attempt() const {
   auto directory = ScratchDirectory::create("lfarm-sandbox");
   if (!directory.ok()) return directory.error().message;
-  Entrance tried = entrance(directory->path());
+  Entrance tried = entrance(directory->path(), "/proc/self/exe");
   int report[2];
   if (::pipe2(report, O_CLOEXEC) != 0) return std::strerror(errno);
   pid_t pid = ::fork();
@@ -238,7 +268,7 @@ Result<Subprocess> start_confined(SpawnOptions options, const Sandbox* sandbox,
                                   const std::string& temporary) {
   options.environment.push_back("TMPDIR=" + temporary);
   if (sandbox == nullptr) return Subprocess::start(options);
-  Sandbox::Entrance entrance = sandbox->entrance(temporary);
+  Sandbox::Entrance entrance = sandbox->entrance(temporary, options.arguments.front());
   options.setup = &entrance;
   return Subprocess::start(options);
 }
@@ -247,7 +277,7 @@ Result<CommandOutput> run_confined(SpawnOptions options, const Sandbox* sandbox,
                                    const std::string& temporary, int timeout_ms) {
   options.environment.push_back("TMPDIR=" + temporary);
   if (sandbox == nullptr) return run_command(std::move(options), timeout_ms);
-  Sandbox::Entrance entrance = sandbox->entrance(temporary);
+  Sandbox::Entrance entrance = sandbox->entrance(temporary, options.arguments.front());
   options.setup = &entrance;
   return run_command(std::move(options), timeout_ms);
 }
@@ -259,6 +289,10 @@ Status become_lone_process() {
   int error = install_filter(lone_process_filter(::getpid()));
   if (error == 0) return {};
   return internal_error(cat("PR_SET_SECCOMP: ", std::strerror(error)));
+}
+
+void hide_memory() {
+  if (!kSanitized) ::prctl(PR_SET_DUMPABLE, 0);
 }
 
 }  // namespace common

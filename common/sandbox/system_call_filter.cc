@@ -1,6 +1,7 @@
 #include "common/sandbox/system_call_filter.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/seccomp.h>
 #include <sched.h>
@@ -33,6 +34,7 @@ constexpr uint32_t kRefused[] = {
     SYS_process_madvise,
     SYS_kcmp,
     SYS_pidfd_getfd,
+    SYS_pidfd_send_signal,
     // the file system's form
     SYS_mount,
     SYS_umount2,
@@ -116,7 +118,6 @@ constexpr uint32_t kComputing[] = {
     SYS_rseq,
     SYS_sched_yield,
     SYS_sched_getaffinity,
-    SYS_sched_setaffinity,
     SYS_sched_getparam,
     SYS_sched_getscheduler,
     SYS_getcpu,
@@ -148,7 +149,6 @@ constexpr uint32_t kComputing[] = {
     SYS_getgid,
     SYS_getegid,
     SYS_getrusage,
-    SYS_prlimit64,
     SYS_getrlimit,
     SYS_setrlimit,
     SYS_uname,
@@ -305,6 +305,8 @@ std::vector<sock_filter> system_call_filter(const SystemCallRules& rules) {
   w.refuse_unless_equal(SYS_socketpair, 0, AF_UNIX);
   w.refuse_if_any_bit(SYS_clone, 0, kNewNamespaces);
   w.refuse(SYS_clone3, ENOSYS);
+  // Limits of itself only: another process can be made to end by its own.
+  w.refuse_unless_equal(SYS_prlimit64, 0, 0);
   // Both type into a terminal as its user would.
   w.refuse_if_equal(SYS_ioctl, 1, TIOCSTI);
   w.refuse_if_equal(SYS_ioctl, 1, TIOCLINUX);
@@ -322,6 +324,15 @@ std::vector<sock_filter> lone_process_filter(pid_t self) {
   w.refuse(SYS_vfork);
 #endif
   w.refuse_unless_any_bit(SYS_clone, 0, CLONE_THREAD);
+  // Of its own threads it asks for none but the calling one.
+  for (uint32_t call : {SYS_prlimit64, SYS_sched_setaffinity}) {
+    w.refuse_unless_equal(call, 0, 0);
+    w.allow(call);
+  }
+  // The kernel would send signals to others in its name.
+  for (uint32_t command : {F_SETOWN, F_SETOWN_EX, F_SETSIG}) {
+    w.refuse_if_equal(SYS_fcntl, 1, command);
+  }
   for (uint32_t call : {SYS_kill, SYS_tgkill, SYS_rt_sigqueueinfo, SYS_rt_tgsigqueueinfo}) {
     w.refuse_unless_equal(call, 0, static_cast<uint32_t>(self));
     w.allow(call);

@@ -77,6 +77,7 @@ const std::vector<Owner>& owners() {
       {"prometheus/", {"common/metrics/"}},
       {"rocksdb/", {"cache/store/"}},
       {"hiredis/", {"cache/remote/"}},
+      {"openssl/", {"common/http/"}},
       {"sqlite3.h", {"common/records/"}},
       {"zip.h", {"clients/pt2/"}},
       {"simdjson", {"clients/pt2/"}},
@@ -95,10 +96,10 @@ bool is_system_header(std::string_view name) {
   for (const char* folder : {"sys/", "arpa/", "netinet/", "net/", "linux/"}) {
     if (name.starts_with(folder)) return true;
   }
-  constexpr std::array<std::string_view, 19> kNames = {
-      "cpuid.h",  "dirent.h", "dlfcn.h",  "elf.h",     "errno.h", "fcntl.h",  "immintrin.h",
-      "math.h",   "netdb.h",  "poll.h",   "pthread.h", "sched.h", "signal.h", "spawn.h",
-      "stddef.h", "stdint.h", "string.h", "termios.h", "unistd.h"};
+  constexpr std::array<std::string_view, 20> kNames = {
+      "cpuid.h", "dirent.h", "dlfcn.h",  "elf.h",    "errno.h",   "fcntl.h", "immintrin.h",
+      "link.h",  "math.h",   "netdb.h",  "poll.h",   "pthread.h", "sched.h", "signal.h",
+      "spawn.h", "stddef.h", "stdint.h", "string.h", "termios.h", "unistd.h"};
   return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
 }
 

@@ -194,7 +194,7 @@ class SandboxTest : public testing::Test {
   if (!is_on(measure)) GTEST_SKIP() << sandbox_->describe()
 
 TEST_F(SandboxTest, EveryMeasureIsOnOrSaysWhyNot) {
-  EXPECT_EQ(sandbox_->measures().size(), 8u);
+  EXPECT_EQ(sandbox_->measures().size(), 9u);
   for (const SandboxMeasure& measure : sandbox_->measures()) {
     EXPECT_FALSE(measure.what.empty()) << measure.name;
     EXPECT_NE(sandbox_->describe().find(measure.name), std::string::npos);

@@ -429,7 +429,7 @@ bool is_free(const std::string& path) {
 }
 
 std::string lock_path(std::string_view device) {
-  return common::cat("/tmp/lfarm-device-", device, ".lock");
+  return common::cat(worker::DeviceLock::kDirectory, "/", device, ".lock");
 }
 
 // Notes down how its device is measured: with caches emptied before, and whether nobody else can.

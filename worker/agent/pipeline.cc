@@ -74,11 +74,12 @@ common::TaskReport report_of(const BuiltPlan& built, const ProfileReply& reply) 
 
 LocalPipeline::LocalPipeline(PipelineOptions options,
                              std::unique_ptr<const CodeGenerator> generator,
-                             std::shared_ptr<const Compiler> compiler, std::string cache_directory)
+                             std::shared_ptr<const Compiler> compiler, std::string cache_directory,
+                             KernelCacheKey cache_key)
     : options_(std::move(options)),
       generator_(std::make_unique<RememberingGenerator>(std::move(generator))),
       compiler_(std::move(compiler)),
-      cache_(std::move(cache_directory)) {
+      cache_(std::move(cache_directory), kKernelCacheBytes, cache_key) {
   compile_thread_ = std::thread([this] { compile_loop(); });
   run_thread_ = std::thread([this] { run_loop(); });
 }

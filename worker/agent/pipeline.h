@@ -63,7 +63,8 @@ struct PipelineOptions {
 class LocalPipeline final : public Pipeline {
  public:
   LocalPipeline(PipelineOptions options, std::unique_ptr<const CodeGenerator> generator,
-                std::shared_ptr<const Compiler> compiler, std::string cache_directory);
+                std::shared_ptr<const Compiler> compiler, std::string cache_directory,
+                KernelCacheKey cache_key = KernelCacheKey::kOnDisk);
   ~LocalPipeline() override;
 
   void submit(Job job) override;

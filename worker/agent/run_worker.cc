@@ -21,6 +21,7 @@
 #include "worker/agent/options.h"
 #include "worker/agent/pipeline.h"
 #include "worker/agent/print_source.h"
+#include "worker/agent/take_key.h"
 #include "worker/agent/worker_web.h"
 #include "worker/compile/nvrtc_child.h"
 #include "worker/profile/device_lock.h"
@@ -132,6 +133,13 @@ common::Status serve(const WorkerOptions& options, const FoundDevice& device,
   pipeline_options.sandbox = executor_sandbox(
       device.backend->has_driver(),
       [&](const common::Sandbox* sandbox) { return opens_device(*device.backend, sandbox); });
+  bool is_safe = pipeline_options.sandbox != nullptr && compilers.protects_files() &&
+                 pipeline_options.sandbox->protects_files();
+  if (!is_safe) {
+    common::log_warning(
+        "candidates can change this user's files: kernels on the disk are used by this run only, "
+        "and the worker's key is as safe as what it runs; see `lfarm doctor`");
+  }
   std::string confined =
       pipeline_options.sandbox == nullptr ? "not at all" : pipeline_options.sandbox->describe();
   if (options.debug_sequential) pipeline_options.executor_command.emplace_back(kDebugFlag);
@@ -140,7 +148,8 @@ common::Status serve(const WorkerOptions& options, const FoundDevice& device,
   std::string toolchain = toolchain_of(*compiler, *device.backend);
   auto* pipeline =
       new LocalPipeline(std::move(pipeline_options), device.backend->make_generator(device.target),
-                        std::move(compiler), options.state + "/kernels");
+                        std::move(compiler), options.state + "/kernels",
+                        is_safe ? KernelCacheKey::kOnDisk : KernelCacheKey::kInMemory);
   common::log_info(cat("executors are confined, ", confined));
   common::log_info(cat("compilers are confined, ", compilers.describe()));
   common::SteadyClock clock;
@@ -186,6 +195,14 @@ int run_worker(int argc, char** argv, Backends backends) {
     if (backend != nullptr) return run_print_source(*backend, argv[2], separated);
     return fail(common::invalid_input(cat("no device is called ", common::family_of(argv[2]))), 2);
   }
+  if (argc == 4 && std::string_view(argv[1]) == "take-key") {
+    char host[256] = "worker";
+    (void)::gethostname(host, sizeof host - 1);
+    common::Status taken = take_key(argv[2], argv[3], host);
+    return taken.ok() ? 0 : fail(taken.error(), 2);
+  }
+  // Before the key is read.
+  common::hide_memory();
   std::vector<std::string> devices;
   for (const Backend* backend : backends) devices.emplace_back(backend->name());
   auto parsed = parse_options(argc, argv, devices);

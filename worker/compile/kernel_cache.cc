@@ -6,6 +6,7 @@
 #include "common/base/cat.h"
 #include "common/base/files.h"
 #include "common/base/log.h"
+#include "common/base/secret_file.h"
 
 namespace worker {
 
@@ -16,6 +17,7 @@ using common::Status;
 
 namespace {
 
+constexpr size_t kMaxKeyFileBytes = 128;
 constexpr size_t kMaxEntryBytes = size_t{1} << 20;
 constexpr size_t kMaxObjectBytes = size_t{64} << 20;
 
@@ -25,6 +27,11 @@ std::string entry_text(const CompiledKernel& kernel) {
   return cat(kernel.object.hex(), "\n", entry.name, "\n", entry.units.text(), "\n",
              entry.scratch_bytes.text(), "\n", entry.block.threads, " ", entry.block.units, " ",
              entry.block.shared_bytes, "\n");
+}
+
+// The entry's text under its name, as nobody without the key can tell it.
+std::string seal_of(const Digest& cache_key, const Digest& name, std::string_view text) {
+  return common::keyed_digest_of(cache_key, common::as_bytes(cat(name.hex(), "\n", text))).hex();
 }
 
 std::optional<CompiledKernel> parse_entry(const std::string& text) {
@@ -47,14 +54,33 @@ std::optional<CompiledKernel> parse_entry(const std::string& text) {
 
 }  // namespace
 
-KernelCache::KernelCache(std::string directory, size_t max_bytes)
-    : directory_(std::move(directory)), max_bytes_(max_bytes) {}
+KernelCache::KernelCache(std::string directory, size_t max_bytes, KernelCacheKey key)
+    : directory_(std::move(directory)), key_(common::random_key()), max_bytes_(max_bytes) {
+  if (!directory_.empty() && key == KernelCacheKey::kOnDisk) find_key();
+}
+
+// Without one that can be kept, entries are of use to this cache alone.
+void KernelCache::find_key() {
+  std::string path = cat(directory_, "/key");
+  if (common::make_directories(directory_).ok()) {
+    (void)common::create_secret_file(path, cat(key_.hex(), "\n"));  // where there is none yet
+  }
+  auto text = common::read_secret_file(path, kMaxKeyFileBytes);
+  if (!text.ok()) return;
+  auto kept = Digest::parse(text->substr(0, text->find('\n')));
+  if (kept) key_ = *kept;
+}
 
 std::optional<CompiledKernel> KernelCache::read_entry(const Digest& key) {
   if (directory_.empty()) return std::nullopt;
   auto text = common::read_file(cat(directory_, "/", key.hex(), ".kernel"), kMaxEntryBytes);
   if (!text.ok()) return std::nullopt;
-  return parse_entry(*text);
+  // The seal stands on the first line.
+  size_t end = text->find('\n');
+  if (end == std::string::npos) return std::nullopt;
+  std::string entry = text->substr(end + 1);
+  if (text->substr(0, end) != seal_of(key_, key, entry)) return std::nullopt;
+  return parse_entry(entry);
 }
 
 std::optional<CompiledKernel> KernelCache::find(const Digest& key) {
@@ -117,8 +143,10 @@ void KernelCache::insert(const std::map<Digest, CompiledKernel>& kernels,
   }
   for (const auto& [key, kernel] : kernels) {
     if (!status.ok()) break;
+    std::string entry = entry_text(kernel);
+    std::string sealed = cat(seal_of(key_, key, entry), "\n", entry);
     status = common::write_file_atomic(cat(directory_, "/", key.hex(), ".kernel"),
-                                       common::as_bytes(entry_text(kernel)));
+                                       common::as_bytes(sealed));
   }
   if (!status.ok() && !reported_) {
     reported_ = true;

@@ -8,6 +8,7 @@
 #include "common/base/cat.h"
 #include "common/base/pipe.h"
 #include "common/cuda/nvrtc.h"
+#include "common/sandbox/sandbox.h"
 
 namespace worker {
 using common::Bytes;
@@ -117,6 +118,7 @@ Result<NvrtcReply> decode_nvrtc_reply(ByteView frame) {
 }
 
 int run_nvrtc_child(int fd) {
+  common::hide_memory();
   rlimit no_core{0, 0};
   ::setrlimit(RLIMIT_CORE, &no_core);
   // Before the first request comes, since loading takes longer than most of them.

@@ -18,7 +18,9 @@ class DeviceLock {
   // `device`: "cpu", "cuda-0", ...
   explicit DeviceLock(std::string_view device, Mode mode = Mode::kAlone);
   ~DeviceLock();
-  // Makes the file that locks are taken on, for processes that may only read.
+  // Where the files are that locks are taken on: one place for all users, whatever their TMPDIR.
+  static constexpr const char* kDirectory = "/tmp/lfarm-locks";
+  // Makes the directory and the device's file, for processes that may only read.
   static void prepare(std::string_view device);
   DeviceLock(const DeviceLock&) = delete;
   DeviceLock& operator=(const DeviceLock&) = delete;

@@ -16,6 +16,7 @@
 #include "common/base/log.h"
 #include "common/base/pipe.h"
 #include "common/base/processors.h"
+#include "common/base/sanitized.h"
 #include "common/runtime/executor.h"
 #include "common/runtime/whole_run.h"
 #include "common/sandbox/sandbox.h"
@@ -51,17 +52,6 @@ constexpr int64_t kProcessorTimeSlack = 10;
 // More than any candidate needs that leaves the machine usable.
 constexpr rlim_t kAddressSpacePerMemory = 4;
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define LFARM_SANITIZED 1
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(LFARM_SANITIZED)
-constexpr bool kSanitized = true;  // shadow memory needs terabytes of address space
-#else
-constexpr bool kSanitized = false;
-#endif
-
 void limit_to(__rlimit_resource resource, rlim_t value) {
   rlimit limit{value, value};
   ::setrlimit(resource, &limit);
@@ -71,7 +61,8 @@ void limit_to(__rlimit_resource resource, rlim_t value) {
 void limit_process(const ExecutorDevice& device) {
   ::prctl(PR_SET_DUMPABLE, 0);
   limit_to(RLIMIT_CORE, 0);
-  if (!kSanitized) {
+  // The shadow memory of a sanitizer takes terabytes of addresses.
+  if (!common::kSanitized) {
     auto memory = static_cast<rlim_t>(device.memory_bytes_max);
     if (memory == 0) memory = static_cast<rlim_t>(common::usable_memory_bytes());
     // Of a driver's mappings many are the device's memory.
