@@ -21,6 +21,7 @@ struct UpOptions {
   std::string listen = "tcp://127.0.0.1:*";
   std::string http;
   std::string http_token_file;
+  std::string http_certificate, http_key;
   std::string remote;
   std::string remote_password_file;
   std::vector<std::string> trusted;
@@ -32,6 +33,10 @@ std::vector<std::string> coordinator_words(const UpOptions& options) {
   if (!options.http_token_file.empty()) {
     words.insert(words.end(), {"--http-token-file", options.http_token_file});
   }
+  if (!options.http_certificate.empty()) {
+    words.insert(words.end(), {"--http-certificate", options.http_certificate});
+  }
+  if (!options.http_key.empty()) words.insert(words.end(), {"--http-key", options.http_key});
   if (options.remote.empty()) return words;
   words.insert(words.end(), {"--remote", options.remote});
   if (!options.remote_password_file.empty()) {
@@ -67,7 +72,10 @@ int up(const UpOptions& options) {
   std::printf("%zu %s, state in %s, logs in %s; Ctrl-C stops it\n", (*farm)->workers(),
               (*farm)->workers() == 1 ? "worker" : "workers", processes.state.path.c_str(),
               processes.state.logs().c_str());
-  if (!(*farm)->http().empty()) std::printf("page at http://%s/\n", (*farm)->http().c_str());
+  if (!(*farm)->http().empty()) {
+    const char* scheme = options.http_certificate.empty() ? "http" : "https";
+    std::printf("page at %s://%s/\n", scheme, (*farm)->http().c_str());
+  }
   if (!(*farm)->public_key().empty()) {
     std::printf("public key %s, for --farm-key; 'lfarm keys grant' lets clients in\n",
                 (*farm)->public_key().c_str());
@@ -103,6 +111,9 @@ void declare_up(CommandLine* line) {
       "and metrics for others. Port 0 takes any");
   command.value("--http-token-file", &options->http_token_file, "FILE",
                 "The page is for who has the token in this file, from wherever");
+  command.value("--http-certificate", &options->http_certificate, "FILE",
+                "The page comes over TLS, with this certificate (PEM, with its chain)");
+  command.value("--http-key", &options->http_key, "FILE", "The certificate's key (PEM)");
   command.value("--remote", &options->remote, "STORE",
                 "A store that farms share, on a server that speaks the Redis protocol:\n"
                 "redis://[user@]host[:port][/database] or redis+unix:///path");

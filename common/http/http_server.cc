@@ -2,6 +2,7 @@
 
 #include <httplib.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <charconv>
@@ -10,16 +11,12 @@
 
 #include "common/base/cat.h"
 #include "common/base/log.h"
+#include "common/http/deadline_stream.h"
+#include "common/http/tls_server.h"
 
 namespace common {
 namespace {
 
-// Probes must be answered while pages and a scraper are: a browser opens six connections at once.
-constexpr size_t kThreads = 24;
-constexpr time_t kReadSeconds = 5;
-constexpr time_t kIdleSeconds = 5;
-// A connection holds one of the threads, also while nothing is asked on it.
-constexpr size_t kRequestsPerConnection = 1;
 constexpr size_t kBodyBytesMax = 64 << 10;
 
 // What is shown comes from this server alone, whatever names and texts it holds: no script, style
@@ -69,8 +66,60 @@ Result<Address> parse(const std::string& text) {
 
 }  // namespace
 
+namespace {
+
+// Counts what waits for a thread.
+class CountedPool final : public httplib::TaskQueue {
+ public:
+  CountedPool(size_t threads, std::atomic<int>& waiting) : pool_(threads), waiting_(waiting) {}
+  void enqueue(std::function<void()> task) override {
+    ++waiting_;
+    pool_.enqueue([this, task = std::move(task)] {
+      --waiting_;
+      task();
+    });
+  }
+  void shutdown() override { pool_.shutdown(); }
+
+ private:
+  httplib::ThreadPool pool_;
+  std::atomic<int>& waiting_;
+};
+
+// The library's server, but for how a connection is read and written. One request each: a thread is
+// held while nothing is asked, too.
+class Server final : public httplib::Server {
+ public:
+  Server(size_t threads, std::unique_ptr<TlsServer> tls) : tls_(std::move(tls)) {
+    new_task_queue = [this, threads] { return new CountedPool(threads, waiting_); };
+  }
+
+ private:
+  bool process_and_close_socket(socket_t socket) override {
+    bool answered = false;
+    {
+      DeadlineStream stream(socket, {}, waiting_, tls_.get());
+      bool closed = false;
+      answered = stream.handshake() && process_request(stream, true, closed, nullptr);
+    }
+    // What lies unread would make the kernel take the answer back.
+    ::shutdown(socket, SHUT_WR);
+    char rest[4096];
+    while (::recv(socket, rest, sizeof rest, MSG_DONTWAIT) > 0) {
+    }
+    ::close(socket);
+    return answered;
+  }
+
+  std::atomic<int> waiting_{0};
+  std::unique_ptr<TlsServer> tls_;
+};
+
+}  // namespace
+
 struct HttpServer::State {
-  httplib::Server server;
+  State(size_t threads, std::unique_ptr<TlsServer> tls) : server(threads, std::move(tls)) {}
+  Server server;
   HttpHandler handler;
   std::string address;
   std::atomic<bool> ended{false};
@@ -92,16 +141,16 @@ struct HttpServer::State {
 HttpServer::HttpServer(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 Result<std::unique_ptr<HttpServer>> HttpServer::start(const std::string& address,
-                                                      HttpHandler handler) {
+                                                      HttpHandler handler,
+                                                      const HttpServerOptions& options) {
   LFARM_ASSIGN_OR_RETURN(Address parsed, parse(address));
-  auto state = std::make_unique<State>();
+  std::unique_ptr<TlsServer> tls;
+  if (!options.certificate.empty() || !options.key.empty()) {
+    LFARM_ASSIGN_OR_RETURN(tls, TlsServer::load(options.certificate, options.key));
+  }
+  auto state = std::make_unique<State>(options.threads, std::move(tls));
   state->handler = std::move(handler);
-  httplib::Server& server = state->server;
-  server.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
-  server.set_read_timeout(kReadSeconds);
-  server.set_write_timeout(kReadSeconds);
-  server.set_keep_alive_timeout(kIdleSeconds);
-  server.set_keep_alive_max_count(kRequestsPerConnection);
+  Server& server = state->server;
   server.set_payload_max_length(kBodyBytesMax);
   // Without the library's own SO_REUSEPORT, with which two servers share an address unawares.
   server.set_socket_options([](socket_t socket) {

@@ -27,13 +27,23 @@ struct HttpResponse {
 // Called from the server's threads, several at a time.
 using HttpHandler = std::function<HttpResponse(const HttpRequest&)>;
 
+struct HttpServerOptions {
+  // PEM files, both or none: answers over TLS then (common/http/tls_server.h).
+  std::string certificate = {}, key = {};
+  // Connections that are answered at a time; others wait for a thread.
+  size_t threads = 24;
+};
+
 // Answers nobody but who can reach its address: it knows no users.
 class HttpServer {
  public:
   // `address`: HOST:PORT, an IPv6 host in brackets, port 0 for a free one. `handler` gets every
-  // GET. Serves from now on until it is destroyed. kInvalidInput when the address is malformed or
-  // taken.
-  static Result<std::unique_ptr<HttpServer>> start(const std::string& address, HttpHandler handler);
+  // GET. Serves from now on until it is destroyed. A request has 5 s to come and its answer 10 s to
+  // be taken, and far less while others wait for a thread. kInvalidInput when the address is
+  // malformed or taken, or when a file of TLS cannot be used.
+  static Result<std::unique_ptr<HttpServer>> start(
+      const std::string& address, HttpHandler handler,
+      const HttpServerOptions& options = HttpServerOptions());
   // Waits for answers under way.
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;

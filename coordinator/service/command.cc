@@ -54,8 +54,7 @@ class SignalDescriptor {
 struct Arguments {
   ServiceOptions service;
   std::string endpoint_file;
-  std::string http;
-  std::string http_token_file;
+  WebOptions web;
   std::string http_file;
   std::string lease;
   std::string identity;
@@ -143,13 +142,22 @@ void declare(CLI::App& app, Arguments& arguments) {
   app.add_option("--endpoint-file", arguments.endpoint_file,
                  "write the endpoint that was bound to this file");
   app.add_option(
-      "--http", arguments.http,
+      "--http", arguments.web.address,
       "HOST:PORT of probes and metrics, for anyone who reaches it, and of the page and the "
       "farm's state, for this machine");
   app.add_option(
-      "--http-token-file", arguments.http_token_file,
+      "--http-token-file", arguments.web.token_file,
       "the page and the state are for who has the token in this file, from wherever; only "
       "its owner may read it");
+  auto* certificate =
+      app.add_option("--http-certificate", arguments.web.certificate,
+                     "PEM file of a certificate and its chain: --http answers over TLS");
+  certificate->needs(
+      app.add_option("--http-key", arguments.web.key, "PEM file of that certificate's key")
+          ->needs(certificate));
+  app.add_option("--probes", arguments.web.probes_address,
+                 "HOST:PORT that answers probes only, without TLS, whatever --http has to do")
+      ->needs("--http");
   app.add_option("--http-file", arguments.http_file,
                  "write the HOST:PORT that was bound to this file");
   app.add_option("--lease", arguments.lease,
@@ -164,6 +172,9 @@ void declare(CLI::App& app, Arguments& arguments) {
                  "who may connect: lines of KEY TENANT ROLE,ROLE (default: STATE/allow)");
   app.add_option("--store-bytes", service.store_bytes_max,
                  "bound on the bytes of kept plans and kernels (0: none)");
+  app.add_option("--measurements", service.measurements_max,
+                 "bound on kept measurements of kernels; beyond it the oldest go (0: none)")
+      ->capture_default_str();
   app.add_option("--searches", service.searches_max, "jobs that search at a time")
       ->check(CLI::Range(1, 1024));
   declare_limits(app, service);
@@ -273,11 +284,14 @@ int run_coordinator(int argc, const char* const* argv, SearchFactory create_sear
   SignalDescriptor signals;
   arguments.service.create_search = std::move(create_search);
   std::unique_ptr<Web> web;
-  if (!arguments.http.empty()) {
-    auto started = Web::start(arguments.http, arguments.http_token_file);
+  if (!arguments.web.address.empty()) {
+    auto started = Web::start(arguments.web);
     if (!started.ok()) return fail(started.error());
     web = std::move(started).value();
     common::log_info(cat("http on ", web->address()));
+    if (!web->probes_address().empty()) {
+      common::log_info(cat("probes on ", web->probes_address()));
+    }
   }
   std::unique_ptr<Leadership> leadership;
   if (!arguments.lease.empty()) {

@@ -47,6 +47,8 @@ struct ServiceOptions {
 
   farm::Config farm;
   uint64_t store_bytes_max = 0;  // of plans and kernels; 0: unbounded
+  // Of kernels, kept for later searches; some 150 bytes each. 0: unbounded.
+  uint64_t measurements_max = 20'000'000;
   int64_t heartbeat_ms = 2'000;
   int64_t no_worker_grace_ms = 30'000;  // without a worker of the target, before a job fails
   int64_t graph_wait_ms = 30'000;       // for the bytes of a submitted graph

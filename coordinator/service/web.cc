@@ -19,6 +19,8 @@ constexpr const char* kJson = "application/json";
 constexpr const char* kPrometheus = "text/plain; version=0.0.4; charset=utf-8";
 constexpr std::string_view kApi = "/api/v1/";
 
+constexpr size_t kProbeThreads = 4;
+
 constexpr const char* kIndex =
     "lfarm coordinator\n"
     "/                                    the page\n"
@@ -43,15 +45,28 @@ HttpResponse found(std::optional<std::string> body, const char* type) {
 
 }  // namespace
 
-common::Result<std::unique_ptr<Web>> Web::start(const std::string& address,
-                                                const std::string& token_file) {
-  LFARM_ASSIGN_OR_RETURN(WebAccess access, WebAccess::create(token_file));
+common::Result<std::unique_ptr<Web>> Web::start(const WebOptions& options) {
+  LFARM_ASSIGN_OR_RETURN(WebAccess access, WebAccess::create(options.token_file));
   std::unique_ptr<Web> web(new Web(access));
-  LFARM_ASSIGN_OR_RETURN(web->server_, common::HttpServer::start(
-                                           address, [it = web.get()](const HttpRequest& request) {
-                                             return it->answer(request);
-                                           }));
+  common::HttpServerOptions server_options;
+  server_options.certificate = options.certificate;
+  server_options.key = options.key;
+  auto answers = [it = web.get()](const HttpRequest& request) { return it->answer(request); };
+  LFARM_ASSIGN_OR_RETURN(web->server_,
+                         common::HttpServer::start(options.address, answers, server_options));
+  if (options.probes_address.empty()) return web;
+  auto probes = [it = web.get()](const HttpRequest& request) { return it->answer_probes(request); };
+  common::HttpServerOptions probes_options;
+  probes_options.threads = kProbeThreads;
+  LFARM_ASSIGN_OR_RETURN(web->probes_,
+                         common::HttpServer::start(options.probes_address, probes, probes_options));
   return web;
+}
+
+HttpResponse Web::answer_probes(const HttpRequest& request) {
+  std::shared_lock<std::shared_mutex> lock(mutex_);
+  auto probed = common::answer_probe(request.path, health());
+  return probed ? *std::move(probed) : HttpResponse{404, "here are only probes\n"};
 }
 
 void Web::stand_by(const std::string& leader) {

@@ -68,7 +68,7 @@ class Manual(unittest.TestCase):
                    and not re.search("apply -k|kustomize|rollout|port-forward|curl", line)]
         made = self.run_lines(install)
         self.assertEqual({place: set(data) for place, data in made.items()}, policies.MADE_OUTSIDE)
-        old = base64.b64decode(made["Secret", "lfarm-worker"]["worker.key"]).decode()
+        old = base64.b64decode(made["Secret", "lfarm-worker"]["7.key"]).decode()
 
         clients = [line for line in commands(section("Clients")) if "lfarm submit" not in line]
         made = self.run_lines(clients)
@@ -76,7 +76,7 @@ class Manual(unittest.TestCase):
         self.assertEqual(len(made["ConfigMap", "lfarm-public"]["farm-key"]), 40)
 
         made = self.run_lines(commands(section("Rotate keys")))
-        new = base64.b64decode(made["Secret", "lfarm-worker"]["worker.key"]).decode()
+        new = base64.b64decode(made["Secret", "lfarm-worker"]["7.key"]).decode()
         allowed = (self.folder / "farm-keys" / "allow").read_text(encoding="utf-8")
         public = [re.search(r"^public (\S+)", text, re.M)[1] for text in (old, new)]
         self.assertNotIn(public[0], allowed)

@@ -140,6 +140,18 @@ class Dockerfile(unittest.TestCase):
         for trace in ("/var/lib/apt/lists", "/var/cache/apt", "/var/log"):
             self.assertRegex(script, rf"rm -rf[^\n]*(\\\n[^\n]*)*{trace}")
 
+    def test_each_stage_declares_what_it_uses(self):
+        """Debian 12's buildah passes no argument on from the stage that another is built on."""
+        found, _ = stages()
+        for name, stage in found.items():
+            declared = {line.removeprefix("ARG ").partition("=")[0] for line in stage.lines
+                        if line.startswith("ARG ")}
+            commands = " ".join(line for line in stage.lines if line.startswith("RUN "))
+            used = set(re.findall(r"\$\{?(MIRROR|SOURCE_DATE_EPOCH)", commands))
+            if "install-packages" in commands:
+                used |= {"MIRROR", "SOURCE_DATE_EPOCH"}
+            self.assertLessEqual(used, declared, name)
+
     def test_what_is_copied_is_sent_to_the_builder(self):
         rules = [line for line in (FOLDER / "Dockerfile.dockerignore").read_text(
             encoding="utf-8").splitlines() if line and not line.startswith("#")]

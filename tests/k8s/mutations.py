@@ -70,8 +70,18 @@ def _(objects):
 
 
 on_pods("keys_come_from_their_secret", "no copy", lambda spec: spec.pop("initContainers"))
-on_pods("keys_come_from_their_secret", "a copy for all to read",
-        lambda spec: spec["initContainers"][0]["command"].__setitem__(2, "0640"))
+@mutation("keys_come_from_their_secret", "a copy for all to read")
+def _(objects):
+    pod(objects.coordinators()[0])["initContainers"][0]["command"][2] = "0640"
+
+
+@mutation("keys_come_from_their_secret", "a worker that sees the other workers' keys")
+def _(objects):
+    spec = pod(objects.workers()[0])
+    secret = spec["initContainers"][0]["volumeMounts"][1]
+    main_container(objects.workers()[0])["volumeMounts"].append(secret)
+
+
 on_pods("keys_come_from_their_secret", "one file less",
         lambda spec: spec["initContainers"][0]["command"].pop())
 on_pods("keys_come_from_their_secret", "another image",

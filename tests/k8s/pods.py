@@ -107,6 +107,7 @@ class Pod:
                 file.chmod(0o440)
         for first in manifests.pod(workload).get("initContainers", []):
             command = [self.moved(first, word) for word in first["command"] + first.get("args", [])]
+            command[0] = str(manifests.binary(pathlib.Path(command[0]).name))
             subprocess.run(command, check=True, env=self.environment(first))
 
     def moved(self, container, text):
@@ -139,7 +140,8 @@ class Pod:
         for argument in self.container["args"]:
             argument = self.moved(self.container, manifests.expand(argument, values))
             # Of the node's ports only free ones can be had here.
-            argument = argument.replace("0.0.0.0:8080", "127.0.0.1:0").replace(":7171", ":*")
+            argument = argument.replace("0.0.0.0:8080", "127.0.0.1:0").replace(
+                "0.0.0.0:8081", "127.0.0.1:0").replace(":7171", ":*")
             for old, new in changes:
                 argument = argument.replace(old, new)
             command.append(argument)
@@ -169,8 +171,8 @@ class Site:
         found = process.until(r"http on (\S+):(\d+)")
         self.address = found[1], int(found[2])
 
-    def get(self, path):
-        connection = http.client.HTTPConnection(*self.address, timeout=PATIENCE_S)
+    def get(self, path, address=None):
+        connection = http.client.HTTPConnection(*(address or self.address), timeout=PATIENCE_S)
         try:
             connection.request("GET", path)
             reply = connection.getresponse()
@@ -179,18 +181,25 @@ class Site:
             connection.close()
 
     def probe(self, container, probe):
-        return self.get(container[probe]["httpGet"]["path"])[0]
+        asked, address = container[probe]["httpGet"], None
+        if asked["port"] == "probes":
+            found = self.process.until(r"probes on (\S+):(\d+)")
+            address = found[1], int(found[2])
+        return self.get(asked["path"], address)[0]
 
 
 def farm_keys(folder):
     """What `lfarm keys init` makes, as the objects that docs/operations.md puts it into."""
     folder = pathlib.Path(folder)
-    subprocess.run([manifests.binary("lfarm"), "keys", "init", "--state", str(folder)], check=True,
-                   stdout=subprocess.DEVNULL)
-    texts = {file.name: file.read_text(encoding="utf-8") for file in folder.iterdir()}
+    subprocess.run([manifests.binary("lfarm"), "keys", "init", "--state", str(folder), "--workers",
+                    "3"], check=True, stdout=subprocess.DEVNULL)
+    texts = {file.name: file.read_text(encoding="utf-8") for file in folder.iterdir()
+             if file.is_file()}
+    workers = {file.name: file.read_text(encoding="utf-8")
+               for file in (folder / "workers").iterdir()}
     farm_key = re.search(r"^public (\S+)", texts["farm.key"], re.M)[1]
     return {("Secret", "lfarm-farm"): {name: texts[name] for name in ("farm.key", "signing.key")},
-            ("Secret", "lfarm-worker"): {"worker.key": texts["worker.key"]},
+            ("Secret", "lfarm-worker"): workers,
             ("ConfigMap", "lfarm-public"): {"allow": texts["allow"], "farm-key": farm_key}}
 
 

@@ -11,7 +11,7 @@ NAME = "app.kubernetes.io/name"
 # Made by the commands of docs/operations.md, which a test compares with this.
 MADE_OUTSIDE = {
     ("Secret", "lfarm-farm"): {"farm.key", "signing.key"},
-    ("Secret", "lfarm-worker"): {"worker.key"},
+    ("Secret", "lfarm-worker"): {f"{k}.key" for k in range(64)},
     ("ConfigMap", "lfarm-public"): {"allow", "farm-key"},
 }
 # Of the one who runs the farm.
@@ -101,12 +101,27 @@ def _references(objects, each, container):
             yield f"{title(each)}: {argument} is on no mounted volume"
 
 
+def _has_mount(container, path):
+    return any(mount["mountPath"] == path for mount in container["volumeMounts"])
+
+
 @policy
 def keys_come_from_their_secret(objects):
-    """The init container copies, with a mode that lfarm accepts, files that the Secret has."""
+    """The init container copies, with a mode that lfarm accepts, files that the Secret has; for a
+    worker one of them, and the worker's own container does not see the others."""
     for each in objects.workloads():
         first = pod(each).get("initContainers", [{}])[0]
         command = first.get("command", [])
+        own = flags(objects, main_container(each)).get("--key")
+        if first.get("image") != main_container(each)["image"]:
+            yield f"{title(each)}: two images to pull"
+        if each in objects.workers():
+            if command[:2] != ["/usr/bin/lfarm-worker", "take-key"] or command[3:] != [own]:
+                yield f"{title(each)}: takes no key of its own"
+            elif not _has_mount(first, command[2]) or _has_mount(
+                    main_container(each), command[2]):
+                yield f"{title(each)}: the workers' keys are for its init container alone"
+            continue
         if command[:3] != ["/usr/bin/install", "-m", "0600"]:
             yield f"{title(each)}: keys are not copied to files that only their owner reads"
             continue
@@ -115,9 +130,6 @@ def keys_come_from_their_secret(objects):
         copied = {path.rsplit("/", 1)[1] for path in command[5:]}
         if copied != MADE_OUTSIDE[("Secret", secret)]:
             yield f"{title(each)}: copies {sorted(copied)} of Secret {secret}"
-        if first["image"] != main_container(each)["image"]:
-            yield f"{title(each)}: two images to pull"
-        own = flags(objects, main_container(each)).get("--key")
         if own and own != f"{command[4]}/{own.rsplit('/', 1)[1]}":
             yield f"{title(each)}: {own} is not where the keys are copied to"
 
@@ -161,7 +173,7 @@ def ports_match(objects):
         container = main_container(each)
         ports = {port["name"]: port["containerPort"] for port in container["ports"]}
         its = flags(objects, container)
-        for flag, name in (("--listen", "farm"), ("--http", "http")):
+        for flag, name in (("--listen", "farm"), ("--http", "http"), ("--probes", "probes")):
             if flag in its and port_of(its[flag]) != ports.get(name):
                 yield f"{title(each)}: {flag}={its[flag]}, but port {name} is {ports.get(name)}"
             if flag in its and "0.0.0.0:" not in its[flag]:

@@ -1,10 +1,15 @@
 // Probes and metrics over HTTP: if these fail, clusters restart what is well or keep what is not.
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <thread>
 
 #include "common/base/cat.h"
+#include "common/base/files.h"
+#include "common/base/subprocess.h"
 #include "common/http/http_client.h"
 #include "common/http/http_server.h"
 #include "common/http/probes.h"
@@ -104,6 +109,134 @@ TEST(Http, OneSlowAnswerHoldsUpNoOther) {
   EXPECT_EQ(get(*server, "/livez")->body, "/livez");
   go = true;
   slow.join();
+}
+
+// Connections that stay open, each with a byte of a request now and then.
+class DrippingClients {
+ public:
+  DrippingClients(const HttpServer& server, int count) {
+    HttpEndpoint to = endpoint_of(server);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(to.port));
+    ::inet_pton(AF_INET, to.host.c_str(), &address.sin_addr);
+    for (int k = 0; k < count; ++k) {
+      int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+      EXPECT_EQ(::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+      sockets_.push_back(fd);
+    }
+    thread_ = std::thread([this] {
+      constexpr std::string_view kRequest = "GET /slow?a=0123456789";
+      for (size_t k = 0; !ended_; k = (k + 1) % kRequest.size()) {
+        for (int fd : sockets_) (void)::send(fd, kRequest.data() + k, 1, MSG_NOSIGNAL);
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      }
+    });
+  }
+  ~DrippingClients() {
+    ended_ = true;
+    thread_.join();
+    for (int fd : sockets_) ::close(fd);
+  }
+
+ private:
+  std::vector<int> sockets_;
+  std::atomic<bool> ended_{false};
+  std::thread thread_;
+};
+
+TEST(Http, ClientsThatDripHoldUpNobody) {
+  auto server = serve([](const HttpRequest& request) { return HttpResponse{200, request.path}; });
+  DrippingClients clients(*server, 64);
+  for (int k = 0; k < 3; ++k) {
+    auto reply = get(*server, "/livez");
+    ASSERT_TRUE(reply.ok()) << reply.error().message;
+    EXPECT_EQ(reply->body, "/livez");
+  }
+}
+
+// Who asks and then does not take the answer is let go.
+TEST(Http, AnAnswerThatNobodyTakesIsGivenUp) {
+  HttpServerOptions one_thread;
+  one_thread.threads = 1;
+  std::string large(size_t{64} << 20, 'x');
+  auto server = HttpServer::start(
+      "127.0.0.1:0",
+      [&](const HttpRequest& request) {
+        return HttpResponse{200, request.path == "/large" ? large : "small"};
+      },
+      one_thread);
+  ASSERT_TRUE(server.ok());
+  HttpEndpoint to = endpoint_of(**server);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(to.port));
+  ::inet_pton(AF_INET, to.host.c_str(), &address.sin_addr);
+  int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  constexpr std::string_view kRequest = "GET /large HTTP/1.0\r\n\r\n";
+  ASSERT_EQ(::send(fd, kRequest.data(), kRequest.size(), 0), static_cast<ssize_t>(kRequest.size()));
+  char first;
+  ASSERT_EQ(::recv(fd, &first, 1, 0), 1) << "the answer has not begun";
+  auto reply = get(**server, "/small");
+  ASSERT_TRUE(reply.ok()) << reply.error().message;
+  EXPECT_EQ(reply->body, "small");
+  ::close(fd);
+}
+
+bool make_certificate(const std::string& folder) {
+  auto made = run_command(
+      {"/usr/bin/openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+       "-nodes", "-days", "2", "-subj", "/CN=lfarm", "-addext", "subjectAltName=IP:127.0.0.1",
+       "-keyout", folder + "/key.pem", "-out", folder + "/certificate.pem"},
+      600'000);
+  return made.ok() && made->status.code == 0;
+}
+
+TEST(Http, AnswersOverTlsWithTheCertificateAsItIsNow) {
+  auto scratch = ScratchDirectory::create("lfarm-tls").value();
+  if (!make_certificate(scratch.path())) GTEST_SKIP() << "no openssl on this machine";
+  HttpServerOptions tls;
+  tls.certificate = scratch.path() + "/certificate.pem";
+  tls.key = scratch.path() + "/key.pem";
+  // Larger than what a socket holds, so that writing has to wait.
+  std::string large(size_t{8} << 20, 'x');
+  auto server = HttpServer::start(
+      "127.0.0.1:0",
+      [&](const HttpRequest& request) {
+        return HttpResponse{200, request.path == "/large" ? large : request.path};
+      },
+      tls);
+  ASSERT_TRUE(server.ok()) << server.error().message;
+  auto ask = [&](const std::string& path, const std::string& authority) {
+    HttpEndpoint to = endpoint_of(**server);
+    to.tls = true;
+    to.ca_file = authority;
+    HttpCall call;
+    call.path = path;
+    return http_call(to, call);
+  };
+  auto reply = ask("/small", tls.certificate);
+  ASSERT_TRUE(reply.ok()) << reply.error().message;
+  EXPECT_EQ(reply->body, "/small");
+  EXPECT_EQ(ask("/large", tls.certificate)->body, large);
+  EXPECT_FALSE(get(**server, "/small").ok()) << "answered without TLS";
+
+  std::string before = scratch.path() + "/before.pem";
+  ASSERT_TRUE(write_file_atomic(before, as_bytes(*read_file(tls.certificate))).ok());
+  ASSERT_TRUE(make_certificate(scratch.path()));
+  EXPECT_EQ(ask("/small", tls.certificate)->body, "/small");
+  EXPECT_EQ(ask("/small", before).error().code, Code::kVerification);
+}
+
+TEST(Http, FilesOfTlsThatCannotBeUsedAreNamed) {
+  HttpServerOptions tls;
+  tls.certificate = tls.key = "/nonexistent/certificate.pem";
+  auto server = HttpServer::start(
+      "127.0.0.1:0", [](const HttpRequest&) { return HttpResponse{}; }, tls);
+  ASSERT_FALSE(server.ok());
+  EXPECT_EQ(server.error().code, Code::kInvalidInput);
+  EXPECT_NE(server.error().message.find(tls.certificate), std::string::npos);
 }
 
 TEST(Http, NobodyThereIsUnavailable) {
