@@ -412,15 +412,23 @@ Status Database::sync() {
 }
 
 Status Database::scan(Family family, std::string_view prefix, const Visitor& visit) const {
+  return scan_between(family, prefix, prefix_end(prefix), visit);
+}
+
+Status Database::scan_from(Family family, std::string_view from, const Visitor& visit) const {
+  return scan_between(family, from, {}, visit);
+}
+
+Status Database::scan_between(Family family, std::string_view from, const std::string& end,
+                              const Visitor& visit) const {
   auto open = handles();
   if (!open) return closed();
   rocksdb::ReadOptions options;
   options.fill_cache = false;
-  std::string end = prefix_end(prefix);
   rocksdb::Slice bound = slice(end);
   if (!end.empty()) options.iterate_upper_bound = &bound;
   std::unique_ptr<rocksdb::Iterator> cursor(open->db->NewIterator(options, open->family(family)));
-  for (cursor->Seek(slice(prefix)); cursor->Valid(); cursor->Next()) {
+  for (cursor->Seek(slice(from)); cursor->Valid(); cursor->Next()) {
     if (!visit(view(cursor->key()), view(cursor->value()))) return {};
   }
   if (!cursor->status().ok()) return read_error(cursor->status());

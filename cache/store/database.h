@@ -82,6 +82,8 @@ class Database {
   // returns false. The views end with the call. The visitor must not call the database.
   using Visitor = std::function<bool(std::string_view key, std::string_view value)>;
   common::Status scan(Family family, std::string_view prefix, const Visitor& visit) const;
+  // The same from a key on, to the end of the family.
+  common::Status scan_from(Family family, std::string_view from, const Visitor& visit) const;
   // The first key that is not below `bound`.
   common::Result<std::optional<std::string>> key_at_or_after(Family family,
                                                              std::string_view bound) const;
@@ -101,6 +103,8 @@ class Database {
   bool read_only() const;
 
  private:
+  common::Status scan_between(Family family, std::string_view from, const std::string& end,
+                              const Visitor& visit) const;
   struct Handles;
   using Opened = common::Result<std::shared_ptr<const Handles>>;
   static Opened open_handles(const std::string& directory, const DatabaseOptions& options,

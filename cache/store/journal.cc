@@ -36,20 +36,31 @@ Status Store::State::add_measurement(Batch& batch, const Changes::Measured& meas
   if (keys.count(key) != 0) return {};
   LFARM_ASSIGN_OR_RETURN(auto existing, database->get(Family::kMeasurements, key));
   if (existing && decode_measurement(*existing)) return {};
-  batch.put(Family::kMeasurements, key, encode_measurement(measured.measurement));
+  std::string record = encode_measurement(measured.measurement);
+  if (existing) {
+    small.measurements.count -= std::min<uint64_t>(small.measurements.count, 1);
+    small.measurements.bytes -= std::min<uint64_t>(small.measurements.bytes, existing->size());
+  }
+  small.measurements.count += 1;
+  small.measurements.bytes += record.size();
+  batch.put(Family::kMeasurements, key, record);
   keys.insert(std::move(key));
   return {};
 }
 
 Result<bool> Store::put_measurement(const Digest& fingerprint, std::string_view device,
                                     const StoredMeasurement& measurement) {
-  std::lock_guard lock(state_->measuring);
-  Batch batch;
-  std::unordered_set<std::string> keys;
-  Changes::Measured measured{fingerprint, std::string(device), measurement};
-  LFARM_RETURN_IF_ERROR(state_->add_measurement(batch, measured, keys));
-  if (keys.empty()) return false;
-  LFARM_RETURN_IF_ERROR(state_->database->write(batch, false));
+  {
+    std::lock_guard lock(state_->measuring);
+    Batch batch;
+    std::unordered_set<std::string> keys;
+    Changes::Measured measured{fingerprint, std::string(device), measurement};
+    SmallCounters before = state_->small;
+    LFARM_RETURN_IF_ERROR(state_->add_measurement(batch, measured, keys));
+    if (keys.empty()) return false;
+    LFARM_RETURN_IF_ERROR(state_->write_small(batch, before, false));
+  }
+  LFARM_RETURN_IF_ERROR(state_->collect_if_full());
   return true;
 }
 
@@ -79,9 +90,20 @@ Status Store::put_negative(const Digest& fingerprint, const Negative& negative) 
   std::string record;
   append_u64(record, static_cast<uint64_t>(negative.expires_wall_ns));
   record += negative.reason;
+  std::lock_guard lock(state_->measuring);
+  SmallCounters before = state_->small;
+  FamilyStats& counted = state_->small.negatives;
+  LFARM_ASSIGN_OR_RETURN(auto existing,
+                         state_->database->get(Family::kNegatives, key_of(fingerprint)));
+  if (existing) {
+    counted.count -= std::min<uint64_t>(counted.count, 1);
+    counted.bytes -= std::min<uint64_t>(counted.bytes, existing->size());
+  }
+  counted.count += 1;
+  counted.bytes += record.size();
   Batch batch;
   batch.put(Family::kNegatives, key_of(fingerprint), record);
-  return state_->database->write(batch, false);
+  return state_->write_small(batch, before, false);
 }
 
 Result<std::optional<Negative>> Store::get_negative(const Digest& fingerprint) {
@@ -122,26 +144,39 @@ Status Store::append_job(std::string_view job, std::span<const JobRecord> record
 
 Status Store::commit(std::span<const Changes> group) {
   State& state = *state_;
-  std::lock_guard lock(state.measuring);
-  Batch batch;
-  std::unordered_set<std::string> measured, records;
+  {
+    std::lock_guard lock(state.measuring);
+    SmallCounters before = state.small;
+    Batch batch;
+    auto status = state.add_changes(batch, group);
+    if (!status.ok()) {
+      state.small = before;
+      return status;
+    }
+    LFARM_RETURN_IF_ERROR(state.write_small(batch, before, true));
+  }
+  return state.collect_if_full();
+}
+
+Status Store::State::add_changes(Batch& batch, std::span<const Changes> group) {
+  std::unordered_set<std::string> measured, added;
   for (const Changes& changes : group) {
     for (const Changes::Record& record : changes.records) {
       LFARM_RETURN_IF_ERROR(check_job_name(record.job));
-      LFARM_RETURN_IF_ERROR(state.add_record(batch, record.job, record.record, records));
+      LFARM_RETURN_IF_ERROR(add_record(batch, record.job, record.record, added));
     }
     for (const Changes::Measured& measurement : changes.measurements) {
-      LFARM_RETURN_IF_ERROR(state.add_measurement(batch, measurement, measured));
+      LFARM_RETURN_IF_ERROR(add_measurement(batch, measurement, measured));
     }
     for (const Changes::Named& named : changes.named) {
       batch.put(Family::kMeta, named_key(named.name), named.bytes);
     }
     for (const std::string& job : changes.removed_jobs) {
       LFARM_RETURN_IF_ERROR(check_job_name(job));
-      LFARM_RETURN_IF_ERROR(state.add_job_removal(batch, job, kNoSequence, records));
+      LFARM_RETURN_IF_ERROR(add_job_removal(batch, job, kNoSequence, added));
     }
   }
-  return state.database->write(batch, true);
+  return {};
 }
 
 Result<std::vector<JobRecord>> Store::read_job(std::string_view job) {

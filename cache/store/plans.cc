@@ -2,6 +2,7 @@
 
 #include "cache/store/store_state.h"
 #include "common/base/cat.h"
+#include "common/base/contains.h"
 #include "common/base/log.h"
 
 namespace cache {
@@ -48,6 +49,8 @@ void Store::State::add_plan_removal(Batch& batch, const Digest& key, const PlanH
                                     size_t record_bytes) {
   batch.remove(Family::kPlans, plan_key(key));
   batch.remove(Family::kPlans, graph_key(header.graph_hash, key));
+  batch.remove(Family::kPlans, name_key(header.plan_id, key));
+  for (const Digest& name : header.names) batch.remove(Family::kPlans, name_key(name, key));
   batch.remove(Family::kMeta, digest_key(kUsedPrefix, key));
   counters.plans.count -= counters.plans.count > 0 ? 1 : 0;
   counters.plans.bytes -= std::min<uint64_t>(counters.plans.bytes, record_bytes);
@@ -93,6 +96,7 @@ Result<bool> Store::State::add_plan(Batch& batch, const NewPlan& plan, bool only
                                      ": put it first"));
   }
   header.needs = std::move(*needs);
+  header.names = plan.names;
   auto existing = database->get(Family::kPlans, plan_key(key));
   if (!existing.ok() && existing.error().code != common::Code::kCorrupt) return existing.error();
   if (existing.ok() && *existing) {
@@ -112,6 +116,8 @@ Result<bool> Store::State::add_plan(Batch& batch, const NewPlan& plan, bool only
   std::string used = encode_use({header.created_wall_ns, written_uses(key)});
   batch.put(Family::kPlans, plan_key(key), record);
   batch.put(Family::kPlans, graph_key(header.graph_hash, key), {});
+  batch.put(Family::kPlans, name_key(header.plan_id, key), {});
+  for (const Digest& name : header.names) batch.put(Family::kPlans, name_key(name, key), {});
   batch.put(Family::kMeta, digest_key(kUsedPrefix, key), used);
   counters.plans.count += 1;
   counters.plans.bytes += record.size();
@@ -137,8 +143,12 @@ Result<bool> Store::State::commit_plans(std::span<const NewPlan> plans, bool onl
     }
     if (!any) return false;
     LFARM_RETURN_IF_ERROR(write_counted(batch, before));
+    std::lock_guard waiting_lock(waiting);
     for (const NewPlan& plan : plans) {
-      for (const Digest& need : plan.needs) recent_blobs.erase(need);
+      for (const Digest& need : plan.needs) {
+        recent_blobs.erase(need);
+        if (takes_inventory) needed_since.insert(need);
+      }
     }
   }
   // The blobs were written to the same log before the plans, so this brings them along.
@@ -228,6 +238,25 @@ Result<std::vector<Digest>> Store::plans_of_graph(const Digest& graph_hash) {
   return keys;
 }
 
+Result<std::vector<Digest>> Store::plans_named(const Digest& name) {
+  std::vector<Digest> listed;
+  LFARM_RETURN_IF_ERROR(state_->database->scan(Family::kPlans, digest_key(kNamePrefix, name),
+                                               [&](std::string_view key, auto) {
+                                                 if (auto plan = trailing_digest(key))
+                                                   listed.push_back(*plan);
+                                                 return true;
+                                               }));
+  // Where a record could not be read when its plan was replaced, its names have stayed.
+  std::vector<Digest> keys;
+  for (const Digest& key : listed) {
+    LFARM_ASSIGN_OR_RETURN(auto record, state_->database->get(Family::kPlans, plan_key(key)));
+    auto header = record ? decode_plan_header(*record) : std::nullopt;
+    bool has_it = header && (header->plan_id == name || common::contains(header->names, name));
+    if (has_it) keys.push_back(key);
+  }
+  return keys;
+}
+
 Result<std::vector<PlanListing>> Store::list_plans() {
   State& state = *state_;
   std::unordered_map<Digest, PlanUse> used;
@@ -309,15 +338,14 @@ Result<uint64_t> Store::revoke(const Digest& plan_id, std::string_view reason) {
     std::lock_guard lock(state.commit);
     Counters before = state.counters;
     Batch batch;
-    LFARM_RETURN_IF_ERROR(state.database->scan(
-        Family::kPlans, kPlanPrefix, [&](std::string_view key, std::string_view record) {
-          auto header = decode_plan_header(record);
-          auto digest = trailing_digest(key);
-          if (!header || !digest || header->plan_id != plan_id) return true;
-          state.add_plan_removal(batch, *digest, *header, record.size());
-          ++removed;
-          return true;
-        }));
+    LFARM_ASSIGN_OR_RETURN(std::vector<Digest> keys, plans_named(plan_id));
+    for (const Digest& key : keys) {
+      LFARM_ASSIGN_OR_RETURN(auto record, state.database->get(Family::kPlans, plan_key(key)));
+      auto header = record ? decode_plan_header(*record) : std::nullopt;
+      if (!header || header->plan_id != plan_id) continue;
+      state.add_plan_removal(batch, key, *header, record->size());
+      ++removed;
+    }
     State::add_revocation(batch, plan_id, reason);
     state.add_revocation_time(batch);
     LFARM_RETURN_IF_ERROR(state.write_counted(batch, before));

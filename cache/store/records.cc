@@ -11,7 +11,7 @@ namespace cache {
 using common::Digest;
 
 namespace {
-constexpr uint8_t kPlanRecordVersion = 2;
+constexpr uint8_t kPlanRecordVersion = 3;
 
 template <class Number>
 void append_little(std::string& out, Number value) {
@@ -69,6 +69,8 @@ std::string encode_plan(const PlanHeader& header, std::string_view bytes) {
     append_digest(record, need.digest);
     append_u64(record, need.checksum);
   }
+  append_u32(record, static_cast<uint32_t>(header.names.size()));
+  for (const Digest& name : header.names) append_digest(record, name);
   record += bytes;
   return record;
 }
@@ -92,6 +94,9 @@ std::optional<PlanHeader> decode_plan_header(std::string_view record) {
     need.digest = fields.digest();
     need.checksum = fields.u64();
   }
+  size_t names = version > 2 ? fields.u32() : 0;
+  if (!fields.ok() || names > fields.rest().size() / 32) return std::nullopt;
+  for (size_t i = 0; i < names; ++i) header.names.push_back(fields.digest());
   if (!fields.ok() || fields.rest().size() != plan_bytes) return std::nullopt;
   header.size = record.size() - fields.rest().size();
   return header;
@@ -102,6 +107,15 @@ std::string graph_key(const Digest& graph_hash, const Digest& key) {
   std::string out = digest_key(kGraphPrefix, graph_hash);
   append_digest(out, key);
   return out;
+}
+
+std::string name_key(const Digest& name, const Digest& key) {
+  std::string out = digest_key(kNamePrefix, name);
+  append_digest(out, key);
+  return out;
+}
+bool has_names(std::string_view record) {
+  return !record.empty() && static_cast<uint8_t>(record.front()) > 2;
 }
 
 std::string digest_key(std::string_view prefix, const Digest& digest) {

@@ -55,7 +55,8 @@ struct PlanHeader {
   int64_t created_wall_ns = 0;
   int64_t search_ms = 0;  // 0 in records of version 1
   std::vector<Need> needs;
-  size_t size = 0;  // bytes of the header itself
+  std::vector<common::Digest> names;  // none in records of versions 1 and 2
+  size_t size = 0;                    // bytes of the header itself
 };
 std::string encode_plan(const PlanHeader& header, std::string_view bytes);
 // Empty when the record is malformed.
@@ -66,12 +67,18 @@ std::string plan_key(const common::Digest& key);
 std::string graph_key(const common::Digest& graph_hash, const common::Digest& key);
 inline constexpr std::string_view kPlanPrefix = "P";
 inline constexpr std::string_view kGraphPrefix = "G";
+// + one of a plan's names + its key; the plan's id is one of them.
+inline constexpr std::string_view kNamePrefix = "N";
+std::string name_key(const common::Digest& name, const common::Digest& key);
+// Where records of versions 1 and 2 have no names.
+bool has_names(std::string_view record);
 // The digest at the end of a key; empty when the key is too short.
 std::optional<common::Digest> trailing_digest(std::string_view key);
 
 // Keys of the meta family.
 inline constexpr std::string_view kFormatKey = "F";
-inline constexpr std::string_view kCountersKey = "C";
+inline constexpr std::string_view kCountersKey = "C";       // of plans and kernels
+inline constexpr std::string_view kSmallCountersKey = "c";  // of measurements and negatives
 inline constexpr std::string_view kUsageKey = "H";
 inline constexpr std::string_view kBlobPrefix = "B";     // + blob digest -> BlobNote
 inline constexpr std::string_view kUsedPrefix = "U";     // + plan key -> PlanUse

@@ -19,7 +19,9 @@ using common::Status;
 
 namespace {
 
-constexpr uint32_t kFormat = 1;
+// 2 added names, by which plans are found, and counts of measurements and negatives.
+constexpr uint32_t kFormat = 2;
+constexpr uint32_t kFormatWithoutNames = 1;
 constexpr size_t kPendingUsesMax = 1024;
 constexpr size_t kIntactMax = size_t{1} << 18;       // 32 bytes each and the table around them
 constexpr size_t kRecentBlobsMax = size_t{1} << 16;  // pruned by age beyond this
@@ -45,6 +47,27 @@ Result<Counters> read_counters(const Database& database) {
   return counters;
 }
 
+std::string encode_small_counters(const SmallCounters& counters) {
+  std::string out;
+  for (const FamilyStats& family : {counters.measurements, counters.negatives}) {
+    append_u64(out, family.count);
+    append_u64(out, family.bytes);
+  }
+  return out;
+}
+
+Result<SmallCounters> read_small_counters(const Database& database) {
+  LFARM_ASSIGN_OR_RETURN(auto record, database.get(Family::kMeta, kSmallCountersKey));
+  SmallCounters counters;
+  if (!record) return counters;
+  FieldReader fields(*record);
+  for (FamilyStats* family : {&counters.measurements, &counters.negatives}) {
+    family->count = fields.u64();
+    family->bytes = fields.u64();
+  }
+  return counters;
+}
+
 // Earlier versions counted hits and saved time here as well, before and behind the misses.
 Result<uint64_t> read_misses(const Database& database) {
   LFARM_ASSIGN_OR_RETURN(auto record, database.get(Family::kMeta, kUsageKey));
@@ -54,18 +77,29 @@ Result<uint64_t> read_misses(const Database& database) {
   return fields.u64();
 }
 
-Status check_format(Database& database, const std::string& directory) {
+Status write_format(Database& database) {
+  std::string format;
+  append_u32(format, kFormat);
+  Batch batch;
+  batch.put(Family::kMeta, kFormatKey, format);
+  return database.write(batch, false);
+}
+
+// Whether the store has to be brought to this format.
+Result<bool> is_of_earlier_format(Database& database, const std::string& directory) {
   LFARM_ASSIGN_OR_RETURN(auto record, database.get(Family::kMeta, kFormatKey));
   if (!record) {
-    if (database.read_only()) return {};
-    std::string format;
-    append_u32(format, kFormat);
-    Batch batch;
-    batch.put(Family::kMeta, kFormatKey, format);
-    return database.write(batch, false);
+    if (!database.read_only()) LFARM_RETURN_IF_ERROR(write_format(database));
+    return false;
   }
   uint32_t format = FieldReader(*record).u32();
-  if (format == kFormat) return {};
+  if (format == kFormat) return false;
+  if (format == kFormatWithoutNames) {
+    if (!database.read_only()) return true;
+    return common::unsupported(cat("the store in ", directory,
+                                   " is of an earlier release: run "
+                                   "something that writes to it, such as `lfarm up`, once"));
+  }
   return common::unsupported(cat("the store in ", directory, " has format ", format,
                                  ", this lfarm reads ", kFormat,
                                  ": use the lfarm that wrote it, or another --state"));
@@ -75,7 +109,15 @@ Status check_format(Database& database, const std::string& directory) {
 
 Store::Store(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
-Store::~Store() { state_->flush_usage(); }
+Store::~Store() {
+  {
+    std::lock_guard lock(state_->collector_mutex);
+    state_->collector_ends = true;
+  }
+  state_->collector_wakes.notify_all();
+  if (state_->collector.joinable()) state_->collector.join();
+  state_->flush_usage();
+}
 
 Result<std::unique_ptr<Store>> Store::open(const std::string& directory,
                                            const StoreOptions& options) {
@@ -83,16 +125,25 @@ Result<std::unique_ptr<Store>> Store::open(const std::string& directory,
   settings.read_only = options.read_only;
   settings.block_cache_bytes = options.block_cache_bytes;
   LFARM_ASSIGN_OR_RETURN(auto database, Database::open(directory, settings));
-  LFARM_RETURN_IF_ERROR(check_format(*database, directory));
+  LFARM_ASSIGN_OR_RETURN(bool is_earlier, is_of_earlier_format(*database, directory));
   auto state = std::make_unique<State>();
   state->directory = directory;
   state->options = options;
   if (!state->options.wall_ns) state->options.wall_ns = common::wall_clock_ns;
   state->collect_above = options.max_bytes;
   LFARM_ASSIGN_OR_RETURN(state->counters, read_counters(*database));
+  LFARM_ASSIGN_OR_RETURN(state->small, read_small_counters(*database));
   LFARM_ASSIGN_OR_RETURN(state->misses, read_misses(*database));
   state->database = std::move(database);
+  if (is_earlier) {
+    common::log_info(cat("store: bringing ", directory, " to this release's format"));
+    LFARM_RETURN_IF_ERROR(state->add_names());
+    LFARM_RETURN_IF_ERROR(write_format(*state->database));
+  }
   LFARM_RETURN_IF_ERROR(state->settle_repairs());
+  if (options.collects_in_background && !options.read_only) {
+    state->collector = std::thread([it = state.get()] { it->run_collector(); });
+  }
   return std::unique_ptr<Store>(new Store(std::move(state)));
 }
 
@@ -114,6 +165,7 @@ Status Store::State::settle_repairs() {
     ++removals;
   }
   LFARM_RETURN_IF_ERROR(recount());
+  LFARM_RETURN_IF_ERROR(recount_small());
   repairs_seen = repairs;
   return {};
 }
@@ -126,6 +178,10 @@ Status Store::refresh() {
   std::lock_guard commit(state_->commit);
   LFARM_ASSIGN_OR_RETURN(state_->counters, read_counters(*state_->database));
   LFARM_ASSIGN_OR_RETURN(uint64_t misses, read_misses(*state_->database));
+  {
+    std::lock_guard lock(state_->measuring);
+    LFARM_ASSIGN_OR_RETURN(state_->small, read_small_counters(*state_->database));
+  }
   {
     std::lock_guard lock(state_->usage);
     state_->misses = misses;
@@ -140,6 +196,13 @@ Status Store::State::write_counted(Batch& batch, const Counters& before) {
   batch.put(Family::kMeta, kCountersKey, encode_counters(counters));
   auto status = database->write(batch, false);
   if (!status.ok()) counters = before;
+  return status;
+}
+
+Status Store::State::write_small(Batch& batch, const SmallCounters& before, bool durable) {
+  batch.put(Family::kMeta, kSmallCountersKey, encode_small_counters(small));
+  auto status = database->write(batch, durable);
+  if (!status.ok()) small = before;
   return status;
 }
 
@@ -239,6 +302,16 @@ Status Store::State::discard_damaged(const Digest& digest) {
   return {};
 }
 
+void Store::State::note_recent(const Digest& digest) {
+  std::lock_guard lock(waiting);
+  int64_t now_ns = now();
+  if (recent_blobs.size() >= kRecentBlobsMax) {
+    std::erase_if(recent_blobs,
+                  [now_ns](const auto& entry) { return entry.second + kRecentBlobNs < now_ns; });
+  }
+  recent_blobs[digest] = now_ns;
+}
+
 Result<Digest> Store::put_blob(std::string_view bytes) {
   State& state = *state_;
   LFARM_RETURN_IF_ERROR(state.settle_repairs());
@@ -249,12 +322,7 @@ Result<Digest> Store::put_blob(std::string_view bytes) {
   Digest digest = digest_of(bytes);
   {
     std::lock_guard lock(state.commit);
-    int64_t now = state.now();
-    if (state.recent_blobs.size() >= kRecentBlobsMax) {
-      std::erase_if(state.recent_blobs,
-                    [now](const auto& entry) { return entry.second + kRecentBlobNs < now; });
-    }
-    state.recent_blobs[digest] = now;
+    state.note_recent(digest);
     BlobNote note{bytes.size(), common::hash64(bytes)};
     LFARM_ASSIGN_OR_RETURN(auto old, state.blob_note(digest));
     if (old && old->checksum == note.checksum) {
@@ -292,9 +360,9 @@ Result<std::optional<std::string>> Store::get_blob(const Digest& digest) {
 
 Result<bool> Store::has_blob(const Digest& digest) {
   LFARM_RETURN_IF_ERROR(state_->settle_repairs());
-  std::lock_guard lock(state_->commit);
+  // Before the look: from here on no collection removes it.
+  state_->note_recent(digest);
   LFARM_ASSIGN_OR_RETURN(auto note, state_->blob_note(digest));
-  if (note) state_->recent_blobs[digest] = state_->now();
   return note.has_value();
 }
 

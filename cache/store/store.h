@@ -26,8 +26,16 @@ struct StoreOptions {
   // 0: unbounded. It bounds what is kept, not the disk: removed bytes leave the disk later.
   uint64_t max_bytes = 0;
   size_t block_cache_bytes = size_t{16} << 20;
+  // Measurements that are kept; beyond it the oldest go, a tenth at a time. 0: all.
+  uint64_t max_measurements = 0;
+  // Whether what is beyond the bounds is removed by a thread of the store, some entries at a time,
+  // while puts go on; else by the put that went beyond, which can take seconds.
+  bool collects_in_background = false;
   // Nanoseconds since 1970; empty means common::wall_clock_ns.
   std::function<int64_t()> wall_ns;
+  // NewPlan::names of plans that a release without names has stored, by their bytes; asked once,
+  // when the store is brought to this release's format. Empty: none have any.
+  std::function<std::vector<common::Digest>(std::string_view bytes)> names_of;
 };
 
 // What is known of a plan without reading its bytes.
@@ -43,6 +51,8 @@ struct NewPlan {
   PlanFacts facts;
   std::string bytes;
   std::vector<common::Digest> needs;  // blobs without which the plan is useless
+  // Beside its id, what the plan is found by with plans_named().
+  std::vector<common::Digest> names = {};
 };
 
 struct StoredPlan {
@@ -151,10 +161,11 @@ enum class Lookup : uint8_t {
 // stores may be open beside it. Byte strings are opaque here: callers encode and sign them.
 class Store {
  public:
-  // Opens, or creates, the store below `directory`, in a few milliseconds. kUnavailable: another
-  // process writes to it, the disk is full, or a read-only open finds none; kUnsupported: written
-  // by another version; kInvalidInput: the directory cannot be used. Damaged files are set aside,
-  // with a line in the log, and the rest is served; to a read-only open they are kCorrupt.
+  // Opens, or creates, the store below `directory`, in a few milliseconds. One of an earlier format
+  // is rewritten first, plan by plan, and takes up where it was when that is cut off. kUnavailable:
+  // another process writes to it, the disk is full, or a read-only open finds none; kUnsupported:
+  // written by another version; kInvalidInput: the directory cannot be used. Damaged files are set
+  // aside, with a line in the log, and the rest is served; to a read-only open they are kCorrupt.
   static common::Result<std::unique_ptr<Store>> open(const std::string& directory,
                                                      const StoreOptions& options = {});
   ~Store();
@@ -188,6 +199,9 @@ class Store {
   common::Result<std::optional<PlanBundle>> get_bundle(const common::Digest& key);
   // Keys of the plans of one graph, for all targets.
   common::Result<std::vector<common::Digest>> plans_of_graph(const common::Digest& graph_hash);
+  // Keys of the plans with this id or name, in order.
+  common::Result<std::vector<common::Digest>> plans_named(const common::Digest& name);
+  // All of them; takes seconds for a million.
   common::Result<std::vector<PlanListing>> list_plans();
   // Returns whether there was one. Its blobs stay until the next collection.
   common::Result<bool> remove_plan(const common::Digest& key);
@@ -245,7 +259,7 @@ class Store {
   std::string trouble() const;
   // The same and more. Reads a folder.
   StoreHealth health() const;
-  // Reads every measurement, negative and job; plans and kernels are counted as they are put.
+  // Reads the journals of open jobs; all else is counted as it is put.
   common::Result<StoreStats> stats();
   // Removes blobs that no plan needs, then plans in the order of their last use until plans and
   // kernels take at most `max_bytes`, and gives the space back.

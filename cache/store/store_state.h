@@ -2,12 +2,14 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -26,7 +28,13 @@ struct Counters {
 
 enum class BlobCondition { kIntact, kMissing, kDamaged };
 
-// Lock order: commit, then memo or usage; measuring alone. Reads take no commit lock.
+// Kept like the counters of plans and kernels, but by who holds `measuring`.
+struct SmallCounters {
+  FamilyStats measurements, negatives;
+};
+
+// Lock order: collecting, then commit, then memo, usage or waiting; measuring alone. Reads take no
+// commit lock.
 struct Store::State {
   std::string directory;
   StoreOptions options;
@@ -35,13 +43,28 @@ struct Store::State {
   // Serialises changes of plans and kernels, so that checks and counters hold until the write.
   std::mutex commit;
   Counters counters;
-  // Blobs that wait for their plan: digest -> when last put or asked for.
-  std::unordered_map<common::Digest, int64_t> recent_blobs;
   uint64_t collect_above = 0;  // automatic collection waits for this many bytes
+  // What plans that were put since the collection under way began need: its inventory is older.
+  bool takes_inventory = false;
+  std::unordered_set<common::Digest> needed_since;
+
+  // Blobs that wait for their plan: digest -> when last put or asked for. Whoever says that a blob
+  // is there notes it here first, and whoever removes one holds the lock while it does.
+  std::mutex waiting;
+  std::unordered_map<common::Digest, int64_t> recent_blobs;
+
+  // One collection at a time.
+  std::mutex collecting;
+  // Of the thread that collects in the background.
+  std::mutex collector_mutex;
+  std::condition_variable collector_wakes;
+  bool collector_wanted = false, collector_ends = false;
+  std::thread collector;
 
   // Serialises writes of measurements, of which the first one stays. Not `commit`: a sync lasts
   // long, and nobody else shall wait for it.
   std::mutex measuring;
+  SmallCounters small;
 
   // Blobs seen intact since the store was opened. Only this process can remove them, so membership
   // saves hashing them again; `removals` tells a reader that its finding may be out of date.
@@ -64,6 +87,7 @@ struct Store::State {
   // are gone, and some that had been removed are back. Cheap where there was none.
   common::Status settle_repairs();
   common::Status recount();
+  common::Status recount_small();
   // Revocations stand in two families, and so in two tables: damage to one brings no plan back.
   static void add_revocation(Batch& batch, const common::Digest& plan_id, std::string_view reason);
   void add_revocation_time(Batch& batch) const;
@@ -77,6 +101,8 @@ struct Store::State {
   common::Result<BlobCondition> verify_blob(const common::Digest& digest, std::string* bytes);
   // By memory, else by the checksum.
   common::Result<BlobCondition> check_blob(const Need& need);
+  // Keeps the blob from collections for kRecentBlobNs.
+  void note_recent(const common::Digest& digest);
   // The caller holds `memo`.
   void remember_intact(const common::Digest& digest);
   void forget_blobs(const std::vector<common::Digest>& digests);
@@ -109,6 +135,8 @@ struct Store::State {
   void add_usage(Batch& batch);
   void flush_usage();
 
+  // All of them, in their order. The caller holds `measuring`.
+  common::Status add_changes(Batch& batch, std::span<const Changes> group);
   // Adds the measurement unless one is there or `keys` names it already.
   common::Status add_measurement(Batch& batch, const Changes::Measured& measured,
                                  std::unordered_set<std::string>& keys);
@@ -119,11 +147,24 @@ struct Store::State {
   common::Status add_job_removal(Batch& batch, std::string_view job, uint64_t below,
                                  const std::unordered_set<std::string>& keys);
 
+  class Collection;
   // Writes the batch together with the counters; restores them when the write fails.
   common::Status write_counted(Batch& batch, const Counters& before);
-  // The caller holds `commit`.
+  // The same for the small counters. The caller holds `measuring`.
+  common::Status write_small(Batch& batch, const SmallCounters& before, bool durable);
+  // Holds the lock of commits for a few entries at a time.
   common::Result<CollectReport> collect(uint64_t max_bytes);
+  // Removes the oldest measurements until a tenth of the bound is free.
+  common::Status collect_measurements();
+  bool is_full();
+  bool has_measurements_beyond();
+  // Collects what is beyond the bounds, or has it collected.
   common::Status collect_if_full();
+  common::Status collect_now();
+  void run_collector();
+
+  // Brings a store of format 1 to format 2.
+  common::Status add_names();
 };
 
 inline constexpr uint64_t kBlobBytesMax = uint64_t{1} << 30;

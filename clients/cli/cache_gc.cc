@@ -7,6 +7,7 @@
 #include "cache/store/store.h"
 #include "clients/cli/commands.h"
 #include "clients/cli/farm_options.h"
+#include "clients/cli/plan_cache.h"
 #include "clients/cli/report.h"
 #include "clients/runtime/state_directory.h"
 
@@ -24,7 +25,7 @@ struct CollectOptions {
 
 Status collect(const CollectOptions& options) {
   StateDirectory state{options.farm.state};
-  LFARM_ASSIGN_OR_RETURN(auto store, cache::Store::open(state.store()));
+  LFARM_ASSIGN_OR_RETURN(auto store, cache::Store::open(state.store(), writer_options()));
   uint64_t max_bytes = options.max_bytes > 0 ? static_cast<uint64_t>(options.max_bytes)
                                              : std::numeric_limits<uint64_t>::max();
   LFARM_ASSIGN_OR_RETURN(cache::CollectReport report, store->gc(max_bytes));

@@ -41,7 +41,7 @@ Result<std::vector<Digest>> revoke_here(const RevokeOptions& options, const Dige
     for (const cache::PlanListing& listing : found) plans.push_back(listing.facts.plan_id);
   }
   if (plans.empty()) plans.push_back(id);
-  LFARM_ASSIGN_OR_RETURN(auto store, cache::Store::open(options.farm.state));
+  LFARM_ASSIGN_OR_RETURN(auto store, cache::Store::open(options.farm.state, writer_options()));
   for (const Digest& plan : plans) {
     LFARM_ASSIGN_OR_RETURN([[maybe_unused]] uint64_t removed, store->revoke(plan, options.reason));
   }

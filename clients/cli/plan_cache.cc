@@ -5,6 +5,7 @@
 #include "common/base/cat.h"
 #include "common/plan/seal.h"
 #include "common/wire/ir_codec.h"
+#include "common/wire/plan_names.h"
 
 namespace clients {
 
@@ -23,6 +24,12 @@ bool starts_with(const common::Digest& digest, const std::string& digits) {
 }
 
 }  // namespace
+
+cache::StoreOptions writer_options() {
+  cache::StoreOptions options;
+  options.names_of = common::plan_names;
+  return options;
+}
 
 Result<std::unique_ptr<PlanCache>> PlanCache::open(const StateDirectory& state) {
   cache::StoreOptions options;

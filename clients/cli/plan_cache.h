@@ -14,6 +14,9 @@
 
 namespace clients {
 
+// For commands that write to the store of a state directory whose farm is not running.
+cache::StoreOptions writer_options();
+
 // Read-only, beside a farm that may be writing. Not thread-safe.
 class PlanCache {
  public:

@@ -437,19 +437,19 @@ PeerPlans::News PeerPlans::learn_revocations() {
     common::log_warning(cat("revocations are not kept: ", kept.error().message));
     news.lists.clear();  // and looked at again
   }
-  auto plans = store_.list_plans();
-  if (!plans.ok()) {
-    common::log_warning(cat("cannot look for what was revoked: ", plans.error().message));
-    return {};
-  }
-  for (const cache::PlanListing& listing : *plans) {
-    auto stored = store_.get_plan(listing.facts.key, cache::Lookup::kInspect);
-    if (!stored.ok() || !*stored) continue;
-    auto outer = common::decode_sealed(common::as_bytes((*stored)->bytes));
-    bool is_named = named.count(listing.facts.plan_id) != 0 ||
-                    (outer.ok() && named.count(common::digest_of(outer->bytes)) != 0);
-    if (is_named && !common::contains(news.plans, listing.facts.plan_id)) {
-      news.plans.push_back(listing.facts.plan_id);
+  for (const Digest& name : named) {
+    auto places = store_.plans_named(name);
+    if (!places.ok()) {
+      common::log_warning(cat("cannot look for what was revoked: ", places.error().message));
+      return {};
+    }
+    for (const Digest& place : *places) {
+      auto stored = store_.get_plan(place, cache::Lookup::kInspect);
+      if (!stored.ok() || !*stored) continue;
+      const Digest& id = (*stored)->facts.plan_id;
+      auto outer = common::decode_sealed(common::as_bytes((*stored)->bytes));
+      bool is_named = id == name || (outer.ok() && common::digest_of(outer->bytes) == name);
+      if (is_named && !common::contains(news.plans, id)) news.plans.push_back(id);
     }
   }
   return news;

@@ -10,6 +10,7 @@
 #include "common/wire/codec.h"
 #include "common/wire/ir_codec.h"
 #include "common/wire/limits.h"
+#include "common/wire/plan_names.h"
 #include "coordinator/service/owned_plan.h"
 
 namespace coordinator::service {
@@ -108,6 +109,7 @@ Result<cache::NewPlan> PlanShelf::sealed(const std::string& tenant, const common
   common::Digest key = plan.key.digest();
   const std::string& machine = plan.provenance.machine;
   LFARM_RETURN_IF_ERROR(note_class(tenant, key, machine));
+  kept.names = common::plan_names(kept.bytes);
   kept.facts.key = common::place_of(tenant, key, machine);
   kept.facts.graph_hash = plan.key.graph_hash;
   kept.facts.plan_id = digest;
@@ -189,21 +191,20 @@ Result<std::vector<common::Digest>> PlanShelf::keep_imported(const std::string& 
 
 Result<size_t> PlanShelf::revoke_imported(const common::PublicKey& signer,
                                           const common::RevocationList& list) {
-  LFARM_ASSIGN_OR_RETURN(std::vector<cache::PlanListing> all, store_.list_plans());
-  size_t revoked = 0;
-  for (const cache::PlanListing& listing : all) {
-    LFARM_ASSIGN_OR_RETURN(auto stored,
-                           store_.get_plan(listing.facts.key, cache::Lookup::kInspect));
-    if (!stored) continue;
-    auto found = decode_owned(stored->bytes);
-    if (!found.ok()) continue;
-    const common::Provenance& provenance = found->plan.provenance;
-    if (provenance.origin_signer != signer || !list.holds(provenance.origin)) continue;
-    LFARM_ASSIGN_OR_RETURN(
-        auto plans, revoke(listing.facts.plan_id, "the farm that signed it first has revoked it"));
-    revoked += plans.size();
+  std::vector<common::Digest> ids;
+  for (const common::Digest& origin : list.plans) {
+    LFARM_ASSIGN_OR_RETURN(std::vector<common::Digest> places, store_.plans_named(origin));
+    for (const common::Digest& place : places) {
+      LFARM_ASSIGN_OR_RETURN(auto stored, store_.get_plan(place, cache::Lookup::kInspect));
+      auto found = stored ? decode_owned(stored->bytes) : common::corrupt("gone");
+      if (!found.ok()) continue;
+      const common::Provenance& provenance = found->plan.provenance;
+      bool is_named = provenance.origin_signer == signer && provenance.origin == origin;
+      if (is_named) ids.push_back(stored->facts.plan_id);
+    }
   }
-  return revoked;
+  LFARM_RETURN_IF_ERROR(revoke_all(ids, "the farm that signed it first has revoked it"));
+  return ids.size();
 }
 
 Result<std::optional<WholePlan>> PlanShelf::with_objects(const ReadyPlan& plan) {
@@ -273,13 +274,13 @@ common::Status PlanShelf::revoke_all(const std::vector<common::Digest>& plans,
 // Plan keys are known only to the plans themselves: the store keeps each under its tenant's.
 Result<std::vector<common::Digest>> PlanShelf::plans_under(const common::Digest& key) {
   std::vector<common::Digest> plans;
-  LFARM_ASSIGN_OR_RETURN(std::vector<cache::PlanListing> all, store_.list_plans());
-  for (const cache::PlanListing& listing : all) {
-    if (listing.facts.plan_id == key) return std::vector<common::Digest>{key};
-    LFARM_ASSIGN_OR_RETURN(auto stored,
-                           store_.get_plan(listing.facts.key, cache::Lookup::kInspect));
-    auto found = stored ? decode_owned(stored->bytes) : common::corrupt("gone");
-    if (found.ok() && found->plan.key.digest() == key) plans.push_back(listing.facts.plan_id);
+  LFARM_ASSIGN_OR_RETURN(std::vector<common::Digest> places, store_.plans_named(key));
+  for (const common::Digest& place : places) {
+    LFARM_ASSIGN_OR_RETURN(auto stored, store_.get_plan(place, cache::Lookup::kInspect));
+    if (!stored) continue;
+    if (stored->facts.plan_id == key) return std::vector<common::Digest>{key};
+    auto found = decode_owned(stored->bytes);
+    if (found.ok() && found->plan.key.digest() == key) plans.push_back(stored->facts.plan_id);
   }
   return plans;
 }

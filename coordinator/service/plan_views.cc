@@ -20,9 +20,6 @@ using Json = nlohmann::ordered_json;
 namespace {
 
 constexpr int64_t kListingAgeMs = 2'000;
-// A plan that was kept just now must be found.
-constexpr int64_t kMissedAgeMs = 100;
-
 // Whoever waits holds a thread of the HTTP server.
 constexpr std::chrono::seconds kSourcePatience{3};
 
@@ -129,21 +126,22 @@ std::optional<common::Program> program_of(cache::Store& store, const cache::Stor
 
 }  // namespace
 
-Result<std::vector<cache::PlanListing>> PlanViews::listing(int64_t age_ms_max) {
+Result<std::shared_ptr<const PlanViews::Listing>> PlanViews::listing() {
   std::lock_guard<std::mutex> lock(listing_mutex_);
-  if (listed_ms_ == 0 || now_ms() - listed_ms_ > age_ms_max) {
-    LFARM_ASSIGN_OR_RETURN(listing_, store_.list_plans());
-    std::sort(listing_.begin(), listing_.end(),
-              [](const cache::PlanListing& a, const cache::PlanListing& b) {
-                return a.created_wall_ns > b.created_wall_ns;
-              });
+  if (listing_ == nullptr || now_ms() - listed_ms_ > kListingAgeMs) {
+    LFARM_ASSIGN_OR_RETURN(Listing all, store_.list_plans());
+    std::sort(all.begin(), all.end(), [](const cache::PlanListing& a, const cache::PlanListing& b) {
+      return a.created_wall_ns > b.created_wall_ns;
+    });
+    listing_ = std::make_shared<const Listing>(std::move(all));
     listed_ms_ = now_ms();
   }
   return listing_;
 }
 
 Result<std::string> PlanViews::list(size_t skip, size_t count) {
-  LFARM_ASSIGN_OR_RETURN(std::vector<cache::PlanListing> all, listing(kListingAgeMs));
+  LFARM_ASSIGN_OR_RETURN(std::shared_ptr<const Listing> kept, listing());
+  const Listing& all = *kept;
   Json rows = Json::array();
   for (size_t k = skip; k < all.size() && rows.size() < count; ++k) {
     Json row = facts_json(all[k]);
@@ -163,13 +161,9 @@ Result<std::string> PlanViews::list(size_t skip, size_t count) {
 }
 
 Result<std::optional<PlanViews::Found>> PlanViews::find(const Digest& id) {
-  for (int64_t age_ms : {kListingAgeMs, kMissedAgeMs}) {
-    LFARM_ASSIGN_OR_RETURN(std::vector<cache::PlanListing> all, listing(age_ms));
-    auto one = std::find_if(all.begin(), all.end(), [&](const cache::PlanListing& listing) {
-      return listing.facts.plan_id == id;
-    });
-    if (one == all.end()) continue;
-    LFARM_ASSIGN_OR_RETURN(auto stored, store_.get_plan(one->facts.key, cache::Lookup::kInspect));
+  LFARM_ASSIGN_OR_RETURN(std::vector<Digest> places, store_.plans_named(id));
+  for (const Digest& place : places) {
+    LFARM_ASSIGN_OR_RETURN(auto stored, store_.get_plan(place, cache::Lookup::kInspect));
     if (!stored || stored->facts.plan_id != id) continue;
     LFARM_ASSIGN_OR_RETURN(OwnedPlan owned, decode_owned(stored->bytes));
     auto program = program_of(store_, *stored, owned.plan);

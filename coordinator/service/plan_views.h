@@ -46,7 +46,8 @@ class PlanViews {
     OwnedPlan owned;
     std::optional<common::Program> program;  // of its recipe, where it has one
   };
-  common::Result<std::vector<cache::PlanListing>> listing(int64_t age_ms_max);
+  using Listing = std::vector<cache::PlanListing>;  // the newest first
+  common::Result<std::shared_ptr<const Listing>> listing();
   common::Result<std::optional<Found>> find(const common::Digest& id);
   common::Result<std::shared_ptr<const KernelSources>> sources(const common::Digest& id,
                                                                const Found& found);
@@ -55,7 +56,7 @@ class PlanViews {
   cache::Store& store_;
   std::atomic<bool> is_stopping_{false};
   std::mutex listing_mutex_;  // guards the next two
-  std::vector<cache::PlanListing> listing_;
+  std::shared_ptr<const Listing> listing_;
   int64_t listed_ms_ = 0;   // when; 0: never
   std::mutex stats_mutex_;  // guards the next two
   cache::StoreStats stats_;

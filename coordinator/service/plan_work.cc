@@ -94,11 +94,10 @@ std::vector<CallWork> work_of(const Program& program, const std::vector<int64_t>
 }
 
 Result<Program> program_of_plan(cache::Store& store, const Digest& plan) {
-  LFARM_ASSIGN_OR_RETURN(std::vector<cache::PlanListing> plans, store.list_plans());
-  for (const cache::PlanListing& listing : plans) {
-    if (listing.facts.plan_id != plan) continue;
-    LFARM_ASSIGN_OR_RETURN(auto stored, store.get_plan(listing.facts.key, cache::Lookup::kInspect));
-    if (!stored) continue;
+  LFARM_ASSIGN_OR_RETURN(std::vector<Digest> places, store.plans_named(plan));
+  for (const Digest& place : places) {
+    LFARM_ASSIGN_OR_RETURN(auto stored, store.get_plan(place, cache::Lookup::kInspect));
+    if (!stored || stored->facts.plan_id != plan) continue;
     for (const Digest& need : stored->needs) {
       LFARM_ASSIGN_OR_RETURN(auto blob, store.get_blob(need));
       if (!blob || !is_recipe(common::as_bytes(*blob))) continue;

@@ -11,6 +11,7 @@
 #include "common/base/files.h"
 #include "common/base/log.h"
 #include "common/base/signing.h"
+#include "common/wire/plan_names.h"
 #include "common/wire/security.h"
 #include "common/wire/socket.h"
 #include "coordinator/service/environment.h"
@@ -151,6 +152,9 @@ Result<std::unique_ptr<cache::Store>> Service::open_store(const ServiceOptions& 
   LFARM_RETURN_IF_ERROR(common::make_directories(options.state));
   cache::StoreOptions store_options;
   store_options.max_bytes = options.store_bytes_max;
+  store_options.max_measurements = options.measurements_max;
+  store_options.collects_in_background = true;
+  store_options.names_of = common::plan_names;
   return cache::Store::open(options.state, store_options);
 }
 

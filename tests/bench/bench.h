@@ -20,6 +20,7 @@ int run_gpu(const std::vector<std::string>& arguments);
 int run_dispatch(const std::vector<std::string>& arguments);
 int run_submit_storm(const std::vector<std::string>& arguments);
 int run_cache(const std::vector<std::string>& arguments);
+int run_scale(const std::vector<std::string>& arguments);
 int run_day(const std::vector<std::string>& arguments);
 int run_restart(const std::vector<std::string>& arguments);
 

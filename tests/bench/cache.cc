@@ -12,6 +12,7 @@
 #include "clients/runtime/farm_client.h"
 #include "common/base/clock.h"
 #include "common/base/random.h"
+#include "common/wire/plan_names.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/farm_under_load.h"
 #include "tests/unit/sealed_plan.h"
@@ -72,6 +73,7 @@ void fill_store(const std::string& state, const std::vector<clients::PulledPlan>
     stored.facts.best_ns = 1000;
     stored.bytes = common::as_text(plan.signed_plan.bytes);
     stored.needs = plan.plan.objects;
+    stored.names = common::plan_names(stored.bytes);
     must(store->put_plan(stored));
   }
 }

@@ -35,6 +35,7 @@ int run_command(const std::string& command, const std::vector<std::string>& argu
   if (command == "dispatch") return bench::run_dispatch(arguments);
   if (command == "submit-storm") return bench::run_submit_storm(arguments);
   if (command == "cache") return bench::run_cache(arguments);
+  if (command == "scale") return bench::run_scale(arguments);
   if (command == "restart") return bench::run_restart(arguments);
   if (command == "day") return bench::run_day(arguments);
   if (command == "models") return bench::run_models(arguments);
@@ -85,6 +86,7 @@ int main(int argc, char** argv) {
       "       lfarm-bench submit-storm [--clients N] [--graphs same|distinct]\n"
       "       lfarm-bench restart [--open N] [--known K]\n"
       "       lfarm-bench cache [--plans N] [--kernels K] [--object-bytes B] [--lookups L]\n"
+      "       lfarm-bench scale [--plans N] [--measurements M] [--plan-bytes B] [--state DIR]\n"
       "       lfarm-bench day [--table] [--one] [--seed N] [--jobs N] [--file DAY] [--help]\n"
       "       lfarm-bench models MODEL... [--peers] [--python CMD] [--dtype T] [--threads 1,2] "
       "[--help]\n"

@@ -119,7 +119,7 @@ TEST_F(StoreFaultsTest, AMalformedPlanRecordIsAMiss) {
   EXPECT_TRUE(must(store_->put_plan_if_better(make_plan("a", 50, {}))));
 }
 
-// Without the time that the search took, which later records have.
+// Without the time that the search took and without names, which later records have.
 TEST_F(StoreFaultsTest, PlansOfTheFirstRecordVersionAreServed) {
   NewPlan plan = make_plan("a", 5, {}, "written long ago");
   plan.facts.search_ms = 9;
@@ -129,6 +129,7 @@ TEST_F(StoreFaultsTest, PlansOfTheFirstRecordVersionAreServed) {
     std::string record = *must(database.get(Family::kPlans, record_key));
     record[0] = 1;
     record.erase(1 + 2 * 32 + 2 * 8, 8);
+    record.erase(1 + 2 * 32 + 2 * 8 + 4 + 8, 4);
     batch.put(Family::kPlans, record_key, record);
   });
   auto stored = must(store_->get_plan(key("a")));

@@ -1,0 +1,19 @@
+#include "common/wire/plan_names.h"
+
+#include "common/wire/ir_codec.h"
+
+namespace common {
+
+std::vector<Digest> plan_names(std::string_view sealed) {
+  auto outer = decode_sealed(as_bytes(sealed));
+  if (!outer.ok()) return {};
+  auto grant = decode_grant(outer->bytes);
+  if (!grant.ok()) return {};
+  auto plan = decode_plan(grant->plan);
+  if (!plan.ok()) return {};
+  std::vector<Digest> names = {plan->key.digest(), digest_of(outer->bytes)};
+  if (!plan->provenance.origin.is_zero()) names.push_back(plan->provenance.origin);
+  return names;
+}
+
+}  // namespace common

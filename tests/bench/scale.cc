@@ -1,0 +1,141 @@
+// scale --plans N --measurements M [--state DIR]: what a farm's store answers with, and how soon,
+// when it holds that many of them, each with a small kernel.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "cache/store/store.h"
+#include "common/base/cat.h"
+#include "common/base/clock.h"
+#include "common/base/files.h"
+#include "common/base/random.h"
+#include "tests/bench/bench.h"
+
+namespace bench {
+namespace {
+
+using common::cat;
+using common::Digest;
+using common::digest_of;
+
+struct ScaleOptions {
+  int64_t plans = 1'000'000;
+  int64_t measurements = 10'000'000;
+  size_t plan_bytes = 512;
+  std::string state;
+};
+
+template <class T>
+T must(common::Result<T> result) {
+  if (!result.ok()) throw std::runtime_error(result.error().message);
+  return std::move(result).value();
+}
+void must(const common::Status& status) {
+  if (!status.ok()) throw std::runtime_error(status.error().message);
+}
+
+Digest plan_key(int64_t k) { return digest_of(cat("plan ", k)); }
+Digest plan_id(int64_t k) { return digest_of(cat("id ", k)); }
+Digest kernel(int64_t k) { return digest_of(cat("kernel ", k)); }
+
+void put_plans(cache::Store& store, const ScaleOptions& options) {
+  constexpr int64_t kAtATime = 2000;
+  common::Random random(1);
+  std::string bytes(options.plan_bytes, '\0');
+  for (int64_t from = 0; from < options.plans; from += kAtATime) {
+    std::vector<cache::NewPlan> some;
+    for (int64_t k = from; k < std::min(options.plans, from + kAtATime); ++k) {
+      for (char& byte : bytes) byte = static_cast<char>(random.next());
+      cache::NewPlan& plan = some.emplace_back();
+      plan.facts = {plan_key(k), digest_of(cat("graph ", k)), plan_id(k), 1000, 1000};
+      plan.bytes = bytes;
+      plan.needs = {must(store.put_blob(cat("object ", k)))};
+      plan.names = {digest_of(cat("name ", k))};
+    }
+    must(store.put_plans_if_better(some));
+  }
+}
+
+void put_measurements(cache::Store& store, const ScaleOptions& options) {
+  constexpr int64_t kAtATime = 20'000;
+  const std::string device = "cpu Intel Xeon, 8 MiB, 2 threads";
+  for (int64_t from = 0; from < options.measurements; from += kAtATime) {
+    cache::Changes changes;
+    for (int64_t k = from; k < std::min(options.measurements, from + kAtATime); ++k) {
+      changes.measurements.push_back({kernel(k), device, {1.0 + static_cast<double>(k), 5, k}});
+    }
+    must(store.commit({&changes, 1}));
+  }
+}
+
+// Milliseconds: the median and the worst of `count` calls.
+template <class Body>
+nlohmann::ordered_json timed(int count, Body&& body) {
+  common::SteadyClock clock;
+  std::vector<double> all;
+  for (int k = 0; k < count; ++k) {
+    int64_t start_ns = clock.now_ns();
+    body(k);
+    all.push_back(static_cast<double>(clock.now_ns() - start_ns) * 1e-6);
+  }
+  std::sort(all.begin(), all.end());
+  return {{"median_ms", all[all.size() / 2]}, {"worst_ms", all.back()}};
+}
+
+int run(const ScaleOptions& options) {
+  auto scratch = must(common::ScratchDirectory::create("lfarm-scale"));
+  std::string state = options.state.empty() ? scratch.path() + "/state" : options.state;
+  common::SteadyClock clock;
+  int64_t start_ns = clock.now_ns();
+  {
+    auto store = must(cache::Store::open(state));
+    cache::StoreStats stats = must(store->stats());
+    if (stats.plans.count == 0) {
+      put_plans(*store, options);
+      put_measurements(*store, options);
+    }
+  }
+  nlohmann::ordered_json line;
+  line["filled_s"] = static_cast<double>(clock.now_ns() - start_ns) * 1e-9;
+  std::unique_ptr<cache::Store> store;
+  line["open"] = timed(1, [&](int) { store = must(cache::Store::open(state)); });
+  cache::StoreStats stats = must(store->stats());
+  line["plans"] = stats.plans.count;
+  line["measurements"] = stats.measurements.count;
+  line["disk_bytes"] = stats.disk_bytes;
+  line["status"] = timed(20, [&](int) { must(store->stats()); });
+  common::Random random(7);
+  auto any = [&] {
+    return static_cast<int64_t>(random.below(static_cast<uint64_t>(options.plans)));
+  };
+  line["lookup"] = timed(2000, [&](int) { must(store->get_bundle(plan_key(any()))); });
+  line["measurement"] = timed(2000, [&](int) {
+    must(store->get_measurement(kernel(any()), "cpu Intel Xeon, 8 MiB, 2 threads"));
+  });
+  line["revoke"] = timed(20, [&](int) { must(store->revoke(plan_id(any()), "bench")); });
+  line["has_blob"] =
+      timed(2000, [&](int) { must(store->has_blob(digest_of(cat("object ", any())))); });
+  std::printf("%s\n", line.dump().c_str());
+  return 0;
+}
+
+}  // namespace
+
+int run_scale(const std::vector<std::string>& arguments) {
+  ScaleOptions options;
+  CLI::App app("A store of many plans and measurements.", "lfarm-bench scale");
+  app.add_option("--plans", options.plans, "plans")->capture_default_str();
+  app.add_option("--measurements", options.measurements, "measurements")->capture_default_str();
+  app.add_option("--plan-bytes", options.plan_bytes, "bytes of each plan")->capture_default_str();
+  app.add_option("--state", options.state, "directory that is filled once and kept");
+  try {
+    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  return run(options);
+}
+
+}  // namespace bench
