@@ -36,10 +36,11 @@ fuzz: packages  ## for every night: 10,000 random graphs against the interpreter
 	@LFARM_FUZZ_SEED=$(SEED) LFARM_FUZZ_GRAPHS=$(GRAPHS) build/tests/test_graph_differential
 
 SECONDS ?= 60
-chaos: packages  ## a farm whose processes, disk and network fail for SECONDS=60; SEED= draws how
+COORDINATORS ?= 1
+chaos: packages  ## a farm whose processes, disk and network fail for SECONDS=60; SEED=, COORDINATORS=
 	@cmake --preset release
 	@cmake --build build --target lfarm_chaos
-	@build/tests/lfarm-chaos --seconds $(SECONDS) --seed $(SEED)
+	@build/tests/lfarm-chaos --seconds $(SECONDS) --seed $(SEED) --coordinators $(COORDINATORS)
 
 gpu-check: packages  ## conformance and benchmarks on this machine's GPU; see tests/gpu/gpu-check.sh
 	@cmake --preset release

@@ -25,6 +25,8 @@ constexpr int kNearClients = 3;
 // How many clients want each model: most of them join the first one's job.
 constexpr size_t kSubmitsPerCase = 2;
 constexpr const char* kBudget = "4";
+// A node that was lost comes back later than its lease lasts, 15 s.
+constexpr int64_t kNodeRestartNs = 20'000'000'000;
 constexpr int kCommandMs = 30'000;
 constexpr int kStartMs = 30'000;
 constexpr int kFinishMs = 20'000;
@@ -63,14 +65,21 @@ Result<std::unique_ptr<Farm>> Farm::start(FarmOptions options) {
   std::unique_ptr<Farm> farm(new Farm(std::move(options), std::move(scratch)));
   LFARM_RETURN_IF_ERROR(farm->prepare_places());
   LFARM_RETURN_IF_ERROR(farm->prepare_keys());
-  LFARM_RETURN_IF_ERROR(farm->start_coordinator());
+  LFARM_RETURN_IF_ERROR(farm->start_coordinators());
   LFARM_RETURN_IF_ERROR(farm->start_workers());
   farm->make_clients();
   return farm;
 }
 
 Status Farm::prepare_places() {
-  LFARM_RETURN_IF_ERROR(common::make_directories(path("farm")));
+  for (int k = 0; k < options_.coordinators; ++k) {
+    LFARM_RETURN_IF_ERROR(common::make_directories(state(k)));
+  }
+  if (options_.coordinators > 1) {
+    LFARM_RETURN_IF_ERROR(common::make_directories(path("cluster")));
+    LFARM_ASSIGN_OR_RETURN(replicas_, Replicas::start(path("cluster")));
+    return {};
+  }
   obstacle_ = options_.obstacle;
   if (!obstacle_.empty()) return {};
   auto disk = SmallDisk::mount(path("farm"));
@@ -104,32 +113,65 @@ Status Farm::prepare_keys() {
         lfarm({"keys", "grant", path(file), "team", roles, "--state", path("farm")}, kCommandMs);
     if (!granted.ok()) return granted.error();
   }
+  if (options_.coordinators == 1) return {};
+  auto made = lfarm({"keys", "init", "--state", path("farm")}, kCommandMs);
+  if (!made.ok()) return made.error();
+  for (int k = 1; k < options_.coordinators; ++k) {
+    for (const char* file : {"farm.key", "signing.key", "allow"}) {
+      std::filesystem::copy_file(state(0) + "/" + file, state(k) + "/" + file);
+    }
+  }
   return {};
+}
+
+std::string Farm::state(int coordinator) const {
+  return coordinator == 0 ? path("farm") : path(cat("farm-", coordinator));
 }
 
 std::string Farm::endpoint(bool far) const {
   return cat("tcp://", far ? FarNetwork::near_address() : "127.0.0.1", ":", port_);
 }
 
-Status Farm::start_coordinator() {
+// Of several, each listens once it leads, all at one address, as behind a cluster's service.
+Status Farm::start_coordinators() {
   port_ = free_port();
   std::string listen = cat("tcp://", network_ ? "0.0.0.0" : "127.0.0.1", ":", port_);
-  coordinator_ = std::make_unique<Supervised>(
-      "coordinator",
-      std::vector<std::string>{options_.binaries + "/lfarm-coordinator", "--secure", "--listen",
-                               listen, "--state", path("farm"), "--endpoint-file",
-                               path("endpoint")},
-      path("coordinator.log"), nullptr);
-  LFARM_RETURN_IF_ERROR(coordinator_->start());
+  std::vector<std::string> http_files;
+  for (int k = 0; k < options_.coordinators; ++k) {
+    std::vector<std::string> arguments = {options_.binaries + "/lfarm-coordinator",
+                                          "--secure",
+                                          "--listen",
+                                          listen,
+                                          "--state",
+                                          state(k),
+                                          "--endpoint-file",
+                                          path("endpoint")};
+    std::string name = "coordinator";
+    int64_t restart_ns = Supervised::kRestartNs;
+    if (replicas_) {
+      for (const std::string& word : replicas_->arguments(k)) arguments.push_back(word);
+      http_files.push_back(path(cat("http-", k)));
+      arguments.insert(arguments.end(),
+                       {"--http", "127.0.0.1:0", "--http-file", http_files.back()});
+      name += cat("-", k);
+      restart_ns = kNodeRestartNs;
+    }
+    coordinators_.push_back(std::make_unique<Supervised>(name, std::move(arguments),
+                                                         path(name + ".log"), nullptr, restart_ns));
+    LFARM_RETURN_IF_ERROR(coordinators_.back()->start());
+  }
+  if (replicas_) idle_watch_ = std::make_unique<IdleWatch>(http_files);
   for (int waited = 0; ::access(path("endpoint").c_str(), F_OK) != 0; waited += 10) {
     if (waited > kStartMs) return common::internal_error("the coordinator does not start");
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   constexpr std::string_view kSays = "public key ";
   while (farm_key_.empty()) {  // what it prints after it has written the endpoint
-    LFARM_ASSIGN_OR_RETURN(std::string log, common::read_file(path("coordinator.log")));
-    size_t at = log.find(kSays);
-    if (at != std::string::npos && log.find('\n', at) != std::string::npos) {
+    for (const auto& coordinator : coordinators_) {
+      LFARM_ASSIGN_OR_RETURN(std::string log,
+                             common::read_file(path(coordinator->name() + ".log")));
+      size_t at = log.find(kSays);
+      if (at == std::string::npos || log.find('\n', at) == std::string::npos) continue;
       farm_key_ = log.substr(at + kSays.size(), log.find('\n', at) - at - kSays.size());
     }
   }
@@ -188,7 +230,11 @@ void Farm::tend(bool go_on) {
   int64_t now = clock_.now_ns();
   bool disk_is_fine = !disk_full_ && now > disk_freed_ns_ + kDiskGraceNs;
   for (auto& worker : workers_) complain(worker->tend(now, true));
-  complain(coordinator_->tend(now, disk_is_fine));
+  for (auto& coordinator : coordinators_) {
+    // One that has lost its lease ends, as it should.
+    complain(coordinator->tend(now, disk_is_fine && !replicas_));
+  }
+  if (idle_watch_) complain(idle_watch_->tend(now));
   for (auto& client : clients_) {
     if (client->current().empty() && go_on) client->submit(next_case());
     std::string submitted = client->current();
@@ -259,8 +305,14 @@ void Farm::examine() {
   if (!jobs.ok()) complain(jobs.error().message);
   if (jobs.ok() && *jobs != "no jobs\n") complain("jobs are left that nobody waits for: " + *jobs);
   for (auto& worker : workers_) complain(worker->finish(kFinishMs));
-  complain(coordinator_->finish(kFinishMs));
+  for (auto& coordinator : coordinators_) complain(coordinator->finish(kFinishMs));
   check_leftovers();
+  if (replicas_) {
+    say(cat(idle_watch_->leaders(), " leaders; at most ", idle_watch_->longest_ns() / 1'000'000,
+            " ms without work for a worker while tasks waited"));
+    // A store that was away at a handover may have had a model searched for twice.
+    return;
+  }
   auto listing = lfarm({"cache", "ls", "--json", "--state", path("farm")}, kCommandMs);
   if (!listing.ok()) return complain(listing.error().message);
   check_plans(*listing);
@@ -276,9 +328,9 @@ void Farm::check_leftovers() {
     left.clear();
     for (pid_t pid : children_of(::getpid())) {
       auto name = common::read_file(cat("/proc/", pid, "/comm"));
-      bool keeps_network = network_ && pid == network_->holder();
-      if (name.ok() && !keeps_network)
-        left += cat(" ", pid, " ", name->substr(0, name->find('\n')));
+      bool is_place =
+          (network_ && pid == network_->holder()) || (replicas_ && pid == replicas_->store_pid());
+      if (name.ok() && !is_place) left += cat(" ", pid, " ", name->substr(0, name->find('\n')));
     }
     if (left.empty()) return;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -300,7 +352,8 @@ void Farm::say(const std::string& what) const {
 }
 
 void Farm::print_logs() const {
-  std::vector<std::string> names = {"coordinator"};
+  std::vector<std::string> names;
+  for (const auto& coordinator : coordinators_) names.push_back(coordinator->name());
   for (const auto& worker : workers_) names.push_back(worker->name());
   for (const std::string& name : names) {
     auto log = common::read_file(path(name + ".log"));

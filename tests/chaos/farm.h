@@ -1,5 +1,5 @@
 // A whole farm of real processes with what is needed to hurt it: coordinator, workers near and far,
-// clients near and far, a small disk and a link that can be cut.
+// clients near and far, a small disk and a link that can be cut; or several coordinators.
 #pragma once
 
 #include <map>
@@ -13,14 +13,17 @@
 #include "common/base/result.h"
 #include "tests/chaos/client.h"
 #include "tests/chaos/disk.h"
+#include "tests/chaos/idle_watch.h"
 #include "tests/chaos/network.h"
 #include "tests/chaos/process.h"
+#include "tests/chaos/replicas.h"
 
 namespace chaos {
 
 struct FarmOptions {
   std::string binaries;            // folder of lfarm, lfarm-coordinator and lfarm-worker
   std::vector<std::string> cases;  // folders, in the order in which they are submitted
+  int coordinators = 1;            // more than one share a lease and a store
   std::string obstacle;            // why leave_the_machine() has failed; empty: it has not
 };
 
@@ -35,10 +38,11 @@ class Farm {
   // Stops the workers and the coordinator and compares what is left with what clients were told.
   void examine();
 
-  Supervised& coordinator() { return *coordinator_; }
+  std::vector<std::unique_ptr<Supervised>>& coordinators() { return coordinators_; }
   std::vector<std::unique_ptr<Supervised>>& workers() { return workers_; }
   std::vector<std::unique_ptr<Client>>& clients() { return clients_; }
   SmallDisk* disk() { return disk_.get(); }                  // null where none can be mounted
+  Replicas* replicas() { return replicas_.get(); }           // null with one coordinator
   FarNetwork* network() { return network_.get(); }           // null where none can be made
   const std::string& obstacle() const { return obstacle_; }  // why one of them is null
 
@@ -58,7 +62,8 @@ class Farm {
   Farm(FarmOptions options, common::ScratchDirectory scratch);
   common::Status prepare_places();
   common::Status prepare_keys();
-  common::Status start_coordinator();
+  common::Status start_coordinators();
+  std::string state(int coordinator) const;
   common::Status start_workers();
   void make_clients();
   common::Result<std::string> lfarm(std::vector<std::string> arguments, int timeout_ms) const;
@@ -79,7 +84,9 @@ class Farm {
   std::unique_ptr<FarNetwork> network_;  // outlives the processes that live in it
   int port_ = 0;
   std::string farm_key_;
-  std::unique_ptr<Supervised> coordinator_;
+  std::unique_ptr<Replicas> replicas_;  // outlives the coordinators
+  std::unique_ptr<IdleWatch> idle_watch_;
+  std::vector<std::unique_ptr<Supervised>> coordinators_;
   std::vector<std::unique_ptr<Supervised>> workers_;
   std::vector<std::unique_ptr<Client>> clients_;
   size_t next_ = 0;                                     // in the order of submits

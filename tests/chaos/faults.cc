@@ -20,6 +20,8 @@ constexpr size_t kActiveMax = 2;
 constexpr uint64_t kHoldMsMin = 100, kHoldMsMax = 3'000;
 constexpr uint64_t kLongHoldMs = 11'000;
 constexpr double kLongHoldChance = 0.05;
+// With several coordinators: a handover takes as long as their lease lasts.
+constexpr uint64_t kReplicasPauseMs = 10'000;
 
 bool lasts(Fault fault) { return fault >= Fault::kStopWorker; }
 
@@ -47,19 +49,31 @@ const char* fault_name(Fault fault) {
       return "fill the disk";
     case Fault::kCutNetwork:
       return "cut the network";
+    case Fault::kCutStore:
+      return "cut the shared store";
   }
   return "";
 }
 
 Faults::Faults(Farm& farm, uint64_t seed, const std::string& only) : farm_(farm), random_(seed) {
-  for (int fault = 0; fault <= static_cast<int>(Fault::kCutNetwork); ++fault) {
+  for (int fault = 0; fault <= static_cast<int>(Fault::kCutStore); ++fault) {
     auto known = static_cast<Fault>(fault);
     if (!only.empty() && only != fault_name(known)) continue;
-    bool possible = (known != Fault::kFillDisk || farm.disk() != nullptr) &&
-                    (known != Fault::kCutNetwork || farm.network() != nullptr);
+    bool possible = is_possible(known);
     if (possible) known_.push_back(known);
-    if (!possible) farm.say(cat("skipped: ", fault_name(known), ", because ", farm.obstacle()));
+    if (!possible && !farm.obstacle().empty())
+      farm.say(cat("skipped: ", fault_name(known), ", because ", farm.obstacle()));
   }
+}
+
+bool Faults::is_possible(Fault fault) const {
+  if (farm_.replicas() != nullptr) {
+    return fault == Fault::kKillWorker || fault == Fault::kKillCoordinator ||
+           fault == Fault::kCutStore;
+  }
+  if (fault == Fault::kCutStore) return false;
+  return (fault != Fault::kFillDisk || farm_.disk() != nullptr) &&
+         (fault != Fault::kCutNetwork || farm_.network() != nullptr);
 }
 
 bool Faults::is_active(Fault fault) const {
@@ -92,12 +106,14 @@ void Faults::begin(int64_t now_ns) {
   uint64_t hold_ms = kHoldMsMin + random_.below(kHoldMsMax - kHoldMsMin);
   if (random_.chance(kLongHoldChance)) hold_ms = kLongHoldMs;
   uint64_t pause_ms = kPauseMsMin + random_.below(kPauseMsMax - kPauseMsMin);
+  if (farm_.replicas() != nullptr) pause_ms = kReplicasPauseMs;
   next_ns_ = now_ns + static_cast<int64_t>(pause_ms) * kMs;
   if (is_active(fault)) return;
 
   Active active{fault, draw % farm_.workers().size(), 0,
                 now_ns + static_cast<int64_t>(hold_ms) * kMs};
   Supervised& worker = *farm_.workers()[active.target];
+  Supervised& coordinator = *farm_.coordinators()[draw % farm_.coordinators().size()];
   Client& client = *farm_.clients()[draw % farm_.clients().size()];
   std::string whom;
   if (fault == Fault::kKillChild || fault == Fault::kStopChild) {
@@ -115,9 +131,12 @@ void Faults::begin(int64_t now_ns) {
     worker.stop();
     whom = cat(" ", worker.name());
   } else if (fault == Fault::kKillCoordinator) {
-    farm_.coordinator().kill();
+    coordinator.kill();
+    if (farm_.replicas() != nullptr) whom = cat(", ", coordinator.name());
   } else if (fault == Fault::kStopCoordinator) {
-    farm_.coordinator().stop();
+    coordinator.stop();
+  } else if (fault == Fault::kCutStore) {
+    farm_.replicas()->cut();
   } else if (fault == Fault::kKillClient) {
     client.kill();
     whom = cat(" ", client.name());
@@ -125,7 +144,7 @@ void Faults::begin(int64_t now_ns) {
     farm_.set_disk_full(true);
     // A store that runs has room set aside for a while; one that opens needs some at once.
     if ((draw & 1) != 0) {
-      farm_.coordinator().kill();
+      coordinator.kill();
       whom = " and kill -9 coordinator";
     }
   } else if (fault == Fault::kCutNetwork) {
@@ -146,7 +165,9 @@ void Faults::end(const Active& active) {
       ::kill(active.child, SIGCONT);
       return;
     case Fault::kStopCoordinator:
-      return farm_.coordinator().resume();
+      return farm_.coordinators()[0]->resume();
+    case Fault::kCutStore:
+      return farm_.replicas()->heal();
     case Fault::kFillDisk:
       return farm_.set_disk_full(false);
     case Fault::kCutNetwork: {

@@ -23,6 +23,7 @@ enum class Fault : uint8_t {
   kStopCoordinator,
   kFillDisk,
   kCutNetwork,
+  kCutStore,  // that several coordinators share
 };
 const char* fault_name(Fault fault);
 
@@ -52,6 +53,7 @@ class Faults {
 
   Farm& farm_;
   common::Random random_;
+  bool is_possible(Fault fault) const;
   std::vector<Fault> known_;  // that this machine permits
   std::vector<Active> active_;
   int64_t next_ns_ = 0;

@@ -1,8 +1,9 @@
-// lfarm-chaos [--seconds N] [--seed S] [--only FAULT]: a farm of real processes under faults, for a
-// bounded time. Goal: whatever is killed, stopped, filled or cut, every model that a user keeps
-// asking for gets exactly one plan, that plan is right, and no process dies by itself. Method:
-// clients submit models while a seed draws faults; then all is healed, clients must come to an end,
-// and what they were told is compared with what the store holds and with PyTorch's outputs.
+// lfarm-chaos [--seconds N] [--seed S] [--only FAULT] [--coordinators N]: a farm of real processes
+// under faults, for a bounded time. Goal: whatever is killed, stopped, filled or cut, every model
+// that a user keeps asking for gets exactly one plan, that plan is right, and no process dies by
+// itself. Method: clients submit models while a seed draws faults; then all is healed, clients must
+// come to an end, and what they were told is compared with what the store holds and with PyTorch's
+// outputs.
 #include <sys/prctl.h>
 
 #include <algorithm>
@@ -31,6 +32,7 @@ constexpr int64_t kRecoveryNs = 180'000'000'000;
 struct Options {
   int64_t seconds = 60;
   uint64_t seed = 1;
+  int coordinators = 1;
   std::string only;  // the name of a fault
 };
 
@@ -48,6 +50,9 @@ bool parse(int argc, char** argv, Options& options) {
     if (errno != 0 || *end != '\0' || end == argv[k + 1]) return false;
     if (std::strcmp(argv[k], "--seconds") == 0) {
       options.seconds = static_cast<int64_t>(std::min<unsigned long long>(value, 86'400));
+    } else if (std::strcmp(argv[k], "--coordinators") == 0) {
+      if (value < 1 || value > 16) return false;
+      options.coordinators = static_cast<int>(value);
     } else if (std::strcmp(argv[k], "--seed") == 0) {
       options.seed = value;
     } else {
@@ -91,7 +96,8 @@ void await_clients(Farm& farm) {
 }
 
 int run(const Options& options, const std::string& obstacle) {
-  auto farm = Farm::start({paths::binaries(), shuffled_cases(options.seed), obstacle});
+  auto farm = Farm::start(
+      {paths::binaries(), shuffled_cases(options.seed), options.coordinators, obstacle});
   if (!farm.ok()) {
     std::printf("the farm does not start: %s\n", farm.error().message.c_str());
     return 1;
@@ -121,6 +127,7 @@ int run(const Options& options, const std::string& obstacle) {
     std::printf("VIOLATION: %s\n", violation.c_str());
   }
   std::string only = options.only.empty() ? "" : cat(" --only '", options.only, "'");
+  if (options.coordinators > 1) only += cat(" --coordinators ", options.coordinators);
   std::printf("again: build/tests/lfarm-chaos --seconds %lld --seed %llu%s\n",
               static_cast<long long>(options.seconds),
               static_cast<unsigned long long>(options.seed), only.c_str());
@@ -132,7 +139,8 @@ int run(const Options& options, const std::string& obstacle) {
 int main(int argc, char** argv) {
   Options options;
   if (!parse(argc, argv, options)) {
-    std::fprintf(stderr, "usage: lfarm-chaos [--seconds N] [--seed S] [--only FAULT]\n");
+    std::fprintf(stderr,
+                 "usage: lfarm-chaos [--seconds N] [--seed S] [--only FAULT] [--coordinators N]\n");
     return 2;
   }
   std::printf("seed %llu, %lld s\n", static_cast<unsigned long long>(options.seed),

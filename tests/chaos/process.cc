@@ -15,9 +15,6 @@ namespace {
 
 using common::cat;
 
-// As long as an init system waits.
-constexpr int64_t kRestartNs = 200'000'000;
-
 }  // namespace
 
 std::string describe(const common::ExitStatus& status) {
@@ -38,11 +35,12 @@ std::vector<pid_t> children_of(pid_t pid) {
 }
 
 Supervised::Supervised(std::string name, std::vector<std::string> arguments, std::string log,
-                       const common::ChildSetup* where)
+                       const common::ChildSetup* where, int64_t restart_ns)
     : name_(std::move(name)),
       arguments_(std::move(arguments)),
       log_(std::move(log)),
-      where_(where) {}
+      where_(where),
+      pause_ns_(restart_ns) {}
 
 common::Status Supervised::start() {
   int log = ::open(log_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
@@ -69,7 +67,7 @@ std::string Supervised::tend(int64_t now_ns, bool exits_are_deaths) {
   auto ended = process_->poll();
   if (!ended) return "";
   process_.reset();
-  restart_ns_ = now_ns + kRestartNs;
+  restart_ns_ = now_ns + pause_ns_;
   if (expected_ || (ended->signal == 0 && !exits_are_deaths)) return "";
   std::string how = describe(*ended);
   return cat(name_, " ", how.empty() ? "ended" : how, " by itself");

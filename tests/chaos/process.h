@@ -21,8 +21,11 @@ std::vector<pid_t> children_of(pid_t pid);
 class Supervised {
  public:
   // `log`: a file that the program's output is added to. `where` may be null and outlives this.
+  // `restart_ns`: how long it is away after it ended.
   Supervised(std::string name, std::vector<std::string> arguments, std::string log,
-             const common::ChildSetup* where);
+             const common::ChildSetup* where, int64_t restart_ns = kRestartNs);
+  // As long as an init system waits.
+  static constexpr int64_t kRestartNs = 200'000'000;
 
   const std::string& name() const { return name_; }
   bool runs() const { return process_.has_value(); }
@@ -45,6 +48,7 @@ class Supervised {
   std::vector<std::string> arguments_;
   std::string log_;
   const common::ChildSetup* where_;
+  const int64_t pause_ns_;
   std::optional<common::Subprocess> process_;
   bool expected_ = false;  // the next death is this object's doing
   int64_t restart_ns_ = 0;

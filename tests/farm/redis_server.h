@@ -72,6 +72,7 @@ class RedisServer {
     process_->kill();
     (void)process_->wait(-1);
   }
+  pid_t pid() const { return process_->pid(); }
   void pause() { process_->send_signal(SIGSTOP); }
   void go_on() { process_->send_signal(SIGCONT); }
 

@@ -1,0 +1,33 @@
+#include "tests/chaos/replicas.h"
+
+#include <cstdlib>
+
+#include "common/base/cat.h"
+
+namespace chaos {
+
+using common::cat;
+
+common::Result<std::unique_ptr<Replicas>> Replicas::start(const std::string& folder) {
+  std::unique_ptr<Replicas> replicas(new Replicas());
+  replicas->cluster_ = cluster_testing::FakeCluster::start(folder);
+  if (replicas->cluster_ == nullptr) {
+    return common::unavailable(
+        "several coordinators need openssl, for their cluster's certificate");
+  }
+  if (!cache::RedisServer::is_there()) {
+    return common::unavailable("several coordinators need redis-server, for what they share");
+  }
+  replicas->store_ = std::make_unique<cache::RedisServer>();
+  // As in a pod; inherited by the coordinators.
+  ::setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1", 1);
+  ::setenv("KUBERNETES_SERVICE_PORT", cat(replicas->cluster_->port()).c_str(), 1);
+  return replicas;
+}
+
+std::vector<std::string> Replicas::arguments(int k) const {
+  return {"--lease",           "farm",     "--identity",     cat("coordinator-", k), "--account",
+          cluster_->account(), "--remote", store_->address()};
+}
+
+}  // namespace chaos
