@@ -2,6 +2,7 @@
 
 #include <rocksdb/db.h>
 #include <rocksdb/options.h>
+#include <rocksdb/utilities/checkpoint.h>
 #include <rocksdb/write_batch.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -445,6 +446,18 @@ Result<std::optional<std::string>> Database::key_at_or_after(Family family,
   if (cursor->Valid()) return std::optional<std::string>(cursor->key().ToString());
   if (!cursor->status().ok()) return read_error(cursor->status());
   return std::optional<std::string>();
+}
+
+Status Database::checkpoint(const std::string& directory) {
+  auto open = handles();
+  if (!open) return closed();
+  rocksdb::Checkpoint* made = nullptr;
+  auto status = rocksdb::Checkpoint::Create(open->db, &made);
+  std::unique_ptr<rocksdb::Checkpoint> checkpoint(made);
+  if (status.ok()) status = checkpoint->CreateCheckpoint(directory);
+  if (status.ok()) return {};
+  return common::unavailable(
+      cat("no copy of ", directory_, " was made in ", directory, ": ", status.ToString()));
 }
 
 Status Database::compact(Family family) {

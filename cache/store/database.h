@@ -88,6 +88,9 @@ class Database {
   common::Result<std::optional<std::string>> key_at_or_after(Family family,
                                                              std::string_view bound) const;
 
+  // Makes `directory`, which must not exist, a database with what this one holds now. On one file
+  // system tables are linked and take no room until this one has let go of them.
+  common::Status checkpoint(const std::string& directory);
   // Gives the space of removed keys back to the disk. Takes seconds per gigabyte.
   common::Status compact(Family family);
   // Read-only: opens again, to see what the writer wrote since. Reads that are under way finish on

@@ -172,6 +172,11 @@ Status Store::State::settle_repairs() {
 
 Status Store::sync() { return state_->database->sync(); }
 
+Status Store::checkpoint(const std::string& directory) {
+  state_->flush_usage();
+  return state_->database->checkpoint(directory);
+}
+
 Status Store::refresh() {
   LFARM_RETURN_IF_ERROR(state_->database->refresh());
   if (!state_->database->read_only()) return {};

@@ -264,6 +264,9 @@ class Store {
   // Removes blobs that no plan needs, then plans in the order of their last use until plans and
   // kernels take at most `max_bytes`, and gives the space back.
   common::Result<CollectReport> gc(uint64_t max_bytes);
+  // Makes `directory`, which must not exist, a store with all that this one holds now, while both
+  // reads and writes go on. See restore_store() (cache/store/backup.h).
+  common::Status checkpoint(const std::string& directory);
   // Read-only: catches up with the process that writes. Call it to see later plans.
   common::Status refresh();
 

@@ -31,6 +31,7 @@
   X(cache_stats)          \
   X(cache_ls)             \
   X(cache_gc)             \
+  X(cache_restore)        \
   X(cache_revoke)         \
   X(cache_reverify)       \
   X(keys_init)            \

@@ -172,6 +172,16 @@ void declare(CLI::App& app, Arguments& arguments) {
                  "who may connect: lines of KEY TENANT ROLE,ROLE (default: STATE/allow)");
   app.add_option("--store-bytes", service.store_bytes_max,
                  "bound on the bytes of kept plans and kernels (0: none)");
+  app.add_option(
+      "--backup", service.backups.directory,
+      "directory of copies of the store, made while the farm works; `lfarm cache restore` "
+      "puts one back");
+  app.add_option("--backup-ms", service.backups.every_ms, "time between copies")
+      ->check(CLI::Range(int64_t{1'000}, int64_t{366} * 86'400'000))
+      ->capture_default_str();
+  app.add_option("--backups", service.backups.kept, "copies that are kept, the latest ones")
+      ->check(CLI::Range(1, 10'000))
+      ->capture_default_str();
   app.add_option("--measurements", service.measurements_max,
                  "bound on kept measurements of kernels; beyond it the oldest go (0: none)")
       ->capture_default_str();

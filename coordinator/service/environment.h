@@ -4,6 +4,7 @@
 #include "cache/store/store.h"
 #include "common/base/clock.h"
 #include "coordinator/service/background.h"
+#include "coordinator/service/backups.h"
 #include "coordinator/service/blob_table.h"
 #include "coordinator/service/commits.h"
 #include "coordinator/service/dispatcher.h"
@@ -33,6 +34,7 @@ struct Environment {
   Meters& meters;
   SharedTier& shared;
   Tenants& tenants;
+  Backups& backups;
   const common::ConnectionCounters& connections;
 };
 

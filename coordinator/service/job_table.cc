@@ -259,11 +259,32 @@ Error JobTable::no_room(const std::string& what) const {
   return common::unavailable(cat(what, "; submit again in ", env_.options.try_again_s(), " s"));
 }
 
+// What one tenant may have here of all that there is room for. Whoever has no key is every tenant.
+Status JobTable::check_share(const std::string& tenant) const {
+  if (tenant == common::kLocalTenant) return {};
+  size_t jobs = 0, bytes = 0;
+  for (const auto& [id, job] : jobs_) {
+    if (job->request().tenant != tenant) continue;
+    ++jobs;
+    bytes += job->graph().bytes.size();
+  }
+  if (jobs >= env_.options.tenant_jobs_max) {
+    return no_room(
+        cat("tenant ", tenant, " has ", jobs, " jobs, its share of what the farm takes"));
+  }
+  if (bytes >= env_.options.tenant_graph_bytes_max) {
+    return no_room(cat("the graphs of tenant ", tenant, " take ", bytes >> 20,
+                       " MiB, its share of what the farm holds"));
+  }
+  return {};
+}
+
 Result<Job*> JobTable::make(const common::Principal& who, const common::Submit& request,
                             common::PlanKey key, const std::string& machine) {
   if (jobs_.size() >= env_.options.jobs_max) {
     return no_room(cat("the farm has ", jobs_.size(), " jobs, and takes no more"));
   }
+  LFARM_RETURN_IF_ERROR(check_share(who.tenant));
   JobRequest job;
   job.id = ++last_id_;
   job.key = std::move(key);

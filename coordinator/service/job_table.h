@@ -138,6 +138,7 @@ class JobTable final : public TaskSink {
   void settle(Job& job, const std::string& machine);
   void write_wishes();
   bool is_startable(const Job& job) const;
+  common::Status check_share(const std::string& tenant) const;
   bool has_workers(const Job& job) const;
   bool waits_for_winner(const Job& job) const;
   void charge(const std::string& tenant, int64_t worker_ns);

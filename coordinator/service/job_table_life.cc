@@ -188,6 +188,11 @@ void JobTable::begin_queued() {
   size_t running = 0;
   for (farm::JobId id : searching_) running += has_workers(*jobs_.at(id));
   size_t searches_max = env_.options.searches_max;
+  size_t share = env_.options.tenant_searches_max;
+  if (share == 0) share = std::max<size_t>(1, searches_max - 1);
+  auto has_its_share = [&](const std::string& tenant) {
+    return tenant != common::kLocalTenant && searches[tenant] >= share;
+  };
   while (running + rights_asked_ < searches_max &&
          searching_.size() < kSearchesWithoutWorkers * searches_max) {
     Job* next = nullptr;
@@ -196,6 +201,7 @@ void JobTable::begin_queued() {
     };
     for (auto& [id, job] : jobs_) {
       if (job->phase() != Phase::kQueued && job->phase() != Phase::kElsewhere) continue;
+      if (has_its_share(job->request().tenant)) continue;
       if (is_held_back(id) || waits_for_winner(*job) || !is_startable(*job)) continue;
       if (next == nullptr || rank(job->request()) < rank(next->request())) next = job.get();
     }

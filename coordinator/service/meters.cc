@@ -17,6 +17,7 @@ const std::vector<double> kCompileSeconds = {0.001, 0.003, 0.01, 0.03, 0.1, 0.3,
 // From a small kernel's runs to the longest that a candidate may take.
 const std::vector<double> kRunSeconds = {0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100};
 const std::vector<double> kWaitSeconds = {0.0001, 0.001, 0.01, 0.1, 1, 10, 60, 300, 1200};
+const std::vector<double> kTurnSeconds = {0.001, 0.005, 0.02, 0.1, 0.5, 2, 10};
 const std::vector<double> kSpeedups = {1, 1.1, 1.25, 1.5, 2, 3, 5, 10, 30, 100};
 const std::vector<double> kCandidates = {1, 3, 10, 30, 100, 300, 1000, 3000, 10000};
 const std::vector<double> kJobSeconds = {0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000, 3000, 10000};
@@ -36,6 +37,8 @@ Meters::Meters()
       commit_(metrics_.histogram("lfarm_commit_seconds",
                                  "Time from a task's verdict to its result on the disk",
                                  kWaitSeconds)),
+      turn_(metrics_.histogram("lfarm_loop_turn_seconds",
+                               "Time of a turn of the coordinator's event loop", kTurnSeconds)),
       speedup_(metrics_.histogram("lfarm_search_speedup",
                                   "By how much finished searches beat the plain lowering",
                                   kSpeedups)),

@@ -45,6 +45,8 @@ class Meters {
   void task_leased(bool is_first, double queued_seconds);
   // The result was on the disk so long after its verdict was there.
   void result_kept(double seconds) { commit_.observe(seconds); }
+  // One turn of the event loop, without its waiting.
+  void loop_turned(double seconds) { turn_.observe(seconds); }
   void found(const std::string& tenant, CacheTier tier, uint64_t count);
   // By how much a finished search beat the plain lowering, and what it took.
   void search_ended(double speedup, uint64_t candidates);
@@ -75,6 +77,7 @@ class Meters {
   common::Histogram measure_;
   common::Histogram queue_;
   common::Histogram commit_;
+  common::Histogram turn_;
   common::Histogram speedup_;
   common::Histogram candidates_;
   common::Counter leased_;

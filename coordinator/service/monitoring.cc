@@ -176,6 +176,17 @@ std::string metrics_text(const StatusSources& sources) {
   out.push_back(gauge("lfarm_disk_failed_writes", "Since the start", number(disk.failed_writes)));
   out.push_back(
       gauge("lfarm_disk_damaged_files", "Set aside since the start", number(disk.damaged_files)));
+  if (auto age_s = env.backups.age_s(common::wall_clock_ns())) {
+    out.push_back(gauge("lfarm_backup_age_seconds", "Since the store was last backed up", *age_s));
+  }
+  if (auto age_s = env.shared.revocations_age_s(env.clock.now_ns())) {
+    out.push_back(gauge("lfarm_revocations_age_seconds",
+                        "Since other farms' revocations were last read", *age_s));
+  }
+  out.push_back(
+      gauge("lfarm_searches_max", "Jobs that search at a time", number(env.options.searches_max)));
+  out.push_back(
+      gauge("lfarm_leader", "1 for the coordinator that serves, 0 for one that waits", 1));
   return env.meters.text(out);
 }
 

@@ -12,6 +12,7 @@
 #include "common/wire/socket.h"
 #include "coordinator/farm/types.h"
 #include "coordinator/search/job_search.h"
+#include "coordinator/service/backups.h"
 
 namespace coordinator::service {
 
@@ -57,14 +58,18 @@ struct ServiceOptions {
   // their time budget is over. The job itself waits for room.
   int64_t disk_wait_ms = 10'000;
   int64_t progress_ms = 200;
-  int64_t news_ms = 1'000;                            // between news of one plan to a client
-  int64_t run_limit_ms = 120'000;                     // one candidate on a worker
-  int64_t budget_candidates = 64;                     // of a job that gives no budget at all
-  size_t searches_max = 4;                            // at a time; other jobs wait their turn
+  int64_t news_ms = 1'000;         // between news of one plan to a client
+  int64_t run_limit_ms = 120'000;  // one candidate on a worker
+  int64_t budget_candidates = 64;  // of a job that gives no budget at all
+  size_t searches_max = 4;         // at a time; other jobs wait their turn
+  // Of one tenant, where clients have keys; 0: all but one, so that another's job waits for none.
+  size_t tenant_searches_max = 0;
   size_t jobs_max = 4'096;                            // searching or waiting
+  size_t tenant_jobs_max = 1'024;                     // of one tenant
   size_t subscribers_max = 16'384;                    // clients' requests that wait for one job
   size_t clients_max = 65'536;                        // connections
   size_t graph_bytes_max = size_t{2} << 30;           // of the graphs of all jobs together
+  size_t tenant_graph_bytes_max = size_t{1} << 30;    // of one tenant's
   size_t peer_queue_bytes = common::kPeerQueueBytes;  // that one peer leaves unread
   size_t queue_bytes = common::kQueueBytes;           // that all peers together leave unread
   size_t backlog_bytes = size_t{64} << 20;            // beyond its queue, for one peer
@@ -72,6 +77,7 @@ struct ServiceOptions {
   size_t closed_journals_max = 32;  // of jobs that ended with a plan, kept for replays
   size_t trace_rows_max = 8'192;    // of one job's trace: the latest stay; 0: no traces
   size_t ended_jobs_max = 32;       // kept for who asks, with their traces
+  BackupOptions backups;
   SharedTierOptions shared;
   SearchFactory create_search;
 

@@ -143,7 +143,7 @@ Result<std::string> PlanViews::list(size_t skip, size_t count) {
   LFARM_ASSIGN_OR_RETURN(std::shared_ptr<const Listing> kept, listing());
   const Listing& all = *kept;
   Json rows = Json::array();
-  for (size_t k = skip; k < all.size() && rows.size() < count; ++k) {
+  for (size_t k = skip; k < std::min(all.size(), skip + count); ++k) {
     Json row = facts_json(all[k]);
     LFARM_ASSIGN_OR_RETURN(auto stored, store_.get_plan(all[k].facts.key, cache::Lookup::kInspect));
     auto owned = stored ? decode_owned(stored->bytes) : common::corrupt("gone");

@@ -7,6 +7,7 @@
 
 #include "common/base/cat.h"
 #include "common/base/log.h"
+#include "coordinator/service/audit.h"
 #include "coordinator/service/status.h"
 
 namespace coordinator::service {
@@ -54,7 +55,9 @@ void Reception::receive(common::Arrival arrival) {
     return env_.post.refuse(peer, error.code, error.message);
   }
   common::Packet& packet = *arrival.packet;
-  if (!common::may_send(*arrival.principal, packet.message)) {
+  bool is_allowed = common::may_send(*arrival.principal, packet.message);
+  audit(packet.message, *arrival.principal, arrival.address, !is_allowed);
+  if (!is_allowed) {
     return env_.post.refuse(peer, Code::kInvalidInput,
                             cat("this key may not send ", common::message_name(packet.message),
                                 "; ask the farm's administrator for the role"));

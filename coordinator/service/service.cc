@@ -10,6 +10,7 @@
 #include "common/base/cat.h"
 #include "common/base/files.h"
 #include "common/base/log.h"
+#include "common/base/processors.h"
 #include "common/base/signing.h"
 #include "common/wire/plan_names.h"
 #include "common/wire/security.h"
@@ -34,7 +35,8 @@ constexpr size_t kArrivalsAtOnce = 256;
 constexpr int kRoundsAtOnce = 16;
 constexpr int kBusyWaitMs = 20;
 constexpr int kIdleWaitMs = 250;
-constexpr size_t kBackgroundThreads = 2;
+// Preparing a job takes seconds of one processor.
+constexpr size_t kBackgroundThreadsMin = 2, kBackgroundThreadsMax = 8;
 constexpr size_t kStepThreads = 2;
 constexpr std::chrono::seconds kMonitoringPatience{3};
 
@@ -100,6 +102,7 @@ struct Service::State {
   std::atomic<int64_t> turned_ns{0};
   Background background;
   Background steps;
+  Backups backups;
 
   struct Parts {
     common::WireContext context;
@@ -125,14 +128,16 @@ struct Service::State {
         shared(parts.shared, parts.signing_key, *store, plans, clock),
         dispatcher({options.farm, parts.incarnation, options.run_limit_ms}, clock, *store, meters),
         workers(dispatcher, post, clock, options.heartbeat_ms),
-        environment{
-            options,    clock, *store, commits, post,   blobs,  dispatcher, workers,
-            background, steps, plans,  watches, meters, shared, tenants,    router.counters()},
+        environment{options,          clock, *store, commits, post,   blobs,  dispatcher, workers,
+                    background,       steps, plans,  watches, meters, shared, tenants,    backups,
+                    router.counters()},
         jobs(environment),
         reception(environment, jobs, cat(options.name, '-', parts.incarnation.hex())),
         allow_watch(allow_file(options)),
-        background(kBackgroundThreads),
-        steps(kStepThreads, true) {
+        background(std::clamp<size_t>(common::usable_processors(), kBackgroundThreadsMin,
+                                      kBackgroundThreadsMax)),
+        steps(kStepThreads, true),
+        backups(options.backups, *store, background) {
     dispatcher.connect(workers, jobs);
   }
 
@@ -211,6 +216,7 @@ Status Service::run(int watched_fd, const std::function<void()>& on_readable) {
   size_t watched = watched_fd >= 0 ? poller.watch_fd(watched_fd) : SIZE_MAX;
   while (!state.stopping) {
     LFARM_ASSIGN_OR_RETURN([[maybe_unused]] size_t ready, poller.wait(state.wait_ms()));
+    int64_t began_ns = state.clock.now_ns();
     if (watched != SIZE_MAX && poller.ready(watched)) on_readable();
     if (poller.ready(background)) state.background.deliver();
     if (poller.ready(steps)) state.steps.deliver();
@@ -219,6 +225,7 @@ Status Service::run(int watched_fd, const std::function<void()>& on_readable) {
     state.shared.deliver();
     state.turn();
     if (poller.ready(calls)) state.calls.deliver();
+    state.meters.loop_turned(static_cast<double>(state.clock.now_ns() - began_ns) * 1e-9);
   }
   state.wind_up();
   return {};
@@ -304,6 +311,7 @@ void Service::State::turn() {
   bool drained = drain();
   if (drained) dispatcher.feed(farm::Tick{});
   shared.turn(clock.now_ns());
+  backups.turn(common::wall_clock_ns());
   jobs.turn(clock.now_ns());
   watches.turn();
   reception.turn(clock.now_ns());

@@ -78,6 +78,7 @@ Status SharedTier::begin() {
   // shared store, as long as for any answer. One that is away is asked again, and until it answers
   // this replica goes by what its own store says.
   apply(link_->peers.learn_revocations());
+  read_ns_ = clock_.now_ns();
   LFARM_ASSIGN_OR_RETURN(std::vector<Digest> ids, store_.revocations());
   if (!ids.empty()) publish(std::move(ids));
   return {};
@@ -214,12 +215,18 @@ void SharedTier::look_for_revocations() {
     return [this, news] {
       looking_ = false;
       look_ns_ = clock_.now_ns() + options_.revocations_ms * kNsPerMs;
+      if (facts().state == "ok") read_ns_ = clock_.now_ns();
       apply(news);
     };
   });
 }
 
 // ---- The loop ----------------------------------------------------------------------------------
+
+std::optional<double> SharedTier::revocations_age_s(int64_t now_ns) const {
+  if (!link_) return std::nullopt;
+  return static_cast<double>(now_ns - read_ns_) * 1e-9;
+}
 
 int SharedTier::answers_fd() const { return link_ ? link_->asking.fd() : -1; }
 int SharedTier::pushes_fd() const { return link_ ? link_->pushing.fd() : -1; }

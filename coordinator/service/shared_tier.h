@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -80,6 +81,8 @@ class SharedTier {
   void wind_up();
 
   SharedTierFacts facts() const;
+  // Since what other farms revoked was last read, the shared store answering; empty without one.
+  std::optional<double> revocations_age_s(int64_t now_ns) const;
 
  private:
   // A question under way, and who waits for it.
@@ -116,6 +119,7 @@ class SharedTier {
   bool looking_ = false;
   bool unpublished_ = false;  // revocations that the other farms do not know
   int64_t renew_ns_ = 0, look_ns_ = 0;
+  int64_t read_ns_ = 0;  // when what others revoked was read last
   uint64_t late_ = 0, dropped_ = 0;
   std::unique_ptr<Link> link_;  // last, so that its threads end first
 };

@@ -19,6 +19,9 @@ constexpr const char* kJson = "application/json";
 constexpr const char* kPrometheus = "text/plain; version=0.0.4; charset=utf-8";
 constexpr std::string_view kApi = "/api/v1/";
 
+constexpr const char* kStandby =
+    "# HELP lfarm_leader 1 for the coordinator that serves, 0 for one that waits\n"
+    "# TYPE lfarm_leader gauge\nlfarm_leader 0\n";
 constexpr size_t kProbeThreads = 4;
 
 constexpr const char* kIndex =
@@ -105,6 +108,8 @@ HttpResponse Web::answer(const HttpRequest& request) {
   std::shared_lock<std::shared_mutex> lock(mutex_);
   if (auto probed = common::answer_probe(path, health())) return *std::move(probed);
   if (path == "/metrics") {
+    // Of several coordinators each is scraped; what is counted the one that serves has.
+    if (service_ == nullptr && phase_.starts_with("standby")) return {200, kStandby, kPrometheus};
     if (service_ == nullptr) return {503, phase_ + "\n"};
     return found(service_->metrics(), kPrometheus);
   }
