@@ -27,6 +27,8 @@ class Auditor {
   void restart();
   // That the candidate is quarantined is on the disk.
   void keep_quarantined(const common::Digest& fingerprint) { kept_.insert(fingerprint); }
+  // The same, of another replica's disk.
+  std::set<common::Digest>& on_disk() { return kept_; }
 
   // Of a task of this or an earlier coordinator.
   const common::Digest& fingerprint(TaskId task) const { return ever_.at(task); }

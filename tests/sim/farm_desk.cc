@@ -9,17 +9,18 @@ namespace sim {
 
 using common::cat;
 
-Desk::Desk(Scene& scene)
-    : scene_(scene),
-      config_(config_of_a_fast_farm()),
-      disk_(scene),
-      ledger_(scene),
-      auditor_(config_) {
+namespace {
+// Between looks at what other replicas have withdrawn.
+constexpr int64_t kLookMs = 3'000;
+}  // namespace
+
+Desk::Desk(Scene& scene) : scene_(scene), config_(config_of_a_fast_farm()), auditor_(config_) {
+  for (size_t k = 0; k < kReplicas; ++k) replicas_.push_back(std::make_unique<Replica>(scene));
   start();
 }
 
 bool Desk::is_quiet() const {
-  return is_up_ && jobs_.empty() && disk_.idle() && inbox_.empty() && auditor_.open_tasks() == 0;
+  return is_up_ && jobs_.empty() && is_quiet_disk() && inbox_.empty() && auditor_.open_tasks() == 0;
 }
 
 // ---- The process -------------------------------------------------------------------------------
@@ -27,16 +28,20 @@ bool Desk::is_quiet() const {
 void Desk::start() {
   is_up_ = true;
   ++generation_;
+  ++leader().generation;
   tasks_made_ = 0;
+  // As common::Incarnation draws it: results for an earlier process are for no task of this one.
+  first_task_ = scene_.has(Defect::kNumbersTasksByGeneration) ? leader().generation << 32
+                                                              : scene_.random.next() >> 12;
   scheduler_ = std::make_unique<FlawedScheduler>(config_, scene_);
   std::map<JobId, Job> found;
   bool drops_one = scene_.has(Defect::kDropsAJobAtRestart);
-  for (const Record& record : disk_.records()) {
+  for (const Record& record : leader().disk.records()) {
     if (!record.is_whole() && !scene_.has(Defect::kTrustsTornRecords)) continue;
     auto job = found.find(record.job);
     switch (record.kind) {
       case Record::Kind::kJob:
-        jobs_made_ = std::max(jobs_made_, record.job);
+        leader().jobs_made = std::max(leader().jobs_made, record.job);
         found[record.job].plan = record.plan;
         break;
       case Record::Kind::kResult:
@@ -44,9 +49,10 @@ void Desk::start() {
         job->second.known.insert_or_assign(record.candidate, record.verdict);
         break;
       case Record::Kind::kEnd:
+        if (record.plan != nullptr) plans_[record.plan->key] = record.candidate;
         if (job == found.end()) break;
-        ended_[job->second.plan->key] = News::kDone;
-        ledger_.recovered_done(record.job, job->second.plan->candidates.size());
+        plans_[job->second.plan->key] = record.candidate;
+        leader().ledger.recovered_done(record.job, job->second.plan->candidates.size());
         found.erase(job);
         break;
       case Record::Kind::kRemoval:
@@ -55,8 +61,16 @@ void Desk::start() {
       case Record::Kind::kBan:
         if (!scene_.has(Defect::kForgetsQuarantineAtRestart)) banned_[record.fingerprint] = true;
         break;
+      case Record::Kind::kRevoke:
+        revoked_.insert(record.candidate);
+        break;
     }
   }
+  could_read_at_start_ = shared_.answers(scene_.now_ms());
+  look_ms_ = scene_.now_ms() + kLookMs;
+  std::erase_if(plans_, [&](const auto& entry) { return revoked_.count(entry.second) != 0; });
+  unshared_ = plans_;
+  if (!scene_.has(Defect::kServesBeforeItReadsRevocations)) exchange_with_shared_store();
   for (auto& [id, job] : found) {
     if (std::exchange(drops_one, false)) continue;
     // What went wrong with the farm then may go well now.
@@ -64,28 +78,89 @@ void Desk::start() {
                   [](const auto& entry) { return entry.second.outcome == TaskOutcome::kInfra; });
     job.is_admitted = true;
     by_key_[job.plan->key] = id;
-    ledger_.recovered(id);
+    leader().ledger.recovered(id);
     jobs_.emplace(id, std::move(job));
   }
-  ledger_.recovered_all();
+  leader().ledger.recovered_all();
   std::vector<JobId> ids;
   for (const auto& [id, job] : jobs_) ids.push_back(id);
   for (JobId id : ids) begin(id);
+}
+
+void Desk::fail_over(int64_t back_ms) {
+  if (!is_up_) return;
+  ++scene_.report.failovers;
+  kill(back_ms);
+  scene_.record("another replica leads");
+  leader().banned = std::exchange(auditor_.on_disk(), {});
+  leader_ = (leader_ + 1 + scene_.random.below(kReplicas - 1)) % kReplicas;
+  auditor_.on_disk() = leader().banned;
+  auditor_.restart();
+}
+
+void Desk::cut_off_shared_store(int64_t until_ms) {
+  scene_.record("the shared store is cut off");
+  shared_.out_until_ms = std::max(shared_.out_until_ms, until_ms);
+}
+
+// As SharedTier does: what is revoked adds up in both places, and a plan goes where it is missed.
+void Desk::exchange_with_shared_store() {
+  if (!shared_.answers(scene_.now_ms())) return;
+  revoked_.insert(shared_.revoked.begin(), shared_.revoked.end());
+  shared_.revoked = revoked_;
+  for (const auto& [key, plan] : unshared_) shared_.plans.emplace(key, plan);
+  unshared_.clear();
+  auto is_revoked = [&](const auto& entry) { return revoked_.count(entry.second) != 0; };
+  std::erase_if(shared_.plans, is_revoked);
+  std::erase_if(plans_, is_revoked);
+}
+
+// No plan is served that this leader has withdrawn, or that others had when it began to lead and
+// the shared store answered.
+void Desk::serve(uint64_t key) {
+  uint64_t plan = plans_.at(key);
+  if (revoked_.count(plan) != 0) scene_.fail(cat("plan ", plan, " was revoked here and is served"));
+  bool could_know = could_read_at_start_ && shared_.revoked.count(plan) != 0;
+  if (could_know) scene_.fail(cat("plan ", plan, " was revoked by another replica and is served"));
+  scene_.to_client(key, News::kDone);
+}
+
+bool Desk::revoke(uint64_t key) {
+  if (!is_up_ || scene_.now_ms() < stalled_until_ms_) return false;
+  auto plan = plans_.find(key);
+  if (plan == plans_.end()) return false;
+  Record record;
+  record.kind = Record::Kind::kRevoke;
+  record.candidate = plan->second;
+  if (!leader().disk.put_now(record)) return false;
+  ++scene_.report.revoked;
+  revoked_.insert(plan->second);
+  unshared_.erase(key);
+  plans_.erase(plan);
+  exchange_with_shared_store();
+  return true;
+}
+
+void Desk::found(Handle result, TaskId task, TaskOutcome outcome) {
+  for (auto& replica : replicas_) replica->ledger.found(result, task, outcome);
 }
 
 void Desk::kill(int64_t back_ms) {
   if (!is_up_) return;
   scene_.record("coordinator killed");
   is_up_ = false;
-  disk_.kill();
+  leader().disk.kill();
   auditor_.restart();
-  ledger_.restart();
+  leader().ledger.restart();
   scheduler_.reset();
   inbox_.clear();
   events_.clear();
   jobs_.clear();
   by_key_.clear();
-  ended_.clear();
+  failed_.clear();
+  plans_.clear();
+  revoked_.clear();
+  unshared_.clear();
   tasks_.clear();
   banned_.clear();
   stalled_until_ms_ = 0;
@@ -122,32 +197,53 @@ void Desk::hear(std::function<void()> what) {
 
 // ---- Messages ----------------------------------------------------------------------------------
 
+void Desk::tick() {
+  from_worker(Tick{});
+  if (!is_up_ || scene_.now_ms() < look_ms_) return;
+  look_ms_ = scene_.now_ms() + kLookMs;
+  exchange_with_shared_store();
+}
+
 void Desk::from_worker(Event event) {
   hear([this, event = std::move(event)]() mutable { feed(std::move(event)); });
 }
 
 void Desk::submit(const std::shared_ptr<const JobPlan>& plan) {
   hear([this, plan] {
-    auto ended = ended_.find(plan->key);
-    if (ended != ended_.end()) return scene_.to_client(plan->key, ended->second);
+    if (failed_.count(plan->key) != 0) return scene_.to_client(plan->key, News::kFailed);
+    if (plans_.count(plan->key) != 0) return serve(plan->key);
+    auto elsewhere = shared_.plans.find(plan->key);
+    // A store takes no plan that it knows to be revoked, whoever offers it.
+    bool is_there = shared_.answers(scene_.now_ms()) && elsewhere != shared_.plans.end() &&
+                    revoked_.count(elsewhere->second) == 0;
+    if (is_there && by_key_.count(plan->key) == 0) {
+      ++scene_.report.shared;
+      plans_[plan->key] = elsewhere->second;
+      Record copy;
+      copy.kind = Record::Kind::kEnd;
+      copy.plan = plan;
+      copy.candidate = elsewhere->second;
+      leader().disk.put(copy, [](bool) {});
+      return serve(plan->key);
+    }
     auto running = by_key_.find(plan->key);
     if (running != by_key_.end()) {
       if (jobs_.at(running->second).is_admitted) scene_.to_client(plan->key, News::kAccepted);
       return;
     }
-    JobId id = ++jobs_made_;
+    JobId id = ++leader().jobs_made;
     by_key_[plan->key] = id;
     jobs_[id].plan = plan;
     Record record;
     record.job = id;
     record.plan = plan;
-    disk_.put(record, [this, id](bool written) {
+    leader().disk.put(record, [this, id](bool written) {
       hear(while_alive([this, id, written] {
         auto job = jobs_.find(id);
         if (job == jobs_.end()) return;
         if (!written) return fail(id);
         job->second.is_admitted = true;
-        ledger_.accepted(id);
+        leader().ledger.accepted(id);
         scene_.to_client(job->second.plan->key, News::kAccepted);
         begin(id);
       }));
@@ -188,8 +284,10 @@ void Desk::propose(JobId id, uint64_t number) {
   const Candidate& candidate = job->second.plan->candidates[number];
   if (banned_.count(candidate.fingerprint) != 0) feed(FingerprintBanned{candidate.fingerprint});
   TaskAdded task;
-  // The generation keeps numbers apart from those that workers remember of an earlier coordinator.
-  task.task = (generation_ << 32) + ++tasks_made_;
+  task.task = first_task_ + ++tasks_made_;
+  if (!all_tasks_.insert(task.task).second) {
+    scene_.fail(cat("task ", task.task, " has the number of another replica's"));
+  }
   task.job = id;
   task.target = candidate.target;
   task.run_limit_ms = Scene::kRunLimitMs;
@@ -197,7 +295,7 @@ void Desk::propose(JobId id, uint64_t number) {
   task.fingerprint = candidate.fingerprint;
   task.payload = task.task;
   tasks_[task.task] = {id, number};
-  ledger_.asked(task.task, id, number);
+  leader().ledger.asked(task.task, id, number);
   feed(task);
 }
 
@@ -213,18 +311,19 @@ void Desk::on_committed(TaskId task, const Verdict& verdict) {
   record.verdict = verdict;
   bool is_early = scene_.has(Defect::kTellsBeforeItIsWritten);
   if (is_early) tell(id, candidate, verdict);
-  disk_.put(record, [this, id = id, candidate = candidate, verdict, is_early](bool written) {
-    hear(while_alive([this, id, candidate, verdict, written, is_early] {
-      if (!written) return fail(id);
-      if (!is_early) tell(id, candidate, verdict);
-    }));
-  });
+  leader().disk.put(record,
+                    [this, id = id, candidate = candidate, verdict, is_early](bool written) {
+                      hear(while_alive([this, id, candidate, verdict, written, is_early] {
+                        if (!written) return fail(id);
+                        if (!is_early) tell(id, candidate, verdict);
+                      }));
+                    });
 }
 
 void Desk::tell(JobId id, uint64_t candidate, const Verdict& verdict) {
   auto job = jobs_.find(id);
   if (job == jobs_.end()) return;
-  ledger_.told(id, candidate, verdict);
+  leader().ledger.told(id, candidate, verdict);
   job->second.known[candidate] = verdict;
   ++job->second.told;
   end_if_complete(id);
@@ -237,15 +336,17 @@ void Desk::end_if_complete(JobId id) {
   Record record;
   record.kind = Record::Kind::kEnd;
   record.job = id;
-  disk_.put(record, [this, id](bool written) {
-    hear(while_alive([this, id, written] {
+  uint64_t number = record.candidate = ++plans_made_;
+  leader().disk.put(record, [this, id, number](bool written) {
+    hear(while_alive([this, id, number, written] {
       auto job = jobs_.find(id);
       if (job == jobs_.end()) return;
       if (!written) return fail(id);
       uint64_t key = job->second.plan->key;
-      ledger_.done(id, job->second.plan->candidates.size());
-      ended_[key] = News::kDone;
-      scene_.to_client(key, News::kDone);
+      leader().ledger.done(id, job->second.plan->candidates.size());
+      plans_[key] = unshared_[key] = number;
+      exchange_with_shared_store();
+      serve(key);
       drop(id);
     }));
   });
@@ -255,14 +356,14 @@ void Desk::fail(JobId id) {
   auto job = jobs_.find(id);
   if (job == jobs_.end()) return;
   uint64_t key = job->second.plan->key;
-  if (job->second.is_admitted) ledger_.failed(id);
-  ended_[key] = News::kFailed;
+  if (job->second.is_admitted) leader().ledger.failed(id);
+  failed_.insert(key);
   scene_.to_client(key, News::kFailed);
   drop(id);
   Record record;
   record.kind = Record::Kind::kRemoval;
   record.job = id;
-  disk_.put(record, [](bool) {});
+  leader().disk.put(record, [](bool) {});
 }
 
 void Desk::drop(JobId id) {
@@ -301,7 +402,7 @@ void Desk::handle(const Event& event) {
 
 void Desk::carry_out(const Action& action) {
   if (auto* send = std::get_if<SendTask>(&action)) {
-    ledger_.sent(send->task);
+    leader().ledger.sent(send->task);
     scene_.to_worker(send->worker, action);
   }
   if (auto* revoke = std::get_if<RevokeLease>(&action)) scene_.to_worker(revoke->worker, action);
@@ -326,7 +427,7 @@ void Desk::carry_out(const Action& action) {
     record.kind = Record::Kind::kBan;
     record.fingerprint = quarantined->fingerprint;
     banned_[quarantined->fingerprint] = true;
-    if (disk_.put_now(record)) auditor_.keep_quarantined(quarantined->fingerprint);
+    if (leader().disk.put_now(record)) auditor_.keep_quarantined(quarantined->fingerprint);
   }
 }
 

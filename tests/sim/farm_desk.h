@@ -15,6 +15,7 @@
 #include "farm_disk.h"
 #include "farm_ledger.h"
 #include "farm_scene.h"
+#include "farm_shared.h"
 #include "flawed_scheduler.h"
 
 namespace sim {
@@ -26,23 +27,43 @@ class Desk {
   bool is_up() const { return is_up_; }
   // The process dies, at any moment; another one starts at `back_ms`.
   void kill(int64_t back_ms);
+  // The same, and the other one is another replica, which has a disk of its own.
+  void fail_over(int64_t back_ms);
+  void cut_off_shared_store(int64_t until_ms);
   // It stands still until then: what arrives waits, what it holds stays.
   void stall_until(int64_t ms);
 
   // Messages; nothing that arrives while it is down is heard.
   void submit(const std::shared_ptr<const JobPlan>& plan);
   void cancel(uint64_t key);
+  // Withdraws the plan that there is for the key; false when there is none.
+  bool revoke(uint64_t key);
   void from_worker(Event event);
-  void tick() { from_worker(Tick{}); }
+  void tick();
 
-  Disk& disk() { return disk_; }
-  Ledger& ledger() { return ledger_; }
+  Disk& disk() { return leader().disk; }
+  // A worker found this, whoever asked it.
+  void found(Handle result, TaskId task, TaskOutcome outcome);
   const Auditor& auditor() const { return auditor_; }
   const Scheduler& scheduler() const { return scheduler_->scheduler(); }
   // Nothing to do, and nothing half done.
   bool is_quiet() const;
 
  private:
+  static constexpr size_t kReplicas = 3;
+  // What outlives its processes.
+  struct Replica {
+    explicit Replica(Scene& scene) : disk(scene), ledger(scene) {}
+    Disk disk;
+    Ledger ledger;
+    uint64_t jobs_made = 0;
+    uint64_t generation = 0;
+    std::set<common::Digest> banned;  // on its disk
+  };
+  Replica& leader() { return *replicas_[leader_]; }
+  bool is_quiet_disk() const { return replicas_[leader_]->disk.idle(); }
+  void exchange_with_shared_store();
+  void serve(uint64_t key);
   struct Job {
     std::shared_ptr<const JobPlan> plan;
     bool is_admitted = false;
@@ -67,8 +88,9 @@ class Desk {
 
   Scene& scene_;
   const Config config_;
-  Disk disk_;
-  Ledger ledger_;
+  std::vector<std::unique_ptr<Replica>> replicas_;
+  size_t leader_ = 0;
+  SharedStore shared_;
   Auditor auditor_;
   std::unique_ptr<FlawedScheduler> scheduler_;
   bool is_up_ = false;
@@ -77,11 +99,18 @@ class Desk {
   std::deque<std::function<void()>> inbox_;  // while it stands still
   std::deque<Event> events_;
   bool is_pumping_ = false;
-  uint64_t jobs_made_ = 0;
   uint64_t tasks_made_ = 0;
+  uint64_t first_task_ = 0;
+  std::set<TaskId> all_tasks_;  // of all replicas
+  uint64_t plans_made_ = 0;
   std::map<JobId, Job> jobs_;
   std::map<uint64_t, JobId> by_key_;
-  std::map<uint64_t, News> ended_;  // by key
+  std::set<uint64_t> failed_;           // keys
+  std::map<uint64_t, uint64_t> plans_;  // by key
+  std::set<uint64_t> revoked_;          // that this leader knows of
+  std::map<uint64_t, uint64_t> unshared_;
+  bool could_read_at_start_ = false;  // the shared store answered when it began to lead
+  int64_t look_ms_ = 0;
   std::unordered_map<TaskId, std::pair<JobId, uint64_t>> tasks_;
   std::map<common::Digest, bool> banned_;
 };

@@ -13,11 +13,11 @@
 namespace sim {
 
 struct Record {
-  enum class Kind : uint8_t { kJob, kResult, kEnd, kRemoval, kBan };
+  enum class Kind : uint8_t { kJob, kResult, kEnd, kRemoval, kBan, kRevoke };
   Kind kind = Kind::kJob;
   JobId job = 0;
   std::shared_ptr<const JobPlan> plan;  // kJob
-  uint64_t candidate = 0;               // kResult
+  uint64_t candidate = 0;               // kResult; kEnd and kRevoke: the plan's number
   Verdict verdict;
   common::Digest fingerprint;  // kBan
   uint64_t checksum = 0;       // set by the disk

@@ -29,6 +29,9 @@ struct Faults {
   double cancel = 0;      // a job
   double restart = 0;     // the coordinator is killed and comes back within 5 s
   double stall = 0;       // the coordinator stands still for up to 15 s
+  double failover = 0;    // the coordinator is killed and another replica leads within 5 s
+  double outage = 0;      // the store that replicas share answers nobody for up to 20 s
+  double revoke = 0;      // an administrator withdraws a plan, and its client asks again
   double slow_write = 0;  // of up to 3 s
   double failed_write = 0;
   double full_disk = 0;        // for up to 20 s
@@ -61,6 +64,8 @@ enum class Defect : uint8_t {
   kTrustsTornRecords,
   kBelievesDamagedMessages,
   kMeasuresAgainAfterRestart,
+  kNumbersTasksByGeneration,
+  kServesBeforeItReadsRevocations,
   kEnd,
 };
 const char* defect_name(Defect defect);
@@ -74,8 +79,9 @@ struct Report {
   size_t undecodable = 0;  // of those, that the decoder refused by itself
   size_t torn = 0;         // records found at a restart
   size_t jobs_done = 0, jobs_failed = 0, jobs_stopped = 0;
-  size_t fair_choices = 0;  // at which two jobs or tenants were compared
-  int64_t longest_ms = 0;   // virtual time of one run
+  size_t failovers = 0, revoked = 0, shared = 0;  // shared: plans that another replica had made
+  size_t fair_choices = 0;                        // at which two jobs or tenants were compared
+  int64_t longest_ms = 0;                         // virtual time of one run
 };
 
 struct Candidate {

@@ -1,9 +1,10 @@
 // Simulation of the farm. Goal: no order of messages, losses, deaths, pauses and disk faults makes
 // the farm lose a job or a task, commit one twice, believe an old result, overfill a worker, be
-// unfair, or leave a job waiting. Method: each seed draws a farm, its jobs and a mixture of faults;
-// an auditor checks the scheduler's rules after every event, a ledger what was promised to clients
-// and searches over all restarts; when the faults stop, everything must end. Messages also overtake
-// one another, which one TCP connection would not let them.
+// unfair, leave a job waiting, or serve a plan that was withdrawn, whoever of several replicas
+// leads. Method: each seed draws a farm, its jobs and a mixture of faults; an auditor checks the
+// scheduler's rules after every event, a ledger what was promised to clients and searches over all
+// restarts; when the faults stop, everything must end. Messages also overtake one another, which
+// one TCP connection would not let them.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -41,6 +42,9 @@ void add(Report& sum, const Report& one) {
   sum.jobs_done += one.jobs_done;
   sum.jobs_failed += one.jobs_failed;
   sum.jobs_stopped += one.jobs_stopped;
+  sum.failovers += one.failovers;
+  sum.revoked += one.revoked;
+  sum.shared += one.shared;
   sum.fair_choices += one.fair_choices;
   sum.longest_ms = std::max(sum.longest_ms, one.longest_ms);
   sum.trace = common::combine64(sum.trace, one.trace);
@@ -61,6 +65,9 @@ Faults everything(common::Random& random) {
   faults.cancel = sometimes(0.05);
   faults.restart = sometimes(0.05);
   faults.stall = sometimes(0.03);
+  faults.failover = sometimes(0.05);
+  faults.outage = sometimes(0.05);
+  faults.revoke = sometimes(0.3);
   faults.slow_write = sometimes(0.3);
   faults.failed_write = sometimes(0.3);
   faults.full_disk = sometimes(0.03);
@@ -102,11 +109,13 @@ class FarmSim : public testing::Test {
     }
     std::printf(
         "%zu events: %zu committed, %zu given up, %zu stale, %zu quarantined, %zu told; %zu jobs "
-        "done, %zu failed, %zu stopped; %zu messages damaged, %zu undecodable; %zu torn records; "
+        "done, %zu failed, %zu stopped; %zu failovers, %zu revoked, %zu from another replica; %zu "
+        "messages damaged, %zu undecodable; %zu torn records; "
         "%zu shares compared; at most %lld ms\n",
         sum.events, sum.committed, sum.given_up, sum.stale, sum.quarantined, sum.no_worker,
-        sum.jobs_done, sum.jobs_failed, sum.jobs_stopped, sum.damaged, sum.undecodable, sum.torn,
-        sum.fair_choices, static_cast<long long>(sum.longest_ms));
+        sum.jobs_done, sum.jobs_failed, sum.jobs_stopped, sum.failovers, sum.revoked, sum.shared,
+        sum.damaged, sum.undecodable, sum.torn, sum.fair_choices,
+        static_cast<long long>(sum.longest_ms));
     return sum;
   }
 
@@ -125,6 +134,9 @@ class FarmSim : public testing::Test {
     EXPECT_GT(sum.damaged, seeds);
     EXPECT_GT(sum.undecodable, seeds / 8);
     EXPECT_GT(sum.torn, seeds / 128);
+    EXPECT_GT(sum.failovers, seeds / 8);
+    EXPECT_GT(sum.revoked, seeds / 16);
+    EXPECT_GT(sum.shared, seeds / 32);
     EXPECT_GT(sum.fair_choices, 20 * seeds);
   }
 
@@ -187,7 +199,7 @@ TEST_F(FarmSim, TheSameSeedGivesTheSameActions) {
 // Every rule is kept by checks that can fail: each deliberate mistake is noticed, soon, and the
 // seed that shows it shows it again.
 TEST_F(FarmSim, NoticesEveryDefect) {
-  constexpr uint64_t kSeeds = 1000;
+  constexpr uint64_t kSeeds = 5000;
   for (int d = 1; d < static_cast<int>(Defect::kEnd); ++d) {
     auto defect = static_cast<Defect>(d);
     uint64_t seed = 1;

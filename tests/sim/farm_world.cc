@@ -168,6 +168,27 @@ void World::trouble_coordinator() {
     desk_.stall_until(std::min(now_ms_ + below_ms(15'000), kFaultsEndMs));
   }
   if (strikes(faults.restart)) desk_.kill(now_ms_ + below_ms(5'000));
+  if (strikes(faults.failover)) {
+    desk_.fail_over(now_ms_ + below_ms(5'000));
+    // Others want the same models of the new leader.
+    for (auto& [key, client] : clients_) {
+      if (!client.is_over || !random.chance(0.3)) continue;
+      client.is_over = false;
+      ask(key);
+    }
+  }
+  if (strikes(faults.outage)) {
+    desk_.cut_off_shared_store(std::min(now_ms_ + below_ms(20'000), kFaultsEndMs));
+  }
+  if (strikes(faults.revoke)) {
+    uint64_t key = 1 + random.below(clients_.size());
+    Client& client = clients_.at(key);
+    // It runs the plan, hears of the withdrawal, and wants another one.
+    if (client.is_over && desk_.revoke(key)) {
+      client.is_over = false;
+      ask(key);
+    }
+  }
 }
 
 // ---- The network -------------------------------------------------------------------------------
@@ -394,7 +415,7 @@ void World::report_outcome(Worker& worker, Lease lease, TaskOutcome outcome) {
   worker.held.erase(lease);
   worker.over.insert(lease);
   Handle result = ++results_made_;
-  desk_.ledger().found(result, lease.first, outcome);
+  desk_.found(result, lease.first, outcome);
   to_farm(worker, TaskResult{worker.id, lease.first, lease.second, outcome, result});
 }
 

@@ -64,6 +64,10 @@ const char* defect_name(Defect defect) {
       return "trusts torn records";
     case Defect::kBelievesDamagedMessages:
       return "believes damaged messages";
+    case Defect::kNumbersTasksByGeneration:
+      return "numbers tasks by its own generation";
+    case Defect::kServesBeforeItReadsRevocations:
+      return "serves before it reads revocations";
     case Defect::kMeasuresAgainAfterRestart:
       return "measures again after a restart";
     case Defect::kEnd:
