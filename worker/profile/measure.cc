@@ -257,6 +257,23 @@ Ratio ratio_of(const std::vector<uint64_t>& a, const std::vector<uint64_t>& b) {
   return {at(std::floor(n / 2)), at(std::floor(n / 2 - reach)), at(std::ceil(n / 2 + reach))};
 }
 
+// The same where nearly all rounds were disturbed: what a round took is then mostly waiting, and
+// its ratio says how long each program waited. The quickest of several rounds waited least, so
+// rounds are dealt into groups, and the groups' quickest are compared.
+Ratio ratio_of_quickest(const std::vector<uint64_t>& a, const std::vector<uint64_t>& b) {
+  constexpr size_t kGroupsMin = 5, kGroupsMax = 25, kRoundsPerGroup = 8;
+  size_t groups = std::clamp(a.size() / kRoundsPerGroup, kGroupsMin, kGroupsMax);
+  groups = std::min(groups, a.size());
+  auto quickest = [groups](const std::vector<uint64_t>& times) {
+    std::vector<uint64_t> least(times.begin(), times.begin() + static_cast<ptrdiff_t>(groups));
+    for (size_t k = groups; k < times.size(); ++k) {
+      least[k % groups] = std::min(least[k % groups], times[k]);
+    }
+    return least;
+  };
+  return ratio_of(quickest(a), quickest(b));
+}
+
 }  // namespace
 
 common::Result<Measurement> measure(common::Executor& executor,
@@ -280,7 +297,8 @@ common::Result<Comparison> compare(std::span<const Loaded> programs,
     size_t undisturbed = static_cast<size_t>(std::count(quiet.begin(), quiet.end(), 1));
     // Where quiet rounds are few, all count: programs that alternate are disturbed alike.
     std::vector<char> wanted = quiet;
-    if (undisturbed < kRoundsMin) wanted.assign(quiet.size(), 1);
+    bool is_busy = undisturbed < kRoundsMin;
+    if (is_busy) wanted.assign(quiet.size(), 1);
     result = {};
     result.disturbed = 1 - static_cast<double>(undisturbed) / static_cast<double>(quiet.size());
     std::vector<uint64_t> first = only(all[0].round_ns, wanted);
@@ -288,10 +306,10 @@ common::Result<Comparison> compare(std::span<const Loaded> programs,
       std::vector<uint64_t> times = only(one.round_ns, wanted);
       Measurement told;
       told.runs = static_cast<uint32_t>(times.size());
-      told.total_ns = undisturbed < kRoundsMin ? quick_mean(times) : middle_mean(times);
+      told.total_ns = is_busy ? quick_mean(times) : middle_mean(times);
       told.spread_ns = quantile(times, 0.75) - quantile(times, 0.25);
       result.all.push_back(std::move(told));
-      result.ratios.push_back(ratio_of(first, times));
+      result.ratios.push_back(is_busy ? ratio_of_quickest(first, times) : ratio_of(first, times));
     }
     return undisturbed;
   };
