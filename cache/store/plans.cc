@@ -307,10 +307,10 @@ Result<bool> Store::remove_plan(const Digest& key) {
   return true;
 }
 
-void Store::State::add_revocation_time(Batch& batch) const {
+void Store::State::add_revocation_time(Batch& batch, std::string_view owner) const {
   std::string when;
   append_u64(when, static_cast<uint64_t>(now()));
-  batch.put(Family::kMeta, kRevokedAtKey, when);
+  batch.put(Family::kMeta, std::string(kRevokedAtKey).append(owner), when);
 }
 
 void Store::State::add_revocation(Batch& batch, const Digest& plan_id, std::string_view reason) {
@@ -331,7 +331,8 @@ Result<std::map<Digest, std::string>> Store::State::revoked_plans() const {
   return plans;
 }
 
-Result<uint64_t> Store::revoke(const Digest& plan_id, std::string_view reason) {
+Result<uint64_t> Store::revoke(const Digest& plan_id, std::string_view reason,
+                               std::string_view owner) {
   State& state = *state_;
   uint64_t removed = 0;
   {
@@ -347,7 +348,7 @@ Result<uint64_t> Store::revoke(const Digest& plan_id, std::string_view reason) {
       ++removed;
     }
     State::add_revocation(batch, plan_id, reason);
-    state.add_revocation_time(batch);
+    state.add_revocation_time(batch, owner);
     LFARM_RETURN_IF_ERROR(state.write_counted(batch, before));
   }
   LFARM_RETURN_IF_ERROR(state.database->sync());
@@ -358,9 +359,14 @@ Result<std::optional<std::string>> Store::revocation(const Digest& plan_id) {
   return state_->database->get(Family::kMeta, digest_key(kRevokedPrefix, plan_id));
 }
 
-Result<int64_t> Store::last_revocation_wall_ns() {
-  LFARM_ASSIGN_OR_RETURN(auto when, state_->database->get(Family::kMeta, kRevokedAtKey));
-  return when ? static_cast<int64_t>(FieldReader(*when).u64()) : 0;
+Result<int64_t> Store::last_revocation_wall_ns(std::string_view owner) {
+  int64_t last = 0;
+  for (std::string_view whose : {std::string_view(), owner}) {
+    LFARM_ASSIGN_OR_RETURN(
+        auto when, state_->database->get(Family::kMeta, std::string(kRevokedAtKey).append(whose)));
+    if (when) last = std::max(last, static_cast<int64_t>(FieldReader(*when).u64()));
+  }
+  return last;
 }
 
 Result<std::vector<Digest>> Store::revocations() {

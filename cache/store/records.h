@@ -80,10 +80,11 @@ inline constexpr std::string_view kFormatKey = "F";
 inline constexpr std::string_view kCountersKey = "C";       // of plans and kernels
 inline constexpr std::string_view kSmallCountersKey = "c";  // of measurements and negatives
 inline constexpr std::string_view kUsageKey = "H";
-inline constexpr std::string_view kBlobPrefix = "B";     // + blob digest -> BlobNote
-inline constexpr std::string_view kUsedPrefix = "U";     // + plan key -> PlanUse
-inline constexpr std::string_view kNamedPrefix = "M";    // + name -> bytes
-inline constexpr std::string_view kRevokedAtKey = "L";   // -> u64 wall ns of the last revocation
+inline constexpr std::string_view kBlobPrefix = "B";   // + blob digest -> BlobNote
+inline constexpr std::string_view kUsedPrefix = "U";   // + plan key -> PlanUse
+inline constexpr std::string_view kNamedPrefix = "M";  // + name -> bytes
+inline constexpr std::string_view kRevokedAtKey =
+    "L";  // [+ owner] -> u64 wall ns of the last revocation
 inline constexpr std::string_view kRevokedPrefix = "R";  // + plan id -> reason
 std::string digest_key(std::string_view prefix, const common::Digest& digest);
 

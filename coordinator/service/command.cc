@@ -98,6 +98,26 @@ void declare_limits(CLI::App& app, ServiceOptions& service) {
       ->check(CLI::PositiveNumber);
 }
 
+// Public signing keys, one with each time that the option is given.
+void add_signing_keys(CLI::App& app, const std::string& name, std::vector<common::PublicKey>& into,
+                      const std::string& help) {
+  app.add_option_function<std::vector<std::string>>(
+         name,
+         [&into, name](const std::vector<std::string>& keys) {
+           for (const std::string& key : keys) {
+             auto bytes = common::from_hex(key);
+             common::PublicKey parsed{};
+             if (!bytes || bytes->size() != parsed.size()) {
+               throw CLI::ValidationError(name, "a farm's signing key has 64 hexadecimal digits");
+             }
+             std::copy(bytes->begin(), bytes->end(), parsed.begin());
+             into.push_back(parsed);
+           }
+         },
+         help)
+      ->allow_extra_args(false);
+}
+
 // The store that farms share.
 void declare_shared(CLI::App& app, SharedTierOptions& shared) {
   app.add_option("--remote", shared.address,
@@ -105,22 +125,9 @@ void declare_shared(CLI::App& app, SharedTierOptions& shared) {
                  "redis+unix:///path");
   app.add_option("--remote-password-file", shared.password_file,
                  "its password, in a file that only its owner may read");
-  app.add_option_function<std::vector<std::string>>(
-         "--trust-peer",
-         [&shared](const std::vector<std::string>& keys) {
-           for (const std::string& key : keys) {
-             auto bytes = common::from_hex(key);
-             common::PublicKey parsed{};
-             if (!bytes || bytes->size() != parsed.size()) {
-               throw CLI::ValidationError("--trust-peer",
-                                          "a farm's signing key has 64 hexadecimal digits");
-             }
-             std::copy(bytes->begin(), bytes->end(), parsed.begin());
-             shared.trusted.push_back(parsed);
-           }
-         },
-         "the signing key of a farm whose shared plans are taken, too; may be given often")
-      ->allow_extra_args(false);
+  add_signing_keys(
+      app, "--trust-peer", shared.trusted,
+      "the signing key of a farm whose shared plans are taken, too; may be given often");
   app.add_option("--remote-wait-ms", shared.wait_ms,
                  "a request waits for the shared store this long, at most")
       ->check(CLI::Range(1, 60'000));
@@ -170,6 +177,9 @@ void declare(CLI::App& app, Arguments& arguments) {
                "CURVE keys also on loopback; other addresses always need them");
   app.add_option("--allow", service.allow_file,
                  "who may connect: lines of KEY TENANT ROLE,ROLE (default: STATE/allow)");
+  add_signing_keys(app, "--earlier-key", service.earlier_keys,
+                   "a public signing key that this farm had before: its plans are signed anew when "
+                   "they are asked for; may be given often");
   app.add_option("--store-bytes", service.store_bytes_max,
                  "bound on the bytes of kept plans and kernels (0: none)");
   app.add_option(

@@ -17,13 +17,13 @@ constexpr size_t kBytesMax = size_t{1} << 20;
 std::string place_of(FindingKind kind, const common::Digest& key) {
   switch (kind) {
     case FindingKind::kRegion:
-      return common::cat("region-1/", key.prefix64() % 4'096);
+      return common::cat("region-2/", key.prefix64() % 4'096);
     case FindingKind::kKernel:
-      return common::cat("kernel-1/", key.prefix64() % 65'536);
+      return common::cat("kernel-2/", key.prefix64() % 65'536);
     case FindingKind::kKin:
       break;
   }
-  return common::cat("kin-1/", key.prefix64() % 4'096);
+  return common::cat("kin-2/", key.prefix64() % 4'096);
 }
 
 // Comes before a genome, where a program would begin with a number of segments.
@@ -57,14 +57,26 @@ std::optional<Genome> decode_genome(std::string_view bytes) {
   return reader.done() ? std::optional(std::move(genome)) : std::nullopt;
 }
 
+// As it lies in the store: first whose search found it.
+std::string with_finder(const std::string& tenant, const std::string& finding) {
+  std::string bytes;
+  cache::append_u32(bytes, static_cast<uint32_t>(tenant.size()));
+  return bytes + tenant + finding;
+}
+
 std::optional<KeptFinding> load_from(cache::Store& store, const std::string& place,
-                                     const common::Digest& key) {
+                                     const common::Digest& key, const std::string& tenant) {
   auto bytes = store.get_named(place);
   if (!bytes.ok() || !bytes->has_value()) return std::nullopt;
-  if ((*bytes)->compare(0, key.bytes.size(), cache::key_of(key)) != 0) return std::nullopt;
-  auto kept = decode_finding(**bytes);
-  auto revoked = store.last_revocation_wall_ns();
-  if (!kept || !revoked.ok() || kept->when_wall_ns <= *revoked) return std::nullopt;
+  cache::FieldReader reader(**bytes);
+  std::string finder(reader.take(reader.u32()));
+  if (!reader.ok() || !reader.rest().starts_with(cache::key_of(key))) return std::nullopt;
+  auto kept = decode_finding(reader.rest());
+  if (!kept) return std::nullopt;
+  for (const std::string& whose : {finder, tenant}) {
+    auto revoked = store.last_revocation_wall_ns(whose);
+    if (!revoked.ok() || kept->when_wall_ns <= *revoked) return std::nullopt;
+  }
   return kept;
 }
 
@@ -116,22 +128,22 @@ std::optional<KeptFinding> decode_finding(std::string_view bytes) {
 }
 
 std::optional<KeptFinding> load_finding(cache::Store& store, FindingKind kind,
-                                        const common::Digest& key) {
-  return load_from(store, place_of(kind, key), key);
+                                        const common::Digest& key, const std::string& tenant) {
+  return load_from(store, place_of(kind, key), key, tenant);
 }
 
 common::Status keep_findings(cache::Store& store, const std::map<common::Digest, Finding>& found,
-                             int64_t now_wall_ns) {
+                             int64_t now_wall_ns, const std::string& tenant) {
   cache::Changes changes;
   for (const auto& [key, finding] : found) {
     std::string place = place_of(finding.kind(), key);
-    auto there = load_from(store, place, key);
+    auto there = load_from(store, place, key, tenant);
     if (there && there->finding.ns != kWithdrawn && finding.ns != kWithdrawn) {
       const Effort &before = there->finding.effort, &now = finding.effort;
       bool as_thorough = before.candidates >= now.candidates && before.ms >= now.ms;
       if (as_thorough && there->finding.ns <= finding.ns) continue;
     }
-    std::string bytes = encode_finding({key, now_wall_ns, finding});
+    std::string bytes = with_finder(tenant, encode_finding({key, now_wall_ns, finding}));
     if (bytes.size() <= kBytesMax) changes.named.push_back({std::move(place), std::move(bytes)});
   }
   if (changes.named.empty()) return {};

@@ -232,7 +232,7 @@ void Job::step_done(Step taken) {
     if (!kept.ok())
       common::log_warning(cat("cannot keep what was learned: ", kept.error().message),
                           {{"job", request_.id}});
-    kept = keep_findings(env_.store, step->findings, common::wall_clock_ns());
+    kept = keep_findings(env_.store, step->findings, common::wall_clock_ns(), request_.tenant);
     if (!kept.ok()) {
       common::log_warning(cat("cannot keep what was found: ", kept.error().message),
                           {{"job", request_.id}});

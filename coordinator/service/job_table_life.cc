@@ -117,9 +117,9 @@ void JobTable::prepare(Job& job) {
     take_incumbent(job, prepared->start);
   }
   std::string device = device_name(job.request().key.target.name, job.machine());
-  prepared->measurements =
-      std::make_shared<JobMeasurements>(&env_.store, device, prepared->start.wall_ns,
-                                        job.journalled_answers(), job.journalled_findings());
+  prepared->measurements = std::make_shared<JobMeasurements>(
+      &env_.store, device, job.request().tenant, prepared->start.wall_ns, job.journalled_answers(),
+      job.journalled_findings());
   env_.background.start([this, id, prepared, is_new = !start.has_value(), request = job.request(),
                          graph = job.graph(), device, &store = env_.store,
                          create = env_.options.create_search]() -> Background::Done {

@@ -28,11 +28,12 @@ class JobMeasurements final : public MeasurementSource {
   // Measurements from `since_wall_ns` on are left out: what this job or others measure meanwhile
   // must not change its search's course. `known` was answered before and is answered again. Without
   // a store there is nothing else.
-  // `device`: see device_name().
-  JobMeasurements(cache::Store* store, std::string device, int64_t since_wall_ns,
-                  KernelAnswers known, FindingAnswers known_findings = {})
+  // `device`: see device_name(). `tenant`: whose search it is.
+  JobMeasurements(cache::Store* store, std::string device, std::string tenant,
+                  int64_t since_wall_ns, KernelAnswers known, FindingAnswers known_findings = {})
       : store_(store),
         device_(std::move(device)),
+        tenant_(std::move(tenant)),
         since_wall_ns_(since_wall_ns),
         answers_(std::move(known)),
         findings_(std::move(known_findings)) {}
@@ -54,7 +55,7 @@ class JobMeasurements final : public MeasurementSource {
     std::lock_guard lock(mutex_);
     if (auto it = findings_.find(key); it != findings_.end()) return it->second;
     if (store_ == nullptr) return std::nullopt;
-    auto kept = load_finding(*store_, kind, key);
+    auto kept = load_finding(*store_, kind, key, tenant_);
     if (!kept || kept->when_wall_ns >= since_wall_ns_) return std::nullopt;
     findings_.emplace(key, kept->finding);
     fresh_findings_.emplace_back(key, kept->finding);
@@ -73,7 +74,7 @@ class JobMeasurements final : public MeasurementSource {
 
  private:
   cache::Store* store_;
-  const std::string device_;
+  const std::string device_, tenant_;
   const int64_t since_wall_ns_;
   mutable std::mutex mutex_;
   mutable KernelAnswers answers_;

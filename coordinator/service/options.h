@@ -77,6 +77,8 @@ struct ServiceOptions {
   size_t closed_journals_max = 32;  // of jobs that ended with a plan, kept for replays
   size_t trace_rows_max = 8'192;    // of one job's trace: the latest stay; 0: no traces
   size_t ended_jobs_max = 32;       // kept for who asks, with their traces
+  // That this farm signed with before: their plans are signed anew when they are asked for.
+  std::vector<common::PublicKey> earlier_keys;
   BackupOptions backups;
   SharedTierOptions shared;
   SearchFactory create_search;

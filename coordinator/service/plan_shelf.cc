@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/cat.h"
+#include "common/base/contains.h"
 #include "common/base/log.h"
 #include "common/plan/seal.h"
 #include "common/wire/codec.h"
@@ -25,6 +26,9 @@ common::SharedBytes share_text(std::string text) {
   auto owner = std::make_shared<const std::string>(std::move(text));
   return {common::as_bytes(*owner), owner};
 }
+
+// Whose a plan is that is not here, or cannot be read: no tenant is called so.
+constexpr const char* kNobody = " ";
 
 }  // namespace
 
@@ -266,9 +270,21 @@ common::Status PlanShelf::revoke_all(const std::vector<common::Digest>& plans,
                     " plans and can list no more; begin a farm with a new signing key instead"));
   }
   for (const common::Digest& plan : plans) {
-    LFARM_ASSIGN_OR_RETURN([[maybe_unused]] uint64_t removed, store_.revoke(plan, reason));
+    LFARM_ASSIGN_OR_RETURN(std::string owner, owner_of(plan));
+    LFARM_ASSIGN_OR_RETURN([[maybe_unused]] uint64_t removed, store_.revoke(plan, reason, owner));
   }
   return load_revocations();
+}
+
+Result<std::string> PlanShelf::owner_of(const common::Digest& plan) const {
+  LFARM_ASSIGN_OR_RETURN(std::vector<common::Digest> places, store_.plans_named(plan));
+  for (const common::Digest& place : places) {
+    LFARM_ASSIGN_OR_RETURN(auto stored, store_.get_plan(place, cache::Lookup::kInspect));
+    if (!stored || stored->facts.plan_id != plan) continue;
+    auto owned = decode_owned(stored->bytes);
+    if (owned.ok()) return std::move(owned->tenant);
+  }
+  return std::string(kNobody);
 }
 
 // Plan keys are known only to the plans themselves: the store keeps each under its tenant's.
@@ -306,6 +322,30 @@ common::Status PlanShelf::check_access(const std::string& tenant, const common::
                                    "); submit the model again")};
 }
 
+Result<std::optional<cache::StoredPlan>> PlanShelf::signed_anew(const cache::StoredPlan& stored,
+                                                                const OwnedPlan& owned) {
+  if (!common::contains(earlier_, owned.signer)) return std::optional<cache::StoredPlan>();
+  LFARM_ASSIGN_OR_RETURN(common::Sealed outer,
+                         common::decode_sealed(common::as_bytes(stored.bytes)));
+  if (!common::check_signature(outer, owned.signer).ok()) {
+    return std::optional<cache::StoredPlan>();
+  }
+  KeptPlan how;
+  how.search_ms = stored.facts.search_ms;
+  LFARM_ASSIGN_OR_RETURN(cache::NewPlan anew, sealed(owned.tenant, owned.plan, how));
+  anew.facts.key = stored.facts.key;
+  // Its recipe comes along.
+  for (const common::Digest& need : stored.needs) {
+    bool is_new = need != stored.facts.plan_id && !common::contains(anew.needs, need);
+    if (is_new) anew.needs.push_back(need);
+  }
+  LFARM_RETURN_IF_ERROR(store_.put_plan(anew));
+  common::log_info(
+      common::cat("plan ", stored.facts.plan_id.short_hex(), " of an earlier key is signed anew"),
+      {{"plan", anew.facts.plan_id.hex()}, {"tenant", owned.tenant}});
+  return store_.get_plan(anew.facts.key, cache::Lookup::kInspect);
+}
+
 Result<std::optional<ReadyPlan>> PlanShelf::ready(const common::Digest& key,
                                                   cache::StoredPlan stored) {
   ReadyPlan found;
@@ -319,6 +359,8 @@ Result<std::optional<ReadyPlan>> PlanShelf::ready(const common::Digest& key,
   if (origin == origins_.end()) {
     LFARM_ASSIGN_OR_RETURN(OwnedPlan owned, decode_owned(stored.bytes));
     if (owned.signer != key_.public_key()) {
+      LFARM_ASSIGN_OR_RETURN(auto anew, signed_anew(stored, owned));
+      if (anew) return ready(key, std::move(*anew));
       common::log_warning(common::cat("plan ", found.plan.short_hex(),
                                       " was signed with an earlier key; it is removed"));
       LFARM_ASSIGN_OR_RETURN([[maybe_unused]] bool removed, store_.remove_plan(stored.facts.key));

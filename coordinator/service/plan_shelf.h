@@ -22,6 +22,8 @@
 
 namespace coordinator::service {
 
+struct OwnedPlan;
+
 struct ReadyPlan {
   common::Digest key;
   std::string machine;        // class that it was chosen on
@@ -75,13 +77,15 @@ struct WholePlan {
 // Each tenant has plans of its own. Not thread-safe but for keep().
 class PlanShelf {
  public:
-  PlanShelf(cache::Store& store, const common::SigningKey& key, Tenants& tenants)
-      : store_(store), key_(key), tenants_(tenants) {}
+  // `earlier`: keys that the farm signed with before; it vouches for what they signed.
+  PlanShelf(cache::Store& store, const common::SigningKey& key, Tenants& tenants,
+            std::vector<common::PublicKey> earlier = {})
+      : store_(store), key_(key), earlier_(std::move(earlier)), tenants_(tenants) {}
 
   // The tenant's plan; where it has none, a copy of one that another tenant shares with it or has
   // published, which says neither whose it was nor for whom it was made. Empty when there is none,
-  // or it lost one of its objects, or was signed with a key that the farm had before, which no
-  // client takes: such a plan is removed.
+  // or it lost one of its objects. One that was signed with a key that the farm had before is
+  // signed anew, if that key is one of `earlier`, else removed: no client takes it.
   common::Result<std::optional<ReadyPlan>> find(const std::string& tenant,
                                                 const common::Digest& key,
                                                 const std::string& machine,
@@ -195,11 +199,17 @@ class PlanShelf {
   common::Result<std::optional<ReadyPlan>> ready(const common::Digest& key,
                                                  cache::StoredPlan stored);
   common::Result<std::vector<common::Digest>> plans_under(const common::Digest& key);
+  // Signs a plan of an earlier key anew and puts it in its own place. Empty when the signature is
+  // none of such a key.
+  common::Result<std::optional<cache::StoredPlan>> signed_anew(const cache::StoredPlan& stored,
+                                                               const OwnedPlan& owned);
+  common::Result<std::string> owner_of(const common::Digest& plan) const;
 
   static constexpr size_t kOriginsMax = 4'096;
   static constexpr size_t kWholeBytesMax = size_t{64} << 20;
   cache::Store& store_;
   const common::SigningKey key_;
+  const std::vector<common::PublicKey> earlier_;
   Tenants& tenants_;
   // By plan digest: decoding a plan for two numbers would cost more than finding it.
   std::unordered_map<common::Digest, Origin> origins_;

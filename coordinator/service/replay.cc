@@ -27,8 +27,8 @@ Result<std::unique_ptr<SearchSteps>> start_again(Replay& replay, const SearchFac
   if (!job.start) return common::corrupt("its journal does not say what its search began with");
   LFARM_ASSIGN_OR_RETURN(common::Graph graph, common::decode_graph(job.graph));
   auto measurements = std::make_shared<JobMeasurements>(
-      nullptr, device_name(job.request.key.target.name, job.start->machine), job.start->wall_ns,
-      job.answers, job.findings);
+      nullptr, device_name(job.request.key.target.name, job.start->machine), job.request.tenant,
+      job.start->wall_ns, job.answers, job.findings);
   LFARM_ASSIGN_OR_RETURN(
       std::unique_ptr<JobSearch> search,
       create_search(graph, search_options(job.request, *job.start), measurements.get()));

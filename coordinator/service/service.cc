@@ -123,7 +123,7 @@ struct Service::State {
         post(router, options.backlog_bytes),
         blobs(options.graph_bytes_max),
         tenants(*store),
-        plans(*store, parts.signing_key, tenants),
+        plans(*store, parts.signing_key, tenants, options.earlier_keys),
         watches(plans, post, clock, options.news_ms, options.clients_max),
         shared(parts.shared, parts.signing_key, *store, plans, clock),
         dispatcher({options.farm, parts.incarnation, options.run_limit_ms}, clock, *store, meters),

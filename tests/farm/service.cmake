@@ -29,7 +29,7 @@ lfarm_test(service_process LABEL farm
   DEPENDS lfarm-coordinator-scripted)
 lfarm_test(service_security LABEL farm
   SOURCES service_security_test.cc ${service_support}
-  COMPONENTS ${service_components} clients/runtime)
+  COMPONENTS ${service_components} clients/runtime LIBRARIES nlohmann_json::nlohmann_json)
 lfarm_test(service_teams LABEL farm
   SOURCES service_teams_test.cc ${service_support} COMPONENTS ${service_components})
 lfarm_test(service_versions LABEL farm

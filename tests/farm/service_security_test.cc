@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
+#include <nlohmann/json.hpp>
 
 #include "clients/runtime/farm_client.h"
 #include "clients/runtime/pulled_plan.h"
@@ -167,6 +169,55 @@ TEST_F(ServiceSecurityTest, ATenantsJobsAreItsOwn) {
     auto* progress = std::get_if<common::Progress>(&packet.message);
     EXPECT_FALSE(progress != nullptr && progress->job_id == job) << "a look at another's search";
   }
+}
+
+TEST_F(ServiceSecurityTest, ATenantHasItsShareOfJobsAndSearches) {
+  common::KeyPair a = grant("team-a", "submit,read"), b = grant("team-b", "submit,read");
+  common::KeyPair boss = grant("operators", "read,admin"), hand = grant("workers", "worker");
+  options_.searches_max = 2;
+  options_.tenant_jobs_max = 2;
+  start();
+  FakeWorker worker(endpoint(), "w1", kTestTarget, 2, at_farm(hand));
+  worker.answers_max = 0;
+  auto first = client(a), second = client(b), admin = client(boss);
+  auto phases = [&](const std::string& tenant) {
+    std::map<std::string, int> found;
+    auto jobs = nlohmann::json::parse(status(*admin, common::StatusTopic::kJobs));
+    for (const auto& row : jobs["jobs"]) {
+      if (row["tenant"] == tenant) ++found[row["phase"]];
+    }
+    return found;
+  };
+  for (int64_t size : {8, 9, 10}) first->submit(scripted_graph(size), request());
+  ASSERT_TRUE(converse({&worker, first.get()}, [&] {
+    return first->last<common::JobFailed>() != nullptr && phases("team-a")["searching"] == 1;
+  }));
+  EXPECT_EQ(first->last<common::JobFailed>()->code, Code::kUnavailable);
+  EXPECT_NE(first->last<common::JobFailed>()->message.find("tenant team-a has 2 jobs"),
+            std::string::npos)
+      << first->last<common::JobFailed>()->message;
+  // One slot is left for others, although the first tenant's second job waits.
+  second->submit(scripted_graph(8), request());
+  ASSERT_TRUE(converse({&worker, first.get(), second.get()},
+                       [&] { return phases("team-b")["searching"] == 1; }));
+  EXPECT_EQ(phases("team-a"), (std::map<std::string, int>{{"queued", 1}, {"searching", 1}}));
+}
+
+TEST_F(ServiceSecurityTest, ATenantsGraphsTakeItsShareOfMemory) {
+  common::KeyPair a = grant("team-a", "submit"), b = grant("team-b", "submit");
+  options_.tenant_graph_bytes_max = 1;
+  start();
+  auto first = client(a), second = client(b);
+  first->submit(scripted_graph(8), request());
+  ASSERT_TRUE(converse({first.get()}, [&] { return first->last<common::Accepted>() != nullptr; }));
+  first->submit(scripted_graph(9), request());
+  second->submit(scripted_graph(9), request());
+  ASSERT_TRUE(converse({first.get(), second.get()}, [&] {
+    return first->last<common::JobFailed>() != nullptr &&
+           second->last<common::Accepted>() != nullptr;
+  }));
+  EXPECT_NE(first->last<common::JobFailed>()->message.find("the graphs of tenant team-a"),
+            std::string::npos);
 }
 
 TEST_F(ServiceSecurityTest, ATenantsPlansAreItsOwn) {
@@ -438,6 +489,33 @@ TEST_F(ServiceSecurityTest, PlansOfAnEarlierSigningKeyAreSearchedAnew) {
     stop();
     ASSERT_EQ(::unlink((options_.state + "/signing.key").c_str()), 0);
   }
+}
+
+TEST_F(ServiceSecurityTest, PlansOfAnEarlierKeyThatIsNamedAreSignedAnew) {
+  common::KeyPair a = grant("team-a", "submit,read"), hand = grant("workers", "worker");
+  start();
+  common::PlanReady first;
+  {
+    FakeWorker worker(endpoint(), "w1", kTestTarget, 2, at_farm(hand));
+    auto owner = client(a);
+    owner->submit(scripted_graph(8), request());
+    ASSERT_TRUE(converse({&worker, owner.get()}, [&] { return owner->plan() != nullptr; }));
+    first = *owner->last<common::PlanReady>();
+    options_.earlier_keys = {owner->last<common::Welcome>()->signing_key};
+  }
+  stop();
+  ASSERT_EQ(::unlink((options_.state + "/signing.key").c_str()), 0);
+  start();
+  // Nobody works here now: the plan is the one that there was.
+  auto owner = client(a);
+  owner->send(common::PullPlan{1, first.plan_key});
+  ASSERT_TRUE(converse({owner.get()}, [&] { return owner->plan() != nullptr; }));
+  common::PublicKey signer = owner->last<common::Welcome>()->signing_key;
+  EXPECT_NE(signer, options_.earlier_keys[0]);
+  clients::PlanTrust trust{signer, "team-a", {}};
+  EXPECT_TRUE(clients::open_signed_plan(owner->plan()->blob.bytes, trust).ok());
+  EXPECT_NE(owner->last<common::PlanReady>()->plan, first.plan);
+  EXPECT_EQ(owner->last<common::PlanReady>()->best_ns, first.best_ns);
 }
 
 }  // namespace

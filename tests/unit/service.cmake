@@ -9,3 +9,5 @@ lfarm_test(timeline LABEL unit SOURCES timeline_test.cc
   COMPONENTS coordinator/service LIBRARIES nlohmann_json::nlohmann_json)
 target_include_directories(test_timeline PRIVATE ${CMAKE_SOURCE_DIR})
 lfarm_test(meters LABEL unit SOURCES meters_test.cc COMPONENTS coordinator/service)
+lfarm_test(audit LABEL unit SOURCES audit_test.cc
+  COMPONENTS coordinator/service common/wire LIBRARIES nlohmann_json::nlohmann_json)

@@ -49,7 +49,7 @@ class ToldToOthers {
         Finding finding;
         finding.ns = value;
         finding.effort.candidates = step;  // grows, so that the last one stays
-        ASSERT_TRUE(keep_findings(store_, {{key(pair, k), finding}}, 1).ok());
+        ASSERT_TRUE(keep_findings(store_, {{key(pair, k), finding}}, 1, "local").ok());
         found_[{pair, k}] = value;
         return;
       }
@@ -83,7 +83,7 @@ class ToldToOthers {
 
   void read(Pair pair) {
     SCOPED_TRACE(device(pair));
-    JobMeasurements told(&store_, device(pair), 1'000, {}, {});
+    JobMeasurements told(&store_, device(pair), "local", 1'000, {}, {});
     for (size_t k = 0; k < kKernels; ++k) {
       auto own = measured_.find({pair, k});
       auto ns = told.kernel_ns(kernel(k));

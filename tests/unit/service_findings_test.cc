@@ -35,9 +35,9 @@ std::map<common::Digest, Finding> all_kinds() {
 TEST(ServiceFindings, EveryKindComesBackFromTheStore) {
   common::ScratchDirectory folder = std::move(common::ScratchDirectory::create("findings")).value();
   auto store = std::move(cache::Store::open(folder.path(), {})).value();
-  ASSERT_TRUE(keep_findings(*store, all_kinds(), 5).ok());
+  ASSERT_TRUE(keep_findings(*store, all_kinds(), 5, "red").ok());
   for (const auto& [key, finding] : all_kinds()) {
-    auto kept = load_finding(*store, finding.kind(), key);
+    auto kept = load_finding(*store, finding.kind(), key, "blue");
     ASSERT_TRUE(kept.has_value());
     EXPECT_EQ(kept->when_wall_ns, 5);
     EXPECT_EQ(kept->finding.effort, finding.effort);
@@ -47,8 +47,10 @@ TEST(ServiceFindings, EveryKindComesBackFromTheStore) {
     EXPECT_EQ(kept->finding.genome.genes(), finding.genome.genes());
     EXPECT_EQ(kept->finding.genome.hash(), finding.genome.hash());
   }
-  EXPECT_FALSE(load_finding(*store, FindingKind::kRegion, common::digest_of("other")).has_value());
-  EXPECT_FALSE(load_finding(*store, FindingKind::kKernel, common::digest_of("region")).has_value());
+  EXPECT_FALSE(
+      load_finding(*store, FindingKind::kRegion, common::digest_of("other"), "blue").has_value());
+  EXPECT_FALSE(
+      load_finding(*store, FindingKind::kKernel, common::digest_of("region"), "blue").has_value());
 }
 
 TEST(ServiceFindings, AreForgottenWhenAPlanIsRevoked) {
@@ -56,14 +58,41 @@ TEST(ServiceFindings, AreForgottenWhenAPlanIsRevoked) {
   cache::StoreOptions options;
   options.wall_ns = [] { return int64_t{100}; };
   auto store = std::move(cache::Store::open(folder.path(), options)).value();
-  ASSERT_TRUE(keep_findings(*store, all_kinds(), 90).ok());
+  ASSERT_TRUE(keep_findings(*store, all_kinds(), 90, "red").ok());
   ASSERT_TRUE(store->revoke(common::digest_of("plan"), "it is wrong").ok());
   for (const auto& [key, finding] : all_kinds())
-    EXPECT_FALSE(load_finding(*store, finding.kind(), key).has_value());
+    EXPECT_FALSE(load_finding(*store, finding.kind(), key, "blue").has_value());
   // What is found from now on counts, though the earlier one was as fast.
-  ASSERT_TRUE(keep_findings(*store, all_kinds(), 101).ok());
+  ASSERT_TRUE(keep_findings(*store, all_kinds(), 101, "red").ok());
   for (const auto& [key, finding] : all_kinds())
-    EXPECT_TRUE(load_finding(*store, finding.kind(), key).has_value());
+    EXPECT_TRUE(load_finding(*store, finding.kind(), key, "blue").has_value());
+}
+
+// One tenant's revocation is none of another one's business.
+TEST(ServiceFindings, ARevocationForgetsWhatItsTenantFoundAndUses) {
+  common::ScratchDirectory folder = std::move(common::ScratchDirectory::create("findings")).value();
+  cache::StoreOptions options;
+  options.wall_ns = [] { return int64_t{100}; };
+  auto store = std::move(cache::Store::open(folder.path(), options)).value();
+  auto one = *all_kinds().begin();
+  auto found_by = [&](const std::string& tenant, int64_t when) {
+    std::map<common::Digest, Finding> found = {{one.first, one.second}};
+    found.begin()->second.effort.candidates = when;  // more than before
+    ASSERT_TRUE(keep_findings(*store, found, when, tenant).ok());
+  };
+  auto has = [&](const std::string& tenant) {
+    return load_finding(*store, one.second.kind(), one.first, tenant).has_value();
+  };
+  found_by("red", 90);
+  ASSERT_TRUE(store->revoke(common::digest_of("blue's plan"), "it is wrong", "blue").ok());
+  EXPECT_FALSE(has("blue")) << "it may be what made the plan wrong";
+  EXPECT_TRUE(has("red"));
+  EXPECT_TRUE(has("green"));
+  ASSERT_TRUE(store->revoke(common::digest_of("red's plan"), "it is wrong", "red").ok());
+  EXPECT_FALSE(has("red"));
+  EXPECT_FALSE(has("green")) << "it was the search whose plan was wrong that found it";
+  found_by("green", 101);
+  EXPECT_TRUE(has("red") && has("blue") && has("green"));
 }
 
 TEST(ServiceFindings, ACutRecordIsNone) {

@@ -344,7 +344,7 @@ TEST_F(JournalTest, ASearchIsNotToldWhatWasMeasuredAfterItBegan) {
   ASSERT_TRUE(store_->put_measurement(old, "cpu-test", {50, 3, 1'000}).ok());
   ASSERT_TRUE(store_->put_measurement(young, "cpu-test", {60, 3, 2'000}).ok());
   common::Digest answered = common::digest_of("answered");
-  JobMeasurements measurements(store_.get(), "cpu-test", 2'000, {{answered, 70}});
+  JobMeasurements measurements(store_.get(), "cpu-test", "local", 2'000, {{answered, 70}});
   EXPECT_EQ(measurements.kernel_ns(old), 50);
   EXPECT_EQ(measurements.kernel_ns(young), std::nullopt);
   EXPECT_EQ(measurements.kernel_ns(answered), 70);
