@@ -75,6 +75,14 @@ std::string check_name(const std::string& name) {
 void declare_limits(CLI::App& app, ServiceOptions& service) {
   auto positive = CLI::Range(size_t{1}, SIZE_MAX / 2);
   app.add_option("--jobs", service.jobs_max, "jobs that wait or search, at most")->check(positive);
+  app.add_option("--tenant-jobs", service.tenant_jobs_max, "the same, of one tenant with keys")
+      ->check(positive);
+  app.add_option("--tenant-searches", service.tenant_searches_max,
+                 "jobs of one tenant with keys that search at a time (0: all but one)")
+      ->check(CLI::Range(size_t{0}, size_t{1024}));
+  app.add_option("--tenant-graph-bytes", service.tenant_graph_bytes_max,
+                 "bytes of the graphs of one tenant with keys, at most")
+      ->check(positive);
   app.add_option("--clients", service.clients_max, "clients that are remembered, at most")
       ->check(positive);
   app.add_option("--subscribers", service.subscribers_max,
@@ -139,15 +147,7 @@ void declare_shared(CLI::App& app, SharedTierOptions& shared) {
       ->check(CLI::Range(10, 3'600'000));
 }
 
-void declare(CLI::App& app, Arguments& arguments) {
-  ServiceOptions& service = arguments.service;
-  app.add_option("--listen", service.listen,
-                 "tcp://ADDRESS:PORT (port 0 or *: a free one) or ipc://PATH");
-  app.add_option("--state", service.state, "directory of the cache, the keys and open jobs");
-  app.add_option("--name", service.name, "the farm's name in plans and logs")
-      ->check(CLI::Validator(check_name, "NAME"));
-  app.add_option("--endpoint-file", arguments.endpoint_file,
-                 "write the endpoint that was bound to this file");
+void declare_web(CLI::App& app, Arguments& arguments) {
   app.add_option(
       "--http", arguments.web.address,
       "HOST:PORT of probes and metrics, for anyone who reaches it, and of the page and the "
@@ -167,19 +167,10 @@ void declare(CLI::App& app, Arguments& arguments) {
       ->needs("--http");
   app.add_option("--http-file", arguments.http_file,
                  "write the HOST:PORT that was bound to this file");
-  app.add_option("--lease", arguments.lease,
-                 "Kubernetes Lease whose holder serves, of several coordinators in a cluster");
-  app.add_option("--identity", arguments.identity,
-                 "this coordinator's name in the lease (default: the host's name)");
-  app.add_option("--account", arguments.cluster.account_directory,
-                 "directory of the pod's service account");
-  app.add_flag("--secure", service.secure,
-               "CURVE keys also on loopback; other addresses always need them");
-  app.add_option("--allow", service.allow_file,
-                 "who may connect: lines of KEY TENANT ROLE,ROLE (default: STATE/allow)");
-  add_signing_keys(app, "--earlier-key", service.earlier_keys,
-                   "a public signing key that this farm had before: its plans are signed anew when "
-                   "they are asked for; may be given often");
+}
+
+// What is kept, and copies of it.
+void declare_store(CLI::App& app, ServiceOptions& service) {
   app.add_option("--store-bytes", service.store_bytes_max,
                  "bound on the bytes of kept plans and kernels (0: none)");
   app.add_option(
@@ -195,6 +186,32 @@ void declare(CLI::App& app, Arguments& arguments) {
   app.add_option("--measurements", service.measurements_max,
                  "bound on kept measurements of kernels; beyond it the oldest go (0: none)")
       ->capture_default_str();
+}
+
+void declare(CLI::App& app, Arguments& arguments) {
+  ServiceOptions& service = arguments.service;
+  app.add_option("--listen", service.listen,
+                 "tcp://ADDRESS:PORT (port 0 or *: a free one) or ipc://PATH");
+  app.add_option("--state", service.state, "directory of the cache, the keys and open jobs");
+  app.add_option("--name", service.name, "the farm's name in plans and logs")
+      ->check(CLI::Validator(check_name, "NAME"));
+  app.add_option("--endpoint-file", arguments.endpoint_file,
+                 "write the endpoint that was bound to this file");
+  declare_web(app, arguments);
+  app.add_option("--lease", arguments.lease,
+                 "Kubernetes Lease whose holder serves, of several coordinators in a cluster");
+  app.add_option("--identity", arguments.identity,
+                 "this coordinator's name in the lease (default: the host's name)");
+  app.add_option("--account", arguments.cluster.account_directory,
+                 "directory of the pod's service account");
+  app.add_flag("--secure", service.secure,
+               "CURVE keys also on loopback; other addresses always need them");
+  app.add_option("--allow", service.allow_file,
+                 "who may connect: lines of KEY TENANT ROLE,ROLE (default: STATE/allow)");
+  add_signing_keys(app, "--earlier-key", service.earlier_keys,
+                   "a public signing key that this farm had before: its plans are signed anew when "
+                   "they are asked for; may be given often");
+  declare_store(app, service);
   app.add_option("--searches", service.searches_max, "jobs that search at a time")
       ->check(CLI::Range(1, 1024));
   declare_limits(app, service);

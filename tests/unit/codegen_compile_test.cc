@@ -365,6 +365,55 @@ TEST(KernelCache, OutlivesTheProcessAndSurvivesDamage) {
   EXPECT_FALSE(built->kernels[0].cached);
 }
 
+// A candidate that can write the worker's files, and cannot read its key, gets nothing run in the
+// place of a kernel.
+TEST(KernelCache, TakesNoKernelThatSomebodyElsePutThere) {
+  auto scratch = ScratchDirectory::create("kernel-cache");
+  ASSERT_TRUE(scratch.ok());
+  std::string own = scratch->path() + "/own", forged = scratch->path() + "/forged";
+  auto insert = [](KernelCache& cache, std::string_view key, std::string_view code) {
+    auto object = std::make_shared<const Bytes>(common::to_bytes(common::as_bytes(code)));
+    cache.insert({{digest_of(key), {{"entry"}, digest_of(*object)}}}, object);
+  };
+  auto entry = [](const std::string& directory, std::string_view key) {
+    return directory + "/" + digest_of(key).hex() + ".kernel";
+  };
+  {
+    KernelCache cache(own), other(forged);
+    insert(cache, "a", "honest");
+    insert(cache, "b", "another");
+    insert(other, "a", "evil");
+  }
+  EXPECT_TRUE(KernelCache(own).find(digest_of("a")).has_value());
+  // Another kernel's entry, and one that another cache's key has sealed.
+  std::filesystem::copy_file(entry(own, "b"), entry(own, "c"));
+  EXPECT_FALSE(KernelCache(own).find(digest_of("c")).has_value());
+  for (const auto& file : std::filesystem::directory_iterator(forged)) {
+    if (file.path().filename() == "key") continue;
+    std::filesystem::copy_file(file.path(), std::filesystem::path(own) / file.path().filename(),
+                               std::filesystem::copy_options::overwrite_existing);
+  }
+  EXPECT_FALSE(KernelCache(own).find(digest_of("a")).has_value());
+  EXPECT_TRUE(KernelCache(own).find(digest_of("b")).has_value());
+  auto mode = std::filesystem::status(own + "/key").permissions();
+  EXPECT_EQ(mode, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+}
+
+TEST(KernelCache, AKeyInMemoryGoesWithItsCache) {
+  auto scratch = ScratchDirectory::create("kernel-cache");
+  ASSERT_TRUE(scratch.ok());
+  auto object = std::make_shared<const Bytes>(100, std::byte{1});
+  using worker::KernelCacheKey;
+  {
+    KernelCache cache(scratch->path(), worker::kKernelCacheBytes, KernelCacheKey::kInMemory);
+    cache.insert({{digest_of("a"), {{"entry"}, digest_of(*object)}}}, object);
+    EXPECT_TRUE(cache.find(digest_of("a")).has_value());
+  }
+  KernelCache next(scratch->path(), worker::kKernelCacheBytes, KernelCacheKey::kInMemory);
+  EXPECT_FALSE(next.find(digest_of("a")).has_value());
+  EXPECT_FALSE(std::filesystem::exists(scratch->path() + "/key"));
+}
+
 TEST(KernelCache, ForgetsTheLeastRecentlyUsedBeyondItsSize) {
   KernelCache cache("", 3000);
   auto digest = [](char c) { return digest_of(std::string(1, c)); };
