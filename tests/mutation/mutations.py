@@ -426,10 +426,10 @@ MUTATIONS = [
     # ---- the store
     ("store", "cache/store/store.cc", "digest_of(found) == digest", "true"),
     ("store", "cache/store/store.cc", "common::hash64(found) == need.checksum", "true"),
-    ("store", "cache/store/collect.cc", "blob.references != 0 || recent_blobs.count(digest) != 0",
-     "recent_blobs.count(digest) != 0"),
+    ("store", "cache/store/collect.cc", "blob.references != 0 || is_waiting(digest)",
+     "is_waiting(digest)"),
     ("store", "cache/store/collect.cc",
-     "blob.references != 0 || recent_blobs.count(digest) != 0", "blob.references != 0"),
+     "blob.references != 0 || is_waiting(digest)", "blob.references != 0"),
     ("store", "cache/store/collect.cc", "a.last_used_wall_ns < b.last_used_wall_ns",
      "a.last_used_wall_ns > b.last_used_wall_ns"),
     ("store", "cache/store/plans.cc", "old->best_ns <= header.best_ns", "old->best_ns > header.best_ns"),
