@@ -23,8 +23,9 @@ if docker info >/dev/null 2>&1; then
 elif podman info >/dev/null 2>&1; then
   builder='podman build --format oci --timestamp '$SOURCE_DATE_EPOCH
 elif buildah info >/dev/null 2>&1; then
-  # A runtime for containers is missing where buildah itself runs in one; it needs none.
-  builder='buildah build --isolation '${BUILDAH_ISOLATION:-chroot}' --format oci --timestamp '$SOURCE_DATE_EPOCH
+  # A runtime for containers is missing where buildah itself runs in one; it needs none. With layers
+  # kept, the four images share one compilation.
+  builder='buildah build --layers --isolation '${BUILDAH_ISOLATION:-chroot}' --format oci --timestamp '$SOURCE_DATE_EPOCH
 else
   echo "build.sh: neither docker, podman nor buildah works here; install one, or start its daemon" >&2
   exit 4
