@@ -29,6 +29,17 @@ StoredPlan to_plan(const Digest& key, const PlanHeader& header, std::string reco
   return plan;
 }
 
+// The digests at the ends of the keys that begin so, in order.
+Result<std::vector<Digest>> listed_under(const Database& database, Family family,
+                                         std::string_view prefix) {
+  std::vector<Digest> listed;
+  LFARM_RETURN_IF_ERROR(database.scan(family, prefix, [&](std::string_view key, std::string_view) {
+    if (auto digest = trailing_digest(key)) listed.push_back(*digest);
+    return true;
+  }));
+  return listed;
+}
+
 Status validate(const NewPlan& plan, bool only_if_better) {
   std::string name = cat("plan ", plan.facts.key.short_hex());
   if (plan.facts.best_ns < 0 || (only_if_better && plan.facts.best_ns == 0)) {
@@ -223,13 +234,9 @@ Result<std::optional<PlanBundle>> Store::get_bundle(const Digest& key) {
 }
 
 Result<std::vector<Digest>> Store::plans_of_graph(const Digest& graph_hash) {
-  std::vector<Digest> listed;
-  LFARM_RETURN_IF_ERROR(state_->database->scan(Family::kPlans, digest_key(kGraphPrefix, graph_hash),
-                                               [&](std::string_view key, auto) {
-                                                 if (auto plan = trailing_digest(key))
-                                                   listed.push_back(*plan);
-                                                 return true;
-                                               }));
+  LFARM_ASSIGN_OR_RETURN(
+      std::vector<Digest> listed,
+      listed_under(*state_->database, Family::kPlans, digest_key(kGraphPrefix, graph_hash)));
   std::vector<Digest> keys;
   for (const Digest& key : listed) {
     LFARM_ASSIGN_OR_RETURN(auto record, state_->database->get(Family::kPlans, plan_key(key)));
@@ -239,13 +246,8 @@ Result<std::vector<Digest>> Store::plans_of_graph(const Digest& graph_hash) {
 }
 
 Result<std::vector<Digest>> Store::plans_named(const Digest& name) {
-  std::vector<Digest> listed;
-  LFARM_RETURN_IF_ERROR(state_->database->scan(Family::kPlans, digest_key(kNamePrefix, name),
-                                               [&](std::string_view key, auto) {
-                                                 if (auto plan = trailing_digest(key))
-                                                   listed.push_back(*plan);
-                                                 return true;
-                                               }));
+  LFARM_ASSIGN_OR_RETURN(std::vector<Digest> listed, listed_under(*state_->database, Family::kPlans,
+                                                                  digest_key(kNamePrefix, name)));
   // Where a record could not be read when its plan was replaced, its names have stayed.
   std::vector<Digest> keys;
   for (const Digest& key : listed) {
@@ -370,14 +372,7 @@ Result<int64_t> Store::last_revocation_wall_ns(std::string_view owner) {
 }
 
 Result<std::vector<Digest>> Store::revocations() {
-  std::vector<Digest> plans;
-  LFARM_RETURN_IF_ERROR(state_->database->scan(Family::kMeta, kRevokedPrefix,
-                                               [&](std::string_view key, std::string_view) {
-                                                 if (auto plan = trailing_digest(key))
-                                                   plans.push_back(*plan);
-                                                 return true;
-                                               }));
-  return plans;
+  return listed_under(*state_->database, Family::kMeta, kRevokedPrefix);
 }
 
 }  // namespace cache

@@ -27,7 +27,7 @@ bool starts_with(const common::Digest& digest, const std::string& digits) {
 
 cache::StoreOptions writer_options() {
   cache::StoreOptions options;
-  options.names_of = common::plan_names;
+  options.names_of = [](std::string_view bytes) { return common::plan_names(bytes); };
   return options;
 }
 

@@ -11,8 +11,12 @@ std::vector<Digest> plan_names(std::string_view sealed) {
   if (!grant.ok()) return {};
   auto plan = decode_plan(grant->plan);
   if (!plan.ok()) return {};
-  std::vector<Digest> names = {plan->key.digest(), digest_of(outer->bytes)};
-  if (!plan->provenance.origin.is_zero()) names.push_back(plan->provenance.origin);
+  return plan_names(*plan, *outer);
+}
+
+std::vector<Digest> plan_names(const Plan& plan, const Sealed& outer) {
+  std::vector<Digest> names = {plan.key.digest(), digest_of(outer.bytes)};
+  if (!plan.provenance.origin.is_zero()) names.push_back(plan.provenance.origin);
   return names;
 }
 

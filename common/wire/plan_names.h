@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "common/base/digest.h"
+#include "common/plan/plan.h"
+#include "common/plan/seal.h"
 
 namespace common {
 
@@ -12,5 +14,7 @@ namespace common {
 // other farms' revocations name it), and the id of the plan that it was imported, published or
 // rebuilt from. None when the bytes are something else.
 std::vector<Digest> plan_names(std::string_view sealed);
+// The same for who has both at hand.
+std::vector<Digest> plan_names(const Plan& plan, const Sealed& outer);
 
 }  // namespace common

@@ -113,7 +113,7 @@ Result<cache::NewPlan> PlanShelf::sealed(const std::string& tenant, const common
   common::Digest key = plan.key.digest();
   const std::string& machine = plan.provenance.machine;
   LFARM_RETURN_IF_ERROR(note_class(tenant, key, machine));
-  kept.names = common::plan_names(kept.bytes);
+  kept.names = common::plan_names(plan, outer);
   kept.facts.key = common::place_of(tenant, key, machine);
   kept.facts.graph_hash = plan.key.graph_hash;
   kept.facts.plan_id = digest;

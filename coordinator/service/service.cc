@@ -159,7 +159,7 @@ Result<std::unique_ptr<cache::Store>> Service::open_store(const ServiceOptions& 
   store_options.max_bytes = options.store_bytes_max;
   store_options.max_measurements = options.measurements_max;
   store_options.collects_in_background = true;
-  store_options.names_of = common::plan_names;
+  store_options.names_of = [](std::string_view bytes) { return common::plan_names(bytes); };
   return cache::Store::open(options.state, store_options);
 }
 
