@@ -38,10 +38,14 @@ long runnable_threads() {
 
 }  // namespace
 
+int niceness_to_give_way(long runnable, long processors) {
+  return runnable > kCrowd * processors ? kLowerInACrowd : kLower;
+}
+
 void give_way() {
   sched_param usual{};
   if (::sched_getscheduler(0) != SCHED_OTHER) ::sched_setscheduler(0, SCHED_OTHER, &usual);
-  (void)!::nice(runnable_threads() > kCrowd * kProcessors ? kLowerInACrowd : kLower);
+  (void)!::nice(niceness_to_give_way(runnable_threads(), kProcessors));
 }
 
 }  // namespace common

@@ -8,4 +8,7 @@ namespace common {
 // whom it would never end. Nothing depends on whether it succeeds. Async-signal-safe.
 void give_way();
 
+// What give_way() adds to a thread's niceness where `runnable` threads share `processors`.
+int niceness_to_give_way(long runnable, long processors);
+
 }  // namespace common
