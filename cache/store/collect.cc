@@ -78,8 +78,7 @@ Result<Inventory> take_inventory(const Database& database) {
 Result<FamilyStats> measure_family(const Database& database, Family family) {
   FamilyStats stats;
   LFARM_RETURN_IF_ERROR(database.scan(family, {}, [&](std::string_view, std::string_view value) {
-    stats.count += 1;
-    stats.bytes += value.size();
+    stats.add(value.size());
     return true;
   }));
   return stats;
@@ -234,12 +233,10 @@ Status Store::State::recount() {
   Counters before = counters;
   counters = {};
   for (const auto& [digest, blob] : inventory.blobs) {
-    counters.kernels.count += 1;
-    counters.kernels.bytes += blob.bytes;
+    counters.kernels.add(blob.bytes);
   }
   for (const Candidate& plan : inventory.plans) {
-    counters.plans.count += 1;
-    counters.plans.bytes += plan.record_bytes;
+    counters.plans.add(plan.record_bytes);
   }
   Batch batch;
   for (const auto& [plan_id, reason] : revoked) add_revocation(batch, plan_id, reason);
@@ -346,8 +343,7 @@ Status Store::State::collect_measurements() {
     Batch batch;
     for (const auto& [key, bytes] : going) {
       batch.remove(Family::kMeasurements, key);
-      small.measurements.count -= std::min<uint64_t>(small.measurements.count, 1);
-      small.measurements.bytes -= std::min<uint64_t>(small.measurements.bytes, bytes);
+      small.measurements.remove(bytes);
     }
     LFARM_RETURN_IF_ERROR(write_small(batch, before, false));
   }

@@ -37,12 +37,8 @@ Status Store::State::add_measurement(Batch& batch, const Changes::Measured& meas
   LFARM_ASSIGN_OR_RETURN(auto existing, database->get(Family::kMeasurements, key));
   if (existing && decode_measurement(*existing)) return {};
   std::string record = encode_measurement(measured.measurement);
-  if (existing) {
-    small.measurements.count -= std::min<uint64_t>(small.measurements.count, 1);
-    small.measurements.bytes -= std::min<uint64_t>(small.measurements.bytes, existing->size());
-  }
-  small.measurements.count += 1;
-  small.measurements.bytes += record.size();
+  if (existing) small.measurements.remove(existing->size());
+  small.measurements.add(record.size());
   batch.put(Family::kMeasurements, key, record);
   keys.insert(std::move(key));
   return {};
@@ -95,12 +91,8 @@ Status Store::put_negative(const Digest& fingerprint, const Negative& negative) 
   FamilyStats& counted = state_->small.negatives;
   LFARM_ASSIGN_OR_RETURN(auto existing,
                          state_->database->get(Family::kNegatives, key_of(fingerprint)));
-  if (existing) {
-    counted.count -= std::min<uint64_t>(counted.count, 1);
-    counted.bytes -= std::min<uint64_t>(counted.bytes, existing->size());
-  }
-  counted.count += 1;
-  counted.bytes += record.size();
+  if (existing) counted.remove(existing->size());
+  counted.add(record.size());
   Batch batch;
   batch.put(Family::kNegatives, key_of(fingerprint), record);
   return state_->write_small(batch, before, false);

@@ -63,8 +63,7 @@ void Store::State::add_plan_removal(Batch& batch, const Digest& key, const PlanH
   batch.remove(Family::kPlans, name_key(header.plan_id, key));
   for (const Digest& name : header.names) batch.remove(Family::kPlans, name_key(name, key));
   batch.remove(Family::kMeta, digest_key(kUsedPrefix, key));
-  counters.plans.count -= counters.plans.count > 0 ? 1 : 0;
-  counters.plans.bytes -= std::min<uint64_t>(counters.plans.bytes, record_bytes);
+  counters.plans.remove(record_bytes);
 }
 
 Status Store::State::discard_plan(const Digest& key, const std::string& record) {
@@ -130,8 +129,7 @@ Result<bool> Store::State::add_plan(Batch& batch, const NewPlan& plan, bool only
   batch.put(Family::kPlans, name_key(header.plan_id, key), {});
   for (const Digest& name : header.names) batch.put(Family::kPlans, name_key(name, key), {});
   batch.put(Family::kMeta, digest_key(kUsedPrefix, key), used);
-  counters.plans.count += 1;
-  counters.plans.bytes += record.size();
+  counters.plans.add(record.size());
   return true;
 }
 

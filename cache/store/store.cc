@@ -288,8 +288,7 @@ void Store::State::forget_blobs(const std::vector<Digest>& digests) {
 void Store::State::add_removal(Batch& batch, const Digest& blob, uint64_t bytes) {
   batch.remove(Family::kKernels, key_of(blob));
   batch.remove(Family::kMeta, digest_key(kBlobPrefix, blob));
-  counters.kernels.count -= counters.kernels.count > 0 ? 1 : 0;
-  counters.kernels.bytes -= std::min(counters.kernels.bytes, bytes);
+  counters.kernels.remove(bytes);
 }
 
 Status Store::State::discard_damaged(const Digest& digest) {
@@ -341,8 +340,7 @@ Result<Digest> Store::put_blob(std::string_view bytes) {
     if (old) state.add_removal(batch, digest, old->bytes);
     batch.put(Family::kKernels, key_of(digest), bytes);
     batch.put(Family::kMeta, digest_key(kBlobPrefix, digest), encode_note(note));
-    state.counters.kernels.count += 1;
-    state.counters.kernels.bytes += bytes.size();
+    state.counters.kernels.add(bytes.size());
     LFARM_RETURN_IF_ERROR(state.write_counted(batch, before));
     std::lock_guard memo(state.memo);
     state.remember_intact(digest);

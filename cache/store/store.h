@@ -119,6 +119,15 @@ struct Changes {
 struct FamilyStats {
   uint64_t count = 0;
   uint64_t bytes = 0;  // of values
+  void add(uint64_t value_bytes) {
+    count += 1;
+    bytes += value_bytes;
+  }
+  // Stays at 0 where more is removed than was counted, as after damage.
+  void remove(uint64_t value_bytes) {
+    count -= count > 0 ? 1 : 0;
+    bytes -= bytes > value_bytes ? value_bytes : bytes;
+  }
 };
 
 struct StoreStats {

@@ -48,8 +48,8 @@ struct Store::State {
   bool takes_inventory = false;
   std::unordered_set<common::Digest> needed_since;
 
-  // Blobs that wait for their plan: digest -> when last put or asked for. Whoever says that a blob
-  // is there notes it here first, and whoever removes one holds the lock while it does.
+  // Blobs that wait for their plan: digest -> when last put or asked for. has_blob() adds its blob
+  // before it looks, and collections hold the lock while they remove blobs.
   std::mutex waiting;
   std::unordered_map<common::Digest, int64_t> recent_blobs;
 

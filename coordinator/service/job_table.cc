@@ -259,7 +259,8 @@ Error JobTable::no_room(const std::string& what) const {
   return common::unavailable(cat(what, "; submit again in ", env_.options.try_again_s(), " s"));
 }
 
-// What one tenant may have here of all that there is room for. Whoever has no key is every tenant.
+// Refuses a tenant that has its share of jobs or of graph bytes. Without keys all clients are one
+// tenant, which has no share.
 Status JobTable::check_share(const std::string& tenant) const {
   if (tenant == common::kLocalTenant) return {};
   size_t jobs = 0, bytes = 0;
