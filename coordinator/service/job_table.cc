@@ -349,17 +349,23 @@ void JobTable::made_anew(farm::JobId id, const Digest& key, const std::string& m
   if (is_last) job->close();
 }
 
-Result<std::vector<Digest>> JobTable::reverify(const common::Principal& who) {
-  auto is_stale = [&](const common::Plan& plan) {
-    std::set<std::string> present =
-        env_.workers.toolchains(plan.key.target.name, plan.provenance.machine);
-    return !present.empty() && !present.contains(plan.provenance.toolchain);
-  };
+// Every plan is read, in the background.
+void JobTable::reverify(const common::Principal& who, Reverified done) {
   std::string tenant = who.has(common::Role::kAdmin) ? "" : who.tenant;
-  LFARM_ASSIGN_OR_RETURN(auto earlier,
-                         env_.plans.all_earlier(tenant, env_.options.epoch, is_stale));
+  env_.background.start([this, tenant, is_stale = stale_check(env_.workers),
+                         epoch = env_.options.epoch, &plans = env_.plans,
+                         done = std::move(done)]() -> Background::Done {
+    auto earlier = plans.all_earlier(tenant, epoch, is_stale);
+    return [this, earlier = std::move(earlier), done]() mutable {
+      if (!earlier.ok()) return done(earlier.error());
+      done(make_anew(std::move(*earlier)));
+    };
+  });
+}
+
+std::vector<Digest> JobTable::make_anew(std::vector<std::pair<std::string, EarlierPlan>> plans) {
   std::vector<Digest> begun;
-  for (auto& [owner, plan] : earlier) {
+  for (auto& [owner, plan] : plans) {
     Digest id = plan.id;
     if (!env_.tenants.exhausted(owner, common::wall_clock_ns()).empty()) continue;
     // A plan of before machine classes is made anew for whichever there is.

@@ -41,8 +41,10 @@ class JobTable final : public TaskSink {
   // Answers with PlanReady, Accepted, a BlobRequest for the graph, or JobFailed.
   void submit(const std::string& peer, const common::Principal& who, const common::Submit& request,
               common::SharedBytes graph);
-  // Makes plans of other compilers anew: the tenant's, or an administrator's all. Returns which.
-  common::Result<std::vector<common::Digest>> reverify(const common::Principal& who);
+  // Makes plans of other compilers anew: the tenant's, or an administrator's all. `done` is told
+  // which once all plans have been looked at.
+  using Reverified = std::function<void(common::Result<std::vector<common::Digest>> plans)>;
+  void reverify(const common::Principal& who, Reverified done);
   // Takes note that someone who asked for the tenant's plan on `machine` got `plan`, which was
   // chosen on another class: it is searched for once a worker of the class is there.
   void wish_for(const std::string& tenant, const ReadyPlan& plan, const std::string& machine);
@@ -106,6 +108,8 @@ class JobTable final : public TaskSink {
                                              const common::Submit& request,
                                              const common::PlanKey& key, const std::string& machine,
                                              common::SharedBytes graph);
+  // Begins what the reverifier has room for. Returns whose ids.
+  std::vector<common::Digest> make_anew(std::vector<std::pair<std::string, EarlierPlan>> plans);
   void park(const std::string& peer, const common::Principal& who, const common::Submit& request,
             common::SharedBytes graph, farm::JobId behind = 0);
   void try_parked(int64_t now_ns);

@@ -9,6 +9,7 @@
 #include "common/base/contains.h"
 #include "common/base/log.h"
 #include "common/plan/seal.h"
+#include "common/wire/limits.h"
 #include "coordinator/service/device_name.h"
 #include "coordinator/service/owned_plan.h"
 #include "coordinator/service/plan_shelf.h"
@@ -23,8 +24,19 @@ namespace {
 
 constexpr const char* kEveryone = "*";
 
-// Lines of "OWNER TENANT TENANT ..." or "OWNER *".
-std::string published_name(const Digest& key) { return cat("published/", key.hex()); }
+// Lines of "OWNER TENANT TENANT ..." or "OWNER *"; of "OWNER" where it was withdrawn, which another
+// replica's record must not bring back.
+std::string published_name(const Digest& key) { return cat(kPublishedPrefix, key.hex()); }
+
+// The lines of all owners but one.
+std::string lines_without(const std::string& record, const std::string& owner) {
+  std::string kept;
+  std::istringstream lines(record);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.substr(0, line.find(' ')) != owner) kept += line + '\n';
+  }
+  return kept;
+}
 
 // Lines of machine classes.
 constexpr size_t kClassesMax = 64;  // of one tenant's plans under one key; the latest stay
@@ -42,6 +54,15 @@ bool names(std::istringstream& words, const std::string& tenant) {
 }  // namespace
 
 // ---- Other tenants' ----------------------------------------------------------------------------
+
+std::string merge_publications(const std::string& newer, const std::string& older) {
+  std::string merged = older;
+  std::istringstream lines(newer);
+  for (std::string line; std::getline(lines, line);) {
+    merged = lines_without(merged, line.substr(0, line.find(' '))) + line + '\n';
+  }
+  return merged;
+}
 
 Result<std::vector<std::string>> PlanShelf::owners_for(const std::string& tenant,
                                                        const Digest& key) {
@@ -99,18 +120,12 @@ Result<Digest> PlanShelf::publish(const std::string& owner, const Digest& key,
                                      key.short_hex(), "; submit the model first"));
   }
   LFARM_ASSIGN_OR_RETURN(auto record, store_.get_named(published_name(key)));
-  std::string lines;
-  std::istringstream before(record.value_or(""));
-  for (std::string line; std::getline(before, line);) {
-    if (line.substr(0, line.find(' ')) != owner) lines += line + "\n";
-  }
+  std::string lines = lines_without(record.value_or(""), owner) + owner;
   if (!withdraw) {
-    lines += owner;
     for (const std::string& tenant : tenants) lines += cat(' ', tenant);
     if (tenants.empty()) lines += cat(' ', kEveryone);
-    lines += '\n';
   }
-  LFARM_RETURN_IF_ERROR(store_.put_named(published_name(key), lines));
+  LFARM_RETURN_IF_ERROR(store_.put_named(published_name(key), lines + '\n'));
   LFARM_RETURN_IF_ERROR(store_.sync());
   return *plan;
 }
@@ -171,7 +186,7 @@ Result<std::optional<ReadyPlan>> PlanShelf::find_neighbour(const std::string& te
 // The plan at a place with its recipe; empty where it has none or is another tenant's.
 Result<std::optional<EarlierPlan>> PlanShelf::earlier(const Digest& place,
                                                       const std::string& tenant,
-                                                      std::string* owner) {
+                                                      std::string* owner) const {
   LFARM_ASSIGN_OR_RETURN(auto stored, store_.get_plan(place, cache::Lookup::kInspect));
   auto found = stored ? decode_owned(stored->bytes) : common::corrupt("none");
   bool is_theirs = found.ok() && found->signer == key_.public_key() &&
@@ -251,8 +266,8 @@ Result<std::optional<EarlierPlan>> PlanShelf::find_recipe(const std::string& ten
   return std::optional<EarlierPlan>();
 }
 
-Result<std::vector<PlanShelf::StalePlan>> PlanShelf::stale_plans(
-    const std::string& epoch, const std::function<bool(const common::Plan&)>& is_stale) const {
+Result<std::vector<PlanShelf::StalePlan>> PlanShelf::stale_plans(const std::string& epoch,
+                                                                 const StaleCheck& is_stale) const {
   LFARM_ASSIGN_OR_RETURN(std::vector<cache::PlanListing> all, store_.list_plans());
   std::vector<StalePlan> stale;
   for (const cache::PlanListing& listing : all) {
@@ -271,10 +286,11 @@ Result<std::vector<PlanShelf::StalePlan>> PlanShelf::stale_plans(
 }
 
 Result<std::vector<std::pair<std::string, EarlierPlan>>> PlanShelf::all_earlier(
-    const std::string& tenant, const std::string& epoch, const StaleCheck& is_stale) {
+    const std::string& tenant, const std::string& epoch, const StaleCheck& is_stale) const {
   LFARM_ASSIGN_OR_RETURN(std::vector<cache::PlanListing> all, store_.list_plans());
   std::vector<std::pair<std::string, EarlierPlan>> out;
   for (const cache::PlanListing& listing : all) {
+    if (out.size() >= common::kDigestsMax) break;
     std::string owner;
     LFARM_ASSIGN_OR_RETURN(auto found, earlier(listing.facts.key, tenant, &owner));
     if (!found) continue;

@@ -74,6 +74,12 @@ struct WholePlan {
   std::vector<common::BlobPart> parts;
 };
 
+// The store's names of records that say whom the plans under a key are published to begin with
+// this.
+inline constexpr std::string_view kPublishedPrefix = "published/";
+// The record that says what both say; of an owner in both, what `newer` says.
+std::string merge_publications(const std::string& newer, const std::string& older);
+
 // Each tenant has plans of its own. Not thread-safe but for keep().
 class PlanShelf {
  public:
@@ -114,6 +120,7 @@ class PlanShelf {
   // What it takes to search for the tenant's plan under the key again: the recipe of any class's.
   common::Result<std::optional<EarlierPlan>> find_recipe(const std::string& tenant,
                                                          const common::Digest& key);
+  using StaleCheck = std::function<bool(const common::Plan&)>;
   // Places and uses of this farm's plans of the epoch for which `is_stale`, most used first. Reads
   // every plan. Thread-safe.
   struct StalePlan {
@@ -121,13 +128,13 @@ class PlanShelf {
     uint64_t uses = 0;
     int64_t last_used_wall_ns = 0;
   };
-  common::Result<std::vector<StalePlan>> stale_plans(
-      const std::string& epoch, const std::function<bool(const common::Plan&)>& is_stale) const;
+  common::Result<std::vector<StalePlan>> stale_plans(const std::string& epoch,
+                                                     const StaleCheck& is_stale) const;
   // The plans of all epochs but `epoch` for which there is none of that epoch, and those of its own
-  // for which `is_stale`; of one tenant, or of all if it is "". With their tenants.
-  using StaleCheck = std::function<bool(const common::Plan&)>;
+  // for which `is_stale`; of one tenant, or of all if it is "". With their tenants; as many as one
+  // message can name. Reads every plan. Thread-safe.
   common::Result<std::vector<std::pair<std::string, EarlierPlan>>> all_earlier(
-      const std::string& tenant, const std::string& epoch, const StaleCheck& is_stale);
+      const std::string& tenant, const std::string& epoch, const StaleCheck& is_stale) const;
   // The tenant's plan under the key with what it takes to make it anew; empty where there is none,
   // or nobody knows how it was made.
   common::Result<std::optional<EarlierPlan>> find_made(const std::string& tenant,
@@ -137,6 +144,9 @@ class PlanShelf {
   // new. Returns the plan's id; kInvalidInput when there is no such plan.
   common::Result<common::Digest> publish(const std::string& owner, const common::Digest& key,
                                          const std::vector<std::string>& tenants, bool withdraw);
+  // Other tenants whose plans under the key this one may have.
+  common::Result<std::vector<std::string>> owners_for(const std::string& tenant,
+                                                      const common::Digest& key);
   // Empty when an object is lost, or they are more than common::kPulledObjectsBytesMax bytes.
   common::Result<std::optional<WholePlan>> with_objects(const ReadyPlan& plan);
   // Signs and keeps a tenant's plan whose objects are in the store, durably. The plan that is there
@@ -187,15 +197,14 @@ class PlanShelf {
   common::Result<cache::NewPlan> sealed(const std::string& tenant, const common::Plan& plan,
                                         const KeptPlan& how) const;
   common::Result<std::optional<EarlierPlan>> earlier(const common::Digest& place,
-                                                     const std::string& tenant, std::string* owner);
+                                                     const std::string& tenant,
+                                                     std::string* owner) const;
   common::Result<bool> copy_shared(const std::string& tenant, const common::Digest& key,
                                    const std::string& machine);
   common::Result<std::vector<std::string>> classes_of(const std::string& tenant,
                                                       const common::Digest& key) const;
   common::Status note_class(const std::string& tenant, const common::Digest& key,
                             const std::string& machine) const;
-  common::Result<std::vector<std::string>> owners_for(const std::string& tenant,
-                                                      const common::Digest& key);
   common::Result<std::optional<ReadyPlan>> ready(const common::Digest& key,
                                                  cache::StoredPlan stored);
   common::Result<std::vector<common::Digest>> plans_under(const common::Digest& key);

@@ -232,20 +232,22 @@ void Reception::on(const Sender& from, const common::PublishPlan& message) {
   } else {
     plans = plan.error();
   }
-  answer(from, message.request_id, std::move(plans));
+  answer(from.peer, message.request_id, std::move(plans));
 }
 
 void Reception::on(const Sender& from, const common::Reverify& message) {
-  answer(from, message.request_id, jobs_.reverify(from.principal));
+  jobs_.reverify(from.principal, [this, peer = from.peer, id = message.request_id](auto plans) {
+    answer(peer, id, std::move(plans));
+  });
 }
 
-void Reception::answer(const Sender& to, uint64_t request_id,
+void Reception::answer(const std::string& peer, uint64_t request_id,
                        common::Result<std::vector<common::Digest>> plans) {
   if (plans.ok()) {
     if (plans->size() > common::kDigestsMax) plans->resize(common::kDigestsMax);
-    env_.post.send(to.peer, common::PlansChanged{request_id, std::move(*plans)});
+    env_.post.send(peer, common::PlansChanged{request_id, std::move(*plans)});
   } else {
-    env_.post.send(to.peer,
+    env_.post.send(peer,
                    common::JobFailed{request_id, 0, plans.error().code, plans.error().message});
   }
 }

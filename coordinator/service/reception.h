@@ -47,7 +47,7 @@ class Reception {
   void on(const Sender& from, const common::ImportPlans& message);
   void on(const Sender& from, const common::PublishPlan& message);
   void on(const Sender& from, const common::Reverify& message);
-  void answer(const Sender& to, uint64_t request_id,
+  void answer(const std::string& peer, uint64_t request_id,
               common::Result<std::vector<common::Digest>> plans);
   void on(const Sender& from, const common::BlobRequest& message);
   void on(const Sender& from, const common::Blob& message);

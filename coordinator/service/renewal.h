@@ -13,6 +13,10 @@
 
 namespace coordinator::service {
 
+// Whether a plan is stale by the workers that are connected now. The function may be called by any
+// thread.
+PlanShelf::StaleCheck stale_check(const Workers& workers);
+
 // A plan is stale when workers of its target and machine class are there and none of them has the
 // toolchain that it was made with: a C compiler's, NVRTC's, a driver's or a BLAS library's version
 // is another one now. What is stale follows from the store and the workers, so that nothing is lost
@@ -37,7 +41,6 @@ class Renewal {
 
  private:
   void look();
-  bool is_stale(const common::Plan& plan) const;
   void begin(const common::Digest& place);
   void ended(const common::Digest& place, const common::Status& status);
 
