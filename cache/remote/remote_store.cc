@@ -28,6 +28,7 @@ constexpr size_t kShortBytesMax = 4096;
 std::string name_of(RemoteRecord record, const Digest& name) {
   const char* kind = record == RemoteRecord::kPlan     ? "plan"
                      : record == RemoteRecord::kSearch ? "search"
+                     : record == RemoteRecord::kNotes  ? "notes"
                                                        : "revocations";
   return cat("lfarm:1:", kind, ':', name.hex());
 }
@@ -176,6 +177,24 @@ Result<std::optional<std::string>> RemoteStore::get(RemoteRecord record, const D
   if (reply.kind == Kind::kNil) return std::optional<std::string>();
   if (reply.kind != Kind::kText) return failed(no_such_answer());
   return std::optional<std::string>(std::move(reply.text));
+}
+
+Result<std::vector<std::optional<std::string>>> RemoteStore::get_all(
+    RemoteRecord record, std::span<const Digest> names) {
+  std::vector<std::string> keys;
+  for (const Digest& name : names) keys.push_back(name_of(record, name));
+  std::vector<RedisCommand> commands;
+  for (const std::string& key : keys) commands.push_back({"GET", key});
+  std::vector<std::optional<std::string>> records;
+  if (commands.empty()) return records;
+  LFARM_ASSIGN_OR_RETURN(Replies replies,
+                         ask(Purpose::kRead, commands, kBundleBytesMax, options_.transfer_ms));
+  for (RedisReply& reply : replies) {
+    if (reply.kind != Kind::kText && reply.kind != Kind::kNil) return failed(no_such_answer());
+    records.push_back(reply.kind == Kind::kNil ? std::nullopt
+                                               : std::optional(std::move(reply.text)));
+  }
+  return records;
 }
 
 Status RemoteStore::put(RemoteRecord record, const Digest& name, std::string_view bytes) {

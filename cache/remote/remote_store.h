@@ -34,7 +34,7 @@ struct RemoteOptions {
 };
 
 // What lies under a name.
-enum class RemoteRecord : uint8_t { kPlan, kSearch, kRevocations };
+enum class RemoteRecord : uint8_t { kPlan, kSearch, kRevocations, kNotes };
 
 struct RemoteHealth {
   std::string trouble;   // why the server is left alone; empty while it is used
@@ -64,6 +64,9 @@ class RemoteStore {
 
   // Empty when there is none.
   common::Result<std::optional<std::string>> get(RemoteRecord record, const common::Digest& name);
+  // The same of many, in one exchange.
+  common::Result<std::vector<std::optional<std::string>>> get_all(
+      RemoteRecord record, std::span<const common::Digest> names);
   common::Status put(RemoteRecord record, const common::Digest& name, std::string_view bytes);
   common::Status remove(RemoteRecord record, const common::Digest& name);
 

@@ -22,6 +22,15 @@ std::string measurement_key(const Digest& fingerprint, std::string_view device) 
   return key;
 }
 
+// Empty when the record is malformed.
+std::optional<Negative> decode_negative(std::string_view record) {
+  FieldReader fields(record);
+  Negative negative;
+  negative.expires_wall_ns = static_cast<int64_t>(fields.u64());
+  negative.reason = std::string(fields.rest());
+  return fields.ok() ? std::optional(std::move(negative)) : std::nullopt;
+}
+
 Status check_job_name(std::string_view job) {
   if (!job.empty() && job.size() <= 255) return {};
   return common::invalid_input(
@@ -102,13 +111,22 @@ Result<std::optional<Negative>> Store::get_negative(const Digest& fingerprint) {
   LFARM_ASSIGN_OR_RETURN(auto record,
                          state_->database->get(Family::kNegatives, key_of(fingerprint)));
   if (!record) return std::optional<Negative>();
-  FieldReader fields(*record);
-  Negative negative;
-  negative.expires_wall_ns = static_cast<int64_t>(fields.u64());
-  negative.reason = std::string(fields.rest());
-  bool expired = negative.expires_wall_ns != 0 && negative.expires_wall_ns <= state_->now();
-  if (!fields.ok() || expired) return std::optional<Negative>();
-  return std::optional<Negative>(std::move(negative));
+  auto negative = decode_negative(*record);
+  bool is_over =
+      negative && negative->expires_wall_ns != 0 && negative->expires_wall_ns <= state_->now();
+  return is_over ? std::optional<Negative>() : negative;
+}
+
+Status Store::for_each_negative(
+    const std::function<void(const Digest& fingerprint, const Negative& negative)>& visit) {
+  return state_->database->scan(
+      Family::kNegatives, {}, [&](std::string_view key, std::string_view value) {
+        auto fingerprint = trailing_digest(key);
+        auto negative = decode_negative(value);
+        bool stays = fingerprint && negative && negative->expires_wall_ns == 0;
+        if (stays) visit(*fingerprint, *negative);
+        return true;
+      });
 }
 
 Status Store::State::add_record(Batch& batch, std::string_view job, const JobRecord& record,
@@ -232,13 +250,21 @@ Result<std::optional<std::string>> Store::get_named(std::string_view name) {
   return state_->database->get(Family::kMeta, named_key(name));
 }
 
+Status Store::for_each_named(
+    std::string_view prefix,
+    const std::function<void(std::string_view name, std::string_view bytes)>& visit) {
+  return state_->database->scan(Family::kMeta, named_key(prefix),
+                                [&](std::string_view key, std::string_view bytes) {
+                                  visit(key.substr(kNamedPrefix.size()), bytes);
+                                  return true;
+                                });
+}
+
 Result<std::map<std::string, TenantUsage>> Store::tenant_usages() {
   std::map<std::string, TenantUsage> usages;
-  std::string prefix = named_key(kTenantPrefix);
-  LFARM_RETURN_IF_ERROR(state_->database->scan(
-      Family::kMeta, prefix, [&](std::string_view key, std::string_view record) {
-        usages.emplace(key.substr(prefix.size()), decode_usage(record));
-        return true;
+  LFARM_RETURN_IF_ERROR(
+      for_each_named(kTenantPrefix, [&](std::string_view name, std::string_view record) {
+        usages.emplace(name.substr(kTenantPrefix.size()), decode_usage(record));
       }));
   return usages;
 }

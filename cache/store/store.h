@@ -239,6 +239,9 @@ class Store {
   common::Status put_negative(const common::Digest& fingerprint, const Negative& negative);
   // Empty when absent or expired.
   common::Result<std::optional<Negative>> get_negative(const common::Digest& fingerprint);
+  // Those that never expire.
+  common::Status for_each_negative(const std::function<void(const common::Digest& fingerprint,
+                                                            const Negative& negative)>& visit);
 
   // --- Journals of jobs -------------------------------------------------------------------------
   // Adds records to the journal of `job` (1 to 255 bytes), all or none. kInvalidInput when a
@@ -262,6 +265,10 @@ class Store {
   // --- Small named values -----------------------------------------------------------------------
   common::Status put_named(std::string_view name, std::string_view bytes);
   common::Result<std::optional<std::string>> get_named(std::string_view name);
+  // Those whose names begin with `prefix`, in their order.
+  common::Status for_each_named(
+      std::string_view prefix,
+      const std::function<void(std::string_view name, std::string_view bytes)>& visit);
   // Of all tenants that have ever used the farm, as far as it has been written.
   common::Result<std::map<std::string, TenantUsage>> tenant_usages();
 

@@ -12,18 +12,19 @@ namespace {
 
 constexpr size_t kBytesMax = size_t{1} << 20;
 
-// Kernels take some sixty bytes, regions some ten thousand. A name's number changes with its
-// record's layout.
+// Kernels take some sixty bytes, regions some ten thousand: 160 MB and 4 MB when all places are
+// taken. The number in a prefix changes with the record's
+// layout.
 std::string place_of(FindingKind kind, const common::Digest& key) {
   switch (kind) {
     case FindingKind::kRegion:
-      return common::cat("region-2/", key.prefix64() % 4'096);
+      return common::cat(kFindingPrefixes[0], key.prefix64() % 16'384);
     case FindingKind::kKernel:
-      return common::cat("kernel-2/", key.prefix64() % 65'536);
+      return common::cat(kFindingPrefixes[1], key.prefix64() % 65'536);
     case FindingKind::kKin:
       break;
   }
-  return common::cat("kin-2/", key.prefix64() % 4'096);
+  return common::cat(kFindingPrefixes[2], key.prefix64() % 4'096);
 }
 
 // Comes before a genome, where a program would begin with a number of segments.

@@ -16,6 +16,9 @@
 
 namespace coordinator::service {
 
+// The store's names of findings begin with one of these.
+inline constexpr std::string_view kFindingPrefixes[] = {"region-2/", "kernel-2/", "kin-2/"};
+
 struct KeptFinding {
   common::Digest key;
   int64_t when_wall_ns = 0;

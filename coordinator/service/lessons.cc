@@ -8,9 +8,7 @@
 namespace coordinator::service {
 namespace {
 
-// The number changes with the meaning of features and of the predictions that effects correct: old
-// lessons would be about something else.
-std::string name_of(const std::string& device) { return common::cat("effects-2/", device); }
+std::string name_of(const std::string& device) { return common::cat(kLessonsPrefix, device); }
 
 }  // namespace
 

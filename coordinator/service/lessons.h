@@ -10,6 +10,10 @@
 
 namespace coordinator::service {
 
+// The store's names of lessons begin with this. The number changes with the meaning of features and
+// of the predictions that effects correct: old lessons would be about something else.
+inline constexpr std::string_view kLessonsPrefix = "effects-2/";
+
 // As bytes; empty when they cannot be read, because some lessons may be worse than none.
 std::string encode_effects(const EffectTable& table);
 EffectTable decode_effects(std::string_view bytes);

@@ -32,6 +32,7 @@ struct SharedTierOptions {
   int64_t wait_ms = 200;            // that a request waits for the store
   int64_t claim_ms = 10'000;        // after which a farm that died holds up nobody's search
   int64_t revocations_ms = 15'000;  // between looks at what other farms have revoked
+  int64_t notes_ms = 10'000;        // between notes for the replica that takes over
 };
 
 struct ServiceOptions {

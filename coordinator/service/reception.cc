@@ -229,6 +229,7 @@ void Reception::on(const Sender& from, const common::PublishPlan& message) {
     common::log_info(message.withdraw ? "a plan is published no more" : "a plan is published",
                      {{"plan", plan->hex()}, {"tenant", from.principal.tenant}});
     plans->push_back(*plan);
+    env_.shared.note_soon();
   } else {
     plans = plan.error();
   }

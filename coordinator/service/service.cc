@@ -125,7 +125,7 @@ struct Service::State {
         tenants(*store),
         plans(*store, parts.signing_key, tenants, options.earlier_keys),
         watches(plans, post, clock, options.news_ms, options.clients_max),
-        shared(parts.shared, parts.signing_key, *store, plans, clock),
+        shared(parts.shared, parts.signing_key, *store, plans, tenants, clock),
         dispatcher({options.farm, parts.incarnation, options.run_limit_ms}, clock, *store, meters),
         workers(dispatcher, post, clock, options.heartbeat_ms),
         environment{options,          clock, *store, commits, post,   blobs,  dispatcher, workers,

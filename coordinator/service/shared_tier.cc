@@ -60,12 +60,14 @@ SharedTier::Link::Link(const SharedTierSetup& setup, const common::SigningKey& k
                        cache::Store& store, PlanShelf& plans)
     : remote(setup.remote),
       peers(remote, store, plans, trust_of(setup.options, key), setup.options.claim_ms),
+      notes(remote, store, key),
       asking(kAskingThreads),
       pushing(1) {}
 
 SharedTier::SharedTier(const SharedTierSetup& setup, const common::SigningKey& key,
-                       cache::Store& store, PlanShelf& plans, const common::Clock& clock)
-    : options_(setup.options), store_(store), plans_(plans), clock_(clock) {
+                       cache::Store& store, PlanShelf& plans, Tenants& tenants,
+                       const common::Clock& clock)
+    : options_(setup.options), store_(store), plans_(plans), tenants_(tenants), clock_(clock) {
   if (!options_.address.empty()) link_ = std::make_unique<Link>(setup, key, store, plans);
 }
 
@@ -79,6 +81,8 @@ Status SharedTier::begin() {
   // this replica goes by what its own store says.
   apply(link_->peers.learn_revocations());
   read_ns_ = clock_.now_ns();
+  auto usages = link_->notes.pull();
+  if (usages.ok()) adopt(*usages);
   LFARM_ASSIGN_OR_RETURN(std::vector<Digest> ids, store_.revocations());
   if (!ids.empty()) publish(std::move(ids));
   return {};
@@ -88,12 +92,20 @@ Status SharedTier::begin() {
 
 void SharedTier::fetch(const std::string& tenant, const Digest& plan_key,
                        const std::string& machine, Done done) {
+  if (!link_) return done(false);
+  // Then those that share theirs with the tenant, of which the shelf makes a copy.
+  std::vector<std::string> owners{tenant};
+  auto sharing = plans_.owners_for(tenant, plan_key);
+  if (sharing.ok()) owners.insert(owners.end(), sharing->begin(), sharing->end());
   Digest what =
       common::Hasher().text("fetch").digest(common::place_of(tenant, plan_key, machine)).finish();
   ask(
       what, [done = std::move(done)](Claim claim) { done(claim == Claim::kFound); },
-      [this, tenant, plan_key, machine] {
-        return link_->peers.fetch(tenant, plan_key, machine) ? Claim::kFound : Claim::kOurs;
+      [this, owners = std::move(owners), plan_key, machine] {
+        for (const std::string& owner : owners) {
+          if (link_->peers.fetch(owner, plan_key, machine)) return Claim::kFound;
+        }
+        return Claim::kOurs;
       },
       [](Claim) {});
 }
@@ -221,6 +233,36 @@ void SharedTier::look_for_revocations() {
   });
 }
 
+void SharedTier::adopt(const ReplicaNotes::Usages& usages) {
+  tenants_.adopt(usages);
+  for (const cache::Changes::Named& record : tenants_.take_changes()) {
+    Status kept = store_.put_named(record.name, record.bytes);
+    if (!kept.ok()) common::log_warning(cat("tenants' usage: ", kept.error().message));
+  }
+}
+
+// What the shared store does not take now is left when it is next time.
+void SharedTier::leave_notes() {
+  noting_ = true;
+  note_ns_ = clock_.now_ns() + options_.notes_ms * kNsPerMs;
+  link_->pushing.start([this]() -> Background::Done {
+    ReplicaNotes::Usages usages;
+    if (!link_->notes.is_pulled()) {
+      auto pulled = link_->notes.pull();
+      if (pulled.ok()) usages = std::move(*pulled);
+    } else if (Status left = link_->notes.push(); !left.ok()) {
+      common::log_warning(
+          cat("a replica that takes over now lacks the latest usage, publications "
+              "and findings: ",
+              left.error().message));
+    }
+    return [this, usages] {
+      noting_ = false;
+      if (!usages.empty()) adopt(usages);
+    };
+  });
+}
+
 // ---- The loop ----------------------------------------------------------------------------------
 
 std::optional<double> SharedTier::revocations_age_s(int64_t now_ns) const {
@@ -252,12 +294,16 @@ void SharedTier::turn(int64_t now_ns) {
     push([this] { link_->peers.renew_claims(); });
   }
   if (!looking_ && now_ns >= look_ns_) look_for_revocations();
+  if (!noting_ && now_ns >= note_ns_) leave_notes();
 }
 
 void SharedTier::wind_up() {
   if (!link_) return;
   if (link_->remote.rests()) return;
-  push([this] { link_->peers.leave(); });
+  push([this] {
+    link_->peers.leave();
+    (void)link_->notes.push();
+  });
   (void)link_->pushing.finish(kFarewell);
 }
 

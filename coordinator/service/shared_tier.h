@@ -18,6 +18,8 @@
 #include "coordinator/service/options.h"
 #include "coordinator/service/peer_plans.h"
 #include "coordinator/service/plan_shelf.h"
+#include "coordinator/service/replica_notes.h"
+#include "coordinator/service/tenants.h"
 
 namespace coordinator::service {
 
@@ -46,12 +48,13 @@ class SharedTier {
   using Claimed = std::function<void(Claim)>;
 
   SharedTier(const SharedTierSetup& setup, const common::SigningKey& key, cache::Store& store,
-             PlanShelf& plans, const common::Clock& clock);
+             PlanShelf& plans, Tenants& tenants, const common::Clock& clock);
   ~SharedTier();
   SharedTier(const SharedTier&) = delete;
   SharedTier& operator=(const SharedTier&) = delete;
 
-  // Tells what was revoked while nobody was told. To be called once, before anything else.
+  // Takes up what replicas have left, and tells what was revoked while nobody was told. To be
+  // called once, before anything else.
   common::Status begin();
   bool enabled() const { return link_ != nullptr; }
 
@@ -68,6 +71,8 @@ class SharedTier {
   void offer(const std::string& tenant, const common::Digest& plan_key, const std::string& machine);
   // Tells the other farms, in the background.
   void revoked(const std::vector<common::Digest>& ids);
+  // Has the next replica's notes written on the next turn: something changed that was acknowledged.
+  void note_soon() { note_ns_ = 0; }
 
   // Readable when deliver() has something to do; -1: never.
   int answers_fd() const;
@@ -96,6 +101,7 @@ class SharedTier {
          PlanShelf& plans);
     cache::RemoteStore remote;
     PeerPlans peers;
+    ReplicaNotes notes;
     Background asking;
     Background pushing;
   };
@@ -106,19 +112,22 @@ class SharedTier {
   void publish(std::vector<common::Digest> ids);
   void look_for_revocations();
   void apply(const PeerPlans::News& news);
+  void leave_notes();
+  void adopt(const ReplicaNotes::Usages& usages);
 
   static constexpr size_t kPushesMax = 1'024;
   static constexpr size_t kQuestionsMax = 4'096;
   const SharedTierOptions options_;
   cache::Store& store_;
   PlanShelf& plans_;
+  Tenants& tenants_;
   const common::Clock& clock_;
   std::unordered_map<common::Digest, Question> questions_;
   size_t asked_ = 0;   // questions that are with the threads, whoever still waits for them
   size_t pushes_ = 0;  // that have not ended
-  bool looking_ = false;
+  bool looking_ = false, noting_ = false;
   bool unpublished_ = false;  // revocations that the other farms do not know
-  int64_t renew_ns_ = 0, look_ns_ = 0;
+  int64_t renew_ns_ = 0, look_ns_ = 0, note_ns_ = 0;
   int64_t read_ns_ = 0;  // when what others revoked was read last
   uint64_t late_ = 0, dropped_ = 0;
   std::unique_ptr<Link> link_;  // last, so that its threads end first

@@ -88,6 +88,20 @@ std::string Tenants::exhausted(const std::string& tenant, int64_t wall_ns) {
              "for more");
 }
 
+void Tenants::adopt(const std::map<std::string, TenantUsage>& usages) {
+  for (const auto& [tenant, theirs] : usages) {
+    TenantUsage& usage = of(tenant);
+    changed_.insert(tenant);
+    usage.hits = std::max(usage.hits, theirs.hits);
+    usage.saved_ms = std::max(usage.saved_ms, theirs.saved_ms);
+    usage.used_ms = std::max(usage.used_ms, theirs.used_ms);
+    for (const auto& [hour, ms] : theirs.hours) {
+      uint64_t& known = usage.hours[hour];
+      known = std::max(known, ms);
+    }
+  }
+}
+
 std::vector<cache::Changes::Named> Tenants::take_changes() {
   std::vector<cache::Changes::Named> records;
   for (const std::string& tenant : std::exchange(changed_, {})) {

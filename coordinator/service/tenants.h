@@ -38,6 +38,8 @@ class Tenants {
   uint64_t used_ms(const std::string& tenant, int64_t wall_ns);
   // Why the tenant gets no workers now; empty while it does.
   std::string exhausted(const std::string& tenant, int64_t wall_ns);
+  // What another replica has written of tenants' usage: of each number the larger one holds.
+  void adopt(const std::map<std::string, TenantUsage>& usages);
   // What is to be written for usage to last: of all tenants whose usage has changed since.
   std::vector<cache::Changes::Named> take_changes();
   const TenantUsage& usage(const std::string& tenant) { return of(tenant); }

@@ -31,7 +31,7 @@ lfarm_test(service_security LABEL farm
   SOURCES service_security_test.cc ${service_support}
   COMPONENTS ${service_components} clients/runtime LIBRARIES nlohmann_json::nlohmann_json)
 lfarm_test(service_teams LABEL farm
-  SOURCES service_teams_test.cc ${service_support} COMPONENTS ${service_components})
+  SOURCES service_teams_test.cc ${service_support} COMPONENTS ${service_components} cache/remote)
 lfarm_test(service_versions LABEL farm
   SOURCES service_versions_test.cc ${service_support}
   COMPONENTS ${service_components} clients/runtime)
@@ -40,7 +40,9 @@ lfarm_test(service_trace LABEL farm
   COMPONENTS ${service_components} clients/runtime LIBRARIES nlohmann_json::nlohmann_json)
 lfarm_test(shared_tier LABEL farm
   SOURCES shared_tier_test.cc ${service_support} COMPONENTS ${service_components} cache/remote)
-foreach(name service service_machines service_versions service_disk service_live service_load
+lfarm_test(replica_notes LABEL farm
+  SOURCES replica_notes_test.cc COMPONENTS coordinator/service cache/remote)
+foreach(name replica_notes service service_machines service_versions service_disk service_live service_load
         service_process service_security service_teams service_trace shared_tier live_clients)
   target_include_directories(test_${name} PRIVATE ${CMAKE_SOURCE_DIR})
 endforeach()

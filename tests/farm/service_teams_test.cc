@@ -9,6 +9,7 @@
 #include "common/wire/ir_codec.h"
 #include "coordinator/service/recipe.h"
 #include "coordinator/service/tenants.h"
+#include "tests/farm/redis_server.h"
 #include "tests/farm/service_farm.h"
 
 namespace coordinator::service {
@@ -224,6 +225,49 @@ TEST_F(ServiceTeamsTest, APublishedPlanSavesTheOthersSearchAndTellsNothingOfWhos
   for (const common::GraphInput& input : copy.inputs) EXPECT_EQ(input.name, "");
   // The third team was not named.
   EXPECT_NE(plan_of(*third, worker, scripted_graph(8)).cache, common::CacheOutcome::kHit);
+}
+
+// A replica has the keys of the one before it, the allow-list and a store of its own.
+TEST_F(ServiceTeamsTest, AReplicaThatTakesOverKnowsQuotasAndWhomPlansArePublishedTo) {
+  if (!cache::RedisServer::is_there()) {
+    GTEST_SKIP() << "no redis-server on this machine; .ci/packages.txt names its package";
+  }
+  cache::RedisServer redis;
+  options_.shared.address = redis.address();
+  options_.shared.wait_ms = 30'000;  // a busy machine is no sick store
+  common::KeyPair a = grant("team-a", "submit,read,publish"), b = grant("team-b", "submit,read");
+  start();
+  common::PlanReady mine;
+  {
+    FakeWorker worker(endpoint(), "w1", kTestTarget, 2, at_farm(hand_));
+    auto first = client(a);
+    mine = plan_of(*first, worker, scripted_graph(8));
+    ask(*first, common::PublishPlan{3, mine.plan_key, {"team-b"}, false});
+    ASSERT_EQ(first->count<common::PlansChanged>(), 1u);
+  }
+  stop();
+  auto used = [&] {
+    auto store = cache::Store::open(options_.state).value();
+    return store->tenant_usages().value()["team-a"].used_ms;
+  };
+  uint64_t used_ms = used();
+
+  std::string before = options_.state;
+  options_.state = before + "-of-the-next";
+  std::filesystem::create_directories(options_.state);
+  for (const char* name : {"allow", "farm.key", "signing.key"}) {
+    std::filesystem::copy_file(before + '/' + name, options_.state + '/' + name);
+  }
+  start();
+  FakeWorker worker(endpoint(), "w1", kTestTarget, 2, at_farm(hand_));
+  auto second = client(b);
+  common::PlanReady theirs = plan_of(*second, worker, scripted_graph(8));
+  EXPECT_EQ(theirs.cache, common::CacheOutcome::kHit);
+  EXPECT_EQ(theirs.plan_key, mine.plan_key);
+  EXPECT_EQ(counters_->searches.load(), 1);
+  second.reset();
+  stop();
+  EXPECT_GE(used(), used_ms);
 }
 
 TEST_F(ServiceTeamsTest, ATenantsPolicySharesItsPlans) {
