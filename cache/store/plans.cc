@@ -257,6 +257,15 @@ Result<std::vector<Digest>> Store::plans_named(const Digest& name) {
   return keys;
 }
 
+Result<std::optional<StoredPlan>> Store::plan_of_id(const Digest& plan_id) {
+  LFARM_ASSIGN_OR_RETURN(std::vector<Digest> keys, plans_named(plan_id));
+  for (const Digest& key : keys) {
+    LFARM_ASSIGN_OR_RETURN(auto stored, get_plan(key, Lookup::kInspect));
+    if (stored && stored->facts.plan_id == plan_id) return stored;
+  }
+  return std::optional<StoredPlan>();
+}
+
 Result<std::vector<PlanListing>> Store::list_plans() {
   State& state = *state_;
   std::unordered_map<Digest, PlanUse> used;

@@ -210,6 +210,8 @@ class Store {
   common::Result<std::vector<common::Digest>> plans_of_graph(const common::Digest& graph_hash);
   // Keys of the plans with this id or name, in order.
   common::Result<std::vector<common::Digest>> plans_named(const common::Digest& name);
+  // The plan with this id, to look at it. Empty when there is none.
+  common::Result<std::optional<StoredPlan>> plan_of_id(const common::Digest& plan_id);
   // All of them; takes seconds for a million.
   common::Result<std::vector<PlanListing>> list_plans();
   // Returns whether there was one. Its blobs stay until the next collection.

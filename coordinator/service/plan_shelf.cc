@@ -277,14 +277,9 @@ common::Status PlanShelf::revoke_all(const std::vector<common::Digest>& plans,
 }
 
 Result<std::string> PlanShelf::owner_of(const common::Digest& plan) const {
-  LFARM_ASSIGN_OR_RETURN(std::vector<common::Digest> places, store_.plans_named(plan));
-  for (const common::Digest& place : places) {
-    LFARM_ASSIGN_OR_RETURN(auto stored, store_.get_plan(place, cache::Lookup::kInspect));
-    if (!stored || stored->facts.plan_id != plan) continue;
-    auto owned = decode_owned(stored->bytes);
-    if (owned.ok()) return std::move(owned->tenant);
-  }
-  return std::string(kNobody);
+  LFARM_ASSIGN_OR_RETURN(auto stored, store_.plan_of_id(plan));
+  auto owned = stored ? decode_owned(stored->bytes) : common::corrupt("none");
+  return owned.ok() ? std::move(owned->tenant) : std::string(kNobody);
 }
 
 // Plan keys are known only to the plans themselves: the store keeps each under its tenant's.

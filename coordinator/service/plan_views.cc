@@ -161,15 +161,11 @@ Result<std::string> PlanViews::list(size_t skip, size_t count) {
 }
 
 Result<std::optional<PlanViews::Found>> PlanViews::find(const Digest& id) {
-  LFARM_ASSIGN_OR_RETURN(std::vector<Digest> places, store_.plans_named(id));
-  for (const Digest& place : places) {
-    LFARM_ASSIGN_OR_RETURN(auto stored, store_.get_plan(place, cache::Lookup::kInspect));
-    if (!stored || stored->facts.plan_id != id) continue;
-    LFARM_ASSIGN_OR_RETURN(OwnedPlan owned, decode_owned(stored->bytes));
-    auto program = program_of(store_, *stored, owned.plan);
-    return std::optional<Found>({std::move(*stored), std::move(owned), std::move(program)});
-  }
-  return std::optional<Found>();
+  LFARM_ASSIGN_OR_RETURN(auto stored, store_.plan_of_id(id));
+  if (!stored) return std::optional<Found>();
+  LFARM_ASSIGN_OR_RETURN(OwnedPlan owned, decode_owned(stored->bytes));
+  auto program = program_of(store_, *stored, owned.plan);
+  return std::optional<Found>({std::move(*stored), std::move(owned), std::move(program)});
 }
 
 Result<std::string> PlanViews::plan(const Digest& id) {

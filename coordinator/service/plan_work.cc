@@ -94,18 +94,14 @@ std::vector<CallWork> work_of(const Program& program, const std::vector<int64_t>
 }
 
 Result<Program> program_of_plan(cache::Store& store, const Digest& plan) {
-  LFARM_ASSIGN_OR_RETURN(std::vector<Digest> places, store.plans_named(plan));
-  for (const Digest& place : places) {
-    LFARM_ASSIGN_OR_RETURN(auto stored, store.get_plan(place, cache::Lookup::kInspect));
-    if (!stored || stored->facts.plan_id != plan) continue;
-    for (const Digest& need : stored->needs) {
-      LFARM_ASSIGN_OR_RETURN(auto blob, store.get_blob(need));
-      if (!blob || !is_recipe(common::as_bytes(*blob))) continue;
-      LFARM_ASSIGN_OR_RETURN(Recipe recipe, decode_recipe(common::as_bytes(*blob)));
-      LFARM_ASSIGN_OR_RETURN(common::TaskPayload payload,
-                             common::decode_task_payload(recipe.payload));
-      return std::move(payload.program);
-    }
+  LFARM_ASSIGN_OR_RETURN(auto stored, store.plan_of_id(plan));
+  for (const Digest& need : stored ? stored->needs : std::vector<Digest>()) {
+    LFARM_ASSIGN_OR_RETURN(auto blob, store.get_blob(need));
+    if (!blob || !is_recipe(common::as_bytes(*blob))) continue;
+    LFARM_ASSIGN_OR_RETURN(Recipe recipe, decode_recipe(common::as_bytes(*blob)));
+    LFARM_ASSIGN_OR_RETURN(common::TaskPayload payload,
+                           common::decode_task_payload(recipe.payload));
+    return std::move(payload.program);
   }
   return common::invalid_input(
       cat("the store does not have what plan ", plan.short_hex(), " was made of"));

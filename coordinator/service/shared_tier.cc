@@ -227,7 +227,7 @@ void SharedTier::look_for_revocations() {
     return [this, news] {
       looking_ = false;
       look_ns_ = clock_.now_ns() + options_.revocations_ms * kNsPerMs;
-      if (facts().state == "ok") read_ns_ = clock_.now_ns();
+      if (link_->remote.health().trouble.empty()) read_ns_ = clock_.now_ns();
       apply(news);
     };
   });

@@ -86,7 +86,8 @@ class SharedTier {
   void wind_up();
 
   SharedTierFacts facts() const;
-  // Since what other farms revoked was last read, the shared store answering; empty without one.
+  // Since what other farms revoked was last read, the shared store answering, or since begin();
+  // empty without one.
   std::optional<double> revocations_age_s(int64_t now_ns) const;
 
  private:

@@ -107,12 +107,11 @@ std::string as_lone_process() {
 }
 
 // Starts a confined child that waits for ever, prints its number, and waits to be killed.
-std::string hold_a_child() {
-  auto directory = ScratchDirectory::create("lfarm-sandbox-test").value();
+std::string hold_a_child(const std::string& directory) {
   auto sandbox = Sandbox::find(SandboxProfile::kComputing);
   SpawnOptions options;
   options.arguments = {kSelf, kChildFlag, "wait"};
-  auto child = start_confined(std::move(options), sandbox.get(), directory.path());
+  auto child = start_confined(std::move(options), sandbox.get(), directory);
   if (!child.ok()) return child.error().message;
   std::printf("%d\n", child->pid());
   std::fflush(stdout);
@@ -150,7 +149,7 @@ std::string do_deed(const std::string& deed, const std::string& detail) {
   }
   if (deed == "measures") return measures_here();
   if (deed == "alone") return as_lone_process();
-  if (deed == "hold") return hold_a_child();
+  if (deed == "hold") return hold_a_child(detail);
   while (deed == "wait") ::pause();
   return "no such deed";
 }
@@ -290,7 +289,7 @@ TEST_F(SandboxTest, ChildrenDieWithTheirParent) {
   int lines[2];
   ASSERT_EQ(::pipe2(lines, O_CLOEXEC), 0);
   SpawnOptions options;
-  options.arguments = {kSelf, kChildFlag, "hold", ""};
+  options.arguments = {kSelf, kChildFlag, "hold", scratch_.path()};
   options.stdout_fd = lines[1];
   auto parent = Subprocess::start(options);
   ::close(lines[1]);
