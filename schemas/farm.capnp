@@ -237,6 +237,8 @@ struct Task {
   # A TaskPayload of plan.capnp.
   blobs @4 :List(Digest);
   # Blobs the payload needs. The worker requests those it lacks.
+  job @5 :UInt64;
+  # That the task is part of, for the worker's log. 0: of none, or not said.
 }
 
 # ---- Clients ----------------------------------------------------------------------------------

@@ -322,6 +322,9 @@ Result<PulledPlan> FarmClient::wait_for_plan(
     const common::Submit& message, const SubmitRequest& request,
     const std::function<void(uint64_t job)>& on_accepted,
     const std::function<void(const common::Progress&)>& on_progress) {
+  common::log_debug("a plan is asked for", {{"request_id", message.request_id},
+                                            {"graph", message.graph_hash.hex()},
+                                            {"target", message.target}});
   LFARM_RETURN_IF_ERROR(ask(message, common::share(request.graph)));
   uint64_t job = 0;
   while (true) {
@@ -334,10 +337,15 @@ Result<PulledPlan> FarmClient::wait_for_plan(
     if (request_of(packet->message) != message.request_id) continue;
     if (auto* accepted = std::get_if<common::Accepted>(&packet->message)) {
       job = accepted->job_id;
+      common::log_debug("a job searches for it",
+                        {{"request_id", message.request_id}, {"job", job}});
       if (on_accepted) on_accepted(job);
     } else if (auto* failed = std::get_if<common::JobFailed>(&packet->message)) {
       return common::Error{failed->code, failed->message};
-    } else if (std::holds_alternative<common::PlanReady>(packet->message)) {
+    } else if (auto* ready = std::get_if<common::PlanReady>(&packet->message)) {
+      common::log_debug("a plan came", {{"request_id", message.request_id},
+                                        {"job", ready->job_id},
+                                        {"plan", ready->plan.hex()}});
       return open_plan(std::move(*packet), request.key);
     }
   }

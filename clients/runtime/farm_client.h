@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "clients/runtime/pulled_plan.h"
+#include "common/base/incarnation.h"
 #include "common/base/result.h"
 #include "common/ir/graph.h"
 #include "common/plan/plan.h"
@@ -148,7 +149,9 @@ class FarmClient {
   uint64_t welcomes_ = 0;
   std::vector<common::PlanNews> news_;  // that came, and nobody has asked for yet
   int64_t alive_ns_ = 0;                // when the connection was last seen up
-  uint64_t requests_ = 0;
+  // Numbers of requests: each client begins at a random one, so that a number tells one request
+  // from all others in a log. Below 2^53, for readers of JSON.
+  uint64_t requests_ = common::Incarnation::draw().low >> 12;
   std::optional<PlanTrust> trust_;
   common::Digest revocations_;             // the list that was last learned
   std::vector<common::Packet> questions_;  // not answered; asked again on a new connection

@@ -96,6 +96,7 @@ void write(Out e, const Task& m) {
   out.setDeadlineMs(m.deadline_ms);
   out.setPayload(kj_data(m.payload));
   put(out.initBlobs(m.blobs.size()), m.blobs);
+  out.setJob(m.job);
 }
 
 void write(Out e, const Revoke& m) { put(e.initRevoke(), m.lease); }
@@ -356,8 +357,8 @@ Welcome read(farm::Welcome::Reader in) {
 }
 
 Task read(farm::Task::Reader in) {
-  return {get(in.getLease()), in.getAttempt(), in.getDeadlineMs(), get(in.getPayload()),
-          get(in.getBlobs())};
+  return {get(in.getLease()),   in.getAttempt(),    in.getDeadlineMs(),
+          get(in.getPayload()), get(in.getBlobs()), in.getJob()};
 }
 
 Refused read(farm::Refused::Reader in) { return {get(in.getCode()), get(in.getMessage())}; }

@@ -104,6 +104,7 @@ struct Task {
   uint32_t deadline_ms = 0;   // from receipt
   Bytes payload;              // an encoded TaskPayload (common/wire/ir_codec.h)
   std::vector<Digest> blobs;  // needed by the payload; the worker requests those it lacks
+  uint64_t job = 0;           // that it is part of, for the log; 0: not said
   friend bool operator==(const Task&, const Task&) = default;
 };
 

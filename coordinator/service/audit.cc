@@ -31,6 +31,16 @@ std::optional<std::string> object_of(const common::Message& request) {
   return std::nullopt;
 }
 
+// 0 for a request without a number.
+uint64_t number_of(const common::Message& request) {
+  return std::visit(
+      [](const auto& one) -> uint64_t {
+        if constexpr (requires { one.request_id; }) return one.request_id;
+        return 0;
+      },
+      request);
+}
+
 }  // namespace
 
 void audit(const common::Message& request, const common::Principal& who, const std::string& address,
@@ -38,6 +48,7 @@ void audit(const common::Message& request, const common::Principal& who, const s
   auto object = object_of(request);
   if (!object) return;
   common::log_info("audit", {{"request", common::message_name(request)},
+                             {"request_id", number_of(request)},
                              {"object", *object},
                              {"key", who.key_id},
                              {"tenant", who.tenant},

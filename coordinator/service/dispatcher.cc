@@ -165,6 +165,7 @@ void Dispatcher::on(const farm::SendTask& action) {
   message.deadline_ms = static_cast<uint32_t>(limit_ms);
   message.payload = spec->payload;
   message.blobs = spec->blobs;
+  message.job = action.job;
   workers_->send_task(action.worker, message);
 }
 

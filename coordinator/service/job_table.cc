@@ -132,6 +132,9 @@ void JobTable::take(const std::string& peer, const common::Principal& who,
                   no_room(cat(job->subscribers().size(), " requests wait for job ",
                               job->request().id, " already")));
   }
+  common::log_info(
+      "a request waits for a job",
+      {{"request_id", request.request_id}, {"job", job->request().id}, {"tenant", tenant}});
   job->subscribe({peer, request.request_id, joined, who.key_id, request.machine});
   if (job->phase() != Phase::kAwaitingGraph) return;
   // Another client's encoding of the same graph will do, but its digest must be the one asked for.
@@ -157,6 +160,9 @@ Result<bool> JobTable::answer_from_cache(const std::string& peer, const std::str
   if (!ready) return false;
   LFARM_ASSIGN_OR_RETURN(bool covers_it, covers_submit(tenant, *ready, request));
   if (!covers_it) return false;
+  common::log_debug(
+      "a request is answered from the cache",
+      {{"request_id", request.request_id}, {"tenant", tenant}, {"plan", ready->plan.hex()}});
   env_.post.send(peer, ready->message(request.request_id), ready->bytes);
   return true;
 }
@@ -252,6 +258,8 @@ void JobTable::try_parked(int64_t now_ns) {
 }
 
 void JobTable::refuse(const std::string& peer, const common::Submit& request, const Error& error) {
+  common::log_info(cat("a request is refused: ", error.message),
+                   {{"request_id", request.request_id}});
   env_.post.send(peer, common::JobFailed{request.request_id, 0, error.code, error.message});
 }
 

@@ -1,4 +1,6 @@
 // The whole way with the real binaries: submit, cache hit, run, check, and farms that stop.
+#include <sstream>
+
 #include "clients/cli/case.h"
 #include "clients/cli/npy.h"
 #include "tests/farm/cli_testing.h"
@@ -23,6 +25,21 @@ class CliFarm : public CliTest {
     EXPECT_TRUE(run.until_out("farm at tcp://127.0.0.1:")) << run.err();
     return run;
   }
+  // Whether a line of the text has both.
+  static bool has_line(const std::string& text, const std::string& one, const std::string& other) {
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+      line += ' ';
+      if (line.find(one) != std::string::npos && line.find(other) != std::string::npos) return true;
+    }
+    return false;
+  }
+  // The value of a field in the first line with `message`, with its name.
+  static std::string logged(const std::string& text, const std::string& message,
+                            const std::string& name) {
+    size_t at = text.find(" " + name + "=", text.find(message));
+    return at == std::string::npos ? "" : text.substr(at, text.find_first_of(" \n", at + 1) - at);
+  }
   // How many the cache of the test's state directory holds.
   int64_t measurements() {
     Invocation stats = lfarm({"cache", "stats", "--json"});
@@ -39,6 +56,38 @@ class CliFarm : public CliTest {
     return text.substr(at, text.find('\n', at) - at);
   }
 };
+
+// One request can be followed by its number and its job's: client, coordinator, worker.
+TEST_F(CliFarm, LogsNameTheRequestAndItsJobAllTheWay) {
+  ::setenv("LFARM_LOG", "debug", 1);
+  Invocation submit = lfarm({"submit", model("mlp"), "--budget", "2", "--json"});
+  ASSERT_EQ(submit.wait(), 0) << submit.err();
+  std::string request = logged(submit.err(), "a plan is asked for", "request_id");
+  std::string job = logged(submit.err(), "a job searches for it", "job");
+  ASSERT_GT(request.size(), std::string(" request_id=").size()) << submit.err();
+  ASSERT_GT(job.size(), std::string(" job=").size()) << submit.err();
+  EXPECT_TRUE(has_line(submit.err(), "a job searches for it", request + job + " "));
+  EXPECT_TRUE(has_line(submit.err(), "a plan came", request + job + " "));
+
+  std::string coordinator = coordinator_log();
+  EXPECT_TRUE(has_line(coordinator, " audit", " request=Submit" + request + " ")) << coordinator;
+  EXPECT_TRUE(has_line(coordinator, "a request waits", request + job + " ")) << coordinator;
+  EXPECT_TRUE(has_line(coordinator, "a job is done", job + " ")) << coordinator;
+  std::string workers;
+  for (const auto& file : std::filesystem::directory_iterator(state() + "/logs")) {
+    bool is_worker = file.path().filename().string().starts_with("worker");
+    if (is_worker) workers += common::read_file(file.path()).value();
+  }
+  EXPECT_TRUE(has_line(workers, "a task came", job + " ")) << workers;
+  EXPECT_TRUE(has_line(workers, "a task ended: ok", job + " ")) << workers;
+
+  // Another client's number is another one, though it is its first, too.
+  Invocation other = lfarm({"submit", model("mlp"), "--budget", "3", "--json"});
+  ASSERT_EQ(other.wait(), 0) << other.err();
+  std::string its = logged(other.err(), "a plan is asked for", "request_id");
+  EXPECT_NE(its, "");
+  EXPECT_NE(its, request);
+}
 
 TEST_F(CliFarm, SecondSubmitIsAHitOfTheFirst) {
   Invocation first = lfarm({"submit", model("mlp"), "--budget", "6", "--json"});

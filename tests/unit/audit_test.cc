@@ -26,7 +26,7 @@ TEST(Audit, NamesKeyAndObjectOfWhatChangesSomethingAndOfNothingElse) {
   common::Digest plan = common::digest_of("plan");
   testing::internal::CaptureStderr();
   common::log_init("test", common::LogLevel::kInfo, common::LogFormat::kJson);
-  audit(common::RevokePlan{1, plan, "it is wrong"}, who, "10.0.0.7", false);
+  audit(common::RevokePlan{11, plan, "it is wrong"}, who, "10.0.0.7", false);
   audit(common::CancelJob{7}, who, "10.0.0.7", true);
   audit(common::WorkerHello{"w1", "cpu", 1, 1, "test"}, who, "10.0.0.8", false);
   audit(common::Ping{1}, who, "10.0.0.7", false);
@@ -39,9 +39,11 @@ TEST(Audit, NamesKeyAndObjectOfWhatChangesSomethingAndOfNothingElse) {
     EXPECT_EQ(line["tenant"], "team-a");
   }
   EXPECT_EQ(lines[0]["request"], "RevokePlan");
+  EXPECT_EQ(lines[0]["request_id"], 11);
   EXPECT_EQ(lines[0]["object"], "plan " + plan.hex() + ": it is wrong");
   EXPECT_EQ(lines[0]["address"], "10.0.0.7");
   EXPECT_EQ(lines[0]["refused"], "no");
+  EXPECT_EQ(lines[1]["request_id"], 0);
   EXPECT_EQ(lines[1]["object"], "job 7");
   EXPECT_EQ(lines[1]["refused"], "yes");
   EXPECT_EQ(lines[2]["object"], "worker w1");

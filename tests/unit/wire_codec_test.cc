@@ -75,7 +75,7 @@ class Maker {
         return m;
       }
       case 7:
-        return Task{lease(), small(9), small(kDeadlineMsMax), bytes(5000), digests()};
+        return Task{lease(), small(9), small(kDeadlineMsMax), bytes(5000), digests(), number()};
       case 8:
         return Revoke{lease()};
       case 9:

@@ -180,6 +180,9 @@ void Agent::on_task(const common::Task& task) {
   if (draining_ || held_.size() >= options_.slots) {
     return queue(common::LeaseReturned{task.lease});
   }
+  common::log_debug(
+      "a task came",
+      {{"worker", options_.worker_id}, {"job", task.job}, {"task", task.lease.task_id}});
   Held held;
   held.task = task;
   int64_t room_ms = std::max<int64_t>(0, int64_t{task.deadline_ms} - options_.answer_early_ms);
@@ -276,8 +279,9 @@ void Agent::expire_leases() {
     if (!held_.at(lease).submitted || pipeline_.cancel(lease)) {
       give_back(lease);
     } else {
-      common::log_warning("a task did not end in time",
-                          {{"worker", options_.worker_id}, {"task", lease.task_id}});
+      common::log_warning("a task did not end in time", {{"worker", options_.worker_id},
+                                                         {"job", held_.at(lease).task.job},
+                                                         {"task", lease.task_id}});
       answer(infra(lease, "the worker did not finish in time"));
     }
   }
@@ -291,7 +295,12 @@ void Agent::expire_leases() {
 }
 
 void Agent::answer(common::TaskResult result) {
-  held_.erase(result.lease);
+  auto held = held_.find(result.lease);
+  common::log_debug(cat("a task ended: ", common::outcome_name(result.outcome)),
+                    {{"worker", options_.worker_id},
+                     {"job", held->second.task.job},
+                     {"task", result.lease.task_id}});
+  held_.erase(held);
   if (options_.state != nullptr) {
     ++options_.state->answered[static_cast<size_t>(result.outcome)];
     for (const common::TaskSpan& span : result.spans) {
