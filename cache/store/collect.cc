@@ -240,8 +240,10 @@ Status Store::State::recount() {
   }
   Batch batch;
   for (const auto& [plan_id, reason] : revoked) add_revocation(batch, plan_id, reason);
-  LFARM_ASSIGN_OR_RETURN(auto revoked_at, database->get(Family::kMeta, kRevokedAtKey));
-  if (!revoked.empty() && !revoked_at) add_revocation_time(batch, {});
+  LFARM_ASSIGN_OR_RETURN(auto revoked_at, database->get(Family::kMeta, kRevokedAtPrefix));
+  if (!revoked.empty() && !revoked_at) {
+    LFARM_RETURN_IF_ERROR(add_revocation_number(batch, {}));
+  }
   for (const Candidate& plan : inventory.plans) {
     if (revoked.count(plan.header.plan_id) == 0) continue;
     add_plan_removal(batch, plan.key, plan.header, plan.record_bytes);

@@ -316,10 +316,26 @@ Result<bool> Store::remove_plan(const Digest& key) {
   return true;
 }
 
-void Store::State::add_revocation_time(Batch& batch, std::string_view owner) const {
-  std::string when;
-  append_u64(when, static_cast<uint64_t>(now()));
-  batch.put(Family::kMeta, std::string(kRevokedAtKey).append(owner), when);
+Status Store::State::add_revocation_number(Batch& batch, std::string_view owner) const {
+  LFARM_ASSIGN_OR_RETURN(uint64_t before, newest_revocation());
+  std::string number;
+  append_u64(number, std::max(before + 1, static_cast<uint64_t>(now())));
+  batch.put(Family::kMeta, std::string(kRevokedAtPrefix).append(owner), number);
+  batch.put(Family::kMeta, kNewestRevocationKey, number);
+  return {};
+}
+
+Result<uint64_t> Store::State::newest_revocation() const {
+  LFARM_ASSIGN_OR_RETURN(auto known, database->get(Family::kMeta, kNewestRevocationKey));
+  if (known) return FieldReader(*known).u64();
+  // None yet, or only by a release that did not note it.
+  uint64_t newest = 0;
+  LFARM_RETURN_IF_ERROR(database->scan(Family::kMeta, kRevokedAtPrefix,
+                                       [&](std::string_view, std::string_view number) {
+                                         newest = std::max(newest, FieldReader(number).u64());
+                                         return true;
+                                       }));
+  return newest;
 }
 
 void Store::State::add_revocation(Batch& batch, const Digest& plan_id, std::string_view reason) {
@@ -357,7 +373,7 @@ Result<uint64_t> Store::revoke(const Digest& plan_id, std::string_view reason,
       ++removed;
     }
     State::add_revocation(batch, plan_id, reason);
-    state.add_revocation_time(batch, owner);
+    LFARM_RETURN_IF_ERROR(state.add_revocation_number(batch, owner));
     LFARM_RETURN_IF_ERROR(state.write_counted(batch, before));
   }
   LFARM_RETURN_IF_ERROR(state.database->sync());
@@ -368,15 +384,17 @@ Result<std::optional<std::string>> Store::revocation(const Digest& plan_id) {
   return state_->database->get(Family::kMeta, digest_key(kRevokedPrefix, plan_id));
 }
 
-Result<int64_t> Store::last_revocation_wall_ns(std::string_view owner) {
-  int64_t last = 0;
+Result<uint64_t> Store::last_revocation(std::string_view owner) {
+  uint64_t last = 0;
   for (std::string_view whose : {std::string_view(), owner}) {
-    LFARM_ASSIGN_OR_RETURN(
-        auto when, state_->database->get(Family::kMeta, std::string(kRevokedAtKey).append(whose)));
-    if (when) last = std::max(last, static_cast<int64_t>(FieldReader(*when).u64()));
+    std::string key = std::string(kRevokedAtPrefix).append(whose);
+    LFARM_ASSIGN_OR_RETURN(auto number, state_->database->get(Family::kMeta, key));
+    if (number) last = std::max(last, FieldReader(*number).u64());
   }
   return last;
 }
+
+Result<uint64_t> Store::newest_revocation() { return state_->newest_revocation(); }
 
 Result<std::vector<Digest>> Store::revocations() {
   return listed_under(*state_->database, Family::kMeta, kRevokedPrefix);

@@ -83,9 +83,11 @@ inline constexpr std::string_view kUsageKey = "H";
 inline constexpr std::string_view kBlobPrefix = "B";   // + blob digest -> BlobNote
 inline constexpr std::string_view kUsedPrefix = "U";   // + plan key -> PlanUse
 inline constexpr std::string_view kNamedPrefix = "M";  // + name -> bytes
-inline constexpr std::string_view kRevokedAtKey =
-    "L";  // [+ owner] -> u64 wall ns of the last revocation
-inline constexpr std::string_view kRevokedPrefix = "R";  // + plan id -> reason
+// + owner -> u64 number of the last revocation. A number is the wall clock's ns, or, where the
+// clock was set back, the number before and one.
+inline constexpr std::string_view kRevokedAtPrefix = "L";
+inline constexpr std::string_view kNewestRevocationKey = "N";  // -> u64 number
+inline constexpr std::string_view kRevokedPrefix = "R";        // + plan id -> reason
 std::string digest_key(std::string_view prefix, const common::Digest& digest);
 
 // When and how often a plan was served.

@@ -217,15 +217,18 @@ class Store {
   // Returns whether there was one. Its blobs stay until the next collection.
   common::Result<bool> remove_plan(const common::Digest& key);
   // Removes the plans with this id and refuses them from now on. Returns how many were removed.
-  // `owner`: whose plan it was, for last_revocation_wall_ns(); empty: anybody's.
+  // `owner`: whose plan it was, for last_revocation(); empty: anybody's.
   common::Result<uint64_t> revoke(const common::Digest& plan_id, std::string_view reason,
                                   std::string_view owner = {});
   // The reason when the plan id was revoked.
   common::Result<std::optional<std::string>> revocation(const common::Digest& plan_id);
   // The ids of all revoked plans, in order.
   common::Result<std::vector<common::Digest>> revocations();
-  // When revoke() was called last for this owner or for anybody, in ns of the wall clock; 0: never.
-  common::Result<int64_t> last_revocation_wall_ns(std::string_view owner = {});
+  // The number of the last revocation for this owner or for anybody; 0: there was none. Each has a
+  // higher number than those before, however the wall clock is set meanwhile.
+  common::Result<uint64_t> last_revocation(std::string_view owner = {});
+  // Of the last of all.
+  common::Result<uint64_t> newest_revocation();
 
   // --- Measurements: of one kernel, by its fingerprint, on one device -------------------------
   // The first one stays; returns whether this was it.

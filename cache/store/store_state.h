@@ -90,7 +90,8 @@ struct Store::State {
   common::Status recount_small();
   // Revocations stand in two families, and so in two tables: damage to one brings no plan back.
   static void add_revocation(Batch& batch, const common::Digest& plan_id, std::string_view reason);
-  void add_revocation_time(Batch& batch, std::string_view owner) const;
+  common::Status add_revocation_number(Batch& batch, std::string_view owner) const;
+  common::Result<uint64_t> newest_revocation() const;
   // By plan id, the reason.
   common::Result<std::map<common::Digest, std::string>> revoked_plans() const;
 

@@ -1,5 +1,6 @@
 #include "coordinator/service/findings.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -58,10 +59,16 @@ std::optional<Genome> decode_genome(std::string_view bytes) {
   return reader.done() ? std::optional(std::move(genome)) : std::nullopt;
 }
 
-// As it lies in the store: first whose search found it.
-std::string with_finder(const std::string& tenant, const std::string& finding) {
+// Beside the size of the finder's name, in records with the number of the newest revocation.
+constexpr uint32_t kNumbered = 1U << 31;
+
+// As it lies in the store: first whose search found it, and what was revoked by then. Times would
+// not tell: the wall clock may be set back between a finding and a revocation.
+std::string with_finder(const std::string& tenant, uint64_t revocation,
+                        const std::string& finding) {
   std::string bytes;
-  cache::append_u32(bytes, static_cast<uint32_t>(tenant.size()));
+  cache::append_u32(bytes, static_cast<uint32_t>(tenant.size()) | kNumbered);
+  cache::append_u64(bytes, revocation);
   return bytes + tenant + finding;
 }
 
@@ -70,13 +77,18 @@ std::optional<KeptFinding> load_from(cache::Store& store, const std::string& pla
   auto bytes = store.get_named(place);
   if (!bytes.ok() || !bytes->has_value()) return std::nullopt;
   cache::FieldReader reader(**bytes);
-  std::string finder(reader.take(reader.u32()));
+  uint32_t size = reader.u32();
+  bool is_numbered = (size & kNumbered) != 0;
+  uint64_t known = is_numbered ? reader.u64() : 0;
+  std::string finder(reader.take(size & ~kNumbered));
   if (!reader.ok() || !reader.rest().starts_with(cache::key_of(key))) return std::nullopt;
   auto kept = decode_finding(reader.rest());
   if (!kept) return std::nullopt;
+  // The release before kept none: numbers are times that no clock had reached when it was found.
+  if (!is_numbered) known = static_cast<uint64_t>(std::max<int64_t>(kept->when_wall_ns, 1)) - 1;
   for (const std::string& whose : {finder, tenant}) {
-    auto revoked = store.last_revocation_wall_ns(whose);
-    if (!revoked.ok() || kept->when_wall_ns <= *revoked) return std::nullopt;
+    auto revoked = store.last_revocation(whose);
+    if (!revoked.ok() || known < *revoked) return std::nullopt;
   }
   return kept;
 }
@@ -136,6 +148,7 @@ std::optional<KeptFinding> load_finding(cache::Store& store, FindingKind kind,
 common::Status keep_findings(cache::Store& store, const std::map<common::Digest, Finding>& found,
                              int64_t now_wall_ns, const std::string& tenant) {
   cache::Changes changes;
+  LFARM_ASSIGN_OR_RETURN(uint64_t revocation, store.newest_revocation());
   for (const auto& [key, finding] : found) {
     std::string place = place_of(finding.kind(), key);
     auto there = load_from(store, place, key, tenant);
@@ -144,7 +157,8 @@ common::Status keep_findings(cache::Store& store, const std::map<common::Digest,
       bool as_thorough = before.candidates >= now.candidates && before.ms >= now.ms;
       if (as_thorough && there->finding.ns <= finding.ns) continue;
     }
-    std::string bytes = with_finder(tenant, encode_finding({key, now_wall_ns, finding}));
+    std::string bytes =
+        with_finder(tenant, revocation, encode_finding({key, now_wall_ns, finding}));
     if (bytes.size() <= kBytesMax) changes.named.push_back({std::move(place), std::move(bytes)});
   }
   if (changes.named.empty()) return {};
