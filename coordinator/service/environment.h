@@ -14,6 +14,7 @@
 #include "coordinator/service/plan_watches.h"
 #include "coordinator/service/post.h"
 #include "coordinator/service/shared_tier.h"
+#include "coordinator/service/stamps.h"
 #include "coordinator/service/workers.h"
 
 namespace coordinator::service {
@@ -35,6 +36,7 @@ struct Environment {
   SharedTier& shared;
   Tenants& tenants;
   Backups& backups;
+  Stamps& stamps;
   const common::ConnectionCounters& connections;
 };
 

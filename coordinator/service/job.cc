@@ -35,11 +35,11 @@ std::string too_many_graphs(const ServiceOptions& options) {
 }
 
 void add_measurements(cache::Changes& changes, const std::string& device,
-                      const std::vector<Digest>& kernels, const CandidateResult& result) {
+                      const std::vector<Digest>& kernels, const CandidateResult& result,
+                      int64_t now) {
   if (result.outcome != common::TaskOutcome::kOk) return;
   const common::TaskReport& report = result.report;
   if (report.kernel_ns.size() != kernels.size()) return;
-  int64_t now = common::wall_clock_ns();
   for (size_t k = 0; k < kernels.size(); ++k) {
     if (report.kernel_ns[k] == 0) continue;
     cache::StoredMeasurement measurement{static_cast<double>(report.kernel_ns[k]), report.runs,
@@ -232,7 +232,7 @@ void Job::step_done(Step taken) {
     if (!kept.ok())
       common::log_warning(cat("cannot keep what was learned: ", kept.error().message),
                           {{"job", request_.id}});
-    kept = keep_findings(env_.store, step->findings, common::wall_clock_ns(), request_.tenant);
+    kept = keep_findings(env_.store, step->findings, env_.stamps.now_ns(), request_.tenant);
     if (!kept.ok()) {
       common::log_warning(cat("cannot keep what was found: ", kept.error().message),
                           {{"job", request_.id}});
@@ -291,10 +291,10 @@ void Job::learn(TaskDone done) {
   Commits::Write write_rows = record_.take();
   env_.commits.put(
       [id = request_.id, n = next_record_++,
-       device = device_name(request_.key.target.name, machine_), sent, kept,
-       write_rows](cache::Changes& changes) {
+       device = device_name(request_.key.target.name, machine_), sent, kept, write_rows,
+       now_ns = env_.stamps.now_ns()](cache::Changes& changes) {
         journal_result(changes, id, n, sent->key, kept->result);
-        add_measurements(changes, device, sent->kernels, kept->result);
+        add_measurements(changes, device, sent->kernels, kept->result, now_ns);
         write_rows(changes);
       },
       [self = std::weak_ptr<Job*>(self_), sent, kept](const Status& written) {

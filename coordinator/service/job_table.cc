@@ -51,6 +51,7 @@ Status JobTable::resume() {
     common::log_info(cat("a job goes on with ", journal->results.size(), " known results"),
                      {{"job", id}, {"tenant", journal->request.tenant}});
     by_key_.emplace(journal->request.place(), id);
+    if (journal->start) env_.stamps.go_on_from(journal->start->wall_ns);
     auto job = std::make_unique<Job>(env_, journal->request);
     job->resume(std::move(*journal), timelines[id]);
     jobs_.emplace(id, std::move(job));

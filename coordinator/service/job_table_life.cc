@@ -108,7 +108,7 @@ void JobTable::prepare(Job& job) {
   if (start) {
     prepared->start = std::move(*start);
   } else {
-    prepared->start.wall_ns = common::wall_clock_ns();
+    prepared->start.wall_ns = env_.stamps.now_ns();
     const std::string& target = job.request().key.target.name;
     prepared->start.machine = env_.workers.class_for(target, job.request().machine);
     prepared->start.in_flight = settle_in_flight(

@@ -103,6 +103,7 @@ struct Service::State {
   Background background;
   Background steps;
   Backups backups;
+  Stamps stamps;
 
   struct Parts {
     common::WireContext context;
@@ -128,9 +129,9 @@ struct Service::State {
         shared(parts.shared, parts.signing_key, *store, plans, tenants, clock),
         dispatcher({options.farm, parts.incarnation, options.run_limit_ms}, clock, *store, meters),
         workers(dispatcher, post, clock, options.heartbeat_ms),
-        environment{options,          clock, *store, commits, post,   blobs,  dispatcher, workers,
-                    background,       steps, plans,  watches, meters, shared, tenants,    backups,
-                    router.counters()},
+        environment{options,    clock,   *store,     commits, post,   blobs,
+                    dispatcher, workers, background, steps,   plans,  watches,
+                    meters,     shared,  tenants,    backups, stamps, router.counters()},
         jobs(environment),
         reception(environment, jobs, cat(options.name, '-', parts.incarnation.hex())),
         allow_watch(allow_file(options)),
