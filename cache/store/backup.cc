@@ -128,6 +128,9 @@ Result<std::string> backup_store(Store& store, const std::string& directory, int
   fs::rename(unfinished, path, error);
   if (error) return failed(cat("name ", unfinished, " ", path), error).error();
   std::vector<std::string> all = backups_in(directory);
+  // Of a clock that was set back since: older than any other, whatever their names say.
+  auto is_newest = std::find(all.begin(), all.end(), path);
+  if (is_newest != all.end()) std::rotate(all.begin(), is_newest + 1, all.end());
   for (size_t k = 0; k + kept < all.size(); ++k) fs::remove_all(all[k], error);
   return path;
 }

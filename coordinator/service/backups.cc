@@ -22,8 +22,12 @@ Backups::Backups(BackupOptions options, cache::Store& store, Background& backgro
 
 void Backups::turn(int64_t now_wall_ns) {
   if (options_.directory.empty() || is_running_) return;
-  bool is_due = !last_wall_ns_ || now_wall_ns - *last_wall_ns_ >= options_.every_ms * 1'000'000;
-  if (!is_due || now_wall_ns - tried_wall_ns_ < kRetryNs) return;
+  // What lies in the future was done before the clock was set back.
+  auto is_over = [now_wall_ns](int64_t since_ns, int64_t time_ns) {
+    return since_ns > now_wall_ns || now_wall_ns - since_ns >= time_ns;
+  };
+  bool is_due = !last_wall_ns_ || is_over(*last_wall_ns_, options_.every_ms * 1'000'000);
+  if (!is_due || !is_over(tried_wall_ns_, kRetryNs)) return;
   is_running_ = true;
   tried_wall_ns_ = now_wall_ns;
   background_.start([this, now_wall_ns]() -> Background::Done {
