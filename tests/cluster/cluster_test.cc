@@ -4,6 +4,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/files.h"
+#include "common/base/random.h"
 #include "common/kubernetes/leader_lease.h"
 #include "tests/cluster/fake_cluster.h"
 #include "worker/agent/deletion_cost.h"
@@ -62,6 +63,30 @@ TEST_F(ClusterTest, TheFirstLeadsAndTheOthersWait) {
     EXPECT_FALSE(tend(b));
   }
   EXPECT_EQ(cluster_->transitions("coordinator"), 0);
+}
+
+// What is written down as the time is for people: no setting of a machine's clock moves the lease.
+TEST_F(ClusterTest, WallClocksThatJumpNeitherLoseNorKeepALease) {
+  LeaderLease a = candidate("a"), b = candidate("b");
+  common::Random random(7);
+  constexpr int64_t kDaysUs = int64_t{86'400} * 1'000'000;
+  auto wall_us = [&] {
+    return 1'700'000'000'000'000 + static_cast<int64_t>(random.below(800 * kDaysUs)) -
+           400 * kDaysUs;
+  };
+  ASSERT_TRUE(a.tend(wall_us()));
+  for (int round = 0; round < 60; ++round) {
+    clock_.pass_ms(2'000);
+    EXPECT_TRUE(a.tend(wall_us())) << a.last().error().message;
+    EXPECT_FALSE(b.tend(wall_us()));
+  }
+  EXPECT_EQ(cluster_->transitions("coordinator"), 0);
+  for (int64_t waited = 2'000; waited < 15'000; waited += 2'000) {
+    clock_.pass_ms(2'000);
+    EXPECT_FALSE(b.tend(wall_us())) << waited;
+  }
+  clock_.pass_ms(2'000);
+  EXPECT_TRUE(b.tend(wall_us()));
 }
 
 TEST_F(ClusterTest, ALeaderThatFallsSilentIsReplacedOnceItsTimeIsUp) {

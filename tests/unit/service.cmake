@@ -2,6 +2,8 @@ lfarm_test(service_classes LABEL unit SOURCES service_classes_test.cc
   COMPONENTS coordinator/service coordinator/search)
 lfarm_test(service_parts LABEL unit SOURCES service_findings_test.cc service_parts_test.cc
   COMPONENTS coordinator/service coordinator/search)
+lfarm_test(clock_jumps LABEL unit SOURCES clock_jumps_test.cc
+  COMPONENTS cache/store coordinator/service coordinator/search)
 lfarm_test(service_page LABEL unit SOURCES service_page_test.cc
   COMPONENTS coordinator/page coordinator/service coordinator/search
   LIBRARIES nlohmann_json::nlohmann_json)
