@@ -260,18 +260,28 @@ common::LeaderOptions leader_options(const Arguments& arguments) {
   return options;
 }
 
-// Until this process leads; false when it was told to end.
-bool stand_by(Leadership& leadership, SignalDescriptor& signals, Web* web) {
+// Until this process leads, with its store open; without a store when it was told to end.
+common::Result<std::unique_ptr<cache::Store>> stand_by(Leadership& leadership,
+                                                       const ServiceOptions& options,
+                                                       SignalDescriptor& signals, Web* web) {
+  std::unique_ptr<cache::Store> store;
+  auto open = [&]() -> common::Status {
+    LFARM_ASSIGN_OR_RETURN(store, Service::open_store(options));
+    return {};
+  };
+  auto ends = [&] {
+    while (int signal = signals.take()) {
+      if (signal != SIGHUP) return true;
+    }
+    return false;
+  };
   auto tell = [&](const std::string& leader) {
     common::log_info(cat("the lease is ", leader.empty() ? "nobody's" : leader + "'s"));
     if (web != nullptr) web->stand_by(leader);
   };
-  while (!leadership.wait(signals.fd(), tell)) {
-    while (int signal = signals.take()) {
-      if (signal != SIGHUP) return false;
-    }
-  }
-  return true;
+  LFARM_ASSIGN_OR_RETURN(bool leads, leadership.lead(open, signals.fd(), ends, tell));
+  if (!leads) store.reset();
+  return store;
 }
 
 common::Status announce(const Service& service, const Web* web, const Arguments& arguments) {
@@ -340,14 +350,12 @@ int run_coordinator(int argc, const char* const* argv, SearchFactory create_sear
     if (!begun.ok()) return fail(begun.error());
     leadership = std::move(begun).value();
   }
-  // Who takes minutes to open its store must not hold the lease meanwhile.
   std::unique_ptr<cache::Store> store;
   if (leadership) {
-    auto opened = Service::open_store(arguments.service);
+    auto opened = stand_by(*leadership, arguments.service, signals, web.get());
     if (!opened.ok()) return fail(opened.error());
     store = std::move(opened).value();
-    if (!stand_by(*leadership, signals, web.get())) return 0;
-    leadership->keep();
+    if (store == nullptr) return 0;
   }
   auto service = Service::create(arguments.service, std::move(store));
   if (!service.ok()) return fail(service.error());

@@ -45,6 +45,18 @@ void Leadership::report() {
   complaint_ = std::move(now);
 }
 
+common::Result<bool> Leadership::lead(
+    const std::function<common::Status()>& open, int stop_fd, const std::function<bool()>& ends,
+    const std::function<void(const std::string& holder)>& on_news) {
+  LFARM_RETURN_IF_ERROR(open());
+  while (!wait(stop_fd, on_news)) {
+    if (ends()) return false;
+  }
+  thread_ = std::thread([this] { renew(); });
+  return true;
+}
+
+// False when `stop_fd` became readable first.
 bool Leadership::wait(int stop_fd, const std::function<void(const std::string&)>& on_news) {
   std::string known;
   bool is_first = true;
@@ -57,10 +69,6 @@ bool Leadership::wait(int stop_fd, const std::function<void(const std::string&)>
     pollfd stop{stop_fd, POLLIN, 0};
     if (::poll(&stop, 1, static_cast<int>(options_.retry_ms)) > 0) return false;
   }
-}
-
-void Leadership::keep() {
-  thread_ = std::thread([this] { renew(); });
 }
 
 void Leadership::on_loss(std::function<void()> act) {

@@ -24,12 +24,13 @@ class Leadership {
   Leadership(const Leadership&) = delete;
   Leadership& operator=(const Leadership&) = delete;
 
-  // Waits until this process leads; false when `stop_fd` became readable first. `on_news` is told
-  // who leads whenever that changes.
-  bool wait(int stop_fd, const std::function<void(const std::string& holder)>& on_news);
-  // Goes on renewing in a thread until the lease is lost. To be called at once: what a leader does
-  // first may take longer than the lease lasts.
-  void keep();
+  // Opens what will be served, waits until this process leads, and renews in a thread from then on
+  // until the lease is lost. In this order: opening, and what a leader does first, may each take
+  // longer than the lease lasts. False when it was told to end: `ends` is asked whenever `stop_fd`
+  // is readable. `on_news` is told who leads whenever that changes.
+  common::Result<bool> lead(const std::function<common::Status()>& open, int stop_fd,
+                            const std::function<bool()>& ends,
+                            const std::function<void(const std::string& holder)>& on_news);
   // What is to be done when the lease is lost; done at once if it is lost already, else by the
   // thread that renews.
   void on_loss(std::function<void()> act);
@@ -37,6 +38,7 @@ class Leadership {
 
  private:
   Leadership(common::Cluster cluster, common::LeaderOptions options);
+  bool wait(int stop_fd, const std::function<void(const std::string& holder)>& on_news);
   void renew();
   void report();
 

@@ -188,6 +188,11 @@ std::string FakeCluster::holder(const std::string& lease) const {
   return Json::parse(found->second)["spec"]["holderIdentity"].get<std::string>();
 }
 
+int64_t FakeCluster::writes() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return version_ - 1;
+}
+
 int64_t FakeCluster::transitions(const std::string& lease) const {
   std::lock_guard<std::mutex> lock(mutex_);
   return Json::parse(leases_.at(lease))["spec"]["leaseTransitions"].get<int64_t>();

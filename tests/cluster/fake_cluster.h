@@ -33,6 +33,8 @@ class FakeCluster {
   void put_lease(const std::string& name, const std::string& holder, int64_t duration_s);
   std::string holder(const std::string& lease) const;
   int64_t transitions(const std::string& lease) const;
+  // How often anything was written.
+  int64_t writes() const;
   std::string annotation(const std::string& pod, const std::string& name) const;
   void add_pod(const std::string& pod);
   // Every request is answered with this status; 0: as usual.
