@@ -31,6 +31,9 @@ using common::Status;
 
 namespace {
 
+// Of this thread.
+thread_local uint64_t records_read = 0;
+
 // Small records replay at 40 MB/s, and each open adds a log: more than this is flushed on close.
 constexpr uint64_t kReplayBytesMax = uint64_t{64} << 10;
 constexpr size_t kReplayLogsMax = 4;
@@ -359,7 +362,10 @@ DatabaseHealth Database::health() const {
   return {trouble_, failed_writes_, repairs_};
 }
 
+uint64_t records_read_by_this_thread() { return records_read; }
+
 Result<std::optional<std::string>> Database::get(Family family, std::string_view key) const {
+  ++records_read;
   auto open = handles();
   if (!open) return closed();
   std::string value;
@@ -430,6 +436,7 @@ Status Database::scan_between(Family family, std::string_view from, const std::s
   if (!end.empty()) options.iterate_upper_bound = &bound;
   std::unique_ptr<rocksdb::Iterator> cursor(open->db->NewIterator(options, open->family(family)));
   for (cursor->Seek(slice(from)); cursor->Valid(); cursor->Next()) {
+    ++records_read;
     if (!visit(view(cursor->key()), view(cursor->value()))) return {};
   }
   if (!cursor->status().ok()) return read_error(cursor->status());
@@ -438,6 +445,7 @@ Status Database::scan_between(Family family, std::string_view from, const std::s
 
 Result<std::optional<std::string>> Database::key_at_or_after(Family family,
                                                              std::string_view bound) const {
+  ++records_read;
   auto open = handles();
   if (!open) return closed();
   std::unique_ptr<rocksdb::Iterator> cursor(

@@ -39,6 +39,9 @@ struct DatabaseHealth {
   uint64_t repairs = 0;        // likewise, and that of the opening itself
 };
 
+// Records that this thread has read, of all databases: what its work grows with.
+uint64_t records_read_by_this_thread();
+
 // Changes that become visible together. Keys and values are copied in. Not thread-safe.
 class Batch {
  public:

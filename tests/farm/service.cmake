@@ -11,6 +11,8 @@ target_include_directories(lfarm-coordinator-scripted PRIVATE ${CMAKE_SOURCE_DIR
 target_link_libraries(lfarm-coordinator-scripted PRIVATE lfarm_coordinator_service)
 lfarm_test(service LABEL farm
   SOURCES service_test.cc ${service_support} COMPONENTS ${service_components})
+lfarm_test(loop_reads LABEL farm
+  SOURCES loop_reads_test.cc ${service_support} COMPONENTS ${service_components} cache/store)
 lfarm_test(service_machines LABEL farm
   SOURCES service_machines_test.cc ${service_support} COMPONENTS ${service_components})
 lfarm_test(service_disk LABEL farm
@@ -42,7 +44,7 @@ lfarm_test(shared_tier LABEL farm
   SOURCES shared_tier_test.cc ${service_support} COMPONENTS ${service_components} cache/remote)
 lfarm_test(replica_notes LABEL farm
   SOURCES replica_notes_test.cc COMPONENTS coordinator/service cache/remote)
-foreach(name replica_notes service service_machines service_versions service_disk service_live service_load
+foreach(name service loop_reads replica_notes service_machines service_versions service_disk service_live service_load
         service_process service_security service_teams service_trace shared_tier live_clients)
   target_include_directories(test_${name} PRIVATE ${CMAKE_SOURCE_DIR})
 endforeach()

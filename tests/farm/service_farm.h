@@ -51,6 +51,7 @@ class ServiceTest : public testing::Test {
     options_.farm.heartbeat_timeout_ms = 400;
     options_.no_worker_grace_ms = 300;
   }
+  Service& service() { return *service_; }
   std::string endpoint() const { return service_->endpoint(); }
   std::string public_key() const { return service_->public_key(); }
   static common::Submit request(uint64_t budget = 6) {
