@@ -94,17 +94,16 @@ def write_tree(tree):
         target.chmod(source.stat().st_mode)
 
 
-def build(tree):
+def build(tree, tests):
     env = dict(os.environ, LFARM_WERROR="OFF")
     subprocess.run(["cmake", "--preset", "release"], cwd=tree, env=env, check=True,
                    stdout=subprocess.DEVNULL)
     known = subprocess.run(["ninja", "-C", "build", "-t", "targets", "all"], cwd=tree, check=True,
                            capture_output=True, text=True).stdout
     targets = {"lfarm", "lfarm-coordinator", "lfarm-worker"}
-    for tests in [*mutations.STAGES.values(), mutations.WIDE]:
-        for test in tests:
-            name = test.split(".", 1)[1]
-            targets.add(f"test_{name}" if f"\ntest_{name}:" in known else f"fuzz_{name}")
+    for test in tests:
+        name = test.split(".", 1)[1]
+        targets.add(f"test_{name}" if f"\ntest_{name}:" in known else f"fuzz_{name}")
     subprocess.run(["nice", "ninja", "-C", "build", *sorted(targets)], cwd=tree, check=True)
 
 
@@ -192,8 +191,11 @@ def main():
     known = json.loads(results.read_text()) if results.exists() else {}
     if args.table:
         return table(known)
+    asked = {mutation[0] for number, mutation in enumerate(mutations.MUTATIONS, 1)
+             if not args.chosen or mutation[0] in args.chosen or str(number) in args.chosen}
     write_tree(args.dir)
-    build(args.dir)
+    build(args.dir, [test for stage in sorted(asked) for test in mutations.STAGES[stage]]
+          + (mutations.WIDE if args.wide else []))
     asker = Asker(args.dir, args.wide)
     writing = threading.Lock()
     chosen = []
