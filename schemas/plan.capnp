@@ -94,10 +94,10 @@ struct Provenance {
   foundEpoch @15 :Text;
   # The compiler epoch of the search that found it, where it was rebuilt since.
   rankCorrelation @16 :Float64;
-  # Spearman's, of the times that its search foretold; 0 in older plans.
+  # Spearman's, of the times that its search predicted; 0 in older plans.
   constantsCorrelation @17 :Float64;
-  # Of what the cost model's constants foretell of the same schedules.
-  foretold @18 :UInt32;
+  # Of what the cost model's constants predict of the same schedules.
+  predictedSchedules @18 :UInt32;
   # Of how many schedules of kernels.
   speedup @19 :Float64;
   # The plain plan's time over this plan's, measured in alternation in one process; 0: not compared.

@@ -156,11 +156,11 @@ struct Verdict {
 struct Orders {
   int64_t schedules = 0;
   double constants = 0;  // by the cost model's constants
-  double foretold = 0;   // by what the farm had learned, too
+  double predicted = 0;  // by what the farm had learned, too
 };
 
 Orders orders_of(const common::Provenance& p) {
-  return {p.foretold, p.constants_correlation, p.rank_correlation};
+  return {p.predicted_schedules, p.constants_correlation, p.rank_correlation};
 }
 
 // The mean over all graphs, weighted by how many schedules each had.
@@ -168,14 +168,14 @@ Orders mean(const std::vector<Verdict>& verdicts, size_t round) {
   Orders sum;
   for (const Verdict& verdict : verdicts) {
     const common::Provenance& p = verdict.rounds[round];
-    auto weight = static_cast<double>(p.foretold);
-    sum.schedules += p.foretold;
+    auto weight = static_cast<double>(p.predicted_schedules);
+    sum.schedules += p.predicted_schedules;
     sum.constants += p.constants_correlation * weight;
-    sum.foretold += p.rank_correlation * weight;
+    sum.predicted += p.rank_correlation * weight;
   }
   if (sum.schedules == 0) return {};
   auto all = static_cast<double>(sum.schedules);
-  return {sum.schedules, sum.constants / all, sum.foretold / all};
+  return {sum.schedules, sum.constants / all, sum.predicted / all};
 }
 
 std::string number(double value) {
@@ -185,7 +185,7 @@ std::string number(double value) {
 }
 
 void print_text(const std::string& target, const std::vector<Verdict>& verdicts) {
-  std::printf("How well the order of schedules' times on %s was foretold (Spearman's rank\n",
+  std::printf("How well the order of schedules' times on %s was predicted (Spearman's rank\n",
               target.c_str());
   std::printf("correlation), by the cost model's constants and by what the farm had learned:\n\n");
   Table table({"graph", "schedules", "constants", "learned", "then", "constants", "learned"});
@@ -194,7 +194,7 @@ void print_text(const std::string& target, const std::vector<Verdict>& verdicts)
     for (const Orders& orders : rounds) {
       cells.push_back(cat(orders.schedules));
       cells.push_back(number(orders.constants));
-      cells.push_back(number(orders.foretold));
+      cells.push_back(number(orders.predicted));
     }
     table.row(std::move(cells));
   };
@@ -210,7 +210,7 @@ void print_text(const std::string& target, const std::vector<Verdict>& verdicts)
 void print_json(const std::string& target, const std::vector<Verdict>& verdicts) {
   auto both = [](const Orders& orders) {
     return nlohmann::ordered_json{{"by_constants", orders.constants},
-                                  {"foretold", orders.foretold}};
+                                  {"predicted", orders.predicted}};
   };
   nlohmann::ordered_json json{{"target", target}};
   for (size_t round = 0; round < kRounds; ++round) {
@@ -220,7 +220,7 @@ void print_json(const std::string& target, const std::vector<Verdict>& verdicts)
     nlohmann::ordered_json graph{{"graph", verdict.probe}};
     for (const common::Provenance& p : verdict.rounds) {
       graph["rounds"].push_back({{"rank_correlation", both(orders_of(p))},
-                                 {"schedules", p.foretold},
+                                 {"schedules", p.predicted_schedules},
                                  {"calibration", p.calibration}});
     }
     json["graphs"].push_back(std::move(graph));

@@ -317,7 +317,7 @@ void declare_doctor(CommandLine* line) {
   command.flag(
       "--calibrate", &options->calibrate,
       "Have small graphs compiled until the farm knows what kernels take on the device, and\n"
-      "print how well it foretells their order; minutes, once for each machine");
+      "print how well their order was predicted; minutes, once for each machine");
   command.value("--budget", &options->candidates, "N", "Candidates of each graph, with --calibrate")
       .in_range(int64_t{2}, int64_t{10'000})
       .shows_default();

@@ -50,8 +50,8 @@ Result<common::OutputError> run_trial(const Trial& trial, const common::Graph& g
   LFARM_ASSIGN_OR_RETURN(auto outputs, common::outputs_in_order(executor, run));
   auto judged = common::verify_outputs(outputs, oracle, plain);
   if (judged.ok() || judged.error().code != common::Code::kVerification) return judged;
-  LFARM_ASSIGN_OR_RETURN(auto nudged, common::outputs_for_nudged(graph, inputs));
-  auto again = common::verify_again(outputs, oracle, plain, nudged);
+  LFARM_ASSIGN_OR_RETURN(auto perturbed, common::outputs_for_perturbed(graph, inputs));
+  auto again = common::verify_again(outputs, oracle, plain, perturbed);
   return again.ok() ? again : judged;
 }
 

@@ -219,11 +219,11 @@ std::string print_predictions(const Plan& plan) {
       cat("  key         ", plan.key.digest().hex(), "\n  target      ", plan.key.target.name,
           "\n  calibration ", p.calibration.empty() ? "none" : p.calibration, "\n  predicted   ",
           p.predicted_ns, " ns\n  measured    ", p.best_ns, " ns\n");
-  if (p.foretold > 1) {
+  if (p.predicted_schedules > 1) {
     char text[96];
     std::snprintf(text, sizeof text,
-                  "foretold at %.2f, by constants alone %.2f (Spearman, %u schedules)",
-                  p.rank_correlation, p.constants_correlation, p.foretold);
+                  "predicted at %.2f, by constants alone %.2f (Spearman, %u schedules)",
+                  p.rank_correlation, p.constants_correlation, p.predicted_schedules);
     out += cat("  order       ", text, "\n");
   }
   IoProfile io =

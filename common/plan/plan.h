@@ -110,10 +110,10 @@ struct Provenance {
   std::string worker;       // who measured it
   std::string calibration;  // what predictions rest on: "measured", "default", "none"
   // Rank correlations of the times of so many schedules of kernels that the search measured with
-  // what it had foretold of them by then, and with what the cost model's constants alone foretell.
+  // its predictions by then, and with those of the cost model's constants alone.
   double rank_correlation = 0;
   double constants_correlation = 0;
-  uint32_t foretold = 0;
+  uint32_t predicted_schedules = 0;
   // The plain plan's time over this plan's, measured in alternation in one process, and the bounds
   // of its 95 % confidence interval; 0: not compared.
   double speedup = 0, speedup_low = 0, speedup_high = 0;

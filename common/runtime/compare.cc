@@ -257,13 +257,13 @@ Result<OutputError> verify_outputs(std::span<const HostTensor> candidate,
 Result<OutputError> verify_again(std::span<const HostTensor> candidate,
                                  std::span<const HostTensor> oracle,
                                  std::span<const HostTensor> reference,
-                                 std::span<const HostTensor> nudged) {
+                                 std::span<const HostTensor> perturbed) {
   constexpr double kMostFurther = 8;
   LFARM_ASSIGN_OR_RETURN(OutputError own, verify_outputs(reference, oracle, reference));
-  LFARM_ASSIGN_OR_RETURN(OutputError error, verify_outputs(candidate, oracle, nudged));
+  LFARM_ASSIGN_OR_RETURN(OutputError error, verify_outputs(candidate, oracle, perturbed));
   double limit = kMostFurther * own.reference + slack(DType::kFloat32);
   if (error.reference > limit) {
-    return differs(cat("a nudge of the inputs moves the outputs by ", error.reference,
+    return differs(cat("a perturbation of the inputs moves the outputs by ", error.reference,
                        ", more than rounding does"));
   }
   return error;

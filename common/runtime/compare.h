@@ -53,12 +53,13 @@ Result<OutputError> verify_outputs(std::span<const HostTensor> candidate,
                                    DType narrowest = DType::kFloat64);
 
 // Judges outputs that verify_outputs found too far off once more. The plain lowering's error is one
-// draw of rounding, and may be small by luck; what it gives for inputs nudged in their last place
-// (`nudged`) is another. Passes what `nudged` allows, unless nudging moves the reference further
-// than rounding does, as where a comparison turns over.
+// draw of rounding, and may be small by luck; what it gives for inputs perturbed in their last
+// place
+// (`perturbed`) is another. Passes what `perturbed` allows, unless perturbing them moves the
+// reference further than rounding does, as where a comparison turns over.
 Result<OutputError> verify_again(std::span<const HostTensor> candidate,
                                  std::span<const HostTensor> oracle,
                                  std::span<const HostTensor> reference,
-                                 std::span<const HostTensor> nudged);
+                                 std::span<const HostTensor> perturbed);
 
 }  // namespace common

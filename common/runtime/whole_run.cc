@@ -11,7 +11,7 @@ namespace common {
 namespace {
 
 // Every element one unit in the last place up or down, in turn by a hash of its position.
-void nudge(HostTensor& tensor) {
+void perturb(HostTensor& tensor) {
   bool wide = tensor.dtype() == DType::kFloat64;
   for (int64_t i = 0; i < tensor.elements(); ++i) {
     double to = (static_cast<uint64_t>(i) * 0x9E3779B97F4A7C15U >> 63) != 0 ? HUGE_VAL : -HUGE_VAL;
@@ -65,18 +65,18 @@ Result<std::vector<HostTensor>> outputs_in_order(Executor& executor, RunOutputs&
   return outputs;
 }
 
-Result<std::vector<HostTensor>> outputs_for_nudged(const Graph& graph,
-                                                   std::span<const HostTensor> inputs) {
-  std::vector<HostTensor> nudged;
+Result<std::vector<HostTensor>> outputs_for_perturbed(const Graph& graph,
+                                                      std::span<const HostTensor> inputs) {
+  std::vector<HostTensor> perturbed;
   for (const HostTensor& input : inputs) {
     LFARM_ASSIGN_OR_RETURN(HostTensor copy, input.clone());
     bool real = copy.dtype() == DType::kFloat32 || copy.dtype() == DType::kFloat64;
-    if (real) nudge(copy);
-    nudged.push_back(std::move(copy));
+    if (real) perturb(copy);
+    perturbed.push_back(std::move(copy));
   }
   InterpretOptions options;
   options.precision = Precision::kPlain;
-  auto computed = interpret(graph, nudged, options);
+  auto computed = interpret(graph, perturbed, options);
   if (!computed.ok())
     return internal_error(cat("cannot compute the reference: ", computed.error().message));
   return std::move(computed).value();

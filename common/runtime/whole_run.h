@@ -19,10 +19,10 @@ Result<std::vector<HostTensor>> bind_inputs(Executor& executor, std::span<const 
                                             bool kept = false);
 // The run's outputs in the graph's order, new contents of states included.
 Result<std::vector<HostTensor>> outputs_in_order(Executor& executor, RunOutputs& run);
-// What a plain lowering gives for inputs nudged in their last place (see verify_again). Half types
-// stay: their last place is far more than the rounding inside.
-Result<std::vector<HostTensor>> outputs_for_nudged(const Graph& graph,
-                                                   std::span<const HostTensor> inputs);
+// What a plain lowering gives for inputs perturbed in their last place (see verify_again). Half
+// types stay: their last place is far more than the rounding inside.
+Result<std::vector<HostTensor>> outputs_for_perturbed(const Graph& graph,
+                                                      std::span<const HostTensor> inputs);
 // kInvalidInput unless the plan takes the graph's inputs and gives its outputs.
 Status plan_fits(const Plan& plan, const Graph& graph);
 

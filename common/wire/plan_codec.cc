@@ -236,7 +236,7 @@ Result<Plan> read_plan(wire::Plan::Reader in) {
   plan.provenance.calibration = get_name(provenance.getCalibration(), "a calibration");
   plan.provenance.rank_correlation = get_correlation(provenance.getRankCorrelation());
   plan.provenance.constants_correlation = get_correlation(provenance.getConstantsCorrelation());
-  plan.provenance.foretold = provenance.getForetold();
+  plan.provenance.predicted_schedules = provenance.getPredictedSchedules();
   get_choice(provenance, plan.provenance);
   get_history(provenance, plan.provenance);
   LFARM_RETURN_IF_ERROR(verify(plan));
@@ -390,7 +390,7 @@ Bytes encode_plan(const Plan& plan) {
   provenance.setCalibration(kj_text(plan.provenance.calibration));
   provenance.setRankCorrelation(plan.provenance.rank_correlation);
   provenance.setConstantsCorrelation(plan.provenance.constants_correlation);
-  provenance.setForetold(plan.provenance.foretold);
+  provenance.setPredictedSchedules(plan.provenance.predicted_schedules);
   put_choice(provenance, plan.provenance);
   put_history(provenance, plan.provenance);
   writer.exprs(root.initExprs(list_size(writer.expr_count())));

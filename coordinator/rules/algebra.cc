@@ -11,19 +11,19 @@ bool is_whole(const Rewriter& r, ClassId cls) {
 }
 
 void add_neutral_elements(RuleMaker& m) {
-  m.rewrite("add-zero", Claim::kBits, "(binary.add@ ?x ?n)", "?x", {{"n", 0}});
-  m.rewrite("zero-add", Claim::kBits, "(binary.add@ ?n ?x)", "?x", {{"n", 0}});
-  m.rewrite("sub-zero", Claim::kBits, "(binary.sub@ ?x ?n)", "?x", {{"n", 0}});
-  m.rewrite("mul-one", Claim::kBits, "(binary.mul@ ?x ?n)", "?x", {{"n", 1}});
-  m.rewrite("one-mul", Claim::kBits, "(binary.mul@ ?n ?x)", "?x", {{"n", 1}});
-  m.rewrite("div-one", Claim::kBits, "(binary.div@ ?x ?n)", "?x", {{"n", 1}});
-  m.rewrite("pow-one", Claim::kBits, "(binary.pow@ ?x ?n)", "?x", {{"n", 1}});
+  m.rewrite("add-zero", Equivalence::kBits, "(binary.add@ ?x ?n)", "?x", {{"n", 0}});
+  m.rewrite("zero-add", Equivalence::kBits, "(binary.add@ ?n ?x)", "?x", {{"n", 0}});
+  m.rewrite("sub-zero", Equivalence::kBits, "(binary.sub@ ?x ?n)", "?x", {{"n", 0}});
+  m.rewrite("mul-one", Equivalence::kBits, "(binary.mul@ ?x ?n)", "?x", {{"n", 1}});
+  m.rewrite("one-mul", Equivalence::kBits, "(binary.mul@ ?n ?x)", "?x", {{"n", 1}});
+  m.rewrite("div-one", Equivalence::kBits, "(binary.div@ ?x ?n)", "?x", {{"n", 1}});
+  m.rewrite("pow-one", Equivalence::kBits, "(binary.pow@ ?x ?n)", "?x", {{"n", 1}});
 }
 
 // On bool; integers have the same operations bitwise, where 1 is not neutral.
 void add_boolean_algebra(RuleMaker& m) {
   auto on_bool = [&m](const char* name, const char* pattern, double constant, bool keeps_x) {
-    m.rule(name, Claim::kBits, pattern,
+    m.rule(name, Equivalence::kBits, pattern,
            [constant, keeps_x](Rewriter& r, const Match& match) -> std::optional<ClassId> {
              if (r.dtype(match["x"]) != DType::kBool) return std::nullopt;
              auto value = r.uniform_value(match["n"]);
@@ -39,15 +39,15 @@ void add_boolean_algebra(RuleMaker& m) {
   on_bool("false-and", "(binary.and@ ?n ?x)", 0, false);
   on_bool("or-true", "(binary.or@ ?x ?n)", 1, false);
   on_bool("true-or", "(binary.or@ ?n ?x)", 1, false);
-  m.rewrite("and-same", Claim::kBits, "(binary.and@ ?x ?x)", "?x");
-  m.rewrite("or-same", Claim::kBits, "(binary.or@ ?x ?x)", "?x");
-  m.rewrite("not-not", Claim::kBits, "(unary.not@ (unary.not@ ?x))", "?x");
+  m.rewrite("and-same", Equivalence::kBits, "(binary.and@ ?x ?x)", "?x");
+  m.rewrite("or-same", Equivalence::kBits, "(binary.or@ ?x ?x)", "?x");
+  m.rewrite("not-not", Equivalence::kBits, "(unary.not@ (unary.not@ ?x))", "?x");
 }
 
 // NaN equals nothing, itself included: where that matters, whole numbers only.
 void add_self_comparisons(RuleMaker& m) {
   auto constant = [&m](const char* name, const char* pattern, double value, bool whole_only) {
-    m.rule(name, Claim::kBits, pattern,
+    m.rule(name, Equivalence::kBits, pattern,
            [value, whole_only](Rewriter& r, const Match& match) -> std::optional<ClassId> {
              if (whole_only && !is_whole(r, match["x"])) return std::nullopt;
              return r.scalar(r.dtype(match.root), value, r.shape(match.root));
@@ -58,25 +58,31 @@ void add_self_comparisons(RuleMaker& m) {
   constant("less-equal-self", "(binary.less_equal@ ?x ?x)", 1, true);
   constant("less-self", "(binary.less@ ?x ?x)", 0, false);
   constant("sub-self", "(binary.sub@ ?x ?x)", 0, true);
-  m.rewrite("min-self", Claim::kBits, "(binary.min@ ?x ?x)", "?x");
-  m.rewrite("max-self", Claim::kBits, "(binary.max@ ?x ?x)", "?x");
+  m.rewrite("min-self", Equivalence::kBits, "(binary.min@ ?x ?x)", "?x");
+  m.rewrite("max-self", Equivalence::kBits, "(binary.max@ ?x ?x)", "?x");
 }
 
 void add_selects(RuleMaker& m) {
-  m.rewrite("select-same", Claim::kBits, "(select@ ?c ?x ?x)", "?x");
-  m.rewrite("select-true", Claim::kBits, "(select@ ?c ?x ?y)", "?x", {{"c", 1}});
-  m.rewrite("select-false", Claim::kBits, "(select@ ?c ?x ?y)", "?y", {{"c", 0}});
-  m.rewrite("select-not", Claim::kBits, "(select@ (unary.not@ ?c) ?x ?y)", "(select ?c ?y ?x)");
+  m.rewrite("select-same", Equivalence::kBits, "(select@ ?c ?x ?x)", "?x");
+  m.rewrite("select-true", Equivalence::kBits, "(select@ ?c ?x ?y)", "?x", {{"c", 1}});
+  m.rewrite("select-false", Equivalence::kBits, "(select@ ?c ?x ?y)", "?y", {{"c", 0}});
+  m.rewrite("select-not", Equivalence::kBits, "(select@ (unary.not@ ?c) ?x ?y)",
+            "(select ?c ?y ?x)");
 }
 
 void add_signs(RuleMaker& m) {
-  m.rewrite("neg-neg", Claim::kBits, "(unary.neg@ (unary.neg@ ?x))", "?x");
-  m.rewrite("add-neg", Claim::kBits, "(binary.add@ ?x (unary.neg@ ?y))", "(binary.sub ?x ?y)");
-  m.rewrite("neg-add", Claim::kBits, "(binary.add@ (unary.neg@ ?y) ?x)", "(binary.sub ?x ?y)");
-  m.rewrite("sub-neg", Claim::kBits, "(binary.sub@ ?x (unary.neg@ ?y))", "(binary.add ?x ?y)");
-  m.rewrite("zero-sub", Claim::kBits, "(binary.sub@ ?n ?x)", "(unary.neg ?x)", {{"n", 0}});
-  m.rewrite("mul-minus-one", Claim::kBits, "(binary.mul@ ?x ?n)", "(unary.neg ?x)", {{"n", -1}});
-  m.rewrite("minus-one-mul", Claim::kBits, "(binary.mul@ ?n ?x)", "(unary.neg ?x)", {{"n", -1}});
+  m.rewrite("neg-neg", Equivalence::kBits, "(unary.neg@ (unary.neg@ ?x))", "?x");
+  m.rewrite("add-neg", Equivalence::kBits, "(binary.add@ ?x (unary.neg@ ?y))",
+            "(binary.sub ?x ?y)");
+  m.rewrite("neg-add", Equivalence::kBits, "(binary.add@ (unary.neg@ ?y) ?x)",
+            "(binary.sub ?x ?y)");
+  m.rewrite("sub-neg", Equivalence::kBits, "(binary.sub@ ?x (unary.neg@ ?y))",
+            "(binary.add ?x ?y)");
+  m.rewrite("zero-sub", Equivalence::kBits, "(binary.sub@ ?n ?x)", "(unary.neg ?x)", {{"n", 0}});
+  m.rewrite("mul-minus-one", Equivalence::kBits, "(binary.mul@ ?x ?n)", "(unary.neg ?x)",
+            {{"n", -1}});
+  m.rewrite("minus-one-mul", Equivalence::kBits, "(binary.mul@ ?n ?x)", "(unary.neg ?x)",
+            {{"n", -1}});
 }
 
 }  // namespace

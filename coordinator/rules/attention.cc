@@ -216,7 +216,7 @@ std::optional<ClassId> normalised_before(Rewriter& r, ClassId products, ClassId 
 void add_normalisation(RuleMaker& m) {
   auto rule = [&m](const char* name, const char* pattern, bool inverse) {
     m.rule(
-        name, Claim::kRounding, pattern,
+        name, Equivalence::kRounding, pattern,
         [inverse](Rewriter& r, const Match& match) {
           return normalised_before(r, match["p"], match["s"], inverse);
         },
@@ -232,7 +232,7 @@ void add_normalisation(RuleMaker& m) {
 void add_attention_rules(RuleMaker& m) {
   add_normalisation(m);
   m.rule(
-      "attention-in-one-kernel", Claim::kBits, "(contract@c ?a ?b)",
+      "attention-in-one-kernel", Equivalence::kBits, "(contract@c ?a ?b)",
       [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
         const Node& c = m.node(match, "c");
         ClassId a = match["a"], b = match["b"];
@@ -245,7 +245,7 @@ void add_attention_rules(RuleMaker& m) {
       RuleMaker::Reach::kDeep);
   // Scores that no other rule makes a contraction of their own, for lack of reuse.
   m.rule(
-      "scores-in-attention", Claim::kBits, "(contract@c ?a ?b)",
+      "scores-in-attention", Equivalence::kBits, "(contract@c ?a ?b)",
       [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
         const Node& c = m.node(match, "c");
         if (!m.is_abstract(match, "c") || reuses_operands(common::attr<common::ContractAttr>(c)) ||

@@ -304,14 +304,14 @@ bool suits_library(const Rewriter& r, const Node& c, ClassId a, ClassId b) {
 
 void add_lowerings(RuleMaker& m) {
   // Tiles pay by reuse: a matrix times a vector is computed where it is needed, or by a library.
-  m.rule("contract-by-tiles", Claim::kBits, "(contract@c ?a ?b)",
+  m.rule("contract-by-tiles", Equivalence::kBits, "(contract@c ?a ?b)",
          [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
            const Node& c = m.node(match, "c");
            if (!reuses_operands(attr<ContractAttr>(c))) return std::nullopt;
            return r.add(c, {match["a"], match["b"]}, Lowering::kTile);
          });
   m.rule(
-      "contract-by-library", Claim::kBits, "(contract@c ?a ?b)",
+      "contract-by-library", Equivalence::kBits, "(contract@c ?a ?b)",
       [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
         const Node& c = m.node(match, "c");
         ClassId a = match["a"], b = match["b"];
@@ -338,13 +338,13 @@ std::optional<ClassId> grouped(Rewriter& r, const Node& contraction, ClassId a, 
 
 void add_contraction_rules(RuleMaker& m) {
   m.rule(
-      "sum-of-products", Claim::kRounding, "(reduce.sum@r (binary.mul@ ?a ?b))",
+      "sum-of-products", Equivalence::kRounding, "(reduce.sum@r (binary.mul@ ?a ?b))",
       [&m](Rewriter& r, const Match& match) {
         return contraction_of(r, m.node(match, "r"), match["a"], match["b"]);
       },
       RuleMaker::Reach::kDeep);
   m.rule(
-      "grouped-heads", Claim::kRounding, "(contract@c ?a ?b)",
+      "grouped-heads", Equivalence::kRounding, "(contract@c ?a ?b)",
       [&m](Rewriter& r, const Match& match) {
         if (!m.is_abstract(match, "c")) return std::optional<ClassId>();
         return grouped(r, m.node(match, "c"), match["a"], match["b"]);
@@ -352,7 +352,7 @@ void add_contraction_rules(RuleMaker& m) {
       RuleMaker::Reach::kDeep);
   // The result is smaller than the operands, or can be scaled where it is made.
   m.rule(
-      "scale-after-contraction", Claim::kRounding, "(contract@c ?a ?b)",
+      "scale-after-contraction", Equivalence::kRounding, "(contract@c ?a ?b)",
       [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
         const Node& c = m.node(match, "c");
         if (!m.is_abstract(match, "c")) return std::nullopt;

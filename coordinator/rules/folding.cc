@@ -281,7 +281,7 @@ std::optional<ClassId> fold_before(Rewriter& r, const Node& c, std::vector<Class
 void add_folding_rules(RuleMaker& m) {
   // The whole chain, and no part of it, becomes equal to another value: that merge is the rule's.
   m.rule(
-      "scale-into-weight", Claim::kRounding, "(contract@c ?a ?b)",
+      "scale-into-weight", Equivalence::kRounding, "(contract@c ?a ?b)",
       [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
         if (!m.is_abstract(match, "c")) return std::nullopt;
         if (!r.at_load(match["a"]) && !r.at_load(match["b"])) return std::nullopt;
@@ -290,7 +290,7 @@ void add_folding_rules(RuleMaker& m) {
       },
       RuleMaker::Reach::kDeep);
   m.rule(
-      "scale-across-contraction", Claim::kRounding, "(contract@c ?a ?b)",
+      "scale-across-contraction", Equivalence::kRounding, "(contract@c ?a ?b)",
       [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
         if (!m.is_abstract(match, "c")) return std::nullopt;
         return fold_before(r, m.node(match, "c"), {match["a"], match["b"]});

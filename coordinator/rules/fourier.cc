@@ -268,15 +268,15 @@ void add_fourier_rules(RuleMaker& m) {
     return split(r, node, parts);
   };
   m.rule(
-      "transform-of-real", Claim::kDefined, "(fourier@f ?x)",
+      "transform-of-real", Equivalence::kDefined, "(fourier@f ?x)",
       [rewritten](Rewriter& r, const Match& match) { return rewritten(r, match, {match["x"]}); });
-  m.rule("transform-of-complex", Claim::kDefined, "(fourier@f ?x ?y)",
+  m.rule("transform-of-complex", Equivalence::kDefined, "(fourier@f ?x ?y)",
          [rewritten](Rewriter& r, const Match& match) {
            return rewritten(r, match, {match["x"], match["y"]});
          });
   m.rule(
       // An infinite part of a product with a turn makes both parts of the result undefined.
-      "butterflies", Claim::kFinite, "(contract@c ?a ?b)",
+      "butterflies", Equivalence::kFinite, "(contract@c ?a ?b)",
       [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
         if (!m.is_abstract(match, "c")) return std::nullopt;
         const Node& node = m.node(match, "c");

@@ -236,7 +236,7 @@ bool is_worth_copying(const View& view, const Shape& input,
 
 void add_layout_rules(RuleMaker& m) {
   m.rule(
-      "copied-operand", Claim::kBits, "(contract@c ?a ?b)",
+      "copied-operand", Equivalence::kBits, "(contract@c ?a ?b)",
       [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
         if (!reuses_operands(attr<ContractAttr>(m.node(match, "c")))) return std::nullopt;
         copy_views(r, match["a"]);
@@ -245,7 +245,7 @@ void add_layout_rules(RuleMaker& m) {
       },
       RuleMaker::Reach::kDeep);
   m.rule(
-      "channels-last", Claim::kBits, "(contract@c ?a ?b)",
+      "channels-last", Equivalence::kBits, "(contract@c ?a ?b)",
       [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
         const Node& c = m.node(match, "c");
         if (!m.is_abstract(match, "c") || !reuses_operands(attr<ContractAttr>(c))) {

@@ -37,12 +37,12 @@ bool is_lossless(DType from, DType to) {
 }
 
 void add_casts_and_views(RuleMaker& m) {
-  m.rule("cast-cast", Claim::kBits, "(cast@outer (cast@inner ?x))",
+  m.rule("cast-cast", Equivalence::kBits, "(cast@outer (cast@inner ?x))",
          [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
            if (!is_lossless(r.dtype(match["x"]), m.node(match, "inner").dtype)) return std::nullopt;
            return r.cast(match["x"], m.node(match, "outer").dtype);
          });
-  m.rule("view-view", Claim::kBits, "(view@outer (view@inner ?x))",
+  m.rule("view-view", Equivalence::kBits, "(view@outer (view@inner ?x))",
          [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
            auto composed =
                common::view_compose(attr<ViewAttr>(m.node(match, "outer")).view,
@@ -52,7 +52,7 @@ void add_casts_and_views(RuleMaker& m) {
          });
   // Reducing over axes of one element each: nothing but a view.
   for (const char* op : {"sum", "prod", "max", "min", "any", "all"}) {
-    m.rule(std::string("reduce-one-by-") + op, Claim::kBits,
+    m.rule(std::string("reduce-one-by-") + op, Equivalence::kBits,
            std::string("(reduce.") + op + "@r ?x)",
            [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
              const common::Node& node = m.node(match, "r");
@@ -104,7 +104,7 @@ std::optional<bool> known_less(Rewriter& r, ClassId condition, const View& view)
 // What lies side by side and is taken apart again.
 void add_parts(RuleMaker& m) {
   m.rule(
-      "view-of-choice", Claim::kBits, "(view@v (select@s ?c ?a ?b))",
+      "view-of-choice", Equivalence::kBits, "(view@v (select@s ?c ?a ?b))",
       [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
         const View& view = attr<ViewAttr>(m.node(match, "v")).view;
         if (!view.valid.empty()) return std::nullopt;
@@ -119,7 +119,7 @@ void add_work_before_broadcasts(RuleMaker& m) {
   for (int k = 0; k < common::kUnaryOpCount; ++k) {
     auto op = static_cast<common::UnaryOp>(k);
     std::string name(common::unary_name(op));
-    m.rule(name + "-before-broadcast", Claim::kBits, "(unary." + name + "@u (view@v ?x))",
+    m.rule(name + "-before-broadcast", Equivalence::kBits, "(unary." + name + "@u (view@v ?x))",
            [&m, op](Rewriter& r, const Match& match) -> std::optional<ClassId> {
              const View& view = attr<ViewAttr>(m.node(match, "v")).view;
              const common::Node& u = m.node(match, "u");
@@ -130,7 +130,7 @@ void add_work_before_broadcasts(RuleMaker& m) {
              return r.view(inner, view);
            });
   }
-  m.rule("cast-before-broadcast", Claim::kBits, "(cast@c (view@v ?x))",
+  m.rule("cast-before-broadcast", Equivalence::kBits, "(cast@c (view@v ?x))",
          [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
            const View& view = attr<ViewAttr>(m.node(match, "v")).view;
            if (!is_broadcast(r, view, r.shape(match["x"]))) return std::nullopt;
@@ -139,7 +139,7 @@ void add_work_before_broadcasts(RuleMaker& m) {
   for (int k = 0; k < common::kBinaryOpCount; ++k) {
     auto op = static_cast<BinaryOp>(k);
     std::string name(common::binary_name(op));
-    m.rule(name + "-before-broadcast-of-both", Claim::kBits,
+    m.rule(name + "-before-broadcast-of-both", Equivalence::kBits,
            "(binary." + name + "@ (view@v ?x) (view@w ?y))",
            [&m, op](Rewriter& r, const Match& match) -> std::optional<ClassId> {
              const View& v = attr<ViewAttr>(m.node(match, "v")).view;
@@ -186,7 +186,7 @@ std::optional<ClassId> gather_as_view(Rewriter& r, const common::Node& gather,
 
 void add_gathers(RuleMaker& m) {
   m.rule(
-      "gather-at-iota", Claim::kBits, "(gather@n ?x ?i ...)",
+      "gather-at-iota", Equivalence::kBits, "(gather@n ?x ?i ...)",
       [&m](Rewriter& r, const Match& match) {
         auto children = r.graph().children(match.head("n").node);
         std::vector<ClassId> indices(children.begin() + 1, children.end());
@@ -194,7 +194,7 @@ void add_gathers(RuleMaker& m) {
       },
       RuleMaker::Reach::kDeep);
   // A table that counts gives back the place it is asked for, clamped into the table.
-  m.rule("gather-of-iota", Claim::kBits, "(gather@n ?x ?i)",
+  m.rule("gather-of-iota", Equivalence::kBits, "(gather@n ?x ?i)",
          [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
            const common::Node& gather = m.node(match, "n");
            const auto& coordinates = attr<GatherAttr>(gather).coordinates;
@@ -208,14 +208,14 @@ void add_gathers(RuleMaker& m) {
            auto last = static_cast<double>(length.constant() - 1);
            return r.binary(BinaryOp::kMin, least, r.scalar(dtype, last, gather.shape));
          });
-  m.rule("iota-of-one", Claim::kBits, "iota@n",
+  m.rule("iota-of-one", Equivalence::kBits, "iota@n",
          [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
            const common::Node& iota = m.node(match, "n");
            if (!iota.shape[0].is_constant(1)) return std::nullopt;
            return r.scalar(iota.dtype, 0, iota.shape);
          });
   // Casting what is read, not the table: a table of experts is read in a few places.
-  m.rule("cast-after-gather", Claim::kBits, "(gather@n (cast@c ?x) ?i)",
+  m.rule("cast-after-gather", Equivalence::kBits, "(gather@n (cast@c ?x) ?i)",
          [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
            common::Node gather = m.node(match, "n");
            DType dtype = gather.dtype;

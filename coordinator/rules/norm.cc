@@ -116,7 +116,7 @@ void add_norm_rules(RuleMaker& m) {
   auto spelled = [&m](const std::string& name, auto norm_by) {
     auto rule = [&](const char* suffix, const char* pattern, Spelling spelling) {
       m.rule(
-          name + suffix, Claim::kRounding, pattern,
+          name + suffix, Equivalence::kRounding, pattern,
           [norm_by, spelling](Rewriter& r, const Match& match) {
             return norm_by(r, match["x"], match["s"], spelling);
           },
@@ -128,7 +128,7 @@ void add_norm_rules(RuleMaker& m) {
   };
   spelled("rms-norm", rms_norm_of);
   m.rule(
-      "layer-norm", Claim::kRounding, "(norm@n (binary.sub@ ?x ?m))",
+      "layer-norm", Equivalence::kRounding, "(norm@n (binary.sub@ ?x ?m))",
       [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
         const auto& norm = attr<common::NormAttr>(m.node(match, "n"));
         if (norm.centred) return std::nullopt;

@@ -251,7 +251,7 @@ class Packing {
 void add_packing_rules(RuleMaker& m) {
   // All siblings become slices at once: these merges are the rule's.
   m.rule(
-      "pack-siblings", Claim::kRounding, "(contract@c ?a ?b)",
+      "pack-siblings", Equivalence::kRounding, "(contract@c ?a ?b)",
       [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
         if (!m.is_abstract(match, "c")) return std::nullopt;
         ClassId operands[2] = {match["a"], match["b"]};

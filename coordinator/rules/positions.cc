@@ -50,7 +50,7 @@ void add_ranges(RuleMaker& m) {
        {BinaryOp::kLess, BinaryOp::kLessEqual, BinaryOp::kEqual, BinaryOp::kNotEqual}) {
     std::string name(common::binary_name(op));
     m.rule(
-        name + "-in-range", Claim::kBits, "(binary." + name + "@ ?x ?y)",
+        name + "-in-range", Equivalence::kBits, "(binary." + name + "@ ?x ?y)",
         [op](Rewriter& r, const Match& match) -> std::optional<ClassId> {
           auto x = whole_range(r, match["x"]);
           auto y = x ? whole_range(r, match["y"]) : std::nullopt;
@@ -63,7 +63,7 @@ void add_ranges(RuleMaker& m) {
   for (BinaryOp op : {BinaryOp::kMin, BinaryOp::kMax}) {
     std::string name(common::binary_name(op));
     m.rule(
-        name + "-in-range", Claim::kBits, "(binary." + name + "@ ?x ?y)",
+        name + "-in-range", Equivalence::kBits, "(binary." + name + "@ ?x ?y)",
         [op](Rewriter& r, const Match& match) -> std::optional<ClassId> {
           auto x = whole_range(r, match["x"]);
           auto y = x ? whole_range(r, match["y"]) : std::nullopt;
@@ -76,7 +76,7 @@ void add_ranges(RuleMaker& m) {
         Reach::kDeep);
   }
   m.rule(
-      "cast-cast-in-range", Claim::kBits, "(cast@outer (cast@inner ?x))",
+      "cast-cast-in-range", Equivalence::kBits, "(cast@outer (cast@inner ?x))",
       [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
         auto range = whole_range(r, match["x"]);
         if (!range || !holds(m.node(match, "inner").dtype, *range)) return std::nullopt;
@@ -180,12 +180,12 @@ std::optional<ClassId> number_at_position(Rewriter& r, const Node& sum, ClassId 
 void add_bins(RuleMaker& m) {
   using Reach = RuleMaker::Reach;
   m.rule(
-      "bin-of-whole-number", Claim::kBits,
+      "bin-of-whole-number", Equivalence::kBits,
       "(binary.min@ (cast@c (unary.floor@ (binary.div@ (binary.mul@ ?x ?scale) ?width))) ?last)",
       [&m](Rewriter& r, const Match& match) { return own_bin(r, match, m.node(match, "c").dtype); },
       Reach::kDeep);
   m.rule(
-      "number-at-position", Claim::kBits, "(reduce.sum@r (cast@ (binary.less_equal@ ?e ?p)))",
+      "number-at-position", Equivalence::kBits, "(reduce.sum@r (cast@ (binary.less_equal@ ?e ?p)))",
       [&m](Rewriter& r, const Match& match) {
         return number_at_position(r, m.node(match, "r"), match["e"], match["p"]);
       },
@@ -210,7 +210,7 @@ void add_positions_rules(RuleMaker& m) {
   add_ranges(m);
   add_bins(m);
   m.rule(
-      "order-undone", Claim::kBits, "(gather@g ?order ?i)",
+      "order-undone", Equivalence::kBits, "(gather@g ?order ?i)",
       [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
         const Node& gather = m.node(match, "g");
         auto undone = undone_order(r, match["i"]);
@@ -218,7 +218,7 @@ void add_positions_rules(RuleMaker& m) {
         return r.add({Op::kIota, gather.dtype, gather.shape, {}, {}}, {});
       },
       RuleMaker::Reach::kDeep);
-  m.rule("gather-of-uniform", Claim::kBits, "(gather@g ?x ?_ ...)",
+  m.rule("gather-of-uniform", Equivalence::kBits, "(gather@g ?x ?_ ...)",
          [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
            const Node& gather = m.node(match, "g");
            auto value = r.uniform_value(match["x"]);

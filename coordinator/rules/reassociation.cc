@@ -97,11 +97,11 @@ class MatrixChain {
 }  // namespace
 
 void add_reassociation_rules(RuleMaker& m) {
-  m.rule("scale-after-sum", Claim::kRounding, "(reduce.sum@r (binary.mul@ ?x ?c))",
+  m.rule("scale-after-sum", Equivalence::kRounding, "(reduce.sum@r (binary.mul@ ?x ?c))",
          [&m](Rewriter& r, const Match& match) {
            return scale_after_sum(r, m.node(match, "r"), match["x"], match["c"]);
          });
-  m.rule("matrix-chain", Claim::kFinite, "(contract@o (contract@i ?a ?b) ?c)",
+  m.rule("matrix-chain", Equivalence::kFinite, "(contract@o (contract@i ?a ?b) ?c)",
          [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
            if (!m.is_abstract(match, "o") || !m.is_abstract(match, "i")) return std::nullopt;
            const Node& inner = m.node(match, "i");

@@ -366,7 +366,7 @@ void add_sums_over_experts(RuleMaker& m) {
   using Reach = RuleMaker::Reach;
   // What is not chosen is not multiplied by zero, which would keep its infinities.
   m.rule(
-      "sum-of-routed", Claim::kFinite, "(reduce.sum@r (binary.mul@ ?a ?b))",
+      "sum-of-routed", Equivalence::kFinite, "(reduce.sum@r (binary.mul@ ?a ?b))",
       [&m](Rewriter& r, const Match& match) {
         const Node& reduce = m.node(match, "r");
         ClassId a = match["a"], b = match["b"];
@@ -375,9 +375,9 @@ void add_sums_over_experts(RuleMaker& m) {
       },
       Reach::kDeep);
   // Rows of a weight, whose other rows are finite, and of anything else.
-  auto one_hot = [&m](const char* name, Claim claim, bool of_weight) {
+  auto one_hot = [&m](const char* name, Equivalence equivalence, bool of_weight) {
     m.rule(
-        name, claim, "(reduce.sum@r (binary.mul@ ?a ?b))",
+        name, equivalence, "(reduce.sum@r (binary.mul@ ?a ?b))",
         [&m, of_weight](Rewriter& r, const Match& match) -> std::optional<ClassId> {
           const ClassId operands[2] = {match["a"], match["b"]};
           for (size_t side : {size_t{0}, size_t{1}}) {
@@ -394,14 +394,14 @@ void add_sums_over_experts(RuleMaker& m) {
         },
         Reach::kDeep);
   };
-  one_hot("sum-of-one-hot", Claim::kFinite, false);
-  one_hot("one-hot-rows", Claim::kRounding, true);
+  one_hot("sum-of-one-hot", Equivalence::kFinite, false);
+  one_hot("one-hot-rows", Equivalence::kRounding, true);
 }
 
 void add_early_gathers(RuleMaker& m) {
   using Reach = RuleMaker::Reach;
   m.rule(
-      "gather-of-elementwise", Claim::kBits, "(gather@g ?x ?i)",
+      "gather-of-elementwise", Equivalence::kBits, "(gather@g ?x ?i)",
       [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
         const Node& gather = m.node(match, "g");
         if (!pays_early(r, gather, match["x"], match["i"])) return std::nullopt;
@@ -409,7 +409,7 @@ void add_early_gathers(RuleMaker& m) {
       },
       Reach::kDeep);
   m.rule(
-      "gather-of-view", Claim::kBits, "(gather@g (view@ ?x) ?i)",
+      "gather-of-view", Equivalence::kBits, "(gather@g (view@ ?x) ?i)",
       [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
         const Node& gather = m.node(match, "g");
         ClassId data = r.graph().children(match.head("g").node)[0];
@@ -419,7 +419,7 @@ void add_early_gathers(RuleMaker& m) {
       },
       Reach::kDeep);
   m.rule(
-      "gather-of-gather", Claim::kBits, "(gather@g (gather@h ?x ?j) ?i)",
+      "gather-of-gather", Equivalence::kBits, "(gather@g (gather@h ?x ?j) ?i)",
       [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
         const Node& gather = m.node(match, "g");
         ClassId data = r.graph().children(match.head("g").node)[0];
@@ -430,7 +430,7 @@ void add_early_gathers(RuleMaker& m) {
       },
       Reach::kDeep);
   m.rule(
-      "gather-of-contraction", Claim::kRounding, "(gather@g (contract@c ?a ?b) ?i)",
+      "gather-of-contraction", Equivalence::kRounding, "(gather@g (contract@c ?a ?b) ?i)",
       [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
         const Node& gather = m.node(match, "g");
         ClassId data = r.graph().children(match.head("g").node)[0];

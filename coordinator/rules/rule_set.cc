@@ -85,12 +85,12 @@ void add_all_rules(RuleMaker& maker) {
 }
 
 bool admits(Numerics numerics, const RuleInfo& info) {
-  return numerics == Numerics::kRelaxed || info.claim != Claim::kFinite;
+  return numerics == Numerics::kRelaxed || info.equivalence != Equivalence::kFinite;
 }
 
 }  // namespace
 
-void RuleMaker::rule(std::string name, Claim claim, std::string_view pattern, Code code,
+void RuleMaker::rule(std::string name, Equivalence equivalence, std::string_view pattern, Code code,
                      Reach reach) {
   auto resolve = [this](std::string_view symbol, bool family) -> std::optional<uint32_t> {
     if (!family) return std::nullopt;
@@ -98,7 +98,7 @@ void RuleMaker::rule(std::string name, Claim claim, std::string_view pattern, Co
   };
   auto terms = parse_terms(pattern, resolve);
   LFARM_CHECK(terms.ok(), "rule " + name + ": " + (terms.ok() ? "" : terms.error().message));
-  infos_.push_back({name, family_, claim});
+  infos_.push_back({name, family_, equivalence});
   Rule rule;
   rule.name = std::move(name);
   rule.patterns = *std::move(terms);
@@ -112,7 +112,7 @@ void RuleMaker::rule(std::string name, Claim claim, std::string_view pattern, Co
   rules_.push_back(std::move(rule));
 }
 
-void RuleMaker::rewrite(std::string name, Claim claim, std::string_view pattern,
+void RuleMaker::rewrite(std::string name, Equivalence equivalence, std::string_view pattern,
                         std::string_view result, std::initializer_list<Where> where) {
   Template made = parse_template(name, result);
   std::vector<std::pair<std::string, double>> constants;
@@ -127,7 +127,7 @@ void RuleMaker::rewrite(std::string name, Claim claim, std::string_view pattern,
     ClassId typed = match.classes.empty() ? match.root : match.classes[0];
     return made.build(made.term, r, match, r.dtype(typed), r.shape(match.root));
   };
-  rule(std::move(name), claim, pattern, std::move(code));
+  rule(std::move(name), equivalence, pattern, std::move(code));
 }
 
 std::vector<Rule> all_rules(HeadTable& heads, const std::vector<common::SymbolRange>& symbols,

@@ -35,7 +35,7 @@
 namespace coordinator {
 
 // What both sides of a rule have in common.
-enum class Claim {
+enum class Equivalence {
   kBits,  // every bit of every element, NaN and infinities included, but for the sign of zero
   // What exact arithmetic gives; intermediate results may round, or overflow, elsewhere. Weights
   // are finite numbers.
@@ -44,13 +44,13 @@ enum class Claim {
   kFinite,   // the same, as long as all values are finite and no intermediate overflows
 };
 
-// Which claims suffice. kStrict is the numerics policy "strict": all but kFinite.
+// Which equivalences suffice. kStrict is the numerics policy "strict": all but kFinite.
 enum class Numerics { kStrict, kRelaxed };
 
 struct RuleInfo {
   std::string name;
   std::string family;
-  Claim claim = Claim::kBits;
+  Equivalence equivalence = Equivalence::kBits;
 };
 
 // Makes rules whose code works on a Rewriter. Patterns are as in coordinator/egraph/pattern.h, with
@@ -70,7 +70,7 @@ class RuleMaker {
   // Incremental: the code looks at the matched nodes only. Deep: it looks further into the e-graph,
   // and sees all matches every time.
   enum class Reach { kMatch, kDeep };
-  void rule(std::string name, Claim claim, std::string_view pattern, Code code,
+  void rule(std::string name, Equivalence equivalence, std::string_view pattern, Code code,
             Reach reach = Reach::kMatch);
 
   // `where`: class variables that must hold a constant, all of whose elements have this value.
@@ -81,8 +81,8 @@ class RuleMaker {
   // An elementwise rule: `result` is a term of unary and binary operations, select, class variables
   // and numbers: "(binary.mul ?x (binary.mul ?x 0.5))". Numbers take the type of the root's first
   // operand, comparisons are bool, all else has the type of its operands.
-  void rewrite(std::string name, Claim claim, std::string_view pattern, std::string_view result,
-               std::initializer_list<Where> where = {});
+  void rewrite(std::string name, Equivalence equivalence, std::string_view pattern,
+               std::string_view result, std::initializer_list<Where> where = {});
 
   // The attributes of the node that a head variable matched.
   const common::Node& node(const Match& match, std::string_view head_variable) const {
@@ -107,12 +107,12 @@ class RuleMaker {
 LFARM_RULE_FAMILIES(LFARM_DECLARE_RULES)
 #undef LFARM_DECLARE_RULES
 
-// All families, without the rules whose claim the policy does not take. Without the e-graph's
+// All families, without the rules whose equivalence the policy does not take. Without the e-graph's
 // analysis none that moves work to where weights are bound.
 std::vector<Rule> all_rules(HeadTable& heads, const std::vector<common::SymbolRange>& symbols,
                             Numerics numerics = Numerics::kStrict,
                             const LoadTimeAnalysis* load_time = nullptr);
-// The same rules by name, family and claim.
+// The same rules by name, family and equivalence.
 std::vector<RuleInfo> rule_infos(Numerics numerics = Numerics::kRelaxed);
 
 }  // namespace coordinator

@@ -15,7 +15,7 @@ using common::ScanOp;
 void add_scan_rules(RuleMaker& m) {
   for (int k = 0; k < common::kScanOpCount; ++k) {
     std::string name(common::scan_name(static_cast<ScanOp>(k)));
-    m.rule(name + "-of-one", Claim::kBits, "(scan." + name + "@s ?x)",
+    m.rule(name + "-of-one", Equivalence::kBits, "(scan." + name + "@s ?x)",
            [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
              auto axis = static_cast<size_t>(attr<ScanAttr>(m.node(match, "s")).axis);
              if (!r.shape(match["x"])[axis].is_constant(1)) return std::nullopt;
@@ -23,7 +23,7 @@ void add_scan_rules(RuleMaker& m) {
            });
   }
   // Positions that a model counts out of ones: 1, 2, 3, ...
-  m.rule("cumsum-of-ones", Claim::kBits, "(scan.cumsum@s ?x)",
+  m.rule("cumsum-of-ones", Equivalence::kBits, "(scan.cumsum@s ?x)",
          [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
            auto axis = static_cast<size_t>(attr<ScanAttr>(m.node(match, "s")).axis);
            const common::Shape& shape = r.shape(match["x"]);

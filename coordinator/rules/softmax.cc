@@ -53,15 +53,15 @@ void add_softmax_rules(RuleMaker& m) {
   using Reach = RuleMaker::Reach;
   const std::string difference = "(binary.sub@ ?x (view@vm (reduce.max@max ?x)))";
   const std::string exponentials = "?e:(unary.exp@ " + difference + ")";
-  m.rule("softmax", Claim::kRounding, "(binary.div@ " + exponentials + " ?s)",
+  m.rule("softmax", Equivalence::kRounding, "(binary.div@ " + exponentials + " ?s)",
          shifted(m, std::nullopt), Reach::kDeep);
-  m.rule("softmax-by-inverse", Claim::kRounding, "(binary.mul@ " + exponentials + " ?s)",
+  m.rule("softmax-by-inverse", Equivalence::kRounding, "(binary.mul@ " + exponentials + " ?s)",
          shifted(m, UnaryOp::kRecip), Reach::kDeep);
-  m.rule("log-softmax", Claim::kRounding,
+  m.rule("log-softmax", Equivalence::kRounding,
          "(binary.sub@ ?d:" + difference + " ?s) ?e:(unary.exp@ ?d)", shifted(m, UnaryOp::kLog),
          Reach::kDeep);
   m.rule(
-      "softmax-unshifted", Claim::kFinite, "(binary.div@ ?e:(unary.exp@ ?x) ?s)",
+      "softmax-unshifted", Equivalence::kFinite, "(binary.div@ ?e:(unary.exp@ ?x) ?s)",
       [](Rewriter& r, const Match& match) -> std::optional<ClassId> {
         auto sum = sum_below(r, match["s"], std::nullopt, match["e"]);
         if (!sum) return std::nullopt;
@@ -69,7 +69,7 @@ void add_softmax_rules(RuleMaker& m) {
       },
       Reach::kDeep);
   // A probability too small for its type has a logarithm all the same.
-  m.rule("log-of-softmax", Claim::kFinite, "(unary.log@ (softmax@s ?x))",
+  m.rule("log-of-softmax", Equivalence::kFinite, "(unary.log@ (softmax@s ?x))",
          [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
            common::Node softmax = m.node(match, "s");
            auto form = attr<common::SoftmaxAttr>(softmax);
@@ -78,7 +78,7 @@ void add_softmax_rules(RuleMaker& m) {
            softmax.attr = form;
            return r.add(softmax, {match["x"]});
          });
-  m.rule("exp-of-log-softmax", Claim::kRounding, "(unary.exp@ (softmax@s ?x))",
+  m.rule("exp-of-log-softmax", Equivalence::kRounding, "(unary.exp@ (softmax@s ?x))",
          [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
            common::Node softmax = m.node(match, "s");
            auto form = attr<common::SoftmaxAttr>(softmax);

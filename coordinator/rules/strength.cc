@@ -50,28 +50,30 @@ std::optional<ClassId> one_factor(Rewriter& r, const Match& match) {
 }  // namespace
 
 void add_strength_rules(RuleMaker& m) {
-  m.rewrite("pow-two", Claim::kRounding, "(binary.pow@ ?x ?c)", "(binary.mul ?x ?x)", {{"c", 2}});
-  m.rewrite("pow-three", Claim::kRounding, "(binary.pow@ ?x ?c)",
+  m.rewrite("pow-two", Equivalence::kRounding, "(binary.pow@ ?x ?c)", "(binary.mul ?x ?x)",
+            {{"c", 2}});
+  m.rewrite("pow-three", Equivalence::kRounding, "(binary.pow@ ?x ?c)",
             "(binary.mul ?x (binary.mul ?x ?x))", {{"c", 3}});
-  m.rule("div-by-power-of-two", Claim::kBits, "(binary.div@ ?x ?c)",
+  m.rule("div-by-power-of-two", Equivalence::kBits, "(binary.div@ ?x ?c)",
          [](Rewriter& r, const Match& match) { return times_inverse(r, match, true); });
-  m.rule("div-by-constant", Claim::kRounding, "(binary.div@ ?x ?c)",
+  m.rule("div-by-constant", Equivalence::kRounding, "(binary.div@ ?x ?c)",
          [](Rewriter& r, const Match& match) { return times_inverse(r, match, false); });
-  m.rule("add-add-constants", Claim::kBits, "(binary.add@ (binary.add@ ?x ?c1) ?c2)",
+  m.rule("add-add-constants", Equivalence::kBits, "(binary.add@ (binary.add@ ?x ?c1) ?c2)",
          [](Rewriter& r, const Match& match) { return one_offset(r, match, 1, 1); });
-  m.rule("sub-add-constants", Claim::kBits, "(binary.add@ (binary.sub@ ?x ?c1) ?c2)",
+  m.rule("sub-add-constants", Equivalence::kBits, "(binary.add@ (binary.sub@ ?x ?c1) ?c2)",
          [](Rewriter& r, const Match& match) { return one_offset(r, match, -1, 1); });
-  m.rule("add-sub-constants", Claim::kBits, "(binary.sub@ (binary.add@ ?x ?c1) ?c2)",
+  m.rule("add-sub-constants", Equivalence::kBits, "(binary.sub@ (binary.add@ ?x ?c1) ?c2)",
          [](Rewriter& r, const Match& match) { return one_offset(r, match, 1, -1); });
-  m.rule("sub-sub-constants", Claim::kBits, "(binary.sub@ (binary.sub@ ?x ?c1) ?c2)",
+  m.rule("sub-sub-constants", Equivalence::kBits, "(binary.sub@ (binary.sub@ ?x ?c1) ?c2)",
          [](Rewriter& r, const Match& match) { return one_offset(r, match, -1, -1); });
-  m.rule("mul-mul-constants", Claim::kRounding, "(binary.mul@ (binary.mul@ ?x ?c1) ?c2)",
+  m.rule("mul-mul-constants", Equivalence::kRounding, "(binary.mul@ (binary.mul@ ?x ?c1) ?c2)",
          [](Rewriter& r, const Match& match) { return one_factor(r, match); });
   // The power of a negative infinity or of a negative zero is not the root's.
-  m.rewrite("pow-half", Claim::kFinite, "(binary.pow@ ?x ?c)", "(unary.sqrt ?x)", {{"c", 0.5}});
-  m.rewrite("pow-minus-half", Claim::kFinite, "(binary.pow@ ?x ?c)", "(unary.rsqrt ?x)",
+  m.rewrite("pow-half", Equivalence::kFinite, "(binary.pow@ ?x ?c)", "(unary.sqrt ?x)",
+            {{"c", 0.5}});
+  m.rewrite("pow-minus-half", Equivalence::kFinite, "(binary.pow@ ?x ?c)", "(unary.rsqrt ?x)",
             {{"c", -0.5}});
-  m.rule("pow-minus-one", Claim::kRounding, "(binary.pow@ ?x ?c)",
+  m.rule("pow-minus-one", Equivalence::kRounding, "(binary.pow@ ?x ?c)",
          [](Rewriter& r, const Match& match) -> std::optional<ClassId> {
            auto value = r.uniform_value(match["c"]);
            if (!value || *value != -1 || !common::is_float(r.dtype(match["x"]))) {
@@ -79,16 +81,17 @@ void add_strength_rules(RuleMaker& m) {
            }
            return r.unary(common::UnaryOp::kRecip, match["x"]);
          });
-  m.rewrite("recip-sqrt", Claim::kRounding, "(unary.recip@ (unary.sqrt@ ?x))", "(unary.rsqrt ?x)");
-  m.rewrite("one-over-sqrt", Claim::kRounding, "(binary.div@ ?n (unary.sqrt@ ?x))",
+  m.rewrite("recip-sqrt", Equivalence::kRounding, "(unary.recip@ (unary.sqrt@ ?x))",
+            "(unary.rsqrt ?x)");
+  m.rewrite("one-over-sqrt", Equivalence::kRounding, "(binary.div@ ?n (unary.sqrt@ ?x))",
             "(unary.rsqrt ?x)", {{"n", 1}});
-  m.rewrite("one-over-exp-plus-one", Claim::kRounding,
+  m.rewrite("one-over-exp-plus-one", Equivalence::kRounding,
             "(unary.recip@ (binary.add@ ?n (unary.exp@ (unary.neg@ ?x))))", "(unary.sigmoid ?x)",
             {{"n", 1}});
-  m.rewrite("exp-plus-one-inverse", Claim::kRounding,
+  m.rewrite("exp-plus-one-inverse", Equivalence::kRounding,
             "(unary.recip@ (binary.add@ (unary.exp@ (unary.neg@ ?x)) ?n))", "(unary.sigmoid ?x)",
             {{"n", 1}});
-  m.rewrite("square-of-sqrt", Claim::kFinite, "(binary.mul@ ?s:(unary.sqrt@ ?x) ?s)", "?x");
+  m.rewrite("square-of-sqrt", Equivalence::kFinite, "(binary.mul@ ?s:(unary.sqrt@ ?x) ?s)", "?x");
 }
 
 }  // namespace coordinator

@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "coordinator/search/findings.h"
 #include "coordinator/search/job_search.h"
+#include "coordinator/search/tuning_records.h"
 
 namespace coordinator {
 

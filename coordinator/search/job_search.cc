@@ -19,8 +19,8 @@
 #include "coordinator/search/assemble.h"
 #include "coordinator/search/budget.h"
 #include "coordinator/search/cost_model.h"
+#include "coordinator/search/early_stopping.h"
 #include "coordinator/search/final_choice.h"
-#include "coordinator/search/gains.h"
 #include "coordinator/search/interim.h"
 #include "coordinator/search/kin.h"
 #include "coordinator/search/known_kernels.h"
@@ -177,8 +177,8 @@ class Search final : public JobSearch {
     return s;
   }
 
-  std::map<common::Digest, Finding> findings() const override {
-    std::map<common::Digest, Finding> all;
+  std::map<common::Digest, TuningRecord> tuning_records() const override {
+    std::map<common::Digest, TuningRecord> all;
     if (whole_) {
       if (!was_wrong()) return all;
       all[whole_key_] = *whole_;
@@ -187,12 +187,12 @@ class Search final : public JobSearch {
     }
     const Sent* found = best_of_parts();
     if (found != nullptr && found == best_ && options_.strategy == SearchStrategy::kModel) {
-      Finding& finding = all[whole_key_];
-      finding.effort = {is_settled_ ? kSettledCandidates : options_.budget, 0};
-      if (was_told_to_finish_) finding.effort = {status().candidates, options_.time_ms};
-      finding.ns = static_cast<double>(found->result->report.total_ns);
-      finding.worker_ms = total_worker_ms_ + status().saved_ms;
-      finding.program = found->task.payload.program;
+      TuningRecord& record = all[whole_key_];
+      record.effort = {is_settled_ ? kSettledCandidates : options_.budget, 0};
+      if (was_told_to_finish_) record.effort = {status().candidates, options_.time_ms};
+      record.ns = static_cast<double>(found->result->report.total_ns);
+      record.worker_ms = total_worker_ms_ + status().saved_ms;
+      record.program = found->task.payload.program;
     }
     for (size_t r = 0; r < searches_.size(); ++r) {
       common::Digest key =
@@ -205,21 +205,21 @@ class Search final : public JobSearch {
         continue;
       }
       if (covered_[r]) continue;
-      Finding& finding = all[key];
-      finding.effort = spent_on(r);
-      finding.ns = searches_[r]->best_ns();
-      finding.worker_ms = worker_ms_[r] + (known_[r] ? known_[r]->worker_ms : 0);
-      finding.program = finalist_of_.at(found)[r];
-      add_kernels(finding, times_, options_, all);
+      TuningRecord& record = all[key];
+      record.effort = spent_on(r);
+      record.ns = searches_[r]->best_ns();
+      record.worker_ms = worker_ms_[r] + (known_[r] ? known_[r]->worker_ms : 0);
+      record.program = finalist_of_.at(found)[r];
+      add_kernels(record, times_, options_, all);
       Genome genome = searches_[r]->best_genome();
       if (genome.size() == 0) continue;
-      Finding kin{finding.effort, finding.ns, finding.worker_ms, 0, {}, std::move(genome)};
+      TuningRecord kin{record.effort, record.ns, record.worker_ms, 0, {}, std::move(genome)};
       add_kin(*spaces_[r], options_, std::move(kin), all);
     }
     return all;
   }
 
-  EffectTable lessons() const override {
+  EffectTable learned() const override {
     EffectTable all = times_.effects().learned();
     std::erase_if(all, [](const auto& entry) { return !is_general(entry.first); });
     return all;
@@ -232,7 +232,7 @@ class Search final : public JobSearch {
   common::Result<SearchOutcome> outcome() const override {
     LFARM_CHECK(done(), "the search is not done");
     if (!best_) return failure();
-    SearchOutcome outcome = outcome_of(*best_, best_foretold_);
+    SearchOutcome outcome = outcome_of(*best_, best_predictions_);
     common::Provenance& provenance = outcome.plan.provenance;
     const Choice& choice = choice_->choice();
     provenance.best_ns = static_cast<int64_t>(choice.total_ns);
@@ -241,7 +241,7 @@ class Search final : public JobSearch {
     provenance.speedup_low = choice.speedup_low;
     provenance.speedup_high = choice.speedup_high;
     provenance.disturbed = choice.disturbed;
-    times_.say_what_was_foretold(&provenance);
+    times_.report_rank_correlation(&provenance);
     outcome.note = choice.note;
     return outcome;
   }
@@ -255,8 +255,9 @@ class Search final : public JobSearch {
     std::optional<CandidateResult> result;
   };
 
-  // The plan of a whole program that ran and was right. `foretold`: of its kernels; may be empty.
-  SearchOutcome outcome_of(const Sent& sent, const std::vector<double>& foretold) const {
+  // The plan of a whole program that ran and was right. `predictions`: ns of its kernels; may be
+  // empty.
+  SearchOutcome outcome_of(const Sent& sent, const std::vector<double>& predictions) const {
     const common::TaskReport& report = sent.result->report;
     const Program& program = sent.task.payload.program;
     SearchOutcome outcome{{}, sent.result->worker, sent.task.id, ""};
@@ -268,17 +269,17 @@ class Search final : public JobSearch {
     plan.buffers = program.buffers;
     plan.calls = program.calls;
     plan.kernels = report.kernels;
-    if (!foretold.empty()) {
+    if (!predictions.empty()) {
       double predicted_ns = overhead_ns(program);
       std::vector<char> at_load = common::load_time_calls(program);
       for (size_t c = 0; c < program.calls.size(); ++c) {
         if (at_load[c]) continue;
-        predicted_ns += foretold[static_cast<size_t>(program.calls[c].kernel)];
+        predicted_ns += predictions[static_cast<size_t>(program.calls[c].kernel)];
       }
       plan.provenance.predicted_ns = std::llround(predicted_ns);
     }
     for (size_t k = 0; k < plan.kernels.size(); ++k) {
-      if (k < foretold.size()) plan.kernels[k].predicted_ns = std::llround(foretold[k]);
+      if (k < predictions.size()) plan.kernels[k].predicted_ns = std::llround(predictions[k]);
       if (k < report.kernel_ns.size()) {
         plan.kernels[k].measured_ns = static_cast<int64_t>(report.kernel_ns[k]);
       }
@@ -310,7 +311,7 @@ class Search final : public JobSearch {
     whole_ = known_kernels_.take(source, whole_key_, *graph_);
     if (whole_ && !whole_->effort.covers({options_.budget, options_.time_ms})) whole_.reset();
     for (size_t r = 0; whole_ && r < known_.size(); ++r) {
-      known_[r] = Finding{{kSettledCandidates, 0}, 0, 0, 0, plain_[r], {}};
+      known_[r] = TuningRecord{{kSettledCandidates, 0}, 0, 0, 0, plain_[r], {}};
     }
   }
 
@@ -393,7 +394,7 @@ class Search final : public JobSearch {
                      : is_plain       ? Of::kPlain
                                       : Of::kWhole,
                      sent.result->busy_ms);
-    if (sent.region >= 0) gains_.note(estimate());
+    if (sent.region >= 0) early_stopping_.record(estimate());
   }
 
   std::optional<CandidateTask> next() {
@@ -405,9 +406,10 @@ class Search final : public JobSearch {
       return send_whole(TaskKind::kBaseline, plain_program());
     }
     if (stage_ == Stage::kRegions) {
-      if (region_budget_ > 0 && gains_.promise_less_than(options_.stop_gain)) {
+      if (region_budget_ > 0 && early_stopping_.expects_less_than(options_.stop_gain)) {
         common::log_info(common::cat("the search ends after ", sent_.size(), " candidates, ",
-                                     gains_.in_vain(), " of them in vain"));
+                                     early_stopping_.results_since_improvement(),
+                                     " of them without an improvement"));
         region_budget_ = 0;
         is_settled_ = true;
       }
@@ -598,7 +600,7 @@ class Search final : public JobSearch {
       }
     }
     if (best_) {
-      best_foretold_ = times_.foretold(best_->task.payload.program);
+      best_predictions_ = times_.predictions_of(best_->task.payload.program);
       plan_kernels_ = known_kernels_.count(best_->task.payload.program);
     }
     stage_ = Stage::kDone;
@@ -696,11 +698,11 @@ class Search final : public JobSearch {
   std::vector<std::shared_ptr<const common::Graph>> region_graphs_;
   std::vector<std::unique_ptr<RegionSpace>> spaces_;
   std::vector<std::unique_ptr<RegionSearch>> searches_;
-  std::vector<Program> plain_;                 // of each region
-  std::vector<std::optional<Finding>> known_;  // of each region
-  std::vector<std::optional<Finding>> kin_;    // of regions that are not known
+  std::vector<Program> plain_;                      // of each region
+  std::vector<std::optional<TuningRecord>> known_;  // of each region
+  std::vector<std::optional<TuningRecord>> kin_;    // of regions that are not known
   common::Digest whole_key_;
-  std::optional<Finding> whole_;  // an equal graph's program
+  std::optional<TuningRecord> whole_;  // an equal graph's program
   std::vector<int64_t> tried_;
   std::vector<char> exhausted_;
   std::vector<char> covered_;         // known, and well enough
@@ -716,7 +718,7 @@ class Search final : public JobSearch {
   std::deque<Sent> sent_;  // stable addresses
   uint64_t applied_ = 0;
   int64_t completed_ = 0;
-  Gains gains_;
+  EarlyStopping early_stopping_;
   std::vector<Program> finalists_;
   std::vector<std::vector<Program>> finalist_parts_;         // the regions' programs
   std::map<const Sent*, std::vector<Program>> finalist_of_;  // the same, when they were sent
@@ -732,7 +734,7 @@ class Search final : public JobSearch {
   std::set<common::Digest> interim_fingerprints_;
   InterimPlans interim_;
   std::vector<SearchOutcome> interim_plans_;
-  std::vector<double> best_foretold_;  // of the best's kernels, when done
+  std::vector<double> best_predictions_;  // of the best's kernels, when done
 };
 
 }  // namespace

@@ -20,7 +20,7 @@
 #include "common/wire/messages.h"
 #include "common/wire/task.h"
 #include "coordinator/search/effects.h"
-#include "coordinator/search/findings.h"
+#include "coordinator/search/tuning_records.h"
 
 namespace coordinator {
 
@@ -83,7 +83,8 @@ class MeasurementSource {
   virtual ~MeasurementSource() = default;
   virtual std::optional<int64_t> kernel_ns(const common::Digest& kernel) const = 0;
   // Under a region_key(), whole_key(), kernel_key() or kin_key().
-  virtual std::optional<Finding> finding(FindingKind kind, const common::Digest& key) const = 0;
+  virtual std::optional<TuningRecord> record(TuningRecordKind kind,
+                                             const common::Digest& key) const = 0;
 };
 
 struct StageTime {
@@ -149,9 +150,9 @@ class JobSearch {
   // The whole graph's program made of what is best now.
   virtual common::Program best_program() const = 0;
   // What this search's measurements say about kernels and schedules in general.
-  virtual EffectTable lessons() const = 0;
+  virtual EffectTable learned() const = 0;
   // After done(): what later searches need not find out again, by region_key() and kernel_key().
-  virtual std::map<common::Digest, Finding> findings() const = 0;
+  virtual std::map<common::Digest, TuningRecord> tuning_records() const = 0;
   // How long the preparation took, by stage.
   virtual const std::vector<StageTime>& preparation() const = 0;
   // After done(): the result, or kVerification / kInternal when not even the baseline worked.

@@ -37,8 +37,8 @@ KernelId KernelTimes::intern(const common::Kernel& kernel, const common::Digest&
     entry.body = body;
     entries_.push_back(std::move(entry));
     if (earlier_ == nullptr) return it->second;
-    auto known =
-        earlier_->finding(FindingKind::kKernel, kernel_key(kernel.form, body, target_, machine_));
+    auto known = earlier_->record(TuningRecordKind::kKernel,
+                                  kernel_key(kernel.form, body, target_, machine_));
     if (known && std::isfinite(known->ns) && known->ns > 0) {
       entries_.back().spent = known->effort;
       entries_.back().variants[known->schedule].asked = true;
@@ -71,7 +71,7 @@ void KernelTimes::note(KernelId id, ScheduleCode code, double ns) {
   variant.tried = true;
   double median = variant.samples[variant.samples.size() / 2];
   if (is_first) {
-    variant.foretold = predicted(id, code);
+    variant.predicted_ns = predicted(id, code);
     effects_.add(features_of(entry.traits, code), std::log(ns / predict_ns(entry.traits, code)));
   }
   if (!entry.best || median < entry.best->ns) {
@@ -188,19 +188,19 @@ double KernelTimes::drawn(KernelId id, ScheduleCode code, uint64_t draw, double 
   return std::exp(log_ns) * std::pow(kFailurePenalty, failures);
 }
 
-std::optional<double> KernelTimes::foretold(KernelId id, ScheduleCode code) const {
+std::optional<double> KernelTimes::first_prediction(KernelId id, ScheduleCode code) const {
   auto it = entries_[id].variants.find(code);
   if (it == entries_[id].variants.end() || it->second.samples.empty()) return std::nullopt;
-  return it->second.foretold;
+  return it->second.predicted_ns;
 }
 
-std::vector<double> KernelTimes::foretold(const common::Program& program) {
+std::vector<double> KernelTimes::predictions_of(const common::Program& program) {
   std::vector<double> times(program.kernels.size(), 0);
   for (const common::Call& call : program.calls) {
     const common::Kernel& kernel = program.kernels[static_cast<size_t>(call.kernel)];
     KernelId id = intern(kernel, common::graph_hash(kernel.body), call);
     times[static_cast<size_t>(call.kernel)] =
-        foretold(id, code_of(kernel.form, kernel.schedule)).value_or(0);
+        first_prediction(id, code_of(kernel.form, kernel.schedule)).value_or(0);
   }
   return times;
 }
@@ -212,20 +212,20 @@ Calibration KernelTimes::calibration() const {
   return target_.name.rfind("cpu", 0) == 0 ? Calibration::kDefault : Calibration::kNone;
 }
 
-void KernelTimes::say_what_was_foretold(common::Provenance* provenance) const {
-  std::vector<double> foretold, by_constants, measured;
+void KernelTimes::report_rank_correlation(common::Provenance* provenance) const {
+  std::vector<double> predicted, by_constants, measured;
   for (const Entry& entry : entries_) {
     for (const auto& [code, variant] : entry.variants) {
       if (variant.samples.empty() || variant.earlier) continue;
-      foretold.push_back(variant.foretold);
+      predicted.push_back(variant.predicted_ns);
       by_constants.push_back(predict_ns(entry.traits, code));
       measured.push_back(variant.samples[variant.samples.size() / 2]);
     }
   }
   provenance->calibration = calibration_name(calibration());
-  provenance->rank_correlation = common::rank_correlation(foretold, measured);
+  provenance->rank_correlation = common::rank_correlation(predicted, measured);
   provenance->constants_correlation = common::rank_correlation(by_constants, measured);
-  provenance->foretold = static_cast<uint32_t>(foretold.size());
+  provenance->predicted_schedules = static_cast<uint32_t>(predicted.size());
 }
 
 KernelTimes::Estimate KernelTimes::estimate(const common::Program& program) {

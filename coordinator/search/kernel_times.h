@@ -73,14 +73,15 @@ class KernelTimes {
   // The prediction as it might be, given how little is known: equal arguments give equal times.
   double drawn(KernelId id, ScheduleCode code, uint64_t draw, double temperature) const;
 
-  // What was predicted before the schedule was first measured; nothing while it is not measured.
-  std::optional<double> foretold(KernelId id, ScheduleCode code) const;
-  // Of a program whose kernels were recorded: foretold times, in the program's order, 0 for others.
-  std::vector<double> foretold(const common::Program& program);
+  // The prediction in ns at the time of the schedule's first measurement; empty before that.
+  std::optional<double> first_prediction(KernelId id, ScheduleCode code) const;
+  // Of a program whose kernels were recorded: first predictions in ns, in the order of its kernels,
+  // 0 for those that were not measured.
+  std::vector<double> predictions_of(const common::Program& program);
   Calibration calibration() const;
-  // What predictions rest on, and how well they order what was measured since. What earlier
-  // searches measured was not foretold.
-  void say_what_was_foretold(common::Provenance* provenance) const;
+  // Sets the provenance's calibration and rank correlations, over the schedules that this search
+  // measured; those of earlier searches are left out.
+  void report_rank_correlation(common::Provenance* provenance) const;
 
   struct Estimate {
     double ns = 0;         // of one run of the program
@@ -98,7 +99,7 @@ class KernelTimes {
     bool asked = false;  // the earlier measurements
     bool earlier = false;
     int failures = 0;
-    double foretold = 0;
+    double predicted_ns = 0;  // before the first measurement
   };
   struct Entry {
     KernelTraits traits;

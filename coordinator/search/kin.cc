@@ -28,24 +28,24 @@ common::Digest kin_key(const RegionSpace& space, const common::Target& target,
   return hasher.finish();
 }
 
-std::optional<Finding> find_kin(const MeasurementSource& source, const RegionSpace& space,
-                                const SearchOptions& options) {
-  auto own = source.finding(FindingKind::kKin,
-                            kin_key(space, options.target, options.policy, options.machine));
+std::optional<TuningRecord> find_kin(const MeasurementSource& source, const RegionSpace& space,
+                                     const SearchOptions& options) {
+  auto own = source.record(TuningRecordKind::kKin,
+                           kin_key(space, options.target, options.policy, options.machine));
   if (own) return own;
-  auto other = source.finding(FindingKind::kKin, any_machine_key(space, options));
+  auto other = source.record(TuningRecordKind::kKin, any_machine_key(space, options));
   if (!other) return std::nullopt;
-  Finding seed;
+  TuningRecord seed;
   seed.genome = std::move(other->genome);
   return seed;
 }
 
-void add_kin(const RegionSpace& space, const SearchOptions& options, Finding finding,
-             std::map<common::Digest, Finding>& all) {
-  Finding& seed = all[any_machine_key(space, options)];
-  seed.effort = finding.effort;
-  seed.genome = finding.genome;
-  all[kin_key(space, options.target, options.policy, options.machine)] = std::move(finding);
+void add_kin(const RegionSpace& space, const SearchOptions& options, TuningRecord record,
+             std::map<common::Digest, TuningRecord>& all) {
+  TuningRecord& seed = all[any_machine_key(space, options)];
+  seed.effort = record.effort;
+  seed.genome = record.genome;
+  all[kin_key(space, options.target, options.policy, options.machine)] = std::move(record);
 }
 
 }  // namespace coordinator

@@ -8,9 +8,9 @@
 
 #include "common/base/digest.h"
 #include "common/plan/plan.h"
-#include "coordinator/search/findings.h"
 #include "coordinator/search/job_search.h"
 #include "coordinator/search/region_space.h"
+#include "coordinator/search/tuning_records.h"
 
 namespace coordinator {
 
@@ -23,10 +23,11 @@ common::Digest kin_key(const RegionSpace& space, const common::Target& target,
 
 // The best genome of the region's kin on the machine class; where there is none, that of any class,
 // without its time and its effort, which say nothing about this class.
-std::optional<Finding> find_kin(const MeasurementSource& source, const RegionSpace& space,
-                                const SearchOptions& options);
-// Adds the finding for kin of its machine class, and its genome alone for those of all classes.
-void add_kin(const RegionSpace& space, const SearchOptions& options, Finding finding,
-             std::map<common::Digest, Finding>& all);
+std::optional<TuningRecord> find_kin(const MeasurementSource& source, const RegionSpace& space,
+                                     const SearchOptions& options);
+// Adds the tuning record for kin of its machine class, and its genome alone for those of all
+// classes.
+void add_kin(const RegionSpace& space, const SearchOptions& options, TuningRecord record,
+             std::map<common::Digest, TuningRecord>& all);
 
 }  // namespace coordinator

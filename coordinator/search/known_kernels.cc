@@ -7,9 +7,10 @@
 
 namespace coordinator {
 
-std::optional<Finding> KnownKernels::take(const MeasurementSource& source,
-                                          const common::Digest& key, const common::Graph& graph) {
-  auto known = source.finding(FindingKind::kRegion, key);
+std::optional<TuningRecord> KnownKernels::take(const MeasurementSource& source,
+                                               const common::Digest& key,
+                                               const common::Graph& graph) {
+  auto known = source.record(TuningRecordKind::kRegion, key);
   if (!known || !fits(*known, graph)) return std::nullopt;
   times_.estimate(known->program);  // asks for what its kernels take
   for (const common::Kernel& kernel : known->program.kernels) {
@@ -33,17 +34,17 @@ KnownKernels::Count KnownKernels::count(const common::Program& program) {
   return count;
 }
 
-void add_kernels(const Finding& region, const KernelTimes& times, const SearchOptions& options,
-                 std::map<common::Digest, Finding>& all) {
+void add_kernels(const TuningRecord& region, const KernelTimes& times, const SearchOptions& options,
+                 std::map<common::Digest, TuningRecord>& all) {
   for (const common::Kernel& kernel : region.program.kernels) {
     common::Digest body = common::graph_hash(kernel.body);
     auto best = times.best(kernel.form, body);
     if (!best) continue;
-    Finding& finding = all[kernel_key(kernel.form, body, options.target, options.machine)];
-    finding.effort.candidates = std::max(finding.effort.candidates, region.effort.candidates);
-    finding.effort.ms = std::max(finding.effort.ms, region.effort.ms);
-    finding.ns = best->ns;
-    finding.schedule = best->code;
+    TuningRecord& record = all[kernel_key(kernel.form, body, options.target, options.machine)];
+    record.effort.candidates = std::max(record.effort.candidates, region.effort.candidates);
+    record.effort.ms = std::max(record.effort.ms, region.effort.ms);
+    record.ns = best->ns;
+    record.schedule = best->code;
   }
 }
 

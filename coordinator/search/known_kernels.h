@@ -5,8 +5,8 @@
 #include <map>
 #include <set>
 
-#include "coordinator/search/findings.h"
 #include "coordinator/search/kernel_times.h"
+#include "coordinator/search/tuning_records.h"
 
 namespace coordinator {
 
@@ -14,10 +14,10 @@ class KnownKernels {
  public:
   explicit KnownKernels(KernelTimes& times) : times_(times) {}
 
-  // The finding that the source has under the key, when it fits the graph; its kernels are known
-  // from now on.
-  std::optional<Finding> take(const MeasurementSource& source, const common::Digest& key,
-                              const common::Graph& graph);
+  // The tuning record that the source has under the key, when it fits the graph; its kernels are
+  // known from now on.
+  std::optional<TuningRecord> take(const MeasurementSource& source, const common::Digest& key,
+                                   const common::Graph& graph);
   struct Count {
     int64_t all = 0;
     int64_t known = 0;
@@ -31,7 +31,7 @@ class KnownKernels {
 };
 
 // Adds the best schedules of the region's kernels, found with the region's effort.
-void add_kernels(const Finding& region, const KernelTimes& times, const SearchOptions& options,
-                 std::map<common::Digest, Finding>& all);
+void add_kernels(const TuningRecord& region, const KernelTimes& times, const SearchOptions& options,
+                 std::map<common::Digest, TuningRecord>& all);
 
 }  // namespace coordinator

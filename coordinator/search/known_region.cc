@@ -2,7 +2,7 @@
 
 namespace coordinator {
 
-KnownRegion::KnownRegion(Finding known, std::unique_ptr<RegionSearch> further)
+KnownRegion::KnownRegion(TuningRecord known, std::unique_ptr<RegionSearch> further)
     : known_(std::move(known)), further_(std::move(further)) {
   if (further_) decisions_ = further_->fusion_decisions();
 }

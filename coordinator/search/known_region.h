@@ -5,15 +5,15 @@
 #include <memory>
 #include <utility>
 
-#include "coordinator/search/findings.h"
 #include "coordinator/search/region_search.h"
+#include "coordinator/search/tuning_records.h"
 
 namespace coordinator {
 
 class KnownRegion final : public RegionSearch {
  public:
   // `further` is null when nothing is left to search.
-  KnownRegion(Finding known, std::unique_ptr<RegionSearch> further);
+  KnownRegion(TuningRecord known, std::unique_ptr<RegionSearch> further);
 
   std::optional<RegionCandidate> propose() override;
   void tell(const RegionCandidate& candidate, std::optional<double> ns) override;
@@ -29,7 +29,7 @@ class KnownRegion final : public RegionSearch {
  private:
   bool leads() const;
 
-  Finding known_;
+  TuningRecord known_;
   std::unique_ptr<RegionSearch> further_;
 };
 

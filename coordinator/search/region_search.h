@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "coordinator/search/findings.h"
 #include "coordinator/search/fusion_gate.h"
 #include "coordinator/search/kernel_times.h"
 #include "coordinator/search/region_space.h"
+#include "coordinator/search/tuning_records.h"
 
 namespace coordinator {
 

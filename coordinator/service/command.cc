@@ -145,9 +145,10 @@ void declare_shared(CLI::App& app, SharedTierOptions& shared) {
   app.add_option("--remote-revocations-ms", shared.revocations_ms,
                  "between looks at what other farms have revoked")
       ->check(CLI::Range(10, 3'600'000));
-  app.add_option("--remote-notes-ms", shared.notes_ms,
-                 "between notes of quotas, publications, quarantine and findings for the replica "
-                 "that takes over")
+  app.add_option(
+         "--remote-notes-ms", shared.notes_ms,
+         "between notes of quotas, publications, quarantine and tuning records for the replica "
+         "that takes over")
       ->check(CLI::Range(10, 3'600'000));
 }
 

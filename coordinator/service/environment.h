@@ -10,9 +10,9 @@
 #include "coordinator/service/dispatcher.h"
 #include "coordinator/service/meters.h"
 #include "coordinator/service/options.h"
-#include "coordinator/service/plan_shelf.h"
+#include "coordinator/service/outbox.h"
+#include "coordinator/service/plan_repository.h"
 #include "coordinator/service/plan_watches.h"
-#include "coordinator/service/post.h"
 #include "coordinator/service/shared_tier.h"
 #include "coordinator/service/stamps.h"
 #include "coordinator/service/workers.h"
@@ -24,13 +24,13 @@ struct Environment {
   const common::Clock& clock;
   cache::Store& store;
   Commits& commits;
-  Post& post;
+  Outbox& outbox;
   BlobTable& blobs;
   Dispatcher& dispatcher;
   Workers& workers;
   Background& background;  // admits and prepares jobs, which may take seconds
   Background& steps;       // takes searches forward
-  PlanShelf& plans;
+  PlanRepository& plans;
   PlanWatches& watches;
   Meters& meters;
   SharedTier& shared;

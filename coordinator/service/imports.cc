@@ -48,7 +48,7 @@ void Imports::begin(const std::string& peer, const std::string& tenant,
   if (imports_.size() >= kImportsMax) {
     Error error = common::unavailable(cat(imports_.size(), " imports are under way; try again in ",
                                           env_.options.try_again_s(), " s"));
-    env_.post.send(peer, common::JobFailed{message.request_id, 0, error.code, error.message});
+    env_.outbox.send(peer, common::JobFailed{message.request_id, 0, error.code, error.message});
     return;
   }
   Import& import = imports_[peer];
@@ -73,7 +73,7 @@ void Imports::advance(const std::string& peer, Import& import) {
     Digest next = import.to_ask.front();
     import.to_ask.pop_front();
     import.asked.insert(next);
-    if (!env_.post.send(peer, common::BlobRequest{next})) {
+    if (!env_.outbox.send(peer, common::BlobRequest{next})) {
       imports_.erase(peer);
       return;
     }
@@ -185,16 +185,16 @@ void Imports::keep(const std::string& peer, Import& import) {
   std::sort(plans.begin(), plans.end(),
             [&](const ForeignPlan& a, const ForeignPlan& b) { return place(a) < place(b); });
   env_.steps.start([this, peer, number = import.number, tenant = import.tenant,
-                    plans = std::move(plans), &shelf = env_.plans,
+                    plans = std::move(plans), &repository = env_.plans,
                     farm = env_.options.name]() -> Background::Done {
-    auto kept =
-        std::make_shared<Result<std::vector<Digest>>>(shelf.keep_imported(tenant, plans, farm));
+    auto kept = std::make_shared<Result<std::vector<Digest>>>(
+        repository.keep_imported(tenant, plans, farm));
     return [this, peer, number, kept] {
       Import* one = find(peer, number);
       if (one == nullptr) return;
       if (!kept->ok()) return fail(peer, kept->error());
       common::log_info(cat((*kept)->size(), " plans are imported"), {{"tenant", one->tenant}});
-      env_.post.send(peer, common::PlansChanged{one->request_id, std::move(**kept)});
+      env_.outbox.send(peer, common::PlansChanged{one->request_id, std::move(**kept)});
       imports_.erase(peer);
     };
   });
@@ -204,7 +204,7 @@ void Imports::fail(const std::string& peer, const Error& error) {
   auto found = imports_.find(peer);
   if (found == imports_.end()) return;
   common::log_warning(cat("an import failed: ", error.message), {{"tenant", found->second.tenant}});
-  env_.post.send(peer, common::JobFailed{found->second.request_id, 0, error.code, error.message});
+  env_.outbox.send(peer, common::JobFailed{found->second.request_id, 0, error.code, error.message});
   imports_.erase(found);
 }
 

@@ -8,9 +8,9 @@
 #include "common/base/log.h"
 #include "common/wire/ir_codec.h"
 #include "coordinator/service/device_name.h"
-#include "coordinator/service/findings.h"
 #include "coordinator/service/finish.h"
-#include "coordinator/service/lessons.h"
+#include "coordinator/service/priors.h"
+#include "coordinator/service/stored_tuning_records.h"
 
 namespace coordinator::service {
 
@@ -132,7 +132,7 @@ void Job::resume(JournalledJob journal, const std::vector<uint64_t>& timeline) {
   start_ = std::move(journal.start);
   if (start_) machine_ = start_->machine;
   answers_ = std::move(journal.answers);
-  findings_ = std::move(journal.findings);
+  tuning_records_ = std::move(journal.tuning_records);
   finish_after_ = journal.finish_after;
   told_to_finish_ = finish_after_.has_value();
   next_record_ = journal.next_record;
@@ -207,9 +207,11 @@ void Job::step_done(Step taken) {
     note_down([id = request_.id, n = next_record_++, answers = std::move(step->answers)](
                   cache::Changes& changes) { journal_answers(changes, id, n, answers); });
   }
-  if (!step->fresh_findings.empty()) {
-    note_down([id = request_.id, n = next_record_++, findings = std::move(step->fresh_findings)](
-                  cache::Changes& changes) { journal_findings(changes, id, n, findings); });
+  if (!step->fresh_tuning_records.empty()) {
+    note_down([id = request_.id, n = next_record_++,
+               tuning_records = std::move(step->fresh_tuning_records)](cache::Changes& changes) {
+      journal_tuning_records(changes, id, n, tuning_records);
+    });
   }
   if (step->finished_after) {
     note_down([id = request_.id, n = next_record_++, candidates = *step->finished_after](
@@ -228,11 +230,12 @@ void Job::step_done(Step taken) {
   check_time(env_.clock.now_ns());
   if (step->outcome) {
     Status kept =
-        keep_lessons(env_.store, device_name(request_.key.target.name, machine_), step->lessons);
+        merge_priors(env_.store, device_name(request_.key.target.name, machine_), step->learned);
     if (!kept.ok())
       common::log_warning(cat("cannot keep what was learned: ", kept.error().message),
                           {{"job", request_.id}});
-    kept = keep_findings(env_.store, step->findings, env_.stamps.now_ns(), request_.tenant);
+    kept = keep_tuning_records(env_.store, step->tuning_records, env_.stamps.now_ns(),
+                               request_.tenant);
     if (!kept.ok()) {
       common::log_warning(cat("cannot keep what was found: ", kept.error().message),
                           {{"job", request_.id}});
@@ -344,7 +347,7 @@ void Job::serve(const ReadyPlan& plan, const std::string& note) {
   message.note = note;
   for (const Subscriber& subscriber : std::exchange(subscribers_, {})) {
     message.request_id = subscriber.request_id;
-    env_.post.send(subscriber.peer, message, plan.bytes);
+    env_.outbox.send(subscriber.peer, message, plan.bytes);
   }
 }
 
@@ -379,14 +382,14 @@ void Job::interrupt(const Error& error) {
 
 void Job::report_failure(const Error& error) {
   for (const Subscriber& subscriber : subscribers_) {
-    env_.post.send(subscriber.peer, common::JobFailed{subscriber.request_id, request_.id,
-                                                      error.code, error.message});
+    env_.outbox.send(subscriber.peer, common::JobFailed{subscriber.request_id, request_.id,
+                                                        error.code, error.message});
   }
 }
 
 void Job::send_accepted(const Subscriber& subscriber) {
-  env_.post.send(subscriber.peer,
-                 common::Accepted{subscriber.request_id, request_.id, subscriber.joined});
+  env_.outbox.send(subscriber.peer,
+                   common::Accepted{subscriber.request_id, request_.id, subscriber.joined});
 }
 
 void Job::tick(int64_t now_ns) {
@@ -507,7 +510,7 @@ void Job::report_progress(int64_t now_ns) {
   last_progress_ns_ = now_ns;
   progress.elapsed_ms = as_count(elapsed_ms(now_ns));
   std::erase_if(subscribers_, [&](const Subscriber& subscriber) {
-    return !env_.post.send(subscriber.peer, progress);
+    return !env_.outbox.send(subscriber.peer, progress);
   });
 }
 

@@ -88,7 +88,7 @@ class Job {
   // What the search began with, when it is journalled already.
   const std::optional<JobStart>& journalled_start() const { return start_; }
   const KernelAnswers& journalled_answers() const { return answers_; }
-  const FindingAnswers& journalled_findings() const { return findings_; }
+  const TuningRecordAnswers& journalled_tuning_records() const { return tuning_records_; }
   void start_search(std::unique_ptr<JobSearch> search, const JobStart& start,
                     std::shared_ptr<JobMeasurements> measurements);
 
@@ -200,7 +200,7 @@ class Job {
   KnownResults known_;
   std::optional<JobStart> start_;
   KernelAnswers answers_;
-  FindingAnswers findings_;
+  TuningRecordAnswers tuning_records_;
   std::optional<int64_t> finish_after_;
   uint64_t next_record_ = 0;
 

@@ -8,7 +8,7 @@
 #include "common/base/cat.h"
 #include "common/wire/codec.h"
 #include "common/wire/ir_codec.h"
-#include "coordinator/service/lessons.h"
+#include "coordinator/service/priors.h"
 
 namespace coordinator::service {
 
@@ -31,7 +31,7 @@ constexpr char kClassStartTag = 'T';  // the same behind the machine class
 constexpr char kIncumbentTag = 'I';
 constexpr char kAnswersTag = 'A';
 constexpr char kFinishTag = 'F';
-constexpr char kFindingsTag = 'K';
+constexpr char kTuningRecordsTag = 'K';
 
 constexpr std::string_view kOpenPrefix = "job-";
 // The end lies apart, so that a restart skips closed journals without reading them.
@@ -163,7 +163,7 @@ Result<JobStart> decode_start(std::string_view bytes, bool has_machine) {
   uint64_t effects = reader.u64();
   if (!reader.ok()) return common::corrupt("a search's start is damaged");
   start.priors = decode_effects(reader.rest());
-  if (start.priors.size() != effects) return common::corrupt("a search's lessons are damaged");
+  if (start.priors.size() != effects) return common::corrupt("a search's priors are damaged");
   return start;
 }
 
@@ -186,14 +186,14 @@ Status decode_answers(std::string_view bytes, KernelAnswers& answers) {
   return reader.ok() ? Status() : common::corrupt("known kernels are damaged");
 }
 
-Status decode_findings(std::string_view bytes, FindingAnswers& findings) {
+Status decode_tuning_records(std::string_view bytes, TuningRecordAnswers& tuning_records) {
   cache::FieldReader reader(bytes);
   while (reader.ok() && !reader.done()) {
-    auto kept = decode_finding(reader.take(reader.u64()));
-    if (!kept) return common::corrupt("known findings are damaged");
-    findings[kept->key] = std::move(kept->finding);
+    auto kept = decode_tuning_record(reader.take(reader.u64()));
+    if (!kept) return common::corrupt("known tuning records are damaged");
+    tuning_records[kept->key] = std::move(kept->record);
   }
-  return reader.ok() ? Status() : common::corrupt("known findings are damaged");
+  return reader.ok() ? Status() : common::corrupt("known tuning records are damaged");
 }
 
 // One of the records after the graph.
@@ -209,7 +209,7 @@ Status take(const std::string& record, JournalledJob& job) {
     return decode_incumbent(rest, *job.start);
   }
   if (record[0] == kAnswersTag) return decode_answers(rest, job.answers);
-  if (record[0] == kFindingsTag) return decode_findings(rest, job.findings);
+  if (record[0] == kTuningRecordsTag) return decode_tuning_records(rest, job.tuning_records);
   if (record[0] == kFinishTag) {
     cache::FieldReader reader(rest);
     job.finish_after = static_cast<int64_t>(reader.u64());
@@ -268,13 +268,13 @@ void journal_answers(cache::Changes& changes, farm::JobId job, uint64_t n,
   append(changes, job, kFirstRecord + n, std::move(bytes));
 }
 
-void journal_findings(cache::Changes& changes, farm::JobId job, uint64_t n,
-                      std::span<const std::pair<Digest, Finding>> findings) {
-  std::string bytes(1, kFindingsTag);
-  for (const auto& [key, finding] : findings) {
-    std::string record = encode_finding({key, 0, finding});
-    cache::append_u64(bytes, record.size());
-    bytes += record;
+void journal_tuning_records(cache::Changes& changes, farm::JobId job, uint64_t n,
+                            std::span<const std::pair<Digest, TuningRecord>> tuning_records) {
+  std::string bytes(1, kTuningRecordsTag);
+  for (const auto& [key, record] : tuning_records) {
+    std::string encoded = encode_tuning_record({key, 0, record});
+    cache::append_u64(bytes, encoded.size());
+    bytes += encoded;
   }
   append(changes, job, kFirstRecord + n, std::move(bytes));
 }

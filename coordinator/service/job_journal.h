@@ -81,7 +81,7 @@ struct JournalledJob {
   std::optional<JobStart> start;
   KnownResults results;
   KernelAnswers answers;
-  FindingAnswers findings;
+  TuningRecordAnswers tuning_records;
   std::optional<int64_t> finish_after;  // candidates after which the search was told to end
   uint64_t next_record = 0;             // the number that the next record takes
   uint64_t damaged = 0;                 // records that could not be read
@@ -96,8 +96,9 @@ void journal_result(cache::Changes& changes, farm::JobId job, uint64_t n, const 
                     const CandidateResult& result);
 void journal_answers(cache::Changes& changes, farm::JobId job, uint64_t n,
                      std::span<const std::pair<common::Digest, int64_t>> answers);
-void journal_findings(cache::Changes& changes, farm::JobId job, uint64_t n,
-                      std::span<const std::pair<common::Digest, Finding>> findings);
+void journal_tuning_records(
+    cache::Changes& changes, farm::JobId job, uint64_t n,
+    std::span<const std::pair<common::Digest, TuningRecord>> tuning_records);
 void journal_finish(cache::Changes& changes, farm::JobId job, uint64_t n, int64_t candidates);
 void journal_removal(cache::Changes& changes, farm::JobId job);
 

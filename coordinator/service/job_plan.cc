@@ -281,7 +281,7 @@ bool Job::answer(common::CacheOutcome outcome) {
     message.request_id = subscriber.request_id;
     bool is_right = subscriber.machine.empty() || subscriber.machine == machine_;
     message.standing = is_right ? ready.standing : common::Standing::kNeighbour;
-    env_.post.send(subscriber.peer, message, ready.bytes);
+    env_.outbox.send(subscriber.peer, message, ready.bytes);
   }
   const char* result = !is_own                                     ? "shared"
                        : outcome == common::CacheOutcome::kPartial ? "partial"

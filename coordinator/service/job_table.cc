@@ -144,7 +144,7 @@ void JobTable::take(const std::string& peer, const common::Principal& who,
     if (job->phase() == Phase::kAdmitting) admit(*job);
     return;
   }
-  env_.post.send(peer, common::BlobRequest{job->request().graph});
+  env_.outbox.send(peer, common::BlobRequest{job->request().graph});
 }
 
 // True when a PlanReady was sent. Without a key, a plan for any target that the request means.
@@ -164,7 +164,7 @@ Result<bool> JobTable::answer_from_cache(const std::string& peer, const std::str
   common::log_debug(
       "a request is answered from the cache",
       {{"request_id", request.request_id}, {"tenant", tenant}, {"plan", ready->plan.hex()}});
-  env_.post.send(peer, ready->message(request.request_id), ready->bytes);
+  env_.outbox.send(peer, ready->message(request.request_id), ready->bytes);
   return true;
 }
 
@@ -261,7 +261,7 @@ void JobTable::try_parked(int64_t now_ns) {
 void JobTable::refuse(const std::string& peer, const common::Submit& request, const Error& error) {
   common::log_info(cat("a request is refused: ", error.message),
                    {{"request_id", request.request_id}});
-  env_.post.send(peer, common::JobFailed{request.request_id, 0, error.code, error.message});
+  env_.outbox.send(peer, common::JobFailed{request.request_id, 0, error.code, error.message});
 }
 
 Error JobTable::no_room(const std::string& what) const {
@@ -395,19 +395,19 @@ std::vector<Digest> JobTable::make_anew(std::vector<std::pair<std::string, Earli
 void JobTable::cancel(const std::string& peer, const common::Principal& who, farm::JobId id) {
   Job* job = find(id);
   if (job == nullptr) {
-    return env_.post.refuse(peer, common::Code::kInvalidInput,
-                            cat("cannot cancel job ", id, ": no such job is running"));
+    return env_.outbox.refuse(peer, common::Code::kInvalidInput,
+                              cat("cannot cancel job ", id, ": no such job is running"));
   }
   Error cancelled = common::unavailable(cat("job ", id, " was cancelled; submit it again"));
   bool waits = job->has_subscriber(peer);
   if (!who.may_see(job->request().tenant)) {
-    return env_.post.refuse(
+    return env_.outbox.refuse(
         peer, common::Code::kInvalidInput,
         cat("cannot cancel job ", id, ": it is another tenant's; its administrator can"));
   }
-  env_.post.send(peer, common::JobCancelled{id});
+  env_.outbox.send(peer, common::JobCancelled{id});
   if (!waits) {
-    env_.post.send(peer, common::JobFailed{0, id, cancelled.code, cancelled.message});
+    env_.outbox.send(peer, common::JobFailed{0, id, cancelled.code, cancelled.message});
     return job->fail(cancelled);
   }
   std::vector<Subscriber> all = job->subscribers();
@@ -417,7 +417,8 @@ void JobTable::cancel(const std::string& peer, const common::Principal& who, far
   job->unsubscribe(peer);
   for (const Subscriber& one : all) {
     if (one.peer != peer) continue;
-    env_.post.send(peer, common::JobFailed{one.request_id, id, cancelled.code, cancelled.message});
+    env_.outbox.send(peer,
+                     common::JobFailed{one.request_id, id, cancelled.code, cancelled.message});
   }
 }
 

@@ -11,7 +11,7 @@
 #include "common/wire/ir_codec.h"
 #include "coordinator/service/device_name.h"
 #include "coordinator/service/job_table.h"
-#include "coordinator/service/lessons.h"
+#include "coordinator/service/priors.h"
 #include "coordinator/service/search_steps.h"
 
 namespace coordinator::service {
@@ -119,11 +119,11 @@ void JobTable::prepare(Job& job) {
   std::string device = device_name(job.request().key.target.name, job.machine());
   prepared->measurements = std::make_shared<JobMeasurements>(
       &env_.store, device, job.request().tenant, prepared->start.wall_ns, job.journalled_answers(),
-      job.journalled_findings());
+      job.journalled_tuning_records());
   env_.background.start([this, id, prepared, is_new = !start.has_value(), request = job.request(),
                          graph = job.graph(), device, &store = env_.store,
                          create = env_.options.create_search]() -> Background::Done {
-    if (is_new) prepared->start.priors = load_lessons(store, device);
+    if (is_new) prepared->start.priors = load_priors(store, device);
     Result<std::unique_ptr<JobSearch>> search =
         guarded<std::unique_ptr<JobSearch>>([&]() -> Result<std::unique_ptr<JobSearch>> {
           LFARM_ASSIGN_OR_RETURN(common::Graph decoded, common::decode_graph(graph.bytes));

@@ -32,7 +32,7 @@ Result<bool> JobTable::answer_with_neighbour(const std::string& peer, const comm
   if (request.force) return false;
   LFARM_ASSIGN_OR_RETURN(auto ready, env_.plans.find_neighbour(who.tenant, key.digest(), machine));
   if (!ready) return false;
-  env_.post.send(peer, ready->message(request.request_id), ready->bytes);
+  env_.outbox.send(peer, ready->message(request.request_id), ready->bytes);
   if (machine.empty() || job_for(common::place_of(who.tenant, key.digest(), machine))) return true;
   // The client's graph spares the farm the plan's recipe, which not every plan has.
   bool can_search = graph && common::digest_of(graph.bytes) == request.graph &&

@@ -1,5 +1,5 @@
-// The store's measurements and findings as one job's search sees them: as they were when the job's
-// search began, with a record of what the search was told.
+// The store's measurements and tuning records as one job's search sees them: as they were when the
+// job's search began, with a record of what the search was told.
 #pragma once
 
 #include <cmath>
@@ -13,14 +13,14 @@
 
 #include "cache/store/store.h"
 #include "coordinator/search/job_search.h"
-#include "coordinator/service/findings.h"
+#include "coordinator/service/stored_tuning_records.h"
 
 namespace coordinator::service {
 
 // What a search was told about kernels that earlier searches measured.
 using KernelAnswers = std::map<common::Digest, int64_t>;
 // And about regions and kernels that earlier searches came to the end with.
-using FindingAnswers = std::map<common::Digest, Finding>;
+using TuningRecordAnswers = std::map<common::Digest, TuningRecord>;
 
 // Thread-safe. A store that cannot be read knows nothing.
 class JobMeasurements final : public MeasurementSource {
@@ -30,13 +30,14 @@ class JobMeasurements final : public MeasurementSource {
   // a store there is nothing else.
   // `device`: see device_name(). `tenant`: whose search it is.
   JobMeasurements(cache::Store* store, std::string device, std::string tenant,
-                  int64_t since_wall_ns, KernelAnswers known, FindingAnswers known_findings = {})
+                  int64_t since_wall_ns, KernelAnswers known,
+                  TuningRecordAnswers known_records = {})
       : store_(store),
         device_(std::move(device)),
         tenant_(std::move(tenant)),
         since_wall_ns_(since_wall_ns),
         answers_(std::move(known)),
-        findings_(std::move(known_findings)) {}
+        tuning_records_(std::move(known_records)) {}
 
   std::optional<int64_t> kernel_ns(const common::Digest& kernel) const override {
     std::lock_guard lock(mutex_);
@@ -51,15 +52,16 @@ class JobMeasurements final : public MeasurementSource {
     return ns;
   }
 
-  std::optional<Finding> finding(FindingKind kind, const common::Digest& key) const override {
+  std::optional<TuningRecord> record(TuningRecordKind kind,
+                                     const common::Digest& key) const override {
     std::lock_guard lock(mutex_);
-    if (auto it = findings_.find(key); it != findings_.end()) return it->second;
+    if (auto it = tuning_records_.find(key); it != tuning_records_.end()) return it->second;
     if (store_ == nullptr) return std::nullopt;
-    auto kept = load_finding(*store_, kind, key, tenant_);
+    auto kept = load_tuning_record(*store_, kind, key, tenant_);
     if (!kept || kept->when_wall_ns >= since_wall_ns_) return std::nullopt;
-    findings_.emplace(key, kept->finding);
-    fresh_findings_.emplace_back(key, kept->finding);
-    return std::move(kept->finding);
+    tuning_records_.emplace(key, kept->record);
+    fresh_tuning_records_.emplace_back(key, kept->record);
+    return std::move(kept->record);
   }
 
   // Answers since the last call that came from the store.
@@ -67,9 +69,9 @@ class JobMeasurements final : public MeasurementSource {
     std::lock_guard lock(mutex_);
     return std::exchange(fresh_, {});
   }
-  std::vector<std::pair<common::Digest, Finding>> take_fresh_findings() {
+  std::vector<std::pair<common::Digest, TuningRecord>> take_fresh_tuning_records() {
     std::lock_guard lock(mutex_);
-    return std::exchange(fresh_findings_, {});
+    return std::exchange(fresh_tuning_records_, {});
   }
 
  private:
@@ -78,9 +80,9 @@ class JobMeasurements final : public MeasurementSource {
   const int64_t since_wall_ns_;
   mutable std::mutex mutex_;
   mutable KernelAnswers answers_;
-  mutable FindingAnswers findings_;
+  mutable TuningRecordAnswers tuning_records_;
   mutable std::vector<std::pair<common::Digest, int64_t>> fresh_;
-  mutable std::vector<std::pair<common::Digest, Finding>> fresh_findings_;
+  mutable std::vector<std::pair<common::Digest, TuningRecord>> fresh_tuning_records_;
 };
 
 }  // namespace coordinator::service

@@ -161,9 +161,9 @@ std::string metrics_text(const StatusSources& sources) {
   out.push_back(gauge("lfarm_clients", "Connected clients", number(sources.clients.count())));
   out.push_back(gauge("lfarm_graph_bytes", "Graphs of all jobs", number(env.blobs.bytes())));
   out.push_back(
-      gauge("lfarm_unread_bytes", "Sent, and not yet read by peers", number(env.post.bytes())));
+      gauge("lfarm_unread_bytes", "Sent, and not yet read by peers", number(env.outbox.bytes())));
   out.push_back(gauge("lfarm_messages_dropped", "Dropped since peers did not read, since the start",
-                      number(env.post.dropped())));
+                      number(env.outbox.dropped())));
   out.push_back(gauge("lfarm_handshakes_denied", "Peers with an unknown key, since the start",
                       number(env.connections.denied.load())));
   out.push_back(gauge("lfarm_handshakes_bad", "Handshakes that failed, since the start",

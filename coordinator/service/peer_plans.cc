@@ -76,11 +76,11 @@ std::optional<ClaimText> decode_claim(const std::string& text) {
 
 }  // namespace
 
-PeerPlans::PeerPlans(cache::RemoteStore& remote, cache::Store& store, const PlanShelf& shelf,
-                     PeerTrust trust, int64_t claim_ms)
+PeerPlans::PeerPlans(cache::RemoteStore& remote, cache::Store& store,
+                     const PlanRepository& repository, PeerTrust trust, int64_t claim_ms)
     : remote_(remote),
       store_(store),
-      shelf_(shelf),
+      repository_(repository),
       trust_(std::move(trust)),
       claim_ms_(claim_ms) {}
 
@@ -151,7 +151,7 @@ Result<bool> PeerPlans::bring(const std::string& tenant, const Digest& plan_key,
     LFARM_ASSIGN_OR_RETURN([[maybe_unused]] Digest digest, store_.put_blob(object));
   }
   LFARM_ASSIGN_OR_RETURN([[maybe_unused]] common::Digest id,
-                         shelf_.keep(tenant, opened.plan, KeptPlan{}));
+                         repository_.keep(tenant, opened.plan, KeptPlan{}));
   return true;
 }
 

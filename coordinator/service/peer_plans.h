@@ -16,7 +16,7 @@
 #include "cache/store/store.h"
 #include "common/base/signing.h"
 #include "coordinator/service/options.h"
-#include "coordinator/service/plan_shelf.h"
+#include "coordinator/service/plan_repository.h"
 
 namespace coordinator::service {
 
@@ -45,7 +45,7 @@ struct PeerCounts {
 // signs what it takes, for its clients, so that ids differ; revocations name id and content.
 class PeerPlans {
  public:
-  PeerPlans(cache::RemoteStore& remote, cache::Store& store, const PlanShelf& shelf,
+  PeerPlans(cache::RemoteStore& remote, cache::Store& store, const PlanRepository& repository,
             PeerTrust trust, int64_t claim_ms);
 
   // Brings the plan into this farm's store, signed for its clients. False when the shared store has
@@ -106,7 +106,7 @@ class PeerPlans {
 
   cache::RemoteStore& remote_;
   cache::Store& store_;
-  const PlanShelf& shelf_;
+  const PlanRepository& repository_;
   const PeerTrust trust_;
   const int64_t claim_ms_;
   mutable std::mutex mutex_;

@@ -12,7 +12,7 @@
 #include "common/wire/limits.h"
 #include "coordinator/service/device_name.h"
 #include "coordinator/service/owned_plan.h"
-#include "coordinator/service/plan_shelf.h"
+#include "coordinator/service/plan_repository.h"
 
 namespace coordinator::service {
 
@@ -64,8 +64,8 @@ std::string merge_publications(const std::string& newer, const std::string& olde
   return merged;
 }
 
-Result<std::vector<std::string>> PlanShelf::owners_for(const std::string& tenant,
-                                                       const Digest& key) {
+Result<std::vector<std::string>> PlanRepository::owners_for(const std::string& tenant,
+                                                            const Digest& key) {
   std::vector<std::string> owners = tenants_.sharing_with(tenant);
   LFARM_ASSIGN_OR_RETURN(auto record, store_.get_named(published_name(key)));
   std::istringstream lines(record.value_or(""));
@@ -81,8 +81,8 @@ Result<std::vector<std::string>> PlanShelf::owners_for(const std::string& tenant
 // True when the tenant has a plan of the class now. What would tell whose the plan was, or for whom
 // it was made, stays behind; the plan itself names nothing of the model but what its graph's hash
 // says.
-Result<bool> PlanShelf::copy_shared(const std::string& tenant, const Digest& key,
-                                    const std::string& machine) {
+Result<bool> PlanRepository::copy_shared(const std::string& tenant, const Digest& key,
+                                         const std::string& machine) {
   LFARM_ASSIGN_OR_RETURN(std::vector<std::string> owners, owners_for(tenant, key));
   for (const std::string& owner : owners) {
     LFARM_ASSIGN_OR_RETURN(auto stored, store_.get_plan(common::place_of(owner, key, machine),
@@ -105,8 +105,8 @@ Result<bool> PlanShelf::copy_shared(const std::string& tenant, const Digest& key
   return false;
 }
 
-Result<Digest> PlanShelf::publish(const std::string& owner, const Digest& key,
-                                  const std::vector<std::string>& tenants, bool withdraw) {
+Result<Digest> PlanRepository::publish(const std::string& owner, const Digest& key,
+                                       const std::vector<std::string>& tenants, bool withdraw) {
   LFARM_ASSIGN_OR_RETURN(std::vector<std::string> classes, classes_of(owner, key));
   std::optional<Digest> plan;
   for (const std::string& machine : classes) {
@@ -133,8 +133,8 @@ Result<Digest> PlanShelf::publish(const std::string& owner, const Digest& key,
 // ---- Other machine classes' --------------------------------------------------------------------
 
 // Classes of which the tenant has had a plan under the key, with the one that has no name first.
-Result<std::vector<std::string>> PlanShelf::classes_of(const std::string& tenant,
-                                                       const Digest& key) const {
+Result<std::vector<std::string>> PlanRepository::classes_of(const std::string& tenant,
+                                                            const Digest& key) const {
   std::vector<std::string> classes{""};
   LFARM_ASSIGN_OR_RETURN(auto record, store_.get_named(classes_name(tenant, key)));
   std::istringstream lines(record.value_or(""));
@@ -143,8 +143,8 @@ Result<std::vector<std::string>> PlanShelf::classes_of(const std::string& tenant
 }
 
 // Before the plan is there: a class without one is passed over.
-common::Status PlanShelf::note_class(const std::string& tenant, const Digest& key,
-                                     const std::string& machine) const {
+common::Status PlanRepository::note_class(const std::string& tenant, const Digest& key,
+                                          const std::string& machine) const {
   if (machine.empty()) return {};
   std::lock_guard lock(classes_mutex_);
   LFARM_ASSIGN_OR_RETURN(std::vector<std::string> classes, classes_of(tenant, key));
@@ -156,9 +156,9 @@ common::Status PlanShelf::note_class(const std::string& tenant, const Digest& ke
   return store_.put_named(classes_name(tenant, key), lines);
 }
 
-Result<std::optional<ReadyPlan>> PlanShelf::find_neighbour(const std::string& tenant,
-                                                           const Digest& key,
-                                                           const std::string& machine) {
+Result<std::optional<ReadyPlan>> PlanRepository::find_neighbour(const std::string& tenant,
+                                                                const Digest& key,
+                                                                const std::string& machine) {
   std::vector<std::string> owners{tenant};
   LFARM_ASSIGN_OR_RETURN(std::vector<std::string> sharing, owners_for(tenant, key));
   owners.insert(owners.end(), sharing.begin(), sharing.end());
@@ -184,9 +184,9 @@ Result<std::optional<ReadyPlan>> PlanShelf::find_neighbour(const std::string& te
 // ---- Other compilers' --------------------------------------------------------------------------
 
 // The plan at a place with its recipe; empty where it has none or is another tenant's.
-Result<std::optional<EarlierPlan>> PlanShelf::earlier(const Digest& place,
-                                                      const std::string& tenant,
-                                                      std::string* owner) const {
+Result<std::optional<EarlierPlan>> PlanRepository::earlier(const Digest& place,
+                                                           const std::string& tenant,
+                                                           std::string* owner) const {
   LFARM_ASSIGN_OR_RETURN(auto stored, store_.get_plan(place, cache::Lookup::kInspect));
   auto found = stored ? decode_owned(stored->bytes) : common::corrupt("none");
   bool is_theirs = found.ok() && found->signer == key_.public_key() &&
@@ -216,16 +216,16 @@ Result<std::optional<EarlierPlan>> PlanShelf::earlier(const Digest& place,
   return std::optional<EarlierPlan>();
 }
 
-Result<std::optional<EarlierPlan>> PlanShelf::find_made(const std::string& tenant,
-                                                        const common::PlanKey& key,
-                                                        const std::string& machine) {
+Result<std::optional<EarlierPlan>> PlanRepository::find_made(const std::string& tenant,
+                                                             const common::PlanKey& key,
+                                                             const std::string& machine) {
   std::string owner;
   return earlier(common::place_of(tenant, key.digest(), machine), tenant, &owner);
 }
 
-Result<std::optional<EarlierPlan>> PlanShelf::find_earlier(const std::string& tenant,
-                                                           const common::PlanKey& key,
-                                                           const std::string& machine) {
+Result<std::optional<EarlierPlan>> PlanRepository::find_earlier(const std::string& tenant,
+                                                                const common::PlanKey& key,
+                                                                const std::string& machine) {
   LFARM_ASSIGN_OR_RETURN(std::vector<Digest> places, store_.plans_of_graph(key.graph_hash));
   std::optional<EarlierPlan> best;
   for (const Digest& place : places) {
@@ -246,7 +246,7 @@ Result<std::optional<EarlierPlan>> PlanShelf::find_earlier(const std::string& te
   return best;
 }
 
-Result<std::optional<std::pair<std::string, EarlierPlan>>> PlanShelf::at_place(
+Result<std::optional<std::pair<std::string, EarlierPlan>>> PlanRepository::at_place(
     const Digest& place) {
   std::string owner;
   LFARM_ASSIGN_OR_RETURN(auto found, earlier(place, "", &owner));
@@ -254,8 +254,8 @@ Result<std::optional<std::pair<std::string, EarlierPlan>>> PlanShelf::at_place(
   return std::optional(std::make_pair(std::move(owner), std::move(*found)));
 }
 
-Result<std::optional<EarlierPlan>> PlanShelf::find_recipe(const std::string& tenant,
-                                                          const Digest& key) {
+Result<std::optional<EarlierPlan>> PlanRepository::find_recipe(const std::string& tenant,
+                                                               const Digest& key) {
   LFARM_ASSIGN_OR_RETURN(std::vector<std::string> classes, classes_of(tenant, key));
   for (const std::string& machine : classes) {
     std::string owner;
@@ -266,8 +266,8 @@ Result<std::optional<EarlierPlan>> PlanShelf::find_recipe(const std::string& ten
   return std::optional<EarlierPlan>();
 }
 
-Result<std::vector<PlanShelf::StalePlan>> PlanShelf::stale_plans(const std::string& epoch,
-                                                                 const StaleCheck& is_stale) const {
+Result<std::vector<PlanRepository::StalePlan>> PlanRepository::stale_plans(
+    const std::string& epoch, const StaleCheck& is_stale) const {
   LFARM_ASSIGN_OR_RETURN(std::vector<cache::PlanListing> all, store_.list_plans());
   std::vector<StalePlan> stale;
   for (const cache::PlanListing& listing : all) {
@@ -285,7 +285,7 @@ Result<std::vector<PlanShelf::StalePlan>> PlanShelf::stale_plans(const std::stri
   return stale;
 }
 
-Result<std::vector<std::pair<std::string, EarlierPlan>>> PlanShelf::all_earlier(
+Result<std::vector<std::pair<std::string, EarlierPlan>>> PlanRepository::all_earlier(
     const std::string& tenant, const std::string& epoch, const StaleCheck& is_stale) const {
   LFARM_ASSIGN_OR_RETURN(std::vector<cache::PlanListing> all, store_.list_plans());
   std::vector<std::pair<std::string, EarlierPlan>> out;

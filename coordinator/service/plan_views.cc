@@ -49,7 +49,7 @@ Json provenance_json(const common::Provenance& p) {
             {"calibration", p.calibration},
             {"rank_correlation", p.rank_correlation},
             {"constants_correlation", p.constants_correlation},
-            {"foretold", p.foretold},
+            {"predicted_schedules", p.predicted_schedules},
             {"created_ns", p.created_ns},
             {"candidates", p.candidates},
             {"seed", p.seed}};

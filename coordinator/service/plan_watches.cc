@@ -121,7 +121,7 @@ void PlanWatches::send_some() {
     for (; now.next < now.peers.size() && sent < kSentAtOnce; ++now.next, ++sent) {
       const std::string& peer = now.peers[now.next];
       // Who does not know the message, or is gone, watches no more.
-      if (!post_.send(peer, now.news)) forget(peer);
+      if (!outbox_.send(peer, now.news)) forget(peer);
     }
     if (now.next < now.peers.size()) return;
     auto place = places_.find(now.place);

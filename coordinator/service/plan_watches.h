@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "common/base/clock.h"
-#include "coordinator/service/plan_shelf.h"
-#include "coordinator/service/post.h"
+#include "coordinator/service/outbox.h"
+#include "coordinator/service/plan_repository.h"
 
 namespace coordinator::service {
 
@@ -19,9 +19,9 @@ namespace coordinator::service {
 // something is sent to them. Not thread-safe.
 class PlanWatches {
  public:
-  PlanWatches(PlanShelf& plans, Post& post, const common::Clock& clock, int64_t news_ms,
+  PlanWatches(PlanRepository& plans, Outbox& outbox, const common::Clock& clock, int64_t news_ms,
               size_t peers_max)
-      : plans_(plans), post_(post), clock_(clock), news_ms_(news_ms), peers_max_(peers_max) {}
+      : plans_(plans), outbox_(outbox), clock_(clock), news_ms_(news_ms), peers_max_(peers_max) {}
 
   // `told`: the plan that the peer gets with the answer to its pull; zero: none.
   void watch(const std::string& peer, const std::string& tenant, const common::PullPlan& pull,
@@ -65,8 +65,8 @@ class PlanWatches {
   void make_room();
   void leave(const common::Digest& id, const std::string& peer);
 
-  PlanShelf& plans_;
-  Post& post_;
+  PlanRepository& plans_;
+  Outbox& outbox_;
   const common::Clock& clock_;
   const int64_t news_ms_;
   const size_t peers_max_;

@@ -14,7 +14,7 @@ using common::cat;
 using common::Digest;
 using common::Status;
 
-PlanShelf::StaleCheck stale_check(const Workers& workers) {
+PlanRepository::StaleCheck stale_check(const Workers& workers) {
   std::map<std::string, std::set<std::string>> present;
   for (const WorkerSession* session : workers.sessions()) {
     present[device_name(session->target, session->machine)].insert(session->toolchain);
@@ -49,7 +49,7 @@ void Renewal::look() {
       }
       waiting_.clear();
       begun_ = 0;
-      for (const PlanShelf::StalePlan& plan : *stale) {
+      for (const PlanRepository::StalePlan& plan : *stale) {
         if (waiting_.size() < kWaitingMax) waiting_.push_back(plan.place);
       }
       if (waiting_.empty()) return;

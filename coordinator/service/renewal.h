@@ -15,7 +15,7 @@ namespace coordinator::service {
 
 // Whether a plan is stale by the workers that are connected now. The function may be called by any
 // thread.
-PlanShelf::StaleCheck stale_check(const Workers& workers);
+PlanRepository::StaleCheck stale_check(const Workers& workers);
 
 // A plan is stale when workers of its target and machine class are there and none of them has the
 // toolchain that it was made with: a C compiler's, NVRTC's, a driver's or a BLAS library's version

@@ -28,7 +28,7 @@ Result<std::unique_ptr<SearchSteps>> start_again(Replay& replay, const SearchFac
   LFARM_ASSIGN_OR_RETURN(common::Graph graph, common::decode_graph(job.graph));
   auto measurements = std::make_shared<JobMeasurements>(
       nullptr, device_name(job.request.key.target.name, job.start->machine), job.request.tenant,
-      job.start->wall_ns, job.answers, job.findings);
+      job.start->wall_ns, job.answers, job.tuning_records);
   LFARM_ASSIGN_OR_RETURN(
       std::unique_ptr<JobSearch> search,
       create_search(graph, search_options(job.request, *job.start), measurements.get()));
@@ -132,7 +132,7 @@ void print_json(const Replay& replay) {
 
 void print_text(const Replay& replay) {
   const JobRequest& request = replay.job.request;
-  std::printf("job %llu: graph %s for %s, %s, seed %llu, %lld in flight, %zu lessons\n",
+  std::printf("job %llu: graph %s for %s, %s, seed %llu, %lld in flight, %zu priors\n",
               static_cast<unsigned long long>(request.id), request.key.graph_hash.hex().c_str(),
               request.key.target.name.c_str(), request.key.policy.c_str(),
               static_cast<unsigned long long>(request.seed),

@@ -7,9 +7,9 @@
 #include "cache/store/records.h"
 #include "common/base/cat.h"
 #include "common/base/log.h"
-#include "coordinator/service/findings.h"
-#include "coordinator/service/lessons.h"
-#include "coordinator/service/plan_shelf.h"
+#include "coordinator/service/plan_repository.h"
+#include "coordinator/service/priors.h"
+#include "coordinator/service/stored_tuning_records.h"
 
 namespace coordinator::service {
 
@@ -23,13 +23,13 @@ namespace {
 
 // Stands before a quarantined fingerprint, which is no named value of the store.
 constexpr std::string_view kQuarantine = "quarantine/";
-// What goes beyond stays here: findings, which come last.
+// What goes beyond stays here: tuning records, which come last.
 constexpr size_t kRecordBytesMax = size_t{4} << 20;
 constexpr size_t kRecordsAtOnce = 32;
 
-constexpr std::string_view kPrefixes[] = {cache::kTenantPrefix, kPublishedPrefix,
-                                          kLessonsPrefix,       kFindingPrefixes[0],
-                                          kFindingPrefixes[1],  kFindingPrefixes[2]};
+constexpr std::string_view kPrefixes[] = {
+    cache::kTenantPrefix,     kPublishedPrefix,         kPriorsPrefix,
+    kTuningRecordPrefixes[0], kTuningRecordPrefixes[1], kTuningRecordPrefixes[2]};
 
 bool is_shared(std::string_view name) {
   return std::any_of(std::begin(kPrefixes), std::end(kPrefixes),

@@ -85,11 +85,11 @@ StepResult SearchSteps::advance_unguarded(StepRequest& request) {
   step.status = search_->status();
   step.interim = search_->take_interim();
   step.answers = measurements_->take_fresh();
-  step.fresh_findings = measurements_->take_fresh_findings();
+  step.fresh_tuning_records = measurements_->take_fresh_tuning_records();
   if (search_->done()) {
     step.outcome = search_->outcome();
-    step.lessons = search_->lessons();
-    step.findings = search_->findings();
+    step.learned = search_->learned();
+    step.tuning_records = search_->tuning_records();
   }
   return step;
 }

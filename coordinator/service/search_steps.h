@@ -47,12 +47,12 @@ struct StepResult {
   // For the journal: what the search newly asked of the store, and after how many candidates it was
   // told to end.
   std::vector<std::pair<common::Digest, int64_t>> answers;
-  std::vector<std::pair<common::Digest, Finding>> fresh_findings;
+  std::vector<std::pair<common::Digest, TuningRecord>> fresh_tuning_records;
   std::optional<int64_t> finished_after;
   // When the search is done.
   std::optional<common::Result<SearchOutcome>> outcome;
-  EffectTable lessons;
-  std::map<common::Digest, Finding> findings;
+  EffectTable learned;
+  std::map<common::Digest, TuningRecord> tuning_records;
 };
 
 // Sees every candidate that the search proposes, and the result when it is known already.

@@ -19,8 +19,8 @@
 #include "coordinator/service/file_watch.h"
 #include "coordinator/service/job_table.h"
 #include "coordinator/service/loop_calls.h"
+#include "coordinator/service/message_router.h"
 #include "coordinator/service/monitoring.h"
-#include "coordinator/service/reception.h"
 
 namespace coordinator::service {
 
@@ -82,10 +82,10 @@ struct Service::State {
   common::RouterSocket router;
   std::unique_ptr<cache::Store> store;
   Commits commits;
-  Post post;
+  Outbox outbox;
   BlobTable blobs;
   Tenants tenants;
-  PlanShelf plans;
+  PlanRepository plans;
   PlanWatches watches;
   Meters meters;
   SharedTier shared;
@@ -93,7 +93,7 @@ struct Service::State {
   Workers workers;
   Environment environment;
   JobTable jobs;
-  Reception reception;
+  MessageRouter message_router;
   FileWatch allow_watch;
   std::vector<common::Arrival> arrivals;
   std::atomic<bool> stopping{false};
@@ -121,19 +121,19 @@ struct Service::State {
         router(std::move(parts.router)),
         store(std::move(parts.store)),
         commits(*store),
-        post(router, options.backlog_bytes),
+        outbox(router, options.backlog_bytes),
         blobs(options.graph_bytes_max),
         tenants(*store),
         plans(*store, parts.signing_key, tenants, options.earlier_keys),
-        watches(plans, post, clock, options.news_ms, options.clients_max),
+        watches(plans, outbox, clock, options.news_ms, options.clients_max),
         shared(parts.shared, parts.signing_key, *store, plans, tenants, clock),
         dispatcher({options.farm, parts.incarnation, options.run_limit_ms}, clock, *store, meters),
-        workers(dispatcher, post, clock, options.heartbeat_ms),
-        environment{options,    clock,   *store,     commits, post,   blobs,
+        workers(dispatcher, outbox, clock, options.heartbeat_ms),
+        environment{options,    clock,   *store,     commits, outbox, blobs,
                     dispatcher, workers, background, steps,   plans,  watches,
                     meters,     shared,  tenants,    backups, stamps, router.counters()},
         jobs(environment),
-        reception(environment, jobs, cat(options.name, '-', parts.incarnation.hex())),
+        message_router(environment, jobs, cat(options.name, '-', parts.incarnation.hex())),
         allow_watch(allow_file(options)),
         background(std::clamp<size_t>(common::usable_processors(), kBackgroundThreadsMin,
                                       kBackgroundThreadsMax)),
@@ -246,8 +246,8 @@ std::optional<std::string> Service::State::ask(
   return calls.ask(
       [this, question = std::move(question)] {
         static const common::Principal kMonitoring = common::local_principal();
-        return question(
-            {environment, jobs, reception.clients(), reception.coordinator_id(), kMonitoring});
+        return question({environment, jobs, message_router.clients(),
+                         message_router.coordinator_id(), kMonitoring});
       },
       kMonitoringPatience);
 }
@@ -284,7 +284,7 @@ Status Service::State::reload_allow_list() {
   for (const auto& [key, principal] : allowed.entries()) key_ids.insert(common::key_id_of(key));
   security.authenticator->replace(std::move(allowed));
   std::vector<std::string> dropped = router.drop_revoked();
-  reception.forget(dropped);
+  message_router.forget(dropped);
   jobs.keep_only(key_ids);
   common::log_info(cat("allow-list read: ", keys, " keys, ", dropped.size(), " peers dropped"));
   return {};
@@ -308,14 +308,14 @@ void Service::State::turn() {
     }
   }
   if (!store->trouble().empty()) commits.probe();
-  post.flush();
+  outbox.flush();
   bool drained = drain();
   if (drained) dispatcher.feed(farm::Tick{});
   shared.turn(clock.now_ns());
   backups.turn(common::wall_clock_ns());
   jobs.turn(clock.now_ns());
   watches.turn();
-  reception.turn(clock.now_ns());
+  message_router.turn(clock.now_ns());
 }
 
 // False when there is more to read.
@@ -323,14 +323,14 @@ bool Service::State::drain() {
   for (int round = 0; round < kRoundsAtOnce; ++round) {
     arrivals.clear();
     size_t count = router.receive(arrivals, kArrivalsAtOnce);
-    for (common::Arrival& arrival : arrivals) reception.receive(std::move(arrival));
+    for (common::Arrival& arrival : arrivals) message_router.receive(std::move(arrival));
     if (count < kArrivalsAtOnce) return true;
   }
   return false;
 }
 
 int Service::State::wait_ms() const {
-  bool is_busy = post.has_backlog() || !jobs.idle() || shared.waited_for() || watches.is_busy();
+  bool is_busy = outbox.has_backlog() || !jobs.idle() || shared.waited_for() || watches.is_busy();
   if (is_busy) return kBusyWaitMs;
   auto timer_ns = dispatcher.scheduler().next_timer_ns();
   if (!timer_ns) return kIdleWaitMs;
@@ -342,7 +342,7 @@ void Service::State::wind_up() {
   calls.close();
   dispatcher.close();
   jobs.interrupt(common::unavailable("the farm is shutting down; submit again later"));
-  post.flush();
+  outbox.flush();
   commits.flush();
   shared.wind_up();
   Status status = store->sync();

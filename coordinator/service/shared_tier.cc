@@ -57,7 +57,7 @@ Result<SharedTierSetup> check_shared_tier(const SharedTierOptions& options) {
 }
 
 SharedTier::Link::Link(const SharedTierSetup& setup, const common::SigningKey& key,
-                       cache::Store& store, PlanShelf& plans)
+                       cache::Store& store, PlanRepository& plans)
     : remote(setup.remote),
       peers(remote, store, plans, trust_of(setup.options, key), setup.options.claim_ms),
       notes(remote, store, key),
@@ -65,7 +65,7 @@ SharedTier::Link::Link(const SharedTierSetup& setup, const common::SigningKey& k
       pushing(1) {}
 
 SharedTier::SharedTier(const SharedTierSetup& setup, const common::SigningKey& key,
-                       cache::Store& store, PlanShelf& plans, Tenants& tenants,
+                       cache::Store& store, PlanRepository& plans, Tenants& tenants,
                        const common::Clock& clock)
     : options_(setup.options), store_(store), plans_(plans), tenants_(tenants), clock_(clock) {
   if (!options_.address.empty()) link_ = std::make_unique<Link>(setup, key, store, plans);
@@ -93,7 +93,7 @@ Status SharedTier::begin() {
 void SharedTier::fetch(const std::string& tenant, const Digest& plan_key,
                        const std::string& machine, Done done) {
   if (!link_) return done(false);
-  // Then those that share theirs with the tenant, of which the shelf makes a copy.
+  // Then those that share theirs with the tenant, of which the plans makes a copy.
   std::vector<std::string> owners{tenant};
   auto sharing = plans_.owners_for(tenant, plan_key);
   if (sharing.ok()) owners.insert(owners.end(), sharing->begin(), sharing->end());
@@ -253,7 +253,7 @@ void SharedTier::leave_notes() {
     } else if (Status left = link_->notes.push(); !left.ok()) {
       common::log_warning(
           cat("a replica that takes over now lacks the latest usage, publications "
-              "and findings: ",
+              "and tuning records: ",
               left.error().message));
     }
     return [this, usages] {

@@ -17,7 +17,7 @@
 #include "coordinator/service/background.h"
 #include "coordinator/service/options.h"
 #include "coordinator/service/peer_plans.h"
-#include "coordinator/service/plan_shelf.h"
+#include "coordinator/service/plan_repository.h"
 #include "coordinator/service/replica_notes.h"
 #include "coordinator/service/tenants.h"
 
@@ -48,7 +48,7 @@ class SharedTier {
   using Claimed = std::function<void(Claim)>;
 
   SharedTier(const SharedTierSetup& setup, const common::SigningKey& key, cache::Store& store,
-             PlanShelf& plans, Tenants& tenants, const common::Clock& clock);
+             PlanRepository& plans, Tenants& tenants, const common::Clock& clock);
   ~SharedTier();
   SharedTier(const SharedTier&) = delete;
   SharedTier& operator=(const SharedTier&) = delete;
@@ -99,7 +99,7 @@ class SharedTier {
   // The other side and the threads that talk to it.
   struct Link {
     Link(const SharedTierSetup& setup, const common::SigningKey& key, cache::Store& store,
-         PlanShelf& plans);
+         PlanRepository& plans);
     cache::RemoteStore remote;
     PeerPlans peers;
     ReplicaNotes notes;
@@ -120,7 +120,7 @@ class SharedTier {
   static constexpr size_t kQuestionsMax = 4'096;
   const SharedTierOptions options_;
   cache::Store& store_;
-  PlanShelf& plans_;
+  PlanRepository& plans_;
   Tenants& tenants_;
   const common::Clock& clock_;
   std::unordered_map<common::Digest, Question> questions_;

@@ -32,9 +32,9 @@ Result<std::string> find_trace(cache::Store& store, const common::Principal& who
 void Traces::send(const std::string& peer, const common::Principal& who,
                   const common::AskTrace& request) {
   if (reading_ >= kAtOnce) {
-    env_.post.send(peer,
-                   common::JobFailed{request.request_id, request.job_id, common::Code::kUnavailable,
-                                     "the farm reads other traces now; ask again"});
+    env_.outbox.send(
+        peer, common::JobFailed{request.request_id, request.job_id, common::Code::kUnavailable,
+                                "the farm reads other traces now; ask again"});
     return;
   }
   ++reading_;
@@ -54,10 +54,10 @@ void Traces::read(const std::string& peer, const common::Principal& who,
       --reading_;
       if (found->ok()) {
         auto owner = std::make_shared<const std::string>(std::move(*found).value());
-        env_.post.send(peer, answer, {common::as_bytes(*owner), owner});
+        env_.outbox.send(peer, answer, {common::as_bytes(*owner), owner});
       } else {
-        env_.post.send(peer, common::JobFailed{request.request_id, request.job_id,
-                                               found->error().code, found->error().message});
+        env_.outbox.send(peer, common::JobFailed{request.request_id, request.job_id,
+                                                 found->error().code, found->error().message});
       }
     };
   });

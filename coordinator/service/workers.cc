@@ -302,7 +302,7 @@ bool Workers::send(const std::string& name, const common::Message& message) {
   auto who = known_.find(name);
   if (who == known_.end()) return false;
   auto found = by_id_.find(who->second.id);
-  return found != by_id_.end() && post_.send(found->second.peer, message);
+  return found != by_id_.end() && outbox_.send(found->second.peer, message);
 }
 
 std::string Workers::name_of_peer(const std::string& peer) const {
@@ -315,7 +315,7 @@ void Workers::send_task(farm::WorkerId worker, const common::Task& task) {
   if (found != by_id_.end()) {
     WorkerSession& session = found->second;
     session.leases.emplace(task.lease, WorkerSession::Lease{clock_.now_ns(), 0});
-    if (post_.send(session.peer, task)) return;
+    if (outbox_.send(session.peer, task)) return;
     // It may come back on a new connection, and until then gets nothing more.
     session.leases.erase(task.lease);
     session.slots = static_cast<uint32_t>(session.leases.size());
@@ -329,7 +329,7 @@ void Workers::revoke(farm::WorkerId worker, const common::TaskLease& lease) {
   if (found == by_id_.end()) return;
   WorkerSession& session = found->second;
   session.leases.erase(lease);
-  post_.send(session.peer, common::Revoke{lease});
+  outbox_.send(session.peer, common::Revoke{lease});
   // The slot that it filled was in no credit to this coordinator, and a worker gives none for what
   // is revoked.
   bool is_new = !dispatcher_.has_made(lease.task_id) && session.foreign.insert(lease).second;
@@ -343,7 +343,7 @@ void Workers::ask_for_hello(farm::WorkerId worker) {
   if (found == by_id_.end()) return;
   std::string peer = found->second.peer;
   remove(worker);
-  post_.refuse(peer, common::Code::kUnavailable, "the farm does not know this worker; say hello");
+  outbox_.refuse(peer, common::Code::kUnavailable, "the farm does not know this worker; say hello");
 }
 
 void Workers::lost(farm::WorkerId worker, bool restarted) {
@@ -360,8 +360,8 @@ void Workers::refused(farm::WorkerId worker, farm::Refusal refusal) {
   common::log_warning(cat("a worker is refused: ", farm::refusal_name(refusal)),
                       {{"worker", found->second.name}});
   remove(worker);
-  post_.refuse(peer, common::Code::kInvalidInput,
-               "the farm takes no more workers or targets; stop some or start another farm");
+  outbox_.refuse(peer, common::Code::kInvalidInput,
+                 "the farm takes no more workers or targets; stop some or start another farm");
 }
 
 std::string Workers::name(farm::WorkerId worker) const {

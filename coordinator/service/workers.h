@@ -12,7 +12,7 @@
 #include "common/base/clock.h"
 #include "common/wire/messages.h"
 #include "coordinator/service/dispatcher.h"
-#include "coordinator/service/post.h"
+#include "coordinator/service/outbox.h"
 
 namespace coordinator::service {
 
@@ -44,8 +44,8 @@ struct WorkerSession {
 // Not thread-safe.
 class Workers final : public WorkerLink {
  public:
-  Workers(Dispatcher& dispatcher, Post& post, const common::Clock& clock, int64_t heartbeat_ms)
-      : dispatcher_(dispatcher), post_(post), clock_(clock), heartbeat_ms_(heartbeat_ms) {}
+  Workers(Dispatcher& dispatcher, Outbox& outbox, const common::Clock& clock, int64_t heartbeat_ms)
+      : dispatcher_(dispatcher), outbox_(outbox), clock_(clock), heartbeat_ms_(heartbeat_ms) {}
 
   // False when the hello was refused; the refusal has been sent.
   bool hello(const std::string& peer, const std::string& address, const common::WorkerHello& hello);
@@ -114,7 +114,7 @@ class Workers final : public WorkerLink {
   static constexpr size_t kKnownMax = 65'536;
   static constexpr size_t kDisplacedMax = 4'096;
   Dispatcher& dispatcher_;
-  Post& post_;
+  Outbox& outbox_;
   const common::Clock& clock_;
   const int64_t heartbeat_ms_;
   uint64_t ids_made_ = 0;

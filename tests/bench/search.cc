@@ -94,7 +94,7 @@ constexpr int64_t kTrainingBudget = 150;
 
 // What a search of each graph teaches.
 std::vector<coordinator::EffectTable> train(const std::vector<SearchGraph>& graphs, double noise) {
-  std::vector<coordinator::EffectTable> lessons;
+  std::vector<coordinator::EffectTable> learned;
   for (const SearchGraph& graph : graphs) {
     SimulatedDevice device({noise, 77, true});
     SearchOptions options;
@@ -106,18 +106,18 @@ std::vector<coordinator::EffectTable> train(const std::vector<SearchGraph>& grap
         (*search)->on_result(task.id, device.measure(task));
       }
     }
-    lessons.push_back(search.ok() ? (*search)->lessons() : coordinator::EffectTable{});
+    learned.push_back(search.ok() ? (*search)->learned() : coordinator::EffectTable{});
   }
-  return lessons;
+  return learned;
 }
 
 // What all unrelated graphs taught.
 std::shared_ptr<const coordinator::EffectTable> priors_for(
     const SearchGraph& graph, const std::vector<SearchGraph>& graphs,
-    const std::vector<coordinator::EffectTable>& lessons) {
+    const std::vector<coordinator::EffectTable>& learned) {
   auto priors = std::make_shared<coordinator::EffectTable>();
   for (size_t k = 0; k < graphs.size(); ++k) {
-    if (!are_related(graphs[k].name, graph.name)) merge_effects(*priors, lessons[k]);
+    if (!are_related(graphs[k].name, graph.name)) merge_effects(*priors, learned[k]);
   }
   return priors;
 }
@@ -283,10 +283,10 @@ int run_search(const std::vector<std::string>& arguments) {
     }
     return run_search_cpu(*graphs, searches, parsed->how);
   }
-  std::vector<coordinator::EffectTable> lessons;
+  std::vector<coordinator::EffectTable> learned;
   if (std::any_of(strategies.begin(), strategies.end(),
                   [](const Strategy& strategy) { return strategy.has_priors; })) {
-    lessons = train(*graphs, parsed->noise);
+    learned = train(*graphs, parsed->noise);
   }
   BestKnown records(LFARM_BEST_KNOWN);
   std::map<std::string, Totals> totals;
@@ -304,7 +304,7 @@ int run_search(const std::vector<std::string>& arguments) {
         options.seed = static_cast<uint64_t>(seed);
         options.target.name = "simulated";
         options.strategy = strategy.strategy;
-        if (strategy.has_priors) options.priors = priors_for(graph, *graphs, lessons);
+        if (strategy.has_priors) options.priors = priors_for(graph, *graphs, learned);
         traces[strategy.name].push_back(run_one(graph, options, device, parsed->how.budget));
         if (traces[strategy.name].back().best.empty()) return 1;
         const auto& best = traces[strategy.name].back().best;

@@ -147,7 +147,7 @@ int run_search_cpu(const std::vector<SearchGraph>& graphs, const std::vector<Nam
     return 1;
   }
   if (!how.kept.empty()) *device = keep_measurements(std::move(*device), how.kept);
-  coordinator::EffectTable lessons;
+  coordinator::EffectTable priors;
   for (const SearchGraph& graph : graphs) {
     coordinator::EffectTable learned;
     double best = std::numeric_limits<double>::infinity();
@@ -158,7 +158,7 @@ int run_search_cpu(const std::vector<SearchGraph>& graphs, const std::vector<Nam
       options.budget = how.budget;
       options.target = (*device)->target();
       if (named.has_priors) {
-        options.priors = std::make_shared<const coordinator::EffectTable>(lessons);
+        options.priors = std::make_shared<const coordinator::EffectTable>(priors);
       }
       auto search = JobSearch::create(graph.graph, options, nullptr);
       if (!search.ok()) return 1;
@@ -182,7 +182,7 @@ int run_search_cpu(const std::vector<SearchGraph>& graphs, const std::vector<Nam
       }
       if (how.kernels) print_kernels(graph, (*device)->target(), regions);
       Times times = judged_times(regions);
-      coordinator::merge_effects(learned, (*search)->lessons());
+      coordinator::merge_effects(learned, (*search)->learned());
       auto outcome = (*search)->outcome();
       double best_ns =
           outcome.ok() ? static_cast<double>(outcome->plan.provenance.best_ns) : std::nan("");
@@ -202,7 +202,7 @@ int run_search_cpu(const std::vector<SearchGraph>& graphs, const std::vector<Nam
           common::rank_correlation(times.odd_rounds, times.even_rounds));
       lines.emplace_back(line);
     }
-    coordinator::merge_effects(lessons, learned);
+    coordinator::merge_effects(priors, learned);
     for (size_t k = 0; k < lines.size(); ++k) {
       std::printf("%s,\"regret\":%.4f}\n", lines[k].c_str(), found[k] / best - 1);
     }

@@ -511,7 +511,8 @@ TEST_F(CudaDeviceTest, TimesWhatLiesBetweenMarks) {
   scale.symbols = symbols;
   constexpr int64_t kLaunches = 20;
   auto whole = device_->make_timer(2);
-  auto timer = device_->make_timer(3);  // as many marks as there are, not as were foretold
+  auto timer =
+      device_->make_timer(3);  // as many marks as there are, not as were asked for at first
   for (int run = 0; run < 2; ++run) {
     whole->mark();
     timer->mark();

@@ -125,7 +125,7 @@ TEST_F(CliDoctor, ProgramsThatAreMissingAreNamed) {
 
 // What a farm learns of small graphs is what it begins with at their next sizes; asked again, it
 // measures nothing more.
-TEST_F(CliDoctor, CalibratingSaysHowWellTimesAreForetold) {
+TEST_F(CliDoctor, CalibratingSaysHowWellTimesArePredicted) {
   std::vector<std::string> words{"doctor",   "--calibrate", "--device", "cpu",
                                  "--budget", "3",           "--json"};
   Invocation first = lfarm(words);
@@ -138,7 +138,7 @@ TEST_F(CliDoctor, CalibratingSaysHowWellTimesAreForetold) {
     ASSERT_EQ(graph.at("rounds").size(), 2u) << graph;
     for (const auto& round : graph.at("rounds")) {
       EXPECT_GT(round.at("schedules").get<int>(), 0) << graph;
-      for (const char* order : {"by_constants", "foretold"}) {
+      for (const char* order : {"by_constants", "predicted"}) {
         double value = round.at("rank_correlation").at(order).get<double>();
         EXPECT_LE(std::abs(value), 1) << graph;
       }

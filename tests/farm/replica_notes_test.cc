@@ -6,7 +6,7 @@
 
 #include "common/base/cat.h"
 #include "common/base/files.h"
-#include "coordinator/service/findings.h"
+#include "coordinator/service/stored_tuning_records.h"
 #include "coordinator/service/tenants.h"
 #include "tests/farm/redis_server.h"
 
@@ -87,8 +87,9 @@ TEST_F(ReplicaNotesTest, TheNextReplicaTakesUpAllThatIsShared) {
   first_->put("classes/key", "a class of machines\n");
   ASSERT_TRUE(first_->store->put_negative(digest_of("killer"), {"killed workers", 0}).ok());
   ASSERT_TRUE(first_->store->put_negative(digest_of("slow"), {"for now", 1}).ok());
-  Finding kernel{{40, 0}, 2.5, 0, 6, {}, {}};
-  ASSERT_TRUE(keep_findings(*first_->store, {{digest_of("kernel"), kernel}}, 5, "team-a").ok());
+  TuningRecord kernel{{40, 0}, 2.5, 0, 6, {}, {}};
+  ASSERT_TRUE(
+      keep_tuning_records(*first_->store, {{digest_of("kernel"), kernel}}, 5, "team-a").ok());
   leave(*first_);
 
   ReplicaNotes::Usages usages = take(*second_);
@@ -101,9 +102,10 @@ TEST_F(ReplicaNotesTest, TheNextReplicaTakesUpAllThatIsShared) {
   ASSERT_TRUE(banned.ok() && *banned);
   EXPECT_EQ((*banned)->reason, "killed workers");
   EXPECT_FALSE(second_->store->get_negative(digest_of("slow"))->has_value());
-  auto kept = load_finding(*second_->store, FindingKind::kKernel, digest_of("kernel"), "team-b");
+  auto kept =
+      load_tuning_record(*second_->store, TuningRecordKind::kKernel, digest_of("kernel"), "team-b");
   ASSERT_TRUE(kept.has_value());
-  EXPECT_EQ(kept->finding.schedule, 6u);
+  EXPECT_EQ(kept->record.schedule, 6u);
 }
 
 TEST_F(ReplicaNotesTest, NothingIsOverwrittenBeforeItWasRead) {

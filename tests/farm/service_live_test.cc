@@ -275,7 +275,7 @@ class Watches : public testing::Test {
   void keep(int64_t best_ns) {
     common::Plan plan = plan_;
     plan.provenance.best_ns = best_ns;
-    auto kept = shelf_.keep("team", plan, {});
+    auto kept = repository_.keep("team", plan, {});
     ASSERT_TRUE(kept.ok()) << kept.error().message;
   }
   common::ScratchDirectory state_ = common::ScratchDirectory::create("watches").value();
@@ -284,10 +284,10 @@ class Watches : public testing::Test {
       common::RouterSocket::bind(context_, {"tcp://127.0.0.1:*"}).value();
   std::unique_ptr<cache::Store> store_ = cache::Store::open(state_.path(), {}).value();
   Tenants tenants_{*store_};
-  PlanShelf shelf_{*store_, common::make_signing_key(), tenants_};
-  Post post_{router_, size_t{1} << 20};
+  PlanRepository repository_{*store_, common::make_signing_key(), tenants_};
+  Outbox outbox_{router_, size_t{1} << 20};
   common::SteadyClock clock_;
-  PlanWatches watches_{shelf_, post_, clock_, 0, 65'536};
+  PlanWatches watches_{repository_, outbox_, clock_, 0, 65'536};
   common::Plan plan_ = [] {
     common::Plan plan;
     plan.key = key_of(scripted_graph(4));
@@ -319,7 +319,7 @@ TEST_F(Watches, AChangeIsOneFanOutInBoundedTurns) {
 }
 
 TEST_F(Watches, WhoAskedLongestAgoMakesRoom) {
-  PlanWatches few(shelf_, post_, clock_, 0, 4);
+  PlanWatches few(repository_, outbox_, clock_, 0, 4);
   common::PullPlan ask;
   ask.plan_key = plan_.key.digest();
   for (int k = 0; k < 100; ++k) {

@@ -102,8 +102,8 @@ class Script final : public JobSearch {
     status.reused = reused_;
     return status;
   }
-  EffectTable lessons() const override { return {}; }
-  std::map<common::Digest, Finding> findings() const override { return {}; }
+  EffectTable learned() const override { return {}; }
+  std::map<common::Digest, TuningRecord> tuning_records() const override { return {}; }
   common::Program best_program() const override { return one_kernel(*graph_, 0); }
   const std::vector<StageTime>& preparation() const override { return preparation_; }
   common::Result<SearchOutcome> outcome() const override {

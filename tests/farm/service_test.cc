@@ -539,7 +539,7 @@ TEST_F(ServiceTest, TheRealSearchFindsAPlan) {
             client.last<common::PlanReady>()->baseline_ns);
 }
 
-// The second job begins with the first one's lessons and measurements.
+// The second job begins with the first one's priors and measurements.
 TEST_F(ServiceTest, AJobIsReplayedFromItsJournal) {
   options_.create_search = JobSearch::create;
   start();

@@ -1,5 +1,5 @@
 // Goal: a coordinator comes up again whatever its store holds: every record of a journal, of plans,
-// blobs, measurements and lessons is a sound value, or is left out.
+// blobs, measurements and priors is a sound value, or is left out.
 // Method: the records of a job and of the store, as one file of stretches, damaged within and
 // between; what is read must be within its bounds.
 #include <cmath>
@@ -8,7 +8,7 @@
 #include "common/base/check.h"
 #include "common/wire/ir_codec.h"
 #include "coordinator/service/job_journal.h"
-#include "coordinator/service/lessons.h"
+#include "coordinator/service/priors.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/wire_samples.h"
 
@@ -73,7 +73,7 @@ void read_store(std::string_view bytes) {
   cache::decode_note(bytes);
   cache::trailing_digest(bytes);
   for (const auto& [feature, effect] : coordinator::service::decode_effects(bytes)) {
-    LFARM_CHECK(std::isfinite(effect.mean) && effect.count > 0, "a lesson says nothing");
+    LFARM_CHECK(std::isfinite(effect.mean) && effect.count > 0, "a prior says nothing");
   }
 }
 

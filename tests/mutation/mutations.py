@@ -339,10 +339,10 @@ MUTATIONS = [
     ("judge", RUN + "compare.cc", "error.reference > limit", "false"),
     ("judge", RUN + "compare.cc",
      "if (found.count != 0) return report(name, found, candidate, oracle, \"\");", None),
-    ("judge", "worker/profile/judge.cc", "if (!guards.ok()) return guards.error();", None),
-    ("judge", "worker/profile/judge.cc", "!options.adversarial", "true"),
-    ("judge", "worker/profile/judge.cc", "for (int64_t size : which.sizes) hasher.i64(size);", None),
-    ("judge", "worker/profile/judge.cc",
+    ("judge", "worker/profile/verifier.cc", "if (!guards.ok()) return guards.error();", None),
+    ("judge", "worker/profile/verifier.cc", "!options.adversarial", "true"),
+    ("judge", "worker/profile/verifier.cc", "for (int64_t size : which.sizes) hasher.i64(size);", None),
+    ("judge", "worker/profile/verifier.cc",
      "hasher.u64(which.seed)", "hasher.u64(0)"),
     ("judge", "common/runtime/whole_run.cc",
      "fits = a.kind == b.kind && a.dtype == b.dtype && a.shape == b.shape;", None),
@@ -461,7 +461,7 @@ MUTATIONS = [
     ("replicas", "coordinator/service/replica_notes.cc", "content == known_[k]", "false"),
     ("replicas", "coordinator/service/tenants.cc", "known = std::max(known, ms);", None),
     ("replicas", "coordinator/service/shared_tier.cc", "if (usages.ok()) adopt(*usages);", None),
-    ("replicas", "coordinator/service/findings.cc", "known < *revoked", "false"),
+    ("replicas", "coordinator/service/stored_tuning_records.cc", "known < *revoked", "false"),
     ("replicas", "coordinator/service/job_table_life.cc",
      "running += has_workers(*jobs_.at(id));", "++running;"),
     # ---- what a neighbour can do: candidates, clients, disks
@@ -717,7 +717,7 @@ MUTATIONS = [
     ("gpu runtime", "worker/profile/sampler.cc", "!executor_.device().slowdown().empty()", "false"),
     ("gpu runtime", "worker/profile/measure.cc",
      "discarded_ < kDiscardedMax + kDiscardedPerSample * counted_", "true"),
-    # ---- finding CUDA's libraries, and saying what is missing
+    # ---- record CUDA's libraries, and saying what is missing
     ("gpu libraries", "common/cuda/driver.cc", "is_sticky(result)) return", "is_sticky(result) && !@) return"),
     ("gpu libraries", "common/cuda/driver.cc",
      'if (result == kNoDevice) return unavailable("the CUDA driver sees no device");', None),

@@ -24,20 +24,20 @@ void Ledger::sent(TaskId task) {
 }
 
 void Ledger::found(Handle result, TaskId task, TaskOutcome outcome) {
-  findings_[result] = {task, outcome};
+  tuning_records_[result] = {task, outcome};
 }
 
 void Ledger::check_truth(JobId job, uint64_t candidate, const Verdict& verdict) {
   if (verdict.result == 0) return;  // the scheduler's own, which the auditor judges
-  auto finding = findings_.find(verdict.result);
-  if (finding == findings_.end()) return scene_.fail("a verdict was told that nobody found");
-  auto task = tasks_.find(finding->second.task);
+  auto record = tuning_records_.find(verdict.result);
+  if (record == tuning_records_.end()) return scene_.fail("a verdict was told that nobody found");
+  auto task = tasks_.find(record->second.task);
   if (task == tasks_.end() || task->second != std::make_pair(job, candidate)) {
     return scene_.fail(cat("job ", job, " candidate ", candidate, " got another one's verdict"));
   }
-  bool killer = finding->second.outcome == TaskOutcome::kHang &&  //
+  bool killer = record->second.outcome == TaskOutcome::kHang &&  //
                 verdict.outcome == TaskOutcome::kCrash;
-  if (finding->second.outcome != verdict.outcome && !killer) {
+  if (record->second.outcome != verdict.outcome && !killer) {
     scene_.fail(cat("job ", job, " candidate ", candidate, " got a verdict that was not found"));
   }
 }

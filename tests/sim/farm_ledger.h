@@ -41,7 +41,7 @@ class Ledger {
     std::map<uint64_t, Verdict> known;
     std::map<uint64_t, uint64_t> told_in;  // candidate -> life
   };
-  struct Finding {
+  struct TuningRecord {
     TaskId task = 0;
     TaskOutcome outcome = TaskOutcome::kOk;
   };
@@ -51,7 +51,7 @@ class Ledger {
   uint64_t life_ = 0;
   std::map<JobId, Job> jobs_;
   std::map<TaskId, std::pair<JobId, uint64_t>> tasks_;
-  std::map<Handle, Finding> findings_;
+  std::map<Handle, TuningRecord> tuning_records_;
 };
 
 }  // namespace sim

@@ -47,8 +47,8 @@ SearchOptions options(int64_t budget, uint64_t seed) {
 
 struct Finished {
   common::Plan plan;
-  EffectTable lessons;
-  std::map<common::Digest, Finding> findings;
+  EffectTable learned;
+  std::map<common::Digest, TuningRecord> tuning_records;
 };
 
 // Keeps up to `parallel` candidates in flight and answers them in an order drawn from `order`.
@@ -75,7 +75,7 @@ Finished search_graph(const common::Graph& graph, const SearchOptions& options, 
   }
   auto outcome = job.outcome();
   EXPECT_TRUE(outcome.ok());
-  return {std::move(outcome->plan), job.lessons(), job.findings()};
+  return {std::move(outcome->plan), job.learned(), job.tuning_records()};
 }
 
 template <class Device>
@@ -136,7 +136,7 @@ TEST(SearchQuality, PlansHoldPredictedBesideMeasuredTimes) {
   common::Plan plan = search("llama", options(60, 1), device).plan;
   EXPECT_EQ(plan.provenance.calibration, "measured");
   EXPECT_GT(plan.provenance.predicted_ns, 0);
-  EXPECT_GT(plan.provenance.foretold, 60u);
+  EXPECT_GT(plan.provenance.predicted_schedules, 60u);
   EXPECT_GT(plan.provenance.rank_correlation, 0.8);
   std::vector<char> at_load = common::load_time_calls(plan);
   for (size_t c = 0; c < plan.calls.size(); ++c) {
@@ -147,7 +147,7 @@ TEST(SearchQuality, PlansHoldPredictedBesideMeasuredTimes) {
   }
   std::string text = common::print_predictions(plan);
   for (const char* part :
-       {"predicted", "order       foretold at 0.", "launches", "waits", "to host", "traffic"}) {
+       {"predicted", "order       predicted at 0.", "launches", "waits", "to host", "traffic"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part;
   }
 }
@@ -177,11 +177,11 @@ class WideDevice {
   SimulatedDevice device_;
 };
 
-TEST(SearchQuality, LessonsOfOtherGraphsSpeedTheFirstCandidates) {
+TEST(SearchQuality, PriorsOfOtherGraphsSpeedTheFirstCandidates) {
   auto priors = std::make_shared<EffectTable>();
   for (const char* name : {"mlp", "mlp_dynamic", "llama"}) {
     WideDevice device(4);
-    merge_effects(*priors, search(name, options(100, 2), device).lessons);
+    merge_effects(*priors, search(name, options(100, 2), device).learned);
   }
   ASSERT_FALSE(priors->empty());
   double with = 0, without = 0;
@@ -226,7 +226,7 @@ TEST(SearchQuality, AnotherBatchTakesAThirdOfTheSearch) {
     SimulatedDevice device({0.0, seed, false});
     SearchOptions o = options(kWhole, seed);
     Memory memory;
-    memory.findings = search_graph(layers(48), o, device).findings;
+    memory.tuning_records = search_graph(layers(48), o, device).tuning_records;
     common::Plan whole = search_graph(layers(192), o, device).plan;
     common::Plan kin = search_graph(layers(192), o, device, 1, 1, &memory).plan;
     o.budget = kin.provenance.candidates;

@@ -16,9 +16,9 @@
 #include "common/base/files.h"
 #include "common/base/random.h"
 #include "coordinator/service/backups.h"
-#include "coordinator/service/findings.h"
 #include "coordinator/service/measurements.h"
 #include "coordinator/service/stamps.h"
+#include "coordinator/service/stored_tuning_records.h"
 #include "coordinator/service/tenants.h"
 
 namespace coordinator::service {
@@ -88,14 +88,17 @@ TEST_P(ClockJumps, ARevocationForgetsWhatWasFoundBeforeAndNothingElse) {
     } else if (random_.chance(0.5)) {
       found[key] = {step, one_of(tenants)};
       // More thorough than any before, so that it takes their place.
-      Finding finding{{step + 1, 0}, 2.5, 0, 6, {}, {}};
-      ASSERT_TRUE(keep_findings(*store_, {{key, finding}}, clock_.now_ns(), found[key].by).ok());
+      TuningRecord record{{step + 1, 0}, 2.5, 0, 6, {}, {}};
+      ASSERT_TRUE(
+          keep_tuning_records(*store_, {{key, record}}, clock_.now_ns(), found[key].by).ok());
     }
     for (const auto& [kernel, what] : found) {
       for (const std::string& reader : tenants) {
         bool is_gone =
             what.step < revoked[""] || what.step < revoked[what.by] || what.step < revoked[reader];
-        EXPECT_EQ(load_finding(*store_, FindingKind::kKernel, kernel, reader).has_value(), !is_gone)
+        EXPECT_EQ(
+            load_tuning_record(*store_, TuningRecordKind::kKernel, kernel, reader).has_value(),
+            !is_gone)
             << "step " << step << ", found at " << what.step << " by " << what.by << ", for "
             << reader;
       }

@@ -76,15 +76,16 @@ TEST(Compare, SmallErrorsEverywhereAreFound) {
 }
 
 TEST(Compare, ALuckyReferenceIsDrawnAgain) {
-  std::vector<HostTensor> oracle, plain, candidate, nudged, turned;
+  std::vector<HostTensor> oracle, plain, candidate, perturbed, turned;
   oracle.push_back(row(DType::kFloat64, {1, 2, 3, 4}));
   plain.push_back(row(DType::kFloat32, {1.001, 2, 3, 4}));
   candidate.push_back(row(DType::kFloat32, {1, 2, 3, 4.012}));
   ASSERT_FALSE(verify_outputs(candidate, oracle, plain).ok());
-  nudged.push_back(row(DType::kFloat32, {1, 2, 3.006, 4}));
-  EXPECT_TRUE(verify_again(candidate, oracle, plain, nudged).ok());
-  nudged[0] = row(DType::kFloat32, {1, 2, 3.003, 4});
-  EXPECT_FALSE(verify_again(candidate, oracle, plain, nudged).ok()) << "more than twice this one";
+  perturbed.push_back(row(DType::kFloat32, {1, 2, 3.006, 4}));
+  EXPECT_TRUE(verify_again(candidate, oracle, plain, perturbed).ok());
+  perturbed[0] = row(DType::kFloat32, {1, 2, 3.003, 4});
+  EXPECT_FALSE(verify_again(candidate, oracle, plain, perturbed).ok())
+      << "more than twice this one";
   turned.push_back(row(DType::kFloat32, {1, 2, 4, 3}));
   EXPECT_FALSE(verify_again(candidate, oracle, plain, turned).ok()) << "no rounding does that";
 }

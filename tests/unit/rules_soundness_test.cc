@@ -124,7 +124,7 @@ double distance(const HostTensor& a, const HostTensor& b) {
 class Checker {
  public:
   Checker() {
-    for (const RuleInfo& info : rule_infos()) claims_[info.name] = info.claim;
+    for (const RuleInfo& info : rule_infos()) equivalences_[info.name] = info.equivalence;
   }
 
   // Counts the unions by rule, and compares the two sides of those that the values bind.
@@ -169,12 +169,12 @@ class Checker {
     const ProofForest& proofs = *s.graph->proofs();
     // Where some rule rounds, a class has several values, and any rule may meet each of them.
     bool exact = std::all_of(unions.begin(), unions.end(), [&](const ProofForest::Step& step) {
-      return claims_.at(proofs.reason_name(step.reason)) == Claim::kBits;
+      return equivalences_.at(proofs.reason_name(step.reason)) == Equivalence::kBits;
     });
     for (const ProofForest::Step& step : unions) {
       const std::string& rule = proofs.reason_name(step.reason);
-      Claim claim = claims_.at(rule);
-      bool for_finite = claim == Claim::kFinite || claim == Claim::kDefined;
+      Equivalence equivalence = equivalences_.at(rule);
+      bool for_finite = equivalence == Equivalence::kFinite || equivalence == Equivalence::kDefined;
       if (for_finite && values == Values::kSpecial) continue;
       const HostTensor& a = (*results)[step.from];
       const HostTensor& b = (*results)[step.to];
@@ -192,7 +192,7 @@ class Checker {
     }
   }
 
-  std::map<std::string, Claim> claims_;
+  std::map<std::string, Equivalence> equivalences_;
 };
 
 TEST(RuleSoundness, EveryRuleHasACaseAndEveryCaseARule) {
@@ -233,9 +233,9 @@ TEST(RuleSoundness, WhatOnlyLooksLikeARulesCaseStaysWhatItIs) {
 TEST(RuleSoundness, TheStrictPolicyHasNoRuleForFiniteValuesOnly) {
   size_t finite = 0;
   for (const RuleInfo& info : rule_infos(Numerics::kStrict)) {
-    EXPECT_NE(info.claim, Claim::kFinite) << info.name;
+    EXPECT_NE(info.equivalence, Equivalence::kFinite) << info.name;
   }
-  for (const RuleInfo& info : rule_infos()) finite += info.claim == Claim::kFinite;
+  for (const RuleInfo& info : rule_infos()) finite += info.equivalence == Equivalence::kFinite;
   EXPECT_EQ(rule_infos(Numerics::kStrict).size() + finite, rule_infos().size());
   EXPECT_GT(finite, 0u);
 }

@@ -1,5 +1,5 @@
 lfarm_test(search LABEL unit TIMEOUT 1800
-  SOURCES search_attention_test.cc search_choice_test.cc search_findings_test.cc search_layout_test.cc search_rules_test.cc
+  SOURCES search_attention_test.cc search_choice_test.cc search_tuning_records_test.cc search_layout_test.cc search_rules_test.cc
           search_programs_test.cc search_job_test.cc search_load_time_test.cc search_profile_test.cc
           search_stores_test.cc search_strips_test.cc search_traits_test.cc
           program_interpreter.cc

@@ -168,7 +168,7 @@ struct Ended {
   common::Result<SearchOutcome> outcome = common::internal_error("not run");
   std::vector<SearchOutcome> interim;
   std::vector<CandidateTask> sent;
-  std::map<common::Digest, Finding> findings;
+  std::map<common::Digest, TuningRecord> tuning_records;
 };
 
 Ended search(SearchOptions options,
@@ -188,7 +188,7 @@ Ended search(SearchOptions options,
     }
   }
   ended.outcome = (*made)->outcome();
-  ended.findings = (*made)->findings();
+  ended.tuning_records = (*made)->tuning_records();
   return ended;
 }
 
@@ -260,8 +260,8 @@ TEST(JobSearch, AFinalistThatIsRightButSlowWithdrawsNothing) {
   Ended ended = search(options(48), plain_wins);
   ASSERT_TRUE(ended.outcome.ok());
   EXPECT_EQ(ended.outcome->plan.provenance.best_ns, ended.outcome->plan.provenance.baseline_ns);
-  ASSERT_FALSE(ended.findings.empty());
-  for (const auto& [key, finding] : ended.findings) EXPECT_GE(finding.ns, 0);
+  ASSERT_FALSE(ended.tuning_records.empty());
+  for (const auto& [key, record] : ended.tuning_records) EXPECT_GE(record.ns, 0);
 }
 
 }  // namespace

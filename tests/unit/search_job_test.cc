@@ -207,12 +207,12 @@ class Store : public MeasurementSource {
     auto it = times.find(kernel);
     return it == times.end() ? std::nullopt : std::optional(it->second);
   }
-  std::optional<Finding> finding(FindingKind, const common::Digest& key) const override {
-    auto it = findings.find(key);
-    return it == findings.end() ? std::nullopt : std::optional(it->second);
+  std::optional<TuningRecord> record(TuningRecordKind, const common::Digest& key) const override {
+    auto it = tuning_records.find(key);
+    return it == tuning_records.end() ? std::nullopt : std::optional(it->second);
   }
   std::map<common::Digest, int64_t> times;
-  std::map<common::Digest, Finding> findings;
+  std::map<common::Digest, TuningRecord> tuning_records;
 };
 
 TEST(JobSearch, ItsOwnMeasurementsInTheStoreDoNotChangeItsCourse) {

@@ -15,11 +15,11 @@ namespace coordinator {
 class Memory final : public MeasurementSource {
  public:
   std::optional<int64_t> kernel_ns(const common::Digest&) const override { return std::nullopt; }
-  std::optional<Finding> finding(FindingKind, const common::Digest& key) const override {
-    auto it = findings.find(key);
-    return it == findings.end() ? std::nullopt : std::optional(it->second);
+  std::optional<TuningRecord> record(TuningRecordKind, const common::Digest& key) const override {
+    auto it = tuning_records.find(key);
+    return it == tuning_records.end() ? std::nullopt : std::optional(it->second);
   }
-  std::map<common::Digest, Finding> findings;
+  std::map<common::Digest, TuningRecord> tuning_records;
 };
 
 // As many mutations of the default; some may undo others.

@@ -23,7 +23,7 @@ KernelTraits traits(Template form, const DeviceTerms& terms, uint64_t body) {
 
 // What later searches know after one in which `body` was measured with every value of parameter p,
 // of which number `best` halved its time.
-EffectTable lessons(const KernelTraits& body, size_t p, size_t best) {
+EffectTable learned(const KernelTraits& body, size_t p, size_t best) {
   EffectModel model(nullptr);
   size_t values = common::schedule_parameters(body.form)[p].values.size();
   for (int again = 0; again < 4; ++again) {
@@ -48,7 +48,7 @@ TEST(Traits, EveryParameterTeachesLaterSearches) {
       for (size_t p : schedule_parameters_on(form, terms.machine)) {
         const common::ScheduleChoice& choice = common::schedule_parameters(form)[p];
         size_t best = choice.values.size() - 1;
-        EffectTable known = lessons(measured, p, best);
+        EffectTable known = learned(measured, p, best);
         EffectModel model(&known);
         auto mean = [&](size_t digit) {
           return model.mean(features_of(another, with_digit(form, 0, p, digit)));

@@ -1,6 +1,6 @@
 lfarm_test(service_classes LABEL unit SOURCES service_classes_test.cc
   COMPONENTS coordinator/service coordinator/search)
-lfarm_test(service_parts LABEL unit SOURCES service_findings_test.cc service_parts_test.cc
+lfarm_test(service_parts LABEL unit SOURCES tuning_records_test.cc service_parts_test.cc
   COMPONENTS coordinator/service coordinator/search)
 lfarm_test(clock_jumps LABEL unit SOURCES clock_jumps_test.cc
   COMPONENTS cache/store coordinator/service coordinator/search)

@@ -13,11 +13,11 @@
 #include "common/base/cat.h"
 #include "common/base/files.h"
 #include "common/base/random.h"
-#include "coordinator/search/findings.h"
+#include "coordinator/search/tuning_records.h"
 #include "coordinator/service/device_name.h"
-#include "coordinator/service/findings.h"
-#include "coordinator/service/lessons.h"
 #include "coordinator/service/measurements.h"
+#include "coordinator/service/priors.h"
+#include "coordinator/service/stored_tuning_records.h"
 #include "coordinator/service/wishes.h"
 
 namespace coordinator::service {
@@ -46,16 +46,16 @@ class ToldToOthers {
         return;
       }
       case 1: {
-        Finding finding;
-        finding.ns = value;
-        finding.effort.candidates = step;  // grows, so that the last one stays
-        ASSERT_TRUE(keep_findings(store_, {{key(pair, k), finding}}, 1, "local").ok());
+        TuningRecord record;
+        record.ns = value;
+        record.effort.candidates = step;  // grows, so that the last one stays
+        ASSERT_TRUE(keep_tuning_records(store_, {{key(pair, k), record}}, 1, "local").ok());
         found_[{pair, k}] = value;
         return;
       }
       default:
         if (!learned_.emplace(pair, value).second) return;
-        ASSERT_TRUE(keep_lessons(store_, device(pair), {{7, {value, 1}}}).ok());
+        ASSERT_TRUE(merge_priors(store_, device(pair), {{7, {value, 1}}}).ok());
     }
   }
 
@@ -91,16 +91,16 @@ class ToldToOthers {
       if (ns) {
         ASSERT_EQ(*ns, own->second);
       }
-      // Two findings may want one place, where the later stays: so one may be gone.
-      auto finding = told.finding(FindingKind::kKernel, key(pair, k));
-      if (!finding) continue;
+      // Two tuning records may want one place, where the later stays: so one may be gone.
+      auto record = told.record(TuningRecordKind::kKernel, key(pair, k));
+      if (!record) continue;
       ASSERT_EQ(found_.count({pair, k}), 1u);
-      ASSERT_EQ(finding->ns, found_.at({pair, k}));
+      ASSERT_EQ(record->ns, found_.at({pair, k}));
     }
-    EffectTable lessons = load_lessons(store_, device(pair));
-    ASSERT_EQ(lessons.empty(), learned_.count(pair) == 0);
-    if (!lessons.empty()) {
-      ASSERT_EQ(lessons.at(7).mean, learned_.at(pair));
+    EffectTable priors = load_priors(store_, device(pair));
+    ASSERT_EQ(priors.empty(), learned_.count(pair) == 0);
+    if (!priors.empty()) {
+      ASSERT_EQ(priors.at(7).mean, learned_.at(pair));
     }
   }
 

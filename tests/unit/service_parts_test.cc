@@ -18,7 +18,7 @@
 #include "coordinator/service/commits.h"
 #include "coordinator/service/dispatcher.h"
 #include "coordinator/service/job_journal.h"
-#include "coordinator/service/lessons.h"
+#include "coordinator/service/priors.h"
 #include "coordinator/service/stage_clock.h"
 
 namespace coordinator::service {
@@ -355,22 +355,22 @@ TEST_F(JournalTest, ASearchIsNotToldWhatWasMeasuredAfterItBegan) {
   EXPECT_TRUE(measurements.take_fresh().empty());
 }
 
-TEST_F(JournalTest, LessonsAddUpPerTargetAndOutliveTheStore) {
-  ASSERT_TRUE(keep_lessons(*store_, "cpu-a", {{7, {0.5, 10}}, {8, {-1, 2}}}).ok());
-  ASSERT_TRUE(keep_lessons(*store_, "cpu-a", {{7, {-0.5, 30}}}).ok());
+TEST_F(JournalTest, PriorsAddUpPerTargetAndOutliveTheStore) {
+  ASSERT_TRUE(merge_priors(*store_, "cpu-a", {{7, {0.5, 10}}, {8, {-1, 2}}}).ok());
+  ASSERT_TRUE(merge_priors(*store_, "cpu-a", {{7, {-0.5, 30}}}).ok());
   store_.reset();
   store_ = open();
   EffectTable expected{{7, {-0.25, 40}}, {8, {-1, 2}}};
-  EXPECT_EQ(load_lessons(*store_, "cpu-a"), expected);
-  EXPECT_TRUE(load_lessons(*store_, "cpu-b").empty());
+  EXPECT_EQ(load_priors(*store_, "cpu-a"), expected);
+  EXPECT_TRUE(load_priors(*store_, "cpu-b").empty());
 }
 
-TEST_F(JournalTest, DamagedLessonsTeachNothing) {
-  ASSERT_TRUE(keep_lessons(*store_, "cpu-a", {{7, {0.5, 10}}}).ok());
+TEST_F(JournalTest, DamagedPriorsAreIgnored) {
+  ASSERT_TRUE(merge_priors(*store_, "cpu-a", {{7, {0.5, 10}}}).ok());
   auto bytes = store_->get_named("effects-2/cpu-a");
   ASSERT_TRUE(bytes.ok() && bytes->has_value());
   ASSERT_TRUE(store_->put_named("effects-2/cpu-a", (*bytes)->substr(0, 20)).ok());
-  EXPECT_TRUE(load_lessons(*store_, "cpu-a").empty());
+  EXPECT_TRUE(load_priors(*store_, "cpu-a").empty());
 }
 
 TEST(BlobTable, HoldsEachBlobOnceAndWithinItsBound) {

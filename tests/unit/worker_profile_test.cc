@@ -21,7 +21,7 @@
 #include "tests/unit/profile_testing.h"
 #include "tests/unit/runtime_testing.h"
 #include "worker/profile/device_lock.h"
-#include "worker/profile/judge.h"
+#include "worker/profile/verifier.h"
 
 namespace worker {
 namespace {
@@ -338,7 +338,7 @@ TEST(ExecutorClient, ProgramsThatDoNotStartAreInfra) {
 }
 
 // A model with a state: the child must set it anew for every case.
-TEST(Judge, StatesAndMutatedInputsAreCompared) {
+TEST(Verifier, StatesAndMutatedInputsAreCompared) {
   common::GraphBuilder g;
   auto x = g.input(InputKind::kUser, DType::kFloat32, {4}, "x");
   auto state = g.input(InputKind::kState, DType::kFloat32, {4}, "state");
@@ -367,7 +367,7 @@ TEST(Judge, StatesAndMutatedInputsAreCompared) {
                                },
                                *device, {true});
     EXPECT_TRUE(executor.ok());
-    Judge judge(1 << 20);
+    Verifier judge(1 << 20);
     return judge.verify(common::digest_of("graph"), graph, **executor, {});
   };
   auto good = verdict_of("s + x");
@@ -379,7 +379,7 @@ TEST(Judge, StatesAndMutatedInputsAreCompared) {
 
 // All cases have the same weights: what calls at load make of them is made once, and a candidate
 // that it comes out wrong for, the second time, is not found wrong.
-TEST(Judge, WeightsAreBoundOnceForAllCases) {
+TEST(Verifier, WeightsAreBoundOnceForAllCases) {
   common::GraphBuilder g;
   auto x = g.input(InputKind::kUser, DType::kFloat32, {4}, "x");
   auto w = g.input(InputKind::kWeight, DType::kFloat32, {4}, "w");
@@ -405,7 +405,7 @@ TEST(Judge, WeightsAreBoundOnceForAllCases) {
                                   *device, {guard})
         .value();
   };
-  Judge judge(1);  // byte, so that of all cases the last one is kept
+  Verifier judge(1);  // byte, so that of all cases the last one is kept
   common::Digest digest = common::digest_of("graph");
   auto guarded = load(true);
   auto verdict = judge.verify(digest, graph, *guarded, {});

@@ -22,10 +22,10 @@
 #include "common/sandbox/sandbox.h"
 #include "common/wire/ir_codec.h"
 #include "worker/profile/device_lock.h"
-#include "worker/profile/judge.h"
 #include "worker/profile/measure.h"
 #include "worker/profile/pace.h"
 #include "worker/profile/request.h"
+#include "worker/profile/verifier.h"
 
 namespace worker {
 using common::cat;
@@ -126,7 +126,7 @@ ProfileReply blamed(const Error& error, const common::Device& device) {
 class ExecutorChild {
  public:
   ExecutorChild(int fd, const ExecutorDevice& device)
-      : fd_(fd), source_(device), judge_(kept_bytes_max(device)) {}
+      : fd_(fd), source_(device), verifier_(kept_bytes_max(device)) {}
 
   int serve() {
     while (true) {
@@ -219,7 +219,7 @@ class ExecutorChild {
     if (!device.ok()) return ended(TaskOutcome::kInfra, device.error().message);
     // Of a GPU's time a run takes from whatever is measured beside it; processors are many.
     std::unique_ptr<DeviceLock> among_others;
-    judge_.set_observer([&, name = lock_name(**device)](bool candidate_runs) {
+    verifier_.set_observer([&, name = lock_name(**device)](bool candidate_runs) {
       if (!candidate_runs) {
         among_others.reset();
       } else if (!(*device)->uses_host_memory()) {
@@ -229,7 +229,7 @@ class ExecutorChild {
     });
     ProfileReply reply = request.rivals.empty() ? verify_and_measure(request, **graph, **device)
                                                 : compare_rivals(request, **graph, **device);
-    judge_.set_observer({});
+    verifier_.set_observer({});
     return reply;
   }
 
@@ -264,11 +264,11 @@ class ExecutorChild {
     }
     auto guarded = load(request, request.plan, device, true);
     if (!guarded.ok()) return blamed(guarded.error(), device);
-    auto verdict = judge_.verify(request.graph, graph, **guarded, request.verify);
+    auto verdict = verifier_.verify(request.graph, graph, **guarded, request.verify);
     guarded->reset();
     if (!verdict.ok()) {
       ProfileReply refusal = blamed(verdict.error(), device);
-      refusal.damaged |= judge_.memory_damaged();
+      refusal.damaged |= verifier_.memory_damaged();
       return refusal;
     }
 
@@ -278,7 +278,7 @@ class ExecutorChild {
     start = clock.now_ns();
     auto executor = load(request, request.plan, device, false);
     if (!executor.ok()) return blamed(executor.error(), device);
-    auto inputs = judge_.bind_first_case(request.graph, graph, **executor, request.verify);
+    auto inputs = verifier_.bind_first_case(request.graph, graph, **executor, request.verify);
     if (!inputs.ok()) {
       ProfileReply refusal = blamed(inputs.error(), device);
       if (!device.is_faulted()) refusal.outcome = TaskOutcome::kInfra;
@@ -288,7 +288,7 @@ class ExecutorChild {
         device, reply.pace, [&] { return measure(**executor, *inputs, request.measure); });
     if (!measured.ok()) return blamed(measured.error(), device);
     // Without guards temporaries share memory: that must not change the result either.
-    Status same = judge_.check_first_case(request.graph, graph, **executor, request.verify);
+    Status same = verifier_.check_first_case(request.graph, graph, **executor, request.verify);
     if (!same.ok()) return blamed(same.error(), device);
     reply.outcome = TaskOutcome::kOk;
     reply.measure_ms = static_cast<double>(clock.now_ns() - start) * 1e-6;
@@ -314,7 +314,7 @@ class ExecutorChild {
       const common::Plan& plan = k == 0 ? request.plan : request.rivals[k - 1];
       auto executor = load(request, plan, device, false);
       if (!executor.ok()) return blamed(executor.error(), device);
-      auto bound = judge_.bind_first_case(request.graph, graph, **executor, request.verify);
+      auto bound = verifier_.bind_first_case(request.graph, graph, **executor, request.verify);
       if (!bound.ok()) return blamed(bound.error(), device);
       executors.push_back(std::move(*executor));
       inputs.push_back(std::move(*bound));
@@ -326,7 +326,7 @@ class ExecutorChild {
         alone_at_usual_pace(device, reply.pace, [&] { return compare(programs, request.measure); });
     if (!compared.ok()) return blamed(compared.error(), device);
     for (const auto& executor : executors) {
-      Status same = judge_.check_first_case(request.graph, graph, *executor, request.verify);
+      Status same = verifier_.check_first_case(request.graph, graph, *executor, request.verify);
       if (!same.ok()) return blamed(same.error(), device);
     }
     reply.outcome = TaskOutcome::kOk;
@@ -349,7 +349,7 @@ class ExecutorChild {
   int64_t candidate_seconds_ = 0;
   std::list<std::pair<Digest, std::shared_ptr<const Graph>>> graphs_;  // newest first
   std::map<int, std::unique_ptr<common::Device>> devices_;             // by thread count
-  Judge judge_;
+  Verifier verifier_;
   PaceMeter pace_;
 };
 

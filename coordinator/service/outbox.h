@@ -1,5 +1,5 @@
-// Sends messages to peers and keeps them in order while a peer's queue is full. What waits for
-// peers that do not read is bounded: for each of them and for all together.
+// Outbox. Sends messages in order per peer and buffers them while a peer's queue is full; the
+// buffer is bounded per peer and in total.
 #pragma once
 
 #include <deque>
@@ -10,10 +10,10 @@
 
 namespace coordinator::service {
 
-class Post {
+class Outbox {
  public:
   // `backlog_bytes`: of messages for one peer that its queue did not take.
-  Post(common::RouterSocket& router, size_t backlog_bytes)
+  Outbox(common::RouterSocket& router, size_t backlog_bytes)
       : router_(router), backlog_bytes_max_(backlog_bytes) {}
 
   // False when the peer's connection is gone, or it has left too much unread.

@@ -26,8 +26,8 @@ struct Effort {
 };
 inline constexpr int64_t kSettledCandidates = int64_t{1} << 40;  // more would find nothing
 
-// What a finding is about, which its key does not say.
-enum class FindingKind : uint8_t {
+// What a tuning record is about, which its key does not say.
+enum class TuningRecordKind : uint8_t {
   kRegion,  // a region, or a whole graph
   kKernel,
   kKin,  // regions that differ in sizes alone (kin.h)
@@ -35,22 +35,22 @@ enum class FindingKind : uint8_t {
 
 inline constexpr double kWithdrawn = -1;  // the time of a program that turned out to be wrong
 
-struct Finding {
+struct TuningRecord {
   Effort effort;
   double ns = 0;              // of one run of the best program or schedule
   double worker_ms = 0;       // what workers took to find it; of a region
   ScheduleCode schedule = 0;  // of a kernel: the best
   common::Program program;    // of a region: the best, verified; of a kernel: without calls
   Genome genome;              // of kin: the best of one
-  FindingKind kind() const {
-    if (genome.size() != 0) return FindingKind::kKin;
-    return program.calls.empty() ? FindingKind::kKernel : FindingKind::kRegion;
+  TuningRecordKind kind() const {
+    if (genome.size() != 0) return TuningRecordKind::kKin;
+    return program.calls.empty() ? TuningRecordKind::kKernel : TuningRecordKind::kRegion;
   }
 };
 
-// Findings hold for one target, machine class and epoch, those of regions for one policy as well.
-// Regions that differ in names and in the order of nodes have one key. `machine` is empty where the
-// class is not known.
+// Tuning records hold for one target, machine class and epoch, those of regions for one policy as
+// well. Regions that differ in names and in the order of nodes have one key. `machine` is empty
+// where the class is not known.
 common::Digest region_key(const common::Graph& region, const common::Target& target,
                           const std::string& policy, const std::string& machine = {});
 common::Digest kernel_key(common::Template form, const common::Digest& body,
@@ -60,7 +60,7 @@ common::Digest kernel_key(common::Template form, const common::Digest& body,
 common::Digest whole_key(const common::Graph& graph, const common::Target& target,
                          const std::string& policy, const std::string& machine = {});
 
-// Whether the finding's program verifies and takes the place of the graph as it stands.
-bool fits(const Finding& finding, const common::Graph& graph);
+// Whether the tuning record's program verifies and takes the place of the graph as it stands.
+bool fits(const TuningRecord& record, const common::Graph& graph);
 
 }  // namespace coordinator

@@ -1,5 +1,5 @@
-// Decides whether a candidate computes what its graph means: runs it on synthetic inputs and
-// compares with the reference interpreter.
+// Verifies candidates: runs each on synthetic inputs and compares its outputs with the reference
+// interpreter's.
 #pragma once
 
 #include <functional>
@@ -24,14 +24,13 @@ struct Verdict {
   double max_error = 0;
 };
 
-// Keeps inputs and reference results, because many candidates of one graph are judged in a row. All
-// cases of a graph have the same weights, which are most of what a model's inputs are.
-// Not thread-safe.
-class Judge {
+// Keeps inputs and reference results, because many candidates of one graph are verified in a row.
+// All cases of a graph share its weights, which are most of a model's inputs. Not thread-safe.
+class Verifier {
  public:
   // `cache_bytes_max`: inputs and reference results kept; the newest case and its graph's weights
   // stay whatever their size.
-  explicit Judge(size_t cache_bytes_max) : cache_bytes_max_(cache_bytes_max) {}
+  explicit Verifier(size_t cache_bytes_max) : cache_bytes_max_(cache_bytes_max) {}
 
   // Called with true before code of the candidate runs and with false after it.
   void set_observer(std::function<void(bool candidate_runs)> observer) {

@@ -1,4 +1,5 @@
-// Reads what peers send and hands each message to whom it concerns.
+// Message router. Decodes what peers send, checks versions and roles, and dispatches each message
+// to the component that handles it.
 #pragma once
 
 #include <optional>
@@ -14,9 +15,9 @@
 namespace coordinator::service {
 
 // Not thread-safe.
-class Reception {
+class MessageRouter {
  public:
-  Reception(Environment& environment, JobTable& jobs, std::string coordinator_id);
+  MessageRouter(Environment& environment, JobTable& jobs, std::string coordinator_id);
 
   void receive(common::Arrival arrival);
   // Of peers whose connections were dropped: what workers among them held goes to others.

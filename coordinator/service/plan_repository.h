@@ -81,11 +81,11 @@ inline constexpr std::string_view kPublishedPrefix = "published/";
 std::string merge_publications(const std::string& newer, const std::string& older);
 
 // Each tenant has plans of its own. Not thread-safe but for keep().
-class PlanShelf {
+class PlanRepository {
  public:
   // `earlier`: keys that the farm signed with before; it vouches for what they signed.
-  PlanShelf(cache::Store& store, const common::SigningKey& key, Tenants& tenants,
-            std::vector<common::PublicKey> earlier = {})
+  PlanRepository(cache::Store& store, const common::SigningKey& key, Tenants& tenants,
+                 std::vector<common::PublicKey> earlier = {})
       : store_(store), key_(key), earlier_(std::move(earlier)), tenants_(tenants) {}
 
   // The tenant's plan; where it has none, a copy of one that another tenant shares with it or has

@@ -1,4 +1,4 @@
-#include "coordinator/service/plan_shelf.h"
+#include "coordinator/service/plan_repository.h"
 
 #include <algorithm>
 #include <memory>
@@ -53,9 +53,10 @@ common::PlanReady ReadyPlan::message(uint64_t request_id) const {
   return message;
 }
 
-Result<std::optional<ReadyPlan>> PlanShelf::find(const std::string& tenant,
-                                                 const common::Digest& key,
-                                                 const std::string& machine, cache::Lookup lookup) {
+Result<std::optional<ReadyPlan>> PlanRepository::find(const std::string& tenant,
+                                                      const common::Digest& key,
+                                                      const std::string& machine,
+                                                      cache::Lookup lookup) {
   common::Digest place = common::place_of(tenant, key, machine);
   LFARM_ASSIGN_OR_RETURN(std::optional<cache::StoredPlan> stored, store_.get_plan(place, lookup));
   if (!stored && lookup == cache::Lookup::kServe) {
@@ -73,11 +74,11 @@ Result<std::optional<ReadyPlan>> PlanShelf::find(const std::string& tenant,
   return found;
 }
 
-Result<std::optional<ReadyPlan>> PlanShelf::find_any_target(const std::string& tenant,
-                                                            const common::Digest& graph_hash,
-                                                            const std::string& policy,
-                                                            const std::string& epoch,
-                                                            const std::string& family) {
+Result<std::optional<ReadyPlan>> PlanRepository::find_any_target(const std::string& tenant,
+                                                                 const common::Digest& graph_hash,
+                                                                 const std::string& policy,
+                                                                 const std::string& epoch,
+                                                                 const std::string& family) {
   LFARM_ASSIGN_OR_RETURN(std::vector<common::Digest> places, store_.plans_of_graph(graph_hash));
   std::optional<common::Digest> best;
   std::string machine;
@@ -103,8 +104,8 @@ Result<std::optional<ReadyPlan>> PlanShelf::find_any_target(const std::string& t
 }
 
 // Signed, and in the store as a blob, so that clients can ask for it by its digest.
-Result<cache::NewPlan> PlanShelf::sealed(const std::string& tenant, const common::Plan& plan,
-                                         const KeptPlan& how) const {
+Result<cache::NewPlan> PlanRepository::sealed(const std::string& tenant, const common::Plan& plan,
+                                              const KeptPlan& how) const {
   common::PlanGrant grant{tenant, common::encode_plan(plan)};
   common::Sealed outer = common::sign_plan(key_, common::encode_grant(grant));
   cache::NewPlan kept;
@@ -128,8 +129,8 @@ Result<cache::NewPlan> PlanShelf::sealed(const std::string& tenant, const common
   return kept;
 }
 
-Result<common::Digest> PlanShelf::keep(const std::string& tenant, const common::Plan& plan,
-                                       const KeptPlan& how) const {
+Result<common::Digest> PlanRepository::keep(const std::string& tenant, const common::Plan& plan,
+                                            const KeptPlan& how) const {
   LFARM_ASSIGN_OR_RETURN(cache::NewPlan kept, sealed(tenant, plan, how));
   bool replaces = how.replaces;
   if (!replaces && !plan.provenance.is_interim) {
@@ -148,19 +149,19 @@ Result<common::Digest> PlanShelf::keep(const std::string& tenant, const common::
   return kept.facts.plan_id;
 }
 
-void PlanShelf::note_change(const common::Digest& place) const {
+void PlanRepository::note_change(const common::Digest& place) const {
   std::lock_guard<std::mutex> lock(changes_mutex_);
   changes_.push_back(place);
 }
 
-std::vector<common::Digest> PlanShelf::take_changes() {
+std::vector<common::Digest> PlanRepository::take_changes() {
   std::lock_guard<std::mutex> lock(changes_mutex_);
   return std::exchange(changes_, {});
 }
 
-Result<std::vector<common::Digest>> PlanShelf::keep_imported(const std::string& tenant,
-                                                             std::vector<ForeignPlan> plans,
-                                                             const std::string& farm) const {
+Result<std::vector<common::Digest>> PlanRepository::keep_imported(const std::string& tenant,
+                                                                  std::vector<ForeignPlan> plans,
+                                                                  const std::string& farm) const {
   std::vector<cache::NewPlan> kept;
   for (ForeignPlan& foreign : plans) {
     common::Provenance& provenance = foreign.plan.provenance;
@@ -193,8 +194,8 @@ Result<std::vector<common::Digest>> PlanShelf::keep_imported(const std::string& 
   return ids;
 }
 
-Result<size_t> PlanShelf::revoke_imported(const common::PublicKey& signer,
-                                          const common::RevocationList& list) {
+Result<size_t> PlanRepository::revoke_imported(const common::PublicKey& signer,
+                                               const common::RevocationList& list) {
   std::vector<common::Digest> ids;
   for (const common::Digest& origin : list.plans) {
     LFARM_ASSIGN_OR_RETURN(std::vector<common::Digest> places, store_.plans_named(origin));
@@ -211,7 +212,7 @@ Result<size_t> PlanShelf::revoke_imported(const common::PublicKey& signer,
   return ids.size();
 }
 
-Result<std::optional<WholePlan>> PlanShelf::with_objects(const ReadyPlan& plan) {
+Result<std::optional<WholePlan>> PlanRepository::with_objects(const ReadyPlan& plan) {
   auto known = whole_.find(plan.plan);
   if (known != whole_.end()) return std::optional(known->second);
   std::vector<std::string> objects;
@@ -242,7 +243,7 @@ Result<std::optional<WholePlan>> PlanShelf::with_objects(const ReadyPlan& plan) 
   return std::optional(whole_.emplace(plan.plan, std::move(whole)).first->second);
 }
 
-common::Status PlanShelf::load_revocations() {
+common::Status PlanRepository::load_revocations() {
   common::RevocationList list;
   LFARM_ASSIGN_OR_RETURN(list.plans, store_.revocations());
   if (list.plans.empty()) return {};
@@ -252,16 +253,16 @@ common::Status PlanShelf::load_revocations() {
   return {};
 }
 
-Result<std::vector<common::Digest>> PlanShelf::revoke(const common::Digest& id,
-                                                      const std::string& reason) {
+Result<std::vector<common::Digest>> PlanRepository::revoke(const common::Digest& id,
+                                                           const std::string& reason) {
   LFARM_ASSIGN_OR_RETURN(std::vector<common::Digest> plans, plans_under(id));
   if (plans.empty()) plans.push_back(id);
   LFARM_RETURN_IF_ERROR(revoke_all(plans, reason));
   return plans;
 }
 
-common::Status PlanShelf::revoke_all(const std::vector<common::Digest>& plans,
-                                     const std::string& reason) {
+common::Status PlanRepository::revoke_all(const std::vector<common::Digest>& plans,
+                                          const std::string& reason) {
   if (plans.empty()) return {};
   LFARM_ASSIGN_OR_RETURN(std::vector<common::Digest> before, store_.revocations());
   if (before.size() + plans.size() > common::kDigestsMax) {
@@ -276,14 +277,14 @@ common::Status PlanShelf::revoke_all(const std::vector<common::Digest>& plans,
   return load_revocations();
 }
 
-Result<std::string> PlanShelf::owner_of(const common::Digest& plan) const {
+Result<std::string> PlanRepository::owner_of(const common::Digest& plan) const {
   LFARM_ASSIGN_OR_RETURN(auto stored, store_.plan_of_id(plan));
   auto owned = stored ? decode_owned(stored->bytes) : common::corrupt("none");
   return owned.ok() ? std::move(owned->tenant) : std::string(kNobody);
 }
 
 // Plan keys are known only to the plans themselves: the store keeps each under its tenant's.
-Result<std::vector<common::Digest>> PlanShelf::plans_under(const common::Digest& key) {
+Result<std::vector<common::Digest>> PlanRepository::plans_under(const common::Digest& key) {
   std::vector<common::Digest> plans;
   LFARM_ASSIGN_OR_RETURN(std::vector<common::Digest> places, store_.plans_named(key));
   for (const common::Digest& place : places) {
@@ -296,8 +297,8 @@ Result<std::vector<common::Digest>> PlanShelf::plans_under(const common::Digest&
   return plans;
 }
 
-common::Status PlanShelf::check_access(const std::string& tenant, const common::Digest& digest,
-                                       common::ByteView blob) const {
+common::Status PlanRepository::check_access(const std::string& tenant, const common::Digest& digest,
+                                            common::ByteView blob) const {
   if (is_recipe(blob)) {
     return common::invalid_input(
         common::cat("blob ", digest.short_hex(), " is the farm's own; submit the model"));
@@ -317,8 +318,8 @@ common::Status PlanShelf::check_access(const std::string& tenant, const common::
                                    "); submit the model again")};
 }
 
-Result<std::optional<cache::StoredPlan>> PlanShelf::signed_anew(const cache::StoredPlan& stored,
-                                                                const OwnedPlan& owned) {
+Result<std::optional<cache::StoredPlan>> PlanRepository::signed_anew(
+    const cache::StoredPlan& stored, const OwnedPlan& owned) {
   if (!common::contains(earlier_, owned.signer)) return std::optional<cache::StoredPlan>();
   LFARM_ASSIGN_OR_RETURN(common::Sealed outer,
                          common::decode_sealed(common::as_bytes(stored.bytes)));
@@ -341,8 +342,8 @@ Result<std::optional<cache::StoredPlan>> PlanShelf::signed_anew(const cache::Sto
   return store_.get_plan(anew.facts.key, cache::Lookup::kInspect);
 }
 
-Result<std::optional<ReadyPlan>> PlanShelf::ready(const common::Digest& key,
-                                                  cache::StoredPlan stored) {
+Result<std::optional<ReadyPlan>> PlanRepository::ready(const common::Digest& key,
+                                                       cache::StoredPlan stored) {
   ReadyPlan found;
   found.key = key;
   found.revocations = revocations_digest_;

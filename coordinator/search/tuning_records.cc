@@ -1,4 +1,4 @@
-#include "coordinator/search/findings.h"
+#include "coordinator/search/tuning_records.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,7 @@
 namespace coordinator {
 namespace {
 
-// Findings of before machine classes keep their keys.
+// Tuning records of before machine classes keep their keys.
 void add_machine(common::Hasher& hasher, const std::string& machine) {
   if (!machine.empty()) hasher.text(machine);
 }
@@ -50,9 +50,9 @@ common::Digest whole_key(const common::Graph& graph, const common::Target& targe
 
 // Equal keys say that the graph is the same but for the numbers of its symbols; inputs of the same
 // shapes say that those are, too, because the inputs show all the symbols that a graph uses.
-bool fits(const Finding& finding, const common::Graph& graph) {
-  const common::Program& program = finding.program;
-  bool is_alike = std::isfinite(finding.ns) && finding.ns >= 0 && !program.calls.empty() &&
+bool fits(const TuningRecord& record, const common::Graph& graph) {
+  const common::Program& program = record.program;
+  bool is_alike = std::isfinite(record.ns) && record.ns >= 0 && !program.calls.empty() &&
                   program.symbols == graph.symbols &&
                   program.inputs.size() == graph.inputs.size() &&
                   program.outputs.size() == graph.outputs.size() && common::verify(program).ok();

@@ -1,4 +1,4 @@
-#include "coordinator/service/findings.h"
+#include "coordinator/service/stored_tuning_records.h"
 
 #include <algorithm>
 #include <cmath>
@@ -16,16 +16,16 @@ constexpr size_t kBytesMax = size_t{1} << 20;
 // Kernels take some sixty bytes, regions some ten thousand: 160 MB and 4 MB when all places are
 // taken. The number in a prefix changes with the record's
 // layout.
-std::string place_of(FindingKind kind, const common::Digest& key) {
+std::string place_of(TuningRecordKind kind, const common::Digest& key) {
   switch (kind) {
-    case FindingKind::kRegion:
-      return common::cat(kFindingPrefixes[0], key.prefix64() % 16'384);
-    case FindingKind::kKernel:
-      return common::cat(kFindingPrefixes[1], key.prefix64() % 65'536);
-    case FindingKind::kKin:
+    case TuningRecordKind::kRegion:
+      return common::cat(kTuningRecordPrefixes[0], key.prefix64() % 16'384);
+    case TuningRecordKind::kKernel:
+      return common::cat(kTuningRecordPrefixes[1], key.prefix64() % 65'536);
+    case TuningRecordKind::kKin:
       break;
   }
-  return common::cat(kFindingPrefixes[2], key.prefix64() % 4'096);
+  return common::cat(kTuningRecordPrefixes[2], key.prefix64() % 4'096);
 }
 
 // Comes before a genome, where a program would begin with a number of segments.
@@ -63,17 +63,16 @@ std::optional<Genome> decode_genome(std::string_view bytes) {
 constexpr uint32_t kNumbered = 1U << 31;
 
 // As it lies in the store: first whose search found it, and what was revoked by then. Times would
-// not tell: the wall clock may be set back between a finding and a revocation.
-std::string with_finder(const std::string& tenant, uint64_t revocation,
-                        const std::string& finding) {
+// not tell: the wall clock may be set back between a tuning record and a revocation.
+std::string with_finder(const std::string& tenant, uint64_t revocation, const std::string& record) {
   std::string bytes;
   cache::append_u32(bytes, static_cast<uint32_t>(tenant.size()) | kNumbered);
   cache::append_u64(bytes, revocation);
-  return bytes + tenant + finding;
+  return bytes + tenant + record;
 }
 
-std::optional<KeptFinding> load_from(cache::Store& store, const std::string& place,
-                                     const common::Digest& key, const std::string& tenant) {
+std::optional<StoredTuningRecord> load_from(cache::Store& store, const std::string& place,
+                                            const common::Digest& key, const std::string& tenant) {
   auto bytes = store.get_named(place);
   if (!bytes.ok() || !bytes->has_value()) return std::nullopt;
   cache::FieldReader reader(**bytes);
@@ -82,7 +81,7 @@ std::optional<KeptFinding> load_from(cache::Store& store, const std::string& pla
   uint64_t known = is_numbered ? reader.u64() : 0;
   std::string finder(reader.take(size & ~kNumbered));
   if (!reader.ok() || !reader.rest().starts_with(cache::key_of(key))) return std::nullopt;
-  auto kept = decode_finding(reader.rest());
+  auto kept = decode_tuning_record(reader.rest());
   if (!kept) return std::nullopt;
   // The release before kept none: numbers are times that no clock had reached when it was found.
   if (!is_numbered) known = static_cast<uint64_t>(std::max<int64_t>(kept->when_wall_ns, 1)) - 1;
@@ -95,70 +94,72 @@ std::optional<KeptFinding> load_from(cache::Store& store, const std::string& pla
 
 }  // namespace
 
-std::string encode_finding(const KeptFinding& kept) {
-  const Finding& finding = kept.finding;
+std::string encode_tuning_record(const StoredTuningRecord& kept) {
+  const TuningRecord& record = kept.record;
   std::string bytes;
   cache::append_digest(bytes, kept.key);
   cache::append_u64(bytes, static_cast<uint64_t>(kept.when_wall_ns));
-  cache::append_u64(bytes, static_cast<uint64_t>(finding.effort.candidates));
-  cache::append_u64(bytes, static_cast<uint64_t>(finding.effort.ms));
-  cache::append_f64(bytes, finding.ns);
-  cache::append_f64(bytes, finding.worker_ms);
-  cache::append_u32(bytes, finding.schedule);
-  if (finding.genome.size() != 0) {
-    bytes += encode_genome(finding.genome);
-  } else if (!finding.program.calls.empty()) {
-    bytes += common::as_text(common::encode_program(finding.program));
+  cache::append_u64(bytes, static_cast<uint64_t>(record.effort.candidates));
+  cache::append_u64(bytes, static_cast<uint64_t>(record.effort.ms));
+  cache::append_f64(bytes, record.ns);
+  cache::append_f64(bytes, record.worker_ms);
+  cache::append_u32(bytes, record.schedule);
+  if (record.genome.size() != 0) {
+    bytes += encode_genome(record.genome);
+  } else if (!record.program.calls.empty()) {
+    bytes += common::as_text(common::encode_program(record.program));
   }
   return bytes;
 }
 
-std::optional<KeptFinding> decode_finding(std::string_view bytes) {
+std::optional<StoredTuningRecord> decode_tuning_record(std::string_view bytes) {
   cache::FieldReader reader(bytes);
-  KeptFinding kept;
+  StoredTuningRecord kept;
   kept.key = reader.digest();
   kept.when_wall_ns = static_cast<int64_t>(reader.u64());
-  kept.finding.effort.candidates = static_cast<int64_t>(reader.u64());
-  kept.finding.effort.ms = static_cast<int64_t>(reader.u64());
-  kept.finding.ns = reader.f64();
-  kept.finding.worker_ms = reader.f64();
-  kept.finding.schedule = reader.u32();
-  bool is_sound = reader.ok() && std::isfinite(kept.finding.ns) &&
-                  std::isfinite(kept.finding.worker_ms) && kept.finding.worker_ms >= 0;
+  kept.record.effort.candidates = static_cast<int64_t>(reader.u64());
+  kept.record.effort.ms = static_cast<int64_t>(reader.u64());
+  kept.record.ns = reader.f64();
+  kept.record.worker_ms = reader.f64();
+  kept.record.schedule = reader.u32();
+  bool is_sound = reader.ok() && std::isfinite(kept.record.ns) &&
+                  std::isfinite(kept.record.worker_ms) && kept.record.worker_ms >= 0;
   if (!is_sound) return std::nullopt;
   if (reader.done()) return kept;
   std::string_view rest = reader.rest();
   if (rest.starts_with(kGenomeMark)) {
     auto genome = decode_genome(rest);
     if (!genome) return std::nullopt;
-    kept.finding.genome = *std::move(genome);
+    kept.record.genome = *std::move(genome);
     return kept;
   }
   auto program = common::decode_program(common::as_bytes(rest));
   if (!program.ok()) return std::nullopt;
-  kept.finding.program = std::move(program).value();
+  kept.record.program = std::move(program).value();
   return kept;
 }
 
-std::optional<KeptFinding> load_finding(cache::Store& store, FindingKind kind,
-                                        const common::Digest& key, const std::string& tenant) {
+std::optional<StoredTuningRecord> load_tuning_record(cache::Store& store, TuningRecordKind kind,
+                                                     const common::Digest& key,
+                                                     const std::string& tenant) {
   return load_from(store, place_of(kind, key), key, tenant);
 }
 
-common::Status keep_findings(cache::Store& store, const std::map<common::Digest, Finding>& found,
-                             int64_t now_wall_ns, const std::string& tenant) {
+common::Status keep_tuning_records(cache::Store& store,
+                                   const std::map<common::Digest, TuningRecord>& found,
+                                   int64_t now_wall_ns, const std::string& tenant) {
   cache::Changes changes;
   LFARM_ASSIGN_OR_RETURN(uint64_t revocation, store.newest_revocation());
-  for (const auto& [key, finding] : found) {
-    std::string place = place_of(finding.kind(), key);
+  for (const auto& [key, record] : found) {
+    std::string place = place_of(record.kind(), key);
     auto there = load_from(store, place, key, tenant);
-    if (there && there->finding.ns != kWithdrawn && finding.ns != kWithdrawn) {
-      const Effort &before = there->finding.effort, &now = finding.effort;
+    if (there && there->record.ns != kWithdrawn && record.ns != kWithdrawn) {
+      const Effort &before = there->record.effort, &now = record.effort;
       bool as_thorough = before.candidates >= now.candidates && before.ms >= now.ms;
-      if (as_thorough && there->finding.ns <= finding.ns) continue;
+      if (as_thorough && there->record.ns <= record.ns) continue;
     }
     std::string bytes =
-        with_finder(tenant, revocation, encode_finding({key, now_wall_ns, finding}));
+        with_finder(tenant, revocation, encode_tuning_record({key, now_wall_ns, record}));
     if (bytes.size() <= kBytesMax) changes.named.push_back({std::move(place), std::move(bytes)});
   }
   if (changes.named.empty()) return {};

@@ -1,4 +1,4 @@
-#include "coordinator/service/post.h"
+#include "coordinator/service/outbox.h"
 
 #include <utility>
 
@@ -16,8 +16,8 @@ size_t bytes_about(const common::Packet& packet) {
 
 }  // namespace
 
-bool Post::send(const std::string& peer, const common::Message& message,
-                const common::SharedBytes& blob) {
+bool Outbox::send(const std::string& peer, const common::Message& message,
+                  const common::SharedBytes& blob) {
   auto waiting = backlog_.find(peer);
   if (waiting == backlog_.end()) {
     SendOutcome outcome = router_.send(peer, message, blob);
@@ -38,18 +38,18 @@ bool Post::send(const std::string& peer, const common::Message& message,
   return true;
 }
 
-void Post::refuse(const std::string& peer, common::Code code, std::string text) {
+void Outbox::refuse(const std::string& peer, common::Code code, std::string text) {
   send(peer, common::Refused{code, std::move(text)});
 }
 
-bool Post::turn_away(const std::string& peer) {
+bool Outbox::turn_away(const std::string& peer) {
   auto waiting = backlog_.find(peer);
   if (waiting == backlog_.end()) return false;
   ++waiting->second.turned_away;
   return true;
 }
 
-void Post::flush() {
+void Outbox::flush() {
   for (auto it = backlog_.begin(); it != backlog_.end();) {
     auto& [peer, backlog] = *it;
     SendOutcome outcome = SendOutcome::kSent;

@@ -1,4 +1,4 @@
-#include "worker/profile/judge.h"
+#include "worker/profile/verifier.h"
 
 #include <algorithm>
 
@@ -54,7 +54,7 @@ Error internal(std::string_view what, const Error& cause) {
 }  // namespace
 
 // One set of inputs.
-struct Judge::Case {
+struct Verifier::Case {
   std::vector<int64_t> sizes;  // of the symbols
   uint64_t seed = 0;
   uint64_t weight_seed = 0;
@@ -62,16 +62,16 @@ struct Judge::Case {
   std::string name;
 };
 
-struct Judge::Reference {
+struct Verifier::Reference {
   Digest key;  // the case
   std::vector<HostTensor> inputs;
-  std::vector<HostTensor> oracle;  // in float64
-  std::vector<HostTensor> plain;   // as a plain lowering gives it
-  std::vector<HostTensor> nudged;  // the same for nudged inputs; empty until it is needed
+  std::vector<HostTensor> oracle;     // in float64
+  std::vector<HostTensor> plain;      // as a plain lowering gives it
+  std::vector<HostTensor> perturbed;  // the same for perturbed inputs; empty until it is needed
 };
 
 // All that is kept of a graph.
-struct Judge::Family {
+struct Verifier::Family {
   Digest graph;
   common::SharedWeights weights;
   std::list<std::shared_ptr<Reference>> cases;
@@ -82,7 +82,7 @@ struct Judge::Family {
       for (const HostTensor& input : each->inputs) {
         if (!is_shared(input)) total += input.bytes().size();
       }
-      total += bytes_of(each->oracle) + bytes_of(each->plain) + bytes_of(each->nudged);
+      total += bytes_of(each->oracle) + bytes_of(each->plain) + bytes_of(each->perturbed);
     }
     return total;
   }
@@ -94,7 +94,7 @@ struct Judge::Family {
   }
 };
 
-std::vector<Judge::Case> Judge::cases(const VerifyOptions& options) const {
+std::vector<Verifier::Case> Verifier::cases(const VerifyOptions& options) const {
   std::vector<Case> result;
   const uint64_t first_seed = options.seeds.empty() ? 1 : options.seeds[0];
   for (const std::vector<int64_t>& sizes : options.sizes) {
@@ -112,7 +112,7 @@ std::vector<Judge::Case> Judge::cases(const VerifyOptions& options) const {
   return result;
 }
 
-Judge::Family& Judge::family_of(const Digest& digest, uint64_t weight_seed) {
+Verifier::Family& Verifier::family_of(const Digest& digest, uint64_t weight_seed) {
   auto known = std::find_if(cache_.begin(), cache_.end(), [&](const auto& family) {
     return family->graph == digest && family->weights.seed == weight_seed;
   });
@@ -126,8 +126,9 @@ Judge::Family& Judge::family_of(const Digest& digest, uint64_t weight_seed) {
   return *cache_.front();
 }
 
-Result<std::shared_ptr<Judge::Reference>> Judge::reference(const Digest& digest, const Graph& graph,
-                                                           const Case& which) {
+Result<std::shared_ptr<Verifier::Reference>> Verifier::reference(const Digest& digest,
+                                                                 const Graph& graph,
+                                                                 const Case& which) {
   common::Hasher hasher;
   hasher.u64(which.seed).u64(static_cast<uint64_t>(which.pattern));
   for (int64_t size : which.sizes) hasher.i64(size);
@@ -167,8 +168,8 @@ Result<std::shared_ptr<Judge::Reference>> Judge::reference(const Digest& digest,
   return made;
 }
 
-Status Judge::check_case(const Graph& graph, Reference& reference, bool kept, Executor& executor,
-                         Verdict& verdict) {
+Status Verifier::check_case(const Graph& graph, Reference& reference, bool kept, Executor& executor,
+                            Verdict& verdict) {
   LFARM_ASSIGN_OR_RETURN(auto user, common::bind_inputs(executor, reference.inputs, kept));
   if (observer_) observer_(true);
   auto run = executor.run(user);
@@ -180,10 +181,12 @@ Status Judge::check_case(const Graph& graph, Reference& reference, bool kept, Ex
   LFARM_ASSIGN_OR_RETURN(auto outputs, common::outputs_in_order(executor, *run));
   auto judged = common::verify_outputs(outputs, reference.oracle, reference.plain);
   if (!judged.ok() && judged.error().code == Code::kVerification) {
-    if (reference.nudged.empty()) {
-      LFARM_ASSIGN_OR_RETURN(reference.nudged, common::outputs_for_nudged(graph, reference.inputs));
+    if (reference.perturbed.empty()) {
+      LFARM_ASSIGN_OR_RETURN(reference.perturbed,
+                             common::outputs_for_perturbed(graph, reference.inputs));
     }
-    auto again = common::verify_again(outputs, reference.oracle, reference.plain, reference.nudged);
+    auto again =
+        common::verify_again(outputs, reference.oracle, reference.plain, reference.perturbed);
     if (again.ok()) judged = again;
   }
   if (!judged.ok()) return judged.error();
@@ -191,8 +194,8 @@ Status Judge::check_case(const Graph& graph, Reference& reference, bool kept, Ex
   return {};
 }
 
-Result<Verdict> Judge::verify(const Digest& digest, const Graph& graph, Executor& executor,
-                              const VerifyOptions& options) {
+Result<Verdict> Verifier::verify(const Digest& digest, const Graph& graph, Executor& executor,
+                                 const VerifyOptions& options) {
   Verdict verdict;
   memory_damaged_ = false;
   std::shared_ptr<Reference> last;
@@ -208,17 +211,17 @@ Result<Verdict> Judge::verify(const Digest& digest, const Graph& graph, Executor
   return verdict;
 }
 
-Result<std::vector<HostTensor>> Judge::bind_first_case(const Digest& digest, const Graph& graph,
-                                                       Executor& executor,
-                                                       const VerifyOptions& options) {
+Result<std::vector<HostTensor>> Verifier::bind_first_case(const Digest& digest, const Graph& graph,
+                                                          Executor& executor,
+                                                          const VerifyOptions& options) {
   std::vector<Case> all = cases(options);
   if (all.empty()) return common::internal_error("a task asks for no inputs to measure with");
   LFARM_ASSIGN_OR_RETURN(auto expected, reference(digest, graph, all[0]));
   return common::bind_inputs(executor, expected->inputs);
 }
 
-Status Judge::check_first_case(const Digest& digest, const Graph& graph, Executor& executor,
-                               const VerifyOptions& options) {
+Status Verifier::check_first_case(const Digest& digest, const Graph& graph, Executor& executor,
+                                  const VerifyOptions& options) {
   std::vector<Case> all = cases(options);
   if (all.empty()) return common::internal_error("a task asks for no inputs to measure with");
   LFARM_ASSIGN_OR_RETURN(auto expected, reference(digest, graph, all[0]));

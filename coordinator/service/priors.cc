@@ -1,4 +1,4 @@
-#include "coordinator/service/lessons.h"
+#include "coordinator/service/priors.h"
 
 #include <cmath>
 
@@ -8,7 +8,7 @@
 namespace coordinator::service {
 namespace {
 
-std::string name_of(const std::string& device) { return common::cat(kLessonsPrefix, device); }
+std::string name_of(const std::string& device) { return common::cat(kPriorsPrefix, device); }
 
 }  // namespace
 
@@ -38,16 +38,16 @@ EffectTable decode_effects(std::string_view bytes) {
   return table;
 }
 
-EffectTable load_lessons(cache::Store& store, const std::string& device) {
+EffectTable load_priors(cache::Store& store, const std::string& device) {
   auto bytes = store.get_named(name_of(device));
   if (!bytes.ok() || !bytes->has_value()) return {};
   return decode_effects(**bytes);
 }
 
-common::Status keep_lessons(cache::Store& store, const std::string& device,
+common::Status merge_priors(cache::Store& store, const std::string& device,
                             const EffectTable& learned) {
   if (learned.empty()) return {};
-  EffectTable table = load_lessons(store, device);
+  EffectTable table = load_priors(store, device);
   merge_effects(table, learned);
   return store.put_named(name_of(device), encode_effects(table));
 }

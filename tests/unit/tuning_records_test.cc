@@ -6,7 +6,7 @@
 #include "common/base/files.h"
 #include "common/ir/builder.h"
 #include "coordinator/search/region_space.h"
-#include "coordinator/service/findings.h"
+#include "coordinator/service/stored_tuning_records.h"
 
 namespace coordinator::service {
 namespace {
@@ -26,62 +26,67 @@ common::Program program() {
   return plain_program_of(b.finish());
 }
 
-std::map<common::Digest, Finding> all_kinds() {
+std::map<common::Digest, TuningRecord> all_kinds() {
   return {{common::digest_of("region"), {{40, 0}, 12.5, 300, 0, program(), {}}},
           {common::digest_of("kernel"), {{40, 0}, 2.5, 0, 6, {}, {}}},
           {common::digest_of("kin"), {{40, 2'000}, 12.5, 300, 0, {}, genome()}}};
 }
 
-TEST(ServiceFindings, EveryKindComesBackFromTheStore) {
-  common::ScratchDirectory folder = std::move(common::ScratchDirectory::create("findings")).value();
+TEST(TuningRecords, EveryKindComesBackFromTheStore) {
+  common::ScratchDirectory folder =
+      std::move(common::ScratchDirectory::create("tuning-records")).value();
   auto store = std::move(cache::Store::open(folder.path(), {})).value();
-  ASSERT_TRUE(keep_findings(*store, all_kinds(), 5, "red").ok());
-  for (const auto& [key, finding] : all_kinds()) {
-    auto kept = load_finding(*store, finding.kind(), key, "blue");
+  ASSERT_TRUE(keep_tuning_records(*store, all_kinds(), 5, "red").ok());
+  for (const auto& [key, record] : all_kinds()) {
+    auto kept = load_tuning_record(*store, record.kind(), key, "blue");
     ASSERT_TRUE(kept.has_value());
     EXPECT_EQ(kept->when_wall_ns, 5);
-    EXPECT_EQ(kept->finding.effort, finding.effort);
-    EXPECT_EQ(kept->finding.ns, finding.ns);
-    EXPECT_EQ(kept->finding.schedule, finding.schedule);
-    EXPECT_EQ(kept->finding.program, finding.program);
-    EXPECT_EQ(kept->finding.genome.genes(), finding.genome.genes());
-    EXPECT_EQ(kept->finding.genome.hash(), finding.genome.hash());
+    EXPECT_EQ(kept->record.effort, record.effort);
+    EXPECT_EQ(kept->record.ns, record.ns);
+    EXPECT_EQ(kept->record.schedule, record.schedule);
+    EXPECT_EQ(kept->record.program, record.program);
+    EXPECT_EQ(kept->record.genome.genes(), record.genome.genes());
+    EXPECT_EQ(kept->record.genome.hash(), record.genome.hash());
   }
   EXPECT_FALSE(
-      load_finding(*store, FindingKind::kRegion, common::digest_of("other"), "blue").has_value());
+      load_tuning_record(*store, TuningRecordKind::kRegion, common::digest_of("other"), "blue")
+          .has_value());
   EXPECT_FALSE(
-      load_finding(*store, FindingKind::kKernel, common::digest_of("region"), "blue").has_value());
+      load_tuning_record(*store, TuningRecordKind::kKernel, common::digest_of("region"), "blue")
+          .has_value());
 }
 
-TEST(ServiceFindings, AreForgottenWhenAPlanIsRevoked) {
-  common::ScratchDirectory folder = std::move(common::ScratchDirectory::create("findings")).value();
+TEST(TuningRecords, AreForgottenWhenAPlanIsRevoked) {
+  common::ScratchDirectory folder =
+      std::move(common::ScratchDirectory::create("tuning-records")).value();
   cache::StoreOptions options;
   options.wall_ns = [] { return int64_t{100}; };
   auto store = std::move(cache::Store::open(folder.path(), options)).value();
-  ASSERT_TRUE(keep_findings(*store, all_kinds(), 90, "red").ok());
+  ASSERT_TRUE(keep_tuning_records(*store, all_kinds(), 90, "red").ok());
   ASSERT_TRUE(store->revoke(common::digest_of("plan"), "it is wrong").ok());
-  for (const auto& [key, finding] : all_kinds())
-    EXPECT_FALSE(load_finding(*store, finding.kind(), key, "blue").has_value());
+  for (const auto& [key, record] : all_kinds())
+    EXPECT_FALSE(load_tuning_record(*store, record.kind(), key, "blue").has_value());
   // What is found from now on counts, though the earlier one was as fast.
-  ASSERT_TRUE(keep_findings(*store, all_kinds(), 101, "red").ok());
-  for (const auto& [key, finding] : all_kinds())
-    EXPECT_TRUE(load_finding(*store, finding.kind(), key, "blue").has_value());
+  ASSERT_TRUE(keep_tuning_records(*store, all_kinds(), 101, "red").ok());
+  for (const auto& [key, record] : all_kinds())
+    EXPECT_TRUE(load_tuning_record(*store, record.kind(), key, "blue").has_value());
 }
 
 // One tenant's revocation is none of another one's business.
-TEST(ServiceFindings, ARevocationForgetsWhatItsTenantFoundAndUses) {
-  common::ScratchDirectory folder = std::move(common::ScratchDirectory::create("findings")).value();
+TEST(TuningRecords, ARevocationForgetsWhatItsTenantFoundAndUses) {
+  common::ScratchDirectory folder =
+      std::move(common::ScratchDirectory::create("tuning-records")).value();
   cache::StoreOptions options;
   options.wall_ns = [] { return int64_t{100}; };
   auto store = std::move(cache::Store::open(folder.path(), options)).value();
   auto one = *all_kinds().begin();
   auto found_by = [&](const std::string& tenant, int64_t when) {
-    std::map<common::Digest, Finding> found = {{one.first, one.second}};
+    std::map<common::Digest, TuningRecord> found = {{one.first, one.second}};
     found.begin()->second.effort.candidates = when;  // more than before
-    ASSERT_TRUE(keep_findings(*store, found, when, tenant).ok());
+    ASSERT_TRUE(keep_tuning_records(*store, found, when, tenant).ok());
   };
   auto has = [&](const std::string& tenant) {
-    return load_finding(*store, one.second.kind(), one.first, tenant).has_value();
+    return load_tuning_record(*store, one.second.kind(), one.first, tenant).has_value();
   };
   found_by("red", 90);
   ASSERT_TRUE(store->revoke(common::digest_of("blue's plan"), "it is wrong", "blue").ok());
@@ -95,21 +100,22 @@ TEST(ServiceFindings, ARevocationForgetsWhatItsTenantFoundAndUses) {
   EXPECT_TRUE(has("red") && has("blue") && has("green"));
 }
 
-TEST(ServiceFindings, ACutRecordIsNone) {
-  for (const auto& [key, finding] : all_kinds()) {
-    std::string whole = encode_finding({key, 5, finding});
-    ASSERT_TRUE(decode_finding(whole).has_value());
-    std::string bare = encode_finding({key, 5, {finding.effort, finding.ns, 0, 0, {}, {}}});
+TEST(TuningRecords, ACutRecordIsNone) {
+  for (const auto& [key, record] : all_kinds()) {
+    std::string whole = encode_tuning_record({key, 5, record});
+    ASSERT_TRUE(decode_tuning_record(whole).has_value());
+    std::string bare = encode_tuning_record({key, 5, {record.effort, record.ns, 0, 0, {}, {}}});
     for (size_t size = 0; size < whole.size(); ++size) {
       // Without what follows its fields a record is that of a kernel.
       if (size == bare.size()) continue;
-      EXPECT_FALSE(decode_finding(whole.substr(0, size)).has_value()) << size;
+      EXPECT_FALSE(decode_tuning_record(whole.substr(0, size)).has_value()) << size;
     }
   }
-  std::string kin = encode_finding({common::digest_of("kin"), 5, {{}, 1, 0, 0, {}, genome()}});
+  std::string kin =
+      encode_tuning_record({common::digest_of("kin"), 5, {{}, 1, 0, 0, {}, genome()}});
   size_t count = kin.size() - genome().size() * 20 - 4;
   kin[count + 3] = '\x7f';  // more genes than there are bytes
-  EXPECT_FALSE(decode_finding(kin).has_value());
+  EXPECT_FALSE(decode_tuning_record(kin).has_value());
 }
 
 }  // namespace

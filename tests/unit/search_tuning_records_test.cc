@@ -60,7 +60,7 @@ using Device = std::function<CandidateResult(const CandidateTask&)>;
 struct Ended {
   SearchStatus status;
   common::Result<SearchOutcome> outcome = common::internal_error("not run");
-  std::map<common::Digest, Finding> findings;
+  std::map<common::Digest, TuningRecord> tuning_records;
   std::vector<CandidateTask> sent;  // without comparisons
 };
 
@@ -84,17 +84,17 @@ Ended search(const Graph& graph, int64_t budget, const Memory* memory = nullptr,
   }
   ended.status = (*made)->status();
   ended.outcome = (*made)->outcome();
-  ended.findings = (*made)->findings();
+  ended.tuning_records = (*made)->tuning_records();
   return ended;
 }
 
-TEST(Findings, ADeeperModelIsVerifiedAndNotSearched) {
+TEST(TuningRecords, ADeeperModelIsVerifiedAndNotSearched) {
   Memory memory;
   Ended first = search(model(3, 16), 60);
   EXPECT_EQ(first.status.known_regions, 0);
   EXPECT_EQ(first.status.known_kernels, 0);
   EXPECT_EQ(first.status.worker_ms, 100.0 * static_cast<double>(first.sent.size()));
-  memory.findings = first.findings;
+  memory.tuning_records = first.tuning_records;
   Ended deep = search(model(6, 16), 60, &memory);
   ASSERT_TRUE(deep.outcome.ok());
   EXPECT_EQ(deep.sent.size(), 2u);
@@ -106,9 +106,9 @@ TEST(Findings, ADeeperModelIsVerifiedAndNotSearched) {
   EXPECT_LT(deep.outcome->plan.provenance.best_ns, deep.outcome->plan.provenance.baseline_ns);
 }
 
-TEST(Findings, WithAnotherHeadTheBudgetIsSpentOnTheHead) {
+TEST(TuningRecords, WithAnotherHeadTheBudgetIsSpentOnTheHead) {
   Memory memory;
-  memory.findings = search(model(3, 16), 60).findings;
+  memory.tuning_records = search(model(3, 16), 60).tuning_records;
   Ended other = search(model(3, 24), 60, &memory);
   EXPECT_GT(other.status.known_regions, 0);
   EXPECT_LT(other.status.known_regions, other.status.regions);
@@ -116,22 +116,22 @@ TEST(Findings, WithAnotherHeadTheBudgetIsSpentOnTheHead) {
   EXPECT_GT(other.sent.size(), 2u);
 }
 
-TEST(Findings, AMoreThoroughSearchGoesOn) {
+TEST(TuningRecords, AMoreThoroughSearchGoesOn) {
   Memory memory;
-  memory.findings = search(model(3, 16), 8).findings;
+  memory.tuning_records = search(model(3, 16), 8).tuning_records;
   Ended more = search(model(6, 16), 200, &memory);
   EXPECT_GT(more.sent.size(), 100u);
   // What the second one found counts with what the first one had.
-  memory.findings = more.findings;
+  memory.tuning_records = more.tuning_records;
   EXPECT_EQ(search(model(9, 16), 200, &memory).sent.size(), 2u);
 }
 
-TEST(Findings, TheSameModelInAnotherWritingIsVerifiedAgainstItself) {
+TEST(TuningRecords, TheSameModelInAnotherWritingIsVerifiedAgainstItself) {
   Graph one = model(3, 16), other = model(3, 16, true);
   ASSERT_NE(common::graph_hash(one), common::graph_hash(other));
   Memory memory;
   Ended first = search(one, 60);
-  memory.findings = first.findings;
+  memory.tuning_records = first.tuning_records;
   Ended second = search(other, 60, &memory);
   ASSERT_TRUE(second.outcome.ok());
   ASSERT_EQ(second.sent.size(), 2u);
@@ -143,7 +143,7 @@ TEST(Findings, TheSameModelInAnotherWritingIsVerifiedAgainstItself) {
 }
 
 // A store that lies, or a mistake in a key: the worker's judgement is what counts.
-TEST(Findings, WhatTurnsOutWrongIsWithdrawn) {
+TEST(TuningRecords, WhatTurnsOutWrongIsWithdrawn) {
   auto only_plain = [](const CandidateTask& task) {
     CandidateResult result = measure(task);
     if (task.payload.kind == TaskKind::kFinalist) result.outcome = TaskOutcome::kWrong;
@@ -151,21 +151,21 @@ TEST(Findings, WhatTurnsOutWrongIsWithdrawn) {
   };
   for (bool turned : {false, true}) {
     Memory memory;
-    memory.findings = search(model(3, 16), 60).findings;
+    memory.tuning_records = search(model(3, 16), 60).tuning_records;
     Graph next = turned ? model(3, 16, true) : model(6, 16);
     Ended wrong = search(next, 60, &memory, only_plain);
     ASSERT_TRUE(wrong.outcome.ok());
     EXPECT_EQ(wrong.outcome->plan.provenance.best_ns, wrong.outcome->plan.provenance.baseline_ns);
-    ASSERT_FALSE(wrong.findings.empty());
-    for (const auto& [key, finding] : wrong.findings) memory.findings[key] = finding;
+    ASSERT_FALSE(wrong.tuning_records.empty());
+    for (const auto& [key, record] : wrong.tuning_records) memory.tuning_records[key] = record;
     EXPECT_GT(search(next, 60, &memory).sent.size(), 2u) << "it was believed again";
   }
 }
 
-TEST(Findings, AnotherBatchBeginsWithWhatWasBest) {
+TEST(TuningRecords, AnotherBatchBeginsWithWhatWasBest) {
   Memory memory;
   Ended first = search(model(3, 16), 120);
-  memory.findings = first.findings;
+  memory.tuning_records = first.tuning_records;
   Ended other = search(model(3, 16, false, 12), 120, &memory);
   ASSERT_TRUE(other.outcome.ok());
   EXPECT_EQ(other.status.known_regions, 0);
@@ -177,15 +177,15 @@ TEST(Findings, AnotherBatchBeginsWithWhatWasBest) {
     if (task.origin != "kin") continue;
     ++begun;
     RegionSpace space(*task.graph, clock);
-    auto kept = first.findings.find(kin_key(space, {"cpu-test"}, "strict"));
-    ASSERT_NE(kept, first.findings.end());
+    auto kept = first.tuning_records.find(kin_key(space, {"cpu-test"}, "strict"));
+    ASSERT_NE(kept, first.tuning_records.end());
     EXPECT_EQ(task.payload.program, space.decode(kept->second.genome).program);
     EXPECT_NE(task.payload.program, space.decode({}).program);
   }
   EXPECT_EQ(begun, other.status.regions);
 }
 
-TEST(Findings, KinDifferInSizesAlone) {
+TEST(TuningRecords, KinDifferInSizesAlone) {
   common::SteadyClock clock;
   common::Target target{"cpu-test"};
   auto key = [&](const Graph& graph) {
@@ -202,7 +202,7 @@ TEST(Findings, KinDifferInSizesAlone) {
   EXPECT_NE(kin_key(space, target, "relaxed"), one);
 }
 
-TEST(Findings, OtherShapesTargetsAndPoliciesHaveOtherKeys) {
+TEST(TuningRecords, OtherShapesTargetsAndPoliciesHaveOtherKeys) {
   Graph graph = model(2, 16);
   common::Target target{"cpu-test"}, other{"cpu-other"};
   common::Digest key = region_key(graph, target, "strict");
@@ -213,14 +213,14 @@ TEST(Findings, OtherShapesTargetsAndPoliciesHaveOtherKeys) {
   EXPECT_NE(whole_key(graph, target, "strict"), key);
 }
 
-TEST(Findings, AProgramOfOtherTypesFitsNothing) {
+TEST(TuningRecords, AProgramOfOtherTypesFitsNothing) {
   Ended first = search(model(3, 16), 20);
   Graph graph = model(3, 16);
-  Finding whole = first.findings.at(whole_key(graph, {"cpu-test"}, "strict"));
+  TuningRecord whole = first.tuning_records.at(whole_key(graph, {"cpu-test"}, "strict"));
   EXPECT_TRUE(fits(whole, graph));
   EXPECT_FALSE(fits(whole, model(3, 24)));
   EXPECT_FALSE(fits(whole, model(4, 16)));
-  Finding wrong = whole;
+  TuningRecord wrong = whole;
   wrong.ns = kWithdrawn;
   EXPECT_FALSE(fits(wrong, graph));
   wrong = whole;

@@ -1,4 +1,4 @@
-#include "coordinator/service/reception.h"
+#include "coordinator/service/message_router.h"
 
 #include <algorithm>
 #include <memory>
@@ -40,46 +40,46 @@ bool asks_for_answer(const common::Message& message) {
 
 }  // namespace
 
-Reception::Reception(Environment& environment, JobTable& jobs, std::string coordinator_id)
+MessageRouter::MessageRouter(Environment& environment, JobTable& jobs, std::string coordinator_id)
     : env_(environment),
       jobs_(jobs),
       coordinator_id_(std::move(coordinator_id)),
       clients_(environment.options.clients_max),
       imports_(environment) {}
 
-void Reception::receive(common::Arrival arrival) {
+void MessageRouter::receive(common::Arrival arrival) {
   const std::string& peer = arrival.peer;
   if (!arrival.packet.ok()) {
     const common::Error& error = arrival.packet.error();
     common::log_warning(cat("a message from ", arrival.address, " is refused: ", error.message));
-    return env_.post.refuse(peer, error.code, error.message);
+    return env_.outbox.refuse(peer, error.code, error.message);
   }
   common::Packet& packet = *arrival.packet;
   bool is_allowed = common::may_send(*arrival.principal, packet.message);
   audit(packet.message, *arrival.principal, arrival.address, !is_allowed);
   if (!is_allowed) {
-    return env_.post.refuse(peer, Code::kInvalidInput,
-                            cat("this key may not send ", common::message_name(packet.message),
-                                "; ask the farm's administrator for the role"));
+    return env_.outbox.refuse(peer, Code::kInvalidInput,
+                              cat("this key may not send ", common::message_name(packet.message),
+                                  "; ask the farm's administrator for the role"));
   }
-  if (asks_for_answer(packet.message) && env_.post.turn_away(peer)) return;
+  if (asks_for_answer(packet.message) && env_.outbox.turn_away(peer)) return;
   Sender from{peer, arrival.address, *arrival.principal, std::move(packet.blob)};
   bool is_greeting = std::holds_alternative<common::WorkerHello>(packet.message) ||
                      std::holds_alternative<common::ClientHello>(packet.message) ||
                      std::holds_alternative<common::Ping>(packet.message);
   if (!is_greeting && env_.workers.is_displaced(peer)) {
     // The connection is still there, so this is not the same worker come back.
-    return env_.post.refuse(peer, Code::kInvalidInput,
-                            "another worker has taken this worker's name; give each its own");
+    return env_.outbox.refuse(peer, Code::kInvalidInput,
+                              "another worker has taken this worker's name; give each its own");
   }
   if (!is_greeting && !is_known(peer)) {
-    return env_.post.refuse(peer, Code::kUnavailable,
-                            "the farm does not know this connection; say hello");
+    return env_.outbox.refuse(peer, Code::kUnavailable,
+                              "the farm does not know this connection; say hello");
   }
   std::visit([&](auto& message) { on(from, message); }, packet.message);
 }
 
-void Reception::forget(const std::vector<std::string>& peers) {
+void MessageRouter::forget(const std::vector<std::string>& peers) {
   for (const std::string& peer : peers) {
     env_.workers.drop(peer);
     clients_.forget(peer);
@@ -88,23 +88,23 @@ void Reception::forget(const std::vector<std::string>& peers) {
   }
 }
 
-bool Reception::is_known(const std::string& peer) {
+bool MessageRouter::is_known(const std::string& peer) {
   return env_.workers.is_worker(peer) || clients_.touch(peer, env_.clock.now_ns());
 }
 
-std::optional<uint32_t> Reception::agree(const Sender& from, const char* who,
-                                         const common::ProtocolRange& theirs) {
+std::optional<uint32_t> MessageRouter::agree(const Sender& from, const char* who,
+                                             const common::ProtocolRange& theirs) {
   const common::ProtocolRange& ours = env_.options.protocol;
   auto version = common::agreed_version(ours, {theirs.min, std::max(theirs.min, theirs.max)});
   if (version) return version;
-  env_.post.refuse(
+  env_.outbox.refuse(
       from.peer, Code::kUnsupported,
       cat("this ", who, " speaks ", common::text_of(theirs), ", the farm ", common::text_of(ours),
           ": update the ", theirs.min > ours.max ? "farm" : who));
   return std::nullopt;
 }
 
-void Reception::welcome(const Sender& to, uint32_t version) {
+void MessageRouter::welcome(const Sender& to, uint32_t version) {
   common::Welcome message;
   message.coordinator_id = coordinator_id_;
   message.heartbeat_ms = static_cast<uint32_t>(env_.options.heartbeat_ms);
@@ -112,34 +112,34 @@ void Reception::welcome(const Sender& to, uint32_t version) {
   message.compiler_epoch = env_.options.epoch;
   message.tenant = to.principal.tenant;
   message.protocol_version = version;
-  env_.post.send(to.peer, message);
+  env_.outbox.send(to.peer, message);
 }
 
-void Reception::on(const Sender& from, const common::WorkerHello& message) {
+void MessageRouter::on(const Sender& from, const common::WorkerHello& message) {
   auto version = agree(from, "worker", {message.protocol_min, message.protocol_max});
   if (version && env_.workers.hello(from.peer, from.address, message)) welcome(from, *version);
 }
 
-void Reception::on(const Sender& from, const common::ClientHello& message) {
+void MessageRouter::on(const Sender& from, const common::ClientHello& message) {
   auto version = agree(from, "client", {message.protocol_min, message.protocol_max});
   if (!version) return;
   clients_.hello(from.peer, message, env_.clock.now_ns());
   welcome(from, *version);
 }
 
-void Reception::on(const Sender& from, const common::Ping& message) {
-  env_.post.send(from.peer, common::Pong{message.number});
+void MessageRouter::on(const Sender& from, const common::Ping& message) {
+  env_.outbox.send(from.peer, common::Pong{message.number});
 }
 
-void Reception::on(const Sender& from, const common::Submit& message) {
+void MessageRouter::on(const Sender& from, const common::Submit& message) {
   jobs_.submit(from.peer, from.principal, message, from.blob);
 }
 
-void Reception::on(const Sender& from, const common::CancelJob& message) {
+void MessageRouter::on(const Sender& from, const common::CancelJob& message) {
   jobs_.cancel(from.peer, from.principal, message.job_id);
 }
 
-void Reception::on(const Sender& from, const common::PullPlan& message) {
+void MessageRouter::on(const Sender& from, const common::PullPlan& message) {
   const std::string& tenant = from.principal.tenant;
   if (answer_pull(from.peer, tenant, message)) return env_.meters.plan_asked(tenant, "hit");
   // What other farms have shared, if they share with this one.
@@ -150,18 +150,18 @@ void Reception::on(const Sender& from, const common::PullPlan& message) {
                       env_.meters.plan_asked(tenant, is_there ? "shared" : "none");
                       if (is_there) return;
                       if (message.watch) env_.watches.watch(peer, tenant, message, {});
-                      env_.post.send(peer, common::PlanMissing{message.request_id});
+                      env_.outbox.send(peer, common::PlanMissing{message.request_id});
                     });
 }
 
 // False when there is no such plan here.
-bool Reception::answer_pull(const std::string& peer, const std::string& tenant,
-                            const common::PullPlan& message, bool of_neighbours) {
+bool MessageRouter::answer_pull(const std::string& peer, const std::string& tenant,
+                                const common::PullPlan& message, bool of_neighbours) {
   auto ready = of_neighbours ? env_.plans.find_neighbour(tenant, message.plan_key, message.machine)
                              : env_.plans.find(tenant, message.plan_key, message.machine);
   if (!ready.ok()) {
     const common::Error& error = ready.error();
-    env_.post.send(peer, common::JobFailed{message.request_id, 0, error.code, error.message});
+    env_.outbox.send(peer, common::JobFailed{message.request_id, 0, error.code, error.message});
     return true;
   }
   if (!ready->has_value()) return false;
@@ -171,7 +171,7 @@ bool Reception::answer_pull(const std::string& peer, const std::string& tenant,
   if (message.watch) env_.watches.watch(peer, tenant, message, (*ready)->plan);
   common::PlanReady answer = (*ready)->message(message.request_id);
   if (message.known == (*ready)->plan) {
-    env_.post.send(peer, answer);
+    env_.outbox.send(peer, answer);
     return true;
   }
   common::SharedBytes bytes = (*ready)->bytes;
@@ -184,44 +184,44 @@ bool Reception::answer_pull(const std::string& peer, const std::string& tenant,
       bytes = std::move((*whole)->bytes);
     }
   }
-  env_.post.send(peer, answer, bytes);
+  env_.outbox.send(peer, answer, bytes);
   return true;
 }
 
-void Reception::on(const Sender& from, const common::AskRevocations& message) {
+void MessageRouter::on(const Sender& from, const common::AskRevocations& message) {
   common::RevocationsAre answer{message.request_id, env_.plans.revocations_digest()};
   bool is_news = answer.list != message.known;
-  env_.post.send(from.peer, answer, is_news ? env_.plans.revocations() : common::SharedBytes{});
+  env_.outbox.send(from.peer, answer, is_news ? env_.plans.revocations() : common::SharedBytes{});
 }
 
-void Reception::on(const Sender& from, const common::StatusRequest& message) {
+void MessageRouter::on(const Sender& from, const common::StatusRequest& message) {
   common::StatusReply reply;
   reply.request_id = message.request_id;
   reply.json = status_json(message.what, {env_, jobs_, clients_, coordinator_id_, from.principal});
   if (reply.json.size() > common::kStatusBytesMax) {
-    return env_.post.refuse(from.peer, Code::kUnavailable, "the status is too long to send");
+    return env_.outbox.refuse(from.peer, Code::kUnavailable, "the status is too long to send");
   }
-  env_.post.send(from.peer, reply);
+  env_.outbox.send(from.peer, reply);
 }
 
-void Reception::on(const Sender& from, const common::AskTrace& message) {
+void MessageRouter::on(const Sender& from, const common::AskTrace& message) {
   jobs_.send_trace(from.peer, from.principal, message);
 }
 
-void Reception::on(const Sender& from, const common::RevokePlan& message) {
+void MessageRouter::on(const Sender& from, const common::RevokePlan& message) {
   auto revoked = env_.plans.revoke(message.id, message.reason);
   if (!revoked.ok()) {
-    return env_.post.refuse(from.peer, revoked.error().code, revoked.error().message);
+    return env_.outbox.refuse(from.peer, revoked.error().code, revoked.error().message);
   }
   env_.shared.revoked(*revoked);
   for (const common::Digest& plan : *revoked) {
     common::log_warning(cat("a plan is revoked: ", message.reason),
                         {{"plan", plan.hex()}, {"tenant", from.principal.tenant}});
   }
-  env_.post.send(from.peer, common::PlanRevoked{message.request_id, std::move(*revoked)});
+  env_.outbox.send(from.peer, common::PlanRevoked{message.request_id, std::move(*revoked)});
 }
 
-void Reception::on(const Sender& from, const common::PublishPlan& message) {
+void MessageRouter::on(const Sender& from, const common::PublishPlan& message) {
   auto plan = env_.plans.publish(from.principal.tenant, message.plan_key, message.tenants,
                                  message.withdraw);
   common::Result<std::vector<common::Digest>> plans = std::vector<common::Digest>();
@@ -236,30 +236,30 @@ void Reception::on(const Sender& from, const common::PublishPlan& message) {
   answer(from.peer, message.request_id, std::move(plans));
 }
 
-void Reception::on(const Sender& from, const common::Reverify& message) {
+void MessageRouter::on(const Sender& from, const common::Reverify& message) {
   jobs_.reverify(from.principal, [this, peer = from.peer, id = message.request_id](auto plans) {
     answer(peer, id, std::move(plans));
   });
 }
 
-void Reception::answer(const std::string& peer, uint64_t request_id,
-                       common::Result<std::vector<common::Digest>> plans) {
+void MessageRouter::answer(const std::string& peer, uint64_t request_id,
+                           common::Result<std::vector<common::Digest>> plans) {
   if (plans.ok()) {
     if (plans->size() > common::kDigestsMax) plans->resize(common::kDigestsMax);
-    env_.post.send(peer, common::PlansChanged{request_id, std::move(*plans)});
+    env_.outbox.send(peer, common::PlansChanged{request_id, std::move(*plans)});
   } else {
-    env_.post.send(peer,
-                   common::JobFailed{request_id, 0, plans.error().code, plans.error().message});
+    env_.outbox.send(peer,
+                     common::JobFailed{request_id, 0, plans.error().code, plans.error().message});
   }
 }
 
-void Reception::on(const Sender& from, const common::ImportPlans& message) {
+void MessageRouter::on(const Sender& from, const common::ImportPlans& message) {
   imports_.begin(from.peer, from.principal.tenant, message);
 }
 
 // Graphs of running jobs are workers' alone, and first, because workers wait for them. Then the
 // revocation list, kernels, and plans to those whose they are.
-void Reception::on(const Sender& from, const common::BlobRequest& message) {
+void MessageRouter::on(const Sender& from, const common::BlobRequest& message) {
   bool is_worker = env_.workers.is_worker(from.peer);
   common::SharedBytes bytes;
   if (is_worker) bytes = env_.blobs.find(message.digest);
@@ -272,18 +272,18 @@ void Reception::on(const Sender& from, const common::BlobRequest& message) {
       bytes = {common::as_bytes(*owner), owner};
       auto access = env_.plans.check_access(from.principal.tenant, message.digest, bytes.bytes);
       if (!access.ok()) {
-        return env_.post.refuse(from.peer, access.error().code, access.error().message);
+        return env_.outbox.refuse(from.peer, access.error().code, access.error().message);
       }
     }
   }
   if (bytes) {
-    env_.post.send(from.peer, common::Blob{message.digest}, bytes);
+    env_.outbox.send(from.peer, common::Blob{message.digest}, bytes);
   } else {
-    env_.post.send(from.peer, common::BlobMissing{message.digest});
+    env_.outbox.send(from.peer, common::BlobMissing{message.digest});
   }
 }
 
-void Reception::on(const Sender& from, const common::Blob& message) {
+void MessageRouter::on(const Sender& from, const common::Blob& message) {
   if (env_.workers.is_worker(from.peer)) {
     jobs_.object_arrived(message.digest, from.blob);
   } else if (!imports_.blob_arrived(from.peer, message.digest, from.blob)) {
@@ -291,7 +291,7 @@ void Reception::on(const Sender& from, const common::Blob& message) {
   }
 }
 
-void Reception::on(const Sender& from, const common::BlobMissing& message) {
+void MessageRouter::on(const Sender& from, const common::BlobMissing& message) {
   std::string worker = env_.workers.name_of_peer(from.peer);
   if (!worker.empty()) {
     jobs_.object_missing(worker, message.digest);
@@ -300,24 +300,24 @@ void Reception::on(const Sender& from, const common::BlobMissing& message) {
   }
 }
 
-void Reception::on(const Sender&, const common::Pong&) {}
+void MessageRouter::on(const Sender&, const common::Pong&) {}
 
-void Reception::on(const Sender& from, const common::Refused& message) {
+void MessageRouter::on(const Sender& from, const common::Refused& message) {
   common::log_warning(cat("a peer at ", from.address, " refused a message: ", message.message));
 }
 
-void Reception::on(const Sender& from, common::TaskResult& message) {
+void MessageRouter::on(const Sender& from, common::TaskResult& message) {
   env_.workers.on(from.peer, std::move(message));
 }
 
 template <class Message>
-void Reception::on(const Sender& from, const Message& message) {
+void MessageRouter::on(const Sender& from, const Message& message) {
   if constexpr (kIsFromWorker<Message>) {
     if (env_.workers.is_worker(from.peer)) return env_.workers.on(from.peer, message);
-    env_.post.refuse(from.peer, Code::kUnavailable, "this connection is no worker; say hello");
+    env_.outbox.refuse(from.peer, Code::kUnavailable, "this connection is no worker; say hello");
   } else {
-    env_.post.refuse(from.peer, Code::kInvalidInput,
-                     cat("a coordinator takes no ", common::message_name(message)));
+    env_.outbox.refuse(from.peer, Code::kInvalidInput,
+                       cat("a coordinator takes no ", common::message_name(message)));
   }
 }
 
