@@ -13,6 +13,7 @@
 #include "common/base/cat.h"
 #include "common/base/files.h"
 #include "common/base/log.h"
+#include "common/wire/codec.h"
 #include "coordinator/service/leadership.h"
 #include "coordinator/service/service.h"
 #include "coordinator/service/state_command.h"
@@ -323,6 +324,7 @@ int run_coordinator(int argc, const char* const* argv, SearchFactory create_sear
   CLI::App app(
       "The coordinator of an lfarm: takes models, searches for their fastest plans with "
       "its workers, and keeps what it finds.");
+  app.set_version_flag("--version", std::string(common::build_name()));
   declare(app, arguments);
   try {
     app.parse(argc, argv);

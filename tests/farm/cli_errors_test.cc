@@ -75,6 +75,12 @@ TEST_F(CliErrors, HelpIsNoError) {
   Invocation version = lfarm({"--version"});
   EXPECT_EQ(version.wait(), 0);
   EXPECT_EQ(version.out().rfind("lfarm ", 0), 0u);
+  for (const char* program : {"/lfarm-coordinator", "/lfarm-worker"}) {
+    auto run = common::run_command({paths::binaries(program), "--version"}, 600'000);
+    ASSERT_TRUE(run.ok()) << run.error().message;
+    EXPECT_EQ(run->status.code, 0) << program;
+    EXPECT_EQ(run->output, version.out()) << program;
+  }
 }
 
 TEST_F(CliErrors, DamagedArchives) {
