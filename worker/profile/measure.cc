@@ -27,7 +27,7 @@ constexpr size_t kDiscardedMax = 20;
 constexpr size_t kDiscardedPerSample = 4;
 // On a busy machine so many undisturbed samples are enough once so much time has passed.
 constexpr size_t kQuietSamples = 10;
-constexpr int64_t kPatienceNs = 300'000'000;
+constexpr int64_t kPatienceNs = 100'000'000;
 // Of disturbed runs the quickest count, between these quantiles: what else runs only adds to a
 // time.
 constexpr double kQuickFrom = 0.05, kQuickTo = 0.3;
