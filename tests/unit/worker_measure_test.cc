@@ -228,6 +228,24 @@ TEST(Compare, TheIntervalIsThatOfTheMedian) {
   EXPECT_LT(ratio.high, 400.0 / 200);
 }
 
+TEST(Compare, AFewDisturbedRoundsAreNotCertain) {
+  common::MeasureOptions one_round;
+  one_round.time_max_ms = 0;
+  auto ratio_beside = [&](int64_t plain_ns) {
+    Copying plain({plain_ns}), rival({20'000});
+    std::vector<Loaded> programs{{plain.executor.get(), plain.inputs},
+                                 {rival.executor.get(), rival.inputs}};
+    auto compared = compare(programs, one_round);
+    EXPECT_TRUE(compared.ok()) << compared.error().message;
+    return compared->ratios[1];
+  };
+  Ratio quiet = ratio_beside(80'000), disturbed = ratio_beside(kSlowedNs);
+  EXPECT_DOUBLE_EQ(quiet.low, 4);
+  EXPECT_DOUBLE_EQ(quiet.high, 4);
+  EXPECT_LE(disturbed.low, 0.5 * disturbed.median);
+  EXPECT_GE(disturbed.high, 2 * disturbed.median);
+}
+
 TEST(Compare, EndsWhenTheTimeIsUp) {
   Copying plain({1'000}), rival({900});
   std::vector<Loaded> programs{{plain.executor.get(), plain.inputs},

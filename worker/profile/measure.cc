@@ -214,6 +214,10 @@ constexpr size_t kRoundsMin = 15;
 constexpr int64_t kComparedNs = 40'000'000;  // of short programs, all rounds together
 constexpr double kNarrow = 0.01;             // half of an interval that needs no more rounds
 constexpr uint64_t kCachedNs = 2'000'000;    // shorter runs find their data in caches
+// Fewer rounds have no 95 % interval by order statistics. Undisturbed, runs that take so long that
+// there are so few repeat well; disturbed, either program may have waited as long as it ran.
+constexpr size_t kRoundsOfInterval = 6;
+constexpr double kWaitFactor = 2;
 
 // One sample of each program, in an order that rotates. Returns whether none of them was disturbed.
 common::Result<bool> run_round(std::vector<Contestant>& all, size_t first) {
@@ -309,7 +313,12 @@ common::Result<Comparison> compare(std::span<const Loaded> programs,
       told.total_ns = is_busy ? quick_mean(times) : middle_mean(times);
       told.spread_ns = quantile(times, 0.75) - quantile(times, 0.25);
       result.all.push_back(std::move(told));
-      result.ratios.push_back(is_busy ? ratio_of_quickest(first, times) : ratio_of(first, times));
+      Ratio ratio = is_busy ? ratio_of_quickest(first, times) : ratio_of(first, times);
+      if (&one != &all[0] && result.disturbed > 0 && times.size() < kRoundsOfInterval) {
+        ratio.low /= kWaitFactor;
+        ratio.high *= kWaitFactor;
+      }
+      result.ratios.push_back(ratio);
     }
     return undisturbed;
   };
