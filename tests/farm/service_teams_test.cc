@@ -237,6 +237,15 @@ TEST_F(ServiceTeamsTest, AReplicaThatTakesOverKnowsQuotasAndWhomPlansArePublishe
   options_.shared.wait_ms = 30'000;  // a busy machine is no sick store
   common::KeyPair a = grant("team-a", "submit,read,publish"), b = grant("team-b", "submit,read");
   start();
+  stop();
+  {
+    TenantUsage usage;
+    usage.used_ms = 7'000;
+    auto store = cache::Store::open(options_.state).value();
+    ASSERT_TRUE(store->put_named(cache::tenant_record_name("team-a"), encode_usage(usage)).ok());
+    ASSERT_TRUE(store->sync().ok());
+  }
+  start();
   common::PlanReady mine;
   {
     FakeWorker worker(endpoint(), "w1", kTestTarget, 2, at_farm(hand_));
@@ -251,6 +260,7 @@ TEST_F(ServiceTeamsTest, AReplicaThatTakesOverKnowsQuotasAndWhomPlansArePublishe
     return store->tenant_usages().value()["team-a"].used_ms;
   };
   uint64_t used_ms = used();
+  ASSERT_GE(used_ms, 7'000u);
 
   std::string before = options_.state;
   options_.state = before + "-of-the-next";
