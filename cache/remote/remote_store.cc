@@ -35,6 +35,13 @@ std::string name_of(RemoteRecord record, const Digest& name) {
 
 std::string object_name(const Digest& digest) { return cat("lfarm:1:object:", digest.hex()); }
 
+// One command for each key; the keys are the caller's until the replies have come.
+std::vector<RedisCommand> for_each_of(const std::vector<std::string>& keys, const char* word) {
+  std::vector<RedisCommand> commands;
+  for (const std::string& key : keys) commands.push_back({word, key});
+  return commands;
+}
+
 size_t bytes_of(std::span<const RedisCommand> commands) {
   size_t bytes = 0;
   for (const RedisCommand& command : commands) {
@@ -183,8 +190,7 @@ Result<std::vector<std::optional<std::string>>> RemoteStore::get_all(
     RemoteRecord record, std::span<const Digest> names) {
   std::vector<std::string> keys;
   for (const Digest& name : names) keys.push_back(name_of(record, name));
-  std::vector<RedisCommand> commands;
-  for (const std::string& key : keys) commands.push_back({"GET", key});
+  std::vector<RedisCommand> commands = for_each_of(keys, "GET");
   std::vector<std::optional<std::string>> records;
   if (commands.empty()) return records;
   LFARM_ASSIGN_OR_RETURN(Replies replies,
@@ -217,8 +223,7 @@ Result<std::optional<std::vector<std::string>>> RemoteStore::get_objects(
     std::span<const Digest> digests) {
   std::vector<std::string> keys;
   for (const Digest& digest : digests) keys.push_back(object_name(digest));
-  std::vector<RedisCommand> commands;
-  for (const std::string& key : keys) commands.push_back({"GET", key});
+  std::vector<RedisCommand> commands = for_each_of(keys, "GET");
   std::vector<std::string> objects;
   if (commands.empty()) return std::optional(std::move(objects));
   LFARM_ASSIGN_OR_RETURN(Replies replies,
@@ -237,8 +242,7 @@ Result<std::optional<std::vector<std::string>>> RemoteStore::get_objects(
 Result<bool> RemoteStore::has_objects(std::span<const Digest> digests) {
   std::vector<std::string> keys;
   for (const Digest& digest : digests) keys.push_back(object_name(digest));
-  std::vector<RedisCommand> commands;
-  for (const std::string& key : keys) commands.push_back({"EXISTS", key});
+  std::vector<RedisCommand> commands = for_each_of(keys, "EXISTS");
   if (commands.empty()) return true;
   LFARM_ASSIGN_OR_RETURN(Replies replies,
                          ask(Purpose::kRead, commands, kShortBytesMax, options_.answer_ms));
@@ -257,8 +261,7 @@ Status RemoteStore::put_plan(const Digest& name, std::string_view plan,
   }
   std::vector<std::string> keys;
   for (const RemoteObject& object : objects) keys.push_back(object_name(object.digest));
-  std::vector<RedisCommand> questions;
-  for (const std::string& key : keys) questions.push_back({"EXISTS", key});
+  std::vector<RedisCommand> questions = for_each_of(keys, "EXISTS");
   std::vector<RedisCommand> commands;
   if (!questions.empty()) {
     LFARM_ASSIGN_OR_RETURN(Replies replies,

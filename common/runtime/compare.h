@@ -54,8 +54,7 @@ Result<OutputError> verify_outputs(std::span<const HostTensor> candidate,
 
 // Judges outputs that verify_outputs found too far off once more. The plain lowering's error is one
 // draw of rounding, and may be small by luck; what it gives for inputs perturbed in their last
-// place
-// (`perturbed`) is another. Passes what `perturbed` allows, unless perturbing them moves the
+// place (`perturbed`) is another. Passes what `perturbed` allows, unless perturbing them moves the
 // reference further than rounding does, as where a comparison turns over.
 Result<OutputError> verify_again(std::span<const HostTensor> candidate,
                                  std::span<const HostTensor> oracle,

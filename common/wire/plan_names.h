@@ -14,7 +14,7 @@ namespace common {
 // other farms' revocations name it), and the id of the plan that it was imported, published or
 // rebuilt from. None when the bytes are something else.
 std::vector<Digest> plan_names(std::string_view sealed);
-// The same for who has both at hand.
+// The same from the decoded plan and its sealed form.
 std::vector<Digest> plan_names(const Plan& plan, const Sealed& outer);
 
 }  // namespace common

@@ -1,6 +1,5 @@
-// What coordinators of one key leave each other in the store that farms share, so that whoever
-// serves next goes on where the last one was: what tenants have used of their quotas, whom plans
-// are published to, which candidates are quarantined, and what searches learned.
+// State that replicas hand over through the shared store, so that the next leader continues from
+// the last one's: tenants' usage, publications, quarantined candidates, priors and tuning records.
 #pragma once
 
 #include <array>

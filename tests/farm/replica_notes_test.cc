@@ -134,7 +134,7 @@ TEST_F(ReplicaNotesTest, OnlyWhatChangedIsWritten) {
   uint64_t one = bytes_written(*first_);
   EXPECT_GT(one, 0u);
   EXPECT_LT(one, all / 50);
-  // Whoever takes over need not write again what is there.
+  // A replica that takes over does not write the same values again.
   take(*second_);
   EXPECT_EQ(bytes_written(*second_), 0u);
 }
