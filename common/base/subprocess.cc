@@ -196,6 +196,7 @@ Result<CommandOutput> run_command(SpawnOptions options, int timeout_ms, size_t m
     ::close(pipe_fds[0]);
     return child.error();
   }
+  if (options.pausable != nullptr) options.pausable->add(child->pid());
   CommandOutput result;
   SteadyClock clock;
   int64_t deadline = clock.now_ns() + static_cast<int64_t>(timeout_ms) * 1'000'000;
@@ -218,6 +219,7 @@ Result<CommandOutput> run_command(SpawnOptions options, int timeout_ms, size_t m
     result.output.append(buffer, std::min(room, static_cast<size_t>(got)));
   }
   ::close(pipe_fds[0]);
+  if (options.pausable != nullptr) options.pausable->remove(child->pid());
   result.status = child->wait(-1).value_or(ExitStatus{127, 0});
   return result;
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/pausable_groups.h"
 #include "common/base/result.h"
 
 namespace common {
@@ -37,6 +38,7 @@ struct SpawnOptions {
   bool new_process_group = false;
   // Gives way to processes of usual priority: for work that must not disturb measurements.
   bool in_background = false;
+  PausableGroups* pausable = nullptr;    // of run_command: the command is one of them while it runs
   std::vector<std::string> environment;  // "NAME=value", beside or in place of this process's
   const ChildSetup* setup = nullptr;     // outlives the start
 };
@@ -80,8 +82,8 @@ struct CommandOutput {
   bool timed_out = false;
 };
 
-// Runs a command to its end, killing it and what it started at the deadline. Of `options` its
-// output and its process group are taken care of.
+// Runs a command to its end, killing it and what it started at the deadline, pauses included. Of
+// `options` its output and its process group are taken care of.
 Result<CommandOutput> run_command(SpawnOptions options, int timeout_ms,
                                   size_t max_output = 1 << 20);
 Result<CommandOutput> run_command(const std::vector<std::string>& arguments, int timeout_ms,

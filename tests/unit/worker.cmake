@@ -13,4 +13,5 @@ lfarm_test(worker_binary LABEL unit SOURCES worker_binary_test.cc
 lfarm_test(nvrtc_compiler LABEL unit SOURCES nvrtc_compiler_test.cc COMPONENTS worker/compile common/cuda)
 lfarm_test(worker_limits LABEL unit SOURCES worker_limits_test.cc COMPONENTS worker/agent)
 lfarm_test(worker_sandbox LABEL unit SOURCES worker_sandbox_test.cc COMPONENTS worker/agent common/sandbox)
+lfarm_test(compiler_pauses LABEL unit SOURCES compiler_pauses_test.cc COMPONENTS worker/agent worker/profile)
 lfarm_test(worker_take_key LABEL unit SOURCES worker_take_key_test.cc COMPONENTS worker/agent common/wire)

@@ -80,6 +80,9 @@ LocalPipeline::LocalPipeline(PipelineOptions options,
       generator_(std::make_unique<RememberingGenerator>(std::move(generator))),
       compiler_(std::move(compiler)),
       cache_(std::move(cache_directory), kKernelCacheBytes, cache_key) {
+  if (!options_.shared_lock.empty()) {
+    pauses_ = std::make_unique<CompilerPauses>(compiler_, options_.shared_lock);
+  }
   compile_thread_ = std::thread([this] { compile_loop(); });
   run_thread_ = std::thread([this] { run_loop(); });
 }
@@ -165,7 +168,9 @@ void LocalPipeline::compile_loop() {
       active_.insert(waiting.job.lease);
     }
     TaskLease lease = waiting.job.lease;
+    if (pauses_ != nullptr) pauses_->begin();
     std::unique_ptr<Compiled> compiled = compile(std::move(waiting));
+    if (pauses_ != nullptr) pauses_->end();
     if (compiled == nullptr) continue;
     {
       std::lock_guard lock(mutex_);

@@ -16,6 +16,7 @@
 #include "common/wire/context.h"
 #include "common/wire/messages.h"
 #include "common/wire/socket.h"
+#include "worker/agent/compiler_pauses.h"
 #include "worker/agent/task_spans.h"
 #include "worker/compile/build_plan.h"
 #include "worker/profile/executor_client.h"
@@ -57,6 +58,9 @@ struct PipelineOptions {
   std::vector<std::string> executor_command;
   std::shared_ptr<const common::Sandbox> sandbox;  // of the executor; may be null
   uint32_t threads = 1;                            // of a run, at most
+  // The lock (worker/profile/device_lock.h) of processors that runs and compilers share; empty:
+  // they do not disturb each other.
+  std::string shared_lock;
 };
 
 // Compiles on one thread and runs on another, which owns the executor child.
@@ -102,6 +106,7 @@ class LocalPipeline final : public Pipeline {
   PipelineOptions options_;
   std::unique_ptr<const CodeGenerator> generator_;
   std::shared_ptr<const Compiler> compiler_;
+  std::unique_ptr<CompilerPauses> pauses_;  // may be null
   KernelCache cache_;
   common::SteadyClock clock_;
   common::Waker results_ready_;

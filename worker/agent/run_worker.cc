@@ -14,6 +14,7 @@
 #include "common/base/files.h"
 #include "common/base/log.h"
 #include "common/base/own_directory.h"
+#include "common/base/processors.h"
 #include "common/runtime/machine_class.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/deletion_cost.h"
@@ -130,6 +131,10 @@ common::Status serve(const WorkerOptions& options, const FoundDevice& device,
   pipeline_options.executor_command = {"/proc/self/exe", std::string(kExecutorFlag),
                                        std::string(device.backend->name())};
   DeviceLock::prepare(device.backend->name());
+  // Where a run leaves most processors free, compilers find room beside it.
+  bool is_shared = !device.backend->has_driver() &&
+                   2 * options.threads > static_cast<uint32_t>(common::usable_processors());
+  if (is_shared) pipeline_options.shared_lock = device.backend->name();
   pipeline_options.sandbox = executor_sandbox(
       device.backend->has_driver(),
       [&](const common::Sandbox* sandbox) { return opens_device(*device.backend, sandbox); });

@@ -89,6 +89,8 @@ class CCompiler final : public Compiler {
   Result<Bytes> compile(std::string_view source, int timeout_ms) const override;
   const common::Digest& identity() const override { return identity_; }
   std::string description() const override { return version_; }
+  void pause() const override { running_.pause(); }
+  void resume() const override { running_.resume(); }
 
  private:
   std::string program_;
@@ -96,6 +98,7 @@ class CCompiler final : public Compiler {
   std::shared_ptr<const common::Sandbox> sandbox_;  // may be null
   std::vector<std::string> options_;
   common::Digest identity_;
+  mutable common::PausableGroups running_;
 };
 
 }  // namespace
@@ -114,6 +117,7 @@ Result<Bytes> CCompiler::compile(std::string_view source, int timeout_ms) const 
   LFARM_RETURN_IF_ERROR(common::write_file_atomic(text_path, common::as_bytes(source)));
   common::SpawnOptions spawn;
   spawn.in_background = true;
+  spawn.pausable = &running_;
   spawn.arguments = {program_};
   spawn.arguments.insert(spawn.arguments.end(), options_.begin(), options_.end());
   spawn.arguments.insert(spawn.arguments.end(), {"-o", object_path, text_path, "-lm"});

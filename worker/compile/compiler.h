@@ -19,6 +19,10 @@ class Compiler {
   virtual common::Result<common::Bytes> compile(std::string_view source, int timeout_ms) const = 0;
   // Texts that are compiled at once when as many threads call; others wait their turn.
   virtual int concurrency() const { return 1; }
+  // Between these compile() stands still, where it takes this machine's processors: for measuring
+  // beside it. Its time limits go on.
+  virtual void pause() const {}
+  virtual void resume() const {}
   // Everything about the compiler that an object depends on.
   virtual const common::Digest& identity() const = 0;
   // Its name and version, for people.

@@ -46,4 +46,17 @@ DeviceLock::~DeviceLock() {
   if (fd_ >= 0) ::close(fd_);
 }
 
+DeviceLockProbe::DeviceLockProbe(std::string_view device) : fd_(open_lock(device)) {}
+
+DeviceLockProbe::~DeviceLockProbe() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+bool DeviceLockProbe::is_alone() const {
+  if (fd_ < 0) return false;
+  if (::flock(fd_, LOCK_SH | LOCK_NB) != 0) return errno == EWOULDBLOCK;
+  ::flock(fd_, LOCK_UN);
+  return false;
+}
+
 }  // namespace worker

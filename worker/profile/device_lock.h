@@ -30,4 +30,18 @@ class DeviceLock {
   int fd_ = -1;
 };
 
+// Looks whether a device is being measured, without waiting.
+class DeviceLockProbe {
+ public:
+  explicit DeviceLockProbe(std::string_view device);
+  ~DeviceLockProbe();
+  DeviceLockProbe(const DeviceLockProbe&) = delete;
+  DeviceLockProbe& operator=(const DeviceLockProbe&) = delete;
+  // Whether some process holds the device's lock alone; false where no lock file can be opened.
+  bool is_alone() const;
+
+ private:
+  int fd_ = -1;
+};
+
 }  // namespace worker

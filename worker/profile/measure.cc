@@ -12,7 +12,7 @@ namespace worker {
 namespace {
 
 // Short runs are repeated for at least this long, at most this many times as often as asked.
-constexpr int64_t kShortRunsNs = 10'000'000;
+constexpr int64_t kShortRunsNs = 6'000'000;
 constexpr uint32_t kShortRunsFactor = 1000;
 // Shorter runs are taken together for at least this long: where a clock ticks every 10 ns, one run
 // of 62 ns looks like one of 60 or of 70, and only their mean like one of 62.
@@ -176,7 +176,7 @@ class Measuring {
     calls_.resize(calls);
     int64_t start_ns = clock_.now_ns();
     Discards discards;
-    for (uint32_t done = 0; done < runs;) {
+    for (uint32_t done = 0; done < (runs + 1) / 2;) {
       bool is_late = clock_.now_ns() - start_ns > time_max_ns_ / kCallTimeDivisor;
       if (is_late && done != 0) break;
       if (discards.is_enough_after(clock_.now_ns() - start_ns)) break;
