@@ -1,6 +1,5 @@
 #include "worker/compile/c_compiler.h"
 
-#include <iterator>
 #include <string>
 #include <vector>
 
@@ -25,14 +24,19 @@ namespace {
 constexpr size_t kMaxObjectBytes = size_t{64} << 20;
 constexpr int kProbeTimeoutMs = 10'000;
 
-// Takes conditions out of loops in which they do not change, as clang's -O3 does. Left there, range
-// checks of a padded tensor may become a switch, and no loop with one of these runs in vectors.
-constexpr const char* kUnswitch[] = {"-mllvm", "-enable-nontrivial-unswitch"};
+// LLVM's own options, which it promises to nobody: each is probed.
+constexpr const char* kLlvmOptions[] = {
+    // Takes conditions out of loops in which they do not change, as clang's -O3 does. Left there,
+    // range checks of a padded tensor may become a switch, and no loop with one of these runs in
+    // vectors.
+    "-enable-nontrivial-unswitch",
+    // Extents are constants, and loops that gain from it are unrolled by the generator. Unrolling
+    // the others, remainders of vector loops above all, takes a third of the compiler's time.
+    "-unroll-runtime=false",
+};
 
-// The option is LLVM's own and promised to nobody.
-bool can_unswitch(const std::string& program) {
-  std::vector<std::string> probe = {program};
-  probe.insert(probe.end(), std::begin(kUnswitch), std::end(kUnswitch));
+bool takes(const std::string& program, const char* llvm_option) {
+  std::vector<std::string> probe = {program, "-mllvm", llvm_option};
   probe.insert(probe.end(), {"-fsyntax-only", "-x", "c", "/dev/null"});
   auto output = common::run_command(probe, kProbeTimeoutMs);
   return output.ok() && !output->timed_out && output->status.code == 0 &&
@@ -76,8 +80,8 @@ class CCompiler final : public Compiler {
                 "-ffp-contract=fast",
                 "-fno-stack-protector",
                 "-fno-asynchronous-unwind-tables"};
-    if (clang && can_unswitch(program_)) {
-      options_.insert(options_.end(), std::begin(kUnswitch), std::end(kUnswitch));
+    for (const char* option : kLlvmOptions) {
+      if (clang && takes(program_, option)) options_.insert(options_.end(), {"-mllvm", option});
     }
     for (const std::string& option : machine_options(target)) options_.push_back(option);
     common::Hasher hasher;
