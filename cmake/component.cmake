@@ -1,8 +1,8 @@
 # One function makes one folder a component, and holds it to what it declares.
 #
-# lfarm_component(common/ir
-#   HEADERS dtype.h graph.h        # every header of the folder
-#   SOURCES graph.cc               # every source of the folder
+# lfarm_component(common/ir/expr
+#   HEADERS bounds.h expr.h        # every header of the folder
+#   SOURCES bounds.cc expr.cc      # every source of the folder
 #   PUBLIC common/base             # components its headers include
 #   PRIVATE ...                    # components only its sources include
 #   LIBRARIES spdlog::spdlog)      # third-party libraries; they never leak to dependents
@@ -158,6 +158,19 @@ function(lfarm_component path)
     -Wl,--whole-archive ${target} -Wl,--no-whole-archive ${dependencies} ${ARG_LIBRARIES})
 endfunction()
 
+# lfarm_rooms(common/ir expr hlir roll llir)
+# A folder whose subfolders are components, in the order of the arrows. Declaring it as a dependency
+# declares them all.
+function(lfarm_rooms path)
+  lfarm_target_name(${path} target)
+  add_library(${target} INTERFACE)
+  foreach(room ${ARGN})
+    add_subdirectory(${room})
+    lfarm_target_name(${path}/${room} name)
+    target_link_libraries(${target} INTERFACE ${name})
+  endforeach()
+endfunction()
+
 # lfarm_executable(lfarm-worker SOURCE worker/agent/main.cc COMPONENTS worker/agent)
 # The target `programs` makes all of these, `binaries` also what else comes with lfarm, and no tests.
 add_custom_target(programs)
@@ -214,6 +227,10 @@ function(lfarm_time_limit test seconds)
   set_tests_properties(${test} PROPERTIES TIMEOUT ${seconds})
 endfunction()
 
+# Tests include each other's helpers from here, as "tests/unit/ir/models.h".
+file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/include/tests)
+file(CREATE_LINK ${CMAKE_SOURCE_DIR}/tests ${CMAKE_BINARY_DIR}/include/tests/tests SYMBOLIC)
+
 # lfarm_test(graph_hash LABEL unit SOURCES graph_hash_test.cc COMPONENTS common/ir)
 # One GoogleTest executable; ctest runs its tests under the label. SHARDS 4: in four entries,
 # unit.graph_hash.1 to .4, so that ctest can run them beside one another. TIMEOUT: see
@@ -227,6 +244,7 @@ function(lfarm_test name)
   lfarm_tidy(test_${name} ${ARG_SOURCES})
   set_target_properties(test_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   target_compile_options(test_${name} PRIVATE ${LFARM_WARNINGS} ${LFARM_TEST_OPTIONS})
+  target_include_directories(test_${name} PRIVATE ${CMAKE_BINARY_DIR}/include/tests)
   lfarm_precompiled(test_${name} test)
   foreach(dependency ${ARG_COMPONENTS})
     lfarm_target_name(${dependency} target)

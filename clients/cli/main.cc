@@ -3,8 +3,8 @@
 // The way of a model: load_model (clients/pt2) -> graph_hash (common/ir) -> PlanSource: the cache,
 // a running farm or one of our own (plan_source.h) -> make_plan_instance (clients/runtime) ->
 // outputs.
-#include "clients/cli/command_line.h"
-#include "clients/cli/signals.h"
+#include "clients/cli/base/signals.h"
+#include "clients/cli/parse.h"
 #include "common/base/log.h"
 
 int main(int argc, char** argv) {

@@ -4,14 +4,15 @@
 #include <cstring>
 #include <unordered_set>
 
-#include "clients/pt2/archive.h"
-#include "clients/pt2/one_line.h"
-#include "clients/pt2/operators.h"
-#include "clients/pt2/sympy_parser.h"
-#include "clients/pt2/translate_context.h"
-#include "clients/pt2/written_inputs.h"
+#include "clients/pt2/archive/archive.h"
+#include "clients/pt2/archive/one_line.h"
+#include "clients/pt2/archive/written_inputs.h"
+#include "clients/pt2/aten/operators.h"
+#include "clients/pt2/aten/sympy_parser.h"
+#include "clients/pt2/aten/translate_context.h"
+#include "clients/pt2/operator_table.h"
 #include "common/base/cat.h"
-#include "common/ir/verify.h"
+#include "common/ir/hlir/verify.h"
 
 namespace clients {
 namespace {

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "clients/pt2/exported_program.h"
+#include "clients/pt2/archive/exported_program.h"
 #include "common/base/digest.h"
 #include "common/base/result.h"
-#include "common/ir/graph.h"
+#include "common/ir/hlir/graph.h"
 
 namespace clients {
 

@@ -10,13 +10,13 @@
 
 #include "clients/pt2/translate.h"
 #include "clients/runtime/c_handles.h"
-#include "clients/runtime/found_model.h"
 #include "clients/runtime/include/lfarm.h"
 #include "clients/runtime/live_instance.h"
+#include "clients/runtime/model/found_model.h"
 #include "clients/runtime/session.h"
 #include "common/base/cat.h"
 #include "common/base/files.h"
-#include "common/ir/graph_hash.h"
+#include "common/ir/hlir/graph_hash.h"
 
 using clients::guarded;
 using common::cat;

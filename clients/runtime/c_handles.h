@@ -10,14 +10,14 @@
 #include <vector>
 
 #include "clients/pt2/translate.h"
-#include "clients/runtime/binding.h"
 #include "clients/runtime/c_tensor.h"
 #include "clients/runtime/include/lfarm.h"
 #include "clients/runtime/live_instance.h"
+#include "clients/runtime/model/binding.h"
+#include "clients/runtime/model/weights.h"
 #include "clients/runtime/session.h"
-#include "clients/runtime/weights.h"
 #include "common/base/result.h"
-#include "common/runtime/executor.h"
+#include "common/runtime/executor/executor.h"
 
 // NOLINTBEGIN(readability-identifier-naming): the interface's own names
 struct lfarm_error {

@@ -6,8 +6,8 @@
 
 #include "clients/runtime/include/lfarm.h"
 #include "common/base/result.h"
-#include "common/runtime/executor.h"
-#include "common/runtime/tensor.h"
+#include "common/runtime/executor/executor.h"
+#include "common/runtime/tensor/tensor.h"
 
 namespace clients {
 

@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "clients/pt2/translate.h"
-#include "clients/runtime/binding.h"
-#include "clients/runtime/instance.h"
-#include "clients/runtime/plan_instance.h"
+#include "clients/runtime/model/binding.h"
+#include "clients/runtime/model/instance.h"
+#include "clients/runtime/model/plan_instance.h"
+#include "clients/runtime/model/weights.h"
 #include "clients/runtime/session.h"
-#include "clients/runtime/weights.h"
 #include "common/base/result.h"
-#include "common/runtime/executor.h"
+#include "common/runtime/executor/executor.h"
 
 namespace clients {
 

@@ -7,7 +7,7 @@
 #include <random>
 #include <thread>
 
-#include "clients/runtime/farm_client.h"
+#include "clients/runtime/farm/farm_client.h"
 #include "clients/runtime/session.h"
 #include "common/wire/context.h"
 

@@ -4,12 +4,12 @@
 #include <chrono>
 #include <utility>
 
-#include "clients/runtime/instance.h"
 #include "clients/runtime/live_link.h"
+#include "clients/runtime/model/instance.h"
 #include "common/base/cat.h"
 #include "common/base/log.h"
-#include "common/ir/graph_hash.h"
-#include "common/runtime/devices.h"
+#include "common/ir/hlir/graph_hash.h"
+#include "common/runtime/device/devices.h"
 #include "common/runtime/machine_class.h"
 #include "common/wire/ir_codec.h"
 

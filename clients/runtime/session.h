@@ -14,16 +14,16 @@
 #include <thread>
 #include <vector>
 
-#include "clients/runtime/disk_cache.h"
-#include "clients/runtime/farm_access.h"
-#include "clients/runtime/farm_client.h"
-#include "clients/runtime/met_farms.h"
-#include "clients/runtime/negatives.h"
-#include "clients/runtime/pulled_plan.h"
-#include "clients/runtime/size_ranges.h"
+#include "clients/runtime/farm/disk_cache.h"
+#include "clients/runtime/farm/farm_access.h"
+#include "clients/runtime/farm/farm_client.h"
+#include "clients/runtime/farm/met_farms.h"
+#include "clients/runtime/farm/negatives.h"
+#include "clients/runtime/farm/pulled_plan.h"
+#include "clients/runtime/model/size_ranges.h"
 #include "common/base/result.h"
 #include "common/plan/plan.h"
-#include "common/runtime/device.h"
+#include "common/runtime/device/device.h"
 
 namespace clients {
 

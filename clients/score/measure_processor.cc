@@ -18,7 +18,7 @@
 #include "clients/score/roofline.h"
 #include "common/base/cat.h"
 #include "common/base/clock.h"
-#include "common/runtime/cpu_device.h"
+#include "common/runtime/device/cpu_device.h"
 
 namespace clients {
 namespace {

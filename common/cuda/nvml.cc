@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "common/base/cat.h"
-#include "common/base/shared_library.h"
+#include "common/process/shared_library.h"
 
 namespace common {
 namespace {

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "common/base/cat.h"
-#include "common/base/shared_library.h"
 #include "common/cuda/toolkit.h"
+#include "common/process/shared_library.h"
 
 namespace common {
 namespace {

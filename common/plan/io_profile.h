@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/ir/llir.h"
+#include "common/ir/llir/llir.h"
 
 namespace common {
 

@@ -5,10 +5,10 @@
 #include <ctime>
 
 #include "common/base/cat.h"
-#include "common/ir/call_flow.h"
-#include "common/ir/graph_hash.h"
-#include "common/ir/load_time.h"
-#include "common/ir/sizes.h"
+#include "common/ir/hlir/graph_hash.h"
+#include "common/ir/hlir/sizes.h"
+#include "common/ir/llir/call_flow.h"
+#include "common/ir/llir/load_time.h"
 #include "common/plan/io_profile.h"
 #include "common/plan/speedup.h"
 

@@ -11,8 +11,8 @@
 
 #include "common/base/digest.h"
 #include "common/base/signing.h"
-#include "common/ir/gemm_form.h"
-#include "common/ir/llir.h"
+#include "common/ir/hlir/gemm_form.h"
+#include "common/ir/llir/llir.h"
 
 namespace common {
 

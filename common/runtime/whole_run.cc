@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "common/base/cat.h"
-#include "common/runtime/interpreter.h"
+#include "common/runtime/interpreter/interpreter.h"
 
 namespace common {
 namespace {

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "common/base/result.h"
-#include "common/ir/graph.h"
+#include "common/ir/hlir/graph.h"
 #include "common/plan/plan.h"
-#include "common/runtime/executor.h"
-#include "common/runtime/tensor.h"
+#include "common/runtime/executor/executor.h"
+#include "common/runtime/tensor/tensor.h"
 
 namespace common {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/subprocess.h"
+#include "common/process/subprocess.h"
 
 namespace common {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/subprocess.h"
+#include "common/process/subprocess.h"
 #include "common/sandbox/file_rules.h"
 #include "common/sandbox/system_call_filter.h"
 
@@ -101,7 +101,7 @@ class Sandbox {
 // Starts a child that has `temporary` as its TMPDIR, in `sandbox` where that is not null.
 Result<Subprocess> start_confined(SpawnOptions options, const Sandbox* sandbox,
                                   const std::string& temporary);
-// The same for a command that is run to its end (common/base/subprocess.h).
+// The same for a command that is run to its end (common/process/subprocess.h).
 Result<CommandOutput> run_confined(SpawnOptions options, const Sandbox* sandbox,
                                    const std::string& temporary, int timeout_ms);
 

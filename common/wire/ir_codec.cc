@@ -1,6 +1,6 @@
 #include "common/wire/ir_codec.h"
 
-#include "common/ir/verify.h"
+#include "common/ir/hlir/verify.h"
 #include "common/wire/codec.h"
 #include "common/wire/ir_pieces.h"
 

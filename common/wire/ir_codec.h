@@ -7,8 +7,8 @@
 
 #include "common/base/bytes.h"
 #include "common/base/result.h"
-#include "common/ir/graph.h"
-#include "common/ir/llir.h"
+#include "common/ir/hlir/graph.h"
+#include "common/ir/llir/llir.h"
 #include "common/plan/plan.h"
 #include "common/plan/seal.h"
 #include "common/wire/task.h"

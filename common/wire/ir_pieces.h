@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "common/ir/llir.h"
+#include "common/ir/llir/llir.h"
 #include "common/wire/capnp_support.h"
 #include "schemas/ir.capnp.h"
 

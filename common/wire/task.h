@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/base/digest.h"
-#include "common/ir/llir.h"
+#include "common/ir/llir/llir.h"
 #include "common/plan/plan.h"
 
 namespace common {

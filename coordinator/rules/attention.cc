@@ -1,6 +1,6 @@
 // Attention: a softmax of scores along the keys, times values, normalised before the product or
 // after it. Rules only offer the lowering; what one kernel can hold is decided on the chosen graph
-// (common/ir/attention_form.h).
+// (common/ir/hlir/attention_form.h).
 #include <algorithm>
 #include <set>
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "common/base/contains.h"
-#include "common/ir/gemm_form.h"
-#include "coordinator/rules/factors.h"
+#include "common/ir/hlir/gemm_form.h"
+#include "coordinator/rules/matching/factors.h"
 #include "coordinator/rules/rule_set.h"
 
 namespace coordinator {

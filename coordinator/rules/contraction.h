@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "coordinator/rules/rewriter.h"
+#include "coordinator/rules/matching/rewriter.h"
 
 namespace coordinator {
 

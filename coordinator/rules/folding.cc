@@ -5,7 +5,7 @@
 #include <map>
 
 #include "common/base/contains.h"
-#include "coordinator/rules/factors.h"
+#include "coordinator/rules/matching/factors.h"
 #include "coordinator/rules/rule_set.h"
 
 namespace coordinator {

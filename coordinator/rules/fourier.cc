@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "common/base/contains.h"
-#include "coordinator/rules/factors.h"
-#include "coordinator/rules/parts.h"
+#include "coordinator/rules/matching/factors.h"
+#include "coordinator/rules/matching/parts.h"
 #include "coordinator/rules/rule_set.h"
 
 namespace coordinator {
@@ -55,9 +55,9 @@ std::optional<Twiddles> twiddles_of(const Rewriter& r, ClassId cls) {
   if (r.shape(cls).size() != 2) return std::nullopt;
   if (auto rounded = r.find(cls, Op::kCast)) cls = rounded->operands[0];
   for (UnaryOp op : {UnaryOp::kCos, UnaryOp::kSin}) {
-    auto wave = r.find_unary(cls, op);
-    if (!wave) continue;
-    auto angle = r.find_binary(wave->operands[0], BinaryOp::kMul);
+    auto twiddle = r.find_unary(cls, op);
+    if (!twiddle) continue;
+    auto angle = r.find_binary(twiddle->operands[0], BinaryOp::kMul);
     if (!angle) continue;
     for (size_t k : {size_t{1}, size_t{0}}) {
       auto step = r.uniform_value(angle->operands[k]);
@@ -89,7 +89,8 @@ struct Complex {
 };
 
 // cos and sin of direction * 2 pi row * column / n, over rows and columns.
-Complex waves(Rewriter& r, int64_t rows, int64_t columns, int64_t n, int direction, DType dtype) {
+Complex twiddle_matrix(Rewriter& r, int64_t rows, int64_t columns, int64_t n, int direction,
+                       DType dtype) {
   Shape shape{Expr(rows), Expr(columns)};
   auto line = [&](int64_t length, int axis) {
     ClassId iota = r.add({Op::kIota, DType::kInt64, {Expr(length)}, {}, {}}, {});
@@ -105,11 +106,11 @@ Complex waves(Rewriter& r, int64_t rows, int64_t columns, int64_t n, int directi
           r.cast(r.unary(UnaryOp::kSin, angle), dtype)};
 }
 
-// A part of a transform as products with waves, one for each of the operands.
+// A part of a transform as products with twiddles, one for each of the operands.
 ClassId write_out(Rewriter& r, const Node& node, const std::vector<ClassId>& parts) {
   const auto& a = attr<FourierAttr>(node);
   int64_t points = r.shape(parts[0]).back().constant();
-  Complex wave = waves(r, points, a.count, points, a.inverse ? 1 : -1, node.dtype);
+  Complex twiddle = twiddle_matrix(r, points, a.count, points, a.inverse ? 1 : -1, node.dtype);
   std::vector<int> labels;
   for (size_t k = 0; k < node.shape.size(); ++k) labels.push_back(static_cast<int>(k));
   std::vector<int> out = labels;
@@ -119,9 +120,9 @@ ClassId write_out(Rewriter& r, const Node& node, const std::vector<ClassId>& par
     return contract(r, node.dtype, {x, labels}, {matrix, {position, position + 1}}, out,
                     node.shape);
   };
-  ClassId first = product(parts[0], a.imaginary ? wave.imaginary : wave.real);
+  ClassId first = product(parts[0], a.imaginary ? twiddle.imaginary : twiddle.real);
   if (parts.size() == 1) return first;
-  ClassId second = product(parts[1], a.imaginary ? wave.real : wave.imaginary);
+  ClassId second = product(parts[1], a.imaginary ? twiddle.real : twiddle.imaginary);
   return r.binary(a.imaginary ? BinaryOp::kAdd : BinaryOp::kSub, first, second);
 }
 
@@ -162,19 +163,19 @@ std::optional<ClassId> split(Rewriter& r, const Node& node, const std::vector<Cl
   std::vector<ClassId> folded;  // .., b, a
   for (ClassId part : parts) folded.push_back(seen(part, m, f, {i + j * Expr(m)}));
   Complex inner{transform(folded, false, f), transform(folded, true, f)};  // .., b, s
-  Complex wave = waves(r, m, f, n, a.inverse ? 1 : -1, node.dtype);
+  Complex twiddle = twiddle_matrix(r, m, f, n, a.inverse ? 1 : -1, node.dtype);
   View over{r.shape(inner.real), {i, j}, {}, 0};
-  inner = times(r, inner, {r.view(wave.real, over), r.view(wave.imaginary, over)});
-  std::vector<ClassId> turned;  // .., s, b
-  for (ClassId part : {inner.real, inner.imaginary}) turned.push_back(seen(part, f, m, {j, i}));
-  ClassId outer = transform(turned, a.imaginary, m);  // .., s, t
+  inner = times(r, inner, {r.view(twiddle.real, over), r.view(twiddle.imaginary, over)});
+  std::vector<ClassId> rotated;  // .., s, b
+  for (ClassId part : {inner.real, inner.imaginary}) rotated.push_back(seen(part, f, m, {j, i}));
+  ClassId outer = transform(rotated, a.imaginary, m);  // .., s, t
   return seen(outer, a.count, 0, {common::mod(i, f), common::floor_div(i, f)});
 }
 
 class Butterflies {
  public:
-  Butterflies(Rewriter& r, const Node& contraction, const Twiddles& wave)
-      : r_(r), node_(contraction), wave_(wave), first_(middle_factor(wave.n)) {}
+  Butterflies(Rewriter& r, const Node& contraction, const Twiddles& twiddle)
+      : r_(r), node_(contraction), twiddle_(twiddle), first_(middle_factor(twiddle.n)) {}
 
   // `x` holds the label `position`; the result holds `frequency` instead, at the same places as the
   // contraction.
@@ -184,11 +185,11 @@ class Butterflies {
     const auto& c = attr<ContractAttr>(node_);
     auto place = std::find(c.out.begin(), c.out.end(), frequency) - c.out.begin();
     const Expr& wanted = node_.shape[static_cast<size_t>(place)];
-    if (first_ < 2 || !r_.shape(x.cls)[axis].is_constant(wave_.n) || !wanted.is_constant() ||
-        wanted.constant() > wave_.n) {
+    if (first_ < 2 || !r_.shape(x.cls)[axis].is_constant(twiddle_.n) || !wanted.is_constant() ||
+        wanted.constant() > twiddle_.n) {
       return std::nullopt;
     }
-    int64_t second = wave_.n / first_;
+    int64_t second = twiddle_.n / first_;
     int fresh = static_cast<int>(c.a.size() + c.b.size());
     int a = position, b = fresh, s = frequency, t = fresh + 1;
 
@@ -204,27 +205,28 @@ class Butterflies {
     Complex spectrum = product(x, twiddles(first_, first_, first_), {a, s}, inner.labels, split);
 
     // Each by its own turn, then along b: transforms of m points.
-    Complex turned = times(r_, spectrum, spread(twiddles(first_, second, wave_.n), axis, split));
+    Complex rotated =
+        times(r_, spectrum, spread(twiddles(first_, second, twiddle_.n), axis, split));
     std::vector<int> out = c.out;
     Shape shape = node_.shape;
     out.insert(out.begin() + place, t);
     shape[static_cast<size_t>(place)] = Expr(first_);
     shape.insert(shape.begin() + place, Expr(second));
     Complex last = twiddles(second, second, second);
-    auto part = [&](ClassId value, ClassId wave) {
-      return contract(r_, node_.dtype, {value, inner.labels}, {wave, {b, t}}, out, shape);
+    auto part = [&](ClassId value, ClassId twiddle) {
+      return contract(r_, node_.dtype, {value, inner.labels}, {twiddle, {b, t}}, out, shape);
     };
-    ClassId result = wave_.op == UnaryOp::kCos
-                         ? r_.binary(BinaryOp::kSub, part(turned.real, last.real),
-                                     part(turned.imaginary, last.imaginary))
-                         : r_.binary(BinaryOp::kAdd, part(turned.real, last.imaginary),
-                                     part(turned.imaginary, last.real));
+    ClassId result = twiddle_.op == UnaryOp::kCos
+                         ? r_.binary(BinaryOp::kSub, part(rotated.real, last.real),
+                                     part(rotated.imaginary, last.imaginary))
+                         : r_.binary(BinaryOp::kAdd, part(rotated.real, last.imaginary),
+                                     part(rotated.imaginary, last.real));
     return ordered(result, shape, static_cast<int>(place));
   }
 
  private:
   Complex twiddles(int64_t rows, int64_t columns, int64_t n) {
-    return waves(r_, rows, columns, n, wave_.direction, node_.dtype);
+    return twiddle_matrix(r_, rows, columns, n, twiddle_.direction, node_.dtype);
   }
 
   // The matrix over axes `axis` and `axis` + 1 of `shape`.
@@ -243,7 +245,7 @@ class Butterflies {
   // Axes t, s become one of t f + s, cut to the frequencies that are wanted.
   ClassId ordered(ClassId x, const Shape& shape, int axis) {
     Shape whole = node_.shape;
-    whole[static_cast<size_t>(axis)] = Expr(wave_.n);
+    whole[static_cast<size_t>(axis)] = Expr(twiddle_.n);
     common::Bounds bounds(r_.symbols(), {});
     View line = common::view_reshape(shape, whole, bounds);
     View cut = common::view_slice(whole, axis, 0, node_.shape[static_cast<size_t>(axis)], 1);
@@ -252,7 +254,7 @@ class Butterflies {
 
   Rewriter& r_;
   const Node node_;
-  const Twiddles wave_;
+  const Twiddles twiddle_;
   const int64_t first_;
 };
 
@@ -282,8 +284,8 @@ void add_fourier_rules(RuleMaker& m) {
         const Node& node = m.node(match, "c");
         const auto& c = attr<ContractAttr>(node);
         for (bool left : {false, true}) {
-          auto wave = twiddles_of(r, match[left ? "a" : "b"]);
-          if (!wave || wave->n < kMinPoints) continue;
+          auto twiddle = twiddles_of(r, match[left ? "a" : "b"]);
+          if (!twiddle || twiddle->n < kMinPoints) continue;
           const std::vector<int>& matrix = left ? c.a : c.b;
           const std::vector<int>& other = left ? c.b : c.a;
           auto is_summed = [&](int label) { return !common::contains(c.out, label); };
@@ -294,7 +296,7 @@ void add_fourier_rules(RuleMaker& m) {
                 is_summed(position) && !is_summed(frequency) && !common::contains(other, frequency);
             if (!fits) continue;
             ClassId x = match[left ? "b" : "a"];
-            return Butterflies(r, node, *wave).rewrite({x, other}, position, frequency);
+            return Butterflies(r, node, *twiddle).rewrite({x, other}, position, frequency);
           }
         }
         return std::nullopt;

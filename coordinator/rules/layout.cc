@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "common/base/contains.h"
-#include "common/ir/sizes.h"
+#include "common/ir/hlir/sizes.h"
 #include "coordinator/rules/contraction.h"
-#include "coordinator/rules/factors.h"
+#include "coordinator/rules/matching/factors.h"
 #include "coordinator/rules/rule_set.h"
 
 namespace coordinator {

@@ -1,7 +1,7 @@
 // Which views are worth memory of their own.
 #pragma once
 
-#include "common/ir/view.h"
+#include "common/ir/hlir/view.h"
 
 namespace coordinator {
 

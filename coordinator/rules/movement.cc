@@ -1,7 +1,7 @@
 // Movement: casts of casts, views of views, gathers at places that are known, and work done before
 // elements are repeated rather than after.
 #include "common/base/contains.h"
-#include "coordinator/rules/parts.h"
+#include "coordinator/rules/matching/parts.h"
 #include "coordinator/rules/rule_set.h"
 
 namespace coordinator {

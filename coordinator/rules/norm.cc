@@ -1,6 +1,6 @@
 // RMS and layer norm, and group norm, which is layer norm on regrouped channels. A norm over other
 // axes than the last is one of the tensor with those axes last.
-#include "coordinator/rules/parts.h"
+#include "coordinator/rules/matching/parts.h"
 #include "coordinator/rules/rule_set.h"
 
 namespace coordinator {

@@ -3,7 +3,7 @@
 // again is what was sorted.
 #include <cmath>
 
-#include "coordinator/rules/parts.h"
+#include "coordinator/rules/matching/parts.h"
 #include "coordinator/rules/rule_set.h"
 
 namespace coordinator {

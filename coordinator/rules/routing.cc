@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "common/base/contains.h"
-#include "coordinator/rules/factors.h"
-#include "coordinator/rules/parts.h"
+#include "coordinator/rules/matching/factors.h"
+#include "coordinator/rules/matching/parts.h"
 #include "coordinator/rules/rule_set.h"
 
 namespace coordinator {

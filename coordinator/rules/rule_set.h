@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "coordinator/egraph/rule.h"
-#include "coordinator/rules/rewriter.h"
+#include "coordinator/rules/matching/rewriter.h"
 
 // The families, in the order in which their rules stand. A family NAME is a file NAME.cc, which
 // says what its rules do, and add_NAME_rules() in it.

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "common/base/clock.h"
-#include "common/ir/graph.h"
+#include "common/ir/hlir/graph.h"
 #include "coordinator/egraph/egraph.h"
 #include "coordinator/egraph/runner.h"
-#include "coordinator/rules/heads.h"
+#include "coordinator/rules/matching/heads.h"
 #include "coordinator/rules/rule_set.h"
 
 namespace coordinator {

@@ -1,5 +1,5 @@
 // Scans: running sums, products and extrema of what is known without running.
-#include "coordinator/rules/parts.h"
+#include "coordinator/rules/matching/parts.h"
 #include "coordinator/rules/rule_set.h"
 
 namespace coordinator {

@@ -1,6 +1,6 @@
 // Softmax: structure that one pass over a row can compute, online or in two passes as the kernel
 // prefers.
-#include "coordinator/rules/parts.h"
+#include "coordinator/rules/matching/parts.h"
 #include "coordinator/rules/rule_set.h"
 
 namespace coordinator {

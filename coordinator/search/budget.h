@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "coordinator/search/job_search.h"
-#include "coordinator/search/tuning_records.h"
+#include "coordinator/search/records/tuning_records.h"
 
 namespace coordinator {
 

@@ -6,14 +6,14 @@
 
 #include "common/base/cat.h"
 #include "common/base/clock.h"
-#include "common/ir/roll.h"
+#include "common/ir/roll/roll.h"
 #include "common/plan/plan.h"
 #include "common/wire/ir_codec.h"
-#include "coordinator/search/assemble.h"
-#include "coordinator/search/cost_model.h"
-#include "coordinator/search/layout_assignment.h"
-#include "coordinator/search/region_search.h"
-#include "coordinator/search/regions.h"
+#include "coordinator/search/cost/cost_model.h"
+#include "coordinator/search/partition/assemble.h"
+#include "coordinator/search/partition/layout_assignment.h"
+#include "coordinator/search/partition/regions.h"
+#include "coordinator/search/strategy/region_search.h"
 
 namespace coordinator {
 namespace {

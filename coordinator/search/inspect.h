@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "common/ir/llir.h"
+#include "common/ir/llir/llir.h"
 #include "coordinator/rules/rule_set.h"
 
 namespace coordinator {

@@ -15,45 +15,16 @@
 #include <vector>
 
 #include "common/base/result.h"
-#include "common/ir/llir.h"
+#include "common/ir/llir/llir.h"
 #include "common/plan/plan.h"
 #include "common/wire/messages.h"
 #include "common/wire/task.h"
-#include "coordinator/search/effects.h"
-#include "coordinator/search/tuning_records.h"
+#include "coordinator/search/genes/effects.h"
+#include "coordinator/search/records/measurement_source.h"
+#include "coordinator/search/records/search_options.h"
+#include "coordinator/search/records/tuning_records.h"
 
 namespace coordinator {
-
-// What proposes a region's candidates. All but the last exist to be compared with.
-enum class SearchStrategy : uint8_t {
-  kRandom,   // genes drawn at random
-  kGenetic,  // children of what worked, in no order
-  kModel,    // and predicted times decide which of them are sent
-};
-
-struct SearchOptions {
-  int64_t budget = 64;  // candidates that may be sent to workers, baseline and finalists included
-  int64_t time_ms = 0;  // after which finish_now() will be called; 0: no such time
-  uint64_t seed = 0;
-  common::Target target;
-  // The class of the machines that measure candidates (common/runtime/machine_class.h): earlier
-  // searches' times are those of the same class. Empty: not known.
-  std::string machine;
-  std::string policy{common::kDefaultPolicy};
-  SearchStrategy strategy = SearchStrategy::kModel;
-  // So many candidates are under way at most, and each proposal sees the results of exactly those
-  // before them: enough to keep workers busy, and what makes the sequence independent of the order
-  // in which results arrive.
-  int64_t in_flight = 12;
-  // Ends early once another hundred candidates are, with 95 % confidence, worth less than this
-  // share of the time; 0: never.
-  double stop_gain = 0;
-  // What earlier searches on the target learned; may be null.
-  std::shared_ptr<const EffectTable> priors;
-  // The program of the plan that is kept under the key now: the outcome is compared with it, and is
-  // it where nothing is faster. May be null.
-  std::shared_ptr<const common::Program> incumbent;
-};
 
 // What became of a candidate. kInfra reaches the search only when the farm gave up retrying.
 struct CandidateResult {
@@ -75,16 +46,6 @@ struct CandidateTask {
   int region = -1;          // that the program computes; -1: the whole graph
   std::string_view
       origin;  // how the program was found: "plain", "seed", "crossover", ...; a literal
-};
-
-// Measurements of earlier searches, by kernel fingerprint, and what they came to in the end.
-class MeasurementSource {
- public:
-  virtual ~MeasurementSource() = default;
-  virtual std::optional<int64_t> kernel_ns(const common::Digest& kernel) const = 0;
-  // Under a region_key(), whole_key(), kernel_key() or kin_key().
-  virtual std::optional<TuningRecord> record(TuningRecordKind kind,
-                                             const common::Digest& key) const = 0;
 };
 
 struct StageTime {

@@ -9,8 +9,8 @@
 #include "common/base/digest.h"
 #include "common/plan/plan.h"
 #include "coordinator/search/job_search.h"
-#include "coordinator/search/region_space.h"
-#include "coordinator/search/tuning_records.h"
+#include "coordinator/search/records/tuning_records.h"
+#include "coordinator/search/space/region_space.h"
 
 namespace coordinator {
 

@@ -4,7 +4,7 @@
 
 #include "common/base/cat.h"
 #include "common/base/contains.h"
-#include "coordinator/search/cost_model.h"
+#include "coordinator/search/cost/cost_model.h"
 
 namespace coordinator {
 

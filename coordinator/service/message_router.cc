@@ -7,7 +7,7 @@
 
 #include "common/base/cat.h"
 #include "common/base/log.h"
-#include "coordinator/service/audit.h"
+#include "coordinator/service/journal/audit.h"
 #include "coordinator/service/status.h"
 
 namespace coordinator::service {

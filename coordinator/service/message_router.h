@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "common/wire/socket.h"
-#include "coordinator/service/clients.h"
-#include "coordinator/service/environment.h"
-#include "coordinator/service/imports.h"
-#include "coordinator/service/job_table.h"
+#include "coordinator/service/jobs/environment.h"
+#include "coordinator/service/jobs/imports.h"
+#include "coordinator/service/jobs/job_table.h"
+#include "coordinator/service/loop/clients.h"
 
 namespace coordinator::service {
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "coordinator/farm/demand.h"
-#include "coordinator/service/device_name.h"
+#include "coordinator/service/workers/device_name.h"
 
 namespace coordinator::service {
 namespace {

@@ -10,7 +10,7 @@
 #include "common/base/result.h"
 #include "common/base/signing.h"
 #include "common/wire/messages.h"
-#include "coordinator/service/options.h"
+#include "coordinator/service/loop/options.h"
 
 namespace coordinator::service {
 

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/wire/limits.h"
-#include "coordinator/service/job_row.h"
+#include "coordinator/service/jobs/job_row.h"
 
 namespace coordinator::service {
 

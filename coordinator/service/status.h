@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "coordinator/service/clients.h"
-#include "coordinator/service/environment.h"
-#include "coordinator/service/job_table.h"
+#include "coordinator/service/jobs/environment.h"
+#include "coordinator/service/jobs/job_table.h"
+#include "coordinator/service/loop/clients.h"
 
 namespace coordinator::service {
 

@@ -24,8 +24,8 @@ int run_scale(const std::vector<std::string>& arguments);
 int run_day(const std::vector<std::string>& arguments);
 int run_restart(const std::vector<std::string>& arguments);
 
-// A coordinator over the scripted search (tests/farm/service_script.h), with the arguments of
-// lfarm-coordinator.
+// A coordinator over the scripted search (tests/farm/service/service_script.h), with the arguments
+// of lfarm-coordinator.
 int run_scripted_coordinator(int argc, const char* const* argv);
 
 // The process's peak resident memory in MiB.

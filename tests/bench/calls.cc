@@ -14,11 +14,11 @@
 #include "common/base/cat.h"
 #include "common/base/clock.h"
 #include "common/base/files.h"
-#include "common/base/subprocess.h"
-#include "common/runtime/cpu_device.h"
+#include "common/process/subprocess.h"
+#include "common/runtime/device/cpu_device.h"
 #include "tests/bench/bench.h"
-#include "tests/bench/farm_under_load.h"
-#include "tests/unit/kept_plan.h"
+#include "tests/bench/farm/farm_under_load.h"
+#include "tests/unit/service/kept_plan.h"
 
 namespace bench {
 namespace {

@@ -9,9 +9,9 @@
 
 #include "common/base/clock.h"
 #include "common/cuda/cubin.h"
-#include "common/ir/builder.h"
-#include "common/ir/graph_hash.h"
-#include "common/runtime/cpu_device.h"
+#include "common/ir/hlir/builder.h"
+#include "common/ir/hlir/graph_hash.h"
+#include "common/runtime/device/cpu_device.h"
 #include "tests/bench/bench.h"
 #include "worker/codegen/c/cpu_c.h"
 #include "worker/codegen/cuda/cuda.h"

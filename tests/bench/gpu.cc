@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/base/cat.h"
-#include "common/ir/builder.h"
+#include "common/ir/hlir/builder.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/gpu_runner.h"
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "common/base/result.h"
-#include "common/ir/llir.h"
-#include "common/runtime/device.h"
+#include "common/ir/llir/llir.h"
+#include "common/runtime/device/device.h"
 #include "worker/compile/compiler.h"
 
 namespace bench {

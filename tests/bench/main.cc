@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "tests/bench/bench.h"
-#include "tests/bench/cpu_device.h"
 #include "tests/bench/record.h"
+#include "tests/bench/search/cpu_device.h"
 #include "worker/compile/nvrtc_child.h"
 
 namespace bench {

@@ -3,16 +3,16 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "clients/cli/npy.h"
-#include "clients/cli/plan_source.h"
-#include "clients/runtime/weights.h"
+#include "clients/cli/base/plan_source.h"
+#include "clients/cli/models/npy.h"
+#include "clients/runtime/model/weights.h"
 #include "common/base/cat.h"
 #include "common/base/clock.h"
 #include "common/base/files.h"
-#include "common/ir/sizes.h"
-#include "common/runtime/compare.h"
-#include "common/runtime/devices.h"
-#include "common/runtime/synthetic.h"
+#include "common/ir/hlir/sizes.h"
+#include "common/runtime/device/devices.h"
+#include "common/runtime/tensor/compare.h"
+#include "common/runtime/tensor/synthetic.h"
 
 namespace bench {
 

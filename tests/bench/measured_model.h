@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "clients/cli/case.h"
-#include "clients/cli/farm_options.h"
+#include "clients/cli/base/farm_options.h"
+#include "clients/cli/models/case.h"
 #include "clients/pt2/translate.h"
-#include "clients/runtime/plan_instance.h"
-#include "clients/runtime/pulled_plan.h"
+#include "clients/runtime/farm/pulled_plan.h"
+#include "clients/runtime/model/plan_instance.h"
 #include "common/base/result.h"
-#include "common/runtime/device.h"
+#include "common/runtime/device/device.h"
 #include "tests/bench/model_work.h"
 #include "tests/bench/peer_process.h"
 
@@ -28,8 +28,8 @@ struct MeasuredModel {
   ModelWork work;
 };
 
-// A case's folder (clients/cli/case.h) or a .pt2 file alone: inputs are then synthetic, of the
-// sizes that searches measure with, and the tolerance is that of its type.
+// A case's folder (clients/cli/models/case.h) or a .pt2 file alone: inputs are then synthetic, of
+// the sizes that searches measure with, and the tolerance is that of its type.
 common::Result<MeasuredModel> open_model(const std::string& path);
 
 // As peers take them: tensors alone, in order.

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "common/ir/sizes.h"
+#include "common/ir/hlir/sizes.h"
 
 namespace bench {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/ir/graph.h"
+#include "common/ir/hlir/graph.h"
 
 namespace bench {
 

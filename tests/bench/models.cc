@@ -10,16 +10,16 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "clients/cli/signals.h"
+#include "clients/cli/base/signals.h"
 #include "clients/score/roofline.h"
 #include "common/base/cat.h"
 #include "common/base/contains.h"
 #include "common/base/files.h"
 #include "common/base/log.h"
 #include "common/records/record.h"
-#include "common/runtime/cpu_device.h"
+#include "common/runtime/device/cpu_device.h"
 #include "tests/bench/bench.h"
-#include "tests/bench/farm_under_load.h"
+#include "tests/bench/farm/farm_under_load.h"
 #include "tests/bench/measured_model.h"
 #include "tests/bench/peers/script.h"
 #include "tests/bench/peers_report.h"

@@ -9,7 +9,7 @@
 
 #include "common/base/bytes.h"
 #include "common/base/result.h"
-#include "common/base/subprocess.h"
+#include "common/process/subprocess.h"
 
 namespace bench {
 

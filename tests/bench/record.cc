@@ -12,7 +12,7 @@
 
 #include "common/base/cat.h"
 #include "common/records/database.h"
-#include "common/runtime/cpu_device.h"
+#include "common/runtime/device/cpu_device.h"
 
 namespace bench {
 namespace {

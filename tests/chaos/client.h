@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/subprocess.h"
+#include "common/process/subprocess.h"
 
 namespace chaos {
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "common/base/result.h"
-#include "common/base/subprocess.h"
+#include "common/process/subprocess.h"
 
 namespace chaos {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/base/result.h"
-#include "common/base/subprocess.h"
+#include "common/process/subprocess.h"
 
 namespace chaos {
 

@@ -8,7 +8,7 @@
 
 #include "common/base/result.h"
 #include "tests/cluster/fake_cluster.h"
-#include "tests/farm/redis_server.h"
+#include "tests/farm/service/redis_server.h"
 
 namespace chaos {
 

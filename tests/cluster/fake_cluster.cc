@@ -10,7 +10,7 @@
 
 #include "common/base/cat.h"
 #include "common/base/files.h"
-#include "common/base/subprocess.h"
+#include "common/process/subprocess.h"
 
 namespace cluster_testing {
 

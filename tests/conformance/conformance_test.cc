@@ -9,17 +9,17 @@
 #include <filesystem>
 #include <functional>
 
-#include "clients/cli/case.h"
+#include "clients/cli/models/case.h"
 #include "clients/pt2/translate.h"
-#include "clients/runtime/instance.h"
+#include "clients/runtime/model/instance.h"
 #include "common/base/clock.h"
-#include "common/ir/graph_hash.h"
-#include "common/ir/roll.h"
-#include "coordinator/search/assemble.h"
-#include "coordinator/search/region_space.h"
-#include "coordinator/search/regions.h"
+#include "common/ir/hlir/graph_hash.h"
+#include "common/ir/roll/roll.h"
+#include "coordinator/search/partition/assemble.h"
+#include "coordinator/search/partition/regions.h"
+#include "coordinator/search/space/region_space.h"
 #include "tests/paths/paths.h"
-#include "worker/agent/backend.h"
+#include "worker/backend/backend.h"
 #include "worker/compile/build_plan.h"
 
 namespace {

@@ -1,6 +1,6 @@
 #include "tests/device/paper_backend.h"
 
-#include "common/ir/text.h"
+#include "common/ir/hlir/text.h"
 #include "tests/device/paper_device.h"
 
 namespace paper {

@@ -3,7 +3,7 @@
 // change elsewhere.
 #pragma once
 
-#include "worker/agent/backend.h"
+#include "worker/backend/backend.h"
 
 namespace paper {
 

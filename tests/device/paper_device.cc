@@ -5,8 +5,8 @@
 #include <map>
 
 #include "common/base/clock.h"
-#include "common/ir/text.h"
-#include "common/runtime/interpreter.h"
+#include "common/ir/hlir/text.h"
+#include "common/runtime/interpreter/interpreter.h"
 #include "tests/device/paper_backend.h"
 
 namespace paper {

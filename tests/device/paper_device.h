@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "common/runtime/device.h"
+#include "common/runtime/device/device.h"
 
 namespace paper {
 

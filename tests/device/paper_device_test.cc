@@ -11,12 +11,12 @@
 #include <optional>
 #include <thread>
 
-#include "clients/cli/case.h"
-#include "clients/runtime/farm_client.h"
-#include "clients/runtime/instance.h"
+#include "clients/cli/models/case.h"
+#include "clients/runtime/farm/farm_client.h"
+#include "clients/runtime/model/instance.h"
 #include "common/base/files.h"
-#include "common/base/subprocess.h"
-#include "common/ir/graph_hash.h"
+#include "common/ir/hlir/graph_hash.h"
+#include "common/process/subprocess.h"
 #include "common/wire/ir_codec.h"
 #include "tests/device/paper_backend.h"
 #include "tests/paths/paths.h"

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "common/cuda/nvrtc.h"
-#include "common/runtime/cuda_device.h"
-#include "common/runtime/executor.h"
-#include "tests/unit/runtime_testing.h"
+#include "common/runtime/device/cuda_device.h"
+#include "common/runtime/executor/executor.h"
+#include "tests/unit/runtime/runtime_testing.h"
 #include "worker/codegen/cuda/cuda.h"
 
 namespace common {

@@ -1,6 +1,6 @@
 // The CUDA device as the runtime uses it, on the emulated GPU: if these fail, plans run wrong on
 // GPUs, or a fault of a kernel goes unnoticed.
-#include "common/runtime/cuda_device.h"
+#include "common/runtime/device/cuda_device.h"
 
 #include <gtest/gtest.h>
 
@@ -10,12 +10,12 @@
 #include <thread>
 #include <vector>
 
-#include "common/base/shared_library.h"
 #include "common/cuda/driver.h"
 #include "common/cuda/nvrtc.h"
-#include "common/runtime/devices.h"
-#include "common/runtime/executor.h"
-#include "tests/unit/runtime_testing.h"
+#include "common/process/shared_library.h"
+#include "common/runtime/device/devices.h"
+#include "common/runtime/executor/executor.h"
+#include "tests/unit/runtime/runtime_testing.h"
 
 namespace common {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <set>
 
-#include "tests/farm/cli_testing.h"
+#include "tests/farm/cli/cli_testing.h"
 
 namespace {
 

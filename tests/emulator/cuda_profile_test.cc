@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "common/cuda/nvrtc.h"
-#include "common/runtime/cuda_device.h"
-#include "tests/unit/profile_testing.h"
+#include "common/runtime/device/cuda_device.h"
+#include "tests/unit/worker/profile_testing.h"
 
 namespace worker {
 namespace {

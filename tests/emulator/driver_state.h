@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/emulator/device/streams.h"
 #include "tests/emulator/driver_codes.h"
-#include "tests/emulator/streams.h"
 
 #define LF_API extern "C" __attribute__((visibility("default"))) int
 

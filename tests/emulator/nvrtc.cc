@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "tests/emulator/container.h"
-#include "tests/emulator/multiprocessor.h"
-#include "tests/emulator/prelude.h"
-#include "tests/emulator/shared_usage.h"
+#include "tests/emulator/device/multiprocessor.h"
+#include "tests/emulator/device/shared_usage.h"
+#include "tests/emulator/prelude/prelude.h"
 
 extern char** environ;
 

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "tests/farm/cli_testing.h"
+#include "tests/farm/cli/cli_testing.h"
 
 namespace cli_testing {
 namespace {

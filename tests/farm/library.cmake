@@ -1,7 +1,6 @@
 # The library's handles come from the shared library; what tests compare with, from the components.
 lfarm_test(library LABEL farm TIMEOUT 1800 SOURCES library_test.cc COMPONENTS clients/cli
   LIBRARIES lfarm_library DEPENDS lfarm lfarm-coordinator lfarm-worker)
-target_include_directories(test_library PRIVATE ${CMAKE_SOURCE_DIR})
 add_test(NAME farm.examples COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/examples.sh ${CMAKE_BINARY_DIR})
 set_tests_properties(farm.examples PROPERTIES LABELS farm)
 lfarm_time_limit(farm.examples 1800)
@@ -13,6 +12,5 @@ set_tests_properties(farm.python PROPERTIES LABELS farm ENVIRONMENT
   "PYTHONPATH=${CMAKE_SOURCE_DIR}/clients/python;LFARM_LIBRARY=${CMAKE_BINARY_DIR}/lib/liblfarm.so.1;LFARM_BIN=${CMAKE_BINARY_DIR}/bin")
 lfarm_time_limit(farm.python 1800)
 lfarm_sanitized_test(farm.python PRELOAD LD_PRELOAD)
-lfarm_test(cli_plans LABEL farm TIMEOUT 1800 SOURCES cli_plans_test.cc COMPONENTS common/base
+lfarm_test(cli_plans LABEL farm TIMEOUT 1800 SOURCES cli/cli_plans_test.cc COMPONENTS common/base common/process
   LIBRARIES lfarm_library DEPENDS lfarm lfarm-coordinator lfarm-worker)
-target_include_directories(test_cli_plans PRIVATE ${CMAKE_SOURCE_DIR})

@@ -7,8 +7,8 @@
 #include <memory>
 #include <string>
 
-#include "clients/cli/case.h"
-#include "tests/farm/cli_testing.h"
+#include "clients/cli/models/case.h"
+#include "tests/farm/cli/cli_testing.h"
 
 namespace cli_testing {
 

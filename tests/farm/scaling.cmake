@@ -1,3 +1,2 @@
-lfarm_test(scaling LABEL farm TIMEOUT 1800 SOURCES scaling_test.cc COMPONENTS common/base common/http
+lfarm_test(scaling LABEL farm TIMEOUT 1800 SOURCES scaling_test.cc COMPONENTS common/base common/process common/http
   LIBRARIES nlohmann_json::nlohmann_json DEPENDS lfarm lfarm-coordinator lfarm-worker)
-target_include_directories(test_scaling PRIVATE ${CMAKE_SOURCE_DIR})

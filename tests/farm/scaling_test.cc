@@ -9,8 +9,8 @@
 #include <sstream>
 
 #include "common/http/http_client.h"
-#include "tests/farm/cli_testing.h"
-#include "tests/farm/trace_check.h"
+#include "tests/farm/cli/cli_testing.h"
+#include "tests/farm/service/trace_check.h"
 #include "tests/paths/paths.h"
 
 namespace cli_testing {

@@ -4,7 +4,7 @@
 
 #include "common/http/http_client.h"
 #include "tests/cluster/fake_cluster.h"
-#include "tests/farm/cli_testing.h"
+#include "tests/farm/cli/cli_testing.h"
 #include "tests/paths/paths.h"
 
 namespace cli_testing {

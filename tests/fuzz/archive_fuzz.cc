@@ -2,11 +2,11 @@
 // verifies.
 // Method: the bundled archives of both layouts, damaged anywhere: in the directory, in the JSON, in
 // the tensors.
-#include "clients/pt2/archive.h"
+#include "clients/pt2/archive/archive.h"
 #include "clients/pt2/translate.h"
 #include "common/base/check.h"
 #include "common/base/files.h"
-#include "common/ir/verify.h"
+#include "common/ir/hlir/verify.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/paths/paths.h"
 

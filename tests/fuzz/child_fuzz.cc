@@ -6,7 +6,7 @@
 #include "common/base/check.h"
 #include "common/wire/ir_codec.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/unit/wire_samples.h"
+#include "tests/unit/wire/wire_samples.h"
 #include "worker/compile/nvrtc_child.h"
 #include "worker/profile/request.h"
 

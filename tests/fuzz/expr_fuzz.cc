@@ -1,10 +1,10 @@
 // Goal: a size expression, as exported programs spell it and as graphs are printed, is a value that
 // prints and reads back the same, or is refused; short texts take little time and memory.
 // Method: expressions with every operator, damaged, given to both parsers.
-#include "clients/pt2/sympy_parser.h"
+#include "clients/pt2/aten/sympy_parser.h"
 #include "common/base/check.h"
-#include "common/ir/expr.h"
-#include "common/ir/expr_size.h"
+#include "common/ir/expr/expr.h"
+#include "common/ir/expr/expr_size.h"
 #include "tests/fuzz/fuzz.h"
 
 std::vector<std::string> fuzz::seeds() {

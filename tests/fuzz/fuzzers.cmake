@@ -4,31 +4,28 @@ lfarm_fuzz(pickle SOURCE pickle_fuzz.cc COMPONENTS clients/pt2 common/base)
 lfarm_fuzz(archive SOURCE archive_fuzz.cc COMPONENTS clients/pt2 common/base common/ir)
 lfarm_fuzz(message SOURCE message_fuzz.cc COMPONENTS common/wire)
 lfarm_fuzz(graph SOURCE graph_fuzz.cc COMPONENTS common/wire common/ir)
-lfarm_fuzz(plan SOURCE plan_fuzz.cc ../unit/wire_samples.cc COMPONENTS common/wire common/ir)
+lfarm_fuzz(plan SOURCE plan_fuzz.cc ../unit/wire/wire_samples.cc COMPONENTS common/wire common/ir)
 lfarm_fuzz(plan_archive SOURCE plan_archive_fuzz.cc COMPONENTS clients/runtime common/base)
-lfarm_fuzz(task SOURCE task_fuzz.cc ../unit/wire_samples.cc COMPONENTS common/wire common/ir)
-lfarm_fuzz(journal SOURCE journal_fuzz.cc ../unit/wire_samples.cc
-  COMPONENTS coordinator/service common/ir)
+lfarm_fuzz(task SOURCE task_fuzz.cc ../unit/wire/wire_samples.cc COMPONENTS common/wire common/ir)
+lfarm_fuzz(journal SOURCE journal_fuzz.cc ../unit/wire/wire_samples.cc
+  COMPONENTS coordinator/service/journal common/ir)
 lfarm_fuzz(keys SOURCE keys_fuzz.cc COMPONENTS clients/runtime common/wire)
 lfarm_fuzz(program SOURCE program_fuzz.cc COMPONENTS clients/pt2 common/base common/ir)
 lfarm_fuzz(expr SOURCE expr_fuzz.cc COMPONENTS clients/pt2 common/base common/ir)
-lfarm_fuzz(child SOURCE child_fuzz.cc ../unit/wire_samples.cc
+lfarm_fuzz(child SOURCE child_fuzz.cc ../unit/wire/wire_samples.cc
   COMPONENTS worker/compile worker/profile common/wire common/ir)
 lfarm_fuzz(npy SOURCE npy_fuzz.cc COMPONENTS clients/cli common/base common/runtime)
 lfarm_fuzz(measurements SOURCE measurements_fuzz.cc
   COMPONENTS clients/report clients/score common/base common/records)
 lfarm_test(graph_differential LABEL fuzz TIMEOUT 1800
-  SOURCES graph_differential_test.cc random_graph.cc graph_grower.cc graph_grower_views.cc
-          tame_builder.cc
+  SOURCES graph_differential_test.cc graphs/random_graph.cc graphs/graph_grower.cc graphs/graph_grower_views.cc
+          graphs/tame_builder.cc
   COMPONENTS common/base common/ir common/plan common/runtime common/wire coordinator/search
              worker/codegen/c worker/compile)
-target_include_directories(test_graph_differential PRIVATE ${CMAKE_SOURCE_DIR})
 lfarm_test(plan_key LABEL fuzz TIMEOUT 1800
-  SOURCES plan_key_test.cc graph_edits.cc random_graph.cc graph_grower.cc graph_grower_views.cc
-          tame_builder.cc
+  SOURCES plan_key_test.cc graphs/graph_edits.cc graphs/random_graph.cc graphs/graph_grower.cc graphs/graph_grower_views.cc
+          graphs/tame_builder.cc
   COMPONENTS common/base common/ir common/plan common/runtime)
-target_include_directories(test_plan_key PRIVATE ${CMAKE_SOURCE_DIR})
 lfarm_test(normal_form LABEL fuzz TIMEOUT 1800
-  SOURCES normal_form_test.cc random_graph.cc graph_grower.cc graph_grower_views.cc tame_builder.cc
+  SOURCES normal_form_test.cc graphs/random_graph.cc graphs/graph_grower.cc graphs/graph_grower_views.cc graphs/tame_builder.cc
   COMPONENTS common/base common/ir common/runtime coordinator/search)
-target_include_directories(test_normal_form PRIVATE ${CMAKE_SOURCE_DIR})

@@ -3,9 +3,9 @@
 // Method: a graph with views, a reduction, a gather and a symbol, as bytes and as text, damaged.
 // What decodes must survive both forms unchanged.
 #include "common/base/check.h"
-#include "common/ir/builder.h"
-#include "common/ir/text.h"
-#include "common/ir/verify.h"
+#include "common/ir/hlir/builder.h"
+#include "common/ir/hlir/text.h"
+#include "common/ir/hlir/verify.h"
 #include "common/wire/ir_codec.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -7,10 +7,10 @@
 #include "cache/store/records.h"
 #include "common/base/check.h"
 #include "common/wire/ir_codec.h"
-#include "coordinator/service/job_journal.h"
-#include "coordinator/service/priors.h"
+#include "coordinator/service/journal/job_journal.h"
+#include "coordinator/service/plans/priors.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/unit/wire_samples.h"
+#include "tests/unit/wire/wire_samples.h"
 
 namespace {
 

@@ -2,7 +2,7 @@
 // role and key texts) are read soundly or refused in one line.
 // Method: one of each, damaged, given to all readers; what an allow-list says must survive being
 // written and read again.
-#include "clients/runtime/known_farms.h"
+#include "clients/runtime/farm/known_farms.h"
 #include "common/base/check.h"
 #include "common/wire/security.h"
 #include "tests/fuzz/fuzz.h"

@@ -3,7 +3,7 @@
 // Method: random graphs (random_graph.h) and their normal forms are interpreted with the same
 // inputs, special values among them. Pairs that people write are named one by one.
 // LFARM_FUZZ_SEED=n begins at graph n, LFARM_FUZZ_GRAPHS=n tries that many.
-#include "coordinator/search/normal_form.h"
+#include "coordinator/search/partition/normal_form.h"
 
 #include <gtest/gtest.h>
 
@@ -11,12 +11,12 @@
 #include <cstdlib>
 #include <functional>
 
-#include "common/ir/builder.h"
-#include "common/ir/graph_hash.h"
-#include "common/ir/text.h"
-#include "common/ir/verify.h"
-#include "common/runtime/interpreter.h"
-#include "tests/fuzz/random_graph.h"
+#include "common/ir/hlir/builder.h"
+#include "common/ir/hlir/graph_hash.h"
+#include "common/ir/hlir/text.h"
+#include "common/ir/hlir/verify.h"
+#include "common/runtime/interpreter/interpreter.h"
+#include "tests/fuzz/graphs/random_graph.h"
 
 namespace fuzz {
 namespace {

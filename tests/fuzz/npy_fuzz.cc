@@ -1,6 +1,6 @@
 // Goal: an array file is an array whose bytes lie inside the file, or is refused in one line.
 // Method: files of several types, damaged; what is read must convert and survive a round trip.
-#include "clients/cli/npy.h"
+#include "clients/cli/models/npy.h"
 #include "common/base/check.h"
 #include "tests/fuzz/fuzz.h"
 

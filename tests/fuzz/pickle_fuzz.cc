@@ -1,7 +1,7 @@
 // Goal: a state dict from anywhere builds tensors or is refused; it never runs, hangs or crashes.
 // Method: hand-written pickles of plain values and of tensors, damaged; every reference of what was
 // built must lie inside it.
-#include "clients/pt2/pickle.h"
+#include "clients/pt2/archive/pickle.h"
 #include "common/base/check.h"
 #include "tests/fuzz/fuzz.h"
 

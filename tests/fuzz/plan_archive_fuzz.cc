@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "clients/runtime/plan_archive.h"
+#include "clients/runtime/farm/plan_archive.h"
 #include "common/base/check.h"
 #include "common/base/files.h"
 #include "tests/fuzz/fuzz.h"

@@ -6,7 +6,7 @@
 #include "common/wire/ir_codec.h"
 #include "common/wire/plan_bundle.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/unit/wire_samples.h"
+#include "tests/unit/wire/wire_samples.h"
 
 namespace {
 

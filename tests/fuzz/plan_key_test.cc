@@ -11,13 +11,13 @@
 #include <set>
 
 #include "common/base/cat.h"
-#include "common/ir/graph_hash.h"
-#include "common/ir/roll.h"
-#include "common/ir/text.h"
-#include "common/ir/verify.h"
+#include "common/ir/hlir/graph_hash.h"
+#include "common/ir/hlir/text.h"
+#include "common/ir/hlir/verify.h"
+#include "common/ir/roll/roll.h"
 #include "common/plan/plan.h"
-#include "tests/fuzz/graph_edits.h"
-#include "tests/fuzz/random_graph.h"
+#include "tests/fuzz/graphs/graph_edits.h"
+#include "tests/fuzz/graphs/random_graph.h"
 
 namespace fuzz {
 namespace {

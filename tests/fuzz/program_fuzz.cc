@@ -2,12 +2,12 @@
 // to verified graphs, or are refused in one line.
 // Method: the documents of the bundled archives, damaged as text; without the zip around them every
 // damage reaches the reader.
-#include "clients/pt2/model_json.h"
+#include "clients/pt2/archive/model_json.h"
+#include "clients/pt2/archive/zip_archive.h"
 #include "clients/pt2/translate.h"
-#include "clients/pt2/zip_archive.h"
 #include "common/base/check.h"
 #include "common/base/files.h"
-#include "common/ir/verify.h"
+#include "common/ir/hlir/verify.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/paths/paths.h"
 
@@ -22,11 +22,11 @@ constexpr int64_t kElementsMax = 1 << 12;
 bool bring_tensors(clients::ExportedProgram& program) {
   static const std::string zeros(16 * kElementsMax, 0);
   for (const clients::InputSpec& spec : program.inputs) {
-    bool is_stored = spec.kind == ExportInputKind::kParameter ||
-                     spec.kind == ExportInputKind::kBuffer ||
-                     spec.kind == ExportInputKind::kTensorConstant;
+    bool is_materialised = spec.kind == ExportInputKind::kParameter ||
+                           spec.kind == ExportInputKind::kBuffer ||
+                           spec.kind == ExportInputKind::kTensorConstant;
     auto* argument = std::get_if<clients::TensorArgument>(&spec.argument);
-    if (!is_stored || argument == nullptr) continue;
+    if (!is_materialised || argument == nullptr) continue;
     const clients::TensorMeta& meta = program.graph.tensor_values.at(argument->name);
     clients::StoredTensor tensor;
     tensor.dtype = meta.dtype;

@@ -4,7 +4,7 @@
 #include "common/base/check.h"
 #include "common/wire/ir_codec.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/unit/wire_samples.h"
+#include "tests/unit/wire/wire_samples.h"
 
 std::vector<std::string> fuzz::seeds() {
   auto text = [](const common::Bytes& bytes) { return std::string(common::as_text(bytes)); };

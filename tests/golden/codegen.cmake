@@ -1,4 +1,3 @@
 lfarm_test(codegen_golden LABEL golden SOURCES codegen_golden_test.cc COMPONENTS worker/codegen/c)
-target_include_directories(test_codegen_golden PRIVATE ${CMAKE_SOURCE_DIR})
 target_compile_definitions(test_codegen_golden PRIVATE
   LFARM_SOURCE_DIR="${CMAKE_SOURCE_DIR}")

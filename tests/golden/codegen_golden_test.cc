@@ -1,8 +1,8 @@
 // The C text of small kernels, compared with files.
 #include <gtest/gtest.h>
 
-#include "common/ir/builder.h"
-#include "common/ir/graph_hash.h"
+#include "common/ir/hlir/builder.h"
+#include "common/ir/hlir/graph_hash.h"
 #include "tests/golden/golden.h"
 #include "worker/codegen/c/cpu_c.h"
 

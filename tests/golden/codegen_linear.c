@@ -18,7 +18,7 @@ void lf_12fcce7088cd9aca(void* const* restrict buffers, const int64_t* restrict 
       const int64_t k1 = lf_min_i64(k0 + 256, 256);
       for (int64_t jb = n0; jb < n1; jb += 64) {
         const int64_t je = lf_min_i64(jb + 64, n1);
-        float* restrict const strip = packed_b + (jb - n0) * 256;
+        float* restrict const panel = packed_b + (jb - n0) * 256;
         for (int64_t cb = k0; cb < k1; cb += 16) {
           for (int64_t rb = jb; rb < je; rb += 16) {
             const int64_t re = lf_min_i64(rb + 16, je);
@@ -30,7 +30,7 @@ void lf_12fcce7088cd9aca(void* const* restrict buffers, const int64_t* restrict 
                 square[(n - rb) * 16 + (k - cb)] = v0;
               }
             }
-            lf_turn_float16(square, 16, strip + (cb - k0) * 64 + (rb - jb), 64, ce - cb);
+            lf_turn_float16(square, 16, panel + (cb - k0) * 64 + (rb - jb), 64, ce - cb);
           }
         }
       }
@@ -38,7 +38,7 @@ void lf_12fcce7088cd9aca(void* const* restrict buffers, const int64_t* restrict 
         const int64_t ie = lf_min_i64(ib + 66, m1);
         for (int64_t j = n0; j < n1; j += 64) {
           for (int64_t i = ib; i < ie; i += 6) {
-            const float* restrict const strip = packed_b + (j - n0) * 256;
+            const float* restrict const panel = packed_b + (j - n0) * 256;
             const int64_t row0 = i;
             const float* restrict const a0 = in0 + ((256 * row0)) + k0;
             const int64_t row1 = lf_min_i64(i + 1, ie - 1);
@@ -58,10 +58,10 @@ void lf_12fcce7088cd9aca(void* const* restrict buffers, const int64_t* restrict 
             lf_float16 c4_0 = {0}, c4_1 = {0}, c4_2 = {0}, c4_3 = {0};
             lf_float16 c5_0 = {0}, c5_1 = {0}, c5_2 = {0}, c5_3 = {0};
             for (int64_t k = 0; k < k1 - k0; ++k) {
-              const lf_float16 b0 = *(const lf_float16*)(strip + k * 64 + 0);
-              const lf_float16 b1 = *(const lf_float16*)(strip + k * 64 + 16);
-              const lf_float16 b2 = *(const lf_float16*)(strip + k * 64 + 32);
-              const lf_float16 b3 = *(const lf_float16*)(strip + k * 64 + 48);
+              const lf_float16 b0 = *(const lf_float16*)(panel + k * 64 + 0);
+              const lf_float16 b1 = *(const lf_float16*)(panel + k * 64 + 16);
+              const lf_float16 b2 = *(const lf_float16*)(panel + k * 64 + 32);
+              const lf_float16 b3 = *(const lf_float16*)(panel + k * 64 + 48);
               c0_0 += a0[k] * b0; c0_1 += a0[k] * b1; c0_2 += a0[k] * b2; c0_3 += a0[k] * b3;
               c1_0 += a1[k] * b0; c1_1 += a1[k] * b1; c1_2 += a1[k] * b2; c1_3 += a1[k] * b3;
               c2_0 += a2[k] * b0; c2_1 += a2[k] * b1; c2_2 += a2[k] * b2; c2_3 += a2[k] * b3;

@@ -7,8 +7,8 @@
 #include <set>
 #include <sstream>
 
-#include "clients/pt2/archive.h"
-#include "clients/pt2/operators.h"
+#include "clients/pt2/archive/archive.h"
+#include "clients/pt2/operator_table.h"
 #include "clients/pt2/translate.h"
 #include "tests/golden/golden.h"
 

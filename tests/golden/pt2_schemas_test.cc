@@ -11,13 +11,13 @@
 #include <set>
 #include <sstream>
 
-#include "clients/pt2/operators.h"
-#include "clients/pt2/scalar_type.h"
-#include "clients/pt2/written_inputs.h"
+#include "clients/pt2/archive/scalar_type.h"
+#include "clients/pt2/archive/written_inputs.h"
+#include "clients/pt2/operator_table.h"
 #include "common/base/cat.h"
 #include "tests/golden/golden.h"
 #include "tests/paths/paths.h"
-#include "tests/unit/pt2_program.h"
+#include "tests/unit/pt2/pt2_program.h"
 
 namespace clients {
 namespace {

@@ -1,5 +1,5 @@
-// A disk under virtual time that writes as coordinator/service/commits.h does: in groups, and again
-// for a while when it fails. It can be slow, fail, be full, and keep half of a group when the
+// A disk under virtual time that writes as coordinator/service/loop/commits.h does: in groups, and
+// again for a while when it fails. It can be slow, fail, be full, and keep half of a group when the
 // process that writes is killed.
 #pragma once
 

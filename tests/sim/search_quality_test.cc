@@ -10,16 +10,16 @@
 #include "clients/pt2/translate.h"
 #include "common/base/clock.h"
 #include "common/base/random.h"
-#include "common/ir/builder.h"
-#include "common/ir/load_time.h"
-#include "common/ir/roll.h"
+#include "common/ir/hlir/builder.h"
+#include "common/ir/llir/load_time.h"
+#include "common/ir/roll/roll.h"
 #include "common/wire/ir_codec.h"
-#include "coordinator/search/fusion_gate.h"
 #include "coordinator/search/job_search.h"
-#include "coordinator/search/regions.h"
-#include "tests/bench/simulated_device.h"
+#include "coordinator/search/partition/regions.h"
+#include "coordinator/search/space/fusion_gate.h"
+#include "tests/bench/search/simulated_device.h"
 #include "tests/paths/paths.h"
-#include "tests/unit/search_testing.h"
+#include "tests/unit/search/search_testing.h"
 
 namespace coordinator {
 namespace {
@@ -291,8 +291,8 @@ TEST(FusionGate, OverrulesOnlyWithCalibratedPredictions) {
   EXPECT_EQ(none.genome.size(), 0u);
   EXPECT_LE(worth(measured.genome), worth({}));
   for (const FusionDecision& decision : measured.decisions) {
-    if (decision.is_stored == decision.was_stored) continue;
-    EXPECT_FALSE(decision.is_stored) << print(decision);
+    if (decision.is_materialised == decision.was_materialised) continue;
+    EXPECT_FALSE(decision.is_materialised) << print(decision);
     EXPECT_LT(decision.in_place_ns, decision.stored_ns);
   }
 }

@@ -29,23 +29,26 @@ struct Arrow {
 const std::vector<Arrow>& arrows() {
   static const std::vector<Arrow> kArrows = {
       {"common/base/", {}},
+      {"common/process/", {"common/base/"}},
       {"common/http/", {"common/base/"}},
       {"common/kubernetes/", {"common/base/", "common/http/"}},
       {"common/metrics/", {"common/base/"}},
       {"common/records/", {"common/base/"}},
-      {"common/sandbox/", {"common/base/"}},
+      {"common/sandbox/", {"common/base/", "common/process/"}},
       {"common/ir/", {"common/base/"}},
       {"common/plan/", {"common/base/", "common/ir/"}},
       {"common/wire/", {"common/base/", "common/ir/", "common/plan/", "schemas/"}},
-      {"common/cuda/", {"common/base/"}},
-      {"common/runtime/", {"common/base/", "common/ir/", "common/plan/", "common/cuda/"}},
+      {"common/cuda/", {"common/base/", "common/process/"}},
+      {"common/runtime/",
+       {"common/base/", "common/process/", "common/ir/", "common/plan/", "common/cuda/"}},
       {"cache/", {"common/base/", "common/ir/", "common/plan/", "common/wire/", "cache/"}},
       {"coordinator/egraph/", {"common/base/"}},
       {"coordinator/farm/", {"common/base/"}},
       // Not common/cuda, nor the runtime that loads it: a coordinator runs where there is no GPU.
       {"coordinator/",
        {"common/base/", "common/http/", "common/ir/", "common/kubernetes/", "common/metrics/",
-        "common/plan/", "common/sandbox/", "common/wire/", "cache/", "coordinator/"}},
+        "common/plan/", "common/process/", "common/sandbox/", "common/wire/", "cache/",
+        "coordinator/"}},
       {"worker/", {"common/", "cache/", "worker/"}},
       {"clients/pt2/", {"common/base/", "common/ir/"}},
       {"clients/", {"common/", "cache/", "clients/"}},
@@ -53,6 +56,56 @@ const std::vector<Arrow>& arrows() {
        {"common/", "cache/", "coordinator/", "worker/", "clients/", "schemas/", "tests/"}},
   };
   return kArrows;
+}
+
+// A folder's rooms, each of which may include itself and those before it. "": the folder's own
+// files.
+struct Rooms {
+  std::string_view folder;
+  std::vector<std::string_view> in_order;
+};
+
+const std::vector<Rooms>& rooms() {
+  static const std::vector<Rooms> kRooms = {
+      {"common/ir/", {"expr/", "hlir/", "roll/", "llir/"}},
+      {"common/runtime/", {"tensor/", "interpreter/", "device/", "executor/", ""}},
+      {"coordinator/rules/", {"matching/", ""}},
+      {"coordinator/search/",
+       {"cost/", "partition/", "fusion/", "genes/", "records/", "space/", "strategy/", ""}},
+      {"coordinator/service/",
+       {"loop/", "observe/", "workers/", "plans/", "journal/", "jobs/", "inspect/", "", "web/",
+        "command/"}},
+      {"worker/codegen/cuda/", {"text/", "attention/", "tile/", ""}},
+      {"worker/codegen/", {"text/", "body/", "", "c/", "cuda/"}},
+      {"clients/pt2/", {"archive/", "aten/", "families/", "special/", ""}},
+      {"clients/cli/", {"base/", "farm/", "models/", "plans/", ""}},
+      {"clients/runtime/", {"farm/", "model/", ""}},
+  };
+  return kRooms;
+}
+
+// The place of `path`, below the folder, among its rooms.
+size_t room_of(const Rooms& folder, std::string_view path) {
+  size_t own = folder.in_order.size();
+  for (size_t k = 0; k < folder.in_order.size(); ++k) {
+    if (folder.in_order[k].empty()) {
+      own = k;
+    } else if (path.starts_with(folder.in_order[k])) {
+      return k;
+    }
+  }
+  return own;
+}
+
+// Whether an include passes a wall between rooms.
+bool is_against_rooms(const std::string& path, const std::string& target) {
+  for (const Rooms& folder : rooms()) {
+    if (!path.starts_with(folder.folder) || !target.starts_with(folder.folder)) continue;
+    size_t from = room_of(folder, std::string_view(path).substr(folder.folder.size()));
+    size_t to = room_of(folder, std::string_view(target).substr(folder.folder.size()));
+    if (to > from) return true;
+  }
+  return false;
 }
 
 // The components that own a library, by the beginning of its headers' names. One each, except what
@@ -120,6 +173,11 @@ Violations include_direction(const SourceFile& file) {
       continue;
     }
     const bool is_beside = file.is_test() && target.find('/') == std::string::npos;
+    if (is_against_rooms(file.path, target)) {
+      found.push_back(
+          at(file, include.line, target + ": it is against the order of rooms, see rules.cc"));
+      continue;
+    }
     if (is_beside || target.starts_with(file.component() + "/")) continue;
     const auto arrow = std::find_if(arrows().begin(), arrows().end(),
                                     [&](const Arrow& a) { return file.path.starts_with(a.from); });
@@ -249,7 +307,8 @@ Violations listed(const SourceFile& file, const std::string& lists) {
     };
     if ((start == 0 || !is_part(start - 1)) && !is_part(start + name.size())) return {};
   }
-  return {at(file, 1, "not listed in the CMakeLists.txt beside it: nothing builds it")};
+  return {at(file, 1,
+             "not listed in the CMakeLists.txt beside it (tests: or above): nothing builds it")};
 }
 
 Violations named_files(const SourceFile& file,

@@ -9,7 +9,7 @@
 namespace tidy {
 
 struct SourceFile {
-  std::string path;  // from the repository root, such as "common/ir/view.h"
+  std::string path;  // from the repository root, such as "common/ir/hlir/view.h"
   std::string text;
   std::string code;  // `text`, same length, where comments and literals are spaces
 

@@ -41,11 +41,14 @@ std::vector<SourceFile> tree() {
   return files;
 }
 
-// The text of CMakeLists.txt and *.cmake in the folder of `path`.
+// The text of CMakeLists.txt and *.cmake in the folder of `path`; of tests, in the one above too.
 std::string lists_beside(const std::string& path) {
   fs::path folder = (fs::path(LFARM_SOURCE_DIR) / path).parent_path();
   if (folder.filename() == "include") folder = folder.parent_path();
   std::string text;
+  if (path.starts_with("tests/") && folder.parent_path() != fs::path(LFARM_SOURCE_DIR)) {
+    text += lists_beside(fs::relative(folder, LFARM_SOURCE_DIR));
+  }
   for (const auto& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename();
     if (name == "CMakeLists.txt" || name.ends_with(".cmake")) text += slurp(entry.path());
@@ -106,6 +109,14 @@ TEST(Tidy, IncludesFollowTheArrows) {
       include_direction(sample("worker/agent/a.cc", "#include \"common/runtime/b.h\"\n")).size(),
       0u);
   EXPECT_EQ(include_direction(sample("common/ir/a.cc", "#include \"../base/b.h\"\n")).size(), 1u);
+  auto climbs = [](const char* path, const char* text) {
+    return include_direction(sample(path, text)).size();
+  };
+  EXPECT_EQ(climbs("common/ir/roll/a.cc", "#include \"common/ir/hlir/b.h\"\n"), 0u);
+  EXPECT_EQ(climbs("common/ir/hlir/a.cc", "#include \"common/ir/roll/b.h\"\n"), 1u);
+  EXPECT_EQ(climbs("clients/pt2/a.cc", "#include \"clients/pt2/aten/b.h\"\n"), 0u);
+  EXPECT_EQ(climbs("clients/pt2/aten/a.cc", "#include \"clients/pt2/b.h\"\n"), 1u);
+  EXPECT_EQ(climbs("worker/codegen/cuda/tile/a.cc", "#include \"worker/codegen/c/b.h\"\n"), 0u);
   EXPECT_EQ(include_direction(sample("common/ir/a.cc", "// #include \"common/wire/b.h\"\n")).size(),
             0u);
 }

@@ -8,7 +8,7 @@
 
 #include "common/base/cat.h"
 #include "common/base/files.h"
-#include "common/base/processors.h"
+#include "common/process/processors.h"
 #include "common/wire/codec.h"
 #include "common/wire/limits.h"
 

@@ -4,7 +4,7 @@
 
 #include "common/base/cat.h"
 #include "common/base/log.h"
-#include "common/ir/load_time.h"
+#include "common/ir/llir/load_time.h"
 #include "common/wire/ir_codec.h"
 #include "worker/agent/run_limits.h"
 #include "worker/codegen/remembering_generator.h"

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "worker/agent/backend.h"
+#include "worker/backend/backend.h"
 
 namespace worker {
 

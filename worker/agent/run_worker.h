@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "worker/agent/backend.h"
+#include "worker/backend/backend.h"
 
 namespace worker {
 

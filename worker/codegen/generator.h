@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "common/base/result.h"
-#include "common/ir/llir.h"
+#include "common/ir/llir/llir.h"
 #include "common/plan/plan.h"
 
 namespace worker {

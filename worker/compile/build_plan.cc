@@ -6,7 +6,7 @@
 
 #include "common/base/cat.h"
 #include "common/base/clock.h"
-#include "common/ir/gemm_form.h"
+#include "common/ir/hlir/gemm_form.h"
 
 namespace worker {
 

@@ -5,8 +5,8 @@
 
 #include "common/base/cat.h"
 #include "common/base/files.h"
-#include "common/base/host_compiler.h"
-#include "common/base/subprocess.h"
+#include "common/process/host_compiler.h"
+#include "common/process/subprocess.h"
 #include "worker/compile/target.h"
 
 namespace worker {

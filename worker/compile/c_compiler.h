@@ -9,7 +9,7 @@
 
 namespace worker {
 
-// The host's compiler (common/base/host_compiler.h) for code of `target`. Its objects are ELF
+// The host's compiler (common/process/host_compiler.h) for code of `target`. Its objects are ELF
 // shared objects without the C runtime's start files. It runs in `sandbox` where there is one.
 // kUnavailable when there is no compiler.
 common::Result<std::shared_ptr<const Compiler>> find_c_compiler(

@@ -13,8 +13,8 @@
 #include "common/base/clock.h"
 #include "common/base/files.h"
 #include "common/base/log.h"
-#include "common/base/pipe.h"
-#include "common/base/subprocess.h"
+#include "common/process/pipe.h"
+#include "common/process/subprocess.h"
 
 namespace worker {
 using common::Bytes;

@@ -18,7 +18,7 @@ namespace worker {
 // they are needed, and end when the pool or its process does.
 class ChildPool {
  public:
-  // `command` starts a child that answers each frame (common/base/pipe.h) on its standard input
+  // `command` starts a child that answers each frame (common/process/pipe.h) on its standard input
   // with one frame there, and ends when that closes. At most `children_max` run at a time, each
   // with a temporary directory of its own, and in `sandbox` where there is one.
   ChildPool(std::vector<std::string> command, size_t children_max,

@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "common/base/cat.h"
-#include "common/base/pipe.h"
 #include "common/cuda/nvrtc.h"
+#include "common/process/pipe.h"
 #include "common/sandbox/sandbox.h"
 
 namespace worker {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "common/plan/plan.h"
-#include "worker/codegen/vector_unit.h"
+#include "worker/codegen/text/vector_unit.h"
 
 namespace worker {
 

@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-#include "common/runtime/device.h"
+#include "common/runtime/device/device.h"
 
 namespace worker {
 

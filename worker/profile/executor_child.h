@@ -8,7 +8,7 @@
 #include <string>
 
 #include "common/base/result.h"
-#include "common/runtime/device.h"
+#include "common/runtime/device/device.h"
 
 namespace worker {
 

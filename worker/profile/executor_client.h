@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "common/base/files.h"
-#include "common/base/pipe.h"
 #include "common/base/result.h"
-#include "common/base/subprocess.h"
+#include "common/process/pipe.h"
+#include "common/process/subprocess.h"
 #include "common/sandbox/sandbox.h"
 #include "common/wire/context.h"
 #include "worker/profile/request.h"

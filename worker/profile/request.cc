@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "common/base/pipe.h"
+#include "common/process/pipe.h"
 #include "common/wire/ir_codec.h"
 
 namespace worker {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/base/result.h"
-#include "common/runtime/executor.h"
+#include "common/runtime/executor/executor.h"
 #include "worker/profile/disturbance.h"
 
 namespace worker {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/base/cat.h"
-#include "common/runtime/interpreter.h"
+#include "common/runtime/interpreter/interpreter.h"
 #include "common/runtime/whole_run.h"
 
 namespace worker {

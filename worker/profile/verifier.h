@@ -11,10 +11,10 @@
 
 #include "common/base/digest.h"
 #include "common/base/result.h"
-#include "common/ir/graph.h"
-#include "common/runtime/compare.h"
-#include "common/runtime/executor.h"
-#include "common/runtime/synthetic.h"
+#include "common/ir/hlir/graph.h"
+#include "common/runtime/executor/executor.h"
+#include "common/runtime/tensor/compare.h"
+#include "common/runtime/tensor/synthetic.h"
 #include "common/wire/task.h"
 
 namespace worker {

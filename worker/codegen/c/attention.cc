@@ -4,13 +4,13 @@
 #include <functional>
 
 #include "common/base/cat.h"
-#include "common/ir/attention_form.h"
-#include "worker/codegen/accumulation.h"
-#include "worker/codegen/attention_operands.h"
+#include "common/ir/hlir/attention_form.h"
+#include "worker/codegen/body/accumulation.h"
+#include "worker/codegen/body/attention_operands.h"
+#include "worker/codegen/body/unit_loop.h"
 #include "worker/codegen/c/attention_tiles.h"
-#include "worker/codegen/c_text.h"
-#include "worker/codegen/tile_params.h"
-#include "worker/codegen/unit_loop.h"
+#include "worker/codegen/text/c_text.h"
+#include "worker/codegen/text/tile_params.h"
 
 namespace worker {
 
@@ -29,7 +29,7 @@ using common::Template;
 namespace {
 
 // So few rows are not worth packing keys and values for.
-constexpr int64_t kThinRows = 4;
+constexpr int64_t kSkinnyRows = 4;
 constexpr int64_t kUsualRows = 64;
 constexpr int64_t kUsualKeys = 128;
 // A row's sum is collected in double after this many keys.
@@ -44,7 +44,7 @@ struct Sizes {
   int64_t rows = 64;             // of one unit
   int64_t keys = 128;            // of one block
   TileParams scores, product;    // register tiles
-  bool thin = false;             // keys and values are read in place
+  bool skinny = false;           // keys and values are read in place
 };
 
 Sizes choose_sizes(const AttentionForm& form, int64_t depth, DType dtype, const Schedule& schedule,
@@ -60,7 +60,7 @@ Sizes choose_sizes(const AttentionForm& form, int64_t depth, DType dtype, const 
   Expr rows = form.size(form.rows);
   if (rows.is_constant()) {
     s.rows = std::clamp<int64_t>(rows.constant(), 1, s.rows);
-    s.thin = rows.constant() <= kThinRows;
+    s.skinny = rows.constant() <= kSkinnyRows;
   }
   Expr keys = form.label_size[at(form.key)];
   if (keys.is_constant()) s.keys = std::min(s.keys, std::max<int64_t>(keys.constant(), 1));
@@ -79,7 +79,7 @@ Sizes choose_sizes(const AttentionForm& form, int64_t depth, DType dtype, const 
 
 // Row-major parts of a unit, all in scratch:
 //   queries[row][depth], scores[row][key] (then exponentials), sums[row][column], top[row],
-//   total[row]; strips of the keys' and the values' block, as register tiles read them.
+//   total[row]; panels of the keys' and the values' block, as register tiles read them.
 class AttentionEmitter {
  public:
   AttentionEmitter(const Graph& body, AttentionForm form, const Schedule& schedule,
@@ -101,8 +101,8 @@ class AttentionEmitter {
 
   Result<FunctionBody> run() {
     place_values();
-    keys_turned_ = tiles_.runs_along_steps(key_panel());
-    values_turned_ = tiles_.runs_along_steps(value_panel());
+    keys_transposed_ = tiles_.runs_along_steps(key_panel());
+    values_transposed_ = tiles_.runs_along_steps(value_panel());
     declare_scratch();
     std::vector<Expr> extents;
     for (int label : form_.batch) extents.push_back(form_.label_size[at(label)]);
@@ -142,8 +142,8 @@ class AttentionEmitter {
     add("sums", type_, size, Expr(rows * sum_stride_));
     add("top", type_, size, Expr(z_.rows));
     add("total", "double", 8, Expr(z_.rows));
-    add("key_strips", type_, size, Expr(block * z_.depth));
-    add("value_strips", type_, size, Expr(z_.keys * sum_stride_));
+    add("key_panels", type_, size, Expr(block * z_.depth));
+    add("value_panels", type_, size, Expr(z_.keys * sum_stride_));
     score_stride_ = writer_.rare_text(row);
     writer_.line(
         cat(type_, " square[", z_.lanes * z_.lanes, "] __attribute__((aligned(64))) = {0};"));
@@ -339,7 +339,7 @@ class AttentionEmitter {
         "0",
         cat(z_.depth),
         z_.scores.nr,
-        "key_strips",
+        "key_panels",
         cat(z_.depth),
         [this](BodyEmitter& e, const Expr& c, const Expr& s) { return operands_.key(e, c, s); }};
   }
@@ -354,17 +354,17 @@ class AttentionEmitter {
         "n0",
         "n1",
         z_.product.nr,
-        "value_strips",
+        "value_panels",
         cat(z_.keys),
         [this](BodyEmitter& e, const Expr& c, const Expr& s) { return operands_.value(e, s, c); }};
   }
   // scores[m - m0][n - origin] for keys [n0, n1).
   void multiply_keys(const std::string& origin) {
-    if (z_.thin) {
+    if (z_.skinny) {
       dot_products(origin);
       return;
     }
-    tiles_.pack(key_panel(), keys_turned_);
+    tiles_.pack(key_panel(), keys_transposed_);
     Product product;
     product.c0 = "n0";
     product.c1 = "n1";
@@ -373,7 +373,7 @@ class AttentionEmitter {
     product.left = [this](const std::string& row) {
       return cat("queries + ", row, " * ", query_stride_);
     };
-    product.right = cat("key_strips + (j - n0) * ", z_.depth);
+    product.right = cat("key_panels + (j - n0) * ", z_.depth);
     product.to = cat("scores + (i - m0) * ", score_stride_, " + (j - ", origin, ")");
     product.to_stride = score_stride_;
     tiles_.multiply(product, z_.scores);
@@ -420,8 +420,8 @@ class AttentionEmitter {
         return cat(in_place_->pointer, " + ", writer_.text(value_offset(key)));
       };
     } else {
-      tiles_.pack(value_panel(), values_turned_);
-      product.right = cat("value_strips + j * ", z_.keys);
+      tiles_.pack(value_panel(), values_transposed_);
+      product.right = cat("value_panels + j * ", z_.keys);
     }
     tiles_.multiply(product, z_.product);
   }
@@ -440,7 +440,7 @@ class AttentionEmitter {
   }
   void place_values() {
     NodeId id = operands_.values();
-    if (!z_.thin || form_.columns.size() != 1 || z_.width % z_.lanes != 0) return;
+    if (!z_.skinny || form_.columns.size() != 1 || z_.width % z_.lanes != 0) return;
     while (body_.node(id).op == Op::kView) {
       const common::View& view = attr<common::ViewAttr>(body_.node(id)).view;
       if (!view.valid.empty()) return;
@@ -474,8 +474,8 @@ class AttentionEmitter {
   std::string suffix_;
   AttentionTiles tiles_;
   bool online_ = true;
-  bool keys_turned_ = false;    // the keys' memory runs along the depth
-  bool values_turned_ = false;  // the values' runs along the keys
+  bool keys_transposed_ = false;    // the keys' memory runs along the depth
+  bool values_transposed_ = false;  // the values' runs along the keys
   bool flows_ = true;
   Expr key_size_;
   Expr row_count_;

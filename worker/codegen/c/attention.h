@@ -3,8 +3,8 @@
 #pragma once
 
 #include "common/base/result.h"
-#include "common/ir/llir.h"
-#include "worker/codegen/function_body.h"
+#include "common/ir/llir/llir.h"
+#include "worker/codegen/body/function_body.h"
 
 namespace worker {
 

@@ -1,7 +1,7 @@
 #include "worker/codegen/c/attention_tiles.h"
 
 #include "common/base/cat.h"
-#include "worker/codegen/c_text.h"
+#include "worker/codegen/text/c_text.h"
 
 namespace worker {
 
@@ -28,18 +28,18 @@ bool AttentionTiles::runs_along_steps(const Panel& p) const {
   return votes > 0;
 }
 
-void AttentionTiles::pack(const Panel& p, bool turned) {
+void AttentionTiles::pack(const Panel& p, bool transposed) {
   writer_.open(true);
   writer_.line(cat("const int64_t ce = lf_min_i64(cb + ", p.width, ", ", p.c1, ");"));
-  writer_.line(cat(type_, "* restrict const strip = ", p.strips, " + (cb - ", p.c0, ") * ",
-                   p.strip_steps, ";"));
-  if (turned) {
-    pack_turned(p);
+  writer_.line(cat(type_, "* restrict const panel = ", p.panels, " + (cb - ", p.c0, ") * ",
+                   p.panel_steps, ";"));
+  if (transposed) {
+    pack_transposed(p);
   } else {
     Expr step = Expr::index(writer_.open_loop(p.step, p.step_extent));
     Expr column = Expr::index(writer_.open_loop(p.column, p.column_extent));
     std::string x = p.element(emitter_, column, step);
-    writer_.line(cat("strip[(", p.step, " - ", p.s0, ") * ", p.width, " + (", p.column,
+    writer_.line(cat("panel[(", p.step, " - ", p.s0, ") * ", p.width, " + (", p.column,
                      " - cb)] = ", x, ";"));
     close_vector_loop(p.column, "cb", "ce");
     writer_.close(counting_loop(p.step, p.s0, p.s1));
@@ -48,7 +48,7 @@ void AttentionTiles::pack(const Panel& p, bool turned) {
 }
 
 // Reads squares along the steps and turns them in registers.
-void AttentionTiles::pack_turned(const Panel& p) {
+void AttentionTiles::pack_transposed(const Panel& p) {
   writer_.open(true);
   writer_.line(cat("const int64_t se = lf_min_i64(sb + ", lanes_, ", ", p.s1, ");"));
   writer_.open(true);
@@ -60,7 +60,7 @@ void AttentionTiles::pack_turned(const Panel& p) {
       cat("square[(", p.column, " - rb) * ", lanes_, " + (", p.step, " - sb)] = ", x, ";"));
   close_vector_loop(p.step, "sb", "se");
   writer_.close(counting_loop(p.column, "rb", "re"));
-  writer_.line(cat("lf_turn_", type_, lanes_, "(square, ", lanes_, ", strip + (sb - ", p.s0, ") * ",
+  writer_.line(cat("lf_turn_", type_, lanes_, "(square, ", lanes_, ", panel + (sb - ", p.s0, ") * ",
                    p.width, " + (rb - cb), ", p.width, ", se - sb);"));
   writer_.close(counting_loop("rb", "cb", "ce", lanes_));
   writer_.close(counting_loop("sb", p.s0, p.s1, lanes_));

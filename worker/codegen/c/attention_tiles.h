@@ -1,24 +1,24 @@
-// The two products of the kAttention template: blocks packed into strips of columns, and register
+// The two products of the kAttention template: blocks packed into panels of columns, and register
 // tiles that read them.
 #pragma once
 
 #include <functional>
 #include <string>
 
-#include "worker/codegen/body_emitter.h"
-#include "worker/codegen/tile_params.h"
+#include "worker/codegen/body/body_emitter.h"
+#include "worker/codegen/text/tile_params.h"
 
 namespace worker {
 
-// Columns [c0, c1) of steps [s0, s1), packed into strips of `width` columns: step s and column c
-// lie at strips + (cb - c0) * strip_steps + (s - s0) * width + (c - cb), where the strip starts at
+// Columns [c0, c1) of steps [s0, s1), packed into panels of `width` columns: step s and column c
+// lie at panels + (cb - c0) * panel_steps + (s - s0) * width + (c - cb), where the panel starts at
 // cb.
 struct Panel {
   std::string column, step;  // C names of the indices
   common::Expr column_extent, step_extent;
   std::string c0, c1, s0, s1;
   int64_t width = 0;
-  std::string strips, strip_steps;
+  std::string panels, panel_steps;
   std::function<std::string(BodyEmitter&, const common::Expr& column, const common::Expr& step)>
       element;
 };
@@ -28,7 +28,7 @@ struct Panel {
 struct Product {
   std::string c0, c1, s0, s1;
   std::function<std::string(const std::string& row)> left;  // where a row's step 0 would be
-  // Where the strip that starts at column j has step s0; or, in place, where step `n` has column j.
+  // Where the panel that starts at column j has step s0; or, in place, where step `n` has column j.
   std::string right;
   std::function<std::string(const common::Expr& step)> in_place;
   common::Expr step_extent;   // in place
@@ -46,14 +46,14 @@ class AttentionTiles {
   // Whether the panel's memory runs along steps rather than columns: a trial emission shows it.
   // Nothing that `element` depends on may be bound yet.
   bool runs_along_steps(const Panel& panel) const;
-  // `turned`: by squares that are read along the steps.
-  void pack(const Panel& panel, bool turned);
+  // `transposed`: by squares that are read along the steps.
+  void pack(const Panel& panel, bool transposed);
   void multiply(const Product& product, const TileParams& tile);
   // Closes the innermost loop, which visits i in [from, to).
   void close_vector_loop(const std::string& i, const std::string& from, const std::string& to);
 
  private:
-  void pack_turned(const Panel& panel);
+  void pack_transposed(const Panel& panel);
   void accumulate(const TileParams& tile);
 
   const common::Graph& body_;

@@ -1,17 +1,17 @@
 #include "worker/codegen/c/cpu_c.h"
 
 #include "common/base/cat.h"
-#include "common/ir/verify.h"
+#include "common/ir/hlir/verify.h"
+#include "worker/codegen/body/lowering.h"
+#include "worker/codegen/body/ordered.h"
 #include "worker/codegen/c/attention.h"
 #include "worker/codegen/c/fourier.h"
 #include "worker/codegen/c/loops.h"
 #include "worker/codegen/c/preamble.h"
 #include "worker/codegen/c/tile.h"
 #include "worker/codegen/c/tile_preamble.h"
-#include "worker/codegen/c_preamble.h"
-#include "worker/codegen/c_text.h"
-#include "worker/codegen/lowering.h"
-#include "worker/codegen/ordered.h"
+#include "worker/codegen/text/c_preamble.h"
+#include "worker/codegen/text/c_text.h"
 
 namespace worker {
 
@@ -57,7 +57,7 @@ std::string prologue(const std::string& entry, const Graph& body, const Function
 
 Result<FunctionBody> emit_contraction(const Kernel& kernel, const Graph& body,
                                       const VectorUnit& unit, LoopsOptions options) {
-  if (kernel.schedule.empty() && tile_is_thin(body, &options.inner_axis)) {
+  if (kernel.schedule.empty() && tile_is_skinny(body, &options.inner_axis)) {
     auto loops = emit_loops(lower_structure(body, Kept::kNone), {}, options);
     if (loops.ok()) return loops;
   }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "worker/codegen/generator.h"
-#include "worker/codegen/vector_unit.h"
+#include "worker/codegen/text/vector_unit.h"
 
 namespace worker {
 

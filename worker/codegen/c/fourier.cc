@@ -5,11 +5,11 @@
 #include <string>
 
 #include "common/base/cat.h"
-#include "common/ir/fourier_form.h"
+#include "common/ir/hlir/fourier_form.h"
+#include "worker/codegen/body/unit_loop.h"
 #include "worker/codegen/c/fourier_passes.h"
-#include "worker/codegen/c_text.h"
-#include "worker/codegen/unit_loop.h"
-#include "worker/codegen/view_inverse.h"
+#include "worker/codegen/text/c_text.h"
+#include "worker/codegen/text/view_inverse.h"
 
 namespace worker {
 
@@ -44,7 +44,7 @@ class FourierEmitter {
         is_complex_(node_.operands.size() > 1),
         is_halved_(!is_complex_ && points_ % 2 == 0 && count_ <= points_ / 2 + 1) {
     passes_.points = is_halved_ ? points_ / 2 : points_;
-    passes_.wave_step = is_halved_ ? 2 : 1;
+    passes_.twiddle_step = is_halved_ ? 2 : 1;
     passes_.inverse = common::attr<FourierAttr>(node_).inverse;
     passes_.type = c_value_type(node_.dtype);
     passes_.lanes = std::clamp<int64_t>(vector_bytes / common::dtype_size(node_.dtype), 2,
@@ -57,7 +57,7 @@ class FourierEmitter {
 
   Result<FunctionBody> run() {
     declare_scratch();
-    writer_.line(wave_table(points_, passes_.inverse, passes_.type));
+    writer_.line(twiddle_table(points_, passes_.inverse, passes_.type));
     // A unit's rows are neighbours along the last of their axes, or along all of them.
     std::vector<Expr> extents;
     if (along_rows_) extents.assign(rows_.begin(), rows_.end() - 1);

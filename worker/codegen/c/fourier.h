@@ -3,14 +3,14 @@
 #pragma once
 
 #include "common/base/result.h"
-#include "common/ir/llir.h"
-#include "worker/codegen/function_body.h"
+#include "common/ir/llir/llir.h"
+#include "worker/codegen/body/function_body.h"
 
 namespace worker {
 
 // `body` holds kFourier nodes of one transform (see fourier_form.h), whose operands are computed in
 // place; each output is a function of single frequencies. Rows are read and written in memory's
-// order and turned in registers, so that between these a vector holds the same point of several
+// order and transposed in registers, so that between these a vector holds the same point of several
 // rows; a real signal of an even length is a complex one of half of it. kUnsupported for another
 // body.
 common::Result<FunctionBody> emit_fourier(const common::Graph& body, int vector_bytes);

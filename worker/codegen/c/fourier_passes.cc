@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "common/base/cat.h"
-#include "worker/codegen/c_text.h"
+#include "worker/codegen/text/c_text.h"
 
 namespace worker {
 
@@ -57,9 +57,9 @@ class Butterfly {
       } else if (4 * k == n) {
         std::tie(y[k], y[k + half]) = quarter_turn(e, o);
       } else {
-        Pair turned = wave_times(o, k, n);
-        y[k] = {name(cat(e.re, " + ", turned.re)), name(cat(e.im, " + ", turned.im))};
-        y[k + half] = {name(cat(e.re, " - ", turned.re)), name(cat(e.im, " - ", turned.im))};
+        Pair rotated = twiddle_times(o, k, n);
+        y[k] = {name(cat(e.re, " + ", rotated.re)), name(cat(e.im, " + ", rotated.im))};
+        y[k + half] = {name(cat(e.re, " - ", rotated.re)), name(cat(e.im, " - ", rotated.im))};
       }
     }
     return y;
@@ -73,7 +73,7 @@ class Butterfly {
     return {behind, ahead};
   }
 
-  Pair wave_times(const Pair& x, size_t k, size_t n) {
+  Pair twiddle_times(const Pair& x, size_t k, size_t n) {
     double angle = sign_ * 2 * M_PI * static_cast<double>(k) / static_cast<double>(n);
     return times(x, number(std::cos(angle)), number(std::sin(angle)));
   }
@@ -146,8 +146,8 @@ std::string one_pass(const FourierPasses& f, int64_t radix, int64_t n, int64_t s
     Pair z = y[static_cast<size_t>(k)];
     if (m > 1 && k > 0) {
       // exp(s 2 pi i p k / n), of a circle of n * stride points.
-      std::string wave = cat("waves[2 * (p * ", k * stride * f.wave_step, ")");
-      z = butterfly.times(z, wave + "]", wave + " + 1]");
+      std::string twiddle = cat("twiddles[2 * (p * ", k * stride * f.twiddle_step, ")");
+      z = butterfly.times(z, twiddle + "]", twiddle + " + 1]");
     }
     std::string at = cat("q + (p * ", radix, " + ", k, ") * ", stride);
     stores += cat(element(f, to, at, false), " = ", z.re, ";\n");
@@ -202,17 +202,17 @@ std::string unpack_real(const FourierPasses& passes, const std::string& from,
          b.name(cat("(", x.im, " - ", y.im, ") * ", half))};
   Pair o{b.name(cat("(", x.im, " + ", y.im, ") * ", half)),
          b.name(cat("(", y.re, " - ", x.re, ") * ", half))};
-  Pair turned = b.times(o, "waves[2 * k]", "waves[2 * k + 1]");
+  Pair rotated = b.times(o, "twiddles[2 * k]", "twiddles[2 * k + 1]");
   std::string mirror = cat(n, " - k");
   return cat(counting_loop("k", "0", cat(n / 2 + 1)), " {\n", b.text(),
-             element(passes, to, mirror, false), " = ", e.re, " - ", turned.re, ";\n",
-             element(passes, to, mirror, true), " = ", turned.im, " - ", e.im, ";\n",
-             element(passes, to, "k", false), " = ", e.re, " + ", turned.re, ";\n",
-             element(passes, to, "k", true), " = ", e.im, " + ", turned.im, ";\n}\n");
+             element(passes, to, mirror, false), " = ", e.re, " - ", rotated.re, ";\n",
+             element(passes, to, mirror, true), " = ", rotated.im, " - ", e.im, ";\n",
+             element(passes, to, "k", false), " = ", e.re, " + ", rotated.re, ";\n",
+             element(passes, to, "k", true), " = ", e.im, " + ", rotated.im, ";\n}\n");
 }
 
-std::string wave_table(int64_t count, bool inverse, const std::string& type) {
-  std::string text = cat("static const ", type, " waves[] = {");
+std::string twiddle_table(int64_t count, bool inverse, const std::string& type) {
+  std::string text = cat("static const ", type, " twiddles[] = {");
   double step = (inverse ? 2 : -2) * M_PI / static_cast<double>(count);
   for (int64_t k = 0; k < count; ++k) {
     double angle = step * static_cast<double>(k);

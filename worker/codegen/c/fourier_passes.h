@@ -13,9 +13,9 @@ namespace worker {
 struct FourierPasses {
   int64_t points = 1;
   bool inverse = false;
-  std::string type;       // of the elements: "float" or "double"
-  int64_t lanes = 1;      // elements of a vector
-  int64_t wave_step = 1;  // the table's wave k * wave_step is exp(s 2 pi i k / points)
+  std::string type;          // of the elements: "float" or "double"
+  int64_t lanes = 1;         // elements of a vector
+  int64_t twiddle_step = 1;  // the table's twiddle k * twiddle_step is exp(s 2 pi i k / points)
 };
 
 // Radices whose product is `points`, which has factors of 2, 3, 5 and 7 alone: eights, then what
@@ -23,7 +23,7 @@ struct FourierPasses {
 std::vector<int64_t> radices_of(int64_t points);
 
 // Statements that transform what is in `a`. With an odd number of radices the result is in `b`,
-// otherwise in `a`. Both are pointers to elements, `waves` to the table.
+// otherwise in `a`. Both are pointers to elements, `twiddles` to the table.
 std::string fourier_passes(const FourierPasses& passes, const std::string& a, const std::string& b);
 
 // Statements that make the first `points` + 1 frequencies of a real signal of 2 * points, in `to`,
@@ -31,7 +31,7 @@ std::string fourier_passes(const FourierPasses& passes, const std::string& a, co
 std::string unpack_real(const FourierPasses& passes, const std::string& from,
                         const std::string& to);
 
-// "static const T waves[] = {cos, sin, ...};" of s 2 pi k / count for all k < count.
-std::string wave_table(int64_t count, bool inverse, const std::string& type);
+// "static const T twiddles[] = {cos, sin, ...};" of s 2 pi k / count for all k < count.
+std::string twiddle_table(int64_t count, bool inverse, const std::string& type);
 
 }  // namespace worker

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "common/base/cat.h"
+#include "worker/codegen/body/reduction_fusion.h"
 #include "worker/codegen/c/loops_emitter.h"
-#include "worker/codegen/reduction_fusion.h"
 
 namespace worker {
 
@@ -158,10 +158,10 @@ class PlanSearch {
         if (k != w) order.push_back(k);
       }
       order.insert(order.end() - 1, w);
-      LoopsPlan turned = plan_;
-      turned.shared = permute_loops(plan_.shared, order);
-      turned.turn = true;
-      if (accept(turned, 0.8)) return;
+      LoopsPlan transposed = plan_;
+      transposed.shared = permute_loops(plan_.shared, order);
+      transposed.turn = true;
+      if (accept(transposed, 0.8)) return;
     }
   }
 

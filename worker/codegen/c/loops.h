@@ -4,9 +4,9 @@
 #include <map>
 
 #include "common/base/result.h"
-#include "common/ir/llir.h"
-#include "worker/codegen/body_emitter.h"
-#include "worker/codegen/function_body.h"
+#include "common/ir/llir/llir.h"
+#include "worker/codegen/body/body_emitter.h"
+#include "worker/codegen/body/function_body.h"
 #include "worker/codegen/generator.h"
 
 namespace worker {

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "common/base/cat.h"
-#include "worker/codegen/c_text.h"
-#include "worker/codegen/unit_loop.h"
+#include "worker/codegen/body/unit_loop.h"
+#include "worker/codegen/text/c_text.h"
 
 namespace worker {
 
@@ -42,7 +42,7 @@ LoopsEmitter::LoopsEmitter(const Graph& body, const Schedule& schedule,
 }
 
 Result<FunctionBody> LoopsEmitter::run() {
-  if (plan_.turn) return run_turned();
+  if (plan_.turn) return run_transposed();
   const std::vector<Expr>& extents = plan_.shared.extents;
   LaneChoice lanes = single() ? plan_.lanes[0] : LaneChoice{};
   // The innermost loop stays whole, so that it vectorises, unless it is the only one.
@@ -104,7 +104,7 @@ void LoopsEmitter::open_range(const std::string& begin, const std::string& end, 
 
 // Squares of the last two loops: blocks of v, then of w, so that what is read along w comes in
 // order.
-Result<FunctionBody> LoopsEmitter::run_turned() {
+Result<FunctionBody> LoopsEmitter::run_transposed() {
   const std::vector<Expr>& extents = plan_.shared.extents;
   size_t outer = extents.size() - 2;
   size_t unit_loops = std::min(choose_unit_loops(outer), plan_.unit_loops);

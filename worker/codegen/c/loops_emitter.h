@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "common/ir/llir.h"
-#include "worker/codegen/body_emitter.h"
+#include "common/ir/llir/llir.h"
+#include "worker/codegen/body/body_emitter.h"
+#include "worker/codegen/body/nest_plan.h"
 #include "worker/codegen/c/loops.h"
-#include "worker/codegen/nest_plan.h"
-#include "worker/codegen/output_groups.h"
+#include "worker/codegen/text/output_groups.h"
 
 namespace worker {
 
@@ -56,7 +56,7 @@ class LoopsEmitter {
   void open_nest(const std::vector<common::Expr>& extents, size_t first, const LaneChoice& lanes,
                  bool block_is_open, const std::string& prefix, std::vector<common::Expr>& indices);
   void open_block(const common::Expr& extent, const LaneChoice& lanes, const std::string& begin);
-  common::Result<FunctionBody> run_turned();
+  common::Result<FunctionBody> run_transposed();
   void open_range(const std::string& begin, const std::string& end, const common::Expr& extent,
                   bool is_unit, const common::Expr& unit);
   common::Result<FunctionBody> finish(const common::Expr& units);

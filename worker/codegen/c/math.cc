@@ -2,7 +2,7 @@
 
 #include "common/base/cat.h"
 #include "worker/codegen/c/preamble.h"
-#include "worker/codegen/c_preamble.h"
+#include "worker/codegen/text/c_preamble.h"
 
 namespace worker {
 namespace {

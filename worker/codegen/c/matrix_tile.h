@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "worker/codegen/code_writer.h"
-#include "worker/codegen/tile_params.h"
+#include "worker/codegen/text/code_writer.h"
+#include "worker/codegen/text/tile_params.h"
 
 namespace worker {
 

@@ -4,13 +4,13 @@
 #include <functional>
 
 #include "common/base/cat.h"
+#include "worker/codegen/body/unit_loop.h"
 #include "worker/codegen/c/loops.h"
 #include "worker/codegen/c/matrix_tile.h"
 #include "worker/codegen/c/tile_reads.h"
 #include "worker/codegen/c/tile_steps.h"
-#include "worker/codegen/c_text.h"
-#include "worker/codegen/tile_params.h"
-#include "worker/codegen/unit_loop.h"
+#include "worker/codegen/text/c_text.h"
+#include "worker/codegen/text/tile_params.h"
 
 namespace worker {
 
@@ -40,9 +40,9 @@ Expr ceil_div(const Expr& a, int64_t b) { return common::floor_div(a + Expr(b - 
 
 // One contraction, block by block:
 //   unit: batch element, group of rows, panel of nc columns
-//     for each block of kc steps: pack that part of B's panel (column strips of nr)
+//     for each block of kc steps: pack that part of B (column panels of nr)
 //       for each block of mc rows: copy that part of A, row-major
-//         for each strip, for each mr rows: the register tile; after the last steps, store it
+//         for each panel, for each mr rows: the register tile; after the last steps, store it
 // What a register tile can read where it lies is not packed.
 class TileEmitter {
  public:
@@ -220,7 +220,7 @@ class TileEmitter {
     if (!c.run_header.empty()) writer_.close(c.run_header);
   }
 
-  // B: packed_b strip of columns jb.., element [k - k0][n - jb]. A: packed_a[m - ib][k - k0].
+  // B: packed_b panel of columns jb.., element [k - k0][n - jb]. A: packed_a[m - ib][k - k0].
   void fill_block(Side side) {
     bool left = side == Side::kLeft;
     std::string from = left ? "ib" : "jb";
@@ -228,14 +228,14 @@ class TileEmitter {
     if (!left) {
       writer_.line(cat("const int64_t je = lf_min_i64(jb + ", t_.nr, ", n1);"));
       writer_.line(
-          cat(steps_.type, "* restrict const strip = packed_b + (jb - n0) * ", t_.kc, ";"));
+          cat(steps_.type, "* restrict const panel = packed_b + (jb - n0) * ", t_.kc, ";"));
     }
-    std::string target = left ? "packed_a" : "strip";
+    std::string target = left ? "packed_a" : "panel";
     int64_t stride = left ? a_stride_ : t_.nr;
     OperandMemory memory = operand_memory(product_, steps_, side);
     // Rows of the target run along k for A and along n for B; square blocks turn what does not fit.
     if (memory.along_k != left) {
-      fill_turned(side, memory, from, end, target, stride);
+      fill_transposed(side, memory, from, end, target, stride);
       return;
     }
     if (left && steps_.has_pairs()) {
@@ -276,8 +276,8 @@ class TileEmitter {
   }
 
   // Reads squares along the operand's memory and turns them in registers.
-  void fill_turned(Side side, const OperandMemory& memory, const std::string& from,
-                   const std::string& end, const std::string& target, int64_t stride) {
+  void fill_transposed(Side side, const OperandMemory& memory, const std::string& from,
+                       const std::string& end, const std::string& target, int64_t stride) {
     bool left = side == Side::kLeft;
     const Expr& own_extent = product_.own_size(side);
     std::string outer = left ? "k" : "n";  // the square's rows as read
@@ -356,7 +356,7 @@ class TileEmitter {
     tile.left = cat("(const lf_bf16_pair*)packed_a + (i - ib) * ", a_stride_);
     tile.left_stride = a_stride_;
     for (int64_t v = 0; v < t_.nr / t_.lanes; ++v) {
-      tile.right.push_back(column_step_ ? cat("column", v) : cat("strip + ", v * t_.lanes));
+      tile.right.push_back(column_step_ ? cat("column", v) : cat("panel + ", v * t_.lanes));
     }
     tile.right_stride = column_step_.value_or(t_.nr);
     if (!single_block_) tile.earlier = "sum";
@@ -372,7 +372,7 @@ class TileEmitter {
     int64_t vectors = t_.nr / t_.lanes;
     for (int64_t v = 0; v < vectors; ++v) {
       std::string from = column_step_ ? cat("column", v, " + ", k, " * ", *column_step_)
-                                      : cat("strip + ", k, " * ", t_.nr, " + ", v * t_.lanes);
+                                      : cat("panel + ", k, " * ", t_.nr, " + ", v * t_.lanes);
       writer_.line(cat("const ", steps_.vector, " b", v, " = *(const ", steps_.vector, "*)(", from,
                        half ? ") & 0xffffu;" : ");"));
     }
@@ -392,7 +392,7 @@ class TileEmitter {
   // Elements k0 and on of each vector of columns.
   void column_pointers() {
     if (!column_step_) {
-      writer_.line(cat("const ", steps_.type, "* restrict const strip = packed_b + (j - n0) * ",
+      writer_.line(cat("const ", steps_.type, "* restrict const panel = packed_b + (j - n0) * ",
                        t_.kc, ";"));
       return;
     }
@@ -571,13 +571,13 @@ Result<FunctionBody> emit_tile(const Graph& body, const Schedule& schedule,
   return result;
 }
 
-bool tile_is_thin(const Graph& body, int* inner_axis) {
-  constexpr int64_t kThin = 4;
+bool tile_is_skinny(const Graph& body, int* inner_axis) {
+  constexpr int64_t kSkinny = 4;
   for (size_t id = 0; id < body.nodes.size(); ++id) {
     const Node& node = body.nodes[id];
     if (node.op != Op::kContract) continue;
     common::TileProblem p = common::tile_problem(body, node);
-    if (!p.m_size.is_constant() || p.m_size.constant() > kThin) return false;
+    if (!p.m_size.is_constant() || p.m_size.constant() > kSkinny) return false;
     // One row suits any order of the matrix; several are dot products with rows that run along k.
     if (!p.m_size.is_constant(1) &&
         !TileEmitter(body, static_cast<NodeId>(id), {}, {}).columns_run_along_k()) {

@@ -3,9 +3,9 @@
 #pragma once
 
 #include "common/base/result.h"
-#include "common/ir/llir.h"
-#include "worker/codegen/function_body.h"
-#include "worker/codegen/vector_unit.h"
+#include "common/ir/llir/llir.h"
+#include "worker/codegen/body/function_body.h"
+#include "worker/codegen/text/vector_unit.h"
 
 namespace worker {
 
@@ -18,6 +18,6 @@ common::Result<FunctionBody> emit_tile(const common::Graph& body, const common::
 
 // Whether the body's contraction has so few rows (a constant, at most 4) that its matrix is best
 // read once, in place, by plain loops; `inner_axis` receives the output axis of those rows, or -1.
-bool tile_is_thin(const common::Graph& body, int* inner_axis);
+bool tile_is_skinny(const common::Graph& body, int* inner_axis);
 
 }  // namespace worker

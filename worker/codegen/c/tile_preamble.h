@@ -5,7 +5,7 @@
 
 namespace worker {
 
-// Vectors, and squares that are turned in them.
+// Vectors, and squares that are transposed in them.
 std::string_view tile_preamble();
 // Pairs of bfloat16, for units that multiply such.
 std::string_view pairs_preamble();

@@ -128,7 +128,7 @@ std::optional<int64_t> columns_lie_in_place(const Contraction& product, const Ti
 
 OperandMemory operand_memory(const Contraction& product, const TileSteps& steps, Side side) {
   OperandMemory result;
-  int votes = side == Side::kLeft ? 1 : 0;  // in doubt nothing is turned
+  int votes = side == Side::kLeft ? 1 : 0;  // in doubt nothing is transposed
   CodeWriter trial(product.body().symbols);
   BodyEmitter emitter(product.body(), trial);
   auto index = [&](const char* name, const Expr& extent) {

@@ -1,7 +1,7 @@
 #include "worker/codegen/c/tile_steps.h"
 
 #include "common/base/cat.h"
-#include "worker/codegen/c_text.h"
+#include "worker/codegen/text/c_text.h"
 
 namespace worker {
 

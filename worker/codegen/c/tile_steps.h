@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "worker/codegen/contraction.h"
-#include "worker/codegen/vector_unit.h"
+#include "worker/codegen/body/contraction.h"
+#include "worker/codegen/text/vector_unit.h"
 
 namespace worker {
 

@@ -1,18 +1,18 @@
 #include "worker/codegen/cuda/cuda.h"
 
 #include "common/base/cat.h"
-#include "common/ir/verify.h"
-#include "worker/codegen/c_text.h"
-#include "worker/codegen/cuda/attention.h"
+#include "common/ir/hlir/verify.h"
+#include "worker/codegen/body/lowering.h"
+#include "worker/codegen/body/ordered.h"
+#include "worker/codegen/cuda/attention/attention.h"
 #include "worker/codegen/cuda/loops.h"
 #include "worker/codegen/cuda/ordered.h"
 #include "worker/codegen/cuda/preamble.h"
 #include "worker/codegen/cuda/preamble_mma.h"
 #include "worker/codegen/cuda/preamble_wgmma.h"
-#include "worker/codegen/cuda/tile.h"
+#include "worker/codegen/cuda/tile/tile.h"
 #include "worker/codegen/cuda/units.h"
-#include "worker/codegen/lowering.h"
-#include "worker/codegen/ordered.h"
+#include "worker/codegen/text/c_text.h"
 
 namespace worker {
 

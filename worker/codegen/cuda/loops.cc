@@ -6,12 +6,12 @@
 #include <optional>
 
 #include "common/base/cat.h"
-#include "common/ir/sizes.h"
-#include "worker/codegen/c_text.h"
-#include "worker/codegen/cuda/split.h"
-#include "worker/codegen/nest_plan.h"
-#include "worker/codegen/output_groups.h"
-#include "worker/codegen/reduction_fusion.h"
+#include "common/ir/hlir/sizes.h"
+#include "worker/codegen/body/nest_plan.h"
+#include "worker/codegen/body/reduction_fusion.h"
+#include "worker/codegen/cuda/text/split.h"
+#include "worker/codegen/text/c_text.h"
+#include "worker/codegen/text/output_groups.h"
 
 namespace worker {
 

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "common/base/result.h"
-#include "common/ir/llir.h"
-#include "worker/codegen/cuda/function.h"
+#include "common/ir/llir/llir.h"
+#include "worker/codegen/cuda/text/function.h"
 
 namespace worker {
 

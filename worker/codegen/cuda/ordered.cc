@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "common/base/cat.h"
-#include "worker/codegen/body_emitter.h"
-#include "worker/codegen/c_text.h"
-#include "worker/codegen/cuda/text.h"
-#include "worker/codegen/ordered.h"
-#include "worker/codegen/scan_form.h"
+#include "worker/codegen/body/body_emitter.h"
+#include "worker/codegen/body/ordered.h"
+#include "worker/codegen/cuda/text/text.h"
+#include "worker/codegen/text/c_text.h"
+#include "worker/codegen/text/scan_form.h"
 
 namespace worker {
 

@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "common/base/cat.h"
-#include "worker/codegen/c_preamble.h"
+#include "worker/codegen/text/c_preamble.h"
 
 namespace worker {
 namespace {

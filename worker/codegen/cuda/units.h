@@ -2,7 +2,7 @@
 #pragma once
 
 #include "common/base/result.h"
-#include "worker/codegen/cuda/function.h"
+#include "worker/codegen/cuda/text/function.h"
 
 namespace worker {
 

@@ -1,0 +1,105 @@
+#include "clients/cli/base/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <string_view>
+
+#include "clients/cli/base/commands.h"
+#include "common/base/cat.h"
+#include "common/base/check.h"
+
+namespace clients {
+namespace {
+
+using common::cat;
+
+void add_check(CLI::Option* option, const CLI::Validator& check) {
+  option->check(check.description(""));
+}
+
+// What a command of two words lies below: a group, or a command that was declared before.
+CLI::App* parent_of(CLI::App* app, std::string_view name) {
+  auto known = app->get_subcommands([&](CLI::App* sub) { return sub->get_name() == name; });
+  if (!known.empty()) return known.front();
+  for (const CommandGroup& group : kCommandGroups) {
+    if (group.name != name) continue;
+    return app->add_subcommand(group.name, group.what)->require_subcommand(1);
+  }
+  LFARM_CHECK(false, cat("commands.h has no group ", name));
+  return nullptr;
+}
+
+}  // namespace
+
+CommandValue& CommandValue::required() {
+  option_->required();
+  return *this;
+}
+
+CommandValue& CommandValue::shows_default() {
+  option_->capture_default_str();
+  return *this;
+}
+
+CommandValue& CommandValue::from_environment(const char* variable) {
+  option_->envname(variable);
+  return *this;
+}
+
+CommandValue& CommandValue::in_range(int64_t low, int64_t high) {
+  add_check(option_, CLI::Range(low, high));
+  return *this;
+}
+
+CommandValue& CommandValue::in_range(double low, double high) {
+  add_check(option_, CLI::Range(low, high));
+  return *this;
+}
+
+CommandValue& CommandValue::one_of(std::initializer_list<const char*> words) {
+  add_check(option_, CLI::IsMember(std::vector<std::string>(words.begin(), words.end())));
+  return *this;
+}
+
+CommandValue& CommandValue::check(std::string (*problem)(const std::string& text)) {
+  add_check(option_, CLI::Validator([problem](std::string& text) { return problem(text); }, ""));
+  return *this;
+}
+
+template <class T>
+CommandValue Command::value(const char* name, T* into, const char* type, const char* what) {
+  return CommandValue(app_->add_option(name, *into, what)->type_name(type));
+}
+template CommandValue Command::value(const char*, std::string*, const char*, const char*);
+template CommandValue Command::value(const char*, std::vector<std::string>*, const char*,
+                                     const char*);
+template CommandValue Command::value(const char*, int*, const char*, const char*);
+template CommandValue Command::value(const char*, int64_t*, const char*, const char*);
+template CommandValue Command::value(const char*, uint64_t*, const char*, const char*);
+template CommandValue Command::value(const char*, double*, const char*, const char*);
+
+void Command::flag(const char* name, bool* into, const char* what) {
+  app_->add_flag(name, *into, what);
+}
+
+void Command::when_read(std::function<void()> step) {
+  app_->parse_complete_callback(std::move(step));
+}
+
+void Command::hide() { app_->group(""); }
+
+Command CommandLine::add(const char* name, const char* what, std::function<int()> run) {
+  std::string_view last = name;
+  CLI::App* parent = app_;
+  if (size_t space = last.find(' '); space != std::string_view::npos) {
+    parent = parent_of(app_, last.substr(0, space));
+    last.remove_prefix(space + 1);
+  }
+  CLI::App* command = parent->add_subcommand(std::string(last), what);
+  // Of a command and one below it the lower is called first, and is meant.
+  command->callback([this, run = std::move(run)] {
+    if (!chosen_) chosen_ = run;
+  });
+  return Command(command);
+}
+
+}  // namespace clients

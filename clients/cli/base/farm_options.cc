@@ -1,0 +1,157 @@
+#include "clients/cli/base/farm_options.h"
+
+#include <charconv>
+
+#include "clients/runtime/farm/state_directory.h"
+#include "clients/runtime/model/instance.h"
+#include "common/base/cat.h"
+#include "common/base/files.h"
+#include "common/runtime/machine_class.h"
+#include "common/wire/codec.h"
+
+namespace clients {
+namespace {
+
+std::string in_flight_problem(const std::string& text) {
+  if (text == "auto") return "";
+  const char* end = text.data() + text.size();
+  uint32_t number = 0;
+  auto read = std::from_chars(text.data(), end, number);
+  bool fits =
+      read.ec == std::errc() && read.ptr == end && number >= 1 && number <= common::kInFlightMax;
+  return fits ? "" : common::cat("Value ", text, " not in range 1 to ", common::kInFlightMax);
+}
+
+}  // namespace
+
+common::Result<common::FoundDevice> device_of(const FarmOptions& options) {
+  auto found = common::find_device(options.device);
+  if (found.ok()) return found;
+  return common::invalid_input(
+      common::cat("--device ", options.device, ": ", found.error().message));
+}
+
+common::Result<common::Target> target_of(const FarmOptions& options) {
+  if (!options.target.empty()) {
+    if (options.device != "auto" && options.device != common::family_of(options.target)) {
+      return common::invalid_input(common::cat("--device ", options.device, " and --target ",
+                                               options.target, " are different machines"));
+    }
+    return common::Target{options.target};
+  }
+  auto device = device_of(options);
+  if (device.ok()) return device->target;
+  if (options.elsewhere) return common::Target{options.device};
+  return device.error();
+}
+
+std::string machine_of(const FarmOptions& options) {
+  FarmOptions here = options;
+  if (!options.target.empty()) here.device = common::family_of(options.target);
+  auto device = device_of(here);
+  bool is_here = device.ok() &&
+                 (options.target.empty() || common::is_target(device->target.name, options.target));
+  return is_here ? common::machine_class_of(device->name, default_threads()) : "";
+}
+
+void add_model_argument(Command* command, std::string* model) {
+  command->value("model", model, "MODEL.pt2", "What torch.export.save wrote").required();
+}
+
+void add_state_option(Command* command, FarmOptions* farm) {
+  command->value("--state", &farm->state, "DIR",
+                 "State directory: cache, keys and logs of the farm on this machine\n"
+                 "(default: $LFARM_STATE, $XDG_STATE_HOME/lfarm or ~/.local/state/lfarm)");
+  command->when_read([farm] {
+    if (farm->state.empty()) farm->state = common::default_state_directory();
+  });
+}
+
+void add_farm_options(Command* command, FarmOptions* farm) {
+  command
+      ->value("--farm", &farm->farm, "ENDPOINT",
+              "The farm's endpoint, such as tcp://127.0.0.1:7171")
+      .from_environment("LFARM_FARM");
+  command
+      ->value("--farm-key", &farm->server_key, "KEY",
+              "The farm's public key; needed for farms on other machines")
+      .from_environment("LFARM_FARM_KEY");
+  command
+      ->value("--keys", &farm->keys, "FILE",
+              "This client's key pair (default: client_keys in the state directory)")
+      .from_environment("LFARM_KEYS");
+  command
+      ->value("--trust", &farm->trust, "KEY",
+              "The key that the farm signs plans with (default: the one that it had at the first\n"
+              "meeting, kept in known_farms in the state directory)")
+      .from_environment("LFARM_TRUST");
+  add_state_option(command, farm);
+}
+
+void add_allow_option(Command* command, std::string* allow) {
+  command->value("--allow", allow, "FILE",
+                 "The farm's allow-list (default: allow in the state directory)");
+}
+
+std::string allow_path(const FarmOptions& farm, const std::string& allow) {
+  return allow.empty() ? StateDirectory{farm.state}.allow_file() : allow;
+}
+
+void add_device_option(Command* command, FarmOptions* farm) {
+  command
+      ->value("--device", &farm->device, "auto|cpu|cuda",
+              "What plans are measured and run on. auto: a GPU where there is one")
+      .one_of({"auto", "cpu", "cuda"})
+      .shows_default();
+}
+
+void add_target_option(Command* command, FarmOptions* farm) {
+  command->value("--target", &farm->target, "NAME",
+                 "What plans are for, such as cuda-sm_90a, or cuda for that of the farm's GPUs;\n"
+                 "this machine needs no such device (default: that of --device)");
+  farm->elsewhere = true;
+}
+
+void add_process_options(Command* command, FarmOptions* farm) {
+  command
+      ->value("--workers", &farm->workers, "N",
+              "Worker processes; of several GPUs each takes the next\n"
+              "(default: one for each GPU, or 2 for processors)")
+      .in_range(int64_t{1}, int64_t{256});
+  add_device_option(command, farm);
+}
+
+void add_numerics_option(Command* command, std::string* numerics) {
+  command
+      ->value("--numerics", numerics, "strict|relaxed",
+              "strict: every rewrite holds for all values, infinities and NaN included.\n"
+              "relaxed: some hold only while all values are finite")
+      .one_of({"strict", "relaxed"})
+      .shows_default();
+}
+
+void add_compile_options(Command* command, FarmOptions* farm, BudgetOptions* budget) {
+  add_farm_options(command, farm);
+  add_process_options(command, farm);
+  command->value("--budget", &budget->candidates, "N", "Candidates to try at most (default: 64)")
+      .in_range(int64_t{1}, int64_t{1} << 40);
+  command->value("--time", &budget->seconds, "S", "Seconds to search at most").in_range(0.001, 1e7);
+  command->value("--seed", &budget->seed, "K", "Seed of the search");
+  command
+      ->value("--priority", &budget->priority, "N",
+              "1 to 100: the job's share of the workers among those of one tenant")
+      .in_range(int64_t{1}, int64_t{common::kPriorityMax})
+      .shows_default();
+  command
+      ->value("--in-flight", &budget->in_flight, "N|auto",
+              "Candidates sent before the first one's result must be known: more fill a farm of\n"
+              "more than 12 slots, and lead the search another way. auto: as many as there are\n"
+              "slots (default: 12)")
+      .check(in_flight_problem);
+  command->flag(
+      "--only-reverify", &budget->only_reverify,
+      "Where an earlier compiler's plan can be made anew, that is all: no search follows");
+  add_numerics_option(command, &budget->numerics);
+}
+
+}  // namespace clients

@@ -1,0 +1,91 @@
+// lfarm report: records of benchmarks and searches as one HTML file.
+#include <cstdio>
+#include <memory>
+
+#include "clients/cli/base/commands.h"
+#include "clients/cli/base/farm_options.h"
+#include "clients/cli/base/record_options.h"
+#include "clients/cli/base/report.h"
+#include "clients/report/page.h"
+#include "common/base/cat.h"
+#include "common/base/files.h"
+#include "common/records/database.h"
+
+namespace clients {
+namespace {
+
+using common::cat;
+using common::Result;
+
+struct ReportOptions {
+  FarmOptions farm;  // only the state directory counts
+  std::string db;
+  std::string output = "report.html";
+  std::vector<std::string> gates;
+  std::string gate_file;
+};
+
+Result<std::vector<Gate>> gates_of(const ReportOptions& options) {
+  std::vector<Gate> gates;
+  if (!options.gate_file.empty()) {
+    constexpr size_t kGateFileMax = 1 << 20;
+    LFARM_ASSIGN_OR_RETURN(std::string text, common::read_file(options.gate_file, kGateFileMax));
+    LFARM_ASSIGN_OR_RETURN(gates, parse_gate_file(text, options.gate_file));
+  }
+  for (const std::string& text : options.gates) {
+    LFARM_ASSIGN_OR_RETURN(Gate gate, parse_gate(text));
+    gates.push_back(std::move(gate));
+  }
+  return gates;
+}
+
+common::Status make_report(const ReportOptions& options, bool* passed) {
+  LFARM_ASSIGN_OR_RETURN(std::vector<Gate> gates, gates_of(options));
+  using common::RecordDatabase;
+  std::string db = records_or_default(options.farm, options.db);
+  LFARM_ASSIGN_OR_RETURN(RecordDatabase database,
+                         RecordDatabase::open(db, RecordDatabase::Access::kRead));
+  LFARM_ASSIGN_OR_RETURN(std::vector<common::Record> records, database.read_all());
+  Measured measured = summarise(records);
+  std::string page = report_page(measured, gates, db);
+  LFARM_RETURN_IF_ERROR(common::write_file_atomic(options.output, common::as_bytes(page)));
+  for (const Gate& gate : gates) {
+    GateVerdict verdict = judge(gate, measured);
+    std::string what = verdict.asked == 0 ? "nothing measured"
+                                          : cat(verdict.met, " of ", verdict.asked, ", worst ",
+                                                verdict.worst, ", ", verdict.where);
+    std::printf("%s  %s: %s\n", verdict.passed ? "pass" : "FAIL", gate.text.c_str(), what.c_str());
+  }
+  *passed = all_pass(measured, gates);
+  std::printf("%s: %zu records%s\n", options.output.c_str(), records.size(),
+              *passed ? "" : "; not all gates pass");
+  return {};
+}
+
+int report(const ReportOptions& options) {
+  bool passed = false;
+  common::Status made = make_report(options, &passed);
+  if (!made.ok()) return fail(made.error());
+  return passed ? kExitDone : kExitFailed;
+}
+
+}  // namespace
+
+void declare_report(CommandLine* line) {
+  auto options = std::make_shared<ReportOptions>();
+  Command command = line->add(
+      "report",
+      "Turns records of benchmarks and searches into one HTML file that needs nothing else.\n"
+      "Exits with 1 when a gate does not hold, or one that whoever measured had set.",
+      [options] { return report(*options); });
+  command.value("--db", &options->db, "FILE.db",
+                "The records (default: records.db in the state directory); see --record of check\n"
+                "and submit");
+  command.value("-o,--output", &options->output, "FILE.html", "The file to write").shows_default();
+  command.value("--gate", &options->gates, "CONDITION",
+                "What must hold, such as 'error_rel{backend=lfarm} <= 1e-3'; may come again");
+  command.value("--gates", &options->gate_file, "FILE", "Conditions, one a line");
+  add_state_option(&command, &options->farm);
+}
+
+}  // namespace clients

@@ -1,0 +1,65 @@
+#include "clients/cli/plans/find_plan.h"
+
+#include <vector>
+
+#include "clients/cli/base/plan_cache.h"
+#include "clients/cli/base/plan_source.h"
+#include "common/base/cat.h"
+
+namespace clients {
+
+using common::cat;
+using common::Result;
+
+namespace {
+
+common::Status check_digits(const std::string& id) {
+  if (!id.empty() && id.find_first_not_of("0123456789abcdef") == std::string::npos) return {};
+  return common::invalid_input(
+      cat("'", id, "' is neither a file nor the hexadecimal id of a plan"));
+}
+
+// From a farm elsewhere a plan can only be had by its full id.
+Result<FoundPlan> plan_of_farm(const FarmOptions& options, const std::string& id) {
+  LFARM_ASSIGN_OR_RETURN(common::Digest digest, full_id(id));
+  LFARM_ASSIGN_OR_RETURN(auto client, connect_to_farm(options));
+  LFARM_ASSIGN_OR_RETURN(auto blob, client->blob(digest));
+  if (!blob) return not_cached(id);
+  LFARM_ASSIGN_OR_RETURN(PlanTrust trusted, client->trust());
+  LFARM_ASSIGN_OR_RETURN(common::Plan plan, open_signed_plan(blob->bytes, trusted));
+  return FoundPlan{digest, std::move(plan)};
+}
+
+}  // namespace
+
+common::Error not_cached(const std::string& what) {
+  return common::invalid_input(cat("no plan for ", what, " is cached; 'lfarm cache ls' lists all"));
+}
+
+Result<common::Digest> full_id(const std::string& id) {
+  if (auto digest = common::Digest::parse(id)) return *digest;
+  return common::invalid_input(cat("a farm finds plans by their full id of 64 digits, not '", id,
+                                   "'; 'lfarm submit' prints it"));
+}
+
+Result<FoundPlan> plan_of_id(const FarmOptions& options, const std::string& id) {
+  LFARM_RETURN_IF_ERROR(check_digits(id));
+  if (!options.farm.empty()) return plan_of_farm(options, id);
+  LFARM_ASSIGN_OR_RETURN(auto cache, PlanCache::open({options.state}));
+  LFARM_ASSIGN_OR_RETURN(cache::PlanListing found, listing_of_id(*cache, id));
+  LFARM_ASSIGN_OR_RETURN(common::Plan plan, cache->read(found));
+  return FoundPlan{found.facts.plan_id, std::move(plan)};
+}
+
+Result<cache::PlanListing> listing_of_id(PlanCache& cache, const std::string& id) {
+  LFARM_RETURN_IF_ERROR(check_digits(id));
+  LFARM_ASSIGN_OR_RETURN(std::vector<cache::PlanListing> found, cache.find_by_id(id));
+  if (found.empty()) return not_cached(id);
+  if (found.size() > 1) {
+    return common::invalid_input(
+        cat(found.size(), " plans begin with ", id, "; give more digits of one"));
+  }
+  return found[0];
+}
+
+}  // namespace clients

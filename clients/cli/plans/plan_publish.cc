@@ -1,0 +1,69 @@
+// lfarm plan publish: lets other tenants of the farm have a plan.
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "clients/cli/base/commands.h"
+#include "clients/cli/base/plan_source.h"
+#include "clients/cli/base/report.h"
+#include "clients/cli/plans/find_plan.h"
+#include "clients/pt2/translate.h"
+#include "common/base/cat.h"
+
+namespace clients {
+namespace {
+
+using common::cat;
+using common::Result;
+
+struct PublishOptions {
+  FarmOptions farm;
+  std::string what;
+  std::vector<std::string> tenants;
+  bool withdraw = false;
+  std::string numerics{common::kDefaultPolicy};
+};
+
+Result<common::Digest> key_of(const PublishOptions& options, const std::string& epoch) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(options.what, ignored)) return full_id(options.what);
+  LFARM_ASSIGN_OR_RETURN(Model model, load_model(options.what));
+  LFARM_ASSIGN_OR_RETURN(common::Target target, target_of(options.farm));
+  common::PlanKey key = common::plan_key_of(model.graph, target, options.numerics);
+  key.epoch = epoch;
+  return key.digest();
+}
+
+common::Status publish(const PublishOptions& options) {
+  LFARM_ASSIGN_OR_RETURN(auto farm, connect_to_farm(options.farm));
+  LFARM_ASSIGN_OR_RETURN(common::Digest key, key_of(options, farm->compiler_epoch()));
+  LFARM_ASSIGN_OR_RETURN(auto plans, farm->publish({0, key, options.tenants, options.withdraw}));
+  const char* what = options.withdraw ? "is published no more" : "is published";
+  for (const common::Digest& plan : plans) std::printf("plan %s %s\n", plan.hex().c_str(), what);
+  return {};
+}
+
+}  // namespace
+
+void declare_plan_publish(CommandLine* line) {
+  auto options = std::make_shared<PublishOptions>();
+  Command command = line->add(
+      "plan publish",
+      "Lets other tenants of the farm have a plan of this client's tenant when they submit the\n"
+      "same graph. They see the machine code and its times, and neither the model nor whose it "
+      "is.\n"
+      "Takes the role publish.",
+      [options] { return exit_code_of(publish(*options)); });
+  command
+      .value("plan", &options->what, "KEY|MODEL.pt2",
+             "The plan key in full, as 'lfarm submit --json' prints it, or the model")
+      .required();
+  command.value("--to", &options->tenants, "TENANT", "To this tenant only; may be repeated");
+  command.flag("--withdraw", &options->withdraw,
+               "Publishes it no more; tenants that have it keep it");
+  add_numerics_option(&command, &options->numerics);
+  add_device_option(&command, &options->farm);
+  add_farm_options(&command, &options->farm);
+}
+
+}  // namespace clients

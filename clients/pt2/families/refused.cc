@@ -1,0 +1,93 @@
+// Operators that no plan can hold, with what to do instead.
+#include "clients/pt2/aten/operators.h"
+
+namespace clients {
+namespace {
+
+void random(Context& c) {
+  c.refuse(
+      "it is random, and a plan gives the same result at every call; draw the numbers outside of "
+      "the model and pass them in as an input");
+}
+
+void data_dependent(Context& c) {
+  c.refuse(
+      "the size of its result is known only from the data; keep every element and mask with "
+      "torch.where, or give the size, as nonzero_static does");
+}
+
+void decomposition(Context& c) {
+  c.refuse(
+      "matrix decompositions are not supported; compute it outside of the model and pass it in as "
+      "an input");
+}
+
+constexpr std::string_view kRandom[] = {
+    "aten.rand",       "aten.rand_like",         "aten.randn",
+    "aten.randn_like", "aten.randint",           "aten.randint_like",
+    "aten.randperm",   "aten.bernoulli",         "aten.multinomial",
+    "aten.normal",     "aten.normal_functional", "aten.uniform",
+    "aten.random",     "aten.exponential",       "aten.cauchy",
+    "aten.geometric",  "aten.log_normal",        "aten.poisson",
+    "aten.binomial",   "aten._sample_dirichlet", "aten._standard_gamma"};
+
+constexpr std::string_view kDataDependent[] = {"aten.nonzero",
+                                               "aten.nonzero_numpy",
+                                               "aten.argwhere",
+                                               "aten.where.default",
+                                               "aten.masked_select",
+                                               "aten.unique",
+                                               "aten._unique",
+                                               "aten._unique2",
+                                               "aten.unique_dim",
+                                               "aten.unique_consecutive",
+                                               "aten.unique_dim_consecutive",
+                                               "aten.bincount"};
+
+constexpr std::string_view kDecompositions[] = {"aten.linalg_svd",
+                                                "aten._linalg_svd",
+                                                "aten.svd",
+                                                "aten.linalg_eigh",
+                                                "aten._linalg_eigh",
+                                                "aten.linalg_eig",
+                                                "aten.linalg_qr",
+                                                "aten.linalg_lu",
+                                                "aten.linalg_lu_factor",
+                                                "aten.linalg_lu_factor_ex",
+                                                "aten.linalg_cholesky",
+                                                "aten.linalg_cholesky_ex",
+                                                "aten.cholesky",
+                                                "aten.linalg_inv",
+                                                "aten.linalg_inv_ex",
+                                                "aten.inverse",
+                                                "aten.linalg_solve",
+                                                "aten.linalg_solve_ex",
+                                                "aten._linalg_solve_ex",
+                                                "aten.linalg_lstsq",
+                                                "aten.linalg_det",
+                                                "aten._linalg_det",
+                                                "aten.det",
+                                                "aten.slogdet",
+                                                "aten.linalg_slogdet",
+                                                "aten._linalg_slogdet",
+                                                "aten.linalg_solve_triangular",
+                                                "aten.triangular_solve",
+                                                "aten.cholesky_solve",
+                                                "aten.cholesky_inverse",
+                                                "aten.linalg_pinv",
+                                                "aten.pinverse",
+                                                "aten.linalg_matrix_exp",
+                                                "aten.matrix_exp",
+                                                "aten.linalg_eigvals",
+                                                "aten.linalg_eigvalsh",
+                                                "aten.linalg_svdvals"};
+
+}  // namespace
+
+void add_refused_operators(OperatorTable* t) {
+  for (std::string_view name : kRandom) t->add(name, random);
+  for (std::string_view name : kDataDependent) t->add(name, data_dependent);
+  for (std::string_view name : kDecompositions) t->add(name, decomposition);
+}
+
+}  // namespace clients

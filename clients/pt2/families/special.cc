@@ -1,0 +1,373 @@
+// Operators of their own kind: divisors, distances, quantiles, resampling, expert
+// products.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "clients/pt2/aten/operators.h"
+#include "clients/pt2/aten/translate_math.h"
+
+namespace clients {
+namespace {
+
+using common::Coordinate;
+
+// Euclid's algorithm, unrolled: neighbouring Fibonacci numbers below 2^63 take 91 steps.
+NodeId greatest_divisor(Context& c, NodeId a, NodeId b) {
+  constexpr int kSteps = 92;
+  a = c.b.unary(UnaryOp::kAbs, a);
+  b = c.b.unary(UnaryOp::kAbs, b);
+  NodeId zero = number_like(c, a, 0);
+  NodeId one = number_like(c, a, 1);
+  for (int i = 0; i < kSteps; ++i) {
+    NodeId done = c.b.binary(BinaryOp::kEqual, b, zero);
+    NodeId divisor = c.b.select(done, one, b);
+    NodeId rest = c.b.binary(BinaryOp::kFmod, a, divisor);
+    a = c.b.select(done, a, b);
+    b = c.b.select(done, zero, rest);
+  }
+  return a;
+}
+
+void divisor(Context& c, bool least_multiple) {
+  NodeId a = c.b.cast(c.tensor("self"), c.out_dtype());
+  NodeId b = c.b.cast(c.tensor("other"), c.out_dtype());
+  if (!common::is_integer(c.out_dtype())) c.refuse("it takes integers");
+  auto shape = c.b.broadcast(c.b.shape(a), c.b.shape(b));
+  if (!shape) c.refuse("the operands do not broadcast");
+  a = c.b.expand(a, *shape);
+  b = c.b.expand(b, *shape);
+  NodeId gcd = greatest_divisor(c, a, b);
+  if (!least_multiple) return c.result(gcd);
+  NodeId none = c.b.binary(BinaryOp::kEqual, gcd, number_like(c, gcd, 0));
+  NodeId safe = c.b.select(none, number_like(c, gcd, 1), gcd);
+  NodeId product = c.b.unary(UnaryOp::kAbs, mul(c, div(c, a, safe), b));
+  c.result(c.b.select(none, number_like(c, gcd, 0), product));
+}
+
+NodeId last_norm(Context& c, NodeId difference, double p) {
+  return norm(c, difference, p, {c.b.rank(difference) - 1});
+}
+
+void dist(Context& c) {
+  NodeId a = float_tensor(c, "self");
+  NodeId b = float_tensor(c, "other");
+  if (!c.b.broadcast(c.b.shape(a), c.b.shape(b))) c.refuse("the operands do not broadcast");
+  c.result(last_norm(c, flatten(c, sub(c, a, b)), c.number("p", 2)));
+}
+
+void cdist(Context& c) {
+  NodeId a = float_tensor(c, "x1");
+  NodeId b = float_tensor(c, "x2");
+  NodeId rows = c.b.unsqueeze(a, c.b.rank(a) - 1);
+  NodeId columns = c.b.unsqueeze(b, c.b.rank(b) - 2);
+  if (!c.b.broadcast(c.b.shape(rows), c.b.shape(columns))) c.refuse("the operands do not fit");
+  c.result(last_norm(c, sub(c, rows, columns), c.number("p", 2)));
+}
+
+void pdist(Context& c) {
+  NodeId x = float_tensor(c, "self");
+  const Sizes shape = c.b.shape(x);
+  if (shape.size() != 2 || !shape[0].is_constant()) c.refuse("it takes a matrix of known height");
+  int64_t n = shape[0].constant();
+  Expr number = c.out_size(0);
+  Pairs pairs = triangle(c, n, n, 1, false, number);
+  auto rows = [&](NodeId index) {
+    return c.b.gather(x, {c.b.unsqueeze(index, 1)}, {number, shape[1]}, along(2, 0));
+  };
+  c.result(last_norm(c, sub(c, rows(pairs.row), rows(pairs.column)), c.number("p", 2)));
+}
+
+// The base with src written at computed coordinates over src's loop indices.
+void write_at(Context& c, NodeId base, const std::vector<Expr>& index) {
+  NodeId source = c.b.cast(c.tensor("src"), c.b.dtype(base));
+  std::vector<Coordinate> coordinates;
+  for (const Expr& e : index) coordinates.push_back({-1, e});
+  NodeId out = c.b.scatter(ScatterMode::kAssign, base, source, {}, coordinates);
+  c.set(c.b.reshape(out, c.out_shape()));
+}
+
+void diagonal_scatter(Context& c) {
+  NodeId base = c.tensor("self");
+  int rank = c.b.rank(base);
+  int64_t offset = c.integer("offset", 0);
+  int first = c.axis("dim1", rank, 0);
+  int second = c.axis("dim2", rank, 1);
+  if (c.b.rank(c.tensor("src")) != rank - 1) c.refuse("src has another rank");
+  Expr along = Expr::index(rank - 2);
+  std::vector<Expr> index;
+  int next = 0;
+  for (int k = 0; k < rank; ++k) {
+    if (k == first) {
+      index.push_back(along + Expr(std::max<int64_t>(-offset, 0)));
+    } else if (k == second) {
+      index.push_back(along + Expr(std::max<int64_t>(offset, 0)));
+    } else {
+      index.push_back(Expr::index(next++));
+    }
+  }
+  write_at(c, base, index);
+}
+
+void as_strided_scatter(Context& c) {
+  NodeId base = flatten(c, c.tensor("self"));
+  std::vector<Expr> strides = c.sizes("stride");
+  if (static_cast<int>(strides.size()) != c.b.rank(c.tensor("src"))) c.refuse("src does not fit");
+  Expr position = c.size("storage_offset", 0);
+  for (size_t k = 0; k < strides.size(); ++k) {
+    position += strides[k] * Expr::index(static_cast<int>(k));
+  }
+  write_at(c, base, {position});
+}
+
+void logspace(Context& c) {
+  int64_t steps = c.integer("steps");
+  double base = c.number("base", 10);
+  DType wide = c.out_dtype() == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
+  NodeId start = as(c, operand(c, "start"), wide);
+  NodeId end = as(c, operand(c, "end"), wide);
+  if (steps == 0) return c.set(c.b.full(c.out_dtype(), c.out_shape(), 0));
+  NodeId step = steps == 1 ? number_like(c, start, 0)
+                           : div(c, sub(c, end, start),
+                                 number_like(c, start, static_cast<double>(steps - 1)));
+  NodeId exponent = add(c, start, mul(c, step, c.b.iota(wide, steps)));
+  c.result(c.b.binary(BinaryOp::kPow, number_like(c, exponent, base), exponent));
+}
+
+// Interpolates between sorted neighbours at q * (n - 1), for each of several q.
+void quantile(Context& c, bool ignore_nan) {
+  NodeId x = float_tensor(c, "self");
+  DType d = c.b.dtype(x);
+  NodeId q = c.b.cast(as(c, operand(c, "q"), d), d);
+  if (c.b.rank(q) > 1) c.refuse("q must be a number or a vector");
+  q = flatten(c, q);
+  bool flat = !c.has("dim");
+  if (flat) x = flatten(c, x);
+  if (c.b.rank(x) == 0) x = c.b.unsqueeze(x, 0);
+  int rank = c.b.rank(x);
+  int axis = flat ? 0 : c.axis("dim", rank);
+  std::vector<int> order;
+  for (int k = 0; k < rank; ++k) {
+    if (k != axis) order.push_back(k);
+  }
+  order.push_back(axis);
+  x = c.b.permute(x, order);
+  Expr size = c.b.size(x, rank - 1);
+  auto pick = [&](NodeId from, NodeId index) {
+    return c.b.gather(from, {index}, c.b.shape(index), along(rank, rank - 1));
+  };
+  NodeId sorted = pick(x, c.b.sort_indices(x, rank - 1, false));
+  NodeId nan = c.b.cast(c.b.unary(UnaryOp::kIsNan, x), d);
+  NodeId nans = c.b.reduce(ReduceOp::kSum, nan, {rank - 1}, true);
+  NodeId kept = c.b.size_scalar(d, size);
+  if (ignore_nan) kept = sub(c, kept, nans);
+  Shape shape = c.b.shape(nans);
+  shape.back() = c.b.size(q, 0);
+  NodeId place = c.b.expand(mul(c, q, add(c, kept, -1.0)), shape);
+  std::string mode = c.text("interpolation", "linear");
+  if (mode == "lower") place = c.b.unary(UnaryOp::kFloor, place);
+  if (mode == "higher") place = c.b.unary(UnaryOp::kCeil, place);
+  if (mode == "nearest") place = c.b.unary(UnaryOp::kRound, place);
+  place = maximum(c, place, 0);
+  NodeId below = c.b.unary(UnaryOp::kFloor, place);
+  NodeId low = pick(sorted, c.b.cast(below, DType::kInt64));
+  NodeId high = pick(sorted, c.b.cast(c.b.unary(UnaryOp::kCeil, place), DType::kInt64));
+  NodeId weight = mode == "midpoint" ? number_like(c, place, 0.5) : sub(c, place, below);
+  NodeId value = add(c, low, mul(c, sub(c, high, low), weight));
+  NodeId broken = ignore_nan ? c.b.binary(BinaryOp::kEqual, kept, number_like(c, kept, 0))
+                             : c.b.binary(BinaryOp::kLess, number_like(c, nans, 0), nans);
+  value = c.b.select(broken, number_like(c, value, NAN), value);
+  // The quantiles' axis comes first.
+  std::vector<int> front = {rank - 1};
+  for (int k = 0; k < rank - 1; ++k) front.push_back(k);
+  c.result(c.b.reshape(c.b.permute(value, front), c.out_shape()));
+}
+
+// Sums, means or greatest elements of the rows that each bag of indices names. Bags begin where
+// `offsets` says; rows of the padding index don't count. The positions of greatest elements, which
+// only a backward pass reads, are not given.
+void embedding_bag(Context& c) {
+  NodeId weight = c.tensor("weight");
+  NodeId indices = c.tensor("indices");
+  NodeId offsets = c.b.cast(c.tensor("offsets"), DType::kInt64);
+  int64_t mode = c.integer("mode", 0);
+  if (mode < 0 || mode > 2 || c.b.rank(indices) != 1 || c.b.rank(offsets) != 1) {
+    c.refuse("it takes flat bags, and sums, means or maxima of them");
+  }
+  c.check_index(indices, {c.b.size(weight, 0)});
+  DType d = compute_dtype(c.b.dtype(weight));
+  Expr number = c.b.size(indices, 0);
+  Sizes out = c.out_shape();
+  std::vector<Coordinate> rows_at = along(2, 0);
+  NodeId rows = c.b.cast(
+      c.b.gather(weight, {c.b.unsqueeze(indices, 1)}, {number, c.b.size(weight, 1)}, rows_at), d);
+  if (auto scale = c.optional_tensor("per_sample_weights")) {
+    rows = mul(c, rows, c.b.unsqueeze(c.b.cast(*scale, d), 1));
+  }
+  NodeId bag = add(c, passed(c, offsets, {number}), -1.0);
+  NodeId counted = c.b.full_int(DType::kInt64, {number}, 1);
+  if (int64_t padding = c.integer("padding_idx", -1); padding >= 0) {
+    NodeId pad = c.b.binary(BinaryOp::kEqual, indices, c.b.scalar_int(c.b.dtype(indices), padding));
+    bag = c.b.select(pad, c.b.size_scalar(DType::kInt64, out[0]), bag);  // past the last one
+    counted = c.b.cast(logical_not(c, pad), DType::kInt64);
+  }
+  NodeId sizes = c.b.scatter(ScatterMode::kAdd, c.b.full_int(DType::kInt64, {out[0]}, 0), counted,
+                             {bag}, along(1, 0));
+  NodeId base = c.b.full(d, out, mode == 2 ? -std::numeric_limits<double>::infinity() : 0);
+  NodeId value = c.b.scatter(mode == 2 ? ScatterMode::kMax : ScatterMode::kAdd, base, rows,
+                             {c.b.unsqueeze(bag, 1)}, rows_at);
+  NodeId column = c.b.unsqueeze(sizes, 1);
+  if (mode == 1) value = div(c, value, c.b.cast(maximum(c, column, 1), d));
+  if (mode == 2) value = c.b.select(truth(c, column), value, number_like(c, value, 0));
+  c.result(value);
+}
+
+// Rows that the indices name and whose norm exceeds a limit are scaled down to it.
+void embedding_renorm(Context& c) {
+  NodeId weight = c.tensor("self");
+  NodeId indices = flatten(c, c.tensor("indices"));
+  if (c.b.rank(weight) != 2) c.refuse("it takes a matrix");
+  DType d = compute_dtype(c.b.dtype(weight));
+  NodeId rows = c.b.cast(weight, d);
+  NodeId length = norm(c, rows, c.number("norm_type", 2), {1}, true);
+  double limit = c.number("max_norm", 1);
+  NodeId scale = div(c, number_like(c, length, limit), add(c, length, 1e-7));
+  NodeId above = c.b.binary(BinaryOp::kLess, number_like(c, length, limit), length);
+  NodeId none = c.b.full(DType::kInt32, {c.b.size(weight, 0)}, 0);
+  NodeId ones = c.b.full(DType::kInt32, c.b.shape(indices), 1);
+  NodeId named = c.b.scatter(ScatterMode::kAssign, none, ones, {indices}, along(1, 0));
+  NodeId scaled = c.b.binary(BinaryOp::kAnd, above, c.b.unsqueeze(truth(c, named), 1));
+  c.result(c.b.select(scaled, mul(c, rows, scale), rows));
+}
+
+// Reduces consecutive pieces of an axis, whose lengths (or where they begin) are data; the axes
+// before it have pieces of their own.
+void segment_reduce(Context& c) {
+  NodeId x = c.b.cast(c.tensor("data"), compute_dtype(c.out_dtype()));
+  DType d = c.b.dtype(x);
+  int axis = c.axis("axis", c.b.rank(x), 0);
+  NodeId lengths = 0;
+  if (c.has("lengths")) {
+    lengths = c.b.cast(c.tensor("lengths"), DType::kInt64);
+  } else {
+    NodeId offsets = c.b.cast(c.tensor("offsets"), DType::kInt64);
+    int last = c.b.rank(offsets) - 1;
+    Expr n = c.b.size(offsets, last) - 1;
+    lengths = sub(c, c.b.slice(offsets, last, 1, n), c.b.slice(offsets, last, 0, n));
+  }
+  if (c.b.rank(x) == 0 || c.b.rank(lengths) != axis + 1) c.refuse("the lengths have another rank");
+  Sizes shape = c.b.shape(x);
+  Shape line(shape.begin(), shape.begin() + axis + 1);
+  NodeId piece = passed(c, c.b.scan(ScanOp::kSum, lengths, axis), line);
+  Sizes out = c.out_shape();
+  if (out.size() != shape.size()) c.refuse("the result has another rank");
+  Shape spread(out.size(), Expr(1));
+  std::copy(line.begin(), line.end(), spread.begin());
+  std::string kind = c.text("reduce", "");
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  bool mean = kind == "mean";
+  ScatterMode mode = kind == "prod"  ? ScatterMode::kMul
+                     : kind == "max" ? ScatterMode::kMax
+                     : kind == "min" ? ScatterMode::kMin
+                                     : ScatterMode::kAdd;
+  double neutral = kind == "prod" ? 1 : kind == "max" ? -kInfinity : kind == "min" ? kInfinity : 0;
+  NodeId base = c.b.full(d, out, c.number("initial", neutral));
+  NodeId value = c.b.scatter(mode, base, x, {c.b.reshape(piece, spread)}, along(c.b.rank(x), axis));
+  if (mean) {
+    Shape sizes(out.size(), Expr(1));
+    std::copy(out.begin(), out.begin() + axis + 1, sizes.begin());
+    NodeId count = c.b.reshape(lengths, sizes);
+    NodeId divided = div(c, value, c.b.cast(count, d));
+    NodeId nothing = number_like(c, value, c.number("initial", NAN));
+    value = c.b.select(truth(c, count), divided, nothing);
+  }
+  c.result(value);
+}
+
+// Positions of nonzero elements in row-major order, cut or filled to a fixed number.
+void nonzero_static(Context& c) {
+  NodeId x = c.tensor("self");
+  int64_t size = c.integer("size");
+  int64_t fill = c.integer("fill_value", -1);
+  Sizes shape = c.b.shape(x);
+  bool empty = common::element_count(shape).is_constant(0) || size == 0;
+  if (empty || shape.empty()) {
+    if (!empty) return c.result(c.b.full(DType::kInt64, c.out_shape(), 0));
+    return c.set(c.b.full_int(DType::kInt64, c.out_shape(), fill));
+  }
+  NodeId mask = flatten(c, truth(c, x));
+  NodeId order = add(c, c.b.scan(ScanOp::kSum, c.b.cast(mask, DType::kInt64), 0), -1.0);
+  NodeId place = c.b.select(mask, order, c.b.scalar_int(DType::kInt64, size));
+  NodeId position = c.b.iota(DType::kInt64, c.b.size(mask, 0));
+  std::vector<NodeId> columns;
+  Expr below = common::element_count(shape);
+  for (const Expr& extent : shape) {
+    auto rest = common::exact_div(below, extent);
+    if (!rest) c.refuse("an empty shape");
+    below = *rest;
+    NodeId step = c.b.binary(BinaryOp::kFloorDiv, position, c.b.size_scalar(DType::kInt64, below));
+    step = c.b.binary(BinaryOp::kMod, step, c.b.size_scalar(DType::kInt64, extent));
+    NodeId base = c.b.full_int(DType::kInt64, {size}, fill);
+    NodeId found = c.b.scatter(ScatterMode::kAssign, base, step, {place}, along(1, 0));
+    columns.push_back(c.b.unsqueeze(found, 1));
+  }
+  if (columns.empty()) return c.result(c.b.full(DType::kInt64, c.out_shape(), 0));
+  c.set(c.b.concat(columns, 1));
+}
+
+// Each row times the matrix of its expert; `offs` holds where each expert's rows end, and rows
+// behind the last end are zero. The rows' matrices are gathered before they are widened, so that
+// no expert that is not used is read.
+void grouped_matmul(Context& c, std::string_view rows_name, std::string_view experts_name) {
+  NodeId x = c.tensor(rows_name);
+  NodeId experts = c.tensor(experts_name);
+  NodeId ends = c.tensor("offs");
+  if (c.b.rank(x) != 2 || c.b.rank(experts) != 3 || c.b.rank(ends) != 1) {
+    c.refuse("only rows times a stack of matrices are supported");
+  }
+  if (c.has("bias")) c.refuse("a bias is not supported");
+  const Sizes xs = c.b.shape(x);
+  const Sizes es = c.b.shape(experts);
+  if (xs[1] != es[1]) c.refuse("the inner sizes differ");
+  DType d = compute_dtype(c.b.dtype(x));
+  NodeId row = c.b.cast(positions(c, xs[0], 0, 2), c.b.dtype(ends));
+  NodeId passed = c.b.binary(BinaryOp::kLessEqual, c.b.unsqueeze(ends, 0), row);
+  NodeId expert = c.b.reduce(ReduceOp::kSum, c.b.cast(passed, DType::kInt64), {1});
+  Shape full = {xs[0], es[1], es[2]};
+  NodeId index = c.b.reshape(expert, {xs[0], 1, 1});
+  NodeId chosen = c.b.gather(
+      experts, {index}, full,
+      {Coordinate{0, {}}, Coordinate{-1, Expr::index(1)}, Coordinate{-1, Expr::index(2)}});
+  NodeId product = mul(c, c.b.unsqueeze(c.b.cast(x, d), 2), c.b.cast(chosen, d));
+  NodeId sum = c.b.reduce(ReduceOp::kSum, product, {1});
+  NodeId inside = c.b.binary(BinaryOp::kLess, expert, c.b.size_scalar(DType::kInt64, es[0]));
+  c.result(c.b.select(c.b.unsqueeze(inside, 1), sum, number_like(c, sum, 0)));
+}
+
+}  // namespace
+
+void add_special_operators(OperatorTable* t) {
+  t->add("aten.gcd", [](Context& c) { divisor(c, false); });
+  t->add("aten.lcm", [](Context& c) { divisor(c, true); });
+  t->add("aten.dist", dist);
+  t->add("aten.cdist", cdist);
+  t->add("aten._cdist_forward", cdist);
+  t->add("aten.pdist", pdist);
+  t->add("aten._pdist_forward", pdist);
+  t->add("aten.diagonal_scatter", diagonal_scatter);
+  t->add("aten.as_strided_scatter", as_strided_scatter);
+  t->add("aten.logspace", logspace);
+  t->add("aten.quantile", [](Context& c) { quantile(c, false); });
+  t->add("aten.nanquantile", [](Context& c) { quantile(c, true); });
+  t->add("aten._embedding_bag_forward_only", embedding_bag);
+  t->add("aten._embedding_bag", embedding_bag);
+  t->add("aten.embedding_bag", embedding_bag);
+  t->add("aten.embedding_renorm", embedding_renorm);
+  t->add("aten.segment_reduce", segment_reduce);
+  t->add("aten.nonzero_static", nonzero_static);
+  t->add("aten._grouped_mm", [](Context& c) { grouped_matmul(c, "self", "mat2"); });
+  t->add("transformers.grouped_mm_fallback",
+         [](Context& c) { grouped_matmul(c, "input", "weight"); });
+}
+
+}  // namespace clients

@@ -1,0 +1,72 @@
+#include "clients/runtime/farm/greeting.h"
+
+#include <netdb.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <memory>
+
+namespace clients {
+
+namespace {
+
+class Socket {
+ public:
+  explicit Socket(int family)
+      : fd_(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {}
+  ~Socket() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Socket(const Socket&) = delete;
+  Socket& operator=(const Socket&) = delete;
+
+  // Accepted, and not a byte came; a connection that is closed is no silence.
+  bool is_silent(const sockaddr* address, socklen_t size, int wait_ms) {
+    if (fd_ < 0) return false;
+    if (::connect(fd_, address, size) != 0 && errno != EINPROGRESS) return false;
+    pollfd waited{fd_, POLLOUT, 0};
+    if (::poll(&waited, 1, wait_ms) != 1 || (waited.revents & (POLLERR | POLLHUP)) != 0) {
+      return false;
+    }
+    waited.events = POLLIN;
+    return ::poll(&waited, 1, wait_ms) == 0;
+  }
+
+ private:
+  int fd_;
+};
+
+bool tcp_is_silent(const std::string& endpoint, int wait_ms) {
+  size_t colon = endpoint.rfind(':');
+  std::string host = endpoint.substr(6, colon - 6), port = endpoint.substr(colon + 1);
+  if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(host.c_str(), port.c_str(), &hints, &found) != 0) return false;
+  std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, ::freeaddrinfo);
+  Socket socket(found->ai_family);
+  return socket.is_silent(found->ai_addr, found->ai_addrlen, wait_ms);
+}
+
+bool ipc_is_silent(const std::string& path, int wait_ms) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) return false;
+  std::memcpy(address.sun_path, path.data(), path.size());
+  Socket socket(AF_UNIX);
+  return socket.is_silent(reinterpret_cast<const sockaddr*>(&address), sizeof address, wait_ms);
+}
+
+}  // namespace
+
+bool listens_in_silence(const std::string& endpoint, int wait_ms) {
+  if (endpoint.rfind("tcp://", 0) == 0) return tcp_is_silent(endpoint, wait_ms);
+  if (endpoint.rfind("ipc://", 0) == 0) return ipc_is_silent(endpoint.substr(6), wait_ms);
+  return false;
+}
+
+}  // namespace clients

@@ -1,0 +1,56 @@
+// Whether a contraction is attention: the softmax of scores along the keys, times values. Rules,
+// fusion and code generators ask here, so that they agree on what one kernel can hold.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "common/ir/hlir/graph.h"
+
+namespace common {
+
+// product[batch, row, column] = sum over keys of f(softmax(g(scores)))[batch, row, key]
+//                                                * values[batch, key, column],
+// with scores = sum over depth of queries[batch, row, depth] * keys[batch, key, depth], and f and g
+// elementwise. Rows share keys and values. Labels are those of the product's ContractAttr.
+struct AttentionForm {
+  NodeId product = 0;
+  NodeId softmax = 0;
+  NodeId scores = 0;               // a kContract
+  std::optional<NodeId> greatest;  // the maximum of g(scores) in each row, where f uses it
+  int probabilities = 0;           // which operand of the product; the other holds the values
+  int queries = 0;                 // which operand of the scores; the other holds the keys
+  std::vector<Expr> label_size;
+  std::vector<int> batch, rows, columns;  // in the order of the product's axes
+  int key = 0;
+  // f is the same multiple of every probability in a row, so a row may be normalised after the
+  // product.
+  bool scales_rows = false;
+  // A probability of 0 stays 0, so that keys which no row sees may be left out.
+  bool keeps_zero = false;
+  // A key is hidden from a row unless it is at least each of `first` and at most each of `last`:
+  // expressions over i<label>.
+  std::vector<Expr> first, last;
+  // What must be computed in place, from the scores up to the product, these two included.
+  std::vector<NodeId> members;
+  // What must be stored, because no loop over keys can hold it: none in a kernel's body.
+  std::vector<NodeId> obstacles;
+
+  Expr size(const std::vector<int>& labels) const;  // the product of the labels' sizes
+};
+
+// `is_stored` says which computed nodes the kernel would only read. Empty when the contraction
+// `product` is no attention, or its width or depth is no small constant.
+std::optional<AttentionForm> attention_form(const Graph& graph, NodeId product,
+                                            const std::function<bool(NodeId)>& is_stored);
+// For a kernel's body: the only contraction that is attention, without obstacles.
+std::optional<AttentionForm> attention_form(const Graph& body);
+
+// The indices at which `from`, demanded at `at`, demands `target`, seen through elementwise nodes
+// and views that are valid everywhere; empty when it does not. `simplify` is applied on the way.
+std::optional<std::vector<Expr>> demanded_at(const Graph& graph, NodeId from, std::vector<Expr> at,
+                                             NodeId target,
+                                             const std::function<Expr(const Expr&)>& simplify);
+
+}  // namespace common

@@ -1,0 +1,375 @@
+#include "common/runtime/device/cpu_device.h"
+
+#include <dlfcn.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <unordered_map>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#include "common/base/cat.h"
+#include "common/base/clock.h"
+#include "common/runtime/device/blas.h"
+#include "common/runtime/device/cpu_device_pool.h"
+
+namespace common {
+namespace {
+
+using KernelFn = void (*)(void* const* buffers, const int64_t* symbols, int64_t begin, int64_t end,
+                          void* scratch);
+
+// Memory begins with a page, so that what shares the low bits of its address with what does not
+// depend on the allocations before it: of one plan loaded twice, the second copy took 14 % longer.
+constexpr size_t kPage = 4096;
+static_assert(kPage % kBufferAlignment == 0);
+// From this size on memory is aligned to huge pages, which halves the page faults' share of a run.
+constexpr size_t kHugePage = size_t{2} << 20;
+// Waking the helpers costs about as much as this much work.
+constexpr double kWorthSharingNs = 5'000;
+// A member takes one part in this many of what is left for it.
+constexpr int64_t kPiecesPerMember = 2;
+// A launch's first piece, where it has to tell how long a unit takes.
+constexpr int64_t kFirstPieces = 4;
+constexpr int kTimedLaunches = 4;
+
+// Writes the whole object into anonymous memory that can be loaded as a file.
+Result<int> memory_file(ByteView object) {
+#ifndef MFD_EXEC
+  constexpr unsigned kMfdExec = 0x0010;  // kernels from 6.3 on want to be told
+#else
+  constexpr unsigned kMfdExec = MFD_EXEC;
+#endif
+  int fd = ::memfd_create("lfarm-object", MFD_CLOEXEC | kMfdExec);
+  if (fd < 0 && errno == EINVAL) fd = ::memfd_create("lfarm-object", MFD_CLOEXEC);
+  if (fd < 0) {
+    return unavailable(cat("cannot create memory for an object: ", std::strerror(errno)));
+  }
+  const std::byte* data = object.data();
+  for (size_t left = object.size(); left > 0;) {
+    ssize_t n = ::write(fd, data, left);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) {
+      int error = errno;
+      ::close(fd);
+      return unavailable(
+          cat("cannot hold an object of ", object.size(), " bytes: ", std::strerror(error)));
+    }
+    data += n;
+    left -= static_cast<size_t>(n);
+  }
+  return fd;
+}
+
+class CpuModule final : public Module {
+ public:
+  static Result<std::shared_ptr<Module>> load(const Digest& digest, ByteView object) {
+    auto fd = memory_file(object);
+    if (!fd.ok()) return fd.error();
+    // The descriptor stays open as long as the object is loaded: the loader tells objects apart by
+    // path, so a number that was used again would give the old object.
+    std::string path = cat("/proc/self/fd/", *fd);
+    void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) {
+      const char* reason = ::dlerror();
+      ::close(*fd);
+      return corrupt(cat("object ", digest.short_hex(),
+                         " cannot be loaded: ", reason == nullptr ? "unknown reason" : reason));
+    }
+    return std::shared_ptr<Module>(new CpuModule(digest, *fd, std::move(path), library));
+  }
+
+  ~CpuModule() override {
+    ::dlclose(library_);
+    void* still_loaded = ::dlopen(path_.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+    if (still_loaded == nullptr) {
+      ::close(fd_);
+    } else {  // an object may forbid unloading; then its path stays taken
+      ::dlclose(still_loaded);
+    }
+  }
+
+  Result<Function> entry(const std::string& name) const override {
+    void* symbol = ::dlsym(library_, name.c_str());
+    if (symbol == nullptr) {
+      return corrupt(
+          cat("object ", digest_.short_hex(), " has no entry ", name, ": fetch the plan again"));
+    }
+    return Function{symbol};
+  }
+
+ private:
+  CpuModule(const Digest& digest, int fd, std::string path, void* library)
+      : digest_(digest), fd_(fd), path_(std::move(path)), library_(library) {}
+  Digest digest_;
+  int fd_;
+  std::string path_;
+  void* library_;
+};
+
+class CpuTimer final : public Timer {
+ public:
+  explicit CpuTimer(size_t marks) { marks_.reserve(marks); }
+  void mark() override { marks_.push_back(clock_.now_ns()); }
+  Result<std::vector<int64_t>> take_intervals_ns() override {
+    std::vector<int64_t> intervals;
+    for (size_t k = 1; k < marks_.size(); ++k) intervals.push_back(marks_[k] - marks_[k - 1]);
+    marks_.clear();
+    return intervals;
+  }
+
+ private:
+  SteadyClock clock_;
+  std::vector<int64_t> marks_;
+};
+
+class CpuDevice final : public Device {
+ public:
+  explicit CpuDevice(const CpuDeviceOptions& options)
+      : target_(host_cpu_target()), pool_(options.threads) {}
+
+  const Target& target() const override { return target_; }
+  bool uses_host_memory() const override { return true; }
+  int concurrency() const override { return pool_.threads(); }
+  uint64_t stalls() const override { return pool_.stalls(); }
+
+  Result<std::shared_ptr<Module>> load(const Digest& digest, ByteView object) override {
+    std::lock_guard lock(mutex_);
+    std::shared_ptr<Module> known = modules_[digest].lock();
+    if (known != nullptr) return known;
+    std::erase_if(modules_, [](const auto& entry) { return entry.second.expired(); });
+    auto module = CpuModule::load(digest, object);
+    if (module.ok()) modules_[digest] = *module;
+    return module;
+  }
+
+  Result<DeviceMemory> allocate(size_t bytes) override {
+    size_t alignment = bytes >= 2 * kHugePage ? kHugePage : kPage;
+    size_t rounded = (std::max<size_t>(bytes, 1) + alignment - 1) / alignment * alignment;
+    void* data = rounded < bytes ? nullptr : std::aligned_alloc(alignment, rounded);
+    if (data == nullptr) return unavailable(cat("no room for ", bytes, " bytes of memory"));
+    if (alignment == kHugePage) ::madvise(data, rounded, MADV_HUGEPAGE);
+    return DeviceMemory(this, static_cast<std::byte*>(data), bytes);
+  }
+
+  Status copy_in(std::byte* device, ByteView host) override {
+    return copy(device, host.data(), host.size());
+  }
+  Status copy_out(std::span<std::byte> host, const std::byte* device) override {
+    return copy(host.data(), device, host.size());
+  }
+  Status copy(std::byte* to, const std::byte* from, size_t bytes) override {
+    if (bytes != 0) std::memcpy(to, from, bytes);
+    return {};
+  }
+  Status fill(std::byte* device, std::byte value, size_t bytes) override {
+    if (bytes != 0) std::memset(device, static_cast<int>(value), bytes);
+    return {};
+  }
+
+  Status launch(const Launch& launch) override;
+  bool has_gemm() const override { return blas() != nullptr; }
+  Status gemm(const GemmSizes& sizes, const void* a, const void* b, void* out) override;
+  Status synchronise() override { return {}; }
+  std::unique_ptr<Timer> make_timer(size_t marks) override {
+    return std::make_unique<CpuTimer>(marks);
+  }
+
+ private:
+  void release(std::byte* data, size_t) override { std::free(data); }
+  // Null where there is no library. Opening one takes as long as thousands of small kernels, so
+  // that plans that need none do without.
+  const Blas* blas() const {
+    std::call_once(blas_asked_, [this] {
+      auto found = Blas::open();
+      if (found.ok()) blas_ = *found;
+    });
+    return blas_.get();
+  }
+
+  Target target_;
+  CpuPool pool_;
+  mutable std::once_flag blas_asked_;
+  mutable std::shared_ptr<const Blas> blas_;
+  std::mutex mutex_;  // guards modules_
+  std::unordered_map<Digest, std::weak_ptr<Module>> modules_;
+};
+
+// The units of one launch that nobody has taken yet. Pieces become smaller towards the end, so that
+// all members finish at about the same time.
+struct SharedLaunch {
+  const Launch* launch;
+  std::atomic<int64_t> next;
+  int64_t members;
+
+  static void work(void* context, int member) {
+    auto* self = static_cast<SharedLaunch*>(context);
+    const Launch& launch = *self->launch;
+    auto kernel = reinterpret_cast<KernelFn>(const_cast<void*>(launch.function.handle));
+    std::byte* scratch = launch.scratch + static_cast<size_t>(member) * launch.scratch_stride;
+    int64_t begin = self->next.load(std::memory_order_relaxed);
+    while (begin < launch.units) {
+      int64_t left = launch.units - begin;
+      int64_t end = begin + std::max<int64_t>(1, left / (self->members * kPiecesPerMember));
+      if (!self->next.compare_exchange_weak(begin, end, std::memory_order_relaxed)) continue;
+      kernel(launch.buffers.data(), launch.symbols.data(), begin, end, scratch);
+      begin = self->next.load(std::memory_order_relaxed);
+    }
+  }
+};
+
+Status CpuDevice::launch(const Launch& launch) {
+  auto kernel = reinterpret_cast<KernelFn>(const_cast<void*>(launch.function.handle));
+  auto run = [&](int64_t begin, int64_t end) {
+    kernel(launch.buffers.data(), launch.symbols.data(), begin, end, launch.scratch);
+  };
+  int64_t members = pool_.threads();
+  if (members == 1 || launch.units <= 1) {
+    run(0, launch.units);
+    return {};
+  }
+  LaunchHistory once;
+  LaunchHistory& history = launch.history != nullptr ? *launch.history : once;
+  int64_t begin = 0;
+  if (history.timed < kTimedLaunches) {
+    // A first piece on this thread tells whether the rest is worth waking the others for. The first
+    // launches find caches cold.
+    SteadyClock clock;
+    begin = std::max<int64_t>(1, launch.units / (members * kFirstPieces));
+    int64_t start = clock.now_ns();
+    run(0, begin);
+    double unit_ns = static_cast<double>(clock.now_ns() - start) / static_cast<double>(begin);
+    history.unit_ns = history.timed == 0 ? unit_ns : std::min(history.unit_ns, unit_ns);
+    ++history.timed;
+  }
+  double left_ns = history.unit_ns * static_cast<double>(launch.units - begin);
+  if (left_ns > kWorthSharingNs) {
+    SharedLaunch shared{&launch, begin, members};
+    if (pool_.try_run(SharedLaunch::work, &shared)) return {};
+  }
+  if (begin < launch.units) run(begin, launch.units);
+  return {};
+}
+
+// A product cut into pieces: batches, or rows or columns of the result.
+struct SharedGemm {
+  const Blas* blas;
+  GemmSizes sizes;
+  const char* a;
+  const char* b;
+  char* out;
+  int64_t row_pieces = 1, column_pieces = 1;
+  std::atomic<int64_t> next{0};
+  std::mutex mutex;
+  Status status;
+
+  void run_piece(int64_t piece) {
+    int64_t columns = piece % column_pieces;
+    int64_t rows = piece / column_pieces % row_pieces;
+    int64_t batch = piece / column_pieces / row_pieces;
+    auto cut = [](int64_t total, int64_t pieces, int64_t index) {
+      return std::min(total, (total + pieces - 1) / pieces * index);
+    };
+    GemmSizes part = sizes;
+    int64_t row = cut(sizes.m, row_pieces, rows), column = cut(sizes.n, column_pieces, columns);
+    part.m = cut(sizes.m, row_pieces, rows + 1) - row;
+    part.n = cut(sizes.n, column_pieces, columns + 1) - column;
+    auto position = [&](const GemmOperandSizes& operand, int64_t i, int64_t j) {
+      int64_t element = operand.offset + batch * operand.batch_stride + i * operand.row_stride +
+                        j * operand.column_stride;
+      return element * dtype_size(sizes.dtype);
+    };
+    Status done =
+        blas->multiply(part, a + position(sizes.a, row, 0), b + position(sizes.b, 0, column),
+                       out + position(sizes.out, row, column));
+    if (!done.ok()) {
+      std::lock_guard lock(mutex);
+      status = done;
+    }
+  }
+  static void work(void* context, int) {
+    auto* self = static_cast<SharedGemm*>(context);
+    int64_t pieces = self->sizes.batch * self->row_pieces * self->column_pieces;
+    for (int64_t piece; (piece = self->next.fetch_add(1)) < pieces;) self->run_piece(piece);
+  }
+};
+
+Status CpuDevice::gemm(const GemmSizes& sizes, const void* a, const void* b, void* out) {
+  if (blas() == nullptr) {
+    return unavailable(
+        "a plan calls a library product, but OpenBLAS is missing: install "
+        "libopenblas0");
+  }
+  // Below about a million multiplications the helpers cost more than they give.
+  constexpr double kWorthSharing = 1e6;
+  SharedGemm shared{blas(), sizes, static_cast<const char*>(a), static_cast<const char*>(b),
+                    static_cast<char*>(out)};
+  double work = static_cast<double>(sizes.m) * static_cast<double>(sizes.n) *
+                static_cast<double>(sizes.k) * static_cast<double>(sizes.batch);
+  int threads = pool_.threads();
+  if (threads > 1 && work > kWorthSharing) {
+    if (sizes.batch < threads)
+      (sizes.m > sizes.n ? shared.row_pieces : shared.column_pieces) = threads;
+    if (pool_.try_run(SharedGemm::work, &shared)) return shared.status;
+  }
+  SharedGemm::work(&shared, 0);
+  return shared.status;
+}
+
+#if defined(__x86_64__)
+// Whether the processor multiplies tiles of bfloat16 (AMX), the system keeps its registers, and
+// this process may use them, which it has to ask for.
+bool has_matrix_unit() {
+  constexpr unsigned kTiles = 1U << 24, kShort = 1U << 22;  // leaf 7, edx
+  constexpr unsigned kSystemSaves = 1U << 27;               // leaf 1, ecx: XGETBV is there
+  constexpr unsigned kTileState = 3U << 17;                 // configuration and data
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & kSystemSaves) == 0) return false;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
+  if ((d & kTiles) == 0 || (d & kShort) == 0) return false;
+  unsigned low = 0, high = 0;
+  __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return (low & kTileState) == kTileState &&
+         ::syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+#endif
+
+}  // namespace
+
+Target host_cpu_target() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("fma")) {
+    if (!__builtin_cpu_supports("avx512bf16")) return {"cpu-x86_64-avx512"};
+    static const bool has_tiles = has_matrix_unit();
+    return {has_tiles ? "cpu-x86_64-amxbf16" : "cpu-x86_64-avx512bf16"};
+  }
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+      __builtin_cpu_supports("bmi2")) {
+    return {"cpu-x86_64-avx2"};
+  }
+  return {"cpu-x86_64"};
+#elif defined(__aarch64__)
+  return {"cpu-aarch64"};
+#else
+#error "lfarm knows x86-64 and AArch64 processors"
+#endif
+}
+
+std::unique_ptr<Device> make_cpu_device(const CpuDeviceOptions& options) {
+  return std::make_unique<CpuDevice>(options);
+}
+
+}  // namespace common

@@ -1,0 +1,92 @@
+#include "common/runtime/device/cuda_session.h"
+
+namespace common {
+namespace {
+
+// Freed memory that is kept for the next user, as a part of all: a candidate's buffers come again
+// with the next candidate.
+constexpr int64_t kKeptMemoryDivisor = 8;
+
+}  // namespace
+
+CudaSession::CudaSession(std::shared_ptr<const CudaDriver> driver, CudaDeviceFacts facts,
+                         CudaContext context)
+    : driver_(std::move(driver)),
+      facts_(std::move(facts)),
+      context_(context),
+      pool_(driver_, static_cast<size_t>(facts_.memory_bytes / kKeptMemoryDivisor)) {}
+
+Result<std::shared_ptr<CudaSession>> CudaSession::open(std::shared_ptr<const CudaDriver> driver) {
+  LFARM_ASSIGN_OR_RETURN(CudaDeviceFacts facts, driver->device(kCudaDeviceIndex));
+  CudaContext context = nullptr;
+  LFARM_RETURN_IF_ERROR(driver->check(driver->calls().retain_context(&context, facts.ordinal),
+                                      "cuDevicePrimaryCtxRetain"));
+  std::shared_ptr<CudaSession> session(
+      new CudaSession(std::move(driver), std::move(facts), context));
+  LFARM_RETURN_IF_ERROR(session->enter());
+  for (CudaStream* stream : {&session->stream_, &session->capture_stream_}) {
+    LFARM_RETURN_IF_ERROR(session->check(
+        session->calls().create_stream(stream, kCudaStreamNonBlocking), "cuStreamCreate"));
+  }
+  return session;
+}
+
+CudaSession::~CudaSession() {
+  if (enter().ok()) {
+    if (order_event_ != nullptr) calls().destroy_event(order_event_);
+    for (CudaEvent event : events_) calls().destroy_event(event);
+    if (capture_stream_ != nullptr) calls().destroy_stream(capture_stream_);
+    if (stream_ != nullptr) calls().destroy_stream(stream_);
+    pool_.trim();
+  }
+  calls().release_context(facts_.ordinal);
+}
+
+Status CudaSession::put_in_order(CudaStream first, CudaStream last) {
+  if (order_event_ == nullptr) {
+    LFARM_ASSIGN_OR_RETURN(order_event_, take_event());
+  }
+  LFARM_RETURN_IF_ERROR(check(calls().record_event(order_event_, first), "cuEventRecord"));
+  return check(calls().wait_event(last, order_event_, 0), "cuStreamWaitEvent");
+}
+
+Status CudaSession::borrow(CudaStream stream) {
+  turn_mutex_.lock();
+  Status ordered = put_in_order(stream_, stream);
+  if (!ordered.ok()) {
+    turn_mutex_.unlock();
+    return ordered;
+  }
+  borrowed_ = stream;
+  borrower_ = std::this_thread::get_id();
+  return {};
+}
+
+Status CudaSession::give_stream_back() {
+  Status ordered = put_in_order(borrowed_, stream_);
+  borrower_ = std::thread::id();
+  turn_mutex_.unlock();
+  return ordered;
+}
+
+Result<CudaEvent> CudaSession::take_event() {
+  {
+    std::lock_guard lock(mutex_);
+    if (!events_.empty()) {
+      CudaEvent event = events_.back();
+      events_.pop_back();
+      return event;
+    }
+  }
+  CudaEvent event = nullptr;
+  LFARM_RETURN_IF_ERROR(check(calls().create_event(&event, 0), "cuEventCreate"));
+  return event;
+}
+
+void CudaSession::give_back(std::vector<CudaEvent>& events) {
+  std::lock_guard lock(mutex_);
+  events_.insert(events_.end(), events.begin(), events.end());
+  events.clear();
+}
+
+}  // namespace common

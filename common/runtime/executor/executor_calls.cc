@@ -1,0 +1,345 @@
+#include "common/runtime/executor/executor_calls.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "common/base/cat.h"
+#include "common/runtime/tensor/tensor.h"
+
+namespace common {
+namespace {
+
+size_t at(int index) { return static_cast<size_t>(index); }
+size_t aligned(size_t bytes) {
+  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<BoundCalls>> BoundCalls::bind(const LoadedPlan& loaded,
+                                                     std::vector<int64_t> symbols, size_t band,
+                                                     Phase phase) {
+  auto bound = std::unique_ptr<BoundCalls>(new BoundCalls(loaded, phase));
+  bound->symbols_ = std::move(symbols);
+  LFARM_RETURN_IF_ERROR(bound->evaluate_sizes());
+  bound->lay_out_arena(band);
+  LFARM_RETURN_IF_ERROR(bound->add_records());
+  return bound;
+}
+
+Status BoundCalls::evaluate_sizes() {
+  for (const Buffer& buffer : loaded_->plan.buffers) {
+    bool is_known = std::all_of(buffer.shape.begin(), buffer.shape.end(),
+                                [](const Expr& size) { return size.is_constant(); });
+    if (phase_ == Phase::kLoad && !is_known) {  // no call at load touches it
+      bytes_.push_back(0);
+      sizes_.emplace_back();
+      continue;
+    }
+    std::vector<int64_t> sizes = evaluate_shape(buffer.shape, symbols_);
+    auto count = checked_element_count(buffer.dtype, sizes);
+    if (!count.ok()) return count.error();
+    bytes_.push_back(static_cast<size_t>(*count * dtype_size(buffer.dtype)));
+    sizes_.push_back(std::move(sizes));
+  }
+  return {};
+}
+
+void BoundCalls::lay_out_arena(size_t band) {
+  const Lifetimes& lifetimes = loaded_->lifetimes;
+  band_ = band;
+  offsets_.assign(bytes_.size(), 0);
+  std::vector<LiveBlock> blocks;
+  std::vector<size_t> owners;
+  int last_call = static_cast<int>(loaded_->plan.calls.size());
+  for (size_t b = 0; b < bytes_.size(); ++b) {
+    if (!in_arena(b)) continue;
+    owners.push_back(b);
+    // Guarded temporaries keep their memory, so that a band is one from start to end.
+    blocks.push_back(band == 0 ? LiveBlock{bytes_[b], lifetimes.first[b], lifetimes.last[b]}
+                               : LiveBlock{aligned(bytes_[b]) + 2 * band, 0, last_call});
+  }
+  ArenaLayout layout = plan_arena(blocks, kBufferAlignment);
+  for (size_t k = 0; k < owners.size(); ++k) offsets_[owners[k]] = layout.offsets[k] + band;
+  arena_bytes_ = layout.bytes;
+}
+
+void BoundCalls::add_pointers(const Call& call) {
+  auto add = [&](int id) {
+    size_t storage = at(loaded_->lifetimes.storage[at(id)]);
+    const Buffer& buffer = loaded_->plan.buffers[storage];
+    size_t pointer = pointers_.size();
+    pointers_.push_back(nullptr);
+    if (buffer.kind == BufferKind::kInput) {
+      patches_.push_back({pointer, &ExternalMemory::inputs, at(buffer.position)});
+    } else if (buffer.kind == BufferKind::kOutput) {
+      patches_.push_back({pointer, &ExternalMemory::outputs, at(buffer.position)});
+    } else if (loaded_->lifetimes.kept[storage]) {
+      patches_.push_back({pointer, &ExternalMemory::kept, storage});
+    } else {
+      temporaries_.push_back({pointer, offsets_[storage]});
+    }
+  };
+  for (int id : call.inputs) add(id);
+  for (int id : call.outputs) add(id);
+}
+
+Status BoundCalls::add_library_call(Record& record, const PlanKernel& kernel, const Call& call,
+                                    size_t first_pointer) {
+  std::span<const int64_t> symbols = record.launch.symbols;
+  record.library = true;
+  record.gemm = evaluate(kernel.gemm, symbols);
+  record.gemm.algorithm = kernel.algorithm;
+  auto elements = [&](int id) {
+    return static_cast<int64_t>(bytes_[at(id)]) / dtype_size(kernel.gemm.dtype);
+  };
+  LFARM_RETURN_IF_ERROR(check_bounds(record.gemm, elements(call.inputs[at(kernel.gemm.a_input)]),
+                                     elements(call.inputs[at(kernel.gemm.b_input)]),
+                                     elements(call.outputs[0])));
+  record.a = first_pointer + at(kernel.gemm.a_input);
+  record.b = first_pointer + at(kernel.gemm.b_input);
+  record.out = first_pointer + call.inputs.size();
+  record.skip = record.gemm.batch == 0 || record.gemm.m == 0 || record.gemm.n == 0;
+  return {};
+}
+
+Status BoundCalls::add_records() {
+  const Plan& plan = loaded_->plan;
+  std::vector<size_t> first_pointer, first_symbol;
+  for (size_t c = 0; c < plan.calls.size(); ++c) {
+    const Call& call = plan.calls[c];
+    first_pointer.push_back(pointers_.size());
+    first_symbol.push_back(call_symbols_.size());
+    if (!is_mine(c)) continue;
+    add_pointers(call);
+    for (const Expr& symbol : call.symbols) call_symbols_.push_back(symbol.evaluate(symbols_));
+  }
+  // From here on pointers_ and call_symbols_ keep their addresses.
+  for (size_t c = 0; c < plan.calls.size(); ++c) {
+    if (!is_mine(c)) continue;
+    const Call& call = plan.calls[c];
+    const PlanKernel& kernel = plan.kernels[at(call.kernel)];
+    Record record;
+    record.call = static_cast<int>(c);
+    record.launch.function = loaded_->functions[at(call.kernel)];
+    record.launch.buffers = {pointers_.data() + first_pointer[c],
+                             call.inputs.size() + call.outputs.size()};
+    record.launch.symbols = {call_symbols_.data() + first_symbol[c], call.symbols.size()};
+    if (kernel.library) {
+      LFARM_RETURN_IF_ERROR(add_library_call(record, kernel, call, first_pointer[c]));
+    } else {
+      record.launch.units = kernel.entry.units.evaluate(record.launch.symbols);
+      record.launch.block = kernel.entry.block;
+      record.skip = record.launch.units <= 0;
+      int64_t scratch_bytes = kernel.entry.scratch_bytes.evaluate(record.launch.symbols);
+      if (scratch_bytes > kMaxTensorBytes) {
+        return invalid_input(cat("a kernel needs ", scratch_bytes, " bytes of scratch memory"));
+      }
+      record.launch.scratch_stride = aligned(static_cast<size_t>(scratch_bytes));
+    }
+    records_.push_back(record);
+  }
+  histories_.resize(records_.size());
+  for (size_t k = 0; k < records_.size(); ++k) records_[k].launch.history = &histories_[k];
+  return {};
+}
+
+BoundCalls::ScratchNeed BoundCalls::scratch_for(int concurrency) {
+  if (concurrency == concurrency_) return scratch_need_;
+  concurrency_ = concurrency;
+  scratch_need_ = {};
+  for (const Record& record : records_) {
+    const Launch& launch = record.launch;
+    if (record.skip || launch.scratch_stride == 0) continue;
+    auto areas = at(concurrency);
+    if (launch.block.threads != 0) {
+      areas = static_cast<size_t>(launch.block.blocks(launch.units));
+      scratch_need_.counters = std::max(scratch_need_.counters, aligned(areas * kCounterBytes));
+    }
+    scratch_need_.areas = std::max(scratch_need_.areas, launch.scratch_stride * areas);
+  }
+  return scratch_need_;
+}
+
+// Counters lie in front of the areas, so that a kernel finds both from one pointer. They are
+// cleared but once, because every launch leaves them so.
+Status BoundCalls::prepare_scratch(Device& device, SharedMemory& shared) {
+  ScratchNeed need = scratch_for(device.concurrency());
+  need.counters = std::max(need.counters, shared.counter_bytes);
+  if (shared.scratch.size() >= need.counters + need.areas &&
+      shared.counter_bytes == need.counters) {
+    return {};
+  }
+  need.areas = std::max(need.areas, shared.scratch.size() - shared.counter_bytes);
+  shared.scratch = {};
+  shared.counter_bytes = 0;
+  LFARM_ASSIGN_OR_RETURN(shared.scratch,
+                         GuardedMemory::allocate(device, need.counters + need.areas, band_));
+  if (need.counters == 0) return {};
+  LFARM_RETURN_IF_ERROR(device.fill(shared.scratch.data(), std::byte{0}, need.counters));
+  shared.counter_bytes = need.counters;
+  return {};
+}
+
+Status BoundCalls::prepare_memory(Device& device, SharedMemory& shared) {
+  if (shared.arena.size() < arena_bytes_) {
+    shared.arena = {};
+    LFARM_ASSIGN_OR_RETURN(shared.arena, GuardedMemory::allocate(device, arena_bytes_, band_));
+  }
+  LFARM_RETURN_IF_ERROR(prepare_scratch(device, shared));
+  std::byte* arena = shared.arena.data();
+  std::byte* scratch = shared.scratch.data() + shared.counter_bytes;
+  if (arena != arena_used_) {
+    for (const TemporaryPointer& t : temporaries_) pointers_[t.pointer] = arena + t.offset;
+    arena_used_ = arena;
+  }
+  if (scratch != scratch_used_) {
+    for (Record& record : records_) record.launch.scratch = scratch;
+    scratch_used_ = scratch;
+  }
+  return {};
+}
+
+Status BoundCalls::make_ready(Device& device, const ExternalMemory& external, SharedMemory& shared,
+                              Pace pace) {
+  LFARM_RETURN_IF_ERROR(prepare_memory(device, shared));
+  for (const Patch& patch : patches_) {
+    pointers_[patch.pointer] = (external.*patch.memory)[patch.position];
+  }
+  pace_ = pace;
+  replay_ = nullptr;
+  if (pace != Pace::kTogether || !is_recordable_ || !device.can_record()) return {};
+  return record(device);
+}
+
+// A first run on some memory is launched call by call: most memory is run on but once, and kernels
+// are loaded then. From the second on it is replayed.
+Status BoundCalls::record(Device& device) {
+  Row& newest = rows_[0];
+  auto is_this = [&](const Row& row) {
+    return row.pointers == pointers_ && row.scratch == scratch_used_;
+  };
+  if (!is_this(newest)) std::swap(newest, rows_[1]);
+  if (!is_this(newest)) {
+    newest.pointers = pointers_;
+    newest.scratch = scratch_used_;
+    newest.is_current = false;
+    return {};
+  }
+  if (!newest.is_current) {
+    auto row = [&] { return launch_all(device, nullptr); };
+    Status recorded = device.record(row, newest.recording);
+    if (!recorded.ok()) {
+      is_recordable_ = false;
+      return recorded.error().code == Code::kUnsupported ? Status() : recorded;
+    }
+    newest.is_current = true;
+  }
+  replay_ = newest.recording.get();
+  return {};
+}
+
+Status BoundCalls::run(Device& device, Timer* timer, const CallObserver& observer) {
+  if (replay_ != nullptr) return device.replay(*replay_);
+  return pace_ == Pace::kWaiting ? launch_waiting(device, timer, observer)
+                                 : launch_all(device, timer);
+}
+
+Status BoundCalls::launch(Device& device, const Record& record) const {
+  if (record.skip) return {};
+  if (!record.library) return device.launch(record.launch);
+  return device.gemm(record.gemm, pointers_[record.a], pointers_[record.b], pointers_[record.out]);
+}
+
+Status BoundCalls::launch_all(Device& device, Timer* timer) const {
+  if (timer != nullptr) timer->mark();
+  for (const Record& record : records_) {
+    Status status = launch(device, record);
+    if (!status.ok()) {
+      return Error{status.error().code, cat("call ", record.call, ": ", status.error().message)};
+    }
+    if (timer != nullptr) timer->mark();
+  }
+  return {};
+}
+
+Status BoundCalls::launch_waiting(Device& device, Timer* timer,
+                                  const CallObserver& observer) const {
+  if (timer != nullptr) timer->mark();
+  for (const Record& record : records_) {
+    if (observer) {
+      std::string text = describe(record);
+      for (void* buffer : record.launch.buffers) {
+        char address[32];
+        std::snprintf(address, sizeof address, " %p", buffer);
+        text += address;
+      }
+      for (int64_t symbol : record.launch.symbols) text += cat(" ", symbol);
+      observer(text);
+    }
+    Status status = launch(device, record);
+    if (status.ok()) status = device.synchronise();
+    if (!status.ok()) {
+      return Error{status.error().code, cat(describe(record), ": ", status.error().message)};
+    }
+    if (timer != nullptr) timer->mark();
+  }
+  return {};
+}
+
+std::string BoundCalls::describe(const Record& record) const {
+  const PlanKernel& kernel = loaded_->plan.kernels[at(loaded_->plan.calls[at(record.call)].kernel)];
+  std::string text = cat("call ", record.call, " (");
+  if (record.library) return text + "library product)";
+  const Launch& launch = record.launch;
+  text += cat(kernel.entry.name, ", ", launch.units, " units");
+  if (launch.block.threads != 0) {
+    text += cat(", ", launch.block.blocks(launch.units), " blocks of ", launch.block.threads,
+                " threads");
+  }
+  return text + ")";
+}
+
+Status BoundCalls::poison(Device& device, SharedMemory& shared, std::byte value) {
+  LFARM_RETURN_IF_ERROR(prepare_memory(device, shared));
+  if (band_ == 0) return device.fill(shared.arena.data(), value, arena_bytes_);
+  LFARM_RETURN_IF_ERROR(device.fill(shared.arena.data(), kBandPattern, arena_bytes_));
+  for (size_t b = 0; b < bytes_.size(); ++b) {
+    if (!in_arena(b)) continue;
+    LFARM_RETURN_IF_ERROR(device.fill(shared.arena.data() + offsets_[b], value, bytes_[b]));
+  }
+  return {};
+}
+
+Status BoundCalls::check_bands(Device& device, const SharedMemory& shared) const {
+  if (band_ == 0) return {};
+  LFARM_RETURN_IF_ERROR(shared.arena.check(device, "the temporaries"));
+  LFARM_RETURN_IF_ERROR(shared.scratch.check(device, "the scratch memory"));
+  Bytes counters(shared.counter_bytes);
+  LFARM_RETURN_IF_ERROR(device.copy_out(counters, shared.scratch.data()));
+  if (std::any_of(counters.begin(), counters.end(),
+                  [](std::byte b) { return b != std::byte{0}; })) {
+    return Error{Code::kVerification, "a kernel left counters other than 0"};
+  }
+  std::vector<std::pair<size_t, size_t>> data;  // where each temporary begins and ends
+  for (size_t b = 0; b < bytes_.size(); ++b) {
+    if (in_arena(b)) data.emplace_back(offsets_[b], offsets_[b] + bytes_[b]);
+  }
+  std::sort(data.begin(), data.end());
+  data.emplace_back(arena_bytes_, arena_bytes_);
+  Bytes between;
+  size_t begin = 0;
+  for (const auto& [end, next] : data) {
+    between.resize(end - begin);
+    LFARM_RETURN_IF_ERROR(device.copy_out(between, shared.arena.data() + begin));
+    bool is_whole = std::all_of(between.begin(), between.end(),
+                                [](std::byte byte) { return byte == kBandPattern; });
+    if (!is_whole) {
+      return Error{Code::kVerification, "bytes between the temporaries were written"};
+    }
+    begin = next;
+  }
+  return {};
+}
+
+}  // namespace common

@@ -1,0 +1,163 @@
+// A plan's calls made ready for concrete sizes: everything about a run that need not be worked out
+// again while the sizes stay.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/runtime/device/device.h"
+#include "common/runtime/executor/arena.h"
+#include "common/runtime/executor/executor_memory.h"
+
+namespace common {
+
+// What a loaded plan looks like to its calls, whatever the sizes.
+struct LoadedPlan {
+  Plan plan;
+  Lifetimes lifetimes;
+  std::vector<std::shared_ptr<Module>> modules;  // one per object
+  std::vector<Function> functions;               // one per kernel; unset for library calls
+  Graph shape;                                   // the plan's symbols and inputs, for bind_symbols
+};
+
+// The memory that a run's calls work on and that comes from outside them; one pointer per position.
+struct ExternalMemory {
+  std::vector<std::byte*> inputs;
+  std::vector<std::byte*> outputs;
+  std::vector<std::byte*> kept;  // per buffer: what calls at load leave for the runs
+};
+
+// Which of a plan's calls: those that run once when weights are bound, or those of every run.
+enum class Phase : uint8_t { kLoad, kRun };
+
+// How a run's calls follow one another.
+enum class Pace : uint8_t {
+  kTogether,  // as one piece where the device can
+  kOneByOne,  // each launched for itself
+  kWaiting,   // each waited for, so that an error names the call that made it
+};
+
+// Told of each call before it is launched at Pace::kWaiting.
+using CallObserver = std::function<void(const std::string&)>;
+
+// Memory that every size set may use in turn, as large as the largest needs.
+struct SharedMemory {
+  GuardedMemory arena;
+  GuardedMemory scratch;
+  size_t counter_bytes = 0;  // of it, in front: 0 between launches
+};
+
+class BoundCalls {
+ public:
+  // Evaluates every size and lays out the temporaries. kInvalidInput when sizes are impossible,
+  // kCorrupt when a library call leaves its buffers. `band`: bytes between temporaries that are
+  // guarded, which then never share memory; 0: they share. `loaded` outlives the result.
+  static Result<std::unique_ptr<BoundCalls>> bind(const LoadedPlan& loaded,
+                                                  std::vector<int64_t> symbols, size_t band,
+                                                  Phase phase);
+
+  const std::vector<int64_t>& symbols() const { return symbols_; }
+  size_t buffer_bytes(int buffer) const { return bytes_[static_cast<size_t>(buffer)]; }
+  const std::vector<int64_t>& buffer_sizes(int buffer) const {
+    return sizes_[static_cast<size_t>(buffer)];
+  }
+
+  // Points the phase's calls at the memory that the next run() uses. On a device that records, a
+  // row of calls that has run on the same memory before is recorded now.
+  Status make_ready(Device& device, const ExternalMemory& external, SharedMemory& shared,
+                    Pace pace);
+  // Runs the calls in order, as one piece where they are recorded. `timer`, when given, is marked
+  // before the first and after each, and does not go with Pace::kTogether. `observer` may be empty.
+  Status run(Device& device, Timer* timer, const CallObserver& observer);
+  // Fills every temporary, and the bands between them when there are any.
+  Status poison(Device& device, SharedMemory& shared, std::byte value);
+  // kVerification when a band between temporaries was written.
+  Status check_bands(Device& device, const SharedMemory& shared) const;
+
+ private:
+  struct Record {
+    int call = 0;
+    Launch launch;
+    bool library = false;
+    bool skip = false;  // nothing to do for these sizes
+    GemmSizes gemm;
+    size_t a = 0, b = 0, out = 0;  // of a library call: indices into pointers_
+  };
+  // pointers_[pointer] is outside the arena and known only at the run; `position` is in `memory`.
+  struct Patch {
+    size_t pointer;
+    std::vector<std::byte*> ExternalMemory::*memory;
+    size_t position;
+  };
+  struct TemporaryPointer {
+    size_t pointer;
+    size_t offset;
+  };
+  // The calls on certain memory.
+  struct Row {
+    std::vector<void*> pointers;
+    const std::byte* scratch = nullptr;
+    bool is_current = false;  // `recording` is of this memory; else at most worth updating
+    std::unique_ptr<Recording> recording;
+  };
+
+  BoundCalls(const LoadedPlan& loaded, Phase phase) : loaded_(&loaded), phase_(phase) {}
+  bool is_mine(size_t call) const {
+    return (loaded_->lifetimes.at_load[call] != 0) == (phase_ == Phase::kLoad);
+  }
+  // Whether the buffer's memory is the arena of this phase's calls.
+  bool in_arena(size_t buffer) const {
+    const Lifetimes& lifetimes = loaded_->lifetimes;
+    return lifetimes.first[buffer] >= 0 && !lifetimes.kept[buffer] &&
+           (lifetimes.made_at_load[buffer] != 0) == (phase_ == Phase::kLoad);
+  }
+  Status evaluate_sizes();
+  void lay_out_arena(size_t band);
+  void add_pointers(const Call& call);
+  Status add_records();
+  Status add_library_call(Record& record, const PlanKernel& kernel, const Call& call,
+                          size_t first_pointer);
+  // What all launches together need, on a device that runs that many at once.
+  struct ScratchNeed {
+    size_t counters = 0, areas = 0;  // bytes
+  };
+  ScratchNeed scratch_for(int concurrency);
+  Status prepare_scratch(Device& device, SharedMemory& shared);
+  Status prepare_memory(Device& device, SharedMemory& shared);
+  Status record(Device& device);
+  Status launch_all(Device& device, Timer* timer) const;
+  Status launch_waiting(Device& device, Timer* timer, const CallObserver& observer) const;
+  Status launch(Device& device, const Record& record) const;
+  // The record's call for people, with its kernel and blocks.
+  std::string describe(const Record& record) const;
+
+  const LoadedPlan* loaded_;
+  Phase phase_;
+  std::vector<int64_t> symbols_;
+  std::vector<std::vector<int64_t>> sizes_;  // per buffer
+  std::vector<size_t> bytes_;                // per buffer
+  std::vector<size_t> offsets_;              // per buffer that lies in the arena
+  size_t arena_bytes_ = 0;
+  size_t band_ = 0;
+  int concurrency_ = 0;  // that scratch_need_ was computed for
+  ScratchNeed scratch_need_;
+  std::vector<void*> pointers_;
+  std::vector<Patch> patches_;
+  std::vector<TemporaryPointer> temporaries_;
+  std::vector<int64_t> call_symbols_;
+  std::vector<Record> records_;
+  std::vector<LaunchHistory> histories_;   // one per record
+  const std::byte* arena_used_ = nullptr;  // what the temporaries' pointers were computed from
+  const std::byte* scratch_used_ = nullptr;
+  // Newest first. Two, because a state that is not updated in place changes between two memories.
+  std::array<Row, 2> rows_;
+  bool is_recordable_ = true;  // false once the device refused
+  Pace pace_ = Pace::kTogether;
+  Recording* replay_ = nullptr;  // what the next run() does, if it is recorded
+};
+
+}  // namespace common

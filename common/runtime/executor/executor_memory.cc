@@ -1,0 +1,56 @@
+#include "common/runtime/executor/executor_memory.h"
+
+#include <algorithm>
+
+#include "common/base/cat.h"
+#include "common/base/hash64.h"
+
+namespace common {
+namespace {
+
+// The position of the first byte that is not of the pattern, or `bytes`.
+Result<size_t> first_damage(Device& device, const std::byte* data, size_t bytes) {
+  Bytes host(bytes);
+  LFARM_RETURN_IF_ERROR(device.copy_out(host, data));
+  auto damage =
+      std::find_if(host.begin(), host.end(), [](std::byte b) { return b != kBandPattern; });
+  return static_cast<size_t>(damage - host.begin());
+}
+
+}  // namespace
+
+Result<GuardedMemory> GuardedMemory::allocate(Device& device, size_t bytes, size_t band) {
+  GuardedMemory result;
+  LFARM_ASSIGN_OR_RETURN(result.memory_, device.allocate(bytes + 2 * band));
+  result.size_ = bytes;
+  result.band_ = band;
+  if (band != 0) {
+    LFARM_RETURN_IF_ERROR(device.fill(result.memory_.data(), kBandPattern, band));
+    LFARM_RETURN_IF_ERROR(device.fill(result.memory_.data() + band + bytes, kBandPattern, band));
+  }
+  return result;
+}
+
+Status GuardedMemory::check(Device& device, const std::string& name) const {
+  if (band_ == 0 || memory_.data() == nullptr) return {};
+  LFARM_ASSIGN_OR_RETURN(size_t before, first_damage(device, memory_.data(), band_));
+  if (before != band_) {
+    return Error{Code::kVerification,
+                 cat(name, ": ", band_ - before, " bytes before its start were written")};
+  }
+  LFARM_ASSIGN_OR_RETURN(size_t after, first_damage(device, data() + size_, band_));
+  if (after != band_) {
+    return Error{Code::kVerification,
+                 cat(name, ": bytes past its end were written, from ", after, " on")};
+  }
+  return {};
+}
+
+Result<uint64_t> hash_memory(Device& device, const std::byte* data, size_t bytes) {
+  if (device.uses_host_memory()) return hash64(ByteView{data, bytes});
+  Bytes host(bytes);
+  LFARM_RETURN_IF_ERROR(device.copy_out(host, data));
+  return hash64(host);
+}
+
+}  // namespace common

@@ -1,0 +1,105 @@
+// An executor's insides: the memory behind every input and output of a plan, and one run's way
+// through them. For the executor's own sources.
+#pragma once
+
+#include <list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/runtime/executor/executor.h"
+#include "common/runtime/executor/executor_calls.h"
+#include "common/runtime/executor/executor_memory.h"
+#include "common/runtime/executor/index_checks.h"
+
+namespace common {
+
+// "input 3 (weight)"
+std::string input_text(const Plan& plan, int position);
+
+// What an input's memory is. Weights and states own theirs or share the caller's.
+struct InputSlot {
+  HostTensor shared;     // keeps zero-copy memory alive, where it is the host's
+  GuardedMemory memory;  // copies: weights, states, staged user inputs
+  GuardedMemory next;    // a state's new content while the old one is still needed
+  std::vector<int64_t> sizes;
+  uint64_t hash = 0;  // of guarded content that nobody may change
+  bool bound = false;
+  int user_index = -1;  // among the inputs given to run()
+};
+struct OutputSlot {
+  int buffer = -1;
+  DType dtype{};
+  int state_input = -1;   // >= 0: becomes the content of this state
+  bool in_place = false;  // lies in that state's memory already
+  int user_index = -1;    // >= 0: of the user input that it is the new content of
+  GuardedMemory staged;
+};
+
+// A value computed from weights alone, kept from run to run.
+struct KeptSlot {
+  size_t buffer = 0;
+  GuardedMemory memory;
+  uint64_t hash = 0;  // of guarded content
+};
+
+// Where a run leaves its outputs: one of the two.
+struct Destination {
+  RunOutputs* host = nullptr;
+  std::vector<DeviceTensor>* device = nullptr;
+};
+
+struct Executor::State {
+  LoadedPlan loaded;
+  Device* device = nullptr;
+  ExecutorOptions options;
+  size_t band = 0;
+  std::vector<InputSlot> inputs;
+  std::vector<OutputSlot> outputs;
+  std::vector<KeptSlot> kept;
+  bool is_prepared = true;  // false: weights were bound that calls at load read
+  int64_t prepare_ns = 0;
+  size_t user_inputs = 0;
+  // Most recently used first.
+  std::list<std::unique_ptr<BoundCalls>> bound;
+  std::list<std::vector<int64_t>> bound_sizes;  // the user inputs' sizes in a row, beside `bound`
+  std::vector<int64_t> sizes_key;
+  std::vector<TensorRef> refs;  // of the host tensors of the run in progress
+  BoundCalls* last = nullptr;
+  SharedMemory shared;
+  ExternalMemory external;
+  IndexChecks checks;
+
+  const Plan& plan() const { return loaded.plan; }
+  // Outputs are written straight into host tensors.
+  bool direct_outputs() const { return device->uses_host_memory() && !options.guard; }
+  std::vector<TensorRef>& refs_of(std::span<const HostTensor> tensors);
+  Pace pace(bool per_call) const {
+    if (options.one_by_one) return Pace::kWaiting;
+    return per_call ? Pace::kOneByOne : Pace::kTogether;
+  }
+  void describe_slots();
+  Status check_position(int position, InputKind kind) const;
+  Status check_type(int position, DType dtype, std::span<const int64_t> sizes) const;
+  Result<GuardedMemory> copy_of(const TensorRef& tensor);
+  // Whether the device can work on the tensor where it lies.
+  bool is_usable(const TensorRef& tensor) const;
+  Status copy_in(std::byte* to, const TensorRef& tensor);
+  Result<uint64_t> hash_of(const TensorRef& tensor) const;
+  void set_sizes(InputSlot& slot, std::span<const int64_t> sizes);
+  Result<BoundCalls*> calls_for(std::span<const TensorRef> given);
+  Status stage_inputs(std::span<const TensorRef> given);
+  Status stage_outputs(const BoundCalls& calls, const Destination& to);
+  Status output_memory(const BoundCalls& calls, OutputSlot& slot, HostTensor* tensor,
+                       std::byte*& data);
+  Status prepare();
+  Status run_at_load();
+  Status poison(BoundCalls& calls);
+  // `is_done`: the device has done all calls.
+  Status collect(std::span<const TensorRef> given, const Destination& to, bool is_done);
+  // `times`, unless null: of all calls together, or of each. `waits`: until all is done.
+  Status run(std::span<const TensorRef> given, const Destination& to, bool per_call,
+             std::vector<int64_t>* times, bool waits = true);
+};
+
+}  // namespace common

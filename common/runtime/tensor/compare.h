@@ -1,0 +1,64 @@
+// Comparison of outputs: with expected ones under a tolerance, and of candidates with the oracle.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "common/base/result.h"
+#include "common/ir/hlir/graph.h"
+#include "common/runtime/tensor/tensor.h"
+
+namespace common {
+
+// |got - expected| <= atol + rtol * |expected|.
+struct Tolerance {
+  double rtol = 1e-5;
+  double atol = 1e-6;
+};
+
+// kVerification unless dtypes and sizes agree, integers and booleans are equal and floats within
+// tolerance (NaN equals NaN, infinities equal themselves). The message names `name`, how many
+// elements differ, and the worst of them with its index and both values.
+Status compare_close(std::string_view name, const HostTensor& got, const HostTensor& expected,
+                     const Tolerance& tolerance);
+
+// How far a float output is from the oracle. An element's error is |x - oracle| divided by
+// max(|oracle|, the median magnitude of the oracle's finite elements other than 0), so that
+// cancellation to almost nothing counts at the scale of its neighbours.
+struct OutputError {
+  double candidate = 0;  // greatest error of the candidate
+  double reference = 0;  // greatest error of the reference
+};
+
+// The float dtype of least precision among a graph's nodes; f64 without floats.
+DType narrowest_float(const Graph& graph);
+
+// Judges one output of a candidate. `oracle` is the output of interpret() with kWide, `reference`
+// with kPlain (or kModel): what the same graph gives when it is lowered plainly. Floats pass when
+// the candidate's greatest error is at most twice the reference's and some units in the last place,
+// and its mean error is so against the reference's mean; where the oracle is not finite the
+// candidate must be the same kind of number, unless the reference overflows elsewhere than the
+// oracle, in which case any non-finite number passes too. Integers and booleans must equal the
+// oracle's or the reference's. `narrowest` is what the graph rounds to inside: outputs of few
+// elements, whose reference may be right by luck, are allowed its units in the last place.
+// kVerification with a message as compare_close gives, else the errors.
+Result<OutputError> verify_output(std::string_view name, const HostTensor& candidate,
+                                  const HostTensor& oracle, const HostTensor& reference,
+                                  DType narrowest = DType::kFloat64);
+// All outputs; the worst errors. Names are "output 0", "output 1", ...
+Result<OutputError> verify_outputs(std::span<const HostTensor> candidate,
+                                   std::span<const HostTensor> oracle,
+                                   std::span<const HostTensor> reference,
+                                   DType narrowest = DType::kFloat64);
+
+// Judges outputs that verify_outputs found too far off once more. The plain lowering's error is one
+// draw of rounding, and may be small by luck; what it gives for inputs perturbed in their last
+// place (`perturbed`) is another. Passes what `perturbed` allows, unless perturbing them moves the
+// reference further than rounding does, as where a comparison turns over.
+Result<OutputError> verify_again(std::span<const HostTensor> candidate,
+                                 std::span<const HostTensor> oracle,
+                                 std::span<const HostTensor> reference,
+                                 std::span<const HostTensor> perturbed);
+
+}  // namespace common

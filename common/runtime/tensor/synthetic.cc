@@ -1,0 +1,175 @@
+#include "common/runtime/tensor/synthetic.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "common/base/random.h"
+#include "common/ir/hlir/half.h"
+
+namespace common {
+namespace {
+
+// Four 16-bit uniforms added: deviation 1, bounded by 3.47, the same bits everywhere.
+double bounded_normal(Random& random) {
+  uint64_t bits = random.next();
+  int64_t sum = 0;
+  for (int k = 0; k < 4; ++k) sum += static_cast<int64_t>((bits >> (16 * k)) & 0xffff);
+  return (static_cast<double>(sum) - 131070.0) * (1.7320508075688772 / 65536);
+}
+
+double draw(Random& random, InputPattern pattern) {
+  double x = bounded_normal(random);
+  switch (pattern) {
+    case InputPattern::kZeros:
+      return 0;
+    case InputPattern::kSigns:
+      return x < 0 ? -1 : 1;
+    case InputPattern::kLarge:
+      return 64 * x;
+    case InputPattern::kNegative:
+      return -std::fabs(x) - 0x1p-10;
+    case InputPattern::kPositive:
+      return std::fabs(x) + 0x1p-10;
+    case InputPattern::kMixed: {
+      constexpr double kScales[8] = {0, 1e-6, 1e-4, 1e-2, 1, 1, 10, 10};
+      return x * kScales[random.below(8)];
+    }
+    default:
+      return x;
+  }
+}
+
+// f() for every element, stored as the tensor's float dtype.
+template <class F>
+void fill_floats(HostTensor& tensor, F&& f) {
+  if (tensor.dtype() == DType::kFloat32) {  // what large models hold most of
+    auto* floats = reinterpret_cast<float*>(tensor.mutable_bytes().data());
+    for (int64_t i = 0; i < tensor.elements(); ++i) floats[i] = static_cast<float>(f());
+    return;
+  }
+  std::byte* to = tensor.mutable_bytes().data();
+  DType dtype = tensor.dtype() == DType::kComplex64 ? DType::kFloat32 : tensor.dtype();
+  int64_t count = tensor.elements() * (tensor.dtype() == DType::kComplex64 ? 2 : 1);
+  int64_t width = dtype_size(dtype);
+  for (int64_t i = 0; i < count; ++i) store_element(dtype, to + i * width, f());
+}
+
+void fill_integers(HostTensor& tensor, const IntegerUse& use, Random& random,
+                   InputPattern pattern) {
+  bool mask = use.flag && !use.constrained;
+  auto span = static_cast<uint64_t>(use.greatest - use.least) + 1;
+  int64_t row = tensor.sizes().empty() ? 1 : tensor.sizes().back();
+  for (int64_t i = 0; i < tensor.elements(); ++i) {
+    int64_t value = use.least + static_cast<int64_t>(random.below(span));
+    bool extreme = random.below(4) == 0;
+    if (mask) value = i % row == 0 || !extreme;  // no row is masked out entirely
+    if (!mask && pattern == InputPattern::kZeros) value = use.least;
+    if (!mask && pattern == InputPattern::kLarge && extreme) value = use.greatest;
+    tensor.set_int(i, value);
+  }
+}
+
+double weight_scale(const std::vector<int64_t>& sizes) {
+  int64_t fan_in = 1;
+  int64_t widest = 1;
+  for (size_t k = 1; k < sizes.size(); ++k) {
+    fan_in *= sizes[k];
+    widest = std::max(widest, sizes[k]);
+  }
+  // A stack of matrices has more inputs by this count than any of them reads.
+  fan_in = std::min(fan_in, 9 * widest);
+  return 1 / std::sqrt(static_cast<double>(std::max<int64_t>(fan_in, 1)));
+}
+
+void fill_weight(HostTensor& tensor, Random& random) {
+  if (tensor.sizes().size() <= 1) {
+    fill_floats(tensor, [&] { return 1 + 0.2 * bounded_normal(random); });
+    return;
+  }
+  double scale = weight_scale(tensor.sizes());
+  fill_floats(tensor, [&] { return scale * bounded_normal(random); });
+}
+
+}  // namespace
+
+std::vector<int64_t> choose_sizes(const Graph& graph, uint64_t seed) {
+  constexpr int64_t kMiddle = 24;
+  constexpr int64_t kMost = 64;
+  constexpr int64_t kElementsMax = int64_t{1} << 22;
+  Random random(seed);
+  std::vector<int64_t> sizes;
+  for (size_t s = 0; s < graph.symbols.size(); ++s) {
+    const SymbolRange& range = graph.symbols[s];
+    int64_t least = std::max<int64_t>(range.min, std::min<int64_t>(1, range.max));
+    int64_t most = std::min(range.max, std::max(least, kMost));
+    int64_t drawn =
+        least + static_cast<int64_t>(random.below(static_cast<uint64_t>(most - least) + 1));
+    // Symbols differ, so that a kernel that mixes two of them up is found out.
+    int64_t middle = std::clamp(kMiddle + 3 * static_cast<int64_t>(s), least, most);
+    sizes.push_back(seed == 0 ? middle : seed == 1 ? least : drawn);
+  }
+  auto too_large = [&] {
+    for (const GraphInput& input : graph.inputs) {
+      bool symbolic = std::any_of(input.shape.begin(), input.shape.end(),
+                                  [](const Expr& size) { return !size.is_constant(); });
+      double count = 1;
+      for (int64_t size : evaluate_shape(input.shape, sizes)) count *= static_cast<double>(size);
+      if (symbolic && count > static_cast<double>(kElementsMax)) return true;
+    }
+    return false;
+  };
+  while (too_large()) {
+    bool shrunk = false;
+    for (size_t s = 0; s < sizes.size(); ++s) {
+      int64_t less = std::max(graph.symbols[s].min, sizes[s] / 2);
+      shrunk = shrunk || less < sizes[s];
+      sizes[s] = std::min(sizes[s], less);
+    }
+    if (!shrunk) break;
+  }
+  return sizes;
+}
+
+Result<std::vector<HostTensor>> synthetic_inputs(const Graph& graph,
+                                                 std::span<const int64_t> symbols, uint64_t seed,
+                                                 InputPattern pattern) {
+  SharedWeights weights{seed, {}};
+  return synthetic_inputs(graph, symbols, seed, pattern, weights);
+}
+
+Result<std::vector<HostTensor>> synthetic_inputs(const Graph& graph,
+                                                 std::span<const int64_t> symbols, uint64_t seed,
+                                                 InputPattern pattern, SharedWeights& weights) {
+  std::vector<IntegerUse> uses = integer_uses(graph, symbols);
+  std::vector<HostTensor> tensors;
+  weights.tensors.resize(graph.inputs.size());
+  for (size_t i = 0; i < graph.inputs.size(); ++i) {
+    const GraphInput& input = graph.inputs[i];
+    std::vector<int64_t> sizes = evaluate_shape(input.shape, symbols);
+    bool is_weight = input.kind == InputKind::kWeight;
+    HostTensor& shared = weights.tensors[i];
+    if (is_weight && shared.dtype() == input.dtype && shared.sizes() == sizes) {
+      tensors.push_back(shared);
+      continue;
+    }
+    Random random(combine64(is_weight ? weights.seed : seed, i));
+    LFARM_ASSIGN_OR_RETURN(HostTensor tensor,
+                           HostTensor::uninitialized(input.dtype, std::move(sizes)));
+    if (input.dtype == DType::kBool) {
+      for (int64_t k = 0; k < tensor.elements(); ++k) tensor.set_int(k, random.below(4) != 0);
+    } else if (is_integer(input.dtype)) {
+      fill_integers(tensor, uses[i], random, is_weight ? InputPattern::kNormal : pattern);
+    } else if (is_weight) {
+      fill_weight(tensor, random);
+    } else {
+      bool user = input.kind == InputKind::kUser;
+      fill_floats(tensor, [&] { return draw(random, user ? pattern : InputPattern::kNormal); });
+    }
+    if (is_weight) shared = tensor;
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+}  // namespace common

@@ -1,0 +1,317 @@
+#include "coordinator/search/cost/cost_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+#include <utility>
+
+#include "common/ir/hlir/tile_form.h"
+
+namespace coordinator {
+namespace {
+
+// One core with wide vectors (AVX-512), by least squares of the logarithm of measured to predicted
+// time: those of loops over 4,500 kernels of eight small models, those of tiles over 670 of six;
+// see docs/measurements/2026-11-21-search-quality.md for how they do on models that were not
+// fitted. The library's rate and padding are from a dozen of its products; attention's rate is the
+// tiles', from which its kernels are made. What scans, sorts and scatters take still goes by rates.
+constexpr DeviceTerms kCpu = {.machine = common::Machine::kCpu,
+                              .launch_ns = 27.3,
+                              .tile_launch_ns = 30,
+                              .library_call_ns = 207,
+                              .near_byte_ns = 0.0051,
+                              .far_byte_ns = 0.024,
+                              .near_bytes = 1 << 20,
+                              .simple_ns = 0.053,
+                              .row_ns = 0.11,
+                              .hard_ns = 0.5,
+                              .random_ns = 0.15,
+                              .folded_ns = 0.13,
+                              .sort_step_ns = 0.15,
+                              .sort_turn_ns = 2.2,
+                              .in_place_multiply_ns = 0.5,
+                              .attention_multiply_ns = 0.0106,
+                              .library_multiply_ns = 0.018,
+                              .transform_ns = 0.04,
+                              .synchronise_ns = 0,
+                              .host_byte_ns = 0,
+                              .vector = {.lanes = 16,
+                                         .run_ns = 1.15,
+                                         .row_sum_ns = 1.97,
+                                         .lane_block_ns = 4,
+                                         .first_ns = 4.5,
+                                         .simple_ns = {0.057, 0.07},
+                                         .choice_ns = {0.13, 0.05},
+                                         .division_ns = {0.32, 0.66},
+                                         .function_ns = {1.94, 1.92},
+                                         .chosen_function_ns = {1, 3},
+                                         .call_ns = 7.1,
+                                         .turn_ns = 0.045,
+                                         .jump_ns = 0.23,
+                                         .tile_multiply_ns = 0.169,
+                                         .tile_load_ns = 0.217,
+                                         .tile_spill = 1.36,
+                                         .tile_registers = 28,
+                                         .pack_row_ns = 0.135,
+                                         .pack_column_ns = 0.108,
+                                         .batch_ns = 6.7}};
+// Data sheet figures of a GPU with HBM3 (4.8 TB/s, 60 TFLOP/s in float32, PCIe 5): whole-device
+// rates, so that only large kernels are told apart. Never calibrated.
+constexpr DeviceTerms kGpu = {.machine = common::Machine::kGpu,
+                              .launch_ns = 2'000,
+                              .tile_launch_ns = 2'500,
+                              .library_call_ns = 4'000,
+                              .near_byte_ns = 0.0001,
+                              .far_byte_ns = 0.00021,
+                              .near_bytes = 32 << 20,
+                              .simple_ns = 0.00003,
+                              .row_ns = 0.00003,
+                              .hard_ns = 0.0002,
+                              .random_ns = 0.0016,
+                              .folded_ns = 0.0003,
+                              .sort_step_ns = 0.0002,
+                              .sort_turn_ns = 0.0002,
+                              .in_place_multiply_ns = 0.0003,
+                              .tile_multiply_ns = 0.00005,
+                              .attention_multiply_ns = 0.00003,
+                              .library_multiply_ns = 0.00003,
+                              .transform_ns = 0,
+                              .synchronise_ns = 8'000,
+                              .host_byte_ns = 0.02,
+                              .vector = {}};
+// A multiply-add of pairs takes as long as one of float32, and so does a pair on its way into its
+// place: 536 GFLOP/s in registers, against 245.
+constexpr DeviceTerms kCpuPairs = [] {
+  DeviceTerms terms = kCpu;
+  terms.machine = common::Machine::kCpuPairs;
+  terms.vector.short_steps = 2;
+  return terms;
+}();
+constexpr DeviceTerms kGpuWarpgroups = [] {
+  DeviceTerms terms = kGpu;
+  terms.machine = common::Machine::kGpuWarpgroups;
+  return terms;
+}();
+
+// Vectors and single steps that a loop of `extent` steps takes.
+struct Steps {
+  double vectors = 0;
+  double single = 0;
+};
+
+// Of a short loop that nothing was asked for, a compiler makes vectors when none is left over. Else
+// it writes all steps out and packs them by fours, if it finds the same in each: what a step
+// chooses by a byte it does not.
+Steps short_steps(double extent, bool chooses, const VectorTerms& terms) {
+  double width = terms.lanes / 2;
+  while (width > 1 && std::fmod(extent, width) != 0) width /= 2;
+  if (width >= 4) return {extent / width, 0};
+  constexpr double kPacked = 4;
+  double packed = chooses ? 0 : std::floor(extent / kPacked);
+  return {packed, extent - packed * kPacked};
+}
+
+// Nothing but what is written out in as many instructions as there are vectors.
+bool is_copy(const LoopWork& work) {
+  return work.choices + work.divisions + work.functions + work.calls + work.turns + work.jumps == 0;
+}
+
+// A loop shorter than one round of its vectors is computed step by step, and so is what a round
+// leaves over: a compiler that is told how many vectors a round has makes no smaller ones.
+Steps steps_of(const LoopWork& work, bool kept_by_steps, const ScheduleValues& values,
+               const VectorTerms& terms) {
+  if (work.extent <= 1) return {0, work.extent};
+  double width = work.is_scheduled ? static_cast<double>(values.vector) : 0;
+  double unroll = work.is_scheduled ? static_cast<double>(values.unroll) : 1;
+  bool is_short = work.extent < terms.lanes;
+  if (is_short && (!work.is_scheduled || (kept_by_steps && width == 0) || is_copy(work))) {
+    return short_steps(work.extent, kept_by_steps || work.choices > 0, terms);
+  }
+  if (width == 0) {
+    width = terms.lanes;
+    while (width > 1 && width * unroll > work.extent) width /= 2;
+  }
+  double rounds = std::floor(work.extent / (width * unroll));
+  return {rounds * unroll, work.extent - rounds * width * unroll};
+}
+
+// Whether values of rows of that length are kept which were chosen one by one: what was written by
+// steps is read by steps.
+bool are_kept_by_steps(const KernelProfile& profile, double extent, const ScheduleValues& values) {
+  if (values.stage == 0) return false;
+  return std::any_of(profile.loops.begin(), profile.loops.end(), [&](const LoopWork& work) {
+    return work.extent == extent && work.is_repeated && work.choices > 0;
+  });
+}
+
+double loops_ns(const KernelProfile& profile, const ScheduleValues& values,
+                const VectorTerms& terms) {
+  double sum = profile.row_sums * terms.row_sum_ns + profile.lane_blocks * terms.lane_block_ns;
+  for (const LoopWork& work : profile.loops) {
+    if (work.is_repeated && values.stage != 0) continue;
+    Steps steps = steps_of(work, are_kept_by_steps(profile, work.extent, values), values, terms);
+    bool is_written_out =
+        work.extent <= kWrittenOut || (work.extent < terms.lanes && is_copy(work));
+    double run = is_written_out ? 0 : terms.run_ns;
+    if (work.functions > 0) run += terms.first_ns;
+    for (size_t at_once : {0, 1}) {
+      double step =
+          work.simple * terms.simple_ns[at_once] + work.choices * terms.choice_ns[at_once] +
+          work.divisions * terms.division_ns[at_once] + work.functions * terms.function_ns[at_once];
+      run += step * (at_once != 0 ? steps.vectors : steps.single);
+    }
+    if (work.choices > 0) {
+      double wait = terms.chosen_function_ns[work.is_scheduled ? 1 : 0];
+      run += steps.single * work.functions * wait;
+    }
+    run += work.extent *
+           (work.calls * terms.call_ns + work.jumps * terms.jump_ns + work.turns * terms.turn_ns);
+    sum += work.runs * run;
+  }
+  return sum;
+}
+
+double up(double size, double step) { return std::ceil(size / step) * step; }
+
+// Rows and columns of the register tile: as given, or as a generator chooses.
+std::pair<double, double> register_tile(const ContractionSize& size, const ScheduleValues& values,
+                                        const VectorTerms& terms, double lanes) {
+  common::RegisterTile chosen = common::choose_register_tile(
+      static_cast<int64_t>(size.rows), static_cast<int64_t>(size.columns),
+      static_cast<int64_t>(lanes), terms.tile_registers > 16);
+  auto rows = static_cast<double>(values.mr != 0 ? values.mr : chosen.rows);
+  double columns = values.nr != 0 ? up(static_cast<double>(values.nr), lanes)
+                                  : static_cast<double>(chosen.vectors) * lanes;
+  return {rows, columns};
+}
+
+double tile_ns(const KernelProfile& profile, const ScheduleValues& values,
+               const VectorTerms& terms) {
+  const ContractionSize& size = profile.contraction;
+  double lanes = size.is_wide ? terms.lanes / 2 : terms.lanes;
+  auto [rows, columns] = register_tile(size, values, terms, lanes);
+  double vectors = columns / lanes;
+  double step =
+      std::max(rows * vectors * terms.tile_multiply_ns, (rows + vectors) * terms.tile_load_ns);
+  if (rows * vectors > terms.tile_registers) step *= terms.tile_spill;
+  constexpr double kColumns = 256;  // of a panel, unless the schedule says otherwise
+  double panel = up(values.nc != 0 ? static_cast<double>(values.nc) : kColumns, columns);
+  double panels = std::ceil(size.columns / panel);
+  double tiles = std::ceil(size.rows / rows) * std::ceil(size.columns / columns);
+  double steps = size.is_short ? std::ceil(size.steps / terms.short_steps) : size.steps;
+  double each = tiles * steps * step + size.columns * steps * terms.pack_column_ns +
+                panels * size.rows * steps * terms.pack_row_ns;
+  return size.batch * (terms.batch_ns + each);
+}
+
+// By rates alone, whatever the loops.
+double flat_ns(common::Template form, const KernelProfile& p, const ScheduleValues& values,
+               const DeviceTerms& terms) {
+  double multiply_ns = terms.in_place_multiply_ns;
+  if (form == common::Template::kAttention) multiply_ns = terms.attention_multiply_ns;
+  if (form == common::Template::kGemm) {
+    multiply_ns = terms.library_multiply_ns;
+    // A library's tiles, 12 rows by a vector of columns; one row it multiplies by itself.
+    const ContractionSize& size = p.contraction;
+    if (terms.vector.lanes > 0 && size.rows > 1 && size.columns > 1) {
+      multiply_ns *= up(size.rows, 12) / size.rows;
+      multiply_ns *= up(size.columns, terms.vector.lanes) / size.columns;
+    }
+  }
+  if (form == common::Template::kTile) {
+    // Only multiplications are wasted at the edges of tiles; launching and packing are not.
+    auto waste = [](int64_t step, double size) {
+      return step == 0 ? 1 : up(size, static_cast<double>(step)) / size;
+    };
+    multiply_ns = terms.tile_multiply_ns * waste(values.mr, p.contraction.rows) *
+                  waste(values.nr, p.contraction.columns);
+  }
+  return p.simple_ops * terms.simple_ns + p.row_ops * terms.row_ns + p.hard_ops * terms.hard_ns +
+         p.random_reads * terms.random_ns + p.folded_reads * terms.folded_ns +
+         p.sort_steps * terms.sort_step_ns + p.sort_turns * terms.sort_turn_ns +
+         p.contraction_ops * multiply_ns;
+}
+
+}  // namespace
+
+const char* calibration_name(Calibration calibration) {
+  static constexpr const char* kNames[] = {"none", "default", "measured"};
+  return kNames[static_cast<size_t>(calibration)];
+}
+
+const DeviceTerms& device_terms(const common::Target& target) {
+  switch (common::machine_of(target)) {
+    case common::Machine::kCpuPairs:
+      return kCpuPairs;
+    case common::Machine::kGpu:
+      return kGpu;
+    case common::Machine::kGpuWarpgroups:
+      return kGpuWarpgroups;
+    default:
+      return kCpu;
+  }
+}
+
+double predict_ns(common::Template form, const KernelProfile& profile, const ScheduleValues& values,
+                  const DeviceTerms& terms) {
+  using common::Template;
+  double launch_ns = form == Template::kTile   ? terms.tile_launch_ns
+                     : form == Template::kGemm ? terms.library_call_ns
+                                               : terms.launch_ns;
+  bool by_loops =
+      terms.vector.lanes > 0 && (form == Template::kLoops || form == Template::kTile ||
+                                 form == Template::kAttention || form == Template::kFourier);
+  double work = 0;
+  if (by_loops) {
+    work = loops_ns(profile, values, terms.vector) + profile.random_reads * terms.random_ns +
+           profile.folded_reads * terms.folded_ns;
+    if (form == Template::kTile) {
+      work += tile_ns(profile, values, terms.vector);
+    } else {
+      work += profile.contraction_ops * (form == Template::kAttention ? terms.attention_multiply_ns
+                                                                      : terms.in_place_multiply_ns);
+    }
+  } else {
+    work = flat_ns(form, profile, values, terms);
+  }
+  bool is_split = form == Template::kFourier && terms.transform_ns > 0;
+  work += is_split ? profile.transform_steps * terms.transform_ns
+                   : profile.transform_products * (terms.in_place_multiply_ns + terms.hard_ns);
+  double near = std::min(profile.bytes, terms.near_bytes);
+  double traffic = near * terms.near_byte_ns + (profile.bytes - near) * terms.far_byte_ns;
+  return launch_ns + std::max(work, traffic);
+}
+
+double predict_ns(const common::Kernel& kernel, const std::vector<int64_t>& symbols,
+                  const DeviceTerms& terms) {
+  ScheduleValues values;
+  auto value = [&](std::string_view name) {
+    return common::schedule_value(kernel.schedule, kernel.form, name);
+  };
+  if (kernel.form == common::Template::kLoops) {
+    values.vector = value("vector");
+    values.unroll = value("unroll");
+    values.stage = value("stage");
+  }
+  if (kernel.form == common::Template::kTile) {
+    values.mr = value("mr");
+    values.nr = value("nr");
+    values.nc = value("nc");
+  }
+  return predict_ns(kernel.form, profile_kernel(kernel, symbols), values, terms);
+}
+
+double program_overhead_ns(const common::Program& program, const std::vector<int64_t>& sizes,
+                           const DeviceTerms& terms) {
+  common::IoProfile io = common::io_profile(program.buffers, program.calls, program.outputs, sizes);
+  return static_cast<double>(io.synchronisations) * terms.synchronise_ns +
+         static_cast<double>(io.host_output_bytes) * terms.host_byte_ns;
+}
+
+std::vector<int64_t> call_symbols(const common::Call& call, const std::vector<int64_t>& sizes) {
+  std::vector<int64_t> values;
+  for (const common::Expr& e : call.symbols) values.push_back(e.evaluate(sizes));
+  return values;
+}
+
+}  // namespace coordinator

@@ -1,0 +1,600 @@
+#include "coordinator/search/cost/kernel_profile.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "common/base/contains.h"
+#include "common/ir/hlir/attention_form.h"
+#include "common/ir/hlir/sizes.h"
+#include "coordinator/search/cost/kernel_work.h"
+#include "coordinator/search/cost/operation_cost.h"
+
+namespace coordinator {
+namespace {
+
+using common::Expr;
+using common::Graph;
+using common::Node;
+using common::NodeId;
+using common::Op;
+using common::Var;
+
+using Indices = std::vector<Expr>;
+using Order = std::vector<size_t>;  // loops from outside in
+
+// In float32 vector units compute what is hard; in float64 a library does, one by one.
+constexpr double kLibrary = 15;
+
+// What a generator may decide about a kernel's loops; it takes what is cheapest.
+struct Layout {
+  Order order;         // of the outputs' loops
+  bool lanes = false;  // reductions of neighbours side by side, the outputs' last loop innermost
+};
+
+// The walk of one layout.
+class Walk {
+ public:
+  Walk(const Graph& body, const std::vector<int64_t>& symbols, const Layout* layout)
+      : body_(body), symbols_(symbols), layout_(layout), reductions_(reduction_depths(body)) {}
+
+  KernelProfile run() {
+    for (const auto& input : body_.inputs) {
+      profile_.bytes += common::count_bytes(input.dtype, input.shape, symbols_);
+    }
+    std::map<std::vector<int64_t>, Indices> nests;
+    size_t prefix = shared_prefix(body_);
+    Indices shared;
+    for (const auto& output : body_.outputs) {
+      const Node& node = body_.node(output.node);
+      profile_.bytes += common::count_bytes(node.dtype, node.shape, symbols_);
+      std::vector<int64_t> sizes;
+      for (const Expr& size : node.shape) sizes.push_back(size.evaluate(symbols_));
+      auto [nest, is_new] = nests.emplace(sizes, Indices{});
+      if (is_new) {
+        // Axes that all outputs begin with have one loop each.
+        auto cut = node.shape.begin() + static_cast<std::ptrdiff_t>(prefix);
+        if (nests.size() == 1) shared = open(common::Shape(node.shape.begin(), cut));
+        nest->second = shared;
+        for (const Expr& index : open(common::Shape(cut, node.shape.end()))) {
+          nest->second.push_back(index);
+        }
+      }
+      Order order = order_of(nest->second);
+      if (is_new && nests.size() == 1) {
+        first_ = order;
+        merges_.assign(order.empty() ? 0 : order.size() - 1, 1);
+      }
+      // Outputs that share outer loops share what is computed in them.
+      nest_ = prefix > 0 || order.empty() ? 0 : order.front();
+      has_own_loops_ = node.shape.size() > prefix;
+      if (layout_ != nullptr && order == first_) order = layout_->order;
+      Context here{order, true};
+      demand(output.node, nest->second, here);
+      add(nest->second, here, &LoopWork::simple, 1);  // the store
+    }
+    if (nests.size() == 1 && (layout_ == nullptr || layout_->order == first_)) merge();
+    return profile_;
+  }
+
+  // The outputs' loops as they come, and the orders in which a reduction that is repeated in them
+  // would not be.
+  const Order& first() const { return first_; }
+  const std::set<Order>& wishes() const { return wishes_; }
+  bool wants_lanes() const { return wants_lanes_; }
+
+ private:
+  struct Context {
+    Order order;
+    bool is_output;            // in the outputs' own loops, not in those of a reduction
+    bool is_gathered = false;  // read at places that are not known before
+    bool is_spread = false;    // in a row so short that a compiler takes many rows at once instead
+  };
+
+  Indices open(const common::Shape& shape) {
+    Indices indices;
+    for (const Expr& size : shape) {
+      double extent = size_of(size);
+      if (extent <= 1) {
+        indices.emplace_back(0);
+        continue;
+      }
+      indices.push_back(Expr::index(static_cast<int>(extents_.size())));
+      extents_.push_back(extent);
+    }
+    return indices;
+  }
+  static Order order_of(const Indices& indices) {
+    Order order;
+    for (const Expr& e : indices) {
+      if (auto v = e.as_var()) order.push_back(static_cast<size_t>(v->id));
+    }
+    return order;
+  }
+
+  double size_of(const Expr& size) const {
+    return static_cast<double>(std::max<int64_t>(1, size.evaluate(symbols_)));
+  }
+
+  std::vector<char> uses(const Indices& indices) const {
+    std::vector<char> used(extents_.size(), 0);
+    for (const Expr& e : indices) {
+      e.visit_vars([&](Var v) {
+        if (v.kind == Var::Kind::kIndex) used[static_cast<size_t>(v.id)] = 1;
+      });
+    }
+    return used;
+  }
+
+  // How many of the order's loops are around a value, and how often it is computed.
+  struct Place {
+    size_t depth = 0;
+    double times = 1;
+    bool is_innermost = false;
+  };
+  Place place(const Indices& indices, const Order& order) const {
+    std::vector<char> used = uses(indices);
+    Place p;
+    double prefix = 1;
+    for (size_t k = 0; k < order.size(); ++k) {
+      prefix *= extents_[order[k]];
+      if (used[order[k]] == 0) continue;
+      p.depth = k + 1;
+      p.times = prefix;
+    }
+    p.is_innermost = p.depth != 0 && p.depth == order.size();
+    return p;
+  }
+
+  // What is computed again is no part of the work that there is.
+  void count(double& total, double times) const {
+    if (!repeats_) total += times;
+  }
+
+  // Short rows are summed in a few instructions.
+  void count_rows(double rows, double length) {
+    constexpr double kLong = 16;
+    if (length <= kWrittenOut) return;
+    count(profile_.row_sums, rows * std::min(1.0, length / kLong));
+  }
+
+  void add(const Indices& indices, const Context& at, double LoopWork::*kind, double weight) {
+    Place p = place(indices, at.order);
+    LoopWork work;
+    work.runs = p.times;
+    work.is_repeated = repeats_;
+    if (p.is_innermost) {
+      work.extent = extents_[at.order.back()];
+      work.runs = p.times / work.extent;
+      work.is_scheduled = at.is_output;
+    }
+    for (LoopWork& known : profile_.loops) {
+      if (known.runs == work.runs && known.extent == work.extent &&
+          known.is_scheduled == work.is_scheduled && known.is_repeated == work.is_repeated) {
+        known.*kind += weight;
+        return;
+      }
+    }
+    work.*kind = weight;
+    profile_.loops.push_back(work);
+  }
+
+  // The innermost loops are one where whatever they read lies in their order.
+  void merge() {
+    if (first_.empty()) return;
+    double inner = extents_[first_.back()], more = 1;
+    for (size_t k = merges_.size(); k-- > 0 && merges_[k] != 0;) more *= extents_[first_[k]];
+    for (LoopWork& work : profile_.loops) {
+      if (!work.is_scheduled || work.extent != inner) continue;
+      work.extent *= more;
+      work.runs /= more;
+    }
+  }
+
+  void demand(NodeId id, const Indices& indices, const Context& at) {
+    const Node& node = body_.node(id);
+    if (node.op == Op::kView) return demand_view(node, indices, at);
+    Place p = place(indices, at.order);
+    double times = p.times;
+    size_t loop = p.is_innermost ? at.order.back() + 1 : 0;
+    double& most = demanded_[{nest_, id, loop}];
+    if (most >= times) return;  // computed as often already, and kept
+    most = times;
+    double& known = known_[{nest_, id}];
+    // What is only read is read again: rows are kept of what was computed.
+    bool repeats = known >= times && node.op != Op::kInput && node.op != Op::kGather;
+    known = std::max(known, times);
+    if (repeats && loop == 0) return;
+    bool around = std::exchange(repeats_, repeats_ || repeats);
+    compute(id, indices, at, times);
+    repeats_ = around;
+  }
+
+  void compute(NodeId id, const Indices& indices, const Context& at, double times) {
+    const Node& node = body_.node(id);
+    switch (node.op) {
+      case Op::kConstant:
+        return;
+      case Op::kIota:
+        return note_merges([&](const std::vector<int64_t>& loops) {
+          return indices.empty() ? 0 : indices[0].evaluate(symbols_, loops);
+        });
+      case Op::kInput:
+        return note_load(node, indices, at);
+      case Op::kReduce:
+        return demand_reduce(node, indices, at);
+      case Op::kContract:
+        return demand_contract(node, times);
+      case Op::kFourier:
+        // Both parts are of one transform, whose operands are read once.
+        if (!transformed_.insert(node.operands).second) return;
+        break;
+      case Op::kSoftmax:
+      case Op::kNorm:
+        return demand_row(node, indices, at, times);
+      case Op::kGather:
+        return demand_gather(node, indices, at, times);
+      case Op::kScatter:
+        return demand_scatter(node, indices, at);
+      case Op::kScan:
+        note_scan(node, times);
+        break;
+      case Op::kSort:
+        note_sort(node, times);
+        break;
+      default:
+        note_operation(node, indices, at, times);
+    }
+    // What is summed is computed for the sum first, in whatever order an operation names the two.
+    std::vector<NodeId> operands = node.operands;
+    std::stable_sort(operands.begin(), operands.end(), [&](NodeId a, NodeId b) {
+      return reductions_[static_cast<size_t>(a)] > reductions_[static_cast<size_t>(b)];
+    });
+    for (NodeId operand : operands) {
+      bool is_aligned =
+          node.op != Op::kFourier && body_.node(operand).shape.size() == indices.size();
+      Indices own;
+      if (!is_aligned) own = open(body_.node(operand).shape);
+      demand(operand, is_aligned ? indices : own, is_aligned ? at : Context{order_of(own), false});
+    }
+  }
+
+  // Carried in float64. Along the last axis each step waits for the one before; along another one
+  // its neighbours go with it, through memory.
+  void note_scan(const Node& node, double times) {
+    constexpr double kWaits = 10, kBeside = 1.5;
+    auto axis = static_cast<size_t>(common::attr<common::ScanAttr>(node).axis);
+    count(profile_.row_ops, times * (axis + 1 == node.shape.size() ? kWaits : kBeside));
+  }
+
+  void note_sort(const Node& node, double times) {
+    SortWork work = sort_work(body_, node, times, symbols_);
+    count(profile_.sort_steps, work.steps);
+    count(profile_.sort_turns, work.turns);
+  }
+
+  void note_operation(const Node& node, const Indices& indices, const Context& at, double times) {
+    OperationCost cost = operation_cost(node);
+    double weight = cost.weight * (common::dtype_size(node.dtype) == 8 ? 2 : 1);
+    if (cost.hardness == Hardness::kSimple) {
+      count(profile_.simple_ops, times);
+      if (node.op == Op::kSelect) return add(indices, at, &LoopWork::choices, weight);
+      return add(indices, at, &LoopWork::simple, weight);
+    }
+    bool is_double = node.dtype == common::DType::kFloat64;
+    count(profile_.hard_ops, times * (is_double ? kLibrary : 1));
+    if (cost.hardness == Hardness::kDivision) return add(indices, at, &LoopWork::divisions, weight);
+    add(indices, at, is_double ? &LoopWork::calls : &LoopWork::functions, is_double ? 1 : weight);
+  }
+
+  static Indices through(const Node& view, const Indices& indices) {
+    Indices seen;
+    for (const Expr& e : common::attr<common::ViewAttr>(view).view.index) {
+      seen.push_back(at_indices(e, indices));
+    }
+    return seen;
+  }
+
+  void demand_view(const Node& node, const Indices& indices, const Context& at) {
+    const common::View& view = common::attr<common::ViewAttr>(node).view;
+    if (!view.valid.empty()) {
+      add(indices, at, &LoopWork::simple, 3);  // a vector of conditions masks what is read
+      std::fill(merges_.begin(), merges_.end(), 0);
+    }
+    demand(node.operands[0], through(node, indices), at);
+  }
+
+  // A kernel with one output may go by squares, so that both sides are read a line at a time.
+  double LoopWork::*jump(const Context& at) const {
+    bool by_squares = at.is_output && body_.outputs.size() == 1;
+    return by_squares ? &LoopWork::turns : &LoopWork::jumps;
+  }
+
+  template <class Offset>
+  void note_merges(Offset offset) {
+    std::vector<int64_t> loops(extents_.size(), 0);
+    int64_t begin = offset(loops);
+    auto stride = [&](size_t loop) {
+      loops[loop] = 1;
+      int64_t step = offset(loops) - begin;
+      loops[loop] = 0;
+      return step;
+    };
+    for (size_t k = 0; k < merges_.size(); ++k) {
+      auto extent = static_cast<int64_t>(extents_[first_[k + 1]]);
+      if (stride(first_[k]) != stride(first_[k + 1]) * extent) merges_[k] = 0;
+    }
+  }
+
+  // Neighbours in the innermost loop that lie side by side are loaded at once.
+  void note_load(const Node& node, const Indices& indices, const Context& at) {
+    auto offset_at = [&](const std::vector<int64_t>& loops) {
+      int64_t sum = 0;
+      for (size_t k = 0; k < indices.size(); ++k) {
+        sum = sum * node.shape[k].evaluate(symbols_) + indices[k].evaluate(symbols_, loops);
+      }
+      return sum;
+    };
+    note_merges(offset_at);
+    Place p = place(indices, at.order);
+    if (!p.is_innermost) return add(indices, at, &LoopWork::simple, 1);
+    size_t last = at.order.back();
+    std::vector<int64_t> loops(extents_.size(), 0);
+    auto offset = [&](int64_t step) {
+      loops[last] = step;
+      return offset_at(loops);
+    };
+    auto end = static_cast<int64_t>(extents_[last]) - 1;
+    int64_t begin = offset(0);
+    int64_t stride = offset(1) - begin;
+    if (offset(end) - begin != stride * end || offset(end / 2) - begin != stride * (end / 2)) {
+      count(profile_.folded_reads, p.times);
+    }
+    // Of rows side by side each load takes elements that are a row apart.
+    if (stride == 1 && at.is_spread) return add(indices, at, &LoopWork::jumps, 1);
+    if (stride == 0 || stride == 1) return add(indices, at, &LoopWork::simple, 1);
+    add(indices, at, jump(at), 1);
+  }
+
+  // The loops that an index tensor's value depends on.
+  void note_sources(NodeId id, const Indices& indices, std::set<size_t>& loops,
+                    std::set<NodeId>& seen) const {
+    if (!seen.insert(id).second) return;
+    const Node& node = body_.node(id);
+    if (node.op == Op::kView) {
+      return note_sources(node.operands[0], through(node, indices), loops, seen);
+    }
+    bool is_leaf = node.op == Op::kInput || node.op == Op::kIota;
+    for (NodeId operand : node.operands) {
+      if (body_.node(operand).shape.size() != indices.size()) is_leaf = true;
+    }
+    if (is_leaf) {
+      std::vector<char> used = uses(indices);
+      for (size_t loop = 0; loop < used.size(); ++loop) {
+        if (used[loop] != 0) loops.insert(loop);
+      }
+      return;
+    }
+    for (NodeId operand : node.operands) note_sources(operand, indices, loops, seen);
+  }
+
+  // Rows that are read one element after the other are found once each.
+  void demand_gather(const Node& node, const Indices& indices, const Context& at, double times) {
+    std::set<size_t> found_by;
+    for (size_t k = 1; k < node.operands.size(); ++k) {
+      std::set<NodeId> seen;
+      note_sources(node.operands[k], indices, found_by, seen);
+      demand(node.operands[k], indices, at);
+    }
+    // Some place that depends on those loops, whatever the tensor holds.
+    Expr anywhere;
+    for (size_t loop : found_by) anywhere += Expr::index(static_cast<int>(loop));
+    Indices seen;
+    for (const common::Coordinate& c : common::attr<common::GatherAttr>(node).coordinates) {
+      seen.push_back(c.slot >= 0 ? anywhere : at_indices(c.expr, indices));
+    }
+    bool by_elements = !at.order.empty() && found_by.count(at.order.back()) != 0;
+    count(profile_.simple_ops, times);
+    if (by_elements) {
+      add(indices, at, &LoopWork::jumps, 1);
+      add(indices, at, &LoopWork::simple, 8);  // the place, eight bytes wide, is held inside
+    } else {
+      count(profile_.random_reads, place({anywhere}, at.order).times);
+    }
+    if (body_.node(node.operands[0]).op == Op::kInput && by_elements) return;
+    Context within = at;
+    within.is_gathered = true;
+    demand(node.operands[0], seen, within);
+  }
+
+  // What the base holds already stays where it is; the rest is done once an update.
+  void demand_scatter(const Node& node, const Indices& indices, const Context& at) {
+    demand(node.operands[0], indices, at);
+    Indices updates = open(body_.node(node.operands[1]).shape);
+    Context inner{order_of(updates), false};
+    count(profile_.random_reads, place(updates, inner.order).times);
+    for (size_t k = 1; k < node.operands.size(); ++k) demand(node.operands[k], updates, inner);
+  }
+
+  void demand_reduce(const Node& node, const Indices& indices, const Context& at) {
+    const auto& axes = common::attr<common::ReduceAttr>(node).axes;
+    const Node& operand = body_.node(node.operands[0]);
+    Indices inner;
+    Order loops;
+    size_t kept = 0;
+    for (size_t k = 0; k < operand.shape.size(); ++k) {
+      if (!common::contains(axes, static_cast<int>(k))) {
+        inner.push_back(indices[kept++]);
+        continue;
+      }
+      Indices own = open({operand.shape[k]});
+      for (size_t loop : order_of(own)) loops.push_back(loop);
+      inner.push_back(own[0]);
+    }
+    Place p = place(indices, at.order);
+    if (at.is_output) wish(indices, at.order);
+    bool in_lanes = at.is_output && !at.is_gathered && p.is_innermost && has_own_loops_;
+    wants_lanes_ = wants_lanes_ || in_lanes;
+    in_lanes = in_lanes && layout_ != nullptr && layout_->lanes;
+    Context within{Order(at.order.begin(), at.order.begin() + static_cast<std::ptrdiff_t>(p.depth)),
+                   false};
+    if (in_lanes) within.order.pop_back();
+    within.order.insert(within.order.end(), loops.begin(), loops.end());
+    if (in_lanes) within.order.push_back(at.order.back());
+    double length = 1;
+    for (size_t loop : loops) length *= extents_[loop];
+    double steps = p.times * length;
+    within.is_spread = at.is_output && p.is_innermost && has_own_loops_ && !in_lanes &&
+                       length > 1 && length <= kWrittenOut;
+    count(in_lanes ? profile_.simple_ops : profile_.row_ops, steps);
+    // Positions are selected along with values, eight bytes each. Numbers become whole ones of the
+    // same order, among which NaN is the greatest.
+    common::ReduceOp op = common::attr<common::ReduceAttr>(node).op;
+    bool is_position = op == common::ReduceOp::kArgmax || op == common::ReduceOp::kArgmin;
+    bool is_ordered = (op == common::ReduceOp::kMax || op == common::ReduceOp::kMin) &&
+                      common::is_float(node.dtype);
+    // Sums of anything but products are carried in float64.
+    bool is_product = operand.op == Op::kBinary &&
+                      common::attr<common::BinaryAttr>(operand).op == common::BinaryOp::kMul;
+    bool is_wide = common::dtype_size(node.dtype) == 8;
+    bool is_carried = op == common::ReduceOp::kSum && !is_product && !in_lanes;
+    if (!in_lanes && !loops.empty()) {
+      double row = extents_[loops.back()];
+      count_rows((is_position ? 3 : is_carried ? 2 : 1) * steps / row, row);
+    }
+    double weight = is_position ? 9 : is_ordered ? 4 : is_wide || is_carried ? 2 : 1;
+    if (in_lanes) {
+      // What was summed so far is read and written, from its first value on to the last, in loops
+      // of their own whose lengths a compiler does not know.
+      weight += 2;
+      add(indices, at, &LoopWork::simple, 3);
+      count(profile_.lane_blocks, p.times / extents_[at.order.back()]);
+    }
+    add(inner, within, &LoopWork::simple, weight);
+    demand(node.operands[0], inner, within);
+  }
+
+  // The loops that the value depends on first: then it is computed once for all the others.
+  void wish(const Indices& indices, const Order& order) {
+    if (order != first_ || shared_prefix(body_) != 0) return;
+    std::vector<char> used = uses(indices);
+    Order first;
+    for (char wanted : {1, 0}) {
+      for (size_t loop : order) {
+        if (used[loop] == wanted) first.push_back(loop);
+      }
+    }
+    if (first != order && first.back() == order.back()) wishes_.insert(first);
+  }
+
+  void demand_contract(const Node& node, double times) {
+    ContractionSize size = contraction_size(body_, node, symbols_);
+    profile_.contraction = size;
+    count(profile_.contraction_ops, times * size.steps);
+    // Operands are packed once, not read once per product.
+    for (NodeId operand : node.operands) {
+      Indices packed = open(body_.node(operand).shape);
+      demand(operand, packed, {order_of(packed), false});
+    }
+  }
+
+  void demand_row(const Node& node, const Indices& indices, const Context& at, double times) {
+    bool is_softmax = node.op == Op::kSoftmax;
+    count(is_softmax ? profile_.hard_ops : profile_.simple_ops, 2 * times);
+    count(profile_.simple_ops, 2 * times);
+    size_t rank = node.shape.size();
+    size_t axis = is_softmax
+                      ? static_cast<size_t>(common::attr<common::SoftmaxAttr>(node).axis)
+                      : rank - static_cast<size_t>(common::attr<common::NormAttr>(node).axes);
+    // The statistics, a row at a time, and then each element.
+    Indices outer = indices, inner = indices;
+    Order loops;
+    for (size_t k = axis; k < (is_softmax ? axis + 1 : rank); ++k) {
+      Indices own = open({node.shape[k]});
+      for (size_t loop : order_of(own)) loops.push_back(loop);
+      inner[k] = own[0];
+      outer[k] = 0;
+    }
+    Place p = place(outer, at.order);
+    Context within{Order(at.order.begin(), at.order.begin() + static_cast<std::ptrdiff_t>(p.depth)),
+                   false};
+    within.order.insert(within.order.end(), loops.begin(), loops.end());
+    double length = 1;
+    for (size_t loop : loops) length *= extents_[loop];
+    count_rows(2 * p.times, length);
+    add(inner, within, &LoopWork::simple, 4);
+    if (is_softmax) {
+      add(inner, within, &LoopWork::functions, 1);
+      bool around = std::exchange(repeats_, true);
+      add(indices, at, &LoopWork::functions, 1);
+      repeats_ = around;
+    } else {
+      add(outer, at, &LoopWork::divisions, 2);
+    }
+    add(indices, at, &LoopWork::simple, 2);
+    demand(node.operands[0], inner, within);
+    demand(node.operands[0], indices, at);
+  }
+
+  const Graph& body_;
+  const std::vector<int64_t>& symbols_;
+  const Layout* layout_;
+  std::vector<int> reductions_;  // by node: how many one after the other it waits for, with its own
+  KernelProfile profile_;
+  std::vector<double> extents_;  // of all loops
+  size_t nest_ = 0;              // of the present output: its outermost loop, 0 of shared ones
+  bool repeats_ = false;
+  std::map<std::tuple<size_t, NodeId, size_t>, double> demanded_;  // in a nest, by innermost loop
+  std::set<std::vector<NodeId>> transformed_;
+  std::map<std::pair<size_t, NodeId>, double> known_;  // whatever the loop
+  Order first_;                                        // the first output's loops
+  std::vector<char> merges_;  // whether loops k and k + 1 of them may be one
+  std::set<Order> wishes_;
+  bool wants_lanes_ = false;
+  bool has_own_loops_ = true;  // the present output, beside those shared with all others
+};
+
+// Of the layouts that a generator tries, the cheapest.
+KernelProfile walk(const Graph& body, const std::vector<int64_t>& symbols, bool is_loops) {
+  Walk plain(body, symbols, nullptr);
+  KernelProfile best = plain.run();
+  if (!is_loops) return best;
+  double least = effort(best);
+  std::vector<Layout> layouts;
+  if (plain.wants_lanes()) layouts.push_back({plain.first(), true});
+  for (const Order& order : plain.wishes()) {
+    layouts.push_back({order, false});
+    if (plain.wants_lanes()) layouts.push_back({order, true});
+  }
+  constexpr size_t kTried = 5;
+  if (layouts.size() > kTried) layouts.resize(kTried);
+  for (const Layout& layout : layouts) {
+    KernelProfile other = Walk(body, symbols, &layout).run();
+    double sum = effort(other);
+    if (sum >= least) continue;
+    least = sum;
+    best = std::move(other);
+  }
+  return best;
+}
+
+}  // namespace
+
+KernelProfile profile_kernel(const common::Kernel& kernel, const std::vector<int64_t>& symbols) {
+  bool is_loops = kernel.form == common::Template::kLoops;
+  KernelProfile profile = walk(kernel.body, symbols, is_loops);
+  note_transforms(kernel.body, symbols, profile);
+  if (kernel.form != common::Template::kAttention) return profile;
+  auto form = common::attention_form(kernel.body);
+  double share = form ? visible_share(*form, symbols) : 1;
+  profile.contraction_ops *= share;
+  profile.hard_ops *= share;
+  profile.simple_ops *= share;
+  for (LoopWork& work : profile.loops) work.runs *= share;
+  return profile;
+}
+
+}  // namespace coordinator

@@ -1,0 +1,58 @@
+// What one launch of a kernel moves and computes, counted by walking its body as the loops that a
+// generator makes of it would.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "common/ir/llir/llir.h"
+
+namespace coordinator {
+
+// A compiler writes all steps of a loop one after the other that has no more.
+inline constexpr double kWrittenOut = 4;
+
+// Loops of one length, whose steps a compiler may run side by side: operations are per step.
+struct LoopWork {
+  double runs = 0;            // of the whole loop, in one launch
+  double extent = 1;          // steps; 1: what is computed outside of innermost loops
+  bool is_scheduled = false;  // the schedule says how many steps at once: the outputs' own loop
+  bool is_repeated = false;   // and was computed in another loop over the same row: it may be kept
+  double simple = 0;          // additions, comparisons, conversions, loads and stores in order
+  double choices = 0;         // between two values: a branch, where it is by itself
+  double divisions = 0;       // and square roots: simple for no unit, but of one instruction
+  double functions = 0;       // and the like, in float32 exponentials
+  double calls = 0;           // of a library, one step after the other
+  double turns = 0;           // loads that a walk by squares finds side by side after all
+  double jumps = 0;           // loads whose neighbours are not neighbours in memory
+};
+
+// A contraction as a tile sees it: the output's last axis is among its columns.
+struct ContractionSize {
+  double batch = 1, rows = 1, columns = 1, steps = 1;
+  bool is_wide = false;   // elements of eight bytes
+  bool is_short = false;  // both operands are bfloat16
+};
+
+struct KernelProfile {
+  double bytes = 0;            // read and written, each buffer once
+  double simple_ops = 0;       // additions, comparisons, conversions: what vector units do at once
+  double row_ops = 0;          // summed along rows: each waits for the one before
+  double hard_ops = 0;         // exponentials, divisions, powers
+  double contraction_ops = 0;  // multiply-adds
+  double random_reads = 0;     // gathered rows, scattered elements
+  double folded_reads = 0;     // elements whose neighbours in a row are found by division
+  double sort_steps = 0;       // elements of a sort that are moved by one place or counted
+  double sort_turns = 0;       // and branches of which nobody knows before where they lead
+  double transform_steps = 0;  // of Fourier transforms: points times the logarithm of a row's
+  double transform_products = 0;  // what they are where no template splits them
+  double row_sums = 0;            // reductions along rows that begin and end; short ones count less
+  double lane_blocks = 0;         // rows of sums taken side by side
+  ContractionSize contraction;    // the last, if there is one
+  std::vector<LoopWork> loops;    // the same operations, loop by loop
+};
+// symbols[k] is the value of the body's s<k>. Values that are needed at every step of an inner loop
+// are counted as often as they are computed.
+KernelProfile profile_kernel(const common::Kernel& kernel, const std::vector<int64_t>& symbols);
+
+}  // namespace coordinator

@@ -1,0 +1,142 @@
+#include "coordinator/search/cost/kernel_work.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "common/ir/hlir/fourier_form.h"
+#include "common/ir/hlir/sizes.h"
+#include "common/ir/hlir/tile_form.h"
+
+namespace coordinator {
+
+using common::Graph;
+using common::Node;
+using common::NodeId;
+using common::Op;
+
+namespace {
+
+double size_of(const common::Expr& size, const std::vector<int64_t>& symbols) {
+  return static_cast<double>(std::max<int64_t>(1, size.evaluate(symbols)));
+}
+
+}  // namespace
+
+size_t shared_prefix(const Graph& body) {
+  const common::Shape& first = body.node(body.outputs[0].node).shape;
+  size_t prefix = first.size();
+  bool differs = false;
+  for (const auto& output : body.outputs) {
+    const common::Shape& shape = body.node(output.node).shape;
+    if (shape == first) continue;
+    differs = true;
+    auto end = std::mismatch(first.begin(), first.end(), shape.begin(), shape.end()).first;
+    prefix = std::min(prefix, static_cast<size_t>(end - first.begin()));
+  }
+  return differs ? prefix : 0;
+}
+
+std::vector<int> reduction_depths(const Graph& body) {
+  std::vector<int> depths(body.nodes.size(), 0);
+  for (size_t id = 0; id < body.nodes.size(); ++id) {
+    const Node& node = body.nodes[id];
+    for (NodeId operand : node.operands) {
+      depths[id] = std::max(depths[id], depths[static_cast<size_t>(operand)]);
+    }
+    if (node.op == Op::kReduce || node.op == Op::kSoftmax || node.op == Op::kNorm) ++depths[id];
+  }
+  return depths;
+}
+
+ContractionSize contraction_size(const Graph& body, const Node& node,
+                                 const std::vector<int64_t>& symbols) {
+  common::TileProblem problem = common::tile_problem(body, node);
+  ContractionSize size;
+  size.is_wide = common::dtype_size(node.dtype) == 8;
+  const Node& left = body.node(node.operands[0]);
+  const Node& right = body.node(node.operands[1]);
+  size.is_short = left.dtype == common::DType::kBfloat16 && right.dtype == common::DType::kBfloat16;
+  for (int label : problem.batch) {
+    size.batch *= size_of(problem.label_size[static_cast<size_t>(label)], symbols);
+  }
+  size.rows = size_of(problem.m_size, symbols);
+  size.columns = size_of(problem.n_size, symbols);
+  size.steps = size_of(problem.k_size, symbols);
+  return size;
+}
+
+// Short rows by insertion, others digit by digit (256 counts a digit, those that are equal in all
+// keys are only counted).
+SortWork sort_work(const Graph& body, const Node& node, double elements,
+                   const std::vector<int64_t>& symbols) {
+  constexpr double kShort = 48, kDigits = 8, kCounts = 256;
+  const Node& operand = body.node(node.operands[0]);
+  auto axis = static_cast<size_t>(common::attr<common::SortAttr>(node).axis);
+  double length = size_of(operand.shape[axis], symbols);
+  double rows = elements / length;
+  if (length <= kShort) return {rows * length * length / 4, elements};
+  double digits = std::min(kDigits, static_cast<double>(common::dtype_size(operand.dtype)));
+  double moved = 8 * length + 3 * kCounts, counted = 2 * length;
+  return {rows * (kDigits * counted + digits * moved), 0};
+}
+
+double effort(const KernelProfile& profile) {
+  constexpr double kLanes = 16, kRun = 10, kRowSum = 10, kFunction = 20, kDivision = 6;
+  double sum = profile.row_sums * kRowSum;
+  for (const LoopWork& work : profile.loops) {
+    if (work.is_repeated) continue;
+    double step =
+        work.simple + work.choices + work.divisions * kDivision + work.functions * kFunction;
+    double vectors = std::floor(work.extent / kLanes) + std::fmod(work.extent, kLanes) / 2;
+    if (work.extent < kLanes) vectors = std::max(1.0, work.extent / 4);
+    sum += work.runs * (kRun + step * vectors +
+                        (work.jumps + work.turns / 4 + work.calls * kFunction) * work.extent);
+  }
+  return sum;
+}
+
+double visible_share(const common::AttentionForm& form, const std::vector<int64_t>& symbols) {
+  constexpr int64_t kSamples = 8;
+  if (!form.keeps_zero || (form.first.empty() && form.last.empty())) return 1;
+  int64_t keys = form.label_size[static_cast<size_t>(form.key)].evaluate(symbols);
+  double seen = 0;
+  for (int64_t k = 0; k < kSamples; ++k) {
+    std::vector<int64_t> indices(form.label_size.size(), 0);
+    for (int label : form.rows) {
+      int64_t size = form.label_size[static_cast<size_t>(label)].evaluate(symbols);
+      indices[static_cast<size_t>(label)] = size * (2 * k + 1) / (2 * kSamples);
+    }
+    int64_t first = 0, last = keys - 1;
+    for (const common::Expr& e : form.first) first = std::max(first, e.evaluate(symbols, indices));
+    for (const common::Expr& e : form.last) last = std::min(last, e.evaluate(symbols, indices));
+    seen += static_cast<double>(std::max<int64_t>(0, last + 1 - first));
+  }
+  return seen / static_cast<double>(std::max<int64_t>(1, keys) * kSamples);
+}
+
+void note_transforms(const Graph& body, const std::vector<int64_t>& symbols,
+                     KernelProfile& profile) {
+  auto form = common::fourier_form(body);
+  for (size_t i = 0; i < body.nodes.size(); ++i) {
+    const Node& node = body.nodes[i];
+    if (node.op != Op::kFourier) continue;
+    double frequencies = common::count_elements(node.shape, symbols);
+    double points = size_of(body.node(node.operands[0]).shape.back(), symbols);
+    auto parts = static_cast<double>(node.operands.size());
+    profile.transform_products += frequencies * points * parts;
+    // A kernel that computes both parts has done so with the first.
+    if (form && form->any() != static_cast<NodeId>(i)) continue;
+    double rows = frequencies / size_of(node.shape.back(), symbols);
+    profile.transform_steps += rows * points * parts * (1 + std::log2(points));
+  }
+}
+
+common::Expr at_indices(const common::Expr& e, const std::vector<common::Expr>& indices) {
+  return e.substitute([&](common::Var v) -> common::Expr {
+    if (v.kind != common::Var::Kind::kIndex) return common::Expr::var(v);
+    return indices[static_cast<size_t>(v.id)];
+  });
+}
+
+}  // namespace coordinator

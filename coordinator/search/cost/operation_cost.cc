@@ -1,0 +1,56 @@
+#include "coordinator/search/cost/operation_cost.h"
+
+namespace coordinator {
+namespace {
+
+OperationCost unary_cost(common::UnaryOp op) {
+  using common::UnaryOp;
+  if (op <= UnaryOp::kNot) return {};
+  switch (op) {
+    case UnaryOp::kSqrt:
+    case UnaryOp::kRsqrt:
+    case UnaryOp::kRecip:
+      return {Hardness::kDivision, 1};
+    case UnaryOp::kExp:
+    case UnaryOp::kExp2:
+    case UnaryOp::kExpm1:
+    case UnaryOp::kSigmoid:
+      return {Hardness::kFunction, 1};
+    case UnaryOp::kSin:
+    case UnaryOp::kCos:
+    case UnaryOp::kTan:
+    case UnaryOp::kLgamma:
+    case UnaryOp::kDigamma:
+      return {Hardness::kFunction, 6};
+    case UnaryOp::kErf:
+    case UnaryOp::kErfc:
+    case UnaryOp::kErfinv:
+      return {Hardness::kFunction, 2.6};
+    case UnaryOp::kFloor:
+    case UnaryOp::kCeil:
+    case UnaryOp::kTrunc:
+    case UnaryOp::kRound:
+    case UnaryOp::kIsNan:
+    case UnaryOp::kIsInf:
+      return {};
+    default:
+      return {Hardness::kFunction, 1.8};
+  }
+}
+
+}  // namespace
+
+OperationCost operation_cost(const common::Node& node) {
+  if (node.op == common::Op::kUnary) return unary_cost(common::attr<common::UnaryAttr>(node).op);
+  if (node.op != common::Op::kBinary) return {};
+  common::BinaryOp op = common::attr<common::BinaryAttr>(node).op;
+  if (op == common::BinaryOp::kDiv) return {Hardness::kDivision, 1};
+  bool is_hard = op > common::BinaryOp::kDiv && op <= common::BinaryOp::kNextafter &&
+                 op != common::BinaryOp::kMin && op != common::BinaryOp::kMax;
+  // Integers are divided by what is mostly a constant.
+  if (is_hard && !common::is_float(node.dtype)) return {Hardness::kDivision, 1};
+  if (is_hard) return {Hardness::kFunction, 2};
+  return {};
+}
+
+}  // namespace coordinator

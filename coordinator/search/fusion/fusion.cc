@@ -1,0 +1,253 @@
+#include "coordinator/search/fusion/fusion.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "common/base/hash64.h"
+#include "common/ir/hlir/builder.h"
+#include "common/ir/hlir/gemm_form.h"
+#include "common/ir/hlir/graph_hash.h"
+#include "common/ir/hlir/sizes.h"
+#include "common/ir/llir/load_time.h"
+#include "coordinator/search/fusion/multi_output.h"
+
+namespace coordinator {
+namespace {
+
+using common::Graph;
+using common::GraphBuilder;
+using common::Node;
+using common::Op;
+using common::Template;
+
+size_t at(common::NodeId id) { return static_cast<size_t>(id); }
+
+class ProgramBuilder {
+ public:
+  ProgramBuilder(const Selected& selected, const Materialised& materialised,
+                 const std::vector<common::NodeId>& writers, KernelMemo& memo)
+      : selected_(selected),
+        graph_(selected.graph),
+        materialised_(materialised),
+        writers_(writers),
+        memo_(memo) {}
+
+  FusedProgram run() {
+    common::Program& shell = result_.shell;
+    shell.symbols = graph_.symbols;
+    shell.inputs = graph_.inputs;
+    for (common::GraphInput& input : shell.inputs) input.name.clear();
+    for (common::GraphOutput output : graph_.outputs) {
+      output.node = -1;
+      shell.outputs.push_back(output);
+    }
+    output_positions_.resize(graph_.nodes.size());
+    for (size_t k = 0; k < graph_.outputs.size(); ++k) {
+      output_positions_[at(graph_.outputs[k].node)].push_back(static_cast<int>(k));
+    }
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      if (writers_[i] != static_cast<common::NodeId>(i)) guests_[writers_[i]].push_back(at_id(i));
+      if (is_leaf(at_id(i), -1)) node_of_[selected_.gene[i]] = at_id(i);
+    }
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const Node& node = graph_.nodes[i];
+      if (node.op == Op::kInput) buffer_of(selected_.gene[i]);
+      if (is_materialised(selected_, materialised_, at_id(i)) || !output_positions_[i].empty()) {
+        add_kernel(writers_[i]);
+      }
+    }
+    note_load_time();
+    return std::move(result_);
+  }
+
+ private:
+  void note_load_time() {
+    const common::Program& shell = result_.shell;
+    result_.at_load = common::load_time_calls(shell);
+    std::vector<char> held(shell.buffers.size(), 0);
+    for (size_t c = 0; c < shell.calls.size(); ++c) {
+      for (int id : shell.calls[c].outputs) held[at(id)] = result_.at_load[c];
+      if (result_.at_load[c]) continue;
+      for (int id : shell.calls[c].inputs) {
+        if (!std::exchange(held[at(id)], 0)) continue;
+        const common::Buffer& buffer = shell.buffers[at(id)];
+        result_.held_bytes += common::count_bytes(buffer.dtype, buffer.shape, {});
+      }
+    }
+  }
+
+  int add_buffer(common::BufferKind kind, int position, const Node& node) {
+    auto& buffers = result_.shell.buffers;
+    buffers.push_back({kind, position, node.dtype, node.shape});
+    return static_cast<int>(buffers.size()) - 1;
+  }
+
+  static common::NodeId at_id(size_t index) { return static_cast<common::NodeId>(index); }
+
+  // Of what is an input or has been written.
+  int buffer_of(ClassId gene) {
+    if (auto it = buffer_.find(gene); it != buffer_.end()) return it->second;
+    const Node& node = graph_.node(node_of_.at(gene));
+    LFARM_CHECK(node.op == Op::kInput, "a value is read before it is written");
+    int position = common::attr<common::InputAttr>(node).position;
+    return buffer_[gene] = add_buffer(common::BufferKind::kInput, position, node);
+  }
+
+  // Read by the kernel at `root`, not computed by it.
+  bool is_leaf(common::NodeId id, common::NodeId root) const {
+    const Node& node = graph_.node(id);
+    return node.op == Op::kInput ||
+           (is_materialised(selected_, materialised_, id) && writers_[at(id)] != root);
+  }
+
+  // What the kernel at `root` writes: its own value, then those of its guests.
+  std::vector<common::NodeId> values_of(common::NodeId root) const {
+    std::vector<common::NodeId> values{root};
+    if (auto it = guests_.find(root); it != guests_.end()) {
+      values.insert(values.end(), it->second.begin(), it->second.end());
+    }
+    return values;
+  }
+  // A value that is several outputs of the graph is written to each.
+  size_t copies_of(common::NodeId value) const {
+    return std::max<size_t>(1, output_positions_[at(value)].size());
+  }
+
+  // Of everything that copy() would walk.
+  uint64_t signature(common::NodeId id, common::NodeId root,
+                     std::map<common::NodeId, uint64_t>& known) const {
+    if (auto it = known.find(id); it != known.end()) return it->second;
+    bool leaf = is_leaf(id, root);
+    uint64_t hash =
+        common::combine64(leaf ? 1 : 2, leaf ? selected_.gene[at(id)] : selected_.choice[at(id)]);
+    if (!leaf) {
+      for (common::NodeId operand : graph_.node(id).operands) {
+        hash = common::combine64(hash, signature(operand, root, known));
+      }
+    }
+    known[id] = hash;
+    return hash;
+  }
+
+  // Copies the root and what it computes in place; stored values become inputs.
+  common::NodeId copy(common::NodeId id, common::NodeId root, GraphBuilder& builder,
+                      std::map<common::NodeId, common::NodeId>& copied,
+                      std::vector<ClassId>& inputs) const {
+    if (auto it = copied.find(id); it != copied.end()) return it->second;
+    const Node& node = graph_.node(id);
+    common::NodeId result;
+    if (is_leaf(id, root)) {
+      result = builder.input(common::InputKind::kUser, node.dtype, node.shape, "");
+      inputs.push_back(selected_.gene[at(id)]);
+    } else {
+      Node twin = node;
+      for (common::NodeId& operand : twin.operands)
+        operand = copy(operand, root, builder, copied, inputs);
+      result = builder.raw(std::move(twin));
+    }
+    copied[id] = result;
+    return result;
+  }
+
+  Template form_of(common::NodeId root, const Graph& body) const {
+    const Node& node = graph_.node(root);
+    if (node.op == Op::kScan) return Template::kScan;
+    if (node.op == Op::kScatter) return Template::kScatter;
+    if (node.op == Op::kSort) return Template::kSort;
+    if (node.op == Op::kContract && selected_.lowering[at(root)] == Lowering::kGemm &&
+        common::gemm_form(body)) {
+      return Template::kGemm;
+    }
+    return template_of(selected_, materialised_, root);
+  }
+
+  std::shared_ptr<const BuiltKernel> build(common::NodeId root) const {
+    auto built = std::make_shared<BuiltKernel>();
+    GraphBuilder builder(graph_.symbols);
+    std::map<common::NodeId, common::NodeId> copied;
+    for (common::NodeId value : values_of(root)) {
+      common::NodeId result = copy(value, root, builder, copied, built->inputs);
+      for (size_t k = 0; k < copies_of(value); ++k) builder.output(result);
+    }
+    common::Canonical body = common::canonical_without_unused_symbols(builder.finish());
+    built->symbols = std::move(body.symbols);
+    built->kernel.form = form_of(root, body.graph);
+    built->kernel.body = std::move(body.graph);
+    built->body = common::graph_hash(built->kernel.body);
+    return built;
+  }
+
+  // Adds the kernel at `root` once, behind those that it reads from.
+  void add_kernel(common::NodeId root) {
+    if (!added_.insert(root).second) return;
+    std::map<common::NodeId, uint64_t> known;
+    uint64_t key = 0;
+    for (common::NodeId value : values_of(root)) {
+      key = common::combine64(key,
+                              common::combine64(signature(value, root, known), copies_of(value)));
+    }
+    std::shared_ptr<const BuiltKernel>& memo = memo_[key];
+    if (!memo) memo = build(root);
+    std::shared_ptr<const BuiltKernel> built = memo;
+    common::Call call;
+    for (ClassId input : built->inputs) {
+      common::NodeId node = node_of_.at(input);
+      if (graph_.node(node).op != Op::kInput) add_kernel(writers_[at(node)]);
+      call.inputs.push_back(buffer_of(input));
+    }
+    for (int symbol : built->symbols) call.symbols.push_back(common::Expr::symbol(symbol));
+    for (common::NodeId value : values_of(root)) {
+      const Node& node = graph_.node(value);
+      size_t first = call.outputs.size();
+      for (int position : output_positions_[at(value)]) {
+        call.outputs.push_back(add_buffer(common::BufferKind::kOutput, position, node));
+      }
+      if (output_positions_[at(value)].empty()) {
+        call.outputs.push_back(add_buffer(common::BufferKind::kTemporary, 0, node));
+      }
+      if (is_materialised(selected_, materialised_, value)) {
+        buffer_[selected_.gene[at(value)]] = call.outputs[first];
+      }
+    }
+    ClassId gene = selected_.gene[at(root)];
+    auto [it, is_new] = known_.emplace(std::pair{built->kernel.form, built->body},
+                                       static_cast<int>(result_.kernels.size()));
+    if (is_new) {
+      result_.kernels.push_back(built);
+      result_.genes.push_back(gene);
+    }
+    call.kernel = it->second;
+    result_.shell.calls.push_back(std::move(call));
+  }
+
+  const Selected& selected_;
+  const Graph& graph_;
+  const Materialised& materialised_;
+  const std::vector<common::NodeId>& writers_;
+  KernelMemo& memo_;
+  FusedProgram result_;
+  std::vector<std::vector<int>> output_positions_;
+  std::map<common::NodeId, std::vector<common::NodeId>> guests_;  // by writer
+  std::unordered_map<ClassId, common::NodeId> node_of_;           // of what kernels may read
+  std::set<common::NodeId> added_;
+  std::unordered_map<ClassId, int> buffer_;  // of stored values and inputs, by gene
+  std::map<std::pair<Template, common::Digest>, int> known_;
+};
+
+}  // namespace
+
+FusedProgram fuse(const Selected& selected, const Materialised& materialised, KernelMemo& memo,
+                  const std::vector<int64_t>& wishes) {
+  return ProgramBuilder(selected, materialised, plan_writers(selected, materialised, wishes), memo)
+      .run();
+}
+
+common::Program whole_program(const FusedProgram& fused) {
+  common::Program program = fused.shell;
+  for (const auto& built : fused.kernels) program.kernels.push_back(built->kernel);
+  return program;
+}
+
+}  // namespace coordinator

@@ -1,0 +1,99 @@
+#include "coordinator/search/genes/effects.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace coordinator {
+namespace {
+
+constexpr double kPull = 1;           // of an unknown effect towards zero, in measurements
+constexpr double kPriorPullMax = 12;  // more measurements of other graphs count no more
+constexpr double kPriorTrust = 0.25;  // of one measurement of another graph
+constexpr double kCountMax = 1e4;
+constexpr double kSpread = 0.16;  // of one effect's unknown part
+constexpr int kSweeps = 3;        // each fit goes on from the last one
+
+}  // namespace
+
+void merge_effects(EffectTable& into, const EffectTable& learned) {
+  for (const auto& [feature, effect] : learned) {
+    if (effect.count <= 0) continue;
+    Effect& known = into[feature];
+    double count = known.count + effect.count;
+    known.mean = (known.mean * known.count + effect.mean * effect.count) / count;
+    known.count = std::min(count, kCountMax);
+  }
+}
+
+EffectModel::EffectModel(const EffectTable* priors) : priors_(priors) {}
+
+EffectModel::Prior EffectModel::prior_of(Feature feature) const {
+  if (priors_ != nullptr) {
+    if (auto it = priors_->find(feature); it != priors_->end()) {
+      return {it->second.mean, kPull + std::min(kPriorPullMax, it->second.count * kPriorTrust)};
+    }
+  }
+  return {0, kPull};
+}
+
+void EffectModel::add(std::span<const Feature> features, double log_ratio) {
+  auto point = static_cast<uint32_t>(residuals_.size());
+  double residual = log_ratio;
+  for (Feature feature : features) {
+    auto [it, is_new] = index_.emplace(feature, static_cast<uint32_t>(weights_.size()));
+    if (is_new) {
+      Prior prior = prior_of(feature);
+      weights_.push_back({feature, prior.mean, prior.mean, prior.pull, {}});
+    }
+    Weight& weight = weights_[it->second];
+    weight.points.push_back(point);
+    residual -= weight.value;
+  }
+  residuals_.push_back(residual);
+  ++measurements_;
+}
+
+void EffectModel::fit() {
+  if (fitted_ == measurements_) return;
+  fitted_ = measurements_;
+  for (int sweep = 0; sweep < kSweeps; ++sweep) {
+    for (Weight& weight : weights_) {
+      double sum = weight.pull * (weight.prior - weight.value);
+      for (uint32_t point : weight.points) sum += residuals_[point];
+      double step = sum / (static_cast<double>(weight.points.size()) + weight.pull);
+      weight.value += step;
+      for (uint32_t point : weight.points) residuals_[point] -= step;
+    }
+  }
+}
+
+double EffectModel::mean(std::span<const Feature> features) const {
+  double sum = 0;
+  for (Feature feature : features) {
+    auto it = index_.find(feature);
+    sum += it == index_.end() ? prior_of(feature).mean : weights_[it->second].value;
+  }
+  return sum;
+}
+
+double EffectModel::deviation(std::span<const Feature> features) const {
+  double variance = 0;
+  for (Feature feature : features) {
+    auto it = index_.find(feature);
+    double seen = it == index_.end() ? prior_of(feature).pull
+                                     : weights_[it->second].pull +
+                                           static_cast<double>(weights_[it->second].points.size());
+    variance += kSpread * kSpread / seen;
+  }
+  return std::sqrt(variance);
+}
+
+EffectTable EffectModel::learned() const {
+  EffectTable table;
+  for (const Weight& weight : weights_) {
+    table[weight.feature] = {weight.value, static_cast<double>(weight.points.size())};
+  }
+  return table;
+}
+
+}  // namespace coordinator

@@ -1,0 +1,287 @@
+#include "coordinator/search/partition/layout_assignment.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "common/base/contains.h"
+#include "common/ir/hlir/builder.h"
+#include "coordinator/search/partition/materialisation.h"
+
+namespace coordinator {
+namespace {
+
+using common::attr;
+using common::Expr;
+using common::Node;
+using common::NodeId;
+using common::Op;
+using common::ReduceAttr;
+using common::ReduceOp;
+using common::View;
+using common::ViewAttr;
+
+size_t at(int32_t id) { return static_cast<size_t>(id); }
+
+// The axes that a reduction keeps, in order.
+std::vector<int> kept_axes(const Node& operand, const std::vector<int>& reduced) {
+  std::vector<int> kept;
+  for (int k = 0; k < static_cast<int>(operand.shape.size()); ++k) {
+    if (!common::contains(reduced, k)) kept.push_back(k);
+  }
+  return kept;
+}
+
+// Which loop indices an expression reads.
+std::vector<char> indices_of(const Expr& e, size_t rank) {
+  std::vector<char> found(rank, 0);
+  e.visit_vars([&](common::Var v) {
+    if (v.kind == common::Var::Kind::kIndex) found[at(v.id)] = 1;
+  });
+  return found;
+}
+
+class Assignment {
+ public:
+  explicit Assignment(const common::Graph& graph)
+      : graph_(graph), builder_(graph.symbols), from_weights_(graph.nodes.size(), 0) {
+    int axes = 0;
+    for (const Node& node : graph.nodes) {
+      first_.push_back(axes);
+      axes += static_cast<int>(node.shape.size());
+    }
+    class_.resize(at(axes));
+    std::iota(class_.begin(), class_.end(), 0);
+    is_last_.assign(at(axes), 0);
+  }
+
+  // Empty where every value keeps its order.
+  std::optional<common::Graph> run() {
+    for (size_t id = 0; id < graph_.nodes.size(); ++id) {
+      from_weights_[id] = depends_on_weights_alone(graph_.nodes[id]);
+      if (is_free(id)) join_operands(id);
+    }
+    for (size_t id = 0; id < graph_.nodes.size(); ++id) look_for_product(id);
+    bool changes = false;
+    for (size_t id = 0; id < graph_.nodes.size() && !changes; ++id) {
+      std::vector<int> order = order_of(id);
+      changes = order.size() != graph_.nodes[id].shape.size() ||
+                !std::is_sorted(order.begin(), order.end());
+    }
+    if (!changes) return std::nullopt;
+    for (const common::GraphInput& input : graph_.inputs) {
+      inputs_.push_back(builder_.input(input.kind, input.dtype, input.shape, input.name));
+    }
+    for (size_t id = 0; id < graph_.nodes.size(); ++id) copies_.push_back(copied(id));
+    for (const common::GraphOutput& output : graph_.outputs) {
+      builder_.output_like(output, as_given(output.node));
+    }
+    return builder_.finish();
+  }
+
+ private:
+  bool depends_on_weights_alone(const Node& node) const {
+    if (node.op == Op::kInput) {
+      return graph_.inputs[at(attr<common::InputAttr>(node).position)].kind ==
+             common::InputKind::kWeight;
+    }
+    return std::all_of(node.operands.begin(), node.operands.end(),
+                       [&](NodeId operand) { return from_weights_[at(operand)] != 0; });
+  }
+
+  // Whether a node of this kind can have its axes in any order, given that its operands have.
+  bool is_free(size_t id) const {
+    const Node& node = graph_.nodes[id];
+    if (from_weights_[id] != 0) return false;
+    switch (node.op) {
+      case Op::kCast:
+      case Op::kUnary:
+      case Op::kBinary:
+      case Op::kSelect:
+        return true;
+      case Op::kReduce: {
+        ReduceOp op = attr<ReduceAttr>(node).op;
+        return op != ReduceOp::kArgmax && op != ReduceOp::kArgmin;
+      }
+      default:
+        return false;
+    }
+  }
+
+  // Axes that must have the same place.
+  int find(int axis) {
+    while (class_[at(axis)] != axis) axis = class_[at(axis)] = class_[at(class_[at(axis)])];
+    return axis;
+  }
+  int axis_of(size_t id, int k) const { return first_[id] + k; }
+  void join(int a, int b) { class_[at(find(a))] = find(b); }
+
+  void join_operands(size_t id) {
+    const Node& node = graph_.nodes[id];
+    for (NodeId operand : node.operands) {
+      if (!is_free(at(operand))) continue;
+      std::vector<int> kept(node.shape.size());
+      std::iota(kept.begin(), kept.end(), 0);
+      if (node.op == Op::kReduce) {
+        kept = kept_axes(graph_.node(operand), attr<ReduceAttr>(node).axes);
+      }
+      for (size_t k = 0; k < kept.size(); ++k) {
+        join(axis_of(id, static_cast<int>(k)), axis_of(at(operand), kept[k]));
+      }
+    }
+  }
+
+  void want_last(size_t id, int k) {
+    if (is_free(id)) is_last_[at(find(axis_of(id, k)))] = 1;
+  }
+
+  // A sum of products of something computed and something that depends on weights alone.
+  void look_for_product(size_t id) {
+    const Node& sum = graph_.nodes[id];
+    if (!is_product_sum(graph_, sum)) return;
+    const Node& product = graph_.node(sum.operands[0]);
+    const std::vector<int>& summed = attr<ReduceAttr>(sum).axes;
+    if (std::all_of(summed.begin(), summed.end(),
+                    [&](int axis) { return product.shape[at(axis)].is_constant(1); })) {
+      return;
+    }
+    for (size_t image : {0, 1}) {
+      NodeId x = product.operands[image], w = product.operands[1 - image];
+      if (from_weights_[at(w)] != 0 && from_weights_[at(x)] == 0) want_order(id, product, x, w);
+    }
+  }
+
+  void want_order(size_t sum, const Node& product, NodeId x, NodeId w) {
+    std::vector<char> in_weight = read_axes(w, product.shape.size());
+    std::vector<int> kept = kept_axes(product, attr<ReduceAttr>(graph_.nodes[sum]).axes);
+    for (size_t k = 0; k < kept.size(); ++k) {
+      if (in_weight[at(kept[k])] != 0) want_last(sum, static_cast<int>(k));
+    }
+    for (int axis : attr<ReduceAttr>(graph_.nodes[sum]).axes) {
+      want_last(at(graph_.nodes[sum].operands[0]), axis);
+    }
+    x = beneath_casts(x);
+    if (graph_.node(x).op != Op::kView) return;
+    const View& view = attr<ViewAttr>(graph_.node(x)).view;
+    NodeId image = graph_.node(x).operands[0];
+    for (size_t d = 0; d < view.index.size(); ++d) {
+      std::vector<char> read = indices_of(view.index[d], product.shape.size());
+      bool any = false, all = true;
+      for (size_t k = 0; k < read.size(); ++k) {
+        any = any || read[k] != 0;
+        all = all && (read[k] == 0 || in_weight[k] != 0);
+      }
+      // Windows mix an axis of the output with one of the weight's. Axes that are parts of the
+      // weight's, such as heads, stay as whoever writes them likes it.
+      all = all && common::affine_form(view.index[d], static_cast<int>(read.size()));
+      if (any && all) want_last(at(image), static_cast<int>(d));
+    }
+  }
+
+  NodeId beneath_casts(NodeId id) const {
+    while (graph_.node(id).op == Op::kCast) id = graph_.node(id).operands[0];
+    return id;
+  }
+
+  // The axes along which a value differs from place to place.
+  std::vector<char> read_axes(NodeId id, size_t rank) const {
+    id = beneath_casts(id);
+    std::vector<char> result(rank, 1);
+    if (graph_.node(id).op != Op::kView) return result;
+    std::fill(result.begin(), result.end(), 0);
+    for (const Expr& e : attr<ViewAttr>(graph_.node(id)).view.index) {
+      std::vector<char> read = indices_of(e, rank);
+      for (size_t k = 0; k < rank; ++k) result[k] |= read[k];
+    }
+    return result;
+  }
+
+  // The node's axes as they lie in its copy; those of size 1 are missing where any order will do.
+  std::vector<int> order_of(size_t id) {
+    const common::Shape& shape = graph_.nodes[id].shape;
+    std::vector<int> order;
+    for (int k = 0; k < static_cast<int>(shape.size()); ++k) {
+      if (!is_free(id) || !shape[at(k)].is_constant(1)) order.push_back(k);
+    }
+    if (is_free(id)) {
+      std::stable_partition(order.begin(), order.end(),
+                            [&](int k) { return is_last_[at(find(axis_of(id, k)))] == 0; });
+    }
+    return order;
+  }
+
+  NodeId as_given(NodeId id) {
+    View view{graph_.node(id).shape, {}, {}, 0};
+    for (int axis : order_of(at(id))) view.index.push_back(Expr::index(axis));
+    return builder_.view(copies_[at(id)], view);
+  }
+
+  // Axes of size 1 may be missing in the order.
+  NodeId in_order(NodeId id, const std::vector<int>& order) {
+    if (order_of(at(id)) == order) return copies_[at(id)];
+    const common::Shape& shape = graph_.node(id).shape;
+    View view{{}, std::vector<Expr>(shape.size(), Expr(0)), {}, 0};
+    for (size_t k = 0; k < order.size(); ++k) {
+      view.shape.push_back(shape[at(order[k])]);
+      view.index[at(order[k])] = Expr::index(static_cast<int>(k));
+    }
+    return builder_.view(as_given(id), view);
+  }
+
+  NodeId copied(size_t id) {
+    Node node = graph_.nodes[id];
+    if (node.op == Op::kInput) return inputs_[at(attr<common::InputAttr>(node).position)];
+    if (node.op == Op::kView)
+      return builder_.view(as_given(node.operands[0]), attr<ViewAttr>(node).view);
+    if (!is_free(id)) {
+      for (NodeId& operand : node.operands) operand = as_given(operand);
+      return builder_.raw(std::move(node));
+    }
+    if (node.op == Op::kReduce) return reduced(id);
+    std::vector<int> order = order_of(id);
+    for (NodeId& operand : node.operands) operand = in_order(operand, order);
+    node.shape = builder_.shape(node.operands[0]);
+    return builder_.raw(std::move(node));
+  }
+
+  NodeId reduced(size_t id) {
+    const Node& node = graph_.nodes[id];
+    const std::vector<int>& axes = attr<ReduceAttr>(node).axes;
+    NodeId operand = node.operands[0];
+    std::vector<int> order = order_of(at(operand));
+    if (!is_free(at(operand))) {
+      std::vector<int> kept = kept_axes(graph_.node(operand), axes);
+      order.clear();
+      for (int k : order_of(id)) order.push_back(kept[at(k)]);
+      for (int axis : axes) {
+        if (!graph_.node(operand).shape[at(axis)].is_constant(1)) order.push_back(axis);
+      }
+    }
+    std::vector<int> places;
+    for (int axis : axes) {
+      auto place = std::find(order.begin(), order.end(), axis);
+      if (place != order.end()) places.push_back(static_cast<int>(place - order.begin()));
+    }
+    return builder_.reduce(attr<ReduceAttr>(node).op, in_order(operand, order), places);
+  }
+
+  const common::Graph& graph_;
+  common::GraphBuilder builder_;
+  std::vector<char> from_weights_;  // per node
+  std::vector<int> first_;          // per node: the number of its first axis
+  std::vector<int> class_;          // per axis of a node: a tree of those that go together
+  std::vector<char> is_last_;       // per class
+  std::vector<NodeId> inputs_;
+  std::vector<NodeId> copies_;  // per node
+};
+
+}  // namespace
+
+common::Graph assign_layouts(const common::Graph& graph, common::Machine machine) {
+  if (common::is_gpu(machine)) return graph;
+  return Assignment(graph).run().value_or(graph);
+}
+
+}  // namespace coordinator

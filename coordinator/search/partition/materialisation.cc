@@ -1,0 +1,551 @@
+#include "coordinator/search/partition/materialisation.h"
+
+#include <algorithm>
+#include <set>
+
+#include "common/base/contains.h"
+#include "common/ir/hlir/attention_form.h"
+#include "common/ir/hlir/fourier_form.h"
+#include "common/ir/hlir/sizes.h"
+#include "common/ir/llir/load_time.h"
+
+namespace coordinator {
+namespace {
+
+using common::BinaryOp;
+using common::Graph;
+using common::Node;
+using common::Op;
+using common::Template;
+using common::UnaryOp;
+
+// So often windows read an element where it is better computed before.
+constexpr double kWindowsOverlap = 2;
+
+size_t at(common::NodeId id) { return static_cast<size_t>(id); }
+
+bool is_elementwise(const Node& node) {
+  return node.op == Op::kUnary || node.op == Op::kBinary || node.op == Op::kSelect ||
+         node.op == Op::kCast;
+}
+
+// A handful of machine instructions.
+bool is_cheap(const Node& node) {
+  if (node.op == Op::kSelect || node.op == Op::kCast) return true;
+  if (node.op == Op::kUnary) {
+    UnaryOp op = common::attr<common::UnaryAttr>(node).op;
+    return op <= UnaryOp::kNot;
+  }
+  if (node.op == Op::kBinary) {
+    BinaryOp op = common::attr<common::BinaryAttr>(node).op;
+    return op <= BinaryOp::kMul || op == BinaryOp::kMin || op == BinaryOp::kMax ||
+           op >= BinaryOp::kAnd;
+  }
+  return false;
+}
+
+bool is_reductive(const Node& node) {
+  return node.op == Op::kReduce || node.op == Op::kSoftmax || node.op == Op::kNorm ||
+         node.op == Op::kContract;
+}
+
+bool has_own_template(const Node& node) {
+  return node.op == Op::kScan || node.op == Op::kScatter || node.op == Op::kSort;
+}
+
+bool is_copy(const Selected& selected, common::NodeId id) {
+  return selected.lowering[at(id)] == Lowering::kCopy;
+}
+
+// A use of a node by a kernel's node, seen through views.
+struct Use {
+  common::NodeId user;
+  bool direct;  // without a view between
+};
+
+std::vector<std::vector<Use>> uses_of(const Selected& selected) {
+  const Graph& graph = selected.graph;
+  std::vector<std::vector<Use>> uses(graph.nodes.size());
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (!is_computed(graph.nodes[i]) && !is_copy(selected, static_cast<common::NodeId>(i)))
+      continue;
+    for (common::NodeId operand : graph.nodes[i].operands) {
+      common::NodeId base = base_of(selected, operand);
+      uses[at(base)].push_back({static_cast<common::NodeId>(i), base == operand});
+    }
+  }
+  for (const auto& output : graph.outputs) {
+    common::NodeId base = base_of(selected, output.node);
+    if (base != output.node) uses[at(base)].push_back({output.node, false});
+  }
+  return uses;
+}
+
+// The leading axes of `inner` walk along with those of `outer`, so that a value per row of `inner`
+// is computed once per row of `outer`.
+bool rows_align(const common::Shape& reduced, const common::Shape& outer) {
+  if (reduced.size() > outer.size()) return false;
+  for (size_t k = 0; k < reduced.size(); ++k) {
+    if (reduced[k] != outer[k]) return false;
+  }
+  return true;
+}
+
+// For each axis of a value, the axis of another that it is.
+using Axes = std::vector<int>;
+
+Axes same_axes(size_t rank) {
+  Axes axes(rank);
+  for (size_t k = 0; k < rank; ++k) axes[k] = static_cast<int>(k);
+  return axes;
+}
+
+// The axes of the view's operand as axes of the view; empty unless it only changes their order.
+std::optional<Axes> permuted_axes(const Node& node, const Node& operand) {
+  const common::View& view = common::attr<common::ViewAttr>(node).view;
+  if (!view.valid.empty() || view.shape.size() != operand.shape.size()) return std::nullopt;
+  Axes axes;
+  std::vector<char> taken(view.shape.size(), 0);
+  for (size_t k = 0; k < view.index.size(); ++k) {
+    size_t axis = 0;
+    while (axis < taken.size() && view.index[k] != common::Expr::index(static_cast<int>(axis))) {
+      ++axis;
+    }
+    if (axis == taken.size() || taken[axis] != 0 || view.shape[axis] != operand.shape[k]) {
+      return std::nullopt;
+    }
+    taken[axis] = 1;
+    axes.push_back(static_cast<int>(axis));
+  }
+  return axes;
+}
+
+// All uses are by one elementwise node, of the very same element, whatever the order of axes.
+bool flows_into_one(const Selected& selected, common::NodeId id, const std::vector<Use>& uses) {
+  const Graph& graph = selected.graph;
+  if (uses.empty()) return false;
+  const Node& user = graph.node(uses[0].user);
+  bool by_one = std::all_of(uses.begin(), uses.end(),
+                            [&](const Use& use) { return use.user == uses[0].user; });
+  if (!is_elementwise(user) || !by_one) return false;
+  std::optional<Axes> way;
+  for (common::NodeId operand : user.operands) {
+    if (base_of(selected, operand) != id) continue;
+    std::optional<Axes> axes = same_axes(graph.node(id).shape.size());
+    if (operand != id) {
+      const Node& view = graph.node(operand);
+      if (view.operands[0] != id) return false;
+      axes = permuted_axes(view, graph.node(id));
+    }
+    if (!axes || (way && way != axes)) return false;
+    way = axes;
+  }
+  return way.has_value();
+}
+
+// All uses are by the parts of one Fourier transform.
+bool is_transformed(const Graph& graph, const std::vector<Use>& uses) {
+  return std::all_of(uses.begin(), uses.end(), [&](const Use& use) {
+    return common::is_same_transform(graph.node(uses[0].user), graph.node(use.user));
+  });
+}
+
+// Windows that overlap read the node's elements more than once.
+bool is_read_by_windows(const Graph& graph, common::NodeId id,
+                        const std::vector<std::vector<Use>>& all_uses) {
+  const Use& use = all_uses[at(id)][0];
+  bool is_summed = is_reductive(graph.node(use.user)) ||
+                   (all_uses[at(use.user)].size() == 1 &&
+                    is_product_sum(graph, graph.node(all_uses[at(use.user)][0].user)));
+  if (use.direct || !is_summed) return false;
+  std::vector<int64_t> sizes = common::representative_sizes(graph.symbols);
+  return common::count_elements(graph.node(use.user).shape, sizes) >=
+         kWindowsOverlap * common::count_elements(graph.node(id).shape, sizes);
+}
+
+bool default_in_place(const Selected& selected, common::NodeId id,
+                      const std::vector<std::vector<Use>>& all_uses) {
+  const Graph& graph = selected.graph;
+  const Node& node = graph.node(id);
+  const std::vector<Use>& uses = all_uses[at(id)];
+  if (uses.empty() || has_own_template(node)) return false;
+  if (node.op == Op::kFourier) return flows_into_one(selected, id, uses);
+  if (is_transformed(graph, uses)) return is_elementwise(node);
+  if (uses.size() > 1) {
+    if (!is_cheap(node) || uses.size() > 4) return false;
+    // Recomputing must not drag a long chain along.
+    return std::all_of(node.operands.begin(), node.operands.end(), [&](common::NodeId operand) {
+      return !is_computed(graph.node(base_of(selected, operand)));
+    });
+  }
+  const Node& user = graph.node(uses[0].user);
+  if (node.op == Op::kContract) {
+    return is_elementwise(user) && uses[0].direct && user.shape == node.shape;
+  }
+  if (user.op == Op::kContract) return is_cheap(node);
+  if (has_own_template(user)) return is_elementwise(node);
+  if (is_elementwise(node) && is_read_by_windows(graph, id, all_uses)) return false;
+  if (node.op == Op::kReduce) {
+    return is_elementwise(user) && rows_align(node.shape, user.shape) &&
+           !is_product_sum(graph, node);
+  }
+  if (node.op == Op::kSoftmax || node.op == Op::kNorm) {
+    return is_elementwise(user) && uses[0].direct;
+  }
+  if (node.op == Op::kGather) return is_elementwise(user);
+  return true;
+}
+
+// Values that are computed once, when weights are bound, and which of these to keep.
+class AtLoad {
+ public:
+  AtLoad(const Graph& graph, const std::vector<std::vector<Use>>& uses)
+      : graph_(graph), uses_(uses), flags_(common::load_time_nodes(graph)) {}
+
+  bool has(common::NodeId id) const { return flags_[at(id)]; }
+  // A run needs the value itself, not only what is computed from it at load.
+  bool is_needed_in_runs(common::NodeId id) const {
+    return has(id) && std::any_of(uses_[at(id)].begin(), uses_[at(id)].end(),
+                                  [&](const Use& use) { return !has(use.user); });
+  }
+  // Costs next to nothing where it is needed and would be more to read: a weight of a short type
+  // made wider, a mask told by positions.
+  bool is_better_computed(common::NodeId id) const {
+    double source_bytes = 0;
+    std::set<common::NodeId> seen;
+    return is_all_cheap(id, seen, source_bytes) && source_bytes < bytes_of(graph_.node(id));
+  }
+
+ private:
+  bool is_all_cheap(common::NodeId id, std::set<common::NodeId>& seen, double& source_bytes) const {
+    if (!seen.insert(id).second) return true;
+    const Node& node = graph_.node(id);
+    if (node.op == Op::kInput) source_bytes += bytes_of(node);
+    if (is_computed(node) && !is_cheap(node)) return false;
+    return std::all_of(node.operands.begin(), node.operands.end(), [&](common::NodeId operand) {
+      return is_all_cheap(operand, seen, source_bytes);
+    });
+  }
+
+  // No size of what is computed at load is symbolic.
+  static double bytes_of(const Node& node) {
+    return common::count_bytes(node.dtype, node.shape, {});
+  }
+
+  const Graph& graph_;
+  const std::vector<std::vector<Use>>& uses_;
+  std::vector<char> flags_;
+};
+
+// The attention around a contraction that is lowered so, if one kernel can hold it.
+std::optional<common::AttentionForm> attention_at(const Selected& selected,
+                                                  const Materialised& materialised,
+                                                  common::NodeId id) {
+  const Graph& graph = selected.graph;
+  if (selected.lowering[at(id)] != Lowering::kAttention) return std::nullopt;
+  return common::attention_form(graph, id, [&](common::NodeId other) {
+    return other != id && is_materialised(selected, materialised, other);
+  });
+}
+
+// Takes softmax and scores into the kernels of attention, where nothing else needs them.
+void gather_attention(const Selected& selected, const std::vector<std::vector<Use>>& uses,
+                      Materialised& materialised) {
+  const Graph& graph = selected.graph;
+  std::vector<char> is_output(graph.nodes.size(), 0);
+  for (const auto& output : graph.outputs) is_output[at(base_of(selected, output.node))] = 1;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    auto id = static_cast<common::NodeId>(i);
+    if (selected.lowering[i] != Lowering::kAttention) continue;
+    // What is stored for any other reason than the scores is read.
+    auto form = common::attention_form(graph, id, [&](common::NodeId other) {
+      return is_output[at(other)] || has_own_template(graph.node(other)) ||
+             is_copy(selected, other);
+    });
+    if (!form) continue;
+    auto is_member = [&](common::NodeId node) { return common::contains(form->members, node); };
+    bool own = std::all_of(form->members.begin(), form->members.end(), [&](common::NodeId member) {
+      return member == id || std::all_of(uses[at(member)].begin(), uses[at(member)].end(),
+                                         [&](const Use& use) { return is_member(use.user); });
+    });
+    if (!own) continue;
+    for (common::NodeId member : form->members) {
+      if (member != id) materialised[at(member)] = 0;
+    }
+    // Each block of rows reads all keys and values: what they take is done once, before.
+    for (common::NodeId read : {graph.node(form->scores).operands[at(1 - form->queries)],
+                                graph.node(id).operands[at(1 - form->probabilities)]}) {
+      common::NodeId base = base_of(selected, read);
+      if (is_computed(graph.node(base))) materialised[at(base)] = 1;
+    }
+  }
+}
+
+// What is made of a transform's elements is stored where something else than elementwise work takes
+// it, so that the transform's kernel ends there.
+void store_after_transforms(const Selected& selected, const std::vector<std::vector<Use>>& uses,
+                            Materialised& materialised) {
+  const Graph& graph = selected.graph;
+  std::vector<char> holds(graph.nodes.size(), 0);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    if (node.op == Op::kFourier) {
+      holds[i] = 1;
+    } else if (is_elementwise(node)) {
+      for (common::NodeId operand : node.operands) {
+        common::NodeId base = base_of(selected, operand);
+        if (holds[at(base)] && !materialised[at(base)]) holds[i] = 1;
+      }
+    }
+    auto id = static_cast<common::NodeId>(i);
+    if (holds[i] && !flows_into_one(selected, id, uses[i])) materialised[i] = 1;
+  }
+}
+
+// What is only a wider spelling of a computed value is stored as that value: fewer bytes to write
+// and to read, and contractions see that their operands are of a short type.
+void store_short(const Selected& selected, Materialised& materialised) {
+  const Graph& graph = selected.graph;
+  for (size_t i = graph.nodes.size(); i-- > 0;) {
+    const Node& node = graph.nodes[i];
+    if (!materialised[i] || node.op != Op::kCast) continue;
+    common::NodeId narrow = base_of(selected, node.operands[0]);
+    const Node& source = graph.node(narrow);
+    if (!is_computed(source)) continue;
+    if (common::dtype_size(source.dtype) >= common::dtype_size(node.dtype)) continue;
+    materialised[i] = 0;
+    materialised[at(narrow)] = 1;
+  }
+}
+
+}  // namespace
+
+bool is_product_sum(const Graph& graph, const Node& node) {
+  if (node.op != Op::kReduce ||
+      common::attr<common::ReduceAttr>(node).op != common::ReduceOp::kSum) {
+    return false;
+  }
+  const Node& operand = graph.node(node.operands[0]);
+  return operand.op == Op::kBinary &&
+         common::attr<common::BinaryAttr>(operand).op == BinaryOp::kMul;
+}
+
+bool is_computed(const Node& node) {
+  return node.op != Op::kInput && node.op != Op::kConstant && node.op != Op::kIota &&
+         node.op != Op::kView;
+}
+
+bool is_materialised(const Selected& selected, const Materialised& materialised,
+                     common::NodeId id) {
+  return (is_computed(selected.graph.node(id)) && materialised[at(id)]) || is_copy(selected, id);
+}
+
+common::NodeId base_of(const Selected& selected, common::NodeId id) {
+  while (selected.graph.node(id).op == Op::kView && !is_copy(selected, id)) {
+    id = selected.graph.node(id).operands[0];
+  }
+  return id;
+}
+
+Selected select_all(const Graph& graph) {
+  Selected selected;
+  selected.graph = graph;
+  selected.lowering.assign(graph.nodes.size(), Lowering::kInPlace);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    selected.gene.push_back(static_cast<ClassId>(i));
+    selected.choice.push_back(static_cast<NodeId>(i));
+  }
+  return selected;
+}
+
+Materialised plain_materialisation(const Selected& selected) {
+  const Graph& graph = selected.graph;
+  Materialised materialised(graph.nodes.size(), 1);
+  auto uses = uses_of(selected);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (!is_product_sum(graph, graph.nodes[i])) continue;
+    common::NodeId product = graph.nodes[i].operands[0];
+    if (uses[at(product)].size() == 1) materialised[at(product)] = 0;
+  }
+  repair_materialisation(selected, materialised);
+  return materialised;
+}
+
+Materialised default_materialisation(const Selected& selected) {
+  const Graph& graph = selected.graph;
+  Materialised materialised(graph.nodes.size(), 0);
+  auto uses = uses_of(selected);
+  AtLoad at_load(graph, uses);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    auto id = static_cast<common::NodeId>(i);
+    if (!is_computed(graph.nodes[i])) continue;
+    bool keep = at_load.is_needed_in_runs(id) && !at_load.is_better_computed(id);
+    materialised[i] = keep || !default_in_place(selected, id, uses);
+  }
+  gather_attention(selected, uses, materialised);
+  store_after_transforms(selected, uses, materialised);
+  store_short(selected, materialised);
+  repair_materialisation(selected, materialised);
+  return materialised;
+}
+
+namespace {
+
+// Finds what a kernel rooted at `root` holds that its template cannot: the node to store, if any.
+class TileCheck {
+ public:
+  TileCheck(const Selected& selected, const Materialised& materialised, common::NodeId root)
+      : selected_(selected), materialised_(materialised), root_(root) {}
+
+  std::optional<common::NodeId> offender() {
+    visit(root_, same_axes(selected_.graph.node(root_).shape.size()));
+    if (contraction_ < 0 && transform_ < 0) return std::nullopt;
+    return offender_ ? offender_ : reductive_;
+  }
+  bool is_transform() const { return transform_ >= 0; }
+  // The contraction that the kernel is built around; -1 when there is none.
+  common::NodeId contraction() const { return contraction_; }
+  bool is_attention() const { return is_attention_; }
+
+ private:
+  // spine: the value is needed at exactly the root's indices, its axes being these of the root's.
+  void visit(common::NodeId id, const std::optional<Axes>& spine) {
+    const Node& node = selected_.graph.node(id);
+    if (id != root_ && is_materialised(selected_, materialised_, id)) return;
+    if (!seen_.insert({id, spine}).second) return;
+    bool on_spine = spine && *spine == same_axes(spine->size());
+    if (node.op == Op::kContract) {
+      bool second = contraction_ >= 0 || transform_ >= 0;
+      if (!on_spine || (second && contraction_ != id)) {
+        offender_ = id;
+        if (!second) contraction_ = id;
+        return;
+      }
+      contraction_ = id;
+      if (node.shape != selected_.graph.node(root_).shape) offender_ = id;
+      if (auto form = attention_at(selected_, materialised_, id)) {
+        is_attention_ = true;
+        if (!form->obstacles.empty()) offender_ = form->obstacles[0];
+        return;
+      }
+    } else if (node.op == Op::kFourier) {
+      note_transform(id, spine);
+    } else if (is_reductive(node) && !reductive_ && id != root_) {
+      reductive_ = id;
+    }
+    for (common::NodeId operand : node.operands) visit(operand, continued(node, operand, spine));
+  }
+
+  // The spine at an operand of `node`.
+  std::optional<Axes> continued(const Node& node, common::NodeId operand,
+                                const std::optional<Axes>& spine) const {
+    if (!spine || is_elementwise(node)) return spine;
+    if (node.op != Op::kView) return std::nullopt;
+    auto axes = permuted_axes(node, selected_.graph.node(operand));
+    if (!axes) return std::nullopt;
+    for (int& axis : *axes) axis = (*spine)[static_cast<size_t>(axis)];
+    return axes;
+  }
+
+  // A kernel holds the parts of one transform and no contraction.
+  void note_transform(common::NodeId id, const std::optional<Axes>& spine) {
+    const Graph& graph = selected_.graph;
+    bool fits = spine && contraction_ < 0;
+    if (transform_ >= 0) {
+      fits = fits && spine == transform_axes_ &&
+             common::is_same_transform(graph.node(transform_), graph.node(id));
+    }
+    if (!fits) offender_ = id;
+    if (transform_ >= 0) return;
+    transform_ = id;
+    transform_axes_ = spine;
+  }
+
+  const Selected& selected_;
+  const Materialised& materialised_;
+  common::NodeId root_;
+  common::NodeId contraction_ = -1;
+  common::NodeId transform_ = -1;
+  std::optional<Axes> transform_axes_;
+  bool is_attention_ = false;
+  std::optional<common::NodeId> offender_;
+  std::optional<common::NodeId> reductive_;
+  std::set<std::pair<common::NodeId, std::optional<Axes>>> seen_;
+};
+
+void require_stored_operands(const Selected& selected, const Node& node,
+                             Materialised& materialised) {
+  for (common::NodeId operand : node.operands) {
+    common::NodeId base = base_of(selected, operand);
+    if (is_computed(selected.graph.node(base))) materialised[at(base)] = 1;
+  }
+}
+
+// Scores that an attention takes into its kernel, whatever their own lowering.
+std::vector<char> scores_in_attention(const Selected& selected, const Materialised& materialised) {
+  std::vector<char> taken(selected.graph.nodes.size(), 0);
+  for (size_t i = 0; i < taken.size(); ++i) {
+    auto form = attention_at(selected, materialised, static_cast<common::NodeId>(i));
+    if (form && form->scores != static_cast<common::NodeId>(i)) taken[at(form->scores)] = 1;
+  }
+  return taken;
+}
+
+// Stores what a kernel rooted at `root`, and at what is stored on the way, cannot hold.
+void repair_kernel(const Selected& selected, common::NodeId root, Materialised& materialised) {
+  std::vector<common::NodeId> troubled{root};
+  while (!troubled.empty()) {
+    auto offender = TileCheck(selected, materialised, troubled.back()).offender();
+    if (offender) {
+      materialised[at(*offender)] = 1;
+      // A stored node is an earlier root that may have troubles of its own.
+      troubled.push_back(*offender);
+    } else {
+      troubled.pop_back();
+    }
+  }
+}
+
+}  // namespace
+
+void repair_materialisation(const Selected& selected, Materialised& materialised) {
+  const Graph& graph = selected.graph;
+  std::vector<char> is_output(graph.nodes.size(), 0);
+  for (const auto& output : graph.outputs) {
+    is_output[at(output.node)] = 1;
+    if (is_computed(graph.node(output.node))) materialised[at(output.node)] = 1;
+  }
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (has_own_template(graph.nodes[i])) materialised[i] = 1;
+  }
+  // Storing one node only shrinks other kernels, but it may end an attention, whose parts then need
+  // what others need. Stores only grow, so this ends.
+  for (Materialised before; before != materialised;) {
+    std::vector<char> taken = scores_in_attention(selected, materialised);
+    before = materialised;
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      const Node& node = graph.nodes[i];
+      if (node.op == Op::kContract && selected.lowering[i] == Lowering::kGemm && !taken[i]) {
+        materialised[i] = 1;
+        require_stored_operands(selected, node, materialised);
+      }
+    }
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      auto id = static_cast<common::NodeId>(i);
+      if (is_materialised(selected, materialised, id) || is_output[i])
+        repair_kernel(selected, id, materialised);
+    }
+    if (std::count(taken.begin(), taken.end(), 1) == 0) break;
+  }
+}
+
+Template template_of(const Selected& selected, const Materialised& materialised,
+                     common::NodeId root) {
+  TileCheck check(selected, materialised, root);
+  LFARM_CHECK(!check.offender(), "the stores were not repaired");
+  if (check.is_attention()) return Template::kAttention;
+  if (check.is_transform()) return Template::kFourier;
+  return check.contraction() >= 0 ? Template::kTile : Template::kLoops;
+}
+
+}  // namespace coordinator

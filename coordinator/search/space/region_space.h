@@ -1,0 +1,102 @@
+// All the programs that can compute a region: its saturated e-graph and the decoding of genomes.
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/result.h"
+#include "coordinator/egraph/extraction.h"
+#include "coordinator/rules/saturate.h"
+#include "coordinator/search/fusion/fusion.h"
+#include "coordinator/search/genes/genome.h"
+#include "coordinator/search/genes/schedule_space.h"
+
+namespace coordinator {
+
+// One thing about a candidate that a mutation can change, and the values it may take.
+struct Site {
+  GeneName name;
+  int64_t current = 0;
+  std::vector<int64_t> values;  // at least two
+  Head head = 0;                // of choices and stores: the operation that is chosen for the class
+};
+
+// What the choices and stores of a genome come to: programs that differ in schedules only.
+struct Structure {
+  FusedProgram fused;
+  common::Digest fingerprint;  // of kernels and calls, whatever the schedules
+  std::vector<Site> sites;     // choices and stores
+};
+
+struct Decoded {
+  common::Program program;
+  std::vector<Site> sites;
+};
+
+// The gene that holds parameter `index` of the template's, for the kernel rooted at the class.
+GeneName parameter_gene(ClassId root, common::Template form, size_t index);
+
+// Which rules a numerics policy admits.
+Numerics numerics_of(std::string_view policy);
+
+// The region as the model says it, one kernel per operation.
+common::Program plain_program_of(const common::Graph& region);
+
+// Not thread-safe.
+class RegionSpace {
+ public:
+  RegionSpace(const common::Graph& region, const common::Clock& clock,
+              Numerics numerics = Numerics::kStrict,
+              common::Machine machine = common::Machine::kCpu);
+
+  // Any genome gives a verified, acyclic program: genes that do not fit are ignored or repaired.
+  // Costs what the chosen graph holds, not what the e-graph holds.
+  Decoded decode(const Genome& genome);
+  // The same without schedules. Recently decoded structures and kernels are remembered.
+  std::shared_ptr<const Structure> structure(const Genome& genome);
+  // One code per kernel of the structure. kInternal when the program does not verify: a bug, but
+  // one that costs a search this candidate only.
+  static common::Result<common::Program> program(const Structure& structure,
+                                                 const std::vector<ScheduleCode>& codes);
+  // The codes that a genome gives the structure's kernels; values no template has are ignored.
+  // Parameters are added to the sites when there are any to add to.
+  std::vector<ScheduleCode> schedules(const Structure& structure, const Genome& genome,
+                                      std::vector<Site>* sites = nullptr) const;
+  const common::Program& plain() const { return plain_; }
+  const common::Graph& graph() const { return region_; }
+  const Saturated& saturated() const { return saturated_; }
+
+ private:
+  // Of one part of a transform with so many frequencies in all its rows.
+  double transform_cost(const common::Node& node, const common::Shape& operand,
+                        double frequencies) const;
+  double node_cost(NodeId node) const;
+  const common::Shape& shape_of(ClassId cls) const;
+  // A tile reads the contraction's matrix from panels (packed_panels.h).
+  bool reads_panels(NodeId contraction) const;
+  // A tile can read the other operand's rows where they lie.
+  bool reads_rows(NodeId contraction) const;
+  // A library can read the class only where a view of it is copied.
+  bool needs_copy(ClassId operand) const;
+  // Some view in the class has neighbours of its last axis apart in memory.
+  bool lies_across(ClassId operand) const;
+  // Nodes that may stand for the class, whatever is chosen elsewhere.
+  const std::vector<int64_t>& choices_of(ClassId cls);
+  Selected select(const Genome& genome, std::vector<Site>& sites);
+
+  common::Graph region_;
+  std::vector<int64_t> sizes_;
+  common::Machine machine_;
+  Saturated saturated_;
+  BestNodes best_;
+  std::unique_ptr<Decoder> decoder_;
+  std::unordered_map<ClassId, std::vector<int64_t>> choices_;              // by class, as asked for
+  std::unordered_map<uint64_t, std::shared_ptr<const Structure>> recent_;  // by structure_hash
+  KernelMemo kernels_;
+  common::Program plain_;
+};
+
+}  // namespace coordinator

@@ -1,0 +1,386 @@
+#include "coordinator/service/command/command.h"
+
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <utility>
+
+#include "common/base/cat.h"
+#include "common/base/files.h"
+#include "common/base/log.h"
+#include "common/wire/codec.h"
+#include "coordinator/service/inspect/state_command.h"
+#include "coordinator/service/leadership.h"
+#include "coordinator/service/service.h"
+#include "coordinator/service/web/web.h"
+
+namespace coordinator::service {
+
+using common::cat;
+
+namespace {
+
+// Signals as something to read. Blocks them in this thread, and so in those it starts later.
+class SignalDescriptor {
+ public:
+  SignalDescriptor() {
+    sigset_t set;
+    ::sigemptyset(&set);
+    for (int signal : {SIGTERM, SIGINT, SIGHUP}) ::sigaddset(&set, signal);
+    ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+    fd_ = ::signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    LFARM_CHECK(fd_ >= 0, "no signalfd");
+  }
+  ~SignalDescriptor() { ::close(fd_); }
+  SignalDescriptor(const SignalDescriptor&) = delete;
+  SignalDescriptor& operator=(const SignalDescriptor&) = delete;
+
+  int fd() const { return fd_; }
+  // The next signal; 0 when there is none.
+  int take() {
+    signalfd_siginfo info;
+    ssize_t size = ::read(fd_, &info, sizeof info);
+    return size == static_cast<ssize_t>(sizeof info) ? static_cast<int>(info.ssi_signo) : 0;
+  }
+
+ private:
+  int fd_ = -1;
+};
+
+struct Arguments {
+  ServiceOptions service;
+  std::string endpoint_file;
+  WebOptions web;
+  std::string http_file;
+  std::string lease;
+  std::string identity;
+  common::ClusterOptions cluster;
+  std::string log = "info";
+  std::string log_format;
+};
+
+// Part of messages that take printable ASCII only.
+std::string check_name(const std::string& name) {
+  constexpr size_t kNameMax = 64;
+  bool ok = !name.empty() && name.size() <= kNameMax &&
+            std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c < 0x7f; });
+  return ok ? "" : cat("a name has 1 to ", kNameMax, " printable ASCII characters, no spaces");
+}
+
+// What a coordinator takes on before it refuses or holds back.
+void declare_limits(CLI::App& app, ServiceOptions& service) {
+  auto positive = CLI::Range(size_t{1}, SIZE_MAX / 2);
+  app.add_option("--jobs", service.jobs_max, "jobs that wait or search, at most")->check(positive);
+  app.add_option("--tenant-jobs", service.tenant_jobs_max, "the same, of one tenant with keys")
+      ->check(positive);
+  app.add_option("--tenant-searches", service.tenant_searches_max,
+                 "jobs of one tenant with keys that search at a time (0: all but one)")
+      ->check(CLI::Range(size_t{0}, size_t{1024}));
+  app.add_option("--tenant-graph-bytes", service.tenant_graph_bytes_max,
+                 "bytes of the graphs of one tenant with keys, at most")
+      ->check(positive);
+  app.add_option("--clients", service.clients_max, "clients that are remembered, at most")
+      ->check(positive);
+  app.add_option("--subscribers", service.subscribers_max,
+                 "requests that wait for one job, at most")
+      ->check(positive);
+  app.add_option("--graph-bytes", service.graph_bytes_max, "bytes of all jobs' graphs, at most")
+      ->check(positive);
+  app.add_option("--peer-queue-bytes", service.peer_queue_bytes,
+                 "bytes that one peer may leave unread")
+      ->check(positive);
+  app.add_option("--queue-bytes", service.queue_bytes, "bytes that all peers may leave unread")
+      ->check(positive);
+  app.add_option("--trace-rows", service.trace_rows_max,
+                 "rows of a job's trace, of which the latest are kept (0: no traces)")
+      ->check(CLI::Range(size_t{0}, size_t{1'000'000}));
+  app.add_option("--backlog-bytes", service.backlog_bytes,
+                 "bytes kept for one peer beyond its queue")
+      ->check(positive);
+  app.add_option("--try-again-ms", service.try_again_ms,
+                 "how long those wait who are refused for lack of room")
+      ->check(CLI::PositiveNumber);
+}
+
+// Public signing keys, one with each time that the option is given.
+void add_signing_keys(CLI::App& app, const std::string& name, std::vector<common::PublicKey>& into,
+                      const std::string& help) {
+  app.add_option_function<std::vector<std::string>>(
+         name,
+         [&into, name](const std::vector<std::string>& keys) {
+           for (const std::string& key : keys) {
+             auto bytes = common::from_hex(key);
+             common::PublicKey parsed{};
+             if (!bytes || bytes->size() != parsed.size()) {
+               throw CLI::ValidationError(name, "a farm's signing key has 64 hexadecimal digits");
+             }
+             std::copy(bytes->begin(), bytes->end(), parsed.begin());
+             into.push_back(parsed);
+           }
+         },
+         help)
+      ->allow_extra_args(false);
+}
+
+// The store that farms share.
+void declare_shared(CLI::App& app, SharedTierOptions& shared) {
+  app.add_option("--remote", shared.address,
+                 "a store that farms share: redis://[user@]host[:port][/database] or "
+                 "redis+unix:///path");
+  app.add_option("--remote-password-file", shared.password_file,
+                 "its password, in a file that only its owner may read");
+  add_signing_keys(
+      app, "--trust-peer", shared.trusted,
+      "the signing key of a farm whose shared plans are taken, too; may be given often");
+  app.add_option("--remote-wait-ms", shared.wait_ms,
+                 "a request waits for the shared store this long, at most")
+      ->check(CLI::Range(1, 60'000));
+  app.add_option("--remote-claim-ms", shared.claim_ms,
+                 "a farm that died while it searched holds up others' searches this long")
+      ->check(CLI::Range(int64_t{100}, kClaimMsMax));
+  app.add_option("--remote-revocations-ms", shared.revocations_ms,
+                 "between looks at what other farms have revoked")
+      ->check(CLI::Range(10, 3'600'000));
+  app.add_option(
+         "--remote-notes-ms", shared.notes_ms,
+         "between notes of quotas, publications, quarantine and tuning records for the replica "
+         "that takes over")
+      ->check(CLI::Range(10, 3'600'000));
+}
+
+void declare_web(CLI::App& app, Arguments& arguments) {
+  app.add_option(
+      "--http", arguments.web.address,
+      "HOST:PORT of probes and metrics, for anyone who reaches it, and of the page and the "
+      "farm's state, for this machine");
+  app.add_option(
+      "--http-token-file", arguments.web.token_file,
+      "the page and the state are for who has the token in this file, from wherever; only "
+      "its owner may read it");
+  auto* certificate =
+      app.add_option("--http-certificate", arguments.web.certificate,
+                     "PEM file of a certificate and its chain: --http answers over TLS");
+  certificate->needs(
+      app.add_option("--http-key", arguments.web.key, "PEM file of that certificate's key")
+          ->needs(certificate));
+  app.add_option("--probes", arguments.web.probes_address,
+                 "HOST:PORT that answers probes only, without TLS, whatever --http has to do")
+      ->needs("--http");
+  app.add_option("--http-file", arguments.http_file,
+                 "write the HOST:PORT that was bound to this file");
+}
+
+// What is kept, and copies of it.
+void declare_store(CLI::App& app, ServiceOptions& service) {
+  app.add_option("--store-bytes", service.store_bytes_max,
+                 "bound on the bytes of kept plans and kernels (0: none)");
+  app.add_option(
+      "--backup", service.backups.directory,
+      "directory of copies of the store, made while the farm works; `lfarm cache restore` "
+      "puts one back");
+  app.add_option("--backup-ms", service.backups.every_ms, "time between copies")
+      ->check(CLI::Range(int64_t{1'000}, int64_t{366} * 86'400'000))
+      ->capture_default_str();
+  app.add_option("--backups", service.backups.kept, "copies that are kept, the latest ones")
+      ->check(CLI::Range(1, 10'000))
+      ->capture_default_str();
+  app.add_option("--measurements", service.measurements_max,
+                 "bound on kept measurements of kernels; beyond it the oldest go (0: none)")
+      ->capture_default_str();
+}
+
+void declare(CLI::App& app, Arguments& arguments) {
+  ServiceOptions& service = arguments.service;
+  app.add_option("--listen", service.listen,
+                 "tcp://ADDRESS:PORT (port 0 or *: a free one) or ipc://PATH");
+  app.add_option("--state", service.state, "directory of the cache, the keys and open jobs");
+  app.add_option("--name", service.name, "the farm's name in plans and logs")
+      ->check(CLI::Validator(check_name, "NAME"));
+  app.add_option("--endpoint-file", arguments.endpoint_file,
+                 "write the endpoint that was bound to this file");
+  declare_web(app, arguments);
+  app.add_option("--lease", arguments.lease,
+                 "Kubernetes Lease whose holder serves, of several coordinators in a cluster");
+  app.add_option("--identity", arguments.identity,
+                 "this coordinator's name in the lease (default: the host's name)");
+  app.add_option("--account", arguments.cluster.account_directory,
+                 "directory of the pod's service account");
+  app.add_flag("--secure", service.secure,
+               "CURVE keys also on loopback; other addresses always need them");
+  app.add_option("--allow", service.allow_file,
+                 "who may connect: lines of KEY TENANT ROLE,ROLE (default: STATE/allow)");
+  add_signing_keys(app, "--earlier-key", service.earlier_keys,
+                   "a public signing key that this farm had before: its plans are signed anew when "
+                   "they are asked for; may be given often");
+  declare_store(app, service);
+  app.add_option("--searches", service.searches_max, "jobs that search at a time")
+      ->check(CLI::Range(1, 1024));
+  declare_limits(app, service);
+  declare_shared(app, service.shared);
+  app.add_option("--no-worker-ms", service.no_worker_grace_ms,
+                 "a job without a worker of its target fails after this long")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--run-limit-ms", service.run_limit_ms, "longest time for one candidate")
+      ->check(CLI::Range(int64_t{1}, service.farm.run_limit_ms_max));
+  app.add_option("--log", arguments.log, "debug, info, warning, error or off")
+      ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}));
+  app.add_option("--log-format", arguments.log_format,
+                 "lines for people (text) or a JSON object each (json); default: text, or what "
+                 "LFARM_LOG_FORMAT says")
+      ->check(CLI::IsMember({"text", "json"}));
+}
+
+// While it lives, the web asks the service.
+class Attachment {
+ public:
+  Attachment(Web* web, Service& service) : web_(web) {
+    if (web_ != nullptr) web_->attach(service);
+  }
+  ~Attachment() {
+    if (web_ != nullptr) web_->detach();
+  }
+  Attachment(const Attachment&) = delete;
+  Attachment& operator=(const Attachment&) = delete;
+
+ private:
+  Web* web_;
+};
+
+common::LeaderOptions leader_options(const Arguments& arguments) {
+  common::LeaderOptions options;
+  options.lease = arguments.lease;
+  options.identity = arguments.identity;
+  char host[256] = "";
+  if (options.identity.empty() && ::gethostname(host, sizeof host - 1) == 0) {
+    options.identity = host;
+  }
+  return options;
+}
+
+// Until this process leads, with its store open; without a store when it was told to end.
+common::Result<std::unique_ptr<cache::Store>> stand_by(Leadership& leadership,
+                                                       const ServiceOptions& options,
+                                                       SignalDescriptor& signals, Web* web) {
+  std::unique_ptr<cache::Store> store;
+  auto open = [&]() -> common::Status {
+    LFARM_ASSIGN_OR_RETURN(store, Service::open_store(options));
+    return {};
+  };
+  auto ends = [&] {
+    while (int signal = signals.take()) {
+      if (signal != SIGHUP) return true;
+    }
+    return false;
+  };
+  auto tell = [&](const std::string& leader) {
+    common::log_info(cat("the lease is ", leader.empty() ? "nobody's" : leader + "'s"));
+    if (web != nullptr) web->stand_by(leader);
+  };
+  LFARM_ASSIGN_OR_RETURN(bool leads, leadership.lead(open, signals.fd(), ends, tell));
+  if (!leads) store.reset();
+  return store;
+}
+
+common::Status announce(const Service& service, const Web* web, const Arguments& arguments) {
+  if (web != nullptr && !arguments.http_file.empty()) {
+    LFARM_RETURN_IF_ERROR(common::write_file_atomic(arguments.http_file,
+                                                    common::as_bytes(cat(web->address(), '\n'))));
+  }
+  if (!arguments.endpoint_file.empty()) {
+    LFARM_RETURN_IF_ERROR(common::write_file_atomic(
+        arguments.endpoint_file, common::as_bytes(cat(service.endpoint(), '\n'))));
+  }
+  std::printf("listening on %s\n", service.endpoint().c_str());
+  if (!service.public_key().empty()) std::printf("public key %s\n", service.public_key().c_str());
+  std::printf("signing key %s\n", common::to_hex(service.signing_key()).c_str());
+  if (web != nullptr) std::printf("http on %s\n", web->address().c_str());
+  std::fflush(stdout);
+  common::log_info(cat("farm ", arguments.service.name, " listens on ", service.endpoint(),
+                       ", state in ", arguments.service.state));
+  return {};
+}
+
+void handle_signals(SignalDescriptor& signals, Service& service) {
+  while (int signal = signals.take()) {
+    if (signal != SIGHUP) {
+      common::log_info(signal == SIGTERM ? "SIGTERM: stopping" : "SIGINT: stopping");
+      service.stop();
+      continue;
+    }
+    service.reload_allow_list();
+  }
+}
+
+}  // namespace
+
+int run_coordinator(int argc, const char* const* argv, SearchFactory create_search) {
+  Arguments arguments;
+  arguments.service.state = common::default_state_directory();
+  CLI::App app(
+      "The coordinator of an lfarm: takes models, searches for their fastest plans with "
+      "its workers, and keeps what it finds.");
+  app.set_version_flag("--version", std::string(common::build_name()));
+  declare(app, arguments);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  common::log_init("lfarm-coordinator",
+                   common::parse_log_level(arguments.log).value_or(common::LogLevel::kInfo),
+                   common::parse_log_format(arguments.log_format));
+  // After this line threads start, with the signals blocked.
+  SignalDescriptor signals;
+  arguments.service.create_search = std::move(create_search);
+  std::unique_ptr<Web> web;
+  if (!arguments.web.address.empty()) {
+    auto started = Web::start(arguments.web);
+    if (!started.ok()) return fail(started.error());
+    web = std::move(started).value();
+    common::log_info(cat("http on ", web->address()));
+    if (!web->probes_address().empty()) {
+      common::log_info(cat("probes on ", web->probes_address()));
+    }
+  }
+  std::unique_ptr<Leadership> leadership;
+  if (!arguments.lease.empty()) {
+    auto begun = Leadership::begin(arguments.cluster, leader_options(arguments));
+    if (!begun.ok()) return fail(begun.error());
+    leadership = std::move(begun).value();
+  }
+  std::unique_ptr<cache::Store> store;
+  if (leadership) {
+    auto opened = stand_by(*leadership, arguments.service, signals, web.get());
+    if (!opened.ok()) return fail(opened.error());
+    store = std::move(opened).value();
+    if (store == nullptr) return 0;
+  }
+  auto service = Service::create(arguments.service, std::move(store));
+  if (!service.ok()) return fail(service.error());
+  Attachment attachment(web.get(), **service);
+  common::Status status = announce(**service, web.get(), arguments);
+  if (!status.ok()) return fail(status.error());
+  if (leadership) leadership->on_loss([&] { (*service)->stop(); });
+  status = (*service)->run(signals.fd(), [&] { handle_signals(signals, **service); });
+  bool is_lost = leadership && leadership->is_lost();
+  leadership.reset();
+  if (status.ok() && is_lost) {
+    status = common::unavailable(cat("the lease ", arguments.lease,
+                                     " was lost, and another coordinator may lead; start again"));
+  }
+  // Preparing a large graph takes longer than anyone waits for a process to end; everything that
+  // counts is on the disk.
+  if (status.ok() && (*service)->is_busy()) {
+    constexpr useconds_t kFarewellUs = 200'000;  // for the last messages to leave the socket
+    ::usleep(kFarewellUs);
+    ::_exit(0);
+  }
+  return status.ok() ? 0 : fail(status.error());
+}
+
+}  // namespace coordinator::service

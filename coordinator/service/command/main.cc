@@ -1,0 +1,21 @@
+// lfarm-coordinator: the command line (command.h) over the service (service.h), with the real
+// search; `print` shows a search's stages, `replay` a finished one and `work` what a plan computes,
+// instead of serving.
+#include <string_view>
+
+#include "coordinator/search/inspect.h"
+#include "coordinator/search/job_search.h"
+#include "coordinator/service/command/command.h"
+#include "coordinator/service/inspect/plan_work.h"
+#include "coordinator/service/inspect/replay.h"
+
+int main(int argc, char** argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "print") return coordinator::run_print(argc, argv);
+  if (argc > 1 && std::string_view(argv[1]) == "replay") {
+    return coordinator::service::run_replay(argc, argv, coordinator::JobSearch::create);
+  }
+  if (argc > 1 && std::string_view(argv[1]) == "work") {
+    return coordinator::service::run_work(argc, argv);
+  }
+  return coordinator::service::run_coordinator(argc, argv, coordinator::JobSearch::create);
+}

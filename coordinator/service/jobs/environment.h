@@ -1,0 +1,43 @@
+// What a job works with; all of it belongs to the service and outlives every job.
+#pragma once
+
+#include "cache/store/store.h"
+#include "common/base/clock.h"
+#include "coordinator/service/loop/background.h"
+#include "coordinator/service/loop/backups.h"
+#include "coordinator/service/loop/commits.h"
+#include "coordinator/service/loop/options.h"
+#include "coordinator/service/loop/outbox.h"
+#include "coordinator/service/loop/stamps.h"
+#include "coordinator/service/observe/meters.h"
+#include "coordinator/service/plans/plan_repository.h"
+#include "coordinator/service/plans/plan_watches.h"
+#include "coordinator/service/plans/shared_tier.h"
+#include "coordinator/service/workers/blob_table.h"
+#include "coordinator/service/workers/dispatcher.h"
+#include "coordinator/service/workers/workers.h"
+
+namespace coordinator::service {
+
+struct Environment {
+  const ServiceOptions& options;
+  const common::Clock& clock;
+  cache::Store& store;
+  Commits& commits;
+  Outbox& outbox;
+  BlobTable& blobs;
+  Dispatcher& dispatcher;
+  Workers& workers;
+  Background& background;  // admits and prepares jobs, which may take seconds
+  Background& steps;       // takes searches forward
+  PlanRepository& plans;
+  PlanWatches& watches;
+  Meters& meters;
+  SharedTier& shared;
+  Tenants& tenants;
+  Backups& backups;
+  Stamps& stamps;
+  const common::ConnectionCounters& connections;
+};
+
+}  // namespace coordinator::service

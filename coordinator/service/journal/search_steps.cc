@@ -1,0 +1,152 @@
+#include "coordinator/service/journal/search_steps.h"
+
+#include <algorithm>
+#include <exception>
+
+#include "common/base/cat.h"
+#include "common/wire/ir_codec.h"
+
+namespace coordinator::service {
+
+using common::cat;
+using common::Result;
+
+namespace {
+
+// A job whose only budget is a time may try this many.
+constexpr int64_t kCandidatesMax = 1'000'000;
+
+// A hundred candidates take seconds to minutes of a farm.
+constexpr double kStopGain = 0.01;
+
+}  // namespace
+
+SearchOptions search_options(const JobRequest& request, const JobStart& start) {
+  SearchOptions options;
+  options.seed = request.seed;
+  options.target = request.key.target;
+  options.machine = start.machine;
+  options.policy = request.key.policy;
+  options.in_flight = start.in_flight;
+  options.stop_gain = kStopGain;
+  options.priors = std::make_shared<const EffectTable>(start.priors);
+  if (!start.incumbent.empty()) {
+    // A journal's damage costs the comparison.
+    auto incumbent = common::decode_task_payload(start.incumbent);
+    if (incumbent.ok()) {
+      options.incumbent = std::make_shared<const common::Program>(std::move(incumbent->program));
+    }
+  }
+  options.time_ms = static_cast<int64_t>(std::min<uint64_t>(request.budget_ms, INT64_MAX));
+  options.budget = kCandidatesMax;
+  if (request.budget_candidates != 0) {
+    options.budget =
+        static_cast<int64_t>(std::min<uint64_t>(request.budget_candidates, kCandidatesMax));
+  }
+  return options;
+}
+
+SearchSteps::SearchSteps(std::unique_ptr<JobSearch> search,
+                         std::shared_ptr<JobMeasurements> measurements, Known known,
+                         ProposalObserver observer)
+    : measurements_(std::move(measurements)),
+      search_(std::move(search)),
+      known_(std::move(known)),
+      observer_(std::move(observer)) {}
+
+Result<StepResult> SearchSteps::advance(StepRequest request) {
+  try {
+    return advance_unguarded(request);
+  } catch (const std::exception& exception) {
+    return common::internal_error(cat("the search broke off: ", exception.what()));
+  }
+}
+
+StepResult SearchSteps::advance_unguarded(StepRequest& request) {
+  for (const auto& [id, result] : request.results) search_->on_result(id, result);
+  StepResult step;
+  if (request.finish_now) {
+    step.finished_after = search_->status().candidates;
+    search_->finish_now();
+  }
+  step.asked = request.candidates;
+  while (!search_->done() && static_cast<int>(step.candidates.size()) < request.candidates) {
+    int wanted = request.candidates - static_cast<int>(step.candidates.size());
+    std::vector<CandidateTask> proposals = search_->propose(proposals_before_end(wanted));
+    if (proposals.empty()) break;
+    for (CandidateTask& proposal : proposals) {
+      step.proposals.push_back({proposal.id, proposal.payload.kind, proposal.region,
+                                proposal.origin, proposal.predicted_ns, proposal.fingerprint,
+                                std::nullopt});
+      auto candidate = make_ready(std::move(proposal), step.proposals.back());
+      if (candidate) step.candidates.push_back(std::move(*candidate));
+    }
+  }
+  step.status = search_->status();
+  step.interim = search_->take_interim();
+  step.answers = measurements_->take_fresh();
+  step.fresh_tuning_records = measurements_->take_fresh_tuning_records();
+  if (search_->done()) {
+    step.outcome = search_->outcome();
+    step.learned = search_->learned();
+    step.tuning_records = search_->tuning_records();
+  }
+  return step;
+}
+
+// Tells the search to end where the journal says that it was told to; before that, no step goes
+// beyond that point.
+int SearchSteps::proposals_before_end(int wanted) {
+  if (!known_.finish_after) return wanted;
+  int64_t left = *known_.finish_after - search_->status().candidates;
+  if (left > 0) return static_cast<int>(std::min<int64_t>(wanted, left));
+  search_->finish_now();
+  known_.finish_after.reset();
+  return wanted;
+}
+
+// Empty when the search has been told the result at once.
+std::optional<ReadyCandidate> SearchSteps::make_ready(CandidateTask candidate, Proposal& proposal) {
+  ReadyCandidate ready;
+  ready.id = candidate.id;
+  ready.region = candidate.region;
+  ready.origin = candidate.origin;
+  ready.key = {candidate.payload.kind, candidate.fingerprint};
+  for (const common::Kernel& kernel : candidate.payload.program.kernels) {
+    ready.kernels.push_back(common::kernel_fingerprint(kernel));
+  }
+  if (answer_from_known(candidate, ready.key, proposal)) return std::nullopt;
+  EncodedGraph& graph = graphs_[candidate.graph.get()];
+  if (!graph.graph) {
+    graph.graph = candidate.graph;
+    graph.bytes = common::share(common::encode_graph(*candidate.graph));
+    graph.digest = common::digest_of(graph.bytes.bytes);
+  }
+  ready.graph = candidate.payload.graph = graph.digest;
+  ready.graph_bytes = graph.bytes;
+  ready.payload = common::encode_task_payload(candidate.payload);
+  if (ready.payload.size() <= common::kPayloadBytesMax) return ready;
+  CandidateResult result;
+  result.outcome = common::TaskOutcome::kCompileError;
+  result.message = cat("the program takes ", ready.payload.size(), " bytes, too many to send");
+  search_->on_result(ready.id, result);
+  proposal.known = std::move(result);
+  return std::nullopt;
+}
+
+bool SearchSteps::answer_from_known(const CandidateTask& candidate, const ResultKey& key,
+                                    Proposal& proposal) {
+  auto known = known_.results.find(key);
+  bool is_known = known != known_.results.end();
+  if (is_known && known->second.outcome == common::TaskOutcome::kOk) {
+    is_known = known->second.report.kernels.size() == candidate.payload.program.kernels.size();
+  }
+  if (observer_) observer_(candidate, is_known ? &known->second : nullptr);
+  if (!is_known) return false;
+  search_->on_result(candidate.id, known->second);
+  proposal.known = std::move(known->second);
+  known_.results.erase(known);
+  return true;
+}
+
+}  // namespace coordinator::service

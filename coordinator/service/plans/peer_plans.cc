@@ -1,0 +1,464 @@
+#include "coordinator/service/plans/peer_plans.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "common/base/cat.h"
+#include "common/base/clock.h"
+#include "common/base/contains.h"
+#include "common/base/log.h"
+#include "common/plan/seal.h"
+#include "common/wire/ir_codec.h"
+#include "common/wire/limits.h"
+
+namespace coordinator::service {
+
+using cache::RemoteRecord;
+using common::cat;
+using common::Code;
+using common::Digest;
+using common::Error;
+using common::Result;
+using common::Status;
+
+namespace {
+
+constexpr int64_t kNsPerMs = 1'000'000;
+// Clocks of farms differ by seconds at most, or claims are taken for expired: then two search.
+constexpr int64_t kClockSkewMs = 5'000;
+constexpr std::string_view kRevokedName = "peers/revoked";
+constexpr std::string_view kWithdrawnName = "peers/withdrawn";
+
+Digest content_of(const common::PlanGrant& grant) {
+  return common::digest_of(common::encode_grant(grant));
+}
+
+Digest place_of_list(const common::PublicKey& farm) {
+  return common::Hasher().text("revocations of").data(farm).finish();
+}
+
+// ---- Claims: the holder's key, when it expires, the holder's signature -------------------------
+
+struct ClaimText {
+  common::PublicKey holder{};
+  int64_t expires_wall_ns = 0;
+  common::Signature signature{};
+};
+constexpr size_t kClaimBytes = 32 + 8 + 64;
+
+Digest claim_content(const Digest& place, int64_t expires_wall_ns) {
+  return common::Hasher().text("search claim").digest(place).i64(expires_wall_ns).finish();
+}
+
+std::string encode(const ClaimText& claim) {
+  std::string out(common::as_text(claim.holder));
+  auto expires = static_cast<uint64_t>(claim.expires_wall_ns);
+  for (int byte = 0; byte < 8; ++byte) out.push_back(static_cast<char>(expires >> (8 * byte)));
+  out += common::as_text(claim.signature);
+  return out;
+}
+
+std::optional<ClaimText> decode_claim(const std::string& text) {
+  if (text.size() != kClaimBytes) return std::nullopt;
+  ClaimText claim;
+  std::memcpy(claim.holder.data(), text.data(), 32);
+  uint64_t expires = 0;
+  for (int byte = 0; byte < 8; ++byte) {
+    expires |=
+        static_cast<uint64_t>(static_cast<unsigned char>(text[32 + static_cast<size_t>(byte)]))
+        << (8 * byte);
+  }
+  claim.expires_wall_ns = static_cast<int64_t>(expires);
+  std::memcpy(claim.signature.data(), text.data() + 40, 64);
+  return claim;
+}
+
+}  // namespace
+
+PeerPlans::PeerPlans(cache::RemoteStore& remote, cache::Store& store,
+                     const PlanRepository& repository, PeerTrust trust, int64_t claim_ms)
+    : remote_(remote),
+      store_(store),
+      repository_(repository),
+      trust_(std::move(trust)),
+      claim_ms_(claim_ms) {}
+
+bool PeerPlans::is_trusted(const common::PublicKey& signer) const {
+  return signer == trust_.own.public_key() || common::contains(trust_.peers, signer);
+}
+
+bool PeerPlans::is_revoked(const Digest& id) const {
+  std::lock_guard lock(mutex_);
+  return revoked_.count(id) != 0 || withdrawn_.count(id) != 0;
+}
+
+// The shared store lies, or another version or farm uses it: worth a line, but not one a request.
+void PeerPlans::refuse(const std::string& what) {
+  uint64_t count = 0;
+  {
+    std::lock_guard lock(mutex_);
+    count = ++counts_.refused;
+  }
+  bool is_power_of_two = (count & (count - 1)) == 0;
+  if (is_power_of_two) {
+    common::log_warning(cat("the remote store at ", remote_.address(), " holds what is refused (",
+                            count, " so far): ", what));
+  }
+}
+
+PeerCounts PeerPlans::counts() const {
+  std::lock_guard lock(mutex_);
+  return counts_;
+}
+
+// ---- Plans -------------------------------------------------------------------------------------
+
+// Not a byte of the content is looked at before the signature holds.
+Result<PeerPlans::Opened> PeerPlans::open(const std::string& bytes, const std::string& tenant,
+                                          const Digest& plan_key,
+                                          const std::string& machine) const {
+  LFARM_ASSIGN_OR_RETURN(common::Sealed outer, common::decode_sealed(common::as_bytes(bytes)));
+  if (!is_trusted(outer.signer)) {
+    return Error{Code::kVerification,
+                 cat("a plan is signed by ", common::to_hex(outer.signer),
+                     ", a farm that this one does not trust; --trust-peer names those it does")};
+  }
+  LFARM_RETURN_IF_ERROR(common::check_signature(outer, outer.signer));
+  LFARM_ASSIGN_OR_RETURN(common::PlanGrant grant, common::decode_grant(outer.bytes));
+  LFARM_ASSIGN_OR_RETURN(common::Plan plan, common::decode_plan(grant.plan));
+  if (grant.tenant != tenant || plan.key.digest() != plan_key ||
+      plan.provenance.machine != machine) {
+    return Error{Code::kVerification, "a plan stands where another one belongs"};
+  }
+  LFARM_RETURN_IF_ERROR(common::verify(plan));
+  Opened opened{content_of({tenant, common::encode_plan(plan)}), std::move(plan)};
+  if (is_revoked(opened.content) || is_revoked(common::digest_of(common::as_bytes(bytes)))) {
+    return Error{Code::kVerification, "a revoked plan is still there"};
+  }
+  return opened;
+}
+
+Result<bool> PeerPlans::bring(const std::string& tenant, const Digest& plan_key,
+                              const std::string& machine) {
+  LFARM_ASSIGN_OR_RETURN(
+      auto bytes, remote_.get(RemoteRecord::kPlan, common::place_of(tenant, plan_key, machine)));
+  if (!bytes) return false;
+  LFARM_ASSIGN_OR_RETURN(Opened opened, open(*bytes, tenant, plan_key, machine));
+  LFARM_ASSIGN_OR_RETURN(auto objects, remote_.get_objects(opened.plan.objects));
+  if (!objects) return false;
+  for (const std::string& object : *objects) {
+    LFARM_ASSIGN_OR_RETURN([[maybe_unused]] Digest digest, store_.put_blob(object));
+  }
+  LFARM_ASSIGN_OR_RETURN([[maybe_unused]] common::Digest id,
+                         repository_.keep(tenant, opened.plan, KeptPlan{}));
+  return true;
+}
+
+bool PeerPlans::fetch(const std::string& tenant, const Digest& plan_key,
+                      const std::string& machine) {
+  auto brought = bring(tenant, plan_key, machine);
+  // What the network does is the remote store's to tell.
+  bool is_lie = !brought.ok() && brought.error().code != Code::kUnavailable &&
+                brought.error().code != Code::kTimedOut;
+  if (is_lie) refuse(brought.error().message);
+  bool found = brought.ok() && *brought;
+  std::lock_guard lock(mutex_);
+  ++(found ? counts_.hits : counts_.misses);
+  return found;
+}
+
+Status PeerPlans::offer(const std::string& tenant, const Digest& plan_key,
+                        const std::string& machine) {
+  Digest place = common::place_of(tenant, plan_key, machine);
+  LFARM_ASSIGN_OR_RETURN(auto stored, store_.get_plan(place, cache::Lookup::kInspect));
+  if (!stored) return {};
+  LFARM_ASSIGN_OR_RETURN(auto there, remote_.get(RemoteRecord::kPlan, place));
+  if (there) {
+    auto opened = open(*there, tenant, plan_key, machine);
+    if (opened.ok() && opened->plan.provenance.best_ns <= stored->facts.best_ns) {
+      LFARM_ASSIGN_OR_RETURN(bool is_whole, remote_.has_objects(opened->plan.objects));
+      if (is_whole) return {};
+    }
+  }
+  std::vector<std::string> bytes;
+  std::vector<Digest> digests;
+  for (const Digest& need : stored->needs) {
+    if (need == stored->facts.plan_id) continue;
+    LFARM_ASSIGN_OR_RETURN(auto blob, store_.get_blob(need));
+    if (!blob) return {};
+    digests.push_back(need);
+    bytes.push_back(std::move(*blob));
+  }
+  std::vector<cache::RemoteObject> objects;
+  for (size_t i = 0; i < bytes.size(); ++i) objects.push_back({digests[i], bytes[i]});
+  LFARM_RETURN_IF_ERROR(remote_.put_plan(place, stored->bytes, objects));
+  std::lock_guard lock(mutex_);
+  ++counts_.offered;
+  return {};
+}
+
+// ---- Who searches ------------------------------------------------------------------------------
+
+std::string PeerPlans::claim_text(const Digest& place) const {
+  ClaimText claim;
+  claim.holder = trust_.own.public_key();
+  claim.expires_wall_ns = common::wall_clock_ns() + claim_ms_ * kNsPerMs;
+  claim.signature = common::sign(trust_.own, claim_content(place, claim.expires_wall_ns).bytes);
+  return encode(claim);
+}
+
+// A claim that nobody trusted has signed, or that outlives what any farm asks for, holds up no one.
+PeerPlans::Holder PeerPlans::holder_of(const std::string& text, const Digest& place) const {
+  auto claim = decode_claim(text);
+  if (!claim || !is_trusted(claim->holder)) return Holder::kNobody;
+  Digest content = claim_content(place, claim->expires_wall_ns);
+  if (!common::signature_is_valid(claim->holder, content.bytes, claim->signature)) {
+    return Holder::kNobody;
+  }
+  int64_t left_ms = (claim->expires_wall_ns - common::wall_clock_ns()) / kNsPerMs;
+  if (left_ms < -kClockSkewMs || left_ms > kClaimMsMax + kClockSkewMs) return Holder::kNobody;
+  return claim->holder == trust_.own.public_key() ? Holder::kThisFarm : Holder::kPeer;
+}
+
+void PeerPlans::hold(const Digest& place, std::string claim) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!leaving_) {
+      claims_[place] = std::move(claim);
+      return;
+    }
+  }
+  (void)remote_.release(place, claim);
+}
+
+Claim PeerPlans::claim(const std::string& tenant, const Digest& plan_key,
+                       const std::string& machine) {
+  if (fetch(tenant, plan_key, machine)) return Claim::kFound;
+  Digest place = common::place_of(tenant, plan_key, machine);
+  std::string mine = claim_text(place);
+  auto claimed = remote_.claim(place, mine, claim_ms_);
+  if (!claimed.ok()) return Claim::kOurs;
+  if (*claimed) {
+    hold(place, std::move(mine));
+    return Claim::kOurs;
+  }
+  auto there = remote_.get(RemoteRecord::kSearch, place);
+  if (!there.ok() || !*there) return Claim::kOurs;
+  Holder holder = holder_of(**there, place);
+  if (holder == Holder::kPeer) return Claim::kTheirs;
+  // Of an earlier life of this farm.
+  if (holder == Holder::kThisFarm) hold(place, std::move(**there));
+  return Claim::kOurs;
+}
+
+void PeerPlans::renew_claims() {
+  std::unordered_map<Digest, std::string> claims;
+  {
+    std::lock_guard lock(mutex_);
+    claims = claims_;
+  }
+  for (const auto& [place, text] : claims) {
+    std::string next = claim_text(place);
+    auto renewed = remote_.renew(place, text, next, claim_ms_);
+    if (!renewed.ok()) return;
+    std::lock_guard lock(mutex_);
+    auto held = claims_.find(place);
+    if (held == claims_.end()) continue;
+    *renewed ? void(held->second = std::move(next)) : void(claims_.erase(held));
+  }
+}
+
+void PeerPlans::release(const Digest& place) {
+  std::string text;
+  {
+    std::lock_guard lock(mutex_);
+    auto held = claims_.find(place);
+    if (held == claims_.end()) return;
+    text = std::move(held->second);
+    claims_.erase(held);
+  }
+  // A claim that stays expires.
+  (void)remote_.release(place, text);
+}
+
+void PeerPlans::leave() {
+  std::unordered_map<Digest, std::string> claims;
+  {
+    std::lock_guard lock(mutex_);
+    leaving_ = true;
+    claims.swap(claims_);
+  }
+  for (const auto& [place, text] : claims) {
+    if (!remote_.release(place, text).ok()) return;
+  }
+}
+
+// ---- Revocations -------------------------------------------------------------------------------
+
+Status PeerPlans::keep_ids(std::string_view name, const std::set<Digest>& ids) {
+  std::string bytes;
+  for (const Digest& id : ids) bytes += common::as_text(id.bytes);
+  return store_.put_named(name, bytes);
+}
+
+Result<std::set<Digest>> PeerPlans::kept_ids(std::string_view name) {
+  std::set<Digest> ids;
+  LFARM_ASSIGN_OR_RETURN(auto bytes, store_.get_named(name));
+  if (!bytes) return ids;
+  for (size_t begin = 0; begin + sizeof(Digest) <= bytes->size(); begin += sizeof(Digest)) {
+    Digest id;
+    std::memcpy(id.bytes.data(), bytes->data() + begin, sizeof(Digest));
+    ids.insert(id);
+  }
+  return ids;
+}
+
+Status PeerPlans::load() {
+  LFARM_ASSIGN_OR_RETURN(auto revoked, kept_ids(kRevokedName));
+  LFARM_ASSIGN_OR_RETURN(auto withdrawn, kept_ids(kWithdrawnName));
+  std::lock_guard lock(mutex_);
+  revoked_ = std::move(revoked);
+  withdrawn_ = std::move(withdrawn);
+  return {};
+}
+
+// What stands in this farm's name, so that one replica's list does not take another's place. One
+// that cannot be read is written anew.
+Result<std::set<Digest>> PeerPlans::published_by_replicas() {
+  std::set<Digest> ids;
+  const common::PublicKey own = trust_.own.public_key();
+  LFARM_ASSIGN_OR_RETURN(auto bytes, remote_.get(RemoteRecord::kRevocations, place_of_list(own)));
+  if (!bytes) return ids;
+  auto outer = common::decode_sealed(common::as_bytes(*bytes));
+  if (!outer.ok() || !common::check_revocations(*outer, own).ok()) return ids;
+  auto list = common::decode_revocations(outer->bytes);
+  if (list.ok()) ids.insert(list->plans.begin(), list->plans.end());
+  return ids;
+}
+
+Status PeerPlans::publish_revocations(const std::vector<Digest>& ids,
+                                      const std::vector<std::string>& plans) {
+  std::set<Digest> all;
+  std::vector<Digest> places;
+  {
+    std::lock_guard lock(mutex_);
+    withdrawn_.insert(ids.begin(), ids.end());
+    for (const std::string& bytes : plans) {
+      auto outer = common::decode_sealed(common::as_bytes(bytes));
+      auto grant = outer.ok() ? common::decode_grant(outer->bytes) : outer.error();
+      auto plan = grant.ok() ? common::decode_plan(grant->plan) : grant.error();
+      if (!plan.ok()) continue;
+      withdrawn_.insert(content_of(*grant));
+      places.push_back(
+          common::place_of(grant->tenant, plan->key.digest(), plan->provenance.machine));
+    }
+    all = withdrawn_;
+  }
+  if (all.size() > common::kDigestsMax) {
+    return common::unsupported("other farms cannot be told of so many revocations");
+  }
+  LFARM_ASSIGN_OR_RETURN(std::set<Digest> published, published_by_replicas());
+  all.insert(published.begin(), published.end());
+  {
+    std::lock_guard lock(mutex_);
+    withdrawn_ = all;
+  }
+  LFARM_RETURN_IF_ERROR(keep_ids(kWithdrawnName, all));
+  common::RevocationList list;
+  list.plans.assign(all.begin(), all.end());
+  common::Bytes sealed =
+      common::encode_sealed(common::sign_revocations(trust_.own, common::encode_revocations(list)));
+  LFARM_RETURN_IF_ERROR(remote_.put(
+      RemoteRecord::kRevocations, place_of_list(trust_.own.public_key()), common::as_text(sealed)));
+  for (const Digest& place : places) LFARM_RETURN_IF_ERROR(remove_revoked(place));
+  return {};
+}
+
+// What stands there may be a better plan by now.
+Status PeerPlans::remove_revoked(const Digest& place) {
+  LFARM_ASSIGN_OR_RETURN(auto bytes, remote_.get(RemoteRecord::kPlan, place));
+  if (!bytes) return {};
+  auto outer = common::decode_sealed(common::as_bytes(*bytes));
+  if (!outer.ok() || !is_revoked(common::digest_of(outer->bytes))) return {};
+  return remote_.remove(RemoteRecord::kPlan, place);
+}
+
+PeerPlans::News PeerPlans::learn_revocations() {
+  News news;
+  std::set<Digest> named;
+  // The own list, too: other replicas sign with the same key.
+  std::vector<common::PublicKey> farms = trust_.peers;
+  farms.push_back(trust_.own.public_key());
+  for (const common::PublicKey& peer : farms) {
+    auto bytes = remote_.get(RemoteRecord::kRevocations, place_of_list(peer));
+    if (!bytes.ok()) continue;
+    bool is_own = peer == trust_.own.public_key();
+    if (!*bytes) {
+      std::lock_guard lock(mutex_);
+      news.own_is_short = news.own_is_short || (is_own && !withdrawn_.empty());
+      continue;
+    }
+    Digest seen = common::digest_of(common::as_bytes(**bytes));
+    Digest who = common::digest_of(common::ByteView(peer));
+    {
+      std::lock_guard lock(mutex_);
+      if (lists_[who] == seen) continue;
+    }
+    auto outer = common::decode_sealed(common::as_bytes(**bytes));
+    Status checked = outer.ok() ? common::check_revocations(*outer, peer) : Status(outer.error());
+    auto list = checked.ok() ? common::decode_revocations(outer->bytes) : checked.error();
+    if (!list.ok()) {
+      refuse(list.error().message);
+      note_applied({{}, {{who, seen}}});  // refused once
+      continue;
+    }
+    named.insert(list->plans.begin(), list->plans.end());
+    news.lists[who] = seen;
+    if (!is_own) continue;
+    // Clients learn of them from this replica, too, whether or not it has the plans.
+    for (const Digest& id : list->plans) {
+      auto known = store_.revocation(id);
+      if (known.ok() && !*known) news.plans.push_back(id);
+    }
+    std::lock_guard lock(mutex_);
+    news.own_is_short = std::any_of(withdrawn_.begin(), withdrawn_.end(),
+                                    [&](const Digest& id) { return !list->holds(id); });
+  }
+  if (named.empty()) return news;
+  std::set<Digest> all;
+  {
+    std::lock_guard lock(mutex_);
+    revoked_.insert(named.begin(), named.end());
+    all = revoked_;
+  }
+  Status kept = keep_ids(kRevokedName, all);
+  if (!kept.ok()) {
+    common::log_warning(cat("revocations are not kept: ", kept.error().message));
+    news.lists.clear();  // and looked at again
+  }
+  for (const Digest& name : named) {
+    auto places = store_.plans_named(name);
+    if (!places.ok()) {
+      common::log_warning(cat("cannot look for what was revoked: ", places.error().message));
+      return {};
+    }
+    for (const Digest& place : *places) {
+      auto stored = store_.get_plan(place, cache::Lookup::kInspect);
+      if (!stored.ok() || !*stored) continue;
+      const Digest& id = (*stored)->facts.plan_id;
+      auto outer = common::decode_sealed(common::as_bytes((*stored)->bytes));
+      bool is_named = id == name || (outer.ok() && common::digest_of(outer->bytes) == name);
+      if (is_named && !common::contains(news.plans, id)) news.plans.push_back(id);
+    }
+  }
+  return news;
+}
+
+void PeerPlans::note_applied(const News& news) {
+  std::lock_guard lock(mutex_);
+  for (const auto& [who, list] : news.lists) lists_[who] = list;
+  counts_.revoked += news.plans.size();
+}
+
+}  // namespace coordinator::service

@@ -1,0 +1,121 @@
+// What farms tell each other through a store that they share, and what of it this farm believes:
+// nothing that a farm it trusts has not signed.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "cache/remote/remote_store.h"
+#include "cache/store/store.h"
+#include "common/base/signing.h"
+#include "coordinator/service/loop/options.h"
+#include "coordinator/service/plans/plan_repository.h"
+
+namespace coordinator::service {
+
+struct PeerTrust {
+  common::SigningKey own;
+  std::vector<common::PublicKey> peers;  // without the own key
+};
+
+// Whether this farm is to search.
+enum class Claim : uint8_t {
+  kOurs,    // it is: nobody else does, or nobody knows
+  kTheirs,  // a farm that is trusted searches already
+  kFound,   // nobody: the plan has come
+};
+
+struct PeerCounts {
+  uint64_t hits = 0, misses = 0;  // of plans that were looked for
+  uint64_t offered = 0;           // plans put into the shared store
+  uint64_t refused = 0;           // what was found there and is not to be believed
+  uint64_t revoked = 0;           // plans withdrawn because another farm withdrew them
+};
+
+// Thread-safe; calls wait for the network, so none is for the thread that serves.
+//
+// A plan keeps its content from farm to farm, whoever signs it: the digest of its grant. Each farm
+// signs what it takes, for its clients, so that ids differ; revocations name id and content.
+class PeerPlans {
+ public:
+  PeerPlans(cache::RemoteStore& remote, cache::Store& store, const PlanRepository& repository,
+            PeerTrust trust, int64_t claim_ms);
+
+  // Brings the plan into this farm's store, signed for its clients. False when the shared store has
+  // none, or none that can be believed or used.
+  bool fetch(const std::string& tenant, const common::Digest& plan_key, const std::string& machine);
+  // Shares the tenant's plan, unless an equal or faster one is there.
+  common::Status offer(const std::string& tenant, const common::Digest& plan_key,
+                       const std::string& machine);
+
+  // Looks for the plan, else asks for the right to search for it.
+  Claim claim(const std::string& tenant, const common::Digest& plan_key,
+              const std::string& machine);
+  // Of every claim that this farm has.
+  void renew_claims();
+  void release(const common::Digest& place);
+  // Gives all claims back, and those too that are still on their way: this farm stops.
+  void leave();
+
+  // Tells other farms that these plans must not be loaded any more, together with all that this
+  // farm withdrew before. `plans` are signed plans, as they are kept.
+  common::Status publish_revocations(const std::vector<common::Digest>& ids,
+                                     const std::vector<std::string>& plans);
+  // Ids of plans of this farm that other farms have withdrawn, by their lists that are new since
+  // the last note_applied(). A list that cannot be read delays no other's.
+  struct News {
+    std::vector<common::Digest> plans;
+    std::map<common::Digest, common::Digest> lists;  // farm's key -> list
+    bool own_is_short = false;  // the list in this farm's name lacks what it has withdrawn
+  };
+  News learn_revocations();
+  // The plans of these news are served no more: their lists need not be looked at again.
+  void note_applied(const News& news);
+  // What was learned and published in earlier lives. To be called once, before anything else.
+  common::Status load();
+
+  PeerCounts counts() const;
+
+ private:
+  struct Opened {
+    common::Digest content;
+    common::Plan plan;
+  };
+  common::Result<Opened> open(const std::string& bytes, const std::string& tenant,
+                              const common::Digest& plan_key, const std::string& machine) const;
+  common::Result<bool> bring(const std::string& tenant, const common::Digest& plan_key,
+                             const std::string& machine);
+  common::Status remove_revoked(const common::Digest& place);
+  bool is_trusted(const common::PublicKey& signer) const;
+  bool is_revoked(const common::Digest& id) const;
+  common::Status keep_ids(std::string_view name, const std::set<common::Digest>& ids);
+  common::Result<std::set<common::Digest>> kept_ids(std::string_view name);
+  common::Result<std::set<common::Digest>> published_by_replicas();
+  std::string claim_text(const common::Digest& place) const;
+  enum class Holder : uint8_t { kNobody, kThisFarm, kPeer };
+  Holder holder_of(const std::string& claim, const common::Digest& place) const;
+  void hold(const common::Digest& place, std::string claim);
+  void refuse(const std::string& what);
+
+  cache::RemoteStore& remote_;
+  cache::Store& store_;
+  const PlanRepository& repository_;
+  const PeerTrust trust_;
+  const int64_t claim_ms_;
+  mutable std::mutex mutex_;
+  std::unordered_map<common::Digest, std::string> claims_;  // by place, as they stand in the store
+  std::set<common::Digest> revoked_;                        // by other farms: ids and contents
+  std::set<common::Digest> withdrawn_;                      // by this farm: the same
+  std::unordered_map<common::Digest, common::Digest> lists_;  // farm's key -> list last seen
+  bool leaving_ = false;
+  PeerCounts counts_;
+};
+
+}  // namespace coordinator::service

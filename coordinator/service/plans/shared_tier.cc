@@ -1,0 +1,324 @@
+#include "coordinator/service/plans/shared_tier.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "common/base/cat.h"
+#include "common/base/log.h"
+#include "common/base/secret_file.h"
+#include "common/plan/seal.h"
+
+namespace coordinator::service {
+
+using common::cat;
+using common::Digest;
+using common::Result;
+using common::Status;
+
+namespace {
+
+constexpr int64_t kNsPerMs = 1'000'000;
+// A server that keeps one thread waiting does not hold up the question of another.
+constexpr size_t kAskingThreads = 2;
+constexpr size_t kPasswordBytesMax = 4096;
+// Objects may take longer than the question for the plan.
+constexpr int64_t kTransferFactor = 10;
+constexpr std::chrono::milliseconds kFarewell{1'000};
+constexpr int64_t kClaimsRenewedInATerm = 3;
+
+Result<std::string> read_password(const std::string& path) {
+  if (path.empty()) return std::string();
+  LFARM_ASSIGN_OR_RETURN(std::string password, common::read_secret_file(path, kPasswordBytesMax));
+  while (!password.empty() && (password.back() == '\n' || password.back() == '\r')) {
+    password.pop_back();
+  }
+  if (password.empty()) return common::invalid_input(cat(path, " holds no password"));
+  return password;
+}
+
+PeerTrust trust_of(const SharedTierOptions& options, const common::SigningKey& key) {
+  PeerTrust trust{key, options.trusted};
+  std::erase(trust.peers, key.public_key());
+  return trust;
+}
+
+}  // namespace
+
+Result<SharedTierSetup> check_shared_tier(const SharedTierOptions& options) {
+  SharedTierSetup setup;
+  setup.options = options;
+  if (options.address.empty()) return setup;
+  LFARM_ASSIGN_OR_RETURN(setup.remote.address, cache::parse_remote_address(options.address));
+  LFARM_ASSIGN_OR_RETURN(setup.remote.password, read_password(options.password_file));
+  setup.remote.answer_ms = options.wait_ms;
+  setup.remote.transfer_ms = kTransferFactor * options.wait_ms;
+  return setup;
+}
+
+SharedTier::Link::Link(const SharedTierSetup& setup, const common::SigningKey& key,
+                       cache::Store& store, PlanRepository& plans)
+    : remote(setup.remote),
+      peers(remote, store, plans, trust_of(setup.options, key), setup.options.claim_ms),
+      notes(remote, store, key),
+      asking(kAskingThreads),
+      pushing(1) {}
+
+SharedTier::SharedTier(const SharedTierSetup& setup, const common::SigningKey& key,
+                       cache::Store& store, PlanRepository& plans, Tenants& tenants,
+                       const common::Clock& clock)
+    : options_(setup.options), store_(store), plans_(plans), tenants_(tenants), clock_(clock) {
+  if (!options_.address.empty()) link_ = std::make_unique<Link>(setup, key, store, plans);
+}
+
+SharedTier::~SharedTier() = default;
+
+Status SharedTier::begin() {
+  if (!link_) return {};
+  LFARM_RETURN_IF_ERROR(link_->peers.load());
+  // A replica that takes over serves no plan that the one before it revoked: here it waits for the
+  // shared store, as long as for any answer. One that is away is asked again, and until it answers
+  // this replica goes by what its own store says.
+  apply(link_->peers.learn_revocations());
+  read_ns_ = clock_.now_ns();
+  auto usages = link_->notes.pull();
+  if (usages.ok()) adopt(*usages);
+  LFARM_ASSIGN_OR_RETURN(std::vector<Digest> ids, store_.revocations());
+  if (!ids.empty()) publish(std::move(ids));
+  return {};
+}
+
+// ---- Questions ---------------------------------------------------------------------------------
+
+void SharedTier::fetch(const std::string& tenant, const Digest& plan_key,
+                       const std::string& machine, Done done) {
+  if (!link_) return done(false);
+  // Then those that share theirs with the tenant, of which the plans makes a copy.
+  std::vector<std::string> owners{tenant};
+  auto sharing = plans_.owners_for(tenant, plan_key);
+  if (sharing.ok()) owners.insert(owners.end(), sharing->begin(), sharing->end());
+  Digest what =
+      common::Hasher().text("fetch").digest(common::place_of(tenant, plan_key, machine)).finish();
+  ask(
+      what, [done = std::move(done)](Claim claim) { done(claim == Claim::kFound); },
+      [this, owners = std::move(owners), plan_key, machine] {
+        for (const std::string& owner : owners) {
+          if (link_->peers.fetch(owner, plan_key, machine)) return Claim::kFound;
+        }
+        return Claim::kOurs;
+      },
+      [](Claim) {});
+}
+
+void SharedTier::claim(const std::string& tenant, const Digest& plan_key,
+                       const std::string& machine, Claimed done) {
+  Digest what =
+      common::Hasher().text("claim").digest(common::place_of(tenant, plan_key, machine)).finish();
+  // A right that comes when nobody waits for it any more would be renewed for ever.
+  auto late = [this, place = common::place_of(tenant, plan_key, machine)](Claim claim) {
+    if (claim == Claim::kOurs) release(place);
+  };
+  ask(
+      what, std::move(done),
+      [this, tenant, plan_key, machine] { return link_->peers.claim(tenant, plan_key, machine); },
+      late);
+}
+
+void SharedTier::ask(const Digest& what, Claimed done, std::function<Claim()> question,
+                     Claimed late) {
+  if (!link_ || link_->remote.rests() || asked_ >= kQuestionsMax) return done(Claim::kOurs);
+  auto [known, is_new] = questions_.try_emplace(what);
+  known->second.waiting.push_back(std::move(done));
+  if (!is_new) return;
+  known->second.deadline_ns = clock_.now_ns() + options_.wait_ms * kNsPerMs;
+  ++asked_;
+  link_->asking.start(
+      [this, what, question = std::move(question), late = std::move(late)]() -> Background::Done {
+        Claim claim = question();
+        return [this, what, claim, late] {
+          --asked_;
+          if (!answer(what, claim)) late(claim);
+        };
+      });
+}
+
+// Of a question whose time was up nobody waits any more; what it brought serves the next request.
+bool SharedTier::answer(const Digest& what, Claim claim) {
+  auto found = questions_.find(what);
+  if (found == questions_.end()) return false;
+  std::vector<Claimed> waiting = std::move(found->second.waiting);
+  questions_.erase(found);
+  for (const Claimed& done : waiting) done(claim);
+  return true;
+}
+
+// ---- What other farms are told -----------------------------------------------------------------
+
+void SharedTier::push(std::function<void()> work) {
+  ++pushes_;
+  link_->pushing.start([this, work = std::move(work)]() -> Background::Done {
+    work();
+    return [this] { --pushes_; };
+  });
+}
+
+void SharedTier::offer(const std::string& tenant, const Digest& plan_key,
+                       const std::string& machine) {
+  if (!link_) return;
+  if (pushes_ >= kPushesMax) {
+    ++dropped_;
+    return;
+  }
+  push([this, tenant, plan_key, machine] {
+    Status offered = link_->peers.offer(tenant, plan_key, machine);
+    bool is_news = !offered.ok() && offered.error().code != common::Code::kUnavailable &&
+                   offered.error().code != common::Code::kTimedOut;
+    if (is_news) {
+      common::log_warning(
+          cat("plan key ", plan_key.short_hex(), " is not shared: ", offered.error().message));
+    }
+  });
+}
+
+void SharedTier::release(const Digest& place) {
+  if (link_) push([this, place] { link_->peers.release(place); });
+}
+
+void SharedTier::revoked(const std::vector<Digest>& ids) {
+  if (link_) publish(ids);
+}
+
+// What cannot be said now is said when this farm looks for others' news again.
+void SharedTier::publish(std::vector<Digest> ids) {
+  ++pushes_;
+  link_->pushing.start([this, ids = std::move(ids)]() -> Background::Done {
+    std::vector<std::string> plans;
+    for (const Digest& id : ids) {
+      auto blob = store_.get_blob(id);
+      if (blob.ok() && *blob) plans.push_back(std::move(**blob));
+    }
+    Status published = link_->peers.publish_revocations(ids, plans);
+    if (!published.ok()) {
+      common::log_warning(
+          cat("other farms do not know yet what was revoked: ", published.error().message));
+    }
+    return [this, is_published = published.ok()] {
+      --pushes_;
+      unpublished_ = !is_published;
+    };
+  });
+}
+
+void SharedTier::apply(const PeerPlans::News& news) {
+  Status revoked = plans_.revoke_all(news.plans, "revoked by another farm");
+  for (const Digest& id : news.plans) {
+    revoked.ok() ? common::log_warning(cat("plan ", id.hex(), " is revoked by another farm"))
+                 : common::log_error(cat("plan ", id.hex(), " stays: ", revoked.error().message));
+  }
+  if (revoked.ok()) link_->peers.note_applied(news);
+  unpublished_ = unpublished_ || news.own_is_short;
+}
+
+void SharedTier::look_for_revocations() {
+  looking_ = true;
+  if (std::exchange(unpublished_, false)) publish({});
+  link_->pushing.start([this]() -> Background::Done {
+    PeerPlans::News news = link_->peers.learn_revocations();
+    return [this, news] {
+      looking_ = false;
+      look_ns_ = clock_.now_ns() + options_.revocations_ms * kNsPerMs;
+      if (link_->remote.health().trouble.empty()) read_ns_ = clock_.now_ns();
+      apply(news);
+    };
+  });
+}
+
+void SharedTier::adopt(const ReplicaNotes::Usages& usages) {
+  tenants_.adopt(usages);
+  for (const cache::Changes::Named& record : tenants_.take_changes()) {
+    Status kept = store_.put_named(record.name, record.bytes);
+    if (!kept.ok()) common::log_warning(cat("tenants' usage: ", kept.error().message));
+  }
+}
+
+// What the shared store does not take now is left when it is next time.
+void SharedTier::leave_notes() {
+  noting_ = true;
+  note_ns_ = clock_.now_ns() + options_.notes_ms * kNsPerMs;
+  link_->pushing.start([this]() -> Background::Done {
+    ReplicaNotes::Usages usages;
+    if (!link_->notes.is_pulled()) {
+      auto pulled = link_->notes.pull();
+      if (pulled.ok()) usages = std::move(*pulled);
+    } else if (Status left = link_->notes.push(); !left.ok()) {
+      common::log_warning(
+          cat("a replica that takes over now lacks the latest usage, publications "
+              "and tuning records: ",
+              left.error().message));
+    }
+    return [this, usages] {
+      noting_ = false;
+      if (!usages.empty()) adopt(usages);
+    };
+  });
+}
+
+// ---- The loop ----------------------------------------------------------------------------------
+
+std::optional<double> SharedTier::revocations_age_s(int64_t now_ns) const {
+  if (!link_) return std::nullopt;
+  return static_cast<double>(now_ns - read_ns_) * 1e-9;
+}
+
+int SharedTier::answers_fd() const { return link_ ? link_->asking.fd() : -1; }
+int SharedTier::pushes_fd() const { return link_ ? link_->pushing.fd() : -1; }
+
+void SharedTier::deliver() {
+  if (!link_) return;
+  link_->asking.deliver();
+  link_->pushing.deliver();
+}
+
+void SharedTier::turn(int64_t now_ns) {
+  if (!link_) return;
+  std::vector<Digest> expired;
+  for (const auto& [what, question] : questions_) {
+    if (now_ns >= question.deadline_ns) expired.push_back(what);
+  }
+  for (const Digest& what : expired) {
+    late_ += questions_.at(what).waiting.size();
+    answer(what, Claim::kOurs);
+  }
+  if (now_ns >= renew_ns_) {
+    renew_ns_ = now_ns + options_.claim_ms * kNsPerMs / kClaimsRenewedInATerm;
+    push([this] { link_->peers.renew_claims(); });
+  }
+  if (!looking_ && now_ns >= look_ns_) look_for_revocations();
+  if (!noting_ && now_ns >= note_ns_) leave_notes();
+}
+
+void SharedTier::wind_up() {
+  if (!link_) return;
+  if (link_->remote.rests()) return;
+  push([this] {
+    link_->peers.leave();
+    (void)link_->notes.push();
+  });
+  (void)link_->pushing.finish(kFarewell);
+}
+
+SharedTierFacts SharedTier::facts() const {
+  SharedTierFacts facts;
+  if (!link_) return facts;
+  facts.address = link_->remote.address();
+  facts.health = link_->remote.health();
+  facts.counts = link_->peers.counts();
+  facts.late = late_;
+  facts.dropped = dropped_;
+  facts.state = !facts.health.trouble.empty()    ? cat("not used: ", facts.health.trouble)
+                : !facts.health.refusing.empty() ? cat("takes no plans: ", facts.health.refusing)
+                                                 : "ok";
+  return facts;
+}
+
+}  // namespace coordinator::service

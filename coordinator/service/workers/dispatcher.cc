@@ -1,0 +1,284 @@
+#include "coordinator/service/workers/dispatcher.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/cat.h"
+#include "common/base/log.h"
+
+namespace coordinator::service {
+
+using common::cat;
+
+namespace {
+
+CandidateResult without_worker(common::TaskOutcome outcome, std::string message) {
+  CandidateResult result;
+  result.outcome = outcome;
+  result.message = std::move(message);
+  return result;
+}
+
+// Bits of a random number that leave room to count up from it.
+constexpr int kTaskIdBits = 52;
+constexpr int kEpochBits = 62;
+
+constexpr const char* kQuarantineReason = "killed several workers";
+
+}  // namespace
+
+Dispatcher::Dispatcher(const DispatcherOptions& options, const common::Clock& clock,
+                       cache::Store& store, Meters& meters)
+    : options_(options),
+      clock_(clock),
+      store_(store),
+      meters_(meters),
+      scheduler_(options.farm),
+      first_task_(options.incarnation.high >> (64 - kTaskIdBits)),
+      first_epoch_((options.incarnation.low >> (64 - kEpochBits)) + 1) {}
+
+void Dispatcher::connect(WorkerLink& workers, TaskSink& sink) {
+  workers_ = &workers;
+  sink_ = &sink;
+}
+
+void Dispatcher::feed(farm::Event event) {
+  if (closed_) return;
+  events_.push_back(std::move(event));
+  pump();
+}
+
+void Dispatcher::report(farm::WorkerId worker, const common::TaskLease& lease,
+                        CandidateResult result) {
+  farm::Handle handle = ++handles_made_;
+  common::TaskOutcome outcome = result.outcome;
+  results_.emplace(handle, std::move(result));
+  feed(farm::TaskResult{worker, lease.task_id, lease.epoch, outcome, handle});
+}
+
+void Dispatcher::add_job(farm::JobId job, const std::string& tenant, uint32_t priority) {
+  by_job_[job];
+  farm::JobAdded event;
+  event.job = job;
+  event.tenant = tenant;
+  event.priority = priority;
+  feed(std::move(event));
+}
+
+void Dispatcher::add_task(TaskSpec spec) {
+  auto quarantined = store_.get_negative(spec.fingerprint);
+  if (quarantined.ok() && quarantined->has_value()) feed(farm::FingerprintBanned{spec.fingerprint});
+  farm::TaskId id = first_task_ + ++tasks_made_;
+  farm::TaskAdded event;
+  event.task = id;
+  event.job = spec.job;
+  event.target = spec.target;
+  event.run_limit_ms = options_.run_limit_ms;
+  event.fingerprint = spec.fingerprint;
+  event.payload = id;
+  event.first_epoch = first_epoch_;
+  by_job_[spec.job].insert(id);
+  spec.times = {id, clock_.now_ns(), 0, {}};
+  tasks_.emplace(id, std::move(spec));
+  feed(std::move(event));
+}
+
+void Dispatcher::give_up_tasks(farm::JobId job,
+                               const std::function<bool(const TaskSpec&)>& is_given_up,
+                               const std::string& message) {
+  auto found = by_job_.find(job);
+  if (found == by_job_.end()) return;
+  std::vector<farm::TaskId> given_up;
+  for (farm::TaskId id : found->second) {
+    if (is_given_up(tasks_.at(id))) given_up.push_back(id);
+  }
+  // By number: in which order results reach a search must not depend on a hash table.
+  std::sort(given_up.begin(), given_up.end());
+  for (farm::TaskId id : given_up) {
+    end_task(id, without_worker(common::TaskOutcome::kInfra, message));
+    feed(farm::TaskWithdrawn{id});
+  }
+}
+
+void Dispatcher::remove_job(farm::JobId job) {
+  auto found = by_job_.find(job);
+  if (found == by_job_.end()) return;
+  for (farm::TaskId task : found->second) tasks_.erase(task);
+  by_job_.erase(found);
+  std::erase_if(done_, [job](const TaskDone& done) { return done.job == job; });
+  feed(farm::JobRemoved{job});
+}
+
+size_t Dispatcher::open_tasks(farm::JobId job) const {
+  auto found = by_job_.find(job);
+  return found == by_job_.end() ? 0 : found->second.size();
+}
+
+const TaskSpec* Dispatcher::task(uint64_t id) const {
+  auto found = tasks_.find(id);
+  return found == tasks_.end() ? nullptr : &found->second;
+}
+
+void Dispatcher::pump() {
+  if (pumping_) return;
+  pumping_ = true;
+  while (!events_.empty() || !done_.empty()) {
+    if (!events_.empty()) {
+      farm::Event event = std::move(events_.front());
+      events_.pop_front();
+      for (const farm::Action& action : scheduler_.on_event(event, clock_.now_ns())) {
+        carry_out(action);
+      }
+      // A result that was not committed is not needed again.
+      if (auto* result = std::get_if<farm::TaskResult>(&event)) results_.erase(result->result);
+      continue;
+    }
+    TaskDone done = std::move(done_.front());
+    done_.pop_front();
+    sink_->task_done(std::move(done));
+  }
+  pumping_ = false;
+}
+
+void Dispatcher::carry_out(const farm::Action& action) {
+  std::visit([this](const auto& one) { on(one); }, action);
+}
+
+void Dispatcher::on(const farm::SendTask& action) {
+  auto found = tasks_.find(action.task);
+  if (found == tasks_.end()) return;  // its job was removed; the scheduler learns of it next
+  TaskSpec* spec = &found->second;
+  spec->spent_ns = worker_ns(*spec);
+  spec->sent_ns = clock_.now_ns();
+  spec->shares = std::max<uint32_t>(workers_->slots_of(action.worker), 1);
+  bool is_first = spec->times.leases.empty();
+  meters_.task_leased(is_first, static_cast<double>(spec->sent_ns - spec->times.queued_ns) * 1e-9);
+  if (spec->times.leases.size() >= kTimelineLeasesMax) spec->times.leases.pop_back();
+  spec->times.leases.push_back({workers_->name(action.worker), spec->sent_ns, 0, {}});
+  int64_t left_ms = (action.deadline_ns - clock_.now_ns()) / 1'000'000;
+  // The worker is to notice a hang before the lease ends here.
+  int64_t limit_ms =
+      std::clamp<int64_t>(left_ms - options_.farm.lease_slack_ms, 1, common::kDeadlineMsMax);
+  common::Task message;
+  message.lease = {action.task, action.epoch};
+  message.attempt = action.attempt;
+  message.deadline_ms = static_cast<uint32_t>(limit_ms);
+  message.payload = spec->payload;
+  message.blobs = spec->blobs;
+  message.job = action.job;
+  workers_->send_task(action.worker, message);
+}
+
+void Dispatcher::on(const farm::RevokeLease& action) {
+  workers_->revoke(action.worker, {action.task, action.epoch});
+}
+
+void Dispatcher::on(const farm::TaskCommitted& action) {
+  auto found = results_.find(action.result);
+  if (found == results_.end()) {
+    return end_task(action.task, without_worker(common::TaskOutcome::kCrash,
+                                                cat("quarantined: it ", kQuarantineReason)));
+  }
+  end_task(action.task, std::move(found->second));
+}
+
+void Dispatcher::on(const farm::TaskFailedInfra& action) {
+  common::log_warning(
+      cat("a task is given up after ", action.failures, " failures that were not its own"),
+      {{"job", action.job}, {"task", action.task}});
+  end_task(action.task, without_worker(common::TaskOutcome::kInfra,
+                                       cat("given up after ", action.failures,
+                                           " failures of workers; see their logs")));
+}
+
+void Dispatcher::on(const farm::JobStopped& action) {
+  sink_->job_stopped(action.job, action.given_up);
+}
+
+void Dispatcher::on(const farm::TaskRequeued& action) {
+  meters_.task_requeued(farm::requeue_reason_name(action.reason));
+  auto found = tasks_.find(action.task);
+  if (found != tasks_.end()) {
+    end_lease(found->second, farm::requeue_reason_name(action.reason));
+  }
+  // A worker that goes may hold thousands.
+  common::log_debug(
+      cat("a task goes to another worker: ", farm::requeue_reason_name(action.reason)),
+      {{"job", action.job}, {"task", action.task}, {"worker", workers_->name(action.worker)}});
+}
+
+void Dispatcher::on(const farm::TaskRefused& action) {
+  end_task(action.task,
+           without_worker(common::TaskOutcome::kInfra,
+                          cat("the scheduler refused it: ", farm::refusal_name(action.refusal))));
+}
+
+void Dispatcher::on(const farm::JobRefused& action) {
+  // Its tasks are refused next, and the job fails of that.
+  common::log_error(cat("the scheduler refused a job: ", farm::refusal_name(action.refusal)),
+                    {{"job", action.job}});
+}
+
+void Dispatcher::on(const farm::WorkerRefused& action) {
+  workers_->refused(action.worker, action.refusal);
+}
+
+void Dispatcher::on(const farm::CandidateQuarantined& action) {
+  meters_.candidate_quarantined();
+  common::log_warning(cat("a candidate is quarantined: it ", kQuarantineReason),
+                      {{"candidate", action.fingerprint.hex()}});
+  auto status = store_.put_negative(action.fingerprint, {kQuarantineReason, 0});
+  if (!status.ok()) common::log_error(cat("cannot keep it: ", status.error().message));
+}
+
+void Dispatcher::on(const farm::WorkerLost& action) {
+  meters_.worker_lost();
+  workers_->lost(action.worker, action.restarted);
+}
+
+void Dispatcher::on(const farm::WorkerUnknown& action) { workers_->ask_for_hello(action.worker); }
+
+void Dispatcher::on(const farm::WorkerSuspended& action) {
+  int64_t pause_ms = (action.until_ns - clock_.now_ns()) / 1'000'000;
+  common::log_warning(cat("a worker keeps failing: it gets no work for ", pause_ms, " ms"),
+                      {{"worker", workers_->name(action.worker)}});
+}
+
+void Dispatcher::on(const farm::NoWorkerForTarget& action) {
+  common::log_warning("a job waits: no worker has its target",
+                      {{"job", action.job}, {"target", action.target}});
+}
+
+void Dispatcher::on(const farm::StaleResult& action) {
+  meters_.result_stale();
+  common::log_debug("a result came under a void lease and was dropped",
+                    {{"task", action.task}, {"worker", workers_->name(action.worker)}});
+}
+
+// From its sending to now: what a worker that was lost took of it is not known better.
+int64_t Dispatcher::worker_ns(const TaskSpec& spec) const {
+  if (spec.sent_ns == 0) return spec.spent_ns;
+  return spec.spent_ns + (clock_.now_ns() - spec.sent_ns) / spec.shares;
+}
+
+void Dispatcher::end_lease(TaskSpec& spec, const char* how) {
+  std::vector<TimelineLease>& leases = spec.times.leases;
+  if (leases.empty() || leases.back().ended_ns != 0) return;
+  leases.back().ended_ns = clock_.now_ns();
+  leases.back().end = how;
+}
+
+void Dispatcher::end_task(farm::TaskId id, CandidateResult result) {
+  auto found = tasks_.find(id);
+  if (found == tasks_.end()) return;
+  TaskSpec& spec = found->second;
+  meters_.task_ended(result.outcome, result.report, result.spans);
+  end_lease(spec, "result");
+  spec.times.ended_ns = clock_.now_ns();
+  TaskDone done{spec.job, spec.tag, std::move(result), worker_ns(spec), std::move(spec.times)};
+  by_job_[done.job].erase(id);
+  tasks_.erase(found);
+  done_.push_back(std::move(done));
+}
+
+}  // namespace coordinator::service

@@ -1,0 +1,95 @@
+// dispatch --workers N --task-ms T --tasks K: how fast a real coordinator hands out tasks and makes
+// their results durable.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "coordinator/service/command/command.h"
+#include "tests/bench/bench.h"
+#include "tests/bench/farm/load_client.h"
+#include "tests/bench/farm/simulated_workers.h"
+#include "tests/farm/service/service_script.h"
+
+namespace bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct DispatchOptions {
+  WorkersOptions workers;
+  uint64_t tasks = 10'000;
+  FarmOptions farm;
+};
+
+void print_report(const DispatchOptions& options, WorkersReport report, const ProcessUse& used,
+                  double coordinator_cpu_s, double workers_cpu_s) {
+  // The finalist is proposed once all results before it are durable and learned.
+  auto committed = static_cast<double>(options.tasks - 1);
+  double seconds = static_cast<double>(report.finalist_ns - report.first_task_ns) * 1e-9;
+  double ideal_s =
+      committed * options.workers.task_ms * 1e-3 / static_cast<double>(options.workers.workers);
+  Json line{{"bench", "dispatch"},
+            {"workers", options.workers.workers},
+            {"slots", options.workers.slots},
+            {"task_ms", options.workers.task_ms},
+            {"tasks", options.tasks},
+            {"curve", options.farm.curve},
+            {"tasks_per_s", committed / seconds},
+            {"ideal_fraction", ideal_s / seconds},
+            {"p50_ms", percentile(report.turnaround_ms, 0.5)},
+            {"p99_ms", percentile(report.turnaround_ms, 0.99)},
+            {"coordinator_mb", used.peak_mb},
+            {"seconds", seconds},
+            {"coordinator_cpu_s", coordinator_cpu_s},
+            {"workers_cpu_s", workers_cpu_s},
+            {"load", load_average()}};
+  std::printf("%s\n", line.dump().c_str());
+}
+
+int run(const DispatchOptions& options) {
+  raise_descriptor_limit();
+  auto farm = FarmUnderLoad::create(options.farm);
+  if (!farm.ok()) throw std::runtime_error(farm.error().message);
+  common::Status started = (*farm)->start();
+  if (!started.ok()) throw std::runtime_error(started.error().message);
+  SimulatedWorkers workers(**farm, options.workers);
+  if (!workers.wait_until_welcome()) throw std::runtime_error("not all workers were welcomed");
+  common::WireContext context;
+  LoadClient client(context, **farm);
+  double coordinator_cpu_s = (*farm)->use().cpu_s, workers_cpu_s = own_cpu_s();
+  client.submit(8, options.tasks);
+  client.wait_until_answered();
+  ProcessUse used = (*farm)->use();
+  coordinator_cpu_s = used.cpu_s - coordinator_cpu_s;
+  workers_cpu_s = own_cpu_s() - workers_cpu_s;
+  WorkersReport report = workers.finish();
+  if (!client.failure().empty()) throw std::runtime_error(client.failure());
+  print_report(options, std::move(report), used, coordinator_cpu_s, workers_cpu_s);
+  return 0;
+}
+
+}  // namespace
+
+int run_dispatch(const std::vector<std::string>& arguments) {
+  DispatchOptions options;
+  CLI::App app("Tasks through a real coordinator to simulated workers.", "lfarm-bench dispatch");
+  app.add_option("--workers", options.workers.workers, "connections")->check(CLI::Range(1, 4096));
+  app.add_option("--task-ms", options.workers.task_ms, "each worker's time for a task")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--tasks", options.tasks, "that the search sends")->check(CLI::Range(3, 1000000));
+  app.add_option("--slots", options.workers.slots, "tasks that a worker holds at once")
+      ->check(CLI::Range(1, 256));
+  app.add_option("--threads", options.workers.threads, "that drive the workers");
+  app.add_option("--state", options.farm.state, "the coordinator's directory (default: scratch)");
+  app.add_flag("--curve,!--no-curve", options.farm.curve, "transport security (default: on)");
+  return run_guarded("dispatch", app, arguments, [&] { return run(options); });
+}
+
+int run_scripted_coordinator(int argc, const char* const* argv) {
+  auto counters = std::make_shared<coordinator::service::ScriptCounters>();
+  return coordinator::service::run_coordinator(argc, argv,
+                                               coordinator::service::scripted_searches(counters));
+}
+
+}  // namespace bench

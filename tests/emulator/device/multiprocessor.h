@@ -1,0 +1,126 @@
+// Runs blocks of a kernel, one after another on the calling operating system thread, with their
+// threads as fibers: barriers wait, lanes of a warp exchange, shared memory begins as garbage, and
+// an error ends the kernel as it would on the device.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/emulator/device/fiber.h"
+#include "tests/emulator/device/warpgroups.h"
+#include "tests/emulator/prelude/prelude_abi.h"
+
+namespace emulator {
+
+inline constexpr unsigned kBlockThreadsMax = 1024;
+inline constexpr unsigned kSharedBytes = 48 * 1024;        // without asking
+inline constexpr unsigned kSharedBytesOptIn = 227 * 1024;  // cuFuncSetAttribute
+
+// One launch, complete: it is run after the call that asked for it has returned.
+struct GridLaunch {
+  const lf_emu::Kernel* kernel = nullptr;
+  // The calling thread's instance of the module's static shared memory.
+  struct SharedRange {
+    std::byte* data = nullptr;
+    size_t size = 0;
+  };
+  SharedRange (*static_shared)(const void* module) = nullptr;
+  const void* module = nullptr;
+  lf_emu::Index3 grid{}, block{};
+  unsigned dynamic_shared_bytes = 0;
+  void** parameters = nullptr;
+  // Blocks take turns in the order of their threads; whether even ones run theirs in reverse.
+  bool begins_reversed = false;
+};
+
+// What ended a kernel; code 0: nothing did.
+struct Fault {
+  int code = 0;
+  std::string text;
+};
+
+class Multiprocessor {
+ public:
+  Multiprocessor();
+  ~Multiprocessor();
+  Multiprocessor(const Multiprocessor&) = delete;
+  Multiprocessor& operator=(const Multiprocessor&) = delete;
+
+  // Runs block after block until the numbers that `next` gives out reach the grid's size, a block
+  // fails, or another multiprocessor's has failed (`stop`, which a failure sets). The order of
+  // blocks is shuffled, and every other one runs its threads in reverse, so that code which counts
+  // on either order shows it.
+  Fault run(const GridLaunch& launch, std::atomic<uint64_t>& next, std::atomic<bool>& stop);
+
+ private:
+  enum class State : uint8_t { kUnstarted, kReady, kAtBarrier, kInWarp, kEnded };
+  struct PendingCopy {
+    void* to;
+    const void* from;
+    unsigned bytes, zeros;
+  };
+  struct ThreadRecord {
+    State state = State::kUnstarted;
+    int site = 0;
+    Fiber* fiber = nullptr;
+    std::vector<std::vector<PendingCopy>> groups;  // the last is open
+  };
+  struct Warp {
+    uint32_t living = 0, arrived = 0;  // bits of lanes
+    unsigned runnable = 0;             // lanes not started or ready
+    int site = 0;
+    unsigned parity = 0;  // which slots the next exchange uses: the others may still be read
+    alignas(16) unsigned char slots[2][lf_emu::kWarpSize * lf_emu::kExchangeBytes];
+  };
+  friend struct EngineCalls;
+  friend void on_kernel_signal(int signal, void* info, void* context);
+
+  static void fiber_main(void* self);
+
+  // Threads run in reverse order where `reverse`.
+  void run_block(uint64_t block, bool reverse);
+  void begin_block(uint64_t block, bool reverse);
+  void schedule();
+  bool run_warp(unsigned warp);
+  void resume(unsigned thread);
+  void end_thread();
+  bool take_next_thread();
+  void bind(Fiber& fiber, unsigned thread);
+  bool release_barrier();
+  void release_warp(unsigned warp);
+  void park(State state);
+  void require(const std::string& wrong);
+  void give_up(int code, const std::string& text);
+  [[noreturn]] void fail(int code, const std::string& text);
+  std::string waiting_lines() const;
+
+  void barrier(int site);
+  const unsigned char* exchange(int site, const void* value, unsigned bytes, unsigned mask);
+  void wait_copies(unsigned groups_left);
+  bool is_shared(const void* address, unsigned bytes) const;
+
+  const GridLaunch* launch_ = nullptr;
+  lf_emu::Index3 block_index_{};
+  unsigned threads_ = 0, living_ = 0;
+  bool reverse_ = false;
+  unsigned current_ = 0;  // the thread whose fiber runs
+  bool in_fiber_ = false;
+  Fault fault_;
+  StackPointer scheduler_ = nullptr;
+  GridLaunch::SharedRange static_shared_;
+  std::byte* mapped_ = nullptr;          // where arena_ lies
+  std::byte* arena_ = nullptr;           // kSharedBytesOptIn before a guard page
+  std::byte* dynamic_shared_ = nullptr;  // ends where the guard page begins
+  std::byte* signal_stack_ = nullptr;
+  std::vector<ThreadRecord> records_;
+  std::vector<Warp> warps_;
+  Warpgroups warpgroups_;
+  std::vector<std::unique_ptr<Fiber>> fibers_;
+  std::vector<Fiber*> free_fibers_;
+};
+
+}  // namespace emulator

@@ -1,0 +1,131 @@
+// Records, reports and scorecards with the real binaries: if these fail, what was measured does not
+// reach the page, or exit codes tell scripts the wrong thing.
+#include <nlohmann/json.hpp>
+
+#include "tests/farm/cli/cli_testing.h"
+
+namespace {
+
+using cli_testing::CliTest;
+using cli_testing::Invocation;
+
+class CliReport : public CliTest {
+ protected:
+  // Exit code and the one line.
+  void expect_refusal(std::vector<std::string> arguments, int code, const std::string& words) {
+    Invocation run = lfarm(std::move(arguments));
+    EXPECT_EQ(run.wait(), code) << run.err() << run.out();
+    std::string text = run.err();
+    EXPECT_EQ(text.rfind("lfarm: ", 0), 0u) << text;
+    EXPECT_EQ(text.find('\n'), text.size() - 1) << text;
+    EXPECT_NE(text.find(words), std::string::npos) << text;
+  }
+  // The page that a report wrote; its exit code must be this.
+  std::string page(int code, std::vector<std::string> more = {}) {
+    std::vector<std::string> arguments{"report", "--db", path("m.db"), "-o", path("report.html")};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    Invocation run = lfarm(arguments);
+    EXPECT_EQ(run.wait(), code) << run.err() << run.out();
+    return common::read_file(path("report.html")).value();
+  }
+  void import(const std::string& lines) {
+    write("m.json", lines);
+    Invocation run = lfarm({"report", "import", path("m.json"), "--db", path("m.db")});
+    EXPECT_EQ(run.wait(), 0) << run.err();
+  }
+};
+
+constexpr const char* kEager =
+    R"({"device":"cpu","backend":"eager","model":"llama","batch":1,"latency_ms":2})"
+    "\n";
+
+TEST_F(CliReport, WhatIsImportedIsShownAndGated) {
+  import(kEager);
+  EXPECT_NE(page(0).find("<bdi>llama</bdi>"), std::string::npos);
+  page(0, {"--gate", "latency_ms <= 2"});
+  EXPECT_NE(page(1, {"--gate", "latency_ms < 2"}).find("latency_ms &lt; 2"), std::string::npos);
+  page(1, {"--gate", "error_rel <= 1"});
+  write("gates", "latency_ms <= 3 # enough\n");
+  page(0, {"--gates", path("gates")});
+  write("gates", "latency_ms <= 3\nspeed > 1\n");
+  expect_refusal({"report", "--db", path("m.db"), "--gates", path("gates")}, 2, "line 2");
+  expect_refusal({"report", "--db", path("m.db"), "--gate", "fast"}, 2, "gate 'fast'");
+}
+
+TEST_F(CliReport, AWrongLineKeepsAllOut) {
+  import(kEager);
+  write("wrong.json", std::string(kEager) + kEager + "{\"device\":\"cpu\"}\n");
+  expect_refusal({"report", "import", path("wrong.json"), "--db", path("m.db")}, 2, "line 3");
+  EXPECT_NE(page(0).find("1 record of"), std::string::npos);
+}
+
+TEST_F(CliReport, OfNothingSaysWhatToRun) {
+  expect_refusal({"report", "--db", path("absent.db")}, 2, "lfarm check CASE... --record");
+  EXPECT_FALSE(common::file_exists(path("absent.db")));
+  write("text.db", "no database");
+  expect_refusal({"report", "--db", path("text.db")}, 2, path("text.db"));
+}
+
+TEST_F(CliReport, ChecksAreRecorded) {
+  Invocation check = lfarm(
+      {"check", "--reference", fixture("mlp"), fixture("mlp_dynamic"), "--record", path("m.db")});
+  EXPECT_EQ(check.wait(), 0) << check.err() << check.out();
+  std::string html = page(0, {"--gate", "error_rel{backend=interpreter,model=mlp} <= 1e-4"});
+  for (const char* words : {"<bdi>mlp</bdi>", "<bdi>mlp_dynamic</bdi>", "s0=", "batch 3",
+                            "outputs as PyTorch&#39;s", "2 of 2 pass"}) {
+    EXPECT_NE(html.find(words), std::string::npos) << words;
+  }
+}
+
+TEST_F(CliReport, PlansAreScored) {
+  Invocation submit = lfarm({"submit", model("kv_step"), "--budget", "2", "--workers", "1",
+                             "--device", "cpu", "--record", path("m.db")});
+  ASSERT_EQ(submit.wait(), 0) << submit.err();
+  EXPECT_NE(page(0).find("Search budget sweeps"), std::string::npos);
+  Invocation json = lfarm(
+      {"plan", "score", model("kv_step"), "--device", "cpu", "--json", "--record", path("m.db")});
+  ASSERT_EQ(json.wait(), 0) << json.err();
+  auto card = nlohmann::json::parse(json.out());
+  EXPECT_GT(card.at("latency").at("ms").get<double>(), 0);
+  EXPECT_GT(card.at("efficiency").get<double>(), 0);
+  EXPECT_TRUE(card.at("regressions").empty());
+  ASSERT_FALSE(card.at("kernels").empty());
+  double operations = 0;
+  for (const auto& kernel : card.at("kernels")) {
+    operations += kernel.at("operations").get<double>();
+    EXPECT_GT(kernel.at("bytes").get<double>(), 0) << kernel;
+    EXPECT_NE(kernel.at("operation"), "") << kernel;
+  }
+  EXPECT_GT(operations, 0);  // though a kernel that moves has none
+  // By the plan's id, against what was recorded and against a profile.
+  write("other.json", R"({"runtime":"other","operators":[{"name":"no such","ms":1}]})");
+  Invocation text = lfarm({"plan", "score", card.at("graph").get<std::string>(), "--device", "cpu",
+                           "--against", path("other.json")});
+  EXPECT_EQ(text.wait(), 0) << text.err();
+  EXPECT_NE(text.out().find("## Parity with other: not comparable"), std::string::npos)
+      << text.out();
+  // A run that was a thousand times as fast before makes this one's regression critical.
+  card.at("latency").at("ms") = card.at("latency").at("ms").get<double>() / 1000;
+  card.at("latency").at("spread_ms") = 0;
+  write("before.json", card.dump());
+  Invocation slower = lfarm(
+      {"plan", "score", model("kv_step"), "--device", "cpu", "--previous", path("before.json")});
+  int code = slower.wait();
+  std::string row = slower.out();
+  row.erase(0, std::min(row.size(), row.find("| the plan |")));
+  row = row.substr(0, row.find('\n'));
+  // Unless runs scatter more widely than that, which the card says.
+  EXPECT_TRUE(row.ends_with("| critical |") || row.ends_with("| within noise |"))
+      << slower.out() << slower.err();
+  bool critical = slower.out().find("| critical |") != std::string::npos;
+  EXPECT_EQ(code, critical ? 1 : 0) << slower.out();
+  expect_refusal(
+      {"plan", "score", model("kv_step"), "--device", "cpu", "--previous", path("other.json")}, 2,
+      "no scorecard");
+  expect_refusal({"plan", "score", model("kv_step"), "--device", "cpu", "--against", path("m.db")},
+                 2, path("m.db"));
+  expect_refusal({"plan", "score", model("kv_step"), "--device", "cpu", "--sizes", "s9=1"}, 2,
+                 "s9");
+}
+
+}  // namespace

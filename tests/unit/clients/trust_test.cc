@@ -1,0 +1,222 @@
+// What a client takes for its farm's word: if these fail, somebody else's code runs.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "clients/runtime/farm/known_farms.h"
+#include "clients/runtime/farm/pulled_plan.h"
+#include "clients/runtime/farm/revocations.h"
+#include "common/base/files.h"
+#include "common/base/secret_file.h"
+#include "sealed_plan.h"
+#include "tests/unit/base/small_disk.h"
+
+namespace clients {
+namespace {
+
+using common::cat;
+using common::Code;
+
+struct Farm {
+  common::SigningKey key = common::make_signing_key();
+  common::Plan plan = common::chain_plan(3);
+  common::Sealed sealed = common::seal(key, "team-a", plan);
+  PlanTrust trust{key.public_key(), "team-a", {}};
+
+  common::Bytes blob() const { return common::encode_sealed(sealed); }
+  std::string refusal(common::Code code = Code::kVerification) const {
+    auto opened = open_signed_plan(blob(), trust, plan.key);
+    if (opened.ok()) return "";
+    EXPECT_EQ(opened.error().code, code) << opened.error().message;
+    return opened.error().message;
+  }
+};
+
+void expect_holds(const std::string& text, const std::string& words) {
+  EXPECT_NE(text.find(words), std::string::npos) << text;
+}
+
+TEST(Trust, APlanOfTheFarmForTheTenantIsOpened) {
+  Farm farm;
+  auto opened = open_signed_plan(farm.blob(), farm.trust, farm.plan.key);
+  ASSERT_TRUE(opened.ok()) << opened.error().message;
+  EXPECT_EQ(*opened, farm.plan);
+}
+
+TEST(Trust, EveryRefusalIsNamed) {
+  Farm is_unsigned, stranger, tampered, moved, renamed, revoked, other, not_signed_as_plan;
+  is_unsigned.sealed.signature = {};
+  expect_holds(is_unsigned.refusal(), "is not signed");
+  stranger.trust.signer = common::make_signing_key().public_key();
+  expect_holds(stranger.refusal(), "signed by another farm");
+  tampered.sealed.bytes.back() ^= std::byte{1};
+  expect_holds(tampered.refusal(), "was changed after it was signed");
+  moved.trust.tenant = "team-b";
+  expect_holds(moved.refusal(), "is for tenant team-a, not for team-b");
+  // The same plan with another tenant's name under the old signature.
+  renamed.trust.tenant = "team-b";
+  renamed.sealed.bytes = common::encode_grant({"team-b", common::encode_plan(renamed.plan)});
+  expect_holds(renamed.refusal(), "was changed after it was signed");
+  revoked.trust.revoked.plans = {common::digest_of("another"), common::digest_of(revoked.blob())};
+  expect_holds(revoked.refusal(), "was revoked");
+  other.plan.key.policy = "relaxed";
+  expect_holds(other.refusal(), "don't trust this cache");
+  // What the farm signed as a revocation list is no plan.
+  auto list = common::sign_revocations(
+      not_signed_as_plan.key,
+      common::encode_grant({"team-a", common::encode_plan(not_signed_as_plan.plan)}));
+  not_signed_as_plan.sealed = list;
+  expect_holds(not_signed_as_plan.refusal(), "was changed after it was signed");
+}
+
+class TrustFiles : public testing::Test {
+ protected:
+  TrustFiles() : scratch_(common::ScratchDirectory::create("trust").value()) {}
+  std::string path(const std::string& name) const { return scratch_.path() + "/" + name; }
+
+ private:
+  common::ScratchDirectory scratch_;
+};
+
+TEST_F(TrustFiles, FarmsAreKnownByTheirFirstKey) {
+  auto first = common::make_signing_key().public_key();
+  auto second = common::make_signing_key().public_key();
+  KnownFarms farms(path("state/known_farms"));
+  EXPECT_TRUE(farms.meet("tcp://one:1", first).ok());
+  EXPECT_TRUE(farms.meet("tcp://two:1", second).ok());
+  EXPECT_TRUE(farms.meet("tcp://one:1", first).ok());
+  common::Status changed = farms.meet("tcp://one:1", second);
+  ASSERT_FALSE(changed.ok());
+  EXPECT_EQ(changed.error().code, Code::kVerification);
+  expect_holds(changed.error().message, "remove line 1 of " + path("state/known_farms"));
+  EXPECT_EQ(changed.error().message.find('\n'), std::string::npos);
+  // As it says: without the line it is met anew.
+  std::string line = cat("tcp://two:1 ", common::to_hex(second), "\n");
+  ASSERT_TRUE(common::write_file_atomic(path("state/known_farms"), common::as_bytes(line)).ok());
+  EXPECT_TRUE(farms.meet("tcp://one:1", second).ok());
+}
+
+TEST_F(TrustFiles, DamagedKnownFarmsAreNoReasonToTrustAnyone) {
+  auto key = common::make_signing_key().public_key();
+  for (const char* text : {"tcp://one:1\n", "tcp://one:1 abc\n", "x tcp://one:1 00\n"}) {
+    ASSERT_TRUE(common::write_file_atomic(path("known"), common::as_bytes(text)).ok());
+    auto met = KnownFarms(path("known")).meet("tcp://one:1", key);
+    ASSERT_FALSE(met.ok()) << text;
+    EXPECT_EQ(met.error().code, Code::kCorrupt);
+  }
+}
+
+TEST_F(TrustFiles, RevocationsAreKeptAndOnlyGrow) {
+  auto key = common::make_signing_key();
+  auto signed_list = [&](std::vector<common::Digest> plans) {
+    return common::encode_sealed(
+        common::sign_revocations(key, common::encode_revocations({std::move(plans)})));
+  };
+  common::Digest a = common::digest_of("a"), b = common::digest_of("b");
+  Revocations book(path("revocations"));
+  EXPECT_TRUE(book.known(key.public_key()).value().plans.empty());
+  EXPECT_TRUE(book.learn(key.public_key(), signed_list({a, b})).ok());
+  // An old list, played back.
+  auto in_force = book.learn(key.public_key(), signed_list({a}));
+  ASSERT_TRUE(in_force.ok());
+  EXPECT_TRUE(in_force->holds(b));
+  EXPECT_TRUE(Revocations(path("revocations")).known(key.public_key()).value().holds(b));
+  // Somebody else's list, and one that is not the farm's any more.
+  auto forged = book.learn(common::make_signing_key().public_key(), signed_list({a}));
+  ASSERT_FALSE(forged.ok());
+  EXPECT_EQ(forged.error().code, Code::kVerification);
+  std::string file = path("revocations/") + common::to_hex(key.public_key());
+  common::Bytes damaged = signed_list({a, b});
+  damaged[damaged.size() / 2] ^= std::byte{4};
+  ASSERT_TRUE(common::write_file_atomic(file, damaged).ok());
+  EXPECT_FALSE(book.known(key.public_key()).ok());
+}
+
+// Replicas of a farm sign with one key, and each may know what the other does not.
+TEST_F(TrustFiles, ListsOfReplicasAddUp) {
+  auto key = common::make_signing_key();
+  auto signed_list = [&](std::vector<common::Digest> plans) {
+    return common::encode_sealed(
+        common::sign_revocations(key, common::encode_revocations({std::move(plans)})));
+  };
+  common::Digest a = common::digest_of("a"), b = common::digest_of("b"), c = common::digest_of("c");
+  Revocations book(path("revocations"));
+  auto is_known = [&](const common::Digest& plan) {
+    return book.known(key.public_key()).value().holds(plan);
+  };
+  for (const auto& plans : {std::vector{a}, std::vector{b}, std::vector{c}}) {
+    ASSERT_TRUE(book.learn(key.public_key(), signed_list(plans)).ok());
+  }
+  EXPECT_TRUE(is_known(a) && is_known(b) && is_known(c));
+  // One that holds them all takes their place.
+  common::Digest d = common::digest_of("d");
+  ASSERT_TRUE(book.learn(key.public_key(), signed_list({a, b, c, d})).ok());
+  EXPECT_TRUE(is_known(a) && is_known(d));
+  std::filesystem::directory_iterator files(path("revocations"));
+  EXPECT_EQ(std::distance(begin(files), end(files)), 1);
+}
+
+// Were it an error, a client with a full disk could run no plan at all.
+TEST_F(TrustFiles, WhatCannotBeNotedIsInForceAllTheSame) {
+  common::SmallDisk disk(path("disk"), size_t{1} << 20);
+  if (!disk.why_not().empty()) GTEST_SKIP() << disk.why_not();
+  auto key = common::make_signing_key();
+  auto other = common::make_signing_key().public_key();
+  KnownFarms farms(path("disk/known_farms"));
+  ASSERT_TRUE(farms.meet("tcp://one:1", key.public_key()).ok());
+  common::Digest plan = common::digest_of("plan");
+  auto list =
+      common::encode_sealed(common::sign_revocations(key, common::encode_revocations({{plan}})));
+  for (bool is_full : {true, false}) {
+    is_full ? disk.fill() : disk.make_room();
+    if (!is_full) disk.set_read_only(true);
+    EXPECT_TRUE(farms.meet("tcp://two:1", other).ok());
+    EXPECT_FALSE(farms.meet("tcp://one:1", other).ok());
+    auto learned = Revocations(path("disk/revocations")).learn(key.public_key(), list);
+    ASSERT_TRUE(learned.ok()) << learned.error().message;
+    EXPECT_TRUE(learned->holds(plan));
+  }
+}
+
+TEST_F(TrustFiles, SecretsThatOthersMayReadAreRefused) {
+  std::string file = path("secret");
+  ASSERT_TRUE(common::create_secret_file(file, "text").ok());
+  struct stat info {};
+  ASSERT_EQ(::stat(file.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 07777U, 0600U);
+  EXPECT_EQ(common::read_secret_file(file, 10).value(), "text");
+  EXPECT_FALSE(common::read_secret_file(file, 3).ok());
+  EXPECT_FALSE(common::create_secret_file(file, "other").ok());
+  EXPECT_EQ(common::read_secret_file(file, 10).value(), "text");
+  for (mode_t mode : {0640, 0604, 0660, 0610}) {
+    ASSERT_EQ(::chmod(file.c_str(), mode), 0);
+    auto read = common::read_secret_file(file, 10);
+    ASSERT_FALSE(read.ok()) << mode;
+    expect_holds(read.error().message, "chmod 600 " + file);
+    EXPECT_EQ(read.error().message.find('\n'), std::string::npos);
+  }
+}
+
+TEST_F(TrustFiles, ASigningKeyWhoseHalvesDoNotBelongTogetherIsRefused) {
+  std::string file = path("signing.key");
+  auto made = common::load_or_create_signing_key(file);
+  ASSERT_TRUE(made.ok());
+  EXPECT_EQ(common::load_or_create_signing_key(file)->secret, made->secret);
+  common::SigningKey mixed = *made;
+  auto other = common::make_signing_key();
+  std::copy(other.secret.begin() + 32, other.secret.end(), mixed.secret.begin() + 32);
+  std::string text = common::to_hex(mixed.secret) + "\n";
+  ASSERT_TRUE(common::write_file_atomic(file, common::as_bytes(text)).ok());
+  EXPECT_EQ(common::load_or_create_signing_key(file).error().code, Code::kCorrupt);
+}
+
+}  // namespace
+}  // namespace clients
+
+int main(int argc, char** argv) {
+  common::own_mounts();
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}

@@ -1,0 +1,336 @@
+// Code of the kLoops template against the reference interpreter.
+#include "codegen_testing.h"
+
+namespace testing_codegen {
+namespace {
+
+NodeId input(GraphBuilder& b, DType dtype, Shape shape) {
+  return b.input(InputKind::kUser, dtype, std::move(shape), "x");
+}
+
+TEST(CodegenLoops, ElementwiseWithBroadcast) {
+  Random random(1);
+  KernelBatch batch;
+  GraphBuilder b;
+  NodeId x = input(b, DType::kFloat32, {3, 5, 37});
+  NodeId y = input(b, DType::kFloat32, {37});
+  b.output(b.unary(UnaryOp::kTanh, b.binary(BinaryOp::kAdd, x, y)));
+  batch.add(Template::kLoops, {}, b.finish(),
+            {random_tensor(random, DType::kFloat32, {3, 5, 37}),
+             random_tensor(random, DType::kFloat32, {37})});
+  batch.compile();
+  batch.check(0);
+  batch.check(0, 2e-6, 3);
+}
+
+TEST(CodegenLoops, SoftmaxAndNorms) {
+  Random random(2);
+  KernelBatch batch;
+  for (bool log : {false, true}) {
+    for (int axis : {0, 1, 2}) {
+      GraphBuilder b;
+      NodeId x = input(b, DType::kFloat32, {4, 9, 33});
+      b.output(b.raw({Op::kSoftmax, DType::kFloat32, b.shape(x), {x}, SoftmaxAttr{axis, log}}));
+      batch.add(Template::kLoops, {}, b.finish(),
+                {random_tensor(random, DType::kFloat32, {4, 9, 33}, -20, 20)});
+    }
+  }
+  for (bool centred : {false, true}) {
+    for (int axes : {1, 2}) {
+      GraphBuilder b;
+      NodeId x = input(b, DType::kFloat32, {4, 9, 33});
+      b.output(b.raw({Op::kNorm, DType::kFloat32, b.shape(x), {x}, NormAttr{axes, centred, 1e-5}}));
+      batch.add(Template::kLoops, {}, b.finish(),
+                {random_tensor(random, DType::kFloat32, {4, 9, 33}, 99, 101)});
+    }
+  }
+  batch.compile();
+  batch.check_all();
+}
+
+size_t occurrences(const std::string& text, const std::string& word) {
+  size_t count = 0;
+  for (size_t k = text.find(word); k != std::string::npos; k = text.find(word, k + 1)) ++count;
+  return count;
+}
+
+// Few long reductions, each shared by several blocks of a GPU.
+TEST(CodegenLoops, LongReductions) {
+  Random random(19);
+  KernelBatch batch;
+  for (int64_t length : {0, 1, 8191, 200'000, 300'001}) {
+    for (DType dtype : {DType::kFloat32, DType::kBfloat16}) {
+      // Only what a symbol's least size says decides whether blocks share.
+      GraphBuilder b({{length < 200'000 ? 0 : 200'000, 1 << 20}});
+      NodeId x = b.input(InputKind::kUser, dtype, {2, Expr::symbol(0)}, "x");
+      NodeId wide = b.cast(x, DType::kFloat32);
+      NodeId squares = b.reduce(ReduceOp::kSum, b.binary(BinaryOp::kMul, wide, wide), {1});
+      NodeId total = b.reduce(ReduceOp::kSum, wide, {1});
+      NodeId most = b.reduce(ReduceOp::kMax, wide, {1});
+      b.output(b.binary(BinaryOp::kAdd,
+                        b.binary(BinaryOp::kMul, total, b.unary(UnaryOp::kSqrt, squares)),
+                        b.unary(UnaryOp::kTanh, most)));
+      // Values that do not cancel, so that their sum is well conditioned.
+      batch.add(Template::kLoops, {}, b.finish(), {random_tensor(random, dtype, {2, length}, -1)});
+    }
+  }
+  for (ReduceOp op : {ReduceOp::kSum, ReduceOp::kMin, ReduceOp::kProd}) {
+    GraphBuilder b;
+    NodeId x = b.input(InputKind::kUser, DType::kInt64, {300'000}, "x");
+    b.output(b.reduce(op, x, {0}));
+    batch.add(Template::kLoops, {}, b.finish(),
+              {random_tensor(random, DType::kInt64, {300'000}, -1e6, 1e6)});
+  }
+  GraphBuilder b;
+  NodeId x = b.input(InputKind::kUser, DType::kBool, {3, 300'001}, "x");
+  b.output(b.reduce(ReduceOp::kAll, b.unary(UnaryOp::kNot, x), {1}));
+  batch.add(Template::kLoops, {}, b.finish(),
+            {HostTensor::zeros(DType::kBool, {3, 300'001}).value()});
+  batch.compile();
+  batch.check_all();
+  if (!runs_on_gpu()) return;
+  for (size_t k = 0; k < batch.size(); ++k) {
+    const std::string& text = batch.at(k).source.text;
+    bool is_long = batch.at(k).inputs[0].elements() >= 300'000;
+    EXPECT_EQ(text.find("lf_is_last") != std::string::npos, is_long) << text;
+  }
+}
+
+// Windows of images whose channels come last: each vector of channels is folded in a register, and
+// rows beyond the border are read from a row of fills.
+TEST(CodegenLoops, WindowsOfChannels) {
+  Random random(21);
+  KernelBatch batch;
+  struct Case {
+    DType dtype;
+    ReduceOp op;
+    int64_t channels, window, stride, before;
+    double fill;
+  };
+  const double inf = std::numeric_limits<double>::infinity();
+  const Case cases[] = {
+      {DType::kFloat32, ReduceOp::kSum, 16, 3, 1, 1, 0},
+      {DType::kFloat32, ReduceOp::kSum, 37, 3, 2, 1, 0.5},  // some lanes are left over
+      {DType::kFloat32, ReduceOp::kMax, 300, 2, 2, 0, -inf},
+      {DType::kFloat32, ReduceOp::kMin, 144, 3, 1, 2, inf},  // whole windows outside
+      {DType::kBfloat16, ReduceOp::kSum, 24, 3, 1, 1, 0},
+      {DType::kInt64, ReduceOp::kProd, 33, 3, 1, 1, 1},
+      {DType::kInt32, ReduceOp::kMax, 20, 5, 3, 2, -7},
+      {DType::kBool, ReduceOp::kAny, 40, 2, 1, 1, 1},
+      {DType::kFloat32, ReduceOp::kSum, 16, 7, 1, 3, 0},  // too many steps to write out
+      {DType::kFloat32, ReduceOp::kArgmax, 19, 3, 1, 0, 0},
+  };
+  for (const Case& c : cases) {
+    GraphBuilder b;
+    NodeId x = input(b, c.dtype, {2, 6, 7, c.channels});
+    int64_t height = (6 + 2 * c.before - c.window) / c.stride + 1;
+    int64_t width = (7 + 2 * c.before - c.window) / c.stride + 1;
+    Expr row = Expr::index(1) * Expr(c.stride) + Expr::index(4) - Expr(c.before);
+    Expr column = Expr::index(2) * Expr(c.stride) + Expr::index(5) - Expr(c.before);
+    View view{{2, height, width, c.channels, c.window, c.window},
+              {Expr::index(0), row, column, Expr::index(3)},
+              {},
+              c.fill};
+    if (c.before > 0) view.valid = {{row, 6}, {column, 7}};
+    NodeId windows = b.view(x, view);
+    if (c.dtype == DType::kBfloat16) windows = b.cast(windows, DType::kFloat32);
+    // Sums of what does not cancel.
+    double least = c.op == ReduceOp::kSum ? 0.1 : -2;
+    std::vector<HostTensor> inputs{random_tensor(random, c.dtype, {2, 6, 7, c.channels}, least, 2)};
+    if (c.op == ReduceOp::kSum) {
+      NodeId w = input(b, DType::kFloat32, {c.window, c.window, c.channels});
+      View spread{b.shape(windows), {Expr::index(4), Expr::index(5), Expr::index(3)}, {}, 0};
+      windows = b.binary(BinaryOp::kMul, windows, b.view(w, spread));
+      inputs.push_back(
+          random_tensor(random, DType::kFloat32, {c.window, c.window, c.channels}, 0.1, 1));
+    }
+    std::vector<int> axes{4, 5};
+    if (c.op == ReduceOp::kArgmax) axes = {4};
+    b.output(b.reduce(c.op, windows, axes));
+    batch.add(Template::kLoops, {}, b.finish(), std::move(inputs));
+  }
+  batch.compile();
+  batch.check_all();
+  for (size_t k = 0; k < batch.size(); ++k) batch.check(k, 2e-5, 3);
+  if (runs_on_gpu()) return;
+  EXPECT_NE(batch.at(0).source.text.find(" : fill"), std::string::npos) << "no row of fills in\n"
+                                                                        << batch.at(0).source.text;
+}
+
+// A residual sum that is stored and normalised.
+TEST(CodegenLoops, StoresWhatItNormalises) {
+  Random random(3);
+  KernelBatch batch;
+  for (bool sum_first : {false, true}) {
+    for (int64_t stage : {0, 1}) {
+      GraphBuilder b;
+      NodeId x = input(b, DType::kFloat32, {37, 65});
+      NodeId y = input(b, DType::kFloat32, {37, 65});
+      NodeId w = input(b, DType::kFloat32, {65});
+      NodeId sum = b.binary(BinaryOp::kAdd, x, y);
+      NodeId norm =
+          b.raw({Op::kNorm, DType::kFloat32, b.shape(sum), {sum}, NormAttr{1, stage == 1, 1e-5}});
+      NodeId scaled = b.binary(BinaryOp::kMul, norm, w);
+      b.output(sum_first ? sum : scaled);
+      b.output(sum_first ? scaled : sum);
+      batch.add(Template::kLoops, {{"stage", stage}}, b.finish(),
+                {random_tensor(random, DType::kFloat32, {37, 65}),
+                 random_tensor(random, DType::kFloat32, {37, 65}),
+                 random_tensor(random, DType::kFloat32, {65})});
+    }
+  }
+  batch.compile();
+  batch.check_all();
+  for (size_t k = 0; k < batch.size(); ++k) batch.check(k, 2e-6, 3);
+}
+
+// Outputs of two ranks share a reduction and the function that it sums.
+TEST(CodegenLoops, ComputesOnceWhatOutputsShare) {
+  Random random(4);
+  KernelBatch batch;
+  for (int outputs = 1; outputs <= 4; ++outputs) {
+    GraphBuilder b;
+    NodeId x = input(b, DType::kFloat32, {19, 70});
+    NodeId total = b.reduce(ReduceOp::kSum, b.unary(UnaryOp::kExp, x), {1});
+    NodeId spread = b.expand(b.unsqueeze(total, 1), {19, 70});
+    if (outputs > 1) b.output(b.binary(BinaryOp::kMul, x, spread));
+    if (outputs > 2) b.output(b.binary(BinaryOp::kSub, x, spread));
+    b.output(total);
+    if (outputs > 3) b.output(b.unary(UnaryOp::kNeg, total));
+    batch.add(Template::kLoops, {}, b.finish(), {random_tensor(random, DType::kFloat32, {19, 70})});
+  }
+  {
+    GraphBuilder b;
+    NodeId angle = b.binary(BinaryOp::kMul, input(b, DType::kFloat32, {9, 40}),
+                            b.scalar(DType::kFloat32, 0.5));
+    NodeId power = b.unary(UnaryOp::kExp, angle);
+    b.output(b.unary(UnaryOp::kSin, power));
+    b.output(b.unary(UnaryOp::kCos, power));
+    batch.add(Template::kLoops, {}, b.finish(), {random_tensor(random, DType::kFloat32, {9, 40})});
+  }
+  batch.compile();
+  batch.check_all();
+  EXPECT_GT(occurrences(batch.at(0).source.text, "exp"), 0u);
+  for (size_t k = 0; k < batch.size(); ++k) {
+    EXPECT_EQ(occurrences(batch.at(k).source.text, "exp"),
+              occurrences(batch.at(0).source.text, "exp"))
+        << batch.at(k).source.text;
+    batch.check(k, 2e-6, 3);
+  }
+}
+
+// Teams of threads over rows and columns: parts that are summed apart, members and units that are
+// left over, extrema of which several are equal.
+TEST(CodegenLoops, TeamsOfGpus) {
+  if (!runs_on_gpu()) GTEST_SKIP() << "a CPU has no such parameters";
+  Random random(5);
+  KernelBatch batch;
+  for (int64_t team : {1, 8, 32, 128, 1024}) {
+    for (auto [rows, columns] : std::vector<std::pair<int64_t, int64_t>>{{37, 70}, {5, 2600}}) {
+      for (int axis : {0, 1}) {
+        GraphBuilder b;
+        NodeId x = input(b, DType::kFloat32, {rows, columns});
+        NodeId whole = b.unary(UnaryOp::kFloor, x);
+        b.output(b.reduce(ReduceOp::kSum, x, {axis}));
+        b.output(b.reduce(ReduceOp::kMax, b.unary(UnaryOp::kNeg, x), {axis}));
+        b.output(b.reduce(ReduceOp::kArgmax, whole, {axis}));
+        b.output(b.reduce(ReduceOp::kArgmin, whole, {axis}));
+        batch.add(Template::kLoops, {{"team", team}}, b.finish(),
+                  {random_tensor(random, DType::kFloat32, {rows, columns})});
+      }
+    }
+  }
+  batch.compile();
+  batch.check_all(1e-4);  // what cancels in a float sum; a missing element is near 1
+}
+
+// Where memory runs across the rows that are summed, neighbouring threads take neighbouring sums
+// and the members of a team sit apart.
+TEST(CodegenLoops, TeamsSideBySide) {
+  if (!runs_on_gpu()) GTEST_SKIP() << "a CPU has no such parameters";
+  Random random(7);
+  KernelBatch batch;
+  for (int64_t team : {8, 32}) {
+    GraphBuilder b;
+    NodeId x = input(b, DType::kFloat32, {700, 77});
+    NodeId whole = b.unary(UnaryOp::kFloor, x);
+    b.output(b.reduce(ReduceOp::kSum, x, {0}));
+    b.output(b.reduce(ReduceOp::kMin, x, {0}));
+    b.output(b.reduce(ReduceOp::kArgmax, whole, {0}));
+    batch.add(Template::kLoops, {{"team", team}}, b.finish(),
+              {random_tensor(random, DType::kFloat32, {700, 77})});
+  }
+  batch.compile();
+  batch.check_all(1e-4);
+  for (size_t k = 0; k < batch.size(); ++k) {
+    EXPECT_GT(occurrences(batch.at(k).source.text, "threadIdx.x % 32"), 0u)
+        << batch.at(k).source.text;
+  }
+}
+
+// Beside 2^24 a float sum would lose every 1.
+TEST(CodegenLoops, LongSumsOfTeamsAreCarriedInDouble) {
+  if (!runs_on_gpu()) GTEST_SKIP() << "a CPU has no such parameters";
+  KernelBatch batch;
+  for (int64_t team : {8, 128}) {
+    int64_t columns = 2500 * team;
+    GraphBuilder b;
+    b.output(b.reduce(ReduceOp::kSum, input(b, DType::kFloat32, {3, columns}), {1}));
+    HostTensor x = HostTensor::zeros(DType::kFloat32, {3, columns}).value();
+    for (int64_t i = 0; i < x.elements(); ++i) x.set(i, i % columns < team ? 16777216 : 1);
+    batch.add(Template::kLoops, {{"team", team}}, b.finish(), {x});
+  }
+  batch.compile();
+  batch.check_all(1e-7);
+}
+
+// Neighbours that a thread could load at once, transposed, shifted, spread and repeated.
+TEST(CodegenLoops, NeighboursThatAreNoVectors) {
+  Random random(6);
+  KernelBatch batch;
+  for (DType dtype : {DType::kFloat32, DType::kInt8}) {
+    for (bool sums : {false, true}) {
+      GraphBuilder b;
+      NodeId transposed = b.permute(input(b, dtype, {64, 32}), {1, 0});
+      NodeId shifted = b.slice(input(b, dtype, {32, 68}), 1, 1, 64, 1);
+      NodeId spread = b.slice(input(b, dtype, {32, 128}), 1, 0, 64, 2);
+      NodeId repeated = b.expand(input(b, dtype, {32, 1}), {32, 64});
+      NodeId sum = b.binary(BinaryOp::kAdd, b.binary(BinaryOp::kAdd, transposed, shifted),
+                            b.binary(BinaryOp::kAdd, spread, repeated));
+      b.output(sums ? b.reduce(ReduceOp::kMax, sum, {1}) : sum);
+      batch.add(Template::kLoops, {}, b.finish(),
+                {random_tensor(random, dtype, {64, 32}), random_tensor(random, dtype, {32, 68}),
+                 random_tensor(random, dtype, {32, 128}), random_tensor(random, dtype, {32, 1})});
+    }
+  }
+  batch.compile();
+  batch.check_all();
+}
+
+// Squares of two-byte elements go through words and come out whole, their signs included, also at
+// the ends of rows.
+TEST(CodegenLoops, ShortElementsAreTransposed) {
+  Random random(8);
+  KernelBatch batch;
+  for (DType dtype : {DType::kBfloat16, DType::kFloat16, DType::kInt16}) {
+    for (int64_t rows : {64, 75}) {
+      GraphBuilder b;
+      NodeId transposed = b.permute(input(b, dtype, {3, rows, 90}), {0, 2, 1});
+      b.output(b.cast(transposed, is_float(dtype) ? DType::kFloat32 : DType::kInt32));
+      batch.add(Template::kLoops, {}, b.finish(),
+                {random_tensor(random, dtype, {3, rows, 90}, -30000, 30000)});
+      GraphBuilder c;
+      c.output(c.permute(input(c, dtype, {3, rows, 90}), {0, 2, 1}));
+      batch.add(Template::kLoops, {}, c.finish(),
+                {random_tensor(random, dtype, {3, rows, 90}, -30000, 30000)});
+    }
+  }
+  batch.compile();
+  if (!runs_on_gpu()) {
+    EXPECT_NE(batch.at(0).source.text.find("lf_turn_float16"), std::string::npos);
+  }
+  batch.check_all(0);
+}
+
+}  // namespace
+}  // namespace testing_codegen

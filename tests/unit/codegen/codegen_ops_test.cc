@@ -1,0 +1,419 @@
+// Every operation, dtype and template of the code generator against the reference interpreter.
+#include <functional>
+
+#include "codegen_testing.h"
+
+namespace testing_codegen {
+namespace {
+
+NodeId input(GraphBuilder& b, DType dtype, Shape shape) {
+  return b.input(InputKind::kUser, dtype, std::move(shape), "x");
+}
+
+constexpr DType kIntegers[] = {DType::kUint8, DType::kInt8, DType::kInt16, DType::kInt32,
+                               DType::kInt64};
+constexpr DType kAll[] = {DType::kBool,    DType::kUint8,   DType::kInt8,     DType::kInt16,
+                          DType::kInt32,   DType::kInt64,   DType::kFloat16,  DType::kBfloat16,
+                          DType::kFloat32, DType::kFloat64, DType::kComplex64};
+
+bool takes(UnaryOp op, DType d) {
+  if (op == UnaryOp::kNot) return !is_float(d);
+  if (op == UnaryOp::kNeg || op == UnaryOp::kAbs || op == UnaryOp::kSign) return d != DType::kBool;
+  return is_float(d);
+}
+bool takes(BinaryOp op, DType d) {
+  if (op >= BinaryOp::kAnd && op <= BinaryOp::kShr) return !is_float(d);
+  if (op >= BinaryOp::kAtan2 && op <= BinaryOp::kNextafter) return is_float(d);
+  if (d == DType::kBool) return is_comparison(op) || op == BinaryOp::kMin || op == BinaryOp::kMax;
+  return true;
+}
+
+// Ordinary values, then every special one.
+HostTensor telling_values(Random& random, DType dtype, int64_t count) {
+  HostTensor t = random_tensor(random, dtype, {count}, -9, 9);
+  const double special[] = {0.0,  -0.0, 1.0,  -1.0,  0.5,  2.0,   INFINITY, -INFINITY, NAN,
+                            1e-9, 1e5,  -1e5, 0.999, 88.5, -88.5, 1e-40,    700,       -103.5};
+  int64_t at = 0;
+  for (double x : special) {
+    if (is_float(dtype)) t.set(at, x);
+    at += 3;
+  }
+  return t;
+}
+
+TEST(CodegenOps, EveryUnary) {
+  Random random(3);
+  KernelBatch batch;
+  for (int k = 0; k < kUnaryOpCount; ++k) {
+    for (DType d : {DType::kBool, DType::kUint8, DType::kInt8, DType::kInt16, DType::kInt32,
+                    DType::kInt64, DType::kFloat32, DType::kFloat64}) {
+      auto op = static_cast<UnaryOp>(k);
+      if (!takes(op, d)) continue;
+      GraphBuilder b;
+      b.output(b.unary(op, input(b, d, {203})));
+      batch.add(Template::kLoops, {}, b.finish(), {telling_values(random, d, 203)});
+    }
+  }
+  batch.compile();
+  batch.check_all();
+}
+
+TEST(CodegenOps, EveryBinary) {
+  Random random(4);
+  KernelBatch batch;
+  for (int k = 0; k < kBinaryOpCount; ++k) {
+    for (DType d : {DType::kBool, DType::kUint8, DType::kInt8, DType::kInt16, DType::kInt32,
+                    DType::kInt64, DType::kFloat32, DType::kFloat64}) {
+      auto op = static_cast<BinaryOp>(k);
+      if (!takes(op, d)) continue;
+      GraphBuilder b;
+      NodeId x = input(b, d, {203});
+      NodeId y = input(b, d, {203});
+      b.output(b.binary(op, x, y));
+      HostTensor right = telling_values(random, d, 203);
+      HostTensor left = random_tensor(random, d, {203}, -9, 9);
+      if (is_float(d)) left.set(5, NAN);
+      batch.add(Template::kLoops, {}, b.finish(), {left, right});
+    }
+  }
+  batch.compile();
+  batch.check_all();
+}
+
+TEST(CodegenOps, EveryCast) {
+  Random random(5);
+  KernelBatch batch;
+  for (DType from : kAll) {
+    for (DType to : kAll) {
+      if (from == to) continue;
+      GraphBuilder b;
+      b.output(b.raw({Op::kCast, to, {101}, {input(b, from, {101})}, {}}));
+      HostTensor x = random_tensor(random, from, {101}, from == DType::kUint8 ? 0 : -100, 100);
+      batch.add(Template::kLoops, {}, b.finish(), {x});
+    }
+  }
+  batch.compile();
+  batch.check_all();
+}
+
+// Also those that another type has no number for.
+TEST(CodegenOps, SpecialNumbersAreCast) {
+  Random random(12);
+  KernelBatch batch;
+  const DType floats[] = {DType::kFloat16, DType::kBfloat16, DType::kFloat32, DType::kFloat64};
+  for (DType from : floats) {
+    for (DType to : floats) {
+      if (from == to) continue;
+      GraphBuilder b;
+      b.output(b.raw({Op::kCast, to, {101}, {input(b, from, {101})}, {}}));
+      batch.add(Template::kLoops, {}, b.finish(), {telling_values(random, from, 101)});
+    }
+  }
+  batch.compile();
+  batch.check_all();
+}
+
+// A constant or what was bfloat16, boolean or small, and is only chosen, moved or given a sign
+// before it is stored.
+TEST(CodegenOps, NumbersThatBfloat16HoldsAreStoredAsTheyAre) {
+  using With = std::function<NodeId(GraphBuilder&, NodeId)>;  // of 101 bfloat16 values in float32
+  auto f32 = [](GraphBuilder& b, double value) { return b.scalar(DType::kFloat32, value); };
+  auto through = [](DType between) {
+    return [between](GraphBuilder& b, NodeId x) {
+      return b.cast(b.cast(x, between), DType::kFloat32);
+    };
+  };
+  auto padded = [](double fill) {
+    return [fill](GraphBuilder& b, NodeId x) { return b.pad(x, 0, 3, 5, fill); };
+  };
+  const std::vector<With> exact = {
+      [&](GraphBuilder& b, NodeId x) {
+        return b.binary(BinaryOp::kMin, b.binary(BinaryOp::kMax, x, f32(b, 0)), f32(b, 6));
+      },
+      [](GraphBuilder& b, NodeId x) { return b.unary(UnaryOp::kNeg, b.unary(UnaryOp::kAbs, x)); },
+      [&](GraphBuilder& b, NodeId x) {
+        return b.select(b.binary(BinaryOp::kLess, x, f32(b, 0.1)), x, f32(b, 0.5));
+      },
+      [](GraphBuilder& b, NodeId x) {
+        NodeId first = b.slice(b.iota(DType::kInt64, 101), 0, 0, 7);
+        return b.gather(x, {first}, {7}, {{0, {}}});
+      },
+      padded(0),
+      through(DType::kInt8),
+      through(DType::kBool),
+  };
+  const std::vector<With> rounded = {
+      [&](GraphBuilder& b, NodeId x) { return b.binary(BinaryOp::kMax, x, f32(b, 0.1)); },
+      [&](GraphBuilder& b, NodeId x) {
+        return b.select(b.binary(BinaryOp::kLess, x, f32(b, 0.5)), x, f32(b, 0.1));
+      },
+      [](GraphBuilder& b, NodeId x) { return b.binary(BinaryOp::kAdd, x, x); },
+      [](GraphBuilder& b, NodeId x) { return b.unary(UnaryOp::kSqrt, x); },
+      padded(0.1),
+      through(DType::kInt16),
+      through(DType::kFloat16),
+  };
+  Random random(13);
+  KernelBatch batch;
+  for (const auto* all : {&exact, &rounded}) {
+    for (const With& with : *all) {
+      GraphBuilder b;
+      NodeId x = b.cast(input(b, DType::kBfloat16, {101}), DType::kFloat32);
+      b.output(b.cast(with(b, x), DType::kBfloat16));
+      batch.add(Template::kLoops, {}, b.finish(), {telling_values(random, DType::kBfloat16, 101)});
+    }
+  }
+  batch.compile();
+  batch.check_all();
+  for (size_t k = 0; k < batch.size(); ++k) {
+    bool found = batch.at(k).source.text.find("lf_bf16_from_exact") != std::string::npos;
+    EXPECT_EQ(found, k < exact.size()) << batch.at(k).source.text;
+  }
+}
+
+TEST(CodegenOps, EveryReduction) {
+  Random random(6);
+  KernelBatch batch;
+  for (int k = 0; k < kReduceOpCount; ++k) {
+    for (DType d : {DType::kBool, DType::kUint8, DType::kInt8, DType::kInt16, DType::kInt32,
+                    DType::kInt64, DType::kFloat32, DType::kFloat64}) {
+      auto op = static_cast<ReduceOp>(k);
+      bool logical = op == ReduceOp::kAny || op == ReduceOp::kAll;
+      bool position = op == ReduceOp::kArgmax || op == ReduceOp::kArgmin;
+      if (logical != (d == DType::kBool) && !position) continue;
+      for (const std::vector<int>& axes :
+           {std::vector<int>{2}, std::vector<int>{0}, std::vector<int>{1}, std::vector<int>{0, 2},
+            std::vector<int>{0, 1, 2}}) {
+        if (position && axes.size() != 1) continue;
+        GraphBuilder b;
+        b.output(b.reduce(op, input(b, d, {3, 7, 41}), axes));
+        batch.add(Template::kLoops, {}, b.finish(),
+                  {random_tensor(random, d, {3, 7, 41}, d == DType::kUint8 ? 0 : -2, 3)});
+      }
+    }
+  }
+  // NaN, infinities, empty and long rows.
+  for (ReduceOp op : {ReduceOp::kMax, ReduceOp::kMin, ReduceOp::kArgmax, ReduceOp::kSum}) {
+    for (int64_t n : {0, 1, 5000}) {
+      GraphBuilder b({{0, 100000}});
+      b.output(b.reduce(op, input(b, DType::kFloat32, {4, Expr::symbol(0)}), {1}));
+      HostTensor x = random_tensor(random, DType::kFloat32, {4, n}, 0, 1);
+      if (n > 1 && op != ReduceOp::kSum) {
+        x.set(100, NAN);
+        x.set(n + 4, INFINITY);
+        x.set(2 * n + 4, -INFINITY);
+        x.set(3 * n, NAN);
+        x.set(3 * n + 9, NAN);
+      }
+      batch.add(Template::kLoops, {}, b.finish(), {x});
+    }
+  }
+  batch.compile();
+  batch.check_all();
+}
+
+TEST(CodegenOps, PositionsTakeZerosOfBothSignsAsEqual) {
+  KernelBatch batch;
+  for (ReduceOp op : {ReduceOp::kArgmax, ReduceOp::kArgmin}) {
+    for (DType d : {DType::kFloat32, DType::kFloat64}) {
+      for (int axis : {0, 1}) {
+        GraphBuilder b;
+        b.output(b.reduce(op, input(b, d, {9, 9}), {axis}));
+        HostTensor x = HostTensor::zeros(d, {9, 9}).value();
+        for (int64_t i = 0; i < x.elements(); ++i) x.set(i, i * i % 3 == 0 ? 0.0 : -0.0);
+        batch.add(Template::kLoops, {}, b.finish(), {x});
+      }
+    }
+  }
+  batch.compile();
+  batch.check_all();
+}
+
+TEST(CodegenOps, Scans) {
+  Random random(7);
+  KernelBatch batch;
+  for (int k = 0; k < kScanOpCount; ++k) {
+    for (DType d : {DType::kUint8, DType::kInt8, DType::kInt32, DType::kInt64, DType::kFloat32,
+                    DType::kFloat64}) {
+      auto op = static_cast<ScanOp>(k);
+      if (op == ScanOp::kLogSumExp && !is_float(d)) continue;
+      for (int axis : {0, 1, 2}) {
+        GraphBuilder b;
+        NodeId x = input(b, d, {3, 9, 5});
+        b.output(b.scan(op, b.binary(BinaryOp::kAdd, x, x), axis));
+        batch.add(Template::kScan, {}, b.finish(),
+                  {random_tensor(random, d, {3, 9, 5}, d == DType::kUint8 ? 0 : -2, 2)});
+      }
+    }
+  }
+  batch.compile();
+  batch.check_all();
+}
+
+TEST(CodegenOps, Sorts) {
+  Random random(8);
+  KernelBatch batch;
+  for (DType d : kAll) {
+    if (d == DType::kComplex64) continue;
+    for (int axis : {0, 1}) {
+      for (bool descending : {false, true}) {
+        GraphBuilder b;
+        b.output(b.sort_indices(input(b, d, {150, 60}), axis, descending));
+        HostTensor x = random_tensor(random, d, {150, 60}, d == DType::kUint8 ? 0 : -9, 9);
+        if (is_float(d)) {
+          for (int64_t i : {3, 77, 500}) x.set(i, NAN);
+          for (int64_t i : {5, 65, 300}) x.set(i, -0.0);
+          for (int64_t i : {6, 66, 301}) x.set(i, 0.0);
+        }
+        batch.add(Template::kSort, {}, b.finish(), {x});
+      }
+    }
+  }
+  batch.compile();
+  batch.check_all();
+}
+
+// Lines that no block of threads holds at once, of constant and of symbolic length.
+TEST(CodegenOps, LongLines) {
+  Random random(10);
+  KernelBatch batch;
+  for (bool symbolic : {false, true}) {
+    for (int64_t n : {700, 5000}) {
+      std::vector<SymbolRange> symbols;
+      if (symbolic) symbols.push_back({1, 100'000});
+      Expr length = symbolic ? Expr::symbol(0) : Expr(n);
+      auto line = [&](GraphBuilder& b, DType d) {
+        return b.input(InputKind::kUser, d, {2, length}, "x");
+      };
+      for (ScanOp op : {ScanOp::kSum, ScanOp::kMax, ScanOp::kLogSumExp}) {
+        GraphBuilder b(symbols);
+        b.output(b.scan(op, line(b, DType::kFloat32), 1));
+        batch.add(Template::kScan, {}, b.finish(),
+                  {random_tensor(random, DType::kFloat32, {2, n})});
+      }
+      GraphBuilder b(symbols);
+      b.output(b.sort_indices(line(b, DType::kInt16), 1, true));
+      batch.add(Template::kSort, {}, b.finish(),
+                {random_tensor(random, DType::kInt16, {2, n}, -400, 400)});
+    }
+  }
+  batch.compile();
+  batch.check_all();
+}
+
+TEST(CodegenOps, Scatters) {
+  Random random(9);
+  KernelBatch batch;
+  for (int k = 0; k < kScatterModeCount; ++k) {
+    for (DType d : {DType::kBool, DType::kInt8, DType::kInt32, DType::kFloat32, DType::kFloat64}) {
+      auto mode = static_cast<ScatterMode>(k);
+      GraphBuilder b;
+      NodeId base = input(b, d, {4, 10, 6});
+      NodeId updates = input(b, d, {4, 7, 6});
+      NodeId index = input(b, DType::kInt64, {7});
+      Shape shape = {4, 7, 6};
+      NodeId spread = b.view(index, View{shape, {Expr::index(1)}, {}, 0});
+      b.output(b.scatter(mode, base, updates, {spread},
+                         {{-1, Expr::index(0)}, {0, 0}, {-1, Expr::index(2)}}));
+      batch.add(Template::kScatter, {}, b.finish(),
+                {random_tensor(random, d, {4, 10, 6}), random_tensor(random, d, {4, 7, 6}),
+                 random_tensor(random, DType::kInt64, {7}, -2, 12)});
+    }
+  }
+  // The updates read the base.
+  GraphBuilder b;
+  NodeId base = input(b, DType::kFloat32, {10});
+  NodeId index = input(b, DType::kInt32, {10});
+  NodeId reversed = b.view(base, view_slice({10}, 0, 9, 10, -1));
+  b.output(b.scatter(ScatterMode::kAdd, base, reversed, {index}, {{0, 0}}));
+  batch.add(Template::kScatter, {}, b.finish(),
+            {random_tensor(random, DType::kFloat32, {10}),
+             random_tensor(random, DType::kInt32, {10}, 0, 10)});
+  batch.compile();
+  batch.check_all();
+  for (size_t k = 0; k < batch.size(); ++k) {
+    batch.check(k, 2e-6, 3);
+    // The output may be the base's memory.
+    const std::string& text = batch.at(k).source.text;
+    for (const char* promise :
+         {"restrict__ in", "restrict__ out", "restrict const in", "restrict const out"}) {
+      EXPECT_EQ(text.find(promise), std::string::npos) << text;
+    }
+  }
+}
+
+TEST(CodegenOps, ViewsGathersAndSelects) {
+  Random random(10);
+  KernelBatch batch;
+  for (DType d : kAll) {
+    GraphBuilder b;
+    NodeId x = input(b, d, {5, 8});
+    NodeId y = input(b, d, {3, 8});
+    NodeId joined = b.concat({x, y, x}, 0);
+    NodeId padded = b.pad(b.slice(joined, 1, 1, 5), 1, 2, 1, 7);
+    NodeId transposed = b.permute(b.reshape(padded, {13, 2, 4}), {2, 0, 1});
+    b.output(transposed);
+    b.output(joined);
+    batch.add(Template::kLoops, {}, b.finish(),
+              {random_tensor(random, d, {5, 8}, d == DType::kUint8 ? 0 : -3, 9),
+               random_tensor(random, d, {3, 8}, d == DType::kUint8 ? 0 : -3, 9)});
+  }
+  for (DType d : kIntegers) {
+    GraphBuilder b;
+    NodeId table = input(b, DType::kFloat32, {20, 9});
+    NodeId index = input(b, d, {3, 4});
+    Shape shape = {3, 4, 9};
+    NodeId spread = b.view(index, View{shape, {Expr::index(0), Expr::index(1)}, {}, 0});
+    NodeId rows = b.gather(table, {spread}, shape, {{0, 0}, {-1, Expr::index(2)}});
+    b.output(b.binary(BinaryOp::kMul, rows, rows));
+    b.output(b.reduce(ReduceOp::kMax, rows, {2}));
+    batch.add(Template::kLoops, {}, b.finish(),
+              {random_tensor(random, DType::kFloat32, {20, 9}),
+               random_tensor(random, d, {3, 4}, d == DType::kUint8 ? 0 : -4, 25)});
+  }
+  batch.compile();
+  batch.check_all();
+}
+
+// What is left of a division of a negative position, which C would round up, or let be negative.
+TEST(CodegenOps, PositionsBelowZeroAreRoundedDown) {
+  Random random(13);
+  KernelBatch batch;
+  Expr s0 = Expr::symbol(0), i = Expr::index(0);
+  for (const Expr& index : {common::floor_div(i - s0, 2) + s0, common::mod(i - s0, 3)}) {
+    for (int64_t n : {4, 7, 16}) {
+      GraphBuilder b({{4, 16}});
+      NodeId x = input(b, DType::kFloat32, {s0});
+      b.output(b.view(x, View{{s0}, {index}, {{index, s0}}, 0.5}));
+      batch.add(Template::kLoops, {}, b.finish(), {random_tensor(random, DType::kFloat32, {n})});
+    }
+  }
+  batch.compile();
+  batch.check_all();
+}
+
+TEST(CodegenOps, SymbolicSizes) {
+  Random random(11);
+  KernelBatch batch;
+  for (int64_t n : {0, 1, 2, 31, 64, 1000}) {
+    for (int64_t m : {0, 1, 7}) {
+      GraphBuilder b({{0, 2000}, {0, 10}});
+      Expr s0 = Expr::symbol(0);
+      Expr s1 = Expr::symbol(1);
+      NodeId x = input(b, DType::kFloat32, {s1, s0});
+      NodeId shifted = b.pad(x, 1, 1, 1, 0.5);
+      NodeId soft = b.raw(
+          {Op::kSoftmax, DType::kFloat32, b.shape(shifted), {shifted}, SoftmaxAttr{1, false}});
+      NodeId flat = b.reshape(soft, {(s0 + 2) * s1});
+      b.output(flat);
+      b.output(b.reduce(ReduceOp::kSum, x, {0, 1}));
+      b.output(b.binary(BinaryOp::kAdd, x, b.cast(b.iota(DType::kInt64, s0), DType::kFloat32)));
+      batch.add(Template::kLoops, {}, b.finish(), {random_tensor(random, DType::kFloat32, {m, n})});
+    }
+  }
+  batch.compile();
+  batch.check_all();
+}
+
+}  // namespace
+}  // namespace testing_codegen

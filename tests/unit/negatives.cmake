@@ -1,1 +1,0 @@
-lfarm_test(negatives LABEL unit SOURCES negatives_test.cc COMPONENTS clients/runtime)

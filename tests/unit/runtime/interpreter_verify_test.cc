@@ -1,0 +1,323 @@
+// Comparison of outputs and synthetic inputs.
+#include "common/runtime/tensor/compare.h"
+#include "common/runtime/tensor/synthetic.h"
+#include "tests/unit/runtime/interpreter_testing.h"
+
+namespace common::testing {
+namespace {
+
+HostTensor row(DType dtype, const Numbers& values) {
+  return tensor(dtype, {static_cast<int64_t>(values.size())}, values);
+}
+
+TEST(Compare, CloseNamesTheWorstElement) {
+  auto expected = tensor(DType::kFloat32, {2, 2}, {1, 2, kNan, kInf});
+  EXPECT_TRUE(compare_close("out", expected, expected, {}).ok());
+  auto near = tensor(DType::kFloat32, {2, 2}, {1.0001, 2, kNan, kInf});
+  EXPECT_TRUE(compare_close("out", near, expected, {1e-3, 0}).ok());
+  auto far = tensor(DType::kFloat32, {2, 2}, {1.5, 4, kNan, kInf});
+  Status status = compare_close("output 3", far, expected, {1e-3, 0});
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().code, Code::kVerification);
+  EXPECT_NE(status.error().message.find("output 3: 2 of 4 elements differ, the worst at [0, 1]: "
+                                        "got 4, expected 2"),
+            std::string::npos)
+      << status.error().message;
+  EXPECT_FALSE(
+      compare_close("out", tensor(DType::kFloat32, {2, 2}, {1, 2, 0, kInf}), expected, {1, 1})
+          .ok());
+  EXPECT_FALSE(
+      compare_close("out", tensor(DType::kFloat32, {2, 2}, {1, 2, kNan, -kInf}), expected, {1, 1})
+          .ok());
+  EXPECT_FALSE(
+      compare_close("out", tensor(DType::kFloat32, {4}, {1, 2, kNan, kInf}), expected, {}).ok());
+  EXPECT_FALSE(compare_close("out", row(DType::kFloat64, {1}), row(DType::kFloat32, {1}), {}).ok());
+}
+
+TEST(Compare, IntegersAreExact) {
+  auto a = integers(DType::kInt64, {2}, {INT64_MAX, 1});
+  auto c = integers(DType::kInt64, {2}, {INT64_MAX - 1, 1});
+  EXPECT_TRUE(compare_close("out", a, a, {}).ok());
+  EXPECT_FALSE(compare_close("out", a, c, {1, 1}).ok());
+}
+
+TEST(Compare, CandidateIsHeldToTwiceTheReferencesError) {
+  auto oracle = row(DType::kFloat64, {1, -2, 4, 0});
+  auto reference = row(DType::kFloat32, {1.001, -2, 4, 0});
+  auto judge = [&](const Numbers& values) {
+    return verify_output("out", row(DType::kFloat32, values), oracle, reference);
+  };
+  auto same = judge({1, -2, 4, 0});
+  ASSERT_TRUE(same.ok());
+  EXPECT_EQ(same->candidate, 0);
+  EXPECT_NEAR(same->reference, 0.0005, 1e-7);  // relative to the median magnitude, 2
+  EXPECT_TRUE(judge({1, -2.0019, 4, 0}).ok());
+  EXPECT_FALSE(judge({1, -2.0021, 4, 0}).ok());
+  EXPECT_TRUE(judge({1, -2, 4, 0.0019}).ok());
+  EXPECT_FALSE(judge({1, -2, 4, 0.0021}).ok());
+  EXPECT_FALSE(judge({1, -2, kNan, 0}).ok());
+  EXPECT_FALSE(judge({1, kInf, 4, 0}).ok());
+  EXPECT_FALSE(verify_output("out", row(DType::kFloat32, {1, 2}), oracle, reference).ok());
+}
+
+TEST(Compare, SmallErrorsEverywhereAreFound) {
+  // The reference is off by 2% in one element; half of that everywhere is no rounding.
+  Numbers truth(100, 1.0);
+  Numbers plain = truth;
+  plain[7] = 1.02;
+  Numbers shifted(100, 1.01);
+  auto oracle = row(DType::kFloat64, truth);
+  auto reference = row(DType::kFloat32, plain);
+  auto result = verify_output("out", row(DType::kFloat32, shifted), oracle, reference);
+  ASSERT_FALSE(result.ok());
+  EXPECT_NE(result.error().message.find("mean"), std::string::npos);
+  truth[9] = 1.01;
+  EXPECT_TRUE(verify_output("out", row(DType::kFloat32, truth), oracle, reference).ok());
+}
+
+TEST(Compare, ALuckyReferenceIsDrawnAgain) {
+  std::vector<HostTensor> oracle, plain, candidate, perturbed, turned;
+  oracle.push_back(row(DType::kFloat64, {1, 2, 3, 4}));
+  plain.push_back(row(DType::kFloat32, {1.001, 2, 3, 4}));
+  candidate.push_back(row(DType::kFloat32, {1, 2, 3, 4.012}));
+  ASSERT_FALSE(verify_outputs(candidate, oracle, plain).ok());
+  perturbed.push_back(row(DType::kFloat32, {1, 2, 3.006, 4}));
+  EXPECT_TRUE(verify_again(candidate, oracle, plain, perturbed).ok());
+  perturbed[0] = row(DType::kFloat32, {1, 2, 3.003, 4});
+  EXPECT_FALSE(verify_again(candidate, oracle, plain, perturbed).ok())
+      << "more than twice this one";
+  turned.push_back(row(DType::kFloat32, {1, 2, 4, 3}));
+  EXPECT_FALSE(verify_again(candidate, oracle, plain, turned).ok()) << "no rounding does that";
+}
+
+TEST(Compare, FewElementsAreAllowedWhatTheGraphRoundsTo) {
+  auto oracle = row(DType::kFloat64, {1});
+  auto lucky = row(DType::kFloat32, {1});
+  auto candidate = row(DType::kFloat32, {1.001});
+  EXPECT_FALSE(verify_output("out", candidate, oracle, lucky).ok());
+  GraphBuilder b;
+  NodeId x = b.input(InputKind::kUser, DType::kBfloat16, {1}, "x");
+  b.output(b.cast(x, DType::kFloat32));
+  EXPECT_EQ(narrowest_float(b.finish()), DType::kBfloat16);
+  EXPECT_TRUE(verify_output("out", candidate, oracle, lucky, DType::kBfloat16).ok());
+}
+
+TEST(Compare, NonFiniteElements) {
+  auto oracle = row(DType::kFloat64, {kNan, kInf, 1e6, 1});
+  auto reference = row(DType::kFloat16, {kNan, kInf, kInf, 1});
+  auto judge = [&](const Numbers& values) {
+    return verify_output("out", row(DType::kFloat16, values), oracle, reference).ok();
+  };
+  EXPECT_TRUE(judge({kNan, kInf, kInf, 1}));
+  EXPECT_TRUE(judge({kNan, kInf, kNan, 1}));  // where the reference overflows
+  EXPECT_FALSE(judge({0, kInf, kInf, 1}));
+  EXPECT_FALSE(judge({kNan, -kInf, kInf, 1}));
+  EXPECT_FALSE(judge({kNan, kInf, kInf, kNan}));
+  EXPECT_FALSE(judge({kNan, kInf, 5, 1}));
+}
+
+TEST(Compare, NothingToCompareIsRight) {
+  auto oracle = row(DType::kFloat64, {});
+  auto single = row(DType::kFloat32, {});
+  auto judged = verify_output("out", single, oracle, single);
+  ASSERT_TRUE(judged.ok());
+  EXPECT_EQ(judged->candidate, 0);
+  EXPECT_TRUE(verify_output("out", oracle, oracle, oracle).ok());
+  EXPECT_FALSE(verify_output("out", row(DType::kFloat32, {1}), oracle, single).ok());
+}
+
+TEST(Compare, IntegersMayFollowEitherPrecision) {
+  auto oracle = integers(DType::kInt64, {2}, {3, 4});
+  auto reference = integers(DType::kInt64, {2}, {3, 5});
+  EXPECT_TRUE(verify_output("out", integers(DType::kInt64, {2}, {3, 4}), oracle, reference).ok());
+  EXPECT_TRUE(verify_output("out", integers(DType::kInt64, {2}, {3, 5}), oracle, reference).ok());
+  EXPECT_FALSE(verify_output("out", integers(DType::kInt64, {2}, {3, 6}), oracle, reference).ok());
+}
+
+TEST(Compare, PlainPrecisionMakesThePlainLoweringsError) {
+  // 2^24 + 1 + 1 + ...: float32 accumulation loses the ones, double does not.
+  Numbers values(65, 1.0);
+  values[0] = 16777216;
+  auto x = row(DType::kFloat32, values);
+  for (bool product : {false, true}) {
+    auto build = [&](GraphBuilder& b, const std::vector<NodeId>& n) {
+      NodeId one = b.full(DType::kFloat32, {65}, 1);
+      return b.reduce(ReduceOp::kSum, product ? b.binary(BinaryOp::kMul, n[0], one) : n[0], {0});
+    };
+    expect_numbers(compute({x}, build, Precision::kModel), {16777280});
+    EXPECT_LT(compute({x}, build, Precision::kPlain).get(0), 16777280);
+  }
+}
+
+TEST(Synthetic, InputsAreDeterministicAndBounded) {
+  GraphBuilder b;
+  Expr s = b.new_symbol({2, 4096});
+  NodeId x = b.input(InputKind::kUser, DType::kFloat32, {s, 8}, "x");
+  NodeId w = b.input(InputKind::kWeight, DType::kBfloat16, {16, 64}, "w");
+  NodeId gain = b.input(InputKind::kWeight, DType::kFloat32, {8}, "g");
+  b.output(b.binary(BinaryOp::kMul, x, gain));
+  b.output(w);
+  Graph g = b.finish();
+  std::vector<int64_t> symbols = choose_sizes(g, 0);
+  EXPECT_EQ(symbols, (std::vector<int64_t>{24}));
+  EXPECT_EQ(choose_sizes(g, 1), (std::vector<int64_t>{2}));
+  auto first = synthetic_inputs(g, symbols, 7, InputPattern::kNormal).value();
+  auto again = synthetic_inputs(g, symbols, 7, InputPattern::kNormal).value();
+  auto other = synthetic_inputs(g, symbols, 8, InputPattern::kNormal).value();
+  EXPECT_EQ(numbers(first[0]), numbers(again[0]));
+  EXPECT_NE(numbers(first[0]), numbers(other[0]));
+  double sum = 0;
+  double squares = 0;
+  for (double v : numbers(first[1])) {
+    sum += v;
+    squares += v * v;
+    EXPECT_LT(std::fabs(v), 3.5 / 8);
+  }
+  EXPECT_NEAR(sum / 1024, 0, 0.02);
+  EXPECT_NEAR(std::sqrt(squares / 1024), 1 / 8.0, 0.01);
+  for (double v : numbers(first[2])) EXPECT_GT(v, 0.2);
+}
+
+// Weights that calls share come from their own seed and are the same memory, whatever else the
+// calls ask for, until their sizes change.
+TEST(Synthetic, WeightsMayBeShared) {
+  GraphBuilder b;
+  Expr s = b.new_symbol({2, 64});
+  NodeId x = b.input(InputKind::kUser, DType::kFloat32, {4}, "x");
+  NodeId w = b.input(InputKind::kWeight, DType::kFloat32, {4}, "w");
+  NodeId mask = b.input(InputKind::kWeight, DType::kInt64, {4}, "m");
+  NodeId sized = b.input(InputKind::kWeight, DType::kFloat32, {s}, "v");
+  b.output(b.binary(BinaryOp::kMul, x, w));
+  b.output(mask);
+  b.output(sized);
+  Graph g = b.finish();
+  SharedWeights weights{5, {}};
+  std::vector<int64_t> few{3}, many{9};
+  auto first = synthetic_inputs(g, few, 1, InputPattern::kNormal, weights).value();
+  auto other = synthetic_inputs(g, few, 2, InputPattern::kLarge, weights).value();
+  auto longer = synthetic_inputs(g, many, 2, InputPattern::kZeros, weights).value();
+  auto alone = synthetic_inputs(g, few, 5, InputPattern::kNormal).value();
+  EXPECT_NE(numbers(first[0]), numbers(other[0]));
+  for (size_t i : {1, 2, 3}) {
+    EXPECT_EQ(first[i].data(), other[i].data()) << i;
+    EXPECT_EQ(numbers(first[i]), numbers(alone[i])) << i;
+  }
+  EXPECT_EQ(first[1].data(), longer[1].data());
+  EXPECT_EQ(longer[3].sizes(), many);
+}
+
+TEST(Synthetic, Patterns) {
+  GraphBuilder b;
+  b.output(b.input(InputKind::kUser, DType::kFloat32, {64}, "x"));
+  Graph g = b.finish();
+  auto draw = [&](InputPattern pattern) {
+    return numbers(synthetic_inputs(g, {}, 3, pattern).value()[0]);
+  };
+  for (double v : draw(InputPattern::kZeros)) EXPECT_EQ(v, 0);
+  for (double v : draw(InputPattern::kSigns)) EXPECT_EQ(std::fabs(v), 1);
+  for (double v : draw(InputPattern::kNegative)) EXPECT_LT(v, 0);
+  for (double v : draw(InputPattern::kPositive)) EXPECT_GT(v, 0);
+  Numbers mixed = draw(InputPattern::kMixed);
+  EXPECT_GT(std::count_if(mixed.begin(), mixed.end(), [](double v) { return std::fabs(v) < 1e-3; }),
+            4);
+  Numbers large = draw(InputPattern::kLarge);
+  EXPECT_GT(*std::max_element(large.begin(), large.end()), 50);
+}
+
+// The uses of the integer input x[4] of a graph that `build` makes.
+template <class Build>
+IntegerUse use_of(Build&& build) {
+  GraphBuilder b;
+  NodeId x = b.input(InputKind::kUser, DType::kInt64, {4}, "x");
+  NodeId table = b.input(InputKind::kWeight, DType::kFloat32, {50, 3}, "table");
+  b.output(build(b, x, table));
+  Graph g = b.finish();
+  return integer_uses(g, {})[0];
+}
+NodeId look_up(GraphBuilder& b, NodeId table, NodeId index) {
+  return b.gather(table, {index}, {4}, {Coordinate{0, {}}, Coordinate{-1, Expr(0)}});
+}
+
+TEST(Synthetic, IndicesStayInsideWhatTheyIndex) {
+  auto direct = use_of([](GraphBuilder& b, NodeId x, NodeId t) { return look_up(b, t, x); });
+  EXPECT_EQ(direct, (IntegerUse{0, 49, true, false}));
+  auto shifted = use_of([](GraphBuilder& b, NodeId x, NodeId t) {
+    NodeId moved = b.binary(BinaryOp::kAdd, x, b.scalar_int(DType::kInt64, 10));
+    return look_up(b, t, b.cast(moved, DType::kInt32));
+  });
+  EXPECT_EQ(shifted, (IntegerUse{0, 39, true, false}));
+  auto stepped = use_of([](GraphBuilder& b, NodeId x, NodeId t) {
+    NodeId scaled = b.binary(BinaryOp::kMul, x, b.scalar_int(DType::kInt64, 7));
+    return look_up(b, t, scaled);
+  });
+  EXPECT_EQ(stepped, (IntegerUse{0, 7, true, false}));
+  auto running = use_of([](GraphBuilder& b, NodeId x, NodeId t) {
+    return look_up(b, t, b.binary(BinaryOp::kAdd, x, b.iota(DType::kInt64, 4)));
+  });
+  EXPECT_EQ(running, (IntegerUse{0, 46, true, false}));
+  // Negative positions count from the end: select(x < 0, x + 50, x).
+  auto wrapped = use_of([](GraphBuilder& b, NodeId x, NodeId t) {
+    NodeId negative = b.binary(BinaryOp::kLess, x, b.scalar_int(DType::kInt64, 0));
+    NodeId moved = b.binary(BinaryOp::kAdd, x, b.scalar_int(DType::kInt64, 50));
+    return look_up(b, t, b.select(negative, moved, x));
+  });
+  EXPECT_EQ(wrapped, (IntegerUse{0, 49, true, true}));
+}
+
+TEST(Synthetic, OtherIntegerUses) {
+  auto divisor = use_of([](GraphBuilder& b, NodeId x, NodeId) {
+    return b.binary(BinaryOp::kMod, b.iota(DType::kInt64, 4), x);
+  });
+  EXPECT_EQ(divisor.least, 1);
+  auto mask = use_of([](GraphBuilder& b, NodeId x, NodeId) { return b.cast(x, DType::kFloat32); });
+  EXPECT_EQ(mask, (IntegerUse{0, 7, false, true}));
+  auto free =
+      use_of([](GraphBuilder& b, NodeId x, NodeId) { return b.binary(BinaryOp::kAdd, x, x); });
+  EXPECT_EQ(free, (IntegerUse{}));
+
+  GraphBuilder b;
+  NodeId x = b.input(InputKind::kUser, DType::kInt64, {3, 5}, "mask");
+  b.output(b.cast(x, DType::kFloat32));
+  Graph g = b.finish();
+  for (uint64_t seed = 0; seed < 5; ++seed) {
+    Numbers values = numbers(synthetic_inputs(g, {}, seed, InputPattern::kNormal).value()[0]);
+    for (size_t i = 0; i < values.size(); ++i) {
+      EXPECT_TRUE(values[i] == 1 || (values[i] == 0 && i % 5 != 0));
+    }
+  }
+}
+
+TEST(Synthetic, IndicesInsideLoopsAreSeen) {
+  GraphBuilder body;
+  NodeId c = body.input(InputKind::kUser, DType::kFloat32, {4}, "c");
+  NodeId index = body.input(InputKind::kUser, DType::kInt64, {4}, "i");
+  body.output(body.gather(c, {index}, {4}, {Coordinate{0, {}}}));
+  GraphBuilder b;
+  NodeId start = b.input(InputKind::kUser, DType::kFloat32, {4}, "x");
+  NodeId where = b.input(InputKind::kUser, DType::kInt64, {4}, "where");
+  LoopAttr loop;
+  loop.body = std::make_shared<Graph>(body.finish());
+  loop.trip_count = 2;
+  loop.carried = 1;
+  loop.invariant = 1;
+  NodeId l = b.raw({Op::kLoop, DType::kFloat32, {}, {start, where}, loop});
+  b.output(b.raw({Op::kLoopResult, {}, {}, {l}, LoopResultAttr{0}}));
+  EXPECT_EQ(integer_uses(b.finish(), {})[1], (IntegerUse{0, 3, true, false}));
+}
+
+TEST(Synthetic, SizesStaySmall) {
+  GraphBuilder b;
+  Expr s = b.new_symbol({0, INT64_MAX});
+  Expr t = b.new_symbol({3, 5});
+  b.output(b.input(InputKind::kUser, DType::kFloat32, {s, t, 4096, 64}, "x"));
+  Graph g = b.finish();
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    std::vector<int64_t> sizes = choose_sizes(g, seed);
+    EXPECT_LE(sizes[0] * sizes[1] * 4096 * 64, int64_t{1} << 22);
+    EXPECT_GE(sizes[0], 0);
+    EXPECT_TRUE(sizes[1] >= 3 && sizes[1] <= 5);
+  }
+}
+
+}  // namespace
+}  // namespace common::testing

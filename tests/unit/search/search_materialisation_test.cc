@@ -1,0 +1,137 @@
+// What is stored between kernels: if these fail, a genome's wishes make kernels that no template
+// can be.
+#include <gtest/gtest.h>
+
+#include "common/ir/hlir/builder.h"
+#include "common/ir/hlir/text.h"
+#include "common/runtime/interpreter/interpreter.h"
+#include "coordinator/search/fusion/fusion.h"
+#include "coordinator/search/fusion/multi_output.h"
+#include "coordinator/search/genes/schedule_space.h"
+#include "program_interpreter.h"
+
+namespace coordinator {
+namespace {
+
+using common::DType;
+using common::Graph;
+using common::GraphBuilder;
+using common::InputKind;
+using common::Op;
+using common::Program;
+using common::UnaryOp;
+using IrNode = common::NodeId;
+
+IrNode input(GraphBuilder& b, common::Shape shape) {
+  return b.input(InputKind::kUser, DType::kFloat32, std::move(shape), "x");
+}
+
+// The stores that are left of a wish to store nothing.
+Materialised repaired(const Selected& selected) {
+  Materialised materialised(selected.graph.nodes.size(), 0);
+  repair_materialisation(selected, materialised);
+  return materialised;
+}
+
+size_t only(const Graph& graph, Op op) {
+  auto is_one = [op](const common::Node& node) { return node.op == op; };
+  auto found = std::find_if(graph.nodes.begin(), graph.nodes.end(), is_one);
+  EXPECT_EQ(std::count_if(graph.nodes.begin(), graph.nodes.end(), is_one), 1);
+  return static_cast<size_t>(found - graph.nodes.begin());
+}
+
+TEST(Materialised, WhatHasATemplateOfItsOwnIsStored) {
+  GraphBuilder b;
+  IrNode x = input(b, {4, 8});
+  IrNode sums = b.scan(common::ScanOp::kSum, x, 1);
+  b.output(b.unary(UnaryOp::kExp, sums));
+  Selected selected = select_all(b.finish());
+  EXPECT_TRUE(repaired(selected)[only(selected.graph, Op::kScan)]);
+  KernelMemo memo;
+  FusedProgram fused = fuse(selected, repaired(selected), memo);
+  ASSERT_EQ(fused.kernels.size(), 2u);
+  EXPECT_EQ(fused.kernels[0]->kernel.form, common::Template::kScan);
+}
+
+// A bfloat16 activation that several float32 computations read: stored wide it would take twice the
+// bytes, and no product could see what it is.
+TEST(Materialised, WhatWasRoundedIsStoredShort) {
+  GraphBuilder b;
+  IrNode x = b.unary(UnaryOp::kExp, input(b, {4, 8}));
+  IrNode rounded = b.cast(x, DType::kBfloat16);
+  IrNode wide = b.cast(rounded, DType::kFloat32);
+  b.output(b.unary(UnaryOp::kSin, wide));
+  b.output(b.reduce(common::ReduceOp::kSum, wide, {0}));
+  Selected selected = select_all(b.finish());
+  Materialised materialised = default_materialisation(selected);
+  EXPECT_TRUE(is_materialised(selected, materialised, rounded));
+  EXPECT_FALSE(is_materialised(selected, materialised, wide));
+  EXPECT_FALSE(is_materialised(selected, materialised, x));
+}
+
+TEST(Materialised, ALibraryReadsStoredOperandsOnly) {
+  GraphBuilder b;
+  IrNode x = b.unary(UnaryOp::kExp, input(b, {4, 8}));
+  IrNode w = input(b, {8, 5});
+  b.output(b.raw(
+      {Op::kContract, DType::kFloat32, {}, {x, w}, common::ContractAttr{{0, 1}, {1, 2}, {0, 2}}}));
+  Selected selected = select_all(b.finish());
+  size_t product = only(selected.graph, Op::kContract), operand = only(selected.graph, Op::kUnary);
+  EXPECT_FALSE(repaired(selected)[operand]);
+  selected.lowering[product] = Lowering::kGemm;
+  EXPECT_TRUE(repaired(selected)[operand]);
+  EXPECT_TRUE(repaired(selected)[product]);
+}
+
+TEST(Materialised, AValueThatIsSeveralOutputsIsWrittenToEach) {
+  GraphBuilder b;
+  IrNode y = b.unary(UnaryOp::kExp, input(b, {4}));
+  b.output(y);
+  b.output(y);
+  Graph graph = b.finish();
+  Selected selected = select_all(graph);
+  KernelMemo memo;
+  Program program = whole_program(fuse(selected, repaired(selected), memo));
+  ASSERT_TRUE(common::verify(program).ok()) << common::verify(program).error().message;
+  auto inputs = common::testing::sample_inputs(graph, {}, 3);
+  auto actual = common::testing::interpret_program(program, inputs, {});
+  auto expected = common::interpret(graph, inputs, {});
+  ASSERT_TRUE(actual.ok() && expected.ok());
+  EXPECT_LT(common::testing::largest_difference(*actual, *expected), 1e-6);
+}
+
+// Both read the weight, but one is computed once and the other in every run.
+TEST(Materialised, WhatIsComputedAtLoadJoinsNoRun) {
+  GraphBuilder b;
+  IrNode w = b.input(InputKind::kWeight, DType::kFloat32, {4}, "w");
+  IrNode x = input(b, {4});
+  IrNode once = b.unary(UnaryOp::kExp, w);
+  b.output(b.binary(common::BinaryOp::kMul, x, w));
+  b.output(b.binary(common::BinaryOp::kMul, x, once));
+  Selected selected = select_all(b.finish());
+  const Graph& graph = selected.graph;
+  Materialised materialised(graph.nodes.size(), 1);
+  std::vector<int64_t> wishes(graph.nodes.size(), kStoreWithSibling);
+  std::vector<IrNode> writers = plan_writers(selected, materialised, wishes);
+  size_t at_load = only(graph, Op::kUnary);
+  for (size_t i = 0; i < writers.size(); ++i) {
+    EXPECT_EQ(writers[i] == static_cast<IrNode>(at_load), i == at_load) << common::print(graph);
+  }
+}
+
+TEST(Schedules, ADigitTakesThePlaceOfTheOldOne) {
+  common::Template form = common::Template::kTile;
+  const auto& choices = common::schedule_parameters(form);
+  for (size_t k = 0; k < choices.size(); ++k) {
+    ScheduleCode code = 0;
+    for (size_t digit = choices[k].values.size(); digit-- > 0;) {
+      code = with_digit(form, code, k, digit);
+      EXPECT_EQ(schedule_digit(form, code, k), digit);
+      EXPECT_EQ(code_of(form, schedule_of(form, code)), code);
+    }
+    EXPECT_EQ(code, 0u);
+  }
+}
+
+}  // namespace
+}  // namespace coordinator

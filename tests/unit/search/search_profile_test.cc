@@ -1,0 +1,181 @@
+// How kernels are walked as loops: if these fail, predictions count work that no kernel does, or
+// miss what a schedule costs.
+#include <gtest/gtest.h>
+
+#include "common/ir/hlir/builder.h"
+#include "coordinator/search/cost/cost_model.h"
+
+namespace coordinator {
+namespace {
+
+using common::BinaryOp;
+using common::DType;
+using common::Graph;
+using common::GraphBuilder;
+using common::InputKind;
+using common::ReduceOp;
+using common::Shape;
+using common::Template;
+using common::UnaryOp;
+using IrNode = common::NodeId;
+
+IrNode input(GraphBuilder& b, Shape shape) {
+  return b.input(InputKind::kUser, DType::kFloat32, std::move(shape), "x");
+}
+
+Graph finish(GraphBuilder& b, IrNode output) {
+  b.output(output);
+  return b.finish();
+}
+
+KernelProfile profile_of(const Graph& body) {
+  return profile_kernel({Template::kLoops, {}, body}, {});
+}
+
+double predicted(const Graph& body, const common::Schedule& schedule) {
+  return predict_ns({Template::kLoops, schedule, body}, {}, device_terms({"cpu"}));
+}
+
+// Rows of 32 with an operand that all share, so that rows are loops of their own.
+Graph exponentials_of_rows() {
+  GraphBuilder b;
+  IrNode x = input(b, {64, 32}), w = input(b, {32});
+  return finish(b, b.unary(UnaryOp::kExp, b.binary(BinaryOp::kAdd, x, w)));
+}
+
+TEST(Profile, LoopsOverWhatLiesInOrderAreOne) {
+  GraphBuilder b;
+  Graph body = finish(b, b.unary(UnaryOp::kExp, input(b, {64, 32})));
+  KernelProfile profile = profile_of(body);
+  ASSERT_EQ(profile.loops.size(), 1);
+  EXPECT_EQ(profile.loops[0].extent, 64 * 32);
+  EXPECT_EQ(profile.loops[0].runs, 1);
+  profile = profile_of(exponentials_of_rows());
+  ASSERT_EQ(profile.loops.size(), 1);
+  EXPECT_EQ(profile.loops[0].extent, 32);
+  EXPECT_EQ(profile.loops[0].runs, 64);
+}
+
+TEST(Profile, RowsShorterThanARoundOfVectorsAreComputedStepByStep) {
+  Graph body = exponentials_of_rows();
+  double as_compiled = predicted(body, {});
+  EXPECT_LT(predicted(body, {{"unroll", 2}, {"vector", 16}}), as_compiled * 1.01);
+  EXPECT_GT(predicted(body, {{"unroll", 4}, {"vector", 16}}), as_compiled * 5);
+  EXPECT_GT(predicted(body, {{"vector", 4}}), as_compiled * 2);
+}
+
+TEST(Profile, SumsOfRowsAreTakenOnceARow) {
+  GraphBuilder b;
+  IrNode x = input(b, {64, 32});
+  Graph body = finish(b, b.binary(BinaryOp::kDiv, x, b.reduce(ReduceOp::kSum, x, {1}, true)));
+  EXPECT_EQ(profile_of(body).row_ops, 64 * 32);
+  EXPECT_EQ(profile_of(body).row_sums, 2 * 64);  // the row's own, and the sum carried in float64
+}
+
+// However many axes are summed: the innermost loop begins and ends for each of the others' steps.
+TEST(Profile, SumsOverOuterAxesEndOnceAnInnerRow) {
+  GraphBuilder b;
+  Graph body = finish(b, b.reduce(ReduceOp::kMax, input(b, {4, 6, 33}), {0, 2}));
+  EXPECT_EQ(profile_of(body).row_sums, 4 * 6);
+}
+
+TEST(Profile, SumsOfColumnsGoSideBySide) {
+  GraphBuilder b;
+  Graph body = finish(b, b.reduce(ReduceOp::kSum, input(b, {32, 64}), {0}));
+  KernelProfile profile = profile_of(body);
+  EXPECT_EQ(profile.row_sums, 0);
+  EXPECT_EQ(profile.row_ops, 0);
+  EXPECT_EQ(profile.simple_ops, 32 * 64);
+  for (const LoopWork& work : profile.loops) EXPECT_EQ(work.jumps, 0);
+}
+
+TEST(Profile, WhatARowAsksForTwiceIsComputedTwiceUnlessItIsKept) {
+  GraphBuilder b;
+  IrNode e = b.unary(UnaryOp::kExp, input(b, {64, 32}));
+  Graph body = finish(b, b.binary(BinaryOp::kDiv, e, b.reduce(ReduceOp::kSum, e, {1}, true)));
+  EXPECT_EQ(profile_of(body).hard_ops, 2 * 64 * 32);  // exponentials and divisions, once each
+  EXPECT_GT(predicted(body, {{"stage", 0}}), predicted(body, {}) * 1.2);
+}
+
+double jumps_of(const KernelProfile& profile) {
+  double sum = 0;
+  for (const LoopWork& work : profile.loops) sum += work.runs * work.extent * work.jumps;
+  return sum;
+}
+
+// Matrices that an index tensor chooses, read along one of their own axes.
+TEST(Profile, WhatIsGatheredIsReadInItsOwnOrder) {
+  auto chosen = [](bool across) {
+    GraphBuilder b;
+    IrNode data = input(b, {8, 16, 32});
+    IrNode which = b.input(InputKind::kUser, DType::kInt64, {4}, "i");
+    if (across) data = b.permute(data, {0, 2, 1});
+    Shape shape{4, across ? 32 : 16, across ? 16 : 32};
+    IrNode spread = b.view(which, {shape, {common::Expr::index(0)}, {}, 0});
+    common::GatherAttr at{{{0, 0}, {-1, common::Expr::index(1)}, {-1, common::Expr::index(2)}}};
+    IrNode rows = b.raw({common::Op::kGather, DType::kFloat32, shape, {data, spread}, at});
+    b.output(rows);
+    b.output(b.unary(UnaryOp::kNeg, rows));
+    return profile_of(b.finish());
+  };
+  EXPECT_EQ(jumps_of(chosen(false)), 0);
+  EXPECT_EQ(jumps_of(chosen(true)), 4 * 16 * 32);
+  EXPECT_EQ(chosen(false).random_reads, 4);
+}
+
+// Side by side only what is read side by side.
+TEST(Profile, SumsThatAreGatheredAreTakenOneByOne) {
+  GraphBuilder b;
+  IrNode sums = b.reduce(ReduceOp::kSum, input(b, {8, 16, 32}), {1});
+  IrNode which = b.input(InputKind::kUser, DType::kInt64, {4}, "i");
+  IrNode spread = b.view(which, {{4, 32}, {common::Expr::index(0)}, {}, 0});
+  common::GatherAttr at{{{0, 0}, {-1, common::Expr::index(1)}}};
+  Graph body =
+      finish(b, b.raw({common::Op::kGather, DType::kFloat32, {4, 32}, {sums, spread}, at}));
+  EXPECT_EQ(profile_of(body).row_ops, 4 * 16 * 32);
+  EXPECT_EQ(jumps_of(profile_of(body)), 4 * 16 * 32);
+}
+
+TEST(Profile, OutputsOfRowsAndOfElementsShareTheirOuterLoops) {
+  GraphBuilder b;
+  IrNode e = b.unary(UnaryOp::kExp, input(b, {4, 6, 33}));
+  IrNode sum = b.reduce(ReduceOp::kSum, e, {2});
+  b.output(b.unary(UnaryOp::kLog, b.unsqueeze(sum, 2)));
+  b.output(sum);
+  double steps = 0;
+  for (const LoopWork& work : profile_of(b.finish()).loops) {
+    if (work.extent == 33) steps += work.runs * work.extent * work.functions;
+  }
+  EXPECT_EQ(steps, 4 * 6 * 33);
+}
+
+TEST(Profile, ShortRowsAreSortedByInsertionAndLongOnesByDigits) {
+  auto sorted = [](int length) {
+    GraphBuilder b;
+    IrNode x = input(b, {2, length});
+    Graph body = finish(
+        b, b.raw({common::Op::kSort, DType::kInt64, b.shape(x), {x}, common::SortAttr{1, false}}));
+    return predict_ns({Template::kSort, {}, body}, {}, device_terms({"cpu"}));
+  };
+  EXPECT_GT(sorted(40), sorted(10) * 4);
+  EXPECT_LT(sorted(400), sorted(100) * 4);
+}
+
+// Six steps: four and two, unless each chooses by a byte.
+TEST(Profile, ShortRowsThatChooseAreComputedStepByStep) {
+  auto softmax = [](bool masked) {
+    GraphBuilder b;
+    IrNode x = input(b, {4, 6});
+    if (masked) {
+      IrNode hidden = b.input(InputKind::kUser, DType::kBool, {4, 6}, "m");
+      x = b.select(hidden, b.scalar(DType::kFloat32, -1), x);
+    }
+    return finish(
+        b,
+        b.raw({common::Op::kSoftmax, DType::kFloat32, {4, 6}, {x}, common::SoftmaxAttr{1, false}}));
+  };
+  EXPECT_GT(predicted(softmax(true), {}), predicted(softmax(false), {}) * 1.3);
+}
+
+}  // namespace
+}  // namespace coordinator

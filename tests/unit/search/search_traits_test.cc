@@ -1,0 +1,66 @@
+// What searches take from one kernel to another: if these fail, every search learns the schedules
+// of its device anew.
+#include <gtest/gtest.h>
+
+#include "coordinator/search/cost/cost_model.h"
+#include "coordinator/search/genes/kernel_traits.h"
+
+namespace coordinator {
+namespace {
+
+using common::Template;
+
+KernelTraits traits(Template form, const DeviceTerms& terms, uint64_t body) {
+  KernelTraits t;
+  t.form = form;
+  t.body = body;
+  t.terms = &terms;
+  t.predicted_ns = 1e6;
+  t.m = t.n = t.k = 512;
+  t.row = 512;
+  return t;
+}
+
+// What later searches know after one in which `body` was measured with every value of parameter p,
+// of which number `best` halved its time.
+EffectTable learned(const KernelTraits& body, size_t p, size_t best) {
+  EffectModel model(nullptr);
+  size_t values = common::schedule_parameters(body.form)[p].values.size();
+  for (int again = 0; again < 4; ++again) {
+    for (size_t digit = 0; digit < values; ++digit) {
+      model.add(features_of(body, with_digit(body.form, 0, p, digit)), digit == best ? -0.7 : 0);
+    }
+  }
+  model.fit();
+  EffectTable kept;
+  for (const auto& [feature, effect] : model.learned()) {
+    if (is_general(feature)) kept[feature] = effect;
+  }
+  return kept;
+}
+
+TEST(Traits, EveryParameterTeachesLaterSearches) {
+  for (const char* target : {"cpu-x86_64-avx512", "cuda-sm_90a"}) {
+    const DeviceTerms& terms = device_terms({target});
+    for (int f = 0; f < common::kTemplateCount; ++f) {
+      auto form = static_cast<Template>(f);
+      KernelTraits measured = traits(form, terms, 1), another = traits(form, terms, 2);
+      for (size_t p : schedule_parameters_on(form, terms.machine)) {
+        const common::ScheduleChoice& choice = common::schedule_parameters(form)[p];
+        size_t best = choice.values.size() - 1;
+        EffectTable known = learned(measured, p, best);
+        EffectModel model(&known);
+        auto mean = [&](size_t digit) {
+          return model.mean(features_of(another, with_digit(form, 0, p, digit)));
+        };
+        for (size_t digit = 0; digit < best; ++digit) {
+          EXPECT_LT(mean(best), mean(digit) - 0.1)
+              << target << " " << common::template_name(form) << " " << choice.name;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace coordinator

@@ -1,0 +1,389 @@
+#include "worker/codegen/body/ordered.h"
+
+#include <algorithm>
+
+#include "common/base/cat.h"
+#include "worker/codegen/body/unit_loop.h"
+#include "worker/codegen/text/c_text.h"
+#include "worker/codegen/text/scan_form.h"
+
+namespace worker {
+
+using common::cat;
+using common::Coordinate;
+using common::DType;
+using common::Expr;
+using common::Graph;
+using common::InputAttr;
+using common::Node;
+using common::NodeId;
+using common::Op;
+using common::Result;
+using common::ScanAttr;
+using common::ScatterAttr;
+using common::ScatterMode;
+using common::Shape;
+using common::SortAttr;
+using common::Status;
+using common::Var;
+
+namespace {
+
+size_t at(int index) { return static_cast<size_t>(index); }
+
+// What the three templates share: one output node, a writer, an emitter, loops.
+class OrderedEmitter {
+ public:
+  explicit OrderedEmitter(const Graph& body)
+      : body_(body),
+        writer_(body.symbols),
+        emitter_(body, writer_),
+        node_(body.node(body.outputs[0].node)) {}
+
+  Status check(Op op) const {
+    if (body_.outputs.size() == 1 && node_.op == op) return {};
+    return common::unsupported(cat("the ", op_name(op), " template takes a body whose one output ",
+                                   "is the ", op_name(op), " node"));
+  }
+
+  Result<FunctionBody> finish(const Expr& units) {
+    LFARM_RETURN_IF_ERROR(emitter_.status());
+    return finish_body(writer_, units, scratch_);
+  }
+
+  Expr open_loop(const Expr& extent) {
+    writer_.open(writer_.bounds().lower(extent) < 1);
+    std::string name = writer_.fresh("j");
+    open_.push_back({name, extent});
+    return Expr::index(writer_.bind_index(name, extent, writer_.depth()));
+  }
+  void close_loop(bool independent) {
+    auto [name, extent] = open_.back();
+    open_.pop_back();
+    std::string pragma = independent && !writer_.holds_loops() ? "LF_VECTOR_LOOP(0, 1)\n" : "";
+    writer_.close(cat(pragma, counting_loop(name, "0", writer_.text(extent))));
+  }
+
+ protected:
+  const Graph& body_;
+  CodeWriter writer_;
+  BodyEmitter emitter_;
+  const Node& node_;
+  Scratch scratch_;
+
+ private:
+  struct OpenLoop {
+    std::string name;
+    Expr extent;
+  };
+  std::vector<OpenLoop> open_;
+};
+
+// ---- scan -----------------------------------------------------------------------------------
+
+// Units are the positions before the axis; the axes behind it are the inner loop, with one
+// accumulator each, so that it vectorises.
+class ScanEmitter : public OrderedEmitter {
+ public:
+  using OrderedEmitter::OrderedEmitter;
+
+  Result<FunctionBody> run() {
+    LFARM_RETURN_IF_ERROR(check(Op::kScan));
+    const auto& a = attr<ScanAttr>(node_);
+    const Shape& shape = node_.shape;
+    auto axis = static_cast<std::ptrdiff_t>(a.axis);
+    Shape behind(shape.begin() + axis + 1, shape.end());
+    Expr width = common::element_count(behind);
+    bool single = width.is_constant(1);
+    ScanForm form(node_);
+    const std::string& type = form.type();
+    if (!single) scratch_.add("sums", type, 8, width);
+
+    UnitLoop units(writer_, {shape.begin(), shape.begin() + axis});
+    if (single) {
+      writer_.line(cat(type, " sum = ", form.start(), ";"));
+    } else {
+      Expr i = open_loop(width);
+      writer_.line(cat("sums[", writer_.text(i), "] = ", form.start(), ";"));
+      close_loop(true);
+    }
+    Indices position = units.indices();
+    position.push_back(open_loop(shape[at(a.axis)]));
+    Expr lane = 0;
+    for (const Expr& size : behind) {
+      position.push_back(size.is_constant(1) ? Expr(0) : open_loop(size));
+      lane = lane * size + position.back();
+    }
+    CodeValue x = emitter_.value(node_.operands[0], position);
+    std::string sum = single ? "sum" : cat("sums[", writer_.text(writer_.simplify(lane)), "]");
+    writer_.line(cat(sum, " = ", form.step(sum, x.text), ";"));
+    Expr offset = writer_.simplify(linear_position(position, shape));
+    writer_.line(
+        cat("out0[", writer_.text(offset), "] = (", c_value_type(node_.dtype), ")", sum, ";"));
+    for (size_t k = behind.size(); k-- > 0;) {
+      if (!behind[k].is_constant(1)) close_loop(true);
+    }
+    close_loop(false);
+    return finish(units.close("", writer_.holds_loops(0)));
+  }
+};
+
+// ---- scatter --------------------------------------------------------------------------------
+
+class ScatterEmitter : public OrderedEmitter {
+ public:
+  ScatterEmitter(const Graph& body, bool few_units) : OrderedEmitter(body), few_units_(few_units) {}
+
+  Result<FunctionBody> run() {
+    LFARM_RETURN_IF_ERROR(check(Op::kScatter));
+    find_independent_axes();
+    std::vector<Expr> extents;
+    for (const Independent& axis : independent_) extents.push_back(node_.shape[axis.base]);
+    UnitLoop units(writer_, extents);
+    copy_base(units.indices());
+    apply_updates(units.indices());
+    return finish(units.close("", writer_.holds_loops(0)));
+  }
+
+ private:
+  const ScatterAttr& scatter() const { return attr<ScatterAttr>(node_); }
+
+  // An axis along which every update stays where it is: slices that units can share out.
+  struct Independent {
+    size_t base = 0, update = 0;  // the axis of either
+  };
+
+  bool is_independent(size_t base, size_t update) const {
+    const Node& updates = body_.node(node_.operands[1]);
+    Var var{Var::Kind::kIndex, static_cast<int32_t>(update)};
+    const Coordinate& c = scatter().coordinates[base];
+    if (c.slot >= 0 || c.expr != Expr::var(var)) return false;
+    if (updates.shape[update] != node_.shape[base]) return false;
+    for (size_t j = 0; j < scatter().coordinates.size(); ++j) {
+      if (j != base && scatter().coordinates[j].expr.uses(var)) return false;
+    }
+    return true;
+  }
+
+  // With few units only leading axes, so that each copies neighbours.
+  void find_independent_axes() {
+    size_t update_axes = body_.node(node_.operands[1]).shape.size();
+    for (size_t k = 0; k < node_.shape.size(); ++k) {
+      size_t found = update_axes;
+      for (size_t j = 0; j < update_axes && found == update_axes; ++j) {
+        if (is_independent(k, j) && (!few_units_ || j == k)) found = j;
+      }
+      if (found != update_axes) {
+        independent_.push_back({k, found});
+      } else if (few_units_) {
+        return;
+      }
+    }
+  }
+
+  // The indices of a loop nest over `shape` whose independent axes are the units'.
+  Indices open_others(const Shape& shape, size_t Independent::*axis, const Indices& units) {
+    Indices indices(shape.size());
+    std::vector<char> is_unit(shape.size(), 0);
+    for (size_t u = 0; u < independent_.size(); ++u) {
+      indices[independent_[u].*axis] = units[u];
+      is_unit[independent_[u].*axis] = 1;
+    }
+    for (size_t k = 0; k < shape.size(); ++k) {
+      if (is_unit[k] == 0) indices[k] = open_loop(shape[k]);
+    }
+    return indices;
+  }
+
+  void copy_base(const std::vector<Expr>& outer) {
+    const Node& base = body_.node(node_.operands[0]);
+    bool plain = base.op == Op::kInput;
+    if (plain) writer_.open(true);
+    Indices position = open_others(node_.shape, &Independent::base, outer);
+    CodeValue x = emitter_.value(node_.operands[0], position);
+    std::string offset = writer_.text(writer_.simplify(linear_position(position, node_.shape)));
+    writer_.line(cat("out0[", offset, "] = ", x.text, ";"));
+    for (size_t k = outer.size(); k < node_.shape.size(); ++k) close_loop(true);
+    if (plain) {
+      writer_.close(
+          cat("if ((const void*)out0 != (const void*)in", attr<InputAttr>(base).position, ")"));
+    }
+  }
+
+  void apply_updates(const std::vector<Expr>& outer) {
+    const Shape& shape = body_.node(node_.operands[1]).shape;
+    Indices j = open_others(shape, &Independent::update, outer);
+    Indices target;
+    std::string condition;
+    for (size_t axis = 0; axis < scatter().coordinates.size(); ++axis) {
+      std::string check;
+      target.push_back(coordinate(axis, j, &check));
+      if (!check.empty()) condition += cat(condition.empty() ? "" : " & ", check);
+    }
+    CodeValue x = emitter_.value(node_.operands[1], j);
+    if (!condition.empty()) writer_.open(true);
+    std::string place =
+        cat("out0[", writer_.text(writer_.simplify(linear_position(target, node_.shape))), "]");
+    writer_.line(combine(place, x.text));
+    if (!condition.empty()) writer_.close(cat("if (", condition, ")"));
+    bool ends_in_loop = outer.size() < shape.size() &&
+                        std::none_of(independent_.begin(), independent_.end(),
+                                     [&](const auto& a) { return a.update + 1 == shape.size(); });
+    for (size_t k = outer.size(); k < shape.size(); ++k) {
+      close_loop(k == outer.size() && ends_in_loop && moves_evenly(shape.size() - 1));
+    }
+  }
+
+  // The position along a base axis; `check` receives the condition under which it exists.
+  Expr coordinate(size_t axis, const Indices& j, std::string* check) {
+    const Coordinate& c = scatter().coordinates[axis];
+    const Expr& size = node_.shape[axis];
+    auto in_range = [&](const std::string& text) {
+      return cat("(", text, " >= 0) & (", text, " < ", writer_.text(size), ")");
+    };
+    if (c.slot < 0) {
+      Expr position = writer_.simplify(c.expr.substitute(
+          [&](Var v) -> Expr { return v.kind == Var::Kind::kIndex ? j[at(v.id)] : Expr::var(v); }));
+      const common::Bounds& bounds = writer_.bounds();
+      if (!bounds.provably_non_negative(position) || !bounds.provably_less(position, size)) {
+        *check = in_range(writer_.text(position));
+      }
+      return position;
+    }
+    CodeValue x = emitter_.value(node_.operands[at(c.slot) + 2], j);
+    CodeValue wide = writer_.declare(x.level, "int64_t", "g", cat("(int64_t)", x.text));
+    *check = in_range(wide.text);
+    return Expr::index(writer_.bind_index(wide.text, size, wide.level));
+  }
+
+  // Whether no two steps of the innermost loop meet: a coordinate moves with its index.
+  bool moves_evenly(size_t innermost) const {
+    Var var{Var::Kind::kIndex, static_cast<int32_t>(innermost)};
+    for (const Coordinate& c : scatter().coordinates) {
+      if (c.slot >= 0 || !c.expr.uses(var)) continue;
+      auto form = common::affine_form(c.expr, static_cast<int>(innermost) + 1);
+      if (form && form->strides[innermost].is_constant() &&
+          !form->strides[innermost].is_constant(0)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  std::string combine(const std::string& place, const std::string& x) const {
+    std::string suffix = c_suffix(node_.dtype);
+    bool logical = node_.dtype == DType::kBool;
+    switch (scatter().mode) {
+      case ScatterMode::kAssign:
+        return cat(place, " = ", x, ";");
+      case ScatterMode::kAdd:
+        return cat(place, logical ? " |= " : " += ", x, ";");
+      case ScatterMode::kMul:
+        return cat(place, logical ? " &= " : " *= ", x, ";");
+      case ScatterMode::kMin:
+        if (logical) return cat(place, " &= ", x, ";");
+        return cat(place, " = lf_min_", suffix, "(", place, ", ", x, ");");
+      case ScatterMode::kMax:
+        if (logical) return cat(place, " |= ", x, ";");
+        return cat(place, " = lf_max_", suffix, "(", place, ", ", x, ");");
+    }
+    LFARM_CHECK(false, "unknown scatter mode");
+  }
+
+  bool few_units_;
+  std::vector<Independent> independent_;
+};
+
+// ---- sort -----------------------------------------------------------------------------------
+
+// Rows of (ordered key, position) pairs, sorted by a stable radix sort.
+class SortEmitter : public OrderedEmitter {
+ public:
+  using OrderedEmitter::OrderedEmitter;
+
+  Result<FunctionBody> run() {
+    LFARM_RETURN_IF_ERROR(check(Op::kSort));
+    const auto& a = attr<SortAttr>(node_);
+    const Shape& shape = node_.shape;
+    const Expr& length = shape[at(a.axis)];
+    scratch_.add("pairs", "lf_pair", 16, length);
+    scratch_.add("spare", "lf_pair", 16, length);
+    std::vector<Expr> others;
+    for (size_t k = 0; k < shape.size(); ++k) {
+      if (k != at(a.axis)) others.push_back(shape[k]);
+    }
+    UnitLoop units(writer_, others);
+    Indices position = units.indices();
+    auto axis = static_cast<std::ptrdiff_t>(a.axis);
+    Expr i = open_loop(length);
+    position.insert(position.begin() + axis, i);
+    CodeValue x = emitter_.value(node_.operands[0], position);
+    std::string key = sort_key(node_, body_.node(node_.operands[0]).dtype, x.text);
+    std::string index = writer_.text(i);
+    writer_.line(cat("pairs[", index, "].key = ", key, ";"));
+    writer_.line(cat("pairs[", index, "].position = ", index, ";"));
+    close_loop(true);
+    writer_.line(cat("lf_sort_pairs(pairs, spare, ", writer_.text(length), ");"));
+    position[at(a.axis)] = i = open_loop(length);
+    Expr offset = writer_.simplify(linear_position(position, shape));
+    writer_.line(cat("out0[", writer_.text(offset), "] = pairs[", writer_.text(i), "].position;"));
+    close_loop(true);
+    return finish(units.close("", false));
+  }
+};
+
+}  // namespace
+
+Result<FunctionBody> emit_scan(const Graph& body) { return ScanEmitter(body).run(); }
+Result<FunctionBody> emit_scatter(const Graph& body, bool few_units) {
+  return ScatterEmitter(body, few_units).run();
+}
+Result<FunctionBody> emit_sort(const Graph& body) { return SortEmitter(body).run(); }
+
+std::string sort_key(const Node& sort, DType dtype, const std::string& x) {
+  std::string key = x;
+  if (common::is_half(dtype)) key = c_cast(dtype, DType::kFloat32, key);
+  if (common::is_half(dtype)) dtype = DType::kFloat32;
+  key = common::is_float(dtype) ? cat("lf_sort_key_", c_suffix(dtype), "(", key, ")")
+                                : cat("lf_sort_key_i64(", key, ")");
+  return attr<SortAttr>(sort).descending ? "~" + key : key;
+}
+
+std::string_view ordered_preamble() {
+  return R"C(
+typedef struct { uint64_t key; int64_t position; } lf_pair;
+// Least significant digit first; digits that are equal in all keys are skipped.
+LF_FUNCTION void lf_sort_pairs(lf_pair* __restrict__ a, lf_pair* __restrict__ spare, int64_t n) {
+  if (n <= 48) {
+    for (int64_t i = 1; i < n; ++i) {
+      lf_pair x = a[i];
+      int64_t j = i;
+      for (; j > 0 && a[j - 1].key > x.key; --j) a[j] = a[j - 1];
+      a[j] = x;
+    }
+    return;
+  }
+  lf_pair *from = a, *to = spare;
+  for (int shift = 0; shift < 64; shift += 8) {
+    int64_t starts[256] = {0};
+    for (int64_t i = 0; i < n; ++i) ++starts[(from[i].key >> shift) & 255];
+    if (starts[(from[0].key >> shift) & 255] == n) continue;
+    int64_t sum = 0;
+    for (int d = 0; d < 256; ++d) {
+      int64_t count = starts[d];
+      starts[d] = sum;
+      sum += count;
+    }
+    for (int64_t i = 0; i < n; ++i) to[starts[(from[i].key >> shift) & 255]++] = from[i];
+    lf_pair* other = from;
+    from = to;
+    to = other;
+  }
+  if (from != a) {
+    for (int64_t i = 0; i < n; ++i) a[i] = from[i];
+  }
+}
+)C";
+}
+
+}  // namespace worker

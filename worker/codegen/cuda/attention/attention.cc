@@ -1,0 +1,31 @@
+#include "worker/codegen/cuda/attention/attention.h"
+
+#include "common/ir/hlir/attention_form.h"
+#include "worker/codegen/cuda/attention/attention_mma.h"
+#include "worker/codegen/cuda/attention/attention_simt.h"
+#include "worker/codegen/cuda/attention/attention_skinny.h"
+
+namespace worker {
+
+using common::Graph;
+using common::Result;
+using common::Schedule;
+
+Result<CudaFunction> emit_cuda_attention(const Graph& body, const Schedule& schedule) {
+  auto form = common::attention_form(body);
+  if (!form) return common::unsupported("an attention kernel holds one attention and nothing else");
+  auto half = half_attention(body, *form);
+  if (half && cuda_attention_is_skinny(half->body, half->form)) {
+    return emit_cuda_attention_skinny(half->body, half->form, schedule);
+  }
+  if (half) {
+    auto function = emit_cuda_attention_mma(*half, schedule);
+    if (function.ok()) return function;
+  }
+  if (cuda_attention_is_skinny(body, *form)) {
+    return emit_cuda_attention_skinny(body, *std::move(form), schedule);
+  }
+  return emit_cuda_attention_simt(body, *std::move(form), schedule);
+}
+
+}  // namespace worker

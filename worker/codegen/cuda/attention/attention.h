@@ -1,0 +1,20 @@
+// The kAttention template on a GPU: a block of rows against the keys a block at a time, so that
+// scores never leave shared memory.
+#pragma once
+
+#include "common/base/result.h"
+#include "common/ir/llir/llir.h"
+#include "worker/codegen/cuda/text/function.h"
+
+namespace worker {
+
+// `body` is as it stands in the kernel, with its structure. kUnsupported unless it holds one
+// attention (see attention_form.h) whose rows, keys and values fit into shared memory.
+//
+// Of the schedule: block_rows and block_keys, where they fit. `online` = 0 normalises probabilities
+// before the product, as bodies that round them need anyway: the scores are then computed twice,
+// first for the rows' sums.
+common::Result<CudaFunction> emit_cuda_attention(const common::Graph& body,
+                                                 const common::Schedule& schedule);
+
+}  // namespace worker

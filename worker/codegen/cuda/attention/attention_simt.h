@@ -1,0 +1,15 @@
+// Attention on a GPU by plain multiply-adds, for operands of any type.
+#pragma once
+
+#include "common/base/result.h"
+#include "common/ir/hlir/attention_form.h"
+#include "common/ir/llir/llir.h"
+#include "worker/codegen/cuda/text/function.h"
+
+namespace worker {
+
+common::Result<CudaFunction> emit_cuda_attention_simt(const common::Graph& body,
+                                                      common::AttentionForm form,
+                                                      const common::Schedule& schedule);
+
+}  // namespace worker

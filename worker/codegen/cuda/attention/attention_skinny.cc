@@ -1,0 +1,449 @@
+#include "worker/codegen/cuda/attention/attention_skinny.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "common/base/cat.h"
+#include "worker/codegen/body/plain_read.h"
+#include "worker/codegen/cuda/attention/attention_text.h"
+#include "worker/codegen/cuda/text/split.h"
+#include "worker/codegen/text/c_text.h"
+
+namespace worker {
+
+using common::AttentionForm;
+using common::cat;
+using common::DType;
+using common::Expr;
+using common::Graph;
+using common::NodeId;
+using common::Result;
+using common::Schedule;
+using common::Template;
+
+namespace {
+
+constexpr int64_t kRowsMax = 8;
+constexpr int64_t kChunk = 8;       // elements of a query, key or value that a thread holds
+constexpr int64_t kChunksMax = 32;  // of a row: a warp's
+constexpr int64_t kAhead = 4;       // keys that a group reads before it uses the first
+
+// A group of threads walks through keys of its own and holds a chunk of every row's query and sum.
+// In the end the groups' sums are added as their greatest scores ask, and where blocks share the
+// keys, so are the blocks'. Where probabilities are normalised before the product, a first pass
+// finds each row's sum; of blocks that share keys, half make the first pass, and the others wait
+// for those of their rows.
+class SkinnyAttention final : public CudaAttentionText {
+ public:
+  SkinnyAttention(const Graph& body, AttentionForm form)
+      : CudaAttentionText(body, std::move(form)),
+        rows_(row_count_.constant()),
+        depth_(operands_.depth()),
+        width_(form_.size(form_.columns).constant()) {
+    while (group_ * kChunk < std::max(depth_, width_)) group_ *= 2;
+    // Registers for more rows than these leave room for fewer threads.
+    threads_ = rows_ <= 2 ? 512 : 256;
+  }
+
+  Result<CudaFunction> run(const Schedule& schedule) {
+    online_ = form_.scales_rows && schedule_value(schedule, Template::kAttention, "online") != 0;
+    splits_ = cuda_splits(batch_size(), key_size_, threads_ / group_ * kAhead,
+                          schedule_value(schedule, Template::kAttention, "splits"), body_.symbols);
+    waits_ = !online_ && splits_ > 1;
+    CudaFunction function;
+    lines("const int tid = threadIdx.x, lane = tid % 32;\nconst int64_t m0 = 0;");
+    Expr units = batch_size() * Expr(splits_);
+    if (waits_) {
+      units = units * Expr(2);
+      take_ticket();
+    }
+    bind_batch(waits_ ? cat("block / ", splits_, " % elements")
+                      : cat("(int64_t)blockIdx.x / ", splits_));
+    function.block.threads = static_cast<int>(threads_);
+    int64_t element = 4;
+    int64_t maxima = std::max(groups(), splits_) * rows_;
+    int64_t bytes = (groups() * rows_ * width_ + 2 * maxima) * element;
+    function.block.shared_bytes = declare_shared(writer_, bytes);
+    lines(cat("float* const part = (float*)memory;\nfloat* const tops = part + ",
+              groups() * rows_ * width_, ";\nfloat* const totals = tops + ", maxima,
+              ";\nconst int group = tid / ", group_, ", chunk = tid % ", group_, " * ", kChunk,
+              ";\nfloat query[", rows_, "][", kChunk, "], sum[", rows_, "][", kChunk,
+              "] = {}, top[", rows_, "], total[", rows_, "];"));
+    load_queries();
+    find_range();
+    if (waits_) await_totals();
+    walk_keys();
+    if (waits_) leave_totals();
+    store();
+    LFARM_RETURN_IF_ERROR(emitter_.status());
+    if (!flows_) return common::unsupported("an output mixes elements of the attention");
+    Scratch scratch = emitter_.scratch();
+    function.is_split = splits_ > 1;
+    if (function.is_split) scratch.add("kept", "float", element, Expr(part_size()));
+    function.body = finish_body(writer_, units, scratch);
+    return function;
+  }
+
+ private:
+  int64_t groups() const { return threads_ / group_; }
+  // Of a block that shares a result: sums, then tops, then totals of all rows.
+  int64_t part_size() const { return rows_ * (width_ + 2); }
+  // Whether position chunk + y of so many elements is one of them.
+  std::string inside(int64_t length) const {
+    return length == group_ * kChunk ? "" : cat("chunk < ", length);
+  }
+  static std::string when(const std::string& condition, const std::string& x) {
+    return condition.empty() ? x : cat(condition, " ? ", x, " : 0");
+  }
+
+  void load_queries() {
+    writer_.open(false);
+    std::vector<Expr> rows = row_labels("r");
+    lines(cat("top[r] = ", lowest_, ", total[r] = 0;"));
+    writer_.open(false);
+    std::string x = operands_.query(emitter_, rows, inner_index("chunk + y", depth_));
+    lines(cat("query[r][y] = ", when(inside(depth_), x), ";"));
+    writer_.close(unrolled_loop("y", kChunk));
+    writer_.close(unrolled_loop("r", rows_));
+  }
+
+  // [begin_, end_): the keys that some row sees, of which a block may have a part.
+  void find_range() {
+    find_visible();
+    if (splits_ == 1) return;
+    lines(
+        cuda_split_range(splits_, "lo", "hi", groups() * kAhead, waits_ ? "block" : "blockIdx.x"));
+    begin_ = "begin";
+    end_ = "end";
+  }
+  void find_visible() {
+    std::string keys = writer_.rare_text(key_size_);
+    bool limited = !form_.first.empty() || !form_.last.empty();
+    if (!limited || !form_.keeps_zero) {
+      lines(cat("const int64_t lo = 0, hi = ", keys, ";"));
+      return;
+    }
+    lines(cat("int64_t lo = ", keys, ", hi = 0;"));
+    writer_.open(false);
+    row_range(row_labels("r"));
+    lines("lo = lf_min_i64(lo, first);\nhi = lf_max_i64(hi, last + 1);");
+    writer_.close(cat("for (int r = 0; r < ", rows_, "; ++r)"));
+    // Rows that see nothing are NaN all over, which only a key can tell them.
+    if (!online_) lines(cat("if (hi <= lo) { lo = 0; hi = ", keys, "; }"));
+  }
+
+  // Keys or values: how a group keeps a chunk of each of several.
+  struct Operand {
+    std::string name;
+    NodeId node = 0;
+    int64_t length = 0;
+    std::function<Indices(const AttentionOperands&, const Expr& key, const Expr& position)> at;
+    bool packed = false;  // half-precision values are read and kept as they lie in memory
+  };
+  void choose_operands() {
+    keys_ = {
+        "key", operands_.keys(), depth_,
+        [](const AttentionOperands& o, const Expr& n, const Expr& d) { return o.keys_at(n, d); }};
+    values_ = {
+        "value", operands_.values(), width_,
+        [](const AttentionOperands& o, const Expr& n, const Expr& d) { return o.values_at(n, d); }};
+    for (Operand* x : {&keys_, &values_}) {
+      x->packed = common::is_half(body_.node(x->node).dtype) && is_plain(*x);
+    }
+  }
+
+  bool is_plain(const Operand& x) const {
+    CodeWriter trial(body_.symbols);
+    AttentionOperands operands(body_, form_, trial);
+    std::vector<Expr> batch;
+    for (const Expr& size : operands_.sizes_of(form_.batch)) {
+      batch.push_back(Expr::index(trial.bind_index("i", size, 0)));
+    }
+    operands.set_batch(std::move(batch));
+    Expr n = Expr::index(trial.bind_index("n", key_size_, 0));
+    return runs_are_chunks(
+        body_, x.node, [&](const Expr& d) { return x.at(operands, n, d); }, Expr(x.length), kChunk,
+        trial);
+  }
+
+  // Element y of the group's u-th key.
+  std::string element(const Operand& x) const {
+    if (!x.packed) return cat(x.name, "[u][y]");
+    return c_cast(body_.node(x.node).dtype, product_.dtype,
+                  cat("(uint16_t)(", x.name, "[u][y / 2] >> y % 2 * 16)"));
+  }
+
+  // All threads of a warp take the same steps, for they exchange what they have.
+  void walk_keys() {
+    int64_t step = 32 / group_ * kAhead;  // keys of a warp
+    choose_operands();
+    writer_.open(false);
+    writer_.open(true);
+    for (const Operand* x : {&keys_, &values_}) {
+      lines(x->packed ? cat("uint32_t ", x->name, "[", kAhead, "][4];")
+                      : cat("float ", x->name, "[", kAhead, "][", kChunk, "];"));
+    }
+    std::string position = cat("n0 + u * ", 32 / group_, " + lane / ", group_);
+    writer_.open(false);
+    Expr key = key_index(position);
+    load(keys_, key, cat(position, " < ", end_));
+    writer_.open(!online_);
+    load(values_, key, cat(position, " < ", end_));
+    writer_.close(online_ ? "" : "if (pass == 1)");
+    writer_.close(unrolled_loop("u", kAhead));
+    writer_.open(false);
+    weigh(position);
+    writer_.close(unrolled_loop("r", rows_));
+    writer_.close(cat("for (int64_t n0 = ", begin_, " + tid / 32 * ", step, "; n0 < ", end_,
+                      "; n0 += ", threads_ / 32 * step, ")"));
+    if (!online_ && !waits_) {
+      writer_.open(true);
+      share_totals();
+      writer_.close("if (pass == 0)");
+    }
+    writer_.close(waits_ ? "for (int pass = phase; pass <= phase; ++pass)"
+                         : cat("for (int pass = 0; pass < ", online_ ? 1 : 2, "; ++pass)"));
+  }
+
+  // ---- blocks that share keys and normalise first: of each batch element, `splits` of phase 0
+  // find the greatest scores and sums, as many of phase 1 add the values. Counters, in this order:
+  // blocks of each element that are done, those that have left totals, tickets.
+
+  std::string batch_element() const { return form_.batch.empty() ? "0" : "batch"; }
+
+  void take_ticket() {
+    lines(cat("const int64_t elements = ", writer_.rare_text(batch_size()),
+              ", stride = scratch_stride / 4;\n",
+              "const int64_t block = lf_ticket(areas, 2 * elements, elements * ", 2 * splits_,
+              ");\nconst int phase = block >= elements * ", splits_,
+              ";\nfloat* const own = kept + (block - (int64_t)blockIdx.x) * stride;"));
+  }
+
+  // Phase 1 begins with every row's top, and its sum's inverse for a total.
+  void await_totals() {
+    lines(cat("if (phase == 1) {\nlf_await(areas, elements + ", batch_element(),
+              ", parts);\nconst float* const left = own - (elements * ", splits_,
+              " + split) * stride;\nfor (int e = tid; e < parts * ", rows_, "; e += ", threads_,
+              ") {\ntops[e] = left[e / ", rows_, " * stride + e % ", rows_,
+              "];\ntotals[e] = left[e / ", rows_, " * stride + ", rows_, " + e % ", rows_,
+              "];\n}\n__syncthreads();\nif (tid < ", rows_, ") {\n", merged("tid", "parts"),
+              "\npart[tid] = greatest;\npart[", rows_,
+              " + tid] = 1 / (float)all;\n}\n__syncthreads();\n", unrolled_loop("r", rows_),
+              " top[r] = part[r], total[r] = part[", rows_, " + r];\n__syncthreads();\n}"));
+  }
+
+  // Phase 0 ends with the block's.
+  void leave_totals() {
+    lines("if (phase == 0) {");
+    publish();
+    lines(cat("__syncthreads();\nif (tid < ", rows_, ") {\n", merged("tid", cat(groups())),
+              "\nown[tid] = greatest;\nown[", rows_,
+              " + tid] = (float)all;\n}\nlf_arrive(areas, elements + ", batch_element(),
+              ");\nreturn;\n}"));
+  }
+
+  // The last of phase 1 adds the blocks' sums, in their order.
+  void join_waiting_blocks() {
+    std::string size = cat(rows_ * width_);
+    lines(cat("for (int e = tid; e < ", size, "; e += ", threads_,
+              ") {\nfloat s = 0;\nfor (int g = 0; g < ", groups(), "; ++g) s += part[g * ", size,
+              " + e];\nown[e] = s;\n}\nif (!lf_is_last(areas, ", batch_element(),
+              ", parts)) return;\nif (tid == 0) ((uint32_t*)areas)[-1 - elements - ",
+              batch_element(), "] = 0;\nconst float* const sums = own - split * stride;\n",
+              "const int count = (int)parts;"));
+  }
+
+  // A thread's chunk of key `n`, 0 where `valid` does not hold.
+  void load(const Operand& x, const Expr& n, const std::string& valid) {
+    std::string own = inside(x.length);
+    std::string condition = own.empty() ? valid : cat(valid, " & ", own);
+    writer_.open(false);
+    if (x.packed) {
+      Expr d = inner_index(own.empty() ? "chunk" : cat("(", own, " ? chunk : 0)"), x.length);
+      auto read = plain_read(x.node, x.at(operands_, n, d), emitter_);
+      lines(cat("const uint4 q = lf_load_stream16(in", read->input, " + ",
+                writer_.text(read->offset), ");\nconst bool is_in = ", condition, ";\n"));
+      for (int k = 0; k < 4; ++k) {
+        lines(cat(x.name, "[u][", k, "] = is_in ? q.", "xyzw"[k], " : 0;"));
+      }
+      writer_.close("");
+      return;
+    }
+    CodeValue v = emitter_.value(x.node, x.at(operands_, n, inner_index("chunk + y", x.length)));
+    lines(cat(x.name, "[u][y] = (", condition, ") ? ",
+              c_cast(body_.node(x.node).dtype, product_.dtype, v.text), " : 0;"));
+    writer_.close(unrolled_loop("y", kChunk));
+  }
+
+  // The scores of row r for the group's keys, and what they add to its sums.
+  void weigh(const std::string& position) {
+    std::vector<Expr> rows = row_labels("r");
+    lines(cat("float x[", kAhead, "];"));
+    writer_.open(false);
+    lines(cat("float dot = 0;\n", unrolled_loop("y", kChunk), " dot = fmaf(query[r][y], ",
+              element(keys_), ", dot);\n#pragma unroll\nfor (int d = ", group_ / 2,
+              "; d > 0; d /= 2) dot += __shfl_xor_sync(0xffffffffu, dot, d);"));
+    Expr key = key_index(position);
+    writer_.remember({form_.scores, 0, operands_.scores_at(rows, key)},
+                     {"dot", writer_.depth(), -1});
+    CodeValue x = emitter_.value(operands_.exponents(), operands_.softmax_at(rows, key));
+    lines(cat("x[u] = ", position, " < ", end_, " ? ", x.text, " : ", lowest_, ";"));
+    writer_.close(unrolled_loop("u", kAhead));
+    if (online_) {
+      accumulate(position, true);
+      return;
+    }
+    writer_.open(true);
+    accumulate(position, false);
+    writer_.close("if (pass == 0)");
+    writer_.open(true);
+    lines("const float greatest = top[r];");
+    remember_greatest(rows, {"greatest", writer_.depth(), -1});
+    writer_.open(false);
+    Expr again = key_index(position);
+    CodeValue p = writer_.declare(writer_.depth(), type_, "p",
+                                  cat(exp_of("(x[u] - greatest)"), " * total[r]"));
+    writer_.remember({form_.softmax, 0, operands_.softmax_at(rows, again)}, p);
+    lines(cat("const float kept = ", position, " < ", end_, " ? ",
+              operands_.probability(emitter_, rows, again), " : 0;\n", unrolled_loop("y", kChunk),
+              " sum[r][y] = fmaf(kept, ", element(values_), ", sum[r][y]);"));
+    writer_.close(unrolled_loop("u", kAhead));
+    writer_.close("else");
+  }
+
+  void accumulate(const std::string& position, bool adds) {
+    // A row that has seen nothing yet must not turn into NaN.
+    lines(cat("float most = x[0];\n", unrolled_loop("u", kAhead),
+              " most = lf_max_f32(most, x[u]);\nconst float after = lf_max_f32(top[r], most);\n",
+              "const float shift = after == ", lowest_, " ? 0 : after;\n",
+              "const float turn = after == top[r] ? 1 : ", exp_of("(top[r] - shift)"),
+              ";\ntop[r] = after;\ntotal[r] *= turn;"));
+    if (adds) lines(cat(unrolled_loop("y", kChunk), " sum[r][y] *= turn;"));
+    lines(cat(unrolled_loop("u", kAhead), " {\nconst float p = ", position, " < ", end_, " ? ",
+              exp_of("(x[u] - shift)"), " : 0;\ntotal[r] += p;"));
+    if (adds) {
+      lines(cat(unrolled_loop("y", kChunk), " sum[r][y] = fmaf(p, ", element(values_),
+                ", sum[r][y]);"));
+    }
+    lines("}");
+  }
+
+  // The tops and totals of row C expression `row`, of each of `count` groups or blocks, become
+  // `greatest` and `all`.
+  std::string merged(const std::string& row, const std::string& count) const {
+    std::string at = cat("[g * ", rows_, " + ", row, "]");
+    std::string each = cat("for (int g = 0; g < ", count, "; ++g) ");
+    return cat("float greatest = ", lowest_, ";\n", each, "greatest = lf_max_f32(greatest, tops",
+               at, ");\nconst float shift = greatest == ", lowest_,
+               " ? 0 : greatest;\ndouble all = 0;\n", each, "all += totals", at, " * ",
+               exp_of(cat("(tops", at, " - shift)")), ";");
+  }
+  void publish() {
+    lines(cat("if (chunk == 0) {\n", unrolled_loop("r", rows_), " {\ntops[group * ", rows_,
+              " + r] = top[r];\ntotals[group * ", rows_, " + r] = total[r];\n}\n}"));
+  }
+
+  // After the first pass: every thread's top is the row's, and its total the sum's inverse.
+  void share_totals() {
+    publish();
+    lines(cat("__syncthreads();\n", unrolled_loop("r", rows_), " {\n", merged("r", cat(groups())),
+              "\ntop[r] = greatest;\ntotal[r] = 1 / (float)all;\n}"));
+  }
+
+  std::string group_weight() const {
+    return cat(" * ", exp_of(cat("(tops[g * ", rows_, " + r] - shift)")));
+  }
+
+  // What is put together in the end: `count` times sums, `stride` apart, and in shared memory tops
+  // and totals: those of the groups, or of the blocks, whose groups then are put together first.
+  void join_blocks() {
+    std::string each = cat("for (int e = tid; e < ", rows_ * width_, "; e += ", threads_, ")");
+    std::string tops = cat(rows_ * width_);
+    std::string totals = cat(rows_ * (width_ + 1));
+    lines(cat("int count = ", groups(), ";\nint64_t stride = ", rows_ * width_,
+              ";\nconst float* sums = part;\nif (parts > 1) {\n", each, " {\nconst int r = e / ",
+              width_, ";\n", merged("r", "count"),
+              "\nfloat s = 0;\nfor (int g = 0; g < count; ++g) s += part[g * stride + e]",
+              group_weight(), ";\nkept[e] = s;\nif (e % ", width_, " == 0) { kept[", tops,
+              " + r] = greatest; kept[", totals, " + r] = (float)all; }\n}\n",
+              cuda_split_join(splits_)));
+    lines(cat("stride = scratch_stride / 4;\nsums = kept - split * stride;\ncount = parts;\n",
+              "for (int e = tid; e < parts * ", rows_, "; e += ", threads_,
+              ") {\nconst float* const from = sums + e / ", rows_, " * stride + e % ", rows_,
+              ";\ntops[e] = from[", tops, "];\ntotals[e] = from[", totals,
+              "];\n}\n__syncthreads();\n}"));
+  }
+
+  void store() {
+    if (online_) publish();
+    writer_.open(true);
+    lines(cat(unrolled_loop("r", rows_), "\n", unrolled_loop("y", kChunk), " part[(group * ", rows_,
+              " + r) * ", width_, " + chunk + y] = sum[r][y];"));
+    writer_.close(inside(width_).empty() ? "" : cat("if (", inside(width_), ")"));
+    lines("__syncthreads();");
+    std::string count = cat(groups());
+    std::string sums = "part";
+    std::string stride = cat(rows_ * width_);
+    if (splits_ > 1) {
+      waits_ ? join_waiting_blocks() : join_blocks();
+      count = "count";
+      sums = "sums";
+      stride = "stride";
+    }
+    writer_.open(false);
+    lines(cat("const int r = e / ", width_, ";"));
+    std::vector<Expr> rows = row_labels("r");
+    std::string factor;
+    std::string weight;
+    if (online_) {
+      lines(merged("r", count));
+      remember_greatest(rows, {"greatest", writer_.depth(), -1});
+      // A sum over no keys is 0.
+      std::string inverse = "(float)(1 / all)";
+      if (writer_.bounds().lower(key_size_) < 1) {
+        inverse = cat(writer_.rare_text(key_size_), " < 1 ? 0 : ", inverse);
+      }
+      CodeValue x = writer_.declare(writer_.depth(), type_, "inverse", inverse);
+      writer_.remember({form_.softmax, 0, operands_.softmax_at(rows, Expr(0))}, x);
+      factor = cat(" * ", operands_.probability(emitter_, rows, Expr(0)));
+      weight = group_weight();
+    }
+    lines(cat("float s = 0;\nfor (int g = 0; g < ", count, "; ++g) s += ", sums, "[g * ", stride,
+              " + e]", weight, ";"));
+    Expr d = inner_index(cat("e % ", width_), width_);
+    Indices out = operands_.product_at(rows, d);
+    CodeValue x = writer_.declare(writer_.depth(), type_, "c", cat("s", factor));
+    writer_.remember({form_.product, 0, out}, x);
+    flows_ = store_flows(form_.product, out, body_, emitter_, writer_);
+    writer_.close(cat("for (int e = tid; e < ", rows_ * width_, "; e += ", threads_, ")"));
+  }
+
+  Operand keys_, values_;
+  int64_t rows_, depth_, width_;
+  int64_t group_ = 1;  // threads that share a key
+  int64_t threads_ = 256;
+  int64_t splits_ = 1;  // blocks that share the keys
+  std::string begin_ = "lo", end_ = "hi";
+  bool online_ = true;
+  bool waits_ = false;  // some of the blocks that share keys, for others
+  bool flows_ = true;
+};
+
+}  // namespace
+
+bool cuda_attention_is_skinny(const Graph& body, const AttentionForm& form) {
+  Expr rows = form.size(form.rows);
+  int64_t width = form.size(form.columns).constant();
+  CodeWriter writer(body.symbols);
+  int64_t depth = AttentionOperands(body, form, writer).depth();
+  return body.node(form.product).dtype == DType::kFloat32 && rows.is_constant() &&
+         rows.constant() >= 1 && rows.constant() <= kRowsMax && depth % kChunk == 0 &&
+         width % kChunk == 0 && std::max(depth, width) <= kChunk * kChunksMax;
+}
+
+Result<CudaFunction> emit_cuda_attention_skinny(const Graph& body, AttentionForm form,
+                                                const Schedule& schedule) {
+  return SkinnyAttention(body, std::move(form)).run(schedule);
+}
+
+}  // namespace worker

@@ -1,0 +1,27 @@
+// Pieces of CUDA C++ that several templates write.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "worker/codegen/text/code_writer.h"
+
+namespace worker {
+
+// What every GPU with tensor cores for bfloat16 gives one block, beyond which a kernel could not
+// run everywhere; and what a block gets without asking at the launch.
+inline constexpr int64_t kSharedBytesMax = 99 * 1024;
+inline constexpr int64_t kHopperSharedBytesMax = 227 * 1024;  // of compute capability 9.0
+inline constexpr int64_t kStaticSharedBytes = 48 * 1024;
+// What functions that blocks call to share results keep of it for themselves, at most.
+inline constexpr int64_t kFunctionsSharedBytes = 64;
+
+// Several statements, a line each, in the innermost scope.
+void write_lines(CodeWriter& writer, std::string_view text);
+// Declares `memory`: bytes that the block shares, aligned to `alignment`. Returns how many of them
+// the launch must ask for; with a larger alignment than 16, all.
+int64_t declare_shared(CodeWriter& writer, int64_t bytes, int64_t alignment = 16);
+// "#pragma unroll" and "for (int i = 0; i < count; ++i)".
+std::string unrolled_loop(std::string_view i, int64_t count);
+
+}  // namespace worker

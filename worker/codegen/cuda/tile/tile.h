@@ -1,0 +1,19 @@
+// The kTile template on a GPU: a contraction in blocks that shared memory holds, with everything
+// before it computed while blocks are loaded and everything after it while the product is stored.
+#pragma once
+
+#include "common/base/result.h"
+#include "common/ir/llir/llir.h"
+#include "worker/codegen/cuda/text/function.h"
+
+namespace worker {
+
+// `body` holds exactly one kContract and otherwise primitives, and its outputs are elementwise
+// functions of it, or permutations and reshapes of such. kUnsupported for other bodies.
+//
+// Of the schedule: block_rows and block_columns, where there is a block of these sizes; splits;
+// and, on devices that have `warpgroups` that multiply, warpgroups and stages.
+common::Result<CudaFunction> emit_cuda_tile(const common::Graph& body,
+                                            const common::Schedule& schedule, bool warpgroups);
+
+}  // namespace worker

@@ -1,0 +1,232 @@
+#include "worker/codegen/cuda/tile/tile_block.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/base/cat.h"
+#include "worker/codegen/cuda/text/split.h"
+#include "worker/codegen/text/c_text.h"
+
+namespace worker {
+
+using common::cat;
+using common::Expr;
+using common::Graph;
+using common::Result;
+
+namespace {
+
+// Neighbouring blocks share rows and columns, which then are in the L2 cache: blocks go through
+// this many rows of blocks at a time.
+constexpr int64_t kGroup = 8;
+// Of a large GPU; where there are fewer, the choice of sizes changes little.
+constexpr double kProcessors = 132;
+constexpr int64_t kTypicalSize = 512;
+constexpr double kSharing = 1.2;  // what a block's part of a k takes more than its share
+constexpr int64_t kSharingBlocksMax = 1024;
+constexpr int64_t kStepsMin = 4;  // of a block that shares a k
+constexpr double kUnasked = 1e6;  // more than any two sizes differ by
+
+Expr ceil_div(const Expr& a, int64_t b) { return common::floor_div(a + Expr(b - 1), Expr(b)); }
+
+}  // namespace
+
+CudaTileBlock::CudaTileBlock(const Graph& body, const Contraction& contraction, CudaBlockSize size)
+    : body_(body),
+      contraction_(contraction),
+      size_(size),
+      writer_(body.symbols),
+      emitter_(body, writer_),
+      type_(c_value_type(contraction.node().dtype)) {}
+
+void CudaTileBlock::begin(int64_t shared_bytes, int64_t splits, int64_t kept, int64_t alignment) {
+  splits_ = splits;
+  kept_ = kept;
+  const common::TileProblem& p = contraction_.problem();
+  Expr tiles_m = ceil_div(p.m_size, size_.rows);
+  Expr tiles_n = ceil_div(p.n_size, size_.columns);
+  units_ = contraction_.batch_size() * tiles_m * tiles_n * Expr(splits);
+  std::string block =
+      splits == 1 ? "(int64_t)blockIdx.x" : cat("(int64_t)(blockIdx.x / ", splits, ")");
+  std::string down = writer_.rare_text(tiles_m);
+  std::string across = writer_.rare_text(tiles_n);
+  lines(cat("const int tid = threadIdx.x;\n", "const int64_t tiles_m = ", down, ", tiles_n = ",
+            across, ";\n", "const int64_t tile = ", block, " % (tiles_m * tiles_n);\n"));
+  if (tiles_m.is_constant() && tiles_m.constant() <= kGroup) {
+    lines("const int64_t m0 = tile % tiles_m, n0 = tile / tiles_m;");
+  } else {
+    lines(cat("const int64_t above = tile / (", kGroup, " * tiles_n) * ", kGroup, ";\n",
+              "const int64_t inside = tile % (", kGroup, " * tiles_n);\n",
+              "const int64_t height = lf_min_i64(tiles_m - above, ", kGroup, ");\n",
+              "const int64_t m0 = above + inside % height, n0 = inside / height;"));
+  }
+  std::vector<Expr> sizes = contraction_.sizes_of(p.batch);
+  if (!sizes.empty()) {
+    writer_.line(cat("const int64_t batch = ", block, " / (tiles_m * tiles_n);"));
+    Expr flat = Expr::index(writer_.bind_index("batch", contraction_.batch_size(), 0));
+    batch_ = declare_positions(writer_, "batch", sizes, flat);
+  }
+  dynamic_bytes_ = declare_shared(writer_, shared_bytes, alignment);
+}
+
+void CudaTileBlock::declare_part(int64_t depth) {
+  if (splits_ > 1) lines(cuda_split_range(splits_, "0", k_size(), depth));
+}
+
+void CudaTileBlock::declare_steps(int64_t depth) {
+  depth_ = depth;
+  declare_part(depth);
+  lines(cat("const int steps = (int)((", splits_ > 1 ? "end - begin" : k_size(), " + ", depth - 1,
+            ") / ", depth, ");"));
+}
+
+std::string CudaTileBlock::step_begin(const std::string& step) const {
+  return cat(splits_ > 1 ? "begin + " : "", "(int64_t)", step, " * ", depth_);
+}
+
+void CudaTileBlock::share_sums(int64_t count,
+                               const std::function<std::string(const std::string& i)>& sum) {
+  if (splits_ == 1) return;
+  std::string each = unrolled_loop("i", count);
+  std::string place = cat("[i * ", size_.threads, " + tid]");
+  lines(cat("if (parts > 1) {\n", each, " kept", place, " = ", sum("i"), ";\n",
+            cuda_split_join(splits_), "\nconst int64_t stride = scratch_stride / (int64_t)sizeof(",
+            type_, ");\nconst ", type_, "* from = kept - split * stride;\n", each, " ", sum("i"),
+            " = from", place, ";\nfor (int p = 1; p < parts; ++p) {\nfrom += stride;\n", each, " ",
+            sum("i"), " += from", place, ";\n}\n}"));
+}
+
+Expr CudaTileBlock::bind_clamped(const std::string& position, const Expr& extent, bool clamp,
+                                 bool outer) {
+  int level = outer ? 0 : writer_.depth();
+  std::string name = writer_.fresh("x");
+  std::string value =
+      clamp ? cat("lf_min_i64(", position, ", ", writer_.rare_text(extent - Expr(1)), ")")
+            : position;
+  writer_.line(level, cat("const int64_t ", name, " = ", value, ";"));
+  return Expr::index(writer_.bind_index(name, extent, level));
+}
+
+Expr CudaTileBlock::own_index(Side side, const std::string& position, bool outer) {
+  const Expr& extent = contraction_.own_size(side);
+  int64_t step = side == Side::kLeft ? size_.rows : size_.columns;
+  bool clamp = !common::exact_div(extent, Expr(step)).has_value();
+  std::string origin = cat(side == Side::kLeft ? "m0" : "n0", " * ", step);
+  return bind_clamped(cat(origin, " + ", position), extent, clamp, outer);
+}
+
+bool CudaTileBlock::covers_k(int64_t step) const {
+  return common::exact_div(contraction_.problem().k_size, Expr(step)).has_value();
+}
+
+Expr CudaTileBlock::own_chunk(Side side, const std::string& position) {
+  const Expr& extent = contraction_.own_size(side);
+  int64_t step = side == Side::kLeft ? size_.rows : size_.columns;
+  std::string first = cat(side == Side::kLeft ? "m0" : "n0", " * ", step, " + ", position);
+  if (!common::exact_div(extent, Expr(step))) {
+    first = cat(first, " < ", writer_.rare_text(extent), " ? ", first, " : 0");
+  }
+  return bind_clamped(first, extent, false, false);
+}
+
+Expr CudaTileBlock::k_index(const std::string& position, bool clamp) {
+  return bind_clamped(position, contraction_.problem().k_size, clamp, false);
+}
+
+std::string CudaTileBlock::operand(Side side, const Expr& own, const Expr& k, bool widened) {
+  CodeValue x = emitter_.value(contraction_.operand(side), operand_at(side, own, k));
+  if (!widened) return x.text;
+  return c_cast(contraction_.operand_dtype(side), contraction_.node().dtype, x.text);
+}
+
+void CudaTileBlock::store(const std::string& first, int64_t rows) {
+  const common::TileProblem& p = contraction_.problem();
+  bool along_rows = contraction_.output_runs_along_rows();
+  auto own = [&](const char* name, const char* origin, int64_t step, const std::string& position,
+                 const Expr& size) {
+    writer_.line(cat("const int64_t ", name, " = ", origin, " * ", step, " + ", position, ";"));
+    bool whole = common::exact_div(size, Expr(step)).has_value();
+    return whole ? std::string() : cat(name, " < ", writer_.rare_text(size));
+  };
+  writer_.open(true);
+  int64_t fast = along_rows ? rows : size_.columns;
+  writer_.line(cat("const int row = e ", along_rows ? "%" : "/", " ", fast, ", column = e ",
+                   along_rows ? "/" : "%", " ", fast, ";"));
+  std::string inside = own("m", "m0", size_.rows, cat(first, " + row"), p.m_size);
+  std::string right = own("n", "n0", size_.columns, "column", p.n_size);
+  if (!inside.empty() && !right.empty()) inside += " & ";
+  inside += right;
+  writer_.open(true);
+  Expr m = Expr::index(writer_.bind_index("m", p.m_size, writer_.depth()));
+  Expr n = Expr::index(writer_.bind_index("n", p.n_size, writer_.depth()));
+  Indices at = contraction_.product_at(batch_, m, n);
+  for (Expr& index : at) index = writer_.simplify(index);
+  CodeValue x = writer_.declare(writer_.depth(), type_, "c", "stage[row][column]");
+  writer_.remember({contraction_.id(), 0, at}, x);
+  flows_ = flows_ && store_flows(contraction_.id(), at, body_, emitter_, writer_);
+  writer_.close(inside.empty() ? "" : cat("if (", inside, ")"));
+  writer_.close(cat("#pragma unroll 4\nfor (int e = tid; e < ", rows * size_.columns,
+                    "; e += ", size_.threads, ")"));
+}
+
+Result<CudaFunction> CudaTileBlock::finish() {
+  LFARM_RETURN_IF_ERROR(emitter_.status());
+  if (!flows_) return common::unsupported("an output mixes elements of the contraction");
+  CudaFunction function;
+  Scratch scratch = emitter_.scratch();
+  function.is_split = splits_ > 1;
+  if (function.is_split) {
+    scratch.add("kept", type_, common::dtype_size(contraction_.node().dtype), Expr(kept_));
+  }
+  function.body = finish_body(writer_, units_, scratch);
+  function.block.threads = size_.threads;
+  function.block.units = 1;
+  function.block.shared_bytes = dynamic_bytes_;
+  return function;
+}
+
+int64_t cuda_tile_splits(const Contraction& contraction, const CudaBlockSize& size, int64_t depth,
+                         const common::Schedule& schedule,
+                         const std::vector<common::SymbolRange>& symbols) {
+  const common::TileProblem& p = contraction.problem();
+  Expr blocks =
+      contraction.batch_size() * ceil_div(p.m_size, size.rows) * ceil_div(p.n_size, size.columns);
+  int64_t wanted = schedule_value(schedule, common::Template::kTile, "splits");
+  int64_t splits = cuda_splits(blocks, p.k_size, depth * kStepsMin, wanted, symbols);
+  // Each leaves a block of sums in memory, of which there must not be many at any size.
+  std::vector<int64_t> largest;
+  for (const common::SymbolRange& s : symbols) {
+    largest.push_back(std::min<int64_t>(s.max, int64_t{1} << 20));
+  }
+  auto results = std::max<int64_t>(blocks.evaluate(largest), 1);
+  return std::clamp<int64_t>(kSharingBlocksMax / results, 1, splits);
+}
+
+double cuda_block_cost(const Contraction& contraction, const CudaBlockSize& size, double overhead,
+                       const common::Schedule& schedule,
+                       const std::vector<common::SymbolRange>& symbols, int64_t splits) {
+  std::vector<int64_t> typical;
+  for (const common::SymbolRange& s : symbols) {
+    typical.push_back(std::clamp<int64_t>(kTypicalSize, s.min, s.max));
+  }
+  auto blocks = [&](const Expr& extent, int64_t step) {
+    return std::ceil(static_cast<double>(std::max<int64_t>(extent.evaluate(typical), 1)) /
+                     static_cast<double>(step));
+  };
+  const common::TileProblem& p = contraction.problem();
+  double count = blocks(contraction.batch_size(), 1) * blocks(p.m_size, size.rows) *
+                 blocks(p.n_size, size.columns) * static_cast<double>(splits);
+  // The last wave is full more often than its size says, because waves overlap.
+  double waves = std::max(1.0, (count / kProcessors + std::ceil(count / kProcessors)) / 2);
+  double cost = waves * overhead * static_cast<double>(size.rows * size.columns);
+  if (splits > 1) cost *= kSharing / static_cast<double>(splits);
+  auto fits = [&](std::string_view name, int64_t value) {
+    int64_t wanted = schedule_value(schedule, common::Template::kTile, name);
+    return wanted == 0 || wanted == value;
+  };
+  if (!fits("block_rows", size.rows)) cost *= kUnasked;
+  if (!fits("block_columns", size.columns)) cost *= kUnasked;
+  return cost;
+}
+
+}  // namespace worker

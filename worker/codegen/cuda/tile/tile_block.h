@@ -1,0 +1,122 @@
+// What all kernels that compute a contraction in blocks on a GPU share: which block of the product
+// a block of threads computes, clamped indices for loading, and storing what becomes of the block.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "common/ir/llir/llir.h"
+#include "worker/codegen/body/contraction.h"
+#include "worker/codegen/cuda/text/function.h"
+#include "worker/codegen/cuda/text/text.h"
+
+namespace worker {
+
+// Rows and columns of the product that a block of threads computes.
+struct CudaBlockSize {
+  int64_t rows = 64, columns = 64;
+  int threads = 256;
+};
+
+class CudaTileBlock {
+ public:
+  CudaTileBlock(const common::Graph& body, const Contraction& contraction, CudaBlockSize size);
+
+  CodeWriter& writer() { return writer_; }
+  BodyEmitter& emitter() { return emitter_; }
+  const Contraction& contraction() const { return contraction_; }
+  const CudaBlockSize& size() const { return size_; }
+  // "float" or "double".
+  const std::string& type() const { return type_; }
+
+  // Emits which block this is: m0 and n0, the thread's number `tid`, `memory` of that many shared
+  // bytes. Where blocks next to each other share a product's block and its k, each has `kept`, that
+  // many elements of scratch memory.
+  // Shared memory begins at a multiple of `alignment` bytes.
+  void begin(int64_t shared_bytes, int64_t splits = 1, int64_t kept = 0, int64_t alignment = 16);
+  // Several lines of code.
+  void lines(std::string_view text) { write_lines(writer_, text); }
+
+  // A new index of the side's rows or columns, or of k, at C expression `position`, clamped to the
+  // last one, bound in the innermost scope (outer: in the function's). It is never outside of the
+  // operand, so no load needs a condition.
+  common::Expr own_index(Side side, const std::string& position, bool outer = false);
+  // The same for the first of a run of elements that is wholly inside or outside; outside, the
+  // first run stands in.
+  common::Expr own_chunk(Side side, const std::string& position);
+  common::Expr k_index(const std::string& position, bool clamp = true);
+  // Whether whole blocks of `step` cover k, so that no k must be clamped or masked.
+  bool covers_k(int64_t step) const;
+  // The operand's value there, of the product's dtype when `widened`.
+  std::string operand(Side side, const common::Expr& own, const common::Expr& k,
+                      bool widened = true);
+  Indices operand_at(Side side, const common::Expr& own, const common::Expr& k) const {
+    return contraction_.operand_at(side, batch_, own, k);
+  }
+  std::string k_size() const { return writer_.rare_text(contraction_.problem().k_size); }
+
+  // Where blocks share a k, declares this one's part of it, in whole steps of `depth` but for the
+  // last, and ends it where nothing is left for it. The part's C expressions.
+  void declare_part(int64_t depth);
+  std::string part_begin() const { return splits_ > 1 ? "begin" : "0"; }
+  std::string part_end() const { return splits_ > 1 ? "end" : k_size(); }
+  // That, and `steps`: how many of `depth` cover the part; and where one begins.
+  void declare_steps(int64_t depth);
+  std::string step_begin(const std::string& step) const;
+  // Where blocks share a k, all but the last one to finish leave their `count` sums of each thread,
+  // whose i-th `sum` spells, and end; in that one the sums become those of all, in their order.
+  void share_sums(int64_t count, const std::function<std::string(const std::string& i)>& sum);
+
+  // Stores what the body makes of rows [first, first + rows) of the block, which all threads see in
+  // shared memory at stage[row - first][column].
+  void store(const std::string& first, int64_t rows);
+
+  common::Result<CudaFunction> finish();
+
+ private:
+  common::Expr bind_clamped(const std::string& position, const common::Expr& extent, bool clamp,
+                            bool outer);
+
+  const common::Graph& body_;
+  const Contraction& contraction_;
+  CudaBlockSize size_;
+  CodeWriter writer_;
+  BodyEmitter emitter_;
+  std::string type_;
+  std::vector<common::Expr> batch_;
+  common::Expr units_ = 1;
+  int64_t dynamic_bytes_ = 0;
+  int64_t splits_ = 1, kept_ = 0, depth_ = 1;
+  bool flows_ = true;
+};
+
+// Turns a contraction's block size into a guess of its cost, for choosing among sizes: waves of
+// blocks on the device's processors times the work of one block, which is `overhead` times the
+// multiplications, of which each of `splits` has its share. Sizes that the schedule does not ask
+// for come after all that it does.
+double cuda_block_cost(const Contraction& contraction, const CudaBlockSize& size, double overhead,
+                       const common::Schedule& schedule,
+                       const std::vector<common::SymbolRange>& symbols, int64_t splits = 1);
+
+// How many blocks share a k, in whole steps of `depth`: the schedule's splits, or as many as fill a
+// large GPU.
+int64_t cuda_tile_splits(const Contraction& contraction, const CudaBlockSize& size, int64_t depth,
+                         const common::Schedule& schedule,
+                         const std::vector<common::SymbolRange>& symbols);
+
+// The first of the sizes that cost least.
+template <class Size, size_t kCount, class Cost>
+Size cheapest_size(const Size (&sizes)[kCount], Cost cost) {
+  const Size* best = sizes;
+  double least = cost(sizes[0]);
+  for (const Size& size : sizes) {
+    double now = cost(size);
+    if (now >= least) continue;
+    best = &size;
+    least = now;
+  }
+  return *best;
+}
+
+}  // namespace worker

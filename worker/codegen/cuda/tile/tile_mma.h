@@ -1,0 +1,16 @@
+// A contraction's blocks on tensor cores, for operands of one half type.
+#pragma once
+
+#include "common/ir/llir/llir.h"
+#include "worker/codegen/body/contraction.h"
+#include "worker/codegen/cuda/text/function.h"
+
+namespace worker {
+
+// Operands that are inputs in order are copied to shared memory several blocks ahead; others are
+// computed by the threads, one block ahead.
+common::Result<CudaFunction> emit_cuda_tile_mma(const common::Graph& body,
+                                                const Contraction& contraction,
+                                                const common::Schedule& schedule);
+
+}  // namespace worker

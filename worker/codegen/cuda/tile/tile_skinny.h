@@ -1,0 +1,20 @@
+// A contraction with few rows (or columns), as in decoding: a matrix that is read once, as fast as
+// memory gives it.
+#pragma once
+
+#include "common/base/result.h"
+#include "worker/codegen/body/contraction.h"
+#include "worker/codegen/cuda/text/function.h"
+
+namespace worker {
+
+// Whether one side has so few rows or columns (a constant) that reading the other is what counts.
+bool cuda_tile_is_skinny(const Contraction& contraction);
+
+// Only for such.
+// Of the schedule: splits.
+common::Result<CudaFunction> emit_cuda_tile_skinny(const common::Graph& body,
+                                                   const Contraction& contraction,
+                                                   const common::Schedule& schedule);
+
+}  // namespace worker

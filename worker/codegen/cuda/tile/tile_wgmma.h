@@ -1,0 +1,19 @@
+// A contraction's blocks by warpgroup products of compute capability 9.0a, for operands of one half
+// type.
+#pragma once
+
+#include "common/ir/llir/llir.h"
+#include "worker/codegen/body/contraction.h"
+#include "worker/codegen/cuda/text/function.h"
+
+namespace worker {
+
+// Whether the schedule asks for it and the operands are such; the device must be able to.
+bool cuda_tile_is_wgmma(const Contraction& contraction, const common::Schedule& schedule);
+
+// Only for such. Of the schedule: warpgroups, stages, splits.
+common::Result<CudaFunction> emit_cuda_tile_wgmma(const common::Graph& body,
+                                                  const Contraction& contraction,
+                                                  const common::Schedule& schedule);
+
+}  // namespace worker

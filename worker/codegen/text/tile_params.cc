@@ -1,0 +1,121 @@
+#include "worker/codegen/text/tile_params.h"
+
+#include <algorithm>
+
+namespace worker {
+
+using common::Expr;
+using common::Schedule;
+using common::Template;
+using common::TileProblem;
+
+namespace {
+
+int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
+
+// With fewer units, threads of a processor wait for each other.
+constexpr int64_t kFewUnits = 8;
+// Packing a row takes as long as multiplying it by some 40 columns.
+constexpr int64_t kPackedColumns = 1024;
+
+constexpr int64_t kMatrixColumnsMax = 4;
+
+// 0: not known when the kernel is made.
+int64_t known(const Expr& size) { return size.is_constant() ? size.constant() : 0; }
+
+// How often `part` goes into a size, rounded up; 1 where the size is not known.
+int64_t share_of(const Expr& size, int64_t part) {
+  return size.is_constant() ? std::max<int64_t>(1, (size.constant() + part - 1) / part) : 1;
+}
+
+// The blocks around t's register tile. Blocks of the summed axis are multiples of `step`, unless
+// the schedule, runs or the axis itself say how long they are.
+TileParams with_blocks(TileParams t, const TileProblem& problem, const Schedule& schedule,
+                       const TileReads& in_place, int64_t step) {
+  auto given = [&](std::string_view name) {
+    return schedule_value(schedule, Template::kTile, name);
+  };
+  // Blocks of what is packed stay in the first cache; panels in memory are read as fast from the
+  // second, and every further block costs a pass over the sums.
+  int64_t depth = in_place.columns ? 1024 : 384;
+  t.kc = given("kc") != 0 ? given("kc") : 256;
+  if (problem.k_size.is_constant()) {
+    int64_t k = std::max<int64_t>(problem.k_size.constant(), 1);
+    // Equal blocks, so that the last one is not a sliver, that end where runs do.
+    bool in_runs = in_place.row_run != 0 && in_place.row_run != TileReads::kWhole;
+    int64_t length = in_runs ? in_place.row_run : k;
+    int64_t blocks = (length + depth - 1) / depth;
+    if (in_runs) {
+      while (length % blocks != 0) ++blocks;
+    }
+    if (given("kc") == 0)
+      t.kc = in_runs ? length / blocks : round_up((k + blocks - 1) / blocks, step);
+    t.kc = std::min(t.kc, k);
+  }
+  // Small units where they cost nothing, so that they are shared out evenly.
+  bool packs_nothing = in_place.columns && in_place.rows(t);
+  int64_t columns = packs_nothing ? 2 * t.nr : 256;
+  int64_t rows = packs_nothing ? 96 : 512;
+  int64_t block_rows = 96;
+  if (in_place.columns && !packs_nothing) {
+    // Rows are packed for many columns at once, and shared out where those make few units.
+    columns = kPackedColumns;
+    int64_t parts = share_of(problem.n_size, columns);
+    if (problem.m_size.is_constant() && parts < kFewUnits) {
+      int64_t m = std::max<int64_t>(problem.m_size.constant(), 1);
+      rows = block_rows = std::min(block_rows, share_of(Expr(m), (kFewUnits + parts - 1) / parts));
+    }
+  }
+  t.mc = round_up(given("mc") != 0 ? given("mc") : block_rows, t.mr);
+  t.nc = round_up(given("nc") != 0 ? given("nc") : columns, t.nr);
+  // Parts of about the same size, none of them a sliver.
+  auto even = [](const Expr& size, int64_t most, int64_t step) {
+    if (!size.is_constant()) return most;
+    int64_t n = std::max<int64_t>(size.constant(), 1);
+    int64_t parts = (n + most - 1) / most;
+    return std::min(most, round_up((n + parts - 1) / parts, step));
+  };
+  t.nc = even(problem.n_size, t.nc, t.nr);
+  t.mc = even(problem.m_size, t.mc, t.mr);
+  t.group = even(problem.m_size, t.mc * std::max<int64_t>(1, rows / t.mc), t.mc);
+  return t;
+}
+
+}  // namespace
+
+bool TileReads::rows(const TileParams& t) const {
+  return row_run == kWhole || (row_run != 0 && row_run % t.kc == 0);
+}
+
+TileParams choose_tile(const TileProblem& problem, const Schedule& schedule, int vector_bytes,
+                       const TileReads& in_place) {
+  auto given = [&](std::string_view name) {
+    return schedule_value(schedule, Template::kTile, name);
+  };
+  TileParams t;
+  t.lanes = vector_bytes / common::dtype_size(problem.dtype);
+  common::RegisterTile registers = common::choose_register_tile(
+      known(problem.m_size), known(problem.n_size), t.lanes, vector_bytes >= 64);
+  t.mr = given("mr") != 0 ? given("mr") : registers.rows;
+  t.nr = round_up(given("nr") != 0 ? given("nr") : registers.vectors * t.lanes, t.lanes);
+  return with_blocks(t, problem, schedule, in_place, 8);
+}
+
+TileParams choose_matrix_tile(const TileProblem& problem, const Schedule& schedule,
+                              const TileReads& in_place) {
+  auto registers = [](int64_t size) { return (size + kMatrixSide - 1) / kMatrixSide; };
+  int64_t most_rows = known(problem.m_size) != 0 ? registers(known(problem.m_size)) : 2;
+  int64_t most_columns = known(problem.n_size) != 0 ? registers(known(problem.n_size)) : 2;
+  int64_t given = schedule_value(schedule, Template::kTile, "nr");
+  // Squares of registers are loaded least for what they multiply.
+  int64_t columns = given != 0 ? registers(given) : most_rows == 1 ? kMatrixColumnsMax : 2;
+  columns = std::clamp<int64_t>(columns, 1, std::min(most_columns, kMatrixColumnsMax));
+  int64_t rows = (kMatrixRegisters - 1) / (columns + 1);
+  TileParams t;
+  t.lanes = kMatrixSide;
+  t.mr = kMatrixSide * std::clamp<int64_t>(rows, 1, most_rows);
+  t.nr = kMatrixSide * columns;
+  return with_blocks(t, problem, schedule, in_place, kMatrixSide);
+}
+
+}  // namespace worker
