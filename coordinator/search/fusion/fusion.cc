@@ -48,7 +48,8 @@ class ProgramBuilder {
       output_positions_[at(graph_.outputs[k].node)].push_back(static_cast<int>(k));
     }
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-      if (writers_[i] != static_cast<common::NodeId>(i)) guests_[writers_[i]].push_back(at_id(i));
+      if (writers_[i] != static_cast<common::NodeId>(i))
+        further_outputs_[writers_[i]].push_back(at_id(i));
       if (is_leaf(at_id(i), -1)) node_of_[selected_.gene[i]] = at_id(i);
     }
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
@@ -102,10 +103,10 @@ class ProgramBuilder {
            (is_materialised(selected_, materialised_, id) && writers_[at(id)] != root);
   }
 
-  // What the kernel at `root` writes: its own value, then those of its guests.
+  // What the kernel at `root` writes: its own value, then its further outputs.
   std::vector<common::NodeId> values_of(common::NodeId root) const {
     std::vector<common::NodeId> values{root};
-    if (auto it = guests_.find(root); it != guests_.end()) {
+    if (auto it = further_outputs_.find(root); it != further_outputs_.end()) {
       values.insert(values.end(), it->second.begin(), it->second.end());
     }
     return values;
@@ -229,8 +230,8 @@ class ProgramBuilder {
   KernelMemo& memo_;
   FusedProgram result_;
   std::vector<std::vector<int>> output_positions_;
-  std::map<common::NodeId, std::vector<common::NodeId>> guests_;  // by writer
-  std::unordered_map<ClassId, common::NodeId> node_of_;           // of what kernels may read
+  std::map<common::NodeId, std::vector<common::NodeId>> further_outputs_;  // by writer
+  std::unordered_map<ClassId, common::NodeId> node_of_;  // of what kernels may read
   std::set<common::NodeId> added_;
   std::unordered_map<ClassId, int> buffer_;  // of stored values and inputs, by gene
   std::map<std::pair<Template, common::Digest>, int> known_;

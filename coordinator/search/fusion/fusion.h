@@ -28,8 +28,8 @@ struct FusedProgram {
   std::vector<char> at_load;   // one per call of the shell: load_time_calls()
   double held_bytes = 0;       // of what calls at load leave for the runs
 };
-// The stores must be repaired. The memo belongs to the e-graph that the selections come from.
-// Wishes: the store genes, where some stored values are to be written by kernels of others
+// What is materialised must be repaired. The memo belongs to the e-graph that the selections come
+// from. Wishes: the store genes, where some stored values are to be written by kernels of others
 // (multi_output.h).
 FusedProgram fuse(const Selected& selected, const Materialised& materialised, KernelMemo& memo,
                   const std::vector<int64_t>& wishes = {});
