@@ -519,7 +519,7 @@ void repair_materialisation(const Selected& selected, Materialised& materialised
     if (has_own_template(graph.nodes[i])) materialised[i] = 1;
   }
   // Storing one node only shrinks other kernels, but it may end an attention, whose parts then need
-  // what others need. Stores only grow, so this ends.
+  // what others need. What is materialised only grows, so this ends.
   for (Materialised before; before != materialised;) {
     std::vector<char> taken = scores_in_attention(selected, materialised);
     before = materialised;
