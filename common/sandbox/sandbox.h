@@ -101,7 +101,7 @@ class Sandbox {
 // Starts a child that has `temporary` as its TMPDIR, in `sandbox` where that is not null.
 Result<Subprocess> start_confined(SpawnOptions options, const Sandbox* sandbox,
                                   const std::string& temporary);
-// The same for a command that is run to its end (common/process/subprocess.h).
+// Starts a child like start_confined(), and waits for its end as run_command() does.
 Result<CommandOutput> run_confined(SpawnOptions options, const Sandbox* sandbox,
                                    const std::string& temporary, int timeout_ms);
 

@@ -25,7 +25,7 @@ common::Digest kin_key(const RegionSpace& space, const common::Target& target,
 // without its time and its effort, which say nothing about this class.
 std::optional<TuningRecord> find_kin(const MeasurementSource& source, const RegionSpace& space,
                                      const SearchOptions& options);
-// Adds two records: one for kin of the same machine class, and its genome alone for any class.
+// Stores `record` under the kin key of its machine class, and its genome alone under that of any.
 void add_kin(const RegionSpace& space, const SearchOptions& options, TuningRecord record,
              std::map<common::Digest, TuningRecord>& all);
 

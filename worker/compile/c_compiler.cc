@@ -35,12 +35,24 @@ constexpr const char* kLlvmOptions[] = {
     "-unroll-runtime=false",
 };
 
-bool takes(const std::string& program, const char* llvm_option) {
-  std::vector<std::string> probe = {program, "-mllvm", llvm_option};
+bool takes(const std::string& program, const std::vector<std::string>& options) {
+  std::vector<std::string> probe = {program};
+  probe.insert(probe.end(), options.begin(), options.end());
   probe.insert(probe.end(), {"-fsyntax-only", "-x", "c", "/dev/null"});
   auto output = common::run_command(probe, kProbeTimeoutMs);
   return output.ok() && !output->timed_out && output->status.code == 0 &&
          output->status.signal == 0;
+}
+
+// Those that `program` takes: mostly all, which one probe tells.
+std::vector<std::string> llvm_options(const std::string& program) {
+  std::vector<std::string> all, some;
+  for (const char* option : kLlvmOptions) all.insert(all.end(), {"-mllvm", option});
+  if (takes(program, all)) return all;
+  for (const char* option : kLlvmOptions) {
+    if (takes(program, {"-mllvm", option})) some.insert(some.end(), {"-mllvm", option});
+  }
+  return some;
 }
 
 std::string first_line(std::string_view text) {
@@ -80,8 +92,8 @@ class CCompiler final : public Compiler {
                 "-ffp-contract=fast",
                 "-fno-stack-protector",
                 "-fno-asynchronous-unwind-tables"};
-    for (const char* option : kLlvmOptions) {
-      if (clang && takes(program_, option)) options_.insert(options_.end(), {"-mllvm", option});
+    if (clang) {
+      for (std::string& option : llvm_options(program_)) options_.push_back(std::move(option));
     }
     for (const std::string& option : machine_options(target)) options_.push_back(option);
     common::Hasher hasher;

@@ -28,9 +28,9 @@ struct SearchOptions {
   std::string machine;
   std::string policy{common::kDefaultPolicy};
   SearchStrategy strategy = SearchStrategy::kModel;
-  // So many candidates are under way at most, and each proposal sees the results of exactly those
-  // before them: enough to keep workers busy, and what makes the sequence independent of the order
-  // in which results arrive.
+  // The most candidates in flight. A proposal depends on the results of exactly the candidates
+  // before these: workers stay busy, and the sequence of proposals does not depend on the order in
+  // which results arrive.
   int64_t in_flight = 12;
   // Ends early once another hundred candidates are, with 95 % confidence, worth less than this
   // share of the time; 0: never.
