@@ -21,11 +21,11 @@ namespace {
 constexpr int kCandidatesShown = 4;
 
 struct Spaces {
-  Spaces(const common::Graph& graph, Numerics numerics)
-      : cut(cut_into_regions(common::roll(assign_layouts(graph, common::Machine::kCpu)))) {
+  Spaces(const common::Graph& graph, common::Machine machine, Numerics numerics)
+      : cut(cut_into_regions(common::roll(assign_layouts(graph, machine)))) {
     common::SteadyClock clock;
     for (const Region& region : cut.regions) {
-      spaces.push_back(std::make_unique<RegionSpace>(region.graph, clock, numerics));
+      spaces.push_back(std::make_unique<RegionSpace>(region.graph, clock, numerics, machine));
     }
   }
   Cut cut;
@@ -38,8 +38,9 @@ std::string heading(const Spaces& all, size_t r) {
 
 }  // namespace
 
-std::string print_egraphs(const common::Graph& graph, Numerics numerics) {
-  Spaces all(graph, numerics);
+std::string print_egraphs(const common::Graph& graph, const common::Target& target,
+                          Numerics numerics) {
+  Spaces all(graph, common::machine_of(target), numerics);
   std::string out;
   for (size_t r = 0; r < all.spaces.size(); ++r) {
     const Saturated& s = all.spaces[r]->saturated();
@@ -57,9 +58,10 @@ std::string print_egraphs(const common::Graph& graph, Numerics numerics) {
   return out;
 }
 
-std::string print_candidates(const common::Graph& graph, Numerics numerics) {
-  Spaces all(graph, numerics);
-  KernelTimes times(nullptr, representative_sizes(graph.symbols), nullptr, {"cpu"});
+std::string print_candidates(const common::Graph& graph, const common::Target& target,
+                             Numerics numerics) {
+  Spaces all(graph, common::machine_of(target), numerics);
+  KernelTimes times(nullptr, representative_sizes(graph.symbols), nullptr, target);
   std::string out;
   for (size_t r = 0; r < all.spaces.size(); ++r) {
     out += heading(all, r);
@@ -80,8 +82,9 @@ std::string print_candidates(const common::Graph& graph, Numerics numerics) {
   return out;
 }
 
-common::Program default_program(const common::Graph& graph, Numerics numerics) {
-  Spaces all(graph, numerics);
+common::Program default_program(const common::Graph& graph, const common::Target& target,
+                                Numerics numerics) {
+  Spaces all(graph, common::machine_of(target), numerics);
   std::vector<common::Program> programs;
   std::vector<const common::Program*> parts;
   for (const auto& space : all.spaces) programs.push_back(space->decode({}).program);
@@ -91,14 +94,16 @@ common::Program default_program(const common::Graph& graph, Numerics numerics) {
 
 int run_print(int argc, const char* const* argv) {
   std::string_view stage, policy = common::kDefaultPolicy;
+  common::Target target;
   for (int k = 2; k + 1 < argc; k += 2) {
     if (std::string_view(argv[k]) == "--stage") stage = argv[k + 1];
     if (std::string_view(argv[k]) == "--numerics") policy = argv[k + 1];
+    if (std::string_view(argv[k]) == "--target") target.name = argv[k + 1];
   }
   if ((stage != "egraph" && stage != "candidates" && stage != "program") ||
-      !common::is_policy(policy)) {
-    std::cerr << "lfarm-coordinator: print takes --stage egraph|candidates|program and "
-                 "--numerics strict|relaxed\n";
+      !common::is_policy(policy) || target.name.empty()) {
+    std::cerr << "lfarm-coordinator: print takes --stage egraph|candidates|program, --target NAME "
+                 "and --numerics strict|relaxed\n";
     return 2;
   }
   std::string bytes{std::istreambuf_iterator<char>(std::cin), {}};
@@ -109,10 +114,10 @@ int run_print(int argc, const char* const* argv) {
     return 2;
   }
   Numerics numerics = numerics_of(policy);
-  if (stage == "egraph") std::cout << print_egraphs(*graph, numerics);
-  if (stage == "candidates") std::cout << print_candidates(*graph, numerics);
+  if (stage == "egraph") std::cout << print_egraphs(*graph, target, numerics);
+  if (stage == "candidates") std::cout << print_candidates(*graph, target, numerics);
   if (stage == "program") {
-    std::cout << common::as_text(common::encode_program(default_program(*graph, numerics)));
+    std::cout << common::as_text(common::encode_program(default_program(*graph, target, numerics)));
   }
   std::cout.flush();
   return std::cout.good() ? 0 : 1;

@@ -40,16 +40,14 @@ Result<std::string> stage_text(const PrintOptions& options) {
   if (options.stage == "signature") return signature_text(model, common::graph_hash(model.graph));
   if (options.stage == "plan") return plan_text(options, model.graph);
   common::Bytes graph = common::encode_graph(common::canonical(model.graph));
-  if (options.stage != "source") {
-    return run_stage({"lfarm-coordinator", "print", "--stage", options.stage, "--numerics",
-                      options.budget.numerics},
-                     graph);
-  }
-  LFARM_ASSIGN_OR_RETURN(std::string program,
-                         run_stage({"lfarm-coordinator", "print", "--stage", "program",
-                                    "--numerics", options.budget.numerics},
-                                   graph));
   LFARM_ASSIGN_OR_RETURN(common::Target target, target_of(options.farm));
+  auto searched = [&](const std::string& stage) {
+    return run_stage({"lfarm-coordinator", "print", "--stage", stage, "--target", target.name,
+                      "--numerics", options.budget.numerics},
+                     graph);
+  };
+  if (options.stage != "source") return searched(options.stage);
+  LFARM_ASSIGN_OR_RETURN(std::string program, searched("program"));
   return run_stage({"lfarm-worker", "print-source", target.name}, common::as_bytes(program));
 }
 

@@ -167,7 +167,7 @@ double RegionSpace::transform_cost(const Node& node, const common::Shape& operan
                                    double frequencies) const {
   int64_t points = operand.back().constant();
   auto n = static_cast<double>(points);
-  if (machine_ != common::Machine::kCpu || !common::is_kernel_length(points)) {
+  if (common::is_gpu(machine_) || !common::is_kernel_length(points)) {
     return frequencies * n * kUnsplitWeight;
   }
   double rows = frequencies / static_cast<double>(node.shape.back().constant());

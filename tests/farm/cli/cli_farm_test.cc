@@ -410,6 +410,11 @@ TEST_F(CliFarm, PrintStopsAfterAStage) {
   Invocation candidates = lfarm({"print", "--stage", "candidates", model("mlp")});
   EXPECT_EQ(candidates.wait(), 0) << candidates.err();
   EXPECT_NE(candidates.out().find("call 0"), std::string::npos) << candidates.out();
+  Invocation gpu =
+      lfarm({"print", "--stage", "candidates", model("mlp"), "--target", "cuda-sm_80"});
+  EXPECT_EQ(gpu.wait(), 0) << gpu.err();
+  EXPECT_NE(gpu.out().find("call 0"), std::string::npos) << gpu.out();
+  EXPECT_NE(gpu.out(), candidates.out()) << "a processor's candidates for a GPU";
   Invocation source = lfarm({"print", "--stage", "source", model("mlp")});
   EXPECT_EQ(source.wait(), 0) << source.err();
   EXPECT_NE(source.out().find("void lf_"), std::string::npos) << source.out();

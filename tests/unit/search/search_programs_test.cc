@@ -372,5 +372,22 @@ INSTANTIATE_TEST_SUITE_P(
                                      "llama", "llama_dynamic_seq", "llama_decode"})),
     model_case_name<::testing::TestParamInfo<std::string>>);
 
+// Processors that multiply bfloat16 differ from others in that alone.
+TEST(DefaultPrograms, TransformsAreSplitOnEveryProcessor) {
+  common::GraphBuilder b;
+  auto x = b.input(common::InputKind::kUser, common::DType::kFloat32, {52, 400}, "x");
+  b.output(b.fourier(x, std::nullopt, {.imaginary = false, .inverse = false, .count = 201}));
+  Graph graph = b.finish();
+  common::SteadyClock clock;
+  for (common::Machine machine : {common::Machine::kCpu, common::Machine::kCpuPairs}) {
+    RegionSpace space(graph, clock, Numerics::kStrict, machine);
+    common::Program program = space.decode({}).program;
+    bool is_split =
+        std::any_of(program.kernels.begin(), program.kernels.end(),
+                    [](const common::Kernel& k) { return k.form == common::Template::kFourier; });
+    EXPECT_TRUE(is_split) << common::print(program);
+  }
+}
+
 }  // namespace
 }  // namespace coordinator
