@@ -146,7 +146,7 @@ class Measuring {
       runs_.push_back(static_cast<uint64_t>(ns));
       break;
     }
-    return {};
+    return gave_up_ || options_.warmups == 0 ? common::Status() : sampler_.settle();
   }
 
   common::Status time_runs() {
@@ -293,6 +293,7 @@ common::Result<Comparison> compare(std::span<const Loaded> programs,
   for (const Loaded& one : programs) {
     all.push_back({Sampler(*one.executor, one.inputs), {}, 0});
     LFARM_RETURN_IF_ERROR(all.back().sampler.warm_up());
+    LFARM_RETURN_IF_ERROR(all.back().sampler.settle());
   }
   int64_t end_ns = clock.now_ns() + int64_t{options.time_max_ms} * 1'000'000;
   std::vector<char> quiet;

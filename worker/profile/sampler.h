@@ -29,6 +29,8 @@ class Sampler {
   common::Result<Sample> take(int64_t least_ns);
   // One run whose time does not count: it brings the program's data back into the caches.
   common::Result<int64_t> warm_up();
+  // Warm-ups until the executor has settled, as short runs do; long ones need none.
+  common::Status settle();
   // The same of one run's calls, timed one by one.
   struct CallSample {
     std::vector<std::vector<int64_t>> runs;  // of each run, of each call

@@ -233,7 +233,7 @@ Status CpuDevice::launch(const Launch& launch) {
     kernel(launch.buffers.data(), launch.symbols.data(), begin, end, launch.scratch);
   };
   int64_t members = pool_.threads();
-  if (members == 1 || launch.units <= 1) {
+  if (members == 1 || launch.units <= 1 || launch.is_alone) {
     run(0, launch.units);
     return {};
   }
@@ -316,7 +316,7 @@ Status CpuDevice::gemm(const GemmSizes& sizes, const void* a, const void* b, voi
   double work = static_cast<double>(sizes.m) * static_cast<double>(sizes.n) *
                 static_cast<double>(sizes.k) * static_cast<double>(sizes.batch);
   int threads = pool_.threads();
-  if (threads > 1 && work > kWorthSharing) {
+  if (threads > 1 && !sizes.is_alone && work > kWorthSharing) {
     if (sizes.batch < threads)
       (sizes.m > sizes.n ? shared.row_pieces : shared.column_pieces) = threads;
     if (pool_.try_run(SharedGemm::work, &shared)) return shared.status;

@@ -58,6 +58,7 @@ struct Launch {
   size_t scratch_stride = 0;
   BlockShape block = {};
   LaunchHistory* history = nullptr;  // may be null
+  bool is_alone = false;             // on the calling thread, of a device whose threads share
 };
 
 // A GemmForm for concrete sizes; strides and offsets in elements.
@@ -68,7 +69,8 @@ struct GemmSizes {
   DType dtype = DType::kFloat32;
   int64_t batch = 1, m = 0, n = 0, k = 0;
   GemmOperandSizes a, b, out;
-  int algorithm = 0;  // see PlanKernel; of no meaning to a library that lists none
+  int algorithm = 0;      // see PlanKernel; of no meaning to a library that lists none
+  bool is_alone = false;  // see Launch
 };
 GemmSizes evaluate(const GemmForm& form, std::span<const int64_t> symbols);
 // kCorrupt unless sizes are not negative and every element that the product touches lies inside its

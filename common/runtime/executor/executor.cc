@@ -264,6 +264,10 @@ Result<std::vector<int64_t>> Executor::run_calls_ns(std::span<const HostTensor> 
   return times;
 }
 
+bool Executor::is_settled() const {
+  return state_->last != nullptr && state_->last->is_settled(*state_->device);
+}
+
 std::vector<CallFacts> Executor::call_facts() const {
   std::vector<CallFacts> all;
   if (state_->last == nullptr) return all;

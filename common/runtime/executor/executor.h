@@ -142,6 +142,10 @@ class Executor {
   Result<std::vector<int64_t>> run_calls_ns(std::span<const HostTensor> inputs,
                                             RunOutputs& outputs);
 
+  // Whether runs of the last run's sizes have found out how they are quickest on the device: the
+  // first some dozen short ones try it (run_sharing.h).
+  bool is_settled() const;
+
   // Of the plan's calls for the sizes of the last run, in order; empty before the first.
   std::vector<CallFacts> call_facts() const;
 

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "common/base/cat.h"
+#include "common/base/clock.h"
 #include "common/runtime/tensor/tensor.h"
 
 namespace common {
@@ -241,8 +242,24 @@ Status BoundCalls::record(Device& device) {
 
 Status BoundCalls::run(Device& device, Timer* timer, const CallObserver& observer) {
   if (replay_ != nullptr) return device.replay(*replay_);
-  return pace_ == Pace::kWaiting ? launch_waiting(device, timer, observer)
-                                 : launch_all(device, timer);
+  if (pace_ == Pace::kWaiting) return launch_waiting(device, timer, observer);
+  return timer != nullptr || !shares(device) ? launch_all(device, timer) : run_or_try(device);
+}
+
+Status BoundCalls::run_or_try(Device& device) {
+  if (sharing_.may_share() == is_alone_) {
+    is_alone_ = !is_alone_;
+    for (Record& record : records_) record.launch.is_alone = record.gemm.is_alone = is_alone_;
+  }
+  if (!sharing_.is_trial()) {
+    sharing_.tell(0);
+    return launch_all(device, nullptr);
+  }
+  SteadyClock clock;
+  int64_t start_ns = clock.now_ns();
+  LFARM_RETURN_IF_ERROR(launch_all(device, nullptr));
+  sharing_.tell(clock.now_ns() - start_ns);
+  return {};
 }
 
 Status BoundCalls::launch(Device& device, const Record& record) const {

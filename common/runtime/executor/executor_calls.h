@@ -12,6 +12,7 @@
 #include "common/runtime/device/device.h"
 #include "common/runtime/executor/arena.h"
 #include "common/runtime/executor/executor_memory.h"
+#include "common/runtime/executor/run_sharing.h"
 
 namespace common {
 
@@ -73,6 +74,8 @@ class BoundCalls {
   // Runs the calls in order, as one piece where they are recorded. `timer`, when given, is marked
   // before the first and after each, and does not go with Pace::kTogether. `observer` may be empty.
   Status run(Device& device, Timer* timer, const CallObserver& observer);
+  // Whether runs have found out how they are quickest on the device.
+  bool is_settled(const Device& device) const { return !shares(device) || sharing_.is_settled(); }
   // Fills every temporary, and the bands between them when there are any.
   Status poison(Device& device, SharedMemory& shared, std::byte value);
   // kVerification when a band between temporaries was written.
@@ -129,6 +132,11 @@ class BoundCalls {
   Status prepare_scratch(Device& device, SharedMemory& shared);
   Status prepare_memory(Device& device, SharedMemory& shared);
   Status record(Device& device);
+  // Whether runs have a choice of sharing their launches.
+  bool shares(const Device& device) const {
+    return phase_ == Phase::kRun && device.uses_host_memory() && device.concurrency() > 1;
+  }
+  Status run_or_try(Device& device);
   Status launch_all(Device& device, Timer* timer) const;
   Status launch_waiting(Device& device, Timer* timer, const CallObserver& observer) const;
   Status launch(Device& device, const Record& record) const;
@@ -150,7 +158,9 @@ class BoundCalls {
   std::vector<TemporaryPointer> temporaries_;
   std::vector<int64_t> call_symbols_;
   std::vector<Record> records_;
-  std::vector<LaunchHistory> histories_;   // one per record
+  std::vector<LaunchHistory> histories_;  // one per record
+  RunSharing sharing_;
+  bool is_alone_ = false;                  // what the records say
   const std::byte* arena_used_ = nullptr;  // what the temporaries' pointers were computed from
   const std::byte* scratch_used_ = nullptr;
   // Newest first. Two, because a state that is not updated in place changes between two memories.
