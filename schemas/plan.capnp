@@ -154,7 +154,7 @@ struct TaskPayload {
     candidate @0;
     # Verify and measure.
     baseline @1;
-    # The plain lowering, whose time the candidates are held against.
+    # The plain program, whose time the candidates are held against.
     finalist @2;
     # Verify and measure thoroughly, and keep the objects for the plan.
     comparison @3;

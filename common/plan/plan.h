@@ -101,7 +101,7 @@ struct PlanKernel {
 
 struct Provenance {
   int64_t best_ns = 0;       // one run of the plan, measured
-  int64_t baseline_ns = 0;   // one run of the plain lowering, measured beside it
+  int64_t baseline_ns = 0;   // one run of the plain program, measured beside it
   int64_t predicted_ns = 0;  // what the cost model said, 0 when it said nothing
   int64_t candidates = 0;    // tried to find it
   uint64_t seed = 0;

@@ -34,7 +34,7 @@ struct SearchPoint {
   int64_t candidates = 0;
   uint64_t seed = 0;
   double best_ns = 0;
-  double baseline_ns = 0;  // of the plain lowering; 0 where it was not measured
+  double baseline_ns = 0;  // of the plain program; 0 where it was not measured
   friend bool operator==(const SearchPoint&, const SearchPoint&) = default;
 };
 

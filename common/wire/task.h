@@ -14,7 +14,7 @@ namespace common {
 
 enum class TaskKind : uint8_t {
   kCandidate,  // verify and measure
-  kBaseline,   // the plain lowering, whose time the candidates are held against
+  kBaseline,   // the plain program, whose time the candidates are held against
   kFinalist,   // verify and measure thoroughly, and keep the objects for the plan
   // Measure the program and its rivals in alternation, in one process. All were verified before.
   kComparison,

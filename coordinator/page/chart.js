@@ -136,7 +136,7 @@ export class CurveChart extends Chart {
     const {y} = this.format;
     const pale = last[2] > 0 && last[2] !== last[1] ? ` The pale line is what the parts found so ` +
       `far are expected to take together: ${y(last[2])} now.` : '';
-    const than = plain > 0 ? ` The plain lowering takes ${y(plain)} (dashed line).` : '';
+    const than = plain > 0 ? ` The plain plan takes ${y(plain)} (dashed line).` : '';
     return `From ${y(first[1])} after ${this.at(first[0], x)} to ${y(last[1])} after ` +
       `${this.at(last[0], x)}.${than}${pale}`;
   }
@@ -178,7 +178,7 @@ export class CurveChart extends Chart {
       const place = y.place(plain);
       parts.push(svg('line', {class: 'plain', x1: area.left, x2: area.right, y1: place, y2: place}));
       parts.push(svg('text', {class: 'tick', x: area.right, y: place - 5, 'text-anchor': 'end'},
-        'plain lowering'));
+        'plain plan'));
     }
     parts.push(...this.steps(points, 2, 'curve guess', x, y));
     parts.push(...this.steps(points, 1, 'curve', x, y));

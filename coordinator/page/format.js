@@ -51,7 +51,7 @@ export function percent(part, whole) {
   return whole > 0 ? `${Math.round((100 * part) / whole)} %` : '–';
 }
 
-// How much faster the best is than the plain lowering.
+// How much faster the best is than the plain plan.
 export function gain(best, plain) {
   return best > 0 && plain > 0 ? `${(plain / best).toFixed(2)}×` : '–';
 }

@@ -129,7 +129,7 @@ export class JobView {
     this.tiles.update([
       ['State', pill(this.ended ? job.state : job.stage || job.phase)],
       ['Best', duration(job.best_ns)],
-      ['Plain lowering', duration(job.baseline_ns)],
+      ['Plain plan', duration(job.baseline_ns)],
       ['Gain', gain(job.best_ns, job.baseline_ns)],
       ['Candidates', `${count(job.completed)} / ${count(job.budget)}`],
       ['Expected', this.ended ? null : duration(job.expected_ns)],

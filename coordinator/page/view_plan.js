@@ -152,7 +152,7 @@ export class PlanView {
     this.tiles.update([
       ['Time', duration(plan.best_ns)],
       ['Predicted', duration(plan.predicted_ns)],
-      ['Plain lowering', duration(plan.baseline_ns)],
+      ['Plain plan', duration(plan.baseline_ns)],
       ['Gain', plan.speedup || gain(plan.best_ns, plan.baseline_ns)],
       ['Kernels', count(plan.kernels_total)],
       ['Calls', count(plan.calls)],

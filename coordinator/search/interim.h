@@ -12,14 +12,14 @@ namespace coordinator {
 // whatever order results arrive; is_better() alone follows their arrival.
 class InterimPlans {
  public:
-  // A result was learned of: of the plain program, of another whole program, or of a region.
-  enum class Of { kPlain, kWhole, kRegion };
+  // A result was learned of: of the first program, of another whole program, or of a region.
+  enum class Of { kFirst, kWhole, kRegion };
   void learned(Of what, double busy_ms);
 
   // Whether a whole program that should take `estimate_ns` is worth measuring after so many
-  // candidates: it should be faster by a tenth than the last one (the first time, than the plain
+  // candidates: it should be faster by a tenth than the last one (the first time, than the first
   // program), and whole programs take a small share of the workers' time.
-  bool is_due(double plain_ns, double estimate_ns, int64_t candidates) const;
+  bool is_due(double first_ns, double estimate_ns, int64_t candidates) const;
   // It was sent. `pause`: candidates until the next one.
   void sent(double estimate_ns, int64_t candidates, int64_t pause);
 
@@ -30,7 +30,7 @@ class InterimPlans {
   double whole_ms() const { return last_whole_ms_; }
 
  private:
-  double all_ms_ = 0, whole_ms_ = 0, plain_ms_ = 0, last_whole_ms_ = 0;
+  double all_ms_ = 0, whole_ms_ = 0, first_ms_ = 0, last_whole_ms_ = 0;
   double last_estimate_ns_ = 0;  // 0: none was sent
   int64_t next_at_ = 0;
   double best_ns_ = 0;  // less its scatter; 0: nothing was measured

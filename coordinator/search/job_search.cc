@@ -387,11 +387,12 @@ class Search final : public JobSearch {
           sent.candidate,
           is_ok ? std::optional(static_cast<double>(report.total_ns)) : std::nullopt);
     }
+    bool is_baseline = sent.task.payload.kind == TaskKind::kBaseline;
+    if (&sent == &sent_.front() && is_baseline) learn_from_first(sent);
     times_.learn();
     using Of = InterimPlans::Of;
-    bool is_plain = sent.task.payload.kind == TaskKind::kBaseline;
     interim_.learned(sent.region >= 0 ? Of::kRegion
-                     : is_plain       ? Of::kPlain
+                     : is_baseline    ? Of::kFirst
                                       : Of::kWhole,
                      sent.result->busy_ms);
     if (sent.region >= 0) early_stopping_.record(estimate());
@@ -403,7 +404,10 @@ class Search final : public JobSearch {
     if (!apply_until(visible)) return std::nullopt;
     if (stage_ == Stage::kBaseline) {
       stage_ = Stage::kRegions;
-      return send_whole(TaskKind::kBaseline, plain_program());
+      return send_first();
+    }
+    if (first_failed_ && !std::exchange(plain_sent_, true)) {
+      return send_whole(TaskKind::kBaseline, plain_program(), "lowering");
     }
     if (stage_ == Stage::kRegions) {
       if (region_budget_ > 0 && early_stopping_.expects_less_than(options_.stop_gain)) {
@@ -415,6 +419,7 @@ class Search final : public JobSearch {
       }
       if (auto task = next_interim()) return task;
       while (region_budget_ > 0) {
+        if (auto task = next_part_of_first()) return task;
         if (auto task = next_region_candidate()) return task;
         if (std::count(exhausted_.begin(), exhausted_.end(), 0) == 0) break;
       }
@@ -423,6 +428,7 @@ class Search final : public JobSearch {
     if (!finalists_chosen_) {
       if (!apply_until(sent_.size())) return std::nullopt;
       choose_finalists();
+      maybe_conclude();  // with what ran before, where no finalist is new
     }
     if (next_finalist_ == finalists_.size()) return next_comparison();
     CandidateTask task = send_whole(TaskKind::kFinalist, std::move(finalists_[next_finalist_]));
@@ -433,6 +439,51 @@ class Search final : public JobSearch {
     }
     ++next_finalist_;
     return task;
+  }
+
+  // What the regions' searches would try first, as one program: the first clients run it, and later
+  // ones compare with it.
+  CandidateTask send_first() {
+    std::vector<Program> parts;
+    first_.resize(searches_.size());
+    for (size_t r = 0; r < searches_.size(); ++r) {
+      if (!known_[r]) first_[r] = searches_[r]->propose();
+      if (first_[r]) ++tried_[r];
+      parts.push_back(first_[r] ? *first_[r]->program : searches_[r]->ranked(0));
+    }
+    Program program = whole_ ? whole_->program : whole_of(parts);
+    plain_sent_ =
+        common::program_fingerprint(program) == common::program_fingerprint(plain_program());
+    is_first_found_ = !plain_sent_;
+    CandidateTask task = send_whole(TaskKind::kBaseline, std::move(program), "plain");
+    if (!whole_ && is_first_found_) finalist_of_[&sent_.back()] = std::move(parts);
+    return task;
+  }
+
+  // What the first program's time says of its parts. A failure says nothing of any one of them:
+  // each is tried by itself.
+  void learn_from_first(const Sent& sent) {
+    if (sent.result->outcome != TaskOutcome::kOk) {
+      first_failed_ = true;
+      return;
+    }
+    for (size_t r = 0; r < first_.size(); ++r) {
+      if (!first_[r]) continue;
+      searches_[r]->tell(*first_[r], times_.estimate(*first_[r]->program).ns);
+      first_[r].reset();
+    }
+  }
+
+  // A part of the first program, which failed.
+  std::optional<CandidateTask> next_part_of_first() {
+    for (size_t r = 0; first_failed_ && r < first_.size(); ++r) {
+      if (!first_[r]) continue;
+      --region_budget_;
+      RegionCandidate candidate = std::move(*first_[r]);
+      first_[r].reset();
+      return send_region(r, std::move(candidate));
+    }
+    return std::nullopt;
   }
 
   std::optional<CandidateTask> next_comparison() {
@@ -451,7 +502,7 @@ class Search final : public JobSearch {
   std::optional<CandidateTask> next_interim() {
     double estimate_ns = estimate();
     bool is_due =
-        region_budget_ > 1 && interim_.is_due(plain_ns_learned(), estimate_ns, candidates());
+        region_budget_ > 1 && interim_.is_due(baseline_ns_learned(), estimate_ns, candidates());
     if (!is_due) return std::nullopt;
     interim_.sent(estimate_ns, candidates(), std::max(kInterimPause, options_.in_flight));
     std::vector<Program> parts = ranked_parts(0);
@@ -496,23 +547,27 @@ class Search final : public JobSearch {
     // What is computed once need be right, not fast.
     if (cut_.executions[chosen] == 0) exhausted_[chosen] = 1;
     --region_budget_;
+    return send_region(chosen, std::move(*candidate));
+  }
+
+  CandidateTask send_region(size_t r, RegionCandidate candidate) {
     Sent sent;
-    sent.region = static_cast<int>(chosen);
-    sent.task.graph = region_graphs_[chosen];
-    sent.task.fingerprint = candidate->fingerprint;
-    sent.task.payload.program = *candidate->program;
-    sent.task.predicted_ns = times_.estimate(*candidate->program).ns;
+    sent.region = static_cast<int>(r);
+    sent.task.graph = region_graphs_[r];
+    sent.task.fingerprint = candidate.fingerprint;
+    sent.task.payload.program = *candidate.program;
+    sent.task.predicted_ns = times_.estimate(*candidate.program).ns;
     sent.task.region = sent.region;
-    sent.task.origin = candidate->origin;
-    if (searches_[chosen]->has_measurement()) {
+    sent.task.origin = candidate.origin;
+    if (searches_[r]->has_measurement()) {
       sent.task.payload.measure.give_up_ns =
-          static_cast<uint64_t>(searches_[chosen]->best_ns() * kGiveUpFactor);
+          static_cast<uint64_t>(searches_[r]->best_ns() * kGiveUpFactor);
     }
-    sent.candidate = std::move(*candidate);
+    sent.candidate = std::move(candidate);
     return send(std::move(sent));
   }
 
-  CandidateTask send_whole(TaskKind kind, Program program) {
+  CandidateTask send_whole(TaskKind kind, Program program, const char* origin = "finalist") {
     Sent sent;
     // Whatever earlier searches know of its kernels is asked for before its own measurements can
     // have reached them.
@@ -520,7 +575,7 @@ class Search final : public JobSearch {
     sent.task.graph = graph_;
     sent.task.fingerprint = common::program_fingerprint(program);
     sent.task.payload.kind = kind;
-    sent.task.origin = kind == TaskKind::kBaseline ? "plain" : "finalist";
+    sent.task.origin = origin;
     sent.task.payload.program = std::move(program);
     if (kind == TaskKind::kFinalist) sent.task.payload.measure.repetitions = 30;
     return send(std::move(sent));
@@ -552,11 +607,16 @@ class Search final : public JobSearch {
 
   void choose_finalists() {
     finalists_chosen_ = true;
+    std::vector<common::Digest> known(interim_fingerprints_.begin(), interim_fingerprints_.end());
+    bool has_first =
+        !first_failed_ && !sent_.empty() && sent_[0].task.payload.kind == TaskKind::kBaseline;
+    if (has_first) known.push_back(sent_[0].task.fingerprint);
     if (whole_) {
-      finalists_.push_back(whole_->program);
+      if (!common::contains(known, common::program_fingerprint(whole_->program))) {
+        finalists_.push_back(whole_->program);
+      }
       return;
     }
-    std::vector<common::Digest> known(interim_fingerprints_.begin(), interim_fingerprints_.end());
     if (options_.incumbent) {
       known.push_back(common::program_fingerprint(*options_.incumbent));
       finalists_.push_back(*options_.incumbent);
@@ -589,12 +649,9 @@ class Search final : public JobSearch {
     if (choice_ && !choice_->is_decided()) return;
     if (choice_) best_ = contenders_[choice_->choice().contender];
     if (!best_ && !fallback_sent_) {
-      // The plain lowering is the last resort when it was not tried yet.
+      // The lowering is the last resort when it was not tried yet.
       fallback_sent_ = true;
-      bool tried = std::any_of(sent_.begin(), sent_.end(), [](const Sent& sent) {
-        return sent.task.payload.kind == TaskKind::kBaseline;
-      });
-      if (!tried) {
+      if (!std::exchange(plain_sent_, true)) {
         finalists_.push_back(plain_program());
         return;
       }
@@ -606,11 +663,12 @@ class Search final : public JobSearch {
     stage_ = Stage::kDone;
   }
 
-  // Whether a finalist was judged, and not right.
+  // Whether a program of what was found was judged, and not right.
   bool was_wrong() const {
-    return std::any_of(sent_.begin(), sent_.end(), [](const Sent& sent) {
-      return sent.task.payload.kind == TaskKind::kFinalist && sent.result &&
-             sent.result->outcome != TaskOutcome::kOk &&
+    return std::any_of(sent_.begin(), sent_.end(), [&](const Sent& sent) {
+      bool is_found = sent.task.payload.kind == TaskKind::kFinalist ||
+                      (is_first_found_ && &sent == &sent_.front());
+      return is_found && sent.result && sent.result->outcome != TaskOutcome::kOk &&
              sent.result->outcome != TaskOutcome::kInfra;
     });
   }
@@ -629,13 +687,14 @@ class Search final : public JobSearch {
     return found;
   }
 
-  // The plain program first, then everything else of the whole graph that ran and was right.
+  // The first program, or the plain one where that failed, then everything else of the whole graph
+  // that ran and was right.
   void begin_choice() {
     contenders_.clear();
     for (const Sent& sent : sent_) {
       if (sent.region >= 0 || sent.result->outcome != TaskOutcome::kOk) continue;
-      bool is_plain = sent.task.payload.kind == TaskKind::kBaseline;
-      contenders_.insert(is_plain ? contenders_.begin() : contenders_.end(), &sent);
+      bool is_baseline = sent.task.payload.kind == TaskKind::kBaseline;
+      contenders_.insert(is_baseline ? contenders_.begin() : contenders_.end(), &sent);
     }
     if (contenders_.empty()) return;
     std::vector<Contender> programs;
@@ -662,9 +721,8 @@ class Search final : public JobSearch {
   }
 
   // The same once proposals may depend on it.
-  double plain_ns_learned() const {
-    bool is_learned = applied_ > 0 && sent_[0].task.payload.kind == TaskKind::kBaseline;
-    return is_learned ? static_cast<double>(baseline_ns()) : 0;
+  double baseline_ns_learned() const {
+    return applied_ > 0 && !first_failed_ ? static_cast<double>(baseline_ns()) : 0;
   }
 
   int64_t baseline_ns() const {
@@ -724,6 +782,9 @@ class Search final : public JobSearch {
   std::map<const Sent*, std::vector<Program>> finalist_of_;  // the same, when they were sent
   size_t next_finalist_ = 0;
   bool finalists_chosen_ = false;
+  std::vector<std::optional<RegionCandidate>> first_;  // in the first program, until it was learned
+  bool is_first_found_ = false;                        // it is not the plain program
+  bool first_failed_ = false, plain_sent_ = false;
   bool fallback_sent_ = false;
   std::vector<const Sent*> contenders_;  // for the choice
   std::optional<FinalChoice> choice_;

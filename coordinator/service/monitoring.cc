@@ -114,7 +114,7 @@ void add_searches(const StatusSources& sources, std::vector<GaugeFamily>& out) {
   out.push_back(gauge("lfarm_searching_in_flight",
                       "Candidates of searches under way without a result", flying));
   out.push_back(gauge("lfarm_searching_speedup",
-                      "Plain lowering's time over what searches under way expect, their mean",
+                      "Plain plan's time over what searches under way expect, their mean",
                       known > 0 ? speedups / known : 0));
 }
 

@@ -65,6 +65,7 @@ Finished search_graph(const common::Graph& graph, const SearchOptions& options, 
     for (auto& task : job.propose(static_cast<int>(parallel - flying.size()))) {
       flying.push_back(std::move(task));
     }
+    if (flying.empty() && job.done()) break;
     if (flying.empty()) {
       ADD_FAILURE() << "the search neither proposes nor ends";
       return {};

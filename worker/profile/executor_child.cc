@@ -264,7 +264,8 @@ class ExecutorChild {
     }
     auto guarded = load(request, request.plan, device, true);
     if (!guarded.ok()) return blamed(guarded.error(), device);
-    auto verdict = verifier_.verify(request.graph, graph, **guarded, request.verify);
+    auto verdict =
+        verifier_.verify(request.graph, graph, **guarded, request.verify, request.references_ms);
     guarded->reset();
     if (!verdict.ok()) {
       ProfileReply refusal = blamed(verdict.error(), device);

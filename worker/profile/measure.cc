@@ -14,6 +14,9 @@ namespace {
 // Short runs are repeated for at least this long, at most this many times as often as asked.
 constexpr int64_t kShortRunsNs = 6'000'000;
 constexpr uint32_t kShortRunsFactor = 1000;
+// Long runs scatter less: after this long a third of the repetitions is enough.
+constexpr int64_t kLongRunsNs = 500'000'000;
+constexpr size_t kLongRunsDivisor = 3;
 // Shorter runs are taken together for at least this long: where a clock ticks every 10 ns, one run
 // of 62 ns looks like one of 60 or of 70, and only their mean like one of 62.
 constexpr uint64_t kBatchNs = 2'000;
@@ -70,6 +73,7 @@ uint64_t quick_mean(std::vector<uint64_t> values) {
 // Whether to stop after `runs` runs that took `spent_ns` together.
 bool enough(const common::MeasureOptions& options, size_t runs, int64_t spent_ns) {
   size_t wanted = std::max<uint32_t>(1, options.repetitions);
+  if (spent_ns >= kLongRunsNs) wanted = (wanted + kLongRunsDivisor - 1) / kLongRunsDivisor;
   if (runs < wanted) return false;
   return spent_ns >= kShortRunsNs || runs / kShortRunsFactor >= wanted;
 }

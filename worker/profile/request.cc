@@ -80,6 +80,7 @@ Bytes encode(const ProfileRequest& request) {
   for (const common::Plan& rival : request.rivals) w.bytes(common::encode_plan(rival));
   write_options(w, request.verify, request.measure);
   w.u64(request.candidate_ms);
+  w.u64(request.references_ms);
   w.u64(request.one_by_one);
   return w.take();
 }
@@ -99,6 +100,7 @@ Result<ProfileRequest> decode_request(ByteView frame) {
   for (ByteView& rival : rivals) rival = r.bytes();
   read_options(r, request.verify, request.measure);
   request.candidate_ms = static_cast<uint32_t>(r.u64());
+  request.references_ms = static_cast<uint32_t>(r.u64());
   request.one_by_one = r.u64() != 0;
   if (!r.ok()) return common::corrupt("a request to the executor is cut off");
   LFARM_ASSIGN_OR_RETURN(request.plan, common::decode_plan(plan));

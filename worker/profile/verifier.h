@@ -39,9 +39,10 @@ class Verifier {
 
   // Runs `executor` (loaded with guards) on every case that the options ask for. kVerification with
   // the case and what is wrong with the candidate; any other error is not the candidate's fault.
-  // `digest` is the graph's name in the cache.
+  // `digest` is the graph's name in the cache. `references_ms`: see ProfileRequest.
   common::Result<Verdict> verify(const common::Digest& digest, const common::Graph& graph,
-                                 common::Executor& executor, const common::VerifyOptions& options);
+                                 common::Executor& executor, const common::VerifyOptions& options,
+                                 uint32_t references_ms = 0);
 
   // Whether the last candidate was seen to write outside its buffers.
   bool memory_damaged() const { return memory_damaged_; }
@@ -61,6 +62,9 @@ class Verifier {
   struct Family;
 
   std::vector<Case> cases(const common::VerifyOptions& options) const;
+  static common::Digest key_of(const Case& which);
+  // Whether the case's reference is known.
+  bool is_known(const common::Digest& digest, const Case& which) const;
   // The graph's, now the newest.
   Family& family_of(const common::Digest& digest, uint64_t weight_seed);
   common::Result<std::shared_ptr<Reference>> reference(const common::Digest& digest,

@@ -23,7 +23,7 @@ _WAIT_SLICE = 0.1  # seconds
 class Plan:
     """What a farm found for a model.
 
-    `best_ns` is one run as the farm measured it, `baseline_ns` one of the plain lowering beside it.
+    `best_ns` is one run as the farm measured it, `baseline_ns` one of the plain program beside it.
     `standing`: "final"; "interim" while its search goes on; "neighbour" where it was chosen on another
     kind of machine. `speedup`: the plain plan's time over this one's, measured in turns, within the
     bounds of a 95 % confidence interval; 0 where that is not known. `newer`: the id of a plan that

@@ -159,7 +159,7 @@ typedef struct lfarm_plan {
   const char* target;   /* the machine it is for, as cpu-x86_64-avx512 */
   const char* farm;     /* that found it */
   int64_t best_ns;      /* one run, as the farm measured it */
-  int64_t baseline_ns;  /* one run of the plain lowering, measured beside it */
+  int64_t baseline_ns;  /* one run of the plain program, measured beside it */
   int64_t candidates;   /* that were tried */
   int64_t created_ns;   /* since 1970 */
   const char* standing; /* "final"; "interim": its search goes on; "neighbour": it was chosen on

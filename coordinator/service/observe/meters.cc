@@ -40,7 +40,7 @@ Meters::Meters()
       turn_(metrics_.histogram("lfarm_loop_turn_seconds",
                                "Time of a turn of the coordinator's event loop", kTurnSeconds)),
       speedup_(metrics_.histogram("lfarm_search_speedup",
-                                  "By how much finished searches beat the plain lowering",
+                                  "By how much finished searches beat the plain plan",
                                   kSpeedups)),
       candidates_(metrics_.histogram("lfarm_search_candidates", "Candidates of finished searches",
                                      kCandidates)),

@@ -48,7 +48,7 @@ class Meters {
   // One turn of the event loop, without its waiting.
   void loop_turned(double seconds) { turn_.observe(seconds); }
   void found(const std::string& tenant, CacheTier tier, uint64_t count);
-  // By how much a finished search beat the plain lowering, and what it took.
+  // By how much a finished search beat the plain plan, and what it took.
   void search_ended(double speedup, uint64_t candidates);
   // What stands for the tenant in labels.
   std::string tenant_label(const std::string& tenant);

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "common/base/clock.h"
+#include "common/base/contains.h"
 #include "common/base/random.h"
 #include "common/ir/hlir/builder.h"
 #include "common/ir/llir/load_time.h"
@@ -79,6 +80,7 @@ Trace run(const SearchOptions& options, size_t parallel, uint64_t order_seed,
       if (is_candidate) trace.fingerprints.push_back(task.fingerprint.hex());
       flying.push_back(std::move(task));
     }
+    if (flying.empty() && (*search)->done()) break;
     if (flying.empty()) {
       ADD_FAILURE() << "the search neither proposes nor ends";
       break;
@@ -99,7 +101,7 @@ SearchOptions options(int64_t budget, uint64_t seed = 1) {
   return o;
 }
 
-// What people are told: from the plain lowering's result on there is a best, it is a whole program
+// What people are told: from the plain program's result on there is a best, it is a whole program
 // that was measured, and it never rises; what is expected is another number.
 TEST(JobSearch, TheBestIsMeasuredAndNeverRises) {
   auto search = JobSearch::create(model(), options(48), nullptr);
@@ -266,12 +268,57 @@ TEST(JobSearch, MoreBudgetNeverEndsWorseOnADeviceWithoutNoise) {
 TEST(JobSearch, FallsBackToThePlainLowering) {
   auto only_plain = [](const CandidateTask& task) {
     CandidateResult result = measure(task);
-    if (task.payload.kind != TaskKind::kBaseline) result.outcome = TaskOutcome::kWrong;
+    bool is_lowering = task.origin == "lowering" || task.origin == "comparison";
+    if (!is_lowering) result.outcome = TaskOutcome::kWrong;
     return result;
   };
   Trace trace = run(options(16), 4, 1, only_plain);
   ASSERT_TRUE(trace.outcome.ok()) << trace.outcome.error().message;
   EXPECT_EQ(trace.outcome->plan.provenance.best_ns, trace.outcome->plan.provenance.baseline_ns);
+}
+
+// The first clients run it, and short searches end with it.
+TEST(JobSearch, TheFirstProgramIsTheCostModelsChoice) {
+  auto search = JobSearch::create(model(), options(16), nullptr);
+  ASSERT_TRUE(search.ok());
+  common::Program chosen = (*search)->best_program();
+  CandidateTask first = (*search)->propose(1).at(0);
+  EXPECT_EQ(first.payload.kind, TaskKind::kBaseline);
+  EXPECT_EQ(first.payload.program, chosen);
+  (*search)->on_result(first.id, measure(first));
+  // What it taught of its parts is not asked for again.
+  for (const CandidateTask& task : (*search)->propose(4)) {
+    for (const common::Kernel& kernel : task.payload.program.kernels) {
+      bool is_new = std::none_of(chosen.kernels.begin(), chosen.kernels.end(),
+                                 [&](const common::Kernel& known) { return known == kernel; });
+      if (is_new) return;
+    }
+    ADD_FAILURE() << "candidate " << task.id << " holds nothing new";
+  }
+}
+
+TEST(JobSearch, PartsOfAFirstProgramThatFailedAreTriedByThemselves) {
+  auto search = JobSearch::create(model(), options(32), nullptr);
+  ASSERT_TRUE(search.ok());
+  CandidateTask first = (*search)->propose(1).at(0);
+  CandidateResult wrong = measure(first);
+  wrong.outcome = TaskOutcome::kWrong;
+  (*search)->on_result(first.id, wrong);
+  const std::vector<common::Kernel>& parts = first.payload.program.kernels;
+  size_t known = 0;
+  while (!(*search)->done()) {
+    for (const CandidateTask& task : (*search)->propose(1)) {
+      (*search)->on_result(task.id, measure(task));
+      const std::vector<common::Kernel>& kernels = task.payload.program.kernels;
+      bool is_part = task.region >= 0 &&
+                     std::all_of(kernels.begin(), kernels.end(), [&](const common::Kernel& kernel) {
+                       return common::contains(parts, kernel);
+                     });
+      if (is_part) known += kernels.size();
+    }
+  }
+  EXPECT_EQ(known, parts.size());
+  EXPECT_TRUE((*search)->outcome().ok());
 }
 
 TEST(JobSearch, SaysWhyNothingWorked) {

@@ -420,6 +420,45 @@ TEST(Verifier, WeightsAreBoundOnceForAllCases) {
   EXPECT_FALSE(judge.check_first_case(digest, graph, *executor, {}).ok());
 }
 
+// Of a large graph a candidate is judged on few inputs, and a finalist on all.
+TEST(Verifier, CandidatesDoNotWaitForAllReferencesOfALargeGraph) {
+  constexpr int64_t kElements = 1 << 20;  // whose inputs and references take some milliseconds
+  common::GraphBuilder g;
+  auto x = g.input(InputKind::kUser, DType::kFloat32, {kElements}, "x");
+  g.output(g.unary(common::UnaryOp::kNeg, g.unary(common::UnaryOp::kAbs, x)));
+  common::Graph graph = g.finish();
+  common::Bytes object =
+      common::compile_object(common::cat("#include <math.h>\n#define F(k) ((float*)b[k])\n"
+                                         "KERNEL(all) { for (int i = 0; i < ",
+                                         kElements, "; ++i) F(1)[i] = -fabsf(F(0)[i]); }"));
+  common::PlanMaker m;
+  int in = m.input({kElements}), out = m.output({kElements});
+  m.call(m.kernel("all"), {in}, {out});
+  common::Plan plan = m.finish(object);
+  plan.key.target = common::host_cpu_target();
+  auto device = common::make_cpu_device();
+  auto executor =
+      common::Executor::load(plan,
+                             [&](const common::Digest&) -> common::Result<common::ByteView> {
+                               return common::ByteView(object);
+                             },
+                             *device, {true});
+  ASSERT_TRUE(executor.ok());
+  constexpr size_t kKept = size_t{1} << 30;
+  auto cases_within = [&](Verifier& judge, uint32_t references_ms) {
+    int runs = 0;
+    judge.set_observer([&](bool runs_now) { runs += runs_now ? 1 : 0; });
+    auto verdict = judge.verify(common::digest_of("graph"), graph, **executor, {}, references_ms);
+    EXPECT_TRUE(verdict.ok()) << verdict.error().message;
+    return runs;
+  };
+  Verifier judge(kKept);
+  int first = cases_within(judge, 1), second = cases_within(judge, 1);
+  EXPECT_EQ(first, 1);
+  EXPECT_EQ(second, 2) << "what is known is verified, and one case more";
+  EXPECT_EQ(cases_within(judge, 0), 6);
+}
+
 // Another process that asks for the lock without waiting gets it.
 bool is_free(const std::string& path) {
   int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
