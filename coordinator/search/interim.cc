@@ -12,14 +12,14 @@ void InterimPlans::learned(Of what, double busy_ms) {
   all_ms_ += busy_ms;
   if (what == Of::kRegion) return;
   last_whole_ms_ = busy_ms;
-  // The first program is measured whatever else is.
-  (what == Of::kFirst ? first_ms_ : whole_ms_) += busy_ms;
+  // The plain program is measured whatever else is.
+  (what == Of::kPlain ? plain_ms_ : whole_ms_) += busy_ms;
 }
 
-bool InterimPlans::is_due(double first_ns, double estimate_ns, int64_t candidates) const {
-  double before_ns = last_estimate_ns_ > 0 ? last_estimate_ns_ : first_ns;
+bool InterimPlans::is_due(double plain_ns, double estimate_ns, int64_t candidates) const {
+  double before_ns = last_estimate_ns_ > 0 ? last_estimate_ns_ : plain_ns;
   return before_ns > 0 && estimate_ns > 0 && estimate_ns < kGain * before_ns &&
-         candidates >= next_at_ && whole_ms_ + first_ms_ <= kShare * all_ms_;
+         candidates >= next_at_ && whole_ms_ + plain_ms_ <= kShare * all_ms_;
 }
 
 void InterimPlans::sent(double estimate_ns, int64_t candidates, int64_t pause) {
