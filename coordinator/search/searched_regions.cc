@@ -6,11 +6,10 @@
 #include "common/base/cat.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
-#include "common/ir/roll/roll.h"
 #include "coordinator/search/budget.h"
 #include "coordinator/search/kin.h"
 #include "coordinator/search/partition/assemble.h"
-#include "coordinator/search/partition/layout_assignment.h"
+#include "coordinator/search/partition/partition.h"
 #include "coordinator/search/strategy/known_region.h"
 
 namespace coordinator {
@@ -30,10 +29,7 @@ SearchedRegions::SearchedRegions(const common::Graph& graph, const SearchOptions
       known_kernels_(times),
       whole_key_(coordinator::whole_key(graph, options.target, options.policy, options.machine)) {
   common::SteadyClock clock;
-  common::Graph rolled = common::roll(assign_layouts(graph, common::machine_of(options.target)));
-  lap("roll");
-  cut_ = cut_into_regions(rolled);
-  lap("cut");
+  cut_ = partition(graph, common::machine_of(options.target), lap).cut;
   regions_.resize(cut_.regions.size());
   for (size_t r = 0; r < size(); ++r) {
     regions_[r].graph = std::make_shared<const common::Graph>(cut_.regions[r].graph);

@@ -23,6 +23,7 @@ struct PrintOptions {
   FarmOptions farm;
   BudgetOptions budget;
   std::string stage;
+  bool is_all = false;  // stages
   std::string model;
 };
 
@@ -33,26 +34,58 @@ Result<std::string> plan_text(const PrintOptions& options, const common::Graph& 
   return common::cat("plan ", plan.pulled.id.hex(), "\n", common::print(plan.pulled.plan));
 }
 
-// Stages that the farm's binaries know print themselves.
+// What the farm's own binaries make of the graph, for the target that the options name.
+class FarmStages {
+ public:
+  static Result<FarmStages> open(const PrintOptions& options, const common::Graph& graph) {
+    LFARM_ASSIGN_OR_RETURN(common::Target target, target_of(options.farm));
+    return FarmStages(std::move(target.name), options.budget.numerics,
+                      common::encode_graph(common::canonical(graph)));
+  }
+
+  Result<std::string> of_coordinator(const std::string& stage) const {
+    return run_stage({"lfarm-coordinator", "print", "--stage", stage, "--target", target_,
+                      "--numerics", numerics_},
+                     graph_);
+  }
+  Result<std::string> source() const {
+    LFARM_ASSIGN_OR_RETURN(std::string program, of_coordinator("encoded"));
+    return run_stage({"lfarm-worker", "print-source", target_}, common::as_bytes(program));
+  }
+
+ private:
+  FarmStages(std::string target, std::string numerics, common::Bytes graph)
+      : target_(std::move(target)), numerics_(std::move(numerics)), graph_(std::move(graph)) {}
+  std::string target_, numerics_;
+  common::Bytes graph_;
+};
+
+std::string hlir_text(const Model& model) { return common::print(common::roll(model.graph)); }
+
+// From the translated graph to source, one after the other.
+Result<std::string> all_stages(const PrintOptions& options) {
+  LFARM_ASSIGN_OR_RETURN(Model model, load_model(options.model));
+  LFARM_ASSIGN_OR_RETURN(FarmStages farm, FarmStages::open(options, model.graph));
+  LFARM_ASSIGN_OR_RETURN(std::string searched, farm.of_coordinator("all"));
+  LFARM_ASSIGN_OR_RETURN(std::string source, farm.source());
+  return common::cat("=== hlir: the translated graph\n", hlir_text(model), searched,
+                     "=== source: the program's kernels as code\n", source);
+}
+
 Result<std::string> stage_text(const PrintOptions& options) {
   LFARM_ASSIGN_OR_RETURN(Model model, load_model(options.model));
-  if (options.stage == "hlir") return common::print(common::roll(model.graph));
+  if (options.stage == "hlir") return hlir_text(model);
   if (options.stage == "signature") return signature_text(model, common::graph_hash(model.graph));
   if (options.stage == "plan") return plan_text(options, model.graph);
-  common::Bytes graph = common::encode_graph(common::canonical(model.graph));
-  LFARM_ASSIGN_OR_RETURN(common::Target target, target_of(options.farm));
-  auto searched = [&](const std::string& stage) {
-    return run_stage({"lfarm-coordinator", "print", "--stage", stage, "--target", target.name,
-                      "--numerics", options.budget.numerics},
-                     graph);
-  };
-  if (options.stage != "source") return searched(options.stage);
-  LFARM_ASSIGN_OR_RETURN(std::string program, searched("program"));
-  return run_stage({"lfarm-worker", "print-source", target.name}, common::as_bytes(program));
+  LFARM_ASSIGN_OR_RETURN(FarmStages farm, FarmStages::open(options, model.graph));
+  return options.stage == "source" ? farm.source() : farm.of_coordinator(options.stage);
 }
 
 int print(const PrintOptions& options) {
-  auto text = stage_text(options);
+  if (options.stage.empty() != options.is_all) {
+    return fail(common::invalid_input("lfarm print takes --stage NAME or --stages"));
+  }
+  auto text = options.is_all ? all_stages(options) : stage_text(options);
   if (!text.ok()) return fail(text.error());
   std::fwrite(text->data(), 1, text->size(), stdout);
   if (!text->empty() && text->back() != '\n') std::fputc('\n', stdout);
@@ -68,13 +101,18 @@ void declare_print(CommandLine* line) {
   add_model_argument(&command, &options->model);
   command
       .value(
-          "--stage", &options->stage, "hlir|egraph|candidates|source|plan|signature",
-          "hlir: the graph, repeated blocks rolled into loops. egraph: after rewriting.\n"
-          "candidates: programs that a search starts from. source: generated code.\n"
-          "plan: the finished plan, compiled if need be. signature: names of weights, inputs and\n"
-          "outputs, for clients that have the plan and not the model")
-      .required()
-      .one_of({"hlir", "egraph", "candidates", "source", "plan", "signature"});
+          "--stage", &options->stage,
+          "hlir|layouts|roll|regions|egraph|candidates|program|source|plan|signature",
+          "hlir: the translated graph. layouts: with its images' axes in the target's order.\n"
+          "roll: with repeated layers as loops. regions: cut at the loops. egraph: after "
+          "rewriting.\n"
+          "candidates: programs that a search starts from. program: the whole graph's kernels and\n"
+          "calls before anything is measured. source: generated code. plan: the finished plan,\n"
+          "compiled if need be. signature: names of weights, inputs and outputs, for clients that\n"
+          "have the plan and not the model")
+      .one_of({"hlir", "layouts", "roll", "regions", "egraph", "candidates", "program", "source",
+               "plan", "signature"});
+  command.flag("--stages", &options->is_all, "All stages from hlir to source, in order");
   add_compile_options(&command, &options->farm, &options->budget);
   add_target_option(&command, &options->farm);
 }

@@ -3,8 +3,8 @@
 // instead of serving.
 #include <string_view>
 
-#include "coordinator/search/inspect.h"
 #include "coordinator/search/job_search.h"
+#include "coordinator/search/passes.h"
 #include "coordinator/service/command/command.h"
 #include "coordinator/service/inspect/plan_work.h"
 #include "coordinator/service/inspect/replay.h"

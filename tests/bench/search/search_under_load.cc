@@ -176,6 +176,13 @@ Result<std::vector<worker::Ratio>> compare_plans(const common::Graph& graph,
   return all;
 }
 
+// Whether two plans are one program, whose copies differ by where they lie in memory alone.
+bool is_same(const common::Plan& a, const common::Plan& b) {
+  return a.buffers == b.buffers && a.calls == b.calls &&
+         std::equal(a.kernels.begin(), a.kernels.end(), b.kernels.begin(), b.kernels.end(),
+                    [](const auto& x, const auto& y) { return x.fingerprint == y.fingerprint; });
+}
+
 struct Summary {
   int slower_than_plain = 0;
   std::vector<double> regrets;
@@ -237,8 +244,11 @@ common::Status search_model(const Arguments& how, const std::string& path,
           compare_plans(common::canonical(graph), {plain.runnable(),
                                                    {quiet.plan, quiet.object_source()},
                                                    {found->plan, found->object_source()}}));
+      worker::Ratio ratio = ratios[2];
+      if (is_same(plain.runnable().plan, found->plan)) ratio = {1, 1, 1};
       double regret = ratios[1].median / ratios[2].median - 1;
-      report(how, model.name, seed, load, ratios[2], regret, *found, summaries[load]);
+      if (is_same(quiet.plan, found->plan)) regret = 0;
+      report(how, model.name, seed, load, ratio, regret, *found, summaries[load]);
     }
   }
   return {};

@@ -415,6 +415,17 @@ TEST_F(CliFarm, PrintStopsAfterAStage) {
   EXPECT_EQ(gpu.wait(), 0) << gpu.err();
   EXPECT_NE(gpu.out().find("call 0"), std::string::npos) << gpu.out();
   EXPECT_NE(gpu.out(), candidates.out()) << "a processor's candidates for a GPU";
+  Invocation all = lfarm({"print", "--stages", model("mlp"), "--target", "cuda-sm_80"});
+  ASSERT_EQ(all.wait(), 0) << all.err();
+  size_t place = 0;
+  for (const char* stage :
+       {"hlir", "layouts", "roll", "regions", "egraph", "candidates", "program", "source"}) {
+    place = all.out().find(std::string("=== ") + stage + ": ", place);
+    EXPECT_NE(place, std::string::npos) << stage;
+  }
+  EXPECT_NE(all.out().find("__global__"), std::string::npos);
+  EXPECT_NE(all.out().find(gpu.out()), std::string::npos) << "one stage and all of them differ";
+  EXPECT_EQ(lfarm({"print", model("mlp")}).wait(), 2);
   Invocation source = lfarm({"print", "--stage", "source", model("mlp")});
   EXPECT_EQ(source.wait(), 0) << source.err();
   EXPECT_NE(source.out().find("void lf_"), std::string::npos) << source.out();

@@ -1,0 +1,189 @@
+#include "coordinator/search/passes.h"
+
+#include <algorithm>
+#include <iostream>
+#include <iterator>
+
+#include "common/base/cat.h"
+#include "common/base/clock.h"
+#include "common/ir/hlir/text.h"
+#include "common/wire/ir_codec.h"
+#include "coordinator/search/cost/cost_model.h"
+#include "coordinator/search/partition/assemble.h"
+#include "coordinator/search/strategy/region_search.h"
+
+namespace coordinator {
+
+using common::cat;
+
+Compilation::Compilation(common::Graph graph, common::Target target, Numerics numerics)
+    : graph_(std::move(graph)), target_(std::move(target)), numerics_(numerics) {}
+
+const Partition& Compilation::partition() {
+  if (!partition_) {
+    partition_ =
+        std::make_unique<Partition>(coordinator::partition(graph_, common::machine_of(target_)));
+  }
+  return *partition_;
+}
+
+std::vector<std::unique_ptr<RegionSpace>>& Compilation::spaces() {
+  if (!spaces_.empty()) return spaces_;
+  common::SteadyClock clock;
+  for (const Region& region : partition().cut.regions) {
+    spaces_.push_back(
+        std::make_unique<RegionSpace>(region.graph, clock, numerics_, common::machine_of(target_)));
+  }
+  return spaces_;
+}
+
+common::Program default_program(Compilation& compilation) {
+  std::vector<common::Program> programs;
+  std::vector<const common::Program*> parts;
+  for (const auto& space : compilation.spaces()) programs.push_back(space->decode({}).program);
+  for (const auto& program : programs) parts.push_back(&program);
+  return assemble(compilation.partition().cut, parts);
+}
+
+namespace {
+
+constexpr int kCandidatesShown = 4;
+
+std::string heading(Compilation& compilation, size_t r) {
+  return cat("# region ", r, ", runs ", compilation.partition().cut.executions[r], "x\n");
+}
+
+std::string print_layouts(Compilation& compilation) {
+  return common::print(compilation.partition().laid_out);
+}
+std::string print_rolled(Compilation& compilation) {
+  return common::print(compilation.partition().rolled);
+}
+
+std::string print_regions(Compilation& compilation) {
+  std::string out;
+  const std::vector<Region>& regions = compilation.partition().cut.regions;
+  for (size_t r = 0; r < regions.size(); ++r) {
+    out += heading(compilation, r) + common::print(regions[r].graph);
+  }
+  return out;
+}
+
+// Each region's saturated e-graph: what was found, rule by rule, and every class.
+std::string print_egraphs(Compilation& compilation) {
+  std::string out;
+  for (size_t r = 0; r < compilation.spaces().size(); ++r) {
+    const Saturated& s = compilation.spaces()[r]->saturated();
+    out += heading(compilation, r);
+    out += cat("# ", stop_reason_name(s.report.stop), " after ", s.report.iterations,
+               " iterations: ", s.report.nodes, " e-nodes in ", s.report.classes, " e-classes\n");
+    for (const RuleReport& rule : s.report.rules) {
+      if (rule.matches == 0) continue;
+      out +=
+          cat("# rule ", rule.name, ": ", rule.matches, " matches, ", rule.applied, " applied\n");
+    }
+    out += s.dump();
+  }
+  return out;
+}
+
+// Each region's default program and the first few alternatives, with predicted times.
+std::string print_candidates(Compilation& compilation) {
+  KernelTimes times(nullptr, representative_sizes(compilation.graph().symbols), nullptr,
+                    compilation.target());
+  std::string out;
+  for (size_t r = 0; r < compilation.spaces().size(); ++r) {
+    out += heading(compilation, r);
+    auto search = RegionSearch::create(*compilation.spaces()[r], times, 0, SearchStrategy::kModel);
+    for (const FusionDecision& decision : search->fusion_decisions()) {
+      out += cat("# fusion gate: ", print(decision), "\n");
+    }
+    for (int k = 0; k < kCandidatesShown; ++k) {
+      auto candidate = search->propose();
+      if (!candidate) break;
+      out += cat("## candidate ", k, " ", candidate->fingerprint.short_hex(), ": ",
+                 candidate->program->calls.size(), " calls of ", candidate->program->kernels.size(),
+                 " kernels, predicted ", static_cast<int64_t>(candidate->predicted_ns), " ns\n",
+                 common::print(*candidate->program));
+    }
+  }
+  return out;
+}
+
+std::string print_program(Compilation& compilation) {
+  return common::print(default_program(compilation));
+}
+
+constexpr Pass kPasses[] = {
+    {"layouts", "the graph with its images' axes in the order that the target likes",
+     print_layouts},
+    {"roll", "the same with repeated layers as loops", print_rolled},
+    {"regions", "the parts between loops, each distinct one once", print_regions},
+    {"egraph", "each region's equal programs, and the rules that found them", print_egraphs},
+    {"candidates", "the programs that each region's search begins with", print_candidates},
+    {"program", "the whole graph's kernels and calls before anything is measured", print_program},
+};
+
+}  // namespace
+
+std::span<const Pass> passes() { return kPasses; }
+
+namespace {
+
+struct PrintRequest {
+  std::string_view stage, policy = common::kDefaultPolicy;
+  common::Target target;
+};
+
+PrintRequest parse(int argc, const char* const* argv) {
+  PrintRequest request;
+  for (int k = 2; k + 1 < argc; k += 2) {
+    std::string_view name = argv[k];
+    if (name == "--stage") request.stage = argv[k + 1];
+    if (name == "--numerics") request.policy = argv[k + 1];
+    if (name == "--target") request.target.name = argv[k + 1];
+  }
+  return request;
+}
+
+// False when no pass has the name.
+bool write(std::string_view stage, Compilation& compilation, std::ostream& out) {
+  if (stage == "encoded") {
+    out << common::as_text(common::encode_program(default_program(compilation)));
+    return true;
+  }
+  bool is_all = stage == "all", is_known = is_all;
+  for (const Pass& pass : passes()) {
+    if (!is_all && pass.name != stage) continue;
+    is_known = true;
+    if (is_all) out << "=== " << pass.name << ": " << pass.makes << "\n";
+    out << pass.print(compilation);
+  }
+  return is_known;
+}
+
+}  // namespace
+
+int run_print(int argc, const char* const* argv) {
+  PrintRequest request = parse(argc, argv);
+  std::string bytes{std::istreambuf_iterator<char>(std::cin), {}};
+  auto graph = common::decode_graph(common::as_bytes(bytes));
+  if (!graph.ok()) {
+    std::cerr << "lfarm-coordinator: standard input holds no graph: " << graph.error().message
+              << "\n";
+    return 2;
+  }
+  bool is_asked = common::is_policy(request.policy) && !request.target.name.empty();
+  Compilation compilation(*graph, request.target, numerics_of(request.policy));
+  if (!is_asked || !write(request.stage, compilation, std::cout)) {
+    std::string names;
+    for (const Pass& pass : passes()) names += cat(pass.name, "|");
+    std::cerr << "lfarm-coordinator: print takes --stage " << names
+              << "all|encoded, --target NAME and --numerics strict|relaxed\n";
+    return 2;
+  }
+  std::cout.flush();
+  return std::cout.good() ? 0 : 1;
+}
+
+}  // namespace coordinator
