@@ -25,6 +25,11 @@ TileProblem tile_problem(const Graph& body, const Node& node);
 // where it is both or neither.
 std::optional<size_t> column_operand(const ContractAttr& contraction);
 
+// With no more rows than this a product is a dot product for each column, where the columns'
+// operand runs along the summed axes: what its rows' operand computes is computed again for each
+// column.
+inline constexpr int64_t kSkinnyRows = 4;
+
 // Sums that stay in registers while the summed axes are walked: rows by vectors of columns.
 struct RegisterTile {
   int64_t vectors = 0, rows = 0;

@@ -62,6 +62,7 @@ class ChainSearch {
       try_promising();
     }
     if (best_) shift_ends();
+    if (best_) shrink_carried();
     return std::move(best_);
   }
 
@@ -190,6 +191,61 @@ class ChainSearch {
         if (!chain || !better(*chain, *best_)) continue;
         best_ = std::move(chain);
         shifted = true;
+      }
+    }
+  }
+
+  // Of all that the chain carries, as far as sizes are known.
+  double carried_elements(const Chain& chain) const {
+    double sum = 0;
+    for (const CarriedValue& value : chain.carried) {
+      double elements = 1;
+      for (const Expr& size : graph_.node(value.initial).shape) {
+        if (size.is_constant()) elements *= static_cast<double>(size.constant());
+      }
+      sum += elements;
+    }
+    return sum;
+  }
+
+  // The places that read a carried value, through views or as it is.
+  std::vector<Tuple> readers_of_carried(const Chain& chain) const {
+    std::set<std::pair<NodeId, NodeId>> carried;  // in the first block and in the last
+    for (const CarriedValue& value : chain.carried) {
+      carried.emplace(value.initial, value.place[value.place.size() - 2]);
+    }
+    std::vector<Tuple> readers;
+    for (const Tuple& place : chain.interior) {
+      const Node &first = graph_.node(place.front()), &last = graph_.node(place.back());
+      for (size_t k = 0; k < first.operands.size(); ++k) {
+        if (carried.count({first.operands[k], last.operands[k]}) == 0) continue;
+        if (first.op == Op::kView) {
+          carried.emplace(place.front(), place.back());
+        } else {
+          readers.push_back(place);
+        }
+        break;
+      }
+    }
+    return readers;
+  }
+
+  // A cut between a product and its sum would carry the product, which nobody else would store: the
+  // blocks end behind what reads it where that carries much less.
+  void shrink_carried() {
+    constexpr double kMuchLess = 0.25;
+    for (bool shrunk = true; std::exchange(shrunk, false);) {
+      for (const Tuple& reader : readers_of_carried(*best_)) {
+        if (reader.size() < 3) continue;
+        // What the first one reads was computed outside of the blocks.
+        Tuple anchors(reader.begin() + 1, reader.end());
+        auto chain = find_chain(graph_, continued(extended(std::move(anchors))));
+        bool is_less = chain && carried_elements(*chain) <= kMuchLess * carried_elements(*best_) &&
+                       chain->saved() >= best_->saved() / 8 * 7;
+        if (!is_less) continue;
+        best_ = std::move(chain);
+        shrunk = true;
+        break;
       }
     }
   }

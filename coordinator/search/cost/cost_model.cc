@@ -148,7 +148,8 @@ double loops_ns(const KernelProfile& profile, const ScheduleValues& values,
                 const VectorTerms& terms) {
   double sum = profile.row_sums * terms.row_sum_ns + profile.lane_blocks * terms.lane_block_ns;
   for (const LoopWork& work : profile.loops) {
-    if (work.is_repeated && values.stage != 0) continue;
+    bool is_saved = work.is_by_columns ? !values.is_default : work.is_repeated && values.stage != 0;
+    if (is_saved) continue;
     Steps steps = steps_of(work, are_kept_by_steps(profile, work.extent, values), values, terms);
     bool is_written_out =
         work.extent <= kWrittenOut || (work.extent < terms.lanes && is_copy(work));
@@ -285,6 +286,7 @@ double predict_ns(common::Template form, const KernelProfile& profile, const Sch
 double predict_ns(const common::Kernel& kernel, const std::vector<int64_t>& symbols,
                   const DeviceTerms& terms) {
   ScheduleValues values;
+  values.is_default = kernel.schedule.empty();
   auto value = [&](std::string_view name) {
     return common::schedule_value(kernel.schedule, kernel.form, name);
   };

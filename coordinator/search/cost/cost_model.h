@@ -86,6 +86,7 @@ const DeviceTerms& device_terms(const common::Target& target);
 struct ScheduleValues {
   int64_t vector = 0, unroll = 1, stage = 1;
   int64_t mr = 0, nr = 0, nc = 0;
+  bool is_default = true;  // every parameter, those of no field here too
 };
 // Nanoseconds of one launch of a kernel with that profile.
 double predict_ns(common::Template form, const KernelProfile& profile, const ScheduleValues& values,

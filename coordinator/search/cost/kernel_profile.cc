@@ -1,3 +1,4 @@
+// Long because one class walks every kind of node, and all of it shares where the walk stands.
 #include "coordinator/search/cost/kernel_profile.h"
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include "common/base/contains.h"
 #include "common/ir/hlir/attention_form.h"
 #include "common/ir/hlir/sizes.h"
+#include "common/ir/hlir/tile_form.h"
 #include "coordinator/search/cost/kernel_work.h"
 #include "coordinator/search/cost/operation_cost.h"
 
@@ -166,6 +168,7 @@ class Walk {
     LoopWork work;
     work.runs = p.times;
     work.is_repeated = repeats_;
+    work.is_by_columns = by_columns_;
     if (p.is_innermost) {
       work.extent = extents_[at.order.back()];
       work.runs = p.times / work.extent;
@@ -173,7 +176,8 @@ class Walk {
     }
     for (LoopWork& known : profile_.loops) {
       if (known.runs == work.runs && known.extent == work.extent &&
-          known.is_scheduled == work.is_scheduled && known.is_repeated == work.is_repeated) {
+          known.is_scheduled == work.is_scheduled && known.is_repeated == work.is_repeated &&
+          known.is_by_columns == work.is_by_columns) {
         known.*kind += weight;
         return;
       }
@@ -499,6 +503,28 @@ class Walk {
       Indices packed = open(body_.node(operand).shape);
       demand(operand, packed, {order_of(packed), false});
     }
+    demand_by_columns(node);
+  }
+
+  // What the rows of a skinny product cost where they are not packed.
+  void demand_by_columns(const Node& node) {
+    common::TileProblem problem = common::tile_problem(body_, node);
+    if (size_of(problem.m_size) > common::kSkinnyRows) return;
+    const auto& c = common::attr<common::ContractAttr>(node);
+    const std::vector<int>& labels = problem.swapped ? c.a : c.b;
+    NodeId columns = node.operands[problem.swapped ? 0 : 1];
+    NodeId rows = node.operands[problem.swapped ? 1 : 0];
+    bool along_sums = body_.node(columns).op == Op::kInput && !labels.empty() &&
+                      common::contains(problem.k, labels.back());
+    if (!along_sums && size_of(problem.m_size) > 1) return;
+    Order order = order_of(open({problem.n_size}));
+    Indices walked = open(body_.node(rows).shape);
+    for (size_t loop : order_of(walked)) order.push_back(loop);
+    bool around = std::exchange(repeats_, true);
+    by_columns_ = true;
+    demand(rows, walked, {order, false});
+    by_columns_ = false;
+    repeats_ = around;
   }
 
   void demand_row(const Node& node, const Indices& indices, const Context& at, double times) {
@@ -547,6 +573,7 @@ class Walk {
   std::vector<double> extents_;  // of all loops
   size_t nest_ = 0;              // of the present output: its outermost loop, 0 of shared ones
   bool repeats_ = false;
+  bool by_columns_ = false;
   std::map<std::tuple<size_t, NodeId, size_t>, double> demanded_;  // in a nest, by innermost loop
   std::set<std::vector<NodeId>> transformed_;
   std::map<std::pair<size_t, NodeId>, double> known_;  // whatever the loop

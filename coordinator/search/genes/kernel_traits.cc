@@ -268,6 +268,7 @@ double predict_ns(const KernelTraits& traits, ScheduleCode code) {
     return choices[parameter].values[schedule_digit(traits.form, code, parameter)];
   };
   ScheduleValues values;
+  values.is_default = code == 0;
   if (traits.form == Template::kLoops) {
     values.vector = value(kVector);
     values.unroll = value(kUnroll);

@@ -268,6 +268,38 @@ TEST(Roll, ComputesSharedValuesOfABlockAheadOfTheLoop) {
   EXPECT_EQ(only_loop(b.finish()).trip_count, 6);
 }
 
+// A recurrent layer whose first state is 0: its steps from the second on are alike from one product
+// to the next, and from one sum to the next.
+TEST(Roll, CarriesSumsAndNotTheProductsThatTheyAreOf) {
+  constexpr int64_t kBatch = 8, kWidth = 64;
+  constexpr int kSteps = 12;
+  GraphBuilder b;
+  NodeId w = b.input(InputKind::kWeight, DType::kFloat32, {kWidth, kWidth}, "w");
+  std::vector<NodeId> x;
+  for (int step = 0; step < kSteps; ++step) {
+    x.push_back(b.input(InputKind::kUser, DType::kFloat32, {kBatch, kWidth}, "x"));
+  }
+  const Shape products = {kBatch, kWidth, kWidth};
+  NodeId weights = b.view(w, {products, {Expr::index(1), Expr::index(2)}, {}, 0});
+  NodeId state = b.view(b.scalar(DType::kFloat32, 0.0), {products, {}, {}, 0});
+  NodeId h = -1;
+  for (int step = 0; step < kSteps; ++step) {
+    NodeId sum = b.reduce(ReduceOp::kSum, b.binary(BinaryOp::kMul, state, weights), {2});
+    h = b.unary(UnaryOp::kTanh, b.binary(BinaryOp::kAdd, x[static_cast<size_t>(step)], sum));
+    state = b.view(h, {products, {Expr::index(0), Expr::index(2)}, {}, 0});
+  }
+  b.output(b.unary(UnaryOp::kExp, h));
+  Graph rolled = roll(b.finish());
+  ASSERT_EQ(loops(rolled).size(), 1u) << print(rolled);
+  const auto& loop = attr<LoopAttr>(*loops(rolled)[0]);
+  EXPECT_GE(loop.trip_count, kSteps - 2);
+  for (int k = 0; k < loop.carried; ++k) {
+    EXPECT_LE(element_count(loop.body->inputs[static_cast<size_t>(k)].shape).constant(),
+              kBatch * kWidth)
+        << print(rolled);
+  }
+}
+
 TEST(Roll, LeavesBlocksAloneThatOnlyLookAlike) {
   // Every layer differs in one operation, or in its width.
   constexpr UnaryOp kOps[] = {UnaryOp::kTanh, UnaryOp::kErf, UnaryOp::kSin, UnaryOp::kCos};

@@ -177,5 +177,27 @@ TEST(Profile, ShortRowsThatChooseAreComputedStepByStep) {
   EXPECT_GT(predicted(softmax(true), {}), predicted(softmax(false), {}) * 1.3);
 }
 
+// A few rows are multiplied column by column, and what is computed for them is computed as often.
+TEST(Profiles, RowsOfASkinnyProductAreComputedForEachColumn) {
+  auto product = [](int64_t rows, bool computed) {
+    GraphBuilder b;
+    IrNode x = input(b, {rows, 512}), w = input(b, {256, 512});
+    if (computed) x = b.unary(UnaryOp::kTanh, x);
+    IrNode y = b.raw({common::Op::kContract,
+                      DType::kFloat32,
+                      {rows, 256},
+                      {x, w},
+                      common::ContractAttr{{0, 2}, {1, 2}, {0, 1}}});
+    return finish(b, y);
+  };
+  auto ns = [](const Graph& body, const common::Schedule& schedule) {
+    return predict_ns({Template::kTile, schedule, body}, {}, device_terms({"cpu"}));
+  };
+  const common::Schedule packed = {{"mr", 1}};
+  EXPECT_GT(ns(product(2, true), {}), 3 * ns(product(2, false), {}));
+  EXPECT_LT(ns(product(2, true), packed), 2 * ns(product(2, false), packed));
+  EXPECT_LT(ns(product(64, true), {}), 2 * ns(product(64, false), {}));
+}
+
 }  // namespace
 }  // namespace coordinator

@@ -572,12 +572,11 @@ Result<FunctionBody> emit_tile(const Graph& body, const Schedule& schedule,
 }
 
 bool tile_is_skinny(const Graph& body, int* inner_axis) {
-  constexpr int64_t kSkinny = 4;
   for (size_t id = 0; id < body.nodes.size(); ++id) {
     const Node& node = body.nodes[id];
     if (node.op != Op::kContract) continue;
     common::TileProblem p = common::tile_problem(body, node);
-    if (!p.m_size.is_constant() || p.m_size.constant() > kSkinny) return false;
+    if (!p.m_size.is_constant() || p.m_size.constant() > common::kSkinnyRows) return false;
     // One row suits any order of the matrix; several are dot products with rows that run along k.
     if (!p.m_size.is_constant(1) &&
         !TileEmitter(body, static_cast<NodeId>(id), {}, {}).columns_run_along_k()) {
