@@ -240,7 +240,7 @@ class ChainSearch {
         // What the first one reads was computed outside of the blocks.
         Tuple anchors(reader.begin() + 1, reader.end());
         auto chain = find_chain(graph_, continued(extended(std::move(anchors))));
-        bool is_less = chain && carried_elements(*chain) <= kMuchLess * carried_elements(*best_) &&
+        bool is_less = chain && carried_elements(*chain) < kMuchLess * carried_elements(*best_) &&
                        chain->saved() >= best_->saved() / 8 * 7;
         if (!is_less) continue;
         best_ = std::move(chain);

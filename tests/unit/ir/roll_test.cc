@@ -270,26 +270,30 @@ TEST(Roll, ComputesSharedValuesOfABlockAheadOfTheLoop) {
 
 // A recurrent layer whose first state is 0: its steps from the second on are alike from one product
 // to the next, and from one sum to the next.
-TEST(Roll, CarriesSumsAndNotTheProductsThatTheyAreOf) {
-  constexpr int64_t kBatch = 8, kWidth = 64;
-  constexpr int kSteps = 12;
+Graph recurrent(int64_t batch, int64_t width, int steps) {
   GraphBuilder b;
-  NodeId w = b.input(InputKind::kWeight, DType::kFloat32, {kWidth, kWidth}, "w");
+  NodeId w = b.input(InputKind::kWeight, DType::kFloat32, {width, width}, "w");
   std::vector<NodeId> x;
-  for (int step = 0; step < kSteps; ++step) {
-    x.push_back(b.input(InputKind::kUser, DType::kFloat32, {kBatch, kWidth}, "x"));
+  for (int step = 0; step < steps; ++step) {
+    x.push_back(b.input(InputKind::kUser, DType::kFloat32, {batch, width}, "x"));
   }
-  const Shape products = {kBatch, kWidth, kWidth};
+  const Shape products = {batch, width, width};
   NodeId weights = b.view(w, {products, {Expr::index(1), Expr::index(2)}, {}, 0});
   NodeId state = b.view(b.scalar(DType::kFloat32, 0.0), {products, {}, {}, 0});
   NodeId h = -1;
-  for (int step = 0; step < kSteps; ++step) {
+  for (NodeId input : x) {
     NodeId sum = b.reduce(ReduceOp::kSum, b.binary(BinaryOp::kMul, state, weights), {2});
-    h = b.unary(UnaryOp::kTanh, b.binary(BinaryOp::kAdd, x[static_cast<size_t>(step)], sum));
+    h = b.unary(UnaryOp::kTanh, b.binary(BinaryOp::kAdd, input, sum));
     state = b.view(h, {products, {Expr::index(0), Expr::index(2)}, {}, 0});
   }
   b.output(b.unary(UnaryOp::kExp, h));
-  Graph rolled = roll(b.finish());
+  return b.finish();
+}
+
+TEST(Roll, CarriesSumsAndNotTheProductsThatTheyAreOf) {
+  constexpr int64_t kBatch = 8, kWidth = 64;
+  constexpr int kSteps = 12;
+  Graph rolled = roll(recurrent(kBatch, kWidth, kSteps));
   ASSERT_EQ(loops(rolled).size(), 1u) << print(rolled);
   const auto& loop = attr<LoopAttr>(*loops(rolled)[0]);
   EXPECT_GE(loop.trip_count, kSteps - 2);
@@ -298,6 +302,11 @@ TEST(Roll, CarriesSumsAndNotTheProductsThatTheyAreOf) {
               kBatch * kWidth)
         << print(rolled);
   }
+}
+
+// No cut carries less than another.
+TEST(Roll, EndsWhereNothingIsCarriedAtAll) {
+  EXPECT_EQ(loops(roll(recurrent(0, 64, 12))).size(), 1u);
 }
 
 TEST(Roll, LeavesBlocksAloneThatOnlyLookAlike) {
