@@ -77,6 +77,11 @@ struct Verifier::Family {
   common::SharedWeights weights;
   std::list<std::shared_ptr<Reference>> cases;
 
+  std::shared_ptr<Reference> find(const Digest& key) const {
+    auto known =
+        std::find_if(cases.begin(), cases.end(), [&](const auto& one) { return one->key == key; });
+    return known == cases.end() ? nullptr : *known;
+  }
   size_t bytes() const {
     size_t total = bytes_of(weights.tensors);
     for (const auto& each : cases) {
@@ -108,11 +113,8 @@ std::vector<Verifier::Case> Verifier::cases(const VerifyOptions& options) const 
     }
   }
   // Where time is short, every size once says more than one size in every way.
-  std::stable_sort(result.begin(), result.end(), [&](const Case& a, const Case& b) {
-    auto is_later = [&](const Case& c) {
-      return c.pattern != InputPattern::kNormal || c.seed != first_seed;
-    };
-    return is_later(a) < is_later(b);
+  std::stable_partition(result.begin(), result.end(), [&](const Case& c) {
+    return c.pattern == InputPattern::kNormal && c.seed == first_seed;
   });
   for (Case& c : result) {
     for (size_t k = 0; k < c.sizes.size(); ++k) c.name += cat(", s", k, "=", c.sizes[k]);
@@ -127,18 +129,19 @@ Digest Verifier::key_of(const Case& which) {
   return hasher.finish();
 }
 
-bool Verifier::is_known(const Digest& digest, const Case& which) const {
-  return std::any_of(cache_.begin(), cache_.end(), [&](const auto& family) {
-    return family->graph == digest && family->weights.seed == which.weight_seed &&
-           std::any_of(family->cases.begin(), family->cases.end(),
-                       [&](const auto& known) { return known->key == key_of(which); });
+Verifier::Families::iterator Verifier::find_family(const Digest& digest, uint64_t weight_seed) {
+  return std::find_if(cache_.begin(), cache_.end(), [&](const auto& family) {
+    return family->graph == digest && family->weights.seed == weight_seed;
   });
 }
 
+bool Verifier::is_known(const Digest& digest, const Case& which) {
+  auto family = find_family(digest, which.weight_seed);
+  return family != cache_.end() && (*family)->find(key_of(which)) != nullptr;
+}
+
 Verifier::Family& Verifier::family_of(const Digest& digest, uint64_t weight_seed) {
-  auto known = std::find_if(cache_.begin(), cache_.end(), [&](const auto& family) {
-    return family->graph == digest && family->weights.seed == weight_seed;
-  });
+  auto known = find_family(digest, weight_seed);
   if (known == cache_.end()) {
     cache_.push_front(std::make_shared<Family>());
     cache_.front()->graph = digest;
@@ -154,9 +157,7 @@ Result<std::shared_ptr<Verifier::Reference>> Verifier::reference(const Digest& d
                                                                  const Case& which) {
   Digest key = key_of(which);
   Family& family = family_of(digest, which.weight_seed);
-  for (const auto& known : family.cases) {
-    if (known->key == key) return known;
-  }
+  if (auto known = family.find(key)) return known;
   if (which.sizes.size() != graph.symbols.size()) {
     return common::internal_error(
         cat("a task gives ", which.sizes.size(), " sizes for ", graph.symbols.size(), " symbols"));

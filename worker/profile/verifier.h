@@ -64,7 +64,9 @@ class Verifier {
   std::vector<Case> cases(const common::VerifyOptions& options) const;
   static common::Digest key_of(const Case& which);
   // Whether the case's reference is known.
-  bool is_known(const common::Digest& digest, const Case& which) const;
+  bool is_known(const common::Digest& digest, const Case& which);
+  using Families = std::list<std::shared_ptr<Family>>;
+  Families::iterator find_family(const common::Digest& digest, uint64_t weight_seed);
   // The graph's, now the newest.
   Family& family_of(const common::Digest& digest, uint64_t weight_seed);
   common::Result<std::shared_ptr<Reference>> reference(const common::Digest& digest,
@@ -75,7 +77,7 @@ class Verifier {
                             common::Executor& executor, Verdict& verdict);
 
   size_t cache_bytes_max_;
-  std::list<std::shared_ptr<Family>> cache_;  // newest first
+  Families cache_;  // newest first
   std::function<void(bool)> observer_;
   bool memory_damaged_ = false;
 };

@@ -65,6 +65,11 @@ std::optional<size_t> column_operand(const ContractAttr& contraction) {
   return in_b ? 1 : 0;
 }
 
+bool has_few_rows(const TileProblem& problem) {
+  constexpr int64_t kFewRows = 4;
+  return problem.m_size.is_constant() && problem.m_size.constant() <= kFewRows;
+}
+
 RegisterTile choose_register_tile(int64_t rows, int64_t columns, int64_t lanes, bool has_many) {
   RegisterTile best;
   double least = 0;

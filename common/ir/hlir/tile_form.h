@@ -25,10 +25,10 @@ TileProblem tile_problem(const Graph& body, const Node& node);
 // where it is both or neither.
 std::optional<size_t> column_operand(const ContractAttr& contraction);
 
-// With no more rows than this a product is a dot product for each column, where the columns'
+// Whether a product has so few rows that it is a dot product for each column, where the columns'
 // operand runs along the summed axes: what its rows' operand computes is computed again for each
 // column.
-inline constexpr int64_t kSkinnyRows = 4;
+bool has_few_rows(const TileProblem& problem);
 
 // Sums that stay in registers while the summed axes are walked: rows by vectors of columns.
 struct RegisterTile {

@@ -36,7 +36,7 @@ class RunSharing {
 
   // The device times single launches meanwhile.
   static constexpr int64_t kFirstRuns = 5;
-  // After so many runs the trials are repeated: what else the machine does may have changed.
+  // Trials are repeated after so many runs, because the machine's other load may have changed.
   static constexpr int64_t kRunsBetween = 20'000;
 };
 

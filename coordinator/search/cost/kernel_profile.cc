@@ -509,14 +509,14 @@ class Walk {
   // What the rows of a skinny product cost where they are not packed.
   void demand_by_columns(const Node& node) {
     common::TileProblem problem = common::tile_problem(body_, node);
-    if (size_of(problem.m_size) > common::kSkinnyRows) return;
+    if (!common::has_few_rows(problem)) return;
     const auto& c = common::attr<common::ContractAttr>(node);
     const std::vector<int>& labels = problem.swapped ? c.a : c.b;
     NodeId columns = node.operands[problem.swapped ? 0 : 1];
     NodeId rows = node.operands[problem.swapped ? 1 : 0];
     bool along_sums = body_.node(columns).op == Op::kInput && !labels.empty() &&
                       common::contains(problem.k, labels.back());
-    if (!along_sums && size_of(problem.m_size) > 1) return;
+    if (!along_sums && !problem.m_size.is_constant(1)) return;
     Order order = order_of(open({problem.n_size}));
     Indices walked = open(body_.node(rows).shape);
     for (size_t loop : order_of(walked)) order.push_back(loop);

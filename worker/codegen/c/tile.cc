@@ -576,7 +576,7 @@ bool tile_is_skinny(const Graph& body, int* inner_axis) {
     const Node& node = body.nodes[id];
     if (node.op != Op::kContract) continue;
     common::TileProblem p = common::tile_problem(body, node);
-    if (!p.m_size.is_constant() || p.m_size.constant() > common::kSkinnyRows) return false;
+    if (!common::has_few_rows(p)) return false;
     // One row suits any order of the matrix; several are dot products with rows that run along k.
     if (!p.m_size.is_constant(1) &&
         !TileEmitter(body, static_cast<NodeId>(id), {}, {}).columns_run_along_k()) {
