@@ -271,6 +271,9 @@ void Search::learn(const Sent& sent) {
   bool is_plain = is_baseline && sent.task.id == 0;
   if (is_plain && is_ok) regions_.learn_first();
   plain_.has_failed = plain_.has_failed || (is_plain && !is_ok);
+  // Where workers failed it, it may be a finalist yet.
+  bool is_judged = sent.result->outcome != common::TaskOutcome::kInfra;
+  if (is_plain && is_judged) finalists_.claim(sent.task.payload.program);
   times_.learn();
   using Of = InterimPlans::Of;
   interim_.learned(sent.task.region >= 0 ? Of::kRegion
@@ -376,7 +379,6 @@ CandidateTask Search::send_plain() {
   } else {
     plain.program = regions_.assembled(plain.parts);
   }
-  finalists_.claim(plain.program);
   plain_.is_lowering_sent = common::program_fingerprint(plain.program) ==
                             common::program_fingerprint(regions_.lowering());
   return send_whole(TaskKind::kBaseline, "plain", std::move(plain));

@@ -165,6 +165,22 @@ TEST(TuningRecords, WhatTurnsOutWrongIsWithdrawn) {
   }
 }
 
+// Nobody judged it: what was found is not withdrawn, and tried once more.
+TEST(TuningRecords, WhatWorkersFailedToTryIsTriedAgain) {
+  Memory memory;
+  memory.tuning_records = search(model(3, 16), 60).tuning_records;
+  auto failing_once = [](const CandidateTask& task) {
+    CandidateResult result = measure(task);
+    if (task.origin == "plain") result.outcome = TaskOutcome::kInfra;
+    return result;
+  };
+  Ended ended = search(model(6, 16), 60, &memory, failing_once);
+  ASSERT_TRUE(ended.outcome.ok());
+  ASSERT_EQ(ended.sent[0].origin, "plain");
+  EXPECT_EQ(ended.sent.back().origin, "finalist");
+  EXPECT_EQ(ended.sent.back().payload.program, ended.sent[0].payload.program);
+}
+
 TEST(TuningRecords, AnotherBatchBeginsWithWhatWasBest) {
   Memory memory;
   Ended first = search(model(3, 16), 120);
