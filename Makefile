@@ -30,10 +30,14 @@ test: packages  ## only the tests; LABELS='unit|sim' chooses
 # Other graphs every day; the first one's number is printed.
 SEED ?= $(shell date +%y%m%d)0000
 GRAPHS ?= 10000
-fuzz: packages  ## for every night: 10,000 random graphs against the interpreter; GRAPHS=, SEED=
+NEST_ROUNDS ?= 20
+fuzz: packages  ## for every night: 10,000 random graphs and changes of loop nests; GRAPHS=, SEED=
 	@cmake --preset release
-	@cmake --build build --target test_graph_differential
+	@cmake --build build --target test_graph_differential test_codegen_fuzz test_codegen_fuzz_cuda emulator
 	@LFARM_FUZZ_SEED=$(SEED) LFARM_FUZZ_GRAPHS=$(GRAPHS) build/tests/test_graph_differential
+	@for test in codegen_fuzz codegen_fuzz_cuda; do \
+	  LD_LIBRARY_PATH=build/tests/emulator LFARM_FUZZ_SEED=$(SEED) LFARM_FUZZ_ROUNDS=$(NEST_ROUNDS) \
+	    build/tests/test_$$test --gtest_filter='*RandomNests' || exit 1; done
 
 SECONDS ?= 60
 COORDINATORS ?= 1

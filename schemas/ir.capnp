@@ -196,10 +196,46 @@ struct GraphDocument {
 enum Template { loops @0; tile @1; scan @2; scatter @3; sort @4; gemm @5; attention @6;
                fourier @7; }
 
+struct LoopBand {
+  extents @0 :List(Int64);
+  position @1 :List(Int64);
+}
+
+struct LoopNest {
+  epilogue @0 :Bool;
+  shared @1 :LoopBand;
+  grid @2 :UInt32;
+  blocksInGrid @3 :Bool;
+  groups @4 :List(Group);
+  transposed @5 :Bool;
+  fused @6 :List(Fused);
+  flat @7 :List(Int32);
+  staged @8 :List(Int32);
+  simd @9 :Int64;
+  unroll @10 :Int64 = 1;
+  dotPairs @11 :Bool;
+  threads @12 :Int64 = 1;
+  side @13 :Int64 = 1;
+  blocks @14 :Int64 = 1;
+  access @15 :Int64 = 1;
+  struct Group {
+    own @0 :LoopBand;
+    width @1 :Int64;
+    # Of its blocks of accumulators; 0: it has none.
+    before @2 :UInt32;
+  }
+  struct Fused {
+    first @0 :Int32;
+    others @1 :List(Int32);
+  }
+}
+
 struct Kernel {
   form @0 :Template;
   schedule @1 :List(Parameter);
   body @2 :Graph;
+  nest @3 :LoopNest;
+  # Without groups: whoever prints the kernel gives it the nest that its schedule asks for.
   struct Parameter {
     name @0 :Text;
     value @1 :Int64;

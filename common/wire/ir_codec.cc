@@ -274,6 +274,7 @@ void IrWriter::program(ir::Program::Builder out, const Program& program) {
       schedule[list_size(k)].setValue(kernel.schedule[k].value);
     }
     graph(entry.initBody(), kernel.body);
+    if (kernel.nest) nest(entry.initNest(), *kernel.nest);
   }
   calls(out.initCalls(list_size(program.calls.size())), program.calls);
   exprs(out.initExprs(list_size(expr_count())));
@@ -492,6 +493,7 @@ Kernel IrReader::kernel(ir::Kernel::Reader in) {
         {get_name(parameter.getName(), "a schedule parameter"), parameter.getValue()});
   }
   kernel.body = graph(in.getBody());
+  kernel.nest = nest(in.getNest(), kernel.body.symbols.size());
   return kernel;
 }
 

@@ -2,6 +2,7 @@
 // No other component may include this header: it brings Cap'n Proto's own.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -40,6 +41,7 @@ class IrWriter {
   void buffers(capnp::List<schemas::ir::Buffer>::Builder out, const std::vector<Buffer>& buffers);
   void calls(capnp::List<schemas::ir::Call>::Builder out, const std::vector<Call>& calls);
   void graph(schemas::ir::Graph::Builder out, const Graph& graph);
+  void nest(schemas::ir::LoopNest::Builder out, const LoopNest& nest);
   // With its expression table.
   void program(schemas::ir::Program::Builder out, const Program& program);
 
@@ -48,6 +50,7 @@ class IrWriter {
   void exprs(capnp::List<schemas::ir::ExprEntry>::Builder out);
 
  private:
+  void band(schemas::ir::LoopBand::Builder out, const LoopBand& band);
   void entry(schemas::ir::ExprEntry::Builder out, const Expr& expr);
   void node(schemas::ir::Node::Builder out, const Node& node);
   void view(schemas::ir::View::Builder out, const View& view);
@@ -75,6 +78,9 @@ class IrReader {
                                    bool with_nodes) const;
   std::vector<Buffer> buffers(capnp::List<schemas::ir::Buffer>::Reader in, size_t symbols) const;
   std::vector<Call> calls(capnp::List<schemas::ir::Call>::Reader in, size_t symbols) const;
+  // Empty where there is none, which is told by its groups: asking whether a pointer is set follows
+  // it, and may be more than a message's own size allows.
+  std::optional<LoopNest> nest(schemas::ir::LoopNest::Reader in, size_t symbols) const;
   Graph graph(schemas::ir::Graph::Reader in);
   // Everything but its expression table, which this reader was made from.
   Program program(schemas::ir::Program::Reader in);

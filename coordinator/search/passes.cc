@@ -7,6 +7,7 @@
 #include "common/base/cat.h"
 #include "common/base/clock.h"
 #include "common/ir/hlir/text.h"
+#include "common/schedule/kernel_nest.h"
 #include "common/wire/ir_codec.h"
 #include "coordinator/search/cost/cost_model.h"
 #include "coordinator/search/partition/assemble.h"
@@ -114,6 +115,20 @@ std::string print_program(Compilation& compilation) {
   return common::print(default_program(compilation));
 }
 
+std::string print_nests(Compilation& compilation) {
+  common::Program program = default_program(compilation);
+  common::add_nests(program, common::machine_of(compilation.target()));
+  std::string out;
+  for (size_t k = 0; k < program.kernels.size(); ++k) {
+    const common::Kernel& kernel = program.kernels[k];
+    out += cat("# kernel ", k, " ", common::template_name(kernel.form), "\n");
+    if (!kernel.nest) continue;
+    out += cat(common::print(*kernel.nest), "of\n",
+               common::print(common::nest_body(kernel.body, *kernel.nest)));
+  }
+  return out;
+}
+
 constexpr Pass kPasses[] = {
     {"layouts", "the graph with its images' axes in the order that the target likes",
      print_layouts},
@@ -122,6 +137,8 @@ constexpr Pass kPasses[] = {
     {"egraph", "each region's equal programs, and the rules that found them", print_egraphs},
     {"candidates", "the programs that each region's search begins with", print_candidates},
     {"program", "the whole graph's kernels and calls before anything is measured", print_program},
+    {"nests", "the loops of each kernel's body that its template does not compute by itself",
+     print_nests},
 };
 
 }  // namespace
@@ -149,7 +166,9 @@ PrintRequest parse(int argc, const char* const* argv) {
 // False when no pass has the name.
 bool write(std::string_view stage, Compilation& compilation, std::ostream& out) {
   if (stage == "encoded") {
-    out << common::as_text(common::encode_program(default_program(compilation)));
+    common::Program program = default_program(compilation);
+    common::add_nests(program, common::machine_of(compilation.target()));
+    out << common::as_text(common::encode_program(program));
     return true;
   }
   bool is_all = stage == "all", is_known = is_all;

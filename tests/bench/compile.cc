@@ -12,6 +12,7 @@
 #include "common/ir/hlir/builder.h"
 #include "common/ir/hlir/graph_hash.h"
 #include "common/runtime/device/cpu_device.h"
+#include "common/schedule/kernel_nest.h"
 #include "tests/bench/bench.h"
 #include "worker/codegen/c/cpu_c.h"
 #include "worker/codegen/cuda/cuda.h"
@@ -41,6 +42,7 @@ constexpr int64_t kColumns = 1024;
 
 // What a compilation needs to know of a target.
 struct Toolchain {
+  common::Machine machine{};
   std::unique_ptr<const worker::CodeGenerator> generator;
   std::shared_ptr<const worker::Compiler> compiler;
 };
@@ -133,6 +135,7 @@ std::unique_ptr<const worker::CodeGenerator> remembered(
 
 Result<Toolchain> find_toolchain(const common::Target& target, size_t processes) {
   Toolchain toolchain;
+  toolchain.machine = common::machine_of(target);
   auto sandbox = common::Sandbox::find(common::SandboxProfile::kCompiling);
   if (target.name.starts_with("cpu")) {
     toolchain.generator =
@@ -186,6 +189,7 @@ common::Status measure(const CompileOptions& options, const Toolchain& toolchain
   // The first compilation of a process or of a child pays for loading; workers do so once.
   common::Program warm_up;
   warm_up.kernels.push_back(kernels.make(options.kernels));
+  common::add_nests(warm_up, toolchain.machine);
   auto warmed =
       worker::build_plan(warm_up, *toolchain.generator, *toolchain.compiler, cache, kCompileMsMax);
   if (!warmed.ok()) return warmed.error();
@@ -195,6 +199,7 @@ common::Status measure(const CompileOptions& options, const Toolchain& toolchain
     for (size_t k = start; k < end; ++k) program.kernels.push_back(kernels.make(k));
     auto count = static_cast<double>(end - start);
     int64_t begin = clock.now_ns();
+    common::add_nests(program, toolchain.machine);
     for (const Kernel& kernel : program.kernels) {
       auto written = toolchain.generator->generate(kernel);
       if (!written.ok()) return written.error();

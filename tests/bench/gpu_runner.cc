@@ -9,6 +9,7 @@
 #include "common/base/random.h"
 #include "common/ir/hlir/graph_hash.h"
 #include "common/runtime/device/cuda_device.h"
+#include "common/schedule/kernel_nest.h"
 #include "worker/codegen/cuda/cuda.h"
 #include "worker/compile/nvrtc_child.h"
 #include "worker/compile/nvrtc_compiler.h"
@@ -119,7 +120,10 @@ Result<std::vector<TimedVariant>> GpuRunner::time(const common::Graph& body,
   common::Graph canonical = common::canonical(body);
   std::string refused = "no variant";
   for (const Variant& variant : variants) {
-    auto source = generator.generate({variant.form, variant.schedule, canonical});
+    common::Kernel kernel{variant.form, variant.schedule, canonical, {}};
+    auto nest = common::kernel_nest(kernel, common::machine_of(device_->target()));
+    if (nest.ok()) kernel.nest = std::move(*nest);
+    auto source = nest.ok() ? generator.generate(kernel) : nest.error();
     if (!source.ok() && source.error().code != common::Code::kUnsupported) return source.error();
     if (!source.ok()) {
       refused = source.error().message;

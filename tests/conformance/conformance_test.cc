@@ -15,6 +15,7 @@
 #include "common/base/clock.h"
 #include "common/ir/hlir/graph_hash.h"
 #include "common/ir/roll/roll.h"
+#include "common/schedule/kernel_nest.h"
 #include "coordinator/search/partition/assemble.h"
 #include "coordinator/search/partition/regions.h"
 #include "coordinator/search/space/region_space.h"
@@ -108,8 +109,9 @@ TEST_P(Conformance, OutputsAreThoseOfPyTorch) {
   worker::BuiltPlan built;
   clients::InstanceMaker maker = [&](const std::shared_ptr<const clients::Model>& model)
       -> common::Result<clients::InstanceFactory> {
-    LFARM_ASSIGN_OR_RETURN(built, worker::build_plan(lower(model->graph, std::get<1>(GetParam())),
-                                                     *generator, **compiler, cache));
+    Program program = lower(model->graph, std::get<1>(GetParam()));
+    common::add_nests(program, common::machine_of(device->target()));
+    LFARM_ASSIGN_OR_RETURN(built, worker::build_plan(program, *generator, **compiler, cache));
     built.plan.key.target = device->target();
     return clients::InstanceFactory([&, model] {
       auto objects = [&](const common::Digest& digest) -> common::Result<common::ByteView> {

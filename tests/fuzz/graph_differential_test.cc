@@ -28,6 +28,7 @@
 #include "common/runtime/executor/executor.h"
 #include "common/runtime/interpreter/interpreter.h"
 #include "common/runtime/tensor/compare.h"
+#include "common/schedule/kernel_nest.h"
 #include "common/wire/ir_codec.h"
 #include "coordinator/search/partition/assemble.h"
 #include "coordinator/search/partition/layout_assignment.h"
@@ -198,6 +199,7 @@ class Trial {
 
  private:
   void add(const std::string& name, Program program) {
+    common::add_nests(program, common::machine_of(common::host_cpu_target()));
     note(name, common::verify(program));
     auto decoded = common::decode_program(common::encode_program(program));
     if (!decoded.ok()) note(name, decoded.error());

@@ -3,6 +3,7 @@
 
 #include "common/ir/hlir/builder.h"
 #include "common/ir/hlir/graph_hash.h"
+#include "common/schedule/kernel_nest.h"
 #include "tests/golden/golden.h"
 #include "worker/codegen/c/cpu_c.h"
 
@@ -15,7 +16,8 @@ NodeId input(GraphBuilder& b, DType dtype, Shape shape) {
 }
 
 void compare(const std::string& name, Template form, const Graph& body) {
-  Kernel kernel{form, {}, canonical(body)};
+  Kernel kernel{form, {}, canonical(body), {}};
+  kernel.nest = kernel_nest(kernel, Machine::kCpu).value();
   auto source = worker::CpuCodeGenerator().generate(kernel);
   ASSERT_TRUE(source.ok()) << source.error().message;
   std::string text = "// units " + source->entry.units.text() + ", scratch " +

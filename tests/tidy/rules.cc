@@ -37,6 +37,8 @@ const std::vector<Arrow>& arrows() {
       {"common/sandbox/", {"common/base/", "common/process/"}},
       {"common/ir/", {"common/base/"}},
       {"common/plan/", {"common/base/", "common/ir/"}},
+      {"common/lowering/", {"common/base/", "common/ir/", "common/plan/"}},
+      {"common/schedule/", {"common/base/", "common/ir/", "common/lowering/"}},
       {"common/wire/", {"common/base/", "common/ir/", "common/plan/", "schemas/"}},
       {"common/cuda/", {"common/base/", "common/process/"}},
       {"common/runtime/",
@@ -47,8 +49,8 @@ const std::vector<Arrow>& arrows() {
       // Not common/cuda, nor the runtime that loads it: a coordinator runs where there is no GPU.
       {"coordinator/",
        {"common/base/", "common/http/", "common/ir/", "common/kubernetes/", "common/metrics/",
-        "common/plan/", "common/process/", "common/sandbox/", "common/wire/", "cache/",
-        "coordinator/"}},
+        "common/plan/", "common/process/", "common/sandbox/", "common/schedule/", "common/wire/",
+        "cache/", "coordinator/"}},
       {"worker/", {"common/", "cache/", "worker/"}},
       {"clients/pt2/", {"common/base/", "common/ir/"}},
       {"clients/", {"common/", "cache/", "clients/"}},
@@ -67,7 +69,8 @@ struct Rooms {
 
 const std::vector<Rooms>& rooms() {
   static const std::vector<Rooms> kRooms = {
-      {"common/ir/", {"expr/", "hlir/", "roll/", "llir/"}},
+      {"common/ir/", {"expr/", "hlir/", "roll/", "nest/", "llir/"}},
+      {"common/lowering/", {"text/", "body/", "loops/"}},
       {"common/runtime/", {"tensor/", "interpreter/", "device/", "executor/", ""}},
       {"coordinator/rules/", {"matching/", ""}},
       {"coordinator/search/",

@@ -5,6 +5,7 @@
 #include "common/base/cat.h"
 #include "common/base/log.h"
 #include "common/ir/llir/load_time.h"
+#include "common/schedule/kernel_nest.h"
 #include "common/wire/ir_codec.h"
 #include "worker/agent/run_limits.h"
 #include "worker/codegen/remembering_generator.h"
@@ -204,6 +205,10 @@ std::unique_ptr<LocalPipeline::Compiled> LocalPipeline::compile(Waiting waiting)
   compiled->lease = job.lease;
   compiled->deadline_ns = job.deadline_ns;
   compiled->payload = std::move(payload).value();
+  // Those that a coordinator of an earlier version left out.
+  common::Machine machine = common::machine_of(options_.target);
+  common::add_nests(compiled->payload.program, machine);
+  for (common::Program& rival : compiled->payload.rivals) common::add_nests(rival, machine);
   compiled->graph = job.blobs[compiled->payload.graph];
   if (!compiled->graph) {
     return refuse(TaskOutcome::kInfra, "the task does not name its graph among its blobs");

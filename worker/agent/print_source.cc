@@ -4,6 +4,7 @@
 #include <iterator>
 #include <string>
 
+#include "common/schedule/kernel_nest.h"
 #include "common/wire/ir_codec.h"
 
 namespace worker {
@@ -21,6 +22,7 @@ int run_print_source(const Backend& backend, const std::string& target, bool sep
   common::Target written_for{target};
   if (common::is_family(target)) written_for = own.ok() ? *own : common::Target{};
   auto generator = backend.make_generator(written_for);
+  common::add_nests(*program, common::machine_of(written_for));
   std::cout << generator->preamble();
   for (const common::Kernel& kernel : program->kernels) {
     if (separated) std::cout << '\0';

@@ -3,7 +3,7 @@
 namespace worker {
 
 std::string entry_name(const common::Kernel& kernel) {
-  return "lf_" + common::kernel_fingerprint(kernel).hex().substr(0, 16);
+  return "lf_" + common::code_fingerprint(kernel).hex().substr(0, 16);
 }
 
 }  // namespace worker

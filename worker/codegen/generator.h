@@ -40,7 +40,7 @@ class CodeGenerator {
   virtual common::Result<KernelSource> generate(const common::Kernel& kernel) const = 0;
 };
 
-// The symbol a kernel's code is found under: "lf_" and 16 hexadecimal digits of its fingerprint.
+// The symbol a kernel's code is found under: "lf_" and 16 hexadecimal digits of code_fingerprint().
 std::string entry_name(const common::Kernel& kernel);
 
 }  // namespace worker

@@ -9,7 +9,7 @@ RememberingGenerator::RememberingGenerator(std::unique_ptr<const CodeGenerator> 
       text_bytes_max_(text_bytes_max) {}
 
 common::Result<KernelSource> RememberingGenerator::generate(const common::Kernel& kernel) const {
-  common::Digest fingerprint = common::kernel_fingerprint(kernel);
+  common::Digest fingerprint = common::code_fingerprint(kernel);
   {
     std::lock_guard lock(mutex_);
     if (auto it = sources_.find(fingerprint); it != sources_.end()) return it->second;

@@ -102,16 +102,17 @@ void declare_print(CommandLine* line) {
   command
       .value(
           "--stage", &options->stage,
-          "hlir|layouts|roll|regions|egraph|candidates|program|source|plan|signature",
+          "hlir|layouts|roll|regions|egraph|candidates|program|nests|source|plan|signature",
           "hlir: the translated graph. layouts: with its images' axes in the target's order.\n"
           "roll: with repeated layers as loops. regions: cut at the loops. egraph: after "
           "rewriting.\n"
           "candidates: programs that a search starts from. program: the whole graph's kernels and\n"
-          "calls before anything is measured. source: generated code. plan: the finished plan,\n"
-          "compiled if need be. signature: names of weights, inputs and outputs, for clients that\n"
-          "have the plan and not the model")
-      .one_of({"hlir", "layouts", "roll", "regions", "egraph", "candidates", "program", "source",
-               "plan", "signature"});
+          "calls before anything is measured. nests: how its kernels loop. source: generated "
+          "code.\n"
+          "plan: the finished plan, compiled if need be. signature: names of weights, inputs and\n"
+          "outputs, for clients that have the plan and not the model")
+      .one_of({"hlir", "layouts", "roll", "regions", "egraph", "candidates", "program", "nests",
+               "source", "plan", "signature"});
   command.flag("--stages", &options->is_all, "All stages from hlir to source, in order");
   add_compile_options(&command, &options->farm, &options->budget);
   add_target_option(&command, &options->farm);

@@ -23,6 +23,10 @@ std::string schedule_text(const Schedule& schedule) {
   return out;
 }
 
+std::string nest_text(const Kernel& kernel) {
+  return kernel.nest ? cat("nest\n", print(*kernel.nest)) : "";
+}
+
 }  // namespace
 
 std::string_view template_name(Template t) {
@@ -88,6 +92,12 @@ Digest kernel_fingerprint(const Kernel& kernel) {
   return kernel_fingerprint(kernel.form, kernel.schedule, graph_hash(kernel.body));
 }
 
+Digest code_fingerprint(const Kernel& kernel) {
+  Digest plain = kernel_fingerprint(kernel);
+  if (!kernel.nest) return plain;
+  return Hasher().text("lfarm-nest-1").digest(plain).text(print(*kernel.nest)).finish();
+}
+
 namespace {
 
 Status verify_kernel(const Kernel& kernel) {
@@ -112,7 +122,12 @@ Status verify_kernel(const Kernel& kernel) {
       return invalid_input(cat("schedule parameter ", p.name, "=", p.value, " is unknown"));
     }
   }
-  return {};
+  if (!kernel.nest) return {};
+  if (kernel.nest->is_epilogue && kernel.form != Template::kTile) {
+    return invalid_input("an epilogue belongs to a tile");
+  }
+  Status nest = verify(*kernel.nest, nest_body(kernel.body, *kernel.nest));
+  return nest.ok() ? nest : invalid_input(cat("its nest: ", nest.error().message));
 }
 
 Shape in_call(const Shape& shape, const Call& call) {
@@ -176,7 +191,7 @@ Status verify(const Program& program) {
 
 std::string print(const Kernel& kernel) {
   return cat("kernel ", template_name(kernel.form), schedule_text(kernel.schedule), "\n",
-             print(kernel.body));
+             print(kernel.body), nest_text(kernel));
 }
 
 std::string print(const Program& program) {
@@ -194,7 +209,7 @@ std::string print(const Program& program) {
   for (size_t k = 0; k < program.kernels.size(); ++k) {
     out += cat("kernel ", k, " ", template_name(program.kernels[k].form),
                schedule_text(program.kernels[k].schedule), " {\n", print(program.kernels[k].body),
-               "}\n");
+               nest_text(program.kernels[k]), "}\n");
   }
   for (const Call& call : program.calls) {
     out += cat("call ", call.kernel, " (");

@@ -6,12 +6,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "common/base/digest.h"
 #include "common/ir/hlir/graph.h"
+#include "common/ir/nest/loop_nest.h"
 
 namespace common {
 
@@ -80,10 +82,17 @@ struct Kernel {
   Template form{};
   Schedule schedule;
   Graph body;
+  // The loops that compute the body, or what a tile leaves of it. Searches vary schedules, from
+  // which nests are made (common/schedule) when a kernel is sent to be compiled; a kernel that is
+  // all template has none.
+  std::optional<LoopNest> nest;
   friend bool operator==(const Kernel&, const Kernel&) = default;
 };
-// Content identity: body, template and schedule; independent of where the kernel is used.
+// Content identity: body, template and schedule; independent of where the kernel is used. The nest
+// follows from these on a kind of machine, so that times are kept without it.
 Digest kernel_fingerprint(const Kernel& kernel);
+// That of the kernel's code on a kind of machine: with the nest, if it has one.
+Digest code_fingerprint(const Kernel& kernel);
 
 enum class BufferKind : uint8_t {
   kInput,     // input `position` of the graph (user, weight or state)

@@ -40,9 +40,9 @@ Result<std::unique_ptr<SearchSteps>> start_again(Replay& replay, const SearchFac
     if (result != nullptr) candidate.result = *result;
     replay.candidates.push_back(std::move(candidate));
   };
-  return std::make_unique<SearchSteps>(std::move(search), std::move(measurements),
-                                       SearchSteps::Known{std::move(results), job.finish_after},
-                                       observer);
+  return std::make_unique<SearchSteps>(
+      std::move(search), common::machine_of(job.request.key.target), std::move(measurements),
+      SearchSteps::Known{std::move(results), job.finish_after}, observer);
 }
 
 // How the search's outcome differs from what the job kept; empty if it does not.

@@ -164,7 +164,8 @@ void Job::start_search(std::unique_ptr<JobSearch> search, const JobStart& start,
   }
   SearchSteps::Known known{std::move(known_), finish_after_};
   search_ =
-      std::make_shared<SearchSteps>(std::move(search), std::move(measurements), std::move(known));
+      std::make_shared<SearchSteps>(std::move(search), common::machine_of(request_.key.target),
+                                    std::move(measurements), std::move(known));
   status_ = search_->status();
   phase_ = Phase::kSearching;
   record_.prepared(search_->preparation(), env_.clock.now_ns());

@@ -46,11 +46,12 @@ SearchOptions search_options(const JobRequest& request, const JobStart& start) {
   return options;
 }
 
-SearchSteps::SearchSteps(std::unique_ptr<JobSearch> search,
+SearchSteps::SearchSteps(std::unique_ptr<JobSearch> search, common::Machine machine,
                          std::shared_ptr<JobMeasurements> measurements, Known known,
                          ProposalObserver observer)
     : measurements_(std::move(measurements)),
       search_(std::move(search)),
+      nests_(machine),
       known_(std::move(known)),
       observer_(std::move(observer)) {}
 
@@ -124,6 +125,8 @@ std::optional<ReadyCandidate> SearchSteps::make_ready(CandidateTask candidate, P
   }
   ready.graph = candidate.payload.graph = graph.digest;
   ready.graph_bytes = graph.bytes;
+  nests_.add(candidate.payload.program);
+  for (common::Program& rival : candidate.payload.rivals) nests_.add(rival);
   ready.payload = common::encode_task_payload(candidate.payload);
   if (ready.payload.size() <= common::kPayloadBytesMax) return ready;
   CandidateResult result;

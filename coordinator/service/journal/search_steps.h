@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/schedule/kernel_nest.h"
 #include "common/wire/socket.h"
 #include "coordinator/service/journal/job_course.h"
 #include "coordinator/service/journal/job_journal.h"
@@ -66,8 +67,10 @@ class SearchSteps {
     KnownResults results;  // answered from here: workers are not asked again
     std::optional<int64_t> finish_after;
   };
-  SearchSteps(std::unique_ptr<JobSearch> search, std::shared_ptr<JobMeasurements> measurements,
-              Known known, ProposalObserver observer = {});
+  // `machine`: that the candidates are for.
+  SearchSteps(std::unique_ptr<JobSearch> search, common::Machine machine,
+              std::shared_ptr<JobMeasurements> measurements, Known known,
+              ProposalObserver observer = {});
 
   // Errors are bugs of the search or a lack of memory.
   common::Result<StepResult> advance(StepRequest request);
@@ -87,6 +90,7 @@ class SearchSteps {
   };
   std::shared_ptr<JobMeasurements> measurements_;
   std::unique_ptr<JobSearch> search_;  // goes before the measurements it reads
+  common::NestMemo nests_;
   Known known_;
   ProposalObserver observer_;
   std::unordered_map<const common::Graph*, EncodedGraph> graphs_;

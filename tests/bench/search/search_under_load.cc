@@ -19,6 +19,7 @@
 #include "common/runtime/device/devices.h"
 #include "common/runtime/tensor/synthetic.h"
 #include "common/runtime/whole_run.h"
+#include "common/schedule/kernel_nest.h"
 #include "coordinator/search/job_search.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/measured_model.h"
@@ -108,8 +109,9 @@ class PlainPlan {
     auto generator = worker::cpu_backend().make_generator(options.target);
     worker::KernelCache cache("");
     PlainPlan plain;
-    LFARM_ASSIGN_OR_RETURN(
-        plain.built_, worker::build_plan(tasks[0].payload.program, *generator, *compiler, cache));
+    common::Program& program = tasks[0].payload.program;
+    common::add_nests(program, common::machine_of(options.target));
+    LFARM_ASSIGN_OR_RETURN(plain.built_, worker::build_plan(program, *generator, *compiler, cache));
     plain.built_.plan.key.target = options.target;
     return plain;
   }

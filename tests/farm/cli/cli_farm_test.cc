@@ -418,8 +418,8 @@ TEST_F(CliFarm, PrintStopsAfterAStage) {
   Invocation all = lfarm({"print", "--stages", model("mlp"), "--target", "cuda-sm_80"});
   ASSERT_EQ(all.wait(), 0) << all.err();
   size_t place = 0;
-  for (const char* stage :
-       {"hlir", "layouts", "roll", "regions", "egraph", "candidates", "program", "source"}) {
+  for (const char* stage : {"hlir", "layouts", "roll", "regions", "egraph", "candidates", "program",
+                            "nests", "source"}) {
     place = all.out().find(std::string("=== ") + stage + ": ", place);
     EXPECT_NE(place, std::string::npos) << stage;
   }

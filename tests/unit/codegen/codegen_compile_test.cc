@@ -26,7 +26,9 @@ Kernel unary_kernel(UnaryOp op) {
   GraphBuilder b({{1, 1000}});
   NodeId x = b.input(InputKind::kUser, DType::kFloat32, {Expr::symbol(0)}, "");
   b.output(b.unary(op, x));
-  return {Template::kLoops, {}, canonical(b.finish())};
+  Kernel kernel{Template::kLoops, {}, canonical(b.finish()), {}};
+  kernel.nest = kernel_nest(kernel, Machine::kCpu).value();
+  return kernel;
 }
 
 // y = op_n(...op_1(x)), one kernel each, all of size s0.

@@ -51,12 +51,14 @@ class CpuRunner final : public KernelRunner {
  public:
   explicit CpuRunner(const common::Target& target)
       : generator_(worker::unit_of(target)),
+        machine_(common::machine_of(target)),
         stands_in_(worker::unit_of(target).has_tiles && target != common::host_cpu_target()
                        ? kMatrixUnit
                        : ""),
         compiler_(worker::find_c_compiler(stands_in_.empty() ? target : kPairs).value()) {}
 
   const worker::CodeGenerator& generator() const override { return generator_; }
+  common::Machine machine() const override { return machine_; }
 
   void load(const std::string& text) override {
     auto object = compiler_->compile(stands_in_ + text, 600'000);
@@ -96,6 +98,7 @@ class CpuRunner final : public KernelRunner {
 
  private:
   worker::CpuCodeGenerator generator_;
+  common::Machine machine_;
   std::string stands_in_;  // for what the machine lacks
   std::shared_ptr<const worker::Compiler> compiler_;
   std::unique_ptr<LoadedObject> loaded_;

@@ -3,6 +3,9 @@
 // with the reference interpreter on random inputs. LFARM_FUZZ_SEED=n repeats one batch,
 // LFARM_FUZZ_ROUNDS=n runs more.
 #include "codegen_testing.h"
+#include "common/ir/nest/transformations.h"
+#include "common/lowering/loops/cpu_loops.h"
+#include "common/lowering/loops/gpu_loops.h"
 
 namespace testing_codegen {
 namespace {
@@ -213,6 +216,118 @@ TEST(CodegenFuzz, RandomBodies) {
     KernelBatch batch;
     BodyFuzzer fuzzer(seed);
     for (int k = 0; k < 100; ++k) fuzzer.add(batch);
+    batch.compile();
+    ASSERT_FALSE(HasFatalFailure()) << "LFARM_FUZZ_SEED=" << seed;
+    for (size_t k = 0; k < batch.size(); ++k) {
+      batch.check(k, 2e-5);
+      batch.check(k, 2e-5, 3);
+      ASSERT_FALSE(HasFailure()) << "repeat with LFARM_FUZZ_SEED=" << seed << " (kernel " << k
+                                 << ") tests/test_codegen_fuzz";
+    }
+  }
+}
+
+// Goal: any legal nest computes what its body says.
+// Method: random transformations of the nests of random bodies. What the verifier takes and the
+// lowering does not refuse is compiled and compared like the others.
+class NestFuzzer {
+ public:
+  NestFuzzer(uint64_t seed, int* changed) : random_(seed), changed_(changed) {}
+
+  void change(Kernel& kernel, Machine machine) {
+    Graph body = nest_body(kernel.body, *kernel.nest);
+    LoopNest nest = random_.chance(0.5) ? plain_loops(body) : *kernel.nest;
+    for (int step = 0; step < 6; ++step) {
+      auto next = is_gpu(machine) && random_.chance(0.3) ? bind_threads(nest, body, some_threads())
+                                                         : transformed(nest, body);
+      if (!next.ok()) continue;
+      auto legal = printable(*next, body, machine);
+      if (legal) nest = std::move(*legal);
+    }
+    if (nest == *kernel.nest) return;
+    // One loop an axis is no nest of a GPU's, on which threads alone compute one element.
+    if (!printable(nest, body, machine)) return;
+    kernel.nest = std::move(nest);
+    ++*changed_;
+  }
+
+ private:
+  // The nest without what makes no difference; empty where it cannot be printed.
+  static std::optional<LoopNest> printable(const LoopNest& nest, const Graph& body,
+                                           Machine machine) {
+    if (is_gpu(machine)) {
+      GpuLoops loops(body, nest);
+      if (!loops.run().ok() || !lower_gpu_loops(body, loops.used()).ok()) return std::nullopt;
+      return loops.used();
+    }
+    CpuLoops loops(body, nest, {});
+    if (!loops.run().ok() || !lower_cpu_loops(body, loops.used()).ok()) return std::nullopt;
+    return loops.used();
+  }
+
+  ThreadGroup some_threads() {
+    int64_t threads = int64_t{1} << random_.below(9);
+    return {threads, threads > 1 && random_.chance(0.3) ? 4 : 1,
+            threads > 1 && random_.chance(0.1) ? 3 : 1, int64_t{1} << random_.below(3)};
+  }
+
+  NodeId some_node(const Graph& body) {
+    return static_cast<NodeId>(random_.below(body.nodes.size()));
+  }
+
+  Result<LoopNest> transformed(const LoopNest& nest, const Graph& body) {
+    int group = static_cast<int>(random_.below(nest.groups.size()));
+    BandOf band{random_.chance(0.5) ? -1 : group};
+    size_t loops = band.in(nest).extents.size();
+    switch (random_.below(10)) {
+      case 0:
+        return split(nest, body, band, random_.below(loops + 1),
+                     static_cast<int64_t>(2 + random_.below(7)));
+      case 1:
+        return fuse(nest, body, band, random_.below(loops + 1));
+      case 2: {
+        std::vector<size_t> order(loops);
+        for (size_t k = 0; k < loops; ++k) order[k] = k;
+        for (size_t k = loops; k > 1; --k) std::swap(order[k - 1], order[random_.below(k)]);
+        return reorder(nest, body, band, order);
+      }
+      case 3:
+        return bind_grid(nest, body, random_.below(nest.shared.extents.size() + 1),
+                         random_.chance(0.5));
+      case 4:
+        return block(nest, body, group, random_.below(4),
+                     static_cast<int64_t>(1 + random_.below(40)));
+      case 5:
+        return transpose(nest, body);
+      case 6:
+        return vectorise(nest, body, int64_t{4} << random_.below(3),
+                         int64_t{1} << random_.below(3));
+      case 7:
+        return fuse_reductions(nest, body, some_node(body), some_node(body));
+      case 8:
+        return flatten(nest, body, some_node(body));
+      default:
+        return stage(nest, body, some_node(body));
+    }
+  }
+
+  Random random_;
+  int* changed_;
+};
+
+TEST(CodegenFuzz, RandomNests) {
+  const char* given = std::getenv("LFARM_FUZZ_SEED");
+  const char* rounds = std::getenv("LFARM_FUZZ_ROUNDS");
+  uint64_t first = given != nullptr ? std::strtoull(given, nullptr, 10) : 501;
+  uint64_t count = rounds != nullptr ? std::strtoull(rounds, nullptr, 10) : 4;
+  for (uint64_t seed = first; seed < first + count; ++seed) {
+    KernelBatch batch;
+    BodyFuzzer fuzzer(seed);
+    for (int k = 0; k < 100; ++k) fuzzer.add(batch);
+    int changed = 0;
+    NestFuzzer nests(seed, &changed);
+    batch.change_nests([&](Kernel& kernel, Machine machine) { nests.change(kernel, machine); });
+    EXPECT_GT(changed, 30);
     batch.compile();
     ASSERT_FALSE(HasFatalFailure()) << "LFARM_FUZZ_SEED=" << seed;
     for (size_t k = 0; k < batch.size(); ++k) {

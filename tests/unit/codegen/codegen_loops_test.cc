@@ -332,5 +332,27 @@ TEST(CodegenLoops, ShortElementsAreTransposed) {
   batch.check_all(0);
 }
 
+// Sums within a reduction that a group of threads shares, in a kernel without a grid: each thread
+// makes those of its own steps.
+TEST(CodegenLoops, SumsWithinSharedReductions) {
+  if (!runs_on_gpu()) GTEST_SKIP() << "a CPU has no groups of threads";
+  Random random(77);
+  KernelBatch batch;
+  GraphBuilder b;
+  NodeId x = b.input(InputKind::kUser, DType::kFloat32, {40, 33}, "");
+  NodeId sums = b.unary(UnaryOp::kSin, b.reduce(ReduceOp::kSum, x, {1}));
+  b.output(b.raw({Op::kSoftmax, DType::kFloat32, {40}, {sums}, SoftmaxAttr{0, false}}));
+  batch.add(Template::kLoops, {}, b.finish(), {random_tensor(random, DType::kFloat32, {40, 33})});
+  batch.change_nests([](Kernel& kernel, Machine) {
+    LoopNest nest;
+    nest.shared = plain_band({40});
+    nest.groups.resize(1);
+    nest.threads = {8, 1, 1, 1};
+    kernel.nest = nest;
+  });
+  batch.compile();
+  batch.check_all();
+}
+
 }  // namespace
 }  // namespace testing_codegen

@@ -17,6 +17,8 @@ class KernelRunner {
  public:
   virtual ~KernelRunner() = default;
   virtual const worker::CodeGenerator& generator() const = 0;
+  // That the generator writes for.
+  virtual common::Machine machine() const = 0;
   // The preamble with the texts of all kernels.
   virtual void load(const std::string& text) = 0;
   // Whether kernels run, or are only compiled.

@@ -18,6 +18,7 @@
 #include "common/ir/hlir/text.h"
 #include "common/ir/llir/llir.h"
 #include "common/runtime/interpreter/interpreter.h"
+#include "common/schedule/kernel_nest.h"
 
 namespace testing_codegen {
 
@@ -57,11 +58,21 @@ class KernelBatch {
     cases_.push_back(std::move(c));
   }
 
+  // Changes the nest of a kernel, which is its own by default: before compile().
+  template <class Change>
+  void change_nests(Change change) {
+    for (Case& c : cases_) {
+      add_nest(c);
+      if (c.kernel.nest) change(c.kernel, runner_->machine());
+    }
+  }
+
   void compile() {
     const worker::CodeGenerator& generator = runner_->generator();
     std::string text = generator.preamble();
     std::vector<std::string> seen;
     for (Case& c : cases_) {
+      add_nest(c);
       auto source = generator.generate(c.kernel);
       ASSERT_TRUE(source.ok()) << source.error().message << "\n" << print(c.kernel);
       c.source = std::move(*source);
@@ -144,6 +155,12 @@ class KernelBatch {
   }
 
  private:
+  void add_nest(Case& c) {
+    if (c.kernel.nest) return;
+    auto nest = kernel_nest(c.kernel, runner_->machine());
+    ASSERT_TRUE(nest.ok()) << nest.error().message << "\n" << print(c.kernel);
+    c.kernel.nest = std::move(*nest);
+  }
   static std::string describe_case(const Case& c) {
     return cat(print(c.kernel), "\n", c.source.text);
   }

@@ -72,7 +72,18 @@ Program sample_program() {
                      {BufferKind::kInput, 1, DType::kFloat32, {2 * s}},
                      {BufferKind::kTemporary, 0, DType::kFloat32, {2 * s}},
                      {BufferKind::kOutput, 0, DType::kFloat32, {2 * s}}};
-  program.kernels = {{Template::kLoops, {{"unroll", 4}, {"vector", 8}}, body.finish()}};
+  program.kernels = {{Template::kLoops, {{"unroll", 4}, {"vector", 8}}, body.finish(), {}}};
+  // All that a nest can say of such a body.
+  LoopNest nest;
+  nest.shared = plain_band({t});
+  nest.groups = {{{}, AccumulatorBlock{0, 64}}};
+  nest.blocks_in_grid = true;
+  nest.reductions.staged = {0, 2};
+  nest.simd = 8;
+  nest.unroll = 4;
+  nest.dot_pairs = true;
+  nest.threads = {64, 2, 1, 4};
+  program.kernels[0].nest = std::move(nest);
   program.calls = {{0, {0, 1}, {2}, {2 * s}}, {0, {2, 1}, {3}, {2 * s}}};
   return program;
 }

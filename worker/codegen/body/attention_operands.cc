@@ -3,13 +3,20 @@
 #include <algorithm>
 
 #include "common/base/contains.h"
-#include "worker/codegen/text/c_text.h"
+#include "common/lowering/text/c_text.h"
 
 namespace worker {
 
+using common::BodyEmitter;
+using common::c_cast;
+using common::CodeValue;
+using common::CodeWriter;
 using common::ContractAttr;
 using common::Expr;
+using common::Indices;
+using common::LabelIndices;
 using common::NodeId;
+using common::unfold;
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/ir/hlir/attention_form.h"
-#include "worker/codegen/body/body_emitter.h"
+#include "common/lowering/body/body_emitter.h"
 
 namespace worker {
 
@@ -14,7 +14,7 @@ namespace worker {
 class AttentionOperands {
  public:
   AttentionOperands(const common::Graph& body, const common::AttentionForm& form,
-                    const CodeWriter& writer);
+                    const common::CodeWriter& writer);
 
   // The indices of the batch labels; all 0 until this is called.
   void set_batch(std::vector<common::Expr> batch) { batch_ = std::move(batch); }
@@ -33,34 +33,40 @@ class AttentionOperands {
   }
   // Indices of: the product, the product's operands, what lies below the probabilities, and each
   // label in turn.
-  Indices product_at(const std::vector<common::Expr>& rows, const common::Expr& column) const;
-  Indices probabilities_at(const std::vector<common::Expr>& rows, const common::Expr& key) const;
-  Indices values_at(const common::Expr& key, const common::Expr& column) const;
-  Indices queries_at(const std::vector<common::Expr>& rows, const common::Expr& depth) const;
-  Indices keys_at(const common::Expr& key, const common::Expr& depth) const;
-  Indices softmax_at(const std::vector<common::Expr>& rows, const common::Expr& key) const;
-  Indices scores_at(const std::vector<common::Expr>& rows, const common::Expr& key) const;
-  Indices greatest_at(const std::vector<common::Expr>& rows) const;
-  Indices labels_at(const std::vector<common::Expr>& rows) const;
+  common::Indices product_at(const std::vector<common::Expr>& rows,
+                             const common::Expr& column) const;
+  common::Indices probabilities_at(const std::vector<common::Expr>& rows,
+                                   const common::Expr& key) const;
+  common::Indices values_at(const common::Expr& key, const common::Expr& column) const;
+  common::Indices queries_at(const std::vector<common::Expr>& rows,
+                             const common::Expr& depth) const;
+  common::Indices keys_at(const common::Expr& key, const common::Expr& depth) const;
+  common::Indices softmax_at(const std::vector<common::Expr>& rows, const common::Expr& key) const;
+  common::Indices scores_at(const std::vector<common::Expr>& rows, const common::Expr& key) const;
+  common::Indices greatest_at(const std::vector<common::Expr>& rows) const;
+  common::Indices labels_at(const std::vector<common::Expr>& rows) const;
   // The indices at which `from`, needed at `at`, needs `target`, which it holds.
-  Indices demanded(common::NodeId from, const Indices& at, common::NodeId target) const;
+  common::Indices demanded(common::NodeId from, const common::Indices& at,
+                           common::NodeId target) const;
 
   // Elements as values of the product's dtype, in C.
-  std::string query(BodyEmitter& emitter, const std::vector<common::Expr>& rows,
+  std::string query(common::BodyEmitter& emitter, const std::vector<common::Expr>& rows,
                     const common::Expr& depth) const;
-  std::string key(BodyEmitter& emitter, const common::Expr& key, const common::Expr& depth) const;
-  std::string value(BodyEmitter& emitter, const common::Expr& key,
+  std::string key(common::BodyEmitter& emitter, const common::Expr& key,
+                  const common::Expr& depth) const;
+  std::string value(common::BodyEmitter& emitter, const common::Expr& key,
                     const common::Expr& column) const;
-  std::string probability(BodyEmitter& emitter, const std::vector<common::Expr>& rows,
+  std::string probability(common::BodyEmitter& emitter, const std::vector<common::Expr>& rows,
                           const common::Expr& key) const;
 
  private:
-  Indices by_label(const std::vector<int>& labels, const std::vector<common::Expr>& rows,
-                   const common::Expr& key, const std::vector<common::Expr>& columns) const;
+  common::Indices by_label(const std::vector<int>& labels, const std::vector<common::Expr>& rows,
+                           const common::Expr& key, const std::vector<common::Expr>& columns) const;
   const std::vector<int>& operand_labels(int operand) const;
-  Indices score_operand_at(int operand, const std::vector<common::Expr>& rows,
-                           const common::Expr& key, const common::Expr& depth) const;
-  std::string element(BodyEmitter& emitter, common::NodeId id, const Indices& indices) const;
+  common::Indices score_operand_at(int operand, const std::vector<common::Expr>& rows,
+                                   const common::Expr& key, const common::Expr& depth) const;
+  std::string element(common::BodyEmitter& emitter, common::NodeId id,
+                      const common::Indices& indices) const;
   std::vector<common::Expr> no_rows() const;
   std::vector<common::Expr> no_columns() const;
 
@@ -68,7 +74,7 @@ class AttentionOperands {
   const common::AttentionForm& form_;
   const common::Node& product_;
   const common::Node& scores_;
-  const CodeWriter& writer_;
+  const common::CodeWriter& writer_;
   std::vector<int> depth_labels_;  // of the scores
   std::vector<common::Expr> depth_sizes_;
   std::vector<common::Expr> batch_;

@@ -3,18 +3,29 @@
 #include <algorithm>
 
 #include "common/base/cat.h"
-#include "worker/codegen/body/unit_loop.h"
-#include "worker/codegen/text/c_text.h"
+#include "common/lowering/body/unit_loop.h"
+#include "common/lowering/text/c_text.h"
 #include "worker/codegen/text/scan_form.h"
 
 namespace worker {
 
+using common::BodyEmitter;
+using common::c_cast;
+using common::c_suffix;
+using common::c_value_type;
 using common::cat;
+using common::CodeValue;
+using common::CodeWriter;
 using common::Coordinate;
+using common::counting_loop;
 using common::DType;
 using common::Expr;
+using common::finish_body;
+using common::FunctionBody;
 using common::Graph;
+using common::Indices;
 using common::InputAttr;
+using common::linear_position;
 using common::Node;
 using common::NodeId;
 using common::Op;
@@ -22,9 +33,11 @@ using common::Result;
 using common::ScanAttr;
 using common::ScatterAttr;
 using common::ScatterMode;
+using common::Scratch;
 using common::Shape;
 using common::SortAttr;
 using common::Status;
+using common::UnitLoop;
 using common::Var;
 
 namespace {

@@ -5,26 +5,45 @@
 
 #include "common/base/cat.h"
 #include "common/ir/hlir/attention_form.h"
-#include "worker/codegen/body/accumulation.h"
+#include "common/lowering/body/accumulation.h"
+#include "common/lowering/body/unit_loop.h"
+#include "common/lowering/text/c_text.h"
 #include "worker/codegen/body/attention_operands.h"
-#include "worker/codegen/body/unit_loop.h"
 #include "worker/codegen/c/attention_tiles.h"
-#include "worker/codegen/text/c_text.h"
 #include "worker/codegen/text/tile_params.h"
 
 namespace worker {
 
+using common::Accumulation;
+using common::accumulation_of;
 using common::AttentionForm;
+using common::BodyEmitter;
+using common::c_literal;
+using common::c_suffix;
+using common::c_unary;
+using common::c_value_type;
 using common::cat;
+using common::CodeValue;
+using common::CodeWriter;
+using common::counting_loop;
+using common::declare_positions;
 using common::DType;
 using common::Expr;
+using common::finish_body;
+using common::FunctionBody;
 using common::Graph;
+using common::Indices;
+using common::linear_position;
 using common::Node;
 using common::NodeId;
 using common::Op;
 using common::Result;
 using common::Schedule;
+using common::Scratch;
+using common::store_flows;
+using common::stride_along;
 using common::Template;
+using common::UnitLoop;
 
 namespace {
 

@@ -4,7 +4,7 @@
 
 #include "common/base/result.h"
 #include "common/ir/llir/llir.h"
-#include "worker/codegen/body/function_body.h"
+#include "common/lowering/body/function_body.h"
 
 namespace worker {
 
@@ -14,7 +14,8 @@ namespace worker {
 // changed before the product, or the schedule says so, the scores of whole rows are kept instead.
 // Keys that positions alone hide from all rows of a block are left out, whatever their values hold.
 // kUnsupported for a body that is no attention.
-common::Result<FunctionBody> emit_attention(const common::Graph& body,
-                                            const common::Schedule& schedule, int vector_bytes);
+common::Result<common::FunctionBody> emit_attention(const common::Graph& body,
+                                                    const common::Schedule& schedule,
+                                                    int vector_bytes);
 
 }  // namespace worker

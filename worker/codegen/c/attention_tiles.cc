@@ -1,12 +1,16 @@
 #include "worker/codegen/c/attention_tiles.h"
 
 #include "common/base/cat.h"
-#include "worker/codegen/text/c_text.h"
+#include "common/lowering/text/c_text.h"
 
 namespace worker {
 
+using common::BodyEmitter;
 using common::cat;
+using common::CodeWriter;
+using common::counting_loop;
 using common::Expr;
+using common::stride_along;
 
 void AttentionTiles::close_vector_loop(const std::string& i, const std::string& from,
                                        const std::string& to) {

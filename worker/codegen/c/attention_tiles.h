@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "worker/codegen/body/body_emitter.h"
+#include "common/lowering/body/body_emitter.h"
 #include "worker/codegen/text/tile_params.h"
 
 namespace worker {
@@ -19,7 +19,8 @@ struct Panel {
   std::string c0, c1, s0, s1;
   int64_t width = 0;
   std::string panels, panel_steps;
-  std::function<std::string(BodyEmitter&, const common::Expr& column, const common::Expr& step)>
+  std::function<std::string(common::BodyEmitter&, const common::Expr& column,
+                            const common::Expr& step)>
       element;
 };
 
@@ -39,8 +40,8 @@ struct Product {
 class AttentionTiles {
  public:
   // `type` is of the elements; vectors have `lanes` of them.
-  AttentionTiles(const common::Graph& body, CodeWriter& writer, BodyEmitter& emitter,
-                 std::string type, int64_t lanes)
+  AttentionTiles(const common::Graph& body, common::CodeWriter& writer,
+                 common::BodyEmitter& emitter, std::string type, int64_t lanes)
       : body_(body), writer_(writer), emitter_(emitter), type_(std::move(type)), lanes_(lanes) {}
 
   // Whether the panel's memory runs along steps rather than columns: a trial emission shows it.
@@ -57,8 +58,8 @@ class AttentionTiles {
   void accumulate(const TileParams& tile);
 
   const common::Graph& body_;
-  CodeWriter& writer_;
-  BodyEmitter& emitter_;
+  common::CodeWriter& writer_;
+  common::BodyEmitter& emitter_;
   std::string type_;
   int64_t lanes_;
 };

@@ -2,24 +2,30 @@
 
 #include "common/base/cat.h"
 #include "common/ir/hlir/verify.h"
-#include "worker/codegen/body/lowering.h"
+#include "common/ir/nest/lower_structure.h"
+#include "common/lowering/loops/cpu_loops.h"
+#include "common/lowering/text/c_text.h"
 #include "worker/codegen/body/ordered.h"
 #include "worker/codegen/c/attention.h"
 #include "worker/codegen/c/fourier.h"
-#include "worker/codegen/c/loops.h"
 #include "worker/codegen/c/preamble.h"
 #include "worker/codegen/c/tile.h"
 #include "worker/codegen/c/tile_preamble.h"
 #include "worker/codegen/text/c_preamble.h"
-#include "worker/codegen/text/c_text.h"
 
 namespace worker {
 
+using common::c_storage_type;
 using common::cat;
+using common::CodeWriter;
+using common::FunctionBody;
 using common::Graph;
+using common::Kept;
 using common::Kernel;
+using common::lower_structure;
 using common::Node;
 using common::Result;
+using common::Scratch;
 using common::Template;
 
 namespace {
@@ -55,35 +61,20 @@ std::string prologue(const std::string& entry, const Graph& body, const Function
   return text;
 }
 
-Result<FunctionBody> emit_contraction(const Kernel& kernel, const Graph& body,
-                                      const VectorUnit& unit, LoopsOptions options) {
-  if (kernel.schedule.empty() && tile_is_skinny(body, &options.inner_axis)) {
-    auto loops = emit_loops(lower_structure(body, Kept::kNone), {}, options);
-    if (loops.ok()) return loops;
-  }
-  return emit_tile(body, kernel.schedule, unit);
-}
-
 Kept kept_by(Template form) {
   if (form == Template::kTile) return Kept::kContractions;
   return form == Template::kFourier ? Kept::kTransforms : Kept::kNone;
 }
 
-Result<FunctionBody> emit_function(const Kernel& kernel, const Graph& body,
+Result<FunctionBody> emit_template(const Kernel& kernel, const Graph& body,
                                    const VectorUnit& unit) {
-  LoopsOptions loops;
-  loops.has_pairs = unit.has_pairs;
   switch (kernel.form) {
     case Template::kTile:
-      return emit_contraction(kernel, body, unit, loops);
+      return emit_tile(body, kernel.schedule, unit, kernel.nest);
     case Template::kAttention:
       return emit_attention(body, kernel.schedule, unit.bytes);
-    case Template::kFourier: {
-      auto transforms = emit_fourier(body, unit.bytes);
-      bool fits = transforms.ok() || transforms.error().code != common::Code::kUnsupported;
-      return fits ? transforms
-                  : emit_loops(lower_structure(body, Kept::kNone), kernel.schedule, loops);
-    }
+    case Template::kFourier:
+      return emit_fourier(body, unit.bytes);
     case Template::kScan:
       return emit_scan(body);
     case Template::kScatter:
@@ -91,7 +82,7 @@ Result<FunctionBody> emit_function(const Kernel& kernel, const Graph& body,
     case Template::kSort:
       return emit_sort(body);
     default:
-      return emit_loops(body, kernel.schedule, loops);
+      return common::invalid_input("a kernel of loops has no nest");
   }
 }
 
@@ -108,11 +99,17 @@ Result<KernelSource> CpuCodeGenerator::generate(const Kernel& kernel) const {
   if (kernel.form == Template::kGemm) {
     return common::invalid_input("a gemm kernel is a library call and has no code");
   }
-  // An attention's structure is what its code is made of.
-  Graph body = kernel.form == Template::kAttention
-                   ? kernel.body
-                   : lower_structure(kernel.body, kept_by(kernel.form));
-  LFARM_ASSIGN_OR_RETURN(FunctionBody function, emit_function(kernel, body, unit_));
+  bool is_loops = kernel.nest && !kernel.nest->is_epilogue;
+  Graph body = kernel.body;
+  if (is_loops) {
+    body = common::nest_body(kernel.body, *kernel.nest);
+  } else if (kernel.form != Template::kAttention) {
+    // An attention's structure is what its code is made of.
+    body = lower_structure(kernel.body, kept_by(kernel.form));
+  }
+  if (kernel.nest) LFARM_RETURN_IF_ERROR(common::verify(*kernel.nest, body));
+  LFARM_ASSIGN_OR_RETURN(FunctionBody function, is_loops ? lower_cpu_loops(body, *kernel.nest)
+                                                         : emit_template(kernel, body, unit_));
   KernelSource source;
   source.entry.name = entry_name(kernel);
   source.text = cat(prologue(source.entry.name, body, function, kernel.form == Template::kScatter),

@@ -6,22 +6,36 @@
 
 #include "common/base/cat.h"
 #include "common/ir/hlir/fourier_form.h"
-#include "worker/codegen/body/unit_loop.h"
+#include "common/lowering/body/unit_loop.h"
+#include "common/lowering/text/c_text.h"
+#include "common/lowering/text/view_inverse.h"
 #include "worker/codegen/c/fourier_passes.h"
-#include "worker/codegen/text/c_text.h"
-#include "worker/codegen/text/view_inverse.h"
 
 namespace worker {
 
+using common::BodyEmitter;
+using common::c_value_type;
 using common::cat;
+using common::CodeValue;
+using common::CodeWriter;
+using common::counting_loop;
+using common::declare_positions;
 using common::Expr;
+using common::finish_body;
+using common::flow_forward;
 using common::FourierAttr;
 using common::FourierForm;
+using common::FunctionBody;
 using common::Graph;
+using common::Indices;
+using common::linear_position;
 using common::Node;
 using common::NodeId;
 using common::Result;
+using common::Scratch;
 using common::Shape;
+using common::stride_along;
+using common::UnitLoop;
 
 namespace {
 

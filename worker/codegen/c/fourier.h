@@ -4,7 +4,7 @@
 
 #include "common/base/result.h"
 #include "common/ir/llir/llir.h"
-#include "worker/codegen/body/function_body.h"
+#include "common/lowering/body/function_body.h"
 
 namespace worker {
 
@@ -13,6 +13,6 @@ namespace worker {
 // order and transposed in registers, so that between these a vector holds the same point of several
 // rows; a real signal of an even length is a complex one of half of it. kUnsupported for another
 // body.
-common::Result<FunctionBody> emit_fourier(const common::Graph& body, int vector_bytes);
+common::Result<common::FunctionBody> emit_fourier(const common::Graph& body, int vector_bytes);
 
 }  // namespace worker

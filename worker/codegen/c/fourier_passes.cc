@@ -4,11 +4,13 @@
 #include <utility>
 
 #include "common/base/cat.h"
-#include "worker/codegen/text/c_text.h"
+#include "common/lowering/text/c_text.h"
 
 namespace worker {
 
+using common::c_literal;
 using common::cat;
+using common::counting_loop;
 
 namespace {
 

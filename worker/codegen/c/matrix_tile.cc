@@ -8,6 +8,7 @@
 namespace worker {
 
 using common::cat;
+using common::CodeWriter;
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "worker/codegen/text/code_writer.h"
+#include "common/lowering/text/code_writer.h"
 #include "worker/codegen/text/tile_params.h"
 
 namespace worker {
@@ -26,6 +26,6 @@ struct MatrixTile {
 };
 
 // Writes the multiplication: 16 steps at a time, what is left over by vectors.
-void emit_matrix_tile(CodeWriter& writer, const MatrixTile& tile);
+void emit_matrix_tile(common::CodeWriter& writer, const MatrixTile& tile);
 
 }  // namespace worker

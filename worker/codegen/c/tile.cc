@@ -4,27 +4,45 @@
 #include <functional>
 
 #include "common/base/cat.h"
-#include "worker/codegen/body/unit_loop.h"
-#include "worker/codegen/c/loops.h"
+#include "common/lowering/body/unit_loop.h"
+#include "common/lowering/loops/cpu_loops.h"
+#include "common/lowering/text/c_text.h"
 #include "worker/codegen/c/matrix_tile.h"
 #include "worker/codegen/c/tile_reads.h"
 #include "worker/codegen/c/tile_steps.h"
-#include "worker/codegen/text/c_text.h"
 #include "worker/codegen/text/tile_params.h"
 
 namespace worker {
 
+using common::BodyEmitter;
+using common::c_cast;
+using common::c_storage_type;
+using common::c_value_type;
 using common::cat;
+using common::CodeValue;
+using common::CodeWriter;
 using common::ContractAttr;
+using common::Contraction;
+using common::counting_loop;
 using common::DType;
 using common::Expr;
+using common::finish_body;
+using common::FunctionBody;
 using common::Graph;
+using common::Indices;
+using common::LabelIndices;
+using common::linear_position;
 using common::Node;
 using common::NodeId;
 using common::Op;
 using common::Result;
 using common::Schedule;
+using common::Scratch;
 using common::Shape;
+using common::Side;
+using common::store_flows;
+using common::unfold;
+using common::UnitLoop;
 using common::Var;
 
 namespace {
@@ -68,8 +86,6 @@ class TileEmitter {
     // Zeros fill up what is packed, but what is read in place ends where it ends.
     ends_in_half_ = steps_.may_be_odd && (rows_in_place_ || column_step_);
   }
-
-  bool columns_run_along_k() { return operand_memory(product_, steps_, Side::kRight).along_k; }
 
   // Stores the body's outputs; or, with a `target`, the contraction itself there, in one unit.
   // kUnsupported when an output is not a function of one element of the contraction.
@@ -534,8 +550,8 @@ class TileEmitter {
 
 }  // namespace
 
-Result<FunctionBody> emit_tile(const Graph& body, const Schedule& schedule,
-                               const VectorUnit& unit) {
+Result<FunctionBody> emit_tile(const Graph& body, const Schedule& schedule, const VectorUnit& unit,
+                               const std::optional<common::LoopNest>& epilogue) {
   NodeId contraction = -1;
   for (size_t id = 0; id < body.nodes.size(); ++id) {
     if (body.nodes[id].op != Op::kContract) continue;
@@ -543,17 +559,14 @@ Result<FunctionBody> emit_tile(const Graph& body, const Schedule& schedule,
     contraction = static_cast<NodeId>(id);
   }
   if (contraction < 0) return common::unsupported("a tile kernel holds a contraction");
-  auto direct = TileEmitter(body, contraction, schedule, unit).run("");
-  if (direct.ok()) return direct;
+  if (!epilogue) return TileEmitter(body, contraction, schedule, unit).run("");
 
   // The contraction first, then the rest as loops that read it.
   LFARM_ASSIGN_OR_RETURN(FunctionBody product,
                          TileEmitter(body, contraction, schedule, unit).run("product"));
+  LFARM_ASSIGN_OR_RETURN(FunctionBody rest,
+                         common::lower_cpu_loops(body, *epilogue, common::epilogue_context(body)));
   const Node& node = body.node(contraction);
-  LoopsOptions options;
-  options.stored[contraction] = {"product", node.shape};
-  options.whole = true;
-  LFARM_ASSIGN_OR_RETURN(FunctionBody rest, emit_loops(body, {}, options));
   Scratch scratch;
   scratch.add("product", c_storage_type(node.dtype), common::dtype_size(node.dtype),
               common::element_count(node.shape));
@@ -569,25 +582,6 @@ Result<FunctionBody> emit_tile(const Graph& body, const Schedule& schedule,
     result.scratch_bytes += part->scratch_bytes;
   }
   return result;
-}
-
-bool tile_is_skinny(const Graph& body, int* inner_axis) {
-  for (size_t id = 0; id < body.nodes.size(); ++id) {
-    const Node& node = body.nodes[id];
-    if (node.op != Op::kContract) continue;
-    common::TileProblem p = common::tile_problem(body, node);
-    if (!common::has_few_rows(p)) return false;
-    // One row suits any order of the matrix; several are dot products with rows that run along k.
-    if (!p.m_size.is_constant(1) &&
-        !TileEmitter(body, static_cast<NodeId>(id), {}, {}).columns_run_along_k()) {
-      return false;
-    }
-    const std::vector<int>& out = attr<ContractAttr>(node).out;
-    auto rows = p.m.empty() ? out.end() : std::find(out.begin(), out.end(), p.m.back());
-    *inner_axis = rows == out.end() ? -1 : static_cast<int>(rows - out.begin());
-    return true;
-  }
-  return false;
 }
 
 }  // namespace worker

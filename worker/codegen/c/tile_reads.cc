@@ -5,9 +5,17 @@
 
 namespace worker {
 
+using common::BodyEmitter;
+using common::CodeWriter;
+using common::Contraction;
 using common::DType;
 using common::Expr;
 using common::Graph;
+using common::Indices;
+using common::PlainRead;
+using common::Side;
+using common::stride_along;
+using common::unfold;
 using common::Var;
 
 namespace {

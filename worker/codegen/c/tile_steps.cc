@@ -1,12 +1,17 @@
 #include "worker/codegen/c/tile_steps.h"
 
 #include "common/base/cat.h"
-#include "worker/codegen/text/c_text.h"
+#include "common/lowering/text/c_text.h"
 
 namespace worker {
 
+using common::c_value_type;
+using common::Contraction;
 using common::DType;
 using common::Expr;
+using common::Indices;
+using common::Side;
+using common::unfold;
 
 TileSteps tile_steps(const Contraction& product, const VectorUnit& unit) {
   TileSteps steps;

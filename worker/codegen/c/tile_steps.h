@@ -4,7 +4,8 @@
 
 #include <string>
 
-#include "worker/codegen/body/contraction.h"
+#include "common/lowering/body/contraction.h"
+#include "worker/codegen/text/tile_params.h"
 #include "worker/codegen/text/vector_unit.h"
 
 namespace worker {
@@ -25,12 +26,13 @@ struct TileSteps {
   bool has_pairs() const { return length == 2; }
   // The indices of k's labels at the step's element `half`, where `step` has an index for each of
   // `sizes`. Of half a pair both are the same.
-  Indices elements(const Contraction& product, const Indices& step, const common::Expr& half) const;
+  common::Indices elements(const common::Contraction& product, const common::Indices& step,
+                           const common::Expr& half) const;
   // The problem in steps: its k_size counts them.
-  common::TileProblem problem(const Contraction& product) const;
+  common::TileProblem problem(const common::Contraction& product) const;
 };
 
 // Pairs where both operands are bfloat16 and the unit has them.
-TileSteps tile_steps(const Contraction& product, const VectorUnit& unit);
+TileSteps tile_steps(const common::Contraction& product, const VectorUnit& unit);
 
 }  // namespace worker

@@ -2,31 +2,37 @@
 
 #include "common/base/cat.h"
 #include "common/ir/hlir/verify.h"
-#include "worker/codegen/body/lowering.h"
+#include "common/ir/nest/lower_structure.h"
+#include "common/lowering/loops/gpu_loops.h"
+#include "common/lowering/text/c_text.h"
 #include "worker/codegen/body/ordered.h"
 #include "worker/codegen/cuda/attention/attention.h"
-#include "worker/codegen/cuda/loops.h"
 #include "worker/codegen/cuda/ordered.h"
 #include "worker/codegen/cuda/preamble.h"
 #include "worker/codegen/cuda/preamble_mma.h"
 #include "worker/codegen/cuda/preamble_wgmma.h"
 #include "worker/codegen/cuda/tile/tile.h"
 #include "worker/codegen/cuda/units.h"
-#include "worker/codegen/text/c_text.h"
 
 namespace worker {
 
+using common::c_storage_type;
 using common::cat;
+using common::CodeWriter;
+using common::GpuFunction;
 using common::Graph;
+using common::Kept;
 using common::Kernel;
+using common::lower_structure;
 using common::Result;
+using common::Scratch;
 using common::Template;
 
 namespace {
 
 // The signature and the pieces of scratch memory. With `in_place`, an output may be the memory of
 // an input, so pointers promise nothing.
-std::string prologue(const std::string& entry, const Graph& body, const CudaFunction& function,
+std::string prologue(const std::string& entry, const Graph& body, const GpuFunction& function,
                      bool in_place) {
   std::string_view restricted = in_place ? "" : " __restrict__";
   std::string text = cat("extern \"C\" __global__ void __launch_bounds__(", function.block.threads,
@@ -50,19 +56,13 @@ std::string prologue(const std::string& entry, const Graph& body, const CudaFunc
   return text;
 }
 
-// With the structure that the template is made of; kUnsupported where it cannot hold the body.
-Result<CudaFunction> emit_structured(const Kernel& kernel, bool warpgroups) {
+Result<GpuFunction> emit_template(const Kernel& kernel, bool warpgroups) {
   if (kernel.form == Template::kAttention) {
     return emit_cuda_attention(kernel.body, kernel.schedule);
   }
-  return emit_cuda_tile(lower_structure(kernel.body, Kept::kContractions), kernel.schedule,
-                        warpgroups);
-}
-
-Result<CudaFunction> emit_function(const Kernel& kernel, bool warpgroups) {
-  if (kernel.form == Template::kAttention || kernel.form == Template::kTile) {
-    auto structured = emit_structured(kernel, warpgroups);
-    if (structured.ok() || structured.error().code != common::Code::kUnsupported) return structured;
+  if (kernel.form == Template::kTile) {
+    return emit_cuda_tile(lower_structure(kernel.body, Kept::kContractions), kernel.schedule,
+                          warpgroups);
   }
   Graph body = lower_structure(kernel.body, Kept::kNone);
   switch (kernel.form) {
@@ -73,8 +73,15 @@ Result<CudaFunction> emit_function(const Kernel& kernel, bool warpgroups) {
     case Template::kSort:
       return emit_cuda_sort(body);
     default:
-      return emit_cuda_loops(body, kernel.schedule);
+      return common::invalid_input("a kernel of loops has no nest");
   }
+}
+
+Result<GpuFunction> emit_function(const Kernel& kernel, bool warpgroups) {
+  if (!kernel.nest) return emit_template(kernel, warpgroups);
+  Graph body = common::nest_body(kernel.body, *kernel.nest);
+  LFARM_RETURN_IF_ERROR(common::verify(*kernel.nest, body));
+  return common::lower_gpu_loops(body, *kernel.nest);
 }
 
 }  // namespace
@@ -91,7 +98,7 @@ Result<KernelSource> CudaCodeGenerator::generate(const Kernel& kernel) const {
   if (kernel.form == Template::kGemm) {
     return common::invalid_input("a gemm kernel is a library call and has no code");
   }
-  LFARM_ASSIGN_OR_RETURN(CudaFunction function, emit_function(kernel, warpgroups_));
+  LFARM_ASSIGN_OR_RETURN(GpuFunction function, emit_function(kernel, warpgroups_));
   KernelSource source;
   source.entry = {entry_name(kernel), function.body.units, function.body.scratch_bytes,
                   function.block};

@@ -3,23 +3,34 @@
 #include <algorithm>
 
 #include "common/base/cat.h"
-#include "worker/codegen/body/body_emitter.h"
+#include "common/lowering/body/body_emitter.h"
+#include "common/lowering/text/c_text.h"
 #include "worker/codegen/body/ordered.h"
 #include "worker/codegen/cuda/text/text.h"
-#include "worker/codegen/text/c_text.h"
 #include "worker/codegen/text/scan_form.h"
 
 namespace worker {
 
+using common::BodyEmitter;
+using common::c_value_type;
 using common::cat;
+using common::CodeWriter;
+using common::counting_loop;
+using common::declare_positions;
 using common::Expr;
+using common::finish_body;
+using common::GpuFunction;
 using common::Graph;
+using common::Indices;
+using common::linear_position;
 using common::Node;
 using common::Op;
 using common::Result;
 using common::ScanAttr;
+using common::Scratch;
 using common::Shape;
 using common::SortAttr;
+using common::Team;
 
 namespace {
 
@@ -64,12 +75,12 @@ class LineEmitter {
     return writer_.text(writer_.simplify(linear_position(position, node_.shape)));
   }
   std::string element(const Expr& j) { return emitter_.value(node_.operands[0], at(j)).text; }
-  Result<CudaFunction> finish(const Expr& units, int threads, int64_t units_of_block,
-                              int64_t shared_bytes = 0) {
+  Result<GpuFunction> finish(const Expr& units, int threads, int64_t units_of_block,
+                             int64_t shared_bytes = 0) {
     writer_.close("");
     LFARM_RETURN_IF_ERROR(emitter_.status());
-    return CudaFunction{finish_body(writer_, units, scratch_),
-                        {threads, units_of_block, shared_bytes}};
+    return GpuFunction{finish_body(writer_, units, scratch_),
+                       {threads, units_of_block, shared_bytes}};
   }
 
   const Graph& body_;
@@ -91,7 +102,7 @@ class CudaScanEmitter : public LineEmitter {
       : LineEmitter(body, attr<ScanAttr>(body.node(body.outputs[0].node)).axis),
         form_(body.node(body.outputs[0].node)) {}
 
-  Result<CudaFunction> run() {
+  Result<GpuFunction> run() {
     bool is_last = axis_ + 1 == node_.shape.size();
     return is_last ? rows() : lines();
   }
@@ -101,7 +112,7 @@ class CudaScanEmitter : public LineEmitter {
     return cat("(", c_value_type(node_.dtype), ")", sum);
   }
 
-  Result<CudaFunction> lines() {
+  Result<GpuFunction> lines() {
     writer_.line(
         cat("if ((int64_t)blockIdx.x * ", kLineThreads, " + threadIdx.x >= units) return;"));
     Expr units = open_unit(cat("(int64_t)blockIdx.x * ", kLineThreads, " + threadIdx.x"), {});
@@ -114,7 +125,7 @@ class CudaScanEmitter : public LineEmitter {
   }
 
   // Warps scan 32 elements each by exchanging registers; a warp's sum comes before the next one's.
-  Result<CudaFunction> rows() {
+  Result<GpuFunction> rows() {
     std::string type = form_.type();
     Expr units = open_unit("blockIdx.x", {.size = kScanThreads});
     std::string n = writer_.text(length_);
@@ -153,7 +164,7 @@ class CudaSortEmitter : public LineEmitter {
   explicit CudaSortEmitter(const Graph& body)
       : LineEmitter(body, attr<SortAttr>(body.node(body.outputs[0].node)).axis) {}
 
-  Result<CudaFunction> run() {
+  Result<GpuFunction> run() {
     int64_t most = writer_.bounds().upper(length_);
     int64_t width = 2;
     while (width < most && width < 2 * kSortThreadsMax) width *= 2;
@@ -195,12 +206,12 @@ common::Status check(const Graph& body, Op op) {
 
 }  // namespace
 
-Result<CudaFunction> emit_cuda_scan(const Graph& body) {
+Result<GpuFunction> emit_cuda_scan(const Graph& body) {
   LFARM_RETURN_IF_ERROR(check(body, Op::kScan));
   return CudaScanEmitter(body).run();
 }
 
-Result<CudaFunction> emit_cuda_sort(const Graph& body) {
+Result<GpuFunction> emit_cuda_sort(const Graph& body) {
   LFARM_RETURN_IF_ERROR(check(body, Op::kSort));
   return CudaSortEmitter(body).run();
 }

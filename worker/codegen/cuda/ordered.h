@@ -2,7 +2,7 @@
 #pragma once
 
 #include "common/base/result.h"
-#include "worker/codegen/cuda/text/function.h"
+#include "common/lowering/loops/gpu_function.h"
 
 namespace worker {
 
@@ -11,9 +11,9 @@ namespace worker {
 //
 // Rows along the last axis are scanned by a block each, 256 elements at a time; other axes by a
 // thread for each line across, so that neighbouring threads read neighbours.
-common::Result<CudaFunction> emit_cuda_scan(const common::Graph& body);
+common::Result<common::GpuFunction> emit_cuda_scan(const common::Graph& body);
 // A bitonic sort of (key, position) pairs, by a block for each row; short rows stay in memory that
 // the block shares.
-common::Result<CudaFunction> emit_cuda_sort(const common::Graph& body);
+common::Result<common::GpuFunction> emit_cuda_sort(const common::Graph& body);
 
 }  // namespace worker

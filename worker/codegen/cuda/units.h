@@ -2,11 +2,12 @@
 #pragma once
 
 #include "common/base/result.h"
-#include "worker/codegen/cuda/text/function.h"
+#include "common/lowering/loops/gpu_function.h"
 
 namespace worker {
 
 // `function` is written for units [begin, end), without scratch memory.
-common::Result<CudaFunction> one_thread_a_unit(common::Result<FunctionBody> function);
+common::Result<common::GpuFunction> one_thread_a_unit(
+    common::Result<common::FunctionBody> function);
 
 }  // namespace worker

@@ -1,10 +1,13 @@
 #include "worker/codegen/text/scan_form.h"
 
 #include "common/base/cat.h"
-#include "worker/codegen/text/c_text.h"
+#include "common/lowering/text/c_text.h"
 
 namespace worker {
 
+using common::c_literal;
+using common::c_suffix;
+using common::c_value_type;
 using common::cat;
 using common::ScanOp;
 

@@ -7,11 +7,12 @@
 
 namespace worker {
 
+using common::GpuFunction;
 using common::Graph;
 using common::Result;
 using common::Schedule;
 
-Result<CudaFunction> emit_cuda_attention(const Graph& body, const Schedule& schedule) {
+Result<GpuFunction> emit_cuda_attention(const Graph& body, const Schedule& schedule) {
   auto form = common::attention_form(body);
   if (!form) return common::unsupported("an attention kernel holds one attention and nothing else");
   auto half = half_attention(body, *form);

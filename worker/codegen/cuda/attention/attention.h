@@ -4,7 +4,7 @@
 
 #include "common/base/result.h"
 #include "common/ir/llir/llir.h"
-#include "worker/codegen/cuda/text/function.h"
+#include "common/lowering/loops/gpu_function.h"
 
 namespace worker {
 
@@ -14,7 +14,7 @@ namespace worker {
 // Of the schedule: block_rows and block_keys, where they fit. `online` = 0 normalises probabilities
 // before the product, as bodies that round them need anyway: the scores are then computed twice,
 // first for the rows' sums.
-common::Result<CudaFunction> emit_cuda_attention(const common::Graph& body,
-                                                 const common::Schedule& schedule);
+common::Result<common::GpuFunction> emit_cuda_attention(const common::Graph& body,
+                                                        const common::Schedule& schedule);
 
 }  // namespace worker

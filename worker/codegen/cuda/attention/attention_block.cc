@@ -3,17 +3,22 @@
 #include <algorithm>
 
 #include "common/base/cat.h"
-#include "worker/codegen/text/c_text.h"
+#include "common/lowering/text/c_text.h"
 
 namespace worker {
 
 using common::AttentionForm;
 using common::cat;
+using common::CodeValue;
 using common::DType;
 using common::Expr;
+using common::finish_body;
+using common::GpuFunction;
 using common::Graph;
+using common::Indices;
 using common::Result;
 using common::Schedule;
+using common::store_flows;
 using common::Template;
 
 namespace {
@@ -29,14 +34,14 @@ int64_t CudaAttentionBlock::shared_bytes(const Sizes& z, DType dtype) {
          z.rows * (8 + 2 * element);
 }
 
-Result<CudaFunction> CudaAttentionBlock::run(const Schedule& schedule) {
+Result<GpuFunction> CudaAttentionBlock::run(const Schedule& schedule) {
   z_.depth = operands_.depth();
   z_.width = form_.size(form_.columns).constant();
   if (!choose_sizes(schedule)) {
     return common::unsupported("an attention's rows do not fit into shared memory");
   }
   online_ = form_.scales_rows && schedule_value(schedule, Template::kAttention, "online") != 0;
-  CudaFunction function;
+  GpuFunction function;
   Expr units = begin(function);
   load_queries();
   lines(cat("if (tid < ", z_.rows, ") {\n  top[tid] = ", lowest_, ";\n  total[tid] = 0;\n}"));
@@ -81,7 +86,7 @@ bool CudaAttentionBlock::choose_sizes(const Schedule& schedule) {
   return false;
 }
 
-Expr CudaAttentionBlock::begin(CudaFunction& function) {
+Expr CudaAttentionBlock::begin(GpuFunction& function) {
   // The last rows see the most keys where some are hidden: their blocks start first.
   Expr tiles = common::floor_div(row_count_ + Expr(z_.rows - 1), Expr(z_.rows));
   std::string count = writer_.rare_text(tiles);

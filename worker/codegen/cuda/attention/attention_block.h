@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "common/lowering/loops/gpu_function.h"
 #include "worker/codegen/cuda/attention/attention_text.h"
-#include "worker/codegen/cuda/text/function.h"
 
 namespace worker {
 
@@ -16,7 +16,7 @@ namespace worker {
 class CudaAttentionBlock : public CudaAttentionText {
  public:
   // kUnsupported when the rows do not fit into shared memory.
-  common::Result<CudaFunction> run(const common::Schedule& schedule);
+  common::Result<common::GpuFunction> run(const common::Schedule& schedule);
 
  protected:
   static constexpr int kThreads = 128;
@@ -61,7 +61,7 @@ class CudaAttentionBlock : public CudaAttentionText {
  private:
   static int64_t shared_bytes(const Sizes& sizes, common::DType dtype);
   bool choose_sizes(const common::Schedule& schedule);
-  common::Expr begin(CudaFunction& function);
+  common::Expr begin(common::GpuFunction& function);
   void find_range();
   void blocks();
   void weigh();

@@ -3,20 +3,27 @@
 #include <functional>
 
 #include "common/base/cat.h"
-#include "worker/codegen/body/plain_read.h"
+#include "common/lowering/body/plain_read.h"
+#include "common/lowering/text/c_text.h"
 #include "worker/codegen/cuda/attention/attention_block.h"
-#include "worker/codegen/text/c_text.h"
 #include "worker/codegen/text/half_operands.h"
 
 namespace worker {
 
 using common::AttentionForm;
+using common::c_cast;
 using common::cat;
+using common::CodeValue;
+using common::CodeWriter;
 using common::DType;
 using common::Expr;
+using common::GpuFunction;
 using common::Graph;
+using common::Indices;
 using common::NodeId;
+using common::plain_read;
 using common::Result;
+using common::runs_are_chunks;
 using common::Schedule;
 
 namespace {
@@ -264,8 +271,8 @@ std::optional<HalfAttention> half_attention(const Graph& body, const AttentionFo
   return fits ? std::optional<HalfAttention>(std::move(half)) : std::nullopt;
 }
 
-Result<CudaFunction> emit_cuda_attention_mma(const HalfAttention& attention,
-                                             const Schedule& schedule) {
+Result<GpuFunction> emit_cuda_attention_mma(const HalfAttention& attention,
+                                            const Schedule& schedule) {
   return MmaAttention(attention).run(schedule);
 }
 

@@ -6,7 +6,7 @@
 #include "common/base/result.h"
 #include "common/ir/hlir/attention_form.h"
 #include "common/ir/llir/llir.h"
-#include "worker/codegen/cuda/text/function.h"
+#include "common/lowering/loops/gpu_function.h"
 
 namespace worker {
 
@@ -20,7 +20,7 @@ std::optional<HalfAttention> half_attention(const common::Graph& body,
 
 // Probabilities that the body does not round are multiplied in two parts, the second with finite
 // values alone: it may be 0, or of the other sign.
-common::Result<CudaFunction> emit_cuda_attention_mma(const HalfAttention& attention,
-                                                     const common::Schedule& schedule);
+common::Result<common::GpuFunction> emit_cuda_attention_mma(const HalfAttention& attention,
+                                                            const common::Schedule& schedule);
 
 }  // namespace worker

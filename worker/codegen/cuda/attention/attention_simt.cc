@@ -9,6 +9,7 @@ using common::AttentionForm;
 using common::cat;
 using common::DType;
 using common::Expr;
+using common::GpuFunction;
 using common::Graph;
 using common::Result;
 using common::Schedule;
@@ -147,8 +148,8 @@ class SimtAttention final : public CudaAttentionBlock {
 
 }  // namespace
 
-Result<CudaFunction> emit_cuda_attention_simt(const Graph& body, AttentionForm form,
-                                              const Schedule& schedule) {
+Result<GpuFunction> emit_cuda_attention_simt(const Graph& body, AttentionForm form,
+                                             const Schedule& schedule) {
   return SimtAttention(body, std::move(form)).run(schedule);
 }
 

@@ -4,12 +4,12 @@
 #include "common/base/result.h"
 #include "common/ir/hlir/attention_form.h"
 #include "common/ir/llir/llir.h"
-#include "worker/codegen/cuda/text/function.h"
+#include "common/lowering/loops/gpu_function.h"
 
 namespace worker {
 
-common::Result<CudaFunction> emit_cuda_attention_simt(const common::Graph& body,
-                                                      common::AttentionForm form,
-                                                      const common::Schedule& schedule);
+common::Result<common::GpuFunction> emit_cuda_attention_simt(const common::Graph& body,
+                                                             common::AttentionForm form,
+                                                             const common::Schedule& schedule);
 
 }  // namespace worker

@@ -4,21 +4,32 @@
 #include <functional>
 
 #include "common/base/cat.h"
-#include "worker/codegen/body/plain_read.h"
+#include "common/lowering/body/plain_read.h"
+#include "common/lowering/text/c_text.h"
+#include "common/schedule/gpu_splits.h"
 #include "worker/codegen/cuda/attention/attention_text.h"
 #include "worker/codegen/cuda/text/split.h"
-#include "worker/codegen/text/c_text.h"
 
 namespace worker {
 
 using common::AttentionForm;
+using common::c_cast;
 using common::cat;
+using common::CodeValue;
+using common::CodeWriter;
 using common::DType;
 using common::Expr;
+using common::finish_body;
+using common::GpuFunction;
 using common::Graph;
+using common::Indices;
 using common::NodeId;
+using common::plain_read;
 using common::Result;
+using common::runs_are_chunks;
 using common::Schedule;
+using common::Scratch;
+using common::store_flows;
 using common::Template;
 
 namespace {
@@ -45,12 +56,13 @@ class SkinnyAttention final : public CudaAttentionText {
     threads_ = rows_ <= 2 ? 512 : 256;
   }
 
-  Result<CudaFunction> run(const Schedule& schedule) {
+  Result<GpuFunction> run(const Schedule& schedule) {
     online_ = form_.scales_rows && schedule_value(schedule, Template::kAttention, "online") != 0;
-    splits_ = cuda_splits(batch_size(), key_size_, threads_ / group_ * kAhead,
-                          schedule_value(schedule, Template::kAttention, "splits"), body_.symbols);
+    splits_ =
+        common::gpu_splits(batch_size(), key_size_, threads_ / group_ * kAhead,
+                           schedule_value(schedule, Template::kAttention, "splits"), body_.symbols);
     waits_ = !online_ && splits_ > 1;
-    CudaFunction function;
+    GpuFunction function;
     lines("const int tid = threadIdx.x, lane = tid % 32;\nconst int64_t m0 = 0;");
     Expr units = batch_size() * Expr(splits_);
     if (waits_) {
@@ -441,8 +453,8 @@ bool cuda_attention_is_skinny(const Graph& body, const AttentionForm& form) {
          width % kChunk == 0 && std::max(depth, width) <= kChunk * kChunksMax;
 }
 
-Result<CudaFunction> emit_cuda_attention_skinny(const Graph& body, AttentionForm form,
-                                                const Schedule& schedule) {
+Result<GpuFunction> emit_cuda_attention_skinny(const Graph& body, AttentionForm form,
+                                               const Schedule& schedule) {
   return SkinnyAttention(body, std::move(form)).run(schedule);
 }
 

@@ -4,7 +4,7 @@
 #include "common/base/result.h"
 #include "common/ir/hlir/attention_form.h"
 #include "common/ir/llir/llir.h"
-#include "worker/codegen/cuda/text/function.h"
+#include "common/lowering/loops/gpu_function.h"
 
 namespace worker {
 
@@ -13,8 +13,8 @@ namespace worker {
 bool cuda_attention_is_skinny(const common::Graph& body, const common::AttentionForm& form);
 
 // Only for such.
-common::Result<CudaFunction> emit_cuda_attention_skinny(const common::Graph& body,
-                                                        common::AttentionForm form,
-                                                        const common::Schedule& schedule);
+common::Result<common::GpuFunction> emit_cuda_attention_skinny(const common::Graph& body,
+                                                               common::AttentionForm form,
+                                                               const common::Schedule& schedule);
 
 }  // namespace worker

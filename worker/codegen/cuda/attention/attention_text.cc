@@ -1,14 +1,21 @@
 #include "worker/codegen/cuda/attention/attention_text.h"
 
 #include "common/base/cat.h"
-#include "worker/codegen/text/c_text.h"
+#include "common/lowering/text/c_text.h"
 
 namespace worker {
 
 using common::AttentionForm;
+using common::c_literal;
+using common::c_suffix;
+using common::c_unary;
+using common::c_value_type;
 using common::cat;
+using common::CodeValue;
+using common::declare_positions;
 using common::Expr;
 using common::Graph;
+using common::Indices;
 
 namespace {
 

@@ -34,13 +34,13 @@ class CudaAttentionText {
   void row_range(const std::vector<common::Expr>& rows);
   std::string exp_of(const std::string& x) const;
   // Of a row's scores, for what is made of its probabilities.
-  void remember_greatest(const std::vector<common::Expr>& rows, const CodeValue& greatest);
+  void remember_greatest(const std::vector<common::Expr>& rows, const common::CodeValue& greatest);
 
   const common::Graph& body_;
   common::AttentionForm form_;
   const common::Node& product_;
-  CodeWriter writer_;
-  BodyEmitter emitter_;
+  common::CodeWriter writer_;
+  common::BodyEmitter emitter_;
   AttentionOperands operands_;
   std::string type_;
   std::string suffix_;

@@ -1,34 +1,10 @@
 #include "worker/codegen/cuda/text/split.h"
 
-#include <algorithm>
-
 #include "common/base/cat.h"
-#include "common/ir/hlir/sizes.h"
 
 namespace worker {
 
 using common::cat;
-using common::Expr;
-
-namespace {
-
-// More parts take longer to put together than they save.
-constexpr int64_t kSplitsMax = 64;
-
-}  // namespace
-
-int64_t cuda_splits(const Expr& units, const Expr& length, int64_t step, int64_t wanted,
-                    const std::vector<common::SymbolRange>& symbols) {
-  int64_t most = kSplitsMax;
-  if (length.is_constant()) {
-    most = std::clamp<int64_t>((length.constant() + step - 1) / step, 1, most);
-  }
-  if (wanted == 0) {
-    auto results = std::max<int64_t>(units.evaluate(common::representative_sizes(symbols)), 1);
-    wanted = kCudaProcessors / results;
-  }
-  return std::clamp<int64_t>(wanted, 1, most);
-}
 
 std::string cuda_split_range(int64_t splits, const std::string& lo, const std::string& hi,
                              int64_t step, const std::string& block) {

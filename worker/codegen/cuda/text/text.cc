@@ -7,6 +7,7 @@
 namespace worker {
 
 using common::cat;
+using common::CodeWriter;
 
 void write_lines(CodeWriter& writer, std::string_view text) {
   while (!text.empty()) {

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "worker/codegen/text/code_writer.h"
+#include "common/lowering/text/code_writer.h"
 
 namespace worker {
 
@@ -17,10 +17,10 @@ inline constexpr int64_t kStaticSharedBytes = 48 * 1024;
 inline constexpr int64_t kFunctionsSharedBytes = 64;
 
 // Several statements, a line each, in the innermost scope.
-void write_lines(CodeWriter& writer, std::string_view text);
+void write_lines(common::CodeWriter& writer, std::string_view text);
 // Declares `memory`: bytes that the block shares, aligned to `alignment`. Returns how many of them
 // the launch must ask for; with a larger alignment than 16, all.
-int64_t declare_shared(CodeWriter& writer, int64_t bytes, int64_t alignment = 16);
+int64_t declare_shared(common::CodeWriter& writer, int64_t bytes, int64_t alignment = 16);
 // "#pragma unroll" and "for (int i = 0; i < count; ++i)".
 std::string unrolled_loop(std::string_view i, int64_t count);
 

@@ -1,6 +1,6 @@
 #include "worker/codegen/cuda/tile/tile.h"
 
-#include "worker/codegen/body/contraction.h"
+#include "common/lowering/body/contraction.h"
 #include "worker/codegen/cuda/tile/tile_mma.h"
 #include "worker/codegen/cuda/tile/tile_simt.h"
 #include "worker/codegen/cuda/tile/tile_skinny.h"
@@ -9,12 +9,15 @@
 
 namespace worker {
 
+using common::Contraction;
 using common::DType;
+using common::GpuFunction;
 using common::Graph;
 using common::NodeId;
 using common::Op;
 using common::Result;
 using common::Schedule;
+using common::Side;
 
 namespace {
 
@@ -31,7 +34,7 @@ NodeId contraction_of(const Graph& body) {
 
 }  // namespace
 
-Result<CudaFunction> emit_cuda_tile(const Graph& body, const Schedule& schedule, bool warpgroups) {
+Result<GpuFunction> emit_cuda_tile(const Graph& body, const Schedule& schedule, bool warpgroups) {
   NodeId id = contraction_of(body);
   if (id < 0) return common::unsupported("a tile kernel holds one contraction");
   Graph narrow = with_half_operands(body, id);

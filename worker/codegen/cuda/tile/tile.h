@@ -4,7 +4,7 @@
 
 #include "common/base/result.h"
 #include "common/ir/llir/llir.h"
-#include "worker/codegen/cuda/text/function.h"
+#include "common/lowering/loops/gpu_function.h"
 
 namespace worker {
 
@@ -13,7 +13,8 @@ namespace worker {
 //
 // Of the schedule: block_rows and block_columns, where there is a block of these sizes; splits;
 // and, on devices that have `warpgroups` that multiply, warpgroups and stages.
-common::Result<CudaFunction> emit_cuda_tile(const common::Graph& body,
-                                            const common::Schedule& schedule, bool warpgroups);
+common::Result<common::GpuFunction> emit_cuda_tile(const common::Graph& body,
+                                                   const common::Schedule& schedule,
+                                                   bool warpgroups);
 
 }  // namespace worker

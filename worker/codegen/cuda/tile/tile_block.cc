@@ -4,15 +4,27 @@
 #include <cmath>
 
 #include "common/base/cat.h"
+#include "common/lowering/text/c_text.h"
+#include "common/schedule/gpu_splits.h"
 #include "worker/codegen/cuda/text/split.h"
-#include "worker/codegen/text/c_text.h"
 
 namespace worker {
 
+using common::c_cast;
+using common::c_value_type;
 using common::cat;
+using common::CodeValue;
+using common::Contraction;
+using common::declare_positions;
 using common::Expr;
+using common::finish_body;
+using common::GpuFunction;
 using common::Graph;
+using common::Indices;
 using common::Result;
+using common::Scratch;
+using common::Side;
+using common::store_flows;
 
 namespace {
 
@@ -169,10 +181,10 @@ void CudaTileBlock::store(const std::string& first, int64_t rows) {
                     "; e += ", size_.threads, ")"));
 }
 
-Result<CudaFunction> CudaTileBlock::finish() {
+Result<GpuFunction> CudaTileBlock::finish() {
   LFARM_RETURN_IF_ERROR(emitter_.status());
   if (!flows_) return common::unsupported("an output mixes elements of the contraction");
-  CudaFunction function;
+  GpuFunction function;
   Scratch scratch = emitter_.scratch();
   function.is_split = splits_ > 1;
   if (function.is_split) {
@@ -192,7 +204,7 @@ int64_t cuda_tile_splits(const Contraction& contraction, const CudaBlockSize& si
   Expr blocks =
       contraction.batch_size() * ceil_div(p.m_size, size.rows) * ceil_div(p.n_size, size.columns);
   int64_t wanted = schedule_value(schedule, common::Template::kTile, "splits");
-  int64_t splits = cuda_splits(blocks, p.k_size, depth * kStepsMin, wanted, symbols);
+  int64_t splits = common::gpu_splits(blocks, p.k_size, depth * kStepsMin, wanted, symbols);
   // Each leaves a block of sums in memory, of which there must not be many at any size.
   std::vector<int64_t> largest;
   for (const common::SymbolRange& s : symbols) {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "common/ir/llir/llir.h"
-#include "worker/codegen/body/contraction.h"
-#include "worker/codegen/cuda/text/function.h"
+#include "common/lowering/body/contraction.h"
+#include "common/lowering/loops/gpu_function.h"
 #include "worker/codegen/cuda/text/text.h"
 
 namespace worker {
@@ -21,11 +21,12 @@ struct CudaBlockSize {
 
 class CudaTileBlock {
  public:
-  CudaTileBlock(const common::Graph& body, const Contraction& contraction, CudaBlockSize size);
+  CudaTileBlock(const common::Graph& body, const common::Contraction& contraction,
+                CudaBlockSize size);
 
-  CodeWriter& writer() { return writer_; }
-  BodyEmitter& emitter() { return emitter_; }
-  const Contraction& contraction() const { return contraction_; }
+  common::CodeWriter& writer() { return writer_; }
+  common::BodyEmitter& emitter() { return emitter_; }
+  const common::Contraction& contraction() const { return contraction_; }
   const CudaBlockSize& size() const { return size_; }
   // "float" or "double".
   const std::string& type() const { return type_; }
@@ -41,17 +42,18 @@ class CudaTileBlock {
   // A new index of the side's rows or columns, or of k, at C expression `position`, clamped to the
   // last one, bound in the innermost scope (outer: in the function's). It is never outside of the
   // operand, so no load needs a condition.
-  common::Expr own_index(Side side, const std::string& position, bool outer = false);
+  common::Expr own_index(common::Side side, const std::string& position, bool outer = false);
   // The same for the first of a run of elements that is wholly inside or outside; outside, the
   // first run stands in.
-  common::Expr own_chunk(Side side, const std::string& position);
+  common::Expr own_chunk(common::Side side, const std::string& position);
   common::Expr k_index(const std::string& position, bool clamp = true);
   // Whether whole blocks of `step` cover k, so that no k must be clamped or masked.
   bool covers_k(int64_t step) const;
   // The operand's value there, of the product's dtype when `widened`.
-  std::string operand(Side side, const common::Expr& own, const common::Expr& k,
+  std::string operand(common::Side side, const common::Expr& own, const common::Expr& k,
                       bool widened = true);
-  Indices operand_at(Side side, const common::Expr& own, const common::Expr& k) const {
+  common::Indices operand_at(common::Side side, const common::Expr& own,
+                             const common::Expr& k) const {
     return contraction_.operand_at(side, batch_, own, k);
   }
   std::string k_size() const { return writer_.rare_text(contraction_.problem().k_size); }
@@ -72,17 +74,17 @@ class CudaTileBlock {
   // shared memory at stage[row - first][column].
   void store(const std::string& first, int64_t rows);
 
-  common::Result<CudaFunction> finish();
+  common::Result<common::GpuFunction> finish();
 
  private:
   common::Expr bind_clamped(const std::string& position, const common::Expr& extent, bool clamp,
                             bool outer);
 
   const common::Graph& body_;
-  const Contraction& contraction_;
+  const common::Contraction& contraction_;
   CudaBlockSize size_;
-  CodeWriter writer_;
-  BodyEmitter emitter_;
+  common::CodeWriter writer_;
+  common::BodyEmitter emitter_;
   std::string type_;
   std::vector<common::Expr> batch_;
   common::Expr units_ = 1;
@@ -95,14 +97,14 @@ class CudaTileBlock {
 // blocks on the device's processors times the work of one block, which is `overhead` times the
 // multiplications, of which each of `splits` has its share. Sizes that the schedule does not ask
 // for come after all that it does.
-double cuda_block_cost(const Contraction& contraction, const CudaBlockSize& size, double overhead,
-                       const common::Schedule& schedule,
+double cuda_block_cost(const common::Contraction& contraction, const CudaBlockSize& size,
+                       double overhead, const common::Schedule& schedule,
                        const std::vector<common::SymbolRange>& symbols, int64_t splits = 1);
 
 // How many blocks share a k, in whole steps of `depth`: the schedule's splits, or as many as fill a
 // large GPU.
-int64_t cuda_tile_splits(const Contraction& contraction, const CudaBlockSize& size, int64_t depth,
-                         const common::Schedule& schedule,
+int64_t cuda_tile_splits(const common::Contraction& contraction, const CudaBlockSize& size,
+                         int64_t depth, const common::Schedule& schedule,
                          const std::vector<common::SymbolRange>& symbols);
 
 // The first of the sizes that cost least.

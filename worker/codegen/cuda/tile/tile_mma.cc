@@ -9,11 +9,15 @@
 namespace worker {
 
 using common::cat;
+using common::CodeWriter;
+using common::Contraction;
 using common::DType;
 using common::Expr;
+using common::GpuFunction;
 using common::Graph;
 using common::Result;
 using common::Schedule;
+using common::Side;
 
 namespace {
 
@@ -54,7 +58,7 @@ class MmaEmitter {
         splits_(splits),
         stages_(block_, {size.depth, size.stages}) {}
 
-  Result<CudaFunction> run() {
+  Result<GpuFunction> run() {
     block_.begin(
         std::max(s_.stages * stages_.stage_bytes(), s_.rows * (s_.columns + kPad) * int64_t{4}),
         splits_, s_.rows * s_.columns);
@@ -154,8 +158,8 @@ class MmaEmitter {
 
 }  // namespace
 
-Result<CudaFunction> emit_cuda_tile_mma(const Graph& body, const Contraction& contraction,
-                                        const Schedule& schedule) {
+Result<GpuFunction> emit_cuda_tile_mma(const Graph& body, const Contraction& contraction,
+                                       const Schedule& schedule) {
   MmaSize size = choose_size(contraction, schedule, body.symbols);
   int64_t splits = cuda_tile_splits(contraction, {size.rows, size.columns, size.threads()},
                                     size.depth, schedule, body.symbols);

@@ -2,15 +2,15 @@
 #pragma once
 
 #include "common/ir/llir/llir.h"
-#include "worker/codegen/body/contraction.h"
-#include "worker/codegen/cuda/text/function.h"
+#include "common/lowering/body/contraction.h"
+#include "common/lowering/loops/gpu_function.h"
 
 namespace worker {
 
 // Operands that are inputs in order are copied to shared memory several blocks ahead; others are
 // computed by the threads, one block ahead.
-common::Result<CudaFunction> emit_cuda_tile_mma(const common::Graph& body,
-                                                const Contraction& contraction,
-                                                const common::Schedule& schedule);
+common::Result<common::GpuFunction> emit_cuda_tile_mma(const common::Graph& body,
+                                                       const common::Contraction& contraction,
+                                                       const common::Schedule& schedule);
 
 }  // namespace worker

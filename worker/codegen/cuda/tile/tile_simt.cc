@@ -10,10 +10,14 @@
 namespace worker {
 
 using common::cat;
+using common::CodeWriter;
+using common::Contraction;
 using common::Expr;
+using common::GpuFunction;
 using common::Graph;
 using common::Result;
 using common::Schedule;
+using common::Side;
 
 namespace {
 
@@ -61,7 +65,7 @@ class SimtEmitter {
         right_{Side::kRight, "right", size.columns, contraction.runs_along_k(Side::kRight),
                Expr(0)} {}
 
-  Result<CudaFunction> run() {
+  Result<GpuFunction> run() {
     int64_t element = common::dtype_size(c_.node().dtype);
     int64_t staged = stage_rows() * (s_.columns + kPad) * element;
     block_.begin(std::max(tile_bytes(s_, element), staged), splits_, s_.rows * s_.columns);
@@ -206,8 +210,8 @@ class SimtEmitter {
 
 }  // namespace
 
-Result<CudaFunction> emit_cuda_tile_simt(const Graph& body, const Contraction& contraction,
-                                         const Schedule& schedule) {
+Result<GpuFunction> emit_cuda_tile_simt(const Graph& body, const Contraction& contraction,
+                                        const Schedule& schedule) {
   SimtSize size = choose_size(contraction, schedule, body.symbols);
   int64_t splits = cuda_tile_splits(contraction, {size.rows, size.columns, size.threads()},
                                     size.depth, schedule, body.symbols);

@@ -2,13 +2,13 @@
 #pragma once
 
 #include "common/ir/llir/llir.h"
-#include "worker/codegen/body/contraction.h"
-#include "worker/codegen/cuda/text/function.h"
+#include "common/lowering/body/contraction.h"
+#include "common/lowering/loops/gpu_function.h"
 
 namespace worker {
 
-common::Result<CudaFunction> emit_cuda_tile_simt(const common::Graph& body,
-                                                 const Contraction& contraction,
-                                                 const common::Schedule& schedule);
+common::Result<common::GpuFunction> emit_cuda_tile_simt(const common::Graph& body,
+                                                        const common::Contraction& contraction,
+                                                        const common::Schedule& schedule);
 
 }  // namespace worker

@@ -4,17 +4,23 @@
 #include <memory>
 
 #include "common/base/cat.h"
+#include "common/lowering/text/c_text.h"
+#include "common/schedule/gpu_splits.h"
 #include "worker/codegen/cuda/text/split.h"
 #include "worker/codegen/cuda/tile/tile_block.h"
-#include "worker/codegen/text/c_text.h"
 
 namespace worker {
 
+using common::c_cast;
 using common::cat;
+using common::CodeWriter;
+using common::Contraction;
 using common::DType;
 using common::Expr;
+using common::GpuFunction;
 using common::Graph;
 using common::Result;
+using common::Side;
 
 namespace {
 
@@ -56,13 +62,13 @@ class SkinnyEmitter {
     size.columns = few_ == Side::kLeft ? z_.rows : few_count_;
     size.threads = z_.threads();
     Expr blocks = common::floor_div(contraction.own_size(many_) + Expr(z_.rows - 1), Expr(z_.rows));
-    splits_ =
-        cuda_splits(contraction.batch_size() * blocks, contraction.problem().k_size, step(),
-                    schedule_value(schedule, common::Template::kTile, "splits"), body.symbols);
+    splits_ = common::gpu_splits(
+        contraction.batch_size() * blocks, contraction.problem().k_size, step(),
+        schedule_value(schedule, common::Template::kTile, "splits"), body.symbols);
     block_ = std::make_unique<CudaTileBlock>(body, contraction, size);
   }
 
-  Result<CudaFunction> run() {
+  Result<GpuFunction> run() {
     int64_t element = common::dtype_size(c_.node().dtype);
     int64_t parts = along_k_ ? z_.threads() / 32 : z_.down;
     int64_t sums = few_count_ * z_.rows;
@@ -291,8 +297,8 @@ bool cuda_tile_is_skinny(const Contraction& contraction) {
   return is_few(contraction.own_size(Side::kLeft)) || is_few(contraction.own_size(Side::kRight));
 }
 
-Result<CudaFunction> emit_cuda_tile_skinny(const Graph& body, const Contraction& contraction,
-                                           const common::Schedule& schedule) {
+Result<GpuFunction> emit_cuda_tile_skinny(const Graph& body, const Contraction& contraction,
+                                          const common::Schedule& schedule) {
   return SkinnyEmitter(body, contraction, schedule).run();
 }
 

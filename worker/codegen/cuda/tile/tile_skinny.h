@@ -3,18 +3,18 @@
 #pragma once
 
 #include "common/base/result.h"
-#include "worker/codegen/body/contraction.h"
-#include "worker/codegen/cuda/text/function.h"
+#include "common/lowering/body/contraction.h"
+#include "common/lowering/loops/gpu_function.h"
 
 namespace worker {
 
 // Whether one side has so few rows or columns (a constant) that reading the other is what counts.
-bool cuda_tile_is_skinny(const Contraction& contraction);
+bool cuda_tile_is_skinny(const common::Contraction& contraction);
 
 // Only for such.
 // Of the schedule: splits.
-common::Result<CudaFunction> emit_cuda_tile_skinny(const common::Graph& body,
-                                                   const Contraction& contraction,
-                                                   const common::Schedule& schedule);
+common::Result<common::GpuFunction> emit_cuda_tile_skinny(const common::Graph& body,
+                                                          const common::Contraction& contraction,
+                                                          const common::Schedule& schedule);
 
 }  // namespace worker

@@ -8,6 +8,7 @@ namespace worker {
 
 using common::cat;
 using common::Expr;
+using common::Side;
 
 CudaTileStages::CudaTileStages(CudaTileBlock& block, Options options)
     : block_(block), c_(block.contraction()), w_(block.writer()), options_(options) {

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "worker/codegen/body/contraction.h"
+#include "common/lowering/body/contraction.h"
 #include "worker/codegen/cuda/tile/tile_block.h"
 
 namespace worker {
@@ -28,7 +28,7 @@ class CudaTileStages {
     bool in_groups = false;
   };
   struct Operand {
-    Side side{};
+    common::Side side{};
     std::string name;
     int64_t width = 0;     // rows or columns of the block
     bool along_k = false;  // chunks run along k
@@ -58,7 +58,7 @@ class CudaTileStages {
   void keep();
 
  private:
-  Operand operand(Side which, const char* name, int64_t width) const;
+  Operand operand(common::Side which, const char* name, int64_t width) const;
   int64_t per_thread(const Operand& x) const;
   void open_slots(const Operand& x);
   void close_slots(const Operand& x);
@@ -67,8 +67,8 @@ class CudaTileStages {
   void compute(const Operand& x);
 
   CudaTileBlock& block_;
-  const Contraction& c_;
-  CodeWriter& w_;
+  const common::Contraction& c_;
+  common::CodeWriter& w_;
   Options options_;
   Operand left_, right_;
 };

@@ -9,10 +9,14 @@
 namespace worker {
 
 using common::cat;
+using common::CodeWriter;
+using common::Contraction;
 using common::DType;
+using common::GpuFunction;
 using common::Graph;
 using common::Result;
 using common::Schedule;
+using common::Side;
 using common::Template;
 
 namespace {
@@ -59,7 +63,7 @@ class WgmmaEmitter {
         splits_(splits),
         stages_(block_, {kDepth, size.stages, true}) {}
 
-  Result<CudaFunction> run() {
+  Result<GpuFunction> run() {
     int64_t staged = s_.rows * (s_.columns + kPad) * int64_t{4};
     int64_t bytes = std::max(s_.stages * stages_.stage_bytes(), staged);
     bytes = (bytes + kPattern - 1) / kPattern * kPattern;
@@ -159,8 +163,8 @@ bool cuda_tile_is_wgmma(const Contraction& contraction, const Schedule& schedule
          left == contraction.operand_dtype(Side::kRight);
 }
 
-Result<CudaFunction> emit_cuda_tile_wgmma(const Graph& body, const Contraction& contraction,
-                                          const Schedule& schedule) {
+Result<GpuFunction> emit_cuda_tile_wgmma(const Graph& body, const Contraction& contraction,
+                                         const Schedule& schedule) {
   WgmmaSize size = choose_size(schedule);
   int64_t splits = cuda_tile_splits(contraction, {size.rows, size.columns, size.threads()}, kDepth,
                                     schedule, body.symbols);

@@ -3,17 +3,17 @@
 #pragma once
 
 #include "common/ir/llir/llir.h"
-#include "worker/codegen/body/contraction.h"
-#include "worker/codegen/cuda/text/function.h"
+#include "common/lowering/body/contraction.h"
+#include "common/lowering/loops/gpu_function.h"
 
 namespace worker {
 
 // Whether the schedule asks for it and the operands are such; the device must be able to.
-bool cuda_tile_is_wgmma(const Contraction& contraction, const common::Schedule& schedule);
+bool cuda_tile_is_wgmma(const common::Contraction& contraction, const common::Schedule& schedule);
 
 // Only for such. Of the schedule: warpgroups, stages, splits.
-common::Result<CudaFunction> emit_cuda_tile_wgmma(const common::Graph& body,
-                                                  const Contraction& contraction,
-                                                  const common::Schedule& schedule);
+common::Result<common::GpuFunction> emit_cuda_tile_wgmma(const common::Graph& body,
+                                                         const common::Contraction& contraction,
+                                                         const common::Schedule& schedule);
 
 }  // namespace worker

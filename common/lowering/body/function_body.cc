@@ -1,0 +1,25 @@
+#include "common/lowering/body/function_body.h"
+
+#include "common/base/cat.h"
+#include "common/lowering/text/view_inverse.h"
+
+namespace common {
+
+FunctionBody finish_body(CodeWriter& writer, const Expr& units, const Scratch& scratch) {
+  return {writer.finish(), units, scratch.pieces(), scratch.bytes()};
+}
+
+bool store_flows(NodeId source, const Indices& at, const Graph& body, BodyEmitter& emitter,
+                 CodeWriter& writer) {
+  for (size_t k = 0; k < body.outputs.size(); ++k) {
+    NodeId id = body.outputs[k].node;
+    auto target = flow_forward(body, source, id, at);
+    if (!target) return false;
+    CodeValue x = emitter.value(id, *target);
+    Expr offset = writer.simplify(linear_position(*target, body.node(id).shape));
+    writer.line(cat("out", k, "[", writer.text(offset), "] = ", x.text, ";"));
+  }
+  return true;
+}
+
+}  // namespace common

@@ -1,0 +1,268 @@
+// Reductions as accumulation loops. Float sums run in vector lanes (omp simd reduction) over
+// blocks whose sums a double collects, so that the error does not grow with the length. Float
+// maxima are maxima of integers in the same order, with NaN at the winning end, because those
+// vectorise without giving up NaN.
+#include <algorithm>
+
+#include "common/base/cat.h"
+#include "common/base/contains.h"
+#include "common/lowering/body/folding.h"
+#include "common/lowering/body/plain_read.h"
+#include "common/lowering/text/c_text.h"
+
+namespace common {
+
+namespace {
+
+// Float sums are collected in double after this many elements.
+constexpr int64_t kSumBlock = 2048;
+// An arg reduction compares whole blocks first.
+constexpr int64_t kArgBlock = 256;
+// Two neighbours of bfloat16 for each of a vector's lanes.
+constexpr int64_t kPairsPerStep = 32;
+
+size_t at(int index) { return static_cast<size_t>(index); }
+
+ReducedLoops reduced_loops(const std::vector<int>& axes, const Shape& shape, bool flat) {
+  ReducedLoops loops;
+  if (!flat) {
+    for (size_t k = 0; k < axes.size(); ++k) {
+      loops.extents.push_back(shape[at(axes[k])]);
+      loops.positions.push_back(Expr::index(static_cast<int>(k)));
+    }
+    return loops;
+  }
+  Expr below = 1;
+  loops.positions.resize(axes.size());
+  for (size_t k = axes.size(); k-- > 0;) {
+    const Expr& size = shape[at(axes[k])];
+    Expr position = floor_div(Expr::index(0), below);
+    loops.positions[k] = k == 0 ? position : mod(position, size);
+    below *= size;
+  }
+  loops.extents.push_back(below);
+  return loops;
+}
+
+}  // namespace
+
+ReductionChoices BodyEmitter::used_choices() const {
+  ReductionChoices used = used_;
+  // In the order that they were asked for.
+  for (auto& [first, others] : used.fused) {
+    std::vector<NodeId> joined;
+    for (NodeId other : choices_.fused.at(first)) {
+      if (contains(others, other)) joined.push_back(other);
+    }
+    others = std::move(joined);
+  }
+  return used;
+}
+
+void BodyEmitter::set_choices(ReductionChoices choices) { choices_ = std::move(choices); }
+
+// The operand's indices, at the loops' indices.
+void BodyEmitter::place(Folding& f) {
+  for (size_t k = 0; k < f.axes.size(); ++k) {
+    f.inner[at(f.axes[k])] = f.loops.positions[k].substitute([&](Var v) -> Expr {
+      return v.kind == Var::Kind::kIndex ? f.indices[at(v.id)] : Expr::var(v);
+    });
+  }
+}
+
+// One step of all folds, at the loops' indices.
+void BodyEmitter::accumulate(Folding& f) {
+  place(f);
+  for (const auto& fold : f.folds) {
+    CodeValue x = value(graph_.node(fold.id).operands[0], f.inner);
+    std::string entered = fold.acc.enter(x.text);
+    if (entered != x.text) x = w_.declare(w_.depth(), fold.acc.type, "k", entered);
+    w_.line(team_ ? fold.acc.step(fold.part, x.text) : fold.acc.loose_step(fold.part, x.text));
+  }
+}
+
+// The sum of products of bfloat16 values that lie side by side in inputs is a call, which
+// multiplies them pair by pair; false where the innermost loop is anything else.
+bool BodyEmitter::add_pairs(Folding& f, const std::string& from, const std::string& to) {
+  const Folding::Fold& fold = f.folds[0];
+  const Node& product = graph_.node(graph_.node(fold.id).operands[0]);
+  if (!has_pairs_ || f.folds.size() != 1 || fold.acc.op != ReduceOp::kSum) return false;
+  if (product.op != Op::kBinary || attr<BinaryAttr>(product).op != BinaryOp::kMul) return false;
+  int step = w_.bind_index(from, f.loops.extents.back(), w_.depth());
+  f.indices.push_back(Expr::index(step));
+  place(f);
+  f.indices.pop_back();
+  std::vector<PlainRead> reads;
+  for (NodeId operand : product.operands) {
+    auto read = plain_cast_read(operand, f.inner, DType::kBfloat16, *this);
+    if (!read || stride_along(read->offset, step) != 1) return false;
+    reads.push_back(*read);
+  }
+  w_.open_blocks(floor_div(f.loops.extents.back() + (kPairsPerStep - 1), kPairsPerStep));
+  std::string call = "lf_dot_pairs(";
+  for (const PlainRead& read : reads) {
+    load_offsets_.push_back(read.offset);
+    nest_.note_load(read.offset);
+    call += cat("in", read.input, " + ", w_.text(read.offset), ", ");
+  }
+  used_pairs_ = true;
+  w_.line(fold.acc.step(fold.part, cat(call, to, " - ", from, ")")));
+  w_.close("");
+  return true;
+}
+
+void BodyEmitter::fold_innermost(Folding& f) {
+  const Expr& extent = f.loops.extents.back();
+  bool two_stages = false;
+  for (const auto& fold : f.folds) two_stages = two_stages || !fold.acc.outer.empty();
+  bool blocked = two_stages && w_.bounds().upper(extent) > kSumBlock;
+  std::string n = w_.text(extent);
+  std::string from = "0";
+  std::string to = n;
+  if (blocked) {
+    w_.open_blocks(floor_div(extent + (kSumBlock - 1), kSumBlock));
+    from = w_.fresh("b");
+    to = w_.fresh("e");
+    w_.line(cat("const int64_t ", to, " = lf_min_i64(", from, " + ", kSumBlock, ", ", n, ");"));
+  }
+  for (auto& fold : f.folds) {
+    fold.part = fold.acc.outer.empty() ? fold.total : w_.fresh("p");
+    if (fold.part != fold.total) {
+      w_.line(cat(fold.acc.type, " ", fold.part, " = ", fold.acc.start, ";"));
+    }
+  }
+  if (!add_pairs(f, from, to)) {
+    std::string j = w_.fresh("j");
+    f.indices.push_back(
+        Expr::index(w_.open_loop(j, extent, blocked ? min(extent, kSumBlock) : extent)));
+    w_.covers_extent(blocked ? 2 : 1);
+    accumulate(f);
+    std::string clauses;
+    for (const auto& fold : f.folds) {
+      clauses += cat(" reduction(", fold.acc.clause, ":", fold.part, ")");
+    }
+    std::string pragma = w_.holds_loops() || team_ ? "" : cat("#pragma omp simd", clauses, "\n");
+    w_.close(cat(pragma, counting_loop(j, from, to)));
+  }
+  for (const auto& fold : f.folds) {
+    if (fold.part != fold.total) w_.line(fold.acc.step(fold.total, fold.part));
+  }
+  if (blocked) w_.close(counting_loop(from, "0", n, kSumBlock));
+}
+
+void BodyEmitter::fold_loops(Folding& f, size_t loop) {
+  if (loop + 1 == f.loops.extents.size()) {
+    fold_innermost(f);
+    return;
+  }
+  const Expr& extent = f.loops.extents[loop];
+  std::string j = w_.fresh("j");
+  std::string n = w_.text(extent);
+  f.indices.push_back(Expr::index(w_.open_loop(j, extent)));
+  fold_loops(f, loop + 1);
+  w_.close(counting_loop(j, "0", n));
+}
+
+CodeValue BodyEmitter::reduction(NodeId id, const Indices& indices) {
+  const Node& node = graph_.node(id);
+  const auto& a = attr<ReduceAttr>(node);
+  if (int lane = lanes_.lane_of(indices, node.shape); lane >= 0)
+    return lane_reduction(id, indices, lane);
+  int level = safe_level(indices, node.shape);
+  if (a.op == ReduceOp::kArgmax || a.op == ReduceOp::kArgmin) {
+    return arg_reduction(node, indices, level);
+  }
+  CodeWriter::Outward outward(w_, level);
+  reductions_.push_back({id, level, indices});
+  Folding f;
+  f.axes = a.axes;
+  f.folds.push_back({id, accumulation_of(a.op, node.dtype), "", ""});
+  if (auto fused = choices_.fused.find(id); fused != choices_.fused.end()) {
+    for (NodeId other : fused->second) {
+      const Node& sibling = graph_.node(other);
+      if (w_.find({other, kElementTag, indices}) != nullptr) continue;
+      std::vector<NodeId>& joined = used_.fused[id];
+      if (!contains(joined, other)) joined.push_back(other);
+      f.folds.push_back(
+          {other, accumulation_of(attr<ReduceAttr>(sibling).op, sibling.dtype), "", ""});
+    }
+  }
+  bool together = team_ && team_->is_together();
+  const Shape& shape = graph_.node(node.operands[0]).shape;
+  bool is_flat = !together && choices_.flat.count(id) != 0;
+  if (is_flat) used_.flat.insert(id);
+  f.loops = reduced_loops(a.axes, shape, together || is_flat);
+  for (auto& fold : f.folds) {
+    fold.total = w_.fresh("a");
+    if (team_) fold.acc = team_accumulation(fold.acc, f.loops, together);
+    w_.line(cat(fold.acc.outer.empty() ? fold.acc.type : fold.acc.outer, " ", fold.total, " = ",
+                fold.acc.start, ";"));
+  }
+  f.inner = operand_indices(a.axes, shape.size(), indices);
+  if (together) {
+    fold_together(f);
+  } else {
+    fold_loops(f, 0);
+  }
+  advise(indices);
+  CodeValue result;
+  for (const auto& fold : f.folds) {
+    CodeValue x = declare(level, graph_.node(fold.id).dtype, fold.acc.leave(fold.total));
+    if (fold.id == id) {
+      result = x;
+    } else {
+      w_.remember({fold.id, kElementTag, indices}, x);
+    }
+  }
+  return result;
+}
+
+// The first position of the greatest (least) element; a NaN counts as it. Blocks are compared by
+// their extremum, which runs in vectors; only a block that improves on it is searched.
+CodeValue BodyEmitter::arg_reduction(const Node& node, const Indices& indices, int level) {
+  const auto& a = attr<ReduceAttr>(node);
+  const Node& operand = graph_.node(node.operands[0]);
+  bool greatest = a.op == ReduceOp::kArgmax;
+  Accumulation acc = accumulation_of(a.op, operand.dtype);
+  auto axis = static_cast<std::ptrdiff_t>(a.axes[0]);
+  const Expr& extent = operand.shape[at(a.axes[0])];
+
+  CodeWriter::Outward outward(w_, level);
+  if (team_ && team_->is_together()) return arg_together(node, indices, level);
+  std::string best = w_.fresh("a");
+  std::string where = w_.fresh("w");
+  std::string n = w_.text(extent);
+  w_.line(cat(acc.type, " ", best, " = ", acc.start, ";"));
+  w_.line(cat("int64_t ", where, " = 0;"));
+  w_.open_blocks(floor_div(extent + (kArgBlock - 1), kArgBlock));
+  std::string from = w_.fresh("b");
+  std::string to = w_.fresh("e");
+  std::string top = w_.fresh("p");
+  w_.line(cat("const int64_t ", to, " = lf_min_i64(", from, " + ", kArgBlock, ", ", n, ");"));
+  w_.line(cat(acc.type, " ", top, " = ", acc.start, ";"));
+  auto element = [&](const std::string& j) {
+    Indices inner = indices;
+    int id = w_.open_loop(j, extent, min(extent, kArgBlock));
+    inner.insert(inner.begin() + axis, Expr::index(id));
+    CodeValue x = value(node.operands[0], inner);
+    return w_.declare(w_.depth(), acc.type, "k", acc.enter(x.text)).text;
+  };
+  std::string j = w_.fresh("j");
+  w_.line(acc.step(top, element(j)));
+  std::string pragma = w_.holds_loops() || team_
+                           ? ""
+                           : cat("#pragma omp simd reduction(", acc.clause, ":", top, ")\n");
+  w_.close(cat(pragma, counting_loop(j, from, to)));
+  w_.open(true);
+  w_.line(cat(best, " = ", top, ";"));
+  j = w_.fresh("j");
+  std::string key = element(j);
+  w_.line(cat("if (", key, " == ", top, ") { ", where, " = ", j, "; break; }"));
+  w_.close(counting_loop(j, from, to));
+  w_.close(cat("if (", top, greatest ? " > " : " < ", best, ")"));
+  w_.close(counting_loop(from, "0", n, kArgBlock));
+  advise(indices);
+  return w_.declare(level, "int64_t", "v", where);
+}
+
+}  // namespace common

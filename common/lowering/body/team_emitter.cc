@@ -1,0 +1,114 @@
+// Reductions that a team of threads computes together, each thread a part.
+#include "common/base/cat.h"
+#include "common/lowering/body/folding.h"
+#include "common/lowering/text/c_text.h"
+
+namespace common {
+
+namespace {
+
+// A thread's float sums of more elements than this are carried in double.
+constexpr int64_t kThreadSum = 2048;
+
+const char* combination(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kSum:
+      return "LfSum";
+    case ReduceOp::kProd:
+      return "LfProd";
+    case ReduceOp::kAny:
+      return "LfOr";
+    case ReduceOp::kAll:
+      return "LfAnd";
+    case ReduceOp::kMin:
+      return "LfMin";
+    default:
+      return "LfMax";
+  }
+}
+
+std::string team_call(const Team& team, std::string_view function, ReduceOp op) {
+  return cat(function, "<", combination(op), ", ", team.size, ", ", team.side, ">");
+}
+
+}  // namespace
+
+// Sums of a few thousand elements need no second accumulator; a team's long ones are carried in
+// double throughout.
+Accumulation BodyEmitter::team_accumulation(Accumulation acc, const ReducedLoops& loops,
+                                            bool together) const {
+  Expr steps = 1;
+  for (const Expr& e : loops.extents) steps *= e;
+  bool is_long = w_.bounds().upper(steps) > kThreadSum * (together ? team_->team().size : 1);
+  if (is_long && together && !acc.outer.empty()) acc.type = acc.outer;
+  if (!is_long || together) acc.outer.clear();
+  return acc;
+}
+
+void BodyEmitter::fold_together(Folding& f) {
+  for (auto& fold : f.folds) fold.part = fold.total;
+  bool split = team_->begin_split();
+  f.indices.push_back(team_->open(f.loops.extents[0]));
+  accumulate(f);
+  team_->close();
+  for (const auto& fold : f.folds) combine_members(fold.total, fold.acc.op);
+  if (!split) return;
+  team_->end_split();
+  join_blocks(f);
+}
+
+void BodyEmitter::combine_members(const std::string& total, ReduceOp op) {
+  w_.line(cat(total, " = ", team_call(team_->team(), "lf_team", op), "(", total, ");"));
+}
+
+void BodyEmitter::join_blocks(const Folding& f) {
+  const Team& team = team_->team();
+  std::vector<std::string> kept;
+  for (const auto& fold : f.folds) {
+    kept.push_back(w_.fresh("kept"));
+    scratch_.add(kept.back(), fold.acc.type, 8, 1);
+    w_.line(cat("if (member == 0) *", kept.back(), " = ", fold.total, ";"));
+  }
+  w_.line(
+      cat("if (!lf_is_last(areas, blockIdx.x / ", team.blocks, ", ", team.blocks, ")) return;"));
+  for (size_t k = 0; k < f.folds.size(); ++k) {
+    const Folding::Fold& fold = f.folds[k];
+    std::string part = w_.fresh("p");
+    w_.line(cat(fold.total, " = ", fold.acc.start, ";"));
+    w_.line(cat("for (int64_t b = member; b < ", team.blocks, "; b += ", team.size, ") {"));
+    w_.line(cat("  const ", fold.acc.type, " ", part, " = *(const ", fold.acc.type,
+                "*)((const char*)", kept[k], " + (b - (int64_t)(blockIdx.x % ", team.blocks,
+                ")) * scratch_stride);"));
+    w_.line(cat("  ", fold.acc.step(fold.total, part)));
+    w_.line("}");
+    combine_members(fold.total, fold.acc.op);
+  }
+}
+
+// As arg_reduction, each member among its own steps.
+CodeValue BodyEmitter::arg_together(const Node& node, const Indices& indices, int level) {
+  const auto& a = attr<ReduceAttr>(node);
+  const Node& operand = graph_.node(node.operands[0]);
+  Accumulation acc = accumulation_of(a.op, operand.dtype);
+  const Expr& extent = operand.shape[static_cast<size_t>(a.axes[0])];
+  std::string best = w_.fresh("a");
+  std::string where = w_.fresh("w");
+  w_.line(cat(acc.type, " ", best, " = ", acc.start, ";"));
+  // Positions at the end lose against any that was looked at.
+  w_.line(cat("int64_t ", where, " = ", w_.text(extent), ";"));
+  Expr j = team_->open(extent);
+  Indices inner = indices;
+  inner.insert(inner.begin() + a.axes[0], j);
+  CodeValue x = value(node.operands[0], inner);
+  std::string key = w_.declare(w_.depth(), acc.type, "k", acc.enter(x.text)).text;
+  std::string n = w_.text(extent);
+  w_.line(cat("if (", key, a.op == ReduceOp::kArgmax ? " > " : " < ", best, " || ", where,
+              " == ", n, ") { ", best, " = ", key, "; ", where, " = ", w_.text(j), "; }"));
+  team_->close();
+  advise(indices);
+  return w_.declare(
+      level, "int64_t", "v",
+      cat(team_call(team_->team(), "lf_team_place", acc.op), "(", best, ", ", where, ")"));
+}
+
+}  // namespace common

@@ -1,0 +1,18 @@
+// What every emitter of GPU kernels ends with.
+#pragma once
+
+#include "common/lowering/body/function_body.h"
+#include "common/plan/plan.h"
+
+namespace common {
+
+// The body's text reads in0, in1, ..., writes out0, ..., and knows the symbols s0, ..., `units`,
+// and the pieces of scratch memory, which are a block's own.
+struct GpuFunction {
+  FunctionBody body;
+  BlockShape block;
+  // Blocks next to each other share a result: `areas` is the first block's scratch memory.
+  bool is_split = false;
+};
+
+}  // namespace common

@@ -1,0 +1,180 @@
+#include "common/lowering/loops/gpu_loops.h"
+
+#include "common/base/cat.h"
+#include "common/lowering/text/c_text.h"
+
+namespace common {
+namespace {
+
+// Of a block whose threads are units, and of one that several groups of a warp at most share.
+constexpr int64_t kUnitThreads = 256;
+constexpr int64_t kGroupThreads = 128;
+constexpr int64_t kWarp = 32;
+
+size_t at(int index) { return static_cast<size_t>(index); }
+
+}  // namespace
+
+Result<GpuFunction> lower_gpu_loops(const Graph& body, const LoopNest& nest) {
+  GpuLoops loops(body, nest);
+  LFARM_ASSIGN_OR_RETURN(GpuFunction function, loops.run());
+  if (loops.used() == nest) return function;
+  return invalid_input(
+      cat("a nest says what makes no difference on a GPU; what does is\n", print(loops.used())));
+}
+
+LoopNest GpuLoops::used() const {
+  LoopNest used = nest_;
+  used.reductions = emitter_.used_choices();
+  used.blocks_in_grid = used.transposed = used.dot_pairs = false;
+  for (GroupNest& group : used.groups) group.accumulators.reset();
+  used.simd = 0;
+  used.unroll = 1;
+  return used;
+}
+
+GpuLoops::GpuLoops(const Graph& body, const LoopNest& nest)
+    : body_(body),
+      nest_(nest),
+      groups_(group_outputs(body)),
+      shared_axes_(shared_axes(groups_)),
+      writer_(body.symbols),
+      emitter_(body, writer_) {
+  emitter_.set_choices(nest.reductions);
+}
+
+// The loops from `first` on are walked as one: another split of them would give the same code.
+Status GpuLoops::verify_walk(const LoopBand& band, size_t first) {
+  for (const Expr& e : band.position) {
+    bool is_inner = false;
+    e.visit_vars(
+        [&](Var v) { is_inner = is_inner || (v.kind == Var::Kind::kIndex && at(v.id) >= first); });
+    if (is_inner && !e.as_var()) {
+      return invalid_input(cat("threads share the steps of whole axes, not of ", e.text()));
+    }
+  }
+  return {};
+}
+
+Status GpuLoops::verify_threads() const {
+  const ThreadGroup& group = nest_.threads;
+  LFARM_RETURN_IF_ERROR(verify_walk(nest_.shared, nest_.grid));
+  for (const GroupNest& g : nest_.groups) LFARM_RETURN_IF_ERROR(verify_walk(g.own, 0));
+  if (group.threads > 1) return {};
+  if (groups_.size() > 1 || nest_.grid != nest_.shared.extents.size()) {
+    return invalid_input("a thread alone computes one element of the grid");
+  }
+  if (group.access > 1 &&
+      (nest_.grid == 0 || !exact_div(nest_.shared.extents.back(), group.access))) {
+    return invalid_input(cat("threads cannot take ", group.access, " neighbours at once"));
+  }
+  return {};
+}
+
+Result<GpuFunction> GpuLoops::run() {
+  LFARM_RETURN_IF_ERROR(verify_threads());
+  Expr units = open_unit();
+  for (const OutputGroup& group : groups_) emit_group(group);
+  writer_.close("");
+  LFARM_RETURN_IF_ERROR(emitter_.status());
+  GpuFunction function;
+  int64_t blocks = nest_.threads.blocks;
+  function.is_split = blocks > 1;
+  if (function.is_split && !emitter_.team().is_split()) {
+    return unsupported("no reduction for several blocks to share");
+  }
+  function.body = finish_body(writer_, units * Expr(blocks), emitter_.scratch());
+  function.block = block();
+  return function;
+}
+
+BlockShape GpuLoops::block() const {
+  const ThreadGroup& group = nest_.threads;
+  int64_t threads = kUnitThreads;
+  if (group.threads > 1) threads = group.threads > kWarp ? group.threads : kGroupThreads;
+  if (group.side > 1) threads = group.threads * group.side;
+  return {static_cast<int>(threads), threads / group.threads, 0};
+}
+
+// Who this thread is, and its unit's indices, in a scope of their own.
+Expr GpuLoops::open_unit() {
+  const ThreadGroup& group = nest_.threads;
+  Team team;
+  team.size = group.threads;
+  team.side = group.side;
+  team.blocks = group.blocks;
+  team.vector = group.access;
+  auto threads = block().threads;
+  if (team.size == 1) {
+    writer_.line(cat("const int64_t u = (int64_t)blockIdx.x * ", threads, " + threadIdx.x;"));
+    writer_.line("if (u >= units) return;");
+  } else {
+    // Threads without a unit of their own compute the last one again, so that all meet.
+    bool aside = team.side > 1;
+    writer_.line(cat("const int64_t member = threadIdx.x ", aside ? "/ " : "% ",
+                     aside ? team.side : team.size, ";"));
+    std::string index = team.blocks == 1 ? "blockIdx.x" : cat("(blockIdx.x / ", team.blocks, ")");
+    writer_.line(cat("const int64_t u = lf_min_i64((int64_t)", index, " * ", block().units,
+                     " + threadIdx.x ", aside ? "% " : "/ ", aside ? team.side : team.size,
+                     ", units - 1);"));
+  }
+  std::vector<Expr> extents(nest_.shared.extents.begin(),
+                            nest_.shared.extents.begin() + static_cast<std::ptrdiff_t>(nest_.grid));
+  if (takes_blocks()) extents.back() = *exact_div(extents.back(), team.vector);
+  Expr units = 1;
+  for (const Expr& e : extents) units *= e;
+  writer_.open(false);
+  team.level = writer_.depth();
+  Expr u = Expr::index(writer_.bind_index("u", units, team.level));
+  indices_ = declare_positions(writer_, "i", extents, u, true);
+  bool differ = team.size == 1 || team.side > 1;
+  if (differ && !indices_.empty()) team.lane = indices_.back().as_var()->id;
+  emitter_.set_team(team);
+  return units;
+}
+
+void GpuLoops::emit_group(const OutputGroup& group) {
+  std::vector<Expr> inner(nest_.shared.extents.begin() + static_cast<std::ptrdiff_t>(nest_.grid),
+                          nest_.shared.extents.end());
+  const LoopBand& own = nest_.groups[static_cast<size_t>(&group - groups_.data())].own;
+  inner.insert(inner.end(), own.extents.begin(), own.extents.end());
+  Expr steps = 1;
+  for (const Expr& e : inner) steps *= e;
+  std::vector<Expr> loops = indices_;
+  bool is_open = true;
+  if (takes_blocks()) {
+    loops.back() = emitter_.team().open_block(loops.back());
+  } else if (inner.empty()) {
+    is_open = false;
+  } else {
+    for (const Expr& e : unfold(inner, emitter_.team().open(steps))) loops.push_back(e);
+  }
+  emit_stores(group, loops, !is_open && nest_.threads.threads > 1);
+  if (is_open) emitter_.team().close();
+}
+
+// `once`: all of a group's threads are here; one of them stores.
+void GpuLoops::emit_stores(const OutputGroup& group, const std::vector<Expr>& loops, bool once) {
+  const LoopBand& own = nest_.groups[static_cast<size_t>(&group - groups_.data())].own;
+  Indices position;
+  size_t first = 0;
+  for (const LoopBand* band : {&nest_.shared, &own}) {
+    for (const Expr& e : band->position) {
+      position.push_back(e.substitute([&](Var v) -> Expr {
+        return v.kind == Var::Kind::kIndex ? loops[first + at(v.id)] : Expr::var(v);
+      }));
+    }
+    first += band->extents.size();
+  }
+  for (size_t output : group.outputs) {
+    const Node& node = body_.node(body_.outputs[output].node);
+    CodeValue x = emitter_.value(body_.outputs[output].node, position);
+    Expr offset = writer_.simplify(linear_position(position, group.shape));
+    std::string name = cat("out", output);
+    std::string place = once ? "" : emitter_.team().store(name, node.dtype, offset);
+    if (place.empty()) place = cat(name, "[", writer_.text(offset), "]");
+    writer_.line(cat(once ? "if (member == 0) " : "", place, " = ", x.text, ";"));
+  }
+}
+
+}  // namespace common

@@ -1,0 +1,51 @@
+// The loops of a nest as CUDA C++: the grid's steps are shared by groups of threads, each of which
+// shares the loops within.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/ir/nest/loop_nest.h"
+#include "common/ir/nest/output_groups.h"
+#include "common/lowering/body/body_emitter.h"
+#include "common/lowering/loops/gpu_function.h"
+
+namespace common {
+
+// See lower_cpu_loops. kInvalidInput also where threads would take more neighbours at once than the
+// innermost loop has, or share the steps of loops that are not whole axes; kUnsupported where the
+// nest shares a reduction among blocks and the body has none that they can share.
+Result<GpuFunction> lower_gpu_loops(const Graph& body, const LoopNest& nest);
+
+// One lowering, and what it met: for whoever chooses nests. Borrows its arguments.
+class GpuLoops {
+ public:
+  GpuLoops(const Graph& body, const LoopNest& nest);
+  Result<GpuFunction> run();
+  // The nest without what made no difference in run().
+  LoopNest used() const;
+  // After run(): of one thread, see CodeWriter::work.
+  double work() const { return writer_.work(); }
+  const BodyEmitter& emitter() const { return emitter_; }
+
+ private:
+  static Status verify_walk(const LoopBand& band, size_t first);
+  Status verify_threads() const;
+  BlockShape block() const;
+  // Each thread computes neighbouring units by itself.
+  bool takes_blocks() const { return nest_.threads.threads == 1 && nest_.threads.access > 1; }
+  Expr open_unit();
+  void emit_group(const OutputGroup& group);
+  void emit_stores(const OutputGroup& group, const std::vector<Expr>& loops, bool once);
+
+  const Graph& body_;
+  const LoopNest& nest_;
+  const std::vector<OutputGroup> groups_;
+  const size_t shared_axes_;
+  CodeWriter writer_;
+  BodyEmitter emitter_;
+  std::vector<Expr> indices_;  // of the grid's loops
+};
+
+}  // namespace common

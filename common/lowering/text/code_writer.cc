@@ -1,0 +1,224 @@
+#include "common/lowering/text/code_writer.h"
+
+#include <algorithm>
+
+#include "common/base/cat.h"
+#include "common/base/hash64.h"
+#include "common/lowering/text/c_text.h"
+
+namespace common {
+
+namespace {
+
+// The cost model's units are simple operations.
+constexpr double kLoopEntry = 4;
+constexpr double kVectorSpeedup = 8;
+constexpr double kDivision = 12;
+constexpr int64_t kTypicalSize = 128;
+
+size_t at(int index) { return static_cast<size_t>(index); }
+}  // namespace
+
+size_t ValueKeyHash::operator()(const ValueKey& key) const noexcept {
+  uint64_t hash = combine64(static_cast<uint64_t>(key.node), static_cast<uint64_t>(key.tag));
+  for (const Expr& e : key.indices) hash = combine64(hash, e.hash());
+  return hash;
+}
+
+CodeWriter::CodeWriter(std::vector<SymbolRange> symbols) : symbols_(std::move(symbols)) {
+  scopes_.emplace_back();
+  rebuild_bounds();
+}
+
+void CodeWriter::rebuild_bounds() { bounds_ = Bounds(symbols_, extents_); }
+
+void CodeWriter::open(bool conditional) {
+  scopes_.emplace_back();
+  scopes_.back().conditional = conditional;
+}
+
+int CodeWriter::open_loop(std::string name, const Expr& extent, const Expr& trips) {
+  open_blocks(trips);
+  int id = bind_index(std::move(name), extent, depth());
+  scopes_.back().loop_index = id;
+  return id;
+}
+
+void CodeWriter::open_blocks(const Expr& trips) {
+  open(bounds_.lower(trips) < 1);
+  scopes_.back().trips = estimate(trips);
+}
+
+// Symbols count as a typical size within their range.
+double CodeWriter::estimate(const Expr& trips) const {
+  if (trips.is_constant()) return static_cast<double>(trips.constant());
+  std::vector<int64_t> typical;
+  for (const SymbolRange& s : symbols_) {
+    typical.push_back(std::clamp<int64_t>(kTypicalSize, s.min, s.max));
+  }
+  std::vector<int64_t> indices(extents_.size(), 0);
+  return static_cast<double>(std::max<int64_t>(trips.evaluate(typical, indices), 1));
+}
+
+int CodeWriter::loop_index(int level) const {
+  for (size_t k = at(level) + 1; k-- > 0;) {
+    if (scopes_[k].loop_index >= 0) return scopes_[k].loop_index;
+  }
+  return -1;
+}
+
+void CodeWriter::end_scope(Scope& scope) {
+  for (int id : scope.indices) free_indices_.push_back(id);
+}
+
+void CodeWriter::close(const std::string& header) {
+  LFARM_CHECK(scopes_.size() > 1, "scope 0 is closed by finish");
+  Scope scope = std::move(scopes_.back());
+  scopes_.pop_back();
+  end_scope(scope);
+  for (auto& [key, value] : scope.after) {
+    if (scope.covers > 1) {
+      scopes_.back().covers = scope.covers - 1;
+      scopes_.back().after.emplace_back(key, value);
+    } else {
+      value.level = depth();
+      remember(key, value);
+    }
+  }
+  append_block(header, scope.text);
+  bool loop = header.find("for (") != std::string::npos;
+  // A loop without loops inside runs in vectors, once it is long enough.
+  double speedup = scope.holds_loops ? 1 : std::clamp(scope.trips / 2, 1.0, kVectorSpeedup);
+  scopes_.back().work += loop ? kLoopEntry + scope.work * scope.trips / speedup : scope.work;
+  scopes_.back().holds_loops = scopes_.back().holds_loops || scope.holds_loops || loop;
+}
+
+void CodeWriter::append_block(const std::string& header, const std::string& text) {
+  std::string indent(scopes_.size() * 2, ' ');
+  std::string& out = scopes_.back().text;
+  size_t line_start = 0;  // a header may hold a pragma line before its statement
+  while (line_start < header.size()) {
+    size_t line_end = std::min(header.find('\n', line_start), header.size());
+    out += indent + header.substr(line_start, line_end - line_start);
+    line_start = line_end + 1;
+    if (line_start < header.size()) out += '\n';
+  }
+  out += cat(header.empty() ? indent : " ", "{\n", text, indent, "}\n");
+}
+
+int CodeWriter::barrier() const {
+  for (size_t k = scopes_.size(); k-- > 0;) {
+    if (scopes_[k].conditional) return static_cast<int>(k);
+  }
+  return 0;
+}
+
+void CodeWriter::line(int level, std::string_view statement) {
+  ++statements_;
+  scopes_[at(level)].work += 1;
+  scopes_[at(level)].text += cat(std::string(at(level + 1) * 2, ' '), statement, "\n");
+}
+
+CodeWriter::Outward::Outward(CodeWriter& writer, int level)
+    : writer_(writer), first_(writer.aside_.size()) {
+  auto begin = writer.scopes_.begin() + level + 1;
+  for (auto it = begin; it != writer.scopes_.end(); ++it) writer.aside_.push_back(std::move(*it));
+  writer.scopes_.erase(begin, writer.scopes_.end());
+}
+
+CodeWriter::Outward::~Outward() {
+  for (size_t k = first_; k < writer_.aside_.size(); ++k) {
+    writer_.scopes_.push_back(std::move(writer_.aside_[k]));
+  }
+  writer_.aside_.resize(first_);
+}
+
+std::string CodeWriter::fresh(std::string_view prefix) { return cat(prefix, next_name_++); }
+
+int CodeWriter::bind_index(std::string name, const Expr& extent, int level) {
+  int id;
+  if (free_indices_.empty()) {
+    id = static_cast<int>(extents_.size());
+    extents_.push_back(extent);
+    names_.push_back(std::move(name));
+    levels_.push_back(level);
+  } else {
+    id = free_indices_.back();
+    free_indices_.pop_back();
+    extents_[at(id)] = extent;
+    names_[at(id)] = std::move(name);
+    levels_[at(id)] = level;
+  }
+  scopes_[at(level)].indices.push_back(id);
+  rebuild_bounds();
+  return id;
+}
+
+void CodeWriter::count_divisions(const Expr& expr) {
+  for (const auto& term : expr.terms()) {
+    for (const Expr& factor : term.factors) {
+      if (factor.as_var()) continue;
+      if (factor.kind() == ExprKind::kFloorDiv || factor.kind() == ExprKind::kMod) {
+        scopes_[at(level_of(expr))].work += kDivision;
+        auto var = factor.left().as_var();
+        if (var && var->kind == Var::Kind::kIndex) {
+          divided_.push_back({names_[at(var->id)], factor.right()});
+        }
+      }
+      count_divisions(factor.left());
+      count_divisions(factor.right());
+    }
+  }
+}
+
+std::string CodeWriter::text(const Expr& expr) {
+  count_divisions(expr);
+  return rare_text(expr);
+}
+
+std::string CodeWriter::rare_text(const Expr& expr) const {
+  return c_expr(
+      expr, [&](Var v) { return v.kind == Var::Kind::kSymbol ? cat("s", v.id) : names_[at(v.id)]; },
+      bounds_);
+}
+
+int CodeWriter::level_of(const Expr& expr) const {
+  int level = 0;
+  expr.visit_vars([&](Var v) {
+    if (v.kind == Var::Kind::kIndex) level = std::max(level, levels_[at(v.id)]);
+  });
+  return level;
+}
+
+const CodeValue* CodeWriter::find(const ValueKey& key) const {
+  for (size_t k = scopes_.size(); k-- > 0;) {
+    auto it = scopes_[k].values.find(key);
+    if (it != scopes_[k].values.end()) return &it->second;
+  }
+  return nullptr;
+}
+
+void CodeWriter::remember(const ValueKey& key, const CodeValue& value) {
+  int level = value.level;
+  for (const Expr& e : key.indices) level = std::max(level, level_of(e));
+  scopes_[at(level)].values.emplace(key, value);
+}
+
+void CodeWriter::remember_after(const ValueKey& key, const CodeValue& value) {
+  scopes_.back().after.emplace_back(key, value);
+}
+
+CodeValue CodeWriter::declare(int level, std::string_view type, std::string_view prefix,
+                              std::string_view expression) {
+  std::string name = fresh(prefix);
+  line(level, cat("const ", type, " ", name, " = ", expression, ";"));
+  return {name, level, -1};
+}
+
+std::string CodeWriter::finish() {
+  LFARM_CHECK(scopes_.size() == 1 && aside_.empty(), "scopes are still open");
+  work_ = scopes_[0].work;
+  return std::move(scopes_[0].text);
+}
+
+}  // namespace common

@@ -1,0 +1,21 @@
+// How the threads of a GPU's block compute a kernel's units.
+#pragma once
+
+#include <cstdint>
+
+namespace common {
+
+// `size` threads compute a unit together: they share the steps of its loops and combine what each
+// of them summed. In the code a thread's number within its team is `member`.
+struct Team {
+  int level = 0;     // the scope that all of a team's threads run through together
+  int64_t size = 1;  // a power of two, at most 1024
+  int64_t side = 1;  // units side by side: neighbouring threads belong to neighbouring units
+  int lane = -1;     // the index by which neighbouring threads differ outside of shared loops
+  // So many blocks take a part each of the first reduction that the team computes together; the
+  // last to finish goes on with the result. More than 1 only for teams of a whole block.
+  int64_t blocks = 1;
+  int64_t vector = 1;  // neighbouring steps that one thread takes at once, where memory allows
+};
+
+}  // namespace common

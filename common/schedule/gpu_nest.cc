@@ -1,0 +1,223 @@
+#include "common/schedule/gpu_nest.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <optional>
+
+#include "common/ir/hlir/sizes.h"
+#include "common/ir/nest/transformations.h"
+#include "common/lowering/loops/gpu_loops.h"
+#include "common/schedule/gpu_splits.h"
+#include "common/schedule/independent_reductions.h"
+
+namespace common {
+namespace {
+
+// Threads that a large GPU runs at once.
+constexpr double kThreadsAtOnce = kGpuProcessors * 1024.0;
+// What it takes a block to learn that it is the last of several, and to read what they left: two or
+// three microseconds, of which each is some five operations of a block that waits for memory, as
+// the writer counts them. And the fewest elements that make it worth while.
+constexpr double kJoinTime = 15;
+constexpr int64_t kSplitElements = 8192;
+// Of several groups of outputs, to begin with.
+constexpr int64_t kGroupThreads = 128;
+constexpr int64_t kSide = 32;
+constexpr int64_t kWarp = 32;
+constexpr double kThreadsMax = 1024;
+constexpr double kShareLoads = 8;  // at most, what a load costs a thread alone, of one in a warp
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+size_t at(int index) { return static_cast<size_t>(index); }
+
+struct Trial {
+  double time = 0;  // an estimate, in simple operations one after the other
+  std::vector<EmittedReduction> reductions;
+  std::map<NodeId, int> row_uses;
+};
+
+// Finds the nest whose code is expected to take least.
+class GpuNestSearch {
+ public:
+  GpuNestSearch(const Graph& body, const Schedule& schedule)
+      : body_(body), schedule_(schedule), groups_(group_outputs(body)) {}
+
+  Result<LoopNest> run() {
+    LoopNest nest = plain_loops(body_);
+    nest.grid = nest.shared.extents.size();
+    nest.threads.access = access_width();
+    if (groups_.size() > 1) nest.threads.threads = kGroupThreads;
+    LFARM_RETURN_IF_ERROR(accept(scalar(nest)));
+    bool reduces = !best_->reductions.empty();
+    if (reduces || groups_.size() > 1) try_groups(nest);
+    if (reduces && groups_.size() == 1) try_splits();
+    if (!best_->reductions.empty()) {
+      LoopNest fused = nest_;
+      fused.reductions.fused = independent_reductions(body_, best_->reductions);
+      if (!fused.reductions.fused.empty()) try_nest(fused);
+    }
+    keep_rows();
+    merge_units();
+    // Without what turned out to make no difference.
+    GpuLoops loops(body_, nest_);
+    LFARM_RETURN_IF_ERROR(loops.run());
+    return loops.used();
+  }
+
+ private:
+  // As many neighbours as 16 bytes of the widest buffer hold.
+  int64_t access_width() const {
+    int64_t widest = 1;
+    for (const auto& input : body_.inputs) {
+      widest = std::max<int64_t>(widest, dtype_size(input.dtype));
+    }
+    for (const auto& output : body_.outputs) {
+      widest = std::max<int64_t>(widest, dtype_size(body_.node(output.node).dtype));
+    }
+    int64_t wanted = schedule_value(schedule_, Template::kLoops, "access");
+    int64_t fits = 16 / widest;
+    return wanted == 0 ? fits : std::min(fits, wanted);
+  }
+
+  // A thread takes a block of neighbours where its innermost loop has whole ones.
+  LoopNest scalar(LoopNest nest) const {
+    if (nest.threads.threads > 1) return nest;
+    bool fits = groups_.size() == 1 && nest.grid == nest.shared.extents.size() && nest.grid > 0 &&
+                exact_div(nest.shared.extents.back(), nest.threads.access);
+    if (!fits) nest.threads.access = 1;
+    return nest;
+  }
+
+  Result<Trial> attempt(const LoopNest& nest) const {
+    GpuLoops loops(body_, nest);
+    LFARM_ASSIGN_OR_RETURN(GpuFunction function, loops.run());
+    std::vector<int64_t> sizes = representative_sizes(body_.symbols);
+    double threads = std::max(1.0, count_elements({function.body.units}, sizes)) *
+                     static_cast<double>(nest.threads.threads);
+    Trial trial{loops.work() * std::max(1.0, threads / kThreadsAtOnce),
+                loops.emitter().reductions(), loops.emitter().row_uses()};
+    if (function.is_split) trial.time += kJoinTime;
+    return trial;
+  }
+
+  Status accept(const LoopNest& nest) {
+    LFARM_ASSIGN_OR_RETURN(Trial trial, attempt(nest));
+    nest_ = nest;
+    best_ = std::move(trial);
+    return {};
+  }
+
+  // Returns what the nest is expected to take, infinity where it cannot be.
+  double try_nest(const LoopNest& nest, double wanted = 0.999) {
+    auto trial = attempt(nest);
+    if (!trial.ok()) return kNever;
+    double time = trial->time;
+    if (time < best_->time * wanted) {
+      nest_ = nest;
+      best_ = std::move(*trial);
+    }
+    return time;
+  }
+
+  // Nests that differ in the size of their groups alone, smaller ones first. Larger groups have
+  // less to do each, until what they must exchange, or the rounds that the device needs, outweighs
+  // it: where that has happened twice in a row, no larger one is tried. Nor where the largest, even
+  // if its threads shared the work without loss, took longer than the best so far.
+  struct Sizes {
+    double least = kNever, promise = 0;
+    int worse = 0;
+    bool goes_on(double best) const { return worse < 2 && promise < best; }
+    void add(double time, int64_t size) {
+      worse = time > least ? worse + 1 : 0;
+      least = std::min(least, time);
+      // A warp's neighbours share what they load.
+      double shares = kThreadsMax / static_cast<double>(size) * (size < kWarp ? kShareLoads : 1);
+      promise = time == kNever ? 0 : time / shares;
+    }
+  };
+
+  void try_groups(const LoopNest& start) {
+    int64_t wanted = schedule_value(schedule_, Template::kLoops, "team");
+    if (wanted != 0) best_->time = kNever;
+    for (size_t units = start.grid + 1; units-- > 0;) {
+      Sizes sizes[2][2];  // aside or not, one element at a time or several
+      for (int64_t size : {1, 4, 8, 16, 32, 64, 128, 256, 512, 1024}) {
+        if (wanted != 0 && size != wanted) continue;
+        for (int64_t side : {int64_t{1}, kSide}) {
+          if (side > 1 && (size == 1 || size * side > 1024 || units == 0)) continue;
+          LoopNest nest = start;
+          nest.grid = units;
+          nest.threads.threads = size;
+          nest.threads.side = side;
+          if (size == 1 && (groups_.size() > 1 || units < start.grid)) continue;
+          nest = scalar(nest);
+          for (bool several : {true, false}) {
+            if (several && nest.threads.access == 1) continue;
+            if (!several) nest.threads.access = 1;
+            Sizes& series = sizes[side > 1][several];
+            if (series.goes_on(best_->time)) series.add(try_nest(nest), size);
+          }
+        }
+      }
+    }
+  }
+
+  // Few long reductions keep a large GPU busy only when blocks share each.
+  void try_splits() {
+    if (schedule_value(schedule_, Template::kLoops, "team") != 0) return;
+    if (best_->time <= kJoinTime || best_->reductions.empty()) return;
+    const Node& node = body_.node(best_->reductions.front().id);
+    const auto& axes = attr<ReduceAttr>(node).axes;
+    Expr length = 1, units = 1;
+    for (int axis : axes) length *= body_.node(node.operands[0]).shape[at(axis)];
+    for (size_t k = 0; k < nest_.grid; ++k) units *= nest_.shared.extents[k];
+    int64_t blocks = gpu_splits(units, length, kSplitElements, 0, body_.symbols);
+    if (blocks == 1) return;
+    for (int64_t size : {256, 1024}) {
+      LoopNest nest = nest_;
+      nest.threads.threads = size;
+      nest.threads.side = 1;
+      nest.threads.blocks = blocks;
+      nest.threads.access = access_width();
+      try_nest(nest);
+    }
+  }
+
+  // What several loops over a row ask for stays in registers, the outermost operations first: then
+  // nobody asks for their operands again. What is read from memory is read once.
+  void keep_rows() {
+    auto uses = best_->row_uses;
+    for (auto it = uses.rbegin(); it != uses.rend(); ++it) {
+      if (it->second < 2) continue;
+      LoopNest kept = nest_;
+      kept.reductions.staged.insert(it->first);
+      try_nest(kept, body_.node(it->first).op == Op::kInput ? 1.001 : 0.99);
+    }
+  }
+
+  // Loops that lie one inside of the other in memory are one.
+  void merge_units() {
+    for (size_t k = nest_.grid; k-- > 1;) {
+      LoopNest merged = nest_;
+      merged.shared = *fuse_loops(nest_.shared, k - 1);
+      --merged.grid;
+      if (merged.threads.threads == 1) merged.threads.access = access_width();
+      try_nest(scalar(merged), 1.001);
+    }
+  }
+
+  const Graph& body_;
+  const Schedule& schedule_;
+  const std::vector<OutputGroup> groups_;
+  LoopNest nest_;
+  std::optional<Trial> best_;
+};
+
+}  // namespace
+
+Result<LoopNest> choose_gpu_nest(const Graph& body, const Schedule& schedule) {
+  return GpuNestSearch(body, schedule).run();
+}
+
+}  // namespace common

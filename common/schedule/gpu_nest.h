@@ -1,0 +1,14 @@
+// The loops that a kernel gets on a GPU where nobody said otherwise.
+#pragma once
+
+#include "common/base/result.h"
+#include "common/ir/llir/llir.h"
+
+namespace common {
+
+// Tries groups of threads and transformations of one loop an axis, and keeps what is expected to
+// take least. `body` has no structured operations; of the schedule, kLoops' parameters count.
+// kUnsupported when the code grows out of bounds.
+Result<LoopNest> choose_gpu_nest(const Graph& body, const Schedule& schedule);
+
+}  // namespace common

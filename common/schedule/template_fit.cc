@@ -1,0 +1,80 @@
+#include "common/schedule/template_fit.h"
+
+#include <algorithm>
+
+#include "common/ir/hlir/attention_form.h"
+#include "common/ir/hlir/fourier_form.h"
+#include "common/ir/hlir/tile_form.h"
+#include "common/ir/nest/lower_structure.h"
+#include "common/lowering/body/contraction.h"
+#include "common/lowering/text/code_writer.h"
+#include "common/lowering/text/view_inverse.h"
+
+namespace common {
+namespace {
+
+// Whether every output is a function of single elements of one of the sources (-1: not there).
+bool flows(const Graph& body, const std::vector<NodeId>& sources) {
+  CodeWriter trial(body.symbols);
+  return std::all_of(body.outputs.begin(), body.outputs.end(), [&](const GraphOutput& output) {
+    return std::any_of(sources.begin(), sources.end(), [&](NodeId source) {
+      if (source < 0) return false;
+      Indices at;
+      for (const Expr& size : body.node(source).shape) {
+        at.push_back(Expr::index(trial.bind_index("i", size, 0)));
+      }
+      return flow_forward(body, source, output.node, at).has_value();
+    });
+  });
+}
+
+// The body's only contraction; -1 where there is none, or more.
+NodeId only_contraction(const Graph& body) {
+  NodeId found = -1;
+  for (size_t k = 0; k < body.nodes.size(); ++k) {
+    if (body.nodes[k].op != Op::kContract) continue;
+    if (found >= 0) return -1;
+    found = static_cast<NodeId>(k);
+  }
+  return found;
+}
+
+}  // namespace
+
+bool template_holds(const Kernel& kernel) {
+  switch (kernel.form) {
+    case Template::kTile: {
+      Graph body = lower_structure(kernel.body, Kept::kContractions);
+      NodeId product = only_contraction(body);
+      return product >= 0 && flows(body, {product});
+    }
+    case Template::kAttention: {
+      auto form = attention_form(kernel.body);
+      return form && flows(kernel.body, {form->product});
+    }
+    case Template::kFourier: {
+      Graph body = lower_structure(kernel.body, Kept::kTransforms);
+      auto form = fourier_form(body);
+      return form && flows(body, {form->real, form->imaginary});
+    }
+    default:
+      return true;
+  }
+}
+
+bool is_skinny_product(const Graph& body, int* inner_axis) {
+  NodeId product = only_contraction(body);
+  if (product < 0) return false;
+  TileProblem p = tile_problem(body, body.node(product));
+  if (!has_few_rows(p)) return false;
+  // One row suits any order of the matrix; several are dot products with rows that run along k.
+  if (!p.m_size.is_constant(1) && !Contraction(body, product).runs_along_k(Side::kRight)) {
+    return false;
+  }
+  const std::vector<int>& out = attr<ContractAttr>(body.node(product)).out;
+  auto rows = p.m.empty() ? out.end() : std::find(out.begin(), out.end(), p.m.back());
+  *inner_axis = rows == out.end() ? -1 : static_cast<int>(rows - out.begin());
+  return true;
+}
+
+}  // namespace common

@@ -1,0 +1,113 @@
+// Loop nests, as kernels carry them. What they say is checked with the kernel that they belong to.
+#include "common/wire/capnp_support.h"
+#include "common/wire/ir_pieces.h"
+#include "common/wire/limits.h"
+
+namespace common {
+
+namespace ir = schemas::ir;
+
+namespace {
+
+constexpr size_t kLoopsMax = kRankMax;
+
+using Ints = capnp::List<int32_t>;
+
+template <class Ids>
+void put_ids(Ints::Builder out, const Ids& ids) {
+  uint32_t k = 0;
+  for (NodeId id : ids) out.set(k++, id);
+}
+
+LoopBand get_band(const IrReader& reader, ir::LoopBand::Reader in, size_t symbols) {
+  LoopBand band;
+  band.extents = reader.size_exprs(in.getExtents(), kLoopsMax, symbols);
+  auto position = in.getPosition();
+  check_count(position, kRankMax, "axes");
+  for (int64_t ref : position) band.position.push_back(reader.expr(ref));
+  return band;
+}
+
+}  // namespace
+
+void IrWriter::band(ir::LoopBand::Builder out, const LoopBand& band) {
+  if (!band.extents.empty()) refs(out.initExtents(list_size(band.extents.size())), band.extents);
+  if (!band.position.empty())
+    refs(out.initPosition(list_size(band.position.size())), band.position);
+}
+
+void IrWriter::nest(ir::LoopNest::Builder out, const LoopNest& nest) {
+  out.setEpilogue(nest.is_epilogue);
+  band(out.initShared(), nest.shared);
+  out.setGrid(list_size(nest.grid));
+  out.setBlocksInGrid(nest.blocks_in_grid);
+  auto groups = out.initGroups(list_size(nest.groups.size()));
+  for (size_t g = 0; g < nest.groups.size(); ++g) {
+    const GroupNest& group = nest.groups[g];
+    band(groups[list_size(g)].initOwn(), group.own);
+    if (!group.accumulators) continue;
+    groups[list_size(g)].setWidth(group.accumulators->width);
+    groups[list_size(g)].setBefore(list_size(group.accumulators->before));
+  }
+  out.setTransposed(nest.transposed);
+  const ReductionChoices& choices = nest.reductions;
+  if (!choices.fused.empty()) {
+    auto fused = out.initFused(list_size(choices.fused.size()));
+    uint32_t k = 0;
+    for (const auto& [first, others] : choices.fused) {
+      fused[k].setFirst(first);
+      put_ids(fused[k++].initOthers(list_size(others.size())), others);
+    }
+  }
+  if (!choices.flat.empty()) {
+    put_ids(out.initFlat(list_size(choices.flat.size())), choices.flat);
+  }
+  if (!choices.staged.empty()) {
+    put_ids(out.initStaged(list_size(choices.staged.size())), choices.staged);
+  }
+  out.setSimd(nest.simd);
+  out.setUnroll(nest.unroll);
+  out.setDotPairs(nest.dot_pairs);
+  out.setThreads(nest.threads.threads);
+  out.setSide(nest.threads.side);
+  out.setBlocks(nest.threads.blocks);
+  out.setAccess(nest.threads.access);
+}
+
+std::optional<LoopNest> IrReader::nest(ir::LoopNest::Reader in, size_t symbols) const {
+  auto groups = in.getGroups();
+  if (groups.size() == 0) return std::nullopt;
+  check_count(groups, kNodesMax, "groups of outputs");
+  LoopNest nest;
+  nest.is_epilogue = in.getEpilogue();
+  nest.shared = get_band(*this, in.getShared(), symbols);
+  nest.grid = in.getGrid();
+  nest.blocks_in_grid = in.getBlocksInGrid();
+  for (auto entry : groups) {
+    GroupNest group{get_band(*this, entry.getOwn(), symbols), {}};
+    if (entry.getWidth() != 0) {
+      group.accumulators = AccumulatorBlock{entry.getBefore(), entry.getWidth()};
+    }
+    nest.groups.push_back(std::move(group));
+  }
+  nest.transposed = in.getTransposed();
+  auto fused = in.getFused();
+  check_count(fused, kNodesMax, "fused reductions");
+  for (auto entry : fused) {
+    nest.reductions.fused[entry.getFirst()] =
+        get_numbers<int32_t>(entry.getOthers(), kNodesMax, "fused reductions");
+  }
+  for (int32_t id : get_numbers<int32_t>(in.getFlat(), kNodesMax, "reductions")) {
+    nest.reductions.flat.insert(id);
+  }
+  for (int32_t id : get_numbers<int32_t>(in.getStaged(), kNodesMax, "rows")) {
+    nest.reductions.staged.insert(id);
+  }
+  nest.simd = in.getSimd();
+  nest.unroll = in.getUnroll();
+  nest.dot_pairs = in.getDotPairs();
+  nest.threads = {in.getThreads(), in.getSide(), in.getBlocks(), in.getAccess()};
+  return nest;
+}
+
+}  // namespace common
