@@ -14,6 +14,9 @@
 namespace common {
 namespace {
 
+// Parts of a concatenation that are chosen from one after the other.
+constexpr size_t kPartsInRow = 4;
+
 uint64_t node_hash(const Node& node) {
   uint64_t hash = hash64(describe(node));
   for (NodeId operand : node.operands) hash = combine64(hash, static_cast<uint64_t>(operand));
@@ -210,6 +213,12 @@ NodeId GraphBuilder::squeeze(NodeId x, int axis) { return view(x, view_squeeze(s
 
 NodeId GraphBuilder::concat(const std::vector<NodeId>& parts, int axis) {
   LFARM_CHECK(!parts.empty(), "nothing to concatenate");
+  // Each select is as long as all that it chooses from: of many parts, halves by themselves.
+  if (parts.size() > kPartsInRow) {
+    auto middle = parts.begin() + static_cast<std::ptrdiff_t>((parts.size() + 1) / 2);
+    return concat({concat({parts.begin(), middle}, axis), concat({middle, parts.end()}, axis)},
+                  axis);
+  }
   auto k = static_cast<size_t>(axis);
   Expr total = 0;
   for (NodeId part : parts) total += shape(part)[k];

@@ -292,6 +292,7 @@ CodeValue BodyEmitter::view(const Node& node, const Indices& indices) {
   if (moving.empty()) {
     return fixed.empty() ? value(node.operands[0], inner) : row_or_fill(node, inner, fixed);
   }
+  if (auto x = load_or_fill(node, indices, inner, moving)) return *x;
   moving.insert(moving.end(), fixed.begin(), fixed.end());
 
   int level = 0;
@@ -305,6 +306,49 @@ CodeValue BodyEmitter::view(const Node& node, const Indices& indices) {
   w_.line(cat(name, " = ", operand.text, ";"));
   w_.close(cat("if (", condition(moving), ")"));
   return {name, level, -1};
+}
+
+// A view of memory whose checks an outer loop decides: an inner loop then loads without a branch,
+// from the start of the memory where they do not hold.
+std::optional<CodeValue> BodyEmitter::load_or_fill(const Node& view, const Indices& indices,
+                                                   const Indices& inner,
+                                                   const std::vector<Check>& checks) {
+  auto found = stored_.find(view.operands[0]);
+  if (team_ || lanes_.is_open() || found == stored_.end()) return std::nullopt;
+  const StoredNode& stored = found->second;
+  const Bounds& bounds = w_.bounds();
+  for (size_t k = 0; k < indices.size(); ++k) {
+    if (!bounds.provably_non_negative(indices[k]) ||
+        !bounds.provably_less(indices[k], view.shape[k])) {
+      return std::nullopt;
+    }
+  }
+  int outside = 0;
+  for (const Check& check : checks) {
+    outside = std::max({outside, w_.level_of(check.position), w_.level_of(check.bound)});
+  }
+  Expr offset = w_.simplify(linear_position(inner, stored.shape));
+  Expr start = offset.sum_constant(), step = 0;
+  for (const Expr::Term& term : offset.terms()) {
+    Expr product = term.coefficient;
+    for (const Expr& factor : term.factors) product *= factor;
+    (w_.level_of(product) <= outside ? start : step) += product;
+  }
+  if (w_.level_of(step) <= outside || !bounds.provably_non_negative(step) ||
+      !bounds.provably_less(step, element_count(stored.shape))) {
+    return std::nullopt;
+  }
+  load_offsets_.push_back(offset);
+  nest_.note_load(offset);
+  int64_t stride = std::abs(stride_along(step, w_.loop_index(w_.level_of(step))));
+  if (stride > 1) w_.add_work(w_.level_of(step), stride < 16 ? kStridedLoad : kScatteredLoad);
+  std::string holds = w_.fresh("holds"), row = w_.fresh("row");
+  w_.line(outside, cat("const _Bool ", holds, " = ", condition(checks), ";"));
+  w_.line(outside, cat("const ", c_storage_type(view.dtype), "* const ", row, " = ", holds, " ? ",
+                       stored.pointer, " + (", w_.text(start), ") : ", stored.pointer, ";"));
+  return declare(w_.level_of(step), view.dtype,
+                 cat(holds, " ? ", row, "[", w_.text(step),
+                     "] : ", c_literal(view.dtype, attr<ViewAttr>(view).view.fill)));
 }
 
 std::string BodyEmitter::condition(const std::vector<Check>& checks) {

@@ -112,6 +112,8 @@ class BodyEmitter {
   // A validity that is not known to hold: 0 <= position < bound; the flags say which half is not.
   struct Check;
   std::string condition(const std::vector<Check>& checks);
+  std::optional<CodeValue> load_or_fill(const Node& view, const Indices& indices,
+                                        const Indices& inner, const std::vector<Check>& checks);
   // Inside of a loop over lanes, whether the view's elements lie along the lanes in memory.
   bool lies_along_lanes(const Node& view, const Indices& indices, const Indices& inner);
   // That row if the checks hold, on which lanes have no influence, else a row of the view's fill.
