@@ -186,6 +186,8 @@ struct TaskPayload {
   # CPU threads of a run. 0: all that the worker has.
   rivals @14 :List(Ir.Program);
   # Of a comparison, at most 8.
+  referencesMs @15 :UInt32;
+  # For computing references that the worker does not have; inputs beyond are not verified. 0: all.
 }
 
 struct TaskReport {

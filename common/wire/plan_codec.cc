@@ -284,6 +284,7 @@ Result<TaskPayload> read_task_payload(wire::TaskPayload::Reader in) {
   payload.verify.sizes = get_sizes(in.getSizes(), payload.program.symbols);
   payload.verify.seeds = get_numbers<uint64_t>(in.getSeeds(), kTaskSeedsMax, "seeds");
   payload.verify.adversarial = in.getAdversarial();
+  payload.verify.references_ms = in.getReferencesMs();
   payload.measure.warmups = in.getWarmups();
   payload.measure.repetitions = in.getRepetitions();
   payload.measure.time_max_ms = in.getTimeMaxMs();
@@ -470,6 +471,7 @@ Bytes encode_task_payload(const TaskPayload& payload) {
   auto seeds = root.initSeeds(list_size(verify.seeds.size()));
   for (size_t i = 0; i < verify.seeds.size(); ++i) seeds.set(list_size(i), verify.seeds[i]);
   root.setAdversarial(verify.adversarial);
+  root.setReferencesMs(verify.references_ms);
   root.setErrorFactorMax(kUsualErrorFactor);
   root.setWarmups(payload.measure.warmups);
   root.setRepetitions(payload.measure.repetitions);

@@ -28,6 +28,9 @@ struct VerifyOptions {
   std::vector<std::vector<int64_t>> sizes{{}};
   std::vector<uint64_t> seeds{1, 2};  // of the random inputs; each is verified at every size
   bool adversarial = true;            // also inputs of zeros, extremes, infinities and NaN
+  // For computing references that a worker does not have yet: inputs for which no time is left are
+  // not verified, but for the first. 0: all are.
+  uint32_t references_ms = 0;
   friend bool operator==(const VerifyOptions&, const VerifyOptions&) = default;
 };
 

@@ -427,6 +427,7 @@ CandidateTask Search::send_whole(TaskKind kind, const char* origin, Finalist fin
 
 CandidateTask Search::send(Sent sent) {
   sent.task.payload.verify.sizes = verified_sizes(graph_->symbols);
+  sent.task.payload.verify.references_ms = references_ms(sent.is_whole(), options_.time_ms);
   return sent_.add(std::move(sent)).task;
 }
 

@@ -25,6 +25,14 @@ std::vector<std::vector<int64_t>> verified_sizes(const std::vector<common::Symbo
   return sizes;
 }
 
+uint32_t references_ms(bool is_whole, int64_t time_ms) {
+  constexpr int64_t kOfRegion = 1'500;
+  constexpr int64_t kShareOfWhole = 8;
+  if (!is_whole) return kOfRegion;
+  if (time_ms <= 0) return 0;
+  return static_cast<uint32_t>(std::clamp<int64_t>(time_ms / kShareOfWhole, kOfRegion, UINT32_MAX));
+}
+
 common::Error nothing_worked(const CandidateResult* last) {
   common::Code code = last && last->outcome == TaskOutcome::kInfra   ? common::Code::kUnavailable
                       : last && last->outcome == TaskOutcome::kWrong ? common::Code::kVerification

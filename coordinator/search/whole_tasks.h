@@ -1,5 +1,4 @@
-// Candidates for a whole graph: the sizes that they are judged at, and what is said when none was
-// right.
+// What candidates are judged at, and what is said when none for the whole graph was right.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +10,12 @@ namespace coordinator {
 
 // Values of the symbols; the first are also measured.
 std::vector<std::vector<int64_t>> verified_sizes(const std::vector<common::SymbolRange>& symbols);
+
+// The time of a worker for references of one candidate (VerifyOptions::references_ms), in a search
+// of `time_ms` (0: without a limit). What is found of a region is verified as a part of the whole
+// graph again; the whole graph is verified on all inputs unless that would take a good part of the
+// search.
+uint32_t references_ms(bool is_whole, int64_t time_ms);
 
 // Why there is no plan, by the last candidate's result; null when none was tried.
 common::Error nothing_worked(const CandidateResult* last);

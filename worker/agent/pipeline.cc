@@ -20,8 +20,6 @@ namespace {
 
 // Compiled jobs that wait for the device: one is enough to keep it busy.
 constexpr size_t kCompiledMax = 2;
-// Of the time for a candidate of a graph whose reference takes long to compute.
-constexpr uint32_t kReferencesMs = 1'500;
 
 JobResult ended(const TaskLease& lease, TaskOutcome outcome, std::string message) {
   JobResult result;
@@ -275,9 +273,6 @@ JobResult LocalPipeline::run(ExecutorClient& executor, Compiled& job, ProfileRep
   request.plan = job.built.plan;
   request.verify = job.payload.verify;
   request.measure = job.payload.measure;
-  // Whatever becomes of a candidate is verified as a finalist again.
-  bool is_candidate = job.payload.kind == common::TaskKind::kCandidate;
-  request.references_ms = is_candidate ? kReferencesMs : 0;
   uint32_t wanted = request.measure.threads;
   request.measure.threads = wanted == 0 ? options_.threads : std::min(wanted, options_.threads);
   std::set<common::Digest> sent;

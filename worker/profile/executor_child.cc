@@ -264,8 +264,7 @@ class ExecutorChild {
     }
     auto guarded = load(request, request.plan, device, true);
     if (!guarded.ok()) return blamed(guarded.error(), device);
-    auto verdict =
-        verifier_.verify(request.graph, graph, **guarded, request.verify, request.references_ms);
+    auto verdict = verifier_.verify(request.graph, graph, **guarded, request.verify);
     guarded->reset();
     if (!verdict.ok()) {
       ProfileReply refusal = blamed(verdict.error(), device);

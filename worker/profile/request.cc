@@ -35,6 +35,7 @@ void write_options(FrameWriter& w, const common::VerifyOptions& verify,
   }
   w.bytes(std::as_bytes(std::span(verify.seeds)));
   w.u64(verify.adversarial);
+  w.u64(verify.references_ms);
   w.u64(measure.warmups);
   w.u64(measure.repetitions);
   w.u64(measure.time_max_ms);
@@ -56,6 +57,7 @@ void read_options(FrameReader& r, common::VerifyOptions& verify, common::Measure
   for (std::vector<int64_t>& sizes : verify.sizes) sizes = read_numbers<int64_t>(r);
   verify.seeds = read_numbers<uint64_t>(r);
   verify.adversarial = r.u64() != 0;
+  verify.references_ms = static_cast<uint32_t>(r.u64());
   measure.warmups = static_cast<uint32_t>(r.u64());
   measure.repetitions = static_cast<uint32_t>(r.u64());
   measure.time_max_ms = static_cast<uint32_t>(r.u64());
@@ -80,7 +82,6 @@ Bytes encode(const ProfileRequest& request) {
   for (const common::Plan& rival : request.rivals) w.bytes(common::encode_plan(rival));
   write_options(w, request.verify, request.measure);
   w.u64(request.candidate_ms);
-  w.u64(request.references_ms);
   w.u64(request.one_by_one);
   return w.take();
 }
@@ -100,7 +101,6 @@ Result<ProfileRequest> decode_request(ByteView frame) {
   for (ByteView& rival : rivals) rival = r.bytes();
   read_options(r, request.verify, request.measure);
   request.candidate_ms = static_cast<uint32_t>(r.u64());
-  request.references_ms = static_cast<uint32_t>(r.u64());
   request.one_by_one = r.u64() != 0;
   if (!r.ok()) return common::corrupt("a request to the executor is cut off");
   LFARM_ASSIGN_OR_RETURN(request.plan, common::decode_plan(plan));

@@ -30,9 +30,6 @@ struct ProfileRequest {
   common::MeasureOptions measure;
   // For the candidate's own code; the child ends itself well beyond it, should nobody else.
   uint32_t candidate_ms = 0;
-  // For computing references that are not known yet: cases of inputs for which no time is left are
-  // not verified, but for the first. 0: all are.
-  uint32_t references_ms = 0;
   // Waits for each call, so that an error that the device reports late names its kernel.
   bool one_by_one = false;
 };

@@ -216,14 +216,15 @@ Status Verifier::check_case(const Graph& graph, Reference& reference, bool kept,
 }
 
 Result<Verdict> Verifier::verify(const Digest& digest, const Graph& graph, Executor& executor,
-                                 const VerifyOptions& options, uint32_t references_ms) {
+                                 const VerifyOptions& options) {
   Verdict verdict;
   memory_damaged_ = false;
   std::shared_ptr<Reference> last;
   common::SteadyClock clock;
   int64_t spent_ns = 0;
   for (const Case& which : cases(options)) {
-    bool is_late = references_ms != 0 && spent_ns > int64_t{references_ms} * 1'000'000;
+    bool is_late =
+        options.references_ms != 0 && spent_ns > int64_t{options.references_ms} * 1'000'000;
     if (is_late && !is_known(digest, which)) continue;
     int64_t start_ns = clock.now_ns();
     LFARM_ASSIGN_OR_RETURN(auto expected, reference(digest, graph, which));

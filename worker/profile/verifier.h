@@ -39,10 +39,9 @@ class Verifier {
 
   // Runs `executor` (loaded with guards) on every case that the options ask for. kVerification with
   // the case and what is wrong with the candidate; any other error is not the candidate's fault.
-  // `digest` is the graph's name in the cache. `references_ms`: see ProfileRequest.
+  // `digest` is the graph's name in the cache.
   common::Result<Verdict> verify(const common::Digest& digest, const common::Graph& graph,
-                                 common::Executor& executor, const common::VerifyOptions& options,
-                                 uint32_t references_ms = 0);
+                                 common::Executor& executor, const common::VerifyOptions& options);
 
   // Whether the last candidate was seen to write outside its buffers.
   bool memory_damaged() const { return memory_damaged_; }

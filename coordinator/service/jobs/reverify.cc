@@ -7,6 +7,7 @@
 #include "common/base/cat.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/wire/ir_codec.h"
 #include "coordinator/service/journal/finish.h"
 #include "coordinator/service/workers/device_name.h"
 
@@ -18,6 +19,14 @@ using common::Status;
 
 namespace {
 constexpr size_t kRunsMax = 256;
+
+// The payload without a limit for references: nobody waits for what is made anew.
+common::Bytes verified_in_full(common::Bytes payload) {
+  auto decoded = common::decode_task_payload(payload);
+  if (!decoded.ok()) return payload;
+  decoded->verify.references_ms = 0;
+  return common::encode_task_payload(*decoded);
+}
 }  // namespace
 
 Reverifier::~Reverifier() {
@@ -33,7 +42,7 @@ bool Reverifier::start(farm::JobId id, const std::string& tenant, EarlierPlan pl
   TaskSpec spec;
   spec.job = id;
   spec.target = device_name(plan.key.target.name, plan.machine);
-  spec.payload = std::move(plan.recipe.payload);
+  spec.payload = verified_in_full(std::move(plan.recipe.payload));
   // With the key: a program that was banned under another compiler has another chance.
   spec.fingerprint = common::Hasher().text("reverify").digest(place).finish();
   spec.blobs = {graph->digest()};

@@ -199,6 +199,26 @@ SearchOptions options(int64_t budget) {
   return made;
 }
 
+// A whole graph's references may take longer than a short search has.
+TEST(WholeCandidates, TakeAShareOfTheSearchForTheirReferences) {
+  for (int64_t time_ms : {0, 4'000, 40'000}) {
+    SearchOptions limited = options(12);
+    limited.time_ms = time_ms;
+    size_t whole = 0;
+    for (const CandidateTask& task : search(limited).sent) {
+      bool is_region = task.payload.kind == TaskKind::kCandidate;
+      bool is_comparison = task.payload.kind == TaskKind::kComparison;
+      uint32_t expected = is_region || is_comparison ? 1'500
+                          : time_ms == 0             ? 0
+                          : time_ms == 4'000         ? 1'500
+                                                     : 5'000;
+      EXPECT_EQ(task.payload.verify.references_ms, expected) << task.origin << " " << time_ms;
+      whole += is_region || is_comparison ? 0 : 1;
+    }
+    EXPECT_GT(whole, 0u);
+  }
+}
+
 // Finalists that are measured while something else runs look slow, and are chosen all the same.
 TEST(JobSearch, FinalistsAreComparedWithThePlainPlan) {
   auto busy_at_the_end = [](const CandidateTask& task) {

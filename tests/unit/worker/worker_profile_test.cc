@@ -448,7 +448,9 @@ TEST(Verifier, CandidatesDoNotWaitForAllReferencesOfALargeGraph) {
   auto cases_within = [&](Verifier& judge, uint32_t references_ms) {
     int runs = 0;
     judge.set_observer([&](bool runs_now) { runs += runs_now ? 1 : 0; });
-    auto verdict = judge.verify(common::digest_of("graph"), graph, **executor, {}, references_ms);
+    common::VerifyOptions options;
+    options.references_ms = references_ms;
+    auto verdict = judge.verify(common::digest_of("graph"), graph, **executor, options);
     EXPECT_TRUE(verdict.ok()) << verdict.error().message;
     return runs;
   };
