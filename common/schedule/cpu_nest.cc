@@ -54,8 +54,10 @@ class CpuNestSearch {
     }
     for (size_t g = 0; g <= groups_.size(); ++g) {
       for (size_t k = band(draft_, g).extents.size(); k-- > 1;) {
+        auto one = fuse_loops(band(draft_, g), k - 1);
+        if (!one) continue;
         Draft fused = draft_;
-        band(fused, g) = *fuse_loops(band(draft_, g), k - 1);
+        band(fused, g) = std::move(*one);
         accept(fused);
       }
     }

@@ -199,8 +199,10 @@ class GpuNestSearch {
   // Loops that lie one inside of the other in memory are one.
   void merge_units() {
     for (size_t k = nest_.grid; k-- > 1;) {
+      auto one = fuse_loops(nest_.shared, k - 1);
+      if (!one) continue;
       LoopNest merged = nest_;
-      merged.shared = *fuse_loops(nest_.shared, k - 1);
+      merged.shared = std::move(*one);
       --merged.grid;
       if (merged.threads.threads == 1) merged.threads.access = access_width();
       try_nest(scalar(merged), 1.001);

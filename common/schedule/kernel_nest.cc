@@ -41,9 +41,10 @@ Result<std::optional<LoopNest>> cpu_nest(const Kernel& kernel, bool has_pairs) {
 }
 
 Result<std::optional<LoopNest>> gpu_nest(const Kernel& kernel) {
-  bool is_structured = kernel.form == Template::kTile || kernel.form == Template::kAttention;
+  // Whether an attention fits into shared memory its template knows: what does not is loops.
   bool has_loops = kernel.form == Template::kLoops || kernel.form == Template::kFourier ||
-                   (is_structured && !template_holds(kernel));
+                   kernel.form == Template::kAttention ||
+                   (kernel.form == Template::kTile && !template_holds(kernel));
   if (!has_loops) return std::optional<LoopNest>();
   Schedule schedule = kernel.form == Template::kLoops ? kernel.schedule : Schedule();
   LFARM_ASSIGN_OR_RETURN(LoopNest nest,

@@ -7,25 +7,39 @@
 #include "common/ir/hlir/tile_form.h"
 #include "common/ir/nest/lower_structure.h"
 #include "common/lowering/body/contraction.h"
+#include "common/lowering/text/c_text.h"
 #include "common/lowering/text/code_writer.h"
 #include "common/lowering/text/view_inverse.h"
 
 namespace common {
 namespace {
 
-// Whether every output is a function of single elements of one of the sources (-1: not there).
+// Whether every output is a function of single elements of the sources (-1: not there), which are
+// of one shape: as templates compute outputs from an element that they just made.
 bool flows(const Graph& body, const std::vector<NodeId>& sources) {
   CodeWriter trial(body.symbols);
-  return std::all_of(body.outputs.begin(), body.outputs.end(), [&](const GraphOutput& output) {
-    return std::any_of(sources.begin(), sources.end(), [&](NodeId source) {
-      if (source < 0) return false;
-      Indices at;
-      for (const Expr& size : body.node(source).shape) {
-        at.push_back(Expr::index(trial.bind_index("i", size, 0)));
+  BodyEmitter emitter(body, trial);
+  Indices at;
+  for (NodeId source : sources) {
+    if (source < 0) continue;
+    const Node& node = body.node(source);
+    if (at.empty()) {
+      for (const Expr& size : node.shape) {
+        at.push_back(trial.simplify(Expr::index(trial.bind_index(trial.fresh("i"), size, 0))));
       }
-      return flow_forward(body, source, output.node, at).has_value();
-    });
-  });
+    }
+    trial.remember({source, kElementTag, at},
+                   trial.declare(trial.depth(), c_value_type(node.dtype), "x", "0"));
+  }
+  for (const GraphOutput& output : body.outputs) {
+    std::optional<Indices> to;
+    for (NodeId source : sources) {
+      if (source >= 0 && !to) to = flow_forward(body, source, output.node, at);
+    }
+    if (!to) return false;
+    emitter.value(output.node, *to);
+  }
+  return emitter.status().ok();
 }
 
 // The body's only contraction; -1 where there is none, or more.

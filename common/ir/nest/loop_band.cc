@@ -60,7 +60,7 @@ struct Division {
 std::optional<Division> find_division(const Expr& e) {
   for (const Expr::Term& term : e.terms()) {
     for (const Expr& factor : term.factors) {
-      if (factor.as_var()) continue;
+      if (factor.as_var() || !factor.uses_index()) continue;
       for (const Expr* inner : {&factor.left(), &factor.right()}) {
         if (auto found = find_division(*inner)) return found;
       }
@@ -106,7 +106,7 @@ Expr with_peeled(const Expr& e, const Bounds& bounds, const std::vector<Expr>& e
     Expr product = term.coefficient;
     for (const Expr& factor : term.factors) {
       bool is_quotient = factor.kind() == ExprKind::kFloorDiv;
-      if (!is_quotient && factor.kind() != ExprKind::kMod) {
+      if (!factor.uses_index() || (!is_quotient && factor.kind() != ExprKind::kMod)) {
         product *= factor;
         continue;
       }
@@ -233,11 +233,11 @@ LoopBand plain_band(const Shape& shape) {
   return band;
 }
 
-Status verify_band(const LoopBand& given, const Shape& shape,
+Status verify_band(const LoopBand& given, const Shape& given_shape,
                    const std::vector<SymbolRange>& symbols) {
-  if (given.position.size() != shape.size()) {
+  if (given.position.size() != given_shape.size()) {
     return invalid_input(
-        cat("loops walk ", given.position.size(), " axes of a shape of ", shape.size()));
+        cat("loops walk ", given.position.size(), " axes of a shape of ", given_shape.size()));
   }
   LoopBand band = given;
   bool is_known = true;
@@ -251,6 +251,22 @@ Status verify_band(const LoopBand& given, const Shape& shape,
   for (const Expr& e : band.extents) check(e, false);
   for (const Expr& e : band.position) check(e, true);
   if (!is_known) return invalid_input("loops use an index or a symbol that is not there");
+  // Symbols of one value are that value wherever they occur, as Bounds sees them.
+  auto known = [&](const Expr& e) {
+    return e.substitute([&](Var v) {
+      bool is_fixed = v.kind == Var::Kind::kSymbol && at(v.id) < symbols.size() &&
+                      symbols[at(v.id)].min == symbols[at(v.id)].max;
+      return is_fixed ? Expr(symbols[at(v.id)].min) : Expr::var(v);
+    });
+  };
+  Shape shape = given_shape;
+  for (std::vector<Expr>* all : {&band.extents, &band.position, &shape}) {
+    for (Expr& e : *all) e = known(e);
+  }
+  if (element_count(shape).is_constant(0)) {
+    if (element_count(band.extents).is_constant(0)) return {};
+    return invalid_input("loops visit something of what has no elements");
+  }
   // Fused loops are split again, until every axis counts plain loops.
   band = simplified(std::move(band), symbols);
   int steps = 0;
@@ -262,7 +278,7 @@ Status verify_band(const LoopBand& given, const Shape& shape,
     }
     auto next = without(*division, band);
     if (!next || ++steps > kStepsMax) {
-      if (visits_each_once(given, shape)) return {};
+      if (visits_each_once(band, shape)) return {};
       return invalid_input(cat("no axis is at ", given.position[d].text()));
     }
     band = simplified(std::move(*next), symbols);
@@ -305,7 +321,8 @@ std::optional<LoopBand> split_loop(const LoopBand& band, size_t loop, const Expr
 }
 
 std::optional<LoopBand> fuse_loops(const LoopBand& band, size_t loop) {
-  if (loop + 1 >= band.extents.size()) return std::nullopt;
+  // Positions of the fused loop divide by the inner one's extent.
+  if (loop + 1 >= band.extents.size() || band.extents[loop + 1].is_constant(0)) return std::nullopt;
   LoopBand result;
   std::vector<Expr> loops;
   for (size_t k = 0; k < band.extents.size(); ++k) {

@@ -122,6 +122,25 @@ TEST(LoopBand, SizesMayBeSymbols) {
   EXPECT_FALSE(verify_band(plain_band({s}), {Expr::symbol(1)}, symbols).ok());
 }
 
+TEST(LoopBand, NothingIsVisitedOfWhatIsEmpty) {
+  EXPECT_TRUE(verify_band(plain_band({5, 0}), {5, 0}, {}).ok());
+  EXPECT_FALSE(fuse_loops(plain_band({5, 0}), 0)) << "an index would be divided by 0";
+  LoopBand band = plain_band({5, 0});
+  band.extents[1] = 1;
+  EXPECT_FALSE(verify_band(band, {5, 0}, {}).ok());
+}
+
+// A symbol of one value is the same as the value, and sizes may be quotients.
+TEST(LoopBand, SizesAreSimplified) {
+  Expr s = Expr::symbol(0), t = Expr::symbol(1);
+  Expr half = floor_div(t + 1, 2);
+  for (const Shape& shape :
+       {Shape{t, s}, Shape{s, t}, Shape{4, t, s}, Shape{half, t}, Shape{t, half}}) {
+    LoopBand band = *fuse_loops(plain_band(shape), 0);
+    EXPECT_TRUE(verify_band(band, shape, {{4, 4}, {1, 7}}).ok()) << print({{}, band});
+  }
+}
+
 TEST(LoopBand, WhatIsNotLegalIsNotTransformed) {
   LoopBand band = plain_band({6, 4});
   EXPECT_FALSE(split_loop(band, 0, 4));

@@ -79,6 +79,10 @@ Result<GpuFunction> emit_template(const Kernel& kernel, bool warpgroups) {
 
 Result<GpuFunction> emit_function(const Kernel& kernel, bool warpgroups) {
   if (!kernel.nest) return emit_template(kernel, warpgroups);
+  if (kernel.form == Template::kAttention) {
+    auto structured = emit_template(kernel, warpgroups);
+    if (structured.ok() || structured.error().code != common::Code::kUnsupported) return structured;
+  }
   Graph body = common::nest_body(kernel.body, *kernel.nest);
   LFARM_RETURN_IF_ERROR(common::verify(*kernel.nest, body));
   return common::lower_gpu_loops(body, *kernel.nest);
