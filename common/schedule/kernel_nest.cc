@@ -1,5 +1,7 @@
 #include "common/schedule/kernel_nest.h"
 
+#include "common/base/contains.h"
+#include "common/ir/hlir/attention_form.h"
 #include "common/ir/nest/lower_structure.h"
 #include "common/lowering/text/c_text.h"
 #include "common/schedule/cpu_nest.h"
@@ -40,11 +42,34 @@ Result<std::optional<LoopNest>> cpu_nest(const Kernel& kernel, bool has_pairs) {
   return std::optional(std::move(nest));
 }
 
+// Whether the least block of an attention may be more than a GPU's shared memory holds. Then loops
+// stand by: the template, which knows, is asked first.
+bool is_wide_attention(const Kernel& kernel) {
+  constexpr int64_t kRows = 16, kKeys = 32;
+  constexpr int64_t kBytes = 64 * 1024;
+  constexpr int64_t kWidth = 256;
+  auto form = kernel.form == Template::kAttention ? attention_form(kernel.body) : std::nullopt;
+  if (!form) return false;
+  const Graph& body = kernel.body;
+  const Node& scores = body.node(form->scores);
+  int64_t width = form->size(form->columns).constant();
+  // The scores' depth is their operands' elements for each row.
+  const auto& contraction = attr<ContractAttr>(scores);
+  int64_t depth = 1;
+  const Shape& queries = body.node(scores.operands[0]).shape;
+  for (size_t k = 0; k < contraction.a.size(); ++k) {
+    bool is_summed = !contains(contraction.out, contraction.a[k]);
+    if (is_summed && queries[k].is_constant()) depth *= queries[k].constant();
+  }
+  int64_t bytes =
+      ((kRows + kKeys) * depth + kKeys * width) * dtype_size(body.node(form->product).dtype);
+  return bytes > kBytes || width > kWidth;
+}
+
 Result<std::optional<LoopNest>> gpu_nest(const Kernel& kernel) {
-  // Whether an attention fits into shared memory its template knows: what does not is loops.
+  bool is_structured = kernel.form == Template::kTile || kernel.form == Template::kAttention;
   bool has_loops = kernel.form == Template::kLoops || kernel.form == Template::kFourier ||
-                   kernel.form == Template::kAttention ||
-                   (kernel.form == Template::kTile && !template_holds(kernel));
+                   (is_structured && !template_holds(kernel)) || is_wide_attention(kernel);
   if (!has_loops) return std::optional<LoopNest>();
   Schedule schedule = kernel.form == Template::kLoops ? kernel.schedule : Schedule();
   LFARM_ASSIGN_OR_RETURN(LoopNest nest,
