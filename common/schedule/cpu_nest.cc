@@ -14,8 +14,9 @@ constexpr int kMaxTrials = 40;
 // Enough units for any number of threads to share evenly.
 constexpr int64_t kEnoughUnits = 64;
 
-// One lowering: the measure that nests are compared by, and what a better one could make use of.
+// The result of lowering a nest once: its cost, and the facts from which better nests are derived.
 struct Trial {
+  LoopNest used;  // without what made no difference
   double work = 0;
   std::vector<CodeWriter::Division> divided;
   std::vector<NestAdvice> advice;
@@ -68,11 +69,7 @@ class CpuNestSearch {
     try_fused_reductions();
     if (schedule_value(schedule_, Template::kLoops, "stage") != 0) try_staging();
     try_smaller_grids();
-    // Without what turned out to make no difference.
-    LoopNest nest = with_grid(draft_);
-    CpuLoops loops(body_, nest, options_.context);
-    LFARM_RETURN_IF_ERROR(loops.run());
-    return loops.used();
+    return best_.used;
   }
 
  private:
@@ -107,8 +104,8 @@ class CpuNestSearch {
     LoopNest nest = with_grid(draft);
     CpuLoops loops(body_, nest, options_.context);
     LFARM_RETURN_IF_ERROR(loops.run());
-    return Trial{loops.writer().work(), loops.writer().divided(), loops.advice(),
-                 loops.emitter().reductions(), loops.emitter().row_uses()};
+    return Trial{loops.used(),   loops.writer().work(),        loops.writer().divided(),
+                 loops.advice(), loops.emitter().reductions(), loops.emitter().row_uses()};
   }
 
   void move_inside(int axis) {

@@ -32,6 +32,7 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 size_t at(int index) { return static_cast<size_t>(index); }
 
 struct Trial {
+  LoopNest used;    // without what made no difference
   double time = 0;  // an estimate, in simple operations one after the other
   std::vector<EmittedReduction> reductions;
   std::map<NodeId, int> row_uses;
@@ -59,10 +60,7 @@ class GpuNestSearch {
     }
     keep_rows();
     merge_units();
-    // Without what turned out to make no difference.
-    GpuLoops loops(body_, nest_);
-    LFARM_RETURN_IF_ERROR(loops.run());
-    return loops.used();
+    return best_->used;
   }
 
  private:
@@ -95,7 +93,7 @@ class GpuNestSearch {
     std::vector<int64_t> sizes = representative_sizes(body_.symbols);
     double threads = std::max(1.0, count_elements({function.body.units}, sizes)) *
                      static_cast<double>(nest.threads.threads);
-    Trial trial{loops.work() * std::max(1.0, threads / kThreadsAtOnce),
+    Trial trial{loops.used(), loops.work() * std::max(1.0, threads / kThreadsAtOnce),
                 loops.emitter().reductions(), loops.emitter().row_uses()};
     if (function.is_split) trial.time += kJoinTime;
     return trial;

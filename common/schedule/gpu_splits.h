@@ -9,7 +9,7 @@
 
 namespace common {
 
-// Of a large GPU; where there are fewer, the choices made for so many change little.
+// Multiprocessors of a large GPU (H100). On smaller ones the same choices are nearly as good.
 inline constexpr int64_t kGpuProcessors = 132;
 
 // How many blocks should share each of `units` results that take `length` steps, `step` of which

@@ -1,4 +1,4 @@
-// Which of the reductions that one emission of a body met can share a pass.
+// Which reductions of a body, as one lowering emitted them, can share a pass.
 #pragma once
 
 #include <map>

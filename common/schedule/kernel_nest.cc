@@ -3,7 +3,6 @@
 #include "common/base/contains.h"
 #include "common/ir/hlir/attention_form.h"
 #include "common/ir/nest/lower_structure.h"
-#include "common/lowering/text/c_text.h"
 #include "common/schedule/cpu_nest.h"
 #include "common/schedule/gpu_nest.h"
 #include "common/schedule/template_fit.h"

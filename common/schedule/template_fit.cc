@@ -42,17 +42,6 @@ bool flows(const Graph& body, const std::vector<NodeId>& sources) {
   return emitter.status().ok();
 }
 
-// The body's only contraction; -1 where there is none, or more.
-NodeId only_contraction(const Graph& body) {
-  NodeId found = -1;
-  for (size_t k = 0; k < body.nodes.size(); ++k) {
-    if (body.nodes[k].op != Op::kContract) continue;
-    if (found >= 0) return -1;
-    found = static_cast<NodeId>(k);
-  }
-  return found;
-}
-
 }  // namespace
 
 bool template_holds(const Kernel& kernel) {

@@ -115,9 +115,15 @@ std::string print_program(Compilation& compilation) {
   return common::print(default_program(compilation));
 }
 
-std::string print_nests(Compilation& compilation) {
+// As workers get it.
+common::Program program_with_nests(Compilation& compilation) {
   common::Program program = default_program(compilation);
   common::add_nests(program, common::machine_of(compilation.target()));
+  return program;
+}
+
+std::string print_nests(Compilation& compilation) {
+  common::Program program = program_with_nests(compilation);
   std::string out;
   for (size_t k = 0; k < program.kernels.size(); ++k) {
     const common::Kernel& kernel = program.kernels[k];
@@ -166,9 +172,7 @@ PrintRequest parse(int argc, const char* const* argv) {
 // False when no pass has the name.
 bool write(std::string_view stage, Compilation& compilation, std::ostream& out) {
   if (stage == "encoded") {
-    common::Program program = default_program(compilation);
-    common::add_nests(program, common::machine_of(compilation.target()));
-    out << common::as_text(common::encode_program(program));
+    out << common::as_text(common::encode_program(program_with_nests(compilation)));
     return true;
   }
   bool is_all = stage == "all", is_known = is_all;

@@ -70,11 +70,11 @@ std::optional<Division> find_division(const Expr& e) {
   return std::nullopt;
 }
 
-// The dividend's loops with their strides; empty where it has anything else.
-std::optional<std::vector<Stride>> dividend_strides(const Expr& dividend) {
+// The expression as a sum of loops' indices times strides; empty when it is none.
+std::optional<std::vector<Stride>> strides_of(const Expr& e) {
   std::vector<Stride> strides;
-  if (dividend.sum_constant() != 0) return std::nullopt;
-  for (const Expr::Term& term : dividend.terms()) {
+  if (e.sum_constant() != 0) return std::nullopt;
+  for (const Expr::Term& term : e.terms()) {
     auto next = stride_of(term);
     if (!next) return std::nullopt;
     strides.push_back(*next);
@@ -85,7 +85,7 @@ std::optional<std::vector<Stride>> dividend_strides(const Expr& dividend) {
 // c*x + y by n*c is x by n, where loop y counts to c: quotients and remainders of a loop that was
 // split by what the divisor holds.
 Expr peeled(const Expr& quotient, const std::vector<Expr>& extents) {
-  auto strides = dividend_strides(quotient.left());
+  auto strides = strides_of(quotient.left());
   for (const Stride& y : strides.value_or(std::vector<Stride>())) {
     if (!y.stride.is_constant(1) || strides->size() < 2) continue;
     const Expr& c = extents[y.loop];
@@ -144,7 +144,7 @@ std::optional<LoopBand> fuse_two(const LoopBand& band, size_t a, size_t b) {
 // together two become one, a loop that is divided alone is split. Empty where there is no such
 // step.
 std::optional<LoopBand> without(const Division& division, const LoopBand& band) {
-  auto found = dividend_strides(division.dividend);
+  auto found = strides_of(division.dividend);
   if (!found) return std::nullopt;
   const std::vector<Stride>& strides = *found;
   for (const Stride& a : strides) {
@@ -159,25 +159,6 @@ std::optional<LoopBand> without(const Division& division, const LoopBand& band) 
     if (by && !by->is_constant(1)) return split_loop(band, moves.loop, *by);
   }
   return std::nullopt;
-}
-
-// The position as a sum of loops' indices times strides; empty when it is none.
-std::optional<std::vector<Stride>> strides_of(const Expr& position) {
-  std::vector<Stride> strides;
-  if (position.is_constant()) {
-    if (!position.is_constant(0)) return std::nullopt;
-    return strides;
-  }
-  if (position.sum_constant() != 0) return std::nullopt;
-  for (const Expr::Term& term : position.terms()) {
-    auto next = stride_of(term);
-    if (!next) return std::nullopt;
-    for (const Stride& other : strides) {
-      if (other.loop == next->loop) return std::nullopt;
-    }
-    strides.push_back(*next);
-  }
-  return strides;
 }
 
 // Whether the loops count through [0, size): one has stride 1, and every other the product of

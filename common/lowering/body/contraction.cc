@@ -12,6 +12,16 @@ size_t at(int index) { return static_cast<size_t>(index); }
 
 }  // namespace
 
+NodeId only_contraction(const Graph& body) {
+  NodeId found = -1;
+  for (size_t k = 0; k < body.nodes.size(); ++k) {
+    if (body.nodes[k].op != Op::kContract) continue;
+    if (found >= 0) return -1;
+    found = static_cast<NodeId>(k);
+  }
+  return found;
+}
+
 Contraction::Contraction(const Graph& body, NodeId node)
     : body_(body), id_(node), problem_(tile_problem(body, body.node(node))) {}
 

@@ -15,6 +15,9 @@ namespace common {
 // The left operand gives rows (m), the right one columns (n); both are summed over k.
 enum class Side : uint8_t { kLeft, kRight };
 
+// The body's only contraction; -1 where there is none, or more.
+NodeId only_contraction(const Graph& body);
+
 class Contraction {
  public:
   // `body` outlives it; `node` is a kContract.

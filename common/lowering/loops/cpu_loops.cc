@@ -1,8 +1,7 @@
 #include "common/lowering/loops/cpu_loops.h"
 
-#include <algorithm>
-
 #include "common/base/cat.h"
+#include "common/lowering/body/contraction.h"
 #include "common/lowering/body/unit_loop.h"
 #include "common/lowering/text/c_text.h"
 
@@ -22,10 +21,8 @@ Expr block_count(const Expr& extent, int64_t width) {
 LoopsContext epilogue_context(const Graph& body) {
   LoopsContext context;
   context.whole = true;
-  for (size_t id = 0; id < body.nodes.size(); ++id) {
-    if (body.nodes[id].op != Op::kContract) continue;
-    context.stored[static_cast<NodeId>(id)] = {"product", body.nodes[id].shape};
-  }
+  NodeId product = only_contraction(body);
+  if (product >= 0) context.stored[product] = {"product", body.node(product).shape};
   return context;
 }
 

@@ -28,7 +28,7 @@ LoopsContext epilogue_context(const Graph& body);
 Result<FunctionBody> lower_cpu_loops(const Graph& body, const LoopNest& nest,
                                      const LoopsContext& context = {});
 
-// One lowering, and what it met: for whoever chooses nests. Borrows its arguments.
+// A single lowering of a nest, with the counts that nests are chosen by. Refers to its arguments.
 class CpuLoops {
  public:
   CpuLoops(const Graph& body, const LoopNest& nest, const LoopsContext& context);

@@ -37,7 +37,6 @@ GpuLoops::GpuLoops(const Graph& body, const LoopNest& nest)
     : body_(body),
       nest_(nest),
       groups_(group_outputs(body)),
-      shared_axes_(shared_axes(groups_)),
       writer_(body.symbols),
       emitter_(body, writer_) {
   emitter_.set_choices(nest.reductions);
@@ -74,7 +73,7 @@ Status GpuLoops::verify_threads() const {
 Result<GpuFunction> GpuLoops::run() {
   LFARM_RETURN_IF_ERROR(verify_threads());
   Expr units = open_unit();
-  for (const OutputGroup& group : groups_) emit_group(group);
+  for (size_t g = 0; g < groups_.size(); ++g) emit_group(g);
   writer_.close("");
   LFARM_RETURN_IF_ERROR(emitter_.status());
   GpuFunction function;
@@ -133,10 +132,10 @@ Expr GpuLoops::open_unit() {
   return units;
 }
 
-void GpuLoops::emit_group(const OutputGroup& group) {
+void GpuLoops::emit_group(size_t group) {
   std::vector<Expr> inner(nest_.shared.extents.begin() + static_cast<std::ptrdiff_t>(nest_.grid),
                           nest_.shared.extents.end());
-  const LoopBand& own = nest_.groups[static_cast<size_t>(&group - groups_.data())].own;
+  const LoopBand& own = nest_.groups[group].own;
   inner.insert(inner.end(), own.extents.begin(), own.extents.end());
   Expr steps = 1;
   for (const Expr& e : inner) steps *= e;
@@ -154,8 +153,8 @@ void GpuLoops::emit_group(const OutputGroup& group) {
 }
 
 // `once`: all of a group's threads are here; one of them stores.
-void GpuLoops::emit_stores(const OutputGroup& group, const std::vector<Expr>& loops, bool once) {
-  const LoopBand& own = nest_.groups[static_cast<size_t>(&group - groups_.data())].own;
+void GpuLoops::emit_stores(size_t group, const std::vector<Expr>& loops, bool once) {
+  const LoopBand& own = nest_.groups[group].own;
   Indices position;
   size_t first = 0;
   for (const LoopBand* band : {&nest_.shared, &own}) {
@@ -166,10 +165,10 @@ void GpuLoops::emit_stores(const OutputGroup& group, const std::vector<Expr>& lo
     }
     first += band->extents.size();
   }
-  for (size_t output : group.outputs) {
+  for (size_t output : groups_[group].outputs) {
     const Node& node = body_.node(body_.outputs[output].node);
     CodeValue x = emitter_.value(body_.outputs[output].node, position);
-    Expr offset = writer_.simplify(linear_position(position, group.shape));
+    Expr offset = writer_.simplify(linear_position(position, groups_[group].shape));
     std::string name = cat("out", output);
     std::string place = once ? "" : emitter_.team().store(name, node.dtype, offset);
     if (place.empty()) place = cat(name, "[", writer_.text(offset), "]");

@@ -18,7 +18,7 @@ namespace common {
 // nest shares a reduction among blocks and the body has none that they can share.
 Result<GpuFunction> lower_gpu_loops(const Graph& body, const LoopNest& nest);
 
-// One lowering, and what it met: for whoever chooses nests. Borrows its arguments.
+// A single lowering of a nest, with the counts that nests are chosen by. Refers to its arguments.
 class GpuLoops {
  public:
   GpuLoops(const Graph& body, const LoopNest& nest);
@@ -36,13 +36,12 @@ class GpuLoops {
   // Each thread computes neighbouring units by itself.
   bool takes_blocks() const { return nest_.threads.threads == 1 && nest_.threads.access > 1; }
   Expr open_unit();
-  void emit_group(const OutputGroup& group);
-  void emit_stores(const OutputGroup& group, const std::vector<Expr>& loops, bool once);
+  void emit_group(size_t group);
+  void emit_stores(size_t group, const std::vector<Expr>& loops, bool once);
 
   const Graph& body_;
   const LoopNest& nest_;
   const std::vector<OutputGroup> groups_;
-  const size_t shared_axes_;
   CodeWriter writer_;
   BodyEmitter emitter_;
   std::vector<Expr> indices_;  // of the grid's loops

@@ -207,24 +207,33 @@ class BodyFuzzer {
   std::vector<NodeId> nodes_;
 };
 
-TEST(CodegenFuzz, RandomBodies) {
+// Batches of 100 random kernels from seed `first` on: `prepare(seed, batch)` may change them before
+// they are compiled.
+template <class Prepare>
+void check_batches(uint64_t first, Prepare prepare) {
   const char* given = std::getenv("LFARM_FUZZ_SEED");
   const char* rounds = std::getenv("LFARM_FUZZ_ROUNDS");
-  uint64_t first = given != nullptr ? std::strtoull(given, nullptr, 10) : 101;
+  if (given != nullptr) first = std::strtoull(given, nullptr, 10);
   uint64_t count = rounds != nullptr ? std::strtoull(rounds, nullptr, 10) : 4;
   for (uint64_t seed = first; seed < first + count; ++seed) {
     KernelBatch batch;
     BodyFuzzer fuzzer(seed);
     for (int k = 0; k < 100; ++k) fuzzer.add(batch);
+    prepare(seed, batch);
     batch.compile();
-    ASSERT_FALSE(HasFatalFailure()) << "LFARM_FUZZ_SEED=" << seed;
+    ASSERT_FALSE(::testing::Test::HasFatalFailure()) << "LFARM_FUZZ_SEED=" << seed;
     for (size_t k = 0; k < batch.size(); ++k) {
       batch.check(k, 2e-5);
       batch.check(k, 2e-5, 3);
-      ASSERT_FALSE(HasFailure()) << "repeat with LFARM_FUZZ_SEED=" << seed << " (kernel " << k
-                                 << ") tests/test_codegen_fuzz";
+      ASSERT_FALSE(::testing::Test::HasFailure())
+          << "repeat with LFARM_FUZZ_SEED=" << seed << " (kernel " << k
+          << ") tests/test_codegen_fuzz";
     }
   }
+}
+
+TEST(CodegenFuzz, RandomBodies) {
+  check_batches(101, [](uint64_t, KernelBatch&) {});
 }
 
 // Goal: any legal nest computes what its body says.
@@ -316,27 +325,12 @@ class NestFuzzer {
 };
 
 TEST(CodegenFuzz, RandomNests) {
-  const char* given = std::getenv("LFARM_FUZZ_SEED");
-  const char* rounds = std::getenv("LFARM_FUZZ_ROUNDS");
-  uint64_t first = given != nullptr ? std::strtoull(given, nullptr, 10) : 501;
-  uint64_t count = rounds != nullptr ? std::strtoull(rounds, nullptr, 10) : 4;
-  for (uint64_t seed = first; seed < first + count; ++seed) {
-    KernelBatch batch;
-    BodyFuzzer fuzzer(seed);
-    for (int k = 0; k < 100; ++k) fuzzer.add(batch);
+  check_batches(501, [](uint64_t seed, KernelBatch& batch) {
     int changed = 0;
     NestFuzzer nests(seed, &changed);
     batch.change_nests([&](Kernel& kernel, Machine machine) { nests.change(kernel, machine); });
     EXPECT_GT(changed, 30);
-    batch.compile();
-    ASSERT_FALSE(HasFatalFailure()) << "LFARM_FUZZ_SEED=" << seed;
-    for (size_t k = 0; k < batch.size(); ++k) {
-      batch.check(k, 2e-5);
-      batch.check(k, 2e-5, 3);
-      ASSERT_FALSE(HasFailure()) << "repeat with LFARM_FUZZ_SEED=" << seed << " (kernel " << k
-                                 << ") tests/test_codegen_fuzz";
-    }
-  }
+  });
 }
 
 }  // namespace

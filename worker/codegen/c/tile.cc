@@ -34,7 +34,6 @@ using common::LabelIndices;
 using common::linear_position;
 using common::Node;
 using common::NodeId;
-using common::Op;
 using common::Result;
 using common::Schedule;
 using common::Scratch;
@@ -552,13 +551,8 @@ class TileEmitter {
 
 Result<FunctionBody> emit_tile(const Graph& body, const Schedule& schedule, const VectorUnit& unit,
                                const std::optional<common::LoopNest>& epilogue) {
-  NodeId contraction = -1;
-  for (size_t id = 0; id < body.nodes.size(); ++id) {
-    if (body.nodes[id].op != Op::kContract) continue;
-    if (contraction >= 0) return common::unsupported("a tile kernel holds one contraction");
-    contraction = static_cast<NodeId>(id);
-  }
-  if (contraction < 0) return common::unsupported("a tile kernel holds a contraction");
+  NodeId contraction = common::only_contraction(body);
+  if (contraction < 0) return common::unsupported("a tile kernel holds one contraction");
   if (!epilogue) return TileEmitter(body, contraction, schedule, unit).run("");
 
   // The contraction first, then the rest as loops that read it.

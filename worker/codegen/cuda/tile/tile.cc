@@ -14,31 +14,16 @@ using common::DType;
 using common::GpuFunction;
 using common::Graph;
 using common::NodeId;
-using common::Op;
+using common::only_contraction;
 using common::Result;
 using common::Schedule;
 using common::Side;
 
-namespace {
-
-// The only one; -1 when there is none, or more.
-NodeId contraction_of(const Graph& body) {
-  NodeId found = -1;
-  for (size_t k = 0; k < body.nodes.size(); ++k) {
-    if (body.nodes[k].op != Op::kContract) continue;
-    if (found >= 0) return -1;
-    found = static_cast<NodeId>(k);
-  }
-  return found;
-}
-
-}  // namespace
-
 Result<GpuFunction> emit_cuda_tile(const Graph& body, const Schedule& schedule, bool warpgroups) {
-  NodeId id = contraction_of(body);
+  NodeId id = only_contraction(body);
   if (id < 0) return common::unsupported("a tile kernel holds one contraction");
   Graph narrow = with_half_operands(body, id);
-  Contraction contraction(narrow, contraction_of(narrow));
+  Contraction contraction(narrow, only_contraction(narrow));
   if (cuda_tile_is_skinny(contraction)) return emit_cuda_tile_skinny(narrow, contraction, schedule);
   if (warpgroups && cuda_tile_is_wgmma(contraction, schedule)) {
     return emit_cuda_tile_wgmma(narrow, contraction, schedule);
