@@ -1,0 +1,79 @@
+// Decodes the machine code of a cubin as far as a kernel's speed follows from it: what kind each
+// instruction is, how wide its access, which loads are under way together, and where loops are.
+//
+// Instructions of 16 bytes (sm_70 to sm_100). NVIDIA documents no encodings; those used here are
+// the opcode in the lowest 9 bits, an access' width in bits 73 to 75, the scoreboard that a load
+// sets in bits 110 to 112 and those that an instruction waits for in bits 116 to 121. Tests compile
+// kernels of known content and look for it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/bytes.h"
+#include "common/base/result.h"
+
+namespace common {
+
+enum class SassClass : uint8_t {
+  kArithmetic,  // integers, moves, selections, permutations, conversions within the same pipe
+  kFloat,       // float32 and pairs of float16 or bfloat16
+  kDouble,
+  kFunction,  // of the special function unit, conversions of width included
+  kTensor,
+  kGlobalLoad,
+  kGlobalStore,
+  kAtomic,
+  kAsyncCopy,  // from global to shared memory
+  kSharedLoad,
+  kSharedStore,
+  kLocalLoad,  // of a thread's own memory: spills, and arrays that are indexed at run time
+  kLocalStore,
+  kConstantLoad,
+  kShuffle,
+  kBarrier,  // of a block
+  kBranch,
+  kCall,     // of a function that was not inlined, such as a 64-bit division
+  kUniform,  // of the scalar pipe that a warp's threads share
+  kOther
+};
+inline constexpr int kSassClassCount = 20;
+std::string_view sass_class_name(SassClass kind);
+
+struct SassInstruction {
+  uint16_t opcode = 0;  // 9 bits
+  SassClass kind = SassClass::kOther;
+  uint8_t bytes = 0;       // that a lane moves between memory and registers
+  int8_t scoreboard = -1;  // set until the value is there; -1: none
+  uint8_t waits = 0;       // a bit a scoreboard
+  int64_t target = -1;     // of a branch: an instruction's number; -1: none, or not in the kernel
+};
+
+// Instructions [first, last], of which the last branches back to the first.
+struct SassLoop {
+  size_t first = 0, last = 0;
+};
+
+struct SassKernel {
+  std::string name;
+  std::vector<SassInstruction> code;  // without the padding after it
+  std::vector<SassLoop> loops;        // by `first`; of two that begin together the longer first
+};
+
+// By name. kCorrupt for what is no cubin.
+Result<std::vector<SassKernel>> read_sass(ByteView cubin);
+
+// Most bytes of global loads that a thread has under way at one place in the code, and in how many
+// loads.
+struct SassInFlight {
+  int64_t bytes = 0;
+  int64_t loads = 0;
+};
+SassInFlight loads_in_flight(const SassKernel& kernel);
+
+// The innermost loop that holds an instruction, as a place in `loops`; -1: none.
+int innermost_loop(const SassKernel& kernel, size_t instruction);
+
+}  // namespace common

@@ -1,0 +1,154 @@
+// What is decoded from machine code against kernels whose content is known from their text.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "common/base/cat.h"
+#include "common/cuda/nvrtc.h"
+#include "common/cuda/sass.h"
+
+namespace common {
+namespace {
+
+constexpr const char* kText = R"(
+extern "C" __global__ void lf_ahead(const uint4* a, uint4* out) {
+  uint4 x[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) x[i] = a[i * 256 + threadIdx.x];
+  uint4 s = x[0];
+#pragma unroll
+  for (int i = 1; i < 4; ++i) { s.x ^= x[i].x; s.y ^= x[i].y; s.z ^= x[i].z; s.w ^= x[i].w; }
+  out[threadIdx.x] = s;
+}
+extern "C" __global__ void lf_divides(const long long* a, long long* out, long long n, int count) {
+  long long s = 0;
+#pragma unroll 1
+  for (int i = 0; i < count; ++i) s += a[i * 256 + threadIdx.x] / n;
+  out[threadIdx.x] = s;
+}
+extern "C" __global__ void lf_nested(const float* a, float* out, int rows, int columns) {
+  float s = 0;
+#pragma unroll 1
+  for (int r = 0; r < rows; ++r) {
+    float m = 0;
+#pragma unroll 1
+    for (int c = 0; c < columns; ++c) m = fmaxf(m, a[(r * columns + c) * 256 + threadIdx.x]);
+    s += m;
+  }
+  out[threadIdx.x] = s;
+}
+extern "C" __global__ void lf_shared(const float* a, double* out) {
+  __shared__ float t[256];
+  t[threadIdx.x] = a[threadIdx.x];
+  __syncthreads();
+  out[threadIdx.x] = (double)t[255 - threadIdx.x] * 3.0;
+}
+extern "C" __global__ void lf_stream(const uint4* a, uint4* out) {
+  out[threadIdx.x] = a[threadIdx.x];
+}
+extern "C" __global__ void lf_tensor(const unsigned* a, float* out) {
+  float c0 = 0, c1 = 0, c2 = 0, c3 = 0;
+  unsigned x = a[threadIdx.x];
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+      "{%0,%1,%2,%3}, {%4,%4,%4,%4}, {%4,%4}, {%0,%1,%2,%3};"
+      : "+f"(c0), "+f"(c1), "+f"(c2), "+f"(c3) : "r"(x));
+  out[threadIdx.x] = c0 + c1 + c2 + c3;
+}
+)";
+
+int64_t count(const SassKernel& kernel, SassClass kind, int bytes = 0) {
+  return std::count_if(kernel.code.begin(), kernel.code.end(), [&](const SassInstruction& x) {
+    return x.kind == kind && (bytes == 0 || x.bytes == bytes);
+  });
+}
+
+int64_t count_in_loop(const SassKernel& kernel, SassClass kind, int loop) {
+  int64_t found = 0;
+  for (size_t k = 0; k < kernel.code.size(); ++k) {
+    found += kernel.code[k].kind == kind && innermost_loop(kernel, k) == loop ? 1 : 0;
+  }
+  return found;
+}
+
+class Sass : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    auto nvrtc = Nvrtc::open();
+    if (!nvrtc.ok()) GTEST_SKIP() << nvrtc.error().message;
+    if (!(*nvrtc)->supports(GetParam())) GTEST_SKIP() << "NVRTC has no " << GetParam();
+    auto output = (*nvrtc)->compile(kText, GetParam(), {});
+    ASSERT_TRUE(output.ok()) << output.error().message;
+    auto kernels = read_sass(output->cubin);
+    ASSERT_TRUE(kernels.ok()) << kernels.error().message;
+    kernels_ = *kernels;
+  }
+  const SassKernel& kernel(const std::string& name) const {
+    auto it = std::find_if(kernels_.begin(), kernels_.end(),
+                           [&](const SassKernel& k) { return k.name == name; });
+    EXPECT_NE(it, kernels_.end()) << name;
+    return *it;
+  }
+
+ private:
+  std::vector<SassKernel> kernels_;
+};
+
+TEST_P(Sass, AccessesHaveTheirWidths) {
+  // Fails when the width is read from other bits, or loads are taken for stores.
+  const SassKernel& stream = kernel("lf_stream");
+  EXPECT_EQ(count(stream, SassClass::kGlobalLoad), 1);
+  EXPECT_EQ(count(stream, SassClass::kGlobalLoad, 16), 1);
+  EXPECT_EQ(count(stream, SassClass::kGlobalStore, 16), 1);
+  EXPECT_TRUE(stream.loops.empty()) << "the branch to itself at the end is no loop";
+  const SassKernel& shared = kernel("lf_shared");
+  EXPECT_EQ(count(shared, SassClass::kGlobalLoad, 4), 1);
+  EXPECT_EQ(count(shared, SassClass::kSharedStore, 4), 1);
+  EXPECT_EQ(count(shared, SassClass::kSharedLoad, 4), 1);
+  EXPECT_EQ(count(shared, SassClass::kGlobalStore, 8), 1);
+  EXPECT_EQ(count(shared, SassClass::kBarrier), 1);
+  EXPECT_EQ(count(shared, SassClass::kDouble), 1);
+}
+
+TEST_P(Sass, LoadsUnderWayTogetherAreAdded) {
+  // Fails when scoreboards are not told apart, or never cleared.
+  SassInFlight ahead = loads_in_flight(kernel("lf_ahead"));
+  EXPECT_EQ(ahead.bytes, 64);
+  EXPECT_EQ(ahead.loads, 4);
+  EXPECT_EQ(loads_in_flight(kernel("lf_stream")).bytes, 16);
+  EXPECT_EQ(loads_in_flight(kernel("lf_nested")).bytes, 4);
+}
+
+TEST_P(Sass, LoopsAreBackwardBranches) {
+  // Fails when a branch's distance is read without its sign or its upper bits.
+  const SassKernel& nested = kernel("lf_nested");
+  ASSERT_EQ(nested.loops.size(), 2U);
+  EXPECT_LT(nested.loops[0].first, nested.loops[1].first);
+  EXPECT_GT(nested.loops[0].last, nested.loops[1].last);
+  EXPECT_EQ(count_in_loop(nested, SassClass::kGlobalLoad, 1), 1);
+  EXPECT_EQ(count_in_loop(nested, SassClass::kGlobalLoad, 0), 0);
+  EXPECT_EQ(count_in_loop(nested, SassClass::kGlobalStore, -1), 1);
+}
+
+TEST_P(Sass, DivisionsAreCallsInLoops) {
+  const SassKernel& divides = kernel("lf_divides");
+  ASSERT_GE(divides.loops.size(), 1U);
+  EXPECT_EQ(count_in_loop(divides, SassClass::kCall, 0), 1);
+  EXPECT_EQ(count(kernel("lf_ahead"), SassClass::kCall), 0);
+}
+
+TEST_P(Sass, TensorCoresAreSeen) {
+  EXPECT_EQ(count(kernel("lf_tensor"), SassClass::kTensor), 1);
+  EXPECT_EQ(count(kernel("lf_stream"), SassClass::kTensor), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Architectures, Sass, testing::Values("sm_80", "sm_90a", "sm_100"));
+
+TEST(SassBytes, OtherBytesAreRefused) {
+  EXPECT_FALSE(read_sass({}).ok());
+  Bytes text(4096, std::byte{0x41});
+  EXPECT_FALSE(read_sass(text).ok());
+}
+
+}  // namespace
+}  // namespace common
