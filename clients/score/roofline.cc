@@ -10,6 +10,7 @@
 #include "common/base/cat.h"
 #include "common/base/digest.h"
 #include "common/base/files.h"
+#include "common/cost/gpu_machine.h"
 
 namespace clients {
 
@@ -21,37 +22,9 @@ namespace {
 
 // Of what a file keeps: another one when something is measured in another way.
 constexpr int kRooflineVersion = 3;
-constexpr double kTera = 1e12;
+constexpr double kPerSecond = 1e9;  // of what there is in a nanosecond
 // Of a launch that follows others, as the cost model has it; nobody measures it here.
 constexpr double kGpuLaunchNs = 2000;
-
-struct DataSheet {
-  const char* name;  // that the driver's name contains; the first that fits counts
-  double tera_operations, tera_half_operations, tera_bytes_per_s;
-};
-constexpr DataSheet kDataSheets[] = {
-    {"B200", 75, 2250, 7.7},
-    {"H200", 67, 989, 4.8},
-    {"H100 NVL", 60, 835, 3.9},
-    {"H100 PCIe", 51, 756, 2.0},
-    {"H100", 67, 989, 3.35},
-    {"A100 80GB PCIe", 19.5, 312, 1.935},
-    {"A100-PCIE-40GB", 19.5, 312, 1.555},
-    {"A100-SXM4-40GB", 19.5, 312, 1.555},
-    {"A100", 19.5, 312, 2.039},
-    {"L40S", 91.6, 362, 0.864},
-    {"L40", 90.5, 181, 0.864},
-    {"L4", 30.3, 121, 0.3},
-    {"A10G", 35, 70, 0.6},
-    {"A10", 31.2, 125, 0.6},
-    {"T4", 8.1, 65, 0.32},
-    {"V100", 15.7, 125, 0.9},
-    {"RTX 4090", 82.6, 165, 1.008},
-};
-
-bool is_word_end(std::string_view name, size_t at) {
-  return at >= name.size() || std::isalnum(static_cast<unsigned char>(name[at])) == 0;
-}
 
 std::string kept_path(const std::string& folder, int threads) {
   char machine[256] = {};
@@ -72,21 +45,16 @@ double read_bandwidth(const Roofline& roofline, double bytes) {
 }
 
 std::optional<Roofline> data_sheet(std::string_view name) {
-  for (const DataSheet& sheet : kDataSheets) {
-    size_t at = name.find(sheet.name);
-    if (at == std::string_view::npos ||
-        !is_word_end(name, at + std::string_view(sheet.name).size()))
-      continue;
-    Roofline roofline;
-    roofline.device = std::string(name);
-    roofline.source = "data sheet";
-    roofline.operations_per_s = sheet.tera_operations * kTera;
-    roofline.half_operations_per_s = sheet.tera_half_operations * kTera;
-    roofline.reads = {{0, sheet.tera_bytes_per_s * kTera}};
-    roofline.launch_ns = kGpuLaunchNs;
-    return roofline;
-  }
-  return std::nullopt;
+  const common::GpuMachine* machine = common::find_gpu_machine(name);
+  if (machine == nullptr) return std::nullopt;
+  Roofline roofline;
+  roofline.device = std::string(name);
+  roofline.source = "data sheet";
+  roofline.operations_per_s = machine->single_per_ns * kPerSecond;
+  roofline.half_operations_per_s = machine->half_tensor_per_ns * kPerSecond;
+  roofline.reads = {{0, machine->dram_bytes_per_ns * kPerSecond}};
+  roofline.launch_ns = kGpuLaunchNs;
+  return roofline;
 }
 
 std::string processor_name() {

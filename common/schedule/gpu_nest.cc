@@ -1,10 +1,16 @@
 #include "common/schedule/gpu_nest.h"
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
+#include <string_view>
+#include <utility>
 
+#include "common/cost/gpu_time.h"
 #include "common/ir/hlir/sizes.h"
 #include "common/ir/nest/transformations.h"
 #include "common/lowering/loops/gpu_loops.h"
@@ -14,12 +20,9 @@
 namespace common {
 namespace {
 
-// Threads that a large GPU runs at once.
-constexpr double kThreadsAtOnce = kGpuProcessors * 1024.0;
-// What it takes a block to learn that it is the last of several, and to read what they left: two or
-// three microseconds, of which each is some five operations of a block that waits for memory, as
-// the writer counts them. And the fewest elements that make it worth while.
-constexpr double kJoinTime = 15;
+// What it takes a block to learn that it is the last of several, and to read what they left. And
+// the fewest elements that make it worth while.
+constexpr double kJoinNs = 2000;
 constexpr int64_t kSplitElements = 8192;
 // Of several groups of outputs, to begin with.
 constexpr int64_t kGroupThreads = 128;
@@ -27,13 +30,21 @@ constexpr int64_t kSide = 32;
 constexpr int64_t kWarp = 32;
 constexpr double kThreadsMax = 1024;
 constexpr double kShareLoads = 8;  // at most, what a load costs a thread alone, of one in a warp
+// The product that nests are chosen for; others differ in their rates, not in what is good.
+constexpr std::string_view kTarget = "cuda-sm_90a";
+// Of what other units read too, the share that the first cache does not have.
+constexpr double kNearShare = 0.25;
+constexpr double kRegisters = 24;  // of a thread, beside the loads that are under way
+constexpr double kRegisterBytes = 4;
+constexpr int64_t kChunkBytes = 16;
+constexpr double kTie = 0.02;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 size_t at(int index) { return static_cast<size_t>(index); }
 
 struct Trial {
   LoopNest used;    // without what made no difference
-  double time = 0;  // an estimate, in simple operations one after the other
+  double time = 0;  // predicted, in nanoseconds
   std::vector<EmittedReduction> reductions;
   std::map<NodeId, int> row_uses;
 };
@@ -42,14 +53,14 @@ struct Trial {
 class GpuNestSearch {
  public:
   GpuNestSearch(const Graph& body, const Schedule& schedule)
-      : body_(body), schedule_(schedule), groups_(group_outputs(body)) {}
+      : body_(body), schedule_(schedule), groups_(group_outputs(body)), widths_(access_widths()) {}
 
-  Result<LoopNest> run() {
+  Result<TimedNest> run() {
     LoopNest nest = plain_loops(body_);
     nest.grid = nest.shared.extents.size();
-    nest.threads.access = access_width();
     if (groups_.size() > 1) nest.threads.threads = kGroupThreads;
-    LFARM_RETURN_IF_ERROR(accept(scalar(nest)));
+    LFARM_RETURN_IF_ERROR(accept(nest));
+    for (int64_t width : widths_) try_nest(with_access(nest, width));
     bool reduces = !best_->reductions.empty();
     if (reduces || groups_.size() > 1) try_groups(nest);
     if (reduces && groups_.size() == 1) try_splits();
@@ -60,29 +71,30 @@ class GpuNestSearch {
     }
     keep_rows();
     merge_units();
-    return best_->used;
+    return TimedNest{best_->used, best_->time};
   }
 
  private:
-  // As many neighbours as 16 bytes of the widest buffer hold.
-  int64_t access_width() const {
-    int64_t widest = 1;
-    for (const auto& input : body_.inputs) {
-      widest = std::max<int64_t>(widest, dtype_size(input.dtype));
-    }
-    for (const auto& output : body_.outputs) {
-      widest = std::max<int64_t>(widest, dtype_size(body_.node(output.node).dtype));
-    }
+  // As many neighbours as 16 bytes of a buffer hold, widest first and at last 1; or what the
+  // schedule asks for.
+  std::vector<int64_t> access_widths() const {
+    std::set<int64_t, std::greater<>> widths;
+    auto add = [&](DType dtype) { widths.insert(kChunkBytes / dtype_size(dtype)); };
+    for (const auto& input : body_.inputs) add(input.dtype);
+    for (const auto& output : body_.outputs) add(body_.node(output.node).dtype);
     int64_t wanted = schedule_value(schedule_, Template::kLoops, "access");
-    int64_t fits = 16 / widest;
-    return wanted == 0 ? fits : std::min(fits, wanted);
+    if (wanted != 0) return {std::min(wanted, *widths.begin())};
+    widths.insert(1);
+    return {widths.begin(), widths.end()};
   }
 
-  // A thread takes a block of neighbours where its innermost loop has whole ones.
-  LoopNest scalar(LoopNest nest) const {
+  // Threads take so many neighbours at once; a thread that computes elements alone does where its
+  // innermost loop has whole blocks of them.
+  LoopNest with_access(LoopNest nest, int64_t width) const {
+    nest.threads.access = width;
     if (nest.threads.threads > 1) return nest;
     bool fits = groups_.size() == 1 && nest.grid == nest.shared.extents.size() && nest.grid > 0 &&
-                exact_div(nest.shared.extents.back(), nest.threads.access);
+                exact_div(nest.shared.extents.back(), width);
     if (!fits) nest.threads.access = 1;
     return nest;
   }
@@ -90,13 +102,42 @@ class GpuNestSearch {
   Result<Trial> attempt(const LoopNest& nest) const {
     GpuLoops loops(body_, nest);
     LFARM_ASSIGN_OR_RETURN(GpuFunction function, loops.run());
-    std::vector<int64_t> sizes = representative_sizes(body_.symbols);
-    double threads = std::max(1.0, count_elements({function.body.units}, sizes)) *
-                     static_cast<double>(nest.threads.threads);
-    Trial trial{loops.used(), loops.work() * std::max(1.0, threads / kThreadsAtOnce),
+    Trial trial{loops.used(), predict_ns(function, nest, loops.work()),
                 loops.emitter().reductions(), loops.emitter().row_uses()};
-    if (function.is_split) trial.time += kJoinTime;
+    if (function.is_split) trial.time += kJoinNs;
     return trial;
+  }
+
+  // Nanoseconds on a typical product; see gpu_time.h.
+  double predict_ns(const GpuFunction& function, const LoopNest& nest,
+                    const ThreadWork& work) const {
+    std::vector<int64_t> sizes = representative_sizes(body_.symbols);
+    GpuKernelFacts facts;
+    facts.block_threads = function.block.threads;
+    double units = std::max(1.0, count_elements({function.body.units}, sizes));
+    facts.blocks = std::ceil(units / static_cast<double>(function.block.units));
+    double threads = facts.blocks * facts.block_threads;
+    facts.thread_instructions = work.instructions * threads;
+    facts.sector_bytes = (work.sector_bytes + work.shared_sector_bytes * kNearShare) * threads;
+    facts.dram_bytes =
+        std::min(buffer_bytes(sizes), (work.sector_bytes + work.shared_sector_bytes) * threads);
+    facts.in_flight_bytes = work.in_flight_bytes;
+    facts.rounds = std::max(1.0, work.rounds);
+    facts.registers = kRegisters + work.in_flight_bytes / kRegisterBytes +
+                      static_cast<double>(nest.threads.access);
+    GpuKernelTime time = gpu_kernel_time(facts, gpu_machine_of_target(kTarget));
+    // Of nests that the same limit holds back the one that does less besides.
+    return time.total_ns + kTie * (time.issue_ns + time.l2_ns + time.latency_ns);
+  }
+
+  double buffer_bytes(const std::vector<int64_t>& sizes) const {
+    double bytes = 0;
+    for (const auto& input : body_.inputs) bytes += count_bytes(input.dtype, input.shape, sizes);
+    for (const auto& output : body_.outputs) {
+      const Node& node = body_.node(output.node);
+      bytes += count_bytes(node.dtype, node.shape, sizes);
+    }
+    return bytes;
   }
 
   Status accept(const LoopNest& nest) {
@@ -139,7 +180,7 @@ class GpuNestSearch {
     int64_t wanted = schedule_value(schedule_, Template::kLoops, "team");
     if (wanted != 0) best_->time = kNever;
     for (size_t units = start.grid + 1; units-- > 0;) {
-      Sizes sizes[2][2];  // aside or not, one element at a time or several
+      std::map<std::pair<int64_t, int64_t>, Sizes> series;  // by side and width
       for (int64_t size : {1, 4, 8, 16, 32, 64, 128, 256, 512, 1024}) {
         if (wanted != 0 && size != wanted) continue;
         for (int64_t side : {int64_t{1}, kSide}) {
@@ -149,12 +190,9 @@ class GpuNestSearch {
           nest.threads.threads = size;
           nest.threads.side = side;
           if (size == 1 && (groups_.size() > 1 || units < start.grid)) continue;
-          nest = scalar(nest);
-          for (bool several : {true, false}) {
-            if (several && nest.threads.access == 1) continue;
-            if (!several) nest.threads.access = 1;
-            Sizes& series = sizes[side > 1][several];
-            if (series.goes_on(best_->time)) series.add(try_nest(nest), size);
+          for (int64_t width : widths_) {
+            Sizes& sizes = series[{side, width}];
+            if (sizes.goes_on(best_->time)) sizes.add(try_nest(with_access(nest, width)), size);
           }
         }
       }
@@ -164,7 +202,7 @@ class GpuNestSearch {
   // Few long reductions keep a large GPU busy only when blocks share each.
   void try_splits() {
     if (schedule_value(schedule_, Template::kLoops, "team") != 0) return;
-    if (best_->time <= kJoinTime || best_->reductions.empty()) return;
+    if (best_->time <= kJoinNs || best_->reductions.empty()) return;
     const Node& node = body_.node(best_->reductions.front().id);
     const auto& axes = attr<ReduceAttr>(node).axes;
     Expr length = 1, units = 1;
@@ -177,8 +215,7 @@ class GpuNestSearch {
       nest.threads.threads = size;
       nest.threads.side = 1;
       nest.threads.blocks = blocks;
-      nest.threads.access = access_width();
-      try_nest(nest);
+      for (int64_t width : widths_) try_nest(with_access(nest, width));
     }
   }
 
@@ -202,21 +239,25 @@ class GpuNestSearch {
       LoopNest merged = nest_;
       merged.shared = std::move(*one);
       --merged.grid;
-      if (merged.threads.threads == 1) merged.threads.access = access_width();
-      try_nest(scalar(merged), 1.001);
+      LoopNest before = nest_;
+      for (int64_t width : widths_) {
+        if (merged.threads.threads > 1 && width != before.threads.access) continue;
+        try_nest(with_access(merged, width), 1.001);
+      }
     }
   }
 
   const Graph& body_;
   const Schedule& schedule_;
   const std::vector<OutputGroup> groups_;
+  const std::vector<int64_t> widths_;
   LoopNest nest_;
   std::optional<Trial> best_;
 };
 
 }  // namespace
 
-Result<LoopNest> choose_gpu_nest(const Graph& body, const Schedule& schedule) {
+Result<TimedNest> choose_gpu_nest(const Graph& body, const Schedule& schedule) {
   return GpuNestSearch(body, schedule).run();
 }
 

@@ -6,9 +6,14 @@
 
 namespace common {
 
-// Tries groups of threads and transformations of one loop an axis, and keeps what is expected to
+struct TimedNest {
+  LoopNest nest;
+  double predicted_ns = 0;  // without the launch, at representative sizes, see common/cost
+};
+
+// Tries groups of threads and transformations of one loop an axis, and keeps what is predicted to
 // take least. `body` has no structured operations; of the schedule, kLoops' parameters count.
 // kUnsupported when the code grows out of bounds.
-Result<LoopNest> choose_gpu_nest(const Graph& body, const Schedule& schedule);
+Result<TimedNest> choose_gpu_nest(const Graph& body, const Schedule& schedule);
 
 }  // namespace common

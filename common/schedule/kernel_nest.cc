@@ -71,9 +71,9 @@ Result<std::optional<LoopNest>> gpu_nest(const Kernel& kernel) {
                    (is_structured && !template_holds(kernel)) || is_wide_attention(kernel);
   if (!has_loops) return std::optional<LoopNest>();
   Schedule schedule = kernel.form == Template::kLoops ? kernel.schedule : Schedule();
-  LFARM_ASSIGN_OR_RETURN(LoopNest nest,
+  LFARM_ASSIGN_OR_RETURN(TimedNest chosen,
                          choose_gpu_nest(lower_structure(kernel.body, Kept::kNone), schedule));
-  return std::optional(std::move(nest));
+  return std::optional(std::move(chosen.nest));
 }
 
 }  // namespace

@@ -298,6 +298,23 @@ TEST(FusionGate, OverrulesOnlyWithCalibratedPredictions) {
   }
 }
 
+TEST(FusionGate, OnAGpuASavedLaunchIsReasonEnough) {
+  common::SteadyClock clock;
+  Cut cut = cut_into_regions(common::roll(model("llama")));
+  const Region& region = *std::max_element(
+      cut.regions.begin(), cut.regions.end(),
+      [](const Region& a, const Region& b) { return a.graph.nodes.size() < b.graph.nodes.size(); });
+  RegionSpace gpu(region.graph, clock, Numerics::kStrict, common::Machine::kGpu);
+  // A launch is far less than a hundredth of all.
+  auto worth = [&](const Genome& genome) {
+    return 1e7 + 1200 * static_cast<double>(gpu.structure(genome)->fused.shell.calls.size());
+  };
+  size_t before = gpu.structure({})->fused.shell.calls.size();
+  Gated gated = gate_fusion(gpu, Calibration::kDefault, worth, 1000);
+  EXPECT_LT(gpu.structure(gated.genome)->fused.shell.calls.size(), before);
+  EXPECT_EQ(gate_fusion(gpu, Calibration::kNone, worth, 1000).genome.size(), 0u);
+}
+
 TEST(SearchQuality, GuidedSearchFindsBetterPlansThanAPlainGeneticOne) {
   double guided = 0, plain = 0;
   for (const char* name : kModels) {

@@ -226,9 +226,13 @@ CodeValue BodyEmitter::load(const StoredNode& stored, DType dtype, const Indices
     if (x) return *x;
   }
   nest_.note_load(offset);
-  int64_t stride =
-      std::abs(stride_along(offset, team_ ? team_->lane_index() : w_.loop_index(level)));
-  if (stride > 1) w_.add_work(level, stride < 16 ? kStridedLoad : kScatteredLoad);
+  if (team_) {
+    int64_t size = dtype_size(dtype);
+    team_->note_access(offset, size, size, false, level);
+  } else {
+    int64_t stride = std::abs(stride_along(offset, w_.loop_index(level)));
+    if (stride > 1) w_.add_work(level, stride < 16 ? kStridedLoad : kScatteredLoad);
+  }
   return declare(level, dtype, cat(stored.pointer, "[", w_.text(offset), "]"));
 }
 

@@ -58,6 +58,10 @@ void BodyEmitter::fold_together(Folding& f) {
 }
 
 void BodyEmitter::combine_members(const std::string& total, ReduceOp op) {
+  // An exchange for each doubling; beyond a warp also barriers, shared memory and its sums.
+  constexpr double kExchanges = 10, kBarriers = 24;
+  w_.add_work(w_.depth(), kExchanges + (team_->team().size > 32 ? kBarriers : 0));
+  w_.end_round(w_.depth());
   w_.line(cat(total, " = ", team_call(team_->team(), "lf_team", op), "(", total, ");"));
 }
 

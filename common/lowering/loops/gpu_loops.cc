@@ -171,7 +171,11 @@ void GpuLoops::emit_stores(size_t group, const std::vector<Expr>& loops, bool on
     Expr offset = writer_.simplify(linear_position(position, groups_[group].shape));
     std::string name = cat("out", output);
     std::string place = once ? "" : emitter_.team().store(name, node.dtype, offset);
-    if (place.empty()) place = cat(name, "[", writer_.text(offset), "]");
+    if (place.empty()) {
+      place = cat(name, "[", writer_.text(offset), "]");
+      int64_t size = dtype_size(node.dtype);
+      emitter_.team().note_access(offset, size, size, true, writer_.depth());
+    }
     writer_.line(cat(once ? "if (member == 0) " : "", place, " = ", x.text, ";"));
   }
 }

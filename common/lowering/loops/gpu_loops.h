@@ -25,8 +25,8 @@ class GpuLoops {
   Result<GpuFunction> run();
   // The nest without what made no difference in run().
   LoopNest used() const;
-  // After run(): of one thread, see CodeWriter::work.
-  double work() const { return writer_.work(); }
+  // After run(): of one thread.
+  const ThreadWork& work() const { return writer_.thread_work(); }
   const BodyEmitter& emitter() const { return emitter_; }
 
  private:

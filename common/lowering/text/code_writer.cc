@@ -15,6 +15,8 @@ constexpr double kLoopEntry = 4;
 constexpr double kVectorSpeedup = 8;
 constexpr double kDivision = 12;
 constexpr int64_t kTypicalSize = 128;
+// Steps of a loop with loads that a GPU's compiler writes one after the other, loads first.
+constexpr double kGpuUnroll = 4;
 
 size_t at(int index) { return static_cast<size_t>(index); }
 }  // namespace
@@ -90,7 +92,39 @@ void CodeWriter::close(const std::string& header) {
   // A loop without loops inside runs in vectors, once it is long enough.
   double speedup = scope.holds_loops ? 1 : std::clamp(scope.trips / 2, 1.0, kVectorSpeedup);
   scopes_.back().work += loop ? kLoopEntry + scope.work * scope.trips / speedup : scope.work;
+  bool is_unrolled = header.find("#pragma unroll") != std::string::npos;
+  scopes_.back().loads.add(std::move(scope.loads), loop ? scope.trips : 1, is_unrolled || !loop);
   scopes_.back().holds_loops = scopes_.back().holds_loops || scope.holds_loops || loop;
+}
+
+void CodeWriter::Loads::end_round() {
+  if (pending_bytes == 0) return;
+  work.in_flight_bytes = std::max(work.in_flight_bytes, pending_bytes);
+  work.rounds += 1;
+  pending_bytes = 0;
+}
+
+void CodeWriter::Loads::add(Loads inner, double trips, bool is_unrolled) {
+  double together = is_unrolled ? trips : std::min(trips, kGpuUnroll);
+  if (is_unrolled) {
+    pending_bytes += inner.pending_bytes * trips;
+  } else if (inner.pending_bytes > 0) {
+    work.in_flight_bytes = std::max(work.in_flight_bytes, inner.pending_bytes * together);
+    work.rounds += trips / together;
+    work.instructions += trips / together;  // the branch
+  }
+  work.in_flight_bytes = std::max(work.in_flight_bytes, inner.work.in_flight_bytes);
+  work.rounds += inner.work.rounds * trips;
+  work.instructions += inner.work.instructions * trips;
+  work.sector_bytes += inner.work.sector_bytes * trips;
+  work.shared_sector_bytes += inner.work.shared_sector_bytes * trips;
+}
+
+void CodeWriter::add_access(int level, const Access& access) {
+  Loads& loads = scopes_[at(level)].loads;
+  if (!access.is_store) loads.pending_bytes += access.bytes;
+  (access.is_shared ? loads.work.shared_sector_bytes : loads.work.sector_bytes) +=
+      access.sector_bytes;
 }
 
 void CodeWriter::append_block(const std::string& header, const std::string& text) {
@@ -116,6 +150,7 @@ int CodeWriter::barrier() const {
 void CodeWriter::line(int level, std::string_view statement) {
   ++statements_;
   scopes_[at(level)].work += 1;
+  scopes_[at(level)].loads.work.instructions += 1;
   scopes_[at(level)].text += cat(std::string(at(level + 1) * 2, ' '), statement, "\n");
 }
 
@@ -160,6 +195,7 @@ void CodeWriter::count_divisions(const Expr& expr) {
       if (factor.as_var()) continue;
       if (factor.kind() == ExprKind::kFloorDiv || factor.kind() == ExprKind::kMod) {
         scopes_[at(level_of(expr))].work += kDivision;
+        scopes_[at(level_of(expr))].loads.work.instructions += kDivision;
         auto var = factor.left().as_var();
         if (var && var->kind == Var::Kind::kIndex) {
           divided_.push_back({names_[at(var->id)], factor.right()});
@@ -218,6 +254,8 @@ CodeValue CodeWriter::declare(int level, std::string_view type, std::string_view
 std::string CodeWriter::finish() {
   LFARM_CHECK(scopes_.size() == 1 && aside_.empty(), "scopes are still open");
   work_ = scopes_[0].work;
+  scopes_[0].loads.end_round();
+  thread_work_ = scopes_[0].loads.work;
   return std::move(scopes_[0].text);
 }
 

@@ -39,6 +39,15 @@ struct ValueKeyHash {
   size_t operator()(const ValueKey& key) const noexcept;
 };
 
+// What one thread of a GPU does while a text runs, each step of a loop counted.
+struct ThreadWork {
+  double instructions = 0;
+  double sector_bytes = 0;  // its share of the 32-byte sectors that its warp's accesses touch,
+  double shared_sector_bytes = 0;  // and of those that other units touch too, so that they are near
+  double in_flight_bytes = 0;      // most bytes of loads before the thread waits for the first
+  double rounds = 0;               // of loads, each of which the next waits for
+};
+
 // Scope 0 is the function's body. Loop indices are Expr indices whose extents are known, so that
 // every expression over them can be simplified. Not thread-safe.
 class CodeWriter {
@@ -86,7 +95,19 @@ class CodeWriter {
   // Adds to the estimate of what one step of scope `level` costs, in simple operations.
   void add_work(int level, double operations) {
     scopes_[static_cast<size_t>(level)].work += operations;
+    scopes_[static_cast<size_t>(level)].loads.work.instructions += operations;
   }
+
+  // Counts an access of device memory by one thread in scope `level`; a store waits for nothing.
+  struct Access {
+    double bytes = 0;
+    double sector_bytes = 0;
+    bool is_store = false;
+    bool is_shared = false;  // other units access the same
+  };
+  void add_access(int level, const Access& access);
+  // The loads of scope `level` so far have arrived before what follows begins.
+  void end_round(int level) { scopes_[static_cast<size_t>(level)].loads.end_round(); }
 
   // Sets the scopes inside of `level` aside while it lives: text then goes where they will follow.
   class Outward {
@@ -128,6 +149,8 @@ class CodeWriter {
   int64_t statements() const { return statements_; }
   // An estimate of what the finished text costs when it runs, for comparing plans.
   double work() const { return work_; }
+  // The same of a GPU's thread.
+  const ThreadWork& thread_work() const { return thread_work_; }
   // Indices that were divided, with the divisors.
   struct Division {
     std::string index;
@@ -136,8 +159,17 @@ class CodeWriter {
   const std::vector<Division>& divided() const { return divided_; }
 
  private:
+  // The work of a scope so far, and the loads since the last round.
+  struct Loads {
+    ThreadWork work;
+    double pending_bytes = 0;
+    void end_round();
+    // Adds what `trips` steps of a loop do; all loads of an unrolled one are one round.
+    void add(Loads inner, double trips, bool is_unrolled);
+  };
   struct Scope {
     std::string text;
+    Loads loads;
     bool conditional = false;
     bool holds_loops = false;
     double trips = 1;
@@ -164,6 +196,7 @@ class CodeWriter {
   int next_name_ = 0;
   int64_t statements_ = 0;
   double work_ = 0;
+  ThreadWork thread_work_;
   std::vector<Division> divided_;
 };
 

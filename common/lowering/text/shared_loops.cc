@@ -13,6 +13,8 @@ namespace {
 constexpr int64_t kMaxVectorBytes = 64;
 // Of one thread's steps in a loop that is unrolled.
 constexpr int64_t kRowRegisters = 32;
+constexpr int64_t kSectorBytes = 32;
+constexpr int64_t kWarp = 32;
 
 std::string vector_of(DType dtype, int64_t width) {
   return cat("<", c_storage_type(dtype), ", ", width, ">");
@@ -147,6 +149,8 @@ std::optional<CodeValue> SharedLoops::load(const std::string& pointer, DType dty
                              cat("lf_load", type, "(", pointer, " + ", w_.text(first), ")"));
     w_.remember(key, x);
     name = x.text;
+    int64_t size = dtype_size(dtype);
+    note_access(first, size, size * loop->width, false, loop->level);
   }
   return w_.declare(w_.level_of_index(loop->index), c_value_type(dtype), "v",
                     cat(name, "[", w_.index_name(loop->index), "]"));
@@ -161,10 +165,27 @@ std::string SharedLoops::store(const std::string& name, DType dtype, const Expr&
   {
     CodeWriter::Outward outward(w_, loop->level);
     w_.line(cat("LfVec", type, " ", vector, ";"));
+    note_access(first, dtype_size(dtype), dtype_size(dtype) * loop->width, true, loop->level);
   }
   loop->stores.push_back(
       cat("lf_store", type, "(", name, " + ", w_.text(first), ", ", vector, ");"));
   return cat(vector, ".e[", w_.index_name(loop->index), "]");
+}
+
+void SharedLoops::note_access(const Expr& offset, int64_t element_bytes, int64_t bytes,
+                              bool is_store, int level) {
+  int lane = lane_index();
+  int64_t stride = lane < 0 ? 0 : std::abs(stride_along(offset, lane));
+  // What neighbours leave out between them is read all the same, as far as a sector goes; what all
+  // of a warp read is read once for them.
+  int64_t apart = std::min(stride * element_bytes, std::max(bytes, kSectorBytes));
+  int64_t share = stride == 0 ? std::max<int64_t>(bytes / kWarp, 1) : std::max(apart, bytes);
+  bool is_own = false;
+  offset.visit_vars([&](Var v) {
+    is_own = is_own || (v.kind == Var::Kind::kIndex && w_.level_of_index(v.id) <= team_.level);
+  });
+  w_.add_access(level, {static_cast<double>(bytes), static_cast<double>(share), is_store,
+                        !is_own && !is_store});
 }
 
 std::optional<RowLoop> SharedLoops::row_loop() const {

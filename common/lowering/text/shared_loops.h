@@ -55,6 +55,11 @@ class SharedLoops {
   // asked for where these are innermost; empty when there is none.
   std::string store(const std::string& name, DType dtype, const Expr& offset);
 
+  // Counts an access of `bytes` by one thread in scope `level`, at element `offset` of a tensor
+  // whose elements have `element_bytes`.
+  void note_access(const Expr& offset, int64_t element_bytes, int64_t bytes, bool is_store,
+                   int level);
+
   // ---- rows
   // The innermost loop, if its steps are unrolled and nothing in the step is conditional: each
   // thread keeps the values of its own steps in registers.

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <string_view>
 #include <utility>
 
 #include "common/ir/hlir/tile_form.h"
+#include "coordinator/search/cost/gpu_cost.h"
+#include "coordinator/search/cost/gpu_nest_times.h"
 
 namespace coordinator {
 namespace {
@@ -16,6 +19,7 @@ namespace {
 // fitted. The library's rate and padding are from a dozen of its products; attention's rate is the
 // tiles', from which its kernels are made. What scans, sorts and scatters take still goes by rates.
 constexpr DeviceTerms kCpu = {.machine = common::Machine::kCpu,
+                              .gpu = nullptr,
                               .launch_ns = 27.3,
                               .tile_launch_ns = 30,
                               .library_call_ns = 207,
@@ -55,30 +59,6 @@ constexpr DeviceTerms kCpu = {.machine = common::Machine::kCpu,
                                          .pack_row_ns = 0.135,
                                          .pack_column_ns = 0.108,
                                          .batch_ns = 6.7}};
-// Data sheet figures of a GPU with HBM3 (4.8 TB/s, 60 TFLOP/s in float32, PCIe 5): whole-device
-// rates, so that only large kernels are told apart. Never calibrated.
-constexpr DeviceTerms kGpu = {.machine = common::Machine::kGpu,
-                              .launch_ns = 2'000,
-                              .tile_launch_ns = 2'500,
-                              .library_call_ns = 4'000,
-                              .near_byte_ns = 0.0001,
-                              .far_byte_ns = 0.00021,
-                              .near_bytes = 32 << 20,
-                              .simple_ns = 0.00003,
-                              .row_ns = 0.00003,
-                              .hard_ns = 0.0002,
-                              .random_ns = 0.0016,
-                              .folded_ns = 0.0003,
-                              .sort_step_ns = 0.0002,
-                              .sort_turn_ns = 0.0002,
-                              .in_place_multiply_ns = 0.0003,
-                              .tile_multiply_ns = 0.00005,
-                              .attention_multiply_ns = 0.00003,
-                              .library_multiply_ns = 0.00003,
-                              .transform_ns = 0,
-                              .synchronise_ns = 8'000,
-                              .host_byte_ns = 0.02,
-                              .vector = {}};
 // A multiply-add of pairs takes as long as one of float32, and so does a pair on its way into its
 // place: 536 GFLOP/s in registers, against 245.
 constexpr DeviceTerms kCpuPairs = [] {
@@ -87,11 +67,16 @@ constexpr DeviceTerms kCpuPairs = [] {
   terms.vector.short_steps = 2;
   return terms;
 }();
-constexpr DeviceTerms kGpuWarpgroups = [] {
-  DeviceTerms terms = kGpu;
-  terms.machine = common::Machine::kGpuWarpgroups;
+// PCIe 5 to the host; kernels by common/cost. Never calibrated.
+DeviceTerms gpu_terms(common::Machine kind, const common::GpuMachine& machine) {
+  DeviceTerms terms{};
+  terms.machine = kind;
+  terms.gpu = &machine;
+  terms.launch_ns = common::kGpuLaunchNs;
+  terms.synchronise_ns = 8'000;
+  terms.host_byte_ns = 0.02;
   return terms;
-}();
+}
 
 // Vectors and single steps that a loop of `extent` steps takes.
 struct Steps {
@@ -240,14 +225,32 @@ const char* calibration_name(Calibration calibration) {
   return kNames[static_cast<size_t>(calibration)];
 }
 
+namespace {
+
+// One for each row of the table of GPUs, by the kind of machine.
+const DeviceTerms& gpu_terms_of(const common::Target& target) {
+  static const std::map<std::pair<common::Machine, const common::GpuMachine*>, DeviceTerms> kTerms =
+      [] {
+        std::map<std::pair<common::Machine, const common::GpuMachine*>, DeviceTerms> terms;
+        for (const common::GpuMachine& machine : common::gpu_machines()) {
+          for (auto kind : {common::Machine::kGpu, common::Machine::kGpuWarpgroups}) {
+            terms[{kind, &machine}] = gpu_terms(kind, machine);
+          }
+        }
+        return terms;
+      }();
+  return kTerms.at({common::machine_of(target), &common::gpu_machine_of_target(target.name)});
+}
+
+}  // namespace
+
 const DeviceTerms& device_terms(const common::Target& target) {
   switch (common::machine_of(target)) {
     case common::Machine::kCpuPairs:
       return kCpuPairs;
     case common::Machine::kGpu:
-      return kGpu;
     case common::Machine::kGpuWarpgroups:
-      return kGpuWarpgroups;
+      return gpu_terms_of(target);
     default:
       return kCpu;
   }
@@ -256,6 +259,7 @@ const DeviceTerms& device_terms(const common::Target& target) {
 double predict_ns(common::Template form, const KernelProfile& profile, const ScheduleValues& values,
                   const DeviceTerms& terms) {
   using common::Template;
+  if (terms.gpu != nullptr) return gpu_predict_ns(form, profile, *terms.gpu);
   double launch_ns = form == Template::kTile   ? terms.tile_launch_ns
                      : form == Template::kGemm ? terms.library_call_ns
                                                : terms.launch_ns;
@@ -285,6 +289,9 @@ double predict_ns(common::Template form, const KernelProfile& profile, const Sch
 
 double predict_ns(const common::Kernel& kernel, const std::vector<int64_t>& symbols,
                   const DeviceTerms& terms) {
+  if (terms.gpu != nullptr && kernel.form == common::Template::kLoops) {
+    return GpuNestTimes(kernel.body).predict_ns(kernel.schedule);
+  }
   ScheduleValues values;
   values.is_default = kernel.schedule.empty();
   auto value = [&](std::string_view name) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/cost/gpu_machine.h"
 #include "common/ir/hlir/sizes.h"
 #include "common/ir/llir/llir.h"
 #include "common/plan/io_profile.h"
@@ -57,10 +58,11 @@ struct VectorTerms {
 // What a unit of each kind of work takes on a kind of device, in nanoseconds.
 struct DeviceTerms {
   common::Machine machine;
-  double launch_ns;        // of a generated kernel,
-  double tile_launch_ns;   // of one that packs its operands,
-  double library_call_ns;  // and of a library's
-  double near_byte_ns;     // while all that a kernel touches stays in a cache of near_bytes
+  const common::GpuMachine* gpu;  // null: a processor; else only what a run takes is said below
+  double launch_ns;               // of a generated kernel,
+  double tile_launch_ns;          // of one that packs its operands,
+  double library_call_ns;         // and of a library's
+  double near_byte_ns;            // while all that a kernel touches stays in a cache of near_bytes
   double far_byte_ns;
   double near_bytes;
   double simple_ns;

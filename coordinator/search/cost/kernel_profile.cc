@@ -12,6 +12,7 @@
 #include "common/ir/hlir/attention_form.h"
 #include "common/ir/hlir/sizes.h"
 #include "common/ir/hlir/tile_form.h"
+#include "common/ir/llir/body_traffic.h"
 #include "coordinator/search/cost/kernel_work.h"
 #include "coordinator/search/cost/operation_cost.h"
 
@@ -44,6 +45,8 @@ class Walk {
       : body_(body), symbols_(symbols), layout_(layout), reductions_(reduction_depths(body)) {}
 
   KernelProfile run() {
+    for (double bytes : common::bytes_read(body_, symbols_)) profile_.moved_bytes += bytes;
+    for (double bytes : common::bytes_written(body_, symbols_)) profile_.moved_bytes += bytes;
     for (const auto& input : body_.inputs) {
       profile_.bytes += common::count_bytes(input.dtype, input.shape, symbols_);
     }

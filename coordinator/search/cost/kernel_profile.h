@@ -33,10 +33,12 @@ struct ContractionSize {
   double batch = 1, rows = 1, columns = 1, steps = 1;
   bool is_wide = false;   // elements of eight bytes
   bool is_short = false;  // both operands are bfloat16
+  bool is_half = false;   // or both were of 16 bits until they were cast, as tensor cores take them
 };
 
 struct KernelProfile {
-  double bytes = 0;            // read and written, each buffer once
+  double bytes = 0;            // of all buffers, each once
+  double moved_bytes = 0;      // of those what is read and written (common/ir/llir/body_traffic.h)
   double simple_ops = 0;       // additions, comparisons, conversions: what vector units do at once
   double row_ops = 0;          // summed along rows: each waits for the one before
   double hard_ops = 0;         // exponentials, divisions, powers

@@ -21,6 +21,14 @@ double size_of(const common::Expr& size, const std::vector<int64_t>& symbols) {
   return static_cast<double>(std::max<int64_t>(1, size.evaluate(symbols)));
 }
 
+// A value of 16 bits, or one that only its type has changed since it was.
+bool is_half_value(const Graph& body, NodeId id) {
+  const Node& node = body.node(id);
+  if (common::is_half(node.dtype)) return true;
+  bool is_moved = node.op == Op::kCast || node.op == Op::kView || node.op == Op::kGather;
+  return is_moved && is_half_value(body, node.operands[0]);
+}
+
 }  // namespace
 
 size_t shared_prefix(const Graph& body) {
@@ -57,6 +65,7 @@ ContractionSize contraction_size(const Graph& body, const Node& node,
   const Node& left = body.node(node.operands[0]);
   const Node& right = body.node(node.operands[1]);
   size.is_short = left.dtype == common::DType::kBfloat16 && right.dtype == common::DType::kBfloat16;
+  size.is_half = is_half_value(body, node.operands[0]) && is_half_value(body, node.operands[1]);
   for (int label : problem.batch) {
     size.batch *= size_of(problem.label_size[static_cast<size_t>(label)], symbols);
   }

@@ -232,6 +232,9 @@ KernelTraits traits_of(const common::Kernel& kernel, const common::Digest& body,
   traits.profile = profile_kernel(kernel, symbols);
   traits.terms = &terms;
   traits.predicted_ns = predict_ns(kernel.form, traits.profile, {}, terms);
+  if (terms.gpu != nullptr && kernel.form == Template::kLoops) {
+    traits.nest_times = std::make_shared<GpuNestTimes>(kernel.body);
+  }
   const common::Graph& graph = kernel.body;
   const common::Shape& shape = graph.node(graph.outputs[0].node).shape;
   if (!shape.empty()) traits.row = extent(shape.back(), symbols);
@@ -262,6 +265,12 @@ KernelTraits traits_of(const common::Kernel& kernel, const common::Digest& body,
 }
 
 double predict_ns(const KernelTraits& traits, ScheduleCode code) {
+  if (traits.nest_times) {
+    // A schedule that gives no code is a bad one, and yet has a place in ranks and logarithms.
+    constexpr double kNoCode = 1000;
+    double ns = traits.nest_times->predict_ns(schedule_of(traits.form, code));
+    return std::isfinite(ns) ? ns : traits.predicted_ns * kNoCode;
+  }
   if (traits.form != Template::kLoops && traits.form != Template::kTile) return traits.predicted_ns;
   const auto& choices = common::schedule_parameters(traits.form);
   auto value = [&](size_t parameter) {

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "common/base/digest.h"
 #include "common/ir/llir/llir.h"
 #include "coordinator/search/cost/cost_model.h"
+#include "coordinator/search/cost/gpu_nest_times.h"
 #include "coordinator/search/genes/effects.h"
 #include "coordinator/search/genes/schedule_space.h"
 
@@ -17,10 +19,11 @@ struct KernelTraits {
   common::Template form{};
   uint64_t body = 0;  // identifies the body within one search
   KernelProfile profile;
-  const DeviceTerms* terms = nullptr;  // of the device
-  double predicted_ns = 0;             // with the default schedule
-  double m = 1, n = 1, k = 1;          // of the contraction: rows, columns, summed
-  double row = 1;                      // the last axis of the first output
+  const DeviceTerms* terms = nullptr;        // of the device
+  double predicted_ns = 0;                   // with the default schedule, by the profile alone
+  std::shared_ptr<GpuNestTimes> nest_times;  // of loops on a GPU; else null
+  double m = 1, n = 1, k = 1;                // of the contraction: rows, columns, summed
+  double row = 1;                            // the last axis of the first output
   int reductions = 0;
   int operations = 0;  // computed for each element
   bool jumps = false;  // some input is read against the order of the output's last axis

@@ -209,7 +209,8 @@ Calibration KernelTimes::calibration() const {
   if (effects_.has_priors() || effects_.measurements() >= kCalibratedAfter) {
     return Calibration::kMeasured;
   }
-  return target_.name.rfind("cpu", 0) == 0 ? Calibration::kDefault : Calibration::kNone;
+  bool has_constants = target_.name.starts_with("cpu") || target_.name.starts_with("cuda");
+  return has_constants ? Calibration::kDefault : Calibration::kNone;
 }
 
 void KernelTimes::report_rank_correlation(common::Provenance* provenance) const {

@@ -27,8 +27,8 @@ struct Gated {
   std::vector<FusionDecision> decisions;
 };
 
-// How much of the region's time a decision must save, by what the predictions for the target rest
-// on. Infinity: nothing is overruled.
+// How much of the region's time a decision must save on a processor, by what the predictions for
+// the target rest on. Infinity: nothing is overruled, on a GPU neither.
 double fusion_margin(Calibration calibration);
 
 // `worth` gives a structure's time. Decides value after value, in the program's order, each with

@@ -187,6 +187,7 @@ double RegionSpace::node_cost(NodeId id) const {
   if (saturated_.load_time->make(graph, id)) {
     return kAtLoad + work * static_cast<double>(common::dtype_size(node.dtype)) * kHeldByteNs;
   }
+  if (common::is_gpu(machine_)) return gpu_node_cost(id);
   auto child_shape = [&](size_t k) -> const common::Shape& {
     return shape_of(graph.children(id)[k]);
   };

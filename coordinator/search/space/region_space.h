@@ -67,6 +67,7 @@ class RegionSpace {
                                       std::vector<Site>* sites = nullptr) const;
   const common::Program& plain() const { return plain_; }
   const common::Graph& graph() const { return region_; }
+  common::Machine machine() const { return machine_; }
   const Saturated& saturated() const { return saturated_; }
 
  private:
@@ -74,6 +75,10 @@ class RegionSpace {
   double transform_cost(const common::Node& node, const common::Shape& operand,
                         double frequencies) const;
   double node_cost(NodeId node) const;
+  // On a GPU (region_gpu_cost.cc).
+  double gpu_node_cost(NodeId node) const;
+  // The least bytes of an element that the class may be read as, through `depth` views and casts.
+  int64_t stored_size(ClassId cls, int depth) const;
   const common::Shape& shape_of(ClassId cls) const;
   // A tile reads the contraction's matrix from panels (packed_panels.h).
   bool reads_panels(NodeId contraction) const;

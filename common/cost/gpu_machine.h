@@ -1,0 +1,31 @@
+// What GPUs can do, by product: the constants that predicted times are made of.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace common {
+
+// Rates are those of data sheets, dense and at the boost clock.
+struct GpuMachine {
+  std::string_view name;          // as the driver's name for the product contains it
+  std::string_view target;        // the target whose code it runs best, such as "cuda-sm_90a"
+  double processors = 0;          // multiprocessors
+  double clock_ghz = 0;           // boost
+  double dram_bytes_per_ns = 0;   // of device memory
+  double l2_bytes = 0;            // of the cache that all processors share
+  double shared_bytes = 0;        // of a processor, for blocks
+  double single_per_ns = 0;       // float32 additions and multiplications, outside of tensor cores
+  double half_tensor_per_ns = 0;  // the same of 16-bit products on tensor cores; 0: none
+};
+
+// One row a product; a name that is part of another one's comes after it.
+std::span<const GpuMachine> gpu_machines();
+// The product of that name, which the driver gives; null where none of the table's names is a word
+// of it.
+const GpuMachine* find_gpu_machine(std::string_view name);
+// A typical product that runs the target's code: of the rows with the target's own architecture the
+// first, else of those with the nearest older one.
+const GpuMachine& gpu_machine_of_target(std::string_view target);
+
+}  // namespace common

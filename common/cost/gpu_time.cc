@@ -1,0 +1,63 @@
+#include "common/cost/gpu_time.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace common {
+namespace {
+
+constexpr double kThreads = 2048;        // of a processor, at most
+constexpr double kBlocks = 32;           // of a processor, at most
+constexpr double kRegisters = 65536;     // of a processor
+constexpr double kLanesPerClock = 128;   // thread instructions that a processor begins in a clock
+constexpr double kL2BytesPerClock = 32;  // of a processor
+constexpr double kSharedBytesPerClock = 128;  // of a processor
+constexpr double kWarp = 32;
+
+double resident_blocks(const GpuKernelFacts& f, const GpuMachine& machine) {
+  double threads = std::max(kWarp, std::ceil(f.block_threads / kWarp) * kWarp);
+  // Registers are given to warps in steps of 8 a thread.
+  double registers = std::max(1.0, std::ceil(f.registers / 8) * 8);
+  double most = std::min(kBlocks, kThreads / threads);
+  most = std::min(most, kRegisters / (registers * threads));
+  if (f.block_shared_bytes > 0) {
+    most = std::min(most, machine.shared_bytes / f.block_shared_bytes);
+  }
+  return std::max(1.0, std::floor(most));
+}
+
+}  // namespace
+
+GpuKernelTime gpu_kernel_time(const GpuKernelFacts& f, const GpuMachine& machine) {
+  GpuKernelTime t;
+  double blocks = std::max(1.0, f.blocks);
+  t.resident_blocks = resident_blocks(f, machine);
+  // Blocks go to processors in turn, so that a small grid uses each of them a little.
+  double busy = std::min(machine.processors, blocks);
+  double waves = blocks / (machine.processors * t.resident_blocks);
+  t.wave_efficiency = waves <= 1 ? 1 : waves / std::ceil(waves);
+  double clocks_per_ns = machine.clock_ghz * busy;
+  t.dram_ns = f.dram_bytes / (machine.dram_bytes_per_ns * kGpuDramShare);
+  t.l2_ns = f.sector_bytes / (kL2BytesPerClock * clocks_per_ns);
+  t.issue_ns = f.thread_instructions / (kLanesPerClock * clocks_per_ns);
+  double share = busy / machine.processors;
+  t.single_ns = f.single_operations / (machine.single_per_ns * share);
+  if (machine.half_tensor_per_ns > 0) {
+    t.tensor_ns = f.tensor_operations / (machine.half_tensor_per_ns * share);
+  }
+  t.shared_ns = f.shared_bytes_moved / (kSharedBytesPerClock * clocks_per_ns);
+  double resident = std::min(t.resident_blocks, std::ceil(blocks / machine.processors));
+  t.in_flight_bytes_sm = resident * f.block_threads * f.in_flight_bytes;
+  // Waves overlap where many small blocks come and go.
+  t.latency_ns = std::max(1.0, waves) * f.rounds * kGpuLatencyNs;
+  t.total_ns = std::max(
+      {t.dram_ns, t.l2_ns, t.issue_ns, t.single_ns, t.tensor_ns, t.shared_ns, t.latency_ns});
+  // Blocks of a last wave that is not full leave processors idle for its share of the time.
+  if (waves > 1) {
+    double bound_ns = std::max({t.issue_ns, t.single_ns, t.tensor_ns, t.shared_ns});
+    t.total_ns = std::max(t.total_ns, bound_ns / t.wave_efficiency);
+  }
+  return t;
+}
+
+}  // namespace common

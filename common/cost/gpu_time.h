@@ -1,0 +1,47 @@
+// How long a GPU takes for one launch of a kernel, from what the kernel moves and computes.
+//
+// The same formula serves every level of detail: a search knows a kernel's buffers and operations,
+// the lowering of a nest knows its accesses, and machine code knows its instructions.
+#pragma once
+
+#include "common/cost/gpu_machine.h"
+
+namespace common {
+
+struct GpuKernelFacts {
+  double dram_bytes = 0;    // moved between device memory and the chip, each byte once
+  double sector_bytes = 0;  // asked of the second cache: 32 for each sector that an access touches
+  double thread_instructions = 0;  // of all threads
+  double single_operations = 0;    // float32 multiply-adds outside of tensor cores, two each
+  double tensor_operations = 0;    // on tensor cores, likewise
+  double shared_bytes_moved = 0;   // between shared memory and registers, in wavefronts of 128
+  double blocks = 1;
+  double block_threads = 256;
+  double registers = 32;          // of a thread
+  double block_shared_bytes = 0;  // of shared memory that a block takes
+  // Bytes of global loads that one thread has under way before it waits for the first of them.
+  double in_flight_bytes = 16;
+  // Of all bytes that a thread loads, so often it waits for a whole round of them; what its sums
+  // wait for besides (barriers, exchanges) in the same measure.
+  double rounds = 1;
+};
+
+struct GpuKernelTime {
+  double dram_ns = 0, l2_ns = 0, issue_ns = 0, single_ns = 0, tensor_ns = 0, shared_ns = 0;
+  double latency_ns = 0;          // rounds of loads, one after the other, in each wave of blocks
+  double wave_efficiency = 1;     // whole waves over waves begun; 1 where one wave holds all
+  double resident_blocks = 1;     // of a processor
+  double in_flight_bytes_sm = 0;  // of a processor with all its resident blocks
+  double total_ns = 0;            // the longest of the above, without the launch
+};
+
+// Of a load from device memory, until its value is there.
+inline constexpr double kGpuLatencyNs = 700;
+// A launch within a graph, after another one's end.
+inline constexpr double kGpuLaunchNs = 1200;
+// The share of a data sheet's bandwidth that a stream of reads gets.
+inline constexpr double kGpuDramShare = 0.94;
+
+GpuKernelTime gpu_kernel_time(const GpuKernelFacts& facts, const GpuMachine& machine);
+
+}  // namespace common

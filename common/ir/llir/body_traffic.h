@@ -1,0 +1,18 @@
+// What a kernel must read and write of its buffers, whatever its code.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "common/ir/hlir/graph.h"
+
+namespace common {
+
+// By input, in bytes: all of it once; of one that is only gathered from the gathered elements, of
+// one that is only scattered into nothing, for that happens in place. symbols[k] is the value of
+// the body's s<k>, here and below.
+std::vector<double> bytes_read(const Graph& body, const std::vector<int64_t>& symbols);
+// By output, in bytes: all of it once, of a scatter's result what is scattered.
+std::vector<double> bytes_written(const Graph& body, const std::vector<int64_t>& symbols);
+
+}  // namespace common

@@ -1,0 +1,98 @@
+#include "coordinator/search/cost/gpu_cost.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace coordinator {
+namespace {
+
+using common::GpuKernelFacts;
+using common::Template;
+
+// Thread instructions of a profile's operations; a transcendental function takes some twenty, a
+// step of a sort about as many as it moves words.
+constexpr double kSimple = 1.2, kHard = 20, kSortStep = 8, kTransform = 6;
+// Of a multiply-add whose operands are loaded and widened for it alone.
+constexpr double kInPlace = 2.5;
+// Of what generated code and libraries multiply on tensor cores or beside them, the share of the
+// machine's rate.
+constexpr double kTileTensor = 0.4, kTileSingle = 0.5, kAttentionTensor = 0.08;
+constexpr double kLibraryTensor = 0.75, kLibrarySingle = 0.8, kLibraryBytes = 0.85;
+// At most so many rows are multiplied by reading the matrix once, at memory's speed.
+constexpr double kFewRows = 4;
+// Bytes that a thread has under way in generated code.
+constexpr double kInFlight = 64;
+constexpr double kThreadBytes = 64;  // that one thread moves, about
+constexpr double kBlock = 256;
+constexpr double kSector = 32;
+constexpr double kSerialLoads = 4;
+// Of what is read again, the share that the first cache does not have.
+constexpr double kNearShare = 0.25;
+
+bool has_few_rows(const ContractionSize& size) {
+  return std::min(size.rows, size.columns) <= kFewRows;
+}
+
+// Each multiply-add loads an operand again, but for what a row's neighbours in a warp share.
+double repeated_bytes(const KernelProfile& profile) {
+  const ContractionSize& size = profile.contraction;
+  double width = size.is_wide ? 8 : size.is_half ? 2 : 4;
+  double few = std::min(size.rows, size.columns);
+  return has_few_rows(size) ? profile.contraction_ops / std::max(1.0, few) * width * (few - 1)
+                            : profile.contraction_ops * width;
+}
+
+}  // namespace
+
+GpuKernelFacts gpu_facts(Template form, const KernelProfile& profile) {
+  GpuKernelFacts f;
+  f.dram_bytes = profile.moved_bytes;
+  f.sector_bytes = profile.moved_bytes + profile.random_reads * kSector;
+  f.thread_instructions =
+      profile.simple_ops * kSimple + profile.row_ops * kSimple + profile.hard_ops * kHard +
+      (profile.sort_steps + profile.sort_turns) * kSortStep + profile.folded_reads * kHard;
+  f.thread_instructions += (form == Template::kFourier ? profile.transform_steps * kTransform
+                                                       : profile.transform_products * kHard);
+  double operations = 2 * profile.contraction_ops;
+  bool is_half = profile.contraction.is_half;
+  bool is_skinny = form == Template::kTile && has_few_rows(profile.contraction);
+  switch (form) {
+    case Template::kTile:
+      if (is_skinny) {
+        f.thread_instructions += profile.contraction_ops * kInPlace;
+        break;
+      }
+      (is_half ? f.tensor_operations : f.single_operations) =
+          operations / (is_half ? kTileTensor : kTileSingle);
+      break;
+    case Template::kAttention:
+      f.tensor_operations = operations / kAttentionTensor;
+      break;
+    case Template::kGemm:
+      f.dram_bytes /= kLibraryBytes;
+      (is_half ? f.tensor_operations : f.single_operations) =
+          operations / (is_half ? kLibraryTensor : kLibrarySingle);
+      break;
+    default:
+      f.thread_instructions += profile.contraction_ops * kInPlace;
+      f.sector_bytes += repeated_bytes(profile) * kNearShare;
+  }
+  double threads =
+      std::max(profile.moved_bytes / kThreadBytes, (f.thread_instructions + operations) / 512);
+  f.block_threads = kBlock;
+  f.blocks = std::max(1.0, std::ceil(threads / kBlock));
+  f.in_flight_bytes = kInFlight;
+  if (form == Template::kScan || form == Template::kScatter || form == Template::kSort) {
+    // One thread computes all of what an element is summed from, four loads at a time.
+    double sums = std::max(1.0, std::max(profile.random_reads, profile.row_sums));
+    f.rounds += (profile.row_ops + profile.contraction_ops) / sums / kSerialLoads;
+  }
+  return f;
+}
+
+double gpu_predict_ns(Template form, const KernelProfile& profile,
+                      const common::GpuMachine& machine) {
+  return common::kGpuLaunchNs + common::gpu_kernel_time(gpu_facts(form, profile), machine).total_ns;
+}
+
+}  // namespace coordinator

@@ -1,0 +1,112 @@
+// What extraction charges an operation on a GPU, in nanoseconds.
+#include <algorithm>
+
+#include "common/ir/hlir/builder.h"
+#include "common/ir/hlir/sizes.h"
+#include "coordinator/search/cost/cost_model.h"
+#include "coordinator/search/cost/gpu_cost.h"
+#include "coordinator/search/cost/kernel_work.h"
+#include "coordinator/search/space/region_space.h"
+
+namespace coordinator {
+namespace {
+
+using common::Node;
+using common::Op;
+
+// Every choice counts for something.
+constexpr double kLeast = 0.01;
+// Views and casts between a contraction and what it reads in memory.
+constexpr int kReadThrough = 6;
+
+// Of a launch, what an operation pays that other operations' kernels can rarely hold as it is.
+constexpr double kOwnLaunch = 0.5;
+
+bool begins_kernel(Op op) {
+  return op == Op::kContract || op == Op::kReduce || op == Op::kSoftmax || op == Op::kNorm ||
+         op == Op::kScan || op == Op::kScatter || op == Op::kSort || op == Op::kFourier;
+}
+
+double hard_operations(const Node& node) {
+  switch (node.op) {
+    case Op::kUnary:
+      return common::attr<common::UnaryAttr>(node).op > common::UnaryOp::kNot ? 1 : 0;
+    case Op::kBinary:
+      return common::attr<common::BinaryAttr>(node).op == common::BinaryOp::kDiv ? 0.3 : 0;
+    case Op::kSoftmax:
+      return 1;
+    default:
+      return 0;
+  }
+}
+
+}  // namespace
+
+int64_t RegionSpace::stored_size(ClassId cls, int depth) const {
+  const EGraph& graph = *saturated_.graph;
+  int64_t size = INT64_MAX;
+  graph.for_each_node(graph.find(cls), [&](NodeId n) {
+    const Node& node = saturated_.heads->node(graph.head(n));
+    int64_t own = common::dtype_size(node.dtype);
+    bool is_seen_through = node.op == Op::kView || node.op == Op::kCast;
+    if (is_seen_through && depth > 0) {
+      own = std::min(own, stored_size(graph.children(n)[0], depth - 1));
+    }
+    size = std::min(size, own);
+  });
+  return size;
+}
+
+double RegionSpace::gpu_node_cost(NodeId id) const {
+  const EGraph& graph = *saturated_.graph;
+  const Node& node = saturated_.heads->node(graph.head(id));
+  Lowering lowering = saturated_.heads->lowering(graph.head(id));
+  const common::GpuMachine& machine = *device_terms({"cuda-sm_90a"}).gpu;
+  auto elements = [&](const common::Shape& shape) { return common::count_elements(shape, sizes_); };
+  auto child = [&](size_t k) { return graph.children(id)[k]; };
+  KernelProfile profile;
+  double work = elements(node.shape);
+  if (node.op != Op::kContract) {
+    if (node.op == Op::kReduce) work = elements(shape_of(child(0)));
+    profile.simple_ops = work;
+    profile.hard_ops = work * hard_operations(node);
+    if (lowering == Lowering::kCopy) {
+      profile.moved_bytes = 2 * work * static_cast<double>(common::dtype_size(node.dtype));
+    }
+    common::GpuKernelFacts facts = gpu_facts(common::Template::kLoops, profile);
+    common::GpuKernelTime time = common::gpu_kernel_time(facts, machine);
+    double launch = begins_kernel(node.op) ? kOwnLaunch * common::kGpuLaunchNs : kLeast;
+    return launch + std::max(time.issue_ns, time.dram_ns);
+  }
+  bool is_library = lowering == Lowering::kGemm;
+  common::GraphBuilder operands(region_.symbols);
+  Node contraction = node;
+  contraction.operands.clear();
+  for (size_t k : {size_t{0}, size_t{1}}) {
+    contraction.operands.push_back(
+        operands.input(common::InputKind::kUser, node.dtype, shape_of(child(k)), ""));
+  }
+  operands.output(operands.raw(contraction));
+  common::Graph body = operands.finish();
+  profile.contraction = contraction_size(body, body.node(body.outputs[0].node), sizes_);
+  profile.contraction_ops = profile.contraction.batch * profile.contraction.rows *
+                            profile.contraction.columns * profile.contraction.steps;
+  profile.moved_bytes = work * static_cast<double>(common::dtype_size(node.dtype));
+  profile.contraction.is_half = true;
+  for (size_t k : {size_t{0}, size_t{1}}) {
+    // A library reads what is stored for it, a kernel through views and casts.
+    int64_t size = stored_size(child(k), is_library ? 0 : kReadThrough);
+    profile.moved_bytes += elements(shape_of(child(k))) * static_cast<double>(size);
+    profile.contraction.is_half = profile.contraction.is_half && size == 2;
+  }
+  common::Template form = is_library                         ? common::Template::kGemm
+                          : lowering == Lowering::kAttention ? common::Template::kAttention
+                                                             : common::Template::kTile;
+  double ns = gpu_predict_ns(form, profile, machine);
+  if (is_library) return ns;
+  // Scores and softmax, which an attention takes into its kernel, have paid for the launch.
+  double shared = lowering == Lowering::kAttention ? 1 : 1 - kOwnLaunch;
+  return kLeast + ns - shared * common::kGpuLaunchNs;
+}
+
+}  // namespace coordinator

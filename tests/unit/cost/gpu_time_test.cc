@@ -1,0 +1,112 @@
+// The formula of a GPU kernel's time: every term can be the one that decides, and the table of
+// products is found by the names that drivers give.
+#include "common/cost/gpu_time.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "common/cost/gpu_machine.h"
+
+namespace common {
+namespace {
+
+const GpuMachine& h100() { return gpu_machine_of_target("cuda-sm_90a"); }
+
+// A gigabyte is read once, 64 bytes a thread at a time, by blocks that fill the device.
+GpuKernelFacts stream() {
+  GpuKernelFacts f;
+  f.dram_bytes = f.sector_bytes = 1e9;
+  f.blocks = 132 * 64;
+  f.in_flight_bytes = 64;
+  f.thread_instructions = 1e9;
+  return f;
+}
+
+TEST(GpuTime, AStreamTakesWhatMemoryGives) {
+  GpuKernelTime t = gpu_kernel_time(stream(), h100());
+  EXPECT_DOUBLE_EQ(t.total_ns, t.dram_ns);
+  EXPECT_NEAR(t.total_ns, 1e9 / (3350 * kGpuDramShare), 1);
+  EXPECT_DOUBLE_EQ(t.in_flight_bytes_sm, 8 * 256 * 64);
+}
+
+TEST(GpuTime, EveryLimitCanDecide) {
+  struct Case {
+    const char* name;
+    double GpuKernelFacts::*fact;
+    double value;
+    double GpuKernelTime::*time;
+  };
+  const Case cases[] = {
+      {"second cache", &GpuKernelFacts::sector_bytes, 1e11, &GpuKernelTime::l2_ns},
+      {"issue", &GpuKernelFacts::thread_instructions, 1e12, &GpuKernelTime::issue_ns},
+      {"float32", &GpuKernelFacts::single_operations, 1e12, &GpuKernelTime::single_ns},
+      {"tensor cores", &GpuKernelFacts::tensor_operations, 1e13, &GpuKernelTime::tensor_ns},
+      {"shared memory", &GpuKernelFacts::shared_bytes_moved, 1e12, &GpuKernelTime::shared_ns},
+      {"latency", &GpuKernelFacts::rounds, 1e4, &GpuKernelTime::latency_ns}};
+  for (const Case& c : cases) {
+    GpuKernelFacts f = stream();
+    f.*c.fact = c.value;
+    GpuKernelTime t = gpu_kernel_time(f, h100());
+    EXPECT_GE(t.total_ns, t.*c.time) << c.name;
+    EXPECT_GT(t.*c.time, t.dram_ns) << c.name;
+    EXPECT_GT(t.total_ns, gpu_kernel_time(stream(), h100()).total_ns) << c.name;
+  }
+}
+
+TEST(GpuTime, RegistersAndSharedMemoryBoundResidentBlocks) {
+  GpuKernelFacts f = stream();
+  EXPECT_EQ(gpu_kernel_time(f, h100()).resident_blocks, 8);
+  f.registers = 128;
+  EXPECT_EQ(gpu_kernel_time(f, h100()).resident_blocks, 2);
+  f.registers = 32;
+  f.block_shared_bytes = 100 * 1024;
+  EXPECT_EQ(gpu_kernel_time(f, h100()).resident_blocks, 2);
+  f.block_threads = 1024;
+  f.block_shared_bytes = 0;
+  EXPECT_EQ(gpu_kernel_time(f, h100()).resident_blocks, 2);
+}
+
+TEST(GpuTime, ALastWaveThatIsNotFullCosts) {
+  GpuKernelFacts f = stream();
+  f.thread_instructions = 1e12;
+  f.blocks = 132 * 8;
+  GpuKernelTime full = gpu_kernel_time(f, h100());
+  EXPECT_EQ(full.wave_efficiency, 1);
+  f.blocks = 132 * 8 + 1;
+  GpuKernelTime ragged = gpu_kernel_time(f, h100());
+  EXPECT_LT(ragged.wave_efficiency, 0.6);
+  EXPECT_GT(ragged.total_ns, 1.5 * full.total_ns);
+}
+
+TEST(GpuTime, AFewBlocksUseAFewProcessors) {
+  GpuKernelFacts f = stream();
+  f.blocks = 1;
+  EXPECT_NEAR(gpu_kernel_time(f, h100()).issue_ns, 132 * gpu_kernel_time(stream(), h100()).issue_ns,
+              1);
+}
+
+TEST(GpuMachine, ProductsAreFoundByTheDriversName) {
+  EXPECT_EQ(find_gpu_machine("NVIDIA H100 80GB HBM3")->name, "H100");
+  EXPECT_EQ(find_gpu_machine("NVIDIA H100 PCIe")->name, "H100 PCIe");
+  EXPECT_EQ(find_gpu_machine("NVIDIA L40S")->name, "L40S");
+  EXPECT_EQ(find_gpu_machine("NVIDIA L4")->name, "L4");
+  EXPECT_EQ(find_gpu_machine("NVIDIA A100-SXM4-80GB")->name, "A100");
+  EXPECT_EQ(find_gpu_machine("GeForce 8800"), nullptr);
+}
+
+TEST(GpuMachine, EveryTargetHasATypicalProduct) {
+  EXPECT_EQ(gpu_machine_of_target("cuda-sm_90a").name, "H100 SXM");
+  EXPECT_EQ(gpu_machine_of_target("cuda-sm_80").target, "cuda-sm_80");
+  EXPECT_EQ(gpu_machine_of_target("cuda-sm_100").name, "B200");
+  // Of an architecture that the table lacks the nearest older one stands in.
+  EXPECT_EQ(gpu_machine_of_target("cuda-sm_87").target, "cuda-sm_86");
+  EXPECT_EQ(gpu_machine_of_target("cuda").name, "H100 SXM");
+  for (const GpuMachine& machine : gpu_machines()) {
+    EXPECT_GT(machine.dram_bytes_per_ns, 0) << machine.name;
+    EXPECT_EQ(find_gpu_machine(std::string(machine.name))->name, machine.name);
+  }
+}
+
+}  // namespace
+}  // namespace common
