@@ -1,0 +1,277 @@
+// gpu-static GRAPH.pt2 [--target T] [--machine NAME] [--budget N | --plain] [--dump DIR]
+// [--markdown]: what a plan's kernels cost on a GPU, told from the plan and the machine code.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "clients/pt2/translate.h"
+#include "common/base/cat.h"
+#include "common/base/files.h"
+#include "common/ir/hlir/sizes.h"
+#include "common/ir/roll/roll.h"
+#include "common/schedule/kernel_nest.h"
+#include "coordinator/search/cost/cost_model.h"
+#include "coordinator/search/passes.h"
+#include "tests/bench/bench.h"
+#include "tests/bench/gpu_static/plan_traffic.h"
+#include "tests/bench/gpu_static/predicted_device.h"
+#include "tests/bench/gpu_static/static_kernel.h"
+#include "tests/bench/model_work.h"
+#include "worker/codegen/cuda/cuda.h"
+
+namespace bench {
+namespace {
+
+using common::cat;
+using common::Result;
+using Json = nlohmann::ordered_json;
+
+struct StaticOptions {
+  std::string model;
+  std::string target = "cuda-sm_90a";
+  std::string machine;  // empty: the target's typical one
+  int64_t budget = 200;
+  bool plain = false;
+  bool markdown = false;
+  std::string dump;
+};
+
+// A kernel and its calls in one run.
+struct KernelUse {
+  StaticKernel kernel;
+  int64_t calls = 0;
+  double predicted_us = 0, dram_bytes = 0, least_bytes = 0;  // of all calls
+};
+
+double rounded(double value) { return std::round(value * 1000) / 1000; }
+
+Json kernel_line(const KernelUse& use) {
+  const StaticKernel& k = use.kernel;
+  Json line{{"kernel", k.name},
+            {"form", common::template_name(k.form)},
+            {"calls", use.calls},
+            {"dram_bytes", use.dram_bytes},
+            {"dram_bytes_least", use.least_bytes}};
+  if (k.code) {
+    double bytes = std::max(1.0, k.facts.dram_bytes);
+    line["load_bytes_lane"] = k.code->load_bytes;
+    line["store_bytes_lane"] = k.code->store_bytes;
+    line["in_flight_bytes_sm"] = std::round(k.time.in_flight_bytes_sm);
+    line["instructions_per_byte"] = rounded(k.facts.thread_instructions / bytes);
+    line["sectors_ratio"] = nullptr;
+    line["shared_ratio"] = nullptr;
+    line["barriers_step"] = k.code->barriers_step;
+    line["tensor_share"] = rounded(k.code->tensor_instructions / k.code->instructions);
+    line["epilogue_share"] = rounded(k.code->epilogue_share);
+    line["registers"] = k.code->registers;
+    line["spill_bytes"] = k.code->local_bytes;
+    line["divisions_in_loops"] = k.code->divisions_in_loops;
+    line["wave_efficiency"] = rounded(k.time.wave_efficiency);
+  }
+  line["predicted_us"] = rounded(use.predicted_us);
+  line["roofline"] = rounded(k.floor_ns * 1e-3 * static_cast<double>(use.calls) / use.predicted_us);
+  return line;
+}
+
+void print_markdown(const std::vector<KernelUse>& uses, const Json& summary) {
+  std::printf(
+      "| kernel | form | calls | MB | load | store | in flight, KB/SM | instr/B | registers "
+      "| us | roofline |\n|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n");
+  for (const KernelUse& use : uses) {
+    Json line = kernel_line(use);
+    auto number = [&](const char* name) {
+      return line.contains(name) && !line[name].is_null() ? line[name].dump() : std::string("-");
+    };
+    std::printf("| %s | %s | %lld | %.3f | %s | %s | %.1f | %s | %s | %.1f | %s |\n",
+                use.kernel.name.c_str(),
+                std::string(common::template_name(use.kernel.form)).c_str(),
+                static_cast<long long>(use.calls), use.dram_bytes * 1e-6,
+                number("load_bytes_lane").c_str(), number("store_bytes_lane").c_str(),
+                use.kernel.time.in_flight_bytes_sm / 1024, number("instructions_per_byte").c_str(),
+                number("registers").c_str(), use.predicted_us, number("roofline").c_str());
+  }
+  std::printf("\n%s\n", summary.dump().c_str());
+}
+
+common::Status dump(const std::string& folder, const std::vector<KernelUse>& uses) {
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);
+  for (const KernelUse& use : uses) {
+    if (!use.kernel.code) continue;
+    std::string path = cat(folder, "/", use.kernel.name);
+    LFARM_RETURN_IF_ERROR(
+        common::write_file_atomic(path + ".cu", common::as_bytes(use.kernel.text)));
+    LFARM_RETURN_IF_ERROR(common::write_file_atomic(path + ".cubin", use.kernel.cubin));
+  }
+  return {};
+}
+
+// The program that a search ends with whose device is the cost model; or the one it starts from.
+Result<common::Program> find_program(const common::Graph& graph, const StaticOptions& options) {
+  common::Target target{options.target};
+  if (options.plain) {
+    coordinator::Compilation compilation(graph, target, coordinator::Numerics::kStrict);
+    return coordinator::default_program(compilation);
+  }
+  return predicted_search(graph, target, options.budget);
+}
+
+Result<std::vector<KernelUse>> analyse(common::Program program, const StaticOptions& options,
+                                       const std::vector<int64_t>& sizes,
+                                       const common::GpuMachine& machine) {
+  common::Target target{options.target};
+  common::add_nests(program, common::machine_of(target));
+  LFARM_ASSIGN_OR_RETURN(auto nvrtc, common::Nvrtc::open());
+  worker::CudaCodeGenerator generator(target);
+  std::string arch = options.target.substr(options.target.find("sm_"));
+  PlanTraffic traffic = plan_traffic(program, sizes, machine);
+  std::map<std::pair<int, double>, KernelUse> uses;  // by kernel and what a call moves
+  for (size_t c = 0; c < program.calls.size(); ++c) {
+    if (traffic.at_load[c] != 0) continue;
+    const common::Call& call = program.calls[c];
+    auto [it, is_new] = uses.try_emplace({call.kernel, traffic.calls[c].bytes});
+    KernelUse& use = it->second;
+    if (is_new) {
+      const common::Kernel& kernel = program.kernels[static_cast<size_t>(call.kernel)];
+      LFARM_ASSIGN_OR_RETURN(use.kernel,
+                             static_kernel(kernel, coordinator::call_symbols(call, sizes),
+                                           traffic.calls[c], generator, *nvrtc, arch, machine));
+    }
+    ++use.calls;
+    use.predicted_us += use.kernel.predicted_ns * 1e-3;
+    use.dram_bytes += traffic.calls[c].bytes;
+    use.least_bytes += traffic.calls[c].least;
+  }
+  std::vector<KernelUse> sorted;
+  for (auto& [key, use] : uses) sorted.push_back(std::move(use));
+  std::sort(sorted.begin(), sorted.end(),
+            [](const KernelUse& a, const KernelUse& b) { return a.predicted_us > b.predicted_us; });
+  return sorted;
+}
+
+Json summary_of(const std::vector<KernelUse>& uses, const StaticOptions& options,
+                const common::Graph& graph, const std::vector<int64_t>& sizes, int64_t layers,
+                const common::GpuMachine& machine) {
+  int64_t launches = 0;
+  double us = 0, bytes = 0;
+  for (const KernelUse& use : uses) {
+    launches += use.calls;
+    us += use.predicted_us;
+    bytes += use.dram_bytes;
+  }
+  ModelWork work = work_of(graph, sizes);
+  double floor_us = std::max(work.bytes / machine.dram_bytes_per_ns,
+                             work.operations / machine.half_tensor_per_ns) *
+                    1e-3;
+  Json line{{"summary", options.model}, {"machine", machine.name}, {"launches", launches}};
+  line["launches_layer"] =
+      layers > 0 ? Json(rounded(static_cast<double>(launches) / static_cast<double>(layers)))
+                 : Json(nullptr);
+  line["dram_bytes"] = bytes;
+  line["dram_bytes_least"] = work.bytes;
+  line["predicted_us"] = rounded(us);
+  line["floor_us"] = rounded(floor_us);
+  line["roofline"] = rounded(floor_us / us);
+  return line;
+}
+
+// Of the rolled graph's outermost loops the steps of the longest: a model's layers; 0: no loops.
+int64_t layers_of(const common::Graph& graph) {
+  int64_t layers = 0;
+  for (const common::Node& node : common::roll(graph).nodes) {
+    if (node.op != common::Op::kLoop) continue;
+    layers = std::max(layers, common::attr<common::LoopAttr>(node).trip_count);
+  }
+  return layers;
+}
+
+int fail(const common::Error& error) {
+  std::fprintf(stderr, "lfarm-bench: %s\n", error.message.c_str());
+  return error.code == common::Code::kUnsupported ? 3 : 1;
+}
+
+int report(const StaticOptions& options) {
+  const common::GpuMachine* machine = options.machine.empty()
+                                          ? &common::gpu_machine_of_target(options.target)
+                                          : common::find_gpu_machine(options.machine);
+  if (machine == nullptr) {
+    std::fprintf(stderr, "lfarm-bench: no GPU is called %s; there are", options.machine.c_str());
+    for (const auto& known : common::gpu_machines()) {
+      std::fprintf(stderr, " \"%s\"", std::string(known.name).c_str());
+    }
+    std::fprintf(stderr, "\n");
+    return 2;
+  }
+  auto model = clients::load_model(options.model);
+  if (!model.ok()) return fail(model.error());
+  auto program = find_program(model->graph, options);
+  if (!program.ok()) return fail(program.error());
+  std::vector<int64_t> sizes = common::representative_sizes(model->graph.symbols);
+  auto uses = analyse(std::move(*program), options, sizes, *machine);
+  if (!uses.ok()) return fail(uses.error());
+  Json summary = summary_of(*uses, options, model->graph, sizes, layers_of(model->graph), *machine);
+  if (options.markdown) {
+    print_markdown(*uses, summary);
+  } else {
+    for (const KernelUse& use : *uses) std::printf("%s\n", kernel_line(use).dump().c_str());
+    std::printf("%s\n", summary.dump().c_str());
+  }
+  if (options.dump.empty()) return 0;
+  common::Status dumped = dump(options.dump, *uses);
+  return dumped.ok() ? 0 : fail(dumped.error());
+}
+
+std::optional<StaticOptions> parse(const std::vector<std::string>& arguments) {
+  StaticOptions options;
+  for (size_t k = 0; k < arguments.size(); ++k) {
+    const std::string& name = arguments[k];
+    if (name == "--plain") {
+      options.plain = true;
+      continue;
+    }
+    if (name == "--markdown") {
+      options.markdown = true;
+      continue;
+    }
+    if (!name.starts_with("--")) {
+      if (!options.model.empty()) return std::nullopt;
+      options.model = name;
+      continue;
+    }
+    if (++k == arguments.size()) return std::nullopt;
+    if (name == "--target") {
+      options.target = arguments[k];
+    } else if (name == "--machine") {
+      options.machine = arguments[k];
+    } else if (name == "--budget") {
+      options.budget = std::strtol(arguments[k].c_str(), nullptr, 10);
+    } else if (name == "--dump") {
+      options.dump = arguments[k];
+    } else {
+      return std::nullopt;
+    }
+  }
+  bool is_gpu = options.target.find("sm_") != std::string::npos;
+  if (options.model.empty() || options.budget < 1 || !is_gpu) return std::nullopt;
+  return options;
+}
+
+}  // namespace
+
+int run_gpu_static(const std::vector<std::string>& arguments) {
+  auto options = parse(arguments);
+  if (!options) {
+    std::fprintf(stderr,
+                 "usage: lfarm-bench gpu-static GRAPH.pt2 [--target cuda-sm_NN] [--machine NAME] "
+                 "[--budget N | --plain] [--dump DIR] [--markdown]\n");
+    return 2;
+  }
+  return report(*options);
+}
+
+}  // namespace bench

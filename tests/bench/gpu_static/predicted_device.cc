@@ -1,0 +1,69 @@
+#include "tests/bench/gpu_static/predicted_device.h"
+
+#include <cmath>
+#include <map>
+
+#include "common/ir/llir/load_time.h"
+#include "coordinator/search/cost/cost_model.h"
+#include "coordinator/search/job_search.h"
+
+namespace bench {
+namespace {
+
+class PredictedDevice {
+ public:
+  explicit PredictedDevice(const common::Target& target)
+      : terms_(coordinator::device_terms(target)) {}
+
+  coordinator::CandidateResult measure(const coordinator::CandidateTask& task) {
+    const common::Program& program = task.payload.program;
+    const std::vector<int64_t>& sizes = task.payload.verify.sizes[0];
+    coordinator::CandidateResult result;
+    result.worker = "predicted";
+    result.report.kernel_ns.assign(program.kernels.size(), 0);
+    result.report.kernels.resize(program.kernels.size());
+    result.report.runs = task.payload.measure.repetitions;
+    std::vector<char> at_load = common::load_time_calls(program);
+    double total = 0;
+    for (size_t c = 0; c < program.calls.size(); ++c) {
+      const common::Call& call = program.calls[c];
+      auto k = static_cast<size_t>(call.kernel);
+      const common::Kernel& kernel = program.kernels[k];
+      common::Digest fingerprint = common::kernel_fingerprint(kernel);
+      result.report.kernels[k].fingerprint = fingerprint;
+      if (at_load[c] != 0) continue;
+      auto [known, is_new] = known_.try_emplace(fingerprint, 0);
+      if (is_new) {
+        known->second =
+            coordinator::predict_ns(kernel, coordinator::call_symbols(call, sizes), terms_);
+      }
+      result.report.kernel_ns[k] = static_cast<uint64_t>(std::llround(known->second));
+      total += known->second;
+    }
+    result.report.total_ns = static_cast<uint64_t>(std::llround(total));
+    return result;
+  }
+
+ private:
+  const coordinator::DeviceTerms& terms_;
+  std::map<common::Digest, double> known_;
+};
+
+}  // namespace
+
+common::Result<common::Program> predicted_search(const common::Graph& graph,
+                                                 const common::Target& target, int64_t budget) {
+  coordinator::SearchOptions options;
+  options.budget = budget;
+  options.target = target;
+  LFARM_ASSIGN_OR_RETURN(auto search, coordinator::JobSearch::create(graph, options, nullptr));
+  PredictedDevice device(target);
+  while (!search->done()) {
+    for (const coordinator::CandidateTask& task : search->propose(1)) {
+      search->on_result(task.id, device.measure(task));
+    }
+  }
+  return search->best_program();
+}
+
+}  // namespace bench
