@@ -64,6 +64,13 @@ const char* resolve(const SharedLibrary& library, CudaCalls& calls) {
   find(calls.destroy_event, "cuEventDestroy_v2");
   find(calls.begin_capture, "cuStreamBeginCapture_v2");
   find(calls.end_capture, "cuStreamEndCapture");
+  find(calls.capture_info, "cuStreamGetCaptureInfo_v2");
+  find(calls.dependencies, "cuGraphNodeGetDependencies");
+  find(calls.node_type, "cuGraphNodeGetType");
+  find(calls.get_kernel_node, "cuGraphKernelNodeGetParams_v2");
+  find(calls.set_kernel_node, "cuGraphExecKernelNodeSetParams_v2");
+  find(calls.get_fill_node, "cuGraphMemsetNodeGetParams");
+  find(calls.set_fill_node, "cuGraphExecMemsetNodeSetParams");
   find(calls.instantiate_graph, "cuGraphInstantiateWithFlags");
   find(calls.update_graph, "cuGraphExecUpdate_v2");
   find(calls.launch_graph, "cuGraphLaunch");

@@ -23,6 +23,7 @@ using CudaStream = struct CudaStreamTag*;
 using CudaEvent = struct CudaEventTag*;
 using CudaGraph = struct CudaGraphTag*;
 using CudaGraphExec = struct CudaGraphExecTag*;
+using CudaGraphNode = struct CudaGraphNodeTag*;
 struct CudaUuid {
   std::array<unsigned char, 16> bytes;
 };
@@ -31,12 +32,28 @@ struct CudaUpdateInfo {
   void* node;
   void* from_node;
 };
+struct CudaKernelNode {
+  CudaFunction function;
+  unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes;
+  void** parameters;
+  void** extra;
+  void* kernel;
+  CudaContext context;
+};
+struct CudaFillNode {
+  CudaAddress to;
+  size_t pitch;
+  unsigned value, element_bytes;
+  size_t width, height;
+};
 
 inline constexpr CudaResult kCudaSuccess = 0, kCudaOutOfMemory = 2;
 // Of cuFuncSetAttribute.
 inline constexpr int kCudaMaxDynamicSharedBytes = 8;
 // Of cuStreamCreate: who uses the default stream in this process does not wait for this one.
 inline constexpr unsigned kCudaStreamNonBlocking = 1;
+// Of cuGraphNodeGetType.
+inline constexpr int kCudaKernelNode = 0, kCudaFillNode = 2;
 // Of cuStreamBeginCapture: other threads go on as if nothing were captured.
 inline constexpr int kCudaCaptureThreadLocal = 1;
 
@@ -82,6 +99,15 @@ struct CudaCalls {
   CudaResult (*destroy_event)(CudaEvent) = nullptr;
   CudaResult (*begin_capture)(CudaStream, int) = nullptr;
   CudaResult (*end_capture)(CudaStream, CudaGraph*) = nullptr;
+  CudaResult (*capture_info)(CudaStream, int* status, uint64_t* id, CudaGraph*,
+                             const CudaGraphNode** last, size_t* count) = nullptr;
+  CudaResult (*dependencies)(CudaGraphNode, CudaGraphNode*, size_t*) = nullptr;
+  CudaResult (*node_type)(CudaGraphNode, int*) = nullptr;
+  CudaResult (*get_kernel_node)(CudaGraphNode, CudaKernelNode*) = nullptr;
+  CudaResult (*set_kernel_node)(CudaGraphExec, CudaGraphNode, const CudaKernelNode*) = nullptr;
+  CudaResult (*get_fill_node)(CudaGraphNode, CudaFillNode*) = nullptr;
+  CudaResult (*set_fill_node)(CudaGraphExec, CudaGraphNode, const CudaFillNode*,
+                              CudaContext) = nullptr;
   CudaResult (*instantiate_graph)(CudaGraphExec*, CudaGraph, unsigned long long) = nullptr;
   CudaResult (*update_graph)(CudaGraphExec, CudaGraph, CudaUpdateInfo*) = nullptr;
   CudaResult (*launch_graph)(CudaGraphExec, CudaStream) = nullptr;
