@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/base/result.h"
+#include "common/cost/gpu_machine.h"
 #include "common/ir/llir/llir.h"
 
 namespace common {
@@ -12,8 +13,9 @@ struct TimedNest {
 };
 
 // Tries groups of threads and transformations of one loop an axis, and keeps what is predicted to
-// take least. `body` has no structured operations; of the schedule, kLoops' parameters count.
-// kUnsupported when the code grows out of bounds.
-Result<TimedNest> choose_gpu_nest(const Graph& body, const Schedule& schedule);
+// take least on such a machine. `body` has no structured operations; of the schedule, kLoops'
+// parameters count. kUnsupported when the code grows out of bounds.
+Result<TimedNest> choose_gpu_nest(const Graph& body, const Schedule& schedule,
+                                  const GpuMachine& machine);
 
 }  // namespace common

@@ -8,13 +8,13 @@
 
 namespace coordinator {
 
-GpuNestTimes::GpuNestTimes(const common::Graph& body)
-    : body_(common::lower_structure(body, common::Kept::kNone)) {}
+GpuNestTimes::GpuNestTimes(const common::Graph& body, const common::GpuMachine& machine)
+    : body_(common::lower_structure(body, common::Kept::kNone)), machine_(machine) {}
 
 double GpuNestTimes::predict_ns(const common::Schedule& schedule) {
   auto [known, is_new] = known_.try_emplace(schedule, std::numeric_limits<double>::infinity());
   if (is_new) {
-    auto nest = common::choose_gpu_nest(body_, schedule);
+    auto nest = common::choose_gpu_nest(body_, schedule, machine_);
     if (nest.ok()) known->second = common::kGpuLaunchNs + nest->predicted_ns;
   }
   return known->second;
