@@ -48,6 +48,8 @@ struct CudaFillNode {
 };
 
 inline constexpr CudaResult kCudaSuccess = 0, kCudaOutOfMemory = 2;
+// Of cuModuleLoadDataEx: where it writes what is wrong with a text, and how much room is there.
+inline constexpr int kCudaErrorLog = 5, kCudaErrorLogBytes = 6;
 // Of cuFuncSetAttribute.
 inline constexpr int kCudaMaxDynamicSharedBytes = 8;
 // Of cuStreamCreate: who uses the default stream in this process does not wait for this one.
@@ -72,7 +74,8 @@ struct CudaCalls {
   CudaResult (*retain_context)(CudaContext*, CudaOrdinal) = nullptr;
   CudaResult (*release_context)(CudaOrdinal) = nullptr;
   CudaResult (*set_context)(CudaContext) = nullptr;
-  CudaResult (*load_module)(CudaModule*, const void*) = nullptr;
+  CudaResult (*load_module)(CudaModule*, const void*, unsigned option_count, int* options,
+                            void** values) = nullptr;
   CudaResult (*unload_module)(CudaModule) = nullptr;
   CudaResult (*get_function)(CudaFunction*, CudaModule, const char*) = nullptr;
   CudaResult (*set_function_attribute)(CudaFunction, int, int) = nullptr;
@@ -133,6 +136,9 @@ struct CudaDeviceFacts {
 // the architecture has instructions that only its own code may use and that generated code does.
 std::string cuda_architecture(int major, int minor);
 
+// "13.0" of 13000.
+std::string cuda_version_text(int version);
+
 // Thread-safe, as the driver is.
 class CudaDriver {
  public:
@@ -141,7 +147,9 @@ class CudaDriver {
   static Result<std::shared_ptr<const CudaDriver>> open();
 
   const CudaCalls& calls() const { return calls_; }
-  // As in "13.0".
+  // The newest CUDA that it knows, as in 13000; 0 when it does not say.
+  int version_number() const;
+  // The same as in "13.0".
   std::string version() const;
   Result<int> device_count() const;
   // kUnavailable when there is no such device; $CUDA_VISIBLE_DEVICES numbers them.

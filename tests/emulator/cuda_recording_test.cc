@@ -277,7 +277,7 @@ TEST_F(CudaRecordingTest, NodesOfAnotherGraphAndOtherFunctionsAreRefused) {
   const CudaCalls& calls = (*driver)->calls();
   CudaModule module = nullptr;
   CudaFunction twice = nullptr, add = nullptr;
-  ASSERT_EQ(calls.load_module(&module, object->data()), kCudaSuccess);
+  ASSERT_EQ(calls.load_module(&module, object->data(), 0, nullptr, nullptr), kCudaSuccess);
   ASSERT_EQ(calls.get_function(&twice, module, "twice"), kCudaSuccess);
   ASSERT_EQ(calls.get_function(&add, module, "add"), kCudaSuccess);
   CudaStream stream = nullptr;

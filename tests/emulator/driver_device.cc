@@ -13,7 +13,11 @@
 namespace emulator {
 namespace {
 
-constexpr int kDriverVersion = 13000;
+// LFARM_EMULATOR_DRIVER makes it another.
+int driver_version() {
+  const char* version = std::getenv("LFARM_EMULATOR_DRIVER");
+  return version == nullptr ? 13000 : std::atoi(version);
+}
 // A driver maps the memories of the machine and of all devices into one space of addresses.
 constexpr size_t kReservedBytes = size_t{512} << 30;
 
@@ -83,7 +87,7 @@ LF_API cuInit(unsigned flags) {
 }
 
 LF_API cuDriverGetVersion(int* version) {
-  *version = kDriverVersion;
+  *version = driver_version();
   return kSuccess;
 }
 
@@ -214,13 +218,19 @@ LF_API cuModuleLoadData(void** module, const void* image) {
   if (call.error != 0) return call.error;
   int code = kSuccess;
   auto loaded = std::make_unique<LoadedModule>();
-  loaded->module = Module::load(image, &code);
+  loaded->module = Module::load(image, driver_version(), &code);
   if (code == kSuccess) *module = keep(driver().modules, std::move(loaded));
   return code;
 }
 
-LF_API cuModuleLoadDataEx(void** module, const void* image, unsigned, int*, void**) {
-  return cuModuleLoadData(module, image);
+LF_API cuModuleLoadDataEx(void** module, const void* image, unsigned count, int* options,
+                          void** values) {
+  constexpr int kErrorLog = 5;
+  const int error = cuModuleLoadData(module, image);
+  for (unsigned k = 0; k < count && error == kUnsupportedPtxVersion; ++k) {
+    if (options[k] == kErrorLog) std::strcpy(static_cast<char*>(values[k]), "PTX is too new");
+  }
+  return error;
 }
 
 LF_API cuModuleUnload(void* module) {

@@ -193,8 +193,8 @@ int run_worker(int argc, char** argv, Backends backends) {
     return serve_executor(argv[2], argc > 3 && argv[3] == kDebugFlag, backends);
   }
   if (argc == 3 && argv[1] == kOpenFlag) return try_to_open(argv[2], backends);
-  if (argc == 2 && std::string_view(argv[1]) == kNvrtcChildFlag) {
-    return run_nvrtc_child(STDIN_FILENO);
+  if (argc >= 2 && std::string_view(argv[1]) == kNvrtcChildFlag) {
+    return run_nvrtc_child(STDIN_FILENO, argc == 3 ? std::atoi(argv[2]) : 0);
   }
   bool separated = argc == 4 && std::string_view(argv[3]) == "--separated";
   if ((argc == 3 || separated) && std::string_view(argv[1]) == "print-source") {

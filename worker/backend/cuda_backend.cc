@@ -22,7 +22,9 @@ class CudaBackend final : public Backend {
   }
   common::Result<std::shared_ptr<const Compiler>> find_compiler(
       const common::Target& target, std::shared_ptr<const common::Sandbox> sandbox) const override {
-    return find_nvrtc_compiler(target, {"/proc/self/exe", kNvrtcChildFlag},
+    auto driver = common::CudaDriver::open();
+    const int version = driver.ok() ? (*driver)->version_number() : 0;
+    return find_nvrtc_compiler(target, {"/proc/self/exe", kNvrtcChildFlag, common::cat(version)},
                                static_cast<size_t>(common::usable_processors()),
                                std::move(sandbox));
   }

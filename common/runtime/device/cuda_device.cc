@@ -59,12 +59,17 @@ class CudaModuleHolder final : public Module {
     // which has to end.
     Bytes image = to_bytes(object);
     image.push_back(std::byte{0});
+    // Of PTX, which it compiles, it says what is wrong.
+    char log[512] = "";
+    int options[] = {kCudaErrorLog, kCudaErrorLogBytes};
+    void* values[] = {log, reinterpret_cast<void*>(sizeof log - 1)};  // NOLINT: as it is asked for
     Status loaded =
-        session->check(session->calls().load_module(&module, image.data()), "cuModuleLoadData");
+        session->check(session->calls().load_module(&module, image.data(), 2, options, values),
+                       "cuModuleLoadDataEx");
     if (!loaded.ok()) {
       if (loaded.error().code != Code::kUnsupported) return loaded.error();
-      return corrupt(
-          cat("object ", digest.short_hex(), " cannot be loaded: ", loaded.error().message));
+      return corrupt(cat("object ", digest.short_hex(), " cannot be loaded: ",
+                         loaded.error().message, log[0] == 0 ? "" : "; ", log));
     }
     return std::shared_ptr<Module>(new CudaModuleHolder(std::move(session), digest, module));
   }
