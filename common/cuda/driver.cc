@@ -34,11 +34,12 @@ const char* resolve(const SharedLibrary& library, CudaCalls& calls) {
   find(calls.device_count, "cuDeviceGetCount");
   find(calls.device_get, "cuDeviceGet");
   find(calls.device_name, "cuDeviceGetName");
-  find(calls.device_uuid, "cuDeviceGetUuid");
+  find(calls.device_uuid, "cuDeviceGetUuid_v2");
   find(calls.device_total_memory, "cuDeviceTotalMem_v2");
   find(calls.device_attribute, "cuDeviceGetAttribute");
   find(calls.retain_context, "cuDevicePrimaryCtxRetain");
   find(calls.release_context, "cuDevicePrimaryCtxRelease_v2");
+  find(calls.get_context, "cuCtxGetCurrent");
   find(calls.set_context, "cuCtxSetCurrent");
   find(calls.load_module, "cuModuleLoadDataEx");
   find(calls.unload_module, "cuModuleUnload");
@@ -62,6 +63,8 @@ const char* resolve(const SharedLibrary& library, CudaCalls& calls) {
   find(calls.wait_event, "cuStreamWaitEvent");
   find(calls.elapsed_ms, "cuEventElapsedTime");
   find(calls.destroy_event, "cuEventDestroy_v2");
+  find(calls.is_capturing, "cuStreamIsCapturing");
+  find(calls.exchange_capture_mode, "cuThreadExchangeStreamCaptureMode");
   find(calls.begin_capture, "cuStreamBeginCapture_v2");
   find(calls.end_capture, "cuStreamEndCapture");
   find(calls.capture_info, "cuStreamGetCaptureInfo_v2");

@@ -58,6 +58,10 @@ inline constexpr unsigned kCudaStreamNonBlocking = 1;
 inline constexpr int kCudaKernelNode = 0, kCudaFillNode = 2;
 // Of cuStreamBeginCapture: other threads go on as if nothing were captured.
 inline constexpr int kCudaCaptureThreadLocal = 1;
+// Of cuThreadExchangeStreamCaptureMode: the thread does as it likes while others capture.
+inline constexpr int kCudaCaptureRelaxed = 2;
+// Of cuStreamIsCapturing.
+inline constexpr int kCudaCaptureNone = 0, kCudaCaptureActive = 1;
 
 // The driver's functions under their own names' words; the arguments are CUDA's.
 struct CudaCalls {
@@ -73,6 +77,7 @@ struct CudaCalls {
   CudaResult (*device_attribute)(int*, int, CudaOrdinal) = nullptr;
   CudaResult (*retain_context)(CudaContext*, CudaOrdinal) = nullptr;
   CudaResult (*release_context)(CudaOrdinal) = nullptr;
+  CudaResult (*get_context)(CudaContext*) = nullptr;
   CudaResult (*set_context)(CudaContext) = nullptr;
   CudaResult (*load_module)(CudaModule*, const void*, unsigned option_count, int* options,
                             void** values) = nullptr;
@@ -100,6 +105,8 @@ struct CudaCalls {
   CudaResult (*wait_event)(CudaStream, CudaEvent, unsigned) = nullptr;
   CudaResult (*elapsed_ms)(float*, CudaEvent, CudaEvent) = nullptr;
   CudaResult (*destroy_event)(CudaEvent) = nullptr;
+  CudaResult (*is_capturing)(CudaStream, int* status) = nullptr;
+  CudaResult (*exchange_capture_mode)(int* mode) = nullptr;
   CudaResult (*begin_capture)(CudaStream, int) = nullptr;
   CudaResult (*end_capture)(CudaStream, CudaGraph*) = nullptr;
   CudaResult (*capture_info)(CudaStream, int* status, uint64_t* id, CudaGraph*,

@@ -63,6 +63,12 @@ class CudaDeviceTest : public testing::Test {
   }
   static void TearDownTestSuite() { delete cubin; }
   void SetUp() override {
+    // The tests' own calls of the driver.
+    auto driver = CudaDriver::open();
+    ASSERT_TRUE(driver.ok()) << driver.error().message;
+    CudaContext context = nullptr;
+    ASSERT_EQ((*driver)->calls().retain_context(&context, 0), kCudaSuccess);
+    ASSERT_EQ((*driver)->calls().set_context(context), kCudaSuccess);
     auto opened = open_cuda_device();
     ASSERT_TRUE(opened.ok()) << opened.error().message;
     device_ = std::move(opened).value();

@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "common/cuda/driver.h"
 #include "common/cuda/nvrtc.h"
 #include "common/runtime/device/cuda_device.h"
 #include "common/runtime/executor/executor.h"
@@ -61,6 +62,12 @@ class CudaRecordingTest : public testing::Test {
   }
   static void TearDownTestSuite() { delete object; }
   void SetUp() override {
+    // The tests' own calls of the driver.
+    auto driver = CudaDriver::open();
+    ASSERT_TRUE(driver.ok()) << driver.error().message;
+    CudaContext context = nullptr;
+    ASSERT_EQ((*driver)->calls().retain_context(&context, 0), kCudaSuccess);
+    ASSERT_EQ((*driver)->calls().set_context(context), kCudaSuccess);
     auto device = open_cuda_device();
     ASSERT_TRUE(device.ok()) << device.error().message;
     device_ = std::move(*device);

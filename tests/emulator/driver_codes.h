@@ -25,6 +25,7 @@ inline constexpr int kLaunchFailed = 719;
 inline constexpr int kCaptureUnsupported = 900;
 inline constexpr int kCaptureInvalidated = 901;
 inline constexpr int kCaptureUnmatched = 903;
+inline constexpr int kCaptureIsolation = 905;
 inline constexpr int kCaptureImplicit = 906;
 inline constexpr int kCapturedEvent = 907;
 inline constexpr int kGraphUpdateFailed = 910;

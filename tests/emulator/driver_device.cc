@@ -172,8 +172,6 @@ LF_API cuDeviceGetUuid_v2(void* uuid, int device) {
   return kSuccess;
 }
 
-LF_API cuDeviceGetUuid(void* uuid, int device) { return cuDeviceGetUuid_v2(uuid, device); }
-
 LF_API cuDevicePrimaryCtxRetain(void** context, int device) {
   Call call(device);
   if (call.error != 0) return call.error;

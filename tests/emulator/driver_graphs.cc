@@ -90,6 +90,14 @@ LF_API cuStreamBeginCapture_v2(void* stream, int mode) {
   return kSuccess;
 }
 
+LF_API cuThreadExchangeStreamCaptureMode(int* mode) {
+  if (mode == nullptr || *mode < 0 || *mode > 2) return kInvalidValue;
+  const auto before = static_cast<int>(capture_mode());
+  capture_mode() = static_cast<CaptureMode>(*mode);
+  *mode = before;
+  return kSuccess;
+}
+
 LF_API cuStreamIsCapturing(void* stream, int* status) {
   Call call;
   if (call.error != 0) return call.error;

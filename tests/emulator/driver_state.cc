@@ -17,6 +17,11 @@ void*& current_context() {
   return context;
 }
 
+CaptureMode& capture_mode() {
+  thread_local CaptureMode mode = CaptureMode::kGlobal;
+  return mode;
+}
+
 Call::Call(Needs needs) : lock_(driver().mutex) {
   if (needs == Needs::kNothing) return;
   if (!driver().is_initialised) {
@@ -45,10 +50,13 @@ Stream* find_stream(void* handle) {
 }
 
 int refuse_in_capture() {
+  if (capture_mode() == CaptureMode::kRelaxed) return kSuccess;
   for (auto& [handle, stream] : driver().streams) {
     if (!stream->capture || stream->mode == CaptureMode::kRelaxed) continue;
     const bool is_mine = stream->capturer == std::this_thread::get_id();
-    if (stream->mode == CaptureMode::kThreadLocal && !is_mine) continue;
+    const bool is_local =
+        stream->mode == CaptureMode::kThreadLocal || capture_mode() == CaptureMode::kThreadLocal;
+    if (is_local && !is_mine) continue;
     stream->is_capture_invalid = true;
     return kCaptureUnsupported;
   }
@@ -66,6 +74,7 @@ int issue(void* handle, Operation operation) {
   Driver& d = driver();
   Stream* stream = find_stream(handle);
   if (stream == nullptr) return kInvalidHandle;
+  if (stream->context != nullptr && stream->context != current_context()) return kInvalidContext;
   if (stream == &d.null_stream) {
     for (auto& [key, other] : d.streams) {
       if (!other->is_blocking) continue;

@@ -60,6 +60,8 @@ struct Driver {
 Driver& driver();
 // The calling thread's current context.
 void*& current_context();
+// Which captures of which threads forbid the calling one what is not safe meanwhile.
+CaptureMode& capture_mode();
 
 // Enters the driver: takes its lock and finds out what every call may fail with.
 class Call {

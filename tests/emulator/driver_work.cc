@@ -117,6 +117,7 @@ LF_API cuMemFree_v2(uint64_t address) {
 LF_API cuMemAllocHost_v2(void** host, size_t bytes) {
   Call call;
   if (call.error != 0) return call.error;
+  if (int error = refuse_in_capture(); error != 0) return error;
   std::vector<std::byte> memory(bytes);
   *host = memory.data();
   driver().pinned[reinterpret_cast<uintptr_t>(memory.data())] = std::move(memory);
@@ -190,6 +191,7 @@ LF_API cuStreamCreate(void** stream, unsigned flags) {
   if ((flags & ~kNonBlocking) != 0) return kInvalidValue;
   auto created = std::make_unique<Stream>();
   created->is_blocking = (flags & kNonBlocking) == 0;
+  created->context = current_context();
   *stream = keep(driver().streams, std::move(created));
   return kSuccess;
 }
@@ -309,6 +311,11 @@ LF_API cuStreamWaitEvent(void* stream, void* event, unsigned) {
   RecordedEvent* recorded = find(driver().events, event);
   Stream* found = find_stream(stream);
   if (recorded == nullptr || found == nullptr) return kInvalidHandle;
+  // What happens outside of a capture cannot be waited for within; the attempt ends it.
+  if (found->capture && !recorded->event->is_captured) {
+    found->is_capture_invalid = true;
+    return kCaptureIsolation;
+  }
   if (found->capture || recorded->event->is_captured) return kCaptureUnsupported;
   if (recorded->stream == nullptr) return kSuccess;
   return driver().executor.drain_until(*recorded->stream, *recorded->event);
@@ -349,6 +356,8 @@ constexpr ErrorText kErrors[] = {
      "operation not permitted when stream is capturing"},
     {kCaptureInvalidated, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
      "operation failed due to a previous error during capture"},
+    {kCaptureIsolation, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION",
+     "dependency created on uncaptured work in another stream"},
     {kCaptureImplicit, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT",
      "operation would make the legacy stream depend on a capturing blocking stream"},
     {kCapturedEvent, "CUDA_ERROR_CAPTURED_EVENT",

@@ -86,7 +86,7 @@ typedef struct lfarm_options {
   const char* keys;     /* file of this client's CURVE keys; NULL: one in the state directory */
   const char* trust;    /* the farm's signing key; NULL: the one it had when it was first met */
   const char* state;    /* directory of keys and cached plans; NULL: as `lfarm --state` */
-  const char* device;   /* "auto", "cpu" or "cuda" */
+  const char* device;   /* "auto", "cpu", "cuda", or "cuda:1" for the second GPU */
   const char* numerics; /* "strict", or "relaxed": holds while all values are finite */
   int32_t threads;      /* of the host, that share one call; 0: as many as the machine has */
   int64_t deadline_ms;  /* how long lfarm_instance_create() waits for the plan */
@@ -192,7 +192,9 @@ LFARM_API lfarm_status lfarm_instance_run(lfarm_instance* instance, const lfarm_
  * call is put and not waited for, unless an input lies in host memory; inputs stay unchanged and
  * outputs where they are until the stream has passed the call. NULL: done on return. Calls of one
  * session run one after another, whatever their streams. LFARM_INVALID for a stream where the
- * session's device has none. Outputs that are freed may be written by later calls of the session.
+ * session's device has none. A stream that is being captured gets the call into its graph: a call
+ * of the same sizes has to come before, and the graph must end before the instance does and not run
+ * beside its calls. Outputs that are freed may be written by later calls of the session.
  * LFARM_OUT_OF_RANGE may be about an earlier call: one that was put on a stream is not waited for,
  * and reported by the next call after the stream has passed it, which is not made then. */
 LFARM_API lfarm_status lfarm_instance_run_on(lfarm_instance* instance, void* stream,

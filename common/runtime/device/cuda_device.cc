@@ -74,14 +74,15 @@ class CudaModuleHolder final : public Module {
     return std::shared_ptr<Module>(new CudaModuleHolder(std::move(session), digest, module));
   }
   ~CudaModuleHolder() override {
-    if (session_->enter().ok()) session_->calls().unload_module(module_);
+    if (CudaScope scope(*session_); scope.ok()) session_->calls().unload_module(module_);
   }
 
   Result<Function> entry(const std::string& name) const override {
     std::lock_guard lock(mutex_);
     std::unique_ptr<CudaKernel>& kernel = kernels_[name];
     if (kernel == nullptr) {
-      LFARM_RETURN_IF_ERROR(session_->enter());
+      CudaScope scope(*session_);
+      LFARM_RETURN_IF_ERROR(scope.status());
       auto found = std::make_unique<CudaKernel>();
       Status status =
           session_->check(session_->calls().get_function(&found->function, module_, name.c_str()),
@@ -120,6 +121,7 @@ class CudaTimer final : public Timer {
   }
 
   void mark() override {
+    CudaScope scope(*session_);
     if (spare_.empty()) add_spare();
     if (!status_.ok()) return;
     marks_.push_back(spare_.back());
@@ -129,6 +131,7 @@ class CudaTimer final : public Timer {
   }
 
   Result<std::vector<int64_t>> take_intervals_ns() override {
+    CudaScope scope(*session_);
     std::vector<int64_t> intervals;
     if (status_.ok() && !marks_.empty()) {
       status_ =
@@ -173,7 +176,8 @@ class CudaDevice final : public Device {
     if (watched.ok()) nvml_ = std::move(watched).value();
   }
   ~CudaDevice() override {
-    if (session_->enter().ok()) session_->calls().synchronise_stream(session_->stream());
+    CudaScope scope(*session_);
+    if (scope.ok()) session_->calls().synchronise_stream(session_->stream());
   }
 
   const Target& target() const override { return target_; }
@@ -181,7 +185,8 @@ class CudaDevice final : public Device {
   int concurrency() const override { return 1; }
 
   Result<std::shared_ptr<Module>> load(const Digest& digest, ByteView object) override {
-    LFARM_RETURN_IF_ERROR(session_->enter());
+    CudaScope scope(*session_);
+    LFARM_RETURN_IF_ERROR(scope.status());
     std::lock_guard lock(mutex_);
     std::shared_ptr<Module> known = modules_[digest].lock();
     if (known != nullptr) return known;
@@ -192,8 +197,9 @@ class CudaDevice final : public Device {
   }
 
   Result<DeviceMemory> allocate(size_t bytes) override {
-    LFARM_RETURN_IF_ERROR(session_->enter());
-    LFARM_ASSIGN_OR_RETURN(CudaAddress address, session_->pool().allocate(bytes));
+    CudaScope scope(*session_);
+    LFARM_RETURN_IF_ERROR(scope.status());
+    LFARM_ASSIGN_OR_RETURN(CudaAddress address, allocate_address(bytes));
     // The driver's addresses are numbers.
     auto* data = reinterpret_cast<std::byte*>(address);  // NOLINT(performance-no-int-to-ptr)
     return DeviceMemory(this, data, bytes);
@@ -209,20 +215,28 @@ class CudaDevice final : public Device {
   bool has_gemm() const override { return library().ok(); }
   Status gemm(const GemmSizes& sizes, const void* a, const void* b, void* out) override;
   Status synchronise() override {
-    LFARM_RETURN_IF_ERROR(session_->enter());
+    CudaScope scope(*session_);
+    LFARM_RETURN_IF_ERROR(scope.status());
     return check(session_->calls().synchronise_stream(session_->stream()), "cuStreamSynchronize");
   }
   Status begin_stream(void* stream) override {
-    LFARM_RETURN_IF_ERROR(session_->enter());
+    CudaScope scope(*session_);
+    LFARM_RETURN_IF_ERROR(scope.status());
     return session_->borrow(static_cast<CudaStream>(stream));
   }
-  Status end_stream() override { return session_->give_stream_back(); }
+  Status end_stream() override {
+    CudaScope scope(*session_);
+    return session_->give_stream_back();
+  }
+  bool is_capturing() const override { return session_->is_capturing(); }
   std::unique_ptr<Timer> make_timer(size_t marks) override {
-    (void)session_->enter();  // what fails here fails again at the first mark
+    CudaScope scope(*session_);  // what fails here fails again at the first mark
     return std::make_unique<CudaTimer>(session_, marks);
   }
 
-  bool can_record() const override { return true; }
+  // What a caller captures is launched into the caller's graph call by call: a replay would be a
+  // copy of the recording as it was first made.
+  bool can_record() const override { return !session_->is_capturing(); }
   Status record(const std::function<Status()>& row, std::unique_ptr<Recording>& recording) override;
   Status replay(Recording& recording) override;
   Status flush_caches() override;
@@ -232,9 +246,11 @@ class CudaDevice final : public Device {
 
  private:
   void release(std::byte* data, size_t size) override {
-    if (session_->enter().ok()) session_->pool().release(address_of(data), size);
+    CudaScope scope(*session_);
+    if (scope.ok()) session_->pool().release(address_of(data), size, session_->is_capturing());
   }
   Status check(CudaResult result, const char* what) { return session_->check(result, what); }
+  Result<CudaAddress> allocate_address(size_t bytes);
   Status fill_on(CudaStream stream, std::byte* device, std::byte value, size_t bytes);
   Status check_limits(const Launch& launch, int64_t blocks) const;
   Status allow_shared_bytes(CudaKernel& kernel, int64_t bytes);
@@ -259,9 +275,17 @@ class CudaDevice final : public Device {
   CudaRecorder recorder_;
 };
 
+Result<CudaAddress> CudaDevice::allocate_address(size_t bytes) {
+  if (!session_->is_capturing()) return session_->pool().allocate(bytes);
+  if (auto kept = session_->pool().allocate_kept(bytes)) return *kept;
+  return unsupported(cat("no ", bytes, " bytes of device memory are there, and none is allocated ",
+                         "while the stream is captured: run once before the capture"));
+}
+
 Status CudaDevice::copy_in(std::byte* device, ByteView host) {
   if (host.empty()) return {};
-  LFARM_RETURN_IF_ERROR(session_->enter());
+  CudaScope scope(*session_);
+  LFARM_RETURN_IF_ERROR(scope.status());
   CudaSession::Turn turn = session_->turn();
   return check(
       session_->calls().copy_in(address_of(device), host.data(), host.size(), session_->stream()),
@@ -275,25 +299,34 @@ Status CudaDevice::copy_out(std::span<std::byte> host, const std::byte* device) 
 }
 
 Status CudaDevice::copy_out_later(std::byte* host, const std::byte* device, size_t bytes) {
-  LFARM_RETURN_IF_ERROR(session_->enter());
+  CudaScope scope(*session_);
+  LFARM_RETURN_IF_ERROR(scope.status());
   CudaSession::Turn turn = session_->turn();
   return check(session_->calls().copy_out(host, address_of(device), bytes, session_->stream()),
                "cuMemcpyDtoHAsync");
 }
 
 Result<std::shared_ptr<std::byte[]>> CudaDevice::allocate_host(size_t bytes) {
-  LFARM_RETURN_IF_ERROR(session_->enter());
+  CudaScope scope(*session_);
+  LFARM_RETURN_IF_ERROR(scope.status());
+  if (session_->is_capturing()) {
+    return unsupported("no memory is allocated while the stream is captured: run once before");
+  }
+  CudaRelaxedCapture relaxed(session_->calls());
   void* data = nullptr;
   LFARM_RETURN_IF_ERROR(check(session_->calls().allocate_host(&data, bytes, 0), "cuMemHostAlloc"));
   auto free = [session = session_](std::byte* host) {
-    if (session->enter().ok()) session->calls().free_host(host);
+    CudaScope scope(*session);
+    CudaRelaxedCapture relaxed(session->calls());
+    if (scope.ok()) session->calls().free_host(host);
   };
   return std::shared_ptr<std::byte[]>(static_cast<std::byte*>(data), std::move(free));
 }
 
 Status CudaDevice::copy(std::byte* to, const std::byte* from, size_t bytes) {
   if (bytes == 0) return {};
-  LFARM_RETURN_IF_ERROR(session_->enter());
+  CudaScope scope(*session_);
+  LFARM_RETURN_IF_ERROR(scope.status());
   CudaSession::Turn turn = session_->turn();
   return check(session_->calls().copy(address_of(to), address_of(from), bytes, session_->stream()),
                "cuMemcpyDtoDAsync");
@@ -306,7 +339,8 @@ Status CudaDevice::fill(std::byte* device, std::byte value, size_t bytes) {
 
 Status CudaDevice::fill_on(CudaStream stream, std::byte* device, std::byte value, size_t bytes) {
   if (bytes == 0) return {};
-  LFARM_RETURN_IF_ERROR(session_->enter());
+  CudaScope scope(*session_);
+  LFARM_RETURN_IF_ERROR(scope.status());
   return check(
       session_->calls().fill(address_of(device), static_cast<unsigned char>(value), bytes, stream),
       "cuMemsetD8Async");
@@ -343,7 +377,8 @@ Status CudaDevice::allow_shared_bytes(CudaKernel& kernel, int64_t bytes) {
 }
 
 Status CudaDevice::launch(const Launch& launch) {
-  LFARM_RETURN_IF_ERROR(session_->enter());
+  CudaScope scope(*session_);
+  LFARM_RETURN_IF_ERROR(scope.status());
   // Shared by all launches of the kernel, which is why it is no member of Launch.
   auto& kernel = *static_cast<CudaKernel*>(const_cast<void*>(launch.function.handle));
   int64_t blocks = launch.block.threads < 1 ? 0 : launch.block.blocks(launch.units);
@@ -372,7 +407,8 @@ std::string CudaDevice::slowdown() const {
 
 Result<CudaGemm*> CudaDevice::library() const {
   std::call_once(library_once_, [this] {
-    library_status_ = session_->enter();
+    CudaScope scope(*session_);
+    library_status_ = scope.status();
     if (!library_status_.ok()) return;
     auto opened = CublasLt::open();
     if (opened.ok()) {
@@ -415,7 +451,8 @@ Status CudaDevice::multiply(const GemmSizes& sizes, const void* a, const void* b
 }
 
 Status CudaDevice::gemm(const GemmSizes& sizes, const void* a, const void* b, void* out) {
-  LFARM_RETURN_IF_ERROR(session_->enter());
+  CudaScope scope(*session_);
+  LFARM_RETURN_IF_ERROR(scope.status());
   if (auto found = library(); !found.ok()) {
     return unavailable(cat("the plan calls a library product: ", found.error().message));
   }
@@ -428,12 +465,14 @@ Status CudaDevice::gemm(const GemmSizes& sizes, const void* a, const void* b, vo
 
 Status CudaDevice::record(const std::function<Status()>& row,
                           std::unique_ptr<Recording>& recording) {
-  LFARM_RETURN_IF_ERROR(session_->enter());
+  CudaScope scope(*session_);
+  LFARM_RETURN_IF_ERROR(scope.status());
   return recorder_.record(row, recording);
 }
 
 Status CudaDevice::replay(Recording& recording) {
-  LFARM_RETURN_IF_ERROR(session_->enter());
+  CudaScope scope(*session_);
+  LFARM_RETURN_IF_ERROR(scope.status());
   CudaSession::Turn turn = session_->turn();
   return check(session_->calls().launch_graph(static_cast<CudaRecording&>(recording).executable(),
                                               session_->stream()),
@@ -455,15 +494,15 @@ Status CudaDevice::flush_caches() {
 
 }  // namespace
 
-Result<Target> find_cuda_target() {
+Result<Target> find_cuda_target(int index) {
   LFARM_ASSIGN_OR_RETURN(auto driver, CudaDriver::open());
-  LFARM_ASSIGN_OR_RETURN(CudaDeviceFacts facts, driver->device(kCudaDeviceIndex));
+  LFARM_ASSIGN_OR_RETURN(CudaDeviceFacts facts, driver->device(index));
   return target_of(facts);
 }
 
 Result<std::unique_ptr<Device>> open_cuda_device(CudaDeviceOptions options) {
   LFARM_ASSIGN_OR_RETURN(auto driver, CudaDriver::open());
-  LFARM_ASSIGN_OR_RETURN(auto session, CudaSession::open(std::move(driver)));
+  LFARM_ASSIGN_OR_RETURN(auto session, CudaSession::open(std::move(driver), options.index));
   return std::unique_ptr<Device>(std::make_unique<CudaDevice>(std::move(session), options));
 }
 

@@ -5,12 +5,29 @@
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
 #include "common/cuda/driver.h"
 
 namespace common {
+
+// While it lives the calling thread may allocate and free, whatever other threads capture, and
+// their captures stay whole.
+class CudaRelaxedCapture {
+ public:
+  explicit CudaRelaxedCapture(const CudaCalls& calls) : calls_(calls) {
+    calls_.exchange_capture_mode(&mode_);
+  }
+  ~CudaRelaxedCapture() { calls_.exchange_capture_mode(&mode_); }
+  CudaRelaxedCapture(const CudaRelaxedCapture&) = delete;
+  CudaRelaxedCapture& operator=(const CudaRelaxedCapture&) = delete;
+
+ private:
+  const CudaCalls& calls_;
+  int mode_ = kCudaCaptureRelaxed;  // then what it was before
+};
 
 // Memory is used again for requests of the same rounded size alone, so that nothing is wasted and
 // what is written beyond a buffer's end is as likely to be noticed as in fresh memory. Thread-safe.
@@ -24,7 +41,10 @@ class CudaMemoryPool {
 
   // At least 256-byte aligned. kUnavailable when there is no room.
   Result<CudaAddress> allocate(size_t bytes);
-  void release(CudaAddress address, size_t bytes);
+  // The same from what is kept, without asking the driver; nothing where nothing fits.
+  std::optional<CudaAddress> allocate_kept(size_t bytes);
+  // `keeps`: whatever is kept already.
+  void release(CudaAddress address, size_t bytes, bool keeps = false);
   // Gives everything kept back to the driver.
   void trim();
 

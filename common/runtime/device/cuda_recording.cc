@@ -27,7 +27,8 @@ CudaResult CudaKernelLaunch::put_on(CudaStream stream, const CudaCalls& calls) c
 }
 
 CudaRecording::~CudaRecording() {
-  if (!session_->enter().ok()) return;
+  CudaScope scope(*session_);
+  if (!scope.ok()) return;
   session_->calls().destroy_graph_exec(executable_);
   session_->calls().destroy_graph(graph_);
 }

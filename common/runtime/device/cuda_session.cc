@@ -16,14 +16,16 @@ CudaSession::CudaSession(std::shared_ptr<const CudaDriver> driver, CudaDeviceFac
       context_(context),
       pool_(driver_, static_cast<size_t>(facts_.memory_bytes / kKeptMemoryDivisor)) {}
 
-Result<std::shared_ptr<CudaSession>> CudaSession::open(std::shared_ptr<const CudaDriver> driver) {
-  LFARM_ASSIGN_OR_RETURN(CudaDeviceFacts facts, driver->device(kCudaDeviceIndex));
+Result<std::shared_ptr<CudaSession>> CudaSession::open(std::shared_ptr<const CudaDriver> driver,
+                                                       int index) {
+  LFARM_ASSIGN_OR_RETURN(CudaDeviceFacts facts, driver->device(index));
   CudaContext context = nullptr;
   LFARM_RETURN_IF_ERROR(driver->check(driver->calls().retain_context(&context, facts.ordinal),
                                       "cuDevicePrimaryCtxRetain"));
   std::shared_ptr<CudaSession> session(
       new CudaSession(std::move(driver), std::move(facts), context));
-  LFARM_RETURN_IF_ERROR(session->enter());
+  CudaScope scope(*session);
+  LFARM_RETURN_IF_ERROR(scope.status());
   for (CudaStream* stream : {&session->stream_, &session->capture_stream_}) {
     LFARM_RETURN_IF_ERROR(session->check(
         session->calls().create_stream(stream, kCudaStreamNonBlocking), "cuStreamCreate"));
@@ -32,7 +34,7 @@ Result<std::shared_ptr<CudaSession>> CudaSession::open(std::shared_ptr<const Cud
 }
 
 CudaSession::~CudaSession() {
-  if (enter().ok()) {
+  if (CudaScope scope(*this); scope.ok()) {
     if (order_event_ != nullptr) calls().destroy_event(order_event_);
     for (CudaEvent event : events_) calls().destroy_event(event);
     if (capture_stream_ != nullptr) calls().destroy_stream(capture_stream_);
@@ -50,9 +52,22 @@ Status CudaSession::put_in_order(CudaStream first, CudaStream last) {
   return check(calls().wait_event(last, order_event_, 0), "cuStreamWaitEvent");
 }
 
+// Waiting for events of other streams would break the capture.
+Status CudaSession::check_capture(CudaStream stream) {
+  int status = kCudaCaptureNone;
+  LFARM_RETURN_IF_ERROR(check(calls().is_capturing(stream, &status), "cuStreamIsCapturing"));
+  borrowed_captures_ = status != kCudaCaptureNone;
+  if (!borrowed_captures_) return put_in_order(stream_, stream);
+  if (status != kCudaCaptureActive) {
+    return invalid_input("the stream's capture has failed before: end it, and look for its error");
+  }
+  CudaRelaxedCapture relaxed(calls());
+  return check(calls().synchronise_stream(stream_), "cuStreamSynchronize");
+}
+
 Status CudaSession::borrow(CudaStream stream) {
   turn_mutex_.lock();
-  Status ordered = put_in_order(stream_, stream);
+  Status ordered = check_capture(stream);
   if (!ordered.ok()) {
     turn_mutex_.unlock();
     return ordered;
@@ -63,10 +78,21 @@ Status CudaSession::borrow(CudaStream stream) {
 }
 
 Status CudaSession::give_stream_back() {
-  Status ordered = put_in_order(borrowed_, stream_);
+  Status ordered = borrowed_captures_ ? Status() : put_in_order(borrowed_, stream_);
   borrower_ = std::thread::id();
   turn_mutex_.unlock();
   return ordered;
+}
+
+CudaScope::CudaScope(CudaSession& session) : calls_(session.calls()) {
+  status_ = session.check(calls_.get_context(&before_), "cuCtxGetCurrent");
+  if (!status_.ok() || before_ == session.context()) return;
+  status_ = session.check(calls_.set_context(session.context()), "cuCtxSetCurrent");
+  is_changed_ = status_.ok();
+}
+
+CudaScope::~CudaScope() {
+  if (is_changed_) calls_.set_context(before_);
 }
 
 Result<CudaEvent> CudaSession::take_event() {

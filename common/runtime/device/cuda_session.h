@@ -14,13 +14,11 @@
 
 namespace common {
 
-// The device that is used, among those visible.
-inline constexpr int kCudaDeviceIndex = 0;
-
 // Held by all that lives in the context, so that it goes last. Thread-safe.
 class CudaSession {
  public:
-  static Result<std::shared_ptr<CudaSession>> open(std::shared_ptr<const CudaDriver> driver);
+  static Result<std::shared_ptr<CudaSession>> open(std::shared_ptr<const CudaDriver> driver,
+                                                   int index);
   ~CudaSession();
   CudaSession(const CudaSession&) = delete;
   CudaSession& operator=(const CudaSession&) = delete;
@@ -35,8 +33,6 @@ class CudaSession {
     if (is_kernel_fault(result)) faulted_ = true;
     return driver_->check(result, what);
   }
-  // Makes the context the calling thread's.
-  Status enter() { return check(calls().set_context(context_), "cuCtxSetCurrent"); }
   bool is_faulted() const { return faulted_; }
 
   // Where the calling thread's work goes: the session's own stream, or the one it borrowed.
@@ -46,6 +42,9 @@ class CudaSession {
   // are thus used in one order, whatever the stream. Other threads wait meanwhile.
   Status borrow(CudaStream stream);
   Status give_stream_back();
+  // Whether that stream is being captured by the caller. Then nothing is ordered: what was put on
+  // the own stream before is waited for, and what the caller does with the graph is the caller's.
+  bool is_capturing() const { return borrows() && borrowed_captures_; }
   // To be held while work is put on stream().
   using Turn = std::shared_lock<std::shared_mutex>;
   Turn turn() { return borrows() ? Turn() : Turn(turn_mutex_); }
@@ -58,6 +57,7 @@ class CudaSession {
   bool borrows() const {
     return borrower_.load(std::memory_order_relaxed) == std::this_thread::get_id();
   }
+  Status check_capture(CudaStream stream);
   // What `last` does from now on comes after what `first` was given.
   Status put_in_order(CudaStream first, CudaStream last);
 
@@ -70,10 +70,30 @@ class CudaSession {
   std::atomic<bool> faulted_{false};
   std::shared_mutex turn_mutex_;  // held alone by who borrows; guards what follows
   CudaStream borrowed_ = nullptr;
+  bool borrowed_captures_ = false;
   CudaEvent order_event_ = nullptr;
   std::atomic<std::thread::id> borrower_{};
   std::mutex mutex_;               // guards events_
   std::vector<CudaEvent> events_;  // not in use
+};
+
+// Makes the session's context the calling thread's, and at its end again what it was before: the
+// thread is an application's, which may work on another device.
+class CudaScope {
+ public:
+  explicit CudaScope(CudaSession& session);
+  ~CudaScope();
+  CudaScope(const CudaScope&) = delete;
+  CudaScope& operator=(const CudaScope&) = delete;
+  // Whether the context is current.
+  const Status& status() const { return status_; }
+  bool ok() const { return status_.ok(); }
+
+ private:
+  const CudaCalls& calls_;
+  CudaContext before_ = nullptr;
+  bool is_changed_ = false;
+  Status status_;
 };
 
 }  // namespace common

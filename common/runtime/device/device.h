@@ -163,6 +163,9 @@ class Device {
   // have no streams.
   virtual Status begin_stream(void* stream);
   virtual Status end_stream() { return {}; }
+  // Whether that stream is being captured by the caller: launches and copies go into the caller's
+  // graph, nothing runs, nothing can be waited for, and allocate() gives what is kept at most.
+  virtual bool is_capturing() const { return false; }
   // For at most `marks` marks between two take_intervals_ns().
   virtual std::unique_ptr<Timer> make_timer(size_t marks) = 0;
 

@@ -11,10 +11,12 @@ namespace common {
 
 struct FoundDevice {
   std::string name;  // "cpu" or "cuda"
+  int index = 0;     // among the machine's GPUs
   Target target;
 };
 
-// "cpu", "cuda", or "auto": a GPU where there is one, else the processor. Opens nothing.
+// "cpu", "cuda", "cuda:1" for the second of several GPUs, or "auto": a GPU where there is one, else
+// the processor. Opens nothing.
 // kUnavailable says what is missing, kInvalidInput that there is no such name.
 Result<FoundDevice> find_device(std::string_view name);
 

@@ -124,8 +124,11 @@ class Executor {
   // Runs once with outputs in the device's memory: in tensors that hold memory of the caller's,
   // else in their own, which is reused where it fits. User inputs that the model mutates are
   // written where they lie. With a `stream` (Device::begin_stream) the run is only put on it,
-  // unless an input lies in host memory; without one it is done on return. kInvalidInput naming the
-  // output that goes into no memory of the caller's.
+  // unless an input lies in host memory; without one it is done on return. Where the caller
+  // captures the stream, the run is in the caller's graph: a run of the same sizes has to come
+  // before, the graph must not run beside other runs, and it works on memory of the executor's.
+  // kInvalidInput naming the output that goes into no memory of the caller's, or why a run cannot
+  // be captured.
   Status run_on(void* stream, std::span<const TensorRef> inputs, std::vector<DeviceTensor>& outputs,
                 std::vector<int64_t>* calls_ns = nullptr);
   // The first index that was out of range in a run since the last call, as far as runs are done:

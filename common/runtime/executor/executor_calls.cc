@@ -172,7 +172,7 @@ Status BoundCalls::prepare_scratch(Device& device, SharedMemory& shared) {
     return {};
   }
   need.areas = std::max(need.areas, shared.scratch.size() - shared.counter_bytes);
-  shared.scratch = {};
+  LFARM_RETURN_IF_ERROR(shared.drop(device, shared.scratch));
   shared.counter_bytes = 0;
   LFARM_ASSIGN_OR_RETURN(shared.scratch,
                          GuardedMemory::allocate(device, need.counters + need.areas, band_));
@@ -182,12 +182,22 @@ Status BoundCalls::prepare_scratch(Device& device, SharedMemory& shared) {
   return {};
 }
 
+Status SharedMemory::drop(const Device& device, GuardedMemory& memory) {
+  if (device.is_capturing()) {
+    return invalid_input("a run of these sizes has to come before one that is captured");
+  }
+  if (is_captured && memory.data() != nullptr) captured.push_back(std::move(memory));
+  memory = {};
+  return {};
+}
+
 Status BoundCalls::prepare_memory(Device& device, SharedMemory& shared) {
   if (shared.arena.size() < arena_bytes_) {
-    shared.arena = {};
+    LFARM_RETURN_IF_ERROR(shared.drop(device, shared.arena));
     LFARM_ASSIGN_OR_RETURN(shared.arena, GuardedMemory::allocate(device, arena_bytes_, band_));
   }
   LFARM_RETURN_IF_ERROR(prepare_scratch(device, shared));
+  shared.is_captured = shared.is_captured || device.is_capturing();
   std::byte* arena = shared.arena.data();
   std::byte* scratch = shared.scratch.data() + shared.counter_bytes;
   if (arena != arena_used_) {

@@ -50,6 +50,12 @@ struct SharedMemory {
   GuardedMemory arena;
   GuardedMemory scratch;
   size_t counter_bytes = 0;  // of it, in front: 0 between launches
+  // Of both: a graph of a caller's works on it, and on what was there when it was captured.
+  bool is_captured = false;
+  std::vector<GuardedMemory> captured;
+
+  // Gives up what is too small; kInvalidInput while a caller captures.
+  Status drop(const Device& device, GuardedMemory& memory);
 };
 
 class BoundCalls {

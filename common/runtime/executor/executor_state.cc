@@ -261,6 +261,17 @@ Status Executor::State::stage_outputs(const BoundCalls& calls, const Destination
   return {};
 }
 
+Status Executor::State::check_captured(bool is_timed, bool waits) const {
+  if (waits) {
+    return invalid_input("a captured run takes no inputs from host memory: copy them before");
+  }
+  if (is_timed || options.guard || options.one_by_one) {
+    return invalid_input("a captured run is neither timed nor checked");
+  }
+  if (is_prepared) return {};
+  return invalid_input("a run has to come before one that is captured: weights are not prepared");
+}
+
 Status Executor::State::prepare() {
   if (is_prepared) return {};
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -342,6 +353,11 @@ Status Executor::State::collect(std::span<const TensorRef> given, const Destinat
   for (OutputSlot& slot : outputs) {
     if (slot.state_input < 0 || slot.in_place) continue;
     InputSlot& input = inputs[at(slot.state_input)];
+    if (device->is_capturing()) {  // the caller's graph finds the state where it was
+      LFARM_RETURN_IF_ERROR(
+          device->copy(input.memory.data(), input.next.data(), input.memory.size()));
+      continue;
+    }
     std::swap(input.memory, input.next);
     external.inputs[at(slot.state_input)] = input.memory.data();
   }
@@ -350,6 +366,9 @@ Status Executor::State::collect(std::span<const TensorRef> given, const Destinat
 
 Status Executor::State::run(std::span<const TensorRef> given, const Destination& to, bool per_call,
                             std::vector<int64_t>* times, bool waits) {
+  if (device->is_capturing()) {
+    LFARM_RETURN_IF_ERROR(check_captured(times != nullptr, waits));
+  }
   LFARM_ASSIGN_OR_RETURN(BoundCalls * calls, calls_for(given));
   last = calls;
   LFARM_RETURN_IF_ERROR(prepare());

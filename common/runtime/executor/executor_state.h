@@ -92,6 +92,8 @@ struct Executor::State {
   Status stage_outputs(const BoundCalls& calls, const Destination& to);
   Status output_memory(const BoundCalls& calls, OutputSlot& slot, HostTensor* tensor,
                        std::byte*& data);
+  // kInvalidInput for a run that cannot be part of a caller's graph.
+  Status check_captured(bool is_timed, bool waits) const;
   Status prepare();
   Status run_at_load();
   Status poison(BoundCalls& calls);

@@ -63,6 +63,7 @@ enum class CaptureMode { kGlobal = 0, kThreadLocal = 1, kRelaxed = 2 };
 
 struct Stream {
   bool is_blocking = true;  // ordered with the null stream
+  void* context = nullptr;  // that it is of; null: of any
   std::deque<Operation> pending;
   std::unique_ptr<Graph> capture;
   bool is_capture_invalid = false;
