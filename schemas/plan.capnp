@@ -66,6 +66,8 @@ struct PlanKernel {
   blockSharedBytes @12 :Int64;
   algorithm @13 :UInt8;
   # Of those that the library lists for the product; the first where there are fewer.
+  waits @14 :Bool;
+  # The code begins by waiting for the kernels launched before it.
 }
 
 struct Provenance {

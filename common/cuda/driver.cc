@@ -46,6 +46,7 @@ const char* resolve(const SharedLibrary& library, CudaCalls& calls) {
   find(calls.get_function, "cuModuleGetFunction");
   find(calls.set_function_attribute, "cuFuncSetAttribute");
   find(calls.launch_kernel, "cuLaunchKernel");
+  find(calls.launch_kernel_with, "cuLaunchKernelEx");
   find(calls.allocate, "cuMemAlloc_v2");
   find(calls.free, "cuMemFree_v2");
   find(calls.allocate_host, "cuMemHostAlloc");

@@ -32,6 +32,20 @@ struct CudaUpdateInfo {
   void* node;
   void* from_node;
 };
+struct CudaLaunchAttribute {
+  int id;
+  int padding;
+  union {
+    int value;
+    char bytes[64];
+  };
+};
+struct CudaLaunchConfig {
+  unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes;
+  CudaStream stream;
+  CudaLaunchAttribute* attributes;
+  unsigned attribute_count;
+};
 struct CudaKernelNode {
   CudaFunction function;
   unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes;
@@ -54,6 +68,10 @@ inline constexpr int kCudaErrorLog = 5, kCudaErrorLogBytes = 6;
 inline constexpr int kCudaMaxDynamicSharedBytes = 8;
 // Of cuStreamCreate: who uses the default stream in this process does not wait for this one.
 inline constexpr unsigned kCudaStreamNonBlocking = 1;
+// Of cuLaunchKernelEx: the kernel may begin while the one before it in the stream runs.
+inline constexpr int kCudaProgrammaticSerialization = 6;
+// The first driver that keeps this in graphs.
+inline constexpr int kCudaProgrammaticGraphs = 12030;
 // Of cuGraphNodeGetType.
 inline constexpr int kCudaKernelNode = 0, kCudaFillNode = 2;
 // Of cuStreamBeginCapture: other threads go on as if nothing were captured.
@@ -88,6 +106,8 @@ struct CudaCalls {
                               unsigned block_x, unsigned block_y, unsigned block_z,
                               unsigned shared_bytes, CudaStream, void** parameters,
                               void** extra) = nullptr;
+  CudaResult (*launch_kernel_with)(const CudaLaunchConfig*, CudaFunction, void** parameters,
+                                   void** extra) = nullptr;
   CudaResult (*allocate)(CudaAddress*, size_t) = nullptr;
   CudaResult (*free)(CudaAddress) = nullptr;
   CudaResult (*allocate_host)(void**, size_t, unsigned) = nullptr;

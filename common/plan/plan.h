@@ -76,6 +76,9 @@ struct EntryPoint {
   Expr units = 1;          // over the body's symbols, as scratch_bytes
   Expr scratch_bytes = 0;  // private memory each concurrent call (each block) needs
   BlockShape block;
+  // The code begins by waiting for the kernels that were launched before, so that a device may
+  // begin it while they run.
+  bool waits = false;
   friend bool operator==(const EntryPoint&, const EntryPoint&) = default;
 };
 

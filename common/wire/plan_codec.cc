@@ -85,6 +85,7 @@ void put_kernels(IrWriter& writer, capnp::List<wire::PlanKernel>::Builder out,
     entry.setBlockThreads(kernel.entry.block.threads);
     entry.setBlockUnits(kernel.entry.block.units);
     entry.setBlockSharedBytes(kernel.entry.block.shared_bytes);
+    entry.setWaits(kernel.entry.waits);
     entry.setInPlaceInput(kernel.in_place_input);
     entry.setPredictedNs(kernel.predicted_ns);
     entry.setMeasuredNs(kernel.measured_ns);
@@ -123,6 +124,7 @@ std::vector<PlanKernel> get_kernels(const IrReader& reader,
     kernel.entry.name = get_entry_name(entry.getEntry());
     kernel.entry.units = get_kernel_expr(reader, entry.getUnits());
     kernel.entry.scratch_bytes = get_kernel_expr(reader, entry.getScratchBytes());
+    kernel.entry.waits = entry.getWaits();
     kernel.entry.block = get_block(entry);
     kernel.in_place_input = entry.getInPlaceInput();
     kernel.predicted_ns = entry.getPredictedNs();

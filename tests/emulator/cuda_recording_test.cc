@@ -27,6 +27,12 @@ extern "C" __global__ void __launch_bounds__(32) twice(const float* in, float* o
   int64_t i = (int64_t)blockIdx.x * 32 + threadIdx.x;
   if (i < s0) out[i] = 2 * in[i];
 }
+extern "C" __global__ void __launch_bounds__(32) twice_late(const float* in, float* out,
+    int64_t s0, int64_t units, char* scratch, int64_t scratch_stride) {
+  lf_wait_for_earlier();
+  int64_t i = (int64_t)blockIdx.x * 32 + threadIdx.x;
+  if (i < s0) out[i] = 2 * in[i];
+}
 extern "C" __global__ void __launch_bounds__(32) add(const float* in, const float* more, float* out,
     int64_t s0, int64_t units, char* scratch, int64_t scratch_stride) {
   int64_t i = (int64_t)blockIdx.x * 32 + threadIdx.x;
@@ -276,6 +282,58 @@ TEST_F(CudaRecordingTest, StatesThatMoveHaveTwoGraphs) {
   EXPECT_EQ(done.graphs, 2);
   EXPECT_EQ(done.replays, 10);
   EXPECT_EQ(done.patches, 2 * 8);
+}
+
+// Of a row of kernels that wait for earlier ones, each but those behind others may begin early.
+TEST_F(CudaRecordingTest, KernelsThatWaitMayBeginEarly) {
+  PlanMaker m;
+  int x = m.input({4}), y = m.input({4}), a = m.temporary({4}), b = m.temporary({4});
+  int c = m.temporary({4}), d = m.temporary({4}), e = m.temporary({4}), out = m.output({4});
+  int late = kernel(m, "twice_late");
+  m.plan.kernels.back().entry.waits = true;
+  int plain = kernel(m, "twice"), multiply = product(m);
+  m.call(late, {x}, {a}, {4});
+  m.call(late, {a}, {b}, {4});    // early
+  m.call(plain, {b}, {c}, {4});   // does not wait
+  m.call(late, {c}, {d}, {4});    // behind one that does not
+  m.call(multiply, {d, y}, {e});  // the library's
+  m.call(late, {e}, {out}, {4});  // behind the library's
+  auto executor = load(m);
+  const int before = calls_of("overlapping kernels");
+  for (int k = 0; k < 6; ++k) {
+    auto f = static_cast<float>(k);
+    auto outputs = run_elsewhere(*executor, {{f, 1, 0, 1}, {1, 0, 0, 1}});
+    EXPECT_EQ(outputs[0], (Values{32 * f, 32, 0, 32}));
+    // Only as part of a row.
+    EXPECT_EQ(calls_of("overlapping kernels") - before, k < 2 ? 0 : 1);
+  }
+}
+
+// In a process of its own: no other test can use the device afterwards.
+using CudaRecordingDeathTest = CudaRecordingTest;
+TEST_F(CudaRecordingDeathTest, KernelsThatDoNotWaitMustNotSayTheyDo) {
+  auto fault = [this] {
+    DeviceMemory in = memory({1, 2, 3, 4}), out = memory({0, 0, 0, 0});
+    auto module = device_->load(digest_of(*object), *object).value();
+    std::vector<void*> buffers = {in.data(), out.data()};
+    std::vector<int64_t> symbols = {4};
+    Launch launch;
+    launch.function = module->entry("twice").value();
+    launch.buffers = buffers;
+    launch.symbols = symbols;
+    launch.block = {32, 32, 0};
+    launch.waits = true;
+    auto row = [&]() -> Status {
+      LFARM_RETURN_IF_ERROR(device_->launch(launch));
+      return device_->launch(launch);
+    };
+    std::unique_ptr<Recording> recording;
+    bool is_recorded = row().ok() && device_->synchronise().ok() &&
+                       device_->record(row, recording).ok() && device_->replay(*recording).ok();
+    std::_Exit(is_recorded && !device_->synchronise().ok() ? 0 : 1);
+  };
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(fault(), testing::ExitedWithCode(0), "ended without a wait");
 }
 
 TEST_F(CudaRecordingTest, NodesOfAnotherGraphAndOtherFunctionsAreRefused) {

@@ -41,6 +41,21 @@ std::vector<int> visible_devices() {
   return visible;
 }
 
+// As the driver's interface has them.
+struct LaunchAttribute {
+  int id, padding;
+  union {
+    int value;
+    char bytes[64];
+  };
+};
+struct LaunchConfig {
+  unsigned grid[3], block[3], shared_bytes;
+  void* stream;
+  const LaunchAttribute* attributes;
+  unsigned attribute_count;
+};
+
 }  // namespace
 
 bool set_parameters(Operation& op, void** parameters) {
@@ -302,24 +317,37 @@ LF_API cuFuncSetAttribute(void* handle, int attribute, int value) {
   return kSuccess;
 }
 
-LF_API cuLaunchKernel(void* handle, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-                      unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
-                      void* stream, void** parameters, void** extra) {
+LF_API cuLaunchKernelEx(const LaunchConfig* config, void* handle, void** parameters, void** extra) {
+  constexpr int kProgrammaticSerialization = 6;
   Call call;
   if (call.error != 0) return call.error;
   if (handle == nullptr) return kInvalidHandle;
-  const auto& f = *static_cast<const Function*>(handle);
   Operation op;
   op.kind = Operation::Kind::kKernel;
-  op.function = &f;
-  op.module = f.module;
-  op.kernel = f.kernel;
-  op.grid = {grid_x, grid_y, grid_z};
-  op.block = {block_x, block_y, block_z};
-  op.dynamic_shared_bytes = shared_bytes;
+  op.function = static_cast<const Function*>(handle);
+  op.module = op.function->module;
+  op.kernel = op.function->kernel;
+  op.grid = {config->grid[0], config->grid[1], config->grid[2]};
+  op.block = {config->block[0], config->block[1], config->block[2]};
+  op.dynamic_shared_bytes = config->shared_bytes;
+  for (unsigned k = 0; k < config->attribute_count; ++k) {
+    if (config->attributes[k].id != kProgrammaticSerialization) return kInvalidValue;
+    op.overlaps = config->attributes[k].value != 0;
+  }
+  const bool overlaps = op.overlaps;
   if (!set_parameters(op, parameters) || extra != nullptr) return kInvalidValue;
-  const int error = issue(stream, std::move(op));
-  return error != kSuccess ? error : counted("cuLaunchKernel");
+  const int error = issue(config->stream, std::move(op));
+  if (error != kSuccess) return error;
+  if (overlaps) counted("overlapping kernels");
+  return counted("cuLaunchKernel");
+}
+
+LF_API cuLaunchKernel(void* handle, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                      unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+                      void* stream, void** parameters, void** extra) {
+  const LaunchConfig config{
+      {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes, stream, nullptr, 0};
+  return cuLaunchKernelEx(&config, handle, parameters, extra);
 }
 
 // NOLINTEND(readability-identifier-naming)

@@ -682,6 +682,7 @@ MUTATIONS = [
     ("gpu runtime", RUN + "device/cuda_recording.cc",
      "session_->calls().update_graph(recording.executable_, graph, &info) != kCudaSuccess", "false"),
     ("gpu runtime", RUN + "device/cuda_recording.cc", "recorder_ = std::thread::id();", None),
+    ("gpu runtime", RUN + "device/cuda_recording.cc", "steps_.back().launch.waits;", "true;"),
     ("gpu runtime", RUN + "device/cuda_recording.cc", "!is_other_ && next_ == recording.steps_.size()",
      "true"),
     ("gpu runtime", RUN + "device/cuda_recording.cc", "step->launch.arguments != launch.arguments",

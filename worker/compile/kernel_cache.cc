@@ -21,12 +21,12 @@ constexpr size_t kMaxKeyFileBytes = 128;
 constexpr size_t kMaxEntryBytes = size_t{1} << 20;
 constexpr size_t kMaxObjectBytes = size_t{64} << 20;
 
-// One field a line: object, entry, units, scratch bytes, and the block of threads.
+// One field a line: object, entry, units, scratch bytes, the block of threads and whether it waits.
 std::string entry_text(const CompiledKernel& kernel) {
   const common::EntryPoint& entry = kernel.entry;
   return cat(kernel.object.hex(), "\n", entry.name, "\n", entry.units.text(), "\n",
              entry.scratch_bytes.text(), "\n", entry.block.threads, " ", entry.block.units, " ",
-             entry.block.shared_bytes, "\n");
+             entry.block.shared_bytes, " ", entry.waits ? 1 : 0, "\n");
 }
 
 // The entry's text under its name, as nobody without the key can tell it.
@@ -47,9 +47,10 @@ std::optional<CompiledKernel> parse_entry(const std::string& text) {
   auto scratch = common::parse_expr(lines[3]);
   common::BlockShape block;
   std::istringstream numbers(lines[4]);
-  numbers >> block.threads >> block.units >> block.shared_bytes;
+  bool waits = false;
+  numbers >> block.threads >> block.units >> block.shared_bytes >> waits;
   if (!object || !units.ok() || !scratch.ok() || !numbers) return std::nullopt;
-  return CompiledKernel{{lines[1], *units, *scratch, block}, *object};
+  return CompiledKernel{{lines[1], *units, *scratch, block, waits}, *object};
 }
 
 }  // namespace

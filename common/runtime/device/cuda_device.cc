@@ -393,6 +393,7 @@ Status CudaDevice::launch(const Launch& launch) {
   made.arguments.push_back(static_cast<uint64_t>(launch.units));
   made.arguments.push_back(word_of(launch.scratch));
   made.arguments.push_back(uint64_t{launch.scratch_stride});
+  made.waits = launch.waits;
   if (recorder_.is_mine()) return recorder_.launch(std::move(made));
   CudaSession::Turn turn = session_->turn();
   return check(made.put_on(session_->stream(), session_->calls()), "cuLaunchKernel");

@@ -20,8 +20,16 @@ std::vector<void*> parameters_of(const CudaKernelLaunch& launch) {
 
 }  // namespace
 
-CudaResult CudaKernelLaunch::put_on(CudaStream stream, const CudaCalls& calls) const {
+CudaResult CudaKernelLaunch::put_on(CudaStream stream, const CudaCalls& calls,
+                                    bool overlaps) const {
   std::vector<void*> parameters = parameters_of(*this);
+  if (overlaps) {
+    CudaLaunchAttribute attribute{};
+    attribute.id = kCudaProgrammaticSerialization;
+    attribute.value = 1;
+    CudaLaunchConfig config{blocks, 1, 1, threads, 1, 1, shared_bytes, stream, &attribute, 1};
+    return calls.launch_kernel_with(&config, function, parameters.data(), nullptr);
+  }
   return calls.launch_kernel(function, blocks, 1, 1, threads, 1, 1, shared_bytes, stream,
                              parameters.data(), nullptr);
 }
@@ -124,10 +132,18 @@ CudaStep* CudaRecorder::next_step(bool is_library) {
   return is_other_ ? nullptr : &steps[next_++];
 }
 
+// Only after a kernel that waits, too: then all before that one has ended when this one begins, so
+// that its own wait for the one before is a wait for all.
+bool CudaRecorder::may_overlap(const CudaKernelLaunch& launch) const {
+  return launch.waits && session_->overlaps_kernels() && !steps_.empty() &&
+         steps_.back().launch.waits;
+}
+
 Status CudaRecorder::launch(CudaKernelLaunch launch) {
   if (patched_ == nullptr) {
-    LFARM_RETURN_IF_ERROR(session_->check(
-        launch.put_on(session_->capture_stream(), session_->calls()), "cuLaunchKernel"));
+    CudaResult put =
+        launch.put_on(session_->capture_stream(), session_->calls(), may_overlap(launch));
+    LFARM_RETURN_IF_ERROR(session_->check(put, "cuLaunchKernel"));
     steps_.push_back({std::move(launch), {last_node()}});
     return {};
   }

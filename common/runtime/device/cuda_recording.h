@@ -20,8 +20,10 @@ struct CudaKernelLaunch {
   CudaFunction function = nullptr;
   unsigned blocks = 0, threads = 0, shared_bytes = 0;
   std::vector<uint64_t> arguments;
+  bool waits = false;  // see EntryPoint
 
-  CudaResult put_on(CudaStream stream, const CudaCalls& calls) const;
+  // `overlaps`: it may begin while the kernel before it runs.
+  CudaResult put_on(CudaStream stream, const CudaCalls& calls, bool overlaps = false) const;
   bool is_like(const CudaKernelLaunch& other) const {
     return function == other.function && blocks == other.blocks && threads == other.threads &&
            shared_bytes == other.shared_bytes && arguments.size() == other.arguments.size();
@@ -79,6 +81,8 @@ class CudaRecorder {
   Status run(const std::function<Status()>& row);
   // Whether `recording` now is what the row launches.
   Result<bool> patch(const std::function<Status()>& row, CudaRecording& recording);
+  // Whether the next kernel of the row may begin while what stands before it runs.
+  bool may_overlap(const CudaKernelLaunch& launch) const;
   Result<CudaGraph> capture(const std::function<Status()>& row);
   Status begin_capture();
   // Without a recording's steps the graph is what `recording` becomes, if the driver agrees.

@@ -7,6 +7,9 @@ namespace {
 // with the next candidate.
 constexpr int64_t kKeptMemoryDivisor = 8;
 
+// The first compute capability whose kernels can wait for earlier ones.
+constexpr int kOverlappingMajor = 9;
+
 }  // namespace
 
 CudaSession::CudaSession(std::shared_ptr<const CudaDriver> driver, CudaDeviceFacts facts,
@@ -14,6 +17,8 @@ CudaSession::CudaSession(std::shared_ptr<const CudaDriver> driver, CudaDeviceFac
     : driver_(std::move(driver)),
       facts_(std::move(facts)),
       context_(context),
+      overlaps_kernels_(facts_.major >= kOverlappingMajor &&
+                        driver_->version_number() >= kCudaProgrammaticGraphs),
       pool_(driver_, static_cast<size_t>(facts_.memory_bytes / kKeptMemoryDivisor)) {}
 
 Result<std::shared_ptr<CudaSession>> CudaSession::open(std::shared_ptr<const CudaDriver> driver,

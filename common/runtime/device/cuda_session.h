@@ -34,6 +34,8 @@ class CudaSession {
     return driver_->check(result, what);
   }
   bool is_faulted() const { return faulted_; }
+  // Whether kernels of a graph may begin while the ones before them run.
+  bool overlaps_kernels() const { return overlaps_kernels_; }
 
   // Where the calling thread's work goes: the session's own stream, or the one it borrowed.
   CudaStream stream() const { return borrows() ? borrowed_ : stream_; }
@@ -64,6 +66,7 @@ class CudaSession {
   std::shared_ptr<const CudaDriver> driver_;
   CudaDeviceFacts facts_;
   CudaContext context_;
+  bool overlaps_kernels_;
   CudaMemoryPool pool_;
   CudaStream stream_ = nullptr;
   CudaStream capture_stream_ = nullptr;

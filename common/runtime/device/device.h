@@ -57,6 +57,7 @@ struct Launch {
   std::byte* scratch = nullptr;
   size_t scratch_stride = 0;
   BlockShape block = {};
+  bool waits = false;                // see EntryPoint
   LaunchHistory* history = nullptr;  // may be null
   bool is_alone = false;             // on the calling thread, of a device whose threads share
 };

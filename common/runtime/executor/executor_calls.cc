@@ -131,6 +131,7 @@ Status BoundCalls::add_records() {
     } else {
       record.launch.units = kernel.entry.units.evaluate(record.launch.symbols);
       record.launch.block = kernel.entry.block;
+      record.launch.waits = kernel.entry.waits;
       record.skip = record.launch.units <= 0;
       int64_t scratch_bytes = kernel.entry.scratch_bytes.evaluate(record.launch.symbols);
       if (scratch_bytes > kMaxTensorBytes) {

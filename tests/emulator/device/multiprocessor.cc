@@ -298,7 +298,8 @@ void Multiprocessor::bind(Fiber& fiber, unsigned thread) {
                     size,
                     launch_->grid,
                     reinterpret_cast<unsigned char*>(dynamic_shared_),
-                    &EngineCalls::kEngine};
+                    &EngineCalls::kEngine,
+                    false};
 }
 
 void Multiprocessor::fiber_main(void* self) {
@@ -320,6 +321,9 @@ void Multiprocessor::require(const std::string& wrong) {
 
 void Multiprocessor::end_thread() {
   require(warpgroups_.end_thread(current_));
+  if (launch_->overlaps && !records_[current_].fiber->thread().has_waited) {
+    require("a kernel that may begin early ended without a wait for those before it");
+  }
   records_[current_].state = State::kEnded;
   --living_;
   const unsigned index = current_ / lf_emu::kWarpSize;

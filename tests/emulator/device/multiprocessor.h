@@ -33,6 +33,8 @@ struct GridLaunch {
   lf_emu::Index3 grid{}, block{};
   unsigned dynamic_shared_bytes = 0;
   void** parameters = nullptr;
+  // It may begin while the kernel before it runs: threads that do not wait for that are wrong.
+  bool overlaps = false;
   // Blocks take turns in the order of their threads; whether even ones run theirs in reverse.
   bool begins_reversed = false;
 };

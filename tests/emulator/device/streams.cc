@@ -103,6 +103,7 @@ void Executor::run_kernel(const Operation& op) {
   launch.block = op.block;
   launch.dynamic_shared_bytes = op.dynamic_shared_bytes;
   launch.parameters = parameters.data();
+  launch.overlaps = op.overlaps;
   // A kernel of one block shows both orders when it is launched twice.
   launch.begins_reversed = launches_++ % 2 == 1;
   memory.open();

@@ -35,6 +35,7 @@ struct Operation {
   const lf_emu::Kernel* kernel = nullptr;
   lf_emu::Index3 grid{}, block{};
   unsigned dynamic_shared_bytes = 0;
+  bool overlaps = false;  // with the kernel before it
   std::vector<std::vector<std::byte>> parameters;
   std::vector<void*> parameter_addresses;  // as the driver hands them out
 

@@ -51,6 +51,7 @@ struct Thread {
   Index3 thread_index, block_index, block_size, grid_size;
   unsigned char* dynamic_shared;
   const Engine* engine;
+  bool has_waited;  // for earlier kernels
 };
 
 // Stacks are aligned to their size, so that a thread finds itself from its stack pointer.

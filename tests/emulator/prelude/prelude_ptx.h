@@ -154,6 +154,8 @@ LFEMU_DEVICE void lf_cp_async_wait() {
   t.engine->wait_copies(&t, kGroupsLeft);
 }
 
+LFEMU_DEVICE void lf_wait_for_earlier() { lf_emu::self().has_waited = true; }
+
 LFEMU_DEVICE uint4 lf_load_stream16(const void* global) {
   return *static_cast<const uint4*>(global);
 }

@@ -367,6 +367,25 @@ TEST(KernelCache, OutlivesTheProcessAndSurvivesDamage) {
   EXPECT_FALSE(built->kernels[0].cached);
 }
 
+TEST(KernelCache, ReadsHowKernelsAreLaunched) {
+  auto directory = ScratchDirectory::create("kernel-cache");
+  ASSERT_TRUE(directory.ok());
+  auto object = std::make_shared<const Bytes>(to_bytes(as_bytes("object")));
+  std::map<Digest, worker::CompiledKernel> kernels;
+  for (bool waits : {false, true}) {
+    common::EntryPoint entry{"lf_1", Expr::symbol(0), Expr(16), {256, 8, 4096}, waits};
+    kernels[digest_of(waits ? "waits" : "does not")] = {entry, digest_of(*object)};
+  }
+  KernelCache(directory->path()).insert(kernels, object);
+  KernelCache cache(directory->path());
+  for (const auto& [key, kernel] : kernels) {
+    auto found = cache.find(key);
+    ASSERT_TRUE(found.has_value());
+    EXPECT_EQ(found->entry, kernel.entry);
+    EXPECT_EQ(found->object, kernel.object);
+  }
+}
+
 // A candidate that can write the worker's files, and cannot read its key, gets nothing run in the
 // place of a kernel.
 TEST(KernelCache, TakesNoKernelThatSomebodyElsePutThere) {

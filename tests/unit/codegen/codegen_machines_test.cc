@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "common/ir/hlir/builder.h"
+#include "common/schedule/kernel_nest.h"
 #include "worker/codegen/cuda/cuda.h"
 
 namespace worker {
@@ -54,6 +55,40 @@ TEST(CudaMachines, ProductsShareTheirSumsForTheMachine) {
     EXPECT_GT(large, small) << m;
     EXPECT_LE(large, 132) << m;
     EXPECT_EQ(blocks(Template::kTile, body, "cuda-sm_90a", ""), large) << "typical of the target";
+  }
+}
+
+// How often `what` stands in the text for the target of a kernel that adds rows up.
+size_t count_in_text(std::string_view target, std::string_view what, bool& waits) {
+  GraphBuilder b;
+  NodeId x = b.input(InputKind::kUser, DType::kFloat32, {64, 512}, "x");
+  b.output(b.reduce(common::ReduceOp::kSum, x, {1}));
+  common::Kernel kernel{Template::kLoops, {}, b.finish(), {}};
+  kernel.nest = common::kernel_nest(kernel, common::Machine::kGpu).value();
+  auto source = CudaCodeGenerator({std::string(target)}).generate(kernel);
+  EXPECT_TRUE(source.ok()) << (source.ok() ? "" : source.error().message);
+  waits = source->entry.waits;
+  size_t count = 0;
+  for (size_t at = source->text.find(what); at != std::string::npos;
+       at = source->text.find(what, at + 1)) {
+    ++count;
+  }
+  return count;
+}
+
+// Kernels that begin early read nothing before their wait, nor through the read-only path.
+TEST(CudaMachines, KernelsWaitForEarlierOnesWhereTheyCan) {
+  bool waits = false;
+  for (const char* target : {"cuda-sm_90a", "cuda-sm_100"}) {
+    EXPECT_EQ(count_in_text(target, "{\n  lf_wait_for_earlier();\n", waits), 1u) << target;
+    EXPECT_TRUE(waits) << target;
+    EXPECT_EQ(count_in_text(target, "__restrict__ in", waits), 0u) << target;
+    EXPECT_EQ(count_in_text(target, "__restrict__ out", waits), 1u) << target;
+  }
+  for (const char* target : {"cuda-sm_80", "cuda-sm_89", "cuda"}) {
+    EXPECT_EQ(count_in_text(target, "lf_wait_for_earlier", waits), 0u) << target;
+    EXPECT_FALSE(waits) << target;
+    EXPECT_EQ(count_in_text(target, "__restrict__ in", waits), 1u) << target;
   }
 }
 

@@ -94,6 +94,7 @@ PlanKernel sample_code(int object) {
   kernel.object = object;
   kernel.entry.name = cat("kernel_", object);
   kernel.entry.block = {256, 8, 4096};
+  kernel.entry.waits = true;
   kernel.entry.units = floor_div(Expr::symbol(0) + 63, 64);
   kernel.entry.scratch_bytes = 4 * Expr::symbol(0);
   kernel.in_place_input = 1;

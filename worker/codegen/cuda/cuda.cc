@@ -1,5 +1,7 @@
 #include "worker/codegen/cuda/cuda.h"
 
+#include <charconv>
+
 #include "common/base/cat.h"
 #include "common/cost/gpu_machine.h"
 #include "common/ir/hlir/verify.h"
@@ -31,15 +33,20 @@ using common::Template;
 
 namespace {
 
-// The signature and the pieces of scratch memory. With `in_place`, an output may be the memory of
-// an input, so pointers promise nothing.
+// The signature, the wait for earlier kernels where this one may begin before they end, and the
+// pieces of scratch memory. With `in_place`, an output may be the memory of an input, so pointers
+// promise nothing. Where kernels overlap inputs promise nothing: what they point to may still be
+// written when the kernel begins, so that no load may go through the read-only path or before the
+// wait.
 std::string prologue(const std::string& entry, const Graph& body, const GpuFunction& function,
-                     bool in_place) {
+                     bool in_place, bool overlaps) {
   std::string_view restricted = in_place ? "" : " __restrict__";
+  std::string_view restricted_input = overlaps ? "" : restricted;
   std::string text = cat("extern \"C\" __global__ void __launch_bounds__(", function.block.threads,
                          ") ", entry, "(");
   for (size_t k = 0; k < body.inputs.size(); ++k) {
-    text += cat("const ", c_storage_type(body.inputs[k].dtype), "*", restricted, " in", k, ", ");
+    text +=
+        cat("const ", c_storage_type(body.inputs[k].dtype), "*", restricted_input, " in", k, ", ");
   }
   for (size_t k = 0; k < body.outputs.size(); ++k) {
     text += cat(c_storage_type(body.node(body.outputs[k].node).dtype), "*", restricted, " out", k,
@@ -47,6 +54,7 @@ std::string prologue(const std::string& entry, const Graph& body, const GpuFunct
   }
   for (size_t k = 0; k < body.symbols.size(); ++k) text += cat("int64_t s", k, ", ");
   text += "int64_t units, char* scratch, int64_t scratch_stride) {\n";
+  if (overlaps) text += "  lf_wait_for_earlier();\n";
   CodeWriter names(body.symbols);
   if (function.is_split) text += "  char* const areas = scratch;\n";
   if (!function.body.scratch.empty()) text += "  scratch += blockIdx.x * scratch_stride;\n";
@@ -89,9 +97,24 @@ Result<GpuFunction> emit_function(const Kernel& kernel, const CudaMachine& machi
   return common::lower_gpu_loops(body, *kernel.nest);
 }
 
+// The first compute capability, times ten, whose kernels can wait for earlier ones.
+constexpr int kOverlappingArchitecture = 90;
+
+// 90 of "cuda-sm_90a"; 0 of a target without an architecture.
+int architecture_of(const common::Target& target) {
+  constexpr std::string_view kArchitecture = "sm_";
+  size_t at = target.name.find(kArchitecture);
+  int number = 0;
+  if (at == std::string::npos) return number;
+  at += kArchitecture.size();
+  std::from_chars(target.name.data() + at, target.name.data() + target.name.size(), number);
+  return number;
+}
+
 }  // namespace
 
 CudaCodeGenerator::CudaCodeGenerator(const common::Target& target, std::string_view machine_class) {
+  machine_.overlaps = architecture_of(target) >= kOverlappingArchitecture;
   machine_.warpgroups = common::machine_of(target) == common::Machine::kGpuWarpgroups;
   machine_.processors =
       static_cast<int64_t>(common::gpu_machine_of_class(target.name, machine_class).processors);
@@ -111,9 +134,10 @@ Result<KernelSource> CudaCodeGenerator::generate(const Kernel& kernel) const {
   KernelSource source;
   source.entry = {entry_name(kernel), function.body.units, function.body.scratch_bytes,
                   function.block};
-  source.text =
-      cat(prologue(source.entry.name, kernel.body, function, kernel.form == Template::kScatter),
-          function.body.text, "}\n");
+  source.entry.waits = machine_.overlaps;
+  source.text = cat(prologue(source.entry.name, kernel.body, function,
+                             kernel.form == Template::kScatter, machine_.overlaps),
+                    function.body.text, "}\n");
   return source;
 }
 

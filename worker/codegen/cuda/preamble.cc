@@ -126,6 +126,13 @@ LF_INLINE void lf_pause() {}
 #else
 LF_INLINE void lf_pause() { __nanosleep(100); }
 #endif
+#if !defined(LF_EMULATED) && __CUDA_ARCH__ >= 900
+// All that earlier kernels wrote is there from here on; the next one may begin as far as this.
+LF_INLINE void lf_wait_for_earlier() {
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
+#endif
 #define LF_EXCHANGE(name, shuffle)                                                             \
   LF_INLINE int32_t name(int32_t x, int o) { return shuffle(0xffffffffu, x, o); }              \
   LF_INLINE float name(float x, int o) { return shuffle(0xffffffffu, x, o); }                  \

@@ -50,10 +50,18 @@ template <int kGroupsLeft>
 LF_PTX void lf_cp_async_wait() {
   asm volatile("cp.async.wait_group %0;" :: "n"(kGroupsLeft) : "memory");
 }
+// Where kernels overlap, what an earlier one wrote may be read, after the wait for it alone.
+#if __CUDA_ARCH__ >= 900
+#define LF_STREAM_ASM asm volatile
+#define LF_STREAM_LOAD "ld.global"
+#else
+#define LF_STREAM_ASM asm
+#define LF_STREAM_LOAD "ld.global.nc"
+#endif
 LF_PTX uint4 lf_load_stream16(const void* global) {
   uint4 r;
-  asm("{\n.reg .b64 policy;\ncreatepolicy.fractional.L2::evict_first.b64 policy, 1.0;\n"
-      "ld.global.nc.L1::no_allocate.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], policy;\n}"
+  LF_STREAM_ASM("{\n.reg .b64 policy;\ncreatepolicy.fractional.L2::evict_first.b64 policy, 1.0;\n"
+      LF_STREAM_LOAD ".L1::no_allocate.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], policy;\n}"
       : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w) : "l"(__cvta_generic_to_global(global)));
   return r;
 }

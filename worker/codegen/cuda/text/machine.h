@@ -7,6 +7,7 @@ namespace worker {
 
 struct CudaMachine {
   bool warpgroups = false;  // multiply
+  bool overlaps = false;    // a kernel may begin while the one before it runs
   int64_t processors = 1;   // multiprocessors, which blocks are to fill; any number is right
 };
 
