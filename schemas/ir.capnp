@@ -218,6 +218,8 @@ struct LoopNest {
   side @13 :Int64 = 1;
   blocks @14 :Int64 = 1;
   access @15 :Int64 = 1;
+  rows @16 :Int64 = 1;
+  ahead @17 :Bool;
   struct Group {
     own @0 :LoopBand;
     width @1 :Int64;

@@ -48,6 +48,8 @@ GpuKernelTime gpu_kernel_time(const GpuKernelFacts& f, const GpuMachine& machine
   t.shared_ns = f.shared_bytes_moved / (kSharedBytesPerClock * clocks_per_ns);
   double resident = std::min(t.resident_blocks, std::ceil(blocks / machine.processors));
   t.in_flight_bytes_sm = resident * f.block_threads * f.in_flight_bytes;
+  double wanted = std::min(kGpuPipeBytes, f.dram_bytes / busy);
+  if (t.in_flight_bytes_sm < wanted) t.dram_ns *= wanted / t.in_flight_bytes_sm;
   // Waves overlap where many small blocks come and go.
   t.latency_ns = std::max(1.0, waves) * f.rounds * kGpuLatencyNs;
   t.total_ns = std::max(

@@ -38,6 +38,8 @@ constexpr double kRegisters = 24;  // of a thread, beside the loads that are und
 constexpr double kRegisterBytes = 4;
 constexpr int64_t kChunkBytes = 16;
 constexpr double kTie = 0.02;
+// Sectors that are asked for twice, or for half of what they hold, take more than their share.
+constexpr double kSectorTie = 0.15;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 size_t at(int index) { return static_cast<size_t>(index); }
@@ -63,6 +65,8 @@ class GpuNestSearch {
     for (int64_t width : widths_) try_nest(with_access(nest, width));
     bool reduces = !best_->reductions.empty();
     if (reduces || groups_.size() > 1) try_groups(nest);
+    if (reduces && groups_.size() == 1 && nest.grid > 0) try_rows(nest);
+    if (reduces) try_ahead();
     if (reduces && groups_.size() == 1) try_splits();
     if (!best_->reductions.empty()) {
       LoopNest fused = nest_;
@@ -121,13 +125,13 @@ class GpuNestSearch {
     facts.sector_bytes = (work.sector_bytes + work.shared_sector_bytes * kNearShare) * threads;
     facts.dram_bytes =
         std::min(buffer_bytes(sizes), (work.sector_bytes + work.shared_sector_bytes) * threads);
-    facts.in_flight_bytes = work.in_flight_bytes;
+    facts.in_flight_bytes = std::max(1.0, work.in_flight_bytes);
     facts.rounds = std::max(1.0, work.rounds);
     facts.registers = kRegisters + work.in_flight_bytes / kRegisterBytes +
                       static_cast<double>(nest.threads.access);
     GpuKernelTime time = gpu_kernel_time(facts, gpu_machine_of_target(kTarget));
     // Of nests that the same limit holds back the one that does less besides.
-    return time.total_ns + kTie * (time.issue_ns + time.l2_ns + time.latency_ns);
+    return time.total_ns + kTie * (time.issue_ns + time.latency_ns) + kSectorTie * time.l2_ns;
   }
 
   double buffer_bytes(const std::vector<int64_t>& sizes) const {
@@ -199,6 +203,34 @@ class GpuNestSearch {
     }
   }
 
+  // Rows that read an operand alike, as products of one vector do, load it once.
+  void try_rows(const LoopNest& start) {
+    int64_t wanted = schedule_value(schedule_, Template::kLoops, "rows");
+    int64_t team = schedule_value(schedule_, Template::kLoops, "team");
+    if (wanted == 1) return;
+    int64_t width = nest_.threads.access;
+    if (wanted != 0) best_->time = kNever;
+    for (int64_t rows : {2, 4, 8}) {
+      if (wanted != 0 && rows != wanted) continue;
+      for (int64_t size : {32, 64, 128, 256, 512}) {
+        if (team != 0 && size != team) continue;
+        LoopNest nest = start;
+        nest.threads.threads = size;
+        nest.threads.rows = rows;
+        nest.threads.ahead = width > 1;
+        try_nest(with_access(nest, width));
+      }
+    }
+  }
+
+  // Loops that a group shares, and that are not unrolled, may load a step ahead.
+  void try_ahead() {
+    LoopNest nest = nest_;
+    if (nest.threads.threads == 1 || nest.threads.access == 1) return;
+    nest.threads.ahead = true;
+    try_nest(nest);
+  }
+
   // Few long reductions keep a large GPU busy only when blocks share each.
   void try_splits() {
     if (schedule_value(schedule_, Template::kLoops, "team") != 0) return;
@@ -213,7 +245,7 @@ class GpuNestSearch {
     for (int64_t size : {256, 1024}) {
       LoopNest nest = nest_;
       nest.threads.threads = size;
-      nest.threads.side = 1;
+      nest.threads.side = nest.threads.rows = 1;
       nest.threads.blocks = blocks;
       for (int64_t width : widths_) try_nest(with_access(nest, width));
     }

@@ -41,6 +41,7 @@ const std::vector<ScheduleChoice>& schedule_parameters(Template t) {
       {"unroll", {1, 2, 4, 8}},
       {"vector", {0, 4, 8, 16}},
       {"access", {0, 1, 2, 4, 8}, false, true},
+      {"rows", {0, 1, 2, 4, 8}, false, true},
       {"team", {0, 1, 8, 32, 64, 128, 256, 512, 1024}, false, true}};
   // 0: the code generator's choice for the sizes and the target.
   static const std::vector<ScheduleChoice> kTile = {

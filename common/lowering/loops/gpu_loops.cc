@@ -30,6 +30,7 @@ LoopNest GpuLoops::used() const {
   for (GroupNest& group : used.groups) group.accumulators.reset();
   used.simd = 0;
   used.unroll = 1;
+  used.threads.ahead = nest_.threads.ahead && emitter_.team().went_ahead();
   return used;
 }
 
@@ -103,6 +104,7 @@ Expr GpuLoops::open_unit() {
   team.side = group.side;
   team.blocks = group.blocks;
   team.vector = group.access;
+  team.ahead = group.ahead;
   auto threads = block().threads;
   if (team.size == 1) {
     writer_.line(cat("const int64_t u = (int64_t)blockIdx.x * ", threads, " + threadIdx.x;"));
@@ -119,7 +121,9 @@ Expr GpuLoops::open_unit() {
   }
   std::vector<Expr> extents(nest_.shared.extents.begin(),
                             nest_.shared.extents.begin() + static_cast<std::ptrdiff_t>(nest_.grid));
+  Expr rows = extents.empty() ? Expr(1) : extents.back();
   if (takes_blocks()) extents.back() = *exact_div(extents.back(), team.vector);
+  if (group.rows > 1) extents.back() = floor_div(rows + Expr(group.rows - 1), group.rows);
   Expr units = 1;
   for (const Expr& e : extents) units *= e;
   writer_.open(false);
@@ -128,8 +132,24 @@ Expr GpuLoops::open_unit() {
   indices_ = declare_positions(writer_, "i", extents, u, true);
   bool differ = team.size == 1 || team.side > 1;
   if (differ && !indices_.empty()) team.lane = indices_.back().as_var()->id;
+  if (group.rows > 1) team.rows = declare_rows(rows);
   emitter_.set_team(team);
   return units;
+}
+
+// The places of the rows that a group computes at once. Beyond the end stands the last row, which
+// is then computed, and stored, more than once.
+std::vector<int> GpuLoops::declare_rows(const Expr& extent) {
+  std::vector<int> rows;
+  bool is_whole = exact_div(extent, nest_.threads.rows).has_value();
+  for (int64_t k = 0; k < nest_.threads.rows; ++k) {
+    std::string name = writer_.fresh("r");
+    std::string place = cat(writer_.text(indices_.back()), " * ", nest_.threads.rows, " + ", k);
+    if (!is_whole) place = cat("lf_min_i64(", place, ", ", writer_.rare_text(extent), " - 1)");
+    writer_.line(cat("const int64_t ", name, " = ", place, ";"));
+    rows.push_back(writer_.bind_index(name, extent, writer_.depth()));
+  }
+  return rows;
 }
 
 void GpuLoops::emit_group(size_t group) {
@@ -140,6 +160,11 @@ void GpuLoops::emit_group(size_t group) {
   Expr steps = 1;
   for (const Expr& e : inner) steps *= e;
   std::vector<Expr> loops = indices_;
+  for (int row : emitter_.team().team().rows) {
+    loops.back() = Expr::index(row);
+    emit_stores(group, loops, true);
+  }
+  if (nest_.threads.rows > 1) return;
   bool is_open = true;
   if (takes_blocks()) {
     loops.back() = emitter_.team().open_block(loops.back());

@@ -36,6 +36,7 @@ class GpuLoops {
   // Each thread computes neighbouring units by itself.
   bool takes_blocks() const { return nest_.threads.threads == 1 && nest_.threads.access > 1; }
   Expr open_unit();
+  std::vector<int> declare_rows(const Expr& extent);
   void emit_group(size_t group);
   void emit_stores(size_t group, const std::vector<Expr>& loops, bool once);
 

@@ -76,7 +76,7 @@ class Features {
 };
 
 // The position of a parameter among its template's.
-enum LoopsParameter : size_t { kStage, kUnroll, kVector, kAccess, kTeam };
+enum LoopsParameter : size_t { kStage, kUnroll, kVector, kAccess, kUnitRows, kTeam };
 enum TileParameter : size_t {
   kKc,
   kMc,
@@ -118,6 +118,7 @@ void gpu_loops_features(const KernelTraits& t, ScheduleCode code, Features& feat
   features.add({32, kind, row});
   features.add({33, kAccess, digit(kAccess)});
   features.add({33, kind, kAccess, digit(kAccess)});
+  features.add({33, kind, kUnitRows, digit(kUnitRows)});
   features.add({33, kTeam, digit(kTeam)});
   features.add({34, kind, kTeam, digit(kTeam)});
   features.add({35, row, kTeam, digit(kTeam)});

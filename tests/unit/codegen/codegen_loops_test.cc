@@ -1,5 +1,7 @@
 // Code of the kLoops template against the reference interpreter.
 #include "codegen_testing.h"
+#include "common/ir/nest/transformations.h"
+#include "common/lowering/loops/gpu_loops.h"
 
 namespace testing_codegen {
 namespace {
@@ -349,6 +351,61 @@ TEST(CodegenLoops, SumsWithinSharedReductions) {
     nest.groups.resize(1);
     nest.threads = {8, 1, 1, 1};
     kernel.nest = nest;
+  });
+  batch.compile();
+  batch.check_all();
+}
+
+// Products of one row as decoding has them: several columns at once, loads a step ahead, a norm of
+// the row in front and a product of two sums behind; columns, steps and groups that do not divide.
+TEST(CodegenLoops, RowsAtOnceAndLoadsAhead) {
+  if (!runs_on_gpu()) GTEST_SKIP() << "a CPU has no groups of threads";
+  Random random(78);
+  KernelBatch batch;
+  std::vector<ThreadGroup> groups, chosen;
+  for (int64_t rows : {1, 2, 4, 8}) {
+    for (int64_t threads : {8, 32, 128}) {
+      groups.push_back({threads, 1, 1, 8, rows, true});
+      groups.push_back({threads, 1, 1, 8, rows, false});
+    }
+  }
+  for (int64_t columns : {int64_t{3}, int64_t{13}, int64_t{64}}) {
+    for (int64_t depth : {int64_t{2056}, int64_t{4096}, int64_t{4099}}) {
+      // Every body with some of the groups.
+      for (size_t k = static_cast<size_t>(columns + depth) % 5; k < groups.size(); k += 5) {
+        GraphBuilder b;
+        NodeId x = b.input(InputKind::kUser, DType::kBfloat16, {depth}, "");
+        NodeId wide = b.cast(x, DType::kFloat32);
+        NodeId squares = b.reduce(ReduceOp::kSum, b.binary(BinaryOp::kMul, wide, wide), {0});
+        NodeId scale = b.expand(b.unary(UnaryOp::kRsqrt, squares), {Expr(depth)});
+        NodeId normed = b.cast(b.binary(BinaryOp::kMul, wide, scale), DType::kBfloat16);
+        NodeId row = b.expand(b.cast(normed, DType::kFloat32), {Expr(columns), Expr(depth)});
+        std::vector<NodeId> sums;
+        for (int k2 : {0, 1}) {
+          NodeId w = b.input(InputKind::kUser, DType::kBfloat16, {columns, depth}, cat("w", k2));
+          NodeId product = b.binary(BinaryOp::kMul, row, b.cast(w, DType::kFloat32));
+          sums.push_back(b.reduce(ReduceOp::kSum, product, {1}));
+        }
+        b.output(b.binary(BinaryOp::kMul, b.unary(UnaryOp::kSigmoid, sums[0]), sums[1]));
+        batch.add(Template::kLoops, {}, b.finish(),
+                  {random_tensor(random, DType::kBfloat16, {depth}),
+                   random_tensor(random, DType::kBfloat16, {columns, depth}, 0, 2),
+                   random_tensor(random, DType::kBfloat16, {columns, depth}, 0, 2)});
+        chosen.push_back(groups[k]);
+      }
+    }
+  }
+  size_t next = 0;
+  batch.change_nests([&](Kernel& kernel, Machine) {
+    LoopNest& nest = *kernel.nest;
+    nest = plain_loops(nest_body(kernel.body, nest));
+    nest.grid = nest.shared.extents.size();
+    nest.threads = chosen[next++];
+    // Without whole vectors nothing is loaded ahead.
+    Graph body = nest_body(kernel.body, nest);
+    GpuLoops trial(body, nest);
+    ASSERT_TRUE(trial.run().ok());
+    nest = trial.used();
   });
   batch.compile();
   batch.check_all();

@@ -82,7 +82,7 @@ Program sample_program() {
   nest.simd = 8;
   nest.unroll = 4;
   nest.dot_pairs = true;
-  nest.threads = {64, 2, 1, 4};
+  nest.threads = {64, 2, 1, 4, 2, true};
   program.kernels[0].nest = std::move(nest);
   program.calls = {{0, {0, 1}, {2}, {2 * s}}, {0, {2, 1}, {3}, {2 * s}}};
   return program;

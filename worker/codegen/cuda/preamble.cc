@@ -167,6 +167,29 @@ static __device__ V lf_team(V x) {
   for (int m = 1; m < kSize; ++m) x = Op::of(x, columns[m * kSide + threadIdx.x % kSide]);
   return x;
 }
+// The same of several values, which share the barriers; no side.
+template <class Op, int kSize, class V, int kCount>
+static __device__ void lf_team_all(V (&x)[kCount]) {
+#pragma unroll
+  for (int k = 0; k < kCount; ++k) {
+#pragma unroll
+    for (int o = (kSize < 32 ? kSize : 32) / 2; o > 0; o /= 2) x[k] = Op::of(x[k], lf_swap(x[k], o));
+  }
+  if (kSize <= 32) return;
+  __shared__ V parts[kSize <= 32 ? 1 : kSize / 32][kCount];
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) {
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) parts[threadIdx.x / 32][k] = x[k];
+  }
+  __syncthreads();
+#pragma unroll
+  for (int k = 0; k < kCount; ++k) {
+    x[k] = parts[0][k];
+#pragma unroll
+    for (int w = 1; w < kSize / 32; ++w) x[k] = Op::of(x[k], parts[w][k]);
+  }
+}
 // Of `count` blocks that share counter `counter`, whether this one, whose threads all call, is the
 // last to: then it sees what the others wrote before.
 static __device__ bool lf_is_last(char* scratch, int64_t counter, int64_t count) {
