@@ -46,6 +46,9 @@ inline constexpr double kGpuLaunchNs = 1200;
 // The share of a data sheet's bandwidth that a stream of reads gets.
 inline constexpr double kGpuDramShare = 0.94;
 
+// Of kernels whose blocks follow one another in one launch.
+GpuKernelFacts one_launch(const GpuKernelFacts& first, const GpuKernelFacts& second);
+
 GpuKernelTime gpu_kernel_time(const GpuKernelFacts& facts, const GpuMachine& machine);
 
 }  // namespace common

@@ -47,6 +47,7 @@ size_t at(int index) { return static_cast<size_t>(index); }
 struct Trial {
   LoopNest used;    // without what made no difference
   double time = 0;  // predicted, in nanoseconds
+  GpuKernelFacts facts;
   std::vector<EmittedReduction> reductions;
   std::map<NodeId, int> row_uses;
 };
@@ -54,8 +55,12 @@ struct Trial {
 // Finds the nest whose code is expected to take least.
 class GpuNestSearch {
  public:
-  GpuNestSearch(const Graph& body, const Schedule& schedule)
-      : body_(body), schedule_(schedule), groups_(group_outputs(body)), widths_(access_widths()) {}
+  GpuNestSearch(const Graph& body, const Schedule& schedule, bool may_split)
+      : body_(body),
+        schedule_(schedule),
+        may_split_(may_split),
+        groups_(group_outputs(body)),
+        widths_(access_widths()) {}
 
   Result<TimedNest> run() {
     LoopNest nest = plain_loops(body_);
@@ -67,7 +72,7 @@ class GpuNestSearch {
     if (reduces || groups_.size() > 1) try_groups(nest);
     if (reduces && groups_.size() == 1 && nest.grid > 0) try_rows(nest);
     if (reduces) try_ahead();
-    if (reduces && groups_.size() == 1) try_splits();
+    if (may_split_ && reduces && groups_.size() == 1) try_splits();
     if (!best_->reductions.empty()) {
       LoopNest fused = nest_;
       fused.reductions.fused = independent_reductions(body_, best_->reductions);
@@ -75,7 +80,7 @@ class GpuNestSearch {
     }
     keep_rows();
     merge_units();
-    return TimedNest{best_->used, best_->time};
+    return TimedNest{best_->used, best_->time, best_->facts};
   }
 
  private:
@@ -106,15 +111,15 @@ class GpuNestSearch {
   Result<Trial> attempt(const LoopNest& nest) const {
     GpuLoops loops(body_, nest);
     LFARM_ASSIGN_OR_RETURN(GpuFunction function, loops.run());
-    Trial trial{loops.used(), predict_ns(function, nest, loops.work()),
-                loops.emitter().reductions(), loops.emitter().row_uses()};
+    GpuKernelFacts facts = facts_of(function, nest, loops.work());
+    Trial trial{loops.used(), predict_ns(facts), facts, loops.emitter().reductions(),
+                loops.emitter().row_uses()};
     if (function.is_split) trial.time += kJoinNs;
     return trial;
   }
 
-  // Nanoseconds on a typical product; see gpu_time.h.
-  double predict_ns(const GpuFunction& function, const LoopNest& nest,
-                    const ThreadWork& work) const {
+  GpuKernelFacts facts_of(const GpuFunction& function, const LoopNest& nest,
+                          const ThreadWork& work) const {
     std::vector<int64_t> sizes = representative_sizes(body_.symbols);
     GpuKernelFacts facts;
     facts.block_threads = function.block.threads;
@@ -129,6 +134,11 @@ class GpuNestSearch {
     facts.rounds = std::max(1.0, work.rounds);
     facts.registers = kRegisters + work.in_flight_bytes / kRegisterBytes +
                       static_cast<double>(nest.threads.access);
+    return facts;
+  }
+
+  // Nanoseconds on a typical product; see gpu_time.h.
+  static double predict_ns(const GpuKernelFacts& facts) {
     GpuKernelTime time = gpu_kernel_time(facts, gpu_machine_of_target(kTarget));
     // Of nests that the same limit holds back the one that does less besides.
     return time.total_ns + kTie * (time.issue_ns + time.latency_ns) + kSectorTie * time.l2_ns;
@@ -281,6 +291,7 @@ class GpuNestSearch {
 
   const Graph& body_;
   const Schedule& schedule_;
+  const bool may_split_;
   const std::vector<OutputGroup> groups_;
   const std::vector<int64_t> widths_;
   LoopNest nest_;
@@ -289,8 +300,8 @@ class GpuNestSearch {
 
 }  // namespace
 
-Result<TimedNest> choose_gpu_nest(const Graph& body, const Schedule& schedule) {
-  return GpuNestSearch(body, schedule).run();
+Result<TimedNest> choose_gpu_nest(const Graph& body, const Schedule& schedule, bool may_split) {
+  return GpuNestSearch(body, schedule, may_split).run();
 }
 
 }  // namespace common

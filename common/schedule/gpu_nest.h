@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/base/result.h"
+#include "common/cost/gpu_time.h"
 #include "common/ir/llir/llir.h"
 
 namespace common {
@@ -9,11 +10,14 @@ namespace common {
 struct TimedNest {
   LoopNest nest;
   double predicted_ns = 0;  // without the launch, at representative sizes, see common/cost
+  GpuKernelFacts facts;     // that this is predicted from
 };
 
 // Tries groups of threads and transformations of one loop an axis, and keeps what is predicted to
 // take least. `body` has no structured operations; of the schedule, kLoops' parameters count.
 // kUnsupported when the code grows out of bounds.
-Result<TimedNest> choose_gpu_nest(const Graph& body, const Schedule& schedule);
+// Blocks share a reduction only where `may_split`.
+Result<TimedNest> choose_gpu_nest(const Graph& body, const Schedule& schedule,
+                                  bool may_split = true);
 
 }  // namespace common

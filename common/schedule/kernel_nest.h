@@ -25,7 +25,10 @@ class NestMemo {
 
  private:
   Machine machine_;
+  std::vector<LoopNest> part_nests(const Kernel& kernel);
+
   std::unordered_map<Digest, std::optional<LoopNest>> known_;  // by the kernel without its nest
+  std::unordered_map<Digest, std::vector<LoopNest>> known_parts_;
 };
 
 }  // namespace common

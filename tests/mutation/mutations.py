@@ -270,7 +270,7 @@ MUTATIONS = [
     ("search", SEARCH + "records/kernel_times.cc", "median < entry.best->ns", "median > entry.best->ns"),
     ("search", SEARCH + "records/kernel_times.cc", "others == 0 ? kFailuresMax : 1", "0"),
     ("search", SEARCH + "records/kernel_times.cc", "kernel_ns[k] == 0", "false"),
-    ("search", SEARCH + "space/fusion_gate.cc", "other < now - least", "other > now - least"),
+    ("search", SEARCH + "space/fusion_gate.cc", "other < now_ - least", "other > now_ - least"),
     # ---- the cost model
     ("cost model", SEARCH + "cost/cost_model.cc", "std::max(work, traffic)", "work"),
     ("cost model", SEARCH + "cost/kernel_profile.cc", "form ? visible_share(*form, symbols) : 1", "1.0"),

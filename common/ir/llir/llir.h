@@ -27,8 +27,9 @@ enum class Template : uint8_t {
   kGemm,       // library call: one kContract of matmul form over stored operands
   kAttention,  // see attention_form.h: scores, softmax and product, a block of keys at a time
   kFourier,    // see fourier_form.h: transforms of a few rows at a time, and what follows from them
+  kHorizontal,  // see horizontal.h: each output by blocks of its own, in one launch; on GPUs
 };
-inline constexpr int kTemplateCount = 8;
+inline constexpr int kTemplateCount = 9;
 std::string_view template_name(Template t);
 
 // Schedule parameters, sorted by name. Unknown names are errors; missing ones take their default
@@ -87,6 +88,8 @@ struct Kernel {
   // which nests are made (common/schedule) when a kernel is sent to be compiled; a kernel that is
   // all template has none.
   std::optional<LoopNest> nest;
+  // Of a horizontal kernel that has its nests: one a part; a scatter's is empty.
+  std::vector<LoopNest> part_nests;
   friend bool operator==(const Kernel&, const Kernel&) = default;
 };
 // Content identity: body, template and schedule; independent of where the kernel is used. The nest

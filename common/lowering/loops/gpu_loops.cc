@@ -15,8 +15,9 @@ size_t at(int index) { return static_cast<size_t>(index); }
 
 }  // namespace
 
-Result<GpuFunction> lower_gpu_loops(const Graph& body, const LoopNest& nest) {
-  GpuLoops loops(body, nest);
+Result<GpuFunction> lower_gpu_loops(const Graph& body, const LoopNest& nest,
+                                    const std::string& block) {
+  GpuLoops loops(body, nest, block);
   LFARM_ASSIGN_OR_RETURN(GpuFunction function, loops.run());
   if (loops.used() == nest) return function;
   return invalid_input(
@@ -34,9 +35,10 @@ LoopNest GpuLoops::used() const {
   return used;
 }
 
-GpuLoops::GpuLoops(const Graph& body, const LoopNest& nest)
+GpuLoops::GpuLoops(const Graph& body, const LoopNest& nest, std::string block)
     : body_(body),
       nest_(nest),
+      block_(std::move(block)),
       groups_(group_outputs(body)),
       writer_(body.symbols),
       emitter_(body, writer_) {
@@ -107,14 +109,14 @@ Expr GpuLoops::open_unit() {
   team.ahead = group.ahead;
   auto threads = block().threads;
   if (team.size == 1) {
-    writer_.line(cat("const int64_t u = (int64_t)blockIdx.x * ", threads, " + threadIdx.x;"));
+    writer_.line(cat("const int64_t u = (int64_t)", block_, " * ", threads, " + threadIdx.x;"));
     writer_.line("if (u >= units) return;");
   } else {
     // Threads without a unit of their own compute the last one again, so that all meet.
     bool aside = team.side > 1;
     writer_.line(cat("const int64_t member = threadIdx.x ", aside ? "/ " : "% ",
                      aside ? team.side : team.size, ";"));
-    std::string index = team.blocks == 1 ? "blockIdx.x" : cat("(blockIdx.x / ", team.blocks, ")");
+    std::string index = team.blocks == 1 ? block_ : cat("(blockIdx.x / ", team.blocks, ")");
     writer_.line(cat("const int64_t u = lf_min_i64((int64_t)", index, " * ", block().units,
                      " + threadIdx.x ", aside ? "% " : "/ ", aside ? team.side : team.size,
                      ", units - 1);"));

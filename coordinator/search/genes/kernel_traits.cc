@@ -233,8 +233,8 @@ KernelTraits traits_of(const common::Kernel& kernel, const common::Digest& body,
   traits.profile = profile_kernel(kernel, symbols);
   traits.terms = &terms;
   traits.predicted_ns = predict_ns(kernel.form, traits.profile, {}, terms);
-  if (terms.gpu != nullptr && kernel.form == Template::kLoops) {
-    traits.nest_times = std::make_shared<GpuNestTimes>(kernel.body);
+  if (terms.gpu != nullptr && has_nest_times(kernel.form)) {
+    traits.nest_times = std::make_shared<GpuNestTimes>(kernel.form, kernel.body);
   }
   const common::Graph& graph = kernel.body;
   const common::Shape& shape = graph.node(graph.outputs[0].node).shape;

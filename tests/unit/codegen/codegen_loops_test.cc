@@ -411,5 +411,40 @@ TEST(CodegenLoops, RowsAtOnceAndLoadsAhead) {
   batch.check_all();
 }
 
+// Kernels of unlike shapes and blocks in one launch: a product of one row, a pointwise part of a
+// symbolic number of elements, a scatter that copies what it does not work in place on, a sum.
+TEST(CodegenLoops, HorizontalKernels) {
+  if (!runs_on_gpu()) GTEST_SKIP() << "a CPU has no launches to share";
+  Random random(79);
+  KernelBatch batch;
+  for (int64_t rows : {1, 300}) {
+    GraphBuilder b({{1, 4096}});
+    NodeId x = b.input(InputKind::kUser, DType::kBfloat16, {512}, "");
+    NodeId w = b.input(InputKind::kUser, DType::kBfloat16, {40, 512}, "");
+    NodeId table = b.input(InputKind::kUser, DType::kFloat32, {Expr::symbol(0), 7}, "");
+    NodeId cache = b.input(InputKind::kUser, DType::kFloat32, {64, 40}, "");
+    NodeId at = b.input(InputKind::kUser, DType::kInt64, {1}, "");
+    NodeId wide = b.cast(x, DType::kFloat32);
+    NodeId product =
+        b.binary(BinaryOp::kMul, b.expand(wide, {40, 512}), b.cast(w, DType::kFloat32));
+    NodeId sums = b.reduce(ReduceOp::kSum, product, {1});
+    b.output(sums);
+    b.output(b.unary(UnaryOp::kSin, table));
+    NodeId spread = b.view(at, View{{1, 40}, {Expr::index(0)}, {}, 0});
+    NodeId halves = b.view(wide, View{{1, 40}, {Expr::index(1)}, {}, 0});
+    b.output(
+        b.scatter(ScatterMode::kAssign, cache, halves, {spread}, {{0, 0}, {-1, Expr::index(1)}}));
+    b.output(b.reduce(ReduceOp::kSum, table, {0, 1}));
+    batch.add(Template::kHorizontal, {}, b.finish(),
+              {random_tensor(random, DType::kBfloat16, {512}, 0, 1),
+               random_tensor(random, DType::kBfloat16, {40, 512}, 0, 1),
+               random_tensor(random, DType::kFloat32, {rows, 7}, 0, 1),
+               random_tensor(random, DType::kFloat32, {64, 40}),
+               random_tensor(random, DType::kInt64, {1}, 9, 10)});
+  }
+  batch.compile();
+  batch.check_all();
+}
+
 }  // namespace
 }  // namespace testing_codegen

@@ -1,5 +1,7 @@
 #include "worker/codegen/cuda/cuda.h"
 
+#include <algorithm>
+
 #include "common/base/cat.h"
 #include "common/ir/hlir/verify.h"
 #include "common/ir/nest/lower_structure.h"
@@ -7,6 +9,7 @@
 #include "common/lowering/text/c_text.h"
 #include "worker/codegen/body/ordered.h"
 #include "worker/codegen/cuda/attention/attention.h"
+#include "worker/codegen/cuda/horizontal.h"
 #include "worker/codegen/cuda/ordered.h"
 #include "worker/codegen/cuda/preamble.h"
 #include "worker/codegen/cuda/preamble_mma.h"
@@ -77,7 +80,15 @@ Result<GpuFunction> emit_template(const Kernel& kernel, bool warpgroups) {
   }
 }
 
+// Whether an output may be the memory of an input.
+bool works_in_place(const Kernel& kernel) {
+  return std::any_of(
+      kernel.body.outputs.begin(), kernel.body.outputs.end(),
+      [&](const auto& output) { return kernel.body.node(output.node).op == common::Op::kScatter; });
+}
+
 Result<GpuFunction> emit_function(const Kernel& kernel, bool warpgroups) {
+  if (kernel.form == Template::kHorizontal) return emit_cuda_horizontal(kernel);
   if (!kernel.nest) return emit_template(kernel, warpgroups);
   if (kernel.form == Template::kAttention) {
     auto structured = emit_template(kernel, warpgroups);
@@ -106,9 +117,8 @@ Result<KernelSource> CudaCodeGenerator::generate(const Kernel& kernel) const {
   KernelSource source;
   source.entry = {entry_name(kernel), function.body.units, function.body.scratch_bytes,
                   function.block};
-  source.text =
-      cat(prologue(source.entry.name, kernel.body, function, kernel.form == Template::kScatter),
-          function.body.text, "}\n");
+  source.text = cat(prologue(source.entry.name, kernel.body, function, works_in_place(kernel)),
+                    function.body.text, "}\n");
   return source;
 }
 
