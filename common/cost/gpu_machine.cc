@@ -73,4 +73,17 @@ const GpuMachine& gpu_machine_of_target(std::string_view target) {
   return nearest == nullptr ? *find_gpu_machine("H100 SXM") : *nearest;
 }
 
+GpuMachine gpu_machine_of_class(std::string_view target, std::string_view machine_class) {
+  const GpuMachine* product = find_gpu_machine(machine_class);
+  GpuMachine machine = product == nullptr ? gpu_machine_of_target(target) : *product;
+  size_t end = machine_class.find(" SMs");
+  if (end == std::string_view::npos) return machine;
+  size_t begin = machine_class.rfind(' ', end - 1);
+  begin = begin == std::string_view::npos ? 0 : begin + 1;
+  int processors = 0;
+  std::from_chars(machine_class.data() + begin, machine_class.data() + end, processors);
+  if (processors > 0) machine.processors = processors;
+  return machine;
+}
+
 }  // namespace common

@@ -27,5 +27,9 @@ const GpuMachine* find_gpu_machine(std::string_view name);
 // A typical product that runs the target's code: of the rows with the target's own architecture the
 // first, else of those with the nearest older one.
 const GpuMachine& gpu_machine_of_target(std::string_view target);
+// The machine of a class (common/runtime/machine_class.h): "NVIDIA L4, 58 SMs, 22 GiB, 72 W" is the
+// product's row with so many processors, of which a slice of a device has fewer. Where the text
+// names none, a typical one of the target.
+GpuMachine gpu_machine_of_class(std::string_view target, std::string_view machine_class);
 
 }  // namespace common

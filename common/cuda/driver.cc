@@ -40,7 +40,7 @@ const char* resolve(const SharedLibrary& library, CudaCalls& calls) {
   find(calls.retain_context, "cuDevicePrimaryCtxRetain");
   find(calls.release_context, "cuDevicePrimaryCtxRelease_v2");
   find(calls.set_context, "cuCtxSetCurrent");
-  find(calls.load_module, "cuModuleLoadData");
+  find(calls.load_module, "cuModuleLoadDataEx");
   find(calls.unload_module, "cuModuleUnload");
   find(calls.get_function, "cuModuleGetFunction");
   find(calls.set_function_attribute, "cuFuncSetAttribute");
@@ -64,6 +64,13 @@ const char* resolve(const SharedLibrary& library, CudaCalls& calls) {
   find(calls.destroy_event, "cuEventDestroy_v2");
   find(calls.begin_capture, "cuStreamBeginCapture_v2");
   find(calls.end_capture, "cuStreamEndCapture");
+  find(calls.capture_info, "cuStreamGetCaptureInfo_v2");
+  find(calls.dependencies, "cuGraphNodeGetDependencies");
+  find(calls.node_type, "cuGraphNodeGetType");
+  find(calls.get_kernel_node, "cuGraphKernelNodeGetParams_v2");
+  find(calls.set_kernel_node, "cuGraphExecKernelNodeSetParams_v2");
+  find(calls.get_fill_node, "cuGraphMemsetNodeGetParams");
+  find(calls.set_fill_node, "cuGraphExecMemsetNodeSetParams");
   find(calls.instantiate_graph, "cuGraphInstantiateWithFlags");
   find(calls.update_graph, "cuGraphExecUpdate_v2");
   find(calls.launch_graph, "cuGraphLaunch");
@@ -134,11 +141,17 @@ Result<std::shared_ptr<const CudaDriver>> CudaDriver::open() {
   return std::shared_ptr<const CudaDriver>(std::move(driver));
 }
 
-std::string CudaDriver::version() const {
+int CudaDriver::version_number() const {
   int version = 0;
-  if (calls_.driver_version(&version) != kCudaSuccess) return "unknown";
-  return cat(version / 1000, ".", version % 1000 / 10);
+  return calls_.driver_version(&version) == kCudaSuccess ? version : 0;
 }
+
+std::string CudaDriver::version() const {
+  int version = version_number();
+  return version == 0 ? "unknown" : cuda_version_text(version);
+}
+
+std::string cuda_version_text(int version) { return cat(version / 1000, ".", version % 1000 / 10); }
 
 Status show_one_cuda_device(int index) {
   constexpr const char* kVariable = "CUDA_VISIBLE_DEVICES";

@@ -23,6 +23,7 @@ using CudaStream = struct CudaStreamTag*;
 using CudaEvent = struct CudaEventTag*;
 using CudaGraph = struct CudaGraphTag*;
 using CudaGraphExec = struct CudaGraphExecTag*;
+using CudaGraphNode = struct CudaGraphNodeTag*;
 struct CudaUuid {
   std::array<unsigned char, 16> bytes;
 };
@@ -31,12 +32,30 @@ struct CudaUpdateInfo {
   void* node;
   void* from_node;
 };
+struct CudaKernelNode {
+  CudaFunction function;
+  unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes;
+  void** parameters;
+  void** extra;
+  void* kernel;
+  CudaContext context;
+};
+struct CudaFillNode {
+  CudaAddress to;
+  size_t pitch;
+  unsigned value, element_bytes;
+  size_t width, height;
+};
 
 inline constexpr CudaResult kCudaSuccess = 0, kCudaOutOfMemory = 2;
+// Of cuModuleLoadDataEx: where it writes what is wrong with a text, and how much room is there.
+inline constexpr int kCudaErrorLog = 5, kCudaErrorLogBytes = 6;
 // Of cuFuncSetAttribute.
 inline constexpr int kCudaMaxDynamicSharedBytes = 8;
 // Of cuStreamCreate: who uses the default stream in this process does not wait for this one.
 inline constexpr unsigned kCudaStreamNonBlocking = 1;
+// Of cuGraphNodeGetType.
+inline constexpr int kCudaKernelNode = 0, kCudaFillNode = 2;
 // Of cuStreamBeginCapture: other threads go on as if nothing were captured.
 inline constexpr int kCudaCaptureThreadLocal = 1;
 
@@ -55,7 +74,8 @@ struct CudaCalls {
   CudaResult (*retain_context)(CudaContext*, CudaOrdinal) = nullptr;
   CudaResult (*release_context)(CudaOrdinal) = nullptr;
   CudaResult (*set_context)(CudaContext) = nullptr;
-  CudaResult (*load_module)(CudaModule*, const void*) = nullptr;
+  CudaResult (*load_module)(CudaModule*, const void*, unsigned option_count, int* options,
+                            void** values) = nullptr;
   CudaResult (*unload_module)(CudaModule) = nullptr;
   CudaResult (*get_function)(CudaFunction*, CudaModule, const char*) = nullptr;
   CudaResult (*set_function_attribute)(CudaFunction, int, int) = nullptr;
@@ -82,6 +102,15 @@ struct CudaCalls {
   CudaResult (*destroy_event)(CudaEvent) = nullptr;
   CudaResult (*begin_capture)(CudaStream, int) = nullptr;
   CudaResult (*end_capture)(CudaStream, CudaGraph*) = nullptr;
+  CudaResult (*capture_info)(CudaStream, int* status, uint64_t* id, CudaGraph*,
+                             const CudaGraphNode** last, size_t* count) = nullptr;
+  CudaResult (*dependencies)(CudaGraphNode, CudaGraphNode*, size_t*) = nullptr;
+  CudaResult (*node_type)(CudaGraphNode, int*) = nullptr;
+  CudaResult (*get_kernel_node)(CudaGraphNode, CudaKernelNode*) = nullptr;
+  CudaResult (*set_kernel_node)(CudaGraphExec, CudaGraphNode, const CudaKernelNode*) = nullptr;
+  CudaResult (*get_fill_node)(CudaGraphNode, CudaFillNode*) = nullptr;
+  CudaResult (*set_fill_node)(CudaGraphExec, CudaGraphNode, const CudaFillNode*,
+                              CudaContext) = nullptr;
   CudaResult (*instantiate_graph)(CudaGraphExec*, CudaGraph, unsigned long long) = nullptr;
   CudaResult (*update_graph)(CudaGraphExec, CudaGraph, CudaUpdateInfo*) = nullptr;
   CudaResult (*launch_graph)(CudaGraphExec, CudaStream) = nullptr;
@@ -107,6 +136,9 @@ struct CudaDeviceFacts {
 // the architecture has instructions that only its own code may use and that generated code does.
 std::string cuda_architecture(int major, int minor);
 
+// "13.0" of 13000.
+std::string cuda_version_text(int version);
+
 // Thread-safe, as the driver is.
 class CudaDriver {
  public:
@@ -115,7 +147,9 @@ class CudaDriver {
   static Result<std::shared_ptr<const CudaDriver>> open();
 
   const CudaCalls& calls() const { return calls_; }
-  // As in "13.0".
+  // The newest CUDA that it knows, as in 13000; 0 when it does not say.
+  int version_number() const;
+  // The same as in "13.0".
   std::string version() const;
   Result<int> device_count() const;
   // kUnavailable when there is no such device; $CUDA_VISIBLE_DEVICES numbers them.

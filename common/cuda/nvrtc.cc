@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/base/cat.h"
+#include "common/cuda/driver.h"
 #include "common/cuda/toolkit.h"
 #include "common/process/shared_library.h"
 
@@ -46,6 +47,39 @@ int architecture_number(std::string_view arch) {
   int number = -1;
   std::from_chars(arch.data(), arch.data() + arch.size(), number);
   return number;
+}
+
+constexpr int kMajorStep = 1000;  // of a version such as 12040
+
+// The newest PTX that a driver of so new a CUDA knows: the first version of each CUDA, by the PTX
+// ISA's notes on releases.
+std::string ptx_version_of(int driver_version) {
+  struct Release {
+    int cuda, major, minor;
+  };
+  constexpr Release kReleases[] = {{13000, 9, 0}, {12090, 8, 8}, {12080, 8, 7}, {12070, 8, 6},
+                                   {12050, 8, 5}, {12040, 8, 4}, {12030, 8, 3}, {12020, 8, 2},
+                                   {12010, 8, 1}, {12000, 8, 0}};
+  for (const Release& release : kReleases) {
+    if (driver_version >= release.cuda) return cat(release.major, ".", release.minor);
+  }
+  return "7.8";
+}
+
+// "compute_90a" of "sm_90a".
+std::string virtual_architecture(const std::string& arch) {
+  return cat("compute_", arch.substr(arch.find('_') + 1));
+}
+
+// The text as one of an older PTX. Kernels use no instruction that is newer than their
+// architecture; one that is would be refused by name when the text is loaded.
+Result<std::string> with_ptx_version(std::string ptx, const std::string& version) {
+  constexpr std::string_view kDirective = ".version ";
+  while (!ptx.empty() && ptx.back() == '\0') ptx.pop_back();
+  size_t at = ptx.find(kDirective);
+  if (at == std::string::npos) return internal_error("NVRTC's PTX does not say its version");
+  at += kDirective.size();
+  return ptx.replace(at, line_at(ptx, at).size(), version);
 }
 
 }  // namespace
@@ -139,9 +173,9 @@ void load_builtins_beside(const std::string& library, int major, int minor) {
 Nvrtc::Nvrtc(std::unique_ptr<Entries> entries) : entries_(std::move(entries)) {}
 Nvrtc::~Nvrtc() = default;
 
-Result<std::shared_ptr<const Nvrtc>> Nvrtc::open() {
+Result<std::shared_ptr<Nvrtc>> Nvrtc::open_library(const std::vector<std::string>& names) {
   auto entries = std::make_unique<Entries>();
-  auto library = SharedLibrary::open(cuda_library_names(sonames()), SharedLibrary::Unload::kNever);
+  auto library = SharedLibrary::open(names, SharedLibrary::Unload::kNever);
   if (!library.ok()) {
     return unavailable(cat("no NVRTC: ", library.error().message,
                            "; install CUDA 12 or 13, or its package cuda-nvrtc"));
@@ -163,7 +197,31 @@ Result<std::shared_ptr<const Nvrtc>> Nvrtc::open() {
     return unavailable(cat((*library)->name(), " does not say what it compiles for"));
   }
   std::sort(nvrtc->architectures_.begin(), nvrtc->architectures_.end());
-  return std::shared_ptr<const Nvrtc>(std::move(nvrtc));
+  return nvrtc;
+}
+
+Result<std::shared_ptr<const Nvrtc>> Nvrtc::open(int driver_version) {
+  const std::vector<std::string> names = cuda_library_names(sonames());
+  LFARM_ASSIGN_OR_RETURN(std::shared_ptr<Nvrtc> first, open_library(names));
+  const int driver_major = driver_version / kMajorStep;
+  if (driver_version == 0 || first->major_ <= driver_major)
+    return std::shared_ptr<const Nvrtc>(first);
+  const std::string newest =
+      cat("the driver is of CUDA ", cuda_version_text(driver_version),
+          ", which loads no machine code of NVRTC ", first->major_, ".", first->minor_, ": ");
+  for (const std::string& name : names) {
+    auto other = open_library({name});
+    if (!other.ok() || (*other)->major_ > driver_major) continue;
+    (*other)->compromise_ = cat(newest, "NVRTC ", (*other)->major_, ".", (*other)->minor_,
+                                " is used, ", (*other)->library());
+    return std::shared_ptr<const Nvrtc>(*other);
+  }
+  first->ptx_version_ = ptx_version_of(driver_version);
+  first->compromise_ = cat(newest, "PTX ", first->ptx_version_,
+                           " is written, which drivers compile when they load it; install a newer "
+                           "driver, or NVRTC of CUDA ",
+                           driver_major);
+  return std::shared_ptr<const Nvrtc>(first);
 }
 
 const std::string& Nvrtc::library() const { return entries_->library->name(); }
@@ -178,14 +236,15 @@ std::string Nvrtc::build() const {
   // The opening comment of its PTX names the build, which nvrtcVersion() does not.
   ProgramHolder<Entries> program(*entries_, "");
   if (program.created() != kSuccess) return build;
-  if (program.compile({cat("--gpu-architecture=compute_", architectures_.front())}) != kSuccess) {
-    return build;
+  std::string ptx;
+  if (program.compile({cat("--gpu-architecture=compute_", architectures_.front())}) == kSuccess) {
+    ptx = program.text(entries_->ptx_size, entries_->ptx);
   }
-  std::string ptx = program.text(entries_->ptx_size, entries_->ptx);
   constexpr std::string_view kBuild = "Compiler Build ID: ";
   if (size_t at = ptx.find(kBuild); at != std::string::npos) {
     build += cat(" ", line_at(ptx, at + kBuild.size()));
   }
+  if (!ptx_version_.empty()) build += cat(" as PTX ", ptx_version_);
   return build;
 }
 
@@ -195,7 +254,9 @@ Result<NvrtcOutput> Nvrtc::compile(const std::string& source, const std::string&
   if (program.created() != kSuccess) {
     return internal_error(cat("NVRTC: ", entries_->error_string(program.created())));
   }
-  std::vector<std::string> all = {cat("--gpu-architecture=", arch)};
+  const bool is_text = !ptx_version_.empty();
+  std::vector<std::string> all = {
+      cat("--gpu-architecture=", is_text ? virtual_architecture(arch) : arch)};
   all.insert(all.end(), options.begin(), options.end());
   int compiled = program.compile(all);
   NvrtcOutput output;
@@ -207,7 +268,14 @@ Result<NvrtcOutput> Nvrtc::compile(const std::string& source, const std::string&
     return internal_error(
         cat("NVRTC: ", entries_->error_string(compiled), ": ", first_complaint(output.log)));
   }
-  output.cubin = to_bytes(as_bytes(program.text(entries_->cubin_size, entries_->cubin)));
+  if (is_text) {
+    LFARM_ASSIGN_OR_RETURN(
+        std::string text,
+        with_ptx_version(program.text(entries_->ptx_size, entries_->ptx), ptx_version_));
+    output.cubin = to_bytes(as_bytes(text));
+  } else {
+    output.cubin = to_bytes(as_bytes(program.text(entries_->cubin_size, entries_->cubin)));
+  }
   if (output.cubin.empty()) {
     return internal_error(cat("NVRTC made no machine code for ", arch));
   }

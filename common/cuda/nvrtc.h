@@ -11,7 +11,7 @@
 namespace common {
 
 struct NvrtcOutput {
-  Bytes cubin;
+  Bytes cubin;      // or PTX, for a driver that is older, see open()
   std::string log;  // warnings, and what --ptxas-options=-v says; empty when there is nothing
 };
 
@@ -20,12 +20,17 @@ struct NvrtcOutput {
 // not compile by itself.
 class Nvrtc {
  public:
-  // kUnavailable says what to install. The first call of a process takes some tenths of a second.
-  static Result<std::shared_ptr<const Nvrtc>> open();
+  // The newest library whose machine code a driver of CUDA `driver_version` (12040; 0: any) loads,
+  // which is one of the driver's major version or an older one. Where all are newer, the first one,
+  // which then writes PTX of the version that the driver knows. kUnavailable says what to install.
+  // The first call of a process takes some tenths of a second.
+  static Result<std::shared_ptr<const Nvrtc>> open(int driver_version = 0);
   ~Nvrtc();
   Nvrtc(const Nvrtc&) = delete;
   Nvrtc& operator=(const Nvrtc&) = delete;
 
+  // What is other than with a newer driver, in a sentence; empty where nothing is.
+  const std::string& compromise() const { return compromise_; }
   int major_version() const { return major_; }
   int minor_version() const { return minor_; }
   // The name or path under which the library was found.
@@ -38,17 +43,20 @@ class Nvrtc {
   // library says it.
   std::string build() const;
 
-  // One program, straight to machine code for `arch` ("sm_90a"). kInvalidInput with the first
-  // complaint, on one line, when the text or an option is refused; kInternal when the library
-  // itself fails.
+  // One program, straight to machine code (see open()) for `arch` ("sm_90a"). kInvalidInput with
+  // the first complaint, on one line, when the text or an option is refused; kInternal when the
+  // library itself fails.
   Result<NvrtcOutput> compile(const std::string& source, const std::string& arch,
                               const std::vector<std::string>& options) const;
 
  private:
   struct Entries;
   explicit Nvrtc(std::unique_ptr<Entries> entries);
+  static Result<std::shared_ptr<Nvrtc>> open_library(const std::vector<std::string>& names);
   std::unique_ptr<Entries> entries_;
   int major_ = 0, minor_ = 0;
+  std::string ptx_version_;  // to write, as in "8.4"; empty: machine code
+  std::string compromise_;
   std::vector<int> architectures_;
 };
 

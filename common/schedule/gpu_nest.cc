@@ -30,8 +30,6 @@ constexpr int64_t kSide = 32;
 constexpr int64_t kWarp = 32;
 constexpr double kThreadsMax = 1024;
 constexpr double kShareLoads = 8;  // at most, what a load costs a thread alone, of one in a warp
-// The product that nests are chosen for; others differ in their rates, not in what is good.
-constexpr std::string_view kTarget = "cuda-sm_90a";
 // Of what other units read too, the share that the first cache does not have.
 constexpr double kNearShare = 0.25;
 constexpr double kRegisters = 24;  // of a thread, beside the loads that are under way
@@ -55,9 +53,11 @@ struct Trial {
 // Finds the nest whose code is expected to take least.
 class GpuNestSearch {
  public:
-  GpuNestSearch(const Graph& body, const Schedule& schedule, bool may_split)
+  GpuNestSearch(const Graph& body, const Schedule& schedule, const GpuMachine& machine,
+                bool may_split)
       : body_(body),
         schedule_(schedule),
+        machine_(machine),
         may_split_(may_split),
         groups_(group_outputs(body)),
         widths_(access_widths()) {}
@@ -137,9 +137,9 @@ class GpuNestSearch {
     return facts;
   }
 
-  // Nanoseconds on a typical product; see gpu_time.h.
-  static double predict_ns(const GpuKernelFacts& facts) {
-    GpuKernelTime time = gpu_kernel_time(facts, gpu_machine_of_target(kTarget));
+  // Nanoseconds on the machine; see gpu_time.h.
+  double predict_ns(const GpuKernelFacts& facts) const {
+    GpuKernelTime time = gpu_kernel_time(facts, machine_);
     // Of nests that the same limit holds back the one that does less besides.
     return time.total_ns + kTie * (time.issue_ns + time.latency_ns) + kSectorTie * time.l2_ns;
   }
@@ -241,7 +241,7 @@ class GpuNestSearch {
     try_nest(nest);
   }
 
-  // Few long reductions keep a large GPU busy only when blocks share each.
+  // Few long reductions keep a GPU busy only when blocks share each.
   void try_splits() {
     if (schedule_value(schedule_, Template::kLoops, "team") != 0) return;
     if (best_->time <= kJoinNs || best_->reductions.empty()) return;
@@ -250,7 +250,8 @@ class GpuNestSearch {
     Expr length = 1, units = 1;
     for (int axis : axes) length *= body_.node(node.operands[0]).shape[at(axis)];
     for (size_t k = 0; k < nest_.grid; ++k) units *= nest_.shared.extents[k];
-    int64_t blocks = gpu_splits(units, length, kSplitElements, 0, body_.symbols);
+    int64_t blocks = gpu_splits(units, length, kSplitElements, 0, body_.symbols,
+                                static_cast<int64_t>(machine_.processors));
     if (blocks == 1) return;
     for (int64_t size : {256, 1024}) {
       LoopNest nest = nest_;
@@ -291,6 +292,7 @@ class GpuNestSearch {
 
   const Graph& body_;
   const Schedule& schedule_;
+  const GpuMachine& machine_;
   const bool may_split_;
   const std::vector<OutputGroup> groups_;
   const std::vector<int64_t> widths_;
@@ -300,8 +302,9 @@ class GpuNestSearch {
 
 }  // namespace
 
-Result<TimedNest> choose_gpu_nest(const Graph& body, const Schedule& schedule, bool may_split) {
-  return GpuNestSearch(body, schedule, may_split).run();
+Result<TimedNest> choose_gpu_nest(const Graph& body, const Schedule& schedule,
+                                  const GpuMachine& machine, bool may_split) {
+  return GpuNestSearch(body, schedule, machine, may_split).run();
 }
 
 }  // namespace common

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/base/result.h"
+#include "common/cost/gpu_machine.h"
 #include "common/cost/gpu_time.h"
 #include "common/ir/llir/llir.h"
 
@@ -14,10 +15,10 @@ struct TimedNest {
 };
 
 // Tries groups of threads and transformations of one loop an axis, and keeps what is predicted to
-// take least. `body` has no structured operations; of the schedule, kLoops' parameters count.
-// kUnsupported when the code grows out of bounds.
-// Blocks share a reduction only where `may_split`.
+// take least on such a machine. `body` has no structured operations; of the schedule, kLoops'
+// parameters count. kUnsupported when the code grows out of bounds. Blocks share a reduction only
+// where `may_split`.
 Result<TimedNest> choose_gpu_nest(const Graph& body, const Schedule& schedule,
-                                  bool may_split = true);
+                                  const GpuMachine& machine, bool may_split = true);
 
 }  // namespace common

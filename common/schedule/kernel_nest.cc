@@ -66,24 +66,31 @@ bool is_wide_attention(const Kernel& kernel) {
   return bytes > kBytes || width > kWidth;
 }
 
-Result<std::optional<LoopNest>> gpu_nest(const Kernel& kernel) {
+Result<std::optional<LoopNest>> gpu_nest(const Kernel& kernel, const GpuMachine& machine) {
   bool is_structured = kernel.form == Template::kTile || kernel.form == Template::kAttention;
   bool has_loops = kernel.form == Template::kLoops || kernel.form == Template::kFourier ||
                    (is_structured && !template_holds(kernel)) || is_wide_attention(kernel);
   if (!has_loops) return std::optional<LoopNest>();
   Schedule schedule = kernel.form == Template::kLoops ? kernel.schedule : Schedule();
-  LFARM_ASSIGN_OR_RETURN(TimedNest chosen,
-                         choose_gpu_nest(lower_structure(kernel.body, Kept::kNone), schedule));
+  LFARM_ASSIGN_OR_RETURN(
+      TimedNest chosen,
+      choose_gpu_nest(lower_structure(kernel.body, Kept::kNone), schedule, machine));
   return std::optional(std::move(chosen.nest));
 }
 
 }  // namespace
 
-Result<std::optional<LoopNest>> kernel_nest(const Kernel& kernel, Machine machine) {
-  return is_gpu(machine) ? gpu_nest(kernel) : cpu_nest(kernel, machine == Machine::kCpuPairs);
+NestMachine::NestMachine(Machine any_such) : kind(any_such), gpu(gpu_machine_of_target({})) {}
+
+NestMachine::NestMachine(Machine kind, std::string_view target, std::string_view machine_class)
+    : kind(kind), gpu(gpu_machine_of_class(target, machine_class)) {}
+
+Result<std::optional<LoopNest>> kernel_nest(const Kernel& kernel, const NestMachine& machine) {
+  return is_gpu(machine.kind) ? gpu_nest(kernel, machine.gpu)
+                              : cpu_nest(kernel, machine.kind == Machine::kCpuPairs);
 }
 
-void add_nests(Program& program, Machine machine) { NestMemo(machine).add(program); }
+void add_nests(Program& program, const NestMachine& machine) { NestMemo(machine).add(program); }
 
 // A scatter's stays empty. Where no nest can be found for a part, none has one.
 std::vector<LoopNest> NestMemo::part_nests(const Kernel& kernel) {
@@ -94,7 +101,7 @@ std::vector<LoopNest> NestMemo::part_nests(const Kernel& kernel) {
     Kernel part = horizontal_part(kernel, k);
     nests.emplace_back();
     if (part.form == Template::kScatter) continue;
-    auto chosen = choose_gpu_nest(lower_structure(part.body, Kept::kNone), {}, false);
+    auto chosen = choose_gpu_nest(lower_structure(part.body, Kept::kNone), {}, machine_.gpu, false);
     if (!chosen.ok()) return {};
     nests.back() = std::move(chosen->nest);
   }

@@ -118,7 +118,8 @@ std::string print_program(Compilation& compilation) {
 // As workers get it.
 common::Program program_with_nests(Compilation& compilation) {
   common::Program program = default_program(compilation);
-  common::add_nests(program, common::machine_of(compilation.target()));
+  common::add_nests(program, common::NestMachine(common::machine_of(compilation.target()),
+                                                 compilation.target().name, {}));
   return program;
 }
 

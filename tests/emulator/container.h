@@ -14,7 +14,11 @@ struct ContainerHeader {
   uint32_t architecture;  // 90 for sm_90
   uint32_t is_specific;   // 1 for sm_90a: runs on that architecture only
   uint64_t object_bytes;  // follow the header
+  uint32_t toolkit;       // the major version of CUDA that made it
 };
+
+// PTX has the same container behind this word, in hexadecimal digits.
+inline constexpr char kContainerInText[] = "\n// object ";
 
 inline bool is_container(const void* image) {
   return std::memcmp(image, kContainerMagic, sizeof kContainerMagic) == 0;

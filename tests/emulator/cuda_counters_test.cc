@@ -107,5 +107,54 @@ TEST_F(CudaCountersTest, CountersThatAreLeftAreFound) {
   EXPECT_EQ(kept.error().code, Code::kVerification);
 }
 
+// The first thread notes what it does: a barrier, a fence, an atomic.
+constexpr const char* kNotes = R"(
+static __device__ char lf_noted[64];
+static __device__ int lf_notes = 0;
+inline __device__ void lf_note(char what) {
+  if (threadIdx.x == 0) lf_noted[lf_notes++] = what;
+}
+#define __syncthreads() (lf_note('b'), (__syncthreads)())
+#define __threadfence() (lf_note('f'), (__threadfence)())
+#define atomicAdd(to, value) (lf_note('a'), (atomicAdd)(to, value))
+)";
+constexpr const char* kNotedKernel = R"(
+extern "C" __global__ void __launch_bounds__(32) noted(char* out, int64_t units, char* scratch,
+    int64_t scratch_stride) {
+  if (!lf_is_last(scratch, 0, 1)) return;
+  lf_note(' ');
+  lf_arrive(scratch, 1);
+  lf_note(' ');
+  lf_await(scratch, 1, 1);
+  if (threadIdx.x == 0) {
+    for (int k = 0; k < lf_notes; ++k) out[k] = lf_noted[k];
+  }
+}
+)";
+
+// The memory model's order, which no emulated run would miss: what the block wrote, a barrier, the
+// fence of the thread that counts, its atomic; on the other side all of it backwards.
+TEST_F(CudaCountersTest, FencesStandBetweenBarriersAndAtomics) {
+  auto nvrtc = Nvrtc::open();
+  ASSERT_TRUE(nvrtc.ok());
+  std::string preamble = worker::CudaCodeGenerator({"cuda-sm_90a"}).preamble();
+  auto compiled = (*nvrtc)->compile(kNotes + preamble + kNotedKernel, "sm_90a", {});
+  ASSERT_TRUE(compiled.ok()) << compiled.error().message;
+  auto module = device_->load(digest_of(compiled->cubin), compiled->cubin);
+  ASSERT_TRUE(module.ok()) << module.error().message;
+  DeviceMemory memory = std::move(device_->allocate(1024)).value();
+  ASSERT_TRUE(device_->fill(memory.data(), std::byte{0}, memory.size()).ok());
+  std::vector<void*> buffers = {memory.data()};
+  Launch launch;
+  launch.function = (*module)->entry("noted").value();
+  launch.buffers = buffers;
+  launch.block = {32, 1, 0};
+  launch.scratch = memory.data() + 512;
+  ASSERT_TRUE(device_->launch(launch).ok());
+  std::vector<char> text(64);
+  ASSERT_TRUE(device_->copy_out(std::as_writable_bytes(std::span(text)), memory.data()).ok());
+  EXPECT_STREQ(text.data(), "bfafb bfa afb");
+}
+
 }  // namespace
 }  // namespace common

@@ -20,6 +20,18 @@ TEST_F(CudaFarm, PlansForTheGpuGiveWhatPyTorchGave) {
   EXPECT_NE(check.out().find("3 passed"), std::string::npos) << check.out();
 }
 
+TEST_F(CudaFarm, AnOlderDriverIsToldOfAndServed) {
+  ::setenv("LFARM_EMULATOR_DRIVER", "12040", 1);
+  Invocation doctor = lfarm({"doctor"});
+  doctor.wait();
+  EXPECT_NE(doctor.out().find("the driver is of CUDA 12.4"), std::string::npos) << doctor.out();
+  EXPECT_NE(doctor.out().find("PTX 8.4 is written"), std::string::npos) << doctor.out();
+  Invocation check =
+      lfarm({"check", fixture("mlp"), "--device", "cuda", "--budget", "1", "--workers", "1"});
+  EXPECT_EQ(check.wait(), 0) << check.out() << check.err();
+  ::unsetenv("LFARM_EMULATOR_DRIVER");
+}
+
 TEST_F(CudaFarm, DevicesHavePlansOfTheirOwn) {
   auto submit = [&](const char* device) {
     Invocation run = lfarm(

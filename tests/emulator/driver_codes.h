@@ -13,6 +13,7 @@ inline constexpr int kInvalidDevice = 101;
 inline constexpr int kInvalidImage = 200;
 inline constexpr int kInvalidContext = 201;
 inline constexpr int kNoBinaryForGpu = 209;
+inline constexpr int kUnsupportedPtxVersion = 222;
 inline constexpr int kInvalidHandle = 400;
 inline constexpr int kNotFound = 500;
 inline constexpr int kNotReady = 600;

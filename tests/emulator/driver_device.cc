@@ -13,7 +13,11 @@
 namespace emulator {
 namespace {
 
-constexpr int kDriverVersion = 13000;
+// LFARM_EMULATOR_DRIVER makes it another.
+int driver_version() {
+  const char* version = std::getenv("LFARM_EMULATOR_DRIVER");
+  return version == nullptr ? 13000 : std::atoi(version);
+}
 // A driver maps the memories of the machine and of all devices into one space of addresses.
 constexpr size_t kReservedBytes = size_t{512} << 30;
 
@@ -39,7 +43,32 @@ std::vector<int> visible_devices() {
 
 }  // namespace
 
+bool set_parameters(Operation& op, void** parameters) {
+  const Function& f = *op.function;
+  const uint64_t threads = uint64_t{op.block.x} * op.block.y * op.block.z;
+  const unsigned threads_max =
+      f.kernel->threads_max != 0 ? f.kernel->threads_max : kBlockThreadsMax;
+  if (op.grid.x == 0 || op.grid.y == 0 || op.grid.z == 0 || op.grid.x > 0x7fffffffU ||
+      op.grid.y > 65535 || op.grid.z > 65535 || threads == 0 || threads > kBlockThreadsMax ||
+      threads > threads_max || op.block.z > 64 || op.dynamic_shared_bytes > f.dynamic_shared_max ||
+      (parameters == nullptr && f.kernel->parameter_count != 0)) {
+    return false;
+  }
+  op.parameters.clear();
+  for (unsigned i = 0; i < f.kernel->parameter_count; ++i) {
+    const auto* bytes = static_cast<const std::byte*>(parameters[i]);
+    op.parameters.emplace_back(bytes, bytes + f.kernel->parameters[i].bytes);
+  }
+  return true;
+}
+
 // NOLINTBEGIN(readability-identifier-naming): names of a public interface.
+
+// For tests: how often a function did its work, launches into a capture included.
+LF_API lfEmulatorCalls(const char* name) {
+  Call call(Call::Needs::kNothing);
+  return driver().calls[name];
+}
 
 // --- device and context ---
 
@@ -58,7 +87,7 @@ LF_API cuInit(unsigned flags) {
 }
 
 LF_API cuDriverGetVersion(int* version) {
-  *version = kDriverVersion;
+  *version = driver_version();
   return kSuccess;
 }
 
@@ -189,13 +218,19 @@ LF_API cuModuleLoadData(void** module, const void* image) {
   if (call.error != 0) return call.error;
   int code = kSuccess;
   auto loaded = std::make_unique<LoadedModule>();
-  loaded->module = Module::load(image, &code);
+  loaded->module = Module::load(image, driver_version(), &code);
   if (code == kSuccess) *module = keep(driver().modules, std::move(loaded));
   return code;
 }
 
-LF_API cuModuleLoadDataEx(void** module, const void* image, unsigned, int*, void**) {
-  return cuModuleLoadData(module, image);
+LF_API cuModuleLoadDataEx(void** module, const void* image, unsigned count, int* options,
+                          void** values) {
+  constexpr int kErrorLog = 5;
+  const int error = cuModuleLoadData(module, image);
+  for (unsigned k = 0; k < count && error == kUnsupportedPtxVersion; ++k) {
+    if (options[k] == kErrorLog) std::strcpy(static_cast<char*>(values[k]), "PTX is too new");
+  }
+  return error;
 }
 
 LF_API cuModuleUnload(void* module) {
@@ -276,27 +311,17 @@ LF_API cuLaunchKernel(void* handle, unsigned grid_x, unsigned grid_y, unsigned g
   if (call.error != 0) return call.error;
   if (handle == nullptr) return kInvalidHandle;
   const auto& f = *static_cast<const Function*>(handle);
-  const uint64_t threads = uint64_t{block_x} * block_y * block_z;
-  const unsigned threads_max =
-      f.kernel->threads_max != 0 ? f.kernel->threads_max : kBlockThreadsMax;
-  if (grid_x == 0 || grid_y == 0 || grid_z == 0 || grid_x > 0x7fffffffU || grid_y > 65535 ||
-      grid_z > 65535 || threads == 0 || threads > kBlockThreadsMax || threads > threads_max ||
-      block_z > 64 || shared_bytes > f.dynamic_shared_max || extra != nullptr ||
-      (parameters == nullptr && f.kernel->parameter_count != 0)) {
-    return kInvalidValue;
-  }
   Operation op;
   op.kind = Operation::Kind::kKernel;
+  op.function = &f;
   op.module = f.module;
   op.kernel = f.kernel;
   op.grid = {grid_x, grid_y, grid_z};
   op.block = {block_x, block_y, block_z};
   op.dynamic_shared_bytes = shared_bytes;
-  for (unsigned i = 0; i < f.kernel->parameter_count; ++i) {
-    const auto* bytes = static_cast<const std::byte*>(parameters[i]);
-    op.parameters.emplace_back(bytes, bytes + f.kernel->parameters[i].bytes);
-  }
-  return issue(stream, std::move(op));
+  if (!set_parameters(op, parameters) || extra != nullptr) return kInvalidValue;
+  const int error = issue(stream, std::move(op));
+  return error != kSuccess ? error : counted("cuLaunchKernel");
 }
 
 // NOLINTEND(readability-identifier-naming)

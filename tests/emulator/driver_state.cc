@@ -33,6 +33,11 @@ Call::Call(int device) : Call(Needs::kDevice) {
   if (error == kSuccess && (device < 0 || device >= count)) error = kInvalidDevice;
 }
 
+int counted(const char* name) {
+  ++driver().calls[name];
+  return kSuccess;
+}
+
 Stream* find_stream(void* handle) {
   // The driver's other name for the default stream, CU_STREAM_LEGACY.
   const bool is_default = reinterpret_cast<uintptr_t>(handle) <= 1;

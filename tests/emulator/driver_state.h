@@ -52,7 +52,8 @@ struct Driver {
   Table<RecordedEvent> events;
   Table<LoadedModule> modules;
   Table<Graph> graphs;
-  Table<Graph> executables;
+  Table<Executable> executables;
+  std::unordered_map<std::string, int> calls;  // how often those that tests count succeeded
   std::unordered_map<uintptr_t, std::vector<std::byte>> pinned;
 };
 
@@ -72,6 +73,11 @@ class Call {
  private:
   std::lock_guard<std::mutex> lock_;
 };
+
+// Success, noted under the function's name.
+int counted(const char* name);
+// Copies what the operation's function declares; false where it cannot be launched so.
+bool set_parameters(Operation& op, void** parameters);
 
 // Null when there is no such object.
 Stream* find_stream(void* handle);

@@ -1,4 +1,4 @@
-// The driver API of the emulated device: memory, streams, events and graphs. Signatures are those
+// The driver API of the emulated device: memory, streams and events. Signatures are those
 // of the public interface, with handles as untyped pointers.
 #include <algorithm>
 #include <cstring>
@@ -102,7 +102,7 @@ LF_API cuMemAlloc_v2(uint64_t* address, size_t bytes) {
   if (bytes == 0) return kInvalidValue;
   if (int error = refuse_in_capture(); error != 0) return error;
   *address = driver().executor.memory.allocate(bytes);
-  return *address == 0 ? kOutOfMemory : kSuccess;
+  return *address == 0 ? kOutOfMemory : counted("cuMemAlloc");
 }
 
 LF_API cuMemFree_v2(uint64_t address) {
@@ -314,101 +314,6 @@ LF_API cuStreamWaitEvent(void* stream, void* event, unsigned) {
   return driver().executor.drain_until(*recorded->stream, *recorded->event);
 }
 
-// --- graphs: a line of operations each, since one stream captures ---
-
-LF_API cuStreamBeginCapture_v2(void* stream, int mode) {
-  Call call;
-  if (call.error != 0) return call.error;
-  Stream* found = find(driver().streams, stream);
-  if (found == nullptr) return stream == nullptr ? kCaptureUnsupported : kInvalidHandle;
-  if (found->capture || mode < 0 || mode > 2) return kInvalidValue;
-  found->capture = std::make_unique<Graph>();
-  found->is_capture_invalid = false;
-  found->mode = static_cast<CaptureMode>(mode);
-  found->capturer = std::this_thread::get_id();
-  return kSuccess;
-}
-
-LF_API cuStreamIsCapturing(void* stream, int* status) {
-  Call call;
-  if (call.error != 0) return call.error;
-  const Stream* found = find_stream(stream);
-  if (found == nullptr) return kInvalidHandle;
-  *status = !found->capture ? 0 : found->is_capture_invalid ? 2 : 1;
-  return kSuccess;
-}
-
-LF_API cuStreamEndCapture(void* stream, void** graph) {
-  Call call;
-  if (call.error != 0) return call.error;
-  Stream* found = find_stream(stream);
-  if (found == nullptr) return kInvalidHandle;
-  if (!found->capture) return kInvalidValue;
-  std::unique_ptr<Graph> captured = std::move(found->capture);
-  *graph = nullptr;
-  if (found->is_capture_invalid) return kCaptureInvalidated;
-  *graph = keep(driver().graphs, std::move(captured));
-  return kSuccess;
-}
-
-LF_API cuGraphDestroy(void* graph) {
-  Call call;
-  if (call.error != 0) return call.error;
-  return driver().graphs.erase(graph) == 1 ? kSuccess : kInvalidValue;
-}
-
-LF_API cuGraphInstantiateWithFlags(void** executable, void* graph, unsigned long long) {
-  Call call;
-  if (call.error != 0) return call.error;
-  const Graph* found = find(driver().graphs, graph);
-  if (found == nullptr) return kInvalidValue;
-  *executable = keep(driver().executables, std::make_unique<Graph>(*found));
-  return kSuccess;
-}
-
-LF_API cuGraphExecDestroy(void* executable) {
-  Call call;
-  if (call.error != 0) return call.error;
-  return driver().executables.erase(executable) == 1 ? kSuccess : kInvalidValue;
-}
-
-LF_API cuGraphLaunch(void* executable, void* stream) {
-  Call call;
-  if (call.error != 0) return call.error;
-  const Graph* found = find(driver().executables, executable);
-  if (found == nullptr) return kInvalidValue;
-  for (const Operation& op : found->operations) {
-    if (int error = issue(stream, op); error != 0) return error;
-  }
-  return kSuccess;
-}
-
-// Parameters, sizes and functions may change, the line of nodes may not.
-LF_API cuGraphExecUpdate_v2(void* executable, void* graph, void* result_info) {
-  constexpr int kTopologyChanged = 2, kNodeTypeChanged = 3;
-  struct ResultInfo {
-    int result;
-    void* error_node;
-    void* error_from_node;
-  };
-  Call call;
-  if (call.error != 0) return call.error;
-  Graph* old = find(driver().executables, executable);
-  const Graph* wanted = find(driver().graphs, graph);
-  if (old == nullptr || wanted == nullptr) return kInvalidValue;
-  ResultInfo info{};
-  if (old->operations.size() != wanted->operations.size()) {
-    info.result = kTopologyChanged;
-  } else if (!std::equal(old->operations.begin(), old->operations.end(), wanted->operations.begin(),
-                         [](const Operation& a, const Operation& b) { return a.kind == b.kind; })) {
-    info.result = kNodeTypeChanged;
-  }
-  std::memcpy(result_info, &info, sizeof info);
-  if (info.result != 0) return kGraphUpdateFailed;
-  *old = *wanted;
-  return kSuccess;
-}
-
 // --- errors ---
 
 namespace {
@@ -430,6 +335,8 @@ constexpr ErrorText kErrors[] = {
     {kInvalidContext, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
     {kNoBinaryForGpu, "CUDA_ERROR_NO_BINARY_FOR_GPU",
      "no kernel image is available for execution on the device"},
+    {kUnsupportedPtxVersion, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
+     "the provided PTX was compiled with an unsupported toolchain."},
     {kInvalidHandle, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
     {kNotFound, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
     {kNotReady, "CUDA_ERROR_NOT_READY", "device not ready"},

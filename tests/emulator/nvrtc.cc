@@ -1,4 +1,4 @@
-// libnvrtc.so.13 of the emulated device: turns CUDA source into a host object with the C++ compiler
+// libnvrtc of the emulated device: turns CUDA source into a host object with the C++ compiler
 // of this build, after a prelude that makes it take CUDA's dialect.
 #include <fcntl.h>
 #include <spawn.h>
@@ -35,11 +35,12 @@ enum NvrtcResult {
   kInternal = 11,
 };
 
+constexpr int kMajor = LFARM_EMULATOR_NVRTC;  // of the CUDA that this is of
 constexpr int kArchitectures[] = {75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121};
 
 struct Program {
   std::string source, name;
-  std::string log, cubin;
+  std::string log, cubin, ptx;
 };
 
 struct Options {
@@ -203,6 +204,17 @@ int run_compiler(const Folder& folder, const std::vector<std::string>& words) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
+std::string ptx_of(const std::string& container) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text = kMajor == 13 ? "//\n.version 9.0\n" : "//\n.version 8.7\n";
+  text += kContainerInText;
+  for (const char byte : container) {
+    text += kDigits[static_cast<unsigned char>(byte) >> 4];
+    text += kDigits[byte & 15];
+  }
+  return text + "\n";
+}
+
 int compile(Program& program, const Options& options) {
   Folder folder;
   if (!folder.is_ok()) {
@@ -230,9 +242,13 @@ int compile(Program& program, const Options& options) {
   header.architecture = options.architecture;
   header.is_specific = options.is_specific ? 1 : 0;
   header.object_bytes = object.size();
-  if (!options.is_virtual) {
-    program.cubin.assign(reinterpret_cast<const char*>(&header), sizeof header);
-    program.cubin += object;
+  header.toolkit = kMajor;
+  std::string container(reinterpret_cast<const char*>(&header), sizeof header);
+  container += object;
+  if (options.is_virtual) {
+    program.ptx = ptx_of(container);
+  } else {
+    program.cubin = std::move(container);
   }
   return kOk;
 }
@@ -247,7 +263,7 @@ namespace emulator {
 // NOLINTBEGIN(readability-identifier-naming): names of a public interface.
 
 LF_API nvrtcVersion(int* major, int* minor) {
-  *major = 13;
+  *major = kMajor;
   *minor = 0;
   return kOk;
 }
@@ -318,13 +334,18 @@ LF_API nvrtcGetCUBIN(void* program, char* cubin) {
   return kOk;
 }
 
-// There is no PTX here.
-LF_API nvrtcGetPTXSize(void*, size_t* size) {
-  *size = 0;
-  return kInvalidProgram;
+LF_API nvrtcGetPTXSize(void* program, size_t* size) {
+  if (program == nullptr) return kInvalidProgram;
+  *size = static_cast<Program*>(program)->ptx.size() + 1;
+  return kOk;
 }
 
-LF_API nvrtcGetPTX(void*, char*) { return kInvalidProgram; }
+LF_API nvrtcGetPTX(void* program, char* ptx) {
+  if (program == nullptr || static_cast<Program*>(program)->ptx.empty()) return kInvalidProgram;
+  const std::string& text = static_cast<Program*>(program)->ptx;
+  std::memcpy(ptx, text.c_str(), text.size() + 1);
+  return kOk;
+}
 
 extern "C" __attribute__((visibility("default"))) const char* nvrtcGetErrorString(int code) {
   switch (code) {

@@ -204,7 +204,8 @@ std::unique_ptr<LocalPipeline::Compiled> LocalPipeline::compile(Waiting waiting)
   compiled->deadline_ns = job.deadline_ns;
   compiled->payload = std::move(payload).value();
   // Those that a coordinator of an earlier version left out.
-  common::Machine machine = common::machine_of(options_.target);
+  common::NestMachine machine(common::machine_of(options_.target), options_.target.name,
+                              options_.machine_class);
   common::add_nests(compiled->payload.program, machine);
   for (common::Program& rival : compiled->payload.rivals) common::add_nests(rival, machine);
   compiled->graph = job.blobs[compiled->payload.graph];

@@ -55,6 +55,7 @@ class Pipeline {
 struct PipelineOptions {
   std::string worker;  // its name, for the log
   common::Target target;
+  std::string machine_class;  // that kernels are written for; empty: a typical one of the target
   std::vector<std::string> executor_command;
   std::shared_ptr<const common::Sandbox> sandbox;  // of the executor; may be null
   uint32_t threads = 1;                            // of a run, at most

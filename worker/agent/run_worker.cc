@@ -127,6 +127,9 @@ common::Status serve(const WorkerOptions& options, const FoundDevice& device,
   PipelineOptions pipeline_options;
   pipeline_options.worker = options.name;
   pipeline_options.target = device.target;
+  const std::string machine_class =
+      common::machine_class_of(device.backend->name(), static_cast<int>(options.threads));
+  pipeline_options.machine_class = machine_class;
   pipeline_options.threads = options.threads;
   pipeline_options.executor_command = {"/proc/self/exe", std::string(kExecutorFlag),
                                        std::string(device.backend->name())};
@@ -151,10 +154,10 @@ common::Status serve(const WorkerOptions& options, const FoundDevice& device,
   // Never destroyed: a compiler that still runs would delay the end of the process, and dies with
   // it.
   std::string toolchain = toolchain_of(*compiler, *device.backend);
-  auto* pipeline =
-      new LocalPipeline(std::move(pipeline_options), device.backend->make_generator(device.target),
-                        std::move(compiler), options.state + "/kernels",
-                        is_safe ? KernelCacheKey::kOnDisk : KernelCacheKey::kInMemory);
+  auto* pipeline = new LocalPipeline(std::move(pipeline_options),
+                                     device.backend->make_generator(device.target, machine_class),
+                                     std::move(compiler), options.state + "/kernels",
+                                     is_safe ? KernelCacheKey::kOnDisk : KernelCacheKey::kInMemory);
   common::log_info(cat("executors are confined, ", confined));
   common::log_info(cat("compilers are confined, ", compilers.describe()));
   common::SteadyClock clock;
@@ -162,8 +165,7 @@ common::Status serve(const WorkerOptions& options, const FoundDevice& device,
   agent_options.worker_id = options.name;
   agent_options.target = device.target.name;
   agent_options.toolchain = std::move(toolchain);
-  agent_options.machine =
-      common::machine_class_of(device.backend->name(), static_cast<int>(options.threads));
+  agent_options.machine = machine_class;
   common::log_info(cat("machine class: ", agent_options.machine));
   agent_options.slots = options.slots;
   agent_options.drain_ms = options.drain_ms;
@@ -191,8 +193,8 @@ int run_worker(int argc, char** argv, Backends backends) {
     return serve_executor(argv[2], argc > 3 && argv[3] == kDebugFlag, backends);
   }
   if (argc == 3 && argv[1] == kOpenFlag) return try_to_open(argv[2], backends);
-  if (argc == 2 && std::string_view(argv[1]) == kNvrtcChildFlag) {
-    return run_nvrtc_child(STDIN_FILENO);
+  if (argc >= 2 && std::string_view(argv[1]) == kNvrtcChildFlag) {
+    return run_nvrtc_child(STDIN_FILENO, argc == 3 ? std::atoi(argv[2]) : 0);
   }
   bool separated = argc == 4 && std::string_view(argv[3]) == "--separated";
   if ((argc == 3 || separated) && std::string_view(argv[1]) == "print-source") {

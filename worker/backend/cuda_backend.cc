@@ -16,12 +16,15 @@ class CudaBackend final : public Backend {
   common::Status choose(int index) const override { return common::show_one_cuda_device(index); }
   common::Result<common::Target> find() const override { return common::find_cuda_target(); }
   std::string libraries() const override { return common::cuda_library_text(); }
-  std::unique_ptr<const CodeGenerator> make_generator(const common::Target& target) const override {
-    return std::make_unique<CudaCodeGenerator>(target);
+  std::unique_ptr<const CodeGenerator> make_generator(
+      const common::Target& target, std::string_view machine_class) const override {
+    return std::make_unique<CudaCodeGenerator>(target, machine_class);
   }
   common::Result<std::shared_ptr<const Compiler>> find_compiler(
       const common::Target& target, std::shared_ptr<const common::Sandbox> sandbox) const override {
-    return find_nvrtc_compiler(target, {"/proc/self/exe", kNvrtcChildFlag},
+    auto driver = common::CudaDriver::open();
+    const int version = driver.ok() ? (*driver)->version_number() : 0;
+    return find_nvrtc_compiler(target, {"/proc/self/exe", kNvrtcChildFlag, common::cat(version)},
                                static_cast<size_t>(common::usable_processors()),
                                std::move(sandbox));
   }

@@ -52,6 +52,7 @@ NvrtcReply describe(const Nvrtc& nvrtc, const NvrtcRequest& request) {
   NvrtcReply reply;
   reply.ok = true;
   reply.build = nvrtc.build();
+  reply.note = nvrtc.compromise();
   for (const std::string& option : request.options) {
     if (nvrtc.compile("", request.arch, {option}).ok()) reply.options.push_back(option);
   }
@@ -99,6 +100,7 @@ Bytes encode(const NvrtcReply& reply) {
   w.bytes(common::as_bytes(reply.error.message));
   w.bytes(reply.cubin);
   w.bytes(common::as_bytes(reply.build));
+  w.bytes(common::as_bytes(reply.note));
   write_strings(w, reply.options);
   return w.take();
 }
@@ -112,17 +114,18 @@ Result<NvrtcReply> decode_nvrtc_reply(ByteView frame) {
   reply.error.message = common::as_text(r.bytes());
   reply.cubin = common::to_bytes(r.bytes());
   reply.build = common::as_text(r.bytes());
+  reply.note = common::as_text(r.bytes());
   reply.options = read_strings(r);
   if (!r.ok() || code > kCodeMax) return common::corrupt("the compile child's answer is damaged");
   return reply;
 }
 
-int run_nvrtc_child(int fd) {
+int run_nvrtc_child(int fd, int driver_version) {
   common::hide_memory();
   rlimit no_core{0, 0};
   ::setrlimit(RLIMIT_CORE, &no_core);
   // Before the first request comes, since loading takes longer than most of them.
-  auto nvrtc = Nvrtc::open();
+  auto nvrtc = Nvrtc::open(driver_version);
   while (true) {
     auto frame = common::read_frame(fd);
     if (!frame.ok()) return 0;

@@ -10,7 +10,8 @@
 
 namespace worker {
 
-// What a program is started with to be a compile child.
+// What a program is started with to be a compile child, // followed by the driver's version
+// (12040) where there is one.
 inline constexpr const char* kNvrtcChildFlag = "--nvrtc-child";
 
 // One text to compile, or the question what the library is.
@@ -25,8 +26,9 @@ struct NvrtcRequest {
 struct NvrtcReply {
   bool ok = false;
   common::Error error;  // when not ok
-  common::Bytes cubin;  // of a text
-  std::string build;    // of a question: Nvrtc::build()
+  common::Bytes cubin;  // of a text, or PTX
+  std::string build;    // of a question: Nvrtc::build(),
+  std::string note;     // and Nvrtc::compromise()
   // Of a question: those of its options that the library knows, in order.
   std::vector<std::string> options;
 };
@@ -37,7 +39,8 @@ common::Bytes encode(const NvrtcReply& reply);
 common::Result<NvrtcRequest> decode_nvrtc_request(common::ByteView frame);
 common::Result<NvrtcReply> decode_nvrtc_reply(common::ByteView frame);
 
-// Serves requests from the socket `fd`; returns the exit code once the parent is gone.
-int run_nvrtc_child(int fd);
+// Serves requests from the socket `fd` for drivers of this version of CUDA, as in Nvrtc::open();
+// returns the exit code once the parent is gone.
+int run_nvrtc_child(int fd, int driver_version = 0);
 
 }  // namespace worker

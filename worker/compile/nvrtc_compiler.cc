@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "common/base/cat.h"
+#include "common/base/log.h"
 #include "worker/compile/child_pool.h"
 #include "worker/compile/nvrtc_child.h"
 
@@ -78,6 +79,7 @@ Result<std::shared_ptr<const Compiler>> find_nvrtc_compiler(
   }
   LFARM_ASSIGN_OR_RETURN(NvrtcReply description, decode_nvrtc_reply(*frame));
   if (!description.ok) return description.error;
+  if (!description.note.empty()) common::log_warning(description.note);
   return std::shared_ptr<const Compiler>(
       std::make_shared<NvrtcCompiler>(std::move(question.arch), std::move(pool), description));
 }

@@ -135,17 +135,19 @@ Result<std::string> describe(const common::Nvrtc& nvrtc, std::string architectur
     text += cat(separator, number);
     separator = ", ";
   }
+  if (!nvrtc.compromise().empty()) text += cat("; ", nvrtc.compromise());
   return text;
 }
 
-// The architecture of the first device; empty without one.
-std::string examine_devices(Report& report) {
+// The architecture of the first device; empty without one. `driver_version`: of CUDA, 0 without.
+std::string examine_devices(Report& report, int& driver_version) {
   auto driver = common::CudaDriver::open();
   if (!driver.ok()) {
     report.add("CUDA driver", driver.error());
     return "";
   }
   report.add("CUDA driver", (*driver)->version());
+  driver_version = (*driver)->version_number();
   auto count = (*driver)->device_count();
   if (!count.ok()) {
     report.add("CUDA device", count.error());
@@ -166,7 +168,8 @@ std::string examine_devices(Report& report) {
 
 Verdict examine_cuda(Report& report) {
   Verdict verdict{"cuda", false, false, "", ""};
-  std::string architecture = examine_devices(report);
+  int driver_version = 0;
+  std::string architecture = examine_devices(report, driver_version);
   verdict.runs = !architecture.empty();
   if (verdict.runs) {
     verdict.target = "cuda-" + architecture;
@@ -174,7 +177,7 @@ Verdict examine_cuda(Report& report) {
     verdict.missing = report.last();
   }
   if (verdict.runs) report.add("GPU machine class", common::machine_class_of("cuda", 1));
-  auto nvrtc = common::Nvrtc::open();
+  auto nvrtc = common::Nvrtc::open(driver_version);
   bool compiles = report.add(
       "NVRTC", nvrtc.ok() ? describe(**nvrtc, architecture) : Result<std::string>(nvrtc.error()));
   verdict.compiles = verdict.runs && compiles;

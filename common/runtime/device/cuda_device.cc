@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
-#include <thread>
 #include <unordered_map>
 #include <utility>
 
@@ -12,6 +11,7 @@
 #include "common/cuda/nvml.h"
 #include "common/runtime/device/cuda_gemm.h"
 #include "common/runtime/device/cuda_memory.h"
+#include "common/runtime/device/cuda_recording.h"
 #include "common/runtime/device/cuda_session.h"
 
 namespace common {
@@ -22,6 +22,23 @@ namespace {
 constexpr int64_t kFlushedCaches = 2;
 
 CudaAddress address_of(const std::byte* data) { return reinterpret_cast<CudaAddress>(data); }
+uint64_t word_of(const void* data) { return reinterpret_cast<uintptr_t>(data); }
+
+// All that tells one product from another.
+std::vector<uint64_t> words_of(const GemmSizes& sizes, const void* a, const void* b, void* out) {
+  std::vector<uint64_t> words = {word_of(a), word_of(b), word_of(out)};
+  for (int64_t size : {static_cast<int64_t>(sizes.dtype), sizes.batch, sizes.m, sizes.n, sizes.k,
+                       int64_t{sizes.algorithm}}) {
+    words.push_back(static_cast<uint64_t>(size));
+  }
+  for (const GemmOperandSizes* operand : {&sizes.a, &sizes.b, &sizes.out}) {
+    for (int64_t size :
+         {operand->offset, operand->batch_stride, operand->row_stride, operand->column_stride}) {
+      words.push_back(static_cast<uint64_t>(size));
+    }
+  }
+  return words;
+}
 
 Target target_of(const CudaDeviceFacts& facts) {
   return {cat("cuda-", cuda_architecture(facts.major, facts.minor))};
@@ -42,12 +59,17 @@ class CudaModuleHolder final : public Module {
     // which has to end.
     Bytes image = to_bytes(object);
     image.push_back(std::byte{0});
+    // Of PTX, which it compiles, it says what is wrong.
+    char log[512] = "";
+    int options[] = {kCudaErrorLog, kCudaErrorLogBytes};
+    void* values[] = {log, reinterpret_cast<void*>(sizeof log - 1)};  // NOLINT: as it is asked for
     Status loaded =
-        session->check(session->calls().load_module(&module, image.data()), "cuModuleLoadData");
+        session->check(session->calls().load_module(&module, image.data(), 2, options, values),
+                       "cuModuleLoadDataEx");
     if (!loaded.ok()) {
       if (loaded.error().code != Code::kUnsupported) return loaded.error();
-      return corrupt(
-          cat("object ", digest.short_hex(), " cannot be loaded: ", loaded.error().message));
+      return corrupt(cat("object ", digest.short_hex(), " cannot be loaded: ",
+                         loaded.error().message, log[0] == 0 ? "" : "; ", log));
     }
     return std::shared_ptr<Module>(new CudaModuleHolder(std::move(session), digest, module));
   }
@@ -140,24 +162,13 @@ class CudaTimer final : public Timer {
   Status status_;
 };
 
-class CudaRecording final : public Recording {
- public:
-  CudaRecording(std::shared_ptr<CudaSession> session, CudaGraphExec graph)
-      : session_(std::move(session)), graph_(graph) {}
-  ~CudaRecording() override {
-    if (session_->enter().ok()) session_->calls().destroy_graph_exec(graph_);
-  }
-  CudaGraphExec graph() const { return graph_; }
-
- private:
-  std::shared_ptr<CudaSession> session_;
-  CudaGraphExec graph_;
-};
-
 class CudaDevice final : public Device {
  public:
   CudaDevice(std::shared_ptr<CudaSession> session, CudaDeviceOptions options)
-      : session_(std::move(session)), options_(options), target_(target_of(session_->facts())) {
+      : session_(std::move(session)),
+        options_(options),
+        target_(target_of(session_->facts())),
+        recorder_(session_) {
     auto watched = NvmlDevice::open(session_->facts().uuid);
     if (watched.ok()) nvml_ = std::move(watched).value();
   }
@@ -224,23 +235,15 @@ class CudaDevice final : public Device {
     if (session_->enter().ok()) session_->pool().release(address_of(data), size);
   }
   Status check(CudaResult result, const char* what) { return session_->check(result, what); }
-  bool is_recorder() const {
-    return recorder_.load(std::memory_order_relaxed) == std::this_thread::get_id();
-  }
-  // Where the calling thread's launches go.
-  CudaStream stream() const {
-    return is_recorder() ? session_->capture_stream() : session_->stream();
-  }
-  // Held while that is done; a launch that is recorded runs later.
-  CudaSession::Turn turn() const { return is_recorder() ? CudaSession::Turn() : session_->turn(); }
   Status fill_on(CudaStream stream, std::byte* device, std::byte value, size_t bytes);
   Status check_limits(const Launch& launch, int64_t blocks) const;
   Status allow_shared_bytes(CudaKernel& kernel, int64_t bytes);
   // Of products; opened when first asked for, which takes half a second.
   Result<CudaGemm*> library() const;
   // A product of no terms.
-  Status clear(const GemmSizes& sizes, void* out);
-  Result<CudaGraph> capture(const std::function<Status()>& row);
+  Status clear(const GemmSizes& sizes, void* out, CudaStream stream);
+  Status multiply(const GemmSizes& sizes, const void* a, const void* b, void* out,
+                  CudaStream stream);
 
   std::shared_ptr<CudaSession> session_;
   CudaDeviceOptions options_;
@@ -252,9 +255,8 @@ class CudaDevice final : public Device {
   mutable std::once_flag library_once_;
   mutable std::unique_ptr<CudaGemm> library_;
   mutable Status library_status_;
-  DeviceMemory workspace_;      // of the library's products
-  std::mutex recording_mutex_;  // held while the capture stream is in use
-  std::atomic<std::thread::id> recorder_{};
+  DeviceMemory workspace_;  // of the library's products
+  CudaRecorder recorder_;
 };
 
 Status CudaDevice::copy_in(std::byte* device, ByteView host) {
@@ -347,20 +349,18 @@ Status CudaDevice::launch(const Launch& launch) {
   int64_t blocks = launch.block.threads < 1 ? 0 : launch.block.blocks(launch.units);
   LFARM_RETURN_IF_ERROR(check_limits(launch, blocks));
   LFARM_RETURN_IF_ERROR(allow_shared_bytes(kernel, launch.block.shared_bytes));
-  int64_t units = launch.units;
-  std::byte* scratch = launch.scratch;
-  auto stride = static_cast<int64_t>(launch.scratch_stride);
-  std::vector<void*> parameters;
-  parameters.reserve(launch.buffers.size() + launch.symbols.size() + 3);
-  for (void* const& buffer : launch.buffers) parameters.push_back(const_cast<void**>(&buffer));
-  for (const int64_t& symbol : launch.symbols) parameters.push_back(const_cast<int64_t*>(&symbol));
-  parameters.insert(parameters.end(), {&units, &scratch, &stride});
-  CudaSession::Turn turn = this->turn();
-  return check(session_->calls().launch_kernel(kernel.function, static_cast<unsigned>(blocks), 1, 1,
-                                               static_cast<unsigned>(launch.block.threads), 1, 1,
-                                               static_cast<unsigned>(launch.block.shared_bytes),
-                                               stream(), parameters.data(), nullptr),
-               "cuLaunchKernel");
+  CudaKernelLaunch made{kernel.function, static_cast<unsigned>(blocks),
+                        static_cast<unsigned>(launch.block.threads),
+                        static_cast<unsigned>(launch.block.shared_bytes)};
+  made.arguments.reserve(launch.buffers.size() + launch.symbols.size() + 3);
+  for (const void* buffer : launch.buffers) made.arguments.push_back(word_of(buffer));
+  for (int64_t symbol : launch.symbols) made.arguments.push_back(static_cast<uint64_t>(symbol));
+  made.arguments.push_back(static_cast<uint64_t>(launch.units));
+  made.arguments.push_back(word_of(launch.scratch));
+  made.arguments.push_back(uint64_t{launch.scratch_stride});
+  if (recorder_.is_mine()) return recorder_.launch(std::move(made));
+  CudaSession::Turn turn = session_->turn();
+  return check(made.put_on(session_->stream(), session_->calls()), "cuLaunchKernel");
 }
 
 std::string CudaDevice::slowdown() const {
@@ -385,7 +385,7 @@ Result<CudaGemm*> CudaDevice::library() const {
   return library_.get();
 }
 
-Status CudaDevice::clear(const GemmSizes& sizes, void* out) {
+Status CudaDevice::clear(const GemmSizes& sizes, void* out, CudaStream stream) {
   int64_t bytes = dtype_size(sizes.dtype);
   if (sizes.n > 1 && sizes.out.column_stride != 1) {
     return unsupported("a product without terms is written across its rows");
@@ -393,21 +393,16 @@ Status CudaDevice::clear(const GemmSizes& sizes, void* out) {
   for (int64_t i = 0; i < sizes.batch * sizes.m; ++i) {
     int64_t first = sizes.out.offset + i / sizes.m * sizes.out.batch_stride +
                     i % sizes.m * sizes.out.row_stride;
-    LFARM_RETURN_IF_ERROR(fill_on(stream(), static_cast<std::byte*>(out) + first * bytes,
+    LFARM_RETURN_IF_ERROR(fill_on(stream, static_cast<std::byte*>(out) + first * bytes,
                                   std::byte{0}, static_cast<size_t>(sizes.n * bytes)));
   }
   return {};
 }
 
-Status CudaDevice::gemm(const GemmSizes& sizes, const void* a, const void* b, void* out) {
-  LFARM_RETURN_IF_ERROR(session_->enter());
-  auto found = library();
-  if (!found.ok()) {
-    return unavailable(cat("the plan calls a library product: ", found.error().message));
-  }
-  if (sizes.batch == 0 || sizes.m == 0 || sizes.n == 0) return {};
-  CudaSession::Turn turn = this->turn();
-  if (sizes.k == 0) return clear(sizes, out);
+Status CudaDevice::multiply(const GemmSizes& sizes, const void* a, const void* b, void* out,
+                            CudaStream stream) {
+  if (sizes.k == 0) return clear(sizes, out, stream);
+  LFARM_ASSIGN_OR_RETURN(CudaGemm * found, library());
   std::byte* workspace = nullptr;
   {
     std::lock_guard lock(mutex_);
@@ -416,54 +411,31 @@ Status CudaDevice::gemm(const GemmSizes& sizes, const void* a, const void* b, vo
     }
     workspace = workspace_.data();
   }
-  return (*found)->multiply(sizes, a, b, out, workspace, stream());
+  return found->multiply(sizes, a, b, out, workspace, stream);
 }
 
-// The graph of what `row` launches; the caller destroys it.
-Result<CudaGraph> CudaDevice::capture(const std::function<Status()>& row) {
-  const CudaCalls& calls = session_->calls();
-  LFARM_RETURN_IF_ERROR(
-      check(calls.begin_capture(session_->capture_stream(), kCudaCaptureThreadLocal),
-            "cuStreamBeginCapture"));
-  recorder_ = std::this_thread::get_id();
-  Status launched = row();
-  recorder_ = std::thread::id();
-  CudaGraph graph = nullptr;
-  // Ends the capture also when a launch failed, which may have spoilt it.
-  Status ended = check(calls.end_capture(session_->capture_stream(), &graph), "cuStreamEndCapture");
-  if (launched.ok() && ended.ok()) return graph;
-  if (graph != nullptr) calls.destroy_graph(graph);
-  return launched.ok() ? ended.error() : launched.error();
+Status CudaDevice::gemm(const GemmSizes& sizes, const void* a, const void* b, void* out) {
+  LFARM_RETURN_IF_ERROR(session_->enter());
+  if (auto found = library(); !found.ok()) {
+    return unavailable(cat("the plan calls a library product: ", found.error().message));
+  }
+  if (sizes.batch == 0 || sizes.m == 0 || sizes.n == 0) return {};
+  auto call = [&](CudaStream stream) { return multiply(sizes, a, b, out, stream); };
+  if (recorder_.is_mine()) return recorder_.call_library(words_of(sizes, a, b, out), call);
+  CudaSession::Turn turn = session_->turn();
+  return call(session_->stream());
 }
 
 Status CudaDevice::record(const std::function<Status()>& row,
                           std::unique_ptr<Recording>& recording) {
   LFARM_RETURN_IF_ERROR(session_->enter());
-  std::lock_guard lock(recording_mutex_);
-  const CudaCalls& calls = session_->calls();
-  std::unique_ptr<Recording> old = std::move(recording);
-  LFARM_ASSIGN_OR_RETURN(CudaGraph graph, capture(row));
-  if (old != nullptr) {
-    CudaUpdateInfo info{};
-    CudaGraphExec existing = static_cast<CudaRecording&>(*old).graph();
-    if (calls.update_graph(existing, graph, &info) == kCudaSuccess) {
-      calls.destroy_graph(graph);
-      recording = std::move(old);
-      return {};
-    }
-  }
-  CudaGraphExec made = nullptr;
-  Status status = check(calls.instantiate_graph(&made, graph, 0), "cuGraphInstantiate");
-  calls.destroy_graph(graph);
-  if (!status.ok()) return status.error();
-  recording = std::make_unique<CudaRecording>(session_, made);
-  return {};
+  return recorder_.record(row, recording);
 }
 
 Status CudaDevice::replay(Recording& recording) {
   LFARM_RETURN_IF_ERROR(session_->enter());
   CudaSession::Turn turn = session_->turn();
-  return check(session_->calls().launch_graph(static_cast<CudaRecording&>(recording).graph(),
+  return check(session_->calls().launch_graph(static_cast<CudaRecording&>(recording).executable(),
                                               session_->stream()),
                "cuGraphLaunch");
 }

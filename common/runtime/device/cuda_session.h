@@ -28,6 +28,7 @@ class CudaSession {
   const CudaCalls& calls() const { return driver_->calls(); }
   const CudaDeviceFacts& facts() const { return facts_; }
   CudaMemoryPool& pool() { return pool_; }
+  CudaContext context() const { return context_; }
   CudaStream capture_stream() const { return capture_stream_; }
 
   Status check(CudaResult result, const char* what) {

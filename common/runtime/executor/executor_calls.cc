@@ -213,30 +213,50 @@ Status BoundCalls::make_ready(Device& device, const ExternalMemory& external, Sh
   return record(device);
 }
 
-// A first run on some memory is launched call by call: most memory is run on but once, and kernels
-// are loaded then. From the second on it is replayed.
+size_t BoundCalls::distance_to(const Row& row) const {
+  if (!row.is_used) return SIZE_MAX;
+  size_t distance = row.scratch == scratch_used_ ? 0 : 1;
+  for (size_t k = 0; k < pointers_.size(); ++k) distance += row.pointers[k] != pointers_[k];
+  return distance;
+}
+
+// Brings the row that is nearest to the present memory to the front.
+void BoundCalls::choose_row() {
+  const size_t to_newer = distance_to(rows_[0]), to_older = distance_to(rows_[1]);
+  if (to_newer == 0) return;
+  bool is_older_unused = !rows_[1].is_used && to_older != 0;
+  bool is_older_nearer =
+      to_older < to_newer ||
+      (to_older == to_newer && (rows_[0].recording == nullptr || rows_[1].recording != nullptr));
+  if (is_older_unused || is_older_nearer) std::swap(rows_[0], rows_[1]);
+}
+
+// The first runs on new memory are launched call by call: kernels are loaded then, and most
+// candidates of a search run but a few times. From then on runs are replayed: where memory comes
+// again as it was recorded, else by a recording that is brought up to date. That moves what moves,
+// which mostly is where outputs lie, and costs less than launching all.
 Status BoundCalls::record(Device& device) {
-  Row& newest = rows_[0];
-  auto is_this = [&](const Row& row) {
-    return row.pointers == pointers_ && row.scratch == scratch_used_;
-  };
-  if (!is_this(newest)) std::swap(newest, rows_[1]);
-  if (!is_this(newest)) {
-    newest.pointers = pointers_;
-    newest.scratch = scratch_used_;
-    newest.is_current = false;
-    return {};
+  choose_row();
+  Row& row = rows_[0];
+  bool is_same = distance_to(row) == 0;
+  bool is_new = !row.is_used;
+  row.is_current = row.is_current && is_same;
+  if (!is_same) {
+    row.pointers = pointers_;
+    row.scratch = scratch_used_;
+    row.is_used = true;
   }
-  if (!newest.is_current) {
-    auto row = [&] { return launch_all(device, nullptr); };
-    Status recorded = device.record(row, newest.recording);
+  if (is_new) return {};
+  if (!row.is_current) {
+    auto launches = [&] { return launch_all(device, nullptr); };
+    Status recorded = device.record(launches, row.recording);
     if (!recorded.ok()) {
       is_recordable_ = false;
       return recorded.error().code == Code::kUnsupported ? Status() : recorded;
     }
-    newest.is_current = true;
+    row.is_current = true;
   }
-  replay_ = newest.recording.get();
+  replay_ = row.recording.get();
   return {};
 }
 

@@ -68,7 +68,7 @@ class BoundCalls {
   }
 
   // Points the phase's calls at the memory that the next run() uses. On a device that records, a
-  // row of calls that has run on the same memory before is recorded now.
+  // row of calls that has run before is recorded now, or its recording moved to this memory.
   Status make_ready(Device& device, const ExternalMemory& external, SharedMemory& shared,
                     Pace pace);
   // Runs the calls in order, as one piece where they are recorded. `timer`, when given, is marked
@@ -104,6 +104,7 @@ class BoundCalls {
   struct Row {
     std::vector<void*> pointers;
     const std::byte* scratch = nullptr;
+    bool is_used = false;     // there was a run on this memory
     bool is_current = false;  // `recording` is of this memory; else at most worth updating
     std::unique_ptr<Recording> recording;
   };
@@ -131,6 +132,9 @@ class BoundCalls {
   ScratchNeed scratch_for(int concurrency);
   Status prepare_scratch(Device& device, SharedMemory& shared);
   Status prepare_memory(Device& device, SharedMemory& shared);
+  // How many pointers of the row are others now.
+  size_t distance_to(const Row& row) const;
+  void choose_row();
   Status record(Device& device);
   // Whether runs have a choice of sharing their launches.
   bool shares(const Device& device) const {

@@ -20,7 +20,9 @@ bool has_nest_times(Template form) {
   return form == Template::kLoops || form == Template::kHorizontal;
 }
 
-GpuNestTimes::GpuNestTimes(Template form, const common::Graph& body) {
+GpuNestTimes::GpuNestTimes(Template form, const common::Graph& body,
+                           const common::GpuMachine& machine)
+    : machine_(machine) {
   if (form == Template::kLoops) body_ = common::lower_structure(body, common::Kept::kNone);
   kernel_.form = form;
   kernel_.body = body;
@@ -36,7 +38,7 @@ double GpuNestTimes::predict_ns(const common::Schedule& schedule) {
 }
 
 double GpuNestTimes::loops_ns(const common::Schedule& schedule) const {
-  auto nest = common::choose_gpu_nest(body_, schedule);
+  auto nest = common::choose_gpu_nest(body_, schedule, machine_);
   return nest.ok() ? nest->predicted_ns : std::numeric_limits<double>::infinity();
 }
 
@@ -56,7 +58,7 @@ double GpuNestTimes::parts_ns() const {
     }
     all = all ? common::one_launch(*all, facts) : facts;
   }
-  return common::gpu_kernel_time(*all, common::gpu_machine_of_target("cuda-sm_90a")).total_ns;
+  return common::gpu_kernel_time(*all, machine_).total_ns;
 }
 
 }  // namespace coordinator

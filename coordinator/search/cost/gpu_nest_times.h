@@ -5,6 +5,7 @@
 #include <map>
 #include <vector>
 
+#include "common/cost/gpu_machine.h"
 #include "common/ir/llir/llir.h"
 
 namespace coordinator {
@@ -15,7 +16,8 @@ bool has_nest_times(common::Template form);
 // One kernel's times, each predicted when it is first asked for. Not thread-safe.
 class GpuNestTimes {
  public:
-  GpuNestTimes(common::Template form, const common::Graph& body);
+  // `machine` outlives this.
+  GpuNestTimes(common::Template form, const common::Graph& body, const common::GpuMachine& machine);
   // Nanoseconds of one launch, with the launch; infinity where no code comes of the schedule.
   double predict_ns(const common::Schedule& schedule);
 
@@ -25,6 +27,7 @@ class GpuNestTimes {
 
   common::Kernel kernel_;
   common::Graph body_;  // of loops: without structured operations
+  const common::GpuMachine& machine_;
   std::map<common::Schedule, double> known_;
 };
 

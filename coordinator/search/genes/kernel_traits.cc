@@ -234,7 +234,7 @@ KernelTraits traits_of(const common::Kernel& kernel, const common::Digest& body,
   traits.terms = &terms;
   traits.predicted_ns = predict_ns(kernel.form, traits.profile, {}, terms);
   if (terms.gpu != nullptr && has_nest_times(kernel.form)) {
-    traits.nest_times = std::make_shared<GpuNestTimes>(kernel.form, kernel.body);
+    traits.nest_times = std::make_shared<GpuNestTimes>(kernel.form, kernel.body, *terms.gpu);
   }
   const common::Graph& graph = kernel.body;
   const common::Shape& shape = graph.node(graph.outputs[0].node).shape;

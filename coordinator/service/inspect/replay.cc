@@ -41,8 +41,10 @@ Result<std::unique_ptr<SearchSteps>> start_again(Replay& replay, const SearchFac
     replay.candidates.push_back(std::move(candidate));
   };
   return std::make_unique<SearchSteps>(
-      std::move(search), common::machine_of(job.request.key.target), std::move(measurements),
-      SearchSteps::Known{std::move(results), job.finish_after}, observer);
+      std::move(search),
+      common::NestMachine(common::machine_of(job.request.key.target), job.request.key.target.name,
+                          job.start->machine),
+      std::move(measurements), SearchSteps::Known{std::move(results), job.finish_after}, observer);
 }
 
 // How the search's outcome differs from what the job kept; empty if it does not.

@@ -164,7 +164,9 @@ void Job::start_search(std::unique_ptr<JobSearch> search, const JobStart& start,
   }
   SearchSteps::Known known{std::move(known_), finish_after_};
   search_ =
-      std::make_shared<SearchSteps>(std::move(search), common::machine_of(request_.key.target),
+      std::make_shared<SearchSteps>(std::move(search),
+                                    common::NestMachine(common::machine_of(request_.key.target),
+                                                        request_.key.target.name, machine_),
                                     std::move(measurements), std::move(known));
   status_ = search_->status();
   phase_ = Phase::kSearching;

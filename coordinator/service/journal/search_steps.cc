@@ -46,7 +46,7 @@ SearchOptions search_options(const JobRequest& request, const JobStart& start) {
   return options;
 }
 
-SearchSteps::SearchSteps(std::unique_ptr<JobSearch> search, common::Machine machine,
+SearchSteps::SearchSteps(std::unique_ptr<JobSearch> search, const common::NestMachine& machine,
                          std::shared_ptr<JobMeasurements> measurements, Known known,
                          ProposalObserver observer)
     : measurements_(std::move(measurements)),

@@ -68,7 +68,7 @@ class SearchSteps {
     std::optional<int64_t> finish_after;
   };
   // `machine`: that the candidates are for.
-  SearchSteps(std::unique_ptr<JobSearch> search, common::Machine machine,
+  SearchSteps(std::unique_ptr<JobSearch> search, const common::NestMachine& machine,
               std::shared_ptr<JobMeasurements> measurements, Known known,
               ProposalObserver observer = {});
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstring>
 #include <unordered_map>
 
 #include "tests/emulator/container.h"
@@ -32,13 +33,41 @@ int visit(dl_phdr_info* info, size_t, void* data) {
   return 1;
 }
 
+// Version and name of the newest PTX of CUDA 12.4, the one older driver that tests ask for, and 13.
+constexpr int kOlderDriver = 12040;
+const char* newest_ptx(int driver) { return driver <= kOlderDriver ? "8.4" : "9.0"; }
+
+// The container in a text of PTX.
+int compile(const char* text, int driver, std::string& container) {
+  constexpr char kVersion[] = ".version ";
+  const char* version = std::strstr(text, kVersion);
+  const char* digits = std::strstr(text, kContainerInText);
+  if (version == nullptr || digits == nullptr) return kInvalidImage;
+  version += sizeof kVersion - 1;
+  if (std::strncmp(version, newest_ptx(driver), 3) > 0) return kUnsupportedPtxVersion;
+  digits += sizeof kContainerInText - 1;
+  const auto value = [](char c) { return c <= '9' ? c - '0' : c - 'a' + 10; };
+  for (; digits[0] >= '0' && digits[1] >= '0'; digits += 2) {
+    container += static_cast<char>(value(digits[0]) * 16 + value(digits[1]));
+  }
+  return container.size() > sizeof(ContainerHeader) && is_container(container.data())
+             ? kSuccess
+             : kInvalidImage;
+}
+
 }  // namespace
 
-std::unique_ptr<Module> Module::load(const void* image, int* code) {
-  *code = kInvalidImage;
-  if (!is_container(image)) return nullptr;
+std::unique_ptr<Module> Module::load(const void* image, int driver, int* code) {
+  std::string compiled;
+  if (!is_container(image)) {
+    *code = compile(static_cast<const char*>(image), driver, compiled);
+    if (*code != kSuccess) return nullptr;
+    image = compiled.data();
+  }
   ContainerHeader header;
   std::memcpy(&header, image, sizeof header);
+  *code = kInvalidImage;
+  if (compiled.empty() && static_cast<int>(header.toolkit) > driver / 1000) return nullptr;
   *code = kNoBinaryForGpu;
   if (header.architecture != kArchitecture) return nullptr;
 

@@ -10,9 +10,9 @@ namespace emulator {
 
 class Module {
  public:
-  // Null with `code` set when the image is no container, is for another architecture or fails to
-  // load.
-  static std::unique_ptr<Module> load(const void* image, int* code);
+  // Null with `code` set when the image is no container, is for another architecture, is newer than
+  // a driver of CUDA `driver` (13000) or fails to load.
+  static std::unique_ptr<Module> load(const void* image, int driver, int* code);
   ~Module();
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;

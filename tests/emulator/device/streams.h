@@ -24,15 +24,19 @@ struct Event {
   int64_t time_ns = 0;
 };
 
+struct Function;
+
 struct Operation {
   enum class Kind { kKernel, kCopyIn, kCopyOut, kCopy, kFill, kRecord };
   Kind kind = Kind::kKernel;
 
+  const Function* function = nullptr;
   std::shared_ptr<Module> module;
   const lf_emu::Kernel* kernel = nullptr;
   lf_emu::Index3 grid{}, block{};
   unsigned dynamic_shared_bytes = 0;
   std::vector<std::vector<std::byte>> parameters;
+  std::vector<void*> parameter_addresses;  // as the driver hands them out
 
   uint64_t to = 0, from = 0;  // device addresses
   void* host_to = nullptr;
@@ -44,8 +48,15 @@ struct Operation {
   std::shared_ptr<Event> event;
 };
 
+// A line of nodes, whose handles are the addresses of its operations.
 struct Graph {
-  std::vector<Operation> operations;
+  std::deque<Operation> operations;
+};
+
+// A graph made ready to launch. It is known by its source's nodes.
+struct Executable {
+  Graph graph;
+  const Graph* source = nullptr;
 };
 
 enum class CaptureMode { kGlobal = 0, kThreadLocal = 1, kRelaxed = 2 };

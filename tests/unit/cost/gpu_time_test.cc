@@ -95,6 +95,23 @@ TEST(GpuMachine, ProductsAreFoundByTheDriversName) {
   EXPECT_EQ(find_gpu_machine("GeForce 8800"), nullptr);
 }
 
+TEST(GpuMachine, ClassesSayHowManyProcessorsThereAre) {
+  GpuMachine l4 = gpu_machine_of_class("cuda-sm_89", "NVIDIA L4, 58 SMs, 22 GiB, 72 W");
+  EXPECT_EQ(l4.name, "L4");
+  EXPECT_EQ(l4.processors, 58);
+  GpuMachine slice =
+      gpu_machine_of_class("cuda-sm_90a", "NVIDIA H100 80GB HBM3 MIG 1g.10gb, 16 SMs, 10 GiB");
+  EXPECT_EQ(slice.name, "H100");
+  EXPECT_EQ(slice.processors, 16);
+  // A product that the table lacks, and texts that say nothing.
+  GpuMachine other = gpu_machine_of_class("cuda-sm_86", "NVIDIA A2, 10 SMs, 15 GiB, 60 W");
+  EXPECT_EQ(other.target, "cuda-sm_86");
+  EXPECT_EQ(other.processors, 10);
+  for (std::string_view text : {"", " SMs", "NVIDIA, x SMs"}) {
+    EXPECT_EQ(gpu_machine_of_class("cuda-sm_80", text).processors, 108) << text;
+  }
+}
+
 TEST(GpuMachine, EveryTargetHasATypicalProduct) {
   EXPECT_EQ(gpu_machine_of_target("cuda-sm_90a").name, "H100 SXM");
   EXPECT_EQ(gpu_machine_of_target("cuda-sm_80").target, "cuda-sm_80");

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/base/cat.h"
+#include "common/cost/gpu_machine.h"
 #include "common/ir/hlir/verify.h"
 #include "common/ir/nest/lower_structure.h"
 #include "common/lowering/loops/gpu_loops.h"
@@ -59,13 +60,13 @@ std::string prologue(const std::string& entry, const Graph& body, const GpuFunct
   return text;
 }
 
-Result<GpuFunction> emit_template(const Kernel& kernel, bool warpgroups) {
+Result<GpuFunction> emit_template(const Kernel& kernel, const CudaMachine& machine) {
   if (kernel.form == Template::kAttention) {
-    return emit_cuda_attention(kernel.body, kernel.schedule);
+    return emit_cuda_attention(kernel.body, kernel.schedule, machine);
   }
   if (kernel.form == Template::kTile) {
     return emit_cuda_tile(lower_structure(kernel.body, Kept::kContractions), kernel.schedule,
-                          warpgroups);
+                          machine);
   }
   Graph body = lower_structure(kernel.body, Kept::kNone);
   switch (kernel.form) {
@@ -87,11 +88,11 @@ bool works_in_place(const Kernel& kernel) {
       [&](const auto& output) { return kernel.body.node(output.node).op == common::Op::kScatter; });
 }
 
-Result<GpuFunction> emit_function(const Kernel& kernel, bool warpgroups) {
+Result<GpuFunction> emit_function(const Kernel& kernel, const CudaMachine& machine) {
   if (kernel.form == Template::kHorizontal) return emit_cuda_horizontal(kernel);
-  if (!kernel.nest) return emit_template(kernel, warpgroups);
+  if (!kernel.nest) return emit_template(kernel, machine);
   if (kernel.form == Template::kAttention) {
-    auto structured = emit_template(kernel, warpgroups);
+    auto structured = emit_template(kernel, machine);
     if (structured.ok() || structured.error().code != common::Code::kUnsupported) return structured;
   }
   Graph body = common::nest_body(kernel.body, *kernel.nest);
@@ -101,11 +102,15 @@ Result<GpuFunction> emit_function(const Kernel& kernel, bool warpgroups) {
 
 }  // namespace
 
-CudaCodeGenerator::CudaCodeGenerator(const common::Target& target)
-    : warpgroups_(common::machine_of(target) == common::Machine::kGpuWarpgroups) {}
+CudaCodeGenerator::CudaCodeGenerator(const common::Target& target, std::string_view machine_class) {
+  machine_.warpgroups = common::machine_of(target) == common::Machine::kGpuWarpgroups;
+  machine_.processors =
+      static_cast<int64_t>(common::gpu_machine_of_class(target.name, machine_class).processors);
+}
 
 std::string CudaCodeGenerator::preamble() const {
-  return cat(cuda_preamble(), cuda_preamble_mma(), warpgroups_ ? cuda_preamble_wgmma() : "");
+  return cat(cuda_preamble(), cuda_preamble_mma(),
+             machine_.warpgroups ? cuda_preamble_wgmma() : "");
 }
 
 Result<KernelSource> CudaCodeGenerator::generate(const Kernel& kernel) const {
@@ -113,7 +118,7 @@ Result<KernelSource> CudaCodeGenerator::generate(const Kernel& kernel) const {
   if (kernel.form == Template::kGemm) {
     return common::invalid_input("a gemm kernel is a library call and has no code");
   }
-  LFARM_ASSIGN_OR_RETURN(GpuFunction function, emit_function(kernel, warpgroups_));
+  LFARM_ASSIGN_OR_RETURN(GpuFunction function, emit_function(kernel, machine_));
   KernelSource source;
   source.entry = {entry_name(kernel), function.body.units, function.body.scratch_bytes,
                   function.block};

@@ -1,20 +1,24 @@
 // NVIDIA GPUs: kernels as CUDA C++ for NVRTC.
 #pragma once
 
+#include <string_view>
+
+#include "worker/codegen/cuda/text/machine.h"
 #include "worker/codegen/generator.h"
 
 namespace worker {
 
 class CudaCodeGenerator final : public CodeGenerator {
  public:
-  // Code for a target such as "cuda-sm_90a", whose instructions it uses.
-  explicit CudaCodeGenerator(const common::Target& target);
+  // Code for a target such as "cuda-sm_90a", whose instructions it uses, in as many blocks as suit
+  // the machines of a class (machine_class.h), or typical ones where that says nothing.
+  explicit CudaCodeGenerator(const common::Target& target, std::string_view machine_class = {});
   std::string_view language() const override { return "cuda"; }
   std::string preamble() const override;
   common::Result<KernelSource> generate(const common::Kernel& kernel) const override;
 
  private:
-  bool warpgroups_;  // multiply
+  CudaMachine machine_;
 };
 
 }  // namespace worker

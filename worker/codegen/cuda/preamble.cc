@@ -190,19 +190,22 @@ static __device__ void lf_team_all(V (&x)[kCount]) {
     for (int w = 1; w < kSize / 32; ++w) x[k] = Op::of(x[k], parts[w][k]);
   }
 }
+// Blocks hand results over through relaxed atomics of one thread each. By the PTX memory model that
+// thread's fence covers the block's writes only where the barrier comes before it and the atomic
+// after; the reader's order is the same backwards.
 // Of `count` blocks that share counter `counter`, whether this one, whose threads all call, is the
 // last to: then it sees what the others wrote before.
 static __device__ bool lf_is_last(char* scratch, int64_t counter, int64_t count) {
   __shared__ uint32_t before;
-  __threadfence();
   __syncthreads();
   if (threadIdx.x == 0) {
     uint32_t* const arrived = (uint32_t*)scratch - 1 - counter;
+    __threadfence();
     before = atomicAdd(arrived, 1u);
+    __threadfence();
     if (before == count - 1) *arrived = 0;
   }
   __syncthreads();
-  __threadfence();
   return before == count - 1;
 }
 // Numbers blocks in the order in which they begin, of `count` that call it, with all their threads.
@@ -219,9 +222,11 @@ static __device__ int64_t lf_ticket(char* scratch, int64_t counter, int64_t coun
 }
 // What the block wrote is there for those who wait until `count` blocks have arrived.
 static __device__ void lf_arrive(char* scratch, int64_t counter) {
-  __threadfence();
   __syncthreads();
-  if (threadIdx.x == 0) atomicAdd((uint32_t*)scratch - 1 - counter, 1u);
+  if (threadIdx.x == 0) {
+    __threadfence();
+    atomicAdd((uint32_t*)scratch - 1 - counter, 1u);
+  }
 }
 static __device__ void lf_await(char* scratch, int64_t counter, int64_t count) {
   if (threadIdx.x == 0) {
@@ -229,7 +234,6 @@ static __device__ void lf_await(char* scratch, int64_t counter, int64_t count) {
     __threadfence();
   }
   __syncthreads();
-  __threadfence();
 }
 // The extremum and the first of its positions.
 template <class V> struct LfPlace { V value; int64_t position; };

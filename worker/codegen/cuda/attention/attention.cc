@@ -12,21 +12,22 @@ using common::Graph;
 using common::Result;
 using common::Schedule;
 
-Result<GpuFunction> emit_cuda_attention(const Graph& body, const Schedule& schedule) {
+Result<GpuFunction> emit_cuda_attention(const Graph& body, const Schedule& schedule,
+                                        const CudaMachine& machine) {
   auto form = common::attention_form(body);
   if (!form) return common::unsupported("an attention kernel holds one attention and nothing else");
   auto half = half_attention(body, *form);
   if (half && cuda_attention_is_skinny(half->body, half->form)) {
-    return emit_cuda_attention_skinny(half->body, half->form, schedule);
+    return emit_cuda_attention_skinny(half->body, half->form, schedule, machine);
   }
   if (half) {
-    auto function = emit_cuda_attention_mma(*half, schedule);
+    auto function = emit_cuda_attention_mma(*half, schedule, machine);
     if (function.ok()) return function;
   }
   if (cuda_attention_is_skinny(body, *form)) {
-    return emit_cuda_attention_skinny(body, *std::move(form), schedule);
+    return emit_cuda_attention_skinny(body, *std::move(form), schedule, machine);
   }
-  return emit_cuda_attention_simt(body, *std::move(form), schedule);
+  return emit_cuda_attention_simt(body, *std::move(form), schedule, machine);
 }
 
 }  // namespace worker

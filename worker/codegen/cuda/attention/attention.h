@@ -5,6 +5,7 @@
 #include "common/base/result.h"
 #include "common/ir/llir/llir.h"
 #include "common/lowering/loops/gpu_function.h"
+#include "worker/codegen/cuda/text/machine.h"
 
 namespace worker {
 
@@ -15,6 +16,7 @@ namespace worker {
 // before the product, as bodies that round them need anyway: the scores are then computed twice,
 // first for the rows' sums.
 common::Result<common::GpuFunction> emit_cuda_attention(const common::Graph& body,
-                                                        const common::Schedule& schedule);
+                                                        const common::Schedule& schedule,
+                                                        const CudaMachine& machine);
 
 }  // namespace worker

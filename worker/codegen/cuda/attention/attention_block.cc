@@ -23,7 +23,6 @@ using common::Template;
 
 namespace {
 
-constexpr int64_t kBusyBlocks = 132;
 constexpr int64_t kRowsMin = 16, kRowsMax = 64;
 
 }  // namespace
@@ -34,10 +33,10 @@ int64_t CudaAttentionBlock::shared_bytes(const Sizes& z, DType dtype) {
          z.rows * (8 + 2 * element);
 }
 
-Result<GpuFunction> CudaAttentionBlock::run(const Schedule& schedule) {
+Result<GpuFunction> CudaAttentionBlock::run(const Schedule& schedule, const CudaMachine& machine) {
   z_.depth = operands_.depth();
   z_.width = form_.size(form_.columns).constant();
-  if (!choose_sizes(schedule)) {
+  if (!choose_sizes(schedule, machine)) {
     return common::unsupported("an attention's rows do not fit into shared memory");
   }
   online_ = form_.scales_rows && schedule_value(schedule, Template::kAttention, "online") != 0;
@@ -54,7 +53,7 @@ Result<GpuFunction> CudaAttentionBlock::run(const Schedule& schedule) {
   return function;
 }
 
-bool CudaAttentionBlock::choose_sizes(const Schedule& schedule) {
+bool CudaAttentionBlock::choose_sizes(const Schedule& schedule, const CudaMachine& machine) {
   auto given = [&](std::string_view name) {
     return schedule_value(schedule, Template::kAttention, name);
   };
@@ -65,7 +64,7 @@ bool CudaAttentionBlock::choose_sizes(const Schedule& schedule) {
     auto blocks = [&](int64_t step) {
       return batch.constant() * ((rows.constant() + step - 1) / step);
     };
-    while (most > kRowsMin && (blocks(most) < kBusyBlocks || rows.constant() <= most / 2)) {
+    while (most > kRowsMin && (blocks(most) < machine.processors || rows.constant() <= most / 2)) {
       most /= 2;
     }
   }

@@ -8,6 +8,7 @@
 
 #include "common/lowering/loops/gpu_function.h"
 #include "worker/codegen/cuda/attention/attention_text.h"
+#include "worker/codegen/cuda/text/machine.h"
 
 namespace worker {
 
@@ -16,7 +17,8 @@ namespace worker {
 class CudaAttentionBlock : public CudaAttentionText {
  public:
   // kUnsupported when the rows do not fit into shared memory.
-  common::Result<common::GpuFunction> run(const common::Schedule& schedule);
+  common::Result<common::GpuFunction> run(const common::Schedule& schedule,
+                                          const CudaMachine& machine);
 
  protected:
   static constexpr int kThreads = 128;
@@ -60,7 +62,7 @@ class CudaAttentionBlock : public CudaAttentionText {
 
  private:
   static int64_t shared_bytes(const Sizes& sizes, common::DType dtype);
-  bool choose_sizes(const common::Schedule& schedule);
+  bool choose_sizes(const common::Schedule& schedule, const CudaMachine& machine);
   common::Expr begin(common::GpuFunction& function);
   void find_range();
   void blocks();

@@ -272,8 +272,8 @@ std::optional<HalfAttention> half_attention(const Graph& body, const AttentionFo
 }
 
 Result<GpuFunction> emit_cuda_attention_mma(const HalfAttention& attention,
-                                            const Schedule& schedule) {
-  return MmaAttention(attention).run(schedule);
+                                            const Schedule& schedule, const CudaMachine& machine) {
+  return MmaAttention(attention).run(schedule, machine);
 }
 
 }  // namespace worker

@@ -7,6 +7,7 @@
 #include "common/ir/hlir/attention_form.h"
 #include "common/ir/llir/llir.h"
 #include "common/lowering/loops/gpu_function.h"
+#include "worker/codegen/cuda/text/machine.h"
 
 namespace worker {
 
@@ -21,6 +22,7 @@ std::optional<HalfAttention> half_attention(const common::Graph& body,
 // Probabilities that the body does not round are multiplied in two parts, the second with finite
 // values alone: it may be 0, or of the other sign.
 common::Result<common::GpuFunction> emit_cuda_attention_mma(const HalfAttention& attention,
-                                                            const common::Schedule& schedule);
+                                                            const common::Schedule& schedule,
+                                                            const CudaMachine& machine);
 
 }  // namespace worker

@@ -149,8 +149,8 @@ class SimtAttention final : public CudaAttentionBlock {
 }  // namespace
 
 Result<GpuFunction> emit_cuda_attention_simt(const Graph& body, AttentionForm form,
-                                             const Schedule& schedule) {
-  return SimtAttention(body, std::move(form)).run(schedule);
+                                             const Schedule& schedule, const CudaMachine& machine) {
+  return SimtAttention(body, std::move(form)).run(schedule, machine);
 }
 
 }  // namespace worker

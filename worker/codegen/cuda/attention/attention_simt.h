@@ -5,11 +5,13 @@
 #include "common/ir/hlir/attention_form.h"
 #include "common/ir/llir/llir.h"
 #include "common/lowering/loops/gpu_function.h"
+#include "worker/codegen/cuda/text/machine.h"
 
 namespace worker {
 
 common::Result<common::GpuFunction> emit_cuda_attention_simt(const common::Graph& body,
                                                              common::AttentionForm form,
-                                                             const common::Schedule& schedule);
+                                                             const common::Schedule& schedule,
+                                                             const CudaMachine& machine);
 
 }  // namespace worker

@@ -56,11 +56,11 @@ class SkinnyAttention final : public CudaAttentionText {
     threads_ = rows_ <= 2 ? 512 : 256;
   }
 
-  Result<GpuFunction> run(const Schedule& schedule) {
+  Result<GpuFunction> run(const Schedule& schedule, const CudaMachine& machine) {
     online_ = form_.scales_rows && schedule_value(schedule, Template::kAttention, "online") != 0;
-    splits_ =
-        common::gpu_splits(batch_size(), key_size_, threads_ / group_ * kAhead,
-                           schedule_value(schedule, Template::kAttention, "splits"), body_.symbols);
+    splits_ = common::gpu_splits(batch_size(), key_size_, threads_ / group_ * kAhead,
+                                 schedule_value(schedule, Template::kAttention, "splits"),
+                                 body_.symbols, machine.processors);
     waits_ = !online_ && splits_ > 1;
     GpuFunction function;
     lines("const int tid = threadIdx.x, lane = tid % 32;\nconst int64_t m0 = 0;");
@@ -454,8 +454,9 @@ bool cuda_attention_is_skinny(const Graph& body, const AttentionForm& form) {
 }
 
 Result<GpuFunction> emit_cuda_attention_skinny(const Graph& body, AttentionForm form,
-                                               const Schedule& schedule) {
-  return SkinnyAttention(body, std::move(form)).run(schedule);
+                                               const Schedule& schedule,
+                                               const CudaMachine& machine) {
+  return SkinnyAttention(body, std::move(form)).run(schedule, machine);
 }
 
 }  // namespace worker

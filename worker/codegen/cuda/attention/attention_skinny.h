@@ -5,6 +5,7 @@
 #include "common/ir/hlir/attention_form.h"
 #include "common/ir/llir/llir.h"
 #include "common/lowering/loops/gpu_function.h"
+#include "worker/codegen/cuda/text/machine.h"
 
 namespace worker {
 
@@ -15,6 +16,7 @@ bool cuda_attention_is_skinny(const common::Graph& body, const common::Attention
 // Only for such.
 common::Result<common::GpuFunction> emit_cuda_attention_skinny(const common::Graph& body,
                                                                common::AttentionForm form,
-                                                               const common::Schedule& schedule);
+                                                               const common::Schedule& schedule,
+                                                               const CudaMachine& machine);
 
 }  // namespace worker

@@ -19,20 +19,22 @@ using common::Result;
 using common::Schedule;
 using common::Side;
 
-Result<GpuFunction> emit_cuda_tile(const Graph& body, const Schedule& schedule, bool warpgroups) {
+Result<GpuFunction> emit_cuda_tile(const Graph& body, const Schedule& schedule,
+                                   const CudaMachine& machine) {
   NodeId id = only_contraction(body);
   if (id < 0) return common::unsupported("a tile kernel holds one contraction");
   Graph narrow = with_half_operands(body, id);
   Contraction contraction(narrow, only_contraction(narrow));
-  if (cuda_tile_is_skinny(contraction)) return emit_cuda_tile_skinny(narrow, contraction, schedule);
-  if (warpgroups && cuda_tile_is_wgmma(contraction, schedule)) {
-    return emit_cuda_tile_wgmma(narrow, contraction, schedule);
+  if (cuda_tile_is_skinny(contraction))
+    return emit_cuda_tile_skinny(narrow, contraction, schedule, machine);
+  if (machine.warpgroups && cuda_tile_is_wgmma(contraction, schedule)) {
+    return emit_cuda_tile_wgmma(narrow, contraction, schedule, machine);
   }
   DType left = contraction.operand_dtype(Side::kLeft);
   if (common::is_half(left) && left == contraction.operand_dtype(Side::kRight)) {
-    return emit_cuda_tile_mma(narrow, contraction, schedule);
+    return emit_cuda_tile_mma(narrow, contraction, schedule, machine);
   }
-  return emit_cuda_tile_simt(narrow, contraction, schedule);
+  return emit_cuda_tile_simt(narrow, contraction, schedule, machine);
 }
 
 }  // namespace worker

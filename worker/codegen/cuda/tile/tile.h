@@ -5,6 +5,7 @@
 #include "common/base/result.h"
 #include "common/ir/llir/llir.h"
 #include "common/lowering/loops/gpu_function.h"
+#include "worker/codegen/cuda/text/machine.h"
 
 namespace worker {
 
@@ -12,9 +13,9 @@ namespace worker {
 // functions of it, or permutations and reshapes of such. kUnsupported for other bodies.
 //
 // Of the schedule: block_rows and block_columns, where there is a block of these sizes; splits;
-// and, on devices that have `warpgroups` that multiply, warpgroups and stages.
+// and, on machines whose warpgroups multiply, warpgroups and stages.
 common::Result<common::GpuFunction> emit_cuda_tile(const common::Graph& body,
                                                    const common::Schedule& schedule,
-                                                   bool warpgroups);
+                                                   const CudaMachine& machine);
 
 }  // namespace worker

@@ -31,8 +31,6 @@ namespace {
 // Neighbouring blocks share rows and columns, which then are in the L2 cache: blocks go through
 // this many rows of blocks at a time.
 constexpr int64_t kGroup = 8;
-// Of a large GPU; where there are fewer, the choice of sizes changes little.
-constexpr double kProcessors = 132;
 constexpr int64_t kTypicalSize = 512;
 constexpr double kSharing = 1.2;  // what a block's part of a k takes more than its share
 constexpr int64_t kSharingBlocksMax = 1024;
@@ -199,12 +197,14 @@ Result<GpuFunction> CudaTileBlock::finish() {
 
 int64_t cuda_tile_splits(const Contraction& contraction, const CudaBlockSize& size, int64_t depth,
                          const common::Schedule& schedule,
-                         const std::vector<common::SymbolRange>& symbols) {
+                         const std::vector<common::SymbolRange>& symbols,
+                         const CudaMachine& machine) {
   const common::TileProblem& p = contraction.problem();
   Expr blocks =
       contraction.batch_size() * ceil_div(p.m_size, size.rows) * ceil_div(p.n_size, size.columns);
   int64_t wanted = schedule_value(schedule, common::Template::kTile, "splits");
-  int64_t splits = common::gpu_splits(blocks, p.k_size, depth * kStepsMin, wanted, symbols);
+  int64_t splits =
+      common::gpu_splits(blocks, p.k_size, depth * kStepsMin, wanted, symbols, machine.processors);
   // Each leaves a block of sums in memory, of which there must not be many at any size.
   std::vector<int64_t> largest;
   for (const common::SymbolRange& s : symbols) {
@@ -216,7 +216,8 @@ int64_t cuda_tile_splits(const Contraction& contraction, const CudaBlockSize& si
 
 double cuda_block_cost(const Contraction& contraction, const CudaBlockSize& size, double overhead,
                        const common::Schedule& schedule,
-                       const std::vector<common::SymbolRange>& symbols, int64_t splits) {
+                       const std::vector<common::SymbolRange>& symbols, const CudaMachine& machine,
+                       int64_t splits) {
   std::vector<int64_t> typical;
   for (const common::SymbolRange& s : symbols) {
     typical.push_back(std::clamp<int64_t>(kTypicalSize, s.min, s.max));
@@ -229,7 +230,8 @@ double cuda_block_cost(const Contraction& contraction, const CudaBlockSize& size
   double count = blocks(contraction.batch_size(), 1) * blocks(p.m_size, size.rows) *
                  blocks(p.n_size, size.columns) * static_cast<double>(splits);
   // The last wave is full more often than its size says, because waves overlap.
-  double waves = std::max(1.0, (count / kProcessors + std::ceil(count / kProcessors)) / 2);
+  double rounds = count / static_cast<double>(machine.processors);
+  double waves = std::max(1.0, (rounds + std::ceil(rounds)) / 2);
   double cost = waves * overhead * static_cast<double>(size.rows * size.columns);
   if (splits > 1) cost *= kSharing / static_cast<double>(splits);
   auto fits = [&](std::string_view name, int64_t value) {

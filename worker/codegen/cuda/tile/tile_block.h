@@ -9,6 +9,7 @@
 #include "common/ir/llir/llir.h"
 #include "common/lowering/body/contraction.h"
 #include "common/lowering/loops/gpu_function.h"
+#include "worker/codegen/cuda/text/machine.h"
 #include "worker/codegen/cuda/text/text.h"
 
 namespace worker {
@@ -94,18 +95,20 @@ class CudaTileBlock {
 };
 
 // Turns a contraction's block size into a guess of its cost, for choosing among sizes: waves of
-// blocks on the device's processors times the work of one block, which is `overhead` times the
+// blocks on the machine's processors times the work of one block, which is `overhead` times the
 // multiplications, of which each of `splits` has its share. Sizes that the schedule does not ask
 // for come after all that it does.
 double cuda_block_cost(const common::Contraction& contraction, const CudaBlockSize& size,
                        double overhead, const common::Schedule& schedule,
-                       const std::vector<common::SymbolRange>& symbols, int64_t splits = 1);
+                       const std::vector<common::SymbolRange>& symbols, const CudaMachine& machine,
+                       int64_t splits = 1);
 
-// How many blocks share a k, in whole steps of `depth`: the schedule's splits, or as many as fill a
-// large GPU.
+// How many blocks share a k, in whole steps of `depth`: the schedule's splits, or as many as fill
+// the machine.
 int64_t cuda_tile_splits(const common::Contraction& contraction, const CudaBlockSize& size,
                          int64_t depth, const common::Schedule& schedule,
-                         const std::vector<common::SymbolRange>& symbols);
+                         const std::vector<common::SymbolRange>& symbols,
+                         const CudaMachine& machine);
 
 // The first of the sizes that cost least.
 template <class Size, size_t kCount, class Cost>

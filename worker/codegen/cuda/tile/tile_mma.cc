@@ -37,13 +37,13 @@ constexpr MmaSize kSizes[] = {
 constexpr int64_t kPad = 4;  // of the product's rows in shared memory
 
 MmaSize choose_size(const Contraction& contraction, const Schedule& schedule,
-                    const std::vector<common::SymbolRange>& symbols) {
+                    const std::vector<common::SymbolRange>& symbols, const CudaMachine& machine) {
   return cheapest_size(kSizes, [&](const MmaSize& s) {
     // A warp tile of 64 x 64 takes shared memory as long as it takes the tensor cores.
     double overhead = 1 + 32 * (1 / static_cast<double>(s.tall) + 1 / static_cast<double>(s.wide));
     CudaBlockSize block{s.rows, s.columns, s.threads()};
-    int64_t splits = cuda_tile_splits(contraction, block, s.depth, schedule, symbols);
-    return cuda_block_cost(contraction, block, overhead, schedule, symbols, splits);
+    int64_t splits = cuda_tile_splits(contraction, block, s.depth, schedule, symbols, machine);
+    return cuda_block_cost(contraction, block, overhead, schedule, symbols, machine, splits);
   });
 }
 
@@ -159,10 +159,10 @@ class MmaEmitter {
 }  // namespace
 
 Result<GpuFunction> emit_cuda_tile_mma(const Graph& body, const Contraction& contraction,
-                                       const Schedule& schedule) {
-  MmaSize size = choose_size(contraction, schedule, body.symbols);
+                                       const Schedule& schedule, const CudaMachine& machine) {
+  MmaSize size = choose_size(contraction, schedule, body.symbols, machine);
   int64_t splits = cuda_tile_splits(contraction, {size.rows, size.columns, size.threads()},
-                                    size.depth, schedule, body.symbols);
+                                    size.depth, schedule, body.symbols, machine);
   return MmaEmitter(body, contraction, size, splits).run();
 }
 

@@ -4,6 +4,7 @@
 #include "common/ir/llir/llir.h"
 #include "common/lowering/body/contraction.h"
 #include "common/lowering/loops/gpu_function.h"
+#include "worker/codegen/cuda/text/machine.h"
 
 namespace worker {
 
@@ -11,6 +12,7 @@ namespace worker {
 // computed by the threads, one block ahead.
 common::Result<common::GpuFunction> emit_cuda_tile_mma(const common::Graph& body,
                                                        const common::Contraction& contraction,
-                                                       const common::Schedule& schedule);
+                                                       const common::Schedule& schedule,
+                                                       const CudaMachine& machine);
 
 }  // namespace worker

@@ -38,7 +38,7 @@ int64_t tile_bytes(const SimtSize& s, int64_t element) {
 }
 
 SimtSize choose_size(const Contraction& contraction, const Schedule& schedule,
-                     const std::vector<common::SymbolRange>& symbols) {
+                     const std::vector<common::SymbolRange>& symbols, const CudaMachine& machine) {
   int64_t element = common::dtype_size(contraction.node().dtype);
   return cheapest_size(kSizes, [&](const SimtSize& s) {
     if (tile_bytes(s, element) > kStaticSharedBytes) return std::numeric_limits<double>::infinity();
@@ -46,8 +46,8 @@ SimtSize choose_size(const Contraction& contraction, const Schedule& schedule,
     // multiply-adds.
     double overhead = 1 + 2 * (1 / static_cast<double>(s.tall) + 1 / static_cast<double>(s.wide));
     CudaBlockSize block{s.rows, s.columns, s.threads()};
-    int64_t splits = cuda_tile_splits(contraction, block, s.depth, schedule, symbols);
-    return cuda_block_cost(contraction, block, overhead, schedule, symbols, splits);
+    int64_t splits = cuda_tile_splits(contraction, block, s.depth, schedule, symbols, machine);
+    return cuda_block_cost(contraction, block, overhead, schedule, symbols, machine, splits);
   });
 }
 
@@ -211,10 +211,10 @@ class SimtEmitter {
 }  // namespace
 
 Result<GpuFunction> emit_cuda_tile_simt(const Graph& body, const Contraction& contraction,
-                                        const Schedule& schedule) {
-  SimtSize size = choose_size(contraction, schedule, body.symbols);
+                                        const Schedule& schedule, const CudaMachine& machine) {
+  SimtSize size = choose_size(contraction, schedule, body.symbols, machine);
   int64_t splits = cuda_tile_splits(contraction, {size.rows, size.columns, size.threads()},
-                                    size.depth, schedule, body.symbols);
+                                    size.depth, schedule, body.symbols, machine);
   return SimtEmitter(body, contraction, size, splits).run();
 }
 

@@ -4,11 +4,13 @@
 #include "common/ir/llir/llir.h"
 #include "common/lowering/body/contraction.h"
 #include "common/lowering/loops/gpu_function.h"
+#include "worker/codegen/cuda/text/machine.h"
 
 namespace worker {
 
 common::Result<common::GpuFunction> emit_cuda_tile_simt(const common::Graph& body,
                                                         const common::Contraction& contraction,
-                                                        const common::Schedule& schedule);
+                                                        const common::Schedule& schedule,
+                                                        const CudaMachine& machine);
 
 }  // namespace worker

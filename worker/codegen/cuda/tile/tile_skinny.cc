@@ -50,7 +50,8 @@ struct SkinnySize {
 // The sums of the threads are added in the end, and those of the blocks where several share a k.
 class SkinnyEmitter {
  public:
-  SkinnyEmitter(const Graph& body, const Contraction& contraction, const common::Schedule& schedule)
+  SkinnyEmitter(const Graph& body, const Contraction& contraction, const common::Schedule& schedule,
+                const CudaMachine& machine)
       : c_(contraction),
         few_(is_few(contraction.own_size(Side::kLeft)) ? Side::kLeft : Side::kRight),
         many_(few_ == Side::kLeft ? Side::kRight : Side::kLeft),
@@ -62,9 +63,10 @@ class SkinnyEmitter {
     size.columns = few_ == Side::kLeft ? z_.rows : few_count_;
     size.threads = z_.threads();
     Expr blocks = common::floor_div(contraction.own_size(many_) + Expr(z_.rows - 1), Expr(z_.rows));
-    splits_ = common::gpu_splits(
-        contraction.batch_size() * blocks, contraction.problem().k_size, step(),
-        schedule_value(schedule, common::Template::kTile, "splits"), body.symbols);
+    splits_ =
+        common::gpu_splits(contraction.batch_size() * blocks, contraction.problem().k_size, step(),
+                           schedule_value(schedule, common::Template::kTile, "splits"),
+                           body.symbols, machine.processors);
     block_ = std::make_unique<CudaTileBlock>(body, contraction, size);
   }
 
@@ -298,8 +300,9 @@ bool cuda_tile_is_skinny(const Contraction& contraction) {
 }
 
 Result<GpuFunction> emit_cuda_tile_skinny(const Graph& body, const Contraction& contraction,
-                                          const common::Schedule& schedule) {
-  return SkinnyEmitter(body, contraction, schedule).run();
+                                          const common::Schedule& schedule,
+                                          const CudaMachine& machine) {
+  return SkinnyEmitter(body, contraction, schedule, machine).run();
 }
 
 }  // namespace worker

@@ -5,6 +5,7 @@
 #include "common/base/result.h"
 #include "common/lowering/body/contraction.h"
 #include "common/lowering/loops/gpu_function.h"
+#include "worker/codegen/cuda/text/machine.h"
 
 namespace worker {
 
@@ -15,6 +16,7 @@ bool cuda_tile_is_skinny(const common::Contraction& contraction);
 // Of the schedule: splits.
 common::Result<common::GpuFunction> emit_cuda_tile_skinny(const common::Graph& body,
                                                           const common::Contraction& contraction,
-                                                          const common::Schedule& schedule);
+                                                          const common::Schedule& schedule,
+                                                          const CudaMachine& machine);
 
 }  // namespace worker

@@ -164,10 +164,10 @@ bool cuda_tile_is_wgmma(const Contraction& contraction, const Schedule& schedule
 }
 
 Result<GpuFunction> emit_cuda_tile_wgmma(const Graph& body, const Contraction& contraction,
-                                         const Schedule& schedule) {
+                                         const Schedule& schedule, const CudaMachine& machine) {
   WgmmaSize size = choose_size(schedule);
   int64_t splits = cuda_tile_splits(contraction, {size.rows, size.columns, size.threads()}, kDepth,
-                                    schedule, body.symbols);
+                                    schedule, body.symbols, machine);
   return WgmmaEmitter(body, contraction, size, splits).run();
 }
 

@@ -5,6 +5,7 @@
 #include "common/ir/llir/llir.h"
 #include "common/lowering/body/contraction.h"
 #include "common/lowering/loops/gpu_function.h"
+#include "worker/codegen/cuda/text/machine.h"
 
 namespace worker {
 
@@ -14,6 +15,7 @@ bool cuda_tile_is_wgmma(const common::Contraction& contraction, const common::Sc
 // Only for such. Of the schedule: warpgroups, stages, splits.
 common::Result<common::GpuFunction> emit_cuda_tile_wgmma(const common::Graph& body,
                                                          const common::Contraction& contraction,
-                                                         const common::Schedule& schedule);
+                                                         const common::Schedule& schedule,
+                                                         const CudaMachine& machine);
 
 }  // namespace worker

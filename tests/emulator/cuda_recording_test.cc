@@ -1,0 +1,325 @@
+// Rows of calls that are one graph, on the emulated GPU: if these fail, runs whose outputs lie
+// elsewhere are launched call by call, or work on memory of an earlier run.
+#include "common/runtime/device/cuda_recording.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "common/cuda/nvrtc.h"
+#include "common/runtime/device/cuda_device.h"
+#include "common/runtime/executor/executor.h"
+#include "tests/emulator/calls.h"
+#include "tests/unit/runtime/runtime_testing.h"
+
+namespace common {
+namespace {
+
+using emulator::calls_of;
+
+constexpr const char* kKernels = R"(
+#ifndef LF_EMULATED
+typedef long int64_t;
+#endif
+extern "C" __global__ void __launch_bounds__(32) twice(const float* in, float* out, int64_t s0,
+    int64_t units, char* scratch, int64_t scratch_stride) {
+  int64_t i = (int64_t)blockIdx.x * 32 + threadIdx.x;
+  if (i < s0) out[i] = 2 * in[i];
+}
+extern "C" __global__ void __launch_bounds__(32) add(const float* in, const float* more, float* out,
+    int64_t s0, int64_t units, char* scratch, int64_t scratch_stride) {
+  int64_t i = (int64_t)blockIdx.x * 32 + threadIdx.x;
+  if (i < s0) out[i] = in[i] + more[i];
+}
+)";
+using Values = std::vector<float>;
+
+// What the driver was asked to do since this was made.
+struct Counts {
+  int launches = calls_of("cuLaunchKernel");
+  int replays = calls_of("cuGraphLaunch");
+  int captures = calls_of("cuStreamEndCapture");
+  int graphs = calls_of("cuGraphInstantiate");
+  int updates = calls_of("cuGraphExecUpdate");
+  int patches = calls_of("cuGraphExecKernelNodeSetParams");
+};
+Counts since(const Counts& before) {
+  Counts now;
+  return {now.launches - before.launches, now.replays - before.replays,
+          now.captures - before.captures, now.graphs - before.graphs,
+          now.updates - before.updates,   now.patches - before.patches};
+}
+
+class CudaRecordingTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    auto nvrtc = Nvrtc::open();
+    ASSERT_TRUE(nvrtc.ok()) << nvrtc.error().message;
+    auto compiled = (*nvrtc)->compile(kKernels, "sm_90a", {});
+    ASSERT_TRUE(compiled.ok()) << compiled.error().message;
+    object = new Bytes(std::move(compiled->cubin));
+  }
+  static void TearDownTestSuite() { delete object; }
+  void SetUp() override {
+    auto device = open_cuda_device();
+    ASSERT_TRUE(device.ok()) << device.error().message;
+    device_ = std::move(*device);
+  }
+
+  int kernel(PlanMaker& m, const char* name) {
+    int made = m.kernel(name, Expr(4));
+    m.plan.kernels.back().entry.block = {32, 32, 0};
+    return made;
+  }
+  // The product of a 2 by 2 matrix with another.
+  static int product(PlanMaker& m) {
+    PlanKernel kernel;
+    kernel.library = true;
+    kernel.gemm.m = kernel.gemm.n = kernel.gemm.k = 2;
+    kernel.gemm.a = kernel.gemm.b = kernel.gemm.out = {0, 0, 2, 1};
+    m.plan.kernels.push_back(kernel);
+    return static_cast<int>(m.plan.kernels.size()) - 1;
+  }
+  std::unique_ptr<Executor> load(PlanMaker& m) {
+    m.plan.key.target = device_->target();
+    auto source = [](const Digest&) { return Result<ByteView>(ByteView(*object)); };
+    auto executor = Executor::load(m.finish(*object), source, *device_);
+    EXPECT_TRUE(executor.ok()) << (executor.ok() ? "" : executor.error().message);
+    return executor.ok() ? std::move(*executor) : nullptr;
+  }
+  DeviceMemory memory(const Values& values) {
+    DeviceMemory made = std::move(device_->allocate(values.size() * sizeof(float))).value();
+    EXPECT_TRUE(device_->copy_in(made.data(), std::as_bytes(std::span(values))).ok());
+    return made;
+  }
+  Values read(const std::byte* data) {
+    Values out(4);
+    EXPECT_TRUE(device_->copy_out(std::as_writable_bytes(std::span(out)), data).ok());
+    return out;
+  }
+  // A run on these inputs, each in memory of its own, with outputs in memory that is kept, so that
+  // no other run has the same. Gives the outputs.
+  std::vector<Values> run_elsewhere(Executor& executor, const std::vector<Values>& inputs) {
+    std::vector<TensorRef> refs;
+    for (const Values& values : inputs) {
+      kept_.push_back(memory(values));
+      refs.push_back({DType::kFloat32, sizes_, kept_.back().data(), kept_.back().size(), true});
+    }
+    std::vector<DeviceTensor> outputs;
+    Status ran = executor.run_on(nullptr, refs, outputs);
+    EXPECT_TRUE(ran.ok()) << (ran.ok() ? "" : ran.error().message);
+    std::vector<Values> values;
+    for (DeviceTensor& output : outputs) {
+      values.push_back(read(output.data));
+      kept_.push_back(std::move(output.memory));
+    }
+    return values;
+  }
+
+  static Bytes* object;
+  std::vector<int64_t> sizes_ = {4};
+  std::unique_ptr<Device> device_;
+  std::vector<DeviceMemory> kept_;
+};
+Bytes* CudaRecordingTest::object = nullptr;
+
+TEST_F(CudaRecordingTest, FreshAddressesArePatchedIntoOneGraph) {
+  // sum = x + w; out = 2 sum; other = 2 out: the input, and two outputs, are elsewhere each time.
+  PlanMaker m;
+  int x = m.input({4}), w = m.input({4}, InputKind::kWeight), sum = m.temporary({4});
+  int out = m.output({4}), other = m.output({4});
+  int twice = kernel(m, "twice"), add = kernel(m, "add");
+  m.call(add, {x, w}, {sum}, {4});
+  m.call(twice, {sum}, {out}, {4});
+  m.call(twice, {out}, {other}, {4});
+  auto executor = load(m);
+  HostTensor weight = HostTensor::zeros(DType::kFloat32, {4}).value();
+  for (int64_t k = 0; k < 4; ++k) weight.set(k, 10 * static_cast<double>(k));
+  ASSERT_TRUE(executor->bind_weight(1, weight).ok());
+  const Counts before;
+  constexpr int kRuns = 20;
+  for (int k = 0; k < kRuns; ++k) {
+    auto f = static_cast<float>(k);
+    auto outputs = run_elsewhere(*executor, {{f, f, f, f + 1}});
+    ASSERT_EQ(outputs.size(), 2u);
+    EXPECT_EQ(outputs[0], (Values{2 * f, 2 * f + 20, 2 * f + 40, 2 * f + 62}));
+    EXPECT_EQ(outputs[1], (Values{4 * f, 4 * f + 40, 4 * f + 80, 4 * f + 124}));
+  }
+  const Counts done = since(before);
+  EXPECT_EQ(done.graphs, 1);
+  EXPECT_EQ(done.captures, 1);
+  EXPECT_EQ(done.updates, 0);
+  EXPECT_EQ(done.replays, kRuns - 2);
+  EXPECT_EQ(done.launches, 3 * 3) << "two runs and the recording";
+  EXPECT_EQ(done.patches, 3 * (kRuns - 3));
+}
+
+TEST_F(CudaRecordingTest, WhatStaysWhereItIsIsNotPatched) {
+  PlanMaker m;
+  int x = m.input({4}), sum = m.temporary({4}), out = m.output({4});
+  int twice = kernel(m, "twice");
+  m.call(twice, {x}, {sum}, {4});
+  m.call(twice, {sum}, {out}, {4});
+  auto executor = load(m);
+  DeviceMemory in = memory({1, 2, 3, 4});
+  std::vector<TensorRef> inputs = {{DType::kFloat32, sizes_, in.data(), in.size(), true}};
+  const Counts before;
+  for (int k = 0; k < 10; ++k) {
+    std::vector<DeviceTensor> outputs;
+    ASSERT_TRUE(executor->run_on(nullptr, inputs, outputs).ok());
+    EXPECT_EQ(read(outputs[0].data), (Values{4, 8, 12, 16}));
+    kept_.push_back(std::move(outputs[0].memory));
+  }
+  const Counts done = since(before);
+  EXPECT_EQ(done.graphs, 1);
+  EXPECT_EQ(done.patches, 7) << "the second kernel's output alone";
+}
+
+TEST_F(CudaRecordingTest, LibraryCallsAreRecordedAnewAlone) {
+  PlanMaker m;
+  int x = m.input({4}), y = m.input({4}), doubled = m.temporary({4});
+  int product_of = m.output({4}), out = m.output({4});
+  int twice = kernel(m, "twice"), multiply = product(m);
+  m.call(twice, {x}, {doubled}, {4});
+  m.call(multiply, {doubled, y}, {product_of});
+  m.call(twice, {product_of}, {out}, {4});
+  auto executor = load(m);
+  const Counts before;
+  constexpr int kRuns = 8;
+  for (int k = 0; k < kRuns; ++k) {
+    auto f = static_cast<float>(k);
+    auto outputs = run_elsewhere(*executor, {{f, 1, 0, 1}, {1, 2, 3, 4}});
+    ASSERT_EQ(outputs.size(), 2u);
+    EXPECT_EQ(outputs[0], (Values{2 * f + 6, 4 * f + 8, 6, 8}));
+    EXPECT_EQ(outputs[1], (Values{4 * f + 12, 8 * f + 16, 12, 16}));
+  }
+  const Counts done = since(before);
+  EXPECT_EQ(done.graphs, 1);
+  EXPECT_EQ(done.updates, 0);
+  EXPECT_EQ(done.replays, kRuns - 2);
+  EXPECT_EQ(done.captures, 1 + (kRuns - 3)) << "the row once, then the product alone";
+  EXPECT_EQ(done.launches, 3 * 3 + (kRuns - 3));
+}
+
+TEST_F(CudaRecordingTest, WhatCannotBePatchedIsUpdatedOrMadeAnew) {
+  std::vector<DeviceMemory> matrices;
+  for (int k = 0; k < 3; ++k) matrices.push_back(memory(Values(64, 1)));
+  GemmSizes sizes;
+  sizes.m = sizes.n = sizes.k = 2;
+  sizes.a = sizes.b = sizes.out = {0, 0, 2, 1};
+  std::unique_ptr<Recording> recording;
+  auto product = [&] {
+    return device_->gemm(sizes, matrices[0].data(), matrices[1].data(), matrices[2].data());
+  };
+  auto replay = [&] {
+    ASSERT_TRUE(device_->record(product, recording).ok());
+    ASSERT_TRUE(device_->replay(*recording).ok());
+  };
+  ASSERT_TRUE(product().ok());
+  replay();
+  EXPECT_EQ(read(matrices[2].data()), (Values{2, 2, 2, 2}));
+  Counts before;
+  // Without terms the result is filled, a row at a time, which no update makes of a kernel.
+  sizes.k = 0;
+  replay();
+  EXPECT_EQ(read(matrices[2].data()), (Values{0, 0, 0, 0}));
+  EXPECT_EQ(since(before).graphs, 1);
+  // Fills are patched.
+  before = {};
+  matrices[2] = memory({1, 2, 3, 4});
+  replay();
+  EXPECT_EQ(read(matrices[2].data()), (Values{0, 0, 0, 0}));
+  EXPECT_EQ(since(before).graphs, 0);
+  EXPECT_EQ(since(before).updates, 0);
+  // More of them than are patched one by one.
+  sizes.m = 20;
+  matrices[2] = memory(Values(40, 1));
+  replay();
+  before = {};
+  matrices[2] = memory(Values(40, 1));
+  replay();
+  EXPECT_EQ(read(matrices[2].data()), (Values{0, 0, 0, 0}));
+  EXPECT_EQ(since(before).graphs, 0);
+  EXPECT_EQ(since(before).updates, 1);
+  // A row that ends earlier.
+  matrices[2] = memory(Values(40, 1));
+  ASSERT_TRUE(device_->record([] { return Status(); }, recording).ok());
+  ASSERT_TRUE(device_->replay(*recording).ok());
+  EXPECT_EQ(read(matrices[2].data()), (Values{1, 1, 1, 1}));
+}
+
+// States that move between two memories have a graph each, whatever else moves.
+TEST_F(CudaRecordingTest, StatesThatMoveHaveTwoGraphs) {
+  PlanMaker m;
+  int state = m.input({4}, InputKind::kState), x = m.input({4});
+  int fresh = m.mutate(0, {4}), out = m.output({4});
+  int twice = kernel(m, "twice"), add = kernel(m, "add");
+  m.call(add, {state, x}, {fresh}, {4});
+  m.call(twice, {state}, {out}, {4});
+  auto executor = load(m);
+  HostTensor begin = HostTensor::zeros(DType::kFloat32, {4}).value();
+  ASSERT_TRUE(executor->set_state(0, begin).ok());
+  const Counts before;
+  for (int k = 0; k < 12; ++k) {
+    auto outputs = run_elsewhere(*executor, {{1, 1, 2, 2}});
+    auto f = static_cast<float>(k);
+    EXPECT_EQ(outputs[0], (Values{2 * f, 2 * f, 4 * f, 4 * f}));
+  }
+  const Counts done = since(before);
+  EXPECT_EQ(done.graphs, 2);
+  EXPECT_EQ(done.replays, 10);
+  EXPECT_EQ(done.patches, 2 * 8);
+}
+
+TEST_F(CudaRecordingTest, NodesOfAnotherGraphAndOtherFunctionsAreRefused) {
+  auto driver = CudaDriver::open();
+  ASSERT_TRUE(driver.ok());
+  const CudaCalls& calls = (*driver)->calls();
+  CudaModule module = nullptr;
+  CudaFunction twice = nullptr, add = nullptr;
+  ASSERT_EQ(calls.load_module(&module, object->data(), 0, nullptr, nullptr), kCudaSuccess);
+  ASSERT_EQ(calls.get_function(&twice, module, "twice"), kCudaSuccess);
+  ASSERT_EQ(calls.get_function(&add, module, "add"), kCudaSuccess);
+  CudaStream stream = nullptr;
+  ASSERT_EQ(calls.create_stream(&stream, kCudaStreamNonBlocking), kCudaSuccess);
+  CudaKernelLaunch launch{twice, 1, 32, 0, {0, 0, 0, 1, 0, 0}};
+  CudaGraph graphs[2] = {};
+  CudaGraphNode nodes[2] = {};
+  CudaGraphExec made = nullptr;
+  for (int k = 0; k < 2; ++k) {
+    ASSERT_EQ(calls.begin_capture(stream, kCudaCaptureThreadLocal), kCudaSuccess);
+    ASSERT_EQ(launch.put_on(stream, calls), kCudaSuccess);
+    int status = 0;
+    uint64_t id = 0;
+    CudaGraph graph = nullptr;
+    const CudaGraphNode* last = nullptr;
+    size_t count = 0;
+    ASSERT_EQ(calls.capture_info(stream, &status, &id, &graph, &last, &count), kCudaSuccess);
+    ASSERT_EQ(count, 1u);
+    nodes[k] = last[0];
+    ASSERT_EQ(calls.end_capture(stream, &graphs[k]), kCudaSuccess);
+  }
+  ASSERT_EQ(calls.instantiate_graph(&made, graphs[0], 0), kCudaSuccess);
+  CudaKernelNode wanted{};
+  ASSERT_EQ(calls.get_kernel_node(nodes[0], &wanted), kCudaSuccess);
+  EXPECT_EQ(wanted.function, twice);
+  EXPECT_EQ(calls.set_kernel_node(made, nodes[0], &wanted), kCudaSuccess);
+  EXPECT_NE(calls.set_kernel_node(made, nodes[1], &wanted), kCudaSuccess) << "of another graph";
+  CudaKernelNode other = wanted;
+  other.function = add;
+  EXPECT_NE(calls.set_kernel_node(made, nodes[0], &other), kCudaSuccess) << "another function";
+  other = wanted;
+  other.block_x = 64;
+  EXPECT_NE(calls.set_kernel_node(made, nodes[0], &other), kCudaSuccess) << "too many threads";
+  CudaFillNode fill{};
+  EXPECT_NE(calls.get_fill_node(nodes[0], &fill), kCudaSuccess) << "no fill";
+  calls.destroy_graph(graphs[0]);
+  EXPECT_NE(calls.set_kernel_node(made, nodes[0], &wanted), kCudaSuccess) << "a node that is gone";
+  calls.destroy_graph(graphs[1]);
+  calls.destroy_graph_exec(made);
+  calls.destroy_stream(stream);
+  calls.unload_module(module);
+}
+
+}  // namespace
+}  // namespace common
