@@ -89,10 +89,12 @@ class DecodeAttention final : public CudaAttentionRows {
     // The first keys and values are under way while the queries are computed.
     lines(cat("const int from = ", begin_, " + warp * ", kWarpKeys, ", to = ", end_,
               ";\nuint4 key[2][", depth_chunks_, "], value[4][", width_chunks_, "];"));
-    writer_.open(true);
-    load_keys("from");
-    if (!takes_turns_) load_values("from");
-    writer_.close("if (from < to)");
+    if (!takes_turns_) {
+      writer_.open(true);
+      load_keys("from");
+      load_values("from");
+      writer_.close("if (from < to)");
+    }
     load_queries();
     lines(cat("float sum[", width_chunks_, "][4][4] = {}, top = ", lowest_, ", total = 0;"));
     walk_keys();
@@ -198,6 +200,7 @@ class DecodeAttention final : public CudaAttentionRows {
 
   void walk_keys() {
     writer_.open(true);
+    if (takes_turns_) load_keys("n0");
     multiply_keys();
     std::string next = cat("n0 + ", kBlockKeys);
     auto load_next = [&](auto load) {
@@ -222,7 +225,7 @@ class DecodeAttention final : public CudaAttentionRows {
     writer_.close(unrolled_loop("e", 4));
     weigh();
     multiply_values();
-    load_next([&] { takes_turns_ ? load_keys(next) : load_values(next); });
+    if (!takes_turns_) load_next([&] { load_values(next); });
     writer_.close(cat("for (int n0 = from; n0 < to; n0 += ", kBlockKeys, ")"));
   }
 
