@@ -647,7 +647,12 @@ MUTATIONS = [
     ("gpu attention", CUDA + "attention/attention_skinny.cc", 'exp_of(cat("(tops", at, " - shift)"))',
      'std::string("1")'),
     ("gpu attention", CUDA + "attention/attention_skinny.cc", 'lines("__syncthreads();");', None),
-    ("gpu attention", CUDA + "attention/attention_skinny.cc", "writer_.bounds().lower(key_size_) < 1", "false"),
+    ("gpu attention", CUDA + "attention/attention_rows.cc", "writer_.bounds().lower(key_size_) < 1", "false"),
+    ("gpu attention", CUDA + "attention/attention_rows.cc", 'weight("w[k]", "shift")', 'std::string("1")'),
+    ("gpu attention", CUDA + "attention/attention_rows.cc", r'" ? 0 : greatest;\n"', r'" ? greatest : greatest;\n"'),
+    ("gpu attention", CUDA + "attention/attention_rows.cc", 'needs_a_key_) lines(', "false) lines("),
+    ("gpu attention", CUDA + "attention/attention_decode.cc", '"n < to"', '""'),
+    ("gpu attention", CUDA + "attention/attention_decode.cc", 'if (takes_turns_) load_keys("n0");', None),
     # ---- compiling in other processes
     ("gpu compile", "worker/compile/child_pool.cc", "if (!attempt.died) break;", None),
     ("gpu compile", "worker/compile/child_pool.cc", "k + 1 == kAttempts", "true"),
