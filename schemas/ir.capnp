@@ -194,7 +194,7 @@ struct GraphDocument {
 }
 
 enum Template { loops @0; tile @1; scan @2; scatter @3; sort @4; gemm @5; attention @6;
-               fourier @7; }
+               fourier @7; horizontal @8; }
 
 struct LoopBand {
   extents @0 :List(Int64);
@@ -218,6 +218,8 @@ struct LoopNest {
   side @13 :Int64 = 1;
   blocks @14 :Int64 = 1;
   access @15 :Int64 = 1;
+  rows @16 :Int64 = 1;
+  ahead @17 :Bool;
   struct Group {
     own @0 :LoopBand;
     width @1 :Int64;
@@ -236,6 +238,8 @@ struct Kernel {
   body @2 :Graph;
   nest @3 :LoopNest;
   # Without groups: whoever prints the kernel gives it the nest that its schedule asks for.
+  partNests @4 :List(LoopNest);
+  # Of a horizontal kernel; without groups: the part is a scatter.
   struct Parameter {
     name @0 :Text;
     value @1 :Int64;

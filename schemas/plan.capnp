@@ -56,6 +56,7 @@ struct PlanKernel {
   # Expression references, as scratchBytes.
   scratchBytes @6 :Int64;
   inPlaceInput @7 :Int32 = -1;
+  # Of the first output; for readers that know no inPlaceInputs.
   predictedNs @8 :Int64;
   # Of one call, before the kernel was first measured; 0: nothing was said.
   measuredNs @9 :Int64;
@@ -66,7 +67,9 @@ struct PlanKernel {
   blockSharedBytes @12 :Int64;
   algorithm @13 :UInt8;
   # Of those that the library lists for the product; the first where there are fewer.
-  waits @14 :Bool;
+  inPlaceInputs @14 :List(Int32);
+  # One an output; -1: none.
+  waits @15 :Bool;
   # The code begins by waiting for the kernels launched before it.
 }
 

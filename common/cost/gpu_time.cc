@@ -28,6 +28,26 @@ double resident_blocks(const GpuKernelFacts& f, const GpuMachine& machine) {
 
 }  // namespace
 
+GpuKernelFacts one_launch(const GpuKernelFacts& first, const GpuKernelFacts& second) {
+  GpuKernelFacts f;
+  f.dram_bytes = first.dram_bytes + second.dram_bytes;
+  f.sector_bytes = first.sector_bytes + second.sector_bytes;
+  f.thread_instructions = first.thread_instructions + second.thread_instructions;
+  f.single_operations = first.single_operations + second.single_operations;
+  f.tensor_operations = first.tensor_operations + second.tensor_operations;
+  f.shared_bytes_moved = first.shared_bytes_moved + second.shared_bytes_moved;
+  f.blocks = first.blocks + second.blocks;
+  f.block_threads = std::max(first.block_threads, second.block_threads);
+  f.registers = std::max(first.registers, second.registers);
+  f.block_shared_bytes = std::max(first.block_shared_bytes, second.block_shared_bytes);
+  // Blocks are of the larger size, whose other threads have nothing under way.
+  double bytes = first.blocks * first.block_threads * first.in_flight_bytes +
+                 second.blocks * second.block_threads * second.in_flight_bytes;
+  f.in_flight_bytes = std::max(1.0, bytes / (f.blocks * f.block_threads));
+  f.rounds = std::max(first.rounds, second.rounds);
+  return f;
+}
+
 GpuKernelTime gpu_kernel_time(const GpuKernelFacts& f, const GpuMachine& machine) {
   GpuKernelTime t;
   double blocks = std::max(1.0, f.blocks);
@@ -48,6 +68,8 @@ GpuKernelTime gpu_kernel_time(const GpuKernelFacts& f, const GpuMachine& machine
   t.shared_ns = f.shared_bytes_moved / (kSharedBytesPerClock * clocks_per_ns);
   double resident = std::min(t.resident_blocks, std::ceil(blocks / machine.processors));
   t.in_flight_bytes_sm = resident * f.block_threads * f.in_flight_bytes;
+  double wanted = std::min(kGpuPipeBytes, f.dram_bytes / busy);
+  if (t.in_flight_bytes_sm < wanted) t.dram_ns *= wanted / t.in_flight_bytes_sm;
   // Waves overlap where many small blocks come and go.
   t.latency_ns = std::max(1.0, waves) * f.rounds * kGpuLatencyNs;
   t.total_ns = std::max(

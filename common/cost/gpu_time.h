@@ -19,7 +19,8 @@ struct GpuKernelFacts {
   double block_threads = 256;
   double registers = 32;          // of a thread
   double block_shared_bytes = 0;  // of shared memory that a block takes
-  // Bytes of global loads that one thread has under way before it waits for the first of them.
+  // Bytes of global loads that one thread has under way before it waits for the first of them; at
+  // least one.
   double in_flight_bytes = 16;
   // Of all bytes that a thread loads, so often it waits for a whole round of them; what its sums
   // wait for besides (barriers, exchanges) in the same measure.
@@ -37,10 +38,16 @@ struct GpuKernelTime {
 
 // Of a load from device memory, until its value is there.
 inline constexpr double kGpuLatencyNs = 700;
+// What a processor must have under way to fill memory's pipe: Little's law gives 18 KB at the
+// bandwidth of an H100; queues want more.
+inline constexpr double kGpuPipeBytes = 32 * 1024;
 // A launch within a graph, after another one's end.
 inline constexpr double kGpuLaunchNs = 1200;
 // The share of a data sheet's bandwidth that a stream of reads gets.
 inline constexpr double kGpuDramShare = 0.94;
+
+// Of kernels whose blocks follow one another in one launch.
+GpuKernelFacts one_launch(const GpuKernelFacts& first, const GpuKernelFacts& second);
 
 GpuKernelTime gpu_kernel_time(const GpuKernelFacts& facts, const GpuMachine& machine);
 

@@ -83,9 +83,10 @@ Status verify_plan_call(const Plan& plan, const Call& call, CallFlow& flow) {
        kernel.gemm.b_input < 0 || at(kernel.gemm.b_input) >= call.inputs.size())) {
     return corrupt("malformed library call");
   }
-  if (kernel.in_place_input < -1 ||
-      (kernel.in_place_input >= 0 && at(kernel.in_place_input) >= call.inputs.size()) ||
-      (kernel.in_place_input >= 0 && call.outputs.empty())) {
+  bool has_bases = std::all_of(
+      kernel.in_place_inputs.begin(), kernel.in_place_inputs.end(),
+      [&](int input) { return input >= -1 && (input < 0 || at(input) < call.inputs.size()); });
+  if (!has_bases || kernel.in_place_inputs.size() > call.outputs.size()) {
     return corrupt("works in place on no input of its own");
   }
   return flow.add(call);
@@ -194,7 +195,9 @@ std::string print(const Plan& plan) {
       if (const BlockShape& block = kernel.entry.block; block.threads != 0) {
         out += cat(" block=", block.threads, "x", block.units);
       }
-      if (kernel.in_place_input >= 0) out += cat(" in-place=", kernel.in_place_input);
+      for (size_t k = 0; k < kernel.in_place_inputs.size(); ++k) {
+        if (kernel.in_place_inputs[k] >= 0) out += cat(" in-place=", kernel.in_place_inputs[k]);
+      }
       out += "\n";
     }
   }

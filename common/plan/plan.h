@@ -92,9 +92,9 @@ struct PlanKernel {
   int algorithm = 0;
   int object = -1;  // into Plan::objects
   EntryPoint entry;
-  // The input whose memory output 0 may share, because the kernel writes only what changes there
-  // (the base of a scatter); -1: none.
-  int in_place_input = -1;
+  // For each output the input whose memory it may share, because the kernel writes only what
+  // changes there (the base of a scatter); -1: none. Empty: none at all.
+  std::vector<int> in_place_inputs;
   // Of one call, side by side: what the cost model said before the kernel was first measured, and
   // the time in the plan's run. 0 where nothing was said or measured.
   int64_t predicted_ns = 0;

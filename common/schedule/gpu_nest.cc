@@ -36,6 +36,8 @@ constexpr double kRegisters = 24;  // of a thread, beside the loads that are und
 constexpr double kRegisterBytes = 4;
 constexpr int64_t kChunkBytes = 16;
 constexpr double kTie = 0.02;
+// Sectors that are asked for twice, or for half of what they hold, take more than their share.
+constexpr double kSectorTie = 0.15;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 size_t at(int index) { return static_cast<size_t>(index); }
@@ -43,6 +45,7 @@ size_t at(int index) { return static_cast<size_t>(index); }
 struct Trial {
   LoopNest used;    // without what made no difference
   double time = 0;  // predicted, in nanoseconds
+  GpuKernelFacts facts;
   std::vector<EmittedReduction> reductions;
   std::map<NodeId, int> row_uses;
 };
@@ -50,10 +53,12 @@ struct Trial {
 // Finds the nest whose code is expected to take least.
 class GpuNestSearch {
  public:
-  GpuNestSearch(const Graph& body, const Schedule& schedule, const GpuMachine& machine)
+  GpuNestSearch(const Graph& body, const Schedule& schedule, const GpuMachine& machine,
+                bool may_split)
       : body_(body),
         schedule_(schedule),
         machine_(machine),
+        may_split_(may_split),
         groups_(group_outputs(body)),
         widths_(access_widths()) {}
 
@@ -65,7 +70,9 @@ class GpuNestSearch {
     for (int64_t width : widths_) try_nest(with_access(nest, width));
     bool reduces = !best_->reductions.empty();
     if (reduces || groups_.size() > 1) try_groups(nest);
-    if (reduces && groups_.size() == 1) try_splits();
+    if (reduces && groups_.size() == 1 && nest.grid > 0) try_rows(nest);
+    if (reduces) try_ahead();
+    if (may_split_ && reduces && groups_.size() == 1) try_splits();
     if (!best_->reductions.empty()) {
       LoopNest fused = nest_;
       fused.reductions.fused = independent_reductions(body_, best_->reductions);
@@ -73,7 +80,7 @@ class GpuNestSearch {
     }
     keep_rows();
     merge_units();
-    return TimedNest{best_->used, best_->time};
+    return TimedNest{best_->used, best_->time, best_->facts};
   }
 
  private:
@@ -104,15 +111,15 @@ class GpuNestSearch {
   Result<Trial> attempt(const LoopNest& nest) const {
     GpuLoops loops(body_, nest);
     LFARM_ASSIGN_OR_RETURN(GpuFunction function, loops.run());
-    Trial trial{loops.used(), predict_ns(function, nest, loops.work()),
-                loops.emitter().reductions(), loops.emitter().row_uses()};
+    GpuKernelFacts facts = facts_of(function, nest, loops.work());
+    Trial trial{loops.used(), predict_ns(facts), facts, loops.emitter().reductions(),
+                loops.emitter().row_uses()};
     if (function.is_split) trial.time += kJoinNs;
     return trial;
   }
 
-  // Nanoseconds on the machine; see gpu_time.h.
-  double predict_ns(const GpuFunction& function, const LoopNest& nest,
-                    const ThreadWork& work) const {
+  GpuKernelFacts facts_of(const GpuFunction& function, const LoopNest& nest,
+                          const ThreadWork& work) const {
     std::vector<int64_t> sizes = representative_sizes(body_.symbols);
     GpuKernelFacts facts;
     facts.block_threads = function.block.threads;
@@ -123,13 +130,18 @@ class GpuNestSearch {
     facts.sector_bytes = (work.sector_bytes + work.shared_sector_bytes * kNearShare) * threads;
     facts.dram_bytes =
         std::min(buffer_bytes(sizes), (work.sector_bytes + work.shared_sector_bytes) * threads);
-    facts.in_flight_bytes = work.in_flight_bytes;
+    facts.in_flight_bytes = std::max(1.0, work.in_flight_bytes);
     facts.rounds = std::max(1.0, work.rounds);
     facts.registers = kRegisters + work.in_flight_bytes / kRegisterBytes +
                       static_cast<double>(nest.threads.access);
+    return facts;
+  }
+
+  // Nanoseconds on the machine; see gpu_time.h.
+  double predict_ns(const GpuKernelFacts& facts) const {
     GpuKernelTime time = gpu_kernel_time(facts, machine_);
     // Of nests that the same limit holds back the one that does less besides.
-    return time.total_ns + kTie * (time.issue_ns + time.l2_ns + time.latency_ns);
+    return time.total_ns + kTie * (time.issue_ns + time.latency_ns) + kSectorTie * time.l2_ns;
   }
 
   double buffer_bytes(const std::vector<int64_t>& sizes) const {
@@ -201,6 +213,34 @@ class GpuNestSearch {
     }
   }
 
+  // Rows that read an operand alike, as products of one vector do, load it once.
+  void try_rows(const LoopNest& start) {
+    int64_t wanted = schedule_value(schedule_, Template::kLoops, "rows");
+    int64_t team = schedule_value(schedule_, Template::kLoops, "team");
+    if (wanted == 1) return;
+    int64_t width = nest_.threads.access;
+    if (wanted != 0) best_->time = kNever;
+    for (int64_t rows : {2, 4, 8}) {
+      if (wanted != 0 && rows != wanted) continue;
+      for (int64_t size : {32, 64, 128, 256, 512}) {
+        if (team != 0 && size != team) continue;
+        LoopNest nest = start;
+        nest.threads.threads = size;
+        nest.threads.rows = rows;
+        nest.threads.ahead = width > 1;
+        try_nest(with_access(nest, width));
+      }
+    }
+  }
+
+  // Loops that a group shares, and that are not unrolled, may load a step ahead.
+  void try_ahead() {
+    LoopNest nest = nest_;
+    if (nest.threads.threads == 1 || nest.threads.access == 1) return;
+    nest.threads.ahead = true;
+    try_nest(nest);
+  }
+
   // Few long reductions keep a GPU busy only when blocks share each.
   void try_splits() {
     if (schedule_value(schedule_, Template::kLoops, "team") != 0) return;
@@ -216,7 +256,7 @@ class GpuNestSearch {
     for (int64_t size : {256, 1024}) {
       LoopNest nest = nest_;
       nest.threads.threads = size;
-      nest.threads.side = 1;
+      nest.threads.side = nest.threads.rows = 1;
       nest.threads.blocks = blocks;
       for (int64_t width : widths_) try_nest(with_access(nest, width));
     }
@@ -253,6 +293,7 @@ class GpuNestSearch {
   const Graph& body_;
   const Schedule& schedule_;
   const GpuMachine& machine_;
+  const bool may_split_;
   const std::vector<OutputGroup> groups_;
   const std::vector<int64_t> widths_;
   LoopNest nest_;
@@ -262,8 +303,8 @@ class GpuNestSearch {
 }  // namespace
 
 Result<TimedNest> choose_gpu_nest(const Graph& body, const Schedule& schedule,
-                                  const GpuMachine& machine) {
-  return GpuNestSearch(body, schedule, machine).run();
+                                  const GpuMachine& machine, bool may_split) {
+  return GpuNestSearch(body, schedule, machine, may_split).run();
 }
 
 }  // namespace common

@@ -3,6 +3,7 @@
 
 #include "common/base/result.h"
 #include "common/cost/gpu_machine.h"
+#include "common/cost/gpu_time.h"
 #include "common/ir/llir/llir.h"
 
 namespace common {
@@ -10,12 +11,14 @@ namespace common {
 struct TimedNest {
   LoopNest nest;
   double predicted_ns = 0;  // without the launch, at representative sizes, see common/cost
+  GpuKernelFacts facts;     // that this is predicted from
 };
 
 // Tries groups of threads and transformations of one loop an axis, and keeps what is predicted to
 // take least on such a machine. `body` has no structured operations; of the schedule, kLoops'
-// parameters count. kUnsupported when the code grows out of bounds.
+// parameters count. kUnsupported when the code grows out of bounds. Blocks share a reduction only
+// where `may_split`.
 Result<TimedNest> choose_gpu_nest(const Graph& body, const Schedule& schedule,
-                                  const GpuMachine& machine);
+                                  const GpuMachine& machine, bool may_split = true);
 
 }  // namespace common

@@ -2,6 +2,7 @@
 
 #include "common/base/contains.h"
 #include "common/ir/hlir/attention_form.h"
+#include "common/ir/llir/horizontal.h"
 #include "common/ir/nest/lower_structure.h"
 #include "common/schedule/cpu_nest.h"
 #include "common/schedule/gpu_nest.h"
@@ -91,8 +92,28 @@ Result<std::optional<LoopNest>> kernel_nest(const Kernel& kernel, const NestMach
 
 void add_nests(Program& program, const NestMachine& machine) { NestMemo(machine).add(program); }
 
+// A scatter's stays empty. Where no nest can be found for a part, none has one.
+std::vector<LoopNest> NestMemo::part_nests(const Kernel& kernel) {
+  auto [known, is_new] = known_parts_.try_emplace(kernel_fingerprint(kernel));
+  if (!is_new) return known->second;
+  std::vector<LoopNest> nests;
+  for (size_t k = 0; k < kernel.body.outputs.size(); ++k) {
+    Kernel part = horizontal_part(kernel, k);
+    nests.emplace_back();
+    if (part.form == Template::kScatter) continue;
+    auto chosen = choose_gpu_nest(lower_structure(part.body, Kept::kNone), {}, machine_.gpu, false);
+    if (!chosen.ok()) return {};
+    nests.back() = std::move(chosen->nest);
+  }
+  return known->second = std::move(nests);
+}
+
 void NestMemo::add(Program& program) {
   for (Kernel& kernel : program.kernels) {
+    if (kernel.form == Template::kHorizontal) {
+      if (kernel.part_nests.empty()) kernel.part_nests = part_nests(kernel);
+      continue;
+    }
     if (kernel.nest) continue;
     auto [known, is_new] = known_.try_emplace(kernel_fingerprint(kernel));
     if (is_new) {

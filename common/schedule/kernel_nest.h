@@ -36,8 +36,11 @@ class NestMemo {
   void add(Program& program);
 
  private:
+  std::vector<LoopNest> part_nests(const Kernel& kernel);
+
   NestMachine machine_;
   std::unordered_map<Digest, std::optional<LoopNest>> known_;  // by the kernel without its nest
+  std::unordered_map<Digest, std::vector<LoopNest>> known_parts_;
 };
 
 }  // namespace common

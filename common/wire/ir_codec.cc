@@ -1,6 +1,7 @@
 #include "common/wire/ir_codec.h"
 
 #include "common/ir/hlir/verify.h"
+#include "common/ir/llir/horizontal.h"
 #include "common/wire/codec.h"
 #include "common/wire/ir_pieces.h"
 
@@ -17,7 +18,7 @@ static_assert(static_cast<int>(ir::BinaryOp::NOT_EQUAL) + 1 == kBinaryOpCount);
 static_assert(static_cast<int>(ir::ReduceOp::ARGMIN) + 1 == kReduceOpCount);
 static_assert(static_cast<int>(ir::ScanOp::LOG_SUM_EXP) + 1 == kScanOpCount);
 static_assert(static_cast<int>(ir::ScatterMode::MAX) + 1 == kScatterModeCount);
-static_assert(static_cast<int>(ir::Template::FOURIER) + 1 == kTemplateCount);
+static_assert(static_cast<int>(ir::Template::HORIZONTAL) + 1 == kTemplateCount);
 
 constexpr DType kDTypeLast = DType::kComplex64;
 
@@ -275,6 +276,11 @@ void IrWriter::program(ir::Program::Builder out, const Program& program) {
     }
     graph(entry.initBody(), kernel.body);
     if (kernel.nest) nest(entry.initNest(), *kernel.nest);
+    if (kernel.part_nests.empty()) continue;
+    auto parts = entry.initPartNests(list_size(kernel.part_nests.size()));
+    for (size_t k = 0; k < kernel.part_nests.size(); ++k) {
+      if (!kernel.part_nests[k].groups.empty()) nest(parts[list_size(k)], kernel.part_nests[k]);
+    }
   }
   calls(out.initCalls(list_size(program.calls.size())), program.calls);
   exprs(out.initExprs(list_size(expr_count())));
@@ -494,6 +500,11 @@ Kernel IrReader::kernel(ir::Kernel::Reader in) {
   }
   kernel.body = graph(in.getBody());
   kernel.nest = nest(in.getNest(), kernel.body.symbols.size());
+  auto parts = in.getPartNests();
+  check_count(parts, kHorizontalPartsMax, "nests of parts");
+  for (auto part : parts) {
+    kernel.part_nests.push_back(nest(part, kernel.body.symbols.size()).value_or(LoopNest()));
+  }
   return kernel;
 }
 

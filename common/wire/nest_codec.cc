@@ -72,6 +72,8 @@ void IrWriter::nest(ir::LoopNest::Builder out, const LoopNest& nest) {
   out.setSide(nest.threads.side);
   out.setBlocks(nest.threads.blocks);
   out.setAccess(nest.threads.access);
+  out.setRows(nest.threads.rows);
+  out.setAhead(nest.threads.ahead);
 }
 
 std::optional<LoopNest> IrReader::nest(ir::LoopNest::Reader in, size_t symbols) const {
@@ -106,7 +108,8 @@ std::optional<LoopNest> IrReader::nest(ir::LoopNest::Reader in, size_t symbols) 
   nest.simd = in.getSimd();
   nest.unroll = in.getUnroll();
   nest.dot_pairs = in.getDotPairs();
-  nest.threads = {in.getThreads(), in.getSide(), in.getBlocks(), in.getAccess()};
+  nest.threads = {in.getThreads(), in.getSide(), in.getBlocks(),
+                  in.getAccess(),  in.getRows(), in.getAhead()};
   return nest;
 }
 

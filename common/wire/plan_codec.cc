@@ -3,6 +3,7 @@
 #include <cctype>
 #include <cmath>
 
+#include "common/ir/llir/horizontal.h"
 #include "common/wire/codec.h"
 #include "common/wire/ir_codec.h"
 #include "common/wire/ir_pieces.h"
@@ -86,10 +87,23 @@ void put_kernels(IrWriter& writer, capnp::List<wire::PlanKernel>::Builder out,
     entry.setBlockUnits(kernel.entry.block.units);
     entry.setBlockSharedBytes(kernel.entry.block.shared_bytes);
     entry.setWaits(kernel.entry.waits);
-    entry.setInPlaceInput(kernel.in_place_input);
+    const std::vector<int>& bases = kernel.in_place_inputs;
+    entry.setInPlaceInput(bases.empty() ? -1 : bases[0]);
+    auto list = entry.initInPlaceInputs(list_size(bases.size()));
+    for (size_t k = 0; k < bases.size(); ++k) list.set(list_size(k), bases[k]);
     entry.setPredictedNs(kernel.predicted_ns);
     entry.setMeasuredNs(kernel.measured_ns);
   }
+}
+
+// Plans of earlier versions name the first output's alone.
+std::vector<int> get_bases(wire::PlanKernel::Reader in) {
+  auto list = in.getInPlaceInputs();
+  check_count(list, kHorizontalPartsMax, "outputs in place");
+  std::vector<int> bases;
+  for (int32_t base : list) bases.push_back(base);
+  if (bases.empty() && in.getInPlaceInput() >= 0) bases.push_back(in.getInPlaceInput());
+  return bases;
 }
 
 // A C identifier: it is looked up in an object.
@@ -126,7 +140,7 @@ std::vector<PlanKernel> get_kernels(const IrReader& reader,
     kernel.entry.scratch_bytes = get_kernel_expr(reader, entry.getScratchBytes());
     kernel.entry.waits = entry.getWaits();
     kernel.entry.block = get_block(entry);
-    kernel.in_place_input = entry.getInPlaceInput();
+    kernel.in_place_inputs = get_bases(entry);
     kernel.predicted_ns = entry.getPredictedNs();
     kernel.measured_ns = entry.getMeasuredNs();
     bool has_object = kernel.object >= 0 && static_cast<size_t>(kernel.object) < objects;

@@ -77,6 +77,44 @@ bool feeds_softmax(const Rewriter& r, ClassId cls) {
   return feeds;
 }
 
+// ---- Rounded probabilities -------------------------------------------------------------------
+
+// Views on a way, which may lead back to where it began.
+constexpr int kViewsMax = 4;
+
+// Below the cast that widens: the values before they were rounded to a narrower type, right after a
+// softmax, seen through views.
+std::optional<ClassId> before_rounding(Rewriter& r, ClassId cls, common::DType wide, int views) {
+  if (auto narrow = r.find(cls, Op::kCast)) {
+    ClassId whole = narrow->operands[0];
+    if (r.dtype(whole) == wide && r.find(whole, Op::kSoftmax)) return whole;
+  }
+  if (views == 0) return std::nullopt;
+  for (const Rewriter::Found& found : r.find_all(cls, Op::kView)) {
+    if (auto whole = before_rounding(r, found.operands[0], wide, views - 1)) {
+      return r.view(*whole, attr<ViewAttr>(*found.node).view);
+    }
+  }
+  return std::nullopt;
+}
+
+// The probabilities of class `cls` as they were before they were rounded; empty where they were
+// not.
+std::optional<ClassId> unrounded(Rewriter& r, ClassId cls, int views = kViewsMax) {
+  for (const Rewriter::Found& found : r.find_all(cls, Op::kCast)) {
+    if (!common::is_half(r.dtype(found.operands[0]))) continue;
+    auto whole = before_rounding(r, found.operands[0], r.dtype(cls), kViewsMax);
+    if (whole) return whole;
+  }
+  if (views == 0) return std::nullopt;
+  for (const Rewriter::Found& found : r.find_all(cls, Op::kView)) {
+    if (auto whole = unrounded(r, found.operands[0], views - 1)) {
+      return r.view(*whole, attr<ViewAttr>(*found.node).view);
+    }
+  }
+  return std::nullopt;
+}
+
 // ---- Normalisation after the product --------------------------------------------------------
 
 struct Seen {
@@ -231,6 +269,22 @@ void add_normalisation(RuleMaker& m) {
 
 void add_attention_rules(RuleMaker& m) {
   add_normalisation(m);
+  // A row of probabilities that are not rounded may be normalised after the product.
+  m.rule(
+      "probabilities-stay-wide", Equivalence::kRounding, "(contract@c ?a ?b)",
+      [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
+        const Node c = m.node(match, "c");
+        if (!m.is_abstract(match, "c") || c.dtype != common::DType::kFloat32) return std::nullopt;
+        std::vector<ClassId> operands{match["a"], match["b"]};
+        for (ClassId& operand : operands) {
+          if (auto whole = unrounded(r, operand)) {
+            operand = *whole;
+            return r.add(c, operands, Lowering::kAbstract);
+          }
+        }
+        return std::nullopt;
+      },
+      RuleMaker::Reach::kDeep);
   m.rule(
       "attention-in-one-kernel", Equivalence::kBits, "(contract@c ?a ?b)",
       [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {

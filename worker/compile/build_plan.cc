@@ -38,17 +38,21 @@ namespace {
 // two of them.
 constexpr size_t kKernelsPerRunMin = 4;
 
-// See PlanKernel::in_place_input: the base of a scatter that reads it nowhere else.
-int in_place_input(const Kernel& kernel) {
+// See PlanKernel::in_place_inputs: the bases of scatters that are read nowhere else.
+std::vector<int> in_place_inputs(const Kernel& kernel) {
+  std::vector<int> inputs;
+  if (kernel.form != Template::kScatter && kernel.form != Template::kHorizontal) return inputs;
   const common::Graph& body = kernel.body;
-  const common::Node& result = body.node(body.outputs[0].node);
-  if (kernel.form != Template::kScatter || result.op != common::Op::kScatter) return -1;
-  common::NodeId base = result.operands[0];
-  if (body.node(base).op != common::Op::kInput ||
-      common::use_counts(body)[static_cast<size_t>(base)] != 1) {
-    return -1;
+  std::vector<int> uses = common::use_counts(body);
+  for (const common::GraphOutput& output : body.outputs) {
+    inputs.push_back(-1);
+    const common::Node& result = body.node(output.node);
+    if (result.op != common::Op::kScatter) continue;
+    common::NodeId base = result.operands[0];
+    bool is_own = body.node(base).op == common::Op::kInput && uses[static_cast<size_t>(base)] == 1;
+    if (is_own) inputs.back() = common::attr<common::InputAttr>(body.node(base)).position;
   }
-  return common::attr<common::InputAttr>(body.node(base)).position;
+  return inputs;
 }
 
 class PlanBuilder {
@@ -91,7 +95,7 @@ class PlanBuilder {
     } else {
       LFARM_ASSIGN_OR_RETURN(KernelSource source, generator_.generate(kernel));
       entry.entry = source.entry;
-      entry.in_place_input = in_place_input(kernel);
+      entry.in_place_inputs = in_place_inputs(kernel);
       Digest key = kernel_key(source, toolchain_);
       if (auto known = cache_.find(key)) {
         build.cached = true;

@@ -5,34 +5,68 @@
 #include "common/ir/hlir/sizes.h"
 
 namespace common {
+namespace {
 
-std::vector<double> bytes_read(const Graph& body, const std::vector<int64_t>& symbols) {
-  std::vector<double> gathered(body.inputs.size(), 0);
-  std::vector<char> is_whole(body.inputs.size(), 0);
-  auto input_of = [&](NodeId id) -> int {
-    const Node& node = body.node(id);
-    return node.op == Op::kInput ? attr<InputAttr>(node).position : -1;
-  };
-  for (const Node& node : body.nodes) {
+size_t at(int index) { return static_cast<size_t>(index); }
+
+// How many elements of each node its users ask for, at most all that it has.
+class Demand {
+ public:
+  Demand(const Graph& body, const std::vector<int64_t>& symbols)
+      : body_(body), elements_(body.nodes.size(), 0) {
+    for (const Node& node : body.nodes) all_.push_back(count_elements(node.shape, symbols));
+    for (const GraphOutput& output : body.outputs) ask(output.node, all_[at(output.node)]);
+    for (size_t id = body.nodes.size(); id-- > 0;) demand_operands(id);
+  }
+  double of(NodeId id) const { return elements_[at(id)]; }
+
+ private:
+  void ask(NodeId id, double elements) {
+    elements_[at(id)] = std::min(all_[at(id)], elements_[at(id)] + elements);
+  }
+
+  void demand_operands(size_t id) {
+    const Node& node = body_.nodes[id];
+    double wanted = elements_[id];
+    if (wanted == 0) return;
     for (size_t k = 0; k < node.operands.size(); ++k) {
-      int position = input_of(node.operands[k]);
-      if (position < 0) continue;
-      auto input = static_cast<size_t>(position);
-      if (node.op == Op::kGather && k == 0) {
-        gathered[input] += count_bytes(body.inputs[input].dtype, node.shape, symbols);
-      } else if (node.op != Op::kScatter || k != 0) {
-        is_whole[input] = 1;
+      NodeId operand = node.operands[k];
+      switch (node.op) {
+        case Op::kScatter:
+          // The base stays where it is.
+          if (k != 0) ask(operand, all_[at(operand)]);
+          break;
+        case Op::kView:
+        case Op::kCast:
+        case Op::kUnary:
+        case Op::kBinary:
+        case Op::kSelect:
+        case Op::kGather:
+          ask(operand, wanted);
+          break;
+        case Op::kReduce:
+          ask(operand, wanted / std::max(1.0, all_[id]) * all_[at(operand)]);
+          break;
+        default:
+          ask(operand, all_[at(operand)]);
       }
     }
   }
-  for (const GraphOutput& output : body.outputs) {
-    int position = input_of(output.node);
-    if (position >= 0) is_whole[static_cast<size_t>(position)] = 1;
-  }
-  std::vector<double> bytes;
-  for (size_t k = 0; k < body.inputs.size(); ++k) {
-    double all = count_bytes(body.inputs[k].dtype, body.inputs[k].shape, symbols);
-    bytes.push_back(is_whole[k] != 0 ? all : std::min(all, gathered[k]));
+
+  const Graph& body_;
+  std::vector<double> all_, elements_;
+};
+
+}  // namespace
+
+std::vector<double> bytes_read(const Graph& body, const std::vector<int64_t>& symbols) {
+  Demand demand(body, symbols);
+  std::vector<double> bytes(body.inputs.size(), 0);
+  for (size_t id = 0; id < body.nodes.size(); ++id) {
+    const Node& node = body.nodes[id];
+    if (node.op != Op::kInput) continue;
+    bytes[at(attr<InputAttr>(node).position)] +=
+        demand.of(static_cast<NodeId>(id)) * static_cast<double>(dtype_size(node.dtype));
   }
   return bytes;
 }

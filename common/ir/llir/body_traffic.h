@@ -8,9 +8,9 @@
 
 namespace common {
 
-// By input, in bytes: all of it once; of one that is only gathered from the gathered elements, of
-// one that is only scattered into nothing, for that happens in place. symbols[k] is the value of
-// the body's s<k>, here and below.
+// By input, in bytes, each element at most once: of what is gathered from, through views and
+// elementwise operations, the gathered elements; of what is scattered into nothing, for that
+// happens in place. symbols[k] is the value of the body's s<k>, here and below.
 std::vector<double> bytes_read(const Graph& body, const std::vector<int64_t>& symbols);
 // By output, in bytes: all of it once, of a scatter's result what is scattered.
 std::vector<double> bytes_written(const Graph& body, const std::vector<int64_t>& symbols);

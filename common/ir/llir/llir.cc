@@ -9,12 +9,13 @@
 #include "common/ir/hlir/text.h"
 #include "common/ir/hlir/verify.h"
 #include "common/ir/llir/call_flow.h"
+#include "common/ir/llir/horizontal.h"
 #include "common/ir/llir/kernel_identity.h"
 
 namespace common {
 namespace {
 constexpr std::array<std::string_view, kTemplateCount> kTemplateNames = {
-    "loops", "tile", "scan", "scatter", "sort", "gemm", "attention", "fourier"};
+    "loops", "tile", "scan", "scatter", "sort", "gemm", "attention", "fourier", "horizontal"};
 size_t at(int index) { return static_cast<size_t>(index); }
 
 std::string schedule_text(const Schedule& schedule) {
@@ -24,7 +25,12 @@ std::string schedule_text(const Schedule& schedule) {
 }
 
 std::string nest_text(const Kernel& kernel) {
-  return kernel.nest ? cat("nest\n", print(*kernel.nest)) : "";
+  std::string text = kernel.nest ? cat("nest\n", print(*kernel.nest)) : "";
+  for (size_t k = 0; k < kernel.part_nests.size(); ++k) {
+    if (kernel.part_nests[k].groups.empty()) continue;
+    text += cat("nest of output ", k, "\n", print(kernel.part_nests[k]));
+  }
+  return text;
 }
 
 }  // namespace
@@ -41,6 +47,7 @@ const std::vector<ScheduleChoice>& schedule_parameters(Template t) {
       {"unroll", {1, 2, 4, 8}},
       {"vector", {0, 4, 8, 16}},
       {"access", {0, 1, 2, 4, 8}, false, true},
+      {"rows", {0, 1, 2, 4, 8}, false, true},
       {"team", {0, 1, 8, 32, 64, 128, 256, 512, 1024}, false, true}};
   // 0: the code generator's choice for the sizes and the target.
   static const std::vector<ScheduleChoice> kTile = {
@@ -94,8 +101,9 @@ Digest kernel_fingerprint(const Kernel& kernel) {
 
 Digest code_fingerprint(const Kernel& kernel) {
   Digest plain = kernel_fingerprint(kernel);
-  if (!kernel.nest) return plain;
-  return Hasher().text("lfarm-nest-1").digest(plain).text(print(*kernel.nest)).finish();
+  std::string nests = nest_text(kernel);
+  if (nests.empty()) return plain;
+  return Hasher().text("lfarm-nest-1").digest(plain).text(nests).finish();
 }
 
 namespace {
@@ -122,6 +130,7 @@ Status verify_kernel(const Kernel& kernel) {
       return invalid_input(cat("schedule parameter ", p.name, "=", p.value, " is unknown"));
     }
   }
+  LFARM_RETURN_IF_ERROR(verify_horizontal(kernel));
   if (!kernel.nest) return {};
   if (kernel.nest->is_epilogue && kernel.form != Template::kTile) {
     return invalid_input("an epilogue belongs to a tile");

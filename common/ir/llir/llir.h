@@ -27,8 +27,9 @@ enum class Template : uint8_t {
   kGemm,       // library call: one kContract of matmul form over stored operands
   kAttention,  // see attention_form.h: scores, softmax and product, a block of keys at a time
   kFourier,    // see fourier_form.h: transforms of a few rows at a time, and what follows from them
+  kHorizontal,  // see horizontal.h: each output by blocks of its own, in one launch; on GPUs
 };
-inline constexpr int kTemplateCount = 8;
+inline constexpr int kTemplateCount = 9;
 std::string_view template_name(Template t);
 
 // Schedule parameters, sorted by name. Unknown names are errors; missing ones take their default
@@ -65,13 +66,14 @@ struct ScheduleChoice {
 // choice). For kAttention: keys, rows (block of each; 0 = the generator's choice), online (0 = all
 // of a row's scores are kept, so that its probabilities are normalised before the product).
 // On a GPU, 0 = the generator's choice where nothing else is said. For kLoops: team (threads that
-// compute a unit together), access (neighbours in memory that a thread takes at once). For kTile:
-// block_rows, block_columns (of the product, that a block of threads computes), splits (blocks that
-// share what one would sum); with warpgroups that multiply, warpgroups (their block, rows * 1000 +
-// columns, instead of the former; 0: single warps multiply) and stages (steps of the summed axis
-// that shared memory holds for them). For kAttention: block_rows, block_keys, splits, and online,
-// where 0 computes the scores twice. For kGemm: algorithm (its place in the library's list). Those
-// of CPUs alone come first, so that codes of them are dense.
+// compute a unit together), access (neighbours in memory that a thread takes at once), rows (units
+// that they compute at once). For kTile: block_rows, block_columns (of the product, that a block of
+// threads computes), splits (blocks that share what one would sum); with warpgroups that multiply,
+// warpgroups (their block, rows * 1000 + columns, instead of the former; 0: single warps multiply)
+// and stages (steps of the summed axis that shared memory holds for them). For kAttention:
+// block_rows, block_keys, splits, and online, where 0 computes the scores twice. For kGemm:
+// algorithm (its place in the library's list). Those of CPUs alone come first, so that codes of
+// them are dense.
 const std::vector<ScheduleChoice>& schedule_parameters(Template t);
 int64_t schedule_value(const Schedule& schedule, Template t, std::string_view name);
 
@@ -86,6 +88,8 @@ struct Kernel {
   // which nests are made (common/schedule) when a kernel is sent to be compiled; a kernel that is
   // all template has none.
   std::optional<LoopNest> nest;
+  // Of a horizontal kernel that has its nests: one a part; a scatter's is empty.
+  std::vector<LoopNest> part_nests;
   friend bool operator==(const Kernel&, const Kernel&) = default;
 };
 // Content identity: body, template and schedule; independent of where the kernel is used. The nest

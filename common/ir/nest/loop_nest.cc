@@ -14,6 +14,7 @@ constexpr int64_t kThreadsMax = 1024;
 constexpr int64_t kWarp = 32;
 constexpr int64_t kBlocksMax = 1 << 16;
 constexpr int64_t kWidthMax = 1 << 16;
+constexpr int64_t kRowsMax = 16;
 
 bool is_node(const Graph& body, NodeId id) {
   return id >= 0 && static_cast<size_t>(id) < body.nodes.size();
@@ -56,6 +57,10 @@ Status verify_threads(const ThreadGroup& t) {
   if (!fits || (t.side > 1 && t.threads == 1)) {
     return invalid_input("a group of threads has an impossible size");
   }
+  if (t.rows < 1 || t.rows > kRowsMax || (t.rows > 1 && (t.threads == 1 || t.side > 1))) {
+    return invalid_input("only a group's threads compute several rows at once");
+  }
+  if (t.rows > 1 && t.blocks > 1) return invalid_input("blocks share a single row's reduction");
   // Groups of a warp at most share a block.
   if (t.blocks > 1 && (t.side > 1 || t.threads <= kWarp)) {
     return invalid_input("blocks share a reduction only where a group is a whole block");
@@ -116,6 +121,9 @@ Status verify(const LoopNest& nest, const Graph& body) {
   }
   if (nest.simd < 0 || nest.simd > kWidthMax || nest.unroll < 1 || nest.unroll > kWidthMax) {
     return invalid_input("innermost loops have an impossible width");
+  }
+  if (nest.threads.rows > 1 && (!is_single || nest.grid == 0 || nest.grid != loops)) {
+    return invalid_input("rows at once are steps of a grid of all loops");
   }
   LFARM_RETURN_IF_ERROR(verify_reductions(nest.reductions, body));
   return verify_threads(nest.threads);

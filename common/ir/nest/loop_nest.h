@@ -59,6 +59,12 @@ struct ThreadGroup {
   // last to finish goes on with the result. More than 1 only for groups of a whole block.
   int64_t blocks = 1;
   int64_t access = 1;  // neighbours in memory that a thread takes at once, where memory allows
+  // Steps of the grid's innermost loop that a group computes at once, each with sums of its own:
+  // what they read alike is loaded once. More than 1 only where the grid is all loops.
+  int64_t rows = 1;
+  // The loads of a step's neighbours begin while the step before is computed: in loops that a group
+  // shares and that are not unrolled.
+  bool ahead = false;
   friend bool operator==(const ThreadGroup&, const ThreadGroup&) = default;
 };
 

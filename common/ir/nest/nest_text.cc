@@ -114,8 +114,10 @@ class NestParser {
     } else if (word == "threads") {
       auto count = fields.integer("count"), side = fields.integer("side");
       auto blocks = fields.integer("blocks"), access = fields.integer("access");
-      if (!count || !side || !blocks || !access) return false;
-      nest_.threads = {*count, *side, *blocks, *access};
+      auto rows = fields.integer("rows"), ahead = fields.integer("ahead");
+      if (!count || !side || !blocks || !access || !rows || !ahead) return false;
+      if (*ahead != 0 && *ahead != 1) return false;
+      nest_.threads = {*count, *side, *blocks, *access, *rows, *ahead == 1};
     } else if (word == "fuse") {
       auto first = fields.integer("first");
       auto others = ids(fields, "others");
@@ -163,7 +165,8 @@ std::string print(const LoopNest& nest) {
   if (nest.dot_pairs) out += "dot_pairs\n";
   if (nest.threads != ThreadGroup{}) {
     out += cat("threads count=", nest.threads.threads, " side=", nest.threads.side,
-               " blocks=", nest.threads.blocks, " access=", nest.threads.access, "\n");
+               " blocks=", nest.threads.blocks, " access=", nest.threads.access,
+               " rows=", nest.threads.rows, " ahead=", nest.threads.ahead ? 1 : 0, "\n");
   }
   return out;
 }

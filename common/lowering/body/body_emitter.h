@@ -94,6 +94,7 @@ class BodyEmitter {
   void set_team(const Team& team) { team_.emplace(w_, team); }
   // After set_team.
   SharedLoops& team() { return *team_; }
+  const SharedLoops& team() const { return *team_; }
 
   // kUnsupported once an operation was met that has no expression form, or the code grew too long.
   const Status& status() const { return status_; }
@@ -143,6 +144,8 @@ class BodyEmitter {
   void fold_innermost(Folding& folding);
   void place(Folding& folding);
   void accumulate(Folding& folding);
+  void add_rows(Folding& folding, const Indices& indices);
+  static Indices of_row(const Folding& folding, int row, const Indices& indices);
   bool add_pairs(Folding& folding, const std::string& from, const std::string& to);
   void advise(const Indices& indices) {
     if (!lanes_.is_open()) nest_.note_reduction(indices);
@@ -150,6 +153,8 @@ class BodyEmitter {
 
   // ---- reductions of teams (team_emitter.cc)
   void fold_together(Folding& folding);
+  void combine_all(const Folding& folding);
+  void note_combination(double sums);
   void combine_members(const std::string& total, ReduceOp op);
   void join_blocks(const Folding& folding);
   Accumulation team_accumulation(Accumulation acc, const ReducedLoops& loops, bool together) const;

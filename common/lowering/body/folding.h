@@ -23,7 +23,11 @@ struct BodyEmitter::Folding {
     Accumulation acc;
     std::string total;  // around the innermost loop
     std::string part;   // in it
+    // Of a row that the group computes at once with others: its index, in whose place `from` stands
+    // in the folding's indices; -1: the row that was asked for.
+    int row = -1;
   };
+  int from = -1;
   std::vector<Fold> folds;
   ReducedLoops loops;
   std::vector<int> axes;

@@ -74,10 +74,36 @@ void BodyEmitter::place(Folding& f) {
 void BodyEmitter::accumulate(Folding& f) {
   place(f);
   for (const auto& fold : f.folds) {
-    CodeValue x = value(graph_.node(fold.id).operands[0], f.inner);
+    CodeValue x = value(graph_.node(fold.id).operands[0], of_row(f, fold.row, f.inner));
     std::string entered = fold.acc.enter(x.text);
     if (entered != x.text) x = w_.declare(w_.depth(), fold.acc.type, "k", entered);
     w_.line(team_ ? fold.acc.step(fold.part, x.text) : fold.acc.loose_step(fold.part, x.text));
+  }
+}
+
+Indices BodyEmitter::of_row(const Folding& f, int row, const Indices& indices) {
+  return row < 0 ? indices : with_index(indices, f.from, Expr::index(row));
+}
+
+// The same reductions of the other rows that the group computes at once, in the same loops.
+void BodyEmitter::add_rows(Folding& f, const Indices& indices) {
+  const std::vector<int>& rows = team_->team().rows;
+  for (int row : rows) {
+    for (const Expr& e : indices) {
+      if (e.uses({Var::Kind::kIndex, row})) f.from = row;
+    }
+  }
+  if (f.from < 0) return;
+  size_t asked = f.folds.size();
+  for (int row : rows) {
+    if (row == f.from) continue;
+    for (size_t k = 0; k < asked; ++k) {
+      Folding::Fold fold = f.folds[k];
+      fold.row = row;
+      if (w_.find({fold.id, kElementTag, of_row(f, fold.row, indices)}) == nullptr) {
+        f.folds.push_back(std::move(fold));
+      }
+    }
   }
 }
 
@@ -188,6 +214,7 @@ CodeValue BodyEmitter::reduction(NodeId id, const Indices& indices) {
     }
   }
   bool together = team_ && team_->is_together();
+  if (together) add_rows(f, indices);
   const Shape& shape = graph_.node(node.operands[0]).shape;
   bool is_flat = !together && choices_.flat.count(id) != 0;
   if (is_flat) used_.flat.insert(id);
@@ -208,10 +235,10 @@ CodeValue BodyEmitter::reduction(NodeId id, const Indices& indices) {
   CodeValue result;
   for (const auto& fold : f.folds) {
     CodeValue x = declare(level, graph_.node(fold.id).dtype, fold.acc.leave(fold.total));
-    if (fold.id == id) {
+    if (fold.id == id && fold.row < 0) {
       result = x;
     } else {
-      w_.remember({fold.id, kElementTag, indices}, x);
+      w_.remember({fold.id, kElementTag, of_row(f, fold.row, indices)}, x);
     }
   }
   return result;

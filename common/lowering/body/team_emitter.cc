@@ -1,4 +1,6 @@
 // Reductions that a team of threads computes together, each thread a part.
+#include <algorithm>
+
 #include "common/base/cat.h"
 #include "common/lowering/body/folding.h"
 #include "common/lowering/text/c_text.h"
@@ -51,17 +53,43 @@ void BodyEmitter::fold_together(Folding& f) {
   f.indices.push_back(team_->open(f.loops.extents[0]));
   accumulate(f);
   team_->close();
-  for (const auto& fold : f.folds) combine_members(fold.total, fold.acc.op);
+  combine_all(f);
   if (!split) return;
   team_->end_split();
   join_blocks(f);
 }
 
-void BodyEmitter::combine_members(const std::string& total, ReduceOp op) {
-  // An exchange for each doubling; beyond a warp also barriers, shared memory and its sums.
+// Sums of one kind, such as those of several rows, meet at the same barriers.
+void BodyEmitter::combine_all(const Folding& f) {
+  const Team& team = team_->team();
+  auto is_alike = [&](const Folding::Fold& fold) {
+    return fold.acc.op == f.folds[0].acc.op && fold.acc.type == f.folds[0].acc.type;
+  };
+  bool together =
+      f.folds.size() > 1 && team.side == 1 && std::all_of(f.folds.begin(), f.folds.end(), is_alike);
+  if (!together) {
+    for (const auto& fold : f.folds) combine_members(fold.total, fold.acc.op);
+    return;
+  }
+  note_combination(static_cast<double>(f.folds.size()));
+  std::string all = w_.fresh("all"), list;
+  for (const auto& fold : f.folds) list += cat(list.empty() ? "" : ", ", fold.total);
+  w_.line(cat(f.folds[0].acc.type, " ", all, "[", f.folds.size(), "] = {", list, "};"));
+  w_.line(cat("lf_team_all<", combination(f.folds[0].acc.op), ", ", team.size, ">(", all, ");"));
+  for (size_t k = 0; k < f.folds.size(); ++k) {
+    w_.line(cat(f.folds[k].total, " = ", all, "[", k, "];"));
+  }
+}
+
+// An exchange for each doubling and sum; beyond a warp also barriers, shared memory and its sums.
+void BodyEmitter::note_combination(double sums) {
   constexpr double kExchanges = 10, kBarriers = 24;
-  w_.add_work(w_.depth(), kExchanges + (team_->team().size > 32 ? kBarriers : 0));
+  w_.add_work(w_.depth(), kExchanges * sums + (team_->team().size > 32 ? kBarriers : 0));
   w_.end_round(w_.depth());
+}
+
+void BodyEmitter::combine_members(const std::string& total, ReduceOp op) {
+  note_combination(1);
   w_.line(cat(total, " = ", team_call(team_->team(), "lf_team", op), "(", total, ");"));
 }
 

@@ -15,8 +15,9 @@ size_t at(int index) { return static_cast<size_t>(index); }
 
 }  // namespace
 
-Result<GpuFunction> lower_gpu_loops(const Graph& body, const LoopNest& nest) {
-  GpuLoops loops(body, nest);
+Result<GpuFunction> lower_gpu_loops(const Graph& body, const LoopNest& nest,
+                                    const std::string& block) {
+  GpuLoops loops(body, nest, block);
   LFARM_ASSIGN_OR_RETURN(GpuFunction function, loops.run());
   if (loops.used() == nest) return function;
   return invalid_input(
@@ -30,12 +31,14 @@ LoopNest GpuLoops::used() const {
   for (GroupNest& group : used.groups) group.accumulators.reset();
   used.simd = 0;
   used.unroll = 1;
+  used.threads.ahead = nest_.threads.ahead && emitter_.team().went_ahead();
   return used;
 }
 
-GpuLoops::GpuLoops(const Graph& body, const LoopNest& nest)
+GpuLoops::GpuLoops(const Graph& body, const LoopNest& nest, std::string block)
     : body_(body),
       nest_(nest),
+      block_(std::move(block)),
       groups_(group_outputs(body)),
       writer_(body.symbols),
       emitter_(body, writer_) {
@@ -103,23 +106,26 @@ Expr GpuLoops::open_unit() {
   team.side = group.side;
   team.blocks = group.blocks;
   team.vector = group.access;
+  team.ahead = group.ahead;
   auto threads = block().threads;
   if (team.size == 1) {
-    writer_.line(cat("const int64_t u = (int64_t)blockIdx.x * ", threads, " + threadIdx.x;"));
+    writer_.line(cat("const int64_t u = (int64_t)", block_, " * ", threads, " + threadIdx.x;"));
     writer_.line("if (u >= units) return;");
   } else {
     // Threads without a unit of their own compute the last one again, so that all meet.
     bool aside = team.side > 1;
     writer_.line(cat("const int64_t member = threadIdx.x ", aside ? "/ " : "% ",
                      aside ? team.side : team.size, ";"));
-    std::string index = team.blocks == 1 ? "blockIdx.x" : cat("(blockIdx.x / ", team.blocks, ")");
+    std::string index = team.blocks == 1 ? block_ : cat("(blockIdx.x / ", team.blocks, ")");
     writer_.line(cat("const int64_t u = lf_min_i64((int64_t)", index, " * ", block().units,
                      " + threadIdx.x ", aside ? "% " : "/ ", aside ? team.side : team.size,
                      ", units - 1);"));
   }
   std::vector<Expr> extents(nest_.shared.extents.begin(),
                             nest_.shared.extents.begin() + static_cast<std::ptrdiff_t>(nest_.grid));
+  Expr rows = extents.empty() ? Expr(1) : extents.back();
   if (takes_blocks()) extents.back() = *exact_div(extents.back(), team.vector);
+  if (group.rows > 1) extents.back() = floor_div(rows + Expr(group.rows - 1), group.rows);
   Expr units = 1;
   for (const Expr& e : extents) units *= e;
   writer_.open(false);
@@ -128,8 +134,24 @@ Expr GpuLoops::open_unit() {
   indices_ = declare_positions(writer_, "i", extents, u, true);
   bool differ = team.size == 1 || team.side > 1;
   if (differ && !indices_.empty()) team.lane = indices_.back().as_var()->id;
+  if (group.rows > 1) team.rows = declare_rows(rows);
   emitter_.set_team(team);
   return units;
+}
+
+// The places of the rows that a group computes at once. Beyond the end stands the last row, which
+// is then computed, and stored, more than once.
+std::vector<int> GpuLoops::declare_rows(const Expr& extent) {
+  std::vector<int> rows;
+  bool is_whole = exact_div(extent, nest_.threads.rows).has_value();
+  for (int64_t k = 0; k < nest_.threads.rows; ++k) {
+    std::string name = writer_.fresh("r");
+    std::string place = cat(writer_.text(indices_.back()), " * ", nest_.threads.rows, " + ", k);
+    if (!is_whole) place = cat("lf_min_i64(", place, ", ", writer_.rare_text(extent), " - 1)");
+    writer_.line(cat("const int64_t ", name, " = ", place, ";"));
+    rows.push_back(writer_.bind_index(name, extent, writer_.depth()));
+  }
+  return rows;
 }
 
 void GpuLoops::emit_group(size_t group) {
@@ -140,6 +162,11 @@ void GpuLoops::emit_group(size_t group) {
   Expr steps = 1;
   for (const Expr& e : inner) steps *= e;
   std::vector<Expr> loops = indices_;
+  for (int row : emitter_.team().team().rows) {
+    loops.back() = Expr::index(row);
+    emit_stores(group, loops, true);
+  }
+  if (nest_.threads.rows > 1) return;
   bool is_open = true;
   if (takes_blocks()) {
     loops.back() = emitter_.team().open_block(loops.back());

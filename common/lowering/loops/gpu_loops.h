@@ -16,12 +16,14 @@ namespace common {
 // See lower_cpu_loops. kInvalidInput also where threads would take more neighbours at once than the
 // innermost loop has, or share the steps of loops that are not whole axes; kUnsupported where the
 // nest shares a reduction among blocks and the body has none that they can share.
-Result<GpuFunction> lower_gpu_loops(const Graph& body, const LoopNest& nest);
+Result<GpuFunction> lower_gpu_loops(const Graph& body, const LoopNest& nest,
+                                    const std::string& block = "blockIdx.x");
 
 // A single lowering of a nest, with the counts that nests are chosen by. Refers to its arguments.
 class GpuLoops {
  public:
-  GpuLoops(const Graph& body, const LoopNest& nest);
+  // `block`: how the text spells the number of its block.
+  GpuLoops(const Graph& body, const LoopNest& nest, std::string block = "blockIdx.x");
   Result<GpuFunction> run();
   // The nest without what made no difference in run().
   LoopNest used() const;
@@ -36,11 +38,13 @@ class GpuLoops {
   // Each thread computes neighbouring units by itself.
   bool takes_blocks() const { return nest_.threads.threads == 1 && nest_.threads.access > 1; }
   Expr open_unit();
+  std::vector<int> declare_rows(const Expr& extent);
   void emit_group(size_t group);
   void emit_stores(size_t group, const std::vector<Expr>& loops, bool once);
 
   const Graph& body_;
   const LoopNest& nest_;
+  const std::string block_;
   const std::vector<OutputGroup> groups_;
   CodeWriter writer_;
   BodyEmitter emitter_;

@@ -17,6 +17,13 @@ constexpr double kDivision = 12;
 constexpr int64_t kTypicalSize = 128;
 // Steps of a loop with loads that a GPU's compiler writes one after the other, loads first.
 constexpr double kGpuUnroll = 4;
+// Of loads that code asks for together, what the compiler leaves together: it moves the others to
+// where their values are used.
+constexpr double kTogetherBytes = 80;
+// Of the latency, what is left of it where loads begin a step ahead; and what they cost a step.
+constexpr double kAheadWait = 0.5, kAheadIssue = 4;
+// What the units for memory take for an access while others begin instructions, beyond its own.
+constexpr double kAccessIssue = 3;
 
 size_t at(int index) { return static_cast<size_t>(index); }
 }  // namespace
@@ -99,19 +106,24 @@ void CodeWriter::close(const std::string& header) {
 
 void CodeWriter::Loads::end_round() {
   if (pending_bytes == 0) return;
-  work.in_flight_bytes = std::max(work.in_flight_bytes, pending_bytes);
-  work.rounds += 1;
+  double together = std::min(pending_bytes, kTogetherBytes);
+  work.in_flight_bytes = std::max(work.in_flight_bytes, together);
+  work.rounds += pending_bytes / together;
   pending_bytes = 0;
 }
 
 void CodeWriter::Loads::add(Loads inner, double trips, bool is_unrolled) {
-  double together = is_unrolled ? trips : std::min(trips, kGpuUnroll);
   if (is_unrolled) {
     pending_bytes += inner.pending_bytes * trips;
+  } else if (inner.ahead_bytes > 0) {
+    work.in_flight_bytes = std::max(work.in_flight_bytes, inner.ahead_bytes);
+    work.rounds += trips * kAheadWait;
+    work.instructions += trips * kAheadIssue;
   } else if (inner.pending_bytes > 0) {
-    work.in_flight_bytes = std::max(work.in_flight_bytes, inner.pending_bytes * together);
-    work.rounds += trips / together;
-    work.instructions += trips / together;  // the branch
+    double together = std::min(inner.pending_bytes * std::min(trips, kGpuUnroll), kTogetherBytes);
+    work.in_flight_bytes = std::max(work.in_flight_bytes, together);
+    work.rounds += inner.pending_bytes * trips / together;
+    work.instructions += trips / std::min(trips, kGpuUnroll);  // the branch
   }
   work.in_flight_bytes = std::max(work.in_flight_bytes, inner.work.in_flight_bytes);
   work.rounds += inner.work.rounds * trips;
@@ -122,7 +134,10 @@ void CodeWriter::Loads::add(Loads inner, double trips, bool is_unrolled) {
 
 void CodeWriter::add_access(int level, const Access& access) {
   Loads& loads = scopes_[at(level)].loads;
-  if (!access.is_store) loads.pending_bytes += access.bytes;
+  loads.work.instructions += kAccessIssue;
+  if (!access.is_store) {
+    (access.is_ahead ? loads.ahead_bytes : loads.pending_bytes) += access.bytes;
+  }
   (access.is_shared ? loads.work.shared_sector_bytes : loads.work.sector_bytes) +=
       access.sector_bytes;
 }

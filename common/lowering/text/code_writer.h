@@ -104,6 +104,7 @@ class CodeWriter {
     double sector_bytes = 0;
     bool is_store = false;
     bool is_shared = false;  // other units access the same
+    bool is_ahead = false;   // begun one step of the loop before
   };
   void add_access(int level, const Access& access);
   // The loads of scope `level` so far have arrived before what follows begins.
@@ -162,7 +163,7 @@ class CodeWriter {
   // The work of a scope so far, and the loads since the last round.
   struct Loads {
     ThreadWork work;
-    double pending_bytes = 0;
+    double pending_bytes = 0, ahead_bytes = 0;
     void end_round();
     // Adds what `trips` steps of a loop do; all loads of an unrolled one are one round.
     void add(Loads inner, double trips, bool is_unrolled);

@@ -38,6 +38,7 @@ Expr SharedLoops::open(const Expr& extent) {
     std::string b = w_.fresh("j");
     std::string n = w_.text(blocks);
     loop.lane = w_.open_loop(b, blocks, trips);
+    loop.blocks = blocks;
     loop.header = counting_loop(b, member(), n, sharing());
   }
   Expr block = Expr::index(loop.lane);
@@ -145,15 +146,52 @@ std::optional<CodeValue> SharedLoops::load(const std::string& pointer, DType dty
   } else {
     CodeWriter::Outward outward(w_, loop->level);
     std::string type = vector_of(dtype, loop->width);
-    CodeValue x = w_.declare(loop->level, cat("LfVec", type), "x",
-                             cat("lf_load", type, "(", pointer, " + ", w_.text(first), ")"));
-    w_.remember(key, x);
-    name = x.text;
+    name = load_vector(*loop, type, pointer, first);
+    w_.remember(key, {name, loop->level, -1});
     int64_t size = dtype_size(dtype);
-    note_access(first, size, size * loop->width, false, loop->level);
+    note_access(first, size, size * loop->width, false, loop->level, loop->next >= 0);
   }
   return w_.declare(w_.level_of_index(loop->index), c_value_type(dtype), "v",
                     cat(name, "[", w_.index_name(loop->index), "]"));
+}
+
+std::string SharedLoops::load_vector(Loop& loop, const std::string& type,
+                                     const std::string& pointer, const Expr& first) {
+  std::string name = load_ahead(loop, type, pointer, first);
+  if (!name.empty()) return name;
+  return w_
+      .declare(loop.level, cat("LfVec", type), "x",
+               cat("lf_load", type, "(", pointer, " + ", w_.text(first), ")"))
+      .text;
+}
+
+std::string SharedLoops::load_ahead(Loop& loop, const std::string& type, const std::string& pointer,
+                                    const Expr& first) {
+  if (!team_.ahead || loop.slots != 0 || loop.lane < 0 || loop.level != w_.depth()) return "";
+  if (w_.level_of(with_index({first}, loop.lane, 0)[0]) > loop.base) return "";
+  went_ahead_ = true;
+  std::string name = w_.fresh("x"), next = cat(name, "_next");
+  std::string n = w_.text(loop.blocks);
+  auto load = [&](int index) {
+    Expr there = w_.simplify(with_index({first}, loop.lane, Expr::index(index))[0]);
+    return cat(next, " = lf_load", type, "(", pointer, " + ", w_.text(there), ");");
+  };
+  {
+    CodeWriter::Outward before(w_, loop.base);
+    std::string begin = w_.fresh("j");
+    w_.line(cat("const int64_t ", begin, " = ", member(), ";"));
+    int index = w_.bind_index(begin, loop.blocks, loop.base);
+    w_.line(cat("LfVec", type, " ", next, ";"));
+    w_.line(cat("if (", begin, " < ", n, ") ", load(index)));
+  }
+  if (loop.next < 0) {
+    std::string later = w_.fresh("j");
+    w_.line(cat("const int64_t ", later, " = ", w_.index_name(loop.lane), " + ", sharing(), ";"));
+    loop.next = w_.bind_index(later, loop.blocks, loop.level);
+  }
+  w_.line(cat("const LfVec", type, " ", name, " = ", next, ";"));
+  w_.line(cat("if (", w_.index_name(loop.next), " < ", n, ") ", load(loop.next)));
+  return name;
 }
 
 std::string SharedLoops::store(const std::string& name, DType dtype, const Expr& offset) {
@@ -173,7 +211,7 @@ std::string SharedLoops::store(const std::string& name, DType dtype, const Expr&
 }
 
 void SharedLoops::note_access(const Expr& offset, int64_t element_bytes, int64_t bytes,
-                              bool is_store, int level) {
+                              bool is_store, int level, bool is_ahead) {
   int lane = lane_index();
   int64_t stride = lane < 0 ? 0 : std::abs(stride_along(offset, lane));
   // What neighbours leave out between them is read all the same, as far as a sector goes; what all
@@ -185,7 +223,7 @@ void SharedLoops::note_access(const Expr& offset, int64_t element_bytes, int64_t
     is_own = is_own || (v.kind == Var::Kind::kIndex && w_.level_of_index(v.id) <= team_.level);
   });
   w_.add_access(level, {static_cast<double>(bytes), static_cast<double>(share), is_store,
-                        !is_own && !is_store});
+                        !is_own && !is_store, is_ahead});
 }
 
 std::optional<RowLoop> SharedLoops::row_loop() const {

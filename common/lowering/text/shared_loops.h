@@ -46,6 +46,8 @@ class SharedLoops {
   void end_split();
   // Whether blocks shared a reduction, which needed no other one that a group computes together.
   bool is_split() const { return is_split_ && !needs_another_; }
+  // Whether some vector was loaded ahead.
+  bool went_ahead() const { return went_ahead_; }
 
   // ---- memory
   // The value out of a vector that is loaded before the innermost steps; empty when no open loop's
@@ -58,7 +60,7 @@ class SharedLoops {
   // Counts an access of `bytes` by one thread in scope `level`, at element `offset` of a tensor
   // whose elements have `element_bytes`.
   void note_access(const Expr& offset, int64_t element_bytes, int64_t bytes, bool is_store,
-                   int level);
+                   int level, bool is_ahead = false);
 
   // ---- rows
   // The innermost loop, if its steps are unrolled and nothing in the step is conditional: each
@@ -82,8 +84,15 @@ class SharedLoops {
     std::string slot;         // this step's number among the thread's own, where unrolled
     int64_t slots = 0;        // how many there are; 0: not unrolled
     int base = 0, depth = 0;  // the scope around the loop, and the innermost one
-    Expr blocks = 0;          // of an unrolled loop, over all threads
+    Expr blocks = 0;          // over all threads
+    int next = -1;            // index of the blocks one step later, where vectors are loaded ahead
   };
+  // A vector of `type` from `pointer` + first, which belongs to the step of the innermost scope.
+  std::string load_vector(Loop& loop, const std::string& type, const std::string& pointer,
+                          const Expr& first);
+  // The same, begun one step before; empty where what `first` needs is not known before the loop.
+  std::string load_ahead(Loop& loop, const std::string& type, const std::string& pointer,
+                         const Expr& first);
   // How many threads share a loop's steps, and a thread's number among them.
   int64_t sharing() const { return team_.size * (in_split_ ? team_.blocks : 1); }
   const char* member() const { return in_split_ ? "wide" : "member"; }
@@ -97,6 +106,7 @@ class SharedLoops {
   bool in_split_ = false;  // in the loop of the reduction that blocks share
   bool is_split_ = false;
   bool needs_another_ = false;
+  bool went_ahead_ = false;
   std::vector<Loop> loops_;
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 namespace common {
 
@@ -16,6 +17,10 @@ struct Team {
   // last to finish goes on with the result. More than 1 only for teams of a whole block.
   int64_t blocks = 1;
   int64_t vector = 1;  // neighbouring steps that one thread takes at once, where memory allows
+  // The indices of the units that the team computes at once, along the axis in which they differ;
+  // empty where it computes one.
+  std::vector<int> rows;
+  bool ahead = false;  // a loop's vectors are loaded one step before they are used
 };
 
 }  // namespace common

@@ -41,15 +41,19 @@ struct Uses {
   }
 };
 
-// The input buffer that the call's first output may overwrite, or -1: nothing reads it afterwards,
-// and the call reads it through that one operand only.
-int overwritten_by(const Plan& plan, const Uses& uses, int call_index) {
+// The input buffer that the call's output may overwrite, or -1: nothing reads it afterwards, and
+// the call reads it through that one operand only.
+int overwritten_by(const Plan& plan, const Uses& uses, int call_index, int output) {
   const Call& call = plan.calls[at(call_index)];
   const PlanKernel& kernel = plan.kernels[at(call.kernel)];
-  if (kernel.library || kernel.in_place_input < 0) return -1;
-  int base = call.inputs[at(kernel.in_place_input)];
+  auto place = static_cast<size_t>(std::find(call.outputs.begin(), call.outputs.end(), output) -
+                                   call.outputs.begin());
+  if (kernel.library || place >= kernel.in_place_inputs.size()) return -1;
+  int input = kernel.in_place_inputs[place];
+  if (input < 0) return -1;
+  int base = call.inputs[at(input)];
   const Buffer& from = plan.buffers[at(base)];
-  const Buffer& to = plan.buffers[at(call.outputs[0])];
+  const Buffer& to = plan.buffers[at(output)];
   auto same_memory = [&](int other) {
     const Buffer& buffer = plan.buffers[at(other)];
     return other == base || (from.kind == BufferKind::kInput && buffer.kind == from.kind &&
@@ -69,10 +73,8 @@ int overwritten_by(const Plan& plan, const Uses& uses, int call_index) {
 std::vector<int> state_chain(const Plan& plan, const Uses& uses, int output, int state_position) {
   std::vector<int> chain = {output};
   while (true) {
-    int base = overwritten_by(plan, uses, uses.writer[at(chain.back())]);
-    if (base < 0 || plan.calls[at(uses.writer[at(chain.back())])].outputs[0] != chain.back()) {
-      return {};
-    }
+    int base = overwritten_by(plan, uses, uses.writer[at(chain.back())], chain.back());
+    if (base < 0) return {};
     chain.push_back(base);
     const Buffer& buffer = plan.buffers[at(base)];
     if (buffer.kind == BufferKind::kInput) {
@@ -96,16 +98,17 @@ void share_state_memory(const Plan& plan, const Uses& uses, std::vector<int>& st
 
 void share_temporary_memory(const Plan& plan, const Uses& uses, std::vector<int>& storage) {
   for (size_t c = 0; c < plan.calls.size(); ++c) {
-    int base = overwritten_by(plan, uses, static_cast<int>(c));
-    if (base < 0 || plan.buffers[at(base)].kind != BufferKind::kTemporary) continue;
-    int output = plan.calls[c].outputs[0];
-    int root = storage[at(base)];
-    bool root_is_temporary = plan.buffers[at(root)].kind == BufferKind::kTemporary;
-    if (storage[at(output)] != output || !root_is_temporary) continue;
-    if (plan.buffers[at(output)].kind == BufferKind::kTemporary) {
-      storage[at(output)] = root;
-    } else {
-      std::replace(storage.begin(), storage.end(), root, output);
+    for (int output : plan.calls[c].outputs) {
+      int base = overwritten_by(plan, uses, static_cast<int>(c), output);
+      if (base < 0 || plan.buffers[at(base)].kind != BufferKind::kTemporary) continue;
+      int root = storage[at(base)];
+      bool root_is_temporary = plan.buffers[at(root)].kind == BufferKind::kTemporary;
+      if (storage[at(output)] != output || !root_is_temporary) continue;
+      if (plan.buffers[at(output)].kind == BufferKind::kTemporary) {
+        storage[at(output)] = root;
+      } else {
+        std::replace(storage.begin(), storage.end(), root, output);
+      }
     }
   }
 }

@@ -289,8 +289,8 @@ double predict_ns(common::Template form, const KernelProfile& profile, const Sch
 
 double predict_ns(const common::Kernel& kernel, const std::vector<int64_t>& symbols,
                   const DeviceTerms& terms) {
-  if (terms.gpu != nullptr && kernel.form == common::Template::kLoops) {
-    return GpuNestTimes(kernel.body, *terms.gpu).predict_ns(kernel.schedule);
+  if (terms.gpu != nullptr && has_nest_times(kernel.form)) {
+    return GpuNestTimes(kernel.form, kernel.body, *terms.gpu).predict_ns(kernel.schedule);
   }
   ScheduleValues values;
   values.is_default = kernel.schedule.empty();

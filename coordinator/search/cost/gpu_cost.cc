@@ -18,6 +18,10 @@ constexpr double kInPlace = 2.5;
 // machine's rate.
 constexpr double kTileTensor = 0.4, kTileSingle = 0.5, kAttentionTensor = 0.08;
 constexpr double kLibraryTensor = 0.75, kLibrarySingle = 0.8, kLibraryBytes = 0.85;
+// An attention of at most so many rows waits for other blocks' parts in the second cache. On tensor
+// cores it takes so many thread instructions for each byte of keys and values, merging included,
+// else so many for a multiply-add in each of its passes.
+constexpr double kAttentionRows = 8, kMergeRounds = 1.5, kOnePass = 5, kByThreads = 6;
 // At most so many rows are multiplied by reading the matrix once, at memory's speed.
 constexpr double kFewRows = 4;
 // Bytes that a thread has under way in generated code.
@@ -55,6 +59,7 @@ GpuKernelFacts gpu_facts(Template form, const KernelProfile& profile) {
                                                        : profile.transform_products * kHard);
   double operations = 2 * profile.contraction_ops;
   bool is_half = profile.contraction.is_half;
+  double passes = profile.attention.normalises_first ? 2 : 1;
   bool is_skinny = form == Template::kTile && has_few_rows(profile.contraction);
   switch (form) {
     case Template::kTile:
@@ -66,7 +71,14 @@ GpuKernelFacts gpu_facts(Template form, const KernelProfile& profile) {
           operations / (is_half ? kTileTensor : kTileSingle);
       break;
     case Template::kAttention:
-      f.tensor_operations = operations / kAttentionTensor;
+      if (profile.attention.rows > kAttentionRows) {
+        f.tensor_operations = operations / kAttentionTensor * passes;
+        break;
+      }
+      f.thread_instructions = profile.attention.is_half && !profile.attention.normalises_first
+                                  ? profile.moved_bytes * kOnePass
+                                  : profile.contraction_ops * kByThreads * passes;
+      f.rounds += passes * kMergeRounds;
       break;
     case Template::kGemm:
       f.dram_bytes /= kLibraryBytes;

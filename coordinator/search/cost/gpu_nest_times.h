@@ -1,4 +1,5 @@
-// What a kernel of loops takes on a GPU, by the nests that its schedules become.
+// What a kernel of loops, or several in one launch, takes on a GPU, by the nests that its schedules
+// become.
 #pragma once
 
 #include <map>
@@ -9,16 +10,23 @@
 
 namespace coordinator {
 
-// One body's times, each predicted when it is first asked for. Not thread-safe.
+// Whether this is how a kernel of that form is predicted.
+bool has_nest_times(common::Template form);
+
+// One kernel's times, each predicted when it is first asked for. Not thread-safe.
 class GpuNestTimes {
  public:
   // `machine` outlives this.
-  GpuNestTimes(const common::Graph& body, const common::GpuMachine& machine);
+  GpuNestTimes(common::Template form, const common::Graph& body, const common::GpuMachine& machine);
   // Nanoseconds of one launch, with the launch; infinity where no code comes of the schedule.
   double predict_ns(const common::Schedule& schedule);
 
  private:
-  common::Graph body_;  // without structured operations
+  double loops_ns(const common::Schedule& schedule) const;
+  double parts_ns() const;
+
+  common::Kernel kernel_;
+  common::Graph body_;  // of loops: without structured operations
   const common::GpuMachine& machine_;
   std::map<common::Schedule, double> known_;
 };

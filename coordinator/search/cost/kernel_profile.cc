@@ -620,6 +620,7 @@ KernelProfile profile_kernel(const common::Kernel& kernel, const std::vector<int
   if (kernel.form != common::Template::kAttention) return profile;
   auto form = common::attention_form(kernel.body);
   double share = form ? visible_share(*form, symbols) : 1;
+  if (form) profile.attention = attention_size(kernel, *form, symbols);
   profile.contraction_ops *= share;
   profile.hard_ops *= share;
   profile.simple_ops *= share;

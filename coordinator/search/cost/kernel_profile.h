@@ -36,6 +36,13 @@ struct ContractionSize {
   bool is_half = false;   // or both were of 16 bits until they were cast, as tensor cores take them
 };
 
+struct AttentionSize {
+  double rows = 0;  // that share keys and values; 0: it is none
+  // A row is normalised before the product, so that its keys are read twice.
+  bool normalises_first = false;
+  bool is_half = false;  // keys and values were of 16 bits until they were cast
+};
+
 struct KernelProfile {
   double bytes = 0;            // of all buffers, each once
   double moved_bytes = 0;      // of those what is read and written (common/ir/llir/body_traffic.h)
@@ -52,6 +59,7 @@ struct KernelProfile {
   double row_sums = 0;            // reductions along rows that begin and end; short ones count less
   double lane_blocks = 0;         // rows of sums taken side by side
   ContractionSize contraction;    // the last, if there is one
+  AttentionSize attention;        // if it is one
   std::vector<LoopWork> loops;    // the same operations, loop by loop
 };
 // symbols[k] is the value of the body's s<k>. Values that are needed at every step of an inner loop

@@ -75,6 +75,21 @@ ContractionSize contraction_size(const Graph& body, const Node& node,
   return size;
 }
 
+AttentionSize attention_size(const common::Kernel& kernel, const common::AttentionForm& form,
+                             const std::vector<int64_t>& symbols) {
+  const Graph& body = kernel.body;
+  auto is_half = [&](NodeId product, int other) {
+    return is_half_value(body, body.node(product).operands[static_cast<size_t>(1 - other)]);
+  };
+  AttentionSize size;
+  size.rows = size_of(form.size(form.rows), symbols);
+  size.normalises_first =
+      !form.scales_rows ||
+      common::schedule_value(kernel.schedule, common::Template::kAttention, "online") == 0;
+  size.is_half = is_half(form.scores, form.queries) && is_half(form.product, form.probabilities);
+  return size;
+}
+
 // Short rows by insertion, others digit by digit (256 counts a digit, those that are equal in all
 // keys are only counted).
 SortWork sort_work(const Graph& body, const Node& node, double elements,

@@ -21,6 +21,9 @@ std::vector<int> reduction_depths(const common::Graph& body);
 ContractionSize contraction_size(const common::Graph& body, const common::Node& node,
                                  const std::vector<int64_t>& symbols);
 
+AttentionSize attention_size(const common::Kernel& kernel, const common::AttentionForm& form,
+                             const std::vector<int64_t>& symbols);
+
 // See KernelProfile. `node` is a kSort of the body, of `elements` elements.
 struct SortWork {
   double steps = 0;

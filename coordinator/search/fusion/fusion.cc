@@ -5,12 +5,16 @@
 #include <set>
 #include <utility>
 
+#include "common/base/contains.h"
 #include "common/base/hash64.h"
 #include "common/ir/hlir/builder.h"
 #include "common/ir/hlir/gemm_form.h"
 #include "common/ir/hlir/graph_hash.h"
 #include "common/ir/hlir/sizes.h"
+#include "common/ir/llir/body_traffic.h"
+#include "common/ir/llir/horizontal.h"
 #include "common/ir/llir/load_time.h"
+#include "coordinator/search/fusion/launches.h"
 #include "coordinator/search/fusion/multi_output.h"
 
 namespace coordinator {
@@ -22,13 +26,17 @@ using common::Node;
 using common::Op;
 using common::Template;
 
+// A kernel that moves more takes so long that a launch makes no difference.
+constexpr double kJoinedBytes = 64e6;
+
 size_t at(common::NodeId id) { return static_cast<size_t>(id); }
 
 class ProgramBuilder {
  public:
   ProgramBuilder(const Selected& selected, const Materialised& materialised,
-                 const std::vector<common::NodeId>& writers, KernelMemo& memo)
-      : selected_(selected),
+                 const std::vector<common::NodeId>& writers, KernelMemo& memo, bool shares_launches)
+      : shares_launches_(shares_launches),
+        selected_(selected),
         graph_(selected.graph),
         materialised_(materialised),
         writers_(writers),
@@ -59,6 +67,7 @@ class ProgramBuilder {
         add_kernel(writers_[i]);
       }
     }
+    if (shares_launches_) add_launches();
     note_load_time();
     return std::move(result_);
   }
@@ -164,41 +173,119 @@ class ProgramBuilder {
     return template_of(selected_, materialised_, root);
   }
 
-  std::shared_ptr<const BuiltKernel> build(common::NodeId root) const {
+  // Several roots: a horizontal kernel.
+  std::shared_ptr<const BuiltKernel> build(const std::vector<common::NodeId>& roots) const {
     auto built = std::make_shared<BuiltKernel>();
     GraphBuilder builder(graph_.symbols);
     std::map<common::NodeId, common::NodeId> copied;
-    for (common::NodeId value : values_of(root)) {
-      common::NodeId result = copy(value, root, builder, copied, built->inputs);
-      for (size_t k = 0; k < copies_of(value); ++k) builder.output(result);
+    for (common::NodeId root : roots) {
+      for (common::NodeId value : values_of(root)) {
+        common::NodeId result = copy(value, root, builder, copied, built->inputs);
+        for (size_t k = 0; k < copies_of(value); ++k) builder.output(result);
+      }
     }
     common::Canonical body = common::canonical_without_unused_symbols(builder.finish());
     built->symbols = std::move(body.symbols);
-    built->kernel.form = form_of(root, body.graph);
+    built->kernel.form = roots.size() > 1 ? Template::kHorizontal : form_of(roots[0], body.graph);
     built->kernel.body = std::move(body.graph);
     built->body = common::graph_hash(built->kernel.body);
     return built;
   }
 
+  std::shared_ptr<const BuiltKernel> kernel_of(const std::vector<common::NodeId>& roots) const {
+    uint64_t key = 0;
+    for (common::NodeId root : roots) {
+      std::map<common::NodeId, uint64_t> known;
+      for (common::NodeId value : values_of(root)) {
+        key = common::combine64(key,
+                                common::combine64(signature(value, root, known), copies_of(value)));
+      }
+    }
+    std::shared_ptr<const BuiltKernel>& memo = memo_[key];
+    if (!memo) memo = build(roots);
+    return memo;
+  }
+
   // Adds the kernel at `root` once, behind those that it reads from.
   void add_kernel(common::NodeId root) {
     if (!added_.insert(root).second) return;
-    std::map<common::NodeId, uint64_t> known;
-    uint64_t key = 0;
-    for (common::NodeId value : values_of(root)) {
-      key = common::combine64(key,
-                              common::combine64(signature(value, root, known), copies_of(value)));
-    }
-    std::shared_ptr<const BuiltKernel>& memo = memo_[key];
-    if (!memo) memo = build(root);
-    std::shared_ptr<const BuiltKernel> built = memo;
-    common::Call call;
+    std::shared_ptr<const BuiltKernel> built = kernel_of({root});
     for (ClassId input : built->inputs) {
       common::NodeId node = node_of_.at(input);
       if (graph_.node(node).op != Op::kInput) add_kernel(writers_[at(node)]);
-      call.inputs.push_back(buffer_of(input));
     }
+    if (shares_launches_) {
+      in_order_.emplace_back(root, std::move(built));
+    } else {
+      add_call({root}, built);
+    }
+  }
+
+  void add_launches() {
+    std::vector<int64_t> sizes = common::representative_sizes(graph_.symbols);
+    std::vector<char> at_load = common::load_time_nodes(graph_);
+    std::map<common::NodeId, size_t> place;
+    std::vector<LaunchedKernel> kernels;
+    for (const auto& [root, built] : in_order_) {
+      LaunchedKernel kernel;
+      kernel.can_join = common::can_be_part(built->kernel) && at_load[at(root)] == 0 &&
+                        bytes_of(built->kernel.body, sizes) <= kJoinedBytes;
+      for (ClassId input : built->inputs) {
+        common::NodeId node = node_of_.at(input);
+        if (graph_.node(node).op != Op::kInput)
+          kernel.follows.push_back(place.at(writers_[at(node)]));
+      }
+      // What a scatter overwrites in place others have read before.
+      if (built->kernel.form == Template::kScatter) {
+        for (size_t k = 0; k < kernels.size(); ++k) {
+          const std::vector<ClassId>& read = in_order_[k].second->inputs;
+          bool reads_base = std::any_of(
+              built->inputs.begin(), built->inputs.end(),
+              [&](ClassId input) { return is_base(root, input) && common::contains(read, input); });
+          if (reads_base) kernel.follows.push_back(k);
+        }
+      }
+      place[root] = kernels.size();
+      kernels.push_back(std::move(kernel));
+    }
+    for (const std::vector<size_t>& launch : share_launches(kernels)) {
+      std::vector<common::NodeId> roots;
+      for (size_t k : launch) roots.push_back(in_order_[k].first);
+      add_call(roots, kernel_of(roots));
+    }
+  }
+
+  // Whether the scatter at `root` is of the value with that gene.
+  bool is_base(common::NodeId root, ClassId input) const {
+    common::NodeId base = base_of(selected_, graph_.node(root).operands[0]);
+    return selected_.gene[at(base)] == input;
+  }
+
+  static double bytes_of(const Graph& body, const std::vector<int64_t>& sizes) {
+    double bytes = 0;
+    for (double read : common::bytes_read(body, sizes)) bytes += read;
+    for (double written : common::bytes_written(body, sizes)) bytes += written;
+    return bytes;
+  }
+
+  void add_call(const std::vector<common::NodeId>& roots,
+                const std::shared_ptr<const BuiltKernel>& built) {
+    common::Call call;
+    for (ClassId input : built->inputs) call.inputs.push_back(buffer_of(input));
     for (int symbol : built->symbols) call.symbols.push_back(common::Expr::symbol(symbol));
+    for (common::NodeId root : roots) add_outputs(root, call);
+    ClassId gene = selected_.gene[at(roots[0])];
+    auto [it, is_new] = known_.emplace(std::pair{built->kernel.form, built->body},
+                                       static_cast<int>(result_.kernels.size()));
+    if (is_new) {
+      result_.kernels.push_back(built);
+      result_.genes.push_back(gene);
+    }
+    call.kernel = it->second;
+    result_.shell.calls.push_back(std::move(call));
+  }
+
+  void add_outputs(common::NodeId root, common::Call& call) {
     for (common::NodeId value : values_of(root)) {
       const Node& node = graph_.node(value);
       size_t first = call.outputs.size();
@@ -212,17 +299,9 @@ class ProgramBuilder {
         buffer_[selected_.gene[at(value)]] = call.outputs[first];
       }
     }
-    ClassId gene = selected_.gene[at(root)];
-    auto [it, is_new] = known_.emplace(std::pair{built->kernel.form, built->body},
-                                       static_cast<int>(result_.kernels.size()));
-    if (is_new) {
-      result_.kernels.push_back(built);
-      result_.genes.push_back(gene);
-    }
-    call.kernel = it->second;
-    result_.shell.calls.push_back(std::move(call));
   }
 
+  const bool shares_launches_;
   const Selected& selected_;
   const Graph& graph_;
   const Materialised& materialised_;
@@ -233,6 +312,8 @@ class ProgramBuilder {
   std::map<common::NodeId, std::vector<common::NodeId>> further_outputs_;  // by writer
   std::unordered_map<ClassId, common::NodeId> node_of_;  // of what kernels may read
   std::set<common::NodeId> added_;
+  // Where launches are shared: kernels that have no call yet, each behind those that it reads from.
+  std::vector<std::pair<common::NodeId, std::shared_ptr<const BuiltKernel>>> in_order_;
   std::unordered_map<ClassId, int> buffer_;  // of stored values and inputs, by gene
   std::map<std::pair<Template, common::Digest>, int> known_;
 };
@@ -240,8 +321,9 @@ class ProgramBuilder {
 }  // namespace
 
 FusedProgram fuse(const Selected& selected, const Materialised& materialised, KernelMemo& memo,
-                  const std::vector<int64_t>& wishes) {
-  return ProgramBuilder(selected, materialised, plan_writers(selected, materialised, wishes), memo)
+                  const std::vector<int64_t>& wishes, bool shares_launches) {
+  return ProgramBuilder(selected, materialised, plan_writers(selected, materialised, wishes), memo,
+                        shares_launches)
       .run();
 }
 

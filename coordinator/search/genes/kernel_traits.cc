@@ -76,7 +76,7 @@ class Features {
 };
 
 // The position of a parameter among its template's.
-enum LoopsParameter : size_t { kStage, kUnroll, kVector, kAccess, kTeam };
+enum LoopsParameter : size_t { kStage, kUnroll, kVector, kAccess, kUnitRows, kTeam };
 enum TileParameter : size_t {
   kKc,
   kMc,
@@ -118,6 +118,7 @@ void gpu_loops_features(const KernelTraits& t, ScheduleCode code, Features& feat
   features.add({32, kind, row});
   features.add({33, kAccess, digit(kAccess)});
   features.add({33, kind, kAccess, digit(kAccess)});
+  features.add({33, kind, kUnitRows, digit(kUnitRows)});
   features.add({33, kTeam, digit(kTeam)});
   features.add({34, kind, kTeam, digit(kTeam)});
   features.add({35, row, kTeam, digit(kTeam)});
@@ -232,8 +233,8 @@ KernelTraits traits_of(const common::Kernel& kernel, const common::Digest& body,
   traits.profile = profile_kernel(kernel, symbols);
   traits.terms = &terms;
   traits.predicted_ns = predict_ns(kernel.form, traits.profile, {}, terms);
-  if (terms.gpu != nullptr && kernel.form == Template::kLoops) {
-    traits.nest_times = std::make_shared<GpuNestTimes>(kernel.body, *terms.gpu);
+  if (terms.gpu != nullptr && has_nest_times(kernel.form)) {
+    traits.nest_times = std::make_shared<GpuNestTimes>(kernel.form, kernel.body, *terms.gpu);
   }
   const common::Graph& graph = kernel.body;
   const common::Shape& shape = graph.node(graph.outputs[0].node).shape;

@@ -38,37 +38,68 @@ double fusion_margin(Calibration calibration) {
   return std::numeric_limits<double>::infinity();
 }
 
-Gated gate_fusion(RegionSpace& space, Calibration calibration,
-                  const std::function<double(const Genome&)>& worth, size_t values_max) {
-  Gated gated;
-  double margin = fusion_margin(calibration);
-  bool is_gpu = common::is_gpu(space.machine());
-  double now = worth({});
-  auto start = space.structure({});
-  for (const Site& site : start->sites) {
-    if (site.name.kind != GeneKind::kStore) continue;
-    if (gated.decisions.size() == values_max) break;
-    Genome changed = gated.genome;
+namespace {
+
+class Gate {
+ public:
+  Gate(RegionSpace& space, double margin, const std::function<double(const Genome&)>& worth,
+       size_t values_max)
+      : space_(space), margin_(margin), worth_(worth), values_max_(values_max), now_(worth({})) {}
+
+  // Whether some value's default was overruled.
+  bool pass() {
+    bool changes = false;
+    auto structure = space_.structure(gated_.genome);
+    for (const Site& site : structure->sites) {
+      if (site.name.kind != GeneKind::kStore) continue;
+      if (gated_.decisions.size() == values_max_) break;
+      changes = decide(site) || changes;
+    }
+    return changes;
+  }
+  Gated take() { return std::move(gated_); }
+
+ private:
+  bool decide(const Site& site) {
+    Genome changed = gated_.genome;
     changed.set(site.name, site.current != 0 ? 0 : 1);
     // A value that must be stored stays so whatever its gene says.
-    if (space.structure(changed)->fingerprint == space.structure(gated.genome)->fingerprint) {
-      continue;
+    if (space_.structure(changed)->fingerprint == space_.structure(gated_.genome)->fingerprint) {
+      return false;
     }
-    double other = worth(changed);
+    double other = worth_(changed);
     FusionDecision decision;
-    decision.operation = space.saturated().heads->name(site.head);
+    decision.operation = space_.saturated().heads->name(site.head);
     decision.was_materialised = site.current != 0;
-    decision.stored_ns = decision.was_materialised ? now : other;
-    decision.in_place_ns = decision.was_materialised ? other : now;
-    double least = is_gpu ? kGpuMarginNs : now * margin;
-    bool overrules = std::isfinite(margin) && other < now - least;
+    decision.stored_ns = decision.was_materialised ? now_ : other;
+    decision.in_place_ns = decision.was_materialised ? other : now_;
+    double least = common::is_gpu(space_.machine()) ? kGpuMarginNs : now_ * margin_;
+    bool overrules = std::isfinite(margin_) && other < now_ - least;
     decision.is_materialised = decision.was_materialised != overrules;
-    gated.decisions.push_back(std::move(decision));
-    if (!overrules) continue;
-    gated.genome = std::move(changed);
-    now = other;
+    gated_.decisions.push_back(std::move(decision));
+    if (!overrules) return false;
+    gated_.genome = std::move(changed);
+    now_ = other;
+    return true;
   }
-  return gated;
+
+  RegionSpace& space_;
+  const double margin_;
+  const std::function<double(const Genome&)>& worth_;
+  const size_t values_max_;
+  double now_;
+  Gated gated_;
+};
+
+}  // namespace
+
+Gated gate_fusion(RegionSpace& space, Calibration calibration,
+                  const std::function<double(const Genome&)>& worth, size_t values_max) {
+  Gate gate(space, fusion_margin(calibration), worth, values_max);
+  // Whether kernels share a launch depends on what comes before them, so that a later decision may
+  // change what an earlier one is worth.
+  if (gate.pass() && common::is_gpu(space.machine())) gate.pass();
+  return gate.take();
 }
 
 }  // namespace coordinator

@@ -57,6 +57,22 @@ int64_t RegionSpace::stored_size(ClassId cls, int depth) const {
   return size;
 }
 
+std::optional<bool> RegionSpace::rounds_probabilities(ClassId cls, int depth) const {
+  const EGraph& graph = *saturated_.graph;
+  std::optional<bool> found;
+  graph.for_each_node(graph.find(cls), [&](NodeId n) {
+    const Node& node = saturated_.heads->node(graph.head(n));
+    if (node.op == Op::kSoftmax) found = false;
+    bool leads = node.op == Op::kView || node.op == Op::kCast || node.op == Op::kSelect;
+    if (found || !leads || depth == 0) return;
+    for (ClassId child : graph.children(n)) {
+      auto below = rounds_probabilities(child, depth - 1);
+      if (below) found = *below || common::is_half(node.dtype);
+    }
+  });
+  return found;
+}
+
 double RegionSpace::gpu_node_cost(NodeId id) const {
   const EGraph& graph = *saturated_.graph;
   const Node& node = saturated_.heads->node(graph.head(id));
@@ -94,19 +110,31 @@ double RegionSpace::gpu_node_cost(NodeId id) const {
   profile.moved_bytes = work * static_cast<double>(common::dtype_size(node.dtype));
   profile.contraction.is_half = true;
   for (size_t k : {size_t{0}, size_t{1}}) {
+    if (lowering == Lowering::kAttention) {
+      // Probabilities are computed where they are multiplied.
+      if (auto rounds = rounds_probabilities(child(k), kReadThrough)) {
+        profile.attention.normalises_first = *rounds;
+        continue;
+      }
+    }
     // A library reads what is stored for it, a kernel through views and casts.
     int64_t size = stored_size(child(k), is_library ? 0 : kReadThrough);
     profile.moved_bytes += elements(shape_of(child(k))) * static_cast<double>(size);
     profile.contraction.is_half = profile.contraction.is_half && size == 2;
   }
-  common::Template form = is_library                         ? common::Template::kGemm
-                          : lowering == Lowering::kAttention ? common::Template::kAttention
-                                                             : common::Template::kTile;
-  double ns = gpu_predict_ns(form, profile, machine);
+  if (lowering == Lowering::kAttention) {
+    profile.attention.rows = std::min(profile.contraction.rows, profile.contraction.columns);
+    profile.attention.is_half = profile.contraction.is_half;
+    common::GpuKernelFacts facts = gpu_facts(common::Template::kAttention, profile);
+    common::GpuKernelTime time = common::gpu_kernel_time(facts, machine);
+    // Scores and softmax, which an attention takes into its kernel, have paid for the launch, and
+    // are as long under way.
+    return kLeast + std::max({time.dram_ns, time.issue_ns, time.tensor_ns});
+  }
+  double ns = gpu_predict_ns(is_library ? common::Template::kGemm : common::Template::kTile,
+                             profile, machine);
   if (is_library) return ns;
-  // Scores and softmax, which an attention takes into its kernel, have paid for the launch.
-  double shared = lowering == Lowering::kAttention ? 1 : 1 - kOwnLaunch;
-  return kLeast + ns - shared * common::kGpuLaunchNs;
+  return kLeast + ns - (1 - kOwnLaunch) * common::kGpuLaunchNs;
 }
 
 }  // namespace coordinator

@@ -324,7 +324,7 @@ std::shared_ptr<const Structure> RegionSpace::structure(const Genome& genome) {
   }
   repair_materialisation(selected, materialised);
   if (kernels_.size() >= kKernelsMax) kernels_.clear();
-  result->fused = fuse(selected, materialised, kernels_, wishes);
+  result->fused = fuse(selected, materialised, kernels_, wishes, common::is_gpu(machine_));
   result->fingerprint = structure_digest(result->fused);
   if (recent_.size() >= kRecentMax) recent_.clear();
   recent_[genome.structure_hash()] = result;

@@ -47,6 +47,7 @@ std::string_view operation_of(const common::Kernel& kernel) {
     case Template::kSort:
       return "sort";
     case Template::kLoops:
+    case Template::kHorizontal:
       break;
   }
   // What weighs most comes first.

@@ -159,3 +159,6 @@ LFEMU_DEVICE void lf_wait_for_earlier() { lf_emu::self().has_waited = true; }
 LFEMU_DEVICE uint4 lf_load_stream16(const void* global) {
   return *static_cast<const uint4*>(global);
 }
+LFEMU_DEVICE uint4 lf_load_once16(const void* global) {
+  return *static_cast<const uint4*>(global);
+}

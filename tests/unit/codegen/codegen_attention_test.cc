@@ -1,146 +1,9 @@
 // Code of the kAttention template against the reference interpreter.
-#include "codegen_testing.h"
+#include "attention_cases.h"
 #include "common/ir/hlir/attention_form.h"
 
 namespace testing_codegen {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-// kAdded: the window, as what is added to scores.
-enum class Mask { kNone, kCausal, kWindow, kAdded, kBias, kGiven, kGivenSafe };
-
-// One attention over [heads, rows, keys]. Sizes of 0 stand for the symbol of that name.
-struct Attention {
-  int64_t groups = 2, members = 1;
-  int64_t rows = 5, keys = 7;
-  int64_t depth = 16, width = 16;
-  Mask mask = Mask::kNone;
-  DType dtype = DType::kFloat32;
-  bool symbolic = false;
-  bool growing = false;  // the number of keys alone is symbolic
-  double soft_cap = 0;
-  bool rounded = false;     // scores and probabilities through bfloat16
-  bool transposed = false;  // keys are stored along the sequence
-  bool half = false;        // queries, keys and values are bfloat16
-  bool epilogue = false;
-};
-
-class Builder {
- public:
-  explicit Builder(const Attention& a)
-      : a_(a),
-        b_(a.symbolic  ? std::vector<SymbolRange>{{0, 1024}, {0, 1024}}
-           : a.growing ? std::vector<SymbolRange>{{0, 4096}}
-                       : std::vector<SymbolRange>{}) {}
-
-  Graph build() {
-    Expr rows = a_.symbolic ? Expr::symbol(0) : Expr(a_.rows);
-    Expr keys = a_.symbolic ? Expr::symbol(1) : a_.growing ? Expr::symbol(0) : Expr(a_.keys);
-    DType stored = a_.half ? DType::kBfloat16 : a_.dtype;
-    NodeId q = input(stored, {a_.groups, a_.members, rows, a_.depth});
-    NodeId k = a_.transposed ? input(stored, {a_.groups, a_.depth, keys})
-                             : input(stored, {keys, a_.groups, a_.depth});
-    NodeId v = input(stored, {a_.groups, keys, a_.width});
-    // 0 group, 1 member, 2 row, 3 key, 4 depth or width
-    Shape shape{a_.groups, a_.members, rows, keys};
-    NodeId scores =
-        b_.raw({Op::kContract,
-                a_.dtype,
-                shape,
-                {q, k},
-                ContractAttr{{0, 1, 2, 4},
-                             a_.transposed ? std::vector<int>{0, 4, 3} : std::vector<int>{3, 0, 4},
-                             {0, 1, 2, 3}}});
-    if (a_.rounded) scores = round(scores);
-    scores = b_.binary(BinaryOp::kMul, scores, b_.scalar(a_.dtype, 0.3));
-    if (a_.soft_cap != 0) {
-      NodeId cap = b_.scalar(a_.dtype, a_.soft_cap);
-      scores = b_.binary(BinaryOp::kMul,
-                         b_.unary(UnaryOp::kTanh, b_.binary(BinaryOp::kDiv, scores, cap)), cap);
-    }
-    scores = masked(scores, rows, keys);
-    NodeId p = b_.raw({Op::kSoftmax, a_.dtype, shape, {scores}, SoftmaxAttr{3, false}});
-    if (a_.mask == Mask::kGivenSafe) {
-      NodeId top = b_.reduce(ReduceOp::kMax, scores, {3}, true);
-      NodeId none = b_.binary(BinaryOp::kEqual, top, b_.scalar(a_.dtype, -kInfinity));
-      p = b_.select(none, b_.scalar(a_.dtype, 0), p);
-    }
-    if (a_.rounded) p = round(p);
-    NodeId out = b_.raw({Op::kContract,
-                         a_.dtype,
-                         {a_.groups, a_.members, rows, a_.width},
-                         {p, v},
-                         ContractAttr{{0, 1, 2, 3}, {0, 3, 4}, {0, 1, 2, 4}}});
-    if (a_.epilogue) {
-      NodeId gate = input(a_.dtype, {a_.groups, a_.members, rows, a_.width});
-      out = b_.binary(BinaryOp::kAdd, b_.unary(UnaryOp::kTanh, out), gate);
-    }
-    b_.output(out);
-    return b_.finish();
-  }
-
-  std::vector<HostTensor> values(Random& random, double high = 2) const {
-    std::vector<HostTensor> tensors;
-    std::vector<int64_t> symbols{a_.rows, a_.keys};
-    if (a_.growing) symbols = {a_.keys};
-    for (size_t k = 0; k < shapes_.size(); ++k) {
-      tensors.push_back(
-          random_tensor(random, dtypes_[k], evaluate_shape(shapes_[k], symbols), -high, high));
-    }
-    return tensors;
-  }
-
- private:
-  NodeId input(DType dtype, Shape shape) {
-    shapes_.push_back(shape);
-    dtypes_.push_back(dtype);
-    return b_.input(InputKind::kUser, dtype, std::move(shape), "x");
-  }
-  NodeId round(NodeId x) { return b_.cast(b_.cast(x, DType::kBfloat16), a_.dtype); }
-  NodeId position(const Expr& size, int axis, const Shape& shape) {
-    NodeId iota = b_.iota(DType::kInt64, size);
-    View view{shape, {Expr::index(axis)}, {}, 0};
-    return b_.view(iota, view);
-  }
-  NodeId masked(NodeId scores, const Expr& rows, const Expr& keys) {
-    Shape shape{rows, keys};
-    NodeId hidden = b_.scalar(a_.dtype, -kInfinity);
-    NodeId row = position(rows, 0, shape), key = position(keys, 1, shape);
-    switch (a_.mask) {
-      case Mask::kNone:
-        return scores;
-      case Mask::kCausal: {
-        // The last row sees all keys.
-        NodeId offset = b_.binary(BinaryOp::kSub, b_.size_scalar(DType::kInt64, keys),
-                                  b_.size_scalar(DType::kInt64, rows));
-        NodeId until = b_.binary(BinaryOp::kAdd, row, offset);
-        return b_.select(b_.binary(BinaryOp::kLessEqual, key, until), scores, hidden);
-      }
-      case Mask::kAdded:
-      case Mask::kWindow: {
-        NodeId near = b_.binary(BinaryOp::kLess, b_.binary(BinaryOp::kSub, row, key),
-                                b_.scalar_int(DType::kInt64, 3));
-        NodeId seen = b_.binary(BinaryOp::kAnd, near, b_.binary(BinaryOp::kLessEqual, key, row));
-        if (a_.mask == Mask::kAdded) {
-          NodeId lowest = b_.scalar(a_.dtype, std::numeric_limits<float>::lowest());
-          NodeId mask = b_.select(seen, b_.scalar(a_.dtype, 0), lowest);
-          return b_.binary(BinaryOp::kAdd, scores, mask);
-        }
-        return b_.select(b_.unary(UnaryOp::kNot, seen), hidden, scores);
-      }
-      case Mask::kBias:
-        return b_.binary(BinaryOp::kAdd, scores, input(a_.dtype, {rows, keys}));
-      default:
-        return b_.select(input(DType::kBool, {a_.groups, 1, rows, keys}), scores, hidden);
-    }
-  }
-
-  const Attention& a_;
-  GraphBuilder b_;
-  std::vector<Shape> shapes_;
-  std::vector<DType> dtypes_;
-};
 
 void add(KernelBatch& batch, Random& random, const Attention& attention, Schedule schedule = {}) {
   Builder builder(attention);
@@ -468,6 +331,118 @@ TEST(CodegenAttention, LeavesOutHiddenKeys) {
     std::vector<HostTensor> clean = batch.run(0, 1), hidden = batch.run(1, 1);
     for (int64_t k = 0; k < 192 * a.width; ++k) ASSERT_EQ(clean[0].get(k), hidden[0].get(k)) << k;
     EXPECT_TRUE(std::isnan(hidden[0].get(255 * a.width)));
+  }
+}
+
+// What GPUs compute in one pass: a few rows, on tensor cores. Head sizes of whole and of cut
+// chunks, keys that are less or more than the warps' and the blocks', every number of heads that
+// share them, operands that do not lie in memory as they are wanted.
+TEST(CodegenAttention, FewRowsInOnePass) {
+  Random random(72);
+  KernelBatch batch;
+  int64_t turn = 0;
+  for (auto [depth, width] : std::vector<std::pair<int64_t, int64_t>>{
+           {64, 64}, {128, 128}, {256, 256}, {80, 96}, {24, 8}, {192, 128}}) {
+    for (int64_t keys : {1, 15, 64, 130, 700}) {
+      Attention a;
+      a.rows = 1;
+      a.keys = keys;
+      a.depth = depth;
+      a.width = width;
+      a.half = true;
+      a.members = turn % 8 + 1;
+      a.mask = std::array{Mask::kNone, Mask::kBias, Mask::kGivenSafe, Mask::kCausal}[turn % 4];
+      a.growing = turn % 3 == 0;
+      a.transposed = turn % 7 == 6;
+      a.within = turn % 5 == 4;
+      a.turned = turn % 2 == 1;
+      add(batch, random, a, {{"splits", std::array{0, 1, 4, 32}[turn / 2 % 4]}});
+      ++turn;
+    }
+  }
+  batch.compile();
+  for (size_t k = 0; k < batch.size() && !testing::Test::HasFatalFailure(); ++k) {
+    if (runs_on_gpu()) {
+      const std::string& text = batch.at(k).source.text;
+      EXPECT_NE(text.find("lf_two_bf16"), std::string::npos) << k;
+      EXPECT_EQ(text.find("lf_await"), std::string::npos) << k;
+    }
+    // Probabilities are multiplied in two parts.
+    batch.check(k, 1e-4);
+    batch.check(k, 1e-4, 3);
+  }
+}
+
+TEST(CodegenAttention, FewRowsAreStoredAsTheBodySays) {
+  Random random(73);
+  KernelBatch batch;
+  Attention a;
+  a.rows = 1;
+  a.members = 4;
+  a.keys = 200;
+  a.depth = a.width = 64;
+  a.half = a.turned = a.epilogue = a.stores_half = true;
+  add(batch, random, a);
+  batch.compile();
+  batch.check(0, 1.0 / 128);
+}
+
+// A probability of 1 leaves nothing to its second part, which must not meet an infinite value as 0.
+// Rows that see no key are NaN or what the model says; keys that none sees are not read.
+TEST(CodegenAttention, FewRowsOfSpecialValues) {
+  Random random(74);
+  KernelBatch batch;
+  Attention a;
+  a.rows = 2;
+  a.keys = 1;
+  a.half = true;
+  Builder single(a);
+  Graph body = single.build();
+  for (double special : {kInfinity, -kInfinity}) {
+    std::vector<HostTensor> inputs = single.values(random);
+    inputs[2].set(3, special);
+    batch.add(Template::kAttention, {}, body, std::move(inputs));
+  }
+  for (Mask mask : {Mask::kGiven, Mask::kGivenSafe}) {
+    Attention hidden = a;
+    hidden.keys = 150;
+    hidden.mask = mask;
+    Builder builder(hidden);
+    Graph hides = builder.build();
+    std::vector<HostTensor> inputs = builder.values(random);
+    for (int64_t k = 0; k < 150; ++k) inputs[3].set_int(k, 0);
+    for (int64_t k = 300; k < 440; ++k) inputs[3].set_int(k, 0);
+    batch.add(Template::kAttention, {{"splits", 4}}, hides, std::move(inputs));
+  }
+  compile_and_check(batch);
+}
+
+TEST(CodegenAttention, FewRowsLeaveOutHiddenKeys) {
+  Random random(75);
+  for (int64_t splits : {1, 4}) {
+    KernelBatch batch;
+    Attention a;
+    a.groups = 1;
+    a.rows = 6;
+    a.keys = 300;
+    a.mask = Mask::kWindow;
+    a.half = true;
+    Builder builder(a);
+    Graph body = builder.build();
+    std::vector<HostTensor> inputs = builder.values(random);
+    std::vector<HostTensor> poisoned;
+    for (const HostTensor& t : inputs) poisoned.push_back(t.clone().value());
+    for (int64_t k = 6 * a.width; k < a.keys * a.width; ++k) {
+      poisoned[2].set(k, std::numeric_limits<double>::quiet_NaN());
+    }
+    batch.add(Template::kAttention, {{"splits", splits}}, body, inputs);
+    batch.add(Template::kAttention, {{"splits", splits}}, body, std::move(poisoned));
+    batch.compile();
+    if (!batch.runs()) continue;
+    std::vector<HostTensor> clean = batch.run(0, 1), hidden = batch.run(1, 1);
+    for (int64_t k = 0; k < clean[0].elements(); ++k) {
+      ASSERT_EQ(clean[0].get(k), hidden[0].get(k)) << k;
+    }
   }
 }
 

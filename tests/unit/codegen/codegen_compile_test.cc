@@ -220,7 +220,7 @@ TEST(BuildPlan, AScatterWorksInPlaceWhereNothingElseReadsItsBase) {
     KernelCache cache;
     auto built = build_plan(p, generator, shared_compiler(), cache);
     ASSERT_TRUE(built.ok()) << built.error().message;
-    EXPECT_EQ(built->plan.kernels[0].in_place_input, reads_base ? -1 : 0);
+    EXPECT_EQ(built->plan.kernels[0].in_place_inputs, std::vector<int>{reads_base ? -1 : 0});
   }
 }
 

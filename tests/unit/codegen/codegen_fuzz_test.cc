@@ -276,8 +276,12 @@ class NestFuzzer {
 
   ThreadGroup some_threads() {
     int64_t threads = int64_t{1} << random_.below(9);
-    return {threads, threads > 1 && random_.chance(0.3) ? 4 : 1,
-            threads > 1 && random_.chance(0.1) ? 3 : 1, int64_t{1} << random_.below(3)};
+    return {threads,
+            threads > 1 && random_.chance(0.3) ? 4 : 1,
+            threads > 1 && random_.chance(0.1) ? 3 : 1,
+            int64_t{1} << random_.below(3),
+            threads > 1 && random_.chance(0.3) ? 1 + static_cast<int64_t>(random_.below(4)) : 1,
+            threads > 1 && random_.chance(0.3)};
   }
 
   NodeId some_node(const Graph& body) {

@@ -1,5 +1,7 @@
 // Code of the kLoops template against the reference interpreter.
 #include "codegen_testing.h"
+#include "common/ir/nest/transformations.h"
+#include "common/lowering/loops/gpu_loops.h"
 
 namespace testing_codegen {
 namespace {
@@ -350,6 +352,96 @@ TEST(CodegenLoops, SumsWithinSharedReductions) {
     nest.threads = {8, 1, 1, 1};
     kernel.nest = nest;
   });
+  batch.compile();
+  batch.check_all();
+}
+
+// Products of one row as decoding has them: several columns at once, loads a step ahead, a norm of
+// the row in front and a product of two sums behind; columns, steps and groups that do not divide.
+TEST(CodegenLoops, RowsAtOnceAndLoadsAhead) {
+  if (!runs_on_gpu()) GTEST_SKIP() << "a CPU has no groups of threads";
+  Random random(78);
+  KernelBatch batch;
+  std::vector<ThreadGroup> groups, chosen;
+  for (int64_t rows : {1, 2, 4, 8}) {
+    for (int64_t threads : {8, 32, 128}) {
+      groups.push_back({threads, 1, 1, 8, rows, true});
+      groups.push_back({threads, 1, 1, 8, rows, false});
+    }
+  }
+  for (int64_t columns : {int64_t{3}, int64_t{13}, int64_t{64}}) {
+    for (int64_t depth : {int64_t{2056}, int64_t{4096}, int64_t{4099}}) {
+      // Every body with some of the groups.
+      for (size_t k = static_cast<size_t>(columns + depth) % 5; k < groups.size(); k += 5) {
+        GraphBuilder b;
+        NodeId x = b.input(InputKind::kUser, DType::kBfloat16, {depth}, "");
+        NodeId wide = b.cast(x, DType::kFloat32);
+        NodeId squares = b.reduce(ReduceOp::kSum, b.binary(BinaryOp::kMul, wide, wide), {0});
+        NodeId scale = b.expand(b.unary(UnaryOp::kRsqrt, squares), {Expr(depth)});
+        NodeId normed = b.cast(b.binary(BinaryOp::kMul, wide, scale), DType::kBfloat16);
+        NodeId row = b.expand(b.cast(normed, DType::kFloat32), {Expr(columns), Expr(depth)});
+        std::vector<NodeId> sums;
+        for (int k2 : {0, 1}) {
+          NodeId w = b.input(InputKind::kUser, DType::kBfloat16, {columns, depth}, cat("w", k2));
+          NodeId product = b.binary(BinaryOp::kMul, row, b.cast(w, DType::kFloat32));
+          sums.push_back(b.reduce(ReduceOp::kSum, product, {1}));
+        }
+        b.output(b.binary(BinaryOp::kMul, b.unary(UnaryOp::kSigmoid, sums[0]), sums[1]));
+        batch.add(Template::kLoops, {}, b.finish(),
+                  {random_tensor(random, DType::kBfloat16, {depth}),
+                   random_tensor(random, DType::kBfloat16, {columns, depth}, 0, 2),
+                   random_tensor(random, DType::kBfloat16, {columns, depth}, 0, 2)});
+        chosen.push_back(groups[k]);
+      }
+    }
+  }
+  size_t next = 0;
+  batch.change_nests([&](Kernel& kernel, Machine) {
+    LoopNest& nest = *kernel.nest;
+    nest = plain_loops(nest_body(kernel.body, nest));
+    nest.grid = nest.shared.extents.size();
+    nest.threads = chosen[next++];
+    // Without whole vectors nothing is loaded ahead.
+    Graph body = nest_body(kernel.body, nest);
+    GpuLoops trial(body, nest);
+    ASSERT_TRUE(trial.run().ok());
+    nest = trial.used();
+  });
+  batch.compile();
+  batch.check_all();
+}
+
+// Kernels of unlike shapes and blocks in one launch: a product of one row, a pointwise part of a
+// symbolic number of elements, a scatter that copies what it does not work in place on, a sum.
+TEST(CodegenLoops, HorizontalKernels) {
+  if (!runs_on_gpu()) GTEST_SKIP() << "a CPU has no launches to share";
+  Random random(79);
+  KernelBatch batch;
+  for (int64_t rows : {1, 300}) {
+    GraphBuilder b({{1, 4096}});
+    NodeId x = b.input(InputKind::kUser, DType::kBfloat16, {512}, "");
+    NodeId w = b.input(InputKind::kUser, DType::kBfloat16, {40, 512}, "");
+    NodeId table = b.input(InputKind::kUser, DType::kFloat32, {Expr::symbol(0), 7}, "");
+    NodeId cache = b.input(InputKind::kUser, DType::kFloat32, {64, 40}, "");
+    NodeId at = b.input(InputKind::kUser, DType::kInt64, {1}, "");
+    NodeId wide = b.cast(x, DType::kFloat32);
+    NodeId product =
+        b.binary(BinaryOp::kMul, b.expand(wide, {40, 512}), b.cast(w, DType::kFloat32));
+    NodeId sums = b.reduce(ReduceOp::kSum, product, {1});
+    b.output(sums);
+    b.output(b.unary(UnaryOp::kSin, table));
+    NodeId spread = b.view(at, View{{1, 40}, {Expr::index(0)}, {}, 0});
+    NodeId halves = b.view(wide, View{{1, 40}, {Expr::index(1)}, {}, 0});
+    b.output(
+        b.scatter(ScatterMode::kAssign, cache, halves, {spread}, {{0, 0}, {-1, Expr::index(1)}}));
+    b.output(b.reduce(ReduceOp::kSum, table, {0, 1}));
+    batch.add(Template::kHorizontal, {}, b.finish(),
+              {random_tensor(random, DType::kBfloat16, {512}, 0, 1),
+               random_tensor(random, DType::kBfloat16, {40, 512}, 0, 1),
+               random_tensor(random, DType::kFloat32, {rows, 7}, 0, 1),
+               random_tensor(random, DType::kFloat32, {64, 40}),
+               random_tensor(random, DType::kInt64, {1}, 9, 10)});
+  }
   batch.compile();
   batch.check_all();
 }

@@ -273,6 +273,35 @@ TEST(CodegenOps, Sorts) {
   batch.check_all();
 }
 
+// Templates of their own that hold a reduction: of each line, of all lines, and of an update.
+TEST(CodegenOps, OrderedOperationsHoldReductions) {
+  Random random(12);
+  KernelBatch batch;
+  for (bool whole : {false, true}) {
+    for (Template form : {Template::kSort, Template::kScan}) {
+      GraphBuilder b;
+      NodeId x = input(b, DType::kFloat32, {3, 200});
+      std::vector<int> axes = whole ? std::vector<int>{0, 1} : std::vector<int>{1};
+      NodeId scaled = b.binary(BinaryOp::kMul, x, b.reduce(ReduceOp::kSum, x, axes, true));
+      b.output(form == Template::kSort ? b.sort_indices(scaled, 1, false)
+                                       : b.scan(ScanOp::kMax, scaled, 1));
+      batch.add(form, {}, b.finish(), {random_tensor(random, DType::kFloat32, {3, 200}, 0, 1)});
+    }
+  }
+  for (DType d : {DType::kFloat32, DType::kFloat64}) {
+    GraphBuilder b;
+    NodeId base = input(b, d, {64, 8});
+    NodeId sums = b.reduce(ReduceOp::kSum, input(b, d, {1, 8, 300}), {2});
+    NodeId at = b.view(input(b, DType::kInt64, {1}), View{{1, 8}, {Expr::index(0)}, {}, 0});
+    b.output(b.scatter(ScatterMode::kAssign, base, sums, {at}, {{0, 0}, {-1, Expr::index(1)}}));
+    batch.add(Template::kScatter, {}, b.finish(),
+              {random_tensor(random, d, {64, 8}), random_tensor(random, d, {1, 8, 300}, 0, 1),
+               random_tensor(random, DType::kInt64, {1}, 5, 6)});
+  }
+  batch.compile();
+  batch.check_all();
+}
+
 // Lines that no block of threads holds at once, of constant and of symbolic length.
 TEST(CodegenOps, LongLines) {
   Random random(10);

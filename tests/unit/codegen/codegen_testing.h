@@ -157,6 +157,13 @@ class KernelBatch {
  private:
   void add_nest(Case& c) {
     if (c.kernel.nest) return;
+    if (c.kernel.form == Template::kHorizontal) {
+      Program program;
+      program.kernels = {c.kernel};
+      add_nests(program, runner_->machine());
+      c.kernel = program.kernels[0];
+      return;
+    }
     auto nest = kernel_nest(c.kernel, runner_->machine());
     ASSERT_TRUE(nest.ok()) << nest.error().message << "\n" << print(c.kernel);
     c.kernel.nest = std::move(*nest);

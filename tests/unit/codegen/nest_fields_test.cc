@@ -109,6 +109,8 @@ std::vector<std::pair<std::string, Change>> changes(const LoopNest& nest, const 
   all.emplace_back("side", [](LoopNest& n) { n.threads.side *= 4; });
   all.emplace_back("blocks", [](LoopNest& n) { n.threads.blocks += 1; });
   all.emplace_back("access", [](LoopNest& n) { n.threads.access *= 2; });
+  all.emplace_back("rows", [](LoopNest& n) { n.threads.rows += 2; });
+  all.emplace_back("ahead", [](LoopNest& n) { n.threads.ahead = !n.threads.ahead; });
   all.emplace_back("less access", [](LoopNest& n) { n.threads.access = 1; });
   for (NodeId id = 0; id < static_cast<NodeId>(body.nodes.size()); ++id) {
     auto flip = [id](std::set<NodeId>& ids) {

@@ -19,6 +19,18 @@ TEST(BodyTraffic, OfAGatheredTableTheGatheredRowsCount) {
   EXPECT_EQ(bytes_written(body, {}), std::vector<double>{4 * 64 * 2});
 }
 
+TEST(BodyTraffic, ExpertsOfARoutedProductAreTheChosenOnes) {
+  GraphBuilder b;
+  NodeId experts = b.input(InputKind::kUser, DType::kBfloat16, {128, 32, 64}, "");
+  NodeId chosen = b.input(InputKind::kUser, DType::kInt64, {8}, "");
+  NodeId wide = b.cast(experts, DType::kFloat32);
+  NodeId spread = b.view(chosen, View{{8, 32, 64}, {Expr::index(0)}, {}, 0});
+  NodeId rows = b.gather(wide, {spread}, {8, 32, 64},
+                         {{0, 0}, {-1, Expr::index(1)}, {-1, Expr::index(2)}});
+  b.output(b.reduce(ReduceOp::kSum, rows, {2}));
+  EXPECT_EQ(bytes_read(b.finish(), {}), (std::vector<double>{8 * 32 * 64 * 2, 64}));
+}
+
 TEST(BodyTraffic, AScatterWritesWhatItIsGiven) {
   GraphBuilder b;
   NodeId cache = b.input(InputKind::kUser, DType::kFloat32, {1024, 128}, "");

@@ -201,6 +201,13 @@ TEST(LoopNest, IsHeldAgainstItsBody) {
   EXPECT_TRUE(refused([](LoopNest& n) { n.threads = {64, 32, 1, 1}; }));
   EXPECT_TRUE(refused([](LoopNest& n) { n.threads = {32, 1, 2, 1}; }));
   EXPECT_FALSE(refused([](LoopNest& n) { n.threads = {64, 1, 2, 1}; }));
+  EXPECT_TRUE(refused([](LoopNest& n) { n.threads = {1, 1, 1, 1, 4}; })) << "no group";
+  EXPECT_TRUE(refused([](LoopNest& n) { n.threads = {8, 32, 1, 1, 4}; })) << "neighbours are rows";
+  EXPECT_TRUE(refused([](LoopNest& n) { n.threads = {64, 1, 2, 1, 4}; })) << "split and several";
+  EXPECT_TRUE(refused([](LoopNest& n) {
+    n.grid = 0;
+    n.threads = {64, 1, 1, 1, 4};
+  })) << "no grid";
   EXPECT_TRUE(refused([](LoopNest& n) { n.reductions.staged = {999}; }));
   EXPECT_TRUE(refused([&](LoopNest& n) { n.reductions.flat = {reductions[0]}; }));
   EXPECT_FALSE(refused([&](LoopNest& n) { n.reductions.flat = {reductions[2]}; }));

@@ -83,6 +83,28 @@ void add_attention(Cases& cases) {
   }
 }
 
+// Probabilities that a model rounds before their product, which is computed in float32; heads are
+// told apart before the rounding, or between it and the product.
+void add_rounded_probabilities(Cases& cases) {
+  for (DType half : {DType::kBfloat16, DType::kFloat16}) {
+    for (bool turned : {false, true}) {
+      cases.emplace(
+          "probabilities-stay-wide",
+          RuleCase{{DType::kFloat32}, [half, turned](GraphBuilder& b, DType t) {
+                     IrNode scores = input(b, t, {4, 3, s0});
+                     IrNode top = b.reduce(ReduceOp::kMax, scores, {2}, true);
+                     IrNode e = b.unary(UnaryOp::kExp, b.binary(BinaryOp::kSub, scores, top));
+                     IrNode p = b.binary(BinaryOp::kDiv, e, b.reduce(ReduceOp::kSum, e, {2}, true));
+                     p = b.cast(p, half);
+                     if (turned) p = b.reshape(p, {2, 6, s0});
+                     p = b.cast(p, t);
+                     Expr heads = turned ? 2 : 4;
+                     b.output(b.matmul(p, input(b, t, {heads, s0, 5})));
+                   }});
+    }
+  }
+}
+
 // Probabilities are what is left when the sums divide the result instead.
 void add_late_normalisation(Cases& cases) {
   enum class Form { kQuotient, kInverse, kInverseFirst };
@@ -224,6 +246,7 @@ void add_one_pass_norms(Cases& cases) {
 void add_row_cases(Cases& cases) {
   add_softmax(cases);
   add_attention(cases);
+  add_rounded_probabilities(cases);
   add_late_normalisation(cases);
   add_norms(cases);
   add_one_pass_norms(cases);

@@ -119,6 +119,12 @@ void add_softmax(NearMisses& misses) {
                  IrNode e = exponentials(b, input(b, t, {5, 5}), 0);
                  b.output(b.binary(BinaryOp::kDiv, e, b.reduce(ReduceOp::kSum, e, {1}, true)));
                }});
+  // Only probabilities may lose their rounding: other values have reasons for it.
+  misses.emplace_back("a rounded operand that is no probability",
+                      RuleCase{{DType::kFloat32}, [](GraphBuilder& b, DType t) {
+                                 IrNode x = b.cast(b.cast(input(b, t), DType::kBfloat16), t);
+                                 b.output(b.matmul(x, input(b, t, {6, 5})));
+                               }});
 }
 
 void add_contractions(NearMisses& misses) {

@@ -121,6 +121,12 @@ double distance(const HostTensor& a, const HostTensor& b) {
   return worst;
 }
 
+// Rules that leave out a rounding to a half type. Where the interpreter rounds as the graph says,
+// both values then meet every rule: results differ by half a step of bfloat16 of the values that
+// are multiplied, here up to eight. Where it does not round they are held to the others' bounds.
+bool leaves_out_rounding(const std::string& rule) { return rule == "probabilities-stay-wide"; }
+constexpr double kLeftOutRounding = 8.0 / 512;
+
 class Checker {
  public:
   Checker() {
@@ -171,6 +177,9 @@ class Checker {
     bool exact = std::all_of(unions.begin(), unions.end(), [&](const ProofForest::Step& step) {
       return equivalences_.at(proofs.reason_name(step.reason)) == Equivalence::kBits;
     });
+    bool unrounded = std::any_of(unions.begin(), unions.end(), [&](const ProofForest::Step& step) {
+      return leaves_out_rounding(proofs.reason_name(step.reason));
+    });
     for (const ProofForest::Step& step : unions) {
       const std::string& rule = proofs.reason_name(step.reason);
       Equivalence equivalence = equivalences_.at(rule);
@@ -184,6 +193,7 @@ class Checker {
         bool single = all.node(all.outputs[step.from].node).dtype == DType::kFloat32;
         tolerance = !single ? 1e-12 : precision == Precision::kModel ? 2e-5 : 1e-6;
       }
+      if (unrounded && precision == Precision::kModel) tolerance = kLeftOutRounding;
       EXPECT_LE(distance(a, b), tolerance)
           << rule << ", s0 = " << size << (values == Values::kSpecial ? ", special" : ", finite")
           << (precision == Precision::kWide ? " values, wide: " : " values: ")

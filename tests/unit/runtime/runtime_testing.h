@@ -62,7 +62,7 @@ struct PlanMaker {
     kernel.fingerprint = digest_of(entry);
     kernel.object = 0;
     kernel.entry = {entry, units, scratch_bytes, {}};
-    kernel.in_place_input = in_place_input;
+    if (in_place_input >= 0) kernel.in_place_inputs = {in_place_input};
     plan.kernels.push_back(kernel);
     return static_cast<int>(plan.kernels.size()) - 1;
   }

@@ -4,8 +4,10 @@
 
 #include "common/ir/hlir/builder.h"
 #include "common/ir/hlir/text.h"
+#include "common/ir/llir/horizontal.h"
 #include "common/runtime/interpreter/interpreter.h"
 #include "coordinator/search/fusion/fusion.h"
+#include "coordinator/search/fusion/launches.h"
 #include "coordinator/search/fusion/multi_output.h"
 #include "coordinator/search/genes/schedule_space.h"
 #include "program_interpreter.h"
@@ -131,6 +133,50 @@ TEST(Schedules, ADigitTakesThePlaceOfTheOldOne) {
     }
     EXPECT_EQ(code, 0u);
   }
+}
+
+TEST(Launches, KernelsJoinTheFirstLaunchAfterAllTheyFollow) {
+  using Launches = std::vector<std::vector<size_t>>;
+  // 0 and 1 are small; 2 is large and follows 0; 3 follows 1; 4 follows nothing.
+  std::vector<LaunchedKernel> kernels{
+      {true, {}}, {true, {}}, {false, {0}}, {true, {1}}, {true, {}}};
+  EXPECT_EQ(share_launches(kernels), (Launches{{0, 1, 4}, {2}, {3}}));
+  // A chain shares nothing.
+  EXPECT_EQ(share_launches({{true, {}}, {true, {0}}, {true, {1}}}), (Launches{{0}, {1}, {2}}));
+  std::vector<LaunchedKernel> many(common::kHorizontalPartsMax + 1, {true, {}});
+  EXPECT_EQ(share_launches(many).size(), 2U);
+}
+
+// Two products of one row, what is scattered of one of them, and a sum of the old state.
+TEST(Launches, IndependentKernelsAreOneAndComputeTheSame) {
+  GraphBuilder b;
+  IrNode x = input(b, {16});
+  IrNode state = input(b, {8, 4});
+  std::vector<IrNode> sums;
+  for (int64_t columns : {4, 6}) {
+    IrNode row = b.expand(x, {columns, 16});
+    IrNode w = input(b, {columns, 16});
+    sums.push_back(b.reduce(common::ReduceOp::kSum, b.binary(common::BinaryOp::kMul, row, w), {1}));
+  }
+  IrNode at = b.input(InputKind::kUser, DType::kInt64, {1}, "at");
+  IrNode spread = b.view(at, common::View{{1, 4}, {common::Expr::index(0)}, {}, 0});
+  IrNode updates = b.reshape(sums[0], {1, 4});
+  b.output(b.scatter(common::ScatterMode::kAssign, state, updates, {spread},
+                     {{0, 0}, {-1, common::Expr::index(1)}}));
+  b.output(sums[1]);
+  b.output(b.reduce(common::ReduceOp::kSum, state, {0}));
+  Selected selected = select_all(b.finish());
+  Materialised materialised = plain_materialisation(selected);
+  KernelMemo memo, shared_memo;
+  Program apart = whole_program(fuse(selected, materialised, memo));
+  Program shared = whole_program(fuse(selected, materialised, shared_memo, {}, true));
+  EXPECT_TRUE(common::verify(shared).ok()) << common::verify(shared).error().message;
+  ASSERT_EQ(apart.calls.size(), 4U);
+  ASSERT_EQ(shared.calls.size(), 2U) << common::print(shared);
+  EXPECT_EQ(shared.kernels[0].form, common::Template::kHorizontal);
+  EXPECT_EQ(shared.kernels[0].body.outputs.size(), 3U)
+      << "the sum reads what the scatter overwrites";
+  EXPECT_EQ(shared.kernels[1].form, common::Template::kScatter);
 }
 
 }  // namespace

@@ -82,8 +82,9 @@ Program sample_program() {
   nest.simd = 8;
   nest.unroll = 4;
   nest.dot_pairs = true;
-  nest.threads = {64, 2, 1, 4};
-  program.kernels[0].nest = std::move(nest);
+  nest.threads = {64, 2, 1, 4, 2, true};
+  program.kernels[0].nest = nest;
+  program.kernels[0].part_nests = {LoopNest(), nest};
   program.calls = {{0, {0, 1}, {2}, {2 * s}}, {0, {2, 1}, {3}, {2 * s}}};
   return program;
 }
@@ -97,7 +98,7 @@ PlanKernel sample_code(int object) {
   kernel.entry.waits = true;
   kernel.entry.units = floor_div(Expr::symbol(0) + 63, 64);
   kernel.entry.scratch_bytes = 4 * Expr::symbol(0);
-  kernel.in_place_input = 1;
+  kernel.in_place_inputs = {1};
   kernel.predicted_ns = 900;
   kernel.measured_ns = 1100;
   return kernel;

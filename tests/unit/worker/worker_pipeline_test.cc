@@ -134,8 +134,9 @@ TEST_F(PipelineTest, ATaskBecomesAReportWithItsObjects) {
   auto report = common::decode_task_report(result.message.report);
   ASSERT_TRUE(report.ok()) << report.error().message;
   ASSERT_EQ(report->kernels.size(), 2u);
-  EXPECT_EQ(report->kernels[0].in_place_input, 0) << "the cache is copied at every step";
-  EXPECT_EQ(report->kernels[1].in_place_input, -1);
+  EXPECT_EQ(report->kernels[0].in_place_inputs, std::vector<int>{0})
+      << "the cache is copied at every step";
+  EXPECT_TRUE(report->kernels[1].in_place_inputs.empty());
   EXPECT_EQ(report->kernels[0].fingerprint, common::kernel_fingerprint(scatter_kernel()));
   EXPECT_EQ(report->kernel_ns.size(), 2u);
   EXPECT_GE(report->runs, 3u);

@@ -81,6 +81,8 @@ Result<FunctionBody> emit_template(const Kernel& kernel, const Graph& body,
       return emit_scatter(body, true);
     case Template::kSort:
       return emit_sort(body);
+    case Template::kHorizontal:
+      return common::unsupported("a horizontal kernel is for a GPU");
     default:
       return common::invalid_input("a kernel of loops has no nest");
   }

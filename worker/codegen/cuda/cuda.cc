@@ -1,5 +1,6 @@
 #include "worker/codegen/cuda/cuda.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "common/base/cat.h"
@@ -10,6 +11,7 @@
 #include "common/lowering/text/c_text.h"
 #include "worker/codegen/body/ordered.h"
 #include "worker/codegen/cuda/attention/attention.h"
+#include "worker/codegen/cuda/horizontal.h"
 #include "worker/codegen/cuda/ordered.h"
 #include "worker/codegen/cuda/preamble.h"
 #include "worker/codegen/cuda/preamble_mma.h"
@@ -86,7 +88,15 @@ Result<GpuFunction> emit_template(const Kernel& kernel, const CudaMachine& machi
   }
 }
 
+// Whether an output may be the memory of an input.
+bool works_in_place(const Kernel& kernel) {
+  return std::any_of(
+      kernel.body.outputs.begin(), kernel.body.outputs.end(),
+      [&](const auto& output) { return kernel.body.node(output.node).op == common::Op::kScatter; });
+}
+
 Result<GpuFunction> emit_function(const Kernel& kernel, const CudaMachine& machine) {
+  if (kernel.form == Template::kHorizontal) return emit_cuda_horizontal(kernel);
   if (!kernel.nest) return emit_template(kernel, machine);
   if (kernel.form == Template::kAttention) {
     auto structured = emit_template(kernel, machine);
@@ -135,9 +145,9 @@ Result<KernelSource> CudaCodeGenerator::generate(const Kernel& kernel) const {
   source.entry = {entry_name(kernel), function.body.units, function.body.scratch_bytes,
                   function.block};
   source.entry.waits = machine_.overlaps;
-  source.text = cat(prologue(source.entry.name, kernel.body, function,
-                             kernel.form == Template::kScatter, machine_.overlaps),
-                    function.body.text, "}\n");
+  source.text = cat(
+      prologue(source.entry.name, kernel.body, function, works_in_place(kernel), machine_.overlaps),
+      function.body.text, "}\n");
   return source;
 }
 

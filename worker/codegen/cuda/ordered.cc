@@ -58,6 +58,8 @@ class LineEmitter {
     }
     Expr units = common::element_count(others_);
     writer_.line(cat("const int64_t u = ", unit, ";"));
+    // Outside of the unit: what no unit needs for itself is summed there.
+    if (team.size > 1) writer_.line("const int member = threadIdx.x;");
     writer_.open(false);
     team.level = writer_.depth();
     emitter_.set_team(team);
@@ -130,7 +132,7 @@ class CudaScanEmitter : public LineEmitter {
     Expr units = open_unit("blockIdx.x", {.size = kScanThreads});
     std::string n = writer_.text(length_);
     writer_.line(cat("__shared__ ", type, " parts[", kScanThreads / 32, "];"));
-    writer_.line("const int member = threadIdx.x, lane = member % 32, warp = member / 32;");
+    writer_.line("const int lane = member % 32, warp = member / 32;");
     writer_.line(cat(type, " carry = ", form_.start(), ";"));
     writer_.open(true);
     writer_.line(cat(type, " sum = ", form_.start(), ";"));
@@ -178,7 +180,6 @@ class CudaSortEmitter : public LineEmitter {
       scratch_.add("pairs", "lf_pair", kPairBytes, length_ * Expr(2));
     }
     std::string n = writer_.text(length_);
-    writer_.line("const int member = threadIdx.x;");
     writer_.line(cat("int64_t all = 2;\n    while (all < ", n, ") all *= 2;"));
     writer_.open(true);
     writer_.line("lf_pair pair = {~(uint64_t)0, i};");

@@ -104,6 +104,14 @@ LF_INLINE float lf_f32_bits(uint32_t b) { return __uint_as_float(b); }
 LF_INLINE uint32_t lf_bits_f32(float f) { return __float_as_uint(f); }
 LF_INLINE double lf_f64_bits(uint64_t b) { return __longlong_as_double((long long)b); }
 LF_INLINE uint64_t lf_bits_f64(double f) { return (uint64_t)__double_as_longlong(f); }
+#if !defined(LF_EMULATED) && __CUDA_ARCH__ >= 800
+#define LF_ROUNDS_BF16
+LF_INLINE uint16_t lf_bf16_from_f32(float f) {
+  uint32_t r;  // of a pair: the conversion of one alone is slower
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(0.0f), "f"(f));
+  return (uint16_t)r;
+}
+#endif
 )C";
 
 constexpr std::string_view kFloatMath = R"C(
@@ -173,6 +181,29 @@ static __device__ V lf_team(V x) {
   x = columns[threadIdx.x % kSide];
   for (int m = 1; m < kSize; ++m) x = Op::of(x, columns[m * kSide + threadIdx.x % kSide]);
   return x;
+}
+// The same of several values, which share the barriers; no side.
+template <class Op, int kSize, class V, int kCount>
+static __device__ void lf_team_all(V (&x)[kCount]) {
+#pragma unroll
+  for (int k = 0; k < kCount; ++k) {
+#pragma unroll
+    for (int o = (kSize < 32 ? kSize : 32) / 2; o > 0; o /= 2) x[k] = Op::of(x[k], lf_swap(x[k], o));
+  }
+  if (kSize <= 32) return;
+  __shared__ V parts[kSize <= 32 ? 1 : kSize / 32][kCount];
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) {
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) parts[threadIdx.x / 32][k] = x[k];
+  }
+  __syncthreads();
+#pragma unroll
+  for (int k = 0; k < kCount; ++k) {
+    x[k] = parts[0][k];
+#pragma unroll
+    for (int w = 1; w < kSize / 32; ++w) x[k] = Op::of(x[k], parts[w][k]);
+  }
 }
 // Blocks hand results over through relaxed atomics of one thread each. By the PTX memory model that
 // thread's fence covers the block's writes only where the barrier comes before it and the atomic
@@ -295,6 +326,36 @@ LF_INLINE void lf_store(T* to, const LfVec<T, kCount>& x) {
 }
 )C";
 
+// Exponentials as powers of two. A product that is rounded alone is the same wherever it is taken.
+// Two probabilities become pairs of bfloat16: rounded down, and what that leaves. Of what is not 0
+// neither is, and neither is negative: times infinity both are infinite.
+constexpr std::string_view kProbabilities = R"C(
+// NaN where either is, as lf_max_f32, in one instruction.
+#if !defined(LF_EMULATED) && __CUDA_ARCH__ >= 800
+LF_INLINE float lf_greater(float a, float b) {
+  float r;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+  return r;
+}
+#else
+LF_INLINE float lf_greater(float a, float b) { return lf_max_f32(a, b); }
+#endif
+LF_INLINE float lf_log2e(float x) { return __fmul_rn(x, 1.44269504f); }
+LF_INLINE float lf_exp2_log2e(float x, float shift) {
+  return lf_exp2_f32(fmaf(x, 1.44269504f, -shift));
+}
+LF_INLINE void lf_two_bf16(float p, float q, uint32_t& high, uint32_t& low) {
+  const float least_p = p == 0 ? 0 : 0x1p-100f, least_q = q == 0 ? 0 : 0x1p-100f;
+  p += least_p;
+  q += least_q;
+  const uint32_t a = lf_bits_f32(p), b = lf_bits_f32(q);
+  const float rest_p = p - lf_f32_bits(a & 0xffff0000u) + least_p;
+  const float rest_q = q - lf_f32_bits(b & 0xffff0000u) + least_q;
+  high = __byte_perm(a, b, 0x7632);
+  low = __byte_perm(lf_bits_f32(rest_p) + 0x8000u, lf_bits_f32(rest_q) + 0x8000u, 0x7632);
+}
+)C";
+
 // Pairs of halves in a word; kExponents has the exponent bits of both. Those of infinities and NaN
 // are all set, so that one more overflows into the sign.
 constexpr std::string_view kPairs = R"C(
@@ -313,7 +374,7 @@ LF_INLINE uint32_t lf_finite_or_zero(uint32_t pair) {
 const std::string& cuda_preamble() {
   static const std::string kText =
       common::cat(kTypes, c_number_preamble(), c_basic_math(), kFloatMath, c_library_math(), kTeams,
-                  kLines, kVectors, kPairs);
+                  kLines, kVectors, kProbabilities, kPairs);
   return kText;
 }
 

@@ -65,6 +65,12 @@ LF_PTX uint4 lf_load_stream16(const void* global) {
       : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w) : "l"(__cvta_generic_to_global(global)));
   return r;
 }
+LF_PTX uint4 lf_load_once16(const void* global) {
+  uint4 r;
+  LF_STREAM_ASM(LF_STREAM_LOAD ".L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+      : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w) : "l"(__cvta_generic_to_global(global)));
+  return r;
+}
 #endif
 )C";
 

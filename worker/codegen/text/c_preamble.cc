@@ -6,11 +6,13 @@ namespace worker {
 std::string_view c_number_preamble() {
   return R"C(
 LF_INLINE float lf_f32_from_bf16(uint16_t b) { return lf_f32_bits((uint32_t)b << 16); }
+#ifndef LF_ROUNDS_BF16
 LF_INLINE uint16_t lf_bf16_from_f32(float f) {
   uint32_t b = lf_bits_f32(f);
   uint32_t r = (b + 0x7fffu + ((b >> 16) & 1u)) >> 16;
   return (uint16_t)(f != f ? 0x7fc0u : r);
 }
+#endif
 // Of numbers that lose nothing by it.
 LF_INLINE uint16_t lf_bf16_from_exact(float f) { return (uint16_t)(lf_bits_f32(f) >> 16); }
 LF_INLINE float lf_f32_from_f16(uint16_t h) {

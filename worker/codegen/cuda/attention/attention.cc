@@ -1,6 +1,7 @@
 #include "worker/codegen/cuda/attention/attention.h"
 
 #include "common/ir/hlir/attention_form.h"
+#include "worker/codegen/cuda/attention/attention_decode.h"
 #include "worker/codegen/cuda/attention/attention_mma.h"
 #include "worker/codegen/cuda/attention/attention_simt.h"
 #include "worker/codegen/cuda/attention/attention_skinny.h"
@@ -17,6 +18,9 @@ Result<GpuFunction> emit_cuda_attention(const Graph& body, const Schedule& sched
   auto form = common::attention_form(body);
   if (!form) return common::unsupported("an attention kernel holds one attention and nothing else");
   auto half = half_attention(body, *form);
+  if (half && cuda_attention_is_decode(half->body, half->form, schedule)) {
+    return emit_cuda_attention_decode(half->body, half->form, schedule, machine);
+  }
   if (half && cuda_attention_is_skinny(half->body, half->form)) {
     return emit_cuda_attention_skinny(half->body, half->form, schedule, machine);
   }

@@ -6,8 +6,7 @@
 #include "common/base/cat.h"
 #include "common/lowering/body/plain_read.h"
 #include "common/lowering/text/c_text.h"
-#include "common/schedule/gpu_splits.h"
-#include "worker/codegen/cuda/attention/attention_text.h"
+#include "worker/codegen/cuda/attention/attention_rows.h"
 #include "worker/codegen/cuda/text/split.h"
 
 namespace worker {
@@ -29,12 +28,10 @@ using common::Result;
 using common::runs_are_chunks;
 using common::Schedule;
 using common::Scratch;
-using common::store_flows;
 using common::Template;
 
 namespace {
 
-constexpr int64_t kRowsMax = 8;
 constexpr int64_t kChunk = 8;       // elements of a query, key or value that a thread holds
 constexpr int64_t kChunksMax = 32;  // of a row: a warp's
 constexpr int64_t kAhead = 4;       // keys that a group reads before it uses the first
@@ -44,23 +41,17 @@ constexpr int64_t kAhead = 4;       // keys that a group reads before it uses th
 // keys, so are the blocks'. Where probabilities are normalised before the product, a first pass
 // finds each row's sum; of blocks that share keys, half make the first pass, and the others wait
 // for those of their rows.
-class SkinnyAttention final : public CudaAttentionText {
+class SkinnyAttention final : public CudaAttentionRows {
  public:
-  SkinnyAttention(const Graph& body, AttentionForm form)
-      : CudaAttentionText(body, std::move(form)),
-        rows_(row_count_.constant()),
-        depth_(operands_.depth()),
-        width_(form_.size(form_.columns).constant()) {
-    while (group_ * kChunk < std::max(depth_, width_)) group_ *= 2;
-    // Registers for more rows than these leave room for fewer threads.
-    threads_ = rows_ <= 2 ? 512 : 256;
-  }
+  SkinnyAttention(const Graph& body, AttentionForm form, int64_t threads, int64_t group)
+      : CudaAttentionRows(body, std::move(form), threads, threads / group), group_(group) {}
 
   Result<GpuFunction> run(const Schedule& schedule, const CudaMachine& machine) {
     online_ = form_.scales_rows && schedule_value(schedule, Template::kAttention, "online") != 0;
-    splits_ = common::gpu_splits(batch_size(), key_size_, threads_ / group_ * kAhead,
-                                 schedule_value(schedule, Template::kAttention, "splits"),
-                                 body_.symbols, machine.processors);
+    // Rows that see nothing are NaN all over, which only a key can tell them.
+    needs_a_key_ = !online_;
+    choose_splits(schedule_value(schedule, Template::kAttention, "splits"), groups() * kAhead,
+                  machine);
     waits_ = !online_ && splits_ > 1;
     GpuFunction function;
     lines("const int tid = threadIdx.x, lane = tid % 32;\nconst int64_t m0 = 0;");
@@ -72,17 +63,12 @@ class SkinnyAttention final : public CudaAttentionText {
     bind_batch(waits_ ? cat("block / ", splits_, " % elements")
                       : cat("(int64_t)blockIdx.x / ", splits_));
     function.block.threads = static_cast<int>(threads_);
-    int64_t element = 4;
-    int64_t maxima = std::max(groups(), splits_) * rows_;
-    int64_t bytes = (groups() * rows_ * width_ + 2 * maxima) * element;
-    function.block.shared_bytes = declare_shared(writer_, bytes);
-    lines(cat("float* const part = (float*)memory;\nfloat* const tops = part + ",
-              groups() * rows_ * width_, ";\nfloat* const totals = tops + ", maxima,
-              ";\nconst int group = tid / ", group_, ", chunk = tid % ", group_, " * ", kChunk,
+    function.block.shared_bytes = declare_parts(0);
+    lines(cat("const int group = tid / ", group_, ", chunk = tid % ", group_, " * ", kChunk,
               ";\nfloat query[", rows_, "][", kChunk, "], sum[", rows_, "][", kChunk,
               "] = {}, top[", rows_, "], total[", rows_, "];"));
     load_queries();
-    find_range();
+    find_range(groups() * kAhead, waits_ ? "block" : "blockIdx.x");
     if (waits_) await_totals();
     walk_keys();
     if (waits_) leave_totals();
@@ -91,15 +77,16 @@ class SkinnyAttention final : public CudaAttentionText {
     if (!flows_) return common::unsupported("an output mixes elements of the attention");
     Scratch scratch = emitter_.scratch();
     function.is_split = splits_ > 1;
-    if (function.is_split) scratch.add("kept", "float", element, Expr(part_size()));
+    if (function.is_split) scratch.add("kept", "float", sizeof(float), Expr(left_size()));
     function.body = finish_body(writer_, units, scratch);
     return function;
   }
 
  private:
-  int64_t groups() const { return threads_ / group_; }
-  // Of a block that shares a result: sums, then tops, then totals of all rows.
-  int64_t part_size() const { return rows_ * (width_ + 2); }
+  int64_t groups() const { return parts_; }
+  std::string weight(const std::string& top, const std::string& greatest) const override {
+    return exp_of(cat("(", top, " - ", greatest, ")"));
+  }
   // Whether position chunk + y of so many elements is one of them.
   std::string inside(int64_t length) const {
     return length == group_ * kChunk ? "" : cat("chunk < ", length);
@@ -117,31 +104,6 @@ class SkinnyAttention final : public CudaAttentionText {
     lines(cat("query[r][y] = ", when(inside(depth_), x), ";"));
     writer_.close(unrolled_loop("y", kChunk));
     writer_.close(unrolled_loop("r", rows_));
-  }
-
-  // [begin_, end_): the keys that some row sees, of which a block may have a part.
-  void find_range() {
-    find_visible();
-    if (splits_ == 1) return;
-    lines(
-        cuda_split_range(splits_, "lo", "hi", groups() * kAhead, waits_ ? "block" : "blockIdx.x"));
-    begin_ = "begin";
-    end_ = "end";
-  }
-  void find_visible() {
-    std::string keys = writer_.rare_text(key_size_);
-    bool limited = !form_.first.empty() || !form_.last.empty();
-    if (!limited || !form_.keeps_zero) {
-      lines(cat("const int64_t lo = 0, hi = ", keys, ";"));
-      return;
-    }
-    lines(cat("int64_t lo = ", keys, ", hi = 0;"));
-    writer_.open(false);
-    row_range(row_labels("r"));
-    lines("lo = lf_min_i64(lo, first);\nhi = lf_max_i64(hi, last + 1);");
-    writer_.close(cat("for (int r = 0; r < ", rows_, "; ++r)"));
-    // Rows that see nothing are NaN all over, which only a key can tell them.
-    if (!online_) lines(cat("if (hi <= lo) { lo = 0; hi = ", keys, "; }"));
   }
 
   // Keys or values: how a group keeps a chunk of each of several.
@@ -362,30 +324,6 @@ class SkinnyAttention final : public CudaAttentionText {
               "\ntop[r] = greatest;\ntotal[r] = 1 / (float)all;\n}"));
   }
 
-  std::string group_weight() const {
-    return cat(" * ", exp_of(cat("(tops[g * ", rows_, " + r] - shift)")));
-  }
-
-  // What is put together in the end: `count` times sums, `stride` apart, and in shared memory tops
-  // and totals: those of the groups, or of the blocks, whose groups then are put together first.
-  void join_blocks() {
-    std::string each = cat("for (int e = tid; e < ", rows_ * width_, "; e += ", threads_, ")");
-    std::string tops = cat(rows_ * width_);
-    std::string totals = cat(rows_ * (width_ + 1));
-    lines(cat("int count = ", groups(), ";\nint64_t stride = ", rows_ * width_,
-              ";\nconst float* sums = part;\nif (parts > 1) {\n", each, " {\nconst int r = e / ",
-              width_, ";\n", merged("r", "count"),
-              "\nfloat s = 0;\nfor (int g = 0; g < count; ++g) s += part[g * stride + e]",
-              group_weight(), ";\nkept[e] = s;\nif (e % ", width_, " == 0) { kept[", tops,
-              " + r] = greatest; kept[", totals, " + r] = (float)all; }\n}\n",
-              cuda_split_join(splits_)));
-    lines(cat("stride = scratch_stride / 4;\nsums = kept - split * stride;\ncount = parts;\n",
-              "for (int e = tid; e < parts * ", rows_, "; e += ", threads_,
-              ") {\nconst float* const from = sums + e / ", rows_, " * stride + e % ", rows_,
-              ";\ntops[e] = from[", tops, "];\ntotals[e] = from[", totals,
-              "];\n}\n__syncthreads();\n}"));
-  }
-
   void store() {
     if (online_) publish();
     writer_.open(true);
@@ -393,52 +331,27 @@ class SkinnyAttention final : public CudaAttentionText {
               " + r) * ", width_, " + chunk + y] = sum[r][y];"));
     writer_.close(inside(width_).empty() ? "" : cat("if (", inside(width_), ")"));
     lines("__syncthreads();");
+    if (online_) return store_merged();
     std::string count = cat(groups());
     std::string sums = "part";
     std::string stride = cat(rows_ * width_);
-    if (splits_ > 1) {
-      waits_ ? join_waiting_blocks() : join_blocks();
+    if (waits_) {
+      join_waiting_blocks();
       count = "count";
       sums = "sums";
       stride = "stride";
     }
     writer_.open(false);
-    lines(cat("const int r = e / ", width_, ";"));
-    std::vector<Expr> rows = row_labels("r");
-    std::string factor;
-    std::string weight;
-    if (online_) {
-      lines(merged("r", count));
-      remember_greatest(rows, {"greatest", writer_.depth(), -1});
-      // A sum over no keys is 0.
-      std::string inverse = "(float)(1 / all)";
-      if (writer_.bounds().lower(key_size_) < 1) {
-        inverse = cat(writer_.rare_text(key_size_), " < 1 ? 0 : ", inverse);
-      }
-      CodeValue x = writer_.declare(writer_.depth(), type_, "inverse", inverse);
-      writer_.remember({form_.softmax, 0, operands_.softmax_at(rows, Expr(0))}, x);
-      factor = cat(" * ", operands_.probability(emitter_, rows, Expr(0)));
-      weight = group_weight();
-    }
-    lines(cat("float s = 0;\nfor (int g = 0; g < ", count, "; ++g) s += ", sums, "[g * ", stride,
-              " + e]", weight, ";"));
-    Expr d = inner_index(cat("e % ", width_), width_);
-    Indices out = operands_.product_at(rows, d);
-    CodeValue x = writer_.declare(writer_.depth(), type_, "c", cat("s", factor));
-    writer_.remember({form_.product, 0, out}, x);
-    flows_ = store_flows(form_.product, out, body_, emitter_, writer_);
+    lines(cat("const int r = e / ", width_, ";\nfloat s = 0;\nfor (int g = 0; g < ", count,
+              "; ++g) s += ", sums, "[g * ", stride, " + e];"));
+    store_element(cat("e % ", width_), "s", row_labels("r"));
     writer_.close(cat("for (int e = tid; e < ", rows_ * width_, "; e += ", threads_, ")"));
   }
 
   Operand keys_, values_;
-  int64_t rows_, depth_, width_;
-  int64_t group_ = 1;  // threads that share a key
-  int64_t threads_ = 256;
-  int64_t splits_ = 1;  // blocks that share the keys
-  std::string begin_ = "lo", end_ = "hi";
+  int64_t group_;  // threads that share a key
   bool online_ = true;
   bool waits_ = false;  // some of the blocks that share keys, for others
-  bool flows_ = true;
 };
 
 }  // namespace
@@ -449,14 +362,20 @@ bool cuda_attention_is_skinny(const Graph& body, const AttentionForm& form) {
   CodeWriter writer(body.symbols);
   int64_t depth = AttentionOperands(body, form, writer).depth();
   return body.node(form.product).dtype == DType::kFloat32 && rows.is_constant() &&
-         rows.constant() >= 1 && rows.constant() <= kRowsMax && depth % kChunk == 0 &&
+         rows.constant() >= 1 && rows.constant() <= kFewRows && depth % kChunk == 0 &&
          width % kChunk == 0 && std::max(depth, width) <= kChunk * kChunksMax;
 }
 
 Result<GpuFunction> emit_cuda_attention_skinny(const Graph& body, AttentionForm form,
                                                const Schedule& schedule,
                                                const CudaMachine& machine) {
-  return SkinnyAttention(body, std::move(form)).run(schedule, machine);
+  CodeWriter writer(body.symbols);
+  int64_t depth = AttentionOperands(body, form, writer).depth();
+  int64_t width = form.size(form.columns).constant(), group = 1;
+  while (group * kChunk < std::max(depth, width)) group *= 2;
+  // Registers for more rows than these leave room for fewer threads.
+  int64_t threads = form.size(form.rows).constant() <= 2 ? 512 : 256;
+  return SkinnyAttention(body, std::move(form), threads, group).run(schedule, machine);
 }
 
 }  // namespace worker

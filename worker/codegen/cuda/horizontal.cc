@@ -1,0 +1,82 @@
+#include "worker/codegen/cuda/horizontal.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "common/base/cat.h"
+#include "common/ir/hlir/verify.h"
+#include "common/ir/llir/horizontal.h"
+#include "common/ir/nest/lower_structure.h"
+#include "common/lowering/loops/gpu_loops.h"
+#include "common/lowering/text/c_text.h"
+#include "worker/codegen/body/ordered.h"
+#include "worker/codegen/cuda/units.h"
+
+namespace worker {
+
+using common::cat;
+using common::Expr;
+using common::GpuFunction;
+using common::Kernel;
+using common::Result;
+
+namespace {
+
+// The number of a part's block among its own.
+constexpr const char* kBlock = "block";
+
+Result<GpuFunction> emit_part(const Kernel& part) {
+  if (part.form == common::Template::kScatter) {
+    return one_thread_a_unit(
+        emit_scatter(common::lower_structure(part.body, common::Kept::kNone), false), kBlock);
+  }
+  if (!part.nest) return common::invalid_input("a part of loops has no nest");
+  common::Graph body = common::nest_body(part.body, *part.nest);
+  LFARM_RETURN_IF_ERROR(common::verify(*part.nest, body));
+  return common::lower_gpu_loops(body, *part.nest, kBlock);
+}
+
+// A part in braces, whose first output has the name that a kernel of its own would give it. Its
+// block has the threads that it needs; the others leave at once.
+std::string part_text(const Kernel& kernel, size_t part, const GpuFunction& function, int threads) {
+  common::CodeWriter names(kernel.body.symbols);
+  std::string text =
+      cat("  {\n    const int64_t part_units = ", names.rare_text(function.body.units),
+          ", part_blocks = (part_units + ", function.block.units - 1, ") / ", function.block.units,
+          ";\n    if (block < part_blocks) {\n");
+  if (function.block.threads < threads) {
+    text += cat("      if (threadIdx.x >= ", function.block.threads, ") return;\n");
+  }
+  text += "      const int64_t units = part_units;\n";
+  if (part != 0) {
+    auto type = common::c_storage_type(kernel.body.node(kernel.body.outputs[part].node).dtype);
+    text += cat("      ", type, "* const out0 = out", part, ";\n");
+  }
+  return cat(text, function.body.text, "      return;\n    }\n    block -= part_blocks;\n  }\n");
+}
+
+}  // namespace
+
+Result<GpuFunction> emit_cuda_horizontal(const Kernel& kernel) {
+  std::vector<GpuFunction> parts;
+  GpuFunction result;
+  result.block = {0, 1, 0};
+  result.body.units = 0;
+  for (size_t k = 0; k < kernel.body.outputs.size(); ++k) {
+    LFARM_ASSIGN_OR_RETURN(GpuFunction part, emit_part(common::horizontal_part(kernel, k)));
+    if (part.is_split || !part.body.scratch.empty() || part.block.shared_bytes != 0) {
+      return common::unsupported(cat("part ", k, " of a launch needs memory of its blocks' own"));
+    }
+    result.block.threads = std::max(result.block.threads, part.block.threads);
+    result.body.units +=
+        common::floor_div(part.body.units + Expr(part.block.units - 1), Expr(part.block.units));
+    parts.push_back(std::move(part));
+  }
+  result.body.text = cat("  int64_t ", kBlock, " = blockIdx.x;\n");
+  for (size_t k = 0; k < parts.size(); ++k) {
+    result.body.text += part_text(kernel, k, parts[k], result.block.threads);
+  }
+  return result;
+}
+
+}  // namespace worker
