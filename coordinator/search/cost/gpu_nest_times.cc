@@ -50,7 +50,7 @@ double GpuNestTimes::parts_ns() const {
     GpuKernelFacts facts;
     if (part.form == Template::kLoops) {
       auto nest = common::choose_gpu_nest(common::lower_structure(part.body, common::Kept::kNone),
-                                          {}, false);
+                                          {}, machine_, false);
       if (!nest.ok()) return std::numeric_limits<double>::infinity();
       facts = nest->facts;
     } else {
