@@ -8,6 +8,7 @@
 #include "common/cuda/sass.h"
 #include "common/ir/hlir/sizes.h"
 #include "coordinator/search/cost/kernel_profile.h"
+#include "tests/emulator/accesses/access_run.h"
 
 namespace bench {
 namespace {
@@ -104,14 +105,39 @@ KernelCode code_of(const SassKernel& kernel, const common::CubinKernel& facts,
   return code;
 }
 
-common::Result<common::Bytes> compile(const worker::CodeGenerator& generator,
-                                      const std::string& text, const common::Nvrtc& nvrtc,
-                                      const std::string& arch) {
-  LFARM_ASSIGN_OR_RETURN(common::NvrtcOutput output,
-                         nvrtc.compile(generator.preamble() + text, arch,
-                                       {"--std=c++17", "--ftz=false", "--prec-div=true",
-                                        "--prec-sqrt=true", "--disable-warnings"}));
-  return std::move(output.cubin);
+void run_blocks(const common::Kernel& kernel, const worker::KernelSource& source,
+                const std::vector<int64_t>& symbols, const std::string& preamble,
+                StaticKernel& result) {
+  auto value = [&](const common::Expr& x) {
+    return static_cast<int64_t>(common::count_elements({x}, symbols));
+  };
+  emulator::AccessRun run;
+  run.preamble = preamble;
+  run.text = source.text;
+  run.entry = source.entry.name;
+  for (const auto& input : kernel.body.inputs) {
+    run.buffers.push_back(
+        {static_cast<uint64_t>(common::count_bytes(input.dtype, input.shape, symbols)), false});
+  }
+  for (const common::GraphOutput& output : kernel.body.outputs) {
+    const common::Node& node = kernel.body.node(output.node);
+    run.buffers.push_back(
+        {static_cast<uint64_t>(common::count_bytes(node.dtype, node.shape, symbols)), true});
+  }
+  run.symbols = symbols;
+  run.units = value(source.entry.units);
+  run.blocks = static_cast<int64_t>(result.facts.blocks);
+  run.threads = static_cast<unsigned>(source.entry.block.threads);
+  run.shared_bytes = static_cast<unsigned>(source.entry.block.shared_bytes);
+  run.scratch_stride = value(source.entry.scratch_bytes);
+  emulator::AccessFigures figures = emulator::run_accesses(run);
+  result.accesses_problem = figures.problem;
+  if (!figures.problem.empty()) return;
+  const emulator::AccessSums& sums = figures.sums;
+  KernelAccesses accesses;
+  if (sums.sectors_least > 0) accesses.sectors_ratio = sums.sectors / sums.sectors_least;
+  if (sums.wavefronts_least > 0) accesses.shared_ratio = sums.wavefronts / sums.wavefronts_least;
+  result.accesses = accesses;
 }
 
 void predict_library(const common::Kernel& kernel, const std::vector<int64_t>& symbols,
@@ -127,25 +153,34 @@ void predict_library(const common::Kernel& kernel, const std::vector<int64_t>& s
 
 }  // namespace
 
+std::function<common::Result<common::Bytes>(const std::string& text)> static_compiler(
+    std::shared_ptr<const common::Nvrtc> nvrtc, const std::string& arch) {
+  return [nvrtc, arch](const std::string& text) -> common::Result<common::Bytes> {
+    LFARM_ASSIGN_OR_RETURN(common::NvrtcOutput output,
+                           nvrtc->compile(text, arch,
+                                          {"--std=c++17", "--ftz=false", "--prec-div=true",
+                                           "--prec-sqrt=true", "--disable-warnings"}));
+    return std::move(output.cubin);
+  };
+}
+
 common::Result<StaticKernel> static_kernel(const common::Kernel& kernel,
                                            const std::vector<int64_t>& symbols,
-                                           const CallTraffic& traffic,
-                                           const worker::CodeGenerator& generator,
-                                           const common::Nvrtc& nvrtc, const std::string& arch,
-                                           const common::GpuMachine& machine) {
+                                           const CallTraffic& traffic, const StaticTools& tools) {
+  const common::GpuMachine& machine = tools.machine;
   StaticKernel result;
   result.form = kernel.form;
   result.facts.dram_bytes = traffic.bytes;
-  double floor_bytes_ns = traffic.least / machine.dram_bytes_per_ns;
-  result.floor_ns = floor_bytes_ns;
+  result.floor_ns = traffic.least / machine.dram_bytes_per_ns;
   if (kernel.form == common::Template::kGemm) {
     result.name = "library";
     predict_library(kernel, symbols, machine, result);
   } else {
-    LFARM_ASSIGN_OR_RETURN(worker::KernelSource source, generator.generate(kernel));
+    LFARM_ASSIGN_OR_RETURN(worker::KernelSource source, tools.generator.generate(kernel));
     result.text = source.text;
     result.name = source.entry.name;
-    LFARM_ASSIGN_OR_RETURN(result.cubin, compile(generator, source.text, nvrtc, arch));
+    std::string preamble = tools.generator.preamble();
+    LFARM_ASSIGN_OR_RETURN(result.cubin, tools.compile(preamble + source.text));
     LFARM_ASSIGN_OR_RETURN(std::vector<common::CubinKernel> facts,
                            common::read_cubin(result.cubin));
     LFARM_ASSIGN_OR_RETURN(std::vector<SassKernel> codes, common::read_sass(result.cubin));
@@ -157,6 +192,7 @@ common::Result<StaticKernel> static_kernel(const common::Kernel& kernel,
     double units = std::max(1.0, common::count_elements({source.entry.units}, symbols));
     f.block_threads = source.entry.block.threads;
     f.blocks = std::ceil(units / static_cast<double>(source.entry.block.units));
+    if (tools.has_accesses) run_blocks(kernel, source, symbols, preamble, result);
     double threads = f.blocks * f.block_threads;
     result.code = code_of(codes[0], facts[0], traffic.asked / threads);
     f.registers = result.code->registers;

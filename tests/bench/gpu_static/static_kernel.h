@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -36,9 +38,18 @@ struct KernelCode {
   int64_t divisions_in_loops = 0;  // in float64, or of 64-bit integers
 };
 
+// From a few blocks run at their real size: what warps' accesses cost over the least that the bytes
+// they ask for could cost. 0: there are no such accesses.
+struct KernelAccesses {
+  double sectors_ratio = 0;  // 32-byte sectors of device memory
+  double shared_ratio = 0;   // wavefronts of shared memory
+};
+
 struct StaticKernel {
   common::Template form{};
   std::string name;
+  std::optional<KernelAccesses> accesses;
+  std::string accesses_problem;    // why there are none, where they were asked for
   std::optional<KernelCode> code;  // empty for library calls
   common::GpuKernelFacts facts;
   common::GpuKernelTime time;
@@ -48,12 +59,22 @@ struct StaticKernel {
   common::Bytes cubin;
 };
 
+// What kernels are judged with.
+struct StaticTools {
+  const worker::CodeGenerator& generator;
+  // CUDA C++ text to a cubin.
+  std::function<common::Result<common::Bytes>(const std::string& text)> compile;
+  const common::GpuMachine& machine;
+  bool has_accesses = true;  // whether blocks are run to see what warps access together
+};
+
+// NVRTC's compiler for `arch` with the options that plans are compiled with.
+std::function<common::Result<common::Bytes>(const std::string& text)> static_compiler(
+    std::shared_ptr<const common::Nvrtc> nvrtc, const std::string& arch);
+
 // `kernel` has its nest; symbols are those of the call.
 common::Result<StaticKernel> static_kernel(const common::Kernel& kernel,
                                            const std::vector<int64_t>& symbols,
-                                           const CallTraffic& traffic,
-                                           const worker::CodeGenerator& generator,
-                                           const common::Nvrtc& nvrtc, const std::string& arch,
-                                           const common::GpuMachine& machine);
+                                           const CallTraffic& traffic, const StaticTools& tools);
 
 }  // namespace bench
