@@ -57,10 +57,13 @@ Json kernel_line(const KernelUse& use) {
   Json line{{"kernel", k.name},
             {"form", common::template_name(k.form)},
             {"calls", use.calls},
+            {"operations", k.operations * static_cast<double>(use.calls)},
             {"dram_bytes", use.dram_bytes},
             {"dram_bytes_least", use.least_bytes}};
   if (k.code) {
-    double bytes = std::max(1.0, k.facts.dram_bytes);
+    double bytes = std::max(1.0, k.asked_bytes);
+    line["blocks"] = k.facts.blocks;
+    line["waves"] = rounded(k.waves);
     line["load_bytes_lane"] = k.code->load_bytes;
     line["store_bytes_lane"] = k.code->store_bytes;
     line["in_flight_bytes_sm"] = std::round(k.time.in_flight_bytes_sm);

@@ -1,6 +1,7 @@
 #include "tests/emulator/accesses/access_counter.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace emulator {
 namespace {
@@ -30,7 +31,9 @@ AccessSums& AccessSums::operator+=(const AccessSums& other) {
   sectors_least += other.sectors_least;
   wavefronts += other.wavefronts;
   wavefronts_least += other.wavefronts_least;
-  load_bytes += other.load_bytes;
+  for (size_t k = 0; k < load_bytes.size(); ++k) load_bytes[k] += other.load_bytes[k];
+  store_bytes += other.store_bytes;
+  shared_load_bytes += other.shared_load_bytes;
   return *this;
 }
 
@@ -51,13 +54,18 @@ AccessCounter::Site& AccessCounter::site_of(const LaneAccess& access) {
 }
 
 bool AccessCounter::on_access(const LaneAccess& access) {
-  if (--left_ < 0) return false;
+  if (--left_ < 0) {
+    is_whole_ = false;
+    return false;
+  }
   if (!access.is_shared && (access.address < first_ || access.address >= last_)) return true;
   Site& site = site_of(access);
   const unsigned lane = access.thread % kLanes;
+  if (site.times[lane] == kTimesMax) {
+    is_whole_ = false;
+    return true;
+  }
   const size_t time = site.times[lane]++;
-  // A thread that alone does so much never lets its warp complete an access.
-  if (static_cast<int64_t>(time) > accesses_max_ / kLanes) left_ = -1;
   if (time >= site.accesses.size()) site.accesses.emplace_back();
   Together& together = site.accesses[time];
   if (time >= site.used) {
@@ -66,7 +74,7 @@ bool AccessCounter::on_access(const LaneAccess& access) {
   }
   together.lanes |= 1u << lane;
   together.addresses[lane] = access.address;
-  return left_ >= 0;
+  return true;
 }
 
 void AccessCounter::on_together() {
@@ -99,7 +107,9 @@ void AccessCounter::count_global(const Site& site, const Together& access) {
   }
   sums_.sectors += static_cast<double>(sectors);
   sums_.sectors_least += static_cast<double>(round_up(bytes, kSector) / kSector);
-  if (!site.is_store) sums_.load_bytes += static_cast<double>(count * site.bytes);
+  const size_t width = std::has_single_bit(site.bytes) ? std::countr_zero(site.bytes) : 5;
+  (site.is_store ? sums_.store_bytes : sums_.load_bytes[std::min<size_t>(width, 5)]) +=
+      static_cast<double>(count * site.bytes);
 }
 
 void AccessCounter::count_shared(const Site& site, const Together& access) {
@@ -110,6 +120,7 @@ void AccessCounter::count_shared(const Site& site, const Together& access) {
     const size_t count =
         sorted_addresses(access.lanes, access.addresses, first, first + lanes, sorted);
     if (count == 0) continue;
+    if (!site.is_store) sums_.shared_load_bytes += static_cast<double>(count * site.bytes);
     std::array<unsigned, kBanks> turns{};
     uintptr_t words_end = 0, words = 0;
     for (size_t k = 0; k < count; ++k) {

@@ -18,7 +18,10 @@ struct AccessSums {
   // Of shared memory: turns of 32 banks of 4 bytes, of which an access of 8 bytes a lane takes two
   // at least and one of 16 bytes four, half or a quarter of the warp in each; and those least.
   double wavefronts = 0, wavefronts_least = 0;
-  double load_bytes = 0;  // from device memory, of all lanes
+  // Of all lanes: to device memory, from shared memory, and from device memory by the bytes of an
+  // access: 1, 2, 4, 8, 16 and others.
+  double store_bytes = 0, shared_load_bytes = 0;
+  std::array<double, 6> load_bytes{};
   AccessSums& operator+=(const AccessSums& other);
 };
 
@@ -27,17 +30,21 @@ struct AccessSums {
 class AccessCounter : public AccessObserver {
  public:
   // Device memory is [first, last); what is neither there nor shared is not counted. Ends a kernel
-  // after `accesses_max` accesses of lanes.
+  // after `accesses_max` accesses of lanes, and counts the first kTimesMax of a lane at one site
+  // between two places where its warp is together.
   AccessCounter(uintptr_t first, uintptr_t last, int64_t accesses_max)
-      : first_(first), last_(last), accesses_max_(accesses_max), left_(accesses_max) {}
+      : first_(first), last_(last), left_(accesses_max) {}
 
   bool on_access(const LaneAccess& access) override;
   void on_together() override;
   const AccessSums& sums() const { return sums_; }
-  bool is_full() const { return left_ < 0; }
+  bool has_ended_kernel() const { return left_ < 0; }
+  // Whether all that was accessed was counted.
+  bool is_whole() const { return is_whole_; }
 
  private:
   static constexpr unsigned kLanes = 32;
+  static constexpr uint32_t kTimesMax = 1 << 15;
   struct Together {
     uint32_t lanes = 0;
     std::array<uintptr_t, kLanes> addresses;
@@ -54,7 +61,8 @@ class AccessCounter : public AccessObserver {
   void count_shared(const Site& site, const Together& access);
 
   uintptr_t first_, last_;
-  int64_t accesses_max_, left_;
+  int64_t left_;
+  bool is_whole_ = true;
   std::unordered_map<uintptr_t, size_t> numbers_;
   std::vector<Site> sites_;
   std::vector<size_t> open_;  // sites with accesses since on_together()

@@ -14,7 +14,7 @@
 namespace emulator {
 namespace {
 
-constexpr int64_t kBlockAccessesMax = 3'000'000;
+constexpr int64_t kBlockAccessesMax = 10'000'000;
 constexpr uint32_t kArchitecture = 90;
 // Words before the scratch memory that blocks count each other in, one a block.
 constexpr uint64_t kCounterBytes = 4;
@@ -67,7 +67,8 @@ class Arguments {
         stride_(run.scratch_stride) {
     if (!space_.is_there()) return;
     for (const AccessRun::Buffer& buffer : run.buffers) {
-      buffers_.push_back(space_.add(buffer.bytes, buffer.is_written));
+      buffers_.push_back(buffer.same_as >= 0 ? buffers_[static_cast<size_t>(buffer.same_as)]
+                                             : space_.add(buffer.bytes, buffer.is_written));
     }
     scratch_ = space_.add(scratch_bytes_, true) + counters_;
   }
@@ -100,7 +101,7 @@ class Arguments {
 // Between the preamble that defines them and the kernel that calls them: see prelude_access.h.
 constexpr const char* kAlone =
     "\n#define lf_ticket(...) lf_emu_ticket()\n"
-    "#define lf_is_last(...) lf_emu_is_last()\n"
+    "#define lf_is_last(...) lf_emu_is_last(__VA_ARGS__)\n"
     "#define lf_await(...) __syncthreads()\n";
 
 CompiledKernels compile(const AccessRun& run) {
@@ -134,7 +135,6 @@ AccessFigures run_accesses(const AccessRun& run) {
   }
   std::vector<void*> parameters = arguments.parameters();
   Multiprocessor multiprocessor;
-  bool is_cut = false;
   const int64_t last = std::max<int64_t>(0, run.blocks - 1);
   for (int64_t block : std::set<int64_t>{0, last / 2, last}) {
     AccessCounter counter(arguments.space().first(), arguments.space().last(), kBlockAccessesMax);
@@ -151,15 +151,15 @@ AccessFigures run_accesses(const AccessRun& run) {
     std::atomic<uint64_t> next{0};
     std::atomic<bool> stop{false};
     const Fault fault = multiprocessor.run(launch, next, stop);
-    if (fault.code != 0 && !counter.is_full()) {
+    if (fault.code != 0 && !counter.has_ended_kernel()) {
       figures.problem = fault.text;
       return figures;
     }
-    is_cut |= counter.is_full();
+    figures.is_whole &= counter.is_whole();
     figures.sums += counter.sums();
     ++figures.blocks;
   }
-  if (is_cut && figures.sums.sectors == 0 && figures.sums.wavefronts == 0) {
+  if (!figures.is_whole && figures.sums.sectors == 0 && figures.sums.wavefronts == 0) {
     figures.problem = "its threads access more than is followed";
   }
   return figures;

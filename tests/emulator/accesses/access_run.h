@@ -16,6 +16,7 @@ struct AccessRun {
   struct Buffer {
     uint64_t bytes = 0;
     bool is_written = false;
+    int same_as = -1;  // an earlier one, in whose memory it lies
   };
   std::vector<Buffer> buffers;
   std::vector<int64_t> symbols;
@@ -26,8 +27,9 @@ struct AccessRun {
 
 struct AccessFigures {
   AccessSums sums;
-  int64_t blocks = 0;   // that ran, some perhaps to a bound
-  std::string problem;  // why there are no sums; empty: there are
+  int64_t blocks = 0;    // that ran
+  bool is_whole = true;  // each to its end, and all that it accesses was counted
+  std::string problem;   // why there are no sums; empty: there are
 };
 
 // The grid's first, middle and last block. None waits for another one's work: each runs as if what
