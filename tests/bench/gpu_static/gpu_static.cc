@@ -21,6 +21,7 @@
 #include "tests/bench/bench.h"
 #include "tests/bench/gpu_static/plan_traffic.h"
 #include "tests/bench/gpu_static/predicted_device.h"
+#include "tests/bench/gpu_static/schedule_spread.h"
 #include "tests/bench/gpu_static/static_kernel.h"
 #include "tests/bench/model_work.h"
 #include "worker/codegen/cuda/cuda.h"
@@ -46,6 +47,7 @@ struct StaticOptions {
 // A kernel and its calls in one run.
 struct KernelUse {
   StaticKernel kernel;
+  ScheduleSpread spread;
   int64_t calls = 0;
   double predicted_us = 0, dram_bytes = 0, least_bytes = 0;  // of all calls
 };
@@ -66,6 +68,7 @@ Json kernel_line(const KernelUse& use) {
     line["waves"] = rounded(k.waves);
     line["load_bytes_lane"] = k.code->load_bytes;
     line["store_bytes_lane"] = k.code->store_bytes;
+    line["in_flight_bytes"] = k.code->in_flight_bytes;
     line["in_flight_bytes_sm"] = std::round(k.time.in_flight_bytes_sm);
     line["instructions_per_byte"] = rounded(k.facts.thread_instructions / bytes);
     line["sectors_ratio"] = k.accesses && k.accesses->sectors_ratio > 0
@@ -82,6 +85,10 @@ Json kernel_line(const KernelUse& use) {
     line["spill_bytes"] = k.code->local_bytes;
     line["divisions_in_loops"] = k.code->divisions_in_loops;
     line["wave_efficiency"] = rounded(k.time.wave_efficiency);
+  }
+  if (use.spread.schedules > 0) {
+    line["schedules"] = use.spread.schedules;
+    line["spread"] = rounded(use.spread.ratio);
   }
   line["predicted_us"] = rounded(use.predicted_us);
   line["roofline"] = rounded(k.floor_ns * 1e-3 * static_cast<double>(use.calls) / use.predicted_us);
@@ -152,6 +159,7 @@ Result<std::vector<KernelUse>> analyse(common::Program program, const StaticOpti
       LFARM_ASSIGN_OR_RETURN(
           use.kernel,
           static_kernel(kernel, coordinator::call_symbols(call, sizes), traffic.calls[c], tools));
+      use.spread = schedule_spread(kernel, common::machine_of(target));
     }
     ++use.calls;
     use.predicted_us += use.kernel.predicted_ns * 1e-3;

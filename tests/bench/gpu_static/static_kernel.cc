@@ -85,7 +85,7 @@ void predict_library(const common::Kernel& kernel, const common::GpuMachine& mac
   bool is_half = kernel.body.inputs[0].dtype == common::DType::kBfloat16 ||
                  kernel.body.inputs[0].dtype == common::DType::kFloat16;
   (is_half ? result.facts.tensor_operations : result.facts.single_operations) =
-      result.operations / kLibraryShare;
+      result.products / kLibraryShare;
   result.facts.dram_bytes /= kLibraryShare;
   result.facts.blocks = machine.processors;
 }
@@ -105,7 +105,7 @@ void find_facts(const CallTraffic& traffic, double block_shared_bytes, StaticKer
   if (code.tensor_instructions > 0) {
     double counted = code.tensor_instructions * kTensorOperations * threads / kWarp;
     f.tensor_operations =
-        code.has_warpgroups ? result.operations : std::max(result.operations, counted);
+        code.has_warpgroups ? result.products : std::max(result.products, counted);
   }
   f.rounds = std::max(1.0, thread_bytes / std::max(1.0, f.in_flight_bytes));
   f.sector_bytes = is_seen ? result.accesses->sector_bytes * f.blocks : traffic.asked;
@@ -165,9 +165,11 @@ common::Result<StaticKernel> static_kernel(const common::Kernel& kernel,
   result.form = kernel.form;
   result.facts.dram_bytes = traffic.bytes;
   result.asked_bytes = traffic.asked;
-  result.operations = 2 * coordinator::profile_kernel(kernel, symbols).contraction_ops;
+  coordinator::KernelProfile profile = coordinator::profile_kernel(kernel, symbols);
+  result.products = 2 * profile.contraction_ops;
+  result.operations = result.products + profile.simple_ops + profile.row_ops + profile.hard_ops;
   result.floor_ns = std::max(traffic.least / machine.dram_bytes_per_ns,
-                             result.operations / machine.half_tensor_per_ns);
+                             result.products / machine.half_tensor_per_ns);
   if (kernel.form == common::Template::kGemm) {
     result.name = "library";
     predict_library(kernel, machine, result);

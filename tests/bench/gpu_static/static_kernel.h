@@ -44,7 +44,8 @@ struct StaticKernel {
   common::GpuKernelFacts facts;
   common::GpuKernelTime time;
   double waves = 0;         // of blocks; less than 1: not every place of a processor is taken
-  double operations = 0;    // multiplications and additions of its products
+  double operations = 0;    // of floats, a multiply-add being two
+  double products = 0;      // those of its products
   double predicted_ns = 0;  // of a call, with its launch
   double floor_ns = 0;      // what its least bytes or its operations take at the machine's rates
   std::string text;         // of the source
