@@ -116,10 +116,10 @@ common::Status judge_generated(const common::Kernel& kernel, const std::vector<i
                                const CallTraffic& traffic, const StaticTools& tools,
                                StaticKernel& result) {
   LFARM_ASSIGN_OR_RETURN(worker::KernelSource source, tools.generator.generate(kernel));
-  result.text = source.text;
   result.name = source.entry.name;
   std::string preamble = tools.generator.preamble();
-  LFARM_ASSIGN_OR_RETURN(result.cubin, tools.compile(preamble + source.text));
+  result.text = preamble + source.text;
+  LFARM_ASSIGN_OR_RETURN(result.cubin, tools.compile(result.text));
   LFARM_ASSIGN_OR_RETURN(std::vector<common::CubinKernel> facts, common::read_cubin(result.cubin));
   LFARM_ASSIGN_OR_RETURN(std::vector<common::SassKernel> codes, common::read_sass(result.cubin));
   if (facts.size() != 1 || codes.size() != 1) {

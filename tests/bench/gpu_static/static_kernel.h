@@ -48,7 +48,7 @@ struct StaticKernel {
   double products = 0;      // those of its products
   double predicted_ns = 0;  // of a call, with its launch
   double floor_ns = 0;      // what its least bytes or its operations take at the machine's rates
-  std::string text;         // of the source
+  std::string text;         // of the source, preamble included
   common::Bytes cubin;
 };
 
