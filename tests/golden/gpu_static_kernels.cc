@@ -1,5 +1,7 @@
 #include "tests/golden/gpu_static_kernels.h"
 
+#include <limits>
+
 #include "common/ir/hlir/builder.h"
 #include "common/ir/hlir/graph_hash.h"
 

@@ -7,11 +7,8 @@ namespace emulator {
 namespace {
 
 constexpr uintptr_t kSector = 32, kBankBytes = 4, kBanks = 32;
-constexpr uintptr_t kWavefrontBytes = kBankBytes * kBanks;
 
-uintptr_t round_up(uintptr_t value, uintptr_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
+uintptr_t divide_up(uintptr_t value, uintptr_t divisor) { return (value + divisor - 1) / divisor; }
 
 // The addresses of lanes [first, last) that take part, ascending.
 size_t sorted_addresses(uint32_t lanes, const std::array<uintptr_t, 32>& addresses, unsigned first,
@@ -106,7 +103,7 @@ void AccessCounter::count_global(const Site& site, const Together& access) {
     sectors_end = std::max(sectors_end, last);
   }
   sums_.sectors += static_cast<double>(sectors);
-  sums_.sectors_least += static_cast<double>(round_up(bytes, kSector) / kSector);
+  sums_.sectors_least += static_cast<double>(divide_up(bytes, kSector));
   const size_t width = std::has_single_bit(site.bytes) ? std::countr_zero(site.bytes) : 5;
   (site.is_store ? sums_.store_bytes : sums_.load_bytes[std::min<size_t>(width, 5)]) +=
       static_cast<double>(count * site.bytes);
@@ -132,8 +129,7 @@ void AccessCounter::count_shared(const Site& site, const Together& access) {
       words_end = std::max(words_end, end);
     }
     sums_.wavefronts += *std::max_element(turns.begin(), turns.end());
-    sums_.wavefronts_least += static_cast<double>(
-        std::max<uintptr_t>(1, round_up(words * kBankBytes, kWavefrontBytes) / kWavefrontBytes));
+    sums_.wavefronts_least += static_cast<double>(std::max<uintptr_t>(1, divide_up(words, kBanks)));
   }
 }
 
