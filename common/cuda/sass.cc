@@ -266,9 +266,10 @@ Result<std::vector<SassKernel>> read_sass(ByteView cubin) {
   return kernels;
 }
 
-SassInFlight loads_in_flight(const SassKernel& kernel) {
+SassInFlight loads_in_flight(const SassKernel& kernel, std::optional<SassLoop> within) {
   SassInFlight most;
-  flow(kernel.code, [&](size_t, const Pending& pending) {
+  flow(kernel.code, [&](size_t k, const Pending& pending) {
+    if (within && (k < within->first || k > within->last)) return;
     SassInFlight now = pending.total();
     if (now.bytes > most.bytes) most = now;
   });

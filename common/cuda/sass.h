@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -82,7 +83,8 @@ struct SassInFlight {
     return *this;
   }
 };
-SassInFlight loads_in_flight(const SassKernel& kernel);
+// `within`: at places of these instructions alone.
+SassInFlight loads_in_flight(const SassKernel& kernel, std::optional<SassLoop> within = {});
 
 // The innermost loop that holds an instruction, as a place in `loops`; -1: none.
 int innermost_loop(const SassKernel& kernel, size_t instruction);

@@ -64,6 +64,20 @@ TEST(KernelCode, WithoutWidthsLoopsShareWhatIsLoaded) {
   EXPECT_EQ(kernel_code(two_streams(), {}, t).instructions, 2 + 10 * 4 + 10 * 3 + 4 * 2 + 1);
 }
 
+// Fails when what a rare end of a kernel has under way hides what its main loop has.
+TEST(KernelCode, LoadsUnderWayAreThoseOfTheMainLoop) {
+  SassKernel kernel = two_streams();
+  kernel.code[2].scoreboard = 0;
+  kernel.code[3].waits = 1;
+  for (int8_t scoreboard : {1, 2}) {
+    kernel.code.push_back(of(SassClass::kGlobalLoad, 16));
+    kernel.code.back().scoreboard = scoreboard;
+  }
+  KernelCode code = kernel_code(kernel, {}, traffic(1600, 4));
+  EXPECT_EQ(code.in_flight_bytes, 16);
+  EXPECT_EQ(code.most_in_flight_bytes, 32);
+}
+
 TEST(KernelCode, CallsInLoopsAreDivisionsUnlessTheyAreRareCasesOfFloats) {
   SassKernel kernel = two_streams();
   EXPECT_EQ(kernel_code(kernel, {}, traffic(16, 2)).divisions_in_loops, 1);

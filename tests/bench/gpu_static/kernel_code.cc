@@ -108,7 +108,6 @@ KernelCode kernel_code(const SassKernel& kernel, const common::CubinKernel& fact
   code.registers = facts.registers;
   code.local_bytes = facts.local_bytes;
   code.shared_bytes = facts.shared_bytes;
-  code.in_flight_bytes = common::loads_in_flight(kernel).bytes;
   const size_t outside = kernel.loops.size();
   std::vector<size_t> places;
   for (size_t k = 0; k < kernel.code.size(); ++k) {
@@ -120,7 +119,7 @@ KernelCode kernel_code(const SassKernel& kernel, const common::CubinKernel& fact
   code.load_bytes = main_width(kernel, parts, places, true);
   code.store_bytes = main_width(kernel, parts, places, false);
   size_t main = outside;
-  double most_bytes = 0;
+  double most_bytes = parts[outside].load_bytes;
   for (size_t k = 0; k < parts.size(); ++k) {
     const Part& part = parts[k];
     code.instructions += part.instructions * part.trips;
@@ -131,7 +130,13 @@ KernelCode kernel_code(const SassKernel& kernel, const common::CubinKernel& fact
     most_bytes = part.load_bytes * part.trips;
     main = k;
   }
-  if (main != outside) code.barriers_step = parts[main].barriers;
+  std::optional<common::SassLoop> within;
+  if (main != outside) {
+    code.barriers_step = parts[main].barriers;
+    within = kernel.loops[main];
+  }
+  code.in_flight_bytes = common::loads_in_flight(kernel, within).bytes;
+  code.most_in_flight_bytes = common::loads_in_flight(kernel).bytes;
   double after = 0;
   for (size_t k = 0; k < kernel.code.size(); ++k) {
     const SassInstruction& x = kernel.code[k];

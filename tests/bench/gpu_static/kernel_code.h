@@ -28,7 +28,8 @@ struct KernelCode {
   uint64_t shared_bytes = 0;  // of a block
   // Of the accesses of device memory that move most: bytes of a lane at once; 0: there are none.
   int load_bytes = 0, store_bytes = 0;
-  int64_t in_flight_bytes = 0;     // of a thread
+  // Of a thread, in the loop that loads most; and anywhere in the kernel.
+  int64_t in_flight_bytes = 0, most_in_flight_bytes = 0;
   double instructions = 0;         // that a thread executes
   double tensor_instructions = 0;  // of those, products of tensor cores
   bool has_warpgroups = false;     // which multiply together

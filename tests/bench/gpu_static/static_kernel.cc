@@ -107,7 +107,9 @@ void find_facts(const CallTraffic& traffic, double block_shared_bytes, StaticKer
     f.tensor_operations =
         code.has_warpgroups ? result.products : std::max(result.products, counted);
   }
-  f.rounds = std::max(1.0, thread_bytes / std::max(1.0, f.in_flight_bytes));
+  // A loop that loads little may wait for its few bytes beside others.
+  f.rounds =
+      std::max(1.0, thread_bytes / std::max(1.0, static_cast<double>(code.most_in_flight_bytes)));
   f.sector_bytes = is_seen ? result.accesses->sector_bytes * f.blocks : traffic.asked;
   if (is_seen) f.shared_bytes_moved = result.accesses->wavefront_bytes * f.blocks;
 }

@@ -198,7 +198,7 @@ TEST_P(Sass, TensorCoresAreSeen) {
 
 INSTANTIATE_TEST_SUITE_P(Architectures, Sass, testing::Values("sm_80", "sm_90a", "sm_100"));
 
-// A loop that waits in each step for one load, and behind its end for another one.
+// A loop that waits in each step for its first load and for the last one of the step before.
 TEST(SassFlow, WhatAStepLeavesUnderWayCountsInTheNext) {
   auto load = [](uint8_t bytes, int8_t scoreboard) {
     SassInstruction x;
@@ -217,8 +217,9 @@ TEST(SassFlow, WhatAStepLeavesUnderWayCountsInTheNext) {
   back.target = 0;
   back.is_conditional = true;
   SassKernel kernel;
-  kernel.code = {load(16, 0), wait(1), load(8, 1), back, wait(2)};
+  kernel.code = {load(16, 0), wait(3), load(8, 1), back, wait(2)};
   EXPECT_EQ(loads_in_flight(kernel).bytes, 24);
+  EXPECT_EQ(loads_in_flight(kernel, SassLoop{1, 3}).bytes, 8);
   // Of the two ways to a place one is taken.
   SassInstruction over = back;
   over.target = 3;
