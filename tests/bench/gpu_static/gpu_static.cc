@@ -159,7 +159,7 @@ Result<std::vector<KernelUse>> analyse(common::Program program, const StaticOpti
       LFARM_ASSIGN_OR_RETURN(
           use.kernel,
           static_kernel(kernel, coordinator::call_symbols(call, sizes), traffic.calls[c], tools));
-      use.spread = schedule_spread(kernel, common::machine_of(target));
+      use.spread = schedule_spread(kernel, common::machine_of(target), machine);
     }
     ++use.calls;
     use.predicted_us += use.kernel.predicted_ns * 1e-3;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "common/cost/gpu_machine.h"
 #include "common/ir/llir/llir.h"
 
 namespace bench {
@@ -12,8 +13,9 @@ struct ScheduleSpread {
   double ratio = 0;       // the slowest over the fastest
 };
 
-// Over all values of the parameters that loops have on such a machine, as the search's cost model
-// predicts them.
-ScheduleSpread schedule_spread(const common::Kernel& kernel, common::Machine machine);
+// Over the values of each parameter that loops have on such a machine, with the others by default,
+// as the search's cost model predicts them.
+ScheduleSpread schedule_spread(const common::Kernel& kernel, common::Machine machine,
+                               const common::GpuMachine& product);
 
 }  // namespace bench

@@ -7,6 +7,8 @@
 #include "common/cuda/cubin.h"
 #include "common/cuda/sass.h"
 #include "common/ir/hlir/sizes.h"
+#include "common/ir/llir/body_traffic.h"
+#include "common/ir/llir/horizontal.h"
 #include "coordinator/search/cost/kernel_profile.h"
 #include "tests/emulator/accesses/access_run.h"
 
@@ -21,10 +23,10 @@ constexpr double kWarp = 32;
 constexpr double kSectorBytes = 32, kWavefrontBytes = 128;
 
 // Where a scatter writes only what changes, the input that it changes; -1: nothing of the kind.
-int in_place_input(const common::Kernel& kernel) {
+int in_place_input(const common::Kernel& kernel, size_t output) {
   const common::Graph& body = kernel.body;
-  const common::Node& result = body.node(body.outputs[0].node);
-  if (kernel.form != common::Template::kScatter || result.op != common::Op::kScatter) return -1;
+  const common::Node& result = body.node(body.outputs[output].node);
+  if (result.op != common::Op::kScatter) return -1;
   const common::Node& base = body.node(result.operands[0]);
   bool is_alone = common::use_counts(body)[static_cast<size_t>(result.operands[0])] == 1;
   if (base.op != common::Op::kInput || !is_alone) return -1;
@@ -50,9 +52,11 @@ void run_blocks(const common::Kernel& kernel, const worker::KernelSource& source
     run.buffers.push_back(
         {static_cast<uint64_t>(common::count_bytes(node.dtype, node.shape, symbols)), true});
   }
-  if (int base = in_place_input(kernel); base >= 0) {
+  for (size_t k = 0; k < kernel.body.outputs.size(); ++k) {
+    int base = in_place_input(kernel, k);
+    if (base < 0) continue;
     run.buffers[static_cast<size_t>(base)].is_written = true;
-    run.buffers[kernel.body.inputs.size()].same_as = base;
+    run.buffers[kernel.body.inputs.size() + k].same_as = base;
   }
   run.symbols = symbols;
   run.units = value(source.entry.units);
@@ -131,7 +135,8 @@ common::Status judge_generated(const common::Kernel& kernel, const std::vector<i
   double units = std::max(1.0, common::count_elements({source.entry.units}, symbols));
   f.block_threads = source.entry.block.threads;
   f.blocks = std::ceil(units / static_cast<double>(source.entry.block.units));
-  if (tools.has_accesses) run_blocks(kernel, source, symbols, preamble, result);
+  bool is_one = kernel.form != common::Template::kHorizontal;
+  if (tools.has_accesses && is_one) run_blocks(kernel, source, symbols, preamble, result);
   ThreadTraffic thread;
   thread.loads = traffic.asked / (f.blocks * f.block_threads);
   if (result.accesses && result.accesses->is_whole) {
@@ -143,6 +148,49 @@ common::Status judge_generated(const common::Kernel& kernel, const std::vector<i
   }
   result.code = kernel_code(codes[0], facts[0], thread);
   find_facts(traffic, static_cast<double>(source.entry.block.shared_bytes), result);
+  return {};
+}
+
+// A launch of several parts does what they do. Each is judged as a kernel by itself, with its share
+// of the traffic, because one block in the middle says nothing of the others.
+common::Status judge_parts(const common::Kernel& kernel, const std::vector<int64_t>& symbols,
+                           const CallTraffic& traffic, const StaticTools& tools,
+                           StaticKernel& result) {
+  std::vector<double> bytes;
+  double all_bytes = 0;
+  for (size_t k = 0; k < kernel.body.outputs.size(); ++k) {
+    common::Graph body = common::horizontal_part(kernel, k).body;
+    bytes.push_back(0);
+    for (double read : common::bytes_read(body, symbols)) bytes.back() += read;
+    for (double written : common::bytes_written(body, symbols)) bytes.back() += written;
+    all_bytes += bytes.back();
+  }
+  common::GpuKernelFacts facts;
+  double sectors = 0, sectors_least = 0, wavefronts = 0, wavefronts_least = 0;
+  for (size_t k = 0; k < bytes.size(); ++k) {
+    double share = bytes[k] / std::max(1.0, all_bytes);
+    CallTraffic own{traffic.bytes * share, traffic.least * share, traffic.asked * share};
+    LFARM_ASSIGN_OR_RETURN(StaticKernel part,
+                           static_kernel(common::horizontal_part(kernel, k), symbols, own, tools));
+    facts = k == 0 ? part.facts : common::one_launch(facts, part.facts);
+    if (!part.accesses) continue;
+    const KernelAccesses& seen = *part.accesses;
+    if (seen.sectors_ratio > 0) {
+      sectors += seen.sector_bytes * part.facts.blocks;
+      sectors_least += seen.sector_bytes * part.facts.blocks / seen.sectors_ratio;
+    }
+    if (seen.shared_ratio > 0) {
+      wavefronts += seen.wavefront_bytes * part.facts.blocks;
+      wavefronts_least += seen.wavefront_bytes * part.facts.blocks / seen.shared_ratio;
+    }
+  }
+  facts.registers = result.facts.registers;
+  result.facts = facts;
+  if (tools.has_accesses) {
+    result.accesses.emplace();
+    if (sectors_least > 0) result.accesses->sectors_ratio = sectors / sectors_least;
+    if (wavefronts_least > 0) result.accesses->shared_ratio = wavefronts / wavefronts_least;
+  }
   return {};
 }
 
@@ -177,6 +225,9 @@ common::Result<StaticKernel> static_kernel(const common::Kernel& kernel,
     predict_library(kernel, machine, result);
   } else {
     LFARM_RETURN_IF_ERROR(judge_generated(kernel, symbols, traffic, tools, result));
+  }
+  if (kernel.form == common::Template::kHorizontal) {
+    LFARM_RETURN_IF_ERROR(judge_parts(kernel, symbols, traffic, tools, result));
   }
   result.time = common::gpu_kernel_time(result.facts, machine);
   result.waves = result.facts.blocks / (machine.processors * result.time.resident_blocks);

@@ -16,6 +16,7 @@ namespace {
 
 constexpr int64_t kBlockAccessesMax = 10'000'000;
 constexpr uint32_t kArchitecture = 90;
+constexpr int kDriver = 13000;  // of CUDA 13, as the containers that are made here
 // Words before the scratch memory that blocks count each other in, one a block.
 constexpr uint64_t kCounterBytes = 4;
 
@@ -126,7 +127,7 @@ AccessFigures run_accesses(const AccessRun& run) {
   }
   int code = 0;
   const std::string image = make_container(compiled.object, kArchitecture, true);
-  const auto module = Module::load(image.data(), &code);
+  const auto module = Module::load(image.data(), kDriver, &code);
   const lf_emu::Kernel* kernel = module ? module->find(run.entry) : nullptr;
   Arguments arguments(run);
   if (kernel == nullptr || !arguments.space().is_there()) {
