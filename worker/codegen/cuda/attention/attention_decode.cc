@@ -38,6 +38,7 @@ constexpr int64_t kWarpKeys = 16;  // that a warp takes in a step: the depth of 
 constexpr int64_t kWidthMax = 256;
 constexpr int64_t kKeysMax = 1 << 30;  // counted in 32 bits
 constexpr int64_t kBlockKeys = kWarps * kWarpKeys;
+constexpr int64_t kKeysToFind = 1024;  // of which masks are asked which ones are visible
 // A processor runs several blocks while each has so many steps left: the loads of one are under way
 // while another multiplies.
 constexpr int64_t kStepsToShare = 4;
@@ -85,6 +86,8 @@ class DecodeAttention final : public CudaAttentionRows {
     bind_batch(cat("(int64_t)blockIdx.x / ", splits_));
     function.block.threads = static_cast<int>(threads_);
     function.block.shared_bytes = declare_parts(rows_ * depth_ * 2);
+    bool is_long = !key_size_.is_constant() || key_size_.constant() >= kKeysToFind;
+    reads_masks_ = is_long && !form_.masks.empty();
     find_range(kBlockKeys, "blockIdx.x");
     // The first keys and values are under way while the queries are computed.
     lines(cat("const int from = ", begin_, " + warp * ", kWarpKeys, ", to = ", end_,
@@ -118,7 +121,7 @@ class DecodeAttention final : public CudaAttentionRows {
   };
 
   std::string weight(const std::string& top, const std::string& greatest) const override {
-    return cat("lf_exp2_f32(lf_log2e(", top, ") - lf_log2e(", greatest, "))");
+    return cat("lf_exp_less(", top, ", ", greatest, ")");
   }
 
   int64_t wanted_splits(const Schedule& schedule) const {
@@ -293,13 +296,12 @@ class DecodeAttention final : public CudaAttentionRows {
     lines(cat("float most = lf_greater(lf_greater(x[0], x[1]), lf_greater(x[2], x[3]));\n",
               "most = lf_greater(most, __shfl_xor_sync(0xffffffffu, most, 1));\n",
               "most = lf_greater(most, __shfl_xor_sync(0xffffffffu, most, 2));\n",
-              "const float after = lf_greater(top, most);\nconst float shift = lf_log2e(after == ",
-              lowest_,
-              " ? 0 : after);\nconst float turn = after == top ? 1 : "
-              "lf_exp2_f32(lf_log2e(top) - shift);\ntop = after;\ntotal *= turn;\n"
+              "const float after = lf_greater(top, most);\nconst float shift = after == ", lowest_,
+              " ? 0 : after;\nconst float turn = after == top ? 1 : lf_exp_less(top, shift);\ntop "
+              "= after;\ntotal *= turn;\n"
               "uint32_t high[2], low[2];\n",
               unrolled_loop("u", 2),
-              " {\nconst float p = lf_exp2_log2e(x[u * 2], shift), q = lf_exp2_log2e(x[u * 2 + 1], "
+              " {\nconst float p = lf_exp_less(x[u * 2], shift), q = lf_exp_less(x[u * 2 + 1], "
               "shift);\ntotal += p + q;\nlf_two_bf16(p, q, high[u], low[u]);\n}"));
   }
 
