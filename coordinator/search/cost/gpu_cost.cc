@@ -21,7 +21,7 @@ constexpr double kLibraryTensor = 0.75, kLibrarySingle = 0.8, kLibraryBytes = 0.
 // An attention of at most so many rows waits for other blocks' parts in the second cache. On tensor
 // cores it takes so many thread instructions for each byte of keys and values, merging included,
 // else so many for a multiply-add in each of its passes.
-constexpr double kAttentionRows = 8, kMergeRounds = 1.5, kOnePass = 5, kByThreads = 6;
+constexpr double kAttentionRows = 8, kMergeRounds = 1.5, kOnePass = 6, kByThreads = 6;
 // At most so many rows are multiplied by reading the matrix once, at memory's speed.
 constexpr double kFewRows = 4;
 // Bytes that a thread has under way in generated code.
