@@ -160,6 +160,4 @@ LFEMU_DEVICE void lf_cp_async_wait() {
 LFEMU_DEVICE uint4 lf_load_stream16(const void* global) {
   return *static_cast<const uint4*>(global);
 }
-LFEMU_DEVICE uint4 lf_load_once16(const void* global) {
-  return *static_cast<const uint4*>(global);
-}
+LFEMU_DEVICE uint4 lf_load_once16(const void* global) { return *static_cast<const uint4*>(global); }
