@@ -11,7 +11,10 @@ namespace {
 
 constexpr size_t kInstructionBytes = 16;
 constexpr unsigned kOpcodeMask = 0x1ff;
-constexpr uint16_t kBranch = 0x147, kNop = 0x118;
+constexpr uint16_t kBranch = 0x147, kNop = 0x118, kExit = 0x14d, kReturn = 0x150;
+constexpr uint16_t kWaitForCopies = 0x11a, kEndCopies = 0x1af;     // DEPBAR, LDGDEPBAR
+constexpr uint16_t kLoadMatrices = 0x03b, kStoreMatrices = 0x044;  // LDSM, STSM
+constexpr uint64_t kAlways = 7, kNever = 15;                       // as guards
 constexpr int kNoScoreboard = 7;
 constexpr std::string_view kTextPrefix = ".text.";
 
@@ -82,29 +85,46 @@ uint64_t field(uint64_t word, int first, int bits) {
   return (word >> first) & ((uint64_t{1} << bits) - 1);
 }
 
-// Where branches have their distance from the next instruction, in words of four bytes: from bit 34
-// on, and since sm_90 the lowest 8 bits of it apart.
-struct BranchForm {
+// What differs between architectures. Branches have their distance from the next instruction, in
+// words of four bytes, from bit 34 on, and since sm_90 the lowest 8 bits of it apart. Copies to
+// shared memory have their width a bit higher since sm_100.
+struct CodeForm {
   bool has_low_bits = false;
+  int copy_width = 9;  // its first bit in the upper half
 };
 
-int64_t branch_target(uint64_t low, uint64_t high, int64_t address, BranchForm form) {
+int64_t branch_target(uint64_t low, uint64_t high, int64_t address, CodeForm form) {
   uint64_t upper = field(low, 34, 30) | field(high, 0, 18) << 30;
   int64_t words = static_cast<int64_t>(upper << 16) >> 16;  // the sign is bit 47
   if (form.has_low_bits) words = words * 256 + static_cast<int64_t>(field(low, 16, 8));
   return address + static_cast<int64_t>(kInstructionBytes) + words * 4;
 }
 
-SassInstruction decode(uint64_t low, uint64_t high, size_t number, size_t count, BranchForm form) {
+SassInstruction decode(uint64_t low, uint64_t high, size_t number, size_t count, CodeForm form) {
   // Unsigned and signed bytes and halves, then words, pairs and fours of them.
   constexpr uint8_t kWidths[] = {1, 1, 2, 2, 4, 8, 16, 16};
   SassInstruction x;
   x.opcode = static_cast<uint16_t>(low & kOpcodeMask);
   x.kind = classes()[x.opcode];
-  if (has_width(x.kind)) x.bytes = kWidths[field(high, 9, 3)];
+  // Matrices of 8x8 halves come by one, two or four.
+  bool is_matrices = x.opcode == kLoadMatrices || x.opcode == kStoreMatrices;
+  if (is_matrices) {
+    x.bytes = static_cast<uint8_t>(4 << field(high, 8, 2));
+  } else if (has_width(x.kind)) {
+    x.bytes = kWidths[field(high, x.kind == SassClass::kAsyncCopy ? form.copy_width : 9, 3)];
+  }
   auto scoreboard = static_cast<int>(field(high, 46, 3));
   if (scoreboard != kNoScoreboard) x.scoreboard = static_cast<int8_t>(scoreboard);
   x.waits = static_cast<uint8_t>(field(high, 52, 6));
+  if (field(low, 12, 4) == kNever) {  // as there are between asynchronous copies
+    x.kind = SassClass::kOther;
+    x.bytes = 0;
+  }
+  // The guard, and whether a branch asks a predicate of the whole warp.
+  x.is_conditional =
+      field(low, 12, 4) != kAlways || (x.opcode == kBranch && field(high, 27, 1) != 0);
+  x.ends_copies = x.opcode == kEndCopies;
+  if (x.opcode == kWaitForCopies) x.copies_left = static_cast<int8_t>(field(low, 38, 6));
   if (x.opcode == kBranch) {
     int64_t target =
         branch_target(low, high, static_cast<int64_t>(number * kInstructionBytes), form);
@@ -115,7 +135,7 @@ SassInstruction decode(uint64_t low, uint64_t high, size_t number, size_t count,
   return x;
 }
 
-std::vector<SassInstruction> decode(ByteView text, BranchForm form) {
+std::vector<SassInstruction> decode(ByteView text, CodeForm form) {
   size_t count = text.size() / kInstructionBytes;
   std::vector<SassInstruction> code;
   code.reserve(count);
@@ -142,6 +162,78 @@ std::vector<SassLoop> find_loops(const std::vector<SassInstruction>& code) {
   return loops;
 }
 
+// What a thread has asked device memory for at one place.
+struct Pending {
+  std::array<SassInFlight, kNoScoreboard> loads{};
+  std::vector<SassInFlight> groups;  // of asynchronous copies, the oldest first
+  SassInFlight open;                 // copies of no group yet
+
+  SassInFlight total() const {
+    SassInFlight sum = open;
+    for (const SassInFlight& one : loads) sum += one;
+    for (const SassInFlight& one : groups) sum += one;
+    return sum;
+  }
+  SassInFlight copies() const {
+    SassInFlight sum = open;
+    for (const SassInFlight& one : groups) sum += one;
+    return sum;
+  }
+  void step(const SassInstruction& x) {
+    for (size_t board = 0; board < loads.size(); ++board) {
+      if ((x.waits >> board & 1) != 0) loads[board] = {};
+    }
+    if (x.copies_left >= 0 && groups.size() > static_cast<size_t>(x.copies_left)) {
+      groups.erase(groups.begin(), groups.end() - x.copies_left);
+    }
+    if (x.kind == SassClass::kGlobalLoad && x.scoreboard >= 0) {
+      loads[static_cast<size_t>(x.scoreboard)] += {x.bytes, 1};
+    }
+    if (x.kind == SassClass::kAsyncCopy) open += {x.bytes, 1};
+    if (x.ends_copies) {
+      groups.push_back(open);
+      open = {};
+    }
+  }
+  void merge(const Pending& other) {
+    for (size_t board = 0; board < loads.size(); ++board) {
+      if (other.loads[board].bytes > loads[board].bytes) loads[board] = other.loads[board];
+    }
+    if (other.copies().bytes <= copies().bytes) return;
+    groups = other.groups;
+    open = other.open;
+  }
+};
+
+// Walks the code along its branches and tells `visit` each instruction that is reached, with what
+// is under way after it. Twice, so that loops are entered with what their steps leave.
+template <class Visit>
+void flow(const std::vector<SassInstruction>& code, const Visit& visit) {
+  std::map<size_t, Pending> arrivals;  // by where branches lead
+  auto arrive = [&](size_t where, const Pending& pending) {
+    auto [known, is_new] = arrivals.try_emplace(where, pending);
+    if (!is_new) known->second.merge(pending);
+  };
+  for (int round = 0; round < 2; ++round) {
+    arrive(0, {});
+    bool falls = false;
+    Pending pending;
+    for (size_t k = 0; k < code.size(); ++k) {
+      if (auto arrival = arrivals.find(k); arrival != arrivals.end()) {
+        falls ? pending.merge(arrival->second) : void(pending = arrival->second);
+        falls = true;
+      }
+      if (!falls) continue;
+      pending.step(code[k]);
+      visit(k, pending);
+      if (code[k].target >= 0) arrive(static_cast<size_t>(code[k].target), pending);
+      bool leaves =
+          code[k].opcode == kBranch || code[k].opcode == kExit || code[k].opcode == kReturn;
+      if (leaves && !code[k].is_conditional) falls = false;
+    }
+  }
+}
+
 }  // namespace
 
 std::string_view sass_class_name(SassClass kind) {
@@ -156,14 +248,16 @@ std::string_view sass_class_name(SassClass kind) {
 Result<std::vector<SassKernel>> read_sass(ByteView cubin) {
   auto sections = read_cubin_sections(cubin);
   if (!sections) return corrupt("these bytes are no cubin");
-  constexpr int kLowBitsSince = 90;
-  BranchForm form{cubin_architecture(cubin) >= kLowBitsSince};
+  constexpr int kLowBitsSince = 90, kCopyWidthSince = 100;
+  const auto architecture = cubin_architecture(cubin);
+  CodeForm form{architecture >= kLowBitsSince, architecture >= kCopyWidthSince ? 10 : 9};
   std::vector<SassKernel> kernels;
   for (const CubinSection& section : *sections) {
     if (!section.name.starts_with(kTextPrefix)) continue;
     SassKernel kernel;
     kernel.name = section.name.substr(kTextPrefix.size());
     kernel.code = decode(section.content, form);
+    flow(kernel.code, [&](size_t k, const Pending&) { kernel.code[k].is_reached = true; });
     kernel.loops = find_loops(kernel.code);
     kernels.push_back(std::move(kernel));
   }
@@ -172,24 +266,13 @@ Result<std::vector<SassKernel>> read_sass(ByteView cubin) {
   return kernels;
 }
 
-SassInFlight loads_in_flight(const SassKernel& kernel) {
-  std::array<SassInFlight, kNoScoreboard> pending{};
+SassInFlight loads_in_flight(const SassKernel& kernel, std::optional<SassLoop> within) {
   SassInFlight most;
-  for (const SassInstruction& x : kernel.code) {
-    for (size_t board = 0; board < pending.size(); ++board) {
-      if ((x.waits >> board & 1) != 0) pending[board] = {};
-    }
-    if (x.kind != SassClass::kGlobalLoad || x.scoreboard < 0) continue;
-    SassInFlight& own = pending[static_cast<size_t>(x.scoreboard)];
-    own.bytes += x.bytes;
-    ++own.loads;
-    SassInFlight now;
-    for (const SassInFlight& one : pending) {
-      now.bytes += one.bytes;
-      now.loads += one.loads;
-    }
+  flow(kernel.code, [&](size_t k, const Pending& pending) {
+    if (within && (k < within->first || k > within->last)) return;
+    SassInFlight now = pending.total();
     if (now.bytes > most.bytes) most = now;
-  }
+  });
   return most;
 }
 

@@ -2,12 +2,14 @@
 // instruction is, how wide its access, which loads are under way together, and where loops are.
 //
 // Instructions of 16 bytes (sm_70 to sm_100). NVIDIA documents no encodings; those used here are
-// the opcode in the lowest 9 bits, an access' width in bits 73 to 75, the scoreboard that a load
-// sets in bits 110 to 112 and those that an instruction waits for in bits 116 to 121. Tests compile
+// the opcode in the lowest 9 bits, the guard in bits 12 to 15, an access' width in bits 73 to 75,
+// the scoreboard that a load sets in bits 110 to 112, those that an instruction waits for in bits
+// 116 to 121, and of a wait for copies the groups that may be left in bits 38 to 43. Tests compile
 // kernels of known content and look for it.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -49,6 +51,10 @@ struct SassInstruction {
   int8_t scoreboard = -1;  // set until the value is there; -1: none
   uint8_t waits = 0;       // a bit a scoreboard
   int64_t target = -1;     // of a branch: an instruction's number; -1: none, or not in the kernel
+  bool is_conditional = false;  // some threads, or warps, leave it out
+  bool is_reached = false;      // from the kernel's entry, not by a call
+  bool ends_copies = false;     // it ends a group of asynchronous copies
+  int8_t copies_left = -1;      // it waits until so many groups are under way; -1: it does not
 };
 
 // Instructions [first, last], of which the last branches back to the first.
@@ -65,13 +71,20 @@ struct SassKernel {
 // By name. kCorrupt for what is no cubin.
 Result<std::vector<SassKernel>> read_sass(ByteView cubin);
 
-// Most bytes of global loads that a thread has under way at one place in the code, and in how many
-// loads.
+// Most bytes that a thread has asked device memory for and not yet waited for, at one place in the
+// code, and in how many loads. Asynchronous copies count until their group is waited for, and what
+// one step of a loop leaves under way counts in the next. Of branches that meet, the one with more.
 struct SassInFlight {
   int64_t bytes = 0;
   int64_t loads = 0;
+  SassInFlight& operator+=(const SassInFlight& more) {
+    bytes += more.bytes;
+    loads += more.loads;
+    return *this;
+  }
 };
-SassInFlight loads_in_flight(const SassKernel& kernel);
+// `within`: at places of these instructions alone.
+SassInFlight loads_in_flight(const SassKernel& kernel, std::optional<SassLoop> within = {});
 
 // The innermost loop that holds an instruction, as a place in `loops`; -1: none.
 int innermost_loop(const SassKernel& kernel, size_t instruction);

@@ -2,10 +2,10 @@
 
 #include "common/base/contains.h"
 #include "common/ir/hlir/attention_form.h"
-#include "common/ir/llir/horizontal.h"
 #include "common/ir/nest/lower_structure.h"
 #include "common/schedule/cpu_nest.h"
 #include "common/schedule/gpu_nest.h"
+#include "common/schedule/part_nests.h"
 #include "common/schedule/template_fit.h"
 
 namespace common {
@@ -96,16 +96,9 @@ void add_nests(Program& program, const NestMachine& machine) { NestMemo(machine)
 std::vector<LoopNest> NestMemo::part_nests(const Kernel& kernel) {
   auto [known, is_new] = known_parts_.try_emplace(kernel_fingerprint(kernel));
   if (!is_new) return known->second;
-  std::vector<LoopNest> nests;
-  for (size_t k = 0; k < kernel.body.outputs.size(); ++k) {
-    Kernel part = horizontal_part(kernel, k);
-    nests.emplace_back();
-    if (part.form == Template::kScatter) continue;
-    auto chosen = choose_gpu_nest(lower_structure(part.body, Kept::kNone), {}, machine_.gpu, false);
-    if (!chosen.ok()) return {};
-    nests.back() = std::move(chosen->nest);
-  }
-  return known->second = std::move(nests);
+  auto chosen = choose_part_nests(kernel, machine_.gpu);
+  if (!chosen.ok()) return {};
+  return known->second = std::move(chosen->nests);
 }
 
 void NestMemo::add(Program& program) {

@@ -94,6 +94,6 @@ int main(int argc, char** argv) {
       "       lfarm-bench gpu [--quick] [--only rows|product|attention|warpgroups]\n"
       "       lfarm-bench gpu-static GRAPH.pt2 [--target cuda-sm_NN] [--machine NAME] "
       "[--budget N | --plain]\n"
-      "                              [--dump DIR] [--markdown]\n");
+      "                              [--no-access] [--dump DIR] [--markdown]\n");
   return command == "--help" ? 0 : 2;
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <string>
 
 namespace emulator {
 
@@ -22,6 +23,17 @@ inline constexpr char kContainerInText[] = "\n// object ";
 
 inline bool is_container(const void* image) {
   return std::memcmp(image, kContainerMagic, sizeof kContainerMagic) == 0;
+}
+
+inline std::string make_container(const std::string& object, uint32_t architecture,
+                                  bool is_specific, uint32_t toolkit = 13) {
+  ContainerHeader header{};
+  header.toolkit = toolkit;
+  std::memcpy(header.magic, kContainerMagic, sizeof header.magic);
+  header.architecture = architecture;
+  header.is_specific = is_specific ? 1 : 0;
+  header.object_bytes = object.size();
+  return std::string(reinterpret_cast<const char*>(&header), sizeof header) + object;
 }
 
 }  // namespace emulator

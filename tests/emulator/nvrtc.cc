@@ -1,15 +1,6 @@
 // libnvrtc of the emulated device: turns CUDA source into a host object with the C++ compiler
 // of this build, after a prelude that makes it take CUDA's dialect.
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <iterator>
 #include <memory>
 #include <regex>
@@ -19,9 +10,7 @@
 #include "tests/emulator/container.h"
 #include "tests/emulator/device/multiprocessor.h"
 #include "tests/emulator/device/shared_usage.h"
-#include "tests/emulator/prelude/prelude.h"
-
-extern char** environ;
+#include "tests/emulator/kernel_compiler.h"
 
 namespace emulator {
 namespace {
@@ -48,34 +37,6 @@ struct Options {
   bool is_specific = false, is_virtual = false;
   std::vector<std::string> forwarded;
   std::string unknown;  // the first option that is none
-};
-
-// A folder for one compilation, removed with the files that it puts there.
-class Folder {
- public:
-  Folder() {
-    const char* parent = std::getenv("TMPDIR");
-    path_ =
-        std::string(parent != nullptr && *parent != '\0' ? parent : "/tmp") + "/lf_nvrtc_XXXXXX";
-    is_ok_ = ::mkdtemp(path_.data()) != nullptr;
-  }
-  ~Folder() {
-    for (const char* name : {"kernels.cc", "kernels.so", "log"}) ::unlink(file(name).c_str());
-    ::rmdir(path_.c_str());
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  bool is_ok() const { return is_ok_; }
-  const std::string& path() const { return path_; }
-  std::string file(const char* name) const { return path_ + "/" + name; }
-  std::string read(const char* name) const {
-    std::ifstream in(file(name), std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
-
- private:
-  std::string path_;
-  bool is_ok_ = false;
 };
 
 bool read_architecture(const std::string& text, Options* options) {
@@ -118,92 +79,6 @@ Options read_options(int count, const char* const* texts) {
   return options;
 }
 
-// `extern __shared__ T name[];` declares the one dynamic array: its name becomes an expression.
-std::string with_dynamic_shared(const std::string& source) {
-  static const std::regex kDeclaration(
-      "extern\\s+__shared__\\s+(?:__align__\\s*\\([^)]*\\)\\s*)?([A-Za-z_][\\w ]*?)\\s+(\\w+)\\s*"
-      "\\[\\s*\\]\\s*;");
-  return std::regex_replace(
-      source, kDeclaration,
-      "static_assert(true);\n#define $2 (static_cast<$1*>(lf_emu::dynamic_shared()))\n");
-}
-
-struct Head {
-  std::string name, threads_max;
-};
-
-std::vector<Head> kernels_of(const std::string& source) {
-  static const std::regex kHead(
-      "extern\\s+\"C\"\\s+__global__\\s+void\\s+(?:__launch_bounds__\\s*\\(\\s*(\\d+)[^)]*\\)\\s*)?"
-      "(\\w+)\\s*\\(");
-  std::vector<Head> heads;
-  for (auto it = std::sregex_iterator(source.begin(), source.end(), kHead);
-       it != std::sregex_iterator(); ++it) {
-    heads.push_back({(*it)[2], (*it)[1].matched ? (*it)[1].str() : "0"});
-  }
-  return heads;
-}
-
-// The rows of the module's table of kernels.
-std::string table_of(const std::vector<Head>& kernels) {
-  std::string rows;
-  for (const Head& head : kernels) {
-    const std::string entry = "lf_emu::Entry<&" + head.name + ">";
-    for (const std::string& part :
-         {std::string("  {\""), head.name, std::string("\", "), head.threads_max, std::string(", "),
-          entry, std::string("::kCount, "), entry, std::string("::kParameters, &"), entry,
-          std::string("::run},\n")}) {
-      rows += part;
-    }
-  }
-  return "\nextern \"C\" __attribute__((visibility(\"default"
-         "\"))) const lf_emu::Kernel lf_emu_kernels[] = {\n" +
-         rows +
-         "  {nullptr, 0, 0, nullptr, nullptr}};\n"
-         "extern \"C\" __attribute__((visibility(\"default\"))) void* lf_emu_shared_anchor() {\n"
-         "  return &lf_emu::g_shared_anchor;\n}\n";
-}
-
-std::vector<std::string> command(const Options& options) {
-  std::vector<std::string> words = {
-      LFARM_EMULATOR_CXX, "-O1", "-fPIC", "-shared", "-nostdlib",
-      // As kernels behave: fused multiply-adds, no exceptions, bits looked at as any type.
-      "-ffp-contract=fast", "-fno-math-errno", "-fno-strict-aliasing", "-fno-exceptions",
-      "-fno-rtti", "-fno-threadsafe-statics", "-fwrapv", "-fvisibility=hidden",
-      // Faults that a device reports and a processor forgives.
-      "-fsanitize=alignment,bounds", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-w",
-      "-DLF_EMULATED=1"};
-#if defined(__x86_64__)
-  words.insert(words.end(), {"-mfma", "-mavx2"});
-#endif
-  words.push_back("-std=c++17");
-  words.insert(words.end(), options.forwarded.begin(), options.forwarded.end());
-  words.insert(words.end(), {"kernels.cc", "-o", "kernels.so", "-lm", "-lc"});
-  return words;
-}
-
-// The compiler's exit code, with what it says in the folder's file `log`.
-int run_compiler(const Folder& folder, const std::vector<std::string>& words) {
-  std::vector<char*> argv;
-  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_addchdir_np(&actions, folder.path().c_str());
-  ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  ::posix_spawn_file_actions_addopen(&actions, 1, "log", O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  ::posix_spawn_file_actions_adddup2(&actions, 1, 2);
-  pid_t child = 0;
-  const int failed = ::posix_spawnp(&child, argv[0], &actions, nullptr, argv.data(), environ);
-  ::posix_spawn_file_actions_destroy(&actions);
-  if (failed != 0) return -1;
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0) {
-    if (errno != EINTR) return -1;
-  }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
 std::string ptx_of(const std::string& container) {
   constexpr char kDigits[] = "0123456789abcdef";
   std::string text = kMajor == 13 ? "//\n.version 9.0\n" : "//\n.version 8.7\n";
@@ -216,35 +91,22 @@ std::string ptx_of(const std::string& container) {
 }
 
 int compile(Program& program, const Options& options) {
-  Folder folder;
-  if (!folder.is_ok()) {
-    program.log = "cannot make a folder for temporary files";
-    return kInternal;
-  }
-  const std::vector<Head> kernels = kernels_of(program.source);
-  std::ofstream(folder.file("kernels.cc"), std::ios::binary)
-      << kPrelude << "\n#line 1 \"" << program.name << "\"\n"
-      << with_dynamic_shared(program.source) << table_of(kernels);
-  const int code = run_compiler(folder, command(options));
-  program.log = folder.read("log");
-  if (code < 0) return kInternal;
-  if (code != 0) return kCompilation;
-  const std::string object = folder.read("kernels.so");
-  for (const Head& kernel : kernels) {
-    const size_t bytes = static_shared_bytes(object, kernel.name);
+  std::vector<std::string> words = {// Faults that a device reports and a processor forgives.
+                                    "-fsanitize=alignment,bounds", "-fno-sanitize-recover=all"};
+  words.insert(words.end(), options.forwarded.begin(), options.forwarded.end());
+  const CompiledKernels compiled = compile_kernels(program.name, program.source, words);
+  program.log = compiled.log;
+  if (compiled.code < 0) return kInternal;
+  if (compiled.code != 0) return kCompilation;
+  for (const std::string& kernel : compiled.names) {
+    const size_t bytes = static_shared_bytes(compiled.object, kernel);
     if (bytes <= kSharedBytes) continue;
-    program.log = "ptxas error : Entry function '" + kernel.name + "' uses too much shared data (" +
+    program.log = "ptxas error : Entry function '" + kernel + "' uses too much shared data (" +
                   std::to_string(bytes) + " bytes, " + std::to_string(kSharedBytes) + " max)";
     return kCompilation;
   }
-  ContainerHeader header{};
-  std::memcpy(header.magic, kContainerMagic, sizeof header.magic);
-  header.architecture = options.architecture;
-  header.is_specific = options.is_specific ? 1 : 0;
-  header.object_bytes = object.size();
-  header.toolkit = kMajor;
-  std::string container(reinterpret_cast<const char*>(&header), sizeof header);
-  container += object;
+  std::string container =
+      make_container(compiled.object, options.architecture, options.is_specific, kMajor);
   if (options.is_virtual) {
     program.ptx = ptx_of(container);
   } else {

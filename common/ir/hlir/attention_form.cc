@@ -315,6 +315,7 @@ class Finder {
     form_.keeps_zero = form_.scales_rows || keeps_zero(probabilities);
     note_hidden(exponents, row_);
     note_members();
+    note_masks(exponents);
     return std::move(form_);
   }
 
@@ -425,14 +426,14 @@ class Finder {
   // A mask that adds to a score so little that nothing of it remains, or nothing: it hides a key
   // from every row that sees another.
   void note_added(NodeId id, const Indices& indices) {
-    constexpr double kNothingLeft = -1e38;  // of scores up to 1e30
     const Node& node = graph_.node(id);
     if (is_read(id)) return;
     if (is_plain_view(node)) return note_added(node.operands[0], inside(node, indices));
     if (node.op != Op::kSelect) return;
     for (int side : {1, 2}) {
       auto hidden = uniform(node.operands[at(side)]);
-      if (!hidden || *hidden > kNothingLeft || uniform(node.operands[at(3 - side)]) != 0.0)
+      if (!hidden || *hidden > AttentionForm::kHiddenScore ||
+          uniform(node.operands[at(3 - side)]) != 0.0)
         continue;
       std::vector<Expr> first = form_.first, last = form_.last;
       note_condition(node.operands[0], indices, side == 2);
@@ -452,6 +453,32 @@ class Finder {
       }
     }
     return std::all_of(form_.last.begin(), form_.last.end(), holds);
+  }
+
+  bool holds_scores(NodeId id) const {
+    while (is_plain_view(graph_.node(id))) id = graph_.node(id).operands[0];
+    return contains(form_.members, id);
+  }
+
+  // From the softmax down, as long as what hides a key is not changed any more.
+  void note_masks(NodeId id) {
+    const Node& node = graph_.node(id);
+    if (id == form_.scores || is_read(id)) return;
+    if (is_plain_view(node) || node.op == Op::kCast) return note_masks(node.operands[0]);
+    if (node.op == Op::kBinary && attr<BinaryAttr>(node).op == BinaryOp::kAdd) {
+      for (size_t side : {0, 1}) {
+        NodeId mask = node.operands[side], scores = node.operands[1 - side];
+        if (holds_scores(mask) || !holds_scores(scores) || uniform(mask)) continue;
+        form_.masks.push_back({mask, true, false});
+        note_masks(scores);
+      }
+    }
+    if (node.op != Op::kSelect || holds_scores(node.operands[0])) return;
+    for (int side : {1, 2}) {
+      if (uniform(node.operands[at(side)]) != -HUGE_VAL) continue;
+      form_.masks.push_back({node.operands[0], false, side == 1});
+      note_masks(node.operands[at(3 - side)]);
+    }
   }
 
   // What holds the scores, from the product down.

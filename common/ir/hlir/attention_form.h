@@ -15,6 +15,9 @@ namespace common {
 // with scores = sum over depth of queries[batch, row, depth] * keys[batch, key, depth], and f and g
 // elementwise. Rows share keys and values. Labels are those of the product's ContractAttr.
 struct AttentionForm {
+  // Added to a score of up to 1e30 leaves nothing of it.
+  static constexpr double kHiddenScore = -1e38;
+
   NodeId product = 0;
   NodeId softmax = 0;
   NodeId scores = 0;               // a kContract
@@ -32,6 +35,14 @@ struct AttentionForm {
   // A key is hidden from a row unless it is at least each of `first` and at most each of `last`:
   // expressions over i<label>.
   std::vector<Expr> first, last;
+  // What hides keys besides, as data says: a key is hidden from a row where an added mask is as low
+  // as kHiddenScore, or where a condition is `hides`, as long as the row sees another.
+  struct Mask {
+    NodeId node = 0;
+    bool is_added = false;
+    bool hides = false;
+  };
+  std::vector<Mask> masks;
   // What must be computed in place, from the scores up to the product, these two included.
   std::vector<NodeId> members;
   // What must be stored, because no loop over keys can hold it: none in a kernel's body.

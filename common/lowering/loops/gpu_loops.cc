@@ -7,7 +7,7 @@ namespace common {
 namespace {
 
 // Of a block whose threads are units, and of one that several groups of a warp at most share.
-constexpr int64_t kUnitThreads = 256;
+constexpr int64_t kUnitThreads = 128;
 constexpr int64_t kGroupThreads = 128;
 constexpr int64_t kWarp = 32;
 

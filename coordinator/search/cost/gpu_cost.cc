@@ -21,7 +21,7 @@ constexpr double kLibraryTensor = 0.75, kLibrarySingle = 0.8, kLibraryBytes = 0.
 // An attention of at most so many rows waits for other blocks' parts in the second cache. On tensor
 // cores it takes so many thread instructions for each byte of keys and values, merging included,
 // else so many for a multiply-add in each of its passes.
-constexpr double kAttentionRows = 8, kMergeRounds = 1.5, kOnePass = 5, kByThreads = 6;
+constexpr double kAttentionRows = 8, kMergeRounds = 1.5, kOnePass = 6, kByThreads = 6;
 // At most so many rows are multiplied by reading the matrix once, at memory's speed.
 constexpr double kFewRows = 4;
 // Bytes that a thread has under way in generated code.
@@ -95,9 +95,9 @@ GpuKernelFacts gpu_facts(Template form, const KernelProfile& profile) {
   f.blocks = std::max(1.0, std::ceil(threads / kBlock));
   f.in_flight_bytes = kInFlight;
   if (form == Template::kScan || form == Template::kScatter || form == Template::kSort) {
-    // One thread computes all of what an element is summed from, four loads at a time.
-    double sums = std::max(1.0, std::max(profile.random_reads, profile.row_sums));
-    f.rounds += (profile.row_ops + profile.contraction_ops) / sums / kSerialLoads;
+    // Each thread computes all of what its element is summed from, four loads at a time.
+    double sums = std::max(1.0, profile.random_reads);
+    f.rounds += std::max(profile.longest_sum, profile.contraction_ops / sums) / kSerialLoads;
   }
   return f;
 }

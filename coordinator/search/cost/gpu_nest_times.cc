@@ -1,19 +1,14 @@
 #include "coordinator/search/cost/gpu_nest_times.h"
 
 #include <limits>
-#include <optional>
 
 #include "common/cost/gpu_time.h"
-#include "common/ir/hlir/sizes.h"
-#include "common/ir/llir/horizontal.h"
 #include "common/ir/nest/lower_structure.h"
 #include "common/schedule/gpu_nest.h"
-#include "coordinator/search/cost/gpu_cost.h"
+#include "common/schedule/part_nests.h"
 
 namespace coordinator {
 
-using common::GpuKernelFacts;
-using common::Kernel;
 using common::Template;
 
 bool has_nest_times(Template form) {
@@ -43,22 +38,9 @@ double GpuNestTimes::loops_ns(const common::Schedule& schedule) const {
 }
 
 double GpuNestTimes::parts_ns() const {
-  std::vector<int64_t> sizes = common::representative_sizes(kernel_.body.symbols);
-  std::optional<GpuKernelFacts> all;
-  for (size_t k = 0; k < kernel_.body.outputs.size(); ++k) {
-    Kernel part = common::horizontal_part(kernel_, k);
-    GpuKernelFacts facts;
-    if (part.form == Template::kLoops) {
-      auto nest = common::choose_gpu_nest(common::lower_structure(part.body, common::Kept::kNone),
-                                          {}, false);
-      if (!nest.ok()) return std::numeric_limits<double>::infinity();
-      facts = nest->facts;
-    } else {
-      facts = gpu_facts(part.form, profile_kernel(part, sizes));
-    }
-    all = all ? common::one_launch(*all, facts) : facts;
-  }
-  return common::gpu_kernel_time(*all, machine_).total_ns;
+  auto parts = common::choose_part_nests(kernel_, machine_);
+  if (!parts.ok()) return std::numeric_limits<double>::infinity();
+  return common::gpu_kernel_time(parts->facts, machine_).total_ns;
 }
 
 }  // namespace coordinator

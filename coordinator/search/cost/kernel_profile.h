@@ -56,6 +56,7 @@ struct KernelProfile {
   double sort_turns = 0;       // and branches of which nobody knows before where they lead
   double transform_steps = 0;  // of Fourier transforms: points times the logarithm of a row's
   double transform_products = 0;  // what they are where no template splits them
+  double longest_sum = 0;         // elements of the longest reduction
   double row_sums = 0;            // reductions along rows that begin and end; short ones count less
   double lane_blocks = 0;         // rows of sums taken side by side
   ContractionSize contraction;    // the last, if there is one

@@ -58,12 +58,14 @@ class ProgramBuilder {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       if (writers_[i] != static_cast<common::NodeId>(i))
         further_outputs_[writers_[i]].push_back(at_id(i));
+      note_scalar(i);
       if (is_leaf(at_id(i), -1)) node_of_[selected_.gene[i]] = at_id(i);
     }
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& node = graph_.nodes[i];
       if (node.op == Op::kInput) buffer_of(selected_.gene[i]);
-      if (is_materialised(selected_, materialised_, at_id(i)) || !output_positions_[i].empty()) {
+      bool is_stored = is_materialised(selected_, materialised_, at_id(i)) && !is_scalar_[i];
+      if (is_stored || !output_positions_[i].empty()) {
         add_kernel(writers_[i]);
       }
     }
@@ -108,8 +110,23 @@ class ProgramBuilder {
   // Read by the kernel at `root`, not computed by it.
   bool is_leaf(common::NodeId id, common::NodeId root) const {
     const Node& node = graph_.node(id);
-    return node.op == Op::kInput ||
-           (is_materialised(selected_, materialised_, id) && writers_[at(id)] != root);
+    return node.op == Op::kInput || (is_materialised(selected_, materialised_, id) &&
+                                     writers_[at(id)] != root && !is_scalar_[at(id)]);
+  }
+
+  // Positions, their bounds and the like: on a GPU each kernel computes them again sooner than it
+  // waits for another launch.
+  void note_scalar(size_t i) {
+    const Node& node = graph_.nodes[i];
+    bool is_scalar = shares_launches_ && writers_[i] == at_id(i) && is_cheap(node) &&
+                     further_outputs_.count(at_id(i)) == 0 &&
+                     std::all_of(node.shape.begin(), node.shape.end(),
+                                 [](const common::Expr& size) { return size.is_constant(1); });
+    for (common::NodeId operand : node.operands) {
+      common::NodeId base = base_of(selected_, operand);
+      is_scalar = is_scalar && (!is_computed(graph_.node(base)) || is_scalar_[at(base)]);
+    }
+    is_scalar_.push_back(is_scalar);
   }
 
   // What the kernel at `root` writes: its own value, then its further outputs.
@@ -302,6 +319,7 @@ class ProgramBuilder {
   }
 
   const bool shares_launches_;
+  std::vector<char> is_scalar_;  // by node, see note_scalar
   const Selected& selected_;
   const Graph& graph_;
   const Materialised& materialised_;

@@ -29,21 +29,6 @@ bool is_elementwise(const Node& node) {
          node.op == Op::kCast;
 }
 
-// A handful of machine instructions.
-bool is_cheap(const Node& node) {
-  if (node.op == Op::kSelect || node.op == Op::kCast) return true;
-  if (node.op == Op::kUnary) {
-    UnaryOp op = common::attr<common::UnaryAttr>(node).op;
-    return op <= UnaryOp::kNot;
-  }
-  if (node.op == Op::kBinary) {
-    BinaryOp op = common::attr<common::BinaryAttr>(node).op;
-    return op <= BinaryOp::kMul || op == BinaryOp::kMin || op == BinaryOp::kMax ||
-           op >= BinaryOp::kAnd;
-  }
-  return false;
-}
-
 bool is_reductive(const Node& node) {
   return node.op == Op::kReduce || node.op == Op::kSoftmax || node.op == Op::kNorm ||
          node.op == Op::kContract;
@@ -319,6 +304,20 @@ void store_short(const Selected& selected, Materialised& materialised) {
 }
 
 }  // namespace
+
+bool is_cheap(const Node& node) {
+  if (node.op == Op::kSelect || node.op == Op::kCast) return true;
+  if (node.op == Op::kUnary) {
+    UnaryOp op = common::attr<common::UnaryAttr>(node).op;
+    return op <= UnaryOp::kNot;
+  }
+  if (node.op == Op::kBinary) {
+    BinaryOp op = common::attr<common::BinaryAttr>(node).op;
+    return op <= BinaryOp::kMul || op == BinaryOp::kMin || op == BinaryOp::kMax ||
+           op >= BinaryOp::kAnd;
+  }
+  return false;
+}
 
 bool is_product_sum(const Graph& graph, const Node& node) {
   if (node.op != Op::kReduce ||

@@ -1,5 +1,6 @@
 // gpu-static GRAPH.pt2 [--target T] [--machine NAME] [--budget N | --plain] [--dump DIR]
-// [--markdown]: what a plan's kernels cost on a GPU, told from the plan and the machine code.
+// [--no-access] [--markdown]: what a plan's kernels cost on a GPU, told from the plan and the
+// machine code.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -20,6 +21,7 @@
 #include "tests/bench/bench.h"
 #include "tests/bench/gpu_static/plan_traffic.h"
 #include "tests/bench/gpu_static/predicted_device.h"
+#include "tests/bench/gpu_static/schedule_spread.h"
 #include "tests/bench/gpu_static/static_kernel.h"
 #include "tests/bench/model_work.h"
 #include "worker/codegen/cuda/cuda.h"
@@ -37,6 +39,7 @@ struct StaticOptions {
   std::string machine;  // empty: the target's typical one
   int64_t budget = 200;
   bool plain = false;
+  bool has_accesses = true;
   bool markdown = false;
   std::string dump;
 };
@@ -44,6 +47,7 @@ struct StaticOptions {
 // A kernel and its calls in one run.
 struct KernelUse {
   StaticKernel kernel;
+  ScheduleSpread spread;
   int64_t calls = 0;
   double predicted_us = 0, dram_bytes = 0, least_bytes = 0;  // of all calls
 };
@@ -55,16 +59,25 @@ Json kernel_line(const KernelUse& use) {
   Json line{{"kernel", k.name},
             {"form", common::template_name(k.form)},
             {"calls", use.calls},
+            {"operations", k.operations * static_cast<double>(use.calls)},
             {"dram_bytes", use.dram_bytes},
             {"dram_bytes_least", use.least_bytes}};
   if (k.code) {
-    double bytes = std::max(1.0, k.facts.dram_bytes);
+    double bytes = std::max(1.0, k.asked_bytes);
+    line["blocks"] = k.facts.blocks;
+    line["waves"] = rounded(k.waves);
     line["load_bytes_lane"] = k.code->load_bytes;
     line["store_bytes_lane"] = k.code->store_bytes;
+    line["in_flight_bytes"] = k.code->in_flight_bytes;
     line["in_flight_bytes_sm"] = std::round(k.time.in_flight_bytes_sm);
     line["instructions_per_byte"] = rounded(k.facts.thread_instructions / bytes);
-    line["sectors_ratio"] = nullptr;
-    line["shared_ratio"] = nullptr;
+    line["sectors_ratio"] = k.accesses && k.accesses->sectors_ratio > 0
+                                ? Json(rounded(k.accesses->sectors_ratio))
+                                : Json(nullptr);
+    line["shared_ratio"] = k.accesses && k.accesses->shared_ratio > 0
+                               ? Json(rounded(k.accesses->shared_ratio))
+                               : Json(nullptr);
+    if (!k.accesses_problem.empty()) line["accesses_problem"] = k.accesses_problem;
     line["barriers_step"] = k.code->barriers_step;
     line["tensor_share"] = rounded(k.code->tensor_instructions / k.code->instructions);
     line["epilogue_share"] = rounded(k.code->epilogue_share);
@@ -72,6 +85,10 @@ Json kernel_line(const KernelUse& use) {
     line["spill_bytes"] = k.code->local_bytes;
     line["divisions_in_loops"] = k.code->divisions_in_loops;
     line["wave_efficiency"] = rounded(k.time.wave_efficiency);
+  }
+  if (use.spread.schedules > 0) {
+    line["schedules"] = use.spread.schedules;
+    line["spread"] = rounded(use.spread.ratio);
   }
   line["predicted_us"] = rounded(use.predicted_us);
   line["roofline"] = rounded(k.floor_ns * 1e-3 * static_cast<double>(use.calls) / use.predicted_us);
@@ -129,6 +146,7 @@ Result<std::vector<KernelUse>> analyse(common::Program program, const StaticOpti
   LFARM_ASSIGN_OR_RETURN(auto nvrtc, common::Nvrtc::open());
   worker::CudaCodeGenerator generator(target);
   std::string arch = options.target.substr(options.target.find("sm_"));
+  StaticTools tools{generator, static_compiler(nvrtc, arch), machine, options.has_accesses};
   PlanTraffic traffic = plan_traffic(program, sizes, machine);
   std::map<std::pair<int, double>, KernelUse> uses;  // by kernel and what a call moves
   for (size_t c = 0; c < program.calls.size(); ++c) {
@@ -138,9 +156,10 @@ Result<std::vector<KernelUse>> analyse(common::Program program, const StaticOpti
     KernelUse& use = it->second;
     if (is_new) {
       const common::Kernel& kernel = program.kernels[static_cast<size_t>(call.kernel)];
-      LFARM_ASSIGN_OR_RETURN(use.kernel,
-                             static_kernel(kernel, coordinator::call_symbols(call, sizes),
-                                           traffic.calls[c], generator, *nvrtc, arch, machine));
+      LFARM_ASSIGN_OR_RETURN(
+          use.kernel,
+          static_kernel(kernel, coordinator::call_symbols(call, sizes), traffic.calls[c], tools));
+      use.spread = schedule_spread(kernel, common::machine_of(target), machine);
     }
     ++use.calls;
     use.predicted_us += use.kernel.predicted_ns * 1e-3;
@@ -234,6 +253,10 @@ std::optional<StaticOptions> parse(const std::vector<std::string>& arguments) {
       options.plain = true;
       continue;
     }
+    if (name == "--no-access") {
+      options.has_accesses = false;
+      continue;
+    }
     if (name == "--markdown") {
       options.markdown = true;
       continue;
@@ -268,7 +291,7 @@ int run_gpu_static(const std::vector<std::string>& arguments) {
   if (!options) {
     std::fprintf(stderr,
                  "usage: lfarm-bench gpu-static GRAPH.pt2 [--target cuda-sm_NN] [--machine NAME] "
-                 "[--budget N | --plain] [--dump DIR] [--markdown]\n");
+                 "[--budget N | --plain] [--no-access] [--dump DIR] [--markdown]\n");
     return 2;
   }
   return report(*options);

@@ -60,4 +60,12 @@ PlanTraffic plan_traffic(const common::Program& program, const std::vector<int64
   return traffic;
 }
 
+CallTraffic lone_traffic(const Graph& body, const std::vector<int64_t>& symbols) {
+  CallTraffic moved;
+  for (double bytes : common::bytes_read(body, symbols)) moved.bytes += bytes;
+  for (double bytes : common::bytes_written(body, symbols)) moved.bytes += bytes;
+  moved.least = moved.asked = moved.bytes;
+  return moved;
+}
+
 }  // namespace bench

@@ -19,4 +19,7 @@ struct PlanTraffic {
 PlanTraffic plan_traffic(const common::Program& program, const std::vector<int64_t>& sizes,
                          const common::GpuMachine& machine);
 
+// Of a kernel alone, whose inputs and outputs are all in the device's memory.
+CallTraffic lone_traffic(const common::Graph& body, const std::vector<int64_t>& symbols);
+
 }  // namespace bench

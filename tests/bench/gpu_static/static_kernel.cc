@@ -7,168 +7,230 @@
 #include "common/cuda/cubin.h"
 #include "common/cuda/sass.h"
 #include "common/ir/hlir/sizes.h"
+#include "common/ir/llir/body_traffic.h"
+#include "common/ir/llir/horizontal.h"
 #include "coordinator/search/cost/kernel_profile.h"
+#include "tests/emulator/accesses/access_run.h"
 
 namespace bench {
 namespace {
 
-using common::SassClass;
-using common::SassInstruction;
-using common::SassKernel;
-
-// Steps of a loop that loads nothing, such as one over a warp's sums.
-constexpr double kUnknownTrips = 4;
 // Of a library: the share of the machine's rates that its products reach.
 constexpr double kLibraryShare = 0.75;
 // Multiplications and additions of one tensor instruction of a warp, m16n8k16.
 constexpr double kTensorOperations = 16 * 8 * 16 * 2;
 constexpr double kWarp = 32;
+constexpr double kSectorBytes = 32, kWavefrontBytes = 128;
 
-bool is_load(SassClass kind) {
-  return kind == SassClass::kGlobalLoad || kind == SassClass::kAsyncCopy;
+// Where a scatter writes only what changes, the input that it changes; -1: nothing of the kind.
+int in_place_input(const common::Kernel& kernel, size_t output) {
+  const common::Graph& body = kernel.body;
+  const common::Node& result = body.node(body.outputs[output].node);
+  if (result.op != common::Op::kScatter) return -1;
+  const common::Node& base = body.node(result.operands[0]);
+  bool is_alone = common::use_counts(body)[static_cast<size_t>(result.operands[0])] == 1;
+  if (base.op != common::Op::kInput || !is_alone) return -1;
+  return common::attr<common::InputAttr>(base).position;
 }
 
-// Instructions and bytes of the innermost steps of each loop, and of what is in none (last).
-struct Part {
-  double instructions = 0, load_bytes = 0, tensor = 0;
-  int64_t barriers = 0;
-};
-
-std::vector<Part> parts_of(const SassKernel& kernel) {
-  std::vector<Part> parts(kernel.loops.size() + 1);
-  for (size_t k = 0; k < kernel.code.size(); ++k) {
-    int loop = common::innermost_loop(kernel, k);
-    Part& part = parts[loop < 0 ? kernel.loops.size() : static_cast<size_t>(loop)];
-    const SassInstruction& x = kernel.code[k];
-    part.instructions += 1;
-    if (is_load(x.kind)) part.load_bytes += x.bytes;
-    if (x.kind == SassClass::kTensor) part.tensor += 1;
-    if (x.kind == SassClass::kBarrier) ++part.barriers;
+void run_blocks(const common::Kernel& kernel, const worker::KernelSource& source,
+                const std::vector<int64_t>& symbols, const std::string& preamble,
+                StaticKernel& result) {
+  auto value = [&](const common::Expr& x) {
+    return static_cast<int64_t>(common::count_elements({x}, symbols));
+  };
+  emulator::AccessRun run;
+  run.preamble = preamble;
+  run.text = source.text;
+  run.entry = source.entry.name;
+  for (const auto& input : kernel.body.inputs) {
+    run.buffers.push_back(
+        {static_cast<uint64_t>(common::count_bytes(input.dtype, input.shape, symbols)), false});
   }
-  return parts;
+  for (const common::GraphOutput& output : kernel.body.outputs) {
+    const common::Node& node = kernel.body.node(output.node);
+    run.buffers.push_back(
+        {static_cast<uint64_t>(common::count_bytes(node.dtype, node.shape, symbols)), true});
+  }
+  for (size_t k = 0; k < kernel.body.outputs.size(); ++k) {
+    int base = in_place_input(kernel, k);
+    if (base < 0) continue;
+    run.buffers[static_cast<size_t>(base)].is_written = true;
+    run.buffers[kernel.body.inputs.size() + k].same_as = base;
+  }
+  run.symbols = symbols;
+  run.units = value(source.entry.units);
+  run.blocks = static_cast<int64_t>(result.facts.blocks);
+  run.threads = static_cast<unsigned>(source.entry.block.threads);
+  run.shared_bytes = static_cast<unsigned>(source.entry.block.shared_bytes);
+  run.scratch_stride = value(source.entry.scratch_bytes);
+  emulator::AccessFigures figures = emulator::run_accesses(run);
+  result.accesses_problem = figures.problem;
+  if (!figures.problem.empty()) return;
+  const emulator::AccessSums& sums = figures.sums;
+  auto blocks = static_cast<double>(figures.blocks);
+  KernelAccesses accesses;
+  accesses.is_whole = figures.is_whole;
+  for (size_t width = 0; width < sums.load_bytes.size(); ++width) {
+    accesses.load_bytes += sums.load_bytes[width] / blocks;
+    if (width < 5) accesses.loads_by_width[width] = sums.load_bytes[width] / blocks;
+  }
+  accesses.store_bytes = sums.store_bytes / blocks;
+  accesses.shared_load_bytes = sums.shared_load_bytes / blocks;
+  accesses.sector_bytes = sums.sectors * kSectorBytes / blocks;
+  accesses.wavefront_bytes = sums.wavefronts * kWavefrontBytes / blocks;
+  if (sums.sectors_least > 0) accesses.sectors_ratio = sums.sectors / sums.sectors_least;
+  if (sums.wavefronts_least > 0) accesses.shared_ratio = sums.wavefronts / sums.wavefronts_least;
+  result.accesses = accesses;
 }
 
-// The width of the accesses of this kind that move most bytes.
-int main_width(const SassKernel& kernel, bool loads) {
-  double moved[17] = {};
-  for (size_t k = 0; k < kernel.code.size(); ++k) {
-    const SassInstruction& x = kernel.code[k];
-    if (loads ? !is_load(x.kind) : x.kind != SassClass::kGlobalStore) continue;
-    bool in_loop = common::innermost_loop(kernel, k) >= 0;
-    moved[x.bytes] += x.bytes * (in_loop ? kUnknownTrips : 1);
-  }
-  auto most = std::max_element(std::begin(moved), std::end(moved));
-  return *most > 0 ? static_cast<int>(most - std::begin(moved)) : 0;
-}
-
-// `thread_bytes`: what a thread must load.
-KernelCode code_of(const SassKernel& kernel, const common::CubinKernel& facts,
-                   double thread_bytes) {
-  KernelCode code;
-  code.name = kernel.name;
-  code.registers = facts.registers;
-  code.local_bytes = facts.local_bytes;
-  code.shared_bytes = facts.shared_bytes;
-  code.load_bytes = main_width(kernel, true);
-  code.store_bytes = main_width(kernel, false);
-  code.in_flight_bytes = common::loads_in_flight(kernel).bytes;
-  std::vector<Part> parts = parts_of(kernel);
-  double loop_bytes = 0, most_bytes = 0;
-  size_t last_load = 0;
-  for (size_t k = 0; k < kernel.loops.size(); ++k) {
-    loop_bytes += parts[k].load_bytes;
-    if (parts[k].load_bytes > 0) last_load = std::max(last_load, kernel.loops[k].last);
-    if (parts[k].load_bytes > most_bytes) {
-      most_bytes = parts[k].load_bytes;
-      code.barriers_step = parts[k].barriers;
-    }
-  }
-  double left = std::max(0.0, thread_bytes - parts.back().load_bytes);
-  for (size_t k = 0; k < parts.size(); ++k) {
-    double trips = 1;
-    if (k < kernel.loops.size()) {
-      trips = parts[k].load_bytes > 0 ? std::max(1.0, left / loop_bytes) : kUnknownTrips;
-    }
-    code.instructions += parts[k].instructions * trips;
-    code.tensor_instructions += parts[k].tensor * trips;
-  }
-  double after = 0;
-  for (size_t k = 0; k < kernel.code.size(); ++k) {
-    bool in_loop = common::innermost_loop(kernel, k) >= 0;
-    if (last_load > 0 && k > last_load) after += in_loop ? kUnknownTrips : 1;
-    bool divides =
-        kernel.code[k].kind == SassClass::kCall || kernel.code[k].kind == SassClass::kDouble;
-    if (in_loop && divides) ++code.divisions_in_loops;
-  }
-  code.epilogue_share = code.instructions > 0 ? after / code.instructions : 0;
-  return code;
-}
-
-common::Result<common::Bytes> compile(const worker::CodeGenerator& generator,
-                                      const std::string& text, const common::Nvrtc& nvrtc,
-                                      const std::string& arch) {
-  LFARM_ASSIGN_OR_RETURN(common::NvrtcOutput output,
-                         nvrtc.compile(generator.preamble() + text, arch,
-                                       {"--std=c++17", "--ftz=false", "--prec-div=true",
-                                        "--prec-sqrt=true", "--disable-warnings"}));
-  return std::move(output.cubin);
-}
-
-void predict_library(const common::Kernel& kernel, const std::vector<int64_t>& symbols,
-                     const common::GpuMachine& machine, StaticKernel& result) {
-  double operations = 2 * coordinator::profile_kernel(kernel, symbols).contraction_ops;
+void predict_library(const common::Kernel& kernel, const common::GpuMachine& machine,
+                     StaticKernel& result) {
   bool is_half = kernel.body.inputs[0].dtype == common::DType::kBfloat16 ||
                  kernel.body.inputs[0].dtype == common::DType::kFloat16;
   (is_half ? result.facts.tensor_operations : result.facts.single_operations) =
-      operations / kLibraryShare;
+      result.products / kLibraryShare;
   result.facts.dram_bytes /= kLibraryShare;
   result.facts.blocks = machine.processors;
 }
 
+// What the formula asks for, of the code and, where they were seen, of the accesses.
+void find_facts(const CallTraffic& traffic, double block_shared_bytes, StaticKernel& result) {
+  common::GpuKernelFacts& f = result.facts;
+  const KernelCode& code = *result.code;
+  const bool is_seen = result.accesses && result.accesses->is_whole;
+  double threads = f.blocks * f.block_threads;
+  double thread_bytes =
+      is_seen ? result.accesses->load_bytes / f.block_threads : traffic.asked / threads;
+  f.registers = code.registers;
+  f.block_shared_bytes = static_cast<double>(code.shared_bytes) + block_shared_bytes;
+  f.in_flight_bytes = static_cast<double>(code.in_flight_bytes);
+  f.thread_instructions = code.instructions * threads;
+  if (code.tensor_instructions > 0) {
+    double counted = code.tensor_instructions * kTensorOperations * threads / kWarp;
+    f.tensor_operations =
+        code.has_warpgroups ? result.products : std::max(result.products, counted);
+  }
+  // A loop that loads little may wait for its few bytes beside others.
+  f.rounds =
+      std::max(1.0, thread_bytes / std::max(1.0, static_cast<double>(code.most_in_flight_bytes)));
+  f.sector_bytes = is_seen ? result.accesses->sector_bytes * f.blocks : traffic.asked;
+  if (is_seen) f.shared_bytes_moved = result.accesses->wavefront_bytes * f.blocks;
+}
+
+common::Status judge_generated(const common::Kernel& kernel, const std::vector<int64_t>& symbols,
+                               const CallTraffic& traffic, const StaticTools& tools,
+                               StaticKernel& result) {
+  LFARM_ASSIGN_OR_RETURN(worker::KernelSource source, tools.generator.generate(kernel));
+  result.name = source.entry.name;
+  std::string preamble = tools.generator.preamble();
+  result.text = preamble + source.text;
+  LFARM_ASSIGN_OR_RETURN(result.cubin, tools.compile(result.text));
+  LFARM_ASSIGN_OR_RETURN(std::vector<common::CubinKernel> facts, common::read_cubin(result.cubin));
+  LFARM_ASSIGN_OR_RETURN(std::vector<common::SassKernel> codes, common::read_sass(result.cubin));
+  if (facts.size() != 1 || codes.size() != 1) {
+    return common::internal_error(common::cat(result.name, " is not the one kernel of its cubin"));
+  }
+  common::GpuKernelFacts& f = result.facts;
+  double units = std::max(1.0, common::count_elements({source.entry.units}, symbols));
+  f.block_threads = source.entry.block.threads;
+  f.blocks = std::ceil(units / static_cast<double>(source.entry.block.units));
+  bool is_one = kernel.form != common::Template::kHorizontal;
+  if (tools.has_accesses && is_one) run_blocks(kernel, source, symbols, preamble, result);
+  ThreadTraffic thread;
+  thread.loads = traffic.asked / (f.blocks * f.block_threads);
+  if (result.accesses && result.accesses->is_whole) {
+    thread.loads = result.accesses->load_bytes / f.block_threads;
+    thread.loads_by_width = result.accesses->loads_by_width;
+    for (double& bytes : *thread.loads_by_width) bytes /= f.block_threads;
+    thread.stores = result.accesses->store_bytes / f.block_threads;
+    thread.shared_loads = result.accesses->shared_load_bytes / f.block_threads;
+  }
+  result.code = kernel_code(codes[0], facts[0], thread);
+  find_facts(traffic, static_cast<double>(source.entry.block.shared_bytes), result);
+  return {};
+}
+
+// A launch of several parts does what they do. Each is judged as a kernel by itself, with its share
+// of the traffic, because one block in the middle says nothing of the others.
+common::Status judge_parts(const common::Kernel& kernel, const std::vector<int64_t>& symbols,
+                           const CallTraffic& traffic, const StaticTools& tools,
+                           StaticKernel& result) {
+  std::vector<double> bytes;
+  double all_bytes = 0;
+  for (size_t k = 0; k < kernel.body.outputs.size(); ++k) {
+    common::Graph body = common::horizontal_part(kernel, k).body;
+    bytes.push_back(0);
+    for (double read : common::bytes_read(body, symbols)) bytes.back() += read;
+    for (double written : common::bytes_written(body, symbols)) bytes.back() += written;
+    all_bytes += bytes.back();
+  }
+  common::GpuKernelFacts facts;
+  double sectors = 0, sectors_least = 0, wavefronts = 0, wavefronts_least = 0;
+  for (size_t k = 0; k < bytes.size(); ++k) {
+    double share = bytes[k] / std::max(1.0, all_bytes);
+    CallTraffic own{traffic.bytes * share, traffic.least * share, traffic.asked * share};
+    LFARM_ASSIGN_OR_RETURN(StaticKernel part,
+                           static_kernel(common::horizontal_part(kernel, k), symbols, own, tools));
+    facts = k == 0 ? part.facts : common::one_launch(facts, part.facts);
+    if (!part.accesses) continue;
+    const KernelAccesses& seen = *part.accesses;
+    if (seen.sectors_ratio > 0) {
+      sectors += seen.sector_bytes * part.facts.blocks;
+      sectors_least += seen.sector_bytes * part.facts.blocks / seen.sectors_ratio;
+    }
+    if (seen.shared_ratio > 0) {
+      wavefronts += seen.wavefront_bytes * part.facts.blocks;
+      wavefronts_least += seen.wavefront_bytes * part.facts.blocks / seen.shared_ratio;
+    }
+  }
+  facts.registers = result.facts.registers;
+  result.facts = facts;
+  if (tools.has_accesses) {
+    result.accesses.emplace();
+    if (sectors_least > 0) result.accesses->sectors_ratio = sectors / sectors_least;
+    if (wavefronts_least > 0) result.accesses->shared_ratio = wavefronts / wavefronts_least;
+  }
+  return {};
+}
+
 }  // namespace
+
+std::function<common::Result<common::Bytes>(const std::string& text)> static_compiler(
+    std::shared_ptr<const common::Nvrtc> nvrtc, const std::string& arch) {
+  return [nvrtc, arch](const std::string& text) -> common::Result<common::Bytes> {
+    LFARM_ASSIGN_OR_RETURN(common::NvrtcOutput output,
+                           nvrtc->compile(text, arch,
+                                          {"--std=c++17", "--ftz=false", "--prec-div=true",
+                                           "--prec-sqrt=true", "--disable-warnings"}));
+    return std::move(output.cubin);
+  };
+}
 
 common::Result<StaticKernel> static_kernel(const common::Kernel& kernel,
                                            const std::vector<int64_t>& symbols,
-                                           const CallTraffic& traffic,
-                                           const worker::CodeGenerator& generator,
-                                           const common::Nvrtc& nvrtc, const std::string& arch,
-                                           const common::GpuMachine& machine) {
+                                           const CallTraffic& traffic, const StaticTools& tools) {
+  const common::GpuMachine& machine = tools.machine;
   StaticKernel result;
   result.form = kernel.form;
   result.facts.dram_bytes = traffic.bytes;
-  double floor_bytes_ns = traffic.least / machine.dram_bytes_per_ns;
-  result.floor_ns = floor_bytes_ns;
+  result.asked_bytes = traffic.asked;
+  coordinator::KernelProfile profile = coordinator::profile_kernel(kernel, symbols);
+  result.products = 2 * profile.contraction_ops;
+  result.operations = result.products + profile.simple_ops + profile.row_ops + profile.hard_ops;
+  result.floor_ns = std::max(traffic.least / machine.dram_bytes_per_ns,
+                             result.products / machine.half_tensor_per_ns);
   if (kernel.form == common::Template::kGemm) {
     result.name = "library";
-    predict_library(kernel, symbols, machine, result);
+    predict_library(kernel, machine, result);
   } else {
-    LFARM_ASSIGN_OR_RETURN(worker::KernelSource source, generator.generate(kernel));
-    result.text = source.text;
-    result.name = source.entry.name;
-    LFARM_ASSIGN_OR_RETURN(result.cubin, compile(generator, source.text, nvrtc, arch));
-    LFARM_ASSIGN_OR_RETURN(std::vector<common::CubinKernel> facts,
-                           common::read_cubin(result.cubin));
-    LFARM_ASSIGN_OR_RETURN(std::vector<SassKernel> codes, common::read_sass(result.cubin));
-    if (facts.size() != 1 || codes.size() != 1) {
-      return common::internal_error(
-          common::cat(result.name, " is not the one kernel of its cubin"));
-    }
-    common::GpuKernelFacts& f = result.facts;
-    double units = std::max(1.0, common::count_elements({source.entry.units}, symbols));
-    f.block_threads = source.entry.block.threads;
-    f.blocks = std::ceil(units / static_cast<double>(source.entry.block.units));
-    double threads = f.blocks * f.block_threads;
-    result.code = code_of(codes[0], facts[0], traffic.asked / threads);
-    f.registers = result.code->registers;
-    f.block_shared_bytes = static_cast<double>(result.code->shared_bytes) +
-                           static_cast<double>(source.entry.block.shared_bytes);
-    f.in_flight_bytes = static_cast<double>(result.code->in_flight_bytes);
-    f.thread_instructions = result.code->instructions * threads;
-    f.tensor_operations = result.code->tensor_instructions * kTensorOperations * threads / kWarp;
-    f.rounds = std::max(1.0, traffic.asked / threads / std::max(1.0, f.in_flight_bytes));
-    f.sector_bytes = traffic.asked;
+    LFARM_RETURN_IF_ERROR(judge_generated(kernel, symbols, traffic, tools, result));
+  }
+  if (kernel.form == common::Template::kHorizontal) {
+    LFARM_RETURN_IF_ERROR(judge_parts(kernel, symbols, traffic, tools, result));
   }
   result.time = common::gpu_kernel_time(result.facts, machine);
+  result.waves = result.facts.blocks / (machine.processors * result.time.resident_blocks);
   result.predicted_ns = result.time.total_ns + common::kGpuLaunchNs;
   return result;
 }

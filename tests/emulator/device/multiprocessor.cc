@@ -116,6 +116,9 @@ struct EngineCalls {
   }
   static void copy_async(lf_emu::Thread*, void* to, const void* from, unsigned bytes,
                          unsigned zeros) {
+    const void* site = __builtin_return_address(0);
+    if (bytes != 0) t_running->note_access(site, from, bytes, false);
+    t_running->note_access(site, to, bytes + zeros, true);
     t_running->require(
         t_running->warpgroups_.check_write(static_cast<std::byte*>(to), bytes + zeros));
     auto& groups = t_running->records_[t_running->current_].groups;
@@ -153,17 +156,23 @@ struct EngineCalls {
   static void store_shared(lf_emu::Thread*, void* to, const void* from, unsigned bytes) {
     Multiprocessor& mp = *t_running;
     auto* at = static_cast<std::byte*>(to);
+    mp.note_access(__builtin_return_address(0), to, bytes, true);
     mp.require(mp.warpgroups_.check_write(at, bytes));
     std::memcpy(to, from, bytes);
     mp.warpgroups_.note_write(mp.current_, at, bytes);
+  }
+  static void access(lf_emu::Thread*, const void* site, const void* address, unsigned bytes,
+                     bool is_store) {
+    t_running->note_access(site, address, bytes, is_store);
   }
   static void fail(lf_emu::Thread*, int code, const char* what, const char* file, unsigned line) {
     t_running->fail(code, std::string(file) + ":" + std::to_string(line) + ": " + what);
   }
   static constexpr lf_emu::Engine kEngine = {
-      barrier,       exchange,       copy_async,      commit_copies, wait_copies, is_shared,
-      begin_product, fence_products, commit_products, wait_products, fence_async, store_shared,
-      fail};
+      barrier,         exchange,      copy_async,    commit_copies,
+      wait_copies,     is_shared,     begin_product, fence_products,
+      commit_products, wait_products, fence_async,   store_shared,
+      access,          fail};
 };
 
 Multiprocessor::Multiprocessor()
@@ -191,7 +200,9 @@ Fault Multiprocessor::run(const GridLaunch& launch, std::atomic<uint64_t>& next,
   launch_ = &launch;
   static_shared_ = launch.static_shared(launch.module);
   fault_ = {};
-  const uint64_t blocks = uint64_t{launch.grid.x} * launch.grid.y * launch.grid.z;
+  if (launch.only_block) run_block(*launch.only_block, false);
+  const uint64_t blocks =
+      launch.only_block ? 0 : uint64_t{launch.grid.x} * launch.grid.y * launch.grid.z;
   const uint64_t step = coprime_step(blocks);
   while (fault_.code == 0 && !stop) {
     const uint64_t turn = next++;
@@ -250,6 +261,7 @@ void Multiprocessor::schedule() {
     for (unsigned i = 0; i < warps; ++i) {
       while (run_warp(reverse_ ? warps - 1 - i : i)) progressed = true;
       if (fault_.code != 0) return;
+      note_together();
     }
     if (living_ == 0 || release_barrier()) continue;
     if (fault_.code != 0) return;
@@ -431,6 +443,7 @@ const unsigned char* Multiprocessor::exchange(int site, const void* value, unsig
 }
 
 void Multiprocessor::release_warp(unsigned index) {
+  note_together();
   Warp& warp = warps_[index];
   const unsigned first = index * lf_emu::kWarpSize;
   for (unsigned lane = 0; lane < lf_emu::kWarpSize; ++lane) {
@@ -459,6 +472,19 @@ void Multiprocessor::wait_copies(unsigned groups_left) {
     }
   }
   groups.erase(groups.begin(), groups.begin() + static_cast<ptrdiff_t>(due));
+}
+
+void Multiprocessor::note_access(const void* site, const void* address, unsigned bytes,
+                                 bool is_store) {
+  if (launch_->observer == nullptr) return;
+  const bool goes_on =
+      launch_->observer->on_access({current_, site, reinterpret_cast<uintptr_t>(address), bytes,
+                                    is_store, is_shared(address, bytes)});
+  if (!goes_on) fail(kLaunchFailed, "the observer has seen enough");
+}
+
+void Multiprocessor::note_together() {
+  if (launch_->observer != nullptr) launch_->observer->on_together();
 }
 
 bool Multiprocessor::is_shared(const void* address, unsigned bytes) const {

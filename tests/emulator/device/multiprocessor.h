@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,26 @@ namespace emulator {
 inline constexpr unsigned kBlockThreadsMax = 1024;
 inline constexpr unsigned kSharedBytes = 48 * 1024;        // without asking
 inline constexpr unsigned kSharedBytesOptIn = 227 * 1024;  // cuFuncSetAttribute
+
+// One lane's access of device or shared memory.
+struct LaneAccess {
+  unsigned thread = 0;         // of the block
+  const void* site = nullptr;  // of the code: the same for all lanes that make it together
+  uintptr_t address = 0;
+  unsigned bytes = 0;
+  bool is_store = false, is_shared = false;
+};
+
+// Sees what a kernel accesses that was compiled to tell.
+class AccessObserver {
+ public:
+  virtual ~AccessObserver() = default;
+  // False ends the kernel.
+  virtual bool on_access(const LaneAccess& access) = 0;
+  // The lanes of the warp that ran last have come to one place: what they accessed before it is
+  // complete.
+  virtual void on_together() = 0;
+};
 
 // One launch, complete: it is run after the call that asked for it has returned.
 struct GridLaunch {
@@ -37,6 +58,8 @@ struct GridLaunch {
   bool overlaps = false;
   // Blocks take turns in the order of their threads; whether even ones run theirs in reverse.
   bool begins_reversed = false;
+  std::optional<uint64_t> only_block;  // else all
+  AccessObserver* observer = nullptr;
 };
 
 // What ended a kernel; code 0: nothing did.
@@ -104,6 +127,8 @@ class Multiprocessor {
   const unsigned char* exchange(int site, const void* value, unsigned bytes, unsigned mask);
   void wait_copies(unsigned groups_left);
   bool is_shared(const void* address, unsigned bytes) const;
+  void note_access(const void* site, const void* address, unsigned bytes, bool is_store);
+  void note_together();
 
   const GridLaunch* launch_ = nullptr;
   lf_emu::Index3 block_index_{};

@@ -39,6 +39,8 @@ struct Engine {
   void (*wait_products)(Thread*, unsigned groups_left);
   void (*fence_async)(Thread*);
   void (*store_shared)(Thread*, void* to, const void* from, unsigned bytes);
+  // Before an access of memory that is not the thread's stack, by kernels compiled to tell.
+  void (*access)(Thread*, const void* site, const void* address, unsigned bytes, bool is_store);
   // Ends the kernel with an error; does not return.
   void (*fail)(Thread*, int code, const char* what, const char* file, unsigned line);
 };

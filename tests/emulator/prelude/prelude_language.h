@@ -231,8 +231,12 @@ LFEMU_DEVICE void __syncwarp(unsigned mask = 0xffffffffu, LFEMU_SITE) {
 }
 LFEMU_DEVICE unsigned __activemask() { return 0xffffffffu; }
 
+#ifdef LFEMU_ACCESSES
+LFEMU_DEVICE void __threadfence() {}
+#else
 LFEMU_DEVICE void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
-LFEMU_DEVICE void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+#endif
+LFEMU_DEVICE void __threadfence_block() { __threadfence(); }
 
 // A lane whose source lies outside its group of `width` lanes keeps its own value.
 template <class T>
@@ -286,10 +290,16 @@ LFEMU_DEVICE int __all_sync(unsigned mask, int predicate, LFEMU_SITE) {
   return lf_emu::ballot(predicate != 0, mask, lf_site, true) == ~0u;
 }
 
-// Atomics are relaxed, as on the device, and real: blocks run on several processors.
+// Atomics are relaxed, as on the device, and real: blocks run on several processors. Where accesses
+// are noted, blocks run alone and an atomic is a load and a store.
 namespace lf_emu {
 template <class T, class Next>
 LFEMU_DEVICE T atomic_update(T* address, Next next) {
+#ifdef LFEMU_ACCESSES
+  T old = *address;
+  *address = next(old);
+  return old;
+#else
   T old;
   __atomic_load(address, &old, __ATOMIC_RELAXED);
   for (;;) {
@@ -299,6 +309,7 @@ LFEMU_DEVICE T atomic_update(T* address, Next next) {
       return old;
     }
   }
+#endif
 }
 }  // namespace lf_emu
 template <class T>
@@ -321,7 +332,6 @@ LFEMU_ATOMIC(atomicExch, (static_cast<void>(old), value))
 template <class T>
 LFEMU_DEVICE T atomicCAS(T* address, typename LfSame<T>::Type expected,
                          typename LfSame<T>::Type desired) {
-  __atomic_compare_exchange(address, &expected, &desired, false, __ATOMIC_RELAXED,
-                            __ATOMIC_RELAXED);
-  return expected;
+  return lf_emu::atomic_update(address,
+                               [&](T old) -> T { return old == expected ? desired : old; });
 }

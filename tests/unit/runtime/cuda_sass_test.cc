@@ -21,6 +21,35 @@ extern "C" __global__ void lf_ahead(const uint4* a, uint4* out) {
   for (int i = 1; i < 4; ++i) { s.x ^= x[i].x; s.y ^= x[i].y; s.z ^= x[i].z; s.w ^= x[i].w; }
   out[threadIdx.x] = s;
 }
+extern "C" __global__ void lf_copies(const uint4* a, uint4* out, int steps) {
+  __shared__ uint4 t[3][32];
+#pragma unroll
+  for (int k = 0; k < 2; ++k) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;\ncp.async.commit_group;"
+                 :: "r"((unsigned)__cvta_generic_to_shared(&t[k][threadIdx.x])),
+                    "l"(a + k * 32 + threadIdx.x) : "memory");
+  }
+#pragma unroll 1
+  for (int k = 0; k < steps; ++k) {
+    asm volatile("cp.async.wait_group 1;" ::: "memory");
+    __syncthreads();
+    out[k * 32 + threadIdx.x] = t[k % 3][31 - threadIdx.x];
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;\ncp.async.commit_group;"
+                 :: "r"((unsigned)__cvta_generic_to_shared(&t[(k + 2) % 3][threadIdx.x])),
+                    "l"(a + (k + 2) * 32 + threadIdx.x) : "memory");
+  }
+}
+extern "C" __global__ void lf_matrices(unsigned* out) {
+  __shared__ uint4 t[32];
+  unsigned r[4], place = (unsigned)__cvta_generic_to_shared(&t[threadIdx.x]);
+  t[threadIdx.x] = make_uint4(0, 1, 2, out[threadIdx.x]);
+  __syncthreads();
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(place) : "memory");
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
+               : "+r"(r[0]), "=r"(r[1]) : "r"(place) : "memory");
+  out[threadIdx.x] = r[0] + r[1] + r[2] + r[3];
+}
 extern "C" __global__ void lf_divides(const long long* a, long long* out, long long n, int count) {
   long long s = 0;
 #pragma unroll 1
@@ -119,6 +148,31 @@ TEST_P(Sass, LoadsUnderWayTogetherAreAdded) {
   EXPECT_EQ(loads_in_flight(kernel("lf_nested")).bytes, 4);
 }
 
+TEST_P(Sass, CopiesAreUnderWayUntilTheirGroupIsWaitedFor) {
+  // Fails when waits for copies are not seen, or wait for all of them.
+  SassInFlight copies = loads_in_flight(kernel("lf_copies"));
+  EXPECT_EQ(copies.bytes, 32);
+  EXPECT_EQ(copies.loads, 2);
+}
+
+TEST_P(Sass, MatricesHaveTheirWidths) {
+  EXPECT_EQ(count(kernel("lf_matrices"), SassClass::kSharedLoad, 16), 1);
+  EXPECT_EQ(count(kernel("lf_matrices"), SassClass::kSharedLoad, 8), 1);
+}
+
+TEST_P(Sass, FunctionsThatAreCalledAreNotReached) {
+  auto reached = [](const SassKernel& k) {
+    return std::count_if(k.code.begin(), k.code.end(),
+                         [](const SassInstruction& x) { return x.is_reached; });
+  };
+  const SassKernel& stream = kernel("lf_stream");
+  EXPECT_EQ(reached(stream) + 1, static_cast<int64_t>(stream.code.size()))
+      << "all but the branch to itself at the end";
+  // A division of 64 bits takes more than half of the code.
+  const SassKernel& divides = kernel("lf_divides");
+  EXPECT_LT(reached(divides) * 2, static_cast<int64_t>(divides.code.size()));
+}
+
 TEST_P(Sass, LoopsAreBackwardBranches) {
   // Fails when a branch's distance is read without its sign or its upper bits.
   const SassKernel& nested = kernel("lf_nested");
@@ -143,6 +197,39 @@ TEST_P(Sass, TensorCoresAreSeen) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Architectures, Sass, testing::Values("sm_80", "sm_90a", "sm_100"));
+
+// A loop that waits in each step for its first load and for the last one of the step before.
+TEST(SassFlow, WhatAStepLeavesUnderWayCountsInTheNext) {
+  auto load = [](uint8_t bytes, int8_t scoreboard) {
+    SassInstruction x;
+    x.kind = SassClass::kGlobalLoad;
+    x.bytes = bytes;
+    x.scoreboard = scoreboard;
+    return x;
+  };
+  auto wait = [](uint8_t scoreboards) {
+    SassInstruction x;
+    x.waits = scoreboards;
+    return x;
+  };
+  SassInstruction back;
+  back.kind = SassClass::kBranch;
+  back.target = 0;
+  back.is_conditional = true;
+  SassKernel kernel;
+  kernel.code = {load(16, 0), wait(3), load(8, 1), back, wait(2)};
+  EXPECT_EQ(loads_in_flight(kernel).bytes, 24);
+  EXPECT_EQ(loads_in_flight(kernel, SassLoop{1, 3}).bytes, 8);
+  // Of the two ways to a place one is taken.
+  SassInstruction over = back;
+  over.target = 3;
+  SassInstruction end = back;
+  end.opcode = 0x147;
+  end.target = 4;
+  end.is_conditional = false;
+  kernel.code = {over, load(16, 0), end, load(8, 1), wait(3)};
+  EXPECT_EQ(loads_in_flight(kernel).bytes, 16);
+}
 
 TEST(SassBytes, OtherBytesAreRefused) {
   EXPECT_FALSE(read_sass({}).ok());

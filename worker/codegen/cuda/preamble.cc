@@ -326,7 +326,8 @@ LF_INLINE void lf_store(T* to, const LfVec<T, kCount>& x) {
 }
 )C";
 
-// Exponentials as powers of two. A product that is rounded alone is the same wherever it is taken.
+// exp(x - shift) for x up to shift, in fewer instructions than expf. Scores as low as a mask may be
+// must not be multiplied before they are subtracted: the product would be infinite.
 // Two probabilities become pairs of bfloat16: rounded down, and what that leaves. Of what is not 0
 // neither is, and neither is negative: times infinity both are infinite.
 constexpr std::string_view kProbabilities = R"C(
@@ -340,10 +341,7 @@ LF_INLINE float lf_greater(float a, float b) {
 #else
 LF_INLINE float lf_greater(float a, float b) { return lf_max_f32(a, b); }
 #endif
-LF_INLINE float lf_log2e(float x) { return __fmul_rn(x, 1.44269504f); }
-LF_INLINE float lf_exp2_log2e(float x, float shift) {
-  return lf_exp2_f32(fmaf(x, 1.44269504f, -shift));
-}
+LF_INLINE float lf_exp_less(float x, float shift) { return lf_exp2_f32((x - shift) * 1.44269504f); }
 LF_INLINE void lf_two_bf16(float p, float q, uint32_t& high, uint32_t& low) {
   const float least_p = p == 0 ? 0 : 0x1p-100f, least_q = q == 0 ? 0 : 0x1p-100f;
   p += least_p;

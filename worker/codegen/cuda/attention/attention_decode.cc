@@ -33,11 +33,11 @@ using common::Template;
 namespace {
 
 constexpr int64_t kChunk = 8;      // elements of 16 bytes
-constexpr int64_t kWarps = 4;      // of a block, each with keys of its own
+constexpr int64_t kWarpsMax = 4;   // of a block, each with keys of its own
 constexpr int64_t kWarpKeys = 16;  // that a warp takes in a step: the depth of a product
 constexpr int64_t kWidthMax = 256;
 constexpr int64_t kKeysMax = 1 << 30;  // counted in 32 bits
-constexpr int64_t kBlockKeys = kWarps * kWarpKeys;
+constexpr int64_t kKeysToFind = 1024;  // of which masks are asked which ones are visible
 // A processor runs several blocks while each has so many steps left: the loads of one are under way
 // while another multiplies.
 constexpr int64_t kStepsToShare = 4;
@@ -49,6 +49,17 @@ int64_t chunks_of(int64_t length, int64_t lanes) {
   return (length + lanes * kChunk - 1) / (lanes * kChunk);
 }
 
+// Blocks of fewer warps where those of four would leave half of a GPU's processors without keys.
+int64_t warps_of(const Graph& body, const AttentionForm& form) {
+  const Expr& keys = form.label_size[static_cast<size_t>(form.key)];
+  if (!keys.is_constant()) return kWarpsMax;
+  int64_t wanted = common::gpu_splits(form.size(form.batch), keys, 1, 0, body.symbols);
+  int64_t warps = kWarpsMax;
+  auto blocks = [&] { return (keys.constant() + warps * kWarpKeys - 1) / (warps * kWarpKeys); };
+  while (warps > 1 && 2 * blocks() <= wanted) warps /= 2;
+  return warps;
+}
+
 // Scores are products of the queries, padded to 16 rows, and 8 keys; lane 4 g + t has the depths of
 // row g and of key g in chunks t, t + 4, ... of 16 bytes. A product does not mind in which order
 // both sides name the depths, so chunks serve as they lie in memory. Its result, the scores of row
@@ -57,8 +68,9 @@ int64_t chunks_of(int64_t length, int64_t lanes) {
 // permutation of bytes a word.
 class DecodeAttention final : public CudaAttentionRows {
  public:
-  DecodeAttention(const Graph& body, AttentionForm form)
-      : CudaAttentionRows(body, std::move(form), kWarps * 32, kWarps),
+  DecodeAttention(const Graph& body, AttentionForm form, int64_t warps)
+      : CudaAttentionRows(body, std::move(form), warps * 32, warps),
+        step_(warps * kWarpKeys),
         depth_chunks_(chunks_of(depth_, 4)),
         width_chunks_(chunks_of(width_, 8)),
         takes_turns_(2 * depth_chunks_ + 4 * width_chunks_ > kChunksMax) {
@@ -77,7 +89,7 @@ class DecodeAttention final : public CudaAttentionRows {
   }
 
   Result<GpuFunction> run(const Schedule& schedule, const CudaMachine& machine) {
-    choose_splits(wanted_splits(schedule, machine), kBlockKeys, machine);
+    choose_splits(wanted_splits(schedule, machine), step_, machine);
     GpuFunction function;
     lines(
         "const int tid = threadIdx.x, lane = tid % 32, g = lane / 4, t = lane % 4;\n"
@@ -85,7 +97,9 @@ class DecodeAttention final : public CudaAttentionRows {
     bind_batch(cat("(int64_t)blockIdx.x / ", splits_));
     function.block.threads = static_cast<int>(threads_);
     function.block.shared_bytes = declare_parts(rows_ * depth_ * 2);
-    find_range(kBlockKeys, "blockIdx.x");
+    bool is_long = !key_size_.is_constant() || key_size_.constant() >= kKeysToFind;
+    reads_masks_ = is_long && !form_.masks.empty();
+    find_range(step_, "blockIdx.x");
     // The first keys and values are under way while the queries are computed.
     lines(cat("const int from = ", begin_, " + warp * ", kWarpKeys, ", to = ", end_,
               ";\nuint4 key[2][", depth_chunks_, "], value[4][", width_chunks_, "];"));
@@ -118,17 +132,17 @@ class DecodeAttention final : public CudaAttentionRows {
   };
 
   std::string weight(const std::string& top, const std::string& greatest) const override {
-    return cat("lf_exp2_f32(lf_log2e(", top, ") - lf_log2e(", greatest, "))");
+    return cat("lf_exp_less(", top, ", ", greatest, ")");
   }
 
   int64_t wanted_splits(const Schedule& schedule, const CudaMachine& machine) const {
     int64_t given = schedule_value(schedule, Template::kAttention, "splits");
     if (given != 0) return given;
-    int64_t once = common::gpu_splits(batch_size(), key_size_, kBlockKeys, 0, body_.symbols,
-                                      machine.processors);
+    int64_t once =
+        common::gpu_splits(batch_size(), key_size_, step_, 0, body_.symbols, machine.processors);
     int64_t blocks = 2;
     if (key_size_.is_constant()) {
-      int64_t steps = key_size_.constant() / (once * kBlockKeys);
+      int64_t steps = key_size_.constant() / (once * step_);
       blocks = std::clamp<int64_t>(steps / kStepsToShare, 1, kBlocksMax);
     }
     return once * blocks;
@@ -203,7 +217,7 @@ class DecodeAttention final : public CudaAttentionRows {
     writer_.open(true);
     if (takes_turns_) load_keys("n0");
     multiply_keys();
-    std::string next = cat("n0 + ", kBlockKeys);
+    std::string next = cat("n0 + ", step_);
     auto load_next = [&](auto load) {
       writer_.open(true);
       load();
@@ -227,7 +241,7 @@ class DecodeAttention final : public CudaAttentionRows {
     weigh();
     multiply_values();
     if (!takes_turns_) load_next([&] { load_values(next); });
-    writer_.close(cat("for (int n0 = from; n0 < to; n0 += ", kBlockKeys, ")"));
+    writer_.close(cat("for (int n0 = from; n0 < to; n0 += ", step_, ")"));
   }
 
   void multiply_keys() {
@@ -294,13 +308,12 @@ class DecodeAttention final : public CudaAttentionRows {
     lines(cat("float most = lf_greater(lf_greater(x[0], x[1]), lf_greater(x[2], x[3]));\n",
               "most = lf_greater(most, __shfl_xor_sync(0xffffffffu, most, 1));\n",
               "most = lf_greater(most, __shfl_xor_sync(0xffffffffu, most, 2));\n",
-              "const float after = lf_greater(top, most);\nconst float shift = lf_log2e(after == ",
-              lowest_,
-              " ? 0 : after);\nconst float turn = after == top ? 1 : "
-              "lf_exp2_f32(lf_log2e(top) - shift);\ntop = after;\ntotal *= turn;\n"
+              "const float after = lf_greater(top, most);\nconst float shift = after == ", lowest_,
+              " ? 0 : after;\nconst float turn = after == top ? 1 : lf_exp_less(top, shift);\ntop "
+              "= after;\ntotal *= turn;\n"
               "uint32_t high[2], low[2];\n",
               unrolled_loop("u", 2),
-              " {\nconst float p = lf_exp2_log2e(x[u * 2], shift), q = lf_exp2_log2e(x[u * 2 + 1], "
+              " {\nconst float p = lf_exp_less(x[u * 2], shift), q = lf_exp_less(x[u * 2 + 1], "
               "shift);\ntotal += p + q;\nlf_two_bf16(p, q, high[u], low[u]);\n}"));
   }
 
@@ -345,6 +358,7 @@ class DecodeAttention final : public CudaAttentionRows {
   }
 
   Operand keys_, values_, queries_;
+  int64_t step_;                         // keys of a block in a step
   int64_t depth_chunks_, width_chunks_;  // of a lane
   bool takes_turns_;
 };
@@ -371,7 +385,8 @@ bool cuda_attention_is_decode(const Graph& body, const AttentionForm& form,
 Result<GpuFunction> emit_cuda_attention_decode(const Graph& body, AttentionForm form,
                                                const Schedule& schedule,
                                                const CudaMachine& machine) {
-  return DecodeAttention(body, std::move(form)).run(schedule, machine);
+  int64_t warps = warps_of(body, form);
+  return DecodeAttention(body, std::move(form), warps).run(schedule, machine);
 }
 
 }  // namespace worker

@@ -4,6 +4,7 @@
 
 #include "common/base/cat.h"
 #include "common/lowering/body/function_body.h"
+#include "common/lowering/text/c_text.h"
 #include "common/schedule/gpu_splits.h"
 #include "worker/codegen/cuda/text/split.h"
 
@@ -55,6 +56,7 @@ void CudaAttentionRows::find_range(int64_t step, const std::string& block) {
 void CudaAttentionRows::find_visible() {
   std::string keys = writer_.rare_text(key_size_);
   bool limited = !form_.first.empty() || !form_.last.empty();
+  if (!limited && form_.keeps_zero && reads_masks_) return find_in_masks();
   if (!limited || !form_.keeps_zero) {
     lines(cat("const int64_t lo = 0, hi = ", keys, ";"));
     return;
@@ -67,6 +69,50 @@ void CudaAttentionRows::find_visible() {
   if (needs_a_key_) lines(cat("if (hi <= lo) { lo = 0; hi = ", keys, "; }"));
 }
 
+// Whether no mask hides the key from the row, as C.
+std::string CudaAttentionRows::sees(const std::vector<Expr>& rows, const Expr& key) {
+  std::string all = "true";
+  for (const AttentionForm::Mask& mask : form_.masks) {
+    Indices at =
+        operands_.demanded(operands_.exponents(), operands_.softmax_at(rows, key), mask.node);
+    CodeValue x = emitter_.value(mask.node, at);
+    common::DType dtype = body_.node(mask.node).dtype;
+    all += mask.is_added
+               ? cat(" & !(", common::c_cast(dtype, common::DType::kFloat32, x.text), " <= ",
+                     common::c_literal(common::DType::kFloat32, AttentionForm::kHiddenScore), ")")
+               : cat(" & ", x.text, mask.hides ? " == 0" : " != 0");
+  }
+  return all;
+}
+
+// From the first key that some row sees to the last. A row that sees none may be spread over all
+// keys, which then are all read.
+void CudaAttentionRows::find_in_masks() {
+  std::string keys = cat("(int)", writer_.rare_text(key_size_));
+  lines(cat("int low = ", keys, ", high = 0;\nuint32_t seen = 0;"));
+  writer_.open(true);
+  lines("uint32_t here = 0;");
+  Expr key = Expr::index(writer_.bind_index("k", key_size_, writer_.depth()));
+  writer_.open(false);
+  std::string visible = sees(row_labels("r"), key);
+  lines(cat("here |= (uint32_t)(", visible, ") << r;"));
+  writer_.close(unrolled_loop("r", rows_));
+  lines("if (here != 0) low = min(low, k), high = max(high, k + 1), seen |= here;");
+  writer_.close(cat("#pragma unroll 4\nfor (int k = tid; k < ", keys, "; k += ", threads_, ")"));
+  auto other = [](const char* x) { return cat("__shfl_xor_sync(0xffffffffu, ", x, ", d)"); };
+  lines(cat("#pragma unroll\nfor (int d = 16; d > 0; d /= 2) {\nlow = min(low, ", other("low"),
+            ");\nhigh = max(high, ", other("high"), ");\nseen |= ", other("seen"),
+            ";\n}\nint* const ends = (int*)part;\nif (lane == 0) { ends[warp * 3] = low; "
+            "ends[warp * 3 + 1] = high; ends[warp * 3 + 2] = seen; }\n__syncthreads();\n",
+            unrolled_loop("w", threads_ / 32),
+            " {\nlow = min(low, ends[w * 3]);\nhigh = max(high, ends[w * 3 + 1]);\nseen |= "
+            "ends[w * 3 + 2];\n}\nconst bool all_see = seen == ",
+            (1 << rows_) - 1,
+            ";\nconst int64_t lo = __shfl_sync(0xffffffffu, all_see ? low : 0, 0), "
+            "hi = __shfl_sync(0xffffffffu, all_see ? high : ",
+            keys, ", 0);"));
+}
+
 // Of `count` parts, at most `most`: each one's weight in its row takes the place of its top, and
 // the rows' greatest scores and sums lie in `summit` and `whole`. A warp takes a row, lanes parts;
 // all of them take the same steps.
@@ -77,9 +123,10 @@ void CudaAttentionRows::weigh_parts(const std::string& count, int64_t most, bool
   auto shared = [](const std::string& combine) {
     return cat("\n#pragma unroll\nfor (int d = 16; d > 0; d /= 2) ", combine, ";\n");
   };
-  lines(cat(unrolled_loop("step", steps), " {\nconst int r = min(step * ", warps, " + warp, ",
-            rows_ - 1, ");\nfloat greatest = ", lowest_, ", all = 0, w[", (most + 31) / 32, "];\n",
-            each, " w[k] = k * 32 + lane < ", count, " ? tops", at, " : ", lowest_,
+  lines(cat("#pragma unroll 1\nfor (int step = 0; step < ", steps,
+            "; ++step) {\nconst int r = min(step * ", warps, " + warp, ", rows_ - 1,
+            ");\nfloat greatest = ", lowest_, ", all = 0, w[", (most + 31) / 32, "];\n", each,
+            " w[k] = k * 32 + lane < ", count, " ? tops", at, " : ", lowest_,
             ", greatest = lf_max_f32(greatest, w[k]);",
             shared("greatest = lf_max_f32(greatest, __shfl_xor_sync(0xffffffffu, greatest, d))"),
             "const float shift = greatest == ", lowest_, " ? 0 : greatest;\n", each, " {\nw[k] = ",

@@ -51,10 +51,13 @@ class CudaAttentionRows : public CudaAttentionText {
   int64_t splits_ = 1;  // blocks that share the keys
   std::string begin_ = "lo", end_ = "hi";
   bool needs_a_key_ = false;  // rows that see nothing must meet a key to become NaN
+  bool reads_masks_ = false;  // keys that masks hide from all rows are left out, at the ends
   bool flows_ = true;
 
  private:
   void find_visible();
+  void find_in_masks();
+  std::string sees(const std::vector<common::Expr>& rows, const common::Expr& key);
   void weigh_parts(const std::string& count, int64_t most, bool last);
   void begin_sum(const std::string& count, const std::string& sums, const std::string& stride);
   void end_sum();

@@ -1,0 +1,86 @@
+#include "common/schedule/part_nests.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "common/ir/hlir/sizes.h"
+#include "common/ir/llir/body_traffic.h"
+#include "common/ir/llir/horizontal.h"
+#include "common/ir/nest/lower_structure.h"
+#include "common/schedule/gpu_nest.h"
+
+namespace common {
+namespace {
+
+// A scatter's threads take an element each.
+GpuKernelFacts scatter_facts(const Graph& body, const std::vector<int64_t>& sizes) {
+  constexpr double kThreads = 128, kInstructions = 64, kRounds = 2, kSerialLoads = 4;
+  const Node& scatter = body.node(body.outputs[0].node);
+  GpuKernelFacts f;
+  for (double bytes : bytes_read(body, sizes)) f.dram_bytes += bytes;
+  for (double bytes : bytes_written(body, sizes)) f.dram_bytes += bytes;
+  f.sector_bytes = f.dram_bytes;
+  f.block_threads = kThreads;
+  double elements = count_elements(body.node(scatter.operands[1]).shape, sizes);
+  f.blocks = std::max(1.0, std::ceil(elements / kThreads));
+  f.thread_instructions = f.blocks * kThreads * kInstructions;
+  f.rounds = kRounds;
+  for (const Node& node : body.nodes) {
+    if (node.op != Op::kReduce) continue;
+    double steps = count_elements(body.node(node.operands[0]).shape, sizes) /
+                   std::max(1.0, count_elements(node.shape, sizes));
+    f.rounds = std::max(f.rounds, steps / kSerialLoads);
+  }
+  return f;
+}
+
+bool reduces(const Graph& body) {
+  return std::any_of(body.nodes.begin(), body.nodes.end(),
+                     [](const Node& node) { return node.op == Op::kReduce; });
+}
+
+// Groups of `team` threads for what is reduced; 0: of what size suits each part best.
+Result<TimedParts> parts_with(const Kernel& kernel, int64_t team, const GpuMachine& machine) {
+  std::vector<int64_t> sizes = representative_sizes(kernel.body.symbols);
+  TimedParts result;
+  for (size_t k = 0; k < kernel.body.outputs.size(); ++k) {
+    Kernel part = horizontal_part(kernel, k);
+    Graph body = lower_structure(part.body, Kept::kNone);
+    result.nests.emplace_back();
+    GpuKernelFacts facts;
+    if (part.form == Template::kScatter) {
+      facts = scatter_facts(body, sizes);
+    } else {
+      Schedule schedule;
+      if (team != 0 && reduces(body)) schedule.push_back({"team", team});
+      LFARM_ASSIGN_OR_RETURN(TimedNest chosen, choose_gpu_nest(body, schedule, machine, false));
+      result.nests.back() = std::move(chosen.nest);
+      facts = chosen.facts;
+    }
+    result.facts = k == 0 ? facts : one_launch(result.facts, facts);
+  }
+  return result;
+}
+
+}  // namespace
+
+Result<TimedParts> choose_part_nests(const Kernel& kernel, const GpuMachine& machine) {
+  std::optional<TimedParts> best;
+  double least = 0;
+  for (int64_t team : {0, 64, 128, 256}) {
+    auto parts = parts_with(kernel, team, machine);
+    if (!parts.ok()) {
+      if (best) continue;
+      return parts;
+    }
+    double ns = gpu_kernel_time(parts->facts, machine).total_ns;
+    if (best && ns >= least) continue;
+    best = std::move(*parts);
+    least = ns;
+    if (!reduces(lower_structure(kernel.body, Kept::kNone))) break;
+  }
+  return std::move(*best);
+}
+
+}  // namespace common

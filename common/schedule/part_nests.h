@@ -1,0 +1,22 @@
+// The nests of a horizontal kernel's parts, which share the size of the launch's blocks.
+#pragma once
+
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/cost/gpu_time.h"
+#include "common/ir/llir/llir.h"
+
+namespace common {
+
+struct TimedParts {
+  std::vector<LoopNest> nests;  // one a part; a scatter's is empty
+  GpuKernelFacts facts;         // of the launch
+};
+
+// Those that are predicted to take least together on such a machine: the launch's blocks are as
+// large as the largest part's, so that parts of unlike sizes leave threads without work.
+// kUnsupported when the code grows out of bounds.
+Result<TimedParts> choose_part_nests(const Kernel& kernel, const GpuMachine& machine);
+
+}  // namespace common

@@ -1,0 +1,151 @@
+#include "tests/bench/gpu_static/kernel_code.h"
+
+#include <algorithm>
+#include <bit>
+#include <vector>
+
+namespace bench {
+namespace {
+
+using common::SassClass;
+using common::SassInstruction;
+using common::SassKernel;
+
+// Steps of a loop that moves nothing, such as one over a warp's sums.
+constexpr double kUnknownTrips = 4;
+// Before a precise division of floats, which calls a function for its rare cases.
+constexpr uint16_t kFloatCheck = 0x102;
+constexpr uint16_t kWarpgroupProduct = 0x1f0;
+
+bool is_load(SassClass kind) {
+  return kind == SassClass::kGlobalLoad || kind == SassClass::kAsyncCopy;
+}
+
+// Of what belongs to one loop and to none within it, or to no loop.
+struct Part {
+  double instructions = 0, tensor = 0;  // of one step
+  std::array<double, 5> loads_by_width{};
+  double load_bytes = 0, store_bytes = 0, shared_bytes = 0;
+  int64_t barriers = 0, calls = 0, float_checks = 0;
+  double trips = 1;
+};
+
+// One a loop, and the last for what is in none.
+std::vector<Part> parts_of(const SassKernel& kernel, const std::vector<size_t>& places) {
+  std::vector<Part> parts(kernel.loops.size() + 1);
+  for (size_t k = 0; k < kernel.code.size(); ++k) {
+    const SassInstruction& x = kernel.code[k];
+    if (!x.is_reached) continue;
+    Part& part = parts[places[k]];
+    part.instructions += 1;
+    if (is_load(x.kind)) {
+      part.load_bytes += x.bytes;
+      part.loads_by_width[static_cast<size_t>(std::countr_zero(x.bytes))] += x.bytes;
+    }
+    if (x.kind == SassClass::kGlobalStore) part.store_bytes += x.bytes;
+    if (x.kind == SassClass::kSharedLoad) part.shared_bytes += x.bytes;
+    if (x.kind == SassClass::kTensor) part.tensor += 1;
+    if (x.kind == SassClass::kBarrier) ++part.barriers;
+    if (x.kind == SassClass::kCall) ++part.calls;
+    if (x.opcode == kFloatCheck) ++part.float_checks;
+  }
+  return parts;
+}
+
+// Lets loops that move bytes of this kind, and whose trips are open, turn as often as makes `total`
+// of all that is moved.
+template <class Bytes>
+void turn(std::vector<Part>& parts, std::vector<char>& is_open, const std::optional<double>& total,
+          const Bytes& bytes_of) {
+  if (!total) return;
+  double step = 0, left = *total;
+  for (size_t k = 0; k < parts.size(); ++k) {
+    (is_open[k] != 0 ? step : left) += (is_open[k] != 0 ? 1 : -parts[k].trips) * bytes_of(parts[k]);
+  }
+  for (size_t k = 0; k < parts.size(); ++k) {
+    if (is_open[k] == 0 || bytes_of(parts[k]) == 0) continue;
+    parts[k].trips = std::max(1.0, left / step);
+    is_open[k] = 0;
+  }
+}
+
+void find_trips(std::vector<Part>& parts, const ThreadTraffic& traffic) {
+  std::vector<char> is_open(parts.size(), 1);
+  is_open.back() = 0;
+  for (size_t width = 5; width-- > 0 && traffic.loads_by_width;) {
+    double total = (*traffic.loads_by_width)[width];
+    // The GPU's compiler may have joined or split them.
+    if (total == 0) continue;
+    turn(parts, is_open, total, [&](const Part& part) { return part.loads_by_width[width]; });
+  }
+  turn(parts, is_open, traffic.loads, [](const Part& part) { return part.load_bytes; });
+  turn(parts, is_open, traffic.shared_loads, [](const Part& part) { return part.shared_bytes; });
+  turn(parts, is_open, traffic.stores, [](const Part& part) { return part.store_bytes; });
+  for (size_t k = 0; k < parts.size(); ++k) {
+    if (is_open[k] != 0) parts[k].trips = kUnknownTrips;
+  }
+}
+
+// The width of the accesses of this kind that move most bytes.
+int main_width(const SassKernel& kernel, const std::vector<Part>& parts,
+               const std::vector<size_t>& places, bool loads) {
+  double moved[17] = {};
+  for (size_t k = 0; k < kernel.code.size(); ++k) {
+    const SassInstruction& x = kernel.code[k];
+    bool counts = loads ? is_load(x.kind) : x.kind == SassClass::kGlobalStore;
+    if (x.is_reached && counts) moved[x.bytes] += x.bytes * parts[places[k]].trips;
+  }
+  auto most = std::max_element(std::begin(moved), std::end(moved));
+  return *most > 0 ? static_cast<int>(most - std::begin(moved)) : 0;
+}
+
+}  // namespace
+
+KernelCode kernel_code(const SassKernel& kernel, const common::CubinKernel& facts,
+                       const ThreadTraffic& traffic) {
+  KernelCode code;
+  code.name = kernel.name;
+  code.registers = facts.registers;
+  code.local_bytes = facts.local_bytes;
+  code.shared_bytes = facts.shared_bytes;
+  const size_t outside = kernel.loops.size();
+  std::vector<size_t> places;
+  for (size_t k = 0; k < kernel.code.size(); ++k) {
+    int loop = common::innermost_loop(kernel, k);
+    places.push_back(loop < 0 ? outside : static_cast<size_t>(loop));
+  }
+  std::vector<Part> parts = parts_of(kernel, places);
+  find_trips(parts, traffic);
+  code.load_bytes = main_width(kernel, parts, places, true);
+  code.store_bytes = main_width(kernel, parts, places, false);
+  size_t main = outside;
+  double most_bytes = parts[outside].load_bytes;
+  for (size_t k = 0; k < parts.size(); ++k) {
+    const Part& part = parts[k];
+    code.instructions += part.instructions * part.trips;
+    code.tensor_instructions += part.tensor * part.trips;
+    if (k == outside) break;
+    code.divisions_in_loops += std::max<int64_t>(0, part.calls - part.float_checks);
+    if (part.load_bytes * part.trips <= most_bytes) continue;
+    most_bytes = part.load_bytes * part.trips;
+    main = k;
+  }
+  std::optional<common::SassLoop> within;
+  if (main != outside) {
+    code.barriers_step = parts[main].barriers;
+    within = kernel.loops[main];
+  }
+  code.in_flight_bytes = common::loads_in_flight(kernel, within).bytes;
+  code.most_in_flight_bytes = common::loads_in_flight(kernel).bytes;
+  double after = 0;
+  for (size_t k = 0; k < kernel.code.size(); ++k) {
+    const SassInstruction& x = kernel.code[k];
+    if (!x.is_reached) continue;
+    code.has_warpgroups |= x.opcode == kWarpgroupProduct;
+    if (main != outside && k > kernel.loops[main].last) after += parts[places[k]].trips;
+  }
+  code.epilogue_share = code.instructions > 0 ? after / code.instructions : 0;
+  return code;
+}
+
+}  // namespace bench

@@ -1,0 +1,39 @@
+// Runs a few blocks of a generated GPU kernel at its real size on this machine, to see which
+// addresses its warps access together: inputs are zeros that take no memory.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tests/emulator/accesses/access_counter.h"
+
+namespace emulator {
+
+// A kernel as worker/codegen/generator.h says it is launched.
+struct AccessRun {
+  std::string preamble, text, entry;
+  struct Buffer {
+    uint64_t bytes = 0;
+    bool is_written = false;
+    int same_as = -1;  // an earlier one, in whose memory it lies
+  };
+  std::vector<Buffer> buffers;
+  std::vector<int64_t> symbols;
+  int64_t units = 0, blocks = 0;
+  unsigned threads = 0, shared_bytes = 0;
+  int64_t scratch_stride = 0;
+};
+
+struct AccessFigures {
+  AccessSums sums;
+  int64_t blocks = 0;    // that ran
+  bool is_whole = true;  // each to its end, and all that it accesses was counted
+  std::string problem;   // why there are no sums; empty: there are
+};
+
+// The grid's first, middle and last block. None waits for another one's work: each runs as if what
+// it waits for was there. A block that accesses too much is ended after some millions of accesses.
+AccessFigures run_accesses(const AccessRun& run);
+
+}  // namespace emulator

@@ -1,0 +1,151 @@
+#include "tests/golden/gpu_static_kernels.h"
+
+#include <limits>
+
+#include "common/ir/hlir/builder.h"
+#include "common/ir/hlir/graph_hash.h"
+
+namespace golden {
+namespace {
+
+using namespace common;  // NOLINT: a test's own vocabulary
+
+constexpr DType kWide = DType::kFloat32, kHalf = DType::kBfloat16;
+
+NodeId input(GraphBuilder& b, DType dtype, Shape shape) {
+  return b.input(InputKind::kUser, dtype, std::move(shape), "x");
+}
+
+// x of so many rows times the weights' transpose, summed in float32.
+NodeId product(GraphBuilder& b, NodeId x, int64_t columns) {
+  NodeId weights = input(b, kHalf, {columns, b.shape(x)[1]});
+  return b.raw({Op::kContract,
+                kWide,
+                {b.shape(x)[0], columns},
+                {x, weights},
+                ContractAttr{{0, 2}, {1, 2}, {0, 1}}});
+}
+
+Graph row_product(int64_t rows, int64_t columns, int64_t depth) {
+  GraphBuilder b;
+  b.output(b.cast(product(b, input(b, kHalf, {rows, depth}), columns), kHalf));
+  return b.finish();
+}
+
+Graph gate_and_up() {
+  GraphBuilder b;
+  NodeId x = input(b, kHalf, {1, 4096});
+  NodeId gate = product(b, x, 14336), up = product(b, x, 14336);
+  NodeId silu = b.binary(BinaryOp::kMul, gate, b.unary(UnaryOp::kSigmoid, gate));
+  b.output(b.cast(b.binary(BinaryOp::kMul, silu, up), kHalf));
+  return b.finish();
+}
+
+Graph rms_rows() {
+  GraphBuilder b;
+  NodeId x = b.cast(input(b, kHalf, {4096, 4096}), kWide);
+  NodeId weight = b.cast(input(b, kHalf, {4096}), kWide);
+  NodeId sum = b.reduce(ReduceOp::kSum, b.binary(BinaryOp::kMul, x, x), {1}, true);
+  NodeId mean = b.binary(BinaryOp::kMul, sum, b.scalar(kWide, 1.0 / 4096));
+  NodeId scale = b.unary(UnaryOp::kRsqrt, b.binary(BinaryOp::kAdd, mean, b.scalar(kWide, 1e-5)));
+  NodeId y = b.binary(BinaryOp::kMul, b.binary(BinaryOp::kMul, x, scale), weight);
+  b.output(b.cast(y, kHalf));
+  return b.finish();
+}
+
+Graph softmax_rows() {
+  GraphBuilder b;
+  NodeId x = b.cast(input(b, kHalf, {4096, 4096}), kWide);
+  NodeId y = b.raw({Op::kSoftmax, kWide, {4096, 4096}, {x}, SoftmaxAttr{1, false}});
+  b.output(b.cast(y, kHalf));
+  return b.finish();
+}
+
+Graph transpose() {
+  GraphBuilder b;
+  NodeId x = input(b, kHalf, {4096, 4096});
+  b.output(b.permute(x, {1, 0}));
+  return b.finish();
+}
+
+Graph gelu() {
+  GraphBuilder b;
+  NodeId x = b.cast(input(b, kHalf, {4096, 16384}), kWide);
+  NodeId e = b.unary(UnaryOp::kErf, b.binary(BinaryOp::kMul, x, b.scalar(kWide, 0.70710678)));
+  NodeId half = b.binary(BinaryOp::kMul, x, b.scalar(kWide, 0.5));
+  NodeId y = b.binary(BinaryOp::kMul, half, b.binary(BinaryOp::kAdd, e, b.scalar(kWide, 1)));
+  b.output(b.cast(y, kHalf));
+  return b.finish();
+}
+
+Graph reduced(ReduceOp op, DType dtype, int64_t rows, int64_t columns) {
+  GraphBuilder b;
+  NodeId x = b.cast(input(b, dtype, {rows, columns}), kWide);
+  b.output(b.reduce(op, x, {1}));
+  return b.finish();
+}
+
+Graph attention(int64_t rows, int64_t keys, bool is_causal) {
+  constexpr int64_t kGroups = 8, kMembers = 4, kDepth = 128;
+  GraphBuilder b;
+  NodeId q = input(b, kHalf, {kGroups, kMembers, rows, kDepth});
+  NodeId k = input(b, kHalf, {kGroups, keys, kDepth});
+  NodeId v = input(b, kHalf, {kGroups, keys, kDepth});
+  Shape shape{kGroups, kMembers, rows, keys};
+  // 0 group, 1 member, 2 row, 3 key, 4 depth
+  NodeId scores = b.raw(
+      {Op::kContract, kWide, shape, {q, k}, ContractAttr{{0, 1, 2, 4}, {0, 3, 4}, {0, 1, 2, 3}}});
+  scores = b.binary(BinaryOp::kMul, scores, b.scalar(kWide, 0.088388));
+  if (is_causal) {
+    Shape square{rows, keys};
+    NodeId row = b.view(b.iota(DType::kInt64, rows), View{square, {Expr::index(0)}, {}, 0});
+    NodeId key = b.view(b.iota(DType::kInt64, keys), View{square, {Expr::index(1)}, {}, 0});
+    NodeId hidden = b.scalar(kWide, -std::numeric_limits<double>::infinity());
+    scores = b.select(b.binary(BinaryOp::kLessEqual, key, row), scores, hidden);
+  }
+  NodeId p = b.raw({Op::kSoftmax, kWide, shape, {scores}, SoftmaxAttr{3, false}});
+  NodeId out = b.raw({Op::kContract,
+                      kWide,
+                      {kGroups, kMembers, rows, kDepth},
+                      {p, v},
+                      ContractAttr{{0, 1, 2, 3}, {0, 3, 4}, {0, 1, 2, 4}}});
+  b.output(b.cast(out, kHalf));
+  return b.finish();
+}
+
+// One position of 8 heads into a cache of 4096.
+Graph cache_update() {
+  GraphBuilder b;
+  NodeId cache = input(b, kHalf, {8, 4096, 128});
+  NodeId updates = input(b, kHalf, {8, 1, 128});
+  NodeId at = input(b, DType::kInt64, {1});
+  NodeId spread = b.view(at, View{{8, 1, 128}, {Expr::index(1)}, {}, 0});
+  b.output(b.scatter(ScatterMode::kAssign, cache, updates, {spread},
+                     {{-1, Expr::index(0)}, {0, 0}, {-1, Expr::index(2)}}));
+  return b.finish();
+}
+
+}  // namespace
+
+std::vector<NamedKernel> gpu_kernels() {
+  std::vector<NamedKernel> kernels;
+  auto add = [&](const char* name, Template form, const Graph& body) {
+    kernels.push_back({name, Kernel{form, {}, canonical(body), {}}});
+  };
+  add("row_product", Template::kLoops, row_product(1, 4096, 4096));
+  add("gate_and_up", Template::kLoops, gate_and_up());
+  add("rms_rows", Template::kLoops, rms_rows());
+  add("softmax_rows", Template::kLoops, softmax_rows());
+  add("transpose", Template::kLoops, transpose());
+  add("gelu", Template::kLoops, gelu());
+  add("row_sums", Template::kLoops, reduced(ReduceOp::kSum, kHalf, 4096, 4096));
+  add("arg_max", Template::kLoops, reduced(ReduceOp::kArgmax, kWide, 64, 128256));
+  add("tile_of_4_rows", Template::kTile, row_product(4, 4096, 4096));
+  add("tile_of_128_rows", Template::kTile, row_product(128, 4096, 4096));
+  add("decode_attention", Template::kAttention, attention(1, 4096, false));
+  add("causal_attention", Template::kAttention, attention(1024, 1024, true));
+  add("cache_update", Template::kScatter, cache_update());
+  return kernels;
+}
+
+}  // namespace golden
