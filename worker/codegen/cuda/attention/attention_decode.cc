@@ -50,10 +50,11 @@ int64_t chunks_of(int64_t length, int64_t lanes) {
 }
 
 // Blocks of fewer warps where those of four would leave half of a GPU's processors without keys.
-int64_t warps_of(const Graph& body, const AttentionForm& form) {
+int64_t warps_of(const Graph& body, const AttentionForm& form, const CudaMachine& machine) {
   const Expr& keys = form.label_size[static_cast<size_t>(form.key)];
   if (!keys.is_constant()) return kWarpsMax;
-  int64_t wanted = common::gpu_splits(form.size(form.batch), keys, 1, 0, body.symbols);
+  int64_t wanted =
+      common::gpu_splits(form.size(form.batch), keys, 1, 0, body.symbols, machine.processors);
   int64_t warps = kWarpsMax;
   auto blocks = [&] { return (keys.constant() + warps * kWarpKeys - 1) / (warps * kWarpKeys); };
   while (warps > 1 && 2 * blocks() <= wanted) warps /= 2;
@@ -385,7 +386,7 @@ bool cuda_attention_is_decode(const Graph& body, const AttentionForm& form,
 Result<GpuFunction> emit_cuda_attention_decode(const Graph& body, AttentionForm form,
                                                const Schedule& schedule,
                                                const CudaMachine& machine) {
-  int64_t warps = warps_of(body, form);
+  int64_t warps = warps_of(body, form, machine);
   return DecodeAttention(body, std::move(form), warps).run(schedule, machine);
 }
 
