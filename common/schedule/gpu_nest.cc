@@ -141,7 +141,9 @@ class GpuNestSearch {
   double predict_ns(const GpuKernelFacts& facts) const {
     GpuKernelTime time = gpu_kernel_time(facts, machine_);
     // Of nests that the same limit holds back the one that does less besides.
-    return time.total_ns + kTie * (time.issue_ns + time.latency_ns) + kSectorTie * time.l2_ns;
+    double idle = 1 - time.wave_efficiency;
+    return time.total_ns * (1 + kTie * idle) + kTie * (time.issue_ns + time.latency_ns) +
+           kSectorTie * time.l2_ns;
   }
 
   double buffer_bytes(const std::vector<int64_t>& sizes) const {

@@ -101,7 +101,7 @@ Digest kernel_fingerprint(const Kernel& kernel) {
 
 Digest code_fingerprint(const Kernel& kernel) {
   Digest plain = kernel_fingerprint(kernel);
-  std::string nests = nest_text(kernel);
+  std::string nests = kernel.nest ? print(*kernel.nest) : nest_text(kernel);
   if (nests.empty()) return plain;
   return Hasher().text("lfarm-nest-1").digest(plain).text(nests).finish();
 }

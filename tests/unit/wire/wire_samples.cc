@@ -56,6 +56,23 @@ Graph sample_graph() {
   return b.finish();
 }
 
+// Two parts with the nests that a GPU's loops have.
+Kernel horizontal_kernel() {
+  GraphBuilder b;
+  NodeId x = b.input(InputKind::kUser, DType::kFloat32, {32, 64}, "");
+  b.output(b.unary(UnaryOp::kExp, x));
+  b.output(b.reduce(ReduceOp::kSum, x, {1}));
+  LoopNest each, sums;
+  each.shared = plain_band({32, 64});
+  each.grid = 2;
+  sums.shared = plain_band({32});
+  sums.grid = 1;
+  sums.threads = {64, 1, 1, 4, 2, true};
+  each.groups.resize(1);
+  sums.groups.resize(1);
+  return {Template::kHorizontal, {}, b.finish(), {}, {each, sums}};
+}
+
 Program sample_program() {
   GraphBuilder body({{1, 128}});
   Expr t = Expr::symbol(0);
@@ -82,9 +99,9 @@ Program sample_program() {
   nest.simd = 8;
   nest.unroll = 4;
   nest.dot_pairs = true;
-  nest.threads = {64, 2, 1, 4, 2, true};
-  program.kernels[0].nest = nest;
-  program.kernels[0].part_nests = {LoopNest(), nest};
+  nest.threads = {64, 2, 1, 4, 1, true};
+  program.kernels[0].nest = std::move(nest);
+  program.kernels.push_back(horizontal_kernel());
   program.calls = {{0, {0, 1}, {2}, {2 * s}}, {0, {2, 1}, {3}, {2 * s}}};
   return program;
 }
