@@ -273,7 +273,8 @@ void add_attention_rules(RuleMaker& m) {
   m.rule(
       "probabilities-stay-wide", Equivalence::kRounding, "(contract@c ?a ?b)",
       [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
-        const Node c = m.node(match, "c");
+        // Rewriting may move what the match holds.
+        Node c = m.node(match, "c");
         if (!m.is_abstract(match, "c") || c.dtype != common::DType::kFloat32) return std::nullopt;
         std::vector<ClassId> operands{match["a"], match["b"]};
         for (ClassId& operand : operands) {

@@ -100,7 +100,7 @@ void CodeWriter::close(const std::string& header) {
   double speedup = scope.holds_loops ? 1 : std::clamp(scope.trips / 2, 1.0, kVectorSpeedup);
   scopes_.back().work += loop ? kLoopEntry + scope.work * scope.trips / speedup : scope.work;
   bool is_unrolled = header.find("#pragma unroll") != std::string::npos;
-  scopes_.back().loads.add(std::move(scope.loads), loop ? scope.trips : 1, is_unrolled || !loop);
+  scopes_.back().loads.add(scope.loads, loop ? scope.trips : 1, is_unrolled || !loop);
   scopes_.back().holds_loops = scopes_.back().holds_loops || scope.holds_loops || loop;
 }
 
@@ -112,7 +112,7 @@ void CodeWriter::Loads::end_round() {
   pending_bytes = 0;
 }
 
-void CodeWriter::Loads::add(Loads inner, double trips, bool is_unrolled) {
+void CodeWriter::Loads::add(const Loads& inner, double trips, bool is_unrolled) {
   if (is_unrolled) {
     pending_bytes += inner.pending_bytes * trips;
   } else if (inner.ahead_bytes > 0) {

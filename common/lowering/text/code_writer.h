@@ -166,7 +166,7 @@ class CodeWriter {
     double pending_bytes = 0, ahead_bytes = 0;
     void end_round();
     // Adds what `trips` steps of a loop do; all loads of an unrolled one are one round.
-    void add(Loads inner, double trips, bool is_unrolled);
+    void add(const Loads& inner, double trips, bool is_unrolled);
   };
   struct Scope {
     std::string text;

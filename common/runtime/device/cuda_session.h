@@ -89,7 +89,7 @@ class CudaScope {
   CudaScope(const CudaScope&) = delete;
   CudaScope& operator=(const CudaScope&) = delete;
   // Whether the context is current.
-  const Status& status() const { return status_; }
+  Status status() const { return status_; }
   bool ok() const { return status_.ok(); }
 
  private:

@@ -249,18 +249,12 @@ class ProgramBuilder {
                         bytes_of(built->kernel.body, sizes) <= kJoinedBytes;
       for (ClassId input : built->inputs) {
         common::NodeId node = node_of_.at(input);
-        if (graph_.node(node).op != Op::kInput)
-          kernel.follows.push_back(place.at(writers_[at(node)]));
+        if (graph_.node(node).op == Op::kInput) continue;
+        kernel.follows.push_back(place.at(writers_[at(node)]));
       }
       // What a scatter overwrites in place others have read before.
-      if (built->kernel.form == Template::kScatter) {
-        for (size_t k = 0; k < kernels.size(); ++k) {
-          const std::vector<ClassId>& read = in_order_[k].second->inputs;
-          bool reads_base = std::any_of(
-              built->inputs.begin(), built->inputs.end(),
-              [&](ClassId input) { return is_base(root, input) && common::contains(read, input); });
-          if (reads_base) kernel.follows.push_back(k);
-        }
+      for (size_t k = 0; k < kernels.size(); ++k) {
+        if (overwrites_input_of(root, *built, *in_order_[k].second)) kernel.follows.push_back(k);
       }
       place[root] = kernels.size();
       kernels.push_back(std::move(kernel));
@@ -270,6 +264,15 @@ class ProgramBuilder {
       for (size_t k : launch) roots.push_back(in_order_[k].first);
       add_call(roots, kernel_of(roots));
     }
+  }
+
+  // Whether the kernel at `root` is a scatter into what the other one reads.
+  bool overwrites_input_of(common::NodeId root, const BuiltKernel& built,
+                           const BuiltKernel& other) const {
+    if (built.kernel.form != Template::kScatter) return false;
+    return std::any_of(built.inputs.begin(), built.inputs.end(), [&](ClassId input) {
+      return is_base(root, input) && common::contains(other.inputs, input);
+    });
   }
 
   // Whether the scatter at `root` is of the value with that gene.

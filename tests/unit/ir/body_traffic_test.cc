@@ -25,8 +25,8 @@ TEST(BodyTraffic, ExpertsOfARoutedProductAreTheChosenOnes) {
   NodeId chosen = b.input(InputKind::kUser, DType::kInt64, {8}, "");
   NodeId wide = b.cast(experts, DType::kFloat32);
   NodeId spread = b.view(chosen, View{{8, 32, 64}, {Expr::index(0)}, {}, 0});
-  NodeId rows = b.gather(wide, {spread}, {8, 32, 64},
-                         {{0, 0}, {-1, Expr::index(1)}, {-1, Expr::index(2)}});
+  NodeId rows =
+      b.gather(wide, {spread}, {8, 32, 64}, {{0, 0}, {-1, Expr::index(1)}, {-1, Expr::index(2)}});
   b.output(b.reduce(ReduceOp::kSum, rows, {2}));
   EXPECT_EQ(bytes_read(b.finish(), {}), (std::vector<double>{8 * 32 * 64 * 2, 64}));
 }

@@ -25,8 +25,8 @@ int64_t blocks_of_sums(std::string_view target, std::string_view machine_class) 
   GraphBuilder b;
   NodeId x = b.input(InputKind::kUser, DType::kFloat32, {4, 1 << 20}, "x");
   b.output(b.reduce(ReduceOp::kSum, x, {1}));
-  auto nest =
-      kernel_nest({Template::kLoops, {}, b.finish(), {}}, NestMachine(Machine::kGpu, target, machine_class));
+  auto nest = kernel_nest({Template::kLoops, {}, b.finish(), {}},
+                          NestMachine(Machine::kGpu, target, machine_class));
   EXPECT_TRUE(nest.ok() && nest->has_value());
   return (*nest)->threads.blocks;
 }
