@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/emulator/driver_codes.h"
+#include "tests/emulator/driver/driver_codes.h"
 
 namespace emulator {
 

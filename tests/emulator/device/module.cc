@@ -11,7 +11,7 @@
 
 #include "tests/emulator/container.h"
 #include "tests/emulator/device/shared_usage.h"
-#include "tests/emulator/driver_codes.h"
+#include "tests/emulator/driver/driver_codes.h"
 
 namespace emulator {
 namespace {

@@ -11,7 +11,7 @@
 #include <numeric>
 #include <set>
 
-#include "tests/emulator/driver_codes.h"
+#include "tests/emulator/driver/driver_codes.h"
 
 namespace emulator {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "tests/emulator/driver_codes.h"
+#include "tests/emulator/driver/driver_codes.h"
 
 namespace emulator {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <initializer_list>
 
-#include "tests/emulator/driver_state.h"
+#include "tests/emulator/driver/driver_state.h"
 
 namespace emulator {
 namespace {

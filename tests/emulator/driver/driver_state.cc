@@ -1,4 +1,4 @@
-#include "tests/emulator/driver_state.h"
+#include "tests/emulator/driver/driver_state.h"
 
 namespace emulator {
 namespace {

@@ -8,7 +8,7 @@
 #include <sstream>
 #include <string>
 
-#include "tests/emulator/driver_state.h"
+#include "tests/emulator/driver/driver_state.h"
 
 namespace emulator {
 namespace {

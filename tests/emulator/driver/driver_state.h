@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tests/emulator/device/streams.h"
-#include "tests/emulator/driver_codes.h"
+#include "tests/emulator/driver/driver_codes.h"
 
 #define LF_API extern "C" __attribute__((visibility("default"))) int
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "tests/emulator/driver_state.h"
+#include "tests/emulator/driver/driver_state.h"
 
 namespace emulator {
 namespace {
