@@ -332,7 +332,7 @@ MUTATIONS = [
     ("compile", "worker/compile/build_plan.cc", "generator.preamble()", "std::string()"),
     ("compile", "worker/compile/build_plan.cc", "return hasher.finish();",
      "{ common::Hasher names; names.text(source.entry.name); return names.finish(); };"),
-    ("compile", "worker/compile/build_plan.cc",
+    ("compile", "common/ir/llir/in_place.cc",
      "uses[static_cast<size_t>(base)] == 1", "true"),
     ("compile", "worker/compile/kernel_cache.cc", "common::digest_of(*text) != digest", "false"),
     ("compile", "worker/compile/kernel_cache.cc", "it->second.object == victim", "false"),

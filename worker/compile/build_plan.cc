@@ -7,6 +7,7 @@
 #include "common/base/cat.h"
 #include "common/base/clock.h"
 #include "common/ir/hlir/gemm_form.h"
+#include "common/ir/llir/in_place.h"
 
 namespace worker {
 
@@ -37,23 +38,6 @@ namespace {
 // Fewer kernels are not worth a run of their own: starting on a text costs NVRTC as much as one or
 // two of them.
 constexpr size_t kKernelsPerRunMin = 4;
-
-// See PlanKernel::in_place_inputs: the bases of scatters that are read nowhere else.
-std::vector<int> in_place_inputs(const Kernel& kernel) {
-  std::vector<int> inputs;
-  if (kernel.form != Template::kScatter && kernel.form != Template::kHorizontal) return inputs;
-  const common::Graph& body = kernel.body;
-  std::vector<int> uses = common::use_counts(body);
-  for (const common::GraphOutput& output : body.outputs) {
-    inputs.push_back(-1);
-    const common::Node& result = body.node(output.node);
-    if (result.op != common::Op::kScatter) continue;
-    common::NodeId base = result.operands[0];
-    bool is_own = body.node(base).op == common::Op::kInput && uses[static_cast<size_t>(base)] == 1;
-    if (is_own) inputs.back() = common::attr<common::InputAttr>(body.node(base)).position;
-  }
-  return inputs;
-}
 
 class PlanBuilder {
  public:
@@ -95,7 +79,7 @@ class PlanBuilder {
     } else {
       LFARM_ASSIGN_OR_RETURN(KernelSource source, generator_.generate(kernel));
       entry.entry = source.entry;
-      entry.in_place_inputs = in_place_inputs(kernel);
+      entry.in_place_inputs = common::in_place_inputs(kernel);
       Digest key = kernel_key(source, toolchain_);
       if (auto known = cache_.find(key)) {
         build.cached = true;

@@ -9,6 +9,7 @@
 #include "common/ir/hlir/sizes.h"
 #include "common/ir/llir/body_traffic.h"
 #include "common/ir/llir/horizontal.h"
+#include "common/ir/llir/in_place.h"
 #include "coordinator/search/cost/kernel_profile.h"
 #include "tests/emulator/accesses/access_run.h"
 
@@ -21,17 +22,6 @@ constexpr double kLibraryShare = 0.75;
 constexpr double kTensorOperations = 16 * 8 * 16 * 2;
 constexpr double kWarp = 32;
 constexpr double kSectorBytes = 32, kWavefrontBytes = 128;
-
-// Where a scatter writes only what changes, the input that it changes; -1: nothing of the kind.
-int in_place_input(const common::Kernel& kernel, size_t output) {
-  const common::Graph& body = kernel.body;
-  const common::Node& result = body.node(body.outputs[output].node);
-  if (result.op != common::Op::kScatter) return -1;
-  const common::Node& base = body.node(result.operands[0]);
-  bool is_alone = common::use_counts(body)[static_cast<size_t>(result.operands[0])] == 1;
-  if (base.op != common::Op::kInput || !is_alone) return -1;
-  return common::attr<common::InputAttr>(base).position;
-}
 
 void run_blocks(const common::Kernel& kernel, const worker::KernelSource& source,
                 const std::vector<int64_t>& symbols, const std::string& preamble,
@@ -52,11 +42,11 @@ void run_blocks(const common::Kernel& kernel, const worker::KernelSource& source
     run.buffers.push_back(
         {static_cast<uint64_t>(common::count_bytes(node.dtype, node.shape, symbols)), true});
   }
-  for (size_t k = 0; k < kernel.body.outputs.size(); ++k) {
-    int base = in_place_input(kernel, k);
-    if (base < 0) continue;
-    run.buffers[static_cast<size_t>(base)].is_written = true;
-    run.buffers[kernel.body.inputs.size() + k].same_as = base;
+  const std::vector<int> bases = common::in_place_inputs(kernel);
+  for (size_t k = 0; k < bases.size(); ++k) {
+    if (bases[k] < 0) continue;
+    run.buffers[static_cast<size_t>(bases[k])].is_written = true;
+    run.buffers[kernel.body.inputs.size() + k].same_as = bases[k];
   }
   run.symbols = symbols;
   run.units = value(source.entry.units);

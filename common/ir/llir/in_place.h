@@ -1,0 +1,14 @@
+// Which outputs of a kernel may share an input's memory.
+#pragma once
+
+#include <vector>
+
+#include "common/ir/llir/llir.h"
+
+namespace common {
+
+// By output: the input that is the base of a scatter and is read nowhere else, so that the kernel
+// writes only what changes there; -1: none. Empty for kernels whose form never works in place.
+std::vector<int> in_place_inputs(const Kernel& kernel);
+
+}  // namespace common
