@@ -25,7 +25,6 @@ using common::Indices;
 using common::NodeId;
 using common::plain_read;
 using common::Result;
-using common::runs_are_chunks;
 using common::Schedule;
 using common::Scratch;
 using common::Template;
@@ -151,20 +150,7 @@ class DecodeAttention final : public CudaAttentionRows {
 
   // Whether the rows' runs of so many elements lie side by side in an input.
   bool is_plain(const Operand& x, const std::vector<int>& labels, int64_t run) const {
-    CodeWriter trial(body_.symbols);
-    AttentionOperands operands(body_, form_, trial);
-    auto bind = [&](const std::vector<int>& bound) {
-      std::vector<Expr> indices;
-      for (const Expr& size : operands_.sizes_of(bound)) {
-        indices.push_back(Expr::index(trial.bind_index("i", size, 0)));
-      }
-      return indices;
-    };
-    operands.set_batch(bind(form_.batch));
-    std::vector<Expr> at = bind(labels);
-    return runs_are_chunks(
-        body_, x.node, [&](const Expr& d) { return x.at(operands, at, d); }, Expr(x.length), run,
-        trial);
+    return lies_in_runs(x.node, x.length, x.at, labels, run);
   }
 
   // An index of that extent, in which it is wherever it is used.

@@ -23,7 +23,6 @@ using common::Indices;
 using common::NodeId;
 using common::plain_read;
 using common::Result;
-using common::runs_are_chunks;
 using common::Schedule;
 
 namespace {
@@ -83,20 +82,8 @@ class MmaAttention final : public CudaAttentionBlock {
 
   // Whether a panel's chunks can be read as they are.
   bool is_plain(const Panel& panel) const {
-    CodeWriter trial(body_.symbols);
-    AttentionOperands operands(body_, form_, trial);
-    auto bind = [&](const std::vector<int>& labels) {
-      std::vector<Expr> indices;
-      for (const Expr& size : operands_.sizes_of(labels)) {
-        indices.push_back(Expr::index(trial.bind_index("i", size, 0)));
-      }
-      return indices;
-    };
-    operands.set_batch(bind(form_.batch));
-    std::vector<Expr> row = bind(panel.name[0] == 'q' ? form_.rows : std::vector<int>{form_.key});
-    return runs_are_chunks(
-        body_, panel.node, [&](const Expr& d) { return panel.at(operands, row, d); },
-        Expr(panel.length), kChunk, trial);
+    return lies_in_runs(panel.node, panel.length, panel.at,
+                        panel.name[0] == 'q' ? form_.rows : std::vector<int>{form_.key}, kChunk);
   }
 
   void load(const Panel& panel) {

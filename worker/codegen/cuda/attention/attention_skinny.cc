@@ -25,7 +25,6 @@ using common::Indices;
 using common::NodeId;
 using common::plain_read;
 using common::Result;
-using common::runs_are_chunks;
 using common::Schedule;
 using common::Scratch;
 using common::Template;
@@ -127,17 +126,9 @@ class SkinnyAttention final : public CudaAttentionRows {
   }
 
   bool is_plain(const Operand& x) const {
-    CodeWriter trial(body_.symbols);
-    AttentionOperands operands(body_, form_, trial);
-    std::vector<Expr> batch;
-    for (const Expr& size : operands_.sizes_of(form_.batch)) {
-      batch.push_back(Expr::index(trial.bind_index("i", size, 0)));
-    }
-    operands.set_batch(std::move(batch));
-    Expr n = Expr::index(trial.bind_index("n", key_size_, 0));
-    return runs_are_chunks(
-        body_, x.node, [&](const Expr& d) { return x.at(operands, n, d); }, Expr(x.length), kChunk,
-        trial);
+    auto at = [&x](const AttentionOperands& operands, const std::vector<Expr>& key,
+                   const Expr& position) { return x.at(operands, key[0], position); };
+    return lies_in_runs(x.node, x.length, at, {form_.key}, kChunk);
   }
 
   // Element y of the group's u-th key.

@@ -1,6 +1,7 @@
 #include "worker/codegen/cuda/attention/attention_text.h"
 
 #include "common/base/cat.h"
+#include "common/lowering/body/plain_read.h"
 #include "common/lowering/text/c_text.h"
 
 namespace worker {
@@ -94,6 +95,24 @@ void CudaAttentionText::row_range(const std::vector<Expr>& rows) {
   };
   limit(form_.first, "first", "lf_max_i64");
   limit(form_.last, "last", "lf_min_i64");
+}
+
+bool CudaAttentionText::lies_in_runs(common::NodeId node, int64_t length, const OperandAt& at,
+                                     const std::vector<int>& labels, int64_t run) const {
+  common::CodeWriter trial(body_.symbols);
+  AttentionOperands operands(body_, form_, trial);
+  auto bind = [&](const std::vector<int>& bound) {
+    std::vector<common::Expr> indices;
+    for (const common::Expr& size : operands_.sizes_of(bound)) {
+      indices.push_back(common::Expr::index(trial.bind_index("i", size, 0)));
+    }
+    return indices;
+  };
+  operands.set_batch(bind(form_.batch));
+  std::vector<common::Expr> place = bind(labels);
+  return common::runs_are_chunks(
+      body_, node, [&](const common::Expr& position) { return at(operands, place, position); },
+      common::Expr(length), run, trial);
 }
 
 }  // namespace worker

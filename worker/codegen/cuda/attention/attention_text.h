@@ -2,6 +2,7 @@
 // its rows and keys as text.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,14 @@ class CudaAttentionText {
   std::string exp_of(const std::string& x) const;
   // Of a row's scores, for what is made of its probabilities.
   void remember_greatest(const std::vector<common::Expr>& rows, const common::CodeValue& greatest);
+
+  // Where an operand is read: at a row's labels or a key, and a position along its length.
+  using OperandAt = std::function<common::Indices(
+      const AttentionOperands&, const std::vector<common::Expr>& at, const common::Expr& position)>;
+  // Whether runs of so many of an operand's `length` elements lie side by side in an input,
+  // whatever its labels are.
+  bool lies_in_runs(common::NodeId node, int64_t length, const OperandAt& at,
+                    const std::vector<int>& labels, int64_t run) const;
 
   const common::Graph& body_;
   common::AttentionForm form_;
