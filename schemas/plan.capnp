@@ -71,6 +71,8 @@ struct PlanKernel {
   # One an output; -1: none.
   waits @15 :Bool;
   # The code begins by waiting for the kernels launched before it.
+  startsFromBases @16 :Bool;
+  # Outputs with an input in inPlaceInputs hold its content before a launch.
 }
 
 struct Provenance {

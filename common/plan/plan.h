@@ -35,7 +35,7 @@ bool is_target(std::string_view target, std::string_view wanted);
 Machine machine_of(const Target& target);
 
 // Changes whenever rules, code generator or toolchain change what a plan would contain.
-inline constexpr std::string_view kCompilerEpoch = "12";
+inline constexpr std::string_view kCompilerEpoch = "13";
 // The numerics policy: "strict" rounds as the model asks, but for probabilities within attention.
 inline constexpr std::string_view kDefaultPolicy = "strict";
 // "relaxed" also takes rewrites that hold only while all values are finite.
@@ -79,6 +79,9 @@ struct EntryPoint {
   // The code begins by waiting for the kernels that were launched before, so that a device may
   // begin it while they run.
   bool waits = false;
+  // Each output that may share an input's memory (PlanKernel::in_place_inputs) holds the input's
+  // content before a launch; code that does not ask for it copies what it needs itself.
+  bool starts_from_bases = false;
   friend bool operator==(const EntryPoint&, const EntryPoint&) = default;
 };
 

@@ -27,6 +27,8 @@ constexpr int64_t kSplitElements = 8192;
 // Of several groups of outputs, to begin with.
 constexpr int64_t kGroupThreads = 128;
 constexpr int64_t kSide = 32;
+// Of squares that are transposed: threads, and the shortest side that is worth while.
+constexpr int64_t kSquareThreads = 256, kSideMin = 8;
 constexpr int64_t kWarp = 32;
 constexpr double kThreadsMax = 1024;
 constexpr double kShareLoads = 8;  // at most, what a load costs a thread alone, of one in a warp
@@ -48,6 +50,7 @@ struct Trial {
   GpuKernelFacts facts;
   std::vector<EmittedReduction> reductions;
   std::map<NodeId, int> row_uses;
+  std::vector<size_t> rows_of_loads;
 };
 
 // Finds the nest whose code is expected to take least.
@@ -67,11 +70,16 @@ class GpuNestSearch {
     nest.grid = nest.shared.extents.size();
     if (groups_.size() > 1) nest.threads.threads = kGroupThreads;
     LFARM_RETURN_IF_ERROR(accept(nest));
+    std::vector<size_t> rows_of_loads = best_->rows_of_loads;
     for (int64_t width : widths_) try_nest(with_access(nest, width));
     bool reduces = !best_->reductions.empty();
-    if (reduces || groups_.size() > 1) try_groups(nest);
+    if (reduces || finds_positions() || groups_.size() > 1) {
+      try_groups(nest);
+    } else {
+      try_squares(nest, rows_of_loads);
+    }
     if (reduces && groups_.size() == 1 && nest.grid > 0) try_rows(nest);
-    if (reduces) try_ahead();
+    if (reduces || finds_positions()) try_ahead();
     if (may_split_ && reduces && groups_.size() == 1) try_splits();
     if (!best_->reductions.empty()) {
       LoopNest fused = nest_;
@@ -84,6 +92,15 @@ class GpuNestSearch {
   }
 
  private:
+  // Whether it looks for the position of an extremum, a reduction that nothing shares.
+  bool finds_positions() const {
+    return std::any_of(body_.nodes.begin(), body_.nodes.end(), [](const Node& node) {
+      if (node.op != Op::kReduce) return false;
+      ReduceOp op = attr<ReduceAttr>(node).op;
+      return op == ReduceOp::kArgmax || op == ReduceOp::kArgmin;
+    });
+  }
+
   // As many neighbours as 16 bytes of a buffer hold, widest first and at last 1; or what the
   // schedule asks for.
   std::vector<int64_t> access_widths() const {
@@ -112,8 +129,15 @@ class GpuNestSearch {
     GpuLoops loops(body_, nest);
     LFARM_ASSIGN_OR_RETURN(GpuFunction function, loops.run());
     GpuKernelFacts facts = facts_of(function, nest, loops.work());
-    Trial trial{loops.used(), predict_ns(facts), facts, loops.emitter().reductions(),
-                loops.emitter().row_uses()};
+    if (nest.transposed && !loops.used().transposed) {
+      return unsupported("no load runs along the rows of the squares");
+    }
+    Trial trial{loops.used(),
+                predict_ns(facts),
+                facts,
+                loops.emitter().reductions(),
+                loops.emitter().row_uses(),
+                loops.rows_of_loads()};
     if (function.is_split) trial.time += kJoinNs;
     return trial;
   }
@@ -213,6 +237,52 @@ class GpuNestSearch {
         }
       }
     }
+  }
+
+  // Loads that run along one of these loops and jump along the last one, through squares of both.
+  void try_squares(const LoopNest& start, const std::vector<size_t>& rows) {
+    for (size_t row : rows) {
+      try_squares_of(start, start.shared, row);
+      // Loops that lie one inside of the other in memory make longer rows.
+      if (row == 0) continue;
+      if (auto longer = fuse_loops(start.shared, row - 1)) {
+        try_squares_of(start, *longer, row - 1);
+      }
+    }
+  }
+
+  void try_squares_of(const LoopNest& start, const LoopBand& band, size_t row) {
+    for (int64_t most : {64, 32}) {
+      for (int64_t width : widths_) {
+        int64_t rows = side_of(band.extents[row], most, 1);
+        int64_t columns = side_of(band.extents.back(), most, width);
+        if (rows != 0 && columns != 0) try_square(start, band, row, rows, columns, width);
+      }
+    }
+  }
+
+  // Squares of so many steps of loop `row` and of the last one, in threads that take so many
+  // neighbours at once.
+  void try_square(const LoopNest& start, const LoopBand& band, size_t row, int64_t rows,
+                  int64_t columns, int64_t width) {
+    LoopNest whole = start;
+    whole.shared = band;
+    whole.grid = band.extents.size();
+    auto cut = cut_squares(whole, body_, row, rows, columns);
+    if (!cut.ok()) return;
+    LoopNest nest = std::move(*cut);
+    nest.threads.threads = kSquareThreads;
+    nest.threads.access = width;
+    try_nest(nest);
+  }
+
+  // The largest divisor of a loop's steps that is a multiple of `unit` and at most `most`; 0 where
+  // that is too small.
+  static int64_t side_of(const Expr& extent, int64_t most, int64_t unit) {
+    for (int64_t side = most / unit * unit; side >= kSideMin; side -= unit) {
+      if (exact_div(extent, side)) return side;
+    }
+    return 0;
   }
 
   // Rows that read an operand alike, as products of one vector do, load it once.

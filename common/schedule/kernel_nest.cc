@@ -2,6 +2,7 @@
 
 #include "common/base/contains.h"
 #include "common/ir/hlir/attention_form.h"
+#include "common/ir/llir/in_place.h"
 #include "common/ir/nest/lower_structure.h"
 #include "common/schedule/cpu_nest.h"
 #include "common/schedule/gpu_nest.h"
@@ -69,7 +70,8 @@ bool is_wide_attention(const Kernel& kernel) {
 Result<std::optional<LoopNest>> gpu_nest(const Kernel& kernel, const GpuMachine& machine) {
   bool is_structured = kernel.form == Template::kTile || kernel.form == Template::kAttention;
   bool has_loops = kernel.form == Template::kLoops || kernel.form == Template::kFourier ||
-                   (is_structured && !template_holds(kernel)) || is_wide_attention(kernel);
+                   (is_structured && !template_holds(kernel)) || is_wide_attention(kernel) ||
+                   (kernel.form == Template::kScatter && is_looped_scatter(kernel, 0));
   if (!has_loops) return std::optional<LoopNest>();
   Schedule schedule = kernel.form == Template::kLoops ? kernel.schedule : Schedule();
   LFARM_ASSIGN_OR_RETURN(
@@ -92,7 +94,7 @@ Result<std::optional<LoopNest>> kernel_nest(const Kernel& kernel, const NestMach
 
 void add_nests(Program& program, const NestMachine& machine) { NestMemo(machine).add(program); }
 
-// A scatter's stays empty. Where no nest can be found for a part, none has one.
+// Of a scatter without loops it stays empty. Where no nest can be found for a part, none has one.
 std::vector<LoopNest> NestMemo::part_nests(const Kernel& kernel) {
   auto [known, is_new] = known_parts_.try_emplace(kernel_fingerprint(kernel));
   if (!is_new) return known->second;

@@ -7,6 +7,7 @@
 #include "common/ir/hlir/sizes.h"
 #include "common/ir/llir/body_traffic.h"
 #include "common/ir/llir/horizontal.h"
+#include "common/ir/llir/in_place.h"
 #include "common/ir/nest/lower_structure.h"
 #include "common/schedule/gpu_nest.h"
 
@@ -49,7 +50,7 @@ Result<TimedParts> parts_with(const Kernel& kernel, int64_t team, const GpuMachi
     Graph body = lower_structure(part.body, Kept::kNone);
     result.nests.emplace_back();
     GpuKernelFacts facts;
-    if (part.form == Template::kScatter) {
+    if (part.form == Template::kScatter && !is_looped_scatter(kernel, k)) {
       facts = scatter_facts(body, sizes);
     } else {
       Schedule schedule;

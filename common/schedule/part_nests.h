@@ -10,7 +10,7 @@
 namespace common {
 
 struct TimedParts {
-  std::vector<LoopNest> nests;  // one a part; a scatter's is empty
+  std::vector<LoopNest> nests;  // one a part; empty for a scatter without loops
   GpuKernelFacts facts;         // of the launch
 };
 

@@ -87,6 +87,7 @@ void put_kernels(IrWriter& writer, capnp::List<wire::PlanKernel>::Builder out,
     entry.setBlockUnits(kernel.entry.block.units);
     entry.setBlockSharedBytes(kernel.entry.block.shared_bytes);
     entry.setWaits(kernel.entry.waits);
+    entry.setStartsFromBases(kernel.entry.starts_from_bases);
     const std::vector<int>& bases = kernel.in_place_inputs;
     entry.setInPlaceInput(bases.empty() ? -1 : bases[0]);
     auto list = entry.initInPlaceInputs(list_size(bases.size()));
@@ -139,6 +140,7 @@ std::vector<PlanKernel> get_kernels(const IrReader& reader,
     kernel.entry.units = get_kernel_expr(reader, entry.getUnits());
     kernel.entry.scratch_bytes = get_kernel_expr(reader, entry.getScratchBytes());
     kernel.entry.waits = entry.getWaits();
+    kernel.entry.starts_from_bases = entry.getStartsFromBases();
     kernel.entry.block = get_block(entry);
     kernel.in_place_inputs = get_bases(entry);
     kernel.predicted_ns = entry.getPredictedNs();

@@ -21,12 +21,13 @@ constexpr size_t kMaxKeyFileBytes = 128;
 constexpr size_t kMaxEntryBytes = size_t{1} << 20;
 constexpr size_t kMaxObjectBytes = size_t{64} << 20;
 
-// One field a line: object, entry, units, scratch bytes, the block of threads and whether it waits.
+// One field a line: object, entry, units, scratch bytes, the block of threads and its two flags.
 std::string entry_text(const CompiledKernel& kernel) {
   const common::EntryPoint& entry = kernel.entry;
   return cat(kernel.object.hex(), "\n", entry.name, "\n", entry.units.text(), "\n",
              entry.scratch_bytes.text(), "\n", entry.block.threads, " ", entry.block.units, " ",
-             entry.block.shared_bytes, " ", entry.waits ? 1 : 0, "\n");
+             entry.block.shared_bytes, " ", entry.waits ? 1 : 0, " ",
+             entry.starts_from_bases ? 1 : 0, "\n");
 }
 
 // The entry's text under its name, as nobody without the key can tell it.
@@ -47,10 +48,10 @@ std::optional<CompiledKernel> parse_entry(const std::string& text) {
   auto scratch = common::parse_expr(lines[3]);
   common::BlockShape block;
   std::istringstream numbers(lines[4]);
-  bool waits = false;
-  numbers >> block.threads >> block.units >> block.shared_bytes >> waits;
+  bool waits = false, starts_from_bases = false;
+  numbers >> block.threads >> block.units >> block.shared_bytes >> waits >> starts_from_bases;
   if (!object || !units.ok() || !scratch.ok() || !numbers) return std::nullopt;
-  return CompiledKernel{{lines[1], *units, *scratch, block, waits}, *object};
+  return CompiledKernel{{lines[1], *units, *scratch, block, waits, starts_from_bases}, *object};
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "common/ir/llir/horizontal.h"
 
 #include "common/base/cat.h"
+#include "common/ir/llir/in_place.h"
 
 namespace common {
 
@@ -37,8 +38,10 @@ Status verify_horizontal(const Kernel& kernel) {
   for (size_t k = 0; k < parts; ++k) {
     Kernel part = horizontal_part(kernel, k);
     if (part.form == Template::kScatter) {
-      if (part.nest) return invalid_input(cat("part ", k, ": a scatter has no nest"));
-      continue;
+      if (!part.nest) continue;
+      if (!is_looped_scatter(kernel, k)) {
+        return invalid_input(cat("part ", k, ": this scatter has no loops"));
+      }
     }
     if (!part.nest) return invalid_input(cat("part ", k, " has no nest"));
     Status nest = verify(*part.nest, nest_body(part.body, *part.nest));

@@ -1,5 +1,7 @@
 #include "common/ir/llir/in_place.h"
 
+#include "common/ir/hlir/scatter_form.h"
+
 namespace common {
 
 std::vector<int> in_place_inputs(const Kernel& kernel) {
@@ -16,6 +18,15 @@ std::vector<int> in_place_inputs(const Kernel& kernel) {
     if (is_own) inputs.back() = attr<InputAttr>(body.node(base)).position;
   }
   return inputs;
+}
+
+bool is_looped_scatter(const Kernel& kernel, size_t output) {
+  const Node& scatter = kernel.body.node(kernel.body.outputs[output].node);
+  if (scatter.op != Op::kScatter || attr<ScatterAttr>(scatter).mode != ScatterMode::kAssign) {
+    return false;
+  }
+  std::vector<int> bases = in_place_inputs(kernel);
+  return output < bases.size() && bases[output] >= 0 && has_distinct_places(kernel.body, scatter);
 }
 
 }  // namespace common

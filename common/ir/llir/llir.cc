@@ -10,6 +10,7 @@
 #include "common/ir/hlir/verify.h"
 #include "common/ir/llir/call_flow.h"
 #include "common/ir/llir/horizontal.h"
+#include "common/ir/llir/in_place.h"
 #include "common/ir/llir/kernel_identity.h"
 
 namespace common {
@@ -134,6 +135,9 @@ Status verify_kernel(const Kernel& kernel) {
   if (!kernel.nest) return {};
   if (kernel.nest->is_epilogue && kernel.form != Template::kTile) {
     return invalid_input("an epilogue belongs to a tile");
+  }
+  if (kernel.form == Template::kScatter && !is_looped_scatter(kernel, 0)) {
+    return invalid_input("this scatter has no loops");
   }
   Status nest = verify(*kernel.nest, nest_body(kernel.body, *kernel.nest));
   return nest.ok() ? nest : invalid_input(cat("its nest: ", nest.error().message));

@@ -88,7 +88,7 @@ struct Kernel {
   // which nests are made (common/schedule) when a kernel is sent to be compiled; a kernel that is
   // all template has none.
   std::optional<LoopNest> nest;
-  // Of a horizontal kernel that has its nests: one a part; a scatter's is empty.
+  // Of a horizontal kernel that has its nests: one a part; empty for a scatter without loops.
   std::vector<LoopNest> part_nests;
   friend bool operator==(const Kernel&, const Kernel&) = default;
 };

@@ -89,6 +89,24 @@ Result<LoopNest> transpose(const LoopNest& nest, const Graph& body) {
   return verified(std::move(transposed), body);
 }
 
+Result<LoopNest> cut_squares(const LoopNest& nest, const Graph& body, size_t row, int64_t rows,
+                             int64_t columns) {
+  size_t last = nest.shared.extents.size() - 1;
+  auto band = row < last ? split_loop(nest.shared, last, columns) : std::nullopt;
+  if (band) band = split_loop(*band, row, rows);
+  if (!band) return invalid_input("these loops are not made of whole squares");
+  std::vector<size_t> order;
+  for (size_t k = 0; k < band->extents.size(); ++k) {
+    if (k != row + 1) order.push_back(k);
+  }
+  order.insert(order.end() - 1, row + 1);
+  LoopNest squares = nest;
+  squares.shared = reorder_loops(*band, order).value();
+  squares.grid = squares.shared.extents.size() - 2;
+  squares.transposed = true;
+  return verified(std::move(squares), body);
+}
+
 Result<LoopNest> vectorise(const LoopNest& nest, const Graph& body, int64_t width, int64_t unroll) {
   LoopNest vectorised = nest;
   vectorised.simd = width;

@@ -39,6 +39,11 @@ Result<LoopNest> block(const LoopNest& nest, const Graph& body, int group, size_
                        int64_t width);
 // The last two shared loops run in squares.
 Result<LoopNest> transpose(const LoopNest& nest, const Graph& body);
+// For blocks of threads: the last shared loop and loop `row` are cut into squares of
+// `rows` x `columns` steps, each a step of the grid, so that loads along either are in order.
+// `rows` and `columns` must divide the loops' steps.
+Result<LoopNest> cut_squares(const LoopNest& nest, const Graph& body, size_t row, int64_t rows,
+                             int64_t columns);
 // Innermost loops run in vectors of `width` elements (0: the compiler's choice), `unroll` at a
 // time.
 Result<LoopNest> vectorise(const LoopNest& nest, const Graph& body, int64_t width, int64_t unroll);

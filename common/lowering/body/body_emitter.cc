@@ -67,7 +67,7 @@ void Scratch::add(const std::string& name, std::string_view type, int64_t elemen
 }
 
 BodyEmitter::BodyEmitter(const Graph& graph, CodeWriter& writer)
-    : graph_(graph), w_(writer), nest_(writer), lanes_(writer), turns_(writer) {
+    : graph_(graph), w_(writer), nest_(writer), lanes_(writer), turns_(writer), squares_(writer) {
   for (size_t id = 0; id < graph.nodes.size(); ++id) {
     const Node& node = graph.nodes[id];
     int depth = 0;
@@ -222,6 +222,7 @@ CodeValue BodyEmitter::load(const StoredNode& stored, DType dtype, const Indices
   bool safe = level == w_.level_of(offset);
   if (safe) {
     auto x = turns_.load(stored.pointer, dtype, offset, level);
+    if (!x) x = squares_.load(stored.pointer, dtype, offset);
     if (!x && team_) x = team_->load(stored.pointer, dtype, offset);
     if (x) return *x;
   }

@@ -19,6 +19,7 @@
 #include "common/lowering/text/indices.h"
 #include "common/lowering/text/lane_loops.h"
 #include "common/lowering/text/shared_loops.h"
+#include "common/lowering/text/shared_squares.h"
 #include "common/lowering/text/transposed_loads.h"
 
 namespace common {
@@ -90,6 +91,7 @@ class BodyEmitter {
   NestAdvisor& nest() { return nest_; }
   LaneLoops& lanes() { return lanes_; }
   TransposedLoads& turns() { return turns_; }
+  SharedSquares& squares() { return squares_; }
   // The code is for a GPU: what all of the team's threads reach together they compute together.
   void set_team(const Team& team) { team_.emplace(w_, team); }
   // After set_team.
@@ -193,6 +195,7 @@ class BodyEmitter {
   NestAdvisor nest_;
   LaneLoops lanes_;
   TransposedLoads turns_;
+  SharedSquares squares_;
   std::optional<SharedLoops> team_;
   ReductionChoices choices_, used_;
   bool has_pairs_ = false, used_pairs_ = false;

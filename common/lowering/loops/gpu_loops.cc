@@ -1,5 +1,7 @@
 #include "common/lowering/loops/gpu_loops.h"
 
+#include <algorithm>
+
 #include "common/base/cat.h"
 #include "common/lowering/text/c_text.h"
 
@@ -27,7 +29,8 @@ Result<GpuFunction> lower_gpu_loops(const Graph& body, const LoopNest& nest,
 LoopNest GpuLoops::used() const {
   LoopNest used = nest_;
   used.reductions = emitter_.used_choices();
-  used.blocks_in_grid = used.transposed = used.dot_pairs = false;
+  used.blocks_in_grid = used.dot_pairs = false;
+  used.transposed = used_squares_;
   for (GroupNest& group : used.groups) group.accumulators.reset();
   used.simd = 0;
   used.unroll = 1;
@@ -60,6 +63,7 @@ Status GpuLoops::verify_walk(const LoopBand& band, size_t first) {
 
 Status GpuLoops::verify_threads() const {
   const ThreadGroup& group = nest_.threads;
+  if (nest_.transposed) return verify_squares();
   LFARM_RETURN_IF_ERROR(verify_walk(nest_.shared, nest_.grid));
   for (const GroupNest& g : nest_.groups) LFARM_RETURN_IF_ERROR(verify_walk(g.own, 0));
   if (group.threads > 1) return {};
@@ -73,10 +77,31 @@ Status GpuLoops::verify_threads() const {
   return {};
 }
 
+Status GpuLoops::verify_squares() const {
+  const ThreadGroup& group = nest_.threads;
+  const std::vector<Expr>& loops = nest_.shared.extents;
+  bool reduces = std::any_of(body_.nodes.begin(), body_.nodes.end(),
+                             [](const Node& node) { return node.op == Op::kReduce; });
+  bool is_block = group.threads > kWarp && group.side == 1 && group.blocks == 1 && group.rows == 1;
+  if (groups_.size() > 1 || nest_.grid + 2 != loops.size() || reduces || !is_block) {
+    return invalid_input("only a block of threads transposes, the two loops of what it computes");
+  }
+  const Expr &rows = loops[nest_.grid], &columns = loops.back();
+  if (!rows.is_constant() || !columns.is_constant() || !exact_div(columns, group.access)) {
+    return invalid_input("a square has no constant size, or no whole number of neighbours");
+  }
+  return {};
+}
+
 Result<GpuFunction> GpuLoops::run() {
   LFARM_RETURN_IF_ERROR(verify_threads());
   Expr units = open_unit();
-  for (size_t g = 0; g < groups_.size(); ++g) emit_group(g);
+  if (nest_.transposed) {
+    emit_squares();
+  } else {
+    for (size_t g = 0; g < groups_.size(); ++g) emit_group(g);
+  }
+  note_loads();
   writer_.close("");
   LFARM_RETURN_IF_ERROR(emitter_.status());
   GpuFunction function;
@@ -179,6 +204,33 @@ void GpuLoops::emit_group(size_t group) {
   if (is_open) emitter_.team().close();
 }
 
+void GpuLoops::note_loads() {
+  if (nest_.threads.threads > 1 || takes_blocks() || indices_.empty()) return;
+  for (size_t k = 0; k + 1 < indices_.size(); ++k) {
+    int row = indices_[k].as_var()->id, last = indices_.back().as_var()->id;
+    const std::vector<Expr>& offsets = emitter_.load_offsets();
+    bool is_row = std::any_of(offsets.begin(), offsets.end(), [&](const Expr& offset) {
+      return stride_along(offset, row) == 1 && std::abs(stride_along(offset, last)) > 1;
+    });
+    if (is_row) rows_of_loads_.push_back(k);
+  }
+}
+
+void GpuLoops::emit_squares() {
+  SharedLoops& team = emitter_.team();
+  SquareSteps steps = team.open_square(nest_.shared.extents[nest_.grid].constant(),
+                                       nest_.shared.extents.back().constant());
+  std::vector<Expr> loops = indices_;
+  loops.push_back(Expr::index(steps.row));
+  Expr column = Expr::index(steps.chunk) * Expr(steps.access);
+  if (steps.step >= 0) column += Expr::index(steps.step);
+  loops.push_back(column);
+  emitter_.squares().open(steps);
+  emit_stores(0, loops, false);
+  used_squares_ = emitter_.squares().close();
+  team.close();
+}
+
 // `once`: all of a group's threads are here; one of them stores.
 void GpuLoops::emit_stores(size_t group, const std::vector<Expr>& loops, bool once) {
   const LoopBand& own = nest_.groups[group].own;
@@ -194,17 +246,30 @@ void GpuLoops::emit_stores(size_t group, const std::vector<Expr>& loops, bool on
   }
   for (size_t output : groups_[group].outputs) {
     const Node& node = body_.node(body_.outputs[output].node);
-    CodeValue x = emitter_.value(body_.outputs[output].node, position);
-    Expr offset = writer_.simplify(linear_position(position, groups_[group].shape));
-    std::string name = cat("out", output);
-    std::string place = once ? "" : emitter_.team().store(name, node.dtype, offset);
-    if (place.empty()) {
-      place = cat(name, "[", writer_.text(offset), "]");
-      int64_t size = dtype_size(node.dtype);
-      emitter_.team().note_access(offset, size, size, true, writer_.depth());
-    }
-    writer_.line(cat(once ? "if (member == 0) " : "", place, " = ", x.text, ";"));
+    bool scatters = node.op == Op::kScatter;
+    ScatterPlace to{position, {}};
+    if (scatters) to = scatter_place(emitter_, node, position);
+    CodeValue x =
+        emitter_.value(scatters ? node.operands[1] : body_.outputs[output].node, position);
+    emit_store(cat("out", output), node, to, x.text, once);
   }
+}
+
+void GpuLoops::emit_store(const std::string& name, const Node& node, const ScatterPlace& to,
+                          const std::string& value, bool once) {
+  Expr offset = writer_.simplify(linear_position(to.position, node.shape));
+  std::string condition = to.guard.condition;
+  std::string place = once ? "" : emitter_.team().store(name, node.dtype, offset, to.guard);
+  if (place.empty()) {
+    place = cat(name, "[", writer_.text(offset), "]");
+    int64_t size = dtype_size(node.dtype);
+    emitter_.team().note_access(offset, size, size, true, writer_.depth());
+  } else {
+    condition.clear();  // it guards the store of the whole vector
+  }
+  if (once) condition = cat("member == 0", condition.empty() ? "" : " & ", condition);
+  writer_.line(
+      cat(condition.empty() ? "" : cat("if (", condition, ") "), place, " = ", value, ";"));
 }
 
 }  // namespace common

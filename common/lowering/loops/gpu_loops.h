@@ -9,6 +9,7 @@
 #include "common/ir/nest/loop_nest.h"
 #include "common/ir/nest/output_groups.h"
 #include "common/lowering/body/body_emitter.h"
+#include "common/lowering/body/scatter_place.h"
 #include "common/lowering/loops/gpu_function.h"
 
 namespace common {
@@ -30,17 +31,25 @@ class GpuLoops {
   // After run(): of one thread.
   const ThreadWork& work() const { return writer_.thread_work(); }
   const BodyEmitter& emitter() const { return emitter_; }
+  // The grid's loops along which some load runs that jumps along the last one; of threads that
+  // compute a step of the grid each.
+  const std::vector<size_t>& rows_of_loads() const { return rows_of_loads_; }
 
  private:
   static Status verify_walk(const LoopBand& band, size_t first);
   Status verify_threads() const;
+  Status verify_squares() const;
   BlockShape block() const;
   // Each thread computes neighbouring units by itself.
   bool takes_blocks() const { return nest_.threads.threads == 1 && nest_.threads.access > 1; }
   Expr open_unit();
   std::vector<int> declare_rows(const Expr& extent);
   void emit_group(size_t group);
+  void emit_squares();
+  void note_loads();
   void emit_stores(size_t group, const std::vector<Expr>& loops, bool once);
+  void emit_store(const std::string& name, const Node& node, const ScatterPlace& to,
+                  const std::string& value, bool once);
 
   const Graph& body_;
   const LoopNest& nest_;
@@ -49,6 +58,8 @@ class GpuLoops {
   CodeWriter writer_;
   BodyEmitter emitter_;
   std::vector<Expr> indices_;  // of the grid's loops
+  bool used_squares_ = false;
+  std::vector<size_t> rows_of_loads_;
 };
 
 }  // namespace common

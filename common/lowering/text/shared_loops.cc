@@ -75,6 +75,24 @@ Expr SharedLoops::open_steps(const Expr& block) {
   return block * Expr(loop.width) + Expr::index(loop.index);
 }
 
+SquareSteps SharedLoops::open_square(int64_t rows, int64_t columns) {
+  SquareSteps steps{rows, columns / team_.vector, team_.vector, team_.size};
+  open(rows * columns);
+  Loop& loop = loops_.back();
+  steps.base = loop.base;
+  steps.step = loop.index;
+  Expr number = Expr::index(loop.lane);
+  auto declare = [&](const char* prefix, const Expr& place, int64_t extent) {
+    std::string name = w_.fresh(prefix);
+    w_.line(loop.level, cat("const int64_t ", name, " = ", w_.text(place), ";"));
+    return w_.bind_index(name, extent, loop.level);
+  };
+  steps.row = declare("w", floor_div(number, steps.chunks), rows);
+  steps.chunk = declare("v", mod(number, steps.chunks), steps.chunks);
+  loop.lane = steps.chunk;  // neighbouring threads take neighbouring chunks
+  return steps;
+}
+
 Expr SharedLoops::open_block(const Expr& block) {
   loops_.emplace_back();
   loops_.back().width = team_.vector;
@@ -194,9 +212,10 @@ std::string SharedLoops::load_ahead(Loop& loop, const std::string& type, const s
   return name;
 }
 
-std::string SharedLoops::store(const std::string& name, DType dtype, const Expr& offset) {
+std::string SharedLoops::store(const std::string& name, DType dtype, const Expr& offset,
+                               const StoreGuard& guard) {
   Loop* loop = vector_loop(offset, dtype);
-  if (loop == nullptr) return "";
+  if (loop == nullptr || guard.level > loop->level) return "";
   Expr first = w_.simplify(offset - Expr::index(loop->index));
   std::string vector = w_.fresh("y");
   std::string type = vector_of(dtype, loop->width);
@@ -205,8 +224,9 @@ std::string SharedLoops::store(const std::string& name, DType dtype, const Expr&
     w_.line(cat("LfVec", type, " ", vector, ";"));
     note_access(first, dtype_size(dtype), dtype_size(dtype) * loop->width, true, loop->level);
   }
+  std::string condition = guard.condition.empty() ? "" : cat("if (", guard.condition, ") ");
   loop->stores.push_back(
-      cat("lf_store", type, "(", name, " + ", w_.text(first), ", ", vector, ");"));
+      cat(condition, "lf_store", type, "(", name, " + ", w_.text(first), ", ", vector, ");"));
   return cat(vector, ".e[", w_.index_name(loop->index), "]");
 }
 

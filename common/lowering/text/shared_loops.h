@@ -21,6 +21,21 @@ struct RowLoop {
   Indices extent;          // what else tells walks apart
 };
 
+// The steps of a square's rows and columns that a block's threads share, each a row's chunk of
+// `access` neighbours at once: column = chunk * access + step.
+struct SquareSteps {
+  int64_t rows = 0, chunks = 0, access = 1, threads = 1;
+  int row = -1, chunk = -1, step = -1;  // indices; step: -1 where chunks have one column
+  int base = 0;                         // the scope around the loop
+  int64_t columns() const { return chunks * access; }
+};
+
+// A C condition and the innermost scope that it needs; empty: it holds.
+struct StoreGuard {
+  std::string condition;
+  int level = 0;
+};
+
 class SharedLoops {
  public:
   // Borrows the writer.
@@ -29,6 +44,9 @@ class SharedLoops {
 
   // Opens a loop whose steps [0, extent) the team's threads share; returns the step.
   Expr open(const Expr& extent);
+  // The same for the elements of a square whose columns are a multiple of the neighbours that a
+  // thread takes at once.
+  SquareSteps open_square(int64_t rows, int64_t columns);
   // Opens the steps of one block of neighbours, number `block`, which this thread takes alone.
   Expr open_block(const Expr& block);
   // Closes what open or open_block opened.
@@ -54,8 +72,10 @@ class SharedLoops {
   // steps are neighbours at `offset` of `pointer`.
   std::optional<CodeValue> load(const std::string& pointer, DType dtype, const Expr& offset);
   // The name of the place through which output `name`'s element `offset` is stored after the steps,
-  // asked for where these are innermost; empty when there is none.
-  std::string store(const std::string& name, DType dtype, const Expr& offset);
+  // asked for where these are innermost; empty when there is none. Nothing is stored unless
+  // `guard` holds.
+  std::string store(const std::string& name, DType dtype, const Expr& offset,
+                    const StoreGuard& guard = {});
 
   // Counts an access of `bytes` by one thread in scope `level`, at element `offset` of a tensor
   // whose elements have `element_bytes`.

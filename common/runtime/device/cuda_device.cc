@@ -327,9 +327,13 @@ Status CudaDevice::copy(std::byte* to, const std::byte* from, size_t bytes) {
   if (bytes == 0) return {};
   CudaScope scope(*session_);
   LFARM_RETURN_IF_ERROR(scope.status());
+  auto call = [&](CudaStream stream) {
+    return check(session_->calls().copy(address_of(to), address_of(from), bytes, stream),
+                 "cuMemcpyDtoDAsync");
+  };
+  if (recorder_.is_mine()) return recorder_.call_library({word_of(to), word_of(from), bytes}, call);
   CudaSession::Turn turn = session_->turn();
-  return check(session_->calls().copy(address_of(to), address_of(from), bytes, session_->stream()),
-               "cuMemcpyDtoDAsync");
+  return call(session_->stream());
 }
 
 Status CudaDevice::fill(std::byte* device, std::byte value, size_t bytes) {

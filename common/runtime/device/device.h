@@ -173,9 +173,9 @@ class Device {
   // Whether rows of launches are worth recording; where not, record() and replay() are not called.
   virtual bool can_record() const { return false; }
   // Keeps what `row` launches, with the pointers and sizes it passes, and runs none of it. `row`
-  // calls launch() and gemm() alone, for kernels that ran before. `recording`, where there is one,
-  // is brought up to date, at less cost than launching all when few pointers changed. Replays that
-  // are under way stay as they were. Any error leaves it null.
+  // calls launch(), gemm() and copy() alone, for kernels that ran before. `recording`, where there
+  // is one, is brought up to date, at less cost than launching all when few pointers changed.
+  // Replays that are under way stay as they were. Any error leaves it null.
   virtual Status record(const std::function<Status()>& row, std::unique_ptr<Recording>& recording);
   // Launches all that was recorded, in order.
   virtual Status replay(Recording& recording);

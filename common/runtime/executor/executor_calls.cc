@@ -104,6 +104,22 @@ Status BoundCalls::add_library_call(Record& record, const PlanKernel& kernel, co
   return {};
 }
 
+void BoundCalls::add_base_copies(Record& record, const Call& call, size_t first_pointer) {
+  record.first_copy = base_copies_.size();
+  const PlanKernel& kernel = loaded_->plan.kernels[at(call.kernel)];
+  if (!kernel.entry.starts_from_bases) return;
+  const std::vector<int>& storage = loaded_->lifetimes.storage;
+  for (size_t k = 0; k < kernel.in_place_inputs.size(); ++k) {
+    int input = kernel.in_place_inputs[k];
+    if (input < 0) continue;
+    int from = call.inputs[at(input)], to = call.outputs[k];
+    if (storage[at(from)] == storage[at(to)]) continue;
+    base_copies_.push_back(
+        {first_pointer + at(input), first_pointer + call.inputs.size() + k, bytes_[at(to)]});
+    ++record.copies;
+  }
+}
+
 Status BoundCalls::add_records() {
   const Plan& plan = loaded_->plan;
   std::vector<size_t> first_pointer, first_symbol;
@@ -138,6 +154,7 @@ Status BoundCalls::add_records() {
         return invalid_input(cat("a kernel needs ", scratch_bytes, " bytes of scratch memory"));
       }
       record.launch.scratch_stride = aligned(static_cast<size_t>(scratch_bytes));
+      add_base_copies(record, call, first_pointer[c]);
     }
     records_.push_back(record);
   }
@@ -294,6 +311,12 @@ Status BoundCalls::run_or_try(Device& device) {
 }
 
 Status BoundCalls::launch(Device& device, const Record& record) const {
+  for (size_t k = record.first_copy; k < record.first_copy + record.copies; ++k) {
+    const BaseCopy& copy = base_copies_[k];
+    LFARM_RETURN_IF_ERROR(device.copy(static_cast<std::byte*>(pointers_[copy.to]),
+                                      static_cast<const std::byte*>(pointers_[copy.from]),
+                                      copy.bytes));
+  }
   if (record.skip) return {};
   if (!record.library) return device.launch(record.launch);
   return device.gemm(record.gemm, pointers_[record.a], pointers_[record.b], pointers_[record.out]);

@@ -94,7 +94,14 @@ class BoundCalls {
     bool library = false;
     bool skip = false;  // nothing to do for these sizes
     GemmSizes gemm;
-    size_t a = 0, b = 0, out = 0;  // of a library call: indices into pointers_
+    size_t a = 0, b = 0, out = 0;       // of a library call: indices into pointers_
+    size_t first_copy = 0, copies = 0;  // in base_copies_
+  };
+  // What an output holds before a launch (EntryPoint::starts_from_bases), where that lies in other
+  // memory.
+  struct BaseCopy {
+    size_t from, to;  // indices into pointers_
+    size_t bytes;
   };
   // pointers_[pointer] is outside the arena and known only at the run; `position` is in `memory`.
   struct Patch {
@@ -129,6 +136,7 @@ class BoundCalls {
   void lay_out_arena(size_t band);
   void add_pointers(const Call& call);
   Status add_records();
+  void add_base_copies(Record& record, const Call& call, size_t first_pointer);
   Status add_library_call(Record& record, const PlanKernel& kernel, const Call& call,
                           size_t first_pointer);
   // What all launches together need, on a device that runs that many at once.
@@ -168,6 +176,7 @@ class BoundCalls {
   std::vector<TemporaryPointer> temporaries_;
   std::vector<int64_t> call_symbols_;
   std::vector<Record> records_;
+  std::vector<BaseCopy> base_copies_;
   std::vector<LaunchHistory> histories_;  // one per record
   RunSharing sharing_;
   bool is_alone_ = false;                  // what the records say

@@ -289,7 +289,7 @@ double predict_ns(common::Template form, const KernelProfile& profile, const Sch
 
 double predict_ns(const common::Kernel& kernel, const std::vector<int64_t>& symbols,
                   const DeviceTerms& terms) {
-  if (terms.gpu != nullptr && has_nest_times(kernel.form)) {
+  if (terms.gpu != nullptr && has_nest_times(kernel)) {
     return GpuNestTimes(kernel.form, kernel.body, *terms.gpu).predict_ns(kernel.schedule);
   }
   ScheduleValues values;

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "common/cost/gpu_time.h"
+#include "common/ir/llir/in_place.h"
 #include "common/ir/nest/lower_structure.h"
 #include "common/schedule/gpu_nest.h"
 #include "common/schedule/part_nests.h"
@@ -11,14 +12,15 @@ namespace coordinator {
 
 using common::Template;
 
-bool has_nest_times(Template form) {
-  return form == Template::kLoops || form == Template::kHorizontal;
+bool has_nest_times(const common::Kernel& kernel) {
+  return kernel.form == Template::kLoops || kernel.form == Template::kHorizontal ||
+         (kernel.form == Template::kScatter && common::is_looped_scatter(kernel, 0));
 }
 
 GpuNestTimes::GpuNestTimes(Template form, const common::Graph& body,
                            const common::GpuMachine& machine)
     : machine_(machine) {
-  if (form == Template::kLoops) body_ = common::lower_structure(body, common::Kept::kNone);
+  if (form != Template::kHorizontal) body_ = common::lower_structure(body, common::Kept::kNone);
   kernel_.form = form;
   kernel_.body = body;
 }

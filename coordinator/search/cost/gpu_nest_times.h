@@ -10,8 +10,8 @@
 
 namespace coordinator {
 
-// Whether this is how a kernel of that form is predicted.
-bool has_nest_times(common::Template form);
+// Whether this is how the kernel is predicted.
+bool has_nest_times(const common::Kernel& kernel);
 
 // One kernel's times, each predicted when it is first asked for. Not thread-safe.
 class GpuNestTimes {

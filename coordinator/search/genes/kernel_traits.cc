@@ -233,7 +233,7 @@ KernelTraits traits_of(const common::Kernel& kernel, const common::Digest& body,
   traits.profile = profile_kernel(kernel, symbols);
   traits.terms = &terms;
   traits.predicted_ns = predict_ns(kernel.form, traits.profile, {}, terms);
-  if (terms.gpu != nullptr && has_nest_times(kernel.form)) {
+  if (terms.gpu != nullptr && has_nest_times(kernel)) {
     traits.nest_times = std::make_shared<GpuNestTimes>(kernel.form, kernel.body, *terms.gpu);
   }
   const common::Graph& graph = kernel.body;

@@ -75,7 +75,11 @@ class CudaRunner final : public KernelRunner {
       memory.emplace_back(*device_, t.bytes().size(), true);
       ASSERT_TRUE(device_->copy_in(memory.back().data(), t.bytes()).ok());
     }
-    for (const HostTensor& t : outputs) memory.emplace_back(*device_, t.bytes().size());
+    for (const HostTensor& t : outputs) {
+      memory.emplace_back(*device_, t.bytes().size());
+      if (!source.entry.starts_from_bases) continue;
+      ASSERT_TRUE(device_->copy_in(memory.back().data(), t.bytes()).ok());
+    }
     std::vector<void*> buffers;
     for (GuardedBuffer& m : memory) buffers.push_back(m.data());
     common::Launch launch;

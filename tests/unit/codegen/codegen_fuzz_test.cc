@@ -248,7 +248,8 @@ class NestFuzzer {
     LoopNest nest = random_.chance(0.5) ? plain_loops(body) : *kernel.nest;
     for (int step = 0; step < 6; ++step) {
       auto next = is_gpu(machine) && random_.chance(0.3) ? bind_threads(nest, body, some_threads())
-                                                         : transformed(nest, body);
+                  : is_gpu(machine) && random_.chance(0.1) ? in_squares(body)
+                                                           : transformed(nest, body);
       if (!next.ok()) continue;
       auto legal = printable(*next, body, machine);
       if (legal) nest = std::move(*legal);
@@ -282,6 +283,16 @@ class NestFuzzer {
             int64_t{1} << random_.below(3),
             threads > 1 && random_.chance(0.3) ? 1 + static_cast<int64_t>(random_.below(4)) : 1,
             threads > 1 && random_.chance(0.3)};
+  }
+
+  Result<LoopNest> in_squares(const Graph& body) {
+    LoopNest plain = plain_loops(body);
+    auto side = [&] { return static_cast<int64_t>(1 + random_.below(12)); };
+    auto nest =
+        cut_squares(plain, body, random_.below(plain.shared.extents.size() + 1), side(), side());
+    if (!nest.ok()) return nest;
+    return bind_threads(*nest, body,
+                        {int64_t{64} << random_.below(3), 1, 1, int64_t{1} << random_.below(3)});
   }
 
   NodeId some_node(const Graph& body) {

@@ -411,6 +411,79 @@ TEST(CodegenLoops, RowsAtOnceAndLoadsAhead) {
   batch.check_all();
 }
 
+// The nest in squares along some loop, as large as they can be; empty where no load runs along one.
+std::optional<LoopNest> in_squares(const Graph& body, int64_t access) {
+  auto side = [](const Expr& extent, int64_t unit) {
+    int64_t most = 48 / unit * unit;
+    while (most > 0 && !exact_div(extent, most)) most -= unit;
+    return most;
+  };
+  LoopNest plain = plain_loops(body);
+  plain.grid = plain.shared.extents.size();
+  for (size_t row = plain.grid - 1; row-- > 0;) {
+    int64_t rows = side(plain.shared.extents[row], 1);
+    int64_t columns = side(plain.shared.extents.back(), access);
+    if (rows == 0 || columns == 0) continue;
+    auto nest = cut_squares(plain, body, row, rows, columns);
+    if (nest.ok()) nest = bind_threads(*nest, body, {64, 1, 1, access});
+    if (!nest.ok()) continue;
+    GpuLoops loops(body, *nest);
+    if (loops.run().ok() && loops.used() == *nest) return *nest;
+  }
+  return std::nullopt;
+}
+
+// Loads that jump where stores run, by squares in shared memory: of every width that threads take
+// at once, and of sides that are no powers of two.
+TEST(CodegenLoops, SquaresOfGpus) {
+  if (!runs_on_gpu()) GTEST_SKIP() << "a CPU transposes in registers";
+  Random random(83);
+  for (int64_t access : {1, 2, 8}) {
+    KernelBatch batch;
+    auto permuted = [&](DType d, const std::vector<int64_t>& sizes, const std::vector<int>& axes) {
+      GraphBuilder b({{1, 4096}});
+      Shape shape(sizes.begin(), sizes.end());
+      shape[0] = Expr::symbol(0);
+      NodeId x = b.input(InputKind::kUser, d, shape, "");
+      NodeId y = b.permute(x, axes);
+      NodeId z = b.input(InputKind::kUser, d, b.shape(y), "");
+      DType wide = d == DType::kBfloat16 ? DType::kFloat32 : d;
+      b.output(b.cast(b.binary(BinaryOp::kAdd, b.cast(y, wide), b.cast(z, wide)), d));
+      std::vector<int64_t> other;
+      for (int axis : axes) other.push_back(sizes[static_cast<size_t>(axis)]);
+      batch.add(Template::kLoops, {}, b.finish(),
+                {random_tensor(random, d, sizes), random_tensor(random, d, other)});
+    };
+    for (DType d : {DType::kInt8, DType::kBfloat16, DType::kFloat32, DType::kFloat64}) {
+      permuted(d, {3, 128, 72}, {0, 2, 1});
+      permuted(d, {2, 40, 7, 16}, {0, 2, 3, 1});
+      permuted(d, {2, 3, 96, 33}, {0, 3, 1, 2});
+      permuted(d, {5, 16, 17}, {0, 2, 1});
+    }
+    batch.change_nests([&](Kernel& kernel, Machine) {
+      kernel.nest = in_squares(nest_body(kernel.body, *kernel.nest), access);
+      ASSERT_TRUE(kernel.nest) << print(kernel);
+    });
+    batch.compile();
+    for (size_t k = 0; k < batch.size(); ++k) {
+      EXPECT_NE(batch.at(k).source.text.find("__shared__"), std::string::npos);
+    }
+    batch.check_all();
+  }
+}
+
+// Squares pay where memory's pipe is what a transpose waits for.
+TEST(CodegenLoops, LargeTransposesRunInSquares) {
+  for (DType d : {DType::kBfloat16, DType::kFloat32}) {
+    GraphBuilder b;
+    b.output(b.permute(b.input(InputKind::kUser, d, {64, 64, 14, 14}, ""), {0, 2, 3, 1}));
+    Kernel kernel{Template::kLoops, {}, b.finish(), {}, {}};
+    auto nest = kernel_nest(kernel, Machine::kGpu);
+    ASSERT_TRUE(nest.ok() && *nest);
+    EXPECT_TRUE((*nest)->transposed) << print(**nest);
+  }
+}
+
 // Kernels of unlike shapes and blocks in one launch: a product of one row, a pointwise part of a
 // symbolic number of elements, a scatter that copies what it does not work in place on, a sum.
 TEST(CodegenLoops, HorizontalKernels) {

@@ -302,6 +302,49 @@ TEST(CodegenOps, OrderedOperationsHoldReductions) {
   batch.check_all();
 }
 
+// One step's keys into a cache: heads that are normalised and rotated, stored at a position that
+// may lie outside of it. On a GPU loops compute them, wherever the sums of a head are.
+TEST(CodegenOps, ScattersOfRotatedHeads) {
+  Random random(21);
+  KernelBatch batch;
+  constexpr int64_t kHeads = 3, kWidth = 64, kPlaces = 10;
+  for (DType d : {DType::kFloat32, DType::kBfloat16}) {
+    for (bool is_normal : {false, true}) {
+      for (int64_t position : {-1, 0, 9, 10}) {
+        GraphBuilder b;
+        Shape shape = {kHeads, 1, kWidth};
+        NodeId x = b.cast(input(b, d, shape), DType::kFloat32);
+        NodeId turns = input(b, DType::kFloat32, {kWidth});
+        NodeId cache = input(b, d, {kHeads, kPlaces, kWidth});
+        NodeId place = input(b, DType::kInt64, {1});
+        if (is_normal) {
+          NodeId squares = b.reduce(ReduceOp::kSum, b.binary(BinaryOp::kMul, x, x), {2}, true);
+          x = b.binary(BinaryOp::kMul, x, b.expand(b.unary(UnaryOp::kRsqrt, squares), shape));
+        }
+        NodeId turned = b.concat({b.unary(UnaryOp::kNeg, b.slice(x, 2, kWidth / 2, kWidth / 2)),
+                                  b.slice(x, 2, 0, kWidth / 2)},
+                                 2);
+        NodeId key =
+            b.binary(BinaryOp::kAdd, x, b.binary(BinaryOp::kMul, turned, b.expand(turns, shape)));
+        NodeId at = b.view(place, View{{kHeads, 1, kWidth}, {Expr::index(0) * 0}, {}, 0});
+        b.output(b.scatter(ScatterMode::kAssign, cache, b.cast(key, d), {at},
+                           {{-1, Expr::index(0)}, {0, 0}, {-1, Expr::index(2)}}));
+        batch.add(Template::kScatter, {}, b.finish(),
+                  {random_tensor(random, d, {kHeads, 1, kWidth}),
+                   random_tensor(random, DType::kFloat32, {kWidth}),
+                   random_tensor(random, d, {kHeads, kPlaces, kWidth}),
+                   random_tensor(random, DType::kInt64, {1}, static_cast<double>(position),
+                                 static_cast<double>(position) + 1)});
+      }
+    }
+  }
+  batch.compile();
+  for (size_t k = 0; k < batch.size(); ++k) {
+    EXPECT_EQ(batch.at(k).kernel.nest.has_value(), runs_on_gpu());
+  }
+  batch.check_all();
+}
+
 // Lines that no block of threads holds at once, of constant and of symbolic length.
 TEST(CodegenOps, LongLines) {
   Random random(10);

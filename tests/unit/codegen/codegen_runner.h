@@ -24,7 +24,7 @@ class KernelRunner {
   // Whether kernels run, or are only compiled.
   virtual bool runs() const { return true; }
   // Runs a loaded kernel, on the CPU in several shares of its units, with guard bands around every
-  // buffer. Outputs are overwritten.
+  // buffer. Outputs are overwritten; entries that start from bases find what they hold before.
   virtual void run(const worker::KernelSource& source,
                    const std::vector<common::HostTensor>& inputs,
                    std::vector<common::HostTensor>& outputs, const std::vector<int64_t>& symbols,

@@ -16,6 +16,7 @@
 #include "common/ir/hlir/builder.h"
 #include "common/ir/hlir/graph_hash.h"
 #include "common/ir/hlir/text.h"
+#include "common/ir/llir/in_place.h"
 #include "common/ir/llir/llir.h"
 #include "common/runtime/interpreter/interpreter.h"
 #include "common/schedule/kernel_nest.h"
@@ -103,6 +104,12 @@ class KernelBatch {
     for (const GraphOutput& output : body.outputs) {
       const Node& node = body.node(output.node);
       outputs.push_back(HostTensor::zeros(node.dtype, evaluate_shape(node.shape, symbols)).value());
+    }
+    if (c.source.entry.starts_from_bases) {
+      std::vector<int> bases = in_place_inputs(c.kernel);
+      for (size_t o = 0; o < bases.size(); ++o) {
+        if (bases[o] >= 0) outputs[o] = c.inputs[static_cast<size_t>(bases[o])].clone().value();
+      }
     }
     runner_->run(c.source, c.inputs, outputs, symbols, shares);
     return outputs;

@@ -10,13 +10,13 @@
 namespace common {
 namespace {
 
-// An exponential and a scatter.
-Kernel two_parts() {
+// An exponential and a scatter, of whose base the exponential may be.
+Kernel two_parts(bool reads_base = false) {
   GraphBuilder b;
   NodeId x = b.input(InputKind::kUser, DType::kFloat32, {32}, "");
   NodeId base = b.input(InputKind::kUser, DType::kFloat32, {8, 4}, "");
   NodeId at = b.input(InputKind::kUser, DType::kInt64, {1}, "");
-  b.output(b.unary(UnaryOp::kExp, x));
+  b.output(b.unary(UnaryOp::kExp, reads_base ? b.reshape(base, {32}) : x));
   NodeId spread = b.view(at, View{{1, 4}, {Expr::index(0)}, {}, 0});
   NodeId row = b.view(x, View{{1, 4}, {Expr::index(1)}, {}, 0});
   b.output(b.scatter(ScatterMode::kAssign, base, row, {spread}, {{0, 0}, {-1, Expr::index(1)}}));
@@ -47,7 +47,13 @@ TEST(Horizontal, NestsAreThoseOfAllPartsOrNone) {
   kernel.part_nests = {LoopNest(), LoopNest()};
   EXPECT_FALSE(verify_horizontal(kernel).ok()) << "loops need one";
   kernel.part_nests = {nest, nest};
-  EXPECT_FALSE(verify_horizontal(kernel).ok()) << "a scatter has none";
+  EXPECT_FALSE(verify_horizontal(kernel).ok()) << "they are not alike";
+  LoopNest updates = plain_loops(horizontal_part(kernel, 1).body);
+  kernel.part_nests = {nest, updates};
+  EXPECT_TRUE(verify_horizontal(kernel).ok()) << verify_horizontal(kernel).error().message;
+  Kernel reader = two_parts(true);
+  reader.part_nests = kernel.part_nests;
+  EXPECT_FALSE(verify_horizontal(reader).ok()) << "loops find no base that others read";
   nest.threads = {64, 1, 2, 1};
   kernel.part_nests = {nest, LoopNest()};
   EXPECT_FALSE(verify_horizontal(kernel).ok()) << "blocks share a sum";

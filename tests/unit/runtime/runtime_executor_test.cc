@@ -26,6 +26,8 @@ KERNEL(both) { for (int64_t i = 0; i < s[0]; ++i) { F(1)[i] = F(0)[i] + 1; F(2)[
 /* base, position (i64), value -> base with value added at position */
 KERNEL(put) { if (b[0] != b[3]) memcpy(b[3], b[0], s[0] * 4); F(3)[I(1)[0]] += F(2)[0]; }
 KERNEL(same_memory) { if (b[0] != b[1]) memcpy(b[1], b[0], s[0] * 4); F(1)[0] = b[0] == b[1]; }
+/* the output holds the base: base -> base with 100 added to its first element */
+KERNEL(add_to_base) { F(1)[0] += 100; }
 KERNEL(offset) { F(1)[0] = (uintptr_t)b[0] % 64; F(1)[1] = F(0)[1]; }
 KERNEL(reverse) { float* t = scratch; for (int64_t i = 0; i < s[0]; ++i) t[i] = F(0)[s[0]-1-i];
   memcpy(b[1], t, s[0] * 4); }
@@ -243,6 +245,35 @@ TEST_P(ExecutorTest, StateIsUpdatedInPlaceOnlyWhenNothingReadsTheOld) {
     ASSERT_TRUE(result.ok());
     EXPECT_EQ(values(*executor->state(0)).at(0), late_read ? 0.f : 1.f);
     EXPECT_EQ(values(result->user.at(0)).at(0), late_read ? 5.f : 1.f);
+  }
+}
+
+// A kernel that starts from its base finds it in the output, wherever that lies, in every run.
+TEST_P(ExecutorTest, OutputsHoldTheirBases) {
+  for (bool late_read : {false, true}) {
+    PlanMaker m;
+    int state = m.input({4}, InputKind::kState), x = m.input({4});
+    int fresh = m.mutate(0, {4}), changed = m.output({4}), out = m.output({4});
+    int add = m.kernel("add_to_base", 1, 0);
+    m.plan.kernels.back().entry.starts_from_bases = true;
+    m.call(add, {state}, {fresh});
+    m.call(add, {x}, {changed});
+    m.call(m.kernel("copy", Expr::symbol(0)), {late_read ? state : fresh}, {out}, {4});
+    for (bool guard : {false, true}) {
+      auto executor = must_load(m, {guard});
+      ASSERT_TRUE(executor->set_state(0, tensor({5, 6, 7, 8})).ok());
+      for (float run : {1.f, 2.f, 3.f}) {
+        HostTensor given = tensor({1, 2, 3, 4});
+        auto result = executor->run(std::vector<HostTensor>{given});
+        ASSERT_TRUE(result.ok()) << result.error().message;
+        EXPECT_EQ(values(*executor->state(0)), (Values{5 + 100 * run, 6, 7, 8}));
+        EXPECT_EQ(values(result->user.at(0)), (Values{101, 2, 3, 4}));
+        EXPECT_EQ(values(given), (Values{1, 2, 3, 4}));
+        float seen = late_read ? run - 1 : run;
+        EXPECT_EQ(values(result->user.at(1)), (Values{5 + 100 * seen, 6, 7, 8}));
+      }
+      EXPECT_TRUE(executor->check_guards().ok());
+    }
   }
 }
 

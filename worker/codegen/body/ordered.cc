@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "common/base/cat.h"
+#include "common/ir/hlir/scatter_form.h"
+#include "common/lowering/body/scatter_place.h"
 #include "common/lowering/body/unit_loop.h"
 #include "common/lowering/text/c_text.h"
 #include "worker/codegen/text/scan_form.h"
@@ -145,7 +147,7 @@ class ScanEmitter : public OrderedEmitter {
 
 class ScatterEmitter : public OrderedEmitter {
  public:
-  ScatterEmitter(const Graph& body, bool few_units) : OrderedEmitter(body), few_units_(few_units) {}
+  ScatterEmitter(const Graph& body, ScatterUnits units) : OrderedEmitter(body), units_(units) {}
 
   Result<FunctionBody> run() {
     LFARM_RETURN_IF_ERROR(check(Op::kScatter));
@@ -153,7 +155,7 @@ class ScatterEmitter : public OrderedEmitter {
     std::vector<Expr> extents;
     for (const Independent& axis : independent_) extents.push_back(node_.shape[axis.base]);
     UnitLoop units(writer_, extents);
-    copy_base(units.indices());
+    if (!units_.finds_base) copy_base(units.indices());
     apply_updates(units.indices());
     return finish(units.close("", writer_.holds_loops(0)));
   }
@@ -166,29 +168,13 @@ class ScatterEmitter : public OrderedEmitter {
     size_t base = 0, update = 0;  // the axis of either
   };
 
-  bool is_independent(size_t base, size_t update) const {
-    const Node& updates = body_.node(node_.operands[1]);
-    Var var{Var::Kind::kIndex, static_cast<int32_t>(update)};
-    const Coordinate& c = scatter().coordinates[base];
-    if (c.slot >= 0 || c.expr != Expr::var(var)) return false;
-    if (updates.shape[update] != node_.shape[base]) return false;
-    for (size_t j = 0; j < scatter().coordinates.size(); ++j) {
-      if (j != base && scatter().coordinates[j].expr.uses(var)) return false;
-    }
-    return true;
-  }
-
   // With few units only leading axes, so that each copies neighbours.
   void find_independent_axes() {
-    size_t update_axes = body_.node(node_.operands[1]).shape.size();
     for (size_t k = 0; k < node_.shape.size(); ++k) {
-      size_t found = update_axes;
-      for (size_t j = 0; j < update_axes && found == update_axes; ++j) {
-        if (is_independent(k, j) && (!few_units_ || j == k)) found = j;
-      }
-      if (found != update_axes) {
-        independent_.push_back({k, found});
-      } else if (few_units_) {
+      auto update = common::aligned_update_axis(body_, node_, k);
+      if (update && (!units_.are_few || *update == k)) {
+        independent_.push_back({k, *update});
+      } else if (units_.are_few) {
         return;
       }
     }
@@ -226,47 +212,19 @@ class ScatterEmitter : public OrderedEmitter {
   void apply_updates(const std::vector<Expr>& outer) {
     const Shape& shape = body_.node(node_.operands[1]).shape;
     Indices j = open_others(shape, &Independent::update, outer);
-    Indices target;
-    std::string condition;
-    for (size_t axis = 0; axis < scatter().coordinates.size(); ++axis) {
-      std::string check;
-      target.push_back(coordinate(axis, j, &check));
-      if (!check.empty()) condition += cat(condition.empty() ? "" : " & ", check);
-    }
+    common::ScatterPlace to = common::scatter_place(emitter_, node_, j);
     CodeValue x = emitter_.value(node_.operands[1], j);
-    if (!condition.empty()) writer_.open(true);
-    std::string place =
-        cat("out0[", writer_.text(writer_.simplify(linear_position(target, node_.shape))), "]");
+    if (!to.guard.condition.empty()) writer_.open(true);
+    std::string place = cat(
+        "out0[", writer_.text(writer_.simplify(linear_position(to.position, node_.shape))), "]");
     writer_.line(combine(place, x.text));
-    if (!condition.empty()) writer_.close(cat("if (", condition, ")"));
+    if (!to.guard.condition.empty()) writer_.close(cat("if (", to.guard.condition, ")"));
     bool ends_in_loop = outer.size() < shape.size() &&
                         std::none_of(independent_.begin(), independent_.end(),
                                      [&](const auto& a) { return a.update + 1 == shape.size(); });
     for (size_t k = outer.size(); k < shape.size(); ++k) {
       close_loop(k == outer.size() && ends_in_loop && moves_evenly(shape.size() - 1));
     }
-  }
-
-  // The position along a base axis; `check` receives the condition under which it exists.
-  Expr coordinate(size_t axis, const Indices& j, std::string* check) {
-    const Coordinate& c = scatter().coordinates[axis];
-    const Expr& size = node_.shape[axis];
-    auto in_range = [&](const std::string& text) {
-      return cat("(", text, " >= 0) & (", text, " < ", writer_.text(size), ")");
-    };
-    if (c.slot < 0) {
-      Expr position = writer_.simplify(c.expr.substitute(
-          [&](Var v) -> Expr { return v.kind == Var::Kind::kIndex ? j[at(v.id)] : Expr::var(v); }));
-      const common::Bounds& bounds = writer_.bounds();
-      if (!bounds.provably_non_negative(position) || !bounds.provably_less(position, size)) {
-        *check = in_range(writer_.text(position));
-      }
-      return position;
-    }
-    CodeValue x = emitter_.value(node_.operands[at(c.slot) + 2], j);
-    CodeValue wide = writer_.declare(x.level, "int64_t", "g", cat("(int64_t)", x.text));
-    *check = in_range(wide.text);
-    return Expr::index(writer_.bind_index(wide.text, size, wide.level));
   }
 
   // Whether no two steps of the innermost loop meet: a coordinate moves with its index.
@@ -303,7 +261,7 @@ class ScatterEmitter : public OrderedEmitter {
     LFARM_CHECK(false, "unknown scatter mode");
   }
 
-  bool few_units_;
+  ScatterUnits units_;
   std::vector<Independent> independent_;
 };
 
@@ -348,8 +306,8 @@ class SortEmitter : public OrderedEmitter {
 }  // namespace
 
 Result<FunctionBody> emit_scan(const Graph& body) { return ScanEmitter(body).run(); }
-Result<FunctionBody> emit_scatter(const Graph& body, bool few_units) {
-  return ScatterEmitter(body, few_units).run();
+Result<FunctionBody> emit_scatter(const Graph& body, ScatterUnits units) {
+  return ScatterEmitter(body, units).run();
 }
 Result<FunctionBody> emit_sort(const Graph& body) { return SortEmitter(body).run(); }
 

@@ -78,7 +78,7 @@ Result<FunctionBody> emit_template(const Kernel& kernel, const Graph& body,
     case Template::kScan:
       return emit_scan(body);
     case Template::kScatter:
-      return emit_scatter(body, true);
+      return emit_scatter(body, {.are_few = true});
     case Template::kSort:
       return emit_sort(body);
     case Template::kHorizontal:

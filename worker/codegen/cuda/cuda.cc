@@ -6,6 +6,7 @@
 #include "common/base/cat.h"
 #include "common/cost/gpu_machine.h"
 #include "common/ir/hlir/verify.h"
+#include "common/ir/llir/in_place.h"
 #include "common/ir/nest/lower_structure.h"
 #include "common/lowering/loops/gpu_loops.h"
 #include "common/lowering/text/c_text.h"
@@ -80,7 +81,8 @@ Result<GpuFunction> emit_template(const Kernel& kernel, const CudaMachine& machi
     case Template::kScan:
       return emit_cuda_scan(body);
     case Template::kScatter:
-      return one_thread_a_unit(emit_scatter(body, false));
+      return one_thread_a_unit(
+          emit_scatter(body, {.finds_base = common::in_place_inputs(kernel)[0] >= 0}));
     case Template::kSort:
       return emit_cuda_sort(body);
     default:
@@ -145,6 +147,7 @@ Result<KernelSource> CudaCodeGenerator::generate(const Kernel& kernel) const {
   source.entry = {entry_name(kernel), function.body.units, function.body.scratch_bytes,
                   function.block};
   source.entry.waits = machine_.overlaps;
+  source.entry.starts_from_bases = works_in_place(kernel);
   source.text = cat(
       prologue(source.entry.name, kernel.body, function, works_in_place(kernel), machine_.overlaps),
       function.body.text, "}\n");

@@ -6,6 +6,7 @@
 #include "common/base/cat.h"
 #include "common/ir/hlir/verify.h"
 #include "common/ir/llir/horizontal.h"
+#include "common/ir/llir/in_place.h"
 #include "common/ir/nest/lower_structure.h"
 #include "common/lowering/loops/gpu_loops.h"
 #include "common/lowering/text/c_text.h"
@@ -25,10 +26,11 @@ namespace {
 // The number of a part's block among its own.
 constexpr const char* kBlock = "block";
 
-Result<GpuFunction> emit_part(const Kernel& part) {
-  if (part.form == common::Template::kScatter) {
-    return one_thread_a_unit(
-        emit_scatter(common::lower_structure(part.body, common::Kept::kNone), false), kBlock);
+// `base`: the input whose content its output holds before the launch; -1: none.
+Result<GpuFunction> emit_part(const Kernel& part, int base) {
+  if (part.form == common::Template::kScatter && !part.nest) {
+    common::Graph body = common::lower_structure(part.body, common::Kept::kNone);
+    return one_thread_a_unit(emit_scatter(body, {.finds_base = base >= 0}), kBlock);
   }
   if (!part.nest) return common::invalid_input("a part of loops has no nest");
   common::Graph body = common::nest_body(part.body, *part.nest);
@@ -59,11 +61,13 @@ std::string part_text(const Kernel& kernel, size_t part, const GpuFunction& func
 
 Result<GpuFunction> emit_cuda_horizontal(const Kernel& kernel) {
   std::vector<GpuFunction> parts;
+  std::vector<int> bases = common::in_place_inputs(kernel);
   GpuFunction result;
   result.block = {0, 1, 0};
   result.body.units = 0;
   for (size_t k = 0; k < kernel.body.outputs.size(); ++k) {
-    LFARM_ASSIGN_OR_RETURN(GpuFunction part, emit_part(common::horizontal_part(kernel, k)));
+    LFARM_ASSIGN_OR_RETURN(GpuFunction part,
+                           emit_part(common::horizontal_part(kernel, k), bases[k]));
     if (part.is_split || !part.body.scratch.empty() || part.block.shared_bytes != 0) {
       return common::unsupported(cat("part ", k, " of a launch needs memory of its blocks' own"));
     }

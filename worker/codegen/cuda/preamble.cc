@@ -322,6 +322,15 @@ LF_INLINE LfVec<T, kCount> lf_load(const T* from) {
 }
 template <class T, int kCount>
 LF_INLINE void lf_store(T* to, const LfVec<T, kCount>& x) {
+#ifndef LF_EMULATED
+  // The compiler may store short elements in pairs.
+  if constexpr (sizeof(T) < 4 && sizeof(x) == 16) {
+    const uint4 q = *(const uint4*)x.e;
+    asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)),
+                 "r"(q.x), "r"(q.y), "r"(q.z), "r"(q.w));
+    return;
+  }
+#endif
   *(LfVec<T, kCount>*)to = x;
 }
 )C";
