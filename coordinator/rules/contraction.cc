@@ -302,6 +302,36 @@ bool suits_library(const Rewriter& r, const Node& c, ClassId a, ClassId b) {
   return false;
 }
 
+// The sum of the products over the output's labels and, after these, the others.
+std::optional<ClassId> as_sum(Rewriter& r, const Node& node, ClassId a, ClassId b) {
+  const auto& c = attr<ContractAttr>(node);
+  if (r.dtype(a) != node.dtype || r.dtype(b) != node.dtype) return std::nullopt;
+  std::vector<int> labels = c.out;
+  Shape shape = node.shape;
+  for (size_t k = 0; k < c.a.size(); ++k) {
+    if (contains(labels, c.a[k])) continue;
+    labels.push_back(c.a[k]);
+    shape.push_back(r.shape(a)[k]);
+  }
+  auto spread = [&](ClassId x, const std::vector<int>& own) {
+    View view;
+    view.shape = shape;
+    for (int label : own) {
+      auto place = std::find(labels.begin(), labels.end(), label) - labels.begin();
+      view.index.push_back(Expr::index(static_cast<int>(place)));
+    }
+    return r.view(x, view);
+  };
+  ReduceAttr sum;
+  sum.op = common::ReduceOp::kSum;
+  for (size_t axis = c.out.size(); axis < labels.size(); ++axis) {
+    sum.axes.push_back(static_cast<int>(axis));
+  }
+  if (sum.axes.empty()) return std::nullopt;
+  ClassId product = r.binary(BinaryOp::kMul, spread(a, c.a), spread(b, c.b));
+  return r.add({Op::kReduce, node.dtype, node.shape, {}, sum}, {product});
+}
+
 void add_lowerings(RuleMaker& m) {
   // Tiles pay by reuse: a matrix times a vector is computed where it is needed, or by a library.
   m.rule("contract-by-tiles", Equivalence::kBits, "(contract@c ?a ?b)",
@@ -310,6 +340,16 @@ void add_lowerings(RuleMaker& m) {
            if (!reuses_operands(attr<ContractAttr>(c))) return std::nullopt;
            return r.add(c, {match["a"], match["b"]}, Lowering::kTile);
          });
+  // Those that other rules made: what the graph has as a sum of products is one already.
+  m.rule(
+      "contract-by-sums", Equivalence::kRounding, "(contract@c ?a ?b)",
+      [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
+        const Node& c = m.node(match, "c");
+        bool is_dot = m.is_abstract(match, "c") && !reuses_operands(attr<ContractAttr>(c));
+        if (!is_dot || r.find(match.root, Op::kReduce)) return std::nullopt;
+        return as_sum(r, c, match["a"], match["b"]);
+      },
+      RuleMaker::Reach::kDeep);
   m.rule(
       "contract-by-library", Equivalence::kBits, "(contract@c ?a ?b)",
       [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {

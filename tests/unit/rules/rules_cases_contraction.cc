@@ -159,6 +159,12 @@ void add_contraction(Cases& cases) {
                              b.output(b.matmul(x, b.permute(y, {1, 0})));
                            }});
   }
+  // Rows times vectors, of which the scale leaves products that the graph has not.
+  cases.emplace("contract-by-sums", RuleCase{kFloats, [](GraphBuilder& b, DType t) {
+                                               IrNode x = input(b, t, {3, 1, 8});
+                                               x = b.binary(BinaryOp::kMul, x, b.scalar(t, 0.3));
+                                               b.output(b.matmul(x, input(b, t, {3, 8, s0})));
+                                             }});
 }
 
 void add_reassociation(Cases& cases) {
