@@ -37,7 +37,7 @@ constexpr double kNearShare = 0.25;
 constexpr double kRegisters = 24;  // of a thread, beside the loads that are under way
 constexpr double kRegisterBytes = 4;
 constexpr int64_t kChunkBytes = 16;
-constexpr double kTie = 0.02;
+constexpr double kTie = 0.02, kIssueTie = 0.06;
 // Sectors that are asked for twice, or for half of what they hold, take more than their share.
 constexpr double kSectorTie = 0.15;
 constexpr double kNever = std::numeric_limits<double>::infinity();
@@ -133,7 +133,7 @@ class GpuNestSearch {
       return unsupported("no load runs along the rows of the squares");
     }
     Trial trial{loops.used(),
-                predict_ns(facts),
+                nest_preference_ns(facts, machine_),
                 facts,
                 loops.emitter().reductions(),
                 loops.emitter().row_uses(),
@@ -159,15 +159,6 @@ class GpuNestSearch {
     facts.registers = kRegisters + work.in_flight_bytes / kRegisterBytes +
                       static_cast<double>(nest.threads.access);
     return facts;
-  }
-
-  // Nanoseconds on the machine; see gpu_time.h.
-  double predict_ns(const GpuKernelFacts& facts) const {
-    GpuKernelTime time = gpu_kernel_time(facts, machine_);
-    // Of nests that the same limit holds back the one that does less besides.
-    double idle = 1 - time.wave_efficiency;
-    return time.total_ns * (1 + kTie * idle) + kTie * (time.issue_ns + time.latency_ns) +
-           kSectorTie * time.l2_ns;
   }
 
   double buffer_bytes(const std::vector<int64_t>& sizes) const {
@@ -290,17 +281,20 @@ class GpuNestSearch {
     int64_t wanted = schedule_value(schedule_, Template::kLoops, "rows");
     int64_t team = schedule_value(schedule_, Template::kLoops, "team");
     if (wanted == 1) return;
-    int64_t width = nest_.threads.access;
+    // What suits one row best, and as wide as it goes.
+    std::set<int64_t> widths{nest_.threads.access, widths_.front()};
     if (wanted != 0) best_->time = kNever;
     for (int64_t rows : {2, 4, 8}) {
       if (wanted != 0 && rows != wanted) continue;
       for (int64_t size : {32, 64, 128, 256, 512}) {
         if (team != 0 && size != team) continue;
-        LoopNest nest = start;
-        nest.threads.threads = size;
-        nest.threads.rows = rows;
-        nest.threads.ahead = width > 1;
-        try_nest(with_access(nest, width));
+        for (int64_t width : widths) {
+          LoopNest nest = start;
+          nest.threads.threads = size;
+          nest.threads.rows = rows;
+          nest.threads.ahead = width > 1;
+          try_nest(with_access(nest, width));
+        }
       }
     }
   }
@@ -373,6 +367,13 @@ class GpuNestSearch {
 };
 
 }  // namespace
+
+double nest_preference_ns(const GpuKernelFacts& facts, const GpuMachine& machine) {
+  GpuKernelTime time = gpu_kernel_time(facts, machine);
+  double idle = 1 - time.wave_efficiency;
+  return time.total_ns * (1 + kTie * idle) + kIssueTie * time.issue_ns + kTie * time.latency_ns +
+         kSectorTie * time.l2_ns;
+}
 
 Result<TimedNest> choose_gpu_nest(const Graph& body, const Schedule& schedule,
                                   const GpuMachine& machine, bool may_split) {

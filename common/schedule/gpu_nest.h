@@ -14,6 +14,10 @@ struct TimedNest {
   GpuKernelFacts facts;     // that this is predicted from
 };
 
+// Nanoseconds to compare nests by: what such facts are predicted to take, and of those that the
+// same limit holds back less for the one that does less besides.
+double nest_preference_ns(const GpuKernelFacts& facts, const GpuMachine& machine);
+
 // Tries groups of threads and transformations of one loop an axis, and keeps what is predicted to
 // take least on such a machine. `body` has no structured operations; of the schedule, kLoops'
 // parameters count. kUnsupported when the code grows out of bounds. Blocks share a reduction only

@@ -41,8 +41,21 @@ bool reduces(const Graph& body) {
                      [](const Node& node) { return node.op == Op::kReduce; });
 }
 
-// Groups of `team` threads for what is reduced; 0: of what size suits each part best.
-Result<TimedParts> parts_with(const Kernel& kernel, int64_t team, const GpuMachine& machine) {
+// What parts that reduce are asked for; 0: what suits each of them best alone.
+struct GroupChoice {
+  int64_t team = 0, access = 0, rows = 0;
+};
+
+Schedule schedule_of(const GroupChoice& groups) {
+  Schedule schedule;
+  if (groups.access != 0) schedule.push_back({"access", groups.access});
+  if (groups.rows != 0) schedule.push_back({"rows", groups.rows});
+  if (groups.team != 0) schedule.push_back({"team", groups.team});
+  return schedule;
+}
+
+Result<TimedParts> parts_with(const Kernel& kernel, const GroupChoice& groups,
+                              const GpuMachine& machine) {
   std::vector<int64_t> sizes = representative_sizes(kernel.body.symbols);
   TimedParts result;
   for (size_t k = 0; k < kernel.body.outputs.size(); ++k) {
@@ -53,8 +66,7 @@ Result<TimedParts> parts_with(const Kernel& kernel, int64_t team, const GpuMachi
     if (part.form == Template::kScatter && !is_looped_scatter(kernel, k)) {
       facts = scatter_facts(body, sizes);
     } else {
-      Schedule schedule;
-      if (team != 0 && reduces(body)) schedule.push_back({"team", team});
+      Schedule schedule = reduces(body) ? schedule_of(groups) : Schedule();
       LFARM_ASSIGN_OR_RETURN(TimedNest chosen, choose_gpu_nest(body, schedule, machine, false));
       result.nests.back() = std::move(chosen.nest);
       facts = chosen.facts;
@@ -67,19 +79,27 @@ Result<TimedParts> parts_with(const Kernel& kernel, int64_t team, const GpuMachi
 }  // namespace
 
 Result<TimedParts> choose_part_nests(const Kernel& kernel, const GpuMachine& machine) {
+  constexpr int64_t kWide = 8;  // neighbours of two bytes that one access takes
   std::optional<TimedParts> best;
   double least = 0;
-  for (int64_t team : {0, 64, 128, 256}) {
-    auto parts = parts_with(kernel, team, machine);
+  std::vector<GroupChoice> choices{{}};
+  if (reduces(lower_structure(kernel.body, Kept::kNone))) {
+    for (int64_t team : {64, 128, 256}) {
+      choices.push_back({team, 0, 0});
+      for (int64_t rows : {0, 4, 8}) choices.push_back({team, kWide, rows});
+    }
+  }
+  for (const GroupChoice& groups : choices) {
+    auto parts = parts_with(kernel, groups, machine);
     if (!parts.ok()) {
       if (best) continue;
       return parts;
     }
-    double ns = gpu_kernel_time(parts->facts, machine).total_ns;
+    // A small part by itself waits for latencies that the launch hides behind larger ones.
+    double ns = nest_preference_ns(parts->facts, machine);
     if (best && ns >= least) continue;
     best = std::move(*parts);
     least = ns;
-    if (!reduces(lower_structure(kernel.body, Kept::kNone))) break;
   }
   return std::move(*best);
 }
