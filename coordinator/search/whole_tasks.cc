@@ -11,17 +11,24 @@ namespace coordinator {
 using common::TaskOutcome;
 
 std::vector<std::vector<int64_t>> verified_sizes(const std::vector<common::SymbolRange>& symbols) {
+  // A prime, of several blocks of any loop that is cut, with a ragged end.
+  constexpr int64_t kSeveralBlocks = 197;
   std::vector<int64_t> typical = representative_sizes(symbols);
   std::vector<std::vector<int64_t>> sizes{typical};
-  if (symbols.empty()) return sizes;
+  auto add = [&](std::vector<int64_t> more) {
+    if (!common::contains(sizes, more)) sizes.push_back(std::move(more));
+  };
   std::vector<int64_t> smallest, odd;
   for (size_t s = 0; s < symbols.size(); ++s) {
     smallest.push_back(std::max<int64_t>(symbols[s].min, 1));
     odd.push_back(std::clamp<int64_t>(typical[s] / 2 + 3, smallest[s], symbols[s].max));
+    // One symbol at a time: all of them would be too much to compute a reference of.
+    std::vector<int64_t> large = typical;
+    large[s] = std::clamp<int64_t>(kSeveralBlocks, smallest[s], symbols[s].max);
+    add(std::move(large));
   }
-  for (auto& more : {smallest, odd}) {
-    if (!common::contains(sizes, more)) sizes.push_back(more);
-  }
+  add(std::move(smallest));
+  add(std::move(odd));
   return sizes;
 }
 

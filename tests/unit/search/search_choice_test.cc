@@ -8,6 +8,7 @@
 #include "common/ir/hlir/builder.h"
 #include "coordinator/search/final_choice.h"
 #include "coordinator/search/job_search.h"
+#include "coordinator/search/whole_tasks.h"
 
 namespace coordinator {
 namespace {
@@ -282,6 +283,18 @@ TEST(JobSearch, AFinalistThatIsRightButSlowWithdrawsNothing) {
   EXPECT_EQ(ended.outcome->plan.provenance.best_ns, ended.outcome->plan.provenance.baseline_ns);
   ASSERT_FALSE(ended.tuning_records.empty());
   for (const auto& [key, record] : ended.tuning_records) EXPECT_GE(record.ns, 0);
+}
+
+// Every loop over a symbol's size is run in several blocks with a ragged end, where the size
+// allows, and at its ends; the first sizes are those that are measured.
+TEST(VerifiedSizes, HaveSeveralBlocksAndRaggedEnds) {
+  using Sizes = std::vector<std::vector<int64_t>>;
+  EXPECT_EQ(verified_sizes({}), Sizes{{}});
+  EXPECT_EQ(verified_sizes({{1, 4096}}), (Sizes{{32}, {197}, {1}, {19}}));
+  EXPECT_EQ(verified_sizes({{2, 64}}), (Sizes{{32}, {64}, {2}, {19}}));
+  EXPECT_EQ(verified_sizes({{1, 4096}, {8, 2048}}),
+            (Sizes{{32, 32}, {197, 32}, {32, 197}, {1, 8}, {19, 19}}));
+  EXPECT_EQ(verified_sizes({{7, 7}}), Sizes{{7}});
 }
 
 }  // namespace
