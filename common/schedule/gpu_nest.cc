@@ -37,7 +37,7 @@ constexpr double kNearShare = 0.25;
 constexpr double kRegisters = 24;  // of a thread, beside the loads that are under way
 constexpr double kRegisterBytes = 4;
 constexpr int64_t kChunkBytes = 16;
-constexpr double kTie = 0.02, kIssueTie = 0.06;
+constexpr double kTie = 0.02, kIssueTie = 0.1;
 // Sectors that are asked for twice, or for half of what they hold, take more than their share.
 constexpr double kSectorTie = 0.15;
 constexpr double kNever = std::numeric_limits<double>::infinity();
@@ -87,6 +87,7 @@ class GpuNestSearch {
       if (!fused.reductions.fused.empty()) try_nest(fused);
     }
     keep_rows();
+    if (reduces && groups_.size() == 1 && nest.grid > 0) try_kept_rows();
     merge_units();
     return TimedNest{best_->used, best_->time, best_->facts};
   }
@@ -338,6 +339,28 @@ class GpuNestSearch {
       kept.reductions.staged.insert(it->first);
       try_nest(kept, body_.node(it->first).op == Op::kInput ? 1.001 : 0.99);
     }
+  }
+
+  // A thread keeps its part of a row only where the part is short: larger groups, which may be
+  // worse before they keep anything, are tried with what they keep.
+  void try_kept_rows() {
+    if (schedule_value(schedule_, Template::kLoops, "team") != 0) return;
+    LoopNest best_nest = nest_;
+    Trial best = *best_;
+    for (int64_t size : {64, 128, 256, 512, 1024}) {
+      LoopNest nest = best_nest;
+      nest.reductions.staged.clear();
+      nest.threads.threads = size;
+      nest.threads.side = nest.threads.rows = nest.threads.blocks = 1;
+      nest.threads.ahead = false;
+      if (!accept(with_access(nest, widths_.front())).ok()) continue;
+      keep_rows();
+      if (nest_.reductions.staged.empty() || best_->time >= best.time) continue;
+      best_nest = nest_;
+      best = *best_;
+    }
+    nest_ = std::move(best_nest);
+    best_ = std::move(best);
   }
 
   // Loops that lie one inside of the other in memory are one.

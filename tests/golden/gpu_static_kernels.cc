@@ -61,9 +61,9 @@ Graph softmax_rows() {
   return b.finish();
 }
 
-Graph transpose() {
+Graph transpose(DType dtype) {
   GraphBuilder b;
-  NodeId x = input(b, kHalf, {4096, 4096});
+  NodeId x = input(b, dtype, {4096, 4096});
   b.output(b.permute(x, {1, 0}));
   return b.finish();
 }
@@ -78,10 +78,17 @@ Graph gelu() {
   return b.finish();
 }
 
-Graph reduced(ReduceOp op, DType dtype, int64_t rows, int64_t columns) {
+Graph reduced(ReduceOp op, DType dtype, int64_t rows, int64_t columns, int axis = 1) {
   GraphBuilder b;
   NodeId x = b.cast(input(b, dtype, {rows, columns}), kWide);
-  b.output(b.reduce(op, x, {1}));
+  b.output(b.reduce(op, x, {axis}));
+  return b.finish();
+}
+
+Graph sum_of_two() {
+  GraphBuilder b;
+  Shape shape{4096, 4096};
+  b.output(b.binary(BinaryOp::kAdd, input(b, kWide, shape), input(b, kWide, shape)));
   return b.finish();
 }
 
@@ -136,9 +143,13 @@ std::vector<NamedKernel> gpu_kernels() {
   add("gate_and_up", Template::kLoops, gate_and_up());
   add("rms_rows", Template::kLoops, rms_rows());
   add("softmax_rows", Template::kLoops, softmax_rows());
-  add("transpose", Template::kLoops, transpose());
+  add("transpose", Template::kLoops, transpose(kHalf));
+  add("transpose_wide", Template::kLoops, transpose(kWide));
+  add("sum_of_two", Template::kLoops, sum_of_two());
   add("gelu", Template::kLoops, gelu());
   add("row_sums", Template::kLoops, reduced(ReduceOp::kSum, kHalf, 4096, 4096));
+  add("column_sums", Template::kLoops, reduced(ReduceOp::kSum, kHalf, 4096, 4096, 0));
+  add("arg_max_rows", Template::kLoops, reduced(ReduceOp::kArgmax, kHalf, 4096, 4096));
   add("arg_max", Template::kLoops, reduced(ReduceOp::kArgmax, kWide, 64, 128256));
   add("tile_of_4_rows", Template::kTile, row_product(4, 4096, 4096));
   add("tile_of_128_rows", Template::kTile, row_product(128, 4096, 4096));

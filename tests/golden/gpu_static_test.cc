@@ -40,6 +40,7 @@ const std::map<std::string, bool>& figures() {
       {"sectors_ratio", false},
       {"shared_ratio", false},
       {"instructions_per_byte", false},
+      {"copy_share", true},
   };
   return kFigures;
 }
@@ -65,6 +66,11 @@ Values values_of(const bench::StaticKernel& k) {
       {"barriers_step", static_cast<double>(code.barriers_step)},
       {"instructions_per_byte", rounded(k.facts.thread_instructions / k.asked_bytes)},
   };
+  // What a copy of the least bytes takes, over what the kernel is predicted to take, without
+  // launches.
+  if (k.form == common::Template::kLoops) {
+    values["copy_share"] = rounded(k.floor_ns / common::kGpuDramShare / k.time.total_ns);
+  }
   if (k.accesses && k.accesses->sectors_ratio > 0) {
     values["sectors_ratio"] = rounded(k.accesses->sectors_ratio);
   }

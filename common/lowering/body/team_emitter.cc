@@ -134,8 +134,12 @@ CodeValue BodyEmitter::arg_together(const Node& node, const Indices& indices, in
   CodeValue x = value(node.operands[0], inner);
   std::string key = w_.declare(w_.depth(), acc.type, "k", acc.enter(x.text)).text;
   std::string n = w_.text(extent);
-  w_.line(cat("if (", key, a.op == ReduceOp::kArgmax ? " > " : " < ", best, " || ", where,
-              " == ", n, ") { ", best, " = ", key, "; ", where, " = ", w_.text(j), "; }"));
+  // Without a branch, so that the loads of several steps begin together.
+  std::string better = w_.fresh("b");
+  w_.line(cat("const bool ", better, " = (", key, a.op == ReduceOp::kArgmax ? " > " : " < ", best,
+              ") | (", where, " == ", n, ");"));
+  w_.line(cat(best, " = ", better, " ? ", key, " : ", best, ";"));
+  w_.line(cat(where, " = ", better, " ? ", w_.text(j), " : ", where, ";"));
   team_->close();
   advise(indices);
   return w_.declare(

@@ -1,6 +1,7 @@
 #include "common/lowering/text/code_writer.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "common/base/cat.h"
 #include "common/base/hash64.h"
@@ -15,8 +16,9 @@ constexpr double kLoopEntry = 4;
 constexpr double kVectorSpeedup = 8;
 constexpr double kDivision = 12;
 constexpr int64_t kTypicalSize = 128;
-// Steps of a loop with loads that a GPU's compiler writes one after the other, loads first.
-constexpr double kGpuUnroll = 4;
+// Steps of a loop with loads that a GPU's compiler writes one after the other, loads first: at most
+// so many, of so many instructions together.
+constexpr double kGpuUnroll = 4, kUnrolledInstructions = 96;
 // Of loads that code asks for together, what the compiler leaves together: it moves the others to
 // where their values are used.
 constexpr double kTogetherBytes = 80;
@@ -26,6 +28,11 @@ constexpr double kAheadWait = 0.5, kAheadIssue = 4;
 constexpr double kAccessIssue = 3;
 
 size_t at(int index) { return static_cast<size_t>(index); }
+
+double gpu_unroll(double step_instructions) {
+  return std::clamp(std::floor(kUnrolledInstructions / std::max(1.0, step_instructions)), 1.0,
+                    kGpuUnroll);
+}
 }  // namespace
 
 size_t ValueKeyHash::operator()(const ValueKey& key) const noexcept {
@@ -120,10 +127,11 @@ void CodeWriter::Loads::add(const Loads& inner, double trips, bool is_unrolled) 
     work.rounds += trips * kAheadWait;
     work.instructions += trips * kAheadIssue;
   } else if (inner.pending_bytes > 0) {
-    double together = std::min(inner.pending_bytes * std::min(trips, kGpuUnroll), kTogetherBytes);
+    double steps = std::min(trips, gpu_unroll(inner.work.instructions));
+    double together = std::min(inner.pending_bytes * steps, kTogetherBytes);
     work.in_flight_bytes = std::max(work.in_flight_bytes, together);
     work.rounds += inner.pending_bytes * trips / together;
-    work.instructions += trips / std::min(trips, kGpuUnroll);  // the branch
+    work.instructions += trips / steps;  // the branch
   }
   work.in_flight_bytes = std::max(work.in_flight_bytes, inner.work.in_flight_bytes);
   work.rounds += inner.work.rounds * trips;
