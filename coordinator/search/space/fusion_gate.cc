@@ -13,8 +13,10 @@ namespace {
 // constants they are off by tens of per cent, but not all in one direction.
 constexpr double kMeasuredMargin = 0.002;
 constexpr double kDefaultMargin = 0.02;
-// On a GPU what a value in place saves is a launch, which all predictions agree on, and its store.
-constexpr double kGpuMarginNs = 0.4 * common::kGpuLaunchNs;
+// On a GPU a value in place saves a launch, which all predictions agree on, and its store. So
+// little speaks for it, and much has to speak for another launch.
+constexpr double kGpuInPlaceNs = 0.05 * common::kGpuLaunchNs;
+constexpr double kGpuStoredNs = 0.4 * common::kGpuLaunchNs;
 
 }  // namespace
 
@@ -73,7 +75,10 @@ class Gate {
     decision.was_materialised = site.current != 0;
     decision.stored_ns = decision.was_materialised ? now_ : other;
     decision.in_place_ns = decision.was_materialised ? other : now_;
-    double least = common::is_gpu(space_.machine()) ? kGpuMarginNs : now_ * margin_;
+    double least = now_ * margin_;
+    if (common::is_gpu(space_.machine())) {
+      least = decision.was_materialised ? kGpuInPlaceNs : kGpuStoredNs;
+    }
     bool overrules = std::isfinite(margin_) && other < now_ - least;
     decision.is_materialised = decision.was_materialised != overrules;
     gated_.decisions.push_back(std::move(decision));
