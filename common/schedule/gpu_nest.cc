@@ -344,7 +344,9 @@ class GpuNestSearch {
   // A thread keeps its part of a row only where the part is short: larger groups, which may be
   // worse before they keep anything, are tried with what they keep.
   void try_kept_rows() {
-    if (schedule_value(schedule_, Template::kLoops, "team") != 0) return;
+    for (const char* parameter : {"team", "rows"}) {
+      if (schedule_value(schedule_, Template::kLoops, parameter) != 0) return;
+    }
     LoopNest best_nest = nest_;
     Trial best = *best_;
     for (int64_t size : {64, 128, 256, 512, 1024}) {

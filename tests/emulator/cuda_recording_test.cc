@@ -33,6 +33,10 @@ extern "C" __global__ void __launch_bounds__(32) twice_late(const float* in, flo
   int64_t i = (int64_t)blockIdx.x * 32 + threadIdx.x;
   if (i < s0) out[i] = 2 * in[i];
 }
+extern "C" __global__ void __launch_bounds__(32) add_to_base(const float* base, float* out,
+    int64_t s0, int64_t units, char* scratch, int64_t scratch_stride) {
+  if (threadIdx.x == 0) out[0] += 100;
+}
 extern "C" __global__ void __launch_bounds__(32) add(const float* in, const float* more, float* out,
     int64_t s0, int64_t units, char* scratch, int64_t scratch_stride) {
   int64_t i = (int64_t)blockIdx.x * 32 + threadIdx.x;
@@ -135,6 +139,26 @@ class CudaRecordingTest : public testing::Test {
   std::vector<DeviceMemory> kept_;
 };
 Bytes* CudaRecordingTest::object = nullptr;
+
+// What an output starts from is copied into it in every run, also where that is a node of a graph.
+TEST_F(CudaRecordingTest, BasesAreCopiedInARow) {
+  PlanMaker m;
+  int x = m.input({4}), changed = m.output({4}), out = m.output({4});
+  int add = kernel(m, "add_to_base"), twice = kernel(m, "twice");
+  m.plan.kernels[static_cast<size_t>(add)].in_place_inputs = {0};
+  m.plan.kernels[static_cast<size_t>(add)].entry.starts_from_bases = true;
+  m.call(add, {x}, {changed}, {4});
+  m.call(twice, {changed}, {out}, {4});
+  auto executor = load(m);
+  Counts before;
+  for (float run = 1; run < 6; ++run) {
+    Values in = {run, 2 * run, 3 * run, 4 * run};
+    std::vector<Values> got = run_elsewhere(*executor, {in});
+    EXPECT_EQ(got.at(0), (Values{run + 100, 2 * run, 3 * run, 4 * run}));
+    EXPECT_EQ(got.at(1), (Values{2 * run + 200, 4 * run, 6 * run, 8 * run}));
+  }
+  EXPECT_GT(since(before).replays, 0);
+}
 
 TEST_F(CudaRecordingTest, FreshAddressesArePatchedIntoOneGraph) {
   // sum = x + w; out = 2 sum; other = 2 out: the input, and two outputs, are elsewhere each time.
