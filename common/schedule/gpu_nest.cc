@@ -130,10 +130,11 @@ class GpuNestSearch {
     GpuLoops loops(body_, nest);
     LFARM_ASSIGN_OR_RETURN(GpuFunction function, loops.run());
     GpuKernelFacts facts = facts_of(function, nest, loops.work());
-    if (nest.transposed && !loops.used().transposed) {
+    LoopNest used = loops.used();
+    if (nest.transposed && !used.transposed) {
       return unsupported("no load runs along the rows of the squares");
     }
-    Trial trial{loops.used(),
+    Trial trial{std::move(used),
                 nest_preference_ns(facts, machine_),
                 facts,
                 loops.emitter().reductions(),
@@ -231,7 +232,8 @@ class GpuNestSearch {
     }
   }
 
-  // Loads that run along one of these loops and jump along the last one, through squares of both.
+  // Squares in shared memory for loads that run along one of the loops `rows` and jump along the
+  // last one.
   void try_squares(const LoopNest& start, const std::vector<size_t>& rows) {
     for (size_t row : rows) {
       try_squares_of(start, start.shared, row);
@@ -253,8 +255,8 @@ class GpuNestSearch {
     }
   }
 
-  // Squares of so many steps of loop `row` and of the last one, in threads that take so many
-  // neighbours at once.
+  // Squares of `rows` steps of loop `row` and `columns` of the last one, with accesses of `width`
+  // elements.
   void try_square(const LoopNest& start, const LoopBand& band, size_t row, int64_t rows,
                   int64_t columns, int64_t width) {
     LoopNest whole = start;

@@ -37,11 +37,10 @@ Status verify_horizontal(const Kernel& kernel) {
   if (kernel.part_nests.size() != parts) return invalid_input("nests for some parts alone");
   for (size_t k = 0; k < parts; ++k) {
     Kernel part = horizontal_part(kernel, k);
-    if (part.form == Template::kScatter) {
-      if (!part.nest) continue;
-      if (!is_looped_scatter(kernel, k)) {
-        return invalid_input(cat("part ", k, ": this scatter has no loops"));
-      }
+    bool scatters = part.form == Template::kScatter;
+    if (scatters && !part.nest) continue;
+    if (scatters && !is_looped_scatter(kernel, k)) {
+      return invalid_input(cat("part ", k, ": this scatter has no loops"));
     }
     if (!part.nest) return invalid_input(cat("part ", k, " has no nest"));
     Status nest = verify(*part.nest, nest_body(part.body, *part.nest));

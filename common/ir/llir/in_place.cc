@@ -1,6 +1,6 @@
 #include "common/ir/llir/in_place.h"
 
-#include "common/ir/hlir/scatter_form.h"
+#include "common/ir/llir/scatter_form.h"
 
 namespace common {
 

@@ -91,8 +91,9 @@ Result<LoopNest> transpose(const LoopNest& nest, const Graph& body) {
 
 Result<LoopNest> cut_squares(const LoopNest& nest, const Graph& body, size_t row, int64_t rows,
                              int64_t columns) {
-  size_t last = nest.shared.extents.size() - 1;
-  auto band = row < last ? split_loop(nest.shared, last, columns) : std::nullopt;
+  size_t loops = nest.shared.extents.size();
+  if (row + 1 >= loops) return invalid_input("there is no loop within the square's rows");
+  auto band = split_loop(nest.shared, loops - 1, columns);
   if (band) band = split_loop(*band, row, rows);
   if (!band) return invalid_input("these loops are not made of whole squares");
   std::vector<size_t> order;

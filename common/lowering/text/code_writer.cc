@@ -16,8 +16,8 @@ constexpr double kLoopEntry = 4;
 constexpr double kVectorSpeedup = 8;
 constexpr double kDivision = 12;
 constexpr int64_t kTypicalSize = 128;
-// Steps of a loop with loads that a GPU's compiler writes one after the other, loads first: at most
-// so many, of so many instructions together.
+// How far a GPU's compiler unrolls a loop with loads, which it then moves to the front: the most
+// steps, and the most instructions of all of them.
 constexpr double kGpuUnroll = 4, kUnrolledInstructions = 96;
 // Of loads that code asks for together, what the compiler leaves together: it moves the others to
 // where their values are used.

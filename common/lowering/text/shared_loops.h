@@ -21,8 +21,8 @@ struct RowLoop {
   Indices extent;          // what else tells walks apart
 };
 
-// The steps of a square's rows and columns that a block's threads share, each a row's chunk of
-// `access` neighbours at once: column = chunk * access + step.
+// A loop over the elements of a square that a block's threads share. A thread takes a chunk of
+// `access` neighbours of a row at once: column = chunk * access + step.
 struct SquareSteps {
   int64_t rows = 0, chunks = 0, access = 1, threads = 1;
   int row = -1, chunk = -1, step = -1;  // indices; step: -1 where chunks have one column
@@ -44,8 +44,7 @@ class SharedLoops {
 
   // Opens a loop whose steps [0, extent) the team's threads share; returns the step.
   Expr open(const Expr& extent);
-  // The same for the elements of a square whose columns are a multiple of the neighbours that a
-  // thread takes at once.
+  // Opens a loop over a square's elements; `columns` is a multiple of Team::vector.
   SquareSteps open_square(int64_t rows, int64_t columns);
   // Opens the steps of one block of neighbours, number `block`, which this thread takes alone.
   Expr open_block(const Expr& block);

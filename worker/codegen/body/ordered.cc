@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/base/cat.h"
-#include "common/ir/hlir/scatter_form.h"
+#include "common/ir/llir/scatter_form.h"
 #include "common/lowering/body/scatter_place.h"
 #include "common/lowering/body/unit_loop.h"
 #include "common/lowering/text/c_text.h"

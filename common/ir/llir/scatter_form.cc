@@ -1,6 +1,4 @@
-#include "common/ir/hlir/scatter_form.h"
-
-#include <algorithm>
+#include "common/ir/llir/scatter_form.h"
 
 namespace common {
 namespace {
