@@ -220,6 +220,9 @@ struct LoopNest {
   access @15 :Int64 = 1;
   rows @16 :Int64 = 1;
   ahead @17 :Bool;
+  prefetchInput @18 :Int32;
+  prefetchBytes @19 :Int64;
+  # Of a block; 0: it asks for nothing early.
   struct Group {
     own @0 :LoopBand;
     width @1 :Int64;

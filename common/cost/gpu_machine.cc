@@ -46,6 +46,8 @@ int architecture(std::string_view target) {
 
 }  // namespace
 
+bool launches_overlap(std::string_view target) { return architecture(target) >= 90; }
+
 std::span<const GpuMachine> gpu_machines() { return kMachines; }
 
 const GpuMachine* find_gpu_machine(std::string_view name) {

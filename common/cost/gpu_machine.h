@@ -32,4 +32,8 @@ const GpuMachine& gpu_machine_of_target(std::string_view target);
 // names none, a typical one of the target.
 GpuMachine gpu_machine_of_class(std::string_view target, std::string_view machine_class);
 
+// Whether kernels of the target may begin before the one before them ends, and wait for it
+// (programmatic dependent launch: compute capability 9.0 and later).
+bool launches_overlap(std::string_view target);
+
 }  // namespace common

@@ -45,6 +45,9 @@ GpuKernelFacts one_launch(const GpuKernelFacts& first, const GpuKernelFacts& sec
                  second.blocks * second.block_threads * second.in_flight_bytes;
   f.in_flight_bytes = std::max(1.0, bytes / (f.blocks * f.block_threads));
   f.rounds = std::max(first.rounds, second.rounds);
+  f.block_prefetch_bytes =
+      (first.blocks * first.block_prefetch_bytes + second.blocks * second.block_prefetch_bytes) /
+      f.blocks;
   return f;
 }
 
@@ -79,6 +82,10 @@ GpuKernelTime gpu_kernel_time(const GpuKernelFacts& f, const GpuMachine& machine
     double bound_ns = std::max({t.issue_ns, t.single_ns, t.tensor_ns, t.shared_ns});
     t.total_ns = std::max(t.total_ns, bound_ns / t.wave_efficiency);
   }
+  double first_blocks = std::min(blocks, machine.processors * t.resident_blocks);
+  double early_ns =
+      first_blocks * f.block_prefetch_bytes / (machine.dram_bytes_per_ns * kGpuDramShare);
+  t.launch_ns = kGpuLaunchNs - std::min(early_ns, kGpuEarlyShare * kGpuLaunchNs);
   return t;
 }
 

@@ -25,6 +25,8 @@ struct GpuKernelFacts {
   // Of all bytes that a thread loads, so often it waits for a whole round of them; what its sums
   // wait for besides (barriers, exchanges) in the same measure.
   double rounds = 1;
+  // What a block asks the second cache for before it waits for the kernel before.
+  double block_prefetch_bytes = 0;
 };
 
 struct GpuKernelTime {
@@ -34,6 +36,7 @@ struct GpuKernelTime {
   double resident_blocks = 1;     // of a processor
   double in_flight_bytes_sm = 0;  // of a processor with all its resident blocks
   double total_ns = 0;            // the longest of the above, without the launch
+  double launch_ns = 0;           // between the kernel before and this one
 };
 
 // Of a load from device memory, until its value is there.
@@ -43,6 +46,10 @@ inline constexpr double kGpuLatencyNs = 700;
 inline constexpr double kGpuPipeBytes = 32 * 1024;
 // A launch within a graph, after another one's end.
 inline constexpr double kGpuLaunchNs = 1200;
+// Of that time, the share in which blocks that wait for the kernel before ask for their first
+// bytes. They are there as soon as that kernel's last blocks leave room, and the rest goes by until
+// its writes are visible. An assumption: no GPU has measured it.
+inline constexpr double kGpuEarlyShare = 0.5;
 // The share of a data sheet's bandwidth that a stream of reads gets.
 inline constexpr double kGpuDramShare = 0.94;
 

@@ -37,6 +37,8 @@ constexpr double kNearShare = 0.25;
 constexpr double kRegisters = 24;  // of a thread, beside the loads that are under way
 constexpr double kRegisterBytes = 4;
 constexpr int64_t kChunkBytes = 16;
+constexpr double kWeightRatio = 8;
+constexpr int64_t kStreamBytes = 1 << 20;  // the least input that is worth a prefetch
 constexpr double kTie = 0.02, kIssueTie = 0.1;
 // Sectors that are asked for twice, or for half of what they hold, take more than their share.
 constexpr double kSectorTie = 0.15;
@@ -51,6 +53,8 @@ struct Trial {
   std::vector<EmittedReduction> reductions;
   std::map<NodeId, int> row_uses;
   std::vector<size_t> rows_of_loads;
+  std::set<int64_t> row_strides;
+  BlockShape block;
 };
 
 // Finds the nest whose code is expected to take least.
@@ -89,6 +93,7 @@ class GpuNestSearch {
     keep_rows();
     if (reduces && groups_.size() == 1 && nest.grid > 0) try_kept_rows();
     merge_units();
+    prefetch();
     return TimedNest{best_->used, best_->time, best_->facts};
   }
 
@@ -139,7 +144,9 @@ class GpuNestSearch {
                 facts,
                 loops.emitter().reductions(),
                 loops.emitter().row_uses(),
-                loops.rows_of_loads()};
+                loops.rows_of_loads(),
+                loops.row_strides(),
+                function.block};
     if (function.is_split) trial.time += kJoinNs;
     return trial;
   }
@@ -158,6 +165,7 @@ class GpuNestSearch {
         std::min(buffer_bytes(sizes), (work.sector_bytes + work.shared_sector_bytes) * threads);
     facts.in_flight_bytes = std::max(1.0, work.in_flight_bytes);
     facts.rounds = std::max(1.0, work.rounds);
+    if (nest.prefetch) facts.block_prefetch_bytes = static_cast<double>(nest.prefetch->bytes);
     facts.registers = kRegisters + work.in_flight_bytes / kRegisterBytes +
                       static_cast<double>(nest.threads.access);
     return facts;
@@ -381,6 +389,55 @@ class GpuNestSearch {
         try_nest(with_access(merged, width), 1.001);
       }
     }
+  }
+  // Blocks that come before their turn ask for as much of their weights as memory delivers until
+  // the kernel before has ended.
+  void prefetch() {
+    if (!launches_overlap(machine_.target)) return;
+    int64_t most = 0;
+    std::optional<BlockPrefetch> wanted;
+    Expr rows = 1;
+    for (size_t k = 0; k < nest_.grid; ++k) rows *= nest_.shared.extents[k];
+    if (!rows.is_constant()) return;
+    for (size_t k = 0; k < body_.inputs.size(); ++k) {
+      Expr elements = 1;
+      for (const Expr& e : body_.inputs[k].shape) elements *= e;
+      if (!elements.is_constant()) continue;
+      int64_t row = elements.constant() / std::max<int64_t>(1, rows.constant());
+      int64_t bytes = elements.constant() * dtype_size(body_.inputs[k].dtype);
+      if (bytes <= most || best_->row_strides.count(row) == 0 || !is_weight_like(bytes)) continue;
+      most = bytes;
+      wanted = BlockPrefetch{static_cast<int32_t>(k), early_bytes(bytes / rows.constant())};
+    }
+    if (most < kStreamBytes || wanted->bytes == 0) return;
+    LoopNest nest = nest_;
+    nest.prefetch = wanted;
+    // A nest that cannot have it stays as it is.
+    (void)accept(nest);
+  }
+
+  // Whether an input of so many bytes is far larger than another input and than all outputs, as the
+  // matrix of a product with a vector is. What an earlier kernel is still writing rarely is, and
+  // nobody should ask for that early.
+  bool is_weight_like(int64_t bytes) const {
+    std::vector<int64_t> sizes = representative_sizes(body_.symbols);
+    double large = static_cast<double>(bytes) / kWeightRatio, outputs = 0;
+    for (const auto& output : body_.outputs) {
+      const Node& node = body_.node(output.node);
+      outputs += count_bytes(node.dtype, node.shape, sizes);
+    }
+    return outputs <= large &&
+           std::any_of(body_.inputs.begin(), body_.inputs.end(), [&](const auto& input) {
+             return count_bytes(input.dtype, input.shape, sizes) <= large;
+           });
+  }
+
+  // Of rows of `row` bytes, whole cache lines of a block's part at most.
+  int64_t early_bytes(int64_t row) const {
+    double first = machine_.processors * gpu_kernel_time(best_->facts, machine_).resident_blocks;
+    double share = kGpuLaunchNs * machine_.dram_bytes_per_ns / std::min(best_->facts.blocks, first);
+    int64_t part = row * nest_.threads.rows * best_->block.units;
+    return std::min(part, static_cast<int64_t>(share)) / kCacheLine * kCacheLine;
   }
 
   const Graph& body_;

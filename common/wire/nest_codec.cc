@@ -74,6 +74,10 @@ void IrWriter::nest(ir::LoopNest::Builder out, const LoopNest& nest) {
   out.setAccess(nest.threads.access);
   out.setRows(nest.threads.rows);
   out.setAhead(nest.threads.ahead);
+  if (nest.prefetch) {
+    out.setPrefetchInput(nest.prefetch->input);
+    out.setPrefetchBytes(nest.prefetch->bytes);
+  }
 }
 
 std::optional<LoopNest> IrReader::nest(ir::LoopNest::Reader in, size_t symbols) const {
@@ -110,6 +114,9 @@ std::optional<LoopNest> IrReader::nest(ir::LoopNest::Reader in, size_t symbols) 
   nest.dot_pairs = in.getDotPairs();
   nest.threads = {in.getThreads(), in.getSide(), in.getBlocks(),
                   in.getAccess(),  in.getRows(), in.getAhead()};
+  if (in.getPrefetchBytes() != 0) {
+    nest.prefetch = BlockPrefetch{in.getPrefetchInput(), in.getPrefetchBytes()};
+  }
   return nest;
 }
 

@@ -68,6 +68,17 @@ struct ThreadGroup {
   friend bool operator==(const ThreadGroup&, const ThreadGroup&) = default;
 };
 
+// What each block of a GPU's kernel asks the second cache for before it waits for earlier kernels:
+// the first bytes of what the block reads of an input whose rows are the steps of the grid, such as
+// the weights of a product with one vector. Memory is busy between two kernels, and nothing that a
+// program can see changes.
+struct BlockPrefetch {
+  int32_t input = 0;  // of constant size
+  int64_t bytes = 0;  // of a block, a multiple of kCacheLine
+  friend bool operator==(const BlockPrefetch&, const BlockPrefetch&) = default;
+};
+inline constexpr int64_t kCacheLine = 128;
+
 struct LoopNest {
   // Of a kTile kernel: the product is in memory, and the nest computes what follows from it.
   bool is_epilogue = false;
@@ -90,6 +101,7 @@ struct LoopNest {
   // Sums of products of bfloat16 use the processor's dot product of pairs.
   bool dot_pairs = false;
   ThreadGroup threads;
+  std::optional<BlockPrefetch> prefetch;
   friend bool operator==(const LoopNest&, const LoopNest&) = default;
 };
 

@@ -118,6 +118,10 @@ class NestParser {
       if (!count || !side || !blocks || !access || !rows || !ahead) return false;
       if (*ahead != 0 && *ahead != 1) return false;
       nest_.threads = {*count, *side, *blocks, *access, *rows, *ahead == 1};
+    } else if (word == "prefetch") {
+      auto input = fields.integer("input"), bytes = fields.integer("bytes");
+      if (!input || !bytes || *input < 0 || *input > INT32_MAX) return false;
+      nest_.prefetch = BlockPrefetch{static_cast<int32_t>(*input), *bytes};
     } else if (word == "fuse") {
       auto first = fields.integer("first");
       auto others = ids(fields, "others");
@@ -167,6 +171,9 @@ std::string print(const LoopNest& nest) {
     out += cat("threads count=", nest.threads.threads, " side=", nest.threads.side,
                " blocks=", nest.threads.blocks, " access=", nest.threads.access,
                " rows=", nest.threads.rows, " ahead=", nest.threads.ahead ? 1 : 0, "\n");
+  }
+  if (nest.prefetch) {
+    out += cat("prefetch input=", nest.prefetch->input, " bytes=", nest.prefetch->bytes, "\n");
   }
   return out;
 }

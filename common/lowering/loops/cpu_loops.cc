@@ -40,6 +40,7 @@ LoopNest CpuLoops::used() const {
   used.reductions = emitter_.used_choices();
   used.dot_pairs = emitter_.used_pairs();
   used.threads = {};
+  used.prefetch.reset();
   if (!has_simd_) {
     used.simd = 0;
     used.unroll = 1;

@@ -11,6 +11,9 @@ namespace common {
 struct GpuFunction {
   FunctionBody body;
   BlockShape block;
+  // What may come before the wait for earlier kernels: prefetches, which need nothing but the
+  // kernel's parameters. Empty: nothing.
+  std::string early = {};
   // Blocks next to each other share a result: `areas` is the first block's scratch memory.
   bool is_split = false;
 };

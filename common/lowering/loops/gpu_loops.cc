@@ -112,7 +112,34 @@ Result<GpuFunction> GpuLoops::run() {
   }
   function.body = finish_body(writer_, units * Expr(blocks), emitter_.scratch());
   function.block = block();
+  LFARM_ASSIGN_OR_RETURN(function.early, early_text());
   return function;
+}
+
+// A block's part of the input are the rows of its units, one after the other in memory.
+Result<std::string> GpuLoops::early_text() const {
+  if (!nest_.prefetch) return std::string();
+  const ThreadGroup& group = nest_.threads;
+  auto [input, bytes] = *nest_.prefetch;
+  if (group.threads == 1 || group.blocks > 1 || nest_.transposed || groups_.size() > 1 ||
+      at(input) >= body_.inputs.size()) {
+    return invalid_input("only blocks with rows of an input to themselves ask for them early");
+  }
+  Expr rows = 1, elements = 1;
+  for (size_t k = 0; k < nest_.grid; ++k) rows *= nest_.shared.extents[k];
+  for (const Expr& e : body_.inputs[at(input)].shape) elements *= e;
+  if (!rows.is_constant() || !elements.is_constant() ||
+      elements.constant() % rows.constant() != 0) {
+    return invalid_input(cat("input ", input, " has no whole number of elements a row"));
+  }
+  int64_t all = elements.constant() * dtype_size(body_.inputs[at(input)].dtype);
+  int64_t part = all / rows.constant() * group.rows * block().units;
+  if (bytes <= 0 || bytes % kCacheLine != 0 || bytes > part + kCacheLine) {
+    return invalid_input(
+        cat("a block asks early for lines of its ", part, " bytes, not for ", bytes, " bytes"));
+  }
+  return cat("  lf_prefetch<", bytes, ", ", block().threads, ">(in", input, ", (int64_t)", block_,
+             " * ", part, ", ", all, ");\n");
 }
 
 BlockShape GpuLoops::block() const {
@@ -205,6 +232,11 @@ void GpuLoops::emit_group(size_t group) {
 }
 
 void GpuLoops::note_loads() {
+  std::vector<int> rows = emitter_.team().team().rows;
+  if (rows.empty() && !indices_.empty()) rows.push_back(indices_.back().as_var()->id);
+  for (const Expr& offset : emitter_.load_offsets()) {
+    for (int row : rows) row_strides_.insert(stride_along(offset, row));
+  }
   if (nest_.threads.threads > 1 || takes_blocks() || indices_.empty()) return;
   for (size_t k = 0; k + 1 < indices_.size(); ++k) {
     int row = indices_[k].as_var()->id, last = indices_.back().as_var()->id;

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <map>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "common/base/result.h"
@@ -31,6 +33,9 @@ class GpuLoops {
   // After run(): of one thread.
   const ThreadWork& work() const { return writer_.thread_work(); }
   const BodyEmitter& emitter() const { return emitter_; }
+  // Elements between the places that some load reads for one step of the grid's innermost loop and
+  // for the next.
+  const std::set<int64_t>& row_strides() const { return row_strides_; }
   // The grid's loops along which some load runs that jumps along the last one; of threads that
   // compute a step of the grid each.
   const std::vector<size_t>& rows_of_loads() const { return rows_of_loads_; }
@@ -40,6 +45,7 @@ class GpuLoops {
   Status verify_threads() const;
   Status verify_squares() const;
   BlockShape block() const;
+  Result<std::string> early_text() const;
   // Each thread computes neighbouring units by itself.
   bool takes_blocks() const { return nest_.threads.threads == 1 && nest_.threads.access > 1; }
   Expr open_unit();
@@ -60,6 +66,7 @@ class GpuLoops {
   std::vector<Expr> indices_;  // of the grid's loops
   bool used_squares_ = false;
   std::vector<size_t> rows_of_loads_;
+  std::set<int64_t> row_strides_;
 };
 
 }  // namespace common

@@ -104,7 +104,8 @@ GpuKernelFacts gpu_facts(Template form, const KernelProfile& profile) {
 
 double gpu_predict_ns(Template form, const KernelProfile& profile,
                       const common::GpuMachine& machine) {
-  return common::kGpuLaunchNs + common::gpu_kernel_time(gpu_facts(form, profile), machine).total_ns;
+  common::GpuKernelTime time = common::gpu_kernel_time(gpu_facts(form, profile), machine);
+  return time.launch_ns + time.total_ns;
 }
 
 }  // namespace coordinator

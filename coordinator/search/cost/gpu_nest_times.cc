@@ -28,21 +28,22 @@ GpuNestTimes::GpuNestTimes(Template form, const common::Graph& body,
 double GpuNestTimes::predict_ns(const common::Schedule& schedule) {
   auto [known, is_new] = known_.try_emplace(schedule, 0);
   if (is_new) {
-    known->second = common::kGpuLaunchNs +
-                    (kernel_.form == Template::kHorizontal ? parts_ns() : loops_ns(schedule));
+    known->second = kernel_.form == Template::kHorizontal ? parts_ns() : loops_ns(schedule);
   }
   return known->second;
 }
 
 double GpuNestTimes::loops_ns(const common::Schedule& schedule) const {
   auto nest = common::choose_gpu_nest(body_, schedule, machine_);
-  return nest.ok() ? nest->predicted_ns : std::numeric_limits<double>::infinity();
+  if (!nest.ok()) return std::numeric_limits<double>::infinity();
+  return nest->predicted_ns + common::gpu_kernel_time(nest->facts, machine_).launch_ns;
 }
 
 double GpuNestTimes::parts_ns() const {
   auto parts = common::choose_part_nests(kernel_, machine_);
   if (!parts.ok()) return std::numeric_limits<double>::infinity();
-  return common::gpu_kernel_time(parts->facts, machine_).total_ns;
+  common::GpuKernelTime time = common::gpu_kernel_time(parts->facts, machine_);
+  return time.launch_ns + time.total_ns;
 }
 
 }  // namespace coordinator

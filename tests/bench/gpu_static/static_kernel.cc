@@ -138,6 +138,9 @@ common::Status judge_generated(const common::Kernel& kernel, const std::vector<i
   }
   result.code = kernel_code(codes[0], facts[0], thread);
   find_facts(traffic, static_cast<double>(source.entry.block.shared_bytes), result);
+  if (kernel.nest && kernel.nest->prefetch && source.entry.waits) {
+    f.block_prefetch_bytes = static_cast<double>(kernel.nest->prefetch->bytes);
+  }
   return {};
 }
 
@@ -221,7 +224,7 @@ common::Result<StaticKernel> static_kernel(const common::Kernel& kernel,
   }
   result.time = common::gpu_kernel_time(result.facts, machine);
   result.waves = result.facts.blocks / (machine.processors * result.time.resident_blocks);
-  result.predicted_ns = result.time.total_ns + common::kGpuLaunchNs;
+  result.predicted_ns = result.time.total_ns + result.time.launch_ns;
   return result;
 }
 

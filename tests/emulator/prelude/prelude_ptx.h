@@ -157,6 +157,14 @@ LFEMU_DEVICE void lf_cp_async_wait() {
   t.engine->wait_copies(&t, kGroupsLeft);
 }
 
+// A hint, which no program can see; nobody may ask for what lies beyond the memory.
+template <int kBytes, int kThreads>
+LFEMU_DEVICE void lf_prefetch(const void*, long first, long end) {
+  lf_emu::Thread& t = lf_emu::self();
+  if (first < 0 || first >= end || t.has_waited) {
+    t.engine->fail(&t, 719, "a prefetch beyond its memory, or after the wait", __FILE__, __LINE__);
+  }
+}
 LFEMU_DEVICE void lf_wait_for_earlier() { lf_emu::self().has_waited = true; }
 
 LFEMU_DEVICE uint4 lf_load_stream16(const void* global) {

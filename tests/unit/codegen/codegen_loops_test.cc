@@ -401,6 +401,7 @@ TEST(CodegenLoops, RowsAtOnceAndLoadsAhead) {
     nest = plain_loops(nest_body(kernel.body, nest));
     nest.grid = nest.shared.extents.size();
     nest.threads = chosen[next++];
+    if (next % 2 == 0) nest.prefetch = BlockPrefetch{1, 512};
     // Without whole vectors nothing is loaded ahead.
     Graph body = nest_body(kernel.body, nest);
     GpuLoops trial(body, nest);

@@ -2,6 +2,9 @@
 // ones.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "common/base/cat.h"
 #include "common/ir/hlir/builder.h"
 #include "common/schedule/kernel_nest.h"
 #include "worker/codegen/cuda/cuda.h"
@@ -89,6 +92,62 @@ TEST(CudaMachines, KernelsWaitForEarlierOnesWhereTheyCan) {
     EXPECT_EQ(count_in_text(target, "lf_wait_for_earlier", waits), 0u) << target;
     EXPECT_FALSE(waits) << target;
     EXPECT_EQ(count_in_text(target, "__restrict__ in", waits), 1u) << target;
+  }
+}
+
+// The product of a matrix and a vector in bfloat16.
+common::Kernel product_of_vector(int64_t rows, int64_t depth) {
+  GraphBuilder b;
+  NodeId x = b.input(InputKind::kUser, DType::kBfloat16, {depth}, "x");
+  NodeId w = b.input(InputKind::kUser, DType::kBfloat16, {rows, depth}, "w");
+  NodeId row = b.expand(b.cast(x, DType::kFloat32), {rows, depth});
+  NodeId product = b.binary(common::BinaryOp::kMul, row, b.cast(w, DType::kFloat32));
+  b.output(b.reduce(common::ReduceOp::kSum, product, {1}));
+  return {Template::kLoops, {}, b.finish(), {}};
+}
+
+// Each block asks for the first bytes of its own rows, before it waits.
+TEST(CudaMachines, BlocksAskForTheirWeightsBeforeTheyWait) {
+  common::Kernel kernel = product_of_vector(4096, 4096);
+  kernel.nest = common::kernel_nest(kernel, {common::Machine::kGpu, "cuda-sm_90a", ""}).value();
+  ASSERT_TRUE(kernel.nest->prefetch.has_value());
+  auto [input, bytes] = *kernel.nest->prefetch;
+  EXPECT_EQ(input, 1);
+  const common::ThreadGroup& group = kernel.nest->threads;
+  int64_t threads = group.threads > 32 ? group.threads : 128;
+  int64_t part = threads / group.threads * group.rows * 4096 * 2;
+  EXPECT_LE(bytes, part);
+  std::string early =
+      common::cat("{\n  lf_prefetch<", bytes, ", ", threads, ">(in1, (int64_t)blockIdx.x * ", part,
+                  ", ", 4096 * 4096 * 2, ");\n  lf_wait_for_earlier();\n");
+  auto source = CudaCodeGenerator({"cuda-sm_90a"}).generate(kernel);
+  ASSERT_TRUE(source.ok());
+  EXPECT_NE(source->text.find(early), std::string::npos) << source->text;
+  // Where kernels begin when the one before has ended, there is nothing to ask for early.
+  source = CudaCodeGenerator({"cuda-sm_80"}).generate(kernel);
+  ASSERT_TRUE(source.ok());
+  EXPECT_EQ(source->text.find("lf_prefetch"), std::string::npos);
+  kernel.nest = common::kernel_nest(kernel, {common::Machine::kGpu, "cuda-sm_80", ""}).value();
+  EXPECT_FALSE(kernel.nest->prefetch.has_value());
+}
+
+// What fits the first cache is not asked for.
+TEST(CudaMachines, SmallMatricesAreNotPrefetched) {
+  common::Kernel kernel = product_of_vector(64, 256);
+  kernel.nest = common::kernel_nest(kernel, {common::Machine::kGpu, "cuda-sm_90a", ""}).value();
+  EXPECT_FALSE(kernel.nest->prefetch.has_value());
+}
+
+TEST(CudaMachines, PrefetchesThatNoBlockOwnsAreRefused) {
+  common::Kernel kernel = product_of_vector(4096, 4096);
+  kernel.nest = common::kernel_nest(kernel, {common::Machine::kGpu, "cuda-sm_90a", ""}).value();
+  common::BlockPrefetch good = *kernel.nest->prefetch;
+  for (common::BlockPrefetch wrong :
+       {common::BlockPrefetch{7, good.bytes}, common::BlockPrefetch{1, 100},
+        common::BlockPrefetch{1, 0}, common::BlockPrefetch{1, int64_t{1} << 40}}) {
+    kernel.nest->prefetch = wrong;
+    EXPECT_FALSE(CudaCodeGenerator({"cuda-sm_90a"}).generate(kernel).ok())
+        << wrong.input << " " << wrong.bytes;
   }
 }
 

@@ -111,6 +111,9 @@ std::vector<std::pair<std::string, Change>> changes(const LoopNest& nest, const 
   all.emplace_back("access", [](LoopNest& n) { n.threads.access *= 2; });
   all.emplace_back("rows", [](LoopNest& n) { n.threads.rows += 2; });
   all.emplace_back("ahead", [](LoopNest& n) { n.threads.ahead = !n.threads.ahead; });
+  all.emplace_back("prefetch", [](LoopNest& n) {
+    n.prefetch = n.prefetch ? std::nullopt : std::optional(common::BlockPrefetch{0, 128});
+  });
   all.emplace_back("less access", [](LoopNest& n) { n.threads.access = 1; });
   for (NodeId id = 0; id < static_cast<NodeId>(body.nodes.size()); ++id) {
     auto flip = [id](std::set<NodeId>& ids) {
@@ -134,7 +137,7 @@ std::optional<std::string> printed(const LoopNest& nest, const Graph& body, bool
     auto function = lower_gpu_loops(body, nest);
     if (!function.ok()) return std::nullopt;
     return cat(function->block.threads, " threads, ", function->block.units, " units of ",
-               function->body.units.text(), "\n", function->body.text);
+               function->body.units.text(), "\n", function->early, function->body.text);
   }
   auto function = lower_cpu_loops(body, nest);
   if (!function.ok()) return std::nullopt;

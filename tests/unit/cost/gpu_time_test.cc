@@ -54,6 +54,21 @@ TEST(GpuTime, EveryLimitCanDecide) {
   }
 }
 
+// Memory works for the blocks that wait, for a share of the launch at most; so do whole grids of
+// two parts of which one asks.
+TEST(GpuTime, PrefetchesShortenTheLaunch) {
+  GpuKernelFacts f = stream();
+  EXPECT_DOUBLE_EQ(gpu_kernel_time(f, h100()).launch_ns, kGpuLaunchNs);
+  f.block_prefetch_bytes = 1024;
+  double asked = 8.0 * 132 * 1024;
+  EXPECT_NEAR(gpu_kernel_time(f, h100()).launch_ns, kGpuLaunchNs - asked / (3350 * kGpuDramShare),
+              1e-6);
+  GpuKernelFacts both = one_launch(f, stream());
+  EXPECT_DOUBLE_EQ(both.block_prefetch_bytes, 512);
+  f.block_prefetch_bytes = 1e6;
+  EXPECT_DOUBLE_EQ(gpu_kernel_time(f, h100()).launch_ns, kGpuLaunchNs * (1 - kGpuEarlyShare));
+}
+
 TEST(GpuTime, RegistersAndSharedMemoryBoundResidentBlocks) {
   GpuKernelFacts f = stream();
   EXPECT_EQ(gpu_kernel_time(f, h100()).resident_blocks, 8);

@@ -1,7 +1,6 @@
 #include "worker/codegen/cuda/cuda.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "common/base/cat.h"
 #include "common/cost/gpu_machine.h"
@@ -36,11 +35,11 @@ using common::Template;
 
 namespace {
 
-// The signature, the wait for earlier kernels where this one may begin before they end, and the
-// pieces of scratch memory. With `in_place`, an output may be the memory of an input, so pointers
-// promise nothing. Where kernels overlap inputs promise nothing: what they point to may still be
-// written when the kernel begins, so that no load may go through the read-only path or before the
-// wait.
+// The signature, where this kernel may begin before earlier ones end its prefetches and the wait
+// for them, and the pieces of scratch memory. With `in_place`, an output may be the memory of an
+// input, so pointers promise nothing. Where kernels overlap inputs promise nothing: what they point
+// to may still be written when the kernel begins, so that no load may go through the read-only path
+// or before the wait.
 std::string prologue(const std::string& entry, const Graph& body, const GpuFunction& function,
                      bool in_place, bool overlaps) {
   std::string_view restricted = in_place ? "" : " __restrict__";
@@ -57,7 +56,7 @@ std::string prologue(const std::string& entry, const Graph& body, const GpuFunct
   }
   for (size_t k = 0; k < body.symbols.size(); ++k) text += cat("int64_t s", k, ", ");
   text += "int64_t units, char* scratch, int64_t scratch_stride) {\n";
-  if (overlaps) text += "  lf_wait_for_earlier();\n";
+  if (overlaps) text += cat(function.early, "  lf_wait_for_earlier();\n");
   CodeWriter names(body.symbols);
   if (function.is_split) text += "  char* const areas = scratch;\n";
   if (!function.body.scratch.empty()) text += "  scratch += blockIdx.x * scratch_stride;\n";
@@ -109,24 +108,10 @@ Result<GpuFunction> emit_function(const Kernel& kernel, const CudaMachine& machi
   return common::lower_gpu_loops(body, *kernel.nest);
 }
 
-// The first compute capability, times ten, whose kernels can wait for earlier ones.
-constexpr int kOverlappingArchitecture = 90;
-
-// 90 of "cuda-sm_90a"; 0 of a target without an architecture.
-int architecture_of(const common::Target& target) {
-  constexpr std::string_view kArchitecture = "sm_";
-  size_t at = target.name.find(kArchitecture);
-  int number = 0;
-  if (at == std::string::npos) return number;
-  at += kArchitecture.size();
-  std::from_chars(target.name.data() + at, target.name.data() + target.name.size(), number);
-  return number;
-}
-
 }  // namespace
 
 CudaCodeGenerator::CudaCodeGenerator(const common::Target& target, std::string_view machine_class) {
-  machine_.overlaps = architecture_of(target) >= kOverlappingArchitecture;
+  machine_.overlaps = common::launches_overlap(target.name);
   machine_.warpgroups = common::machine_of(target) == common::Machine::kGpuWarpgroups;
   machine_.processors =
       static_cast<int64_t>(common::gpu_machine_of_class(target.name, machine_class).processors);

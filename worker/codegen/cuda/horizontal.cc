@@ -38,6 +38,10 @@ Result<GpuFunction> emit_part(const Kernel& part, int base) {
   return common::lower_gpu_loops(body, *part.nest, kBlock);
 }
 
+Expr blocks_of(const GpuFunction& part) {
+  return common::floor_div(part.body.units + Expr(part.block.units - 1), Expr(part.block.units));
+}
+
 // A part in braces, whose first output has the name that a kernel of its own would give it. Its
 // block has the threads that it needs; the others leave at once.
 std::string part_text(const Kernel& kernel, size_t part, const GpuFunction& function, int threads) {
@@ -57,6 +61,25 @@ std::string part_text(const Kernel& kernel, size_t part, const GpuFunction& func
   return cat(text, function.body.text, "      return;\n    }\n    block -= part_blocks;\n  }\n");
 }
 
+// The prefetches of all parts, each for the part's own blocks.
+std::string early_text(const Kernel& kernel, const std::vector<GpuFunction>& parts) {
+  if (std::all_of(parts.begin(), parts.end(),
+                  [](const auto& part) { return part.early.empty(); })) {
+    return "";
+  }
+  common::CodeWriter names(kernel.body.symbols);
+  std::string text = cat("  {\n  int64_t ", kBlock, " = blockIdx.x;\n");
+  for (const GpuFunction& part : parts) {
+    std::string blocks = names.rare_text(blocks_of(part));
+    if (!part.early.empty()) {
+      text +=
+          cat("  if (", kBlock, " >= 0 && ", kBlock, " < ", blocks, ") {\n  ", part.early, "  }\n");
+    }
+    text += cat("  ", kBlock, " -= ", blocks, ";\n");
+  }
+  return text + "  }\n";
+}
+
 }  // namespace
 
 Result<GpuFunction> emit_cuda_horizontal(const Kernel& kernel) {
@@ -72,10 +95,10 @@ Result<GpuFunction> emit_cuda_horizontal(const Kernel& kernel) {
       return common::unsupported(cat("part ", k, " of a launch needs memory of its blocks' own"));
     }
     result.block.threads = std::max(result.block.threads, part.block.threads);
-    result.body.units +=
-        common::floor_div(part.body.units + Expr(part.block.units - 1), Expr(part.block.units));
+    result.body.units += blocks_of(part);
     parts.push_back(std::move(part));
   }
+  result.early = early_text(kernel, parts);
   result.body.text = cat("  int64_t ", kBlock, " = blockIdx.x;\n");
   for (size_t k = 0; k < parts.size(); ++k) {
     result.body.text += part_text(kernel, k, parts[k], result.block.threads);
