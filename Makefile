@@ -60,7 +60,7 @@ images:  ## container images for Kubernetes, with docker, podman or buildah; see
 	@k8s/images/build.sh
 
 format:  ## rewrite the sources in house style
-	@git ls-files -co --exclude-standard '*.h' '*.cc' | xargs clang-format-14 -i
+	@git ls-files -co --exclude-standard '*.h' '*.cuh' '*.cc' | xargs clang-format-14 -i
 
 clean:  ## remove all build folders
 	@rm -rf build build-*

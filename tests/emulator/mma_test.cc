@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "tests/emulator/gpu.h"
-#include "worker/codegen/cuda/preamble_mma.h"
+#include "worker/codegen/cuda/support.h"
 
 namespace emulator {
 namespace {
@@ -20,7 +20,7 @@ typedef long int64_t;
 )";
 
 std::string with_preamble(const std::string& kernels) {
-  return kTypes + std::string(worker::cuda_preamble_mma()) + kernels;
+  return kTypes + std::string(worker::cuda_support_mma()) + kernels;
 }
 
 // One warp multiplies 16x16 by 16x8; fragments are filled element by element from the table of the

@@ -176,6 +176,13 @@ Violations include_direction(const SourceFile& file) {
       found.push_back(at(file, include.line, target + ": include from the repository root"));
       continue;
     }
+    const bool is_support = make_source(target, "").is_kernel_support();
+    if (is_support != file.is_kernel_support()) {
+      found.push_back(
+          at(file, include.line,
+             target + ": kernel support code is included by itself and by nothing else"));
+    }
+    if (is_support) continue;
     const bool is_beside = file.is_test() && target.find('/') == std::string::npos;
     if (is_against_rooms(file.path, target)) {
       found.push_back(

@@ -13,9 +13,13 @@ struct SourceFile {
   std::string text;
   std::string code;  // `text`, same length, where comments and literals are spaces
 
-  bool is_header() const { return path.size() > 2 && path.substr(path.size() - 2) == ".h"; }
+  bool is_header() const { return path.ends_with(".h") || path.ends_with(".cuh"); }
   bool is_cpp() const { return is_header() || path.ends_with(".cc"); }
   bool is_test() const { return path.starts_with("tests/"); }
+  // Text of kernels: no program includes it.
+  bool is_kernel_support() const {
+    return path.starts_with("worker/codegen/") && path.find("/support/") != std::string::npos;
+  }
   // The folder two levels deep ("common/ir"); empty for files above that.
   std::string component() const;
 };

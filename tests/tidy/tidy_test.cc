@@ -44,7 +44,9 @@ std::vector<SourceFile> tree() {
 // The text of CMakeLists.txt and *.cmake in the folder of `path`; of tests, in the one above too.
 std::string lists_beside(const std::string& path) {
   fs::path folder = (fs::path(LFARM_SOURCE_DIR) / path).parent_path();
-  if (folder.filename() == "include") folder = folder.parent_path();
+  if (folder.filename() == "include" || folder.filename() == "support") {
+    folder = folder.parent_path();
+  }
   std::string text;
   if (path.starts_with("tests/") && folder.parent_path() != fs::path(LFARM_SOURCE_DIR)) {
     text += lists_beside(fs::relative(folder, LFARM_SOURCE_DIR));
@@ -117,6 +119,11 @@ TEST(Tidy, IncludesFollowTheArrows) {
   EXPECT_EQ(climbs("clients/pt2/a.cc", "#include \"clients/pt2/aten/b.h\"\n"), 0u);
   EXPECT_EQ(climbs("clients/pt2/aten/a.cc", "#include \"clients/pt2/b.h\"\n"), 1u);
   EXPECT_EQ(climbs("worker/codegen/cuda/tile/a.cc", "#include \"worker/codegen/c/b.h\"\n"), 0u);
+  EXPECT_EQ(climbs("worker/codegen/c/a.cc", "#include \"worker/codegen/c/support/b.h\"\n"), 1u);
+  EXPECT_EQ(climbs("worker/codegen/c/support/a.h", "#include \"worker/codegen/c/b.h\"\n"), 1u);
+  EXPECT_EQ(
+      climbs("worker/codegen/text/support/a.h", "#include \"worker/codegen/cuda/support/b.cuh\"\n"),
+      0u);
   EXPECT_EQ(include_direction(sample("common/ir/a.cc", "// #include \"common/wire/b.h\"\n")).size(),
             0u);
 }
@@ -133,6 +140,7 @@ TEST(Tidy, LibrariesHaveOneOwner) {
 TEST(Tidy, HeadersOpenWithASentence) {
   EXPECT_EQ(header_opening(sample("a/b/c.h", "// What it is.\n#pragma once\n")).size(), 0u);
   EXPECT_EQ(header_opening(sample("a/b/c.h", "#pragma once\n// What it is.\n")).size(), 1u);
+  EXPECT_EQ(header_opening(sample("a/b/c.cuh", "#pragma once\n// What it is.\n")).size(), 1u);
   EXPECT_EQ(header_opening(sample("a/b/c.h", "// What it is. #pragma once\n")).size(), 1u);
   const std::string c_header = "clients/runtime/include/c.h";
   EXPECT_EQ(header_opening(sample(c_header, "/* What it is. */\n#ifndef C_H\n")).size(), 0u);

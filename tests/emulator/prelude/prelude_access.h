@@ -42,8 +42,8 @@ LFEMU_UNSEEN void __tsan_write_range(void* address, unsigned long bytes) {
 LFEMU_UNSEEN void __tsan_init() {}
 }
 
-// In place of functions of worker/codegen/cuda/preamble.cc: nobody is waited for, blocks have the
-// tickets of their places, and of `count` neighbours the last one arrives last.
+// In place of functions of worker/codegen/cuda/support/blocks.cuh: nobody is waited for, blocks
+// have the tickets of their places, and of `count` neighbours the last one arrives last.
 LFEMU_DEVICE long lf_emu_ticket() {
   __syncthreads();
   return blockIdx.x;

@@ -1,4 +1,4 @@
-// What worker/codegen/cuda/preamble_mma.h does in inline PTX, lane by lane: tensor core products
+// What worker/codegen/cuda/support/mma.cuh does in inline PTX, lane by lane: tensor core products
 // with the hardware's layout of fragments, matrix loads, and copies that arrive late.
 #pragma once
 

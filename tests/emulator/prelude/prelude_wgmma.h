@@ -1,5 +1,5 @@
-// Warpgroup products and what orders them, as worker/codegen/cuda/preamble_wgmma.h names them. What
-// they do is the engine's part (warpgroups.h).
+// Warpgroup products and what orders them, as worker/codegen/cuda/support/wgmma.cuh names them.
+// What they do is the engine's part (warpgroups.h).
 #pragma once
 
 // Shared memory's addresses are the low bits of the host's: the engine sees to their alignment.

@@ -21,7 +21,4 @@ common::Result<common::FunctionBody> emit_sort(const common::Graph& body);
 // The unsigned number whose order is that of the elements `x` of `dtype` in the node `sort`.
 std::string sort_key(const common::Node& sort, common::DType dtype, const std::string& x);
 
-// C helpers that these templates call, for the preamble.
-std::string_view ordered_preamble();
-
 }  // namespace worker

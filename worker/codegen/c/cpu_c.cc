@@ -8,10 +8,9 @@
 #include "worker/codegen/body/ordered.h"
 #include "worker/codegen/c/attention.h"
 #include "worker/codegen/c/fourier.h"
-#include "worker/codegen/c/preamble.h"
+#include "worker/codegen/c/support.h"
 #include "worker/codegen/c/tile.h"
-#include "worker/codegen/c/tile_preamble.h"
-#include "worker/codegen/text/c_preamble.h"
+#include "worker/codegen/text/support.h"
 
 namespace worker {
 
@@ -91,9 +90,11 @@ Result<FunctionBody> emit_template(const Kernel& kernel, const Graph& body,
 }  // namespace
 
 std::string CpuCodeGenerator::preamble() const {
-  return cat(cpu_preamble_base(), c_number_preamble(), cpu_preamble_math(), ordered_preamble(),
-             tile_preamble(), unit_.has_pairs ? pairs_preamble() : "",
-             unit_.has_tiles ? matrix_preamble() : "");
+  return cat(cpu_support_base(), c_support_number(), c_support_basic_math(),
+             cpu_support_float_math(), cpu_support_trigonometry(), c_support_library_math(),
+             cpu_support_sort(), cpu_support_transpose(),
+             unit_.has_pairs ? cpu_support_pairs() : "",
+             unit_.has_tiles ? cpu_support_tiles() : "");
 }
 
 Result<KernelSource> CpuCodeGenerator::generate(const Kernel& kernel) const {

@@ -13,11 +13,10 @@
 #include "worker/codegen/cuda/attention/attention.h"
 #include "worker/codegen/cuda/horizontal.h"
 #include "worker/codegen/cuda/ordered.h"
-#include "worker/codegen/cuda/preamble.h"
-#include "worker/codegen/cuda/preamble_mma.h"
-#include "worker/codegen/cuda/preamble_wgmma.h"
+#include "worker/codegen/cuda/support.h"
 #include "worker/codegen/cuda/tile/tile.h"
 #include "worker/codegen/cuda/units.h"
+#include "worker/codegen/text/support.h"
 
 namespace worker {
 
@@ -118,8 +117,11 @@ CudaCodeGenerator::CudaCodeGenerator(const common::Target& target, std::string_v
 }
 
 std::string CudaCodeGenerator::preamble() const {
-  return cat(cuda_preamble(), cuda_preamble_mma(),
-             machine_.warpgroups ? cuda_preamble_wgmma() : "");
+  return cat(cuda_support_base(), c_support_number(), c_support_basic_math(),
+             cuda_support_float_math(), c_support_library_math(), cuda_support_overlap(),
+             cuda_support_teams(), cuda_support_blocks(), cuda_support_sort(),
+             cuda_support_vectors(), cuda_support_probabilities(), cuda_support_halves(),
+             cuda_support_mma(), machine_.warpgroups ? cuda_support_wgmma() : "");
 }
 
 Result<KernelSource> CudaCodeGenerator::generate(const Kernel& kernel) const {
