@@ -65,6 +65,7 @@ void run_blocks(const common::Kernel& kernel, const worker::KernelSource& source
     accesses.load_bytes += sums.load_bytes[width] / blocks;
     if (width < 5) accesses.loads_by_width[width] = sums.load_bytes[width] / blocks;
   }
+  accesses.longest_load_bytes = figures.longest_load_bytes;
   accesses.store_bytes = sums.store_bytes / blocks;
   accesses.shared_load_bytes = sums.shared_load_bytes / blocks;
   accesses.sector_bytes = sums.sectors * kSectorBytes / blocks;
@@ -90,8 +91,9 @@ void find_facts(const CallTraffic& traffic, double block_shared_bytes, StaticKer
   const KernelCode& code = *result.code;
   const bool is_seen = result.accesses && result.accesses->is_whole;
   double threads = f.blocks * f.block_threads;
+  // A launch ends with its longest block, which may load what others left.
   double thread_bytes =
-      is_seen ? result.accesses->load_bytes / f.block_threads : traffic.asked / threads;
+      is_seen ? result.accesses->longest_load_bytes / f.block_threads : traffic.asked / threads;
   f.registers = code.registers;
   f.block_shared_bytes = static_cast<double>(code.shared_bytes) + block_shared_bytes;
   f.in_flight_bytes = static_cast<double>(code.in_flight_bytes);

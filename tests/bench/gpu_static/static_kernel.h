@@ -30,6 +30,7 @@ struct KernelAccesses {
   double shared_ratio = 0;   // wavefronts of shared memory
   bool is_whole = false;     // of all that those blocks access; then also, of an average block:
   double load_bytes = 0, store_bytes = 0, shared_load_bytes = 0;
+  double longest_load_bytes = 0;  // of the block that loads most: others' parts of a sum, too
   std::array<double, 5> loads_by_width{};  // see ThreadTraffic
   double sector_bytes = 0, wavefront_bytes = 0;
 };

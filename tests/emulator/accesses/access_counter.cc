@@ -23,14 +23,14 @@ size_t sorted_addresses(uint32_t lanes, const std::array<uintptr_t, 32>& address
 
 }  // namespace
 
-AccessSums& AccessSums::operator+=(const AccessSums& other) {
-  sectors += other.sectors;
-  sectors_least += other.sectors_least;
-  wavefronts += other.wavefronts;
-  wavefronts_least += other.wavefronts_least;
-  for (size_t k = 0; k < load_bytes.size(); ++k) load_bytes[k] += other.load_bytes[k];
-  store_bytes += other.store_bytes;
-  shared_load_bytes += other.shared_load_bytes;
+AccessSums& AccessSums::add(const AccessSums& other, double weight) {
+  sectors += weight * other.sectors;
+  sectors_least += weight * other.sectors_least;
+  wavefronts += weight * other.wavefronts;
+  wavefronts_least += weight * other.wavefronts_least;
+  for (size_t k = 0; k < load_bytes.size(); ++k) load_bytes[k] += weight * other.load_bytes[k];
+  store_bytes += weight * other.store_bytes;
+  shared_load_bytes += weight * other.shared_load_bytes;
   return *this;
 }
 
@@ -86,6 +86,12 @@ void AccessCounter::on_together() {
     sites_[number].times.fill(0);
   }
   open_.clear();
+}
+
+void AccessCounter::on_completion(int64_t blocks) {
+  if (completed_ > 0) return;
+  own_ = sums_;
+  completed_ = blocks;
 }
 
 void AccessCounter::count_global(const Site& site, const Together& access) {

@@ -22,7 +22,7 @@ struct AccessSums {
   // access: 1, 2, 4, 8, 16 and others.
   double store_bytes = 0, shared_load_bytes = 0;
   std::array<double, 6> load_bytes{};
-  AccessSums& operator+=(const AccessSums& other);
+  AccessSums& add(const AccessSums& other, double weight);
 };
 
 // Lanes make an access together that come to one site for the same time since they last were at
@@ -37,7 +37,11 @@ class AccessCounter : public AccessObserver {
 
   bool on_access(const LaneAccess& access) override;
   void on_together() override;
+  void on_completion(int64_t blocks) override;
   const AccessSums& sums() const { return sums_; }
+  // What the kernel accessed before it went on for `completed()` blocks; all, where that is 0.
+  const AccessSums& own() const { return completed_ > 0 ? own_ : sums_; }
+  int64_t completed() const { return completed_; }
   bool has_ended_kernel() const { return left_ < 0; }
   // Whether all that was accessed was counted.
   bool is_whole() const { return is_whole_; }
@@ -66,7 +70,8 @@ class AccessCounter : public AccessObserver {
   std::unordered_map<uintptr_t, size_t> numbers_;
   std::vector<Site> sites_;
   std::vector<size_t> open_;  // sites with accesses since on_together()
-  AccessSums sums_;
+  AccessSums sums_, own_;
+  int64_t completed_ = 0;
 };
 
 }  // namespace emulator

@@ -137,6 +137,8 @@ AccessFigures run_accesses(const AccessRun& run) {
   std::vector<void*> parameters = arguments.parameters();
   Multiprocessor multiprocessor;
   const int64_t last = std::max<int64_t>(0, run.blocks - 1);
+  AccessSums completions;
+  double completing = 0, completed = 0;  // blocks
   for (int64_t block : std::set<int64_t>{0, last / 2, last}) {
     AccessCounter counter(arguments.space().first(), arguments.space().last(), kBlockAccessesMax);
     GridLaunch launch;
@@ -157,8 +159,19 @@ AccessFigures run_accesses(const AccessRun& run) {
       return figures;
     }
     figures.is_whole &= counter.is_whole();
-    figures.sums += counter.sums();
+    figures.sums.add(counter.own(), 1);
     ++figures.blocks;
+    double loads = 0;
+    for (double bytes : counter.sums().load_bytes) loads += bytes;
+    figures.longest_load_bytes = std::max(figures.longest_load_bytes, loads);
+    if (counter.completed() == 0) continue;
+    completions.add(counter.sums(), 1).add(counter.own(), -1);
+    completing += 1;
+    completed += static_cast<double>(counter.completed());
+  }
+  // One block of each so many completes a sum.
+  if (completing > 0) {
+    figures.sums.add(completions, static_cast<double>(figures.blocks) / completed);
   }
   if (!figures.is_whole && figures.sums.sectors == 0 && figures.sums.wavefronts == 0) {
     figures.problem = "its threads access more than is followed";

@@ -27,13 +27,16 @@ struct AccessRun {
 
 struct AccessFigures {
   AccessSums sums;
-  int64_t blocks = 0;    // that ran
-  bool is_whole = true;  // each to its end, and all that it accesses was counted
-  std::string problem;   // why there are no sums; empty: there are
+  double longest_load_bytes = 0;  // of the block that loads most
+  int64_t blocks = 0;             // that ran
+  bool is_whole = true;           // each to its end, and all that it accesses was counted
+  std::string problem;            // why there are no sums; empty: there are
 };
 
 // The grid's first, middle and last block. None waits for another one's work: each runs as if what
-// it waits for was there. A block that accesses too much is ended after some millions of accesses.
+// it waits for was there. Of blocks that share a sum one goes on when all are done: what it does
+// then is counted for its share of the blocks, since the last block of a grid is always such a one.
+// A block that accesses too much is ended after some millions of accesses.
 AccessFigures run_accesses(const AccessRun& run);
 
 }  // namespace emulator

@@ -165,14 +165,17 @@ struct EngineCalls {
                      bool is_store) {
     t_running->note_access(site, address, bytes, is_store);
   }
+  static void complete(lf_emu::Thread*, long blocks) {
+    if (t_running->launch_->observer == nullptr) return;
+    t_running->launch_->observer->on_completion(blocks);
+  }
   static void fail(lf_emu::Thread*, int code, const char* what, const char* file, unsigned line) {
     t_running->fail(code, std::string(file) + ":" + std::to_string(line) + ": " + what);
   }
   static constexpr lf_emu::Engine kEngine = {
-      barrier,         exchange,      copy_async,    commit_copies,
-      wait_copies,     is_shared,     begin_product, fence_products,
-      commit_products, wait_products, fence_async,   store_shared,
-      access,          fail};
+      barrier,     exchange,      copy_async,     commit_copies,   wait_copies,
+      is_shared,   begin_product, fence_products, commit_products, wait_products,
+      fence_async, store_shared,  access,         complete,        fail};
 };
 
 Multiprocessor::Multiprocessor()

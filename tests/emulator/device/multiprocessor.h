@@ -39,6 +39,9 @@ class AccessObserver {
   // The lanes of the warp that ran last have come to one place: what they accessed before it is
   // complete.
   virtual void on_together() = 0;
+  // From here on the block completes what so many blocks share; each of its threads says so, after
+  // a barrier.
+  virtual void on_completion(int64_t blocks) = 0;
 };
 
 // One launch, complete: it is run after the call that asked for it has returned.

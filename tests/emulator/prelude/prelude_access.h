@@ -50,7 +50,10 @@ LFEMU_DEVICE long lf_emu_ticket() {
 }
 LFEMU_DEVICE bool lf_emu_is_last(const void*, long, long count) {
   __syncthreads();
-  return blockIdx.x % count == count - 1;
+  const bool is_last = blockIdx.x % count == count - 1;
+  lf_emu::Thread& t = lf_emu::self();
+  if (is_last) t.engine->complete(&t, count);
+  return is_last;
 }
 
 #endif
