@@ -144,6 +144,17 @@ TEST(AccessRun, NobodyWaitsForBlocksThatDoNotRun) {
   EXPECT_EQ(f.longest_load_bytes, 64 * 4);
 }
 
+// Operands of tensor products that go from memory into registers, two of four words of each lane.
+TEST(AccessRun, OperandsOfProductsAreLoaded) {
+  const AccessFigures f =
+      run_accesses(of("const uint4 x = lf_load_once16(in + i * 4);\n"
+                      "const uint32_t a[4] = {x.x, 0, x.y, 0}, b[2] = {x.z, x.w};\n"
+                      "float sum[4] = {};\nlf_mma_bf16(sum, a, b);\nout[i] = sum[0];"));
+  EXPECT_EQ(f.problem, "");
+  EXPECT_EQ(f.sums.load_bytes[4], 64 * 16);
+  EXPECT_EQ(sectors_ratio(f), 1);
+}
+
 TEST(AccessRun, EndlessBlocksAreEnded) {
   const AccessFigures f =
       run_accesses(of("volatile float* const seen = out;\nwhile (in[i] == 0) seen[i] = 1;"));

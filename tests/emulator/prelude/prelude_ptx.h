@@ -43,7 +43,11 @@ struct Tf32 {
 template <class Element>
 LFEMU_DEVICE void mma(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], int site) {
 #ifdef LFEMU_ACCESSES
-  return;  // values decide nothing about where a kernel reads
+  // Values decide nothing about where a kernel reads. But what is multiplied has to be there, or
+  // the compiler leaves out the loads of it.
+  __asm__ volatile("" ::"r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  for (float& sum : d) __asm__ volatile("" : "+x"(sum));
+  return;
 #endif
   Fragments mine;
   __builtin_memcpy(mine.a, a, sizeof mine.a);
