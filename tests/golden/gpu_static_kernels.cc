@@ -92,12 +92,12 @@ Graph sum_of_two() {
   return b.finish();
 }
 
-Graph attention(int64_t rows, int64_t keys, bool is_causal) {
-  constexpr int64_t kGroups = 8, kMembers = 4, kDepth = 128;
+Graph attention(int64_t rows, int64_t keys, bool is_causal, int64_t depth = 128) {
+  constexpr int64_t kGroups = 8, kMembers = 4;
   GraphBuilder b;
-  NodeId q = input(b, kHalf, {kGroups, kMembers, rows, kDepth});
-  NodeId k = input(b, kHalf, {kGroups, keys, kDepth});
-  NodeId v = input(b, kHalf, {kGroups, keys, kDepth});
+  NodeId q = input(b, kHalf, {kGroups, kMembers, rows, depth});
+  NodeId k = input(b, kHalf, {kGroups, keys, depth});
+  NodeId v = input(b, kHalf, {kGroups, keys, depth});
   Shape shape{kGroups, kMembers, rows, keys};
   // 0 group, 1 member, 2 row, 3 key, 4 depth
   NodeId scores = b.raw(
@@ -113,7 +113,7 @@ Graph attention(int64_t rows, int64_t keys, bool is_causal) {
   NodeId p = b.raw({Op::kSoftmax, kWide, shape, {scores}, SoftmaxAttr{3, false}});
   NodeId out = b.raw({Op::kContract,
                       kWide,
-                      {kGroups, kMembers, rows, kDepth},
+                      {kGroups, kMembers, rows, depth},
                       {p, v},
                       ContractAttr{{0, 1, 2, 3}, {0, 3, 4}, {0, 1, 2, 4}}});
   b.output(b.cast(out, kHalf));
@@ -154,6 +154,8 @@ std::vector<NamedKernel> gpu_kernels() {
   add("tile_of_4_rows", Template::kTile, row_product(4, 4096, 4096));
   add("tile_of_128_rows", Template::kTile, row_product(128, 4096, 4096));
   add("decode_attention", Template::kAttention, attention(1, 4096, false));
+  add("wide_decode_attention", Template::kAttention, attention(1, 8192, false, 256));
+  add("short_decode_attention", Template::kAttention, attention(1, 1024, false));
   add("causal_attention", Template::kAttention, attention(1024, 1024, true));
   add("cache_update", Template::kScatter, cache_update());
   return kernels;

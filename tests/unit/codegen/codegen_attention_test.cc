@@ -373,6 +373,40 @@ TEST(CodegenAttention, FewRowsInOnePass) {
   }
 }
 
+// Where keys are known to fill the blocks' steps nothing is compared, and one step is no loop.
+TEST(CodegenAttention, FewRowsInWholeSteps) {
+  Random random(77);
+  KernelBatch batch;
+  std::vector<bool> is_loop;
+  int64_t turn = 0;
+  for (auto [depth, width] :
+       std::vector<std::pair<int64_t, int64_t>>{{64, 64}, {128, 128}, {256, 256}, {80, 96}}) {
+    for (int64_t steps : {1, 2, 5}) {
+      const int64_t warps = std::array{2, 4}[turn % 2], splits = std::array{1, 2, 4}[turn % 3];
+      Attention a;
+      a.rows = 1;
+      a.keys = 16 * warps * splits * steps;
+      a.depth = depth;
+      a.width = width;
+      a.half = true;
+      a.members = turn % 8 + 1;
+      a.mask = turn % 4 == 1 ? Mask::kBias : Mask::kNone;
+      a.turned = turn % 2 == 1;
+      add(batch, random, a, {{"block_keys", 16 * warps}, {"splits", splits}});
+      is_loop.push_back(steps > 1);
+      ++turn;
+    }
+  }
+  batch.compile();
+  for (size_t k = 0; k < batch.size() && !testing::Test::HasFatalFailure(); ++k) {
+    if (runs_on_gpu()) {
+      const std::string& text = batch.at(k).source.text;
+      EXPECT_EQ(text.find("for (int n0 = from") != std::string::npos, is_loop[k]) << k;
+    }
+    batch.check(k, 1e-4);
+  }
+}
+
 TEST(CodegenAttention, FewRowsAreStoredAsTheBodySays) {
   Random random(73);
   KernelBatch batch;
@@ -475,7 +509,9 @@ TEST(CodegenAttention, FewRowsFindTheirKeysInMasks) {
         bool is_seen = k / a.width >= kFrom && k / a.width < kTo;
         if (!is_seen) poisoned[2].set(k, std::numeric_limits<double>::quiet_NaN());
       }
-      batch.add(Template::kAttention, {{"splits", 4}}, body, std::move(poisoned));
+      // Blocks of several steps look for the keys.
+      batch.add(Template::kAttention, {{"block_keys", 64}, {"splits", 4}}, body,
+                std::move(poisoned));
       batch.compile();
       batch.check(0, 1e-4);
       // A CPU reads all keys.

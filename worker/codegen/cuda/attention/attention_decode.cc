@@ -6,6 +6,7 @@
 #include "common/base/cat.h"
 #include "common/lowering/body/plain_read.h"
 #include "common/lowering/text/c_text.h"
+#include "common/schedule/decode_blocks.h"
 #include "common/schedule/gpu_splits.h"
 #include "worker/codegen/cuda/attention/attention_rows.h"
 #include "worker/codegen/cuda/text/split.h"
@@ -31,49 +32,60 @@ using common::Template;
 
 namespace {
 
-constexpr int64_t kChunk = 8;      // elements of 16 bytes
-constexpr int64_t kWarpsMax = 4;   // of a block, each with keys of its own
-constexpr int64_t kWarpKeys = 16;  // that a warp takes in a step: the depth of a product
+constexpr int64_t kChunk = 8;  // elements of 16 bytes
+constexpr int64_t kWarps = 4;  // of a block, each with keys of its own, where sizes are open
+constexpr int64_t kWarpKeys = common::kDecodeWarpKeys;
 constexpr int64_t kWidthMax = 256;
 constexpr int64_t kKeysMax = 1 << 30;  // counted in 32 bits
-constexpr int64_t kKeysToFind = 1024;  // of which masks are asked which ones are visible
-// A processor runs several blocks while each has so many steps left: the loads of one are under way
-// while another multiplies.
-constexpr int64_t kStepsToShare = 4;
-// Chunks of a lane beyond which keys and values take turns in its registers.
-constexpr int64_t kChunksMax = 24;
-constexpr int64_t kBlocksMax = 2;  // of a processor, by their registers
+// A block asks masks which of the keys are visible where it has so many steps: the answer takes as
+// long as a step.
+constexpr int64_t kStepsToFind = 4;
+constexpr int64_t kBlocksShared = 2;     // of a processor, by their registers
+constexpr int64_t kQueriesUnrolled = 8;  // elements that a thread computes
 
 int64_t chunks_of(int64_t length, int64_t lanes) {
   return (length + lanes * kChunk - 1) / (lanes * kChunk);
 }
 
-// Blocks of fewer warps where those of four would leave half of a GPU's processors without keys.
-int64_t warps_of(const Graph& body, const AttentionForm& form, const CudaMachine& machine) {
-  const Expr& keys = form.label_size[static_cast<size_t>(form.key)];
-  if (!keys.is_constant()) return kWarpsMax;
-  int64_t wanted =
-      common::gpu_splits(form.size(form.batch), keys, 1, 0, body.symbols, machine.processors);
-  int64_t warps = kWarpsMax;
-  auto blocks = [&] { return (keys.constant() + warps * kWarpKeys - 1) / (warps * kWarpKeys); };
-  while (warps > 1 && 2 * blocks() <= wanted) warps /= 2;
-  return warps;
+// Of how many warps blocks are and how many share the keys. Where sizes are known when the text is
+// written, those that are predicted to take least; else as many as fill the GPU once, and once
+// more.
+common::DecodeBlocks blocks_of(const Graph& body, const AttentionForm& form, int64_t depth,
+                               const Schedule& schedule, const CudaMachine& machine) {
+  Expr batch = form.size(form.batch), keys = form.label_size[static_cast<size_t>(form.key)];
+  common::DecodeBlocks given;
+  int64_t block_keys = schedule_value(schedule, Template::kAttention, "block_keys");
+  given.warps = block_keys == 0 ? 0 : std::clamp<int64_t>(block_keys / kWarpKeys, 1, kWarps);
+  given.splits = schedule_value(schedule, Template::kAttention, "splits");
+  if (batch.is_constant() && keys.is_constant() && batch.constant() > 0 && keys.constant() > 0) {
+    common::DecodeShape shape{batch.constant(), form.size(form.rows).constant(), keys.constant(),
+                              depth, form.size(form.columns).constant()};
+    return common::decode_blocks(shape, given, machine.processors);
+  }
+  if (given.warps == 0) given.warps = kWarps;
+  if (given.splits == 0) {
+    int64_t once = common::gpu_splits(batch, keys, given.warps * kWarpKeys, 0, body.symbols,
+                                      machine.processors);
+    given.splits = kBlocksShared * once;
+  }
+  return given;
 }
 
-// Scores are products of the queries, padded to 16 rows, and 8 keys; lane 4 g + t has the depths of
-// row g and of key g in chunks t, t + 4, ... of 16 bytes. A product does not mind in which order
-// both sides name the depths, so chunks serve as they lie in memory. Its result, the scores of row
-// g for keys 2 t and 2 t + 1, is where the second product, of values by probabilities, wants them:
-// there the lane has columns 8 g to 8 g + 7 of four keys, and pairs of keys are put together by one
-// permutation of bytes a word.
+// Scores are products of the queries, as 16 rows, and 8 keys; lane 4 g + t has the depths of row g
+// and of key g in chunks t, t + 4, ... of 16 bytes. A product does not mind in which order both
+// sides name the depths, so chunks serve as they lie in memory. Rows 0 to 7 are the first halves of
+// the queries' chunks, rows 8 to 15 the second halves: the former meet the first halves of the
+// keys' chunks, the latter the second, and the sum of both is the score. So no register is moved or
+// zeroed. The scores of row g for keys 2 t and 2 t + 1 come out where the second product, of values
+// by probabilities, wants them: there the lane has columns 8 g to 8 g + 7 of four keys, and pairs
+// of keys are put together by one permutation of bytes a word.
 class DecodeAttention final : public CudaAttentionRows {
  public:
   DecodeAttention(const Graph& body, AttentionForm form, int64_t warps)
       : CudaAttentionRows(body, std::move(form), warps * 32, warps),
         step_(warps * kWarpKeys),
         depth_chunks_(chunks_of(depth_, 4)),
-        width_chunks_(chunks_of(width_, 8)),
-        takes_turns_(2 * depth_chunks_ + 4 * width_chunks_ > kChunksMax) {
+        width_chunks_(chunks_of(width_, 8)) {
     keys_ = {operands_.keys(), depth_,
              [](const AttentionOperands& o, const std::vector<Expr>& at, const Expr& d) {
                return o.keys_at(at[0], d);
@@ -88,8 +100,8 @@ class DecodeAttention final : public CudaAttentionRows {
                 }};
   }
 
-  Result<GpuFunction> run(const Schedule& schedule, const CudaMachine& machine) {
-    choose_splits(wanted_splits(schedule, machine), step_, machine);
+  Result<GpuFunction> run(int64_t splits, const CudaMachine& machine) {
+    choose_splits(splits, step_, machine);
     GpuFunction function;
     lines(
         "const int tid = threadIdx.x, lane = tid % 32, g = lane / 4, t = lane % 4;\n"
@@ -97,18 +109,18 @@ class DecodeAttention final : public CudaAttentionRows {
     bind_batch(cat("(int64_t)blockIdx.x / ", splits_));
     function.block.threads = static_cast<int>(threads_);
     function.block.shared_bytes = declare_parts(rows_ * depth_ * 2);
-    bool is_long = !key_size_.is_constant() || key_size_.constant() >= kKeysToFind;
-    reads_masks_ = is_long && !form_.masks.empty();
+    find_steps();
     find_range(step_, "blockIdx.x");
     // The first keys and values are under way while the queries are computed.
     lines(cat("const int from = ", begin_, " + warp * ", kWarpKeys, ", to = ", end_,
               ";\nuint4 key[2][", depth_chunks_, "], value[4][", width_chunks_, "];"));
-    if (!takes_turns_) {
-      writer_.open(true);
-      load_keys("from");
-      load_values("from");
-      writer_.close("if (from < to)");
-    }
+    writer_.open(true);
+    load_keys("from");
+    load_values("from");
+    writer_.close(is_whole_ ? "" : "if (from < to)");
+    // The compiler moves loads to where they are used, and nearer to queries, but not past a
+    // barrier.
+    lines("__syncthreads();");
     load_queries();
     lines(cat("float sum[", width_chunks_, "][4][4] = {}, top = ", lowest_, ", total = 0;"));
     walk_keys();
@@ -135,17 +147,15 @@ class DecodeAttention final : public CudaAttentionRows {
     return cat("lf_exp_less(", top, ", ", greatest, ")");
   }
 
-  int64_t wanted_splits(const Schedule& schedule, const CudaMachine& machine) const {
-    int64_t given = schedule_value(schedule, Template::kAttention, "splits");
-    if (given != 0) return given;
-    int64_t once =
-        common::gpu_splits(batch_size(), key_size_, step_, 0, body_.symbols, machine.processors);
-    int64_t blocks = 2;
-    if (key_size_.is_constant()) {
-      int64_t steps = key_size_.constant() / (once * step_);
-      blocks = std::clamp<int64_t>(steps / kStepsToShare, 1, kBlocksMax);
-    }
-    return once * blocks;
+  // Where the number of keys is known and no block looks for the visible ones, a block's keys are
+  // known to fill whole steps, or one.
+  void find_steps() {
+    bool is_known = key_size_.is_constant();
+    int64_t steps = is_known ? (key_size_.constant() + splits_ * step_ - 1) / (splits_ * step_) : 0;
+    reads_masks_ = (!is_known || steps >= kStepsToFind) && !form_.masks.empty();
+    bool finds = reads_masks_ || !form_.first.empty() || !form_.last.empty();
+    is_whole_ = is_known && !finds && key_size_.constant() > 0 && key_size_.constant() % step_ == 0;
+    is_one_step_ = is_whole_ && steps == 1;
   }
 
   // Whether the rows' runs of so many elements lie side by side in an input.
@@ -170,88 +180,91 @@ class DecodeAttention final : public CudaAttentionRows {
     return length == padded ? "" : cat(position, " < ", length);
   }
 
-  // The block computes queries once, which may take more than to read them, with all its threads.
+  // The block computes queries once, which may take more than to read them, with all its threads:
+  // neighbours take neighbouring elements. The second and the third word of a chunk change places,
+  // as multiply_keys() wants them.
   void load_queries() {
-    bool plain = is_plain(queries_, form_.rows, kChunk);
-    int64_t count = plain ? kChunk : 2;
-    while (count < kChunk && rows_ * depth_ > count * threads_) count *= 2;
-    writer_.open(true);
-    lines(cat("uint16_t h[", count, "];"));
-    std::vector<Expr> rows = row_labels(cat("e / ", depth_));
+    std::vector<Expr> rows;
     std::string from = cat("e % ", depth_);
-    if (plain) {
+    if (is_plain(queries_, form_.rows, kChunk)) {
+      writer_.open(true);
+      rows = row_labels(cat("e / ", depth_));
       Expr position = index(from, Expr(depth_));
       auto read = plain_read(queries_.node, queries_.at(operands_, rows, position), emitter_);
-      lines(cat("*(uint4*)h = lf_load_once16(in", read->input, " + ", writer_.text(read->offset),
-                ");"));
+      lines(cat("const uint4 q = lf_load_once16(in", read->input, " + ", writer_.text(read->offset),
+                ");\n((uint4*)memory)[e / ", kChunk, "] = make_uint4(q.x, q.z, q.y, q.w);"));
+      close_each(rows_ * depth_, kChunk);
     } else {
+      int64_t count = rows_ * depth_, steps = (count + threads_ - 1) / threads_;
       writer_.open(false);
-      compute(queries_, rows, from);
-      writer_.close(unrolled_loop("y", count));
+      lines(cat("const int e = y * ", threads_, " + tid;"));
+      writer_.open(true);
+      rows = row_labels(cat("e / ", depth_));
+      Expr position = index(from, Expr(depth_));
+      lines(cat("((uint16_t*)memory)[(e & ~6) | (e & 2) << 1 | (e & 4) >> 1] = ",
+                emitter_.value(queries_.node, queries_.at(operands_, rows, position)).text, ";"));
+      writer_.close(count % threads_ == 0 ? "" : cat("if (e < ", count, ")"));
+      writer_.close(steps <= kQueriesUnrolled ? unrolled_loop("y", steps)
+                                              : cat("for (int y = 0; y < ", steps, "; ++y)"));
     }
-    lines(cat(unrolled_loop("y", count), " ((uint16_t*)memory)[e + y] = h[y];"));
-    close_each(rows_ * depth_, count);
     lines("__syncthreads();");
-    lines(cat("uint4 query[", depth_chunks_, "];"));
-    std::string valid = inside("(c * 4 + t) * 8", depth_, depth_chunks_ * 32);
-    lines(cat(unrolled_loop("c", depth_chunks_),
-              " query[c] = ", valid.empty() ? "" : cat(valid, " ? "),
-              "((const uint4*)memory)[min(g, ", rows_ - 1, ") * ", depth_ / kChunk, " + c * 4 + t]",
-              valid.empty() ? "" : " : make_uint4(0, 0, 0, 0)", ";"));
+    lines(cat("const uint4* const query = (const uint4*)memory + min(g, ", rows_ - 1, ") * ",
+              depth_ / kChunk, " + t;"));
   }
 
   void walk_keys() {
     writer_.open(true);
-    if (takes_turns_) load_keys("n0");
+    if (is_one_step_) lines("const int n0 = from;");
     multiply_keys();
     std::string next = cat("n0 + ", step_);
     auto load_next = [&](auto load) {
+      if (is_one_step_) return;
       writer_.open(true);
       load();
       writer_.close(cat("if (", next, " < to)"));
     };
-    if (takes_turns_) {
-      load_values("n0");
-    } else {
-      load_next([&] { load_keys(next); });
-    }
+    load_next([&] { load_keys(next); });
     std::vector<Expr> rows = row_labels("g");
     lines("float x[4];");
     writer_.open(false);
     std::string position = "n0 + e / 2 * 8 + t * 2 + e % 2";
     Expr key = key_index(position);
-    CodeValue dot = writer_.declare(writer_.depth(), "float", "s", "dot[e / 2][e % 2]");
+    CodeValue dot = writer_.declare(writer_.depth(), "float", "s",
+                                    "dot[e / 2][0][e % 2] + dot[e / 2][1][2 + e % 2]");
     writer_.remember({form_.scores, 0, operands_.scores_at(rows, key)}, dot);
     CodeValue x = emitter_.value(operands_.exponents(), operands_.softmax_at(rows, key));
-    lines(cat("x[e] = ", position, " < to ? ", x.text, " : ", lowest_, ";"));
+    lines(is_whole_ ? cat("x[e] = ", x.text, ";")
+                    : cat("x[e] = ", position, " < to ? ", x.text, " : ", lowest_, ";"));
     writer_.close(unrolled_loop("e", 4));
     weigh();
     multiply_values();
-    if (!takes_turns_) load_next([&] { load_values(next); });
-    writer_.close(cat("for (int n0 = from; n0 < to; n0 += ", step_, ")"));
+    load_next([&] { load_values(next); });
+    writer_.close(is_one_step_ ? "" : cat("for (int n0 = from; n0 < to; n0 += ", step_, ")"));
   }
 
   void multiply_keys() {
     std::string multiply =
         body_.node(operands_.keys()).dtype == DType::kFloat16 ? "lf_mma_f16" : "lf_mma_bf16";
-    lines(cat("float dot[2][4] = {};\n", unrolled_loop("u", 2), " {\n",
-              unrolled_loop("c", depth_chunks_),
-              " {\nconst uint32_t a[4] = {query[c].x, 0, query[c].y, 0}, b[2] = {key[u][c].x, "
-              "key[u][c].y};\n",
-              multiply,
-              "(dot[u], a, b);\nconst uint32_t a2[4] = {query[c].z, 0, query[c].w, 0}, b2[2] = "
-              "{key[u][c].z, key[u][c].w};\n",
-              multiply, "(dot[u], a2, b2);\n}\n}"));
+    lines(cat("float dot[2][2][4] = {};\n", unrolled_loop("c", depth_chunks_),
+              " {\nuint4 q = make_uint4(0, 0, 0, 0);"));
+    std::string valid = inside("(c * 4 + t) * 8", depth_, depth_chunks_ * 32);
+    lines(cat(valid.empty() ? "" : cat("if (", valid, ") "), "q = query[c * 4];\n",
+              "const uint32_t a[4] = {q.x, q.y, q.z, q.w};\n", unrolled_loop("u", 2),
+              " {\nconst uint32_t b[2] = {key[u][c].x, key[u][c].y}, b2[2] = {key[u][c].z, "
+              "key[u][c].w};\n",
+              multiply, "(dot[u][0], a, b);\n", multiply, "(dot[u][1], a, b2);\n}\n}"));
   }
 
   // Of the keys from C expression `from` on, which is less than `to`. For a key beyond the last the
   // last one is read; its value is 0: what lies there, times 0, might be NaN.
   void load_keys(const std::string& from) {
-    load(keys_, cat("min(", from, " + u * 8 + g, to - 1)"), "key", 2, "t", 4, depth_chunks_, "");
+    std::string position = cat(from, " + u * 8 + g");
+    load(keys_, is_whole_ ? position : cat("min(", position, ", to - 1)"), "key", 2, "t", 4,
+         depth_chunks_, "");
   }
   void load_values(const std::string& from) {
     load(values_, cat(from, " + u / 2 * 8 + t * 2 + u % 2"), "value", 4, "g", 8, width_chunks_,
-         "n < to");
+         is_whole_ ? "" : "n < to");
   }
   // A lane's chunks are `first`, `first` + `step`, ...
   void load(const Operand& x, const std::string& position, const std::string& name, int64_t keys,
@@ -295,24 +308,18 @@ class DecodeAttention final : public CudaAttentionRows {
     lines(cat("float most = lf_greater(lf_greater(x[0], x[1]), lf_greater(x[2], x[3]));\n",
               "most = lf_greater(most, __shfl_xor_sync(0xffffffffu, most, 1));\n",
               "most = lf_greater(most, __shfl_xor_sync(0xffffffffu, most, 2));\n",
-              "const float after = lf_greater(top, most);\nconst float shift = after == ", lowest_,
-              " ? 0 : after;\nconst float turn = after == top ? 1 : lf_exp_less(top, shift);\ntop "
-              "= after;\ntotal *= turn;\n"
-              "uint32_t high[2], low[2];\n",
-              unrolled_loop("u", 2),
+              is_one_step_ ? "top = most;\n" : "const float after = lf_greater(top, most);\n",
+              "const float shift = ", is_one_step_ ? "most" : "after", " == ", lowest_, " ? 0 : ",
+              is_one_step_ ? "most;\n"
+                           : "after;\nconst float turn = after == top ? 1 : lf_exp_less(top, "
+                             "shift);\ntop = after;\ntotal *= turn;\n",
+              "uint32_t high[2], low[2];\n", unrolled_loop("u", 2),
               " {\nconst float p = lf_exp_less(x[u * 2], shift), q = lf_exp_less(x[u * 2 + 1], "
               "shift);\ntotal += p + q;\nlf_two_bf16(p, q, high[u], low[u]);\n}"));
   }
 
-  // Rows of sums are the probabilities' columns: their turns are other lanes'.
   void multiply_values() {
-    lines(
-        cat("if (__any_sync(0xffffffffu, turn != 1)) {\nconst float even = "
-            "__shfl_sync(0xffffffffu, turn, t * 8), odd = __shfl_sync(0xffffffffu, turn, t * 8 + "
-            "4);\n",
-            unrolled_loop("i", width_chunks_), "\n", unrolled_loop("j", 4),
-            " {\nsum[i][j][0] *= even; sum[i][j][1] *= odd; sum[i][j][2] *= even; "
-            "sum[i][j][3] *= odd;\n}\n}"));
+    if (!is_one_step_) turn_sums();
     lines(cat(unrolled_loop("i", width_chunks_), " {"));
     for (int j = 0; j < 4; ++j) {
       char word = "xyzw"[j];
@@ -325,6 +332,17 @@ class DecodeAttention final : public CudaAttentionRows {
                 "], a, high);\nlf_mma_bf16(sum[i][", j, "], a, low);\n}"));
     }
     lines("}");
+  }
+
+  // Rows of sums are the probabilities' columns: their turns are other lanes'.
+  void turn_sums() {
+    lines(
+        cat("if (__any_sync(0xffffffffu, turn != 1)) {\nconst float even = "
+            "__shfl_sync(0xffffffffu, turn, t * 8), odd = __shfl_sync(0xffffffffu, turn, t * 8 + "
+            "4);\n",
+            unrolled_loop("i", width_chunks_), "\n", unrolled_loop("j", 4),
+            " {\nsum[i][j][0] *= even; sum[i][j][1] *= odd; sum[i][j][2] *= even; "
+            "sum[i][j][3] *= odd;\n}\n}"));
   }
 
   // A warp's part: lane 4 g + t has columns 8 g to 8 g + 7 of rows 2 t and 2 t + 1.
@@ -345,9 +363,9 @@ class DecodeAttention final : public CudaAttentionRows {
   }
 
   Operand keys_, values_, queries_;
-  int64_t step_;                         // keys of a block in a step
-  int64_t depth_chunks_, width_chunks_;  // of a lane
-  bool takes_turns_;
+  int64_t step_;                                 // keys of a block in a step
+  int64_t depth_chunks_, width_chunks_;          // of a lane
+  bool is_whole_ = false, is_one_step_ = false;  // see find_steps()
 };
 
 }  // namespace
@@ -372,8 +390,10 @@ bool cuda_attention_is_decode(const Graph& body, const AttentionForm& form,
 Result<GpuFunction> emit_cuda_attention_decode(const Graph& body, AttentionForm form,
                                                const Schedule& schedule,
                                                const CudaMachine& machine) {
-  int64_t warps = warps_of(body, form, machine);
-  return DecodeAttention(body, std::move(form), warps).run(schedule, machine);
+  CodeWriter writer(body.symbols);
+  int64_t depth = AttentionOperands(body, form, writer).depth();
+  common::DecodeBlocks blocks = blocks_of(body, form, depth, schedule, machine);
+  return DecodeAttention(body, std::move(form), blocks.warps).run(blocks.splits, machine);
 }
 
 }  // namespace worker

@@ -123,10 +123,9 @@ void CudaAttentionRows::weigh_parts(const std::string& count, int64_t most, bool
   auto shared = [](const std::string& combine) {
     return cat("\n#pragma unroll\nfor (int d = 16; d > 0; d /= 2) ", combine, ";\n");
   };
-  lines(cat("#pragma unroll 1\nfor (int step = 0; step < ", steps,
-            "; ++step) {\nconst int r = min(step * ", warps, " + warp, ", rows_ - 1,
-            ");\nfloat greatest = ", lowest_, ", all = 0, w[", (most + 31) / 32, "];\n", each,
-            " w[k] = k * 32 + lane < ", count, " ? tops", at, " : ", lowest_,
+  lines(cat(unrolled_loop("step", steps), " {\nconst int r = min(step * ", warps, " + warp, ",
+            rows_ - 1, ");\nfloat greatest = ", lowest_, ", all = 0, w[", (most + 31) / 32, "];\n",
+            each, " w[k] = k * 32 + lane < ", count, " ? tops", at, " : ", lowest_,
             ", greatest = lf_max_f32(greatest, w[k]);",
             shared("greatest = lf_max_f32(greatest, __shfl_xor_sync(0xffffffffu, greatest, d))"),
             "const float shift = greatest == ", lowest_, " ? 0 : greatest;\n", each, " {\nw[k] = ",
@@ -142,8 +141,9 @@ void CudaAttentionRows::weigh_parts(const std::string& count, int64_t most, bool
 void CudaAttentionRows::begin_sum(const std::string& count, const std::string& sums,
                                   const std::string& stride) {
   writer_.open(true);
-  lines(cat("const int r = e / ", width_, ";\nfloat s[4] = {};\n#pragma unroll 8\nfor (int p = 0; ",
-            "p < ", count, "; ++p) {\nconst float4 x = *(const float4*)(", sums, " + p * ", stride,
+  lines(cat("const int r = e / ", width_,
+            ";\nfloat s[4] = {};\n#pragma unroll 16\nfor (int p = 0; ", "p < ", count,
+            "; ++p) {\nconst float4 x = *(const float4*)(", sums, " + p * ", stride,
             " + e);\nconst float w = tops[p * ", rows_,
             " + r];\ns[0] = fmaf(x.x, w, s[0]); "
             "s[1] = fmaf(x.y, w, s[1]); s[2] = fmaf(x.z, w, s[2]); s[3] = fmaf(x.w, w, s[3]);\n}"));

@@ -1,0 +1,95 @@
+#include "common/schedule/decode_blocks.h"
+
+#include <algorithm>
+
+namespace common {
+namespace {
+
+constexpr int64_t kSplitsMax = 64;
+constexpr int64_t kWarps[] = {4, 8, 2, 1};  // of equal ones the first
+// Bytes of one part that threads may leave in shared memory, of all the block's warps.
+constexpr int64_t kPartBytesMax = 96 * 1024;
+
+// Thread instructions, counted in machine code for sm_90a: of a block's beginning and end, of an
+// element of a computed query, of a step and its chunks of keys and of values, of four sums of a
+// warp's and of a block's part.
+constexpr double kFixed = 450, kQuery = 30, kStep = 130, kKeyChunk = 10, kValueChunk = 36;
+constexpr double kWarpPart = 12, kBlockPart = 9, kSums = 30;
+constexpr double kFixedRegisters = 40;
+// Rounds of loads that a block waits until its part is left and known to all.
+constexpr double kLeaveRounds = 1.5;
+
+int64_t divide_up(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }
+
+int64_t steps_of(const DecodeShape& shape, const DecodeBlocks& blocks) {
+  return divide_up(shape.keys, blocks.splits * blocks.warps * kDecodeWarpKeys);
+}
+
+}  // namespace
+
+GpuKernelFacts decode_facts(const DecodeShape& shape, const DecodeBlocks& blocks) {
+  constexpr double kHalf = 2, kFloat = 4, kChunkBytes = 16;
+  auto number = [](int64_t value) { return static_cast<double>(value); };
+  int64_t threads = blocks.warps * 32;
+  // Chunks of 16 bytes that a lane has of a step's keys and values: 16 keys for 4 lanes a key, and
+  // for 8.
+  int64_t depth_chunks = divide_up(shape.depth, 32), width_chunks = divide_up(shape.width, 64);
+  double step_bytes = number(2 * depth_chunks + 4 * width_chunks) * kChunkBytes;
+  double steps = number(steps_of(shape, blocks));
+  double sums = number(divide_up(shape.rows * shape.width, 4 * threads));
+  double part_bytes = number(shape.rows * (shape.width + 2)) * kFloat;
+  GpuKernelFacts f;
+  f.blocks = number(shape.batch * blocks.splits);
+  f.block_threads = number(threads);
+  f.dram_bytes = number(shape.batch * shape.keys * (shape.depth + shape.width)) * kHalf;
+  f.sector_bytes = f.dram_bytes + (blocks.splits > 1 ? 2 * part_bytes * f.blocks : 0);
+  double all_threads = f.blocks * f.block_threads;
+  f.thread_instructions =
+      all_threads *
+      (kFixed + kQuery * number(divide_up(shape.rows * shape.depth, threads)) +
+       steps * (kStep + kKeyChunk * number(depth_chunks) + kValueChunk * number(width_chunks)) +
+       sums * (kWarpPart * number(blocks.warps) + kSums));
+  // One block of those that share keys merges their parts: a share of a part for each.
+  if (blocks.splits > 1) f.thread_instructions += all_threads * sums * kBlockPart;
+  f.tensor_operations =
+      number(shape.batch * shape.keys * (2 * shape.depth + 4 * shape.width)) * 2 * number(8);
+  f.registers = kFixedRegisters + step_bytes / kFloat + number(16 * width_chunks);
+  f.block_shared_bytes = number(blocks.warps) * part_bytes + number(shape.rows * shape.depth) * 2;
+  f.in_flight_bytes = step_bytes;
+  f.rounds = steps;
+  if (blocks.splits > 1) {
+    double merged = number(blocks.splits) * sums * kChunkBytes;
+    f.rounds += kLeaveRounds + merged / step_bytes;
+  }
+  return f;
+}
+
+DecodeBlocks decode_blocks(const DecodeShape& shape, const DecodeBlocks& given,
+                           int64_t processors) {
+  // Rates of one product decide for all, so that a plan's text depends on its processors alone.
+  GpuMachine machine = gpu_machine_of_target("cuda-sm_90a");
+  machine.processors = static_cast<double>(std::max<int64_t>(1, processors));
+  DecodeBlocks best;
+  double least = 0;
+  for (int64_t warps : kWarps) {
+    if (given.warps != 0 && warps != given.warps) continue;
+    if (warps > 1 && warps * shape.rows * shape.width * 4 > kPartBytesMax) continue;
+    int64_t steps = divide_up(shape.keys, warps * kDecodeWarpKeys);
+    for (int64_t splits = 1; splits <= std::min(kSplitsMax, steps); ++splits) {
+      bool is_last = splits == std::min(kSplitsMax, steps);
+      if (given.splits != 0 && splits != given.splits && !(is_last && splits < given.splits)) {
+        continue;
+      }
+      // The same steps a block with fewer blocks, unless the schedule says how many.
+      if (given.splits == 0 && divide_up(steps, divide_up(steps, splits)) != splits) continue;
+      DecodeBlocks blocks{warps, splits};
+      double ns = gpu_kernel_time(decode_facts(shape, blocks), machine).total_ns;
+      if (least > 0 && ns >= least) continue;
+      least = ns;
+      best = blocks;
+    }
+  }
+  return best;
+}
+
+}  // namespace common

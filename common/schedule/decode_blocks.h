@@ -1,0 +1,32 @@
+// How blocks of a GPU's threads share an attention of few rows over long sequences, and what that
+// takes: for the generator, which cuts the keys, and for the search, which predicts the time.
+#pragma once
+
+#include <cstdint>
+
+#include "common/cost/gpu_time.h"
+
+namespace common {
+
+// Keys that a warp takes in a step: the depth of a tensor product.
+inline constexpr int64_t kDecodeWarpKeys = 16;
+
+// `rows` share `keys` keys of `depth` and as many values of `width` elements of 16 bits, in each of
+// `batch` elements. None is 0.
+struct DecodeShape {
+  int64_t batch = 1, rows = 1, keys = 1, depth = 1, width = 1;
+};
+
+struct DecodeBlocks {
+  int64_t warps = 1;   // of a block, each with keys of its own
+  int64_t splits = 1;  // blocks that share the keys; the last of them merges their parts
+};
+
+// Of one launch with those blocks, each of which has keys.
+GpuKernelFacts decode_facts(const DecodeShape& shape, const DecodeBlocks& blocks);
+
+// The blocks that take least on a GPU of so many processors, by gpu_kernel_time(). `warps` and
+// `splits` are kept where they are not 0; blocks without keys are left out.
+DecodeBlocks decode_blocks(const DecodeShape& shape, const DecodeBlocks& given, int64_t processors);
+
+}  // namespace common
