@@ -259,7 +259,14 @@ const DeviceTerms& device_terms(const common::Target& target) {
 double predict_ns(common::Template form, const KernelProfile& profile, const ScheduleValues& values,
                   const DeviceTerms& terms) {
   using common::Template;
-  if (terms.gpu != nullptr) return gpu_predict_ns(form, profile, *terms.gpu);
+  if (terms.gpu != nullptr) {
+    if (form != Template::kAttention || values.online != 0) {
+      return gpu_predict_ns(form, profile, *terms.gpu, {values.block_keys, values.splits});
+    }
+    KernelProfile twice = profile;
+    twice.attention.normalises_first = true;
+    return gpu_predict_ns(form, twice, *terms.gpu);
+  }
   double launch_ns = form == Template::kTile   ? terms.tile_launch_ns
                      : form == Template::kGemm ? terms.library_call_ns
                                                : terms.launch_ns;
@@ -306,6 +313,11 @@ double predict_ns(const common::Kernel& kernel, const std::vector<int64_t>& symb
     values.mr = value("mr");
     values.nr = value("nr");
     values.nc = value("nc");
+  }
+  if (kernel.form == common::Template::kAttention) {
+    values.block_keys = value("block_keys");
+    values.splits = value("splits");
+    values.online = value("online");
   }
   return predict_ns(kernel.form, profile_kernel(kernel, symbols), values, terms);
 }

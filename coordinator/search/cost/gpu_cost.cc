@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/schedule/decode_blocks.h"
+
 namespace coordinator {
 namespace {
 
@@ -44,6 +46,25 @@ double repeated_bytes(const KernelProfile& profile) {
   double few = std::min(size.rows, size.columns);
   return has_few_rows(size) ? profile.contraction_ops / std::max(1.0, few) * width * (few - 1)
                             : profile.contraction_ops * width;
+}
+
+// Whether one pass computes it, whose blocks are known.
+bool is_decode(const AttentionSize& size) {
+  return size.rows <= kAttentionRows && size.is_half && !size.normalises_first &&
+         std::min({size.batch, size.rows, size.keys, size.depth, size.width}) >= 1;
+}
+
+GpuKernelFacts attention_facts(const KernelProfile& profile, const common::GpuMachine& machine,
+                               const AttentionSchedule& schedule) {
+  const AttentionSize& size = profile.attention;
+  auto whole = [](double value) { return static_cast<int64_t>(value); };
+  common::DecodeShape shape{whole(size.batch), whole(size.rows), whole(size.keys),
+                            whole(size.depth), whole(size.width)};
+  common::DecodeBlocks given{schedule.block_keys / common::kDecodeWarpKeys, schedule.splits};
+  common::DecodeBlocks blocks = common::decode_blocks(shape, given, whole(machine.processors));
+  GpuKernelFacts f = common::decode_facts(shape, blocks);
+  f.dram_bytes = std::max(f.dram_bytes, profile.moved_bytes);
+  return f;
 }
 
 }  // namespace
@@ -103,8 +124,11 @@ GpuKernelFacts gpu_facts(Template form, const KernelProfile& profile) {
 }
 
 double gpu_predict_ns(Template form, const KernelProfile& profile,
-                      const common::GpuMachine& machine) {
-  common::GpuKernelTime time = common::gpu_kernel_time(gpu_facts(form, profile), machine);
+                      const common::GpuMachine& machine, const AttentionSchedule& schedule) {
+  GpuKernelFacts facts = form == Template::kAttention && is_decode(profile.attention)
+                             ? attention_facts(profile, machine, schedule)
+                             : gpu_facts(form, profile);
+  common::GpuKernelTime time = common::gpu_kernel_time(facts, machine);
   return time.launch_ns + time.total_ns;
 }
 

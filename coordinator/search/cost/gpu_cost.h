@@ -11,8 +11,14 @@ namespace coordinator {
 // far as there is work for its threads.
 common::GpuKernelFacts gpu_facts(common::Template form, const KernelProfile& profile);
 
-// Nanoseconds of one launch on that machine, the launch itself included.
+// What a schedule says of an attention; 0 is the generator's choice.
+struct AttentionSchedule {
+  int64_t block_keys = 0, splits = 0;
+};
+
+// Nanoseconds of one launch on that machine, the launch itself included. An attention of few rows
+// is predicted from its blocks (common/schedule/decode_blocks.h) where its sizes are known.
 double gpu_predict_ns(common::Template form, const KernelProfile& profile,
-                      const common::GpuMachine& machine);
+                      const common::GpuMachine& machine, const AttentionSchedule& schedule = {});
 
 }  // namespace coordinator

@@ -41,6 +41,8 @@ struct AttentionSize {
   // A row is normalised before the product, so that its keys are read twice.
   bool normalises_first = false;
   bool is_half = false;  // keys and values were of 16 bits until they were cast
+  // 0: not known.
+  double batch = 0, keys = 0, depth = 0, width = 0;
 };
 
 struct KernelProfile {

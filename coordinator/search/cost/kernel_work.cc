@@ -87,6 +87,10 @@ AttentionSize attention_size(const common::Kernel& kernel, const common::Attenti
       !form.scales_rows ||
       common::schedule_value(kernel.schedule, common::Template::kAttention, "online") == 0;
   size.is_half = is_half(form.scores, form.queries) && is_half(form.product, form.probabilities);
+  size.batch = size_of(form.size(form.batch), symbols);
+  size.keys = size_of(form.label_size[static_cast<size_t>(form.key)], symbols);
+  size.depth = contraction_size(body, body.node(form.scores), symbols).steps;
+  size.width = size_of(form.size(form.columns), symbols);
   return size;
 }
 

@@ -272,7 +272,10 @@ double predict_ns(const KernelTraits& traits, ScheduleCode code) {
     double ns = traits.nest_times->predict_ns(schedule_of(traits.form, code));
     return std::isfinite(ns) ? ns : traits.predicted_ns * kNoCode;
   }
-  if (traits.form != Template::kLoops && traits.form != Template::kTile) return traits.predicted_ns;
+  bool is_attention = traits.form == Template::kAttention && common::is_gpu(traits.terms->machine);
+  if (traits.form != Template::kLoops && traits.form != Template::kTile && !is_attention) {
+    return traits.predicted_ns;
+  }
   const auto& choices = common::schedule_parameters(traits.form);
   auto value = [&](size_t parameter) {
     return choices[parameter].values[schedule_digit(traits.form, code, parameter)];
@@ -283,6 +286,10 @@ double predict_ns(const KernelTraits& traits, ScheduleCode code) {
     values.vector = value(kVector);
     values.unroll = value(kUnroll);
     values.stage = value(kStage);
+  } else if (is_attention) {
+    values.block_keys = value(kBlockKeys);
+    values.splits = value(kKeySplits);
+    values.online = value(kOnline);
   } else {
     values.mr = value(kMr);
     values.nr = value(kNr);

@@ -2,6 +2,10 @@
 // of its device anew.
 #include <gtest/gtest.h>
 
+#include <map>
+#include <set>
+#include <string_view>
+
 #include "coordinator/search/cost/cost_model.h"
 #include "coordinator/search/genes/kernel_traits.h"
 
@@ -60,6 +64,32 @@ TEST(Traits, EveryParameterTeachesLaterSearches) {
       }
     }
   }
+}
+
+// An attention of few rows on a GPU: its blocks decide how often it waits for memory.
+TEST(Traits, PredictionsOfAttentionFollowTheSchedule) {
+  const DeviceTerms& terms = device_terms({"cuda-sm_90a"});
+  KernelTraits t = traits(Template::kAttention, terms, 1);
+  t.profile.attention.rows = 4;
+  t.profile.attention.is_half = true;
+  t.profile.attention.batch = 8;
+  t.profile.attention.keys = 4096;
+  t.profile.attention.depth = t.profile.attention.width = 128;
+  t.profile.moved_bytes = 8 * 4096 * 256 * 2;
+  t.profile.contraction_ops = 8 * 4 * 4096 * 256;
+  const double chosen = predict_ns(t, 0);
+  std::map<std::string_view, std::set<double>> seen;
+  for (size_t p : schedule_parameters_on(t.form, terms.machine)) {
+    const common::ScheduleChoice& choice = common::schedule_parameters(t.form)[p];
+    for (size_t digit = 0; digit < choice.values.size(); ++digit) {
+      const double ns = predict_ns(t, with_digit(t.form, 0, p, digit));
+      EXPECT_GE(ns, chosen) << choice.name << " " << choice.values[digit];
+      seen[choice.name].insert(ns);
+    }
+  }
+  EXPECT_GE(seen["splits"].size(), 4U);
+  EXPECT_GE(seen["block_keys"].size(), 2U);
+  EXPECT_EQ(seen["online"].size(), 2U);
 }
 
 }  // namespace
