@@ -652,9 +652,9 @@ MUTATIONS = [
     ("gpu attention", CUDA + "attention/attention_rows.cc", r'" ? 0 : greatest;\n"', r'" ? greatest : greatest;\n"'),
     ("gpu attention", CUDA + "attention/attention_rows.cc", 'needs_a_key_) lines(', "false) lines("),
     ("gpu attention", CUDA + "attention/attention_decode.cc", '"n < to"', '""'),
-    ("gpu attention", CUDA + "attention/attention_decode.cc", "is_long && !form_.masks.empty()", "false"),
+    ("gpu attention", CUDA + "attention/attention_decode.cc", "key_size_.constant() % step_ == 0", "true"),
     ("gpu attention", CUDA + "attention/attention_rows.cc", "(1 << rows_) - 1", "(1 << rows_) - 2"),
-    ("gpu attention", CUDA + "attention/attention_decode.cc", 'if (takes_turns_) load_keys("n0");', None),
+    ("gpu attention", CUDA + "attention/attention_decode.cc", 'load_next([&] { load_keys(next); });', None),
     # ---- compiling in other processes
     ("gpu compile", "worker/compile/child_pool.cc", "if (!attempt.died) break;", None),
     ("gpu compile", "worker/compile/child_pool.cc", "k + 1 == kAttempts", "true"),

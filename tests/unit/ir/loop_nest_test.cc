@@ -230,6 +230,7 @@ TEST(LoopNest, TextIsReadBack) {
   transposed.groups.resize(1);
   transposed.transposed = transposed.dot_pairs = true;
   transposed.threads = {64, 2, 1, 4};
+  transposed.prefetch = BlockPrefetch{3, 4096};
   for (const LoopNest& nest : {single, transposed, nest_of_two_groups()}) {
     auto read = parse_nest(print(nest));
     ASSERT_TRUE(read.ok()) << read.error().message << "\n" << print(nest);
@@ -243,7 +244,8 @@ TEST(LoopNest, TextThatIsNoneSaysWhere) {
   for (const char* bad :
        {"loop i2 < 8", "loop i0 8", "grid i0 < 8 +", "axes i0", "accumulators before=1",
         "accumulators before=-1 width=3", "transposed twice", "fuse first=1", "flat nodes=[x]",
-        "simd width=8", "threads count=8", "unroll 4", "group\ngrid i0 < 4"}) {
+        "simd width=8", "threads count=8", "prefetch input=-1 bytes=128", "unroll 4",
+        "group\ngrid i0 < 4"}) {
     auto read = parse_nest(cat(good, bad, "\n"));
     ASSERT_FALSE(read.ok()) << bad;
     std::string line = std::string_view(bad).find('\n') == std::string_view::npos ? "3" : "4";
