@@ -6,6 +6,7 @@ namespace common {
 namespace {
 
 constexpr int64_t kSplitsMax = 64;
+constexpr int64_t kGivenWarpsMax = 4;
 constexpr int64_t kWarps[] = {4, 8, 2, 1};  // of equal ones the first
 // Bytes of one part that threads may leave in shared memory, of all the block's warps.
 constexpr int64_t kPartBytesMax = 96 * 1024;
@@ -26,6 +27,11 @@ int64_t steps_of(const DecodeShape& shape, const DecodeBlocks& blocks) {
 }
 
 }  // namespace
+
+DecodeBlocks given_decode_blocks(int64_t block_keys, int64_t splits) {
+  if (block_keys == 0) return {0, splits};
+  return {std::clamp<int64_t>(block_keys / kDecodeWarpKeys, 1, kGivenWarpsMax), splits};
+}
 
 GpuKernelFacts decode_facts(const DecodeShape& shape, const DecodeBlocks& blocks) {
   constexpr double kHalf = 2, kFloat = 4, kChunkBytes = 16;

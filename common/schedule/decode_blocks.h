@@ -22,11 +22,14 @@ struct DecodeBlocks {
   int64_t splits = 1;  // blocks that share the keys; the last of them merges their parts
 };
 
+// What a schedule's `block_keys` and `splits` ask for; 0: nothing.
+DecodeBlocks given_decode_blocks(int64_t block_keys, int64_t splits);
+
 // Of one launch with those blocks, each of which has keys.
 GpuKernelFacts decode_facts(const DecodeShape& shape, const DecodeBlocks& blocks);
 
-// The blocks that take least on a GPU of so many processors, by gpu_kernel_time(). `warps` and
-// `splits` are kept where they are not 0; blocks without keys are left out.
+// The blocks that take least on a GPU with `processors` multiprocessors, by gpu_kernel_time(). What
+// is not 0 in `given` is kept; blocks without keys are left out.
 DecodeBlocks decode_blocks(const DecodeShape& shape, const DecodeBlocks& given, int64_t processors);
 
 }  // namespace common

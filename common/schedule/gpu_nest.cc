@@ -53,8 +53,6 @@ struct Trial {
   std::vector<EmittedReduction> reductions;
   std::map<NodeId, int> row_uses;
   std::vector<size_t> rows_of_loads;
-  std::set<int64_t> row_strides;
-  BlockShape block;
 };
 
 // Finds the nest whose code is expected to take least.
@@ -144,9 +142,7 @@ class GpuNestSearch {
                 facts,
                 loops.emitter().reductions(),
                 loops.emitter().row_uses(),
-                loops.rows_of_loads(),
-                loops.row_strides(),
-                function.block};
+                loops.rows_of_loads()};
     if (function.is_split) trial.time += kJoinNs;
     return trial;
   }
@@ -324,10 +320,9 @@ class GpuNestSearch {
     if (best_->time <= kJoinNs || best_->reductions.empty()) return;
     const Node& node = body_.node(best_->reductions.front().id);
     const auto& axes = attr<ReduceAttr>(node).axes;
-    Expr length = 1, units = 1;
+    Expr length = 1;
     for (int axis : axes) length *= body_.node(node.operands[0]).shape[at(axis)];
-    for (size_t k = 0; k < nest_.grid; ++k) units *= nest_.shared.extents[k];
-    int64_t blocks = gpu_splits(units, length, kSplitElements, 0, body_.symbols,
+    int64_t blocks = gpu_splits(grid_steps(nest_), length, kSplitElements, 0, body_.symbols,
                                 static_cast<int64_t>(machine_.processors));
     if (blocks == 1) return;
     for (int64_t size : {256, 1024}) {
@@ -390,53 +385,55 @@ class GpuNestSearch {
       }
     }
   }
-  // Blocks that come before their turn ask for as much of their weights as memory delivers until
-  // the kernel before has ended.
+
+  // Blocks that come before their turn ask for as much of their weights, the largest input that
+  // they read row by row, as memory delivers until the kernel before has ended.
   void prefetch() {
-    if (!launches_overlap(machine_.target)) return;
+    Expr rows = grid_steps(nest_);
+    if (!launches_overlap(machine_.target) || !rows.is_constant() || rows.constant() < 1) return;
+    GpuLoops loops(body_, nest_);
+    auto function = loops.run();
+    if (!function.ok()) return;
+    std::set<int64_t> strides = loops.row_strides();
+    int32_t input = 0;
     int64_t most = 0;
-    std::optional<BlockPrefetch> wanted;
-    Expr rows = 1;
-    for (size_t k = 0; k < nest_.grid; ++k) rows *= nest_.shared.extents[k];
-    if (!rows.is_constant()) return;
     for (size_t k = 0; k < body_.inputs.size(); ++k) {
-      Expr elements = 1;
-      for (const Expr& e : body_.inputs[k].shape) elements *= e;
+      Expr elements = element_count(body_.inputs[k].shape);
       if (!elements.is_constant()) continue;
-      int64_t row = elements.constant() / std::max<int64_t>(1, rows.constant());
       int64_t bytes = elements.constant() * dtype_size(body_.inputs[k].dtype);
-      if (bytes <= most || best_->row_strides.count(row) == 0 || !is_weight_like(bytes)) continue;
+      if (bytes <= most || strides.count(elements.constant() / rows.constant()) == 0) continue;
       most = bytes;
-      wanted = BlockPrefetch{static_cast<int32_t>(k), early_bytes(bytes / rows.constant())};
+      input = static_cast<int32_t>(k);
     }
-    if (most < kStreamBytes || wanted->bytes == 0) return;
+    if (most < kStreamBytes || !is_weight_like(static_cast<double>(most))) return;
+    int64_t part = most / rows.constant() * nest_.threads.rows * function->block.units;
     LoopNest nest = nest_;
-    nest.prefetch = wanted;
+    nest.prefetch = BlockPrefetch{input, early_bytes(part)};
     // A nest that cannot have it stays as it is.
     (void)accept(nest);
   }
 
-  // Whether an input of so many bytes is far larger than another input and than all outputs, as the
-  // matrix of a product with a vector is. What an earlier kernel is still writing rarely is, and
-  // nobody should ask for that early.
-  bool is_weight_like(int64_t bytes) const {
+  // Whether an input of `bytes` is far larger than another input and than all outputs, as the
+  // matrix of a product with a vector is. What an earlier kernel is still writing rarely is: a
+  // prefetch of it is wasted.
+  bool is_weight_like(double bytes) const {
     std::vector<int64_t> sizes = representative_sizes(body_.symbols);
-    double large = static_cast<double>(bytes) / kWeightRatio, outputs = 0;
+    double outputs = 0;
     for (const auto& output : body_.outputs) {
       const Node& node = body_.node(output.node);
       outputs += count_bytes(node.dtype, node.shape, sizes);
     }
-    return outputs <= large &&
+    return outputs <= bytes / kWeightRatio &&
            std::any_of(body_.inputs.begin(), body_.inputs.end(), [&](const auto& input) {
-             return count_bytes(input.dtype, input.shape, sizes) <= large;
+             return count_bytes(input.dtype, input.shape, sizes) <= bytes / kWeightRatio;
            });
   }
 
-  // Of rows of `row` bytes, whole cache lines of a block's part at most.
-  int64_t early_bytes(int64_t row) const {
+  // A resident block's share of what memory delivers during a launch: whole cache lines of its
+  // `part` bytes at most.
+  int64_t early_bytes(int64_t part) const {
     double first = machine_.processors * gpu_kernel_time(best_->facts, machine_).resident_blocks;
     double share = kGpuLaunchNs * machine_.dram_bytes_per_ns / std::min(best_->facts.blocks, first);
-    int64_t part = row * nest_.threads.rows * best_->block.units;
     return std::min(part, static_cast<int64_t>(share)) / kCacheLine * kCacheLine;
   }
 

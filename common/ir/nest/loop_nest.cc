@@ -84,6 +84,11 @@ Graph nest_body(const Graph& kernel_body, const LoopNest& nest) {
   return lower_structure(kernel_body, nest.is_epilogue ? Kept::kContractions : Kept::kNone);
 }
 
+Expr grid_steps(const LoopNest& nest) {
+  const std::vector<Expr>& loops = nest.shared.extents;
+  return element_count({loops.begin(), loops.begin() + static_cast<std::ptrdiff_t>(nest.grid)});
+}
+
 Status verify(const LoopNest& nest, const Graph& body) {
   std::vector<OutputGroup> groups = group_outputs(body);
   if (nest.groups.size() != groups.size()) {

@@ -70,8 +70,8 @@ struct ThreadGroup {
 
 // What each block of a GPU's kernel asks the second cache for before it waits for earlier kernels:
 // the first bytes of what the block reads of an input whose rows are the steps of the grid, such as
-// the weights of a product with one vector. Memory is busy between two kernels, and nothing that a
-// program can see changes.
+// the weights of a product with one vector. It keeps memory busy between two kernels and changes no
+// value.
 struct BlockPrefetch {
   int32_t input = 0;  // of constant size
   int64_t bytes = 0;  // of a block, a multiple of kCacheLine
@@ -104,6 +104,9 @@ struct LoopNest {
   std::optional<BlockPrefetch> prefetch;
   friend bool operator==(const LoopNest&, const LoopNest&) = default;
 };
+
+// The steps of the grid's loops together.
+Expr grid_steps(const LoopNest& nest);
 
 // The body that the loops of a kernel with this nest compute: without structured operations, but
 // for the contraction of an epilogue.

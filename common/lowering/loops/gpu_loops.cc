@@ -125,10 +125,8 @@ Result<std::string> GpuLoops::early_text() const {
       at(input) >= body_.inputs.size()) {
     return invalid_input("only blocks with rows of an input to themselves ask for them early");
   }
-  Expr rows = 1, elements = 1;
-  for (size_t k = 0; k < nest_.grid; ++k) rows *= nest_.shared.extents[k];
-  for (const Expr& e : body_.inputs[at(input)].shape) elements *= e;
-  if (!rows.is_constant() || !elements.is_constant() ||
+  Expr rows = grid_steps(nest_), elements = element_count(body_.inputs[at(input)].shape);
+  if (!rows.is_constant() || !elements.is_constant() || rows.constant() < 1 ||
       elements.constant() % rows.constant() != 0) {
     return invalid_input(cat("input ", input, " has no whole number of elements a row"));
   }
@@ -231,12 +229,17 @@ void GpuLoops::emit_group(size_t group) {
   if (is_open) emitter_.team().close();
 }
 
-void GpuLoops::note_loads() {
+std::set<int64_t> GpuLoops::row_strides() const {
   std::vector<int> rows = emitter_.team().team().rows;
   if (rows.empty() && !indices_.empty()) rows.push_back(indices_.back().as_var()->id);
+  std::set<int64_t> strides;
   for (const Expr& offset : emitter_.load_offsets()) {
-    for (int row : rows) row_strides_.insert(stride_along(offset, row));
+    for (int row : rows) strides.insert(stride_along(offset, row));
   }
+  return strides;
+}
+
+void GpuLoops::note_loads() {
   if (nest_.threads.threads > 1 || takes_blocks() || indices_.empty()) return;
   for (size_t k = 0; k + 1 < indices_.size(); ++k) {
     int row = indices_[k].as_var()->id, last = indices_.back().as_var()->id;

@@ -33,9 +33,9 @@ class GpuLoops {
   // After run(): of one thread.
   const ThreadWork& work() const { return writer_.thread_work(); }
   const BodyEmitter& emitter() const { return emitter_; }
-  // Elements between the places that some load reads for one step of the grid's innermost loop and
-  // for the next.
-  const std::set<int64_t>& row_strides() const { return row_strides_; }
+  // After run(): elements between the places that some load reads for one step of the grid's
+  // innermost loop and for the next.
+  std::set<int64_t> row_strides() const;
   // The grid's loops along which some load runs that jumps along the last one; of threads that
   // compute a step of the grid each.
   const std::vector<size_t>& rows_of_loads() const { return rows_of_loads_; }
@@ -66,7 +66,6 @@ class GpuLoops {
   std::vector<Expr> indices_;  // of the grid's loops
   bool used_squares_ = false;
   std::vector<size_t> rows_of_loads_;
-  std::set<int64_t> row_strides_;
 };
 
 }  // namespace common

@@ -60,8 +60,9 @@ GpuKernelFacts attention_facts(const KernelProfile& profile, const common::GpuMa
   auto whole = [](double value) { return static_cast<int64_t>(value); };
   common::DecodeShape shape{whole(size.batch), whole(size.rows), whole(size.keys),
                             whole(size.depth), whole(size.width)};
-  common::DecodeBlocks given{schedule.block_keys / common::kDecodeWarpKeys, schedule.splits};
-  common::DecodeBlocks blocks = common::decode_blocks(shape, given, whole(machine.processors));
+  common::DecodeBlocks blocks = common::decode_blocks(
+      shape, common::given_decode_blocks(schedule.block_keys, schedule.splits),
+      whole(machine.processors));
   GpuKernelFacts f = common::decode_facts(shape, blocks);
   f.dram_bytes = std::max(f.dram_bytes, profile.moved_bytes);
   return f;

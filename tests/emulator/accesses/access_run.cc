@@ -169,7 +169,7 @@ AccessFigures run_accesses(const AccessRun& run) {
     completing += 1;
     completed += static_cast<double>(counter.completed());
   }
-  // One block of each so many completes a sum.
+  // Each completion stands for all blocks that share the sum.
   if (completing > 0) {
     figures.sums.add(completions, static_cast<double>(figures.blocks) / completed);
   }

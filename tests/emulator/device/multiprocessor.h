@@ -39,8 +39,8 @@ class AccessObserver {
   // The lanes of the warp that ran last have come to one place: what they accessed before it is
   // complete.
   virtual void on_together() = 0;
-  // From here on the block completes what so many blocks share; each of its threads says so, after
-  // a barrier.
+  // The block is the last of `blocks` that share a sum, and completes it from here on. Each of its
+  // threads reports it, after a barrier.
   virtual void on_completion(int64_t blocks) = 0;
 };
 

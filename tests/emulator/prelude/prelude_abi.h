@@ -41,7 +41,7 @@ struct Engine {
   void (*store_shared)(Thread*, void* to, const void* from, unsigned bytes);
   // Before an access of memory that is not the thread's stack, by kernels compiled to tell.
   void (*access)(Thread*, const void* site, const void* address, unsigned bytes, bool is_store);
-  // The thread's block completes what so many blocks share.
+  // The thread's block is the last of `blocks` that share a sum, and completes it.
   void (*complete)(Thread*, long blocks);
   // Ends the kernel with an error; does not return.
   void (*fail)(Thread*, int code, const char* what, const char* file, unsigned line);

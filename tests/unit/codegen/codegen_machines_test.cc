@@ -149,6 +149,13 @@ TEST(CudaMachines, PrefetchesThatNoBlockOwnsAreRefused) {
     EXPECT_FALSE(CudaCodeGenerator({"cuda-sm_90a"}).generate(kernel).ok())
         << wrong.input << " " << wrong.bytes;
   }
+  // A grid without steps has no blocks that could ask.
+  kernel = product_of_vector(0, 4096);
+  kernel.nest = common::kernel_nest(kernel, {common::Machine::kGpu, "cuda-sm_90a", ""}).value();
+  kernel.nest->grid = kernel.nest->shared.extents.size();
+  kernel.nest->threads.threads = 64;
+  kernel.nest->prefetch = common::BlockPrefetch{1, 128};
+  EXPECT_FALSE(CudaCodeGenerator({"cuda-sm_90a"}).generate(kernel).ok());
 }
 
 }  // namespace

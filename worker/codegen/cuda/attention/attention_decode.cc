@@ -53,10 +53,9 @@ int64_t chunks_of(int64_t length, int64_t lanes) {
 common::DecodeBlocks blocks_of(const Graph& body, const AttentionForm& form, int64_t depth,
                                const Schedule& schedule, const CudaMachine& machine) {
   Expr batch = form.size(form.batch), keys = form.label_size[static_cast<size_t>(form.key)];
-  common::DecodeBlocks given;
-  int64_t block_keys = schedule_value(schedule, Template::kAttention, "block_keys");
-  given.warps = block_keys == 0 ? 0 : std::clamp<int64_t>(block_keys / kWarpKeys, 1, kWarps);
-  given.splits = schedule_value(schedule, Template::kAttention, "splits");
+  common::DecodeBlocks given =
+      common::given_decode_blocks(schedule_value(schedule, Template::kAttention, "block_keys"),
+                                  schedule_value(schedule, Template::kAttention, "splits"));
   if (batch.is_constant() && keys.is_constant() && batch.constant() > 0 && keys.constant() > 0) {
     common::DecodeShape shape{batch.constant(), form.size(form.rows).constant(), keys.constant(),
                               depth, form.size(form.columns).constant()};
@@ -305,14 +304,17 @@ class DecodeAttention final : public CudaAttentionRows {
 
   // Four lanes have a row's scores. A row that has seen nothing yet must not turn into NaN.
   void weigh() {
+    auto shift_of = [&](const char* top) {
+      return cat("const float shift = ", top, " == ", lowest_, " ? 0 : ", top, ";\n");
+    };
+    std::string moved =
+        is_one_step_ ? cat("top = most;\n", shift_of("most"))
+                     : cat("const float after = lf_greater(top, most);\n", shift_of("after"),
+                           "const float turn = after == top ? 1 : lf_exp_less(top, shift);\n",
+                           "top = after;\ntotal *= turn;\n");
     lines(cat("float most = lf_greater(lf_greater(x[0], x[1]), lf_greater(x[2], x[3]));\n",
               "most = lf_greater(most, __shfl_xor_sync(0xffffffffu, most, 1));\n",
-              "most = lf_greater(most, __shfl_xor_sync(0xffffffffu, most, 2));\n",
-              is_one_step_ ? "top = most;\n" : "const float after = lf_greater(top, most);\n",
-              "const float shift = ", is_one_step_ ? "most" : "after", " == ", lowest_, " ? 0 : ",
-              is_one_step_ ? "most;\n"
-                           : "after;\nconst float turn = after == top ? 1 : lf_exp_less(top, "
-                             "shift);\ntop = after;\ntotal *= turn;\n",
+              "most = lf_greater(most, __shfl_xor_sync(0xffffffffu, most, 2));\n", moved,
               "uint32_t high[2], low[2];\n", unrolled_loop("u", 2),
               " {\nconst float p = lf_exp_less(x[u * 2], shift), q = lf_exp_less(x[u * 2 + 1], "
               "shift);\ntotal += p + q;\nlf_two_bf16(p, q, high[u], low[u]);\n}"));

@@ -1,5 +1,5 @@
 // What all CUDA support code builds on. It includes nothing, so that NVRTC is quick; under
-// LF_EMULATED types and intrinsics are there already.
+// LF_EMULATED vector types and intrinsics are there already.
 #pragma once
 
 typedef signed char int8_t;
