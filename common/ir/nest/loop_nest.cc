@@ -50,8 +50,13 @@ Status verify_reductions(const ReductionChoices& choices, const Graph& body) {
   return {};
 }
 
+// Whole warps, or a part of one that its exchanges halve down to a thread.
+bool is_group_size(int64_t threads) {
+  return threads > kWarp ? threads % kWarp == 0 : is_power_of_two(threads);
+}
+
 Status verify_threads(const ThreadGroup& t) {
-  bool fits = is_power_of_two(t.threads) && is_power_of_two(t.side) && is_power_of_two(t.access) &&
+  bool fits = is_group_size(t.threads) && is_power_of_two(t.side) && is_power_of_two(t.access) &&
               t.threads * t.side <= kThreadsMax && t.access <= 16 && t.blocks >= 1 &&
               t.blocks <= kBlocksMax;
   if (!fits || (t.side > 1 && t.threads == 1)) {

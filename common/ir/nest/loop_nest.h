@@ -53,7 +53,7 @@ struct ReductionChoices {
 // Threads of a GPU that compute one step of the grid's loops together: they share the steps of the
 // loops within, and combine what each of them summed.
 struct ThreadGroup {
-  int64_t threads = 1;  // a power of two, at most 1024
+  int64_t threads = 1;  // a power of two, or whole warps; at most 1024
   int64_t side = 1;     // groups side by side: neighbouring threads belong to neighbouring groups
   // So many blocks take a part each of the first reduction that the group computes together; the
   // last to finish goes on with the result. More than 1 only for groups of a whole block.

@@ -10,7 +10,7 @@ namespace common {
 // of them summed. In the code a thread's number within its team is `member`.
 struct Team {
   int level = 0;     // the scope that all of a team's threads run through together
-  int64_t size = 1;  // a power of two, at most 1024
+  int64_t size = 1;  // a power of two, or whole warps; at most 1024
   int64_t side = 1;  // units side by side: neighbouring threads belong to neighbouring units
   int lane = -1;     // the index by which neighbouring threads differ outside of shared loops
   // So many blocks take a part each of the first reduction that the team computes together; the

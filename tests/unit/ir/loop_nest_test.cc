@@ -198,6 +198,8 @@ TEST(LoopNest, IsHeldAgainstItsBody) {
   EXPECT_TRUE(refused([](LoopNest& n) { n.unroll = 0; }));
   EXPECT_TRUE(refused([](LoopNest& n) { n.simd = -1; }));
   EXPECT_TRUE(refused([](LoopNest& n) { n.threads.threads = 3; }));
+  EXPECT_TRUE(refused([](LoopNest& n) { n.threads.threads = 48; }));
+  EXPECT_FALSE(refused([](LoopNest& n) { n.threads.threads = 96; }));
   EXPECT_TRUE(refused([](LoopNest& n) { n.threads = {64, 32, 1, 1}; }));
   EXPECT_TRUE(refused([](LoopNest& n) { n.threads = {32, 1, 2, 1}; }));
   EXPECT_FALSE(refused([](LoopNest& n) { n.threads = {64, 1, 2, 1}; }));
