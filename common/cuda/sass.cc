@@ -113,6 +113,7 @@ SassInstruction decode(uint64_t low, uint64_t high, size_t number, size_t count,
   } else if (has_width(x.kind)) {
     x.bytes = kWidths[field(high, x.kind == SassClass::kAsyncCopy ? form.copy_width : 9, 3)];
   }
+  x.stall = static_cast<uint8_t>(field(high, 41, 4));
   auto scoreboard = static_cast<int>(field(high, 46, 3));
   if (scoreboard != kNoScoreboard) x.scoreboard = static_cast<int8_t>(scoreboard);
   x.waits = static_cast<uint8_t>(field(high, 52, 6));

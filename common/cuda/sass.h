@@ -3,9 +3,10 @@
 //
 // Instructions of 16 bytes (sm_70 to sm_100). NVIDIA documents no encodings; those used here are
 // the opcode in the lowest 9 bits, the guard in bits 12 to 15, an access' width in bits 73 to 75,
-// the scoreboard that a load sets in bits 110 to 112, those that an instruction waits for in bits
-// 116 to 121, and of a wait for copies the groups that may be left in bits 38 to 43. Tests compile
-// kernels of known content and look for it.
+// the clocks until the next instruction may begin in bits 105 to 108, the scoreboard that a load
+// sets in bits 110 to 112, those that an instruction waits for in bits 116 to 121, and of a wait
+// for copies the groups that may be left in bits 38 to 43. Tests compile kernels of known content
+// and look for it.
 #pragma once
 
 #include <cstdint>
@@ -48,6 +49,7 @@ struct SassInstruction {
   uint16_t opcode = 0;  // 9 bits
   SassClass kind = SassClass::kOther;
   uint8_t bytes = 0;       // that a lane moves between memory and registers
+  uint8_t stall = 0;       // clocks until the warp's next instruction may begin, at least
   int8_t scoreboard = -1;  // set until the value is there; -1: none
   uint8_t waits = 0;       // a bit a scoreboard
   int64_t target = -1;     // of a branch: an instruction's number; -1: none, or not in the kernel

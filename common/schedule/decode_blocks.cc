@@ -17,8 +17,11 @@ constexpr int64_t kPartBytesMax = 96 * 1024;
 constexpr double kFixed = 450, kQuery = 30, kStep = 130, kKeyChunk = 10, kValueChunk = 36;
 constexpr double kWarpPart = 12, kBlockPart = 9, kSums = 30;
 constexpr double kFixedRegisters = 40;
-// Rounds of loads that a block waits until its part is left and known to all.
-constexpr double kLeaveRounds = 1.5;
+// Clocks of a warp alone, along the machine code of three such kernels: until its query is there;
+// of a step, beside its loads; to meet a block's other warps; to leave a part where all see it (two
+// fences and a count in the second cache); to sum what was left, and to store the result.
+constexpr double kQueryClocks = 1000, kStepClocks = 750, kMeetClocks = 650, kLeaveClocks = 900,
+                 kMergeClocks = 700, kStoreClocks = 300;
 
 int64_t divide_up(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }
 
@@ -62,10 +65,11 @@ GpuKernelFacts decode_facts(const DecodeShape& shape, const DecodeBlocks& blocks
   f.registers = kFixedRegisters + step_bytes / kFloat + number(16 * width_chunks);
   f.block_shared_bytes = number(blocks.warps) * part_bytes + number(shape.rows * shape.depth) * 2;
   f.in_flight_bytes = step_bytes;
-  f.rounds = steps;
+  f.wait_clocks = kQueryClocks + steps * (kGpuMemoryClocks + kStepClocks) + kStoreClocks;
+  if (blocks.warps > 1) f.wait_clocks += kMeetClocks;
   if (blocks.splits > 1) {
     double merged = number(blocks.splits) * sums * kChunkBytes;
-    f.rounds += kLeaveRounds + merged / step_bytes;
+    f.wait_clocks += kLeaveClocks + kMergeClocks + merged / step_bytes * kGpuMemoryClocks;
   }
   return f;
 }

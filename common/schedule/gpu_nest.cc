@@ -12,6 +12,7 @@
 
 #include "common/cost/gpu_time.h"
 #include "common/ir/hlir/sizes.h"
+#include "common/ir/llir/body_traffic.h"
 #include "common/ir/nest/transformations.h"
 #include "common/lowering/loops/gpu_loops.h"
 #include "common/schedule/gpu_splits.h"
@@ -34,7 +35,8 @@ constexpr double kThreadsMax = 1024;
 constexpr double kShareLoads = 8;  // at most, what a load costs a thread alone, of one in a warp
 // Of what other units read too, the share that the first cache does not have.
 constexpr double kNearShare = 0.25;
-constexpr double kRegisters = 24;  // of a thread, beside the loads that are under way
+constexpr double kStallClocks = 2;  // of a warp alone, between two instructions
+constexpr double kRegisters = 24;   // of a thread, beside the loads that are under way
 constexpr double kRegisterBytes = 4;
 constexpr int64_t kChunkBytes = 16;
 constexpr double kWeightRatio = 8;
@@ -48,8 +50,9 @@ size_t at(int index) { return static_cast<size_t>(index); }
 
 struct Trial {
   LoopNest used;    // without what made no difference
-  double time = 0;  // predicted, in nanoseconds
+  double time = 0;  // predicted, in nanoseconds, ties included
   GpuKernelFacts facts;
+  bool is_split = false;  // blocks share a reduction
   std::vector<EmittedReduction> reductions;
   std::map<NodeId, int> row_uses;
   std::vector<size_t> rows_of_loads;
@@ -92,7 +95,9 @@ class GpuNestSearch {
     if (reduces && groups_.size() == 1 && nest.grid > 0) try_kept_rows();
     merge_units();
     prefetch();
-    return TimedNest{best_->used, best_->time, best_->facts};
+    double ns = gpu_kernel_time(best_->facts, machine_).total_ns;
+    if (best_->is_split) ns += kJoinNs;
+    return TimedNest{best_->used, ns, best_->facts};
   }
 
  private:
@@ -137,13 +142,11 @@ class GpuNestSearch {
     if (nest.transposed && !used.transposed) {
       return unsupported("no load runs along the rows of the squares");
     }
-    Trial trial{std::move(used),
-                nest_preference_ns(facts, machine_),
-                facts,
-                loops.emitter().reductions(),
-                loops.emitter().row_uses(),
-                loops.rows_of_loads()};
-    if (function.is_split) trial.time += kJoinNs;
+    Trial trial{
+        std::move(used),      nest_preference_ns(facts, machine_), facts,
+        function.is_split,    loops.emitter().reductions(),        loops.emitter().row_uses(),
+        loops.rows_of_loads()};
+    if (trial.is_split) trial.time += kJoinNs;
     return trial;
   }
 
@@ -160,7 +163,8 @@ class GpuNestSearch {
     facts.dram_bytes =
         std::min(buffer_bytes(sizes), (work.sector_bytes + work.shared_sector_bytes) * threads);
     facts.in_flight_bytes = std::max(1.0, work.in_flight_bytes);
-    facts.rounds = std::max(1.0, work.rounds);
+    facts.wait_clocks = std::max(1.0, work.rounds) * kGpuMemoryClocks + work.exchange_clocks +
+                        work.instructions * kStallClocks;
     if (nest.prefetch) facts.block_prefetch_bytes = static_cast<double>(nest.prefetch->bytes);
     facts.registers = kRegisters + work.in_flight_bytes / kRegisterBytes +
                       static_cast<double>(nest.threads.access);
@@ -169,11 +173,8 @@ class GpuNestSearch {
 
   double buffer_bytes(const std::vector<int64_t>& sizes) const {
     double bytes = 0;
-    for (const auto& input : body_.inputs) bytes += count_bytes(input.dtype, input.shape, sizes);
-    for (const auto& output : body_.outputs) {
-      const Node& node = body_.node(output.node);
-      bytes += count_bytes(node.dtype, node.shape, sizes);
-    }
+    for (double read : bytes_read(body_, sizes)) bytes += read;
+    for (double written : bytes_written(body_, sizes)) bytes += written;
     return bytes;
   }
 
@@ -213,12 +214,39 @@ class GpuNestSearch {
     }
   };
 
+  // How many elements go into one result of the reduction `id`.
+  Expr reduced_elements(NodeId id) const {
+    const Node& node = body_.node(id);
+    Expr elements = 1;
+    for (int axis : attr<ReduceAttr>(node).axes) {
+      elements *= body_.node(node.operands[0]).shape[at(axis)];
+    }
+    return elements;
+  }
+
+  // The sizes `usual`, and those whole warps of which each thread takes as many blocks of the
+  // widest access, as 320 threads do with 2,560 elements in blocks of 8.
+  std::set<int64_t> group_sizes(std::set<int64_t> usual) const {
+    const int64_t least = *usual.begin(), most = *usual.rbegin();
+    std::set<int64_t> sizes = std::move(usual);
+    for (const EmittedReduction& reduction : best_->reductions) {
+      Expr elements = reduced_elements(reduction.id);
+      if (!elements.is_constant()) continue;
+      int64_t blocks = elements.constant() / widths_.front();
+      if (elements.constant() % widths_.front() != 0) continue;
+      for (int64_t size = kWarp; size <= most; size += kWarp) {
+        if (size > least && blocks % size == 0) sizes.insert(size);
+      }
+    }
+    return sizes;
+  }
+
   void try_groups(const LoopNest& start) {
     int64_t wanted = schedule_value(schedule_, Template::kLoops, "team");
     if (wanted != 0) best_->time = kNever;
     for (size_t units = start.grid + 1; units-- > 0;) {
       std::map<std::pair<int64_t, int64_t>, Sizes> series;  // by side and width
-      for (int64_t size : {1, 4, 8, 16, 32, 64, 128, 256, 512, 1024}) {
+      for (int64_t size : group_sizes({1, 4, 8, 16, 32, 64, 128, 256, 512, 1024})) {
         if (wanted != 0 && size != wanted) continue;
         for (int64_t side : {int64_t{1}, kSide}) {
           if (side > 1 && (size == 1 || size * side > 1024 || units == 0)) continue;
@@ -293,7 +321,7 @@ class GpuNestSearch {
     if (wanted != 0) best_->time = kNever;
     for (int64_t rows : {2, 4, 8}) {
       if (wanted != 0 && rows != wanted) continue;
-      for (int64_t size : {32, 64, 128, 256, 512}) {
+      for (int64_t size : group_sizes({32, 64, 128, 256, 512})) {
         if (team != 0 && size != team) continue;
         for (int64_t width : widths) {
           LoopNest nest = start;
@@ -318,12 +346,9 @@ class GpuNestSearch {
   void try_splits() {
     if (schedule_value(schedule_, Template::kLoops, "team") != 0) return;
     if (best_->time <= kJoinNs || best_->reductions.empty()) return;
-    const Node& node = body_.node(best_->reductions.front().id);
-    const auto& axes = attr<ReduceAttr>(node).axes;
-    Expr length = 1;
-    for (int axis : axes) length *= body_.node(node.operands[0]).shape[at(axis)];
-    int64_t blocks = gpu_splits(grid_steps(nest_), length, kSplitElements, 0, body_.symbols,
-                                static_cast<int64_t>(machine_.processors));
+    int64_t blocks =
+        gpu_splits(grid_steps(nest_), reduced_elements(best_->reductions.front().id),
+                   kSplitElements, 0, body_.symbols, static_cast<int64_t>(machine_.processors));
     if (blocks == 1) return;
     for (int64_t size : {256, 1024}) {
       LoopNest nest = nest_;
@@ -354,7 +379,7 @@ class GpuNestSearch {
     }
     LoopNest best_nest = nest_;
     Trial best = *best_;
-    for (int64_t size : {64, 128, 256, 512, 1024}) {
+    for (int64_t size : group_sizes({64, 128, 256, 512, 1024})) {
       LoopNest nest = best_nest;
       nest.reductions.staged.clear();
       nest.threads.threads = size;

@@ -26,13 +26,14 @@ GpuKernelFacts scatter_facts(const Graph& body, const std::vector<int64_t>& size
   double elements = count_elements(body.node(scatter.operands[1]).shape, sizes);
   f.blocks = std::max(1.0, std::ceil(elements / kThreads));
   f.thread_instructions = f.blocks * kThreads * kInstructions;
-  f.rounds = kRounds;
+  double rounds = kRounds;
   for (const Node& node : body.nodes) {
     if (node.op != Op::kReduce) continue;
     double steps = count_elements(body.node(node.operands[0]).shape, sizes) /
                    std::max(1.0, count_elements(node.shape, sizes));
-    f.rounds = std::max(f.rounds, steps / kSerialLoads);
+    rounds = std::max(rounds, steps / kSerialLoads);
   }
+  f.wait_clocks = rounds * kGpuMemoryClocks;
   return f;
 }
 

@@ -1,7 +1,9 @@
 // What is told of machine code that is written out here.
 #include <gtest/gtest.h>
 
+#include "common/cost/gpu_time.h"
 #include "tests/bench/gpu_static/kernel_code.h"
+#include "tests/bench/gpu_static/warp_clocks.h"
 
 namespace bench {
 namespace {
@@ -95,6 +97,61 @@ TEST(KernelCode, WhatIsOnlyCalledDoesNotCount) {
   kernel.code.push_back(of(SassClass::kDouble));
   kernel.code.back().is_reached = false;
   EXPECT_EQ(kernel_code(kernel, {}, traffic(16, 2)).instructions, before);
+}
+
+SassInstruction load(int8_t scoreboard) {
+  SassInstruction x = of(SassClass::kGlobalLoad, 16);
+  x.scoreboard = scoreboard;
+  x.stall = 2;
+  return x;
+}
+SassInstruction use(uint8_t waits, uint8_t stall = 4) {
+  SassInstruction x = of(SassClass::kFloat);
+  x.waits = waits;
+  x.stall = stall;
+  return x;
+}
+
+// Loads that are asked for together arrive together; one that needs another's value does not.
+TEST(WarpClocks, LoadsThatDependOnEachOtherTakeARoundEach) {
+  const double round = common::kGpuMemoryClocks;
+  SassKernel kernel;
+  kernel.code = {load(0), load(1), use(1), use(2)};
+  EXPECT_DOUBLE_EQ(warp_clocks(kernel, {}), round + 8);
+  kernel.code = {load(0), use(1), load(1), use(2)};
+  EXPECT_DOUBLE_EQ(warp_clocks(kernel, {}), 2 * (round + 4));
+  kernel.code[2].is_reached = false;
+  EXPECT_DOUBLE_EQ(warp_clocks(kernel, {}), round + 8);
+}
+
+// A step that uses what the step before asked for waits only for the rest of its round.
+TEST(WarpClocks, StepsOfALoopTakeWhatTheSecondOneTakes) {
+  const double round = common::kGpuMemoryClocks;
+  SassKernel kernel;
+  kernel.code = {use(0), load(0), use(1)};
+  kernel.loops = {{1, 2}};
+  EXPECT_DOUBLE_EQ(warp_clocks(kernel, {10}), 4 + 10 * (round + 4));
+  // The loads of a step come after the use of those before; the first use waits for nothing.
+  kernel.code = {use(1), load(0), use(0, 15)};
+  kernel.loops = {{0, 2}};
+  EXPECT_DOUBLE_EQ(warp_clocks(kernel, {11}), (4 + 2 + 15) + 10 * (round + 4));
+  // An inner loop turns in each step of the outer one.
+  kernel.code = {use(0), load(0), use(1), use(0)};
+  kernel.loops = {{0, 3}, {1, 2}};
+  EXPECT_DOUBLE_EQ(warp_clocks(kernel, {3, 5}), 3 * (8 + 5 * (round + 4)));
+}
+
+TEST(WarpClocks, CopiesAreWaitedForByGroup) {
+  SassInstruction copy = of(SassClass::kAsyncCopy, 16), end = of(SassClass::kOther);
+  end.ends_copies = true;
+  SassInstruction one_left = of(SassClass::kOther), none_left = one_left;
+  one_left.copies_left = 1;
+  none_left.copies_left = 0;
+  SassKernel kernel;
+  kernel.code = {copy, end, use(0, 15), copy, end, one_left};
+  EXPECT_DOUBLE_EQ(warp_clocks(kernel, {}), common::kGpuMemoryClocks + 1);
+  kernel.code.push_back(none_left);
+  EXPECT_DOUBLE_EQ(warp_clocks(kernel, {}), 17 + common::kGpuMemoryClocks + 1);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Reductions that a team of threads computes together, each thread a part.
 #include <algorithm>
+#include <cmath>
 
 #include "common/base/cat.h"
 #include "common/lowering/body/folding.h"
@@ -83,9 +84,14 @@ void BodyEmitter::combine_all(const Folding& f) {
 
 // An exchange for each doubling and sum; beyond a warp also barriers, shared memory and its sums.
 void BodyEmitter::note_combination(double sums) {
-  constexpr double kExchanges = 10, kBarriers = 24;
-  w_.add_work(w_.depth(), kExchanges * sums + (team_->team().size > 32 ? kBarriers : 0));
-  w_.end_round(w_.depth());
+  constexpr double kExchanges = 10, kBarriers = 24, kWarp = 32;
+  // Of a shuffle and a sum; of two barriers and shared memory; of the sum of another warp's part.
+  constexpr double kExchangeClocks = 27, kMeetClocks = 100, kPartClocks = 4;
+  auto size = static_cast<double>(team_->team().size);
+  double clocks = kExchangeClocks * std::log2(std::min(size, kWarp));
+  if (size > kWarp) clocks += kMeetClocks + kPartClocks * size / kWarp;
+  w_.add_work(w_.depth(), kExchanges * sums + (size > kWarp ? kBarriers : 0));
+  w_.end_round(w_.depth(), clocks);
 }
 
 void BodyEmitter::combine_members(const std::string& total, ReduceOp op) {

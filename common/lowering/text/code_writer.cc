@@ -135,6 +135,7 @@ void CodeWriter::Loads::add(const Loads& inner, double trips, bool is_unrolled) 
   }
   work.in_flight_bytes = std::max(work.in_flight_bytes, inner.work.in_flight_bytes);
   work.rounds += inner.work.rounds * trips;
+  work.exchange_clocks += inner.work.exchange_clocks * trips;
   work.instructions += inner.work.instructions * trips;
   work.sector_bytes += inner.work.sector_bytes * trips;
   work.shared_sector_bytes += inner.work.shared_sector_bytes * trips;

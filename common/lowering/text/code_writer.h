@@ -46,6 +46,7 @@ struct ThreadWork {
   double shared_sector_bytes = 0;  // and of those that other units touch too, so that they are near
   double in_flight_bytes = 0;      // most bytes of loads before the thread waits for the first
   double rounds = 0;               // of loads, each of which the next waits for
+  double exchange_clocks = 0;      // that it waits for other threads
 };
 
 // Scope 0 is the function's body. Loop indices are Expr indices whose extents are known, so that
@@ -107,8 +108,13 @@ class CodeWriter {
     bool is_ahead = false;   // begun one step of the loop before
   };
   void add_access(int level, const Access& access);
-  // The loads of scope `level` so far have arrived before what follows begins.
-  void end_round(int level) { scopes_[static_cast<size_t>(level)].loads.end_round(); }
+  // The loads of scope `level` so far have arrived before what follows begins, which takes an
+  // exchange with other threads of so many clocks.
+  void end_round(int level, double exchange_clocks) {
+    Loads& loads = scopes_[static_cast<size_t>(level)].loads;
+    loads.end_round();
+    loads.work.exchange_clocks += exchange_clocks;
+  }
 
   // Sets the scopes inside of `level` aside while it lives: text then goes where they will follow.
   class Outward {

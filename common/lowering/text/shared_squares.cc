@@ -21,7 +21,8 @@ bool SharedSquares::close() {
   bool is_used = bytes_ > 0;
   if (is_used) {
     w_.line(steps_->base, "__syncthreads();");
-    w_.end_round(steps_->base);
+    constexpr double kMeetClocks = 50;  // of a barrier and shared memory
+    w_.end_round(steps_->base, kMeetClocks);
   }
   steps_.reset();
   return is_used;

@@ -100,7 +100,7 @@ GpuKernelFacts gpu_facts(Template form, const KernelProfile& profile) {
       f.thread_instructions = profile.attention.is_half && !profile.attention.normalises_first
                                   ? profile.moved_bytes * kOnePass
                                   : profile.contraction_ops * kByThreads * passes;
-      f.rounds += passes * kMergeRounds;
+      f.wait_clocks += passes * kMergeRounds * common::kGpuMemoryClocks;
       break;
     case Template::kGemm:
       f.dram_bytes /= kLibraryBytes;
@@ -119,7 +119,8 @@ GpuKernelFacts gpu_facts(Template form, const KernelProfile& profile) {
   if (form == Template::kScan || form == Template::kScatter || form == Template::kSort) {
     // Each thread computes all of what its element is summed from, four loads at a time.
     double sums = std::max(1.0, profile.random_reads);
-    f.rounds += std::max(profile.longest_sum, profile.contraction_ops / sums) / kSerialLoads;
+    f.wait_clocks += std::max(profile.longest_sum, profile.contraction_ops / sums) / kSerialLoads *
+                     common::kGpuMemoryClocks;
   }
   return f;
 }

@@ -49,7 +49,8 @@ struct KernelUse {
   StaticKernel kernel;
   ScheduleSpread spread;
   int64_t calls = 0;
-  double predicted_us = 0, dram_bytes = 0, least_bytes = 0;  // of all calls
+  // Of all calls.
+  double predicted_us = 0, search_us = 0, dram_bytes = 0, least_bytes = 0;
 };
 
 double rounded(double value) { return std::round(value * 1000) / 1000; }
@@ -84,6 +85,7 @@ Json kernel_line(const KernelUse& use) {
     line["registers"] = k.code->registers;
     line["spill_bytes"] = k.code->local_bytes;
     line["divisions_in_loops"] = k.code->divisions_in_loops;
+    line["warp_clocks"] = std::round(k.code->warp_clocks);
     line["wave_efficiency"] = rounded(k.time.wave_efficiency);
   }
   if (use.spread.schedules > 0) {
@@ -91,6 +93,7 @@ Json kernel_line(const KernelUse& use) {
     line["spread"] = rounded(use.spread.ratio);
   }
   line["predicted_us"] = rounded(use.predicted_us);
+  line["search_us"] = rounded(use.search_us);
   line["roofline"] = rounded(k.floor_ns * 1e-3 * static_cast<double>(use.calls) / use.predicted_us);
   return line;
 }
@@ -98,19 +101,19 @@ Json kernel_line(const KernelUse& use) {
 void print_markdown(const std::vector<KernelUse>& uses, const Json& summary) {
   std::printf(
       "| kernel | form | calls | MB | load | store | in flight, KB/SM | instr/B | registers "
-      "| us | roofline |\n|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n");
+      "| us | search, us | roofline |\n|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n");
   for (const KernelUse& use : uses) {
     Json line = kernel_line(use);
     auto number = [&](const char* name) {
       return line.contains(name) && !line[name].is_null() ? line[name].dump() : std::string("-");
     };
-    std::printf("| %s | %s | %lld | %.3f | %s | %s | %.1f | %s | %s | %.1f | %s |\n",
-                use.kernel.name.c_str(),
-                std::string(common::template_name(use.kernel.form)).c_str(),
-                static_cast<long long>(use.calls), use.dram_bytes * 1e-6,
-                number("load_bytes_lane").c_str(), number("store_bytes_lane").c_str(),
-                use.kernel.time.in_flight_bytes_sm / 1024, number("instructions_per_byte").c_str(),
-                number("registers").c_str(), use.predicted_us, number("roofline").c_str());
+    std::printf(
+        "| %s | %s | %lld | %.3f | %s | %s | %.1f | %s | %s | %.1f | %.1f | %s |\n",
+        use.kernel.name.c_str(), std::string(common::template_name(use.kernel.form)).c_str(),
+        static_cast<long long>(use.calls), use.dram_bytes * 1e-6, number("load_bytes_lane").c_str(),
+        number("store_bytes_lane").c_str(), use.kernel.time.in_flight_bytes_sm / 1024,
+        number("instructions_per_byte").c_str(), number("registers").c_str(), use.predicted_us,
+        use.search_us, number("roofline").c_str());
   }
   std::printf("\n%s\n", summary.dump().c_str());
 }
@@ -154,15 +157,16 @@ Result<std::vector<KernelUse>> analyse(common::Program program, const StaticOpti
     const common::Call& call = program.calls[c];
     auto [it, is_new] = uses.try_emplace({call.kernel, traffic.calls[c].bytes});
     KernelUse& use = it->second;
+    const common::Kernel& kernel = program.kernels[static_cast<size_t>(call.kernel)];
+    std::vector<int64_t> symbols = coordinator::call_symbols(call, sizes);
     if (is_new) {
-      const common::Kernel& kernel = program.kernels[static_cast<size_t>(call.kernel)];
-      LFARM_ASSIGN_OR_RETURN(
-          use.kernel,
-          static_kernel(kernel, coordinator::call_symbols(call, sizes), traffic.calls[c], tools));
+      LFARM_ASSIGN_OR_RETURN(use.kernel, static_kernel(kernel, symbols, traffic.calls[c], tools));
       use.spread = schedule_spread(kernel, common::machine_of(target), machine);
     }
     ++use.calls;
     use.predicted_us += use.kernel.predicted_ns * 1e-3;
+    use.search_us +=
+        coordinator::predict_ns(kernel, symbols, coordinator::device_terms(target)) * 1e-3;
     use.dram_bytes += traffic.calls[c].bytes;
     use.least_bytes += traffic.calls[c].least;
   }
@@ -177,10 +181,11 @@ Json summary_of(const std::vector<KernelUse>& uses, const StaticOptions& options
                 const common::Graph& graph, const std::vector<int64_t>& sizes, int64_t layers,
                 const common::GpuMachine& machine) {
   int64_t launches = 0;
-  double us = 0, bytes = 0;
+  double us = 0, search_us = 0, bytes = 0;
   for (const KernelUse& use : uses) {
     launches += use.calls;
     us += use.predicted_us;
+    search_us += use.search_us;
     bytes += use.dram_bytes;
   }
   ModelWork work = work_of(graph, sizes);
@@ -194,6 +199,7 @@ Json summary_of(const std::vector<KernelUse>& uses, const StaticOptions& options
   line["dram_bytes"] = bytes;
   line["dram_bytes_least"] = work.bytes;
   line["predicted_us"] = rounded(us);
+  line["search_us"] = rounded(search_us);
   line["floor_us"] = rounded(floor_us);
   line["roofline"] = rounded(floor_us / us);
   return line;

@@ -4,6 +4,8 @@
 #include <bit>
 #include <vector>
 
+#include "tests/bench/gpu_static/warp_clocks.h"
+
 namespace bench {
 namespace {
 
@@ -86,6 +88,18 @@ void find_trips(std::vector<Part>& parts, const ThreadTraffic& traffic) {
   }
 }
 
+// How often loops turn in the block that has most to load.
+std::vector<double> longest_trips(std::vector<Part> parts, ThreadTraffic traffic) {
+  if (traffic.longest_loads > traffic.loads) {
+    traffic.loads = traffic.longest_loads;
+    traffic.loads_by_width.reset();
+    find_trips(parts, traffic);
+  }
+  std::vector<double> trips;
+  for (const Part& part : parts) trips.push_back(part.trips);
+  return trips;
+}
+
 // The width of the accesses of this kind that move most bytes.
 int main_width(const SassKernel& kernel, const std::vector<Part>& parts,
                const std::vector<size_t>& places, bool loads) {
@@ -130,6 +144,7 @@ KernelCode kernel_code(const SassKernel& kernel, const common::CubinKernel& fact
     most_bytes = part.load_bytes * part.trips;
     main = k;
   }
+  code.warp_clocks = warp_clocks(kernel, longest_trips(parts, traffic));
   std::optional<common::SassLoop> within;
   if (main != outside) {
     code.barriers_step = parts[main].barriers;

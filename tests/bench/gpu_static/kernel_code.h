@@ -14,7 +14,8 @@ namespace bench {
 
 // Bytes that a thread moves, on average. What is empty is not known.
 struct ThreadTraffic {
-  double loads = 0;  // from device memory
+  double loads = 0;          // from device memory
+  double longest_loads = 0;  // in the block that has most to load; at least `loads`
   // Of these, by the bytes of a load: 1, 2, 4, 8, 16.
   std::optional<std::array<double, 5>> loads_by_width;
   std::optional<double> stores, shared_loads;
@@ -31,6 +32,7 @@ struct KernelCode {
   // Of a thread, in the loop that loads most; and anywhere in the kernel.
   int64_t in_flight_bytes = 0, most_in_flight_bytes = 0;
   double instructions = 0;         // that a thread executes
+  double warp_clocks = 0;          // that a warp takes where nothing else runs
   double tensor_instructions = 0;  // of those, products of tensor cores
   bool has_warpgroups = false;     // which multiply together
   double epilogue_share = 0;       // of the instructions, those after the loop that loads most

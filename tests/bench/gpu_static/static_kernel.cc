@@ -91,9 +91,6 @@ void find_facts(const CallTraffic& traffic, double block_shared_bytes, StaticKer
   const KernelCode& code = *result.code;
   const bool is_seen = result.accesses && result.accesses->is_whole;
   double threads = f.blocks * f.block_threads;
-  // A launch ends with its longest block, which may load what others left.
-  double thread_bytes =
-      is_seen ? result.accesses->longest_load_bytes / f.block_threads : traffic.asked / threads;
   f.registers = code.registers;
   f.block_shared_bytes = static_cast<double>(code.shared_bytes) + block_shared_bytes;
   f.in_flight_bytes = static_cast<double>(code.in_flight_bytes);
@@ -103,9 +100,7 @@ void find_facts(const CallTraffic& traffic, double block_shared_bytes, StaticKer
     f.tensor_operations =
         code.has_warpgroups ? result.products : std::max(result.products, counted);
   }
-  // A loop that loads little may wait for its few bytes beside others.
-  f.rounds =
-      std::max(1.0, thread_bytes / std::max(1.0, static_cast<double>(code.most_in_flight_bytes)));
+  f.wait_clocks = code.warp_clocks;
   f.sector_bytes = is_seen ? result.accesses->sector_bytes * f.blocks : traffic.asked;
   if (is_seen) f.shared_bytes_moved = result.accesses->wavefront_bytes * f.blocks;
 }
@@ -133,6 +128,8 @@ common::Status judge_generated(const common::Kernel& kernel, const std::vector<i
   thread.loads = traffic.asked / (f.blocks * f.block_threads);
   if (result.accesses && result.accesses->is_whole) {
     thread.loads = result.accesses->load_bytes / f.block_threads;
+    // A launch ends with its longest block, which may load what others left.
+    thread.longest_loads = result.accesses->longest_load_bytes / f.block_threads;
     thread.loads_by_width = result.accesses->loads_by_width;
     for (double& bytes : *thread.loads_by_width) bytes /= f.block_threads;
     thread.stores = result.accesses->store_bytes / f.block_threads;

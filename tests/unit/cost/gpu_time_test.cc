@@ -43,7 +43,7 @@ TEST(GpuTime, EveryLimitCanDecide) {
       {"float32", &GpuKernelFacts::single_operations, 1e12, &GpuKernelTime::single_ns},
       {"tensor cores", &GpuKernelFacts::tensor_operations, 1e13, &GpuKernelTime::tensor_ns},
       {"shared memory", &GpuKernelFacts::shared_bytes_moved, 1e12, &GpuKernelTime::shared_ns},
-      {"latency", &GpuKernelFacts::rounds, 1e4, &GpuKernelTime::latency_ns}};
+      {"latency", &GpuKernelFacts::wait_clocks, 1e7, &GpuKernelTime::latency_ns}};
   for (const Case& c : cases) {
     GpuKernelFacts f = stream();
     f.*c.fact = c.value;

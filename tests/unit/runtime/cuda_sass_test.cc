@@ -139,6 +139,19 @@ TEST_P(Sass, AccessesHaveTheirWidths) {
   EXPECT_EQ(count(shared, SassClass::kDouble), 1);
 }
 
+TEST_P(Sass, EveryInstructionTakesAClock) {
+  // Fails when stalls are read from other bits: dependent sums take four clocks and more.
+  int64_t clocks = 0, sums = 0;
+  for (const SassInstruction& x : kernel("lf_ahead").code) {
+    if (!x.is_reached) continue;
+    EXPECT_GE(x.stall, 1) << x.opcode;
+    clocks += x.stall;
+    ++sums;
+  }
+  EXPECT_GT(clocks, sums);
+  EXPECT_LT(clocks, 15 * sums);
+}
+
 TEST_P(Sass, LoadsUnderWayTogetherAreAdded) {
   // Fails when scoreboards are not told apart, or never cleared.
   SassInFlight ahead = loads_in_flight(kernel("lf_ahead"));

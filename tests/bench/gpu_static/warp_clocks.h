@@ -1,0 +1,16 @@
+// How long one warp takes from its first instruction to its last where nothing else runs: what
+// bounds kernels of few blocks, and each block of others.
+#pragma once
+
+#include <vector>
+
+#include "common/cuda/sass.h"
+
+namespace bench {
+
+// Clocks of code that is reached without calls, in its order: what each instruction holds up the
+// next one, and what it waits for, above all loads. `trips`: how often each loop turns, as in
+// `kernel.loops`. Of branches forward both ways are taken, as the block does that has most to do.
+double warp_clocks(const common::SassKernel& kernel, const std::vector<double>& trips);
+
+}  // namespace bench
