@@ -20,10 +20,11 @@ constexpr double kInPlace = 2.5;
 // machine's rate.
 constexpr double kTileTensor = 0.4, kTileSingle = 0.5, kAttentionTensor = 0.08;
 constexpr double kLibraryTensor = 0.75, kLibrarySingle = 0.8, kLibraryBytes = 0.85;
-// An attention of at most so many rows waits for other blocks' parts in the second cache. On tensor
-// cores it takes so many thread instructions for each byte of keys and values, merging included,
-// else so many for a multiply-add in each of its passes.
-constexpr double kAttentionRows = 8, kMergeRounds = 1.5, kOnePass = 6, kByThreads = 6;
+// An attention of at most so many rows that no tensor core computes: a block for each group of
+// heads walks all keys, so many at once, in steps of so many clocks, once a pass. It takes so many
+// thread instructions for a multiply-add in each of its passes, or for each byte of keys and values.
+constexpr double kAttentionRows = 8, kStepKeys = 64, kKeyStepClocks = 1500, kOnePass = 6,
+                 kByThreads = 6;
 // At most so many rows are multiplied by reading the matrix once, at memory's speed.
 constexpr double kFewRows = 4;
 // Bytes that a thread has under way in generated code.
@@ -100,7 +101,7 @@ GpuKernelFacts gpu_facts(Template form, const KernelProfile& profile) {
       f.thread_instructions = profile.attention.is_half && !profile.attention.normalises_first
                                   ? profile.moved_bytes * kOnePass
                                   : profile.contraction_ops * kByThreads * passes;
-      f.wait_clocks += passes * kMergeRounds * common::kGpuMemoryClocks;
+      f.wait_clocks += passes * std::ceil(profile.attention.keys / kStepKeys) * kKeyStepClocks;
       break;
     case Template::kGemm:
       f.dram_bytes /= kLibraryBytes;
