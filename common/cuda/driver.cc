@@ -75,6 +75,8 @@ const char* resolve(const SharedLibrary& library, CudaCalls& calls) {
   find(calls.set_kernel_node, "cuGraphExecKernelNodeSetParams_v2");
   find(calls.get_fill_node, "cuGraphMemsetNodeGetParams");
   find(calls.set_fill_node, "cuGraphExecMemsetNodeSetParams");
+  find(calls.get_copy_node, "cuGraphMemcpyNodeGetParams");
+  find(calls.set_copy_node, "cuGraphExecMemcpyNodeSetParams");
   find(calls.instantiate_graph, "cuGraphInstantiateWithFlags");
   find(calls.update_graph, "cuGraphExecUpdate_v2");
   find(calls.launch_graph, "cuGraphLaunch");

@@ -60,6 +60,20 @@ struct CudaFillNode {
   unsigned value, element_bytes;
   size_t width, height;
 };
+// One side of a copy between boxes of memory.
+struct CudaCopySide {
+  size_t x_bytes, y, z, level;
+  int memory_type;
+  void* host;
+  CudaAddress device;
+  void* array;
+  void* reserved;
+  size_t pitch, height;
+};
+struct CudaCopyNode {
+  CudaCopySide from, to;
+  size_t width_bytes, height, depth;
+};
 
 inline constexpr CudaResult kCudaSuccess = 0, kCudaOutOfMemory = 2;
 // Of cuModuleLoadDataEx: where it writes what is wrong with a text, and how much room is there.
@@ -73,7 +87,7 @@ inline constexpr int kCudaProgrammaticSerialization = 6;
 // The first driver that keeps this in graphs.
 inline constexpr int kCudaProgrammaticGraphs = 12030;
 // Of cuGraphNodeGetType.
-inline constexpr int kCudaKernelNode = 0, kCudaFillNode = 2;
+inline constexpr int kCudaKernelNode = 0, kCudaCopyNode = 1, kCudaFillNode = 2;
 // Of cuStreamBeginCapture: other threads go on as if nothing were captured.
 inline constexpr int kCudaCaptureThreadLocal = 1;
 // Of cuThreadExchangeStreamCaptureMode: the thread does as it likes while others capture.
@@ -137,6 +151,9 @@ struct CudaCalls {
   CudaResult (*set_kernel_node)(CudaGraphExec, CudaGraphNode, const CudaKernelNode*) = nullptr;
   CudaResult (*get_fill_node)(CudaGraphNode, CudaFillNode*) = nullptr;
   CudaResult (*set_fill_node)(CudaGraphExec, CudaGraphNode, const CudaFillNode*,
+                              CudaContext) = nullptr;
+  CudaResult (*get_copy_node)(CudaGraphNode, CudaCopyNode*) = nullptr;
+  CudaResult (*set_copy_node)(CudaGraphExec, CudaGraphNode, const CudaCopyNode*,
                               CudaContext) = nullptr;
   CudaResult (*instantiate_graph)(CudaGraphExec*, CudaGraph, unsigned long long) = nullptr;
   CudaResult (*update_graph)(CudaGraphExec, CudaGraph, CudaUpdateInfo*) = nullptr;

@@ -53,12 +53,14 @@ struct Counts {
   int graphs = calls_of("cuGraphInstantiate");
   int updates = calls_of("cuGraphExecUpdate");
   int patches = calls_of("cuGraphExecKernelNodeSetParams");
+  int copies = calls_of("cuGraphExecMemcpyNodeSetParams");
 };
 Counts since(const Counts& before) {
   Counts now;
   return {now.launches - before.launches, now.replays - before.replays,
           now.captures - before.captures, now.graphs - before.graphs,
-          now.updates - before.updates,   now.patches - before.patches};
+          now.updates - before.updates,   now.patches - before.patches,
+          now.copies - before.copies};
 }
 
 class CudaRecordingTest : public testing::Test {
@@ -151,13 +153,21 @@ TEST_F(CudaRecordingTest, BasesAreCopiedInARow) {
   m.call(twice, {changed}, {out}, {4});
   auto executor = load(m);
   Counts before;
-  for (float run = 1; run < 6; ++run) {
+  constexpr int kRuns = 6;
+  for (int k = 0; k < kRuns; ++k) {
+    auto run = static_cast<float>(k);
     Values in = {run, 2 * run, 3 * run, 4 * run};
     std::vector<Values> got = run_elsewhere(*executor, {in});
     EXPECT_EQ(got.at(0), (Values{run + 100, 2 * run, 3 * run, 4 * run}));
     EXPECT_EQ(got.at(1), (Values{2 * run + 200, 4 * run, 6 * run, 8 * run}));
   }
-  EXPECT_GT(since(before).replays, 0);
+  const Counts done = since(before);
+  EXPECT_EQ(done.replays, kRuns - 2);
+  EXPECT_EQ(done.graphs, 1);
+  EXPECT_EQ(done.updates, 0) << "the copy's node is patched";
+  EXPECT_EQ(done.copies, kRuns - 3);
+  EXPECT_EQ(done.patches, 2 * (kRuns - 3));
+  EXPECT_EQ(done.launches, 2 * 3) << "two runs and the recording";
 }
 
 TEST_F(CudaRecordingTest, FreshAddressesArePatchedIntoOneGraph) {
@@ -402,6 +412,8 @@ TEST_F(CudaRecordingTest, NodesOfAnotherGraphAndOtherFunctionsAreRefused) {
   EXPECT_NE(calls.set_kernel_node(made, nodes[0], &other), kCudaSuccess) << "too many threads";
   CudaFillNode fill{};
   EXPECT_NE(calls.get_fill_node(nodes[0], &fill), kCudaSuccess) << "no fill";
+  CudaCopyNode copy{};
+  EXPECT_NE(calls.get_copy_node(nodes[0], &copy), kCudaSuccess) << "no copy";
   calls.destroy_graph(graphs[0]);
   EXPECT_NE(calls.set_kernel_node(made, nodes[0], &wanted), kCudaSuccess) << "a node that is gone";
   calls.destroy_graph(graphs[1]);

@@ -696,6 +696,7 @@ MUTATIONS = [
      "true"),
     ("gpu runtime", RUN + "device/cuda_recording.cc", "step->launch.arguments == arguments", "true"),
     ("gpu runtime", RUN + "device/cuda_recording.cc", "step.nodes = nodes_since(before);", None),
+    ("gpu runtime", RUN + "device/cuda_recording.cc", "type == kCudaCopyNode", "false"),
     ("gpu runtime", RUN + "device/cuda_device.cc", "session_->facts().l2_bytes * kFlushedCaches",
      "int64_t{0}"),
     ("gpu runtime", RUN + "device/cuda_device.cc",

@@ -221,6 +221,11 @@ bool CudaRecorder::copy_node(CudaGraphNode to, CudaGraphNode from) {
     return calls.get_kernel_node(from, &node) == kCudaSuccess &&
            calls.set_kernel_node(executable, to, &node) == kCudaSuccess;
   }
+  if (type == kCudaCopyNode) {
+    CudaCopyNode node{};
+    return calls.get_copy_node(from, &node) == kCudaSuccess &&
+           calls.set_copy_node(executable, to, &node, session_->context()) == kCudaSuccess;
+  }
   CudaFillNode node{};
   return type == kCudaFillNode && calls.get_fill_node(from, &node) == kCudaSuccess &&
          calls.set_fill_node(executable, to, &node, session_->context()) == kCudaSuccess;

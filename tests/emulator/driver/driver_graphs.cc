@@ -8,6 +8,8 @@
 namespace emulator {
 namespace {
 
+// Of CUmemorytype.
+constexpr int kDeviceMemory = 2;
 // Of CUgraphNodeType.
 constexpr int kKernelNode = 0, kCopyNode = 1, kFillNode = 2;
 
@@ -24,6 +26,19 @@ struct FillNode {
   size_t pitch;
   unsigned value, element_bytes;
   size_t width, height;
+};
+struct CopySide {
+  size_t x_bytes, y, z, level;
+  int memory_type;
+  const void* host;
+  uint64_t device;
+  void* array;
+  void* reserved;
+  size_t pitch, height;
+};
+struct CopyNode {
+  CopySide from, to;
+  size_t width_bytes, height, depth;
 };
 struct UpdateInfo {
   int result;
@@ -69,6 +84,11 @@ Operation* executable_node(void* handle, const void* node) {
 int type_of(const Operation& op) {
   if (op.kind == Operation::Kind::kKernel) return kKernelNode;
   return op.kind == Operation::Kind::kFill ? kFillNode : kCopyNode;
+}
+
+bool is_device_row(const CopySide& side, size_t bytes) {
+  return side.memory_type == kDeviceMemory && side.x_bytes == 0 && side.y == 0 && side.z == 0 &&
+         driver().executor.memory.host_view(side.device, bytes) != nullptr;
 }
 
 }  // namespace
@@ -224,6 +244,41 @@ LF_API cuGraphExecMemsetNodeSetParams(void* executable, void* node, const FillNo
   op->value = static_cast<uint8_t>(wanted->value);
   op->bytes = wanted->width;
   return counted("cuGraphExecMemsetNodeSetParams");
+}
+
+// Copies within the device's memory alone.
+LF_API cuGraphMemcpyNodeGetParams(void* node, CopyNode* out) {
+  Call call;
+  if (call.error != 0) return call.error;
+  const Place place = place_of(node);
+  if (place.graph == nullptr || place.operation().kind != Operation::Kind::kCopy) {
+    return kInvalidValue;
+  }
+  const Operation& op = place.operation();
+  *out = {};
+  out->from.memory_type = out->to.memory_type = kDeviceMemory;
+  out->from.device = op.from;
+  out->to.device = op.to;
+  out->width_bytes = op.bytes;
+  out->height = out->depth = 1;
+  return kSuccess;
+}
+
+LF_API cuGraphExecMemcpyNodeSetParams(void* executable, void* node, const CopyNode* wanted,
+                                      void* context) {
+  Call call;
+  if (call.error != 0) return call.error;
+  Operation* op = executable_node(executable, node);
+  const bool is_line = wanted->height == 1 && wanted->depth == 1;
+  if (op == nullptr || op->kind != Operation::Kind::kCopy || context != current_context() ||
+      !is_line || !is_device_row(wanted->from, wanted->width_bytes) ||
+      !is_device_row(wanted->to, wanted->width_bytes)) {
+    return kInvalidValue;
+  }
+  op->from = wanted->from.device;
+  op->to = wanted->to.device;
+  op->bytes = wanted->width_bytes;
+  return counted("cuGraphExecMemcpyNodeSetParams");
 }
 
 LF_API cuGraphDestroy(void* graph) {
