@@ -1,5 +1,5 @@
 # The front door. `make demo` shows lfarm at work; CI runs `make check` and `make lint` (.ci/run).
-.PHONY: help demo check lint build packages packages-to-build test fuzz chaos gpu-check gpu-bundle images format clean
+.PHONY: help demo check lint build packages packages-to-build test fuzz chaos scale-check gpu-check gpu-bundle images format clean
 .DEFAULT_GOAL := help
 
 LABELS ?= unit|golden|conformance|sim|farm|chaos|k8s|fuzz
@@ -45,6 +45,16 @@ chaos: packages  ## a farm whose processes, disk and network fail for SECONDS=60
 	@cmake --preset release
 	@cmake --build build --target lfarm_chaos
 	@build/tests/lfarm-chaos --seconds $(SECONDS) --seed $(SEED) --coordinators $(COORDINATORS)
+
+# Positions are inputs of the exported steps or states of theirs.
+LAYERS ?= 2
+POSITIONS ?= 0,5,1023
+scale-check: packages  ## two layers of full-width decode steps on the emulated GPU; GRAPHS='A.pt2 B.pt2', LAYERS=
+	@cmake --preset release
+	@cmake --build build --target lfarm-bench emulator
+	@for graph in $(GRAPHS); do \
+	  LD_LIBRARY_PATH=build/tests/emulator build/bin/lfarm-bench gpu-verify $$graph --layers $(LAYERS) \
+	    --value 'pos=$(POSITIONS)' --value '*lifted_tensor_*=$(POSITIONS)' || exit 1; done
 
 gpu-check: packages  ## conformance and benchmarks on this machine's GPU; see tests/gpu/gpu-check.sh
 	@cmake --preset release

@@ -17,6 +17,7 @@ int run_search_under_load(const std::vector<std::string>& arguments);
 int run_genomes(const std::vector<std::string>& arguments);
 int run_models(const std::vector<std::string>& arguments);
 int run_gpu_static(const std::vector<std::string>& arguments);
+int run_gpu_verify(const std::vector<std::string>& arguments);
 int run_gpu(const std::vector<std::string>& arguments);
 int run_dispatch(const std::vector<std::string>& arguments);
 int run_submit_storm(const std::vector<std::string>& arguments);

@@ -40,6 +40,7 @@ int run_command(const std::string& command, const std::vector<std::string>& argu
   if (command == "day") return bench::run_day(arguments);
   if (command == "models") return bench::run_models(arguments);
   if (command == "gpu-static") return bench::run_gpu_static(arguments);
+  if (command == "gpu-verify") return bench::run_gpu_verify(arguments);
   if (command == "gpu") return bench::run_gpu(arguments);
   return -1;
 }
@@ -94,6 +95,8 @@ int main(int argc, char** argv) {
       "       lfarm-bench gpu [--quick] [--only rows|product|attention|warpgroups]\n"
       "       lfarm-bench gpu-static GRAPH.pt2 [--target cuda-sm_NN] [--machine NAME] "
       "[--budget N | --plain]\n"
-      "                              [--no-access] [--dump DIR] [--markdown]\n");
+      "                              [--no-access] [--dump DIR] [--markdown]\n"
+      "       lfarm-bench gpu-verify GRAPH.pt2 [--layers N] [--value INPUTS=A,B,...]... "
+      "[--budget N [--candidates] | --plain]\n");
   return command == "--help" ? 0 : 2;
 }

@@ -5,7 +5,6 @@
 
 #include "common/ir/llir/load_time.h"
 #include "coordinator/search/cost/cost_model.h"
-#include "coordinator/search/job_search.h"
 
 namespace bench {
 namespace {
@@ -52,7 +51,8 @@ class PredictedDevice {
 }  // namespace
 
 common::Result<common::Program> predicted_search(const common::Graph& graph,
-                                                 const common::Target& target, int64_t budget) {
+                                                 const common::Target& target, int64_t budget,
+                                                 const CandidateObserver& observer) {
   coordinator::SearchOptions options;
   options.budget = budget;
   options.target = target;
@@ -60,6 +60,7 @@ common::Result<common::Program> predicted_search(const common::Graph& graph,
   PredictedDevice device(target);
   while (!search->done()) {
     for (const coordinator::CandidateTask& task : search->propose(1)) {
+      if (observer) LFARM_RETURN_IF_ERROR(observer(task));
       search->on_result(task.id, device.measure(task));
     }
   }

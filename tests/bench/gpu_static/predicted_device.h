@@ -3,14 +3,20 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "common/base/result.h"
 #include "common/ir/llir/llir.h"
 #include "common/plan/plan.h"
+#include "coordinator/search/job_search.h"
 
 namespace bench {
 
+// Sees each candidate before it is given its predicted time; an error ends the search.
+using CandidateObserver = std::function<common::Status(const coordinator::CandidateTask&)>;
+
 common::Result<common::Program> predicted_search(const common::Graph& graph,
-                                                 const common::Target& target, int64_t budget);
+                                                 const common::Target& target, int64_t budget,
+                                                 const CandidateObserver& observer = nullptr);
 
 }  // namespace bench
