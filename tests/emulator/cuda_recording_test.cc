@@ -343,6 +343,41 @@ TEST_F(CudaRecordingTest, KernelsThatWaitMayBeginEarly) {
   }
 }
 
+// Repetitions of a kernel that waits begin early, as in a plan's row; others do not.
+TEST_F(CudaRecordingTest, CallsAreTimedAsTheyRunInARow) {
+  for (bool waits : {false, true}) {
+    PlanMaker m;
+    int x = m.input({4}), w = m.input({4}, InputKind::kWeight), out = m.output({4});
+    int twice = m.temporary({4});
+    m.call(kernel(m, "add"), {x, w}, {twice}, {4});
+    int last = kernel(m, waits ? "twice_late" : "twice");
+    m.plan.kernels.back().entry.waits = waits;
+    m.call(last, {twice}, {out}, {4});
+    auto executor = load(m);
+    HostTensor weight = HostTensor::zeros(DType::kFloat32, {4}).value();
+    HostTensor input = HostTensor::zeros(DType::kFloat32, {4}).value();
+    for (int64_t k = 0; k < 4; ++k) weight.set(k, static_cast<double>(k)), input.set(k, 1);
+    ASSERT_TRUE(executor->bind_weight(1, weight).ok());
+    RunOutputs outputs;
+    const std::vector<HostTensor> inputs = {input};
+    const Counts before;
+    const int early = calls_of("overlapping kernels");
+    for (int k = 0; k < 4; ++k) {
+      auto times = executor->run_calls_ns(inputs, outputs);
+      ASSERT_TRUE(times.ok()) << times.error().message;
+      ASSERT_EQ(times->size(), 2u);
+      EXPECT_GT(times->at(0), 0);
+      for (int64_t i = 0; i < 4; ++i) {
+        EXPECT_EQ(outputs.user.at(0).get(i), 2 * (1 + static_cast<double>(i)));
+      }
+    }
+    const Counts done = since(before);
+    EXPECT_GE(done.graphs, 2) << "one for each kernel";
+    EXPECT_GE(done.replays, 2);
+    EXPECT_EQ(calls_of("overlapping kernels") > early, waits);
+  }
+}
+
 // In a process of its own: no other test can use the device afterwards.
 using CudaRecordingDeathTest = CudaRecordingTest;
 TEST_F(CudaRecordingDeathTest, KernelsThatDoNotWaitMustNotSayTheyDo) {

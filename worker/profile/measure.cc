@@ -31,6 +31,10 @@ constexpr size_t kDiscardedPerSample = 4;
 // On a busy machine so many undisturbed samples are enough once so much time has passed.
 constexpr size_t kQuietSamples = 10;
 constexpr int64_t kPatienceNs = 100'000'000;
+// So many runs whose calls are timed are enough once they took so long: on a GPU each call is
+// repeated (RepeatedCalls), and a run takes as long as dozens.
+constexpr size_t kTimedRuns = 10;
+constexpr int64_t kTimedRunsNs = 100'000'000;
 // Of disturbed runs the quickest count, between these quantiles: what else runs only adds to a
 // time.
 constexpr double kQuickFrom = 0.05, kQuickTo = 0.3;
@@ -184,6 +188,7 @@ class Measuring {
       bool is_late = clock_.now_ns() - start_ns > time_max_ns_ / kCallTimeDivisor;
       if (is_late && done != 0) break;
       if (discards.is_enough_after(clock_.now_ns() - start_ns)) break;
+      if (done >= kTimedRuns && clock_.now_ns() - start_ns >= kTimedRunsNs) break;
       LFARM_ASSIGN_OR_RETURN(auto sample, sampler_.take_calls(kSampleNs));
       if (!discards.counts(sample.is_disturbed) && !is_late) continue;
       for (const std::vector<int64_t>& times : sample.runs) {

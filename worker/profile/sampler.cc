@@ -61,8 +61,12 @@ common::Result<Sampler::Sample> Sampler::take(int64_t least_ns) {
 
 common::Result<Sampler::CallSample> Sampler::take_calls(int64_t least_ns) {
   CallSample sample;
+  common::SteadyClock clock;
+  // A run that repeats its calls takes much longer than their times.
+  int64_t end_ns = clock.now_ns() + kSampleMaxNs;
   meter_.begin();
-  for (int64_t spent_ns = 0; sample.runs.empty() || spent_ns < least_ns;) {
+  for (int64_t spent_ns = 0;
+       sample.runs.empty() || (spent_ns < least_ns && clock.now_ns() < end_ns);) {
     LFARM_ASSIGN_OR_RETURN(auto times, executor_.run_calls_ns(inputs_, outputs_));
     spent_ns += std::accumulate(times.begin(), times.end(), int64_t{1});
     sample.runs.push_back(std::move(times));

@@ -239,6 +239,9 @@ class CudaDevice final : public Device {
   bool can_record() const override { return !session_->is_capturing(); }
   Status record(const std::function<Status()>& row, std::unique_ptr<Recording>& recording) override;
   Status replay(Recording& recording) override;
+  size_t cache_bytes() const override {
+    return static_cast<size_t>(std::max<int64_t>(0, session_->facts().l2_bytes));
+  }
   Status flush_caches() override;
   bool is_faulted() const override { return session_->is_faulted(); }
   std::string slowdown() const override;

@@ -180,6 +180,8 @@ class Device {
   // Launches all that was recorded, in order.
   virtual Status replay(Recording& recording);
 
+  // Of the largest cache that flush_caches() replaces; 0 where it does nothing.
+  virtual size_t cache_bytes() const { return 0; }
   // Lets what follows find the caches as a run among other work would; nothing where runs always
   // do. In order with launches.
   virtual Status flush_caches() { return {}; }

@@ -75,6 +75,10 @@ Result<LoadedPlan> load_plan(const Plan& plan, const ObjectSource& objects, Devi
   return loaded;
 }
 
+Timed timed_as(const std::vector<int64_t>* calls_ns) {
+  return calls_ns == nullptr ? Timed::kWhole : Timed::kLaunches;
+}
+
 }  // namespace
 
 TensorRef ref_of(const HostTensor& tensor) {
@@ -226,25 +230,25 @@ int64_t Executor::prepare_ns() const { return state_->prepare_ns; }
 
 Result<RunOutputs> Executor::run(std::span<const HostTensor> inputs) {
   RunOutputs outputs;
-  LFARM_RETURN_IF_ERROR(state_->run(state_->refs_of(inputs), {&outputs, nullptr}, false, nullptr));
+  LFARM_RETURN_IF_ERROR(
+      state_->run(state_->refs_of(inputs), {&outputs, nullptr}, Timed::kWhole, nullptr));
   return outputs;
 }
 
 Status Executor::run(std::span<const TensorRef> inputs, RunOutputs& outputs,
                      std::vector<int64_t>* calls_ns) {
-  return state_->run(inputs, {&outputs, nullptr}, calls_ns != nullptr, calls_ns);
+  return state_->run(inputs, {&outputs, nullptr}, timed_as(calls_ns), calls_ns);
 }
 
 Status Executor::run_on(void* stream, std::span<const TensorRef> inputs,
                         std::vector<DeviceTensor>& outputs, std::vector<int64_t>* calls_ns) {
   Destination to{nullptr, &outputs};
-  bool per_call = calls_ns != nullptr;
-  if (stream == nullptr) return state_->run(inputs, to, per_call, calls_ns);
+  if (stream == nullptr) return state_->run(inputs, to, timed_as(calls_ns), calls_ns);
   // What lies in host memory may change as soon as the caller goes on.
   bool waits = std::any_of(inputs.begin(), inputs.end(),
                            [](const TensorRef& input) { return !input.on_device; });
   LFARM_RETURN_IF_ERROR(state_->device->begin_stream(stream));
-  Status ran = state_->run(inputs, to, per_call, calls_ns, waits);
+  Status ran = state_->run(inputs, to, timed_as(calls_ns), calls_ns, waits);
   Status ended = state_->device->end_stream();
   return ran.ok() ? ended : ran;
 }
@@ -253,14 +257,16 @@ std::optional<FailedCheck> Executor::take_failed_check() { return state_->checks
 
 Result<int64_t> Executor::run_total_ns(std::span<const HostTensor> inputs, RunOutputs& outputs) {
   std::vector<int64_t> times;
-  LFARM_RETURN_IF_ERROR(state_->run(state_->refs_of(inputs), {&outputs, nullptr}, false, &times));
+  LFARM_RETURN_IF_ERROR(
+      state_->run(state_->refs_of(inputs), {&outputs, nullptr}, Timed::kWhole, &times));
   return times.at(0);
 }
 
 Result<std::vector<int64_t>> Executor::run_calls_ns(std::span<const HostTensor> inputs,
                                                     RunOutputs& outputs) {
   std::vector<int64_t> times;
-  LFARM_RETURN_IF_ERROR(state_->run(state_->refs_of(inputs), {&outputs, nullptr}, true, &times));
+  LFARM_RETURN_IF_ERROR(
+      state_->run(state_->refs_of(inputs), {&outputs, nullptr}, Timed::kRepeated, &times));
   return times;
 }
 

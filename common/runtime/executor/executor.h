@@ -118,7 +118,8 @@ class Executor {
   // its position among all inputs) when its type does not fit. After a failed run, states that the
   // plan updates in place are undefined; others keep their old content.
   Result<RunOutputs> run(std::span<const HostTensor> inputs);
-  // The same into `outputs`, as run_total_ns does. `calls_ns`, unless null: as run_calls_ns.
+  // The same into `outputs`, as run_total_ns does. `calls_ns`, unless null: of each call,
+  // as it is launched.
   Status run(std::span<const TensorRef> inputs, RunOutputs& outputs,
              std::vector<int64_t>* calls_ns = nullptr);
   // Runs once with outputs in the device's memory: in tensors that hold memory of the caller's,
@@ -138,9 +139,10 @@ class Executor {
 
   // The same as run() into `outputs`, whose tensors are reused when they own fitting memory; the
   // caller must not hold other copies of them. `outputs` must not be inputs of the same run. Gives
-  // device time in nanoseconds: of all calls together, or of each call. Measuring each call costs
-  // time itself, so their sum is more than run_total_ns gives. Calls that ran when weights were
-  // bound take 0.
+  // device time in nanoseconds: of all calls together, or of each call. On a device that records,
+  // short calls are repeated and timed as parts of a recorded row; on others measuring each call
+  // costs time itself, so their sum is more than run_total_ns gives. Calls that ran when weights
+  // were bound take 0.
   Result<int64_t> run_total_ns(std::span<const HostTensor> inputs, RunOutputs& outputs);
   Result<std::vector<int64_t>> run_calls_ns(std::span<const HostTensor> inputs,
                                             RunOutputs& outputs);

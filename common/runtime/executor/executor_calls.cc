@@ -294,6 +294,11 @@ Status BoundCalls::run(Device& device, Timer* timer, const CallObserver& observe
   return timer != nullptr || !shares(device) ? launch_all(device, timer) : run_or_try(device);
 }
 
+Result<std::vector<int64_t>> BoundCalls::run_repeated(Device& device, bool is_cold) {
+  if (repeated_ == nullptr) repeated_ = std::make_unique<RepeatedCalls>(*this, is_cold);
+  return repeated_->run(device);
+}
+
 Status BoundCalls::run_or_try(Device& device) {
   if (sharing_.may_share() == is_alone_) {
     is_alone_ = !is_alone_;

@@ -12,6 +12,7 @@
 #include "common/runtime/device/device.h"
 #include "common/runtime/executor/arena.h"
 #include "common/runtime/executor/executor_memory.h"
+#include "common/runtime/executor/repeated_calls.h"
 #include "common/runtime/executor/run_sharing.h"
 
 namespace common {
@@ -80,6 +81,9 @@ class BoundCalls {
   // Runs the calls in order, as one piece where they are recorded. `timer`, when given, is marked
   // before the first and after each, and does not go with Pace::kTogether. `observer` may be empty.
   Status run(Device& device, Timer* timer, const CallObserver& observer);
+  // The same at Pace::kOneByOne on a device that records: nanoseconds of each call, see
+  // RepeatedCalls.
+  Result<std::vector<int64_t>> run_repeated(Device& device, bool is_cold);
   // Whether runs have found out how they are quickest on the device.
   bool is_settled(const Device& device) const { return !shares(device) || sharing_.is_settled(); }
   // Fills every temporary, and the bands between them when there are any.
@@ -88,6 +92,7 @@ class BoundCalls {
   Status check_bands(Device& device, const SharedMemory& shared) const;
 
  private:
+  friend class RepeatedCalls;
   struct Record {
     int call = 0;
     Launch launch;
@@ -187,6 +192,7 @@ class BoundCalls {
   bool is_recordable_ = true;  // false once the device refused
   Pace pace_ = Pace::kTogether;
   Recording* replay_ = nullptr;  // what the next run() does, if it is recorded
+  std::unique_ptr<RepeatedCalls> repeated_;
 };
 
 }  // namespace common

@@ -305,7 +305,7 @@ Status Executor::State::run_at_load() {
   }
   SharedMemory memory;  // only for now: what is kept lies elsewhere
   if (options.guard) LFARM_RETURN_IF_ERROR(calls->poison(*device, memory, std::byte{0xff}));
-  LFARM_RETURN_IF_ERROR(calls->make_ready(*device, external, memory, pace(false)));
+  LFARM_RETURN_IF_ERROR(calls->make_ready(*device, external, memory, pace(Timed::kWhole)));
   LFARM_RETURN_IF_ERROR(calls->run(*device, nullptr, options.on_call));
   LFARM_RETURN_IF_ERROR(device->synchronise());
   if (!options.guard) return {};
@@ -364,7 +364,36 @@ Status Executor::State::collect(std::span<const TensorRef> given, const Destinat
   return {};
 }
 
-Status Executor::State::run(std::span<const TensorRef> given, const Destination& to, bool per_call,
+bool Executor::State::has_cold_weights(const BoundCalls& calls) const {
+  size_t bytes = 0;
+  for (size_t b = 0; b < plan().buffers.size(); ++b) {
+    const Buffer& buffer = plan().buffers[b];
+    if (buffer.kind != BufferKind::kInput) continue;
+    bool is_users = plan().inputs[at(buffer.position)].kind == InputKind::kUser;
+    if (!is_users) bytes += calls.buffer_bytes(static_cast<int>(b));
+  }
+  const size_t cache_bytes = device->cache_bytes();
+  return options.cold_caches || (cache_bytes != 0 && bytes > cache_bytes);
+}
+
+Status Executor::State::run_calls(BoundCalls& calls, Timed timed, std::vector<int64_t>* times) {
+  if (times == nullptr) return calls.run(*device, nullptr, options.on_call);
+  bool records = device->can_record() && !options.one_by_one;
+  if (timed == Timed::kRepeated && records) {
+    LFARM_ASSIGN_OR_RETURN(*times, calls.run_repeated(*device, has_cold_weights(calls)));
+    return {};
+  }
+  bool is_whole = timed == Timed::kWhole;
+  std::unique_ptr<Timer> timer = device->make_timer(is_whole ? 2 : plan().calls.size() + 1);
+  if (options.cold_caches) LFARM_RETURN_IF_ERROR(device->flush_caches());
+  if (is_whole) timer->mark();
+  LFARM_RETURN_IF_ERROR(calls.run(*device, is_whole ? nullptr : timer.get(), options.on_call));
+  if (is_whole) timer->mark();
+  LFARM_ASSIGN_OR_RETURN(*times, timer->take_intervals_ns());
+  return {};
+}
+
+Status Executor::State::run(std::span<const TensorRef> given, const Destination& to, Timed timed,
                             std::vector<int64_t>* times, bool waits) {
   if (device->is_capturing()) {
     LFARM_RETURN_IF_ERROR(check_captured(times != nullptr, waits));
@@ -375,19 +404,11 @@ Status Executor::State::run(std::span<const TensorRef> given, const Destination&
   LFARM_RETURN_IF_ERROR(stage_inputs(given));
   LFARM_RETURN_IF_ERROR(stage_outputs(*calls, to));
   if (options.guard) LFARM_RETURN_IF_ERROR(poison(*calls));
-  std::unique_ptr<Timer> timer;
-  if (times != nullptr) timer = device->make_timer(per_call ? plan().calls.size() + 1 : 2);
-  LFARM_RETURN_IF_ERROR(calls->make_ready(*device, external, shared, pace(per_call)));
-  if (timer != nullptr && options.cold_caches) LFARM_RETURN_IF_ERROR(device->flush_caches());
-  if (timer != nullptr && !per_call) timer->mark();
-  LFARM_RETURN_IF_ERROR(calls->run(*device, per_call ? timer.get() : nullptr, options.on_call));
-  if (timer != nullptr && !per_call) timer->mark();
+  LFARM_RETURN_IF_ERROR(calls->make_ready(*device, external, shared, pace(timed)));
+  LFARM_RETURN_IF_ERROR(run_calls(*calls, timed, times));
   LFARM_RETURN_IF_ERROR(checks.fetch(calls->symbols()));
   if (waits) LFARM_RETURN_IF_ERROR(device->synchronise());
-  if (timer != nullptr) {
-    LFARM_ASSIGN_OR_RETURN(*times, timer->take_intervals_ns());
-  }
-  if (times != nullptr && per_call) {
+  if (times != nullptr && timed != Timed::kWhole) {
     for (size_t c = 0; c < plan().calls.size(); ++c) {
       if (loaded.lifetimes.at_load[c])
         times->insert(times->begin() + static_cast<std::ptrdiff_t>(c), 0);

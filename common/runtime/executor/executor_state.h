@@ -49,6 +49,13 @@ struct Destination {
   std::vector<DeviceTensor>* device = nullptr;
 };
 
+// What a run's times are of.
+enum class Timed : uint8_t {
+  kWhole,     // all calls together
+  kLaunches,  // each call, as it is launched
+  kRepeated,  // each call as in a recorded row, on a device that records
+};
+
 struct Executor::State {
   LoadedPlan loaded;
   Device* device = nullptr;
@@ -74,10 +81,12 @@ struct Executor::State {
   // Outputs are written straight into host tensors.
   bool direct_outputs() const { return device->uses_host_memory() && !options.guard; }
   std::vector<TensorRef>& refs_of(std::span<const HostTensor> tensors);
-  Pace pace(bool per_call) const {
+  Pace pace(Timed timed) const {
     if (options.one_by_one) return Pace::kWaiting;
-    return per_call ? Pace::kOneByOne : Pace::kTogether;
+    return timed == Timed::kWhole ? Pace::kTogether : Pace::kOneByOne;
   }
+  // Whether a run finds weights in the device's memory and not in its caches.
+  bool has_cold_weights(const BoundCalls& calls) const;
   void describe_slots();
   Status check_position(int position, InputKind kind) const;
   Status check_type(int position, DType dtype, std::span<const int64_t> sizes) const;
@@ -99,8 +108,10 @@ struct Executor::State {
   Status poison(BoundCalls& calls);
   // `is_done`: the device has done all calls.
   Status collect(std::span<const TensorRef> given, const Destination& to, bool is_done);
-  // `times`, unless null: of all calls together, or of each. `waits`: until all is done.
-  Status run(std::span<const TensorRef> given, const Destination& to, bool per_call,
+  // Runs the calls; `times`, unless null, is what `timed` says, of the run's calls.
+  Status run_calls(BoundCalls& calls, Timed timed, std::vector<int64_t>* times);
+  // `waits`: until all is done.
+  Status run(std::span<const TensorRef> given, const Destination& to, Timed timed,
              std::vector<int64_t>* times, bool waits = true);
 };
 

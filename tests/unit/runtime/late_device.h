@@ -20,7 +20,8 @@ class LateDevice final : public Device {
   int copied_in = 0, copied_out = 0;                          // between host and device
   int begun = 0, ended = 0;                                   // streams of a caller's
   std::function<void()> on_flush;
-  bool has_library = true;  // of products, if the CPU has one
+  bool has_library = true;    // of products, if the CPU has one
+  bool refuses_rows = false;  // to record them
 
   ~LateDevice() override { (void)synchronise(); }
   const Target& target() const override { return cpu_->target(); }
@@ -99,6 +100,10 @@ class LateDevice final : public Device {
   bool can_record() const override { return true; }
   Status record(const std::function<Status()>& row, std::unique_ptr<Recording>& out) override {
     ++recorded;
+    if (refuses_rows) {
+      out.reset();
+      return unsupported("rows are not recorded");
+    }
     auto made = std::make_unique<Row>();
     recording_ = &made->work;
     Status status = row();
