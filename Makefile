@@ -53,7 +53,7 @@ scale-check: packages  ## two layers of full-width decode steps on the emulated 
 	@cmake --preset release
 	@cmake --build build --target lfarm-bench emulator
 	@for graph in $(GRAPHS); do \
-	  LD_LIBRARY_PATH=build/tests/emulator build/bin/lfarm-bench gpu-verify $$graph --layers $(LAYERS) \
+	  LD_LIBRARY_PATH=build/tests/emulator build/bin/lfarm-bench gpu-verify $$graph --layers $(LAYERS) --kernels \
 	    --value 'pos=$(POSITIONS)' --value '*lifted_tensor_*=$(POSITIONS)' || exit 1; done
 
 gpu-check: packages  ## conformance and benchmarks on this machine's GPU; see tests/gpu/gpu-check.sh

@@ -97,6 +97,6 @@ int main(int argc, char** argv) {
       "[--budget N | --plain]\n"
       "                              [--no-access] [--dump DIR] [--markdown]\n"
       "       lfarm-bench gpu-verify GRAPH.pt2 [--layers N] [--value INPUTS=A,B,...]... "
-      "[--budget N [--candidates] | --plain]\n");
+      "[--kernels] [--budget N [--candidates] | --plain]\n");
   return command == "--help" ? 0 : 2;
 }

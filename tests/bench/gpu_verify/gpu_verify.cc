@@ -1,6 +1,6 @@
-// gpu-verify GRAPH.pt2 [--layers N] [--value INPUTS=A,B,...] [--budget N | --plain] [--candidates]:
-// runs plans on the GPU that is there, emulated or not, and compares what they give with the
-// reference interpreter.
+// gpu-verify GRAPH.pt2 [--layers N] [--value INPUTS=A,B,...] [--kernels] [--budget N | --plain]
+// [--candidates]: runs plans on the GPU that is there, emulated or not, and compares what they give
+// with the reference interpreter.
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -17,6 +17,7 @@
 #include "tests/bench/gpu_static/predicted_device.h"
 #include "tests/bench/gpu_verify/first_layers.h"
 #include "tests/bench/gpu_verify/gpu_plans.h"
+#include "tests/bench/gpu_verify/kernel_programs.h"
 #include "tests/bench/gpu_verify/verified_cases.h"
 #include "worker/profile/verifier.h"
 
@@ -32,6 +33,7 @@ struct VerifyArguments {
   CaseChoice cases;
   int64_t budget = 20;          // 0: no search
   bool all_candidates = false;  // not the found plan alone
+  bool kernels = false;         // also each kernel alone
 };
 
 // Reference results of candidates that are kept, with their inputs.
@@ -41,15 +43,46 @@ double seconds_since(int64_t start_ns) {
   return static_cast<double>(common::SteadyClock().now_ns() - start_ns) * 1e-9;
 }
 
+// Judges each kernel of a program alone, a line for each; false when one failed.
+Result<bool> verify_kernels(const std::string& name, const common::Program& program,
+                            GpuPlans& plans) {
+  bool passed = true;
+  std::vector<KernelProgram> kernels = kernel_programs(program);
+  for (size_t k = 0; k < kernels.size(); ++k) {
+    LFARM_ASSIGN_OR_RETURN(auto cases, VerifiedCases::make(std::move(kernels[k].graph), {}));
+    LFARM_ASSIGN_OR_RETURN(auto executor, plans.load(std::move(kernels[k].program)));
+    auto errors = cases.judge(*executor, 0);
+    bool is_wrong = !errors.ok() && errors.error().code == common::Code::kVerification;
+    if (!errors.ok() && !is_wrong) return errors.error();
+    Json line{{"plan", name},
+              {"kernel", k},
+              {"form", common::template_name(program.kernels[k].form)},
+              {"passed", !is_wrong}};
+    if (is_wrong) {
+      line["problem"] = errors.error().message;
+    } else {
+      line["error"] = errors->candidate;
+      line["reference_error"] = errors->reference;
+    }
+    std::printf("%s\n", line.dump().c_str());
+    std::fflush(stdout);
+    passed = passed && !is_wrong;
+  }
+  return passed;
+}
+
 // Prints a line for each case; false when one failed.
 Result<bool> verify_plan(const std::string& name, common::Program program,
                          const VerifyArguments& arguments, const VerifiedCases& cases,
                          GpuPlans& plans) {
+  bool passed = true;
+  if (arguments.kernels) {
+    LFARM_ASSIGN_OR_RETURN(passed, verify_kernels(name, program, plans));
+  }
   const size_t calls = program.calls.size();
   int64_t start_ns = common::SteadyClock().now_ns();
   LFARM_ASSIGN_OR_RETURN(auto executor, plans.load(std::move(program)));
   double compile_s = seconds_since(start_ns);
-  bool passed = true;
   for (size_t k = 0; k < cases.size(); ++k) {
     start_ns = common::SteadyClock().now_ns();
     auto errors = cases.judge(*executor, k);
@@ -165,6 +198,10 @@ std::optional<VerifyArguments> parse(const std::vector<std::string>& arguments) 
       parsed.budget = 0;
       continue;
     }
+    if (name == "--kernels") {
+      parsed.kernels = true;
+      continue;
+    }
     if (name == "--candidates") {
       parsed.all_candidates = true;
       continue;
@@ -197,7 +234,7 @@ int run_gpu_verify(const std::vector<std::string>& arguments) {
   if (!parsed) {
     std::fprintf(stderr,
                  "usage: lfarm-bench gpu-verify GRAPH.pt2 [--layers N] [--value INPUTS=A,B,...]... "
-                 "[--budget N [--candidates] | --plain]\n");
+                 "[--kernels] [--budget N [--candidates] | --plain]\n");
     return 2;
   }
   auto passed = verify_all(*parsed);

@@ -11,6 +11,7 @@
 #include "tests/bench/gpu_static/predicted_device.h"
 #include "tests/bench/gpu_verify/first_layers.h"
 #include "tests/bench/gpu_verify/gpu_plans.h"
+#include "tests/bench/gpu_verify/kernel_programs.h"
 #include "tests/bench/gpu_verify/verified_cases.h"
 #include "tests/unit/bench/small_decode.h"
 #include "worker/compile/nvrtc_child.h"
@@ -114,6 +115,30 @@ TEST_F(GpuVerify, AnotherModelsProgramIsFoundOut) {
   Graph other = SmallDecode(2, 0.5).finish();
   EXPECT_EQ(verdicts(plain_program(other, plans_->target())),
             (std::vector<bool>{true, false, false}));
+}
+
+// A kernel whose scores have another scale fails alone, and no other kernel does.
+TEST_F(GpuVerify, AKernelIsJudgedByItsOwnOutput) {
+  const common::Target& target = plans_->target();
+  std::vector<KernelProgram> right = kernel_programs(plain_program(graph_, target));
+  std::vector<KernelProgram> other =
+      kernel_programs(plain_program(SmallDecode(2, 0.3).finish(), target));
+  ASSERT_EQ(right.size(), other.size());
+  int wrong = 0;
+  for (size_t k = 0; k < right.size(); ++k) {
+    bool is_same = common::graph_hash(right[k].graph) == common::graph_hash(other[k].graph);
+    auto cases = VerifiedCases::make(right[k].graph, {});
+    ASSERT_TRUE(cases.ok()) << cases.error().message;
+    for (auto& [program, expected] :
+         {std::pair{&right[k].program, true}, std::pair{&other[k].program, is_same}}) {
+      auto executor = plans_->load(*program);
+      ASSERT_TRUE(executor.ok()) << executor.error().message;
+      auto errors = cases->judge(**executor, 0);
+      EXPECT_EQ(errors.ok(), expected) << (errors.ok() ? "" : errors.error().message);
+    }
+    wrong += is_same ? 0 : 1;
+  }
+  EXPECT_GE(wrong, 1);
 }
 
 }  // namespace
