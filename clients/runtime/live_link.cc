@@ -115,12 +115,10 @@ Status LiveLink::bring(FarmClient& farm, PlanRequest& request, Watched& watched)
     }
   }
   SharedPlan known = request.plan();
-  LFARM_ASSIGN_OR_RETURN(WatchedPlan pulled, farm.watch(theirs, session_.machine_,
-                                                        known ? known->id : common::Digest{}));
-  if (!pulled.plan) return {};
-  LFARM_ASSIGN_OR_RETURN(PlanTrust trust, farm.trust());
-  session_.keep_on_disk(*pulled.plan, trust);
-  request.offer(std::make_shared<const PulledPlan>(std::move(*pulled.plan)));
+  LFARM_ASSIGN_OR_RETURN(
+      WatchedPlan pulled,
+      session_.resolver_.pull(farm, request.key_, known ? known->id : common::Digest{}, true));
+  if (pulled.plan) request.offer(std::make_shared<const PulledPlan>(std::move(*pulled.plan)));
   return {};
 }
 

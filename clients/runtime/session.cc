@@ -36,8 +36,6 @@ bool may_pass(Code code) {
   return code == Code::kUnavailable || code == Code::kTimedOut || code == Code::kCorrupt;
 }
 
-SharedPlan share(PulledPlan plan) { return std::make_shared<const PulledPlan>(std::move(plan)); }
-
 }  // namespace
 
 // ---- PlanRequest -------------------------------------------------------------------------------
@@ -99,9 +97,9 @@ bool PlanRequest::is_withdrawn(const common::Digest& plan) const {
 Session::Session(SessionOptions options, std::unique_ptr<common::Device> device, int threads)
     : options_(std::move(options)),
       device_(std::move(device)),
-      machine_(common::machine_class_of(common::family_of(device_->target().name), threads)),
-      disk_(options_.access.state.client_plans(), options_.cache_bytes),
-      met_(options_.access.state.met_farms()),
+      resolver_({options_.access,
+                 common::machine_class_of(common::family_of(device_->target().name), threads),
+                 options_.cache_bytes}),
       negatives_(options_.access.state.negatives()) {}
 
 Result<std::shared_ptr<Session>> Session::open(SessionOptions options) {
@@ -144,19 +142,30 @@ std::shared_ptr<const PlanRequest> Session::request(const PlanKey& key,
   common::Digest id = key.digest();
   // What nobody may search for is another request.
   if (graph == nullptr) id = common::Hasher().text("without graph").digest(id).finish();
-  std::lock_guard<std::mutex> lock(mutex_);
-  auto& request = requests_[id];
-  if (request) return request;
-  request = std::make_shared<PlanRequest>();
-  request->key_ = key;
-  // Canonical, so that it is the same blob whatever the model's names are.
-  if (graph != nullptr) request->graph_ = common::canonical(*graph);
-  SharedPlan plan = find_on_disk(key);
+  std::shared_ptr<PlanRequest> request;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    auto& known = requests_[id];
+    if (!known) {
+      known = std::make_shared<PlanRequest>();
+      known->key_ = key;
+      // Canonical, so that it is the same blob whatever the model's names are.
+      if (graph != nullptr) known->graph_ = common::canonical(*graph);
+    }
+    request = known;
+  }
+  // A slow disk keeps only those waiting who ask for this plan.
+  std::call_once(request->looked_, [&] { look_on_disk(request.get()); });
+  return request;
+}
+
+void Session::look_on_disk(PlanRequest* request) {
+  SharedPlan plan = find_on_disk(request->key_);
   if (plan) request->offer(plan);
+  std::lock_guard<std::mutex> lock(mutex_);
   if (!link_) link_ = std::make_unique<LiveLink>(*this);
   link_->wake();
-  if (!plan || (graph != nullptr && !is_enough(*plan))) start_fetching(request.get());
-  return request;
+  if (!plan || (request->graph_ && !query_of(*request).is_enough(*plan))) start_fetching(request);
 }
 
 void Session::start_fetching(PlanRequest* request) {
@@ -173,52 +182,36 @@ std::vector<std::shared_ptr<PlanRequest>> Session::requests() const {
 }
 
 void Session::withdraw(const PlanTrust& trust) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  if (is_closing_) return;
-  for (auto& [digest, request] : requests_) {
+  for (const std::shared_ptr<PlanRequest>& request : requests()) {
     SharedPlan plan = request->withdraw(trust.revoked);
     if (!plan) continue;
     common::log_warning(
         cat("plan ", plan->id.short_hex(), " was revoked by its farm, and is used no more"));
-    disk_.forget(plan->plan.key, trust, machine_);
-    disk_.forget(plan->plan.key, trust);
-    start_fetching(request.get());
+    resolver_.forget(plan->plan.key, trust);
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!is_closing_) start_fetching(request.get());
   }
 }
 
 // ---- Fetching ----------------------------------------------------------------------------------
 
-// Null also when the farm was never met, so that nobody knows whose plans to take.
-SharedPlan Session::find_on_disk(PlanKey key) {
-  auto farm = met_.find(options_.access.endpoint);
-  if (!farm) return nullptr;
-  auto trust = trust_of_met(options_.access, *farm);
-  key.epoch = farm->epoch;
-  auto plan = trust.ok() ? disk_.find(key, *trust, machine_) : trust.error();
-  // Imported, or kept by a release before machine classes.
-  if (plan.ok() && !*plan) plan = disk_.find(key, *trust);
-  if (!plan.ok()) {
-    common::log_warning(plan.error().message);
-    return nullptr;
-  }
-  return *plan ? share(std::move(**plan)) : nullptr;
+SharedPlan Session::find_on_disk(const PlanKey& key) {
+  auto plan = resolver_.find_on_disk(key);
+  return plan ? std::make_shared<const PulledPlan>(std::move(*plan)) : nullptr;
 }
 
-void Session::keep_on_disk(const PulledPlan& plan, const PlanTrust& trust) {
-  // A disk that takes nothing costs the next start a fetch, and this one nothing.
-  Status kept = disk_.put(plan, trust, machine_);
-  if (kept.ok()) {
-    kept =
-        met_.remember(options_.access.endpoint, {trust.signer, trust.tenant, plan.plan.key.epoch});
+// A plan is enough whose search has ended on this machine's class and was given as much as this
+// session would give it.
+PlanQuery Session::query_of(const PlanRequest& request) const {
+  PlanQuery query;
+  query.search.key = request.key_;
+  query.search.budget_candidates = options_.budget_candidates;
+  query.search.budget_ms = options_.budget_ms;
+  query.takes_any_seed = true;
+  if (request.graph_) {
+    query.graph = [graph = &*request.graph_] { return common::encode_graph(*graph); };
   }
-  if (!kept.ok()) common::log_warning(cat("a plan is not kept: ", kept.error().message));
-}
-
-// One whose search has ended here and was given as much as this session would give it.
-bool Session::is_enough(const PulledPlan& plan) const {
-  if (plan.facts.standing != common::Standing::kFinal) return false;
-  if (options_.budget_candidates == 0 && options_.budget_ms == 0) return true;
-  return was_given(plan.plan.provenance, options_.budget_candidates, options_.budget_ms);
+  return query;
 }
 
 void Session::fetch(PlanRequest* request) {
@@ -238,15 +231,15 @@ void Session::fetch(PlanRequest* request) {
 Status Session::fetch_once(PlanRequest* request) {
   common::Digest what =
       common::Hasher().text(options_.access.endpoint).digest(request->key_.digest()).finish();
-  auto flight = disk_.try_fly(what);
+  auto flight = resolver_.try_fly(what);
   while (!flight) {
     if (!pause(kFlightPause)) return check_open();
-    flight = disk_.try_fly(what);
+    flight = resolver_.try_fly(what);
   }
   // Who had the flight before may have brought it.
   if (SharedPlan plan = find_on_disk(request->key_)) {
     request->offer(plan);
-    if (!request->graph_ || is_enough(*plan)) return {};
+    if (!request->graph_ || query_of(*request).is_enough(*plan)) return {};
   }
   if (auto refused = negatives_.find(what)) return *refused;
   Status asked = ask_farm(request);
@@ -260,34 +253,11 @@ Status Session::ask_farm(PlanRequest* request) {
   LFARM_ASSIGN_OR_RETURN(auto farm,
                          connect_to_farm(options_.access, [this] { return check_open(); }));
   link_->wake();  // The farm is there.
-  PlanKey theirs = request->key_;
-  theirs.epoch = farm->compiler_epoch();
-  SharedPlan known = request->plan();
-  LFARM_ASSIGN_OR_RETURN(WatchedPlan pulled,
-                         farm->pull_newer(theirs, machine_, known ? known->id : common::Digest{}));
-  LFARM_ASSIGN_OR_RETURN(PlanTrust trust, farm->trust());
-  if (pulled.plan) {
-    keep_on_disk(*pulled.plan, trust);
-    known = share(std::move(*pulled.plan));
-    request->offer(known);
-  }
-  if (!request->graph_) {
-    if (pulled.facts) return {};
-    return common::unavailable(cat("the farm has no plan of graph ", theirs.graph_hash.short_hex(),
-                                   " for ", theirs.target.name, ": submit its model there first"));
-  }
-  if (pulled.facts && known && is_enough(*known)) return {};
-  SubmitRequest submit;
-  submit.key = theirs;
-  submit.machine = machine_;
-  submit.graph = common::encode_graph(*request->graph_);
-  submit.budget_candidates = options_.budget_candidates;
-  submit.budget_ms = options_.budget_ms;
-  LFARM_ASSIGN_OR_RETURN(PulledPlan found, farm->submit(
-                                               submit, [](uint64_t) {}, [](const auto&) {}));
-  LFARM_ASSIGN_OR_RETURN(trust, farm->trust());
-  keep_on_disk(found, trust);
-  request->offer(share(std::move(found)));
+  PlanWay way;
+  way.on_better = [request](SharedPlan plan) { request->offer(std::move(plan)); };
+  LFARM_ASSIGN_OR_RETURN(SharedPlan found,
+                         resolver_.ask(*farm, query_of(*request), request->plan(), way));
+  request->offer(std::move(found));
   return {};
 }
 

@@ -14,12 +14,9 @@
 #include <thread>
 #include <vector>
 
-#include "clients/runtime/farm/disk_cache.h"
 #include "clients/runtime/farm/farm_access.h"
-#include "clients/runtime/farm/farm_client.h"
-#include "clients/runtime/farm/met_farms.h"
 #include "clients/runtime/farm/negatives.h"
-#include "clients/runtime/farm/pulled_plan.h"
+#include "clients/runtime/farm/plan_resolver.h"
 #include "clients/runtime/model/size_ranges.h"
 #include "common/base/result.h"
 #include "common/plan/plan.h"
@@ -44,8 +41,6 @@ struct SessionOptions {
 };
 
 class LiveLink;
-
-using SharedPlan = std::shared_ptr<const PulledPlan>;
 
 // A plan that was asked for, and that comes or does not, may become a better one, and may be
 // withdrawn: whoever uses it looks before each use whether changes() has grown. Thread-safe.
@@ -79,6 +74,7 @@ class PlanRequest {
   std::vector<common::Digest> given_;  // that plan() was
   std::set<common::Digest> withdrawn_;
   std::atomic<uint64_t> changes_{0};
+  std::once_flag looked_;  // on the disk, by the first who asked; others wait for it
   std::thread fetcher_;
   std::atomic<bool> is_fetching_{false};
   // To ask with.
@@ -86,8 +82,9 @@ class PlanRequest {
   std::optional<common::Graph> graph_;  // empty where only its hash is known
 };
 
-// Thread-safe. Plans come from memory, then disk, then the farm; of several threads and processes
-// that ask for one plan, one asks the farm to search. A tier that fails is passed over. One
+// Thread-safe. Plans come from memory, then disk, then the farm (PlanResolver); of several threads
+// and processes that ask for one plan, one asks the farm to search. A tier that fails is passed
+// over. No lock that callers share is held while a file is read. One
 // connection stays open, on which the farm tells of better plans as its searches find them: they
 // replace those in memory and on the disk. What the farm revokes leaves both within
 // SessionOptions::revocations_ms, and is asked for anew.
@@ -116,12 +113,11 @@ class Session {
  private:
   Session(SessionOptions options, std::unique_ptr<common::Device> device, int threads);
   friend class LiveLink;
-  SharedPlan find_on_disk(common::PlanKey key);
-  void keep_on_disk(const PulledPlan& plan, const PlanTrust& trust);
-  // Whether no search needs to be asked for.
-  bool is_enough(const PulledPlan& plan) const;
+  SharedPlan find_on_disk(const common::PlanKey& key);
+  PlanQuery query_of(const PlanRequest& request) const;
   std::shared_ptr<const PlanRequest> request(const common::PlanKey& key,
                                              const common::Graph* graph);
+  void look_on_disk(PlanRequest* request);
   void start_fetching(PlanRequest* request);
   void fetch(PlanRequest* request);
   common::Status fetch_once(PlanRequest* request);
@@ -134,15 +130,14 @@ class Session {
 
   SessionOptions options_;
   std::unique_ptr<common::Device> device_;
-  const std::string machine_;  // class of this machine with this session's threads
-  DiskCache disk_;
-  MetFarms met_;
+  PlanResolver resolver_;
   Negatives negatives_;
   mutable std::mutex mutex_;
   std::condition_variable closing_;
   bool is_closing_ = false;
-  std::map<common::Digest, std::shared_ptr<PlanRequest>> requests_;  // by the plan key's digest
-  std::unique_ptr<LiveLink> link_;                                   // once there is a request
+  // By the plan key's digest. Those that are there stay.
+  std::map<common::Digest, std::shared_ptr<PlanRequest>> requests_;
+  std::unique_ptr<LiveLink> link_;  // once there is a request
 };
 
 }  // namespace clients

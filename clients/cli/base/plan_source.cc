@@ -57,11 +57,21 @@ std::string own_endpoint(const StateDirectory& state) {
   return path.size() < kSocketPathMax && path[0] == '/' ? "ipc://" + path : "tcp://127.0.0.1:*";
 }
 
-FarmAccess access_of(const FarmOptions& options) {
-  return {options.farm, options.server_key, options.keys, options.trust, {options.state}};
+// Without a store there is nothing to find, and a damaged one is the coordinator's to mend.
+PlanResolver::Store store_of(const StateDirectory& state) {
+  return [state](const common::PlanKey& key,
+                 const std::string& machine) -> Result<std::optional<PulledPlan>> {
+    auto cache = PlanCache::open(state);
+    if (!cache.ok()) return std::optional<PulledPlan>();
+    return (*cache)->find(key, machine);
+  };
 }
 
 }  // namespace
+
+FarmAccess access_of(const FarmOptions& options) {
+  return {options.farm, options.server_key, options.keys, options.trust, {options.state}};
+}
 
 Result<std::unique_ptr<FarmClient>> connect_to_farm(const FarmOptions& options) {
   return connect_to_farm(access_of(options), check_stop);
@@ -72,10 +82,10 @@ PlanSource::PlanSource(FarmOptions options, BudgetOptions budget, Progress* prog
       budget_(std::move(budget)),
       progress_(progress),
       state_{options_.state},
-      machine_(machine_of(options_)),
       disk_use_(disk),
-      disk_(state_.client_plans()),
-      met_(state_.met_farms()) {}
+      // A farm of the state directory keeps its plans there itself.
+      resolver_({access_of(options_), machine_of(options_), DiskCache::kBytesMaxDefault,
+                 !options_.farm.empty() && disk != Disk::kNone, store_of(state_)}) {}
 
 PlanSource::~PlanSource() = default;
 
@@ -143,65 +153,11 @@ Result<std::string> PlanSource::require_farm() {
   return client_->endpoint();
 }
 
-Result<std::optional<PulledPlan>> PlanSource::find_in_cache(const common::PlanKey& key) {
-  auto cache = PlanCache::open(state_);
-  // Without a store there is nothing to find, and a damaged one is the coordinator's to mend.
-  if (!cache.ok()) return std::optional<PulledPlan>();
-  auto found = (*cache)->find(key, machine_);
-  if (!found.ok() && found.error().code == common::Code::kCorrupt) {
-    common::log_warning(cat("a cached plan is damaged: ", found.error().message));
-    return std::optional<PulledPlan>();
-  }
-  return found;
-}
-
-std::optional<PulledPlan> PlanSource::find_on_disk(common::PlanKey key) {
-  bool may_be_there = disk_use_ == Disk::kUse && !options_.farm.empty() && !client_ &&
-                      !common::is_family(key.target.name);
-  auto farm = may_be_there ? met_.find(options_.farm) : std::nullopt;
-  if (!farm) return std::nullopt;
-  auto trust = trust_of_met(access_of(options_), *farm);
-  key.epoch = farm->epoch;
-  auto found = trust.ok() ? disk_.find(key, *trust, machine_) : trust.error();
-  // Imported, or kept by a release before machine classes.
-  if (found.ok() && !*found) found = disk_.find(key, *trust);
-  if (found.ok()) return std::move(*found);
-  common::log_warning(found.error().message);
-  return std::nullopt;
-}
-
-void PlanSource::keep_on_disk(const PulledPlan& plan) {
-  // A farm of the state directory keeps its plans there itself.
-  if (options_.farm.empty() || disk_use_ == Disk::kNone) return;
-  auto trust = client_->trust();
-  Status kept = trust.ok() ? disk_.put(plan, *trust, machine_) : Status(trust.error());
-  if (kept.ok()) {
-    kept = met_.remember(options_.farm, {trust->signer, trust->tenant, plan.plan.key.epoch});
-  }
-  if (!kept.ok()) common::log_warning(cat("a plan is not kept: ", kept.error().message));
-}
-
-// Whether no search is asked for: else the farm says whether an earlier one was given as much.
-bool PlanSource::is_enough(const PulledPlan& plan) const {
-  if (budget_.force) return false;
-  // Whoever runs a model has an answer with it, and the farm's search goes on anyway.
-  bool is_interim = plan.facts.standing == common::Standing::kInterim;
-  if (is_interim && disk_use_ != Disk::kUse) return false;
-  bool has_budget = budget_.candidates != 0 || budget_.seconds > 0;
-  if (budget_.only_reverify || !has_budget) return true;
-  return plan.plan.provenance.seed == budget_.seed &&
-         was_given(plan.plan.provenance, static_cast<uint64_t>(budget_.candidates),
-                   static_cast<uint64_t>(budget_.seconds * 1000));
-}
-
 Result<std::optional<PulledPlan>> PlanSource::find_newer(const PulledPlan& plan,
                                                          const std::function<Status()>& on_wait) {
   FarmAccess access = access_of(options_);
   LFARM_ASSIGN_OR_RETURN(client_, clients::connect_to_farm(access, on_wait));
-  common::PlanKey key = plan.plan.key;
-  key.epoch = client_->compiler_epoch();
-  LFARM_ASSIGN_OR_RETURN(WatchedPlan newer, client_->pull_newer(key, machine_, plan.id));
-  if (newer.plan) keep_on_disk(*newer.plan);
+  LFARM_ASSIGN_OR_RETURN(WatchedPlan newer, resolver_.pull(*client_, plan.plan.key, plan.id));
   return std::move(newer.plan);
 }
 
@@ -219,8 +175,11 @@ Result<CompiledPlan> PlanSource::obtain(const common::Graph& graph, const std::s
   LFARM_ASSIGN_OR_RETURN(common::Target target, target_of(options_));
   common::PlanKey key = common::plan_key_of(graph, target, budget_.numerics);
   clock.lap("hash");
-  auto on_disk = find_on_disk(key);
-  if (on_disk && is_enough(*on_disk)) {
+  PlanQuery query = query_of(graph, key, name);
+  bool may_be_on_disk = disk_use_ == Disk::kUse && !options_.farm.empty() && !client_ &&
+                        !common::is_family(target.name);
+  auto on_disk = may_be_on_disk ? resolver_.find_on_disk(key) : std::nullopt;
+  if (on_disk && query.is_enough(*on_disk)) {
     clock.lap("look up");
     out.pulled = std::move(*on_disk);
     out.is_from_disk = true;
@@ -235,9 +194,9 @@ Result<CompiledPlan> PlanSource::obtain(const common::Graph& graph, const std::s
   }
   bool said = false;
   while (!client_) {
-    LFARM_ASSIGN_OR_RETURN(auto cached, find_in_cache(key));
+    LFARM_ASSIGN_OR_RETURN(auto cached, resolver_.find_in_store(key));
     clock.lap("look up");
-    if (cached && is_enough(*cached)) {
+    if (cached && query.is_enough(*cached)) {
       out.pulled = std::move(*cached);
       return out;
     }
@@ -248,51 +207,49 @@ Result<CompiledPlan> PlanSource::obtain(const common::Graph& graph, const std::s
     said = true;
     clock.lap("start farm");
   }
-  key.epoch = client_->compiler_epoch();
-  // Which target a family is, only the farm knows.
-  if (!common::is_family(target.name)) {
-    LFARM_ASSIGN_OR_RETURN(auto pulled, client_->pull(key, machine_));
-    clock.lap("pull");
-    // A farm of this process's own ends with it, so that the search is now or never.
-    bool is_right = pulled && (!own_ || pulled->facts.standing != common::Standing::kNeighbour);
-    if (is_right && is_enough(*pulled)) {
-      out.pulled = std::move(*pulled);
-      keep_on_disk(out.pulled);
-      return out;
-    }
-  }
-  LFARM_ASSIGN_OR_RETURN(out.pulled, compile(graph, key, name));
-  keep_on_disk(out.pulled);
-  clock.lap("farm");
+  bool is_searched = false;
+  PlanWay way;
+  way.on_answered = [&] { clock.lap("pull"); };
+  way.on_search = [&] { is_searched = true; };
+  LFARM_ASSIGN_OR_RETURN(SharedPlan found, ask_farm(std::move(query), std::move(way)));
+  if (is_searched) clock.lap("farm");
+  out.pulled = *found;
   return out;
 }
 
-Result<PulledPlan> PlanSource::compile(const common::Graph& graph, const common::PlanKey& key,
-                                       const std::string& name) {
-  SubmitRequest request;
-  request.key = key;
-  request.machine = machine_;
+PlanQuery PlanSource::query_of(const common::Graph& graph, const common::PlanKey& key,
+                               const std::string& name) const {
+  PlanQuery query;
+  SubmitRequest& search = query.search;
+  search.key = key;
+  search.budget_candidates = static_cast<uint64_t>(budget_.candidates);
+  search.budget_ms = static_cast<uint64_t>(budget_.seconds * 1000);
+  search.seed = budget_.seed;
+  search.in_flight = in_flight_of(budget_.in_flight);
+  search.only_reverify = budget_.only_reverify;
+  search.force = budget_.force;
+  search.priority = static_cast<uint32_t>(budget_.priority);
+  search.name = budget_.name.empty() ? name : budget_.name;
   // Canonical, so that it is the same blob whatever the model's names are.
-  request.graph = common::encode_graph(common::canonical(graph));
-  request.budget_candidates = static_cast<uint64_t>(budget_.candidates);
-  request.budget_ms = static_cast<uint64_t>(budget_.seconds * 1000);
-  request.seed = budget_.seed;
-  request.in_flight = in_flight_of(budget_.in_flight);
-  request.only_reverify = budget_.only_reverify;
-  request.force = budget_.force;
-  request.priority = static_cast<uint32_t>(budget_.priority);
-  request.name = budget_.name.empty() ? name : budget_.name;
+  query.graph = [&graph] { return common::encode_graph(common::canonical(graph)); };
+  // Whoever runs a model has an answer with it, and the farm's search goes on anyway.
+  query.takes_interim = disk_use_ == Disk::kUse;
+  query.takes_neighbour = true;
+  return query;
+}
+
+Result<SharedPlan> PlanSource::ask_farm(PlanQuery query, PlanWay way) {
   uint64_t job = 0;
-  auto submit = [&] {
-    return client_->submit(
-        request, [&job](uint64_t id) { job = id; },
-        [&](const common::Progress& progress) { progress_->update(progress, request.budget_ms); });
+  way.on_accepted = [&job](uint64_t id) { job = id; };
+  way.on_progress = [&](const common::Progress& progress) {
+    progress_->update(progress, query.search.budget_ms);
   };
-  auto found = submit();
-  bool is_neighbour = found.ok() && found->facts.standing == common::Standing::kNeighbour;
-  if (own_ && is_neighbour) {
-    request.force = true;
-    found = submit();
+  // A farm of this process's own ends with it, so that the search is now or never.
+  query.takes_neighbour = own_ == nullptr;
+  auto found = resolver_.ask(*client_, query, nullptr, way);
+  if (own_ && found.ok() && (*found)->facts.standing == common::Standing::kNeighbour) {
+    query.search.force = true;
+    found = resolver_.search(*client_, query, way);
   }
   progress_->clear();
   if (!found.ok() && stop_signal() != 0 && job != 0 && !own_) {

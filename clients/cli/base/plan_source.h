@@ -10,10 +10,8 @@
 #include "clients/cli/base/farm_options.h"
 #include "clients/cli/base/farm_processes.h"
 #include "clients/cli/base/progress.h"
-#include "clients/runtime/farm/disk_cache.h"
 #include "clients/runtime/farm/farm_client.h"
-#include "clients/runtime/farm/met_farms.h"
-#include "clients/runtime/farm/pulled_plan.h"
+#include "clients/runtime/farm/plan_resolver.h"
 #include "clients/runtime/farm/state_directory.h"
 #include "common/base/result.h"
 #include "common/ir/hlir/graph.h"
@@ -59,29 +57,26 @@ class PlanSource {
   common::Status connect(const std::string& endpoint);
   common::Status find_own_device();
   common::Result<bool> start_or_join();
-  bool is_enough(const PulledPlan& plan) const;
-  std::optional<PulledPlan> find_on_disk(common::PlanKey key);
-  void keep_on_disk(const PulledPlan& plan);
-  common::Result<std::optional<PulledPlan>> find_in_cache(const common::PlanKey& key);
-  common::Result<PulledPlan> compile(const common::Graph& graph, const common::PlanKey& key,
-                                     const std::string& name);
+  PlanQuery query_of(const common::Graph& graph, const common::PlanKey& key,
+                     const std::string& name) const;
+  common::Result<SharedPlan> ask_farm(PlanQuery query, PlanWay way);
 
   FarmOptions options_;
   BudgetOptions budget_;
   Progress* progress_;
   StateDirectory state_;
   std::unique_ptr<FarmProcesses> own_;
-  const std::string machine_;  // class that plans are for
-  std::string own_device_;     // what a farm of our own makes plans on, once it was asked for
+  std::string own_device_;  // what a farm of our own makes plans on, once it was asked for
   std::unique_ptr<FarmClient> client_;
-  Disk disk_use_;
-  DiskCache disk_;
-  MetFarms met_;
+  const Disk disk_use_;
+  PlanResolver resolver_;
 };
 
 // What people call the model in this file: the file's name without its ending or, where that is
 // only "model", its folder's. Empty when it is no clean text.
 std::string model_name(const std::string& path);
+
+FarmAccess access_of(const FarmOptions& options);
 
 // Connects to the farm that the options name, or that runs on the state directory. kUnavailable
 // when there is none; never starts one.

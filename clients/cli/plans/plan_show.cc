@@ -9,9 +9,7 @@
 #include "clients/cli/base/report.h"
 #include "clients/cli/plans/find_plan.h"
 #include "clients/pt2/translate.h"
-#include "clients/runtime/farm/disk_cache.h"
-#include "clients/runtime/farm/farm_access.h"
-#include "clients/runtime/farm/met_farms.h"
+#include "clients/runtime/farm/plan_resolver.h"
 #include "common/base/cat.h"
 
 namespace clients {
@@ -28,15 +26,6 @@ struct PlanShowOptions {
   std::string numerics{common::kDefaultPolicy};  // of a model's plan
 };
 
-Result<std::optional<PulledPlan>> plan_on_disk(const FarmOptions& farm, common::PlanKey key) {
-  FarmAccess access{farm.farm, farm.server_key, farm.keys, farm.trust, {farm.state}};
-  auto met = MetFarms(access.state.met_farms()).find(farm.farm);
-  if (!met) return std::optional<PulledPlan>();
-  key.epoch = met->epoch;
-  LFARM_ASSIGN_OR_RETURN(PlanTrust trust, trust_of_met(access, *met));
-  return DiskCache(access.state.client_plans()).look_up(key, trust, machine_of(farm));
-}
-
 Result<FoundPlan> plan_of_model(const PlanShowOptions& options) {
   const std::string& path = options.what;
   LFARM_ASSIGN_OR_RETURN(Model model, load_model(path));
@@ -44,7 +33,8 @@ Result<FoundPlan> plan_of_model(const PlanShowOptions& options) {
   common::PlanKey key = common::plan_key_of(model.graph, device.target, options.numerics);
   std::optional<PulledPlan> found;
   if (options.on_disk) {
-    LFARM_ASSIGN_OR_RETURN(found, plan_on_disk(options.farm, key));
+    PlanResolver disk({access_of(options.farm), machine_of(options.farm)});
+    LFARM_ASSIGN_OR_RETURN(found, disk.look_up_on_disk(key));
   } else if (!options.farm.farm.empty()) {
     LFARM_ASSIGN_OR_RETURN(auto client, connect_to_farm(options.farm));
     key.epoch = client->compiler_epoch();
