@@ -36,16 +36,21 @@ struct CandidateResult {
   std::vector<common::TaskSpan> spans;  // of that, for traces: no search looks at them
 };
 
-struct CandidateTask {
-  uint64_t id = 0;                             // dense, in the order of proposal
-  common::Digest fingerprint;                  // of the program; equal candidates are sent once
+// Which candidate it is and where it comes from: all that its task, its course and its replay say
+// of it besides its program.
+struct CandidateFacts {
+  uint64_t id = 0;             // dense, in the order of proposal
+  common::Digest fingerprint;  // of the program; equal candidates are sent once
+  int region = -1;             // that the program computes; -1: the whole graph
+  // How the program was found: "plain", "seed", "crossover", ...; a literal.
+  std::string_view origin;
+  double predicted_ns = 0;  // from kernels measured so far and predictions for the others
+};
+
+struct CandidateTask : CandidateFacts {
   std::shared_ptr<const common::Graph> graph;  // what the program must compute: a region or all
   // All but `graph`, the digest of the encoded graph, which whoever encodes it fills in.
   common::TaskPayload payload;
-  double predicted_ns = 0;  // from kernels measured so far and predictions for the others
-  int region = -1;          // that the program computes; -1: the whole graph
-  std::string_view
-      origin;  // how the program was found: "plain", "seed", "crossover", ...; a literal
 };
 
 struct StageTime {

@@ -426,7 +426,7 @@ MUTATIONS = [
     ("farm", "coordinator/farm/fair_share.cc", "tenant.pass = std::max(tenant.pass, now_);", None),
     # ---- the journal and resuming from it
     ("journal", "coordinator/service/jobs/job.cc",
-     "journal_result(changes, id, n, sent->key, kept->result);", None),
+     "journal_result(changes, id, n, kept->candidate->key(), kept->result);", None),
     ("journal", "coordinator/service/jobs/job.cc",
      "journal_answers(changes, id, n, answers);", None),
     ("journal", "coordinator/service/journal/job_journal.cc",

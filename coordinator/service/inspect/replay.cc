@@ -75,9 +75,9 @@ Result<Replay> replay_job(cache::Store& store, farm::JobId id, const SearchFacto
   ask.candidates = 1;  // no worker is there: the first one that a worker would get ends the replay
   LFARM_ASSIGN_OR_RETURN(StepResult step, steps->advance(std::move(ask)));
   if (!step.candidates.empty()) {
-    const ReadyCandidate& asked = step.candidates[0];
+    const Candidate& asked = *step.candidates[0];
     replay.difference =
-        cat("candidate ", asked.id, " ", asked.key.second.short_hex(), " is not in the journal");
+        cat("candidate ", asked.id, " ", asked.fingerprint.short_hex(), " is not in the journal");
   } else if (!step.outcome) {
     replay.difference = "the search waits for results that are not in the journal";
   } else {

@@ -48,6 +48,11 @@ void add_measurements(cache::Changes& changes, const std::string& device,
   }
 }
 
+bool may_become_plan(const Candidate& candidate) {
+  return candidate.kind == common::TaskKind::kBaseline ||
+         candidate.kind == common::TaskKind::kFinalist;
+}
+
 }  // namespace
 
 const char* phase_name(Phase phase) {
@@ -223,12 +228,12 @@ void Job::step_done(Step taken) {
   // Results that came during the step wake the search up again, see learn().
   bool came_short = step->candidates.size() < static_cast<size_t>(step->asked);
   is_waiting_ = came_short && next_step_.results.empty() && !next_step_.finish_now;
-  for (ReadyCandidate& candidate : step->candidates) {
+  for (std::shared_ptr<const Candidate>& candidate : step->candidates) {
     if (phase_ == Phase::kSearching) send(std::move(candidate));
   }
   if (phase_ != Phase::kSearching) return;
   record_.round({taken.from_ns, taken.to_ns, taken.learned, step->candidates.size(),
-                 as_count(status_.completed), as_count(status_.best_ns), sent_.size(),
+                 as_count(status_.completed), as_count(status_.best_ns), sent_,
                  as_count(status_.expected_ns)});
   check_time(env_.clock.now_ns());
   if (step->outcome) {
@@ -246,36 +251,24 @@ void Job::step_done(Step taken) {
   }
   if (step->outcome) return finish_search(std::move(*step->outcome));
   if (!step->interim.empty()) publish_interim(std::move(step->interim.back()));
-  if (is_waiting_ && sent_.empty() && unsettled_ == 0) {
+  if (is_waiting_ && sent_ == 0 && unsettled_ == 0) {
     fail(common::internal_error("the search neither proposes candidates nor ends"));
   }
 }
 
-void Job::send(ReadyCandidate candidate) {
-  if (graph_blobs_.count(candidate.graph) == 0) {
-    auto blob = env_.blobs.hold(std::move(candidate.graph_bytes));
+void Job::send(std::shared_ptr<const Candidate> candidate) {
+  if (graph_blobs_.count(candidate->graph) == 0) {
+    auto blob = env_.blobs.hold(candidate->graph_bytes);
     if (!blob) return fail(common::unavailable(too_many_graphs(env_.options)));
-    graph_blobs_.emplace(candidate.graph, std::move(*blob));
+    graph_blobs_.emplace(candidate->graph, std::move(*blob));
   }
-  TaskSpec spec;
-  spec.job = request_.id;
-  spec.tag = candidate.id;
-  spec.target = device_name(request_.key.target.name, machine_);
-  spec.fingerprint = candidate.key.second;
-  spec.payload = std::move(candidate.payload);
-  spec.blobs = {candidate.graph};
-  spec.kernels = candidate.kernels;
-  common::TaskKind kind = candidate.key.first;
-  if (kind == common::TaskKind::kBaseline || kind == common::TaskKind::kFinalist) {
-    finalists_sent_.emplace(candidate.id, spec);
-  }
-  sent_.emplace(candidate.id, Sent{candidate.key, std::move(candidate.kernels), candidate.region,
-                                   candidate.origin});
-  env_.dispatcher.add_task(std::move(spec));
+  ++sent_;
+  std::string device = device_name(request_.key.target.name, machine_);
+  env_.dispatcher.add_task({request_.id, std::move(device), std::move(candidate)});
 }
 
 void Job::task_done(TaskDone done) {
-  if (phase_ == Phase::kFetching && is_rerun_ && done.tag == plan_tag_)
+  if (phase_ == Phase::kFetching && is_rerun_ && done.candidate->id == plan_candidate_)
     return rerun_done(done.result);
   if (phase_ == Phase::kSearching) learn(std::move(done));
 }
@@ -283,39 +276,34 @@ void Job::task_done(TaskDone done) {
 // The search learns of it, and anyone else, once it is on the disk: what has been said to be
 // measured is never measured again.
 void Job::learn(TaskDone done) {
-  auto found = sent_.find(done.tag);
-  if (found == sent_.end()) return;
-  auto sent = std::make_shared<const Sent>(std::move(found->second));
-  sent_.erase(found);
-  auto finalist = finalists_sent_.find(done.tag);
-  if (finalist != finalists_sent_.end()) {
-    auto taken = finalists_sent_.extract(finalist);
-    if (done.result.outcome == common::TaskOutcome::kOk) finalists_.insert(std::move(taken));
-  }
+  --sent_;
+  const std::shared_ptr<const Candidate>& candidate = done.candidate;
+  bool is_right = done.result.outcome == common::TaskOutcome::kOk;
+  if (is_right && may_become_plan(*candidate)) finalists_.emplace(candidate->id, candidate);
   ++unsettled_;
   auto kept = std::make_shared<const TaskDone>(std::move(done));
   Commits::Write write_rows = record_.take();
   env_.commits.put(
       [id = request_.id, n = next_record_++,
-       device = device_name(request_.key.target.name, machine_), sent, kept, write_rows,
+       device = device_name(request_.key.target.name, machine_), kept, write_rows,
        now_ns = env_.stamps.now_ns()](cache::Changes& changes) {
-        journal_result(changes, id, n, sent->key, kept->result);
-        add_measurements(changes, device, sent->kernels, kept->result, now_ns);
+        journal_result(changes, id, n, kept->candidate->key(), kept->result);
+        add_measurements(changes, device, kept->candidate->kernels, kept->result, now_ns);
         write_rows(changes);
       },
-      [self = std::weak_ptr<Job*>(self_), sent, kept](const Status& written) {
-        if (auto job = self.lock()) (*job)->settled(*sent, *kept, written);
+      [self = std::weak_ptr<Job*>(self_), kept](const Status& written) {
+        if (auto job = self.lock()) (*job)->settled(*kept, written);
       });
 }
 
-void Job::settled(const Sent& sent, const TaskDone& done, const Status& written) {
+void Job::settled(const TaskDone& done, const Status& written) {
   --unsettled_;
   int64_t kept_ns = env_.clock.now_ns();
   env_.meters.result_kept(static_cast<double>(kept_ns - done.times.ended_ns) * 1e-9);
-  record_.judged(sent.key, sent.region, sent.origin, done, kept_ns);
+  record_.judged(done, kept_ns);
   if (phase_ != Phase::kSearching) return;
   if (!written.ok()) return fail(written.error());
-  next_step_.results.emplace_back(done.tag, done.result);
+  next_step_.results.emplace_back(done.candidate->id, done.result);
   is_waiting_ = false;
 }
 
@@ -438,7 +426,7 @@ void Job::give_up_what_is_open() {
   bool has_plan = status_.best_ns > 0;
   env_.dispatcher.give_up_tasks(
       request_.id,
-      [&](const TaskSpec& task) { return has_plan || finalists_sent_.count(task.tag) == 0; },
+      [&](const TaskSpec& task) { return has_plan || !may_become_plan(*task.candidate); },
       "the search's time is over");
 }
 

@@ -122,14 +122,8 @@ class Job {
   int64_t elapsed_ms(int64_t now_ns) const { return (now_ns - started_ns_) / 1'000'000; }
 
  private:
-  struct Sent {
-    ResultKey key;
-    std::vector<common::Digest> kernels;
-    int region = -1;
-    std::string_view origin;
-  };
   // A verified program that a plan was made from; null when it ran before a restart.
-  const TaskSpec* finalist(uint64_t tag) const;
+  std::shared_ptr<const Candidate> finalist(uint64_t id) const;
   // A step of the search that was taken in the background.
   struct Step {
     size_t learned = 0;
@@ -137,16 +131,16 @@ class Job {
     common::Result<StepResult> result;
   };
   void step_done(Step step);
-  void send(ReadyCandidate candidate);
+  void send(std::shared_ptr<const Candidate> candidate);
   void learn(TaskDone done);
-  void settled(const Sent& sent, const TaskDone& done, const common::Status& written);
+  void settled(const TaskDone& done, const common::Status& written);
   void end_timeline(const std::string& how);
   void note_down(Commits::Write write) const;
   void check_quota();
   void check_time(int64_t now_ns);
   void finish_search_now();
   void give_up_what_is_open();
-  std::string recipe(uint64_t finalist) const;
+  std::string recipe(uint64_t id) const;
   void publish_interim(SearchOutcome outcome);
   void interim_done(const common::Status& status);
   void not_written(const common::Error& error);
@@ -191,11 +185,11 @@ class Job {
   std::string
       note_;  // for who gets the plan: why the search ended early, or what it could not decide
   bool is_cut_off_ = false;  // it was told to end before it was given what was asked for
-  std::unordered_map<uint64_t, Sent> sent_;
-  size_t unsettled_ = 0;  // results on their way to the disk; the search does not know them yet
-  std::unordered_map<uint64_t, TaskSpec> finalists_sent_;
-  std::unordered_map<uint64_t, TaskSpec> finalists_;  // verified: objects may be wanted again
-  std::map<common::Digest, HeldBlob> graph_blobs_;    // of candidates
+  size_t sent_ = 0;          // candidates whose results have not come
+  size_t unsettled_ = 0;     // results on their way to the disk; the search does not know them yet
+  // Verified whole programs: their objects may be wanted again.
+  std::unordered_map<uint64_t, std::shared_ptr<const Candidate>> finalists_;
+  std::map<common::Digest, HeldBlob> graph_blobs_;  // of candidates
   // Of an earlier coordinator.
   KnownResults known_;
   std::optional<JobStart> start_;
@@ -210,7 +204,7 @@ class Job {
   std::optional<SearchOutcome> next_interim_;
 
   common::Plan plan_;
-  uint64_t plan_tag_ = 0;  // of the finalist that became the plan
+  uint64_t plan_candidate_ = 0;  // the finalist that became the plan
   JobEnd end_;
   bool keeps_after_interim_ = false;  // the plan is kept once the interim one is
   std::string holder_;                // the worker that has the objects

@@ -7,6 +7,7 @@
 #include "common/base/log.h"
 #include "coordinator/service/jobs/job.h"
 #include "coordinator/service/journal/finish.h"
+#include "coordinator/service/workers/device_name.h"
 
 namespace coordinator::service {
 
@@ -73,7 +74,7 @@ void Job::finish_search(common::Result<SearchOutcome> outcome) {
   next_interim_.reset();
   if (interim_ && !interim_->is_keeping()) interim_.reset();
   plan_ = std::move(outcome->plan);
-  plan_tag_ = outcome->candidate;
+  plan_candidate_ = outcome->candidate;
   if (note_.empty()) note_ = std::move(outcome->note);
   holder_ = std::move(outcome->worker);
   // Which epoch its plans are of, the farm says.
@@ -128,15 +129,15 @@ void Job::object_missing(const std::string& worker, const Digest& digest) {
   objects_lost(cat("worker ", worker, " no longer has object ", digest.short_hex()));
 }
 
-const TaskSpec* Job::finalist(uint64_t tag) const {
-  auto found = finalists_.find(tag);
-  return found == finalists_.end() ? nullptr : &found->second;
+std::shared_ptr<const Candidate> Job::finalist(uint64_t id) const {
+  auto found = finalists_.find(id);
+  return found == finalists_.end() ? nullptr : found->second;
 }
 
 // The program is verified, so any worker can make its objects once more.
 void Job::objects_lost(const std::string& why) {
   missing_.clear();
-  const TaskSpec* program = finalist(plan_tag_);
+  std::shared_ptr<const Candidate> program = finalist(plan_candidate_);
   if (is_rerun_ || program == nullptr) {
     return fail(common::unavailable(
         cat("the plan's objects are lost: ", why, "; submit again, measurements are kept")));
@@ -145,7 +146,8 @@ void Job::objects_lost(const std::string& why) {
                       {{"job", request_.id}, {"worker", holder_}});
   is_rerun_ = true;
   phase_deadline_ns_ = 0;  // the scheduler watches over the task
-  env_.dispatcher.add_task(*program);
+  env_.dispatcher.add_task(
+      {request_.id, device_name(request_.key.target.name, machine_), std::move(program)});
 }
 
 void Job::rerun_done(const CandidateResult& result) {
@@ -191,7 +193,7 @@ void Job::keep_plan() {
   }
   sign_off(plan_, request_, end_);
   end_.plan = plan_digest(plan_);
-  KeptPlan how{elapsed_ms(env_.clock.now_ns()), recipe(plan_tag_), false};
+  KeptPlan how{elapsed_ms(env_.clock.now_ns()), recipe(plan_candidate_), false};
   if (start_) how.compared = start_->incumbent_plan;
   // A search that was told to end was given less.
   std::optional<Effort> spent;
@@ -215,12 +217,10 @@ void Job::keep_plan() {
 }
 
 // What it takes to make the plan anew; empty when the finalist ran before a restart.
-std::string Job::recipe(uint64_t tag) const {
-  const TaskSpec* program = finalist(tag);
-  if (program == nullptr) return {};
-  common::SharedBytes graph = env_.blobs.find(program->blobs[0]);
-  if (!graph) return {};
-  return encode_recipe({program->payload, common::to_bytes(graph.bytes)});
+std::string Job::recipe(uint64_t id) const {
+  std::shared_ptr<const Candidate> program = finalist(id);
+  if (!program) return {};
+  return encode_recipe({program->payload, common::to_bytes(program->graph_bytes.bytes)});
 }
 
 void Job::stored(const Status& status) {

@@ -39,16 +39,15 @@ bool Reverifier::start(farm::JobId id, const std::string& tenant, EarlierPlan pl
   Digest place = common::place_of(tenant, plan.key.digest(), plan.machine);
   auto graph = env_.blobs.hold(common::share(std::move(plan.recipe.graph)));
   if (!graph) return false;
-  TaskSpec spec;
-  spec.job = id;
-  spec.target = device_name(plan.key.target.name, plan.machine);
-  spec.payload = verified_in_full(std::move(plan.recipe.payload));
+  auto candidate = std::make_shared<Candidate>();
+  candidate->payload = verified_in_full(std::move(plan.recipe.payload));
   // With the key: a program that was banned under another compiler has another chance.
-  spec.fingerprint = common::Hasher().text("reverify").digest(place).finish();
-  spec.blobs = {graph->digest()};
+  candidate->fingerprint = common::Hasher().text("reverify").digest(place).finish();
+  candidate->graph = graph->digest();
   for (const common::PlanKernel& kernel : plan.plan.kernels) {
-    spec.kernels.push_back(kernel.fingerprint);
+    candidate->kernels.push_back(kernel.fingerprint);
   }
+  TaskSpec spec{id, device_name(plan.key.target.name, plan.machine), std::move(candidate)};
   common::log_info(cat("a plan of epoch ", plan.plan.key.epoch, " is made anew"),
                    {{"job", id}, {"tenant", tenant}, {"plan", plan.id.hex()}});
   runs_.emplace(id, Run{tenant, std::move(plan), std::move(*graph), std::move(done), nullptr});

@@ -33,15 +33,9 @@ const char* job_ending_name(JobEnding ending) {
 }
 
 void JobCourse::proposed(const Proposal& proposal, int64_t at_ms) {
-  Candidate candidate;
-  candidate.id = proposal.id;
-  candidate.kind = proposal.kind;
-  candidate.region = proposal.region;
-  candidate.origin = proposal.origin;
-  candidate.predicted_ns = proposal.predicted_ns;
-  candidate.fingerprint = proposal.fingerprint;
-  candidate.proposed_ms = at_ms;
-  candidates_.push_back(std::move(candidate));
+  Entry entry{proposal, proposal.kind};
+  entry.proposed_ms = at_ms;
+  candidates_.push_back(std::move(entry));
   if (candidates_.size() > kCandidatesMax) candidates_.pop_front();
   ++proposed_;
   if (proposal.known) judged(proposal.id, *proposal.known, at_ms);
@@ -49,9 +43,8 @@ void JobCourse::proposed(const Proposal& proposal, int64_t at_ms) {
 
 void JobCourse::judged(uint64_t id, const CandidateResult& result, int64_t at_ms) {
   ++outcomes_[static_cast<size_t>(result.outcome)];
-  auto found =
-      std::lower_bound(candidates_.begin(), candidates_.end(), id,
-                       [](const Candidate& one, uint64_t wanted) { return one.id < wanted; });
+  auto found = std::lower_bound(candidates_.begin(), candidates_.end(), id,
+                                [](const Entry& one, uint64_t wanted) { return one.id < wanted; });
   if (found == candidates_.end() || found->id != id) return;
   found->outcome = result.outcome;
   found->worker = result.worker;
@@ -110,7 +103,7 @@ Json JobCourse::summary() const {
           {"candidates_kept", candidates_.size()}};
 }
 
-Json JobCourse::as_json(const Candidate& one) {
+Json JobCourse::as_json(const Entry& one) {
   Json row{{"candidate", one.id},
            {"kind", common::task_kind_name(one.kind)},
            {"region", one.region},
@@ -130,7 +123,7 @@ Json JobCourse::as_json(const Candidate& one) {
   return row;
 }
 
-bool JobCourse::has_outcome(const Candidate& candidate, const std::string& outcome) {
+bool JobCourse::has_outcome(const Entry& candidate, const std::string& outcome) {
   if (outcome.empty()) return true;
   return outcome == (candidate.outcome ? common::outcome_name(*candidate.outcome) : "pending");
 }

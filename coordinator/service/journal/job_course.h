@@ -19,13 +19,8 @@
 namespace coordinator::service {
 
 // A candidate as it was proposed, and its result where one was known already.
-struct Proposal {
-  uint64_t id = 0;
+struct Proposal : CandidateFacts {
   common::TaskKind kind{};
-  int region = -1;          // -1: the whole graph
-  std::string_view origin;  // a literal
-  double predicted_ns = 0;
-  common::Digest fingerprint;
   std::optional<CandidateResult> known;
 };
 
@@ -64,13 +59,8 @@ class JobCourse {
   nlohmann::ordered_json candidates(size_t skip, size_t count, const std::string& outcome) const;
 
  private:
-  struct Candidate {
-    uint64_t id = 0;
+  struct Entry : CandidateFacts {
     common::TaskKind kind{};
-    int region = -1;
-    std::string_view origin;
-    double predicted_ns = 0;
-    common::Digest fingerprint;
     std::optional<common::TaskOutcome> outcome;
     uint64_t measured_ns = 0, spread_ns = 0;
     double busy_ms = 0;
@@ -84,10 +74,10 @@ class JobCourse {
     int64_t best_ns = 0;
     int64_t expected_ns = 0;
   };
-  static nlohmann::ordered_json as_json(const Candidate& candidate);
-  static bool has_outcome(const Candidate& candidate, const std::string& outcome);
+  static nlohmann::ordered_json as_json(const Entry& candidate);
+  static bool has_outcome(const Entry& candidate, const std::string& outcome);
 
-  std::deque<Candidate> candidates_;  // in the order of proposal
+  std::deque<Entry> candidates_;  // in the order of proposal
   uint64_t proposed_ = 0;
   std::array<uint64_t, common::kOutcomes> outcomes_{};
   std::vector<Point> points_;

@@ -18,6 +18,7 @@
 #include "coordinator/farm/types.h"
 #include "coordinator/search/job_search.h"
 #include "coordinator/service/plans/measurements.h"
+#include "coordinator/service/workers/candidate.h"
 
 namespace coordinator::service {
 
@@ -70,9 +71,6 @@ struct JobEnd {
   common::Digest plan_id;
 };
 
-// Results by what was asked of the worker. A search that proposes the same again learns the same
-// again, whatever number it gives the candidate.
-using ResultKey = std::pair<common::TaskKind, common::Digest>;
 using KnownResults = std::map<ResultKey, CandidateResult>;
 
 struct JournalledJob {

@@ -58,19 +58,19 @@ void JobRecord::round(TimelineRound round) {
   timeline_.add(round);
 }
 
-void JobRecord::judged(const ResultKey& key, int region, std::string_view origin,
-                       const TaskDone& done, int64_t now_ns) {
-  if (key.first != common::TaskKind::kComparison) {
-    course_.judged(done.tag, done.result, since_begin_ms(now_ns));
+void JobRecord::judged(const TaskDone& done, int64_t now_ns) {
+  const Candidate& candidate = *done.candidate;
+  if (candidate.kind != common::TaskKind::kComparison) {
+    course_.judged(candidate.id, done.result, since_begin_ms(now_ns));
   }
   TimelineTask row;
   row.task = done.times.task;
-  row.candidate = done.tag;
-  row.kind = key.first;
+  row.candidate = candidate.id;
+  row.kind = candidate.kind;
   row.outcome = done.result.outcome;
-  row.region = region;
-  row.origin = origin;
-  row.fingerprint = key.second;
+  row.region = candidate.region;
+  row.origin = candidate.origin;
+  row.fingerprint = candidate.fingerprint;
   row.measured_ns = done.result.report.total_ns;
   row.queued_ns = timeline_.wall(done.times.queued_ns);
   row.ended_ns = timeline_.wall(done.times.ended_ns);

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "cache/store/store.h"
@@ -36,8 +35,7 @@ class JobRecord {
   // What the round took, when it learned or gave something.
   void round(TimelineRound round);
   // A candidate's result is on the disk.
-  void judged(const ResultKey& key, int region, std::string_view origin, const TaskDone& done,
-              int64_t now_ns);
+  void judged(const TaskDone& done, int64_t now_ns);
   void has_plan(const std::string& id) { course_.has_plan(id); }
   // The job is over, in these words for the page; the first end counts.
   void ended(JobEnding how, const std::string& message) { course_.ended(how, message); }

@@ -75,12 +75,10 @@ StepResult SearchSteps::advance_unguarded(StepRequest& request) {
     int wanted = request.candidates - static_cast<int>(step.candidates.size());
     std::vector<CandidateTask> proposals = search_->propose(proposals_before_end(wanted));
     if (proposals.empty()) break;
-    for (CandidateTask& proposal : proposals) {
-      step.proposals.push_back({proposal.id, proposal.payload.kind, proposal.region,
-                                proposal.origin, proposal.predicted_ns, proposal.fingerprint,
-                                std::nullopt});
-      auto candidate = make_ready(std::move(proposal), step.proposals.back());
-      if (candidate) step.candidates.push_back(std::move(*candidate));
+    for (CandidateTask& task : proposals) {
+      step.proposals.push_back({task, task.payload.kind, std::nullopt});
+      auto candidate = make_ready(std::move(task), step.proposals.back());
+      if (candidate) step.candidates.push_back(std::move(candidate));
     }
   }
   step.status = search_->status();
@@ -106,35 +104,33 @@ int SearchSteps::proposals_before_end(int wanted) {
   return wanted;
 }
 
-// Empty when the search has been told the result at once.
-std::optional<ReadyCandidate> SearchSteps::make_ready(CandidateTask candidate, Proposal& proposal) {
-  ReadyCandidate ready;
-  ready.id = candidate.id;
-  ready.region = candidate.region;
-  ready.origin = candidate.origin;
-  ready.key = {candidate.payload.kind, candidate.fingerprint};
-  for (const common::Kernel& kernel : candidate.payload.program.kernels) {
-    ready.kernels.push_back(common::kernel_fingerprint(kernel));
+// Null when the search has been told the result at once.
+std::shared_ptr<const Candidate> SearchSteps::make_ready(CandidateTask task, Proposal& proposal) {
+  auto ready = std::make_shared<Candidate>();
+  static_cast<CandidateFacts&>(*ready) = task;
+  ready->kind = task.payload.kind;
+  for (const common::Kernel& kernel : task.payload.program.kernels) {
+    ready->kernels.push_back(common::kernel_fingerprint(kernel));
   }
-  if (answer_from_known(candidate, ready.key, proposal)) return std::nullopt;
-  EncodedGraph& graph = graphs_[candidate.graph.get()];
+  if (answer_from_known(task, ready->key(), proposal)) return nullptr;
+  EncodedGraph& graph = graphs_[task.graph.get()];
   if (!graph.graph) {
-    graph.graph = candidate.graph;
-    graph.bytes = common::share(common::encode_graph(*candidate.graph));
+    graph.graph = task.graph;
+    graph.bytes = common::share(common::encode_graph(*task.graph));
     graph.digest = common::digest_of(graph.bytes.bytes);
   }
-  ready.graph = candidate.payload.graph = graph.digest;
-  ready.graph_bytes = graph.bytes;
-  nests_.add(candidate.payload.program);
-  for (common::Program& rival : candidate.payload.rivals) nests_.add(rival);
-  ready.payload = common::encode_task_payload(candidate.payload);
-  if (ready.payload.size() <= common::kPayloadBytesMax) return ready;
+  ready->graph = task.payload.graph = graph.digest;
+  ready->graph_bytes = graph.bytes;
+  nests_.add(task.payload.program);
+  for (common::Program& rival : task.payload.rivals) nests_.add(rival);
+  ready->payload = common::encode_task_payload(task.payload);
+  if (ready->payload.size() <= common::kPayloadBytesMax) return ready;
   CandidateResult result;
   result.outcome = common::TaskOutcome::kCompileError;
-  result.message = cat("the program takes ", ready.payload.size(), " bytes, too many to send");
-  search_->on_result(ready.id, result);
+  result.message = cat("the program takes ", ready->payload.size(), " bytes, too many to send");
+  search_->on_result(ready->id, result);
   proposal.known = std::move(result);
-  return std::nullopt;
+  return nullptr;
 }
 
 bool SearchSteps::answer_from_known(const CandidateTask& candidate, const ResultKey& key,

@@ -5,7 +5,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -20,18 +19,6 @@ namespace coordinator::service {
 // What a job's search is to do.
 SearchOptions search_options(const JobRequest& request, const JobStart& start);
 
-// A candidate as workers get it.
-struct ReadyCandidate {
-  uint64_t id = 0;
-  ResultKey key;
-  std::vector<common::Digest> kernels;  // fingerprints, in the program's order
-  common::Bytes payload;                // an encoded TaskPayload
-  common::Digest graph;                 // that the payload names
-  common::SharedBytes graph_bytes;
-  int region = -1;          // as CandidateTask's
-  std::string_view origin;  // as CandidateTask's
-};
-
 // What the search is told, and how many candidates it is asked for.
 struct StepRequest {
   std::vector<std::pair<uint64_t, CandidateResult>> results;
@@ -41,7 +28,7 @@ struct StepRequest {
 
 struct StepResult {
   int asked = 0;  // for candidates; fewer came if the search waits for results or is done
-  std::vector<ReadyCandidate> candidates;
+  std::vector<std::shared_ptr<const Candidate>> candidates;
   std::vector<Proposal> proposals;  // all that the search proposed, for who watches it
   SearchStatus status;
   std::vector<SearchOutcome> interim;  // see JobSearch::take_interim
@@ -79,7 +66,7 @@ class SearchSteps {
 
  private:
   StepResult advance_unguarded(StepRequest& request);
-  std::optional<ReadyCandidate> make_ready(CandidateTask candidate, Proposal& proposal);
+  std::shared_ptr<const Candidate> make_ready(CandidateTask task, Proposal& proposal);
   bool answer_from_known(const CandidateTask& candidate, const ResultKey& key, Proposal& proposal);
   int proposals_before_end(int wanted);
 

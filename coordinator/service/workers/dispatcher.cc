@@ -66,20 +66,22 @@ void Dispatcher::add_job(farm::JobId job, const std::string& tenant, uint32_t pr
 }
 
 void Dispatcher::add_task(TaskSpec spec) {
-  auto quarantined = store_.get_negative(spec.fingerprint);
-  if (quarantined.ok() && quarantined->has_value()) feed(farm::FingerprintBanned{spec.fingerprint});
+  const common::Digest& fingerprint = spec.candidate->fingerprint;
+  auto quarantined = store_.get_negative(fingerprint);
+  if (quarantined.ok() && quarantined->has_value()) feed(farm::FingerprintBanned{fingerprint});
   farm::TaskId id = first_task_ + ++tasks_made_;
   farm::TaskAdded event;
   event.task = id;
   event.job = spec.job;
   event.target = spec.target;
   event.run_limit_ms = options_.run_limit_ms;
-  event.fingerprint = spec.fingerprint;
+  event.fingerprint = fingerprint;
   event.payload = id;
   event.first_epoch = first_epoch_;
   by_job_[spec.job].insert(id);
-  spec.times = {id, clock_.now_ns(), 0, {}};
-  tasks_.emplace(id, std::move(spec));
+  Open task{std::move(spec)};
+  task.times = {id, clock_.now_ns(), 0, {}};
+  tasks_.emplace(id, std::move(task));
   feed(std::move(event));
 }
 
@@ -90,7 +92,7 @@ void Dispatcher::give_up_tasks(farm::JobId job,
   if (found == by_job_.end()) return;
   std::vector<farm::TaskId> given_up;
   for (farm::TaskId id : found->second) {
-    if (is_given_up(tasks_.at(id))) given_up.push_back(id);
+    if (is_given_up(tasks_.at(id).spec)) given_up.push_back(id);
   }
   // By number: in which order results reach a search must not depend on a hash table.
   std::sort(given_up.begin(), given_up.end());
@@ -116,7 +118,7 @@ size_t Dispatcher::open_tasks(farm::JobId job) const {
 
 const TaskSpec* Dispatcher::task(uint64_t id) const {
   auto found = tasks_.find(id);
-  return found == tasks_.end() ? nullptr : &found->second;
+  return found == tasks_.end() ? nullptr : &found->second.spec;
 }
 
 void Dispatcher::pump() {
@@ -147,14 +149,15 @@ void Dispatcher::carry_out(const farm::Action& action) {
 void Dispatcher::on(const farm::SendTask& action) {
   auto found = tasks_.find(action.task);
   if (found == tasks_.end()) return;  // its job was removed; the scheduler learns of it next
-  TaskSpec* spec = &found->second;
-  spec->spent_ns = worker_ns(*spec);
-  spec->sent_ns = clock_.now_ns();
-  spec->shares = std::max<uint32_t>(workers_->slots_of(action.worker), 1);
-  bool is_first = spec->times.leases.empty();
-  meters_.task_leased(is_first, static_cast<double>(spec->sent_ns - spec->times.queued_ns) * 1e-9);
-  if (spec->times.leases.size() >= kTimelineLeasesMax) spec->times.leases.pop_back();
-  spec->times.leases.push_back({workers_->name(action.worker), spec->sent_ns, 0, {}});
+  Open& task = found->second;
+  task.spent_ns = worker_ns(task);
+  task.sent_ns = clock_.now_ns();
+  task.shares = std::max<uint32_t>(workers_->slots_of(action.worker), 1);
+  std::vector<TimelineLease>& leases = task.times.leases;
+  meters_.task_leased(leases.empty(),
+                      static_cast<double>(task.sent_ns - task.times.queued_ns) * 1e-9);
+  if (leases.size() >= kTimelineLeasesMax) leases.pop_back();
+  leases.push_back({workers_->name(action.worker), task.sent_ns, 0, {}});
   int64_t left_ms = (action.deadline_ns - clock_.now_ns()) / 1'000'000;
   // The worker is to notice a hang before the lease ends here.
   int64_t limit_ms =
@@ -163,8 +166,8 @@ void Dispatcher::on(const farm::SendTask& action) {
   message.lease = {action.task, action.epoch};
   message.attempt = action.attempt;
   message.deadline_ms = static_cast<uint32_t>(limit_ms);
-  message.payload = spec->payload;
-  message.blobs = spec->blobs;
+  message.payload = task.spec.candidate->payload;
+  message.blobs = {task.spec.candidate->graph};
   message.job = action.job;
   workers_->send_task(action.worker, message);
 }
@@ -256,13 +259,13 @@ void Dispatcher::on(const farm::StaleResult& action) {
 }
 
 // From its sending to now: what a worker that was lost took of it is not known better.
-int64_t Dispatcher::worker_ns(const TaskSpec& spec) const {
-  if (spec.sent_ns == 0) return spec.spent_ns;
-  return spec.spent_ns + (clock_.now_ns() - spec.sent_ns) / spec.shares;
+int64_t Dispatcher::worker_ns(const Open& task) const {
+  if (task.sent_ns == 0) return task.spent_ns;
+  return task.spent_ns + (clock_.now_ns() - task.sent_ns) / task.shares;
 }
 
-void Dispatcher::end_lease(TaskSpec& spec, const char* how) {
-  std::vector<TimelineLease>& leases = spec.times.leases;
+void Dispatcher::end_lease(Open& task, const char* how) {
+  std::vector<TimelineLease>& leases = task.times.leases;
   if (leases.empty() || leases.back().ended_ns != 0) return;
   leases.back().ended_ns = clock_.now_ns();
   leases.back().end = how;
@@ -271,11 +274,12 @@ void Dispatcher::end_lease(TaskSpec& spec, const char* how) {
 void Dispatcher::end_task(farm::TaskId id, CandidateResult result) {
   auto found = tasks_.find(id);
   if (found == tasks_.end()) return;
-  TaskSpec& spec = found->second;
+  Open& task = found->second;
   meters_.task_ended(result.outcome, result.report, result.spans);
-  end_lease(spec, "result");
-  spec.times.ended_ns = clock_.now_ns();
-  TaskDone done{spec.job, spec.tag, std::move(result), worker_ns(spec), std::move(spec.times)};
+  end_lease(task, "result");
+  task.times.ended_ns = clock_.now_ns();
+  TaskDone done{task.spec.job, std::move(task.spec.candidate), std::move(result), worker_ns(task),
+                std::move(task.times)};
   by_job_[done.job].erase(id);
   tasks_.erase(found);
   done_.push_back(std::move(done));

@@ -3,6 +3,7 @@
 
 #include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -15,33 +16,22 @@
 #include "common/base/incarnation.h"
 #include "common/wire/messages.h"
 #include "coordinator/farm/scheduler.h"
-#include "coordinator/search/job_search.h"
 #include "coordinator/service/observe/meters.h"
 #include "coordinator/service/observe/timeline.h"
+#include "coordinator/service/workers/candidate.h"
 
 namespace coordinator::service {
 
 struct TaskSpec {
   farm::JobId job = 0;
-  uint64_t tag = 0;  // the job's own name for the task
   std::string target;
-  common::Digest fingerprint;
-  common::Bytes payload;                // an encoded TaskPayload
-  std::vector<common::Digest> blobs;    // that the payload needs
-  std::vector<common::Digest> kernels;  // fingerprints, in the program's order
-
-  // The dispatcher's: since when it has been with a worker, whose time it shares with so many, and
-  // what earlier workers spent on it.
-  int64_t sent_ns = 0;
-  uint32_t shares = 1;
-  int64_t spent_ns = 0;
-  TaskTimes times;
+  std::shared_ptr<const Candidate> candidate;
 };
 
 // How a task ended. Exactly one comes for each task of a job that is not cancelled.
 struct TaskDone {
   farm::JobId job = 0;
-  uint64_t tag = 0;
+  std::shared_ptr<const Candidate> candidate;
   CandidateResult result;
   int64_t worker_ns = 0;  // of workers' time that the task took
   TaskTimes times;
@@ -109,6 +99,13 @@ class Dispatcher {
   const farm::Scheduler& scheduler() const { return scheduler_; }
 
  private:
+  struct Open {
+    TaskSpec spec;
+    int64_t sent_ns = 0;   // since when it has been with a worker
+    uint32_t shares = 1;   // tasks that share that worker's time
+    int64_t spent_ns = 0;  // by earlier workers
+    TaskTimes times = {};
+  };
   void pump();
   void carry_out(const farm::Action& action);
   void on(const farm::SendTask& action);
@@ -128,9 +125,9 @@ class Dispatcher {
   void on(const farm::NoWorkerForTarget& action);
   void on(const farm::NoWorkerCleared&) {}
   void on(const farm::StaleResult& action);
-  void end_lease(TaskSpec& spec, const char* how);
+  void end_lease(Open& task, const char* how);
   void end_task(farm::TaskId task, CandidateResult result);
-  int64_t worker_ns(const TaskSpec& spec) const;
+  int64_t worker_ns(const Open& task) const;
 
   const DispatcherOptions options_;
   const common::Clock& clock_;
@@ -145,7 +142,7 @@ class Dispatcher {
   const farm::Epoch first_epoch_;
   uint64_t tasks_made_ = 0;
   uint64_t handles_made_ = 0;
-  std::unordered_map<farm::TaskId, TaskSpec> tasks_;
+  std::unordered_map<farm::TaskId, Open> tasks_;
   std::unordered_map<farm::JobId, std::unordered_set<farm::TaskId>> by_job_;
   std::deque<farm::Event> events_;
   std::unordered_map<farm::Handle, CandidateResult> results_;  // of events that wait

@@ -22,7 +22,7 @@ std::string joined(const std::set<std::string>& names) {
 }
 
 // A report must speak of the kernels that were asked for.
-common::Status check_report(const common::TaskReport& report, const TaskSpec& task) {
+common::Status check_report(const common::TaskReport& report, const Candidate& task) {
   if (report.kernels.size() != task.kernels.size()) {
     return common::corrupt(cat("its report has ", report.kernels.size(), " kernels; the program ",
                                "has ", task.kernels.size()));
@@ -150,7 +150,7 @@ CandidateResult Workers::judge(const WorkerSession& session, common::TaskResult&
   const TaskSpec* task = dispatcher_.task(message.lease.task_id);
   if (result.outcome != common::TaskOutcome::kOk || task == nullptr) return result;
   auto report = common::decode_task_report(message.report);
-  common::Status status = report.ok() ? check_report(*report, *task) : report.error();
+  common::Status status = report.ok() ? check_report(*report, *task->candidate) : report.error();
   if (status.ok()) {
     result.report = std::move(report).value();
     return result;

@@ -206,11 +206,9 @@ TEST_F(JournalTest, TenantsShareEquallyAndTheirJobsByPriority) {
   constexpr int kSlots = 240;
   for (farm::JobId job : {1, 2, 3}) {
     for (int i = 0; i < kSlots; ++i) {
-      TaskSpec task;
-      task.job = job;
-      task.tag = static_cast<uint64_t>(i);
-      task.target = "cpu-test";
-      dispatcher.add_task(task);
+      Candidate candidate;
+      candidate.id = static_cast<uint64_t>(i);
+      dispatcher.add_task({job, "cpu-test", std::make_shared<const Candidate>(candidate)});
     }
   }
   dispatcher.feed(farm::WorkerHello{1, 1, "cpu-test", kSlots});
