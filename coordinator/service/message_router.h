@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/wire/socket.h"
-#include "coordinator/service/jobs/environment.h"
+#include "coordinator/service/job/environment.h"
 #include "coordinator/service/jobs/imports.h"
 #include "coordinator/service/jobs/job_table.h"
 #include "coordinator/service/loop/clients.h"

@@ -15,7 +15,7 @@
 #include "common/wire/plan_names.h"
 #include "common/wire/security.h"
 #include "common/wire/socket.h"
-#include "coordinator/service/jobs/environment.h"
+#include "coordinator/service/job/environment.h"
 #include "coordinator/service/jobs/job_table.h"
 #include "coordinator/service/loop/file_watch.h"
 #include "coordinator/service/loop/loop_calls.h"

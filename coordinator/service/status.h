@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "coordinator/service/jobs/environment.h"
+#include "coordinator/service/job/environment.h"
 #include "coordinator/service/jobs/job_table.h"
 #include "coordinator/service/loop/clients.h"
 

@@ -77,7 +77,7 @@ const std::vector<Rooms>& rooms() {
       {"coordinator/search/",
        {"cost/", "partition/", "fusion/", "genes/", "records/", "space/", "strategy/", ""}},
       {"coordinator/service/",
-       {"loop/", "observe/", "workers/", "plans/", "journal/", "jobs/", "inspect/", "", "web/",
+       {"loop/", "observe/", "workers/", "plans/", "journal/", "job/", "jobs/", "inspect/", "", "web/",
         "command/"}},
       {"worker/codegen/cuda/", {"text/", "attention/", "tile/", ""}},
       {"worker/codegen/", {"text/", "body/", "", "c/", "cuda/"}},

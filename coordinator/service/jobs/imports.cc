@@ -20,7 +20,6 @@ namespace {
 // At a time: an import holds blobs of at most 256 MiB each.
 constexpr size_t kImportsMax = 8;
 constexpr size_t kAskedMax = 2;  // common/wire/limits.h, kPeerInflowBytes
-constexpr int64_t kNsPerMs = 1'000'000;
 
 Result<ForeignPlan> open_plan(const Digest& digest, common::ByteView bytes,
                               const common::PublicKey& signer) {

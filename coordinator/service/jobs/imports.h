@@ -12,7 +12,7 @@
 
 #include "common/wire/messages.h"
 #include "common/wire/socket.h"
-#include "coordinator/service/jobs/environment.h"
+#include "coordinator/service/job/environment.h"
 
 namespace coordinator::service {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "coordinator/service/jobs/job.h"
+#include "coordinator/service/job/job.h"
 
 namespace coordinator::service {
 

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "coordinator/service/jobs/job.h"
+#include "coordinator/service/job/job.h"
 
 namespace coordinator::service {
 

@@ -15,12 +15,6 @@ using common::Error;
 using common::Result;
 using common::Status;
 
-namespace {
-
-constexpr int64_t kNsPerMs = 1'000'000;
-
-}  // namespace
-
 // ---- Restart -----------------------------------------------------------------------------------
 
 Status JobTable::resume() {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "coordinator/farm/demand.h"
-#include "coordinator/service/jobs/job.h"
+#include "coordinator/service/job/job.h"
 #include "coordinator/service/jobs/job_history.h"
 #include "coordinator/service/jobs/renewal.h"
 #include "coordinator/service/jobs/reverify.h"

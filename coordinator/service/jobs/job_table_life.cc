@@ -24,7 +24,6 @@ using common::Status;
 
 namespace {
 
-constexpr int64_t kNsPerMs = 1'000'000;
 constexpr int64_t kRoundMs = 10;
 // How often a farm looks whether the one that searches has found the plan or gone.
 constexpr int64_t kLooksInATerm = 10;
@@ -275,7 +274,7 @@ void JobTable::claimed(farm::JobId id, const Digest& place, Claim claim) {
   if (claim == Claim::kFound && is_new) return job->found_elsewhere();
   right->second.is_ours = claim != Claim::kTheirs;
   if (right->second.is_ours) return;
-  job->set_phase(Phase::kElsewhere);
+  job->wait_for_others();
   int64_t pause_ms = std::min(env_.options.shared.claim_ms / kLooksInATerm, kLookMsMax);
   right->second.again_ns = env_.clock.now_ns() + pause_ms * kNsPerMs;
 }

@@ -16,7 +16,6 @@ using common::Result;
 
 namespace {
 
-constexpr int64_t kNsPerMs = 1'000'000;
 constexpr int64_t kWishesLookMs = 200;
 // After a search that came to nothing.
 constexpr int64_t kWishRestMs = 600'000;

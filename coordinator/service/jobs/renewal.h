@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "coordinator/service/jobs/environment.h"
+#include "coordinator/service/job/environment.h"
 #include "coordinator/service/jobs/reverify.h"
 
 namespace coordinator::service {

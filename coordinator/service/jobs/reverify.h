@@ -8,8 +8,8 @@
 #include <memory>
 #include <string>
 
-#include "coordinator/service/jobs/environment.h"
-#include "coordinator/service/jobs/publication.h"
+#include "coordinator/service/job/environment.h"
+#include "coordinator/service/job/publication.h"
 
 namespace coordinator::service {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "coordinator/service/jobs/environment.h"
+#include "coordinator/service/job/environment.h"
 
 namespace coordinator::service {
 

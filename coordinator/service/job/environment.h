@@ -19,6 +19,8 @@
 
 namespace coordinator::service {
 
+inline constexpr int64_t kNsPerMs = 1'000'000;
+
 struct Environment {
   const ServiceOptions& options;
   const common::Clock& clock;

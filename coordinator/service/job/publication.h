@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-#include "coordinator/service/jobs/environment.h"
+#include "coordinator/service/job/environment.h"
 
 namespace coordinator::service {
 

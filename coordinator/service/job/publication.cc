@@ -1,4 +1,4 @@
-#include "coordinator/service/jobs/publication.h"
+#include "coordinator/service/job/publication.h"
 
 #include <memory>
 #include <utility>
@@ -10,10 +10,6 @@ namespace coordinator::service {
 using common::cat;
 using common::Digest;
 using common::Status;
-
-namespace {
-constexpr int64_t kNsPerMs = 1'000'000;
-}  // namespace
 
 void Publication::begin() {
   deadline_ns_ = env_.clock.now_ns() + env_.options.object_wait_ms * kNsPerMs;
